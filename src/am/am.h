@@ -1,0 +1,650 @@
+/*
+ * am.h
+ *		The harmonia index access method: page formats and what its files offer
+ *		each other and the folders that build on it.
+ *
+ * doc/ARCHITECTURE.md tells the design, src/am/README the locking and crash
+ * rules.  Read those first.
+ */
+#ifndef HARMONIA_AM_H
+#define HARMONIA_AM_H
+
+#include "access/amapi.h"
+#include "access/genam.h"
+#include "access/itup.h"
+#include "access/reloptions.h"
+#include "nodes/execnodes.h"
+#include "storage/bufmgr.h"
+#include "storage/bufpage.h"
+#include "storage/itemptr.h"
+#include "utils/rel.h"
+
+#include "tree/tree.h"
+
+StaticAssertDecl(BLCKSZ == HT_PAGE_SIZE, "harmonia supports a block size of 8192 bytes only");
+
+/* ----------------------------------------------------------------
+ *		Positions and bounds
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * The index is one ordered sequence of entries in up to three parts.  NULL
+ * keys are kept apart from the rest, before or after them as the index's NULLS
+ * FIRST/LAST asks; their entries have key 0.
+ */
+typedef enum HmPart
+{
+	HM_PART_NULLS_LOW = 0,
+	HM_PART_KEYS = 1,
+	HM_PART_NULLS_HIGH = 2
+} HmPart;
+
+/* A place in that sequence. */
+typedef struct HmPosition
+{
+	HtEntry		entry;
+	HmPart		part;
+} HmPosition;
+
+static inline int
+hm_position_cmp(HmPosition a, HmPosition b)
+{
+	if (a.part != b.part)
+		return a.part < b.part ? -1 : 1;
+	return ht_entry_cmp(a.entry, b.entry);
+}
+
+static inline HmPosition
+hm_position(HmPart part, uint64 key, uint64 tid)
+{
+	HmPosition	result;
+
+	result.entry.key = key;
+	result.entry.tid = tid;
+	result.part = part;
+	return result;
+}
+
+static inline uint64
+hm_tid_pack(ItemPointer tid)
+{
+	return ((uint64) ItemPointerGetBlockNumberNoCheck(tid) << 16) |
+		ItemPointerGetOffsetNumberNoCheck(tid);
+}
+
+static inline void
+hm_tid_unpack(uint64 packed, ItemPointer tid)
+{
+	ItemPointerSet(tid, (BlockNumber) (packed >> 16), (OffsetNumber) (packed & 0xFFFF));
+}
+
+/* ----------------------------------------------------------------
+ *		Pages
+ *
+ * Every page but a never-used one has a special area of 128 bytes.  pd_lower
+ * equals pd_upper on all pages, so there is no hole and all bytes are logged.
+ * ----------------------------------------------------------------
+ */
+#define HM_METAPAGE_BLKNO	0
+
+#define HM_MAGIC			0x48524D4E	/* "HRMN" */
+#define HM_FORMAT_VERSION	1
+#define HM_ENDIAN_MARKER	0x0102
+#define HM_PAGE_ID			0xFF8A	/* last two bytes of every page */
+
+typedef enum HmPageKind
+{
+	HM_PAGE_META = 1,
+	HM_PAGE_DIRECTORY = 2,
+	HM_PAGE_SEGMENT = 3,		/* a segment's header */
+	HM_PAGE_KEYS = 4,			/* key region beyond what the header holds */
+	HM_PAGE_AUXILIARY = 5,		/* auxiliary node */
+	HM_PAGE_LEAF = 6,
+	HM_PAGE_SPARE = 7			/* last block of an extent, not used yet */
+} HmPageKind;
+
+/* HmSpecial.flags */
+#define HM_HAS_HIGH		0x01	/* high is a bound; otherwise the page reaches
+								 * to the end of its part */
+
+typedef struct HmSpecial
+{
+	uint64		stamp;			/* of the segment the page belongs to; never
+								 * reused */
+	HtEntry		low;			/* leaf: no entry is below this */
+	HtEntry		high;			/* leaf: all entries are below this */
+	BlockNumber right;			/* leaf: next one in the segment, or invalid */
+	BlockNumber segment;		/* block of the segment's header */
+	uint8		part;			/* HmPart */
+	uint8		flags;
+	uint8		unused[66];
+	uint16		kind;			/* HmPageKind */
+	uint16		page_id;		/* HM_PAGE_ID */
+} HmSpecial;
+
+StaticAssertDecl(sizeof(HmSpecial) == BLCKSZ - HT_PAGE_END, "special area does not fit");
+
+static inline HmSpecial *
+hm_page_special(Page page)
+{
+	return (HmSpecial *) ((char *) page + HT_PAGE_END);
+}
+
+static inline HmPosition
+hm_page_low(Page page)
+{
+	HmSpecial  *special = hm_page_special(page);
+
+	return hm_position((HmPart) special->part, special->low.key, special->low.tid);
+}
+
+static inline bool
+hm_page_has_high(Page page)
+{
+	return (hm_page_special(page)->flags & HM_HAS_HIGH) != 0;
+}
+
+/*
+ * The bound above all entries of a leaf: its high key or, for the last leaf of
+ * a part, the beginning of the next part.
+ */
+static inline HmPosition
+hm_page_high(Page page)
+{
+	HmSpecial  *special = hm_page_special(page);
+
+	if (special->flags & HM_HAS_HIGH)
+		return hm_position((HmPart) special->part, special->high.key, special->high.tid);
+	return hm_position((HmPart) (special->part + 1), 0, 0);
+}
+
+/* ----------------------------------------------------------------
+ *		Directory and metapage
+ * ----------------------------------------------------------------
+ */
+
+/* Where a segment (or, in a root of depth 1, a directory page) begins. */
+typedef struct HmDirectoryEntry
+{
+	uint64		key;
+	uint64		tid:48,
+				part:16;
+	BlockNumber block;
+	uint32		unused;
+} HmDirectoryEntry;
+
+#define HM_DIRECTORY_AT			64
+#define HM_DIRECTORY_MAX		333 /* entries of a directory page */
+#define HM_ROOT_MAX				192 /* entries of the root, in the metapage */
+#define HM_FREE_MAX				240 /* free extents in the metapage */
+
+/* Body of a directory page. */
+typedef struct HmDirectory
+{
+	uint32		count;
+	uint32		unused;
+	HmDirectoryEntry entries[HM_DIRECTORY_MAX];
+} HmDirectory;
+
+StaticAssertDecl(HM_DIRECTORY_AT + sizeof(HmDirectory) <= HT_PAGE_END, "directory does not fit");
+
+/* A run of blocks. */
+typedef struct HmExtent
+{
+	BlockNumber start;
+	uint32		length;
+} HmExtent;
+
+typedef struct HmMeta
+{
+	uint32		magic;
+	uint16		version;
+	uint16		endian;
+	uint32		block_size;
+	Oid			key_type;		/* type whose normalised keys are stored */
+	uint16		width;			/* HtWidth */
+	uint16		fanout;
+	uint8		nulls_low;		/* NULL keys precede the others */
+	uint8		depth;			/* 0: the root's entries are segments, 1:
+								 * directory pages */
+	uint16		unused;
+	uint64		build_id;		/* random, tells one build from another */
+	uint64		next_stamp;
+	uint64		retired;		/* segments retired so far */
+	uint64		drained;		/* value of retired that VACUUM has drained */
+	uint32		root_count;
+	uint32		free_count;
+	HmDirectoryEntry root[HM_ROOT_MAX];
+	HmExtent	free[HM_FREE_MAX];	/* sorted by start, never adjacent */
+} HmMeta;
+
+StaticAssertDecl(HM_DIRECTORY_AT + sizeof(HmMeta) <= HT_PAGE_END, "metapage does not fit");
+
+static inline HmMeta *
+hm_page_meta(Page page)
+{
+	return (HmMeta *) ((char *) page + HM_DIRECTORY_AT);
+}
+
+static inline HmDirectory *
+hm_page_directory(Page page)
+{
+	return (HmDirectory *) ((char *) page + HM_DIRECTORY_AT);
+}
+
+/* ----------------------------------------------------------------
+ *		Segments
+ * ----------------------------------------------------------------
+ */
+#define HM_SEGMENT_MAX_BLOCKS	1024	/* of the main extent */
+#define HM_SEGMENT_MAX_EXTENTS	24
+
+/* HmSegment.state */
+#define HM_SEGMENT_DEAD		0x01	/* replaced; start again from the directory */
+#define HM_SEGMENT_MOVING	0x02	/* movement under way: writers must wait */
+
+/*
+ * A segment's header.  Behind it on the page follow the child region
+ * (nodes prefix sums), the auxiliary node's block for each bottom node, and
+ * from key_region_at the first nodes of the key region.
+ *
+ * The main extent is: header, key pages, leaves.  Further extents hold leaves
+ * and auxiliary nodes that splits needed.
+ */
+typedef struct HmSegment
+{
+	uint64		stamp;
+	HtEntry		low;
+	HtEntry		high;			/* valid with HM_HAS_HIGH in the special area */
+	uint32		state;
+	uint16		fanout;
+	uint16		levels;
+	uint32		leaf_room;		/* leaves the shape has room for */
+	uint32		pure_leaves;	/* of those, in use: leaf i is block leaf_base
+								 * + i */
+	uint32		leaves;			/* all leaves, shadowed nodes' included */
+	uint32		auxiliaries;	/* auxiliary nodes in use */
+	BlockNumber key_base;		/* first key page */
+	BlockNumber leaf_base;
+	uint32		key_region_at;	/* byte offset of node 0 on this page */
+	uint32		nodes_here;		/* nodes on this page */
+	uint32		nodes_per_page; /* nodes on a key page */
+	uint32		extent_count;
+	uint32		spare_used;		/* blocks used of the last extent, if it is
+								 * not the main one */
+	HmExtent	extents[HM_SEGMENT_MAX_EXTENTS];	/* main one first */
+	uint32		child_region[FLEXIBLE_ARRAY_MEMBER];
+} HmSegment;
+
+static inline HmSegment *
+hm_page_segment(Page page)
+{
+	return (HmSegment *) ((char *) page + HM_DIRECTORY_AT);
+}
+
+/* Auxiliary nodes: explicit children of a bottom node whose leaves split. */
+#define HM_AUXILIARY_MAX	440
+
+typedef struct HmAuxiliary
+{
+	uint32		count;			/* children */
+	uint32		node;			/* bottom node this stands in for */
+	uint64		keys[HM_AUXILIARY_MAX]; /* low bound of each child; the
+										 * first's is not used */
+	BlockNumber children[HM_AUXILIARY_MAX];
+	uint16		tids[HM_AUXILIARY_MAX][3];	/* high, middle, low 16 bits */
+} HmAuxiliary;
+
+StaticAssertDecl(HM_DIRECTORY_AT + sizeof(HmAuxiliary) <= HT_PAGE_END, "auxiliary node does not fit");
+
+static inline HmAuxiliary *
+hm_page_auxiliary(Page page)
+{
+	return (HmAuxiliary *) ((char *) page + HM_DIRECTORY_AT);
+}
+
+/* Nodes on a key page begin here. */
+#define HM_KEYS_AT	64
+
+/* ----------------------------------------------------------------
+ *		Options (handler.c)
+ * ----------------------------------------------------------------
+ */
+#define HM_DEFAULT_FANOUT		64
+#define HM_DEFAULT_FILLFACTOR	90
+#define HM_MIN_FILLFACTOR		10
+
+typedef struct HmOptions
+{
+	int32		vl_len_;
+	int			fanout;
+	int			fillfactor;
+} HmOptions;
+
+/* Register the reloptions; call once, from _PG_init. */
+extern void hm_options_init(void);
+
+/* Options in force for an index. */
+extern int	hm_fanout(Relation index);
+extern int	hm_fillfactor(Relation index);
+
+/* ----------------------------------------------------------------
+ *		Keys (keys.c): values to normalised keys and back
+ * ----------------------------------------------------------------
+ */
+typedef struct HmKeyType
+{
+	Oid			type;
+	HtWidth		width;
+	bool		returnable;		/* the value can be given back bit for bit */
+	uint64		(*normalise) (Datum value);
+	Datum		(*restore) (uint64 key);	/* NULL unless returnable */
+} HmKeyType;
+
+/*
+ * The key type of an index's column, by its operator class's input type.
+ * Errors: feature_not_supported for a type this method does not know.
+ */
+extern const HmKeyType *hm_key_type(Relation index);
+
+/* The same by type; NULL if the type is not supported. */
+extern const HmKeyType *hm_key_type_lookup(Oid type);
+
+/* ----------------------------------------------------------------
+ *		Qualifications (quals.c): scan keys to ranges
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Ranges of positions to be scanned: disjoint, in ascending order.  Both
+ * bounds are keys and included; tids do not matter.
+ */
+typedef struct HmRange
+{
+	HmPart		part;
+	uint64		low;
+	uint64		high;
+} HmRange;
+
+typedef struct HmRanges
+{
+	int			count;
+	HmRange    *ranges;			/* palloc'd in the current memory context */
+	bool		recheck;		/* ranges may hold entries that do not match */
+} HmRanges;
+
+/*
+ * Turn the scan keys of an index scan into ranges.  No key at all gives every
+ * part.  Contradictions and NULL arguments give no range.  Array keys
+ * (SK_SEARCHARRAY), IS NULL, IS NOT NULL and all cross-type operators of the
+ * operator families are understood.
+ */
+extern void hm_ranges_from_keys(Relation index, bool nulls_low,
+								ScanKey keys, int nkeys, HmRanges *result);
+
+/* ----------------------------------------------------------------
+ *		Page access (page.c)
+ * ----------------------------------------------------------------
+ */
+
+/* Initialise a page, special area included; all else is zero. */
+extern void hm_page_init(Page page, HmPageKind kind, uint64 stamp,
+						 BlockNumber segment, HmPart part);
+
+/* Fill in a new index's metapage. */
+extern void hm_meta_init(Relation index, Page page);
+
+/* Whether the page is one of ours and of this kind. */
+extern bool hm_page_is(Page page, HmPageKind kind);
+
+/*
+ * Check that a page is one of ours and of this kind.
+ * Errors: index_corrupted; for the metapage also an unknown on-disk version.
+ */
+extern void hm_page_check(Relation index, Buffer buffer, HmPageKind kind);
+
+/*
+ * Read and lock the metapage, checked.  lock is BUFFER_LOCK_SHARE or
+ * BUFFER_LOCK_EXCLUSIVE; the caller releases the buffer.
+ */
+extern Buffer hm_meta_buffer(Relation index, int lock);
+
+/* What a backend remembers of the metapage, valid for the relcache entry's life. */
+typedef struct HmCache
+{
+	HtWidth		width;
+	int			fanout;
+	bool		nulls_low;
+	int			depth;
+	uint32		root_count;
+	HmDirectoryEntry root[HM_ROOT_MAX];
+} HmCache;
+
+/* That, read if need be; renewed from the metapage if renew is true. */
+extern HmCache *hm_cache(Relation index, bool renew);
+
+/* ----------------------------------------------------------------
+ *		Logging (wal.c)
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Log a change of a leaf's entries as a generic WAL record and set the page's
+ * LSN.  The caller holds the buffer exclusively locked, is in a critical
+ * section, has changed the page and marked it dirty.
+ */
+extern void hm_log_leaf_change(Relation index, Buffer buffer, HtWidth width,
+							   const HtLeafChange *change);
+
+/* ----------------------------------------------------------------
+ *		Extents (extent.c): runs of blocks, used, free and new
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * While a backend owns blocks that neither the directory nor the free list
+ * knows of, it holds the allocation gate, shared, so that VACUUM does not take
+ * them for lost ones.  Heavyweight, released at abort.
+ */
+extern void hm_gate_enter(Relation index);
+extern void hm_gate_leave(Relation index);
+
+/* Take length blocks; the caller is inside the gate and holds no buffer lock. */
+extern BlockNumber hm_extent_allocate(Relation index, uint32 length);
+
+/* Give blocks back; the same conditions. */
+extern void hm_extent_free(Relation index, const HmExtent *extents, int count);
+
+/* A stamp that no page has had. The caller holds no buffer lock. */
+extern uint64 hm_stamp_allocate(Relation index);
+
+/*
+ * Rebuild the list of free extents from what live segments do not use.  Does
+ * nothing if somebody is inside the gate.  Returns the number of free blocks.
+ */
+extern BlockNumber hm_extents_sweep(Relation index);
+
+/* ----------------------------------------------------------------
+ *		Directory (directory.c)
+ * ----------------------------------------------------------------
+ */
+
+typedef enum HmSearch
+{
+	HM_AT_OR_AFTER,				/* the segment that covers the position, else
+								 * the next one that has any entries' room */
+	HM_BEFORE					/* the segment that covers what comes right
+								 * before the position */
+} HmSearch;
+
+/*
+ * Enter a segment: read its header, locked as asked (BUFFER_LOCK_SHARE or
+ * BUFFER_LOCK_EXCLUSIVE), alive at the time of the call.  *position becomes
+ * the beginning of the segment if it lay between segments' parts.  Returns
+ * InvalidBuffer if there is no segment in that direction.  Holds no other lock
+ * on return.  The caller holds no buffer lock.
+ */
+extern Buffer hm_segment_enter(Relation index, HmPosition *position,
+							   HmSearch search, int lock);
+
+/*
+ * Likewise for a writer, with HM_AT_OR_AFTER: waits until no movement is under
+ * way in the segment.  Returns InvalidBuffer if the position's part has no
+ * segment at all.
+ */
+extern Buffer hm_segment_enter_to_write(Relation index, HmPosition position, int lock);
+
+/* Whether a position lies in the segment with this (locked) header page. */
+extern bool hm_segment_covers(Page header, HmPosition position);
+
+/*
+ * Replace the entry of one segment by those of others, or add a first one.
+ * See directory.c.
+ */
+typedef struct HmDirectoryChange
+{
+	HmPosition	low;			/* of the segment replaced or added */
+	bool		replace;		/* otherwise: add */
+	int			count;			/* entries to be written */
+	HmDirectoryEntry *entries;
+} HmDirectoryChange;
+
+/* ----------------------------------------------------------------
+ *		Segments (segment.c)
+ * ----------------------------------------------------------------
+ */
+
+/* The shape recorded in a header page. */
+extern void hm_segment_shape(Page header, HtWidth width, HtShape *shape);
+
+/* Leaf room that lets a segment fill this many blocks, header included. */
+extern uint32 hm_segment_room(HtWidth width, int fanout, uint32 blocks);
+
+/* Blocks that a segment with this leaf room takes, header included. */
+extern uint32 hm_segment_blocks(HtWidth width, int fanout, uint32 leaf_room);
+
+typedef struct HmSegmentSpec
+{
+	HtWidth		width;
+	int			fanout;
+	HmPart		part;
+	HtEntry		low;
+	HtEntry		high;
+	bool		has_high;
+	uint64		stamp;
+	BlockNumber start;			/* block of the header */
+	uint32		leaf_room;
+	uint32		leaves;			/* to be filled, 1 <= leaves <= leaf_room */
+} HmSegmentSpec;
+
+/*
+ * Lay out a whole segment in memory: the header, the key pages and the leaves
+ * in use, with n entries spread evenly over the leaves.  image has room for
+ * hm_segment_blocks(leaf_room) pages; pages of leaves not in use are left
+ * alone.  Returns the number of pages made.
+ */
+extern uint32 hm_segment_image(const HmSegmentSpec *spec, const HtEntry *entries,
+							   uint64 n, char *image);
+
+/*
+ * Find the leaf for an entry: the one in which it belongs or, with before, the
+ * one that holds its predecessor.  The caller holds the header's lock, in
+ * either mode.  Returns the leaf's buffer, pinned, not locked.
+ */
+extern Buffer hm_segment_descend(Relation index, Buffer header, HtEntry entry,
+								 bool before, BufferAccessStrategy strategy);
+
+/* ----------------------------------------------------------------
+ *		Insertion (insert.c), movement (movement.c), batches (batch.c)
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Insert entries of one part, sorted and without duplicates.  An entry that is
+ * there already is left alone.  The caller holds no buffer lock.
+ */
+extern void hm_insert_sorted(Relation index, HmPart part,
+							 const HtEntry *entries, int64 n);
+
+/*
+ * Rewrite a segment in pure Harmonia layout, as one or more new segments.
+ * Does nothing if the header's segment has been replaced already.
+ */
+extern void hm_segment_move(Relation index, BlockNumber header, uint64 stamp);
+
+/*
+ * Offer an entry to the statement's batch.  Returns true if the batch took it,
+ * false if it has to be inserted at once.
+ */
+extern bool hm_batch_add(Relation index, Relation heap, IndexInfo *info,
+						 IndexUniqueCheck check, HmPart part, HtEntry entry);
+
+/* Apply what is queued for one index, or for all. */
+extern void hm_batch_apply(Relation index);
+extern void hm_batch_apply_all(void);
+
+/* Whether anything is queued for this index. */
+extern bool hm_batch_pending(Relation index);
+
+/* Install the hooks and callbacks, define the GUCs; call once, from _PG_init. */
+extern void hm_batch_init(void);
+
+/* ----------------------------------------------------------------
+ *		Sorting for a build (buildsort.c)
+ * ----------------------------------------------------------------
+ */
+typedef struct HmBuildSort HmBuildSort;
+
+/*
+ * Scan the heap, serially or with parallel workers (info->ii_ParallelWorkers),
+ * and sort all its entries within maintenance_work_mem, spilling to temporary
+ * files beyond it.  Reports progress.  *heap_tuples and *index_tuples are what
+ * ambuild returns.
+ */
+extern HmBuildSort *hm_build_sort(Relation heap, Relation index, IndexInfo *info,
+								  double *heap_tuples, double *index_tuples);
+
+/* Entries in all: with a key, or with a NULL key. */
+extern uint64 hm_build_sort_count(HmBuildSort *sort, bool nulls);
+
+/*
+ * Read the next entries in order, those with a key or those with NULL; returns
+ * how many were written to out, less than max only at the end.
+ */
+extern uint64 hm_build_sort_read(HmBuildSort *sort, bool nulls, HtEntry *out, uint64 max);
+
+extern void hm_build_sort_end(HmBuildSort *sort);
+
+/* ----------------------------------------------------------------
+ *		Access method routines
+ * ----------------------------------------------------------------
+ */
+extern IndexBuildResult *hm_build(Relation heap, Relation index, IndexInfo *info);
+extern void hm_build_empty(Relation index);
+extern char *hm_build_phase_name(int64 phase);
+extern bool hm_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
+					  Relation heap, IndexUniqueCheck check, bool unchanged,
+					  IndexInfo *info);
+extern IndexBulkDeleteResult *hm_bulk_delete(IndexVacuumInfo *info,
+											 IndexBulkDeleteResult *stats,
+											 IndexBulkDeleteCallback callback,
+											 void *state);
+extern IndexBulkDeleteResult *hm_vacuum_cleanup(IndexVacuumInfo *info,
+												IndexBulkDeleteResult *stats);
+extern bool hm_can_return(Relation index, int attno);
+extern void hm_cost_estimate(struct PlannerInfo *root, struct IndexPath *path,
+							 double loop_count, Cost *startup_cost,
+							 Cost *total_cost, Selectivity *selectivity,
+							 double *correlation, double *pages);
+extern bool hm_validate(Oid opclass);
+extern IndexScanDesc hm_begin_scan(Relation index, int nkeys, int norderbys);
+extern void hm_rescan(IndexScanDesc scan, ScanKey keys, int nkeys,
+					  ScanKey orderbys, int norderbys);
+extern bool hm_get_tuple(IndexScanDesc scan, ScanDirection direction);
+extern int64 hm_get_bitmap(IndexScanDesc scan, TIDBitmap *bitmap);
+extern void hm_end_scan(IndexScanDesc scan);
+extern void hm_mark_position(IndexScanDesc scan);
+extern void hm_restore_position(IndexScanDesc scan);
+
+#endif							/* HARMONIA_AM_H */
