@@ -1,0 +1,97 @@
+# harmonia: a PostgreSQL index access method
+#
+#   make                 build with PGXS (PG_CONFIG=... picks the PostgreSQL)
+#   make install         install into that PostgreSQL
+#   make installcheck    regression and isolation tests on a running server
+#   make check           install what is missing, build, run all tests on private
+#                        servers; the system's PostgreSQL is not touched
+#   make check-slow      the same for the suites that take minutes
+#   make demo            build, load a private server, compare with btree
+#   make bench           the benchmarks in bench/
+#
+# WERROR=1 makes warnings errors.
+
+PG_CONFIG ?= pg_config
+
+# These may have to install PostgreSQL first, so they must work without PGXS.
+SCRIPT_GOALS := check check-slow demo
+
+ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
+
+.PHONY: $(MAKECMDGOALS)
+
+check:
+	tools/check.sh
+
+check-slow:
+	tools/check.sh --slow
+
+demo:
+	tools/demo.sh
+
+# Anything else that was asked for along with them.
+ifneq (,$(filter-out $(SCRIPT_GOALS),$(MAKECMDGOALS)))
+$(filter-out $(SCRIPT_GOALS),$(MAKECMDGOALS)):
+	$(MAKE) $@
+endif
+
+else
+
+EXTENSION = harmonia
+MODULE_big = harmonia
+DATA = $(wildcard sql/harmonia--*.sql)
+OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c)))
+
+TESTS = $(sort $(filter-out $(DATA),$(wildcard sql/*.sql)))
+REGRESS = $(patsubst sql/%.sql,%,$(TESTS))
+REGRESS_OPTS = --load-extension=$(EXTENSION)
+ISOLATION = $(patsubst test/specs/%.spec,%,$(sort $(wildcard test/specs/*.spec)))
+# PostgreSQL 16 looks for expected files apart from the input.
+ISOLATION_OPTS = --inputdir=test --load-extension=$(EXTENSION) \
+	$(if $(filter-out 15,$(MAJORVERSION)),--expecteddir=test)
+
+PG_CPPFLAGS = -I$(srcdir)/src
+# PostgreSQL's own headers are not clean under the last three.
+PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare \
+	-Wno-missing-field-initializers
+# A changed header rebuilds what includes it; Debian's PGXS does not see to that.
+PG_CFLAGS += -MMD -MP
+DEPENDENCIES = $(OBJS:.o=.d)
+EXTRA_CLEAN = $(DEPENDENCIES)
+
+ifneq (,$(WERROR))
+PG_CFLAGS += -Werror
+endif
+
+# PostgreSQL was configured for gcc; clang does not know all of its options.
+ifneq (,$(findstring clang,$(CC)))
+PG_CFLAGS += -Wno-unknown-warning-option -Wno-ignored-optimization-argument \
+	-Wno-ignored-attributes
+endif
+
+PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
+ifeq (,$(wildcard $(PGXS)))
+$(error No PostgreSQL server headers found by "$(PG_CONFIG)". On Debian: apt-get install postgresql-server-dev-15, or point PG_CONFIG at another installation)
+endif
+
+# JIT bitcode needs the very clang that PostgreSQL was built with.  It is an
+# optimisation that we can do without.
+CLANG_OF_SERVER := $(shell sed -n 's/^CLANG *= *//p' $(dir $(PGXS))../Makefile.global)
+ifeq (,$(shell command -v $(or $(CLANG_OF_SERVER),none) 2>/dev/null))
+override with_llvm = no
+endif
+
+include $(PGXS)
+
+-include $(DEPENDENCIES)
+
+# Bitcode follows the headers too, by way of the object.
+ifeq ($(with_llvm),yes)
+$(foreach object,$(OBJS),$(eval $(object:.o=.bc): $(object)))
+endif
+
+.PHONY: bench
+bench:
+	$(MAKE) -C bench
+
+endif
