@@ -88,8 +88,9 @@ ht_entry_cmp(HtEntry a, HtEntry b)
  * key above it, no entry of blocks i+1.. has a key below it.  Unused
  * separators are ht_key_max().  Pivot j repeats the last separator of cache
  * line j, so that a search reads one line of pivots, one of separators and
- * one block.  Any block may be empty.  Entries are in order within a block and
- * from block to block.
+ * one block.  Separators never descend; those behind the last block with
+ * entries are unused.  Any block may be empty.  Entries are in order within a
+ * block and from block to block.
  *
  * A tid is stored as a 32-bit block number followed by a 16-bit offset, in the
  * machine's byte order, unaligned.
@@ -132,15 +133,18 @@ ht_leaf_blocks_at(HtWidth width)
 
 /*
  * What an operation changed, kept so that a caller can log just that.
- * Changes of several operations on one page add up in one HtLeafChange.
+ * Changes of several operations on one page add up in one HtLeafChange, which
+ * starts out as zeros.  "end" may exceed the count of a block by now: what a
+ * later operation left behind there was changed by an earlier one.
  */
 typedef struct HtLeafChange
 {
 	uint64_t	blocks;			/* bit b: block b changed */
 	uint64_t	separators;		/* bit i: separator i changed (and so,
 								 * perhaps, a pivot) */
-	uint8_t		first[HT_LEAF_MAX_BLOCKS];	/* lowest slot changed in each
-											 * changed block */
+	uint8_t		first[HT_LEAF_MAX_BLOCKS];	/* slots first..end - 1 of a changed
+											 * block changed; none if end is 0, */
+	uint8_t		end[HT_LEAF_MAX_BLOCKS];	/* just its count */
 } HtLeafChange;
 
 /* A run of bytes of a page. */
@@ -229,7 +233,7 @@ extern const char *ht_leaf_check(const void *page, HtWidth width);
  */
 #define HT_MIN_FANOUT	8
 #define HT_MAX_FANOUT	128
-#define HT_MAX_LEVELS	8
+#define HT_MAX_LEVELS	11		/* enough for 2^32 leaves at any fanout */
 
 /* How a segment with room for a given number of leaves is laid out. */
 typedef struct HtShape
@@ -268,7 +272,9 @@ extern HtEntry ht_node_get(const void *node, HtWidth width, int fanout, int i);
 /*
  * Separators not above the entry (<=), that is, the child in which the entry
  * belongs; separators below it (<), that is, the child that holds the entry's
- * predecessor.  With tid 0 both give the first child that can hold the key.
+ * predecessor.  With tid 0 both give the first child that can hold the key,
+ * with HT_TID_MAX the latter gives the last one (the former would count unused
+ * separators if the key is the maximum).
  */
 extern int	ht_node_count_le(const void *node, HtWidth width, int fanout, HtEntry entry);
 extern int	ht_node_count_lt(const void *node, HtWidth width, int fanout, HtEntry entry);

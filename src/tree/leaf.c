@@ -1,0 +1,162 @@
+/*
+ * leaf.c
+ *		Leaf pages: the operations of leaf_template.h for both key widths.
+ */
+#include "tree.h"
+
+#include <string.h>
+
+/* A gap of this many bytes costs less than the header of another range. */
+#define RANGE_MERGE_GAP		4
+
+static inline uint8_t *
+tid_at(uint8_t *tids, int slot)
+{
+	return tids + slot * HT_TID_BYTES;
+}
+
+static inline uint64_t
+load_tid(const uint8_t *tids, int slot)
+{
+	uint32_t	block;
+	uint16_t	offset;
+
+	memcpy(&block, tids + slot * HT_TID_BYTES, sizeof(block));
+	memcpy(&offset, tids + slot * HT_TID_BYTES + sizeof(block), sizeof(offset));
+	return (uint64_t) block << 16 | offset;
+}
+
+static inline void
+store_tid(uint8_t *tids, int slot, uint64_t tid)
+{
+	uint32_t	block = (uint32_t) (tid >> 16);
+	uint16_t	offset = (uint16_t) tid;
+
+	memcpy(tids + slot * HT_TID_BYTES, &block, sizeof(block));
+	memcpy(tids + slot * HT_TID_BYTES + sizeof(block), &offset, sizeof(offset));
+}
+
+/*
+ * Note that the count of a block changed, and slots first..end - 1 with it (no
+ * slot if end <= first).
+ */
+static inline void
+mark_slots(HtLeafChange *change, int block, int first, int end)
+{
+	uint64_t	bit = UINT64_C(1) << block;
+
+	if (!(change->blocks & bit))
+	{
+		change->blocks |= bit;
+		change->first[block] = UINT8_MAX;
+		change->end[block] = 0;
+	}
+	if (first >= end)
+		return;
+	if (first < change->first[block])
+		change->first[block] = (uint8_t) first;
+	if (end > change->end[block])
+		change->end[block] = (uint8_t) end;
+}
+
+/* Append a range to n others, or extend the last one; returns the new n. */
+static inline int
+add_range(HtByteRange *ranges, int n, size_t offset, size_t length)
+{
+	if (n > 0)
+	{
+		HtByteRange *last = &ranges[n - 1];
+
+		if (offset - (last->offset + last->length) <= RANGE_MERGE_GAP)
+		{
+			last->length = (uint16_t) (offset + length - last->offset);
+			return n;
+		}
+	}
+	ranges[n].offset = (uint16_t) offset;
+	ranges[n].length = (uint16_t) length;
+	return n + 1;
+}
+
+#define LT_BITS 32
+#include "leaf_template.h"
+#define LT_BITS 64
+#include "leaf_template.h"
+
+void
+ht_leaf_init(void *page, HtWidth width)
+{
+	if (width == HT_WIDTH32)
+		init_32(page);
+	else
+		init_64(page);
+}
+
+void
+ht_leaf_fill(void *page, HtWidth width, const HtEntry *entries, int n)
+{
+	if (width == HT_WIDTH32)
+		fill_32(page, entries, n);
+	else
+		fill_64(page, entries, n);
+}
+
+int
+ht_leaf_count(const void *page, HtWidth width)
+{
+	return width == HT_WIDTH32 ? count_32(page) : count_64(page);
+}
+
+int
+ht_leaf_read(const void *page, HtWidth width, HtEntry *out)
+{
+	return width == HT_WIDTH32 ? read_32(page, out) : read_64(page, out);
+}
+
+int
+ht_leaf_read_range(const void *page, HtWidth width, uint64_t low_key,
+				   uint64_t high_key, HtEntry *out)
+{
+	/* Bounds need not fit the width, but keys do. */
+	if (high_key > ht_key_max(width))
+		high_key = ht_key_max(width);
+	if (low_key > high_key)
+		return 0;
+
+	if (width == HT_WIDTH32)
+		return read_range_32(page, (uint32_t) low_key, (uint32_t) high_key, out);
+	return read_range_64(page, low_key, high_key, out);
+}
+
+HtInsertResult
+ht_leaf_insert(void *page, HtWidth width, HtEntry entry, HtLeafChange *change)
+{
+	if (width == HT_WIDTH32)
+		return insert_32(page, entry, change);
+	return insert_64(page, entry, change);
+}
+
+void
+ht_leaf_remove(void *page, HtWidth width, const bool *dead, HtLeafChange *change)
+{
+	if (width == HT_WIDTH32)
+		remove_32(page, dead, change);
+	else
+		remove_64(page, dead, change);
+}
+
+int
+ht_leaf_change_ranges(const void *page, HtWidth width,
+					  const HtLeafChange *change, HtByteRange *ranges)
+{
+	(void) page;				/* the change says it all */
+	if (width == HT_WIDTH32)
+		return change_ranges_32(change, ranges);
+	return change_ranges_64(change, ranges);
+}
+
+const char *
+ht_leaf_check(const void *page, HtWidth width)
+{
+	return width == HT_WIDTH32 ? check_32(page) : check_64(page);
+}
