@@ -1,0 +1,231 @@
+#!/bin/bash
+# Runs the test suites on private servers.
+#
+# usage: tools/check.sh [--slow | SUITE...]
+#
+#   unit       test/unit        the tree engine, in C
+#   regress    sql, expected    pg_regress
+#   isolation  test/specs       pg_isolation_regress
+#   tap        test/t           crashes, replicas, concurrency
+#   pgtap      test/pgtap       examples of use
+#   slow       test/t-slow      like tap, but takes minutes
+#
+# All but slow are run if none is named. KEEP=1 keeps the working directory;
+# PROVE_FLAGS goes to prove; TESTS="test/t/*crash*" limits tap and slow.
+
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+suites=()
+summary=()
+failures=0
+# Logs of failed suites go here, because the working directory is removed.
+log_keep=$root/.private/check-logs
+
+clean_up() {
+	local status=$?
+	trap - EXIT
+	"$root/tools/private-server.sh" stop "$dir/pgtap" -m immediate || true
+	if [ -n "${KEEP:-}" ]; then
+		say "Kept $dir"
+	else
+		rm -rf "$dir"
+	fi
+	exit "$status"
+}
+
+prepare() {
+	"$root/tools/setup.sh" build run test
+	find_pg_config
+	dir=$(make_private_dir)
+	trap clean_up EXIT
+	trap 'exit 130' INT TERM
+
+	say "Building and installing into $dir"
+	private_bindir=$("$root/tools/private-install.sh" "$dir/install")
+
+	# Suites run in a copy that the server's user can read and write.
+	mkdir "$dir/work"
+	local part
+	for part in sql expected test; do
+		[ ! -d "$root/$part" ] || cp -R "$root/$part" "$dir/work"
+	done
+	chown -R "$(server_user)" "$dir/work"
+	export PATH=$private_bindir:$PATH
+	# The caller's environment must not lead to another server.
+	unset PGHOST PGHOSTADDR PGPORT PGUSER PGDATABASE PGDATA PGOPTIONS PGSERVICE
+	cd "$dir/work"
+}
+
+# Names of files without directory and ending, one a line.
+names() {
+	local ending=$1 file
+	shift
+	for file in "$@"; do
+		if [ -e "$file" ]; then
+			basename "$file" "$ending"
+		fi
+	done
+}
+
+# Options and tests for pg_regress and its like; the servers' settings are those
+# that tests must not depend on, or that make them quick.
+temp_config() {
+	cat <<-'END'
+		shared_buffers = 64MB
+		max_wal_size = 1GB
+		log_min_messages = warning
+	END
+}
+
+run_pg_regress() {
+	local program=$1 input=$2 output=$3
+	shift 3
+	local expected=()
+	if [ "$major" -ge 16 ]; then
+		expected=(--expecteddir="$input")
+	fi
+	as_server_user mkdir -p "$output"
+	temp_config >"$dir/temp.conf"
+	if as_server_user "$program" --bindir="$private_bindir" \
+		--inputdir="$input" "${expected[@]}" --outputdir="$output" \
+		--temp-instance="$output/instance" --temp-config="$dir/temp.conf" \
+		--no-locale --encoding=UTF8 --load-extension=harmonia "$@"; then
+		return 0
+	fi
+	cat "$output/regression.diffs" 2>/dev/null ||
+		tail -n 50 "$output"/log/*.log || true
+	return 1
+}
+
+run_prove() {
+	# shellcheck disable=SC2086
+	as_server_user env PATH="$PATH" prove ${PROVE_FLAGS:-} "$@"
+}
+
+run_unit() {
+	local programs
+	make -C "$root/test/unit" --no-print-directory ${CC:+CC="$CC"} || return 1
+	mapfile -t programs < <(find "$root/test/unit" -maxdepth 1 -name 'test_*' -type f -perm -u+x)
+	if [ "${#programs[@]}" -eq 0 ]; then
+		warn "test/unit built no test"
+		return 1
+	fi
+	# These need no server, so the user who built them can run them.
+	# shellcheck disable=SC2086
+	prove ${PROVE_FLAGS:-} --exec '' "${programs[@]}"
+}
+
+run_regress() {
+	local tests
+	mapfile -t tests < <(names .sql sql/*.sql | grep -v '^harmonia--')
+	run_pg_regress "$pgxs_src/test/regress/pg_regress" . "$PWD/results_regress" "${tests[@]}"
+}
+
+run_isolation() {
+	local tests
+	mapfile -t tests < <(names .spec test/specs/*.spec)
+	run_pg_regress "$pgxs_src/test/isolation/pg_isolation_regress" test \
+		"$PWD/results_isolation" "${tests[@]}"
+}
+
+# PostgreSQL::Test::Cluster wants to know these.
+run_tap_in() {
+	local log
+	local tests=("$1"/*.pl)
+	if [ -n "${TESTS:-}" ]; then
+		# shellcheck disable=SC2206
+		tests=($TESTS)
+	fi
+	as_server_user rm -rf tmp_check
+	if TESTDIR=$PWD PG_REGRESS=$pgxs_src/test/regress/pg_regress \
+		run_prove -I "$pgxs_src/test/perl" -I test/t --failures "${tests[@]}"; then
+		return 0
+	fi
+	for log in tmp_check/log/regress_log_*; do
+		if grep -q 'not ok\|Bail out\|died' "$log" || ! grep -q '1\.\.[0-9]' "$log"; then
+			printf -- '--- %s\n' "$log"
+			tail -n 40 "$log"
+		fi
+	done
+	return 1
+}
+
+run_tap() { run_tap_in test/t; }
+run_slow() { run_tap_in test/t-slow; }
+
+run_pgtap() {
+	mkdir "$dir/pgtap"
+	(
+		settings=$("$root/tools/private-server.sh" start "$dir/pgtap" "$private_bindir" -c fsync=off)
+		eval "$settings"
+		# shellcheck disable=SC2086
+		pg_prove ${PROVE_FLAGS:-} --ext .sql test/pgtap/*.sql
+	) || return 1
+	"$root/tools/private-server.sh" stop "$dir/pgtap"
+}
+
+# Whether there is any test of a suite.
+has_tests() {
+	case $1 in
+		unit) compgen -G 'test/unit/Makefile' ;;
+		regress) names .sql sql/*.sql | grep -v '^harmonia--' ;;
+		isolation) compgen -G 'test/specs/*.spec' ;;
+		tap) compgen -G 'test/t/*.pl' ;;
+		pgtap) compgen -G 'test/pgtap/*.sql' ;;
+		slow) compgen -G 'test/t-slow/*.pl' ;;
+		*) die "no such suite: $1" ;;
+	esac >/dev/null
+}
+
+keep_logs() {
+	local from
+	case $1 in
+		regress | isolation) from=$PWD/results_$1 ;;
+		tap | slow) from=$PWD/tmp_check/log ;;
+		pgtap) from=$dir/pgtap/server.log ;;
+		*) return 0 ;;
+	esac
+	rm -rf "${log_keep:?}/$1"
+	mkdir -p "$log_keep/$1"
+	rm -rf "$from/instance"
+	cp -R "$from" "$log_keep/$1" || true
+	# Other failures often only follow from these.
+	grep -rE 'PANIC:|TRAP:|terminated by signal' "$log_keep/$1" | head -n 20 || true
+}
+
+run_suite() {
+	local suite=$1 start=$SECONDS outcome
+	if ! has_tests "$suite"; then
+		summary+=("$(printf '%-10s no tests' "$suite")")
+		return
+	fi
+	say "Suite $suite"
+	if "run_$suite"; then
+		outcome=passed
+	else
+		outcome=FAILED
+		failures=$((failures + 1))
+		keep_logs "$suite"
+	fi
+	summary+=("$(printf '%-10s %s in %s s' "$suite" "$outcome" $((SECONDS - start)))")
+}
+
+case ${1:-} in
+	--slow) suites=(slow) ;;
+	-*) die "usage: $0 [--slow | SUITE...]" ;;
+	'') suites=(unit regress isolation tap pgtap) ;;
+	*) suites=("$@") ;;
+esac
+
+prepare
+for suite in "${suites[@]}"; do
+	run_suite "$suite"
+done
+
+say "PostgreSQL $("$PG_CONFIG" --version | cut -d' ' -f2), $(nproc) processors"
+printf '%s\n' "${summary[@]}"
+if [ "$failures" -gt 0 ]; then
+	die "$failures suite(s) failed; logs are in $log_keep"
+fi
