@@ -352,6 +352,34 @@ extern const HmKeyType *hm_key_type(Relation index);
 extern const HmKeyType *hm_key_type_lookup(Oid type);
 
 /* ----------------------------------------------------------------
+ *		Places (bounds.c): comparison arguments among a column's keys
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Where a value lies, in the order that the operators define.  Of a value that
+ * the column can have, first and last are its key.  Of one that falls between
+ * two keys they are those keys: first is the upper, last the lower one.
+ */
+typedef struct HmPlace
+{
+	uint64		first;			/* least key not below the value */
+	uint64		last;			/* greatest key not above the value */
+	bool		has_first;		/* false: the value is above all keys */
+	bool		has_last;		/* false: the value is below all keys */
+	bool		fuzzy;			/* the value is somewhere in first..last, and
+								 * keys in there may be below, equal or above */
+} HmPlace;
+
+typedef HmPlace (*HmPlaceFunction) (const HmKeyType *column, Datum value);
+
+/*
+ * The function that finds values of one type among the keys of a column of
+ * another (or the same), NULL if the types have no operators in common.
+ */
+extern HmPlaceFunction hm_place_function(Oid column, Oid argument);
+
+/* ----------------------------------------------------------------
  *		Qualifications (quals.c): scan keys to ranges
  * ----------------------------------------------------------------
  */

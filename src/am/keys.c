@@ -1,0 +1,274 @@
+/*
+ * keys.c
+ *		Values to normalised keys and back.
+ *
+ * A normalised key is an unsigned integer that sorts exactly as btree's
+ * default operator class of the type does.  Two values that are equal to that
+ * operator class have the same key, which is why floating-point columns cannot
+ * be given back: -0.0 is stored as 0.0, and every NaN as the same NaN.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "catalog/pg_type.h"
+#include "utils/builtins.h"
+#include "utils/cash.h"
+#include "utils/date.h"
+#include "utils/timestamp.h"
+
+#include "am/am.h"
+
+StaticAssertDecl(FLOAT8PASSBYVAL, "harmonia needs 64-bit types to be passed by value");
+
+#define SIGN32	UINT32_C(0x80000000)
+#define SIGN64	UINT64_C(0x8000000000000000)
+
+/* Signed to unsigned and back, keeping the order. */
+static inline uint64
+key_from_int32(int32 value)
+{
+	return (uint32) value ^ SIGN32;
+}
+
+static inline int32
+key_to_int32(uint64 key)
+{
+	return (int32) ((uint32) key ^ SIGN32);
+}
+
+static inline uint64
+key_from_int64(int64 value)
+{
+	return (uint64) value ^ SIGN64;
+}
+
+static inline int64
+key_to_int64(uint64 key)
+{
+	return (int64) (key ^ SIGN64);
+}
+
+/* ----------------------------------------------------------------
+ *		32-bit keys
+ * ----------------------------------------------------------------
+ */
+static uint64
+bool_normalise(Datum value)
+{
+	return DatumGetBool(value) ? 1 : 0;
+}
+
+static Datum
+bool_restore(uint64 key)
+{
+	return BoolGetDatum(key != 0);
+}
+
+/* "char" is compared as an unsigned character. */
+static uint64
+char_normalise(Datum value)
+{
+	return (uint8) DatumGetChar(value);
+}
+
+static Datum
+char_restore(uint64 key)
+{
+	return CharGetDatum((char) (uint8) key);
+}
+
+static uint64
+int2_normalise(Datum value)
+{
+	return key_from_int32(DatumGetInt16(value));
+}
+
+static Datum
+int2_restore(uint64 key)
+{
+	return Int16GetDatum((int16) key_to_int32(key));
+}
+
+static uint64
+int4_normalise(Datum value)
+{
+	return key_from_int32(DatumGetInt32(value));
+}
+
+static Datum
+int4_restore(uint64 key)
+{
+	return Int32GetDatum(key_to_int32(key));
+}
+
+static uint64
+oid_normalise(Datum value)
+{
+	return DatumGetObjectId(value);
+}
+
+static Datum
+oid_restore(uint64 key)
+{
+	return ObjectIdGetDatum((Oid) key);
+}
+
+/* The infinities of dates and timestamps are the extreme integers already. */
+static uint64
+date_normalise(Datum value)
+{
+	return key_from_int32(DatumGetDateADT(value));
+}
+
+static Datum
+date_restore(uint64 key)
+{
+	return DateADTGetDatum(key_to_int32(key));
+}
+
+/*
+ * IEEE numbers sort as integers of sign and magnitude.  NaN is a positive
+ * quiet NaN here, which puts it above infinity, where btree has it.
+ */
+static uint64
+float4_normalise(Datum value)
+{
+	float4		number = DatumGetFloat4(value);
+	uint32		bits;
+
+	if (isnan(number))
+		return UINT32_C(0x7FC00000) | SIGN32;
+	if (number == 0)
+		return SIGN32;
+	memcpy(&bits, &number, sizeof(bits));
+	return (bits & SIGN32) ? (uint32) ~bits : bits | SIGN32;
+}
+
+/* ----------------------------------------------------------------
+ *		64-bit keys
+ * ----------------------------------------------------------------
+ */
+static uint64
+int8_normalise(Datum value)
+{
+	return key_from_int64(DatumGetInt64(value));
+}
+
+static Datum
+int8_restore(uint64 key)
+{
+	return Int64GetDatum(key_to_int64(key));
+}
+
+static uint64
+time_normalise(Datum value)
+{
+	return key_from_int64(DatumGetTimeADT(value));
+}
+
+static Datum
+time_restore(uint64 key)
+{
+	return TimeADTGetDatum(key_to_int64(key));
+}
+
+static uint64
+timestamp_normalise(Datum value)
+{
+	return key_from_int64(DatumGetTimestamp(value));
+}
+
+static Datum
+timestamp_restore(uint64 key)
+{
+	return TimestampGetDatum(key_to_int64(key));
+}
+
+static uint64
+timestamptz_normalise(Datum value)
+{
+	return key_from_int64(DatumGetTimestampTz(value));
+}
+
+static Datum
+timestamptz_restore(uint64 key)
+{
+	return TimestampTzGetDatum(key_to_int64(key));
+}
+
+static uint64
+float8_normalise(Datum value)
+{
+	float8		number = DatumGetFloat8(value);
+	uint64		bits;
+
+	if (isnan(number))
+		return UINT64_C(0x7FF8000000000000) | SIGN64;
+	if (number == 0)
+		return SIGN64;
+	memcpy(&bits, &number, sizeof(bits));
+	return (bits & SIGN64) ? ~bits : bits | SIGN64;
+}
+
+static uint64
+money_normalise(Datum value)
+{
+	return key_from_int64(DatumGetCash(value));
+}
+
+static Datum
+money_restore(uint64 key)
+{
+	return CashGetDatum(key_to_int64(key));
+}
+
+/* ----------------------------------------------------------------
+ *		Lookup
+ * ----------------------------------------------------------------
+ */
+static const HmKeyType key_types[] = {
+	{BOOLOID, HT_WIDTH32, true, bool_normalise, bool_restore},
+	{CHAROID, HT_WIDTH32, true, char_normalise, char_restore},
+	{INT2OID, HT_WIDTH32, true, int2_normalise, int2_restore},
+	{INT4OID, HT_WIDTH32, true, int4_normalise, int4_restore},
+	{OIDOID, HT_WIDTH32, true, oid_normalise, oid_restore},
+	{DATEOID, HT_WIDTH32, true, date_normalise, date_restore},
+	{FLOAT4OID, HT_WIDTH32, false, float4_normalise, NULL},
+	{INT8OID, HT_WIDTH64, true, int8_normalise, int8_restore},
+	{TIMEOID, HT_WIDTH64, true, time_normalise, time_restore},
+	{TIMESTAMPOID, HT_WIDTH64, true, timestamp_normalise, timestamp_restore},
+	{TIMESTAMPTZOID, HT_WIDTH64, true, timestamptz_normalise, timestamptz_restore},
+	{FLOAT8OID, HT_WIDTH64, false, float8_normalise, NULL},
+	{CASHOID, HT_WIDTH64, true, money_normalise, money_restore}
+};
+
+const HmKeyType *
+hm_key_type_lookup(Oid type)
+{
+	for (int i = 0; i < lengthof(key_types); i++)
+	{
+		if (key_types[i].type == type)
+			return &key_types[i];
+	}
+	return NULL;
+}
+
+/*
+ * The operator class's input type decides, not the column's own: that one may
+ * be a domain or a type that is stored alike (regclass under oid_ops).
+ */
+const HmKeyType *
+hm_key_type(Relation index)
+{
+	Oid			type = index->rd_opcintype[0];
+	const HmKeyType *result = hm_key_type_lookup(type);
+
+	if (result == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("access method \"%s\" does not support type %s",
+						"harmonia", format_type_be(type)),
+				 errhint("Supported types are boolean, \"char\", smallint, integer, bigint, oid, date, time, timestamp, timestamp with time zone, real, double precision and money.")));
+	return result;
+}

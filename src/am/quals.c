@@ -1,0 +1,346 @@
+/*
+ * quals.c
+ *		Scan keys to ranges of keys.
+ *
+ * Everything but `= ANY (array)` narrows one window of keys.  What the arrays
+ * name is then collected inside that window, sorted, and intersected if there
+ * is more than one array.
+ */
+#include "postgres.h"
+
+#include "access/skey.h"
+#include "access/stratnum.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/arrayaccess.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+#include "am/am.h"
+
+/* Keys from low to high, both included, in the part of keys. */
+typedef struct Span
+{
+	uint64		low;
+	uint64		high;
+} Span;
+
+typedef struct SpanList
+{
+	Span	   *spans;
+	int			count;
+} SpanList;
+
+#define ST_SORT sort_spans
+#define ST_ELEMENT_TYPE Span
+#define ST_COMPARE(a, b) ((a)->low < (b)->low ? -1 : (a)->low > (b)->low)
+#define ST_SCOPE static
+#define ST_CHECK_FOR_INTERRUPTS
+#define ST_DEFINE
+#include "lib/sort_template.h"
+
+/*
+ * The keys that stand in the strategy's relation to a place; false if there
+ * are none.  Of a fuzzy place all keys that may do so.
+ */
+static bool
+span_of_place(StrategyNumber strategy, const HmPlace *place, uint64 max, Span *span)
+{
+	span->low = 0;
+	span->high = max;
+
+	if (place->fuzzy)
+	{
+		if (strategy == BTLessStrategyNumber)
+			strategy = BTLessEqualStrategyNumber;
+		else if (strategy == BTGreaterStrategyNumber)
+			strategy = BTGreaterEqualStrategyNumber;
+	}
+
+	switch (strategy)
+	{
+		case BTLessStrategyNumber:
+			if (!place->has_first)
+				return true;
+			if (place->first == 0)
+				return false;
+			span->high = place->first - 1;
+			return true;
+
+		case BTLessEqualStrategyNumber:
+			if (!place->has_last)
+				return false;
+			span->high = Min(place->last, max);
+			return true;
+
+		case BTEqualStrategyNumber:
+			if (!place->has_first || !place->has_last)
+				return false;
+			span->low = place->first;
+			span->high = place->last;
+			return span->low <= span->high;
+
+		case BTGreaterEqualStrategyNumber:
+			if (!place->has_first)
+				return false;
+			span->low = place->first;
+			return true;
+
+		case BTGreaterStrategyNumber:
+			if (!place->has_last)
+				return true;
+			if (place->last >= max)
+				return false;
+			span->low = place->last + 1;
+			return true;
+
+		default:
+			elog(ERROR, "unrecognized strategy number: %d", (int) strategy);
+			return false;
+	}
+}
+
+/* The common keys of two spans; false if there are none. */
+static bool
+span_intersect(const Span *a, const Span *b, Span *result)
+{
+	result->low = Max(a->low, b->low);
+	result->high = Min(a->high, b->high);
+	return result->low <= result->high;
+}
+
+/* How values of the scan key's argument type are found among our keys. */
+static HmPlaceFunction
+place_function(const HmKeyType *type, ScanKey key)
+{
+	Oid			argument = OidIsValid(key->sk_subtype) ? key->sk_subtype : type->type;
+	HmPlaceFunction result = hm_place_function(type->type, argument);
+
+	if (result == NULL)
+		elog(ERROR, "harmonia cannot compare type %s with type %s",
+			 format_type_be(type->type), format_type_be(argument));
+	return result;
+}
+
+/*
+ * The spans of an array's elements, unsorted, as far as they lie in the window.
+ * NULL elements match nothing.  If hull is true, all of them are put together
+ * in one span, which is exact for inequalities: theirs all begin or all end at
+ * the same key.
+ */
+static SpanList
+array_spans(const HmKeyType *type, ScanKey key, const Span *window, bool hull,
+			bool *recheck)
+{
+	HmPlaceFunction function = place_function(type, key);
+	uint64		max = ht_key_max(type->width);
+	AnyArrayType *array = DatumGetAnyArrayP(key->sk_argument);
+	int			items = ArrayGetNItems(AARR_NDIM(array), AARR_DIMS(array));
+	SpanList	result;
+	array_iter	iterator;
+	int16		length;
+	bool		by_value;
+	char		align;
+
+	result.count = 0;
+	result.spans = MemoryContextAllocHuge(CurrentMemoryContext,
+										  sizeof(Span) * (Size) (hull ? 1 : Max(items, 1)));
+
+	get_typlenbyvalalign(AARR_ELEMTYPE(array), &length, &by_value, &align);
+	array_iter_setup(&iterator, array);
+	for (int i = 0; i < items; i++)
+	{
+		bool		is_null;
+		Datum		value = array_iter_next(&iterator, &is_null, i, length, by_value, align);
+		HmPlace		place;
+		Span		span;
+
+		if (is_null)
+			continue;
+		place = function(type, value);
+		if (place.fuzzy)
+			*recheck = true;
+		if (!span_of_place(key->sk_strategy, &place, max, &span) ||
+			!span_intersect(&span, window, &span))
+			continue;
+		if (hull && result.count > 0)
+		{
+			result.spans[0].low = Min(result.spans[0].low, span.low);
+			result.spans[0].high = Max(result.spans[0].high, span.high);
+		}
+		else
+			result.spans[result.count++] = span;
+	}
+
+	if ((Pointer) array != DatumGetPointer(key->sk_argument) &&
+		!VARATT_IS_EXPANDED_HEADER(array))
+		pfree(array);
+	return result;
+}
+
+/* Sort spans and put those together that overlap or touch. */
+static void
+spans_normalise(SpanList *list)
+{
+	int			kept = 0;
+
+	sort_spans(list->spans, list->count);
+	for (int i = 0; i < list->count; i++)
+	{
+		Span	   *last = kept > 0 ? &list->spans[kept - 1] : NULL;
+		Span	   *next = &list->spans[i];
+
+		if (last != NULL && (next->low <= last->high || next->low == last->high + 1))
+			last->high = Max(last->high, next->high);
+		else
+			list->spans[kept++] = *next;
+	}
+	list->count = kept;
+}
+
+/* Intersect two lists, both sorted and disjoint; frees their memory. */
+static SpanList
+spans_intersect(SpanList a, SpanList b)
+{
+	SpanList	result;
+	int			i = 0;
+	int			j = 0;
+
+	result.count = 0;
+	result.spans = MemoryContextAllocHuge(CurrentMemoryContext,
+										  sizeof(Span) * ((Size) a.count + b.count + 1));
+	while (i < a.count && j < b.count)
+	{
+		if (span_intersect(&a.spans[i], &b.spans[j], &result.spans[result.count]))
+			result.count++;
+		if (a.spans[i].high < b.spans[j].high)
+			i++;
+		else
+			j++;
+	}
+	pfree(a.spans);
+	pfree(b.spans);
+	return result;
+}
+
+/* Write down the result: the keys of a list, and the NULLs on their side. */
+static void
+ranges_emit(HmRanges *result, const SpanList *list, bool nulls, bool nulls_low)
+{
+	HmRange    *range;
+	const HmRange null_range = {
+		nulls_low ? HM_PART_NULLS_LOW : HM_PART_NULLS_HIGH, 0, 0
+	};
+
+	result->count = list->count + (nulls ? 1 : 0);
+	if (result->count == 0)
+		return;
+	result->ranges = MemoryContextAllocHuge(CurrentMemoryContext,
+											sizeof(HmRange) * (Size) result->count);
+	range = result->ranges;
+	if (nulls && nulls_low)
+		*range++ = null_range;
+	for (int i = 0; i < list->count; i++)
+	{
+		range->part = HM_PART_KEYS;
+		range->low = list->spans[i].low;
+		range->high = list->spans[i].high;
+		range++;
+	}
+	if (nulls && !nulls_low)
+		*range = null_range;
+}
+
+/* Whether a scan key is `= ANY (array)`. */
+static inline bool
+is_equal_any(ScanKey key)
+{
+	return (key->sk_flags & SK_SEARCHARRAY) != 0 &&
+		key->sk_strategy == BTEqualStrategyNumber;
+}
+
+/*
+ * Narrow the window to what a scan key of any other kind allows; false if
+ * nothing is left.
+ */
+static bool
+window_narrow(const HmKeyType *type, ScanKey key, Span *window, bool *recheck)
+{
+	HmPlace		place;
+	Span		span;
+
+	if (key->sk_flags & SK_SEARCHARRAY)
+	{
+		SpanList	hull = array_spans(type, key, window, true, recheck);
+		bool		found = hull.count > 0;
+
+		if (found)
+			*window = hull.spans[0];
+		pfree(hull.spans);
+		return found;
+	}
+
+	place = place_function(type, key) (type, key->sk_argument);
+	if (place.fuzzy)
+		*recheck = true;
+	return span_of_place(key->sk_strategy, &place, ht_key_max(type->width), &span) &&
+		span_intersect(&span, window, window);
+}
+
+/*
+ * All our operators are strict, so a NULL argument satisfies nothing, and a
+ * NULL key satisfies nothing but IS NULL.
+ */
+void
+hm_ranges_from_keys(Relation index, bool nulls_low,
+					ScanKey keys, int nkeys, HmRanges *result)
+{
+	const HmKeyType *type = hm_key_type(index);
+	Span		window = {0, ht_key_max(type->width)};
+	SpanList	list = {&window, 1};
+	bool		nulls = true;
+	bool		others = true;
+
+	result->count = 0;
+	result->ranges = NULL;
+	result->recheck = false;
+
+	for (int i = 0; i < nkeys; i++)
+	{
+		ScanKey		key = &keys[i];
+
+		Assert(key->sk_attno == 1);
+		Assert((key->sk_flags & (SK_ROW_HEADER | SK_ORDER_BY)) == 0);
+
+		if (key->sk_flags & SK_SEARCHNULL)
+			others = false;
+		else
+			nulls = false;
+
+		if (key->sk_flags & (SK_SEARCHNULL | SK_SEARCHNOTNULL))
+			continue;
+		if (key->sk_flags & SK_ISNULL)
+			others = false;
+		else if (others && !is_equal_any(key))
+			others = window_narrow(type, key, &window, &result->recheck);
+	}
+
+	for (int i = 0; others && i < nkeys; i++)
+	{
+		SpanList	named;
+
+		if (!is_equal_any(&keys[i]))
+			continue;
+		named = array_spans(type, &keys[i], &window, false, &result->recheck);
+		spans_normalise(&named);
+		list = list.spans == &window ? named : spans_intersect(list, named);
+		others = list.count > 0;
+	}
+	if (!others)
+		list.count = 0;
+
+	ranges_emit(result, &list, nulls, nulls_low);
+	if (list.spans != &window)
+		pfree(list.spans);
+}
