@@ -1,0 +1,221 @@
+/* sql/harmonia--0.1.0.sql */
+
+-- complain if script is sourced in psql, rather than via CREATE EXTENSION
+\echo Use "CREATE EXTENSION harmonia" to load this file. \quit
+
+-- ----------------------------------------------------------------
+-- Access method
+-- ----------------------------------------------------------------
+
+CREATE FUNCTION harmonia_handler(internal)
+RETURNS index_am_handler
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION harmonia_handler(internal)
+IS 'harmonia index access method handler';
+
+CREATE ACCESS METHOD harmonia TYPE INDEX HANDLER harmonia_handler;
+
+COMMENT ON ACCESS METHOD harmonia
+IS 'ordered index for batch lookups, laid out as a Harmonia tree';
+
+-- ----------------------------------------------------------------
+-- Operator families and classes: btree's, by name and by content
+--
+-- The method orders keys by type and never calls these operators itself, so
+-- none but btree's may be added (harmonia's amvalidate checks that).
+-- ----------------------------------------------------------------
+
+CREATE OPERATOR FAMILY integer_ops USING harmonia;
+CREATE OPERATOR FAMILY float_ops USING harmonia;
+CREATE OPERATOR FAMILY datetime_ops USING harmonia;
+CREATE OPERATOR FAMILY oid_ops USING harmonia;
+CREATE OPERATOR FAMILY time_ops USING harmonia;
+CREATE OPERATOR FAMILY money_ops USING harmonia;
+CREATE OPERATOR FAMILY char_ops USING harmonia;
+CREATE OPERATOR FAMILY bool_ops USING harmonia;
+
+CREATE OPERATOR CLASS int2_ops
+	DEFAULT FOR TYPE pg_catalog.int2 USING harmonia FAMILY integer_ops AS
+	OPERATOR 1 pg_catalog.<,
+	OPERATOR 2 pg_catalog.<=,
+	OPERATOR 3 pg_catalog.=,
+	OPERATOR 4 pg_catalog.>=,
+	OPERATOR 5 pg_catalog.>;
+
+CREATE OPERATOR CLASS int4_ops
+	DEFAULT FOR TYPE pg_catalog.int4 USING harmonia FAMILY integer_ops AS
+	OPERATOR 1 pg_catalog.<,
+	OPERATOR 2 pg_catalog.<=,
+	OPERATOR 3 pg_catalog.=,
+	OPERATOR 4 pg_catalog.>=,
+	OPERATOR 5 pg_catalog.>;
+
+CREATE OPERATOR CLASS int8_ops
+	DEFAULT FOR TYPE pg_catalog.int8 USING harmonia FAMILY integer_ops AS
+	OPERATOR 1 pg_catalog.<,
+	OPERATOR 2 pg_catalog.<=,
+	OPERATOR 3 pg_catalog.=,
+	OPERATOR 4 pg_catalog.>=,
+	OPERATOR 5 pg_catalog.>;
+
+ALTER OPERATOR FAMILY integer_ops USING harmonia ADD
+	OPERATOR 1 pg_catalog.< (pg_catalog.int2, pg_catalog.int4),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.int2, pg_catalog.int4),
+	OPERATOR 3 pg_catalog.= (pg_catalog.int2, pg_catalog.int4),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.int2, pg_catalog.int4),
+	OPERATOR 5 pg_catalog.> (pg_catalog.int2, pg_catalog.int4),
+	OPERATOR 1 pg_catalog.< (pg_catalog.int2, pg_catalog.int8),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.int2, pg_catalog.int8),
+	OPERATOR 3 pg_catalog.= (pg_catalog.int2, pg_catalog.int8),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.int2, pg_catalog.int8),
+	OPERATOR 5 pg_catalog.> (pg_catalog.int2, pg_catalog.int8),
+	OPERATOR 1 pg_catalog.< (pg_catalog.int4, pg_catalog.int2),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.int4, pg_catalog.int2),
+	OPERATOR 3 pg_catalog.= (pg_catalog.int4, pg_catalog.int2),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.int4, pg_catalog.int2),
+	OPERATOR 5 pg_catalog.> (pg_catalog.int4, pg_catalog.int2),
+	OPERATOR 1 pg_catalog.< (pg_catalog.int4, pg_catalog.int8),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.int4, pg_catalog.int8),
+	OPERATOR 3 pg_catalog.= (pg_catalog.int4, pg_catalog.int8),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.int4, pg_catalog.int8),
+	OPERATOR 5 pg_catalog.> (pg_catalog.int4, pg_catalog.int8),
+	OPERATOR 1 pg_catalog.< (pg_catalog.int8, pg_catalog.int2),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.int8, pg_catalog.int2),
+	OPERATOR 3 pg_catalog.= (pg_catalog.int8, pg_catalog.int2),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.int8, pg_catalog.int2),
+	OPERATOR 5 pg_catalog.> (pg_catalog.int8, pg_catalog.int2),
+	OPERATOR 1 pg_catalog.< (pg_catalog.int8, pg_catalog.int4),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.int8, pg_catalog.int4),
+	OPERATOR 3 pg_catalog.= (pg_catalog.int8, pg_catalog.int4),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.int8, pg_catalog.int4),
+	OPERATOR 5 pg_catalog.> (pg_catalog.int8, pg_catalog.int4);
+
+CREATE OPERATOR CLASS float4_ops
+	DEFAULT FOR TYPE pg_catalog.float4 USING harmonia FAMILY float_ops AS
+	OPERATOR 1 pg_catalog.<,
+	OPERATOR 2 pg_catalog.<=,
+	OPERATOR 3 pg_catalog.=,
+	OPERATOR 4 pg_catalog.>=,
+	OPERATOR 5 pg_catalog.>;
+
+CREATE OPERATOR CLASS float8_ops
+	DEFAULT FOR TYPE pg_catalog.float8 USING harmonia FAMILY float_ops AS
+	OPERATOR 1 pg_catalog.<,
+	OPERATOR 2 pg_catalog.<=,
+	OPERATOR 3 pg_catalog.=,
+	OPERATOR 4 pg_catalog.>=,
+	OPERATOR 5 pg_catalog.>;
+
+ALTER OPERATOR FAMILY float_ops USING harmonia ADD
+	OPERATOR 1 pg_catalog.< (pg_catalog.float4, pg_catalog.float8),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.float4, pg_catalog.float8),
+	OPERATOR 3 pg_catalog.= (pg_catalog.float4, pg_catalog.float8),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.float4, pg_catalog.float8),
+	OPERATOR 5 pg_catalog.> (pg_catalog.float4, pg_catalog.float8),
+	OPERATOR 1 pg_catalog.< (pg_catalog.float8, pg_catalog.float4),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.float8, pg_catalog.float4),
+	OPERATOR 3 pg_catalog.= (pg_catalog.float8, pg_catalog.float4),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.float8, pg_catalog.float4),
+	OPERATOR 5 pg_catalog.> (pg_catalog.float8, pg_catalog.float4);
+
+CREATE OPERATOR CLASS date_ops
+	DEFAULT FOR TYPE pg_catalog.date USING harmonia FAMILY datetime_ops AS
+	OPERATOR 1 pg_catalog.<,
+	OPERATOR 2 pg_catalog.<=,
+	OPERATOR 3 pg_catalog.=,
+	OPERATOR 4 pg_catalog.>=,
+	OPERATOR 5 pg_catalog.>;
+
+CREATE OPERATOR CLASS timestamp_ops
+	DEFAULT FOR TYPE pg_catalog.timestamp USING harmonia FAMILY datetime_ops AS
+	OPERATOR 1 pg_catalog.<,
+	OPERATOR 2 pg_catalog.<=,
+	OPERATOR 3 pg_catalog.=,
+	OPERATOR 4 pg_catalog.>=,
+	OPERATOR 5 pg_catalog.>;
+
+CREATE OPERATOR CLASS timestamptz_ops
+	DEFAULT FOR TYPE pg_catalog.timestamptz USING harmonia FAMILY datetime_ops AS
+	OPERATOR 1 pg_catalog.<,
+	OPERATOR 2 pg_catalog.<=,
+	OPERATOR 3 pg_catalog.=,
+	OPERATOR 4 pg_catalog.>=,
+	OPERATOR 5 pg_catalog.>;
+
+ALTER OPERATOR FAMILY datetime_ops USING harmonia ADD
+	OPERATOR 1 pg_catalog.< (pg_catalog.date, pg_catalog.timestamp),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.date, pg_catalog.timestamp),
+	OPERATOR 3 pg_catalog.= (pg_catalog.date, pg_catalog.timestamp),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.date, pg_catalog.timestamp),
+	OPERATOR 5 pg_catalog.> (pg_catalog.date, pg_catalog.timestamp),
+	OPERATOR 1 pg_catalog.< (pg_catalog.date, pg_catalog.timestamptz),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.date, pg_catalog.timestamptz),
+	OPERATOR 3 pg_catalog.= (pg_catalog.date, pg_catalog.timestamptz),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.date, pg_catalog.timestamptz),
+	OPERATOR 5 pg_catalog.> (pg_catalog.date, pg_catalog.timestamptz),
+	OPERATOR 1 pg_catalog.< (pg_catalog.timestamp, pg_catalog.date),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.timestamp, pg_catalog.date),
+	OPERATOR 3 pg_catalog.= (pg_catalog.timestamp, pg_catalog.date),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.timestamp, pg_catalog.date),
+	OPERATOR 5 pg_catalog.> (pg_catalog.timestamp, pg_catalog.date),
+	OPERATOR 1 pg_catalog.< (pg_catalog.timestamp, pg_catalog.timestamptz),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.timestamp, pg_catalog.timestamptz),
+	OPERATOR 3 pg_catalog.= (pg_catalog.timestamp, pg_catalog.timestamptz),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.timestamp, pg_catalog.timestamptz),
+	OPERATOR 5 pg_catalog.> (pg_catalog.timestamp, pg_catalog.timestamptz),
+	OPERATOR 1 pg_catalog.< (pg_catalog.timestamptz, pg_catalog.date),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.timestamptz, pg_catalog.date),
+	OPERATOR 3 pg_catalog.= (pg_catalog.timestamptz, pg_catalog.date),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.timestamptz, pg_catalog.date),
+	OPERATOR 5 pg_catalog.> (pg_catalog.timestamptz, pg_catalog.date),
+	OPERATOR 1 pg_catalog.< (pg_catalog.timestamptz, pg_catalog.timestamp),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.timestamptz, pg_catalog.timestamp),
+	OPERATOR 3 pg_catalog.= (pg_catalog.timestamptz, pg_catalog.timestamp),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.timestamptz, pg_catalog.timestamp),
+	OPERATOR 5 pg_catalog.> (pg_catalog.timestamptz, pg_catalog.timestamp);
+
+CREATE OPERATOR CLASS oid_ops
+	DEFAULT FOR TYPE pg_catalog.oid USING harmonia FAMILY oid_ops AS
+	OPERATOR 1 pg_catalog.<,
+	OPERATOR 2 pg_catalog.<=,
+	OPERATOR 3 pg_catalog.=,
+	OPERATOR 4 pg_catalog.>=,
+	OPERATOR 5 pg_catalog.>;
+
+CREATE OPERATOR CLASS time_ops
+	DEFAULT FOR TYPE pg_catalog.time USING harmonia FAMILY time_ops AS
+	OPERATOR 1 pg_catalog.<,
+	OPERATOR 2 pg_catalog.<=,
+	OPERATOR 3 pg_catalog.=,
+	OPERATOR 4 pg_catalog.>=,
+	OPERATOR 5 pg_catalog.>;
+
+CREATE OPERATOR CLASS money_ops
+	DEFAULT FOR TYPE pg_catalog.money USING harmonia FAMILY money_ops AS
+	OPERATOR 1 pg_catalog.<,
+	OPERATOR 2 pg_catalog.<=,
+	OPERATOR 3 pg_catalog.=,
+	OPERATOR 4 pg_catalog.>=,
+	OPERATOR 5 pg_catalog.>;
+
+CREATE OPERATOR CLASS char_ops
+	DEFAULT FOR TYPE pg_catalog."char" USING harmonia FAMILY char_ops AS
+	OPERATOR 1 pg_catalog.<,
+	OPERATOR 2 pg_catalog.<=,
+	OPERATOR 3 pg_catalog.=,
+	OPERATOR 4 pg_catalog.>=,
+	OPERATOR 5 pg_catalog.>;
+
+CREATE OPERATOR CLASS bool_ops
+	DEFAULT FOR TYPE pg_catalog.bool USING harmonia FAMILY bool_ops AS
+	OPERATOR 1 pg_catalog.<,
+	OPERATOR 2 pg_catalog.<=,
+	OPERATOR 3 pg_catalog.=,
+	OPERATOR 4 pg_catalog.>=,
+	OPERATOR 5 pg_catalog.>;
+
+-- ----------------------------------------------------------------
+-- Inspection functions
+-- ----------------------------------------------------------------
