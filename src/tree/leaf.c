@@ -4,10 +4,22 @@
  */
 #include "tree.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* A gap of this many bytes costs less than the header of another range. */
 #define RANGE_MERGE_GAP		4
+
+/* Room farther away than this many blocks makes a page look ill laid out. */
+#define REBALANCE_DISTANCE	4
+
+/* Where the entries of a page go. */
+typedef enum Layout
+{
+	LAYOUT_SPREAD,				/* evenly over all blocks */
+	LAYOUT_LOW,					/* into the first blocks, without a gap */
+	LAYOUT_HIGH					/* into the last blocks, without a gap */
+} Layout;
 
 static inline uint8_t *
 tid_at(uint8_t *tids, int slot)

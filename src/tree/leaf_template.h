@@ -255,6 +255,138 @@ LT(move_left)(LT(Page) *page, int b, int n, HtLeafChange *change)
 	mark_slots(change, b, 0, from->count);
 }
 
+/* ----------------------------------------------------------------
+ *		Whole pages
+ * ----------------------------------------------------------------
+ */
+
+static void
+LT(init)(LT(Page) *page)
+{
+	memset(page->pivots, 0xFF, sizeof(page->pivots));
+	memset(page->separators, 0xFF, sizeof(page->separators));
+	memset(page->blocks, 0, sizeof(page->blocks));
+}
+
+static int
+LT(count)(const LT(Page) *page)
+{
+	int			n = 0;
+
+	for (int b = 0; b < LT_BLOCKS; b++)
+		n += page->blocks[b].count;
+	return n;
+}
+
+static int
+LT(read)(const LT(Page) *page, HtEntry *out)
+{
+	int			n = 0;
+
+	for (int b = 0; b < LT_BLOCKS; b++)
+	{
+		const LT(Block) *block = &page->blocks[b];
+
+		for (int i = 0; i < block->count; i++)
+			out[n++] = LT(entry)(block, i);
+	}
+	return n;
+}
+
+/*
+ * Make these the entries of the page.  Empty blocks in front get the minimum
+ * for separators, so that an entry below all others finds the first used block
+ * and, if that is full, the empty one before it: descending inserts then fill
+ * the page as ascending ones do.
+ */
+static void
+LT(write)(LT(Page) *page, const HtEntry *entries, int n, Layout layout, HtLeafChange *change)
+{
+	int			start = 0;
+
+	for (int b = 0; b < LT_BLOCKS; b++)
+	{
+		LT(Block)  *block = &page->blocks[b];
+		int			end;
+
+		if (layout == LAYOUT_LOW)
+			end = (b + 1) * LT_SLOTS;
+		else if (layout == LAYOUT_HIGH)
+			end = n - (LT_BLOCKS - 1 - b) * LT_SLOTS;
+		else
+			end = (n * (b + 1) + LT_BLOCKS - 1) / LT_BLOCKS;
+		if (end > n)
+			end = n;
+		if (end < 0)
+			end = 0;
+
+		for (int i = start; i < end; i++)
+		{
+			block->keys[i - start] = (LT_KEY) entries[i].key;
+			store_tid(block->tids, i - start, entries[i].tid);
+		}
+		block->count = (uint8_t) (end - start);
+		mark_slots(change, b, 0, block->count);
+		if (b < LT_BLOCKS - 1)
+			LT(set_separator)(page, b,
+							  end == n ? LT_KEY_MAX :
+							  end == 0 ? 0 :
+							  LT(between)((LT_KEY) entries[end - 1].key,
+										  (LT_KEY) entries[end].key),
+							  change);
+		start = end;
+	}
+}
+
+static void
+LT(fill)(LT(Page) *page, const HtEntry *entries, int n)
+{
+	HtLeafChange change;		/* everything, so nobody asks */
+
+	memset(&change, 0, sizeof(change));
+	LT(init)(page);
+	LT(write)(page, entries, n, LAYOUT_SPREAD, &change);
+}
+
+static int
+LT(read_range)(const LT(Page) *page, LT_KEY low, LT_KEY high, HtEntry *out)
+{
+	int			b = LT(first_block)(page, low);
+	int			n = 0;
+
+	/* Only the first block can hold keys below the range. */
+	for (int i = LT(count_below)(&page->blocks[b], low);; i = 0)
+	{
+		const LT(Block) *block = &page->blocks[b];
+
+		for (; i < block->count; i++)
+		{
+			if (block->keys[i] > high)
+				return n;
+			out[n++] = LT(entry)(block, i);
+		}
+		if (page->separators[b] > high || ++b == LT_BLOCKS)
+			return n;
+	}
+}
+
+/* ----------------------------------------------------------------
+ *		Inserting and removing
+ * ----------------------------------------------------------------
+ */
+
+static HtInsertResult LT(insert)(LT(Page) *page, HtEntry entry, HtLeafChange *change);
+
+/* Lay out the entries of the page anew. */
+static void
+LT(rebalance)(LT(Page) *page, Layout layout, HtLeafChange *change)
+{
+	HtEntry		entries[LT_BLOCKS * LT_SLOTS];
+	int			n = LT(read)(page, entries);
+
+	LT(write)(page, entries, n, layout, change);
+}
+
 /*
  * Insert an entry whose place is a slot of a full block.
  *
@@ -263,12 +395,16 @@ LT(move_left)(LT(Page) *page, int b, int n, HtLeafChange *change)
  * than one and save later inserts the trouble: half of the free slots, or all
  * of them at the ends of the page, where the next entry is likely to come to
  * the same place.
+ *
+ * If room is far away although there is plenty, or the page is being filled
+ * from an end, later inserts would go as far or farther.  Laying out the page
+ * anew costs as much as a few of them.
  */
 static HtInsertResult
 LT(insert_into_full)(LT(Page) *page, int b, int slot, HtEntry entry, HtLeafChange *change)
 {
-	bool		at_end = (b == 0 && slot == 0) ||
-		(b == LT_BLOCKS - 1 && slot == LT_SLOTS);
+	Layout		layout = b == 0 && slot == 0 ? LAYOUT_HIGH :
+		b == LT_BLOCKS - 1 && slot == LT_SLOTS ? LAYOUT_LOW : LAYOUT_SPREAD;
 	int			room = -1;
 	int			target;
 	int			n;
@@ -292,8 +428,15 @@ LT(insert_into_full)(LT(Page) *page, int b, int slot, HtEntry entry, HtLeafChang
 			room = left - distance;
 	}
 
+	if (abs(room - b) > REBALANCE_DISTANCE &&
+		(layout != LAYOUT_SPREAD || LT(count)(page) < LT_BLOCKS * LT_SLOTS * 3 / 4))
+	{
+		LT(rebalance)(page, layout, change);
+		return LT(insert)(page, entry, change);
+	}
+
 	n = LT_SLOTS - page->blocks[room].count;
-	if (!at_end)
+	if (layout == LAYOUT_SPREAD)
 		n = (n + 1) / 2;
 
 	if (room >= right)
@@ -327,94 +470,6 @@ LT(insert_into_full)(LT(Page) *page, int b, int slot, HtEntry entry, HtLeafChang
 	else
 		LT(reset_separators)(page, room, b, change);
 	return HT_INSERTED;
-}
-
-/* ----------------------------------------------------------------
- *		The operations
- * ----------------------------------------------------------------
- */
-
-static void
-LT(init)(LT(Page) *page)
-{
-	memset(page->pivots, 0xFF, sizeof(page->pivots));
-	memset(page->separators, 0xFF, sizeof(page->separators));
-	memset(page->blocks, 0, sizeof(page->blocks));
-}
-
-static void
-LT(fill)(LT(Page) *page, const HtEntry *entries, int n)
-{
-	HtLeafChange change;		/* of no interest */
-	int			start = 0;
-
-	memset(&change, 0, sizeof(change));
-	LT(init)(page);
-	for (int b = 0; b < LT_BLOCKS && start < n; b++)
-	{
-		LT(Block)  *block = &page->blocks[b];
-		int			end = (n * (b + 1) + LT_BLOCKS - 1) / LT_BLOCKS;
-
-		for (int i = start; i < end; i++)
-		{
-			block->keys[i - start] = (LT_KEY) entries[i].key;
-			store_tid(block->tids, i - start, entries[i].tid);
-		}
-		block->count = (uint8_t) (end - start);
-		if (end < n)
-			LT(set_separator)(page, b,
-							  LT(between)((LT_KEY) entries[end - 1].key,
-										  (LT_KEY) entries[end].key),
-							  &change);
-		start = end;
-	}
-}
-
-static int
-LT(count)(const LT(Page) *page)
-{
-	int			n = 0;
-
-	for (int b = 0; b < LT_BLOCKS; b++)
-		n += page->blocks[b].count;
-	return n;
-}
-
-static int
-LT(read)(const LT(Page) *page, HtEntry *out)
-{
-	int			n = 0;
-
-	for (int b = 0; b < LT_BLOCKS; b++)
-	{
-		const LT(Block) *block = &page->blocks[b];
-
-		for (int i = 0; i < block->count; i++)
-			out[n++] = LT(entry)(block, i);
-	}
-	return n;
-}
-
-static int
-LT(read_range)(const LT(Page) *page, LT_KEY low, LT_KEY high, HtEntry *out)
-{
-	int			b = LT(first_block)(page, low);
-	int			n = 0;
-
-	/* Only the first block can hold keys below the range. */
-	for (int i = LT(count_below)(&page->blocks[b], low);; i = 0)
-	{
-		const LT(Block) *block = &page->blocks[b];
-
-		for (; i < block->count; i++)
-		{
-			if (block->keys[i] > high)
-				return n;
-			out[n++] = LT(entry)(block, i);
-		}
-		if (page->separators[b] > high || ++b == LT_BLOCKS)
-			return n;
-	}
 }
 
 static HtInsertResult

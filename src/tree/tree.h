@@ -189,9 +189,10 @@ extern int	ht_leaf_read_range(const void *page, HtWidth width,
 
 /*
  * Insert an entry in its place.  Shifts inside one block; a full block hands
- * an entry along to the nearest block with a free slot.  An entry above all
+ * entries along to the nearest block with a free slot.  An entry above all
  * others goes to the last used block, and to the next one if that is full, so
- * that ascending inserts fill a page completely.  Adds to *change.
+ * that ascending inserts fill a page completely.  Now and then the whole page
+ * is laid out anew, where that saves later inserts more.  Adds to *change.
  */
 extern HtInsertResult ht_leaf_insert(void *page, HtWidth width, HtEntry entry,
 									 HtLeafChange *change);
