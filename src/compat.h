@@ -10,4 +10,15 @@
 #error "harmonia supports PostgreSQL 15 to 18"
 #endif
 
+/* 18: ExecutorRun and its hook lost execute_once. */
+#if PG_VERSION_NUM >= 180000
+#define HM_EXECUTOR_RUN_PARAMETERS \
+	QueryDesc *queryDesc, ScanDirection direction, uint64 count
+#define HM_EXECUTOR_RUN_ARGUMENTS	queryDesc, direction, count
+#else
+#define HM_EXECUTOR_RUN_PARAMETERS \
+	QueryDesc *queryDesc, ScanDirection direction, uint64 count, bool execute_once
+#define HM_EXECUTOR_RUN_ARGUMENTS	queryDesc, direction, count, execute_once
+#endif
+
 #endif							/* HARMONIA_COMPAT_H */

@@ -1,0 +1,340 @@
+/*
+ * batch.c
+ *		Statement batches: many rows of one statement, applied in key order.
+ *
+ * The papers collect updates and apply them together, each leaf once.
+ * PostgreSQL's natural batch is one large statement.  While such a statement
+ * runs, hm_insert offers its entries to hm_batch_add, which queues them in
+ * backend-local memory; they are sorted and inserted later, so that each leaf
+ * is locked, changed and logged once for all entries that fall on it.
+ *
+ * statement.c knows which statements may do that and when the queue has to be
+ * applied, and why nobody misses an entry; what is said here is about the queue.
+ *
+ * - No queued entry outlives its tuple.  A tuple of a transaction in progress is
+ *	 not removed, except for one that is speculative, and statements with ON
+ *	 CONFLICT are not batched.  All queued tuples belong to the subtransaction in
+ *	 which the statement began, the scope's owner; the queue is dropped when that
+ *	 one aborts, and kept when an inner one does, for the statement goes on.
+ *
+ * - Failure on the way loses nothing.  Entries leave the queue when all of an
+ *	 index's are in; to insert one again is a no-op.
+ *
+ * - Serializable transactions: index_insert looked for conflicting readers when
+ *	 the entry was queued.  A reader that came later did not find the entry, so
+ *	 we look again, after the insertion: who locks the index after that look
+ *	 finds the entry, who locked it before is found.
+ */
+#include "postgres.h"
+
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "common/hashfn.h"
+#include "miscadmin.h"
+#include "storage/predicate.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+
+#include "am/am.h"
+#include "am/batch.h"
+
+/*
+ * Insertions of a scope that are made at once before queueing starts.  Queueing
+ * a few does not pay.  No estimate is asked: the planner knows little about
+ * rows that come from a function or a file.
+ */
+#define BATCH_AFTER_INSERTS		64
+
+#define BATCH_FIRST_CAPACITY	256
+#define BATCH_PARTS				(HM_PART_NULLS_HIGH + 1)
+
+/* Queued entries of one part of an index. */
+typedef struct BatchRun
+{
+	HtEntry    *entries;
+	int64		count;
+	int64		capacity;
+} BatchRun;
+
+/* Queued entries of one index. */
+typedef struct Batch
+{
+	Oid			index;
+	char		status;			/* for simplehash */
+	BatchRun	runs[BATCH_PARTS];
+} Batch;
+
+#define SH_PREFIX			batch_table
+#define SH_ELEMENT_TYPE		Batch
+#define SH_KEY_TYPE			Oid
+#define SH_KEY				index
+#define SH_HASH_KEY(tb, key)	murmurhash32(key)
+#define SH_EQUAL(tb, a, b)	((a) == (b))
+#define SH_SCOPE			static inline
+#define SH_DECLARE
+#define SH_DEFINE
+#include "lib/simplehash.h"
+
+/* GUC: in kB; sorting takes as much again, which is counted in */
+static int	insert_batch_memory = 16 * 1024;
+
+/* The queue: a child of TopTransactionContext, NULL if there is none. */
+static MemoryContext batch_context = NULL;
+static batch_table_hash *batches = NULL;
+static int64 pending = 0;		/* entries in all batches */
+
+
+/*
+ * Find an index's batch, made if there is none.  The result is valid until the
+ * next call.
+ */
+static Batch *
+batch_for(Oid index)
+{
+	Batch	   *batch;
+	bool		found;
+
+	if (batches == NULL)
+	{
+		batch_context = AllocSetContextCreate(TopTransactionContext,
+											  "harmonia batches",
+											  ALLOCSET_DEFAULT_SIZES);
+		batches = batch_table_create(batch_context, 16, NULL);
+	}
+
+	batch = batch_table_insert(batches, index, &found);
+	if (!found)
+		memset(batch->runs, 0, sizeof(batch->runs));
+	return batch;
+}
+
+/* Append an entry to a run. */
+static void
+run_append(BatchRun *run, HtEntry entry)
+{
+	if (run->count == run->capacity)
+	{
+		int64		capacity = Max(run->capacity * 2, BATCH_FIRST_CAPACITY);
+		Size		size = capacity * sizeof(HtEntry);
+
+		if (run->entries == NULL)
+			run->entries = MemoryContextAlloc(batch_context, size);
+		else
+			run->entries = repalloc_huge(run->entries, size);
+		run->capacity = capacity;
+	}
+	run->entries[run->count++] = entry;
+	pending++;
+}
+
+/* Sort a run, and drop all but one of equal entries. */
+static void
+run_sort(BatchRun *run)
+{
+	HtEntry    *entries = run->entries;
+	HtEntry    *scratch;
+	int64		kept = 1;
+
+	scratch = MemoryContextAllocHuge(CurrentMemoryContext,
+									 run->count * sizeof(HtEntry));
+	ht_sort_entries(entries, scratch, run->count);
+	pfree(scratch);
+
+	for (int64 i = 1; i < run->count; i++)
+	{
+		if (ht_entry_cmp(entries[i], entries[kept - 1]) != 0)
+			entries[kept++] = entries[i];
+	}
+	pending -= run->count - kept;
+	run->count = kept;
+}
+
+/* Entries queued for one index. */
+static int64
+batch_count(const Batch *batch)
+{
+	int64		count = 0;
+
+	for (int part = 0; part < BATCH_PARTS; part++)
+		count += batch->runs[part].count;
+	return count;
+}
+
+/*
+ * Insert a batch's entries into its index and empty it.  The caller holds a
+ * lock that allows insertion.  After an error the batch still has them all.
+ */
+static void
+batch_apply(Batch *batch, Relation index)
+{
+	MemoryContext work;
+	MemoryContext old;
+	int64		count;
+
+	/* Scratch space and whatever the insertion allocates go at once. */
+	work = AllocSetContextCreate(CurrentMemoryContext, "harmonia batch apply",
+								 ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(work);
+
+	for (int part = 0; part < BATCH_PARTS; part++)
+	{
+		BatchRun   *run = &batch->runs[part];
+
+		if (run->count == 0)
+			continue;
+		run_sort(run);
+		hm_insert_sorted(index, (HmPart) part, run->entries, run->count);
+	}
+
+	/* Not before the entries are there, see the file head. */
+	CheckForSerializableConflictIn(index, NULL, InvalidBlockNumber);
+
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(work);
+
+	count = batch_count(batch);
+	for (int part = 0; part < BATCH_PARTS; part++)
+		batch->runs[part].count = 0;
+	pending -= count;
+
+	elog(DEBUG1, "applied " INT64_FORMAT " queued entries to index \"%s\"",
+		 count, RelationGetRelationName(index));
+}
+
+/*
+ * Somebody asked for the queue before it was full.  If it had only a few
+ * entries, the statement alternates with readers; make it insert at once for
+ * a while, so that queueing for nothing stays a small part of its work.
+ */
+static void
+note_interruption(void)
+{
+	if (pending < BATCH_AFTER_INSERTS)
+		hm_scope.inserts = 0;
+}
+
+/* Apply all batches. */
+static void
+apply_pending(void)
+{
+	batch_table_iterator iterator;
+	Batch	   *batch;
+
+	batch_table_start_iterate(batches, &iterator);
+	while ((batch = batch_table_iterate(batches, &iterator)) != NULL)
+	{
+		Relation	index;
+
+		if (batch_count(batch) == 0)
+			continue;
+
+		/* COPY has given up its locks on indexes when its scope ends. */
+		index = index_open(batch->index, RowExclusiveLock);
+		batch_apply(batch, index);
+		index_close(index, RowExclusiveLock);
+	}
+	Assert(pending == 0);
+}
+
+void
+hm_batch_discard(void)
+{
+	if (batches != NULL)
+	{
+		batches = NULL;
+		pending = 0;
+		MemoryContextDelete(batch_context);
+		batch_context = NULL;
+	}
+}
+
+/*
+ * Offer an entry to the statement's batch.  Returns true if the batch took it,
+ * false if it has to be inserted at once.
+ */
+bool
+hm_batch_add(Relation index, Relation heap, IndexInfo *info,
+			 IndexUniqueCheck check, HmPart part, HtEntry entry)
+{
+	if (hm_scope.depth != HM_SCOPE_HERE)
+		return false;
+
+	if (check != UNIQUE_CHECK_NO ||
+		info->ii_Concurrent ||
+		info->ii_ExclusionOps != NULL ||
+		heap->rd_tableam != GetHeapamTableAmRoutine() ||
+		GetCurrentSubTransactionId() != hm_scope.owner)
+		return false;
+
+	if (hm_scope.inserts < BATCH_AFTER_INSERTS)
+	{
+		hm_scope.inserts++;
+		return false;
+	}
+
+	run_append(&batch_for(RelationGetRelid(index))->runs[part], entry);
+
+	/* Sorting needs as much memory again. */
+	if (pending * (int64) (2 * sizeof(HtEntry)) >= insert_batch_memory * INT64CONST(1024))
+		apply_pending();
+	return true;
+}
+
+/* Apply what is queued for one index. */
+void
+hm_batch_apply(Relation index)
+{
+	Batch	   *batch;
+
+	if (likely(pending == 0))
+		return;
+
+	batch = batch_table_lookup(batches, RelationGetRelid(index));
+	if (batch != NULL && batch_count(batch) > 0)
+	{
+		note_interruption();
+		batch_apply(batch, index);
+	}
+}
+
+/* Apply what is queued for all indexes. */
+void
+hm_batch_apply_all(void)
+{
+	if (likely(pending == 0))
+		return;
+
+	note_interruption();
+	apply_pending();
+}
+
+/* Whether anything is queued for this index. */
+bool
+hm_batch_pending(Relation index)
+{
+	Batch	   *batch;
+
+	if (pending == 0)
+		return false;
+
+	batch = batch_table_lookup(batches, RelationGetRelid(index));
+	return batch != NULL && batch_count(batch) > 0;
+}
+
+/* Install the hooks and callbacks, define the GUCs; call once, from _PG_init. */
+void
+hm_batch_init(void)
+{
+	DefineCustomIntVariable("harmonia.insert_batch_memory",
+							"Sets the memory for index entries of a statement that wait to be applied.",
+							"More memory means fewer, larger batches.",
+							&insert_batch_memory,
+							16 * 1024,
+							64,
+							MAX_KILOBYTES,
+							PGC_USERSET,
+							GUC_UNIT_KB,
+							NULL, NULL, NULL);
+
+	hm_statement_init();
+}
