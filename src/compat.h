@@ -21,4 +21,12 @@
 #define HM_EXECUTOR_RUN_ARGUMENTS	queryDesc, direction, count, execute_once
 #endif
 
+/* 17 plans the workers of a build for us, given amcanbuildparallel. */
+#if PG_VERSION_NUM >= 170000
+#define hm_build_workers(heap, index, info) ((info)->ii_ParallelWorkers)
+#else
+#define hm_build_workers(heap, index, info) \
+	plan_create_index_workers(RelationGetRelid(heap), RelationGetRelid(index))
+#endif
+
 #endif							/* HARMONIA_COMPAT_H */

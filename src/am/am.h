@@ -619,16 +619,25 @@ extern bool hm_batch_pending(Relation index);
 extern void hm_batch_init(void);
 
 /* ----------------------------------------------------------------
- *		Sorting for a build (buildsort.c)
+ *		Sorting for a build (buildscan.c, buildsort.c)
  * ----------------------------------------------------------------
  */
+
+/* Phases of a build that it reports; the server reports 1, initializing. */
+#define HM_BUILD_PHASE_SCAN		2
+#define HM_BUILD_PHASE_SORT		3
+#define HM_BUILD_PHASE_MERGE	4
+#define HM_BUILD_PHASE_WRITE	5
+
 typedef struct HmBuildSort HmBuildSort;
 
 /*
  * Scan the heap, serially or with parallel workers (info->ii_ParallelWorkers),
  * and sort all its entries within maintenance_work_mem, spilling to temporary
- * files beyond it.  Reports progress.  *heap_tuples and *index_tuples are what
- * ambuild returns.
+ * files beyond it.  Reports progress up to the phase of writing, and the total
+ * number of tuples to be written.  *heap_tuples and *index_tuples are what
+ * ambuild returns.  Until hm_build_sort_end() the backend may be in parallel
+ * mode, in which it must not assign transaction or command ids.
  */
 extern HmBuildSort *hm_build_sort(Relation heap, Relation index, IndexInfo *info,
 								  double *heap_tuples, double *index_tuples);

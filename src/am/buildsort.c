@@ -1,0 +1,647 @@
+/*
+ * buildsort.c
+ *		Spools: external sorting of (key, tid) entries for an index build.
+ *
+ * Entries are collected in chunks of memory, each of which is radix-sorted
+ * when it is full.  A chunk is a fraction of the memory allowed, so that the
+ * scratch space for sorting takes only that fraction, and it is never more
+ * than a query can be kept from being cancelled for.  When all chunks are
+ * full, they are merged into a run in a temporary file.  At the end, what is in
+ * memory and what is in files is merged while it is being read.
+ *
+ * Input that is in order already, as with a serial key, is common, so
+ * a chunk that continues the one before, and a run that continues the one
+ * before, become one with it and need no merging.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "nodes/pg_list.h"
+#include "port/pg_bitutils.h"
+#include "storage/buffile.h"
+#include "utils/memutils.h"
+
+#include "am/buildsort.h"
+
+/* Entries of a block of a temporary file. */
+#define BLOCK_ENTRIES		(BLCKSZ / sizeof(HtEntry))
+
+/* Entries of a chunk: a multiple of BLOCK_ENTRIES. */
+#define CHUNK_MAX			(512 * 1024)
+#define CHUNKS				8
+
+/* Entries that a growing first chunk begins with. */
+#define CHUNK_START			BLOCK_ENTRIES
+
+/* Entries read from, or written to, a file at a time. */
+#define READ_MAX			(32 * BLOCK_ENTRIES)
+#define WRITE_MAX			(8 * BLOCK_ENTRIES)
+
+/* Runs merged at a time, and entries buffered per run before more are. */
+#define MIN_FAN_IN			8
+#define MAX_FAN_IN			1024
+#define READ_GOOD			(4 * BLOCK_ENTRIES)
+
+/* Sorted entries in memory. */
+typedef struct Chunk
+{
+	HtEntry    *entries;
+	uint64		n;
+	uint64		room;
+} Chunk;
+
+/* Sorted entries in a file, beginning with a block. */
+typedef struct Run
+{
+	BufFile    *file;
+	int64		block;
+	uint64		n;
+} Run;
+
+/*
+ * What a merge reads: consecutive chunks, or one run.
+ */
+typedef struct Source
+{
+	HtEntry    *next;			/* entries in memory */
+	HtEntry    *end;
+	Chunk	   *chunk;			/* chunks to follow */
+	Chunk	   *chunk_end;
+	Run			run;			/* what is to be read from the file yet */
+	HtEntry    *buffer;
+} Source;
+
+/*
+ * A node of the tree of losers: an entry and the number of the source that it
+ * comes from, which fits beside the tid.
+ */
+typedef struct Contender
+{
+	uint64		key;
+	uint64		rest;			/* tid << SOURCE_BITS | source */
+} Contender;
+
+#define SOURCE_BITS			(64 - HT_TID_BITS)
+#define SOURCE_MASK			((UINT64CONST(1) << SOURCE_BITS) - 1)
+#define MAX_SOURCES			((int) SOURCE_MASK)
+
+typedef struct Merge
+{
+	int			nsources;
+	Source	   *sources;
+	uint64		buffer_entries; /* read from a file at a time */
+	uint64		left;			/* entries to be read yet */
+	int			leaves;			/* of the tree: nsources rounded up */
+	Contender  *losers;			/* 1 .. leaves - 1 */
+	Contender	winner;
+} Merge;
+
+typedef struct HmSpoolState
+{
+	MemoryContext context;
+	uint64		chunk_entries;	/* of a full chunk */
+	int			max_chunks;
+	int			nchunks;		/* sorted ones; the current one's number */
+	Chunk	   *chunks;
+	HtEntry    *scratch;		/* for sorting */
+	BufFile    *spill;			/* runs written so far */
+	int64		spill_blocks;	/* their length */
+	HtEntry		spill_last;		/* last entry of the last of them */
+	int			nruns;
+	int			max_runs;
+	Run		   *runs;
+	List	   *files;			/* all files in which there are runs */
+	uint64		count;
+	Merge	   *merge;
+} HmSpoolState;
+
+/* ----------------------------------------------------------------
+ *		Merging
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Get more entries of a source into memory.  Returns false if there are none.
+ */
+static bool
+source_fill(Merge *merge, Source *source)
+{
+	uint64		n;
+
+	CHECK_FOR_INTERRUPTS();
+
+	while (source->chunk < source->chunk_end)
+	{
+		source->next = source->chunk->entries;
+		source->end = source->next + source->chunk->n;
+		source->chunk++;
+		if (source->next < source->end)
+			return true;
+	}
+
+	n = Min(source->run.n, merge->buffer_entries);
+	if (n == 0)
+		return false;
+	if (BufFileSeekBlock(source->run.file, source->run.block) != 0)
+		elog(ERROR, "could not seek to block " INT64_FORMAT " of temporary file",
+			 source->run.block);
+	if (BufFileRead(source->run.file, source->buffer, n * sizeof(HtEntry)) != n * sizeof(HtEntry))
+		elog(ERROR, "unexpected end of temporary file");
+	source->run.block += n / BLOCK_ENTRIES;
+	source->run.n -= n;
+	source->next = source->buffer;
+	source->end = source->next + n;
+	return true;
+}
+
+/* What stands for an exhausted source: above all entries. */
+static inline Contender
+contender_none(uint64 source)
+{
+	Contender	result = {PG_UINT64_MAX, HT_TID_MAX << SOURCE_BITS | source};
+
+	return result;
+}
+
+/* Take a source's next entry. */
+static inline Contender
+merge_pop(Merge *merge, uint64 i)
+{
+	Source	   *source = &merge->sources[i];
+	Contender	result;
+
+	if (unlikely(source->next == source->end) && !source_fill(merge, source))
+		return contender_none(i);
+	result.key = source->next->key;
+	result.rest = source->next->tid << SOURCE_BITS | i;
+	source->next++;
+	return result;
+}
+
+/*
+ * Let the entry play against a loser: the lesser becomes the winner.  Which it
+ * is cannot be predicted, so there must be no branch.
+ */
+static inline void
+merge_play(Contender *loser, Contender *winner)
+{
+	uint64		swap = -(uint64) ((loser->key < winner->key) |
+								  ((loser->key == winner->key) &
+								   (loser->rest < winner->rest)));
+	uint64		key = (loser->key ^ winner->key) & swap;
+	uint64		rest = (loser->rest ^ winner->rest) & swap;
+
+	loser->key ^= key;
+	loser->rest ^= rest;
+	winner->key ^= key;
+	winner->rest ^= rest;
+}
+
+/*
+ * Begin to merge some of the spool's runs and, if asked, its chunks.
+ */
+static Merge *
+merge_begin(HmSpoolState *state, int first_run, int nruns, bool chunks)
+{
+	Merge	   *merge = palloc0(sizeof(Merge));
+	int			nchunks = chunks ? state->nchunks : 0;
+	Source	   *source;
+	int			i;
+
+	merge->sources = palloc0(sizeof(Source) * Max(nruns + nchunks, 1));
+	source = merge->sources;
+
+	for (i = 0; i < nchunks; i++)
+	{
+		Chunk	   *chunk = &state->chunks[i];
+
+		merge->left += chunk->n;
+		if (i > 0 && ht_entry_cmp(chunk[-1].entries[chunk[-1].n - 1], chunk->entries[0]) < 0)
+		{
+			source[-1].chunk_end++;
+			continue;
+		}
+		source->chunk = chunk;
+		source->chunk_end = chunk + 1;
+		source++;
+	}
+
+	/* What sorting used as scratch space is now free for reading runs. */
+	merge->buffer_entries = state->chunk_entries / Max(nruns, 1);
+	merge->buffer_entries -= merge->buffer_entries % BLOCK_ENTRIES;
+	merge->buffer_entries = Max(merge->buffer_entries, BLOCK_ENTRIES);
+	merge->buffer_entries = Min(merge->buffer_entries, READ_MAX);
+	for (i = 0; i < nruns; i++)
+	{
+		source->run = state->runs[first_run + i];
+		source->buffer = palloc(sizeof(HtEntry) * merge->buffer_entries);
+		merge->left += source->run.n;
+		source++;
+	}
+	merge->nsources = source - merge->sources;
+
+	/* Play all matches of the tree, in the order in which entries come in. */
+	if (merge->nsources > 1)
+	{
+		Contender  *winners;
+
+		if (merge->nsources > MAX_SOURCES)
+			elog(ERROR, "too many sorted runs to merge");
+		merge->leaves = pg_nextpower2_32(merge->nsources);
+		merge->losers = palloc(sizeof(Contender) * merge->leaves);
+		winners = palloc(sizeof(Contender) * 2 * merge->leaves);
+		for (i = 0; i < merge->leaves; i++)
+			winners[merge->leaves + i] = i < merge->nsources ?
+				merge_pop(merge, i) : contender_none(i);
+		for (i = merge->leaves - 1; i > 0; i--)
+		{
+			winners[i] = winners[2 * i];
+			merge->losers[i] = winners[2 * i + 1];
+			merge_play(&merge->losers[i], &winners[i]);
+		}
+		merge->winner = winners[1];
+		pfree(winners);
+	}
+
+	return merge;
+}
+
+/*
+ * Read the next entries; returns less than max only at the end.
+ */
+static uint64
+merge_read(Merge *merge, HtEntry *out, uint64 max)
+{
+	uint64		n = Min(max, merge->left);
+	HtEntry    *end = out + n;
+	Contender	winner = merge->winner;
+	Contender  *losers = merge->losers;
+	uint64		leaves = merge->leaves;
+
+	if (merge->nsources == 1)
+	{
+		Source	   *source = merge->sources;
+
+		while (out < end)
+		{
+			uint64		length;
+
+			if (source->next == source->end && !source_fill(merge, source))
+				elog(ERROR, "sorted run ended too early");
+			length = Min(source->end - source->next, end - out);
+			memcpy(out, source->next, length * sizeof(HtEntry));
+			source->next += length;
+			out += length;
+		}
+	}
+
+	while (out < end)
+	{
+		uint64		i = winner.rest & SOURCE_MASK;
+		uint64		node;
+
+		out->key = winner.key;
+		out->tid = winner.rest >> SOURCE_BITS;
+		out++;
+		winner = merge_pop(merge, i);
+		for (node = (leaves + i) >> 1; node > 0; node >>= 1)
+			merge_play(&losers[node], &winner);
+	}
+
+	merge->winner = winner;
+	merge->left -= n;
+	return n;
+}
+
+static void
+merge_end(Merge *merge)
+{
+	int			i;
+
+	for (i = 0; i < merge->nsources; i++)
+	{
+		if (merge->sources[i].buffer)
+			pfree(merge->sources[i].buffer);
+	}
+	pfree(merge->sources);
+	if (merge->losers)
+		pfree(merge->losers);
+	pfree(merge);
+}
+
+/*
+ * Append all that a merge has left to a file.
+ */
+static void
+merge_write(Merge *merge, BufFile *file)
+{
+	HtEntry    *buffer = palloc(sizeof(HtEntry) * WRITE_MAX);
+	uint64		n;
+
+	while ((n = merge_read(merge, buffer, WRITE_MAX)) > 0)
+		BufFileWrite(file, buffer, n * sizeof(HtEntry));
+	pfree(buffer);
+}
+
+/* ----------------------------------------------------------------
+ *		Runs
+ * ----------------------------------------------------------------
+ */
+
+static void
+runs_append(HmSpoolState *state, BufFile *file, int64 block, uint64 n)
+{
+	Run		   *run;
+
+	if (state->nruns == state->max_runs)
+	{
+		int			max_runs = Max(16, state->max_runs * 2);
+
+		if (state->runs == NULL)
+			state->runs = palloc(sizeof(Run) * max_runs);
+		else
+			state->runs = repalloc_huge(state->runs, sizeof(Run) * max_runs);
+		state->max_runs = max_runs;
+	}
+	run = &state->runs[state->nruns++];
+	run->file = file;
+	run->block = block;
+	run->n = n;
+}
+
+/*
+ * Merge the chunks into a run in the spill file and empty them.  All chunks are
+ * full, and so the run is of whole blocks.
+ */
+static void
+spool_spill(HmSpoolState *state)
+{
+	Merge	   *merge;
+	HtEntry		first = state->chunks[0].entries[0];
+	HtEntry		last = state->chunks[0].entries[state->chunks[0].n - 1];
+	uint64		n;
+	int			i;
+
+	for (i = 1; i < state->nchunks; i++)
+	{
+		Chunk	   *chunk = &state->chunks[i];
+
+		if (ht_entry_cmp(chunk->entries[0], first) < 0)
+			first = chunk->entries[0];
+		if (ht_entry_cmp(chunk->entries[chunk->n - 1], last) > 0)
+			last = chunk->entries[chunk->n - 1];
+	}
+
+	if (state->spill == NULL)
+	{
+		state->spill = BufFileCreateTemp(false);
+		state->files = lappend(state->files, state->spill);
+	}
+
+	merge = merge_begin(state, 0, 0, true);
+	n = merge->left;
+	merge_write(merge, state->spill);
+	merge_end(merge);
+
+	if (state->nruns > 0 && ht_entry_cmp(state->spill_last, first) < 0)
+		state->runs[state->nruns - 1].n += n;
+	else
+		runs_append(state, state->spill, state->spill_blocks, n);
+	Assert(n % BLOCK_ENTRIES == 0);
+	state->spill_blocks += n / BLOCK_ENTRIES;
+	state->spill_last = last;
+	state->nchunks = 0;
+}
+
+/* Runs that can be merged at once, with buffers worth the name. */
+static int
+runs_fan_in(HmSpoolState *state)
+{
+	uint64		fan_in = state->chunk_entries / READ_GOOD;
+
+	return (int) Min(Max(fan_in, MIN_FAN_IN), MAX_FAN_IN);
+}
+
+/*
+ * Merge runs with each other until there are few enough of them, but not more
+ * than it takes.
+ */
+static void
+runs_reduce(HmSpoolState *state)
+{
+	int			fan_in = runs_fan_in(state);
+
+	while (state->nruns > fan_in)
+	{
+		BufFile    *file = BufFileCreateTemp(false);
+		int64		blocks = 0;
+		int			done = 0;	/* runs merged */
+		int			made = 0;	/* runs made of them */
+
+		while (made + state->nruns - done > fan_in && done < state->nruns)
+		{
+			int			excess = made + state->nruns - done - fan_in;
+			int			n = Min(Min(fan_in, excess + 1), state->nruns - done);
+			Merge	   *merge = merge_begin(state, done, n, false);
+			Run			run = {file, blocks, merge->left};
+
+			merge_write(merge, file);
+			merge_end(merge);
+			blocks += run.n / BLOCK_ENTRIES;
+			if (run.n % BLOCK_ENTRIES != 0)
+			{
+				Size		size = (BLOCK_ENTRIES - run.n % BLOCK_ENTRIES) * sizeof(HtEntry);
+				char	   *zeros = palloc0(size);
+
+				BufFileWrite(file, zeros, size);
+				pfree(zeros);
+				blocks++;
+			}
+			state->runs[made++] = run;
+			done += n;
+		}
+
+		/* Nothing is left in the old files unless some runs stay as they are. */
+		if (done == state->nruns)
+		{
+			ListCell   *cell;
+
+			foreach(cell, state->files)
+				BufFileClose((BufFile *) lfirst(cell));
+			list_free(state->files);
+			state->files = NIL;
+		}
+		memmove(&state->runs[made], &state->runs[done],
+				sizeof(Run) * (state->nruns - done));
+		state->nruns -= done - made;
+		state->files = lappend(state->files, file);
+	}
+}
+
+/* ----------------------------------------------------------------
+ *		Spools
+ * ----------------------------------------------------------------
+ */
+
+void
+hm_spool_init(HmSpool *spool, MemoryContext context, Size memory)
+{
+	MemoryContext spool_context = AllocSetContextCreate(context, "harmonia spool",
+														ALLOCSET_DEFAULT_SIZES);
+	HmSpoolState *state = MemoryContextAllocZero(spool_context, sizeof(HmSpoolState));
+	uint64		entries = memory / sizeof(HtEntry);
+
+	state->context = spool_context;
+	state->chunk_entries = entries / CHUNKS;
+	state->chunk_entries -= state->chunk_entries % BLOCK_ENTRIES;
+	state->chunk_entries = Max(state->chunk_entries, BLOCK_ENTRIES);
+	state->chunk_entries = Min(state->chunk_entries, CHUNK_MAX);
+
+	/* One chunk's worth is for scratch space and reading buffers. */
+	state->max_chunks = Max(entries / state->chunk_entries, CHUNKS) - 1;
+	state->max_chunks = Min(state->max_chunks, MAX_SOURCES - MAX_FAN_IN);
+	state->chunks = MemoryContextAllocZero(state->context, sizeof(Chunk) * state->max_chunks);
+
+	spool->next = NULL;
+	spool->end = NULL;
+	spool->state = state;
+}
+
+/*
+ * Sort the current chunk, if there is anything in it, and close it.
+ */
+static void
+spool_sort_chunk(HmSpool *spool)
+{
+	HmSpoolState *state = spool->state;
+	Chunk	   *chunk = &state->chunks[state->nchunks];
+
+	chunk->n = spool->next - chunk->entries;
+	if (chunk->n == 0)
+		return;
+
+	CHECK_FOR_INTERRUPTS();
+
+	/* The first chunk to be sorted is either a full or the only one. */
+	if (state->scratch == NULL)
+		state->scratch = palloc(sizeof(HtEntry) * chunk->n);
+	ht_sort_entries(chunk->entries, state->scratch, chunk->n);
+	state->count += chunk->n;
+	state->nchunks++;
+}
+
+void
+hm_spool_make_room(HmSpool *spool)
+{
+	HmSpoolState *state = spool->state;
+	MemoryContext old = MemoryContextSwitchTo(state->context);
+	Chunk	   *chunk = &state->chunks[state->nchunks];
+	uint64		used = chunk->room;
+
+	if (used == state->chunk_entries)
+	{
+		spool_sort_chunk(spool);
+		if (state->nchunks == state->max_chunks)
+			spool_spill(state);
+		chunk = &state->chunks[state->nchunks];
+		used = 0;
+	}
+
+	/* The first chunk grows, so that small tables need little memory. */
+	if (chunk->room == 0)
+	{
+		chunk->room = state->nchunks == 0 ? CHUNK_START : state->chunk_entries;
+		chunk->entries = palloc(sizeof(HtEntry) * chunk->room);
+	}
+	else if (used > 0)
+	{
+		chunk->room = Min(chunk->room * 2, state->chunk_entries);
+		chunk->entries = repalloc(chunk->entries, sizeof(HtEntry) * chunk->room);
+	}
+
+	spool->next = chunk->entries + used;
+	spool->end = chunk->entries + chunk->room;
+	MemoryContextSwitchTo(old);
+}
+
+void
+hm_spool_sort(HmSpool *spool)
+{
+	HmSpoolState *state = spool->state;
+	MemoryContext old = MemoryContextSwitchTo(state->context);
+	int			i;
+
+	/* If there is room left at all, a chunk has been begun. */
+	if (spool->end != NULL)
+		spool_sort_chunk(spool);
+	spool->next = spool->end = NULL;
+
+	for (i = state->nchunks; i < state->max_chunks; i++)
+	{
+		if (state->chunks[i].entries)
+			pfree(state->chunks[i].entries);
+		state->chunks[i].entries = NULL;
+	}
+	if (state->scratch)
+		pfree(state->scratch);
+	state->scratch = NULL;
+	MemoryContextSwitchTo(old);
+}
+
+void
+hm_spool_add_run(HmSpool *spool, BufFile *file, uint64 n)
+{
+	HmSpoolState *state = spool->state;
+	MemoryContext old = MemoryContextSwitchTo(state->context);
+
+	state->files = lappend(state->files, file);
+	runs_append(state, file, 0, n);
+	state->count += n;
+	MemoryContextSwitchTo(old);
+}
+
+bool
+hm_spool_needs_merge(HmSpool *spool)
+{
+	return spool->state->nruns > runs_fan_in(spool->state);
+}
+
+void
+hm_spool_merge(HmSpool *spool)
+{
+	HmSpoolState *state = spool->state;
+	MemoryContext old = MemoryContextSwitchTo(state->context);
+
+	runs_reduce(state);
+	state->merge = merge_begin(state, 0, state->nruns, true);
+	MemoryContextSwitchTo(old);
+}
+
+uint64
+hm_spool_count(HmSpool *spool)
+{
+	return spool->state->count;
+}
+
+uint64
+hm_spool_read(HmSpool *spool, HtEntry *out, uint64 max)
+{
+	return merge_read(spool->state->merge, out, max);
+}
+
+void
+hm_spool_write(HmSpool *spool, BufFile *file)
+{
+	merge_write(spool->state->merge, file);
+}
+
+void
+hm_spool_end(HmSpool *spool)
+{
+	HmSpoolState *state = spool->state;
+	ListCell   *cell;
+
+	foreach(cell, state->files)
+		BufFileClose((BufFile *) lfirst(cell));
+	MemoryContextDelete(state->context);
+}
