@@ -1,0 +1,114 @@
+/*
+ * tap.c
+ *		Test output, expectations and random numbers.
+ */
+#include "tap.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+static int	tests_run = 0;
+static int	tests_failed = 0;
+static uint64_t random_state;
+
+/* First failure of the current test; empty while there is none. */
+static char failure[256];
+
+void
+tap_start(int argc, char **argv)
+{
+	const char *seed = argc > 1 ? argv[1] : getenv("HARMONIA_TEST_SEED");
+
+	random_state = seed ? strtoull(seed, NULL, 0) : (uint64_t) time(NULL);
+	printf("# seed %llu\n", (unsigned long long) random_state);
+}
+
+int
+tap_finish(void)
+{
+	printf("1..%d\n", tests_run);
+	return tests_failed != 0;
+}
+
+void
+expect_at(const char *file, int line, bool good, const char *fmt,...)
+{
+	va_list		args;
+	int			n;
+
+	if (good || failed())
+		return;
+	n = snprintf(failure, sizeof(failure), "%s:%d: ", file, line);
+	va_start(args, fmt);
+	vsnprintf(failure + n, sizeof(failure) - n, fmt, args);
+	va_end(args);
+}
+
+bool
+failed(void)
+{
+	return failure[0] != '\0';
+}
+
+void
+report(const char *fmt,...)
+{
+	va_list		args;
+
+	printf("%sok %d - ", failed() ? "not " : "", ++tests_run);
+	va_start(args, fmt);
+	vprintf(fmt, args);
+	va_end(args);
+	printf("\n");
+	if (failed())
+	{
+		printf("# %s\n", failure);
+		tests_failed++;
+	}
+	failure[0] = '\0';
+	fflush(stdout);
+}
+
+/* splitmix64 */
+uint64_t
+rnd(void)
+{
+	uint64_t	z = (random_state += UINT64_C(0x9E3779B97F4A7C15));
+
+	z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+	z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+	return z ^ (z >> 31);
+}
+
+int
+rnd_below(int n)
+{
+	return (int) (rnd() % (uint64_t) n);
+}
+
+uint64_t
+rnd_tid(void)
+{
+	return 1 + rnd() % (HT_TID_MAX - 1);
+}
+
+void *
+allocate(size_t size)
+{
+	void	   *p = malloc(size);
+
+	if (p == NULL)
+	{
+		printf("Bail out! out of memory\n");
+		exit(1);
+	}
+	return p;
+}
+
+int
+compare_entries(const void *a, const void *b)
+{
+	return ht_entry_cmp(*(const HtEntry *) a, *(const HtEntry *) b);
+}

@@ -1,0 +1,55 @@
+/*
+ * tap.h
+ *		What the unit tests share: test output, expectations, random numbers.
+ */
+#ifndef HARMONIA_TAP_H
+#define HARMONIA_TAP_H
+
+#include "../../src/tree/tree.h"
+
+/* Seed from the first argument, HARMONIA_TEST_SEED or the time; prints it. */
+extern void tap_start(int argc, char **argv);
+
+/* Print the plan; returns the exit status. */
+extern int	tap_finish(void);
+
+/* A test is a series of expectations and the report that ends it. */
+#define expect(good, ...) expect_at(__FILE__, __LINE__, (good), __VA_ARGS__)
+extern void expect_at(const char *file, int line, bool good, const char *fmt,...)
+			__attribute__((format(printf, 4, 5)));
+extern void report(const char *fmt,...) __attribute__((format(printf, 1, 2)));
+
+/* Has the current test failed?  If so, only its first failure counts. */
+extern bool failed(void);
+
+extern uint64_t rnd(void);
+extern int	rnd_below(int n);
+extern uint64_t rnd_tid(void);
+
+/* malloc() that does not fail */
+extern void *allocate(size_t size);
+
+/* for qsort() */
+extern int	compare_entries(const void *a, const void *b);
+
+static inline HtEntry
+make_entry(uint64_t key, uint64_t tid)
+{
+	HtEntry		entry = {key, tid};
+
+	return entry;
+}
+
+static inline int
+width_bits(HtWidth width)
+{
+	return 8 * (int) width;
+}
+
+/* All tests of a part of the engine. */
+extern void test_leaf(HtWidth width);
+extern void test_shape(void);
+extern void test_node(HtWidth width);
+extern void test_sort(void);
+
+#endif							/* HARMONIA_TAP_H */

@@ -1,0 +1,23 @@
+/*
+ * test_tree.c
+ *		Unit tests of the tree engine, against models that are plainly right.
+ *
+ * Prints TAP.  Random choices follow from one seed, which is printed; give it
+ * as the argument or in HARMONIA_TEST_SEED to repeat a run.
+ */
+#include "tap.h"
+
+int
+main(int argc, char **argv)
+{
+	tap_start(argc, argv);
+
+	test_leaf(HT_WIDTH32);
+	test_leaf(HT_WIDTH64);
+	test_shape();
+	test_node(HT_WIDTH32);
+	test_node(HT_WIDTH64);
+	test_sort();
+
+	return tap_finish();
+}
