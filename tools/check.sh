@@ -26,7 +26,9 @@ log_keep=$root/.private/check-logs
 clean_up() {
 	local status=$?
 	trap - EXIT
-	"$root/tools/private-server.sh" stop "$dir/pgtap" -m immediate || true
+	if [ -d "$dir/pgtap" ]; then
+		"$root/tools/private-server.sh" stop "$dir/pgtap" -m immediate || true
+	fi
 	if [ -n "${KEEP:-}" ]; then
 		say "Kept $dir"
 	else
@@ -38,12 +40,17 @@ clean_up() {
 prepare() {
 	"$root/tools/setup.sh" build run test
 	find_pg_config
+	private_bindir=''
 	dir=$(make_private_dir)
 	trap clean_up EXIT
 	trap 'exit 130' INT TERM
 
-	say "Building and installing into $dir"
-	private_bindir=$("$root/tools/private-install.sh" "$dir/install")
+	# The unit tests can do without the extension.
+	if [ "${suites[*]}" != unit ]; then
+		say "Building and installing into $dir"
+		private_bindir=$("$root/tools/private-install.sh" "$dir/install")
+		export PATH=$private_bindir:$PATH
+	fi
 
 	# Suites run in a copy that the server's user can read and write.
 	mkdir "$dir/work"
@@ -52,7 +59,6 @@ prepare() {
 		[ ! -d "$root/$part" ] || cp -R "$root/$part" "$dir/work"
 	done
 	chown -R "$(server_user)" "$dir/work"
-	export PATH=$private_bindir:$PATH
 	# The caller's environment must not lead to another server.
 	unset PGHOST PGHOSTADDR PGPORT PGUSER PGDATABASE PGDATA PGOPTIONS PGSERVICE
 	cd "$dir/work"
