@@ -410,7 +410,7 @@ leaf_separator(const Leaf *leaf, int i)
 	return leaf->width == HT_WIDTH32 ? key32 : key64;
 }
 
-/* Ranges are read right even if blocks that cannot hold them are garbage. */
+/* Ranges are read right even if blocks that cannot hold them seem to. */
 static void
 test_leaf_range_blocks(HtWidth width)
 {
@@ -429,7 +429,13 @@ test_leaf_range_blocks(HtWidth width)
 		for (int b = 0; b <= last; b++)
 			if ((b > 0 && leaf_separator(leaf, b - 1) > high) ||
 				(b < last && leaf_separator(leaf, b) < low))
-				memset(leaf_block(leaf, b), 0xFF, HT_LEAF_BLOCK_SIZE);
+			{
+				uint32_t	low32 = (uint32_t) low;
+
+				memcpy(leaf_block(leaf, b),
+					   width == HT_WIDTH32 ? (void *) &low32 : (void *) &low, width);
+				leaf_block(leaf, b)[HT_LEAF_BLOCK_COUNT_AT] = 1;
+			}
 		leaf_expect_range(leaf, low, high);
 		leaf_free(leaf);
 	}

@@ -16,6 +16,7 @@ typedef enum Input
 	FEW_ENTRIES,				/* with duplicates of whole entries */
 	ONE_KEY,
 	ONE_KEY_REVERSED,
+	ONE_OUTLIER,				/* one key in all entries but one */
 	SORTED,
 	NEARLY_SORTED,				/* but for the last entry */
 	REVERSED,
@@ -25,8 +26,8 @@ typedef enum Input
 
 static const char *const input_names[N_INPUTS] = {
 	"random entries", "32-bit keys", "keys that differ in one digit", "few keys",
-	"few entries", "one key", "one key, tids reversed", "sorted entries",
-	"sorted entries but for the last", "reversed entries", "extreme entries",
+	"few entries", "one key", "one key, tids reversed", "one key but for one entry",
+	"sorted entries", "sorted entries but for the last", "reversed entries", "extreme entries",
 };
 
 static void
@@ -58,6 +59,9 @@ make_input(HtEntry *entries, size_t n, Input input)
 			case ONE_KEY_REVERSED:
 				entry.key = 42;
 				entry.tid = n - i;
+				break;
+			case ONE_OUTLIER:
+				entry.key = i == n / 2 ? 41 : 42;
 				break;
 			case EXTREMES:
 				entry.key = rnd_below(2) ? UINT64_MAX : 0;
