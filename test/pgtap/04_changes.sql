@@ -1,0 +1,71 @@
+-- The index follows its table.
+\ir setup.inc
+SELECT plan(25);
+
+CREATE TABLE stock (item int, amount int);
+CREATE INDEX stock_item ON stock USING harmonia (item);
+
+-- Empty
+SELECT served_by('stock_item', 'SELECT * FROM stock WHERE item = 1', 'an empty table');
+
+-- Row by row, and many at once
+INSERT INTO stock VALUES (1, 10);
+INSERT INTO stock VALUES (3, 30), (2, 20), (NULL, 0);
+INSERT INTO stock SELECT i * 7919 % 10007, i FROM generate_series(1, 5000) i;
+SELECT served_by('stock_item', 'SELECT * FROM stock WHERE item < 100', 'after INSERT');
+
+UPDATE stock SET item = item + 20000 WHERE item BETWEEN 50 AND 99;
+SELECT served_by('stock_item', 'SELECT * FROM stock WHERE item BETWEEN 50 AND 99', 'the old keys after UPDATE');
+SELECT served_by('stock_item', 'SELECT * FROM stock WHERE item > 20000', 'the new keys after UPDATE');
+
+DELETE FROM stock WHERE item % 2 = 0;
+SELECT served_by('stock_item', 'SELECT * FROM stock WHERE item IN (1, 2, 3, 4)', 'after DELETE');
+
+MERGE INTO stock USING generate_series(1, 200) key ON item = key
+	WHEN MATCHED THEN UPDATE SET amount = -1
+	WHEN NOT MATCHED THEN INSERT VALUES (key, -2);
+SELECT served_by('stock_item', 'SELECT * FROM stock WHERE item <= 200', 'after MERGE');
+
+-- A statement sees what it inserted before, not what it is inserting.
+INSERT INTO stock SELECT item + 100000, amount FROM stock WHERE item < 1000;
+SELECT served_by('stock_item', 'SELECT * FROM stock WHERE item > 100000', 'after INSERT from itself');
+
+-- Savepoints
+SAVEPOINT before;
+INSERT INTO stock SELECT 777777, i FROM generate_series(1, 500) i;
+ROLLBACK TO before;
+SELECT served_by('stock_item', 'SELECT * FROM stock WHERE item = 777777', 'after ROLLBACK TO');
+
+-- Triggers see the entries of the statement that fired them.
+CREATE FUNCTION counts() RETURNS trigger LANGUAGE plpgsql SET enable_seqscan = off AS $$
+BEGIN
+	CREATE TEMP TABLE counted AS SELECT count(*) FROM stock WHERE item = 555555;
+	RETURN NULL;
+END
+$$;
+CREATE TRIGGER counts AFTER INSERT ON stock EXECUTE FUNCTION counts();
+INSERT INTO stock SELECT 555555, i FROM generate_series(1, 500) i;
+SELECT results_eq('TABLE counted', 'VALUES (500::bigint)', 'an AFTER trigger finds all rows by the index');
+DROP TRIGGER counts ON stock;
+
+TRUNCATE stock;
+INSERT INTO stock SELECT i, i FROM generate_series(1, 300) i;
+SELECT served_by('stock_item', 'SELECT * FROM stock WHERE item >= 290', 'after TRUNCATE');
+
+REINDEX INDEX stock_item;
+SELECT served_by('stock_item', 'SELECT * FROM stock WHERE item >= 290', 'after REINDEX');
+
+-- Other kinds of tables
+CREATE TEMP TABLE basket AS SELECT i AS item FROM generate_series(1, 1000) i;
+CREATE INDEX basket_item ON basket USING harmonia (item);
+SELECT served_by('basket_item', 'SELECT * FROM basket WHERE item < 10', 'temporary table');
+
+CREATE TABLE sales (day date, item int) PARTITION BY RANGE (day);
+CREATE TABLE sales_2026 PARTITION OF sales FOR VALUES FROM ('2026-01-01') TO ('2027-01-01');
+CREATE INDEX sales_item ON sales USING harmonia (item);
+CREATE TABLE sales_2027 PARTITION OF sales FOR VALUES FROM ('2027-01-01') TO ('2028-01-01');
+INSERT INTO sales SELECT '2026-07-01'::date + i, i % 20 FROM generate_series(1, 500) i;
+SELECT served_by('sales_2027_item_idx', 'SELECT * FROM sales WHERE item = 7', 'partitioned table');
+
+SELECT * FROM finish();
+ROLLBACK;
