@@ -4,14 +4,14 @@
  *
  * Entries are collected in chunks of memory, each of which is radix-sorted
  * when it is full.  A chunk is a fraction of the memory allowed, so that the
- * scratch space for sorting takes only that fraction, and it is never more
- * than a query can be kept from being cancelled for.  When all chunks are
- * full, they are merged into a run in a temporary file.  At the end, what is in
- * memory and what is in files is merged while it is being read.
+ * scratch space for sorting takes only that fraction, and the sort, which
+ * cannot be interrupted, is short.  When all chunks are full, they are merged
+ * into a run in a temporary file.  At the end, what is in memory and what is in
+ * files is merged while it is being read.
  *
- * Input that is in order already, as with a serial key, is common, so
- * a chunk that continues the one before, and a run that continues the one
- * before, become one with it and need no merging.
+ * Input that is in order already, as with a serial key, is common, so a chunk
+ * that continues the one before, and a run that continues the one before,
+ * become one with it and need no merging.
  */
 #include "postgres.h"
 
@@ -26,9 +26,15 @@
 /* Entries of a block of a temporary file. */
 #define BLOCK_ENTRIES		(BLCKSZ / sizeof(HtEntry))
 
-/* Entries of a chunk: a multiple of BLOCK_ENTRIES. */
-#define CHUNK_MAX			(512 * 1024)
-#define CHUNKS				8
+/*
+ * A chunk is one part in MIN_CHUNKS of the memory, or less if that is more than
+ * what stays in the processor's caches while it is sorted, unless there would
+ * be so many chunks that merging them would take more than that gains.
+ */
+#define MIN_CHUNKS			8
+#define GOOD_CHUNKS			256
+#define GOOD_CHUNK_SIZE		(512 * 1024)
+#define MAX_CHUNK_SIZE		(32 * 1024 * 1024)
 
 /* Entries that a growing first chunk begins with. */
 #define CHUNK_START			BLOCK_ENTRIES
@@ -36,6 +42,9 @@
 /* Entries read from, or written to, a file at a time. */
 #define READ_MAX			(32 * BLOCK_ENTRIES)
 #define WRITE_MAX			(8 * BLOCK_ENTRIES)
+
+/* Entries fetched into the cache ahead of a merge: two cache lines. */
+#define PREFETCH_AHEAD		8
 
 /* Runs merged at a time, and entries buffered per run before more are. */
 #define MIN_FAN_IN			8
@@ -58,9 +67,7 @@ typedef struct Run
 	uint64		n;
 } Run;
 
-/*
- * What a merge reads: consecutive chunks, or one run.
- */
+/* What a merge reads: chunks of which each continues the last, or a run. */
 typedef struct Source
 {
 	HtEntry    *next;			/* entries in memory */
@@ -85,6 +92,7 @@ typedef struct Contender
 #define SOURCE_MASK			((UINT64CONST(1) << SOURCE_BITS) - 1)
 #define MAX_SOURCES			((int) SOURCE_MASK)
 
+/* A merge in progress.  With only one source there is no tree. */
 typedef struct Merge
 {
 	int			nsources;
@@ -127,26 +135,34 @@ static bool
 source_fill(Merge *merge, Source *source)
 {
 	uint64		n;
+	size_t		size;
+	size_t		read;
 
 	CHECK_FOR_INTERRUPTS();
 
-	while (source->chunk < source->chunk_end)
+	if (source->chunk < source->chunk_end)
 	{
 		source->next = source->chunk->entries;
 		source->end = source->next + source->chunk->n;
 		source->chunk++;
-		if (source->next < source->end)
-			return true;
+		return true;
 	}
 
 	n = Min(source->run.n, merge->buffer_entries);
 	if (n == 0)
 		return false;
+	size = n * sizeof(HtEntry);
 	if (BufFileSeekBlock(source->run.file, source->run.block) != 0)
-		elog(ERROR, "could not seek to block " INT64_FORMAT " of temporary file",
-			 source->run.block);
-	if (BufFileRead(source->run.file, source->buffer, n * sizeof(HtEntry)) != n * sizeof(HtEntry))
-		elog(ERROR, "unexpected end of temporary file");
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not seek to block %lld of temporary file",
+						(long long) source->run.block)));
+	read = BufFileRead(source->run.file, source->buffer, size);
+	if (read != size)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not read block %lld of temporary file: read only %zu of %zu bytes",
+						(long long) source->run.block, read, size)));
 	source->run.block += n / BLOCK_ENTRIES;
 	source->run.n -= n;
 	source->next = source->buffer;
@@ -163,7 +179,10 @@ contender_none(uint64 source)
 	return result;
 }
 
-/* Take a source's next entry. */
+/*
+ * Take a source's next entry.  There are more sources than the processor can
+ * follow by itself, so it is told what is needed soon.
+ */
 static inline Contender
 merge_pop(Merge *merge, uint64 i)
 {
@@ -175,19 +194,28 @@ merge_pop(Merge *merge, uint64 i)
 	result.key = source->next->key;
 	result.rest = source->next->tid << SOURCE_BITS | i;
 	source->next++;
+	__builtin_prefetch(source->next + PREFETCH_AHEAD);
 	return result;
 }
 
+static inline bool
+contender_less(Contender a, Contender b)
+{
+#ifdef HAVE_INT128
+	return ((uint128) a.key << 64 | a.rest) < ((uint128) b.key << 64 | b.rest);
+#else
+	return (a.key < b.key) | ((a.key == b.key) & (a.rest < b.rest));
+#endif
+}
+
 /*
- * Let the entry play against a loser: the lesser becomes the winner.  Which it
- * is cannot be predicted, so there must be no branch.
+ * Let a contender play against the loser of an earlier match: the lesser
+ * becomes the winner.  Which it is cannot be predicted, so there is no branch.
  */
 static inline void
 merge_play(Contender *loser, Contender *winner)
 {
-	uint64		swap = -(uint64) ((loser->key < winner->key) |
-								  ((loser->key == winner->key) &
-								   (loser->rest < winner->rest)));
+	uint64		swap = -(uint64) contender_less(*loser, *winner);
 	uint64		key = (loser->key ^ winner->key) & swap;
 	uint64		rest = (loser->rest ^ winner->rest) & swap;
 
@@ -197,9 +225,7 @@ merge_play(Contender *loser, Contender *winner)
 	winner->rest ^= rest;
 }
 
-/*
- * Begin to merge some of the spool's runs and, if asked, its chunks.
- */
+/* Begin to merge some of the spool's runs and, if asked, its chunks. */
 static Merge *
 merge_begin(HmSpoolState *state, int first_run, int nruns, bool chunks)
 {
@@ -226,7 +252,7 @@ merge_begin(HmSpoolState *state, int first_run, int nruns, bool chunks)
 		source++;
 	}
 
-	/* What sorting used as scratch space is now free for reading runs. */
+	/* What sorting takes as scratch space is free now for reading runs. */
 	merge->buffer_entries = state->chunk_entries / Max(nruns, 1);
 	merge->buffer_entries -= merge->buffer_entries % BLOCK_ENTRIES;
 	merge->buffer_entries = Max(merge->buffer_entries, BLOCK_ENTRIES);
@@ -245,8 +271,7 @@ merge_begin(HmSpoolState *state, int first_run, int nruns, bool chunks)
 	{
 		Contender  *winners;
 
-		if (merge->nsources > MAX_SOURCES)
-			elog(ERROR, "too many sorted runs to merge");
+		Assert(merge->nsources <= MAX_SOURCES);
 		merge->leaves = pg_nextpower2_32(merge->nsources);
 		merge->losers = palloc(sizeof(Contender) * merge->leaves);
 		winners = palloc(sizeof(Contender) * 2 * merge->leaves);
@@ -266,9 +291,7 @@ merge_begin(HmSpoolState *state, int first_run, int nruns, bool chunks)
 	return merge;
 }
 
-/*
- * Read the next entries; returns less than max only at the end.
- */
+/* Read the next entries; returns less than max only at the end. */
 static uint64
 merge_read(Merge *merge, HtEntry *out, uint64 max)
 {
@@ -329,9 +352,7 @@ merge_end(Merge *merge)
 	pfree(merge);
 }
 
-/*
- * Append all that a merge has left to a file.
- */
+/* Append all that a merge has left to a file. */
 static void
 merge_write(Merge *merge, BufFile *file)
 {
@@ -490,16 +511,17 @@ hm_spool_init(HmSpool *spool, MemoryContext context, Size memory)
 														ALLOCSET_DEFAULT_SIZES);
 	HmSpoolState *state = MemoryContextAllocZero(spool_context, sizeof(HmSpoolState));
 	uint64		entries = memory / sizeof(HtEntry);
+	uint64		chunk_entries;
 
 	state->context = spool_context;
-	state->chunk_entries = entries / CHUNKS;
-	state->chunk_entries -= state->chunk_entries % BLOCK_ENTRIES;
-	state->chunk_entries = Max(state->chunk_entries, BLOCK_ENTRIES);
-	state->chunk_entries = Min(state->chunk_entries, CHUNK_MAX);
+	chunk_entries = Min(entries / MIN_CHUNKS, GOOD_CHUNK_SIZE);
+	chunk_entries = Max(chunk_entries, entries / GOOD_CHUNKS);
+	chunk_entries = Min(chunk_entries, MAX_CHUNK_SIZE);
+	chunk_entries -= chunk_entries % BLOCK_ENTRIES;
+	state->chunk_entries = Max(chunk_entries, BLOCK_ENTRIES);
 
 	/* One chunk's worth is for scratch space and reading buffers. */
-	state->max_chunks = Max(entries / state->chunk_entries, CHUNKS) - 1;
-	state->max_chunks = Min(state->max_chunks, MAX_SOURCES - MAX_FAN_IN);
+	state->max_chunks = Max(entries / state->chunk_entries, MIN_CHUNKS) - 1;
 	state->chunks = MemoryContextAllocZero(state->context, sizeof(Chunk) * state->max_chunks);
 
 	spool->next = NULL;
@@ -507,9 +529,7 @@ hm_spool_init(HmSpool *spool, MemoryContext context, Size memory)
 	spool->state = state;
 }
 
-/*
- * Sort the current chunk, if there is anything in it, and close it.
- */
+/* Sort the current chunk, which is not empty, and close it. */
 static void
 spool_sort_chunk(HmSpool *spool)
 {
@@ -517,12 +537,11 @@ spool_sort_chunk(HmSpool *spool)
 	Chunk	   *chunk = &state->chunks[state->nchunks];
 
 	chunk->n = spool->next - chunk->entries;
-	if (chunk->n == 0)
-		return;
+	Assert(chunk->n > 0);
 
 	CHECK_FOR_INTERRUPTS();
 
-	/* The first chunk to be sorted is either a full or the only one. */
+	/* If the first chunk to be sorted is not full, it is the only one. */
 	if (state->scratch == NULL)
 		state->scratch = palloc(sizeof(HtEntry) * chunk->n);
 	ht_sort_entries(chunk->entries, state->scratch, chunk->n);
@@ -571,7 +590,7 @@ hm_spool_sort(HmSpool *spool)
 	MemoryContext old = MemoryContextSwitchTo(state->context);
 	int			i;
 
-	/* If there is room left at all, a chunk has been begun. */
+	/* Once anything was added, there is something in the current chunk. */
 	if (spool->end != NULL)
 		spool_sort_chunk(spool);
 	spool->next = spool->end = NULL;
