@@ -7,7 +7,6 @@
 #                        servers; the system's PostgreSQL is not touched
 #   make check-slow      the same for the suites that take minutes
 #   make demo            build, load a private server, compare with btree
-#   make bench           the benchmarks in bench/
 #
 # WERROR=1 makes warnings errors.
 
@@ -89,9 +88,5 @@ include $(PGXS)
 ifeq ($(with_llvm),yes)
 $(foreach object,$(OBJS),$(eval $(object:.o=.bc): $(object)))
 endif
-
-.PHONY: bench
-bench:
-	$(MAKE) -C bench
 
 endif
