@@ -15,6 +15,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "miscadmin.h"
 #include "nodes/pg_list.h"
 #include "port/pg_bitutils.h"
@@ -28,13 +30,10 @@
 
 /*
  * A chunk is one part in MIN_CHUNKS of the memory, or less if that is more than
- * what stays in the processor's caches while it is sorted, unless there would
- * be so many chunks that merging them would take more than that gains.
+ * what stays in the processor's caches while it is sorted.
  */
 #define MIN_CHUNKS			8
-#define GOOD_CHUNKS			256
-#define GOOD_CHUNK_SIZE		(512 * 1024)
-#define MAX_CHUNK_SIZE		(32 * 1024 * 1024)
+#define MAX_CHUNK_SIZE		(512 * 1024)
 
 /* Entries that a growing first chunk begins with. */
 #define CHUNK_START			BLOCK_ENTRIES
@@ -45,6 +44,13 @@
 
 /* Entries fetched into the cache ahead of a merge: two cache lines. */
 #define PREFETCH_AHEAD		8
+
+/*
+ * Sources merged at a time, because the processor can follow only so many at
+ * once, and entries that an inner merge hands on at a time.
+ */
+#define MAX_WIDTH			64
+#define INNER_MAX			BLOCK_ENTRIES
 
 /* Runs merged at a time, and entries buffered per run before more are. */
 #define MIN_FAN_IN			8
@@ -67,7 +73,10 @@ typedef struct Run
 	uint64		n;
 } Run;
 
-/* What a merge reads: chunks of which each continues the last, or a run. */
+/*
+ * What a merge reads: chunks of which each continues the last, or a run, or
+ * another merge.
+ */
 typedef struct Source
 {
 	HtEntry    *next;			/* entries in memory */
@@ -75,7 +84,10 @@ typedef struct Source
 	Chunk	   *chunk;			/* chunks to follow */
 	Chunk	   *chunk_end;
 	Run			run;			/* what is to be read from the file yet */
-	HtEntry    *buffer;
+	struct Merge *inner;
+	HtEntry    *buffer;			/* for a run or a merge */
+	uint64		buffer_size;
+	uint64		n;				/* entries in all */
 } Source;
 
 /*
@@ -90,14 +102,13 @@ typedef struct Contender
 
 #define SOURCE_BITS			(64 - HT_TID_BITS)
 #define SOURCE_MASK			((UINT64CONST(1) << SOURCE_BITS) - 1)
-#define MAX_SOURCES			((int) SOURCE_MASK)
 
 /* A merge in progress.  With only one source there is no tree. */
 typedef struct Merge
 {
+	MemoryContext context;		/* of the outermost merge */
 	int			nsources;
 	Source	   *sources;
-	uint64		buffer_entries; /* read from a file at a time */
 	uint64		left;			/* entries to be read yet */
 	int			leaves;			/* of the tree: nsources rounded up */
 	Contender  *losers;			/* 1 .. leaves - 1 */
@@ -123,6 +134,8 @@ typedef struct HmSpoolState
 	Merge	   *merge;
 } HmSpoolState;
 
+static uint64 merge_read(Merge *merge, HtEntry *out, uint64 max);
+
 /* ----------------------------------------------------------------
  *		Merging
  * ----------------------------------------------------------------
@@ -132,7 +145,7 @@ typedef struct HmSpoolState
  * Get more entries of a source into memory.  Returns false if there are none.
  */
 static bool
-source_fill(Merge *merge, Source *source)
+source_fill(Source *source)
 {
 	uint64		n;
 	size_t		size;
@@ -148,26 +161,31 @@ source_fill(Merge *merge, Source *source)
 		return true;
 	}
 
-	n = Min(source->run.n, merge->buffer_entries);
-	if (n == 0)
-		return false;
-	size = n * sizeof(HtEntry);
-	if (BufFileSeekBlock(source->run.file, source->run.block) != 0)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not seek to block %lld of temporary file",
-						(long long) source->run.block)));
-	read = BufFileRead(source->run.file, source->buffer, size);
-	if (read != size)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not read block %lld of temporary file: read only %zu of %zu bytes",
-						(long long) source->run.block, read, size)));
-	source->run.block += n / BLOCK_ENTRIES;
-	source->run.n -= n;
+	if (source->inner)
+		n = merge_read(source->inner, source->buffer, source->buffer_size);
+	else
+	{
+		n = Min(source->run.n, source->buffer_size);
+		if (n == 0)
+			return false;
+		size = n * sizeof(HtEntry);
+		if (BufFileSeekBlock(source->run.file, source->run.block) != 0)
+			ereport(ERROR,
+					(errcode_for_file_access(),
+					 errmsg("could not seek to block %lld of temporary file",
+							(long long) source->run.block)));
+		read = BufFileRead(source->run.file, source->buffer, size);
+		if (read != size)
+			ereport(ERROR,
+					(errcode_for_file_access(),
+					 errmsg("could not read block %lld of temporary file: read only %zu of %zu bytes",
+							(long long) source->run.block, read, size)));
+		source->run.block += n / BLOCK_ENTRIES;
+		source->run.n -= n;
+	}
 	source->next = source->buffer;
 	source->end = source->next + n;
-	return true;
+	return n > 0;
 }
 
 /* What stands for an exhausted source: above all entries. */
@@ -180,8 +198,8 @@ contender_none(uint64 source)
 }
 
 /*
- * Take a source's next entry.  There are more sources than the processor can
- * follow by itself, so it is told what is needed soon.
+ * Take a source's next entry.  The processor does not see by itself what will
+ * be needed next of so many sources, so it is told.
  */
 static inline Contender
 merge_pop(Merge *merge, uint64 i)
@@ -189,7 +207,7 @@ merge_pop(Merge *merge, uint64 i)
 	Source	   *source = &merge->sources[i];
 	Contender	result;
 
-	if (unlikely(source->next == source->end) && !source_fill(merge, source))
+	if (unlikely(source->next == source->end) && !source_fill(source))
 		return contender_none(i);
 	result.key = source->next->key;
 	result.rest = source->next->tid << SOURCE_BITS | i;
@@ -225,69 +243,104 @@ merge_play(Contender *loser, Contender *winner)
 	winner->rest ^= rest;
 }
 
-/* Begin to merge some of the spool's runs and, if asked, its chunks. */
+/* Make a merge of sources, or of merges of sources if there are many. */
+static Merge *
+merge_make(Source *sources, int nsources)
+{
+	Merge	   *merge = palloc0(sizeof(Merge));
+	Contender  *winners;
+	int			i;
+
+	if (nsources > MAX_WIDTH)
+	{
+		int			width = (int) ceil(sqrt(nsources));
+		Source	   *inner = palloc0(sizeof(Source) * width);
+		int			ninner = 0;
+
+		for (i = 0; i < nsources; i += width)
+		{
+			Source	   *source = &inner[ninner++];
+
+			source->inner = merge_make(&sources[i], Min(width, nsources - i));
+			source->buffer_size = INNER_MAX;
+			source->buffer = palloc(sizeof(HtEntry) * source->buffer_size);
+			source->n = source->inner->left;
+		}
+		sources = inner;
+		nsources = ninner;
+	}
+
+	merge->sources = sources;
+	merge->nsources = nsources;
+	for (i = 0; i < nsources; i++)
+		merge->left += sources[i].n;
+	if (nsources <= 1)
+		return merge;
+
+	/* Play all matches of the tree, in the order in which entries come in. */
+	merge->leaves = pg_nextpower2_32(nsources);
+	merge->losers = palloc(sizeof(Contender) * merge->leaves);
+	winners = palloc(sizeof(Contender) * 2 * merge->leaves);
+	for (i = 0; i < merge->leaves; i++)
+		winners[merge->leaves + i] = i < nsources ? merge_pop(merge, i) : contender_none(i);
+	for (i = merge->leaves - 1; i > 0; i--)
+	{
+		winners[i] = winners[2 * i];
+		merge->losers[i] = winners[2 * i + 1];
+		merge_play(&merge->losers[i], &winners[i]);
+	}
+	merge->winner = winners[1];
+	pfree(winners);
+	return merge;
+}
+
+/*
+ * Begin to merge some of the spool's runs and, if asked, its chunks.  The merge
+ * lies in a memory context of its own.
+ */
 static Merge *
 merge_begin(HmSpoolState *state, int first_run, int nruns, bool chunks)
 {
-	Merge	   *merge = palloc0(sizeof(Merge));
+	MemoryContext context = AllocSetContextCreate(state->context, "harmonia merge",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
 	int			nchunks = chunks ? state->nchunks : 0;
-	Source	   *source;
+	Source	   *sources = palloc0(sizeof(Source) * Max(nruns + nchunks, 1));
+	Source	   *source = sources;
+	uint64		buffer_size;
+	Merge	   *merge;
 	int			i;
-
-	merge->sources = palloc0(sizeof(Source) * Max(nruns + nchunks, 1));
-	source = merge->sources;
 
 	for (i = 0; i < nchunks; i++)
 	{
 		Chunk	   *chunk = &state->chunks[i];
 
-		merge->left += chunk->n;
 		if (i > 0 && ht_entry_cmp(chunk[-1].entries[chunk[-1].n - 1], chunk->entries[0]) < 0)
-		{
-			source[-1].chunk_end++;
-			continue;
-		}
-		source->chunk = chunk;
+			source--;
+		else
+			source->chunk = chunk;
 		source->chunk_end = chunk + 1;
+		source->n += chunk->n;
 		source++;
 	}
 
 	/* What sorting takes as scratch space is free now for reading runs. */
-	merge->buffer_entries = state->chunk_entries / Max(nruns, 1);
-	merge->buffer_entries -= merge->buffer_entries % BLOCK_ENTRIES;
-	merge->buffer_entries = Max(merge->buffer_entries, BLOCK_ENTRIES);
-	merge->buffer_entries = Min(merge->buffer_entries, READ_MAX);
+	buffer_size = state->chunk_entries / Max(nruns, 1);
+	buffer_size -= buffer_size % BLOCK_ENTRIES;
+	buffer_size = Max(buffer_size, BLOCK_ENTRIES);
+	buffer_size = Min(buffer_size, READ_MAX);
 	for (i = 0; i < nruns; i++)
 	{
 		source->run = state->runs[first_run + i];
-		source->buffer = palloc(sizeof(HtEntry) * merge->buffer_entries);
-		merge->left += source->run.n;
+		source->n = source->run.n;
+		source->buffer_size = buffer_size;
+		source->buffer = palloc(sizeof(HtEntry) * buffer_size);
 		source++;
 	}
-	merge->nsources = source - merge->sources;
 
-	/* Play all matches of the tree, in the order in which entries come in. */
-	if (merge->nsources > 1)
-	{
-		Contender  *winners;
-
-		Assert(merge->nsources <= MAX_SOURCES);
-		merge->leaves = pg_nextpower2_32(merge->nsources);
-		merge->losers = palloc(sizeof(Contender) * merge->leaves);
-		winners = palloc(sizeof(Contender) * 2 * merge->leaves);
-		for (i = 0; i < merge->leaves; i++)
-			winners[merge->leaves + i] = i < merge->nsources ?
-				merge_pop(merge, i) : contender_none(i);
-		for (i = merge->leaves - 1; i > 0; i--)
-		{
-			winners[i] = winners[2 * i];
-			merge->losers[i] = winners[2 * i + 1];
-			merge_play(&merge->losers[i], &winners[i]);
-		}
-		merge->winner = winners[1];
-		pfree(winners);
-	}
-
+	merge = merge_make(sources, source - sources);
+	merge->context = context;
+	MemoryContextSwitchTo(old);
 	return merge;
 }
 
@@ -309,7 +362,7 @@ merge_read(Merge *merge, HtEntry *out, uint64 max)
 		{
 			uint64		length;
 
-			if (source->next == source->end && !source_fill(merge, source))
+			if (source->next == source->end && !source_fill(source))
 				elog(ERROR, "sorted run ended too early");
 			length = Min(source->end - source->next, end - out);
 			memcpy(out, source->next, length * sizeof(HtEntry));
@@ -339,17 +392,7 @@ merge_read(Merge *merge, HtEntry *out, uint64 max)
 static void
 merge_end(Merge *merge)
 {
-	int			i;
-
-	for (i = 0; i < merge->nsources; i++)
-	{
-		if (merge->sources[i].buffer)
-			pfree(merge->sources[i].buffer);
-	}
-	pfree(merge->sources);
-	if (merge->losers)
-		pfree(merge->losers);
-	pfree(merge);
+	MemoryContextDelete(merge->context);
 }
 
 /* Append all that a merge has left to a file. */
@@ -514,9 +557,7 @@ hm_spool_init(HmSpool *spool, MemoryContext context, Size memory)
 	uint64		chunk_entries;
 
 	state->context = spool_context;
-	chunk_entries = Min(entries / MIN_CHUNKS, GOOD_CHUNK_SIZE);
-	chunk_entries = Max(chunk_entries, entries / GOOD_CHUNKS);
-	chunk_entries = Min(chunk_entries, MAX_CHUNK_SIZE);
+	chunk_entries = Min(entries / MIN_CHUNKS, MAX_CHUNK_SIZE);
 	chunk_entries -= chunk_entries % BLOCK_ENTRIES;
 	state->chunk_entries = Max(chunk_entries, BLOCK_ENTRIES);
 
