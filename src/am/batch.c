@@ -45,7 +45,7 @@
  */
 #define BATCH_AFTER_INSERTS		64
 
-#define BATCH_FIRST_CAPACITY	256
+#define BATCH_FIRST_CAPACITY	64	/* small, for there may be many partitions */
 #define BATCH_PARTS				(HM_PART_NULLS_HIGH + 1)
 
 /* Queued entries of one part of an index. */
@@ -169,7 +169,7 @@ batch_apply(Batch *batch, Relation index)
 {
 	MemoryContext work;
 	MemoryContext old;
-	int64		count;
+	int64		count = batch_count(batch);
 
 	/* Scratch space and whatever the insertion allocates go at once. */
 	work = AllocSetContextCreate(CurrentMemoryContext, "harmonia batch apply",
@@ -192,10 +192,14 @@ batch_apply(Batch *batch, Relation index)
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(work);
 
-	count = batch_count(batch);
+	/* Many indexes may have their turn in a statement: keep no memory. */
+	pending -= batch_count(batch);
 	for (int part = 0; part < BATCH_PARTS; part++)
-		batch->runs[part].count = 0;
-	pending -= count;
+	{
+		if (batch->runs[part].entries != NULL)
+			pfree(batch->runs[part].entries);
+	}
+	memset(batch->runs, 0, sizeof(batch->runs));
 
 	elog(DEBUG1, "applied " INT64_FORMAT " queued entries to index \"%s\"",
 		 count, RelationGetRelationName(index));
