@@ -10,6 +10,43 @@
 #error "harmonia supports PostgreSQL 15 to 18"
 #endif
 
+/* 16 renamed relfilenodes to relfilelocators, and aligned pages for direct I/O. */
+#if PG_VERSION_NUM >= 160000
+#define HmRelationLocator(relation) ((relation)->rd_locator)
+typedef PGIOAlignedBlock HmAlignedPage;
+#define HM_IO_ALIGN PG_IO_ALIGN_SIZE
+#else
+#define HmRelationLocator(relation) ((relation)->rd_node)
+typedef PGAlignedBlock HmAlignedPage;
+#define HM_IO_ALIGN MAXIMUM_ALIGNOF
+#endif
+
+/* 17 removed old_snapshot_threshold. */
+#if PG_VERSION_NUM >= 170000
+#define hm_test_old_snapshot(snapshot, relation, page) ((void) 0)
+#else
+#define hm_test_old_snapshot(snapshot, relation, page) \
+	TestForOldSnapshot(snapshot, relation, page)
+#endif
+
+/* 18 made it depend on who asks. */
+#if PG_VERSION_NUM >= 180000
+#define vacuum_delay_point_compat() vacuum_delay_point(false)
+#else
+#define vacuum_delay_point_compat() vacuum_delay_point()
+#endif
+
+/* 18 counts the searches of an index scan. */
+#if PG_VERSION_NUM >= 180000
+#define hm_count_search(scan) \
+	do { \
+		if ((scan)->instrument) \
+			(scan)->instrument->nsearches++; \
+	} while (0)
+#else
+#define hm_count_search(scan) ((void) 0)
+#endif
+
 /* 18: ExecutorRun and its hook lost execute_once. */
 #if PG_VERSION_NUM >= 180000
 #define HM_EXECUTOR_RUN_PARAMETERS \

@@ -260,11 +260,15 @@ typedef struct HmSegment
 	uint32		state;
 	uint16		fanout;
 	uint16		levels;
-	uint32		leaf_room;		/* leaves the shape has room for */
-	uint32		pure_leaves;	/* of those, in use: leaf i is block leaf_base
-								 * + i */
-	uint32		leaves;			/* all leaves, shadowed nodes' included */
-	uint32		auxiliaries;	/* auxiliary nodes in use */
+	uint32		nodes;			/* inner nodes; the number of leaf 0 */
+	uint32		bottom_start;	/* first node whose children are leaves */
+	uint32		leaf_room;		/* leaves that the main extent has blocks for */
+	uint32		pure_leaves;	/* of those, in use by number: leaf i is block
+								 * leaf_base + i */
+	uint32		tail_used;		/* of those, taken from the end by splits that
+								 * shadow a node */
+	uint32		leaves;			/* all leaves */
+	uint32		auxiliaries;	/* auxiliary nodes */
 	BlockNumber key_base;		/* first key page */
 	BlockNumber leaf_base;
 	uint32		key_region_at;	/* byte offset of node 0 on this page */
@@ -274,13 +278,22 @@ typedef struct HmSegment
 	uint32		spare_used;		/* blocks used of the last extent, if it is
 								 * not the main one */
 	HmExtent	extents[HM_SEGMENT_MAX_EXTENTS];	/* main one first */
-	uint32		child_region[FLEXIBLE_ARRAY_MEMBER];
+	uint32		child_region[FLEXIBLE_ARRAY_MEMBER];	/* nodes entries, then
+														 * the auxiliary blocks
+														 * of the bottom nodes */
 } HmSegment;
 
 static inline HmSegment *
 hm_page_segment(Page page)
 {
 	return (HmSegment *) ((char *) page + HM_DIRECTORY_AT);
+}
+
+/* Auxiliary nodes' blocks, one for each bottom node, or InvalidBlockNumber. */
+static inline BlockNumber *
+hm_segment_auxiliaries(HmSegment *segment)
+{
+	return segment->child_region + segment->nodes;
 }
 
 /* Auxiliary nodes: explicit children of a bottom node whose leaves split. */
@@ -523,34 +536,53 @@ extern Buffer hm_segment_enter(Relation index, HmPosition *position,
  */
 extern Buffer hm_segment_enter_to_write(Relation index, HmPosition position, int lock);
 
-/* Whether a position lies in the segment with this (locked) header page. */
-extern bool hm_segment_covers(Page header, HmPosition position);
+/*
+ * Whether what a search looks for lies in the segment with this header page,
+ * which the caller has locked.
+ */
+extern bool hm_segment_covers(Page header, HmPosition position, HmSearch search);
 
 /*
- * Replace the entry of one segment by those of others, or add a first one.
- * See directory.c.
+ * Changing the directory.  "begin" finds the page where an entry with this low
+ * bound stands or belongs, makes room for count more and locks that page and
+ * the metapage; "apply" registers the page with a generic WAL record and
+ * writes the entries: it replaces the one with the first entry's bound, if
+ * there is one, and adds the others; "end" releases.  The caller is inside
+ * the gate, holds no buffer lock at "begin", and locks other pages after it.
  */
-typedef struct HmDirectoryChange
+typedef struct HmDirectoryEdit
 {
-	HmPosition	low;			/* of the segment replaced or added */
-	bool		replace;		/* otherwise: add */
-	int			count;			/* entries to be written */
-	HmDirectoryEntry *entries;
-} HmDirectoryChange;
+	Buffer		meta;
+	Buffer		page;			/* InvalidBuffer if the root is the page */
+} HmDirectoryEdit;
+
+extern void hm_directory_begin(Relation index, HmPosition low, int count,
+							   HmDirectoryEdit *edit);
+extern bool hm_directory_has_part(HmDirectoryEdit *edit, HmPart part);
+extern void hm_directory_apply(HmDirectoryEdit *edit, struct GenericXLogState *state,
+							   bool retire, const HmDirectoryEntry *entries, int count);
+extern void hm_directory_end(HmDirectoryEdit *edit);
+
+/*
+ * All segments' entries, in order, palloc'd, and the blocks of the directory
+ * pages.  Locks the metapage while it reads.
+ */
+extern HmDirectoryEntry *hm_directory_read(Relation index, int *count,
+										   BlockNumber **pages, int *page_count);
 
 /* ----------------------------------------------------------------
  *		Segments (segment.c)
  * ----------------------------------------------------------------
  */
 
-/* The shape recorded in a header page. */
-extern void hm_segment_shape(Page header, HtWidth width, HtShape *shape);
-
-/* Leaf room that lets a segment fill this many blocks, header included. */
+/* Leaves that fit in an extent of so many blocks, header included. */
 extern uint32 hm_segment_room(HtWidth width, int fanout, uint32 blocks);
 
 /* Blocks that a segment with this leaf room takes, header included. */
 extern uint32 hm_segment_blocks(HtWidth width, int fanout, uint32 leaf_room);
+
+/* Entries that a build or a movement puts on a leaf. */
+extern int	hm_leaf_target(Relation index, HtWidth width);
 
 typedef struct HmSegmentSpec
 {
@@ -574,6 +606,30 @@ typedef struct HmSegmentSpec
  */
 extern uint32 hm_segment_image(const HmSegmentSpec *spec, const HtEntry *entries,
 							   uint64 n, char *image);
+
+/*
+ * The separator that parts leaf (1 or more) from the leaf before it: its node
+ * and its place in the node.
+ */
+extern void hm_segment_separator(const HmSegment *segment, uint32 leaf,
+								 uint32 *node, int *slot);
+
+/* Where node stands: 0 is the header page, n the n-th key page; byte offset. */
+extern uint32 hm_node_page(const HmSegment *segment, HtWidth width, uint32 node,
+						   uint32 *offset);
+
+/*
+ * Write the pages of an image into the blocks of an extent, with full-page
+ * images in WAL.  The caller holds no buffer lock; the blocks are its own.
+ */
+extern void hm_segment_write(Relation index, BlockNumber start, const char *image,
+							 uint32 pages);
+
+/* Search an auxiliary node: the child for an entry, or for its predecessor. */
+extern int	hm_auxiliary_child(const HmAuxiliary *auxiliary, HtEntry entry, bool before);
+
+/* Set child i of an auxiliary node. */
+extern void hm_auxiliary_set(HmAuxiliary *auxiliary, int i, HtEntry low, BlockNumber child);
 
 /*
  * Find the leaf for an entry: the one in which it belongs or, with before, the

@@ -1,0 +1,440 @@
+/*
+ * directory.c
+ *		The directory: which segment covers a position, and how that changes.
+ *
+ * The root stands in the metapage.  At depth 0 its entries are segments; at
+ * depth 1 they are directory pages, whose entries are segments.  Searches use
+ * the backend's copy of the root, however old: a segment's header says what
+ * it covers and whether it lives, and if it does not cover the position the
+ * copy is renewed.  Only where the directory tells that something does not
+ * exist must the copy be fresh.
+ */
+#include "postgres.h"
+
+#include "access/generic_xlog.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+
+#include "am/am.h"
+#include "compat.h"
+
+/* A search that fails this often has met a broken directory. */
+#define HM_MAX_ATTEMPTS		1000
+
+static inline HmPosition
+entry_low(const HmDirectoryEntry *entry)
+{
+	return hm_position((HmPart) entry->part, entry->key, entry->tid);
+}
+
+/* The last entry below the position or, with "equal", not above it; or -1. */
+static int
+entries_search(const HmDirectoryEntry *entries, int count, HmPosition position, bool equal)
+{
+	int			low = 0,
+				high = count;
+
+	while (low < high)
+	{
+		int			middle = low + (high - low) / 2;
+		int			cmp = hm_position_cmp(entry_low(&entries[middle]), position);
+
+		if (cmp < 0 || (equal && cmp == 0))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low - 1;
+}
+
+/*
+ * Choose an entry: for HM_AT_OR_AFTER the one that covers the position or, if
+ * the position's part ends before it begins, the one after; for HM_BEFORE the
+ * last one that begins below the position.  Returns -1 if there is none here.
+ */
+static int
+entries_choose(const HmDirectoryEntry *entries, int count, HmPosition position,
+			   HmSearch search)
+{
+	int			i = entries_search(entries, count, position, search == HM_AT_OR_AFTER);
+
+	if (search == HM_BEFORE)
+		return i;
+	if (i >= 0 && entries[i].part == position.part)
+		return i;
+	return i + 1 < count ? i + 1 : -1;
+}
+
+/*
+ * Look the position up, starting from the backend's copy of the root.
+ * Returns false if there is no such entry or a directory page was not what the
+ * copy promised.
+ */
+static bool
+directory_lookup(Relation index, HmCache *cache, HmPosition position,
+				 HmSearch search, HmDirectoryEntry *result)
+{
+	int			i;
+
+	if (cache->depth == 0)
+	{
+		i = entries_choose(cache->root, cache->root_count, position, search);
+		if (i < 0)
+			return false;
+		*result = cache->root[i];
+		return true;
+	}
+
+	i = Max(0, entries_search(cache->root, cache->root_count, position,
+							  search == HM_AT_OR_AFTER));
+	for (; i < (int) cache->root_count; i++)
+	{
+		Buffer		buffer = ReadBuffer(index, cache->root[i].block);
+		Page		page = BufferGetPage(buffer);
+		int			j = -1;
+
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		if (hm_page_is(page, HM_PAGE_DIRECTORY))
+		{
+			HmDirectory *directory = hm_page_directory(page);
+
+			j = entries_choose(directory->entries, directory->count, position, search);
+			if (j >= 0)
+				*result = directory->entries[j];
+		}
+		UnlockReleaseBuffer(buffer);
+		if (j >= 0)
+			return true;
+
+		/* The entry after the position may be the next page's first. */
+		if (search == HM_BEFORE)
+			return false;
+	}
+	return false;
+}
+
+bool
+hm_segment_covers(Page header, HmPosition position, HmSearch search)
+{
+	HmSegment  *segment = hm_page_segment(header);
+	HmSpecial  *special = hm_page_special(header);
+	HmPosition	low = hm_position((HmPart) special->part, segment->low.key, segment->low.tid);
+	HmPosition	high = hm_position((HmPart) special->part, segment->high.key, segment->high.tid);
+
+	if (!(special->flags & HM_HAS_HIGH))
+		high = hm_position((HmPart) (special->part + 1), 0, 0);
+
+	if (search == HM_BEFORE)
+		return hm_position_cmp(low, position) < 0 && hm_position_cmp(position, high) <= 0;
+	return hm_position_cmp(low, position) <= 0 && hm_position_cmp(position, high) < 0;
+}
+
+Buffer
+hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock)
+{
+	for (int attempt = 0; attempt < HM_MAX_ATTEMPTS; attempt++)
+	{
+		bool		fresh = attempt > 0;
+		HmCache    *cache = hm_cache(index, fresh);
+		HmPosition	wanted = *position;
+		HmDirectoryEntry entry;
+		Buffer		buffer;
+		Page		page;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!directory_lookup(index, cache, wanted, search, &entry))
+		{
+			if (fresh)
+				return InvalidBuffer;
+			continue;
+		}
+		if (entry.part != (uint64) wanted.part)
+		{
+			/* Nothing in the position's part: believe only a fresh copy. */
+			if (!fresh)
+				continue;
+			if (search == HM_BEFORE)
+				wanted = hm_position((HmPart) entry.part,
+									 ht_key_max(cache->width), HT_TID_MAX);
+			else
+				wanted = entry_low(&entry);
+		}
+
+		buffer = ReadBuffer(index, entry.block);
+		LockBuffer(buffer, lock);
+		page = BufferGetPage(buffer);
+		if (hm_page_is(page, HM_PAGE_SEGMENT) &&
+			!(hm_page_segment(page)->state & HM_SEGMENT_DEAD) &&
+			hm_segment_covers(page, wanted, search))
+		{
+			*position = wanted;
+			return buffer;
+		}
+		UnlockReleaseBuffer(buffer);
+	}
+
+	ereport(ERROR,
+			(errcode(ERRCODE_INDEX_CORRUPTED),
+			 errmsg("directory of index \"%s\" leads to no segment",
+					RelationGetRelationName(index)),
+			 errhint("Please REINDEX it.")));
+	return InvalidBuffer;		/* keep compiler quiet */
+}
+
+/* ----------------------------------------------------------------
+ *		Changes
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Split the full directory page "block" in two.  The caller holds the
+ * metapage locked and owns fresh_block.
+ */
+static void
+directory_split(Relation index, Buffer meta_buffer, BlockNumber block, BlockNumber fresh_block)
+{
+	Buffer		buffer = ReadBuffer(index, block);
+	Buffer		fresh_buffer = ReadBufferExtended(index, MAIN_FORKNUM, fresh_block,
+												  RBM_ZERO_AND_LOCK, NULL);
+	GenericXLogState *state;
+	HmMeta	   *meta;
+	HmDirectory *directory,
+			   *fresh;
+	Page		page;
+	HmDirectoryEntry added;
+	uint32		keep;
+	int			i;
+
+	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+	hm_page_check(index, buffer, HM_PAGE_DIRECTORY);
+
+	state = GenericXLogStart(index);
+	meta = hm_page_meta(GenericXLogRegisterBuffer(state, meta_buffer, 0));
+	directory = hm_page_directory(GenericXLogRegisterBuffer(state, buffer, 0));
+	page = GenericXLogRegisterBuffer(state, fresh_buffer, GENERIC_XLOG_FULL_IMAGE);
+	hm_page_init(page, HM_PAGE_DIRECTORY, 0, InvalidBlockNumber, HM_PART_KEYS);
+	fresh = hm_page_directory(page);
+
+	/* Ascending loads add at the end; half is right for all else. */
+	i = entries_search(meta->root, meta->root_count, entry_low(&directory->entries[0]), true);
+	keep = i == (int) meta->root_count - 1 ? directory->count * 9 / 10 : directory->count / 2;
+
+	fresh->count = directory->count - keep;
+	memcpy(fresh->entries, &directory->entries[keep], fresh->count * sizeof(HmDirectoryEntry));
+	directory->count = keep;
+
+	added = fresh->entries[0];
+	added.block = fresh_block;
+	memmove(&meta->root[i + 2], &meta->root[i + 1],
+			(meta->root_count - i - 1) * sizeof(HmDirectoryEntry));
+	meta->root[i + 1] = added;
+	meta->root_count++;
+
+	GenericXLogFinish(state);
+	UnlockReleaseBuffer(fresh_buffer);
+	UnlockReleaseBuffer(buffer);
+}
+
+/* Move the root's entries to a directory page of their own. */
+static void
+directory_deepen(Relation index, Buffer meta_buffer, BlockNumber fresh_block)
+{
+	Buffer		fresh_buffer = ReadBufferExtended(index, MAIN_FORKNUM, fresh_block,
+												  RBM_ZERO_AND_LOCK, NULL);
+	GenericXLogState *state = GenericXLogStart(index);
+	HmMeta	   *meta = hm_page_meta(GenericXLogRegisterBuffer(state, meta_buffer, 0));
+	Page		page = GenericXLogRegisterBuffer(state, fresh_buffer, GENERIC_XLOG_FULL_IMAGE);
+	HmDirectory *fresh = hm_page_directory(page);
+
+	hm_page_init(page, HM_PAGE_DIRECTORY, 0, InvalidBlockNumber, HM_PART_KEYS);
+	fresh->count = meta->root_count;
+	memcpy(fresh->entries, meta->root, meta->root_count * sizeof(HmDirectoryEntry));
+	meta->depth = 1;
+	meta->root_count = 1;
+	meta->root[0].block = fresh_block;
+	GenericXLogFinish(state);
+	UnlockReleaseBuffer(fresh_buffer);
+}
+
+void
+hm_directory_begin(Relation index, HmPosition low, int count, HmDirectoryEdit *edit)
+{
+	BlockNumber fresh_block = InvalidBlockNumber;
+
+	for (;;)
+	{
+		HmMeta	   *meta;
+		BlockNumber block;
+		int			i;
+		bool		room;
+
+		edit->meta = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
+		edit->page = InvalidBuffer;
+		meta = hm_page_meta(BufferGetPage(edit->meta));
+
+		if (meta->depth == 0)
+		{
+			if (meta->root_count + count <= HM_ROOT_MAX)
+				break;
+			if (BlockNumberIsValid(fresh_block))
+			{
+				directory_deepen(index, edit->meta, fresh_block);
+				fresh_block = InvalidBlockNumber;
+			}
+			UnlockReleaseBuffer(edit->meta);
+			if (!BlockNumberIsValid(fresh_block))
+				fresh_block = hm_extent_allocate(index, 1);
+			continue;
+		}
+
+		i = Max(0, entries_search(meta->root, meta->root_count, low, true));
+		block = meta->root[i].block;
+		edit->page = ReadBuffer(index, block);
+		LockBuffer(edit->page, BUFFER_LOCK_EXCLUSIVE);
+		hm_page_check(index, edit->page, HM_PAGE_DIRECTORY);
+		room = hm_page_directory(BufferGetPage(edit->page))->count + count <= HM_DIRECTORY_MAX;
+		if (room)
+			break;
+
+		UnlockReleaseBuffer(edit->page);
+		if (meta->root_count == HM_ROOT_MAX)
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg("directory of index \"%s\" is full",
+							RelationGetRelationName(index)),
+					 errhint("REINDEX packs segments and frees room.")));
+		if (BlockNumberIsValid(fresh_block))
+		{
+			directory_split(index, edit->meta, block, fresh_block);
+			fresh_block = InvalidBlockNumber;
+		}
+		UnlockReleaseBuffer(edit->meta);
+		if (!BlockNumberIsValid(fresh_block))
+			fresh_block = hm_extent_allocate(index, 1);
+	}
+
+	/*
+	 * A block taken but not needed after all goes lost until the next VACUUM:
+	 * giving it back would mean to let go of the metapage.
+	 */
+}
+
+/* The entries that an edit works on, in shared buffers. */
+static HmDirectoryEntry *
+edit_entries(HmDirectoryEdit *edit, uint32 *count)
+{
+	if (BufferIsValid(edit->page))
+	{
+		HmDirectory *directory = hm_page_directory(BufferGetPage(edit->page));
+
+		*count = directory->count;
+		return directory->entries;
+	}
+	else
+	{
+		HmMeta	   *meta = hm_page_meta(BufferGetPage(edit->meta));
+
+		*count = meta->root_count;
+		return meta->root;
+	}
+}
+
+bool
+hm_directory_has_part(HmDirectoryEdit *edit, HmPart part)
+{
+	uint32		count;
+	HmDirectoryEntry *entries = edit_entries(edit, &count);
+
+	/* The first segment of a part begins at its start, so it is here. */
+	for (uint32 i = 0; i < count; i++)
+	{
+		if (entries[i].part == (uint64) part)
+			return true;
+	}
+	return false;
+}
+
+void
+hm_directory_apply(HmDirectoryEdit *edit, GenericXLogState *state, bool retire,
+				   const HmDirectoryEntry *entries, int count)
+{
+	HmMeta	   *meta = NULL;
+	HmDirectoryEntry *target;
+	uint32	   *target_count;
+	int			i;
+	bool		replace;
+
+	if (retire || !BufferIsValid(edit->page))
+		meta = hm_page_meta(GenericXLogRegisterBuffer(state, edit->meta, 0));
+	if (retire)
+		meta->retired++;
+
+	if (BufferIsValid(edit->page))
+	{
+		HmDirectory *directory = hm_page_directory(GenericXLogRegisterBuffer(state, edit->page, 0));
+
+		target = directory->entries;
+		target_count = &directory->count;
+	}
+	else
+	{
+		target = meta->root;
+		target_count = &meta->root_count;
+	}
+
+	i = entries_search(target, *target_count, entry_low(&entries[0]), true);
+	replace = i >= 0 && hm_position_cmp(entry_low(&target[i]), entry_low(&entries[0])) == 0;
+	if (!replace)
+		i++;
+	memmove(&target[i + count], &target[i + (replace ? 1 : 0)],
+			(*target_count - i - (replace ? 1 : 0)) * sizeof(HmDirectoryEntry));
+	memcpy(&target[i], entries, count * sizeof(HmDirectoryEntry));
+	*target_count += count - (replace ? 1 : 0);
+}
+
+void
+hm_directory_end(HmDirectoryEdit *edit)
+{
+	if (BufferIsValid(edit->page))
+		UnlockReleaseBuffer(edit->page);
+	UnlockReleaseBuffer(edit->meta);
+}
+
+HmDirectoryEntry *
+hm_directory_read(Relation index, int *count, BlockNumber **pages, int *page_count)
+{
+	Buffer		meta_buffer = hm_meta_buffer(index, BUFFER_LOCK_SHARE);
+	HmMeta	   *meta = hm_page_meta(BufferGetPage(meta_buffer));
+	HmDirectoryEntry *result;
+
+	*count = 0;
+	*page_count = meta->depth == 0 ? 0 : (int) meta->root_count;
+	*pages = palloc(Max(1, *page_count) * sizeof(BlockNumber));
+
+	if (meta->depth == 0)
+	{
+		result = palloc(Max(1, meta->root_count) * sizeof(HmDirectoryEntry));
+		memcpy(result, meta->root, meta->root_count * sizeof(HmDirectoryEntry));
+		*count = (int) meta->root_count;
+	}
+	else
+	{
+		result = palloc((Size) meta->root_count * HM_DIRECTORY_MAX * sizeof(HmDirectoryEntry));
+		for (uint32 i = 0; i < meta->root_count; i++)
+		{
+			Buffer		buffer = ReadBuffer(index, meta->root[i].block);
+			HmDirectory *directory;
+
+			LockBuffer(buffer, BUFFER_LOCK_SHARE);
+			hm_page_check(index, buffer, HM_PAGE_DIRECTORY);
+			directory = hm_page_directory(BufferGetPage(buffer));
+			memcpy(&result[*count], directory->entries,
+				   directory->count * sizeof(HmDirectoryEntry));
+			*count += (int) directory->count;
+			(*pages)[i] = meta->root[i].block;
+			UnlockReleaseBuffer(buffer);
+		}
+	}
+	UnlockReleaseBuffer(meta_buffer);
+	return result;
+}

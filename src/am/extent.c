@@ -1,0 +1,321 @@
+/*
+ * extent.c
+ *		Runs of blocks: taking them, giving them back, finding lost ones.
+ *
+ * The metapage lists free extents.  The list is an aid, not the truth: the
+ * truth is which blocks the directory and the segments' headers refer to.  So
+ * blocks that a crash or an error left behind, or for which the list had no
+ * room, come back with the next VACUUM, which rebuilds the list.
+ */
+#include "postgres.h"
+
+#include "access/generic_xlog.h"
+#include "access/xloginsert.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "storage/smgr.h"
+
+#include "am/am.h"
+#include "compat.h"
+
+/* The page number that stands for the gate in the lock manager. */
+#define HM_GATE_BLKNO	MaxBlockNumber
+
+void
+hm_gate_enter(Relation index)
+{
+	LockPage(index, HM_GATE_BLKNO, ShareLock);
+}
+
+void
+hm_gate_leave(Relation index)
+{
+	UnlockPage(index, HM_GATE_BLKNO, ShareLock);
+}
+
+/*
+ * Take blocks from the list: the shortest extent that is long enough, so that
+ * long ones stay whole for segments.
+ */
+static BlockNumber
+extent_from_list(HmMeta *meta, uint32 length)
+{
+	int			best = -1;
+	BlockNumber start;
+
+	for (uint32 i = 0; i < meta->free_count; i++)
+	{
+		if (meta->free[i].length >= length &&
+			(best < 0 || meta->free[i].length < meta->free[best].length))
+			best = (int) i;
+	}
+	if (best < 0)
+		return InvalidBlockNumber;
+
+	start = meta->free[best].start;
+	meta->free[best].start += length;
+	meta->free[best].length -= length;
+	if (meta->free[best].length == 0)
+	{
+		meta->free_count--;
+		memmove(&meta->free[best], &meta->free[best + 1],
+				(meta->free_count - best) * sizeof(HmExtent));
+		memset(&meta->free[meta->free_count], 0, sizeof(HmExtent));
+	}
+	return start;
+}
+
+/*
+ * Make the file longer.  The last block is logged, so that replay makes a
+ * replica's file as long before anything refers to the blocks (and a promoted
+ * replica never finds a free block beyond the end of its file).
+ */
+static BlockNumber
+extent_from_file(Relation index, uint32 length)
+{
+	bool		lock = !RELATION_IS_LOCAL(index);
+	HmAlignedPage buffer;
+	Page		page = (Page) buffer.data;
+	BlockNumber start;
+
+	if (lock)
+		LockRelationForExtension(index, ExclusiveLock);
+	start = RelationGetNumberOfBlocks(index);
+	if (length > MaxBlockNumber - start - 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("cannot extend index \"%s\" beyond %u blocks",
+						RelationGetRelationName(index), MaxBlockNumber)));
+
+	memset(buffer.data, 0, BLCKSZ);
+	for (uint32 i = 0; i < length; i++)
+	{
+		BlockNumber block = start + i;
+
+		if (i == length - 1)
+		{
+			hm_page_init(page, HM_PAGE_SPARE, 0, InvalidBlockNumber, HM_PART_KEYS);
+			if (RelationNeedsWAL(index))
+				log_newpage(&HmRelationLocator(index), MAIN_FORKNUM, block, page, true);
+			PageSetChecksumInplace(page, block);
+		}
+		smgrextend(RelationGetSmgr(index), MAIN_FORKNUM, block, buffer.data, false);
+	}
+	if (lock)
+		UnlockRelationForExtension(index, ExclusiveLock);
+	return start;
+}
+
+BlockNumber
+hm_extent_allocate(Relation index, uint32 length)
+{
+	Buffer		buffer = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
+	GenericXLogState *state = GenericXLogStart(index);
+	HmMeta	   *meta = hm_page_meta(GenericXLogRegisterBuffer(state, buffer, 0));
+	BlockNumber start = extent_from_list(meta, length);
+
+	if (BlockNumberIsValid(start))
+		GenericXLogFinish(state);
+	else
+		GenericXLogAbort(state);
+	UnlockReleaseBuffer(buffer);
+
+	return BlockNumberIsValid(start) ? start : extent_from_file(index, length);
+}
+
+/*
+ * Add an extent to the list, which stays sorted, and join it with neighbours.
+ * If the list is full the shortest extent goes missing until the next VACUUM.
+ */
+static void
+extent_to_list(HmMeta *meta, HmExtent extent)
+{
+	uint32		i = 0;
+
+	if (meta->free_count == HM_FREE_MAX)
+	{
+		uint32		shortest = 0;
+
+		for (uint32 j = 1; j < meta->free_count; j++)
+		{
+			if (meta->free[j].length < meta->free[shortest].length)
+				shortest = j;
+		}
+		if (meta->free[shortest].length >= extent.length)
+			return;
+		meta->free_count--;
+		memmove(&meta->free[shortest], &meta->free[shortest + 1],
+				(meta->free_count - shortest) * sizeof(HmExtent));
+	}
+
+	while (i < meta->free_count && meta->free[i].start < extent.start)
+		i++;
+	memmove(&meta->free[i + 1], &meta->free[i],
+			(meta->free_count - i) * sizeof(HmExtent));
+	meta->free[i] = extent;
+	meta->free_count++;
+
+	if (i + 1 < meta->free_count &&
+		meta->free[i].start + meta->free[i].length == meta->free[i + 1].start)
+	{
+		meta->free[i].length += meta->free[i + 1].length;
+		meta->free_count--;
+		memmove(&meta->free[i + 1], &meta->free[i + 2],
+				(meta->free_count - i - 1) * sizeof(HmExtent));
+	}
+	if (i > 0 &&
+		meta->free[i - 1].start + meta->free[i - 1].length == meta->free[i].start)
+	{
+		meta->free[i - 1].length += meta->free[i].length;
+		meta->free_count--;
+		memmove(&meta->free[i], &meta->free[i + 1],
+				(meta->free_count - i) * sizeof(HmExtent));
+	}
+}
+
+void
+hm_extent_free(Relation index, const HmExtent *extents, int count)
+{
+	Buffer		buffer = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
+	GenericXLogState *state = GenericXLogStart(index);
+	HmMeta	   *meta = hm_page_meta(GenericXLogRegisterBuffer(state, buffer, 0));
+
+	for (int i = 0; i < count; i++)
+		extent_to_list(meta, extents[i]);
+	GenericXLogFinish(state);
+	UnlockReleaseBuffer(buffer);
+}
+
+uint64
+hm_stamp_allocate(Relation index)
+{
+	Buffer		buffer = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
+	GenericXLogState *state = GenericXLogStart(index);
+	HmMeta	   *meta = hm_page_meta(GenericXLogRegisterBuffer(state, buffer, 0));
+	uint64		stamp = meta->next_stamp++;
+
+	GenericXLogFinish(state);
+	UnlockReleaseBuffer(buffer);
+	return stamp;
+}
+
+static int
+extent_cmp(const void *a, const void *b)
+{
+	BlockNumber left = ((const HmExtent *) a)->start;
+	BlockNumber right = ((const HmExtent *) b)->start;
+
+	return left < right ? -1 : left > right ? 1 : 0;
+}
+
+/*
+ * All extents in use: metapage, directory pages and segments.  Nobody can be
+ * changing them, for we hold the gate alone.
+ */
+static HmExtent *
+extents_in_use(Relation index, int *count)
+{
+	HmDirectoryEntry *segments;
+	BlockNumber *pages;
+	int			segment_count,
+				page_count;
+	int			room;
+	HmExtent   *used;
+
+	segments = hm_directory_read(index, &segment_count, &pages, &page_count);
+	room = 1 + page_count + segment_count * 2;
+	used = palloc_extended(room * sizeof(HmExtent), MCXT_ALLOC_HUGE);
+	*count = 0;
+
+	used[(*count)++] = (HmExtent) {HM_METAPAGE_BLKNO, 1};
+	for (int i = 0; i < page_count; i++)
+		used[(*count)++] = (HmExtent) {pages[i], 1};
+
+	for (int i = 0; i < segment_count; i++)
+	{
+		Buffer		buffer = ReadBuffer(index, segments[i].block);
+		HmSegment  *segment;
+
+		CHECK_FOR_INTERRUPTS();
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		hm_page_check(index, buffer, HM_PAGE_SEGMENT);
+		segment = hm_page_segment(BufferGetPage(buffer));
+		if (*count + (int) segment->extent_count > room)
+		{
+			room = room * 2 + HM_SEGMENT_MAX_EXTENTS;
+			used = repalloc_huge(used, room * sizeof(HmExtent));
+		}
+		for (uint32 j = 0; j < segment->extent_count; j++)
+			used[(*count)++] = segment->extents[j];
+		UnlockReleaseBuffer(buffer);
+	}
+	qsort(used, *count, sizeof(HmExtent), extent_cmp);
+	return used;
+}
+
+/* The gaps between extents in use; keeps the HM_FREE_MAX longest. */
+static void
+extents_complement(Relation index, const HmExtent *used, int count,
+				   BlockNumber blocks, HmMeta *list)
+{
+	BlockNumber next = 0;
+
+	list->free_count = 0;
+	memset(list->free, 0, sizeof(list->free));
+	for (int i = 0; i <= count; i++)
+	{
+		BlockNumber start = i < count ? used[i].start : blocks;
+
+		if (start < next)
+			ereport(ERROR,
+					(errcode(ERRCODE_INDEX_CORRUPTED),
+					 errmsg("index \"%s\" has overlapping extents at block %u",
+							RelationGetRelationName(index), start),
+					 errhint("Please REINDEX it.")));
+		if (start > next)
+			extent_to_list(list, (HmExtent) {next, start - next});
+		if (i < count)
+			next = start + used[i].length;
+	}
+}
+
+BlockNumber
+hm_extents_sweep(Relation index)
+{
+	BlockNumber blocks;
+	HmExtent   *used;
+	int			count;
+	HmMeta	   *list;
+	BlockNumber result = 0;
+	Buffer		buffer;
+	HmMeta	   *meta;
+
+	if (!ConditionalLockPage(index, HM_GATE_BLKNO, ExclusiveLock))
+		return 0;
+
+	blocks = RelationGetNumberOfBlocks(index);
+	used = extents_in_use(index, &count);
+	list = palloc0(sizeof(HmMeta));
+	extents_complement(index, used, count, blocks, list);
+
+	buffer = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
+	meta = hm_page_meta(BufferGetPage(buffer));
+	if (meta->free_count != list->free_count ||
+		memcmp(meta->free, list->free, sizeof(list->free)) != 0)
+	{
+		GenericXLogState *state = GenericXLogStart(index);
+
+		meta = hm_page_meta(GenericXLogRegisterBuffer(state, buffer, 0));
+		meta->free_count = list->free_count;
+		memcpy(meta->free, list->free, sizeof(list->free));
+		GenericXLogFinish(state);
+	}
+	UnlockReleaseBuffer(buffer);
+	UnlockPage(index, HM_GATE_BLKNO, ExclusiveLock);
+
+	for (uint32 i = 0; i < list->free_count; i++)
+		result += list->free[i].length;
+	pfree(used);
+	pfree(list);
+	return result;
+}

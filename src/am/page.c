@@ -1,0 +1,144 @@
+/*
+ * page.c
+ *		Page initialisation and checks, the metapage and the backend's copy of
+ *		the directory's root.
+ */
+#include "postgres.h"
+
+#include "common/pg_prng.h"
+#include "utils/memutils.h"
+
+#include "am/am.h"
+#include "compat.h"
+
+void
+hm_page_init(Page page, HmPageKind kind, uint64 stamp, BlockNumber segment, HmPart part)
+{
+	HmSpecial  *special;
+
+	PageInit(page, BLCKSZ, sizeof(HmSpecial));
+
+	/* Leave no hole: generic WAL neither logs nor keeps what lies in it. */
+	((PageHeader) page)->pd_lower = ((PageHeader) page)->pd_upper;
+
+	special = hm_page_special(page);
+	special->stamp = stamp;
+	special->segment = segment;
+	special->right = InvalidBlockNumber;
+	special->part = (uint8) part;
+	special->kind = (uint16) kind;
+	special->page_id = HM_PAGE_ID;
+}
+
+void
+hm_meta_init(Relation index, Page page)
+{
+	const HmKeyType *type = hm_key_type(index);
+	HmMeta	   *meta = hm_page_meta(page);
+	int16		option = index->rd_indoption[0];
+
+	hm_page_init(page, HM_PAGE_META, 0, InvalidBlockNumber, HM_PART_KEYS);
+	meta->magic = HM_MAGIC;
+	meta->version = HM_FORMAT_VERSION;
+	meta->endian = HM_ENDIAN_MARKER;
+	meta->block_size = BLCKSZ;
+	meta->key_type = type->type;
+	meta->width = (uint16) type->width;
+	meta->fanout = (uint16) hm_fanout(index);
+
+	/* A descending index is the ascending one read backwards. */
+	meta->nulls_low = ((option & INDOPTION_NULLS_FIRST) != 0) !=
+		((option & INDOPTION_DESC) != 0);
+	meta->build_id = pg_prng_uint64(&pg_global_prng_state);
+	meta->next_stamp = 1;
+}
+
+bool
+hm_page_is(Page page, HmPageKind kind)
+{
+	return !PageIsNew(page) &&
+		PageGetSpecialSize(page) == sizeof(HmSpecial) &&
+		hm_page_special(page)->page_id == HM_PAGE_ID &&
+		hm_page_special(page)->kind == kind;
+}
+
+void
+hm_page_check(Relation index, Buffer buffer, HmPageKind kind)
+{
+	Page		page = BufferGetPage(buffer);
+	HmMeta	   *meta;
+
+	if (!hm_page_is(page, kind))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("index \"%s\" has an unexpected page at block %u",
+						RelationGetRelationName(index), BufferGetBlockNumber(buffer)),
+				 errdetail("The page is not a harmonia page of kind %d.", (int) kind),
+				 errhint("Please REINDEX it.")));
+
+	if (kind != HM_PAGE_META)
+		return;
+
+	meta = hm_page_meta(page);
+	if (meta->magic != HM_MAGIC || meta->endian != HM_ENDIAN_MARKER ||
+		meta->block_size != BLCKSZ)
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("index \"%s\" is not a harmonia index",
+						RelationGetRelationName(index)),
+				 errdetail("Magic number, byte order or block size does not match."),
+				 errhint("Please REINDEX it.")));
+	if (meta->version != HM_FORMAT_VERSION)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("index \"%s\" has on-disk version %d, this harmonia reads version %d",
+						RelationGetRelationName(index), meta->version, HM_FORMAT_VERSION),
+				 errhint("Install a harmonia release that reads this version, or REINDEX.")));
+	if (meta->key_type != index->rd_opcintype[0])
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("index \"%s\" was built for another type",
+						RelationGetRelationName(index)),
+				 errhint("Please REINDEX it.")));
+}
+
+Buffer
+hm_meta_buffer(Relation index, int lock)
+{
+	Buffer		buffer = ReadBuffer(index, HM_METAPAGE_BLKNO);
+
+	LockBuffer(buffer, lock);
+	hm_page_check(index, buffer, HM_PAGE_META);
+	return buffer;
+}
+
+/*
+ * The pointer is good until the next thing that may process invalidation
+ * messages, that is, until a heavyweight lock is taken.
+ */
+HmCache *
+hm_cache(Relation index, bool renew)
+{
+	HmCache    *cache = (HmCache *) index->rd_amcache;
+	Buffer		buffer;
+	HmMeta	   *meta;
+
+	if (cache != NULL && !renew)
+		return cache;
+
+	buffer = hm_meta_buffer(index, BUFFER_LOCK_SHARE);
+	meta = hm_page_meta(BufferGetPage(buffer));
+	if (cache == NULL)
+	{
+		cache = MemoryContextAlloc(index->rd_indexcxt, sizeof(HmCache));
+		index->rd_amcache = cache;
+	}
+	cache->width = (HtWidth) meta->width;
+	cache->fanout = meta->fanout;
+	cache->nulls_low = meta->nulls_low != 0;
+	cache->depth = meta->depth;
+	cache->root_count = meta->root_count;
+	memcpy(cache->root, meta->root, meta->root_count * sizeof(HmDirectoryEntry));
+	UnlockReleaseBuffer(buffer);
+	return cache;
+}

@@ -1,0 +1,577 @@
+/*
+ * scan.c
+ *		Plain index scans: forward, backward, marked, into a bitmap.
+ *
+ * A scan reads a leaf at a time.  All matching entries of the leaf are copied
+ * under its lock; between leaves the scan remembers nothing but the bounds of
+ * what it has read, so any step can start from the directory again.  Stepping
+ * to the right follows the right link where that leads to the wanted leaf;
+ * stepping to the left always descends, as there are no left links.
+ *
+ * Most scans hold no pin between calls.  A scan is "careful" if it trusts a
+ * TID for longer than its MVCC snapshot warrants: an index-only scan, which
+ * looks at the visibility map instead of the tuple, and any scan with another
+ * kind of snapshot.  It keeps a pin on the leaf it returns tuples from, for
+ * which VACUUM waits, and after reading a leaf makes sure that its segment was
+ * still alive, because VACUUM does not clean the pages of retired segments.
+ */
+#include "postgres.h"
+
+#include "access/relscan.h"
+#include "catalog/pg_index.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/predicate.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#include "am/am.h"
+#include "compat.h"
+
+/* What a scan has read of one leaf. */
+typedef struct HmScanPage
+{
+	bool		valid;
+	Buffer		buffer;			/* pinned if the scan is careful */
+	HmPosition	low;			/* bounds of what was read */
+	HmPosition	high;
+	BlockNumber right;			/* the leaf to the right, if high is its
+								 * beginning */
+	uint64		stamp;
+	int			current;		/* item returned last */
+	int			count;
+	HtEntry		items[HT_LEAF_MAX_ENTRIES];
+} HmScanPage;
+
+typedef struct HmScan
+{
+	const HmKeyType *type;
+	bool		descending;		/* the index is: storage is read backwards */
+	bool		careful;
+	MemoryContext range_context;
+	HmRanges	ranges;
+	HmScanPage	page;
+	HmScanPage *marked;			/* a copy, once the scan has left the page; or
+								 * NULL */
+	bool		mark_set;
+	bool		mark_here;		/* the mark is an item of the current page */
+	int			mark_current;
+	IndexTuple	tuple;			/* for index-only scans; key stored in place */
+	char	   *tuple_key;
+	IndexTuple	null_tuple;
+} HmScan;
+
+IndexScanDesc
+hm_begin_scan(Relation index, int nkeys, int norderbys)
+{
+	IndexScanDesc scan = RelationGetIndexScan(index, nkeys, norderbys);
+	HmScan	   *state = palloc0(sizeof(HmScan));
+
+	state->type = hm_key_type(index);
+	state->descending = (index->rd_indoption[0] & INDOPTION_DESC) != 0;
+	state->range_context = AllocSetContextCreate(CurrentMemoryContext,
+												 "harmonia scan ranges",
+												 ALLOCSET_SMALL_SIZES);
+	scan->xs_itupdesc = RelationGetDescr(index);
+	scan->opaque = state;
+	return scan;
+}
+
+static void
+release_page(HmScanPage *page)
+{
+	if (BufferIsValid(page->buffer))
+		ReleaseBuffer(page->buffer);
+	page->buffer = InvalidBuffer;
+	page->valid = false;
+}
+
+static void
+forget_mark(HmScan *state)
+{
+	state->mark_set = false;
+	state->mark_here = false;
+	if (state->marked != NULL)
+		release_page(state->marked);
+}
+
+void
+hm_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int norderbys)
+{
+	HmScan	   *state = (HmScan *) scan->opaque;
+	MemoryContext old_context;
+
+	/* This backend's own queued entries must be where the scan looks. */
+	hm_batch_apply(scan->indexRelation);
+
+	release_page(&state->page);
+	forget_mark(state);
+	if (keys != NULL && scan->numberOfKeys > 0)
+		memmove(scan->keyData, keys, scan->numberOfKeys * sizeof(ScanKeyData));
+
+	MemoryContextReset(state->range_context);
+	old_context = MemoryContextSwitchTo(state->range_context);
+	hm_ranges_from_keys(scan->indexRelation,
+						hm_cache(scan->indexRelation, false)->nulls_low,
+						scan->keyData, scan->numberOfKeys, &state->ranges);
+	MemoryContextSwitchTo(old_context);
+}
+
+void
+hm_end_scan(IndexScanDesc scan)
+{
+	HmScan	   *state = (HmScan *) scan->opaque;
+
+	release_page(&state->page);
+	forget_mark(state);
+	if (state->marked != NULL)
+		pfree(state->marked);
+	MemoryContextDelete(state->range_context);
+	pfree(state);
+}
+
+/* ----------------------------------------------------------------
+ *		Where to go
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * The first range that is not wholly below the position, or the count.  A
+ * range with the position's key may hold entries on both its sides.
+ */
+static int
+first_range(const HmRanges *ranges, HmPosition position)
+{
+	int			low = 0,
+				high = ranges->count;
+
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+		const HmRange *range = &ranges->ranges[middle];
+
+		if (range->part < position.part ||
+			(range->part == position.part && range->high < position.entry.key))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/*
+ * Move the position forward to where the next range begins, or backward to
+ * where the range before ends.  Returns false if there is no such range.
+ */
+static bool
+next_target(const HmRanges *ranges, bool backward, HmPosition *position)
+{
+	int			i = first_range(ranges, *position);
+
+	if (!backward)
+	{
+		HmPosition	begin;
+
+		if (i == ranges->count)
+			return false;
+		begin = hm_position(ranges->ranges[i].part, ranges->ranges[i].low, 0);
+		if (hm_position_cmp(begin, *position) > 0)
+			*position = begin;
+	}
+	else
+	{
+		HmPosition	end;
+
+		/* Range i may begin below the position too. */
+		if (i == ranges->count ||
+			hm_position_cmp(hm_position(ranges->ranges[i].part, ranges->ranges[i].low, 0),
+							*position) >= 0)
+			i--;
+		if (i < 0)
+			return false;
+		end = hm_position(ranges->ranges[i].part, ranges->ranges[i].high, HT_TID_MAX);
+		if (hm_position_cmp(end, *position) < 0)
+			*position = end;
+	}
+	return true;
+}
+
+/* ----------------------------------------------------------------
+ *		Reading a leaf
+ * ----------------------------------------------------------------
+ */
+
+/* Whether the position lies on this leaf or, backward, what comes before it. */
+static bool
+leaf_covers(Page page, HmPosition position, bool backward)
+{
+	int			low = hm_position_cmp(hm_page_low(page), position);
+	int			high = hm_position_cmp(position, hm_page_high(page));
+
+	return backward ? low < 0 && high <= 0 : low <= 0 && high < 0;
+}
+
+/* Whether a locked page is a leaf of the segment with this stamp. */
+static bool
+is_leaf_of(Page page, uint64 stamp)
+{
+	return hm_page_is(page, HM_PAGE_LEAF) && hm_page_special(page)->stamp == stamp;
+}
+
+/*
+ * Find the leaf for a position by way of the directory.  Returns it locked in
+ * share mode, and its header pinned if the scan is careful; InvalidBuffer if
+ * the index ends before.  *position may move over a gap between parts.
+ */
+static Buffer
+find_leaf(IndexScanDesc scan, HmPosition *position, bool backward, Buffer *header)
+{
+	HmScan	   *state = (HmScan *) scan->opaque;
+	Relation	index = scan->indexRelation;
+
+	for (;;)
+	{
+		Buffer		header_buffer;
+		Buffer		leaf;
+		Page		page;
+		uint64		stamp;
+
+		header_buffer = hm_segment_enter(index, position, backward ? HM_BEFORE : HM_AT_OR_AFTER,
+										 BUFFER_LOCK_SHARE);
+		if (!BufferIsValid(header_buffer))
+			return InvalidBuffer;
+		stamp = hm_page_segment(BufferGetPage(header_buffer))->stamp;
+		leaf = hm_segment_descend(index, header_buffer, position->entry, backward, NULL);
+		LockBuffer(header_buffer, BUFFER_LOCK_UNLOCK);
+		LockBuffer(leaf, BUFFER_LOCK_SHARE);
+
+		/* If it was split since we left the header, the rest is to the right. */
+		for (;;)
+		{
+			BlockNumber right;
+
+			page = BufferGetPage(leaf);
+			if (!is_leaf_of(page, stamp) || leaf_covers(page, *position, backward))
+				break;
+			right = hm_page_special(page)->right;
+			if (!BlockNumberIsValid(right))
+				break;
+			UnlockReleaseBuffer(leaf);
+			leaf = ReadBuffer(index, right);
+			LockBuffer(leaf, BUFFER_LOCK_SHARE);
+		}
+
+		if (is_leaf_of(page, stamp) && leaf_covers(page, *position, backward))
+		{
+			if (state->careful)
+				*header = header_buffer;
+			else
+				ReleaseBuffer(header_buffer);
+			return leaf;
+		}
+
+		/* Retired and reused, or no longer the last segment: start again. */
+		UnlockReleaseBuffer(leaf);
+		ReleaseBuffer(header_buffer);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/* The leaf to the right of the one read last, if it is the one for position. */
+static Buffer
+follow_right(IndexScanDesc scan, HmPosition position, Buffer *header)
+{
+	HmScan	   *state = (HmScan *) scan->opaque;
+	Relation	index = scan->indexRelation;
+	Buffer		leaf;
+	Page		page;
+
+	if (!BlockNumberIsValid(state->page.right))
+		return InvalidBuffer;
+	leaf = ReadBuffer(index, state->page.right);
+	LockBuffer(leaf, BUFFER_LOCK_SHARE);
+	page = BufferGetPage(leaf);
+	if (is_leaf_of(page, state->page.stamp) && leaf_covers(page, position, false))
+	{
+		if (state->careful)
+			*header = ReadBuffer(index, hm_page_special(page)->segment);
+		return leaf;
+	}
+	UnlockReleaseBuffer(leaf);
+	return InvalidBuffer;
+}
+
+/* Copy the entries that match and lie on the far side of the position. */
+static void
+copy_items(HmScan *state, Page page, HtWidth width, HmPosition position, bool backward)
+{
+	HmScanPage *result = &state->page;
+	HmPosition	low = hm_page_low(page);
+	HmPosition	high = hm_page_high(page);
+
+	if (backward)
+		high = position;
+	else
+		low = position;
+
+	result->count = 0;
+	for (int i = first_range(&state->ranges, low); i < state->ranges.count; i++)
+	{
+		const HmRange *range = &state->ranges.ranges[i];
+
+		if (hm_position_cmp(hm_position(range->part, range->low, 0), high) >= 0)
+			break;
+		result->count += ht_leaf_read_range(page, width, range->low, range->high,
+											result->items + result->count);
+	}
+
+	/* A leaf found anew may hold entries that were returned already. */
+	if (backward)
+	{
+		while (result->count > 0 &&
+			   ht_entry_cmp(result->items[result->count - 1], position.entry) >= 0)
+			result->count--;
+	}
+	else
+	{
+		int			skip = 0;
+
+		while (skip < result->count &&
+			   ht_entry_cmp(result->items[skip], position.entry) < 0)
+			skip++;
+		result->count -= skip;
+		memmove(result->items, result->items + skip, result->count * sizeof(HtEntry));
+	}
+	result->low = low;
+	result->high = high;
+	result->right = backward ? InvalidBlockNumber : hm_page_special(page)->right;
+	result->stamp = hm_page_special(page)->stamp;
+}
+
+/* Whether the segment that a leaf was read from is still alive. */
+static bool
+segment_alive(Buffer header, uint64 stamp)
+{
+	Page		page = BufferGetPage(header);
+	bool		alive;
+
+	LockBuffer(header, BUFFER_LOCK_SHARE);
+	alive = hm_page_is(page, HM_PAGE_SEGMENT) &&
+		hm_page_segment(page)->stamp == stamp &&
+		!(hm_page_segment(page)->state & HM_SEGMENT_DEAD);
+	LockBuffer(header, BUFFER_LOCK_UNLOCK);
+	return alive;
+}
+
+/*
+ * Read leaves from the position on, in one direction, until one has a match.
+ * Returns false, with no valid page, at the end.
+ */
+static bool
+read_from(IndexScanDesc scan, HmPosition position, bool backward)
+{
+	HmScan	   *state = (HmScan *) scan->opaque;
+	Relation	index = scan->indexRelation;
+	HtWidth		width = state->type->width;
+	bool		try_right = !backward && state->page.valid;
+
+	if (BufferIsValid(state->page.buffer))
+	{
+		ReleaseBuffer(state->page.buffer);
+		state->page.buffer = InvalidBuffer;
+	}
+
+	while (next_target(&state->ranges, backward, &position))
+	{
+		Buffer		header = InvalidBuffer;
+		Buffer		leaf = InvalidBuffer;
+
+		CHECK_FOR_INTERRUPTS();
+		if (try_right && hm_position_cmp(position, state->page.high) == 0)
+			leaf = follow_right(scan, position, &header);
+		if (!BufferIsValid(leaf))
+		{
+			leaf = find_leaf(scan, &position, backward, &header);
+			if (!BufferIsValid(leaf))
+				break;
+		}
+		hm_test_old_snapshot(scan->xs_snapshot, index, BufferGetPage(leaf));
+		copy_items(state, BufferGetPage(leaf), width, position, backward);
+		try_right = !backward;
+
+		if (state->careful)
+		{
+			bool		alive;
+
+			LockBuffer(leaf, BUFFER_LOCK_UNLOCK);
+			alive = segment_alive(header, state->page.stamp);
+			ReleaseBuffer(header);
+			if (!alive)
+			{
+				ReleaseBuffer(leaf);
+				try_right = false;
+				continue;
+			}
+			if (state->page.count > 0)
+				state->page.buffer = leaf;
+			else
+				ReleaseBuffer(leaf);
+		}
+		else
+			UnlockReleaseBuffer(leaf);
+
+		if (state->page.count > 0)
+		{
+			state->page.valid = true;
+			state->page.current = backward ? state->page.count - 1 : 0;
+			return true;
+		}
+		position = backward ? state->page.low : state->page.high;
+	}
+
+	state->page.valid = false;
+	return false;
+}
+
+/* ----------------------------------------------------------------
+ *		Returning entries
+ * ----------------------------------------------------------------
+ */
+
+/* Before the scan leaves a page with the mark on it: keep a copy. */
+static void
+save_mark(HmScan *state)
+{
+	if (!state->mark_here)
+		return;
+	if (state->marked == NULL)
+		state->marked = palloc0(sizeof(HmScanPage));
+	release_page(state->marked);
+	*state->marked = state->page;
+	state->marked->current = state->mark_current;
+	if (BufferIsValid(state->marked->buffer))
+		IncrBufferRefCount(state->marked->buffer);
+	state->mark_here = false;
+}
+
+/* The tuple that an index-only scan returns for a key or for NULL. */
+static IndexTuple
+index_only_tuple(IndexScanDesc scan, HmPart part, uint64 key)
+{
+	HmScan	   *state = (HmScan *) scan->opaque;
+	TupleDesc	descriptor = scan->xs_itupdesc;
+	Form_pg_attribute attribute = TupleDescAttr(descriptor, 0);
+	bool		isnull = part != HM_PART_KEYS;
+	Datum		value = isnull ? (Datum) 0 : state->type->restore(key);
+
+	if (isnull)
+	{
+		if (state->null_tuple == NULL)
+			state->null_tuple = index_form_tuple(descriptor, &value, &isnull);
+		return state->null_tuple;
+	}
+	if (state->tuple == NULL)
+	{
+		state->tuple = index_form_tuple(descriptor, &value, &isnull);
+		state->tuple_key = (char *) state->tuple + IndexInfoFindDataOffset(state->tuple->t_info);
+	}
+	store_att_byval(state->tuple_key, value, attribute->attlen);
+	return state->tuple;
+}
+
+/* Begin at the end from which the direction leads away. */
+static bool
+read_first(IndexScanDesc scan, bool backward)
+{
+	HmScan	   *state = (HmScan *) scan->opaque;
+
+	pgstat_count_index_scan(scan->indexRelation);
+	hm_count_search(scan);
+	state->careful = scan->xs_want_itup || !IsMVCCSnapshot(scan->xs_snapshot);
+	return read_from(scan, hm_position((HmPart) (backward ? HM_PART_NULLS_HIGH + 1 : 0), 0, 0),
+					 backward);
+}
+
+bool
+hm_get_tuple(IndexScanDesc scan, ScanDirection direction)
+{
+	HmScan	   *state = (HmScan *) scan->opaque;
+	HmScanPage *page = &state->page;
+	bool		backward = ScanDirectionIsBackward(direction) != state->descending;
+
+	if (!page->valid)
+	{
+		if (!read_first(scan, backward))
+			return false;
+	}
+	else
+	{
+		page->current += backward ? -1 : 1;
+		if (page->current < 0 || page->current >= page->count)
+		{
+			save_mark(state);
+			if (!read_from(scan, backward ? page->low : page->high, backward))
+				return false;
+		}
+	}
+
+	hm_tid_unpack(page->items[page->current].tid, &scan->xs_heaptid);
+	scan->xs_recheck = state->ranges.recheck;
+	if (scan->xs_want_itup)
+		scan->xs_itup = index_only_tuple(scan, page->low.part, page->items[page->current].key);
+	return true;
+}
+
+int64
+hm_get_bitmap(IndexScanDesc scan, TIDBitmap *bitmap)
+{
+	HmScan	   *state = (HmScan *) scan->opaque;
+	HmScanPage *page = &state->page;
+	ItemPointerData tids[HT_LEAF_MAX_ENTRIES];
+	int64		result = 0;
+
+	if (!read_first(scan, false))
+		return 0;
+	do
+	{
+		for (int i = 0; i < page->count; i++)
+			hm_tid_unpack(page->items[i].tid, &tids[i]);
+		tbm_add_tuples(bitmap, tids, page->count, state->ranges.recheck);
+		result += page->count;
+	} while (read_from(scan, page->high, false));
+	return result;
+}
+
+void
+hm_mark_position(IndexScanDesc scan)
+{
+	HmScan	   *state = (HmScan *) scan->opaque;
+
+	if (state->marked != NULL)
+		release_page(state->marked);
+	state->mark_set = state->page.valid;
+	state->mark_here = state->page.valid;
+	state->mark_current = state->page.current;
+}
+
+void
+hm_restore_position(IndexScanDesc scan)
+{
+	HmScan	   *state = (HmScan *) scan->opaque;
+
+	if (state->mark_here)
+	{
+		state->page.current = state->mark_current;
+		return;
+	}
+	release_page(&state->page);
+	if (!state->mark_set)
+		return;
+
+	/* The mark may be restored again: it is now on this page. */
+	state->page = *state->marked;
+	state->marked->buffer = InvalidBuffer;
+	state->marked->valid = false;
+	state->mark_here = true;
+	state->mark_current = state->page.current;
+}

@@ -1,0 +1,343 @@
+/*
+ * segment.c
+ *		Segments: their layout on pages, building one, descending through one.
+ *
+ * Harmonia, PPoPP 2019, section 3: the key region holds the inner nodes in
+ * breadth-first order, the child region the number of each node's first child.
+ */
+#include "postgres.h"
+
+#include "access/xloginsert.h"
+#include "miscadmin.h"
+
+#include "am/am.h"
+#include "compat.h"
+
+/*
+ * The shape that fits so many leaves.  A root is there even over one leaf, so
+ * that the leaf can be split.
+ */
+static void
+segment_shape(HtShape *shape, HtWidth width, int fanout, uint32 leaf_room)
+{
+	ht_shape_init(shape, width, fanout, Max(leaf_room, 2));
+}
+
+/* Where the key region begins on the header page. */
+static uint32
+key_region_offset(const HtShape *shape)
+{
+	return TYPEALIGN(64, HM_DIRECTORY_AT + offsetof(HmSegment, child_region) +
+					 (shape->nodes + ht_shape_bottom_nodes(shape)) * sizeof(uint32));
+}
+
+static uint32
+nodes_on_header(const HtShape *shape)
+{
+	return Min(shape->nodes,
+			   (HT_PAGE_END - key_region_offset(shape)) / ht_node_size(shape->width, shape->fanout));
+}
+
+static uint32
+nodes_on_key_page(HtWidth width, int fanout)
+{
+	return (HT_PAGE_END - HM_KEYS_AT) / ht_node_size(width, fanout);
+}
+
+uint32
+hm_segment_blocks(HtWidth width, int fanout, uint32 leaf_room)
+{
+	HtShape		shape;
+	uint32		per_page = nodes_on_key_page(width, fanout);
+
+	segment_shape(&shape, width, fanout, leaf_room);
+	return 1 + (shape.nodes - nodes_on_header(&shape) + per_page - 1) / per_page + leaf_room;
+}
+
+uint32
+hm_segment_room(HtWidth width, int fanout, uint32 blocks)
+{
+	uint32		room = blocks - 1;
+
+	while (room > 1 && hm_segment_blocks(width, fanout, room) > blocks)
+		room--;
+	return room;
+}
+
+int
+hm_leaf_target(Relation index, HtWidth width)
+{
+	return Max(1, ht_leaf_capacity(width) * hm_fillfactor(index) / 100);
+}
+
+void
+hm_segment_separator(const HmSegment *segment, uint32 leaf, uint32 *node, int *slot)
+{
+	uint32		fanout = segment->fanout;
+	uint32		number = leaf;
+	uint32		level_nodes = segment->nodes - segment->bottom_start;
+	uint32		level_start = segment->bottom_start;
+
+	/* The lowest ancestor of which the leaf is not in the first subtree. */
+	while (number % fanout == 0)
+	{
+		number /= fanout;
+		level_nodes = (level_nodes + fanout - 1) / fanout;
+		level_start -= level_nodes;
+	}
+	*slot = (int) (number % fanout) - 1;
+	*node = level_start + number / fanout;
+}
+
+uint32
+hm_node_page(const HmSegment *segment, HtWidth width, uint32 node, uint32 *offset)
+{
+	uint32		size = (uint32) ht_node_size(width, segment->fanout);
+
+	if (node < segment->nodes_here)
+	{
+		*offset = segment->key_region_at + node * size;
+		return 0;
+	}
+	node -= segment->nodes_here;
+	*offset = HM_KEYS_AT + node % segment->nodes_per_page * size;
+	return 1 + node / segment->nodes_per_page;
+}
+
+/* Fill in the header and make all nodes empty. */
+static void
+image_header(const HmSegmentSpec *spec, char *image)
+{
+	HtShape		shape;
+	HmSegment  *segment;
+	uint32	   *first_child;
+	BlockNumber *auxiliaries;
+
+	segment_shape(&shape, spec->width, spec->fanout, spec->leaf_room);
+	hm_page_init((Page) image, HM_PAGE_SEGMENT, spec->stamp, spec->start, spec->part);
+	if (spec->has_high)
+		hm_page_special((Page) image)->flags |= HM_HAS_HIGH;
+
+	segment = hm_page_segment((Page) image);
+	segment->stamp = spec->stamp;
+	segment->low = spec->low;
+	segment->high = spec->high;
+	segment->fanout = (uint16) spec->fanout;
+	segment->levels = (uint16) shape.levels;
+	segment->nodes = shape.nodes;
+	segment->bottom_start = shape.level_start[shape.levels - 1];
+	segment->leaf_room = spec->leaf_room;
+	segment->pure_leaves = spec->leaves;
+	segment->leaves = spec->leaves;
+	segment->key_region_at = key_region_offset(&shape);
+	segment->nodes_here = nodes_on_header(&shape);
+	segment->nodes_per_page = nodes_on_key_page(spec->width, spec->fanout);
+	segment->key_base = spec->start + 1;
+	segment->extent_count = 1;
+	segment->extents[0].start = spec->start;
+	segment->extents[0].length = hm_segment_blocks(spec->width, spec->fanout, spec->leaf_room);
+	segment->leaf_base = spec->start + segment->extents[0].length - spec->leaf_room;
+
+	/* Children of a level follow each other, so each node's first is a sum. */
+	first_child = segment->child_region;
+	for (int level = 0; level < shape.levels; level++)
+	{
+		for (uint32 i = shape.level_start[level]; i < shape.level_start[level + 1]; i++)
+			*first_child++ = shape.level_start[level + 1] +
+				(i - shape.level_start[level]) * (uint32) spec->fanout;
+	}
+	auxiliaries = hm_segment_auxiliaries(segment);
+	for (uint32 i = 0; i < ht_shape_bottom_nodes(&shape); i++)
+		auxiliaries[i] = InvalidBlockNumber;
+
+	for (BlockNumber block = segment->key_base; block < segment->leaf_base; block++)
+		hm_page_init((Page) (image + (Size) (block - spec->start) * BLCKSZ),
+					 HM_PAGE_KEYS, spec->stamp, spec->start, spec->part);
+	for (uint32 node = 0; node < shape.nodes; node++)
+	{
+		uint32		offset;
+		uint32		page = hm_node_page(segment, spec->width, node, &offset);
+
+		ht_node_init(image + (Size) page * BLCKSZ + offset, spec->width, spec->fanout);
+	}
+}
+
+uint32
+hm_segment_image(const HmSegmentSpec *spec, const HtEntry *entries, uint64 n, char *image)
+{
+	HmSegment  *segment = hm_page_segment((Page) image);
+	HtEntry		low = spec->low;
+
+	Assert(spec->leaves >= 1 && spec->leaves <= spec->leaf_room);
+	Assert(n <= (uint64) spec->leaves * ht_leaf_capacity(spec->width));
+
+	image_header(spec, image);
+	for (uint32 leaf = 0; leaf < spec->leaves; leaf++)
+	{
+		BlockNumber block = segment->leaf_base + leaf;
+		Page		page = (Page) (image + (Size) (block - spec->start) * BLCKSZ);
+		uint64		from = n * leaf / spec->leaves;
+		uint64		to = n * (leaf + 1) / spec->leaves;
+		bool		last = leaf == spec->leaves - 1;
+		HmSpecial  *special;
+
+		hm_page_init(page, HM_PAGE_LEAF, spec->stamp, spec->start, spec->part);
+		ht_leaf_fill(page, spec->width, entries + from, (int) (to - from));
+
+		special = hm_page_special(page);
+		special->low = low;
+		special->high = last ? spec->high : entries[to];
+		special->right = last ? InvalidBlockNumber : block + 1;
+		if (!last || spec->has_high)
+			special->flags |= HM_HAS_HIGH;
+		low = special->high;
+
+		if (leaf > 0)
+		{
+			uint32		node,
+						offset,
+						key_page;
+			int			slot;
+
+			hm_segment_separator(segment, leaf, &node, &slot);
+			key_page = hm_node_page(segment, spec->width, node, &offset);
+			ht_node_set(image + (Size) key_page * BLCKSZ + offset, spec->width,
+						spec->fanout, slot, special->low);
+		}
+	}
+	return segment->leaf_base - spec->start + spec->leaves;
+}
+
+void
+hm_segment_write(Relation index, BlockNumber start, const char *image, uint32 pages)
+{
+	for (uint32 i = 0; i < pages; i++)
+	{
+		Buffer		buffer = ReadBufferExtended(index, MAIN_FORKNUM, start + i,
+												RBM_ZERO_AND_LOCK, NULL);
+
+		CHECK_FOR_INTERRUPTS();
+		START_CRIT_SECTION();
+		memcpy(BufferGetPage(buffer), image + (Size) i * BLCKSZ, BLCKSZ);
+		MarkBufferDirty(buffer);
+		if (RelationNeedsWAL(index))
+			log_newpage_buffer(buffer, true);
+		END_CRIT_SECTION();
+		UnlockReleaseBuffer(buffer);
+	}
+}
+
+int
+hm_auxiliary_child(const HmAuxiliary *auxiliary, HtEntry entry, bool before)
+{
+	int			low = 1,
+				high = (int) auxiliary->count;
+
+	/* Children whose low bound is not above (or is below) the entry. */
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+		HtEntry		bound = {
+			auxiliary->keys[middle],
+			((uint64) auxiliary->tids[middle][0] << 32) |
+			((uint64) auxiliary->tids[middle][1] << 16) | auxiliary->tids[middle][2]
+		};
+		int			cmp = ht_entry_cmp(bound, entry);
+
+		if (cmp < 0 || (cmp == 0 && !before))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low - 1;
+}
+
+void
+hm_auxiliary_set(HmAuxiliary *auxiliary, int i, HtEntry low, BlockNumber child)
+{
+	auxiliary->keys[i] = low.key;
+	auxiliary->tids[i][0] = (uint16) (low.tid >> 32);
+	auxiliary->tids[i][1] = (uint16) (low.tid >> 16);
+	auxiliary->tids[i][2] = (uint16) low.tid;
+	auxiliary->children[i] = child;
+}
+
+/* Search one node of the key region, reading its page if it is not the header. */
+static int
+search_node(Relation index, Buffer header, HtWidth width, uint32 node,
+			HtEntry entry, bool before)
+{
+	HmSegment  *segment = hm_page_segment(BufferGetPage(header));
+	uint32		offset;
+	uint32		page_number = hm_node_page(segment, width, node, &offset);
+	Buffer		buffer = header;
+	char	   *bytes;
+	int			child;
+
+	if (page_number > 0)
+	{
+		buffer = ReadBuffer(index, segment->key_base + page_number - 1);
+		hm_page_check(index, buffer, HM_PAGE_KEYS);
+	}
+	bytes = (char *) BufferGetPage(buffer) + offset;
+	child = before ? ht_node_count_lt(bytes, width, segment->fanout, entry) :
+		ht_node_count_le(bytes, width, segment->fanout, entry);
+	if (page_number > 0)
+		ReleaseBuffer(buffer);
+	return child;
+}
+
+/*
+ * Key pages and auxiliary nodes are read without their locks: only a holder of
+ * the header's exclusive lock changes them, and the caller has the header's
+ * lock.  Replay, too, locks the header before them.
+ */
+Buffer
+hm_segment_descend(Relation index, Buffer header, HtEntry entry, bool before,
+				   BufferAccessStrategy strategy)
+{
+	HmSegment  *segment = hm_page_segment(BufferGetPage(header));
+	HtWidth		width = hm_cache(index, false)->width;
+	uint32		node = 0;
+	BlockNumber block;
+
+	for (;;)
+	{
+		uint32		child;
+
+		if (node >= segment->bottom_start)
+		{
+			BlockNumber shadow = hm_segment_auxiliaries(segment)[node - segment->bottom_start];
+
+			if (BlockNumberIsValid(shadow))
+			{
+				Buffer		buffer = ReadBuffer(index, shadow);
+				HmAuxiliary *auxiliary;
+
+				hm_page_check(index, buffer, HM_PAGE_AUXILIARY);
+				auxiliary = hm_page_auxiliary(BufferGetPage(buffer));
+				block = auxiliary->children[hm_auxiliary_child(auxiliary, entry, before)];
+				ReleaseBuffer(buffer);
+				break;
+			}
+		}
+
+		/* Equation 1 */
+		child = segment->child_region[node] +
+			search_node(index, header, width, node, entry, before);
+		if (child >= segment->nodes)
+		{
+			if (child - segment->nodes >= segment->pure_leaves)
+				ereport(ERROR,
+						(errcode(ERRCODE_INDEX_CORRUPTED),
+						 errmsg("segment at block %u of index \"%s\" refers to leaf %u of %u",
+								BufferGetBlockNumber(header), RelationGetRelationName(index),
+								child - segment->nodes, segment->pure_leaves),
+						 errhint("Please REINDEX it.")));
+			block = segment->leaf_base + (child - segment->nodes);
+			break;
+		}
+		node = child;
+	}
+	return ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
+}

@@ -1,0 +1,192 @@
+/*
+ * vacuum.c
+ *		Removing dead entries, and getting lost blocks back.
+ *
+ * The walk goes through the leaves in key order, which neither splits nor
+ * movement can make it miss, unlike the order of blocks.  Each leaf is changed
+ * as a writer changes it.  Then, holding nothing but a pin, we take a cleanup
+ * lock on it: whoever has copied TIDs from the page and still needs them to be
+ * what they were (an index-only scan, a scan with a snapshot that is not MVCC)
+ * keeps a pin, and only when it is gone may VACUUM free line pointers in the
+ * heap.
+ *
+ * Such a pin may also sit on a page of a segment that has been retired, and
+ * whose entries the walk met elsewhere.  So if any segment was retired since
+ * VACUUM last did so, all blocks are drained once more at the end.
+ */
+#include "postgres.h"
+
+#include "access/generic_xlog.h"
+#include "commands/vacuum.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+
+#include "am/am.h"
+#include "compat.h"
+
+typedef struct HmVacuum
+{
+	IndexVacuumInfo *info;
+	IndexBulkDeleteResult *stats;
+	IndexBulkDeleteCallback callback;
+	void	   *state;
+	HtWidth		width;
+} HmVacuum;
+
+/* Wait until nobody but us has the buffer pinned. */
+static void
+drain_pins(Buffer buffer)
+{
+	LockBufferForCleanup(buffer);
+	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+}
+
+/* Remove the dead entries of a leaf that is locked exclusively. */
+static void
+vacuum_leaf(HmVacuum *vacuum, Buffer leaf)
+{
+	Page		page = BufferGetPage(leaf);
+	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
+	bool		dead[HT_LEAF_MAX_ENTRIES];
+	int			count = ht_leaf_read(page, vacuum->width, entries);
+	int			dead_count = 0;
+
+	for (int i = 0; i < count; i++)
+	{
+		ItemPointerData tid;
+
+		hm_tid_unpack(entries[i].tid, &tid);
+		dead[i] = vacuum->callback(&tid, vacuum->state);
+		if (dead[i])
+			dead_count++;
+	}
+	vacuum->stats->num_index_tuples += count - dead_count;
+	vacuum->stats->tuples_removed += dead_count;
+
+	if (dead_count > 0)
+	{
+		HtLeafChange change = {0};
+
+		START_CRIT_SECTION();
+		ht_leaf_remove(page, vacuum->width, dead, &change);
+		MarkBufferDirty(leaf);
+		hm_log_leaf_change(vacuum->info->index, leaf, vacuum->width, &change);
+		END_CRIT_SECTION();
+	}
+}
+
+/* Drain every block, those of retired and free extents too. */
+static void
+drain_all(HmVacuum *vacuum)
+{
+	Relation	index = vacuum->info->index;
+	BlockNumber blocks = RelationGetNumberOfBlocks(index);
+
+	for (BlockNumber block = 0; block < blocks; block++)
+	{
+		Buffer		buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL,
+												vacuum->info->strategy);
+
+		drain_pins(buffer);
+		ReleaseBuffer(buffer);
+		vacuum_delay_point_compat();
+	}
+}
+
+/* Segments retired so far and how many of them have been drained. */
+static void
+read_retired(Relation index, uint64 *retired, uint64 *drained)
+{
+	Buffer		buffer = hm_meta_buffer(index, BUFFER_LOCK_SHARE);
+	HmMeta	   *meta = hm_page_meta(BufferGetPage(buffer));
+
+	*retired = meta->retired;
+	*drained = meta->drained;
+	UnlockReleaseBuffer(buffer);
+}
+
+static void
+write_drained(Relation index, uint64 drained)
+{
+	Buffer		buffer = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
+	GenericXLogState *state = GenericXLogStart(index);
+	HmMeta	   *meta = hm_page_meta(GenericXLogRegisterBuffer(state, buffer, 0));
+
+	meta->drained = Max(meta->drained, drained);
+	GenericXLogFinish(state);
+	UnlockReleaseBuffer(buffer);
+}
+
+IndexBulkDeleteResult *
+hm_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
+			   IndexBulkDeleteCallback callback, void *state)
+{
+	Relation	index = info->index;
+	HmPosition	position = hm_position(HM_PART_NULLS_LOW, 0, 0);
+	HmVacuum	vacuum = {info, stats, callback, state};
+	uint64		retired,
+				drained;
+
+	if (vacuum.stats == NULL)
+		vacuum.stats = palloc0(sizeof(IndexBulkDeleteResult));
+	vacuum.stats->num_index_tuples = 0;
+	vacuum.stats->estimated_count = false;
+	vacuum.width = hm_cache(index, true)->width;
+
+	for (;;)
+	{
+		HmPosition	entered = position;
+		Buffer		header = hm_segment_enter(index, &entered, HM_AT_OR_AFTER,
+											  BUFFER_LOCK_SHARE);
+		Buffer		leaf;
+
+		if (!BufferIsValid(header))
+			break;
+		if (hm_page_segment(BufferGetPage(header))->state & HM_SEGMENT_MOVING)
+		{
+			/* Wait as a writer does, then look again. */
+			UnlockReleaseBuffer(header);
+			header = hm_segment_enter_to_write(index, entered, BUFFER_LOCK_SHARE);
+			if (!BufferIsValid(header))
+				continue;
+		}
+
+		leaf = hm_segment_descend(index, header, entered.entry, false, info->strategy);
+		LockBuffer(leaf, BUFFER_LOCK_EXCLUSIVE);
+		hm_page_check(index, leaf, HM_PAGE_LEAF);
+		vacuum_leaf(&vacuum, leaf);
+		position = hm_page_high(BufferGetPage(leaf));
+		LockBuffer(leaf, BUFFER_LOCK_UNLOCK);
+		UnlockReleaseBuffer(header);
+
+		drain_pins(leaf);
+		ReleaseBuffer(leaf);
+		vacuum_delay_point_compat();
+	}
+
+	read_retired(index, &retired, &drained);
+	if (retired != drained)
+	{
+		drain_all(&vacuum);
+		write_drained(index, retired);
+	}
+	return vacuum.stats;
+}
+
+IndexBulkDeleteResult *
+hm_vacuum_cleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
+{
+	BlockNumber free_blocks;
+
+	if (info->analyze_only)
+		return stats;
+
+	free_blocks = hm_extents_sweep(info->index);
+
+	/* Without bulk deletion nothing was counted: leave pg_class alone. */
+	if (stats == NULL)
+		return NULL;
+	stats->num_pages = RelationGetNumberOfBlocks(info->index);
+	stats->pages_free = free_blocks;
+	return stats;
+}
