@@ -66,4 +66,20 @@ typedef PGAlignedBlock HmAlignedPage;
 	plan_create_index_workers(RelationGetRelid(heap), RelationGetRelid(index))
 #endif
 
+/* 17 lets an access method offer parallel builds, 18 ordering outside btree. */
+#if PG_VERSION_NUM >= 180000
+#define HM_SET_ROUTINE_EXTRAS(routine) \
+	do { \
+		(routine)->amcanbuildparallel = true; \
+		(routine)->amconsistentequality = true; \
+		(routine)->amconsistentordering = true; \
+		(routine)->amtranslatestrategy = bttranslatestrategy; \
+		(routine)->amtranslatecmptype = bttranslatecmptype; \
+	} while (0)
+#elif PG_VERSION_NUM >= 170000
+#define HM_SET_ROUTINE_EXTRAS(routine) ((routine)->amcanbuildparallel = true)
+#else
+#define HM_SET_ROUTINE_EXTRAS(routine) ((void) 0)
+#endif
+
 #endif							/* HARMONIA_COMPAT_H */

@@ -81,6 +81,7 @@ temp_config() {
 	cat <<-'END'
 		shared_buffers = 64MB
 		max_wal_size = 1GB
+		max_prepared_transactions = 10
 		log_min_messages = warning
 	END
 }

@@ -11,6 +11,7 @@
 
 #include "access/amapi.h"
 #include "access/genam.h"
+#include "access/generic_xlog.h"
 #include "access/itup.h"
 #include "access/reloptions.h"
 #include "nodes/execnodes.h"
@@ -118,7 +119,7 @@ typedef struct HmSpecial
 	BlockNumber segment;		/* block of the segment's header */
 	uint8		part;			/* HmPart */
 	uint8		flags;
-	uint8		unused[66];
+	uint8		unused[74];
 	uint16		kind;			/* HmPageKind */
 	uint16		page_id;		/* HM_PAGE_ID */
 } HmSpecial;
@@ -559,7 +560,7 @@ typedef struct HmDirectoryEdit
 extern void hm_directory_begin(Relation index, HmPosition low, int count,
 							   HmDirectoryEdit *edit);
 extern bool hm_directory_has_part(HmDirectoryEdit *edit, HmPart part);
-extern void hm_directory_apply(HmDirectoryEdit *edit, struct GenericXLogState *state,
+extern void hm_directory_apply(HmDirectoryEdit *edit, GenericXLogState *state,
 							   bool retire, const HmDirectoryEntry *entries, int count);
 extern void hm_directory_end(HmDirectoryEdit *edit);
 

@@ -52,7 +52,15 @@ hm_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 		entry.key = hm_key_type(index)->normalise(values[0]);
 
 	if (!hm_batch_add(index, heap, info, check, part, entry))
+	{
 		hm_insert_sorted(index, part, &entry, 1);
+
+		/*
+		 * index_insert() looked for conflicting readers before.  One that
+		 * came since has locked the index and not found the entry.
+		 */
+		CheckForSerializableConflictIn(index, NULL, InvalidBlockNumber);
+	}
 	return false;
 }
 
@@ -322,7 +330,7 @@ append_segment(Relation index, HmPosition position, BlockNumber header_block, ui
 	{
 		HtEntry		end = {ht_key_max(width), HT_TID_MAX};
 		HtEntry		entries[HT_LEAF_MAX_ENTRIES];
-		Buffer		leaf = hm_segment_descend(index, header, end, false, NULL);
+		Buffer		leaf = hm_segment_descend(index, header, end, true, NULL);
 		int			n;
 
 		LockBuffer(leaf, BUFFER_LOCK_EXCLUSIVE);

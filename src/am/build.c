@@ -1,0 +1,281 @@
+/*
+ * build.c
+ *		Writing a new index.
+ *
+ * Entries come sorted (buildsort.c); segments are laid out in memory one after
+ * the other and written around shared buffers, each page logged as a full
+ * image.  The metapage comes last: until then nothing refers to what was
+ * written.
+ */
+#include "postgres.h"
+
+#include "access/xloginsert.h"
+#include "catalog/index.h"
+#include "commands/progress.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/smgr.h"
+#include "utils/memutils.h"
+
+#include "am/am.h"
+#include "compat.h"
+
+/* Entries on each directory page that a build makes; the rest is for growth. */
+#define BUILD_DIRECTORY_FILL	300
+
+/* An index under construction. */
+typedef struct HmBuild
+{
+	Relation	index;
+	HmBuildSort *sort;
+	HtWidth		width;
+	int			fanout;
+	int			leaf_target;	/* entries on a leaf */
+	uint32		leaves_max;		/* leaves of a segment */
+	BlockNumber next_block;		/* blocks written so far */
+	uint64		next_stamp;
+	uint64		written;		/* entries */
+	char	   *image;			/* room for the largest segment, aligned */
+	HtEntry    *entries;		/* and for its entries and the one after */
+	HmDirectoryEntry *segments;
+	int			segment_count;
+	int			segment_room;
+} HmBuild;
+
+/* Write pages that lie one after the other in memory to the end of the file. */
+static void
+write_pages(HmBuild *build, char *pages, uint32 count)
+{
+	Relation	index = build->index;
+	SMgrRelation smgr = RelationGetSmgr(index);
+	BlockNumber *blocks = palloc(count * sizeof(BlockNumber));
+	Page	   *list = palloc(count * sizeof(Page));
+
+	for (uint32 i = 0; i < count; i++)
+	{
+		blocks[i] = build->next_block + i;
+		list[i] = (Page) (pages + (Size) i * BLCKSZ);
+	}
+	if (RelationNeedsWAL(index))
+		log_newpages(&HmRelationLocator(index), MAIN_FORKNUM, (int) count, blocks, list, true);
+	for (uint32 i = 0; i < count; i++)
+	{
+		PageSetChecksumInplace(list[i], blocks[i]);
+		smgrextend(smgr, MAIN_FORKNUM, blocks[i], list[i], true);
+	}
+	build->next_block += count;
+	pfree(blocks);
+	pfree(list);
+}
+
+/* Write a segment of n entries, which build->entries holds. */
+static void
+write_segment(HmBuild *build, HmSegmentSpec *spec, uint64 n)
+{
+	HmDirectoryEntry *entry;
+	uint32		pages;
+
+	spec->leaves = (uint32) Max(1, (n + build->leaf_target - 1) / build->leaf_target);
+	spec->leaf_room = spec->leaves;
+	spec->start = build->next_block;
+	spec->stamp = build->next_stamp++;
+	pages = hm_segment_image(spec, build->entries, n, build->image);
+	write_pages(build, build->image, pages);
+
+	if (build->segment_count == build->segment_room)
+	{
+		build->segment_room *= 2;
+		build->segments = repalloc_huge(build->segments,
+										(Size) build->segment_room * sizeof(HmDirectoryEntry));
+	}
+	entry = &build->segments[build->segment_count++];
+	memset(entry, 0, sizeof(HmDirectoryEntry));
+	entry->key = spec->low.key;
+	entry->tid = spec->low.tid;
+	entry->part = (uint64) spec->part;
+	entry->block = spec->start;
+}
+
+/* Write all entries of a part, spread evenly over as few segments as will do. */
+static void
+write_part(HmBuild *build, HmPart part)
+{
+	bool		nulls = part != HM_PART_KEYS;
+	uint64		total = hm_build_sort_count(build->sort, nulls);
+	uint64		leaves = (total + build->leaf_target - 1) / build->leaf_target;
+	uint64		segments = (leaves + build->leaves_max - 1) / build->leaves_max;
+	uint64		have = 0;		/* entries read ahead */
+	HtEntry		low = {0, 0};
+
+	for (uint64 i = 0; i < segments; i++)
+	{
+		uint64		n = total * (i + 1) / segments - total * i / segments;
+		bool		last = i == segments - 1;
+		uint64		want = last ? n : n + 1;
+		HmSegmentSpec spec = {0};
+
+		CHECK_FOR_INTERRUPTS();
+		have += hm_build_sort_read(build->sort, nulls, build->entries + have, want - have);
+		if (have != want)
+			elog(ERROR, "entries for index \"%s\" went missing in sorting",
+				 RelationGetRelationName(build->index));
+
+		spec.width = build->width;
+		spec.fanout = build->fanout;
+		spec.part = part;
+		spec.low = low;
+		spec.has_high = !last;
+		if (!last)
+			spec.high = low = build->entries[n];
+		write_segment(build, &spec, n);
+
+		if (!last)
+			build->entries[0] = low;
+		have -= n;
+		build->written += n;
+		pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, (int64) build->written);
+	}
+}
+
+/* Fill in the root: with segments or, if there are too many, directory pages. */
+static void
+write_directory(HmBuild *build, HmMeta *meta)
+{
+	int			pages = (build->segment_count + BUILD_DIRECTORY_FILL - 1) / BUILD_DIRECTORY_FILL;
+
+	if (build->segment_count <= HM_ROOT_MAX)
+	{
+		meta->root_count = (uint32) build->segment_count;
+		memcpy(meta->root, build->segments,
+			   build->segment_count * sizeof(HmDirectoryEntry));
+		return;
+	}
+	if (pages > HM_ROOT_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("index \"%s\" would have too many entries",
+						RelationGetRelationName(build->index))));
+
+	meta->depth = 1;
+	meta->root_count = (uint32) pages;
+	for (int i = 0; i < pages; i++)
+	{
+		int			from = (int) ((int64) build->segment_count * i / pages);
+		int			to = (int) ((int64) build->segment_count * (i + 1) / pages);
+		HmDirectory *directory = hm_page_directory((Page) build->image);
+
+		meta->root[i] = build->segments[from];
+		meta->root[i].block = build->next_block;
+
+		hm_page_init((Page) build->image, HM_PAGE_DIRECTORY, 0, InvalidBlockNumber,
+					 HM_PART_KEYS);
+		directory->count = (uint32) (to - from);
+		memcpy(directory->entries, &build->segments[from],
+			   (to - from) * sizeof(HmDirectoryEntry));
+		write_pages(build, build->image, 1);
+	}
+}
+
+/* Write the metapage over the block that was kept for it. */
+static void
+write_metapage(HmBuild *build, Page page)
+{
+	Relation	index = build->index;
+
+	if (RelationNeedsWAL(index))
+		log_newpage(&HmRelationLocator(index), MAIN_FORKNUM, HM_METAPAGE_BLKNO, page, true);
+	PageSetChecksumInplace(page, HM_METAPAGE_BLKNO);
+	smgrwrite(RelationGetSmgr(index), MAIN_FORKNUM, HM_METAPAGE_BLKNO, (char *) page, true);
+}
+
+/* Write the index that the sorted entries make. */
+static void
+write_index(HmBuild *build)
+{
+	Relation	index = build->index;
+	Size		pages = HM_SEGMENT_MAX_BLOCKS;
+	HmAlignedPage metapage;
+	char	   *memory;
+
+	build->width = hm_key_type(index)->width;
+	build->fanout = hm_fanout(index);
+	build->leaf_target = hm_leaf_target(index, build->width);
+	build->leaves_max = hm_segment_room(build->width, build->fanout, HM_SEGMENT_MAX_BLOCKS);
+	build->next_stamp = 1;
+
+	/* A small table's segment is smaller. */
+	pages = Min(pages, Max(hm_build_sort_count(build->sort, false),
+						   hm_build_sort_count(build->sort, true)) / build->leaf_target + 8);
+	memory = palloc_extended(pages * BLCKSZ + HM_IO_ALIGN, MCXT_ALLOC_HUGE);
+	build->image = (char *) TYPEALIGN(HM_IO_ALIGN, memory);
+	build->entries = palloc_extended((pages * build->leaf_target + 1) * sizeof(HtEntry),
+									 MCXT_ALLOC_HUGE);
+	build->segment_room = 64;
+	build->segments = palloc(build->segment_room * sizeof(HmDirectoryEntry));
+
+	memset(metapage.data, 0, BLCKSZ);
+	smgrextend(RelationGetSmgr(index), MAIN_FORKNUM, HM_METAPAGE_BLKNO, metapage.data, true);
+	build->next_block = HM_METAPAGE_BLKNO + 1;
+	hm_meta_init(index, (Page) metapage.data);
+
+	if (hm_page_meta((Page) metapage.data)->nulls_low)
+		write_part(build, HM_PART_NULLS_LOW);
+	write_part(build, HM_PART_KEYS);
+	if (!hm_page_meta((Page) metapage.data)->nulls_low)
+		write_part(build, HM_PART_NULLS_HIGH);
+
+	write_directory(build, hm_page_meta((Page) metapage.data));
+	hm_page_meta((Page) metapage.data)->next_stamp = build->next_stamp;
+	write_metapage(build, (Page) metapage.data);
+
+	/*
+	 * A checkpoint since the pages were logged has not known of them, for they
+	 * never were in shared buffers.
+	 */
+	if (!RelationUsesLocalBuffers(index))
+		smgrimmedsync(RelationGetSmgr(index), MAIN_FORKNUM);
+
+	pfree(build->segments);
+	pfree(build->entries);
+	pfree(memory);
+}
+
+IndexBuildResult *
+hm_build(Relation heap, Relation index, IndexInfo *info)
+{
+	IndexBuildResult *result = palloc(sizeof(IndexBuildResult));
+	HmBuild		build = {0};
+
+	if (info->ii_ExclusionOps != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("access method \"%s\" does not support exclusion constraints",
+						"harmonia"),
+				 errhint("Use a constraint with a btree or gist index.")));
+	if (RelationGetNumberOfBlocks(index) != 0)
+		elog(ERROR, "index \"%s\" already contains data", RelationGetRelationName(index));
+	Assert(!hm_batch_pending(index));
+
+	build.index = index;
+	build.sort = hm_build_sort(heap, index, info, &result->heap_tuples, &result->index_tuples);
+	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, HM_BUILD_PHASE_WRITE);
+	write_index(&build);
+	hm_build_sort_end(build.sort);
+	return result;
+}
+
+/* The metapage of an index without entries, for the init fork. */
+void
+hm_build_empty(Relation index)
+{
+	HmAlignedPage buffer;
+	Page		page = (Page) buffer.data;
+	SMgrRelation smgr = RelationGetSmgr(index);
+
+	memset(buffer.data, 0, BLCKSZ);
+	hm_meta_init(index, page);
+	log_newpage(&HmRelationLocator(index), INIT_FORKNUM, HM_METAPAGE_BLKNO, page, true);
+	PageSetChecksumInplace(page, HM_METAPAGE_BLKNO);
+	smgrextend(smgr, INIT_FORKNUM, HM_METAPAGE_BLKNO, buffer.data, true);
+	smgrimmedsync(smgr, INIT_FORKNUM);
+}

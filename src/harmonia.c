@@ -1,0 +1,22 @@
+/*
+ * harmonia.c
+ *		The module: what happens when the library is loaded.
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "utils/guc.h"
+
+#include "am/am.h"
+
+PG_MODULE_MAGIC;
+
+extern PGDLLEXPORT void _PG_init(void);
+
+void
+_PG_init(void)
+{
+	hm_options_init();
+	hm_batch_init();
+	MarkGUCPrefixReserved("harmonia");
+}
