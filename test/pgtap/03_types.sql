@@ -5,12 +5,14 @@ SELECT plan(14 * 6);
 CREATE FUNCTION test_type(type text, keys text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
 	middle text := keys[1 + array_length(keys, 1) / 2];
+	-- PostgreSQL turns "k = true" into "k", which only btree and hash indexes serve.
+	equals text := CASE type WHEN 'boolean' THEN 'k = ANY (ARRAY[%L::boolean])' ELSE 'k = %L' END;
 BEGIN
 	EXECUTE format('CREATE TABLE t (k %s, n int GENERATED ALWAYS AS IDENTITY)', type);
 	EXECUTE format('INSERT INTO t (k) SELECT unnest(%L::text[])::%s FROM generate_series(1, 50)', keys, type);
 	INSERT INTO t (k) SELECT NULL FROM generate_series(1, 3);
 	CREATE INDEX t_k ON t USING harmonia (k);
-	RETURN QUERY SELECT served_by('t_k', format('SELECT * FROM t WHERE k = %L', middle), type || ' =');
+	RETURN QUERY SELECT served_by('t_k', format('SELECT * FROM t WHERE ' || equals, middle), type || ' =');
 	RETURN QUERY SELECT served_by('t_k', format('SELECT * FROM t WHERE k >= %L', middle), type || ' >=');
 	RETURN QUERY SELECT served_by('t_k', 'SELECT k FROM t ORDER BY k DESC NULLS FIRST', type || ' in order');
 	DROP TABLE t;
