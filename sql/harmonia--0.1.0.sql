@@ -219,3 +219,13 @@ CREATE OPERATOR CLASS bool_ops
 -- ----------------------------------------------------------------
 -- Inspection functions
 -- ----------------------------------------------------------------
+
+CREATE FUNCTION harmonia_check(index regclass, heapallindexed boolean DEFAULT false)
+RETURNS void
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION harmonia_check(regclass, boolean)
+IS 'verify a harmonia index, and optionally that it has an entry for each row';
+
+REVOKE ALL ON FUNCTION harmonia_check(regclass, boolean) FROM PUBLIC;

@@ -82,4 +82,11 @@ typedef PGAlignedBlock HmAlignedPage;
 #define HM_SET_ROUTINE_EXTRAS(routine) ((void) 0)
 #endif
 
+/* 17 has maintenance run with a safe search_path. */
+#if PG_VERSION_NUM >= 170000
+#define hm_restrict_search_path() RestrictSearchPath()
+#else
+#define hm_restrict_search_path() ((void) 0)
+#endif
+
 #endif							/* HARMONIA_COMPAT_H */

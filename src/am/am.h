@@ -626,6 +626,13 @@ extern uint32 hm_node_page(const HmSegment *segment, HtWidth width, uint32 node,
 extern void hm_segment_write(Relation index, BlockNumber start, const char *image,
 							 uint32 pages);
 
+/*
+ * Check that a locked page of kind HM_PAGE_SEGMENT can be used: nothing that
+ * is reached by its numbers lies outside of a page.
+ * Errors: index_corrupted.
+ */
+extern void hm_segment_check(Relation index, Buffer header, HtWidth width);
+
 /* Search an auxiliary node: the child for an entry, or for its predecessor. */
 extern int	hm_auxiliary_child(const HmAuxiliary *auxiliary, HtEntry entry, bool before);
 

@@ -62,6 +62,18 @@ hm_page_is(Page page, HmPageKind kind)
 		hm_page_special(page)->kind == kind;
 }
 
+static void
+check_count(Relation index, Buffer buffer, uint32 count, uint32 max)
+{
+	if (count < 1 || count > max)
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("index \"%s\" has a damaged page at block %u",
+						RelationGetRelationName(index), BufferGetBlockNumber(buffer)),
+				 errdetail("It claims to have %u entries.", count),
+				 errhint("Please REINDEX it.")));
+}
+
 void
 hm_page_check(Relation index, Buffer buffer, HmPageKind kind)
 {
@@ -76,6 +88,11 @@ hm_page_check(Relation index, Buffer buffer, HmPageKind kind)
 				 errdetail("The page is not a harmonia page of kind %d.", (int) kind),
 				 errhint("Please REINDEX it.")));
 
+	/* Whoever reads a page trusts its counts. */
+	if (kind == HM_PAGE_DIRECTORY)
+		check_count(index, buffer, hm_page_directory(page)->count, HM_DIRECTORY_MAX);
+	else if (kind == HM_PAGE_AUXILIARY)
+		check_count(index, buffer, hm_page_auxiliary(page)->count, HM_AUXILIARY_MAX);
 	if (kind != HM_PAGE_META)
 		return;
 
@@ -99,6 +116,16 @@ hm_page_check(Relation index, Buffer buffer, HmPageKind kind)
 				(errcode(ERRCODE_INDEX_CORRUPTED),
 				 errmsg("index \"%s\" was built for another type",
 						RelationGetRelationName(index)),
+				 errhint("Please REINDEX it.")));
+	if (meta->width != hm_key_type(index)->width ||
+		meta->fanout < HT_MIN_FANOUT || meta->fanout > HT_MAX_FANOUT ||
+		meta->depth > 1 || (meta->depth == 1 && meta->root_count == 0) ||
+		meta->root_count > HM_ROOT_MAX || meta->free_count > HM_FREE_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("index \"%s\" has a damaged metapage",
+						RelationGetRelationName(index)),
+				 errdetail("Key width, fanout, depth or a count is out of range."),
 				 errhint("Please REINDEX it.")));
 }
 

@@ -262,6 +262,46 @@ hm_auxiliary_set(HmAuxiliary *auxiliary, int i, HtEntry low, BlockNumber child)
 	auxiliary->children[i] = child;
 }
 
+/*
+ * Everything that whoever reads or changes the segment relies on so as not to
+ * leave a page or to go round in circles.
+ */
+void
+hm_segment_check(Relation index, Buffer header, HtWidth width)
+{
+	HmSegment  *segment = hm_page_segment(BufferGetPage(header));
+	uint32		bottom_nodes = segment->nodes - segment->bottom_start;
+	uint32		size;
+
+	if (segment->fanout >= HT_MIN_FANOUT && segment->fanout <= HT_MAX_FANOUT &&
+		segment->nodes <= HM_SEGMENT_MAX_BLOCKS &&
+		segment->bottom_start < segment->nodes &&
+		segment->key_region_at <= HT_PAGE_END &&
+		(char *) (segment->child_region + segment->nodes + bottom_nodes) <=
+		(char *) BufferGetPage(header) + segment->key_region_at &&
+		segment->nodes_here <= segment->nodes &&
+		segment->nodes_per_page > 0 && segment->nodes_per_page <= HT_PAGE_END &&
+		segment->key_base == BufferGetBlockNumber(header) + 1 &&
+		segment->leaf_room <= bottom_nodes * segment->fanout &&
+		segment->pure_leaves > 0 && segment->pure_leaves <= segment->leaf_room &&
+		segment->tail_used <= segment->leaf_room - segment->pure_leaves &&
+		segment->extent_count > 0 && segment->extent_count <= HM_SEGMENT_MAX_EXTENTS)
+	{
+		size = (uint32) ht_node_size(width, segment->fanout);
+		if (segment->key_region_at + segment->nodes_here * size <= HT_PAGE_END &&
+			HM_KEYS_AT + segment->nodes_per_page * size <= HT_PAGE_END &&
+			(segment->extent_count == 1 ||
+			 segment->spare_used <= segment->extents[segment->extent_count - 1].length))
+			return;
+	}
+
+	ereport(ERROR,
+			(errcode(ERRCODE_INDEX_CORRUPTED),
+			 errmsg("index \"%s\" has a damaged segment header at block %u",
+					RelationGetRelationName(index), BufferGetBlockNumber(header)),
+			 errhint("Please REINDEX it.")));
+}
+
 /* Search one node of the key region, reading its page if it is not the header. */
 static int
 search_node(Relation index, Buffer header, HtWidth width, uint32 node,
@@ -301,6 +341,7 @@ hm_segment_descend(Relation index, Buffer header, HtEntry entry, bool before,
 	uint32		node = 0;
 	BlockNumber block;
 
+	hm_segment_check(index, header, width);
 	for (;;)
 	{
 		uint32		child;
@@ -337,7 +378,22 @@ hm_segment_descend(Relation index, Buffer header, HtEntry entry, bool before,
 			block = segment->leaf_base + (child - segment->nodes);
 			break;
 		}
+		if (child <= node)
+			ereport(ERROR,
+					(errcode(ERRCODE_INDEX_CORRUPTED),
+					 errmsg("segment at block %u of index \"%s\" has node %u below node %u",
+							BufferGetBlockNumber(header), RelationGetRelationName(index),
+							child, node),
+					 errhint("Please REINDEX it.")));
 		node = child;
 	}
+
+	/* That would ask for a new block. */
+	if (!BlockNumberIsValid(block))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("segment at block %u of index \"%s\" refers to a leaf without block",
+						BufferGetBlockNumber(header), RelationGetRelationName(index)),
+				 errhint("Please REINDEX it.")));
 	return ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
 }

@@ -1,0 +1,93 @@
+/*
+ * inspect.c
+ *		SQL functions that show what an index consists of.
+ *
+ * They show pages as they are, also those of a damaged index, as far as that
+ * goes without reading beyond them; check.c is what judges.
+ */
+#include "postgres.h"
+
+#include "utils/builtins.h"
+
+#include "am/am.h"
+#include "am/inspect.h"
+#include "compat.h"
+
+Relation
+hm_inspect_open(Oid oid, LOCKMODE mode)
+{
+	Relation	index = index_open(oid, mode);
+
+	if (index->rd_rel->relkind != RELKIND_INDEX || index->rd_indam->ambuild != hm_build)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a %s index",
+						RelationGetRelationName(index), "harmonia")));
+	if (RELATION_IS_OTHER_TEMP(index))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot access temporary tables of other sessions"),
+				 errdetail("Index \"%s\" belongs to a temporary table.",
+						   RelationGetRelationName(index))));
+	return index;
+}
+
+/* Copy a page that the caller may read without its lock. */
+static void
+copy_page(Relation index, BlockNumber block, HmPageKind kind, char *to)
+{
+	Buffer		buffer;
+
+	if (block >= RelationGetNumberOfBlocks(index))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("index \"%s\" refers to block %u, which does not exist",
+						RelationGetRelationName(index), block),
+				 errhint("Please REINDEX it.")));
+	buffer = ReadBuffer(index, block);
+	hm_page_check(index, buffer, kind);
+	memcpy(to, BufferGetPage(buffer), BLCKSZ);
+	ReleaseBuffer(buffer);
+}
+
+HmSegmentCopy *
+hm_segment_copy(Relation index, Buffer header, HtWidth width)
+{
+	HmSegmentCopy *copy = palloc(sizeof(HmSegmentCopy));
+	HmSegment  *segment;
+
+	hm_segment_check(index, header, width);
+	copy->block = BufferGetBlockNumber(header);
+	copy->header = palloc(BLCKSZ);
+	memcpy(copy->header, BufferGetPage(header), BLCKSZ);
+	segment = hm_page_segment(copy->header);
+
+	copy->key_pages = segment->nodes == segment->nodes_here ? 0 :
+		(segment->nodes - segment->nodes_here - 1) / segment->nodes_per_page + 1;
+	copy->keys = palloc(Max(1, copy->key_pages) * BLCKSZ);
+	for (uint32 i = 0; i < copy->key_pages; i++)
+		copy_page(index, segment->key_base + i, HM_PAGE_KEYS, copy->keys + (Size) i * BLCKSZ);
+
+	copy->bottom_nodes = segment->nodes - segment->bottom_start;
+	copy->auxiliaries = palloc0(copy->bottom_nodes * sizeof(Page));
+	for (uint32 i = 0; i < copy->bottom_nodes; i++)
+	{
+		BlockNumber block = hm_segment_auxiliaries(segment)[i];
+
+		if (!BlockNumberIsValid(block))
+			continue;
+		copy->auxiliaries[i] = palloc(BLCKSZ);
+		copy_page(index, block, HM_PAGE_AUXILIARY, copy->auxiliaries[i]);
+	}
+	return copy;
+}
+
+const char *
+hm_copy_node(const HmSegmentCopy *copy, HtWidth width, uint32 node)
+{
+	uint32		offset;
+	uint32		page = hm_node_page(hm_page_segment(copy->header), width, node, &offset);
+
+	return page == 0 ? (char *) copy->header + offset :
+		copy->keys + (Size) (page - 1) * BLCKSZ + offset;
+}

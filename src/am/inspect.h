@@ -1,0 +1,53 @@
+/*
+ * inspect.h
+ *		What the functions that show an index and those that verify it share.
+ */
+#ifndef HARMONIA_INSPECT_H
+#define HARMONIA_INSPECT_H
+
+#include "am/am.h"
+
+/*
+ * Everything of a segment but its leaves, copied while its header was locked,
+ * so that it fits together.  Palloc'd in one context; nothing of it has been
+ * verified beyond what is needed to copy it.
+ */
+typedef struct HmSegmentCopy
+{
+	BlockNumber block;			/* of the header */
+	Page		header;
+	uint32		key_pages;
+	char	   *keys;			/* key pages, one after the other */
+	uint32		bottom_nodes;
+	Page	   *auxiliaries;	/* of each bottom node, or NULL */
+} HmSegmentCopy;
+
+/*
+ * Open a harmonia index that can be read: not another session's temporary one.
+ * Errors: wrong_object_type, feature_not_supported.
+ */
+extern Relation hm_inspect_open(Oid oid, LOCKMODE mode);
+
+/*
+ * Copy a segment.  The caller holds the header's lock, in either mode.
+ * Errors: index_corrupted, if it cannot be copied.
+ */
+extern HmSegmentCopy *hm_segment_copy(Relation index, Buffer header, HtWidth width);
+
+/* A node of a copied segment's key region. */
+extern const char *hm_copy_node(const HmSegmentCopy *copy, HtWidth width, uint32 node);
+
+/* Low bound of child i of an auxiliary node. */
+static inline HtEntry
+hm_auxiliary_low(const HmAuxiliary *auxiliary, uint32 i)
+{
+	HtEntry		low = {
+		auxiliary->keys[i],
+		((uint64) auxiliary->tids[i][0] << 32) |
+		((uint64) auxiliary->tids[i][1] << 16) | auxiliary->tids[i][2]
+	};
+
+	return low;
+}
+
+#endif							/* HARMONIA_INSPECT_H */
