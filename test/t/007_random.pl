@@ -1,0 +1,20 @@
+# Random statements get the same answers from harmonia as from btree.  The long
+# run of this is in test/t-slow.
+use strict;
+use warnings;
+
+use Harmonia;
+use Test::More;
+
+my $seed = test_seed();
+my $node = new_node('random', conf => 'shared_buffers = 32MB');
+my ($compared, $problem) = compare_at_random($node, $seed, tables => 6, chunks => 2, statements => 1700);
+
+is($problem, '', 'same answers');
+cmp_ok($compared, '>=', 20_000, "$compared statements compared");
+
+my $scans = $node->safe_psql('harmonia', "SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = 't_k'");
+cmp_ok($scans, '>', 500, "the last table's index was used: $scans scans");
+
+$node->stop;
+done_testing();

@@ -1,0 +1,464 @@
+# What the TAP tests share: servers that are crashed and restarted, sessions in
+# the background, and comparisons of what a harmonia index answers with what the
+# table holds.
+package Harmonia;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use File::Basename qw(basename);
+use File::Copy qw(copy);
+use IPC::Run ();
+use Time::HiRes qw(usleep);
+
+use HarmoniaRandom;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+our @EXPORT = qw(
+  new_node crash_node start_psql start_pgbench finish wait_for_backend
+  check_index check_all_indexes index_problem
+  test_seed compare_at_random
+);
+
+# Settings of all servers.  Few buffers, so that pages get written and read back
+# in all orders.
+my $settings = <<'END';
+fsync = off
+log_statement = none
+log_min_messages = warning
+autovacuum = off
+shared_buffers = 4MB
+max_connections = 20
+max_wal_size = 256MB
+END
+
+# ----------------------------------------------------------------
+# Servers and sessions
+# ----------------------------------------------------------------
+
+# A running server with the extension and the functions below.  Parameters:
+# what init() takes, and conf, more settings.
+sub new_node
+{
+	my ($name, %params) = @_;
+	my $conf = delete $params{conf} // '';
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
+	$node->init(%params);
+	$node->append_conf('postgresql.conf', $settings . $conf);
+	$node->start;
+	prepare_database($node, 'postgres');
+	return $node;
+}
+
+sub prepare_database
+{
+	my ($node, $database) = @_;
+
+	$node->safe_psql($database, 'CREATE EXTENSION harmonia');
+	$node->safe_psql($database, check_functions());
+	return;
+}
+
+# Process ids of a process' children that have not ended.
+sub children_of
+{
+	my ($parent) = @_;
+	my @children;
+
+	for my $file (glob '/proc/[0-9]*/stat')
+	{
+		open my $stat, '<', $file or next;
+		# pid (name) state ppid; the name may hold anything.
+		my ($pid, $state, $ppid) = (<$stat> // '') =~ /^(\d+) \(.*\) (\S) (\d+)/s or next;
+		close $stat;
+		push @children, $pid if $ppid == $parent && $state ne 'Z';
+	}
+	return @children;
+}
+
+sub has_ended
+{
+	my ($pid) = @_;
+
+	open my $stat, '<', "/proc/$pid/stat" or return 1;
+	return (<$stat> // ') Z') =~ /\) [ZX]/;
+}
+
+# Kill a server and all its processes at once, as a power failure would.
+sub crash_node
+{
+	my ($node) = @_;
+	my $postmaster = (split /\n/, slurp_file($node->data_dir . '/postmaster.pid'))[0];
+
+	# Stopped first, so that it starts no more children.
+	kill STOP => $postmaster;
+	my @processes = ($postmaster, children_of($postmaster));
+	kill KILL => @processes;
+	for my $pid (@processes)
+	{
+		usleep(1000) until has_ended($pid);
+	}
+
+	# All that the class has for this is to forget the process.
+	delete $node->{_pid};
+	return;
+}
+
+# Start psql in the background with SQL from a string; errors do not end it.
+sub start_psql
+{
+	my ($node, $sql, $database) = @_;
+	my $session = { in => $sql, out => '', err => '' };
+
+	$session->{run} = IPC::Run::start(
+		[ 'psql', '-XAtq', '-d', $node->connstr($database // 'postgres'), '-f', '-' ],
+		'<', \$session->{in}, '>', \$session->{out}, '2>', \$session->{err},
+		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default * 5));
+	$session->{run}->pump_nb;
+	return $session;
+}
+
+# Start pgbench with custom scripts: name => SQL; a name may end in @weight.
+sub start_pgbench
+{
+	my ($node, $scripts, @options) = @_;
+	my $session = { out => '', err => '' };
+	my @files;
+
+	for my $name (sort keys %$scripts)
+	{
+		my ($base, $weight) = split /@/, $name;
+		my $file = $node->basedir . "/pgbench_$base.sql";
+		open my $handle, '>', $file or die "could not create $file: $!";
+		print $handle $scripts->{$name};
+		close $handle;
+		push @files, '-f', $file . ($weight ? "\@$weight" : '');
+	}
+	$session->{run} = IPC::Run::start(
+		[ 'pgbench', '-n', @options, @files, $node->connstr('postgres') ],
+		'>', \$session->{out}, '2>', \$session->{err},
+		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default * 5));
+	return $session;
+}
+
+# Wait for the end; returns what was written to stderr.
+sub finish
+{
+	my ($session) = @_;
+
+	# It may have lost its server: how it ended does not matter.
+	eval { $session->{run}->finish; 1 } or do {
+		die $@ if $@ =~ /timeout/;
+	};
+	return $session->{err};
+}
+
+# Wait until a statement that matches a pattern runs.
+sub wait_for_backend
+{
+	my ($node, $pattern) = @_;
+
+	return $node->poll_query_until('postgres',
+		"SELECT count(*) > 0 FROM pg_stat_activity"
+		  . " WHERE state = 'active' AND pid <> pg_backend_pid() AND query ~ '$pattern'");
+}
+
+# ----------------------------------------------------------------
+# Does an index answer what the table holds?
+# ----------------------------------------------------------------
+
+# index_problem(index) compares, in the caller's snapshot if it is one for the
+# whole transaction, what plans over the index return with what a sequential
+# scan finds, and complains if a plan is not the wanted one.
+sub check_functions
+{
+	return <<'END';
+CREATE SCHEMA check_index;
+
+CREATE FUNCTION check_index.set_plans(VARIADIC wanted text[]) RETURNS void
+LANGUAGE sql AS $$
+	SELECT set_config('enable_' || name, (name = ANY (wanted))::text, true)
+	FROM unnest('{seqscan,indexscan,indexonlyscan,bitmapscan,sort,hashjoin,mergejoin,nestloop}'::text[]) name
+$$;
+
+-- The result of a query by a plan that matches a pattern.
+CREATE FUNCTION check_index.result(query text, pattern text) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+	plan text := '';
+	result text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
+		plan := plan || line || E'\n';
+	END LOOP;
+	IF plan !~ pattern THEN
+		RAISE EXCEPTION 'plan of "%" is not /%/ but: %', query, pattern, plan;
+	END IF;
+	EXECUTE query INTO result;
+	RETURN result;
+END $$;
+
+CREATE FUNCTION check_index.compare(what text, expected text, got text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+	IF expected IS DISTINCT FROM got THEN
+		RAISE EXCEPTION 'wrong answer: %: the table has %, the index %', what, expected, got;
+	END IF;
+END $$;
+
+CREATE FUNCTION check_index.run(index regclass) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+	tab regclass;
+	col name;
+	floating boolean;
+	condition text;
+	name text;
+	rows constant text := 'SELECT (count(*), md5(string_agg(s.k::text, '','')),'
+		' sum(hashtextextended(s::text, 0)))::text FROM (SELECT %I k, ctid FROM %s %s ORDER BY %1$I %s) s';
+	keys constant text := 'SELECT (count(*), count(k), sum(hashtextextended(k::text, 0)))::text'
+		' FROM (SELECT %I k FROM %s %s) s';
+	few constant text := 'SELECT (count(*), sum(hashtextextended((%I, ctid)::text, 0)))::text FROM %s WHERE %s';
+	samples text;
+	expected text;
+BEGIN
+	SELECT indrelid, attname, atttypid IN ('real'::regtype, 'float8'::regtype),
+			coalesce(' WHERE ' || pg_get_expr(indpred, indrelid), ''), relname
+		INTO STRICT tab, col, floating, condition, name
+		FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = indkey[0]
+			JOIN pg_class c ON c.oid = indexrelid
+		WHERE indexrelid = index;
+
+	PERFORM check_index.set_plans('seqscan', 'sort');
+	expected := check_index.result(format(rows, col, tab, condition, ''), 'Seq Scan');
+	PERFORM check_index.set_plans('indexscan');
+	PERFORM check_index.compare('ascending', expected,
+		check_index.result(format(rows, col, tab, condition, ''), 'Index Scan using ' || name));
+
+	PERFORM check_index.set_plans('seqscan', 'sort');
+	expected := check_index.result(format(rows, col, tab, condition, 'DESC'), 'Seq Scan');
+	PERFORM check_index.set_plans('indexscan');
+	PERFORM check_index.compare('descending', expected,
+		check_index.result(format(rows, col, tab, condition, 'DESC'), 'Index Scan Backward using ' || name));
+
+	IF NOT floating THEN
+		PERFORM check_index.set_plans('seqscan');
+		expected := check_index.result(format(keys, col, tab, condition), 'Seq Scan');
+		PERFORM check_index.set_plans('indexscan', 'indexonlyscan');
+		-- A standby has no use for it.
+		PERFORM check_index.compare('keys alone', expected,
+			check_index.result(format(keys, col, tab, condition),
+				CASE WHEN pg_is_in_recovery() THEN 'Index Scan using '
+					ELSE 'Index Only Scan using ' END || name));
+	END IF;
+	IF condition <> '' THEN
+		RETURN;
+	END IF;
+
+	PERFORM check_index.set_plans('seqscan', 'sort');
+	EXECUTE format('SELECT array_agg(k) FROM (SELECT %I k FROM %s WHERE %1$I IS NOT NULL'
+		' ORDER BY hashtextextended(ctid::text, 1) LIMIT 300) s', col, tab)
+		INTO samples;
+	FOREACH condition IN ARRAY ARRAY[
+		format('%I = ANY (%L)', col, coalesce(samples, '{}')),
+		format('%I IS NULL', col),
+		format('%I >= ANY (%L)', col, coalesce(samples, '{}'))] LOOP
+		PERFORM check_index.set_plans('seqscan');
+		expected := check_index.result(format(few, col, tab, condition), 'Seq Scan');
+		PERFORM check_index.set_plans('indexscan');
+		PERFORM check_index.compare(left(condition, 1000), expected,
+			check_index.result(format(few, col, tab, condition), 'Index Scan using ' || name));
+		PERFORM check_index.set_plans('bitmapscan');
+		PERFORM check_index.compare('bitmap: ' || left(condition, 1000), expected,
+			check_index.result(format(few, col, tab, condition), 'Bitmap Index Scan on ' || name));
+	END LOOP;
+
+	-- Every sample by a search of its own.
+	PERFORM check_index.set_plans('seqscan', 'hashjoin');
+	name := format('SELECT count(*) FROM unnest(%L::%s[]) u(k) JOIN %s t ON t.%I = u.k',
+		coalesce(samples, '{}'),
+		(SELECT atttypid::regtype FROM pg_attribute WHERE attrelid = tab AND attname = col),
+		tab, col);
+	expected := check_index.result(name, 'Hash Join');
+	PERFORM check_index.set_plans('indexscan', 'nestloop');
+	PERFORM check_index.compare('searches', expected,
+		check_index.result(name, 'Nested Loop[^$]*Index Scan'));
+END $$;
+END
+}
+
+# What is wrong with an index, in the words of the first error; '' if nothing.
+sub index_problem
+{
+	my ($node, $index, $database) = @_;
+	my ($result, $out, $err) = $node->psql($database // 'postgres', <<END);
+\\set VERBOSITY terse
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT to_regproc('harmonia_check') IS NOT NULL AS can_check \\gset
+\\if :can_check
+SELECT harmonia_check('$index', true);
+\\endif
+SELECT check_index.run('$index');
+COMMIT;
+END
+	return $result == 0 ? '' : $err || "psql returned $result";
+}
+
+sub check_index
+{
+	my ($node, $index, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	return is(index_problem($node, $index), '', $name // "$index is as the table");
+}
+
+# Check all valid harmonia indexes of the database that are not on temporary
+# tables; returns the first problem, if it is not asked to be a test of its own.
+sub check_all_indexes
+{
+	my ($node, $name) = @_;
+	my @indexes = split /\n/, $node->safe_psql('postgres', <<'END');
+SELECT c.oid::regclass FROM pg_class c JOIN pg_am a ON a.oid = relam JOIN pg_index ON indexrelid = c.oid
+WHERE amname = 'harmonia' AND relkind = 'i' AND relpersistence <> 't' AND indisvalid ORDER BY 1
+END
+	my $problems = join '', map {
+		my $problem = index_problem($node, $_);
+		$problem eq '' ? '' : "$_: $problem\n"
+	} @indexes;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	return $problems unless defined $name;
+	return is($problems, '', $name . ' (' . scalar(@indexes) . ' indexes)');
+}
+
+# ----------------------------------------------------------------
+# Random statements
+# ----------------------------------------------------------------
+
+# The seed of whatever is random in a test: HARMONIA_SEED or a new one.
+sub test_seed
+{
+	my $seed = $ENV{HARMONIA_SEED} // int(rand(1_000_000_000));
+
+	diag("HARMONIA_SEED=$seed");
+	return $seed;
+}
+
+# Run a script in both databases at once.  Returns '' or the first difference.
+sub compare_script
+{
+	my ($node, $script, $chunk) = @_;
+	my $directory = $node->basedir;
+	my $file = "$directory/random.sql";
+	my @runs;
+
+	open my $handle, '>', $file or die "could not create $file: $!";
+	print $handle $script;
+	close $handle;
+
+	for my $database ('btree', 'harmonia')
+	{
+		push @runs,
+		  IPC::Run::start(
+			[ 'psql', '-XAte', '-d', $node->connstr($database), '-f', $file ],
+			'<', \undef, '>', "$directory/$database.out", '2>&1',
+			IPC::Run::timeout(600));
+	}
+	$_->finish for @runs;
+
+	my $problem = first_difference(map { "$directory/$_.out" } ('btree', 'harmonia'));
+	return '' if $problem eq '';
+	copy($_, $PostgreSQL::Test::Utils::log_path) for glob "$directory/{random.sql,*.out}";
+	return "$problem\nScript and output of chunk $chunk are in $PostgreSQL::Test::Utils::log_path";
+}
+
+# The first lines that differ, with the statement that printed them.
+sub first_difference
+{
+	my @files = @_;
+	my $context = '';
+	my @handles = map {
+		open my $handle, '<', $_ or die "could not open $_: $!";
+		$handle
+	} @files;
+
+	while (1)
+	{
+		my ($expected, $got) = map { scalar readline $_ } @handles;
+
+		return '' if !defined $expected && !defined $got;
+
+		# An error in both means that the statement compares nothing.
+		if (   !defined $expected
+			|| !defined $got
+			|| $expected ne $got
+			|| $expected =~ /ERROR:  (?!division by zero)/)
+		{
+			my $both = '';
+			for (0, 1)
+			{
+				my $line = ($expected, $got)[$_] // "(end)\n";
+				$both .= basename($files[$_]) . ":\n$line";
+				for my $i (1 .. 10) { $both .= readline($handles[$_]) // ''; }
+			}
+			return "$context$both";
+		}
+		$context = '' if $expected =~ /;$/;
+		$context .= $expected;
+	}
+}
+
+# Compare so many chunks of statements over each of so many tables.  Returns the
+# number of statements compared and the first difference, or ''.
+sub compare_at_random
+{
+	my ($node, $seed, %size) = @_;
+	my $generator = HarmoniaRandom->new($seed);
+	my $compared = 0;
+
+	$node->safe_psql('postgres', "CREATE DATABASE $_") for ('btree', 'harmonia');
+	prepare_database($node, 'harmonia');
+
+	for my $table (1 .. $size{tables})
+	{
+		my $new = $generator->new_table;
+
+		for my $am ('btree', 'harmonia')
+		{
+			$node->safe_psql($am,
+				"SET client_min_messages = warning; $new->{table} CREATE INDEX t_k ON t USING $am $new->{index} $new->{$am}");
+		}
+		for my $chunk (0 .. $size{chunks})
+		{
+			my ($script, $n) =
+			  $chunk == 0 ? $generator->load_script : $generator->chunk_script($size{statements});
+			my $problem = compare_script($node, $script, "$chunk of table $table");
+
+			$problem = index_check_problem($node) if $problem eq '';
+			return ($compared, "seed $seed, table $table ($new->{table}), chunk $chunk:\n$problem")
+			  if $problem ne '';
+			$compared += $n;
+		}
+		note "$compared statements, table $table done: $new->{table} $new->{index} $new->{harmonia}";
+	}
+	return ($compared, '');
+}
+
+sub index_check_problem
+{
+	my ($node) = @_;
+	my ($result, $out, $err) = $node->psql('harmonia', <<'END');
+SELECT to_regproc('harmonia_check') IS NOT NULL AS can_check \gset
+\if :can_check
+SELECT harmonia_check('t_k', true);
+\endif
+END
+	return $err;
+}
+
+1;
