@@ -76,7 +76,7 @@ typedef struct Batch
 #include "lib/simplehash.h"
 
 /* GUC: in kB; sorting takes as much again, which is counted in */
-static int	insert_batch_memory = 16 * 1024;
+static int	insert_batch_memory = 64 * 1024;
 
 /* The queue: a child of TopTransactionContext, NULL if there is none. */
 static MemoryContext batch_context = NULL;
@@ -261,7 +261,11 @@ hm_batch_add(Relation index, Relation heap, IndexInfo *info,
 			 IndexUniqueCheck check, HmPart part, HtEntry entry)
 {
 	if (hm_scope.depth != HM_SCOPE_HERE)
-		return false;
+	{
+		hm_scope_open_late();
+		if (hm_scope.depth != HM_SCOPE_HERE)
+			return false;
+	}
 
 	if (check != UNIQUE_CHECK_NO ||
 		info->ii_Concurrent ||
@@ -333,7 +337,7 @@ hm_batch_init(void)
 							"Sets the memory for index entries of a statement that wait to be applied.",
 							"More memory means fewer, larger batches.",
 							&insert_batch_memory,
-							16 * 1024,
+							64 * 1024,
 							64,
 							MAX_KILOBYTES,
 							PGC_USERSET,

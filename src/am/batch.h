@@ -22,6 +22,9 @@ typedef struct HmScope
 
 extern HmScope hm_scope;
 
+/* The first insertion after the library was loaded asks for a scope by this. */
+extern void hm_scope_open_late(void);
+
 /* Give the queue's memory back, with all that is in it. */
 extern void hm_batch_discard(void);
 

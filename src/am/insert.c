@@ -26,7 +26,7 @@
  * So many new entries for one leaf are merged with what is there and written
  * over the whole leaf: shifting one by one would change as many bytes.
  */
-#define HM_MERGE_THRESHOLD	64
+#define HM_MERGE_THRESHOLD	128
 
 /* A leaf that is to be split and what is around it, all locked exclusively. */
 typedef struct HmSplit
@@ -34,7 +34,9 @@ typedef struct HmSplit
 	Buffer		header;
 	Buffer		leaf;
 	HtWidth		width;
-	HmPosition	position;		/* what found no room */
+	bool		append;			/* what comes is above all entries of the part */
+	const HtEntry *coming;		/* entries that found no room, of this part */
+	int64		coming_count;	/* at least one */
 	int			count;			/* entries on the leaf */
 	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
 } HmSplit;
@@ -64,25 +66,59 @@ hm_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	return false;
 }
 
-/* Entries of the run that belong on this leaf. */
+/* Entries of a run that are below a bound. */
 static int64
-entries_for_leaf(Page page, const HtEntry *entries, int64 n)
+entries_below(const HtEntry *entries, int64 n, HtEntry bound)
 {
 	int64		low = 0,
 				high = n;
 
-	if (!hm_page_has_high(page))
-		return n;
 	while (low < high)
 	{
 		int64		middle = low + (high - low) / 2;
 
-		if (ht_entry_cmp(entries[middle], hm_page_special(page)->high) < 0)
+		if (ht_entry_cmp(entries[middle], bound) < 0)
 			low = middle + 1;
 		else
 			high = middle;
 	}
 	return low;
+}
+
+/*
+ * Whether a leaf is as full as a build makes it, and an entry above all that it
+ * holds.  At the end of a part such an entry begins a new leaf: ascending
+ * inserts leave the room that the fill factor asks for.
+ */
+static bool
+is_above_full_leaf(Relation index, Page page, HtWidth width, HtEntry entry)
+{
+	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
+	int			count = ht_leaf_count(page, width);
+
+	if (count < hm_leaf_target(index, width))
+		return false;
+	count = ht_leaf_read(page, width, entries);
+	return ht_entry_cmp(entries[count - 1], entry) < 0;
+}
+
+/*
+ * Entries of the run to be inserted into this leaf; 0 if they should have a new
+ * leaf to the right of it.
+ */
+static int64
+entries_for_leaf(Relation index, Page page, HtWidth width, const HtEntry *entries, int64 n)
+{
+	int64		free_slots;
+
+	if (hm_page_has_high(page))
+		return n == 1 ? 1 : entries_below(entries, n, hm_page_special(page)->high);
+	if (is_above_full_leaf(index, page, width, entries[0]))
+		return 0;
+
+	/* Fill it up, no further, so that what is left can be appended. */
+	free_slots = hm_leaf_target(index, width) - ht_leaf_count(page, width);
+	return Min(n, Max(1, free_slots));
 }
 
 /*
@@ -241,9 +277,13 @@ growth_blocks(Relation index)
 			   Max(HM_MIN_EXTENT, RelationGetNumberOfBlocks(index) / 8));
 }
 
-/* Write an empty segment that begins at low and reaches to the end of its part. */
+/*
+ * Write a segment that begins at low and reaches to the end of its part, with as
+ * many of n entries on its only leaf as a build would put there.
+ */
 static HmDirectoryEntry
-write_empty_segment(Relation index, HmPosition low, HmExtent *extent)
+write_last_segment(Relation index, HmPosition low, const HtEntry *entries, int64 *n,
+				   HmExtent *extent)
 {
 	HmCache    *cache = hm_cache(index, false);
 	HmSegmentSpec spec = {0};
@@ -262,8 +302,9 @@ write_empty_segment(Relation index, HmPosition low, HmExtent *extent)
 	spec.start = extent->start;
 	spec.stamp = hm_stamp_allocate(index);
 
+	*n = Min(*n, hm_leaf_target(index, spec.width));
 	image = palloc((Size) BLCKSZ * (extent->length - spec.leaf_room + 1));
-	pages = hm_segment_image(&spec, NULL, 0, image);
+	pages = hm_segment_image(&spec, entries, (uint64) *n, image);
 	hm_segment_write(index, spec.start, image, pages);
 	pfree(image);
 
@@ -274,9 +315,12 @@ write_empty_segment(Relation index, HmPosition low, HmExtent *extent)
 	return entry;
 }
 
-/* The first segment of a part. */
-static void
-create_first_segment(Relation index, HmPart part)
+/*
+ * The first segment of a part, with the first of n entries.  Returns how many
+ * were inserted: none if somebody else was faster.
+ */
+static int64
+create_first_segment(Relation index, HmPart part, const HtEntry *entries, int64 n)
 {
 	HmPosition	low = hm_position(part, 0, 0);
 	HmExtent	extent;
@@ -285,7 +329,7 @@ create_first_segment(Relation index, HmPart part)
 	bool		lost;
 
 	hm_gate_enter(index);
-	entry = write_empty_segment(index, low, &extent);
+	entry = write_last_segment(index, low, entries, &n, &extent);
 	hm_directory_begin(index, low, 1, &edit);
 	lost = hm_directory_has_part(&edit, part);
 	if (!lost)
@@ -299,15 +343,18 @@ create_first_segment(Relation index, HmPart part)
 	if (lost)
 		hm_extent_free(index, &extent, 1);
 	hm_gate_leave(index);
+	return lost ? 0 : n;
 }
 
 /*
- * Add a segment to the right of the last one of a part, beginning at the
- * position, if that is still above all entries.
+ * Add a segment to the right of the last one of a part, with the first of n
+ * entries, if they are still above all others.  Returns how many were inserted.
  */
-static void
-append_segment(Relation index, HmPosition position, BlockNumber header_block, uint64 stamp)
+static int64
+append_segment(Relation index, HmPart part, const HtEntry *coming, int64 n,
+			   BlockNumber header_block, uint64 stamp)
 {
+	HmPosition	position = hm_position(part, coming[0].key, coming[0].tid);
 	HtWidth		width = hm_cache(index, false)->width;
 	HmExtent	extent;
 	HmDirectoryEntry entry;
@@ -317,7 +364,7 @@ append_segment(Relation index, HmPosition position, BlockNumber header_block, ui
 	bool		added = false;
 
 	hm_gate_enter(index);
-	entry = write_empty_segment(index, position, &extent);
+	entry = write_last_segment(index, position, coming, &n, &extent);
 	hm_directory_begin(index, position, 1, &edit);
 
 	header = ReadBuffer(index, header_block);
@@ -329,14 +376,11 @@ append_segment(Relation index, HmPosition position, BlockNumber header_block, ui
 		!hm_page_has_high(page))
 	{
 		HtEntry		end = {ht_key_max(width), HT_TID_MAX};
-		HtEntry		entries[HT_LEAF_MAX_ENTRIES];
 		Buffer		leaf = hm_segment_descend(index, header, end, true, NULL);
-		int			n;
 
 		LockBuffer(leaf, BUFFER_LOCK_EXCLUSIVE);
 		hm_page_check(index, leaf, HM_PAGE_LEAF);
-		n = ht_leaf_read(BufferGetPage(leaf), width, entries);
-		if (n > 0 && ht_entry_cmp(entries[n - 1], position.entry) < 0)
+		if (is_above_full_leaf(index, BufferGetPage(leaf), width, coming[0]))
 		{
 			GenericXLogState *state = GenericXLogStart(index);
 			Page		leaf_page;
@@ -358,44 +402,52 @@ append_segment(Relation index, HmPosition position, BlockNumber header_block, ui
 	if (!added)
 		hm_extent_free(index, &extent, 1);
 	hm_gate_leave(index);
+	return added ? n : 0;
 }
 
 /*
- * Entries that stay on the leaf.  Ascending inserts leave it as full as a
- * build would; otherwise both halves get the same.
+ * Put a new leaf to the right of the one that is split: with the upper half of
+ * its entries or, when appending, with the first entries that come.  Adds what
+ * was inserted to *inserted; returns the separator.
  */
-static int
-split_point(Relation index, const HmSplit *split, bool ascending)
-{
-	if (ascending)
-		return Min(split->count, hm_leaf_target(index, split->width));
-	return split->count / 2;
-}
-
-/* Write the two halves: left over the old leaf, right to a new page. */
 static HtEntry
-split_leaf(GenericXLogState *state, HmSplit *split, int keep, Buffer fresh)
+split_leaf(Relation index, GenericXLogState *state, HmSplit *split, Buffer fresh,
+		   int64 *inserted)
 {
-	Page		left = GenericXLogRegisterBuffer(state, split->leaf, GENERIC_XLOG_FULL_IMAGE);
+	Page		left = GenericXLogRegisterBuffer(state, split->leaf, 0);
 	Page		right = GenericXLogRegisterBuffer(state, fresh, GENERIC_XLOG_FULL_IMAGE);
 	HmSpecial  *left_special = hm_page_special(left);
 	HmSpecial  *right_special;
-	HtEntry		bound = keep < split->count ? split->entries[keep] : split->position.entry;
+	const HtEntry *upper = split->coming;
+	int			upper_count;
+
+	if (split->append)
+	{
+		upper_count = (int) Min(split->coming_count, hm_leaf_target(index, split->width));
+		*inserted += upper_count;
+	}
+	else
+	{
+		int			keep = split->count / 2;
+
+		upper = split->entries + keep;
+		upper_count = split->count - keep;
+		ht_leaf_fill(left, split->width, split->entries, keep);
+	}
 
 	hm_page_init(right, HM_PAGE_LEAF, left_special->stamp, left_special->segment,
 				 (HmPart) left_special->part);
+	ht_leaf_fill(right, split->width, upper, upper_count);
+
 	right_special = hm_page_special(right);
-	right_special->low = bound;
+	right_special->low = upper[0];
 	right_special->high = left_special->high;
 	right_special->flags = left_special->flags;
 	right_special->right = left_special->right;
-	left_special->high = bound;
+	left_special->high = upper[0];
 	left_special->flags |= HM_HAS_HIGH;
 	left_special->right = BufferGetBlockNumber(fresh);
-
-	ht_leaf_fill(left, split->width, split->entries, keep);
-	ht_leaf_fill(right, split->width, split->entries + keep, split->count - keep);
-	return bound;
+	return upper[0];
 }
 
 static Buffer
@@ -420,10 +472,14 @@ can_append_leaf(HmSegment *segment)
 		!BlockNumberIsValid(hm_segment_auxiliaries(segment)[next / segment->fanout]);
 }
 
-/* Split the segment's last leaf; the new one takes the next leaf number. */
-static void
-split_appending(Relation index, HmSplit *split, bool ascending)
+/*
+ * Split the segment's last leaf; the new one takes the next leaf number.
+ * Returns how many entries were inserted.
+ */
+static int64
+split_in_order(Relation index, HmSplit *split)
 {
+	int64		inserted = 0;
 	HmSegment  *segment = hm_page_segment(BufferGetPage(split->header));
 	uint32		number = segment->pure_leaves;
 	uint32		node,
@@ -450,7 +506,7 @@ split_appending(Relation index, HmSplit *split, bool ascending)
 	state = GenericXLogStart(index);
 	header_page = GenericXLogRegisterBuffer(state, split->header, 0);
 	keys_page = page_number > 0 ? GenericXLogRegisterBuffer(state, keys, 0) : header_page;
-	bound = split_leaf(state, split, split_point(index, split, ascending), fresh);
+	bound = split_leaf(index, state, split, fresh, &inserted);
 	segment = hm_page_segment(header_page);
 	segment->pure_leaves++;
 	segment->leaves++;
@@ -460,6 +516,7 @@ split_appending(Relation index, HmSplit *split, bool ascending)
 	UnlockReleaseBuffer(fresh);
 	if (page_number > 0)
 		UnlockReleaseBuffer(keys);
+	return inserted;
 }
 
 /* The bottom node whose child an entry belongs to. */
@@ -517,10 +574,14 @@ fill_auxiliary(Relation index, Page page, Buffer header, HtWidth width, uint32 n
 		ReleaseBuffer(buffer);
 }
 
-/* Split a leaf in the middle; the new one hangs from an auxiliary node. */
-static void
-split_shadowing(Relation index, HmSplit *split, uint32 node, Buffer auxiliary, bool ascending)
+/*
+ * Split any leaf; the new one hangs from an auxiliary node.  Returns how many
+ * entries were inserted.
+ */
+static int64
+split_shadowing(Relation index, HmSplit *split, uint32 node, Buffer auxiliary)
 {
+	int64		inserted = 0;
 	GenericXLogState *state = GenericXLogStart(index);
 	Page		header_page = GenericXLogRegisterBuffer(state, split->header, 0);
 	HmSegment  *segment = hm_page_segment(header_page);
@@ -544,7 +605,7 @@ split_shadowing(Relation index, HmSplit *split, uint32 node, Buffer auxiliary, b
 
 	fresh = fresh_buffer(index, take_spare(segment));
 	segment->leaves++;
-	bound = split_leaf(state, split, split_point(index, split, ascending), fresh);
+	bound = split_leaf(index, state, split, fresh, &inserted);
 
 	children = hm_page_auxiliary(page);
 	i = hm_auxiliary_child(children, bound, true) + 1;
@@ -560,56 +621,60 @@ split_shadowing(Relation index, HmSplit *split, uint32 node, Buffer auxiliary, b
 
 	UnlockReleaseBuffer(fresh);
 	UnlockReleaseBuffer(auxiliary);
+	return inserted;
 }
 
 /*
- * Make room in the leaf where the position belongs, by whatever way fits.
- * Does nothing if there is room by now; the caller tries again in any case.
+ * Make room for the first of n entries in the leaf where it belongs, or a new
+ * leaf for as many as fit.  Does nothing if there is room by now.  Returns how
+ * many were inserted; the caller goes on with the others.
  */
-static void
-make_room(Relation index, HmPosition position)
+static int64
+make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 {
 	HmSplit		split;
 	HmSegment  *segment;
 	Page		leaf_page;
 	BlockNumber header_block;
 	uint64		stamp;
-	bool		last,
-				ascending;
+	bool		last;
+	int64		inserted = 0;
 
-	split.header = hm_segment_enter_to_write(index, position, BUFFER_LOCK_EXCLUSIVE);
+	split.header = hm_segment_enter_to_write(index,
+											 hm_position(part, coming[0].key, coming[0].tid),
+											 BUFFER_LOCK_EXCLUSIVE);
 	if (!BufferIsValid(split.header))
-		return;
+		return 0;
 	split.width = hm_cache(index, false)->width;
-	split.position = position;
+	split.coming = coming;
+	split.coming_count = n;
 	segment = hm_page_segment(BufferGetPage(split.header));
 	header_block = BufferGetBlockNumber(split.header);
 	stamp = segment->stamp;
 
-	split.leaf = hm_segment_descend(index, split.header, position.entry, false, NULL);
+	split.leaf = hm_segment_descend(index, split.header, coming[0], false, NULL);
 	LockBuffer(split.leaf, BUFFER_LOCK_EXCLUSIVE);
 	hm_page_check(index, split.leaf, HM_PAGE_LEAF);
 	leaf_page = BufferGetPage(split.leaf);
 	split.count = ht_leaf_read(leaf_page, split.width, split.entries);
 
 	last = !BlockNumberIsValid(hm_page_special(leaf_page)->right);
-	ascending = last && !hm_page_has_high(leaf_page) && split.count > 0 &&
-		ht_entry_cmp(split.entries[split.count - 1], position.entry) < 0;
+	split.append = !hm_page_has_high(leaf_page) &&
+		is_above_full_leaf(index, leaf_page, split.width, coming[0]);
 
-	if (split.count < ht_leaf_capacity(split.width))
+	if (!split.append && split.count < ht_leaf_capacity(split.width))
 		 /* somebody else made room */ ;
 	else if (last && can_append_leaf(segment))
-		split_appending(index, &split, ascending);
-	else if (ascending)
+		inserted = split_in_order(index, &split);
+	else if (split.append)
 	{
 		UnlockReleaseBuffer(split.leaf);
 		UnlockReleaseBuffer(split.header);
-		append_segment(index, position, header_block, stamp);
-		return;
+		return append_segment(index, part, coming, n, header_block, stamp);
 	}
 	else
 	{
-		uint32		node = bottom_node(index, split.header, split.width, position.entry);
+		uint32		node = bottom_node(index, split.header, split.width, coming[0]);
 		BlockNumber shadow = hm_segment_auxiliaries(segment)[node - segment->bottom_start];
 		Buffer		auxiliary = InvalidBuffer;
 		bool		full = segment->leaves >= 2 * HM_SEGMENT_MAX_BLOCKS;
@@ -636,51 +701,54 @@ make_room(Relation index, HmPosition position)
 				hm_segment_move(index, header_block, stamp);
 			else
 				add_spare_extent(index, header_block, stamp);
-			return;
+			return 0;
 		}
-		split_shadowing(index, &split, node, auxiliary, ascending);
+		inserted = split_shadowing(index, &split, node, auxiliary);
 	}
 	UnlockReleaseBuffer(split.leaf);
 	UnlockReleaseBuffer(split.header);
+	return inserted;
 }
 
 void
 hm_insert_sorted(Relation index, HmPart part, const HtEntry *entries, int64 n)
 {
-	int64		done = 0;
-
-	while (done < n)
+	while (n > 0)
 	{
-		HmPosition	position = hm_position(part, entries[done].key, entries[done].tid);
+		HmPosition	position = hm_position(part, entries[0].key, entries[0].tid);
 		Buffer		header = hm_segment_enter_to_write(index, position, BUFFER_LOCK_SHARE);
 		HtWidth		width = hm_cache(index, false)->width;
 		Buffer		leaf;
-		Page		page;
 		int64		here,
 					inserted;
 
 		if (!BufferIsValid(header))
 		{
-			create_first_segment(index, part);
+			inserted = create_first_segment(index, part, entries, n);
+			entries += inserted;
+			n -= inserted;
 			continue;
 		}
 
-		leaf = hm_segment_descend(index, header, entries[done], false, NULL);
+		leaf = hm_segment_descend(index, header, entries[0], false, NULL);
 		LockBuffer(leaf, BUFFER_LOCK_EXCLUSIVE);
 		hm_page_check(index, leaf, HM_PAGE_LEAF);
-		page = BufferGetPage(leaf);
 
-		here = n - done == 1 ? 1 : entries_for_leaf(page, entries + done, n - done);
-		Assert(here > 0);
+		here = entries_for_leaf(index, BufferGetPage(leaf), width, entries, n);
 		if (here >= HM_MERGE_THRESHOLD)
-			inserted = merge_into_leaf(index, leaf, width, entries + done, here);
+			inserted = merge_into_leaf(index, leaf, width, entries, here);
 		else
-			inserted = insert_into_leaf(index, leaf, width, entries + done, here);
+			inserted = insert_into_leaf(index, leaf, width, entries, here);
 		UnlockReleaseBuffer(leaf);
 		UnlockReleaseBuffer(header);
 
-		done += inserted;
-		if (inserted < here)
-			make_room(index, hm_position(part, entries[done].key, entries[done].tid));
+		entries += inserted;
+		n -= inserted;
+		if (here == 0 || inserted < here)
+		{
+			inserted = make_room(index, part, entries, n);
+			entries += inserted;
+			n -= inserted;
+		}
 	}
 }

@@ -20,16 +20,24 @@
  *	 completion come after the end of ExecutorRun.  Those of COPY fire inside
  *	 it, but what they run are nested statements.
  *
- * Hooks see only what begins after this library was loaded.  A backend's first
- * statement loads it in the middle of its own execution, unless something has
- * preloaded it, and therefore inserts at once.
+ * Hooks see only what begins after this library was loaded.  Unless something
+ * has preloaded it, a backend's first statement loads it by its first insertion,
+ * in the middle of its own execution, and such a statement is often the largest
+ * of its session.  If that is a top-level statement, its scope is opened late.
+ * The hooks that surround it are missing, so a late scope ends at the first door
+ * of any kind: no nested statement, no other statement and no commit passes
+ * before its entries are applied.
  */
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "commands/copy.h"
 #include "executor/executor.h"
+#include "nodes/params.h"
+#include "tcop/pquery.h"
 #include "tcop/utility.h"
 #include "utils/guc.h"
+#include "utils/portal.h"
 
 #include "am/am.h"
 #include "am/batch.h"
@@ -39,6 +47,13 @@ HmScope		hm_scope = {HM_SCOPE_NONE, InvalidSubTransactionId, 0};
 
 /* GUC */
 static bool batch_inserts = true;
+
+/*
+ * Whether the scope was opened late, and whether that can still happen: it
+ * cannot once one of our hooks has been called.
+ */
+static bool scope_is_late = false;
+static bool late_scope_possible = true;
 
 static ExecutorStart_hook_type next_ExecutorStart = NULL;
 static ExecutorRun_hook_type next_ExecutorRun = NULL;
@@ -76,6 +91,30 @@ scope_end(void)
 	Assert(hm_scope.depth == HM_SCOPE_HERE);
 	hm_batch_apply_all();
 	hm_batch_discard();
+}
+
+/* A hook was called: a late scope ends here. */
+static void
+scope_end_late(void)
+{
+	late_scope_possible = false;
+	if (scope_is_late)
+	{
+		scope_end();
+		scope_is_late = false;
+		hm_scope.depth = HM_SCOPE_NONE;
+	}
+}
+
+/* Forget a late scope, whose hooks do not restore the depth. */
+static void
+scope_forget_late(void)
+{
+	if (scope_is_late)
+	{
+		scope_is_late = false;
+		hm_scope.depth = HM_SCOPE_NONE;
+	}
 }
 
 /* Enter a nested call. */
@@ -141,6 +180,53 @@ utility_opens_scope(Node *statement)
 		((CopyStmt *) statement)->is_from;
 }
 
+/*
+ * Whether what runs now is the top-level statement itself: everything that runs
+ * statements inside others has an error context.  Those of the execution of a
+ * prepared statement and of COPY are the statement's own.
+ */
+static bool
+at_top_level(void)
+{
+	ErrorContextCallback *context = error_context_stack;
+
+	if (context != NULL &&
+		(context->callback == ParamsErrorCallback ||
+		 context->callback == CopyFromErrorCallback))
+		context = context->previous;
+	return context == NULL;
+}
+
+/*
+ * The first insertion after the library was loaded asks for a scope.  Opens one
+ * if the statement that inserts is a single top-level one that may have it.
+ */
+void
+hm_scope_open_late(void)
+{
+	PlannedStmt *stmt;
+
+	if (!late_scope_possible)
+		return;
+	late_scope_possible = false;
+
+	if (hm_scope.depth != HM_SCOPE_NONE ||
+		ActivePortal == NULL ||
+		ActivePortal->status != PORTAL_ACTIVE ||
+		ActivePortal->strategy != PORTAL_MULTI_QUERY ||
+		list_length(ActivePortal->stmts) != 1 ||
+		!at_top_level())
+		return;
+
+	stmt = linitial_node(PlannedStmt, ActivePortal->stmts);
+	if (stmt->commandType == CMD_UTILITY ?
+		utility_opens_scope(stmt->utilityStmt) : statement_opens_scope(stmt))
+	{
+		scope_open();
+		scope_is_late = true;
+	}
+}
+
 
 /* ----------------------------------------------------------------
  *		Hooks and callbacks
@@ -150,6 +236,7 @@ utility_opens_scope(Node *statement)
 static void
 batch_ExecutorStart(QueryDesc *queryDesc, int eflags)
 {
+	scope_end_late();
 	hm_batch_apply_all();
 
 	if (next_ExecutorStart)
@@ -170,8 +257,10 @@ call_ExecutorRun(HM_EXECUTOR_RUN_PARAMETERS)
 static void
 batch_ExecutorRun(HM_EXECUTOR_RUN_PARAMETERS)
 {
-	int			outer_depth = hm_scope.depth;
+	int			outer_depth;
 
+	scope_end_late();
+	outer_depth = hm_scope.depth;
 	if (outer_depth != HM_SCOPE_NONE)
 		scope_nest();
 	else if (statement_opens_scope(queryDesc->plannedstmt))
@@ -211,8 +300,10 @@ call_ExecutorFinish(QueryDesc *queryDesc)
 static void
 batch_ExecutorFinish(QueryDesc *queryDesc)
 {
-	int			outer_depth = hm_scope.depth;
+	int			outer_depth;
 
+	scope_end_late();
+	outer_depth = hm_scope.depth;
 	if (outer_depth == HM_SCOPE_NONE)
 	{
 		call_ExecutorFinish(queryDesc);
@@ -251,8 +342,10 @@ batch_ProcessUtility(PlannedStmt *pstmt, const char *queryString,
 					 ParamListInfo params, QueryEnvironment *queryEnv,
 					 DestReceiver *dest, QueryCompletion *qc)
 {
-	int			outer_depth = hm_scope.depth;
+	int			outer_depth;
 
+	scope_end_late();
+	outer_depth = hm_scope.depth;
 	if (outer_depth != HM_SCOPE_NONE)
 		scope_nest();
 	else if (utility_opens_scope(pstmt->utilityStmt))
@@ -290,11 +383,13 @@ batch_xact_callback(XactEvent event, void *arg)
 	{
 		case XACT_EVENT_PRE_COMMIT:
 		case XACT_EVENT_PRE_PREPARE:
+			scope_end_late();
 			hm_batch_apply_all();
 			break;
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
+			scope_forget_late();
 			hm_batch_discard();
 			break;
 		default:
@@ -310,9 +405,15 @@ batch_subxact_callback(SubXactEvent event, SubTransactionId subxact,
 	if (subxact != hm_scope.owner)
 		return;
 	if (event == SUBXACT_EVENT_PRE_COMMIT_SUB)
+	{
+		scope_end_late();
 		hm_batch_apply_all();
+	}
 	else if (event == SUBXACT_EVENT_ABORT_SUB)
+	{
+		scope_forget_late();
 		hm_batch_discard();
+	}
 }
 
 /* Install the hooks and callbacks, define the GUC; call once. */
