@@ -342,6 +342,7 @@ hm_segment_descend(Relation index, Buffer header, HtEntry entry, bool before,
 	BlockNumber block;
 
 	hm_segment_check(index, header, width);
+
 	/*
 	 * Separators not in use hold the last position of all.  A scan that turned
 	 * round at the end asks for it; nothing in the index equals it.
