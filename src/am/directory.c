@@ -363,9 +363,23 @@ hm_directory_apply(HmDirectoryEdit *edit, GenericXLogState *state, bool retire,
 	uint32	   *target_count;
 	int			i;
 	bool		replace;
+	bool		leads = false;	/* the entries come before all others */
 
-	if (retire || !BufferIsValid(edit->page))
+	if (BufferIsValid(edit->page))
+	{
+		target = hm_page_directory(BufferGetPage(edit->page))->entries;
+		leads = hm_position_cmp(entry_low(&entries[0]), entry_low(&target[0])) < 0;
+	}
+	if (retire || leads || !BufferIsValid(edit->page))
 		meta = hm_page_meta(GenericXLogRegisterBuffer(state, edit->meta, 0));
+	if (leads)
+	{
+		/* A directory page begins where the root says that it does. */
+		BlockNumber block = meta->root[0].block;
+
+		meta->root[0] = entries[0];
+		meta->root[0].block = block;
+	}
 	if (retire)
 		meta->retired++;
 
