@@ -8,7 +8,9 @@
 #   make check-slow      the same for the suites that take minutes
 #   make demo            build, load a private server, compare with btree
 #
-# WERROR=1 makes warnings errors.
+# WERROR=1 makes warnings errors.  SMALL_LIMITS=1 makes an extension for tests, in
+# which small indexes go through what otherwise happens in large ones only; clean
+# before and after.
 
 PG_CONFIG ?= pg_config
 
@@ -60,6 +62,10 @@ EXTRA_CLEAN = $(DEPENDENCIES)
 
 ifneq (,$(WERROR))
 PG_CFLAGS += -Werror
+endif
+
+ifneq (,$(SMALL_LIMITS))
+PG_CPPFLAGS += -DHM_SMALL_LIMITS
 endif
 
 # PostgreSQL was configured for gcc; clang does not know all of its options.

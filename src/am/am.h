@@ -176,9 +176,25 @@ typedef struct HmDirectoryEntry
 } HmDirectoryEntry;
 
 #define HM_DIRECTORY_AT			64
+
+/*
+ * Limits.  The small ones are for testing: they let what only happens in large
+ * indexes happen in small ones.  The on-disk format differs.
+ */
+#ifdef HM_SMALL_LIMITS
+#define HM_DIRECTORY_MAX		50
+#define HM_ROOT_MAX				40
+#define HM_FREE_MAX				5
+#define HM_SEGMENT_MAX_BLOCKS	12
+#define HM_SEGMENT_MAX_EXTENTS	5
+#else
 #define HM_DIRECTORY_MAX		333 /* entries of a directory page */
-#define HM_ROOT_MAX				192 /* entries of the root, in the metapage */
+#define HM_ROOT_MAX				192 /* entries of the root, in the metapage;
+									 * no more than of a directory page */
 #define HM_FREE_MAX				240 /* free extents in the metapage */
+#define HM_SEGMENT_MAX_BLOCKS	1024	/* of a segment's main extent */
+#define HM_SEGMENT_MAX_EXTENTS	24
+#endif
 
 /* Body of a directory page. */
 typedef struct HmDirectory
@@ -238,9 +254,6 @@ hm_page_directory(Page page)
  *		Segments
  * ----------------------------------------------------------------
  */
-#define HM_SEGMENT_MAX_BLOCKS	1024	/* of the main extent */
-#define HM_SEGMENT_MAX_EXTENTS	24
-
 /* HmSegment.state */
 #define HM_SEGMENT_DEAD		0x01	/* replaced; start again from the directory */
 #define HM_SEGMENT_MOVING	0x02	/* movement under way: writers must wait */

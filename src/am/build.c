@@ -21,7 +21,7 @@
 #include "compat.h"
 
 /* Entries on each directory page that a build makes; the rest is for growth. */
-#define BUILD_DIRECTORY_FILL	300
+#define BUILD_DIRECTORY_FILL	(HM_DIRECTORY_MAX * 9 / 10)
 
 /* An index under construction. */
 typedef struct HmBuild
