@@ -229,3 +229,150 @@ COMMENT ON FUNCTION harmonia_check(regclass, boolean)
 IS 'verify a harmonia index, and optionally that it has an entry for each row';
 
 REVOKE ALL ON FUNCTION harmonia_check(regclass, boolean) FROM PUBLIC;
+
+CREATE FUNCTION harmonia_index_info(index regclass,
+	OUT entries bigint,
+	OUT segments bigint,
+	OUT shadowed_segments bigint,
+	OUT height int,
+	OUT leaf_fill numeric,
+	OUT pages bigint,
+	OUT directory_pages bigint,
+	OUT header_pages bigint,
+	OUT key_pages bigint,
+	OUT auxiliary_pages bigint,
+	OUT leaf_pages bigint,
+	OUT spare_pages bigint,
+	OUT free_pages bigint,
+	OUT bytes bigint,
+	OUT free_bytes bigint,
+	OUT movements bigint)
+RETURNS record
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION harmonia_index_info(regclass)
+IS 'what a harmonia index consists of, in numbers';
+
+REVOKE ALL ON FUNCTION harmonia_index_info(regclass) FROM PUBLIC;
+
+CREATE FUNCTION harmonia_metapage(index regclass,
+	OUT version int,
+	OUT block_size int,
+	OUT key_type regtype,
+	OUT key_bits int,
+	OUT fanout int,
+	OUT nulls text,
+	OUT directory_depth int,
+	OUT root_entries int,
+	OUT free_extents int,
+	OUT next_stamp bigint,
+	OUT retired bigint,
+	OUT drained bigint,
+	OUT build_id text)
+RETURNS record
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION harmonia_metapage(regclass)
+IS 'metapage of a harmonia index';
+
+REVOKE ALL ON FUNCTION harmonia_metapage(regclass) FROM PUBLIC;
+
+CREATE FUNCTION harmonia_segments(index regclass,
+	OUT segment int,
+	OUT block bigint,
+	OUT part text,
+	OUT low_key numeric,
+	OUT low_tid tid,
+	OUT high_key numeric,
+	OUT high_tid tid,
+	OUT leaves int,
+	OUT pure_leaves int,
+	OUT leaf_room int,
+	OUT auxiliaries int,
+	OUT levels int,
+	OUT nodes int,
+	OUT fanout int,
+	OUT extents int8multirange,
+	OUT state text,
+	OUT stamp bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION harmonia_segments(regclass)
+IS 'segments of a harmonia index, in key order';
+
+REVOKE ALL ON FUNCTION harmonia_segments(regclass) FROM PUBLIC;
+
+CREATE FUNCTION harmonia_nodes(index regclass, segment_block bigint,
+	OUT node int,
+	OUT level int,
+	OUT first_child bigint,
+	OUT keys numeric[],
+	OUT tids tid[],
+	OUT auxiliary bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION harmonia_nodes(regclass, bigint)
+IS 'inner nodes of a segment, in breadth-first order';
+
+REVOKE ALL ON FUNCTION harmonia_nodes(regclass, bigint) FROM PUBLIC;
+
+CREATE FUNCTION harmonia_leaves(index regclass, segment_block bigint,
+	OUT block bigint,
+	OUT leaf int,
+	OUT auxiliary bigint,
+	OUT entries int,
+	OUT low_key numeric,
+	OUT low_tid tid,
+	OUT high_key numeric,
+	OUT high_tid tid,
+	OUT right_link bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION harmonia_leaves(regclass, bigint)
+IS 'leaves of a segment, in key order';
+
+REVOKE ALL ON FUNCTION harmonia_leaves(regclass, bigint) FROM PUBLIC;
+
+CREATE FUNCTION harmonia_leaf_items(index regclass, block bigint,
+	OUT leaf_block int,
+	OUT slot int,
+	OUT key numeric,
+	OUT value text,
+	OUT tid tid)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION harmonia_leaf_items(regclass, bigint)
+IS 'entries of a leaf page, in order';
+
+REVOKE ALL ON FUNCTION harmonia_leaf_items(regclass, bigint) FROM PUBLIC;
+
+CREATE FUNCTION harmonia_page(index regclass, block bigint,
+	OUT kind text,
+	OUT lsn pg_lsn,
+	OUT stamp bigint,
+	OUT segment bigint,
+	OUT part text,
+	OUT count int,
+	OUT low_key numeric,
+	OUT low_tid tid,
+	OUT high_key numeric,
+	OUT high_tid tid,
+	OUT right_link bigint)
+RETURNS record
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION harmonia_page(regclass, bigint)
+IS 'special area of a page of a harmonia index';
+
+REVOKE ALL ON FUNCTION harmonia_page(regclass, bigint) FROM PUBLIC;
