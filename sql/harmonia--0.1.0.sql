@@ -244,6 +244,7 @@ CREATE FUNCTION harmonia_index_info(index regclass,
 	OUT leaf_pages bigint,
 	OUT spare_pages bigint,
 	OUT free_pages bigint,
+	OUT lost_pages bigint,
 	OUT bytes bigint,
 	OUT free_bytes bigint,
 	OUT movements bigint)

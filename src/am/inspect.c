@@ -825,6 +825,8 @@ harmonia_index_info(PG_FUNCTION_ARGS)
 	show_number(&row, sums.leaves);
 	show_number(&row, sums.owned > used ? sums.owned - used : 0);
 	show_number(&row, free_blocks);
+	used = 1 + page_count + sums.owned + free_blocks;
+	show_number(&row, blocks > used ? blocks - used : 0);
 	show_number(&row, blocks * BLCKSZ);
 	show_number(&row, free_blocks * BLCKSZ);
 	show_number(&row, meta.retired);
