@@ -82,6 +82,13 @@ typedef PGAlignedBlock HmAlignedPage;
 #define HM_SET_ROUTINE_EXTRAS(routine) ((void) 0)
 #endif
 
+/* 18 writes it in front. */
+#if PG_VERSION_NUM >= 180000
+#define HM_NORETURN pg_noreturn
+#else
+#define HM_NORETURN pg_attribute_noreturn()
+#endif
+
 /* 17 has maintenance run with a safe search_path. */
 #if PG_VERSION_NUM >= 170000
 #define hm_restrict_search_path() RestrictSearchPath()

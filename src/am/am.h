@@ -460,6 +460,16 @@ extern bool hm_page_is(Page page, HmPageKind kind);
 extern void hm_page_check(Relation index, Buffer buffer, HmPageKind kind);
 
 /*
+ * Check that the entries of a leaf, locked, are as they should be; before they
+ * are copied to other leaves.
+ * Errors: index_corrupted.
+ */
+extern void hm_leaf_check(Relation index, Buffer buffer, HtWidth width);
+
+/* Errors: index_corrupted, for a walk that would not get on from this leaf. */
+extern void hm_page_no_progress(Relation index, Buffer buffer);
+
+/*
  * Read and lock the metapage, checked.  lock is BUFFER_LOCK_SHARE or
  * BUFFER_LOCK_EXCLUSIVE; the caller releases the buffer.
  */

@@ -104,8 +104,8 @@ typedef struct Fingerprint
 
 PG_FUNCTION_INFO_V1(harmonia_check);
 
-static void corrupt(Check *check, BlockNumber block, const char *format,...)
-			pg_attribute_printf(3, 4) pg_attribute_noreturn();
+HM_NORETURN static void corrupt(Check *check, BlockNumber block, const char *format,...)
+			pg_attribute_printf(3, 4);
 
 /* Report damage found in a block. */
 static void

@@ -94,7 +94,8 @@ directory_lookup(Relation index, HmCache *cache, HmPosition position,
 		int			j = -1;
 
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		if (hm_page_is(page, HM_PAGE_DIRECTORY))
+		if (hm_page_is(page, HM_PAGE_DIRECTORY) &&
+			hm_page_directory(page)->count <= HM_DIRECTORY_MAX)
 		{
 			HmDirectory *directory = hm_page_directory(page);
 

@@ -220,6 +220,7 @@ extents_in_use(Relation index, int *count)
 	int			segment_count,
 				page_count;
 	int			room;
+	HtWidth		width = hm_cache(index, false)->width;
 	HmExtent   *used;
 
 	segments = hm_directory_read(index, &segment_count, &pages, &page_count);
@@ -239,6 +240,7 @@ extents_in_use(Relation index, int *count)
 		CHECK_FOR_INTERRUPTS();
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
 		hm_page_check(index, buffer, HM_PAGE_SEGMENT);
+		hm_segment_check(index, buffer, width);
 		segment = hm_page_segment(BufferGetPage(buffer));
 		if (*count + (int) segment->extent_count > room)
 		{

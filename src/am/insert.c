@@ -539,6 +539,14 @@ bottom_node(Relation index, Buffer header, HtWidth width, HtEntry entry)
 							 segment->fanout, entry);
 		if (page_number > 0)
 			ReleaseBuffer(buffer);
+
+		/* The descent has been here, so it goes down; but how far? */
+		if (node >= segment->nodes)
+			ereport(ERROR,
+					(errcode(ERRCODE_INDEX_CORRUPTED),
+					 errmsg("segment at block %u of index \"%s\" lacks a bottom node",
+							BufferGetBlockNumber(header), RelationGetRelationName(index)),
+					 errhint("Please REINDEX it.")));
 	}
 	return node;
 }
@@ -656,6 +664,7 @@ make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 	LockBuffer(split.leaf, BUFFER_LOCK_EXCLUSIVE);
 	hm_page_check(index, split.leaf, HM_PAGE_LEAF);
 	leaf_page = BufferGetPage(split.leaf);
+	hm_leaf_check(index, split.leaf, split.width);
 	split.count = ht_leaf_read(leaf_page, split.width, split.entries);
 
 	last = !BlockNumberIsValid(hm_page_special(leaf_page)->right);
@@ -735,6 +744,8 @@ hm_insert_sorted(Relation index, HmPart part, const HtEntry *entries, int64 n)
 		hm_page_check(index, leaf, HM_PAGE_LEAF);
 
 		here = entries_for_leaf(index, BufferGetPage(leaf), width, entries, n);
+		if (here == 0 && hm_page_has_high(BufferGetPage(leaf)))
+			hm_page_no_progress(index, leaf);
 		if (here >= HM_MERGE_THRESHOLD)
 			inserted = merge_into_leaf(index, leaf, width, entries, here);
 		else

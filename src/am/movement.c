@@ -38,6 +38,7 @@ typedef struct HmMove
 	uint64		stamp;
 	int			extent_count;
 	HmExtent	extents[HM_SEGMENT_MAX_EXTENTS];
+	uint32		leaves;
 	uint64		count;			/* entries */
 	HtEntry    *entries;
 } HmMove;
@@ -132,6 +133,7 @@ move_begin(Relation index, Buffer header, HmMove *move)
 	move->stamp = segment->stamp;
 	move->extent_count = (int) segment->extent_count;
 	memcpy(move->extents, segment->extents, sizeof(move->extents));
+	move->leaves = segment->leaves;
 	move->count = 0;
 	move->entries = palloc_extended((Size) segment->leaves * ht_leaf_capacity(move->width) *
 									sizeof(HtEntry), MCXT_ALLOC_HUGE);
@@ -142,13 +144,22 @@ move_begin(Relation index, Buffer header, HmMove *move)
 static void
 move_read(Relation index, Buffer leaf, HmMove *move)
 {
-	for (;;)
+	for (uint32 i = 0;; i++)
 	{
 		BlockNumber right;
 
 		CHECK_FOR_INTERRUPTS();
 		LockBuffer(leaf, BUFFER_LOCK_SHARE);
 		hm_page_check(index, leaf, HM_PAGE_LEAF);
+		hm_leaf_check(index, leaf, move->width);
+		if (i == move->leaves)
+			ereport(ERROR,
+					(errcode(ERRCODE_INDEX_CORRUPTED),
+					 errmsg("segment of index \"%s\" has more than its %u leaves",
+							RelationGetRelationName(index), move->leaves),
+					 errdetail("The leaf at block %u is one too many.",
+							   BufferGetBlockNumber(leaf)),
+					 errhint("Please REINDEX it.")));
 		move->count += ht_leaf_read(BufferGetPage(leaf), move->width,
 									move->entries + move->count);
 		right = hm_page_special(BufferGetPage(leaf))->right;

@@ -129,6 +129,30 @@ hm_page_check(Relation index, Buffer buffer, HmPageKind kind)
 				 errhint("Please REINDEX it.")));
 }
 
+void
+hm_leaf_check(Relation index, Buffer buffer, HtWidth width)
+{
+	const char *problem = ht_leaf_check(BufferGetPage(buffer), width);
+
+	if (problem != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("index \"%s\" has a damaged leaf at block %u",
+						RelationGetRelationName(index), BufferGetBlockNumber(buffer)),
+				 errdetail_internal("%s", problem),
+				 errhint("Please REINDEX it.")));
+}
+
+void
+hm_page_no_progress(Relation index, Buffer buffer)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INDEX_CORRUPTED),
+			 errmsg("index \"%s\" goes round in circles at block %u",
+					RelationGetRelationName(index), BufferGetBlockNumber(buffer)),
+			 errhint("Please REINDEX it.")));
+}
+
 Buffer
 hm_meta_buffer(Relation index, int lock)
 {

@@ -28,6 +28,12 @@
 #include "am/am.h"
 #include "compat.h"
 
+/*
+ * Nobody has to go so many steps to the right, or to start so often again,
+ * for one leaf, unless the index is damaged.
+ */
+#define HM_MAX_STEPS	10000
+
 /* What a scan has read of one leaf. */
 typedef struct HmScanPage
 {
@@ -229,12 +235,13 @@ find_leaf(IndexScanDesc scan, HmPosition *position, bool backward, Buffer *heade
 	HmScan	   *state = (HmScan *) scan->opaque;
 	Relation	index = scan->indexRelation;
 
-	for (;;)
+	for (int attempt = 0;; attempt++)
 	{
 		Buffer		header_buffer;
 		Buffer		leaf;
 		Page		page;
 		uint64		stamp;
+		int			steps = 0;
 
 		header_buffer = hm_segment_enter(index, position, backward ? HM_BEFORE : HM_AT_OR_AFTER,
 										 BUFFER_LOCK_SHARE);
@@ -256,6 +263,8 @@ find_leaf(IndexScanDesc scan, HmPosition *position, bool backward, Buffer *heade
 			right = hm_page_special(page)->right;
 			if (!BlockNumberIsValid(right))
 				break;
+			if (++steps > HM_MAX_STEPS)
+				hm_page_no_progress(index, leaf);
 			UnlockReleaseBuffer(leaf);
 			leaf = ReadBuffer(index, right);
 			LockBuffer(leaf, BUFFER_LOCK_SHARE);
@@ -271,6 +280,8 @@ find_leaf(IndexScanDesc scan, HmPosition *position, bool backward, Buffer *heade
 		}
 
 		/* Retired and reused, or no longer the last segment: start again. */
+		if (attempt == HM_MAX_STEPS)
+			hm_page_no_progress(index, leaf);
 		UnlockReleaseBuffer(leaf);
 		ReleaseBuffer(header_buffer);
 		CHECK_FOR_INTERRUPTS();

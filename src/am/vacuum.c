@@ -155,6 +155,8 @@ hm_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 		LockBuffer(leaf, BUFFER_LOCK_EXCLUSIVE);
 		hm_page_check(index, leaf, HM_PAGE_LEAF);
 		vacuum_leaf(&vacuum, leaf);
+		if (hm_position_cmp(hm_page_high(BufferGetPage(leaf)), entered) <= 0)
+			hm_page_no_progress(index, leaf);
 		position = hm_page_high(BufferGetPage(leaf));
 		LockBuffer(leaf, BUFFER_LOCK_UNLOCK);
 		UnlockReleaseBuffer(header);

@@ -69,6 +69,16 @@ LT(entry)(const LT(Block) *block, int slot)
 	return entry;
 }
 
+/*
+ * Entries of a block.  That of a damaged page may claim any number of them,
+ * which must not lead beyond the block.
+ */
+static inline int
+LT(used)(const LT(Block) *block)
+{
+	return block->count < LT_SLOTS ? block->count : LT_SLOTS;
+}
+
 /* ----------------------------------------------------------------
  *		Searching
  * ----------------------------------------------------------------
@@ -77,7 +87,8 @@ LT(entry)(const LT(Block) *block, int slot)
 /*
  * The first block that can hold a key: the number of separators below it.  The
  * loops have constant bounds and no branches, for the compiler to unroll or
- * vectorise.  The pivot of the last line is its padding, never below a key.
+ * vectorise.  The pivot of the last line is its padding, never below a key,
+ * unless the page is damaged: then whatever they find has to be on the page.
  */
 static inline int
 LT(first_block)(const LT(Page) *page, LT_KEY key)
@@ -88,12 +99,15 @@ LT(first_block)(const LT(Page) *page, LT_KEY key)
 
 	for (int i = 0; i < LT_LINES; i++)
 		line += page->pivots[i] < key;
+	if (line >= LT_LINES)
+		line = LT_LINES - 1;
 
 	separators = &page->separators[line * LT_LINE];
 	for (int i = 0; i < LT_LINE; i++)
 		n += separators[i] < key;
 
-	return line * LT_LINE + n;
+	n += line * LT_LINE;
+	return n < LT_BLOCKS ? n : LT_BLOCKS - 1;
 }
 
 /* The last block that can hold a key. */
@@ -157,7 +171,7 @@ LT(find_slot)(const LT(Block) *block, HtEntry entry)
 {
 	int			slot = LT(count_below)(block, (LT_KEY) entry.key);
 
-	while (slot < block->count && block->keys[slot] == (LT_KEY) entry.key &&
+	while (slot < LT(used)(block) && block->keys[slot] == (LT_KEY) entry.key &&
 		   load_tid(block->tids, slot) < entry.tid)
 		slot++;
 	return slot;
@@ -274,7 +288,7 @@ LT(count)(const LT(Page) *page)
 	int			n = 0;
 
 	for (int b = 0; b < LT_BLOCKS; b++)
-		n += page->blocks[b].count;
+		n += LT(used)(&page->blocks[b]);
 	return n;
 }
 
@@ -287,7 +301,7 @@ LT(read)(const LT(Page) *page, HtEntry *out)
 	{
 		const LT(Block) *block = &page->blocks[b];
 
-		for (int i = 0; i < block->count; i++)
+		for (int i = 0; i < LT(used)(block); i++)
 			out[n++] = LT(entry)(block, i);
 	}
 	return n;
@@ -359,10 +373,14 @@ LT(read_range)(const LT(Page) *page, LT_KEY low, LT_KEY high, HtEntry *out)
 	{
 		const LT(Block) *block = &page->blocks[b];
 
-		for (; i < block->count; i++)
+		for (; i < LT(used)(block); i++)
 		{
 			if (block->keys[i] > high)
 				return n;
+
+			/* On a damaged page; else it would be returned for two ranges. */
+			if (block->keys[i] < low)
+				continue;
 			out[n++] = LT(entry)(block, i);
 		}
 		if (page->separators[b] > high || ++b == LT_BLOCKS)
@@ -428,6 +446,13 @@ LT(insert_into_full)(LT(Page) *page, int b, int slot, HtEntry entry, HtLeafChang
 			room = left - distance;
 	}
 
+	/* Entries are moved only between blocks that say the truth. */
+	for (int i = room < b ? room : b; i <= (room < b ? b : room); i++)
+	{
+		if (page->blocks[i].count > LT_SLOTS)
+			return HT_FULL;
+	}
+
 	if (abs(room - b) > REBALANCE_DISTANCE &&
 		(layout != LAYOUT_SPREAD || LT(count)(page) < LT_BLOCKS * LT_SLOTS * 3 / 4))
 	{
@@ -479,9 +504,9 @@ LT(insert)(LT(Page) *page, HtEntry entry, HtLeafChange *change)
 	const LT(Block) *block = &page->blocks[b];
 	int			slot = LT(find_slot)(block, entry);
 
-	if (slot < block->count && ht_entry_cmp(LT(entry)(block, slot), entry) == 0)
+	if (slot < LT(used)(block) && ht_entry_cmp(LT(entry)(block, slot), entry) == 0)
 		return HT_PRESENT;
-	if (block->count == LT_SLOTS)
+	if (block->count >= LT_SLOTS)
 		return LT(insert_into_full)(page, b, slot, entry, change);
 	LT(put)(page, b, slot, entry, change);
 	return HT_INSERTED;
@@ -495,10 +520,11 @@ LT(remove)(LT(Page) *page, const bool *dead, HtLeafChange *change)
 	for (int b = 0; b < LT_BLOCKS; b++)
 	{
 		LT(Block)  *block = &page->blocks[b];
+		int			count = LT(used)(block);
 		int			first = LT_SLOTS;
 		int			n = 0;
 
-		for (int i = 0; i < block->count; i++)
+		for (int i = 0; i < count; i++)
 		{
 			if (dead[i])
 			{
@@ -513,8 +539,8 @@ LT(remove)(LT(Page) *page, const bool *dead, HtLeafChange *change)
 			}
 			n++;
 		}
-		dead += block->count;
-		if (n < block->count)
+		dead += count;
+		if (n < count)
 		{
 			block->count = (uint8_t) n;
 			mark_slots(change, b, first, n);
