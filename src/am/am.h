@@ -569,22 +569,32 @@ extern bool hm_segment_covers(Page header, HmPosition position, HmSearch search)
 /*
  * Changing the directory.  "begin" finds the page where an entry with this low
  * bound stands or belongs, makes room for count more and locks that page and
- * the metapage; "apply" registers the page with a generic WAL record and
- * writes the entries: it replaces the one with the first entry's bound, if
- * there is one, and adds the others; "end" releases.  The caller is inside
- * the gate, holds no buffer lock at "begin", and locks other pages after it.
+ * the metapage; "apply" registers the page with a generic WAL record and writes
+ * the entries in the place of "replaced" ones, of which the first has the first
+ * entry's bound, or adds them if replaced is 0; "end" releases.  The caller is
+ * inside the gate, holds no buffer lock at "begin", and locks other pages after
+ * it.
  */
 typedef struct HmDirectoryEdit
 {
 	Buffer		meta;
 	Buffer		page;			/* InvalidBuffer if the root is the page */
+	int			emptied;		/* place in the root of a directory page that
+								 * goes, or 0 */
 } HmDirectoryEdit;
 
 extern void hm_directory_begin(Relation index, HmPosition low, int count,
 							   HmDirectoryEdit *edit);
 extern bool hm_directory_has_part(HmDirectoryEdit *edit, HmPart part);
+
+/*
+ * Whether the entry after the one with this bound is that of the segment at
+ * block, and "apply" could replace both.
+ */
+extern bool hm_directory_has_next(Relation index, HmDirectoryEdit *edit, HmPosition low,
+								  BlockNumber block);
 extern void hm_directory_apply(HmDirectoryEdit *edit, GenericXLogState *state,
-							   bool retire, const HmDirectoryEntry *entries, int count);
+							   int replaced, const HmDirectoryEntry *entries, int count);
 extern void hm_directory_end(HmDirectoryEdit *edit);
 
 /*
@@ -682,11 +692,44 @@ extern Buffer hm_segment_descend(Relation index, Buffer header, HtEntry entry,
 extern void hm_insert_sorted(Relation index, HmPart part,
 							 const HtEntry *entries, int64 n);
 
+/* What a segment is known by. */
+typedef struct HmSegmentName
+{
+	BlockNumber header;
+	uint64		stamp;
+} HmSegmentName;
+
 /*
- * Rewrite a segment in pure Harmonia layout, as one or more new segments.
- * Does nothing if the header's segment has been replaced already.
+ * Movement: rewrite one segment, or two neighbours together, in pure Harmonia
+ * layout, as one or more new segments.  Does nothing and returns false if they
+ * have been replaced already or cannot be replaced together.  last_header, if
+ * not NULL, becomes the header of the last new segment.  The caller holds no
+ * buffer lock and is outside the gate.
  */
-extern void hm_segment_move(Relation index, BlockNumber header, uint64 stamp);
+extern bool hm_segments_move(Relation index, const HmSegmentName *segments, int count,
+							 BlockNumber *last_header);
+
+/* What is known of a segment when it comes to whether it should be moved. */
+typedef struct HmSegmentUse
+{
+	HmSegmentName name;
+	HmPart		part;
+	uint64		entries;
+	uint32		leaves;
+	uint32		pure_leaves;
+	bool		grows;			/* the last of its part, room for leaves left */
+} HmSegmentUse;
+
+/* Note what a segment's header, locked, says; entries is set to 0. */
+extern void hm_segment_use(Buffer header, HmSegmentUse *use);
+
+/*
+ * Move what is worth it of all segments, given in key order: those that are
+ * sparse or shadowed, all that are not pure if "all" is true, and join small
+ * neighbours.  Returns the number of movements.  The caller holds no lock
+ * but on the relation.
+ */
+extern int	hm_reorganize(Relation index, HmSegmentUse *uses, int count, bool all);
 
 /*
  * Offer an entry to the statement's batch.  Returns true if the batch took it,

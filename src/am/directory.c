@@ -271,6 +271,7 @@ hm_directory_begin(Relation index, HmPosition low, int count, HmDirectoryEdit *e
 
 		edit->meta = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
 		edit->page = InvalidBuffer;
+		edit->emptied = 0;
 		meta = hm_page_meta(BufferGetPage(edit->meta));
 
 		if (meta->depth == 0)
@@ -355,15 +356,55 @@ hm_directory_has_part(HmDirectoryEdit *edit, HmPart part)
 	return false;
 }
 
+/*
+ * The directory page after this one may hold nothing but the entry that goes:
+ * then the page goes with it.  Nobody gives its block back; VACUUM finds it.
+ */
+static bool
+next_page_has_only(Relation index, HmDirectoryEdit *edit, BlockNumber block)
+{
+	HmMeta	   *meta = hm_page_meta(BufferGetPage(edit->meta));
+	HmDirectory *directory = hm_page_directory(BufferGetPage(edit->page));
+	int			next = entries_search(meta->root, meta->root_count,
+									  entry_low(&directory->entries[0]), true) + 1;
+	Buffer		buffer;
+	bool		result;
+
+	if (next >= (int) meta->root_count)
+		return false;
+	buffer = ReadBuffer(index, meta->root[next].block);
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	hm_page_check(index, buffer, HM_PAGE_DIRECTORY);
+	directory = hm_page_directory(BufferGetPage(buffer));
+	result = directory->count == 1 && directory->entries[0].block == block;
+	UnlockReleaseBuffer(buffer);
+	if (result)
+		edit->emptied = next;
+	return result;
+}
+
+bool
+hm_directory_has_next(Relation index, HmDirectoryEdit *edit, HmPosition low,
+					  BlockNumber block)
+{
+	uint32		count;
+	HmDirectoryEntry *entries = edit_entries(edit, &count);
+	int			i = entries_search(entries, (int) count, low, true);
+
+	if (i + 1 < (int) count)
+		return entries[i + 1].block == block;
+	return BufferIsValid(edit->page) && next_page_has_only(index, edit, block);
+}
+
 void
-hm_directory_apply(HmDirectoryEdit *edit, GenericXLogState *state, bool retire,
+hm_directory_apply(HmDirectoryEdit *edit, GenericXLogState *state, int replaced,
 				   const HmDirectoryEntry *entries, int count)
 {
 	HmMeta	   *meta = NULL;
 	HmDirectoryEntry *target;
 	uint32	   *target_count;
 	int			i;
-	bool		replace;
+	int			here = replaced;	/* of those, entries on this page */
 	bool		leads = false;	/* the entries come before all others */
 
 	if (BufferIsValid(edit->page))
@@ -371,7 +412,7 @@ hm_directory_apply(HmDirectoryEdit *edit, GenericXLogState *state, bool retire,
 		target = hm_page_directory(BufferGetPage(edit->page))->entries;
 		leads = hm_position_cmp(entry_low(&entries[0]), entry_low(&target[0])) < 0;
 	}
-	if (retire || leads || !BufferIsValid(edit->page))
+	if (replaced > 0 || leads || !BufferIsValid(edit->page))
 		meta = hm_page_meta(GenericXLogRegisterBuffer(state, edit->meta, 0));
 	if (leads)
 	{
@@ -381,8 +422,15 @@ hm_directory_apply(HmDirectoryEdit *edit, GenericXLogState *state, bool retire,
 		meta->root[0] = entries[0];
 		meta->root[0].block = block;
 	}
-	if (retire)
-		meta->retired++;
+	if (replaced > 0)
+		meta->retired += (uint64) replaced;
+	if (edit->emptied > 0)
+	{
+		meta->root_count--;
+		memmove(&meta->root[edit->emptied], &meta->root[edit->emptied + 1],
+				(meta->root_count - edit->emptied) * sizeof(HmDirectoryEntry));
+		here--;
+	}
 
 	if (BufferIsValid(edit->page))
 	{
@@ -397,14 +445,15 @@ hm_directory_apply(HmDirectoryEdit *edit, GenericXLogState *state, bool retire,
 		target_count = &meta->root_count;
 	}
 
-	i = entries_search(target, *target_count, entry_low(&entries[0]), true);
-	replace = i >= 0 && hm_position_cmp(entry_low(&target[i]), entry_low(&entries[0])) == 0;
-	if (!replace)
+	i = entries_search(target, (int) *target_count, entry_low(&entries[0]), true);
+	if (replaced == 0)
 		i++;
-	memmove(&target[i + count], &target[i + (replace ? 1 : 0)],
-			(*target_count - i - (replace ? 1 : 0)) * sizeof(HmDirectoryEntry));
+	Assert(replaced == 0 ||
+		   (i >= 0 && hm_position_cmp(entry_low(&target[i]), entry_low(&entries[0])) == 0));
+	memmove(&target[i + count], &target[i + here],
+			(*target_count - i - here) * sizeof(HmDirectoryEntry));
 	memcpy(&target[i], entries, count * sizeof(HmDirectoryEntry));
-	*target_count += count - (replace ? 1 : 0);
+	*target_count += count - here;
 }
 
 void

@@ -222,7 +222,7 @@ take_spare(HmSegment *segment)
 
 /* Give a segment another extent for its splits. */
 static void
-add_spare_extent(Relation index, BlockNumber header_block, uint64 stamp)
+add_spare_extent(Relation index, HmSegmentName name)
 {
 	Buffer		header;
 	HmSegment  *segment;
@@ -231,7 +231,7 @@ add_spare_extent(Relation index, BlockNumber header_block, uint64 stamp)
 
 	hm_gate_enter(index);
 
-	header = ReadBuffer(index, header_block);
+	header = ReadBuffer(index, name.header);
 	LockBuffer(header, BUFFER_LOCK_SHARE);
 	if (hm_page_is(BufferGetPage(header), HM_PAGE_SEGMENT))
 	{
@@ -246,7 +246,7 @@ add_spare_extent(Relation index, BlockNumber header_block, uint64 stamp)
 	LockBuffer(header, BUFFER_LOCK_EXCLUSIVE);
 	segment = hm_page_segment(BufferGetPage(header));
 	if (hm_page_is(BufferGetPage(header), HM_PAGE_SEGMENT) &&
-		segment->stamp == stamp &&
+		segment->stamp == name.stamp &&
 		!(segment->state & (HM_SEGMENT_DEAD | HM_SEGMENT_MOVING)) &&
 		segment->extent_count < HM_SEGMENT_MAX_EXTENTS &&
 		spare_blocks(segment) < 2)
@@ -336,7 +336,7 @@ create_first_segment(Relation index, HmPart part, const HtEntry *entries, int64 
 	{
 		GenericXLogState *state = GenericXLogStart(index);
 
-		hm_directory_apply(&edit, state, false, &entry, 1);
+		hm_directory_apply(&edit, state, 0, &entry, 1);
 		GenericXLogFinish(state);
 	}
 	hm_directory_end(&edit);
@@ -352,7 +352,7 @@ create_first_segment(Relation index, HmPart part, const HtEntry *entries, int64 
  */
 static int64
 append_segment(Relation index, HmPart part, const HtEntry *coming, int64 n,
-			   BlockNumber header_block, uint64 stamp)
+			   HmSegmentName name)
 {
 	HmPosition	position = hm_position(part, coming[0].key, coming[0].tid);
 	HtWidth		width = hm_cache(index, false)->width;
@@ -367,11 +367,11 @@ append_segment(Relation index, HmPart part, const HtEntry *coming, int64 n,
 	entry = write_last_segment(index, position, coming, &n, &extent);
 	hm_directory_begin(index, position, 1, &edit);
 
-	header = ReadBuffer(index, header_block);
+	header = ReadBuffer(index, name.header);
 	LockBuffer(header, BUFFER_LOCK_EXCLUSIVE);
 	page = BufferGetPage(header);
 	if (hm_page_is(page, HM_PAGE_SEGMENT) &&
-		hm_page_segment(page)->stamp == stamp &&
+		hm_page_segment(page)->stamp == name.stamp &&
 		!(hm_page_segment(page)->state & (HM_SEGMENT_DEAD | HM_SEGMENT_MOVING)) &&
 		!hm_page_has_high(page))
 	{
@@ -385,7 +385,7 @@ append_segment(Relation index, HmPart part, const HtEntry *coming, int64 n,
 			GenericXLogState *state = GenericXLogStart(index);
 			Page		leaf_page;
 
-			hm_directory_apply(&edit, state, false, &entry, 1);
+			hm_directory_apply(&edit, state, 0, &entry, 1);
 			page = GenericXLogRegisterBuffer(state, header, 0);
 			hm_page_segment(page)->high = position.entry;
 			hm_page_special(page)->flags |= HM_HAS_HIGH;
@@ -643,8 +643,7 @@ make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 	HmSplit		split;
 	HmSegment  *segment;
 	Page		leaf_page;
-	BlockNumber header_block;
-	uint64		stamp;
+	HmSegmentName name;
 	bool		last;
 	int64		inserted = 0;
 
@@ -657,8 +656,8 @@ make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 	split.coming = coming;
 	split.coming_count = n;
 	segment = hm_page_segment(BufferGetPage(split.header));
-	header_block = BufferGetBlockNumber(split.header);
-	stamp = segment->stamp;
+	name.header = BufferGetBlockNumber(split.header);
+	name.stamp = segment->stamp;
 
 	split.leaf = hm_segment_descend(index, split.header, coming[0], false, NULL);
 	LockBuffer(split.leaf, BUFFER_LOCK_EXCLUSIVE);
@@ -679,7 +678,7 @@ make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 	{
 		UnlockReleaseBuffer(split.leaf);
 		UnlockReleaseBuffer(split.header);
-		return append_segment(index, part, coming, n, header_block, stamp);
+		return append_segment(index, part, coming, n, name);
 	}
 	else
 	{
@@ -707,9 +706,9 @@ make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 			UnlockReleaseBuffer(split.leaf);
 			UnlockReleaseBuffer(split.header);
 			if (full)
-				hm_segment_move(index, header_block, stamp);
+				hm_segments_move(index, &name, 1, NULL);
 			else
-				add_spare_extent(index, header_block, stamp);
+				add_spare_extent(index, name);
 			return 0;
 		}
 		inserted = split_shadowing(index, &split, node, auxiliary);

@@ -4,7 +4,8 @@
  *
  * The papers' movement rewrites the whole key region after a batch of updates
  * so that auxiliary nodes disappear.  Here it costs one segment, and readers go
- * on in the old pages meanwhile.  Steps:
+ * on in the old pages meanwhile.  Two neighbours can become one in the same way.
+ * Steps:
  *
  *	1.	Take the header's heavyweight page lock, then mark the header "moving"
  *		in a WAL record.  Writers that find the mark wait for the page lock.
@@ -27,33 +28,47 @@
 #include "am/am.h"
 #include "compat.h"
 
-/* The segment under movement, as its header had it when it was marked. */
+#define HM_MOVE_MAX_SOURCES		2
+
+/* A segment under movement, as its header had it when it was marked. */
+typedef struct HmMoveSource
+{
+	BlockNumber header;
+	uint64		stamp;
+	BlockNumber first_leaf;
+	uint32		leaves;
+	int			extent_count;
+	HmExtent	extents[HM_SEGMENT_MAX_EXTENTS];
+} HmMoveSource;
+
 typedef struct HmMove
 {
 	HtWidth		width;
 	HmPart		part;
-	HtEntry		low;
-	HtEntry		high;
+	HtEntry		low;			/* of the first source */
+	HtEntry		high;			/* of the last one */
 	bool		has_high;
-	uint64		stamp;
-	int			extent_count;
-	HmExtent	extents[HM_SEGMENT_MAX_EXTENTS];
-	uint32		leaves;
+	int			source_count;
+	HmMoveSource sources[HM_MOVE_MAX_SOURCES];
 	uint64		count;			/* entries */
 	HtEntry    *entries;
 } HmMove;
 
-/* Set or clear the mark of a locked header. */
+/* Set or clear the mark of locked headers. */
 static void
-mark_moving(Relation index, Buffer header, bool moving)
+mark_moving(Relation index, Buffer *headers, int count, bool moving)
 {
 	GenericXLogState *state = GenericXLogStart(index);
-	HmSegment  *segment = hm_page_segment(GenericXLogRegisterBuffer(state, header, 0));
 
-	if (moving)
-		segment->state |= HM_SEGMENT_MOVING;
-	else
-		segment->state &= ~HM_SEGMENT_MOVING;
+	for (int i = 0; i < count; i++)
+	{
+		HmSegment  *segment = hm_page_segment(GenericXLogRegisterBuffer(state, headers[i], 0));
+
+		if (moving)
+			segment->state |= HM_SEGMENT_MOVING;
+		else
+			segment->state &= ~HM_SEGMENT_MOVING;
+	}
 	GenericXLogFinish(state);
 }
 
@@ -82,7 +97,7 @@ wait_for_movement(Relation index, BlockNumber header_block, uint64 stamp)
 	LockBuffer(header, BUFFER_LOCK_EXCLUSIVE);
 	if (is_live_header(header, stamp) &&
 		(hm_page_segment(BufferGetPage(header))->state & HM_SEGMENT_MOVING))
-		mark_moving(index, header, false);
+		mark_moving(index, &header, 1, false);
 	UnlockReleaseBuffer(header);
 	UnlockPage(index, header_block, ShareLock);
 }
@@ -118,64 +133,108 @@ hm_segment_enter_to_write(Relation index, HmPosition position, int lock)
 	}
 }
 
-/* Note what the header says; returns its first leaf, pinned. */
-static Buffer
-move_begin(Relation index, Buffer header, HmMove *move)
+/*
+ * Lock the headers and note what they say; marks them, if all is as the caller
+ * believes: alive and, if there are two, neighbours in one part.  Returns whether
+ * it is.
+ */
+static bool
+move_begin(Relation index, HmMove *move)
 {
-	Page		page = BufferGetPage(header);
-	HmSegment  *segment = hm_page_segment(page);
+	Buffer		headers[HM_MOVE_MAX_SOURCES];
+	uint64		leaves = 0;
+	bool		ready = true;
 
 	move->width = hm_cache(index, false)->width;
-	move->part = (HmPart) hm_page_special(page)->part;
-	move->low = segment->low;
-	move->high = segment->high;
-	move->has_high = hm_page_has_high(page);
-	move->stamp = segment->stamp;
-	move->extent_count = (int) segment->extent_count;
-	memcpy(move->extents, segment->extents, sizeof(move->extents));
-	move->leaves = segment->leaves;
-	move->count = 0;
-	move->entries = palloc_extended((Size) segment->leaves * ht_leaf_capacity(move->width) *
-									sizeof(HtEntry), MCXT_ALLOC_HUGE);
-	return hm_segment_descend(index, header, segment->low, false, NULL);
+	for (int i = 0; i < move->source_count; i++)
+	{
+		HmMoveSource *source = &move->sources[i];
+		Page		page;
+		HmSegment  *segment;
+		Buffer		leaf;
+
+		headers[i] = ReadBuffer(index, source->header);
+		LockBuffer(headers[i], BUFFER_LOCK_EXCLUSIVE);
+		page = BufferGetPage(headers[i]);
+		segment = hm_page_segment(page);
+		if (!ready || !is_live_header(headers[i], source->stamp))
+		{
+			ready = false;
+			continue;
+		}
+		hm_segment_check(index, headers[i], move->width);
+
+		if (i == 0)
+		{
+			move->part = (HmPart) hm_page_special(page)->part;
+			move->low = segment->low;
+		}
+		else if (!move->has_high || move->part != (HmPart) hm_page_special(page)->part ||
+				 ht_entry_cmp(move->high, segment->low) != 0)
+		{
+			ready = false;
+			continue;
+		}
+		move->high = segment->high;
+		move->has_high = hm_page_has_high(page);
+
+		source->leaves = segment->leaves;
+		source->extent_count = (int) segment->extent_count;
+		memcpy(source->extents, segment->extents, sizeof(source->extents));
+		leaf = hm_segment_descend(index, headers[i], segment->low, false, NULL);
+		source->first_leaf = BufferGetBlockNumber(leaf);
+		ReleaseBuffer(leaf);
+		leaves += segment->leaves;
+	}
+	if (ready)
+		mark_moving(index, headers, move->source_count, true);
+	for (int i = 0; i < move->source_count; i++)
+		UnlockReleaseBuffer(headers[i]);
+
+	if (ready)
+	{
+		move->count = 0;
+		move->entries = palloc_extended(leaves * ht_leaf_capacity(move->width) *
+										sizeof(HtEntry), MCXT_ALLOC_HUGE);
+	}
+	return ready;
 }
 
-/* Read all entries, from the first leaf on. */
+/* Read all entries of a source, from the first leaf on. */
 static void
-move_read(Relation index, Buffer leaf, HmMove *move)
+move_read(Relation index, HmMove *move, const HmMoveSource *source)
 {
-	for (uint32 i = 0;; i++)
+	BlockNumber block = source->first_leaf;
+
+	for (uint32 i = 0; BlockNumberIsValid(block); i++)
 	{
-		BlockNumber right;
+		Buffer		leaf;
 
 		CHECK_FOR_INTERRUPTS();
-		LockBuffer(leaf, BUFFER_LOCK_SHARE);
-		hm_page_check(index, leaf, HM_PAGE_LEAF);
-		hm_leaf_check(index, leaf, move->width);
-		if (i == move->leaves)
+		if (i == source->leaves)
 			ereport(ERROR,
 					(errcode(ERRCODE_INDEX_CORRUPTED),
 					 errmsg("segment of index \"%s\" has more than its %u leaves",
-							RelationGetRelationName(index), move->leaves),
-					 errdetail("The leaf at block %u is one too many.",
-							   BufferGetBlockNumber(leaf)),
+							RelationGetRelationName(index), source->leaves),
+					 errdetail("The leaf at block %u is one too many.", block),
 					 errhint("Please REINDEX it.")));
+		leaf = ReadBuffer(index, block);
+		LockBuffer(leaf, BUFFER_LOCK_SHARE);
+		hm_page_check(index, leaf, HM_PAGE_LEAF);
+		hm_leaf_check(index, leaf, move->width);
 		move->count += ht_leaf_read(BufferGetPage(leaf), move->width,
 									move->entries + move->count);
-		right = hm_page_special(BufferGetPage(leaf))->right;
+		block = hm_page_special(BufferGetPage(leaf))->right;
 		UnlockReleaseBuffer(leaf);
-		if (!BlockNumberIsValid(right))
-			return;
-		leaf = ReadBuffer(index, right);
 	}
 }
 
 /*
- * Write new segments for the entries read.  Returns their directory entries,
- * palloc'd, and their number.
+ * Write new segments for the entries read.  Returns their directory entries and
+ * extents, palloc'd, and their number.
  */
 static HmDirectoryEntry *
-move_write(Relation index, HmMove *move, int *segment_count)
+move_write(Relation index, HmMove *move, HmExtent **extents, int *segment_count)
 {
 	int			fanout = hm_cache(index, false)->fanout;
 	int			per_leaf = hm_leaf_target(index, move->width);
@@ -185,6 +244,7 @@ move_write(Relation index, HmMove *move, int *segment_count)
 	HmDirectoryEntry *result = palloc0(segments * sizeof(HmDirectoryEntry));
 	HtEntry		low = move->low;
 
+	*extents = palloc(segments * sizeof(HmExtent));
 	for (int i = 0; i < segments; i++)
 	{
 		uint64		from = move->count * i / segments;
@@ -205,6 +265,7 @@ move_write(Relation index, HmMove *move, int *segment_count)
 		blocks = hm_segment_blocks(spec.width, fanout, spec.leaf_room);
 		spec.start = hm_extent_allocate(index, blocks);
 		spec.stamp = hm_stamp_allocate(index);
+		(*extents)[i] = (HmExtent) {spec.start, blocks};
 
 		image = palloc_extended((Size) blocks * BLCKSZ, MCXT_ALLOC_HUGE);
 		hm_segment_image(&spec, move->entries + from, to - from, image);
@@ -221,71 +282,112 @@ move_write(Relation index, HmMove *move, int *segment_count)
 	return result;
 }
 
-/* Point the directory to the new segments and kill the old one. */
-static void
-move_flip(Relation index, BlockNumber header_block, HmMove *move,
-		  const HmDirectoryEntry *entries, int segment_count)
+/*
+ * Point the directory to the new segments and kill the old ones.  Returns false,
+ * and takes the marks back, if the directory does not allow to replace two
+ * segments together.
+ */
+static bool
+move_flip(Relation index, HmMove *move, const HmDirectoryEntry *entries, int segment_count)
 {
 	HmDirectoryEdit edit;
-	Buffer		header;
-	GenericXLogState *state;
+	Buffer		headers[HM_MOVE_MAX_SOURCES];
+	bool		possible;
 
 	hm_directory_begin(index, hm_position(move->part, move->low.key, move->low.tid),
-					   segment_count - 1, &edit);
-	header = ReadBuffer(index, header_block);
-	LockBuffer(header, BUFFER_LOCK_EXCLUSIVE);
+					   segment_count, &edit);
+	possible = move->source_count == 1 ||
+		hm_directory_has_next(index, &edit,
+							  hm_position(move->part, move->low.key, move->low.tid),
+							  move->sources[1].header);
 
-	/* Our page lock and the mark have kept everybody else from replacing it. */
-	if (!is_live_header(header, move->stamp))
-		elog(ERROR, "segment at block %u of index \"%s\" has changed during movement",
-			 header_block, RelationGetRelationName(index));
+	for (int i = 0; i < move->source_count; i++)
+	{
+		headers[i] = ReadBuffer(index, move->sources[i].header);
+		LockBuffer(headers[i], BUFFER_LOCK_EXCLUSIVE);
 
-	state = GenericXLogStart(index);
-	hm_directory_apply(&edit, state, true, entries, segment_count);
-	hm_page_segment(GenericXLogRegisterBuffer(state, header, 0))->state = HM_SEGMENT_DEAD;
-	GenericXLogFinish(state);
-	UnlockReleaseBuffer(header);
+		/* Our page locks and the marks have kept everybody else away. */
+		if (!is_live_header(headers[i], move->sources[i].stamp))
+			elog(ERROR, "segment at block %u of index \"%s\" has changed during movement",
+				 move->sources[i].header, RelationGetRelationName(index));
+	}
+
+	if (possible)
+	{
+		GenericXLogState *state = GenericXLogStart(index);
+
+		hm_directory_apply(&edit, state, move->source_count, entries, segment_count);
+		for (int i = 0; i < move->source_count; i++)
+			hm_page_segment(GenericXLogRegisterBuffer(state, headers[i], 0))->state =
+				HM_SEGMENT_DEAD;
+		GenericXLogFinish(state);
+	}
+	else
+		mark_moving(index, headers, move->source_count, false);
+
+	for (int i = 0; i < move->source_count; i++)
+		UnlockReleaseBuffer(headers[i]);
 	hm_directory_end(&edit);
+	return possible;
 }
 
-void
-hm_segment_move(Relation index, BlockNumber header_block, uint64 stamp)
+/* Copy marked segments and let the copies take their place. */
+static bool
+move_copy(Relation index, HmMove *move, HmDirectoryEntry *result)
+{
+	HmDirectoryEntry *entries;
+	HmExtent   *extents;
+	int			segment_count;
+	bool		done;
+
+	for (int i = 0; i < move->source_count; i++)
+		move_read(index, move, &move->sources[i]);
+
+	hm_gate_enter(index);
+	entries = move_write(index, move, &extents, &segment_count);
+	done = move_flip(index, move, entries, segment_count);
+	if (done)
+	{
+		for (int i = 0; i < move->source_count; i++)
+			hm_extent_free(index, move->sources[i].extents, move->sources[i].extent_count);
+	}
+	else
+		hm_extent_free(index, extents, segment_count);
+	hm_gate_leave(index);
+	*result = entries[segment_count - 1];
+	return done;
+}
+
+bool
+hm_segments_move(Relation index, const HmSegmentName *segments, int count,
+				 BlockNumber *last_header)
 {
 	MemoryContext context,
 				old_context;
-	Buffer		header;
-	Buffer		first_leaf = InvalidBuffer;
 	HmMove		move;
+	HmDirectoryEntry last = {0};
+	bool		done = false;
 
-	LockPage(index, header_block, ExclusiveLock);
-
+	Assert(count >= 1 && count <= HM_MOVE_MAX_SOURCES);
+	move.source_count = count;
+	for (int i = 0; i < count; i++)
+	{
+		move.sources[i].header = segments[i].header;
+		move.sources[i].stamp = segments[i].stamp;
+		LockPage(index, segments[i].header, ExclusiveLock);
+	}
 	context = AllocSetContextCreate(CurrentMemoryContext, "harmonia movement",
 									ALLOCSET_DEFAULT_SIZES);
 	old_context = MemoryContextSwitchTo(context);
 
-	header = ReadBuffer(index, header_block);
-	LockBuffer(header, BUFFER_LOCK_EXCLUSIVE);
-	if (is_live_header(header, stamp))
-	{
-		mark_moving(index, header, true);
-		first_leaf = move_begin(index, header, &move);
-	}
-	UnlockReleaseBuffer(header);
-
-	if (BufferIsValid(first_leaf))
-	{
-		HmDirectoryEntry *entries;
-		int			segment_count;
-
-		move_read(index, first_leaf, &move);
-		hm_gate_enter(index);
-		entries = move_write(index, &move, &segment_count);
-		move_flip(index, header_block, &move, entries, segment_count);
-		hm_extent_free(index, move.extents, move.extent_count);
-		hm_gate_leave(index);
-	}
+	if (move_begin(index, &move))
+		done = move_copy(index, &move, &last);
 
 	MemoryContextSwitchTo(old_context);
 	MemoryContextDelete(context);
-	UnlockPage(index, header_block, ExclusiveLock);
+	for (int i = 0; i < count; i++)
+		UnlockPage(index, segments[i].header, ExclusiveLock);
+	if (last_header != NULL)
+		*last_header = last.block;
+	return done;
 }

@@ -12,7 +12,10 @@
  *
  * Such a pin may also sit on a page of a segment that has been retired, and
  * whose entries the walk met elsewhere.  So if any segment was retired since
- * VACUUM last did so, all blocks are drained once more at the end.
+ * VACUUM last did so, the blocks that the walk did not come by are drained too.
+ *
+ * At the end segments that have become sparse are moved.  What that retires
+ * need not be drained: its pages hold no dead entries any more.
  */
 #include "postgres.h"
 
@@ -31,6 +34,11 @@ typedef struct HmVacuum
 	IndexBulkDeleteCallback callback;
 	void	   *state;
 	HtWidth		width;
+	BlockNumber blocks;			/* of the index when the walk began */
+	uint8	   *visited;		/* bit for each of those: drained by the walk */
+	HmSegmentUse *uses;			/* segments met, in key order */
+	int			use_count;
+	int			use_room;
 } HmVacuum;
 
 /* Wait until nobody but us has the buffer pinned. */
@@ -62,6 +70,7 @@ vacuum_leaf(HmVacuum *vacuum, Buffer leaf)
 	}
 	vacuum->stats->num_index_tuples += count - dead_count;
 	vacuum->stats->tuples_removed += dead_count;
+	vacuum->uses[vacuum->use_count - 1].entries += (uint64) (count - dead_count);
 
 	if (dead_count > 0)
 	{
@@ -75,18 +84,39 @@ vacuum_leaf(HmVacuum *vacuum, Buffer leaf)
 	}
 }
 
-/* Drain every block, those of retired and free extents too. */
+/* Note the segment of the leaf that comes next; its header is locked. */
 static void
-drain_all(HmVacuum *vacuum)
+note_segment(HmVacuum *vacuum, Buffer header)
+{
+	uint64		stamp = hm_page_segment(BufferGetPage(header))->stamp;
+
+	if (vacuum->use_count > 0 &&
+		vacuum->uses[vacuum->use_count - 1].name.stamp == stamp)
+		return;
+	if (vacuum->use_count == vacuum->use_room)
+	{
+		vacuum->use_room *= 2;
+		vacuum->uses = repalloc_huge(vacuum->uses,
+									 (Size) vacuum->use_room * sizeof(HmSegmentUse));
+	}
+	hm_segment_use(header, &vacuum->uses[vacuum->use_count++]);
+}
+
+/* Drain the blocks that the walk did not come by. */
+static void
+drain_others(HmVacuum *vacuum)
 {
 	Relation	index = vacuum->info->index;
 	BlockNumber blocks = RelationGetNumberOfBlocks(index);
 
 	for (BlockNumber block = 0; block < blocks; block++)
 	{
-		Buffer		buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL,
-												vacuum->info->strategy);
+		Buffer		buffer;
 
+		if (block < vacuum->blocks && (vacuum->visited[block / 8] & (1 << block % 8)))
+			continue;
+		buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL,
+									vacuum->info->strategy);
 		drain_pins(buffer);
 		ReleaseBuffer(buffer);
 		vacuum_delay_point_compat();
@@ -117,6 +147,48 @@ write_drained(Relation index, uint64 drained)
 	UnlockReleaseBuffer(buffer);
 }
 
+/* Clean the leaf for a position and drain it; returns false at the end. */
+static bool
+vacuum_step(HmVacuum *vacuum, HmPosition *position)
+{
+	Relation	index = vacuum->info->index;
+	HmPosition	entered = *position;
+	Buffer		header = hm_segment_enter(index, &entered, HM_AT_OR_AFTER,
+										  BUFFER_LOCK_SHARE);
+	Buffer		leaf;
+	BlockNumber block;
+
+	if (!BufferIsValid(header))
+		return false;
+	if (hm_page_segment(BufferGetPage(header))->state & HM_SEGMENT_MOVING)
+	{
+		/* Wait as a writer does, then look again. */
+		UnlockReleaseBuffer(header);
+		header = hm_segment_enter_to_write(index, entered, BUFFER_LOCK_SHARE);
+		if (!BufferIsValid(header))
+			return true;
+	}
+	note_segment(vacuum, header);
+
+	leaf = hm_segment_descend(index, header, entered.entry, false, vacuum->info->strategy);
+	LockBuffer(leaf, BUFFER_LOCK_EXCLUSIVE);
+	hm_page_check(index, leaf, HM_PAGE_LEAF);
+	vacuum_leaf(vacuum, leaf);
+	if (hm_position_cmp(hm_page_high(BufferGetPage(leaf)), entered) <= 0)
+		hm_page_no_progress(index, leaf);
+	*position = hm_page_high(BufferGetPage(leaf));
+	LockBuffer(leaf, BUFFER_LOCK_UNLOCK);
+	UnlockReleaseBuffer(header);
+
+	drain_pins(leaf);
+	block = BufferGetBlockNumber(leaf);
+	if (block < vacuum->blocks)
+		vacuum->visited[block / 8] |= 1 << block % 8;
+	ReleaseBuffer(leaf);
+	vacuum_delay_point_compat();
+	return true;
+}
+
 IndexBulkDeleteResult *
 hm_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 			   IndexBulkDeleteCallback callback, void *state)
@@ -124,6 +196,7 @@ hm_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	Relation	index = info->index;
 	HmPosition	position = hm_position(HM_PART_NULLS_LOW, 0, 0);
 	HmVacuum	vacuum = {info, stats, callback, state};
+	double		removed_before = stats ? stats->tuples_removed : 0;
 	uint64		retired,
 				drained;
 
@@ -132,46 +205,25 @@ hm_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	vacuum.stats->num_index_tuples = 0;
 	vacuum.stats->estimated_count = false;
 	vacuum.width = hm_cache(index, true)->width;
+	vacuum.blocks = RelationGetNumberOfBlocks(index);
+	vacuum.visited = palloc0(vacuum.blocks / 8 + 1);
+	vacuum.use_room = 64;
+	vacuum.uses = palloc(vacuum.use_room * sizeof(HmSegmentUse));
 
-	for (;;)
-	{
-		HmPosition	entered = position;
-		Buffer		header = hm_segment_enter(index, &entered, HM_AT_OR_AFTER,
-											  BUFFER_LOCK_SHARE);
-		Buffer		leaf;
-
-		if (!BufferIsValid(header))
-			break;
-		if (hm_page_segment(BufferGetPage(header))->state & HM_SEGMENT_MOVING)
-		{
-			/* Wait as a writer does, then look again. */
-			UnlockReleaseBuffer(header);
-			header = hm_segment_enter_to_write(index, entered, BUFFER_LOCK_SHARE);
-			if (!BufferIsValid(header))
-				continue;
-		}
-
-		leaf = hm_segment_descend(index, header, entered.entry, false, info->strategy);
-		LockBuffer(leaf, BUFFER_LOCK_EXCLUSIVE);
-		hm_page_check(index, leaf, HM_PAGE_LEAF);
-		vacuum_leaf(&vacuum, leaf);
-		if (hm_position_cmp(hm_page_high(BufferGetPage(leaf)), entered) <= 0)
-			hm_page_no_progress(index, leaf);
-		position = hm_page_high(BufferGetPage(leaf));
-		LockBuffer(leaf, BUFFER_LOCK_UNLOCK);
-		UnlockReleaseBuffer(header);
-
-		drain_pins(leaf);
-		ReleaseBuffer(leaf);
-		vacuum_delay_point_compat();
-	}
+	while (vacuum_step(&vacuum, &position))
+		;
 
 	read_retired(index, &retired, &drained);
 	if (retired != drained)
 	{
-		drain_all(&vacuum);
+		drain_others(&vacuum);
 		write_drained(index, retired);
 	}
+	if (vacuum.stats->tuples_removed > removed_before)
+		hm_reorganize(index, vacuum.uses, vacuum.use_count, false);
+
+	pfree(vacuum.visited);
+	pfree(vacuum.uses);
 	return vacuum.stats;
 }
 
