@@ -1,0 +1,106 @@
+-- Functions that run queries in several ways and say whether the answers are
+-- the same. Included by tests, into the schema that is current.
+\set ECHO none
+
+-- Rows that come one after the other without order, but are the same each time.
+CREATE FUNCTION shuffle(i bigint) RETURNS int LANGUAGE sql IMMUTABLE
+	AS 'SELECT (i * 2654435761 % 2147483647)::int';
+
+-- Let the planner use one kind of scan only, until the transaction ends.
+CREATE PROCEDURE use(kind text) LANGUAGE sql
+AS $$
+	SELECT set_config('enable_seqscan', (kind = 'seq')::text, true),
+		set_config('enable_indexscan', (kind IN ('index', 'only'))::text, true),
+		set_config('enable_indexonlyscan', (kind = 'only')::text, true),
+		set_config('enable_bitmapscan', (kind = 'bitmap')::text, true),
+		-- Disabled plans look expensive enough to be compiled.
+		set_config('jit', 'off', true);
+$$;
+
+-- The rows of a query, in their order or in any, in one short value.
+CREATE FUNCTION digest(query text, ordered boolean, OUT n bigint, OUT hash text) LANGUAGE plpgsql
+AS $$
+BEGIN
+	EXECUTE format('SELECT count(*), md5(string_agg(t::text, ''|'' %s)) FROM (%s) t',
+		CASE WHEN ordered THEN '' ELSE 'ORDER BY t::text' END, query) INTO n, hash;
+END $$;
+
+-- Kinds of the nodes in a plan that use an index, or that match the pattern.
+CREATE FUNCTION plan_nodes(query text, pattern text DEFAULT 'Index') RETURNS text LANGUAGE plpgsql
+AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO plan;
+	RETURN (SELECT string_agg(DISTINCT node #>> '{}', ', ')
+		FROM jsonb_path_query(plan::jsonb, '$.**."Node Type"') node
+		WHERE node #>> '{}' ~ pattern);
+END $$;
+
+-- Run a query that shall use one kind of scan, and compare with what it has to
+-- return.
+CREATE FUNCTION compare_scan(kind text, query text, ordered boolean, wanted record) RETURNS text
+	LANGUAGE plpgsql
+AS $$
+DECLARE
+	node text = CASE kind WHEN 'index' THEN 'Index Scan' WHEN 'only' THEN 'Index Only Scan'
+		ELSE 'Bitmap Index Scan' END;
+	found text;
+BEGIN
+	CALL use(kind);
+	found := plan_nodes(query);
+	IF found IS DISTINCT FROM node THEN
+		RETURN CASE WHEN found IS NULL THEN 'not used' ELSE 'other plan' END;
+	END IF;
+	RETURN CASE WHEN digest(query, ordered) = wanted THEN 'same' ELSE 'DIFFERS' END;
+END $$;
+
+-- SELECT FROM a table with columns k and id, by each condition and in each kind
+-- of scan, compared with a sequential scan.
+CREATE FUNCTION compare(tab regclass, VARIADIC conditions text[])
+	RETURNS TABLE (condition text, n bigint, index text, "only" text, bitmap text) LANGUAGE plpgsql
+AS $$
+BEGIN
+	FOREACH condition IN ARRAY conditions LOOP
+		DECLARE
+			all_columns text = format('SELECT k, id FROM %s WHERE %s', tab, condition);
+			key_column text = format('SELECT k FROM %s WHERE %s', tab, condition);
+			all_wanted record;
+			key_wanted record;
+		BEGIN
+			CALL use('seq');
+			all_wanted := digest(all_columns, false);
+			key_wanted := digest(key_column, false);
+			n := all_wanted.n;
+			index := compare_scan('index', all_columns, false, all_wanted);
+			"only" := compare_scan('only', key_column, false, key_wanted);
+			bitmap := compare_scan('bitmap', all_columns, false, all_wanted);
+			RETURN NEXT;
+		END;
+	END LOOP;
+END $$;
+
+-- The same for whole queries; rows come in order where they say ORDER BY. Of
+-- rows that are equal for it all columns must be so too. Says whether the plan
+-- sorts.
+CREATE FUNCTION compare_queries(VARIADIC queries text[])
+	RETURNS TABLE (query text, n bigint, result text, plan text) LANGUAGE plpgsql
+AS $$
+DECLARE
+	wanted record;
+	ordered boolean;
+BEGIN
+	FOREACH query IN ARRAY queries LOOP
+		ordered := query ~ 'ORDER BY';
+		CALL use('seq');
+		PERFORM set_config('enable_sort', 'on', true);
+		wanted := digest(query, ordered);
+		n := wanted.n;
+		CALL use('only');
+		PERFORM set_config('enable_sort', 'off', true);
+		plan := plan_nodes(query, 'Index|Sort|Seq');
+		result := CASE WHEN digest(query, ordered) = wanted THEN 'same' ELSE 'DIFFERS' END;
+		RETURN NEXT;
+	END LOOP;
+END $$;
+\set ECHO all
