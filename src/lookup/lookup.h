@@ -1,0 +1,115 @@
+/*
+ * lookup.h
+ *		Batch lookup: many keys against one index in one call, on the CPU.
+ *
+ * This is all that the folder offers.  It stands on src/am (pages, directory,
+ * segments) and src/tree (in-page search, partially-sorted aggregation).
+ *
+ * A lookup takes a batch of probes, keys or ranges of keys, and returns every
+ * (probe, entry) pair that matches, exactly once, whatever happens to the index
+ * between the calls.  Between calls it holds no lock and no pin.
+ *
+ * What the caller sees to:
+ *
+ * - An MVCC snapshot, active or registered, taken before hm_lookup_start() and
+ *	 held until the heap tuples have been fetched with it.  Entries may be of
+ *	 tuples that the snapshot does not see; rows are right once the heap is asked.
+ * - The key is compared again with the heap tuple's only where the probe's key
+ *	 stands for more than one value; the engine itself returns exact matches of
+ *	 normalised keys.
+ * - Serializable transactions: PredicateLockRelation() on the index before
+ *	 hm_lookup_start().
+ * - Index-only access: the lookup does not keep the pins that it would need.
+ */
+#ifndef HARMONIA_LOOKUP_H
+#define HARMONIA_LOOKUP_H
+
+#include "utils/rel.h"
+#include "utils/snapshot.h"
+
+/*
+ * A batch of probes: normalised keys, none of them NULL.  Without "high" they
+ * are points, otherwise ranges low[i]..high[i], both bounds included; one with
+ * low above high matches nothing.  Any order; duplicates and overlapping ranges
+ * are allowed and each of them gets its hits.
+ */
+typedef struct HmProbes
+{
+	uint32		count;
+	const uint64 *low;
+	const uint64 *high;			/* NULL: points */
+} HmProbes;
+
+/* A match. */
+typedef struct HmHit
+{
+	uint64		tid;			/* as hm_tid_pack() packs it */
+	uint32		probe;			/* place in the batch */
+	uint32		unused;			/* zero */
+} HmHit;
+
+/* What a lookup has done since it was created. */
+typedef struct HmLookupStats
+{
+	uint64		batches;
+	uint64		probes;
+	uint64		hits;
+	uint64		segments;		/* headers locked */
+	uint64		leaves;			/* leaf pages locked */
+	uint64		restarts;		/* of those segments, entered because one had
+								 * been replaced on the way */
+	double		sort_ns;		/* time spent sorting probes */
+	double		search_ns;		/* time spent on all else */
+} HmLookupStats;
+
+typedef struct HmLookup HmLookup;
+
+/* Bytes that a lookup with this capacity allocates: about 32 a probe. */
+extern Size hm_lookup_memory(uint32 capacity);
+
+/*
+ * Prepare lookups in an index, which stays the caller's and is open and locked
+ * until hm_lookup_end().  No batch may have more than capacity probes.  Memory
+ * is in CurrentMemoryContext.
+ */
+extern HmLookup *hm_lookup_create(Relation index, uint32 capacity);
+
+/*
+ * The snapshot to test pages with for "snapshot too old", which only matters
+ * where old_snapshot_threshold is on (PostgreSQL 15 and 16).  NULL, which it is
+ * at first: no test.
+ */
+extern void hm_lookup_set_snapshot(HmLookup *lookup, Snapshot snapshot);
+
+/*
+ * Start a batch; an unfinished one is forgotten.  The probes stay the caller's
+ * and unchanged until the next start.  done, if not NULL, has a byte for each
+ * probe: once the caller sets it to nonzero, between calls, no more hits of that
+ * probe are wanted, and only few follow.  Applies the backend's queued
+ * entries, as every scan does.
+ */
+extern void hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint8 *done);
+
+/*
+ * Return up to max (1 or more) more hits and, in keys unless it is NULL, the
+ * key of each hit.  Returns 0 only at the end.  Hits come in key order for
+ * points and about so for ranges; those of one probe come in key order, but
+ * hits with the same key in any order.  Locks one page at a time; the caller
+ * holds no buffer lock.
+ * Errors: index_corrupted; query_canceled and its like between pages.
+ */
+extern uint32 hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max);
+
+extern const HmLookupStats *hm_lookup_stats(HmLookup *lookup);
+
+extern void hm_lookup_end(HmLookup *lookup);
+
+/*
+ * Sort hits: by tid, which is heap order, or by probe.  Both are stable, so
+ * sorting by tid and then by probe gives (probe, tid) order.  scratch has room
+ * for n hits; the result is in hits.
+ */
+extern void hm_hits_sort_by_tid(HmHit *hits, HmHit *scratch, uint32 n);
+extern void hm_hits_sort_by_probe(HmHit *hits, HmHit *scratch, uint32 n);
+
+#endif							/* HARMONIA_LOOKUP_H */
