@@ -48,27 +48,39 @@ store_tid(uint8_t *tids, int slot, uint64_t tid)
 	memcpy(tids + slot * HT_TID_BYTES + sizeof(block), &offset, sizeof(offset));
 }
 
-/*
- * Note that the count of a block changed, and slots first..end - 1 with it (no
- * slot if end <= first).
- */
-static inline void
-mark_slots(HtLeafChange *change, int block, int first, int end)
+/* Slots 0..n - 1 as a set. */
+static inline uint32_t
+slots_below(int n)
 {
-	uint64_t	bit = UINT64_C(1) << block;
+	return (UINT32_C(1) << n) - 1;
+}
 
-	if (!(change->blocks & bit))
+/* Sort the few entries of a block. */
+static inline void
+sort_entries(HtEntry *entries, int n)
+{
+	for (int i = 1; i < n; i++)
 	{
-		change->blocks |= bit;
-		change->first[block] = UINT8_MAX;
-		change->end[block] = 0;
+		HtEntry		entry = entries[i];
+		int			place = i;
+
+		for (; place > 0 && ht_entry_cmp(entries[place - 1], entry) > 0; place--)
+			entries[place] = entries[place - 1];
+		entries[place] = entry;
 	}
-	if (first >= end)
-		return;
-	if (first < change->first[block])
-		change->first[block] = (uint8_t) first;
-	if (end > change->end[block])
-		change->end[block] = (uint8_t) end;
+}
+
+/* Note that the count of a block changed, or a slot. */
+static inline void
+mark_count(HtLeafChange *change, int block)
+{
+	change->counts |= UINT64_C(1) << block;
+}
+
+static inline void
+mark_slot(HtLeafChange *change, int block, int slot)
+{
+	change->slots[block] |= (uint16_t) (1 << slot);
 }
 
 /* Append a range to n others, or extend the last one; returns the new n. */

@@ -55,11 +55,11 @@ _Static_assert(sizeof(LT(Page)) == HT_PAGE_END, "leaf page size");
 _Static_assert(LT_SLOTS * HT_TID_BYTES <= sizeof(((LT(Block) *) 0)->tids), "tids fit");
 
 /*
- * Blocks can change in three ranges each (keys, tids, count), and every second
- * separator and pivot in one.
+ * Every second slot of a block can change, in one range for its key and one for
+ * its tid; so can every count, every second separator and every second pivot.
  */
-_Static_assert(3 * LT_BLOCKS + LT_BLOCKS / 2 + (LT_LINES + 1) / 2 <= HT_LEAF_MAX_RANGES,
-			   "ranges of a change");
+_Static_assert((2 * ((LT_SLOTS + 1) / 2) + 1) * LT_BLOCKS + LT_BLOCKS / 2 +
+			   LT_LINES / 2 <= HT_LEAF_MAX_RANGES, "ranges of a change");
 
 static inline HtEntry
 LT(entry)(const LT(Block) *block, int slot)
@@ -77,6 +77,15 @@ static inline int
 LT(used)(const LT(Block) *block)
 {
 	return block->count < LT_SLOTS ? block->count : LT_SLOTS;
+}
+
+/* Whether an entry of a block is below another one. */
+static inline bool
+LT(below)(const LT(Block) *block, int a, int b)
+{
+	if (block->keys[a] != block->keys[b])
+		return block->keys[a] < block->keys[b];
+	return load_tid(block->tids, a) < load_tid(block->tids, b);
 }
 
 /* ----------------------------------------------------------------
@@ -117,10 +126,45 @@ LT(last_block)(const LT(Page) *page, LT_KEY key)
 	return key == LT_KEY_MAX ? LT_BLOCKS - 1 : LT(first_block)(page, key + 1);
 }
 
+/* The slots of the lowest and of the greatest entry of a block that has some. */
+static inline int
+LT(lowest_slot)(const LT(Block) *block)
+{
+	int			slot = 0;
+
+	for (int i = 1; i < LT(used)(block); i++)
+		if (LT(below)(block, i, slot))
+			slot = i;
+	return slot;
+}
+
+static inline int
+LT(greatest_slot)(const LT(Block) *block)
+{
+	int			slot = 0;
+
+	for (int i = 1; i < LT(used)(block); i++)
+		if (LT(below)(block, slot, i))
+			slot = i;
+	return slot;
+}
+
+static inline HtEntry
+LT(lowest)(const LT(Block) *block)
+{
+	return LT(entry)(block, LT(lowest_slot)(block));
+}
+
+static inline HtEntry
+LT(greatest)(const LT(Block) *block)
+{
+	return LT(entry)(block, LT(greatest_slot)(block));
+}
+
 /*
  * The block that an entry is in or belongs in.  Separators decide unless one
- * equals the key.  If so, the entry belongs in the last block that starts at
- * or below it; empty blocks have no say.
+ * equals the key.  If so, the entry belongs in the last block whose lowest
+ * entry is not above it; empty blocks have no say.
  */
 static inline int
 LT(find_block)(const LT(Page) *page, HtEntry entry)
@@ -142,7 +186,7 @@ LT(find_block)(const LT(Page) *page, HtEntry entry)
 
 		while (used <= high && page->blocks[used].count == 0)
 			used++;
-		if (used <= high && ht_entry_cmp(LT(entry)(&page->blocks[used], 0), entry) <= 0)
+		if (used <= high && ht_entry_cmp(LT(lowest)(&page->blocks[used]), entry) <= 0)
 		{
 			found = used;
 			low = used + 1;
@@ -153,28 +197,31 @@ LT(find_block)(const LT(Page) *page, HtEntry entry)
 	return found;
 }
 
-/* Keys of a block below a key; what lies beyond the count is stale. */
-static inline int
-LT(count_below)(const LT(Block) *block, LT_KEY key)
+/*
+ * The entries of a block with a key in low..high, as a set of slots; what lies
+ * beyond the count is stale.
+ */
+static inline uint32_t
+LT(find_keys)(const LT(Block) *block, LT_KEY low, LT_KEY high)
 {
-	int			count = block->count;
-	int			n = 0;
+	LT_KEY		span = high - low;
+	uint32_t	found = 0;
 
 	for (int i = 0; i < LT_SLOTS; i++)
-		n += (block->keys[i] < key) & (i < count);
-	return n;
+		found |= (uint32_t) ((LT_KEY) (block->keys[i] - low) <= span) << i;
+	return found & slots_below(LT(used)(block));
 }
 
-/* Entries of a block below an entry. */
-static inline int
-LT(find_slot)(const LT(Block) *block, HtEntry entry)
+/* Whether a block holds an entry. */
+static inline bool
+LT(holds)(const LT(Block) *block, HtEntry entry)
 {
-	int			slot = LT(count_below)(block, (LT_KEY) entry.key);
+	uint32_t	found = LT(find_keys)(block, (LT_KEY) entry.key, (LT_KEY) entry.key);
 
-	while (slot < LT(used)(block) && block->keys[slot] == (LT_KEY) entry.key &&
-		   load_tid(block->tids, slot) < entry.tid)
-		slot++;
-	return slot;
+	for (; found != 0; found &= found - 1)
+		if (load_tid(block->tids, __builtin_ctz(found)) == entry.tid)
+			return true;
+	return false;
 }
 
 /* ----------------------------------------------------------------
@@ -205,68 +252,50 @@ LT(between)(LT_KEY low, LT_KEY high)
 	return low + (high - low) / 2;
 }
 
-/* Set separators first..last - 1; the blocks around them are not empty. */
+/*
+ * Make separators first..last - 1 part the blocks around them, none of which
+ * is empty.  Those that do so already stay, for changing them costs log.
+ */
 static inline void
 LT(reset_separators)(LT(Page) *page, int first, int last, HtLeafChange *change)
 {
 	for (int i = first; i < last; i++)
 	{
-		const LT(Block) *block = &page->blocks[i];
+		LT_KEY		low = (LT_KEY) LT(greatest)(&page->blocks[i]).key;
+		LT_KEY		high = (LT_KEY) LT(lowest)(&page->blocks[i + 1]).key;
 
-		LT(set_separator)(page, i,
-						  LT(between)(block->keys[block->count - 1],
-									  page->blocks[i + 1].keys[0]),
-						  change);
+		if (page->separators[i] < low || page->separators[i] > high)
+			LT(set_separator)(page, i, LT(between)(low, high), change);
 	}
 }
 
-/* Put an entry into a slot of a block that has room. */
+/* Write an entry into a slot. */
 static inline void
 LT(put)(LT(Page) *page, int b, int slot, HtEntry entry, HtLeafChange *change)
 {
 	LT(Block)  *block = &page->blocks[b];
-	int			above = block->count - slot;
 
-	memmove(&block->keys[slot + 1], &block->keys[slot], above * sizeof(LT_KEY));
-	memmove(tid_at(block->tids, slot + 1), tid_at(block->tids, slot), above * HT_TID_BYTES);
 	block->keys[slot] = (LT_KEY) entry.key;
 	store_tid(block->tids, slot, entry.tid);
-	block->count++;
-	mark_slots(change, b, slot, block->count);
+	mark_slot(change, b, slot);
 }
 
-/* Move the last n entries of block b to the front of the next one. */
-static void
-LT(move_right)(LT(Page) *page, int b, int n, HtLeafChange *change)
+/* Add an entry to a block that has room. */
+static inline void
+LT(append)(LT(Page) *page, int b, HtEntry entry, HtLeafChange *change)
 {
-	LT(Block)  *from = &page->blocks[b];
-	LT(Block)  *to = &page->blocks[b + 1];
-
-	memmove(&to->keys[n], &to->keys[0], to->count * sizeof(LT_KEY));
-	memmove(tid_at(to->tids, n), to->tids, to->count * HT_TID_BYTES);
-	from->count -= n;
-	to->count += n;
-	memcpy(&to->keys[0], &from->keys[from->count], n * sizeof(LT_KEY));
-	memcpy(to->tids, tid_at(from->tids, from->count), n * HT_TID_BYTES);
-	mark_slots(change, b, 0, 0);
-	mark_slots(change, b + 1, 0, to->count);
+	LT(put)(page, b, page->blocks[b].count++, entry, change);
+	mark_count(change, b);
 }
 
-/* Move the first n entries of block b to the end of the previous one. */
-static void
-LT(move_left)(LT(Page) *page, int b, int n, HtLeafChange *change)
+/* Replace the entry in a slot by another one; returns the former. */
+static inline HtEntry
+LT(exchange)(LT(Page) *page, int b, int slot, HtEntry entry, HtLeafChange *change)
 {
-	LT(Block)  *from = &page->blocks[b];
-	LT(Block)  *to = &page->blocks[b - 1];
+	HtEntry		former = LT(entry)(&page->blocks[b], slot);
 
-	memcpy(&to->keys[to->count], &from->keys[0], n * sizeof(LT_KEY));
-	memcpy(tid_at(to->tids, to->count), from->tids, n * HT_TID_BYTES);
-	to->count += n;
-	from->count -= n;
-	memmove(&from->keys[0], &from->keys[n], from->count * sizeof(LT_KEY));
-	memmove(from->tids, tid_at(from->tids, n), from->count * HT_TID_BYTES);
-	mark_slots(change, b - 1, to->count - n, to->count);
-	mark_slots(change, b, 0, from->count);
+	LT(put)(page, b, slot, entry, change);
+	return former;
 }
 
 /* ----------------------------------------------------------------
@@ -274,11 +303,17 @@ LT(move_left)(LT(Page) *page, int b, int n, HtLeafChange *change)
  * ----------------------------------------------------------------
  */
 
-static void
-LT(init)(LT(Page) *page)
+static inline void
+LT(init_separators)(LT(Page) *page)
 {
 	memset(page->pivots, 0xFF, sizeof(page->pivots));
 	memset(page->separators, 0xFF, sizeof(page->separators));
+}
+
+static void
+LT(init)(LT(Page) *page)
+{
+	LT(init_separators)(page);
 	memset(page->blocks, 0, sizeof(page->blocks));
 }
 
@@ -292,18 +327,33 @@ LT(count)(const LT(Page) *page)
 	return n;
 }
 
+/*
+ * Copy the entries of a block out, in order; returns their number.  The test
+ * for order has a constant bound and no branches; where keys are equal it
+ * leaves the decision to sort_entries().
+ */
+static inline int
+LT(read_block)(const LT(Block) *block, HtEntry *out)
+{
+	int			count = LT(used)(block);
+	uint32_t	descents = 0;
+
+	for (int i = 0; i < LT_SLOTS - 1; i++)
+		descents |= (uint32_t) (block->keys[i] >= block->keys[i + 1]) << (i + 1);
+	for (int i = 0; i < count; i++)
+		out[i] = LT(entry)(block, i);
+	if (descents & slots_below(count))
+		sort_entries(out, count);
+	return count;
+}
+
 static int
 LT(read)(const LT(Page) *page, HtEntry *out)
 {
 	int			n = 0;
 
 	for (int b = 0; b < LT_BLOCKS; b++)
-	{
-		const LT(Block) *block = &page->blocks[b];
-
-		for (int i = 0; i < LT(used)(block); i++)
-			out[n++] = LT(entry)(block, i);
-	}
+		n += LT(read_block)(&page->blocks[b], out + n);
 	return n;
 }
 
@@ -335,12 +385,9 @@ LT(write)(LT(Page) *page, const HtEntry *entries, int n, Layout layout, HtLeafCh
 			end = 0;
 
 		for (int i = start; i < end; i++)
-		{
-			block->keys[i - start] = (LT_KEY) entries[i].key;
-			store_tid(block->tids, i - start, entries[i].tid);
-		}
+			LT(put)(page, b, i - start, entries[i], change);
 		block->count = (uint8_t) (end - start);
-		mark_slots(change, b, 0, block->count);
+		mark_count(change, b);
 		if (b < LT_BLOCKS - 1)
 			LT(set_separator)(page, b,
 							  end == n ? LT_KEY_MAX :
@@ -355,37 +402,37 @@ LT(write)(LT(Page) *page, const HtEntry *entries, int n, Layout layout, HtLeafCh
 static void
 LT(fill)(LT(Page) *page, const HtEntry *entries, int n)
 {
-	HtLeafChange change;		/* everything, so nobody asks */
+	HtLeafChange change;		/* nobody asks */
 
 	memset(&change, 0, sizeof(change));
-	LT(init)(page);
+	LT(init_separators)(page);
 	LT(write)(page, entries, n, LAYOUT_SPREAD, &change);
 }
 
 static int
 LT(read_range)(const LT(Page) *page, LT_KEY low, LT_KEY high, HtEntry *out)
 {
-	int			b = LT(first_block)(page, low);
 	int			n = 0;
 
-	/* Only the first block can hold keys below the range. */
-	for (int i = LT(count_below)(&page->blocks[b], low);; i = 0)
+	for (int b = LT(first_block)(page, low); b < LT_BLOCKS; b++)
 	{
 		const LT(Block) *block = &page->blocks[b];
+		uint32_t	found = LT(find_keys)(block, low, high);
 
-		for (; i < LT(used)(block); i++)
+		if (found == slots_below(LT(used)(block)))
+			n += LT(read_block)(block, out + n);
+		else if (found != 0)
 		{
-			if (block->keys[i] > high)
-				return n;
+			int			start = n;
 
-			/* On a damaged page; else it would be returned for two ranges. */
-			if (block->keys[i] < low)
-				continue;
-			out[n++] = LT(entry)(block, i);
+			for (; found != 0; found &= found - 1)
+				out[n++] = LT(entry)(block, __builtin_ctz(found));
+			sort_entries(out + start, n - start);
 		}
-		if (page->separators[b] > high || ++b == LT_BLOCKS)
-			return n;
+		if (page->separators[b] > high)
+			break;
 	}
+	return n;
 }
 
 /* ----------------------------------------------------------------
@@ -406,33 +453,33 @@ LT(rebalance)(LT(Page) *page, Layout layout, HtLeafChange *change)
 }
 
 /*
- * Insert an entry whose place is a slot of a full block.
+ * Insert an entry whose place is in a full block.
  *
- * The nearest block with room gives it, and the full blocks between pass
- * entries on.  They are rewritten anyway, so it costs nothing to pass more
- * than one and save later inserts the trouble: half of the free slots, or all
- * of them at the ends of the page, where the next entry is likely to come to
- * the same place.
+ * The nearest block with room takes an entry.  Each full block on the way
+ * hands on its greatest entry towards the right, its lowest towards the left,
+ * and takes what comes in the slot that falls vacant: two slots are all that
+ * an inner block has to log.
  *
  * If room is far away although there is plenty, or the page is being filled
  * from an end, later inserts would go as far or farther.  Laying out the page
  * anew costs as much as a few of them.
  */
 static HtInsertResult
-LT(insert_into_full)(LT(Page) *page, int b, int slot, HtEntry entry, HtLeafChange *change)
+LT(insert_into_full)(LT(Page) *page, int b, HtEntry entry, HtLeafChange *change)
 {
-	Layout		layout = b == 0 && slot == 0 ? LAYOUT_HIGH :
-		b == LT_BLOCKS - 1 && slot == LT_SLOTS ? LAYOUT_LOW : LAYOUT_SPREAD;
+	const LT(Block) *block = &page->blocks[b];
+	bool		first = ht_entry_cmp(entry, LT(lowest)(block)) < 0;
+	bool		last = ht_entry_cmp(entry, LT(greatest)(block)) > 0;
+	Layout		layout = b == 0 && first ? LAYOUT_HIGH :
+		b == LT_BLOCKS - 1 && last ? LAYOUT_LOW : LAYOUT_SPREAD;
 	int			room = -1;
-	int			target;
-	int			n;
 
 	/*
 	 * The end of a block is as good a place as the start of the next one.
 	 * This is also what makes ascending inserts start a new block.
 	 */
-	int			right = slot == LT_SLOTS ? b + 1 : b;
-	int			left = slot == 0 ? b - 1 : b;
+	int			right = last ? b + 1 : b;
+	int			left = first ? b - 1 : b;
 
 	for (int distance = 0; room < 0; distance++)
 	{
@@ -460,36 +507,12 @@ LT(insert_into_full)(LT(Page) *page, int b, int slot, HtEntry entry, HtLeafChang
 		return LT(insert)(page, entry, change);
 	}
 
-	n = LT_SLOTS - page->blocks[room].count;
-	if (layout == LAYOUT_SPREAD)
-		n = (n + 1) / 2;
+	for (int i = right; i < room; i++)
+		entry = LT(exchange)(page, i, LT(greatest_slot)(&page->blocks[i]), entry, change);
+	for (int i = left; i > room; i--)
+		entry = LT(exchange)(page, i, LT(lowest_slot)(&page->blocks[i]), entry, change);
+	LT(append)(page, room, entry, change);
 
-	if (room >= right)
-	{
-		target = right;
-		if (target != b)
-			slot = 0;
-		if (n > LT_SLOTS - slot)
-			n = LT_SLOTS - slot;
-		for (int i = room; i > target; i--)
-			LT(move_right)(page, i - 1, n, change);
-	}
-	else
-	{
-		target = left;
-		if (target != b)
-			slot = page->blocks[target].count;
-		if (room < target)
-		{
-			if (n > slot)
-				n = slot;
-			for (int i = room; i < target; i++)
-				LT(move_left)(page, i + 1, n, change);
-			slot -= n;
-		}
-	}
-
-	LT(put)(page, target, slot, entry, change);
 	if (room > b)
 		LT(reset_separators)(page, b, room, change);
 	else
@@ -502,16 +525,34 @@ LT(insert)(LT(Page) *page, HtEntry entry, HtLeafChange *change)
 {
 	int			b = LT(find_block)(page, entry);
 	const LT(Block) *block = &page->blocks[b];
-	int			slot = LT(find_slot)(block, entry);
 
-	if (slot < LT(used)(block) && ht_entry_cmp(LT(entry)(block, slot), entry) == 0)
+	if (LT(holds)(block, entry))
 		return HT_PRESENT;
 	if (block->count >= LT_SLOTS)
-		return LT(insert_into_full)(page, b, slot, entry, change);
-	LT(put)(page, b, slot, entry, change);
+		return LT(insert_into_full)(page, b, entry, change);
+	LT(append)(page, b, entry, change);
 	return HT_INSERTED;
 }
 
+/* The slots of a block whose entries are dead, by their places in its order. */
+static inline uint32_t
+LT(dead_slots)(const LT(Block) *block, const bool *dead)
+{
+	uint32_t	result = 0;
+	int			count = LT(used)(block);
+
+	for (int i = 0; i < count; i++)
+	{
+		int			place = 0;
+
+		for (int j = 0; j < count; j++)
+			place += LT(below)(block, j, i);
+		result |= (uint32_t) dead[place] << i;
+	}
+	return result;
+}
+
+/* The last entries of a block fill the holes that dead ones leave. */
 static void
 LT(remove)(LT(Page) *page, const bool *dead, HtLeafChange *change)
 {
@@ -521,31 +562,28 @@ LT(remove)(LT(Page) *page, const bool *dead, HtLeafChange *change)
 	{
 		LT(Block)  *block = &page->blocks[b];
 		int			count = LT(used)(block);
-		int			first = LT_SLOTS;
-		int			n = 0;
 
-		for (int i = 0; i < count; i++)
+		if (memchr(dead, true, count) != NULL)
 		{
-			if (dead[i])
+			uint32_t	holes = LT(dead_slots)(block, dead);
+			int			end = count;
+
+			while (holes != 0)
 			{
-				if (first == LT_SLOTS)
-					first = i;
-				continue;
+				end--;
+				if (holes >> end & 1)
+					holes &= ~(UINT32_C(1) << end);
+				else
+				{
+					LT(put)(page, b, __builtin_ctz(holes), LT(entry)(block, end), change);
+					holes &= holes - 1;
+				}
 			}
-			if (n < i)
-			{
-				block->keys[n] = block->keys[i];
-				store_tid(block->tids, n, load_tid(block->tids, i));
-			}
-			n++;
+			block->count = (uint8_t) end;
+			mark_count(change, b);
 		}
 		dead += count;
-		if (n < count)
-		{
-			block->count = (uint8_t) n;
-			mark_slots(change, b, first, n);
-		}
-		if (n > 0)
+		if (block->count > 0)
 			last = b;
 	}
 
@@ -571,19 +609,14 @@ LT(change_ranges)(const HtLeafChange *change, HtByteRange *ranges)
 	for (int b = 0; b < LT_BLOCKS; b++)
 	{
 		size_t		at = offsetof(LT(Page), blocks) + b * sizeof(LT(Block));
-		int			first = change->first[b];
-		int			slots = change->end[b] - first;
+		size_t		tids = at + offsetof(LT(Block), tids);
 
-		if (!(change->blocks >> b & 1))
-			continue;
-		if (slots > 0)
-		{
-			n = add_range(ranges, n, at + first * sizeof(LT_KEY), slots * sizeof(LT_KEY));
-			n = add_range(ranges, n,
-						  at + offsetof(LT(Block), tids) + first * HT_TID_BYTES,
-						  slots * HT_TID_BYTES);
-		}
-		n = add_range(ranges, n, at + HT_LEAF_BLOCK_COUNT_AT, 1);
+		for (uint32_t slots = change->slots[b]; slots != 0; slots &= slots - 1)
+			n = add_range(ranges, n, at + __builtin_ctz(slots) * sizeof(LT_KEY), sizeof(LT_KEY));
+		for (uint32_t slots = change->slots[b]; slots != 0; slots &= slots - 1)
+			n = add_range(ranges, n, tids + __builtin_ctz(slots) * HT_TID_BYTES, HT_TID_BYTES);
+		if (change->counts >> b & 1)
+			n = add_range(ranges, n, at + HT_LEAF_BLOCK_COUNT_AT, 1);
 	}
 	return n;
 }
@@ -591,6 +624,7 @@ LT(change_ranges)(const HtLeafChange *change, HtByteRange *ranges)
 static const char *
 LT(check)(const LT(Page) *page)
 {
+	HtEntry		entries[LT_SLOTS];
 	HtEntry		previous = {0, 0};
 	bool		any = false;	/* is there a previous entry? */
 	int			used = 0;		/* separators that have entries behind them */
@@ -601,12 +635,13 @@ LT(check)(const LT(Page) *page)
 
 		if (block->count > LT_SLOTS)
 			return "block count exceeds the slots of a block";
+		LT(read_block)(block, entries);
 		for (int i = 0; i < block->count; i++)
 		{
-			HtEntry		entry = LT(entry)(block, i);
+			HtEntry		entry = entries[i];
 
 			if (any && ht_entry_cmp(previous, entry) >= 0)
-				return "entries are out of order";
+				return "entries of two blocks are out of order, or one is there twice";
 			if (b > 0 && entry.key < page->separators[b - 1])
 				return "key is below the separator before its block";
 			if (entry.key > page->separators[b])

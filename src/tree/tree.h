@@ -89,8 +89,13 @@ ht_entry_cmp(HtEntry a, HtEntry b)
  * separators are ht_key_max().  Pivot j repeats the last separator of cache
  * line j, so that a search reads one line of pivots, one of separators and
  * one block.  Separators never descend; those behind the last block with
- * entries are unused.  Any block may be empty.  Entries are in order within a
- * block and from block to block.
+ * entries are unused.  Any block may be empty.
+ *
+ * Entries are in order from block to block: all of a block are below all of
+ * the next one.  Within a block they are in no particular order, so that an
+ * insert changes, and logs, little more than the entry.  ht_leaf_fill() writes
+ * them in order, which makes reading them quicker.  What the slots beyond the
+ * count of a block hold means nothing.
  *
  * A tid is stored as a 32-bit block number followed by a 16-bit offset, in the
  * machine's byte order, unaligned.
@@ -134,17 +139,15 @@ ht_leaf_blocks_at(HtWidth width)
 /*
  * What an operation changed, kept so that a caller can log just that.
  * Changes of several operations on one page add up in one HtLeafChange, which
- * starts out as zeros.  "end" may exceed the count of a block by now: what a
- * later operation left behind there was changed by an earlier one.
+ * starts out as zeros.  Slots beyond the count of a block by now may be among
+ * those changed: an earlier operation wrote what a later one left behind.
  */
 typedef struct HtLeafChange
 {
-	uint64_t	blocks;			/* bit b: block b changed */
+	uint64_t	counts;			/* bit b: the count of block b changed */
 	uint64_t	separators;		/* bit i: separator i changed (and so,
 								 * perhaps, a pivot) */
-	uint8_t		first[HT_LEAF_MAX_BLOCKS];	/* slots first..end - 1 of a changed
-											 * block changed; none if end is 0, */
-	uint8_t		end[HT_LEAF_MAX_BLOCKS];	/* just its count */
+	uint16_t	slots[HT_LEAF_MAX_BLOCKS];	/* bit i: slot i of the block changed */
 } HtLeafChange;
 
 /* A run of bytes of a page. */
@@ -155,7 +158,7 @@ typedef struct HtByteRange
 } HtByteRange;
 
 /* At most this many ranges describe a change. */
-#define HT_LEAF_MAX_RANGES	256
+#define HT_LEAF_MAX_RANGES	832
 
 typedef enum HtInsertResult
 {
@@ -169,7 +172,9 @@ extern void ht_leaf_init(void *page, HtWidth width);
 
 /*
  * Write n entries, in order and without duplicates, spread evenly over the
- * blocks.  0 <= n <= ht_leaf_capacity().  Overwrites all engine bytes.
+ * blocks.  0 <= n <= ht_leaf_capacity().  The page is a leaf, whose entries go,
+ * or its engine bytes are zeros.  Slots beyond the count of a block keep what
+ * they held, so that a page changes in few bytes when it is filled again.
  */
 extern void ht_leaf_fill(void *page, HtWidth width, const HtEntry *entries, int n);
 
@@ -188,8 +193,8 @@ extern int	ht_leaf_read_range(const void *page, HtWidth width,
 							   HtEntry *out);
 
 /*
- * Insert an entry in its place.  Shifts inside one block; a full block hands
- * entries along to the nearest block with a free slot.  An entry above all
+ * Insert an entry: it takes the next slot of its block.  A full block hands
+ * one entry along to the nearest block with a free slot.  An entry above all
  * others goes to the last used block, and to the next one if that is full, so
  * that ascending inserts fill a page completely.  Now and then the whole page
  * is laid out anew, where that saves later inserts more.  Adds to *change.
@@ -199,7 +204,8 @@ extern HtInsertResult ht_leaf_insert(void *page, HtWidth width, HtEntry entry,
 
 /*
  * Remove entries: dead[i] tells whether entry i, in the order of
- * ht_leaf_read(), goes.  Closes gaps inside each block only.  Adds to *change.
+ * ht_leaf_read(), goes.  Last entries of the same block fill the holes.  Adds
+ * to *change.
  */
 extern void ht_leaf_remove(void *page, HtWidth width, const bool *dead,
 						   HtLeafChange *change);

@@ -383,7 +383,19 @@ test_leaf_fill(HtWidth width)
 			leaf->model[i] = make_entry(n % 2 ? rnd() & ht_key_max(width) : (uint64_t) i / 20, i + 1);
 		qsort(leaf->model, n, sizeof(HtEntry), compare_entries);
 		leaf->n = n;
-		memset(leaf->page + HT_PAGE_START, 0x55, HT_PAGE_END - HT_PAGE_START);
+		if (n % 3 == 0)
+			memset(leaf->page + HT_PAGE_START, 0, HT_PAGE_END - HT_PAGE_START);
+		else
+		{
+			/* A leaf whose free slots hold anything. */
+			memset(leaf->page + ht_leaf_blocks_at(width), 0x55,
+				   HT_PAGE_END - ht_leaf_blocks_at(width));
+			for (int b = 0; b < ht_leaf_blocks(width); b++)
+				leaf_block(leaf, b)[HT_LEAF_BLOCK_COUNT_AT] = 0;
+			for (int i = rnd_below(ht_leaf_capacity(width)); i > 0; i--)
+				ht_leaf_insert(leaf->page, width, make_entry(rnd() & ht_key_max(width), i),
+							   &leaf->change);
+		}
 		ht_leaf_fill(leaf->page, width, leaf->model, n);
 		leaf_verify(leaf);
 		for (int b = 0; b < ht_leaf_blocks(width); b++)
@@ -487,8 +499,19 @@ test_leaf_check(HtWidth width)
 
 		block[HT_LEAF_BLOCK_COUNT_AT] = (uint8_t) (slots + 1);
 		expect_corrupt(leaf, saved, "count above the number of slots");
-		memcpy(block, block + 2 * width, width);
-		expect_corrupt(leaf, saved, "key out of order");
+		if (b > 0)
+		{
+			uint8_t    *last = leaf_block(leaf, b - 1);
+			int			slot = last[HT_LEAF_BLOCK_COUNT_AT] - 1;
+
+			/* One key on both sides of the separator, tids the wrong way round. */
+			memcpy(block, separators + (b - 1) * width, width);
+			memcpy(last + slot * width, separators + (b - 1) * width, width);
+			if (ht_leaf_check(leaf->page, width) != NULL)
+				expect(false, "a key on both sides of a separator is sound");
+			memset(tids, 0, HT_TID_BYTES);
+			expect_corrupt(leaf, saved, "tids of one key out of order between blocks");
+		}
 		memcpy(block, block + width, width);
 		memcpy(tids, tids + HT_TID_BYTES, HT_TID_BYTES);
 		expect_corrupt(leaf, saved, "an entry twice");
