@@ -57,10 +57,19 @@ WHERE leaf IN (0, 1, 7, 8, 9, 63, 64, 69) GROUP BY leaf ORDER BY leaf;
 
 -- Leaf by leaf these are the table's rows, in order.
 SELECT count(*), count(*) FILTER (WHERE value = k::text) AS right
-FROM (SELECT value, row_number() OVER (ORDER BY ordinality, leaf_block, slot) AS n, e.tid
+FROM (SELECT value, row_number() OVER (ORDER BY ordinality, leaf_block, e.key, e.tid) AS n, e.tid
 	FROM harmonia_leaves('i', 1) WITH ORDINALITY l, harmonia_leaf_items('i', l.block) e) items
 	JOIN (SELECT k, row_number() OVER (ORDER BY k) AS n, ctid FROM t) r USING (n)
 WHERE tid = ctid;
+
+-- Entries are shown in order, though within a block they have none.
+CREATE TABLE o (k bigint);
+CREATE INDEX oi ON o USING harmonia (k);
+INSERT INTO o VALUES (20);
+INSERT INTO o VALUES (30);
+INSERT INTO o VALUES (10);
+SELECT leaf_block, slot, value
+FROM harmonia_segments('oi') s, harmonia_leaves('oi', s.block) l, harmonia_leaf_items('oi', l.block);
 
 -- Splits shadow a bottom node, whose leaves then hang from an auxiliary node.
 CREATE TABLE s (k bigint);

@@ -578,6 +578,29 @@ harmonia_leaves(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/* The slot of a leaf's block that holds an entry. */
+static int
+slot_of(const char *block, HtWidth width, HtEntry entry)
+{
+	int			slots = ht_leaf_slots(width);
+	uint32		key32 = (uint32) entry.key;
+	void	   *key = width == HT_WIDTH32 ? (void *) &key32 : (void *) &entry.key;
+	uint32		tid_block = (uint32) (entry.tid >> 16);
+	uint16		tid_offset = (uint16) entry.tid;
+	int			slot = 0;
+
+	for (; slot < slots - 1; slot++)
+	{
+		const char *tid = block + slots * width + slot * HT_TID_BYTES;
+
+		if (memcmp(block + slot * width, key, width) == 0 &&
+			memcmp(tid, &tid_block, sizeof(tid_block)) == 0 &&
+			memcmp(tid + sizeof(tid_block), &tid_offset, sizeof(tid_offset)) == 0)
+			break;
+	}
+	return slot;
+}
+
 /*
  * harmonia_leaf_items(index regclass, block bigint)
  *
@@ -608,15 +631,15 @@ harmonia_leaf_items(PG_FUNCTION_ARGS)
 	old_context = MemoryContextSwitchTo(sink.context);
 	for (int b = 0; b < ht_leaf_blocks(type->width); b++)
 	{
-		int			count = (uint8) page.data[ht_leaf_blocks_at(type->width) +
-											  b * HT_LEAF_BLOCK_SIZE + HT_LEAF_BLOCK_COUNT_AT];
+		const char *block = page.data + ht_leaf_blocks_at(type->width) + b * HT_LEAF_BLOCK_SIZE;
+		int			count = (uint8) block[HT_LEAF_BLOCK_COUNT_AT];
 
-		for (int slot = 0; slot < Min(count, slots); slot++, n++)
+		for (int i = 0; i < Min(count, slots); i++, n++)
 		{
 			Row			row = {0};
 
 			show_number(&row, b);
-			show_number(&row, slot);
+			show_number(&row, slot_of(block, type->width, entries[n]));
 			show_number(&row, entries[n].key);
 			if (type->returnable && hm_page_special((Page) page.data)->part == HM_PART_KEYS)
 				show_text(&row, OidOutputFunctionCall(output, type->restore(entries[n].key)));
