@@ -24,7 +24,7 @@
 
 /*
  * So many new entries for one leaf are merged with what is there and written
- * over the whole leaf: shifting one by one would change as many bytes.
+ * over the whole leaf: adding them one by one would change as many bytes.
  */
 #define HM_MERGE_THRESHOLD	128
 

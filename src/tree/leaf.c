@@ -21,12 +21,6 @@ typedef enum Layout
 	LAYOUT_HIGH					/* into the last blocks, without a gap */
 } Layout;
 
-static inline uint8_t *
-tid_at(uint8_t *tids, int slot)
-{
-	return tids + slot * HT_TID_BYTES;
-}
-
 static inline uint64_t
 load_tid(const uint8_t *tids, int slot)
 {

@@ -440,7 +440,8 @@ LT(read_range)(const LT(Page) *page, LT_KEY low, LT_KEY high, HtEntry *out)
  * ----------------------------------------------------------------
  */
 
-static HtInsertResult LT(insert)(LT(Page) *page, HtEntry entry, HtLeafChange *change);
+static HtInsertResult LT(insert_or_rebalance)(LT(Page) *page, HtEntry entry,
+											  bool may_rebalance, HtLeafChange *change);
 
 /* Lay out the entries of the page anew. */
 static void
@@ -462,10 +463,11 @@ LT(rebalance)(LT(Page) *page, Layout layout, HtLeafChange *change)
  *
  * If room is far away although there is plenty, or the page is being filled
  * from an end, later inserts would go as far or farther.  Laying out the page
- * anew costs as much as a few of them.
+ * anew costs as much as a few of them.  Once is enough, or the page is damaged.
  */
 static HtInsertResult
-LT(insert_into_full)(LT(Page) *page, int b, HtEntry entry, HtLeafChange *change)
+LT(insert_into_full)(LT(Page) *page, int b, HtEntry entry, bool may_rebalance,
+					 HtLeafChange *change)
 {
 	const LT(Block) *block = &page->blocks[b];
 	bool		first = ht_entry_cmp(entry, LT(lowest)(block)) < 0;
@@ -500,11 +502,11 @@ LT(insert_into_full)(LT(Page) *page, int b, HtEntry entry, HtLeafChange *change)
 			return HT_FULL;
 	}
 
-	if (abs(room - b) > REBALANCE_DISTANCE &&
+	if (may_rebalance && abs(room - b) > REBALANCE_DISTANCE &&
 		(layout != LAYOUT_SPREAD || LT(count)(page) < LT_BLOCKS * LT_SLOTS * 3 / 4))
 	{
 		LT(rebalance)(page, layout, change);
-		return LT(insert)(page, entry, change);
+		return LT(insert_or_rebalance)(page, entry, false, change);
 	}
 
 	for (int i = right; i < room; i++)
@@ -521,7 +523,8 @@ LT(insert_into_full)(LT(Page) *page, int b, HtEntry entry, HtLeafChange *change)
 }
 
 static HtInsertResult
-LT(insert)(LT(Page) *page, HtEntry entry, HtLeafChange *change)
+LT(insert_or_rebalance)(LT(Page) *page, HtEntry entry, bool may_rebalance,
+						HtLeafChange *change)
 {
 	int			b = LT(find_block)(page, entry);
 	const LT(Block) *block = &page->blocks[b];
@@ -529,9 +532,15 @@ LT(insert)(LT(Page) *page, HtEntry entry, HtLeafChange *change)
 	if (LT(holds)(block, entry))
 		return HT_PRESENT;
 	if (block->count >= LT_SLOTS)
-		return LT(insert_into_full)(page, b, entry, change);
+		return LT(insert_into_full)(page, b, entry, may_rebalance, change);
 	LT(append)(page, b, entry, change);
 	return HT_INSERTED;
+}
+
+static HtInsertResult
+LT(insert)(LT(Page) *page, HtEntry entry, HtLeafChange *change)
+{
+	return LT(insert_or_rebalance)(page, entry, true, change);
 }
 
 /* The slots of a block whose entries are dead, by their places in its order. */

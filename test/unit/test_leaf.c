@@ -469,6 +469,104 @@ test_leaf_wide_bounds(void)
 	report("32-bit leaf: bounds wider than keys");
 }
 
+/* Damage that a page can have: anything, or blocks in another order, or counts. */
+static void
+leaf_damage(Leaf *leaf, int kind)
+{
+	int			blocks = ht_leaf_blocks(leaf->width);
+	int			blocks_at = ht_leaf_blocks_at(leaf->width);
+
+	if (kind == 0)
+		for (int i = HT_PAGE_START; i < HT_PAGE_END; i++)
+			leaf->page[i] = (char) rnd();
+	if (kind == 1)
+		for (int i = HT_PAGE_START; i < blocks_at; i++)
+			leaf->page[i] = (char) rnd();
+	if (kind == 2)
+		for (int i = 0; i < 10; i++)
+			leaf_block(leaf, rnd_below(blocks))[HT_LEAF_BLOCK_COUNT_AT] = (uint8_t) rnd();
+	if (kind > 2)
+		for (int i = kind == 3 ? 2 : blocks; i > 0; i--)
+		{
+			uint8_t		swapped[HT_LEAF_BLOCK_SIZE];
+			uint8_t    *a = leaf_block(leaf, rnd_below(blocks));
+			uint8_t    *b = leaf_block(leaf, rnd_below(blocks));
+
+			memcpy(swapped, a, HT_LEAF_BLOCK_SIZE);
+			memmove(a, b, HT_LEAF_BLOCK_SIZE);
+			memcpy(b, swapped, HT_LEAF_BLOCK_SIZE);
+		}
+}
+
+/*
+ * Whatever a page holds, nothing else is written, nothing beyond is read (the
+ * sanitizer sees it), every operation ends, and check says something is wrong
+ * or the page is as good as any.
+ */
+static void
+test_leaf_damaged(HtWidth width)
+{
+	int			capacity = ht_leaf_capacity(width);
+
+	for (int round = 0; round < 2000 && !failed(); round++)
+	{
+		Leaf	   *leaf = leaf_create(width);
+		HtEntry    *out = allocate(capacity * sizeof(HtEntry));
+		bool	   *dead = allocate(capacity);
+		bool		sound;
+		int			n = rnd_below(capacity + 1);
+		int			count;
+
+		if (rnd_below(2))
+			for (int i = 0; i < n; i++)
+				leaf_insert(leaf, pattern_entry((Pattern) (round % N_PATTERNS), width, i));
+		else
+		{
+			/* The blocks in front full, those behind empty. */
+			n -= n % ht_leaf_slots(width);
+			for (int i = 0; i < n; i++)
+				leaf_insert(leaf, pattern_entry(ASCENDING, width, i));
+		}
+		leaf_damage(leaf, rnd_below(5));
+
+		sound = ht_leaf_check(leaf->page, width) == NULL;
+		count = ht_leaf_count(leaf->page, width);
+		expect(count >= 0 && count <= capacity, "count of %d entries", count);
+		expect(ht_leaf_read(leaf->page, width, out) == count, "read other than the count");
+		for (int i = 1; i < count && sound; i++)
+			expect(ht_entry_cmp(out[i - 1], out[i]) < 0, "a sound page, but out of order");
+		for (int i = 0; i < 10; i++)
+		{
+			uint64_t	low = leaf_probe(leaf);
+			uint64_t	high = leaf_probe(leaf);
+
+			n = ht_leaf_read_range(leaf->page, width, low, high, out);
+			expect(n >= 0 && n <= count, "%d entries of %d in a range", n, count);
+			for (int j = 0; j < n; j++)
+				expect(out[j].key >= low && out[j].key <= high, "a key outside of the range");
+		}
+
+		for (int i = 0; i < 100; i++)
+		{
+			HtEntry		entry = {leaf_probe(leaf), rnd_tid()};
+
+			ht_leaf_insert(leaf->page, width, entry, &leaf->change);
+		}
+		for (int i = 0; i < capacity; i++)
+			dead[i] = rnd_below(2);
+		ht_leaf_remove(leaf->page, width, dead, &leaf->change);
+		expect(ht_leaf_read(leaf->page, width, out) <= capacity, "too many entries");
+		for (int i = 0; i < HT_PAGE_SIZE; i++)
+			if (i < HT_PAGE_START || i >= HT_PAGE_END)
+				expect((unsigned char) leaf->page[i] == foreign, "byte %d is not the engine's", i);
+
+		free(out);
+		free(dead);
+		leaf_free(leaf);
+	}
+	report("%d-bit leaf: damaged pages", width_bits(width));
+}
+
 static void
 expect_corrupt(const Leaf *leaf, const char *saved, const char *what)
 {
@@ -566,4 +664,5 @@ test_leaf(HtWidth width)
 	if (width == HT_WIDTH32)
 		test_leaf_wide_bounds();
 	test_leaf_check(width);
+	test_leaf_damaged(width);
 }
