@@ -18,7 +18,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = qw(
-  new_node crash_node start_psql start_pgbench finish wait_for_backend
+  new_node crash_node crash_after crash_rounds
+  start_psql start_pgbench finish wait_for_work
   check_index check_all_indexes index_problem
   test_seed compare_at_random
 );
@@ -34,6 +35,9 @@ shared_buffers = 4MB
 max_connections = 20
 max_wal_size = 256MB
 END
+
+# Numbers the files that psql reads.
+my $sessions = 0;
 
 # ----------------------------------------------------------------
 # Servers and sessions
@@ -96,53 +100,78 @@ sub crash_node
 
 	# Stopped first, so that it starts no more children.
 	kill STOP => $postmaster;
-	my @processes = ($postmaster, children_of($postmaster));
+	# It dies last, so that nobody notices and exits in an orderly way.
+	my @processes = (children_of($postmaster), $postmaster);
 	kill KILL => @processes;
 	for my $pid (@processes)
 	{
 		usleep(1000) until has_ended($pid);
 	}
 
-	# All that the class has for this is to forget the process.
+	# Until init has buried it, the postmaster seems to run.
+	unlink $node->data_dir . '/postmaster.pid', $node->host . '/.s.PGSQL.' . $node->port . '.lock';
+	# All that older versions of the class have for this is to forget the process.
 	delete $node->{_pid};
 	return;
+}
+
+# Crash after a random time, given in seconds.
+sub crash_after
+{
+	my ($node, $seconds) = @_;
+
+	usleep($seconds * 1_000_000);
+	return crash_node($node);
+}
+
+# Write a file into the node's directory; returns its path.
+sub write_file
+{
+	my ($node, $name, $content) = @_;
+	my $path = $node->basedir . "/$name";
+
+	open my $file, '>', $path or die "could not create $path: $!";
+	print $file $content;
+	close $file;
+	return $path;
+}
+
+# Start a program in the background, which calls itself "work".
+sub start_program
+{
+	my ($node, @command) = @_;
+	my $session = { out => '', err => '' };
+	local $ENV{PGAPPNAME} = 'work';
+
+	$session->{run} = IPC::Run::start(
+		\@command, '<', \undef, '>', \$session->{out}, '2>', \$session->{err},
+		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default * 5));
+	return $session;
 }
 
 # Start psql in the background with SQL from a string; errors do not end it.
 sub start_psql
 {
 	my ($node, $sql, $database) = @_;
-	my $session = { in => $sql, out => '', err => '' };
+	my $file = write_file($node, 'psql' . $sessions++ . '.sql', $sql);
 
-	$session->{run} = IPC::Run::start(
-		[ 'psql', '-XAtq', '-d', $node->connstr($database // 'postgres'), '-f', '-' ],
-		'<', \$session->{in}, '>', \$session->{out}, '2>', \$session->{err},
-		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default * 5));
-	$session->{run}->pump_nb;
-	return $session;
+	return start_program($node, 'psql', '-XAtq', '-d', $node->connstr($database // 'postgres'),
+		'-f', $file);
 }
 
 # Start pgbench with custom scripts: name => SQL; a name may end in @weight.
 sub start_pgbench
 {
 	my ($node, $scripts, @options) = @_;
-	my $session = { out => '', err => '' };
 	my @files;
 
 	for my $name (sort keys %$scripts)
 	{
 		my ($base, $weight) = split /@/, $name;
-		my $file = $node->basedir . "/pgbench_$base.sql";
-		open my $handle, '>', $file or die "could not create $file: $!";
-		print $handle $scripts->{$name};
-		close $handle;
-		push @files, '-f', $file . ($weight ? "\@$weight" : '');
+		push @files, '-f',
+		  write_file($node, "pgbench_$base.sql", $scripts->{$name}) . '@' . ($weight // 1);
 	}
-	$session->{run} = IPC::Run::start(
-		[ 'pgbench', '-n', @options, @files, $node->connstr('postgres') ],
-		'>', \$session->{out}, '2>', \$session->{err},
-		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default * 5));
-	return $session;
+	return start_program($node, 'pgbench', '-n', @options, @files, $node->connstr('postgres'));
 }
 
 # Wait for the end; returns what was written to stderr.
@@ -157,14 +186,13 @@ sub finish
 	return $session->{err};
 }
 
-# Wait until a statement that matches a pattern runs.
-sub wait_for_backend
+# Wait until such a program has made the server do something.
+sub wait_for_work
 {
-	my ($node, $pattern) = @_;
+	my ($node) = @_;
 
 	return $node->poll_query_until('postgres',
-		"SELECT count(*) > 0 FROM pg_stat_activity"
-		  . " WHERE state = 'active' AND pid <> pg_backend_pid() AND query ~ '$pattern'");
+		"SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'work' AND state = 'active'");
 }
 
 # ----------------------------------------------------------------
@@ -217,10 +245,12 @@ DECLARE
 	tab regclass;
 	col name;
 	floating boolean;
+	nulls text;					-- where they are in ascending order
+	nulls_descending text;
 	condition text;
 	name text;
 	rows constant text := 'SELECT (count(*), md5(string_agg(s.k::text, '','')),'
-		' sum(hashtextextended(s::text, 0)))::text FROM (SELECT %I k, ctid FROM %s %s ORDER BY %1$I %s) s';
+		' sum(hashtextextended(s::text, 0)))::text FROM (SELECT %1$I k, ctid FROM %2$s %3$s ORDER BY %1$I %4$s) s';
 	keys constant text := 'SELECT (count(*), count(k), sum(hashtextextended(k::text, 0)))::text'
 		' FROM (SELECT %I k FROM %s %s) s';
 	few constant text := 'SELECT (count(*), sum(hashtextextended((%I, ctid)::text, 0)))::text FROM %s WHERE %s';
@@ -228,23 +258,25 @@ DECLARE
 	expected text;
 BEGIN
 	SELECT indrelid, attname, atttypid IN ('real'::regtype, 'float8'::regtype),
-			coalesce(' WHERE ' || pg_get_expr(indpred, indrelid), ''), relname
-		INTO STRICT tab, col, floating, condition, name
+			coalesce(' WHERE ' || pg_get_expr(indpred, indrelid), ''), relname,
+			CASE indoption[0] WHEN 0 THEN 'NULLS LAST' WHEN 3 THEN 'NULLS LAST' ELSE 'NULLS FIRST' END,
+			CASE indoption[0] WHEN 0 THEN 'NULLS FIRST' WHEN 3 THEN 'NULLS FIRST' ELSE 'NULLS LAST' END
+		INTO STRICT tab, col, floating, condition, name, nulls, nulls_descending
 		FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = indkey[0]
 			JOIN pg_class c ON c.oid = indexrelid
 		WHERE indexrelid = index;
 
 	PERFORM check_index.set_plans('seqscan', 'sort');
-	expected := check_index.result(format(rows, col, tab, condition, ''), 'Seq Scan');
+	expected := check_index.result(format(rows, col, tab, condition, nulls), 'Seq Scan');
 	PERFORM check_index.set_plans('indexscan');
 	PERFORM check_index.compare('ascending', expected,
-		check_index.result(format(rows, col, tab, condition, ''), 'Index Scan using ' || name));
+		check_index.result(format(rows, col, tab, condition, nulls), 'Index Scan (Backward )?using ' || name));
 
 	PERFORM check_index.set_plans('seqscan', 'sort');
-	expected := check_index.result(format(rows, col, tab, condition, 'DESC'), 'Seq Scan');
+	expected := check_index.result(format(rows, col, tab, condition, 'DESC ' || nulls_descending), 'Seq Scan');
 	PERFORM check_index.set_plans('indexscan');
 	PERFORM check_index.compare('descending', expected,
-		check_index.result(format(rows, col, tab, condition, 'DESC'), 'Index Scan Backward using ' || name));
+		check_index.result(format(rows, col, tab, condition, 'DESC ' || nulls_descending), 'Index Scan (Backward )?using ' || name));
 
 	IF NOT floating THEN
 		PERFORM check_index.set_plans('seqscan');
@@ -261,7 +293,7 @@ BEGIN
 	END IF;
 
 	PERFORM check_index.set_plans('seqscan', 'sort');
-	EXECUTE format('SELECT array_agg(k) FROM (SELECT %I k FROM %s WHERE %1$I IS NOT NULL'
+	EXECUTE format('SELECT array_agg(k) FROM (SELECT %1$I k FROM %2$s WHERE %1$I IS NOT NULL'
 		' ORDER BY hashtextextended(ctid::text, 1) LIMIT 300) s', col, tab)
 		INTO samples;
 	FOREACH condition IN ARRAY ARRAY[
@@ -337,6 +369,77 @@ END
 }
 
 # ----------------------------------------------------------------
+# Crashes under load
+# ----------------------------------------------------------------
+
+# Scripts for pgbench; several clients run them at once.
+my %load = (
+	'single@20' => <<'END',
+\set k random_gaussian(1, 100000, 5)
+INSERT INTO load (k, w, f) VALUES (:k, nullif(:k % 100, 0), :k / 8.0);
+END
+	'batch@8' => <<'END',
+\set n random(10, 2000)
+\set from random(1, 100000)
+INSERT INTO load (k, w, f) SELECT hashint4(i) % 100000, i, i FROM generate_series(:from, :from + :n) i;
+END
+	'ascending@3' => <<'END',
+INSERT INTO load (k, w, f) SELECT 1000000 + id % 1000000, id, -id
+	FROM (SELECT nextval('load_id_seq') id FROM generate_series(1, 300)) s;
+END
+	'rollback@2' => <<'END',
+\set from random(1, 100000)
+BEGIN;
+INSERT INTO load (k, w, f) SELECT i, -i, i FROM generate_series(:from, :from + 500) i;
+ROLLBACK;
+END
+	'update@10' => <<'END',
+\set k random(1, 100000)
+UPDATE load SET k = k + 17, w = -w WHERE k BETWEEN :k AND :k + 30;
+END
+	'delete@10' => <<'END',
+\set k random(1, 100000)
+DELETE FROM load WHERE k BETWEEN :k AND :k + 100;
+END
+	'trim@2' => <<'END',
+DELETE FROM load WHERE id < (SELECT max(id) FROM load) - 40000;
+END
+	'vacuum@2' => "VACUUM load;\n",
+	'checkpoint@1' => "CHECKPOINT;\n",
+	'reindex@1' => "REINDEX INDEX load_w;\n");
+
+# Crash so many times under load and compare after each; all is one test.
+sub crash_rounds
+{
+	my ($node, $seed, $rounds) = @_;
+	my $problem = '';
+	my $round;
+
+	$node->safe_psql('postgres', <<'END');
+CREATE TABLE load (id bigserial PRIMARY KEY, k int, w bigint, f float8);
+CREATE INDEX load_k ON load USING harmonia (k);
+CREATE INDEX load_w ON load USING harmonia (w NULLS FIRST) WITH (fanout = 8);
+CREATE INDEX load_f ON load USING harmonia (f) WHERE k % 2 = 0;
+END
+	srand($seed);
+	for ($round = 1; $round <= $rounds && $problem eq ''; $round++)
+	{
+		my $session = start_pgbench($node, \%load, '-c', 4, '-j', 1, '-T', 600,
+			'--random-seed=' . ($seed + $round));
+
+		wait_for_work($node);
+		crash_after($node, 0.05 + rand(0.7));
+		finish($session);
+		$problem = "the load failed: $1" if $session->{err} =~ /(.*(?:XX\d\d\d|corrupt|damage|unexpected page).*)/;
+		$node->start;
+		$problem .= check_all_indexes($node);
+	}
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	return is($problem, '', ($round - 1) . ' crashes under load');
+}
+
+# ----------------------------------------------------------------
 # Random statements
 # ----------------------------------------------------------------
 
@@ -354,12 +457,8 @@ sub compare_script
 {
 	my ($node, $script, $chunk) = @_;
 	my $directory = $node->basedir;
-	my $file = "$directory/random.sql";
+	my $file = write_file($node, 'random.sql', $script);
 	my @runs;
-
-	open my $handle, '>', $file or die "could not create $file: $!";
-	print $handle $script;
-	close $handle;
 
 	for my $database ('btree', 'harmonia')
 	{
