@@ -1,0 +1,103 @@
+# A replica answers right from each of its snapshots while it replays what the
+# primary does, and as a primary after its promotion.
+use strict;
+use warnings;
+
+use Harmonia;
+use PostgreSQL::Test::Cluster;
+use Test::More;
+
+my $primary = new_node('primary', allows_streaming => 1, conf => 'shared_buffers = 16MB');
+
+make_pairs($primary);
+$primary->backup('backup');
+
+# Without feedback VACUUM's records cancel queries soon.
+my %standbys;
+for my $feedback ('on', 'off')
+{
+	my $node = PostgreSQL::Test::Cluster->new("standby_$feedback");
+
+	$node->init_from_backup($primary, 'backup', has_streaming => 1);
+	$node->append_conf('postgresql.conf', <<END);
+hot_standby_feedback = $feedback
+max_standby_streaming_delay = ${\($feedback eq 'on' ? '600s' : '50ms')}
+END
+	$node->start;
+	$standbys{$feedback} = $node;
+}
+
+sub explain
+{
+	my ($node, $query) = @_;
+	return $node->safe_psql('postgres',
+		"SET enable_seqscan = off; SET enable_bitmapscan = off; EXPLAIN (COSTS OFF) $query");
+}
+
+like(explain($primary, 'SELECT sum(k) FROM pairs WHERE k < 5'),
+	qr/Index Only Scan using pairs_k /, 'the primary scans nothing but the index');
+like(explain($standbys{on}, 'SELECT sum(k) FROM pairs WHERE k < 5'),
+	qr/Index Scan using pairs_k /, 'a replica scans the heap too');
+like(explain($standbys{on}, 'SELECT k FROM pairs ORDER BY k LIMIT 1'),
+	qr/Index Scan using pairs_k /, 'a replica uses the order');
+
+my @time = ('-T', $ENV{HARMONIA_SECONDS} // 12);
+my $writers = write_pairs($primary, '-c', 3, @time);
+
+# No REINDEX CONCURRENTLY: it waits for no snapshots on a replica, where older
+# ones then miss rows in the new index, with any access method.
+my $vacuum = start_pgbench(
+	$primary,
+	{
+		'vacuum@20' => "VACUUM pairs;\n",
+		'freeze@2' => "VACUUM FREEZE pairs;\n",
+		'reindex@1' => "REINDEX INDEX pairs_k;\n"
+	},
+	'-c', 1, @time);
+my %readers = map { $_ => read_pairs($standbys{$_}, '-c', 2, @time) } sort keys %standbys;
+
+# Longer looks at the whole index meanwhile.  Only cancellation is no problem.
+my @problems;
+my $looks = 0;
+while ($writers->{run}->pumpable)
+{
+	for my $node (values %standbys)
+	{
+		my $problem = index_problem($node, 'pairs_k');
+
+		$looks++;
+		push @problems, $problem
+		  if $problem ne '' && $problem !~ /conflict with recovery|recovery is in progress/;
+	}
+	eval { $writers->{run}->pump_nb };
+}
+is(join('', @problems), '', 'looks at the whole index');
+cmp_ok($looks, '>', 1, "$looks looks");
+no_errors($writers, 'writers');
+no_errors($vacuum, 'vacuum');
+no_errors($readers{on}, 'readers, feedback on');
+unlike(finish($readers{off}), qr/wrong answer|XX00|unexpected|damage|corrupt/, 'readers, feedback off');
+
+for my $node (values %standbys)
+{
+	$primary->wait_for_catchup($node);
+	is(index_problem($node, 'pairs_k'), '', $node->name . ' has caught up');
+}
+
+# Promotion, with the primary gone in the middle of things.
+$writers = write_pairs($primary, '-c', 3, '-T', 60);
+wait_for_work($primary);
+$standbys{off}->poll_query_until('postgres',
+	"SELECT pg_last_wal_replay_lsn() > '" . $primary->lsn('insert') . "'");
+crash_node($primary);
+finish($writers);
+for my $node (values %standbys)
+{
+	$node->promote;
+	check_all_indexes($node, $node->name . ' is promoted');
+	no_errors(write_pairs($node, '-c', 2, '-t', 100), 'writers on ' . $node->name);
+	$node->safe_psql('postgres', 'VACUUM pairs');
+	check_all_indexes($node, $node->name . ' has been written to');
+	$node->stop;
+}
+done_testing();
