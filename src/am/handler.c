@@ -67,6 +67,17 @@ hm_can_return(Relation index, int attno)
 	return hm_key_type(index)->returnable && !RecoveryInProgress();
 }
 
+/* Any method that returns tuples can exclude, says core; a build refuses it. */
+static bool
+handler_property(Oid index_oid, int attno, IndexAMProperty property,
+				 const char *name, bool *result, bool *isnull)
+{
+	if (property != AMPROP_CAN_EXCLUDE || OidIsValid(index_oid))
+		return false;
+	*result = false;
+	return true;
+}
+
 PG_FUNCTION_INFO_V1(harmonia_handler);
 Datum
 harmonia_handler(PG_FUNCTION_ARGS)
@@ -104,7 +115,7 @@ harmonia_handler(PG_FUNCTION_ARGS)
 	routine->amcanreturn = hm_can_return;
 	routine->amcostestimate = hm_cost_estimate;
 	routine->amoptions = handler_options;
-	routine->amproperty = NULL;
+	routine->amproperty = handler_property;
 	routine->ambuildphasename = hm_build_phase_name;
 	routine->amvalidate = hm_validate;
 	routine->amadjustmembers = NULL;
