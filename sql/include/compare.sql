@@ -21,8 +21,8 @@ $$;
 CREATE FUNCTION digest(query text, ordered boolean, OUT n bigint, OUT hash text) LANGUAGE plpgsql
 AS $$
 BEGIN
-	EXECUTE format('SELECT count(*), md5(string_agg(t::text, ''|'' %s)) FROM (%s) t',
-		CASE WHEN ordered THEN '' ELSE 'ORDER BY t::text' END, query) INTO n, hash;
+	EXECUTE format(CASE WHEN ordered THEN 'SELECT count(*), md5(string_agg(t::text, ''|'')) FROM (%s) t'
+		ELSE 'SELECT count(*), sum(hash_record_extended(t, 0)) FROM (%s) t' END, query) INTO n, hash;
 END $$;
 
 -- Kinds of the nodes in a plan that use an index, or that match the pattern.
@@ -102,5 +102,38 @@ BEGIN
 		result := CASE WHEN digest(query, ordered) = wanted THEN 'same' ELSE 'DIFFERS' END;
 		RETURN NEXT;
 	END LOOP;
+END $$;
+
+-- Check an index's structure, that it has each row's entry, and that scans over
+-- all of it give what the table has. Returns the number of rows, with and
+-- without key, if all is well.
+CREATE FUNCTION verify(index regclass) RETURNS text LANGUAGE plpgsql
+AS $$
+DECLARE
+	query text;
+	wanted record;
+	found record;
+	counts bigint[];
+BEGIN
+	PERFORM harmonia_check(index, true);
+	FOR query IN
+		SELECT format('SELECT %1$s AS k, ctid FROM %2$s WHERE %1$s %4$s AND %3$s',
+				pg_get_indexdef(indexrelid, 1, true), indrelid::regclass,
+				coalesce(pg_get_expr(indpred, indrelid), 'true'), condition)
+			FROM pg_index, unnest(ARRAY['IS NOT NULL', 'IS NULL']) condition WHERE indexrelid = index
+	LOOP
+		CALL use('seq');
+		wanted := digest(query, false);
+		CALL use('index');
+		IF plan_nodes(query) IS DISTINCT FROM 'Index Scan' THEN
+			RETURN 'not used: ' || query;
+		END IF;
+		found := digest(query, false);
+		IF found <> wanted THEN
+			RETURN format('%s rows by the index, %s in the table: %s', found.n, wanted.n, query);
+		END IF;
+		counts := counts || wanted.n;
+	END LOOP;
+	RETURN format('%s rows, %s NULL', counts[1], counts[2]);
 END $$;
 \set ECHO all
