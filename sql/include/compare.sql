@@ -117,7 +117,7 @@ DECLARE
 BEGIN
 	PERFORM harmonia_check(index, true);
 	FOR query IN
-		SELECT format('SELECT %1$s AS k, ctid FROM %2$s WHERE %1$s %4$s AND %3$s',
+		SELECT format('SELECT ctid FROM %2$s WHERE %1$s %4$s AND %3$s',
 				pg_get_indexdef(indexrelid, 1, true), indrelid::regclass,
 				coalesce(pg_get_expr(indpred, indrelid), 'true'), condition)
 			FROM pg_index, unnest(ARRAY['IS NOT NULL', 'IS NULL']) condition WHERE indexrelid = index
