@@ -15,7 +15,7 @@ INSERT INTO t SELECT NULL, i FROM generate_series(5001, 5300) i;
 INSERT INTO t VALUES (-2147483648, 5301), (2147483647, 5302), (2147483647, 5303);
 CREATE INDEX t_k ON t USING harmonia (k) WITH (fanout = 8, fillfactor = 10);
 INSERT INTO t SELECT 500, i FROM generate_series(6001, 7000) i;
-VACUUM ANALYZE t;
+:vacuum ANALYZE t;
 
 --
 -- Operators
@@ -153,7 +153,7 @@ INSERT INTO u SELECT shuffle(i) % 2000, i FROM generate_series(1, 1000) i;
 INSERT INTO u SELECT 500, i FROM generate_series(1001, 1003) i;
 INSERT INTO u VALUES (NULL, 1004), (2147483647, 1005), (2147483647, 1006);
 CREATE INDEX u_k ON u USING harmonia (k) WITH (fanout = 8, fillfactor = 10);
-VACUUM ANALYZE u;
+:vacuum ANALYZE u;
 BEGIN;
 SET LOCAL enable_hashjoin = off;
 SET LOCAL enable_nestloop = off;
@@ -180,7 +180,7 @@ INSERT INTO b SELECT shuffle(i) % 1000, i, shuffle(i + 5000) % 100 FROM generate
 CREATE INDEX b_k ON b USING harmonia (k);
 CREATE INDEX b_other ON b USING harmonia (other);
 CREATE INDEX b_id ON b USING btree (id);
-VACUUM ANALYZE b;
+:vacuum ANALYZE b;
 BEGIN;
 CALL use('bitmap');
 EXPLAIN (COSTS OFF) SELECT count(*) FROM b WHERE k < 20 AND other = 3;
@@ -224,7 +224,7 @@ CREATE TABLE f (k float8, id int);
 INSERT INTO f SELECT i / 10.0, i FROM generate_series(-100, 100) i;
 INSERT INTO f VALUES ('NaN', 201), ('-0', 202), ('Infinity', 203), (NULL, 204);
 CREATE INDEX f_k ON f USING harmonia (k);
-VACUUM ANALYZE f;
+:vacuum ANALYZE f;
 BEGIN;
 CALL use('only');
 EXPLAIN (COSTS OFF) SELECT k FROM f WHERE k < 5;
