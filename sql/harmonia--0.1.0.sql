@@ -217,6 +217,18 @@ CREATE OPERATOR CLASS bool_ops
 	OPERATOR 5 pg_catalog.>;
 
 -- ----------------------------------------------------------------
+-- Maintenance
+-- ----------------------------------------------------------------
+
+CREATE FUNCTION harmonia_reorganize(index regclass)
+RETURNS bigint
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION harmonia_reorganize(regclass)
+IS 'restore the pure layout of a harmonia index; returns the number of segments written anew';
+
+-- ----------------------------------------------------------------
 -- Inspection functions
 -- ----------------------------------------------------------------
 

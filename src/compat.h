@@ -96,4 +96,12 @@ typedef PGAlignedBlock HmAlignedPage;
 #define hm_restrict_search_path() ((void) 0)
 #endif
 
+/* 16 made one function of those for each kind of object. */
+#if PG_VERSION_NUM >= 160000
+#define hm_is_owner(relation_oid) \
+	object_ownercheck(RelationRelationId, relation_oid, GetUserId())
+#else
+#define hm_is_owner(relation_oid) pg_class_ownercheck(relation_oid, GetUserId())
+#endif
+
 #endif							/* HARMONIA_COMPAT_H */

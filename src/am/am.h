@@ -489,6 +489,9 @@ typedef struct HmCache
 /* That, read if need be; renewed from the metapage if renew is true. */
 extern HmCache *hm_cache(Relation index, bool renew);
 
+/* Whether all that the copy refers to lies within the file. */
+extern bool hm_cache_is_current(Relation index);
+
 /* ----------------------------------------------------------------
  *		Logging (wal.c)
  * ----------------------------------------------------------------
@@ -529,6 +532,13 @@ extern uint64 hm_stamp_allocate(Relation index);
  * nothing if somebody is inside the gate.  Returns the number of free blocks.
  */
 extern BlockNumber hm_extents_sweep(Relation index);
+
+/*
+ * Give free blocks at the end of the file back to the file system, if they are
+ * many and nobody else uses the index.  Takes an AccessExclusiveLock if it can
+ * get it at once.  Returns the number of blocks given back.
+ */
+extern BlockNumber hm_extents_truncate(Relation index);
 
 /* ----------------------------------------------------------------
  *		Directory (directory.c)
@@ -720,16 +730,28 @@ typedef struct HmSegmentUse
 	bool		grows;			/* the last of its part, room for leaves left */
 } HmSegmentUse;
 
-/* Note what a segment's header, locked, says; entries is set to 0. */
-extern void hm_segment_use(Buffer header, HmSegmentUse *use);
+/* Segments that a walk in key order came by; palloc'd. */
+typedef struct HmSegmentUses
+{
+	int			count;
+	int			room;
+	HmSegmentUse *items;
+} HmSegmentUses;
+
+extern void hm_segment_uses_init(HmSegmentUses *uses);
 
 /*
- * Move what is worth it of all segments, given in key order: those that are
- * sparse or shadowed, all that are not pure if "all" is true, and join small
- * neighbours.  Returns the number of movements.  The caller holds no lock
- * but on the relation.
+ * What is known of the segment with this header, locked; begins with its
+ * header's counts and no entries, which are the caller's to add.
  */
-extern int	hm_reorganize(Relation index, HmSegmentUse *uses, int count, bool all);
+extern HmSegmentUse *hm_segment_uses_note(HmSegmentUses *uses, Buffer header);
+
+/*
+ * Move what is worth it: segments that are sparse or shadowed, all that could
+ * be packed better if "all" is true, and join small neighbours.  Returns the
+ * number of movements.  The caller holds no lock but on the relation.
+ */
+extern int	hm_reorganize(Relation index, HmSegmentUses *uses, bool all);
 
 /*
  * Offer an entry to the statement's batch.  Returns true if the batch took it,

@@ -135,7 +135,7 @@ hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock
 {
 	for (int attempt = 0; attempt < HM_MAX_ATTEMPTS; attempt++)
 	{
-		bool		fresh = attempt > 0;
+		bool		fresh = attempt > 0 || !hm_cache_is_current(index);
 		HmCache    *cache = hm_cache(index, fresh);
 		HmPosition	wanted = *position;
 		HmDirectoryEntry entry;

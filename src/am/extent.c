@@ -10,7 +10,9 @@
 #include "postgres.h"
 
 #include "access/generic_xlog.h"
+#include "access/xact.h"
 #include "access/xloginsert.h"
+#include "catalog/storage.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "storage/smgr.h"
@@ -320,4 +322,65 @@ hm_extents_sweep(Relation index)
 	pfree(used);
 	pfree(list);
 	return result;
+}
+
+/* Fewer than that, and less than a sixteenth of the file, are not worth it. */
+#define HM_TRUNCATE_MIN		1000
+
+/* The first block of the free extent at the end of the file, or the file's end. */
+static BlockNumber
+free_end(const HmMeta *meta, BlockNumber blocks)
+{
+	const HmExtent *last = &meta->free[meta->free_count - 1];
+
+	return meta->free_count > 0 && last->start + last->length == blocks ?
+		last->start : blocks;
+}
+
+static bool
+worth_truncating(Relation index)
+{
+	Buffer		buffer = hm_meta_buffer(index, BUFFER_LOCK_SHARE);
+	BlockNumber blocks = RelationGetNumberOfBlocks(index);
+	BlockNumber free = blocks - free_end(hm_page_meta(BufferGetPage(buffer)), blocks);
+
+	UnlockReleaseBuffer(buffer);
+	return free >= HM_TRUNCATE_MIN || (free > 0 && free >= blocks / 16);
+}
+
+/*
+ * Under the lock nobody reads or writes the index, so nobody stands on a page
+ * that goes, and nobody owns blocks that the metapage does not know of.  The
+ * list is changed first: should we crash in between, the blocks are lost until
+ * the next VACUUM, which is better than a list that leads beyond the file.
+ */
+BlockNumber
+hm_extents_truncate(Relation index)
+{
+	Buffer		buffer;
+	BlockNumber blocks,
+				end;
+
+	/* Locks of workers, and of scans of our own, would not stand in our way. */
+	if (IsInParallelMode() || index->rd_refcnt > 1 || !worth_truncating(index) ||
+		!ConditionalLockRelation(index, AccessExclusiveLock))
+		return 0;
+
+	buffer = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
+	blocks = RelationGetNumberOfBlocks(index);
+	end = free_end(hm_page_meta(BufferGetPage(buffer)), blocks);
+	if (end < blocks)
+	{
+		GenericXLogState *state = GenericXLogStart(index);
+		HmMeta	   *meta = hm_page_meta(GenericXLogRegisterBuffer(state, buffer, 0));
+
+		meta->free_count--;
+		memset(&meta->free[meta->free_count], 0, sizeof(HmExtent));
+		GenericXLogFinish(state);
+	}
+	UnlockReleaseBuffer(buffer);
+	if (end < blocks)
+		RelationTruncate(index, end);
+	UnlockRelation(index, AccessExclusiveLock);
+	return blocks - end;
 }

@@ -49,7 +49,11 @@ hm_inspect_open(Oid oid, LOCKMODE mode)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a %s index",
-						RelationGetRelationName(index), "harmonia")));
+						RelationGetRelationName(index), "harmonia"),
+				 index->rd_rel->relkind != RELKIND_PARTITIONED_INDEX ? 0 :
+				 errdetail("It is a partitioned index, which has no pages."),
+				 index->rd_rel->relkind != RELKIND_PARTITIONED_INDEX ? 0 :
+				 errhint("Name the index of a partition.")));
 	if (RELATION_IS_OTHER_TEMP(index))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

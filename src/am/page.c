@@ -191,5 +191,20 @@ hm_cache(Relation index, bool renew)
 	cache->root_count = meta->root_count;
 	memcpy(cache->root, meta->root, meta->root_count * sizeof(HmDirectoryEntry));
 	UnlockReleaseBuffer(buffer);
+
+	/* An invalidation of the file resets this; see hm_cache_is_current(). */
+	RelationSetTargetBlock(index, HM_METAPAGE_BLKNO);
 	return cache;
+}
+
+/*
+ * The file may have been truncated since the copy was made, and what the copy
+ * refers to be beyond its end.  Truncation tells all backends to forget what
+ * they know of the file, the "target block" among it, of which we have no other
+ * use; whoever locks the index after the truncation has heard of it.
+ */
+bool
+hm_cache_is_current(Relation index)
+{
+	return RelationGetTargetBlock(index) == HM_METAPAGE_BLKNO;
 }

@@ -10,11 +10,19 @@
  */
 #include "postgres.h"
 
+#include "access/table.h"
+#include "access/xlog.h"
+#include "catalog/index.h"
 #include "commands/vacuum.h"
+#include "fmgr.h"
 #include "miscadmin.h"
+#include "utils/acl.h"
 
 #include "am/am.h"
+#include "am/inspect.h"
 #include "compat.h"
+
+PG_FUNCTION_INFO_V1(harmonia_reorganize);
 
 /* Leaves that these entries take when they are packed. */
 static uint64
@@ -63,8 +71,8 @@ worth_joining(Relation index, const HmSegmentUse *a, const HmSegmentUse *b)
 	return a_sparse || b_sparse || Max(a_leaves, b_leaves) < leaves_max / 8;
 }
 
-void
-hm_segment_use(Buffer header, HmSegmentUse *use)
+static void
+read_use(Buffer header, HmSegmentUse *use)
 {
 	Page		page = BufferGetPage(header);
 	HmSegment  *segment = hm_page_segment(page);
@@ -77,6 +85,31 @@ hm_segment_use(Buffer header, HmSegmentUse *use)
 	use->pure_leaves = segment->pure_leaves;
 	use->grows = !hm_page_has_high(page) &&
 		segment->pure_leaves + segment->tail_used < segment->leaf_room;
+}
+
+void
+hm_segment_uses_init(HmSegmentUses *uses)
+{
+	uses->count = 0;
+	uses->room = 64;
+	uses->items = palloc(uses->room * sizeof(HmSegmentUse));
+}
+
+HmSegmentUse *
+hm_segment_uses_note(HmSegmentUses *uses, Buffer header)
+{
+	HmSegmentUse *last = &uses->items[uses->count - 1];
+
+	if (uses->count > 0 &&
+		last->name.stamp == hm_page_segment(BufferGetPage(header))->stamp)
+		return last;
+	if (uses->count == uses->room)
+	{
+		uses->room *= 2;
+		uses->items = repalloc_huge(uses->items, (Size) uses->room * sizeof(HmSegmentUse));
+	}
+	read_use(header, &uses->items[uses->count]);
+	return &uses->items[uses->count++];
 }
 
 /*
@@ -99,31 +132,135 @@ join_with_next(Relation index, HmSegmentUse *use)
 	LockBuffer(header, BUFFER_LOCK_SHARE);
 	alive = hm_page_is(BufferGetPage(header), HM_PAGE_SEGMENT);
 	if (alive)
-		hm_segment_use(header, &use[1]);
+		read_use(header, &use[1]);
 	UnlockReleaseBuffer(header);
 	use[1].entries = entries;
 	return alive;
 }
 
 int
-hm_reorganize(Relation index, HmSegmentUse *uses, int count, bool all)
+hm_reorganize(Relation index, HmSegmentUses *uses, bool all)
 {
+	HmSegmentUse *items = uses->items;
 	int			movements = 0;
 
-	for (int i = 0; i < count; i++)
+	for (int i = 0; i < uses->count; i++)
 	{
 		vacuum_delay_point_compat();
-		if (i + 1 < count && worth_joining(index, &uses[i], &uses[i + 1]))
+		if (i + 1 < uses->count && worth_joining(index, &items[i], &items[i + 1]) &&
+			join_with_next(index, &items[i]))
 		{
-			if (join_with_next(index, &uses[i]))
-			{
-				movements++;
-				continue;
-			}
+			movements++;
+			continue;
 		}
-		if (worth_moving(index, &uses[i], all) &&
-			hm_segments_move(index, &uses[i].name, 1, NULL))
+		if (worth_moving(index, &items[i], all) &&
+			hm_segments_move(index, &items[i].name, 1, NULL))
 			movements++;
 	}
 	return movements;
+}
+
+/* ----------------------------------------------------------------
+ *		On demand
+ * ----------------------------------------------------------------
+ */
+
+/* Count the entries of the leaf for a position and go on to the next leaf. */
+static bool
+count_step(Relation index, HtWidth width, HmSegmentUses *uses, HmPosition *position,
+		   BufferAccessStrategy strategy)
+{
+	HmPosition	entered = *position;
+	Buffer		header = hm_segment_enter(index, &entered, HM_AT_OR_AFTER,
+										  BUFFER_LOCK_SHARE);
+	HmSegmentUse *use;
+	Buffer		leaf;
+	Page		page;
+
+	if (!BufferIsValid(header))
+		return false;
+	use = hm_segment_uses_note(uses, header);
+	leaf = hm_segment_descend(index, header, entered.entry, false, strategy);
+	LockBuffer(leaf, BUFFER_LOCK_SHARE);
+	hm_page_check(index, leaf, HM_PAGE_LEAF);
+	page = BufferGetPage(leaf);
+	use->entries += (uint64) ht_leaf_count(page, width);
+	if (hm_position_cmp(hm_page_high(page), entered) <= 0)
+		hm_page_no_progress(index, leaf);
+	*position = hm_page_high(page);
+	UnlockReleaseBuffer(leaf);
+	UnlockReleaseBuffer(header);
+	vacuum_delay_point_compat();
+	return true;
+}
+
+/*
+ * Open an index for maintenance, its table locked first, as VACUUM does.
+ * Errors: wrong_object_type, insufficient_privilege, feature_not_supported.
+ */
+static Relation
+open_to_reorganize(Oid oid, Relation *heap)
+{
+	Oid			heap_oid = IndexGetRelation(oid, true);
+	Relation	index;
+
+	*heap = OidIsValid(heap_oid) ? table_open(heap_oid, ShareUpdateExclusiveLock) : NULL;
+	index = hm_inspect_open(oid, ShareUpdateExclusiveLock);
+
+	/* The table may have been dropped, and its OID used again, before we had it. */
+	if (*heap == NULL || IndexGetRelation(oid, false) != heap_oid)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("could not open parent table of index \"%s\"",
+						RelationGetRelationName(index))));
+	if (!hm_is_owner(oid))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_INDEX, RelationGetRelationName(index));
+	if (!index->rd_index->indisvalid)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("index \"%s\" is not valid", RelationGetRelationName(index)),
+				 errhint("REINDEX it, or drop it.")));
+	return index;
+}
+
+/*
+ * harmonia_reorganize(index regclass) returns bigint
+ *		Write every segment anew that could be packed better or has auxiliary
+ *		nodes; returns the number of movements.  Writers wait only for the
+ *		segment that is being moved.
+ */
+Datum
+harmonia_reorganize(PG_FUNCTION_ARGS)
+{
+	Oid			oid = PG_GETARG_OID(0);
+	Relation	heap;
+	Relation	index;
+	HmSegmentUses uses;
+	HmPosition	position = hm_position(HM_PART_NULLS_LOW, 0, 0);
+	BufferAccessStrategy strategy;
+	HtWidth		width;
+	int64		movements;
+
+	if (RecoveryInProgress())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("recovery is in progress"),
+				 errhint("An index cannot be reorganized during recovery.")));
+
+	index = open_to_reorganize(oid, &heap);
+	hm_batch_apply(index);
+	width = hm_cache(index, true)->width;
+	strategy = GetAccessStrategy(BAS_VACUUM);
+	hm_segment_uses_init(&uses);
+	while (count_step(index, width, &uses, &position, strategy))
+		;
+	movements = hm_reorganize(index, &uses, true);
+	hm_extents_sweep(index);
+	hm_extents_truncate(index);
+
+	FreeAccessStrategy(strategy);
+	pfree(uses.items);
+	index_close(index, NoLock);
+	table_close(heap, NoLock);
+	PG_RETURN_INT64(movements);
 }

@@ -36,9 +36,8 @@ typedef struct HmVacuum
 	HtWidth		width;
 	BlockNumber blocks;			/* of the index when the walk began */
 	uint8	   *visited;		/* bit for each of those: drained by the walk */
-	HmSegmentUse *uses;			/* segments met, in key order */
-	int			use_count;
-	int			use_room;
+	HmSegmentUses uses;			/* segments met */
+	HmSegmentUse *use;			/* that of the leaf at hand */
 } HmVacuum;
 
 /* Wait until nobody but us has the buffer pinned. */
@@ -70,7 +69,7 @@ vacuum_leaf(HmVacuum *vacuum, Buffer leaf)
 	}
 	vacuum->stats->num_index_tuples += count - dead_count;
 	vacuum->stats->tuples_removed += dead_count;
-	vacuum->uses[vacuum->use_count - 1].entries += (uint64) (count - dead_count);
+	vacuum->use->entries += (uint64) (count - dead_count);
 
 	if (dead_count > 0)
 	{
@@ -82,24 +81,6 @@ vacuum_leaf(HmVacuum *vacuum, Buffer leaf)
 		hm_log_leaf_change(vacuum->info->index, leaf, vacuum->width, &change);
 		END_CRIT_SECTION();
 	}
-}
-
-/* Note the segment of the leaf that comes next; its header is locked. */
-static void
-note_segment(HmVacuum *vacuum, Buffer header)
-{
-	uint64		stamp = hm_page_segment(BufferGetPage(header))->stamp;
-
-	if (vacuum->use_count > 0 &&
-		vacuum->uses[vacuum->use_count - 1].name.stamp == stamp)
-		return;
-	if (vacuum->use_count == vacuum->use_room)
-	{
-		vacuum->use_room *= 2;
-		vacuum->uses = repalloc_huge(vacuum->uses,
-									 (Size) vacuum->use_room * sizeof(HmSegmentUse));
-	}
-	hm_segment_use(header, &vacuum->uses[vacuum->use_count++]);
 }
 
 /* Drain the blocks that the walk did not come by. */
@@ -168,7 +149,7 @@ vacuum_step(HmVacuum *vacuum, HmPosition *position)
 		if (!BufferIsValid(header))
 			return true;
 	}
-	note_segment(vacuum, header);
+	vacuum->use = hm_segment_uses_note(&vacuum->uses, header);
 
 	leaf = hm_segment_descend(index, header, entered.entry, false, vacuum->info->strategy);
 	LockBuffer(leaf, BUFFER_LOCK_EXCLUSIVE);
@@ -207,8 +188,7 @@ hm_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	vacuum.width = hm_cache(index, true)->width;
 	vacuum.blocks = RelationGetNumberOfBlocks(index);
 	vacuum.visited = palloc0(vacuum.blocks / 8 + 1);
-	vacuum.use_room = 64;
-	vacuum.uses = palloc(vacuum.use_room * sizeof(HmSegmentUse));
+	hm_segment_uses_init(&vacuum.uses);
 
 	while (vacuum_step(&vacuum, &position))
 		;
@@ -220,10 +200,10 @@ hm_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 		write_drained(index, retired);
 	}
 	if (vacuum.stats->tuples_removed > removed_before)
-		hm_reorganize(index, vacuum.uses, vacuum.use_count, false);
+		hm_reorganize(index, &vacuum.uses, false);
 
 	pfree(vacuum.visited);
-	pfree(vacuum.uses);
+	pfree(vacuum.uses.items);
 	return vacuum.stats;
 }
 
@@ -236,6 +216,7 @@ hm_vacuum_cleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 		return stats;
 
 	free_blocks = hm_extents_sweep(info->index);
+	free_blocks -= hm_extents_truncate(info->index);
 
 	/* Without bulk deletion nothing was counted: leave pg_class alone. */
 	if (stats == NULL)
