@@ -466,6 +466,13 @@ extern void hm_page_check(Relation index, Buffer buffer, HmPageKind kind);
  */
 extern void hm_leaf_check(Relation index, Buffer buffer, HtWidth width);
 
+/*
+ * Check that a block that a page refers to can be read: it is neither the
+ * metapage nor no block, which would be taken for a wish for a new one.
+ * Errors: index_corrupted.
+ */
+extern void hm_block_check(Relation index, BlockNumber block);
+
 /* Errors: index_corrupted, for a walk that would not get on from this leaf. */
 extern void hm_page_no_progress(Relation index, Buffer buffer);
 

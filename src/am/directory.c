@@ -65,12 +65,15 @@ entries_choose(const HmDirectoryEntry *entries, int count, HmPosition position,
 	return i + 1 < count ? i + 1 : -1;
 }
 
-/*
- * Look the position up, starting from the backend's copy of the root.
- * Returns false if there is no such entry or a directory page was not what the
- * copy promised.
- */
-static bool
+typedef enum LookupResult
+{
+	LOOKUP_FOUND,
+	LOOKUP_NONE,				/* there is no such entry */
+	LOOKUP_STALE				/* a page was not what the copy promised */
+} LookupResult;
+
+/* Look the position up, starting from the backend's copy of the root. */
+static LookupResult
 directory_lookup(Relation index, HmCache *cache, HmPosition position,
 				 HmSearch search, HmDirectoryEntry *result)
 {
@@ -80,22 +83,27 @@ directory_lookup(Relation index, HmCache *cache, HmPosition position,
 	{
 		i = entries_choose(cache->root, cache->root_count, position, search);
 		if (i < 0)
-			return false;
+			return LOOKUP_NONE;
 		*result = cache->root[i];
-		return true;
+		return LOOKUP_FOUND;
 	}
 
 	i = Max(0, entries_search(cache->root, cache->root_count, position,
 							  search == HM_AT_OR_AFTER));
 	for (; i < (int) cache->root_count; i++)
 	{
-		Buffer		buffer = ReadBuffer(index, cache->root[i].block);
-		Page		page = BufferGetPage(buffer);
+		Buffer		buffer;
+		Page		page;
+		bool		valid;
 		int			j = -1;
 
+		hm_block_check(index, cache->root[i].block);
+		buffer = ReadBuffer(index, cache->root[i].block);
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		if (hm_page_is(page, HM_PAGE_DIRECTORY) &&
-			hm_page_directory(page)->count <= HM_DIRECTORY_MAX)
+		page = BufferGetPage(buffer);
+		valid = hm_page_is(page, HM_PAGE_DIRECTORY) &&
+			hm_page_directory(page)->count <= HM_DIRECTORY_MAX;
+		if (valid)
 		{
 			HmDirectory *directory = hm_page_directory(page);
 
@@ -104,14 +112,16 @@ directory_lookup(Relation index, HmCache *cache, HmPosition position,
 				*result = directory->entries[j];
 		}
 		UnlockReleaseBuffer(buffer);
+		if (!valid)
+			return LOOKUP_STALE;
 		if (j >= 0)
-			return true;
+			return LOOKUP_FOUND;
 
 		/* The entry after the position may be the next page's first. */
 		if (search == HM_BEFORE)
-			return false;
+			return LOOKUP_NONE;
 	}
-	return false;
+	return LOOKUP_NONE;
 }
 
 bool
@@ -139,16 +149,16 @@ hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock
 		HmCache    *cache = hm_cache(index, fresh);
 		HmPosition	wanted = *position;
 		HmDirectoryEntry entry;
+		LookupResult found;
 		Buffer		buffer;
 		Page		page;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!directory_lookup(index, cache, wanted, search, &entry))
-		{
-			if (fresh)
-				return InvalidBuffer;
+		found = directory_lookup(index, cache, wanted, search, &entry);
+		if (found == LOOKUP_NONE && fresh)
+			return InvalidBuffer;
+		if (found != LOOKUP_FOUND)
 			continue;
-		}
 		if (entry.part != (uint64) wanted.part)
 		{
 			/* Nothing in the position's part: believe only a fresh copy. */
@@ -161,6 +171,7 @@ hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock
 				wanted = entry_low(&entry);
 		}
 
+		hm_block_check(index, entry.block);
 		buffer = ReadBuffer(index, entry.block);
 		LockBuffer(buffer, lock);
 		page = BufferGetPage(buffer);
@@ -187,6 +198,17 @@ hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock
  * ----------------------------------------------------------------
  */
 
+/* Errors: index_corrupted, for a directory page that is listed twice or as free. */
+static void
+directory_overlap(Relation index, BlockNumber block)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INDEX_CORRUPTED),
+			 errmsg("block %u of index \"%s\" is in use twice",
+					block, RelationGetRelationName(index)),
+			 errhint("Please REINDEX it.")));
+}
+
 /*
  * Split the full directory page "block" in two.  The caller holds the
  * metapage locked and owns fresh_block.
@@ -194,9 +216,8 @@ hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock
 static void
 directory_split(Relation index, Buffer meta_buffer, BlockNumber block, BlockNumber fresh_block)
 {
-	Buffer		buffer = ReadBuffer(index, block);
-	Buffer		fresh_buffer = ReadBufferExtended(index, MAIN_FORKNUM, fresh_block,
-												  RBM_ZERO_AND_LOCK, NULL);
+	Buffer		buffer;
+	Buffer		fresh_buffer;
 	GenericXLogState *state;
 	HmMeta	   *meta;
 	HmDirectory *directory,
@@ -206,8 +227,14 @@ directory_split(Relation index, Buffer meta_buffer, BlockNumber block, BlockNumb
 	uint32		keep;
 	int			i;
 
+	/* The list of free extents may be wrong; we must not wait for ourselves. */
+	if (block == fresh_block)
+		directory_overlap(index, block);
+	buffer = ReadBuffer(index, block);
 	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
 	hm_page_check(index, buffer, HM_PAGE_DIRECTORY);
+	fresh_buffer = ReadBufferExtended(index, MAIN_FORKNUM, fresh_block,
+									  RBM_ZERO_AND_LOCK, NULL);
 
 	state = GenericXLogStart(index);
 	meta = hm_page_meta(GenericXLogRegisterBuffer(state, meta_buffer, 0));
@@ -291,6 +318,7 @@ hm_directory_begin(Relation index, HmPosition low, int count, HmDirectoryEdit *e
 
 		i = Max(0, entries_search(meta->root, meta->root_count, low, true));
 		block = meta->root[i].block;
+		hm_block_check(index, block);
 		edit->page = ReadBuffer(index, block);
 		LockBuffer(edit->page, BUFFER_LOCK_EXCLUSIVE);
 		hm_page_check(index, edit->page, HM_PAGE_DIRECTORY);
@@ -372,6 +400,9 @@ next_page_has_only(Relation index, HmDirectoryEdit *edit, BlockNumber block)
 
 	if (next >= (int) meta->root_count)
 		return false;
+	hm_block_check(index, meta->root[next].block);
+	if (meta->root[next].block == BufferGetBlockNumber(edit->page))
+		directory_overlap(index, meta->root[next].block);
 	buffer = ReadBuffer(index, meta->root[next].block);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	hm_page_check(index, buffer, HM_PAGE_DIRECTORY);
@@ -486,9 +517,11 @@ hm_directory_read(Relation index, int *count, BlockNumber **pages, int *page_cou
 		result = palloc((Size) meta->root_count * HM_DIRECTORY_MAX * sizeof(HmDirectoryEntry));
 		for (uint32 i = 0; i < meta->root_count; i++)
 		{
-			Buffer		buffer = ReadBuffer(index, meta->root[i].block);
+			Buffer		buffer;
 			HmDirectory *directory;
 
+			hm_block_check(index, meta->root[i].block);
+			buffer = ReadBuffer(index, meta->root[i].block);
 			LockBuffer(buffer, BUFFER_LOCK_SHARE);
 			hm_page_check(index, buffer, HM_PAGE_DIRECTORY);
 			directory = hm_page_directory(BufferGetPage(buffer));

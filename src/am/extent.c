@@ -40,8 +40,9 @@ hm_gate_leave(Relation index)
  * long ones stay whole for segments.
  */
 static BlockNumber
-extent_from_list(HmMeta *meta, uint32 length)
+extent_from_list(Relation index, HmMeta *meta, uint32 length)
 {
+	BlockNumber blocks = RelationGetNumberOfBlocks(index);
 	int			best = -1;
 	BlockNumber start;
 
@@ -55,6 +56,12 @@ extent_from_list(HmMeta *meta, uint32 length)
 		return InvalidBlockNumber;
 
 	start = meta->free[best].start;
+	if (start == HM_METAPAGE_BLKNO || start >= blocks || length > blocks - start)
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("index \"%s\" has a free extent of %u blocks from %u, in a file of %u",
+						RelationGetRelationName(index), meta->free[best].length, start, blocks),
+				 errhint("Please REINDEX it.")));
 	meta->free[best].start += length;
 	meta->free[best].length -= length;
 	if (meta->free[best].length == 0)
@@ -114,7 +121,7 @@ hm_extent_allocate(Relation index, uint32 length)
 	Buffer		buffer = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
 	GenericXLogState *state = GenericXLogStart(index);
 	HmMeta	   *meta = hm_page_meta(GenericXLogRegisterBuffer(state, buffer, 0));
-	BlockNumber start = extent_from_list(meta, length);
+	BlockNumber start = extent_from_list(index, meta, length);
 
 	if (BlockNumberIsValid(start))
 		GenericXLogFinish(state);
@@ -236,10 +243,12 @@ extents_in_use(Relation index, int *count)
 
 	for (int i = 0; i < segment_count; i++)
 	{
-		Buffer		buffer = ReadBuffer(index, segments[i].block);
+		Buffer		buffer;
 		HmSegment  *segment;
 
 		CHECK_FOR_INTERRUPTS();
+		hm_block_check(index, segments[i].block);
+		buffer = ReadBuffer(index, segments[i].block);
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
 		hm_page_check(index, buffer, HM_PAGE_SEGMENT);
 		hm_segment_check(index, buffer, width);

@@ -28,6 +28,12 @@
  */
 #define HM_MERGE_THRESHOLD	128
 
+/*
+ * An insert that so often in a row neither inserted anything nor made room for
+ * it has met a damaged index, not somebody faster.
+ */
+#define HM_MAX_IDLE_ROUNDS	1000
+
 /* A leaf that is to be split and what is around it, all locked exclusively. */
 typedef struct HmSplit
 {
@@ -378,6 +384,9 @@ append_segment(Relation index, HmPart part, const HtEntry *coming, int64 n,
 		HtEntry		end = {ht_key_max(width), HT_TID_MAX};
 		Buffer		leaf = hm_segment_descend(index, header, end, true, NULL);
 
+		if (BufferIsValid(edit.page) &&
+			BufferGetBlockNumber(leaf) == BufferGetBlockNumber(edit.page))
+			hm_page_no_progress(index, leaf);
 		LockBuffer(leaf, BUFFER_LOCK_EXCLUSIVE);
 		hm_page_check(index, leaf, HM_PAGE_LEAF);
 		if (is_above_full_leaf(index, BufferGetPage(leaf), width, coming[0]))
@@ -450,9 +459,34 @@ split_leaf(Relation index, GenericXLogState *state, HmSplit *split, Buffer fresh
 	return upper[0];
 }
 
-static Buffer
-fresh_buffer(Relation index, BlockNumber block)
+/*
+ * Errors if a block to be locked is one that the split has locked already, which
+ * sound headers do not lead to.  "other" is a further locked buffer, if valid.
+ */
+static void
+check_not_locked(Relation index, const HmSplit *split, Buffer other, BlockNumber block)
 {
+	if (block == BufferGetBlockNumber(split->header) ||
+		block == BufferGetBlockNumber(split->leaf) ||
+		(BufferIsValid(other) && block == BufferGetBlockNumber(other)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("block %u of index \"%s\" is in use twice",
+						block, RelationGetRelationName(index)),
+				 errhint("Please REINDEX it.")));
+}
+
+/* A block of the segment that is taken into use. */
+static Buffer
+fresh_buffer(Relation index, const HmSplit *split, Buffer other, BlockNumber block)
+{
+	check_not_locked(index, split, other, block);
+	if (block == HM_METAPAGE_BLKNO || block >= RelationGetNumberOfBlocks(index))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("segment at block %u of index \"%s\" has spare block %u beyond the index's end",
+						BufferGetBlockNumber(split->header), RelationGetRelationName(index), block),
+				 errhint("Please REINDEX it.")));
 	return ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_ZERO_AND_LOCK, NULL);
 }
 
@@ -497,11 +531,12 @@ split_in_order(Relation index, HmSplit *split)
 	page_number = hm_node_page(segment, split->width, node, &offset);
 	if (page_number > 0)
 	{
+		check_not_locked(index, split, InvalidBuffer, segment->key_base + page_number - 1);
 		keys = ReadBuffer(index, segment->key_base + page_number - 1);
 		LockBuffer(keys, BUFFER_LOCK_EXCLUSIVE);
 		hm_page_check(index, keys, HM_PAGE_KEYS);
 	}
-	fresh = fresh_buffer(index, segment->leaf_base + number);
+	fresh = fresh_buffer(index, split, keys, segment->leaf_base + number);
 
 	state = GenericXLogStart(index);
 	header_page = GenericXLogRegisterBuffer(state, split->header, 0);
@@ -606,12 +641,12 @@ split_shadowing(Relation index, HmSplit *split, uint32 node, Buffer auxiliary)
 	{
 		*shadow = take_spare(segment);
 		segment->auxiliaries++;
-		auxiliary = fresh_buffer(index, *shadow);
+		auxiliary = fresh_buffer(index, split, InvalidBuffer, *shadow);
 		page = GenericXLogRegisterBuffer(state, auxiliary, GENERIC_XLOG_FULL_IMAGE);
 		fill_auxiliary(index, page, split->header, split->width, node);
 	}
 
-	fresh = fresh_buffer(index, take_spare(segment));
+	fresh = fresh_buffer(index, split, auxiliary, take_spare(segment));
 	segment->leaves++;
 	bound = split_leaf(index, state, split, fresh, &inserted);
 
@@ -690,6 +725,7 @@ make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 
 		if (BlockNumberIsValid(shadow))
 		{
+			check_not_locked(index, &split, InvalidBuffer, shadow);
 			auxiliary = ReadBuffer(index, shadow);
 			LockBuffer(auxiliary, BUFFER_LOCK_EXCLUSIVE);
 			hm_page_check(index, auxiliary, HM_PAGE_AUXILIARY);
@@ -721,8 +757,11 @@ make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 void
 hm_insert_sorted(Relation index, HmPart part, const HtEntry *entries, int64 n)
 {
+	int			idle = 0;
+
 	while (n > 0)
 	{
+		int64		n_before = n;
 		HmPosition	position = hm_position(part, entries[0].key, entries[0].tid);
 		Buffer		header = hm_segment_enter_to_write(index, position, BUFFER_LOCK_SHARE);
 		HtWidth		width = hm_cache(index, false)->width;
@@ -743,7 +782,8 @@ hm_insert_sorted(Relation index, HmPart part, const HtEntry *entries, int64 n)
 		hm_page_check(index, leaf, HM_PAGE_LEAF);
 
 		here = entries_for_leaf(index, BufferGetPage(leaf), width, entries, n);
-		if (here == 0 && hm_page_has_high(BufferGetPage(leaf)))
+		if ((here == 0 && hm_page_has_high(BufferGetPage(leaf))) ||
+			idle == HM_MAX_IDLE_ROUNDS)
 			hm_page_no_progress(index, leaf);
 		if (here >= HM_MERGE_THRESHOLD)
 			inserted = merge_into_leaf(index, leaf, width, entries, here);
@@ -760,5 +800,6 @@ hm_insert_sorted(Relation index, HmPart part, const HtEntry *entries, int64 n)
 			entries += inserted;
 			n -= inserted;
 		}
+		idle = n < n_before ? 0 : idle + 1;
 	}
 }

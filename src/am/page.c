@@ -144,6 +144,17 @@ hm_leaf_check(Relation index, Buffer buffer, HtWidth width)
 }
 
 void
+hm_block_check(Relation index, BlockNumber block)
+{
+	if (block == HM_METAPAGE_BLKNO || !BlockNumberIsValid(block))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("a page of index \"%s\" refers to block %u",
+						RelationGetRelationName(index), block),
+				 errhint("Please REINDEX it.")));
+}
+
+void
 hm_page_no_progress(Relation index, Buffer buffer)
 {
 	ereport(ERROR,

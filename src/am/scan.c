@@ -305,7 +305,10 @@ follow_right(IndexScanDesc scan, HmPosition position, Buffer *header)
 	if (is_leaf_of(page, state->page.stamp) && leaf_covers(page, position, false))
 	{
 		if (state->careful)
+		{
+			hm_block_check(index, hm_page_special(page)->segment);
 			*header = ReadBuffer(index, hm_page_special(page)->segment);
+		}
 		return leaf;
 	}
 	UnlockReleaseBuffer(leaf);

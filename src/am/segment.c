@@ -282,6 +282,11 @@ hm_segment_check(Relation index, Buffer header, HtWidth width)
 		segment->nodes_here <= segment->nodes &&
 		segment->nodes_per_page > 0 && segment->nodes_per_page <= HT_PAGE_END &&
 		segment->key_base == BufferGetBlockNumber(header) + 1 &&
+		segment->extents[0].start == BufferGetBlockNumber(header) &&
+		segment->leaf_base >= segment->key_base &&
+		segment->leaf_base - segment->extents[0].start < HM_SEGMENT_MAX_BLOCKS &&
+		segment->leaf_base - segment->extents[0].start + segment->leaf_room ==
+		segment->extents[0].length &&
 		segment->leaf_room <= bottom_nodes * segment->fanout &&
 		segment->pure_leaves > 0 && segment->pure_leaves <= segment->leaf_room &&
 		segment->tail_used <= segment->leaf_room - segment->pure_leaves &&
@@ -299,6 +304,35 @@ hm_segment_check(Relation index, Buffer header, HtWidth width)
 			(errcode(ERRCODE_INDEX_CORRUPTED),
 			 errmsg("index \"%s\" has a damaged segment header at block %u",
 					RelationGetRelationName(index), BufferGetBlockNumber(header)),
+			 errhint("Please REINDEX it.")));
+}
+
+/*
+ * Errors unless the segment can have a leaf or an auxiliary node at this block.
+ * Besides the header, which the caller has locked already, the metapage and what
+ * would be taken for a wish for a new block are out of the question.
+ */
+static void
+check_own_block(Relation index, Buffer header, BlockNumber block)
+{
+	HmSegment  *segment = hm_page_segment(BufferGetPage(header));
+
+	if (block >= segment->leaf_base && block - segment->leaf_base < segment->leaf_room)
+		return;
+	if (block != BufferGetBlockNumber(header) && block != HM_METAPAGE_BLKNO &&
+		BlockNumberIsValid(block))
+	{
+		for (uint32 i = 1; i < segment->extent_count; i++)
+		{
+			if (block >= segment->extents[i].start &&
+				block - segment->extents[i].start < segment->extents[i].length)
+				return;
+		}
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_INDEX_CORRUPTED),
+			 errmsg("segment at block %u of index \"%s\" refers to block %u, which is not its own",
+					BufferGetBlockNumber(header), RelationGetRelationName(index), block),
 			 errhint("Please REINDEX it.")));
 }
 
@@ -360,9 +394,11 @@ hm_segment_descend(Relation index, Buffer header, HtEntry entry, bool before,
 
 			if (BlockNumberIsValid(shadow))
 			{
-				Buffer		buffer = ReadBuffer(index, shadow);
+				Buffer		buffer;
 				HmAuxiliary *auxiliary;
 
+				check_own_block(index, header, shadow);
+				buffer = ReadBuffer(index, shadow);
 				hm_page_check(index, buffer, HM_PAGE_AUXILIARY);
 				auxiliary = hm_page_auxiliary(BufferGetPage(buffer));
 				block = auxiliary->children[hm_auxiliary_child(auxiliary, entry, before)];
@@ -396,12 +432,6 @@ hm_segment_descend(Relation index, Buffer header, HtEntry entry, bool before,
 		node = child;
 	}
 
-	/* That would ask for a new block. */
-	if (!BlockNumberIsValid(block))
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("segment at block %u of index \"%s\" refers to a leaf without block",
-						BufferGetBlockNumber(header), RelationGetRelationName(index)),
-				 errhint("Please REINDEX it.")));
+	check_own_block(index, header, block);
 	return ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
 }
