@@ -652,22 +652,31 @@ pure_leaf_low(Check *check, uint32 leaf)
 	return hm_position(check->part, low.key, low.tid);
 }
 
-/* Whether a block is one that splits take: behind the pure leaves. */
-static bool
-is_spare(const HmSegment *segment, BlockNumber block)
+/* Blocks of an extent that splits have taken: of the main one the last, of others
+ * the first ones. */
+static HmExtent
+taken_blocks(const HmSegment *segment, uint32 i)
 {
-	if (block >= segment->leaf_base + segment->leaf_room - segment->tail_used &&
-		block < segment->leaf_base + segment->leaf_room)
-		return true;
-	for (uint32 i = 1; i < segment->extent_count; i++)
-	{
-		uint32		used = i == segment->extent_count - 1 ? segment->spare_used :
-			segment->extents[i].length;
+	if (i == 0)
+		return (HmExtent) {segment->leaf_base + segment->leaf_room - segment->tail_used,
+						   segment->tail_used};
+	return (HmExtent) {segment->extents[i].start,
+					   i == segment->extent_count - 1 ? segment->spare_used :
+					   segment->extents[i].length};
+}
 
-		if (block >= segment->extents[i].start && block - segment->extents[i].start < used)
-			return true;
+/* The extent from which splits have taken a block; -1 if there is none. */
+static int
+extent_of_taken(const HmSegment *segment, BlockNumber block)
+{
+	for (uint32 i = 0; i < segment->extent_count; i++)
+	{
+		HmExtent	taken = taken_blocks(segment, i);
+
+		if (block >= taken.start && block - taken.start < taken.length)
+			return (int) i;
 	}
-	return false;
+	return -1;
 }
 
 /* The children of a shadowed bottom node, whose first pure leaf is "first". */
@@ -711,10 +720,32 @@ block_cmp(const void *a, const void *b)
 	return left < right ? -1 : left > right ? 1 : 0;
 }
 
+/*
+ * Everything that splits have taken must be in use, or it will never be.  The last
+ * block of an extent may be left over when the next one is added, because a
+ * split may need two.
+ */
+static void
+check_taken(Check *check, const uint32 *in_use)
+{
+	HmSegment  *segment = hm_page_segment(check->copy->header);
+
+	for (uint32 i = 0; i < segment->extent_count; i++)
+	{
+		uint32		taken = taken_blocks(segment, i).length;
+		bool		between = i > 0 && i < segment->extent_count - 1;
+
+		if (in_use[i] != taken && !(between && in_use[i] + 1 == taken))
+			corrupt(check, check->block, "%u blocks of extent %u are in use by splits, must be %u",
+					in_use[i], i, taken);
+	}
+}
+
 /* Every block of the segment must be used once, and be one of its extents'. */
 static void
 check_blocks_used(Check *check)
 {
+	uint32		in_use[HM_SEGMENT_MAX_EXTENTS] = {0};
 	HmSegment  *segment = hm_page_segment(check->copy->header);
 	BlockNumber *blocks = palloc((check->leaf_count + check->copy->bottom_nodes) *
 								 sizeof(BlockNumber));
@@ -728,21 +759,31 @@ check_blocks_used(Check *check)
 
 		if (block >= segment->leaf_base && block - segment->leaf_base < segment->pure_leaves)
 			pure++;
-		else if (!is_spare(segment, block))
-			corrupt(check, check->block, "the leaf at block %u lies outside of the segment's used blocks",
-					block);
+		else
+		{
+			int			extent = extent_of_taken(segment, block);
+
+			if (extent < 0)
+				corrupt(check, check->block,
+						"the leaf at block %u lies outside of the segment's used blocks", block);
+			in_use[extent]++;
+		}
 		blocks[count++] = block;
 	}
 	for (uint32 i = 0; i < check->copy->bottom_nodes; i++)
 	{
 		BlockNumber block = hm_segment_auxiliaries(segment)[i];
+		int			extent;
 
 		if (!BlockNumberIsValid(block))
 			continue;
 		auxiliaries++;
-		if (!is_spare(segment, block))
-			corrupt(check, check->block, "the auxiliary node at block %u lies outside of the segment's used blocks",
+		extent = extent_of_taken(segment, block);
+		if (extent < 0)
+			corrupt(check, check->block,
+					"the auxiliary node at block %u lies outside of the segment's used blocks",
 					block);
+		in_use[extent]++;
 		blocks[count++] = block;
 	}
 	if (auxiliaries != segment->auxiliaries)
@@ -758,6 +799,7 @@ check_blocks_used(Check *check)
 	if (pure != segment->pure_leaves)
 		corrupt(check, check->block, "inner nodes lead to %u of %u numbered leaves",
 				pure, segment->pure_leaves);
+	check_taken(check, in_use);
 	pfree(blocks);
 }
 
