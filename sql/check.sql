@@ -87,10 +87,12 @@ END $$;
 DO $$
 BEGIN
 	FOR i IN 1..6 LOOP
-		INSERT INTO shadowed SELECT -g, 500000 FROM generate_series(i * 20000, i * 20000 + 19999) g;
+		INSERT INTO shadowed SELECT -g, 500000 FROM generate_series(i * 50000, i * 50000 + 49999) g;
 		PERFORM harmonia_check('shadowed_8', true), harmonia_check('shadowed_128', true);
 	END LOOP;
 END $$;
+SELECT i, movements > 0 AS moved
+FROM unnest('{shadowed_8,shadowed_128}'::regclass[]) i, harmonia_index_info(i);
 
 -- Rows and entries go, extents become free, others come.
 DELETE FROM shadowed WHERE id % 2 = 0;

@@ -106,7 +106,7 @@ SELECT * FROM harmonia_leaf_items('n_first', 2) LIMIT 2;
 CREATE TABLE m (k int);
 INSERT INTO m SELECT g % 2 FROM generate_series(1, 20000) g;
 CREATE INDEX mi ON m USING harmonia (k) WITH (fanout = 128);
-INSERT INTO m SELECT 0 FROM generate_series(1, 200000);
+INSERT INTO m SELECT 0 FROM generate_series(1, 400000);
 SELECT entries, segments, movements > 0 AS moved, free_pages > 0 AS free
 FROM harmonia_index_info('mi');
 SELECT count(*) > 0 AS moved, min(low_key) - 2147483648 AS low, bool_and(state = 'live') AS live,

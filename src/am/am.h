@@ -102,7 +102,7 @@ typedef enum HmPageKind
 	HM_PAGE_KEYS = 4,			/* key region beyond what the header holds */
 	HM_PAGE_AUXILIARY = 5,		/* auxiliary node */
 	HM_PAGE_LEAF = 6,
-	HM_PAGE_SPARE = 7			/* last block of an extent, not used yet */
+	HM_PAGE_SPARE = 7			/* block of an extent, not used yet */
 } HmPageKind;
 
 /* HmSpecial.flags */
@@ -511,6 +511,13 @@ extern bool hm_cache_is_current(Relation index);
  */
 extern void hm_log_leaf_change(Relation index, Buffer buffer, HtWidth width,
 							   const HtLeafChange *change);
+
+/*
+ * Log a page that hm_page_init() has just made, in few bytes, so that what is
+ * put there can be logged as a change.  The caller holds the buffer exclusively
+ * locked, is in a critical section and has marked the page dirty.
+ */
+extern void hm_log_blank_page(Relation index, Buffer buffer);
 
 /* ----------------------------------------------------------------
  *		Extents (extent.c): runs of blocks, used, free and new

@@ -43,8 +43,9 @@ typedef struct HmSplit
 	bool		append;			/* what comes is above all entries of the part */
 	const HtEntry *coming;		/* entries that found no room, of this part */
 	int64		coming_count;	/* at least one */
-	int			count;			/* entries on the leaf */
-	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
+	int64		merged;			/* how many of them are among the following */
+	int			count;			/* entries that both leaves shall have */
+	HtEntry		entries[2 * HT_LEAF_MAX_ENTRIES];
 } HmSplit;
 
 bool
@@ -128,6 +129,50 @@ entries_for_leaf(Relation index, Page page, HtWidth width, const HtEntry *entrie
 }
 
 /*
+ * Merge the entries of a leaf with the first of *n others, as many as make no
+ * more than max.  Returns how many they are, and in *n how many were consumed.
+ */
+static int
+merge_entries(const HtEntry *old, int old_count, const HtEntry *coming, int64 *n,
+			  int max, HtEntry *merged)
+{
+	int64		end = *n;
+	int64		consumed = 0;
+	int			i = 0,
+				count = 0;
+
+	/* Stop where what is left of the old entries just fits. */
+	while (i < old_count || consumed < end)
+	{
+		int			cmp = i == old_count ? 1 : consumed == end ? -1 :
+			ht_entry_cmp(old[i], coming[consumed]);
+
+		if (cmp <= 0)
+		{
+			merged[count++] = old[i++];
+			if (cmp == 0)
+				consumed++;
+		}
+		else if (count + (old_count - i) < max)
+			merged[count++] = coming[consumed++];
+		else
+			end = consumed;
+	}
+	*n = consumed;
+	return count;
+}
+
+/* Write the locked leaf anew, with these entries. */
+static void
+rewrite_leaf(Relation index, Buffer leaf, HtWidth width, const HtEntry *entries, int count)
+{
+	GenericXLogState *state = GenericXLogStart(index);
+
+	ht_leaf_fill(GenericXLogRegisterBuffer(state, leaf, 0), width, entries, count);
+	GenericXLogFinish(state);
+}
+
+/*
  * Merge the first of n entries with what is on the locked leaf, as many as
  * fit, and write the leaf anew.  Returns how many were consumed.
  */
@@ -136,37 +181,12 @@ merge_into_leaf(Relation index, Buffer leaf, HtWidth width, const HtEntry *entri
 {
 	HtEntry		old[HT_LEAF_MAX_ENTRIES];
 	HtEntry		merged[HT_LEAF_MAX_ENTRIES];
-	int			capacity = ht_leaf_capacity(width);
 	int			old_count = ht_leaf_read(BufferGetPage(leaf), width, old);
-	int			i = 0,
-				count = 0,
-				old_left = old_count;
-	int64		consumed = 0;
-	GenericXLogState *state;
+	int			count = merge_entries(old, old_count, entries, &n,
+									  ht_leaf_capacity(width), merged);
 
-	/* Stop where what is left of the old entries just fits. */
-	while (i < old_count || consumed < n)
-	{
-		int			cmp = i == old_count ? 1 : consumed == n ? -1 :
-			ht_entry_cmp(old[i], entries[consumed]);
-
-		if (cmp <= 0)
-		{
-			merged[count++] = old[i++];
-			old_left--;
-			if (cmp == 0)
-				consumed++;
-		}
-		else if (count + old_left < capacity)
-			merged[count++] = entries[consumed++];
-		else
-			n = consumed;
-	}
-
-	state = GenericXLogStart(index);
-	ht_leaf_fill(GenericXLogRegisterBuffer(state, leaf, 0), width, merged, count);
-	GenericXLogFinish(state);
-	return consumed;
+	rewrite_leaf(index, leaf, width, merged, count);
+	return n;
 }
 
 /* Insert entries into the locked leaf until it is full; returns how many. */
@@ -416,15 +436,15 @@ append_segment(Relation index, HmPart part, const HtEntry *coming, int64 n,
 
 /*
  * Put a new leaf to the right of the one that is split: with the upper half of
- * its entries or, when appending, with the first entries that come.  Adds what
- * was inserted to *inserted; returns the separator.
+ * its entries and those that come or, when appending, with just the latter.
+ * Adds what was inserted to *inserted; returns the separator.
  */
 static HtEntry
 split_leaf(Relation index, GenericXLogState *state, HmSplit *split, Buffer fresh,
 		   int64 *inserted)
 {
 	Page		left = GenericXLogRegisterBuffer(state, split->leaf, 0);
-	Page		right = GenericXLogRegisterBuffer(state, fresh, GENERIC_XLOG_FULL_IMAGE);
+	Page		right = GenericXLogRegisterBuffer(state, fresh, 0);
 	HmSpecial  *left_special = hm_page_special(left);
 	HmSpecial  *right_special;
 	const HtEntry *upper = split->coming;
@@ -442,6 +462,7 @@ split_leaf(Relation index, GenericXLogState *state, HmSplit *split, Buffer fresh
 		upper = split->entries + keep;
 		upper_count = split->count - keep;
 		ht_leaf_fill(left, split->width, split->entries, keep);
+		*inserted += split->merged;
 	}
 
 	hm_page_init(right, HM_PAGE_LEAF, left_special->stamp, left_special->segment,
@@ -476,10 +497,13 @@ check_not_locked(Relation index, const HmSplit *split, Buffer other, BlockNumber
 				 errhint("Please REINDEX it.")));
 }
 
-/* A block of the segment that is taken into use. */
+/* A block of the segment that is taken into use, with a blank page. */
 static Buffer
 fresh_buffer(Relation index, const HmSplit *split, Buffer other, BlockNumber block)
 {
+	Page		header = BufferGetPage(split->header);
+	Buffer		buffer;
+
 	check_not_locked(index, split, other, block);
 	if (block == HM_METAPAGE_BLKNO || block >= RelationGetNumberOfBlocks(index))
 		ereport(ERROR,
@@ -487,7 +511,15 @@ fresh_buffer(Relation index, const HmSplit *split, Buffer other, BlockNumber blo
 				 errmsg("segment at block %u of index \"%s\" has spare block %u beyond the index's end",
 						BufferGetBlockNumber(split->header), RelationGetRelationName(index), block),
 				 errhint("Please REINDEX it.")));
-	return ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_ZERO_AND_LOCK, NULL);
+
+	buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_ZERO_AND_LOCK, NULL);
+	START_CRIT_SECTION();
+	hm_page_init(BufferGetPage(buffer), HM_PAGE_SPARE, hm_page_segment(header)->stamp,
+				 BufferGetBlockNumber(split->header), (HmPart) hm_page_special(header)->part);
+	MarkBufferDirty(buffer);
+	hm_log_blank_page(index, buffer);
+	END_CRIT_SECTION();
+	return buffer;
 }
 
 /*
@@ -642,7 +674,7 @@ split_shadowing(Relation index, HmSplit *split, uint32 node, Buffer auxiliary)
 		*shadow = take_spare(segment);
 		segment->auxiliaries++;
 		auxiliary = fresh_buffer(index, split, InvalidBuffer, *shadow);
-		page = GenericXLogRegisterBuffer(state, auxiliary, GENERIC_XLOG_FULL_IMAGE);
+		page = GenericXLogRegisterBuffer(state, auxiliary, 0);
 		fill_auxiliary(index, page, split->header, split->width, node);
 	}
 
@@ -668,9 +700,29 @@ split_shadowing(Relation index, HmSplit *split, uint32 node, Buffer auxiliary)
 }
 
 /*
+ * What both leaves shall have: no more than makes two as full as a build does,
+ * but one entry more than fit on one.
+ */
+static void
+merge_for_split(Relation index, HmSplit *split, Page leaf)
+{
+	HtEntry		old[HT_LEAF_MAX_ENTRIES];
+	int			count = ht_leaf_read(leaf, split->width, old);
+	int			max = Max(2 * hm_leaf_target(index, split->width),
+						  ht_leaf_capacity(split->width) + 1);
+
+	split->merged = split->coming_count;
+	if (hm_page_has_high(leaf))
+		split->merged = entries_below(split->coming, split->merged,
+									  hm_page_special(leaf)->high);
+	split->count = merge_entries(old, count, split->coming, &split->merged, max,
+								 split->entries);
+}
+
+/*
  * Make room for the first of n entries in the leaf where it belongs, or a new
- * leaf for as many as fit.  Does nothing if there is room by now.  Returns how
- * many were inserted; the caller goes on with the others.
+ * leaf, and insert as many as fit.  Returns how many were inserted; the caller
+ * goes on with the others.
  */
 static int64
 make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
@@ -699,14 +751,24 @@ make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 	hm_page_check(index, split.leaf, HM_PAGE_LEAF);
 	leaf_page = BufferGetPage(split.leaf);
 	hm_leaf_check(index, split.leaf, split.width);
-	split.count = ht_leaf_read(leaf_page, split.width, split.entries);
 
 	last = !BlockNumberIsValid(hm_page_special(leaf_page)->right);
 	split.append = !hm_page_has_high(leaf_page) &&
 		is_above_full_leaf(index, leaf_page, split.width, coming[0]);
 
-	if (!split.append && split.count < ht_leaf_capacity(split.width))
-		 /* somebody else made room */ ;
+	if (!split.append)
+	{
+		merge_for_split(index, &split, leaf_page);
+		if (split.merged == 0)
+			hm_page_no_progress(index, split.leaf);
+	}
+
+	if (!split.append && split.count <= ht_leaf_capacity(split.width))
+	{
+		/* Somebody else made room. */
+		rewrite_leaf(index, split.leaf, split.width, split.entries, split.count);
+		inserted = split.merged;
+	}
 	else if (last && can_append_leaf(segment))
 		inserted = split_in_order(index, &split);
 	else if (split.append)
@@ -785,7 +847,9 @@ hm_insert_sorted(Relation index, HmPart part, const HtEntry *entries, int64 n)
 		if ((here == 0 && hm_page_has_high(BufferGetPage(leaf))) ||
 			idle == HM_MAX_IDLE_ROUNDS)
 			hm_page_no_progress(index, leaf);
-		if (here >= HM_MERGE_THRESHOLD)
+		if (here > ht_leaf_capacity(width) - ht_leaf_count(BufferGetPage(leaf), width))
+			inserted = 0;
+		else if (here >= HM_MERGE_THRESHOLD)
 			inserted = merge_into_leaf(index, leaf, width, entries, here);
 		else
 			inserted = insert_into_leaf(index, leaf, width, entries, here);

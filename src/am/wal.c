@@ -20,27 +20,19 @@
 #include "am/am.h"
 #include "compat.h"
 
-/* Every byte of the page, if each had its own range, would not fit; see below. */
+/* Room for disjoint ranges; those of every byte, if each had one, would not fit. */
 #define HM_DELTA_MAX	(BLCKSZ + HT_LEAF_MAX_RANGES * 2 * sizeof(uint16))
 
-void
-hm_log_leaf_change(Relation index, Buffer buffer, HtWidth width,
-				   const HtLeafChange *change)
+/* Log the contents of disjoint ranges of a page and set its LSN. */
+static void
+log_ranges(Buffer buffer, const HtByteRange *ranges, int count)
 {
 	Page		page = BufferGetPage(buffer);
-	HtByteRange ranges[HT_LEAF_MAX_RANGES];
-	char		delta[HM_DELTA_MAX];	/* ranges are disjoint, so it fits */
+	char		delta[HM_DELTA_MAX];
 	char	   *end = delta;
-	int			count;
 	XLogRecPtr	lsn;
 
-	Assert(CritSectionCount > 0);
-
-	if (!RelationNeedsWAL(index))
-		return;
-
-	count = ht_leaf_change_ranges(page, width, change, ranges);
-	Assert(count <= HT_LEAF_MAX_RANGES);
+	Assert(CritSectionCount > 0 && count <= HT_LEAF_MAX_RANGES);
 	for (int i = 0; i < count; i++)
 	{
 		uint16		head[2] = {ranges[i].offset, ranges[i].length};
@@ -56,4 +48,34 @@ hm_log_leaf_change(Relation index, Buffer buffer, HtWidth width,
 	XLogRegisterBufData(0, delta, end - delta);
 	lsn = XLogInsert(RM_GENERIC_ID, 0);
 	PageSetLSN(page, lsn);
+}
+
+void
+hm_log_leaf_change(Relation index, Buffer buffer, HtWidth width,
+				   const HtLeafChange *change)
+{
+	HtByteRange ranges[HT_LEAF_MAX_RANGES];
+
+	if (RelationNeedsWAL(index))
+		log_ranges(buffer, ranges,
+				   ht_leaf_change_ranges(BufferGetPage(buffer), width, change, ranges));
+}
+
+/*
+ * A page without a hole is logged with all its bytes, so it has one at first.
+ * The second record takes the hole away.
+ */
+void
+hm_log_blank_page(Relation index, Buffer buffer)
+{
+	PageHeader	header = (PageHeader) BufferGetPage(buffer);
+	HtByteRange lower = {offsetof(PageHeaderData, pd_lower), sizeof(header->pd_lower)};
+
+	if (!RelationNeedsWAL(index))
+		return;
+	Assert(header->pd_lower == header->pd_upper);
+	header->pd_lower = SizeOfPageHeaderData;
+	log_newpage_buffer(buffer, true);
+	header->pd_lower = header->pd_upper;
+	log_ranges(buffer, &lower, 1);
 }
