@@ -306,10 +306,16 @@ move_flip(Relation index, HmMove *move, const HmDirectoryEntry *entries, int seg
 		headers[i] = ReadBuffer(index, move->sources[i].header);
 		LockBuffer(headers[i], BUFFER_LOCK_EXCLUSIVE);
 
-		/* Our page locks and the marks have kept everybody else away. */
+		/*
+		 * Our page locks and the marks have kept everybody else away.  What
+		 * we wrote may lie there, if the block was listed as free.
+		 */
 		if (!is_live_header(headers[i], move->sources[i].stamp))
-			elog(ERROR, "segment at block %u of index \"%s\" has changed during movement",
-				 move->sources[i].header, RelationGetRelationName(index));
+			ereport(ERROR,
+					(errcode(ERRCODE_INDEX_CORRUPTED),
+					 errmsg("segment at block %u of index \"%s\" has changed during movement",
+							move->sources[i].header, RelationGetRelationName(index)),
+					 errhint("Please REINDEX it.")));
 	}
 
 	if (possible)

@@ -84,7 +84,7 @@ my %bases = (
 		my ($t) = @_;
 		return "CREATE TABLE $t (k int);"
 		  . "INSERT INTO $t SELECT g % 2 FROM generate_series(1, 20000) g;"
-		  . "CREATE INDEX ${t}_i ON $t USING harmonia (k) WITH (fanout = 128);"
+		  . "CREATE INDEX ${t}_i ON $t USING harmonia (k) WITH (fanout = 128, fillfactor = 50);"
 		  . "INSERT INTO $t SELECT 0 FROM generate_series(1, 170000);";
 	});
 
