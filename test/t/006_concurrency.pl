@@ -7,7 +7,7 @@ use Harmonia;
 use Test::More;
 
 my $node = new_node('concurrency', conf => 'shared_buffers = 16MB');
-my @time = ('-T', $ENV{HARMONIA_SECONDS} // 20);
+my @time = ('-T', $ENV{HARMONIA_SECONDS} // 12);
 
 make_pairs($node);
 
