@@ -7,7 +7,7 @@ use Harmonia;
 use PostgreSQL::Test::Cluster;
 use Test::More;
 
-my $primary = new_node('primary', allows_streaming => 1, conf => 'shared_buffers = 16MB');
+my $primary = new_node('primary', allows_streaming => 1, conf => "shared_buffers = 16MB\nwal_keep_size = 4GB\n");
 
 make_pairs($primary);
 $primary->backup('backup');
