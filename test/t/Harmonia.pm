@@ -236,7 +236,8 @@ CREATE FUNCTION check_index.compare(what text, expected text, got text) RETURNS 
 LANGUAGE plpgsql AS $$
 BEGIN
 	IF expected IS DISTINCT FROM got THEN
-		RAISE EXCEPTION 'wrong answer: %: the table has %, the index %', what, expected, got;
+		RAISE EXCEPTION 'wrong answer: %: the table has %, the index %',
+			what, left(expected, 1000), left(got, 1000);
 	END IF;
 END $$;
 
