@@ -161,6 +161,16 @@ my @plants = (
 		qr/has no entry in it/, 'true' ],
 	[ 'two segments at one block', nulls => sub { put($_[0], 0, $meta{root} + 24 + 16, 'V', 1) },
 		qr/Block 1: the page is of part 1, its segment of part 2/ ],
+	[ 'no next stamp', tree => sub { put($_[0], 0, $meta{next_stamp}, 'Q<', 0) },
+		qr/Block 0: the next stamp is 0/ ],
+	[ 'part that begins late', nulls => sub { put($_[0], 0, $meta{root} + 24 + 8, 'V', 5) },
+		qr/Block 0: directory entry 1 begins its part at \(null, \(0,5\)\)/ ],
+	[ 'part that begins late on a directory page', nulls => sub {
+			my $block = deepen($_[0], 1, 1);
+			put($_[0], 0, $meta{root} + 24 + 8, 'V', 5);
+			put($_[0], $block + 1, 72 + 8, 'V', 5);
+		},
+		qr/Block \d+: the directory page begins its part at \(null, \(0,5\)\)/ ],
 	[ 'intact directory page', steps => sub { deepen($_[0], 1) }, qr/^ok$/ ],
 	[ 'intact directory pages', steps => sub { deepen($_[0], 3, 1, 1) }, qr/^ok$/ ],
 	[ 'zeroed directory page', steps => sub { put($_[0], deepen($_[0], 3, 1), 0, 'a8192', '') },
@@ -274,6 +284,10 @@ my @plants = (
 		qr/Block 1: inner nodes lead to 96 leaves, the segment claims 97/ ],
 	[ 'leaf count too small', tree => sub { add($_[0], 1, $header{leaves}, 'V', -1) },
 		qr/Block 1: the segment claims 95 leaves/ ],
+	[ 'more leaves than counted', shadowed => sub { add($_[0], 1, $header{leaves}, 'V', -1) },
+		qr/Block 1: inner nodes lead to more than the segment's 21 leaves/ ],
+	[ 'no leaf room', tree => sub { put($_[0], 1, $header{leaf_room}, 'V', 0) },
+		qr/Block 1: the segment has room for 0 leaves/ ],
 	[ 'no pure leaves', tree => sub { put($_[0], 1, $header{pure_leaves}, 'V', 0) },
 		qr/Block 1: 0 leaves from the front and 0 from the end are used of 96/ ],
 	[ 'pure leaves', shadowed => sub { add($_[0], 1, $header{pure_leaves}, 'V', -1) },
@@ -306,6 +320,8 @@ my @plants = (
 		qr/Block 1: extent 1, 500 blocks from \d+, is not within/ ],
 	[ 'spare blocks used', shadowed => sub { put($_[0], 1, $header{spare_used}, 'V', 1) },
 		qr/Block 1: the (leaf|auxiliary node) at block \d+ lies outside of the segment's used blocks/ ],
+	[ 'spare blocks used beyond', shadowed => sub { put($_[0], 1, $header{spare_used}, 'V', 100) },
+		qr/Block 1: 100 blocks of the last extent are used/ ],
 	[ 'spare blocks not used', shadowed => sub { add($_[0], 1, $header{spare_used}, 'V', 1) },
 		qr/Block 1: \d+ blocks of extent 1 are in use by splits, must be/ ],
 	[ 'further extent at the header', shadowed => sub {
@@ -343,6 +359,12 @@ my @plants = (
 		qr/Block \d+: the leaf begins at .*, inner nodes have .* for it|the leaf ends before .*, inner nodes have/ ],
 	[ 'separator of the root', tree => sub { my $at = node_at($_[0], 1, 0, 128); add($_[0], 1, $at, 'Q<', 1) },
 		qr/Block 1: the leaf at block \d+ begins|Block \d+: the leaf (begins at|ends before) .*, inner nodes have/ ],
+	[ 'separator beyond the segment', steps => sub {
+			# that of the last leaf
+			my ($leaf, $at) = (get($_[0], 1, $header{pure_leaves}, 'V') - 1, node_at($_[0], 1, 0, 128));
+			put($_[0], 1, $at + 8 * ($leaf - 1), 'Q<', ~0 - 5);
+		},
+		qr/Block 1: the leaf at block \d+ begins at .*, beyond its segment's end/ ],
 	[ 'separators out of order', tree => sub { my $at = node_at($_[0], 1, 5, 128); swap($_[0], 1, $at, 8, $at + 8) },
 		qr/Block 1: separator 1 of node 5, .*, is not above the one before/ ],
 	[ 'separator without leaf', tree => sub { my $at = node_at($_[0], 1, 0, 128); put($_[0], 1, $at + 48, 'Q<', ~0 - 1) },
@@ -371,6 +393,23 @@ my @plants = (
 		qr/Block 1: the leaf at block 0 lies outside/ ],
 	[ 'auxiliary child is the node', shadowed => sub { put($_[0], 22, $auxiliary{children} + 8, 'V', 22) },
 		qr/Block 1: two inner nodes refer to block 22/ ],
+	[ 'auxiliary child instead of a numbered leaf', shadowed => sub {
+			# the next spare block, which would be in use then
+			my $used = get($_[0], 1, $header{spare_used}, 'V');
+			put($_[0], 1, $header{spare_used}, 'V', $used + 1);
+			put($_[0], 22, $auxiliary{children}, 'V', get($_[0], 1, $header{extents} + 8, 'V') + $used);
+		},
+		qr/Block 1: inner nodes lead to 19 of 20 numbered leaves/ ],
+	[ 'auxiliary node of no leaf', tail => sub {
+			my $at = $header{child_region} + 4 * get($_[0], 98, $header{nodes}, 'V');
+			put($_[0], 98, $at + 4, 'V', get($_[0], 98, $at, 'V'));
+		},
+		qr/Block 98: node 2 is shadowed, but has no leaf/ ],
+	[ 'auxiliary node elsewhere', shadowed => sub {
+			put($_[0], 1, $header{child_region} + 4 * 4, 'V', length(${ $_[0] }) / 8192);
+			${ $_[0] } .= substr ${ $_[0] }, 22 * 8192, 8192;
+		},
+		qr/Block 1: the auxiliary node at block \d+ lies outside of the segment's used blocks/ ],
 	[ 'torn auxiliary node', shadowed => sub { put($_[0], 22, 4096, 'a4096', '') },
 		qr/^XX002: .* unexpected page at block 22/ ],
 	[ 'zeroed auxiliary node', shadowed => sub { put($_[0], 22, 0, 'a8192', '') },
@@ -437,12 +476,17 @@ my @plants = (
 		qr/Block 20: entry .* is outside of the leaf's bounds/ ],
 	[ 'entry below its leaf', tree => sub { my $at = leaf_block($_[0], 20, 1); put($_[0], 20, $at, 'Q<', 1) },
 		qr/Block 20: entry \(1, .* is outside of the leaf's bounds/ ],
-	[ 'offset 0', tree => sub { my $at = leaf_block($_[0], 20, 1); put($_[0], 20, $at + $leaf{tids} + 4, 'v', 0) },
-		qr/Block 20: (an entry refers to row \(\d+,0\)|entry .* is outside)/ ],
+	[ 'offset 0', tree => sub { my $at = leaf_block($_[0], 20, 1, 1); put($_[0], 20, $at + $leaf{tids} + 4, 'v', 0) },
+		qr/Block 20: an entry refers to row \(\d+,0\)/ ],
 	[ 'row beyond the table', tree => sub { put($_[0], 20, leaf_block($_[0], 20, 1) + $leaf{tids}, 'V', 99999) },
 		qr/Block 20: an entry refers to row \(99999,\d+\) of a table of \d+ blocks/ ],
 	[ 'NULL with a key', nulls => sub { put($_[0], 25, 384, 'V', 1) },
 		qr/Block 25: (an entry for NULL has key 1|key is above the separator)/ ],
+	[ 'last NULLs with a key', nulls => sub {
+			my @used = grep { get($_[0], 25, $_ + $leaf{count}, 'C') > 0 } map { 384 + 128 * $_ } 0 .. 59;
+			put($_[0], 25, $used[-1], 'V12', (1) x 12);
+		},
+		qr/Block 25: an entry for NULL has key 1/ ],
 	[ 'right link to itself', tree => sub { put($_[0], 20, $special{right}, 'V', 20) },
 		qr/Block 20: the right link is block 20, must be 21/ ],
 	[ 'right link back', tree => sub { put($_[0], 20, $special{right}, 'V', 5) },
