@@ -679,6 +679,26 @@ extent_of_taken(const HmSegment *segment, BlockNumber block)
 	return -1;
 }
 
+/*
+ * A child of an auxiliary node that is a numbered leaf: it must be one of the node
+ * that is shadowed, whose separators stay what they were.
+ */
+static void
+check_numbered_child(Check *check, BlockNumber block, uint32 node, BlockNumber child,
+					 HmPosition low)
+{
+	HmSegment  *segment = hm_page_segment(check->copy->header);
+	uint32		leaf = child - segment->leaf_base;
+
+	if (child < segment->leaf_base || leaf >= segment->pure_leaves)
+		return;
+	if (leaf / segment->fanout != node - segment->bottom_start)
+		corrupt(check, block, "leaf %u is below node %u, but not one of its own", leaf, node);
+	if (!same(low, pure_leaf_low(check, leaf)))
+		corrupt(check, block, "leaf %u begins at %s, its separator is %s", leaf,
+				show_position(low), show_position(pure_leaf_low(check, leaf)));
+}
+
 /* The children of a shadowed bottom node, whose first pure leaf is "first". */
 static void
 check_auxiliary(Check *check, uint32 node, uint32 first)
@@ -707,6 +727,7 @@ check_auxiliary(Check *check, uint32 node, uint32 first)
 
 			low = hm_position(check->part, bound.key, bound.tid);
 		}
+		check_numbered_child(check, block, node, auxiliary->children[i], low);
 		expect_leaf(check, block, auxiliary->children[i], low);
 	}
 }

@@ -72,6 +72,15 @@ sub put_entry
 	return;
 }
 
+# The child of a "shadowed" table's auxiliary node that a split made.
+sub split_child
+{
+	my ($data, $page) = @_;
+	my ($child) = grep { get($data, $page, $auxiliary{children} + 4 * $_, 'V') > 22 }
+	  0 .. get($data, $page, $auxiliary{count}, 'V') - 1;
+	return $child;
+}
+
 # Where node n is, in a segment whose nodes are all on the header page.
 sub node_at
 {
@@ -384,7 +393,7 @@ my @plants = (
 	[ 'auxiliary count beyond', shadowed => sub { put($_[0], 22, $auxiliary{count}, 'V', 0x7FFFFFFF) },
 		qr/^XX002: .* damaged page at block 22/ ],
 	[ 'auxiliary child', shadowed => sub { put($_[0], 22, $auxiliary{children} + 8, 'V', 21) },
-		qr/Block 1: two inner nodes refer to block 21|inner nodes lead to/ ],
+		qr/Block 22: leaf 19 is below node 1, but not one of its own/ ],
 	[ 'auxiliary child without block', shadowed => sub { put($_[0], 22, $auxiliary{children} + 8, 'V', 0xFFFFFFFF) },
 		qr/Block 1: the leaf at block 4294967295 lies outside/ ],
 	[ 'auxiliary child is a header', shadowed => sub { put($_[0], 22, $auxiliary{children} + 8, 'V', 1) },
@@ -393,6 +402,14 @@ my @plants = (
 		qr/Block 1: the leaf at block 0 lies outside/ ],
 	[ 'auxiliary child is the node', shadowed => sub { put($_[0], 22, $auxiliary{children} + 8, 'V', 22) },
 		qr/Block 1: two inner nodes refer to block 22/ ],
+	[ 'separator of a shadowed node', shadowed => sub {
+			add($_[0], 1, node_at($_[0], 1, 1, 128) + 8, 'Q<', 1);
+		},
+		qr/Block 22: leaf 2 begins at .*, its separator is/ ],
+	[ 'auxiliary child of another node', shadowed => sub {
+			put($_[0], 22, $auxiliary{children}, 'V', get($_[0], 24, $auxiliary{children}, 'V'));
+		},
+		qr/Block 22: leaf 8 is below node 1, but not one of its own/ ],
 	[ 'auxiliary child instead of a numbered leaf', shadowed => sub {
 			# the next spare block, which would be in use then
 			my $used = get($_[0], 1, $header{spare_used}, 'V');
@@ -415,10 +432,13 @@ my @plants = (
 	[ 'zeroed auxiliary node', shadowed => sub { put($_[0], 22, 0, 'a8192', '') },
 		qr/^XX002: .* unexpected page at block 22/ ],
 	[ 'auxiliary children swapped', shadowed => sub { swap($_[0], 22, $auxiliary{children}, 4, $auxiliary{children} + 4) },
-		qr/Block 3: the leaf begins at/ ],
-	[ 'auxiliary bound', shadowed => sub { add($_[0], 22, $auxiliary{keys} + 16, 'Q<', 1) },
+		qr/Block 22: leaf 1 begins at .*, its separator is/ ],
+	[ 'auxiliary bound', shadowed => sub { add($_[0], 22, $auxiliary{keys} + 8 * split_child($_[0], 22), 'Q<', 1) },
 		qr/Block \d+: the leaf (begins at|ends before)/ ],
-	[ 'auxiliary bounds out of order', shadowed => sub { swap($_[0], 22, $auxiliary{keys} + 16, 8, $auxiliary{keys} + 24) },
+	[ 'auxiliary bounds out of order', shadowed => sub {
+			my $at = $auxiliary{keys} + 8 * split_child($_[0], 22);
+			put($_[0], 22, $at, 'Q<', get($_[0], 22, $at - 8, 'Q<') - 1);
+		},
 		qr/Block 22: the leaf at block \d+ begins at .*, not above/ ],
 	[ 'auxiliary node number', shadowed => sub { put($_[0], 22, $auxiliary{node}, 'V', 2) },
 		qr/Block 22: the auxiliary node stands in for node 2, not 1/ ],
