@@ -5,6 +5,7 @@
 -- more.  With first_only, probes are done after their first hit.
 CREATE FUNCTION harmonia_engine_lookup(index regclass, lows anyarray, highs anyarray,
 	portion int DEFAULT 1000, "between" text DEFAULT NULL, first_only boolean DEFAULT false,
+	variant text DEFAULT NULL,
 	OUT probe int, OUT tid tid, OUT key numeric)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME'
@@ -13,5 +14,16 @@ LANGUAGE C VOLATILE;
 -- Rewrite every segment of an index; returns how many were.
 CREATE FUNCTION harmonia_engine_move(index regclass)
 RETURNS int
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT VOLATILE;
+
+-- Look up batches of keys that the index holds, chosen by a distribution (uniform,
+-- normal, gamma, zipf, serial, clustered).  Millions of look-ups a second of CPU time,
+-- in the best round and on average; ns a probe in the best round; per batch: hits,
+-- leaves and segments locked, restarts.
+CREATE FUNCTION harmonia_bench_lookup(index regclass, batch int, rounds int,
+	distribution text DEFAULT 'uniform', seed bigint DEFAULT 1, variant text DEFAULT 'best',
+	OUT best float8, OUT mean float8, OUT sort_ns float8, OUT search_ns float8,
+	OUT hits bigint, OUT leaves bigint, OUT segments bigint, OUT restarts bigint)
 AS 'MODULE_PATHNAME'
 LANGUAGE C STRICT VOLATILE;

@@ -4,9 +4,14 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+#include <time.h>
+
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/relation.h"
 #include "catalog/pg_type.h"
+#include "common/pg_prng.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -23,6 +28,7 @@ PG_MODULE_MAGIC;
 
 PG_FUNCTION_INFO_V1(harmonia_engine_lookup);
 PG_FUNCTION_INFO_V1(harmonia_engine_move);
+PG_FUNCTION_INFO_V1(harmonia_bench_lookup);
 
 /* The normalised keys of an array. */
 static uint64 *
@@ -72,7 +78,7 @@ harmonia_engine_lookup(PG_FUNCTION_ARGS)
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || PG_ARGISNULL(3) || PG_ARGISNULL(5))
-		return (Datum) 0;
+		elog(ERROR, "only \"highs\", \"between\" and \"variant\" may be null");
 	index = index_open(PG_GETARG_OID(0), AccessShareLock);
 	type = hm_key_type(index);
 	probes.low = array_keys(type, PG_GETARG_ARRAYTYPE_P(1), &count);
@@ -99,6 +105,11 @@ harmonia_engine_lookup(PG_FUNCTION_ARGS)
 	hits = palloc(portion * sizeof(HmHit));
 	keys = palloc(portion * sizeof(uint64));
 	lookup = hm_lookup_create(index, probes.count);
+	if (!PG_ARGISNULL(6) &&
+		!hm_lookup_set_variant(lookup, text_to_cstring(PG_GETARG_TEXT_PP(6))))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("this machine does not support the variant")));
 	hm_lookup_start(lookup, &probes, done);
 	while ((n = hm_lookup_next(lookup, hits, keys, (uint32) portion)) > 0)
 	{
@@ -159,4 +170,173 @@ harmonia_engine_move(PG_FUNCTION_ARGS)
 	}
 	index_close(index, RowExclusiveLock);
 	PG_RETURN_INT32(movements);
+}
+
+/* ----------------------------------------------------------------
+ *		Benchmark
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Keys to look up: a sample of the index's own, in key order, of which a
+ * distribution chooses.  All of the probes have hits.
+ */
+#define SAMPLE_MAX		(1 << 24)
+
+static uint64 *
+sample_keys(Relation index, uint32 *count)
+{
+	uint64	   *sample = palloc_extended(SAMPLE_MAX * sizeof(uint64), MCXT_ALLOC_HUGE);
+	HmHit	   *hits = palloc(10000 * sizeof(HmHit));
+	uint64	   *keys = palloc(10000 * sizeof(uint64));
+	uint64		low = 0,
+				high = UINT64_MAX,
+				seen = 0,
+				step = 1;
+	HmProbes	probes = {1, &low, &high};
+	HmLookup   *lookup = hm_lookup_create(index, 1);
+	uint32		n;
+
+	*count = 0;
+	hm_lookup_start(lookup, &probes, NULL);
+	while ((n = hm_lookup_next(lookup, hits, keys, 10000)) > 0)
+	{
+		for (uint32 i = 0; i < n; i++)
+		{
+			if (seen++ % step != 0)
+				continue;
+			if (*count == SAMPLE_MAX)
+			{
+				/* Keep every other one from now on. */
+				for (uint32 j = 0; j < SAMPLE_MAX / 2; j++)
+					sample[j] = sample[2 * j];
+				*count = SAMPLE_MAX / 2;
+				step *= 2;
+			}
+			sample[(*count)++] = keys[i];
+		}
+	}
+	hm_lookup_end(lookup);
+	pfree(hits);
+	pfree(keys);
+	if (*count == 0)
+		elog(ERROR, "the index is empty");
+	return sample;
+}
+
+/* A place in 0..1, by distribution; i of n for those that have an order. */
+static double
+choose(const char *distribution, pg_prng_state *state, uint32 i, uint32 n)
+{
+	double		u = pg_prng_double(state);
+
+	if (strcmp(distribution, "uniform") == 0)
+		return u;
+	if (strcmp(distribution, "normal") == 0)
+		return 0.5 + 0.1 * sqrt(-2 * log(1 - u)) * cos(2 * M_PI * pg_prng_double(state));
+	if (strcmp(distribution, "gamma") == 0)
+	{
+		/* Shape 3: a sum of exponentials. */
+		double		sum = 0;
+
+		for (int j = 0; j < 3; j++)
+			sum -= log(1 - pg_prng_double(state));
+		return sum / 20;
+	}
+	if (strcmp(distribution, "zipf") == 0)
+	{
+		/* Exponent 1; neighbours in rank are not neighbours in key. */
+		double		rank = exp(u * log(1e6));
+
+		return fmod(floor(rank) * 0.6180339887498949, 1);
+	}
+	if (strcmp(distribution, "serial") == 0)
+		return (i + 0.5) / n;
+	if (strcmp(distribution, "clustered") == 0)
+		return fmod((double) (pg_prng_uint32(state) % 100) * 0.6180339887498949 + u / 10000, 1);
+	elog(ERROR, "no such distribution: %s", distribution);
+	return 0;
+}
+
+static double
+cpu_seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+	return now.tv_sec + now.tv_nsec * 1e-9;
+}
+
+Datum
+harmonia_bench_lookup(PG_FUNCTION_ARGS)
+{
+	Relation	index = index_open(PG_GETARG_OID(0), AccessShareLock);
+	uint32		batch = (uint32) PG_GETARG_INT32(1);
+	int			rounds = PG_GETARG_INT32(2);
+	char	   *distribution = text_to_cstring(PG_GETARG_TEXT_PP(3));
+	char	   *variant = text_to_cstring(PG_GETARG_TEXT_PP(5));
+	pg_prng_state state;
+	uint32		sample_count;
+	uint64	   *sample = sample_keys(index, &sample_count);
+	uint64	   *keys = palloc_extended(batch * sizeof(uint64), MCXT_ALLOC_HUGE);
+	uint32		room = 65536;
+	HmHit	   *hits = palloc(room * sizeof(HmHit));
+	HmLookup   *lookup = hm_lookup_create(index, batch);
+	HmProbes	probes = {batch, keys, NULL};
+	HmLookupStats before;
+	double		best = 0,
+				total = 0,
+				sort_ns = 0,
+				search_ns = 0;
+	TupleDesc	descriptor;
+	Datum		values[8];
+	bool		nulls[8] = {false};
+
+	if (get_call_result_type(fcinfo, NULL, &descriptor) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	if (batch < 1 || rounds < 1)
+		elog(ERROR, "batch and rounds must be positive");
+	if (strcmp(variant, "best") != 0 && !hm_lookup_set_variant(lookup, variant))
+		elog(ERROR, "this machine does not support the variant");
+	pg_prng_seed(&state, (uint64) PG_GETARG_INT64(4));
+
+	for (int round = 0; round < rounds; round++)
+	{
+		double		seconds;
+
+		for (uint32 i = 0; i < batch; i++)
+		{
+			double		place = choose(distribution, &state, i, batch);
+
+			place = Min(Max(place, 0), 1);
+			keys[i] = sample[Min((uint32) (place * sample_count), sample_count - 1)];
+		}
+		CHECK_FOR_INTERRUPTS();
+		before = *hm_lookup_stats(lookup);
+		seconds = cpu_seconds();
+		hm_lookup_start(lookup, &probes, NULL);
+		while (hm_lookup_next(lookup, hits, NULL, room) > 0)
+			;
+		seconds = cpu_seconds() - seconds;
+		total += seconds;
+		if (best == 0 || seconds < best)
+		{
+			best = seconds;
+			sort_ns = hm_lookup_stats(lookup)->sort_ns - before.sort_ns;
+			search_ns = hm_lookup_stats(lookup)->search_ns - before.search_ns;
+		}
+	}
+
+	values[0] = Float8GetDatum(batch / best / 1e6);
+	values[1] = Float8GetDatum(batch * (double) rounds / total / 1e6);
+	values[2] = Float8GetDatum(sort_ns / batch);
+	values[3] = Float8GetDatum(search_ns / batch);
+	values[4] = Int64GetDatum((int64) (hm_lookup_stats(lookup)->hits / rounds));
+	values[5] = Int64GetDatum((int64) (hm_lookup_stats(lookup)->leaves / rounds));
+	values[6] = Int64GetDatum((int64) (hm_lookup_stats(lookup)->segments / rounds));
+	values[7] = Int64GetDatum((int64) (hm_lookup_stats(lookup)->restarts / rounds));
+	hm_lookup_end(lookup);
+	pfree(sample);
+	index_close(index, AccessShareLock);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(descriptor), values, nulls)));
 }

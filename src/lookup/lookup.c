@@ -2,14 +2,19 @@
  * lookup.c
  *		Batch lookup on the CPU: a walk through the index in key order.
  *
- * The probes are sorted by where they begin.  The walk visits, left to right,
- * each leaf that one of them needs, and answers there all probes that reach
- * into it.  What it remembers between leaves is a position, the bound up to which
- * everything has been answered, so it can start from the directory again
- * whenever it finds that a segment has been replaced.
+ * The probes are sorted by where they begin, a partition at a time (PSA).  The walk
+ * enters a segment through its header, plans which leaves the next probes lead to,
+ * and visits these, left to right: pins ahead, so that what the search will read is
+ * in the cache by then, locks one, answers all probes that reach into it.
  *
- * A leaf is copied under its lock and answered from the copy: so hits can be
- * handed out in portions without a pin.
+ * What the walk remembers of the index between leaves is a position, up to which
+ * everything has been answered.  Whenever a leaf turns out not to be what the
+ * plan says, because it was split or its segment replaced, it plans again from
+ * that position.
+ *
+ * Hits go straight from the locked page to the caller.  If these do not fit, the page
+ * is copied and answered from the copy in the calls that follow: no pin and no lock
+ * outlives a call.
  */
 #include "postgres.h"
 
@@ -17,21 +22,33 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "portability/instr_time.h"
-#include "storage/bufmgr.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
-#include "am/am.h"
 #include "compat.h"
-#include "lookup/lookup.h"
+#include "lookup/internal.h"
 
-/* Steps that no leaf needs, unless the index is damaged. */
-#define HM_MAX_STEPS	10000
+/* Plans in a row that no leaf needs, unless the index is damaged. */
+#define MAX_ATTEMPTS	10000
+
+/*
+ * How many leaves ahead of the search the cache is asked for what is read next:
+ * buffer headers and pages' first lines; lines of separators; blocks.  A leaf
+ * is pinned between the first two.  A backend keeps eight pins at low cost.
+ */
+#define HEADER_AHEAD		12
+#define PIN_AHEAD			5
+#define SEPARATORS_AHEAD	4
+#define BLOCKS_AHEAD		2
+
+/* With so many probes on a leaf the whole coarse index is fetched at once. */
+#define COARSE_MIN_PROBES	3
 
 struct HmLookup
 {
 	Relation	index;
 	HtWidth		width;
+	const HtSearch *search;
 	uint32		capacity;
 	Snapshot	snapshot;
 	HmLookupStats stats;
@@ -39,34 +56,59 @@ struct HmLookup
 	/* The batch */
 	HmProbes	probes;
 	const uint8 *done;
-	HtEntry    *order;			/* (low key, probe), sorted */
-	HtEntry    *scratch;
+	HtPsa		psa;
+	HtProbe    *sorted;
+	HtProbe    *scratch;
+	uint32		ready;			/* sorted probes that can have hits */
+	bool		complete;		/* there are no more */
 
 	/* How far it has come */
-	uint32		count;			/* probes in order */
-	uint32		next;			/* first of them that has not begun */
-	HmPosition	position;		/* all before it has been answered */
-	uint32	   *active;			/* probes that have begun, not ended */
+	uint32		next;			/* first sorted probe that has not begun */
+	HmPosition	position;		/* of those that have, all before this has been
+								 * answered */
+	uint32	   *active;			/* those that have begun, not ended */
 	uint32		active_count;
 
-	/* The current leaf */
-	bool		has_page;
+	/* The plan */
+	HmPlan		plan;
+	uint32		current;		/* leaf to be visited next */
+	uint32		pinned;			/* leaves from current to this one are pinned */
+	uint32		headers_asked,	/* leaves for which the cache was asked */
+				separators_asked,
+				blocks_asked;
+
+	/* The leaf that is being answered */
+	bool		on_leaf;
 	HmPosition	high;			/* where it ends */
 	BlockNumber right;
-	uint64		stamp;
-	uint32		current;		/* active probe to be answered next */
-	char	   *page;			/* copy */
-	int			item;			/* hits of one probe on the page, */
-	int			item_count;		/* to be handed out */
-	uint32		item_probe;
-	HtEntry		items[HT_LEAF_MAX_ENTRIES];
+	bool		filter;			/* it begins below position */
+	uint32		group_begin,	/* sorted probes that begin on it */
+				group_end;
+	uint32		answered_active,	/* who has been answered there: so many, */
+				answered;		/* and sorted probes up to here */
+	char	   *copy;
+
+	/* Hits of one probe on the leaf, when they are handed out in portions */
+	uint32		portion;
+	uint32		portion_end;
+	HtHit		portion_hits[HT_LEAF_MAX_ENTRIES];
+	uint64		portion_keys[HT_LEAF_MAX_ENTRIES];
 };
+
+/* Where hits go. */
+typedef struct Output
+{
+	HmHit	   *hits;
+	uint64	   *keys;			/* or NULL */
+	uint32		n;
+	uint32		max;
+} Output;
 
 Size
 hm_lookup_memory(uint32 capacity)
 {
 	return sizeof(HmLookup) + BLCKSZ +
-		(Size) capacity * (2 * sizeof(HtEntry) + sizeof(uint32));
+		(Size) capacity * (2 * sizeof(HtProbe) + sizeof(uint32));
 }
 
 HmLookup *
@@ -76,12 +118,24 @@ hm_lookup_create(Relation index, uint32 capacity)
 
 	lookup->index = index;
 	lookup->width = hm_cache(index, false)->width;
+	lookup->search = ht_search(lookup->width, NULL);
 	lookup->capacity = capacity;
-	lookup->order = palloc_extended(capacity * sizeof(HtEntry), MCXT_ALLOC_HUGE);
-	lookup->scratch = palloc_extended(capacity * sizeof(HtEntry), MCXT_ALLOC_HUGE);
+	lookup->sorted = palloc_extended(capacity * sizeof(HtProbe), MCXT_ALLOC_HUGE);
+	lookup->scratch = palloc_extended(capacity * sizeof(HtProbe), MCXT_ALLOC_HUGE);
 	lookup->active = palloc_extended(capacity * sizeof(uint32), MCXT_ALLOC_HUGE);
-	lookup->page = palloc(BLCKSZ);
+	lookup->copy = palloc(BLCKSZ);
 	return lookup;
+}
+
+bool
+hm_lookup_set_variant(HmLookup *lookup, const char *variant)
+{
+	const HtSearch *search = ht_search(lookup->width, variant);
+
+	if (search == NULL)
+		return false;
+	lookup->search = search;
+	return true;
 }
 
 void
@@ -99,10 +153,10 @@ hm_lookup_stats(HmLookup *lookup)
 void
 hm_lookup_end(HmLookup *lookup)
 {
-	pfree(lookup->order);
+	pfree(lookup->sorted);
 	pfree(lookup->scratch);
 	pfree(lookup->active);
-	pfree(lookup->page);
+	pfree(lookup->copy);
 	pfree(lookup);
 }
 
@@ -112,11 +166,26 @@ probe_high(const HmLookup *lookup, uint32 probe)
 	return lookup->probes.high == NULL ? lookup->probes.low[probe] : lookup->probes.high[probe];
 }
 
+static inline bool
+is_done(const HmLookup *lookup, uint32 probe)
+{
+	return lookup->done != NULL && lookup->done[probe] != 0;
+}
+
+static void
+add_time(double *total, instr_time start)
+{
+	instr_time	end;
+
+	INSTR_TIME_SET_CURRENT(end);
+	INSTR_TIME_SUBTRACT(end, start);
+	*total += INSTR_TIME_GET_DOUBLE(end) * 1e9;
+}
+
 void
 hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint8 *done)
 {
-	instr_time	start,
-				end;
+	instr_time	start;
 
 	Assert(probes->count <= lookup->capacity);
 	hm_batch_apply(lookup->index);
@@ -125,238 +194,557 @@ hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint8 *done)
 	INSTR_TIME_SET_CURRENT(start);
 	lookup->probes = *probes;
 	lookup->done = done;
-	lookup->count = 0;
-	for (uint32 i = 0; i < probes->count; i++)
-	{
-		/* One above all keys of the index would be routed to no leaf. */
-		if (probes->low[i] > probe_high(lookup, i) ||
-			probes->low[i] > ht_key_max(lookup->width))
-			continue;
-		lookup->order[lookup->count].key = probes->low[i];
-		lookup->order[lookup->count].tid = i;
-		lookup->count++;
-	}
-	ht_sort_entries(lookup->order, lookup->scratch, lookup->count);
-	INSTR_TIME_SET_CURRENT(end);
-	INSTR_TIME_SUBTRACT(end, start);
+	ht_psa_start(&lookup->psa, probes->low, probes->count, lookup->sorted, lookup->scratch);
+	lookup->ready = 0;
+	lookup->complete = probes->count == 0;
+	add_time(&lookup->stats.sort_ns, start);
 
 	lookup->next = 0;
-	lookup->active_count = 0;
 	lookup->position = hm_position(HM_PART_KEYS, 0, 0);
-	lookup->has_page = false;
-	lookup->right = InvalidBlockNumber;
-	lookup->item = lookup->item_count = 0;
+	lookup->active_count = 0;
+	lookup->plan.count = 0;
+	lookup->current = 0;
+	lookup->pinned = 0;
+	lookup->on_leaf = false;
+	lookup->portion = lookup->portion_end = 0;
 	lookup->stats.batches++;
 	lookup->stats.probes += probes->count;
-	lookup->stats.sort_ns += INSTR_TIME_GET_DOUBLE(end) * 1e9;
 }
 
-static bool
-leaf_covers(Page page, uint64 stamp, HmPosition position)
-{
-	return hm_page_is(page, HM_PAGE_LEAF) &&
-		hm_page_special(page)->stamp == stamp &&
-		hm_position_cmp(hm_page_low(page), position) <= 0 &&
-		hm_position_cmp(position, hm_page_high(page)) < 0;
-}
-
-/*
- * The leaf that covers the position, share-locked; InvalidBuffer if the index
- * has none.  Tries the right neighbour of the last leaf first, if the position
- * is where that began.
+/* ----------------------------------------------------------------
+ *		Where to go
+ * ----------------------------------------------------------------
  */
-static Buffer
-find_leaf(HmLookup *lookup)
+
+/* Sort one more partition. */
+static void
+sort_more(HmLookup *lookup)
 {
-	Relation	index = lookup->index;
-	HmPosition	position = lookup->position;
+	instr_time	start;
 
-	if (BlockNumberIsValid(lookup->right) &&
-		hm_position_cmp(position, lookup->high) == 0)
+	INSTR_TIME_SET_CURRENT(start);
+	lookup->ready = ht_psa_more(&lookup->psa);
+	lookup->complete = lookup->ready == lookup->psa.count;
+
+	/* No entry has a key that does not fit the width. */
+	while (lookup->ready > lookup->next &&
+		   lookup->sorted[lookup->ready - 1].key > ht_key_max(lookup->width))
 	{
-		Buffer		leaf = ReadBuffer(index, lookup->right);
-
-		LockBuffer(leaf, BUFFER_LOCK_SHARE);
-		if (leaf_covers(BufferGetPage(leaf), lookup->stamp, position))
-			return leaf;
-		UnlockReleaseBuffer(leaf);
+		lookup->ready--;
+		lookup->complete = true;
 	}
-
-	for (int attempt = 0;; attempt++)
-	{
-		Buffer		header,
-					leaf;
-		int			steps = 0;
-
-		header = hm_segment_enter(index, &position, HM_AT_OR_AFTER, BUFFER_LOCK_SHARE);
-		if (!BufferIsValid(header))
-			return InvalidBuffer;
-		lookup->stats.segments++;
-		lookup->stats.restarts += attempt > 0;
-		if (position.part != HM_PART_KEYS)
-		{
-			UnlockReleaseBuffer(header);
-			return InvalidBuffer;
-		}
-		lookup->stamp = hm_page_segment(BufferGetPage(header))->stamp;
-		leaf = hm_segment_descend(index, header, position.entry, false, NULL);
-		UnlockReleaseBuffer(header);
-		LockBuffer(leaf, BUFFER_LOCK_SHARE);
-
-		/* If it was split since we left the header, the rest is to the right. */
-		for (;;)
-		{
-			Page		page = BufferGetPage(leaf);
-			BlockNumber right;
-
-			if (leaf_covers(page, lookup->stamp, position))
-				return leaf;
-			if (!hm_page_is(page, HM_PAGE_LEAF) ||
-				hm_page_special(page)->stamp != lookup->stamp)
-				break;
-			right = hm_page_special(page)->right;
-			if (!BlockNumberIsValid(right))
-				break;
-			if (++steps > HM_MAX_STEPS)
-				hm_page_no_progress(index, leaf);
-			UnlockReleaseBuffer(leaf);
-			leaf = ReadBuffer(index, right);
-			LockBuffer(leaf, BUFFER_LOCK_SHARE);
-		}
-
-		/* Retired and reused, or no longer the last leaf: start again. */
-		if (attempt == HM_MAX_STEPS)
-			hm_page_no_progress(index, leaf);
-		UnlockReleaseBuffer(leaf);
-		CHECK_FOR_INTERRUPTS();
-	}
+	add_time(&lookup->stats.sort_ns, start);
 }
 
-/* Forget active probes that end before the current leaf does. */
+/* Forget active probes that nobody wants hits of any more. */
 static void
-drop_answered(HmLookup *lookup)
+drop_done(HmLookup *lookup)
 {
 	uint32		kept = 0;
 
+	if (lookup->done == NULL)
+		return;
 	for (uint32 i = 0; i < lookup->active_count; i++)
 	{
-		uint32		probe = lookup->active[i];
-
-		if (lookup->high.part != HM_PART_KEYS ||
-			probe_high(lookup, probe) < lookup->high.entry.key ||
-			(lookup->done != NULL && lookup->done[probe]))
-			continue;
-		lookup->active[kept++] = probe;
+		if (!is_done(lookup, lookup->active[i]))
+			lookup->active[kept++] = lookup->active[i];
 	}
 	lookup->active_count = kept;
 }
 
-/* Copy the next leaf that any probe needs; false if none does. */
+/*
+ * The position that has to be looked at next: where active probes go on, else
+ * where the next one begins.  Returns false if there is neither.
+ */
 static bool
-next_leaf(HmLookup *lookup)
+next_target(HmLookup *lookup, HmPosition *target)
 {
-	Buffer		leaf;
-
-	if (lookup->has_page)
+	if (lookup->active_count > 0)
 	{
-		drop_answered(lookup);
-		lookup->position = lookup->high;
-		lookup->has_page = false;
-		if (lookup->position.part != HM_PART_KEYS)
-			return false;
+		*target = lookup->position;
+		return true;
 	}
-	if (lookup->active_count == 0)
+	for (;;)
 	{
-		HmPosition	begin;
-
-		while (lookup->next < lookup->count && lookup->done != NULL &&
-			   lookup->done[lookup->order[lookup->next].tid])
+		while (lookup->next < lookup->ready &&
+			   is_done(lookup, lookup->sorted[lookup->next].number))
 			lookup->next++;
-		if (lookup->next == lookup->count)
+		if (lookup->next < lookup->ready)
+			break;
+		if (lookup->complete)
 			return false;
-		begin = hm_position(HM_PART_KEYS, lookup->order[lookup->next].key, 0);
-		if (hm_position_cmp(begin, lookup->position) > 0)
-			lookup->position = begin;
+		sort_more(lookup);
 	}
-
-	CHECK_FOR_INTERRUPTS();
-	leaf = find_leaf(lookup);
-	if (!BufferIsValid(leaf))
-	{
-		lookup->next = lookup->count;
-		lookup->active_count = 0;
-		return false;
-	}
-	lookup->stats.leaves++;
-	if (lookup->snapshot != NULL)
-		hm_test_old_snapshot(lookup->snapshot, lookup->index, BufferGetPage(leaf));
-	memcpy(lookup->page, BufferGetPage(leaf), BLCKSZ);
-	UnlockReleaseBuffer(leaf);
-
-	lookup->has_page = true;
-	lookup->high = hm_page_high((Page) lookup->page);
-	lookup->right = hm_page_special((Page) lookup->page)->right;
-	while (lookup->next < lookup->count &&
-		   hm_position_cmp(hm_position(HM_PART_KEYS, lookup->order[lookup->next].key, 0),
-						   lookup->high) < 0)
-		lookup->active[lookup->active_count++] = (uint32) lookup->order[lookup->next++].tid;
-	lookup->current = 0;
+	*target = hm_position(HM_PART_KEYS, lookup->sorted[lookup->next].key, 0);
 	return true;
 }
 
-/* Find the hits of the next probe on the page; false if that was the last one. */
+/* A plan outlives a call, pins do not. */
+static void
+release_pins(HmLookup *lookup)
+{
+	for (uint32 i = lookup->current; i < lookup->pinned; i++)
+	{
+		if (BufferIsValid(lookup->plan.leaves[i].buffer))
+			ReleaseBuffer(lookup->plan.leaves[i].buffer);
+		lookup->plan.leaves[i].buffer = InvalidBuffer;
+	}
+	lookup->pinned = lookup->current;
+	lookup->separators_asked = Min(lookup->separators_asked, lookup->current);
+	lookup->blocks_asked = Min(lookup->blocks_asked, lookup->current);
+}
+
+static void
+drop_plan(HmLookup *lookup)
+{
+	release_pins(lookup);
+	lookup->plan.count = 0;
+	lookup->current = 0;
+	lookup->pinned = 0;
+}
+
+/* Pass over leaves that probes led to which are no longer wanted. */
+static void
+skip_leaves(HmLookup *lookup)
+{
+	HmPlan	   *plan = &lookup->plan;
+
+	while (lookup->current < plan->count && lookup->active_count == 0 &&
+		   plan->leaves[lookup->current].end <= lookup->next)
+	{
+		if (lookup->current < lookup->pinned)
+			ReleaseBuffer(plan->leaves[lookup->current].buffer);
+		lookup->current++;
+	}
+}
+
+/* Plan the way from the target on.  Returns false if nothing is there. */
 static bool
-next_probe(HmLookup *lookup)
+make_plan(HmLookup *lookup, HmPosition target)
+{
+	HmPlanInput input;
+	HmPlanResult result;
+
+	input.index = lookup->index;
+	input.width = lookup->width;
+	input.probes = lookup->sorted;
+	input.high = lookup->probes.high;
+	input.next = lookup->next;
+	input.target = target;
+	input.has_reach = lookup->active_count > 0;
+	input.reach = 0;
+	for (uint32 i = 0; i < lookup->active_count; i++)
+		input.reach = Max(input.reach, probe_high(lookup, lookup->active[i]));
+
+	do
+	{
+		input.sorted = lookup->ready;
+		input.complete = lookup->complete;
+		lookup->stats.segments++;
+		result = hm_plan_make(&lookup->plan, &input);
+		if (result == HM_PLAN_MORE)
+			sort_more(lookup);
+	} while (result == HM_PLAN_MORE);
+
+	lookup->current = 0;
+	lookup->pinned = 0;
+	lookup->headers_asked = 0;
+	lookup->separators_asked = 0;
+	lookup->blocks_asked = 0;
+	return result == HM_PLAN_MADE;
+}
+
+/* ----------------------------------------------------------------
+ *		Looking ahead
+ * ----------------------------------------------------------------
+ */
+
+/* Probes that begin on a leaf, by the plan. */
+static inline const HtProbe *
+planned_probes(const HmLookup *lookup, uint32 leaf, uint32 *count)
+{
+	uint32		begin = leaf == 0 ? lookup->next : lookup->plan.leaves[leaf - 1].end;
+
+	/* What began on this leaf or before is behind us. */
+	begin = Max(begin, lookup->next);
+	*count = lookup->plan.leaves[leaf].end > begin ? lookup->plan.leaves[leaf].end - begin : 0;
+	return &lookup->sorted[begin];
+}
+
+static inline void
+look_ahead(HmLookup *lookup)
+{
+	HmPlan	   *plan = &lookup->plan;
+	uint32		limit;
+	uint32		count;
+
+	limit = Min(plan->count, lookup->current + HEADER_AHEAD);
+	while (lookup->headers_asked < limit)
+	{
+		planned_probes(lookup, lookup->headers_asked, &count);
+		hm_pin_prefetch(lookup->index, plan->leaves[lookup->headers_asked].block,
+						count >= COARSE_MIN_PROBES);
+		lookup->headers_asked++;
+	}
+
+	limit = Min(plan->count, lookup->current + PIN_AHEAD);
+	lookup->pinned = Max(lookup->pinned, lookup->current);
+	while (lookup->pinned < limit)
+	{
+		HmPlanLeaf *leaf = &plan->leaves[lookup->pinned];
+
+		leaf->buffer = hm_pin(lookup->index, leaf->block);
+		lookup->pinned++;
+	}
+
+	/*
+	 * What is read of unlocked pages here decides on nothing but what the cache is
+	 * asked for.
+	 */
+	limit = Min(plan->count, lookup->current + SEPARATORS_AHEAD);
+	while (lookup->separators_asked < limit)
+	{
+		const HtProbe *probes = planned_probes(lookup, lookup->separators_asked, &count);
+
+		if (count < COARSE_MIN_PROBES)
+			lookup->search->prefetch_separators(BufferGetPage(plan->leaves[lookup->separators_asked].buffer),
+												probes, count);
+		lookup->separators_asked++;
+	}
+
+	limit = Min(plan->count, lookup->current + BLOCKS_AHEAD);
+	while (lookup->blocks_asked < limit)
+	{
+		const HtProbe *probes = planned_probes(lookup, lookup->blocks_asked, &count);
+
+		lookup->search->prefetch_blocks(BufferGetPage(plan->leaves[lookup->blocks_asked].buffer),
+										probes, count);
+		lookup->blocks_asked++;
+	}
+}
+
+/* ----------------------------------------------------------------
+ *		Answering on a leaf
+ * ----------------------------------------------------------------
+ */
+
+/* Have the hits of a probe on the page handed out in portions. */
+static void
+make_portions(HmLookup *lookup, const char *page, uint32 probe, bool filter)
 {
 	HtEntry		begin = lookup->position.entry;
-	int			n = 0;
+	uint32		n = lookup->search->range(page, lookup->probes.low[probe],
+										  probe_high(lookup, probe), probe,
+										  lookup->portion_hits, lookup->portion_keys,
+										  HT_LEAF_MAX_ENTRIES);
 
-	if (!lookup->has_page || lookup->current == lookup->active_count)
-		return false;
-	lookup->item_probe = lookup->active[lookup->current++];
-	lookup->item = 0;
-	lookup->item_count = 0;
-	if (lookup->done != NULL && lookup->done[lookup->item_probe])
-		return true;
+	/* Only a damaged page has room for more. */
+	if (n == HT_NO_ROOM)
+		n = HT_LEAF_MAX_ENTRIES;
+	lookup->portion = 0;
+	lookup->portion_end = n;
+	if (!filter)
+		return;
 
-	n = ht_leaf_read_range(lookup->page, lookup->width,
-						   Max(lookup->probes.low[lookup->item_probe], begin.key),
-						   probe_high(lookup, lookup->item_probe), lookup->items);
-	for (int i = 0; i < n; i++)
+	lookup->portion_end = 0;
+	for (uint32 i = 0; i < n; i++)
 	{
-		if (ht_entry_cmp(lookup->items[i], begin) >= 0)
-			lookup->items[lookup->item_count++] = lookup->items[i];
+		HtEntry		entry = {lookup->portion_keys[i], lookup->portion_hits[i].tid};
+
+		if (ht_entry_cmp(entry, begin) < 0)
+			continue;
+		lookup->portion_hits[lookup->portion_end] = lookup->portion_hits[i];
+		lookup->portion_keys[lookup->portion_end] = lookup->portion_keys[i];
+		lookup->portion_end++;
+	}
+}
+
+/* Hand out a portion; false if more is left than fits. */
+static bool
+emit_portion(HmLookup *lookup, Output *output)
+{
+	uint32		n = Min(lookup->portion_end - lookup->portion, output->max - output->n);
+
+	memcpy(output->hits + output->n, lookup->portion_hits + lookup->portion, n * sizeof(HmHit));
+	if (output->keys != NULL)
+		memcpy(output->keys + output->n, lookup->portion_keys + lookup->portion,
+			   n * sizeof(uint64));
+	output->n += n;
+	lookup->portion += n;
+	return lookup->portion == lookup->portion_end;
+}
+
+/* Answer one probe; false if the output is full before it is wholly answered. */
+static bool
+answer_one(HmLookup *lookup, const char *page, uint32 probe, bool filter, Output *output)
+{
+	uint32		n = HT_NO_ROOM;
+
+	if (is_done(lookup, probe))
+		return true;
+	if (!filter)
+		n = lookup->search->range(page, lookup->probes.low[probe], probe_high(lookup, probe),
+								  probe, output->hits + output->n,
+								  output->keys == NULL ? NULL : output->keys + output->n,
+								  output->max - output->n);
+	if (n != HT_NO_ROOM)
+	{
+		output->n += n;
+		return true;
+	}
+	make_portions(lookup, page, probe, filter);
+	return emit_portion(lookup, output);
+}
+
+/* Answer points that begin on the leaf; false if the output is full before. */
+static bool
+answer_points(HmLookup *lookup, const char *page, Output *output)
+{
+	while (lookup->answered < lookup->group_end)
+	{
+		const HtProbe *probes = &lookup->sorted[lookup->answered];
+		uint32		count = lookup->group_end - lookup->answered;
+		uint32		found;
+		uint32		n;
+
+		if (lookup->done != NULL)
+		{
+			uint32		wanted = 0;
+
+			while (wanted < count && !lookup->done[probes[wanted].number])
+				wanted++;
+			if (wanted == 0)
+			{
+				lookup->answered++;
+				continue;
+			}
+			count = wanted;
+		}
+
+		n = lookup->search->points(page, probes, count, output->hits + output->n,
+								   output->keys == NULL ? NULL : output->keys + output->n,
+								   output->max - output->n, &found);
+		output->n += found;
+		lookup->answered += n;
+		if (n < count)
+		{
+			/* Little room is left: all of one probe's hits may yet fit. */
+			if (!answer_one(lookup, page, probes[n].number, false, output))
+			{
+				lookup->answered++;
+				return false;
+			}
+			lookup->answered++;
+		}
 	}
 	return true;
+}
+
+/*
+ * Answer what is left to answer on the leaf, from the locked page or a copy.
+ * Returns false if the output is full before.
+ */
+static bool
+answer(HmLookup *lookup, const char *page, Output *output)
+{
+	if (lookup->portion < lookup->portion_end && !emit_portion(lookup, output))
+		return false;
+
+	while (lookup->answered_active < lookup->active_count)
+	{
+		uint32		probe = lookup->active[lookup->answered_active++];
+
+		if (!answer_one(lookup, page, probe, lookup->filter, output))
+			return false;
+	}
+	if (lookup->probes.high == NULL)
+		return answer_points(lookup, page, output);
+	while (lookup->answered < lookup->group_end)
+	{
+		uint32		probe = lookup->sorted[lookup->answered++].number;
+
+		if (!answer_one(lookup, page, probe, false, output))
+			return false;
+	}
+	return true;
+}
+
+/* Whether a probe's entries may go on behind the leaf. */
+static inline bool
+goes_on(const HmLookup *lookup, uint32 probe)
+{
+	return lookup->high.part == HM_PART_KEYS &&
+		probe_high(lookup, probe) >= lookup->high.entry.key &&
+		!is_done(lookup, probe);
+}
+
+/* The leaf has been answered: keep who goes on, and see what comes next. */
+static void
+finish_leaf(HmLookup *lookup)
+{
+	HmPlan	   *plan = &lookup->plan;
+	uint32		kept = 0;
+
+	for (uint32 i = 0; i < lookup->active_count; i++)
+	{
+		if (goes_on(lookup, lookup->active[i]))
+			lookup->active[kept++] = lookup->active[i];
+	}
+	if (lookup->probes.high == NULL)
+	{
+		/* Of points, only the last can. */
+		for (uint32 i = lookup->group_end; i > lookup->group_begin; i--)
+		{
+			uint32		probe = lookup->sorted[i - 1].number;
+
+			if (lookup->high.part != HM_PART_KEYS ||
+				lookup->sorted[i - 1].key < lookup->high.entry.key)
+				break;
+			if (goes_on(lookup, probe))
+				lookup->active[kept++] = probe;
+		}
+	}
+	else
+	{
+		for (uint32 i = lookup->group_begin; i < lookup->group_end; i++)
+		{
+			if (goes_on(lookup, lookup->sorted[i].number))
+				lookup->active[kept++] = lookup->sorted[i].number;
+		}
+	}
+	lookup->active_count = kept;
+	lookup->position = lookup->high;
+	lookup->on_leaf = false;
+
+	/*
+	 * If probes have to go on to the right, the plan must lead there; after a split
+	 * it does not.
+	 */
+	if (lookup->active_count > 0 || lookup->next < plan->leaves[lookup->current].end)
+	{
+		if (lookup->current + 1 == plan->count ||
+			plan->leaves[lookup->current + 1].block != lookup->right)
+		{
+			lookup->current++;
+			drop_plan(lookup);
+			return;
+		}
+	}
+	lookup->current++;
+}
+
+/* Whether a locked page is the planned leaf and holds the target's place. */
+static inline bool
+leaf_covers(const HmLookup *lookup, Page page, HmPosition target)
+{
+	return hm_page_is(page, HM_PAGE_LEAF) &&
+		hm_page_special(page)->stamp == lookup->plan.stamp &&
+		hm_position_cmp(hm_page_low(page), target) <= 0 &&
+		hm_position_cmp(target, hm_page_high(page)) < 0;
+}
+
+/* Note what there is to answer on a leaf that covers the target. */
+static void
+begin_leaf(HmLookup *lookup, Page page, uint32 end)
+{
+	lookup->on_leaf = true;
+	lookup->high = hm_page_high(page);
+	lookup->right = hm_page_special(page)->right;
+	lookup->filter = lookup->active_count > 0 &&
+		hm_position_cmp(hm_page_low(page), lookup->position) < 0;
+	lookup->answered_active = 0;
+	lookup->answered = lookup->group_begin = lookup->next;
+
+	/* After a split, those behind the leaf's new end are not answered here. */
+	if (lookup->high.part == HM_PART_KEYS)
+	{
+		while (end > lookup->next &&
+			   hm_position_cmp(hm_position(HM_PART_KEYS, lookup->sorted[end - 1].key, 0),
+							   lookup->high) >= 0)
+			end--;
+	}
+	lookup->group_end = lookup->next = Max(end, lookup->next);
+}
+
+/*
+ * Visit the next leaf.  Returns false if the output is full before all is answered
+ * there, or if there is nothing left to visit; *end tells which.
+ */
+static bool
+visit_leaf(HmLookup *lookup, Output *output, bool *end)
+{
+	for (int attempt = 0;; attempt++)
+	{
+		HmPosition	target;
+		HmPlanLeaf *leaf;
+		Page		page;
+		bool		answered;
+
+		drop_done(lookup);
+		if (!next_target(lookup, &target))
+		{
+			*end = true;
+			return false;
+		}
+		CHECK_FOR_INTERRUPTS();
+		skip_leaves(lookup);
+		if (lookup->current == lookup->plan.count && !make_plan(lookup, target))
+		{
+			lookup->next = lookup->ready;
+			lookup->complete = true;
+			lookup->active_count = 0;
+			*end = true;
+			return false;
+		}
+
+		look_ahead(lookup);
+		leaf = &lookup->plan.leaves[lookup->current];
+		LockBuffer(leaf->buffer, BUFFER_LOCK_SHARE);
+		page = BufferGetPage(leaf->buffer);
+		if (!leaf_covers(lookup, page, target))
+		{
+			/* Split, or retired and reused: start again from the directory. */
+			if (attempt == MAX_ATTEMPTS)
+				hm_page_no_progress(lookup->index, leaf->buffer);
+			LockBuffer(leaf->buffer, BUFFER_LOCK_UNLOCK);
+			drop_plan(lookup);
+			lookup->stats.restarts++;
+			continue;
+		}
+
+		lookup->stats.leaves++;
+		if (lookup->snapshot != NULL)
+			hm_test_old_snapshot(lookup->snapshot, lookup->index, page);
+		begin_leaf(lookup, page, leaf->end);
+		answered = answer(lookup, (const char *) page, output);
+		if (!answered)
+			memcpy(lookup->copy, page, BLCKSZ);
+		UnlockReleaseBuffer(leaf->buffer);
+		leaf->buffer = InvalidBuffer;
+		if (answered)
+			finish_leaf(lookup);
+		return answered;
+	}
 }
 
 uint32
 hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
 {
-	instr_time	start,
-				end;
-	uint32		n = 0;
+	Output		output = {hits, keys, 0, max};
+	double		sorted_before = lookup->stats.sort_ns;
+	instr_time	start;
+	bool		end = false;
 
 	INSTR_TIME_SET_CURRENT(start);
-	while (n < max)
-	{
-		if (lookup->item < lookup->item_count)
-		{
-			hits[n].tid = lookup->items[lookup->item].tid;
-			hits[n].probe = lookup->item_probe;
-			hits[n].unused = 0;
-			if (keys != NULL)
-				keys[n] = lookup->items[lookup->item].key;
-			lookup->item++;
-			n++;
-		}
-		else if (!next_probe(lookup) && !next_leaf(lookup))
-			break;
-	}
-	INSTR_TIME_SET_CURRENT(end);
-	INSTR_TIME_SUBTRACT(end, start);
-	lookup->stats.search_ns += INSTR_TIME_GET_DOUBLE(end) * 1e9;
-	lookup->stats.hits += n;
-	pgstat_count_index_tuples(lookup->index, n);
-	return n;
+	if (lookup->on_leaf && answer(lookup, lookup->copy, &output))
+		finish_leaf(lookup);
+	while (!lookup->on_leaf && output.n < max && !end)
+		visit_leaf(lookup, &output, &end);
+	release_pins(lookup);
+	add_time(&lookup->stats.search_ns, start);
+	lookup->stats.search_ns -= lookup->stats.sort_ns - sorted_before;
+
+	lookup->stats.hits += output.n;
+	pgstat_count_index_tuples(lookup->index, output.n);
+	return output.n;
 }

@@ -27,6 +27,8 @@
 #include "utils/rel.h"
 #include "utils/snapshot.h"
 
+#include "tree/tree.h"
+
 /*
  * A batch of probes: normalised keys, none of them NULL.  Without "high" they
  * are points, otherwise ranges low[i]..high[i], both bounds included; one with
@@ -40,13 +42,11 @@ typedef struct HmProbes
 	const uint64 *high;			/* NULL: points */
 } HmProbes;
 
-/* A match. */
-typedef struct HmHit
-{
-	uint64		tid;			/* as hm_tid_pack() packs it */
-	uint32		probe;			/* place in the batch */
-	uint32		unused;			/* zero */
-} HmHit;
+/*
+ * A match: "tid" as hm_tid_pack() packs it, and in "probe" its probe's place in the
+ * batch.
+ */
+typedef HtHit HmHit;
 
 /* What a lookup has done since it was created. */
 typedef struct HmLookupStats
@@ -56,15 +56,15 @@ typedef struct HmLookupStats
 	uint64		hits;
 	uint64		segments;		/* headers locked */
 	uint64		leaves;			/* leaf pages locked */
-	uint64		restarts;		/* of those segments, entered because one had
-								 * been replaced on the way */
+	uint64		restarts;		/* leaves that were split, or their segment
+								 * replaced, on the way to them */
 	double		sort_ns;		/* time spent sorting probes */
 	double		search_ns;		/* time spent on all else */
 } HmLookupStats;
 
 typedef struct HmLookup HmLookup;
 
-/* Bytes that a lookup with this capacity allocates: about 32 a probe. */
+/* Bytes that a lookup with this capacity allocates: 36 a probe and 40 kB. */
 extern Size hm_lookup_memory(uint32 capacity);
 
 /*
@@ -80,6 +80,12 @@ extern HmLookup *hm_lookup_create(Relation index, uint32 capacity);
  * at first: no test.
  */
 extern void hm_lookup_set_snapshot(HmLookup *lookup, Snapshot snapshot);
+
+/*
+ * Search with a certain instruction set ("avx512", "avx2", "portable") instead of
+ * the best one.  Returns false if this machine does not have it.  For tests.
+ */
+extern bool hm_lookup_set_variant(HmLookup *lookup, const char *variant);
 
 /*
  * Start a batch; an unfinished one is forgotten.  The probes stay the caller's

@@ -298,4 +298,102 @@ extern int	ht_node_count_lt(const void *node, HtWidth width, int fanout, HtEntry
  */
 extern void ht_sort_entries(HtEntry *entries, HtEntry *scratch, size_t n);
 
+/* ----------------------------------------------------------------
+ *		Batches of probes (psa.c, search.c)
+ *
+ * A probe is a key that is looked up, or the low end of a range.  A hit is an
+ * entry found for a probe.
+ * ----------------------------------------------------------------
+ */
+typedef struct HtProbe
+{
+	uint64_t	key;
+	uint32_t	number;			/* place in the batch */
+	uint32_t	unused;
+} HtProbe;
+
+typedef struct HtHit
+{
+	uint64_t	tid;
+	uint32_t	probe;			/* its number */
+	uint32_t	unused;			/* zero */
+} HtHit;
+
+/*
+ * Eq. 2 of the PPoPP paper: by how many of their top bits a batch of keys with
+ * key_bits bits has to be sorted so that probes next to each other mostly lead to the
+ * same cache line of a tree with tree_keys keys, line_keys in a line:
+ * N = B - log2(2^B / T * K), rounded up, which is log2(T / K) within 0..key_bits.
+ */
+extern int	ht_psa_bits(int key_bits, uint64_t tree_keys, int line_keys);
+
+#define HT_PSA_MAX_BITS	10
+
+/* A batch that is being sorted; only "probes" and "sorted" concern others. */
+typedef struct HtPsa
+{
+	HtProbe    *probes;
+	HtProbe    *scratch;
+	uint32_t	count;
+	uint32_t	sorted;			/* probes in final order: the first so many */
+	uint32_t	partitions;
+	uint32_t	partition;		/* to be sorted next */
+	uint32_t	ends[1 << HT_PSA_MAX_BITS];
+} HtPsa;
+
+/*
+ * Partition n keys, in any order, by their top bits into "probes", which is the
+ * caller's and has room for n, as has scratch.  No key of a partition is above one
+ * of the next.
+ */
+extern void ht_psa_start(HtPsa *psa, const uint64_t *keys, uint32_t n,
+						 HtProbe *probes, HtProbe *scratch);
+
+/*
+ * Put one more partition, or all that hold nothing and one more, into order.
+ * Returns psa->sorted, which is psa->count at the end.
+ */
+extern uint32_t ht_psa_more(HtPsa *psa);
+
+/* Returned by HtSearch.range if its hits do not fit. */
+#define HT_NO_ROOM		UINT32_MAX
+
+/*
+ * Searching leaf pages for probes, for one key width, with one instruction set.
+ * Keys fit the width.  Hits go to hits and, unless NULL, their keys to keys.
+ */
+typedef struct HtSearch
+{
+	const char *name;			/* of the instruction set */
+
+	/*
+	 * Find points, in any order.  Returns how many of the probes were answered
+	 * and in *found the number of their hits, at most room.  Stops before a
+	 * probe when fewer than a block's slots are left of the room.
+	 */
+	uint32_t	(*points) (const void *page, const HtProbe *probes, uint32_t n,
+						   HtHit *hits, uint64_t *keys, uint32_t room, uint32_t *found);
+
+	/*
+	 * Find the entries in low..high, in order of their blocks; these bounds need
+	 * not fit the width.  Returns their number, or HT_NO_ROOM, having written
+	 * some of them.
+	 */
+	uint32_t	(*range) (const void *page, uint64_t low, uint64_t high, uint32_t probe,
+						  HtHit *hits, uint64_t *keys, uint32_t room);
+
+	/*
+	 * Have the cache fetch the lines of separators, or, once these are there, the
+	 * blocks that probes will read.  The page may change at the same time.
+	 */
+	void		(*prefetch_separators) (const void *page, const HtProbe *probes, uint32_t n);
+	void		(*prefetch_blocks) (const void *page, const HtProbe *probes, uint32_t n);
+} HtSearch;
+
+/*
+ * The variant with this name ("avx512", "avx2", "portable"), or the best one if name
+ * is NULL; NULL if this machine does not support it or there is none.
+ */
+extern const HtSearch *ht_search(HtWidth width, const char *name);
+
 #endif							/* HARMONIA_TREE_H */

@@ -1,0 +1,284 @@
+/*
+ * plan.c
+ *		From probes to leaves: a walk through the inner nodes of one segment.
+ *
+ * All probes of a segment are led to their leaves under one share lock of its
+ * header.  As they are in order, so are the leaves: most often the next leaf has the
+ * next separator in the same bottom node.
+ */
+#include "postgres.h"
+
+#include "lookup/internal.h"
+
+/* Where the walk is. */
+typedef struct Router
+{
+	Relation	index;
+	HtWidth		width;
+	Buffer		header;
+	HmSegment  *segment;
+
+	/* The current bottom node; bytes is NULL before the first */
+	uint32		node;
+	const char *bytes;
+	Buffer		key_page;		/* the page that it is on, if not the header */
+	uint32		key_page_number;
+	HmAuxiliary *auxiliary;		/* stands in for it, or NULL */
+	Buffer		auxiliary_page;
+	HtEntry		node_upper;		/* entries of its leaves are below this, */
+	bool		node_bounded;	/* if true; else they go on to the end */
+
+	/* The current leaf */
+	int			slot;
+	BlockNumber block;
+	HtEntry		upper;
+	bool		bounded;
+} Router;
+
+static void
+report_damage(Router *router)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INDEX_CORRUPTED),
+			 errmsg("segment at block %u of index \"%s\" has a damaged key or child region",
+					BufferGetBlockNumber(router->header), RelationGetRelationName(router->index)),
+			 errdetail("Node %u leads to no leaf.", router->node),
+			 errhint("Please REINDEX it.")));
+}
+
+static void
+release(Buffer *buffer)
+{
+	if (BufferIsValid(*buffer))
+		ReleaseBuffer(*buffer);
+	*buffer = InvalidBuffer;
+}
+
+/*
+ * Key pages and auxiliary nodes are read without their locks, as in
+ * hm_segment_descend(): the header's lock protects them.
+ */
+static const char *
+node_bytes(Router *router, uint32 node)
+{
+	uint32		offset;
+	uint32		number = hm_node_page(router->segment, router->width, node, &offset);
+
+	if (number == 0)
+		return (const char *) BufferGetPage(router->header) + offset;
+	if (!BufferIsValid(router->key_page) || router->key_page_number != number)
+	{
+		release(&router->key_page);
+		router->key_page = hm_pin(router->index, router->segment->key_base + number - 1);
+		router->key_page_number = number;
+		hm_page_check(router->index, router->key_page, HM_PAGE_KEYS);
+	}
+	return (const char *) BufferGetPage(router->key_page) + offset;
+}
+
+/*
+ * The child in which an entry belongs, and the separator behind it, if there is one
+ * in this node; unused ones hold the last position of all.
+ */
+static int
+node_child(Router *router, const char *bytes, HtEntry entry, HtEntry *upper, bool *bounded)
+{
+	int			fanout = router->segment->fanout;
+	int			child = ht_node_count_le(bytes, router->width, fanout, entry);
+
+	if (child < fanout - 1)
+	{
+		HtEntry		separator = ht_node_get(bytes, router->width, fanout, child);
+
+		if (separator.tid != HT_TID_MAX)
+		{
+			*upper = separator;
+			*bounded = true;
+		}
+	}
+	return child;
+}
+
+static HtEntry
+auxiliary_low(const HmAuxiliary *auxiliary, int i)
+{
+	HtEntry		low;
+
+	low.key = auxiliary->keys[i];
+	low.tid = ((uint64) auxiliary->tids[i][0] << 32) |
+		((uint64) auxiliary->tids[i][1] << 16) | auxiliary->tids[i][2];
+	return low;
+}
+
+/* Descend from the root to the bottom node for an entry. */
+static void
+descend(Router *router, HtEntry entry)
+{
+	HmSegment  *segment = router->segment;
+	BlockNumber shadow;
+
+	release(&router->auxiliary_page);
+	router->auxiliary = NULL;
+	router->node = 0;
+	router->node_upper = segment->high;
+	router->node_bounded =
+		(hm_page_special(BufferGetPage(router->header))->flags & HM_HAS_HIGH) != 0;
+
+	while (router->node < segment->bottom_start)
+	{
+		/* Equation 1 */
+		uint32		child = segment->child_region[router->node] +
+			node_child(router, node_bytes(router, router->node), entry,
+					   &router->node_upper, &router->node_bounded);
+
+		if (child <= router->node || child >= segment->nodes)
+			report_damage(router);
+		router->node = child;
+	}
+
+	shadow = hm_segment_auxiliaries(segment)[router->node - segment->bottom_start];
+	if (BlockNumberIsValid(shadow))
+	{
+		router->auxiliary_page = hm_pin(router->index, shadow);
+		hm_page_check(router->index, router->auxiliary_page, HM_PAGE_AUXILIARY);
+		router->auxiliary = hm_page_auxiliary(BufferGetPage(router->auxiliary_page));
+	}
+	router->bytes = node_bytes(router, router->node);
+}
+
+/* Go to the leaf for an entry; entries are asked for in order. */
+static void
+route(Router *router, HtEntry entry)
+{
+	HmSegment  *segment = router->segment;
+
+	if (router->bytes == NULL ||
+		(router->node_bounded && ht_entry_cmp(router->node_upper, entry) <= 0))
+		descend(router, entry);
+
+	router->upper = router->node_upper;
+	router->bounded = router->node_bounded;
+	if (router->auxiliary != NULL)
+	{
+		HmAuxiliary *auxiliary = router->auxiliary;
+		int			child = hm_auxiliary_child(auxiliary, entry, false);
+
+		router->block = auxiliary->children[child];
+		if (child + 1 < (int) auxiliary->count)
+		{
+			router->upper = auxiliary_low(auxiliary, child + 1);
+			router->bounded = true;
+		}
+	}
+	else
+	{
+		uint32		child = segment->child_region[router->node] +
+			node_child(router, router->bytes, entry, &router->upper, &router->bounded);
+
+		if (child < segment->nodes || child - segment->nodes >= segment->pure_leaves)
+			report_damage(router);
+		router->block = segment->leaf_base + (child - segment->nodes);
+	}
+	/* A wrong bound would have the same leaf visited again and again. */
+	if (!BlockNumberIsValid(router->block) ||
+		(router->bounded && ht_entry_cmp(router->upper, entry) <= 0))
+		report_damage(router);
+}
+
+/* Whether the key's first possible entry comes before an entry. */
+static inline bool
+begins_before(uint64 key, HtEntry entry)
+{
+	return key < entry.key || (key == entry.key && entry.tid > 0);
+}
+
+static HmPlanResult
+plan_leaves(HmPlan *plan, const HmPlanInput *input, Router *router)
+{
+	HmSegment  *segment = router->segment;
+	bool		segment_bounded =
+		(hm_page_special(BufferGetPage(router->header))->flags & HM_HAS_HIGH) != 0;
+	HtEntry		target = input->target.entry;
+	uint32		next = input->next;
+	bool		has_reach = input->has_reach;
+	uint64		reach = input->reach;
+
+	for (;;)
+	{
+		uint32		begin = next;
+
+		route(router, target);
+		if (!router->bounded)
+			next = input->sorted;
+		while (next < input->sorted && begins_before(input->probes[next].key, router->upper))
+			next++;
+		if (next == input->sorted && !input->complete)
+			return plan->count > 0 ? HM_PLAN_MADE : HM_PLAN_MORE;
+
+		plan->leaves[plan->count].block = router->block;
+		plan->leaves[plan->count].end = next;
+		plan->leaves[plan->count].buffer = InvalidBuffer;
+		plan->count++;
+		if (plan->count == HM_PLAN_MAX || !router->bounded)
+			return HM_PLAN_MADE;
+
+		/* How far these go: points are in order, ranges need not be. */
+		if (next > begin && input->high == NULL)
+		{
+			reach = input->probes[next - 1].key;
+			has_reach = true;
+		}
+		else if (next > begin)
+		{
+			for (uint32 i = begin; i < next; i++)
+			{
+				uint64		high = input->high[input->probes[i].number];
+
+				reach = has_reach ? Max(reach, high) : high;
+				has_reach = true;
+			}
+		}
+
+		if (has_reach && reach >= router->upper.key)
+			target = router->upper;
+		else if (next < input->sorted)
+		{
+			target.key = input->probes[next].key;
+			target.tid = 0;
+		}
+		else
+			return HM_PLAN_MADE;
+		if (segment_bounded && ht_entry_cmp(segment->high, target) <= 0)
+			return HM_PLAN_MADE;
+	}
+}
+
+HmPlanResult
+hm_plan_make(HmPlan *plan, const HmPlanInput *input)
+{
+	HmPosition	position = input->target;
+	Router		router = {0};
+	HmPlanResult result;
+
+	plan->count = 0;
+	router.index = input->index;
+	router.width = input->width;
+	router.header = hm_segment_enter(input->index, &position, HM_AT_OR_AFTER,
+									 BUFFER_LOCK_SHARE);
+	if (!BufferIsValid(router.header))
+		return HM_PLAN_END;
+	if (position.part != HM_PART_KEYS)
+	{
+		UnlockReleaseBuffer(router.header);
+		return HM_PLAN_END;
+	}
+
+	hm_segment_check(input->index, router.header, input->width);
+	router.segment = hm_page_segment(BufferGetPage(router.header));
+	plan->stamp = router.segment->stamp;
+	result = plan_leaves(plan, input, &router);
+	release(&router.key_page);
+	release(&router.auxiliary_page);
+	UnlockReleaseBuffer(router.header);
+	return result;
+}

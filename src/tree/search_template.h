@@ -1,0 +1,185 @@
+/*
+ * search_template.h
+ *		Searching a leaf for many keys, for one key width and instruction set.
+ *
+ * search.c includes this with ST_BITS, 32 or 64, ST_SET, the instruction set's
+ * name, and ST_TARGET, the attribute of functions that use it.  The functions do
+ * what tree.h says of HtSearch's members.
+ *
+ * Whatever a page holds, damaged or changed meanwhile, what is read lies on it.
+ */
+#define ST_NAME_2(name, set, bits)	name##_##set##_##bits
+#define ST_NAME_1(name, set, bits)	ST_NAME_2(name, set, bits)
+#define ST(name)					ST_NAME_1(name, ST_SET, ST_BITS)
+
+#if ST_BITS == 32
+#define ST_KEY			uint32_t
+#define ST_BLOCKS		60
+#define ST_SLOTS		12
+#define ST_BLOCKS_AT	384
+#else
+#define ST_KEY			uint64_t
+#define ST_BLOCKS		58
+#define ST_SLOTS		9
+#define ST_BLOCKS_AT	640
+#endif
+
+#define ST_LINE			(ST_LINE_BYTES / (int) sizeof(ST_KEY))	/* keys of a line */
+#define ST_LINES		(64 / ST_LINE)	/* lines of separators */
+
+/* The line of separators for a key. */
+ST_TARGET static inline int
+ST(find_line)(const char *page, ST_KEY key)
+{
+	return ST(count_line)(page + HT_PAGE_START, key) & (ST_LINES - 1);
+}
+
+/* The first block that can hold a key. */
+ST_TARGET static inline int
+ST(find_block)(const char *page, ST_KEY key)
+{
+	int			line = ST(find_line)(page, key);
+	int			block = line * ST_LINE +
+		ST(count_line)(page + HT_LEAF_SEPARATORS_AT + line * ST_LINE_BYTES, key);
+
+	return block < ST_BLOCKS ? block : ST_BLOCKS - 1;
+}
+
+static inline ST_KEY
+ST(separator)(const char *page, int i)
+{
+	ST_KEY		key;
+
+	memcpy(&key, page + HT_LEAF_SEPARATORS_AT + i * sizeof(key), sizeof(key));
+	return key;
+}
+
+/* Bits of the entries of a block that lie in low..high. */
+ST_TARGET static inline uint32_t
+ST(matches)(const char *block, ST_KEY low, ST_KEY high)
+{
+	uint32_t	count = (uint8_t) block[HT_LEAF_BLOCK_COUNT_AT];
+
+	if (count > ST_SLOTS)
+		count = ST_SLOTS;
+	return ST(match_block)(block, low, high) & ((UINT32_C(1) << count) - 1);
+}
+
+/* Write the hits that a mask tells of; returns their number. */
+ST_TARGET static inline uint32_t
+ST(emit)(const char *block, uint32_t mask, uint32_t probe, HtHit *hits, uint64_t *keys)
+{
+	uint32_t	n = 0;
+
+	for (; mask != 0; mask &= mask - 1)
+	{
+		int			slot = __builtin_ctz(mask);
+
+		hits[n].tid = load_tid(block + ST_SLOTS * sizeof(ST_KEY) + slot * HT_TID_BYTES);
+		hits[n].probe = probe;
+		hits[n].unused = 0;
+		if (keys != NULL)
+		{
+			ST_KEY		key;
+
+			memcpy(&key, block + slot * sizeof(key), sizeof(key));
+			keys[n] = key;
+		}
+		n++;
+	}
+	return n;
+}
+
+ST_TARGET static uint32_t
+ST(range)(const void *page_pointer, uint64_t low, uint64_t high, uint32_t probe,
+		  HtHit *hits, uint64_t *keys, uint32_t room)
+{
+	const char *page = page_pointer;
+	uint32_t	n = 0;
+	int			b;
+
+	if (low > (ST_KEY) -1 || low > high)
+		return 0;
+	if (high > (ST_KEY) -1)
+		high = (ST_KEY) -1;
+
+	for (b = ST(find_block)(page, (ST_KEY) low);; b++)
+	{
+		const char *block = page + ST_BLOCKS_AT + b * HT_LEAF_BLOCK_SIZE;
+		uint32_t	mask = ST(matches)(block, (ST_KEY) low, (ST_KEY) high);
+
+		if (room - n < (uint32_t) __builtin_popcount(mask))
+			return HT_NO_ROOM;
+		n += ST(emit)(block, mask, probe, hits + n, keys == NULL ? NULL : keys + n);
+		if (ST(separator)(page, b) > high || b == ST_BLOCKS - 1)
+			return n;
+	}
+}
+
+ST_TARGET static uint32_t
+ST(points)(const void *page_pointer, const HtProbe *probes, uint32_t count,
+		   HtHit *hits, uint64_t *keys, uint32_t room, uint32_t *found)
+{
+	const char *page = page_pointer;
+	uint32_t	n = 0;
+	uint32_t	i;
+
+	for (i = 0; i < count; i++)
+	{
+		ST_KEY		key = (ST_KEY) probes[i].key;
+		uint32_t	before = n;
+
+		for (int b = ST(find_block)(page, key);; b++)
+		{
+			const char *block = page + ST_BLOCKS_AT + b * HT_LEAF_BLOCK_SIZE;
+
+			if (room - n < ST_SLOTS)
+			{
+				*found = before;
+				return i;
+			}
+			n += ST(emit)(block, ST(matches)(block, key, key), probes[i].number,
+						  hits + n, keys == NULL ? NULL : keys + n);
+			if (ST(separator)(page, b) != key || b == ST_BLOCKS - 1)
+				break;
+		}
+	}
+	*found = n;
+	return i;
+}
+
+ST_TARGET static void
+ST(prefetch_separators)(const void *page_pointer, const HtProbe *probes, uint32_t count)
+{
+	const char *page = page_pointer;
+
+	for (uint32_t i = 0; i < count; i++)
+		__builtin_prefetch(page + HT_LEAF_SEPARATORS_AT +
+						   ST(find_line)(page, (ST_KEY) probes[i].key) * ST_LINE_BYTES);
+}
+
+ST_TARGET static void
+ST(prefetch_blocks)(const void *page_pointer, const HtProbe *probes, uint32_t count)
+{
+	const char *page = page_pointer;
+
+	for (uint32_t i = 0; i < count; i++)
+	{
+		const char *block = page + ST_BLOCKS_AT +
+			ST(find_block)(page, (ST_KEY) probes[i].key) * HT_LEAF_BLOCK_SIZE;
+
+		__builtin_prefetch(block);
+		__builtin_prefetch(block + ST_LINE_BYTES);
+	}
+}
+
+#undef ST_NAME_2
+#undef ST_NAME_1
+#undef ST
+#undef ST_KEY
+#undef ST_BLOCKS
+#undef ST_SLOTS
+#undef ST_BLOCKS_AT
+#undef ST_LINE
+#undef ST_LINES
+#undef ST_BITS
