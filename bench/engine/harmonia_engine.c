@@ -279,7 +279,7 @@ harmonia_bench_lookup(PG_FUNCTION_ARGS)
 	uint32		sample_count;
 	uint64	   *sample = sample_keys(index, &sample_count);
 	uint64	   *keys = palloc_extended(batch * sizeof(uint64), MCXT_ALLOC_HUGE);
-	uint32		room = 65536;
+	uint32		room = 4096;
 	HmHit	   *hits = palloc(room * sizeof(HmHit));
 	HmLookup   *lookup = hm_lookup_create(index, batch);
 	HmProbes	probes = {batch, keys, NULL};

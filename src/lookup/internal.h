@@ -20,11 +20,11 @@
 extern Buffer hm_pin(Relation index, BlockNumber block);
 
 /*
- * Have the cache fetch what hm_pin() and a look at the page will read of a
- * block, if the buffer is known that may hold it; with "coarse", the leaf's whole
- * coarse index.
+ * Have the cache fetch what hm_pin() will read of a block, and the page's special
+ * area and those lines of it that begin in from..to, if the buffer is known that
+ * may hold it.
  */
-extern void hm_pin_prefetch(Relation index, BlockNumber block, bool coarse);
+extern void hm_pin_prefetch(Relation index, BlockNumber block, int from, int to);
 
 /* ----------------------------------------------------------------
  *		Plans (plan.c)
@@ -37,20 +37,21 @@ typedef struct HmPlanLeaf
 	BlockNumber block;
 	uint32		end;			/* probes that begin on this leaf or before:
 								 * those below this place */
+	uint64		stamp;			/* of its segment */
 	Buffer		buffer;			/* if it is pinned already */
 } HmPlanLeaf;
 
 #define HM_PLAN_MAX		256
 
 /*
- * The next leaves of a segment that probes need, in order.  They were right when
- * its header was locked; since then leaves may have been split, or the segment
- * replaced.
+ * The next leaves that probes need, in order.  They were right when the header of
+ * their segment was locked; since then leaves may have been split, or the
+ * segment replaced.
  */
 typedef struct HmPlan
 {
-	uint64		stamp;			/* of the segment */
 	uint32		count;
+	uint32		segments;		/* headers locked to make it */
 	HmPlanLeaf	leaves[HM_PLAN_MAX];
 } HmPlan;
 
@@ -79,7 +80,8 @@ typedef enum HmPlanResult
 
 /*
  * Enter the segment that covers the target, and find the leaves there that the
- * probes need.  Holds no lock and no pin on return.
+ * probes need; if these are few, go on with the next segment.  Locks one
+ * header at a time; holds no lock and no pin on return.
  * Errors: index_corrupted.
  */
 extern HmPlanResult hm_plan_make(HmPlan *plan, const HmPlanInput *input);

@@ -42,7 +42,8 @@
 #define BLOCKS_AHEAD		2
 
 /* With so many probes on a leaf the whole coarse index is fetched at once. */
-#define COARSE_MIN_PROBES	3
+#define COARSE_MIN_PROBES	8
+#define LAST_SEPARATORS		(HT_LEAF_SEPARATORS_AT + 448)
 
 struct HmLookup
 {
@@ -340,8 +341,8 @@ make_plan(HmLookup *lookup, HmPosition target)
 	{
 		input.sorted = lookup->ready;
 		input.complete = lookup->complete;
-		lookup->stats.segments++;
 		result = hm_plan_make(&lookup->plan, &input);
+		lookup->stats.segments += lookup->plan.segments;
 		if (result == HM_PLAN_MORE)
 			sort_more(lookup);
 	} while (result == HM_PLAN_MORE);
@@ -383,7 +384,8 @@ look_ahead(HmLookup *lookup)
 	{
 		planned_probes(lookup, lookup->headers_asked, &count);
 		hm_pin_prefetch(lookup->index, plan->leaves[lookup->headers_asked].block,
-						count >= COARSE_MIN_PROBES);
+						HT_PAGE_START,
+						count >= COARSE_MIN_PROBES ? LAST_SEPARATORS : HT_PAGE_START);
 		lookup->headers_asked++;
 	}
 
@@ -633,12 +635,18 @@ finish_leaf(HmLookup *lookup)
 	lookup->current++;
 }
 
-/* Whether a locked page is the planned leaf and holds the target's place. */
+/*
+ * Whether a locked page is the planned leaf and holds the target's place.  Stamps are
+ * never 0, so this makes sure of all that hm_page_is() does, without reading the page
+ * header's cache line.
+ */
 static inline bool
-leaf_covers(const HmLookup *lookup, Page page, HmPosition target)
+leaf_covers(const HmPlanLeaf *leaf, Page page, HmPosition target)
 {
-	return hm_page_is(page, HM_PAGE_LEAF) &&
-		hm_page_special(page)->stamp == lookup->plan.stamp &&
+	HmSpecial  *special = hm_page_special(page);
+
+	return special->stamp == leaf->stamp && special->kind == HM_PAGE_LEAF &&
+		special->page_id == HM_PAGE_ID &&
 		hm_position_cmp(hm_page_low(page), target) <= 0 &&
 		hm_position_cmp(target, hm_page_high(page)) < 0;
 }
@@ -701,7 +709,7 @@ visit_leaf(HmLookup *lookup, Output *output, bool *end)
 		leaf = &lookup->plan.leaves[lookup->current];
 		LockBuffer(leaf->buffer, BUFFER_LOCK_SHARE);
 		page = BufferGetPage(leaf->buffer);
-		if (!leaf_covers(lookup, page, target))
+		if (!leaf_covers(leaf, page, target))
 		{
 			/* Split, or retired and reused: start again from the directory. */
 			if (attempt == MAX_ATTEMPTS)

@@ -23,6 +23,8 @@
  */
 #define MAX_REMEMBERED	(1 << 20)	/* 4 MB, enough for 8 GB of shared buffers */
 
+#define CACHE_LINE		64
+
 static Buffer *remembered = NULL;
 static uint32 remembered_mask;
 
@@ -75,7 +77,7 @@ hm_pin(Relation index, BlockNumber block)
 }
 
 void
-hm_pin_prefetch(Relation index, BlockNumber block, bool coarse)
+hm_pin_prefetch(Relation index, BlockNumber block, int from, int to)
 {
 	Buffer		buffer;
 	char	   *page;
@@ -89,13 +91,8 @@ hm_pin_prefetch(Relation index, BlockNumber block, bool coarse)
 
 	/* Addresses only: nothing is read of a page that is not pinned. */
 	page = (char *) BufferGetPage(buffer);
-	__builtin_prefetch(page);
-	__builtin_prefetch(page + HT_PAGE_START);
 	__builtin_prefetch(page + HT_PAGE_END);
-	__builtin_prefetch(page + HT_PAGE_END + 64);
-	if (coarse)
-	{
-		for (int at = HT_LEAF_SEPARATORS_AT; at < HT_LEAF_SEPARATORS_AT + 512; at += 64)
-			__builtin_prefetch(page + at);
-	}
+	__builtin_prefetch(page + BLCKSZ - CACHE_LINE);
+	for (int at = from; at <= to; at += CACHE_LINE)
+		__builtin_prefetch(page + at);
 }

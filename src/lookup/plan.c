@@ -10,6 +10,12 @@
 
 #include "lookup/internal.h"
 
+/*
+ * A plan of fewer leaves goes on in the next segment: looking ahead while the leaves
+ * are visited needs some.
+ */
+#define PLAN_ENOUGH		64
+
 /* Where the walk is. */
 typedef struct Router
 {
@@ -144,6 +150,10 @@ descend(Router *router, HtEntry entry)
 		router->auxiliary = hm_page_auxiliary(BufferGetPage(router->auxiliary_page));
 	}
 	router->bytes = node_bytes(router, router->node);
+
+	/* A binary search would else wait for one line after the other. */
+	for (int at = 0; at < segment->fanout * (int) router->width; at += 64)
+		__builtin_prefetch(router->bytes + at);
 }
 
 /* Go to the leaf for an entry; entries are asked for in order. */
@@ -192,64 +202,83 @@ begins_before(uint64 key, HtEntry entry)
 	return key < entry.key || (key == entry.key && entry.tid > 0);
 }
 
-static HmPlanResult
-plan_leaves(HmPlan *plan, const HmPlanInput *input, Router *router)
+/* What has been planned so far. */
+typedef struct Progress
+{
+	HtEntry		target;			/* where to go on */
+	uint32		next;			/* first probe that is not in the plan */
+	bool		has_reach;		/* those that are go on */
+	uint64		reach;			/* to here */
+} Progress;
+
+/* Take note of how far probes go: points are in order, ranges need not be. */
+static void
+extend_reach(const HmPlanInput *input, Progress *progress, uint32 begin)
+{
+	if (begin == progress->next)
+		return;
+	if (input->high == NULL)
+		progress->reach = input->probes[progress->next - 1].key;
+	else
+	{
+		if (!progress->has_reach)
+			progress->reach = 0;
+		for (uint32 i = begin; i < progress->next; i++)
+			progress->reach = Max(progress->reach, input->high[input->probes[i].number]);
+	}
+	progress->has_reach = true;
+}
+
+/* How planning in a segment ended. */
+typedef enum SegmentResult
+{
+	SEGMENT_LEFT,				/* progress->target is in another one */
+	SEGMENT_STOP,				/* the plan is full, or all is planned */
+	SEGMENT_UNSORTED			/* the leaf for the target may be where probes
+								 * begin that are not sorted yet */
+} SegmentResult;
+
+static SegmentResult
+plan_segment(HmPlan *plan, const HmPlanInput *input, Progress *progress, Router *router)
 {
 	HmSegment  *segment = router->segment;
 	bool		segment_bounded =
 		(hm_page_special(BufferGetPage(router->header))->flags & HM_HAS_HIGH) != 0;
-	HtEntry		target = input->target.entry;
-	uint32		next = input->next;
-	bool		has_reach = input->has_reach;
-	uint64		reach = input->reach;
 
 	for (;;)
 	{
-		uint32		begin = next;
+		uint32		begin = progress->next;
+		uint32		next = progress->next;
 
-		route(router, target);
+		route(router, progress->target);
 		if (!router->bounded)
 			next = input->sorted;
 		while (next < input->sorted && begins_before(input->probes[next].key, router->upper))
 			next++;
 		if (next == input->sorted && !input->complete)
-			return plan->count > 0 ? HM_PLAN_MADE : HM_PLAN_MORE;
+			return SEGMENT_UNSORTED;
 
+		progress->next = next;
 		plan->leaves[plan->count].block = router->block;
 		plan->leaves[plan->count].end = next;
+		plan->leaves[plan->count].stamp = segment->stamp;
 		plan->leaves[plan->count].buffer = InvalidBuffer;
 		plan->count++;
 		if (plan->count == HM_PLAN_MAX || !router->bounded)
-			return HM_PLAN_MADE;
+			return SEGMENT_STOP;
 
-		/* How far these go: points are in order, ranges need not be. */
-		if (next > begin && input->high == NULL)
-		{
-			reach = input->probes[next - 1].key;
-			has_reach = true;
-		}
-		else if (next > begin)
-		{
-			for (uint32 i = begin; i < next; i++)
-			{
-				uint64		high = input->high[input->probes[i].number];
-
-				reach = has_reach ? Max(reach, high) : high;
-				has_reach = true;
-			}
-		}
-
-		if (has_reach && reach >= router->upper.key)
-			target = router->upper;
+		extend_reach(input, progress, begin);
+		if (progress->has_reach && progress->reach >= router->upper.key)
+			progress->target = router->upper;
 		else if (next < input->sorted)
 		{
-			target.key = input->probes[next].key;
-			target.tid = 0;
+			progress->target.key = input->probes[next].key;
+			progress->target.tid = 0;
 		}
 		else
-			return HM_PLAN_MADE;
-		if (segment_bounded && ht_entry_cmp(segment->high, target) <= 0)
-			return HM_PLAN_MADE;
+			return SEGMENT_STOP;
+		if (segment_bounded && ht_entry_cmp(segment->high, progress->target) <= 0)
+			return SEGMENT_LEFT;
 	}
 }
 
@@ -257,28 +286,37 @@ HmPlanResult
 hm_plan_make(HmPlan *plan, const HmPlanInput *input)
 {
 	HmPosition	position = input->target;
-	Router		router = {0};
-	HmPlanResult result;
+	Progress	progress = {input->target.entry, input->next, input->has_reach, input->reach};
+	SegmentResult result;
 
 	plan->count = 0;
-	router.index = input->index;
-	router.width = input->width;
-	router.header = hm_segment_enter(input->index, &position, HM_AT_OR_AFTER,
-									 BUFFER_LOCK_SHARE);
-	if (!BufferIsValid(router.header))
-		return HM_PLAN_END;
-	if (position.part != HM_PART_KEYS)
+	plan->segments = 0;
+	do
 	{
-		UnlockReleaseBuffer(router.header);
-		return HM_PLAN_END;
-	}
+		Router		router = {0};
 
-	hm_segment_check(input->index, router.header, input->width);
-	router.segment = hm_page_segment(BufferGetPage(router.header));
-	plan->stamp = router.segment->stamp;
-	result = plan_leaves(plan, input, &router);
-	release(&router.key_page);
-	release(&router.auxiliary_page);
-	UnlockReleaseBuffer(router.header);
-	return result;
+		router.index = input->index;
+		router.width = input->width;
+		router.header = hm_segment_enter(input->index, &position, HM_AT_OR_AFTER,
+										 BUFFER_LOCK_SHARE);
+		if (!BufferIsValid(router.header))
+			return plan->count > 0 ? HM_PLAN_MADE : HM_PLAN_END;
+		if (position.part != HM_PART_KEYS)
+		{
+			UnlockReleaseBuffer(router.header);
+			return plan->count > 0 ? HM_PLAN_MADE : HM_PLAN_END;
+		}
+
+		hm_segment_check(input->index, router.header, input->width);
+		router.segment = hm_page_segment(BufferGetPage(router.header));
+		plan->segments++;
+		result = plan_segment(plan, input, &progress, &router);
+		release(&router.key_page);
+		release(&router.auxiliary_page);
+		UnlockReleaseBuffer(router.header);
+
+		position = hm_position(HM_PART_KEYS, progress.target.key, progress.target.tid);
+	} while (result == SEGMENT_LEFT && plan->count < PLAN_ENOUGH);
+
+	return result == SEGMENT_UNSORTED && plan->count == 0 ? HM_PLAN_MORE : HM_PLAN_MADE;
 }
