@@ -35,7 +35,7 @@ typedef struct Router
 	bool		node_bounded;	/* if true; else they go on to the end */
 
 	/* The current leaf */
-	int			slot;
+	int			child;			/* of a pure node */
 	BlockNumber block;
 	HtEntry		upper;
 	bool		bounded;
@@ -156,14 +156,36 @@ descend(Router *router, HtEntry entry)
 		__builtin_prefetch(router->bytes + at);
 }
 
+/*
+ * Most often the next leaf is the next child; its lower bound is that of the current
+ * one's end, which the entry is not below.
+ */
+static bool
+at_next_child(Router *router, HtEntry entry)
+{
+	int			fanout = router->segment->fanout;
+	HtEntry		upper;
+
+	if (router->child + 1 >= fanout - 1)
+		return false;
+	upper = ht_node_get(router->bytes, router->width, fanout, router->child + 1);
+	if (upper.tid == HT_TID_MAX || ht_entry_cmp(entry, upper) >= 0)
+		return false;
+	router->child++;
+	router->upper = upper;
+	router->bounded = true;
+	return true;
+}
+
 /* Go to the leaf for an entry; entries are asked for in order. */
 static void
 route(Router *router, HtEntry entry)
 {
 	HmSegment  *segment = router->segment;
+	bool		descended = router->bytes == NULL ||
+		(router->node_bounded && ht_entry_cmp(router->node_upper, entry) <= 0);
 
-	if (router->bytes == NULL ||
-		(router->node_bounded && ht_entry_cmp(router->node_upper, entry) <= 0))
+	if (descended)
 		descend(router, entry);
 
 	router->upper = router->node_upper;
@@ -182,9 +204,12 @@ route(Router *router, HtEntry entry)
 	}
 	else
 	{
-		uint32		child = segment->child_region[router->node] +
-			node_child(router, router->bytes, entry, &router->upper, &router->bounded);
+		uint32		child;
 
+		if (descended || !at_next_child(router, entry))
+			router->child = node_child(router, router->bytes, entry, &router->upper,
+									   &router->bounded);
+		child = segment->child_region[router->node] + router->child;
 		if (child < segment->nodes || child - segment->nodes >= segment->pure_leaves)
 			report_damage(router);
 		router->block = segment->leaf_base + (child - segment->nodes);

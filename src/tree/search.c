@@ -31,6 +31,7 @@ load_tid(const char *at)
  * count_line: keys of a cache line below a key.
  * match_block: bit i tells whether key i of a block lies in low..high; bits of slots
  * that are not there, or beyond the block's count, may have any value.
+ * match_key: the same for one key.
  * ----------------------------------------------------------------
  */
 
@@ -92,6 +93,18 @@ match_block_portable_64(const char *block, uint64_t low, uint64_t high)
 		mask |= (uint32_t) ((key >= low) & (key <= high)) << i;
 	}
 	return mask;
+}
+
+static inline uint32_t
+match_key_portable_32(const char *block, uint32_t key)
+{
+	return match_block_portable_32(block, key, key);
+}
+
+static inline uint32_t
+match_key_portable_64(const char *block, uint64_t key)
+{
+	return match_block_portable_64(block, key, key);
 }
 
 /* The ninth key of a block stands beyond what vectors cover. */
@@ -187,6 +200,29 @@ match_block_avx2_64(const char *block, uint64_t low_key, uint64_t high_key)
 	return (~outside & 0xFF) | match_ninth(block, low_key, high_key);
 }
 
+ST_AVX2 static inline uint32_t
+match_key_avx2_32(const char *block, uint32_t key)
+{
+	__m256i		keys = _mm256_set1_epi32((int32_t) key);
+	__m256i		low = _mm256_cmpeq_epi32(_mm256_loadu_si256((const __m256i *) block), keys);
+	__m256i		high = _mm256_cmpeq_epi32(_mm256_loadu_si256((const __m256i *) (block + 32)), keys);
+
+	return (uint32_t) _mm256_movemask_ps(_mm256_castsi256_ps(low)) |
+		(uint32_t) _mm256_movemask_ps(_mm256_castsi256_ps(high)) << 8;
+}
+
+ST_AVX2 static inline uint32_t
+match_key_avx2_64(const char *block, uint64_t key)
+{
+	__m256i		keys = _mm256_set1_epi64x((int64_t) key);
+	__m256i		low = _mm256_cmpeq_epi64(_mm256_loadu_si256((const __m256i *) block), keys);
+	__m256i		high = _mm256_cmpeq_epi64(_mm256_loadu_si256((const __m256i *) (block + 32)), keys);
+
+	return (uint32_t) _mm256_movemask_pd(_mm256_castsi256_pd(low)) |
+		(uint32_t) _mm256_movemask_pd(_mm256_castsi256_pd(high)) << 4 |
+		match_ninth(block, key, key);
+}
+
 ST_AVX512 static inline int
 count_line_avx512_32(const char *line, uint32_t key)
 {
@@ -218,6 +254,19 @@ match_block_avx512_64(const char *block, uint64_t low, uint64_t high)
 	return _mm512_mask_cmple_epu64_mask(_mm512_cmpge_epu64_mask(keys, _mm512_set1_epi64((int64_t) low)),
 										keys, _mm512_set1_epi64((int64_t) high)) |
 		match_ninth(block, low, high);
+}
+
+ST_AVX512 static inline uint32_t
+match_key_avx512_32(const char *block, uint32_t key)
+{
+	return _mm512_cmpeq_epu32_mask(_mm512_loadu_si512(block), _mm512_set1_epi32((int32_t) key));
+}
+
+ST_AVX512 static inline uint32_t
+match_key_avx512_64(const char *block, uint64_t key)
+{
+	return _mm512_cmpeq_epu64_mask(_mm512_loadu_si512(block), _mm512_set1_epi64((int64_t) key)) |
+		match_ninth(block, key, key);
 }
 
 #endif							/* ST_X86 */

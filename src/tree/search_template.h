@@ -65,6 +65,17 @@ ST(matches)(const char *block, ST_KEY low, ST_KEY high)
 	return ST(match_block)(block, low, high) & ((UINT32_C(1) << count) - 1);
 }
 
+/* Bits of the entries of a block that have a key. */
+ST_TARGET static inline uint32_t
+ST(matches_key)(const char *block, ST_KEY key)
+{
+	uint32_t	count = (uint8_t) block[HT_LEAF_BLOCK_COUNT_AT];
+
+	if (count > ST_SLOTS)
+		count = ST_SLOTS;
+	return ST(match_key)(block, key) & ((UINT32_C(1) << count) - 1);
+}
+
 /* Write the hits that a mask tells of; returns their number. */
 ST_TARGET static inline uint32_t
 ST(emit)(const char *block, uint32_t mask, uint32_t probe, HtHit *hits, uint64_t *keys)
@@ -116,6 +127,10 @@ ST(range)(const void *page_pointer, uint64_t low, uint64_t high, uint32_t probe,
 	}
 }
 
+/*
+ * Most points have one hit or none, which takes no branch; who has more, or goes
+ * on in the next block, is answered as a range.
+ */
 ST_TARGET static uint32_t
 ST(points)(const void *page_pointer, const HtProbe *probes, uint32_t count,
 		   HtHit *hits, uint64_t *keys, uint32_t room, uint32_t *found)
@@ -127,22 +142,29 @@ ST(points)(const void *page_pointer, const HtProbe *probes, uint32_t count,
 	for (i = 0; i < count; i++)
 	{
 		ST_KEY		key = (ST_KEY) probes[i].key;
-		uint32_t	before = n;
+		int			b = ST(find_block)(page, key);
+		const char *block = page + ST_BLOCKS_AT + b * HT_LEAF_BLOCK_SIZE;
+		uint32_t	mask = ST(matches_key)(block, key);
+		int			slot = __builtin_ctz(mask | UINT32_C(1) << (ST_SLOTS - 1));
 
-		for (int b = ST(find_block)(page, key);; b++)
+		if (room - n < ST_SLOTS)
+			break;
+		if (__builtin_expect((mask & (mask - 1)) != 0 || ST(separator)(page, b) == key, 0))
 		{
-			const char *block = page + ST_BLOCKS_AT + b * HT_LEAF_BLOCK_SIZE;
+			uint32_t	more = ST(range)(page, key, key, probes[i].number, hits + n,
+										 keys == NULL ? NULL : keys + n, room - n);
 
-			if (room - n < ST_SLOTS)
-			{
-				*found = before;
-				return i;
-			}
-			n += ST(emit)(block, ST(matches)(block, key, key), probes[i].number,
-						  hits + n, keys == NULL ? NULL : keys + n);
-			if (ST(separator)(page, b) != key || b == ST_BLOCKS - 1)
+			if (more == HT_NO_ROOM)
 				break;
+			n += more;
+			continue;
 		}
+		hits[n].tid = load_tid(block + ST_SLOTS * sizeof(ST_KEY) + slot * HT_TID_BYTES);
+		hits[n].probe = probes[i].number;
+		hits[n].unused = 0;
+		if (keys != NULL)
+			keys[n] = key;
+		n += mask != 0;
 	}
 	*found = n;
 	return i;
