@@ -396,4 +396,48 @@ typedef struct HtSearch
  */
 extern const HtSearch *ht_search(HtWidth width, const char *name);
 
+/* ----------------------------------------------------------------
+ *		Narrowed thread-group traversal (ntg.c)
+ * ----------------------------------------------------------------
+ */
+
+/* How the threads of a group search a node together. */
+typedef enum HtGroupSearch
+{
+	HT_GROUP_LINEAR,			/* front to back, as many keys a step as threads */
+	HT_GROUP_KARY				/* cut what is left into threads + 1 parts a step */
+} HtGroupSearch;
+
+/* Where some queries, 1000 or so in the order in which they run, branch off. */
+typedef struct HtProfile
+{
+	int			fanout;
+	int			levels;
+	uint32_t	queries;
+	const uint8_t *children;	/* children[query * levels + level], below fanout */
+} HtProfile;
+
+typedef struct HtGroupChoice
+{
+	HtGroupSearch search;
+	int			threads;		/* of a group, a power of two */
+	double		warp_steps;		/* of a warp, for warp / threads queries */
+} HtGroupChoice;
+
+/* Steps that a group takes in a node to find that a child is the one. */
+extern int	ht_ntg_steps(HtGroupSearch search, int fanout, int threads, int child);
+
+/*
+ * Steps that a warp takes for as many queries as it has groups, on average:
+ * T(GS) of Equation 3.  threads divides warp.
+ */
+extern double ht_ntg_warp_steps(const HtProfile *profile, HtGroupSearch search,
+								int warp, int threads);
+
+/*
+ * Choose the group: start with the widest, narrow it while that pays (Equation 4).
+ * To choose between kinds of search, compare threads * warp_steps.
+ */
+extern HtGroupChoice ht_ntg_choose(const HtProfile *profile, HtGroupSearch search, int warp);
+
 #endif							/* HARMONIA_TREE_H */

@@ -51,5 +51,8 @@ extern void test_leaf(HtWidth width);
 extern void test_shape(void);
 extern void test_node(HtWidth width);
 extern void test_sort(void);
+extern void test_psa(void);
+extern void test_search(HtWidth width);
+extern void test_ntg(void);
 
 #endif							/* HARMONIA_TAP_H */

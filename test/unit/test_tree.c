@@ -18,6 +18,10 @@ main(int argc, char **argv)
 	test_node(HT_WIDTH32);
 	test_node(HT_WIDTH64);
 	test_sort();
+	test_psa();
+	test_search(HT_WIDTH32);
+	test_search(HT_WIDTH64);
+	test_ntg();
 
 	return tap_finish();
 }

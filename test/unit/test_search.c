@@ -1,0 +1,298 @@
+/*
+ * test_search.c
+ *		Searching leaves for many probes: every instruction set that this machine
+ *		has, compared with all entries of the page.
+ */
+#include "tap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ENTRIES		HT_LEAF_MAX_ENTRIES
+#define HITS		(4 * ENTRIES)
+
+typedef struct Leaf
+{
+	HtWidth		width;
+	char	   *allocation;
+	char	   *page;			/* aligned to 8 bytes, not to 16 */
+	HtEntry		entries[ENTRIES];
+	int			n;
+} Leaf;
+
+/* Keys of few values make runs over several blocks; those of all are unlike. */
+static uint64_t
+random_key(HtWidth width, int values)
+{
+	uint64_t	max = ht_key_max(width);
+
+	if (values == 0)
+		return rnd() & max;
+	if (values < 0)
+		return rnd_below(2) ? max - (uint64_t) rnd_below(-values) : (uint64_t) rnd_below(-values);
+	return max / 2 + (uint64_t) rnd_below(values);
+}
+
+/* Swap two entries of a block: their order there must not matter. */
+static void
+swap_slots(Leaf *leaf, int b, int i, int j)
+{
+	char	   *block = leaf->page + ht_leaf_blocks_at(leaf->width) + b * HT_LEAF_BLOCK_SIZE;
+	char	   *tids = block + ht_leaf_slots(leaf->width) * leaf->width;
+	char		key[8];
+	char		tid[HT_TID_BYTES];
+
+	memcpy(key, block + i * leaf->width, leaf->width);
+	memcpy(block + i * leaf->width, block + j * leaf->width, leaf->width);
+	memcpy(block + j * leaf->width, key, leaf->width);
+	memcpy(tid, tids + i * HT_TID_BYTES, HT_TID_BYTES);
+	memcpy(tids + i * HT_TID_BYTES, tids + j * HT_TID_BYTES, HT_TID_BYTES);
+	memcpy(tids + j * HT_TID_BYTES, tid, HT_TID_BYTES);
+}
+
+static void
+shuffle(Leaf *leaf)
+{
+	for (int b = 0; b < ht_leaf_blocks(leaf->width); b++)
+	{
+		int			count = leaf->page[ht_leaf_blocks_at(leaf->width) +
+									   b * HT_LEAF_BLOCK_SIZE + HT_LEAF_BLOCK_COUNT_AT];
+
+		for (int i = count - 1; i > 0; i--)
+			swap_slots(leaf, b, i, rnd_below(i + 1));
+	}
+}
+
+/* A leaf that was filled, then changed. */
+static void
+make_leaf(Leaf *leaf, HtWidth width, int values)
+{
+	HtEntry		scratch[ENTRIES];
+	HtLeafChange change;
+	bool		dead[ENTRIES];
+	int			n = rnd_below(ht_leaf_capacity(width) + 1);
+	int			kept = 0;
+
+	leaf->width = width;
+	ht_leaf_init(leaf->page, width);
+	for (int i = 0; i < n; i++)
+		leaf->entries[i] = make_entry(random_key(width, values), rnd_tid());
+	ht_sort_entries(leaf->entries, scratch, (size_t) n);
+	for (int i = 0; i < n; i++)
+	{
+		if (kept == 0 || ht_entry_cmp(leaf->entries[kept - 1], leaf->entries[i]) < 0)
+			leaf->entries[kept++] = leaf->entries[i];
+	}
+	ht_leaf_fill(leaf->page, width, leaf->entries, kept);
+
+	memset(&change, 0, sizeof(change));
+	for (int i = rnd_below(100); i > 0; i--)
+		ht_leaf_insert(leaf->page, width, make_entry(random_key(width, values), rnd_tid()), &change);
+	if (rnd_below(2))
+	{
+		n = ht_leaf_count(leaf->page, width);
+		for (int i = 0; i < n; i++)
+			dead[i] = rnd_below(4) == 0;
+		ht_leaf_remove(leaf->page, width, dead, &change);
+	}
+	leaf->n = ht_leaf_read(leaf->page, width, leaf->entries);
+	shuffle(leaf);
+}
+
+static int
+compare_hits(const void *a, const void *b)
+{
+	const HtHit *x = a;
+	const HtHit *y = b;
+
+	if (x->probe != y->probe)
+		return x->probe < y->probe ? -1 : 1;
+	return x->tid < y->tid ? -1 : x->tid > y->tid;
+}
+
+/* Tids are unlike, so a probe and a tid name one pair. */
+static int
+expected_hits(const Leaf *leaf, uint64_t low, uint64_t high, uint32_t probe, HtHit *hits)
+{
+	int			n = 0;
+
+	for (int i = 0; i < leaf->n; i++)
+	{
+		if (leaf->entries[i].key >= low && leaf->entries[i].key <= high)
+			hits[n++] = (HtHit) {leaf->entries[i].tid, probe, 0};
+	}
+	return n;
+}
+
+static void
+compare(const Leaf *leaf, HtHit *hits, const uint64_t *keys, int n, HtHit *expected,
+		int n_expected, const char *what)
+{
+	expect(n == n_expected, "%d hits of %s instead of %d", n, what, n_expected);
+	if (failed())
+		return;
+
+	/* Which key a hit has, before they are put in order. */
+	for (int i = 0; i < n && keys != NULL && !failed(); i++)
+	{
+		bool		found = false;
+
+		for (int j = 0; j < leaf->n; j++)
+			found |= leaf->entries[j].tid == hits[i].tid && leaf->entries[j].key == keys[i];
+		expect(found, "a hit of %s has another key", what);
+	}
+	qsort(hits, (size_t) n, sizeof(HtHit), compare_hits);
+	qsort(expected, (size_t) n, sizeof(HtHit), compare_hits);
+	for (int i = 0; i < n && !failed(); i++)
+		expect(hits[i].probe == expected[i].probe && hits[i].tid == expected[i].tid &&
+			   hits[i].unused == 0, "hit %d of %s is wrong", i, what);
+}
+
+static uint64_t
+probe_key(const Leaf *leaf, int values)
+{
+	uint64_t	max = ht_key_max(leaf->width);
+
+	switch (rnd_below(4))
+	{
+		case 0:
+			return random_key(leaf->width, values);
+		case 1:
+			return rnd_below(2) ? 0 : max;
+		case 2:
+			return leaf->n == 0 ? 7 : (leaf->entries[rnd_below(leaf->n)].key + 1) & max;
+		default:
+			return leaf->n == 0 ? 7 : leaf->entries[rnd_below(leaf->n)].key;
+	}
+}
+
+static void
+try_points(const HtSearch *search, const Leaf *leaf, int values, uint32_t room)
+{
+	static HtHit hits[HITS],
+				expected[HITS];
+	static uint64_t keys[HITS];
+	HtProbe		probes[40];
+	uint32_t	count = (uint32_t) rnd_below(41);
+	uint32_t	found = UINT32_MAX;
+	uint32_t	answered;
+	bool		want_keys = rnd_below(2);
+	uint32_t	slots = (uint32_t) ht_leaf_slots(leaf->width);
+	int			n = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		probes[i] = (HtProbe) {probe_key(leaf, values), 1000 + i, 0};
+	search->prefetch_separators(leaf->page, probes, count);
+	search->prefetch_blocks(leaf->page, probes, count);
+	answered = search->points(leaf->page, probes, count, hits, want_keys ? keys : NULL, room, &found);
+	expect(answered <= count && found <= room, "%u answered of %u, %u hits in room for %u",
+		   answered, count, found, room);
+
+	for (uint32_t i = 0; i <= answered && i < count && !failed(); i++)
+	{
+		int			more = expected_hits(leaf, probes[i].key, probes[i].key,
+										 probes[i].number, expected + n);
+
+		/* What stopped it must be that too little room was left. */
+		if (i < answered)
+			n += more;
+		else
+			expect((uint32_t) n + slots > room || (uint32_t) (n + more) > room,
+				   "stopped for nothing at probe %u", i);
+	}
+	if (!failed())
+		compare(leaf, hits, want_keys ? keys : NULL, (int) found, expected, n, "points");
+}
+
+static void
+try_range(const HtSearch *search, const Leaf *leaf, int values, uint32_t room)
+{
+	static HtHit hits[HITS],
+				expected[HITS];
+	static uint64_t keys[HITS];
+	uint64_t	low = probe_key(leaf, values);
+	uint64_t	high = rnd_below(3) == 0 ? low : probe_key(leaf, values);
+	bool		want_keys = rnd_below(2);
+	uint32_t	n;
+	int			n_expected;
+
+	/* Bounds need not fit the width. */
+	if (rnd_below(10) == 0)
+		high = UINT64_MAX;
+	n = search->range(leaf->page, low, high, 77, hits, want_keys ? keys : NULL, room);
+	n_expected = expected_hits(leaf, low, high, 77, expected);
+	if (n == HT_NO_ROOM)
+		expect(room < (uint32_t) n_expected, "no room for %d hits in %u", n_expected, room);
+	else
+		compare(leaf, hits, want_keys ? keys : NULL, (int) n, expected, n_expected, "a range");
+}
+
+/* On a damaged page anything may be found, but nothing read or written beyond. */
+static void
+try_damaged(const HtSearch *search, Leaf *leaf)
+{
+	static HtHit hits[ENTRIES + 1];
+	static uint64_t keys[ENTRIES + 1];
+	HtProbe		probes[10];
+	uint32_t	found;
+
+	for (int i = 0; i < HT_PAGE_SIZE; i++)
+	{
+		if (rnd_below(3) == 0)
+			leaf->page[i] = (char) rnd();
+	}
+	for (int i = 0; i < 10; i++)
+		probes[i] = (HtProbe) {rnd() & ht_key_max(leaf->width), (uint32_t) i, 0};
+	hits[ENTRIES].tid = keys[ENTRIES] = 4711;
+	search->prefetch_separators(leaf->page, probes, 10);
+	search->prefetch_blocks(leaf->page, probes, 10);
+	search->points(leaf->page, probes, 10, hits, keys, ENTRIES, &found);
+	expect(found <= ENTRIES, "%u hits", found);
+	search->range(leaf->page, probes[0].key, probes[1].key, 0, hits, keys, ENTRIES);
+	search->range(leaf->page, 0, UINT64_MAX, 0, hits, keys, ENTRIES);
+	expect(hits[ENTRIES].tid == 4711 && keys[ENTRIES] == 4711, "wrote beyond the room");
+}
+
+void
+test_search(HtWidth width)
+{
+	static const char *const names[] = {"portable", "avx2", "avx512"};
+	Leaf		leaf;
+
+	expect(ht_search(width, "mmx") == NULL, "found a variant that there is not");
+	expect(ht_search(width, NULL) != NULL, "found no variant");
+	expect(ht_search(width, "portable") != NULL, "found no portable variant");
+	report("%d-bit search: variants, best is %s", width_bits(width), ht_search(width, NULL)->name);
+
+	memset(&leaf, 0, sizeof(leaf));
+	leaf.allocation = allocate(HT_PAGE_SIZE + 8);
+	leaf.page = leaf.allocation + 8;
+	for (int variant = 0; variant < 3; variant++)
+	{
+		const HtSearch *search = ht_search(width, names[variant]);
+		static const int values[] = {0, 1, 3, 50, 1000, -1, -30};
+
+		if (search == NULL)
+		{
+			report("%d-bit search: %s # SKIP not on this machine", width_bits(width), names[variant]);
+			continue;
+		}
+		for (int round = 0; round < 700 && !failed(); round++)
+		{
+			int			keys = values[round % 7];
+
+			memset(leaf.page, 0, HT_PAGE_SIZE);
+			make_leaf(&leaf, width, keys);
+			for (int i = 0; i < 5 && !failed(); i++)
+			{
+				uint32_t	room = rnd_below(2) ? HITS / 4 : (uint32_t) rnd_below(60);
+
+				try_points(search, &leaf, keys, room);
+				try_range(search, &leaf, keys, room);
+			}
+			try_damaged(search, &leaf);
+		}
+		report("%d-bit search: %s", width_bits(width), names[variant]);
+	}
+	free(leaf.allocation);
+}
