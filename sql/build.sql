@@ -121,7 +121,7 @@ REINDEX INDEX e_k;
 INSERT INTO e VALUES (1), (NULL), (2);
 SELECT verify('e_k');
 DELETE FROM e;
-VACUUM e;
+:vacuum e;
 SELECT verify('e_k');
 REINDEX INDEX e_k;
 SELECT verify('e_k'), entries, segments FROM harmonia_index_info('e_k');

@@ -136,7 +136,7 @@ UPDATE h SET k = NULL WHERE k % 10 = 0;
 UPDATE h SET k = 7 WHERE k IS NULL;
 UPDATE h SET k = -k, v = k WHERE k > 1000;
 SELECT verify('h_k');
-VACUUM h;
+:vacuum h;
 SELECT entries, verify('h_k') FROM harmonia_index_info('h_k');
 -- A scan of the index does not meet the rows that it makes
 BEGIN;
@@ -209,7 +209,7 @@ INSERT INTO a SELECT i, 5 FROM generate_series(1, 5000) i;
 ROLLBACK;
 SELECT verify('a_k');
 -- Entries of rows that never were go with the next VACUUM
-VACUUM a;
+:vacuum a;
 SELECT entries, verify('a_k') FROM harmonia_index_info('a_k');
 -- Errors caught in a function, by row and by statement
 DO $$
