@@ -128,7 +128,8 @@ AS $$
 	SELECT array_agg(format('SELECT * FROM %s', format(f, index)) ORDER BY i)
 	FROM unnest(ARRAY['harmonia_check(%s)', 'harmonia_check(%s, true)', 'harmonia_index_info(%s)',
 		'harmonia_metapage(%s)', 'harmonia_segments(%s)', 'harmonia_nodes(%s, 1)',
-		'harmonia_leaves(%s, 1)', 'harmonia_leaf_items(%s, 2)', 'harmonia_page(%s, 0)']) WITH ORDINALITY u (f, i)
+		'harmonia_leaves(%s, 1)', 'harmonia_leaf_items(%s, 2)', 'harmonia_page(%s, 0)',
+		'harmonia_reorganize(%s)']) WITH ORDINALITY u (f, i)
 $$;
 SELECT line, count(*) FROM outcome(VARIADIC calls('''t_k''')) line WHERE line ~ '^  ' GROUP BY 1 ORDER BY 1;
 SELECT line, count(*) FROM outcome(VARIADIC calls('''t_btree''')) line WHERE line ~ '^  ' GROUP BY 1 ORDER BY 1;
