@@ -161,6 +161,19 @@ LT(greatest)(const LT(Block) *block)
 	return LT(entry)(block, LT(greatest_slot)(block));
 }
 
+/* Whether an entry of a block is not above another entry. */
+static inline bool
+LT(begins_before)(const LT(Block) *block, HtEntry entry)
+{
+	LT_KEY		key = (LT_KEY) entry.key;
+	bool		found = false;
+
+	for (int i = 0; i < LT(used)(block); i++)
+		found |= (block->keys[i] < key) |
+			((block->keys[i] == key) & (load_tid(block->tids, i) <= entry.tid));
+	return found;
+}
+
 /*
  * The block that an entry is in or belongs in.  Separators decide unless one
  * equals the key.  If so, the entry belongs in the last block whose lowest
@@ -186,7 +199,7 @@ LT(find_block)(const LT(Page) *page, HtEntry entry)
 
 		while (used <= high && page->blocks[used].count == 0)
 			used++;
-		if (used <= high && ht_entry_cmp(LT(lowest)(&page->blocks[used]), entry) <= 0)
+		if (used <= high && LT(begins_before)(&page->blocks[used], entry))
 		{
 			found = used;
 			low = used + 1;
@@ -205,11 +218,11 @@ static inline uint32_t
 LT(find_keys)(const LT(Block) *block, LT_KEY low, LT_KEY high)
 {
 	LT_KEY		span = high - low;
-	uint32_t	found = 0;
+	LT_KEY		found = 0;
 
 	for (int i = 0; i < LT_SLOTS; i++)
-		found |= (uint32_t) ((LT_KEY) (block->keys[i] - low) <= span) << i;
-	return found & slots_below(LT(used)(block));
+		found |= (LT_KEY) (block->keys[i] - low) <= span ? (LT_KEY) 1 << i : 0;
+	return (uint32_t) found & slots_below(LT(used)(block));
 }
 
 /* Whether a block holds an entry. */
@@ -261,8 +274,15 @@ LT(reset_separators)(LT(Page) *page, int first, int last, HtLeafChange *change)
 {
 	for (int i = first; i < last; i++)
 	{
-		LT_KEY		low = (LT_KEY) LT(greatest)(&page->blocks[i]).key;
-		LT_KEY		high = (LT_KEY) LT(lowest)(&page->blocks[i + 1]).key;
+		const LT(Block) *block = &page->blocks[i];
+		LT_KEY		low = 0;
+		LT_KEY		high = LT_KEY_MAX;
+
+		for (int j = 0; j < LT(used)(block); j++)
+			low = block->keys[j] > low ? block->keys[j] : low;
+		block++;
+		for (int j = 0; j < LT(used)(block); j++)
+			high = block->keys[j] < high ? block->keys[j] : high;
 
 		if (page->separators[i] < low || page->separators[i] > high)
 			LT(set_separator)(page, i, LT(between)(low, high), change);
@@ -327,23 +347,67 @@ LT(count)(const LT(Page) *page)
 	return n;
 }
 
-/*
- * Copy the entries of a block out, in order; returns their number.  The test
- * for order has a constant bound and no branches; where keys are equal it
- * leaves the decision to sort_entries().
- */
+/* Copy the entries of a block with a key in low..high out, in order. */
 static inline int
-LT(read_block)(const LT(Block) *block, HtEntry *out)
+LT(read_keys)(const LT(Block) *block, LT_KEY low, LT_KEY high, HtEntry *out)
 {
-	int			count = LT(used)(block);
-	uint32_t	descents = 0;
+	uint32_t	found = LT(find_keys)(block, low, high);
+	int			n = 0;
+
+	for (; found != 0; found &= found - 1)
+		out[n++] = LT(entry)(block, __builtin_ctz(found));
+	sort_entries(out, n);
+	return n;
+}
+
+/* Slots below the count whose key is not above that of the slot before. */
+static inline uint32_t
+LT(descents)(const LT(Block) *block)
+{
+	LT_KEY		found = 0;
 
 	for (int i = 0; i < LT_SLOTS - 1; i++)
-		descents |= (uint32_t) (block->keys[i] >= block->keys[i + 1]) << (i + 1);
+		found |= block->keys[i] >= block->keys[i + 1] ? (LT_KEY) 2 << i : 0;
+	return (uint32_t) found & slots_below(LT(used)(block));
+}
+
+/*
+ * The same for a block that should have no other keys.  If it does, the page
+ * is damaged; but nothing may be returned for two ranges, not even be written.
+ *
+ * How many keys are below an entry's is its place.  Counting them costs less
+ * than sorting, for no branch depends on keys; nor does one in finding out that
+ * a block is in order, as those of a page just filled are.  If keys are equal,
+ * they get the same place, and the tids have to decide.
+ */
+static inline int
+LT(read_block)(const LT(Block) *block, LT_KEY low, LT_KEY high, HtEntry *out)
+{
+	int			count = LT(used)(block);
+	uint32_t	places = 0;
+
+	if (LT(descents)(block) == 0)
+	{
+		if (count > 0 && (block->keys[0] < low || block->keys[count - 1] > high))
+			return LT(read_keys)(block, low, high, out);
+		for (int i = 0; i < count; i++)
+			out[i] = LT(entry)(block, i);
+		return count;
+	}
+
+	if (LT(find_keys)(block, low, high) != slots_below(count))
+		return LT(read_keys)(block, low, high, out);
 	for (int i = 0; i < count; i++)
-		out[i] = LT(entry)(block, i);
-	if (descents & slots_below(count))
-		sort_entries(out, count);
+	{
+		int			place = 0;
+
+		for (int j = 0; j < count; j++)
+			place += block->keys[j] < block->keys[i];
+		out[place] = LT(entry)(block, i);
+		places |= UINT32_C(1) << place;
+	}
+	if (places != slots_below(count))
+		return LT(read_keys)(block, low, high, out);
 	return count;
 }
 
@@ -353,7 +417,7 @@ LT(read)(const LT(Page) *page, HtEntry *out)
 	int			n = 0;
 
 	for (int b = 0; b < LT_BLOCKS; b++)
-		n += LT(read_block)(&page->blocks[b], out + n);
+		n += LT(read_block)(&page->blocks[b], 0, LT_KEY_MAX, out + n);
 	return n;
 }
 
@@ -412,24 +476,18 @@ LT(fill)(LT(Page) *page, const HtEntry *entries, int n)
 static int
 LT(read_range)(const LT(Page) *page, LT_KEY low, LT_KEY high, HtEntry *out)
 {
+	int			first = LT(first_block)(page, low);
 	int			n = 0;
 
-	for (int b = LT(first_block)(page, low); b < LT_BLOCKS; b++)
+	for (int b = first; b < LT_BLOCKS; b++)
 	{
-		const LT(Block) *block = &page->blocks[b];
-		uint32_t	found = LT(find_keys)(block, low, high);
+		bool		last = page->separators[b] > high;
 
-		if (found == slots_below(LT(used)(block)))
-			n += LT(read_block)(block, out + n);
-		else if (found != 0)
-		{
-			int			start = n;
-
-			for (; found != 0; found &= found - 1)
-				out[n++] = LT(entry)(block, __builtin_ctz(found));
-			sort_entries(out + start, n - start);
-		}
-		if (page->separators[b] > high)
+		if (b == first || last)
+			n += LT(read_keys)(&page->blocks[b], low, high, out + n);
+		else
+			n += LT(read_block)(&page->blocks[b], low, high, out + n);
+		if (last)
 			break;
 	}
 	return n;
@@ -644,7 +702,7 @@ LT(check)(const LT(Page) *page)
 
 		if (block->count > LT_SLOTS)
 			return "block count exceeds the slots of a block";
-		LT(read_block)(block, entries);
+		LT(read_block)(block, 0, LT_KEY_MAX, entries);
 		for (int i = 0; i < block->count; i++)
 		{
 			HtEntry		entry = entries[i];

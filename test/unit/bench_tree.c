@@ -29,7 +29,7 @@ seconds(void)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
 	return now.tv_sec + now.tv_nsec * 1e-9;
 }
 
@@ -178,6 +178,44 @@ bench_search(HtWidth width)
 	free(entries);
 }
 
+/* Read all of each page in turn; built, or built half and then inserted into. */
+static void
+bench_read(HtWidth width, bool inserted)
+{
+	char	   *pages = allocate((size_t) PAGES * HT_PAGE_SIZE);
+	int			n = ht_leaf_capacity(width) * 7 / 10;
+	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
+	HtEntry		out[HT_LEAF_MAX_ENTRIES];
+	int			rounds = 50;
+	long		found = 0;
+	double		start;
+
+	for (int page = 0; page < PAGES; page++)
+	{
+		char	   *to = pages + (size_t) page * HT_PAGE_SIZE;
+		int			built = inserted ? n / 2 : n;
+		HtLeafChange change = {0};
+
+		for (int i = 0; i < n; i++)
+		{
+			entries[i].key = rnd() & ht_key_max(width);
+			entries[i].tid = i;
+		}
+		ht_sort_entries(entries, out, built);
+		ht_leaf_fill(to, width, entries, built);
+		for (int i = built; i < n; i++)
+			ht_leaf_insert(to, width, entries[i], &change);
+	}
+	start = seconds();
+	for (int i = 0; i < rounds; i++)
+		for (int page = 0; page < PAGES; page++)
+			found += ht_leaf_read_range(pages + (size_t) page * HT_PAGE_SIZE, width,
+										0, ht_key_max(width) - 1, out);
+	printf("read %d-bit, %s: %.2f ns an entry (%ld)\n", 8 * (int) width,
+		   inserted ? "inserted" : "built", (seconds() - start) / found * 1e9, found);
+	free(pages);
+}
+
 static void
 bench_node(HtWidth width, int fanout)
 {
@@ -231,6 +269,8 @@ main(int argc, char **argv)
 		bench_insert(widths[w], DESCENDING, 50, 100);
 		bench_insert(widths[w], ONE_KEY, 0, 100);
 		bench_search(widths[w]);
+		bench_read(widths[w], false);
+		bench_read(widths[w], true);
 		bench_node(widths[w], 64);
 		bench_node(widths[w], 128);
 	}
