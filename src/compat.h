@@ -104,4 +104,18 @@ typedef PGAlignedBlock HmAlignedPage;
 #define hm_is_owner(relation_oid) pg_class_ownercheck(relation_oid, GetUserId())
 #endif
 
+/* 17 looks into statistics for it. */
+#if PG_VERSION_NUM >= 170000
+#define hm_estimate_array_length(root, array) estimate_array_length(root, array)
+#else
+#define hm_estimate_array_length(root, array) ((double) estimate_array_length(array))
+#endif
+
+/* 17 removed old_snapshot_threshold. */
+#if PG_VERSION_NUM >= 170000
+#define hm_old_snapshots_possible() false
+#else
+#define hm_old_snapshots_possible() (old_snapshot_threshold >= 0)
+#endif
+
 #endif							/* HARMONIA_COMPAT_H */

@@ -430,6 +430,13 @@ typedef struct HmRanges
 } HmRanges;
 
 /*
+ * The keys, up to max, that stand in a strategy's relation to a place; false if
+ * there are none.  Of a fuzzy place all keys that may do so.
+ */
+extern bool hm_place_range(StrategyNumber strategy, const HmPlace *place, uint64 max,
+						   uint64 *low, uint64 *high);
+
+/*
  * Turn the scan keys of an index scan into ranges.  No key at all gives every
  * part.  Contradictions and NULL arguments give no range.  Array keys
  * (SK_SEARCHARRAY), IS NULL, IS NOT NULL and all cross-type operators of the
@@ -766,6 +773,15 @@ extern HmSegmentUse *hm_segment_uses_note(HmSegmentUses *uses, Buffer header);
  * number of movements.  The caller holds no lock but on the relation.
  */
 extern int	hm_reorganize(Relation index, HmSegmentUses *uses, bool all);
+
+/*
+ * Whoever trusts a TID together with the visibility map, without a pin on the
+ * leaf it was read from, holds the visibility gate from before reading the leaf
+ * until after reading the map; VACUUM passes the gate before it goes on to the
+ * heap.  Heavyweight, released at abort; the caller holds no buffer lock.
+ */
+extern void hm_visibility_gate_enter(Relation index);
+extern void hm_visibility_gate_leave(Relation index);
 
 /*
  * Offer an entry to the statement's batch.  Returns true if the batch took it,

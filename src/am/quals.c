@@ -40,15 +40,12 @@ typedef struct SpanList
 #define ST_DEFINE
 #include "lib/sort_template.h"
 
-/*
- * The keys that stand in the strategy's relation to a place; false if there
- * are none.  Of a fuzzy place all keys that may do so.
- */
-static bool
-span_of_place(StrategyNumber strategy, const HmPlace *place, uint64 max, Span *span)
+bool
+hm_place_range(StrategyNumber strategy, const HmPlace *place, uint64 max,
+			   uint64 *low, uint64 *high)
 {
-	span->low = 0;
-	span->high = max;
+	*low = 0;
+	*high = max;
 
 	if (place->fuzzy)
 	{
@@ -65,26 +62,26 @@ span_of_place(StrategyNumber strategy, const HmPlace *place, uint64 max, Span *s
 				return true;
 			if (place->first == 0)
 				return false;
-			span->high = place->first - 1;
+			*high = place->first - 1;
 			return true;
 
 		case BTLessEqualStrategyNumber:
 			if (!place->has_last)
 				return false;
-			span->high = Min(place->last, max);
+			*high = Min(place->last, max);
 			return true;
 
 		case BTEqualStrategyNumber:
 			if (!place->has_first || !place->has_last)
 				return false;
-			span->low = place->first;
-			span->high = place->last;
-			return span->low <= span->high;
+			*low = place->first;
+			*high = place->last;
+			return *low <= *high;
 
 		case BTGreaterEqualStrategyNumber:
 			if (!place->has_first)
 				return false;
-			span->low = place->first;
+			*low = place->first;
 			return true;
 
 		case BTGreaterStrategyNumber:
@@ -92,7 +89,7 @@ span_of_place(StrategyNumber strategy, const HmPlace *place, uint64 max, Span *s
 				return true;
 			if (place->last >= max)
 				return false;
-			span->low = place->last + 1;
+			*low = place->last + 1;
 			return true;
 
 		default:
@@ -161,7 +158,7 @@ array_spans(const HmKeyType *type, ScanKey key, const Span *window, bool hull,
 		place = function(type, value);
 		if (place.fuzzy)
 			*recheck = true;
-		if (!span_of_place(key->sk_strategy, &place, max, &span) ||
+		if (!hm_place_range(key->sk_strategy, &place, max, &span.low, &span.high) ||
 			!span_intersect(&span, window, &span))
 			continue;
 		if (hull && result.count > 0)
@@ -284,7 +281,7 @@ window_narrow(const HmKeyType *type, ScanKey key, Span *window, bool *recheck)
 	place = place_function(type, key) (type, key->sk_argument);
 	if (place.fuzzy)
 		*recheck = true;
-	return span_of_place(key->sk_strategy, &place, ht_key_max(type->width), &span) &&
+	return hm_place_range(key->sk_strategy, &place, ht_key_max(type->width), &span.low, &span.high) &&
 		span_intersect(&span, window, window);
 }
 

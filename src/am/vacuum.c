@@ -14,6 +14,9 @@
  * whose entries the walk met elsewhere.  So if any segment was retired since
  * VACUUM last did so, the blocks that the walk did not come by are drained too.
  *
+ * Batch lookups keep no pins.  Those that trust the visibility map hold a gate
+ * instead, through which we pass when the walk is over.
+ *
  * At the end segments that have become sparse are moved.  What that retires
  * need not be drained: its pages hold no dead entries any more.
  */
@@ -46,6 +49,29 @@ drain_pins(Buffer buffer)
 {
 	LockBufferForCleanup(buffer);
 	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+}
+
+/* The page number that stands for the visibility gate in the lock manager. */
+#define HM_VISIBILITY_GATE_BLKNO	HM_METAPAGE_BLKNO
+
+void
+hm_visibility_gate_enter(Relation index)
+{
+	LockPage(index, HM_VISIBILITY_GATE_BLKNO, ShareLock);
+}
+
+void
+hm_visibility_gate_leave(Relation index)
+{
+	UnlockPage(index, HM_VISIBILITY_GATE_BLKNO, ShareLock);
+}
+
+/* Wait until all who hold the visibility gate now have left it. */
+static void
+drain_visibility_gate(Relation index)
+{
+	LockPage(index, HM_VISIBILITY_GATE_BLKNO, ExclusiveLock);
+	UnlockPage(index, HM_VISIBILITY_GATE_BLKNO, ExclusiveLock);
 }
 
 /* Remove the dead entries of a leaf that is locked exclusively. */
@@ -193,6 +219,7 @@ hm_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	while (vacuum_step(&vacuum, &position))
 		;
 
+	drain_visibility_gate(index);
 	read_retired(index, &retired, &drained);
 	if (retired != drained)
 	{

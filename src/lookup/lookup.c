@@ -88,6 +88,8 @@ struct HmLookup
 	uint32		answered_active,	/* who has been answered there: so many, */
 				answered;		/* and sorted probes up to here */
 	char	   *copy;
+	bool		forget;			/* the plan, once that leaf has been answered */
+	uint32		stale;			/* hits of the last call from the copy */
 
 	/* Hits of one probe on the leaf, when they are handed out in portions */
 	uint32		portion;
@@ -143,6 +145,18 @@ void
 hm_lookup_set_snapshot(HmLookup *lookup, Snapshot snapshot)
 {
 	lookup->snapshot = snapshot;
+}
+
+void
+hm_lookup_forget_pages(HmLookup *lookup)
+{
+	lookup->forget = true;
+}
+
+uint32
+hm_lookup_stale_hits(const HmLookup *lookup)
+{
+	return lookup->stale;
 }
 
 const HmLookupStats *
@@ -207,6 +221,7 @@ hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint8 *done)
 	lookup->current = 0;
 	lookup->pinned = 0;
 	lookup->on_leaf = false;
+	lookup->forget = false;
 	lookup->portion = lookup->portion_end = 0;
 	lookup->stats.batches++;
 	lookup->stats.probes += probes->count;
@@ -746,6 +761,12 @@ hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
 	INSTR_TIME_SET_CURRENT(start);
 	if (lookup->on_leaf && answer(lookup, lookup->copy, &output))
 		finish_leaf(lookup);
+	lookup->stale = output.n;
+	if (lookup->forget && !lookup->on_leaf)
+	{
+		drop_plan(lookup);
+		lookup->forget = false;
+	}
 	while (!lookup->on_leaf && output.n < max && !end)
 		visit_leaf(lookup, &output, &end);
 	release_pins(lookup);

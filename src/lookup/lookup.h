@@ -19,7 +19,9 @@
  *	 normalised keys.
  * - Serializable transactions: PredicateLockRelation() on the index before
  *	 hm_lookup_start().
- * - Index-only access: the lookup does not keep the pins that it would need.
+ * - Index-only access: the lookup keeps no pins.  The caller holds the visibility
+ *	 gate (am.h) while it gets hits and looks them up in the visibility map; see
+ *	 hm_lookup_forget_pages().
  */
 #ifndef HARMONIA_LOOKUP_H
 #define HARMONIA_LOOKUP_H
@@ -105,6 +107,17 @@ extern void hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint
  * Errors: index_corrupted; query_canceled and its like between pages.
  */
 extern uint32 hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max);
+
+/*
+ * Forget where the leaves are: the next call finds its way anew, from the headers
+ * of living segments.  For a caller that has just entered the visibility gate.
+ * Hits that had been read from a page before, but not returned, are not lost; they
+ * come first.
+ */
+extern void hm_lookup_forget_pages(HmLookup *lookup);
+
+/* How many of the last call's hits, the first ones, had been read before the call. */
+extern uint32 hm_lookup_stale_hits(const HmLookup *lookup);
 
 extern const HmLookupStats *hm_lookup_stats(HmLookup *lookup);
 

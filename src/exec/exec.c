@@ -1,0 +1,66 @@
+/*
+ * exec.c
+ *		Planner hooks and settings of the custom nodes.
+ */
+#include "postgres.h"
+
+#include "nodes/extensible.h"
+#include "optimizer/paths.h"
+#include "utils/guc.h"
+
+#include "exec/exec.h"
+#include "exec/internal.h"
+
+#define MIN_BATCH_SIZE	1000
+#define MAX_BATCH_SIZE	100000000
+
+bool		hm_enable_lookup_scan = true;
+bool		hm_enable_lookup_join = true;
+int			hm_batch_size = 1000000;
+
+static set_rel_pathlist_hook_type next_rel_pathlist_hook = NULL;
+static set_join_pathlist_hook_type next_join_pathlist_hook = NULL;
+
+static void
+rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
+{
+	if (next_rel_pathlist_hook)
+		next_rel_pathlist_hook(root, rel, rti, rte);
+	if (hm_enable_lookup_scan)
+		hm_lookup_scan_paths(root, rel, rte);
+}
+
+static void
+join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
+			  RelOptInfo *inner, JoinType type, JoinPathExtraData *extra)
+{
+	if (next_join_pathlist_hook)
+		next_join_pathlist_hook(root, joinrel, outer, inner, type, extra);
+	if (hm_enable_lookup_join)
+		hm_lookup_join_paths(root, joinrel, outer, inner, type, extra);
+}
+
+void
+hm_exec_init(void)
+{
+	DefineCustomBoolVariable("harmonia.enable_lookup_scan",
+							 "Enables the planner's use of lookup scans.",
+							 NULL, &hm_enable_lookup_scan, true,
+							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	DefineCustomBoolVariable("harmonia.enable_lookup_join",
+							 "Enables the planner's use of lookup joins.",
+							 NULL, &hm_enable_lookup_join, true,
+							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	DefineCustomIntVariable("harmonia.batch_size",
+							"Sets the largest number of keys that are looked up in one call.",
+							"work_mem may allow less.",
+							&hm_batch_size, 1000000, MIN_BATCH_SIZE, MAX_BATCH_SIZE,
+							PGC_USERSET, 0, NULL, NULL, NULL);
+
+	RegisterCustomScanMethods(&hm_lookup_scan_methods);
+	RegisterCustomScanMethods(&hm_lookup_join_methods);
+	next_rel_pathlist_hook = set_rel_pathlist_hook;
+	set_rel_pathlist_hook = rel_pathlist;
+	next_join_pathlist_hook = set_join_pathlist_hook;
+	set_join_pathlist_hook = join_pathlist;
+}

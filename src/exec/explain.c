@@ -1,0 +1,79 @@
+/*
+ * explain.c
+ *		What EXPLAIN says of the custom nodes.
+ */
+#include "postgres.h"
+
+#include "nodes/makefuncs.h"
+#include "utils/lsyscache.h"
+#include "utils/ruleutils.h"
+
+#include "compat.h"
+#include "exec/internal.h"
+
+void
+hm_explain_index(Oid index, ExplainState *es)
+{
+	ExplainPropertyText("Index Name", get_rel_name(index), es);
+}
+
+void
+hm_explain_clauses(const char *label, List *clauses, CustomScanState *node,
+				   List *ancestors, ExplainState *es)
+{
+	List	   *context;
+	bool		prefix;
+
+	if (clauses == NIL)
+		return;
+	context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);
+	prefix = list_length(es->rtable) > 1 || es->verbose;
+	ExplainPropertyText(label,
+						deparse_expression((Node *) make_ands_explicit(clauses),
+										   context, prefix, false), es);
+}
+
+void
+hm_explain_filtered(const char *label, CustomScanState *node, ExplainState *es)
+{
+	Instrumentation *instrument = node->ss.ps.instrument;
+
+	if (instrument == NULL ||
+		(instrument->nfiltered2 <= 0 && es->format == EXPLAIN_FORMAT_TEXT))
+		return;
+	ExplainPropertyFloat(label, NULL, instrument->nloops > 0 ?
+						 instrument->nfiltered2 / instrument->nloops : 0.0, 0, es);
+}
+
+void
+hm_explain_stats(const HmFetchStats *stats, ExplainState *es)
+{
+	ExplainPropertyText("Device", "CPU", es);
+	if (es->format != EXPLAIN_FORMAT_TEXT)
+	{
+		ExplainPropertyUInteger("Batches", NULL, stats->batches, es);
+		ExplainPropertyUInteger("Keys", NULL, stats->probes, es);
+		ExplainPropertyUInteger("Hits", NULL, stats->hits, es);
+		ExplainPropertyUInteger("Leaf Pages", NULL, stats->leaves, es);
+		ExplainPropertyUInteger("Heap Fetches", NULL, stats->heap_fetches, es);
+		if (es->timing)
+		{
+			ExplainPropertyFloat("Sort Time", "ms", stats->sort_ms, 3, es);
+			ExplainPropertyFloat("Search Time", "ms", stats->search_ms, 3, es);
+		}
+		return;
+	}
+
+	appendStringInfoSpaces(es->str, es->indent * 2);
+	appendStringInfo(es->str, "Batches: " UINT64_FORMAT "  Keys: " UINT64_FORMAT
+					 "  Hits: " UINT64_FORMAT "  Leaf Pages: " UINT64_FORMAT
+					 "  Heap Fetches: " UINT64_FORMAT "\n",
+					 stats->batches, stats->probes, stats->hits, stats->leaves,
+					 stats->heap_fetches);
+	if (es->timing)
+	{
+		appendStringInfoSpaces(es->str, es->indent * 2);
+		appendStringInfo(es->str, "Sort Time: %.3f ms  Search Time: %.3f ms\n",
+						 stats->sort_ms, stats->search_ms);
+	}
+}

@@ -1,0 +1,372 @@
+/*
+ * fetch.c
+ *		From a batch of probes to visible tuples.
+ *
+ * Hits come from the engine in portions.  A portion is sorted into heap order,
+ * so that each heap page is read once, and the pages ahead are prefetched as a
+ * bitmap heap scan does.
+ *
+ * Index-only: a TID may be trusted together with the visibility map only while
+ * VACUUM, which sets the map's bits, cannot pass between the reading of the two.
+ * Core keeps a pin on the leaf; a batch holds the visibility gate instead, for a
+ * portion at a time, and looks the whole portion up in the map before it lets go.
+ * What the engine had read before that is fetched from the heap, where the
+ * snapshot decides.  On a standby replay does not stop at the gate, so all is
+ * fetched there.
+ */
+#include "postgres.h"
+
+#include "access/visibilitymap.h"
+#include "access/xlog.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/bufmgr.h"
+#include "storage/predicate.h"
+#include "utils/memutils.h"
+#include "utils/spccache.h"
+
+#include "compat.h"
+#include "exec/internal.h"
+
+/*
+ * Hits of a portion: few for the first, so that LIMIT gets its rows soon, then as
+ * many as a quarter of work_mem holds, for the more there are, the more of them
+ * share a heap page.
+ */
+#define FIRST_PORTION	64
+#define MIN_LAST_PORTION	4096
+#define MAX_LAST_PORTION	(16 * 1024 * 1024)
+#define BYTES_PER_HIT	(2 * sizeof(HmHit) + sizeof(uint64) + 1)
+
+struct HmFetch
+{
+	Relation	heap;
+	Relation	index;
+	Snapshot	snapshot;
+	const HmKeyType *type;
+	bool		index_only;
+
+	HmLookup   *lookup;
+	uint32		capacity;		/* of lookup */
+	HmProbes	probes;
+	bool		finished;		/* the engine has no more hits */
+
+	/* The portion */
+	uint32		room;
+	uint32		max_room;
+	uint32		count;
+	uint32		next;
+	HmHit	   *hits;
+	HmHit	   *scratch;
+	uint64	   *keys;			/* of each hit, if index_only and ranges */
+	uint8	   *all_visible;	/* for each hit, if index_only */
+
+	/* The heap */
+	IndexFetchTableData *scan;
+	TupleTableSlot *slot;
+	uint64		tid;			/* what the slot has or, if it is empty, what was
+								 * found not to be visible */
+	Buffer		map;
+	int			prefetch_distance;	/* in heap pages */
+	uint32		prefetch_next;	/* first hit whose page has not been asked for */
+	int			prefetch_pages; /* pages asked for and not yet reached */
+	BlockNumber prefetch_block;
+
+	HmFetchStats stats;
+};
+
+HmFetch *
+hm_fetch_create(Relation heap, Relation index, Snapshot snapshot, bool index_only)
+{
+	HmFetch    *fetch = palloc0(sizeof(HmFetch));
+
+	fetch->heap = heap;
+	fetch->index = index;
+	fetch->snapshot = snapshot;
+	fetch->type = hm_key_type(index);
+	fetch->index_only = index_only;
+	fetch->finished = true;
+	fetch->scan = table_index_fetch_begin(heap);
+	fetch->slot = table_slot_create(heap, NULL);
+	fetch->map = InvalidBuffer;
+	fetch->max_room = (uint32) Max(MIN_LAST_PORTION,
+								   Min(MAX_LAST_PORTION,
+									   (Size) work_mem * 1024 / 4 / BYTES_PER_HIT));
+	fetch->prefetch_distance = get_tablespace_io_concurrency(heap->rd_rel->reltablespace);
+	PredicateLockRelation(index, snapshot);
+	return fetch;
+}
+
+/* Keep what a lookup has counted, before it goes. */
+static void
+keep_stats(HmFetch *fetch)
+{
+	const HmLookupStats *stats;
+
+	if (fetch->lookup == NULL)
+		return;
+	stats = hm_lookup_stats(fetch->lookup);
+	fetch->stats.batches += stats->batches;
+	fetch->stats.probes += stats->probes;
+	fetch->stats.hits += stats->hits;
+	fetch->stats.leaves += stats->leaves;
+	fetch->stats.sort_ms += stats->sort_ns / 1e6;
+	fetch->stats.search_ms += stats->search_ns / 1e6;
+	hm_lookup_end(fetch->lookup);
+	fetch->lookup = NULL;
+}
+
+/* Make room for a batch, in the context that the fetch itself is in. */
+static void
+make_room(HmFetch *fetch, uint32 probes)
+{
+	MemoryContext old_context = MemoryContextSwitchTo(GetMemoryChunkContext(fetch));
+
+	if (fetch->lookup == NULL || fetch->capacity < probes)
+	{
+		keep_stats(fetch);
+		fetch->capacity = probes;
+		fetch->lookup = hm_lookup_create(fetch->index, probes);
+		hm_lookup_set_snapshot(fetch->lookup, fetch->snapshot);
+	}
+	MemoryContextSwitchTo(old_context);
+}
+
+static void
+make_portion_room(HmFetch *fetch)
+{
+	MemoryContext old_context;
+	uint32		room = fetch->room == 0 ? FIRST_PORTION : Min(fetch->room * 4, fetch->max_room);
+
+	if (room == fetch->room)
+		return;
+	old_context = MemoryContextSwitchTo(GetMemoryChunkContext(fetch));
+	if (fetch->room > 0)
+	{
+		pfree(fetch->hits);
+		pfree(fetch->scratch);
+		if (fetch->index_only)
+		{
+			pfree(fetch->keys);
+			pfree(fetch->all_visible);
+		}
+	}
+	fetch->hits = palloc(room * sizeof(HmHit));
+	fetch->scratch = palloc(room * sizeof(HmHit));
+	if (fetch->index_only)
+	{
+		fetch->keys = palloc(room * sizeof(uint64));
+		fetch->all_visible = palloc(room);
+	}
+	fetch->room = room;
+	MemoryContextSwitchTo(old_context);
+}
+
+void
+hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done)
+{
+	make_room(fetch, probes->count);
+	fetch->probes = *probes;
+	fetch->count = fetch->next = 0;
+	fetch->finished = probes->count == 0;
+	if (!fetch->finished)
+		hm_lookup_start(fetch->lookup, probes, done);
+}
+
+void
+hm_fetch_stop(HmFetch *fetch)
+{
+	fetch->count = fetch->next = 0;
+	fetch->finished = true;
+	ExecClearTuple(fetch->slot);
+	fetch->tid = 0;
+	table_index_fetch_reset(fetch->scan);
+}
+
+/* The heap block of a hit. */
+static inline BlockNumber
+hit_block(const HmHit *hit)
+{
+	return (BlockNumber) (hit->tid >> 16);
+}
+
+/* Look the portion's hits up in the visibility map, but for the first few. */
+static void
+look_at_map(HmFetch *fetch, uint32 stale)
+{
+	BlockNumber block = InvalidBlockNumber;
+	bool		visible = false;
+
+	memset(fetch->all_visible, 0, stale);
+	for (uint32 i = stale; i < fetch->count; i++)
+	{
+		if (hit_block(&fetch->hits[i]) != block)
+		{
+			block = hit_block(&fetch->hits[i]);
+			visible = VM_ALL_VISIBLE(fetch->heap, block, &fetch->map);
+		}
+		fetch->all_visible[i] = visible;
+	}
+}
+
+/*
+ * Read one more portion.  Points are sorted into heap order; the keys of ranges'
+ * hits, if they are wanted, stay beside their hits instead.
+ */
+static bool
+read_portion(HmFetch *fetch)
+{
+	bool		gate = fetch->index_only && !RecoveryInProgress();
+	bool		keys = fetch->index_only && fetch->probes.high != NULL;
+	uint32		stale = 0;
+
+	make_portion_room(fetch);
+	if (gate)
+	{
+		hm_visibility_gate_enter(fetch->index);
+		hm_lookup_forget_pages(fetch->lookup);
+	}
+	fetch->count = hm_lookup_next(fetch->lookup, fetch->hits, keys ? fetch->keys : NULL,
+								  fetch->room);
+	if (gate)
+	{
+		stale = hm_lookup_stale_hits(fetch->lookup);
+		if (!keys && stale == 0)
+			hm_hits_sort_by_tid(fetch->hits, fetch->scratch, fetch->count);
+		look_at_map(fetch, stale);
+		hm_visibility_gate_leave(fetch->index);
+	}
+	else
+	{
+		if (!keys)
+			hm_hits_sort_by_tid(fetch->hits, fetch->scratch, fetch->count);
+		if (fetch->index_only)
+			memset(fetch->all_visible, 0, fetch->count);
+	}
+
+	fetch->next = 0;
+	fetch->prefetch_next = 0;
+	fetch->prefetch_pages = 0;
+	fetch->prefetch_block = InvalidBlockNumber;
+	return fetch->count > 0;
+}
+
+/* Whether a hit has to be looked at in the heap. */
+static inline bool
+needs_heap(const HmFetch *fetch, uint32 i)
+{
+	return !fetch->index_only || !fetch->all_visible[i];
+}
+
+/* Ask for the pages of the hits ahead; the hit at hand is number "next". */
+static void
+prefetch(HmFetch *fetch)
+{
+#ifdef USE_PREFETCH
+	while (fetch->prefetch_pages < fetch->prefetch_distance &&
+		   fetch->prefetch_next < fetch->count)
+	{
+		uint32		i = fetch->prefetch_next++;
+		BlockNumber block = hit_block(&fetch->hits[i]);
+
+		if (block == fetch->prefetch_block || !needs_heap(fetch, i))
+			continue;
+		fetch->prefetch_block = block;
+		if (i <= fetch->next)
+			continue;
+		PrefetchBuffer(fetch->heap, MAIN_FORKNUM, block);
+		fetch->prefetch_pages++;
+	}
+#endif
+}
+
+/* Fetch the visible tuple of a TID into the slot; false if there is none. */
+static bool
+fetch_tuple(HmFetch *fetch, uint64 packed)
+{
+	ItemPointerData tid;
+	bool		call_again = false;
+
+	if (fetch->tid == packed)
+		return !TTS_EMPTY(fetch->slot);
+
+	if (fetch->prefetch_distance > 1)
+	{
+		if (fetch->prefetch_pages > 0 && fetch->tid >> 16 != packed >> 16)
+			fetch->prefetch_pages--;
+		prefetch(fetch);
+	}
+	fetch->tid = packed;
+	hm_tid_unpack(packed, &tid);
+	fetch->stats.heap_fetches++;
+	if (!table_index_fetch_tuple(fetch->scan, &tid, fetch->snapshot, fetch->slot,
+								 &call_again, NULL))
+	{
+		ExecClearTuple(fetch->slot);
+		return false;
+	}
+
+	/* Only a snapshot that is not MVCC may see more than one. */
+	Assert(!call_again);
+	pgstat_count_heap_fetch(fetch->index);
+	return true;
+}
+
+bool
+hm_fetch_next(HmFetch *fetch, uint32 *probe, TupleTableSlot **slot, Datum *key)
+{
+	for (;;)
+	{
+		uint32		i;
+
+		if (fetch->next == fetch->count)
+		{
+			if (fetch->finished)
+				return false;
+			if (!read_portion(fetch))
+			{
+				hm_fetch_stop(fetch);
+				return false;
+			}
+		}
+		i = fetch->next++;
+		*probe = fetch->hits[i].probe;
+
+		if (needs_heap(fetch, i))
+		{
+			CHECK_FOR_INTERRUPTS();
+			if (!fetch_tuple(fetch, fetch->hits[i].tid))
+				continue;
+		}
+		else
+			PredicateLockPage(fetch->heap, hit_block(&fetch->hits[i]), fetch->snapshot);
+
+		if (fetch->index_only)
+		{
+			*slot = NULL;
+			*key = fetch->type->restore(fetch->probes.high != NULL ? fetch->keys[i] :
+										fetch->probes.low[*probe]);
+		}
+		else
+			*slot = fetch->slot;
+		return true;
+	}
+}
+
+void
+hm_fetch_stats(HmFetch *fetch, HmFetchStats *stats)
+{
+	keep_stats(fetch);
+	*stats = fetch->stats;
+}
+
+void
+hm_fetch_end(HmFetch *fetch)
+{
+	if (BufferIsValid(fetch->map))
+		ReleaseBuffer(fetch->map);
+	ExecDropSingleTupleTableSlot(fetch->slot);
+	table_index_fetch_end(fetch->scan);
+	if (fetch->lookup != NULL)
+		hm_lookup_end(fetch->lookup);
+}

@@ -1,0 +1,160 @@
+/*
+ * internal.h
+ *		What the files of this folder share.
+ */
+#ifndef HARMONIA_EXEC_INTERNAL_H
+#define HARMONIA_EXEC_INTERNAL_H
+
+#include "access/tableam.h"
+#include "commands/explain.h"
+#include "executor/executor.h"
+#include "nodes/extensible.h"
+#include "nodes/pathnodes.h"
+
+#include "am/am.h"
+#include "lookup/lookup.h"
+
+/* GUCs (exec.c) */
+extern bool hm_enable_lookup_scan;
+extern bool hm_enable_lookup_join;
+extern int	hm_batch_size;
+
+/* ----------------------------------------------------------------
+ *		Planning (plan.c, lookup_scan_plan.c, lookup_join_plan.c)
+ * ----------------------------------------------------------------
+ */
+
+/* Whether a relation can be read by lookups at all, and by this index. */
+extern bool hm_can_look_up(PlannerInfo *root, RelOptInfo *rel);
+extern bool hm_can_use_index(const IndexOptInfo *index);
+
+/*
+ * The strategy of an operator in the index's operator family, with the key on
+ * its left side; 0 if it is none.
+ */
+extern int	hm_operator_strategy(const IndexOptInfo *index, Oid operator);
+
+/*
+ * Whether the index's key is all that is read of the relation, by its target
+ * and by the clauses, and can be given back by the index.
+ */
+extern bool hm_index_only(RelOptInfo *rel, const IndexOptInfo *index, List *clauses);
+
+/*
+ * What lookups cost: so many probes, that find so many entries, in one or more
+ * batches.  Adds to *startup and *total.
+ */
+extern void hm_cost_lookup(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
+						   double probes, double hits, bool index_only,
+						   Cost *startup, Cost *total);
+
+extern void hm_lookup_scan_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
+extern void hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel,
+								 RelOptInfo *outer, RelOptInfo *inner,
+								 JoinType type, JoinPathExtraData *extra);
+
+extern const CustomScanMethods hm_lookup_scan_methods;
+extern const CustomScanMethods hm_lookup_join_methods;
+
+/*
+ * What a plan's custom_private has: lists of integers, but for the index's and
+ * the table's OIDs.  custom_exprs have lists of expressions.
+ */
+enum HmScanPrivate
+{
+	HM_SCAN_INDEX,				/* list of one OID */
+	HM_SCAN_FLAGS,				/* list of one integer: index-only? */
+	HM_SCAN_ARMS,				/* list of arms: lists of strategy, subtype,
+								 * is it an array?; an argument each in
+								 * custom_exprs */
+	HM_SCAN_PRIVATE_LENGTH
+};
+
+enum HmScanExprs
+{
+	HM_SCAN_ARGUMENTS,			/* of all arms, one after the other */
+	HM_SCAN_CLAUSES,			/* what the arms stand for */
+	HM_SCAN_EXPRS_LENGTH
+};
+
+enum HmJoinPrivate
+{
+	HM_JOIN_OIDS,				/* of the table and the index */
+	HM_JOIN_FLAGS,				/* JoinType, index-only? */
+	HM_JOIN_KEYS,				/* strategy and argument type of each key clause */
+	HM_JOIN_SOURCES,			/* of each column of the scan tuple: positive,
+								 * the outer plan's; negative, the table's */
+	HM_JOIN_PRIVATE_LENGTH
+};
+
+enum HmJoinExprs
+{
+	HM_JOIN_ARGUMENTS,			/* outer sides of the key clauses */
+	HM_JOIN_KEY_CLAUSES,		/* these; also among the next two */
+	HM_JOIN_INNER_QUALS,		/* restrictions of the table */
+	HM_JOIN_QUALS,				/* join clauses */
+	HM_JOIN_EXPRS_LENGTH
+};
+
+/* ----------------------------------------------------------------
+ *		Fetching (fetch.c): from probes to visible tuples
+ * ----------------------------------------------------------------
+ */
+typedef struct HmFetchStats
+{
+	uint64		batches;
+	uint64		probes;
+	uint64		hits;
+	uint64		leaves;
+	uint64		heap_fetches;	/* tuples fetched from the heap */
+	double		sort_ms;
+	double		search_ms;
+} HmFetchStats;
+
+typedef struct HmFetch HmFetch;
+
+/*
+ * Prepare to fetch from a table through one of its indexes, both open and
+ * locked until hm_fetch_end().  With index_only, keys are taken from the index
+ * where the visibility map allows.  Memory is in CurrentMemoryContext.
+ */
+extern HmFetch *hm_fetch_create(Relation heap, Relation index, Snapshot snapshot,
+								bool index_only);
+
+/*
+ * Start a batch.  The probes stay the caller's until the next one.  done, which
+ * may be NULL, as in lookup.h.
+ */
+extern void hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done);
+
+/*
+ * Go to the next pair of probe and visible tuple; false at the end of the batch.
+ * *probe is the probe's number.  Either *slot is the tuple, valid until the
+ * next call, or it is NULL and *key is the value of the index's column.  A tuple
+ * is visible to the snapshot; its key is what the index says.
+ */
+extern bool hm_fetch_next(HmFetch *fetch, uint32 *probe, TupleTableSlot **slot, Datum *key);
+
+/* Forget what is left of the batch. */
+extern void hm_fetch_stop(HmFetch *fetch);
+
+extern void hm_fetch_stats(HmFetch *fetch, HmFetchStats *stats);
+extern void hm_fetch_end(HmFetch *fetch);
+
+/* ----------------------------------------------------------------
+ *		EXPLAIN (explain.c)
+ * ----------------------------------------------------------------
+ */
+
+/* Show the index's name and, deparsed, a list of clauses under a label. */
+extern void hm_explain_index(Oid index, ExplainState *es);
+extern void hm_explain_clauses(const char *label, List *clauses, CustomScanState *node,
+							   List *ancestors, ExplainState *es);
+
+/* Show how many rows the node dropped (nfiltered2) per loop, if any. */
+extern void hm_explain_filtered(const char *label, CustomScanState *node, ExplainState *es);
+
+/* Show what fetching did. */
+extern void hm_explain_stats(const HmFetchStats *stats, ExplainState *es);
+
+#endif							/* HARMONIA_EXEC_INTERNAL_H */

@@ -1,0 +1,394 @@
+/*
+ * lookup_scan.c
+ *		Executing a lookup scan.
+ *
+ * The conditions on the key become sorted, disjoint ranges as in a plain index
+ * scan.  Slices of them are looked up, small ones first, so that a scan that is
+ * not read to its end does not do much in vain.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/relscan.h"
+#include "access/skey.h"
+#include "miscadmin.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "compat.h"
+#include "exec/internal.h"
+
+/* Ranges of the first slice, and how much larger each next one is. */
+#define FIRST_SLICE		1000
+#define SLICE_GROWTH	8
+
+/* Conditions that must hold together; the arms of an OR have one each. */
+typedef struct ScanArm
+{
+	int			count;
+	ScanKeyData *keys;
+	ExprState **arguments;
+} ScanArm;
+
+typedef struct LookupScan
+{
+	CustomScanState css;
+	Relation	index;
+	bool		index_only;
+	AttrNumber	key_attribute;	/* of the table, if index_only */
+	int			arm_count;
+	ScanArm    *arms;
+	ExprState  *clauses;		/* what the arms stand for */
+	HmFetch    *fetch;
+
+	/* The ranges, in their own memory */
+	MemoryContext context;
+	bool		started;
+	bool		recheck;		/* ranges may hold rows that do not match */
+	bool		points;			/* no range has more than one key */
+	uint32		count;
+	uint64	   *low;
+	uint64	   *high;
+	uint32		next;			/* first range not looked up yet */
+	uint32		slice;
+	uint32		max_slice;
+} LookupScan;
+
+static Node *create_state(CustomScan *plan);
+
+const CustomScanMethods hm_lookup_scan_methods = {
+	.CustomName = "HarmoniaLookupScan",
+	.CreateCustomScanState = create_state,
+};
+
+/* ----------------------------------------------------------------
+ *		Ranges
+ * ----------------------------------------------------------------
+ */
+
+/* The ranges of one arm, with its arguments as they are now. */
+static void
+arm_ranges(LookupScan *scan, ScanArm *arm, HmRanges *ranges)
+{
+	ExprContext *econtext = scan->css.ss.ps.ps_ExprContext;
+
+	for (int i = 0; i < arm->count; i++)
+	{
+		bool		is_null;
+
+		/* In our memory context, in which the ranges are made as well. */
+		arm->keys[i].sk_argument = ExecEvalExpr(arm->arguments[i], econtext, &is_null);
+		if (is_null)
+			arm->keys[i].sk_flags |= SK_ISNULL;
+		else
+			arm->keys[i].sk_flags &= ~SK_ISNULL;
+	}
+	hm_ranges_from_keys(scan->index, hm_cache(scan->index, false)->nulls_low,
+						arm->keys, arm->count, ranges);
+}
+
+static int
+range_cmp(const void *a, const void *b)
+{
+	uint64		left = ((const HmRange *) a)->low;
+	uint64		right = ((const HmRange *) b)->low;
+
+	return left < right ? -1 : left > right ? 1 : 0;
+}
+
+/* The ranges of all arms, sorted, those that overlap or touch put together. */
+static void
+union_ranges(LookupScan *scan, HmRanges *result)
+{
+	int			kept = 0;
+
+	*result = (HmRanges) {0};
+	for (int i = 0; i < scan->arm_count; i++)
+	{
+		HmRanges	ranges;
+
+		arm_ranges(scan, &scan->arms[i], &ranges);
+		result->recheck |= ranges.recheck;
+		if (ranges.count == 0)
+			continue;
+		if (result->count == 0)
+		{
+			result->ranges = ranges.ranges;
+			result->count = ranges.count;
+			continue;
+		}
+		result->ranges = repalloc_huge(result->ranges,
+									   ((Size) result->count + ranges.count) * sizeof(HmRange));
+		memcpy(result->ranges + result->count, ranges.ranges, ranges.count * sizeof(HmRange));
+		result->count += ranges.count;
+	}
+	if (scan->arm_count == 1 || result->count == 0)
+		return;
+
+	qsort(result->ranges, result->count, sizeof(HmRange), range_cmp);
+	for (int i = 1; i < result->count; i++)
+	{
+		HmRange    *last = &result->ranges[kept];
+		HmRange    *next = &result->ranges[i];
+
+		if (next->low <= last->high || next->low == last->high + 1)
+			last->high = Max(last->high, next->high);
+		else
+			result->ranges[++kept] = *next;
+	}
+	result->count = kept + 1;
+}
+
+/* Find out which ranges are wanted. */
+static void
+make_ranges(LookupScan *scan)
+{
+	MemoryContext old_context;
+	HmRanges	ranges;
+
+	MemoryContextReset(scan->context);
+	old_context = MemoryContextSwitchTo(scan->context);
+	union_ranges(scan, &ranges);
+
+	scan->count = (uint32) ranges.count;
+	scan->low = palloc_extended(Max(1, ranges.count) * sizeof(uint64), MCXT_ALLOC_HUGE);
+	scan->high = palloc_extended(Max(1, ranges.count) * sizeof(uint64), MCXT_ALLOC_HUGE);
+	scan->points = true;
+	for (int i = 0; i < ranges.count; i++)
+	{
+		/* The operators are strict, so no part of NULLs is among them. */
+		Assert(ranges.ranges[i].part == HM_PART_KEYS);
+		scan->low[i] = ranges.ranges[i].low;
+		scan->high[i] = ranges.ranges[i].high;
+		scan->points &= scan->low[i] == scan->high[i];
+	}
+	scan->recheck = ranges.recheck;
+	if (ranges.ranges != NULL)
+		pfree(ranges.ranges);
+	MemoryContextSwitchTo(old_context);
+
+	scan->next = 0;
+	scan->slice = FIRST_SLICE;
+	scan->max_slice = (uint32) Min((Size) hm_batch_size,
+								   Max(FIRST_SLICE,
+									   (Size) work_mem * 1024 / hm_lookup_memory(1000) * 1000));
+	scan->started = true;
+}
+
+/* Look the next ranges up; false if there are none left. */
+static bool
+start_slice(LookupScan *scan)
+{
+	HmProbes	probes;
+
+	if (scan->next == scan->count)
+		return false;
+	probes.count = Min(scan->slice, scan->count - scan->next);
+	probes.low = scan->low + scan->next;
+	probes.high = scan->points ? NULL : scan->high + scan->next;
+	scan->next += probes.count;
+	scan->slice = Min(scan->slice * SLICE_GROWTH, scan->max_slice);
+	hm_fetch_start(scan->fetch, &probes, NULL);
+	return true;
+}
+
+/* ----------------------------------------------------------------
+ *		Tuples
+ * ----------------------------------------------------------------
+ */
+
+/* A tuple of which only the index's column is filled in. */
+static TupleTableSlot *
+store_key(LookupScan *scan, Datum key)
+{
+	TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
+
+	ExecClearTuple(slot);
+	memset(slot->tts_isnull, true, slot->tts_tupleDescriptor->natts * sizeof(bool));
+	slot->tts_values[scan->key_attribute - 1] = key;
+	slot->tts_isnull[scan->key_attribute - 1] = false;
+	return ExecStoreVirtualTuple(slot);
+}
+
+static bool
+satisfies_clauses(LookupScan *scan, TupleTableSlot *slot)
+{
+	ExprContext *econtext = scan->css.ss.ps.ps_ExprContext;
+
+	econtext->ecxt_scantuple = slot;
+	return ExecQual(scan->clauses, econtext);
+}
+
+static TupleTableSlot *
+next_tuple(ScanState *state)
+{
+	LookupScan *scan = (LookupScan *) state;
+
+	if (!scan->started)
+		make_ranges(scan);
+	for (;;)
+	{
+		TupleTableSlot *slot;
+		Datum		key;
+		uint32		probe;
+
+		if (!hm_fetch_next(scan->fetch, &probe, &slot, &key))
+		{
+			if (!start_slice(scan))
+				return NULL;
+			continue;
+		}
+		if (slot == NULL)
+			slot = store_key(scan, key);
+		if (!scan->recheck || satisfies_clauses(scan, slot))
+			return slot;
+		InstrCountFiltered2(scan, 1);
+		ResetExprContext(scan->css.ss.ps.ps_ExprContext);
+	}
+}
+
+/* Whether a row that came from elsewhere (EvalPlanQual) would have been found. */
+static bool
+recheck_tuple(ScanState *state, TupleTableSlot *slot)
+{
+	LookupScan *scan = (LookupScan *) state;
+
+	ResetExprContext(scan->css.ss.ps.ps_ExprContext);
+	return satisfies_clauses(scan, slot);
+}
+
+static TupleTableSlot *
+exec_scan(CustomScanState *node)
+{
+	return ExecScan(&node->ss, next_tuple, recheck_tuple);
+}
+
+/* ----------------------------------------------------------------
+ *		Beginning and end
+ * ----------------------------------------------------------------
+ */
+/* Turn the plan's description of the arms into scan keys. */
+static void
+begin_arms(LookupScan *scan, List *descriptions, List *arguments)
+{
+	ListCell   *cell;
+	int			argument = 0;
+
+	scan->arm_count = list_length(descriptions);
+	scan->arms = palloc(scan->arm_count * sizeof(ScanArm));
+	foreach(cell, descriptions)
+	{
+		List	   *description = lfirst_node(List, cell);
+		ScanArm    *arm = &scan->arms[foreach_current_index(cell)];
+
+		arm->count = list_length(description) / 3;
+		arm->keys = palloc0(arm->count * sizeof(ScanKeyData));
+		arm->arguments = palloc(arm->count * sizeof(ExprState *));
+		for (int i = 0; i < arm->count; i++)
+		{
+			arm->keys[i].sk_attno = 1;
+			arm->keys[i].sk_strategy = (StrategyNumber) list_nth_int(description, 3 * i);
+			arm->keys[i].sk_subtype = (Oid) list_nth_int(description, 3 * i + 1);
+			arm->keys[i].sk_flags = list_nth_int(description, 3 * i + 2) ? SK_SEARCHARRAY : 0;
+			arm->arguments[i] = ExecInitExpr(list_nth(arguments, argument++),
+											 &scan->css.ss.ps);
+		}
+	}
+}
+
+static void
+begin_scan(CustomScanState *node, EState *estate, int eflags)
+{
+	LookupScan *scan = (LookupScan *) node;
+	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
+	Relation	heap = node->ss.ss_currentRelation;
+	List	   *private = plan->custom_private;
+	Oid			index_oid = linitial_oid(list_nth(private, HM_SCAN_INDEX));
+
+	scan->index_only = linitial_int(list_nth(private, HM_SCAN_FLAGS));
+	scan->context = AllocSetContextCreate(CurrentMemoryContext, "harmonia lookup scan",
+										  ALLOCSET_DEFAULT_SIZES);
+
+	/* The server prepared for virtual tuples; without need all columns would be read. */
+	if (!scan->index_only)
+	{
+		ExecInitScanTupleSlot(estate, &node->ss, RelationGetDescr(heap),
+							  table_slot_callbacks(heap));
+		ExecAssignScanProjectionInfo(&node->ss);
+		node->ss.ps.qual = ExecInitQual(plan->scan.plan.qual, &node->ss.ps);
+	}
+	scan->clauses = ExecInitQual(list_nth(plan->custom_exprs, HM_SCAN_CLAUSES), &node->ss.ps);
+	begin_arms(scan, list_nth(private, HM_SCAN_ARMS),
+			   list_nth(plan->custom_exprs, HM_SCAN_ARGUMENTS));
+	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
+		return;
+
+	scan->index = index_open(index_oid, exec_rt_fetch(plan->scan.scanrelid, estate)->rellockmode);
+	if (scan->index_only)
+		scan->key_attribute = scan->index->rd_index->indkey.values[0];
+	scan->fetch = hm_fetch_create(heap, scan->index, estate->es_snapshot, scan->index_only);
+}
+
+static void
+end_scan(CustomScanState *node)
+{
+	LookupScan *scan = (LookupScan *) node;
+
+	if (scan->fetch != NULL)
+		hm_fetch_end(scan->fetch);
+	if (scan->index != NULL)
+		index_close(scan->index, NoLock);
+	scan->fetch = NULL;
+	scan->index = NULL;
+}
+
+static void
+rescan(CustomScanState *node)
+{
+	LookupScan *scan = (LookupScan *) node;
+
+	hm_fetch_stop(scan->fetch);
+	scan->started = false;
+	ExecScanReScan(&node->ss);
+}
+
+static void
+explain(CustomScanState *node, List *ancestors, ExplainState *es)
+{
+	LookupScan *scan = (LookupScan *) node;
+	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
+
+	hm_explain_index(linitial_oid(list_nth(plan->custom_private, HM_SCAN_INDEX)), es);
+	hm_explain_clauses("Index Cond", list_nth(plan->custom_exprs, HM_SCAN_CLAUSES),
+					   node, ancestors, es);
+	if (scan->index_only)
+		ExplainPropertyBool("Index Only", true, es);
+	if (es->analyze && scan->fetch != NULL)
+	{
+		HmFetchStats stats;
+
+		hm_fetch_stats(scan->fetch, &stats);
+		hm_explain_filtered("Rows Removed by Index Recheck", node, es);
+		hm_explain_stats(&stats, es);
+	}
+}
+
+static const CustomExecMethods exec_methods = {
+	.CustomName = "HarmoniaLookupScan",
+	.BeginCustomScan = begin_scan,
+	.ExecCustomScan = exec_scan,
+	.EndCustomScan = end_scan,
+	.ReScanCustomScan = rescan,
+	.ExplainCustomScan = explain,
+};
+
+static Node *
+create_state(CustomScan *plan)
+{
+	LookupScan *scan = palloc0(sizeof(LookupScan));
+
+	NodeSetTag(scan, T_CustomScanState);
+	scan->css.methods = &exec_methods;
+	return (Node *) scan;
+}

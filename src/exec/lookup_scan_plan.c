@@ -1,0 +1,336 @@
+/*
+ * lookup_scan_plan.c
+ *		Planning a lookup scan: a table's rows by many keys or ranges.
+ *
+ * What it can do that a plain index scan cannot is to answer `= ANY (array)`
+ * and OR lists in one batch, so it is offered where there is one of these.
+ * Further conditions on the key narrow the ranges.
+ */
+#include "postgres.h"
+
+#include "access/stratnum.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+#include "optimizer/restrictinfo.h"
+#include "utils/lsyscache.h"
+#include "utils/selfuncs.h"
+
+#include "compat.h"
+#include "exec/internal.h"
+
+/*
+ * The planner takes ten elements for an array that it cannot see, and so do the
+ * costs of a plain index scan that this path competes with.  For ten, both are
+ * equally quick; for more, this one is quicker, so it gets a discount.
+ */
+#define GUESS_DISCOUNT	0.8
+
+/* Conditions on the key that must hold together. */
+typedef struct Arm
+{
+	List	   *description;	/* strategy, subtype, is it an array? */
+	List	   *arguments;		/* an expression each */
+	double		keys;			/* ranges that it is expected to name */
+	bool		guessed;		/* that is what the planner takes for an array of
+								 * which it knows nothing */
+} Arm;
+
+typedef struct Conditions
+{
+	List	   *clauses;		/* restrictions that these stand for */
+	List	   *arms;			/* Arms; what one of them allows is wanted */
+} Conditions;
+
+/*
+ * Whether a clause compares the index's key with something that is the same for
+ * the whole scan; if so, add it to an arm.
+ */
+static bool
+match_clause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Expr *clause, Arm *arm)
+{
+	Node	   *left,
+			   *right;
+	Oid			operator;
+	bool		array = false;
+	int			strategy;
+	Oid			left_type,
+				right_type;
+	int			unused;
+
+	if (IsA(clause, OpExpr) && list_length(((OpExpr *) clause)->args) == 2)
+	{
+		OpExpr	   *expr = (OpExpr *) clause;
+
+		left = linitial(expr->args);
+		right = lsecond(expr->args);
+		operator = expr->opno;
+		if (match_index_to_operand(right, 0, index))
+		{
+			Node	   *swap = left;
+
+			left = right;
+			right = swap;
+			operator = get_commutator(operator);
+		}
+	}
+	else if (IsA(clause, ScalarArrayOpExpr) && ((ScalarArrayOpExpr *) clause)->useOr)
+	{
+		ScalarArrayOpExpr *expr = (ScalarArrayOpExpr *) clause;
+
+		left = linitial(expr->args);
+		right = lsecond(expr->args);
+		operator = expr->opno;
+		array = true;
+	}
+	else
+		return false;
+
+	if (!OidIsValid(operator) || !match_index_to_operand(left, 0, index) ||
+		bms_is_member(rel->relid, pull_varnos(root, right)) ||
+		!bms_is_empty(pull_varnos(root, right)) || contain_volatile_functions(right))
+		return false;
+	strategy = hm_operator_strategy(index, operator);
+	if (strategy == 0)
+		return false;
+
+	get_op_opfamily_properties(operator, index->opfamily[0], false, &unused,
+							   &left_type, &right_type);
+	arm->description = lappend_int(arm->description, strategy);
+	arm->description = lappend_int(arm->description, (int) right_type);
+	arm->description = lappend_int(arm->description, array);
+	arm->arguments = lappend(arm->arguments, right);
+	if (array && strategy == BTEqualStrategyNumber)
+	{
+		arm->keys = Max(arm->keys, hm_estimate_array_length(root, right));
+		arm->guessed = !IsA(right, Const) && !IsA(right, ArrayExpr);
+	}
+	return true;
+}
+
+/* The conditions of one arm of an OR; false if some of it is not on the key. */
+static bool
+match_arm(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Node *node, Arm *arm)
+{
+	if (IsA(node, RestrictInfo))
+		node = (Node *) ((RestrictInfo *) node)->clause;
+	if (is_andclause(node))
+	{
+		ListCell   *cell;
+
+		/* What is not on the key is checked anyway; something must be. */
+		foreach(cell, ((BoolExpr *) node)->args)
+			match_arm(root, rel, index, (Node *) lfirst(cell), arm);
+		return arm->arguments != NIL;
+	}
+	return match_clause(root, rel, index, (Expr *) node, arm);
+}
+
+/* The arms of an OR clause; NIL if one of them says nothing about the key. */
+static List *
+match_or(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *info)
+{
+	List	   *arms = NIL;
+	ListCell   *cell;
+
+	if (!restriction_is_or_clause(info))
+		return NIL;
+	foreach(cell, ((BoolExpr *) info->orclause)->args)
+	{
+		Arm		   *arm = palloc0(sizeof(Arm));
+
+		arm->keys = 1;
+		if (!match_arm(root, rel, index, (Node *) lfirst(cell), arm))
+			return NIL;
+		arms = lappend(arms, arm);
+	}
+	return arms;
+}
+
+/*
+ * Collect what a relation's restrictions say about an index's key.  Returns
+ * false if a plain index scan does as well.
+ */
+static bool
+match_restrictions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
+				   Conditions *result)
+{
+	Arm		   *common = palloc0(sizeof(Arm));
+	List	   *arms = NIL;
+	bool		many = false;
+	ListCell   *cell;
+
+	common->keys = 1;
+	result->clauses = NIL;
+	foreach(cell, rel->baserestrictinfo)
+	{
+		RestrictInfo *info = lfirst_node(RestrictInfo, cell);
+
+		if (info->pseudoconstant || !restriction_is_securely_promotable(info, rel))
+			continue;
+		if (match_clause(root, rel, index, info->clause, common))
+		{
+			many |= IsA(info->clause, ScalarArrayOpExpr);
+			result->clauses = lappend(result->clauses, info);
+		}
+		else if (arms == NIL)
+		{
+			arms = match_or(root, rel, index, info);
+			if (arms != NIL)
+				result->clauses = lappend(result->clauses, info);
+		}
+	}
+	if (!many && arms == NIL)
+		return false;
+
+	/* The common conditions go for each arm. */
+	foreach(cell, arms)
+	{
+		Arm		   *arm = lfirst(cell);
+
+		arm->description = list_concat(arm->description, common->description);
+		arm->arguments = list_concat(arm->arguments, common->arguments);
+		if (common->keys > 1)
+			arm->keys = Min(arm->keys, common->keys);
+		arm->guessed |= common->guessed;
+	}
+	result->arms = arms != NIL ? arms : list_make1(common);
+	return true;
+}
+
+/* Split a relation's restrictions in those that the ranges stand for and others. */
+static void
+split_clauses(List *restrictions, List *used, List **exact, List **others)
+{
+	ListCell   *cell;
+
+	*exact = NIL;
+	*others = NIL;
+	foreach(cell, restrictions)
+	{
+		RestrictInfo *info = lfirst_node(RestrictInfo, cell);
+
+		if (info->pseudoconstant)
+			continue;
+
+		/* An OR may say more than what its arms say about the key. */
+		if (list_member_ptr(used, info) && !restriction_is_or_clause(info))
+			*exact = lappend(*exact, info->clause);
+		else
+			*others = lappend(*others, info->clause);
+	}
+}
+
+static Plan *
+plan_lookup_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
+				 List *clauses, List *plans)
+{
+	CustomScan *scan = makeNode(CustomScan);
+	IndexOptInfo *index = linitial(path->custom_private);
+	bool		index_only = intVal(lsecond(path->custom_private));
+	List	   *used = lthird(path->custom_private);
+	List	   *arms = lfourth(path->custom_private);
+	List	   *descriptions = NIL;
+	List	   *arguments = NIL;
+	List	   *exact,
+			   *others;
+	ListCell   *cell;
+
+	foreach(cell, arms)
+	{
+		Arm		   *arm = lfirst(cell);
+
+		descriptions = lappend(descriptions, arm->description);
+		arguments = list_concat(arguments, arm->arguments);
+	}
+	split_clauses(clauses, used, &exact, &others);
+
+	scan->scan.plan.targetlist = tlist;
+	scan->scan.plan.qual = others;
+	scan->scan.scanrelid = rel->relid;
+	scan->flags = path->flags;
+	scan->methods = &hm_lookup_scan_methods;
+	scan->custom_private = list_make3(list_make1_oid(index->indexoid),
+									  list_make1_int(index_only), descriptions);
+	scan->custom_exprs = list_make2(arguments, exact);
+	return &scan->scan.plan;
+}
+
+static const CustomPathMethods path_methods = {
+	.CustomName = "HarmoniaLookupScan",
+	.PlanCustomPath = plan_lookup_scan,
+};
+
+static void
+add_lookup_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
+					 bool may_be_index_only, Conditions *conditions)
+{
+	CustomPath *path = makeNode(CustomPath);
+	List	   *clauses = extract_actual_clauses(rel->baserestrictinfo, false);
+	bool		index_only = may_be_index_only && hm_index_only(rel, index, clauses);
+	Selectivity selectivity = clauselist_selectivity(root, conditions->clauses, (int) rel->relid,
+													 JOIN_INNER, NULL);
+	double		hits = clamp_row_est(selectivity * rel->tuples);
+	double		probes = 0;
+	bool		guessed = false;
+	QualCost	qual_cost;
+	ListCell   *cell;
+
+	foreach(cell, conditions->arms)
+	{
+		probes += ((Arm *) lfirst(cell))->keys;
+		guessed |= ((Arm *) lfirst(cell))->guessed;
+	}
+
+	path->path.pathtype = T_CustomScan;
+	path->path.parent = rel;
+	path->path.pathtarget = rel->reltarget;
+	path->path.parallel_safe = rel->consider_parallel;
+	path->path.rows = rel->rows;
+	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
+	path->methods = &path_methods;
+	path->custom_private = list_make4(index, makeInteger(index_only),
+									  conditions->clauses, conditions->arms);
+
+	/* Sorting the keys comes before the first row. */
+	path->path.startup_cost = probes * 2 * cpu_operator_cost;
+	path->path.total_cost = path->path.startup_cost;
+	hm_cost_lookup(root, rel, index, probes, hits, index_only,
+				   &path->path.startup_cost, &path->path.total_cost);
+	if (guessed)
+	{
+		path->path.startup_cost *= GUESS_DISCOUNT;
+		path->path.total_cost *= GUESS_DISCOUNT;
+	}
+	cost_qual_eval(&qual_cost, list_difference_ptr(rel->baserestrictinfo, conditions->clauses),
+				   root);
+	path->path.startup_cost += qual_cost.startup + rel->reltarget->cost.startup;
+	path->path.total_cost += qual_cost.startup + qual_cost.per_tuple * hits +
+		rel->reltarget->cost.startup + rel->reltarget->cost.per_tuple * rel->rows;
+	add_path(rel, &path->path);
+}
+
+void
+hm_lookup_scan_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
+{
+	ListCell   *cell;
+
+	if (!hm_can_look_up(root, rel))
+		return;
+
+	foreach(cell, rel->indexlist)
+	{
+		IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
+		Conditions	conditions;
+
+		/* Row marks and changes need the row itself. */
+		if (hm_can_use_index(index) && match_restrictions(root, rel, index, &conditions))
+			add_lookup_scan_path(root, rel, index,
+								 root->rowMarks == NIL &&
+								 !bms_is_member(rel->relid, root->all_result_relids),
+								 &conditions);
+	}
+}

@@ -1,0 +1,118 @@
+/*
+ * plan.c
+ *		What planning lookup scans and lookup joins has in common.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/sysattr.h"
+#include "access/xact.h"
+#include "catalog/pg_class.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "parser/parsetree.h"
+#include "utils/lsyscache.h"
+#include "utils/spccache.h"
+
+#include "compat.h"
+#include "exec/internal.h"
+
+/*
+ * What the planner has to know of the times that bench/ measures: starting a
+ * batch costs as much as handling this many tuples, a probe as much as so many
+ * operators.  A btree descent is charged at more than 100 of these.
+ */
+#define STARTUP_TUPLES		50
+#define PROBE_OPERATORS		10
+
+bool
+hm_can_look_up(PlannerInfo *root, RelOptInfo *rel)
+{
+	RangeTblEntry *rte;
+
+	if (rel->reloptkind != RELOPT_BASEREL && rel->reloptkind != RELOPT_OTHER_MEMBER_REL)
+		return false;
+	rte = planner_rt_fetch(rel->relid, root);
+	return rel->rtekind == RTE_RELATION && !rte->inh && rte->tablesample == NULL &&
+		(rte->relkind == RELKIND_RELATION || rte->relkind == RELKIND_MATVIEW) &&
+		rel->indexlist != NIL && bms_is_empty(rel->lateral_relids) &&
+		!IS_DUMMY_REL(rel) && !hm_old_snapshots_possible();
+}
+
+bool
+hm_can_use_index(const IndexOptInfo *index)
+{
+	return index->amcostestimate == (void (*) ()) hm_cost_estimate &&
+		!index->hypothetical && (index->indpred == NIL || index->predOK);
+}
+
+int
+hm_operator_strategy(const IndexOptInfo *index, Oid operator)
+{
+	return get_op_opfamily_strategy(operator, index->opfamily[0]);
+}
+
+/* The attributes that expressions read of a relation; NULL if just the key. */
+static bool
+only_reads(List *exprs, Index relid, AttrNumber key)
+{
+	Bitmapset  *attributes = NULL;
+	int			member = -1;
+
+	pull_varattnos((Node *) exprs, relid, &attributes);
+	while ((member = bms_next_member(attributes, member)) >= 0)
+	{
+		if (member + FirstLowInvalidHeapAttributeNumber != key)
+			return false;
+	}
+	return true;
+}
+
+bool
+hm_index_only(RelOptInfo *rel, const IndexOptInfo *index, List *clauses)
+{
+	return enable_indexonlyscan && index->canreturn[0] && index->indexkeys[0] > 0 &&
+		only_reads(rel->reltarget->exprs, rel->relid, (AttrNumber) index->indexkeys[0]) &&
+		only_reads(clauses, rel->relid, (AttrNumber) index->indexkeys[0]);
+}
+
+/*
+ * The cost of reading some of a file's pages in physical order: between random
+ * and sequential, as for a bitmap heap scan.
+ */
+static Cost
+pages_cost(Oid tablespace, double fetched, double pages)
+{
+	double		random_cost,
+				sequential_cost;
+
+	if (fetched < 1)
+		return 0;
+	get_tablespace_page_costs(tablespace, &random_cost, &sequential_cost);
+	if (fetched > 1)
+		random_cost -= (random_cost - sequential_cost) * sqrt(Min(1.0, fetched / Max(1.0, pages)));
+	return fetched * random_cost;
+}
+
+void
+hm_cost_lookup(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
+			   double probes, double hits, bool index_only,
+			   Cost *startup, Cost *total)
+{
+	double		per_leaf = Max(1.0, index->tuples / Max(1.0, (double) index->pages));
+	double		leaves = index_pages_fetched(probes + hits / per_leaf, index->pages,
+											 (double) index->pages, root);
+	double		heap_pages = index_pages_fetched(hits, rel->pages, (double) index->pages, root);
+
+	if (index_only)
+		heap_pages *= 1.0 - rel->allvisfrac;
+
+	*startup += STARTUP_TUPLES * cpu_tuple_cost;
+	*total += STARTUP_TUPLES * cpu_tuple_cost +
+		pages_cost(index->reltablespace, leaves, index->pages) +
+		pages_cost(rel->reltablespace, heap_pages, rel->pages) +
+		probes * PROBE_OPERATORS * cpu_operator_cost +
+		hits * (cpu_index_tuple_cost + cpu_tuple_cost);
+}
