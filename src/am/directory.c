@@ -140,6 +140,23 @@ hm_segment_covers(Page header, HmPosition position, HmSearch search)
 	return hm_position_cmp(low, position) <= 0 && hm_position_cmp(position, high) < 0;
 }
 
+/*
+ * Whether a copy of the root, renewed before a search that looked into directory
+ * pages, still is the root.  If not, a page may have handed entries on meanwhile.
+ */
+static bool
+root_is_same(Relation index, const HmCache *cache)
+{
+	Buffer		buffer = hm_meta_buffer(index, BUFFER_LOCK_SHARE);
+	HmMeta	   *meta = hm_page_meta(BufferGetPage(buffer));
+	bool		same = meta->depth == cache->depth &&
+		meta->root_count == cache->root_count &&
+		memcmp(meta->root, cache->root, cache->root_count * sizeof(HmDirectoryEntry)) == 0;
+
+	UnlockReleaseBuffer(buffer);
+	return same;
+}
+
 Buffer
 hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock)
 {
@@ -155,15 +172,18 @@ hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock
 
 		CHECK_FOR_INTERRUPTS();
 		found = directory_lookup(index, cache, wanted, search, &entry);
-		if (found == LOOKUP_NONE && fresh)
-			return InvalidBuffer;
-		if (found != LOOKUP_FOUND)
+		if (found == LOOKUP_STALE)
 			continue;
-		if (entry.part != (uint64) wanted.part)
+		if (found == LOOKUP_NONE || entry.part != (uint64) wanted.part)
 		{
-			/* Nothing in the position's part: believe only a fresh copy. */
-			if (!fresh)
+			/*
+			 * Nothing in the position's part: believe only a fresh copy, and
+			 * pages only if they have been the root's all the time.
+			 */
+			if (!fresh || (cache->depth > 0 && !root_is_same(index, cache)))
 				continue;
+			if (found == LOOKUP_NONE)
+				return InvalidBuffer;
 			if (search == HM_BEFORE)
 				wanted = hm_position((HmPart) entry.part,
 									 ht_key_max(cache->width), HT_TID_MAX);
