@@ -292,6 +292,28 @@ extents_complement(Relation index, const HmExtent *used, int count,
 	}
 }
 
+/*
+ * A crash or an error in the middle of an extension leaves blocks that no WAL
+ * record speaks of.  Before they are listed as free there must be one of the last
+ * of them, lest a replica's file end before them.
+ */
+static void
+log_last_block(Relation index, BlockNumber blocks)
+{
+	Buffer		buffer = ReadBuffer(index, blocks - 1);
+
+	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+	if (PageIsNew(BufferGetPage(buffer)))
+	{
+		GenericXLogState *state = GenericXLogStart(index);
+
+		hm_page_init(GenericXLogRegisterBuffer(state, buffer, GENERIC_XLOG_FULL_IMAGE),
+					 HM_PAGE_SPARE, 0, InvalidBlockNumber, HM_PART_KEYS);
+		GenericXLogFinish(state);
+	}
+	UnlockReleaseBuffer(buffer);
+}
+
 BlockNumber
 hm_extents_sweep(Relation index)
 {
@@ -307,6 +329,7 @@ hm_extents_sweep(Relation index)
 		return 0;
 
 	blocks = RelationGetNumberOfBlocks(index);
+	log_last_block(index, blocks);
 	used = extents_in_use(index, &count);
 	list = palloc0(sizeof(HmMeta));
 	extents_complement(index, used, count, blocks, list);
