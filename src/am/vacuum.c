@@ -204,7 +204,8 @@ hm_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	HmPosition	position = hm_position(HM_PART_NULLS_LOW, 0, 0);
 	HmVacuum	vacuum = {info, stats, callback, state};
 	double		removed_before = stats ? stats->tuples_removed : 0;
-	uint64		retired,
+	uint64		retired_before,
+				retired,
 				drained;
 
 	if (vacuum.stats == NULL)
@@ -216,6 +217,7 @@ hm_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	vacuum.visited = palloc0(vacuum.blocks / 8 + 1);
 	hm_segment_uses_init(&vacuum.uses);
 
+	read_retired(index, &retired_before, &drained);
 	while (vacuum_step(&vacuum, &position))
 		;
 
@@ -223,6 +225,12 @@ hm_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	read_retired(index, &retired, &drained);
 	if (retired != drained)
 	{
+		/*
+		 * A block that the walk came by may have been freed, used by a segment
+		 * that the walk had yet to reach, and retired with that one.
+		 */
+		if (retired != retired_before)
+			memset(vacuum.visited, 0, vacuum.blocks / 8 + 1);
 		drain_others(&vacuum);
 		write_drained(index, retired);
 	}
