@@ -6,6 +6,9 @@ SET search_path = partition_test, public;
 \getenv srcdir PG_ABS_SRCDIR
 \set compare :srcdir '/sql/include/compare.sql'
 \i :compare
+-- Of plain scans; lookup_scan and lookup_join test the nodes that look many keys up
+SET harmonia.enable_lookup_scan = off;
+SET harmonia.enable_lookup_join = off;
 
 -- Verify the indexes of all partitions; returns their names with the results.
 CREATE FUNCTION verify_all(parent regclass) RETURNS TABLE (name regclass, result text) LANGUAGE sql

@@ -6,6 +6,9 @@ SET search_path = plan_test, public;
 \getenv srcdir PG_ABS_SRCDIR
 \set compare :srcdir '/sql/include/compare.sql'
 \i :compare
+-- Of plain scans; lookup_scan and lookup_join test the nodes that look many keys up
+SET harmonia.enable_lookup_scan = off;
+SET harmonia.enable_lookup_join = off;
 -- As the defaults are
 SET random_page_cost = 4;
 SET effective_cache_size = '4GB';

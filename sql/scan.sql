@@ -6,6 +6,9 @@ SET search_path = scan_test, public;
 \getenv srcdir PG_ABS_SRCDIR
 \set compare :srcdir '/sql/include/compare.sql'
 \i :compare
+-- Of plain scans; lookup_scan and lookup_join test the nodes that look many keys up
+SET harmonia.enable_lookup_scan = off;
+SET harmonia.enable_lookup_join = off;
 
 -- Small leaves and nodes, so that there are many. The rows that come later split
 -- some of them.

@@ -394,7 +394,8 @@ VACUUM ANALYZE pairs;
 -- STABLE, so that all queries have the caller's snapshot.
 CREATE FUNCTION check_index.pairs_range(low int, high int) RETURNS void
 LANGUAGE plpgsql STABLE
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET harmonia.enable_lookup_scan = off SET harmonia.enable_lookup_join = off AS $$
 DECLARE
 	a text;
 	b text;
