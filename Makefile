@@ -8,9 +8,10 @@
 #   make check-slow      the same for the suites that take minutes
 #   make demo            build, load a private server, compare with btree
 #
-# WERROR=1 makes warnings errors.  SMALL_LIMITS=1 makes an extension for tests, in
-# which small indexes go through what otherwise happens in large ones only; clean
-# before and after.
+# WERROR=1 makes warnings errors.  Two options make an extension for tests; clean
+# before and after.  With SMALL_LIMITS=1 small indexes go through what otherwise
+# happens in large ones only.  With FAULT_POINTS=1 the parameter harmonia.fault
+# makes a session fail or wait at a step of its work (src/am/fault.h).
 
 PG_CONFIG ?= pg_config
 
@@ -66,6 +67,9 @@ endif
 
 ifneq (,$(SMALL_LIMITS))
 PG_CPPFLAGS += -DHM_SMALL_LIMITS
+endif
+ifneq (,$(FAULT_POINTS))
+PG_CPPFLAGS += -DHM_FAULT_POINTS
 endif
 
 # PostgreSQL was configured for gcc; clang does not know all of its options.

@@ -8,6 +8,7 @@
 #include "utils/guc.h"
 
 #include "am/am.h"
+#include "am/fault.h"
 #include "exec/exec.h"
 
 PG_MODULE_MAGIC;
@@ -20,5 +21,6 @@ _PG_init(void)
 	hm_options_init();
 	hm_batch_init();
 	hm_exec_init();
+	hm_fault_init();
 	MarkGUCPrefixReserved("harmonia");
 }

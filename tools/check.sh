@@ -7,11 +7,13 @@
 #   regress    sql, expected    pg_regress
 #   isolation  test/specs       pg_isolation_regress
 #   tap        test/t           crashes, replicas, concurrency
+#   faults     test/t-faults    errors and crashes at each step, in an extension
+#                               built with FAULT_POINTS and SMALL_LIMITS
 #   pgtap      test/pgtap       examples of use
 #   slow       test/t-slow      like tap, but takes minutes
 #
 # All but slow are run if none is named. KEEP=1 keeps the working directory;
-# PROVE_FLAGS goes to prove; TESTS="test/t/*crash*" limits tap and slow.
+# PROVE_FLAGS goes to prove; TESTS="test/t/*crash*" limits tap, faults and slow.
 
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
@@ -19,6 +21,7 @@ set -euo pipefail
 
 suites=()
 summary=()
+needs_extension=''
 failures=0
 # Logs of failed suites go here, because the working directory is removed.
 log_keep=$root/.private/check-logs
@@ -45,8 +48,14 @@ prepare() {
 	trap clean_up EXIT
 	trap 'exit 130' INT TERM
 
-	# The unit tests can do without the extension.
-	if [ "${suites[*]}" != unit ]; then
+	local suite
+	for suite in "${suites[@]}"; do
+		case $suite in
+			unit | faults) ;; # which can do without
+			*) needs_extension=yes ;;
+		esac
+	done
+	if [ -n "$needs_extension" ]; then
 		say "Building and installing into $dir"
 		private_bindir=$("$root/tools/private-install.sh" "$dir/install")
 		export PATH=$private_bindir:$PATH
@@ -159,6 +168,19 @@ run_tap_in() {
 	return 1
 }
 
+# The extension of these tests is built from a copy, because its objects differ.
+run_faults() {
+	local entry fault_bindir
+	mkdir "$dir/faults"
+	for entry in Makefile harmonia.control sql src tools; do
+		cp -R "$root/$entry" "$dir/faults"
+	done
+	find "$dir/faults/src" -name '*.[od]' -delete -o -name '*.bc' -delete
+	fault_bindir=$(FAULT_POINTS=1 SMALL_LIMITS=1 \
+		"$dir/faults/tools/private-install.sh" "$dir/faults/install") || return 1
+	PATH=$fault_bindir:$PATH run_tap_in test/t-faults
+}
+
 run_tap() { run_tap_in test/t; }
 run_slow() { run_tap_in test/t-slow; }
 
@@ -180,6 +202,7 @@ has_tests() {
 		regress) names .sql sql/*.sql | grep -v '^harmonia--' ;;
 		isolation) compgen -G 'test/specs/*.spec' ;;
 		tap) compgen -G 'test/t/*.pl' ;;
+		faults) compgen -G 'test/t-faults/*.pl' ;;
 		pgtap) compgen -G 'test/pgtap/*.sql' ;;
 		slow) compgen -G 'test/t-slow/*.pl' ;;
 		*) die "no such suite: $1" ;;
@@ -190,7 +213,7 @@ keep_logs() {
 	local from
 	case $1 in
 		regress | isolation) from=$PWD/results_$1 ;;
-		tap | slow) from=$PWD/tmp_check/log ;;
+		tap | faults | slow) from=$PWD/tmp_check/log ;;
 		pgtap) from=$dir/pgtap/server.log ;;
 		*) return 0 ;;
 	esac
@@ -222,7 +245,7 @@ run_suite() {
 case ${1:-} in
 	--slow) suites=(slow) ;;
 	-*) die "usage: $0 [--slow | SUITE...]" ;;
-	'') suites=(unit regress isolation tap pgtap) ;;
+	'') suites=(unit regress isolation tap faults pgtap) ;;
 	*) suites=("$@") ;;
 esac
 

@@ -37,6 +37,7 @@
 
 #include "am/am.h"
 #include "am/batch.h"
+#include "am/fault.h"
 
 /*
  * Insertions of a scope that are made at once before queueing starts.  Queueing
@@ -175,6 +176,7 @@ batch_apply(Batch *batch, Relation index)
 	work = AllocSetContextCreate(CurrentMemoryContext, "harmonia batch apply",
 								 ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(work);
+	HM_FAULT(batch_begun);
 
 	for (int part = 0; part < BATCH_PARTS; part++)
 	{
@@ -185,6 +187,8 @@ batch_apply(Batch *batch, Relation index)
 		run_sort(run);
 		hm_insert_sorted(index, (HmPart) part, run->entries, run->count);
 	}
+
+	HM_FAULT(batch_inserted);
 
 	/* Not before the entries are there, see the file head. */
 	CheckForSerializableConflictIn(index, NULL, InvalidBlockNumber);
@@ -200,6 +204,7 @@ batch_apply(Batch *batch, Relation index)
 			pfree(batch->runs[part].entries);
 	}
 	memset(batch->runs, 0, sizeof(batch->runs));
+	HM_FAULT(batch_emptied);
 
 	elog(DEBUG1, "applied " INT64_FORMAT " queued entries to index \"%s\"",
 		 count, RelationGetRelationName(index));

@@ -18,6 +18,7 @@
 #include "utils/memutils.h"
 
 #include "am/am.h"
+#include "am/fault.h"
 #include "compat.h"
 
 /* Entries on each directory page that a build makes; the rest is for growth. */
@@ -81,6 +82,7 @@ write_segment(HmBuild *build, HmSegmentSpec *spec, uint64 n)
 	spec->stamp = build->next_stamp++;
 	pages = hm_segment_image(spec, build->entries, n, build->image);
 	write_pages(build, build->image, pages);
+	HM_FAULT(build_segment_written);
 
 	if (build->segment_count == build->segment_room)
 	{
@@ -184,8 +186,10 @@ write_metapage(HmBuild *build, Page page)
 
 	if (RelationNeedsWAL(index))
 		log_newpage(&HmRelationLocator(index), MAIN_FORKNUM, HM_METAPAGE_BLKNO, page, true);
+	HM_FAULT(build_metapage_logged);
 	PageSetChecksumInplace(page, HM_METAPAGE_BLKNO);
 	smgrwrite(RelationGetSmgr(index), MAIN_FORKNUM, HM_METAPAGE_BLKNO, (char *) page, true);
+	HM_FAULT(build_metapage_written);
 }
 
 /* Write the index that the sorted entries make. */
@@ -216,6 +220,7 @@ write_index(HmBuild *build)
 	memset(metapage.data, 0, BLCKSZ);
 	smgrextend(RelationGetSmgr(index), MAIN_FORKNUM, HM_METAPAGE_BLKNO, metapage.data, true);
 	build->next_block = HM_METAPAGE_BLKNO + 1;
+	HM_FAULT(build_begun);
 	hm_meta_init(index, (Page) metapage.data);
 
 	if (hm_page_meta((Page) metapage.data)->nulls_low)
@@ -226,6 +231,7 @@ write_index(HmBuild *build)
 
 	write_directory(build, hm_page_meta((Page) metapage.data));
 	hm_page_meta((Page) metapage.data)->next_stamp = build->next_stamp;
+	HM_FAULT(build_pages_written);
 	write_metapage(build, (Page) metapage.data);
 
 	/*
@@ -261,6 +267,7 @@ hm_build(Relation heap, Relation index, IndexInfo *info)
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, HM_BUILD_PHASE_WRITE);
 	write_index(&build);
 	hm_build_sort_end(build.sort);
+	HM_FAULT(build_done);
 	return result;
 }
 

@@ -16,6 +16,7 @@
 #include "storage/lmgr.h"
 
 #include "am/am.h"
+#include "am/fault.h"
 #include "compat.h"
 
 /* A search that fails this often has met a broken directory. */
@@ -278,7 +279,9 @@ directory_split(Relation index, Buffer meta_buffer, BlockNumber block, BlockNumb
 	meta->root[i + 1] = added;
 	meta->root_count++;
 
+	HM_FAULT(directory_split_changed);
 	GenericXLogFinish(state);
+	HM_FAULT(directory_split_logged);
 	UnlockReleaseBuffer(fresh_buffer);
 	UnlockReleaseBuffer(buffer);
 }
@@ -300,7 +303,9 @@ directory_deepen(Relation index, Buffer meta_buffer, BlockNumber fresh_block)
 	meta->depth = 1;
 	meta->root_count = 1;
 	meta->root[0].block = fresh_block;
+	HM_FAULT(directory_deepen_changed);
 	GenericXLogFinish(state);
+	HM_FAULT(directory_deepen_logged);
 	UnlockReleaseBuffer(fresh_buffer);
 }
 
@@ -332,7 +337,10 @@ hm_directory_begin(Relation index, HmPosition low, int count, HmDirectoryEdit *e
 			}
 			UnlockReleaseBuffer(edit->meta);
 			if (!BlockNumberIsValid(fresh_block))
+			{
 				fresh_block = hm_extent_allocate(index, 1);
+				HM_FAULT(directory_allocated);
+			}
 			continue;
 		}
 
@@ -360,7 +368,10 @@ hm_directory_begin(Relation index, HmPosition low, int count, HmDirectoryEdit *e
 		}
 		UnlockReleaseBuffer(edit->meta);
 		if (!BlockNumberIsValid(fresh_block))
+		{
 			fresh_block = hm_extent_allocate(index, 1);
+			HM_FAULT(directory_allocated);
+		}
 	}
 
 	/*

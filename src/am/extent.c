@@ -18,6 +18,7 @@
 #include "storage/smgr.h"
 
 #include "am/am.h"
+#include "am/fault.h"
 #include "compat.h"
 
 /* The page number that stands for the gate in the lock manager. */
@@ -90,6 +91,7 @@ extent_from_file(Relation index, uint32 length)
 	if (lock)
 		LockRelationForExtension(index, ExclusiveLock);
 	start = RelationGetNumberOfBlocks(index);
+	HM_FAULT(extent_extend_begun);
 	if (length > MaxBlockNumber - start - 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
@@ -106,10 +108,12 @@ extent_from_file(Relation index, uint32 length)
 			hm_page_init(page, HM_PAGE_SPARE, 0, InvalidBlockNumber, HM_PART_KEYS);
 			if (RelationNeedsWAL(index))
 				log_newpage(&HmRelationLocator(index), MAIN_FORKNUM, block, page, true);
+			HM_FAULT(extent_extend_logged);
 			PageSetChecksumInplace(page, block);
 		}
 		smgrextend(RelationGetSmgr(index), MAIN_FORKNUM, block, buffer.data, false);
 	}
+	HM_FAULT(extent_extended);
 	if (lock)
 		UnlockRelationForExtension(index, ExclusiveLock);
 	return start;
@@ -124,7 +128,11 @@ hm_extent_allocate(Relation index, uint32 length)
 	BlockNumber start = extent_from_list(index, meta, length);
 
 	if (BlockNumberIsValid(start))
+	{
+		HM_FAULT(extent_take_changed);
 		GenericXLogFinish(state);
+		HM_FAULT(extent_take_logged);
+	}
 	else
 		GenericXLogAbort(state);
 	UnlockReleaseBuffer(buffer);
@@ -191,7 +199,9 @@ hm_extent_free(Relation index, const HmExtent *extents, int count)
 
 	for (int i = 0; i < count; i++)
 		extent_to_list(meta, extents[i]);
+	HM_FAULT(extent_free_changed);
 	GenericXLogFinish(state);
+	HM_FAULT(extent_free_logged);
 	UnlockReleaseBuffer(buffer);
 }
 
@@ -327,6 +337,7 @@ hm_extents_sweep(Relation index)
 
 	if (!ConditionalLockPage(index, HM_GATE_BLKNO, ExclusiveLock))
 		return 0;
+	HM_FAULT(sweep_entered);
 
 	blocks = RelationGetNumberOfBlocks(index);
 	log_last_block(index, blocks);
@@ -344,7 +355,9 @@ hm_extents_sweep(Relation index)
 		meta = hm_page_meta(GenericXLogRegisterBuffer(state, buffer, 0));
 		meta->free_count = list->free_count;
 		memcpy(meta->free, list->free, sizeof(list->free));
+		HM_FAULT(sweep_changed);
 		GenericXLogFinish(state);
+		HM_FAULT(sweep_logged);
 	}
 	UnlockReleaseBuffer(buffer);
 	UnlockPage(index, HM_GATE_BLKNO, ExclusiveLock);

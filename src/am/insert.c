@@ -16,6 +16,7 @@
 #include "storage/predicate.h"
 
 #include "am/am.h"
+#include "am/fault.h"
 #include "compat.h"
 
 /* Blocks of a segment added at the right end, and of an extent for splits. */
@@ -169,7 +170,9 @@ rewrite_leaf(Relation index, Buffer leaf, HtWidth width, const HtEntry *entries,
 	GenericXLogState *state = GenericXLogStart(index);
 
 	ht_leaf_fill(GenericXLogRegisterBuffer(state, leaf, 0), width, entries, count);
+	HM_FAULT(insert_merging);
 	GenericXLogFinish(state);
+	HM_FAULT(insert_merged);
 }
 
 /*
@@ -211,7 +214,9 @@ insert_into_leaf(Relation index, Buffer leaf, HtWidth width, const HtEntry *entr
 	if (changed)
 	{
 		MarkBufferDirty(leaf);
+		HM_FAULT(insert_changed);
 		hm_log_leaf_change(index, leaf, width, &change);
+		HM_FAULT(insert_logged);
 	}
 	END_CRIT_SECTION();
 	return i;
@@ -267,6 +272,7 @@ add_spare_extent(Relation index, HmSegmentName name)
 	LockBuffer(header, BUFFER_LOCK_UNLOCK);
 
 	extent.start = hm_extent_allocate(index, extent.length);
+	HM_FAULT(spare_allocated);
 
 	/* Somebody else may have done the same, or moved the segment. */
 	LockBuffer(header, BUFFER_LOCK_EXCLUSIVE);
@@ -282,7 +288,9 @@ add_spare_extent(Relation index, HmSegmentName name)
 		segment = hm_page_segment(GenericXLogRegisterBuffer(state, header, 0));
 		segment->extents[segment->extent_count++] = extent;
 		segment->spare_used = 0;
+		HM_FAULT(spare_changed);
 		GenericXLogFinish(state);
+		HM_FAULT(spare_logged);
 		added = true;
 	}
 	UnlockReleaseBuffer(header);
@@ -325,6 +333,7 @@ write_last_segment(Relation index, HmPosition low, const HtEntry *entries, int64
 	spec.leaf_room = hm_segment_room(spec.width, spec.fanout, extent->length);
 	spec.leaves = 1;
 	extent->start = hm_extent_allocate(index, extent->length);
+	HM_FAULT(last_segment_allocated);
 	spec.start = extent->start;
 	spec.stamp = hm_stamp_allocate(index);
 
@@ -356,6 +365,7 @@ create_first_segment(Relation index, HmPart part, const HtEntry *entries, int64 
 
 	hm_gate_enter(index);
 	entry = write_last_segment(index, low, entries, &n, &extent);
+	HM_FAULT(first_segment_written);
 	hm_directory_begin(index, low, 1, &edit);
 	lost = hm_directory_has_part(&edit, part);
 	if (!lost)
@@ -363,7 +373,9 @@ create_first_segment(Relation index, HmPart part, const HtEntry *entries, int64 
 		GenericXLogState *state = GenericXLogStart(index);
 
 		hm_directory_apply(&edit, state, 0, &entry, 1);
+		HM_FAULT(first_segment_changed);
 		GenericXLogFinish(state);
+		HM_FAULT(first_segment_logged);
 	}
 	hm_directory_end(&edit);
 	if (lost)
@@ -391,6 +403,7 @@ append_segment(Relation index, HmPart part, const HtEntry *coming, int64 n,
 
 	hm_gate_enter(index);
 	entry = write_last_segment(index, position, coming, &n, &extent);
+	HM_FAULT(append_written);
 	hm_directory_begin(index, position, 1, &edit);
 
 	header = ReadBuffer(index, name.header);
@@ -421,7 +434,9 @@ append_segment(Relation index, HmPart part, const HtEntry *coming, int64 n,
 			leaf_page = GenericXLogRegisterBuffer(state, leaf, 0);
 			hm_page_special(leaf_page)->high = position.entry;
 			hm_page_special(leaf_page)->flags |= HM_HAS_HIGH;
+			HM_FAULT(append_changed);
 			GenericXLogFinish(state);
+			HM_FAULT(append_logged);
 			added = true;
 		}
 		UnlockReleaseBuffer(leaf);
@@ -517,7 +532,9 @@ fresh_buffer(Relation index, const HmSplit *split, Buffer other, BlockNumber blo
 	hm_page_init(BufferGetPage(buffer), HM_PAGE_SPARE, hm_page_segment(header)->stamp,
 				 BufferGetBlockNumber(split->header), (HmPart) hm_page_special(header)->part);
 	MarkBufferDirty(buffer);
+	HM_FAULT(split_blank_changed);
 	hm_log_blank_page(index, buffer);
+	HM_FAULT(split_blank_logged);
 	END_CRIT_SECTION();
 	return buffer;
 }
@@ -578,7 +595,9 @@ split_in_order(Relation index, HmSplit *split)
 	segment->pure_leaves++;
 	segment->leaves++;
 	ht_node_set((char *) keys_page + offset, split->width, segment->fanout, slot, bound);
+	HM_FAULT(split_in_order_changed);
 	GenericXLogFinish(state);
+	HM_FAULT(split_in_order_logged);
 
 	UnlockReleaseBuffer(fresh);
 	if (page_number > 0)
@@ -692,7 +711,9 @@ split_shadowing(Relation index, HmSplit *split, uint32 node, Buffer auxiliary)
 			(children->count - i) * sizeof(children->children[0]));
 	children->count++;
 	hm_auxiliary_set(children, i, bound, BufferGetBlockNumber(fresh));
+	HM_FAULT(split_shadow_changed);
 	GenericXLogFinish(state);
+	HM_FAULT(split_shadow_logged);
 
 	UnlockReleaseBuffer(fresh);
 	UnlockReleaseBuffer(auxiliary);
@@ -858,8 +879,11 @@ hm_insert_sorted(Relation index, HmPart part, const HtEntry *entries, int64 n)
 
 		entries += inserted;
 		n -= inserted;
+		if (n > 0)
+			HM_FAULT(batch_leaf_done);
 		if (here == 0 || inserted < here)
 		{
+			HM_FAULT(insert_leaf_full);
 			inserted = make_room(index, part, entries, n);
 			entries += inserted;
 			n -= inserted;

@@ -26,6 +26,7 @@
 #include "utils/memutils.h"
 
 #include "am/am.h"
+#include "am/fault.h"
 #include "compat.h"
 
 #define HM_MOVE_MAX_SOURCES		2
@@ -97,7 +98,10 @@ wait_for_movement(Relation index, BlockNumber header_block, uint64 stamp)
 	LockBuffer(header, BUFFER_LOCK_EXCLUSIVE);
 	if (is_live_header(header, stamp) &&
 		(hm_page_segment(BufferGetPage(header))->state & HM_SEGMENT_MOVING))
+	{
 		mark_moving(index, &header, 1, false);
+		HM_FAULT(move_mark_removed);
+	}
 	UnlockReleaseBuffer(header);
 	UnlockPage(index, header_block, ShareLock);
 }
@@ -187,12 +191,16 @@ move_begin(Relation index, HmMove *move)
 		leaves += segment->leaves;
 	}
 	if (ready)
+	{
+		HM_FAULT(move_marking);
 		mark_moving(index, headers, move->source_count, true);
+	}
 	for (int i = 0; i < move->source_count; i++)
 		UnlockReleaseBuffer(headers[i]);
 
 	if (ready)
 	{
+		HM_FAULT(move_marked);
 		move->count = 0;
 		move->entries = palloc_extended(leaves * ht_leaf_capacity(move->width) *
 										sizeof(HtEntry), MCXT_ALLOC_HUGE);
@@ -264,12 +272,14 @@ move_write(Relation index, HmMove *move, HmExtent **extents, int *segment_count)
 		spec.leaf_room = spec.leaves;
 		blocks = hm_segment_blocks(spec.width, fanout, spec.leaf_room);
 		spec.start = hm_extent_allocate(index, blocks);
+		HM_FAULT(move_allocated);
 		spec.stamp = hm_stamp_allocate(index);
 		(*extents)[i] = (HmExtent) {spec.start, blocks};
 
 		image = palloc_extended((Size) blocks * BLCKSZ, MCXT_ALLOC_HUGE);
 		hm_segment_image(&spec, move->entries + from, to - from, image);
 		hm_segment_write(index, spec.start, image, blocks);
+		HM_FAULT(move_written);
 		pfree(image);
 
 		result[i].key = spec.low.key;
@@ -326,7 +336,9 @@ move_flip(Relation index, HmMove *move, const HmDirectoryEntry *entries, int seg
 		for (int i = 0; i < move->source_count; i++)
 			hm_page_segment(GenericXLogRegisterBuffer(state, headers[i], 0))->state =
 				HM_SEGMENT_DEAD;
+		HM_FAULT(move_flip_changed);
 		GenericXLogFinish(state);
+		HM_FAULT(move_flip_logged);
 	}
 	else
 		mark_moving(index, headers, move->source_count, false);
@@ -348,10 +360,13 @@ move_copy(Relation index, HmMove *move, HmDirectoryEntry *result)
 
 	for (int i = 0; i < move->source_count; i++)
 		move_read(index, move, &move->sources[i]);
+	HM_FAULT(move_read);
 
 	hm_gate_enter(index);
 	entries = move_write(index, move, &extents, &segment_count);
+	HM_FAULT(move_copied);
 	done = move_flip(index, move, entries, segment_count);
+	HM_FAULT(move_flipped);
 	if (done)
 	{
 		for (int i = 0; i < move->source_count; i++)
@@ -359,6 +374,7 @@ move_copy(Relation index, HmMove *move, HmDirectoryEntry *result)
 	}
 	else
 		hm_extent_free(index, extents, segment_count);
+	HM_FAULT(move_freed);
 	hm_gate_leave(index);
 	*result = entries[segment_count - 1];
 	return done;
@@ -382,6 +398,7 @@ hm_segments_move(Relation index, const HmSegmentName *segments, int count,
 		move.sources[i].stamp = segments[i].stamp;
 		LockPage(index, segments[i].header, ExclusiveLock);
 	}
+	HM_FAULT(move_locked);
 	context = AllocSetContextCreate(CurrentMemoryContext, "harmonia movement",
 									ALLOCSET_DEFAULT_SIZES);
 	old_context = MemoryContextSwitchTo(context);

@@ -26,6 +26,7 @@
 #include "utils/snapmgr.h"
 
 #include "am/am.h"
+#include "am/fault.h"
 #include "compat.h"
 
 /*
@@ -250,6 +251,7 @@ find_leaf(IndexScanDesc scan, HmPosition *position, bool backward, Buffer *heade
 		stamp = hm_page_segment(BufferGetPage(header_buffer))->stamp;
 		leaf = hm_segment_descend(index, header_buffer, position->entry, backward, NULL);
 		LockBuffer(header_buffer, BUFFER_LOCK_UNLOCK);
+		HM_FAULT(scan_descended);
 		LockBuffer(leaf, BUFFER_LOCK_SHARE);
 
 		/* If it was split since we left the header, the rest is to the right. */
@@ -418,6 +420,7 @@ read_from(IndexScanDesc scan, HmPosition position, bool backward)
 			bool		alive;
 
 			LockBuffer(leaf, BUFFER_LOCK_UNLOCK);
+			HM_FAULT(scan_leaf_read);
 			alive = segment_alive(header, state->page.stamp);
 			ReleaseBuffer(header);
 			if (!alive)

@@ -11,6 +11,7 @@
 #include "miscadmin.h"
 
 #include "am/am.h"
+#include "am/fault.h"
 #include "compat.h"
 
 /*
@@ -220,8 +221,10 @@ hm_segment_write(Relation index, BlockNumber start, const char *image, uint32 pa
 		START_CRIT_SECTION();
 		memcpy(BufferGetPage(buffer), image + (Size) i * BLCKSZ, BLCKSZ);
 		MarkBufferDirty(buffer);
+		HM_FAULT(segment_page_changed);
 		if (RelationNeedsWAL(index))
 			log_newpage_buffer(buffer, true);
+		HM_FAULT(segment_page_logged);
 		END_CRIT_SECTION();
 		UnlockReleaseBuffer(buffer);
 	}

@@ -28,6 +28,7 @@
 #include "storage/lmgr.h"
 
 #include "am/am.h"
+#include "am/fault.h"
 #include "compat.h"
 
 typedef struct HmVacuum
@@ -104,7 +105,9 @@ vacuum_leaf(HmVacuum *vacuum, Buffer leaf)
 		START_CRIT_SECTION();
 		ht_leaf_remove(page, vacuum->width, dead, &change);
 		MarkBufferDirty(leaf);
+		HM_FAULT(vacuum_changed);
 		hm_log_leaf_change(vacuum->info->index, leaf, vacuum->width, &change);
+		HM_FAULT(vacuum_logged);
 		END_CRIT_SECTION();
 	}
 }
@@ -186,6 +189,7 @@ vacuum_step(HmVacuum *vacuum, HmPosition *position)
 	*position = hm_page_high(BufferGetPage(leaf));
 	LockBuffer(leaf, BUFFER_LOCK_UNLOCK);
 	UnlockReleaseBuffer(header);
+	HM_FAULT(vacuum_leaf_cleaned);
 
 	drain_pins(leaf);
 	block = BufferGetBlockNumber(leaf);
@@ -220,6 +224,7 @@ hm_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	read_retired(index, &retired_before, &drained);
 	while (vacuum_step(&vacuum, &position))
 		;
+	HM_FAULT(vacuum_walked);
 
 	drain_visibility_gate(index);
 	read_retired(index, &retired, &drained);
@@ -232,10 +237,13 @@ hm_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 		if (retired != retired_before)
 			memset(vacuum.visited, 0, vacuum.blocks / 8 + 1);
 		drain_others(&vacuum);
+		HM_FAULT(vacuum_others_drained);
 		write_drained(index, retired);
+		HM_FAULT(vacuum_drained_logged);
 	}
 	if (vacuum.stats->tuples_removed > removed_before)
 		hm_reorganize(index, &vacuum.uses, false);
+	HM_FAULT(vacuum_reorganized);
 
 	pfree(vacuum.visited);
 	pfree(vacuum.uses.items);

@@ -1,0 +1,195 @@
+/*
+ * fault.c
+ *		Fault points, see fault.h.
+ */
+#include "postgres.h"
+
+#include "am/fault.h"
+
+#ifdef HM_FAULT_POINTS
+
+#include "access/xlog.h"
+#include "common/hashfn.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "storage/lock.h"
+#include "utils/guc.h"
+
+typedef enum HmFaultAction
+{
+	HM_FAULT_ERROR,
+	HM_FAULT_PANIC,
+	HM_FAULT_WAIT
+} HmFaultAction;
+
+/* What harmonia.fault says. */
+typedef struct HmFault
+{
+	int			point;			/* HmFaultPoint, or -1 for none */
+	HmFaultAction action;
+	int			skip;
+} HmFault;
+
+#define HM_FAULT_NAME(name) #name,
+
+static const char *const point_names[] = {HM_FAULT_LIST(HM_FAULT_NAME)};
+static const char *const action_names[] = {"error", "panic", "wait"};
+
+/* The point at which something happens, or -1. */
+int			hm_fault_chosen = -1;
+
+static HmFault current = {-1, HM_FAULT_ERROR, 0};
+
+/* GUCs */
+static char *fault_string = NULL;
+static char *point_list = NULL;
+
+static int
+find_name(const char *const *names, int count, const char *name, size_t length)
+{
+	for (int i = 0; i < count; i++)
+	{
+		if (strlen(names[i]) == length && strncmp(names[i], name, length) == 0)
+			return i;
+	}
+	return -1;
+}
+
+static bool
+parse_fault(const char *string, HmFault *fault)
+{
+	const char *action = strchr(string, ':');
+	const char *skip;
+	int			number;
+	char	   *end;
+
+	fault->point = -1;
+	fault->action = HM_FAULT_ERROR;
+	fault->skip = 0;
+	if (*string == '\0')
+		return true;
+	if (action == NULL)
+		return false;
+	fault->point = find_name(point_names, lengthof(point_names), string, action - string);
+	if (fault->point < 0)
+		return false;
+
+	action++;
+	skip = strchr(action, ':');
+	number = find_name(action_names, lengthof(action_names), action,
+					   skip ? skip - action : strlen(action));
+	if (number < 0)
+		return false;
+	fault->action = (HmFaultAction) number;
+
+	if (skip != NULL)
+	{
+		fault->skip = strtol(skip + 1, &end, 10);
+		if (end == skip + 1 || *end != '\0' || fault->skip < 0)
+			return false;
+	}
+	return true;
+}
+
+static bool
+fault_check(char **value, void **extra, GucSource source)
+{
+	HmFault		fault;
+
+	if (!parse_fault(*value, &fault))
+	{
+		GUC_check_errdetail("It is a point's name, \"error\", \"panic\" or \"wait\", and how often the point is to be skipped.");
+		GUC_check_errhint("harmonia.fault_points lists the points.");
+		return false;
+	}
+
+	/* The server frees it. */
+	*extra = malloc(sizeof(HmFault));
+	if (*extra == NULL)
+		return false;
+	memcpy(*extra, &fault, sizeof(fault));
+	return true;
+}
+
+static void
+fault_assign(const char *value, void *extra)
+{
+	if (extra != NULL)
+		current = *(HmFault *) extra;
+	hm_fault_chosen = current.point;
+}
+
+/* Wait until nobody holds the advisory lock of the point's name. */
+static void
+wait_for_lock(const char *name)
+{
+	int64		key = (int32) DatumGetUInt32(hash_any((const unsigned char *) name,
+													  (int) strlen(name)));
+	LOCKTAG		tag;
+
+	/* Buffer locks, like critical sections, hold interrupts off. */
+	if (InterruptHoldoffCount > 0 || CritSectionCount > 0)
+		elog(ERROR, "cannot wait at fault point \"%s\"", name);
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32) (key >> 32), (uint32) key, 1);
+	(void) LockAcquire(&tag, ShareLock, false, false);
+	LockRelease(&tag, ShareLock, false);
+}
+
+void
+hm_fault_reached(HmFaultPoint point)
+{
+	const char *name = point_names[point];
+
+	if (current.skip > 0)
+	{
+		current.skip--;
+		return;
+	}
+	hm_fault_chosen = -1;
+
+	switch (current.action)
+	{
+		case HM_FAULT_ERROR:
+			elog(ERROR, "fault point \"%s\"", name);
+			break;
+		case HM_FAULT_PANIC:
+			/* Otherwise recovery would mostly see nothing of the work so far. */
+			XLogFlush(XactLastRecEnd);
+			elog(PANIC, "fault point \"%s\"", name);
+			break;
+		case HM_FAULT_WAIT:
+			wait_for_lock(name);
+			break;
+	}
+}
+
+void
+hm_fault_init(void)
+{
+	StringInfoData names;
+
+	initStringInfo(&names);
+	for (int i = 0; i < (int) lengthof(point_names); i++)
+		appendStringInfo(&names, "%s%s", i == 0 ? "" : " ", point_names[i]);
+
+	DefineCustomStringVariable("harmonia.fault",
+							   "Makes the session fail or wait at a fault point.",
+							   "The point's name, \"error\", \"panic\" or \"wait\", and how often to skip it, with colons between.",
+							   &fault_string,
+							   "",
+							   PGC_SUSET,
+							   0,
+							   fault_check, fault_assign, NULL);
+	DefineCustomStringVariable("harmonia.fault_points",
+							   "Shows the names of all fault points.",
+							   NULL,
+							   &point_list,
+							   names.data,
+							   PGC_INTERNAL,
+							   0,
+							   NULL, NULL, NULL);
+	pfree(names.data);
+}
+
+#endif							/* HM_FAULT_POINTS */

@@ -1,0 +1,136 @@
+/*
+ * fault.h
+ *		Fault points: places where a test can make a backend fail or stop.
+ *
+ * For developers.  They exist only in a library built with FAULT_POINTS=1, in
+ * which the parameter harmonia.fault, 'point:action' or 'point:action:skip',
+ * chooses one point of the session and what happens there, once, after it has
+ * been passed "skip" times:
+ *
+ *	error	an ERROR; in a critical section the server makes a PANIC of it
+ *	panic	a PANIC, with all WAL up to there on disk
+ *	wait	waits until nobody else holds the exclusive advisory lock
+ *			hashtext('point'); an error where the backend holds a buffer lock
+ *
+ * harmonia.fault_points shows the names of all points.
+ */
+#ifndef HARMONIA_FAULT_H
+#define HARMONIA_FAULT_H
+
+#ifdef HM_FAULT_POINTS
+
+/*
+ * All points.  "changed" and "logged" are in a critical section or hold buffer
+ * locks, around a WAL record.
+ */
+#define HM_FAULT_LIST(POINT) \
+	/* insert.c: entries of a leaf */ \
+	POINT(insert_changed) \
+	POINT(insert_logged) \
+	POINT(insert_merging) \
+	POINT(insert_merged) \
+	POINT(insert_leaf_full) \
+	/* insert.c: splits */ \
+	POINT(split_blank_changed) \
+	POINT(split_blank_logged) \
+	POINT(split_in_order_changed) \
+	POINT(split_in_order_logged) \
+	POINT(split_shadow_changed) \
+	POINT(split_shadow_logged) \
+	POINT(spare_allocated) \
+	POINT(spare_changed) \
+	POINT(spare_logged) \
+	/* insert.c: further segments */ \
+	POINT(last_segment_allocated) \
+	POINT(first_segment_written) \
+	POINT(first_segment_changed) \
+	POINT(first_segment_logged) \
+	POINT(append_written) \
+	POINT(append_changed) \
+	POINT(append_logged) \
+	/* movement.c */ \
+	POINT(move_locked) \
+	POINT(move_marking) \
+	POINT(move_marked) \
+	POINT(move_read) \
+	POINT(move_allocated) \
+	POINT(move_written) \
+	POINT(move_copied) \
+	POINT(move_flip_changed) \
+	POINT(move_flip_logged) \
+	POINT(move_flipped) \
+	POINT(move_freed) \
+	POINT(move_mark_removed) \
+	/* segment.c */ \
+	POINT(segment_page_changed) \
+	POINT(segment_page_logged) \
+	/* directory.c */ \
+	POINT(directory_allocated) \
+	POINT(directory_deepen_changed) \
+	POINT(directory_deepen_logged) \
+	POINT(directory_split_changed) \
+	POINT(directory_split_logged) \
+	/* extent.c */ \
+	POINT(extent_take_changed) \
+	POINT(extent_take_logged) \
+	POINT(extent_extend_begun) \
+	POINT(extent_extend_logged) \
+	POINT(extent_extended) \
+	POINT(extent_free_changed) \
+	POINT(extent_free_logged) \
+	POINT(sweep_entered) \
+	POINT(sweep_changed) \
+	POINT(sweep_logged) \
+	/* build.c */ \
+	POINT(build_begun) \
+	POINT(build_segment_written) \
+	POINT(build_pages_written) \
+	POINT(build_metapage_logged) \
+	POINT(build_metapage_written) \
+	POINT(build_done) \
+	/* vacuum.c */ \
+	POINT(vacuum_changed) \
+	POINT(vacuum_logged) \
+	POINT(vacuum_leaf_cleaned) \
+	POINT(vacuum_walked) \
+	POINT(vacuum_others_drained) \
+	POINT(vacuum_drained_logged) \
+	POINT(vacuum_reorganized) \
+	/* batch.c */ \
+	POINT(batch_begun) \
+	POINT(batch_leaf_done) \
+	POINT(batch_inserted) \
+	POINT(batch_emptied) \
+	/* scan.c */ \
+	POINT(scan_descended) \
+	POINT(scan_leaf_read)
+
+#define HM_FAULT_NUMBER(name) HM_FAULT_##name,
+
+typedef enum HmFaultPoint
+{
+	HM_FAULT_LIST(HM_FAULT_NUMBER)
+	HM_FAULT_COUNT
+} HmFaultPoint;
+
+extern int	hm_fault_chosen;
+
+extern void hm_fault_reached(HmFaultPoint point);
+
+/* Define the parameters; call once, from _PG_init. */
+extern void hm_fault_init(void);
+
+#define HM_FAULT(name) \
+	do { \
+		if (hm_fault_chosen == (int) HM_FAULT_##name) \
+			hm_fault_reached(HM_FAULT_##name); \
+	} while (0)
+
+#else
+
+#define HM_FAULT(name) ((void) 0)
+#define hm_fault_init() ((void) 0)
+
+#endif							/* HM_FAULT_POINTS */
+
+#endif							/* HARMONIA_FAULT_H */

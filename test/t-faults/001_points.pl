@@ -1,0 +1,213 @@
+# A statement that fails, or a server that crashes, at any step of what changes
+# an index leaves the index whole: it answers as a btree does, can be written
+# to and vacuumed, and the blocks that went lost come back.
+#
+# The library is built with FAULT_POINTS (src/am/fault.h) and SMALL_LIMITS.
+use strict;
+use warnings;
+
+use Harmonia;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+# ----------------------------------------------------------------
+# Loads: what is done to the table t beforehand, and what has to fail
+# ----------------------------------------------------------------
+
+# Ascending keys make more segments than the metapage lists, and than a directory
+# page does.
+my $ascending = 'INSERT INTO t SELECT i, i FROM generate_series(30000, 68000) i;';
+
+# Many keys between others: leaves are split, bottom nodes shadowed, segments
+# written anew.
+my $dense = 'INSERT INTO t SELECT x, x FROM'
+  . ' (SELECT 3000 + i * 7919 % 1000 x FROM generate_series(1, 8000) i) s;';
+
+my %loads = (
+	ascending => { load => $ascending },
+	dense => { load => $dense },
+	# A few keys for each of many leaves.
+	sparse => {
+		load => 'INSERT INTO t SELECT x, x FROM'
+		  . ' (SELECT 1 + i * 7 x FROM generate_series(1, 1700) i) s;'
+	},
+	# The first NULL.
+	null => { load => 'INSERT INTO t SELECT NULL FROM generate_series(1, 10) i;' },
+	# Segments are sparse, and some have been retired since the last VACUUM.
+	vacuum => {
+		prepare => "$dense DELETE FROM t WHERE k % 10 <> 0;",
+		load => 'VACUUM (INDEX_CLEANUP on) t;'
+	},
+	build => { load => 'REINDEX INDEX t_k;' },
+	scan => { load => 'SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(k) FROM t WHERE k < 5000;' },
+	# What other faults leave to be repaired.
+	after_move => {
+		prepare => "SET harmonia.fault = 'move_copied:error'; $dense",
+		load => $dense
+	});
+
+# The load that reaches each point.  "lost" is set if a block or more must be
+# lost after a fault there, "crash" if an error makes a crash of its own.
+my @points = (
+	[ insert_changed => 'sparse', crash => 1 ],
+	[ insert_logged => 'sparse', crash => 1 ],
+	[ insert_merging => 'dense' ],
+	[ insert_merged => 'dense' ],
+	[ insert_leaf_full => 'dense' ],
+	[ split_blank_changed => 'dense', crash => 1 ],
+	[ split_blank_logged => 'dense', crash => 1 ],
+	[ split_in_order_changed => 'ascending' ],
+	[ split_in_order_logged => 'ascending' ],
+	[ split_shadow_changed => 'dense' ],
+	[ split_shadow_logged => 'dense' ],
+	[ spare_allocated => 'dense', lost => 1 ],
+	[ spare_changed => 'dense', lost => 1 ],
+	[ spare_logged => 'dense' ],
+	[ last_segment_allocated => 'ascending', lost => 1 ],
+	[ first_segment_written => 'null', lost => 1 ],
+	[ first_segment_changed => 'null', lost => 1 ],
+	[ first_segment_logged => 'null' ],
+	[ append_written => 'ascending', lost => 1 ],
+	[ append_changed => 'ascending', lost => 1 ],
+	[ append_logged => 'ascending' ],
+	[ move_locked => 'dense' ],
+	[ move_marking => 'vacuum' ],
+	[ move_marked => 'dense' ],
+	[ move_read => 'dense' ],
+	[ move_allocated => 'dense', lost => 1 ],
+	[ move_written => 'dense', lost => 1 ],
+	[ move_copied => 'dense', lost => 1 ],
+	[ move_flip_changed => 'dense', lost => 1 ],
+	[ move_flip_logged => 'dense', lost => 1 ],
+	[ move_flipped => 'vacuum', lost => 1 ],
+	[ move_freed => 'dense' ],
+	[ move_mark_removed => 'after_move' ],
+	[ segment_page_changed => 'dense', crash => 1, lost => 1 ],
+	[ segment_page_logged => 'dense', crash => 1, lost => 1 ],
+	[ directory_allocated => 'ascending', lost => 1 ],
+	[ directory_deepen_changed => 'ascending', lost => 1 ],
+	[ directory_deepen_logged => 'ascending' ],
+	[ directory_split_changed => 'ascending', lost => 1 ],
+	[ directory_split_logged => 'ascending' ],
+	[ extent_take_changed => 'vacuum' ],
+	[ extent_take_logged => 'vacuum', lost => 1 ],
+	[ extent_extend_begun => 'dense' ],
+	[ extent_extend_logged => 'dense', lost => 1 ],
+	[ extent_extended => 'dense', lost => 1 ],
+	[ extent_free_changed => 'dense', lost => 1 ],
+	[ extent_free_logged => 'dense' ],
+	[ sweep_entered => 'vacuum' ],
+	[ sweep_changed => 'vacuum' ],
+	[ sweep_logged => 'vacuum' ],
+	[ build_begun => 'build' ],
+	[ build_segment_written => 'build' ],
+	[ build_pages_written => 'build' ],
+	[ build_metapage_logged => 'build' ],
+	[ build_metapage_written => 'build' ],
+	[ build_done => 'build' ],
+	[ vacuum_changed => 'vacuum', crash => 1 ],
+	[ vacuum_logged => 'vacuum', crash => 1 ],
+	[ vacuum_leaf_cleaned => 'vacuum' ],
+	[ vacuum_walked => 'vacuum' ],
+	[ vacuum_others_drained => 'vacuum' ],
+	[ vacuum_drained_logged => 'vacuum' ],
+	[ vacuum_reorganized => 'vacuum' ],
+	[ batch_begun => 'dense' ],
+	[ batch_leaf_done => 'dense' ],
+	[ batch_inserted => 'dense' ],
+	[ batch_emptied => 'dense' ],
+	[ scan_descended => 'scan' ],
+	[ scan_leaf_read => 'scan' ]);
+
+my $node = new_node('points', conf => <<'END');
+restart_after_crash = on
+wal_consistency_checking = generic
+END
+
+# Both indexes give the same rows and keys in the same order, forward, backward and
+# in ranges.
+$node->safe_psql('postgres', <<'END');
+CREATE FUNCTION same_as_btree() RETURNS void LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+DECLARE
+	query text;
+BEGIN
+	FOREACH query IN ARRAY ARRAY[
+		'SELECT %1$I k, ctid FROM t ORDER BY %1$I',
+		'SELECT %1$I k, ctid FROM t ORDER BY %1$I DESC',
+		'SELECT %1$I k, ctid FROM t WHERE %1$I BETWEEN 3100 AND 3600 ORDER BY %1$I',
+		'SELECT %1$I k, NULL ctid FROM t WHERE %1$I < 5000 ORDER BY %1$I'] LOOP
+		query := 'SELECT (count(*), md5(string_agg(k::text, '' '')), sum(hashtext(concat(k, ctid))))::text'
+			' FROM (' || query || ') s';
+		PERFORM check_index.compare(query,
+			check_index.result(format(query, 'k2'), 'using t_k2'),
+			check_index.result(format(query, 'k'), 'using t_k '));
+	END LOOP;
+END $$;
+END
+
+# One fault; returns what is wrong.
+sub try_point
+{
+	my ($point, $action, $load, %expected) = @_;
+
+	$node->safe_psql('postgres', <<"END");
+SET client_min_messages = warning;
+DROP TABLE IF EXISTS t;
+CREATE TABLE t (k int, k2 int);
+INSERT INTO t SELECT 10 * i, 10 * i FROM generate_series(1, 1200) i;
+CREATE INDEX t_k ON t USING harmonia (k) WITH (fillfactor = 10);
+CREATE INDEX t_k2 ON t (k2);
+CHECKPOINT;
+END
+	my ($result, $out, $err) = $node->psql('postgres',
+		"LOAD 'harmonia'; " . ($load->{prepare} // ''), on_error_stop => 0);
+
+	($result, $out, $err) = $node->psql('postgres',
+		"LOAD 'harmonia'; SET harmonia.fault = '$point:$action'; $load->{load}", on_error_stop => 0);
+	return "not reached: $err" if $err !~ /fault point "$point"/;
+	if ($action eq 'panic' || $expected{crash})
+	{
+		return "no crash: $err" if $err !~ /PANIC/;
+		$node->poll_query_until('postgres', 'SELECT 1', 1);
+	}
+
+	($result, $out, $err) = $node->psql('postgres', <<'END');
+SELECT harmonia_check('t_k', true);
+SELECT same_as_btree();
+SELECT 'lost', lost_pages FROM harmonia_index_info('t_k');
+DELETE FROM t WHERE k % 4 = 0;
+INSERT INTO t SELECT x, x FROM (SELECT i * 13 % 20000 x FROM generate_series(1, 3000) i) s;
+INSERT INTO t SELECT i, i FROM generate_series(70001, 70500) i;
+SET harmonia.batch_inserts = off;
+INSERT INTO t SELECT x, x FROM (SELECT 3000 + i % 37 x FROM generate_series(1, 1000) i) s;
+UPDATE t SET k = k + 1, k2 = k2 + 1 WHERE k > 18000;
+VACUUM (INDEX_CLEANUP on) t;
+SELECT harmonia_check('t_k', true);
+SELECT same_as_btree();
+SELECT 'unreachable', lost_pages FROM harmonia_index_info('t_k'), harmonia_metapage('t_k')
+WHERE free_extents < 5;		-- all that the list holds
+END
+	return $err if $result != 0;
+	return 'lost nothing' if $expected{lost} && $out =~ /^lost\|0$/m;
+	return "still lost: $out" if $out =~ /^unreachable\|[^0]/m;
+	return '';
+}
+
+my %listed = map { $_->[0] => 1 } @points;
+my $all = $node->safe_psql('postgres', "LOAD 'harmonia'; SHOW harmonia.fault_points");
+is(join(' ', sort keys %listed), join(' ', sort split ' ', $all), 'all points are tried');
+
+for my $entry (@points)
+{
+	my ($point, $load, %expected) = @$entry;
+
+	for my $action ('error', 'panic')
+	{
+		next if $expected{crash} && $action eq 'error';
+		is(try_point($point, $action, $loads{$load}, %expected), '', "$point: $action");
+	}
+}
+
+$node->stop;
+done_testing();
