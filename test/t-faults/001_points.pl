@@ -9,6 +9,7 @@ use warnings;
 use Harmonia;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(usleep);
 
 # ----------------------------------------------------------------
 # Loads: what is done to the table t beforehand, and what has to fail
@@ -146,6 +147,20 @@ BEGIN
 END $$;
 END
 
+# Wait until the server, having crashed, is up again.
+sub wait_for_restart
+{
+	my ($log_offset) = @_;
+	my $deadline = time + $PostgreSQL::Test::Utils::timeout_default;
+
+	until (slurp_file($node->logfile, $log_offset) =~ /ready to accept connections/)
+	{
+		die 'the server did not come back' if time > $deadline;
+		usleep(20_000);
+	}
+	return;
+}
+
 # One fault; returns what is wrong.
 sub try_point
 {
@@ -162,6 +177,7 @@ CHECKPOINT;
 END
 	my ($result, $out, $err) = $node->psql('postgres',
 		"LOAD 'harmonia'; " . ($load->{prepare} // ''), on_error_stop => 0);
+	my $log_offset = -s $node->logfile;
 
 	($result, $out, $err) = $node->psql('postgres',
 		"LOAD 'harmonia'; SET harmonia.fault = '$point:$action'; $load->{load}", on_error_stop => 0);
@@ -169,7 +185,7 @@ END
 	if ($action eq 'panic' || $expected{crash})
 	{
 		return "no crash: $err" if $err !~ /PANIC/;
-		$node->poll_query_until('postgres', 'SELECT 1', 1);
+		wait_for_restart($log_offset);
 	}
 
 	($result, $out, $err) = $node->psql('postgres', <<'END');
