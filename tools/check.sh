@@ -43,6 +43,7 @@ clean_up() {
 prepare() {
 	"$root/tools/setup.sh" build run test
 	find_pg_config
+	system_pg_config=$(command -v "$PG_CONFIG")
 	private_bindir=''
 	dir=$(make_private_dir)
 	trap clean_up EXIT
@@ -176,7 +177,7 @@ run_faults() {
 		cp -R "$root/$entry" "$dir/faults"
 	done
 	find "$dir/faults/src" -name '*.[od]' -delete -o -name '*.bc' -delete
-	fault_bindir=$(FAULT_POINTS=1 SMALL_LIMITS=1 \
+	fault_bindir=$(PG_CONFIG=$system_pg_config FAULT_POINTS=1 SMALL_LIMITS=1 \
 		"$dir/faults/tools/private-install.sh" "$dir/faults/install") || return 1
 	PATH=$fault_bindir:$PATH run_tap_in test/t-faults
 }

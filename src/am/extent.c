@@ -410,6 +410,7 @@ hm_extents_truncate(Relation index)
 	if (IsInParallelMode() || index->rd_refcnt > 1 || !worth_truncating(index) ||
 		!ConditionalLockRelation(index, AccessExclusiveLock))
 		return 0;
+	HM_FAULT(truncate_locked);
 
 	buffer = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
 	blocks = RelationGetNumberOfBlocks(index);
@@ -421,11 +422,14 @@ hm_extents_truncate(Relation index)
 
 		meta->free_count--;
 		memset(&meta->free[meta->free_count], 0, sizeof(HmExtent));
+		HM_FAULT(truncate_changed);
 		GenericXLogFinish(state);
+		HM_FAULT(truncate_logged);
 	}
 	UnlockReleaseBuffer(buffer);
 	if (end < blocks)
 		RelationTruncate(index, end);
+	HM_FAULT(truncate_done);
 	UnlockRelation(index, AccessExclusiveLock);
 	return blocks - end;
 }

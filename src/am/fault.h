@@ -81,6 +81,10 @@
 	POINT(sweep_entered) \
 	POINT(sweep_changed) \
 	POINT(sweep_logged) \
+	POINT(truncate_locked) \
+	POINT(truncate_changed) \
+	POINT(truncate_logged) \
+	POINT(truncate_done) \
 	/* build.c */ \
 	POINT(build_begun) \
 	POINT(build_segment_written) \

@@ -39,6 +39,12 @@ my %loads = (
 		prepare => "$dense DELETE FROM t WHERE k % 10 <> 0;",
 		load => 'VACUUM (INDEX_CLEANUP on) t;'
 	},
+	# The end of the file becomes free.
+	truncate => {
+		prepare => 'INSERT INTO t SELECT i, i FROM generate_series(30000, 34000) i;'
+		  . ' DELETE FROM t WHERE k > 9000;',
+		load => 'VACUUM (INDEX_CLEANUP on) t;'
+	},
 	build => { load => 'REINDEX INDEX t_k;' },
 	scan => { load => 'SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(k) FROM t WHERE k < 5000;' },
 	# What other faults leave to be repaired.
@@ -100,6 +106,10 @@ my @points = (
 	[ sweep_entered => 'vacuum' ],
 	[ sweep_changed => 'vacuum' ],
 	[ sweep_logged => 'vacuum' ],
+	[ truncate_locked => 'truncate' ],
+	[ truncate_changed => 'truncate' ],
+	[ truncate_logged => 'truncate', lost => 1 ],
+	[ truncate_done => 'truncate' ],
 	[ build_begun => 'build' ],
 	[ build_segment_written => 'build' ],
 	[ build_pages_written => 'build' ],
