@@ -404,7 +404,9 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 
 	plan.outer_tlist = ((Plan *) linitial(plans))->targetlist;
 	plan.inner = inner->relid;
-	provide_columns(&plan, tlist);
+
+	/* Not those of tlist, which is NIL where a projection is to replace it. */
+	provide_columns(&plan, path->path.pathtarget->exprs);
 	provide_columns(&plan, arguments);
 	provide_columns(&plan, keys);
 	provide_columns(&plan, inner_quals);

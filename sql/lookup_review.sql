@@ -1,0 +1,59 @@
+--
+-- Queries that lookup nodes got wrong, or might: each answer is compared with that of
+-- a plan without them
+--
+CREATE SCHEMA lookup_review;
+SET search_path = lookup_review, public;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET enable_nestloop = off;
+SET enable_bitmapscan = off;
+SET enable_indexscan = off;
+SET enable_indexonlyscan = off;
+
+-- Which node a plan has, and whether its rows are those of a plan without.
+CREATE FUNCTION answer(query text) RETURNS text[]
+LANGUAGE plpgsql AS $$
+DECLARE
+	result text[];
+BEGIN
+	EXECUTE format('SELECT array_agg(q::text ORDER BY q::text) FROM (%s) q', query) INTO result;
+	RETURN result;
+END $$;
+CREATE FUNCTION check_query(query text, OUT node text, OUT same bool)
+LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+	expected text[];
+BEGIN
+	SET LOCAL harmonia.enable_lookup_scan = off;
+	SET LOCAL harmonia.enable_lookup_join = off;
+	expected := answer(query);
+	SET LOCAL harmonia.enable_lookup_scan = on;
+	SET LOCAL harmonia.enable_lookup_join = on;
+	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
+		node := coalesce(node, substring(line FROM 'Harmonia(Lookup\w+)'));
+	END LOOP;
+	same := answer(query) IS NOT DISTINCT FROM expected;
+END $$;
+
+CREATE TABLE t (k int, v int) WITH (autovacuum_enabled = off);
+INSERT INTO t SELECT i % 500, i % 7 FROM generate_series(1, 2000) i;
+CREATE INDEX t_k ON t USING harmonia (k);
+CREATE TABLE u (k bigint, y int) WITH (autovacuum_enabled = off);
+INSERT INTO u SELECT i, i % 10 FROM generate_series(1, 300) i;
+CREATE INDEX u_k ON u USING harmonia (k);
+CREATE TABLE o (id int, x int) WITH (autovacuum_enabled = off);
+INSERT INTO o SELECT i, i % 400 FROM generate_series(1, 500) i;
+INSERT INTO o VALUES (501, NULL);
+VACUUM ANALYZE t;
+VACUUM ANALYZE u;
+VACUUM ANALYZE o;
+
+-- Expressions over both sides: a projection replaces the node's target list
+SELECT * FROM check_query($$SELECT o.x + t.v FROM o JOIN t ON t.k = o.x$$);
+SELECT * FROM check_query($$SELECT o.tableoid::regclass, o.ctid, t.v IS NULL FROM o LEFT JOIN t ON t.k = o.x$$);
+SELECT * FROM check_query($$SELECT o, t.v % 2 AS odd, count(*) FROM o JOIN t ON t.k = o.x GROUP BY 1, 2$$);
+
+\set VERBOSITY terse
+DROP SCHEMA lookup_review CASCADE;
