@@ -55,5 +55,15 @@ SELECT * FROM check_query($$SELECT o.x + t.v FROM o JOIN t ON t.k = o.x$$);
 SELECT * FROM check_query($$SELECT o.tableoid::regclass, o.ctid, t.v IS NULL FROM o LEFT JOIN t ON t.k = o.x$$);
 SELECT * FROM check_query($$SELECT o, t.v % 2 AS odd, count(*) FROM o JOIN t ON t.k = o.x GROUP BY 1, 2$$);
 
+-- Expressions from below outer joins that became inner ones, in clauses of the join
+-- and of the table
+SELECT * FROM check_query($$
+	SELECT o.id FROM o LEFT JOIN (SELECT k, coalesce(v, 1) AS s FROM t) q ON o.x = q.k
+	WHERE q.s > 5 AND q.k > 0$$);
+SELECT * FROM check_query($$
+	SELECT o.id FROM o
+	LEFT JOIN (SELECT t.k, coalesce(u.y, t.v) AS s FROM u JOIN t ON u.k = t.k) q ON o.x = q.k
+	WHERE q.s > 3 AND q.k > 0$$);
+
 \set VERBOSITY terse
 DROP SCHEMA lookup_review CASCADE;

@@ -368,6 +368,12 @@ provide_columns(JoinPlan *plan, List *exprs)
 			source = -((Var *) column)->varattno;
 		else
 			source = outer_column(plan, column);
+		if (source == 0 && IsA(column, PlaceHolderVar))
+		{
+			/* Only clauses of this join want it: they evaluate what it stands for. */
+			provide_columns(plan, list_make1(((PlaceHolderVar *) column)->phexpr));
+			continue;
+		}
 		if (source == 0)
 			elog(ERROR, "column of a lookup join is in neither of its inputs");
 
