@@ -211,7 +211,9 @@ CREATE SCHEMA check_index;
 CREATE FUNCTION check_index.set_plans(VARIADIC wanted text[]) RETURNS void
 LANGUAGE sql AS $$
 	SELECT set_config('enable_' || name, (name = ANY (wanted))::text, true)
-	FROM unnest('{seqscan,indexscan,indexonlyscan,bitmapscan,sort,hashjoin,mergejoin,nestloop}'::text[]) name
+	FROM unnest('{seqscan,indexscan,indexonlyscan,bitmapscan,sort,hashjoin,mergejoin,nestloop}'::text[]) name;
+	SELECT set_config('harmonia.enable_' || name, (name = ANY (wanted))::text, true)
+	FROM unnest('{lookup_scan,lookup_join}'::text[]) name
 $$;
 
 -- The result of a query by a plan that matches a pattern.
@@ -313,6 +315,10 @@ BEGIN
 		PERFORM check_index.set_plans('bitmapscan');
 		PERFORM check_index.compare('bitmap: ' || left(condition, 1000), expected,
 			check_index.result(format(few, col, tab, condition), 'Bitmap Index Scan on ' || name));
+		CONTINUE WHEN condition !~ 'ANY';
+		PERFORM check_index.set_plans('lookup_scan');
+		PERFORM check_index.compare('lookup: ' || left(condition, 1000), expected,
+			check_index.result(format(few, col, tab, condition), 'HarmoniaLookupScan'));
 	END LOOP;
 
 	-- Every sample by a search of its own.
@@ -325,6 +331,8 @@ BEGIN
 	PERFORM check_index.set_plans('indexscan', 'nestloop');
 	PERFORM check_index.compare('searches', expected,
 		check_index.result(name, 'Nested Loop[^$]*Index Scan'));
+	PERFORM check_index.set_plans('lookup_join');
+	PERFORM check_index.compare('lookups', expected, check_index.result(name, 'HarmoniaLookupJoin'));
 END $$;
 END
 }
@@ -394,8 +402,7 @@ VACUUM ANALYZE pairs;
 -- STABLE, so that all queries have the caller's snapshot.
 CREATE FUNCTION check_index.pairs_range(low int, high int) RETURNS void
 LANGUAGE plpgsql STABLE
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
-SET harmonia.enable_lookup_scan = off SET harmonia.enable_lookup_join = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
 DECLARE
 	a text;
 	b text;
