@@ -36,6 +36,7 @@ typedef struct HmMoveSource
 {
 	BlockNumber header;
 	uint64		stamp;
+	HtEntry		low;
 	BlockNumber first_leaf;
 	uint32		leaves;
 	int			extent_count;
@@ -182,6 +183,7 @@ move_begin(Relation index, HmMove *move)
 		move->high = segment->high;
 		move->has_high = hm_page_has_high(page);
 
+		source->low = segment->low;
 		source->leaves = segment->leaves;
 		source->extent_count = (int) segment->extent_count;
 		memcpy(source->extents, segment->extents, sizeof(source->extents));
@@ -208,33 +210,49 @@ move_begin(Relation index, HmMove *move)
 	return ready;
 }
 
-/* Read all entries of a source, from the first leaf on. */
+/*
+ * Read all entries of a source, from the first leaf on.  What the chain of leaves
+ * does not lead to would be lost, so each leaf must begin where the one before it
+ * ends, and the last must end where the segment does.
+ */
 static void
 move_read(Relation index, HmMove *move, const HmMoveSource *source)
 {
 	BlockNumber block = source->first_leaf;
+	HtEntry		low = source->low;
+	uint32		leaves = 0;
 
-	for (uint32 i = 0; BlockNumberIsValid(block); i++)
+	while (BlockNumberIsValid(block))
 	{
 		Buffer		leaf;
+		HmSpecial  *special;
 
 		CHECK_FOR_INTERRUPTS();
-		if (i == source->leaves)
-			ereport(ERROR,
-					(errcode(ERRCODE_INDEX_CORRUPTED),
-					 errmsg("segment of index \"%s\" has more than its %u leaves",
-							RelationGetRelationName(index), source->leaves),
-					 errdetail("The leaf at block %u is one too many.", block),
-					 errhint("Please REINDEX it.")));
+		hm_block_check(index, block);
 		leaf = ReadBuffer(index, block);
 		LockBuffer(leaf, BUFFER_LOCK_SHARE);
 		hm_page_check(index, leaf, HM_PAGE_LEAF);
 		hm_leaf_check(index, leaf, move->width);
+		special = hm_page_special(BufferGetPage(leaf));
+		if (leaves == source->leaves || special->stamp != source->stamp ||
+			ht_entry_cmp(special->low, low) != 0)
+			break;
+
 		move->count += ht_leaf_read(BufferGetPage(leaf), move->width,
 									move->entries + move->count);
-		block = hm_page_special(BufferGetPage(leaf))->right;
+		leaves++;
+		low = special->high;
+		block = special->right;
 		UnlockReleaseBuffer(leaf);
 	}
+
+	if (BlockNumberIsValid(block) || leaves != source->leaves)
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("segment at block %u of index \"%s\" has a broken chain of leaves",
+						source->header, RelationGetRelationName(index)),
+				 errdetail("It breaks after %u of %u leaves.", leaves, source->leaves),
+				 errhint("Please REINDEX it.")));
 }
 
 /*
