@@ -65,5 +65,20 @@ SELECT * FROM check_query($$
 	LEFT JOIN (SELECT t.k, coalesce(u.y, t.v) AS s FROM u JOIN t ON u.k = t.k) q ON o.x = q.k
 	WHERE q.s > 3 AND q.k > 0$$);
 
+-- The row that a cursor is on, with and without its tuple
+BEGIN;
+DECLARE c CURSOR FOR SELECT * FROM t WHERE k = ANY ('{20, 10}');
+MOVE 2 FROM c;
+UPDATE t SET v = -1 WHERE CURRENT OF c RETURNING k, v;
+MOVE 5 FROM c;
+DELETE FROM t WHERE CURRENT OF c RETURNING k, v;
+CLOSE c;
+SET LOCAL enable_indexonlyscan = on;
+EXPLAIN (COSTS OFF) SELECT k FROM t WHERE k = ANY ('{40, 30}');
+DECLARE c CURSOR FOR SELECT k FROM t WHERE k = ANY ('{40, 30}');
+MOVE 6 FROM c;
+UPDATE t SET v = -2 WHERE CURRENT OF c RETURNING k, v;
+ROLLBACK;
+
 \set VERBOSITY terse
 DROP SCHEMA lookup_review CASCADE;

@@ -64,6 +64,7 @@ struct HmFetch
 	/* The heap */
 	IndexFetchTableData *scan;
 	TupleTableSlot *slot;
+	bool		own_slot;
 	uint64		tid;			/* what the slot has or, if it is empty, what was
 								 * found not to be visible */
 	Buffer		map;
@@ -76,7 +77,8 @@ struct HmFetch
 };
 
 HmFetch *
-hm_fetch_create(Relation heap, Relation index, Snapshot snapshot, bool index_only)
+hm_fetch_create(Relation heap, Relation index, Snapshot snapshot, bool index_only,
+				TupleTableSlot *slot)
 {
 	HmFetch    *fetch = palloc0(sizeof(HmFetch));
 
@@ -87,7 +89,8 @@ hm_fetch_create(Relation heap, Relation index, Snapshot snapshot, bool index_onl
 	fetch->index_only = index_only;
 	fetch->finished = true;
 	fetch->scan = table_index_fetch_begin(heap);
-	fetch->slot = table_slot_create(heap, NULL);
+	fetch->own_slot = slot == NULL;
+	fetch->slot = fetch->own_slot ? table_slot_create(heap, NULL) : slot;
 	fetch->map = InvalidBuffer;
 	fetch->max_room = (uint32) Max(MIN_LAST_PORTION,
 								   Min(MAX_LAST_PORTION,
@@ -354,6 +357,17 @@ hm_fetch_next(HmFetch *fetch, uint32 *probe, TupleTableSlot **slot, Datum *key)
 }
 
 void
+hm_fetch_tid(const HmFetch *fetch, ItemPointer tid)
+{
+	uint32		i = fetch->next - 1;
+
+	if (needs_heap(fetch, i))
+		*tid = fetch->slot->tts_tid;
+	else
+		hm_tid_unpack(fetch->hits[i].tid, tid);
+}
+
+void
 hm_fetch_stats(HmFetch *fetch, HmFetchStats *stats)
 {
 	keep_stats(fetch);
@@ -365,7 +379,8 @@ hm_fetch_end(HmFetch *fetch)
 {
 	if (BufferIsValid(fetch->map))
 		ReleaseBuffer(fetch->map);
-	ExecDropSingleTupleTableSlot(fetch->slot);
+	if (fetch->own_slot)
+		ExecDropSingleTupleTableSlot(fetch->slot);
 	table_index_fetch_end(fetch->scan);
 	if (fetch->lookup != NULL)
 		hm_lookup_end(fetch->lookup);

@@ -116,10 +116,12 @@ typedef struct HmFetch HmFetch;
 /*
  * Prepare to fetch from a table through one of its indexes, both open and
  * locked until hm_fetch_end().  With index_only, keys are taken from the index
- * where the visibility map allows.  Memory is in CurrentMemoryContext.
+ * where the visibility map allows.  Tuples are put in slot, made by
+ * table_slot_callbacks(), or if it is NULL in one of the fetch's own.  Memory is in
+ * CurrentMemoryContext.
  */
 extern HmFetch *hm_fetch_create(Relation heap, Relation index, Snapshot snapshot,
-								bool index_only);
+								bool index_only, TupleTableSlot *slot);
 
 /*
  * Start a batch.  The probes stay the caller's until the next one.  done, which
@@ -134,6 +136,12 @@ extern void hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *
  * is visible to the snapshot; its key is what the index says.
  */
 extern bool hm_fetch_next(HmFetch *fetch, uint32 *probe, TupleTableSlot **slot, Datum *key);
+
+/*
+ * Where the tuple is that hm_fetch_next() returned last; if the heap was not asked,
+ * that is where its chain of versions begins.
+ */
+extern void hm_fetch_tid(const HmFetch *fetch, ItemPointer tid);
 
 /* Forget what is left of the batch. */
 extern void hm_fetch_stop(HmFetch *fetch);

@@ -483,7 +483,7 @@ begin_join(CustomScanState *node, EState *estate, int eflags)
 	begin_keys(join, list_nth(plan->custom_private, HM_JOIN_KEYS),
 			   list_nth(plan->custom_exprs, HM_JOIN_ARGUMENTS));
 	join->fetch = hm_fetch_create(join->heap, join->index, estate->es_snapshot,
-								  join->index_only);
+								  join->index_only, NULL);
 	join->outer_slot = ExecInitExtraTupleSlot(estate, ExecGetResultType(outer_plan),
 											  &TTSOpsMinimalTuple);
 	join->max_limit = (uint32)

@@ -198,7 +198,10 @@ start_slice(LookupScan *scan)
  * ----------------------------------------------------------------
  */
 
-/* A tuple of which only the index's column is filled in. */
+/*
+ * A tuple of which only the index's column is filled in, and for WHERE CURRENT OF its
+ * place.
+ */
 static TupleTableSlot *
 store_key(LookupScan *scan, Datum key)
 {
@@ -208,6 +211,8 @@ store_key(LookupScan *scan, Datum key)
 	memset(slot->tts_isnull, true, slot->tts_tupleDescriptor->natts * sizeof(bool));
 	slot->tts_values[scan->key_attribute - 1] = key;
 	slot->tts_isnull[scan->key_attribute - 1] = false;
+	slot->tts_tableOid = RelationGetRelid(scan->css.ss.ss_currentRelation);
+	hm_fetch_tid(scan->fetch, &slot->tts_tid);
 	return ExecStoreVirtualTuple(slot);
 }
 
@@ -327,7 +332,10 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 	scan->index = index_open(index_oid, exec_rt_fetch(plan->scan.scanrelid, estate)->rellockmode);
 	if (scan->index_only)
 		scan->key_attribute = scan->index->rd_index->indkey.values[0];
-	scan->fetch = hm_fetch_create(heap, scan->index, estate->es_snapshot, scan->index_only);
+
+	/* The scan's own slot is where WHERE CURRENT OF looks for the tuple. */
+	scan->fetch = hm_fetch_create(heap, scan->index, estate->es_snapshot, scan->index_only,
+								  scan->index_only ? NULL : node->ss.ss_ScanTupleSlot);
 }
 
 static void
