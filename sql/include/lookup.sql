@@ -1,0 +1,100 @@
+-- Functions that run queries with lookup nodes and without, and say whether the
+-- answers are the same. Needs compare.sql, and is included like it.
+\set ECHO none
+
+-- Let the planner use lookup nodes wherever it can, until the transaction ends:
+-- reading the table, or the index only where that will do.
+CREATE PROCEDURE use_lookups(index_only boolean) LANGUAGE sql
+AS $$
+	CALL use('none');
+	SELECT set_config('enable_indexonlyscan', index_only::text, true),
+		set_config('harmonia.enable_lookup_scan', 'on', true),
+		set_config('harmonia.enable_lookup_join', 'on', true),
+		set_config(name, 'off', true) FROM unnest('{enable_hashjoin,enable_mergejoin,enable_nestloop}'::text[]) name;
+$$;
+
+-- The same query by PostgreSQL's own nodes: kind as in use().
+CREATE PROCEDURE use_no_lookups(kind text) LANGUAGE sql
+AS $$
+	CALL use(kind);
+	SELECT set_config('harmonia.enable_lookup_scan', 'off', true),
+		set_config('harmonia.enable_lookup_join', 'off', true),
+		set_config(name, 'on', true) FROM unnest('{enable_hashjoin,enable_mergejoin,enable_nestloop}'::text[]) name;
+$$;
+
+-- The lookup nodes in a query's plan, and what else reads the tables named.
+CREATE FUNCTION lookup_nodes(query text) RETURNS text LANGUAGE plpgsql
+AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO plan;
+	RETURN (SELECT string_agg(name, ', ' ORDER BY name)
+		FROM (SELECT concat_ws(' ', replace(node ->> 'Custom Plan Provider', 'HarmoniaLookup', ''), node ->> 'Join Type') AS name
+			FROM jsonb_path_query(plan::jsonb, 'strict $.**') node
+			WHERE node ->> 'Custom Plan Provider' LIKE 'Harmonia%') names);
+END $$;
+
+-- What EXPLAIN ANALYZE says, but for what differs each time.
+CREATE FUNCTION explained(query text) RETURNS SETOF text LANGUAGE plpgsql
+AS $$
+BEGIN
+	RETURN QUERY EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) ' || query;
+END $$;
+
+-- How many rows a cursor has left, and the sum of their only column.
+CREATE FUNCTION rest(cursor refcursor, OUT n bigint, OUT sum bigint) LANGUAGE plpgsql
+AS $$
+DECLARE
+	value bigint;
+BEGIN
+	n := 0;
+	LOOP
+		FETCH cursor INTO value;
+		EXIT WHEN NOT FOUND;
+		n := n + 1;
+		sum := coalesce(sum, 0) + value;
+	END LOOP;
+END $$;
+
+-- Compare queries: by lookups that read the table, that need not, and in batches as
+-- small as they may be, with what sequential and index scans return. Rows come in
+-- order where queries say ORDER BY. Prints the nodes that were in the plan.
+CREATE FUNCTION compare_lookups(VARIADIC queries text[])
+	RETURNS TABLE (n bigint, result text, nodes text, query text) LANGUAGE plpgsql
+AS $$
+DECLARE
+	ordered boolean;
+	wanted record;
+	differing text;
+BEGIN
+	FOREACH query IN ARRAY queries LOOP
+		ordered := query ~ 'ORDER BY';
+		CALL use_no_lookups('seq');
+		wanted := digest(query, ordered);
+		n := wanted.n;
+		differing := CASE WHEN lookup_nodes(query) IS NOT NULL THEN ' lookups are not off' END;
+		CALL use_no_lookups('only');
+		IF digest(query, ordered) <> wanted THEN
+			differing := concat(differing, ' index scan');
+		END IF;
+		CALL use_lookups(false);
+		IF digest(query, ordered) <> wanted THEN
+			differing := concat(differing, ' lookup');
+		END IF;
+		CALL use_lookups(true);
+		nodes := lookup_nodes(query);
+		IF digest(query, ordered) <> wanted THEN
+			differing := concat(differing, ' index-only lookup');
+		END IF;
+		PERFORM set_config('work_mem', '64kB', true), set_config('harmonia.batch_size', '1000', true);
+		IF digest(query, ordered) <> wanted THEN
+			differing := concat(differing, ' small batches');
+		END IF;
+		PERFORM set_config('work_mem', '4MB', true), set_config('harmonia.batch_size', '1000000', true);
+		result := coalesce('DIFFERS:' || differing, 'same');
+		RETURN NEXT;
+	END LOOP;
+END $$;
+\pset format unaligned
+\set ECHO all

@@ -1,0 +1,469 @@
+--
+-- Lookup scans: one table by many keys or ranges of the index
+--
+SET client_min_messages = warning;
+SET timezone = 'UTC';
+SET jit = off;
+SET max_parallel_workers_per_gather = 0;
+CREATE SCHEMA lookup_scan;
+SET search_path = lookup_scan, public;
+\getenv srcdir PG_ABS_SRCDIR
+\set compare :srcdir '/sql/include/compare.sql'
+\i :compare
+\set lookup :srcdir '/sql/include/lookup.sql'
+\i :lookup
+
+-- Keys 0 to 9999 in two rows each, NULLs, one key in 5000 rows and values at the ends.
+CREATE TABLE t (k int, id int GENERATED ALWAYS AS IDENTITY, v text) WITH (autovacuum_enabled = off);
+INSERT INTO t (k, v) SELECT shuffle(i) % 10000, 'v' || i FROM generate_series(1, 20000) i;
+INSERT INTO t (k, v) SELECT NULL, i FROM generate_series(1, 100) i;
+INSERT INTO t (k, v) SELECT 77777, i FROM generate_series(1, 5000) i;
+INSERT INTO t (k, v) VALUES (-2147483648, 'min'), (2147483647, 'max');
+CREATE INDEX t_k ON t USING harmonia (k);
+:vacuum ANALYZE t;
+-- Some pages are not all-visible.
+UPDATE t SET v = 'new' WHERE id % 500 = 3;
+DELETE FROM t WHERE id % 700 = 5;
+CREATE FUNCTION stable_array(int) RETURNS int[] STABLE LANGUAGE plpgsql AS
+	'BEGIN RETURN ARRAY(SELECT i * 37 FROM generate_series(1, $1) i); END';
+CREATE FUNCTION volatile_array(int) RETURNS int[] VOLATILE LANGUAGE plpgsql AS
+	'BEGIN RETURN ARRAY(SELECT i * 37 FROM generate_series(1, $1) i); END';
+
+--
+-- Plans
+--
+-- When it pays
+CREATE TABLE u WITH (autovacuum_enabled = off) AS SELECT shuffle(i) % 30000 AS k, i AS id FROM generate_series(1, 30000) i;
+CREATE INDEX u_k ON u USING harmonia (k);
+:vacuum ANALYZE u;
+EXPLAIN (COSTS OFF) SELECT * FROM u WHERE k = ANY (ARRAY(SELECT generate_series(1, 500)));
+SELECT lookup_nodes('SELECT * FROM u WHERE k IN (' || string_agg(i::text, ',') || ')') FROM generate_series(1, 200) i;
+SELECT lookup_nodes('SELECT * FROM u WHERE k < 10 OR k > 1'), lookup_nodes('SELECT * FROM u WHERE k IN (1, 2) OR k > 29990');
+BEGIN;
+CALL use_lookups(true);
+EXPLAIN (COSTS OFF) SELECT * FROM t WHERE k IN (1, 2, 3);
+EXPLAIN (COSTS OFF) SELECT k FROM t WHERE k IN (1, 2, 3);
+EXPLAIN (COSTS OFF) SELECT id FROM t WHERE k = ANY ('{1,2,3}') AND k > 1 AND v < 'v3' AND 5 > k;
+EXPLAIN (COSTS OFF) SELECT id FROM t WHERE k BETWEEN 1 AND 5 OR k IN (7, 9) OR (k = 11 AND v = 'v3');
+EXPLAIN (COSTS OFF, VERBOSE) SELECT id FROM t WHERE k = ANY (stable_array(3));
+EXPLAIN (COSTS OFF, FORMAT JSON) SELECT k FROM t WHERE k IN (1, 2, 3);
+EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT id FROM t WHERE k IN (17, 18, 17, NULL, -3);
+EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, FORMAT YAML) SELECT id FROM t WHERE k IN (17, 18);
+-- The map lets all of them do without the table.
+SELECT (regexp_match(string_agg(line, ' '), 'Hits: (\d+)'))[1]::int AS hits, (regexp_match(string_agg(line, ' '), 'Heap Fetches: (\d+)'))[1]::int AS fetches
+	FROM explained('SELECT count(*) FROM u WHERE k = ANY (ARRAY(SELECT generate_series(1, 5000)))') line;
+-- What it is not for
+SELECT query, lookup_nodes(query) FROM unnest(ARRAY['SELECT * FROM t WHERE k = 5', 'SELECT * FROM t WHERE k BETWEEN 1 AND 5',
+	'SELECT * FROM t WHERE k = ALL (''{1,2}'')', 'SELECT * FROM t WHERE k <> ANY (''{1,2}'')', 'SELECT * FROM t WHERE k = ANY (volatile_array(3))',
+	'SELECT * FROM t WHERE k = ANY (''{1,2}''::numeric[])', 'SELECT * FROM t WHERE k = 1 OR v = ''v3''', 'SELECT * FROM t WHERE k + 1 = ANY (''{1,2}'')',
+	'SELECT * FROM t WHERE k IN (1, 2, id)', 'SELECT * FROM t TABLESAMPLE SYSTEM (100) WHERE k IN (1, 2)', 'SELECT * FROM t WHERE k IS NULL OR k IN (1, 2)']) query;
+ROLLBACK;
+-- Off
+SET harmonia.enable_lookup_scan = off;
+SELECT lookup_nodes('SELECT * FROM u WHERE k = ANY (ARRAY(SELECT generate_series(1, 500)))');
+RESET harmonia.enable_lookup_scan;
+SELECT lookup_nodes('SELECT * FROM u WHERE k = ANY (ARRAY(SELECT generate_series(1, 500)))');
+SET harmonia.batch_size = 999;
+SET harmonia.batch_size = 1000;
+RESET harmonia.batch_size;
+
+--
+-- Answers
+--
+SELECT * FROM compare_lookups(
+	'SELECT * FROM t WHERE k IN (1, 2, 3)',
+	'SELECT k FROM t WHERE k IN (1, 2, 3)',
+	'SELECT count(*) FROM t WHERE k IN (3, 2, 1, 1, 2, NULL)',
+	'SELECT * FROM t WHERE k IN (-5, 10000, 20000)',
+	'SELECT * FROM t WHERE k = ANY (''{}'')',
+	'SELECT * FROM t WHERE k = ANY (''{NULL,NULL}'')',
+	'SELECT * FROM t WHERE k = ANY (NULL::int[])',
+	'SELECT * FROM t WHERE k = ANY (ARRAY(SELECT 1 WHERE false))',
+	'SELECT * FROM t WHERE k = ANY ((SELECT NULL::int[])::int[])',
+	'SELECT * FROM t WHERE k = ANY (''{{1,2},{3,NULL}}'')',
+	'SELECT * FROM t WHERE k IN (-2147483648, 2147483647, 0)',
+	'SELECT * FROM t WHERE k = ANY (ARRAY(SELECT generate_series(-100, 12000, 7)))',
+	'SELECT k FROM t WHERE k = ANY (ARRAY(SELECT generate_series(-100, 12000, 7)))',
+	'SELECT k, id FROM t WHERE k IN (77777, 5, 77777)',
+	'SELECT k FROM t WHERE k IN (77777, 5, 77777)',
+	'SELECT * FROM t WHERE k = ANY (stable_array(10))',
+	'SELECT * FROM t WHERE k = ANY (''{1,2,3}'') AND k = ANY (''{3,4}'')',
+	'SELECT * FROM t WHERE k = ANY (''{1,2,3}'') AND k > 2 AND v LIKE ''v1%''',
+	'SELECT * FROM t WHERE k = ANY (''{1,2,3}'') AND k > NULL',
+	'SELECT * FROM t WHERE k < ANY (''{3,NULL,8}'')',
+	'SELECT k FROM t WHERE k <= ANY (''{3,8}'') AND k >= ANY (''{1,2}'')',
+	'SELECT * FROM t WHERE k > ANY (''{}'')',
+	'SELECT k, v FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 3000, 2))) ORDER BY k, id',
+	'SELECT DISTINCT k FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 3000, 2))) ORDER BY k DESC',
+	'SELECT k, id FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 3000, 2))) ORDER BY id LIMIT 20 OFFSET 10');
+
+-- OR lists
+SELECT * FROM compare_lookups(
+	'SELECT * FROM t WHERE k = 1 OR k = 3 OR k = 77777',
+	'SELECT k FROM t WHERE k = 1 OR k BETWEEN 0 AND 5',
+	'SELECT * FROM t WHERE k BETWEEN 10 AND 50 OR k BETWEEN 40 AND 60 OR k BETWEEN 61 AND 70 OR k BETWEEN 9000 AND 100',
+	'SELECT k FROM t WHERE k < -100 OR k > 77777 OR k = 77777',
+	'SELECT * FROM t WHERE k <= 5 OR k >= 9990',
+	'SELECT * FROM t WHERE k <= 20000 OR k >= 3',
+	'SELECT * FROM t WHERE k = 1 OR k = NULL OR k IN (NULL, 4)',
+	'SELECT * FROM t WHERE (k = 1 OR k = 2) AND (k = 2 OR k = 3)',
+	'SELECT * FROM t WHERE (k = 1 OR k > 9000) AND k < 9010 AND k = ANY (ARRAY(SELECT generate_series(8000, 9005)))',
+	'SELECT * FROM t WHERE (k = 1 AND v > ''v2'') OR (k < 10 AND id % 2 = 0)',
+	'SELECT * FROM t WHERE (k = 1 AND k = 2) OR k = 3',
+	'SELECT * FROM t WHERE k = 5 OR k = ANY (stable_array(10))');
+
+-- An argument of each of the types that the key can be compared with
+CREATE TABLE keys (i8 int8, i4 int4, i2 int2, f8 float8, f4 float4, d date, ts timestamp, tz timestamptz, num numeric)
+	WITH (autovacuum_enabled = off);
+INSERT INTO keys SELECT x, x, x, x / 4.0, x / 4.0, date '2000-01-01' + x, timestamp '2000-01-01' + x * interval '6 hours',
+		timestamptz '2000-01-01' + x * interval '6 hours', x
+	FROM (SELECT shuffle(i) % 600 - 300 AS x FROM generate_series(1, 5000) i) s;
+INSERT INTO keys (i8, i4, f8, f4) VALUES (9223372036854775807, 2147483647, 'NaN', 'NaN'), (2147483648, -2147483648, 'inf', '-inf'), (-9223372036854775808, NULL, '-0', '-0');
+INSERT INTO keys (d, ts, tz) VALUES ('infinity', '-infinity', 'infinity'), ('-infinity', 'infinity', '-infinity');
+CREATE INDEX ON keys USING harmonia (i8);
+CREATE INDEX ON keys USING harmonia (i4 DESC NULLS LAST);
+CREATE INDEX ON keys USING harmonia (i2 NULLS FIRST);
+CREATE INDEX ON keys USING harmonia (f8);
+CREATE INDEX ON keys USING harmonia (f4);
+CREATE INDEX ON keys USING harmonia (d);
+CREATE INDEX ON keys USING harmonia (ts);
+CREATE INDEX ON keys USING harmonia (tz);
+:vacuum ANALYZE keys;
+SELECT * FROM compare_lookups(
+	'SELECT i8 FROM keys WHERE i8 = ANY (''{1,2,3,2147483647,-2147483648}''::int4[])',
+	'SELECT i8 FROM keys WHERE i8 = ANY (''{1,-1,32767}''::int2[])',
+	'SELECT i8 FROM keys WHERE i8 = ANY (''{9223372036854775807,-9223372036854775808,2147483648}'')',
+	'SELECT * FROM keys WHERE i4 = ANY (''{1,4294967297,2147483647,-2147483648,-9223372036854775808}''::int8[])',
+	'SELECT i4 FROM keys WHERE i4 < ANY (''{-4294967296}''::int8[]) OR i4 >= 2147483647::int8',
+	'SELECT i2 FROM keys WHERE i2 = ANY (''{1,65537,-299}''::int4[]) OR i2 > 295::int8',
+	'SELECT f8 + 0 FROM keys WHERE f8 = ANY (''{0.25,-0,NaN,-Infinity}'')',
+	'SELECT f8 + 0 FROM keys WHERE f8 = ANY (''{0.25,0,0.1,NaN,Infinity}''::float4[])',
+	'SELECT f4 + 0 FROM keys WHERE f4 = ANY (''{0.25,0,0.1,NaN,Infinity}''::float8[])',
+	'SELECT f4 + 0 FROM keys WHERE f4 > 74::float8 OR f4 = ''-0''',
+	'SELECT d FROM keys WHERE d = ANY (''{2000-01-01,infinity,1999-12-01}'')',
+	'SELECT d FROM keys WHERE d = ANY (''{2000-01-01 00:00,2000-01-02 00:01,infinity}''::timestamp[])',
+	'SELECT d FROM keys WHERE d = ANY (''{2000-01-01 00:00+00,2000-01-02 00:00+01,-infinity}''::timestamptz[])',
+	'SELECT ts FROM keys WHERE ts = ANY (''{2000-01-01,2000-01-03,infinity}''::date[])',
+	'SELECT ts FROM keys WHERE ts = ANY (''{2000-01-01 06:00+00,2000-01-03 12:00+01,infinity}''::timestamptz[])',
+	'SELECT tz FROM keys WHERE tz = ANY (''{2000-01-01,2000-01-03,infinity}''::date[])',
+	'SELECT tz FROM keys WHERE tz = ANY (''{2000-01-01 06:00,2000-01-03 12:00,-infinity}''::timestamp[])',
+	'SELECT * FROM keys WHERE d > timestamp ''2000-10-20 12:00'' OR d < timestamptz ''1999-03-10 12:00+00''');
+SET timezone = 'America/New_York';
+SELECT * FROM compare_lookups(
+	'SELECT d FROM keys WHERE d = ANY (''{2000-01-01 05:00+00,2000-01-02 00:00+00,-infinity}''::timestamptz[])',
+	'SELECT ts FROM keys WHERE ts = ANY (''{2000-01-01 05:00+00,2000-04-02 07:00+00,1999-10-31 06:00+00}''::timestamptz[])',
+	'SELECT tz FROM keys WHERE tz = ANY (''{2000-01-01,2000-04-02 02:00,1999-12-31 19:00}''::timestamp[])',
+	'SELECT tz FROM keys WHERE tz > date ''2000-03-01'' OR tz < timestamp ''1999-11-01 01:00''');
+SET timezone = 'UTC';
+-- Numbers of a type that is none of the index's
+SELECT * FROM compare_lookups('SELECT * FROM keys WHERE i8 = ANY (''{1,2.5}''::numeric[])', 'SELECT * FROM keys WHERE f8 IN (1, 2::numeric)', 'SELECT * FROM keys WHERE num IN (1, 2)');
+
+--
+-- Parameters
+--
+-- Arrays from outer rows: a new scan for each
+CREATE TABLE few (n int, a int[], x int);
+INSERT INTO few VALUES (1, '{1,2,3}', 1), (2, '{}', 2), (3, NULL, NULL), (4, '{77777,NULL}', 77777), (5, '{3,3,12000}', 12000);
+ANALYZE few;
+SELECT * FROM compare_lookups(
+	'SELECT n, s.* FROM few, LATERAL (SELECT count(*), sum(id) FROM t WHERE k = ANY (a)) s',
+	'SELECT n, s.* FROM few, LATERAL (SELECT id FROM t WHERE k = ANY (a) ORDER BY id LIMIT 2) s ORDER BY n, id',
+	'SELECT n, (SELECT sum(k) FROM t WHERE k = ANY (a)) FROM few',
+	'SELECT n, (SELECT count(*) FROM t WHERE k IN (x, x + 1, n)) FROM few',
+	'SELECT n, (SELECT count(k) FROM t WHERE k < x - 77775 OR k BETWEEN n AND x AND k < 1000) FROM few',
+	'SELECT n, EXISTS (SELECT FROM t WHERE k = ANY (a)) FROM few',
+	'SELECT n FROM few WHERE NOT EXISTS (SELECT FROM t WHERE k = ANY (a) OFFSET 0)',
+	'SELECT n, ARRAY(SELECT id FROM t WHERE k = ANY (a || few.x) ORDER BY id LIMIT 3) FROM few',
+	'SELECT count(*) FROM few f, t WHERE t.k = ANY (f.a)');
+-- A sub-select that is read twice, half of it the first time
+SELECT n, s.* FROM few, LATERAL (SELECT k FROM t WHERE k = ANY (a) LIMIT 1) s ORDER BY n, k;
+
+-- Prepared statements, with both kinds of plans
+PREPARE listed(int[]) AS SELECT count(*), sum(id) FROM t WHERE k = ANY ($1);
+PREPARE keys_of(int, int) AS SELECT count(k), sum(k) FROM t WHERE k IN ($1, $2, $1 + 1) OR k > $2;
+BEGIN;
+CALL use_lookups(true);
+SET LOCAL plan_cache_mode = force_generic_plan;
+EXPLAIN (COSTS OFF) EXECUTE listed('{1,2,3}');
+EXPLAIN (COSTS OFF) EXECUTE keys_of(1, 9000);
+EXECUTE listed('{1,2,3}');
+EXECUTE listed('{3,2,3,NULL,9999}');
+EXECUTE listed('{}');
+EXECUTE listed(NULL);
+EXECUTE keys_of(1, 9000);
+EXECUTE keys_of(NULL, 9000);
+SET LOCAL plan_cache_mode = force_custom_plan;
+EXPLAIN (COSTS OFF) EXECUTE listed('{1,2,3}');
+EXECUTE listed('{1,2,3}');
+EXECUTE listed('{3,2,3,NULL,9999}');
+EXECUTE listed('{}');
+EXECUTE listed(NULL);
+EXECUTE keys_of(1, 9000);
+EXECUTE keys_of(NULL, 9000);
+ROLLBACK;
+BEGIN;
+CALL use_no_lookups('seq');
+DEALLOCATE ALL;
+PREPARE listed(int[]) AS SELECT count(*), sum(id) FROM t WHERE k = ANY ($1);
+PREPARE keys_of(int, int) AS SELECT count(k), sum(k) FROM t WHERE k IN ($1, $2, $1 + 1) OR k > $2;
+EXECUTE listed('{1,2,3}');
+EXECUTE listed('{3,2,3,NULL,9999}');
+EXECUTE listed('{}');
+EXECUTE keys_of(1, 9000);
+EXECUTE keys_of(NULL, 9000);
+ROLLBACK;
+
+--
+-- Cursors
+--
+BEGIN;
+CALL use_lookups(false);
+EXPLAIN (COSTS OFF) DECLARE c SCROLL CURSOR FOR SELECT k FROM t WHERE k IN (1, 2, 77777);
+DECLARE c SCROLL CURSOR FOR SELECT k FROM t WHERE k IN (1, 2, 77777);
+MOVE LAST c;
+FETCH NEXT c;
+FETCH PRIOR c;
+MOVE FIRST c;
+FETCH BACKWARD 1 c;
+SELECT * FROM rest('c');
+MOVE BACKWARD ALL c;
+FETCH 1 c;
+DECLARE d NO SCROLL CURSOR FOR SELECT k FROM t WHERE k IN (1, 2, 77777);
+FETCH 2 d;
+FETCH BACKWARD 1 d;
+ROLLBACK;
+-- One that stays open, in the middle of its rows, and sees what was there at first
+BEGIN;
+CALL use_lookups(true);
+DECLARE open CURSOR FOR SELECT k FROM t WHERE k = ANY (ARRAY(SELECT generate_series(0, 9999)));
+MOVE 3000 open;
+DELETE FROM t WHERE k BETWEEN 0 AND 9999;
+INSERT INTO t (k) SELECT generate_series(0, 9999);
+SELECT * FROM rest('open');
+ROLLBACK;
+BEGIN;
+CALL use_lookups(true);
+DECLARE held CURSOR WITH HOLD FOR SELECT k FROM t WHERE k IN (1, 2, 3);
+FETCH 1 FROM held;
+COMMIT;
+SELECT * FROM rest('held');
+CLOSE held;
+-- WHERE CURRENT OF
+CREATE TABLE c (k int, id int);
+INSERT INTO c SELECT i, i FROM generate_series(1, 1000) i;
+CREATE INDEX ON c USING harmonia (k);
+:vacuum ANALYZE c;
+BEGIN;
+CALL use_lookups(false);
+DECLARE cur CURSOR FOR SELECT * FROM c WHERE k IN (5, 6, 7);
+FETCH 2 FROM cur;
+UPDATE c SET id = -id WHERE CURRENT OF cur RETURNING *;
+FETCH 1 FROM cur;
+DELETE FROM c WHERE CURRENT OF cur RETURNING *;
+FETCH 1 FROM cur;
+DELETE FROM c WHERE CURRENT OF cur;
+ROLLBACK;
+BEGIN;
+CALL use_lookups(true);
+EXPLAIN (COSTS OFF) DECLARE cur CURSOR FOR SELECT k FROM c WHERE k IN (5, 6, 7);
+DECLARE cur CURSOR FOR SELECT k FROM c WHERE k IN (5, 6, 7);
+FETCH 2 FROM cur;
+UPDATE c SET id = -id WHERE CURRENT OF cur RETURNING *;
+FETCH 1 FROM cur;
+DELETE FROM c WHERE CURRENT OF cur RETURNING *;
+ROLLBACK;
+BEGIN;
+CALL use_lookups(true);
+DECLARE cur CURSOR FOR SELECT k FROM c WHERE k IN (5, 6, 7) FOR UPDATE;
+FETCH 2 FROM cur;
+UPDATE c SET k = -k WHERE CURRENT OF cur RETURNING *;
+ROLLBACK;
+
+--
+-- Changes
+--
+BEGIN;
+CALL use_lookups(true);
+EXPLAIN (COSTS OFF) UPDATE c SET k = k + 1 WHERE k IN (10, 11, 12);
+EXPLAIN (COSTS OFF) DELETE FROM c WHERE k = ANY (ARRAY(SELECT generate_series(20, 30)));
+EXPLAIN (COSTS OFF) SELECT k FROM c WHERE k IN (40, 41) FOR UPDATE;
+EXPLAIN (COSTS OFF) MERGE INTO c USING (SELECT id AS i FROM few, t WHERE t.k IN (1, 2) AND few.n = 1) s ON c.k = s.i AND c.k IN (50, 51) WHEN MATCHED THEN DELETE;
+-- None sees its own new rows
+UPDATE c SET k = k + 1 WHERE k IN (10, 11, 12) RETURNING *;
+UPDATE c SET k = k + 1 WHERE k IN (10, 11, 12) RETURNING *;
+DELETE FROM c WHERE k = ANY (ARRAY(SELECT generate_series(20, 30))) AND id <> 25 RETURNING ctid, k;
+INSERT INTO c SELECT k, -id FROM c WHERE k IN (24, 25, 26, 27);
+SELECT * FROM c WHERE k IN (24, 25, 26, 27) FOR UPDATE;
+SELECT k FROM c WHERE k IN (24, 25, 26, 27) FOR SHARE;
+UPDATE c SET id = f.n FROM few f WHERE c.k IN (60, 61, 62) AND c.k = f.n + 59 RETURNING c.*;
+DELETE FROM c USING few f WHERE c.k IN (60, 61, 63) AND c.k = f.n + 59 RETURNING c.*;
+MERGE INTO c USING few f ON c.k = f.n + 69 AND c.k IN (70, 71, 72) WHEN MATCHED AND f.n = 1 THEN DELETE WHEN MATCHED THEN UPDATE SET k = -c.k WHEN NOT MATCHED THEN INSERT VALUES (1000 + n, 0);
+SELECT * FROM c WHERE k IN (70, 71, 72, -70, -71, -72, 1001, 1002, 1003, 1004, 1005);
+SELECT count(*), sum(id) FROM c WHERE k = ANY (ARRAY(SELECT generate_series(-100, 2000)));
+CALL use_no_lookups('seq');
+SELECT count(*), sum(id) FROM c WHERE k = ANY (ARRAY(SELECT generate_series(-100, 2000)));
+ROLLBACK;
+
+-- Rows of this transaction, rolled back savepoints, HOT updates
+BEGIN;
+CALL use_lookups(true);
+INSERT INTO c SELECT i, 0 FROM generate_series(2000, 2100) i;
+SAVEPOINT a;
+INSERT INTO c SELECT i, 1 FROM generate_series(2000, 2100) i;
+UPDATE c SET id = id + 10 WHERE k IN (2001, 2002);
+UPDATE c SET id = id + 10 WHERE k IN (2001, 2002);
+SELECT * FROM c WHERE k IN (2000, 2001, 2002);
+ROLLBACK TO a;
+SELECT * FROM c WHERE k IN (2000, 2001, 2002);
+DELETE FROM c WHERE k IN (2000, 2001);
+SELECT k FROM c WHERE k IN (2000, 2001, 2002);
+COMMIT;
+SELECT * FROM compare_lookups('SELECT * FROM c WHERE k = ANY (ARRAY(SELECT generate_series(1, 2050)))', 'SELECT k FROM c WHERE k = ANY (ARRAY(SELECT generate_series(1, 2050)))');
+
+--
+-- Columns of all kinds
+--
+SELECT * FROM compare_lookups(
+	'SELECT ctid, k FROM t WHERE k IN (1, 2)', 'SELECT tableoid, k FROM t WHERE k IN (1, 2)', 'SELECT t FROM t WHERE k IN (1, 2)',
+	'SELECT k FROM t WHERE k IN (1, 2) AND ctid > ''(0,5)''', 'SELECT k FROM t WHERE k IN (1, 2) AND t IS NOT NULL',
+	'SELECT 1 FROM t WHERE k IN (1, 2)', 'SELECT FROM t WHERE k IN (1, 2)', 'SELECT k + 1, -k FROM t WHERE k IN (1, 2)', 'SELECT xmin = xmin FROM t WHERE k IN (1, 2)');
+-- A column dropped before the key, one added with a default, one of the table that is toasted
+CREATE TABLE altered (gone int, k int8, wide text) WITH (autovacuum_enabled = off);
+INSERT INTO altered SELECT 1, i % 500, repeat(md5(i::text), 1000) FROM generate_series(1, 1000) i;
+ALTER TABLE altered ALTER wide SET STORAGE external, DROP gone, ADD added int DEFAULT 42;
+UPDATE altered SET wide = wide || '.' WHERE k < 100;
+CREATE INDEX ON altered USING harmonia (k);
+SELECT * FROM compare_lookups('SELECT * FROM altered WHERE k IN (1, 99, 499)', 'SELECT added, k FROM altered WHERE k IN (1, 2, 400)', 'SELECT k FROM altered WHERE k IN (1, 2, 400)',
+	'SELECT length(wide), count(*) FROM altered WHERE k < 5 OR k > 495 GROUP BY 1');
+
+-- Expressions, conditions, domains, materialised views, temporary and unlogged tables
+CREATE DOMAIN positive AS int CHECK (VALUE > 0);
+CREATE TABLE d (k positive, v int);
+INSERT INTO d SELECT i % 500 + 1, i FROM generate_series(1, 2000) i;
+CREATE INDEX d_k ON d USING harmonia (k);
+CREATE INDEX d_half ON d USING harmonia ((v / 2));
+CREATE INDEX d_part ON d USING harmonia (v) WHERE v % 2 = 0;
+CREATE MATERIALIZED VIEW mv AS SELECT k, id FROM t WHERE k < 1000;
+CREATE INDEX ON mv USING harmonia (k);
+CREATE TEMP TABLE tmp AS SELECT k, id FROM t WHERE k < 1000;
+CREATE INDEX ON tmp USING harmonia (k);
+CREATE UNLOGGED TABLE ul AS SELECT k, id FROM t WHERE k < 1000;
+CREATE INDEX ON ul USING harmonia (k);
+CREATE TABLE empty (k int);
+CREATE INDEX ON empty USING harmonia (k);
+:vacuum ANALYZE d, mv, tmp, ul, empty;
+SELECT * FROM compare_lookups(
+	'SELECT * FROM d WHERE k IN (1, 2, 3)', 'SELECT k FROM d WHERE k = ANY (''{4,5}''::positive[])', 'SELECT k FROM d WHERE k IN (1::positive, 7::positive)',
+	'SELECT * FROM d WHERE v / 2 IN (1, 2, 3)', 'SELECT v / 2 FROM d WHERE v / 2 < 10 OR v / 2 > 900',
+	'SELECT * FROM d WHERE v IN (1, 2, 3, 4) AND v % 2 = 0', 'SELECT v FROM d WHERE v IN (1, 2, 3, 4) AND v % 2 = 0', 'SELECT v FROM d WHERE v IN (1, 2, 3, 4)',
+	'SELECT * FROM mv WHERE k IN (1, 2, 3)', 'SELECT k FROM tmp WHERE k IN (1, 2, 3)', 'SELECT * FROM tmp WHERE k IN (1, 2, 3)', 'SELECT k FROM ul WHERE k IN (1, 2, 3)',
+	'SELECT * FROM empty WHERE k IN (1, 2, 3)', 'SELECT count(*) FROM empty WHERE k IN (1, 2, 3)');
+
+-- Partitions, inheritance and UNION ALL
+CREATE TABLE p (k int, id int) PARTITION BY RANGE (k);
+CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (3000);
+CREATE TABLE p2 (id int, k int);
+ALTER TABLE p ATTACH PARTITION p2 FOR VALUES FROM (3000) TO (100000);
+CREATE INDEX ON p USING harmonia (k);
+INSERT INTO p SELECT k, id FROM t WHERE k >= 0 AND k < 100000;
+CREATE TABLE child (extra int) INHERITS (c);
+INSERT INTO child SELECT i, i, i FROM generate_series(1, 500) i;
+CREATE INDEX ON child USING harmonia (k);
+:vacuum ANALYZE p, c, child;
+SELECT * FROM compare_lookups(
+	'SELECT * FROM p WHERE k IN (1, 2999, 3000, 77777)', 'SELECT k FROM p WHERE k IN (1, 2999, 3000)', 'SELECT tableoid, k FROM p WHERE k < 2 OR k BETWEEN 2998 AND 3001',
+	'SELECT * FROM p WHERE k = ANY (ARRAY(SELECT generate_series(1, 5000, 3)))', 'SELECT * FROM c WHERE k IN (1, 499, 500, 501)',
+	'SELECT * FROM (SELECT k, id FROM t UNION ALL SELECT k, id FROM p UNION ALL SELECT id, k FROM u) s WHERE k IN (1, 2, 3)');
+BEGIN;
+CALL use_lookups(true);
+UPDATE p SET k = k + 2998 WHERE k IN (1, 2, 3);
+SELECT count(*), sum(id), tableoid::regclass FROM p WHERE k IN (1, 2, 3, 2999, 3000, 3001) GROUP BY tableoid ORDER BY 3;
+DELETE FROM c WHERE k IN (499, 500, 501) RETURNING tableoid::regclass, *;
+ROLLBACK;
+
+--
+-- Who may see what
+--
+CREATE FUNCTION leak(v text) RETURNS boolean COST 0.0001 LANGUAGE plpgsql AS
+	'BEGIN RAISE NOTICE ''%'', v; RETURN true; END';
+CREATE TABLE secret (k int, owner text, v text);
+INSERT INTO secret SELECT i / 2, CASE i % 2 WHEN 0 THEN 'regress_lookup_user' ELSE 'other' END, i FROM generate_series(1, 1000) i;
+CREATE INDEX ON secret USING harmonia (k);
+ANALYZE secret;
+CREATE VIEW barrier WITH (security_barrier) AS SELECT * FROM secret WHERE owner = 'regress_lookup_user';
+CREATE VIEW keys_only WITH (security_barrier) AS SELECT k, v FROM secret WHERE k IN (5, 6, 7);
+CREATE ROLE regress_lookup_user;
+GRANT USAGE ON SCHEMA lookup_scan TO regress_lookup_user;
+GRANT ALL ON ALL TABLES IN SCHEMA lookup_scan TO regress_lookup_user;
+ALTER TABLE secret ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own ON secret USING (owner = current_user);
+SET client_min_messages = notice;
+BEGIN;
+CALL use_lookups(false);
+SET LOCAL client_min_messages = notice;
+EXPLAIN (COSTS OFF) SELECT * FROM barrier WHERE k IN (1, 2, 3) AND leak(v);
+SELECT * FROM barrier WHERE k IN (1, 2, 3) AND leak(v);
+SELECT * FROM keys_only WHERE leak(v);
+SET LOCAL ROLE regress_lookup_user;
+EXPLAIN (COSTS OFF) SELECT * FROM secret WHERE k IN (1, 2, 3) AND leak(v);
+SELECT * FROM secret WHERE k IN (1, 2, 3) AND leak(v);
+DELETE FROM secret WHERE k IN (1, 2, 3) AND leak(v) RETURNING *;
+ROLLBACK;
+-- Rights on the key's column are enough to read it, and needed
+REVOKE ALL ON secret, t FROM regress_lookup_user;
+GRANT SELECT (k) ON t TO regress_lookup_user;
+BEGIN;
+CALL use_lookups(true);
+SET LOCAL ROLE regress_lookup_user;
+SELECT count(k) FROM t WHERE k IN (1, 2, 3);
+SELECT id FROM t WHERE k IN (1, 2, 3);
+ROLLBACK;
+
+--
+-- The end of a query before its last row
+--
+-- A function in the target list fails; a time limit passes; LIMIT is reached. VACUUM
+-- finds nobody in its way.
+CREATE FUNCTION fail_at(i int, at int) RETURNS int LANGUAGE plpgsql AS
+	'BEGIN IF i = at THEN RAISE ''failed''; END IF; RETURN i; END';
+BEGIN;
+CALL use_lookups(true);
+SAVEPOINT a;
+SELECT sum(fail_at(k, 5000)) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(0, 9999)));
+ROLLBACK TO a;
+SELECT count(fail_at(k, -5)) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(0, 4999)));
+SET LOCAL statement_timeout = '200ms';
+SELECT pg_sleep(100) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(0, 9999)));
+ROLLBACK TO a;
+SET LOCAL statement_timeout = 0;
+SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'page';
+SELECT k / 100000 FROM t WHERE k IN (1, 2, 3) LIMIT 1;
+COMMIT;
+:vacuum t;
+SELECT verify('t_k');
+
+--
+-- Parallel plans: a scan of its own, and what stands above it
+--
+ALTER TABLE t SET (parallel_workers = 2);
+SET max_parallel_workers_per_gather = 2;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+SET force_parallel_mode = on;
+SELECT * FROM compare_lookups(
+	'SELECT count(*), sum(id) FROM t WHERE k IN (1, 2, 3, 77777)', 'SELECT count(k) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 3000, 2)))',
+	'SELECT * FROM p WHERE k IN (1, 2999, 3000)', 'SELECT k, count(*) FROM t WHERE k < 10 OR k > 9990 GROUP BY k',
+	'SELECT * FROM t WHERE k = ANY (stable_array(10))');
+BEGIN;
+CALL use_lookups(true);
+EXPLAIN (COSTS OFF) SELECT count(k) FROM t WHERE k IN (1, 2, 3);
+SELECT count(k) FROM t WHERE k IN (1, 2, 3);
+ROLLBACK;
+RESET force_parallel_mode;
+
+RESET client_min_messages;
+DROP OWNED BY regress_lookup_user;
+DROP ROLE regress_lookup_user;
+SET client_min_messages = warning;
+DROP SCHEMA lookup_scan CASCADE;
