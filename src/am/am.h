@@ -165,14 +165,20 @@ hm_page_high(Page page)
  * ----------------------------------------------------------------
  */
 
-/* Where a segment (or, in a root of depth 1, a directory page) begins. */
+/*
+ * Where a segment (or, in a root of depth 1, a directory page) begins.  The stamp
+ * tells the segment meant from others that had, or will have, their header in
+ * the same block: an entry in an old copy of the root must not lead to one that
+ * a movement is still writing, or has given up.
+ */
 typedef struct HmDirectoryEntry
 {
 	uint64		key;
 	uint64		tid:48,
 				part:16;
 	BlockNumber block;
-	uint32		unused;
+	uint32		stamp;			/* lower half of the segment's stamp; 0 for a
+								 * directory page */
 } HmDirectoryEntry;
 
 #define HM_DIRECTORY_AT			64

@@ -96,6 +96,7 @@ write_segment(HmBuild *build, HmSegmentSpec *spec, uint64 n)
 	entry->tid = spec->low.tid;
 	entry->part = (uint64) spec->part;
 	entry->block = spec->start;
+	entry->stamp = (uint32) spec->stamp;
 }
 
 /* Write all entries of a part, spread evenly over as few segments as will do. */
@@ -168,6 +169,7 @@ write_directory(HmBuild *build, HmMeta *meta)
 
 		meta->root[i] = build->segments[from];
 		meta->root[i].block = build->next_block;
+		meta->root[i].stamp = 0;
 
 		hm_page_init((Page) build->image, HM_PAGE_DIRECTORY, 0, InvalidBlockNumber,
 					 HM_PART_KEYS);

@@ -547,6 +547,9 @@ enter_segment(Check *check, HmPosition position)
 	if (!same(check->low, entry_low(&entry)))
 		corrupt(check, entry.block, "the segment begins at %s, the directory has %s for it",
 				show_position(check->low), show_position(entry_low(&entry)));
+	if ((uint32) check->stamp != entry.stamp)
+		corrupt(check, entry.block, "the segment has stamp " UINT64_FORMAT
+				", the directory means one with %u", check->stamp, entry.stamp);
 	if (next.part == check->part)
 	{
 		if (!check->has_high)
@@ -1140,6 +1143,7 @@ collect_extents(Check *check, OwnedExtents *extents)
 		segment = hm_page_segment(BufferGetPage(buffer));
 		/* One that has been replaced since was verified before. */
 		if (hm_page_is(BufferGetPage(buffer), HM_PAGE_SEGMENT) &&
+			(uint32) segment->stamp == segments[i].stamp &&
 			!(segment->state & HM_SEGMENT_DEAD))
 		{
 			for (uint32 j = 0; j < Min(segment->extent_count, HM_SEGMENT_MAX_EXTENTS); j++)

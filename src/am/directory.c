@@ -4,9 +4,9 @@
  *
  * The root stands in the metapage.  At depth 0 its entries are segments; at
  * depth 1 they are directory pages, whose entries are segments.  Searches use
- * the backend's copy of the root, however old: a segment's header says what
- * it covers and whether it lives, and if it does not cover the position the
- * copy is renewed.  Only where the directory tells that something does not
+ * the backend's copy of the root, however old: a segment's header says which
+ * segment it is, what it covers and whether it lives, and if it is not the one
+ * that the copy means, or does not cover the position, the copy is renewed.  Only where the directory tells that something does not
  * exist must the copy be fresh.
  */
 #include "postgres.h"
@@ -197,6 +197,7 @@ hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock
 		LockBuffer(buffer, lock);
 		page = BufferGetPage(buffer);
 		if (hm_page_is(page, HM_PAGE_SEGMENT) &&
+			(uint32) hm_page_segment(page)->stamp == entry.stamp &&
 			!(hm_page_segment(page)->state & HM_SEGMENT_DEAD) &&
 			hm_segment_covers(page, wanted, search))
 		{
@@ -274,6 +275,7 @@ directory_split(Relation index, Buffer meta_buffer, BlockNumber block, BlockNumb
 
 	added = fresh->entries[0];
 	added.block = fresh_block;
+	added.stamp = 0;
 	memmove(&meta->root[i + 2], &meta->root[i + 1],
 			(meta->root_count - i - 1) * sizeof(HmDirectoryEntry));
 	meta->root[i + 1] = added;
@@ -303,6 +305,7 @@ directory_deepen(Relation index, Buffer meta_buffer, BlockNumber fresh_block)
 	meta->depth = 1;
 	meta->root_count = 1;
 	meta->root[0].block = fresh_block;
+	meta->root[0].stamp = 0;
 	HM_FAULT(directory_deepen_changed);
 	GenericXLogFinish(state);
 	HM_FAULT(directory_deepen_logged);
@@ -483,6 +486,7 @@ hm_directory_apply(HmDirectoryEdit *edit, GenericXLogState *state, int replaced,
 
 		meta->root[0] = entries[0];
 		meta->root[0].block = block;
+		meta->root[0].stamp = 0;
 	}
 	if (replaced > 0)
 		meta->retired += (uint64) replaced;

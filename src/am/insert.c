@@ -347,6 +347,7 @@ write_last_segment(Relation index, HmPosition low, const HtEntry *entries, int64
 	entry.tid = low.entry.tid;
 	entry.part = (uint64) low.part;
 	entry.block = spec.start;
+	entry.stamp = (uint32) spec.stamp;
 	return entry;
 }
 

@@ -304,6 +304,7 @@ move_write(Relation index, HmMove *move, HmExtent **extents, int *segment_count)
 		result[i].tid = spec.low.tid;
 		result[i].part = (uint64) spec.part;
 		result[i].block = spec.start;
+		result[i].stamp = (uint32) spec.stamp;
 		low = spec.high;
 	}
 	*segment_count = segments;

@@ -170,6 +170,8 @@ my @plants = (
 		qr/has no entry in it/, 'true' ],
 	[ 'two segments at one block', nulls => sub { put($_[0], 0, $meta{root} + 24 + 16, 'V', 1) },
 		qr/Block 1: the page is of part 1, its segment of part 2/ ],
+	[ 'directory entry of an earlier segment', tree => sub { put($_[0], 0, $meta{root} + 20, 'V', 77) },
+		qr/Block 1: the segment has stamp 1, the directory means one with 77/ ],
 	[ 'no next stamp', tree => sub { put($_[0], 0, $meta{next_stamp}, 'Q<', 0) },
 		qr/Block 0: the next stamp is 0/ ],
 	[ 'part that begins late', nulls => sub { put($_[0], 0, $meta{root} + 24 + 8, 'V', 5) },
