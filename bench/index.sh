@@ -125,7 +125,7 @@ nested_loop_row() {
 			show_only "points_$method"
 			milliseconds 'SET enable_hashjoin = off' 'SET enable_mergejoin = off' \
 				'SET enable_bitmapscan = off' 'SET enable_memoize = off' \
-				'SET max_parallel_workers_per_gather = 0' \
+				'SET max_parallel_workers_per_gather = 0' 'SET harmonia.enable_lookup_join = off' \
 				"SELECT $columns FROM (SELECT hashint8extended(i, 0) / 2 AS k
 				 FROM generate_series(1::bigint, $rows, 100) i OFFSET 0) probes JOIN points p USING (k)" \
 				>>"$dir/$method.loop"
