@@ -11,9 +11,12 @@
 #                               built with FAULT_POINTS and SMALL_LIMITS
 #   pgtap      test/pgtap       examples of use
 #   slow       test/t-slow      like tap, but takes minutes
+#   races      test/t-races     sessions that are stopped amid a step, in such an
+#                               extension; takes minutes
 #
-# All but slow are run if none is named. KEEP=1 keeps the working directory;
-# PROVE_FLAGS goes to prove; TESTS="test/t/*crash*" limits tap, faults and slow.
+# All but slow and races, which are --slow, are run if none is named. KEEP=1 keeps
+# the working directory; PROVE_FLAGS goes to prove; TESTS="test/t/*crash*" limits
+# the suites of TAP tests.
 
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
@@ -22,6 +25,7 @@ set -euo pipefail
 suites=()
 summary=()
 needs_extension=''
+fault_bindir=''
 failures=0
 # Logs of failed suites go here, because the working directory is removed.
 log_keep=$root/.private/check-logs
@@ -52,7 +56,7 @@ prepare() {
 	local suite
 	for suite in "${suites[@]}"; do
 		case $suite in
-			unit | faults) ;; # which can do without
+			unit | faults | races) ;; # which can do without
 			*) needs_extension=yes ;;
 		esac
 	done
@@ -170,17 +174,22 @@ run_tap_in() {
 }
 
 # The extension of these tests is built from a copy, because its objects differ.
-run_faults() {
-	local entry fault_bindir
-	mkdir "$dir/faults"
-	for entry in Makefile harmonia.control sql src tools; do
-		cp -R "$root/$entry" "$dir/faults"
-	done
-	find "$dir/faults/src" -name '*.[od]' -delete -o -name '*.bc' -delete
-	fault_bindir=$(PG_CONFIG=$system_pg_config FAULT_POINTS=1 SMALL_LIMITS=1 \
-		"$dir/faults/tools/private-install.sh" "$dir/faults/install") || return 1
-	PATH=$fault_bindir:$PATH run_tap_in test/t-faults
+run_with_faults() {
+	local entry
+	if [ -z "$fault_bindir" ]; then
+		mkdir "$dir/faults"
+		for entry in Makefile harmonia.control sql src tools; do
+			cp -R "$root/$entry" "$dir/faults"
+		done
+		find "$dir/faults/src" -name '*.[od]' -delete -o -name '*.bc' -delete
+		fault_bindir=$(PG_CONFIG=$system_pg_config FAULT_POINTS=1 SMALL_LIMITS=1 \
+			"$dir/faults/tools/private-install.sh" "$dir/faults/install") || return 1
+	fi
+	PATH=$fault_bindir:$PATH run_tap_in "$1"
 }
+
+run_faults() { run_with_faults test/t-faults; }
+run_races() { run_with_faults test/t-races; }
 
 run_tap() { run_tap_in test/t; }
 run_slow() { run_tap_in test/t-slow; }
@@ -206,6 +215,7 @@ has_tests() {
 		faults) compgen -G 'test/t-faults/*.pl' ;;
 		pgtap) compgen -G 'test/pgtap/*.sql' ;;
 		slow) compgen -G 'test/t-slow/*.pl' ;;
+		races) compgen -G 'test/t-races/*.pl' ;;
 		*) die "no such suite: $1" ;;
 	esac >/dev/null
 }
@@ -214,7 +224,7 @@ keep_logs() {
 	local from
 	case $1 in
 		regress | isolation) from=$PWD/results_$1 ;;
-		tap | faults | slow) from=$PWD/tmp_check/log ;;
+		tap | faults | races | slow) from=$PWD/tmp_check/log ;;
 		pgtap) from=$dir/pgtap/server.log ;;
 		*) return 0 ;;
 	esac
@@ -244,7 +254,7 @@ run_suite() {
 }
 
 case ${1:-} in
-	--slow) suites=(slow) ;;
+	--slow) suites=(slow races) ;;
 	-*) die "usage: $0 [--slow | SUITE...]" ;;
 	'') suites=(unit regress isolation tap faults pgtap) ;;
 	*) suites=("$@") ;;

@@ -107,7 +107,12 @@
 	POINT(batch_emptied) \
 	/* scan.c */ \
 	POINT(scan_descended) \
-	POINT(scan_leaf_read)
+	POINT(scan_leaf_read) \
+	POINT(scan_leaf_left) \
+	/* lookup.c, fetch.c */ \
+	POINT(lookup_planned) \
+	POINT(lookup_read) \
+	POINT(lookup_portion)
 
 #define HM_FAULT_NUMBER(name) HM_FAULT_##name,
 

@@ -396,6 +396,7 @@ read_from(IndexScanDesc scan, HmPosition position, bool backward)
 		ReleaseBuffer(state->page.buffer);
 		state->page.buffer = InvalidBuffer;
 	}
+	HM_FAULT(scan_leaf_left);
 
 	while (next_target(&state->ranges, backward, &position))
 	{

@@ -25,6 +25,7 @@
 #include "utils/memutils.h"
 #include "utils/spccache.h"
 
+#include "am/fault.h"
 #include "compat.h"
 #include "exec/internal.h"
 
@@ -224,6 +225,7 @@ read_portion(HmFetch *fetch)
 	uint32		stale = 0;
 
 	make_portion_room(fetch);
+	HM_FAULT(lookup_portion);
 	if (gate)
 	{
 		hm_visibility_gate_enter(fetch->index);
@@ -231,6 +233,7 @@ read_portion(HmFetch *fetch)
 	}
 	fetch->count = hm_lookup_next(fetch->lookup, fetch->hits, keys ? fetch->keys : NULL,
 								  fetch->room);
+	HM_FAULT(lookup_read);
 	if (gate)
 	{
 		stale = hm_lookup_stale_hits(fetch->lookup);

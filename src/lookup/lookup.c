@@ -25,6 +25,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
+#include "am/fault.h"
 #include "compat.h"
 #include "lookup/internal.h"
 
@@ -721,6 +722,7 @@ visit_leaf(HmLookup *lookup, Output *output, bool *end)
 		}
 
 		look_ahead(lookup);
+		HM_FAULT(lookup_planned);
 		leaf = &lookup->plan.leaves[lookup->current];
 		LockBuffer(leaf->buffer, BUFFER_LOCK_SHARE);
 		page = BufferGetPage(leaf->buffer);

@@ -46,6 +46,10 @@ my %loads = (
 		load => 'VACUUM (INDEX_CLEANUP on) t;'
 	},
 	build => { load => 'REINDEX INDEX t_k;' },
+	lookup => {
+		load => 'SET enable_seqscan = off; SET enable_indexscan = off; SET enable_bitmapscan = off;'
+		  . ' SELECT count(k) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 9000)));'
+	},
 	scan => { load => 'SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(k) FROM t WHERE k < 5000;' },
 	# What other faults leave to be repaired.
 	after_move => {
@@ -128,7 +132,11 @@ my @points = (
 	[ batch_inserted => 'dense' ],
 	[ batch_emptied => 'dense' ],
 	[ scan_descended => 'scan' ],
-	[ scan_leaf_read => 'scan' ]);
+	[ scan_leaf_read => 'scan' ],
+	[ scan_leaf_left => 'scan' ],
+	[ lookup_planned => 'lookup' ],
+	[ lookup_read => 'lookup' ],
+	[ lookup_portion => 'lookup' ]);
 
 my $node = new_node('points', conf => <<'END');
 restart_after_crash = on

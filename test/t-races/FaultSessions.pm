@@ -1,0 +1,135 @@
+# Sessions that are made to wait at fault points (src/am/fault.h) while others go
+# on.
+package FaultSessions;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use IPC::Run ();
+use PostgreSQL::Test::Utils;
+
+our @EXPORT = qw(
+  open_session close_session send_sql ask answer
+  hold release wait_until stopped_at blocked_on settled
+);
+
+my %holders;
+
+# A psql that stays; statements are sent to it one after the other.
+sub open_session
+{
+	my ($node, $setup) = @_;
+	my $session = { in => '', out => '', err => '', sent => 0 };
+
+	$session->{timeout} = IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default);
+	$session->{run} = IPC::Run::start(
+		[ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-f', '-' ],
+		'<', \$session->{in}, '>', \$session->{out}, '2>', \$session->{err},
+		$session->{timeout});
+	$session->{pid} =
+	  ask($session, "LOAD 'harmonia'; SET enable_seqscan = off; SELECT pg_backend_pid();" . ($setup // ''));
+	return $session;
+}
+
+sub close_session
+{
+	my ($session) = @_;
+
+	# It may have lost its backend.
+	eval { $session->{run}->finish; 1 } or do {
+		die $@ if $@ =~ /timeout/;
+	};
+	return;
+}
+
+# Send SQL and do not wait for what comes of it.
+sub send_sql
+{
+	my ($session, $sql) = @_;
+
+	$session->{out} = $session->{err} = '';
+	$session->{sent}++;
+	$session->{in} .= "$sql;\n\\echo end $session->{sent}\n";
+	$session->{run}->pump_nb while $session->{in} ne '';
+	return;
+}
+
+# Wait for it: what was printed, errors last.
+sub answer
+{
+	my ($session) = @_;
+
+	$session->{timeout}->reset;
+	$session->{timeout}->start;
+	$session->{run}->pump until $session->{out} =~ s/^end $session->{sent}\n//m;
+	my $result = $session->{out} . $session->{err};
+	chomp $result;
+	return $result;
+}
+
+sub ask
+{
+	my ($session, $sql) = @_;
+
+	send_sql($session, $sql);
+	return answer($session);
+}
+
+# Whoever comes to a fault point with the action "wait" stops there until release().
+sub hold
+{
+	my ($node, $point) = @_;
+
+	$holders{$point} //= open_session($node);
+	ask($holders{$point}, "SELECT pg_advisory_lock(hashtext('$point'))");
+	return;
+}
+
+sub release
+{
+	my ($point) = @_;
+
+	close_session(delete $holders{$point});
+	return;
+}
+
+sub wait_until
+{
+	my ($node, $condition) = @_;
+
+	$node->poll_query_until('postgres', "SELECT EXISTS ($condition)")
+	  or die "waited in vain for: $condition";
+	return 1;
+}
+
+# Until a session stands at a fault point.
+sub stopped_at
+{
+	my ($node, $point) = @_;
+
+	return wait_until($node,
+		"SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+		  . " AND objid = (hashtext('$point')::bigint & 4294967295)::oid");
+}
+
+# Until a session's statement has ended or waits for somebody.
+sub settled
+{
+	my ($node, $session) = @_;
+
+	return wait_until($node,
+		"SELECT FROM pg_stat_activity WHERE pid = $session->{pid}"
+		  . " AND (state LIKE 'idle%' OR wait_event_type IN ('Lock', 'BufferPin'))");
+}
+
+# Until a statement that matches a pattern waits for a lock or pin of this name.
+sub blocked_on
+{
+	my ($node, $event, $pattern) = @_;
+
+	return wait_until($node,
+		"SELECT FROM pg_stat_activity WHERE state = 'active' AND wait_event = '$event' AND query ~ '$pattern'");
+}
+
+1;

@@ -1,0 +1,404 @@
+# Sessions that stop in the middle of what they do to an index, or of reading it,
+# and what others do meanwhile.
+#
+# The library is built with FAULT_POINTS (src/am/fault.h) and SMALL_LIMITS.
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+
+use FaultSessions;
+use Harmonia;
+use Test::More;
+
+# What checks the index itself wants plain plans.
+my $node = new_node('races', conf => <<'END');
+harmonia.enable_lookup_scan = off
+harmonia.enable_lookup_join = off
+END
+
+# Two segments, with leaves that have been split here and there, and all rows
+# visible to everybody.
+sub make_table
+{
+	$node->safe_psql('postgres', <<'END');
+SET client_min_messages = warning;
+DROP TABLE IF EXISTS t;
+CREATE TABLE t (k int, n int);
+INSERT INTO t SELECT 10 * i, i FROM generate_series(1, 12000) i;
+CREATE INDEX t_k ON t USING harmonia (k) WITH (fillfactor = 100);
+INSERT INTO t SELECT 40 * i + 5, i FROM generate_series(1, 3000) i;
+END
+	$node->safe_psql('postgres', 'VACUUM (ANALYZE) t');
+	return;
+}
+
+# Rows that are dead to everybody, but have entries still.
+sub delete_most
+{
+	$node->safe_psql('postgres', 'DELETE FROM t WHERE k % 100 <> 0');
+	return;
+}
+
+sub info
+{
+	my ($what) = @_;
+
+	return $node->safe_psql('postgres', "SELECT $what FROM harmonia_index_info('t_k')");
+}
+
+# Ways to read: what the plan is to show, the plans that are forbidden, the query.
+my $all = 'ARRAY(SELECT generate_series(5, 120005, 5))';
+my %reads = (
+	'index scan' =>
+	  [ 'Index Scan using', 'bitmapscan indexonlyscan', 'SELECT k, n FROM t WHERE k > 0 ORDER BY k' ],
+	'backward index scan' => [
+		'Index Scan Backward', 'bitmapscan indexonlyscan', 'SELECT k, n FROM t WHERE k > 0 ORDER BY k DESC'
+	],
+	'index-only scan' =>
+	  [ 'Index Only Scan using', 'bitmapscan', 'SELECT k, 0 n FROM t WHERE k > 0 ORDER BY k' ],
+	'backward index-only scan' =>
+	  [ 'Index Only Scan Backward', 'bitmapscan', 'SELECT k, 0 n FROM t WHERE k > 0 ORDER BY k DESC' ],
+	'bitmap scan' =>
+	  [ 'Bitmap Index Scan', 'indexscan indexonlyscan', 'SELECT k, n FROM t WHERE k > 0' ],
+	'lookup scan' => [ 'LookupScan', 'bitmapscan indexscan', "SELECT k, n FROM t WHERE k = ANY ($all)" ],
+	'index-only lookup scan' =>
+	  [ 'Index Only: true', 'bitmapscan indexscan', "SELECT k, 0 n FROM t WHERE k = ANY ($all)" ]);
+
+sub forbid
+{
+	my ($read) = @_;
+
+	return 'SET harmonia.enable_lookup_scan = ' . ($read =~ /lookup/ ? 'on' : 'off') . '; SET enable_sort = off;'
+	  . join('', map { " SET enable_$_ = off;" } split / /, $reads{$read}[1]);
+}
+
+# Keys in the order in which they come, and all else; sets of keys have no order.
+sub summary
+{
+	my ($read) = @_;
+	my $order = $reads{$read}[2] =~ /ORDER/ ? '' : ' ORDER BY k';
+
+	return "SELECT count(*), sum(k), sum(n), md5(string_agg(k::text, ' '$order)) FROM ($reads{$read}[2]) s;";
+}
+
+sub expected_rows
+{
+	my ($read) = @_;
+
+	return $node->safe_psql('postgres',
+		'SET enable_indexscan = off; SET enable_bitmapscan = off; ' . summary($read));
+}
+
+# The same by way of the index.
+sub read_all
+{
+	my ($session, $read) = @_;
+
+	return ask($session, 'BEGIN; ' . forbid($read) . summary($read) . ' ROLLBACK');
+}
+
+sub check_problem
+{
+	my ($result, $out, $err) = $node->psql('postgres', "SELECT harmonia_check('t_k', true)");
+
+	return $err;
+}
+
+# Everything in order, and no block lost for good.
+sub check_all
+{
+	my ($name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	is(check_problem(), '', "$name: the index is whole");
+	$node->safe_psql('postgres', 'VACUUM (INDEX_CLEANUP on) t');
+	is(check_problem(), '', "$name: and after VACUUM");
+	is($node->safe_psql('postgres', <<'END'), 't', "$name: no block is lost for good");
+SELECT lost_pages = 0 OR free_extents = 5 FROM harmonia_index_info('t_k'), harmonia_metapage('t_k')
+END
+	for my $read ('index scan', 'backward index-only scan')
+	{
+		my $session = open_session($node);
+
+		is(read_all($session, $read), expected_rows($read), "$name: $read afterwards");
+		close_session($session);
+	}
+	return;
+}
+
+# ----------------------------------------------------------------
+# Movement stops, readers and writers come by
+# ----------------------------------------------------------------
+
+# How a movement that stands at a point ends.
+my %ends = (
+	'goes on' => sub { release($_[0]); },
+	'is cancelled' => sub {
+		$node->safe_psql('postgres',
+			"SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query ~ '^SELECT harmonia_reorg'");
+	},
+	'is terminated' => sub {
+		$node->safe_psql('postgres',
+			"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query ~ '^SELECT harmonia_reorg'");
+	});
+
+for my $point ('move_marked', 'move_read', 'move_copied', 'move_flipped')
+{
+	for my $end (sort keys %ends)
+	{
+		my $name = "movement $end at $point";
+		make_table();
+		my $movements = info('movements');
+		my ($mover, $writer, $other) = map { open_session($node) } 1 .. 3;
+
+		hold($node, $point);
+		ask($mover, "SET harmonia.fault = '$point:wait'");
+		send_sql($mover, "SELECT harmonia_reorganize('t_k');");
+		stopped_at($node, $point);
+
+		for my $read (sort keys %reads)
+		{
+			is(read_all($other, $read), expected_rows($read), "$name: $read");
+		}
+		send_sql($writer, 'INSERT INTO t SELECT 17, 17 FROM generate_series(1, 1000);');
+		if ($point eq 'move_flipped')
+		{
+			is(answer($writer), '', "$name: a writer finds the new segment");
+		}
+		else
+		{
+			blocked_on($node, 'page', '^INSERT INTO t SELECT 17');
+			is(ask($other, 'INSERT INTO t SELECT 90017, 17 FROM generate_series(1, 1000);'),
+				'', "$name: a writer elsewhere does not wait");
+		}
+		$ends{$end}->($point);
+		is(answer($writer), '', "$name: a writer goes on") if $point ne 'move_flipped';
+		if ($end eq 'goes on')
+		{
+			like(answer($mover), qr/^\d+$/, $name);
+			cmp_ok(info('movements'), '>', $movements, "$name: movements are counted");
+		}
+		release($point) if $end ne 'goes on';
+		close_session($_) for ($mover, $writer, $other);
+		check_all($name);
+	}
+}
+
+# ----------------------------------------------------------------
+# Readers stop, the ground below them moves
+# ----------------------------------------------------------------
+
+make_table();
+for my $read (sort keys %reads)
+{
+	like($node->safe_psql('postgres',
+			'SET enable_seqscan = off; ' . forbid($read) . " EXPLAIN (COSTS OFF) $reads{$read}[2]"),
+		qr/$reads{$read}[0]/, "there is a plan with $read");
+}
+
+# Where a reader can be stopped, and whether VACUUM has to wait for it.
+my %reader_stops = (
+	'index scan' => [ ['scan_descended'], [ 'scan_leaf_left', 3 ] ],
+	'backward index scan' => [ [ 'scan_descended', 7 ], [ 'scan_leaf_left', 3 ] ],
+	'index-only scan' => [ ['scan_descended'], [ 'scan_leaf_read', 7 ], [ 'scan_leaf_left', 3 ] ],
+	'backward index-only scan' => [ [ 'scan_descended', 7 ], [ 'scan_leaf_read', 7 ], [ 'scan_leaf_left', 3 ] ],
+	'bitmap scan' => [ ['scan_descended'], [ 'scan_leaf_left', 3 ] ],
+	'lookup scan' => [ [ 'lookup_planned', 11 ], ['lookup_read'], [ 'lookup_portion', 1 ] ],
+	'index-only lookup scan' => [ [ 'lookup_planned', 11 ], ['lookup_read'], [ 'lookup_portion', 1 ] ]);
+
+# What VACUUM waits for, if a reader has stopped there: the pin on the leaf, the
+# gate of those that look at the visibility map, or nothing.
+sub vacuum_waits_for
+{
+	my ($read, $point) = @_;
+
+	return 'BufferPin' if $point =~ /descended|leaf_read|planned/;
+	return 'page' if $read eq 'index-only lookup scan' && $point eq 'lookup_read';
+	return '';
+}
+
+# Start to read, with rows about that are dead but not removed, up to a stop.
+sub start_reader
+{
+	my ($reader, $read, $point, $skip) = @_;
+
+	hold($node, $point);
+	ask($reader, 'BEGIN; ' . forbid($read));
+	ask($reader, "SET harmonia.fault = '$point:wait:" . ($skip // 0) . "'");
+	send_sql($reader, summary($read));
+	return stopped_at($node, $point);
+}
+
+for my $read (sort keys %reader_stops)
+{
+	for my $stop (@{ $reader_stops{$read} })
+	{
+		my ($point, $skip) = @$stop;
+		my $wait = vacuum_waits_for($read, $point);
+		my $name = "$read at $point:" . ($skip // 0);
+		my ($reader, $vacuum) = map { open_session($node) } 1 .. 2;
+
+		# All leaves are split, the segments rewritten, and their blocks reused.
+		make_table();
+		my $expected = expected_rows($read);
+		my $movements = info('movements');
+		start_reader($reader, $read, $point, $skip);
+		$node->safe_psql('postgres', "SELECT harmonia_reorganize('t_k')");
+		$node->safe_psql('postgres',
+			'INSERT INTO t SELECT i * 7 % 120000, -i FROM generate_series(1, 30000) i');
+		cmp_ok(info('movements'), '>', $movements, "$name: segments have been moved");
+		release($point);
+		is(answer($reader), $expected, "$name: movement");
+		ask($reader, 'ROLLBACK');
+		check_all("$name: movement");
+
+		# VACUUM removes what is dead, but does not say so too early.
+		make_table();
+		delete_most();
+		$expected = expected_rows($read);
+		start_reader($reader, $read, $point, $skip);
+		send_sql($vacuum, 'VACUUM (INDEX_CLEANUP on, TRUNCATE off) t');
+		if ($wait eq '')
+		{
+			is(answer($vacuum), '', "$name: VACUUM need not wait");
+		}
+		else
+		{
+			blocked_on($node, $wait, '^VACUUM');
+		}
+		release($point);
+		is(answer($reader), $expected, "$name: VACUUM");
+		is(answer($vacuum), '', "$name: VACUUM ends") if $wait ne '';
+		ask($reader, 'ROLLBACK');
+		check_all("$name: VACUUM");
+
+		# Both, so that the reader stands in a segment that VACUUM's walk leaves out.
+		make_table();
+		delete_most();
+		$expected = expected_rows($read);
+		start_reader($reader, $read, $point, $skip);
+		$node->safe_psql('postgres', "SELECT harmonia_reorganize('t_k')");
+		send_sql($vacuum, 'VACUUM (INDEX_CLEANUP on, TRUNCATE off) t');
+		if ($wait eq '')
+		{
+			is(answer($vacuum), '', "$name: VACUUM need not wait");
+		}
+		else
+		{
+			blocked_on($node, $wait, '^VACUUM');
+		}
+		release($point);
+		is(answer($reader), $expected, "$name: movement and VACUUM");
+		is(answer($vacuum), '', "$name: VACUUM ends") if $wait ne '';
+		ask($reader, 'ROLLBACK');
+		close_session($_) for ($reader, $vacuum);
+		check_all("$name: movement and VACUUM");
+	}
+}
+
+# ----------------------------------------------------------------
+# Writers stop, others do the same meanwhile, and VACUUM comes by
+# ----------------------------------------------------------------
+
+# Many keys for a few leaves; keys above all others; NULLs.
+my $dense = 'INSERT INTO t SELECT 3000 + i * 7919 % 1000, i FROM generate_series(1, 12000) i';
+my $above = 'INSERT INTO t SELECT 130000 + i, i FROM generate_series(1, 12000) i';
+my $nulls = 'INSERT INTO t SELECT NULL, i FROM generate_series(1, 100) i';
+
+for my $case (
+	[ insert_leaf_full => 0, $dense ],
+	[ insert_leaf_full => 3, $above ],
+	[ batch_leaf_done => 2, $dense ],
+	[ spare_allocated => 0, $dense ],
+	[ spare_allocated => 2, $dense ],
+	[ append_written => 0, $above ],
+	[ append_written => 1, $above ],
+	[ first_segment_written => 0, $nulls ],
+	[ move_locked => 0, $dense ],
+	[ move_marked => 0, $dense ],
+	[ move_copied => 0, $dense ],
+	[ move_flipped => 0, $dense ],
+	[ move_freed => 0, $dense ])
+{
+	my ($point, $skip, $load) = @$case;
+	my $name = "writer at $point:$skip";
+	my ($writer, $other, $single, $vacuum) = map { open_session($node) } 1 .. 4;
+
+	make_table();
+	delete_most();
+	hold($node, $point);
+	ask($writer, "SET harmonia.fault = '$point:wait:$skip'");
+	send_sql($writer, $load);
+	stopped_at($node, $point);
+
+	send_sql($other, $load);
+	settled($node, $other);
+	ask($single, 'SET harmonia.batch_inserts = off');
+	send_sql($single, $load);
+	settled($node, $single);
+	send_sql($vacuum, 'VACUUM (INDEX_CLEANUP on, TRUNCATE off) t');
+	settled($node, $vacuum);
+
+	release($point);
+	is(answer($_), '', $name) for ($writer, $other, $single, $vacuum);
+	close_session($_) for ($writer, $other, $single, $vacuum);
+	check_all($name);
+
+	# The one that stopped gives up; what it has begun is finished by others.
+	make_table();
+	($writer, $other) = map { open_session($node) } 1 .. 2;
+	hold($node, $point);
+	ask($writer, "SET harmonia.fault = '$point:wait:$skip'");
+	send_sql($writer, $load);
+	stopped_at($node, $point);
+	send_sql($other, $load);
+	settled($node, $other);
+	$node->safe_psql('postgres', "SELECT pg_cancel_backend($writer->{pid})");
+	like(answer($writer), qr/canceling/, "$name is cancelled");
+	is(answer($other), '', "$name, cancelled: another goes on");
+	release($point);
+	close_session($_) for ($writer, $other);
+	check_all("$name, cancelled");
+}
+
+# ----------------------------------------------------------------
+# VACUUM stops, writers and readers come by
+# ----------------------------------------------------------------
+
+for my $case (
+	[ vacuum_leaf_cleaned => 0 ],
+	[ vacuum_leaf_cleaned => 5 ],
+	[ vacuum_walked => 0 ],
+	[ vacuum_reorganized => 0 ],
+	[ move_copied => 0 ],
+	[ move_flipped => 0 ],
+	[ sweep_entered => 0 ])
+{
+	my ($point, $skip) = @$case;
+	my $name = "VACUUM at $point:$skip";
+	my ($vacuum, $writer, $reader) = map { open_session($node) } 1 .. 3;
+
+	make_table();
+	delete_most();
+	hold($node, $point);
+	ask($vacuum, "SET harmonia.fault = '$point:wait:$skip'");
+	send_sql($vacuum, 'VACUUM (INDEX_CLEANUP on, TRUNCATE off) t');
+	stopped_at($node, $point);
+
+	for my $read (sort keys %reads)
+	{
+		is(read_all($reader, $read), expected_rows($read), "$name: $read");
+	}
+	send_sql($writer, $dense);
+	settled($node, $writer);
+	release($point);
+	is(answer($writer), '', "$name: a writer");
+	is(answer($vacuum), '', $name);
+	close_session($_) for ($vacuum, $writer, $reader);
+	check_all($name);
+}
+
+$node->stop;
+done_testing();
