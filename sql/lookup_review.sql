@@ -80,5 +80,22 @@ MOVE 6 FROM c;
 UPDATE t SET v = -2 WHERE CURRENT OF c RETURNING k, v;
 ROLLBACK;
 
+-- Batches of few wide rows
+CREATE FUNCTION batches(query text) RETURNS SETOF text
+LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) ' || query LOOP
+		RETURN QUERY SELECT substring(line FROM 'Batches: \d+  Keys: \d+');
+	END LOOP;
+END $$;
+SET work_mem = '64kB';
+SELECT b FROM batches($$
+	SELECT length(q.w), t.v
+	FROM (SELECT x, repeat('x', 20000) AS w FROM o WHERE id <= 20 OFFSET 0) q JOIN t ON t.k = q.x
+$$) b WHERE b IS NOT NULL;
+RESET work_mem;
+
 \set VERBOSITY terse
 DROP SCHEMA lookup_review CASCADE;

@@ -58,6 +58,7 @@ typedef struct JoinBatch
 	uint32		room;
 	uint32		rows;
 	MinimalTuple *tuples;		/* in the batch's context */
+	Size		bytes;			/* of them */
 	bool	   *matched;
 	uint32		probes;
 	uint32	   *rows_of_probes;
@@ -258,6 +259,7 @@ add_row(LookupJoin *join, TupleTableSlot *outer)
 	old_context = MemoryContextSwitchTo(join->context);
 	batch->tuples[batch->rows] = ExecCopySlotMinimalTuple(outer);
 	MemoryContextSwitchTo(old_context);
+	batch->bytes += batch->tuples[batch->rows]->t_len;
 	batch->matched[batch->rows++] = false;
 }
 
@@ -274,8 +276,11 @@ fill_batch(LookupJoin *join)
 	MemoryContextReset(join->context);
 	make_room(join);
 	batch->rows = batch->probes = 0;
+	batch->bytes = 0;
 	join->points = true;
-	while (batch->rows < join->limit && !join->outer_done)
+
+	/* Wide rows make a batch smaller. */
+	while (batch->rows < join->limit && batch->bytes <= memory && !join->outer_done)
 	{
 		TupleTableSlot *outer = ExecProcNode(outer_plan);
 
@@ -286,11 +291,6 @@ fill_batch(LookupJoin *join)
 		}
 		ResetExprContext(econtext);
 		add_row(join, outer);
-
-		/* Wide rows make a batch smaller.  Asking at every row would cost. */
-		if (batch->rows % 64 == 0 &&
-			MemoryContextMemAllocated(join->context, false) > memory)
-			break;
 	}
 	join->limit = Min(join->limit * BATCH_GROWTH, join->max_limit);
 	if (batch->rows == 0)
