@@ -32,13 +32,10 @@ typedef struct SpanList
 	int			count;
 } SpanList;
 
-#define ST_SORT sort_spans
-#define ST_ELEMENT_TYPE Span
-#define ST_COMPARE(a, b) ((a)->low < (b)->low ? -1 : (a)->low > (b)->low)
-#define ST_SCOPE static
-#define ST_CHECK_FOR_INTERRUPTS
-#define ST_DEFINE
-#include "lib/sort_template.h"
+/* An entry is two numbers as well, so the engine's sort serves. */
+StaticAssertDecl(sizeof(Span) == sizeof(HtEntry) &&
+				 offsetof(Span, low) == offsetof(HtEntry, key) &&
+				 offsetof(Span, high) == offsetof(HtEntry, tid), "spans are not like entries");
 
 bool
 hm_place_range(StrategyNumber strategy, const HmPlace *place, uint64 max,
@@ -182,7 +179,11 @@ spans_normalise(SpanList *list)
 {
 	int			kept = 0;
 
-	sort_spans(list->spans, list->count);
+	HtEntry    *scratch = MemoryContextAllocHuge(CurrentMemoryContext,
+												 sizeof(HtEntry) * (Size) Max(1, list->count));
+
+	ht_sort_entries((HtEntry *) list->spans, scratch, (size_t) list->count);
+	pfree(scratch);
 	for (int i = 0; i < list->count; i++)
 	{
 		Span	   *last = kept > 0 ? &list->spans[kept - 1] : NULL;

@@ -37,7 +37,14 @@
 #define FIRST_PORTION	64
 #define MIN_LAST_PORTION	4096
 #define MAX_LAST_PORTION	(16 * 1024 * 1024)
-#define BYTES_PER_HIT	(2 * sizeof(HmHit) + sizeof(uint64) + 1)
+#define BYTES_PER_HIT	(2 * (sizeof(HmHit) + sizeof(uint64)))
+
+/*
+ * Pages of the visibility map that are kept pinned.  Hits come in key order, in
+ * which the next one's heap page may be anywhere.  Each covers 255 MB of heap.
+ */
+#define MAP_BUFFERS		16
+#define HEAP_PAGES_PER_MAP_PAGE		32672
 
 struct HmFetch
 {
@@ -59,8 +66,11 @@ struct HmFetch
 	uint32		next;
 	HmHit	   *hits;
 	HmHit	   *scratch;
-	uint64	   *keys;			/* of each hit, if index_only and ranges */
-	uint8	   *all_visible;	/* for each hit, if index_only */
+	uint32		visible;		/* of them, hits that need not be looked at in the
+								 * heap; these come first */
+	uint64	   *keys;			/* of each hit, if index_only; not of points that
+								 * have to be looked at */
+	uint64	   *scratch_keys;
 
 	/* The heap */
 	IndexFetchTableData *scan;
@@ -68,7 +78,7 @@ struct HmFetch
 	bool		own_slot;
 	uint64		tid;			/* what the slot has or, if it is empty, what was
 								 * found not to be visible */
-	Buffer		map;
+	Buffer		maps[MAP_BUFFERS];	/* pages of the visibility map, pinned */
 	int			prefetch_distance;	/* in heap pages */
 	uint32		prefetch_next;	/* first hit whose page has not been asked for */
 	int			prefetch_pages; /* pages asked for and not yet reached */
@@ -92,7 +102,8 @@ hm_fetch_create(Relation heap, Relation index, Snapshot snapshot, bool index_onl
 	fetch->scan = table_index_fetch_begin(heap);
 	fetch->own_slot = slot == NULL;
 	fetch->slot = fetch->own_slot ? table_slot_create(heap, NULL) : slot;
-	fetch->map = InvalidBuffer;
+	for (int i = 0; i < MAP_BUFFERS; i++)
+		fetch->maps[i] = InvalidBuffer;
 	fetch->max_room = (uint32) Max(MIN_LAST_PORTION,
 								   Min(MAX_LAST_PORTION,
 									   (Size) work_mem * 1024 / 4 / BYTES_PER_HIT));
@@ -152,7 +163,7 @@ make_portion_room(HmFetch *fetch)
 		if (fetch->index_only)
 		{
 			pfree(fetch->keys);
-			pfree(fetch->all_visible);
+			pfree(fetch->scratch_keys);
 		}
 	}
 	fetch->hits = palloc(room * sizeof(HmHit));
@@ -160,7 +171,7 @@ make_portion_room(HmFetch *fetch)
 	if (fetch->index_only)
 	{
 		fetch->keys = palloc(room * sizeof(uint64));
-		fetch->all_visible = palloc(room);
+		fetch->scratch_keys = palloc(room * sizeof(uint64));
 	}
 	fetch->room = room;
 	MemoryContextSwitchTo(old_context);
@@ -194,74 +205,79 @@ hit_block(const HmHit *hit)
 	return (BlockNumber) (hit->tid >> 16);
 }
 
-/* Look the portion's hits up in the visibility map, but for the first few. */
-static void
-look_at_map(HmFetch *fetch, uint32 stale)
+/* Whether the visibility map says that all see all of a hit's heap page. */
+static inline bool
+is_all_visible(HmFetch *fetch, const HmHit *hit)
 {
-	BlockNumber block = InvalidBlockNumber;
-	bool		visible = false;
+	BlockNumber block = hit_block(hit);
 
-	memset(fetch->all_visible, 0, stale);
-	for (uint32 i = stale; i < fetch->count; i++)
-	{
-		if (hit_block(&fetch->hits[i]) != block)
-		{
-			block = hit_block(&fetch->hits[i]);
-			visible = VM_ALL_VISIBLE(fetch->heap, block, &fetch->map);
-		}
-		fetch->all_visible[i] = visible;
-	}
+	return VM_ALL_VISIBLE(fetch->heap, block,
+						  &fetch->maps[block / HEAP_PAGES_PER_MAP_PAGE % MAP_BUFFERS]);
 }
 
 /*
- * Read one more portion.  Points are sorted into heap order; the keys of ranges'
- * hits, if they are wanted, stay beside their hits instead.
+ * Put those hits of the portion in front of which the visibility map says that they
+ * are visible; not the first few, which had been read before the gate was entered.
+ */
+static void
+look_at_map(HmFetch *fetch, uint32 stale)
+{
+	uint32		visible = 0;
+	uint32		others = 0;
+
+	for (uint32 i = 0; i < fetch->count; i++)
+	{
+		if (i >= stale && is_all_visible(fetch, &fetch->hits[i]))
+		{
+			fetch->hits[visible] = fetch->hits[i];
+			fetch->keys[visible++] = fetch->keys[i];
+		}
+		else
+		{
+			fetch->scratch[others] = fetch->hits[i];
+			fetch->scratch_keys[others++] = fetch->keys[i];
+		}
+	}
+	memcpy(fetch->hits + visible, fetch->scratch, others * sizeof(HmHit));
+	memcpy(fetch->keys + visible, fetch->scratch_keys, others * sizeof(uint64));
+	fetch->visible = visible;
+}
+
+/*
+ * Read one more portion.  Hits that have to be looked at in the heap are sorted
+ * into its order; not those of ranges whose keys are wanted, which stay beside their
+ * keys instead.
  */
 static bool
 read_portion(HmFetch *fetch)
 {
 	bool		gate = fetch->index_only && !RecoveryInProgress();
-	bool		keys = fetch->index_only && fetch->probes.high != NULL;
-	uint32		stale = 0;
 
 	make_portion_room(fetch);
 	HM_FAULT(lookup_portion);
+	fetch->visible = 0;
 	if (gate)
 	{
 		hm_visibility_gate_enter(fetch->index);
 		hm_lookup_forget_pages(fetch->lookup);
 	}
-	fetch->count = hm_lookup_next(fetch->lookup, fetch->hits, keys ? fetch->keys : NULL,
-								  fetch->room);
+	fetch->count = hm_lookup_next(fetch->lookup, fetch->hits,
+								  fetch->index_only ? fetch->keys : NULL, fetch->room);
 	HM_FAULT(lookup_read);
 	if (gate)
 	{
-		stale = hm_lookup_stale_hits(fetch->lookup);
-		if (!keys && stale == 0)
-			hm_hits_sort_by_tid(fetch->hits, fetch->scratch, fetch->count);
-		look_at_map(fetch, stale);
+		look_at_map(fetch, hm_lookup_stale_hits(fetch->lookup));
 		hm_visibility_gate_leave(fetch->index);
 	}
-	else
-	{
-		if (!keys)
-			hm_hits_sort_by_tid(fetch->hits, fetch->scratch, fetch->count);
-		if (fetch->index_only)
-			memset(fetch->all_visible, 0, fetch->count);
-	}
+	if (!fetch->index_only || fetch->probes.high == NULL)
+		hm_hits_sort_by_tid(fetch->hits + fetch->visible, fetch->scratch,
+							fetch->count - fetch->visible);
 
 	fetch->next = 0;
-	fetch->prefetch_next = 0;
+	fetch->prefetch_next = fetch->visible;
 	fetch->prefetch_pages = 0;
 	fetch->prefetch_block = InvalidBlockNumber;
 	return fetch->count > 0;
-}
-
-/* Whether a hit has to be looked at in the heap. */
-static inline bool
-needs_heap(const HmFetch *fetch, uint32 i)
-{
-	return !fetch->index_only || !fetch->all_visible[i];
 }
 
 /* Ask for the pages of the hits ahead; the hit at hand is number "next". */
@@ -275,7 +291,7 @@ prefetch(HmFetch *fetch)
 		uint32		i = fetch->prefetch_next++;
 		BlockNumber block = hit_block(&fetch->hits[i]);
 
-		if (block == fetch->prefetch_block || !needs_heap(fetch, i))
+		if (block == fetch->prefetch_block)
 			continue;
 		fetch->prefetch_block = block;
 		if (i <= fetch->next)
@@ -338,20 +354,22 @@ hm_fetch_next(HmFetch *fetch, uint32 *probe, TupleTableSlot **slot, Datum *key)
 		i = fetch->next++;
 		*probe = fetch->hits[i].probe;
 
-		if (needs_heap(fetch, i))
+		if (i < fetch->visible)
 		{
-			CHECK_FOR_INTERRUPTS();
-			if (!fetch_tuple(fetch, fetch->hits[i].tid))
-				continue;
-		}
-		else
 			PredicateLockPage(fetch->heap, hit_block(&fetch->hits[i]), fetch->snapshot);
+			*slot = NULL;
+			*key = fetch->type->restore(fetch->keys[i]);
+			return true;
+		}
 
+		CHECK_FOR_INTERRUPTS();
+		if (!fetch_tuple(fetch, fetch->hits[i].tid))
+			continue;
 		if (fetch->index_only)
 		{
 			*slot = NULL;
-			*key = fetch->type->restore(fetch->probes.high != NULL ? fetch->keys[i] :
-										fetch->probes.low[*probe]);
+			*key = fetch->type->restore(fetch->probes.high == NULL ?
+										fetch->probes.low[*probe] : fetch->keys[i]);
 		}
 		else
 			*slot = fetch->slot;
@@ -364,7 +382,7 @@ hm_fetch_tid(const HmFetch *fetch, ItemPointer tid)
 {
 	uint32		i = fetch->next - 1;
 
-	if (needs_heap(fetch, i))
+	if (i >= fetch->visible)
 		*tid = fetch->slot->tts_tid;
 	else
 		hm_tid_unpack(fetch->hits[i].tid, tid);
@@ -380,8 +398,11 @@ hm_fetch_stats(HmFetch *fetch, HmFetchStats *stats)
 void
 hm_fetch_end(HmFetch *fetch)
 {
-	if (BufferIsValid(fetch->map))
-		ReleaseBuffer(fetch->map);
+	for (int i = 0; i < MAP_BUFFERS; i++)
+	{
+		if (BufferIsValid(fetch->maps[i]))
+			ReleaseBuffer(fetch->maps[i]);
+	}
 	if (fetch->own_slot)
 		ExecDropSingleTupleTableSlot(fetch->slot);
 	table_index_fetch_end(fetch->scan);
