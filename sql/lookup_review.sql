@@ -97,5 +97,19 @@ SELECT b FROM batches($$
 $$) b WHERE b IS NOT NULL;
 RESET work_mem;
 
+-- Many rescans with few hits take no more memory than one
+CREATE FUNCTION executor_memory() RETURNS numeric LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN (SELECT sum(total_bytes) FROM pg_backend_memory_contexts WHERE name = 'ExecutorState');
+END $$;
+SET work_mem = '1GB';
+SET enable_nestloop = on;
+SELECT i, n, executor_memory() < 10000000 AS small
+FROM generate_series(1, 20) i,
+	LATERAL (SELECT count(t.v) AS n FROM t WHERE k = ANY (ARRAY[i]) OFFSET 0) l
+OFFSET 19;
+RESET work_mem;
+SET enable_nestloop = off;
+
 \set VERBOSITY terse
 DROP SCHEMA lookup_review CASCADE;

@@ -147,13 +147,14 @@ make_room(HmFetch *fetch, uint32 probes)
 	MemoryContextSwitchTo(old_context);
 }
 
+/* A portion that was full has more of the same batch behind it: let it grow. */
 static void
 make_portion_room(HmFetch *fetch)
 {
 	MemoryContext old_context;
 	uint32		room = fetch->room == 0 ? FIRST_PORTION : Min(fetch->room * 4, fetch->max_room);
 
-	if (room == fetch->room)
+	if (room == fetch->room || fetch->count < fetch->room)
 		return;
 	old_context = MemoryContextSwitchTo(GetMemoryChunkContext(fetch));
 	if (fetch->room > 0)
@@ -354,6 +355,7 @@ hm_fetch_next(HmFetch *fetch, uint32 *probe, TupleTableSlot **slot, Datum *key)
 		i = fetch->next++;
 		*probe = fetch->hits[i].probe;
 
+		CHECK_FOR_INTERRUPTS();
 		if (i < fetch->visible)
 		{
 			PredicateLockPage(fetch->heap, hit_block(&fetch->hits[i]), fetch->snapshot);
@@ -362,7 +364,6 @@ hm_fetch_next(HmFetch *fetch, uint32 *probe, TupleTableSlot **slot, Datum *key)
 			return true;
 		}
 
-		CHECK_FOR_INTERRUPTS();
 		if (!fetch_tuple(fetch, fetch->hits[i].tid))
 			continue;
 		if (fetch->index_only)
