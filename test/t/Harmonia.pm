@@ -85,12 +85,13 @@ sub children_of
 	return @children;
 }
 
-sub has_ended
+# A process' state, as ps shows it; X if it is gone.
+sub process_state
 {
 	my ($pid) = @_;
 
-	open my $stat, '<', "/proc/$pid/stat" or return 1;
-	return (<$stat> // ') Z') =~ /\) [ZX]/;
+	open my $stat, '<', "/proc/$pid/stat" or return 'X';
+	return (<$stat> // '') =~ /\) (\S)/ ? $1 : 'X';
 }
 
 # Kill a server and all its processes at once, as a power failure would.
@@ -99,14 +100,16 @@ sub crash_node
 	my ($node) = @_;
 	my $postmaster = (split /\n/, slurp_file($node->data_dir . '/postmaster.pid'))[0];
 
-	# Stopped first, so that it starts no more children.
+	# Stopped first, so that it starts no more children: one that was missed would
+	# go on to write, for with postmaster.pid what could tell the next server goes.
 	kill STOP => $postmaster;
+	usleep(1000) until process_state($postmaster) =~ /[TZX]/;
 	# It dies last, so that nobody notices and exits in an orderly way.
 	my @processes = (children_of($postmaster), $postmaster);
 	kill KILL => @processes;
 	for my $pid (@processes)
 	{
-		usleep(1000) until has_ended($pid);
+		usleep(1000) until process_state($pid) =~ /[ZX]/;
 	}
 
 	# Until init has buried it, the postmaster seems to run.
