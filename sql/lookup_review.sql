@@ -65,6 +65,15 @@ SELECT * FROM check_query($$
 	LEFT JOIN (SELECT t.k, coalesce(u.y, t.v) AS s FROM u JOIN t ON u.k = t.k) q ON o.x = q.k
 	WHERE q.s > 3 AND q.k > 0$$);
 
+-- One-time filters
+SELECT * FROM check_query($$
+	SELECT o.id FROM o JOIN t ON t.k = o.x AND current_setting('work_mem') = 'none'$$);
+SELECT * FROM check_query($$
+	SELECT o.id FROM o LEFT JOIN t ON t.k = o.x AND current_setting('work_mem') = 'none'$$);
+SELECT * FROM check_query($$
+	SELECT o.id FROM o
+	WHERE NOT EXISTS (SELECT FROM t WHERE t.k = o.x AND current_setting('work_mem') = 'none')$$);
+
 -- The row that a cursor is on, with and without its tuple
 BEGIN;
 DECLARE c CURSOR FOR SELECT * FROM t WHERE k = ANY ('{20, 10}');

@@ -124,6 +124,20 @@ match_restrictions(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index,
 	return keys->equal || (keys->lower && keys->upper);
 }
 
+/* Whether there is a one-time filter among clauses; no node of ours has one. */
+static bool
+has_pseudoconstant(List *infos)
+{
+	ListCell   *cell;
+
+	foreach(cell, infos)
+	{
+		if (lfirst_node(RestrictInfo, cell)->pseudoconstant)
+			return true;
+	}
+	return false;
+}
+
 /*
  * Whether all that the join puts out is columns of its inputs: an expression
  * that has to be evaluated at the join, or system columns of the table, it
@@ -142,13 +156,6 @@ can_provide_targets(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner)
 	foreach(cell, inner->reltarget->exprs)
 	{
 		if (!IsA(lfirst(cell), Var))
-			return false;
-	}
-
-	/* Nor can it put a one-time filter in front of the table. */
-	foreach(cell, inner->baserestrictinfo)
-	{
-		if (lfirst_node(RestrictInfo, cell)->pseudoconstant)
 			return false;
 	}
 	return true;
@@ -269,6 +276,8 @@ hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
 	if (root->rowMarks != NIL || bms_overlap(joinrel->relids, root->all_result_relids))
 		return;
 	if (!hm_can_look_up(root, inner) || !bms_is_empty(joinrel->lateral_relids) ||
+		has_pseudoconstant(extra->restrictlist) ||
+		has_pseudoconstant(inner->baserestrictinfo) ||
 		!can_provide_targets(joinrel, outer, inner) ||
 		!only_user_columns(inner->reltarget->exprs, inner->relid) ||
 		!only_user_columns(get_actual_clauses(extra->restrictlist), inner->relid) ||
