@@ -239,7 +239,7 @@ DECLARE open CURSOR FOR SELECT k FROM t WHERE k = ANY (ARRAY(SELECT generate_ser
 MOVE 3000 open;
 DELETE FROM t WHERE k BETWEEN 0 AND 9999;
 INSERT INTO t (k) SELECT generate_series(0, 9999);
-SELECT * FROM rest('open');
+SELECT n FROM rest('open');
 ROLLBACK;
 BEGIN;
 CALL use_lookups(true);

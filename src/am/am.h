@@ -548,6 +548,9 @@ extern void hm_gate_leave(Relation index);
 /* Take length blocks; the caller is inside the gate and holds no buffer lock. */
 extern BlockNumber hm_extent_allocate(Relation index, uint32 length);
 
+/* Whether there is a free extent of this length that ends at the limit or before. */
+extern bool hm_extent_fits_below(Relation index, uint32 length, BlockNumber limit);
+
 /* Give blocks back; the same conditions. */
 extern void hm_extent_free(Relation index, const HmExtent *extents, int count);
 
@@ -779,6 +782,12 @@ extern HmSegmentUse *hm_segment_uses_note(HmSegmentUses *uses, Buffer header);
  * number of movements.  The caller holds no lock but on the relation.
  */
 extern int	hm_reorganize(Relation index, HmSegmentUses *uses, bool all);
+
+/*
+ * Move segments from the end of the file to free extents before them.  Returns the
+ * number of movements; the same conditions.
+ */
+extern int	hm_compact(Relation index);
 
 /*
  * Whoever trusts a TID together with the visibility map, without a pin on the

@@ -21,6 +21,9 @@
 #include "am/fault.h"
 #include "compat.h"
 
+/* What splits and the directory take at a time, at most. */
+#define HM_FEW_BLOCKS	128
+
 /* The page number that stands for the gate in the lock manager. */
 #define HM_GATE_BLKNO	MaxBlockNumber
 
@@ -37,8 +40,9 @@ hm_gate_leave(Relation index)
 }
 
 /*
- * Take blocks from the list: the shortest extent that is long enough, so that
- * long ones stay whole for segments.
+ * Take blocks from the list.  Few come from the shortest extent that has them, so
+ * that long ones stay whole for segments.  Segments come from the first that is
+ * long enough, so that the end of the file becomes free.
  */
 static BlockNumber
 extent_from_list(Relation index, HmMeta *meta, uint32 length)
@@ -50,7 +54,8 @@ extent_from_list(Relation index, HmMeta *meta, uint32 length)
 	for (uint32 i = 0; i < meta->free_count; i++)
 	{
 		if (meta->free[i].length >= length &&
-			(best < 0 || meta->free[i].length < meta->free[best].length))
+			(best < 0 || (length <= HM_FEW_BLOCKS &&
+						  meta->free[i].length < meta->free[best].length)))
 			best = (int) i;
 	}
 	if (best < 0)
@@ -138,6 +143,19 @@ hm_extent_allocate(Relation index, uint32 length)
 	UnlockReleaseBuffer(buffer);
 
 	return BlockNumberIsValid(start) ? start : extent_from_file(index, length);
+}
+
+bool
+hm_extent_fits_below(Relation index, uint32 length, BlockNumber limit)
+{
+	Buffer		buffer = hm_meta_buffer(index, BUFFER_LOCK_SHARE);
+	HmMeta	   *meta = hm_page_meta(BufferGetPage(buffer));
+	bool		result = false;
+
+	for (uint32 i = 0; i < meta->free_count && !result; i++)
+		result = meta->free[i].length >= length && meta->free[i].start + length <= limit;
+	UnlockReleaseBuffer(buffer);
+	return result;
 }
 
 /*

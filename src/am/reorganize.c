@@ -161,6 +161,88 @@ hm_reorganize(Relation index, HmSegmentUses *uses, bool all)
 }
 
 /* ----------------------------------------------------------------
+ *		Towards the front of the file
+ * ----------------------------------------------------------------
+ */
+
+typedef struct Candidate
+{
+	HmSegmentName name;
+	uint32		blocks;			/* that it takes at most when it is moved */
+	BlockNumber last;			/* start of its extent nearest to the file's end */
+} Candidate;
+
+static int
+candidate_cmp(const void *a, const void *b)
+{
+	BlockNumber left = ((const Candidate *) a)->last;
+	BlockNumber right = ((const Candidate *) b)->last;
+
+	return left > right ? -1 : left < right ? 1 : 0;
+}
+
+/* All segments, those at the end of the file first. */
+static Candidate *
+find_candidates(Relation index, int *count)
+{
+	HmCache    *cache = hm_cache(index, true);
+	HtWidth		width = cache->width;
+	int			fanout = cache->fanout;
+	BlockNumber *pages;
+	int			page_count,
+				segment_count;
+	HmDirectoryEntry *entries = hm_directory_read(index, &segment_count, &pages, &page_count);
+	Candidate  *result = palloc_extended(Max(1, segment_count) * sizeof(Candidate),
+										 MCXT_ALLOC_HUGE);
+
+	*count = 0;
+	for (int i = 0; i < segment_count; i++)
+	{
+		Buffer		header = ReadBuffer(index, entries[i].block);
+		HmSegment  *segment;
+
+		vacuum_delay_point_compat();
+		LockBuffer(header, BUFFER_LOCK_SHARE);
+		if (hm_page_is(BufferGetPage(header), HM_PAGE_SEGMENT))
+		{
+			Candidate  *candidate = &result[(*count)++];
+
+			hm_segment_check(index, header, width);
+			segment = hm_page_segment(BufferGetPage(header));
+			candidate->name.header = entries[i].block;
+			candidate->name.stamp = segment->stamp;
+			candidate->blocks = hm_segment_blocks(width, fanout, segment->leaves);
+			candidate->last = 0;
+			for (uint32 j = 0; j < segment->extent_count; j++)
+				candidate->last = Max(candidate->last, segment->extents[j].start);
+		}
+		UnlockReleaseBuffer(header);
+	}
+	qsort(result, *count, sizeof(Candidate), candidate_cmp);
+	return result;
+}
+
+int
+hm_compact(Relation index)
+{
+	int			count;
+	Candidate  *candidates = find_candidates(index, &count);
+	int			movements = 0;
+
+	/* Where one cannot be moved, the file ends behind it whatever the others do. */
+	for (int i = 0; i < count; i++)
+	{
+		vacuum_delay_point_compat();
+		if (!hm_extent_fits_below(index, candidates[i].blocks, candidates[i].last))
+			break;
+		if (hm_segments_move(index, &candidates[i].name, 1, NULL))
+			movements++;
+	}
+	pfree(candidates);
+	return movements;
+}
+
+/* ----------------------------------------------------------------
  *		On demand
  * ----------------------------------------------------------------
  */
@@ -256,6 +338,7 @@ harmonia_reorganize(PG_FUNCTION_ARGS)
 		;
 	movements = hm_reorganize(index, &uses, true);
 	hm_extents_sweep(index);
+	movements += hm_compact(index);
 	hm_extents_truncate(index);
 
 	FreeAccessStrategy(strategy);
