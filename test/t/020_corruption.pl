@@ -108,7 +108,7 @@ sub deepen
 		  . "\0" x (8064 - 72 - length $mine) . substr($$data, 8064, 128);
 		put($data, $block, $special{kind}, 'v', 2);
 		put($data, 0, $meta{root} + 24 * ($block - $first), 'a24', $mine);
-		put($data, 0, $meta{root} + 24 * ($block - $first) + 16, 'V', $block);
+		put($data, 0, $meta{root} + 24 * ($block - $first) + 16, 'V2', $block, 0);
 		$done += $rest;
 		$block++;
 	}
@@ -172,6 +172,8 @@ my @plants = (
 		qr/Block 1: the page is of part 1, its segment of part 2/ ],
 	[ 'directory entry of an earlier segment', tree => sub { put($_[0], 0, $meta{root} + 20, 'V', 77) },
 		qr/Block 1: the segment has stamp 1, the directory means one with 77/ ],
+	[ 'stamp of a directory page', steps => sub { deepen($_[0], 3, 1); put($_[0], 0, $meta{root} + 20, 'V', 1) },
+		qr/Block 0: the directory page at block \d+ has stamp 1/ ],
 	[ 'no next stamp', tree => sub { put($_[0], 0, $meta{next_stamp}, 'Q<', 0) },
 		qr/Block 0: the next stamp is 0/ ],
 	[ 'part that begins late', nulls => sub { put($_[0], 0, $meta{root} + 24 + 8, 'V', 5) },
