@@ -466,6 +466,9 @@ extern void hm_meta_init(Relation index, Page page);
 /* Whether the page is one of ours and of this kind. */
 extern bool hm_page_is(Page page, HmPageKind kind);
 
+/* Whether a page, locked, is the header that a segment's directory entry means. */
+extern bool hm_page_is_segment_of(Page page, const HmDirectoryEntry *entry);
+
 /*
  * Check that a page is one of ours and of this kind.
  * Errors: index_corrupted; for the metapage also an unknown on-disk version.

@@ -286,6 +286,9 @@ check_directory(Check *check, const HmMeta *meta)
 		directory = hm_page_directory(page);
 		if (directory->count < 1 || directory->count > HM_DIRECTORY_MAX)
 			corrupt(check, block, "the directory page has %u entries", directory->count);
+		if (meta->root[i].stamp != 0)
+			corrupt(check, HM_METAPAGE_BLKNO, "the directory page at block %u has stamp %u",
+					block, meta->root[i].stamp);
 		if (!same(low, entry_low(&directory->entries[0])))
 			corrupt(check, block, "the directory page begins at %s, the root has %s for it",
 					show_position(entry_low(&directory->entries[0])), show_position(low));
@@ -1142,8 +1145,7 @@ collect_extents(Check *check, OwnedExtents *extents)
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
 		segment = hm_page_segment(BufferGetPage(buffer));
 		/* One that has been replaced since was verified before. */
-		if (hm_page_is(BufferGetPage(buffer), HM_PAGE_SEGMENT) &&
-			(uint32) segment->stamp == segments[i].stamp &&
+		if (hm_page_is_segment_of(BufferGetPage(buffer), &segments[i]) &&
 			!(segment->state & HM_SEGMENT_DEAD))
 		{
 			for (uint32 j = 0; j < Min(segment->extent_count, HM_SEGMENT_MAX_EXTENTS); j++)

@@ -6,8 +6,9 @@
  * depth 1 they are directory pages, whose entries are segments.  Searches use
  * the backend's copy of the root, however old: a segment's header says which
  * segment it is, what it covers and whether it lives, and if it is not the one
- * that the copy means, or does not cover the position, the copy is renewed.  Only where the directory tells that something does not
- * exist must the copy be fresh.
+ * that the copy means, or does not cover the position, the copy is renewed.
+ * Only where the directory tells that something does not exist must the copy be
+ * fresh.
  */
 #include "postgres.h"
 
@@ -196,8 +197,7 @@ hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock
 		buffer = ReadBuffer(index, entry.block);
 		LockBuffer(buffer, lock);
 		page = BufferGetPage(buffer);
-		if (hm_page_is(page, HM_PAGE_SEGMENT) &&
-			(uint32) hm_page_segment(page)->stamp == entry.stamp &&
+		if (hm_page_is_segment_of(page, &entry) &&
 			!(hm_page_segment(page)->state & HM_SEGMENT_DEAD) &&
 			hm_segment_covers(page, wanted, search))
 		{

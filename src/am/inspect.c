@@ -469,7 +469,12 @@ harmonia_segments(PG_FUNCTION_ARGS)
 
 		CHECK_FOR_INTERRUPTS();
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		hm_page_check(index, buffer, HM_PAGE_SEGMENT);
+		/* One that has been replaced since may have given its blocks away. */
+		if (!hm_page_is_segment_of(BufferGetPage(buffer), &segments[i]))
+		{
+			UnlockReleaseBuffer(buffer);
+			continue;
+		}
 		memcpy(page.data, BufferGetPage(buffer), BLCKSZ);
 		UnlockReleaseBuffer(buffer);
 		show_segment(&row, i, segments[i].block, (Page) page.data);
@@ -757,10 +762,10 @@ typedef struct IndexInfoSums
 
 /* Add a segment, unless it has been replaced since the directory was read. */
 static void
-sum_segment(Relation index, BlockNumber block, HtWidth width, BufferAccessStrategy strategy,
-			IndexInfoSums *sums)
+sum_segment(Relation index, const HmDirectoryEntry *entry, HtWidth width,
+			BufferAccessStrategy strategy, IndexInfoSums *sums)
 {
-	Buffer		header = ReadBuffer(index, block);
+	Buffer		header = ReadBuffer(index, entry->block);
 	HmSegmentCopy *copy;
 	HmSegment  *segment;
 	ListedLeaf *leaves;
@@ -768,7 +773,7 @@ sum_segment(Relation index, BlockNumber block, HtWidth width, BufferAccessStrate
 	PGAlignedBlock page;
 
 	LockBuffer(header, BUFFER_LOCK_SHARE);
-	if (!hm_page_is(BufferGetPage(header), HM_PAGE_SEGMENT) ||
+	if (!hm_page_is_segment_of(BufferGetPage(header), entry) ||
 		(hm_page_segment(BufferGetPage(header))->state & HM_SEGMENT_DEAD))
 	{
 		UnlockReleaseBuffer(header);
@@ -822,7 +827,7 @@ harmonia_index_info(PG_FUNCTION_ARGS)
 	old_context = MemoryContextSwitchTo(context);
 	for (int i = 0; i < segment_count; i++)
 	{
-		sum_segment(index, segments[i].block, width, strategy, &sums);
+		sum_segment(index, &segments[i], width, strategy, &sums);
 		MemoryContextReset(context);
 	}
 	MemoryContextSwitchTo(old_context);

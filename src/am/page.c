@@ -62,6 +62,13 @@ hm_page_is(Page page, HmPageKind kind)
 		hm_page_special(page)->kind == kind;
 }
 
+bool
+hm_page_is_segment_of(Page page, const HmDirectoryEntry *entry)
+{
+	return hm_page_is(page, HM_PAGE_SEGMENT) &&
+		(uint32) hm_page_segment(page)->stamp == entry->stamp;
+}
+
 static void
 check_count(Relation index, Buffer buffer, uint32 count, uint32 max)
 {
