@@ -3,11 +3,13 @@
 \set ECHO none
 
 -- Let the planner use lookup nodes wherever it can, until the transaction ends:
--- reading the table, or the index only where that will do.
+-- reading the table, or the index only where that will do. With lookup.seqscan other
+-- tables are read in full without reluctance, which parallel plans take.
 CREATE PROCEDURE use_lookups(index_only boolean) LANGUAGE sql
 AS $$
 	CALL use('none');
 	SELECT set_config('enable_indexonlyscan', index_only::text, true),
+		set_config('enable_seqscan', coalesce(current_setting('lookup.seqscan', true), 'off'), true),
 		set_config('harmonia.enable_lookup_scan', 'on', true),
 		set_config('harmonia.enable_lookup_join', 'on', true),
 		set_config(name, 'off', true) FROM unnest('{enable_hashjoin,enable_mergejoin,enable_nestloop}'::text[]) name;
@@ -35,11 +37,15 @@ BEGIN
 			WHERE node ->> 'Custom Plan Provider' LIKE 'Harmonia%') names);
 END $$;
 
--- What EXPLAIN ANALYZE says, but for what differs each time.
-CREATE FUNCTION explained(query text) RETURNS SETOF text LANGUAGE plpgsql
+-- What EXPLAIN ANALYZE says, but for what depends on time or on how leaves are filled.
+CREATE FUNCTION explained(query text, options text DEFAULT 'FORMAT TEXT') RETURNS SETOF text LANGUAGE plpgsql
 AS $$
+DECLARE
+	line text;
 BEGIN
-	RETURN QUERY EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) ' || query;
+	FOR line IN EXECUTE format('EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, %s) %s', options, query) LOOP
+		RETURN NEXT regexp_replace(line, 'Leaf Pages: \d+', 'Leaf Pages: n');
+	END LOOP;
 END $$;
 
 -- How many rows a cursor has left, and the sum of their only column.
