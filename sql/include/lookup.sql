@@ -48,18 +48,20 @@ BEGIN
 	END LOOP;
 END $$;
 
--- How many rows a cursor has left, and the sum of their only column.
-CREATE FUNCTION rest(cursor refcursor, OUT n bigint, OUT sum bigint) LANGUAGE plpgsql
+-- Fetch what a cursor has left, or so many rows; their number and the sum of their
+-- only column.
+CREATE FUNCTION rest(cursor refcursor, most bigint DEFAULT NULL, OUT n bigint, OUT sum bigint) LANGUAGE plpgsql
 AS $$
 DECLARE
 	value bigint;
 BEGIN
 	n := 0;
-	LOOP
+	sum := 0;
+	WHILE n IS DISTINCT FROM most LOOP
 		FETCH cursor INTO value;
 		EXIT WHEN NOT FOUND;
 		n := n + 1;
-		sum := coalesce(sum, 0) + value;
+		sum := sum + value;
 	END LOOP;
 END $$;
 
