@@ -10,6 +10,7 @@
 #   faults     test/t-faults    errors and crashes at each step, in an extension
 #                               built with FAULT_POINTS and SMALL_LIMITS
 #   pgtap      test/pgtap       examples of use
+#   engine     bench/engine     the batch lookup engine, called from SQL
 #   slow       test/t-slow      like tap, but takes minutes
 #   races      test/t-races     sessions that are stopped amid a step, in such an
 #                               extension; takes minutes
@@ -69,8 +70,9 @@ prepare() {
 	# Suites run in a copy that the server's user can read and write.
 	mkdir "$dir/work"
 	local part
-	for part in sql expected test; do
-		[ ! -d "$root/$part" ] || cp -R "$root/$part" "$dir/work"
+	for part in sql expected test bench/engine/{sql,expected,t}; do
+		mkdir -p "$dir/work/$(dirname "$part")"
+		[ ! -d "$root/$part" ] || cp -R "$root/$part" "$dir/work/$(dirname "$part")"
 	done
 	chown -R "$(server_user)" "$dir/work"
 	# The caller's environment must not lead to another server.
@@ -194,6 +196,15 @@ run_races() { run_with_faults test/t-races; }
 run_tap() { run_tap_in test/t; }
 run_slow() { run_tap_in test/t-slow; }
 
+run_engine() {
+	make -s -C "$root/bench/engine" ${CC:+CC="$CC"} \
+		PG_CONFIG="$system_pg_config" install DESTDIR="$dir/install" || return 1
+	as_server_user rm -rf tmp_check
+	as_server_user mkdir -p results_engine
+	run_pg_regress "$pgxs_src/test/regress/pg_regress" bench/engine "$PWD/results_engine" engine || return 1
+	TESTS='' run_tap_in bench/engine/t
+}
+
 run_pgtap() {
 	mkdir "$dir/pgtap"
 	(
@@ -214,6 +225,7 @@ has_tests() {
 		tap) compgen -G 'test/t/*.pl' ;;
 		faults) compgen -G 'test/t-faults/*.pl' ;;
 		pgtap) compgen -G 'test/pgtap/*.sql' ;;
+		engine) compgen -G 'bench/engine/sql/*.sql' ;;
 		slow) compgen -G 'test/t-slow/*.pl' ;;
 		races) compgen -G 'test/t-races/*.pl' ;;
 		*) die "no such suite: $1" ;;
@@ -225,6 +237,7 @@ keep_logs() {
 	case $1 in
 		regress | isolation) from=$PWD/results_$1 ;;
 		tap | faults | races | slow) from=$PWD/tmp_check/log ;;
+		engine) from=$([ -d tmp_check/log ] && echo "$PWD/tmp_check/log" || echo "$PWD/results_engine") ;;
 		pgtap) from=$dir/pgtap/server.log ;;
 		*) return 0 ;;
 	esac
@@ -256,7 +269,7 @@ run_suite() {
 case ${1:-} in
 	--slow) suites=(slow races) ;;
 	-*) die "usage: $0 [--slow | SUITE...]" ;;
-	'') suites=(unit regress isolation tap faults pgtap) ;;
+	'') suites=(unit regress isolation tap faults pgtap engine) ;;
 	*) suites=("$@") ;;
 esac
 

@@ -155,17 +155,18 @@ harmonia_engine_move(PG_FUNCTION_ARGS)
 	while (BufferIsValid(header = hm_segment_enter(index, &position, HM_AT_OR_AFTER,
 												   BUFFER_LOCK_SHARE)))
 	{
-		HmSegmentUse use;
+		HmSegmentName name;
 		HmSegment  *segment = hm_page_segment(BufferGetPage(header));
 		HmSpecial  *special = hm_page_special(BufferGetPage(header));
 
-		hm_segment_use(header, &use);
+		name.header = BufferGetBlockNumber(header);
+		name.stamp = segment->stamp;
 		if (special->flags & HM_HAS_HIGH)
 			position = hm_position((HmPart) special->part, segment->high.key, segment->high.tid);
 		else
 			position = hm_position((HmPart) (special->part + 1), 0, 0);
 		UnlockReleaseBuffer(header);
-		if (hm_segments_move(index, &use.name, 1, NULL))
+		if (hm_segments_move(index, &name, 1, NULL))
 			movements++;
 	}
 	index_close(index, RowExclusiveLock);

@@ -100,10 +100,9 @@ extern void hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint
 
 /*
  * Return up to max (1 or more) more hits and, in keys unless it is NULL, the
- * key of each hit.  Returns 0 only at the end.  Hits come in key order for
- * points and about so for ranges; those of one probe come in key order, but
- * hits with the same key in any order.  Locks one page at a time; the caller
- * holds no buffer lock.
+ * key of each hit.  Returns 0 only at the end.  Hits of points come in key order,
+ * those of ranges about so: leaves leave their blocks' entries unsorted.  Locks one
+ * page at a time; the caller holds no buffer lock.
  * Errors: index_corrupted; query_canceled and its like between pages.
  */
 extern uint32 hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max);
