@@ -78,6 +78,39 @@ no_errors($vacuum, 'vacuum');
 no_errors($readers{on}, 'readers, feedback on');
 unlike(finish($readers{off}), qr/wrong answer|XX00|unexpected|damage|corrupt/, 'readers, feedback off');
 
+# The file gets shorter under the replicas' readers.
+%readers = map { $_ => read_pairs($standbys{$_}, '-c', 2, '-T', 600) } sort keys %standbys;
+my $size = "SELECT pg_relation_size('pairs_k')";
+my $shorter = 0;
+for my $round (1 .. 3)
+{
+	$primary->safe_psql('postgres',
+		'INSERT INTO pairs (k, k2) SELECT i, i FROM generate_series(2000000, 2100000) i');
+	my $before = $primary->safe_psql('postgres', $size);
+	$primary->safe_psql('postgres', 'DELETE FROM pairs WHERE k >= 2000000');
+
+	# A replica's snapshot may hold rows back, and what is moved may go to the end.
+	for my $try (1 .. 20)
+	{
+		$primary->safe_psql('postgres', 'VACUUM pairs');
+		last if $primary->safe_psql('postgres', $size) < $before * 0.9;
+		$primary->safe_psql('postgres', <<'END');
+INSERT INTO pairs (k, k2) SELECT 500000, 500000 FROM generate_series(1, 600);
+SELECT harmonia_reorganize('pairs_k');
+END
+		last if $primary->safe_psql('postgres', $size) < $before * 0.9;
+	}
+	$shorter++ if $primary->safe_psql('postgres', $size) < $before * 0.9;
+	$primary->wait_for_catchup($_) for values %standbys;
+}
+cmp_ok($shorter, '>', 0, 'the file got shorter');
+for my $node (sort keys %standbys)
+{
+	$readers{$node}{run}->signal('TERM');
+	unlike(finish($readers{$node}), qr/wrong answer|XX00|unexpected|damage|corrupt|could not read/,
+		"readers meanwhile, feedback $node");
+}
+
 for my $node (values %standbys)
 {
 	$primary->wait_for_catchup($node);
