@@ -46,8 +46,13 @@ hm_explain_filtered(const char *label, CustomScanState *node, ExplainState *es)
 }
 
 void
-hm_explain_stats(const HmFetchStats *stats, ExplainState *es)
+hm_explain_stats(HmNode *node, ExplainState *es)
 {
+	HmFetchStats sum;
+	const HmFetchStats *stats = &sum;
+
+	hm_fetch_stats(node->fetch, &sum);
+	hm_fetch_stats_add(&sum, &node->workers);
 	ExplainPropertyText("Device", "CPU", es);
 	if (es->format != EXPLAIN_FORMAT_TEXT)
 	{

@@ -397,6 +397,18 @@ hm_fetch_stats(HmFetch *fetch, HmFetchStats *stats)
 }
 
 void
+hm_fetch_stats_add(HmFetchStats *sum, const HmFetchStats *stats)
+{
+	sum->batches += stats->batches;
+	sum->probes += stats->probes;
+	sum->hits += stats->hits;
+	sum->leaves += stats->leaves;
+	sum->heap_fetches += stats->heap_fetches;
+	sum->sort_ms += stats->sort_ms;
+	sum->search_ms += stats->search_ms;
+}
+
+void
 hm_fetch_end(HmFetch *fetch)
 {
 	for (int i = 0; i < MAP_BUFFERS; i++)

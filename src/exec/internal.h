@@ -5,6 +5,7 @@
 #ifndef HARMONIA_EXEC_INTERNAL_H
 #define HARMONIA_EXEC_INTERNAL_H
 
+#include "access/parallel.h"
 #include "access/tableam.h"
 #include "commands/explain.h"
 #include "executor/executor.h"
@@ -147,7 +148,32 @@ extern void hm_fetch_tid(const HmFetch *fetch, ItemPointer tid);
 extern void hm_fetch_stop(HmFetch *fetch);
 
 extern void hm_fetch_stats(HmFetch *fetch, HmFetchStats *stats);
+extern void hm_fetch_stats_add(HmFetchStats *sum, const HmFetchStats *stats);
 extern void hm_fetch_end(HmFetch *fetch);
+
+/* ----------------------------------------------------------------
+ *		Parallel workers (parallel.c)
+ * ----------------------------------------------------------------
+ */
+typedef struct HmSharedStats HmSharedStats;
+
+/* What the state of each of our nodes begins with. */
+typedef struct HmNode
+{
+	CustomScanState css;
+	HmFetch    *fetch;			/* NULL if nothing is executed */
+	HmFetchStats workers;		/* what workers did, once they have ended */
+	HmSharedStats *shared;		/* where they say so; or NULL */
+} HmNode;
+
+/* Callbacks that hand the counts of workers, which share nothing else, to the leader. */
+extern Size hm_node_estimate_dsm(CustomScanState *node, ParallelContext *context);
+extern void hm_node_initialize_dsm(CustomScanState *node, ParallelContext *context,
+								   void *coordinate);
+extern void hm_node_reinitialize_dsm(CustomScanState *node, ParallelContext *context,
+									 void *coordinate);
+extern void hm_node_initialize_worker(CustomScanState *node, shm_toc *toc, void *coordinate);
+extern void hm_node_shutdown(CustomScanState *node);
 
 /* ----------------------------------------------------------------
  *		EXPLAIN (explain.c)
@@ -162,7 +188,7 @@ extern void hm_explain_clauses(const char *label, List *clauses, CustomScanState
 /* Show how many rows the node dropped (nfiltered2) per loop, if any. */
 extern void hm_explain_filtered(const char *label, CustomScanState *node, ExplainState *es);
 
-/* Show what fetching did. */
-extern void hm_explain_stats(const HmFetchStats *stats, ExplainState *es);
+/* Show what fetching did, in this process and in parallel workers. */
+extern void hm_explain_stats(HmNode *node, ExplainState *es);
 
 #endif							/* HARMONIA_EXEC_INTERNAL_H */

@@ -69,14 +69,13 @@ typedef struct JoinBatch
 
 typedef struct LookupJoin
 {
-	CustomScanState css;
+	HmNode		node;
 	JoinType	type;
 	bool		index_only;
 	bool		points;			/* all probes are single keys */
 	Relation	heap;
 	Relation	index;
 	const HmKeyType *key_type;
-	HmFetch    *fetch;
 
 	int			key_count;
 	JoinKey    *keys;
@@ -106,7 +105,7 @@ typedef struct LookupJoin
 static TupleTableSlot *
 store_outer(LookupJoin *join, TupleTableSlot *outer)
 {
-	TupleTableSlot *slot = join->css.ss.ss_ScanTupleSlot;
+	TupleTableSlot *slot = join->node.css.ss.ss_ScanTupleSlot;
 
 	ExecClearTuple(slot);
 	slot_getsomeattrs(outer, join->outer_last);
@@ -132,7 +131,7 @@ store_outer(LookupJoin *join, TupleTableSlot *outer)
 static void
 store_inner(LookupJoin *join, TupleTableSlot *inner, Datum key)
 {
-	TupleTableSlot *slot = join->css.ss.ss_ScanTupleSlot;
+	TupleTableSlot *slot = join->node.css.ss.ss_ScanTupleSlot;
 
 	if (inner != NULL)
 		slot_getsomeattrs(inner, join->inner_last);
@@ -151,16 +150,16 @@ store_inner(LookupJoin *join, TupleTableSlot *inner, Datum key)
 static TupleTableSlot *
 emit(LookupJoin *join)
 {
-	ExprContext *econtext = join->css.ss.ps.ps_ExprContext;
+	ExprContext *econtext = join->node.css.ss.ps.ps_ExprContext;
 
-	econtext->ecxt_scantuple = join->css.ss.ss_ScanTupleSlot;
-	if (!ExecQual(join->css.ss.ps.qual, econtext))
+	econtext->ecxt_scantuple = join->node.css.ss.ss_ScanTupleSlot;
+	if (!ExecQual(join->node.css.ss.ps.qual, econtext))
 	{
 		InstrCountFiltered1(join, 1);
 		return NULL;
 	}
-	return join->css.ss.ps.ps_ProjInfo != NULL ?
-		ExecProject(join->css.ss.ps.ps_ProjInfo) : join->css.ss.ss_ScanTupleSlot;
+	return join->node.css.ss.ps.ps_ProjInfo != NULL ?
+		ExecProject(join->node.css.ss.ps.ps_ProjInfo) : join->node.css.ss.ss_ScanTupleSlot;
 }
 
 /* ----------------------------------------------------------------
@@ -186,7 +185,7 @@ make_room(LookupJoin *join)
 		pfree(batch->high);
 		pfree(batch->done);
 	}
-	old_context = MemoryContextSwitchTo(join->css.ss.ps.state->es_query_cxt);
+	old_context = MemoryContextSwitchTo(join->node.css.ss.ps.state->es_query_cxt);
 	batch->room = join->limit;
 	batch->tuples = palloc_extended(batch->room * sizeof(MinimalTuple), MCXT_ALLOC_HUGE);
 	batch->matched = palloc_extended(batch->room * sizeof(bool), MCXT_ALLOC_HUGE);
@@ -201,7 +200,7 @@ make_room(LookupJoin *join)
 static bool
 row_range(LookupJoin *join, TupleTableSlot *outer, uint64 *low, uint64 *high)
 {
-	ExprContext *econtext = join->css.ss.ps.ps_ExprContext;
+	ExprContext *econtext = join->node.css.ss.ps.ps_ExprContext;
 	uint64		max = ht_key_max(join->key_type->width);
 	bool		stored = false;
 
@@ -267,8 +266,8 @@ add_row(LookupJoin *join, TupleTableSlot *outer)
 static bool
 fill_batch(LookupJoin *join)
 {
-	PlanState  *outer_plan = linitial(join->css.custom_ps);
-	ExprContext *econtext = join->css.ss.ps.ps_ExprContext;
+	PlanState  *outer_plan = linitial(join->node.css.custom_ps);
+	ExprContext *econtext = join->node.css.ss.ps.ps_ExprContext;
 	JoinBatch  *batch = &join->batch;
 	Size		memory = (Size) work_mem * 1024;
 	HmProbes	probes;
@@ -299,7 +298,7 @@ fill_batch(LookupJoin *join)
 	probes.count = batch->probes;
 	probes.low = batch->low;
 	probes.high = join->points ? NULL : batch->high;
-	hm_fetch_start(join->fetch, &probes,
+	hm_fetch_start(join->node.fetch, &probes,
 				   join->type == JOIN_SEMI || join->type == JOIN_ANTI ? batch->done : NULL);
 	return true;
 }
@@ -321,13 +320,13 @@ store_row(LookupJoin *join, uint32 row)
 static bool
 next_match(LookupJoin *join, uint32 *row)
 {
-	ExprContext *econtext = join->css.ss.ps.ps_ExprContext;
+	ExprContext *econtext = join->node.css.ss.ps.ps_ExprContext;
 	JoinBatch  *batch = &join->batch;
 	TupleTableSlot *inner;
 	Datum		key;
 	uint32		probe;
 
-	while (hm_fetch_next(join->fetch, &probe, &inner, &key))
+	while (hm_fetch_next(join->node.fetch, &probe, &inner, &key))
 	{
 		*row = batch->rows_of_probes[probe];
 		if (batch->done[probe])
@@ -335,7 +334,7 @@ next_match(LookupJoin *join, uint32 *row)
 		ResetExprContext(econtext);
 		store_row(join, *row);
 		store_inner(join, inner, key);
-		econtext->ecxt_scantuple = join->css.ss.ss_ScanTupleSlot;
+		econtext->ecxt_scantuple = join->node.css.ss.ss_ScanTupleSlot;
 		if (ExecQual(join->inner_quals, econtext) && ExecQual(join->quals, econtext))
 		{
 			batch->matched[*row] = true;
@@ -431,7 +430,7 @@ begin_keys(LookupJoin *join, List *descriptions, List *arguments)
 		if (key->place == NULL)
 			elog(ERROR, "harmonia cannot compare type %u with type %u",
 				 join->key_type->type, (Oid) list_nth_int(descriptions, 2 * i + 1));
-		key->argument = ExecInitExpr(argument, &join->css.ss.ps);
+		key->argument = ExecInitExpr(argument, &join->node.css.ss.ps);
 		if (IsA(argument, Var))
 			key->column = join->sources[((Var *) argument)->varattno - 1];
 		Assert(key->column >= 0);
@@ -482,7 +481,7 @@ begin_join(CustomScanState *node, EState *estate, int eflags)
 	join->key_type = hm_key_type(join->index);
 	begin_keys(join, list_nth(plan->custom_private, HM_JOIN_KEYS),
 			   list_nth(plan->custom_exprs, HM_JOIN_ARGUMENTS));
-	join->fetch = hm_fetch_create(join->heap, join->index, estate->es_snapshot,
+	join->node.fetch = hm_fetch_create(join->heap, join->index, estate->es_snapshot,
 								  join->index_only, NULL);
 	join->outer_slot = ExecInitExtraTupleSlot(estate, ExecGetResultType(outer_plan),
 											  &TTSOpsMinimalTuple);
@@ -498,8 +497,8 @@ end_join(CustomScanState *node)
 {
 	LookupJoin *join = (LookupJoin *) node;
 
-	if (join->fetch != NULL)
-		hm_fetch_end(join->fetch);
+	if (join->node.fetch != NULL)
+		hm_fetch_end(join->node.fetch);
 	if (join->index != NULL)
 		index_close(join->index, AccessShareLock);
 	if (join->heap != NULL)
@@ -517,7 +516,7 @@ rescan(CustomScanState *node)
 		UpdateChangedParamSet(outer_plan, node->ss.ps.chgParam);
 	if (outer_plan->chgParam == NULL)
 		ExecReScan(outer_plan);
-	hm_fetch_stop(join->fetch);
+	hm_fetch_stop(join->node.fetch);
 	restart(join);
 }
 
@@ -553,13 +552,10 @@ explain(CustomScanState *node, List *ancestors, ExplainState *es)
 	hm_explain_clauses("Join Filter", list_difference(quals, keys), node, ancestors, es);
 	if (join->index_only)
 		ExplainPropertyBool("Index Only", true, es);
-	if (es->analyze && join->fetch != NULL)
+	if (es->analyze && join->node.fetch != NULL)
 	{
-		HmFetchStats stats;
-
-		hm_fetch_stats(join->fetch, &stats);
 		hm_explain_filtered("Rows Removed by Join Filter", node, es);
-		hm_explain_stats(&stats, es);
+		hm_explain_stats(&join->node, es);
 	}
 }
 
@@ -569,6 +565,11 @@ static const CustomExecMethods exec_methods = {
 	.ExecCustomScan = exec_join,
 	.EndCustomScan = end_join,
 	.ReScanCustomScan = rescan,
+	.EstimateDSMCustomScan = hm_node_estimate_dsm,
+	.InitializeDSMCustomScan = hm_node_initialize_dsm,
+	.ReInitializeDSMCustomScan = hm_node_reinitialize_dsm,
+	.InitializeWorkerCustomScan = hm_node_initialize_worker,
+	.ShutdownCustomScan = hm_node_shutdown,
 	.ExplainCustomScan = explain,
 };
 
@@ -578,7 +579,7 @@ create_state(CustomScan *plan)
 	LookupJoin *join = palloc0(sizeof(LookupJoin));
 
 	NodeSetTag(join, T_CustomScanState);
-	join->css.methods = &exec_methods;
+	join->node.css.methods = &exec_methods;
 	return (Node *) join;
 }
 

@@ -258,6 +258,9 @@ add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo 
 						 index_only, extra,
 						 clamp_row_est(joinrel->rows * outer_path->rows /
 									   Max(1.0, outer->rows)));
+
+		/* Workers share nothing but their counts, but the server must know of it. */
+		path->path.parallel_aware = true;
 		add_partial_path(joinrel, (Path *) path);
 	}
 }

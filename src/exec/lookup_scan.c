@@ -33,14 +33,13 @@ typedef struct ScanArm
 
 typedef struct LookupScan
 {
-	CustomScanState css;
+	HmNode		node;
 	Relation	index;
 	bool		index_only;
 	AttrNumber	key_attribute;	/* of the table, if index_only */
 	int			arm_count;
 	ScanArm    *arms;
 	ExprState  *clauses;		/* what the arms stand for */
-	HmFetch    *fetch;
 
 	/* The ranges, in their own memory */
 	MemoryContext context;
@@ -71,7 +70,7 @@ const CustomScanMethods hm_lookup_scan_methods = {
 static void
 arm_ranges(LookupScan *scan, ScanArm *arm, HmRanges *ranges)
 {
-	ExprContext *econtext = scan->css.ss.ps.ps_ExprContext;
+	ExprContext *econtext = scan->node.css.ss.ps.ps_ExprContext;
 
 	for (int i = 0; i < arm->count; i++)
 	{
@@ -189,7 +188,7 @@ start_slice(LookupScan *scan)
 	probes.high = scan->points ? NULL : scan->high + scan->next;
 	scan->next += probes.count;
 	scan->slice = Min(scan->slice * SLICE_GROWTH, scan->max_slice);
-	hm_fetch_start(scan->fetch, &probes, NULL);
+	hm_fetch_start(scan->node.fetch, &probes, NULL);
 	return true;
 }
 
@@ -205,21 +204,21 @@ start_slice(LookupScan *scan)
 static TupleTableSlot *
 store_key(LookupScan *scan, Datum key)
 {
-	TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
+	TupleTableSlot *slot = scan->node.css.ss.ss_ScanTupleSlot;
 
 	ExecClearTuple(slot);
 	memset(slot->tts_isnull, true, slot->tts_tupleDescriptor->natts * sizeof(bool));
 	slot->tts_values[scan->key_attribute - 1] = key;
 	slot->tts_isnull[scan->key_attribute - 1] = false;
-	slot->tts_tableOid = RelationGetRelid(scan->css.ss.ss_currentRelation);
-	hm_fetch_tid(scan->fetch, &slot->tts_tid);
+	slot->tts_tableOid = RelationGetRelid(scan->node.css.ss.ss_currentRelation);
+	hm_fetch_tid(scan->node.fetch, &slot->tts_tid);
 	return ExecStoreVirtualTuple(slot);
 }
 
 static bool
 satisfies_clauses(LookupScan *scan, TupleTableSlot *slot)
 {
-	ExprContext *econtext = scan->css.ss.ps.ps_ExprContext;
+	ExprContext *econtext = scan->node.css.ss.ps.ps_ExprContext;
 
 	econtext->ecxt_scantuple = slot;
 	return ExecQual(scan->clauses, econtext);
@@ -238,7 +237,7 @@ next_tuple(ScanState *state)
 		Datum		key;
 		uint32		probe;
 
-		if (!hm_fetch_next(scan->fetch, &probe, &slot, &key))
+		if (!hm_fetch_next(scan->node.fetch, &probe, &slot, &key))
 		{
 			if (!start_slice(scan))
 				return NULL;
@@ -249,7 +248,7 @@ next_tuple(ScanState *state)
 		if (!scan->recheck || satisfies_clauses(scan, slot))
 			return slot;
 		InstrCountFiltered2(scan, 1);
-		ResetExprContext(scan->css.ss.ps.ps_ExprContext);
+		ResetExprContext(scan->node.css.ss.ps.ps_ExprContext);
 	}
 }
 
@@ -259,7 +258,7 @@ recheck_tuple(ScanState *state, TupleTableSlot *slot)
 {
 	LookupScan *scan = (LookupScan *) state;
 
-	ResetExprContext(scan->css.ss.ps.ps_ExprContext);
+	ResetExprContext(scan->node.css.ss.ps.ps_ExprContext);
 	return satisfies_clauses(scan, slot);
 }
 
@@ -297,7 +296,7 @@ begin_arms(LookupScan *scan, List *descriptions, List *arguments)
 			arm->keys[i].sk_subtype = (Oid) list_nth_int(description, 3 * i + 1);
 			arm->keys[i].sk_flags = list_nth_int(description, 3 * i + 2) ? SK_SEARCHARRAY : 0;
 			arm->arguments[i] = ExecInitExpr(list_nth(arguments, argument++),
-											 &scan->css.ss.ps);
+											 &scan->node.css.ss.ps);
 		}
 	}
 }
@@ -334,7 +333,7 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 		scan->key_attribute = scan->index->rd_index->indkey.values[0];
 
 	/* The scan's own slot is where WHERE CURRENT OF looks for the tuple. */
-	scan->fetch = hm_fetch_create(heap, scan->index, estate->es_snapshot, scan->index_only,
+	scan->node.fetch = hm_fetch_create(heap, scan->index, estate->es_snapshot, scan->index_only,
 								  scan->index_only ? NULL : node->ss.ss_ScanTupleSlot);
 }
 
@@ -343,11 +342,11 @@ end_scan(CustomScanState *node)
 {
 	LookupScan *scan = (LookupScan *) node;
 
-	if (scan->fetch != NULL)
-		hm_fetch_end(scan->fetch);
+	if (scan->node.fetch != NULL)
+		hm_fetch_end(scan->node.fetch);
 	if (scan->index != NULL)
 		index_close(scan->index, NoLock);
-	scan->fetch = NULL;
+	scan->node.fetch = NULL;
 	scan->index = NULL;
 }
 
@@ -356,7 +355,7 @@ rescan(CustomScanState *node)
 {
 	LookupScan *scan = (LookupScan *) node;
 
-	hm_fetch_stop(scan->fetch);
+	hm_fetch_stop(scan->node.fetch);
 	scan->started = false;
 	ExecScanReScan(&node->ss);
 }
@@ -372,13 +371,10 @@ explain(CustomScanState *node, List *ancestors, ExplainState *es)
 					   node, ancestors, es);
 	if (scan->index_only)
 		ExplainPropertyBool("Index Only", true, es);
-	if (es->analyze && scan->fetch != NULL)
+	if (es->analyze && scan->node.fetch != NULL)
 	{
-		HmFetchStats stats;
-
-		hm_fetch_stats(scan->fetch, &stats);
 		hm_explain_filtered("Rows Removed by Index Recheck", node, es);
-		hm_explain_stats(&stats, es);
+		hm_explain_stats(&scan->node, es);
 	}
 }
 
@@ -397,6 +393,6 @@ create_state(CustomScan *plan)
 	LookupScan *scan = palloc0(sizeof(LookupScan));
 
 	NodeSetTag(scan, T_CustomScanState);
-	scan->css.methods = &exec_methods;
+	scan->node.css.methods = &exec_methods;
 	return (Node *) scan;
 }

@@ -1,0 +1,80 @@
+/*
+ * parallel.c
+ *		Counts of parallel workers, for EXPLAIN.
+ *
+ * A worker writes down what it did when it shuts its copy of the node down, which
+ * is before its last tuple reaches the leader.  The leader adds it up when it shuts
+ * its own copy down, before the shared memory goes.  Of workers that are still
+ * running then, because nobody wanted the rest of their rows, nothing is known.
+ */
+#include "postgres.h"
+
+#include "access/parallel.h"
+
+#include "compat.h"
+#include "exec/internal.h"
+
+struct HmSharedStats
+{
+	int			workers;
+	HmFetchStats stats[FLEXIBLE_ARRAY_MEMBER];
+};
+
+Size
+hm_node_estimate_dsm(CustomScanState *node, ParallelContext *context)
+{
+	return offsetof(HmSharedStats, stats) + context->nworkers * sizeof(HmFetchStats);
+}
+
+void
+hm_node_initialize_dsm(CustomScanState *node, ParallelContext *context, void *coordinate)
+{
+	HmSharedStats *shared = coordinate;
+
+	memset(shared, 0, hm_node_estimate_dsm(node, context));
+	shared->workers = context->nworkers;
+	((HmNode *) node)->shared = shared;
+}
+
+/* Add up what the workers have written, and forget it there. */
+static void
+collect(HmNode *node)
+{
+	HmSharedStats *shared = node->shared;
+
+	for (int i = 0; i < shared->workers; i++)
+		hm_fetch_stats_add(&node->workers, &shared->stats[i]);
+	memset(shared->stats, 0, shared->workers * sizeof(HmFetchStats));
+}
+
+void
+hm_node_reinitialize_dsm(CustomScanState *node, ParallelContext *context, void *coordinate)
+{
+	((HmNode *) node)->shared = coordinate;
+	collect((HmNode *) node);
+}
+
+void
+hm_node_initialize_worker(CustomScanState *node, shm_toc *toc, void *coordinate)
+{
+	((HmNode *) node)->shared = coordinate;
+}
+
+void
+hm_node_shutdown(CustomScanState *state)
+{
+	HmNode	   *node = (HmNode *) state;
+
+	if (node->shared == NULL)
+		return;
+	if (IsParallelWorker())
+	{
+		if (node->fetch != NULL)
+			hm_fetch_stats(node->fetch, &node->shared->stats[ParallelWorkerNumber]);
+	}
+	else
+	{
+		collect(node);
+		node->shared = NULL;
+	}
+}
