@@ -22,7 +22,7 @@ sub open_session
 	my ($node, $setup) = @_;
 	my $session = { in => '', out => '', err => '', sent => 0 };
 
-	$session->{timeout} = IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default);
+	$session->{timeout} = IPC::Run::timeout(5 * $PostgreSQL::Test::Utils::timeout_default);
 	$session->{run} = IPC::Run::start(
 		[ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-f', '-' ],
 		'<', \$session->{in}, '>', \$session->{out}, '2>', \$session->{err},
@@ -94,13 +94,12 @@ sub release
 	return;
 }
 
+# Until a query returns a row; false if it does not within the usual time.
 sub wait_until
 {
 	my ($node, $condition) = @_;
 
-	$node->poll_query_until('postgres', "SELECT EXISTS ($condition)")
-	  or die "waited in vain for: $condition";
-	return 1;
+	return $node->poll_query_until('postgres', "SELECT EXISTS ($condition)");
 }
 
 # Until a session stands at a fault point.
@@ -110,7 +109,8 @@ sub stopped_at
 
 	return wait_until($node,
 		"SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-		  . " AND objid = (hashtext('$point')::bigint & 4294967295)::oid");
+		  . " AND objid = (hashtext('$point')::bigint & 4294967295)::oid")
+	  || die "$point was not reached";
 }
 
 # Until a session's statement has ended or waits for somebody.

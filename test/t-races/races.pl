@@ -2,6 +2,7 @@
 # and what others do meanwhile.
 #
 # The library is built with FAULT_POINTS (src/am/fault.h) and SMALL_LIMITS.
+# RACES='index-only.*leaf_left' limits the test to races whose names match.
 use strict;
 use warnings;
 
@@ -11,6 +12,8 @@ use lib $FindBin::RealBin;
 use FaultSessions;
 use Harmonia;
 use Test::More;
+
+my $only = $ENV{RACES} // '';
 
 # What checks the index itself wants plain plans.
 my $node = new_node('races', conf => <<'END');
@@ -49,7 +52,8 @@ sub info
 }
 
 # Ways to read: what the plan is to show, the plans that are forbidden, the query.
-my $all = 'ARRAY(SELECT generate_series(5, 120005, 5))';
+# Look-ups are of keys on both sides of where the second segment begins.
+my $keys = 'ARRAY(SELECT generate_series(50005, 120005, 5))';
 my %reads = (
 	'index scan' =>
 	  [ 'Index Scan using', 'bitmapscan indexonlyscan', 'SELECT k, n FROM t WHERE k > 0 ORDER BY k' ],
@@ -62,9 +66,9 @@ my %reads = (
 	  [ 'Index Only Scan Backward', 'bitmapscan', 'SELECT k, 0 n FROM t WHERE k > 0 ORDER BY k DESC' ],
 	'bitmap scan' =>
 	  [ 'Bitmap Index Scan', 'indexscan indexonlyscan', 'SELECT k, n FROM t WHERE k > 0' ],
-	'lookup scan' => [ 'LookupScan', 'bitmapscan indexscan', "SELECT k, n FROM t WHERE k = ANY ($all)" ],
+	'lookup scan' => [ 'LookupScan', 'bitmapscan indexscan', "SELECT k, n FROM t WHERE k = ANY ($keys)" ],
 	'index-only lookup scan' =>
-	  [ 'Index Only: true', 'bitmapscan indexscan', "SELECT k, 0 n FROM t WHERE k = ANY ($all)" ]);
+	  [ 'Index Only: true', 'bitmapscan indexscan', "SELECT k, 0 n FROM t WHERE k = ANY ($keys)" ]);
 
 sub forbid
 {
@@ -149,6 +153,7 @@ for my $point ('move_marked', 'move_read', 'move_copied', 'move_flipped')
 	for my $end (sort keys %ends)
 	{
 		my $name = "movement $end at $point";
+		next if $name !~ $only;
 		make_table();
 		my $movements = info('movements');
 		my ($mover, $writer, $other) = map { open_session($node) } 1 .. 3;
@@ -169,7 +174,7 @@ for my $point ('move_marked', 'move_read', 'move_copied', 'move_flipped')
 		}
 		else
 		{
-			blocked_on($node, 'page', '^INSERT INTO t SELECT 17');
+			ok(blocked_on($node, 'page', '^INSERT INTO t SELECT 17'), "$name: a writer waits");
 			is(ask($other, 'INSERT INTO t SELECT 90017, 17 FROM generate_series(1, 1000);'),
 				'', "$name: a writer elsewhere does not wait");
 		}
@@ -198,15 +203,16 @@ for my $read (sort keys %reads)
 		qr/$reads{$read}[0]/, "there is a plan with $read");
 }
 
-# Where a reader can be stopped, and whether VACUUM has to wait for it.
+# Where a reader can be stopped: at a point, passed so often before.  Movement uses
+# the blocks of the first segment again, but not those of the last.
 my %reader_stops = (
 	'index scan' => [ ['scan_descended'], [ 'scan_leaf_left', 3 ] ],
 	'backward index scan' => [ [ 'scan_descended', 7 ], [ 'scan_leaf_left', 3 ] ],
-	'index-only scan' => [ ['scan_descended'], [ 'scan_leaf_read', 7 ], [ 'scan_leaf_left', 3 ] ],
-	'backward index-only scan' => [ [ 'scan_descended', 7 ], [ 'scan_leaf_read', 7 ], [ 'scan_leaf_left', 3 ] ],
+	'index-only scan' => [ ['scan_descended'], [ 'scan_leaf_read', 7 ], [ 'scan_leaf_left', 3 ], [ 'scan_leaf_left', 28 ] ],
+	'backward index-only scan' => [ [ 'scan_descended', 7 ], [ 'scan_leaf_read', 0 ], [ 'scan_leaf_read', 7 ], [ 'scan_leaf_left', 3 ] ],
 	'bitmap scan' => [ ['scan_descended'], [ 'scan_leaf_left', 3 ] ],
-	'lookup scan' => [ [ 'lookup_planned', 11 ], ['lookup_read'], [ 'lookup_portion', 1 ] ],
-	'index-only lookup scan' => [ [ 'lookup_planned', 11 ], ['lookup_read'], [ 'lookup_portion', 1 ] ]);
+	'lookup scan' => [ [ 'lookup_planned', 11 ], ['lookup_read'], [ 'lookup_portion', 1 ], [ 'lookup_portion', 3 ] ],
+	'index-only lookup scan' => [ [ 'lookup_planned', 11 ], ['lookup_read'], [ 'lookup_portion', 1 ], [ 'lookup_portion', 3 ] ]);
 
 # What VACUUM waits for, if a reader has stopped there: the pin on the leaf, the
 # gate of those that look at the visibility map, or nothing.
@@ -238,6 +244,7 @@ for my $read (sort keys %reader_stops)
 		my ($point, $skip) = @$stop;
 		my $wait = vacuum_waits_for($read, $point);
 		my $name = "$read at $point:" . ($skip // 0);
+		next if $name !~ $only;
 		my ($reader, $vacuum) = map { open_session($node) } 1 .. 2;
 
 		# All leaves are split, the segments rewritten, and their blocks reused.
@@ -266,7 +273,7 @@ for my $read (sort keys %reader_stops)
 		}
 		else
 		{
-			blocked_on($node, $wait, '^VACUUM');
+			ok(blocked_on($node, $wait, '^VACUUM'), "$name: VACUUM waits");
 		}
 		release($point);
 		is(answer($reader), $expected, "$name: VACUUM");
@@ -287,7 +294,7 @@ for my $read (sort keys %reader_stops)
 		}
 		else
 		{
-			blocked_on($node, $wait, '^VACUUM');
+			ok(blocked_on($node, $wait, '^VACUUM'), "$name: VACUUM waits");
 		}
 		release($point);
 		is(answer($reader), $expected, "$name: movement and VACUUM");
@@ -295,6 +302,38 @@ for my $read (sort keys %reader_stops)
 		ask($reader, 'ROLLBACK');
 		close_session($_) for ($reader, $vacuum);
 		check_all("$name: movement and VACUUM");
+	}
+}
+
+# ----------------------------------------------------------------
+# A cursor is left on a leaf
+#
+# It has read entries of rows that are dead.  When it is asked for more, it looks
+# them up in the visibility map, so VACUUM must wait with what makes that say that
+# they are visible.
+# ----------------------------------------------------------------
+
+for my $direction ('', 'DESC')
+{
+	for my $moves (0, 1)
+	{
+		my $name = "index-only cursor $direction" . ($moves ? ', movement' : '');
+		next if $name !~ $only;
+		my ($reader, $vacuum) = map { open_session($node) } 1 .. 2;
+
+		make_table();
+		delete_most();
+		my $rest = $node->safe_psql('postgres',
+			"SET enable_indexscan = off; SET enable_bitmapscan = off; SELECT k FROM t ORDER BY k $direction OFFSET 2");
+		ask($reader, 'SET enable_bitmapscan = off; SET enable_sort = off; BEGIN');
+		ask($reader, "DECLARE c CURSOR FOR SELECT k FROM t ORDER BY k $direction; MOVE 2 IN c");
+		$node->safe_psql('postgres', "SELECT harmonia_reorganize('t_k')") if $moves;
+		send_sql($vacuum, 'VACUUM (INDEX_CLEANUP on, TRUNCATE off) t');
+		ok(blocked_on($node, 'BufferPin', '^VACUUM'), "$name: VACUUM waits");
+		is(ask($reader, 'FETCH ALL FROM c'), $rest, "$name: what the cursor has left");
+		is(answer($vacuum), '', "$name: VACUUM ends");
+		close_session($_) for ($reader, $vacuum);
+		check_all($name);
 	}
 }
 
@@ -324,6 +363,7 @@ for my $case (
 {
 	my ($point, $skip, $load) = @$case;
 	my $name = "writer at $point:$skip";
+	next if $name !~ $only;
 	my ($writer, $other, $single, $vacuum) = map { open_session($node) } 1 .. 4;
 
 	make_table();
@@ -378,6 +418,7 @@ for my $case (
 {
 	my ($point, $skip) = @$case;
 	my $name = "VACUUM at $point:$skip";
+	next if $name !~ $only;
 	my ($vacuum, $writer, $reader) = map { open_session($node) } 1 .. 3;
 
 	make_table();
