@@ -30,6 +30,14 @@
 #define HM_MERGE_THRESHOLD	128
 
 /*
+ * Each entry for a crowded leaf pushes others through several of its blocks.
+ * For fewer entries than this it is split while so many slots in a hundred are
+ * free; to fill the last ones would cost more WAL than the split.
+ */
+#define HM_CROWD			8
+#define HM_CROWDED_PERCENT	5
+
+/*
  * An insert that so often in a row neither inserted anything nor made room for
  * it has met a damaged index, not somebody faster.
  */
@@ -108,6 +116,20 @@ is_above_full_leaf(Relation index, Page page, HtWidth width, HtEntry entry)
 		return false;
 	count = ht_leaf_read(page, width, entries);
 	return ht_entry_cmp(entries[count - 1], entry) < 0;
+}
+
+/*
+ * Whether a leaf should have n entries more than count.  The last one of a part
+ * may get full: ascending inserts crowd nobody.
+ */
+static bool
+has_room(Page page, HtWidth width, int count, int64 n)
+{
+	int			capacity = ht_leaf_capacity(width);
+
+	if (n < HM_CROWD && hm_page_has_high(page))
+		capacity -= capacity * HM_CROWDED_PERCENT / 100;
+	return count + n <= capacity;
 }
 
 /*
@@ -785,7 +807,7 @@ make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 			hm_page_no_progress(index, split.leaf);
 	}
 
-	if (!split.append && split.count <= ht_leaf_capacity(split.width))
+	if (!split.append && has_room(leaf_page, split.width, split.count, 0))
 	{
 		/* Somebody else made room. */
 		rewrite_leaf(index, split.leaf, split.width, split.entries, split.count);
@@ -850,6 +872,7 @@ hm_insert_sorted(Relation index, HmPart part, const HtEntry *entries, int64 n)
 		Buffer		header = hm_segment_enter_to_write(index, position, BUFFER_LOCK_SHARE);
 		HtWidth		width = hm_cache(index, false)->width;
 		Buffer		leaf;
+		Page		page;
 		int64		here,
 					inserted;
 
@@ -864,12 +887,13 @@ hm_insert_sorted(Relation index, HmPart part, const HtEntry *entries, int64 n)
 		leaf = hm_segment_descend(index, header, entries[0], false, NULL);
 		LockBuffer(leaf, BUFFER_LOCK_EXCLUSIVE);
 		hm_page_check(index, leaf, HM_PAGE_LEAF);
+		page = BufferGetPage(leaf);
 
-		here = entries_for_leaf(index, BufferGetPage(leaf), width, entries, n);
-		if ((here == 0 && hm_page_has_high(BufferGetPage(leaf))) ||
+		here = entries_for_leaf(index, page, width, entries, n);
+		if ((here == 0 && hm_page_has_high(page)) ||
 			idle == HM_MAX_IDLE_ROUNDS)
 			hm_page_no_progress(index, leaf);
-		if (here > ht_leaf_capacity(width) - ht_leaf_count(BufferGetPage(leaf), width))
+		if (!has_room(page, width, ht_leaf_count(page, width), here))
 			inserted = 0;
 		else if (here >= HM_MERGE_THRESHOLD)
 			inserted = merge_into_leaf(index, leaf, width, entries, here);
