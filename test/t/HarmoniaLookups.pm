@@ -1,0 +1,267 @@
+# Random queries that lookup nodes answer, each compared in one snapshot with the
+# answers of other plans, while others change and vacuum the table.
+#
+# The same seed gives the same tables and queries.
+package HarmoniaLookups;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use Harmonia;
+use HarmoniaRandom;
+
+our @EXPORT = qw(compare_lookups_at_random make_lookup_functions lookup_tables lookup_queries lookup_script);
+
+# How to make a key from an integer, of types that can be compared with each other.
+my %keys = (
+	int2 => '((%s) %% 30000)::int2',
+	int4 => '(%s)::int4',
+	int8 => '(%s)::int8',
+	date => "date '2000-01-01' + ((%s) / 4)::int4",
+	timestamp => "timestamp '2000-01-01' + (%s) * interval '6 hours'",
+	timestamptz => "timestamptz '2000-01-01 00:00+00' + (%s) * interval '6 hours'",
+	float4 => '((%s) / 4.0)::float4',
+	float8 => '((%s) / 4.0)::float8');
+my @families = ([qw(int2 int4 int8)], [qw(date timestamp timestamptz)], [qw(float4 float8)]);
+my %extremes = (
+	int2 => '-32768', int4 => '2147483647', int8 => '-9223372036854775808', date => 'infinity', timestamp => '-infinity',
+	timestamptz => 'infinity', float4 => 'NaN', float8 => '-Infinity');
+
+# ----------------------------------------------------------------
+# Queries
+# ----------------------------------------------------------------
+
+sub key
+{
+	my ($r, $type, $number) = @_;
+	return "NULL::$type" if $r->chance(20);
+	return "'$extremes{$type}'::$type" if $r->chance(20);
+	return sprintf $keys{$type}, $number // $r->{look_width} - $r->below(2 * $r->{look_width});
+}
+
+# A type that t's key can be compared with.
+sub other_type { my ($r) = @_; return $r->chance(600) ? $r->{t_type} : $r->pick(@{ $r->{family} }); }
+
+# A condition on t's key, without reference to other tables but in sub-queries.
+sub key_condition
+{
+	my ($r, $k) = @_;
+	my $v = $k =~ s/k$/v/r;
+	my $type = other_type($r);
+	my $low = $r->below($r->{look_width});
+	my $list = join ', ', map { key($r, $type, $r->chance(500) ? $r->below($r->{look_width}) : undef) } 0 .. $r->below(6);
+	my $series = sprintf "ARRAY(SELECT $keys{$type} FROM generate_series(%d, %d, %d) i)", 'i', $low, $low + 1 + $r->below(3000), 1 + $r->below(3);
+	my $range = sprintf '%s %s %s AND %s %s %s', $k, $r->pick('>', '>='), key($r, $type, $low), $k, $r->pick('<', '<='), key($r, $type, $low + $r->below(50));
+
+	return $r->pick(
+		"$k IN ($list)", "$k = ANY (ARRAY[$list])", "$k = ANY ($series)", "$k = ANY ($series)",
+		"($range OR $k IN ($list))", "($k < " . key($r, $type, 5) . " OR $range)", "($range OR $range OR $k = " . key($r, $type) . ')',
+		"$k = ANY (ARRAY(SELECT k FROM o WHERE n < " . $r->below(1000) . '))', "$k = ANY ($series) AND $range", "$k <= ANY (ARRAY[$list])",
+		"(($k IN ($list) AND $v > 30) OR $range)");
+}
+
+sub columns
+{
+	my ($r, @columns) = @_;
+	return $r->pick('count(*)', @columns, join(', ', @columns));
+}
+
+sub scan_query
+{
+	my ($r) = @_;
+	my $more = $r->pick('', '', ' AND v % 3 = 0', ' AND id > 2000', ' AND k IS NOT NULL');
+	return 'SELECT ' . columns($r, 't.k', 't.k', 't.id', 't.v', 't', 't.ctid') . ' FROM t WHERE ' . key_condition($r, 'k') . $more;
+}
+
+# How t and o match.
+sub join_condition
+{
+	my ($r, $t, $o) = @_;
+	return $r->pick("$t.k = $o.k", "$t.k = $o.k", "$t.k = $o.k", "$o.k = $t.k AND $t.v > $o.v", "$t.k BETWEEN $o.k AND $o.high", "$t.k > $o.k AND $t.k < $o.high",
+		"$o.k <= $t.k AND $o.high > $t.k AND $t.id % 4 > 0", "$t.k = $o.high AND $t.k >= $o.k", "$t.k = $o.k AND $o.n % 2 = 0");
+}
+
+sub join_query
+{
+	my ($r) = @_;
+	my $on = join_condition($r, 't', 'o');
+	my $where = $r->pick('true', 'true', 'o.n < ' . $r->below(700), 'o.v % 2 = 0');
+	my $inner = $r->pick('', '', ' AND t.v > 20', ' AND t.id % 5 <> o.n % 5');
+	my $both = columns($r, 'o.n', 't.k', 't.k', 't.id', 't.v + o.v', 'o');
+	my $outer = columns($r, 'o.n', 'o.k', 'o.v', 'o.ctid');
+	my $few = 'o.n < ' . $r->below(40);
+
+	return $r->pick_weighted(
+		6 => "SELECT $both FROM o JOIN t ON $on$inner WHERE $where",
+		6 => "SELECT $both FROM o LEFT JOIN t ON $on$inner WHERE $where",
+		2 => "SELECT $both FROM o LEFT JOIN t ON $on WHERE $where AND (t.id IS NULL OR t.v < 50)",
+		6 => "SELECT $outer FROM o WHERE $where AND EXISTS (SELECT FROM t WHERE $on$inner)",
+		6 => "SELECT $outer FROM o WHERE $where AND NOT EXISTS (SELECT FROM t WHERE $on$inner)",
+		2 => "SELECT $outer FROM o WHERE $where AND o.k IN (SELECT k FROM t WHERE v < 80)",
+		3 => 'SELECT ' . columns($r, 't.k', 't.id') . " FROM t WHERE t.k IN (SELECT k FROM o WHERE $where)",
+		2 => "SELECT o.n, s.* FROM o, LATERAL (SELECT count(*), sum(t.id) FROM t WHERE t.k = ANY (ARRAY[o.k, o.high])) s WHERE $few",
+		2 => "SELECT x.n, s.* FROM o x, LATERAL (SELECT count(t.id), sum(o.n) FROM o LEFT JOIN t ON $on AND t.id > x.n WHERE o.v = x.v) s WHERE x.n < " . $r->below(15),
+		2 => 'SELECT o.n, t.id, u.id FROM o JOIN t ON t.k = o.k ' . $r->pick('', 'LEFT ') . "JOIN t u ON u.k = o.high WHERE $where",
+		1 => 'SELECT t.id, u.id FROM t JOIN t u ON u.k = t.k WHERE t.id % 7 = 0 AND ' . key_condition($r, 't.k'));
+}
+
+# ----------------------------------------------------------------
+# Tables
+# ----------------------------------------------------------------
+
+# Both tables, indexed; and what changes t meanwhile.
+sub make_tables
+{
+	my ($r) = @_;
+
+	$r->{family} = $families[ $r->below(scalar @families) ];
+	$r->{t_type} = $r->pick(@{ $r->{family} });
+	my $o_type = $r->pick(@{ $r->{family} });
+	$r->{look_width} = $r->pick(60, 800, 4000);
+	my $width = $r->{look_width};
+	my $t_key = sprintf $keys{ $r->{t_type} }, sprintf('abs(hashint4(i + %d)) %% %d - %d', $r->below(1000), $width, int($width / 10));
+	my $o_key = sprintf 'abs(hashint4(i + %d)) %% %d - %d', $r->below(1000), int($width * 1.2), int($width / 8);
+	my $index = $r->pick('', ' DESC', ' NULLS FIRST', ' DESC NULLS LAST') . ')' . $r->pick('', ' WITH (fillfactor = 50)', ' WITH (fanout = 8)');
+	my $rows = $r->pick(200, 3000, 5000);
+
+	return (<<"END", $t_key);
+DROP TABLE IF EXISTS t, o;
+CREATE TABLE t (id bigserial, k $r->{t_type}, v int) WITH (autovacuum_enabled = off);
+CREATE TABLE o (n int, k $o_type, high $o_type, v int);
+INSERT INTO t (k, v) SELECT CASE WHEN i % 29 <> 3 THEN $t_key END, i % 100 FROM generate_series(1, $rows) i;
+INSERT INTO t (k, v) SELECT '$extremes{$r->{t_type}}', i FROM generate_series(1, 3) i;
+INSERT INTO o SELECT i, CASE WHEN i % 23 <> 5 THEN @{[sprintf $keys{$o_type}, 'x']} END, @{[sprintf $keys{$o_type}, 'x + i % 9 - 2']}, i % 50
+	FROM (SELECT i, $o_key AS x FROM generate_series(1, 900) i) s;
+INSERT INTO o VALUES (0, '$extremes{$o_type}', '$extremes{$o_type}', 7);
+CREATE INDEX t_k ON t USING harmonia (k$index;
+@{[$r->chance(500) ? 'VACUUM ANALYZE t, o;' : 'ANALYZE t, o;']}
+END
+}
+
+sub writers
+{
+	my ($t_key) = @_;
+	my $key = $t_key =~ s/\bi\b/:i/gr;
+
+	return {
+		'vacuum@3' => "VACUUM t;\n",
+		'update@4' => "\\set i random(1, 100000)\nUPDATE t SET v = (v + 1) % 100 WHERE id % 50 = :i % 50;\n",
+		'key@4' => "\\set i random(1, 100000)\nUPDATE t SET k = $key WHERE id % 60 = :i % 60;\n",
+		'replace@4' => "\\set i random(1, 100000)\nBEGIN;\nDELETE FROM t WHERE id % 40 = :i % 40;\n"
+		  . "INSERT INTO t (k, v) SELECT $t_key, i % 100 FROM generate_series(:i, :i + 100) i;\nCOMMIT;\n",
+		'rollback@1' => "\\set i random(1, 100000)\nBEGIN;\nINSERT INTO t (k, v) SELECT $t_key, 1 FROM generate_series(:i, :i + 200) i;\nROLLBACK;\n" };
+}
+
+# ----------------------------------------------------------------
+# Comparison
+# ----------------------------------------------------------------
+
+# Functions that a database needs.  Temporary settings last for the transaction.
+sub make_lookup_functions
+{
+	my ($node) = @_;
+
+	$node->safe_psql('postgres', <<'END');
+CREATE FUNCTION plan_settings(kind text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	lookup boolean := kind <> 'seq' AND kind <> 'index';
+	setting text;
+BEGIN
+	FOREACH setting IN ARRAY '{enable_hashjoin,enable_mergejoin,enable_nestloop}'::text[] LOOP
+		PERFORM set_config(setting, (NOT lookup)::text, true);
+	END LOOP;
+	FOREACH setting IN ARRAY '{harmonia.enable_lookup_scan,harmonia.enable_lookup_join}'::text[] LOOP
+		PERFORM set_config(setting, lookup::text, true);
+	END LOOP;
+	PERFORM set_config('jit', 'off', true),
+		set_config('enable_seqscan', (kind IN ('seq', 'parallel'))::text, true),
+		set_config('enable_indexscan', (kind = 'index')::text, true),
+		set_config('enable_bitmapscan', 'off', true),
+		set_config('enable_indexonlyscan', (kind NOT IN ('seq', 'heap'))::text, true),
+		set_config('harmonia.batch_size', CASE kind WHEN 'small' THEN '1000' WHEN 'large' THEN '100000000' ELSE '1000000' END, true),
+		set_config('work_mem', CASE kind WHEN 'small' THEN '64kB' WHEN 'large' THEN '256MB' ELSE '4MB' END, true),
+		set_config('max_parallel_workers_per_gather', CASE kind WHEN 'parallel' THEN '2' ELSE '0' END, true),
+		set_config('parallel_setup_cost', '0', true), set_config('parallel_tuple_cost', '0', true),
+		set_config('min_parallel_table_scan_size', '0', true);
+END $$;
+
+-- Run a query in all ways; called in a transaction with one snapshot. Says whether
+-- lookups were used, or raises an error.
+CREATE FUNCTION compare_lookups(query text, kinds text[]) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	kind text;
+	plan json;
+	used boolean := false;
+	wanted text;
+	got text;
+BEGIN
+	FOREACH kind IN ARRAY kinds LOOP
+		PERFORM plan_settings(kind);
+		EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO plan;
+		used := used OR plan::text LIKE '%HarmoniaLookup%';
+		EXECUTE format('SELECT (count(*), sum(hash_record_extended(q, 0))) FROM (%s) q', query) INTO got;
+		wanted := coalesce(wanted, got);
+		IF got <> wanted THEN
+			RAISE 'wrong answer' USING DETAIL = format('%s: %s, not %s, from %s%s%s', kind, got, wanted, query, chr(10), plan);
+		END IF;
+	END LOOP;
+	RETURN CASE WHEN used THEN 'lookup' ELSE 'other' END;
+END $$;
+END
+	return;
+}
+
+# Tables, what writes to them, and so many queries of them, for one generator.
+sub lookup_tables
+{
+	my ($r) = @_;
+	my ($tables, $t_key) = make_tables($r);
+	return ($tables, writers($t_key));
+}
+
+sub lookup_queries
+{
+	my ($r, $count) = @_;
+	return map { $r->chance(350) ? scan_query($r) : join_query($r) } 1 .. $count;
+}
+
+# A script that compares each query in a snapshot of its own.
+sub lookup_script
+{
+	my @queries = @_;
+	return join '', map {
+		"BEGIN ISOLATION LEVEL REPEATABLE READ;\n"
+		  . "SELECT compare_lookups(\$q\$$_\$q\$, '{seq,index,heap,only,small,large,parallel}');\nCOMMIT;\n"
+	} @queries;
+}
+
+# So many rounds with tables of their own, each with so many queries.  Returns how
+# many were compared, how many of them used lookups, and the first problem or ''.
+sub compare_lookups_at_random
+{
+	my ($node, $seed, %size) = @_;
+	my $r = HarmoniaRandom->new($seed);
+	my ($compared, $used) = (0, 0);
+
+	make_lookup_functions($node);
+	for my $round (1 .. $size{rounds})
+	{
+		my ($tables, $writers) = lookup_tables($r);
+
+		$node->safe_psql('postgres', $tables);
+		my $load = start_pgbench($node, $writers, '-c', 2, '-T', 600, '-R', 60, "--random-seed=$seed", '--max-tries=100');
+		my $script = lookup_script(lookup_queries($r, $size{queries}));
+		my ($result, $out, $err) = $node->psql('postgres', $script, on_error_stop => 1);
+
+		$load->{run}->kill_kill;
+		$used += () = $out =~ /^lookup$/mg;
+		$compared += () = $out =~ /^(?:lookup|other)$/mg;
+		my $problem = $result != 0 || $err ne '' ? $err || "psql returned $result" : index_problem($node, 't_k');
+		return ($compared, $used, "seed $seed, round $round:\n$tables\n$problem") if $problem ne '';
+		return ($compared, $used, "seed $seed, round $round: the writers ended: $load->{err}") if $load->{err} =~ /ERROR|abort/;
+	}
+	return ($compared, $used, '');
+}
+
+1;
