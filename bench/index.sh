@@ -16,6 +16,8 @@
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR/../tools source=common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../tools/common.sh"
+# shellcheck source-path=SCRIPTDIR source=common.sh
+. "$root/bench/common.sh"
 
 rows=${ROWS:-20000000}
 runs=${RUNS:-5}
@@ -24,19 +26,6 @@ insert_rows=$((rows / 20))
 # Keys are spread evenly over half of the range of bigint.
 range_100="(2^63 / $rows * 100)::bigint"
 range_10000="(2^63 / $rows * 10000)::bigint"
-
-clean_up() {
-	local status=$?
-	trap - EXIT
-	trap '' INT TERM
-	"$root/tools/private-server.sh" stop "$dir" -m immediate || true
-	rm -rf "$dir"
-	exit "$status"
-}
-
-sql() {
-	PGOPTIONS="-c client_min_messages=warning" psql -X -A -t -q -v ON_ERROR_STOP=1 "$@"
-}
 
 # Milliseconds that a statement takes, after others given before it that prepare.
 milliseconds() {
@@ -47,10 +36,6 @@ milliseconds() {
 	done
 	sql "${preparation[@]}" -c '\timing on' -c "$statement" |
 		sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' | tail -n 1
-}
-
-median() {
-	sort -g | awk '{ v[NR] = $1 } END { print (NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2) }'
 }
 
 # row NAME BTREE HARMONIA TARGET: prints a line of the table; both are costs, so
@@ -262,21 +247,7 @@ section_vacuum() {
 		"$(median <"$dir/harmonia.vacuum")" 1
 }
 
-"$root/tools/setup.sh" build run
-find_pg_config
-dir=$(make_private_dir)
-trap clean_up EXIT
-trap 'exit 130' INT TERM
-
-say "Building and installing into $dir"
-private_bindir=$("$root/tools/private-install.sh" "$dir/install")
-unset PGHOSTADDR PGOPTIONS PGSERVICE PGPASSWORD PGDATA
-memory_mb=$((rows * 400 / 1000000 + 256))
-settings=$("$root/tools/private-server.sh" start "$dir" "$private_bindir" \
-	-c shared_buffers=${memory_mb}MB -c max_wal_size=100GB -c checkpoint_timeout=1h \
-	-c maintenance_work_mem=1GB -c autovacuum=off -c fsync=off -c jit=off -c random_page_cost=1.1)
-eval "$settings"
-sql -c 'CREATE EXTENSION harmonia'
+start_server $((rows * 400 / 1000000 + 256))
 
 sections=("$@")
 [ $# -gt 0 ] || sections=(build lookup insert vacuum)

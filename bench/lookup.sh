@@ -18,6 +18,8 @@
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR/../tools source=common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../tools/common.sh"
+# shellcheck source-path=SCRIPTDIR source=common.sh
+. "$root/bench/common.sh"
 
 rows=${ROWS:-20000000}
 probes=${PROBES:-1000000}
@@ -27,27 +29,8 @@ seconds_a_run=${SECONDS_A_RUN:-5}
 # Plans of PostgreSQL's own.
 plans=('enable_seqscan=on' 'enable_hashjoin=off -c enable_mergejoin=off' 'enable_nestloop=off')
 
-clean_up() {
-	local status=$?
-	trap - EXIT
-	trap '' INT TERM
-	"$root/tools/private-server.sh" stop "$dir" -m immediate || true
-	rm -rf "$dir"
-	exit "$status"
-}
-
-# sql [ARGUMENT...]: with the settings in $options.
-options=
-sql() {
-	PGOPTIONS="-c client_min_messages=warning $options" psql -X -A -t -q -v ON_ERROR_STOP=1 "$@"
-}
-
 milliseconds() {
 	sql -c '\timing on' -c "$1" | sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p'
-}
-
-median() {
-	sort -g | awk '{ v[NR] = $1 } END { print (NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2) }'
 }
 
 show_only() {
@@ -174,22 +157,7 @@ section_few() {
 	latency_row 'join with 10 rows' 'SELECT sum(v) FROM (SELECT k FROM probes LIMIT 10) few JOIN points USING (k);' '1 / 1.1'
 }
 
-"$root/tools/setup.sh" build run
-find_pg_config
-dir=$(make_private_dir)
-trap clean_up EXIT
-trap 'exit 130' INT TERM
-
-say "Building and installing into $dir"
-private_bindir=$("$root/tools/private-install.sh" "$dir/install")
-unset PGHOSTADDR PGOPTIONS PGSERVICE PGPASSWORD PGDATA
-memory_mb=$((rows * 150 / 1000000 + 512))
-settings=$("$root/tools/private-server.sh" start "$dir" "$private_bindir" \
-	-c shared_buffers=${memory_mb}MB -c max_wal_size=100GB -c checkpoint_timeout=1h \
-	-c maintenance_work_mem=1GB -c work_mem=1GB -c autovacuum=off -c fsync=off -c jit=off \
-	-c random_page_cost=1.1 -c max_parallel_workers_per_gather=0)
-eval "$settings"
-sql -c 'CREATE EXTENSION harmonia'
+start_server $((rows * 150 / 1000000 + 512)) -c work_mem=1GB -c max_parallel_workers_per_gather=0
 load
 
 sections=("$@")

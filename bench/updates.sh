@@ -17,6 +17,8 @@
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR/../tools source=common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../tools/common.sh"
+# shellcheck source-path=SCRIPTDIR source=common.sh
+. "$root/bench/common.sh"
 
 rows=${ROWS:-20000000}
 runs=${RUNS:-3}
@@ -24,29 +26,12 @@ seconds_a_run=${SECONDS_A_RUN:-10}
 batch=$((rows / 100))
 methods=(btree harmonia)
 
-clean_up() {
-	local status=$?
-	trap - EXIT
-	trap '' INT TERM
-	"$root/tools/private-server.sh" stop "$dir" -m immediate || true
-	rm -rf "$dir"
-	exit "$status"
-}
-
-sql() {
-	PGOPTIONS="-c client_min_messages=warning" psql -X -A -t -q -v ON_ERROR_STOP=1 "$@"
-}
-
 milliseconds() {
 	local statements=() statement
 	for statement in "$@"; do
 		statements+=(-c "$statement")
 	done
 	sql -c '\timing on' "${statements[@]}" | awk '/^Time:/ { s += $2 } END { print s }'
-}
-
-median() {
-	sort -g | awk '{ v[NR] = $1 } END { print (NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2) }'
 }
 
 # Tables of their own, called by their indexes' access method.
@@ -195,22 +180,8 @@ section_waits() {
 		tee -a "$dir/table"
 }
 
-"$root/tools/setup.sh" build run
-find_pg_config
-dir=$(make_private_dir)
-trap clean_up EXIT
-trap 'exit 130' INT TERM
-
-say "Building and installing into $dir"
-private_bindir=$("$root/tools/private-install.sh" "$dir/install")
-unset PGHOSTADDR PGOPTIONS PGSERVICE PGPASSWORD PGDATA
-memory_mb=$((rows * 350 / 1000000 + 256))
-settings=$("$root/tools/private-server.sh" start "$dir" "$private_bindir" \
-	-c shared_buffers=${memory_mb}MB -c max_wal_size=100GB -c checkpoint_timeout=1h \
-	-c maintenance_work_mem=1GB -c work_mem=256MB -c autovacuum=off -c fsync=off -c jit=off \
-	-c synchronous_commit=off -c random_page_cost=1.1 -c max_parallel_workers_per_gather=0)
-eval "$settings"
-sql -c 'CREATE EXTENSION harmonia'
+start_server $((rows * 350 / 1000000 + 256)) \
+	-c work_mem=256MB -c synchronous_commit=off -c max_parallel_workers_per_gather=0
 
 sections=("$@")
 [ $# -gt 0 ] || sections=(mixes inserters churn waits)
