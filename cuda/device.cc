@@ -1,0 +1,341 @@
+/*
+ * device.cc
+ *		What device.h offers, as far as it is the same for all kinds of device.
+ */
+#include "internal.h"
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+using namespace harmonia;
+
+/*
+ * Batches below this are not sorted: the passes of a sort cost a few microseconds each,
+ * which so few probes do not take in any order.
+ */
+static constexpr uint32_t sort_min = 32768;
+
+/*
+ * A radix sort takes a pass for each 8 bits.  Bits beyond two passes cost more than
+ * they gain (H100, 2^23 and 2^26 keys: bench/gpu), and so does a pass for few bits.
+ */
+static constexpr int pass_bits = 8;
+static constexpr int pass_bits_min = 4;
+static constexpr int passes_max = 2;
+
+HdStatus
+HdDevice::fail(HdStatus status, const char *format,...)
+{
+	va_list		args;
+
+	va_start(args, format);
+	vsnprintf(error, sizeof(error), format, args);
+	va_end(args);
+	return status;
+}
+
+int
+hd_device_count(HdKind kind)
+{
+	return kind == HD_HOST ? 1 : kind == HD_CUDA ? hd_cuda_count() : 0;
+}
+
+HdStatus
+hd_device_open(HdKind kind, int number, HdDevice **device)
+{
+	*device = nullptr;
+	try
+	{
+		*device = kind == HD_CUDA ? hd_cuda_device() : hd_host_device();
+	}
+	catch (const std::bad_alloc &)
+	{
+		return HD_NO_MEMORY;
+	}
+	return (*device)->open(number);
+}
+
+void
+hd_device_close(HdDevice *device)
+{
+	delete device;
+}
+
+HdStatus
+hd_device_info(HdDevice *device, HdInfo *info)
+{
+	memset(info, 0, sizeof(*info));
+	info->kind = device->kind;
+	return device->info(info);
+}
+
+const char *
+hd_device_error(const HdDevice *device)
+{
+	return device->error;
+}
+
+HdStatus
+hd_index_create(HdDevice *device, HtWidth width, int fanout, HdIndex **index)
+{
+	*index = nullptr;
+	if (width != HT_WIDTH32 && width != HT_WIDTH64)
+		return device->fail(HD_INVALID, "keys of %d bytes", (int) width);
+	if (fanout < HT_MIN_FANOUT || fanout > HT_MAX_FANOUT)
+		return device->fail(HD_INVALID, "fanout %d", fanout);
+	try
+	{
+		*index = device->create_index();
+	}
+	catch (const std::bad_alloc &)
+	{
+		return device->fail(HD_NO_MEMORY, "out of memory");
+	}
+	(*index)->device = device;
+	(*index)->shape.width = width;
+	(*index)->shape.fanout = fanout;
+	return HD_OK;
+}
+
+void
+hd_index_free(HdIndex *index)
+{
+	delete index;
+}
+
+HdStatus
+hd_index_reserve(HdIndex *index, uint32_t blocks)
+{
+	HdStatus	status = HD_OK;
+
+	if (blocks > index->reserved)
+		status = index->reserve(blocks);
+	if (status == HD_OK && blocks > index->reserved)
+		index->reserved = blocks;
+	return status;
+}
+
+HdStatus
+hd_index_write(HdIndex *index, const uint32_t *numbers, const void *pages, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+	{
+		if (numbers[i] >= index->reserved)
+			return index->device->fail(HD_INVALID, "block %u is beyond the %u reserved ones",
+									   numbers[i], index->reserved);
+	}
+	return count == 0 ? HD_OK : index->write(numbers, (const char *) pages, count);
+}
+
+/*
+ * Build the key region.  A node and its last key are followed by the next node of the
+ * level, so key i of level l is the low bound of leaf (i + 1) * (leaves below a node
+ * of level l + 1).
+ */
+template <typename Key>
+static void
+build_levels(const HtShape &shape, const HdLeaf *leaves, std::vector<char> &region)
+{
+	Key		   *keys;
+	uint64_t	below = 1;
+
+	region.assign((size_t) shape.nodes * (size_t) shape.fanout * sizeof(Key), (char) 0xFF);
+	keys = (Key *) region.data();
+	for (int level = shape.levels - 1; level >= 0; level--)
+	{
+		Key		   *at = keys + (size_t) shape.level_start[level] * (size_t) shape.fanout;
+
+		for (uint64_t leaf = below; leaf < shape.leaves; leaf += below)
+			*at++ = (Key) leaves[leaf].low.key;
+		below *= (uint64_t) shape.fanout;
+	}
+}
+
+HdStatus
+hd_index_set_leaves(HdIndex *index, const HdLeaf *leaves, uint32_t count)
+{
+	HtWidth		width = index->shape.width;
+	int			fanout = index->shape.fanout;
+
+	for (uint32_t i = 0; i < count; i++)
+	{
+		if (leaves[i].block >= index->reserved)
+			return index->device->fail(HD_INVALID, "leaf %u is at block %u, beyond the %u reserved ones",
+									   i, leaves[i].block, index->reserved);
+		if (i > 1 && ht_entry_cmp(leaves[i - 1].low, leaves[i].low) > 0)
+			return index->device->fail(HD_INVALID, "leaf %u begins before the one before", i);
+		if (i > 0 && leaves[i].low.key > ht_key_max(width))
+			return index->device->fail(HD_INVALID, "leaf %u begins with too large a key", i);
+	}
+
+	try
+	{
+		std::vector<uint32_t> blocks(count);
+		std::vector<char> keys;
+		HtShape		shape;
+
+		for (uint32_t i = 0; i < count; i++)
+			blocks[i] = leaves[i].block;
+		ht_shape_init(&shape, width, fanout, count);
+		if (width == HT_WIDTH32)
+			build_levels<uint32_t>(shape, leaves, keys);
+		else
+			build_levels<uint64_t>(shape, leaves, keys);
+
+		index->shape = shape;
+		index->leaf_blocks.swap(blocks);
+		index->keys.swap(keys);
+	}
+	catch (const std::bad_alloc &)
+	{
+		return index->device->fail(HD_NO_MEMORY, "out of memory");
+	}
+
+	index->low_key = count > 1 ? leaves[1].low.key : 0;
+	index->high_key = count > 1 ? leaves[count - 1].low.key : 0;
+	index->profiled = false;
+	return index->load_levels();
+}
+
+uint64_t
+hd_index_memory(const HdIndex *index)
+{
+	return index->memory();
+}
+
+/* Where each of some keys branches off. */
+template <typename Key>
+static void
+trace(const HdIndex &index, const Key *sample, uint32_t count, uint8_t *children)
+{
+	HostGroup<1> group;
+	int			fanout = index.shape.fanout;
+
+	for (uint32_t i = 0; i < count; i++)
+	{
+		const Key  *keys = (const Key *) index.keys.data();
+		uint32_t	place = 0;
+
+		for (int level = 0; level < index.shape.levels; level++)
+		{
+			size_t		node = (size_t) index.shape.level_start[level] + place;
+			int			child = find_child(group, keys + node * (size_t) fanout, fanout, sample[i]);
+
+			place = place * (uint32_t) fanout + (uint32_t) child;
+			*children++ = (uint8_t) child;
+		}
+	}
+}
+
+void
+HdIndex::profile(const void *sample, uint32_t count)
+{
+	constexpr int warp = 32;
+	HtGroupChoice linear;
+	HtProfile	run;
+
+	if (profiled)
+		return;
+	if (count == 0 || shape.levels == 0)
+	{
+		group = {HT_GROUP_KARY, 1, 0};
+		return;
+	}
+
+	std::vector<uint8_t> children((size_t) count * (size_t) shape.levels);
+
+	if (shape.width == HT_WIDTH32)
+		trace(*this, (const uint32_t *) sample, count, children.data());
+	else
+		trace(*this, (const uint64_t *) sample, count, children.data());
+	run.fanout = shape.fanout;
+	run.levels = shape.levels;
+	run.queries = count;
+	run.children = children.data();
+	group = ht_ntg_choose(&run, HT_GROUP_KARY, warp);
+	linear = ht_ntg_choose(&run, HT_GROUP_LINEAR, warp);
+	if (linear.threads * linear.warp_steps < group.threads * group.warp_steps)
+		group = linear;
+	profiled = true;
+}
+
+static int
+bit_length(uint64_t value)
+{
+	return value == 0 ? 0 : 64 - __builtin_clzll(value);
+}
+
+/*
+ * Plan the sort: Eq. 2 on the key range in use.  Bits that all keys of the range have
+ * in common are left out; where subtracting the lowest key leaves fewer bits, that
+ * is done instead, at the price of writing the keys once more.
+ */
+static SortPlan
+plan_sort(const HdIndex &index, const HdBatch &batch)
+{
+	SortPlan	plan = {0, 0, 0};
+	int			key_bits = 8 * (int) index.shape.width;
+	int			line = 64 / (int) index.shape.width;
+	int			common_bits = bit_length(index.low_key ^ index.high_key);
+	int			range_bits = bit_length(index.high_key - index.low_key);
+	uint64_t	entries = (uint64_t) index.leaf_blocks.size() *
+		(uint64_t) ht_leaf_capacity(index.shape.width);
+
+	if (common_bits > range_bits + 1)
+		plan.base = index.low_key;
+	else
+		range_bits = common_bits;
+
+	plan.bits = batch.psa_bits;
+	if (plan.bits < 0)
+	{
+		int			passes;
+
+		plan.bits = ht_psa_bits(key_bits, entries, line);
+		passes = (plan.bits + pass_bits - pass_bits_min) / pass_bits;
+		plan.bits = batch.count < sort_min ? 0 : std::min(passes, passes_max) * pass_bits;
+	}
+	plan.bits = std::min(plan.bits, range_bits);
+	if (plan.bits == 0)
+		plan.base = 0;
+	plan.first_bit = range_bits - plan.bits;
+	return plan;
+}
+
+HdStatus
+hd_index_search(HdIndex *index, const HdBatch *batch, HdResult *result)
+{
+	HdDevice   *device = index->device;
+	int			threads = batch->threads;
+
+	memset(result, 0, sizeof(*result));
+	if (batch->psa_bits < HD_AUTOMATIC)
+		return device->fail(HD_INVALID, "sort by %d bits", batch->psa_bits);
+	if (threads != HD_AUTOMATIC &&
+		(threads < 1 || threads > 32 || (threads & (threads - 1)) != 0))
+		return device->fail(HD_INVALID, "groups of %d threads", threads);
+	if (batch->count > INT32_MAX)
+		return device->fail(HD_INVALID, "%u probes", batch->count);
+	if (batch->output == HD_FIRST && batch->high != nullptr)
+		return device->fail(HD_INVALID, "first hits of ranges");
+	if (batch->output != HD_PAIRS && batch->output != HD_FIRST && batch->output != HD_COUNT)
+		return device->fail(HD_INVALID, "output %d", (int) batch->output);
+	if (batch->count == 0)
+		return HD_OK;
+
+	try
+	{
+		SortPlan	plan = plan_sort(*index, *batch);
+
+		result->psa_bits = plan.bits;
+		result->group.search = batch->group_search;
+		result->group.threads = threads;
+		return index->search(*batch, plan, result);
+	}
+	catch (const std::bad_alloc &)
+	{
+		return device->fail(HD_NO_MEMORY, "out of memory");
+	}
+}

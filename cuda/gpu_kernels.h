@@ -1,0 +1,93 @@
+/*
+ * gpu_kernels.h
+ *		What gpu.cu calls; each is compiled for itself, for it takes long.
+ */
+#ifndef HARMONIA_GPU_KERNELS_H
+#define HARMONIA_GPU_KERNELS_H
+
+#include <cuda_runtime.h>
+
+#include "internal.h"
+
+namespace harmonia
+{
+
+/* What goes with a sorted key: for points the probe's number, for ranges this. */
+template <typename Key>
+struct RangeRest
+{
+	Key			high;
+	uint32_t	number;
+};
+
+/* Probes on the device; key - base is what is stored. */
+template <typename Key>
+struct Probes
+{
+	const Key  *low;
+	const Key  *high;			/* ranges not sorted */
+	const uint32_t *numbers;	/* points sorted */
+	const RangeRest<Key> *rests;	/* ranges sorted */
+	Key			base;
+	uint32_t	count;
+	bool		ranges;
+};
+
+/* Where results go on the device. */
+struct Results
+{
+	HdOutput	output;
+	bool		in_place;		/* HD_FIRST, HD_COUNT: in probe order, instead of
+								 * in the order of the search */
+	uint32_t   *probes;
+	uint64_t   *tids;
+	uint32_t   *counts;
+	uint64_t	room;
+	unsigned long long *hits;	/* HD_PAIRS: zero at the start */
+};
+
+/* gpu_search_32.cu, gpu_search_64.cu */
+template <typename Key>
+extern cudaError_t launch_search(int threads, const Tree<Key> &tree, const Probes<Key> &probes,
+								 const Results &results, cudaStream_t stream);
+
+/* gpu_sort.cu */
+
+/*
+ * Number probes 0, 1, ... and, if base is not 0, subtract it from their keys.  high is
+ * NULL for points, whose numbers go to rests as uint32_t.
+ */
+template <typename Key>
+extern cudaError_t launch_number(const Key *low, const Key *high, uint32_t count, Key base,
+								 Key *keys, void *rests, cudaStream_t stream);
+
+/*
+ * Sort by bits first_bit..first_bit + bits - 1 of the keys.  With temporary NULL only
+ * sets *temporary_size.
+ */
+template <typename Key>
+extern cudaError_t sort_probes(void *temporary, size_t *temporary_size, bool ranges,
+							   const Key *keys, Key *sorted_keys, const void *rests,
+							   void *sorted_rests, uint32_t count, int first_bit, int bits,
+							   cudaStream_t stream);
+
+/* Likewise, values by probe numbers. */
+template <typename Value>
+extern cudaError_t partition_values(void *temporary, size_t *temporary_size,
+									const uint32_t *numbers, uint32_t *sorted_numbers,
+									const Value *values, Value *sorted_values,
+									uint32_t count, int first_bit, int bits,
+									cudaStream_t stream);
+
+/* out[numbers[i]] = values[i] */
+template <typename Value>
+extern cudaError_t launch_scatter(const uint32_t *numbers, const Value *values, uint32_t count,
+								  Value *out, cudaStream_t stream);
+
+/* Block numbers[i] of the mirror becomes page i of those staged. */
+extern cudaError_t launch_write_blocks(const uint32_t *numbers, const char *staged,
+									   uint32_t count, char *pages, cudaStream_t stream);
+
+}								/* namespace harmonia */
+
+#endif							/* HARMONIA_GPU_KERNELS_H */

@@ -1,0 +1,224 @@
+/*
+ * gpu_search.cuh
+ *		The search kernel, a thin shell around search.h.
+ *
+ * gpu_search_32.cu and gpu_search_64.cu instantiate it, each for one key width.
+ */
+#ifndef HARMONIA_GPU_SEARCH_CUH
+#define HARMONIA_GPU_SEARCH_CUH
+
+#include "gpu_kernels.h"
+
+namespace harmonia
+{
+
+constexpr int warp_threads = 32;
+constexpr int block_threads = 256;
+constexpr uint32_t all_lanes = 0xFFFFFFFF;
+
+/* A group of neighbouring threads of a warp. */
+template <int Threads>
+struct DeviceGroup
+{
+	static constexpr int threads = Threads;
+	int			thread;			/* which one this is */
+	int			first_lane;
+
+	__device__ __forceinline__ DeviceGroup()
+	{
+		int			lane = (int) threadIdx.x % warp_threads;
+
+		thread = lane % Threads;
+		first_lane = lane - thread;
+	}
+
+	template <typename Test>
+	__device__ __forceinline__ uint32_t vote(Test test) const
+	{
+		constexpr uint32_t group = Threads == warp_threads ? all_lanes : (1u << Threads % warp_threads) - 1;
+
+		if (Threads == 1)
+			return test(0) ? 1 : 0;
+		return (__ballot_sync(group << first_lane, test(thread)) >> first_lane) & group;
+	}
+};
+
+/*
+ * Give each of the block's threads a part of the hits that begins at the returned
+ * place and has room for "own"; all threads take part.
+ */
+__device__ __forceinline__ uint64_t
+reserve_hits(uint32_t own, unsigned long long *hits)
+{
+	__shared__ uint64_t warp_sums[block_threads / warp_threads];
+	__shared__ uint64_t block_start;
+	int			lane = (int) threadIdx.x % warp_threads;
+	int			warp = (int) threadIdx.x / warp_threads;
+	uint64_t	before;
+	uint64_t	sum;
+	uint64_t	start;
+
+	if (!__any_sync(all_lanes, own > 1))
+	{
+		/* The usual case for points. */
+		uint32_t	set = __ballot_sync(all_lanes, own != 0);
+
+		before = (uint64_t) __popc(set & ((1u << lane) - 1));
+		sum = (uint64_t) __popc(set);
+	}
+	else
+	{
+		sum = own;
+		for (int distance = 1; distance < warp_threads; distance *= 2)
+		{
+			uint64_t	other = __shfl_up_sync(all_lanes, (unsigned long long) sum, (unsigned int) distance);
+
+			sum += lane >= distance ? other : 0;
+		}
+		before = sum - own;
+	}
+	if (lane == warp_threads - 1)
+		warp_sums[warp] = sum;
+	__syncthreads();
+	if (threadIdx.x == 0)
+	{
+		uint64_t	total = 0;
+
+		for (int i = 0; i < block_threads / warp_threads; i++)
+			total += warp_sums[i];
+		block_start = total > 0 ? (uint64_t) atomicAdd(hits, (unsigned long long) total) : 0;
+	}
+	__syncthreads();
+	start = block_start + before;
+	for (int i = 0; i < warp; i++)
+		start += warp_sums[i];
+	return start;
+}
+
+/*
+ * @tparam Threads	threads of a group, which serves one probe
+ * @tparam Fanout	the tree's, or 0 if that is to be read from it
+ * @tparam Points	whether low and high of all probes are the same
+ * @tparam Pairs	whether results are pairs
+ */
+template <typename Key, int Threads, int Fanout, bool Points, bool Pairs>
+__global__ void
+__launch_bounds__(block_threads)
+search_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> probes, const Results results)
+{
+	DeviceGroup<Threads> group;
+	uint32_t	i = blockIdx.x * (block_threads / Threads) + threadIdx.x / Threads;
+	bool		leads = group.thread == 0;
+	Key			low = 1;
+	Key			high = 0;
+	uint32_t	number = 0;
+	Found		found = {0, 0};
+
+	if (i < probes.count)
+	{
+		low = probes.low[i] + probes.base;
+		number = i;
+		high = low;
+		if (Points)
+		{
+			if (probes.numbers != nullptr)
+				number = probes.numbers[i];
+		}
+		else if (probes.rests != nullptr)
+		{
+			RangeRest<Key> rest = probes.rests[i];
+
+			high = rest.high;
+			number = rest.number;
+		}
+		else
+			high = probes.high[i];
+		found = find_summary<Fanout, Points>(group, tree, low, high);
+	}
+
+	if (!Pairs)
+	{
+		if (leads && i < probes.count)
+		{
+			uint32_t	place = results.in_place ? number : i;
+
+			if (results.output == HD_FIRST)
+				results.tids[place] = found.first;
+			else
+				results.counts[place] = found.count;
+		}
+		return;
+	}
+
+	uint64_t	start = reserve_hits(leads ? found.count : 0, results.hits);
+
+	if (Threads > 1)
+		start = __shfl_sync(all_lanes, (unsigned long long) start, group.first_lane);
+	if (found.count == 1)
+	{
+		if (leads && start < results.room)
+		{
+			results.probes[start] = number;
+			results.tids[start] = found.first;
+		}
+	}
+	else if (found.count > 1)
+	{
+		find_hits<Fanout>(group, tree, low, high, [&](uint64_t n, uint64_t tid)
+						  {
+							  if ((int) (n % Threads) == group.thread && start + n < results.room)
+							  {
+								  results.probes[start + n] = number;
+								  results.tids[start + n] = tid;
+							  }
+						  });
+	}
+}
+
+template <typename Key, int Threads, int Fanout>
+static cudaError_t
+launch_kind(const Tree<Key> &tree, const Probes<Key> &probes, const Results &results,
+			cudaStream_t stream)
+{
+	uint32_t	together = block_threads / Threads;
+	uint32_t	blocks = (uint32_t) (((uint64_t) probes.count + together - 1) / together);
+	bool		pairs = results.output == HD_PAIRS;
+
+	if (!probes.ranges && pairs)
+		search_kernel<Key, Threads, Fanout, true, true> <<<blocks, block_threads, 0, stream>>>(tree, probes, results);
+	else if (!probes.ranges)
+		search_kernel<Key, Threads, Fanout, true, false> <<<blocks, block_threads, 0, stream>>>(tree, probes, results);
+	else if (pairs)
+		search_kernel<Key, Threads, Fanout, false, true> <<<blocks, block_threads, 0, stream>>>(tree, probes, results);
+	else
+		search_kernel<Key, Threads, Fanout, false, false> <<<blocks, block_threads, 0, stream>>>(tree, probes, results);
+	return cudaGetLastError();
+}
+
+template <typename Key>
+cudaError_t
+launch_search(int threads, const Tree<Key> &tree, const Probes<Key> &probes,
+			  const Results &results, cudaStream_t stream)
+{
+	switch (threads)
+	{
+		case 1:
+			if (tree.fanout == HD_DEFAULT_FANOUT)
+				return launch_kind<Key, 1, HD_DEFAULT_FANOUT>(tree, probes, results, stream);
+			return launch_kind<Key, 1, 0>(tree, probes, results, stream);
+		case 2:
+			return launch_kind<Key, 2, 0>(tree, probes, results, stream);
+		case 4:
+			return launch_kind<Key, 4, 0>(tree, probes, results, stream);
+		case 8:
+			return launch_kind<Key, 8, 0>(tree, probes, results, stream);
+		case 16:
+			return launch_kind<Key, 16, 0>(tree, probes, results, stream);
+		default:
+			return launch_kind<Key, 32, 0>(tree, probes, results, stream);
+	}
+}
+
+}								/* namespace harmonia */
+
+#endif							/* HARMONIA_GPU_SEARCH_CUH */

@@ -1,0 +1,235 @@
+/*
+ * host.cc
+ *		The host device: the traversal of search.h on the CPU.
+ *
+ * It is there to be right, not fast: src/tree searches faster on CPUs.
+ */
+#include "internal.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+
+using namespace harmonia;
+
+namespace
+{
+
+double
+now_ms()
+{
+	return std::chrono::duration<double, std::milli>
+		(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+struct HostDevice : HdDevice
+{
+	HostDevice() : HdDevice(HD_HOST)
+	{
+	}
+	HdStatus	open(int number) override;
+	HdStatus	info(HdInfo *result) override;
+	HdIndex    *create_index() override;
+};
+
+struct HostIndex : HdIndex
+{
+	char	   *pages = nullptr;
+
+	~HostIndex() override
+	{
+		free(pages);
+	}
+	HdStatus	reserve(uint32_t blocks) override;
+	HdStatus	write(const uint32_t *numbers, const char *from, uint32_t count) override;
+	HdStatus	load_levels() override
+	{
+		return HD_OK;
+	}
+	uint64_t	memory() const override
+	{
+		return (uint64_t) reserved * HT_PAGE_SIZE + keys.size() +
+			leaf_blocks.size() * sizeof(uint32_t);
+	}
+	HdStatus	search(const HdBatch &batch, const SortPlan &plan, HdResult *result) override;
+
+	template <typename Key>
+	void		sort_and_search(const HdBatch &batch, const SortPlan &plan, HdResult *result);
+	template <typename Key, int Threads>
+	void		search_sorted(const HdBatch &batch, const std::vector<uint32_t> &order,
+							  HdResult *result);
+};
+
+HdStatus
+HostDevice::open(int number)
+{
+	return number == 0 ? HD_OK : fail(HD_UNSUPPORTED, "there is one host device only");
+}
+
+HdStatus
+HostDevice::info(HdInfo *result)
+{
+	strcpy(result->name, "host");
+	return HD_OK;
+}
+
+HdIndex *
+HostDevice::create_index()
+{
+	return new HostIndex;
+}
+
+HdStatus
+HostIndex::reserve(uint32_t blocks)
+{
+	char	   *more = (char *) aligned_alloc(HT_PAGE_SIZE, (size_t) blocks * HT_PAGE_SIZE);
+
+	if (more == nullptr)
+		return device->fail(HD_NO_MEMORY, "out of memory for %u blocks", blocks);
+	if (reserved > 0)
+		memcpy(more, pages, (size_t) reserved * HT_PAGE_SIZE);
+	memset(more + (size_t) reserved * HT_PAGE_SIZE, 0,
+		   (size_t) (blocks - reserved) * HT_PAGE_SIZE);
+	free(pages);
+	pages = more;
+	return HD_OK;
+}
+
+HdStatus
+HostIndex::write(const uint32_t *numbers, const char *from, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		memcpy(pages + (size_t) numbers[i] * HT_PAGE_SIZE, from + (size_t) i * HT_PAGE_SIZE,
+			   HT_PAGE_SIZE);
+	return HD_OK;
+}
+
+template <typename Key, int Threads>
+void
+HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &order,
+						 HdResult *result)
+{
+	HostGroup<Threads> group;
+	const Key  *low = (const Key *) batch.low;
+	const Key  *high = (const Key *) (batch.high != nullptr ? batch.high : batch.low);
+	Tree<Key>	searched = tree<Key>(result->group.search == HT_GROUP_LINEAR);
+	bool		usual = searched.fanout == HD_DEFAULT_FANOUT;
+
+	searched.pages = pages;
+	searched.keys = (const Key *) keys.data();
+	searched.blocks = leaf_blocks.data();
+
+	for (uint32_t probe : order)
+	{
+		Found		found = usual ?
+			find_summary<HD_DEFAULT_FANOUT, true>(group, searched, low[probe], high[probe]) :
+			find_summary<0, true>(group, searched, low[probe], high[probe]);
+
+		if (batch.output == HD_FIRST)
+			batch.tids[probe] = found.first;
+		else if (batch.output == HD_COUNT)
+			batch.counts[probe] = found.count;
+		else
+		{
+			uint64_t	start = result->hits;
+			auto		put = [&](uint64_t n, uint64_t tid)
+			{
+				if (start + n >= batch.room)
+					return;
+				batch.probes[start + n] = probe;
+				batch.tids[start + n] = tid;
+			};
+
+			if (found.count > 0)
+				find_hits<0>(group, searched, low[probe], high[probe], put);
+			result->hits += found.count;
+		}
+	}
+}
+
+template <typename Key>
+void
+HostIndex::sort_and_search(const HdBatch &batch, const SortPlan &plan, HdResult *result)
+{
+	const Key  *low = (const Key *) batch.low;
+	Key			base = (Key) plan.base;
+	std::vector<uint32_t> order(batch.count);
+	double		start = now_ms();
+	double		sorted;
+
+	std::iota(order.begin(), order.end(), 0);
+	if (plan.bits > 0)
+	{
+		uint64_t	mask = plan.bits == 64 ? UINT64_MAX : (UINT64_C(1) << plan.bits) - 1;
+		auto		digit = [&](uint32_t probe)
+		{
+			return (uint64_t) (Key) (low[probe] - base) >> plan.first_bit & mask;
+		};
+
+		std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b)
+						 {
+							 return digit(a) < digit(b);
+						 });
+	}
+
+	if (result->group.threads == HD_AUTOMATIC)
+	{
+		uint32_t	run = std::min(batch.count / profile_runs, profile_run);
+		uint32_t	pitch = batch.count / profile_runs;
+		uint32_t	count = run * profile_runs;
+		std::vector<Key> sample(count);
+
+		for (uint32_t i = 0; i < count; i++)
+			sample[i] = low[order[i / run * pitch + i % run]];
+		profile(sample.data(), count);
+		result->group = group;
+	}
+	sorted = now_ms();
+
+	switch (result->group.threads)
+	{
+		case 1:
+			search_sorted<Key, 1>(batch, order, result);
+			break;
+		case 2:
+			search_sorted<Key, 2>(batch, order, result);
+			break;
+		case 4:
+			search_sorted<Key, 4>(batch, order, result);
+			break;
+		case 8:
+			search_sorted<Key, 8>(batch, order, result);
+			break;
+		case 16:
+			search_sorted<Key, 16>(batch, order, result);
+			break;
+		default:
+			search_sorted<Key, 32>(batch, order, result);
+	}
+
+	if (batch.timed)
+	{
+		result->sort_ms = sorted - start;
+		result->search_ms = now_ms() - sorted;
+	}
+}
+
+HdStatus
+HostIndex::search(const HdBatch &batch, const SortPlan &plan, HdResult *result)
+{
+	if (shape.width == HT_WIDTH32)
+		sort_and_search<uint32_t>(batch, plan, result);
+	else
+		sort_and_search<uint64_t>(batch, plan, result);
+	return HD_OK;
+}
+
+}								/* namespace */
+
+HdDevice *
+hd_host_device()
+{
+	return new HostDevice;
+}

@@ -1,0 +1,41 @@
+/*
+ * no_cuda.cc
+ *		Stands in for the CUDA device where there is no CUDA compiler.
+ */
+#include "internal.h"
+
+namespace
+{
+
+struct NoDevice : HdDevice
+{
+	NoDevice() : HdDevice(HD_CUDA)
+	{
+	}
+	HdStatus	open(int) override
+	{
+		return fail(HD_UNSUPPORTED, "built without CUDA");
+	}
+	HdStatus	info(HdInfo *) override
+	{
+		return fail(HD_UNSUPPORTED, "built without CUDA");
+	}
+	HdIndex    *create_index() override
+	{
+		throw std::bad_alloc();
+	}
+};
+
+}								/* namespace */
+
+HdDevice *
+hd_cuda_device()
+{
+	return new NoDevice;
+}
+
+int
+hd_cuda_count()
+{
+	return 0;
+}

@@ -1,0 +1,629 @@
+/*
+ * test_device.c
+ *		A device against a plain sorted array.
+ *
+ * usage: test_device [host | cuda [SEED]]
+ *
+ * Indexes of all kinds, with runs of duplicates over several leaves, empty leaves,
+ * the least and the greatest key; probes that hit and that miss; all thread groups,
+ * ways to search and to sort, and all outputs.
+ */
+#include "../device.h"
+#include "../../test/unit/tap.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_LEAVES		1500
+#define MAX_ENTRIES		12000
+#define SPARE_BLOCKS	50
+#define PROBES			300
+#define GUARD			UINT64_C(0xA5A5A5A5A5A5A5A5)
+
+typedef enum Content
+{
+	CONTENT_NONE,				/* no leaf */
+	CONTENT_EMPTY,				/* leaves without entries */
+	CONTENT_ONE_LEAF,
+	CONTENT_SPREAD,				/* random keys */
+	CONTENT_SERIAL,				/* around the middle, where top bits change */
+	CONTENT_DUPLICATES,			/* few keys */
+	CONTENT_ENDS,				/* most have the least or the greatest key */
+	CONTENT_COUNT
+} Content;
+
+static const char *content_names[] = {
+	"no leaf", "no entries", "one leaf", "random keys", "serial keys", "duplicates",
+	"extreme keys"
+};
+
+static HdDevice *device;
+
+static HtEntry *entries;		/* of the index under test, in order */
+static int	entry_count;
+static HdLeaf *leaves;
+static uint32_t leaf_count;
+
+/* Random below n, but small numbers are as likely as large ones. */
+static int
+rnd_skewed(int n)
+{
+	return rnd_below(1 + rnd_below(n));
+}
+
+static uint64_t
+clip(uint64_t key, HtWidth width)
+{
+	return key & ht_key_max(width);
+}
+
+static void
+make_entries(Content content, HtWidth width)
+{
+	uint64_t	max = ht_key_max(width);
+	int			n = content == CONTENT_NONE || content == CONTENT_EMPTY ? 0 :
+		content == CONTENT_ONE_LEAF ? rnd_below(ht_leaf_capacity(width)) :
+		1 + rnd_skewed(MAX_ENTRIES);
+	int			keys = 1 + rnd_below(n / 100 + 2);
+	int			kept = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		uint64_t	key = clip(rnd(), width);
+
+		if (content == CONTENT_SERIAL)
+			key = max / 2 - (uint64_t) (n / 2) + (uint64_t) i;
+		else if (content == CONTENT_DUPLICATES)
+			key = max / (uint64_t) keys * (uint64_t) rnd_below(keys + 1);
+		else if (content == CONTENT_ENDS && rnd_below(10) != 0)
+			key = rnd_below(2) ? 0 : max;
+		entries[i] = make_entry(key, rnd_tid());
+	}
+	qsort(entries, (size_t) n, sizeof(HtEntry), compare_entries);
+	for (int i = 0; i < n; i++)
+	{
+		if (kept == 0 || ht_entry_cmp(entries[kept - 1], entries[i]) != 0)
+			entries[kept++] = entries[i];
+	}
+	entry_count = kept;
+}
+
+/* Fill a page, at once or by insertion in random order, which leaves blocks unordered. */
+static void
+make_page(char *page, HtWidth width, const HtEntry *from, int n)
+{
+	HtLeafChange change;
+	int		   *order;
+
+	for (int i = 0; i < HT_PAGE_SIZE; i++)
+		page[i] = (char) rnd();
+	ht_leaf_init(page, width);
+	if (rnd_below(2))
+	{
+		ht_leaf_fill(page, width, from, n);
+		return;
+	}
+	order = allocate(sizeof(int) * (size_t) (n + 1));
+	memset(&change, 0, sizeof(change));
+	for (int i = 0; i < n; i++)
+	{
+		int			j = rnd_below(i + 1);
+
+		order[i] = order[j];
+		order[j] = i;
+	}
+	for (int i = 0; i < n; i++)
+		expect(ht_leaf_insert(page, width, from[order[i]], &change) == HT_INSERTED, "insert");
+	free(order);
+}
+
+/* Distribute the entries over leaves, some of which are empty, and write them. */
+static HdIndex *
+make_index(Content content, HtWidth width, int fanout)
+{
+	HdIndex    *index;
+	uint32_t	blocks = MAX_LEAVES + SPARE_BLOCKS;
+	uint32_t   *numbers = allocate(sizeof(uint32_t) * blocks);
+	char	   *pages;
+	int			done = 0;
+	int			fill = 1 + entry_count / (MAX_LEAVES / 2) + rnd_skewed(ht_leaf_capacity(width));
+
+	if (content == CONTENT_ONE_LEAF)
+		fill = MAX_ENTRIES;
+	expect(hd_index_create(device, width, fanout, &index) == HD_OK, "create");
+	/* Twice, to see blocks move. */
+	expect(hd_index_reserve(index, SPARE_BLOCKS) == HD_OK, "reserve");
+	for (uint32_t i = 0; i < blocks; i++)
+	{
+		uint32_t	j = (uint32_t) rnd_below((int) i + 1);
+
+		numbers[i] = numbers[j];
+		numbers[j] = i;
+	}
+
+	leaf_count = 0;
+	pages = allocate((size_t) MAX_LEAVES * HT_PAGE_SIZE);
+	while (content != CONTENT_NONE &&
+		   (done < entry_count || leaf_count == 0 ||
+			(content != CONTENT_ONE_LEAF && leaf_count < MAX_LEAVES && rnd_below(4) != 0)))
+	{
+		HdLeaf	   *leaf = &leaves[leaf_count];
+		int			n = rnd_below(5) == 0 && leaf_count < MAX_LEAVES / 4 ? 0 : fill;
+
+		if (n > entry_count - done)
+			n = entry_count - done;
+		if (n > ht_leaf_capacity(width))
+			n = ht_leaf_capacity(width);
+
+		/* Any bound between the last entry before and the first from here. */
+		if (done < entry_count)
+			leaf->low = entries[done];
+		else
+			leaf->low = make_entry(ht_key_max(width), HT_TID_MAX);
+		if (leaf_count > 0 && done > 0 && entries[done - 1].key < leaf->low.key && rnd_below(2))
+			leaf->low = make_entry(leaf->low.key - (uint64_t) rnd_below(2), 0);
+		if (leaf_count > 0 && ht_entry_cmp(leaf->low, leaves[leaf_count - 1].low) < 0)
+			leaf->low = leaves[leaf_count - 1].low;
+		if (done > 0 && ht_entry_cmp(leaf->low, entries[done - 1]) <= 0)
+			leaf->low = entries[done];
+		leaf->block = numbers[leaf_count];
+		make_page(pages + (size_t) leaf_count * HT_PAGE_SIZE, width, entries + done, n);
+		done += n;
+		leaf_count++;
+		if (leaf_count == 1 && leaf->block < SPARE_BLOCKS)
+			expect(hd_index_write(index, numbers, pages, 1) == HD_OK, "write before blocks move");
+		if (leaf_count == 1)
+			expect(hd_index_reserve(index, blocks) == HD_OK, "reserve more");
+	}
+	expect(hd_index_reserve(index, blocks) == HD_OK, "reserve more");
+	/* The first leaf is not written again. */
+	if (leaf_count > 0 && numbers[0] < SPARE_BLOCKS)
+		expect(hd_index_write(index, numbers + 1, pages + HT_PAGE_SIZE, leaf_count - 1) == HD_OK, "write");
+	else
+		expect(hd_index_write(index, numbers, pages, leaf_count) == HD_OK, "write");
+	leaves[0].low.key = rnd();
+	expect(hd_index_set_leaves(index, leaves, leaf_count) == HD_OK, "leaves: %s",
+		   hd_device_error(device));
+	free(pages);
+	free(numbers);
+	return index;
+}
+
+/* Entries below a key. */
+static int
+lower(uint64_t key)
+{
+	int			low = 0;
+	int			high = entry_count;
+
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+
+		if (entries[middle].key < key)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static int
+upper(uint64_t key)
+{
+	return key == UINT64_MAX ? entry_count : lower(key + 1);
+}
+
+static uint64_t
+make_probe(HtWidth width)
+{
+	uint64_t	key;
+
+	switch (rnd_below(8))
+	{
+		case 0:
+			return 0;
+		case 1:
+			return ht_key_max(width);
+		case 2:
+			return clip(rnd(), width);
+		default:
+			if (entry_count == 0)
+				return clip(rnd(), width);
+			key = entries[rnd_below(entry_count)].key;
+			return rnd_below(3) != 0 ? key : clip(key + (uint64_t) rnd_below(3) - 1, width);
+	}
+}
+
+/* Keys as the device takes them. */
+static void *
+pack(const uint64_t *keys, int n, HtWidth width)
+{
+	uint32_t   *narrow;
+
+	if (width == HT_WIDTH64)
+	{
+		void	   *copy = allocate(sizeof(uint64_t) * (size_t) n);
+
+		return memcpy(copy, keys, sizeof(uint64_t) * (size_t) n);
+	}
+	narrow = allocate(sizeof(uint32_t) * (size_t) n);
+	for (int i = 0; i < n; i++)
+		narrow[i] = (uint32_t) keys[i];
+	return narrow;
+}
+
+static int
+compare_hits(const void *a, const void *b)
+{
+	const HtHit *left = a;
+	const HtHit *right = b;
+
+	if (left->probe != right->probe)
+		return left->probe < right->probe ? -1 : 1;
+	return left->tid < right->tid ? -1 : left->tid > right->tid;
+}
+
+static void
+check_pairs(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t *high)
+{
+	uint64_t	expected = 0;
+	uint64_t	room;
+	HtHit	   *wanted,
+			   *found;
+	HdResult	result;
+	uint64_t	n = 0;
+
+	for (uint32_t i = 0; i < batch->count; i++)
+		if (low[i] <= high[i])
+			expected += (uint64_t) (upper(high[i]) - lower(low[i]));
+
+	/* Enough room, or too little. */
+	room = rnd_below(3) != 0 ? expected + (uint64_t) rnd_below(2) :
+		expected - (expected > 0 ? rnd() % expected : 0);
+	batch->output = HD_PAIRS;
+	batch->room = room;
+	batch->probes = allocate(sizeof(uint32_t) * (room + 1));
+	batch->tids = allocate(sizeof(uint64_t) * (room + 1));
+	for (uint64_t i = 0; i <= room; i++)
+	{
+		batch->probes[i] = (uint32_t) GUARD;
+		batch->tids[i] = GUARD;
+	}
+	expect(hd_index_search(index, batch, &result) == HD_OK, "search: %s", hd_device_error(device));
+	expect(result.hits == expected, "%llu hits instead of %llu",
+		   (unsigned long long) result.hits, (unsigned long long) expected);
+	expect(batch->probes[room] == (uint32_t) GUARD && batch->tids[room] == GUARD,
+		   "written beyond the room");
+
+	wanted = allocate(sizeof(HtHit) * (expected + 1));
+	found = allocate(sizeof(HtHit) * (room + 1));
+	for (uint32_t i = 0; i < batch->count; i++)
+	{
+		if (low[i] > high[i])
+			continue;
+		for (int j = lower(low[i]); j < upper(high[i]); j++)
+			wanted[n++] = (HtHit) {entries[j].tid, i, 0};
+	}
+	if (room >= expected)
+	{
+		for (uint64_t i = 1; i < expected; i++)
+			expect(batch->probes[i] == batch->probes[i - 1] || batch->count == 1 ||
+				   i < 2 || batch->probes[i] != batch->probes[i - 2],
+				   "hits of a probe are apart");
+	}
+	for (uint64_t i = 0; i < room && i < expected; i++)
+		found[i] = (HtHit) {batch->tids[i], batch->probes[i], 0};
+	qsort(wanted, expected, sizeof(HtHit), compare_hits);
+	if (room >= expected)
+	{
+		qsort(found, expected, sizeof(HtHit), compare_hits);
+		for (uint64_t i = 0; i < expected && !failed(); i++)
+			expect(compare_hits(&wanted[i], &found[i]) == 0, "hit %llu differs",
+				   (unsigned long long) i);
+	}
+	else
+	{
+		for (uint64_t i = 0; i < room && !failed(); i++)
+			expect(bsearch(&found[i], wanted, expected, sizeof(HtHit), compare_hits) != NULL,
+				   "hit %llu is wrong", (unsigned long long) i);
+	}
+	free(batch->probes);
+	free(batch->tids);
+	free(wanted);
+	free(found);
+}
+
+static void
+check_values(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t *high)
+{
+	HdResult	result;
+
+	batch->tids = allocate(sizeof(uint64_t) * batch->count);
+	batch->counts = allocate(sizeof(uint32_t) * batch->count);
+	memset(batch->tids, 0xA5, sizeof(uint64_t) * batch->count);
+	memset(batch->counts, 0xA5, sizeof(uint32_t) * batch->count);
+
+	batch->output = HD_COUNT;
+	expect(hd_index_search(index, batch, &result) == HD_OK, "count: %s", hd_device_error(device));
+	for (uint32_t i = 0; i < batch->count; i++)
+	{
+		uint32_t	expected = low[i] > high[i] ? 0 : (uint32_t) (upper(high[i]) - lower(low[i]));
+
+		expect(batch->counts[i] == expected, "probe %u: count %u instead of %u", i,
+			   batch->counts[i], expected);
+	}
+
+	if (batch->high == NULL)
+	{
+		batch->output = HD_FIRST;
+		expect(hd_index_search(index, batch, &result) == HD_OK, "first: %s", hd_device_error(device));
+		for (uint32_t i = 0; i < batch->count; i++)
+		{
+			int			place = lower(low[i]);
+			uint64_t	expected = place < upper(low[i]) ? entries[place].tid : 0;
+
+			expect(batch->tids[i] == expected, "probe %u: wrong tid", i);
+		}
+	}
+	free(batch->tids);
+	free(batch->counts);
+}
+
+static void
+check_batch(HdIndex *index, HtWidth width, int threads, HtGroupSearch group_search)
+{
+	int			n = 1 + rnd_skewed(PROBES);
+	uint64_t   *low = allocate(sizeof(uint64_t) * (size_t) n);
+	uint64_t   *high = allocate(sizeof(uint64_t) * (size_t) n);
+	bool		ranges = rnd_below(2);
+	HdBatch		batch;
+
+	memset(&batch, 0, sizeof(batch));
+	for (int i = 0; i < n; i++)
+	{
+		low[i] = high[i] = make_probe(width);
+		if (ranges)
+		{
+			/* Short ones mostly, from entry to entry, sometimes empty. */
+			int			end = lower(low[i]) + rnd_skewed(30);
+
+			if (end < entry_count && rnd_below(20) != 0)
+				high[i] = entries[end].key - (uint64_t) (entries[end].key > 0 && rnd_below(4) == 0);
+			else
+				high[i] = make_probe(width);
+		}
+	}
+	batch.low = pack(low, n, width);
+	batch.high = ranges ? pack(high, n, width) : NULL;
+	batch.count = (uint32_t) n;
+	batch.threads = threads;
+	batch.group_search = group_search;
+	batch.psa_bits = rnd_below(3) == 0 ? HD_AUTOMATIC : rnd_below(8 * (int) width + 9);
+	batch.timed = rnd_below(2);
+	check_pairs(index, &batch, low, high);
+	check_values(index, &batch, low, high);
+	free((void *) batch.low);
+	free((void *) batch.high);
+	free(low);
+	free(high);
+}
+
+static void
+test_search_device(HtWidth width, Content content)
+{
+	static const int fanouts[] = {8, 9, 16, 33, 64, 64, 100, 128};
+
+	for (size_t f = 0; f < sizeof(fanouts) / sizeof(fanouts[0]); f++)
+	{
+		HdIndex    *index;
+
+		make_entries(content, width);
+		index = make_index(content, width, fanouts[f]);
+		for (int threads = 1; threads <= 32; threads *= 2)
+		{
+			check_batch(index, width, threads, HT_GROUP_KARY);
+			check_batch(index, width, threads, HT_GROUP_LINEAR);
+		}
+		check_batch(index, width, HD_AUTOMATIC, HT_GROUP_KARY);
+		expect(hd_index_memory(index) >= (uint64_t) leaf_count * HT_PAGE_SIZE, "memory");
+		hd_index_free(index);
+	}
+	report("search, %d bits: %s", width_bits(width), content_names[content]);
+}
+
+/* More probes than one block of threads or one part of a sort takes. */
+static void
+test_large_batch(HtWidth width)
+{
+	int			n = 300000 + rnd_below(1000);
+	uint64_t   *low = allocate(sizeof(uint64_t) * (size_t) n);
+	HdBatch		batch;
+	HdResult	result;
+	HdIndex    *index;
+
+	make_entries(CONTENT_SPREAD, width);
+	index = make_index(CONTENT_SPREAD, width, HD_DEFAULT_FANOUT);
+	memset(&batch, 0, sizeof(batch));
+	for (int i = 0; i < n; i++)
+		low[i] = make_probe(width);
+	batch.low = pack(low, n, width);
+	batch.count = (uint32_t) n;
+	batch.threads = HD_AUTOMATIC;
+	batch.psa_bits = HD_AUTOMATIC;
+	check_pairs(index, &batch, low, low);
+	check_values(index, &batch, low, low);
+	batch.high = batch.low;
+	check_pairs(index, &batch, low, low);
+	batch.output = HD_COUNT;
+	batch.counts = allocate(sizeof(uint32_t) * (size_t) n);
+	expect(hd_index_search(index, &batch, &result) == HD_OK, "search");
+	expect(result.group.threads >= 1 && result.group.threads <= 32 &&
+		   (result.group.threads & (result.group.threads - 1)) == 0,
+		   "group of %d", result.group.threads);
+	free(batch.counts);
+	free((void *) batch.low);
+	free(low);
+	hd_index_free(index);
+	report("search, %d bits: large batches", width_bits(width));
+}
+
+/* Serial numbers, whose top bits are all the same or change in the middle. */
+static void
+test_sort_plan(void)
+{
+	HdIndex    *index;
+	HdLeaf		list[4096];
+	uint64_t	key = 0;
+	HdBatch		batch;
+	HdResult	result;
+	uint32_t	count;
+
+	expect(hd_index_create(device, HT_WIDTH64, 64, &index) == HD_OK, "create");
+	expect(hd_index_reserve(index, 1) == HD_OK, "reserve");
+	memset(&batch, 0, sizeof(batch));
+	batch.low = &key;
+	batch.count = 1;
+	batch.counts = &count;
+	batch.output = HD_COUNT;
+	batch.threads = 1;
+	batch.psa_bits = 64;
+	for (int i = 0; i < 4096; i++)
+		list[i] = (HdLeaf) {make_entry(UINT64_C(1) << 63, 0), 0};
+	for (int i = 0; i < 4096; i++)
+		list[i].low.key += (uint64_t) i * 256;
+	expect(hd_index_set_leaves(index, list, 4096) == HD_OK, "leaves");
+	expect(hd_index_search(index, &batch, &result) == HD_OK, "search");
+	expect(result.psa_bits == 20, "%d bits of serial numbers", result.psa_bits);
+	for (int i = 0; i < 4096; i++)
+		list[i].low.key -= 2048 * 256;
+	expect(hd_index_set_leaves(index, list, 4096) == HD_OK, "leaves");
+	expect(hd_index_search(index, &batch, &result) == HD_OK, "search");
+	expect(result.psa_bits == 20, "%d bits of serial numbers around zero", result.psa_bits);
+
+	/* A large tree wants two passes, few probes none. */
+	batch.psa_bits = HD_AUTOMATIC;
+	expect(hd_index_search(index, &batch, &result) == HD_OK, "search");
+	expect(result.psa_bits == 0, "one probe sorted by %d bits", result.psa_bits);
+	hd_index_free(index);
+	report("bits to sort by");
+}
+
+static void
+test_mistakes(void)
+{
+	HdIndex    *index;
+	HdLeaf		list[3] = {{{9, 0}, 0}, {{5, 2}, 1}, {{5, 1}, 0}};
+	char	   *page = allocate(HT_PAGE_SIZE);
+	uint32_t	number = 2;
+	uint64_t	key = 5;
+	uint64_t	tid = GUARD;
+	uint32_t	probe;
+	HdBatch		batch;
+	HdResult	result;
+
+	expect(hd_index_create(device, (HtWidth) 5, 64, &index) == HD_INVALID, "width");
+	expect(hd_index_create(device, HT_WIDTH64, 7, &index) == HD_INVALID, "fanout 7");
+	expect(hd_index_create(device, HT_WIDTH64, 129, &index) == HD_INVALID, "fanout 129");
+	expect(hd_index_create(device, HT_WIDTH64, 64, &index) == HD_OK, "create");
+	expect(hd_index_reserve(index, 2) == HD_OK, "reserve");
+	expect(hd_index_write(index, &number, page, 1) == HD_INVALID, "block beyond");
+	expect(strstr(hd_device_error(device), "block 2") != NULL, "message");
+	expect(hd_index_set_leaves(index, list, 3) == HD_INVALID, "order of leaves");
+	list[1].block = 2;
+	expect(hd_index_set_leaves(index, list, 2) == HD_INVALID, "leaf beyond");
+
+	memset(&batch, 0, sizeof(batch));
+	batch.low = &key;
+	batch.count = 1;
+	batch.output = HD_FIRST;
+	batch.tids = &tid;
+	batch.probes = &probe;
+	batch.threads = 3;
+	expect(hd_index_search(index, &batch, &result) == HD_INVALID, "three threads");
+	batch.threads = 1;
+	batch.high = &key;
+	expect(hd_index_search(index, &batch, &result) == HD_INVALID, "first of a range");
+	batch.high = NULL;
+	batch.psa_bits = -2;
+	expect(hd_index_search(index, &batch, &result) == HD_INVALID, "bits");
+	batch.psa_bits = HD_AUTOMATIC;
+	batch.count = 0;
+	expect(hd_index_search(index, &batch, &result) == HD_OK && tid == GUARD, "no probe");
+	batch.count = 1;
+	expect(hd_index_search(index, &batch, &result) == HD_OK && tid == 0, "index without leaves");
+	hd_index_free(index);
+	free(page);
+	report("the caller's mistakes");
+}
+
+/* Damaged pages may yield anything, but searching them must end, and on the page. */
+static void
+test_damage(HtWidth width)
+{
+	HdIndex    *index;
+	char	   *pages = allocate(3 * HT_PAGE_SIZE);
+	HdLeaf		list[3] = {{{0, 0}, 0}, {{1000, 0}, 1}, {{2000, 0}, 2}};
+	uint32_t	numbers[3] = {0, 1, 2};
+	uint64_t	tids[100];
+	uint64_t	keys[100];
+	HdBatch		batch;
+	HdResult	result;
+
+	memset(&batch, 0, sizeof(batch));
+	expect(hd_index_create(device, width, 16, &index) == HD_OK, "create");
+	expect(hd_index_reserve(index, 3) == HD_OK, "reserve");
+	expect(hd_index_set_leaves(index, list, 3) == HD_OK, "leaves");
+	for (int i = 0; i < 100; i++)
+		keys[i] = rnd();
+	batch.low = keys;
+	batch.count = 100;
+	batch.output = HD_FIRST;
+	batch.tids = tids;
+	for (int round = 0; round < 20; round++)
+	{
+		for (int i = 0; i < 3 * HT_PAGE_SIZE; i++)
+			pages[i] = (char) (rnd_below(4) == 0 ? 0xFF : rnd());
+		expect(hd_index_write(index, numbers, pages, 3) == HD_OK, "write");
+		for (batch.threads = 1; batch.threads <= 32; batch.threads *= 2)
+			expect(hd_index_search(index, &batch, &result) == HD_OK, "search");
+	}
+	hd_index_free(index);
+	free(pages);
+	report("damaged pages, %d bits", width_bits(width));
+}
+
+int
+main(int argc, char **argv)
+{
+	HdKind		kind = argc > 1 && strcmp(argv[1], "cuda") == 0 ? HD_CUDA : HD_HOST;
+	HdInfo		info;
+
+	tap_start(argc > 1 ? argc - 1 : argc, argc > 1 ? argv + 1 : argv);
+	entries = allocate(sizeof(HtEntry) * MAX_ENTRIES);
+	leaves = allocate(sizeof(HdLeaf) * MAX_LEAVES);
+
+	expect(hd_device_open(kind, 1000, &device) == HD_UNSUPPORTED, "there is no device 1000");
+	expect(hd_device_error(device)[0] != '\0', "no message");
+	hd_device_close(device);
+	expect(hd_device_open(kind, 0, &device) == HD_OK, "open: %s", hd_device_error(device));
+	expect(hd_device_info(device, &info) == HD_OK, "info: %s", hd_device_error(device));
+	printf("# %s\n", info.name);
+	report("open");
+
+	for (HtWidth width = HT_WIDTH32; width <= HT_WIDTH64; width += 4)
+	{
+		for (Content content = 0; content < CONTENT_COUNT; content++)
+			test_search_device(width, content);
+		test_large_batch(width);
+		test_damage(width);
+	}
+	test_sort_plan();
+	test_mistakes();
+
+	hd_device_close(device);
+	free(entries);
+	free(leaves);
+	return tap_finish();
+}
