@@ -7,6 +7,7 @@
 #                        servers; the system's PostgreSQL is not touched
 #   make check-slow      the same for the suites that take minutes
 #   make demo            build, load a private server, compare with btree
+#   make cuda            build the device library, with CUDA if there is an nvcc
 #
 # WERROR=1 makes warnings errors.  Two options make an extension for tests; clean
 # before and after.  With SMALL_LIMITS=1 small indexes go through what otherwise
@@ -16,7 +17,7 @@
 PG_CONFIG ?= pg_config
 
 # These may have to install PostgreSQL first, so they must work without PGXS.
-SCRIPT_GOALS := check check-slow demo
+SCRIPT_GOALS := check check-slow demo cuda
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
 
@@ -30,6 +31,9 @@ check-slow:
 
 demo:
 	tools/demo.sh
+
+cuda:
+	$(MAKE) -C cuda
 
 # Anything else that was asked for along with them.
 ifneq (,$(filter-out $(SCRIPT_GOALS),$(MAKECMDGOALS)))

@@ -221,7 +221,7 @@ trace(const HdIndex &index, const Key *sample, uint32_t count, uint8_t *children
 		for (int level = 0; level < index.shape.levels; level++)
 		{
 			size_t		node = (size_t) index.shape.level_start[level] + place;
-			int			child = find_child(group, keys + node * (size_t) fanout, fanout, sample[i]);
+			int			child = find_child<0>(group, keys + node * (size_t) fanout, fanout, sample[i]);
 
 			place = place * (uint32_t) fanout + (uint32_t) child;
 			*children++ = (uint8_t) child;

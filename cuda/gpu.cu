@@ -17,11 +17,10 @@ namespace
 constexpr uint32_t staged_pages = 4096;
 
 /*
- * Values are partitioned on their way back to probe order if there are more of
- * them than this, so that each part's window stays in the L2 cache (50 MB on an H100).
+ * Values are partitioned on their way back to probe order if they are more bytes than
+ * this; so many can well be written at random into the L2 cache.
  */
-constexpr uint64_t restore_window = 16 << 20;
-constexpr int restore_bits = 8;
+constexpr uint64_t restore_min = 16 << 20;
 
 /* Device memory that grows and is kept from batch to batch. */
 struct Memory
@@ -70,9 +69,9 @@ struct CudaDevice : HdDevice
 	Memory		low,
 				high,
 				keys,
-				rests,
+				numbers,
 				sorted_keys,
-				sorted_rests,
+				sorted_numbers,
 				temporary,
 				values,
 				sorted_values,
@@ -285,35 +284,32 @@ HdStatus
 CudaIndex::sort(const HdBatch &batch, const SortPlan &plan, Probes<Key> &probes)
 {
 	CudaDevice *device = on();
-	size_t		rest_size = batch.high != nullptr ? sizeof(RangeRest<Key>) : sizeof(uint32_t);
 	const Key  *keys = probes.low;
 	Key			base = (Key) plan.base;
 	size_t		size = 0;
 
-	TRY(device, device->rests.reserve(batch.count * rest_size));
-	TRY(device, device->sorted_rests.reserve(batch.count * rest_size));
+	TRY(device, device->numbers.reserve(batch.count * sizeof(uint32_t)));
+	TRY(device, device->sorted_numbers.reserve(batch.count * sizeof(uint32_t)));
 	TRY(device, device->sorted_keys.reserve(batch.count * sizeof(Key)));
 	if (base != 0)
 	{
 		TRY(device, device->keys.reserve(batch.count * sizeof(Key)));
 		keys = device->keys.as<Key>();
 	}
-	TRY(device, sort_probes<Key>(nullptr, &size, probes.ranges, keys, device->sorted_keys.as<Key>(),
-								 device->rests.at, device->sorted_rests.at, batch.count,
+	TRY(device, sort_probes<Key>(nullptr, &size, keys, device->sorted_keys.as<Key>(),
+								 device->numbers.as<uint32_t>(),
+								 device->sorted_numbers.as<uint32_t>(), batch.count,
 								 plan.first_bit, plan.bits, device->stream));
 	TRY(device, device->temporary.reserve(size));
-	TRY(device, launch_number<Key>(probes.low, probes.high, batch.count, base,
-								   device->keys.as<Key>(), device->rests.at, device->stream));
-	TRY(device, sort_probes<Key>(device->temporary.at, &size, probes.ranges, keys,
-								 device->sorted_keys.as<Key>(), device->rests.at,
-								 device->sorted_rests.at, batch.count, plan.first_bit, plan.bits,
-								 device->stream));
+	TRY(device, launch_number<Key>(probes.low, batch.count, base, device->keys.as<Key>(),
+								   device->numbers.as<uint32_t>(), device->stream));
+	TRY(device, sort_probes<Key>(device->temporary.at, &size, keys, device->sorted_keys.as<Key>(),
+								 device->numbers.as<uint32_t>(),
+								 device->sorted_numbers.as<uint32_t>(), batch.count,
+								 plan.first_bit, plan.bits, device->stream));
 	probes.low = device->sorted_keys.as<Key>();
 	probes.base = base;
-	if (probes.ranges)
-		probes.rests = device->sorted_rests.as<RangeRest<Key>>();
-	else
-		probes.numbers = device->sorted_rests.as<uint32_t>();
+	probes.numbers = device->sorted_numbers.as<uint32_t>();
 	return HD_OK;
 }
 
@@ -347,7 +343,7 @@ CudaIndex::choose_group(const Probes<Key> &probes, HdResult *result)
 /*
  * Bring values from the order of the search into probe order.  One random write for
  * each of many values costs more than the search does; partitioned by probe number
- * first, they stay within one window of the output after the other.
+ * first, they stay within a window of the output that fits into shared memory.
  */
 template <typename Value>
 HdStatus
@@ -355,21 +351,21 @@ CudaIndex::restore(const uint32_t *numbers, uint32_t count, Value *out)
 {
 	CudaDevice *device = on();
 	int			number_bits = 32 - __builtin_clz(count - 1);
-	int			bits = std::min(restore_bits, number_bits);
+	int			bits = number_bits - window_bits;
 	uint32_t   *sorted_numbers;
 	size_t		size = 0;
 
 	/* The sort is done with these. */
-	TRY(device, device->rests.reserve(count * sizeof(uint32_t)));
+	TRY(device, device->numbers.reserve(count * sizeof(uint32_t)));
 	TRY(device, device->sorted_values.reserve(count * sizeof(Value)));
-	sorted_numbers = device->rests.as<uint32_t>();
+	sorted_numbers = device->numbers.as<uint32_t>();
 	TRY(device, partition_values<Value>(nullptr, &size, numbers, sorted_numbers,
 										device->values.as<Value>(), device->sorted_values.as<Value>(),
-										count, number_bits - bits, bits, device->stream));
+										count, window_bits, bits, device->stream));
 	TRY(device, device->temporary.reserve(size));
 	TRY(device, partition_values<Value>(device->temporary.at, &size, numbers, sorted_numbers,
 										device->values.as<Value>(), device->sorted_values.as<Value>(),
-										count, number_bits - bits, bits, device->stream));
+										count, window_bits, bits, device->stream));
 	TRY(device, launch_scatter<Value>(sorted_numbers, device->sorted_values.as<Value>(), count, out,
 									  device->stream));
 	return HD_OK;
@@ -393,7 +389,6 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 	probes.low = (const Key *) batch.low;
 	probes.high = (const Key *) batch.high;
 	probes.count = batch.count;
-	probes.ranges = batch.high != nullptr;
 	results.output = batch.output;
 	results.room = batch.room;
 	results.probes = batch.probes;
@@ -402,7 +397,7 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 		TRY(device, device->low.reserve(keys_size));
 		TRY(device, cudaMemcpyAsync(device->low.at, batch.low, keys_size, cudaMemcpyHostToDevice, stream));
 		probes.low = device->low.as<Key>();
-		if (probes.ranges)
+		if (batch.high != nullptr)
 		{
 			TRY(device, device->high.reserve(keys_size));
 			TRY(device, cudaMemcpyAsync(device->high.at, batch.high, keys_size, cudaMemcpyHostToDevice,
@@ -436,7 +431,7 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 			return status;
 	}
 
-	restores = !pairs && plan.bits > 0 && outputs * value_size > restore_window && !probes.ranges;
+	restores = !pairs && plan.bits > 0 && outputs * value_size > restore_min;
 	results.in_place = !restores;
 	results.tids = (uint64_t *) out_values;
 	results.counts = (uint32_t *) out_values;

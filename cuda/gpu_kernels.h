@@ -12,25 +12,16 @@
 namespace harmonia
 {
 
-/* What goes with a sorted key: for points the probe's number, for ranges this. */
-template <typename Key>
-struct RangeRest
-{
-	Key			high;
-	uint32_t	number;
-};
-
-/* Probes on the device; key - base is what is stored. */
+/* Probes on the device. */
 template <typename Key>
 struct Probes
 {
-	const Key  *low;
-	const Key  *high;			/* ranges not sorted */
-	const uint32_t *numbers;	/* points sorted */
-	const RangeRest<Key> *rests;	/* ranges sorted */
+	const Key  *low;			/* in the order of the search, less base */
+	const Key  *high;			/* in probe order; NULL: points */
+	const uint32_t *numbers;	/* probe numbers in the order of the search; NULL: as
+								 * they come */
 	Key			base;
 	uint32_t	count;
-	bool		ranges;
 };
 
 /* Where results go on the device. */
@@ -53,22 +44,19 @@ extern cudaError_t launch_search(int threads, const Tree<Key> &tree, const Probe
 
 /* gpu_sort.cu */
 
-/*
- * Number probes 0, 1, ... and, if base is not 0, subtract it from their keys.  high is
- * NULL for points, whose numbers go to rests as uint32_t.
- */
+/* Number probes 0, 1, ... and, if base is not 0, subtract it from their keys. */
 template <typename Key>
-extern cudaError_t launch_number(const Key *low, const Key *high, uint32_t count, Key base,
-								 Key *keys, void *rests, cudaStream_t stream);
+extern cudaError_t launch_number(const Key *low, uint32_t count, Key base, Key *keys,
+								 uint32_t *numbers, cudaStream_t stream);
 
 /*
  * Sort by bits first_bit..first_bit + bits - 1 of the keys.  With temporary NULL only
  * sets *temporary_size.
  */
 template <typename Key>
-extern cudaError_t sort_probes(void *temporary, size_t *temporary_size, bool ranges,
-							   const Key *keys, Key *sorted_keys, const void *rests,
-							   void *sorted_rests, uint32_t count, int first_bit, int bits,
+extern cudaError_t sort_probes(void *temporary, size_t *temporary_size, const Key *keys,
+							   Key *sorted_keys, const uint32_t *numbers,
+							   uint32_t *sorted_numbers, uint32_t count, int first_bit, int bits,
 							   cudaStream_t stream);
 
 /* Likewise, values by probe numbers. */
@@ -79,7 +67,11 @@ extern cudaError_t partition_values(void *temporary, size_t *temporary_size,
 									uint32_t count, int first_bit, int bits,
 									cudaStream_t stream);
 
-/* out[numbers[i]] = values[i] */
+/*
+ * Values partitioned by all but the last window_bits bits of their numbers, which are
+ * 0..count - 1 in some order: out[numbers[i]] = values[i].
+ */
+constexpr int window_bits = 12;
 template <typename Value>
 extern cudaError_t launch_scatter(const uint32_t *numbers, const Value *values, uint32_t count,
 								  Value *out, cudaStream_t stream);

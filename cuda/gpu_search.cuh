@@ -15,6 +15,7 @@ namespace harmonia
 constexpr int warp_threads = 32;
 constexpr int block_threads = 256;
 constexpr uint32_t all_lanes = 0xFFFFFFFF;
+constexpr uint32_t staged_hits = 2048;
 
 /* A group of neighbouring threads of a warp. */
 template <int Threads>
@@ -44,14 +45,16 @@ struct DeviceGroup
 };
 
 /*
- * Give each of the block's threads a part of the hits that begins at the returned
- * place and has room for "own"; all threads take part.
+ * Reserve a part of the results for the hits of a block, and in there one for each of
+ * its threads, which begins at the returned place and has room for "own".  All threads
+ * take part.
  */
 __device__ __forceinline__ uint64_t
-reserve_hits(uint32_t own, unsigned long long *hits)
+reserve_hits(uint32_t own, unsigned long long *hits, uint64_t &block_start_at, uint64_t &block_hits)
 {
 	__shared__ uint64_t warp_sums[block_threads / warp_threads];
 	__shared__ uint64_t block_start;
+	__shared__ uint64_t block_total;
 	int			lane = (int) threadIdx.x % warp_threads;
 	int			warp = (int) threadIdx.x / warp_threads;
 	uint64_t	before;
@@ -86,9 +89,12 @@ reserve_hits(uint32_t own, unsigned long long *hits)
 
 		for (int i = 0; i < block_threads / warp_threads; i++)
 			total += warp_sums[i];
+		block_total = total;
 		block_start = total > 0 ? (uint64_t) atomicAdd(hits, (unsigned long long) total) : 0;
 	}
 	__syncthreads();
+	block_start_at = block_start;
+	block_hits = block_total;
 	start = block_start + before;
 	for (int i = 0; i < warp; i++)
 		start += warp_sums[i];
@@ -117,22 +123,8 @@ search_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> probes, 
 	if (i < probes.count)
 	{
 		low = probes.low[i] + probes.base;
-		number = i;
-		high = low;
-		if (Points)
-		{
-			if (probes.numbers != nullptr)
-				number = probes.numbers[i];
-		}
-		else if (probes.rests != nullptr)
-		{
-			RangeRest<Key> rest = probes.rests[i];
-
-			high = rest.high;
-			number = rest.number;
-		}
-		else
-			high = probes.high[i];
+		number = probes.numbers != nullptr ? probes.numbers[i] : i;
+		high = Points ? low : probes.high[number];
 		found = find_summary<Fanout, Points>(group, tree, low, high);
 	}
 
@@ -150,10 +142,41 @@ search_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> probes, 
 		return;
 	}
 
-	uint64_t	start = reserve_hits(leads ? found.count : 0, results.hits);
+	uint64_t	block_start;
+	uint64_t	block_hits;
+	uint64_t	start = reserve_hits(leads ? found.count : 0, results.hits, block_start, block_hits);
 
 	if (Threads > 1)
 		start = __shfl_sync(all_lanes, (unsigned long long) start, group.first_lane);
+
+	/* A few hits for each range are gathered, to be written side by side. */
+	if constexpr (!Points)
+	{
+		__shared__ uint64_t tids[staged_hits];
+		__shared__ uint32_t numbers[staged_hits];
+
+		if (block_hits <= staged_hits)
+		{
+			if (found.count > 0)
+				find_hits(group, tree, found.place, low, high, [&](uint64_t n, uint64_t tid)
+						  {
+							  if ((int) (n % Threads) == group.thread)
+							  {
+								  tids[start - block_start + n] = tid;
+								  numbers[start - block_start + n] = number;
+							  }
+						  });
+			__syncthreads();
+			for (uint32_t n = threadIdx.x; n < block_hits && block_start + n < results.room;
+				 n += block_threads)
+			{
+				results.tids[block_start + n] = tids[n];
+				results.probes[block_start + n] = numbers[n];
+			}
+			return;
+		}
+	}
+
 	if (found.count == 1)
 	{
 		if (leads && start < results.room)
@@ -164,14 +187,14 @@ search_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> probes, 
 	}
 	else if (found.count > 1)
 	{
-		find_hits<Fanout>(group, tree, low, high, [&](uint64_t n, uint64_t tid)
-						  {
-							  if ((int) (n % Threads) == group.thread && start + n < results.room)
-							  {
-								  results.probes[start + n] = number;
-								  results.tids[start + n] = tid;
-							  }
-						  });
+		find_hits(group, tree, found.place, low, high, [&](uint64_t n, uint64_t tid)
+				  {
+					  if ((int) (n % Threads) == group.thread && start + n < results.room)
+					  {
+						  results.probes[start + n] = number;
+						  results.tids[start + n] = tid;
+					  }
+				  });
 	}
 }
 
@@ -184,9 +207,9 @@ launch_kind(const Tree<Key> &tree, const Probes<Key> &probes, const Results &res
 	uint32_t	blocks = (uint32_t) (((uint64_t) probes.count + together - 1) / together);
 	bool		pairs = results.output == HD_PAIRS;
 
-	if (!probes.ranges && pairs)
+	if (probes.high == nullptr && pairs)
 		search_kernel<Key, Threads, Fanout, true, true> <<<blocks, block_threads, 0, stream>>>(tree, probes, results);
-	else if (!probes.ranges)
+	else if (probes.high == nullptr)
 		search_kernel<Key, Threads, Fanout, true, false> <<<blocks, block_threads, 0, stream>>>(tree, probes, results);
 	else if (pairs)
 		search_kernel<Key, Threads, Fanout, false, true> <<<blocks, block_threads, 0, stream>>>(tree, probes, results);

@@ -19,7 +19,7 @@ blocks_for(uint32_t count)
 
 template <typename Key>
 static __global__ void
-number_kernel(const Key *low, const Key *high, uint32_t count, Key base, Key *keys, void *rests)
+number_kernel(const Key *low, uint32_t count, Key base, Key *keys, uint32_t *numbers)
 {
 	uint32_t	i = blockIdx.x * number_threads + threadIdx.x;
 
@@ -27,35 +27,27 @@ number_kernel(const Key *low, const Key *high, uint32_t count, Key base, Key *ke
 		return;
 	if (base != 0)
 		keys[i] = low[i] - base;
-	if (high == nullptr)
-		((uint32_t *) rests)[i] = i;
-	else
-		((RangeRest<Key> *) rests)[i] = RangeRest<Key> {high[i], i};
+	numbers[i] = i;
 }
 
 template <typename Key>
 cudaError_t
-launch_number(const Key *low, const Key *high, uint32_t count, Key base, Key *keys, void *rests,
+launch_number(const Key *low, uint32_t count, Key base, Key *keys, uint32_t *numbers,
 			  cudaStream_t stream)
 {
-	number_kernel<<<blocks_for(count), number_threads, 0, stream>>>(low, high, count, base, keys, rests);
+	number_kernel<<<blocks_for(count), number_threads, 0, stream>>>(low, count, base, keys, numbers);
 	return cudaGetLastError();
 }
 
 template <typename Key>
 cudaError_t
-sort_probes(void *temporary, size_t *temporary_size, bool ranges, const Key *keys,
-			Key *sorted_keys, const void *rests, void *sorted_rests, uint32_t count,
-			int first_bit, int bits, cudaStream_t stream)
+sort_probes(void *temporary, size_t *temporary_size, const Key *keys, Key *sorted_keys,
+			const uint32_t *numbers, uint32_t *sorted_numbers, uint32_t count, int first_bit,
+			int bits, cudaStream_t stream)
 {
-	if (ranges)
-		return cub::DeviceRadixSort::SortPairs(temporary, *temporary_size, keys, sorted_keys,
-											   (const RangeRest<Key> *) rests,
-											   (RangeRest<Key> *) sorted_rests,
-											   count, first_bit, first_bit + bits, stream);
 	return cub::DeviceRadixSort::SortPairs(temporary, *temporary_size, keys, sorted_keys,
-										   (const uint32_t *) rests, (uint32_t *) sorted_rests,
-										   count, first_bit, first_bit + bits, stream);
+										   numbers, sorted_numbers, count, first_bit,
+										   first_bit + bits, stream);
 }
 
 template <typename Value>
@@ -69,14 +61,25 @@ partition_values(void *temporary, size_t *temporary_size, const uint32_t *number
 										   first_bit + bits, stream);
 }
 
+/*
+ * As numbers are a permutation, a window of them takes as many places before as after:
+ * it is put in order in shared memory, and written as a whole.
+ */
 template <typename Value>
 static __global__ void
+__launch_bounds__(number_threads)
 scatter_kernel(const uint32_t *numbers, const Value *values, uint32_t count, Value *out)
 {
-	uint32_t	i = blockIdx.x * number_threads + threadIdx.x;
+	constexpr uint32_t window = 1 << window_bits;
+	__shared__ Value ordered[window];
+	uint32_t	start = blockIdx.x * window;
+	uint32_t	size = min(window, count - start);
 
-	if (i < count)
-		out[numbers[i]] = values[i];
+	for (uint32_t i = threadIdx.x; i < size; i += number_threads)
+		ordered[numbers[start + i] % window] = values[start + i];
+	__syncthreads();
+	for (uint32_t i = threadIdx.x; i < size; i += number_threads)
+		out[start + i] = ordered[i];
 }
 
 template <typename Value>
@@ -84,7 +87,9 @@ cudaError_t
 launch_scatter(const uint32_t *numbers, const Value *values, uint32_t count, Value *out,
 			   cudaStream_t stream)
 {
-	scatter_kernel<<<blocks_for(count), number_threads, 0, stream>>>(numbers, values, count, out);
+	uint32_t	windows = ((count - 1) >> window_bits) + 1;
+
+	scatter_kernel<<<windows, number_threads, 0, stream>>>(numbers, values, count, out);
 	return cudaGetLastError();
 }
 
@@ -108,9 +113,9 @@ launch_write_blocks(const uint32_t *numbers, const char *staged, uint32_t count,
 }
 
 #define FOR_KEY(Key) \
-	template cudaError_t launch_number<Key>(const Key *, const Key *, uint32_t, Key, Key *, void *, cudaStream_t); \
-	template cudaError_t sort_probes<Key>(void *, size_t *, bool, const Key *, Key *, const void *, \
-										  void *, uint32_t, int, int, cudaStream_t);
+	template cudaError_t launch_number<Key>(const Key *, uint32_t, Key, Key *, uint32_t *, cudaStream_t); \
+	template cudaError_t sort_probes<Key>(void *, size_t *, const Key *, Key *, const uint32_t *, \
+										  uint32_t *, uint32_t, int, int, cudaStream_t);
 #define FOR_VALUE(Value) \
 	template cudaError_t partition_values<Value>(void *, size_t *, const uint32_t *, uint32_t *, \
 												 const Value *, Value *, uint32_t, int, int, cudaStream_t); \

@@ -143,7 +143,7 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 			};
 
 			if (found.count > 0)
-				find_hits<0>(group, searched, low[probe], high[probe], put);
+				find_hits(group, searched, found.place, low[probe], high[probe], put);
 			result->hits += found.count;
 		}
 	}

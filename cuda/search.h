@@ -103,26 +103,41 @@ struct HostGroup
  * Children before the one for a key: how many of the first children - 1 keys, which
  * do not descend, are below it.  The group cuts what is left into threads + 1 parts a
  * step; a single thread does binary search.  Parts are counted as if they were all
- * full, so all groups of a warp take as many steps.
+ * full, so all groups of a warp take as many steps.  Children is their number if it is
+ * known when compiling, or 0.
  */
-template <typename Group, typename Key>
+template <int Children, typename Group, typename Key>
 HD_BOTH int
 find_child(const Group &group, const Key *keys, int children, Key key)
 {
 	int			first = 0;
 
-	for (int candidates = children; candidates > 1;)
+	if constexpr (Group::threads == 1 && Children > 0)
 	{
-		int			part = (candidates + Group::threads) / (Group::threads + 1);
-		uint32_t	below = group.vote([&](int thread)
-									   {
-										   int			i = first + (thread + 1) * part - 1;
+		static_assert((Children & (Children - 1)) == 0, "halves");
 
-										   return i < children - 1 && keys[i] < key;
-									   });
+		/* No step goes beyond the keys, and no branch is taken. */
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+		for (int part = Children / 2; part > 0; part /= 2)
+			first += keys[first + part - 1] < key ? part : 0;
+	}
+	else
+	{
+		for (int candidates = children; candidates > 1;)
+		{
+			int			part = (candidates + Group::threads) / (Group::threads + 1);
+			uint32_t	below = group.vote([&](int thread)
+										   {
+											   int			i = first + (thread + 1) * part - 1;
 
-		first += count_bits(below) * part;
-		candidates = part;
+											   return i < children - 1 && keys[i] < key;
+										   });
+
+			first += count_bits(below) * part;
+			candidates = part;
+		}
 	}
 	return first;
 }
@@ -166,7 +181,7 @@ find_leaf(const Group &group, const Tree<Key> &tree, Key key)
 		const Key  *node = tree.keys +
 			(size_t) (tree.level_start[level] + place) * (size_t) fanout;
 		int			child = tree.linear ?
-			find_child_linear(group, node, fanout, key) : find_child(group, node, fanout, key);
+			find_child_linear(group, node, fanout, key) : find_child<Fanout>(group, node, fanout, key);
 
 		place = place * (uint32_t) fanout + (uint32_t) child;
 	}
@@ -190,9 +205,10 @@ find_block(const Group &group, const char *page, Key key)
 {
 	const Key  *pivots = (const Key *) (page + HT_PAGE_START);
 	const Key  *separators = (const Key *) (page + HT_LEAF_SEPARATORS_AT);
-	int			line = find_child(group, pivots, Layout<Key>::lines, key);
+	int			line = find_child<Layout<Key>::lines>(group, pivots, Layout<Key>::lines, key);
 	int			block = line * Layout<Key>::line +
-		find_child(group, separators + line * Layout<Key>::line, Layout<Key>::line, key);
+		find_child<Layout<Key>::line>(group, separators + line * Layout<Key>::line,
+									  Layout<Key>::line, key);
 
 	return block < Layout<Key>::blocks ? block : Layout<Key>::blocks - 1;
 }
@@ -244,47 +260,69 @@ find_slots(const Group &group, const char *block, Key low, Key span)
 	return count < slots ? set & ((UINT32_C(1) << count) - 1) : set;
 }
 
-/* The tid in a slot, which is aligned to two bytes only. */
+/*
+ * The tid in a slot.  It is aligned to two bytes only; two aligned words cover it, and
+ * do not reach beyond the block.
+ */
 template <typename Key>
 HD_BOTH uint64_t
 load_tid(const char *block, int slot)
 {
-	const uint16_t *at = (const uint16_t *) (block + Layout<Key>::slots * sizeof(Key) +
-											 slot * HT_TID_BYTES);
+	int			offset = Layout<Key>::slots * (int) sizeof(Key) + slot * HT_TID_BYTES;
+	const uint32_t *at = (const uint32_t *) (block + (offset & ~3));
+	uint64_t	words = (uint64_t) at[1] << 32 | at[0];
 
-	return (uint64_t) at[1] << 32 | (uint64_t) at[0] << 16 | at[2];
+	words >>= (offset & 2) * 8;
+	return (words & 0xFFFFFFFF) << 16 | (words >> 32 & 0xFFFF);
+}
+
+/* Where a search goes on: a block of a leaf. */
+struct Place
+{
+	uint32_t	rank;			/* of the leaf */
+	int			block;
+};
+
+/* The first block that can hold a key; there are leaves. */
+template <int Fanout, typename Group, typename Key>
+HD_BOTH Place
+find_place(const Group &group, const Tree<Key> &tree, Key key)
+{
+	Place		place;
+
+	place.rank = find_leaf<Fanout>(group, tree, key);
+	place.block = find_block(group, tree.pages + (size_t) tree.blocks[place.rank] * HT_PAGE_SIZE, key);
+	return place;
 }
 
 /*
- * Find the entries in low..high: calls visit(block, slots) for each block that can
- * hold some, in order; slots may be none.  Stops early once visit returns false.
+ * Find the entries in low..high from a place on, to which low has led: calls
+ * visit(place, block, slots) for each block that can hold some, in order; slots may be
+ * none.
  */
-template <int Fanout, typename Group, typename Key, typename Visit>
+template <typename Group, typename Key, typename Visit>
 HD_BOTH void
-find_entries(const Group &group, const Tree<Key> &tree, Key low, Key high, Visit visit)
+find_entries(const Group &group, const Tree<Key> &tree, Place place, Key low, Key high, Visit visit)
 {
-	uint32_t	rank;
-
-	if (low > high || tree.leaves == 0)
-		return;
-
-	rank = find_leaf<Fanout>(group, tree, low);
-	do
+	for (;;)
 	{
-		const char *page = tree.pages + (size_t) tree.blocks[rank] * HT_PAGE_SIZE;
+		const char *page = tree.pages + (size_t) tree.blocks[place.rank] * HT_PAGE_SIZE;
 		const Key  *separators = (const Key *) (page + HT_LEAF_SEPARATORS_AT);
-		int			b = find_block(group, page, low);
 
-		for (;; b++)
+		for (;; place.block++)
 		{
-			const char *block = page + Layout<Key>::blocks_at + b * HT_LEAF_BLOCK_SIZE;
+			const char *block = page + Layout<Key>::blocks_at + place.block * HT_LEAF_BLOCK_SIZE;
 
-			if (!visit(block, find_slots(group, block, low, (Key) (high - low))))
-				return;
-			if (b == Layout<Key>::blocks - 1 || separators[b] > high)
+			visit(place, block, find_slots(group, block, low, (Key) (high - low)));
+			if (place.block == Layout<Key>::blocks - 1 || separators[place.block] > high)
 				break;
 		}
-	} while (goes_on(tree, rank++, high));
+		if (!goes_on(tree, place.rank, high))
+			return;
+		place.rank++;
+		place.block = find_block(group, tree.pages + (size_t) tree.blocks[place.rank] * HT_PAGE_SIZE,
+								 low);
+	}
 }
 
 /* What a probe has found, without the entries themselves. */
@@ -293,48 +331,53 @@ struct Found
 	uint32_t	count;
 	uint64_t	first;			/* tid of a point's lowest entry, or of any entry
 								 * of a range; 0 if there is none */
+	Place		place;			/* of the first entry */
 };
 
 template <int Fanout, bool Points, typename Group, typename Key>
 HD_BOTH Found
 find_summary(const Group &group, const Tree<Key> &tree, Key low, Key high)
 {
-	Found		found = {0, 0};
+	Found		found = {};
 
-	find_entries<Fanout>(group, tree, low, high, [&](const char *block, uint32_t slots)
+	if (low > high || tree.leaves == 0)
+		return found;
+	find_entries(group, tree, find_place<Fanout>(group, tree, low), low, high,
+				 [&](Place place, const char *block, uint32_t slots)
+				 {
+					 /* Entries are in order from block to block. */
+					 if (found.count == 0 && slots != 0)
+					 {
+						 uint32_t	rest = slots & (slots - 1);
+
+						 found.place = place;
+						 found.first = load_tid<Key>(block, lowest_bit(slots));
+						 for (; Points && rest != 0; rest &= rest - 1)
 						 {
-							 /* Entries are in order from block to block. */
-							 if (found.count == 0 && slots != 0)
-							 {
-								 uint32_t	rest = slots & (slots - 1);
+							 uint64_t	tid = load_tid<Key>(block, lowest_bit(rest));
 
-								 found.first = load_tid<Key>(block, lowest_bit(slots));
-								 for (; Points && rest != 0; rest &= rest - 1)
-								 {
-									 uint64_t	tid = load_tid<Key>(block, lowest_bit(rest));
-
-									 found.first = tid < found.first ? tid : found.first;
-								 }
-							 }
-							 found.count += (uint32_t) count_bits(slots);
-							 return true;
-						 });
+							 found.first = tid < found.first ? tid : found.first;
+						 }
+					 }
+					 found.count += (uint32_t) count_bits(slots);
+				 });
 	return found;
 }
 
-/* Hand each hit of a probe, numbered from 0, to put(number, tid). */
-template <int Fanout, typename Group, typename Key, typename Put>
+/*
+ * Hand each hit of a probe that has found some to put(n, tid), numbered from 0.
+ */
+template <typename Group, typename Key, typename Put>
 HD_BOTH void
-find_hits(const Group &group, const Tree<Key> &tree, Key low, Key high, Put put)
+find_hits(const Group &group, const Tree<Key> &tree, Place place, Key low, Key high, Put put)
 {
 	uint64_t	n = 0;
 
-	find_entries<Fanout>(group, tree, low, high, [&](const char *block, uint32_t slots)
-						 {
-							 for (; slots != 0; slots &= slots - 1)
-								 put(n++, load_tid<Key>(block, lowest_bit(slots)));
-							 return true;
-						 });
+	find_entries(group, tree, place, low, high, [&](Place, const char *block, uint32_t slots)
+				 {
+					 for (; slots != 0; slots &= slots - 1)
+						 put(n++, load_tid<Key>(block, lowest_bit(slots)));
+				 });
 }
 
 }								/* namespace harmonia */

@@ -156,17 +156,12 @@ make_index(Content content, HtWidth width, int fanout)
 		if (n > ht_leaf_capacity(width))
 			n = ht_leaf_capacity(width);
 
-		/* Any bound between the last entry before and the first from here. */
-		if (done < entry_count)
-			leaf->low = entries[done];
-		else
-			leaf->low = make_entry(ht_key_max(width), HT_TID_MAX);
-		if (leaf_count > 0 && done > 0 && entries[done - 1].key < leaf->low.key && rnd_below(2))
-			leaf->low = make_entry(leaf->low.key - (uint64_t) rnd_below(2), 0);
+		/* Any bound above the last entry before and not above the first from here. */
+		leaf->low = done < entry_count ? entries[done] : make_entry(ht_key_max(width), HT_TID_MAX);
+		if (done > 0 && entries[done - 1].key < leaf->low.key && rnd_below(2))
+			leaf->low.tid = 0;
 		if (leaf_count > 0 && ht_entry_cmp(leaf->low, leaves[leaf_count - 1].low) < 0)
 			leaf->low = leaves[leaf_count - 1].low;
-		if (done > 0 && ht_entry_cmp(leaf->low, entries[done - 1]) <= 0)
-			leaf->low = entries[done];
 		leaf->block = numbers[leaf_count];
 		make_page(pages + (size_t) leaf_count * HT_PAGE_SIZE, width, entries + done, n);
 		done += n;
