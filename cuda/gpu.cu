@@ -310,6 +310,8 @@ CudaIndex::sort(const HdBatch &batch, const SortPlan &plan, Probes<Key> &probes)
 	probes.low = device->sorted_keys.as<Key>();
 	probes.base = base;
 	probes.numbers = device->sorted_numbers.as<uint32_t>();
+	probes.local_bits = plan.local_bits;
+	probes.local_first_bit = plan.first_bit - plan.local_bits;
 	return HD_OK;
 }
 

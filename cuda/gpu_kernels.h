@@ -18,8 +18,10 @@ struct Probes
 {
 	const Key  *low;			/* in the order of the search, less base */
 	const Key  *high;			/* in probe order; NULL: points */
-	const uint32_t *numbers;	/* probe numbers in the order of the search; NULL: as
+	uint32_t   *numbers;		/* probe numbers in the order of the search; NULL: as
 								 * they come */
+	int			local_first_bit;	/* sort neighbours by these bits, too */
+	int			local_bits;
 	Key			base;
 	uint32_t	count;
 };

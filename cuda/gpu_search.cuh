@@ -7,6 +7,8 @@
 #ifndef HARMONIA_GPU_SEARCH_CUH
 #define HARMONIA_GPU_SEARCH_CUH
 
+#include <cub/block/block_radix_sort.cuh>
+
 #include "gpu_kernels.h"
 
 namespace harmonia
@@ -16,6 +18,10 @@ constexpr int warp_threads = 32;
 constexpr int block_threads = 256;
 constexpr uint32_t all_lanes = 0xFFFFFFFF;
 constexpr uint32_t staged_hits = 2048;
+
+/* Probes that a single thread serves one after the other; blocks on a multiprocessor. */
+constexpr int tile_probes = 4;
+constexpr int tile_blocks = 6;
 
 /* A group of neighbouring threads of a warp. */
 template <int Threads>
@@ -102,28 +108,26 @@ reserve_hits(uint32_t own, unsigned long long *hits, uint64_t &block_start_at, u
 }
 
 /*
+ * Serve a probe; all threads of the block take part, though not all have one.
+ *
  * @tparam Threads	threads of a group, which serves one probe
  * @tparam Fanout	the tree's, or 0 if that is to be read from it
  * @tparam Points	whether low and high of all probes are the same
  * @tparam Pairs	whether results are pairs
  */
 template <typename Key, int Threads, int Fanout, bool Points, bool Pairs>
-__global__ void
-__launch_bounds__(block_threads)
-search_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> probes, const Results results)
+__device__ __forceinline__ void
+serve(const Tree<Key> &tree, const Probes<Key> &probes, const Results &results, uint32_t i,
+	  Key low, uint32_t number)
 {
 	DeviceGroup<Threads> group;
-	uint32_t	i = blockIdx.x * (block_threads / Threads) + threadIdx.x / Threads;
 	bool		leads = group.thread == 0;
-	Key			low = 1;
 	Key			high = 0;
-	uint32_t	number = 0;
-	Found		found = {0, 0};
+	Found		found = {};
 
+	low += probes.base;
 	if (i < probes.count)
 	{
-		low = probes.low[i] + probes.base;
-		number = probes.numbers != nullptr ? probes.numbers[i] : i;
 		high = Points ? low : probes.high[number];
 		found = find_summary<Fanout, Points>(group, tree, low, high);
 	}
@@ -198,6 +202,105 @@ search_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> probes, 
 	}
 }
 
+template <typename Key, int Threads, int Fanout, bool Points, bool Pairs>
+__global__ void
+__launch_bounds__(block_threads)
+search_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> probes, const Results results)
+{
+	uint32_t	i = blockIdx.x * (block_threads / Threads) + threadIdx.x / Threads;
+	Key			low = 0;
+	uint32_t	number = i;
+
+	if (i < probes.count)
+	{
+		low = probes.low[i];
+		number = probes.numbers != nullptr ? probes.numbers[i] : i;
+	}
+	serve<Key, Threads, Fanout, Points, Pairs>(tree, probes, results, i, low, number);
+}
+
+/*
+ * The same for single threads and sorted probes.  What limits it is the number of cache
+ * lines that the loads of a warp touch, so probes near each other are first sorted
+ * by a few more bits, in shared memory.  Where results are to be restored to probe
+ * order, the probes' numbers change places with them.
+ */
+template <typename Key, int Fanout, bool Points, bool Pairs>
+__global__ void
+__launch_bounds__(block_threads, tile_blocks)
+search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> probes, const Results results)
+{
+	using Sort = cub::BlockRadixSort<Key, block_threads, tile_probes, uint32_t>;
+	constexpr uint32_t tile = block_threads * tile_probes;
+	__shared__ union
+	{
+		typename Sort::TempStorage sort;
+		struct
+		{
+			Key			low[tile];
+			uint32_t	numbers[tile];
+		}			sorted;
+	}			shared;
+	uint32_t	start = blockIdx.x * tile;
+	Key			lows[tile_probes];
+	uint32_t	numbers[tile_probes];
+
+	/* A tile that is not full, the last one, stays as it is. */
+	for (int j = 0; j < tile_probes; j++)
+	{
+		uint32_t	i = start + j * block_threads + threadIdx.x;
+
+		lows[j] = i < probes.count ? probes.low[i] : 0;
+		numbers[j] = i < probes.count ? probes.numbers[i] : 0;
+	}
+	if (start + tile <= probes.count)
+	{
+		Sort(shared.sort).SortBlockedToStriped(lows, numbers, probes.local_first_bit,
+											   probes.local_first_bit + probes.local_bits);
+		__syncthreads();
+	}
+	for (int j = 0; j < tile_probes; j++)
+	{
+		shared.sorted.low[j * block_threads + threadIdx.x] = lows[j];
+		shared.sorted.numbers[j * block_threads + threadIdx.x] = numbers[j];
+	}
+
+	/* Each thread reads what it wrote. */
+#pragma unroll 1
+	for (int j = 0; j < tile_probes; j++)
+	{
+		uint32_t	place = j * block_threads + threadIdx.x;
+		uint32_t	number = shared.sorted.numbers[place];
+
+		if (!Pairs && !results.in_place && start + place < probes.count)
+			probes.numbers[start + place] = number;
+		serve<Key, 1, Fanout, Points, Pairs>(tree, probes, results, start + place,
+											 shared.sorted.low[place], number);
+		if (Pairs)
+			__syncthreads();
+	}
+}
+
+template <typename Key, int Fanout>
+static cudaError_t
+launch_tiles(const Tree<Key> &tree, const Probes<Key> &probes, const Results &results,
+			 cudaStream_t stream)
+{
+	constexpr uint32_t tile = block_threads * tile_probes;
+	uint32_t	blocks = (probes.count - 1) / tile + 1;
+	bool		pairs = results.output == HD_PAIRS;
+
+	if (probes.high == nullptr && pairs)
+		search_tile_kernel<Key, Fanout, true, true> <<<blocks, block_threads, 0, stream>>>(tree, probes, results);
+	else if (probes.high == nullptr)
+		search_tile_kernel<Key, Fanout, true, false> <<<blocks, block_threads, 0, stream>>>(tree, probes, results);
+	else if (pairs)
+		search_tile_kernel<Key, Fanout, false, true> <<<blocks, block_threads, 0, stream>>>(tree, probes, results);
+	else
+		search_tile_kernel<Key, Fanout, false, false> <<<blocks, block_threads, 0, stream>>>(tree, probes, results);
+	return cudaGetLastError();
+}
+
 template <typename Key, int Threads, int Fanout>
 static cudaError_t
 launch_kind(const Tree<Key> &tree, const Probes<Key> &probes, const Results &results,
@@ -226,6 +329,8 @@ launch_search(int threads, const Tree<Key> &tree, const Probes<Key> &probes,
 	switch (threads)
 	{
 		case 1:
+			if (tree.fanout == HD_DEFAULT_FANOUT && probes.local_bits > 0)
+				return launch_tiles<Key, HD_DEFAULT_FANOUT>(tree, probes, results, stream);
 			if (tree.fanout == HD_DEFAULT_FANOUT)
 				return launch_kind<Key, 1, HD_DEFAULT_FANOUT>(tree, probes, results, stream);
 			return launch_kind<Key, 1, 0>(tree, probes, results, stream);

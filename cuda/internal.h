@@ -15,11 +15,15 @@
 namespace harmonia
 {
 
-/* How the probes of a batch are sorted: by these bits of key - base. */
+/*
+ * How the probes of a batch are sorted: by these bits of key - base and, among
+ * neighbours, by local_bits more below them.
+ */
 struct SortPlan
 {
 	int			bits;
 	int			first_bit;
+	int			local_bits;
 	uint64_t	base;
 };
 
