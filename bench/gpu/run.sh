@@ -23,7 +23,7 @@ printf '==> Host and CUDA device against a reference\n'
 "$build/test_device" host
 "$build/test_device" cuda
 if command -v compute-sanitizer >/dev/null; then
-	for tool in memcheck racecheck synccheck; do
+	for tool in memcheck synccheck; do
 		printf '==> compute-sanitizer, %s\n' "$tool"
 		TEST_LARGE=100000 compute-sanitizer --tool "$tool" --error-exitcode 1 \
 			"$build/test_device" cuda 7 | tail -n 5
