@@ -31,7 +31,7 @@
 #include "exec/internal.h"
 
 /* Rows of the first batch, and how much larger each next one is. */
-#define FIRST_BATCH		16
+#define FIRST_BATCH		1
 #define BATCH_GROWTH	4
 
 typedef enum JoinPhase
