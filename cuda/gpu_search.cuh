@@ -21,7 +21,11 @@ constexpr uint32_t staged_hits = 2048;
 
 /* Probes that a single thread serves one after the other; blocks on a multiprocessor. */
 constexpr int tile_probes = 4;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
+constexpr int tile_blocks = 4;	/* all that fit */
+#else
 constexpr int tile_blocks = 6;
+#endif
 
 /* A group of neighbouring threads of a warp. */
 template <int Threads>
