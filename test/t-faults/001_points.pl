@@ -220,7 +220,7 @@ VACUUM (INDEX_CLEANUP on) t;
 SELECT harmonia_check('t_k', true);
 SELECT same_as_btree();
 SELECT 'unreachable', lost_pages FROM harmonia_index_info('t_k'), harmonia_metapage('t_k')
-WHERE free_extents < 5;		-- all that the list holds
+WHERE free_extents < 4;		-- the list holds 5, and one may have been cut off
 END
 	return $err if $result != 0;
 	return 'lost nothing' if $expected{lost} && $out =~ /^lost\|0$/m;

@@ -110,7 +110,8 @@ sub check_problem
 	return $err;
 }
 
-# Everything in order, and no block lost for good.
+# Everything in order, and no block lost for good.  The list of free extents may be
+# full, with 5, of which one may have been cut off the file's end.
 sub check_all
 {
 	my ($name) = @_;
@@ -120,7 +121,7 @@ sub check_all
 	$node->safe_psql('postgres', 'VACUUM (INDEX_CLEANUP on) t');
 	is(check_problem(), '', "$name: and after VACUUM");
 	is($node->safe_psql('postgres', <<'END'), 't', "$name: no block is lost for good");
-SELECT lost_pages = 0 OR free_extents = 5 FROM harmonia_index_info('t_k'), harmonia_metapage('t_k')
+SELECT lost_pages = 0 OR free_extents >= 4 FROM harmonia_index_info('t_k'), harmonia_metapage('t_k')
 END
 	for my $read ('index scan', 'backward index-only scan')
 	{
