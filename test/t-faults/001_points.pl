@@ -219,8 +219,10 @@ UPDATE t SET k = k + 1, k2 = k2 + 1 WHERE k > 18000;
 VACUUM (INDEX_CLEANUP on) t;
 SELECT harmonia_check('t_k', true);
 SELECT same_as_btree();
-SELECT 'unreachable', lost_pages FROM harmonia_index_info('t_k'), harmonia_metapage('t_k')
-WHERE free_extents < 4;		-- the list holds 5, and one may have been cut off
+VACUUM t;		-- what the first one has moved after it had looked for lost blocks
+VACUUM t;
+SELECT 'unreachable', lost_pages FROM harmonia_index_info('t_k')
+WHERE lost_pages > 20;	-- the list holds only the 5 longest extents
 END
 	return $err if $result != 0;
 	return 'lost nothing' if $expected{lost} && $out =~ /^lost\|0$/m;
