@@ -259,7 +259,8 @@ CREATE FUNCTION harmonia_index_info(index regclass,
 	OUT lost_pages bigint,
 	OUT bytes bigint,
 	OUT free_bytes bigint,
-	OUT movements bigint)
+	OUT movements bigint,
+	OUT last_movement timestamptz)
 RETURNS record
 AS 'MODULE_PATHNAME'
 LANGUAGE C STRICT PARALLEL RESTRICTED;

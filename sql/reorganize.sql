@@ -8,12 +8,17 @@ CREATE INDEX moved_bt ON moved (k);
 
 -- nothing to do right after a build
 SELECT harmonia_reorganize('moved_k');
+SELECT movements, last_movement FROM harmonia_index_info('moved_k');
+
+CREATE FUNCTION moved_since(before timestamptz) RETURNS boolean LANGUAGE sql
+AS $$SELECT last_movement BETWEEN before AND clock_timestamp() FROM harmonia_index_info('moved_k')$$;
 
 -- splits shadow segments, movement makes them pure again
 INSERT INTO moved SELECT (i * 7919) % 100003, -i FROM generate_series(1, 30000) i;
 SELECT shadowed_segments > 0 AS shadowed, auxiliary_pages > 0 AS auxiliary
 FROM harmonia_index_info('moved_k');
-SELECT harmonia_reorganize('moved_k') > 0 AS moved;
+SELECT clock_timestamp() AS before \gset
+SELECT harmonia_reorganize('moved_k') > 0 AS moved, moved_since(:'before');
 SELECT shadowed_segments, auxiliary_pages, entries, lost_pages
 FROM harmonia_index_info('moved_k');
 SELECT harmonia_reorganize('moved_k');
@@ -48,7 +53,12 @@ SELECT harmonia_check('moved_k', true);
 -- what is deleted at the end of the file is given back
 CREATE TEMP TABLE size_before AS SELECT pg_relation_size('moved_k') AS bytes;
 DELETE FROM moved WHERE k > 1000;
+SELECT clock_timestamp() AS before \gset
+SET datestyle = 'SQL, DMY';		-- times are shown alike whatever the style
+SELECT moved_since(:'before');
 VACUUM moved;
+SELECT moved_since(:'before');
+RESET datestyle;
 SELECT harmonia_reorganize('moved_k') >= 0 AS done;
 SELECT bytes > 4 * pg_relation_size('moved_k') AS smaller FROM size_before;
 SELECT harmonia_check('moved_k', true);
@@ -61,6 +71,7 @@ RESET enable_sort;
 -- an empty table
 TRUNCATE moved;
 SELECT harmonia_reorganize('moved_k');
+SELECT movements, last_movement FROM harmonia_index_info('moved_k');
 
 -- a table filled at one end and emptied at the other stays small
 CREATE TABLE sliding (k bigint);
@@ -96,3 +107,4 @@ SELECT harmonia_reorganize('moved_k');
 RESET ROLE;
 DROP ROLE regress_harmonia_reader;
 DROP TABLE moved, sliding, parted;
+DROP FUNCTION moved_since;

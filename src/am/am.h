@@ -14,6 +14,7 @@
 #include "access/generic_xlog.h"
 #include "access/itup.h"
 #include "access/reloptions.h"
+#include "datatype/timestamp.h"
 #include "nodes/execnodes.h"
 #include "storage/bufmgr.h"
 #include "storage/bufpage.h"
@@ -240,6 +241,7 @@ typedef struct HmMeta
 	uint32		free_count;
 	HmDirectoryEntry root[HM_ROOT_MAX];
 	HmExtent	free[HM_FREE_MAX];	/* sorted by start, never adjacent */
+	TimestampTz last_movement;	/* when retired grew last, or 0 */
 } HmMeta;
 
 StaticAssertDecl(HM_DIRECTORY_AT + sizeof(HmMeta) <= HT_PAGE_END, "metapage does not fit");

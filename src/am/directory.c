@@ -15,6 +15,7 @@
 #include "access/generic_xlog.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "utils/timestamp.h"
 
 #include "am/am.h"
 #include "am/fault.h"
@@ -489,7 +490,10 @@ hm_directory_apply(HmDirectoryEdit *edit, GenericXLogState *state, int replaced,
 		meta->root[0].stamp = 0;
 	}
 	if (replaced > 0)
+	{
 		meta->retired += (uint64) replaced;
+		meta->last_movement = GetCurrentTimestamp();
+	}
 	if (edit->emptied > 0)
 	{
 		meta->root_count--;

@@ -8,12 +8,15 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/json.h"
 #include "utils/lsyscache.h"
+#include "utils/timestamp.h"
 
 #include "am/am.h"
 #include "am/inspect.h"
@@ -305,6 +308,16 @@ show_tid(Row *row, uint64 tid)
 	initStringInfo(&text);
 	append_tid(&text, tid);
 	show_text(row, text.data);
+}
+
+/* A time, or NULL for 0; as text that does not depend on DateStyle. */
+static void
+show_time(Row *row, TimestampTz time)
+{
+	if (time != 0)
+		show_text(row, JsonEncodeDateTime(NULL, TimestampTzGetDatum(time), TIMESTAMPTZOID, NULL));
+	else
+		show_null(row);
 }
 
 /* A bound, or two NULLs where there is none. */
@@ -862,6 +875,7 @@ harmonia_index_info(PG_FUNCTION_ARGS)
 	show_number(&row, blocks * BLCKSZ);
 	show_number(&row, free_blocks * BLCKSZ);
 	show_number(&row, meta.retired);
+	show_time(&row, meta.last_movement);
 	index_close(index, AccessShareLock);
 	PG_RETURN_DATUM(return_row(fcinfo, &row));
 }

@@ -111,10 +111,14 @@ for my $node (sort keys %standbys)
 		"readers meanwhile, feedback $node");
 }
 
+my $info = "SELECT i, last_movement IS NOT NULL FROM harmonia_index_info('pairs_k') i";
+like($primary->safe_psql('postgres', $info), qr/t$/, 'segments have been moved');
 for my $node (values %standbys)
 {
 	$primary->wait_for_catchup($node);
 	is(index_problem($node, 'pairs_k'), '', $node->name . ' has caught up');
+	is($node->safe_psql('postgres', $info), $primary->safe_psql('postgres', $info),
+		$node->name . ' shows the same numbers');
 }
 
 # Promotion, with the primary gone in the middle of things.
