@@ -18,8 +18,9 @@
  * The daemon keeps copies of indexes.  A copy is brought up to date between
  * HP_SYNC_BEGIN and HP_SYNC_END by one client at a time; other clients' requests about
  * the same index wait until it has ended, so no search meets a copy that is half up to
- * date.  If that client's connection ends before HP_SYNC_END, or anything fails between
- * them, the copy is dropped.  A search finds all that was in the copy at the last
+ * date.  Between them a client may but go on with the sync, HP_MAP other staging memory
+ * or give up and HP_DROP the copy.  If its connection ends before HP_SYNC_END, or
+ * anything fails between them, the copy is dropped.  A search finds all that was in the copy at the last
  * HP_SYNC_END before it, or what later ones brought.
  *
  * The supervisor's connection is descriptor HP_CONTROL_FD, which the daemon inherits.
@@ -36,8 +37,11 @@
 #define HP_VERSION		1
 #define HP_CONTROL_FD	3
 
-/* Relative to the data directory, which is both sides' working directory. */
-#define HP_SOCKET		"harmonia_gpud.sock"
+/*
+ * Relative to the data directory, which is both sides' working directory.  Base backups
+ * would warn of a socket elsewhere in there, but skip what is in this folder.
+ */
+#define HP_SOCKET		"pg_stat_tmp/harmonia_gpud.sock"
 
 /* The part of a page that is copied at a time, and its number: block * 64 + place. */
 #define HP_LINE_SIZE	128
@@ -62,12 +66,13 @@ typedef enum HpOperation
 								 * last: its descriptor, size */
 	HP_SYNC_BEGIN,				/* index, create, width, fanout */
 	HP_SYNC_RESERVE,			/* count: the blocks that the copy has room for,
-								 * at least */
+								 * at least; new ones are zeros */
 	HP_SYNC_LINES,				/* count uint32_t numbers of lines at numbers_at,
 								 * the lines themselves at data_at */
 	HP_SYNC_PAGES,				/* count block numbers at numbers_at, pages at
-								 * data_at */
-	HP_SYNC_LEAVES,				/* count HpLeaf at data_at: all of them */
+								 * data_at; as for lines, none comes twice */
+	HP_SYNC_LEAVES,				/* count HpLeaf at data_at: all of them, at most as
+								 * many as there are blocks */
 	HP_SYNC_END,				/* structure: kept for the next HP_SYNC_BEGIN */
 	HP_SEARCH,					/* see HpSearch */
 	HP_DROP,					/* index; no error if there is no copy */
@@ -133,8 +138,8 @@ typedef struct HpReply
 	uint64_t	structure;		/* HP_SYNC_BEGIN: of the last HP_SYNC_END */
 	uint64_t	hits;			/* HP_SEARCH: all there are */
 	uint64_t	copy_memory;	/* bytes that this copy takes on the device */
-	uint64_t	memory;			/* bytes of the device */
-	uint64_t	memory_free;
+	uint64_t	memory;			/* bytes of the device; 0 if unknown */
+	uint64_t	memory_free;	/* as of the last HP_HELLO or HP_SYNC_END */
 	uint32_t	is_gpu;
 	uint32_t	copies;			/* that the daemon keeps */
 	uint64_t	evictions;		/* since it started */
