@@ -97,6 +97,16 @@ SELECT * FROM compare_lookups(
 	'SELECT DISTINCT k FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 3000, 2))) ORDER BY k DESC',
 	'SELECT k, id FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 3000, 2))) ORDER BY id LIMIT 20 OFFSET 10');
 
+-- Long arrays, in which each element is there several times, in one batch and in more
+SELECT * FROM compare_lookups(
+	'SELECT count(*), sum(id) FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 40000) i))',
+	'SELECT k FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 40000) i))');
+SET harmonia.batch_size = 1000;
+SELECT * FROM compare_lookups(
+	'SELECT count(*), sum(id) FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 40000) i))',
+	'SELECT k FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 40000) i))');
+RESET harmonia.batch_size;
+
 -- OR lists
 SELECT * FROM compare_lookups(
 	'SELECT * FROM t WHERE k = 1 OR k = 3 OR k = 77777',

@@ -194,7 +194,7 @@ sample_keys(Relation index, uint32 *count)
 				high = UINT64_MAX,
 				seen = 0,
 				step = 1;
-	HmProbes	probes = {1, &low, &high};
+	HmProbes	probes = {.count = 1, .low = &low, .high = &high};
 	HmLookup   *lookup = hm_lookup_create(index, 1);
 	uint32		n;
 
@@ -283,7 +283,7 @@ harmonia_bench_lookup(PG_FUNCTION_ARGS)
 	uint32		room = 4096;
 	HmHit	   *hits = palloc(room * sizeof(HmHit));
 	HmLookup   *lookup = hm_lookup_create(index, batch);
-	HmProbes	probes = {batch, keys, NULL};
+	HmProbes	probes = {.count = batch, .low = keys};
 	HmLookupStats before;
 	double		best = 0,
 				total = 0,

@@ -453,6 +453,13 @@ extern bool hm_place_range(StrategyNumber strategy, const HmPlace *place, uint64
 extern void hm_ranges_from_keys(Relation index, bool nulls_low,
 								ScanKey keys, int nkeys, HmRanges *result);
 
+/*
+ * The keys that a scan key names, if it is `= ANY (array)` and each element stands for
+ * one key or none: as they come, the same perhaps more than once.  Returns false if it
+ * is not.  *points is palloc'd in the current memory context.
+ */
+extern bool hm_points_from_key(Relation index, ScanKey key, uint64 **points, uint32 *count);
+
 /* ----------------------------------------------------------------
  *		Page access (page.c)
  * ----------------------------------------------------------------

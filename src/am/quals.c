@@ -32,11 +32,6 @@ typedef struct SpanList
 	int			count;
 } SpanList;
 
-/* An entry is two numbers as well, so the engine's sort serves. */
-StaticAssertDecl(sizeof(Span) == sizeof(HtEntry) &&
-				 offsetof(Span, low) == offsetof(HtEntry, key) &&
-				 offsetof(Span, high) == offsetof(HtEntry, tid), "spans are not like entries");
-
 bool
 hm_place_range(StrategyNumber strategy, const HmPlace *place, uint64 max,
 			   uint64 *low, uint64 *high)
@@ -117,6 +112,54 @@ place_function(const HmKeyType *type, ScanKey key)
 	return result;
 }
 
+/* The elements of an array, one after the other. */
+typedef struct ArrayItems
+{
+	Datum		argument;
+	AnyArrayType *array;
+	array_iter	iterator;
+	int			count;
+	int			next;
+	int16		length;
+	bool		by_value;
+	char		align;
+} ArrayItems;
+
+static void
+array_begin(ArrayItems *items, Datum argument)
+{
+	items->argument = argument;
+	items->array = DatumGetAnyArrayP(argument);
+	items->count = ArrayGetNItems(AARR_NDIM(items->array), AARR_DIMS(items->array));
+	items->next = 0;
+	get_typlenbyvalalign(AARR_ELEMTYPE(items->array), &items->length, &items->by_value,
+						 &items->align);
+	array_iter_setup(&items->iterator, items->array);
+}
+
+/* The next element that is not NULL; false if there is none. */
+static inline bool
+array_next(ArrayItems *items, Datum *value)
+{
+	bool		is_null = true;
+
+	while (is_null && items->next < items->count)
+	{
+		CHECK_FOR_INTERRUPTS();
+		*value = array_iter_next(&items->iterator, &is_null, items->next++, items->length,
+								 items->by_value, items->align);
+	}
+	return !is_null;
+}
+
+static void
+array_end(ArrayItems *items)
+{
+	if ((Pointer) items->array != DatumGetPointer(items->argument) &&
+		!VARATT_IS_EXPANDED_HEADER(items->array))
+		pfree(items->array);
+}
+
 /*
  * The spans of an array's elements, unsorted, as far as they lie in the window.
  * NULL elements match nothing.  If hull is true, all of them are put together
@@ -129,30 +172,19 @@ array_spans(const HmKeyType *type, ScanKey key, const Span *window, bool hull,
 {
 	HmPlaceFunction function = place_function(type, key);
 	uint64		max = ht_key_max(type->width);
-	AnyArrayType *array = DatumGetAnyArrayP(key->sk_argument);
-	int			items = ArrayGetNItems(AARR_NDIM(array), AARR_DIMS(array));
 	SpanList	result;
-	array_iter	iterator;
-	int16		length;
-	bool		by_value;
-	char		align;
+	ArrayItems	items;
+	Datum		value;
 
+	array_begin(&items, key->sk_argument);
 	result.count = 0;
 	result.spans = MemoryContextAllocHuge(CurrentMemoryContext,
-										  sizeof(Span) * (Size) (hull ? 1 : Max(items, 1)));
-
-	get_typlenbyvalalign(AARR_ELEMTYPE(array), &length, &by_value, &align);
-	array_iter_setup(&iterator, array);
-	for (int i = 0; i < items; i++)
+										  sizeof(Span) * (Size) (hull ? 1 : Max(items.count, 1)));
+	while (array_next(&items, &value))
 	{
-		bool		is_null;
-		Datum		value = array_iter_next(&iterator, &is_null, i, length, by_value, align);
-		HmPlace		place;
+		HmPlace		place = function(type, value);
 		Span		span;
 
-		if (is_null)
-			continue;
-		place = function(type, value);
 		if (place.fuzzy)
 			*recheck = true;
 		if (!hm_place_range(key->sk_strategy, &place, max, &span.low, &span.high) ||
@@ -166,35 +198,53 @@ array_spans(const HmKeyType *type, ScanKey key, const Span *window, bool hull,
 		else
 			result.spans[result.count++] = span;
 	}
-
-	if ((Pointer) array != DatumGetPointer(key->sk_argument) &&
-		!VARATT_IS_EXPANDED_HEADER(array))
-		pfree(array);
+	array_end(&items);
 	return result;
+}
+
+/* Add a span to a list; none there begins above it. */
+static inline void
+spans_append(SpanList *list, const Span *next)
+{
+	Span	   *last = list->count > 0 ? &list->spans[list->count - 1] : NULL;
+
+	if (last != NULL && (next->low <= last->high || next->low == last->high + 1))
+		last->high = Max(last->high, next->high);
+	else
+		list->spans[list->count++] = *next;
 }
 
 /* Sort spans and put those together that overlap or touch. */
 static void
 spans_normalise(SpanList *list)
 {
-	int			kept = 0;
+	Size		count = (Size) list->count;
+	uint64	   *lows = MemoryContextAllocHuge(CurrentMemoryContext, sizeof(uint64) * (count + 1));
+	HtProbe    *order = MemoryContextAllocHuge(CurrentMemoryContext, sizeof(HtProbe) * (count + 1));
+	SpanList	result = {0};
+	HtProbe    *scratch;
+	HtPsa		psa;
 
-	HtEntry    *scratch = MemoryContextAllocHuge(CurrentMemoryContext,
-												 sizeof(HtEntry) * (Size) Max(1, list->count));
+	for (Size i = 0; i < count; i++)
+		lows[i] = list->spans[i].low;
+	ht_psa_start(&psa, lows, (uint32) count, order);
+	pfree(lows);
 
-	ht_sort_entries((HtEntry *) list->spans, scratch, (size_t) list->count);
-	pfree(scratch);
-	for (int i = 0; i < list->count; i++)
+	scratch = MemoryContextAllocHuge(CurrentMemoryContext, sizeof(HtProbe) * (psa.largest + 1));
+	result.spans = MemoryContextAllocHuge(CurrentMemoryContext, sizeof(Span) * (count + 1));
+	while (psa.sorted < psa.count)
 	{
-		Span	   *last = kept > 0 ? &list->spans[kept - 1] : NULL;
-		Span	   *next = &list->spans[i];
+		uint32		begin = psa.sorted;
+		uint32		end = ht_psa_more(&psa, scratch);
 
-		if (last != NULL && (next->low <= last->high || next->low == last->high + 1))
-			last->high = Max(last->high, next->high);
-		else
-			list->spans[kept++] = *next;
+		for (uint32 i = begin; i < end; i++)
+			spans_append(&result, &list->spans[order[i].number]);
+		CHECK_FOR_INTERRUPTS();
 	}
-	list->count = kept;
+	pfree(order);
+	pfree(scratch);
+	pfree(list->spans);
+	*list = result;
 }
 
 /* Intersect two lists, both sorted and disjoint; frees their memory. */
@@ -284,6 +334,46 @@ window_narrow(const HmKeyType *type, ScanKey key, Span *window, bool *recheck)
 		*recheck = true;
 	return hm_place_range(key->sk_strategy, &place, ht_key_max(type->width), &span.low, &span.high) &&
 		span_intersect(&span, window, window);
+}
+
+bool
+hm_points_from_key(Relation index, ScanKey key, uint64 **points, uint32 *count)
+{
+	const HmKeyType *type = hm_key_type(index);
+	uint64		max = ht_key_max(type->width);
+	HmPlaceFunction function;
+	ArrayItems	items;
+	Datum		value;
+
+	*points = NULL;
+	*count = 0;
+	if (!is_equal_any(key))
+		return false;
+	if (key->sk_flags & SK_ISNULL)
+		return true;
+
+	function = place_function(type, key);
+	array_begin(&items, key->sk_argument);
+	*points = MemoryContextAllocHuge(CurrentMemoryContext,
+									 sizeof(uint64) * (Size) Max(items.count, 1));
+	while (array_next(&items, &value))
+	{
+		HmPlace		place = function(type, value);
+		uint64		low,
+					high;
+
+		if (!hm_place_range(BTEqualStrategyNumber, &place, max, &low, &high))
+			continue;
+		if (low != high || place.fuzzy)
+		{
+			array_end(&items);
+			pfree(*points);
+			return false;
+		}
+		(*points)[(*count)++] = low;
+	}
+	array_end(&items);
+	return true;
 }
 
 /*

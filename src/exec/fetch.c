@@ -32,9 +32,13 @@
 /*
  * Hits of a portion: few for the first, so that LIMIT gets its rows soon, then as
  * many as a quarter of work_mem holds, for the more there are, the more of them
- * share a heap page.
+ * share a heap page.  An index-only portion has room for all of a leaf, because what
+ * is left of one is fetched from the heap; where the visibility map spares most hits
+ * that, what fits in the processor's cache is best.
  */
 #define FIRST_PORTION	64
+#define FIRST_INDEX_ONLY_PORTION	HT_LEAF_MAX_ENTRIES
+#define VISIBLE_PORTION	16384
 #define MIN_LAST_PORTION	4096
 #define MAX_LAST_PORTION	(16 * 1024 * 1024)
 #define BYTES_PER_HIT	(2 * (sizeof(HmHit) + sizeof(uint64)))
@@ -147,14 +151,30 @@ make_room(HmFetch *fetch, uint32 probes)
 	MemoryContextSwitchTo(old_context);
 }
 
-/* A portion that was full has more of the same batch behind it: let it grow. */
+/*
+ * How many hits the next portion may have: more, if the one before was full, except for
+ * what the next leaf has.
+ */
+static uint32
+portion_room(const HmFetch *fetch)
+{
+	uint32		room = fetch->room;
+	uint32		limit = fetch->visible > fetch->count / 2 ? VISIBLE_PORTION : fetch->max_room;
+
+	if (room == 0)
+		return fetch->index_only ? FIRST_INDEX_ONLY_PORTION : FIRST_PORTION;
+	if (fetch->count == 0 || fetch->count + HT_LEAF_MAX_ENTRIES < room)
+		return room;
+	return Max(room, Min(room * 4, limit));
+}
+
 static void
 make_portion_room(HmFetch *fetch)
 {
 	MemoryContext old_context;
-	uint32		room = fetch->room == 0 ? FIRST_PORTION : Min(fetch->room * 4, fetch->max_room);
+	uint32		room = portion_room(fetch);
 
-	if (room == fetch->room || fetch->count < fetch->room)
+	if (room == fetch->room)
 		return;
 	old_context = MemoryContextSwitchTo(GetMemoryChunkContext(fetch));
 	if (fetch->room > 0)
@@ -375,6 +395,42 @@ hm_fetch_next(HmFetch *fetch, uint32 *probe, TupleTableSlot **slot, Datum *key)
 		else
 			*slot = fetch->slot;
 		return true;
+	}
+}
+
+uint64
+hm_fetch_count(HmFetch *fetch)
+{
+	uint64		count = 0;
+
+	for (;;)
+	{
+		if (fetch->next == fetch->count)
+		{
+			if (fetch->finished)
+				return count;
+			if (!read_portion(fetch))
+			{
+				hm_fetch_stop(fetch);
+				return count;
+			}
+		}
+
+		/* Few transactions are serializable. */
+		for (uint32 i = fetch->next; IsolationIsSerializable() && i < fetch->visible; i++)
+			PredicateLockPage(fetch->heap, hit_block(&fetch->hits[i]), fetch->snapshot);
+		if (fetch->next < fetch->visible)
+		{
+			count += fetch->visible - fetch->next;
+			fetch->next = fetch->visible;
+		}
+
+		for (; fetch->next < fetch->count; fetch->next++)
+		{
+			CHECK_FOR_INTERRUPTS();
+			if (fetch_tuple(fetch, fetch->hits[fetch->next].tid))
+				count++;
+		}
 	}
 }
 

@@ -138,6 +138,9 @@ extern void hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *
  */
 extern bool hm_fetch_next(HmFetch *fetch, uint32 *probe, TupleTableSlot **slot, Datum *key);
 
+/* How many pairs hm_fetch_next() would go to before the end of the batch; goes there. */
+extern uint64 hm_fetch_count(HmFetch *fetch);
+
 /*
  * Where the tuple is that hm_fetch_next() returned last; if the heap was not asked,
  * that is where its chain of versions begins.

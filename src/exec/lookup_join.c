@@ -270,7 +270,7 @@ fill_batch(LookupJoin *join)
 	ExprContext *econtext = join->node.css.ss.ps.ps_ExprContext;
 	JoinBatch  *batch = &join->batch;
 	Size		memory = (Size) work_mem * 1024;
-	HmProbes	probes;
+	HmProbes	probes = {0};
 
 	MemoryContextReset(join->context);
 	make_room(join);

@@ -12,9 +12,10 @@
  * plan says, because it was split or its segment replaced, it plans again from
  * that position.
  *
- * Hits go straight from the locked page to the caller.  If these do not fit, the page
- * is copied and answered from the copy in the calls that follow: no pin and no lock
- * outlives a call.
+ * Hits go straight from the locked page to the caller.  No pin and no lock outlives a
+ * call: if not all of a leaf's hits fit, the leaf is left to the next call, and only
+ * if it was the call's first one, it is copied and answered from the copy in the calls
+ * that follow.
  */
 #include "postgres.h"
 
@@ -60,7 +61,8 @@ struct HmLookup
 	const uint8 *done;
 	HtPsa		psa;
 	HtProbe    *sorted;
-	HtProbe    *scratch;
+	HtProbe    *scratch;		/* for sorting a partition */
+	uint32		scratch_room;
 	uint32		ready;			/* sorted probes that can have hits */
 	bool		complete;		/* there are no more */
 
@@ -125,7 +127,6 @@ hm_lookup_create(Relation index, uint32 capacity)
 	lookup->search = ht_search(lookup->width, NULL);
 	lookup->capacity = capacity;
 	lookup->sorted = palloc_extended(capacity * sizeof(HtProbe), MCXT_ALLOC_HUGE);
-	lookup->scratch = palloc_extended(capacity * sizeof(HtProbe), MCXT_ALLOC_HUGE);
 	lookup->active = palloc_extended(capacity * sizeof(uint32), MCXT_ALLOC_HUGE);
 	lookup->copy = palloc(BLCKSZ);
 	return lookup;
@@ -170,7 +171,8 @@ void
 hm_lookup_end(HmLookup *lookup)
 {
 	pfree(lookup->sorted);
-	pfree(lookup->scratch);
+	if (lookup->scratch != NULL)
+		pfree(lookup->scratch);
 	pfree(lookup->active);
 	pfree(lookup->copy);
 	pfree(lookup);
@@ -198,19 +200,34 @@ add_time(double *total, instr_time start)
 	*total += INSTR_TIME_GET_DOUBLE(end) * 1e9;
 }
 
+/* Partitions are small, unless keys are skewed: room for the largest will do. */
+static void
+make_scratch_room(HmLookup *lookup)
+{
+	if (lookup->psa.largest <= lookup->scratch_room)
+		return;
+	if (lookup->scratch != NULL)
+		pfree(lookup->scratch);
+	lookup->scratch_room = lookup->psa.largest;
+	lookup->scratch = MemoryContextAllocHuge(GetMemoryChunkContext(lookup),
+											 lookup->scratch_room * sizeof(HtProbe));
+}
+
 void
 hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint8 *done)
 {
 	instr_time	start;
 
 	Assert(probes->count <= lookup->capacity);
+	Assert(!probes->distinct || probes->high == NULL);
 	hm_batch_apply(lookup->index);
 	pgstat_count_index_scan(lookup->index);
 
 	INSTR_TIME_SET_CURRENT(start);
 	lookup->probes = *probes;
 	lookup->done = done;
-	ht_psa_start(&lookup->psa, probes->low, probes->count, lookup->sorted, lookup->scratch);
+	ht_psa_start(&lookup->psa, probes->low, probes->count, lookup->sorted);
+	make_scratch_room(lookup);
 	lookup->ready = 0;
 	lookup->complete = probes->count == 0;
 	add_time(&lookup->stats.sort_ns, start);
@@ -233,15 +250,43 @@ hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint8 *done)
  * ----------------------------------------------------------------
  */
 
+/*
+ * Take over probes that have been sorted, from "begin" on: all of them, or one of each
+ * key.
+ */
+static void
+add_sorted(HmLookup *lookup, uint32 begin)
+{
+	HtProbe    *sorted = lookup->sorted;
+	uint32		end = lookup->psa.sorted;
+	uint32		ready = lookup->ready;
+
+	if (!lookup->probes.distinct)
+	{
+		lookup->ready = end;
+		return;
+	}
+
+	/* Equal keys are in one partition. */
+	for (uint32 i = begin; i < end; i++)
+	{
+		if (i == begin || sorted[i].key != sorted[i - 1].key)
+			sorted[ready++] = sorted[i];
+	}
+	lookup->ready = ready;
+}
+
 /* Sort one more partition. */
 static void
 sort_more(HmLookup *lookup)
 {
+	uint32		begin = lookup->psa.sorted;
 	instr_time	start;
 
 	INSTR_TIME_SET_CURRENT(start);
-	lookup->ready = ht_psa_more(&lookup->psa);
-	lookup->complete = lookup->ready == lookup->psa.count;
+	ht_psa_more(&lookup->psa, lookup->scratch);
+	add_sorted(lookup, begin);
+	lookup->complete = lookup->psa.sorted == lookup->psa.count;
 
 	/* No entry has a key that does not fit the width. */
 	while (lookup->ready > lookup->next &&
@@ -690,13 +735,24 @@ begin_leaf(HmLookup *lookup, Page page, uint32 end)
 	lookup->group_end = lookup->next = Max(end, lookup->next);
 }
 
+/* Leave a leaf to the next call. */
+static void
+put_off_leaf(HmLookup *lookup)
+{
+	lookup->next = lookup->group_begin;
+	lookup->portion = lookup->portion_end = 0;
+	lookup->on_leaf = false;
+}
+
 /*
- * Visit the next leaf.  Returns false if the output is full before all is answered
- * there, or if there is nothing left to visit; *end tells which.
+ * Visit the next leaf.  Returns false if not all of its hits fit in the output, or if
+ * there is nothing left to visit.
  */
 static bool
-visit_leaf(HmLookup *lookup, Output *output, bool *end)
+visit_leaf(HmLookup *lookup, Output *output)
 {
+	uint32		before = output->n;
+
 	for (int attempt = 0;; attempt++)
 	{
 		HmPosition	target;
@@ -706,10 +762,7 @@ visit_leaf(HmLookup *lookup, Output *output, bool *end)
 
 		drop_done(lookup);
 		if (!next_target(lookup, &target))
-		{
-			*end = true;
 			return false;
-		}
 		CHECK_FOR_INTERRUPTS();
 		skip_leaves(lookup);
 		if (lookup->current == lookup->plan.count && !make_plan(lookup, target))
@@ -717,7 +770,6 @@ visit_leaf(HmLookup *lookup, Output *output, bool *end)
 			lookup->next = lookup->ready;
 			lookup->complete = true;
 			lookup->active_count = 0;
-			*end = true;
 			return false;
 		}
 
@@ -742,6 +794,13 @@ visit_leaf(HmLookup *lookup, Output *output, bool *end)
 			hm_test_old_snapshot(lookup->snapshot, lookup->index, page);
 		begin_leaf(lookup, page, leaf->end);
 		answered = answer(lookup, (const char *) page, output);
+		if (!answered && before > 0)
+		{
+			LockBuffer(leaf->buffer, BUFFER_LOCK_UNLOCK);
+			output->n = before;
+			put_off_leaf(lookup);
+			return false;
+		}
 		if (!answered)
 			memcpy(lookup->copy, page, BLCKSZ);
 		UnlockReleaseBuffer(leaf->buffer);
@@ -758,7 +817,6 @@ hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
 	Output		output = {hits, keys, 0, max};
 	double		sorted_before = lookup->stats.sort_ns;
 	instr_time	start;
-	bool		end = false;
 
 	INSTR_TIME_SET_CURRENT(start);
 	if (lookup->on_leaf && answer(lookup, lookup->copy, &output))
@@ -769,8 +827,11 @@ hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
 		drop_plan(lookup);
 		lookup->forget = false;
 	}
-	while (!lookup->on_leaf && output.n < max && !end)
-		visit_leaf(lookup, &output, &end);
+	while (!lookup->on_leaf && output.n < max)
+	{
+		if (!visit_leaf(lookup, &output))
+			break;
+	}
 	release_pins(lookup);
 	add_time(&lookup->stats.search_ns, start);
 	lookup->stats.search_ns -= lookup->stats.sort_ns - sorted_before;

@@ -35,13 +35,15 @@
  * A batch of probes: normalised keys, none of them NULL.  Without "high" they
  * are points, otherwise ranges low[i]..high[i], both bounds included; one with
  * low above high matches nothing.  Any order; duplicates and overlapping ranges
- * are allowed and each of them gets its hits.
+ * are allowed and each of them gets its hits; but if points are "distinct", of those
+ * that are equal only one, any of them, does.
  */
 typedef struct HmProbes
 {
 	uint32		count;
 	const uint64 *low;
 	const uint64 *high;			/* NULL: points */
+	bool		distinct;		/* false if these are ranges */
 } HmProbes;
 
 /*
@@ -66,7 +68,7 @@ typedef struct HmLookupStats
 
 typedef struct HmLookup HmLookup;
 
-/* Bytes that a lookup with this capacity allocates: 36 a probe and 40 kB. */
+/* Bytes that a lookup with this capacity allocates at most: 36 a probe and 40 kB. */
 extern Size hm_lookup_memory(uint32 capacity);
 
 /*

@@ -198,7 +198,7 @@ sort_partition(HtProbe *probes, HtProbe *scratch, size_t n)
 }
 
 void
-ht_psa_start(HtPsa *psa, const uint64_t *keys, uint32_t n, HtProbe *probes, HtProbe *scratch)
+ht_psa_start(HtPsa *psa, const uint64_t *keys, uint32_t n, HtProbe *probes)
 {
 	uint64_t	min = UINT64_MAX;
 	uint64_t	max = 0;
@@ -206,7 +206,6 @@ ht_psa_start(HtPsa *psa, const uint64_t *keys, uint32_t n, HtProbe *probes, HtPr
 	Digit		digit;
 
 	psa->probes = probes;
-	psa->scratch = scratch;
 	psa->count = n;
 	psa->sorted = 0;
 	psa->partition = 0;
@@ -217,6 +216,7 @@ ht_psa_start(HtPsa *psa, const uint64_t *keys, uint32_t n, HtProbe *probes, HtPr
 		for (uint32_t i = 0; i < n; i++)
 			probes[i] = (HtProbe) {keys[i], i, 0};
 		psa->partitions = 1;
+		psa->largest = n;
 		psa->ends[0] = n;
 		return;
 	}
@@ -234,20 +234,20 @@ ht_psa_start(HtPsa *psa, const uint64_t *keys, uint32_t n, HtProbe *probes, HtPr
 	memset(psa->ends, 0, digit.buckets * sizeof(*psa->ends));
 	for (uint32_t i = 0; i < n; i++)
 		psa->ends[digit_of(digit, keys[i])]++;
-	sum_up(psa->ends, digit.buckets);
+	psa->largest = sum_up(psa->ends, digit.buckets);
 	for (uint32_t i = 0; i < n; i++)
 		probes[psa->ends[digit_of(digit, keys[i])]++] = (HtProbe) {keys[i], i, 0};
 }
 
 uint32_t
-ht_psa_more(HtPsa *psa)
+ht_psa_more(HtPsa *psa, HtProbe *scratch)
 {
 	uint32_t	start = psa->sorted;
 
 	while (psa->partition < psa->partitions && psa->sorted == start)
 	{
 		psa->sorted = psa->ends[psa->partition++];
-		sort_partition(psa->probes + start, psa->scratch + start, psa->sorted - start);
+		sort_partition(psa->probes + start, scratch, psa->sorted - start);
 	}
 	return psa->sorted;
 }

@@ -329,13 +329,13 @@ extern int	ht_psa_bits(int key_bits, uint64_t tree_keys, int line_keys);
 
 #define HT_PSA_MAX_BITS	10
 
-/* A batch that is being sorted; only "probes" and "sorted" concern others. */
+/* A batch that is being sorted; the first four members concern others. */
 typedef struct HtPsa
 {
 	HtProbe    *probes;
-	HtProbe    *scratch;
 	uint32_t	count;
 	uint32_t	sorted;			/* probes in final order: the first so many */
+	uint32_t	largest;		/* probes of the largest partition */
 	uint32_t	partitions;
 	uint32_t	partition;		/* to be sorted next */
 	uint32_t	ends[1 << HT_PSA_MAX_BITS];
@@ -343,17 +343,16 @@ typedef struct HtPsa
 
 /*
  * Partition n keys, in any order, by their top bits into "probes", which is the
- * caller's and has room for n, as has scratch.  No key of a partition is above one
- * of the next.
+ * caller's and has room for n.  Keys of a partition are below those of the next.
  */
-extern void ht_psa_start(HtPsa *psa, const uint64_t *keys, uint32_t n,
-						 HtProbe *probes, HtProbe *scratch);
+extern void ht_psa_start(HtPsa *psa, const uint64_t *keys, uint32_t n, HtProbe *probes);
 
 /*
  * Put one more partition, or all that hold nothing and one more, into order.
- * Returns psa->sorted, which is psa->count at the end.
+ * scratch has room for psa->largest probes.  Returns psa->sorted, which is
+ * psa->count at the end.
  */
-extern uint32_t ht_psa_more(HtPsa *psa);
+extern uint32_t ht_psa_more(HtPsa *psa, HtProbe *scratch);
 
 /* Returned by HtSearch.range if its hits do not fit. */
 #define HT_NO_ROOM		UINT32_MAX

@@ -71,7 +71,7 @@ try_batch(Keys kind, uint32_t n)
 	uint64_t   *expected = allocate((n + 1) * sizeof(uint64_t));
 	uint8_t    *seen = allocate(n + 1);
 	HtProbe    *probes = allocate((n + 1) * sizeof(HtProbe));
-	HtProbe    *scratch = allocate((n + 1) * sizeof(HtProbe));
+	HtProbe    *scratch;
 	HtPsa	   *psa = allocate(sizeof(HtPsa));
 	uint32_t	sorted = 0;
 
@@ -81,11 +81,13 @@ try_batch(Keys kind, uint32_t n)
 	qsort(expected, n, sizeof(uint64_t), compare_keys);
 	memset(seen, 0, n);
 
-	ht_psa_start(psa, keys, n, probes, scratch);
+	ht_psa_start(psa, keys, n, probes);
+	expect(psa->largest <= n, "%u of %u in a partition", psa->largest, n);
+	scratch = allocate((psa->largest + 1) * sizeof(HtProbe));
 	expect(psa->sorted == 0, "%u sorted at the start", psa->sorted);
 	while (sorted < n && !failed())
 	{
-		uint32_t	more = ht_psa_more(psa);
+		uint32_t	more = ht_psa_more(psa, scratch);
 
 		expect(more > sorted && more <= n && more == psa->sorted,
 			   "%u sorted of %u after %u", more, n, sorted);
@@ -101,7 +103,7 @@ try_batch(Keys kind, uint32_t n)
 				seen[number] = 1;
 		}
 	}
-	expect(ht_psa_more(psa) == n, "more than all");
+	expect(ht_psa_more(psa, scratch) == n, "more than all");
 
 	free(keys);
 	free(expected);
