@@ -57,7 +57,7 @@ SELECT * FROM explained('SELECT n, v FROM bounds JOIN once ON k >= low AND k < h
 SELECT query, lookup_nodes(query) FROM unnest(ARRAY['SELECT * FROM o JOIN t ON t.k < o.k', 'SELECT * FROM o JOIN t ON t.k <> o.k',
 	'SELECT * FROM o JOIN t ON t.k = o.k::numeric', 'SELECT * FROM o JOIN t ON t.k = o.k + (random() * 0)::int', 'SELECT * FROM o JOIN t ON t.id = o.k',
 	'SELECT * FROM o JOIN t USING (k) FOR UPDATE', 'SELECT * FROM o JOIN t USING (k) FOR SHARE OF o', 'SELECT * FROM o RIGHT JOIN empty USING (n)',
-	'SELECT * FROM o FULL JOIN t USING (k)', 'SELECT t.ctid FROM o JOIN t USING (k)', 'SELECT t FROM o JOIN t USING (k)', 'SELECT n FROM o WHERE k NOT IN (SELECT k FROM t)',
+	'SELECT * FROM o FULL JOIN t USING (k)', 'SELECT t FROM o JOIN t USING (k)', 'SELECT n FROM o WHERE k NOT IN (SELECT k FROM t)',
 	'UPDATE o SET n = DEFAULT FROM t WHERE t.k = o.k', 'UPDATE t SET v = NULL FROM o WHERE t.k = o.k', 'DELETE FROM t USING o WHERE t.k = o.k',
 	'DELETE FROM o WHERE EXISTS (SELECT FROM t WHERE t.k = o.k)', 'MERGE INTO t USING o ON t.k = o.k WHEN MATCHED THEN DELETE']) query;
 ROLLBACK;
@@ -212,7 +212,7 @@ SELECT * FROM compare_lookups(
 	'SELECT o.k, count(*), max(t.id) FROM o JOIN t USING (k) GROUP BY o.k HAVING count(*) > 2 ORDER BY o.k',
 	'SELECT o.n, t.id, row_number() OVER (PARTITION BY t.k ORDER BY t.id, o.n) FROM o JOIN t USING (k)',
 	'SELECT n, t.id FROM o JOIN t USING (k) ORDER BY n, t.id LIMIT 7 OFFSET 3', 'SELECT n FROM o JOIN t USING (k) UNION SELECT id FROM t JOIN once USING (k)',
-	'SELECT o.tableoid, o.ctid, t.id FROM o JOIN t USING (k)', 'SELECT o, t.id FROM o JOIN t USING (k)', 'SELECT n, to_jsonb(o), t.k FROM o LEFT JOIN t USING (k)',
+	'SELECT o.tableoid, o.ctid, t.id FROM o JOIN t USING (k)', 'SELECT t.tableoid, t.ctid, t.xmin, n FROM o LEFT JOIN t USING (k)', 'SELECT o, t.id FROM o JOIN t USING (k)', 'SELECT n, to_jsonb(o), t.k FROM o LEFT JOIN t USING (k)',
 	'WITH x AS MATERIALIZED (SELECT k, n FROM o WHERE n < 700) SELECT n, id FROM x JOIN t USING (k)', 'WITH x AS NOT MATERIALIZED (SELECT k, n FROM o WHERE n < 700) SELECT n, id FROM x JOIN t USING (k)',
 	'WITH x AS MATERIALIZED (SELECT n, id FROM o JOIN t USING (k)) SELECT a.n, b.id FROM x a JOIN t b ON b.k = a.id UNION ALL SELECT n, -1 FROM x',
 	'WITH RECURSIVE r (k, depth) AS (SELECT 1, 0 UNION SELECT t.id, depth + 1 FROM r JOIN t ON t.k = r.k WHERE depth < 6) SELECT * FROM r');

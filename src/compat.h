@@ -111,6 +111,21 @@ typedef PGAlignedBlock HmAlignedPage;
 #define hm_estimate_array_length(root, array) ((double) estimate_array_length(array))
 #endif
 
+/* 16 wants to know the relations, not their numbers. */
+#if PG_VERSION_NUM >= 160000
+#define hm_translate_for_child(root, node, child, parent) \
+	adjust_appendrel_attrs_multilevel(root, node, child, parent)
+#else
+#define hm_translate_for_child(root, node, child, parent) \
+	adjust_appendrel_attrs_multilevel(root, node, (child)->relids, (parent)->relids)
+#endif
+
+/* 18 has in headers of their own what EXPLAIN is written with. */
+#if PG_VERSION_NUM >= 180000
+#include "commands/explain_format.h"
+#include "commands/explain_state.h"
+#endif
+
 /* 17 removed old_snapshot_threshold. */
 #if PG_VERSION_NUM >= 170000
 #define hm_old_snapshots_possible() false

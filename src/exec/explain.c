@@ -5,16 +5,77 @@
 #include "postgres.h"
 
 #include "nodes/makefuncs.h"
+#include "parser/parsetree.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/ruleutils.h"
 
 #include "compat.h"
 #include "exec/internal.h"
 
+/* A table's name, with its schema where EXPLAIN is to be verbose. */
+static const char *
+table_name(Oid table, ExplainState *es)
+{
+	return es->verbose ?
+		quote_qualified_identifier(get_namespace_name(get_rel_namespace(table)),
+								   get_rel_name(table)) :
+		quote_identifier(get_rel_name(table));
+}
+
+/* The properties are those of PostgreSQL's own scans. */
+void
+hm_explain_table(Index rti, ExplainState *es)
+{
+	Oid			table = rt_fetch(rti, es->rtable)->relid;
+	const char *name = get_rel_name(table);
+	const char *alias = list_nth(es->rtable_names, (int) rti - 1);
+
+	if (es->format != EXPLAIN_FORMAT_TEXT)
+	{
+		ExplainPropertyText("Relation Name", name, es);
+		if (es->verbose)
+			ExplainPropertyText("Schema", get_namespace_name(get_rel_namespace(table)), es);
+		ExplainPropertyText("Alias", alias, es);
+		return;
+	}
+	ExplainPropertyText("Inner Table",
+						strcmp(name, alias) == 0 ? table_name(table, es) :
+						psprintf("%s %s", table_name(table, es), quote_identifier(alias)),
+						es);
+}
+
 void
 hm_explain_index(Oid index, ExplainState *es)
 {
 	ExplainPropertyText("Index Name", get_rel_name(index), es);
+}
+
+void
+hm_explain_indexes(List *indexes, List *tables, ExplainState *es)
+{
+	List	   *names = NIL;
+	ListCell   *index,
+			   *table;
+
+	if (es->format == EXPLAIN_FORMAT_TEXT)
+	{
+		forboth(index, indexes, table, tables)
+			names = lappend(names, psprintf("%s on %s",
+											quote_identifier(get_rel_name(lfirst_oid(index))),
+											table_name(lfirst_oid(table), es)));
+		ExplainPropertyList("Indexes", names, es);
+		return;
+	}
+	ExplainOpenGroup("Indexes", "Indexes", false, es);
+	forboth(index, indexes, table, tables)
+	{
+		ExplainOpenGroup("Index", NULL, true, es);
+		hm_explain_index(lfirst_oid(index), es);
+		ExplainPropertyText("Relation Name", get_rel_name(lfirst_oid(table)), es);
+		ExplainCloseGroup("Index", NULL, true, es);
+	}
+	ExplainCloseGroup("Indexes", "Indexes", false, es);
 }
 
 void
@@ -51,7 +112,7 @@ hm_explain_stats(HmNode *node, ExplainState *es)
 	HmFetchStats sum;
 	const HmFetchStats *stats = &sum;
 
-	hm_fetch_stats(node->fetch, &sum);
+	hm_node_stats(node, &sum);
 	hm_fetch_stats_add(&sum, &node->workers);
 	ExplainPropertyText("Device", "CPU", es);
 	if (es->format != EXPLAIN_FORMAT_TEXT)

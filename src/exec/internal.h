@@ -21,7 +21,7 @@ extern bool hm_enable_lookup_join;
 extern int	hm_batch_size;
 
 /* ----------------------------------------------------------------
- *		Planning (plan.c, lookup_scan_plan.c, lookup_join_plan.c)
+ *		Planning (plan.c, targets.c, lookup_scan_plan.c, lookup_join_plan.c)
  * ----------------------------------------------------------------
  */
 
@@ -36,10 +36,11 @@ extern bool hm_can_use_index(const IndexOptInfo *index);
 extern int	hm_operator_strategy(const IndexOptInfo *index, Oid operator);
 
 /*
- * Whether the index's key is all that is read of the relation, by its target
- * and by the clauses, and can be given back by the index.
+ * Whether a column is all that is read of the relation, by its target and by
+ * the clauses; and whether an index can give its key back.
  */
-extern bool hm_index_only(RelOptInfo *rel, const IndexOptInfo *index, List *clauses);
+extern bool hm_reads_only(RelOptInfo *rel, AttrNumber column, List *clauses);
+extern bool hm_can_return_key(const IndexOptInfo *index);
 
 /*
  * What lookups cost: so many probes, that find so many entries, in one or more
@@ -48,6 +49,48 @@ extern bool hm_index_only(RelOptInfo *rel, const IndexOptInfo *index, List *clau
 extern void hm_cost_lookup(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 						   double probes, double hits, bool index_only,
 						   Cost *startup, Cost *total);
+
+/*
+ * Of the keys in a table, what its partition bounds say: that they lie in a range
+ * and, if modulus is not 0, what is left of their hash value.
+ */
+typedef struct HmShare
+{
+	uint64		low;
+	uint64		high;
+	uint64		modulus;
+	uint64		remainder;
+	Oid			hash;			/* the function, of the key's value and a seed */
+} HmShare;
+
+static inline bool
+hm_share_is_all(const HmShare *share)
+{
+	return share->low == 0 && share->high == PG_UINT64_MAX && share->modulus == 0;
+}
+
+/* A table that a join looks keys up in, and by which of its indexes. */
+typedef struct HmTarget
+{
+	RelOptInfo *rel;
+	IndexOptInfo *index;
+	HmShare		share;
+} HmTarget;
+
+/*
+ * The first table of those that a relation stands for: its partitions or its
+ * inheritance children, or itself.  NULL if nothing is left of them.
+ */
+extern RelOptInfo *hm_first_table(PlannerInfo *root, RelOptInfo *rel);
+
+/* Whether an expression over a relation is the key of an index of one of its tables. */
+extern bool hm_is_key(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Node *expr);
+
+/*
+ * All tables of a relation, HmTargets, with an index each of which an expression is
+ * the key, and which compares it as the model does; NIL if one of them has none.
+ */
+extern List *hm_targets(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *model, Node *key);
 
 extern void hm_lookup_scan_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
 extern void hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel,
@@ -74,18 +117,28 @@ enum HmScanPrivate
 enum HmScanExprs
 {
 	HM_SCAN_ARGUMENTS,			/* of all arms, one after the other */
-	HM_SCAN_CLAUSES,			/* what the arms stand for */
+	HM_SCAN_CLAUSES,			/* what the arms say */
 	HM_SCAN_EXPRS_LENGTH
 };
 
 enum HmJoinPrivate
 {
-	HM_JOIN_OIDS,				/* of the table and the index */
-	HM_JOIN_FLAGS,				/* JoinType, index-only? */
+	HM_JOIN_FLAGS,				/* JoinType, index-only?, type of the key */
 	HM_JOIN_KEYS,				/* strategy and argument type of each key clause */
-	HM_JOIN_SOURCES,			/* of each column of the scan tuple: positive,
-								 * the outer plan's; negative, the table's */
+	HM_JOIN_SOURCES,			/* of each column of the scan tuple: the outer
+								 * plan's column, or 0: the table's */
+	HM_JOIN_TARGETS,			/* a list each, as follows */
 	HM_JOIN_PRIVATE_LENGTH
+};
+
+enum HmTargetPrivate
+{
+	HM_TARGET_OIDS,				/* of the table, the index, and its share's hash
+								 * function */
+	HM_TARGET_SHARE,			/* halves of low and high; modulus, remainder */
+	HM_TARGET_COLUMNS,			/* of each column of the scan tuple: the table's
+								 * attribute, or 0: the outer plan's */
+	HM_TARGET_PRIVATE_LENGTH
 };
 
 enum HmJoinExprs
@@ -165,6 +218,7 @@ typedef struct HmNode
 {
 	CustomScanState css;
 	HmFetch    *fetch;			/* NULL if nothing is executed */
+	HmFetchStats ended;			/* what fetches did that there were before */
 	HmFetchStats workers;		/* what workers did, once they have ended */
 	HmSharedStats *shared;		/* where they say so; or NULL */
 } HmNode;
@@ -178,13 +232,26 @@ extern void hm_node_reinitialize_dsm(CustomScanState *node, ParallelContext *con
 extern void hm_node_initialize_worker(CustomScanState *node, shm_toc *toc, void *coordinate);
 extern void hm_node_shutdown(CustomScanState *node);
 
+/* What all fetches of this process did. */
+extern void hm_node_stats(HmNode *node, HmFetchStats *stats);
+
 /* ----------------------------------------------------------------
  *		EXPLAIN (explain.c)
  * ----------------------------------------------------------------
  */
 
-/* Show the index's name and, deparsed, a list of clauses under a label. */
+/*
+ * Show the table that a join looks up in: by its number in the range table, as the
+ * query names it.
+ */
+extern void hm_explain_table(Index rti, ExplainState *es);
+
+/*
+ * Show the index's name; those of several, each with its table's; and, deparsed, a
+ * list of clauses under a label.
+ */
 extern void hm_explain_index(Oid index, ExplainState *es);
+extern void hm_explain_indexes(List *indexes, List *tables, ExplainState *es);
 extern void hm_explain_clauses(const char *label, List *clauses, CustomScanState *node,
 							   List *ancestors, ExplainState *es);
 

@@ -2,17 +2,16 @@
  * lookup_join.c
  *		Executing a lookup join.
  *
- *			      +--> FILL: read outer rows, keep them, note their keys
- *			      |      |
- *			      |    MATCH: look the keys up; each visible tuple of the table
- *			      |      |    with its outer row is a candidate
- *			      |      |
- *			      |    UNMATCHED (left and antijoin): outer rows without a match
- *			      |      |
- *			      +------+---> DONE, when there are no more outer rows
- *
- * Batches start small and grow, so that a join that is not read to its end does
- * not do much in vain, up to what harmonia.batch_size and work_mem allow.
+ *			+----> FILL: read outer rows, keep them, note their keys
+ *			|        |
+ *			|      TARGET: start looking the keys up in the next table <-----+
+ *			|        |   \                                                   |
+ *			|        |    MATCH: each visible tuple with its outer row is ---+
+ *			|        |           a candidate
+ *			|        |
+ *			|      UNMATCHED (left and antijoin): outer rows without a match
+ *			|        |
+ *			+--------+-----> DONE, when there are no more outer rows
  *
  * Candidates are put together in the scan slot, whose columns the planner has
  * chosen, and all join clauses are evaluated on them, those with the key as
@@ -24,86 +23,20 @@
 #include "access/stratnum.h"
 #include "access/table.h"
 #include "miscadmin.h"
+#include "parser/parsetree.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "compat.h"
-#include "exec/internal.h"
-
-/* Rows of the first batch, and how much larger each next one is. */
-#define FIRST_BATCH		1
-#define BATCH_GROWTH	4
-
-typedef enum JoinPhase
-{
-	PHASE_FILL,
-	PHASE_MATCH,
-	PHASE_UNMATCHED,
-	PHASE_DONE
-} JoinPhase;
-
-/* A clause that finds entries. */
-typedef struct JoinKey
-{
-	StrategyNumber strategy;
-	HmPlaceFunction place;
-	ExprState  *argument;
-	int			column;			/* of the outer row, if the argument is just that,
-								 * or 0 */
-} JoinKey;
-
-/* Outer rows and their probes. */
-typedef struct JoinBatch
-{
-	uint32		room;
-	uint32		rows;
-	MinimalTuple *tuples;		/* in the batch's context */
-	Size		bytes;			/* of them */
-	bool	   *matched;
-	uint32		probes;
-	uint32	   *rows_of_probes;
-	uint64	   *low;
-	uint64	   *high;
-	uint8	   *done;			/* for semijoins and antijoins */
-} JoinBatch;
-
-typedef struct LookupJoin
-{
-	HmNode		node;
-	JoinType	type;
-	bool		index_only;
-	bool		points;			/* all probes are single keys */
-	Relation	heap;
-	Relation	index;
-	const HmKeyType *key_type;
-
-	int			key_count;
-	JoinKey    *keys;
-	ExprState  *inner_quals;
-	ExprState  *quals;
-	int			column_count;	/* of the scan tuple */
-	int		   *sources;
-	int			outer_last;		/* last column of each side that is needed */
-	int			inner_last;
-
-	JoinPhase	phase;
-	bool		outer_done;
-	uint32		limit;			/* rows of the next batch */
-	uint32		max_limit;
-	MemoryContext context;		/* for the rows of a batch */
-	JoinBatch	batch;
-	TupleTableSlot *outer_slot;
-	uint32		unmatched;		/* row that PHASE_UNMATCHED has come to */
-} LookupJoin;
+#include "exec/lookup_join.h"
 
 /* ----------------------------------------------------------------
  *		The scan slot
  * ----------------------------------------------------------------
  */
 
-/* Begin a candidate: the columns of an outer row, all others NULL. */
-static TupleTableSlot *
-store_outer(LookupJoin *join, TupleTableSlot *outer)
+TupleTableSlot *
+hm_join_store_outer(LookupJoin *join, TupleTableSlot *outer)
 {
 	TupleTableSlot *slot = join->node.css.ss.ss_ScanTupleSlot;
 
@@ -127,22 +60,33 @@ store_outer(LookupJoin *join, TupleTableSlot *outer)
 	return ExecStoreVirtualTuple(slot);
 }
 
-/* Complete it: the columns of the table's tuple, or the key that stands for it. */
+/* Complete it: the columns of the target's tuple, or the key that stands for it. */
 static void
 store_inner(LookupJoin *join, TupleTableSlot *inner, Datum key)
 {
 	TupleTableSlot *slot = join->node.css.ss.ss_ScanTupleSlot;
+	JoinTarget *target = &join->targets[join->target];
 
 	if (inner != NULL)
-		slot_getsomeattrs(inner, join->inner_last);
+		slot_getsomeattrs(inner, target->last);
 	for (int i = 0; i < join->column_count; i++)
 	{
-		int			source = -join->sources[i];
+		int			column = target->columns[i];
 
-		if (source <= 0)
+		if (column == 0)
 			continue;
-		slot->tts_values[i] = inner != NULL ? inner->tts_values[source - 1] : key;
-		slot->tts_isnull[i] = inner != NULL ? inner->tts_isnull[source - 1] : false;
+		if (inner == NULL)
+		{
+			slot->tts_values[i] = key;
+			slot->tts_isnull[i] = false;
+		}
+		else if (column > 0)
+		{
+			slot->tts_values[i] = inner->tts_values[column - 1];
+			slot->tts_isnull[i] = inner->tts_isnull[column - 1];
+		}
+		else
+			slot->tts_values[i] = slot_getsysattr(inner, column, &slot->tts_isnull[i]);
 	}
 }
 
@@ -163,147 +107,6 @@ emit(LookupJoin *join)
 }
 
 /* ----------------------------------------------------------------
- *		Filling a batch
- * ----------------------------------------------------------------
- */
-
-/* Make room for a batch of "limit" rows, in the query's memory. */
-static void
-make_room(LookupJoin *join)
-{
-	JoinBatch  *batch = &join->batch;
-	MemoryContext old_context;
-
-	if (batch->room >= join->limit)
-		return;
-	if (batch->room > 0)
-	{
-		pfree(batch->tuples);
-		pfree(batch->matched);
-		pfree(batch->rows_of_probes);
-		pfree(batch->low);
-		pfree(batch->high);
-		pfree(batch->done);
-	}
-	old_context = MemoryContextSwitchTo(join->node.css.ss.ps.state->es_query_cxt);
-	batch->room = join->limit;
-	batch->tuples = palloc_extended(batch->room * sizeof(MinimalTuple), MCXT_ALLOC_HUGE);
-	batch->matched = palloc_extended(batch->room * sizeof(bool), MCXT_ALLOC_HUGE);
-	batch->rows_of_probes = palloc_extended(batch->room * sizeof(uint32), MCXT_ALLOC_HUGE);
-	batch->low = palloc_extended(batch->room * sizeof(uint64), MCXT_ALLOC_HUGE);
-	batch->high = palloc_extended(batch->room * sizeof(uint64), MCXT_ALLOC_HUGE);
-	batch->done = palloc_extended(batch->room, MCXT_ALLOC_HUGE);
-	MemoryContextSwitchTo(old_context);
-}
-
-/* The range of keys that an outer row is looked up by; false if none can match. */
-static bool
-row_range(LookupJoin *join, TupleTableSlot *outer, uint64 *low, uint64 *high)
-{
-	ExprContext *econtext = join->node.css.ss.ps.ps_ExprContext;
-	uint64		max = ht_key_max(join->key_type->width);
-	bool		stored = false;
-
-	*low = 0;
-	*high = max;
-	for (int i = 0; i < join->key_count; i++)
-	{
-		JoinKey    *key = &join->keys[i];
-		bool		is_null;
-		Datum		value;
-		HmPlace		place;
-		uint64		key_low,
-					key_high;
-
-		if (key->column > 0)
-			value = slot_getattr(outer, key->column, &is_null);
-		else
-		{
-			if (!stored)
-				econtext->ecxt_scantuple = store_outer(join, outer);
-			stored = true;
-			value = ExecEvalExprSwitchContext(key->argument, econtext, &is_null);
-		}
-		if (is_null)
-			return false;
-		place = key->place(join->key_type, value);
-		if (!hm_place_range(key->strategy, &place, max, &key_low, &key_high))
-			return false;
-		*low = Max(*low, key_low);
-		*high = Min(*high, key_high);
-	}
-	return *low <= *high;
-}
-
-/* Add an outer row to the batch, unless it cannot be part of the result. */
-static void
-add_row(LookupJoin *join, TupleTableSlot *outer)
-{
-	JoinBatch  *batch = &join->batch;
-	uint64		low,
-				high;
-	bool		found = row_range(join, outer, &low, &high);
-	MemoryContext old_context;
-
-	if (!found && join->type != JOIN_LEFT && join->type != JOIN_ANTI)
-		return;
-	if (found)
-	{
-		batch->low[batch->probes] = low;
-		batch->high[batch->probes] = high;
-		batch->done[batch->probes] = 0;
-		batch->rows_of_probes[batch->probes++] = batch->rows;
-		join->points &= low == high;
-	}
-	old_context = MemoryContextSwitchTo(join->context);
-	batch->tuples[batch->rows] = ExecCopySlotMinimalTuple(outer);
-	MemoryContextSwitchTo(old_context);
-	batch->bytes += batch->tuples[batch->rows]->t_len;
-	batch->matched[batch->rows++] = false;
-}
-
-/* Read the next outer rows; false if there are none left. */
-static bool
-fill_batch(LookupJoin *join)
-{
-	PlanState  *outer_plan = linitial(join->node.css.custom_ps);
-	ExprContext *econtext = join->node.css.ss.ps.ps_ExprContext;
-	JoinBatch  *batch = &join->batch;
-	Size		memory = (Size) work_mem * 1024;
-	HmProbes	probes = {0};
-
-	MemoryContextReset(join->context);
-	make_room(join);
-	batch->rows = batch->probes = 0;
-	batch->bytes = 0;
-	join->points = true;
-
-	/* Wide rows make a batch smaller. */
-	while (batch->rows < join->limit && batch->bytes <= memory && !join->outer_done)
-	{
-		TupleTableSlot *outer = ExecProcNode(outer_plan);
-
-		if (TupIsNull(outer))
-		{
-			join->outer_done = true;
-			break;
-		}
-		ResetExprContext(econtext);
-		add_row(join, outer);
-	}
-	join->limit = Min(join->limit * BATCH_GROWTH, join->max_limit);
-	if (batch->rows == 0)
-		return false;
-
-	probes.count = batch->probes;
-	probes.low = batch->low;
-	probes.high = join->points ? NULL : batch->high;
-	hm_fetch_start(join->node.fetch, &probes,
-				   join->type == JOIN_SEMI || join->type == JOIN_ANTI ? batch->done : NULL);
-	return true;
-}
-
-/* ----------------------------------------------------------------
  *		Candidates
  * ----------------------------------------------------------------
  */
@@ -313,23 +116,23 @@ static void
 store_row(LookupJoin *join, uint32 row)
 {
 	ExecStoreMinimalTuple(join->batch.tuples[row], join->outer_slot, false);
-	store_outer(join, join->outer_slot);
+	hm_join_store_outer(join, join->outer_slot);
 }
 
-/* The next pair that satisfies the join clauses, in the scan slot; or false. */
+/* The target's next pair that satisfies the join clauses, in the scan slot; or false. */
 static bool
 next_match(LookupJoin *join, uint32 *row)
 {
 	ExprContext *econtext = join->node.css.ss.ps.ps_ExprContext;
-	JoinBatch  *batch = &join->batch;
+	JoinProbes *probes = join->probes;
 	TupleTableSlot *inner;
 	Datum		key;
 	uint32		probe;
 
 	while (hm_fetch_next(join->node.fetch, &probe, &inner, &key))
 	{
-		*row = batch->rows_of_probes[probe];
-		if (batch->done[probe])
+		*row = probes->rows[probe];
+		if (probes->done[probe])
 			continue;
 		ResetExprContext(econtext);
 		store_row(join, *row);
@@ -337,9 +140,9 @@ next_match(LookupJoin *join, uint32 *row)
 		econtext->ecxt_scantuple = join->node.css.ss.ss_ScanTupleSlot;
 		if (ExecQual(join->inner_quals, econtext) && ExecQual(join->quals, econtext))
 		{
-			batch->matched[*row] = true;
-			if (join->type == JOIN_SEMI || join->type == JOIN_ANTI)
-				batch->done[probe] = 1;
+			join->batch.matched[*row] = true;
+			if (join->one_match)
+				probes->done[probe] = 1;
 			return true;
 		}
 		InstrCountFiltered2(join, 1);
@@ -361,16 +164,21 @@ exec_join(CustomScanState *node)
 		switch (join->phase)
 		{
 			case PHASE_FILL:
-				join->phase = fill_batch(join) ? PHASE_MATCH : PHASE_DONE;
+				join->phase = hm_join_fill_batch(join) ? PHASE_TARGET : PHASE_DONE;
+				break;
+
+			case PHASE_TARGET:
+				join->unmatched = 0;
+				if (hm_join_next_target(join))
+					join->phase = PHASE_MATCH;
+				else
+					join->phase = join->type == JOIN_LEFT || join->type == JOIN_ANTI ?
+						PHASE_UNMATCHED : PHASE_FILL;
 				break;
 
 			case PHASE_MATCH:
 				if (!next_match(join, &row))
-				{
-					join->unmatched = 0;
-					join->phase = join->type == JOIN_LEFT || join->type == JOIN_ANTI ?
-						PHASE_UNMATCHED : PHASE_FILL;
-				}
+					join->phase = PHASE_TARGET;
 				else if (join->type != JOIN_ANTI && (result = emit(join)) != NULL)
 					return result;
 				break;
@@ -400,16 +208,6 @@ exec_join(CustomScanState *node)
  *		Beginning and end
  * ----------------------------------------------------------------
  */
-
-static void
-restart(LookupJoin *join)
-{
-	join->phase = PHASE_FILL;
-	join->outer_done = false;
-	join->limit = Min(FIRST_BATCH, join->max_limit);
-	join->batch.rows = join->batch.probes = 0;
-	MemoryContextReset(join->context);
-}
 
 static void
 begin_keys(LookupJoin *join, List *descriptions, List *arguments)
@@ -450,7 +248,36 @@ begin_sources(LookupJoin *join, List *sources)
 
 		join->sources[foreach_current_index(cell)] = source;
 		join->outer_last = Max(join->outer_last, source);
-		join->inner_last = Max(join->inner_last, -source);
+	}
+}
+
+/* A key, from two integers of a plan. */
+static uint64
+join_halves(List *numbers, int first)
+{
+	return (uint64) (uint32) list_nth_int(numbers, first) << 32 |
+		(uint32) list_nth_int(numbers, first + 1);
+}
+
+static void
+begin_target(LookupJoin *join, JoinTarget *target, List *plan)
+{
+	List	   *oids = list_nth(plan, HM_TARGET_OIDS);
+	List	   *share = list_nth(plan, HM_TARGET_SHARE);
+	ListCell   *cell;
+
+	target->table_oid = linitial_oid(oids);
+	target->index_oid = lsecond_oid(oids);
+	target->share.hash = lthird_oid(oids);
+	target->share.low = join_halves(share, 0);
+	target->share.high = join_halves(share, 2);
+	target->share.modulus = (uint64) list_nth_int(share, 4);
+	target->share.remainder = (uint64) list_nth_int(share, 5);
+	target->columns = palloc(Max(1, join->column_count) * sizeof(int));
+	foreach(cell, (List *) list_nth(plan, HM_TARGET_COLUMNS))
+	{
+		target->columns[foreach_current_index(cell)] = lfirst_int(cell);
+		target->last = Max(target->last, lfirst_int(cell));
 	}
 }
 
@@ -459,37 +286,37 @@ begin_join(CustomScanState *node, EState *estate, int eflags)
 {
 	LookupJoin *join = (LookupJoin *) node;
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
-	List	   *oids = list_nth(plan->custom_private, HM_JOIN_OIDS);
 	List	   *flags = list_nth(plan->custom_private, HM_JOIN_FLAGS);
+	List	   *targets = list_nth(plan->custom_private, HM_JOIN_TARGETS);
 	PlanState  *outer_plan = ExecInitNode(linitial(plan->custom_plans), estate, eflags);
+	ListCell   *cell;
 
 	node->custom_ps = list_make1(outer_plan);
 	join->type = (JoinType) linitial_int(flags);
+	join->one_match = join->type == JOIN_SEMI || join->type == JOIN_ANTI;
 	join->index_only = lsecond_int(flags) != 0;
+	join->key_type = hm_key_type_lookup((Oid) lthird_int(flags));
 	begin_sources(join, list_nth(plan->custom_private, HM_JOIN_SOURCES));
 	join->inner_quals = ExecInitQual(list_nth(plan->custom_exprs, HM_JOIN_INNER_QUALS),
 									 &node->ss.ps);
 	join->quals = ExecInitQual(list_nth(plan->custom_exprs, HM_JOIN_QUALS), &node->ss.ps);
+	join->target_count = list_length(targets);
+	join->targets = palloc0(join->target_count * sizeof(JoinTarget));
+	foreach(cell, targets)
+		begin_target(join, &join->targets[foreach_current_index(cell)], lfirst(cell));
 	join->context = AllocSetContextCreate(CurrentMemoryContext, "harmonia lookup join",
 										  ALLOCSET_DEFAULT_SIZES);
+	join->fetch_context = AllocSetContextCreate(CurrentMemoryContext,
+												"harmonia lookup join target",
+												ALLOCSET_DEFAULT_SIZES);
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 
-	/* The planner or the plan cache has locked them; a parallel worker has not. */
-	join->heap = table_open(linitial_oid(oids), AccessShareLock);
-	join->index = index_open(lsecond_oid(oids), AccessShareLock);
-	join->key_type = hm_key_type(join->index);
 	begin_keys(join, list_nth(plan->custom_private, HM_JOIN_KEYS),
 			   list_nth(plan->custom_exprs, HM_JOIN_ARGUMENTS));
-	join->node.fetch = hm_fetch_create(join->heap, join->index, estate->es_snapshot,
-								  join->index_only, NULL);
 	join->outer_slot = ExecInitExtraTupleSlot(estate, ExecGetResultType(outer_plan),
 											  &TTSOpsMinimalTuple);
-	join->max_limit = (uint32)
-		Max(FIRST_BATCH,
-			Min((Size) hm_batch_size,
-				(Size) work_mem * 1024 / (hm_lookup_memory(1000) / 1000 + 64)));
-	restart(join);
+	hm_join_restart(join);
 }
 
 static void
@@ -497,12 +324,14 @@ end_join(CustomScanState *node)
 {
 	LookupJoin *join = (LookupJoin *) node;
 
-	if (join->node.fetch != NULL)
-		hm_fetch_end(join->node.fetch);
-	if (join->index != NULL)
-		index_close(join->index, AccessShareLock);
-	if (join->heap != NULL)
-		table_close(join->heap, NoLock);
+	hm_join_end_fetch(join);
+	for (int i = 0; i < join->target_count; i++)
+	{
+		if (join->targets[i].table == NULL)
+			continue;
+		index_close(join->targets[i].index, NoLock);
+		table_close(join->targets[i].table, NoLock);
+	}
 	ExecEndNode(linitial(node->custom_ps));
 }
 
@@ -516,8 +345,9 @@ rescan(CustomScanState *node)
 		UpdateChangedParamSet(outer_plan, node->ss.ps.chgParam);
 	if (outer_plan->chgParam == NULL)
 		ExecReScan(outer_plan);
-	hm_fetch_stop(join->node.fetch);
-	restart(join);
+	if (join->node.fetch != NULL)
+		hm_fetch_stop(join->node.fetch);
+	hm_join_restart(join);
 }
 
 static const char *
@@ -536,6 +366,34 @@ join_name(JoinType type)
 	}
 }
 
+/* The table as the query has it, and the indexes of those that it stands for. */
+static void
+explain_targets(LookupJoin *join, ExplainState *es)
+{
+	CustomScan *plan = (CustomScan *) join->node.css.ss.ps.plan;
+	List	   *indexes = NIL;
+	List	   *tables = NIL;
+	int			column = 0;
+	Var		   *var;
+
+	/* The key is among the columns, whatever else there is. */
+	while (join->sources[column] > 0)
+		column++;
+	var = castNode(Var, list_nth_node(TargetEntry, plan->custom_scan_tlist, column)->expr);
+	hm_explain_table(var->varno, es);
+
+	for (int i = 0; i < join->target_count; i++)
+	{
+		indexes = lappend_oid(indexes, join->targets[i].index_oid);
+		tables = lappend_oid(tables, join->targets[i].table_oid);
+	}
+	if (rt_fetch(var->varno, es->rtable)->relid == linitial_oid(tables) &&
+		list_length(tables) == 1)
+		hm_explain_index(linitial_oid(indexes), es);
+	else
+		hm_explain_indexes(indexes, tables, es);
+}
+
 static void
 explain(CustomScanState *node, List *ancestors, ExplainState *es)
 {
@@ -545,14 +403,14 @@ explain(CustomScanState *node, List *ancestors, ExplainState *es)
 	List	   *quals = list_nth(plan->custom_exprs, HM_JOIN_QUALS);
 
 	ExplainPropertyText("Join Type", join_name(join->type), es);
-	hm_explain_index(lsecond_oid(list_nth(plan->custom_private, HM_JOIN_OIDS)), es);
+	explain_targets(join, es);
 	hm_explain_clauses("Index Cond", keys, node, ancestors, es);
 	hm_explain_clauses("Inner Filter", list_nth(plan->custom_exprs, HM_JOIN_INNER_QUALS),
 					   node, ancestors, es);
 	hm_explain_clauses("Join Filter", list_difference(quals, keys), node, ancestors, es);
 	if (join->index_only)
 		ExplainPropertyBool("Index Only", true, es);
-	if (es->analyze && join->node.fetch != NULL)
+	if (es->analyze)
 	{
 		hm_explain_filtered("Rows Removed by Join Filter", node, es);
 		hm_explain_stats(&join->node, es);

@@ -1,11 +1,13 @@
 /*
  * lookup_join_plan.c
- *		Planning a lookup join: the rows of any plan looked up in one table.
+ *		Planning a lookup join: the rows of any plan looked up in one table, or in
+ *		all partitions of one.
  *
  * The join hook offers a path for each ordered pair of relations of which the
  * inner one is a table with a harmonia index, and the join clauses compare its
  * key with something of the outer one: for equality, or from below and from
- * above.
+ * above.  If the table stands for others, these are the targets of the join; all
+ * that the planner says of the join, but for these, is about the parent's columns.
  *
  * The plan's scan tuple (custom_scan_tlist) has the columns of both sides that
  * anything refers to.  In PostgreSQL 16 and later the same column can be there
@@ -18,6 +20,7 @@
 #include "access/sysattr.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/appendinfo.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
@@ -30,12 +33,16 @@
 #include "compat.h"
 #include "exec/internal.h"
 
+/* Seeing whether a probe may have hits in a target: a tenth of an operator. */
+#define ROUTING_OPERATORS	0.1
+
 /* The clauses that find entries in an index. */
 typedef struct JoinKeys
 {
 	List	   *clauses;		/* RestrictInfos */
 	List	   *arguments;		/* their outer sides */
 	List	   *description;	/* strategy and argument type of each */
+	Node	   *expr;			/* the key */
 	bool		equal;
 	bool		lower;
 	bool		upper;
@@ -44,7 +51,8 @@ typedef struct JoinKeys
 /* What the path hands over to the plan; in custom_private in this order. */
 enum PathPrivate
 {
-	PATH_INDEX,					/* IndexOptInfo */
+	PATH_INNER,					/* RelOptInfo */
+	PATH_TARGETS,				/* HmTargets */
 	PATH_FLAGS,					/* JoinType, index-only? */
 	PATH_KEYS,					/* key clauses */
 	PATH_ARGUMENTS,
@@ -63,7 +71,8 @@ match_clause(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index,
 			 RestrictInfo *info, JoinKeys *keys)
 {
 	OpExpr	   *clause = (OpExpr *) info->clause;
-	Node	   *argument;
+	Node	   *key,
+			   *argument;
 	Oid			operator;
 	int			strategy;
 	Oid			left_type,
@@ -73,13 +82,15 @@ match_clause(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index,
 	if (!IsA(clause, OpExpr) || list_length(clause->args) != 2 ||
 		!restriction_is_securely_promotable(info, inner))
 		return;
-	if (match_index_to_operand(linitial(clause->args), 0, index))
+	if (hm_is_key(root, inner, index, linitial(clause->args)))
 	{
+		key = linitial(clause->args);
 		argument = lsecond(clause->args);
 		operator = clause->opno;
 	}
-	else if (match_index_to_operand(lsecond(clause->args), 0, index))
+	else if (hm_is_key(root, inner, index, lsecond(clause->args)))
 	{
+		key = lsecond(clause->args);
 		argument = linitial(clause->args);
 		operator = get_commutator(clause->opno);
 	}
@@ -95,6 +106,7 @@ match_clause(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index,
 	get_op_opfamily_properties(operator, index->opfamily[0], false, &unused,
 							   &left_type, &right_type);
 
+	keys->expr = key;
 	keys->clauses = lappend(keys->clauses, info);
 	keys->arguments = lappend(keys->arguments, argument);
 	keys->description = lappend_int(keys->description, strategy);
@@ -140,8 +152,7 @@ has_pseudoconstant(List *infos)
 
 /*
  * Whether all that the join puts out is columns of its inputs: an expression
- * that has to be evaluated at the join, or system columns of the table, it
- * cannot provide.
+ * that has to be evaluated at the join it cannot provide.
  */
 static bool
 can_provide_targets(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner)
@@ -161,15 +172,14 @@ can_provide_targets(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner)
 	return true;
 }
 
-/* Whether expressions read neither system columns nor the row as a whole. */
+/* Whether expressions read a relation's row as a whole. */
 static bool
-only_user_columns(List *exprs, Index relid)
+read_row(List *exprs, Index relid)
 {
 	Bitmapset  *attributes = NULL;
 
 	pull_varattnos((Node *) exprs, relid, &attributes);
-	return bms_is_empty(attributes) ||
-		bms_next_member(attributes, -1) + FirstLowInvalidHeapAttributeNumber > 0;
+	return bms_is_member(InvalidAttrNumber - FirstLowInvalidHeapAttributeNumber, attributes);
 }
 
 static Plan *plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
@@ -180,24 +190,49 @@ static const CustomPathMethods path_methods = {
 	.PlanCustomPath = plan_lookup_join,
 };
 
+/* What looking so many probes up in all targets costs. */
+static void
+cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets,
+			 JoinKeys *keys, double probes, bool one_hit, bool index_only,
+			 Cost *startup, Cost *total, double *hits)
+{
+	Selectivity selectivity = clauselist_selectivity(root, keys->clauses, (int) inner->relid,
+													 JOIN_INNER, NULL);
+	double		tuples = 0;
+	ListCell   *cell;
+
+	foreach(cell, targets)
+		tuples += ((HmTarget *) lfirst(cell))->rel->tuples;
+	*hits = clamp_row_est(probes * selectivity * tuples);
+	if (one_hit)
+		*hits = Min(*hits, probes);
+
+	foreach(cell, targets)
+	{
+		HmTarget   *target = lfirst(cell);
+		double		fraction = target->rel->tuples / Max(1.0, tuples);
+		double		share = hm_share_is_all(&target->share) ? 1.0 : fraction;
+
+		hm_cost_lookup(root, target->rel, target->index, clamp_row_est(probes * share),
+					   *hits * fraction, index_only, startup, total);
+	}
+
+	/* Finding out who is looked up where. */
+	if (list_length(targets) > 1)
+		*total += probes * list_length(targets) * ROUTING_OPERATORS * cpu_operator_cost;
+}
+
 /* A path with these inputs. */
 static CustomPath *
 make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *inner,
-		  IndexOptInfo *index, JoinType type, JoinKeys *keys, bool index_only,
+		  List *targets, JoinType type, JoinKeys *keys, bool index_only,
 		  JoinPathExtraData *extra, double rows)
 {
 	CustomPath *path = makeNode(CustomPath);
-	List	   *key_clauses = keys->clauses;
 	double		probes = clamp_row_est(outer_path->rows);
-	Selectivity selectivity = clauselist_selectivity(root, key_clauses, (int) inner->relid,
-													 JOIN_INNER, NULL);
-	double		hits = clamp_row_est(probes * selectivity * inner->tuples);
+	double		hits;
 	QualCost	inner_cost,
 				join_cost;
-
-	/* With one match found, a semijoin or antijoin looks no further. */
-	if (type == JOIN_SEMI || type == JOIN_ANTI || extra->inner_unique)
-		hits = Min(hits, probes);
 
 	path->path.pathtype = T_CustomScan;
 	path->path.parent = joinrel;
@@ -208,14 +243,18 @@ make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->methods = &path_methods;
 	path->custom_paths = list_make1(outer_path);
-	path->custom_private = list_make5(index, list_make2_int(type, index_only), keys->clauses,
-									  keys->arguments, keys->description);
+	path->custom_private = list_make5(inner, targets, list_make2_int(type, index_only),
+									  keys->clauses, keys->arguments);
+	path->custom_private = lappend(path->custom_private, keys->description);
 	path->custom_private = lappend(path->custom_private, extra->restrictlist);
 
 	path->path.startup_cost = outer_path->startup_cost;
 	path->path.total_cost = outer_path->total_cost + probes * cpu_tuple_cost;
-	hm_cost_lookup(root, inner, index, probes, hits, index_only,
-				   &path->path.startup_cost, &path->path.total_cost);
+
+	/* With one match found, a semijoin or antijoin looks no further. */
+	cost_targets(root, inner, targets, keys, probes,
+				 type == JOIN_SEMI || type == JOIN_ANTI || extra->inner_unique,
+				 index_only, &path->path.startup_cost, &path->path.total_cost, &hits);
 	cost_qual_eval(&inner_cost, inner->baserestrictinfo, root);
 	cost_qual_eval(&join_cost, extra->restrictlist, root);
 	path->path.startup_cost += inner_cost.startup + join_cost.startup +
@@ -226,14 +265,33 @@ make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *
 	return path;
 }
 
-/* Offer the paths of one index: with all of the outer rows, and with a share of them. */
+/* Whether the key is all that the join reads of its targets, and they can return it. */
+static bool
+is_index_only(RelOptInfo *inner, List *targets, Node *key, JoinPathExtraData *extra)
+{
+	List	   *clauses;
+	ListCell   *cell;
+
+	if (IsA(key, RelabelType))
+		key = (Node *) ((RelabelType *) key)->arg;
+	if (!IsA(key, Var))
+		return false;
+	foreach(cell, targets)
+	{
+		if (!hm_can_return_key(((HmTarget *) lfirst(cell))->index))
+			return false;
+	}
+	clauses = list_concat(extract_actual_clauses(inner->baserestrictinfo, false),
+						  get_actual_clauses(extra->restrictlist));
+	return hm_reads_only(inner, ((Var *) key)->varattno, clauses);
+}
+
+/* Offer paths to the same targets: with all of the outer rows, and with a share of them. */
 static void
 add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
-		  IndexOptInfo *index, JoinType type, JoinKeys *keys, JoinPathExtraData *extra)
+		  List *targets, JoinType type, JoinKeys *keys, JoinPathExtraData *extra)
 {
-	List	   *clauses = list_concat(extract_actual_clauses(inner->baserestrictinfo, false),
-									  get_actual_clauses(extra->restrictlist));
-	bool		index_only = hm_index_only(inner, index, clauses);
+	bool		index_only = is_index_only(inner, targets, keys->expr, extra);
 	Path	   *outer_path = outer->cheapest_total_path;
 	JoinType	join_type = type;
 
@@ -245,7 +303,7 @@ add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo 
 	}
 	if (outer_path == NULL || PATH_REQ_OUTER(outer_path) != NULL)
 		return;
-	add_path(joinrel, (Path *) make_path(root, joinrel, outer_path, inner, index, join_type,
+	add_path(joinrel, (Path *) make_path(root, joinrel, outer_path, inner, targets, join_type,
 										 keys, index_only, extra, joinrel->rows));
 
 	if (joinrel->consider_parallel && type != JOIN_UNIQUE_OUTER &&
@@ -254,7 +312,7 @@ add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo 
 		CustomPath *path;
 
 		outer_path = linitial(outer->partial_pathlist);
-		path = make_path(root, joinrel, outer_path, inner, index, join_type, keys,
+		path = make_path(root, joinrel, outer_path, inner, targets, join_type, keys,
 						 index_only, extra,
 						 clamp_row_est(joinrel->rows * outer_path->rows /
 									   Max(1.0, outer->rows)));
@@ -265,37 +323,56 @@ add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo 
 	}
 }
 
+/* Whether a lookup join can have this inner side, and do all that is asked of it. */
+static bool
+can_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
+		 JoinPathExtraData *extra)
+{
+	List	   *restrictions = extract_actual_clauses(inner->baserestrictinfo, false);
+
+	/* A row that has changed meanwhile would have to be joined anew. */
+	if (root->rowMarks != NIL || bms_overlap(joinrel->relids, root->all_result_relids))
+		return false;
+	if (!IS_SIMPLE_REL(inner) || inner->rtekind != RTE_RELATION ||
+		!bms_is_empty(inner->lateral_relids) || !bms_is_empty(joinrel->lateral_relids))
+		return false;
+	return !has_pseudoconstant(extra->restrictlist) &&
+		!has_pseudoconstant(inner->baserestrictinfo) &&
+		can_provide_targets(joinrel, outer, inner) &&
+		!read_row(inner->reltarget->exprs, inner->relid) &&
+		!read_row(get_actual_clauses(extra->restrictlist), inner->relid) &&
+		!read_row(restrictions, inner->relid);
+}
+
 void
 hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
 					 RelOptInfo *inner, JoinType type, JoinPathExtraData *extra)
 {
+	RelOptInfo *table;
 	ListCell   *cell;
 
 	if (type != JOIN_INNER && type != JOIN_LEFT && type != JOIN_SEMI &&
 		type != JOIN_ANTI && type != JOIN_UNIQUE_OUTER)
 		return;
-
-	/* A row that has changed meanwhile would have to be joined anew. */
-	if (root->rowMarks != NIL || bms_overlap(joinrel->relids, root->all_result_relids))
-		return;
-	if (!hm_can_look_up(root, inner) || !bms_is_empty(joinrel->lateral_relids) ||
-		has_pseudoconstant(extra->restrictlist) ||
-		has_pseudoconstant(inner->baserestrictinfo) ||
-		!can_provide_targets(joinrel, outer, inner) ||
-		!only_user_columns(inner->reltarget->exprs, inner->relid) ||
-		!only_user_columns(get_actual_clauses(extra->restrictlist), inner->relid) ||
-		!only_user_columns(extract_actual_clauses(inner->baserestrictinfo, false),
-						   inner->relid))
+	if (!can_join(root, joinrel, outer, inner, extra))
 		return;
 
-	foreach(cell, inner->indexlist)
+	/* Where an index of the first table has the key, the others must have one, too. */
+	table = hm_first_table(root, inner);
+	if (table == NULL)
+		return;
+	foreach(cell, table->indexlist)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
 		JoinKeys	keys;
+		List	   *targets;
 
-		if (hm_can_use_index(index) &&
-			match_restrictions(root, inner, index, type, joinrel, extra->restrictlist, &keys))
-			add_paths(root, joinrel, outer, inner, index, type, &keys, extra);
+		if (!hm_can_use_index(index) ||
+			!match_restrictions(root, inner, index, type, joinrel, extra->restrictlist, &keys))
+			continue;
+		targets = hm_targets(root, inner, index, keys.expr);
+		if (targets != NIL)
+			add_paths(root, joinrel, outer, inner, targets, type, &keys, extra);
 	}
 }
 
@@ -333,7 +410,7 @@ typedef struct JoinPlan
 	List	   *outer_tlist;
 	Index		inner;
 	List	   *tlist;			/* of the scan tuple */
-	List	   *sources;		/* where its columns come from */
+	List	   *sources;		/* of its columns: the outer plan's, or 0 */
 } JoinPlan;
 
 /*
@@ -372,21 +449,18 @@ provide_columns(JoinPlan *plan, List *exprs)
 	foreach(cell, columns)
 	{
 		Node	   *column = lfirst(cell);
-		int			source;
+		bool		is_inner = IsA(column, Var) && ((Var *) column)->varno == plan->inner;
+		int			source = is_inner ? 0 : outer_column(plan, column);
 
 		if (tlist_member((Expr *) column, plan->tlist))
 			continue;
-		if (IsA(column, Var) && ((Var *) column)->varno == plan->inner)
-			source = -((Var *) column)->varattno;
-		else
-			source = outer_column(plan, column);
 		if (source == 0 && IsA(column, PlaceHolderVar))
 		{
 			/* Only clauses of this join want it: they evaluate what it stands for. */
 			provide_columns(plan, list_make1(((PlaceHolderVar *) column)->phexpr));
 			continue;
 		}
-		if (source == 0)
+		if (source == 0 && !is_inner)
 			elog(ERROR, "column of a lookup join is in neither of its inputs");
 
 		plan->tlist = lappend(plan->tlist,
@@ -397,20 +471,59 @@ provide_columns(JoinPlan *plan, List *exprs)
 	}
 }
 
+/* A key, or anything of 64 bits, as two integers of a plan. */
+static List *
+append_halves(List *list, uint64 value)
+{
+	return lappend_int(lappend_int(list, (int) (value >> 32)), (int) (uint32) value);
+}
+
+/* What the executor has to know of a target. */
+static List *
+plan_target(PlannerInfo *root, RelOptInfo *inner, List *scan_tlist, HmTarget *target)
+{
+	const HmShare *share = &target->share;
+	List	   *oids = list_make3_oid(planner_rt_fetch(target->rel->relid, root)->relid,
+									  target->index->indexoid, share->hash);
+	List	   *numbers = append_halves(append_halves(NIL, share->low), share->high);
+	List	   *columns = NIL;
+	ListCell   *cell;
+
+	numbers = lappend_int(numbers, (int) share->modulus);
+	numbers = lappend_int(numbers, (int) share->remainder);
+	foreach(cell, scan_tlist)
+	{
+		Node	   *expr = (Node *) lfirst_node(TargetEntry, cell)->expr;
+		int			column = 0;
+
+		if (IsA(expr, Var) && ((Var *) expr)->varno == inner->relid)
+		{
+			if (target->rel != inner)
+				expr = hm_translate_for_child(root, expr, target->rel, inner);
+			column = castNode(Var, expr)->varattno;
+		}
+		columns = lappend_int(columns, column);
+	}
+	return list_make3(oids, numbers, columns);
+}
+
 static Plan *
 plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 				 List *unused, List *plans)
 {
 	CustomScan *scan = makeNode(CustomScan);
-	IndexOptInfo *index = list_nth(path->custom_private, PATH_INDEX);
+	RelOptInfo *inner = list_nth(path->custom_private, PATH_INNER);
+	List	   *join_targets = list_nth(path->custom_private, PATH_TARGETS);
+	IndexOptInfo *index = ((HmTarget *) linitial(join_targets))->index;
 	List	   *flags = list_nth(path->custom_private, PATH_FLAGS);
 	List	   *keys = get_actual_clauses(list_nth(path->custom_private, PATH_KEYS));
 	List	   *arguments = list_nth(path->custom_private, PATH_ARGUMENTS);
 	List	   *restrictions = list_nth(path->custom_private, PATH_RESTRICTIONS);
-	RelOptInfo *inner = index->rel;
 	List	   *inner_quals,
 			   *quals,
 			   *other_quals = NIL;
+	List	   *targets = NIL;
+	ListCell   *cell;
 	JoinPlan	plan = {0};
 
 	restrictions = in_secure_order(restrictions);
@@ -431,6 +544,9 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	provide_columns(&plan, quals);
 	provide_columns(&plan, other_quals);
 
+	foreach(cell, join_targets)
+		targets = lappend(targets, plan_target(root, inner, plan.tlist, lfirst(cell)));
+
 	scan->scan.plan.targetlist = tlist;
 	scan->scan.plan.qual = other_quals;
 	scan->scan.scanrelid = 0;
@@ -438,10 +554,9 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	scan->methods = &hm_lookup_join_methods;
 	scan->custom_plans = plans;
 	scan->custom_scan_tlist = plan.tlist;
-	scan->custom_private = list_make4(list_make2_oid(planner_rt_fetch(inner->relid, root)->relid, index->indexoid),
-									  flags,
+	scan->custom_private = list_make4(lappend_int(list_copy(flags), (int) index->opcintype[0]),
 									  list_nth(path->custom_private, PATH_DESCRIPTION),
-									  plan.sources);
+									  plan.sources, targets);
 	scan->custom_exprs = list_make4(arguments, keys, inner_quals, quals);
 	return &scan->scan.plan;
 }

@@ -270,7 +270,8 @@ add_lookup_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 {
 	CustomPath *path = makeNode(CustomPath);
 	List	   *clauses = extract_actual_clauses(rel->baserestrictinfo, false);
-	bool		index_only = may_be_index_only && hm_index_only(rel, index, clauses);
+	bool		index_only = may_be_index_only && hm_can_return_key(index) &&
+		hm_reads_only(rel, (AttrNumber) index->indexkeys[0], clauses);
 	Selectivity selectivity = clauselist_selectivity(root, conditions->clauses, (int) rel->relid,
 													 JOIN_INNER, NULL);
 	double		hits = clamp_row_est(selectivity * rel->tuples);

@@ -1,6 +1,6 @@
 /*
  * parallel.c
- *		Counts of parallel workers, for EXPLAIN.
+ *		Counts of what was done, by parallel workers as well, for EXPLAIN.
  *
  * A worker writes down what it did when it shuts its copy of the node down, which
  * is before its last tuple reaches the leader.  The leader adds it up when it shuts
@@ -69,12 +69,20 @@ hm_node_shutdown(CustomScanState *state)
 		return;
 	if (IsParallelWorker())
 	{
-		if (node->fetch != NULL)
-			hm_fetch_stats(node->fetch, &node->shared->stats[ParallelWorkerNumber]);
+		hm_node_stats(node, &node->shared->stats[ParallelWorkerNumber]);
 	}
 	else
 	{
 		collect(node);
 		node->shared = NULL;
 	}
+}
+
+void
+hm_node_stats(HmNode *node, HmFetchStats *stats)
+{
+	memset(stats, 0, sizeof(HmFetchStats));
+	if (node->fetch != NULL)
+		hm_fetch_stats(node->fetch, stats);
+	hm_fetch_stats_add(stats, &node->ended);
 }

@@ -54,9 +54,9 @@ hm_operator_strategy(const IndexOptInfo *index, Oid operator)
 	return get_op_opfamily_strategy(operator, index->opfamily[0]);
 }
 
-/* The attributes that expressions read of a relation; NULL if just the key. */
+/* Whether expressions read no other attribute of a relation than one column. */
 static bool
-only_reads(List *exprs, Index relid, AttrNumber key)
+only_reads(List *exprs, Index relid, AttrNumber column)
 {
 	Bitmapset  *attributes = NULL;
 	int			member = -1;
@@ -64,18 +64,23 @@ only_reads(List *exprs, Index relid, AttrNumber key)
 	pull_varattnos((Node *) exprs, relid, &attributes);
 	while ((member = bms_next_member(attributes, member)) >= 0)
 	{
-		if (member + FirstLowInvalidHeapAttributeNumber != key)
+		if (member + FirstLowInvalidHeapAttributeNumber != column)
 			return false;
 	}
 	return true;
 }
 
 bool
-hm_index_only(RelOptInfo *rel, const IndexOptInfo *index, List *clauses)
+hm_reads_only(RelOptInfo *rel, AttrNumber column, List *clauses)
 {
-	return enable_indexonlyscan && index->canreturn[0] && index->indexkeys[0] > 0 &&
-		only_reads(rel->reltarget->exprs, rel->relid, (AttrNumber) index->indexkeys[0]) &&
-		only_reads(clauses, rel->relid, (AttrNumber) index->indexkeys[0]);
+	return only_reads(rel->reltarget->exprs, rel->relid, column) &&
+		only_reads(clauses, rel->relid, column);
+}
+
+bool
+hm_can_return_key(const IndexOptInfo *index)
+{
+	return enable_indexonlyscan && index->canreturn[0] && index->indexkeys[0] > 0;
 }
 
 /*

@@ -1,0 +1,126 @@
+/*
+ * lookup_join.h
+ *		What the files that execute a lookup join share: lookup_join.c and
+ *		lookup_join_batch.c.
+ */
+#ifndef HARMONIA_EXEC_LOOKUP_JOIN_H
+#define HARMONIA_EXEC_LOOKUP_JOIN_H
+
+#include "exec/internal.h"
+
+typedef enum JoinPhase
+{
+	PHASE_FILL,
+	PHASE_TARGET,
+	PHASE_MATCH,
+	PHASE_UNMATCHED,
+	PHASE_DONE
+} JoinPhase;
+
+/* A clause that finds entries. */
+typedef struct JoinKey
+{
+	StrategyNumber strategy;
+	HmPlaceFunction place;
+	ExprState  *argument;
+	int			column;			/* of the outer row, if the argument is just that,
+								 * or 0 */
+} JoinKey;
+
+/* Keys or ranges to be looked up. */
+typedef struct JoinProbes
+{
+	uint32		count;
+	uint32	   *rows;			/* of the batch */
+	uint64	   *low;
+	uint64	   *high;
+	uint8	   *done;			/* for semijoins and antijoins */
+} JoinProbes;
+
+/* Outer rows and their probes, one for a row or none. */
+typedef struct JoinBatch
+{
+	uint32		room;
+	uint32		rows;
+	MinimalTuple *tuples;		/* in the batch's context */
+	Size		bytes;			/* of them */
+	bool	   *matched;
+	bool		points;			/* all probes are single keys */
+	JoinProbes	all;
+	JoinProbes	chosen;			/* for one of several targets */
+	uint64	   *hashes;			/* of all points, once a target wants to know */
+	bool		hashed;
+} JoinBatch;
+
+/* A table that keys are looked up in. */
+typedef struct JoinTarget
+{
+	Oid			table_oid;
+	Oid			index_oid;
+	HmShare		share;
+	int		   *columns;		/* of each column of the scan tuple: this table's,
+								 * or 0 */
+	int			last;			/* the last one that is needed */
+	Relation	table;			/* NULL until it is looked up in */
+	Relation	index;
+} JoinTarget;
+
+/* The node. */
+typedef struct LookupJoin
+{
+	HmNode		node;
+	JoinType	type;
+	bool		one_match;		/* a row is done with once it has one */
+	bool		index_only;
+	const HmKeyType *key_type;
+
+	int			key_count;
+	JoinKey    *keys;
+	ExprState  *inner_quals;
+	ExprState  *quals;
+	int			column_count;	/* of the scan tuple */
+	int		   *sources;		/* the outer row's columns, or 0 */
+	int			outer_last;		/* the last one that is needed */
+
+	int			target_count;
+	JoinTarget *targets;
+	int			target;			/* being looked up in */
+	int			fetch_target;	/* what node.fetch is of */
+	MemoryContext fetch_context;
+	FmgrInfo	hash;			/* what batch.hashes are of */
+
+	JoinPhase	phase;
+	bool		outer_done;
+	uint32		limit;			/* rows of the next batch */
+	uint32		max_limit;
+	MemoryContext context;		/* for the rows of a batch */
+	JoinBatch	batch;
+	JoinProbes *probes;			/* of the batch, for the target */
+	TupleTableSlot *outer_slot;
+	uint32		unmatched;		/* row that PHASE_UNMATCHED has come to */
+} LookupJoin;
+
+/* Begin a candidate: the columns of an outer row, all others NULL (lookup_join.c). */
+extern TupleTableSlot *hm_join_store_outer(LookupJoin *join, TupleTableSlot *outer);
+
+/* ----------------------------------------------------------------
+ *		Batches (lookup_join_batch.c)
+ * ----------------------------------------------------------------
+ */
+
+/* Get ready to read the outer rows from the first one. */
+extern void hm_join_restart(LookupJoin *join);
+
+/* Read the next outer rows; false if there are none left. */
+extern bool hm_join_fill_batch(LookupJoin *join);
+
+/*
+ * Start looking the batch up in the next target, which is opened and locked if it
+ * was not yet; false if there is none left.
+ */
+extern bool hm_join_next_target(LookupJoin *join);
+
+/* End the fetch that the node has, if any, and keep what it has counted. */
+extern void hm_join_end_fetch(LookupJoin *join);
+
+#endif							/* HARMONIA_EXEC_LOOKUP_JOIN_H */

@@ -1,0 +1,320 @@
+/*
+ * lookup_join_batch.c
+ *		Batches of a lookup join: which rows, and in which targets.
+ *
+ * Batches start small and grow, so that a join that is not read to its end does
+ * not do much in vain, up to what harmonia.batch_size and work_mem allow.
+ *
+ * There are several targets if the table is partitioned or has children.  Each is
+ * opened when it is first looked up in, with those probes that its share of the keys
+ * does not rule out, and only one is being fetched from at a time.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/table.h"
+#include "miscadmin.h"
+#include "partitioning/partbounds.h"
+#include "utils/memutils.h"
+
+#include "compat.h"
+#include "exec/lookup_join.h"
+
+/* Rows of the first batch, and how much larger each next one is. */
+#define FIRST_BATCH		1
+#define BATCH_GROWTH	4
+
+/* Bytes that a row takes beside its tuple and what the lookup needs. */
+#define ROW_MEMORY		64
+
+/* ----------------------------------------------------------------
+ *		Filling a batch
+ * ----------------------------------------------------------------
+ */
+
+static void
+make_probes_room(JoinProbes *probes, uint32 room, bool again)
+{
+	if (again)
+	{
+		pfree(probes->rows);
+		pfree(probes->low);
+		pfree(probes->high);
+		pfree(probes->done);
+	}
+	probes->rows = palloc_extended(room * sizeof(uint32), MCXT_ALLOC_HUGE);
+	probes->low = palloc_extended(room * sizeof(uint64), MCXT_ALLOC_HUGE);
+	probes->high = palloc_extended(room * sizeof(uint64), MCXT_ALLOC_HUGE);
+	probes->done = palloc_extended(room, MCXT_ALLOC_HUGE);
+}
+
+/* Make room for a batch of "limit" rows, in the query's memory. */
+static void
+make_room(LookupJoin *join)
+{
+	JoinBatch  *batch = &join->batch;
+	bool		again = batch->room > 0;
+	MemoryContext old_context;
+
+	if (batch->room >= join->limit)
+		return;
+	old_context = MemoryContextSwitchTo(join->node.css.ss.ps.state->es_query_cxt);
+	if (again)
+	{
+		pfree(batch->tuples);
+		pfree(batch->matched);
+	}
+	batch->room = join->limit;
+	batch->tuples = palloc_extended(batch->room * sizeof(MinimalTuple), MCXT_ALLOC_HUGE);
+	batch->matched = palloc_extended(batch->room * sizeof(bool), MCXT_ALLOC_HUGE);
+	make_probes_room(&batch->all, batch->room, again);
+	if (join->target_count > 1)
+	{
+		make_probes_room(&batch->chosen, batch->room, again);
+		if (again)
+			pfree(batch->hashes);
+		batch->hashes = palloc_extended(batch->room * sizeof(uint64), MCXT_ALLOC_HUGE);
+	}
+	MemoryContextSwitchTo(old_context);
+}
+
+/* The range of keys that an outer row is looked up by; false if none can match. */
+static bool
+row_range(LookupJoin *join, TupleTableSlot *outer, uint64 *low, uint64 *high)
+{
+	ExprContext *econtext = join->node.css.ss.ps.ps_ExprContext;
+	uint64		max = ht_key_max(join->key_type->width);
+	bool		stored = false;
+
+	*low = 0;
+	*high = max;
+	for (int i = 0; i < join->key_count; i++)
+	{
+		JoinKey    *key = &join->keys[i];
+		bool		is_null;
+		Datum		value;
+		HmPlace		place;
+		uint64		key_low,
+					key_high;
+
+		if (key->column > 0)
+			value = slot_getattr(outer, key->column, &is_null);
+		else
+		{
+			if (!stored)
+				econtext->ecxt_scantuple = hm_join_store_outer(join, outer);
+			stored = true;
+			value = ExecEvalExprSwitchContext(key->argument, econtext, &is_null);
+		}
+		if (is_null)
+			return false;
+		place = key->place(join->key_type, value);
+		if (!hm_place_range(key->strategy, &place, max, &key_low, &key_high))
+			return false;
+		*low = Max(*low, key_low);
+		*high = Min(*high, key_high);
+	}
+	return *low <= *high;
+}
+
+/* Add an outer row to the batch, unless it cannot be part of the result. */
+static void
+add_row(LookupJoin *join, TupleTableSlot *outer)
+{
+	JoinBatch  *batch = &join->batch;
+	uint64		low,
+				high;
+	bool		found = row_range(join, outer, &low, &high);
+	MemoryContext old_context;
+
+	if (!found && join->type != JOIN_LEFT && join->type != JOIN_ANTI)
+		return;
+	if (found)
+	{
+		JoinProbes *probes = &batch->all;
+
+		probes->low[probes->count] = low;
+		probes->high[probes->count] = high;
+		probes->done[probes->count] = 0;
+		probes->rows[probes->count++] = batch->rows;
+		batch->points &= low == high;
+	}
+	old_context = MemoryContextSwitchTo(join->context);
+	batch->tuples[batch->rows] = ExecCopySlotMinimalTuple(outer);
+	MemoryContextSwitchTo(old_context);
+	batch->bytes += batch->tuples[batch->rows]->t_len;
+	batch->matched[batch->rows++] = false;
+}
+
+void
+hm_join_restart(LookupJoin *join)
+{
+	join->max_limit = (uint32)
+		Max(FIRST_BATCH,
+			Min((Size) hm_batch_size,
+				(Size) work_mem * 1024 / (hm_lookup_memory(1000) / 1000 + ROW_MEMORY)));
+	join->phase = PHASE_FILL;
+	join->outer_done = false;
+	join->limit = Min(FIRST_BATCH, join->max_limit);
+	join->batch.rows = 0;
+	MemoryContextReset(join->context);
+}
+
+bool
+hm_join_fill_batch(LookupJoin *join)
+{
+	PlanState  *outer_plan = linitial(join->node.css.custom_ps);
+	ExprContext *econtext = join->node.css.ss.ps.ps_ExprContext;
+	JoinBatch  *batch = &join->batch;
+	Size		memory = (Size) work_mem * 1024;
+
+	MemoryContextReset(join->context);
+	make_room(join);
+	batch->rows = batch->all.count = 0;
+	batch->bytes = 0;
+	batch->points = true;
+	batch->hashed = false;
+
+	/* Wide rows make a batch smaller. */
+	while (batch->rows < join->limit && batch->bytes <= memory && !join->outer_done)
+	{
+		TupleTableSlot *outer = ExecProcNode(outer_plan);
+
+		if (TupIsNull(outer))
+		{
+			join->outer_done = true;
+			break;
+		}
+		ResetExprContext(econtext);
+		add_row(join, outer);
+	}
+	join->limit = Min(join->limit * BATCH_GROWTH, join->max_limit);
+	join->target = -1;
+	return batch->rows > 0;
+}
+
+/* ----------------------------------------------------------------
+ *		Targets
+ * ----------------------------------------------------------------
+ */
+
+/* See to it that the hash values of the batch's points are known. */
+static void
+hash_points(LookupJoin *join, Oid function)
+{
+	JoinBatch  *batch = &join->batch;
+	Oid			collation = InvalidOid;
+	bool		is_null = false;
+
+	if (batch->hashed && join->hash.fn_oid == function)
+		return;
+	if (join->hash.fn_oid != function)
+		fmgr_info_cxt(function, &join->hash, join->node.css.ss.ps.state->es_query_cxt);
+	for (uint32 i = 0; i < batch->all.count; i++)
+	{
+		if (batch->all.low[i] == batch->all.high[i])
+		{
+			Datum		value = join->key_type->restore(batch->all.low[i]);
+
+			batch->hashes[i] = compute_partition_hash_value(1, &join->hash, &collation,
+															&value, &is_null);
+		}
+	}
+	batch->hashed = true;
+}
+
+/*
+ * Choose the probes that may have hits in a target, which no match before has made
+ * needless.
+ */
+static void
+choose_probes(LookupJoin *join, const HmShare *share)
+{
+	JoinBatch  *batch = &join->batch;
+	const JoinProbes *all = &batch->all;
+	JoinProbes *chosen = &batch->chosen;
+
+	if (share->modulus > 0)
+		hash_points(join, share->hash);
+	chosen->count = 0;
+	for (uint32 i = 0; i < all->count; i++)
+	{
+		uint64		low = all->low[i];
+		uint64		high = all->high[i];
+
+		if (low > share->high || high < share->low ||
+			(share->modulus > 0 && low == high &&
+			 batch->hashes[i] % share->modulus != share->remainder) ||
+			(join->one_match && batch->matched[all->rows[i]]))
+			continue;
+		chosen->low[chosen->count] = low;
+		chosen->high[chosen->count] = high;
+		chosen->done[chosen->count] = 0;
+		chosen->rows[chosen->count++] = all->rows[i];
+	}
+}
+
+void
+hm_join_end_fetch(LookupJoin *join)
+{
+	HmFetchStats stats;
+
+	if (join->node.fetch == NULL)
+		return;
+	hm_fetch_stats(join->node.fetch, &stats);
+	hm_fetch_stats_add(&join->node.ended, &stats);
+	hm_fetch_end(join->node.fetch);
+	join->node.fetch = NULL;
+	MemoryContextReset(join->fetch_context);
+}
+
+/* Make the node's fetch one of the target. */
+static void
+begin_fetch(LookupJoin *join)
+{
+	JoinTarget *target = &join->targets[join->target];
+	MemoryContext old_context;
+
+	if (join->node.fetch != NULL && join->fetch_target == join->target)
+		return;
+	hm_join_end_fetch(join);
+	if (target->table == NULL)
+	{
+		/* The planner or the plan cache has locked it; a parallel worker has not. */
+		target->table = table_open(target->table_oid, AccessShareLock);
+		target->index = index_open(target->index_oid, AccessShareLock);
+	}
+	old_context = MemoryContextSwitchTo(join->fetch_context);
+	join->node.fetch = hm_fetch_create(target->table, target->index,
+									   join->node.css.ss.ps.state->es_snapshot,
+									   join->index_only, NULL);
+	join->fetch_target = join->target;
+	MemoryContextSwitchTo(old_context);
+}
+
+bool
+hm_join_next_target(LookupJoin *join)
+{
+	while (++join->target < join->target_count)
+	{
+		HmProbes	probes = {0};
+
+		if (join->target_count == 1)
+			join->probes = &join->batch.all;
+		else
+		{
+			choose_probes(join, &join->targets[join->target].share);
+			join->probes = &join->batch.chosen;
+		}
+		if (join->probes->count == 0)
+			continue;
+
+		begin_fetch(join);
+		probes.count = join->probes->count;
+		probes.low = join->probes->low;
+		probes.high = join->batch.points ? NULL : join->probes->high;
+		hm_fetch_start(join->node.fetch, &probes, join->one_match ? join->probes->done : NULL);
+		return true;
+	}
+	return false;
+}
