@@ -32,6 +32,7 @@
 /* Conditions on the key that must hold together. */
 typedef struct Arm
 {
+	List	   *clauses;
 	List	   *description;	/* strategy, subtype, is it an array? */
 	List	   *arguments;		/* an expression each */
 	double		keys;			/* ranges that it is expected to name */
@@ -41,7 +42,9 @@ typedef struct Arm
 
 typedef struct Conditions
 {
-	List	   *clauses;		/* restrictions that these stand for */
+	List	   *infos;			/* restrictions that these are from */
+	List	   *exact;			/* of them, those that say no more than these */
+	List	   *clauses;		/* what these say */
 	List	   *arms;			/* Arms; what one of them allows is wanted */
 } Conditions;
 
@@ -99,6 +102,7 @@ match_clause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Expr *clau
 
 	get_op_opfamily_properties(operator, index->opfamily[0], false, &unused,
 							   &left_type, &right_type);
+	arm->clauses = lappend(arm->clauses, clause);
 	arm->description = lappend_int(arm->description, strategy);
 	arm->description = lappend_int(arm->description, (int) right_type);
 	arm->description = lappend_int(arm->description, array);
@@ -111,9 +115,13 @@ match_clause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Expr *clau
 	return true;
 }
 
-/* The conditions of one arm of an OR; false if some of it is not on the key. */
+/*
+ * The conditions of one arm of an OR; false if there are none on the key.  *exact is
+ * reset if there are others, which somebody else has to check.
+ */
 static bool
-match_arm(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Node *node, Arm *arm)
+match_arm(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Node *node, Arm *arm,
+		  bool *exact)
 {
 	if (IsA(node, RestrictInfo))
 		node = (Node *) ((RestrictInfo *) node)->clause;
@@ -121,21 +129,25 @@ match_arm(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Node *node, A
 	{
 		ListCell   *cell;
 
-		/* What is not on the key is checked anyway; something must be. */
 		foreach(cell, ((BoolExpr *) node)->args)
-			match_arm(root, rel, index, (Node *) lfirst(cell), arm);
-		return arm->arguments != NIL;
+		{
+			if (!match_arm(root, rel, index, (Node *) lfirst(cell), arm, exact))
+				*exact = false;
+		}
+		return arm->clauses != NIL;
 	}
 	return match_clause(root, rel, index, (Expr *) node, arm);
 }
 
 /* The arms of an OR clause; NIL if one of them says nothing about the key. */
 static List *
-match_or(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *info)
+match_or(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *info,
+		 bool *exact)
 {
 	List	   *arms = NIL;
 	ListCell   *cell;
 
+	*exact = true;
 	if (!restriction_is_or_clause(info))
 		return NIL;
 	foreach(cell, ((BoolExpr *) info->orclause)->args)
@@ -143,11 +155,23 @@ match_or(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *
 		Arm		   *arm = palloc0(sizeof(Arm));
 
 		arm->keys = 1;
-		if (!match_arm(root, rel, index, (Node *) lfirst(cell), arm))
+		if (!match_arm(root, rel, index, (Node *) lfirst(cell), arm, exact))
 			return NIL;
 		arms = lappend(arms, arm);
 	}
 	return arms;
+}
+
+/* What arms say, as one clause. */
+static Expr *
+clause_of_arms(List *arms)
+{
+	List	   *clauses = NIL;
+	ListCell   *cell;
+
+	foreach(cell, arms)
+		clauses = lappend(clauses, make_ands_explicit(((Arm *) lfirst(cell))->clauses));
+	return make_orclause(clauses);
 }
 
 /*
@@ -164,24 +188,26 @@ match_restrictions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	ListCell   *cell;
 
 	common->keys = 1;
-	result->clauses = NIL;
+	*result = (Conditions) {0};
 	foreach(cell, rel->baserestrictinfo)
 	{
 		RestrictInfo *info = lfirst_node(RestrictInfo, cell);
+		bool		exact = true;
 
 		if (info->pseudoconstant || !restriction_is_securely_promotable(info, rel))
 			continue;
 		if (match_clause(root, rel, index, info->clause, common))
 		{
 			many |= IsA(info->clause, ScalarArrayOpExpr);
-			result->clauses = lappend(result->clauses, info);
+			result->clauses = lappend(result->clauses, info->clause);
 		}
-		else if (arms == NIL)
-		{
-			arms = match_or(root, rel, index, info);
-			if (arms != NIL)
-				result->clauses = lappend(result->clauses, info);
-		}
+		else if (arms == NIL && (arms = match_or(root, rel, index, info, &exact)) != NIL)
+			result->clauses = lappend(result->clauses, clause_of_arms(arms));
+		else
+			continue;
+		result->infos = lappend(result->infos, info);
+		if (exact)
+			result->exact = lappend(result->exact, info);
 	}
 	if (!many && arms == NIL)
 		return false;
@@ -201,29 +227,6 @@ match_restrictions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	return true;
 }
 
-/* Split a relation's restrictions in those that the ranges stand for and others. */
-static void
-split_clauses(List *restrictions, List *used, List **exact, List **others)
-{
-	ListCell   *cell;
-
-	*exact = NIL;
-	*others = NIL;
-	foreach(cell, restrictions)
-	{
-		RestrictInfo *info = lfirst_node(RestrictInfo, cell);
-
-		if (info->pseudoconstant)
-			continue;
-
-		/* An OR may say more than what its arms say about the key. */
-		if (list_member_ptr(used, info) && !restriction_is_or_clause(info))
-			*exact = lappend(*exact, info->clause);
-		else
-			*others = lappend(*others, info->clause);
-	}
-}
-
 static Plan *
 plan_lookup_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 				 List *clauses, List *plans)
@@ -231,31 +234,28 @@ plan_lookup_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	CustomScan *scan = makeNode(CustomScan);
 	IndexOptInfo *index = linitial(path->custom_private);
 	bool		index_only = intVal(lsecond(path->custom_private));
-	List	   *used = lthird(path->custom_private);
-	List	   *arms = lfourth(path->custom_private);
+	Conditions *conditions = lthird(path->custom_private);
 	List	   *descriptions = NIL;
 	List	   *arguments = NIL;
-	List	   *exact,
-			   *others;
 	ListCell   *cell;
 
-	foreach(cell, arms)
+	foreach(cell, conditions->arms)
 	{
 		Arm		   *arm = lfirst(cell);
 
 		descriptions = lappend(descriptions, arm->description);
 		arguments = list_concat(arguments, arm->arguments);
 	}
-	split_clauses(clauses, used, &exact, &others);
 
 	scan->scan.plan.targetlist = tlist;
-	scan->scan.plan.qual = others;
+	scan->scan.plan.qual =
+		extract_actual_clauses(list_difference_ptr(clauses, conditions->exact), false);
 	scan->scan.scanrelid = rel->relid;
 	scan->flags = path->flags;
 	scan->methods = &hm_lookup_scan_methods;
 	scan->custom_private = list_make3(list_make1_oid(index->indexoid),
 									  list_make1_int(index_only), descriptions);
-	scan->custom_exprs = list_make2(arguments, exact);
+	scan->custom_exprs = list_make2(arguments, conditions->clauses);
 	return &scan->scan.plan;
 }
 
@@ -272,7 +272,7 @@ add_lookup_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	List	   *clauses = extract_actual_clauses(rel->baserestrictinfo, false);
 	bool		index_only = may_be_index_only && hm_can_return_key(index) &&
 		hm_reads_only(rel, (AttrNumber) index->indexkeys[0], clauses);
-	Selectivity selectivity = clauselist_selectivity(root, conditions->clauses, (int) rel->relid,
+	Selectivity selectivity = clauselist_selectivity(root, conditions->infos, (int) rel->relid,
 													 JOIN_INNER, NULL);
 	double		hits = clamp_row_est(selectivity * rel->tuples);
 	double		probes = 0;
@@ -293,8 +293,7 @@ add_lookup_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	path->path.rows = rel->rows;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->methods = &path_methods;
-	path->custom_private = list_make4(index, makeInteger(index_only),
-									  conditions->clauses, conditions->arms);
+	path->custom_private = list_make3(index, makeInteger(index_only), conditions);
 
 	/* Sorting the keys comes before the first row. */
 	path->path.startup_cost = probes * 2 * cpu_operator_cost;
@@ -306,7 +305,7 @@ add_lookup_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 		path->path.startup_cost *= GUESS_DISCOUNT;
 		path->path.total_cost *= GUESS_DISCOUNT;
 	}
-	cost_qual_eval(&qual_cost, list_difference_ptr(rel->baserestrictinfo, conditions->clauses),
+	cost_qual_eval(&qual_cost, list_difference_ptr(rel->baserestrictinfo, conditions->exact),
 				   root);
 	path->path.startup_cost += qual_cost.startup + rel->reltarget->cost.startup;
 	path->path.total_cost += qual_cost.startup + qual_cost.per_tuple * hits +
@@ -325,13 +324,13 @@ hm_lookup_scan_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 	foreach(cell, rel->indexlist)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
-		Conditions	conditions;
+		Conditions *conditions = palloc(sizeof(Conditions));
 
 		/* Row marks and changes need the row itself. */
-		if (hm_can_use_index(index) && match_restrictions(root, rel, index, &conditions))
+		if (hm_can_use_index(index) && match_restrictions(root, rel, index, conditions))
 			add_lookup_scan_path(root, rel, index,
 								 root->rowMarks == NIL &&
 								 !bms_is_member(rel->relid, root->all_result_relids),
-								 &conditions);
+								 conditions);
 	}
 }
