@@ -110,6 +110,42 @@ sub join_query
 # Tables
 # ----------------------------------------------------------------
 
+# How t is made: as one table, or partitioned by its key or something else.  Partitions
+# may have columns in another order, and partitions.
+sub make_t
+{
+	my ($r, $width) = @_;
+	my $columns = "id bigserial, k $r->{t_type}, v int";
+	my $quiet = 'WITH (autovacuum_enabled = off)';
+	my ($first, $second, $third) = map { sprintf $keys{ $r->{t_type} }, int($width * $_ / 10) } 1, 5, 8;
+
+	return $r->pick_weighted(
+		5 => "CREATE TABLE t ($columns) $quiet;",
+		3 => <<"END",
+CREATE TABLE t ($columns) PARTITION BY RANGE (k);
+CREATE TABLE t_1 PARTITION OF t FOR VALUES FROM (MINVALUE) TO ($first) $quiet;
+CREATE TABLE t_2 (gone int, v int, k $r->{t_type}, id bigint NOT NULL) $quiet;
+ALTER TABLE t_2 DROP gone;
+ALTER TABLE t ATTACH PARTITION t_2 FOR VALUES FROM ($first) TO ($second);
+CREATE TABLE t_3 PARTITION OF t FOR VALUES FROM ($second) TO ($third) PARTITION BY HASH (id);
+CREATE TABLE t_3_0 PARTITION OF t_3 FOR VALUES WITH (MODULUS 2, REMAINDER 0) $quiet;
+CREATE TABLE t_3_1 PARTITION OF t_3 FOR VALUES WITH (MODULUS 2, REMAINDER 1) $quiet;
+CREATE TABLE t_rest PARTITION OF t DEFAULT $quiet;
+END
+		2 => <<"END",
+CREATE TABLE t ($columns) PARTITION BY HASH (k);
+CREATE TABLE t_0 PARTITION OF t FOR VALUES WITH (MODULUS 2, REMAINDER 0) $quiet;
+CREATE TABLE t_1 PARTITION OF t FOR VALUES WITH (MODULUS 4, REMAINDER 1) $quiet;
+CREATE TABLE t_3 PARTITION OF t FOR VALUES WITH (MODULUS 4, REMAINDER 3) $quiet;
+END
+		2 => <<"END");
+CREATE TABLE t ($columns) PARTITION BY RANGE (id);
+CREATE TABLE t_1 PARTITION OF t FOR VALUES FROM (1) TO (1500) $quiet;
+CREATE TABLE t_2 (k $r->{t_type}, v int, id bigint NOT NULL) $quiet;
+ALTER TABLE t ATTACH PARTITION t_2 FOR VALUES FROM (1500) TO (MAXVALUE);
+END
+}
+
 # Both tables, indexed; and what changes t meanwhile.
 sub make_tables
 {
@@ -124,10 +160,11 @@ sub make_tables
 	my $o_key = sprintf 'abs(hashint4(i + %d)) %% %d - %d', $r->below(1000), int($width * 1.2), int($width / 8);
 	my $index = $r->pick('', ' DESC', ' NULLS FIRST', ' DESC NULLS LAST') . ')' . $r->pick('', ' WITH (fillfactor = 50)', ' WITH (fanout = 8)');
 	my $rows = $r->pick(200, 3000, 5000);
+	my $make_t = make_t($r, $width);
 
 	return (<<"END", $t_key);
 DROP TABLE IF EXISTS t, o;
-CREATE TABLE t (id bigserial, k $r->{t_type}, v int) WITH (autovacuum_enabled = off);
+$make_t
 CREATE TABLE o (n int, k $o_type, high $o_type, v int);
 INSERT INTO t (k, v) SELECT CASE WHEN i % 29 <> 3 THEN $t_key END, i % 100 FROM generate_series(1, $rows) i;
 INSERT INTO t (k, v) SELECT '$extremes{$r->{t_type}}', i FROM generate_series(1, 3) i;
@@ -236,6 +273,22 @@ sub lookup_script
 	} @queries;
 }
 
+# The first problem of t's index, or of one of those of its partitions.
+sub t_index_problem
+{
+	my ($node) = @_;
+	my @indexes = split /\n/, $node->safe_psql('postgres', <<'END');
+SELECT indexrelid::regclass FROM pg_index JOIN pg_class c ON c.oid = indexrelid WHERE c.relname ~ '^t_.*k' AND c.relkind = 'i'
+END
+
+	for my $index (@indexes)
+	{
+		my $problem = index_problem($node, $index);
+		return $problem if $problem ne '';
+	}
+	return @indexes ? '' : 'there is no index';
+}
+
 # So many rounds with tables of their own, each with so many queries.  Returns how
 # many were compared, how many of them used lookups, and the first problem or ''.
 sub compare_lookups_at_random
@@ -257,7 +310,7 @@ sub compare_lookups_at_random
 		$load->{run}->kill_kill;
 		$used += () = $out =~ /^lookup$/mg;
 		$compared += () = $out =~ /^(?:lookup|other)$/mg;
-		my $problem = $result != 0 || $err ne '' ? $err || "psql returned $result" : index_problem($node, 't_k');
+		my $problem = $result != 0 || $err ne '' ? $err || "psql returned $result" : t_index_problem($node);
 		return ($compared, $used, "seed $seed, round $round:\n$tables\n$problem") if $problem ne '';
 		return ($compared, $used, "seed $seed, round $round: the writers ended: $load->{err}") if $load->{err} =~ /ERROR|abort/;
 	}
