@@ -307,7 +307,11 @@ sub compare_lookups_at_random
 		my $script = lookup_script(lookup_queries($r, $size{queries}));
 		my ($result, $out, $err) = $node->psql('postgres', $script, on_error_stop => 1);
 
+		# The next round drops the tables: no session may still hold locks of some partitions.
 		$load->{run}->kill_kill;
+		$node->poll_query_until('postgres',
+			"SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'client backend'")
+		  or die 'the writers do not end';
 		$used += () = $out =~ /^lookup$/mg;
 		$compared += () = $out =~ /^(?:lookup|other)$/mg;
 		my $problem = $result != 0 || $err ne '' ? $err || "psql returned $result" : t_index_problem($node);
