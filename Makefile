@@ -7,7 +7,8 @@
 #                        servers; the system's PostgreSQL is not touched
 #   make check-slow      the same for the suites that take minutes
 #   make demo            build, load a private server, compare with btree
-#   make cuda            build the device library, with CUDA if there is an nvcc
+#   make cuda            build the device daemon, with CUDA if there is an nvcc; what is
+#                        installed afterwards includes it, in PostgreSQL's pkglibdir
 #
 # WERROR=1 makes warnings errors.  Two options make an extension for tests; clean
 # before and after.  With SMALL_LIMITS=1 small indexes go through what otherwise
@@ -95,6 +96,20 @@ override with_llvm = no
 endif
 
 include $(PGXS)
+
+# The daemon, which the server looks for beside the extension's library.
+gpud = cuda/build/harmonia_gpud
+ifneq (,$(wildcard $(gpud)))
+install: install-gpud
+install-gpud: installdirs
+	$(INSTALL_PROGRAM) $(gpud) '$(DESTDIR)$(pkglibdir)'
+.PHONY: install-gpud
+endif
+
+uninstall: uninstall-gpud
+uninstall-gpud:
+	rm -f '$(DESTDIR)$(pkglibdir)/$(notdir $(gpud))'
+.PHONY: uninstall-gpud
 
 -include $(DEPENDENCIES)
 

@@ -78,6 +78,18 @@ hd_device_info(HdDevice *device, HdInfo *info)
 	return device->info(info);
 }
 
+HdStatus
+hd_device_pin(HdDevice *device, void *memory, size_t size)
+{
+	return device->pin(memory, size);
+}
+
+HdStatus
+hd_device_unpin(HdDevice *device, void *memory)
+{
+	return device->unpin(memory);
+}
+
 const char *
 hd_device_error(const HdDevice *device)
 {
@@ -133,7 +145,21 @@ hd_index_write(HdIndex *index, const uint32_t *numbers, const void *pages, uint3
 			return index->device->fail(HD_INVALID, "block %u is beyond the %u reserved ones",
 									   numbers[i], index->reserved);
 	}
-	return count == 0 ? HD_OK : index->write(numbers, (const char *) pages, count);
+	return count == 0 ? HD_OK : index->write(numbers, (const char *) pages, count, HT_PAGE_SIZE);
+}
+
+HdStatus
+hd_index_write_lines(HdIndex *index, const uint32_t *numbers, const void *lines, uint32_t count)
+{
+	constexpr uint32_t page_lines = HT_PAGE_SIZE / HD_LINE_SIZE;
+
+	for (uint32_t i = 0; i < count; i++)
+	{
+		if (numbers[i] / page_lines >= index->reserved)
+			return index->device->fail(HD_INVALID, "line %u is beyond the %u reserved blocks",
+									   numbers[i], index->reserved);
+	}
+	return count == 0 ? HD_OK : index->write(numbers, (const char *) lines, count, HD_LINE_SIZE);
 }
 
 /*

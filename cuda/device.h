@@ -75,6 +75,15 @@ extern void hd_device_close(HdDevice *device);
 
 extern HdStatus hd_device_info(HdDevice *device, HdInfo *info);
 
+/*
+ * Pin memory of the host that pages and batches will be in, so that transfers from
+ * and to there are quicker.  If that fails, which does no harm, and on the host device, it
+ * can be used all the same.  Unpin it before it is unmapped; doing so for memory that was
+ * not pinned is HD_INVALID.
+ */
+extern HdStatus hd_device_pin(HdDevice *device, void *memory, size_t size);
+extern HdStatus hd_device_unpin(HdDevice *device, void *memory);
+
 /* What went wrong last; valid until the next call. */
 extern const char *hd_device_error(const HdDevice *device);
 
@@ -85,6 +94,9 @@ extern const char *hd_device_error(const HdDevice *device);
 
 /* The fanout of inner nodes that searches are compiled for; others work too. */
 #define HD_DEFAULT_FANOUT	64
+
+/* The smallest part of a block that can be written: its number is block * 64 + place. */
+#define HD_LINE_SIZE		128
 
 /* Where a leaf begins and which block it is. */
 typedef struct HdLeaf
@@ -112,6 +124,10 @@ extern HdStatus hd_index_reserve(HdIndex *index, uint32_t blocks);
  */
 extern HdStatus hd_index_write(HdIndex *index, const uint32_t *numbers, const void *pages,
 							   uint32_t count);
+
+/* The same for lines, in the first 2^26 blocks. */
+extern HdStatus hd_index_write_lines(HdIndex *index, const uint32_t *numbers, const void *lines,
+									 uint32_t count);
 
 /*
  * Set the leaves in key order: their low bounds do not descend.  The first one's

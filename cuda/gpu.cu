@@ -13,8 +13,8 @@ using namespace harmonia;
 namespace
 {
 
-/* Pages that are written in one transfer, if they are not next to each other. */
-constexpr uint32_t staged_pages = 4096;
+/* What is written in one transfer, if it is not side by side. */
+constexpr size_t staged_max = 32 << 20;
 
 /*
  * Values are partitioned on their way back to probe order if they are more bytes than
@@ -61,7 +61,7 @@ struct Memory
 
 struct CudaDevice : HdDevice
 {
-	int			number = -1;
+	char		name[sizeof(HdInfo::name)] = "";
 	cudaStream_t stream = nullptr;
 	cudaEvent_t events[4] = {};
 
@@ -87,6 +87,8 @@ struct CudaDevice : HdDevice
 	~CudaDevice() override;
 	HdStatus	open(int number) override;
 	HdStatus	info(HdInfo *result) override;
+	HdStatus	pin(void *memory, size_t size) override;
+	HdStatus	unpin(void *memory) override;
 	HdIndex    *create_index() override;
 
 	/* Status for the outcome of a call; running out of memory leaves no trace. */
@@ -122,7 +124,8 @@ struct CudaIndex : HdIndex
 		return (CudaDevice *) device;
 	}
 	HdStatus	reserve(uint32_t blocks) override;
-	HdStatus	write(const uint32_t *numbers, const char *from, uint32_t count) override;
+	HdStatus	write(const uint32_t *numbers, const char *from, uint32_t count,
+					  size_t size) override;
 	HdStatus	load_levels() override;
 	uint64_t	memory() const override
 	{
@@ -148,13 +151,23 @@ struct CudaIndex : HdIndex
 HdStatus
 CudaDevice::open(int wanted)
 {
-	if (wanted < 0 || wanted >= hd_cuda_count())
+	cudaDeviceProp properties;
+	int			count = 0;
+	cudaError_t error = cudaGetDeviceCount(&count);
+
+	if (error != cudaSuccess)
+	{
+		cudaGetLastError();
+		return fail(HD_UNSUPPORTED, "there is no CUDA device: %s", cudaGetErrorString(error));
+	}
+	if (wanted < 0 || wanted >= count)
 		return fail(HD_UNSUPPORTED, "there is no CUDA device %d", wanted);
 	TRY(this, cudaSetDevice(wanted));
 	TRY(this, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 	for (cudaEvent_t &event : events)
 		TRY(this, cudaEventCreate(&event));
-	number = wanted;
+	TRY(this, cudaGetDeviceProperties(&properties, wanted));
+	snprintf(name, sizeof(name), "%s", properties.name);
 	return HD_OK;
 }
 
@@ -172,16 +185,38 @@ CudaDevice::~CudaDevice()
 HdStatus
 CudaDevice::info(HdInfo *result)
 {
-	cudaDeviceProp properties;
 	size_t		unused;
 	size_t		all;
 
-	TRY(this, cudaGetDeviceProperties(&properties, number));
 	TRY(this, cudaMemGetInfo(&unused, &all));
-	snprintf(result->name, sizeof(result->name), "%s", properties.name);
+	memcpy(result->name, name, sizeof(name));
 	result->memory = all;
 	result->memory_free = unused;
 	return HD_OK;
+}
+
+/* Whatever the reason is, it is none to give the device up. */
+HdStatus
+CudaDevice::pin(void *memory, size_t size)
+{
+	cudaError_t error = cudaHostRegister(memory, size, cudaHostRegisterDefault);
+
+	if (error == cudaSuccess)
+		return HD_OK;
+	cudaGetLastError();
+	return fail(HD_NO_MEMORY, "pinning %zu bytes: %s", size, cudaGetErrorString(error));
+}
+
+HdStatus
+CudaDevice::unpin(void *memory)
+{
+	cudaError_t error = cudaHostUnregister(memory);
+
+	if (error == cudaSuccess)
+		return HD_OK;
+	cudaGetLastError();
+	return fail(error == cudaErrorHostMemoryNotRegistered || error == cudaErrorInvalidValue ?
+				HD_INVALID : HD_FAILED, "unpinning: %s", cudaGetErrorString(error));
 }
 
 HdIndex *
@@ -221,35 +256,34 @@ CudaIndex::reserve(uint32_t blocks)
 }
 
 HdStatus
-CudaIndex::write(const uint32_t *numbers, const char *from, uint32_t count)
+CudaIndex::write(const uint32_t *numbers, const char *from, uint32_t count, size_t size)
 {
 	CudaDevice *device = on();
+	uint32_t	chunk = std::min(count, (uint32_t) (staged_max / size));
 	bool		together = true;
 
 	for (uint32_t i = 1; i < count && together; i++)
 		together = numbers[i] == numbers[i - 1] + 1;
 	if (together)
 	{
-		TRY(device, cudaMemcpyAsync(pages + (size_t) numbers[0] * HT_PAGE_SIZE, from,
-									(size_t) count * HT_PAGE_SIZE, cudaMemcpyHostToDevice,
-									device->stream));
+		TRY(device, cudaMemcpyAsync(pages + (size_t) numbers[0] * size, from, (size_t) count * size,
+									cudaMemcpyHostToDevice, device->stream));
 		TRY(device, cudaStreamSynchronize(device->stream));
 		return HD_OK;
 	}
 
-	TRY(device, device->staged.reserve((size_t) std::min(count, staged_pages) * HT_PAGE_SIZE));
-	TRY(device, device->staged_numbers.reserve(std::min(count, staged_pages) * sizeof(uint32_t)));
-	for (uint32_t first = 0; first < count; first += staged_pages)
+	TRY(device, device->staged.reserve(chunk * size));
+	TRY(device, device->staged_numbers.reserve(chunk * sizeof(uint32_t)));
+	for (uint32_t first = 0; first < count; first += chunk)
 	{
-		uint32_t	n = std::min(count - first, staged_pages);
+		uint32_t	n = std::min(count - first, chunk);
 
 		TRY(device, cudaMemcpyAsync(device->staged_numbers.at, numbers + first, n * sizeof(uint32_t),
 									cudaMemcpyHostToDevice, device->stream));
-		TRY(device, cudaMemcpyAsync(device->staged.at, from + (size_t) first * HT_PAGE_SIZE,
-									(size_t) n * HT_PAGE_SIZE, cudaMemcpyHostToDevice,
-									device->stream));
-		TRY(device, launch_write_blocks(device->staged_numbers.as<uint32_t>(),
-										device->staged.as<char>(), n, pages, device->stream));
+		TRY(device, cudaMemcpyAsync(device->staged.at, from + (size_t) first * size, n * size,
+									cudaMemcpyHostToDevice, device->stream));
+		TRY(device, launch_write(device->staged_numbers.as<uint32_t>(), device->staged.as<char>(),
+								 n, size, pages, device->stream));
 	}
 	TRY(device, cudaStreamSynchronize(device->stream));
 	return HD_OK;

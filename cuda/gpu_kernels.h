@@ -78,9 +78,9 @@ template <typename Value>
 extern cudaError_t launch_scatter(const uint32_t *numbers, const Value *values, uint32_t count,
 								  Value *out, cudaStream_t stream);
 
-/* Block numbers[i] of the mirror becomes page i of those staged. */
-extern cudaError_t launch_write_blocks(const uint32_t *numbers, const char *staged,
-									   uint32_t count, char *pages, cudaStream_t stream);
+/* Item numbers[i] of the mirror, of a size that 16 divides, becomes item i of those staged. */
+extern cudaError_t launch_write(const uint32_t *numbers, const char *staged, uint32_t count,
+								size_t size, char *pages, cudaStream_t stream);
 
 }								/* namespace harmonia */
 

@@ -93,22 +93,26 @@ launch_scatter(const uint32_t *numbers, const Value *values, uint32_t count, Val
 	return cudaGetLastError();
 }
 
-/* A block of threads a page. */
+/* A thread for each 16 bytes. */
 static __global__ void
-write_blocks_kernel(const uint32_t *numbers, const char *staged, char *pages)
+write_kernel(const uint32_t *numbers, const uint4 *staged, uint32_t words, uint32_t item_words,
+			 uint4 *pages)
 {
-	const uint4 *from = (const uint4 *) (staged + (size_t) blockIdx.x * HT_PAGE_SIZE);
-	uint4	   *to = (uint4 *) (pages + (size_t) numbers[blockIdx.x] * HT_PAGE_SIZE);
+	uint32_t	i = blockIdx.x * number_threads + threadIdx.x;
 
-	for (uint32_t i = threadIdx.x; i < HT_PAGE_SIZE / sizeof(uint4); i += blockDim.x)
-		to[i] = from[i];
+	if (i < words)
+		pages[(size_t) numbers[i / item_words] * item_words + i % item_words] = staged[i];
 }
 
 cudaError_t
-launch_write_blocks(const uint32_t *numbers, const char *staged, uint32_t count, char *pages,
-					cudaStream_t stream)
+launch_write(const uint32_t *numbers, const char *staged, uint32_t count, size_t size, char *pages,
+			 cudaStream_t stream)
 {
-	write_blocks_kernel<<<count, number_threads, 0, stream>>>(numbers, staged, pages);
+	uint32_t	item_words = (uint32_t) (size / sizeof(uint4));
+	uint32_t	words = count * item_words;
+
+	write_kernel<<<blocks_for(words), number_threads, 0, stream>>>
+		(numbers, (const uint4 *) staged, words, item_words, (uint4 *) pages);
 	return cudaGetLastError();
 }
 

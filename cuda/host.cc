@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <unistd.h>
 
 using namespace harmonia;
 
@@ -31,6 +32,14 @@ struct HostDevice : HdDevice
 	}
 	HdStatus	open(int number) override;
 	HdStatus	info(HdInfo *result) override;
+	HdStatus	pin(void *, size_t) override
+	{
+		return HD_OK;
+	}
+	HdStatus	unpin(void *) override
+	{
+		return HD_OK;
+	}
 	HdIndex    *create_index() override;
 };
 
@@ -43,7 +52,8 @@ struct HostIndex : HdIndex
 		free(pages);
 	}
 	HdStatus	reserve(uint32_t blocks) override;
-	HdStatus	write(const uint32_t *numbers, const char *from, uint32_t count) override;
+	HdStatus	write(const uint32_t *numbers, const char *from, uint32_t count,
+					  size_t size) override;
 	HdStatus	load_levels() override
 	{
 		return HD_OK;
@@ -71,7 +81,11 @@ HostDevice::open(int number)
 HdStatus
 HostDevice::info(HdInfo *result)
 {
+	uint64_t	page = (uint64_t) sysconf(_SC_PAGESIZE);
+
 	strcpy(result->name, "host");
+	result->memory = (uint64_t) sysconf(_SC_PHYS_PAGES) * page;
+	result->memory_free = (uint64_t) sysconf(_SC_AVPHYS_PAGES) * page;
 	return HD_OK;
 }
 
@@ -98,11 +112,10 @@ HostIndex::reserve(uint32_t blocks)
 }
 
 HdStatus
-HostIndex::write(const uint32_t *numbers, const char *from, uint32_t count)
+HostIndex::write(const uint32_t *numbers, const char *from, uint32_t count, size_t size)
 {
 	for (uint32_t i = 0; i < count; i++)
-		memcpy(pages + (size_t) numbers[i] * HT_PAGE_SIZE, from + (size_t) i * HT_PAGE_SIZE,
-			   HT_PAGE_SIZE);
+		memcpy(pages + (size_t) numbers[i] * size, from + (size_t) i * size, size);
 	return HD_OK;
 }
 
@@ -163,14 +176,14 @@ HostIndex::sort_and_search(const HdBatch &batch, const SortPlan &plan, HdResult 
 	if (plan.bits > 0)
 	{
 		uint64_t	mask = plan.bits == 64 ? UINT64_MAX : (UINT64_C(1) << plan.bits) - 1;
-		auto		digit = [&](uint32_t probe)
-		{
-			return (uint64_t) (Key) (low[probe] - base) >> plan.first_bit & mask;
-		};
+		std::vector<uint64_t> digits(batch.count);
 
+		/* Whoever changes the keys meanwhile must not confuse the sort. */
+		for (uint32_t i = 0; i < batch.count; i++)
+			digits[i] = (uint64_t) (Key) (low[i] - base) >> plan.first_bit & mask;
 		std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b)
 						 {
-							 return digit(a) < digit(b);
+							 return digits[a] < digits[b];
 						 });
 	}
 

@@ -49,6 +49,8 @@ struct HdDevice
 	}
 	virtual HdStatus open(int number) = 0;
 	virtual HdStatus info(HdInfo *result) = 0;
+	virtual HdStatus pin(void *memory, size_t size) = 0;
+	virtual HdStatus unpin(void *memory) = 0;
 	virtual HdIndex *create_index() = 0;	/* may throw bad_alloc */
 
 	/* Note what is wrong; returns the status. */
@@ -77,7 +79,9 @@ struct HdIndex
 	{
 	}
 	virtual HdStatus reserve(uint32_t blocks) = 0;
-	virtual HdStatus write(const uint32_t *numbers, const char *pages, uint32_t count) = 0;
+	/* Items of a size, a multiple of 16, numbered all over the blocks. */
+	virtual HdStatus write(const uint32_t *numbers, const char *items, uint32_t count,
+						   size_t size) = 0;
 	/* leaf_blocks and keys have changed. */
 	virtual HdStatus load_levels() = 0;
 	virtual uint64_t memory() const = 0;

@@ -20,6 +20,14 @@ struct NoDevice : HdDevice
 	{
 		return fail(HD_UNSUPPORTED, "built without CUDA");
 	}
+	HdStatus	pin(void *, size_t) override
+	{
+		return fail(HD_UNSUPPORTED, "built without CUDA");
+	}
+	HdStatus	unpin(void *) override
+	{
+		return fail(HD_UNSUPPORTED, "built without CUDA");
+	}
 	HdIndex    *create_index() override
 	{
 		throw std::bad_alloc();

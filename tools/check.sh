@@ -4,6 +4,7 @@
 # usage: tools/check.sh [--slow | SUITE...]
 #
 #   unit       test/unit        the tree engine, in C
+#   device     cuda/test        the device library and its daemon, on the host device
 #   regress    sql, expected    pg_regress
 #   isolation  test/specs       pg_isolation_regress
 #   tap        test/t           crashes, replicas, concurrency
@@ -57,7 +58,7 @@ prepare() {
 	local suite
 	for suite in "${suites[@]}"; do
 		case $suite in
-			unit | faults | races) ;; # which can do without
+			unit | device | faults | races) ;; # which can do without
 			*) needs_extension=yes ;;
 		esac
 	done
@@ -140,6 +141,10 @@ run_unit() {
 	prove ${PROVE_FLAGS:-} --exec '' "${programs[@]}"
 }
 
+run_device() {
+	make -C "$root/cuda" --no-print-directory ${CC:+CC="$CC"} check
+}
+
 run_regress() {
 	local tests
 	mapfile -t tests < <(names .sql sql/*.sql | grep -v '^harmonia--')
@@ -220,6 +225,7 @@ run_pgtap() {
 has_tests() {
 	case $1 in
 		unit) compgen -G 'test/unit/Makefile' ;;
+		device) compgen -G "$root/cuda/test/*.c" ;;
 		regress) names .sql sql/*.sql | grep -v '^harmonia--' ;;
 		isolation) compgen -G 'test/specs/*.spec' ;;
 		tap) compgen -G 'test/t/*.pl' ;;
@@ -269,7 +275,7 @@ run_suite() {
 case ${1:-} in
 	--slow) suites=(slow races) ;;
 	-*) die "usage: $0 [--slow | SUITE...]" ;;
-	'') suites=(unit regress isolation tap faults pgtap engine) ;;
+	'') suites=(unit device regress isolation tap faults pgtap engine) ;;
 	*) suites=("$@") ;;
 esac
 

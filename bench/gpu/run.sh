@@ -22,6 +22,7 @@ make -s -j "$(nproc)" -C "$root/cuda" all bench
 printf '==> Host and CUDA device against a reference\n'
 "$build/test_device" host
 "$build/test_device" cuda
+"$build/test_gpud" "$build/harmonia_gpud" cuda
 if command -v compute-sanitizer >/dev/null; then
 	for tool in memcheck synccheck; do
 		printf '==> compute-sanitizer, %s\n' "$tool"

@@ -9,86 +9,23 @@
  * ways to search and to sort, and all outputs.  TEST_LARGE limits the largest batch.
  */
 #include "../device.h"
-#include "../../test/unit/tap.h"
+#include "model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_LEAVES		1500
-#define MAX_ENTRIES		12000
 #define SPARE_BLOCKS	50
 #define PROBES			300
 #define GUARD			UINT64_C(0xA5A5A5A5A5A5A5A5)
 
-typedef enum Content
-{
-	CONTENT_NONE,				/* no leaf */
-	CONTENT_EMPTY,				/* leaves without entries */
-	CONTENT_ONE_LEAF,
-	CONTENT_SPREAD,				/* random keys */
-	CONTENT_SERIAL,				/* around the middle, where top bits change */
-	CONTENT_DUPLICATES,			/* few keys */
-	CONTENT_ENDS,				/* most have the least or the greatest key */
-	CONTENT_COUNT
-} Content;
-
-static const char *content_names[] = {
-	"no leaf", "no entries", "one leaf", "random keys", "serial keys", "duplicates",
-	"extreme keys"
-};
-
 static HdDevice *device;
 static HdKind kind = HD_HOST;
 
-static HtEntry *entries;		/* of the index under test, in order */
-static int	entry_count;
+static Model model;				/* the index under test */
 static HdLeaf *leaves;
 static uint32_t leaf_count;
-
-/* Random below n, but small numbers are as likely as large ones. */
-static int
-rnd_skewed(int n)
-{
-	return rnd_below(1 + rnd_below(n));
-}
-
-static uint64_t
-clip(uint64_t key, HtWidth width)
-{
-	return key & ht_key_max(width);
-}
-
-static void
-make_entries(Content content, HtWidth width)
-{
-	uint64_t	max = ht_key_max(width);
-	int			n = content == CONTENT_NONE || content == CONTENT_EMPTY ? 0 :
-		content == CONTENT_ONE_LEAF ? rnd_below(ht_leaf_capacity(width)) :
-		1 + rnd_skewed(MAX_ENTRIES);
-	int			keys = 1 + rnd_below(n / 100 + 2);
-	int			kept = 0;
-
-	for (int i = 0; i < n; i++)
-	{
-		uint64_t	key = clip(rnd(), width);
-
-		if (content == CONTENT_SERIAL)
-			key = max / 2 - (uint64_t) (n / 2) + (uint64_t) i;
-		else if (content == CONTENT_DUPLICATES)
-			key = max / (uint64_t) keys * (uint64_t) rnd_below(keys + 1);
-		else if (content == CONTENT_ENDS && rnd_below(10) != 0)
-			key = rnd_below(2) ? 0 : max;
-		entries[i] = make_entry(key, rnd_tid());
-	}
-	qsort(entries, (size_t) n, sizeof(HtEntry), compare_entries);
-	for (int i = 0; i < n; i++)
-	{
-		if (kept == 0 || ht_entry_cmp(entries[kept - 1], entries[i]) != 0)
-			entries[kept++] = entries[i];
-	}
-	entry_count = kept;
-}
 
 /* Fill a page, at once or by insertion in random order, which leaves blocks unordered. */
 static void
@@ -128,10 +65,10 @@ make_index(Content content, HtWidth width, int fanout)
 	uint32_t   *numbers = allocate(sizeof(uint32_t) * blocks);
 	char	   *pages;
 	int			done = 0;
-	int			fill = 1 + entry_count / (MAX_LEAVES / 2) + rnd_skewed(ht_leaf_capacity(width));
+	int			fill = 1 + model.count / (MAX_LEAVES / 2) + rnd_skewed(ht_leaf_capacity(width));
 
 	if (content == CONTENT_ONE_LEAF)
-		fill = MAX_ENTRIES;
+		fill = MODEL_MAX_ENTRIES;
 	expect(hd_index_create(device, width, fanout, &index) == HD_OK, "create");
 	/* Twice, to see blocks move. */
 	expect(hd_index_reserve(index, SPARE_BLOCKS) == HD_OK, "reserve");
@@ -146,25 +83,25 @@ make_index(Content content, HtWidth width, int fanout)
 	leaf_count = 0;
 	pages = allocate((size_t) MAX_LEAVES * HT_PAGE_SIZE);
 	while (content != CONTENT_NONE &&
-		   (done < entry_count || leaf_count == 0 ||
+		   (done < model.count || leaf_count == 0 ||
 			(content != CONTENT_ONE_LEAF && leaf_count < MAX_LEAVES && rnd_below(4) != 0)))
 	{
 		HdLeaf	   *leaf = &leaves[leaf_count];
 		int			n = rnd_below(5) == 0 && leaf_count < MAX_LEAVES / 4 ? 0 : fill;
 
-		if (n > entry_count - done)
-			n = entry_count - done;
+		if (n > model.count - done)
+			n = model.count - done;
 		if (n > ht_leaf_capacity(width))
 			n = ht_leaf_capacity(width);
 
 		/* Any bound above the last entry before and not above the first from here. */
-		leaf->low = done < entry_count ? entries[done] : make_entry(ht_key_max(width), HT_TID_MAX);
-		if (done > 0 && entries[done - 1].key < leaf->low.key && rnd_below(2))
+		leaf->low = done < model.count ? model.entries[done] : make_entry(ht_key_max(width), HT_TID_MAX);
+		if (done > 0 && model.entries[done - 1].key < leaf->low.key && rnd_below(2))
 			leaf->low.tid = 0;
 		if (leaf_count > 0 && ht_entry_cmp(leaf->low, leaves[leaf_count - 1].low) < 0)
 			leaf->low = leaves[leaf_count - 1].low;
 		leaf->block = numbers[leaf_count];
-		make_page(pages + (size_t) leaf_count * HT_PAGE_SIZE, width, entries + done, n);
+		make_page(pages + (size_t) leaf_count * HT_PAGE_SIZE, width, model.entries + done, n);
 		done += n;
 		leaf_count++;
 		if (leaf_count == 1 && leaf->block < SPARE_BLOCKS)
@@ -186,94 +123,22 @@ make_index(Content content, HtWidth width, int fanout)
 	return index;
 }
 
-/* Entries below a key. */
-static int
-lower(uint64_t key)
-{
-	int			low = 0;
-	int			high = entry_count;
-
-	while (low < high)
-	{
-		int			middle = (low + high) / 2;
-
-		if (entries[middle].key < key)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-static int
-upper(uint64_t key)
-{
-	return key == UINT64_MAX ? entry_count : lower(key + 1);
-}
-
-static uint64_t
-make_probe(HtWidth width)
-{
-	uint64_t	key;
-
-	switch (rnd_below(8))
-	{
-		case 0:
-			return 0;
-		case 1:
-			return ht_key_max(width);
-		case 2:
-			return clip(rnd(), width);
-		default:
-			if (entry_count == 0)
-				return clip(rnd(), width);
-			key = entries[rnd_below(entry_count)].key;
-			return rnd_below(3) != 0 ? key : clip(key + (uint64_t) rnd_below(3) - 1, width);
-	}
-}
-
 /* Keys as the device takes them. */
 static void *
 pack(const uint64_t *keys, int n, HtWidth width)
 {
-	uint32_t   *narrow;
+	void	   *packed = allocate((size_t) width * (size_t) n);
 
-	if (width == HT_WIDTH64)
-	{
-		void	   *copy = allocate(sizeof(uint64_t) * (size_t) n);
-
-		return memcpy(copy, keys, sizeof(uint64_t) * (size_t) n);
-	}
-	narrow = allocate(sizeof(uint32_t) * (size_t) n);
-	for (int i = 0; i < n; i++)
-		narrow[i] = (uint32_t) keys[i];
-	return narrow;
-}
-
-static int
-compare_hits(const void *a, const void *b)
-{
-	const HtHit *left = a;
-	const HtHit *right = b;
-
-	if (left->probe != right->probe)
-		return left->probe < right->probe ? -1 : 1;
-	return left->tid < right->tid ? -1 : left->tid > right->tid;
+	pack_keys(packed, keys, n, width);
+	return packed;
 }
 
 static void
 check_pairs(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t *high)
 {
-	uint64_t	expected = 0;
+	uint64_t	expected = model_search(&model, low, high, batch->count, NULL);
 	uint64_t	room;
-	HtHit	   *wanted,
-			   *found;
 	HdResult	result;
-	uint64_t	n = 0;
-
-	for (uint32_t i = 0; i < batch->count; i++)
-		if (low[i] <= high[i])
-			expected += (uint64_t) (upper(high[i]) - lower(low[i]));
 
 	/* Enough room, or too little. */
 	room = rnd_below(3) != 0 ? expected + (uint64_t) rnd_below(2) :
@@ -293,42 +158,9 @@ check_pairs(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t 
 	expect(batch->probes[room] == (uint32_t) GUARD && batch->tids[room] == GUARD,
 		   "written beyond the room");
 
-	wanted = allocate(sizeof(HtHit) * (expected + 1));
-	found = allocate(sizeof(HtHit) * (room + 1));
-	for (uint32_t i = 0; i < batch->count; i++)
-	{
-		if (low[i] > high[i])
-			continue;
-		for (int j = lower(low[i]); j < upper(high[i]); j++)
-			wanted[n++] = (HtHit) {entries[j].tid, i, 0};
-	}
-	if (room >= expected)
-	{
-		for (uint64_t i = 1; i < expected; i++)
-			expect(batch->probes[i] == batch->probes[i - 1] || batch->count == 1 ||
-				   i < 2 || batch->probes[i] != batch->probes[i - 2],
-				   "hits of a probe are apart");
-	}
-	for (uint64_t i = 0; i < room && i < expected; i++)
-		found[i] = (HtHit) {batch->tids[i], batch->probes[i], 0};
-	qsort(wanted, expected, sizeof(HtHit), compare_hits);
-	if (room >= expected)
-	{
-		qsort(found, expected, sizeof(HtHit), compare_hits);
-		for (uint64_t i = 0; i < expected && !failed(); i++)
-			expect(compare_hits(&wanted[i], &found[i]) == 0, "hit %llu differs",
-				   (unsigned long long) i);
-	}
-	else
-	{
-		for (uint64_t i = 0; i < room && !failed(); i++)
-			expect(bsearch(&found[i], wanted, expected, sizeof(HtHit), compare_hits) != NULL,
-				   "hit %llu is wrong", (unsigned long long) i);
-	}
+	model_compare(&model, low, high, batch->count, room, batch->probes, batch->tids);
 	free(batch->probes);
 	free(batch->tids);
-	free(wanted);
-	free(found);
 }
 
 static void
@@ -345,7 +177,7 @@ check_values(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t
 	expect(hd_index_search(index, batch, &result) == HD_OK, "count: %s", hd_device_error(device));
 	for (uint32_t i = 0; i < batch->count; i++)
 	{
-		uint32_t	expected = low[i] > high[i] ? 0 : (uint32_t) (upper(high[i]) - lower(low[i]));
+		uint32_t	expected = low[i] > high[i] ? 0 : (uint32_t) (model_upper(&model, high[i]) - model_lower(&model, low[i]));
 
 		expect(batch->counts[i] == expected, "probe %u: count %u instead of %u", i,
 			   batch->counts[i], expected);
@@ -357,8 +189,8 @@ check_values(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t
 		expect(hd_index_search(index, batch, &result) == HD_OK, "first: %s", hd_device_error(device));
 		for (uint32_t i = 0; i < batch->count; i++)
 		{
-			int			place = lower(low[i]);
-			uint64_t	expected = place < upper(low[i]) ? entries[place].tid : 0;
+			int			place = model_lower(&model, low[i]);
+			uint64_t	expected = place < model_upper(&model, low[i]) ? model.entries[place].tid : 0;
 
 			expect(batch->tids[i] == expected, "probe %u: wrong tid", i);
 		}
@@ -379,16 +211,16 @@ check_batch(HdIndex *index, HtWidth width, int threads, HtGroupSearch group_sear
 	memset(&batch, 0, sizeof(batch));
 	for (int i = 0; i < n; i++)
 	{
-		low[i] = high[i] = make_probe(width);
+		low[i] = high[i] = model_probe(&model);
 		if (ranges)
 		{
 			/* Short ones mostly, from entry to entry, sometimes empty. */
-			int			end = lower(low[i]) + rnd_skewed(30);
+			int			end = model_lower(&model, low[i]) + rnd_skewed(30);
 
-			if (end < entry_count && rnd_below(20) != 0)
-				high[i] = entries[end].key - (uint64_t) (entries[end].key > 0 && rnd_below(4) == 0);
+			if (end < model.count && rnd_below(20) != 0)
+				high[i] = model.entries[end].key - (uint64_t) (model.entries[end].key > 0 && rnd_below(4) == 0);
 			else
-				high[i] = make_probe(width);
+				high[i] = model_probe(&model);
 		}
 	}
 	batch.low = pack(low, n, width);
@@ -415,7 +247,7 @@ test_search_device(HtWidth width, Content content)
 	{
 		HdIndex    *index;
 
-		make_entries(content, width);
+		model_make(&model, content, width);
 		index = make_index(content, width, fanouts[f]);
 		for (int threads = 1; threads <= 32; threads *= 2)
 		{
@@ -442,11 +274,11 @@ test_large_batch(HtWidth width)
 	HdResult	result;
 	HdIndex    *index;
 
-	make_entries(CONTENT_SPREAD, width);
+	model_make(&model, CONTENT_SPREAD, width);
 	index = make_index(CONTENT_SPREAD, width, HD_DEFAULT_FANOUT);
 	memset(&batch, 0, sizeof(batch));
 	for (int i = 0; i < n; i++)
-		low[i] = make_probe(width);
+		low[i] = model_probe(&model);
 	batch.low = pack(low, n, width);
 	batch.count = (uint32_t) n;
 	batch.threads = HD_AUTOMATIC;
@@ -601,7 +433,7 @@ main(int argc, char **argv)
 	if (argc > 1 && strcmp(argv[1], "cuda") == 0)
 		kind = HD_CUDA;
 	tap_start(argc > 1 ? argc - 1 : argc, argc > 1 ? argv + 1 : argv);
-	entries = allocate(sizeof(HtEntry) * MAX_ENTRIES);
+	model.entries = allocate(sizeof(HtEntry) * MODEL_MAX_ENTRIES);
 	leaves = allocate(sizeof(HdLeaf) * MAX_LEAVES);
 
 	expect(hd_device_open(kind, 1000, &device) == HD_UNSUPPORTED, "there is no device 1000");
@@ -623,7 +455,7 @@ main(int argc, char **argv)
 	test_mistakes();
 
 	hd_device_close(device);
-	free(entries);
+	free(model.entries);
 	free(leaves);
 	return tap_finish();
 }

@@ -1,0 +1,200 @@
+/*
+ * copies.cc
+ *		Copies of indexes within the memory allowed.
+ */
+#include "copies.h"
+
+#include <algorithm>
+#include <new>
+
+namespace harmonia
+{
+
+static_assert(sizeof(HpIndexName) == 24, "names are compared byte by byte");
+static_assert(HP_LINE_SIZE == HD_LINE_SIZE, "lines are written as they come");
+
+/* So that copies of nothing, which take no memory, do not add up. */
+static constexpr size_t copies_max = 4096;
+
+Copies::Copies(HdDevice *on, uint64_t limit_bytes) : device(on), limit(limit_bytes)
+{
+	HdInfo		info;
+
+	/* Batches need some, too. */
+	if (limit == 0 && hd_device_info(device, &info) == HD_OK)
+		limit = info.memory - info.memory / 10;
+}
+
+Copies::~Copies()
+{
+	drop_all();
+}
+
+Copy *
+Copies::find(const HpIndexName &name)
+{
+	auto		found = all.find(name);
+
+	if (found == all.end())
+		return nullptr;
+	found->second.used = ++clock;
+	return &found->second;
+}
+
+HdStatus
+Copies::create(const HpIndexName &name, HtWidth width, int fanout, Copy **copy)
+{
+	Copy		made = {};
+	HdStatus	status = hd_index_create(device, width, fanout, &made.index);
+
+	too_large = false;
+	if (status != HD_OK)
+		return status;
+	made.width = width;
+	made.fanout = fanout;
+	made.used = ++clock;
+	try
+	{
+		*copy = &all.emplace(name, made).first->second;
+	}
+	catch (const std::bad_alloc &)
+	{
+		hd_index_free(made.index);
+		throw;
+	}
+	if (all.size() > copies_max)
+		evict(*copy);
+	return HD_OK;
+}
+
+void
+Copies::drop(const Copy *copy)
+{
+	for (auto i = all.begin(); i != all.end(); i++)
+	{
+		if (&i->second == copy)
+		{
+			hd_index_free(i->second.index);
+			all.erase(i);
+			return;
+		}
+	}
+}
+
+void
+Copies::drop_all()
+{
+	for (auto &one : all)
+		hd_index_free(one.second.index);
+	all.clear();
+}
+
+uint64_t
+Copies::memory() const
+{
+	uint64_t	sum = 0;
+
+	for (const auto &one : all)
+		sum += hd_index_memory(one.second.index);
+	return sum;
+}
+
+/* Let the copy go that has not been used for longest, not this one; false if none can. */
+bool
+Copies::evict(const Copy *kept)
+{
+	const Copy *oldest = nullptr;
+
+	for (const auto &one : all)
+	{
+		if (&one.second != kept && !one.second.in_sync &&
+			(oldest == nullptr || one.second.used < oldest->used))
+			oldest = &one.second;
+	}
+	if (oldest == nullptr)
+		return false;
+	drop(oldest);
+	evicted++;
+	return true;
+}
+
+template <typename Action>
+HdStatus
+Copies::with_memory(const Copy *copy, uint64_t more, Action action)
+{
+	HdStatus	status;
+
+	/* Nobody goes for what will never fit. */
+	too_large = hd_index_memory(copy->index) + more > limit;
+	while (!too_large && memory() + more > limit)
+		too_large = !evict(copy);
+	if (too_large)
+		return HD_NO_MEMORY;
+	do
+		status = action();
+	while (status == HD_NO_MEMORY && evict(copy));
+	return status;
+}
+
+/*
+ * Growing a copy moves it, which for a while takes the old room and the new, so there is
+ * something to spare if nobody else has to go for it.
+ */
+HdStatus
+Copies::reserve(Copy *copy, uint32_t blocks)
+{
+	uint32_t	generous = blocks + std::min(blocks / 8, UINT32_MAX - blocks);
+	HdStatus	status = HD_NO_MEMORY;
+
+	if (blocks <= copy->blocks)
+		return HD_OK;
+	if (memory() + (uint64_t) (generous - copy->blocks) * HT_PAGE_SIZE <= limit)
+		status = hd_index_reserve(copy->index, generous);
+	if (status == HD_OK)
+		copy->blocks = generous;
+	if (status != HD_NO_MEMORY)
+		return status;
+
+	status = with_memory(copy, (uint64_t) (blocks - copy->blocks) * HT_PAGE_SIZE,
+						 [&] { return hd_index_reserve(copy->index, blocks); });
+	if (status == HD_OK)
+		copy->blocks = blocks;
+	return status;
+}
+
+HdStatus
+Copies::write_pages(Copy *copy, const uint32_t *numbers, const void *pages, uint32_t count)
+{
+	return with_memory(copy, 0, [&] { return hd_index_write(copy->index, numbers, pages, count); });
+}
+
+HdStatus
+Copies::write_lines(Copy *copy, const uint32_t *numbers, const void *lines, uint32_t count)
+{
+	return with_memory(copy, 0, [&] { return hd_index_write_lines(copy->index, numbers, lines, count); });
+}
+
+/* How much inner levels take is known afterwards. */
+HdStatus
+Copies::set_leaves(Copy *copy, const HdLeaf *leaves, uint32_t count)
+{
+	HdStatus	status = with_memory(copy, 0, [&] { return hd_index_set_leaves(copy->index, leaves, count); });
+
+	if (status != HD_OK)
+		return status;
+	return with_memory(copy, 0, [] { return HD_OK; });
+}
+
+HdStatus
+Copies::search(Copy *copy, const HdBatch &batch, HdResult *result)
+{
+	HdStatus	status;
+
+	too_large = false;
+	do
+		status = hd_index_search(copy->index, &batch, result);
+	while (status == HD_NO_MEMORY && evict(copy));
+	return status;
+}
+
+}								/* namespace harmonia */

@@ -1,0 +1,181 @@
+/*
+ * gpud.cc
+ *		harmonia_gpud, the device daemon: searches copies of indexes for PostgreSQL.
+ *
+ * usage: harmonia_gpud --device=auto|cuda|host [--memory=MB]
+ *
+ * The server's supervisor starts it in the data directory, with a connection to itself
+ * as descriptor HP_CONTROL_FD; src/device/protocol.h says what is spoken there and on the
+ * socket.  Messages to stderr end up in the server's log.  Copies take up to "memory",
+ * 0 (the default) for nearly all that the device has.  "auto" is CUDA: the host device is
+ * there for tests, as backends search faster themselves.
+ */
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <dirent.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <vector>
+
+#include "service.h"
+
+using namespace harmonia;
+
+namespace
+{
+
+struct Options
+{
+	HdKind		kind;
+	uint64_t	memory;			/* bytes */
+};
+
+[[noreturn]] void
+usage()
+{
+	fprintf(stderr, "usage: harmonia_gpud --device=auto|cuda|host [--memory=MB]\n"
+			"It is started by PostgreSQL.\n");
+	exit(2);
+}
+
+Options
+parse(int argc, char **argv)
+{
+	static const struct option known[] = {
+		{"device", required_argument, nullptr, 'd'},
+		{"memory", required_argument, nullptr, 'm'},
+		{}
+	};
+	Options		options = {};
+	bool		has_device = false;
+
+	for (int option; (option = getopt_long(argc, argv, "", known, nullptr)) != -1;)
+	{
+		if (option == 'd')
+		{
+			has_device = true;
+			options.kind = strcmp(optarg, "host") == 0 ? HD_HOST : HD_CUDA;
+			if (options.kind == HD_CUDA && strcmp(optarg, "cuda") != 0 && strcmp(optarg, "auto") != 0)
+				usage();
+		}
+		else if (option == 'm')
+		{
+			char	   *end;
+			unsigned long long megabytes;
+
+			errno = 0;
+			megabytes = strtoull(optarg, &end, 10);
+			if (errno != 0 || end == optarg || *end != '\0' || megabytes > UINT64_MAX >> 20)
+				usage();
+			options.memory = megabytes << 20;
+		}
+		else
+			usage();
+	}
+	if (!has_device || optind != argc)
+		usage();
+	return options;
+}
+
+/*
+ * What the server had set up for itself, or had open, is not for us.  A file that it
+ * has deleted would take up room for as long as we live.
+ */
+void
+leave_server()
+{
+	sigset_t	none;
+	std::vector<int> inherited;
+	DIR		   *folder = opendir("/proc/self/fd");
+
+	/* Whoever interrupts the server in a terminal leaves it to the server to end us. */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGTERM, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, nullptr);
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+
+	if (folder == nullptr)
+		return;
+	while (const struct dirent *entry = readdir(folder))
+	{
+		int			descriptor = atoi(entry->d_name);
+
+		if (descriptor > HP_CONTROL_FD && descriptor != dirfd(folder))
+			inherited.push_back(descriptor);
+	}
+	closedir(folder);
+	for (int descriptor : inherited)
+		close(descriptor);
+	fcntl(HP_CONTROL_FD, F_SETFD, FD_CLOEXEC);
+}
+
+/* Tell the supervisor, and the log if it is bad news. */
+bool
+tell(const HpReply &reply)
+{
+	if (reply.status != HP_OK)
+		fprintf(stderr, "harmonia_gpud: %s\n", reply.text);
+	return send(HP_CONTROL_FD, &reply, sizeof(reply), MSG_NOSIGNAL) == sizeof(reply) &&
+		reply.status == HP_OK;
+}
+
+HpReply
+failure(const char *text)
+{
+	HpReply		reply = {};
+
+	reply.status = HP_FAILED;
+	snprintf(reply.text, sizeof(reply.text), "%.*s", (int) sizeof(reply.text) - 1, text);
+	return reply;
+}
+
+/* Serve on a device until the supervisor ends; false if something fails. */
+bool
+serve(HdDevice *device, uint64_t memory)
+{
+	Service		service(device, memory);
+
+	if (!service.listen())
+	{
+		char		text[128];
+
+		snprintf(text, sizeof(text), "could not listen on \"%s\": %s", HP_SOCKET, strerror(errno));
+		tell(failure(text));
+		return false;
+	}
+	if (!tell(service.ready()))
+		return false;
+	if (service.run(HP_CONTROL_FD))
+		return true;
+
+	/* The device's driver may not stand its being tidied up. */
+	_exit(1);
+}
+
+}								/* namespace */
+
+int
+main(int argc, char **argv)
+{
+	Options		options = parse(argc, argv);
+	HdDevice   *device;
+	HdStatus	opened;
+	bool		served = false;
+
+	leave_server();
+	opened = hd_device_open(options.kind, 0, &device);
+	if (opened != HD_OK)
+		tell(failure(device != nullptr ? hd_device_error(device) : "out of memory"));
+	else
+		served = serve(device, options.memory);
+	hd_device_close(device);
+	return served ? 0 : 1;
+}

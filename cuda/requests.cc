@@ -1,0 +1,362 @@
+/*
+ * requests.cc
+ *		What clients ask for.  Nothing that they send, or put into staging memory, is
+ *		relied upon, though they may change the latter at any time.
+ */
+#include "service.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <fcntl.h>
+#include <new>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <vector>
+
+namespace harmonia
+{
+
+static_assert(sizeof(HpLeaf) == sizeof(HdLeaf), "leaves come as the device takes them");
+
+/* Offsets are multiples of this. */
+static constexpr uint64_t staging_alignment = 64;
+
+/* Numbers of pages or lines that are checked at a time. */
+static constexpr uint32_t numbers_max = 1 << 16;
+
+static void
+require(bool good, const char *rule)
+{
+	if (!good)
+		throw BrokenRule{rule};
+}
+
+/* ----------------------------------------------------------------
+ *		Staging memory
+ * ----------------------------------------------------------------
+ */
+
+bool
+Staging::map(int memory, uint64_t bytes)
+{
+	struct stat attributes;
+	int			seals = fcntl(memory, F_GET_SEALS);
+	void	   *mapped;
+
+	/* Touching what has been cut off would kill the daemon. */
+	require(seals >= 0 && (seals & F_SEAL_SHRINK) != 0, "staging memory is sealed against shrinking");
+	require(fstat(memory, &attributes) == 0 && bytes > 0 && bytes <= (uint64_t) attributes.st_size,
+			"staging memory is as large as is said");
+
+	unmap();
+	mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+	require(mapped != MAP_FAILED || errno == ENOMEM, "staging memory can be written");
+	if (mapped == MAP_FAILED)
+		return false;
+	start = (char *) mapped;
+	size = bytes;
+	pinned = hd_device_pin(device, start, size) == HD_OK;
+	return true;
+}
+
+void
+Staging::unmap()
+{
+	if (start == nullptr)
+		return;
+	if (pinned)
+		hd_device_unpin(device, start);
+	munmap(start, size);
+	start = nullptr;
+	size = 0;
+}
+
+void *
+Staging::at(uint64_t offset, uint64_t count, size_t item) const
+{
+	require(offset % staging_alignment == 0, "offsets are multiples of 64");
+	require(offset <= size && count <= (size - offset) / item, "items are inside of staging memory");
+	return start + offset;
+}
+
+/* ----------------------------------------------------------------
+ *		Requests
+ * ----------------------------------------------------------------
+ */
+
+/* Whether a client's request has to wait until another client's sync has ended. */
+bool
+Service::is_blocked(const Client &client)
+{
+	const HpRequest &request = client.request;
+
+	if (request.operation == HP_HELLO || request.operation == HP_MAP)
+		return false;
+
+	const Copy *copy = copies.find(request.index);
+
+	return copy != nullptr && copy->in_sync && copy != client.sync;
+}
+
+/*
+ * Do what client.request says; throws BrokenRule.  The daemon ends if the status of the
+ * reply is HP_FAILED.
+ */
+void
+Service::perform(Client &client, const Descriptor &passed, HpReply *reply)
+{
+	const HpRequest &request = client.request;
+	uint32_t	operation = request.operation;
+	bool		is_sync = operation >= HP_SYNC_BEGIN && operation <= HP_SYNC_END;
+	bool		about_index = operation != HP_HELLO && operation != HP_MAP;
+	Copy	   *copy = nullptr;
+
+	require(operation < HP_OPERATIONS, "operations are known");
+	require(client.greeted == (operation != HP_HELLO), "the first request is HP_HELLO, no other is");
+	require((passed.get() >= 0) == (operation == HP_MAP), "a descriptor comes with HP_MAP alone");
+	if (about_index)
+	{
+		require(request.index.unused == 0, "names of indexes end in zero");
+		copy = copies.find(request.index);
+		require(client.sync == nullptr || copy == client.sync, "a sync is for one index");
+		require(client.sync == nullptr || operation == HP_DROP || (is_sync && operation != HP_SYNC_BEGIN),
+				"a sync goes on or ends");
+		require(client.sync != nullptr || !is_sync || operation == HP_SYNC_BEGIN, "a sync begins");
+	}
+
+	memset(reply, 0, sizeof(*reply));
+	switch (operation)
+	{
+		case HP_HELLO:
+			hello(client);
+			break;
+		case HP_MAP:
+			reply->status = map(client, passed);
+			break;
+		case HP_SYNC_BEGIN:
+			reply->status = sync_begin(client, reply);
+			break;
+		case HP_SYNC_RESERVE:
+			reply->status = status(copies.reserve(copy, request.count));
+			break;
+		case HP_SYNC_LINES:
+			reply->status = sync_write(client, HP_LINE_SIZE);
+			break;
+		case HP_SYNC_PAGES:
+			reply->status = sync_write(client, HT_PAGE_SIZE);
+			break;
+		case HP_SYNC_LEAVES:
+			reply->status = sync_leaves(client);
+			break;
+		case HP_SYNC_END:
+			copy->structure = request.structure;
+			end_sync(client, true);
+			break;
+		case HP_SEARCH:
+			reply->status = search(client, reply);
+			break;
+		case HP_DROP:
+			drop(client);
+			break;
+	}
+	if (reply->status == HP_OK && (operation == HP_HELLO || operation == HP_SYNC_END) &&
+		hd_device_info(device, &info) != HD_OK)
+		reply->status = HP_FAILED;
+
+	if (reply->status != HP_OK && is_sync)
+		end_sync(client, false);
+	describe(reply, about_index ? copies.find(request.index) : nullptr,
+			 reply->status == HP_NO_MEMORY || reply->status == HP_FAILED ? copies.error() : info.name);
+}
+
+/* A server that has restarted does not know which blocks have changed. */
+void
+Service::hello(Client &client)
+{
+	const HpRequest &request = client.request;
+
+	require(request.version == HP_VERSION, "both sides are of one version");
+	if (has_generation && request.generation != generation)
+	{
+		for (Client &other : clients)
+		{
+			if (&other != &client && other.greeted)
+				close(other);
+		}
+		copies.drop_all();
+	}
+	generation = request.generation;
+	has_generation = true;
+	client.greeted = true;
+}
+
+HpStatus
+Service::map(Client &client, const Descriptor &passed)
+{
+	return client.staging.map(passed.get(), client.request.size) ? HP_OK : HP_NO_MEMORY;
+}
+
+HpStatus
+Service::sync_begin(Client &client, HpReply *reply)
+{
+	const HpRequest &request = client.request;
+	Copy	   *copy = copies.find(request.index);
+
+	require(request.create <= 1, "flags are 0 or 1");
+	require(request.width == HT_WIDTH32 || request.width == HT_WIDTH64, "keys have 32 or 64 bits");
+	require(request.fanout >= HT_MIN_FANOUT && request.fanout <= HT_MAX_FANOUT, "the fanout is possible");
+	if (copy == nullptr && !request.create)
+		return HP_UNKNOWN;
+	if (copy == nullptr)
+	{
+		HdStatus	created = copies.create(request.index, (HtWidth) request.width,
+											(int) request.fanout, &copy);
+
+		if (created != HD_OK)
+			return status(created);
+		reply->created = 1;
+	}
+	require(request.width == (uint32_t) copy->width && request.fanout == (uint32_t) copy->fanout,
+			"an index does not change its width and fanout");
+	reply->structure = copy->structure;
+	copy->in_sync = true;
+	client.sync = copy;
+	return HP_OK;
+}
+
+/* Pages or lines. */
+HpStatus
+Service::sync_write(Client &client, size_t item)
+{
+	const HpRequest &request = client.request;
+	const uint32_t *from = (const uint32_t *) client.staging.at(request.numbers_at, request.count,
+																sizeof(uint32_t));
+	const char *items = (const char *) client.staging.at(request.data_at, request.count, item);
+	std::vector<uint32_t> numbers(std::min(request.count, numbers_max));
+	HdStatus	written = HD_OK;
+
+	for (uint64_t first = 0; first < request.count && written == HD_OK; first += numbers_max)
+	{
+		uint32_t	n = (uint32_t) std::min(request.count - first, (uint64_t) numbers_max);
+
+		memcpy(numbers.data(), from + first, n * sizeof(uint32_t));
+		written = item == HP_LINE_SIZE ?
+			copies.write_lines(client.sync, numbers.data(), items + first * item, n) :
+			copies.write_pages(client.sync, numbers.data(), items + first * item, n);
+	}
+	return status(written);
+}
+
+HpStatus
+Service::sync_leaves(Client &client)
+{
+	const HpRequest &request = client.request;
+	const HpLeaf *from = (const HpLeaf *) client.staging.at(request.data_at, request.count,
+															sizeof(HpLeaf));
+
+	require(request.count <= client.sync->blocks, "there are as many blocks as leaves");
+
+	std::vector<HdLeaf> leaves(request.count);
+
+	for (uint32_t i = 0; i < request.count; i++)
+	{
+		HpLeaf		leaf = from[i];
+
+		require(leaf.unused == 0, "leaves end in zero");
+		leaves[i].low = leaf.low;
+		leaves[i].block = leaf.block;
+	}
+	return status(copies.set_leaves(client.sync, leaves.data(), request.count));
+}
+
+HpStatus
+Service::search(const Client &client, HpReply *reply)
+{
+	const HpSearch &wanted = client.request.search;
+	Copy	   *copy = copies.find(client.request.index);
+	const Staging &staging = client.staging;
+	HdBatch		batch = {};
+	HdResult	result;
+	HpStatus	found;
+
+	require(wanted.is_range <= 1, "flags are 0 or 1");
+	if (copy == nullptr)
+		return HP_UNKNOWN;
+	batch.low = staging.at(wanted.low_at, wanted.count, (size_t) copy->width);
+	if (wanted.is_range)
+		batch.high = staging.at(wanted.high_at, wanted.count, (size_t) copy->width);
+	batch.probes = (uint32_t *) staging.at(wanted.probes_at, wanted.room, sizeof(uint32_t));
+	batch.tids = (uint64_t *) staging.at(wanted.tids_at, wanted.room, sizeof(uint64_t));
+	batch.count = wanted.count;
+	batch.room = wanted.room;
+	batch.output = HD_PAIRS;
+	batch.psa_bits = HD_AUTOMATIC;
+	batch.threads = HD_AUTOMATIC;
+	batch.timed = true;
+	found = status(copies.search(copy, batch, &result));
+	if (found != HP_OK)
+		return found;
+
+	reply->hits = result.hits;
+	reply->sort_ms = (float) result.sort_ms;
+	reply->search_ms = (float) result.search_ms;
+	return result.hits > wanted.room ? HP_NO_ROOM : HP_OK;
+}
+
+void
+Service::drop(Client &client)
+{
+	if (client.sync != nullptr)
+		end_sync(client, false);
+	else if (const Copy *copy = copies.find(client.request.index))
+		copies.drop(copy);
+}
+
+/* End a client's sync, if it is in one; the copy stays only if it is up to date. */
+void
+Service::end_sync(Client &client, bool keep)
+{
+	Copy	   *copy = client.sync;
+
+	if (copy == nullptr)
+		return;
+	client.sync = nullptr;
+	copy->in_sync = false;
+	if (!keep)
+		copies.drop(copy);
+}
+
+HpStatus
+Service::status(HdStatus status)
+{
+	require(status != HD_INVALID, hd_device_error(device));
+	return status == HD_OK ? HP_OK : status == HD_NO_MEMORY ? HP_NO_MEMORY : HP_FAILED;
+}
+
+/* What each reply says. */
+void
+Service::describe(HpReply *reply, const Copy *copy, const char *text)
+{
+	reply->copy_memory = copy != nullptr ? hd_index_memory(copy->index) : 0;
+	reply->memory = info.memory;
+	reply->memory_free = info.memory_free;
+	reply->is_gpu = info.kind == HD_CUDA;
+	reply->copies = copies.count();
+	reply->evictions = copies.evictions();
+	snprintf(reply->text, sizeof(reply->text), "%.*s", (int) sizeof(reply->text) - 1, text);
+}
+
+/* What the supervisor is told. */
+HpReply
+Service::ready()
+{
+	HpReply		reply = {};
+
+	if (hd_device_info(device, &info) != HD_OK)
+		reply.status = HP_FAILED;
+	describe(&reply, nullptr, reply.status == HP_OK ? info.name : hd_device_error(device));
+	return reply;
+}
+
+}								/* namespace harmonia */

@@ -1,0 +1,272 @@
+/*
+ * service.cc
+ *		Connections of the daemon, and the messages on them.
+ */
+#include "service.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <fcntl.h>
+#include <new>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <vector>
+
+namespace harmonia
+{
+
+/* More than this are turned away, also if descriptors become rare. */
+static constexpr size_t clients_limit = 1000;
+static constexpr int backlog = 128;
+
+void
+Descriptor::set(int descriptor)
+{
+	if (fd >= 0)
+		::close(fd);
+	fd = descriptor;
+}
+
+Service::Service(HdDevice *on, uint64_t memory_limit) : device(on), copies(on, memory_limit)
+{
+	struct rlimit descriptors;
+
+	clients_max = clients_limit;
+	if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0)
+		clients_max = std::min(clients_max, (size_t) descriptors.rlim_cur / 2);
+}
+
+/* Copies go after those who use them. */
+Service::~Service()
+{
+	clients.clear();
+}
+
+bool
+Service::listen()
+{
+	struct sockaddr_un address = {};
+	int			fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	mode_t		mask;
+	int			bound;
+
+	listener.set(fd);
+	if (fd < 0)
+		return false;
+	address.sun_family = AF_UNIX;
+	strcpy(address.sun_path, HP_SOCKET);
+	static_assert(sizeof(HP_SOCKET) <= sizeof(address.sun_path), "room for the address");
+
+	/* That of a daemon that has ended. */
+	unlink(HP_SOCKET);
+	mask = umask(S_IXUSR | S_IRWXG | S_IRWXO);
+	bound = bind(fd, (struct sockaddr *) &address, sizeof(address));
+	umask(mask);
+	return bound == 0 && ::listen(fd, backlog) == 0;
+}
+
+bool
+Service::run(int control)
+{
+	std::vector<struct pollfd> polled;
+	std::vector<Client *> owners;
+
+	while (!device_failed)
+	{
+		polled.clear();
+		owners.clear();
+		polled.push_back({control, POLLIN | POLLRDHUP, 0});
+		polled.push_back({listener.get(), POLLIN, 0});
+		for (Client &client : clients)
+		{
+			/* Of those who wait only their end is of interest. */
+			polled.push_back({client.connection.get(), (short) (client.waits ? 0 : POLLIN), 0});
+			owners.push_back(&client);
+		}
+
+		if (poll(polled.data(), polled.size(), -1) < 0)
+			continue;
+		/* The supervisor has nothing to say but that it is gone. */
+		if (polled[0].revents != 0)
+			return true;
+		for (size_t i = 0; i < owners.size() && !device_failed; i++)
+		{
+			Client	   *client = owners[i];
+			short		events = polled[i + 2].revents;
+
+			if (client->connection.get() < 0)
+				continue;
+			if ((events & POLLIN) != 0)
+				receive(*client);
+			else if (events != 0)
+				close(*client);
+			serve_waiting();
+		}
+		clients.remove_if([](const Client &client) { return client.connection.get() < 0; });
+		if ((polled[1].revents & POLLIN) != 0)
+			accept();
+	}
+	return false;
+}
+
+void
+Service::accept()
+{
+	Descriptor	accepted(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+	struct ucred peer;
+	socklen_t	size = sizeof(peer);
+
+	if (accepted.get() < 0)
+	{
+		/* If it is for want of resources, not at once again. */
+		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+			poll(nullptr, 0, 10);
+		return;
+	}
+	if (getsockopt(accepted.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
+		peer.uid != geteuid())
+	{
+		fprintf(stderr, "harmonia_gpud: turned a client of another user away\n");
+		return;
+	}
+	if (clients.size() >= clients_max)
+	{
+		fprintf(stderr, "harmonia_gpud: turned a client away, there are %zu\n", clients.size());
+		return;
+	}
+	try
+	{
+		clients.emplace_back(device);
+	}
+	catch (const std::bad_alloc &)
+	{
+		return;
+	}
+	clients.back().connection.swap(accepted);
+}
+
+/* Take a message, and do what it asks for unless that has to wait. */
+void
+Service::receive(Client &client)
+{
+	constexpr int descriptors_max = 8;
+	union
+	{
+		struct cmsghdr header;
+		char		bytes[CMSG_SPACE(descriptors_max * sizeof(int))];
+	}			control;
+	HpRequest	request;
+	struct iovec part = {&request, sizeof(request)};
+	struct msghdr message = {};
+	Descriptor	passed;
+	int			descriptors = 0;
+	ssize_t		length;
+
+	message.msg_iov = &part;
+	message.msg_iovlen = 1;
+	message.msg_control = control.bytes;
+	message.msg_controllen = sizeof(control.bytes);
+	length = recvmsg(client.connection.get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	if (length < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	for (struct cmsghdr *header = length >= 0 ? CMSG_FIRSTHDR(&message) : nullptr; header != nullptr;
+		 header = CMSG_NXTHDR(&message, header))
+	{
+		if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t at = 0; at + sizeof(int) <= header->cmsg_len - CMSG_LEN(0); at += sizeof(int))
+		{
+			int			descriptor;
+
+			/* All but the last are closed. */
+			memcpy(&descriptor, CMSG_DATA(header) + at, sizeof(int));
+			passed.set(descriptor);
+			descriptors++;
+		}
+	}
+	if (length <= 0)
+	{
+		close(client);
+		return;
+	}
+	if (length != sizeof(request) || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
+		descriptors > 1)
+	{
+		fprintf(stderr, "harmonia_gpud: closed a connection: a message has %zd bytes and %d descriptors\n",
+				length, descriptors);
+		close(client);
+		return;
+	}
+
+	client.request = request;
+	if (client.greeted && is_blocked(client))
+	{
+		client.waits = true;
+		client.waits_since = ++waits;
+	}
+	else
+		serve(client, passed);
+}
+
+/* Do what a client has asked for, and reply. */
+void
+Service::serve(Client &client, const Descriptor &passed)
+{
+	HpReply		reply;
+
+	client.waits = false;
+	try
+	{
+		perform(client, passed, &reply);
+	}
+	catch (const BrokenRule &broken)
+	{
+		fprintf(stderr, "harmonia_gpud: closed a connection that broke a rule: %s\n", broken.rule);
+		close(client);
+		return;
+	}
+	if (reply.status == HP_FAILED)
+	{
+		fprintf(stderr, "harmonia_gpud: %s\n", reply.text);
+		device_failed = true;
+	}
+	if (send(client.connection.get(), &reply, sizeof(reply), MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(reply))
+		close(client);
+}
+
+/* Serve clients whose request need not wait any more, those first who have waited longest. */
+void
+Service::serve_waiting()
+{
+	while (!device_failed)
+	{
+		Client	   *first = nullptr;
+
+		for (Client &client : clients)
+		{
+			if (client.waits && !is_blocked(client) &&
+				(first == nullptr || client.waits_since < first->waits_since))
+				first = &client;
+		}
+		if (first == nullptr)
+			return;
+		serve(*first, Descriptor());
+	}
+}
+
+/* End a client's connection, and with it what it was about. */
+void
+Service::close(Client &client)
+{
+	end_sync(client, false);
+	client.staging.unmap();
+	client.waits = false;
+	client.connection.set(-1);
+}
+
+}								/* namespace harmonia */

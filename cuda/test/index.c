@@ -1,0 +1,368 @@
+/*
+ * index.c
+ *		An index that changes, and its copy in a daemon.
+ */
+#include "index.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PROBES		100
+#define ROOM		(1 << 17)
+#define GUARD		UINT64_C(0xA5A5A5A5A5A5A5A5)
+
+static int
+leaf_entries(const Index *index, uint32_t leaf)
+{
+	return index->starts[leaf + 1] - index->starts[leaf];
+}
+
+static void
+fill_leaf(Index *index, uint32_t leaf)
+{
+	ht_leaf_fill(index->pages + (size_t) index->leaves[leaf].block * HT_PAGE_SIZE,
+				 index->model.width, index->model.entries + index->starts[leaf],
+				 leaf_entries(index, leaf));
+}
+
+static void
+add_leaf(Index *index, uint32_t block, int start, int end)
+{
+	uint32_t	leaf = index->leaf_count++;
+	HtEntry		low = make_entry(ht_key_max(index->model.width), 0);
+
+	if (start < index->model.count)
+		low = index->model.entries[start];
+	index->leaves[leaf] = (HpLeaf) {low, block, 0};
+	index->starts[leaf] = start;
+	index->starts[leaf + 1] = end;
+	ht_leaf_init(index->pages + (size_t) block * HT_PAGE_SIZE, index->model.width);
+	fill_leaf(index, leaf);
+}
+
+Index
+make_index(Content content, HtWidth width)
+{
+	Index		index;
+	uint32_t	block = 0;
+	int			fill;
+
+	memset(&index, 0, sizeof(index));
+	index.name.build_id = rnd();
+	index.name.database = (uint32_t) rnd();
+	index.name.tablespace = (uint32_t) rnd_below(3);
+	index.name.relfilenode = (uint32_t) rnd_below(3);
+	index.fanout = (uint32_t) (rnd_below(2) ? 64 : HT_MIN_FANOUT + rnd_below(HT_MAX_FANOUT - HT_MIN_FANOUT + 1));
+	index.model.entries = allocate(sizeof(HtEntry) * MODEL_MAX_ENTRIES);
+	index.leaves = allocate(sizeof(HpLeaf) * INDEX_MAX_LEAVES);
+	index.starts = allocate(sizeof(int) * (INDEX_MAX_LEAVES + 1));
+	index.pages = allocate((size_t) INDEX_MAX_BLOCKS * HT_PAGE_SIZE);
+	index.copied = allocate((size_t) INDEX_MAX_BLOCKS * HT_PAGE_SIZE);
+	memset(index.pages, 0, (size_t) INDEX_MAX_BLOCKS * HT_PAGE_SIZE);
+	model_make(&index.model, content, width);
+
+	/* Not all blocks are leaves. */
+	fill = 1 + index.model.count / (INDEX_MAX_LEAVES / 4) + rnd_below(ht_leaf_capacity(width) / 2);
+	if (content == CONTENT_ONE_LEAF)
+		fill = ht_leaf_capacity(width);
+	for (int start = 0; content != CONTENT_NONE && (start < index.model.count || start == 0); start += fill)
+	{
+		int			end = start + fill < index.model.count ? start + fill : index.model.count;
+
+		block += (uint32_t) rnd_below(3) + 1;
+		add_leaf(&index, block - 1, start, end);
+	}
+	index.blocks = block;
+	return index;
+}
+
+void
+free_index(Index *index)
+{
+	free(index->model.entries);
+	free(index->leaves);
+	free(index->starts);
+	free(index->pages);
+	free(index->copied);
+}
+
+/* Half of a leaf goes to a new block. */
+static void
+split_leaf(Index *index, uint32_t leaf)
+{
+	int			middle = (index->starts[leaf] + index->starts[leaf + 1]) / 2;
+	size_t		behind = index->leaf_count - leaf - 1;
+
+	memmove(&index->leaves[leaf + 2], &index->leaves[leaf + 1], behind * sizeof(HpLeaf));
+	memmove(&index->starts[leaf + 2], &index->starts[leaf + 1], (behind + 1) * sizeof(int));
+	index->starts[leaf + 1] = middle;
+	index->leaves[leaf + 1] = (HpLeaf) {index->model.entries[middle], index->blocks++, 0};
+	index->leaf_count++;
+	ht_leaf_init(index->pages + (size_t) index->leaves[leaf + 1].block * HT_PAGE_SIZE, index->model.width);
+	fill_leaf(index, leaf);
+	fill_leaf(index, leaf + 1);
+	index->leaves_copied = false;
+}
+
+/* Change the entries of a leaf, all that it has; those of the next begin at end. */
+static int
+change_entries(HtEntry *entries, int n, int capacity, int more, HtEntry end)
+{
+	int			kept = 0;
+
+	for (; more > 0 && n > 0; more--)
+	{
+		HtEntry		entry = entries[rnd_below(n)];
+
+		entry.tid += 1 + (uint64_t) rnd_below(1000);
+		if (ht_entry_cmp(entry, end) < 0)
+			entries[n++] = entry;
+	}
+	for (int i = 0; i < n; i++)
+	{
+		if (rnd_below(4) != 0)
+			entries[kept++] = entries[i];
+	}
+	kept = sort_entries(entries, kept);
+	return kept < capacity ? kept : capacity;
+}
+
+void
+change_index(Index *index)
+{
+	HtEntry    *entries = allocate(sizeof(HtEntry) * (MODEL_MAX_ENTRIES + 1000));
+	HtEntry    *old = index->model.entries;
+	int			start = 0;
+
+	/* All entries move to another array, some change. */
+	index->model.entries = entries;
+	for (uint32_t leaf = 0; leaf < index->leaf_count; leaf++)
+	{
+		int			n = leaf_entries(index, leaf);
+		bool		changes = rnd_below(3) == 0;
+		HtEntry		end = leaf + 1 < index->leaf_count ? index->leaves[leaf + 1].low :
+			make_entry(ht_key_max(index->model.width), HT_TID_MAX);
+
+		memcpy(entries + start, old + index->starts[leaf], sizeof(HtEntry) * (size_t) n);
+		if (changes)
+			n = change_entries(entries + start, n, ht_leaf_capacity(index->model.width),
+							   index->model.count < MODEL_MAX_ENTRIES / 2 ? rnd_below(30) : 0, end);
+		index->starts[leaf] = start;
+		start += n;
+		/* starts[leaf + 1] is still needed. */
+		if (changes)
+			ht_leaf_fill(index->pages + (size_t) index->leaves[leaf].block * HT_PAGE_SIZE,
+						 index->model.width, entries + start - n, n);
+		if (leaf + 1 == index->leaf_count)
+			index->starts[leaf + 1] = start;
+	}
+	index->model.count = start;
+	free(old);
+
+	for (int splits = rnd_below(3); splits > 0 && index->leaf_count > 0; splits--)
+	{
+		uint32_t	leaf = (uint32_t) rnd_below((int) index->leaf_count);
+
+		if (leaf_entries(index, leaf) >= 2 && index->leaf_count < INDEX_MAX_LEAVES &&
+			index->blocks < INDEX_MAX_BLOCKS)
+			split_leaf(index, leaf);
+	}
+}
+
+HpRequest
+about(const Index *index, HpOperation operation)
+{
+	return (HpRequest) {.operation = operation, .index = index->name, .create = 1,
+						.width = index->model.width, .fanout = index->fanout};
+}
+
+int
+ask_status(const Connection *connection, const HpRequest *request, HpReply *reply)
+{
+	HpReply		mine;
+
+	if (reply == NULL)
+		reply = &mine;
+	return ask(connection, request, reply) ? (int) reply->status : CONNECTION_ENDED;
+}
+
+int
+sync_begin(const Connection *connection, Index *index)
+{
+	HpRequest	request = about(index, HP_SYNC_BEGIN);
+	HpReply		reply;
+	int			status = ask_status(connection, &request, &reply);
+
+	if (status != HP_OK)
+		return status;
+	if (reply.created)
+	{
+		memset(index->copied, 0, (size_t) INDEX_MAX_BLOCKS * HT_PAGE_SIZE);
+		index->blocks_copied = 0;
+		index->leaves_copied = false;
+	}
+	expect(reply.structure == (reply.created ? 0 : index->structure), "structure");
+	return status;
+}
+
+/* Send what differs from the copy, in items of a size. */
+static int
+sync_items(const Connection *connection, Index *index, HpOperation operation, size_t size)
+{
+	HpRequest	request = about(index, operation);
+	size_t		items = (size_t) index->blocks * HT_PAGE_SIZE / size;
+	uint32_t   *numbers = (uint32_t *) connection->staging;
+	size_t		room = 64 * (size_t) (1 + rnd_below(8));
+	int			status = HP_OK;
+
+	request.data_at = 64 * 1024;
+	for (size_t i = 0; i < items && status == HP_OK; i++)
+	{
+		if (memcmp(index->pages + i * size, index->copied + i * size, size) != 0)
+		{
+			numbers[request.count] = (uint32_t) i;
+			memcpy(connection->staging + request.data_at + request.count * size,
+				   index->pages + i * size, size);
+			memcpy(index->copied + i * size, index->pages + i * size, size);
+			request.count++;
+		}
+		if (request.count == room || (request.count > 0 && i == items - 1))
+		{
+			/* In any order. */
+			for (uint32_t j = request.count / 2; j < request.count; j++)
+			{
+				uint32_t	k = (uint32_t) rnd_below((int) j + 1);
+				char		moved[HT_PAGE_SIZE];
+				char	   *data = connection->staging + request.data_at;
+				uint32_t	number = numbers[j];
+
+				numbers[j] = numbers[k];
+				numbers[k] = number;
+				memcpy(moved, data + j * size, size);
+				memmove(data + j * size, data + k * size, size);
+				memcpy(data + k * size, moved, size);
+			}
+			status = ask_status(connection, &request, NULL);
+			request.count = 0;
+		}
+	}
+	return status;
+}
+
+int
+sync_blocks(const Connection *connection, Index *index)
+{
+	HpRequest	request = about(index, HP_SYNC_RESERVE);
+	int			status = HP_OK;
+
+	request.count = index->blocks;
+	if (index->blocks > index->blocks_copied || rnd_below(2))
+		status = ask_status(connection, &request, NULL);
+	if (status == HP_OK)
+		index->blocks_copied = index->blocks;
+	if (status == HP_OK && rnd_below(2))
+		status = sync_items(connection, index, HP_SYNC_PAGES, HT_PAGE_SIZE);
+	if (status == HP_OK)
+		status = sync_items(connection, index, HP_SYNC_LINES, HP_LINE_SIZE);
+	if (status != HP_OK || (index->leaves_copied && rnd_below(3)))
+		return status;
+
+	request = about(index, HP_SYNC_LEAVES);
+	request.count = index->leaf_count;
+	request.data_at = 64 * (uint64_t) rnd_below(10);
+	memcpy(connection->staging + request.data_at, index->leaves, sizeof(HpLeaf) * index->leaf_count);
+	status = ask_status(connection, &request, NULL);
+	index->leaves_copied = status == HP_OK;
+	return status;
+}
+
+int
+sync_end(const Connection *connection, Index *index)
+{
+	HpRequest	request = about(index, HP_SYNC_END);
+
+	index->structure = request.structure = rnd();
+	return ask_status(connection, &request, NULL);
+}
+
+int
+sync_index(const Connection *connection, Index *index)
+{
+	int			status = sync_begin(connection, index);
+
+	if (status == HP_OK)
+		status = sync_blocks(connection, index);
+	if (status == HP_OK)
+		status = sync_end(connection, index);
+	return status;
+}
+
+void
+search_index(const Connection *connection, const Index *index)
+{
+	const Model *model = &index->model;
+	HpRequest	request = about(index, HP_SEARCH);
+	HpSearch   *search = &request.search;
+	uint64_t	low[PROBES];
+	uint64_t	high[PROBES];
+	uint32_t	n = (uint32_t) rnd_skewed(PROBES + 1);
+	uint64_t	expected;
+	uint32_t   *probes;
+	uint64_t   *tids;
+	HpReply		reply;
+
+	search->is_range = (uint32_t) rnd_below(2);
+	for (uint32_t i = 0; i < n; i++)
+	{
+		low[i] = high[i] = model_probe(model);
+		if (search->is_range)
+		{
+			int			end = model_lower(model, low[i]) + rnd_skewed(30);
+
+			high[i] = end < model->count && rnd_below(20) != 0 ? model->entries[end].key : model_probe(model);
+		}
+	}
+	expected = model_search(model, low, high, n, NULL);
+
+	search->count = n;
+	search->room = rnd_below(4) != 0 ? expected + (uint64_t) rnd_below(3) : (uint64_t) rnd_below((int) expected + 1);
+	if (search->room > ROOM)
+		search->room = ROOM;
+	search->low_at = 64 * (uint64_t) rnd_below(10);
+	search->high_at = search->low_at + 1024 * (uint64_t) (1 + rnd_below(3));
+	search->probes_at = 64 * 1024 + 64 * (uint64_t) rnd_below(10);
+	search->tids_at = 1024 * 1024 + 64 * (uint64_t) rnd_below(10);
+	pack_keys(connection->staging + search->low_at, low, (int) n, model->width);
+	if (search->is_range)
+		pack_keys(connection->staging + search->high_at, high, (int) n, model->width);
+	probes = (uint32_t *) (connection->staging + search->probes_at);
+	tids = (uint64_t *) (connection->staging + search->tids_at);
+	probes[search->room] = (uint32_t) GUARD;
+	tids[search->room] = GUARD;
+
+	expect(ask(connection, &request, &reply), "a search has no reply");
+	if (failed())
+		return;
+	expect((int) reply.status == (expected > search->room ? HP_NO_ROOM : HP_OK), "search: status %u, %s",
+		   reply.status, reply.text);
+	expect(reply.hits == expected, "%llu hits instead of %llu", (unsigned long long) reply.hits,
+		   (unsigned long long) expected);
+	expect(reply.sort_ms >= 0 && reply.search_ms >= 0, "times");
+	expect(probes[search->room] == (uint32_t) GUARD && tids[search->room] == GUARD,
+		   "written beyond the room");
+	if (!failed())
+		model_compare(model, low, high, n, search->room, probes, tids);
+}
+
+HpRequest
+make_search(const Connection *connection, const Index *index, uint64_t key)
+{
+	HpRequest	request = about(index, HP_SEARCH);
+
+	pack_keys(connection->staging, &key, 1, index->model.width);
+	request.search.count = 1;
+	request.search.probes_at = 64;
+	request.search.tids_at = 128 * 1024;
+	request.search.room = 1024;
+	return request;
+}

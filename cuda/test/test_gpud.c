@@ -1,0 +1,1243 @@
+/*
+ * test_gpud.c
+ *		The daemon as its supervisor and its clients see it.
+ *
+ * usage: test_gpud DAEMON [host | cuda [SEED]]
+ *
+ * Copies against a model; syncs of several clients; memory that is too small; ends of
+ * all kinds; messages that no good client sends.  TEST_ROUNDS is the number of random
+ * ones.
+ */
+#define _GNU_SOURCE
+#include "index.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define GENERATION	UINT64_C(0x123456789ABCDEF0)
+#define MEMORY		"--memory=64"
+
+static const char *device = "--device=host";
+static Daemon daemon_process;
+
+static void
+start(const char *memory)
+{
+	daemon_process = start_daemon(device, memory);
+	expect(daemon_process.ready.status == HP_OK, "start: %s", daemon_process.ready.text);
+}
+
+static void
+stop(void)
+{
+	int			status = stop_daemon(&daemon_process);
+
+	expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the daemon ends with status %#x", status);
+}
+
+/* Status of a search for one key. */
+static int
+probe_status(const Connection *connection, const Index *index)
+{
+	HpRequest	request = make_search(connection, index, 0);
+	int			status = ask_status(connection, &request, NULL);
+
+	return status == HP_NO_ROOM ? HP_OK : status;
+}
+
+static bool
+has_ended(const Connection *connection)
+{
+	HpReply		reply;
+
+	return !is_silent(connection) && recv(connection->socket, &reply, sizeof(reply), 0) <= 0;
+}
+
+/* ----------------------------------------------------------------
+ *		Start and end
+ * ----------------------------------------------------------------
+ */
+
+/* How many of the daemon's descriptors lead to its log. */
+static int
+count_logs(void)
+{
+	int			logs = 0;
+
+	for (int i = 0; i < 64; i++)
+	{
+		char		path[64];
+		char		target[4096];
+		ssize_t		length;
+
+		snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int) daemon_process.pid, i);
+		length = readlink(path, target, sizeof(target));
+		if (length > 4 && memcmp(target + length - 4, "/log", 4) == 0)
+			logs++;
+	}
+	return logs;
+}
+
+static void
+test_start(void)
+{
+	const HpReply *ready = &daemon_process.ready;
+	struct stat attributes;
+	Connection	client;
+	int			status;
+
+	/* What a dead daemon has left is in nobody's way. */
+	for (int i = 0; i < 2; i++)
+	{
+		start(MEMORY);
+		expect(ready->text[0] != '\0' && ready->memory > 0 && ready->copies == 0, "what it says");
+		expect(ready->is_gpu == (strcmp(device, "--device=host") != 0), "kind of device");
+		expect(stat(HP_SOCKET, &attributes) == 0 && S_ISSOCK(attributes.st_mode) &&
+			   (attributes.st_mode & 0777) == 0600, "mode of the socket");
+		expect(count_logs() == 1, "descriptors are still open");
+		kill(daemon_process.pid, SIGINT);
+		kill(daemon_process.pid, SIGHUP);
+		client = connect_client(GENERATION);
+		close_connection(&client);
+		if (i == 0)
+		{
+			kill(daemon_process.pid, SIGTERM);
+			status = wait_daemon(&daemon_process);
+			expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM, "SIGTERM: status %#x", status);
+			close(daemon_process.control);
+		}
+		else
+			stop();
+	}
+	report("start and end");
+
+	for (int i = 0; i < 5; i++)
+	{
+		static const char *const wrong[][2] = {
+			{"--device=gpu", MEMORY}, {MEMORY, MEMORY}, {"--device=host", "--memory=1x"},
+			{"--device=host", "--memory=99999999999999"}, {"--device=host", "more"}
+		};
+		Daemon		none = start_daemon(wrong[i][0], wrong[i][1]);
+
+		status = stop_daemon(&none);
+		expect(WIFEXITED(status) && WEXITSTATUS(status) == 2, "%s %s: status %#x", wrong[i][0],
+			   wrong[i][1], status);
+	}
+	report("wrong options");
+}
+
+/* Whether there is no driver, no device, or it was built without. */
+static void
+test_no_device(void)
+{
+	static const char *const devices[] = {"--device=cuda", "--device=auto"};
+
+	setenv("CUDA_VISIBLE_DEVICES", "", 1);
+	for (int i = 0; i < 2; i++)
+	{
+		Daemon		none = start_daemon(devices[i], MEMORY);
+		int			status = wait_daemon(&none);
+
+		expect(none.ready.status == HP_FAILED && strstr(none.ready.text, "CUDA") != NULL,
+			   "it says \"%s\"", none.ready.text);
+		expect(WIFEXITED(status) && WEXITSTATUS(status) == 1, "status %#x", status);
+		close(none.control);
+	}
+	unsetenv("CUDA_VISIBLE_DEVICES");
+	report("no device");
+}
+
+static void
+test_no_folder(void)
+{
+	Daemon		none;
+	int			status;
+
+	unlink(HP_SOCKET);
+	expect(rmdir("pg_stat_tmp") == 0, "rmdir");
+	none = start_daemon(device, MEMORY);
+	status = wait_daemon(&none);
+	expect(none.ready.status == HP_FAILED && strstr(none.ready.text, HP_SOCKET) != NULL,
+		   "it says \"%s\"", none.ready.text);
+	expect(WIFEXITED(status) && WEXITSTATUS(status) == 1, "status %#x", status);
+	close(none.control);
+	expect(mkdir("pg_stat_tmp", 0700) == 0, "mkdir");
+	report("nowhere to listen");
+}
+
+/* ----------------------------------------------------------------
+ *		Copies
+ * ----------------------------------------------------------------
+ */
+
+static void
+test_life(HtWidth width, Content content)
+{
+	Connection	client = connect_client(GENERATION);
+	Index		index = make_index(content, width);
+	HpRequest	request = about(&index, HP_SYNC_BEGIN);
+	HpReply		reply;
+
+	request.create = 0;
+	expect(ask_status(&client, &request, NULL) == HP_UNKNOWN, "a copy of what is new");
+	expect(probe_status(&client, &index) == HP_UNKNOWN, "search without a copy");
+	for (int round = 0; round < 20 && !failed(); round++)
+	{
+		/* Now and then it is forgotten, or the client is another. */
+		request = about(&index, HP_DROP);
+		if (rnd_below(10) == 0)
+		{
+			expect(ask_status(&client, &request, &reply) == HP_OK && reply.copy_memory == 0, "drop");
+			expect(probe_status(&client, &index) == HP_UNKNOWN, "search after drop");
+			expect(ask_status(&client, &request, NULL) == HP_OK, "drop what is not there");
+		}
+		if (rnd_below(5) == 0)
+		{
+			close_connection(&client);
+			client = connect_client(GENERATION);
+		}
+		expect(sync_index(&client, &index) == HP_OK, "sync");
+		for (int i = 0; i < 10 && !failed(); i++)
+			search_index(&client, &index);
+		change_index(&index);
+	}
+	request = about(&index, HP_SEARCH);
+	expect(ask_status(&client, &request, &reply) == HP_OK && reply.hits == 0, "no probe");
+	expect(reply.copy_memory >= (uint64_t) index.blocks_copied * HT_PAGE_SIZE, "memory of the copy");
+	request = about(&index, HP_DROP);
+	expect(ask_status(&client, &request, &reply) == HP_OK && reply.copies == 0, "drop");
+	close_connection(&client);
+	free_index(&index);
+	report("a copy's life, %d bits: %s", width_bits(width), content_names[content]);
+}
+
+/* Copies whose names differ in one field only. */
+static void
+test_names(void)
+{
+	Connection	client = connect_client(GENERATION);
+	Index		indexes[5];
+
+	for (int i = 0; i < 5; i++)
+	{
+		indexes[i] = make_index(CONTENT_SPREAD, i % 2 ? HT_WIDTH32 : HT_WIDTH64);
+		indexes[i].name = indexes[0].name;
+	}
+	indexes[1].name.build_id ^= UINT64_C(1) << 40;
+	indexes[2].name.database ^= 1;
+	indexes[3].name.tablespace ^= 1;
+	indexes[4].name.relfilenode ^= 1;
+	for (int i = 0; i < 5; i++)
+	{
+		expect(probe_status(&client, &indexes[i]) == HP_UNKNOWN, "copy %d", i);
+		expect(sync_index(&client, &indexes[i]) == HP_OK, "sync");
+	}
+	for (int i = 0; i < 50; i++)
+		search_index(&client, &indexes[rnd_below(5)]);
+	for (int i = 0; i < 5; i++)
+	{
+		HpRequest	request = about(&indexes[i], HP_DROP);
+
+		expect(ask_status(&client, &request, NULL) == HP_OK, "drop");
+		free_index(&indexes[i]);
+	}
+	close_connection(&client);
+	report("names of indexes");
+}
+
+/* ----------------------------------------------------------------
+ *		Several clients
+ * ----------------------------------------------------------------
+ */
+
+/* Begin a search for all entries of an index. */
+static void
+send_search_all(const Connection *client, const Index *index)
+{
+	HpRequest	request = make_search(client, index, 0);
+	uint64_t	high = ht_key_max(index->model.width);
+
+	request.search.is_range = 1;
+	request.search.high_at = 64;
+	pack_keys(client->staging + 64, &high, 1, index->model.width);
+	request.search.probes_at = 128;
+	request.search.tids_at = 1024 * 1024;
+	request.search.room = MODEL_MAX_ENTRIES;
+	expect(send_request(client, &request), "send");
+}
+
+/* Get its result. */
+static void
+receive_all(const Connection *client, const Index *index)
+{
+	uint64_t	low = 0;
+	uint64_t	high = ht_key_max(index->model.width);
+	HpReply		reply;
+
+	expect(receive_reply(client, &reply), "a search has no reply");
+	expect(failed() || (reply.status == HP_OK && reply.hits == (uint64_t) index->model.count),
+		   "status %u, %llu entries instead of %d", reply.status, (unsigned long long) reply.hits,
+		   index->model.count);
+	if (!failed())
+		model_compare(&index->model, &low, &high, 1, MODEL_MAX_ENTRIES,
+					  (const uint32_t *) (client->staging + 128),
+					  (const uint64_t *) (client->staging + 1024 * 1024));
+}
+
+/* Searches wait for the end of a sync, and find what it has brought. */
+static void
+test_sync_and_search(void)
+{
+	Connection	writer = connect_client(GENERATION);
+	Connection	waiting[3];
+	Connection	third = connect_client(GENERATION);
+	Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
+	Index		other = make_index(CONTENT_SPREAD, HT_WIDTH32);
+
+	expect(sync_index(&writer, &index) == HP_OK && sync_index(&writer, &other) == HP_OK, "sync");
+	for (int round = 0; round < 5 && !failed(); round++)
+	{
+		change_index(&index);
+		expect(sync_begin(&writer, &index) == HP_OK, "begin");
+		for (int i = 0; i < 3; i++)
+		{
+			waiting[i] = connect_client(GENERATION);
+			send_search_all(&waiting[i], &index);
+		}
+		expect(is_silent(&waiting[0]) && is_silent(&waiting[2]), "a search amid another's sync");
+
+		/* Neither those who wait nor the sync are in others' way. */
+		close_connection(&waiting[1]);
+		search_index(&third, &other);
+		expect(sync_blocks(&writer, &index) == HP_OK, "blocks");
+		search_index(&third, &other);
+		expect(is_silent(&waiting[0]), "a search before the sync ends");
+		expect(sync_end(&writer, &index) == HP_OK, "end");
+		receive_all(&waiting[0], &index);
+		receive_all(&waiting[2], &index);
+		close_connection(&waiting[0]);
+		close_connection(&waiting[2]);
+	}
+	report("searches wait for a sync");
+
+	/* So do other syncs, one after the other, and the searches behind them. */
+	for (int round = 0; round < 5 && !failed(); round++)
+	{
+		HpRequest	request = about(&index, HP_SYNC_BEGIN);
+		HpReply		reply;
+
+		for (int i = 0; i < 2; i++)
+			waiting[i] = connect_client(GENERATION);
+		expect(sync_begin(&writer, &index) == HP_OK, "begin");
+		expect(send_request(&waiting[0], &request) && is_silent(&waiting[0]), "two syncs at once");
+		send_search_all(&waiting[1], &index);
+		expect(sync_end(&writer, &index) == HP_OK, "end");
+		expect(receive_reply(&waiting[0], &reply) && reply.status == HP_OK && !reply.created &&
+			   reply.structure == index.structure, "the next sync");
+		expect(is_silent(&waiting[1]), "a search amid the next sync");
+		change_index(&index);
+		expect(sync_blocks(&waiting[0], &index) == HP_OK && sync_end(&waiting[0], &index) == HP_OK,
+			   "the next sync");
+		receive_all(&waiting[1], &index);
+
+		/* Dropping waits, too. */
+		expect(sync_begin(&writer, &index) == HP_OK, "begin");
+		request = about(&index, HP_DROP);
+		expect(send_request(&waiting[0], &request) && is_silent(&waiting[0]), "drop amid a sync");
+		expect(sync_end(&writer, &index) == HP_OK, "end");
+		expect(receive_reply(&waiting[0], &reply) && reply.status == HP_OK, "drop");
+		expect(probe_status(&writer, &index) == HP_UNKNOWN, "search after drop");
+		expect(sync_index(&writer, &index) == HP_OK, "sync anew");
+		for (int i = 0; i < 2; i++)
+			close_connection(&waiting[i]);
+	}
+	report("syncs wait for each other");
+
+	close_connection(&writer);
+	close_connection(&third);
+	free_index(&index);
+	free_index(&other);
+}
+
+/* However far it has come, a sync that does not end leaves no copy. */
+static void
+test_broken_sync(void)
+{
+	Connection	client = connect_client(GENERATION);
+	Connection	waiting = connect_client(GENERATION);
+	Index		index = make_index(CONTENT_SPREAD, HT_WIDTH32);
+
+	for (int step = 0; step < 3; step++)
+	{
+		pid_t		writer;
+		int			status;
+		int			pipe_ends[2];
+		char		byte;
+		HpReply		reply;
+
+		expect(sync_index(&client, &index) == HP_OK, "sync");
+		change_index(&index);
+		expect(pipe(pipe_ends) == 0, "pipe");
+		writer = fork();
+		if (writer == 0)
+		{
+			Connection	connection = connect_client(GENERATION);
+
+			sync_begin(&connection, &index);
+			if (step > 0)
+				sync_blocks(&connection, &index);
+			if (step > 1)
+			{
+				/* In the middle of a message. */
+				HpRequest	request = about(&index, HP_SYNC_PAGES);
+
+				request.count = 1;
+				*(uint32_t *) connection.staging = 0;
+				send_request(&connection, &request);
+			}
+			if (write(pipe_ends[1], "", 1) != 1)
+				_exit(1);
+			pause();
+		}
+		expect(read(pipe_ends[0], &byte, 1) == 1, "read");
+		send_search_all(&waiting, &index);
+		expect(is_silent(&waiting), "a search amid a sync");
+		kill(writer, SIGKILL);
+		waitpid(writer, &status, 0);
+		expect(receive_reply(&waiting, &reply) && reply.status == HP_UNKNOWN, "the copy is still there");
+		close(pipe_ends[0]);
+		close(pipe_ends[1]);
+	}
+	report("clients killed amid a sync");
+
+	for (int i = 0; i < 3; i++)
+	{
+		HpRequest	request = about(&index, HP_DROP);
+
+		expect(sync_begin(&client, &index) == HP_OK && sync_blocks(&client, &index) == HP_OK, "sync");
+		expect(ask_status(&client, &request, NULL) == HP_OK, "drop");
+		expect(probe_status(&client, &index) == HP_UNKNOWN, "the copy is still there");
+	}
+	report("a sync given up");
+
+	close_connection(&client);
+	close_connection(&waiting);
+	free_index(&index);
+}
+
+static void
+test_generations(void)
+{
+	Connection	old = connect_client(GENERATION);
+	Connection	old_in_sync = connect_client(GENERATION);
+	Connection	new;
+	Index		index = make_index(CONTENT_SERIAL, HT_WIDTH64);
+	Index		other = make_index(CONTENT_SERIAL, HT_WIDTH64);
+
+	expect(sync_index(&old, &index) == HP_OK, "sync");
+	expect(sync_begin(&old_in_sync, &other) == HP_OK, "sync");
+	new = connect_client(GENERATION);
+	expect(probe_status(&new, &index) == HP_OK, "the same generation");
+	close_connection(&new);
+
+	new = connect_client(GENERATION + 1);
+	expect(probe_status(&new, &index) == HP_UNKNOWN, "a copy of another generation");
+	expect(probe_status(&new, &other) == HP_UNKNOWN, "a copy of another generation, in a sync");
+	expect(has_ended(&old) && has_ended(&old_in_sync), "clients of another generation");
+	expect(sync_index(&new, &index) == HP_OK && probe_status(&new, &index) == HP_OK, "sync");
+	close_connection(&old);
+	close_connection(&old_in_sync);
+	close_connection(&new);
+	new = connect_client(GENERATION);
+	expect(probe_status(&new, &index) == HP_UNKNOWN, "a copy of another generation");
+	close_connection(&new);
+	free_index(&index);
+	free_index(&other);
+	report("generations");
+}
+
+static void
+test_many_clients(void)
+{
+	static int	sockets[1100];
+	Connection	first = connect_client(GENERATION);
+	Connection	one;
+	int			many = (int) sysconf(_SC_OPEN_MAX) - 50;
+	int			ended = 0;
+
+	if (many > 1100)
+		many = 1100;
+	for (int i = 0; i < many; i++)
+	{
+		one = open_connection();
+		close(one.memory);
+		munmap(one.staging, one.size);
+		sockets[i] = one.socket;
+	}
+	for (int i = 0; i < many; i++)
+	{
+		HpRequest	hello = make_hello(GENERATION);
+
+		one.socket = sockets[i];
+		ended += ask_status(&one, &hello, NULL) == CONNECTION_ENDED;
+	}
+	expect(ended > 0 && ended < many - 100, "%d of %d clients are turned away", ended, many);
+	for (int i = 0; i < many; i++)
+		close(sockets[i]);
+	close_connection(&first);
+	/* It may not have noticed yet. */
+	for (int i = 0; i < 1000; i++)
+	{
+		HpRequest	hello = make_hello(GENERATION);
+
+		one = open_connection();
+		ended = ask_status(&one, &hello, NULL) == CONNECTION_ENDED;
+		close_connection(&one);
+		if (!ended)
+			break;
+		usleep(10000);
+	}
+	expect(!ended, "a client is turned away, though others have gone");
+	report("many clients");
+}
+
+/* ----------------------------------------------------------------
+ *		Memory
+ * ----------------------------------------------------------------
+ */
+
+/* Make a copy with so many blocks; returns the status. */
+static int
+reserve_copy(const Connection *client, uint32_t number, uint32_t blocks, HpReply *reply)
+{
+	HpRequest	request = {.operation = HP_SYNC_BEGIN, .create = 1, .width = HT_WIDTH64, .fanout = 64};
+	int			status;
+
+	request.index.build_id = number;
+	status = ask_status(client, &request, NULL);
+	if (status != HP_OK)
+		return status;
+	request.operation = HP_SYNC_RESERVE;
+	request.count = blocks;
+	status = ask_status(client, &request, reply);
+	if (status != HP_OK)
+		return status;
+	request.operation = HP_SYNC_END;
+	return ask_status(client, &request, reply);
+}
+
+static bool
+has_copy(const Connection *client, uint32_t number)
+{
+	HpRequest	request = {.operation = HP_SEARCH};
+
+	request.index.build_id = number;
+	return ask_status(client, &request, NULL) == HP_OK;
+}
+
+static void
+test_memory(void)
+{
+	Connection	client;
+	Connection	other;
+	HpRequest	request = {.operation = HP_SYNC_BEGIN, .width = HT_WIDTH64, .fanout = 64};
+	HpReply		reply;
+
+	start("--memory=8");		/* 1024 blocks */
+	client = connect_client(GENERATION);
+	other = connect_client(GENERATION);
+	for (uint32_t i = 1; i <= 3; i++)
+		expect(reserve_copy(&client, i, 300, &reply) == HP_OK && reply.copies == i &&
+			   reply.evictions == 0 && reply.copy_memory >= 300 * HT_PAGE_SIZE, "copy %u", i);
+	expect(reserve_copy(&client, 4, 300, &reply) == HP_OK && reply.copies == 3 && reply.evictions == 1,
+		   "one copy too many");
+	expect(!has_copy(&client, 1) && has_copy(&client, 2), "not the oldest went");
+	expect(reserve_copy(&client, 5, 300, &reply) == HP_OK && reply.evictions == 2, "two too many");
+	expect(has_copy(&client, 2) && !has_copy(&client, 3) && has_copy(&client, 4), "not the oldest went");
+	report("the copy goes that has not been used for longest");
+
+	expect(reserve_copy(&client, 6, 1025, &reply) == HP_NO_MEMORY && reply.text[0] != '\0' &&
+		   reply.evictions == 2, "a copy that will never fit");
+	expect(!has_copy(&client, 6) && has_copy(&client, 2) && has_copy(&client, 5), "what is there");
+	request.index.build_id = 2;
+	expect(ask_status(&other, &request, NULL) == HP_OK, "begin");
+	expect(reserve_copy(&client, 6, 1000, &reply) == HP_NO_MEMORY && reply.copies == 1,
+		   "a copy in a sync is in the way");
+	expect(!has_copy(&client, 6), "a copy without memory is still there");
+	expect(reserve_copy(&client, 7, 600, &reply) == HP_OK && reply.copies == 2, "a smaller one");
+	request.operation = HP_SYNC_RESERVE;
+	request.count = 900;
+	expect(ask_status(&other, &request, &reply) == HP_OK && reply.copies == 1 && !has_copy(&client, 7),
+		   "a copy that grows");
+	request.operation = HP_SYNC_END;
+	expect(ask_status(&other, &request, &reply) == HP_OK &&
+		   reply.copy_memory <= 1024 * HT_PAGE_SIZE, "end");
+	expect(has_copy(&client, 2), "the copy that has grown");
+	for (uint32_t i = 100; i < 4300; i++)
+		reserve_copy(&client, i, 0, &reply);
+	expect(reply.status == HP_OK && reply.copies <= 4096, "%u copies of nothing", reply.copies);
+	close_connection(&client);
+	close_connection(&other);
+	stop();
+	report("copies that do not fit");
+
+	/* As many as there is room for, at random. */
+	for (int round = 0; round < 3; round++)
+	{
+		Index		indexes[6];
+
+		start(round < 2 ? "--memory=4" : "--memory=0");
+		client = connect_client(GENERATION);
+		for (int i = 0; i < 6; i++)
+			indexes[i] = make_index(CONTENT_SPREAD, i % 2 ? HT_WIDTH32 : HT_WIDTH64);
+		for (int i = 0; i < 100 && !failed(); i++)
+		{
+			Index	   *index = &indexes[rnd_below(6)];
+			int			status;
+
+			if (rnd_below(3) == 0)
+				change_index(index);
+			status = sync_index(&client, index);
+			expect(status == HP_OK || (status == HP_NO_MEMORY && index->blocks > 400), "sync: %d", status);
+			if (status == HP_OK)
+				search_index(&client, index);
+		}
+		for (int i = 0; i < 6; i++)
+			free_index(&indexes[i]);
+		close_connection(&client);
+		stop();
+	}
+	report("copies come and go");
+}
+
+/* ----------------------------------------------------------------
+ *		Hostile messages
+ * ----------------------------------------------------------------
+ */
+
+/* Somebody who behaves, and must not notice anything. */
+static Connection good;
+static Index good_index;
+
+/* In which somebody who does not may begin a sync. */
+static Index bad_index;
+
+static int
+count_descriptors(void)
+{
+	int			n = 0;
+
+	for (int i = 0; i < 2000; i++)
+	{
+		char		path[64];
+		char		target[16];
+
+		snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int) daemon_process.pid, i);
+		n += readlink(path, target, sizeof(target)) > 0;
+	}
+	return n;
+}
+
+static void
+check_good(const char *what)
+{
+	bool		before = failed();
+
+	search_index(&good, &good_index);
+	if (!before && failed())
+		printf("# after: %s\n", what);
+}
+
+static void
+check_ended(Connection *bad, const char *what)
+{
+	expect(has_ended(bad), "the connection goes on: %s", what);
+	expect(probe_status(&good, &bad_index) == HP_UNKNOWN, "the copy is still there: %s", what);
+	close_connection(bad);
+	check_good(what);
+}
+
+/* A client, in a sync of eight blocks if that is asked for. */
+static Connection
+connect_bad(bool in_sync)
+{
+	Connection	bad = connect_client(GENERATION);
+	HpRequest	request = about(&bad_index, HP_SYNC_BEGIN);
+
+	if (!in_sync)
+		return bad;
+	expect(ask_status(&bad, &request, NULL) == HP_OK, "begin");
+	request = about(&bad_index, HP_SYNC_RESERVE);
+	request.count = 8;
+	expect(ask_status(&bad, &request, NULL) == HP_OK, "reserve");
+	memset(bad.staging, 0, 64 * 1024);
+	return bad;
+}
+
+static void
+try_request(const char *what, bool in_sync, HpRequest request)
+{
+	Connection	bad = connect_bad(in_sync);
+
+	send_request(&bad, &request);
+	check_ended(&bad, what);
+}
+
+static void
+test_bad_requests(void)
+{
+	HpRequest	request;
+
+	for (uint32_t operation = HP_MAP; operation < HP_OPERATIONS; operation++)
+	{
+		Connection	bad = open_connection();
+
+		request = about(&good_index, operation);
+		send_request(&bad, &request);
+		check_ended(&bad, "not greeted");
+	}
+	report("hostile: the first request is another");
+
+#define TRY(what, in_sync, start_of, change) \
+	do { \
+		request = start_of; \
+		change; \
+		try_request(what, in_sync, request); \
+	} while (0)
+
+	TRY("another version", false, make_hello(GENERATION), (void) 0);
+	{
+		Connection	bad = open_connection();
+
+		request = make_hello(GENERATION + 7);
+		request.version++;
+		send_request(&bad, &request);
+		check_ended(&bad, "another version");
+	}
+	TRY("an operation too many", false, about(&bad_index, HP_OPERATIONS), (void) 0);
+	TRY("no operation", false, about(&bad_index, HP_SEARCH), request.operation = UINT32_MAX);
+	TRY("no operation, in a sync", true, about(&bad_index, HP_SEARCH), request.operation = 1u << 31);
+	TRY("greeting twice in a sync", true, make_hello(GENERATION), (void) 0);
+	for (uint32_t operation = HP_SYNC_BEGIN; operation < HP_OPERATIONS; operation++)
+		TRY("a name's end", false, about(&good_index, operation), request.index.unused = 1);
+	report("hostile: operations");
+
+	for (uint32_t operation = HP_SYNC_RESERVE; operation <= HP_SYNC_END; operation++)
+	{
+		TRY("no sync", false, about(&good_index, operation), (void) 0);
+		TRY("no sync, no copy", false, about(&bad_index, operation), (void) 0);
+		TRY("another's sync", true, about(&good_index, operation), (void) 0);
+	}
+	TRY("begin again", true, about(&bad_index, HP_SYNC_BEGIN), (void) 0);
+	TRY("begin another", true, about(&good_index, HP_SYNC_BEGIN), (void) 0);
+	TRY("search in a sync", true, make_search(&good, &bad_index, 0), (void) 0);
+	TRY("search another in a sync", true, make_search(&good, &good_index, 0), (void) 0);
+	TRY("drop another in a sync", true, about(&good_index, HP_DROP), (void) 0);
+	report("hostile: syncs");
+
+	TRY("width", false, about(&bad_index, HP_SYNC_BEGIN), request.width = 0);
+	TRY("width", false, about(&bad_index, HP_SYNC_BEGIN), request.width = 16);
+	TRY("width", false, about(&bad_index, HP_SYNC_BEGIN), request.width = UINT32_MAX);
+	TRY("fanout", false, about(&bad_index, HP_SYNC_BEGIN), request.fanout = HT_MIN_FANOUT - 1);
+	TRY("fanout", false, about(&bad_index, HP_SYNC_BEGIN), request.fanout = HT_MAX_FANOUT + 1);
+	TRY("fanout", false, about(&bad_index, HP_SYNC_BEGIN), request.fanout = UINT32_MAX);
+	TRY("flag", false, about(&bad_index, HP_SYNC_BEGIN), request.create = 2);
+	TRY("another width", false, about(&good_index, HP_SYNC_BEGIN), request.width ^= HT_WIDTH32 ^ HT_WIDTH64);
+	TRY("another fanout", false, about(&good_index, HP_SYNC_BEGIN), request.fanout ^= 16);
+	report("hostile: attributes of an index");
+}
+
+/* Offsets and counts that lead out of staging memory, or nowhere. */
+static void
+test_bad_staging(void)
+{
+	static const uint64_t offsets[] = {
+		1, 4, 63, STAGING_SIZE, STAGING_SIZE + 64, UINT64_C(1) << 32, UINT64_MAX - 63, UINT64_MAX,
+		UINT64_C(1) << 63
+	};
+	static const uint64_t rooms[] = {
+		STAGING_SIZE / 8 + 1, STAGING_SIZE, UINT64_C(1) << 61, (UINT64_C(1) << 61) + 8,
+		UINT64_C(1) << 62, UINT64_C(1) << 63, UINT64_MAX
+	};
+	HpRequest	request;
+
+	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++)
+	{
+		uint64_t	at = offsets[i];
+
+		for (uint32_t operation = HP_SYNC_LINES; operation <= HP_SYNC_PAGES; operation++)
+		{
+			TRY("numbers", true, about(&bad_index, operation), (request.count = 1, request.numbers_at = at));
+			TRY("items", true, about(&bad_index, operation), (request.count = 1, request.data_at = at));
+		}
+		TRY("leaves", true, about(&bad_index, HP_SYNC_LEAVES), (request.count = 1, request.data_at = at));
+		TRY("low keys", false, make_search(&good, &good_index, 0), request.search.low_at = at);
+		TRY("high keys", false, make_search(&good, &good_index, 0),
+			(request.search.is_range = 1, request.search.high_at = at));
+		TRY("probes", false, make_search(&good, &good_index, 0), request.search.probes_at = at);
+		TRY("tids", false, make_search(&good, &good_index, 0), request.search.tids_at = at);
+	}
+	report("hostile: offsets");
+
+	for (uint32_t count = STAGING_SIZE / 4 + 1; count != 0; count = count < UINT32_MAX / 3 ? count * 3 :
+		 count < UINT32_MAX ? UINT32_MAX : 0)
+	{
+		TRY("lines", true, about(&bad_index, HP_SYNC_LINES), request.count = count);
+		TRY("pages", true, about(&bad_index, HP_SYNC_PAGES), request.count = count);
+		TRY("leaves", true, about(&bad_index, HP_SYNC_LEAVES), request.count = count);
+		TRY("keys", false, make_search(&good, &good_index, 0), request.search.count = count);
+	}
+	TRY("lines", true, about(&bad_index, HP_SYNC_LINES), request.count = STAGING_SIZE / HP_LINE_SIZE + 1);
+	TRY("pages", true, about(&bad_index, HP_SYNC_PAGES), request.count = STAGING_SIZE / HT_PAGE_SIZE + 1);
+	for (size_t i = 0; i < sizeof(rooms) / sizeof(rooms[0]); i++)
+		TRY("room", false, make_search(&good, &good_index, 0), request.search.room = rooms[i]);
+	TRY("flag", false, make_search(&good, &good_index, 0), request.search.is_range = 2);
+	report("hostile: counts");
+
+	/* The last item ends where the memory does. */
+	{
+		Connection	last = connect_bad(true);
+
+		request = about(&bad_index, HP_SYNC_PAGES);
+		request.count = 1;
+		request.numbers_at = STAGING_SIZE - 64;
+		request.data_at = STAGING_SIZE - HT_PAGE_SIZE;
+		*(uint32_t *) (last.staging + request.numbers_at) = 3;
+		expect(ask_status(&last, &request, NULL) == HP_OK, "last page");
+		request = about(&bad_index, HP_SYNC_PAGES);
+		request.numbers_at = request.data_at = STAGING_SIZE;
+		expect(ask_status(&last, &request, NULL) == HP_OK, "no page");
+		close_connection(&last);
+	}
+
+	/* Without staging memory there is no room for anything. */
+	{
+		Connection	bad = open_connection();
+
+		request = make_hello(GENERATION);
+		expect(ask_status(&bad, &request, NULL) == HP_OK, "hello");
+		request = make_search(&good, &good_index, 0);
+		send_request(&bad, &request);
+		check_ended(&bad, "no staging memory");
+	}
+	report("staging memory's end");
+}
+
+static void
+try_number(HpOperation operation, uint32_t number)
+{
+	Connection	bad = connect_bad(true);
+	HpRequest	request = about(&bad_index, operation);
+	uint32_t   *numbers = (uint32_t *) bad.staging;
+
+	numbers[0] = 0;
+	numbers[1] = number;
+	request.count = 2;
+	request.data_at = 64;
+	send_request(&bad, &request);
+	check_ended(&bad, "block beyond");
+}
+
+static void
+try_leaves(const char *what, HpLeaf first, HpLeaf second)
+{
+	Connection	bad = connect_bad(true);
+	HpRequest	request = about(&bad_index, HP_SYNC_LEAVES);
+	HpLeaf	   *leaves = (HpLeaf *) bad.staging;
+
+	leaves[0] = (HpLeaf) {{0, 0}, 0, 0};
+	leaves[1] = first;
+	leaves[2] = second;
+	request.count = 3;
+	send_request(&bad, &request);
+	check_ended(&bad, what);
+}
+
+static void
+test_bad_content(void)
+{
+	static const uint32_t beyond[] = {9, 1000, 1u << 26, UINT32_MAX / 64, UINT32_MAX};
+
+	for (size_t i = 0; i < sizeof(beyond) / sizeof(beyond[0]); i++)
+	{
+		try_number(HP_SYNC_PAGES, beyond[i]);
+		try_number(HP_SYNC_LINES, beyond[i] < 1u << 26 ? beyond[i] * HP_PAGE_LINES : beyond[i]);
+		try_leaves("leaf beyond", (HpLeaf) {{1, 0}, beyond[i], 0}, (HpLeaf) {{2, 0}, 1, 0});
+	}
+	try_leaves("leaf's end", (HpLeaf) {{1, 0}, 1, 1}, (HpLeaf) {{2, 0}, 2, 0});
+	try_leaves("order of leaves", (HpLeaf) {{2, 0}, 1, 0}, (HpLeaf) {{1, 0}, 2, 0});
+	try_leaves("order of leaves", (HpLeaf) {{2, 1}, 1, 0}, (HpLeaf) {{2, 0}, 2, 0});
+	try_leaves("too large a key", (HpLeaf) {{1, 0}, 1, 0}, (HpLeaf) {{UINT64_C(1) << 32, 0}, 2, 0});
+	report("hostile: numbers and leaves");
+}
+
+static void
+try_message(const char *what, size_t size, int descriptor, int count)
+{
+	Connection	bad = connect_bad(true);
+	char	   *bytes = allocate(size + sizeof(HpRequest));
+	HpRequest	request = about(&bad_index, HP_SYNC_END);
+	int			descriptors[16];
+
+	memset(bytes, 0, size + sizeof(HpRequest));
+	memcpy(bytes, &request, sizeof(request));
+	for (int i = 0; i < 16; i++)
+		descriptors[i] = descriptor;
+	send_bytes(&bad, bytes, size, descriptors, count);
+	check_ended(&bad, what);
+	free(bytes);
+}
+
+static void
+test_bad_messages(void)
+{
+	static const size_t sizes[] = {
+		0, 1, 4, sizeof(HpRequest) - 1, sizeof(HpRequest) + 1, 2 * sizeof(HpRequest), 65536
+	};
+	int			before = count_descriptors();
+	int			waited = 0;
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+	{
+		try_message("a message's size", sizes[i], -1, 0);
+		if (sizes[i] > 0)
+			try_message("size, with a descriptor", sizes[i], good.memory, 1);
+	}
+	for (int count = 1; count <= 16; count++)
+		try_message("a descriptor", sizeof(HpRequest), good.memory, count);
+
+	/* Nobody is waited for who does not read what he has asked for. */
+	{
+		Connection	bad = connect_bad(false);
+		HpRequest	request = make_search(&bad, &good_index, 0);
+
+		while (send_request(&bad, &request) && waited < 1000000)
+			waited++;
+		expect(waited < 1000000, "the connection goes on");
+		close_connection(&bad);
+		check_good("replies that are not read");
+	}
+	for (int i = 0; i < 100 && count_descriptors() != before; i++)
+		usleep(10000);
+	expect(count_descriptors() == before, "descriptors stay open: %d instead of %d",
+		   count_descriptors(), before);
+	report("hostile: messages");
+}
+
+static void
+try_memory(const char *what, int memory, uint64_t size)
+{
+	Connection	bad = connect_bad(true);
+	HpRequest	request = {.operation = HP_MAP, .size = size};
+
+	expect(memory >= 0, "%s: %s", what, strerror(errno));
+	send_bytes(&bad, &request, sizeof(request), &memory, 1);
+	check_ended(&bad, what);
+}
+
+static int
+make_memory(unsigned int flags, int seals)
+{
+	int			memory = memfd_create("bad", flags);
+
+	if (ftruncate(memory, 65536) != 0 || (seals != 0 && fcntl(memory, F_ADD_SEALS, seals) != 0))
+		return -1;
+	return memory;
+}
+
+static void
+test_bad_memory(void)
+{
+	char		path[64];
+	int			ends[2];
+	int			descriptor;
+	HpReply		reply;
+	Connection	client;
+
+	try_memory("no size", good.memory, 0);
+	try_memory("larger than it is", good.memory, STAGING_SIZE + 1);
+	try_memory("larger than it is", good.memory, UINT64_MAX);
+	try_memory("a socket", good.socket, STAGING_SIZE);
+	expect(pipe(ends) == 0, "pipe");
+	try_memory("a pipe", ends[0], 4096);
+	close(ends[0]);
+	close(ends[1]);
+
+	descriptor = open("/dev/zero", O_RDWR);
+	try_memory("a device", descriptor, 4096);
+	close(descriptor);
+	descriptor = open("log", O_RDWR);
+	try_memory("a file", descriptor, 1);
+	close(descriptor);
+	descriptor = open(".", O_RDONLY);
+	try_memory("a folder", descriptor, 1);
+	close(descriptor);
+
+	descriptor = make_memory(0, 0);
+	try_memory("memory that cannot be sealed", descriptor, 4096);
+	close(descriptor);
+	descriptor = make_memory(MFD_ALLOW_SEALING, 0);
+	try_memory("memory that is not sealed", descriptor, 4096);
+	close(descriptor);
+	descriptor = make_memory(MFD_ALLOW_SEALING, F_SEAL_GROW);
+	try_memory("memory with another seal", descriptor, 4096);
+	close(descriptor);
+	descriptor = make_memory(MFD_ALLOW_SEALING, F_SEAL_SHRINK | F_SEAL_WRITE);
+	try_memory("memory that cannot be written", descriptor, 4096);
+	close(descriptor);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", good.memory);
+	descriptor = open(path, O_RDONLY);
+	try_memory("memory that may only be read", descriptor, 4096);
+	close(descriptor);
+
+	{
+		Connection	bad = connect_bad(true);
+		HpRequest	request = {.operation = HP_MAP, .size = STAGING_SIZE};
+
+		send_request(&bad, &request);
+		check_ended(&bad, "no descriptor");
+	}
+	report("hostile: staging memory");
+
+	/* The daemon goes by what it has mapped: the last, and no more of it than was said. */
+	client = connect_client(GENERATION);
+	descriptor = make_memory(MFD_ALLOW_SEALING, F_SEAL_SHRINK);
+	expect(map_staging(&client, descriptor, 4096, &reply) && reply.status == HP_OK, "map");
+	{
+		HpRequest	request = about(&good_index, HP_SEARCH);
+
+		request.search.low_at = 4096 - 64;
+		request.search.count = 64 / good_index.model.width;
+		expect(ask_status(&client, &request, NULL) != CONNECTION_ENDED, "what was said");
+		request.search.count++;
+		expect(ask_status(&client, &request, NULL) == CONNECTION_ENDED, "more than was said");
+	}
+	close(descriptor);
+	close_connection(&client);
+	report("other staging memory");
+}
+
+/* Write all over the memory, while the daemon works with it, until killed. */
+static pid_t
+start_scribbling(char *memory, size_t size)
+{
+	pid_t		pid = fork();
+
+	if (pid != 0)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;)
+	{
+		for (int i = 0; i < 1000; i++)
+		{
+			size_t		at = (size_t) rnd_below((int) size / 8);
+
+			((volatile uint64_t *) memory)[at] = rnd_below(2) ? (uint64_t) rnd_below(64) : rnd();
+		}
+		usleep(200);
+	}
+}
+
+static uint64_t
+interesting(void)
+{
+	static const uint64_t values[] = {
+		0, 1, 2, 4, 8, 63, 64, 128, 4096, 65536, UINT64_C(1) << 31, UINT64_C(1) << 32, UINT64_C(1) << 61,
+		UINT64_MAX
+	};
+	uint64_t	value = values[rnd_below(sizeof(values) / sizeof(values[0]))];
+
+	switch (rnd_below(4))
+	{
+		case 0:
+			return rnd() >> rnd_below(64);
+		case 1:
+			return value + (uint64_t) rnd_below(3) - 1;
+		default:
+			return value;
+	}
+}
+
+/* A request that makes sense, with a few other values in it or none. */
+static HpRequest
+make_random_request(const Index *indexes, int n, uint64_t size)
+{
+	HpRequest	request = about(&indexes[rnd_below(n)], (HpOperation) rnd_below(HP_OPERATIONS));
+	uint32_t   *words = (uint32_t *) &request;
+
+	request.version = HP_VERSION;
+	request.count = (uint32_t) rnd_below(16);
+	request.size = size;
+	request.numbers_at = 64 * (uint64_t) rnd_below(16);
+	request.data_at = 1024 + 64 * (uint64_t) rnd_below(16);
+	request.search.count = (uint32_t) rnd_below(64);
+	request.search.is_range = (uint32_t) rnd_below(2);
+	request.search.room = (uint64_t) rnd_below(100);
+	request.search.high_at = 1024;
+	request.search.probes_at = 2048;
+	request.search.tids_at = 4096;
+	for (int changes = rnd_below(4) - 1; changes > 0; changes--)
+	{
+		int			word = rnd_below((int) (sizeof(request) / sizeof(uint32_t)));
+		uint64_t	value = interesting();
+
+		words[word] = (uint32_t) value;
+		if (word % 2 == 0 && rnd_below(2))
+			words[word + 1] = (uint32_t) (value >> 32);
+	}
+	if (rnd_below(100) == 0)
+	{
+		for (size_t i = 0; i < sizeof(request) / sizeof(uint32_t); i++)
+			words[i] = (uint32_t) interesting();
+	}
+	/* This would be no attack. */
+	request.generation = GENERATION;
+	return request;
+}
+
+static void
+test_random_messages(void)
+{
+	const char *rounds_wanted = getenv("TEST_ROUNDS");
+	int			rounds = rounds_wanted != NULL ? atoi(rounds_wanted) : 20000;
+	const uint64_t size = 65536;
+	Connection	bad = connect_client(GENERATION);
+	Index		indexes[3];
+	pid_t		scribbling = start_scribbling(bad.staging, size);
+	int			memory = bad.memory;
+	long		statuses[HP_FAILED + 1] = {0};
+	long		ends = 0;
+
+	for (int i = 0; i < 3; i++)
+		indexes[i] = make_index(CONTENT_NONE, i ? HT_WIDTH32 : HT_WIDTH64);
+	close(bad.socket);
+	bad.socket = -1;
+	for (int round = 0; round < rounds && !failed(); round++)
+	{
+		HpRequest	request = make_random_request(indexes, 3, size);
+		bool		passes = rnd_below(200) == 0 ? request.operation != HP_MAP : request.operation == HP_MAP;
+		HpReply		reply;
+
+		if (bad.socket < 0)
+		{
+			HpRequest	hello = make_hello(GENERATION);
+			Connection	again = open_connection();
+
+			close(again.memory);
+			munmap(again.staging, again.size);
+			bad.socket = again.socket;
+			expect(ask_status(&bad, &hello, NULL) == HP_OK &&
+				   map_staging(&bad, memory, size, &reply) && reply.status == HP_OK, "connect again");
+		}
+		if (send_bytes(&bad, &request, sizeof(request), &memory, passes) && receive_reply(&bad, &reply))
+		{
+			expect(reply.status < HP_FAILED, "status %u: %s", reply.status, reply.text);
+			statuses[reply.status <= HP_FAILED ? reply.status : HP_FAILED]++;
+		}
+		else
+		{
+			close(bad.socket);
+			bad.socket = -1;
+			ends++;
+		}
+
+		/* Others' copies may need the memory. */
+		if (round % 20 == 0)
+		{
+			expect(sync_index(&good, &good_index) == HP_OK, "sync");
+			check_good("random messages");
+		}
+	}
+	kill(scribbling, SIGKILL);
+	waitpid(scribbling, NULL, 0);
+	close_connection(&bad);
+	for (int i = 0; i < 3; i++)
+		free_index(&indexes[i]);
+	printf("# %d messages: %ld ok, %ld unknown, %ld without room, %ld without memory, %ld connections ended\n",
+		   rounds, statuses[HP_OK], statuses[HP_UNKNOWN], statuses[HP_NO_ROOM],
+		   statuses[HP_NO_MEMORY], ends);
+	expect(statuses[HP_OK] > rounds / 20 && ends > rounds / 20, "what is sent is not varied");
+	report("hostile: random messages");
+}
+
+static void
+test_hostile(void)
+{
+	start(MEMORY);
+	good = connect_client(GENERATION);
+	good_index = make_index(CONTENT_SPREAD, HT_WIDTH64);
+	good_index.fanout = 64;
+	bad_index = make_index(CONTENT_NONE, HT_WIDTH32);
+	bad_index.fanout = 64;
+	expect(sync_index(&good, &good_index) == HP_OK, "sync");
+	test_bad_requests();
+	test_bad_staging();
+	test_bad_content();
+	test_bad_messages();
+	test_bad_memory();
+	close_connection(&good);
+	stop();
+	report("end after hostile messages");
+
+	start("--memory=4");
+	good = connect_client(GENERATION);
+	expect(sync_index(&good, &good_index) == HP_OK, "sync");
+	test_random_messages();
+	close_connection(&good);
+	stop();
+	free_index(&good_index);
+	free_index(&bad_index);
+	report("end after random messages");
+}
+
+int
+main(int argc, char **argv)
+{
+	int			status;
+
+	if (argc < 2)
+	{
+		fprintf(stderr, "usage: %s DAEMON [host | cuda [SEED]]\n", argv[0]);
+		return 2;
+	}
+	if (argc > 2 && strcmp(argv[2], "cuda") == 0)
+		device = "--device=cuda";
+	tap_start(argc > 3 ? argc - 2 : 1, argc > 3 ? argv + 2 : argv);
+	enter_folder(argv[1]);
+
+	test_start();
+	test_no_device();
+	test_no_folder();
+
+	start(MEMORY);
+	for (HtWidth width = HT_WIDTH32; width <= HT_WIDTH64; width += 4)
+	{
+		for (Content content = 0; content < CONTENT_COUNT; content++)
+			test_life(width, content);
+	}
+	test_names();
+	test_sync_and_search();
+	test_broken_sync();
+	test_generations();
+	test_many_clients();
+	stop();
+	report("end");
+
+	test_memory();
+	test_hostile();
+
+	status = tap_finish();
+	if (status != 0)
+		print_log();
+	return status;
+}
