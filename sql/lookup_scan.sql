@@ -107,6 +107,35 @@ SELECT * FROM compare_lookups(
 	'SELECT k FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 40000) i))');
 RESET harmonia.batch_size;
 
+-- Rows that are counted and nothing else
+BEGIN;
+CALL use_lookups(true);
+EXPLAIN (COSTS OFF, VERBOSE) SELECT count(*) + 1, count(k), max(1) IS NULL FROM t WHERE k IN (1, 2);
+EXPLAIN (COSTS OFF, VERBOSE) SELECT count(*) + 1 AS n, -count(k), now() IS NULL FROM t WHERE k IN (1, 2) AND k > 1;
+SELECT * FROM explained('SELECT count(*) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 5000)))');
+SELECT query, lookup_nodes(query) FROM unnest(ARRAY['SELECT count(id) FROM t WHERE k IN (1, 2)', 'SELECT count(DISTINCT k) FROM t WHERE k IN (1, 2)',
+	'SELECT count(*) FILTER (WHERE k > 1) FROM t WHERE k IN (1, 2)', 'SELECT count(k ORDER BY k) FROM t WHERE k IN (1, 2)', 'SELECT count(k + 1) FROM t WHERE k IN (1, 2)',
+	'SELECT count(*) FROM t WHERE k IN (1, 2) HAVING count(*) > 5', 'SELECT count(*) FROM t WHERE k IN (1, 2) GROUP BY k', 'SELECT count(*) FROM t WHERE k IN (1, 2) GROUP BY ()',
+	'SELECT count(*), sum(k) FROM t WHERE k IN (1, 2)', 'SELECT count(*) FROM t WHERE k IN (1, 2) AND v > ''v1''', 'SELECT count(*) FROM t WHERE k IN (1, 2) AND random() < 2',
+	'SELECT count(*) FROM t WHERE k = 1 OR k IN (2, 3)', 'SELECT count(*) FROM t WHERE k IN (1, 2) AND now() > ''2000-01-01''',
+	'SELECT generate_series(1, count(*)) FROM t WHERE k IN (1, 2)', 'SELECT count(*) FROM t, u WHERE t.k IN (1, 2) AND u.k IN (3, 4)']) query;
+ROLLBACK;
+SELECT * FROM compare_lookups(
+	'SELECT count(*) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(-100, 12000, 7)))',
+	'SELECT count(k) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(-100, 12000, 7)))',
+	'SELECT count(*) * 2, -count(k), count(*) FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 40000) i))',
+	'SELECT count(*) FROM t WHERE k IN (77777, 5, 77777, NULL)',
+	'SELECT count(*) FROM t WHERE k = ANY (''{}'')',
+	'SELECT count(*) FROM t WHERE k = ANY (NULL::int[])',
+	'SELECT count(*) FROM t WHERE k < ANY (''{3,NULL,8}'')',
+	'SELECT count(k) FROM t WHERE k = ANY (''{1,2,3}'') AND k > 2',
+	'SELECT count(*) FROM t WHERE k BETWEEN 1 AND 5 OR k IN (3, 4, 77777) OR k > 9000',
+	'SELECT count(*) OVER (), count(*) FROM t WHERE k IN (1, 2)',
+	'SELECT DISTINCT count(*) FROM t WHERE k IN (1, 2) ORDER BY count(*) LIMIT 1',
+	'SELECT n, g.c FROM generate_series(1, 3) n, LATERAL (SELECT count(*) AS c FROM t WHERE k = ANY (ARRAY[n, n + 1, 77777 + n - 1])) g',
+	'SELECT count(*) FROM (SELECT k FROM t WHERE k IN (1, 2, 3) OFFSET 1) s',
+	'SELECT k FROM t WHERE k = (SELECT count(*) FROM t WHERE k IN (1, 2, 3, 4))');
+
 -- OR lists
 SELECT * FROM compare_lookups(
 	'SELECT * FROM t WHERE k = 1 OR k = 3 OR k = 77777',
@@ -163,6 +192,7 @@ SELECT * FROM compare_lookups(
 	'SELECT d FROM keys WHERE d = ANY (''{2000-01-01 05:00+00,2000-01-02 00:00+00,-infinity}''::timestamptz[])',
 	'SELECT ts FROM keys WHERE ts = ANY (''{2000-01-01 05:00+00,2000-04-02 07:00+00,1999-10-31 06:00+00}''::timestamptz[])',
 	'SELECT tz FROM keys WHERE tz = ANY (''{2000-01-01,2000-04-02 02:00,1999-12-31 19:00}''::timestamp[])',
+	'SELECT count(*), count(tz) FROM keys WHERE tz = ANY (''{2000-01-01,2000-04-02 02:00,1999-12-31 19:00}''::timestamp[])',
 	'SELECT tz FROM keys WHERE tz > date ''2000-03-01'' OR tz < timestamp ''1999-11-01 01:00''');
 SET timezone = 'UTC';
 -- Numbers of a type that is none of the index's

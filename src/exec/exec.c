@@ -6,6 +6,7 @@
 
 #include "nodes/extensible.h"
 #include "optimizer/paths.h"
+#include "optimizer/planner.h"
 #include "utils/guc.h"
 
 #include "exec/exec.h"
@@ -20,6 +21,7 @@ int			hm_batch_size = 1000000;
 
 static set_rel_pathlist_hook_type next_rel_pathlist_hook = NULL;
 static set_join_pathlist_hook_type next_join_pathlist_hook = NULL;
+static create_upper_paths_hook_type next_create_upper_paths_hook = NULL;
 
 static void
 rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
@@ -40,6 +42,16 @@ join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
 		hm_lookup_join_paths(root, joinrel, outer, inner, type, extra);
 }
 
+static void
+create_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
+				   RelOptInfo *output, void *extra)
+{
+	if (next_create_upper_paths_hook)
+		next_create_upper_paths_hook(root, stage, input, output, extra);
+	if (hm_enable_lookup_scan && stage == UPPERREL_GROUP_AGG)
+		hm_lookup_count_paths(root, input, output);
+}
+
 void
 hm_exec_init(void)
 {
@@ -58,9 +70,12 @@ hm_exec_init(void)
 							PGC_USERSET, 0, NULL, NULL, NULL);
 
 	RegisterCustomScanMethods(&hm_lookup_scan_methods);
+	RegisterCustomScanMethods(&hm_lookup_count_methods);
 	RegisterCustomScanMethods(&hm_lookup_join_methods);
 	next_rel_pathlist_hook = set_rel_pathlist_hook;
 	set_rel_pathlist_hook = rel_pathlist;
 	next_join_pathlist_hook = set_join_pathlist_hook;
 	set_join_pathlist_hook = join_pathlist;
+	next_create_upper_paths_hook = create_upper_paths_hook;
+	create_upper_paths_hook = create_upper_paths;
 }

@@ -21,7 +21,8 @@ extern bool hm_enable_lookup_join;
 extern int	hm_batch_size;
 
 /* ----------------------------------------------------------------
- *		Planning (plan.c, targets.c, lookup_scan_plan.c, lookup_join_plan.c)
+ *		Planning (plan.c, targets.c, lookup_scan_plan.c, lookup_count_plan.c,
+ *		lookup_join_plan.c)
  * ----------------------------------------------------------------
  */
 
@@ -97,7 +98,17 @@ extern void hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel,
 								 RelOptInfo *outer, RelOptInfo *inner,
 								 JoinType type, JoinPathExtraData *extra);
 
+/* Offer to count what a lookup scan of the input relation finds. */
+extern void hm_lookup_count_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped);
+
+/*
+ * The cheapest lookup scan among the relation's paths whose keys stand for all of its
+ * restrictions, and its index; NULL if there is none.
+ */
+extern Path *hm_lookup_scan_exact_path(RelOptInfo *rel, IndexOptInfo **index);
+
 extern const CustomScanMethods hm_lookup_scan_methods;
+extern const CustomScanMethods hm_lookup_count_methods;
 extern const CustomScanMethods hm_lookup_join_methods;
 
 /*
@@ -206,6 +217,17 @@ extern void hm_fetch_stop(HmFetch *fetch);
 extern void hm_fetch_stats(HmFetch *fetch, HmFetchStats *stats);
 extern void hm_fetch_stats_add(HmFetchStats *sum, const HmFetchStats *stats);
 extern void hm_fetch_end(HmFetch *fetch);
+
+/* ----------------------------------------------------------------
+ *		Counting (lookup_scan.c)
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * How many tuples a lookup scan without a filter would return from here to its end;
+ * goes there.
+ */
+extern uint64 hm_lookup_scan_count(CustomScanState *node);
 
 /* ----------------------------------------------------------------
  *		Parallel workers (parallel.c)

@@ -289,6 +289,30 @@ next_tuple(ScanState *state)
 	}
 }
 
+uint64
+hm_lookup_scan_count(CustomScanState *node)
+{
+	LookupScan *scan = (LookupScan *) node;
+	uint64		count = 0;
+
+	Assert(node->ss.ps.qual == NULL);
+	if (!scan->started)
+		start(scan);
+	if (scan->recheck)
+	{
+		while (next_tuple(&node->ss) != NULL)
+		{
+			count++;
+			ResetExprContext(node->ss.ps.ps_ExprContext);
+		}
+		return count;
+	}
+	do
+		count += hm_fetch_count(scan->node.fetch);
+	while (start_slice(scan));
+	return count;
+}
+
 /* Whether a row that came from elsewhere (EvalPlanQual) would have been found. */
 static bool
 recheck_tuple(ScanState *state, TupleTableSlot *slot)

@@ -264,6 +264,34 @@ static const CustomPathMethods path_methods = {
 	.PlanCustomPath = plan_lookup_scan,
 };
 
+/* Whether a lookup scan returns what the relation's restrictions allow, without a filter. */
+static bool
+is_exact(RelOptInfo *rel, CustomPath *path)
+{
+	Conditions *conditions = lthird(path->custom_private);
+
+	return list_difference_ptr(rel->baserestrictinfo, conditions->exact) == NIL;
+}
+
+Path *
+hm_lookup_scan_exact_path(RelOptInfo *rel, IndexOptInfo **index)
+{
+	Path	   *best = NULL;
+	ListCell   *cell;
+
+	foreach(cell, rel->pathlist)
+	{
+		CustomPath *path = lfirst(cell);
+
+		if (!IsA(path, CustomPath) || path->methods != &path_methods || !is_exact(rel, path) ||
+			(best != NULL && best->total_cost <= path->path.total_cost))
+			continue;
+		best = &path->path;
+		*index = linitial(path->custom_private);
+	}
+	return best;
+}
+
 static void
 add_lookup_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 					 bool may_be_index_only, Conditions *conditions)
