@@ -15,10 +15,16 @@
 #define HmRelationLocator(relation) ((relation)->rd_locator)
 typedef PGIOAlignedBlock HmAlignedPage;
 #define HM_IO_ALIGN PG_IO_ALIGN_SIZE
+#define hm_index_file(index, database, tablespace, number) \
+	(*(database) = (index)->rd_locator.dbOid, *(tablespace) = (index)->rd_locator.spcOid, \
+	 *(number) = (index)->rd_locator.relNumber)
 #else
 #define HmRelationLocator(relation) ((relation)->rd_node)
 typedef PGAlignedBlock HmAlignedPage;
 #define HM_IO_ALIGN MAXIMUM_ALIGNOF
+#define hm_index_file(index, database, tablespace, number) \
+	(*(database) = (index)->rd_node.dbNode, *(tablespace) = (index)->rd_node.spcNode, \
+	 *(number) = (index)->rd_node.relNode)
 #endif
 
 /* 17 removed old_snapshot_threshold. */
@@ -131,6 +137,13 @@ typedef PGAlignedBlock HmAlignedPage;
 #define hm_old_snapshots_possible() false
 #else
 #define hm_old_snapshots_possible() (old_snapshot_threshold >= 0)
+#endif
+
+/* 17 ties wait event sets to resource owners rather than to memory. */
+#if PG_VERSION_NUM >= 170000
+#define hm_create_wait_event_set(events) CreateWaitEventSet(NULL, events)
+#else
+#define hm_create_wait_event_set(events) CreateWaitEventSet(TopMemoryContext, events)
 #endif
 
 #endif							/* HARMONIA_COMPAT_H */

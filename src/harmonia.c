@@ -9,6 +9,7 @@
 
 #include "am/am.h"
 #include "am/fault.h"
+#include "device/device.h"
 #include "exec/exec.h"
 
 PG_MODULE_MAGIC;
@@ -21,6 +22,7 @@ _PG_init(void)
 	hm_options_init();
 	hm_batch_init();
 	hm_exec_init();
+	hm_device_init();
 	hm_fault_init();
 	MarkGUCPrefixReserved("harmonia");
 }

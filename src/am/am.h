@@ -721,6 +721,18 @@ extern void hm_segment_check(Relation index, Buffer header, HtWidth width);
 /* Search an auxiliary node: the child for an entry, or for its predecessor. */
 extern int	hm_auxiliary_child(const HmAuxiliary *auxiliary, HtEntry entry, bool before);
 
+/* The low bound of child i of an auxiliary node; of no meaning for the first. */
+static inline HtEntry
+hm_auxiliary_low(const HmAuxiliary *auxiliary, int i)
+{
+	HtEntry		low;
+
+	low.key = auxiliary->keys[i];
+	low.tid = ((uint64) auxiliary->tids[i][0] << 32) |
+		((uint64) auxiliary->tids[i][1] << 16) | auxiliary->tids[i][2];
+	return low;
+}
+
 /* Set child i of an auxiliary node. */
 extern void hm_auxiliary_set(HmAuxiliary *auxiliary, int i, HtEntry low, BlockNumber child);
 

@@ -112,7 +112,13 @@
 	/* lookup.c, fetch.c */ \
 	POINT(lookup_planned) \
 	POINT(lookup_read) \
-	POINT(lookup_portion)
+	POINT(lookup_portion) \
+	/* sync.c, remote.c */ \
+	POINT(sync_begun) \
+	POINT(sync_listed) \
+	POINT(sync_copied) \
+	POINT(remote_synced) \
+	POINT(remote_searched)
 
 #define HM_FAULT_NUMBER(name) HM_FAULT_##name,
 

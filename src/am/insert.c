@@ -18,6 +18,7 @@
 #include "am/am.h"
 #include "am/fault.h"
 #include "compat.h"
+#include "device/device.h"
 
 /* Blocks of a segment added at the right end, and of an extent for splits. */
 #define HM_MIN_EXTENT		4
@@ -191,6 +192,7 @@ rewrite_leaf(Relation index, Buffer leaf, HtWidth width, const HtEntry *entries,
 {
 	GenericXLogState *state = GenericXLogStart(index);
 
+	hm_device_mark_blocks(index, BufferGetBlockNumber(leaf), 1);
 	ht_leaf_fill(GenericXLogRegisterBuffer(state, leaf, 0), width, entries, count);
 	HM_FAULT(insert_merging);
 	GenericXLogFinish(state);
@@ -235,6 +237,8 @@ insert_into_leaf(Relation index, Buffer leaf, HtWidth width, const HtEntry *entr
 	}
 	if (changed)
 	{
+		hm_device_mark_lines(index, BufferGetBlockNumber(leaf),
+							 ht_leaf_change_lines(width, &change));
 		MarkBufferDirty(leaf);
 		HM_FAULT(insert_changed);
 		hm_log_leaf_change(index, leaf, width, &change);
@@ -396,6 +400,8 @@ create_first_segment(Relation index, HmPart part, const HtEntry *entries, int64 
 		GenericXLogState *state = GenericXLogStart(index);
 
 		hm_directory_apply(&edit, state, 0, &entry, 1);
+		hm_device_mark_blocks(index, extent.start, extent.length);
+		hm_device_structure_changes(index);
 		HM_FAULT(first_segment_changed);
 		GenericXLogFinish(state);
 		HM_FAULT(first_segment_logged);
@@ -457,6 +463,9 @@ append_segment(Relation index, HmPart part, const HtEntry *coming, int64 n,
 			leaf_page = GenericXLogRegisterBuffer(state, leaf, 0);
 			hm_page_special(leaf_page)->high = position.entry;
 			hm_page_special(leaf_page)->flags |= HM_HAS_HIGH;
+			hm_device_mark_blocks(index, BufferGetBlockNumber(leaf), 1);
+			hm_device_mark_blocks(index, extent.start, extent.length);
+			hm_device_structure_changes(index);
 			HM_FAULT(append_changed);
 			GenericXLogFinish(state);
 			HM_FAULT(append_logged);
@@ -515,6 +524,11 @@ split_leaf(Relation index, GenericXLogState *state, HmSplit *split, Buffer fresh
 	left_special->high = upper[0];
 	left_special->flags |= HM_HAS_HIGH;
 	left_special->right = BufferGetBlockNumber(fresh);
+
+	/* All pages of the split are locked by now. */
+	hm_device_mark_blocks(index, BufferGetBlockNumber(split->leaf), 1);
+	hm_device_mark_blocks(index, BufferGetBlockNumber(fresh), 1);
+	hm_device_structure_changes(index);
 	return upper[0];
 }
 

@@ -37,17 +37,4 @@ extern HmSegmentCopy *hm_segment_copy(Relation index, Buffer header, HtWidth wid
 /* A node of a copied segment's key region. */
 extern const char *hm_copy_node(const HmSegmentCopy *copy, HtWidth width, uint32 node);
 
-/* Low bound of child i of an auxiliary node. */
-static inline HtEntry
-hm_auxiliary_low(const HmAuxiliary *auxiliary, uint32 i)
-{
-	HtEntry		low = {
-		auxiliary->keys[i],
-		((uint64) auxiliary->tids[i][0] << 32) |
-		((uint64) auxiliary->tids[i][1] << 16) | auxiliary->tids[i][2]
-	};
-
-	return low;
-}
-
 #endif							/* HARMONIA_INSPECT_H */

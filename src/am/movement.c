@@ -28,6 +28,7 @@
 #include "am/am.h"
 #include "am/fault.h"
 #include "compat.h"
+#include "device/device.h"
 
 #define HM_MOVE_MAX_SOURCES		2
 
@@ -317,7 +318,8 @@ move_write(Relation index, HmMove *move, HmExtent **extents, int *segment_count)
  * segments together.
  */
 static bool
-move_flip(Relation index, HmMove *move, const HmDirectoryEntry *entries, int segment_count)
+move_flip(Relation index, HmMove *move, const HmDirectoryEntry *entries,
+		  const HmExtent *extents, int segment_count)
 {
 	HmDirectoryEdit edit;
 	Buffer		headers[HM_MOVE_MAX_SOURCES];
@@ -355,6 +357,9 @@ move_flip(Relation index, HmMove *move, const HmDirectoryEntry *entries, int seg
 		for (int i = 0; i < move->source_count; i++)
 			hm_page_segment(GenericXLogRegisterBuffer(state, headers[i], 0))->state =
 				HM_SEGMENT_DEAD;
+		for (int i = 0; i < segment_count; i++)
+			hm_device_mark_blocks(index, extents[i].start, extents[i].length);
+		hm_device_structure_changes(index);
 		HM_FAULT(move_flip_changed);
 		GenericXLogFinish(state);
 		HM_FAULT(move_flip_logged);
@@ -384,7 +389,7 @@ move_copy(Relation index, HmMove *move, HmDirectoryEntry *result)
 	hm_gate_enter(index);
 	entries = move_write(index, move, &extents, &segment_count);
 	HM_FAULT(move_copied);
-	done = move_flip(index, move, entries, segment_count);
+	done = move_flip(index, move, entries, extents, segment_count);
 	HM_FAULT(move_flipped);
 	if (done)
 	{

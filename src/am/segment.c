@@ -240,12 +240,7 @@ hm_auxiliary_child(const HmAuxiliary *auxiliary, HtEntry entry, bool before)
 	while (low < high)
 	{
 		int			middle = (low + high) / 2;
-		HtEntry		bound = {
-			auxiliary->keys[middle],
-			((uint64) auxiliary->tids[middle][0] << 32) |
-			((uint64) auxiliary->tids[middle][1] << 16) | auxiliary->tids[middle][2]
-		};
-		int			cmp = ht_entry_cmp(bound, entry);
+		int			cmp = ht_entry_cmp(hm_auxiliary_low(auxiliary, middle), entry);
 
 		if (cmp < 0 || (cmp == 0 && !before))
 			low = middle + 1;

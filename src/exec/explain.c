@@ -11,6 +11,7 @@
 #include "utils/ruleutils.h"
 
 #include "compat.h"
+#include "device/device.h"
 #include "exec/internal.h"
 
 /* A table's name, with its schema where EXPLAIN is to be verbose. */
@@ -106,6 +107,52 @@ hm_explain_filtered(const char *label, CustomScanState *node, ExplainState *es)
 						 instrument->nfiltered2 / instrument->nloops : 0.0, 0, es);
 }
 
+/* Where a server could have a device: which one searched, and what went there and back. */
+static void
+explain_device(const HmFetchStats *stats, ExplainState *es)
+{
+	HmDeviceInfo info;
+	const char *reason = hm_cpu_reason_text(stats->reason);
+	const char *device = "CPU";
+
+	hm_device_info(&info);
+	if (stats->device_batches > 0)
+	{
+		bool		alone = stats->device_batches == stats->batches;
+
+		if (info.is_gpu)
+			device = alone ? "GPU" : "GPU, CPU";
+		else
+			device = alone ? "GPU (host device)" : "GPU (host device), CPU";
+	}
+	ExplainPropertyText("Device", device, es);
+	if (info.state == HM_DEVICE_NOT_LOADED || info.state == HM_DEVICE_OFF)
+		return;
+
+	if (reason != NULL)
+		ExplainPropertyText("CPU Reason", reason, es);
+	if (es->format != EXPLAIN_FORMAT_TEXT)
+	{
+		ExplainPropertyUInteger("Device Batches", NULL, stats->device_batches, es);
+		ExplainPropertyUInteger("Device Keys", NULL, stats->device_probes, es);
+		ExplainPropertyUInteger("Device Fallbacks", NULL, stats->fallbacks, es);
+		ExplainPropertyUInteger("Re-synced Blocks", NULL, stats->synced_blocks, es);
+		ExplainPropertyUInteger("Re-synced Lines", NULL, stats->synced_lines, es);
+		ExplainPropertyUInteger("Bytes to Device", NULL, stats->bytes_to_device, es);
+		ExplainPropertyUInteger("Bytes from Device", NULL, stats->bytes_from_device, es);
+	}
+	else if (stats->device_batches > 0 || stats->fallbacks > 0)
+	{
+		appendStringInfoSpaces(es->str, es->indent * 2);
+		appendStringInfo(es->str, "Device Batches: " UINT64_FORMAT "  Keys: " UINT64_FORMAT
+						 "  Fallbacks: " UINT64_FORMAT "  Re-synced Blocks: " UINT64_FORMAT
+						 "  Lines: " UINT64_FORMAT "  Bytes: " UINT64_FORMAT " + " UINT64_FORMAT "\n",
+						 stats->device_batches, stats->device_probes, stats->fallbacks,
+						 stats->synced_blocks, stats->synced_lines,
+						 stats->bytes_to_device, stats->bytes_from_device);
+	}
+}
+
 void
 hm_explain_stats(HmNode *node, ExplainState *es)
 {
@@ -114,7 +161,7 @@ hm_explain_stats(HmNode *node, ExplainState *es)
 
 	hm_node_stats(node, &sum);
 	hm_fetch_stats_add(&sum, &node->workers);
-	ExplainPropertyText("Device", "CPU", es);
+	explain_device(stats, es);
 	if (es->format != EXPLAIN_FORMAT_TEXT)
 	{
 		ExplainPropertyUInteger("Batches", NULL, stats->batches, es);

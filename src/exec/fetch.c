@@ -121,16 +121,27 @@ static void
 keep_stats(HmFetch *fetch)
 {
 	const HmLookupStats *stats;
+	HmFetchStats sum = {0};
 
 	if (fetch->lookup == NULL)
 		return;
 	stats = hm_lookup_stats(fetch->lookup);
-	fetch->stats.batches += stats->batches;
-	fetch->stats.probes += stats->probes;
-	fetch->stats.hits += stats->hits;
-	fetch->stats.leaves += stats->leaves;
-	fetch->stats.sort_ms += stats->sort_ns / 1e6;
-	fetch->stats.search_ms += stats->search_ns / 1e6;
+	sum.batches = stats->batches;
+	sum.probes = stats->probes;
+	sum.hits = stats->hits;
+	sum.leaves = stats->leaves;
+	sum.sort_ms = stats->sort_ns / 1e6;
+	sum.search_ms = stats->search_ns / 1e6;
+	sum.device_batches = stats->device_batches;
+	sum.device_probes = stats->device_probes;
+	sum.fallbacks = stats->fallbacks;
+	sum.synced_blocks = stats->synced_blocks;
+	sum.synced_lines = stats->synced_lines;
+	sum.bytes_to_device = stats->bytes_to_device;
+	sum.bytes_from_device = stats->bytes_from_device;
+	sum.reason = stats->reason;
+	sum.reason_probes = stats->reason_probes;
+	hm_fetch_stats_add(&fetch->stats, &sum);
 	hm_lookup_end(fetch->lookup);
 	fetch->lookup = NULL;
 }
@@ -236,9 +247,24 @@ is_all_visible(HmFetch *fetch, const HmHit *hit)
 						  &fetch->maps[block / HEAP_PAGES_PER_MAP_PAGE % MAP_BUFFERS]);
 }
 
+/* What the device has found at once, while the gate is held: note what is visible. */
+static void
+look_at_tids(void *argument, const uint64 *tids, uint32 n, uint8 *marks)
+{
+	HmFetch    *fetch = argument;
+
+	for (uint32 i = 0; i < n; i++)
+	{
+		HmHit		hit = {tids[i]};
+
+		marks[i] = is_all_visible(fetch, &hit);
+	}
+}
+
 /*
  * Put those hits of the portion in front of which the visibility map says that they
  * are visible; not the first few, which had been read before the gate was entered.
+ * Of those that the device found it has said so already.
  */
 static void
 look_at_map(HmFetch *fetch, uint32 stale)
@@ -248,7 +274,8 @@ look_at_map(HmFetch *fetch, uint32 stale)
 
 	for (uint32 i = 0; i < fetch->count; i++)
 	{
-		if (i >= stale && is_all_visible(fetch, &fetch->hits[i]))
+		if (fetch->hits[i].unused != 0 ||
+			(i >= stale && is_all_visible(fetch, &fetch->hits[i])))
 		{
 			fetch->hits[visible] = fetch->hits[i];
 			fetch->keys[visible++] = fetch->keys[i];
@@ -281,6 +308,7 @@ read_portion(HmFetch *fetch)
 	{
 		hm_visibility_gate_enter(fetch->index);
 		hm_lookup_forget_pages(fetch->lookup);
+		hm_lookup_set_reader(fetch->lookup, look_at_tids, fetch);
 	}
 	fetch->count = hm_lookup_next(fetch->lookup, fetch->hits,
 								  fetch->index_only ? fetch->keys : NULL, fetch->room);
@@ -462,6 +490,18 @@ hm_fetch_stats_add(HmFetchStats *sum, const HmFetchStats *stats)
 	sum->heap_fetches += stats->heap_fetches;
 	sum->sort_ms += stats->sort_ms;
 	sum->search_ms += stats->search_ms;
+	sum->device_batches += stats->device_batches;
+	sum->device_probes += stats->device_probes;
+	sum->fallbacks += stats->fallbacks;
+	sum->synced_blocks += stats->synced_blocks;
+	sum->synced_lines += stats->synced_lines;
+	sum->bytes_to_device += stats->bytes_to_device;
+	sum->bytes_from_device += stats->bytes_from_device;
+	if (stats->reason_probes > sum->reason_probes)
+	{
+		sum->reason = stats->reason;
+		sum->reason_probes = stats->reason_probes;
+	}
 }
 
 void

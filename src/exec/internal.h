@@ -174,6 +174,15 @@ typedef struct HmFetchStats
 	uint64		heap_fetches;	/* tuples fetched from the heap */
 	double		sort_ms;
 	double		search_ms;
+	uint64		device_batches; /* at least in part */
+	uint64		device_probes;
+	uint64		fallbacks;
+	uint64		synced_blocks;
+	uint64		synced_lines;
+	uint64		bytes_to_device;
+	uint64		bytes_from_device;
+	HmCpuReason reason;			/* why the CPU had the largest of its batches */
+	uint32		reason_probes;	/* and its size */
 } HmFetchStats;
 
 typedef struct HmFetch HmFetch;

@@ -28,6 +28,7 @@
 
 #include "am/fault.h"
 #include "compat.h"
+#include "lookup/device.h"
 #include "lookup/internal.h"
 
 /* Plans in a row that no leaf needs, unless the index is damaged. */
@@ -56,7 +57,19 @@ struct HmLookup
 	Snapshot	snapshot;
 	HmLookupStats stats;
 
-	/* The batch */
+	/* The batch, and what of it the CPU searches: all from "base" on */
+	HmProbes	batch;
+	const uint8 *batch_done;
+	HmRemote   *remote;
+	bool		begun;			/* it has been decided who searches */
+	bool		on_device;		/* the device does, so far */
+	double		walk_ns;		/* the CPU has taken */
+	uint32		base;
+	uint32		distinct_room;	/* what the device gets of points that are to be
+								 * distinct */
+	uint64	   *distinct_low;
+	uint32	   *distinct_numbers;
+	const uint32 *numbers;		/* of the batch's probes, if these are such; or NULL */
 	HmProbes	probes;
 	const uint8 *done;
 	HtPsa		psa;
@@ -129,6 +142,7 @@ hm_lookup_create(Relation index, uint32 capacity)
 	lookup->sorted = palloc_extended(capacity * sizeof(HtProbe), MCXT_ALLOC_HUGE);
 	lookup->active = palloc_extended(capacity * sizeof(uint32), MCXT_ALLOC_HUGE);
 	lookup->copy = palloc(BLCKSZ);
+	lookup->remote = hm_remote_create(index, lookup->width);
 	return lookup;
 }
 
@@ -153,6 +167,7 @@ void
 hm_lookup_forget_pages(HmLookup *lookup)
 {
 	lookup->forget = true;
+	hm_remote_forget(lookup->remote);
 }
 
 uint32
@@ -161,18 +176,31 @@ hm_lookup_stale_hits(const HmLookup *lookup)
 	return lookup->stale;
 }
 
+void
+hm_lookup_set_reader(HmLookup *lookup, HmTidReader reader, void *argument)
+{
+	hm_remote_set_reader(lookup->remote, reader, argument);
+}
+
 const HmLookupStats *
 hm_lookup_stats(HmLookup *lookup)
 {
+	hm_remote_add_stats(lookup->remote, &lookup->stats);
 	return &lookup->stats;
 }
 
 void
 hm_lookup_end(HmLookup *lookup)
 {
+	hm_remote_end(lookup->remote, hm_lookup_stats(lookup));
 	pfree(lookup->sorted);
 	if (lookup->scratch != NULL)
 		pfree(lookup->scratch);
+	if (lookup->distinct_low != NULL)
+	{
+		pfree(lookup->distinct_low);
+		pfree(lookup->distinct_numbers);
+	}
 	pfree(lookup->active);
 	pfree(lookup->copy);
 	pfree(lookup);
@@ -216,16 +244,34 @@ make_scratch_room(HmLookup *lookup)
 void
 hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint8 *done)
 {
-	instr_time	start;
-
 	Assert(probes->count <= lookup->capacity);
-	Assert(!probes->distinct || probes->high == NULL);
+	Assert(!probes->distinct || (probes->high == NULL && done == NULL));
 	hm_batch_apply(lookup->index);
 	pgstat_count_index_scan(lookup->index);
 
+	lookup->batch = *probes;
+	lookup->batch_done = done;
+	lookup->numbers = NULL;
+	lookup->begun = false;
+	lookup->on_device = false;
+	lookup->stats.batches++;
+	lookup->stats.probes += probes->count;
+}
+
+/* Start the walk for the batch's probes from number "base" on. */
+static void
+start_walk(HmLookup *lookup, uint32 base)
+{
+	HmProbes   *probes = &lookup->probes;
+	instr_time	start;
+
 	INSTR_TIME_SET_CURRENT(start);
-	lookup->probes = *probes;
-	lookup->done = done;
+	lookup->base = base;
+	probes->count = lookup->batch.count - base;
+	probes->low = lookup->batch.low + base;
+	probes->high = lookup->batch.high == NULL ? NULL : lookup->batch.high + base;
+	probes->distinct = lookup->batch.distinct;
+	lookup->done = lookup->batch_done == NULL ? NULL : lookup->batch_done + base;
 	ht_psa_start(&lookup->psa, probes->low, probes->count, lookup->sorted);
 	make_scratch_room(lookup);
 	lookup->ready = 0;
@@ -241,8 +287,7 @@ hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint8 *done)
 	lookup->on_leaf = false;
 	lookup->forget = false;
 	lookup->portion = lookup->portion_end = 0;
-	lookup->stats.batches++;
-	lookup->stats.probes += probes->count;
+	lookup->walk_ns = 0;
 }
 
 /* ----------------------------------------------------------------
@@ -811,14 +856,73 @@ visit_leaf(HmLookup *lookup, Output *output)
 	}
 }
 
-uint32
-hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
+/*
+ * The device does not know which points are equal: give it one of each, and remember their
+ * numbers.  Should it fail, the walk goes on with these.
+ */
+static void
+make_distinct(HmLookup *lookup)
+{
+	MemoryContext context = GetMemoryChunkContext(lookup);
+	uint32		capacity = lookup->batch.count;
+	uint32		count = 0;
+
+	start_walk(lookup, 0);
+	while (!lookup->complete)
+		sort_more(lookup);
+	count = lookup->ready;
+	if (lookup->distinct_low == NULL || lookup->distinct_room < capacity)
+	{
+		if (lookup->distinct_low != NULL)
+		{
+			pfree(lookup->distinct_low);
+			pfree(lookup->distinct_numbers);
+		}
+		lookup->distinct_room = capacity;
+		lookup->distinct_low = MemoryContextAllocHuge(context, capacity * sizeof(uint64));
+		lookup->distinct_numbers = MemoryContextAllocHuge(context, capacity * sizeof(uint32));
+	}
+	for (uint32 i = 0; i < count; i++)
+	{
+		lookup->distinct_low[i] = lookup->sorted[i].key;
+		lookup->distinct_numbers[i] = lookup->sorted[i].number;
+	}
+	lookup->batch.low = lookup->distinct_low;
+	lookup->batch.count = count;
+	lookup->batch.distinct = false;
+	lookup->numbers = lookup->distinct_numbers;
+}
+
+/* Decide who searches a batch. */
+static void
+begin_batch(HmLookup *lookup, bool keys_wanted)
+{
+	HmCpuReason reason = hm_remote_choose(lookup->remote, &lookup->batch, keys_wanted);
+
+	lookup->begun = true;
+	if (reason == HM_CPU_NO_REASON)
+	{
+		if (lookup->batch.distinct)
+			make_distinct(lookup);
+		reason = hm_remote_start(lookup->remote, &lookup->batch, lookup->batch_done);
+	}
+	lookup->on_device = reason == HM_CPU_NO_REASON;
+	if (lookup->on_device)
+		return;
+	if (lookup->batch.count >= lookup->stats.reason_probes)
+	{
+		lookup->stats.reason = reason;
+		lookup->stats.reason_probes = lookup->batch.count;
+	}
+	start_walk(lookup, 0);
+}
+
+/* More hits of the walk; none at its end. */
+static uint32
+walk_on(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
 {
 	Output		output = {hits, keys, 0, max};
-	double		sorted_before = lookup->stats.sort_ns;
-	instr_time	start;
 
-	INSTR_TIME_SET_CURRENT(start);
 	if (lookup->on_leaf && answer(lookup, lookup->copy, &output))
 		finish_leaf(lookup);
 	lookup->stale = output.n;
@@ -833,10 +937,49 @@ hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
 			break;
 	}
 	release_pins(lookup);
-	add_time(&lookup->stats.search_ns, start);
-	lookup->stats.search_ns -= lookup->stats.sort_ns - sorted_before;
 
-	lookup->stats.hits += output.n;
-	pgstat_count_index_tuples(lookup->index, output.n);
+	for (uint32 i = 0; lookup->base > 0 && i < output.n; i++)
+		hits[i].probe += lookup->base;
 	return output.n;
+}
+
+uint32
+hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
+{
+	double		sorted_before = lookup->stats.sort_ns;
+	double		taken = 0;
+	instr_time	start;
+	uint32		rest;
+	uint32		n = 0;
+
+	INSTR_TIME_SET_CURRENT(start);
+	if (!lookup->begun)
+		begin_batch(lookup, keys != NULL);
+	if (lookup->on_device)
+	{
+		n = hm_remote_next(lookup->remote, hits, keys, max, &rest);
+		lookup->stale = n;
+		if (n == 0)
+		{
+			/* The CPU goes on where the device has failed, if it has. */
+			lookup->on_device = false;
+			start_walk(lookup, rest);
+		}
+	}
+	if (n == 0)
+	{
+		n = walk_on(lookup, hits, keys, max);
+		if (n == 0 && lookup->base == 0 && lookup->walk_ns > 0)
+			hm_remote_note_cpu(lookup->remote, lookup->batch.count, lookup->walk_ns);
+	}
+	for (uint32 i = 0; lookup->numbers != NULL && i < n; i++)
+		hits[i].probe = lookup->numbers[hits[i].probe];
+	add_time(&taken, start);
+	if (!lookup->on_device)
+		lookup->walk_ns += taken;
+	lookup->stats.search_ns += taken - (lookup->stats.sort_ns - sorted_before);
+
+	lookup->stats.hits += n;
+	pgstat_count_index_tuples(lookup->index, n);
+	return n;
 }

@@ -43,7 +43,7 @@ typedef struct HmProbes
 	uint32		count;
 	const uint64 *low;
 	const uint64 *high;			/* NULL: points */
-	bool		distinct;		/* false if these are ranges */
+	bool		distinct;		/* only for points without "done" */
 } HmProbes;
 
 /*
@@ -51,6 +51,32 @@ typedef struct HmProbes
  * batch.
  */
 typedef HtHit HmHit;
+
+/* Why the CPU searches and not the device. */
+typedef enum HmCpuReason
+{
+	HM_CPU_NO_REASON,			/* the device has searched, or nothing has */
+	HM_CPU_NOT_PRELOADED,
+	HM_CPU_GPU_OFF,
+	HM_CPU_NO_DEVICE,
+	HM_CPU_DEVICE_DOWN,			/* it is being started, perhaps again */
+	HM_CPU_RECOVERY,			/* replay does not say what it changes */
+	HM_CPU_TEMPORARY,			/* the index is */
+	HM_CPU_OLD_SNAPSHOTS,		/* old_snapshot_threshold */
+	HM_CPU_RANGE_KEYS,			/* the device does not say which keys of a range it
+								 * has found */
+	HM_CPU_FEW_KEYS,
+	HM_CPU_NOT_RESIDENT,		/* there is no copy of the index */
+	HM_CPU_CHEAPER,
+	HM_CPU_TOO_LARGE,			/* for harmonia.max_resident_blocks */
+	HM_CPU_DEVICE_MEMORY,		/* is too small */
+	HM_CPU_BUSY,				/* the room that is left is used by others */
+	HM_CPU_RESTLESS,			/* leaves are split faster than they are copied */
+	HM_CPU_MANY_HITS,			/* of one range, more than can be transferred */
+	HM_CPU_DEVICE_FAILED
+} HmCpuReason;
+
+extern const char *hm_cpu_reason_text(HmCpuReason reason);
 
 /* What a lookup has done since it was created. */
 typedef struct HmLookupStats
@@ -64,6 +90,18 @@ typedef struct HmLookupStats
 								 * replaced, on the way to them */
 	double		sort_ns;		/* time spent sorting probes */
 	double		search_ns;		/* time spent on all else */
+
+	/* The device's share */
+	uint64		device_batches; /* at least in part */
+	uint64		device_probes;
+	uint64		device_hits;
+	uint64		fallbacks;		/* batches that the CPU finished for it */
+	uint64		synced_blocks;
+	uint64		synced_lines;
+	uint64		bytes_to_device;
+	uint64		bytes_from_device;
+	HmCpuReason reason;			/* why the largest batch for the CPU was not for the */
+	uint32		reason_probes;	/* device, and its size */
 } HmLookupStats;
 
 typedef struct HmLookup HmLookup;
@@ -117,8 +155,20 @@ extern uint32 hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32
  */
 extern void hm_lookup_forget_pages(HmLookup *lookup);
 
-/* How many of the last call's hits, the first ones, had been read before the call. */
+/*
+ * How many of the last call's hits, the first ones, had been read before the call, or at
+ * least have been shown to the reader.
+ */
 extern uint32 hm_lookup_stale_hits(const HmLookup *lookup);
+
+/*
+ * The device gives many hits at once, of which most are returned by later calls.  A reader
+ * is shown all of them as soon as they have been read, inside a call, and gives each a
+ * mark, which the hit then has in "unused".  Other hits have 0 there.  NULL, which it is
+ * at first: no reader.
+ */
+typedef void (*HmTidReader) (void *argument, const uint64 *tids, uint32 n, uint8 *marks);
+extern void hm_lookup_set_reader(HmLookup *lookup, HmTidReader reader, void *argument);
 
 extern const HmLookupStats *hm_lookup_stats(HmLookup *lookup);
 

@@ -105,17 +105,6 @@ node_child(Router *router, const char *bytes, HtEntry entry, HtEntry *upper, boo
 	return child;
 }
 
-static HtEntry
-auxiliary_low(const HmAuxiliary *auxiliary, int i)
-{
-	HtEntry		low;
-
-	low.key = auxiliary->keys[i];
-	low.tid = ((uint64) auxiliary->tids[i][0] << 32) |
-		((uint64) auxiliary->tids[i][1] << 16) | auxiliary->tids[i][2];
-	return low;
-}
-
 /* Descend from the root to the bottom node for an entry. */
 static void
 descend(Router *router, HtEntry entry)
@@ -198,7 +187,7 @@ route(Router *router, HtEntry entry)
 		router->block = auxiliary->children[child];
 		if (child + 1 < (int) auxiliary->count)
 		{
-			router->upper = auxiliary_low(auxiliary, child + 1);
+			router->upper = hm_auxiliary_low(auxiliary, child + 1);
 			router->bounded = true;
 		}
 	}

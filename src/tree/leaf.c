@@ -173,6 +173,25 @@ ht_leaf_change_ranges(const void *page, HtWidth width,
 	return change_ranges_64(change, ranges);
 }
 
+uint64_t
+ht_leaf_change_lines(HtWidth width, const HtLeafChange *change)
+{
+	int			first = ht_leaf_blocks_at(width) / HT_LEAF_BLOCK_SIZE;
+	uint64_t	lines = 0;
+
+	/* A block is a line. */
+	for (int block = 0; block < ht_leaf_blocks(width); block++)
+	{
+		if (change->slots[block] != 0 || (change->counts >> block & 1))
+			lines |= UINT64_C(1) << (first + block);
+	}
+
+	/* Separators take the lines before, and the pivots half of the very first. */
+	if (change->separators != 0)
+		lines |= (UINT64_C(1) << first) - 1;
+	return lines;
+}
+
 const char *
 ht_leaf_check(const void *page, HtWidth width)
 {

@@ -219,6 +219,11 @@ extern int	ht_leaf_change_ranges(const void *page, HtWidth width,
 								  const HtLeafChange *change, HtByteRange *ranges);
 
 /*
+ * The lines of 128 bytes that a change touched: bit i stands for the bytes from 128 * i on.
+ */
+extern uint64_t ht_leaf_change_lines(HtWidth width, const HtLeafChange *change);
+
+/*
  * Check every invariant above.  Returns NULL if all hold, otherwise a constant
  * string that says what is wrong.
  */

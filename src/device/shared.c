@@ -1,0 +1,149 @@
+/*
+ * shared.c
+ *		The shared memory of the device's client side, and its settings.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/shmem.h"
+#include "utils/guc.h"
+#include "utils/timestamp.h"
+
+#include "device/internal.h"
+
+HmDeviceShared *hm_device = NULL;
+
+/* GUCs */
+int			hm_gpu_mode = HM_GPU_AUTO;
+int			hm_device_memory = 0;
+bool		hm_force_device = false;
+static int	max_resident_blocks = 1024 * 1024;
+
+static const struct config_enum_entry gpu_modes[] = {
+	{"off", HM_GPU_OFF, false},
+	{"auto", HM_GPU_AUTO, false},
+	{"on", HM_GPU_ON, false},
+	{"host", HM_GPU_HOST, false},
+	{NULL, 0, false}
+};
+
+static shmem_request_hook_type next_shmem_request = NULL;
+static shmem_startup_hook_type next_shmem_startup = NULL;
+
+static Size
+shared_size(void)
+{
+	return add_size(offsetof(HmDeviceShared, words),
+					mul_size(max_resident_blocks, sizeof(pg_atomic_uint64)));
+}
+
+static void
+request_shared(void)
+{
+	if (next_shmem_request)
+		next_shmem_request();
+	RequestAddinShmemSpace(shared_size());
+	RequestNamedLWLockTranche("harmonia", 1);
+}
+
+static void
+start_shared(void)
+{
+	bool		found;
+
+	if (next_shmem_startup)
+		next_shmem_startup();
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	hm_device = ShmemInitStruct("harmonia", shared_size(), &found);
+	if (!found)
+	{
+		memset(hm_device, 0, offsetof(HmDeviceShared, words));
+		hm_device->lock = &GetNamedLWLockTranche("harmonia")->lock;
+		if (!pg_strong_random(&hm_device->generation, sizeof(hm_device->generation)))
+			ereport(FATAL,
+					(errcode(ERRCODE_INTERNAL_ERROR),
+					 errmsg("could not generate a random number")));
+		pg_atomic_init_u32(&hm_device->watched, 0);
+		pg_atomic_init_u32(&hm_device->version, 1);
+		hm_device->info.state = HM_DEVICE_OFF;
+		hm_device->stats_since = GetCurrentTimestamp();
+		hm_device->info.since = hm_device->stats_since;
+		hm_device->word_count = (uint32) max_resident_blocks;
+		for (int i = 0; i < HM_DEVICE_SLOTS; i++)
+		{
+			pg_atomic_init_u64(&hm_device->slots[i].structure, 0);
+			pg_atomic_init_u32(&hm_device->slots[i].marked, 0);
+			pg_atomic_init_u32(&hm_device->slots[i].overflow, 0);
+		}
+		/* The words are made when they are first used, so that this is quick. */
+	}
+	hm_device_watched = &hm_device->watched;
+	LWLockRelease(AddinShmemInitLock);
+}
+
+static void
+define_settings(void)
+{
+	DefineCustomEnumVariable("harmonia.gpu",
+							 "Chooses the device for batch lookups.",
+							 "auto uses a GPU where there is one, on warns if there is none, "
+							 "host searches copies on the CPU, for tests.",
+							 &hm_gpu_mode, HM_GPU_AUTO, gpu_modes,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("harmonia.device_memory",
+							"Limits the device's memory for copies of indexes.",
+							"0 means as much as there is.",
+							&hm_device_memory, 0, 0, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
+	DefineCustomIntVariable("harmonia.max_resident_blocks",
+							"Limits the blocks of all indexes that have a copy on the device.",
+							"Each takes 8 bytes of shared memory.",
+							&max_resident_blocks, 1024 * 1024, 1024, (1 << 26) - 1,
+							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("harmonia.force_device",
+							 "Looks all batches up on the device, whatever they cost there.",
+							 NULL, &hm_force_device, false,
+							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+}
+
+void
+hm_device_init(void)
+{
+	/* Otherwise there is no device, and settings of it would be of no use. */
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	define_settings();
+	next_shmem_request = shmem_request_hook;
+	shmem_request_hook = request_shared;
+	next_shmem_startup = shmem_startup_hook;
+	shmem_startup_hook = start_shared;
+	hm_watch_init();
+	hm_supervisor_register();
+}
+
+HmDeviceState
+hm_device_state(void)
+{
+	HmDeviceState state;
+
+	if (hm_device == NULL)
+		return HM_DEVICE_NOT_LOADED;
+	LWLockAcquire(hm_device->lock, LW_SHARED);
+	state = hm_device->info.state;
+	LWLockRelease(hm_device->lock);
+	return state;
+}
+
+void
+hm_device_info(HmDeviceInfo *info)
+{
+	memset(info, 0, sizeof(*info));
+	info->state = HM_DEVICE_NOT_LOADED;
+	if (hm_device == NULL)
+		return;
+	LWLockAcquire(hm_device->lock, LW_SHARED);
+	*info = hm_device->info;
+	LWLockRelease(hm_device->lock);
+}

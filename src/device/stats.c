@@ -1,0 +1,112 @@
+/*
+ * stats.c
+ *		What is known of indexes' batches: counts to be shown, and costs.
+ *
+ * A slot belongs to an index by its OID, whether it is watched or not.  When there are
+ * more indexes than slots, the one that was not used for longest is forgotten.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "utils/timestamp.h"
+
+#include "device/internal.h"
+
+bool
+hm_stats_costs(Oid relation, HmDeviceCosts *costs)
+{
+	HmSlot	   *slot;
+
+	LWLockAcquire(hm_device->lock, LW_SHARED);
+	slot = hm_slot_find(relation, false);
+	if (slot != NULL)
+		*costs = slot->costs;
+	LWLockRelease(hm_device->lock);
+	return slot != NULL;
+}
+
+void
+hm_stats_set_costs(Oid relation, const HmDeviceCosts *costs)
+{
+	HmSlot	   *slot;
+
+	LWLockAcquire(hm_device->lock, LW_EXCLUSIVE);
+	slot = hm_slot_find(relation, true);
+	if (slot != NULL)
+	{
+		slot->costs = *costs;
+		slot->used = ++hm_device->clock;
+	}
+	LWLockRelease(hm_device->lock);
+}
+
+void
+hm_stats_add(Oid relation, const HmDeviceCounts *counts)
+{
+	HmSlot	   *slot;
+
+	LWLockAcquire(hm_device->lock, LW_EXCLUSIVE);
+	slot = hm_slot_find(relation, true);
+	if (slot != NULL)
+	{
+		slot->counts.batches += counts->batches;
+		slot->counts.keys += counts->keys;
+		slot->counts.hits += counts->hits;
+		slot->counts.device_batches += counts->device_batches;
+		slot->counts.device_keys += counts->device_keys;
+		slot->counts.fallbacks += counts->fallbacks;
+		slot->counts.loads += counts->loads;
+		slot->counts.evictions += counts->evictions;
+		slot->counts.synced_blocks += counts->synced_blocks;
+		slot->counts.bytes_to_device += counts->bytes_to_device;
+		slot->counts.bytes_from_device += counts->bytes_from_device;
+		if (counts->copy_memory > 0)
+			slot->counts.copy_memory = counts->copy_memory;
+		slot->used = ++hm_device->clock;
+	}
+	LWLockRelease(hm_device->lock);
+}
+
+HmDeviceStats *
+hm_stats_read(int *count, TimestampTz *since)
+{
+	HmDeviceStats *result = palloc(HM_DEVICE_SLOTS * sizeof(HmDeviceStats));
+
+	*count = 0;
+	LWLockAcquire(hm_device->lock, LW_SHARED);
+	*since = hm_device->stats_since;
+	for (int i = 0; i < HM_DEVICE_SLOTS; i++)
+	{
+		HmSlot	   *slot = &hm_device->slots[i];
+
+		if (!OidIsValid(slot->relation))
+			continue;
+		result[*count].database = slot->database;
+		result[*count].relation = slot->relation;
+		result[*count].watched = slot->words > 0;
+		result[*count].counts = slot->counts;
+		(*count)++;
+	}
+	LWLockRelease(hm_device->lock);
+	return result;
+}
+
+void
+hm_stats_reset(Oid relation)
+{
+	LWLockAcquire(hm_device->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < HM_DEVICE_SLOTS; i++)
+	{
+		HmSlot	   *slot = &hm_device->slots[i];
+		uint64		copy_memory = slot->counts.copy_memory;
+
+		if (slot->database != MyDatabaseId ||
+			(OidIsValid(relation) && slot->relation != relation))
+			continue;
+		memset(&slot->counts, 0, sizeof(slot->counts));
+		slot->counts.copy_memory = copy_memory;
+	}
+	if (!OidIsValid(relation))
+		hm_device->stats_since = GetCurrentTimestamp();
+	LWLockRelease(hm_device->lock);
+}

@@ -1,0 +1,388 @@
+/*
+ * supervisor.c
+ *		The background worker that keeps the daemon running.
+ *
+ * The daemon is a program of its own, so that neither CUDA's memory nor its
+ * failures are the server's.  It inherits one end of a connection and ends when the other
+ * end does, with the supervisor, however that ends.  Should the daemon end, it is started
+ * again, each time after twice the time.  Where there is no device that would not help: the
+ * supervisor says so once and waits for the settings to change.
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/fd.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "tcop/tcopprot.h"
+#include "utils/guc.h"
+#include "utils/timestamp.h"
+
+#include "device/internal.h"
+
+#define DAEMON				"harmonia_gpud"
+
+#define FIRST_DELAY_MS		1000
+#define LAST_DELAY_MS		60000
+
+/* Of a daemon that is to make itself ready, and of one that is to end. */
+#define START_TIMEOUT_MS	60000
+#define END_TIMEOUT_MS		5000
+
+/* The daemon; pid is 0 if there is none. */
+static pid_t daemon_pid = 0;
+static int	control = -1;
+static int	delay_ms = FIRST_DELAY_MS;
+static TimestampTz up_since;
+
+/* Settings with which the daemon was started, or could not be. */
+static int	started_mode;
+static int	started_memory;
+
+extern PGDLLEXPORT void hm_supervisor_main(Datum argument);
+
+static void
+set_state(HmDeviceState state, const HpReply *reply, const char *text)
+{
+	HmDeviceInfo *info = &hm_device->info;
+
+	LWLockAcquire(hm_device->lock, LW_EXCLUSIVE);
+	info->state = state;
+	info->pid = (int) daemon_pid;
+	info->is_gpu = reply != NULL && reply->is_gpu;
+	info->memory = reply != NULL ? reply->memory : 0;
+	info->since = GetCurrentTimestamp();
+	if (state == HM_DEVICE_STARTING)
+		info->starts++;
+	strlcpy(info->text, text, sizeof(info->text));
+	LWLockRelease(hm_device->lock);
+}
+
+/* In the daemon's process, before it becomes the daemon. */
+static void
+become_daemon(int connection)
+{
+	char		path[MAXPGPATH];
+	char		device[32];
+	char		memory[32];
+	char	   *arguments[] = {DAEMON, device, memory, NULL};
+	sigset_t	none;
+	int			null = open("/dev/null", O_RDWR);
+
+	for (int i = 1; i < NSIG; i++)
+		signal(i, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+
+	snprintf(path, sizeof(path), "%s/%s", pkglib_path, DAEMON);
+	snprintf(device, sizeof(device), "--device=%s", started_mode == HM_GPU_HOST ? "host" : "cuda");
+	snprintf(memory, sizeof(memory), "--memory=%d", started_memory);
+
+	/* dup2() leaves the copy open across exec; the daemon closes all others. */
+	if (null >= 0 && dup2(null, STDIN_FILENO) >= 0 &&
+		dup2(STDERR_FILENO, STDOUT_FILENO) >= 0)
+	{
+		if (connection == HP_CONTROL_FD)
+			fcntl(connection, F_SETFD, 0);
+		else if (dup2(connection, HP_CONTROL_FD) < 0)
+			_exit(127);
+		execv(path, arguments);
+	}
+	_exit(127);
+}
+
+/*
+ * Wait until something is to be read on the control connection; false if something else
+ * happens before, or nothing within a second.
+ */
+static bool
+wait_for_control(void)
+{
+	int			events = WaitLatchOrSocket(MyLatch,
+										   WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | WL_TIMEOUT |
+										   WL_SOCKET_READABLE,
+										   control, 1000, PG_WAIT_EXTENSION);
+
+	if (events & WL_LATCH_SET)
+		ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+	return (events & WL_SOCKET_READABLE) != 0;
+}
+
+/* Bury the daemon, which has ended or is told to; *status as of waitpid(). */
+static void
+end_daemon(int *status)
+{
+	*status = 0;
+	if (control >= 0)
+	{
+		close(control);
+		ReleaseExternalFD();
+	}
+	control = -1;
+	if (daemon_pid == 0)
+		return;
+	for (int waited = 0; waitpid(daemon_pid, status, WNOHANG) == 0; waited += 10)
+	{
+		if (waited == END_TIMEOUT_MS)
+			kill(daemon_pid, SIGKILL);
+		pg_usleep(10000);
+	}
+	daemon_pid = 0;
+	unlink(HP_SOCKET);
+}
+
+static void
+end_at_exit(int code, Datum argument)
+{
+	int			status;
+
+	end_daemon(&status);
+	set_state(HM_DEVICE_OFF, NULL, "");
+}
+
+/* Fork the daemon; false if that cannot be done. */
+static bool
+fork_daemon(void)
+{
+	int			ends[2];
+
+	if (!AcquireExternalFD())
+		return false;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+	{
+		ReleaseExternalFD();
+		return false;
+	}
+	control = ends[0];
+	pg_set_noblock(control);
+	unlink(HP_SOCKET);
+	fflush(NULL);
+	daemon_pid = fork();
+	if (daemon_pid == 0)
+		become_daemon(ends[1]);
+	close(ends[1]);
+	if (daemon_pid < 0)
+		daemon_pid = 0;
+	return daemon_pid > 0;
+}
+
+/*
+ * Wait for the daemon to say that it is ready, or what is wrong.  Returns false if it has said
+ * nothing or says HP_FAILED.
+ */
+static bool
+receive_ready(HpReply *reply)
+{
+	TimestampTz start = GetCurrentTimestamp();
+
+	memset(reply, 0, sizeof(*reply));
+	while (!ShutdownRequestPending &&
+		   !TimestampDifferenceExceeds(start, GetCurrentTimestamp(), START_TIMEOUT_MS))
+	{
+		ssize_t		received;
+
+		if (!wait_for_control())
+			continue;
+		received = recv(control, reply, sizeof(*reply), MSG_DONTWAIT);
+		if (received == sizeof(*reply))
+		{
+			reply->text[sizeof(reply->text) - 1] = '\0';
+			return reply->status == HP_OK;
+		}
+		if (received >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
+			break;
+	}
+	reply->text[0] = '\0';
+	return false;
+}
+
+/* Say why the daemon does not run. */
+static void
+report(int level, const char *reason)
+{
+	ereport(level,
+			(errmsg("harmonia uses no GPU"),
+			 errdetail("%s", reason)));
+}
+
+/* Start the daemon and wait until it is ready; sets the state. */
+static void
+start_daemon(void)
+{
+	char		path[MAXPGPATH];
+	HpReply		reply;
+	int			status;
+
+	started_mode = hm_gpu_mode;
+	started_memory = hm_device_memory;
+	snprintf(path, sizeof(path), "%s/%s", pkglib_path, DAEMON);
+	if (access(path, X_OK) != 0)
+	{
+		char	   *text = psprintf("The program \"%s\" is not installed.", DAEMON);
+
+		report(started_mode == HM_GPU_AUTO ? LOG : WARNING, text);
+		set_state(HM_DEVICE_ABSENT, NULL, text);
+		pfree(text);
+		return;
+	}
+
+	set_state(HM_DEVICE_STARTING, NULL, "");
+	if (fork_daemon() && receive_ready(&reply))
+	{
+		set_state(HM_DEVICE_UP, &reply, reply.text);
+		up_since = GetCurrentTimestamp();
+		ereport(LOG,
+				(errmsg("harmonia uses the device \"%s\"", reply.text)));
+		return;
+	}
+	end_daemon(&status);
+	if (ShutdownRequestPending)
+		return;
+
+	/*
+	 * What it has to say of itself is that there is no device, or one in trouble.  Only
+	 * who has asked for a GPU expects that this will change.
+	 */
+	if (reply.text[0] != '\0' && started_mode == HM_GPU_AUTO)
+	{
+		report(LOG, reply.text);
+		set_state(HM_DEVICE_ABSENT, NULL, reply.text);
+		return;
+	}
+	if (reply.text[0] == '\0')
+		snprintf(reply.text, sizeof(reply.text), "\"%s\" ended with wait status %d.",
+				 DAEMON, status);
+	if (delay_ms == FIRST_DELAY_MS)
+		report(WARNING, reply.text);
+	set_state(HM_DEVICE_FAILED, NULL, reply.text);
+}
+
+/* The daemon has ended by itself. */
+static void
+daemon_ended(void)
+{
+	int			status;
+
+	end_daemon(&status);
+	set_state(HM_DEVICE_FAILED, NULL, "The daemon ended.");
+	ereport(WARNING,
+			(errmsg("\"%s\" ended with wait status %d", DAEMON, status),
+			 errdetail("Lookups go on on the CPU. It will be started again in %d ms.", delay_ms)));
+}
+
+/* Whether the daemon runs by other settings than those in force. */
+static bool
+settings_changed(void)
+{
+	return hm_gpu_mode != started_mode || hm_device_memory != started_memory;
+}
+
+/* Sleep until something happens; true after the timeout, in ms, unless that is negative. */
+static bool
+sleep_for(long timeout)
+{
+	int			events = WaitLatch(MyLatch,
+								   WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (timeout >= 0 ? WL_TIMEOUT : 0),
+								   timeout, PG_WAIT_EXTENSION);
+
+	if (events & WL_LATCH_SET)
+		ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+	return (events & WL_TIMEOUT) != 0;
+}
+
+/* One thing at a time, by the state. */
+static void
+supervise(void)
+{
+	switch (hm_device_state())
+	{
+		case HM_DEVICE_UP:
+			if (settings_changed())
+			{
+				int			status;
+
+				end_daemon(&status);
+				set_state(HM_DEVICE_OFF, NULL, "");
+			}
+			else if (wait_for_control())
+			{
+				/* One that ran for long may come back soon. */
+				if (TimestampDifferenceExceeds(up_since, GetCurrentTimestamp(), LAST_DELAY_MS))
+					delay_ms = FIRST_DELAY_MS;
+				daemon_ended();
+			}
+			break;
+
+		case HM_DEVICE_FAILED:
+			if (settings_changed())
+				set_state(HM_DEVICE_OFF, NULL, "");
+			else if (sleep_for(delay_ms))
+			{
+				delay_ms = Min(delay_ms * 2, LAST_DELAY_MS);
+				start_daemon();
+			}
+			break;
+
+		case HM_DEVICE_ABSENT:
+			if (settings_changed())
+				set_state(HM_DEVICE_OFF, NULL, "");
+			else
+				sleep_for(-1);
+			break;
+
+		default:
+			delay_ms = FIRST_DELAY_MS;
+			if (hm_gpu_mode == HM_GPU_OFF)
+				sleep_for(-1);
+			else
+				start_daemon();
+			break;
+	}
+}
+
+void
+hm_supervisor_main(Datum argument)
+{
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	BackgroundWorkerUnblockSignals();
+
+	before_shmem_exit(end_at_exit, (Datum) 0);
+	set_state(HM_DEVICE_OFF, NULL, "");
+	while (!ShutdownRequestPending)
+	{
+		if (ConfigReloadPending)
+		{
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
+		}
+		supervise();
+	}
+	proc_exit(0);
+}
+
+void
+hm_supervisor_register(void)
+{
+	BackgroundWorker worker = {0};
+
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS;
+	worker.bgw_start_time = BgWorkerStart_ConsistentState;
+	worker.bgw_restart_time = 5;
+	strlcpy(worker.bgw_library_name, "harmonia", sizeof(worker.bgw_library_name));
+	strlcpy(worker.bgw_function_name, "hm_supervisor_main", sizeof(worker.bgw_function_name));
+	strlcpy(worker.bgw_name, "harmonia supervisor", sizeof(worker.bgw_name));
+	strlcpy(worker.bgw_type, "harmonia supervisor", sizeof(worker.bgw_type));
+	RegisterBackgroundWorker(&worker);
+}

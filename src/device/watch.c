@@ -1,0 +1,458 @@
+/*
+ * watch.c
+ *		Which indexes are watched, and marking what changes in them.
+ *
+ * Watched indexes share a pool of words.  Each has a run of them, with some room for
+ * growth; when the pool is full, the index that was not used for longest gives its run up.
+ * A run that was given up may get marks from a writer who knows it from before: they
+ * are of no harm to whoever has it now.  The writer's own index is no longer watched, so
+ * its next copy is made from its pages, and these the writer has locked.
+ *
+ * Each time that an index begins to be watched its count of structure begins anew, with a
+ * number in its upper half that no other has had.  The daemon keeps the count with the
+ * copy; so a copy whose changes have not been watched all the time is known.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_database.h"
+#include "commands/dbcommands.h"
+#include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "tcop/utility.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+
+#include "compat.h"
+#include "device/internal.h"
+
+pg_atomic_uint32 *hm_device_watched = NULL;
+
+/* Words in addition to the blocks that an index has: a quarter, and so many. */
+#define GROWTH_WORDS		256
+
+/*
+ * What a backend remembers of runs, valid while nothing begins or ceases to be watched.
+ * A statement changes few indexes.
+ */
+#define KNOWN_INDEXES		8
+
+typedef struct KnownIndex
+{
+	HpIndexName name;			/* without its build_id */
+	HmSlot	   *slot;			/* NULL: not watched */
+	uint32		first;
+	uint32		words;
+} KnownIndex;
+
+static KnownIndex known[KNOWN_INDEXES];
+static int	known_count = 0;
+static int	known_next = 0;
+static uint32 known_version = 0;
+
+/* What this backend has by hm_device_watch(). */
+static HmSlot *held = NULL;
+
+static ProcessUtility_hook_type next_ProcessUtility = NULL;
+
+/* The file of an index; not which build of it. */
+static inline bool
+same_file(const HpIndexName *a, const HpIndexName *b)
+{
+	return a->relfilenode == b->relfilenode && a->database == b->database &&
+		a->tablespace == b->tablespace;
+}
+
+/* ----------------------------------------------------------------
+ *		Marking
+ * ----------------------------------------------------------------
+ */
+
+static KnownIndex *
+know_index(Relation index)
+{
+	uint32		version = pg_atomic_read_u32(&hm_device->version);
+	HpIndexName name = {0};
+	KnownIndex *result;
+
+	hm_index_file(index, &name.database, &name.tablespace, &name.relfilenode);
+	if (version != known_version)
+	{
+		known_count = known_next = 0;
+		known_version = version;
+	}
+	for (int i = 0; i < known_count; i++)
+	{
+		if (same_file(&known[i].name, &name))
+			return &known[i];
+	}
+
+	result = &known[known_next];
+	known_next = (known_next + 1) % KNOWN_INDEXES;
+	known_count = Min(known_count + 1, KNOWN_INDEXES);
+	result->name = name;
+	result->slot = NULL;
+	LWLockAcquire(hm_device->lock, LW_SHARED);
+	for (int i = 0; i < HM_DEVICE_SLOTS; i++)
+	{
+		HmSlot	   *slot = &hm_device->slots[i];
+
+		if (slot->words > 0 && same_file(&slot->name, &name))
+		{
+			result->slot = slot;
+			result->first = slot->first;
+			result->words = slot->words;
+			break;
+		}
+	}
+	LWLockRelease(hm_device->lock);
+	return result;
+}
+
+/* Have whoever brings the copy up to date look: marks come before this. */
+static inline void
+raise_flag(pg_atomic_uint32 *flag)
+{
+	if (pg_atomic_read_u32(flag) == 0)
+		pg_atomic_write_u32(flag, 1);
+}
+
+void
+hm_device_mark_slowly(Relation index, BlockNumber block, uint32 count, uint64 lines)
+{
+	KnownIndex *at = know_index(index);
+
+	if (at->slot == NULL)
+		return;
+	for (uint32 i = 0; i < count; i++)
+	{
+		if (block + i >= at->words)
+		{
+			raise_flag(&at->slot->overflow);
+			break;
+		}
+		pg_atomic_fetch_or_u64(&hm_device->words[at->first + block + i], lines);
+	}
+	raise_flag(&at->slot->marked);
+}
+
+void
+hm_device_count_slowly(Relation index)
+{
+	KnownIndex *at = know_index(index);
+
+	if (at->slot != NULL)
+		pg_atomic_fetch_add_u64(&at->slot->structure, 1);
+}
+
+/* ----------------------------------------------------------------
+ *		Slots
+ * ----------------------------------------------------------------
+ */
+
+HmSlot *
+hm_slot_find(Oid relation, bool make)
+{
+	HmSlot	   *oldest = NULL;
+
+	for (int i = 0; i < HM_DEVICE_SLOTS; i++)
+	{
+		HmSlot	   *slot = &hm_device->slots[i];
+
+		if (slot->relation == relation && slot->database == MyDatabaseId)
+			return slot;
+		if (slot->words == 0 && (oldest == NULL || slot->used < oldest->used))
+			oldest = slot;
+	}
+	if (!make || oldest == NULL)
+		return NULL;
+	oldest->database = MyDatabaseId;
+	oldest->relation = relation;
+	oldest->used = ++hm_device->clock;
+	memset(&oldest->counts, 0, sizeof(oldest->counts));
+	memset(&oldest->costs, 0, sizeof(oldest->costs));
+	return oldest;
+}
+
+void
+hm_slot_unwatch(HmSlot *slot)
+{
+	Assert(slot->users == 0);
+	if (slot->words == 0)
+		return;
+	slot->words = 0;
+	pg_atomic_fetch_sub_u32(&hm_device->watched, 1);
+	pg_atomic_fetch_add_u32(&hm_device->version, 1);
+}
+
+/* The first run of so many words that nobody has; false if there is none. */
+static bool
+find_run(uint32 words, uint32 *first)
+{
+	uint32		at = 0;
+
+	while (words <= hm_device->word_count - at)
+	{
+		uint32		next = at;
+
+		for (int i = 0; i < HM_DEVICE_SLOTS; i++)
+		{
+			HmSlot	   *slot = &hm_device->slots[i];
+
+			if (slot->words > 0 && slot->first < at + words && slot->first + slot->words > at)
+				next = Max(next, slot->first + slot->words);
+		}
+		if (next == at)
+		{
+			*first = at;
+			return true;
+		}
+		at = next;
+	}
+	return false;
+}
+
+/* The watched slot that has not been used for longest, of those that nobody uses now. */
+static HmSlot *
+oldest_watched(void)
+{
+	HmSlot	   *oldest = NULL;
+
+	for (int i = 0; i < HM_DEVICE_SLOTS; i++)
+	{
+		HmSlot	   *slot = &hm_device->slots[i];
+
+		if (slot->words > 0 && slot->users == 0 &&
+			(oldest == NULL || slot->used < oldest->used))
+			oldest = slot;
+	}
+	return oldest;
+}
+
+/* Begin to watch, at the cost of others if need be. */
+static HmWatchResult
+start_watching(HmSlot *slot, const HpIndexName *name, BlockNumber blocks)
+{
+	uint32		words = Min(hm_device->word_count, blocks + blocks / 4 + GROWTH_WORDS);
+	uint32		first;
+
+	if (blocks > hm_device->word_count)
+		return HM_WATCH_TOO_LARGE;
+	while (!find_run(words, &first))
+	{
+		HmSlot	   *oldest = oldest_watched();
+
+		if (oldest == NULL)
+			return HM_WATCH_BUSY;
+		hm_slot_unwatch(oldest);
+	}
+
+	for (uint32 i = 0; i < words; i++)
+		pg_atomic_init_u64(&hm_device->words[first + i], 0);
+	slot->name = *name;
+	slot->first = first;
+	slot->words = words;
+	pg_atomic_write_u64(&slot->structure, ++hm_device->incarnation << 32);
+	pg_atomic_write_u32(&slot->marked, 0);
+	pg_atomic_write_u32(&slot->overflow, 0);
+
+	/* Whoever locks a page after we have read it sees these. */
+	pg_atomic_fetch_add_u32(&hm_device->watched, 1);
+	pg_atomic_fetch_add_u32(&hm_device->version, 1);
+	return HM_WATCHED;
+}
+
+/* Whether what a slot watches will do. */
+static bool
+is_watching(const HmSlot *slot, const HpIndexName *name, BlockNumber blocks)
+{
+	return slot->words >= blocks && slot->words > 0 &&
+		memcmp(&slot->name, name, sizeof(*name)) == 0 &&
+		pg_atomic_read_u32((pg_atomic_uint32 *) &slot->overflow) == 0;
+}
+
+/* Have nothing else watched in a slot that is to watch this file, nor this file elsewhere. */
+static bool
+clear_slot(HmSlot *slot, const HpIndexName *name)
+{
+	for (int i = 0; i < HM_DEVICE_SLOTS; i++)
+	{
+		HmSlot	   *other = &hm_device->slots[i];
+
+		if (other->words == 0 || (other != slot && !same_file(&other->name, name)))
+			continue;
+		if (other->users > 0)
+			return false;
+		hm_slot_unwatch(other);
+	}
+	return true;
+}
+
+HmWatchResult
+hm_device_watch(const HpIndexName *name, Oid relation, BlockNumber blocks, HmWatch *watch)
+{
+	HmSlot	   *slot;
+	HmWatchResult result = HM_WATCHED;
+
+	/* Left by an error that was caught without the end of a subtransaction. */
+	hm_device_release();
+
+	LWLockAcquire(hm_device->lock, LW_EXCLUSIVE);
+	slot = hm_slot_find(relation, true);
+	if (slot == NULL)
+		result = HM_WATCH_BUSY;
+	else if (!is_watching(slot, name, blocks))
+	{
+		if (clear_slot(slot, name))
+			result = start_watching(slot, name, blocks);
+		else
+			result = HM_WATCH_BUSY;
+	}
+	if (result == HM_WATCHED)
+	{
+		slot->users++;
+		slot->used = ++hm_device->clock;
+		held = slot;
+		watch->slot = (int) (slot - hm_device->slots);
+		watch->name = *name;
+		watch->blocks = slot->words;
+		watch->words = &hm_device->words[slot->first];
+		watch->structure = &slot->structure;
+		watch->marked = &slot->marked;
+	}
+	LWLockRelease(hm_device->lock);
+	return result;
+}
+
+void
+hm_device_release(void)
+{
+	if (held == NULL)
+		return;
+	LWLockAcquire(hm_device->lock, LW_EXCLUSIVE);
+	held->users--;
+	LWLockRelease(hm_device->lock);
+	held = NULL;
+}
+
+bool
+hm_device_is_watched(Relation index)
+{
+	HmSlot	   *slot;
+	bool		result;
+
+	LWLockAcquire(hm_device->lock, LW_SHARED);
+	slot = hm_slot_find(RelationGetRelid(index), false);
+	result = slot != NULL && slot->words > 0;
+	LWLockRelease(hm_device->lock);
+	return result;
+}
+
+bool
+hm_device_forget(Relation index)
+{
+	HmSlot	   *slot;
+	bool		result;
+
+	LWLockAcquire(hm_device->lock, LW_EXCLUSIVE);
+	slot = hm_slot_find(RelationGetRelid(index), false);
+	result = slot != NULL && slot->words > 0;
+	if (result && slot->users == 0)
+		hm_slot_unwatch(slot);
+	if (slot != NULL)
+		slot->costs.debt = 0;
+	LWLockRelease(hm_device->lock);
+	return result;
+}
+
+/* ----------------------------------------------------------------
+ *		Databases that come and go
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Forget indexes of a database that will have other files by the same names: its own, on
+ * the way back from another tablespace, or those of a database that is gone.
+ */
+static void
+forget_database(Oid database)
+{
+	LWLockAcquire(hm_device->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < HM_DEVICE_SLOTS; i++)
+	{
+		HmSlot	   *slot = &hm_device->slots[i];
+
+		if (slot->database != database)
+			continue;
+		/* Nobody is connected to it, so nobody uses it. */
+		if (slot->users == 0)
+		{
+			hm_slot_unwatch(slot);
+			slot->database = slot->relation = InvalidOid;
+		}
+	}
+	LWLockRelease(hm_device->lock);
+}
+
+static void
+forget_dropped_databases(void)
+{
+	Oid			databases[HM_DEVICE_SLOTS];
+
+	LWLockAcquire(hm_device->lock, LW_SHARED);
+	for (int i = 0; i < HM_DEVICE_SLOTS; i++)
+		databases[i] = hm_device->slots[i].database;
+	LWLockRelease(hm_device->lock);
+
+	for (int i = 0; i < HM_DEVICE_SLOTS; i++)
+	{
+		if (OidIsValid(databases[i]) &&
+			!SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(databases[i])))
+			forget_database(databases[i]);
+	}
+}
+
+/*
+ * Copies of files that bear the same names as before, build id and all, but whose changes
+ * nobody has marked, can come about by these commands.  At this point nobody can
+ * watch the files that will be there afterwards.
+ */
+static void
+watch_ProcessUtility(PlannedStmt *pstmt, const char *queryString,
+					 bool readOnlyTree, ProcessUtilityContext context,
+					 ParamListInfo params, QueryEnvironment *queryEnv,
+					 DestReceiver *dest, QueryCompletion *qc)
+{
+	Node	   *statement = pstmt->utilityStmt;
+
+	if (IsA(statement, CreatedbStmt))
+		forget_dropped_databases();
+	else if (IsA(statement, AlterDatabaseStmt))
+	{
+		Oid			database = get_database_oid(((AlterDatabaseStmt *) statement)->dbname, true);
+
+		if (OidIsValid(database))
+			forget_database(database);
+	}
+
+	if (next_ProcessUtility)
+		next_ProcessUtility(pstmt, queryString, readOnlyTree, context,
+							params, queryEnv, dest, qc);
+	else
+		standard_ProcessUtility(pstmt, queryString, readOnlyTree, context,
+								params, queryEnv, dest, qc);
+}
+
+static void
+release_at_end(XactEvent event, void *arg)
+{
+	hm_device_release();
+}
+
+void
+hm_watch_init(void)
+{
+	next_ProcessUtility = ProcessUtility_hook;
+	ProcessUtility_hook = watch_ProcessUtility;
+	RegisterXactCallback(release_at_end, NULL);
+}

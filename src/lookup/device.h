@@ -1,0 +1,102 @@
+/*
+ * device.h
+ *		How lookups use the device; shared by the files of this folder.
+ */
+#ifndef HARMONIA_LOOKUP_DEVICE_H
+#define HARMONIA_LOOKUP_DEVICE_H
+
+#include "device/device.h"
+#include "lookup/internal.h"
+
+/* ----------------------------------------------------------------
+ *		The list of leaves (leaves.c)
+ * ----------------------------------------------------------------
+ */
+typedef struct HmListedLeaf
+{
+	HtEntry		low;
+	BlockNumber block;
+	uint64		stamp;			/* of its segment */
+} HmListedLeaf;
+
+typedef struct HmLeafList
+{
+	uint32		count;
+	uint32		room;
+	HmListedLeaf *leaves;		/* palloc'd, or NULL if room is 0 */
+} HmLeafList;
+
+/*
+ * List all leaves that hold keys, in order, in the place of what the list had.
+ * Returns false if the index changed so much on the way that a segment was not found.
+ * The caller holds no buffer lock.
+ * Errors: index_corrupted.
+ */
+extern bool hm_leaves_list(Relation index, HtWidth width, HmLeafList *list);
+
+/* ----------------------------------------------------------------
+ *		Copies (sync.c)
+ * ----------------------------------------------------------------
+ */
+
+/* What bringing copies up to date has cost. */
+typedef struct HmSyncCounts
+{
+	uint64		loads;			/* whole copies made */
+	uint64		evictions;		/* copies that should have been there */
+	uint64		blocks;			/* copied in whole or in part, after the load */
+	uint64		lines;			/* of these */
+	uint64		bytes;			/* moved to the device */
+} HmSyncCounts;
+
+/*
+ * Bring the device's copy of an index up to date with what the index holds at some moment
+ * during the call.  With "load", a copy is made if there is none.  *name becomes what
+ * the copy is known by.  Counts are added to.  *memory becomes the bytes of the copy.
+ * Returns HM_CPU_NO_REASON or why there is no such copy.  The caller holds no buffer lock.
+ * Errors: index_corrupted; query_canceled and its like.
+ */
+extern HmCpuReason hm_sync(Relation index, bool load, HpIndexName *name,
+							  HmSyncCounts *counts, uint64 *memory);
+
+/* ----------------------------------------------------------------
+ *		Batches (remote.c)
+ * ----------------------------------------------------------------
+ */
+typedef struct HmRemote HmRemote;
+
+extern HmRemote *hm_remote_create(Relation index, HtWidth width);
+
+/* stats is what the lookup has done in all; it is added to the index's counts. */
+extern void hm_remote_end(HmRemote *remote, const HmLookupStats *stats);
+
+/* HM_CPU_NO_REASON, if the device should search a batch, or why the CPU should. */
+extern HmCpuReason hm_remote_choose(HmRemote *remote, const HmProbes *probes, bool keys_wanted);
+
+/*
+ * Start a batch on the device, if it has been chosen for it.  The probes are not to be
+ * "distinct".  HM_CPU_NO_REASON, or why it cannot search.
+ */
+extern HmCpuReason hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done);
+
+/*
+ * More hits, at most max; 0 when all that the device will answer has been returned.  From
+ * then on *rest is the first probe of which no hit has been returned: the number of probes,
+ * unless the device has failed.
+ */
+extern uint32 hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max,
+							 uint32 *rest);
+
+/* Copies have to be brought up to date before the device is asked again. */
+extern void hm_remote_forget(HmRemote *remote);
+
+/* Who looks at tids as soon as they are read, see hm_lookup_set_reader(). */
+extern void hm_remote_set_reader(HmRemote *remote, HmTidReader reader, void *argument);
+
+/* A batch that the CPU has searched took so long. */
+extern void hm_remote_note_cpu(HmRemote *remote, uint32 keys, double ns);
+
+/* Fill in the device's share. */
+extern void hm_remote_add_stats(const HmRemote *remote, HmLookupStats *stats);
+
+#endif							/* HARMONIA_LOOKUP_DEVICE_H */

@@ -1,0 +1,756 @@
+/*
+ * remote.c
+ *		Batches that the device searches.
+ *
+ * A batch is searched in chunks that fit into staging memory.  The hits of a chunk stay there
+ * and are handed out from there, unless the memory is wanted for something else
+ * before: then they move to memory of our own.  If the device fails, what it has found
+ * so far counts, and the CPU goes on with the chunk that it owes.
+ *
+ * What the device finds is what the index holds at some time after the snapshot was
+ * taken, for the copy is brought up to date first, once for each batch or, if the caller
+ * is in the visibility gate, after each time that he entered it.
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "portability/instr_time.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "am/fault.h"
+#include "compat.h"
+#include "lookup/device.h"
+
+/* A batch with fewer keys is not worth a thought. */
+#define MIN_KEYS			HM_SIZE_CLASS_MIN
+
+/* Staging memory for a chunk, more only if a single probe needs it. */
+#define CHUNK_SIZE			((Size) 64 * 1024 * 1024)
+
+/* Hits for which there is room at least. */
+#define MIN_ROOM			1024
+
+/* What is expected of loading a copy, in ns for each byte; 1.6 GB/s. */
+#define LOAD_NS_PER_BYTE	0.6
+
+/* Of a copy that had no room on the device: how long until it is tried again. */
+#define REFUSED_MS			60000
+
+/* One in so many batches is searched by what seems to be slower, to see whether it is. */
+#define EXPLORE_ONE_IN		64
+#define EXPLORE_RATIO		4
+
+/* Weight of a batch in the means. */
+#define MEAN_WEIGHT			0.2f
+
+/*
+ * A claim to staging memory, given up when the memory context goes: an error frees all
+ * without a call of hm_remote_end().  Outlives the HmRemote.
+ */
+typedef struct StagingClaim
+{
+	MemoryContextCallback callback;
+	uint64		number;			/* 0: none */
+} StagingClaim;
+
+struct HmRemote
+{
+	Relation	index;
+	HtWidth		width;
+	MemoryContext context;
+	HpIndexName name;
+
+	/* The batch */
+	HmProbes	probes;
+	const uint8 *done;
+	bool		synced;			/* the copy is as up to date as it must be */
+	double		device_ns;		/* spent on it */
+	double		sync_ns;
+	bool		load;			/* a copy is to be made if there is none */
+	bool		loaded;			/* one had to be made for it */
+	uint32		next;			/* first probe that has not been searched */
+
+	/* Hits of the last chunk; probe numbers count from its first probe */
+	uint32		first;
+	uint64		hits;
+	uint64		handed;			/* of them, returned */
+	const uint32 *hit_probes;
+	const uint64 *hit_tids;
+	uint8	   *marks;			/* of each hit, if there is a reader */
+	void	   *saved;			/* our own memory for them, or NULL */
+	StagingClaim *claim;
+	double		rate;			/* hits of a probe, as seen last */
+
+	HmTidReader reader;
+	void	   *reader_argument;
+
+	HmSyncCounts sync;
+	HmLookupStats stats;		/* only the device's share */
+	uint64		copy_memory;
+};
+
+const char *
+hm_cpu_reason_text(HmCpuReason reason)
+{
+	switch (reason)
+	{
+		case HM_CPU_NO_REASON:
+			break;
+		case HM_CPU_NOT_PRELOADED:
+			return "harmonia is not preloaded";
+		case HM_CPU_GPU_OFF:
+			return "harmonia.gpu is off";
+		case HM_CPU_NO_DEVICE:
+			return "no device";
+		case HM_CPU_DEVICE_DOWN:
+			return "device is being started";
+		case HM_CPU_RECOVERY:
+			return "recovery is in progress";
+		case HM_CPU_TEMPORARY:
+			return "temporary index";
+		case HM_CPU_OLD_SNAPSHOTS:
+			return "old_snapshot_threshold is set";
+		case HM_CPU_RANGE_KEYS:
+			return "keys of ranges are wanted";
+		case HM_CPU_FEW_KEYS:
+			return "few keys";
+		case HM_CPU_NOT_RESIDENT:
+			return "index is not resident";
+		case HM_CPU_CHEAPER:
+			return "faster on the CPU";
+		case HM_CPU_TOO_LARGE:
+			return "index exceeds harmonia.max_resident_blocks";
+		case HM_CPU_DEVICE_MEMORY:
+			return "not enough device memory";
+		case HM_CPU_BUSY:
+			return "device memory is in use";
+		case HM_CPU_RESTLESS:
+			return "index changes too fast";
+		case HM_CPU_MANY_HITS:
+			return "too many hits";
+		case HM_CPU_DEVICE_FAILED:
+			return "device failed";
+	}
+	return NULL;
+}
+
+static void
+give_up_claim(void *argument)
+{
+	StagingClaim *claim = argument;
+
+	if (claim->number != 0)
+		hm_client_give_up(claim->number);
+	claim->number = 0;
+}
+
+HmRemote *
+hm_remote_create(Relation index, HtWidth width)
+{
+	HmRemote   *remote = palloc0(sizeof(HmRemote));
+
+	remote->index = index;
+	remote->width = width;
+	remote->context = CurrentMemoryContext;
+	remote->claim = palloc0(sizeof(StagingClaim));
+	remote->claim->callback.func = give_up_claim;
+	remote->claim->callback.arg = remote->claim;
+	MemoryContextRegisterResetCallback(CurrentMemoryContext, &remote->claim->callback);
+	return remote;
+}
+
+void
+hm_remote_set_reader(HmRemote *remote, HmTidReader reader, void *argument)
+{
+	remote->reader = reader;
+	remote->reader_argument = argument;
+}
+
+void
+hm_remote_forget(HmRemote *remote)
+{
+	remote->synced = false;
+}
+
+static double
+ns_since(instr_time start)
+{
+	instr_time	end;
+
+	INSTR_TIME_SET_CURRENT(end);
+	INSTR_TIME_SUBTRACT(end, start);
+	return INSTR_TIME_GET_DOUBLE(end) * 1e9;
+}
+
+/* ----------------------------------------------------------------
+ *		Which one is it to be?
+ * ----------------------------------------------------------------
+ */
+
+/* A mean that has been measured, or the first measurement. */
+static void
+add_to_mean(float *mean, double value)
+{
+	*mean = *mean == 0 ? (float) value : *mean + MEAN_WEIGHT * ((float) value - *mean);
+}
+
+/*
+ * What a key takes in a class of which little is known, by its nearest neighbours.  A
+ * smaller batch than one that was measured takes about as long on the device; on the
+ * CPU, keys take the same time each.
+ */
+static double
+expected_ns(const float *means, uint32 keys, bool fixed)
+{
+	int			class = hm_size_class(keys);
+
+	for (int distance = 0; distance < HM_SIZE_CLASSES; distance++)
+	{
+		int			below = class - distance;
+		int			above = class + distance;
+
+		if (below >= 0 && means[below] > 0)
+			return means[below] * keys;
+		if (above < HM_SIZE_CLASSES && means[above] > 0)
+			return means[above] *
+				(fixed ? (double) HM_SIZE_CLASS_MIN * (1 << 2 * above) : keys);
+	}
+	return 0;
+}
+
+/* Why the device cannot be used at all for this index. */
+static HmCpuReason
+why_not_at_all(const HmRemote *remote)
+{
+	switch (hm_device_state())
+	{
+		case HM_DEVICE_NOT_LOADED:
+			return HM_CPU_NOT_PRELOADED;
+		case HM_DEVICE_OFF:
+			return HM_CPU_GPU_OFF;
+		case HM_DEVICE_ABSENT:
+			return HM_CPU_NO_DEVICE;
+		case HM_DEVICE_STARTING:
+		case HM_DEVICE_FAILED:
+			return HM_CPU_DEVICE_DOWN;
+		case HM_DEVICE_UP:
+			break;
+	}
+	if (RelationUsesLocalBuffers(remote->index))
+		return HM_CPU_TEMPORARY;
+	if (RecoveryInProgress())
+		return HM_CPU_RECOVERY;
+	if (hm_old_snapshots_possible())
+		return HM_CPU_OLD_SNAPSHOTS;
+	return HM_CPU_NO_REASON;
+}
+
+/*
+ * Whether the device is expected to be faster.  A copy is made, *load, once batches have
+ * spent as much time on the CPU as it takes to make one: should it turn out to be of no
+ * use, no more is lost than that.
+ */
+static HmCpuReason
+choose(HmRemote *remote, uint32 keys, bool *load)
+{
+	HmDeviceCosts costs;
+	double		cpu,
+				device;
+	bool		explore;
+
+	*load = false;
+	if (!hm_stats_costs(RelationGetRelid(remote->index), &costs))
+		return HM_CPU_NOT_RESIDENT;
+	if (costs.refused != 0 &&
+		!TimestampDifferenceExceeds(costs.refused, GetCurrentTimestamp(), REFUSED_MS))
+		return HM_CPU_DEVICE_MEMORY;
+
+	cpu = expected_ns(costs.cpu, keys, false);
+	device = expected_ns(costs.device, keys, true);
+	explore = (costs.batches + 1) % EXPLORE_ONE_IN == 0;
+
+	if (!hm_device_is_watched(remote->index))
+	{
+		double		load_ns = (double) RelationGetNumberOfBlocks(remote->index) * BLCKSZ *
+			LOAD_NS_PER_BYTE;
+
+		/* The device may be known to be slower, from a copy that it had before. */
+		if (costs.debt < load_ns || (device > 0 && device > cpu && !explore))
+			return HM_CPU_NOT_RESIDENT;
+		*load = true;
+		return HM_CPU_NO_REASON;
+	}
+	if (device == 0)
+		return HM_CPU_NO_REASON;
+	if (cpu == 0)
+		return HM_CPU_CHEAPER;
+	device += costs.sync;
+	if (explore && device < cpu * EXPLORE_RATIO && cpu < device * EXPLORE_RATIO)
+		return device < cpu ? HM_CPU_CHEAPER : HM_CPU_NO_REASON;
+	return device < cpu ? HM_CPU_NO_REASON : HM_CPU_CHEAPER;
+}
+
+/* Note that the device had no room for the index. */
+static void
+note_refusal(HmRemote *remote)
+{
+	HmDeviceCosts costs = {0};
+
+	hm_stats_costs(RelationGetRelid(remote->index), &costs);
+	costs.refused = GetCurrentTimestamp();
+	hm_stats_set_costs(RelationGetRelid(remote->index), &costs);
+}
+
+void
+hm_remote_note_cpu(HmRemote *remote, uint32 keys, double ns)
+{
+	HmDeviceCosts costs = {0};
+	HmDeviceState state = hm_device_state();
+
+	if (keys < MIN_KEYS || state != HM_DEVICE_UP || RelationUsesLocalBuffers(remote->index))
+		return;
+	hm_stats_costs(RelationGetRelid(remote->index), &costs);
+	add_to_mean(&costs.cpu[hm_size_class(keys)], ns / keys);
+	costs.debt += (float) ns;
+	costs.batches++;
+	hm_stats_set_costs(RelationGetRelid(remote->index), &costs);
+}
+
+/* The same for the device, when it has answered a whole batch. */
+static void
+note_device(HmRemote *remote, uint32 keys)
+{
+	HmDeviceCosts costs = {0};
+
+	if (keys < MIN_KEYS)
+		return;
+	hm_stats_costs(RelationGetRelid(remote->index), &costs);
+	add_to_mean(&costs.device[hm_size_class(keys)], remote->device_ns / keys);
+	if (!remote->loaded)
+		add_to_mean(&costs.sync, remote->sync_ns);
+	else
+		costs.debt = 0;
+	costs.batches++;
+	costs.refused = 0;
+	hm_stats_set_costs(RelationGetRelid(remote->index), &costs);
+}
+
+/* ----------------------------------------------------------------
+ *		Chunks
+ * ----------------------------------------------------------------
+ */
+
+/* Somebody else wants the staging memory: keep what has not been handed out. */
+static void
+save_hits(void *owner)
+{
+	HmRemote   *remote = owner;
+	uint64		left = remote->hits - remote->handed;
+	uint64	   *tids;
+	uint32	   *probes;
+
+	if (left == 0)
+		return;
+	tids = MemoryContextAllocHuge(remote->context, left * (sizeof(uint64) + sizeof(uint32)));
+	probes = (uint32 *) (tids + left);
+	memcpy(tids, remote->hit_tids + remote->handed, left * sizeof(uint64));
+	memcpy(probes, remote->hit_probes + remote->handed, left * sizeof(uint32));
+	if (remote->marks != NULL)
+		memmove(remote->marks, remote->marks + remote->handed, left);
+	remote->saved = tids;
+	remote->hit_tids = tids;
+	remote->hit_probes = probes;
+	remote->hits = left;
+	remote->handed = 0;
+	remote->claim->number = 0;
+}
+
+/* The hits of a chunk are no longer wanted. */
+static void
+drop_hits(HmRemote *remote)
+{
+	if (remote->saved != NULL)
+		pfree(remote->saved);
+	remote->saved = NULL;
+	if (remote->marks != NULL)
+		pfree(remote->marks);
+	remote->marks = NULL;
+	remote->hits = remote->handed = 0;
+	give_up_claim(remote->claim);
+}
+
+/* Bring the copy up to date, unless it is. */
+static HmCpuReason
+bring_up_to_date(HmRemote *remote, bool load)
+{
+	HmCpuReason reason;
+	instr_time	start;
+	uint64		loads = remote->sync.loads;
+
+	if (remote->synced)
+		return HM_CPU_NO_REASON;
+	INSTR_TIME_SET_CURRENT(start);
+	reason = hm_sync(remote->index, load, &remote->name, &remote->sync, &remote->copy_memory);
+	if (reason == HM_CPU_DEVICE_MEMORY)
+		note_refusal(remote);
+	remote->synced = reason == HM_CPU_NO_REASON;
+	remote->loaded |= remote->sync.loads > loads;
+	remote->sync_ns += ns_since(start);
+	HM_FAULT(remote_synced);
+	return reason;
+}
+
+/* Where things are in staging memory. */
+typedef struct Layout
+{
+	Size		low_at;
+	Size		high_at;
+	Size		probes_at;
+	Size		tids_at;
+	Size		end;
+} Layout;
+
+static Layout
+chunk_layout(const HmRemote *remote, bool is_range, uint32 count, uint64 room)
+{
+	Layout		layout;
+
+	layout.low_at = 0;
+	layout.high_at = TYPEALIGN(64, (Size) count * remote->width);
+	layout.probes_at = layout.high_at +
+		(is_range ? TYPEALIGN(64, (Size) count * remote->width) : 0);
+	layout.tids_at = layout.probes_at + TYPEALIGN(64, room * sizeof(uint32));
+	layout.end = layout.tids_at + room * sizeof(uint64);
+	return layout;
+}
+
+/* Write keys as wide as the index's. */
+static void
+write_keys(const HmRemote *remote, char *to, const uint64 *keys, uint32 count)
+{
+	if (remote->width == HT_WIDTH64)
+		memcpy(to, keys, (Size) count * sizeof(uint64));
+	else
+	{
+		for (uint32 i = 0; i < count; i++)
+			((uint32 *) to)[i] = (uint32) Min(keys[i], UINT32_MAX);
+	}
+}
+
+/* Whether any of these keys is too large for the index, and so is in no entry. */
+static bool
+any_too_large(const HmRemote *remote, const uint64 *keys, uint32 count)
+{
+	uint64		bits = 0;
+
+	for (uint32 i = 0; i < count; i++)
+		bits |= keys[i];
+	return bits > ht_key_max(remote->width);
+}
+
+/* Have probes whose low bound is in no entry match nothing. */
+static void
+empty_ranges(const HmRemote *remote, char *low, char *high, const uint64 *keys, uint32 count)
+{
+	for (uint32 i = 0; i < count; i++)
+	{
+		if (keys[i] > ht_key_max(remote->width))
+		{
+			((uint32 *) low)[i] = 1;
+			((uint32 *) high)[i] = 0;
+		}
+	}
+}
+
+/*
+ * Search a chunk: the next probes, at most "count" of them, which becomes their number.
+ * Returns HM_CPU_NO_REASON, and the hits are there; HM_CPU_NOT_RESIDENT if the copy went; or
+ * why the device cannot answer.
+ */
+static HmCpuReason
+search_chunk(HmRemote *remote, uint32 *count)
+{
+	const uint64 *low = remote->probes.low + remote->next;
+	const uint64 *high = remote->probes.high == NULL ? NULL : remote->probes.high + remote->next;
+	uint64		room = 0;
+
+	for (;;)
+	{
+		bool		too_large = any_too_large(remote, low, *count);
+		bool		is_range = high != NULL || too_large;
+		HpRequest	request = {0};
+		const HpReply *reply;
+		char	   *staging;
+		Layout		layout;
+
+		room = Max(room, (uint64) (*count * remote->rate * 1.25) + MIN_ROOM);
+		layout = chunk_layout(remote, is_range, *count, room);
+		if (layout.end > CHUNK_SIZE && *count > 1)
+		{
+			/* As many probes as leave room for their hits. */
+			*count = Max(1, Min(*count - 1, (uint32) (*count * (0.9 * CHUNK_SIZE / layout.end))));
+			room = 0;
+			continue;
+		}
+		if (layout.end > HM_STAGING_MAX)
+			return HM_CPU_MANY_HITS;
+
+		staging = hm_client_staging(layout.end);
+		if (staging == NULL)
+			return HM_CPU_DEVICE_FAILED;
+		write_keys(remote, staging + layout.low_at, low, *count);
+		if (is_range)
+			write_keys(remote, staging + layout.high_at, high != NULL ? high : low, *count);
+		if (too_large)
+			empty_ranges(remote, staging + layout.low_at, staging + layout.high_at, low, *count);
+
+		request.operation = HP_SEARCH;
+		request.index = remote->name;
+		request.search.low_at = layout.low_at;
+		request.search.high_at = is_range ? layout.high_at : 0;
+		request.search.probes_at = layout.probes_at;
+		request.search.tids_at = layout.tids_at;
+		request.search.room = room;
+		request.search.count = *count;
+		request.search.is_range = is_range;
+		reply = hm_client_ask(&request);
+		remote->stats.bytes_to_device += layout.probes_at;
+		if (reply == NULL)
+			return HM_CPU_DEVICE_FAILED;
+		if (reply->status == HP_UNKNOWN)
+			return HM_CPU_NOT_RESIDENT;
+		if (reply->status == HP_NO_MEMORY)
+			return HM_CPU_DEVICE_MEMORY;
+		if (reply->status == HP_NO_ROOM)
+		{
+			remote->rate = (double) reply->hits / *count;
+			room = reply->hits;
+			continue;
+		}
+		if (reply->status != HP_OK || reply->hits > room)
+			return HM_CPU_DEVICE_FAILED;
+
+		remote->rate = (double) reply->hits / *count;
+		remote->hits = reply->hits;
+		remote->hit_probes = (const uint32 *) (staging + layout.probes_at);
+		remote->hit_tids = (const uint64 *) (staging + layout.tids_at);
+		remote->stats.bytes_from_device += reply->hits * (sizeof(uint64) + sizeof(uint32));
+		return HM_CPU_NO_REASON;
+	}
+}
+
+/* Search the next chunk and show its hits to the reader. */
+static HmCpuReason
+next_chunk(HmRemote *remote)
+{
+	HmCpuReason reason;
+	uint32		count;
+	instr_time	start;
+
+	drop_hits(remote);
+
+	/* The copy can be evicted between its being brought up to date and the search. */
+	for (int attempt = 0;; attempt++)
+	{
+		reason = bring_up_to_date(remote, attempt > 0);
+		if (reason != HM_CPU_NO_REASON)
+			return reason;
+		INSTR_TIME_SET_CURRENT(start);
+		count = remote->probes.count - remote->next;
+		reason = search_chunk(remote, &count);
+		remote->device_ns += ns_since(start);
+		if (reason != HM_CPU_NOT_RESIDENT || attempt == 1)
+			break;
+		remote->synced = false;
+	}
+	if (reason != HM_CPU_NO_REASON)
+		return reason;
+	HM_FAULT(remote_searched);
+
+	remote->first = remote->next;
+	remote->next += count;
+	if (remote->hits > 0)
+	{
+		remote->claim->number = hm_client_claim(remote, save_hits);
+		if (remote->reader != NULL)
+		{
+			remote->marks = MemoryContextAllocHuge(remote->context, remote->hits);
+			for (uint64 i = 0; i < remote->hits; i += 65536)
+				remote->reader(remote->reader_argument, remote->hit_tids + i,
+							   (uint32) Min(65536, remote->hits - i), remote->marks + i);
+		}
+	}
+	remote->stats.device_probes += count;
+	remote->stats.device_hits += remote->hits;
+	return HM_CPU_NO_REASON;
+}
+
+/*
+ * A copy has just been made: measure what smaller batches take on the device, with the
+ * first keys of this one.
+ */
+static void
+calibrate(HmRemote *remote)
+{
+	HmDeviceCosts costs = {0};
+
+	hm_stats_costs(RelationGetRelid(remote->index), &costs);
+	for (uint32 keys = HM_SIZE_CLASS_MIN; keys <= remote->probes.count / 4; keys *= 4)
+	{
+		instr_time	start;
+		uint32		count = keys;
+
+		INSTR_TIME_SET_CURRENT(start);
+		if (search_chunk(remote, &count) != HM_CPU_NO_REASON)
+			break;
+		if (count == keys)
+			add_to_mean(&costs.device[hm_size_class(keys)], ns_since(start) / keys);
+	}
+	remote->hits = 0;
+	hm_stats_set_costs(RelationGetRelid(remote->index), &costs);
+}
+
+/* ----------------------------------------------------------------
+ *		Batches
+ * ----------------------------------------------------------------
+ */
+
+HmCpuReason
+hm_remote_choose(HmRemote *remote, const HmProbes *probes, bool keys_wanted)
+{
+	HmCpuReason reason = why_not_at_all(remote);
+
+	if (reason != HM_CPU_NO_REASON)
+		return reason;
+	if (probes->count == 0)
+		return HM_CPU_FEW_KEYS;
+	if (keys_wanted && probes->high != NULL)
+		return HM_CPU_RANGE_KEYS;
+	remote->load = true;
+	if (hm_force_device)
+		return HM_CPU_NO_REASON;
+	if (probes->count < MIN_KEYS)
+		return HM_CPU_FEW_KEYS;
+	return choose(remote, probes->count, &remote->load);
+}
+
+HmCpuReason
+hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done)
+{
+	HmCpuReason reason;
+
+	drop_hits(remote);
+	remote->probes = *probes;
+	remote->done = done;
+	remote->synced = false;
+	remote->loaded = false;
+	remote->device_ns = remote->sync_ns = 0;
+	remote->next = 0;
+	if (remote->rate == 0)
+		remote->rate = 1;
+	reason = bring_up_to_date(remote, remote->load);
+	if (reason == HM_CPU_NO_REASON && remote->loaded && !hm_force_device)
+		calibrate(remote);
+	if (reason == HM_CPU_NO_REASON && probes->count > 0)
+		reason = next_chunk(remote);
+	if (reason == HM_CPU_NO_REASON)
+		remote->stats.device_batches++;
+	else if (reason == HM_CPU_DEVICE_FAILED)
+		remote->stats.fallbacks++;
+	return reason;
+}
+
+/* Hand hits out, but for probes that are done. */
+static uint32
+hand_out(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max)
+{
+	uint32		n = 0;
+	uint64		i;
+
+	for (i = remote->handed; i < remote->hits && n < max; i++)
+	{
+		uint32		probe = remote->first + remote->hit_probes[i];
+
+		if (remote->done != NULL && remote->done[probe])
+			continue;
+		hits[n].tid = remote->hit_tids[i];
+		hits[n].probe = probe;
+		hits[n].unused = remote->marks != NULL ? remote->marks[i] : 0;
+		if (keys != NULL)
+			keys[n] = remote->probes.low[probe];
+		n++;
+	}
+	remote->handed = i;
+	return n;
+}
+
+uint32
+hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max, uint32 *rest)
+{
+	HmCpuReason reason;
+
+	*rest = 0;
+	for (;;)
+	{
+		uint32		n = hand_out(remote, hits, keys, max);
+
+		if (n > 0)
+			return n;
+		*rest = remote->next;
+		if (remote->next == remote->probes.count)
+			break;
+		CHECK_FOR_INTERRUPTS();
+		reason = next_chunk(remote);
+		if (reason != HM_CPU_NO_REASON)
+		{
+			remote->stats.fallbacks++;
+			break;
+		}
+	}
+	if (*rest == remote->probes.count)
+		note_device(remote, remote->probes.count);
+	drop_hits(remote);
+	return 0;
+}
+
+void
+hm_remote_add_stats(const HmRemote *remote, HmLookupStats *stats)
+{
+	stats->device_batches = remote->stats.device_batches;
+	stats->device_probes = remote->stats.device_probes;
+	stats->device_hits = remote->stats.device_hits;
+	stats->fallbacks = remote->stats.fallbacks;
+	stats->synced_blocks = remote->sync.blocks;
+	stats->synced_lines = remote->sync.lines;
+	stats->bytes_to_device = remote->stats.bytes_to_device + remote->sync.bytes;
+	stats->bytes_from_device = remote->stats.bytes_from_device;
+}
+
+void
+hm_remote_end(HmRemote *remote, const HmLookupStats *stats)
+{
+	drop_hits(remote);
+	if (hm_device_state() != HM_DEVICE_NOT_LOADED && stats->batches > 0)
+	{
+		HmDeviceCounts counts = {0};
+
+		counts.batches = stats->batches;
+		counts.keys = stats->probes;
+		counts.hits = stats->hits;
+		counts.device_batches = stats->device_batches;
+		counts.device_keys = stats->device_probes;
+		counts.fallbacks = stats->fallbacks;
+		counts.loads = remote->sync.loads;
+		counts.evictions = remote->sync.evictions;
+		counts.synced_blocks = stats->synced_blocks;
+		counts.bytes_to_device = stats->bytes_to_device;
+		counts.bytes_from_device = stats->bytes_from_device;
+		counts.copy_memory = remote->copy_memory;
+		hm_stats_add(RelationGetRelid(remote->index), &counts);
+	}
+	pfree(remote);
+}

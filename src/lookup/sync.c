@@ -1,0 +1,448 @@
+/*
+ * sync.c
+ *		Bringing the device's copy of an index up to date.
+ *
+ * What is sent are the lines of pages that have been marked since the last time, and, if the
+ * structure has changed, the list of leaves anew.  A page's marks are taken and its lines
+ * read under one share lock.  So the copy of a page is as the page was at one moment, not
+ * before the call began.
+ *
+ * That each entry stands in one leaf, and is in that leaf's copy, holds if the list and the
+ * pages are of one state of the structure.  The count of its changes, read before and
+ * after, tells.  If it has changed, pages that have been marked meanwhile and the list
+ * are sent again.  In the end the daemon is told the count, and others may search.
+ *
+ * The daemon lets one client at a time do this.  If we fail in the middle, by an error or
+ * because the query is cancelled, our connection is closed and the daemon drops the copy:
+ * marks that have been taken are not missed by anybody.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "utils/rel.h"
+
+#include "am/fault.h"
+#include "compat.h"
+#include "lookup/device.h"
+
+/* An index whose structure changes that often while it is read is left alone. */
+#define MAX_ATTEMPTS		30
+
+/* Staging memory for what is sent at a time. */
+#define PIECE_SIZE			(8 * 1024 * 1024)
+#define PIECE_LINES			(PIECE_SIZE / (HP_LINE_SIZE + sizeof(uint32)) / 64 * 64)
+#define PIECE_PAGES			(PIECE_SIZE / (BLCKSZ + sizeof(uint32)) / 64 * 64)
+
+/* Pages ahead for which the cache is asked. */
+#define AHEAD				8
+
+typedef struct Sync
+{
+	Relation	index;
+	HtWidth		width;
+	int			fanout;
+	HpIndexName name;
+	HmWatch		watch;
+	BlockNumber reserved;		/* blocks that the copy has room for, for sure */
+	HmSyncCounts *counts;
+	HmCpuReason reason;		/* if something failed: why */
+
+	/* Lines or pages that are being collected in staging memory */
+	bool		whole_pages;
+	uint32	   *numbers;
+	char	   *data;
+	uint32		count;
+} Sync;
+
+static HpRequest
+request_for(const Sync *sync, HpOperation operation)
+{
+	HpRequest	request = {0};
+
+	request.operation = operation;
+	request.index = sync->name;
+	return request;
+}
+
+/* Send a request of the sync; false, and the reason, if it was not fulfilled. */
+static bool
+ask(Sync *sync, HpRequest *request)
+{
+	const HpReply *reply = hm_client_ask(request);
+
+	if (reply == NULL)
+		sync->reason = HM_CPU_DEVICE_FAILED;
+	else if (reply->status == HP_NO_MEMORY)
+		sync->reason = HM_CPU_DEVICE_MEMORY;
+	else if (reply->status != HP_OK)
+		sync->reason = HM_CPU_DEVICE_FAILED;
+	else
+		return true;
+	return false;
+}
+
+/*
+ * Have the copy make room for all blocks.  *end becomes the number of blocks that the
+ * index has now and that are watched.
+ */
+static bool
+reserve(Sync *sync, BlockNumber *end)
+{
+	HpRequest	request = request_for(sync, HP_SYNC_RESERVE);
+
+	*end = Min(RelationGetNumberOfBlocks(sync->index), sync->watch.blocks);
+	if (*end <= sync->reserved)
+		return true;
+	request.count = sync->reserved = *end;
+	return ask(sync, &request);
+}
+
+/* ----------------------------------------------------------------
+ *		Lines and pages
+ * ----------------------------------------------------------------
+ */
+
+static inline uint32
+piece_room(const Sync *sync)
+{
+	return sync->whole_pages ? PIECE_PAGES : PIECE_LINES;
+}
+
+static bool
+begin_piece(Sync *sync, bool whole_pages)
+{
+	char	   *staging = hm_client_staging(PIECE_SIZE);
+
+	sync->whole_pages = whole_pages;
+	sync->count = 0;
+	if (staging == NULL)
+	{
+		sync->reason = HM_CPU_DEVICE_FAILED;
+		return false;
+	}
+	sync->numbers = (uint32 *) staging;
+	sync->data = staging + piece_room(sync) * sizeof(uint32);
+	return true;
+}
+
+static bool
+send_piece(Sync *sync)
+{
+	HpRequest	request = request_for(sync, sync->whole_pages ? HP_SYNC_PAGES : HP_SYNC_LINES);
+
+	if (sync->count == 0)
+		return true;
+	request.count = sync->count;
+	request.numbers_at = 0;
+	request.data_at = piece_room(sync) * sizeof(uint32);
+	sync->counts->bytes += sync->count *
+		(uint64) ((sync->whole_pages ? BLCKSZ : HP_LINE_SIZE) + sizeof(uint32));
+	sync->count = 0;
+	return ask(sync, &request);
+}
+
+/* Copy the lines of a page that is locked into the piece, which has room for them. */
+static inline void
+add_lines(Sync *sync, BlockNumber block, Page page, uint64 lines)
+{
+	while (lines != 0)
+	{
+		int			line = pg_rightmost_one_pos64(lines);
+
+		sync->numbers[sync->count] = block * HP_PAGE_LINES + line;
+		memcpy(sync->data + (Size) sync->count * HP_LINE_SIZE,
+			   (char *) page + line * HP_LINE_SIZE, HP_LINE_SIZE);
+		sync->count++;
+		lines &= lines - 1;
+	}
+}
+
+/* Take the marks of a block and copy what is marked. */
+static inline void
+take_block(Sync *sync, BlockNumber block)
+{
+	Buffer		buffer = hm_pin(sync->index, block);
+	uint64		lines;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	lines = pg_atomic_exchange_u64(&sync->watch.words[block], 0);
+	add_lines(sync, block, BufferGetPage(buffer), lines);
+	UnlockReleaseBuffer(buffer);
+	sync->counts->lines += pg_popcount64(lines);
+	sync->counts->blocks++;
+}
+
+/* Have the cache fetch what take_block() will read. */
+static inline void
+prefetch_block(Sync *sync, BlockNumber block)
+{
+	uint64		lines = pg_atomic_read_u64(&sync->watch.words[block]);
+
+	/* Few lines are the rule: the first and the last will do. */
+	if (lines != 0)
+	{
+		hm_pin_prefetch(sync->index, block, pg_rightmost_one_pos64(lines) * HP_LINE_SIZE,
+						pg_rightmost_one_pos64(lines) * HP_LINE_SIZE + HP_LINE_SIZE / 2);
+		hm_pin_prefetch(sync->index, block, pg_leftmost_one_pos64(lines) * HP_LINE_SIZE,
+						pg_leftmost_one_pos64(lines) * HP_LINE_SIZE + HP_LINE_SIZE / 2);
+	}
+}
+
+/* Send what has been marked. */
+static bool
+send_marked(Sync *sync)
+{
+	BlockNumber ahead[AHEAD];
+	uint32		in = 0,
+				out = 0;
+	BlockNumber end;
+
+	if (pg_atomic_exchange_u32(sync->watch.marked, 0) == 0)
+		return true;
+
+	/* After the exchange: what is marked in later blocks raises the flag again. */
+	if (!reserve(sync, &end) || !begin_piece(sync, false))
+		return false;
+	for (BlockNumber block = 0; block < end || out != in; block++)
+	{
+		if (block < end)
+		{
+			if (pg_atomic_read_u64(&sync->watch.words[block]) == 0)
+				continue;
+			prefetch_block(sync, block);
+			ahead[in++ % AHEAD] = block;
+			if (in - out < AHEAD)
+				continue;
+		}
+		CHECK_FOR_INTERRUPTS();
+		if (sync->count + HP_PAGE_LINES > PIECE_LINES && !send_piece(sync))
+			return false;
+		take_block(sync, ahead[out++ % AHEAD]);
+	}
+	return send_piece(sync);
+}
+
+/*
+ * Send all pages of the list; false, too, if a page is not the leaf that the list says, with
+ * sync->reason as it was.
+ */
+static bool
+send_leaves(Sync *sync, const HmLeafList *list)
+{
+	BlockNumber end;
+
+	if (!reserve(sync, &end) || !begin_piece(sync, true))
+		return false;
+	for (uint32 i = 0; i < list->count; i++)
+	{
+		const HmListedLeaf *leaf = &list->leaves[i];
+		Buffer		buffer;
+		Page		page;
+		bool		is_leaf;
+
+		CHECK_FOR_INTERRUPTS();
+		if (leaf->block >= end)
+			return false;
+		if (sync->count == PIECE_PAGES && !send_piece(sync))
+			return false;
+		buffer = hm_pin(sync->index, leaf->block);
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		page = BufferGetPage(buffer);
+		is_leaf = hm_page_is(page, HM_PAGE_LEAF) && hm_page_special(page)->stamp == leaf->stamp;
+		if (is_leaf)
+		{
+			pg_atomic_write_u64(&sync->watch.words[leaf->block], 0);
+			sync->numbers[sync->count] = leaf->block;
+			memcpy(sync->data + (Size) sync->count * BLCKSZ, page, BLCKSZ);
+			sync->count++;
+		}
+		UnlockReleaseBuffer(buffer);
+		if (!is_leaf)
+			return false;
+	}
+	return send_piece(sync);
+}
+
+/* Send the list itself. */
+static bool
+send_list(Sync *sync, const HmLeafList *list)
+{
+	Size		size = list->count * sizeof(HpLeaf);
+	HpRequest	request = request_for(sync, HP_SYNC_LEAVES);
+	HpLeaf	   *out;
+
+	if (size > HM_STAGING_MAX)
+	{
+		sync->reason = HM_CPU_TOO_LARGE;
+		return false;
+	}
+	out = (HpLeaf *) hm_client_staging(Max(size, 1));
+	if (out == NULL)
+	{
+		sync->reason = HM_CPU_DEVICE_FAILED;
+		return false;
+	}
+	for (uint32 i = 0; i < list->count; i++)
+	{
+		out[i].low = list->leaves[i].low;
+		out[i].block = list->leaves[i].block;
+		out[i].unused = 0;
+	}
+	request.count = list->count;
+	sync->counts->bytes += size;
+	return ask(sync, &request);
+}
+
+/* ----------------------------------------------------------------
+ *		The whole
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Make a copy that has the leaves' pages and the list be of one state.  copied is the
+ * count that its list belongs to, or 0 if it has none.  Returns the count that it has
+ * in the end, or 0 if it could not be done.
+ */
+static uint64
+send_state(Sync *sync, uint64 copied)
+{
+	HmLeafList	list = {0};
+	bool		has_pages = copied != 0;
+
+	sync->reason = HM_CPU_RESTLESS;
+	for (int attempt = 0; attempt < MAX_ATTEMPTS; attempt++)
+	{
+		uint64		count = pg_atomic_read_u64(sync->watch.structure);
+		bool		new_list = count != copied;
+
+		CHECK_FOR_INTERRUPTS();
+		if (new_list && !hm_leaves_list(sync->index, sync->width, &list))
+			continue;
+		HM_FAULT(sync_listed);
+		if (!has_pages)
+		{
+			/* Whatever is marked from here on is sent in the next attempt at the latest. */
+			if (!send_leaves(sync, &list))
+			{
+				if (sync->reason != HM_CPU_RESTLESS)
+					break;
+				continue;
+			}
+			has_pages = true;
+		}
+		else if (!send_marked(sync))
+			break;
+		HM_FAULT(sync_copied);
+
+		pg_memory_barrier();
+		if (pg_atomic_read_u64(sync->watch.structure) != count)
+			continue;
+		if (new_list && !send_list(sync, &list))
+			break;
+		if (list.leaves != NULL)
+			pfree(list.leaves);
+		return count;
+	}
+	if (list.leaves != NULL)
+		pfree(list.leaves);
+	return 0;
+}
+
+/* What the copy is known by, and how it is searched. */
+static void
+read_metapage(Sync *sync)
+{
+	Buffer		buffer = hm_meta_buffer(sync->index, BUFFER_LOCK_SHARE);
+	HmMeta	   *meta = hm_page_meta(BufferGetPage(buffer));
+
+	sync->name.build_id = meta->build_id;
+	sync->width = (HtWidth) meta->width;
+	sync->fanout = meta->fanout;
+	UnlockReleaseBuffer(buffer);
+	hm_index_file(sync->index, &sync->name.database, &sync->name.tablespace,
+				  &sync->name.relfilenode);
+}
+
+/* Begin, bring up to date, end; returns the reason. */
+static HmCpuReason
+sync_copy(Sync *sync, bool load, uint64 *memory)
+{
+	HpRequest	request = request_for(sync, HP_SYNC_BEGIN);
+	const HpReply *reply;
+	uint64		copied = 0;
+	uint64		count;
+
+	request.create = load;
+	request.width = sync->width;
+	request.fanout = (uint32) sync->fanout;
+	reply = hm_client_ask(&request);
+	if (reply == NULL)
+		return HM_CPU_DEVICE_FAILED;
+	if (reply->status == HP_UNKNOWN)
+	{
+		sync->counts->evictions++;
+		return HM_CPU_NOT_RESIDENT;
+	}
+	if (reply->status == HP_NO_MEMORY)
+		return HM_CPU_DEVICE_MEMORY;
+	if (reply->status != HP_OK)
+		return HM_CPU_DEVICE_FAILED;
+
+	/* A copy of which not all changes have been watched is as good as none. */
+	if (!reply->created &&
+		hm_device_same_count(reply->structure, pg_atomic_read_u64(sync->watch.structure)))
+		copied = reply->structure;
+	if (copied == 0)
+		sync->counts->loads++;
+	HM_FAULT(sync_begun);
+
+	count = send_state(sync, copied);
+	if (count == 0)
+		return sync->reason;
+	request = request_for(sync, HP_SYNC_END);
+	request.structure = count;
+	reply = hm_client_ask(&request);
+	if (reply == NULL || reply->status != HP_OK)
+		return reply != NULL && reply->status == HP_NO_MEMORY ? HM_CPU_DEVICE_MEMORY :
+			HM_CPU_DEVICE_FAILED;
+	*memory = reply->copy_memory;
+	return HM_CPU_NO_REASON;
+}
+
+HmCpuReason
+hm_sync(Relation index, bool load, HpIndexName *name, HmSyncCounts *counts, uint64 *memory)
+{
+	Sync		sync = {0};
+	HmCpuReason reason;
+	uint64		blocks_before = counts->blocks;
+	uint64		loads_before = counts->loads;
+
+	sync.index = index;
+	sync.counts = counts;
+	if (!hm_client_connect())
+		return HM_CPU_DEVICE_FAILED;
+	read_metapage(&sync);
+	*name = sync.name;
+	switch (hm_device_watch(&sync.name, RelationGetRelid(index),
+							RelationGetNumberOfBlocks(index), &sync.watch))
+	{
+		case HM_WATCH_TOO_LARGE:
+			return HM_CPU_TOO_LARGE;
+		case HM_WATCH_BUSY:
+			return HM_CPU_BUSY;
+		case HM_WATCHED:
+			break;
+	}
+
+	reason = sync_copy(&sync, load, memory);
+	if (counts->loads > loads_before)
+		counts->blocks = blocks_before;
+
+	/* In the middle of it: the daemon drops the copy with the connection. */
+	if (reason != HM_CPU_NO_REASON && reason != HM_CPU_NOT_RESIDENT)
+		hm_client_close();
+	hm_device_release();
+	if (reason != HM_CPU_NO_REASON)
+		hm_device_forget(index);
+	return reason;
+}
