@@ -55,6 +55,9 @@ public:
 	HdStatus	set_leaves(Copy *copy, const HdLeaf *leaves, uint32_t count);
 	HdStatus	search(Copy *copy, const HdBatch &batch, HdResult *result);
 
+	/* Bytes that all of them take on the device. */
+	uint64_t	memory() const;
+
 	uint32_t	count() const
 	{
 		return (uint32_t) all.size();
@@ -87,7 +90,6 @@ private:
 	bool		too_large = false;
 	std::map<HpIndexName, Copy, Before> all;
 
-	uint64_t	memory() const;
 	bool		evict(const Copy *kept);
 
 	/* Do something about a copy that needs so much more memory for good. */

@@ -192,6 +192,9 @@ hd_index_set_leaves(HdIndex *index, const HdLeaf *leaves, uint32_t count)
 	HtWidth		width = index->shape.width;
 	int			fanout = index->shape.fanout;
 
+	/* Hits of a probe, which can be all entries, are counted in 32 bits. */
+	if ((uint64_t) count * (uint64_t) ht_leaf_capacity(width) > UINT32_MAX)
+		return index->device->fail(HD_NO_MEMORY, "%u leaves are too many", count);
 	for (uint32_t i = 0; i < count; i++)
 	{
 		if (leaves[i].block >= index->reserved)

@@ -131,7 +131,8 @@ extern HdStatus hd_index_write_lines(HdIndex *index, const uint32_t *numbers, co
 
 /*
  * Set the leaves in key order: their low bounds do not descend.  The first one's
- * bound is of no importance.  Only leaves with keys, not those of NULLs.
+ * bound is of no importance.  Only leaves with keys, not those of NULLs.  Leaves with room
+ * for 2^32 entries (49 GB of keys of 32 bits) are more than fit.
  */
 extern HdStatus hd_index_set_leaves(HdIndex *index, const HdLeaf *leaves, uint32_t count);
 

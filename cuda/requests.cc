@@ -85,18 +85,21 @@ Staging::at(uint64_t offset, uint64_t count, size_t item) const
  * ----------------------------------------------------------------
  */
 
-/* Whether a client's request has to wait until another client's sync has ended. */
+/*
+ * Whether a client's request has to wait until another client's sync has ended.  Nobody
+ * waits while he is in a sync himself, or two could wait for each other.
+ */
 bool
 Service::is_blocked(const Client &client)
 {
 	const HpRequest &request = client.request;
 
-	if (request.operation == HP_HELLO || request.operation == HP_MAP)
+	if (request.operation == HP_HELLO || request.operation == HP_MAP || client.sync != nullptr)
 		return false;
 
 	const Copy *copy = copies.find(request.index);
 
-	return copy != nullptr && copy->in_sync && copy != client.sync;
+	return copy != nullptr && copy->in_sync;
 }
 
 /*
@@ -160,9 +163,13 @@ Service::perform(Client &client, const Descriptor &passed, HpReply *reply)
 			drop(client);
 			break;
 	}
-	if (reply->status == HP_OK && (operation == HP_HELLO || operation == HP_SYNC_END) &&
-		hd_device_info(device, &info) != HD_OK)
-		reply->status = HP_FAILED;
+	/* This is not for nothing, and most syncs change little. */
+	if (operation == HP_HELLO || copies.memory() != info_copies)
+	{
+		info_copies = copies.memory();
+		if (reply->status != HP_FAILED && hd_device_info(device, &info) != HD_OK)
+			reply->status = HP_FAILED;
+	}
 
 	if (reply->status != HP_OK && is_sync)
 		end_sync(client, false);

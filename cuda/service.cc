@@ -204,7 +204,7 @@ Service::receive(Client &client)
 	}
 
 	client.request = request;
-	if (client.greeted && is_blocked(client))
+	if (client.greeted && passed.get() < 0 && is_blocked(client))
 	{
 		client.waits = true;
 		client.waits_since = ++waits;

@@ -117,6 +117,7 @@ private:
 	bool		has_generation = false;
 	bool		device_failed = false;
 	HdInfo		info = {};
+	uint64_t	info_copies = 0;	/* memory of the copies at that time */
 	size_t		clients_max;
 
 	/* service.cc */

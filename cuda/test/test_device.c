@@ -56,6 +56,58 @@ make_page(char *page, HtWidth width, const HtEntry *from, int n)
 	free(order);
 }
 
+/*
+ * Damage some lines of the pages and write them anew, in disorder or side by side, from
+ * memory that is pinned or not.
+ */
+static void
+write_lines(HdIndex *index, const uint32_t *blocks, const char *pages, uint32_t count)
+{
+	const uint32_t page_lines = HT_PAGE_SIZE / HD_LINE_SIZE;
+	uint32_t	lines = count * page_lines;
+	uint32_t	first = lines > 0 ? (uint32_t) rnd_below((int) lines) : 0;
+	uint32_t	n = lines > 0 ? (uint32_t) rnd_below((int) (lines - first)) : 0;
+	size_t		size = (size_t) (n + 1) * HD_LINE_SIZE;
+	uint32_t   *numbers = allocate(sizeof(uint32_t) * (n + 1));
+	char	   *from = allocate(size);
+	bool		all = rnd_below(2);
+	bool		pinned = rnd_below(2) && hd_device_pin(device, from, size) == HD_OK;
+	uint32_t	kept = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		uint32_t	line = first + i;
+
+		if (all || rnd_below(10) == 0)
+			numbers[kept++] = blocks[line / page_lines] * page_lines + line % page_lines;
+	}
+	memset(from, 0xA5, size);
+	expect(hd_index_write_lines(index, numbers, from, kept) == HD_OK, "damage lines");
+
+	for (uint32_t i = 0; i < kept && !all; i++)
+	{
+		uint32_t	j = (uint32_t) rnd_below((int) i + 1);
+		uint32_t	number = numbers[i];
+
+		numbers[i] = numbers[j];
+		numbers[j] = number;
+	}
+	for (uint32_t i = 0; i < kept; i++)
+	{
+		uint32_t	leaf = 0;
+
+		while (blocks[leaf] != numbers[i] / page_lines)
+			leaf++;
+		memcpy(from + (size_t) i * HD_LINE_SIZE, pages + (size_t) leaf * HT_PAGE_SIZE +
+			   numbers[i] % page_lines * HD_LINE_SIZE, HD_LINE_SIZE);
+	}
+	expect(hd_index_write_lines(index, numbers, from, kept) == HD_OK, "write lines");
+	if (pinned)
+		expect(hd_device_unpin(device, from) == HD_OK, "unpin: %s", hd_device_error(device));
+	free(numbers);
+	free(from);
+}
+
 /* Distribute the entries over leaves, some of which are empty, and write them. */
 static HdIndex *
 make_index(Content content, HtWidth width, int fanout)
@@ -115,6 +167,7 @@ make_index(Content content, HtWidth width, int fanout)
 		expect(hd_index_write(index, numbers + 1, pages + HT_PAGE_SIZE, leaf_count - 1) == HD_OK, "write");
 	else
 		expect(hd_index_write(index, numbers, pages, leaf_count) == HD_OK, "write");
+	write_lines(index, numbers, pages, leaf_count);
 	leaves[0].low.key = rnd();
 	expect(hd_index_set_leaves(index, leaves, leaf_count) == HD_OK, "leaves: %s",
 		   hd_device_error(device));
@@ -360,8 +413,15 @@ test_mistakes(void)
 	expect(hd_index_create(device, HT_WIDTH64, 64, &index) == HD_OK, "create");
 	expect(hd_index_reserve(index, 2) == HD_OK, "reserve");
 	expect(hd_index_write(index, &number, page, 1) == HD_INVALID, "block beyond");
+	number = 2 * HT_PAGE_SIZE / HD_LINE_SIZE;
+	expect(hd_index_write_lines(index, &number, page, 1) == HD_INVALID, "line beyond");
+	expect(strstr(hd_device_error(device), "line 128") != NULL, "message");
+	number = 2;
+	expect(hd_index_write(index, &number, page, 1) == HD_INVALID, "block beyond");
 	expect(strstr(hd_device_error(device), "block 2") != NULL, "message");
 	expect(hd_index_set_leaves(index, list, 3) == HD_INVALID, "order of leaves");
+	expect(hd_index_set_leaves(index, list, UINT32_MAX / (uint32_t) ht_leaf_capacity(HT_WIDTH64) + 1) ==
+		   HD_NO_MEMORY, "more leaves than can be counted");
 	list[1].block = 2;
 	expect(hd_index_set_leaves(index, list, 2) == HD_INVALID, "leaf beyond");
 

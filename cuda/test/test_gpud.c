@@ -2,11 +2,12 @@
  * test_gpud.c
  *		The daemon as its supervisor and its clients see it.
  *
- * usage: test_gpud DAEMON [host | cuda [SEED]]
+ * usage: test_gpud DAEMON [host | cuda | faulty [SEED]]
  *
  * Copies against a model; syncs of several clients; memory that is too small; ends of
  * all kinds; messages that no good client sends.  TEST_ROUNDS is the number of random
- * ones.
+ * ones.  With faulty the daemon is one whose device fails as the environment says, and
+ * that alone is tested.
  */
 #define _GNU_SOURCE
 #include "index.h"
@@ -276,22 +277,29 @@ send_search_all(const Connection *client, const Index *index)
 	expect(send_request(client, &request), "send");
 }
 
-/* Get its result. */
+/* Expect its result. */
 static void
-receive_all(const Connection *client, const Index *index)
+check_all(const Connection *client, const Index *index, const HpReply *reply)
 {
 	uint64_t	low = 0;
 	uint64_t	high = ht_key_max(index->model.width);
-	HpReply		reply;
 
-	expect(receive_reply(client, &reply), "a search has no reply");
-	expect(failed() || (reply.status == HP_OK && reply.hits == (uint64_t) index->model.count),
-		   "status %u, %llu entries instead of %d", reply.status, (unsigned long long) reply.hits,
+	expect(reply->status == HP_OK && reply->hits == (uint64_t) index->model.count,
+		   "status %u, %llu entries instead of %d", reply->status, (unsigned long long) reply->hits,
 		   index->model.count);
 	if (!failed())
 		model_compare(&index->model, &low, &high, 1, MODEL_MAX_ENTRIES,
 					  (const uint32_t *) (client->staging + 128),
 					  (const uint64_t *) (client->staging + 1024 * 1024));
+}
+
+static void
+receive_all(const Connection *client, const Index *index)
+{
+	HpReply		reply;
+
+	expect(receive_reply(client, &reply), "a search has no reply");
+	check_all(client, index, &reply);
 }
 
 /* Searches wait for the end of a sync, and find what it has brought. */
@@ -621,6 +629,121 @@ test_memory(void)
 }
 
 /* ----------------------------------------------------------------
+ *		A device that fails
+ * ----------------------------------------------------------------
+ */
+
+/* Whatever does not fit goes, and what is there is right. */
+static void
+test_no_memory(void)
+{
+	Connection	client;
+	Index		indexes[4];
+	int			outcomes[HP_FAILED + 1] = {0};
+	int			searches_failed = 0;
+
+	setenv("FAULT_MEMORY", "6", 1);
+	start(MEMORY);
+	client = connect_client(GENERATION);
+	for (int i = 0; i < 4; i++)
+		indexes[i] = make_index(CONTENT_SPREAD, i % 2 ? HT_WIDTH32 : HT_WIDTH64);
+	for (int i = 0; i < 500 && !failed(); i++)
+	{
+		Index	   *index = &indexes[rnd_below(4)];
+		int			status;
+
+		if (rnd_below(3) == 0)
+			change_index(index);
+		status = sync_index(&client, index);
+		expect(status == HP_OK || status == HP_NO_MEMORY, "sync: %d", status);
+		if (status == HP_NO_MEMORY)
+			expect(probe_status(&client, index) == HP_UNKNOWN, "a broken copy is still there");
+		if (failed())
+			break;
+		outcomes[status]++;
+
+		/* A search that has no memory can be tried again. */
+		for (status = status == HP_OK ? HP_NO_MEMORY : HP_OK; status == HP_NO_MEMORY && !failed();)
+		{
+			HpReply		reply;
+
+			send_search_all(&client, index);
+			expect(receive_reply(&client, &reply), "a search has no reply");
+			status = (int) reply.status;
+			searches_failed += status == HP_NO_MEMORY;
+			if (status != HP_NO_MEMORY)
+				check_all(&client, index, &reply);
+		}
+	}
+	expect(outcomes[HP_OK] > 50 && outcomes[HP_NO_MEMORY] > 5 && searches_failed > 5,
+		   "%d syncs succeed, %d do not, nor do %d searches", outcomes[HP_OK],
+		   outcomes[HP_NO_MEMORY], searches_failed);
+	for (int i = 0; i < 4; i++)
+		free_index(&indexes[i]);
+	close_connection(&client);
+	stop();
+	unsetenv("FAULT_MEMORY");
+	report("a device without memory, now and then");
+}
+
+/* The daemon says so and ends, wherever that happens. */
+static void
+test_failure(void)
+{
+	bool		fails = true;
+	int			call;
+
+	for (call = 1; fails && !failed(); call++)
+	{
+		Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
+		char		number[16];
+		int			status;
+
+		snprintf(number, sizeof(number), "%d", call);
+		setenv("FAULT_DEVICE", number, 1);
+		daemon_process = start_daemon(device, MEMORY);
+		status = (int) daemon_process.ready.status;
+		if (status == HP_OK)
+		{
+			Connection	client = open_connection();
+			Connection	other = open_connection();
+			HpRequest	hello = make_hello(GENERATION);
+			HpReply		reply;
+
+			status = ask_status(&client, &hello, NULL);
+			if (status == HP_OK)
+				expect(map_staging(&client, client.memory, client.size, &reply) && reply.status == HP_OK, "map");
+			for (int round = 0; round < 2 && status == HP_OK; round++)
+			{
+				status = sync_index(&client, &index);
+				if (status == HP_OK)
+					status = probe_status(&client, &index);
+				change_index(&index);
+			}
+			if (status != HP_OK)
+				expect(ask_status(&other, &hello, NULL) == CONNECTION_ENDED, "another client's connection");
+			close_connection(&client);
+			close_connection(&other);
+		}
+		fails = status != HP_OK;
+		if (fails)
+		{
+			expect(status == HP_FAILED, "call %d: status %d", call, status);
+			status = wait_daemon(&daemon_process);
+			expect(WIFEXITED(status) && WEXITSTATUS(status) == 1, "call %d: the daemon ends with %#x",
+				   call, status);
+			close(daemon_process.control);
+		}
+		else
+			stop();
+		free_index(&index);
+	}
+	unsetenv("FAULT_DEVICE");
+	expect(call > 8, "no more than %d calls", call);
+	report("a device that fails at each of %d calls", call - 2);
+}
+
+/* ----------------------------------------------------------------
  *		Hostile messages
  * ----------------------------------------------------------------
  */
@@ -755,6 +878,35 @@ test_bad_requests(void)
 	TRY("another width", false, about(&good_index, HP_SYNC_BEGIN), request.width ^= HT_WIDTH32 ^ HT_WIDTH64);
 	TRY("another fanout", false, about(&good_index, HP_SYNC_BEGIN), request.fanout ^= 16);
 	report("hostile: attributes of an index");
+}
+
+/* Two clients in syncs that would wait for each other. */
+static void
+test_crossed_syncs(void)
+{
+	Connection	first = connect_bad(true);
+	Connection	second = connect_client(GENERATION);
+	HpRequest	request = about(&bad_index, HP_SYNC_BEGIN);
+
+	request.index.build_id++;
+	expect(ask_status(&second, &request, NULL) == HP_OK, "begin");
+	send_request(&first, &request);
+	expect(has_ended(&first), "a client in a sync waits for another's");
+	request = about(&bad_index, HP_SYNC_BEGIN);
+	send_request(&second, &request);
+	check_ended(&second, "a client in a sync waits for another's");
+	close_connection(&first);
+
+	/* What comes with a descriptor does not wait either. */
+	first = connect_bad(true);
+	second = connect_client(GENERATION);
+	request = about(&bad_index, HP_DROP);
+	send_bytes(&second, &request, sizeof(request), &second.memory, 1);
+	expect(has_ended(&second), "a request with a descriptor waits");
+	close_connection(&first);
+	close_connection(&second);
+	check_good("crossed syncs");
+	report("hostile: crossed syncs");
 }
 
 /* Offsets and counts that lead out of staging memory, or nowhere. */
@@ -1181,6 +1333,7 @@ test_hostile(void)
 	bad_index.fanout = 64;
 	expect(sync_index(&good, &good_index) == HP_OK, "sync");
 	test_bad_requests();
+	test_crossed_syncs();
 	test_bad_staging();
 	test_bad_content();
 	test_bad_messages();
@@ -1200,20 +1353,36 @@ test_hostile(void)
 	report("end after random messages");
 }
 
+static int
+finish(void)
+{
+	int			status = tap_finish();
+
+	if (status != 0)
+		print_log();
+	return status;
+}
+
 int
 main(int argc, char **argv)
 {
-	int			status;
-
 	if (argc < 2)
 	{
-		fprintf(stderr, "usage: %s DAEMON [host | cuda [SEED]]\n", argv[0]);
+		fprintf(stderr, "usage: %s DAEMON [host | cuda | faulty [SEED]]\n", argv[0]);
 		return 2;
 	}
 	if (argc > 2 && strcmp(argv[2], "cuda") == 0)
 		device = "--device=cuda";
 	tap_start(argc > 3 ? argc - 2 : 1, argc > 3 ? argv + 2 : argv);
 	enter_folder(argv[1]);
+
+	if (argc > 2 && strcmp(argv[2], "faulty") == 0)
+	{
+		device = "--device=cuda";
+		test_no_memory();
+		test_failure();
+		return finish();
+	}
 
 	test_start();
 	test_no_device();
@@ -1235,9 +1404,5 @@ main(int argc, char **argv)
 
 	test_memory();
 	test_hostile();
-
-	status = tap_finish();
-	if (status != 0)
-		print_log();
-	return status;
+	return finish();
 }

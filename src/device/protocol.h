@@ -139,7 +139,7 @@ typedef struct HpReply
 	uint64_t	hits;			/* HP_SEARCH: all there are */
 	uint64_t	copy_memory;	/* bytes that this copy takes on the device */
 	uint64_t	memory;			/* bytes of the device; 0 if unknown */
-	uint64_t	memory_free;	/* as of the last HP_HELLO or HP_SYNC_END */
+	uint64_t	memory_free;	/* when copies last took more or less */
 	uint32_t	is_gpu;
 	uint32_t	copies;			/* that the daemon keeps */
 	uint64_t	evictions;		/* since it started */

@@ -1,0 +1,126 @@
+/*
+ * faulty.cc
+ *		A device that fails, in place of the CUDA device of a daemon under test.
+ *
+ * It is the host device otherwise.  The environment says what happens: each call runs
+ * out of memory with a chance of one in FAULT_MEMORY, and call number FAULT_DEVICE fails
+ * for good, opening it being the first.
+ */
+#include "../internal.h"
+
+#include <cstdlib>
+#include <memory>
+
+namespace
+{
+
+struct FaultyDevice : HdDevice
+{
+	std::unique_ptr<HdDevice> host;
+	int			calls = 0;
+	uint64_t	random = 1;
+
+	FaultyDevice() : HdDevice(HD_CUDA), host(hd_host_device())
+	{
+	}
+
+	/* How a call begins. */
+	HdStatus	begin(bool takes_memory)
+	{
+		const char *fatal = getenv("FAULT_DEVICE");
+		const char *memory = getenv("FAULT_MEMORY");
+
+		calls++;
+		random = random * UINT64_C(6364136223846793005) + 1;
+		if (fatal != nullptr && calls >= atoi(fatal))
+			return fail(HD_FAILED, "a fault");
+		if (takes_memory && memory != nullptr && (random >> 33) % (uint64_t) atoi(memory) == 0)
+			return fail(HD_NO_MEMORY, "no memory");
+		return HD_OK;
+	}
+	HdStatus	open(int number) override
+	{
+		HdStatus	status = begin(false);
+
+		return status != HD_OK ? status : host->open(number);
+	}
+	HdStatus	info(HdInfo *result) override
+	{
+		HdStatus	status = begin(false);
+
+		return status != HD_OK ? status : host->info(result);
+	}
+	HdStatus	pin(void *, size_t) override
+	{
+		return fail(HD_NO_MEMORY, "nothing can be pinned");
+	}
+	HdStatus	unpin(void *) override
+	{
+		abort();
+	}
+	HdIndex    *create_index() override;
+};
+
+/* The host's index has the same attributes before each call. */
+struct FaultyIndex : HdIndex
+{
+	std::unique_ptr<HdIndex> host;
+
+	explicit FaultyIndex(HdIndex *index) : host(index)
+	{
+	}
+	HdStatus	begin(bool takes_memory)
+	{
+		(HdIndex &) *host = *this;
+		return ((FaultyDevice *) device)->begin(takes_memory);
+	}
+	HdStatus	reserve(uint32_t blocks) override
+	{
+		HdStatus	status = begin(true);
+
+		return status != HD_OK ? status : host->reserve(blocks);
+	}
+	HdStatus	write(const uint32_t *numbers, const char *items, uint32_t count, size_t size) override
+	{
+		HdStatus	status = begin(true);
+
+		return status != HD_OK ? status : host->write(numbers, items, count, size);
+	}
+	HdStatus	load_levels() override
+	{
+		HdStatus	status = begin(true);
+
+		return status != HD_OK ? status : host->load_levels();
+	}
+	uint64_t	memory() const override
+	{
+		(HdIndex &) *host = *this;
+		return host->memory();
+	}
+	HdStatus	search(const HdBatch &batch, const harmonia::SortPlan &plan, HdResult *result) override
+	{
+		HdStatus	status = begin(true);
+
+		return status != HD_OK ? status : host->search(batch, plan, result);
+	}
+};
+
+HdIndex *
+FaultyDevice::create_index()
+{
+	return new FaultyIndex(host->create_index());
+}
+
+}								/* namespace */
+
+HdDevice *
+hd_cuda_device()
+{
+	return new FaultyDevice;
+}
+
+int
+hd_cuda_count()
+{
+	return 1;
+}
