@@ -10,6 +10,11 @@
 #error "harmonia supports PostgreSQL 15 to 18"
 #endif
 
+/* 18 gave EXPLAIN's output functions a header of their own. */
+#if PG_VERSION_NUM >= 180000
+#include "commands/explain_format.h"
+#endif
+
 /* 16 renamed relfilenodes to relfilelocators, and aligned pages for direct I/O. */
 #if PG_VERSION_NUM >= 160000
 #define HmRelationLocator(relation) ((relation)->rd_locator)
@@ -29,7 +34,7 @@ typedef PGAlignedBlock HmAlignedPage;
 
 /* 17 removed old_snapshot_threshold. */
 #if PG_VERSION_NUM >= 170000
-#define hm_test_old_snapshot(snapshot, relation, page) ((void) 0)
+#define hm_test_old_snapshot(snapshot, relation, page) ((void) (relation))
 #else
 #define hm_test_old_snapshot(snapshot, relation, page) \
 	TestForOldSnapshot(snapshot, relation, page)
@@ -74,6 +79,7 @@ typedef PGAlignedBlock HmAlignedPage;
 
 /* 17 lets an access method offer parallel builds, 18 ordering outside btree. */
 #if PG_VERSION_NUM >= 180000
+#include "access/nbtree.h"
 #define HM_SET_ROUTINE_EXTRAS(routine) \
 	do { \
 		(routine)->amcanbuildparallel = true; \
