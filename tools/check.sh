@@ -47,7 +47,11 @@ clean_up() {
 }
 
 prepare() {
-	"$root/tools/setup.sh" build run test
+	local suite needs=(build run test)
+	for suite in "${suites[@]}"; do
+		[ "$suite" != pgtap ] || needs+=(pgtap)
+	done
+	"$root/tools/setup.sh" "${needs[@]}"
 	find_pg_config
 	system_pg_config=$(command -v "$PG_CONFIG")
 	private_bindir=''
@@ -55,7 +59,6 @@ prepare() {
 	trap clean_up EXIT
 	trap 'exit 130' INT TERM
 
-	local suite
 	for suite in "${suites[@]}"; do
 		case $suite in
 			unit | device | faults | races) ;; # which can do without

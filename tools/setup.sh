@@ -1,11 +1,12 @@
 #!/bin/bash
 # Installs what is missing to build, test or try harmonia, by apt.
 #
-# usage: tools/setup.sh [build] [run] [test]
+# usage: tools/setup.sh [build] [run] [test] [pgtap]
 #
 #   build   compiler and PostgreSQL's server headers
 #   run     PostgreSQL server and client programs
 #   test    what the test suites need besides
+#   pgtap   what the suite pgtap needs besides these
 #
 # Does nothing, and needs no privileges, if all is there.
 
@@ -36,6 +37,9 @@ check_run() {
 check_test() {
 	need perl command -v prove
 	need libipc-run-perl perl -MIPC::Run -e 1
+}
+
+check_pgtap() {
 	need "postgresql-$major-pgtap" test -e "$sharedir/extension/pgtap.control"
 	need libtap-parser-sourcehandler-pgtap-perl perl -MTAP::Parser::SourceHandler::pgTAP -e 1
 }
@@ -67,8 +71,8 @@ install_packages() {
 
 for part in "$@"; do
 	case $part in
-		build | run | test) ;;
-		*) die "usage: $0 [build] [run] [test]" ;;
+		build | run | test | pgtap) ;;
+		*) die "usage: $0 [build] [run] [test] [pgtap]" ;;
 	esac
 done
 
