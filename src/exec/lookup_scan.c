@@ -344,7 +344,7 @@ begin_arms(LookupScan *scan, List *descriptions, List *arguments)
 	scan->arms = palloc(scan->arm_count * sizeof(ScanArm));
 	foreach(cell, descriptions)
 	{
-		List	   *description = lfirst_node(List, cell);
+		List	   *description = lfirst(cell);
 		ScanArm    *arm = &scan->arms[foreach_current_index(cell)];
 
 		arm->count = list_length(description) / 3;

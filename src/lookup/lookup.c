@@ -495,8 +495,12 @@ look_ahead(HmLookup *lookup)
 		lookup->headers_asked++;
 	}
 
-	limit = Min(plan->count, lookup->current + PIN_AHEAD);
+	/* What has been passed over, or was answered from a copy, is not pinned. */
 	lookup->pinned = Max(lookup->pinned, lookup->current);
+	lookup->separators_asked = Max(lookup->separators_asked, lookup->current);
+	lookup->blocks_asked = Max(lookup->blocks_asked, lookup->current);
+
+	limit = Min(plan->count, lookup->current + PIN_AHEAD);
 	while (lookup->pinned < limit)
 	{
 		HmPlanLeaf *leaf = &plan->leaves[lookup->pinned];
