@@ -150,15 +150,20 @@ harmonia_engine_move(PG_FUNCTION_ARGS)
 	Relation	index = index_open(PG_GETARG_OID(0), RowExclusiveLock);
 	HmPosition	position = hm_position(HM_PART_NULLS_LOW, 0, 0);
 	int			movements = 0;
-	Buffer		header;
 
-	while (BufferIsValid(header = hm_segment_enter(index, &position, HM_AT_OR_AFTER,
-												   BUFFER_LOCK_SHARE)))
+	for (;;)
 	{
+		Buffer		header = hm_segment_enter(index, &position, HM_AT_OR_AFTER,
+											  BUFFER_LOCK_SHARE);
 		HmSegmentName name;
-		HmSegment  *segment = hm_page_segment(BufferGetPage(header));
-		HmSpecial  *special = hm_page_special(BufferGetPage(header));
+		HmSegment  *segment;
+		HmSpecial  *special;
 
+		/* BufferIsValid() may look at its argument several times. */
+		if (!BufferIsValid(header))
+			break;
+		segment = hm_page_segment(BufferGetPage(header));
+		special = hm_page_special(BufferGetPage(header));
 		name.header = BufferGetBlockNumber(header);
 		name.stamp = segment->stamp;
 		if (special->flags & HM_HAS_HIGH)
