@@ -22,18 +22,21 @@ median() {
 }
 
 # start_server MEGABYTES [-c NAME=VALUE]...: builds the extension and starts a server with
-# so much of shared buffers, in $dir, that lives as long as the script.
+# so much of shared buffers, in $dir, that lives as long as the script.  BINDIR, if set, is
+# that of a PostgreSQL which has the extension, so that nothing is built.
 start_server() {
-	local memory=$1 bindir settings
+	local memory=$1 bindir=${BINDIR:-} settings
 	shift
-	"$root/tools/setup.sh" build run
+	[ -n "$bindir" ] || "$root/tools/setup.sh" build run
 	find_pg_config
 	dir=$(make_private_dir)
 	trap clean_up EXIT
 	trap 'exit 130' INT TERM
 
-	say "Building and installing into $dir"
-	bindir=$("$root/tools/private-install.sh" "$dir/install")
+	if [ -z "$bindir" ]; then
+		say "Building and installing into $dir"
+		bindir=$("$root/tools/private-install.sh" "$dir/install")
+	fi
 	unset PGHOSTADDR PGOPTIONS PGSERVICE PGPASSWORD PGDATA
 	settings=$("$root/tools/private-server.sh" start "$dir" "$bindir" \
 		-c "shared_buffers=${memory}MB" -c max_wal_size=100GB -c checkpoint_timeout=1h \

@@ -1,0 +1,182 @@
+#!/bin/bash
+# Compares batch lookups on a GPU with those on the CPU and with PostgreSQL's own plans over
+# a btree, on a private server.  Prints Markdown tables of medians.
+#
+# usage: bench/gpu/sql.sh [SECTION...]
+#
+#   batches break_even resync      all of them if none is named
+#
+# ROWS (67108864, 2^26), RUNS (5) and DEVICE (on, or host to try the script without a GPU)
+# may be set.  BINDIR is that of a PostgreSQL with the extension and the daemon installed;
+# otherwise both are built.  Takes some 200 bytes of memory a row and as much disk space.
+#
+# All data is in shared buffers, one process works, and work_mem is large for all.
+# PostgreSQL's time is that of the fastest of the plans it takes with nested loops alone, with
+# hash joins alone and by its own choice.
+
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR/../../tools source=common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../../tools/common.sh"
+# shellcheck source-path=SCRIPTDIR/.. source=common.sh
+. "$root/bench/common.sh"
+
+rows=${ROWS:-67108864}
+runs=${RUNS:-5}
+device=${DEVICE:-on}
+probes=$((rows * 10 / 67))
+plans=('enable_seqscan=on' 'enable_hashjoin=off -c enable_mergejoin=off' 'enable_nestloop=off')
+
+milliseconds() {
+	sql -c '\timing on' -c "$1" | sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p'
+}
+
+# times STATEMENT: milliseconds of several runs in one session, after one that does not count.
+times() {
+	local statements=() run
+	for ((run = 0; run <= runs; run++)); do
+		statements+=(-c "$1")
+	done
+	sql -c '\timing on' "${statements[@]}" | sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' | tail -n "$runs"
+}
+
+show_only() {
+	sql -c "UPDATE pg_index SET indisvalid = indexrelid = '$1'::regclass
+		WHERE indexrelid IN ('points_btree'::regclass, 'points_harmonia'::regclass)"
+}
+
+on_cpu='-c harmonia.device=cpu'
+on_device='-c harmonia.device=device'
+
+load() {
+	local jobs=$((($(nproc) + 1) / 2)) job
+	say "Loading $rows rows and $probes probes"
+	sql -c 'CREATE TABLE points (k bigint, v int)' \
+		-c 'CREATE TABLE probes (k bigint, p int)' \
+		-c 'CREATE TABLE arrays (n int, keys bigint[])'
+	for ((job = 0; job < jobs; job++)); do
+		sql -c "INSERT INTO points SELECT hashint8extended(i, 0), i
+			FROM generate_series($rows * $job / $jobs + 1::bigint, $rows * ($job + 1) / $jobs) i" &
+	done
+	wait
+	sql -c "INSERT INTO probes SELECT hashint8extended(1 + (i * 7919) % $rows, 0), i
+			FROM generate_series(1::bigint, $probes) i" \
+		-c "INSERT INTO arrays SELECT n, (SELECT array_agg(k) FROM probes WHERE p <= n)
+			FROM unnest('{100,300,1000,3000,10000,30000,100000,300000,1000000,$probes}'::int[]) n WHERE n <= $probes" \
+		-c "SET max_parallel_maintenance_workers = $jobs" \
+		-c 'CREATE INDEX points_btree ON points (k)' \
+		-c 'CREATE INDEX points_harmonia ON points USING harmonia (k)' \
+		-c 'VACUUM (ANALYZE, FREEZE)' \
+		-c 'CREATE EXTENSION pg_prewarm' \
+		-c "SELECT pg_prewarm(x) FROM unnest('{points,points_btree,points_harmonia,probes}'::regclass[]) x" \
+		>"$dir/load"
+	say "Loading the index's copy"
+	sql -c '\timing on' -c "SELECT harmonia_load('points_harmonia')"
+}
+
+# query_row NAME QUERY: by PostgreSQL's plans, on the CPU, on the device.
+query_row() {
+	local name=$1 query=$2 i best='' time cpu gpu answer expected
+	show_only points_btree
+	for ((i = 0; i < ${#plans[@]}; i++)); do
+		options="-c ${plans[$i]}"
+		time=$(times "$query" | median)
+		if [ -z "$best" ] || awk -v a="$time" -v b="$best" 'BEGIN { exit !(a < b) }'; then
+			best=$time
+		fi
+	done
+	options=
+	expected=$(sql -c "$query")
+	show_only points_harmonia
+	options=$on_cpu
+	cpu=$(times "$query" | median)
+	options=$on_device
+	gpu=$(times "$query" | median)
+	answer=$(sql -c "$query")
+	options=
+	[ "$answer" = "$expected" ] || die "wrong answer to $query: $answer, not $expected"
+	awk -v name="$name" -v btree="$best" -v cpu="$cpu" -v gpu="$gpu" 'BEGIN {
+		printf "| %s | %.4g | %.4g | %.4g | %.1f | %.2f |\n", name, btree, cpu, gpu, btree / gpu, cpu / gpu
+	}' | tee -a "$dir/table"
+}
+
+section_batches() {
+	local n
+	printf '| ms | btree | CPU | device | device, times as fast as btree | as CPU |\n| --- | --- | --- | --- | --- | --- |\n' >>"$dir/table"
+	for n in 1000000 "$probes"; do
+		query_row "count(*), = ANY ($n keys)" \
+			"SELECT count(*) FROM points WHERE k = ANY ((SELECT keys FROM arrays WHERE n = $n)::bigint[])"
+	done
+	query_row "sum of a column, = ANY ($probes keys)" \
+		"SELECT sum(v) FROM points WHERE k = ANY ((SELECT keys FROM arrays WHERE n = $probes)::bigint[])"
+	query_row "join, $probes rows, with heap" 'SELECT sum(v) FROM probes JOIN points USING (k)'
+	query_row "join, $probes rows, index-only" 'SELECT sum(points.k % 10) FROM probes JOIN points USING (k)'
+	query_row "antijoin, $probes rows" \
+		'SELECT sum(p) FROM probes WHERE NOT EXISTS (SELECT FROM points WHERE points.k = probes.k + 1)'
+	echo >>"$dir/table"
+}
+
+# Whole statements, in one session.
+section_break_even() {
+	local n cpu gpu query
+	show_only points_harmonia
+	printf '| keys | CPU, ms | device, ms | device / CPU |\n| --- | --- | --- | --- |\n' >>"$dir/table"
+	for n in 100 300 1000 3000 10000 30000 100000 300000 1000000; do
+		query="SELECT count(*) FROM points WHERE k = ANY ((SELECT keys FROM arrays WHERE n = $n)::bigint[])"
+		options=$on_cpu
+		cpu=$(times "$query" | median)
+		options=$on_device
+		gpu=$(times "$query" | median)
+		options=
+		awk -v n="$n" -v cpu="$cpu" -v gpu="$gpu" \
+			'BEGIN { printf "| %d | %.4g | %.4g | %.2f |\n", n, cpu, gpu, gpu / cpu }' | tee -a "$dir/table"
+	done
+	echo >>"$dir/table"
+}
+
+moved() {
+	sql -c "SELECT bytes_to_device, synced_blocks FROM pg_stat_harmonia WHERE indexrelname = 'points_harmonia'"
+}
+
+# The first batch after inserts, beside one before them.
+section_resync() {
+	local n query run before after bytes_before bytes_after
+	show_only points_harmonia
+	options=$on_device
+	query="SELECT count(*) FROM points WHERE k = ANY ((SELECT keys FROM arrays WHERE n = 1000)::bigint[])"
+	printf '| random inserts | batch of 1,000 before, ms | the first one after, ms | MB moved | blocks |\n| --- | --- | --- | --- | --- |\n' >>"$dir/table"
+	for n in 1000 10000 100000; do
+		for ((run = 1; run <= runs; run++)); do
+			bytes_before=$(moved)
+			sql -c '\timing on' -c "$query" -c "$query" \
+				-c "INSERT INTO points SELECT hashint8extended(i, 0), i FROM generate_series(
+					$rows + $run * 1000003::bigint + $n * 17, $rows + $run * 1000003::bigint + $n * 18 - 1) i" \
+				-c "$query" |
+				sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' | sed -n '2p;4p' | paste -s -d ' ' >>"$dir/resync"
+			bytes_after=$(moved)
+		done
+		before=$(awk '{ print $1 }' "$dir/resync" | median)
+		after=$(awk '{ print $2 }' "$dir/resync" | median)
+		awk -v n="$n" -v before="$before" -v after="$after" -v from="$bytes_before" -v to="$bytes_after" 'BEGIN {
+			split(from, f, "|"); split(to, t, "|")
+			printf "| %d | %.4g | %.4g | %.4g | %d |\n", n, before, after, (t[1] - f[1]) / 1e6, t[2] - f[2]
+		}' | tee -a "$dir/table"
+		rm "$dir/resync"
+	done
+	options=
+	echo >>"$dir/table"
+}
+
+start_server $((rows * 150 / 1000000 + 512)) -c work_mem=1GB -c max_parallel_workers_per_gather=0 \
+	-c shared_preload_libraries=harmonia -c harmonia.gpu="$device"
+load
+
+sections=("$@")
+[ $# -gt 0 ] || sections=(batches break_even resync)
+for section in "${sections[@]}"; do
+	say "Section $section"
+	"section_$section"
+done
+
+say "$(sql -c 'SELECT version()'), $(nproc) processors, $rows rows, medians of $runs runs"
+nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null || true
+cat "$dir/table"
