@@ -44,8 +44,8 @@ show_only() {
 		WHERE indexrelid IN ('points_btree'::regclass, 'points_harmonia'::regclass)"
 }
 
-on_cpu='-c harmonia.device=cpu'
-on_device='-c harmonia.device=device'
+on_cpu='-c harmonia.enable_device=off'
+on_device='-c harmonia.force_device=on'
 
 load() {
 	local jobs=$((($(nproc) + 1) / 2)) job

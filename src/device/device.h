@@ -119,6 +119,9 @@ typedef struct HmDeviceInfo
 extern HmDeviceState hm_device_state(void);
 extern void hm_device_info(HmDeviceInfo *info);
 
+/* GUC harmonia.enable_device: the device may be used. */
+extern bool hm_enable_device;
+
 /* GUC harmonia.force_device: the device is used whatever the costs say. */
 extern bool hm_force_device;
 

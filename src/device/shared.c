@@ -17,6 +17,7 @@ HmDeviceShared *hm_device = NULL;
 /* GUCs */
 int			hm_gpu_mode = HM_GPU_AUTO;
 int			hm_device_memory = 0;
+bool		hm_enable_device = true;
 bool		hm_force_device = false;
 static int	max_resident_blocks = 1024 * 1024;
 
@@ -102,6 +103,10 @@ define_settings(void)
 							"Each takes 8 bytes of shared memory.",
 							&max_resident_blocks, 1024 * 1024, 1024, (1 << 26) - 1,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("harmonia.enable_device",
+							 "Enables batch lookups on the device.",
+							 NULL, &hm_enable_device, true,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("harmonia.force_device",
 							 "Looks all batches up on the device, whatever they cost there.",
 							 NULL, &hm_force_device, false,

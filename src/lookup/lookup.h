@@ -58,6 +58,7 @@ typedef enum HmCpuReason
 	HM_CPU_NO_REASON,			/* the device has searched, or nothing has */
 	HM_CPU_NOT_PRELOADED,
 	HM_CPU_GPU_OFF,
+	HM_CPU_DISABLED,			/* harmonia.enable_device */
 	HM_CPU_NO_DEVICE,
 	HM_CPU_DEVICE_DOWN,			/* it is being started, perhaps again */
 	HM_CPU_RECOVERY,			/* replay does not say what it changes */

@@ -104,6 +104,8 @@ hm_cpu_reason_text(HmCpuReason reason)
 			return "harmonia is not preloaded";
 		case HM_CPU_GPU_OFF:
 			return "harmonia.gpu is off";
+		case HM_CPU_DISABLED:
+			return "harmonia.enable_device is off";
 		case HM_CPU_NO_DEVICE:
 			return "no device";
 		case HM_CPU_DEVICE_DOWN:
@@ -240,6 +242,8 @@ why_not_at_all(const HmRemote *remote)
 		case HM_DEVICE_UP:
 			break;
 	}
+	if (!hm_enable_device)
+		return HM_CPU_DISABLED;
 	if (RelationUsesLocalBuffers(remote->index))
 		return HM_CPU_TEMPORARY;
 	if (RecoveryInProgress())
