@@ -99,11 +99,11 @@ Service::run(int control)
 			Client	   *client = owners[i];
 			short		events = polled[i + 2].revents;
 
-			if (client->connection.get() < 0)
+			if (events == 0 || client->connection.get() < 0)
 				continue;
 			if ((events & POLLIN) != 0)
 				receive(*client);
-			else if (events != 0)
+			else
 				close(*client);
 			serve_waiting();
 		}

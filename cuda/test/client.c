@@ -204,6 +204,15 @@ is_silent(const Connection *connection)
 }
 
 bool
+has_ended(const Connection *connection)
+{
+	HpReply		reply;
+
+	return is_readable(connection, PATIENCE_MS) &&
+		recv(connection->socket, &reply, sizeof(reply), 0) <= 0;
+}
+
+bool
 ask(const Connection *connection, const HpRequest *request, HpReply *reply)
 {
 	return send_request(connection, request) && receive_reply(connection, reply);

@@ -56,14 +56,6 @@ probe_status(const Connection *connection, const Index *index)
 	return status == HP_NO_ROOM ? HP_OK : status;
 }
 
-static bool
-has_ended(const Connection *connection)
-{
-	HpReply		reply;
-
-	return !is_silent(connection) && recv(connection->socket, &reply, sizeof(reply), 0) <= 0;
-}
-
 /* ----------------------------------------------------------------
  *		Start and end
  * ----------------------------------------------------------------
@@ -1050,6 +1042,37 @@ try_message(const char *what, size_t size, int descriptor, int count)
 	free(bytes);
 }
 
+/* Whoever gets through to the socket. */
+static void
+test_other_user(void)
+{
+	const uid_t nobody = 65534;
+	pid_t		child;
+	int			status = -1;
+
+	if (geteuid() != 0)
+	{
+		report("hostile: another user # SKIP needs root");
+		return;
+	}
+	expect(chmod(".", 0755) == 0 && chmod("pg_stat_tmp", 0755) == 0 && chmod(HP_SOCKET, 0666) == 0, "chmod");
+	child = fork();
+	if (child == 0)
+	{
+		HpRequest	hello = make_hello(GENERATION);
+		Connection	other;
+
+		if (setgid(nobody) != 0 || setuid(nobody) != 0)
+			_exit(2);
+		other = open_connection();
+		_exit(ask_status(&other, &hello, NULL) != CONNECTION_ENDED);
+	}
+	waitpid(child, &status, 0);
+	expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x", status);
+	check_good("another user");
+	report("hostile: another user");
+}
+
 static void
 test_bad_messages(void)
 {
@@ -1336,6 +1359,7 @@ test_hostile(void)
 	test_crossed_syncs();
 	test_bad_staging();
 	test_bad_content();
+	test_other_user();
 	test_bad_messages();
 	test_bad_memory();
 	close_connection(&good);
