@@ -1022,6 +1022,16 @@ test_bad_content(void)
 	try_leaves("order of leaves", (HpLeaf) {{2, 0}, 1, 0}, (HpLeaf) {{1, 0}, 2, 0});
 	try_leaves("order of leaves", (HpLeaf) {{2, 1}, 1, 0}, (HpLeaf) {{2, 0}, 2, 0});
 	try_leaves("too large a key", (HpLeaf) {{1, 0}, 1, 0}, (HpLeaf) {{UINT64_C(1) << 32, 0}, 2, 0});
+
+	/* All at a block that there is, but more than there are blocks. */
+	{
+		Connection	bad = connect_bad(true);
+		HpRequest	request = about(&bad_index, HP_SYNC_LEAVES);
+
+		request.count = 1000;
+		send_request(&bad, &request);
+		check_ended(&bad, "more leaves than blocks");
+	}
 	report("hostile: numbers and leaves");
 }
 
