@@ -83,6 +83,17 @@ parse(int argc, char **argv)
 }
 
 /*
+ * The supervisor is gone without having told us.  A daemon that waits for its device would not
+ * notice its connection's end.
+ */
+void
+end_at_once(int)
+{
+	remove_socket();
+	_exit(1);
+}
+
+/*
  * What the server had set up for itself, or had open, is not for us.  A file that it
  * has deleted would take up room for as long as we live.
  */
@@ -97,7 +108,7 @@ leave_server()
 	signal(SIGINT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGTERM, SIG_DFL);
+	signal(SIGTERM, end_at_once);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, nullptr);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -154,7 +165,10 @@ serve(HdDevice *device, uint64_t memory)
 	if (!tell(service.ready()))
 		return false;
 	if (service.run(HP_CONTROL_FD))
+	{
+		remove_socket();
 		return true;
+	}
 
 	/* The device's driver may not stand its being tidied up. */
 	_exit(1);

@@ -24,6 +24,9 @@ namespace harmonia
 static constexpr size_t clients_limit = 1000;
 static constexpr int backlog = 128;
 
+/* The socket's file. */
+static struct stat own_socket;
+
 void
 Descriptor::set(int descriptor)
 {
@@ -47,6 +50,16 @@ Service::~Service()
 	clients.clear();
 }
 
+void
+remove_socket()
+{
+	struct stat current;
+
+	if (stat(HP_SOCKET, &current) == 0 && current.st_dev == own_socket.st_dev &&
+		current.st_ino == own_socket.st_ino)
+		unlink(HP_SOCKET);
+}
+
 bool
 Service::listen()
 {
@@ -67,7 +80,7 @@ Service::listen()
 	mask = umask(S_IXUSR | S_IRWXG | S_IRWXO);
 	bound = bind(fd, (struct sockaddr *) &address, sizeof(address));
 	umask(mask);
-	return bound == 0 && ::listen(fd, backlog) == 0;
+	return bound == 0 && stat(HP_SOCKET, &own_socket) == 0 && ::listen(fd, backlog) == 0;
 }
 
 bool

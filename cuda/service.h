@@ -77,6 +77,12 @@ private:
 	bool		pinned = false;
 };
 
+/*
+ * Remove the socket that Service::listen() made, unless another daemon's has taken its
+ * place.  May be called by a signal handler.
+ */
+void		remove_socket();
+
 struct Client
 {
 	Descriptor	connection;

@@ -229,6 +229,85 @@ COMMENT ON FUNCTION harmonia_reorganize(regclass)
 IS 'restore the pure layout of a harmonia index; returns the number of segments written anew';
 
 -- ----------------------------------------------------------------
+-- The device
+-- ----------------------------------------------------------------
+
+CREATE FUNCTION harmonia_load(index regclass)
+RETURNS bigint
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION harmonia_load(regclass)
+IS 'copy a harmonia index to the device, or bring the copy up to date; returns its bytes there';
+
+CREATE FUNCTION harmonia_unload(index regclass)
+RETURNS boolean
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION harmonia_unload(regclass)
+IS 'give up the copy of a harmonia index on the device';
+
+CREATE FUNCTION harmonia_device(
+	OUT state text,
+	OUT is_gpu boolean,
+	OUT name text,
+	OUT pid int,
+	OUT memory bigint,
+	OUT starts bigint,
+	OUT since timestamptz)
+RETURNS record
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION harmonia_device()
+IS 'the device and the daemon that searches with it';
+
+CREATE FUNCTION harmonia_stat_indexes(
+	OUT relid oid,
+	OUT batches bigint,
+	OUT keys bigint,
+	OUT hits bigint,
+	OUT device_batches bigint,
+	OUT device_keys bigint,
+	OUT fallbacks bigint,
+	OUT loads bigint,
+	OUT evictions bigint,
+	OUT synced_blocks bigint,
+	OUT bytes_to_device bigint,
+	OUT bytes_from_device bigint,
+	OUT resident boolean,
+	OUT device_bytes bigint,
+	OUT stats_reset timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION harmonia_stat_indexes()
+IS 'what batches have done to indexes of this database';
+
+CREATE VIEW pg_stat_harmonia AS
+	SELECT s.relid AS indexrelid, n.nspname AS schemaname, c.relname AS indexrelname,
+		s.batches, s.keys, s.hits, s.device_batches, s.device_keys, s.fallbacks, s.loads, s.evictions,
+		s.synced_blocks, s.bytes_to_device, s.bytes_from_device, s.resident, s.device_bytes,
+		s.stats_reset
+	FROM harmonia_stat_indexes() s
+		JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) s.relid
+		JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace;
+
+GRANT SELECT ON pg_stat_harmonia TO PUBLIC;
+
+CREATE FUNCTION harmonia_stat_reset(index regclass DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME'
+LANGUAGE C PARALLEL SAFE;
+
+COMMENT ON FUNCTION harmonia_stat_reset(regclass)
+IS 'begin the counts of pg_stat_harmonia anew, for one index or for all';
+
+REVOKE ALL ON FUNCTION harmonia_stat_reset(regclass) FROM PUBLIC;
+
+-- ----------------------------------------------------------------
 -- Inspection functions
 -- ----------------------------------------------------------------
 

@@ -46,6 +46,16 @@ clean_up() {
 	exit "$status"
 }
 
+# The daemon with the host device alone, which is all that these tests need.
+install_daemon() {
+	if ! command -v "${CXX:-g++}" >/dev/null; then
+		warn "no C++ compiler: tests of the device are skipped"
+		return
+	fi
+	make -s -C "$root/cuda" NVCC= build=build/host build/host/harmonia_gpud
+	install "$root/cuda/build/host/harmonia_gpud" "$("$private_bindir/pg_config" --pkglibdir)"
+}
+
 prepare() {
 	local suite needs=(build run test)
 	for suite in "${suites[@]}"; do
@@ -69,6 +79,7 @@ prepare() {
 		say "Building and installing into $dir"
 		private_bindir=$("$root/tools/private-install.sh" "$dir/install")
 		export PATH=$private_bindir:$PATH
+		install_daemon
 	fi
 
 	# Suites run in a copy that the server's user can read and write.

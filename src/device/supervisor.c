@@ -64,6 +64,13 @@ set_state(HmDeviceState state, const HpReply *reply, const char *text)
 	if (state == HM_DEVICE_STARTING)
 		info->starts++;
 	strlcpy(info->text, text, sizeof(info->text));
+
+	/* Copies go with the daemon, and need not be watched any more. */
+	for (int i = 0; i < HM_DEVICE_SLOTS && daemon_pid == 0; i++)
+	{
+		if (hm_device->slots[i].users == 0)
+			hm_slot_unwatch(&hm_device->slots[i]);
+	}
 	LWLockRelease(hm_device->lock);
 }
 
@@ -78,6 +85,8 @@ become_daemon(int connection)
 	sigset_t	none;
 	int			null = open("/dev/null", O_RDWR);
 
+	/* The postmaster signals process groups; this is not one of its processes. */
+	setsid();
 	for (int i = 1; i < NSIG; i++)
 		signal(i, SIG_DFL);
 	sigemptyset(&none);

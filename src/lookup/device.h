@@ -59,6 +59,9 @@ typedef struct HmSyncCounts
 extern HmCpuReason hm_sync(Relation index, bool load, HpIndexName *name,
 							  HmSyncCounts *counts, uint64 *memory);
 
+/* Have the device drop its copy of an index, if there is one and the daemon runs. */
+extern void hm_copy_drop(Relation index);
+
 /* ----------------------------------------------------------------
  *		Batches (remote.c)
  * ----------------------------------------------------------------

@@ -446,3 +446,17 @@ hm_sync(Relation index, bool load, HpIndexName *name, HmSyncCounts *counts, uint
 		hm_device_forget(index);
 	return reason;
 }
+
+void
+hm_copy_drop(Relation index)
+{
+	Sync		sync = {0};
+	HpRequest	request;
+
+	if (!hm_client_connect())
+		return;
+	sync.index = index;
+	read_metapage(&sync);
+	request = request_for(&sync, HP_DROP);
+	hm_client_ask(&request);
+}

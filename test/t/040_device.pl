@@ -1,0 +1,257 @@
+# What the device does and says, and whose copy is whose.
+use strict;
+use warnings;
+
+use Harmonia;
+use HarmoniaDevice;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+# ----------------------------------------------------------------
+# Without the library preloaded
+# ----------------------------------------------------------------
+skip_without_daemon();
+my $plain = new_node('plain');
+$plain->safe_psql('postgres', 'CREATE TABLE t (k int); CREATE INDEX t_k ON t USING harmonia (k)');
+for my $call ("harmonia_load('t_k')", "harmonia_unload('t_k')", 'harmonia_stat_reset()')
+{
+	my ($result, $out, $err) = $plain->psql('postgres', "\\set VERBOSITY verbose\nSELECT $call");
+	like($err, qr/55000: harmonia must be loaded via shared_preload_libraries/, "$call needs the library preloaded");
+}
+is($plain->safe_psql('postgres', 'SELECT state, is_gpu, pid, memory FROM harmonia_device()'), 'not preloaded|||', 'no device');
+is($plain->safe_psql('postgres', 'SELECT count(*) FROM pg_stat_harmonia'), '0', 'no statistics');
+$plain->stop;
+
+# ----------------------------------------------------------------
+# Loading, searching, re-synchronising
+# ----------------------------------------------------------------
+my $node = new_device_node('device', conf => "max_prepared_transactions = 5\nharmonia.max_resident_blocks = 3000\n");
+is($node->safe_psql('postgres', 'SELECT is_gpu, name IS NOT NULL, pid > 0, starts FROM harmonia_device()'),
+	'f|t|t|1', 'the host device is up');
+
+$node->safe_psql('postgres', <<'END');
+CREATE TABLE t (k int, v int) WITH (autovacuum_enabled = off);
+INSERT INTO t SELECT i, i FROM generate_series(1, 50000) i;
+CREATE INDEX t_k ON t USING harmonia (k);
+VACUUM ANALYZE t;
+CREATE FUNCTION lookups() RETURNS void LANGUAGE sql AS $$
+	SELECT set_config('enable_seqscan', 'off', false), set_config('enable_hashjoin', 'off', false),
+		set_config('enable_mergejoin', 'off', false), set_config('enable_nestloop', 'off', false),
+		set_config('enable_indexscan', 'off', false),
+		set_config('enable_bitmapscan', 'off', false), set_config('max_parallel_workers_per_gather', '0', false) $$;
+END
+my $lookups = 'DO $$ BEGIN PERFORM lookups(); END $$';
+my $rows = 'SELECT count(*), sum(v) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 60000, 2)))';
+my $keys = 'SELECT count(*), sum(k) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 60000, 2)))';
+
+cmp_ok($node->safe_psql('postgres', "SELECT harmonia_load('t_k')"), '>', 70 * 8192, 'a copy takes memory');
+is(stat_of($node, 't_k', 'loads, resident, batches'), '1|t|0', 'it is resident');
+like(nodes_of($node, $rows, $lookups), qr/Device: GPU \(host device\)\n\s+Device Batches: 1  Keys: 30000  Fallbacks: 0  Re-synced Blocks: 0 /,
+	'the device searches');
+is($node->safe_psql('postgres', "$lookups; $rows"), '25000|625000000', 'points');
+is($node->safe_psql('postgres', "$lookups; $keys"), '25000|625000000', 'points, of the index alone');
+like(nodes_of($node, $keys, $lookups), qr/Index Only: true.*Hits: 25000 .*Heap Fetches: 0/s, 'all of it');
+is($node->safe_psql('postgres', "$lookups; SELECT count(*), sum(v) FROM generate_series(1, 50000, 1000) g JOIN t ON k BETWEEN g AND g + 99"),
+	'5000|122752500', 'ranges');
+like(nodes_of($node, 'SELECT sum(k) FROM generate_series(1, 50000, 1000) g JOIN t ON k BETWEEN g AND g + 99', $lookups),
+	qr/Device: CPU\n\s+CPU Reason: keys of ranges are wanted/, 'keys of ranges are not for the device');
+is($node->safe_psql('postgres', "$lookups; SELECT count(*) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(5000000000, 5000001000)))"),
+	'0', 'keys that the index cannot have');
+is($node->safe_psql('postgres', "$lookups; SELECT count(*) FROM generate_series(4294967297, 4294970000) g JOIN t ON k = g"),
+	'0', 'nor are they taken for others');
+
+$node->safe_psql('postgres', 'UPDATE t SET v = 0 WHERE k <= 10; INSERT INTO t VALUES (1, 1000000)');
+like(nodes_of($node, $rows, $lookups), qr/Re-synced Blocks: [1-3]  Lines: \d\d? /, 'little is sent after few changes');
+is($node->safe_psql('postgres', "$lookups; $rows"), '25001|625999975', 'what has changed is found');
+$node->safe_psql('postgres', 'DELETE FROM t WHERE k > 40000');
+$node->safe_psql('postgres', 'VACUUM t');
+is($node->safe_psql('postgres', "$lookups; $keys"), '20001|400000001', 'what VACUUM has removed is not');
+is($node->safe_psql('postgres', "BEGIN; INSERT INTO t VALUES (3, 0); $lookups; $keys; ROLLBACK"), '20002|400000004',
+	'own changes are seen');
+
+# Two that take hits alternately
+is($node->safe_psql('postgres', "$lookups; SET work_mem = '64kB'; SELECT count(*), sum(a.v), sum(b.v)"
+	  . ' FROM generate_series(1, 30000) g JOIN t a ON a.k = g JOIN t b ON b.k = a.k - 1'),
+	$node->safe_psql('postgres', 'SET harmonia.enable_lookup_join = off; SELECT count(*), sum(a.v), sum(b.v)'
+	  . ' FROM generate_series(1, 30000) g JOIN t a ON a.k = g JOIN t b ON b.k = a.k - 1'), 'two joins share staging memory');
+
+# An error caught inside a query, whose memory is freed by nothing but the error
+is($node->safe_psql('postgres', <<"END"), '60', 'errors in between');
+$lookups;
+CREATE FUNCTION fails(i int) RETURNS int LANGUAGE plpgsql AS \$\$ BEGIN
+	PERFORM 1 / (v - v) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 3000)));
+	RETURN 0;
+EXCEPTION WHEN division_by_zero THEN RETURN i;
+END \$\$;
+SELECT sum(fails(3)) FROM (SELECT k FROM t WHERE k = ANY (ARRAY(SELECT generate_series(11, 30))) OFFSET 0) s;
+END
+
+# A cursor whose hits stay where they are
+is($node->safe_psql('postgres', <<"END"), '2990 11 3000 2990', 'a cursor and other queries take turns');
+$lookups;
+CREATE FUNCTION alternate(OUT result text) LANGUAGE plpgsql AS \$\$
+DECLARE
+	keys int[] := '{}';
+	key int;
+	found bigint := 0;
+BEGIN
+	FOR key IN SELECT k FROM t WHERE k = ANY (ARRAY(SELECT generate_series(11, 3000))) LOOP
+		keys := keys || key;
+		found := found + (SELECT count(*) FROM t WHERE k = ANY (ARRAY[key]));
+	END LOOP;
+	SELECT concat_ws(' ', count(DISTINCT k), min(k), max(k), found) INTO result FROM unnest(keys) k;
+END \$\$;
+SELECT alternate();
+END
+
+is(stat_of($node, 't_k', 'loads, evictions, fallbacks, resident'), '1|0|0|t', 'all of it with one copy');
+is($node->safe_psql('postgres', "SELECT harmonia_unload('t_k'), harmonia_unload('t_k')"), 't|f', 'unloaded');
+is(stat_of($node, 't_k', 'resident, device_bytes'), 'f|0', 'it is resident no longer');
+is($node->safe_psql('postgres', "$lookups; $keys"), '20001|400000001', 'a batch loads it again');
+$node->safe_psql('postgres', 'SELECT harmonia_stat_reset()');
+is(stat_of($node, 't_k', 'loads, batches, keys, resident'), '0|0|0|t', 'counts begin anew');
+
+# ----------------------------------------------------------------
+# Other files by the same name, the same file by other names
+# ----------------------------------------------------------------
+$node->safe_psql('postgres', 'REINDEX INDEX t_k');
+is($node->safe_psql('postgres', "$lookups; $keys"), '20001|400000001', 'after REINDEX');
+is($node->safe_psql('postgres', "$lookups; BEGIN; TRUNCATE t; INSERT INTO t VALUES (7, 7); $keys; ROLLBACK; $keys"),
+	"1|7\n20001|400000001", 'TRUNCATE rolled back');
+is($node->safe_psql('postgres', <<"END"), "2|4\n1|7\n3|9", 'TRUNCATE of a new table, in place');
+$lookups;
+BEGIN;
+CREATE TABLE fresh (k int);
+INSERT INTO fresh VALUES (1), (3);
+CREATE INDEX fresh_k ON fresh USING harmonia (k);
+SELECT count(*), sum(k) FROM fresh WHERE k = ANY (ARRAY(SELECT generate_series(1, 1000)));
+TRUNCATE fresh;
+INSERT INTO fresh VALUES (7);
+SELECT count(*), sum(k) FROM fresh WHERE k = ANY (ARRAY(SELECT generate_series(1, 1000)));
+TRUNCATE fresh;
+INSERT INTO fresh VALUES (2), (3), (4);
+SELECT count(*), sum(k) FROM fresh WHERE k = ANY (ARRAY(SELECT generate_series(1, 1000)));
+DROP TABLE fresh;
+COMMIT;
+END
+is($node->safe_psql('postgres', "$lookups; BEGIN; DROP INDEX t_k; ROLLBACK; $keys"), '20001|400000001', 'DROP rolled back');
+
+my $space = $node->basedir . '/space';
+mkdir $space or die $!;
+$node->safe_psql('postgres', "CREATE TABLESPACE space LOCATION '$space'");
+$node->safe_psql('postgres', 'ALTER INDEX t_k SET TABLESPACE space');
+$node->safe_psql('postgres', 'INSERT INTO t VALUES (1, 1)');
+is($node->safe_psql('postgres', "$lookups; $keys"), '20002|400000002', 'in another tablespace');
+
+# Databases: the same numbers of files, and of builds.
+$node->safe_psql('postgres', 'CREATE DATABASE one');
+$node->safe_psql('one', 'CREATE EXTENSION harmonia; CREATE TABLE d (k int); INSERT INTO d SELECT generate_series(1, 1000);'
+	  . ' CREATE INDEX d_k ON d USING harmonia (k); VACUUM ANALYZE d');
+my $count = 'SET enable_seqscan = off; SELECT count(*) FROM d WHERE k = ANY (ARRAY(SELECT generate_series(1, 2000)))';
+is($node->safe_psql('one', $count), '1000', 'a database');
+$node->safe_psql('postgres', 'CREATE DATABASE two TEMPLATE one OID 40000');
+$node->safe_psql('two', 'INSERT INTO d SELECT generate_series(1001, 1100)');
+is($node->safe_psql('two', $count), '1100', 'its copy, changed');
+is($node->safe_psql('one', $count), '1000', 'itself');
+$node->safe_psql('postgres', 'DROP DATABASE two');
+$node->safe_psql('postgres', 'CREATE DATABASE two TEMPLATE one OID 40000');
+is($node->safe_psql('two', $count), '1000', 'another copy in its place');
+$node->safe_psql('postgres', 'ALTER DATABASE two SET TABLESPACE space');
+$node->safe_psql('two', 'DELETE FROM d WHERE k > 900; INSERT INTO d SELECT generate_series(1201, 1205)');
+is($node->safe_psql('two', $count), '905', 'elsewhere');
+$node->safe_psql('postgres', 'ALTER DATABASE two SET TABLESPACE pg_default');
+is($node->safe_psql('two', $count), '905', 'and back, where an older copy was of');
+
+# ----------------------------------------------------------------
+# What is not for the device
+# ----------------------------------------------------------------
+sub error_of
+{
+	my ($query, $settings) = @_;
+	my ($result, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\n" . ($settings // '') . "SELECT $query");
+	return $err;
+}
+$node->safe_psql('postgres', <<'END');
+CREATE TABLE parted (k int) PARTITION BY RANGE (k);
+CREATE TABLE part PARTITION OF parted DEFAULT;
+CREATE INDEX parted_k ON parted USING harmonia (k);
+CREATE TABLE b (k int);
+CREATE INDEX b_k ON b (k);
+CREATE ROLE stranger;
+CREATE TABLE big (k int) WITH (autovacuum_enabled = off);
+INSERT INTO big SELECT generate_series(1, 500000);
+CREATE INDEX big_k ON big USING harmonia (k) WITH (fillfactor = 20);
+ANALYZE big;
+END
+like(error_of("harmonia_load('parted_k')"), qr/ERROR:  42809/, 'a partitioned index');
+like(error_of("harmonia_load('b_k')"), qr/ERROR:  42809/, 'a btree');
+like(error_of("harmonia_load('t')"), qr/ERROR:  42809/, 'a table');
+like(error_of("harmonia_load('t_k')", 'SET ROLE stranger;'), qr/42501: must be owner of index t_k/, "somebody else's");
+like(error_of("harmonia_unload('t_k')", 'SET ROLE stranger;'), qr/42501: must be owner of index t_k/, 'not to be unloaded either');
+like(error_of('harmonia_stat_reset()', 'SET ROLE stranger;'), qr/42501/, 'nor are counts to be reset');
+like(error_of("harmonia_load('tt_k')", 'CREATE TEMP TABLE tt (k int); CREATE INDEX tt_k ON tt USING harmonia (k);'),
+	qr/0A000: cannot keep temporary index/, 'a temporary index');
+like(error_of("harmonia_load('big_k')"), qr/53400: index "big_k" is too large.*HINT:  Raise harmonia.max_resident_blocks/s,
+	'more blocks than can be watched');
+my $many = 'SELECT count(*) FROM %s WHERE k = ANY (ARRAY(SELECT generate_series(1, 2000)))';
+like(nodes_of($node, sprintf($many, 'big'), $lookups), qr/CPU Reason: index exceeds harmonia.max_resident_blocks/, 'so says EXPLAIN');
+like(nodes_of($node, sprintf($many, 'tt'), "CREATE TEMP TABLE tt (k int); CREATE INDEX tt_k ON tt USING harmonia (k); $lookups"),
+	qr/CPU Reason: temporary index/, 'and of temporary ones');
+$node->safe_psql('postgres', 'CREATE UNLOGGED TABLE un AS SELECT generate_series(1, 1000) AS k; CREATE INDEX un_k ON un USING harmonia (k); ANALYZE un');
+is($node->safe_psql('postgres', "$lookups; " . sprintf($many, 'un')), '1000', 'unlogged ones are');
+is(stat_of($node, 'un_k', 'device_batches'), '1', 'indeed');
+
+# Costs decide unless they are told not to: few keys are not for the device.
+like(nodes_of($node, 'SELECT count(*) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 200)))',
+		"SET harmonia.force_device = off; $lookups"), qr/Device: CPU\n\s+CPU Reason: few keys/, 'few keys');
+
+# Growth beyond the words that were set aside for an index
+$node->safe_psql('postgres', 'CREATE TABLE g (k int); INSERT INTO g VALUES (1); CREATE INDEX g_k ON g USING harmonia (k)');
+my $grown = 'SELECT count(*), sum(k) FROM g WHERE k = ANY (ARRAY(SELECT generate_series(1, 400000, 400)))';
+is($node->safe_psql('postgres', "$lookups; $grown"), '1|1', 'a small index');
+for my $i (0 .. 7)
+{
+	$node->safe_psql('postgres', "INSERT INTO g SELECT generate_series($i * 50000 + 2, $i * 50000 + 50001)");
+	my $n = ($i + 1) * 125 + ($i == 7 ? 0 : 1);
+	is($node->safe_psql('postgres', "$lookups; $grown"),
+		$n . '|' . ($n + 400 * $n * ($n - 1) / 2), "grown to $n keys of interest");
+}
+
+# ----------------------------------------------------------------
+# Settings
+# ----------------------------------------------------------------
+my $pid = daemon_pid($node);
+$node->append_conf('postgresql.conf', 'harmonia.device_memory = 4');
+$node->reload;
+ok(wait_for_end($pid), 'another limit of memory ends the daemon');
+wait_for_device($node);
+like(error_of("harmonia_load('g_k')"), qr/53200: the device has not enough memory/, 'too little for an index');
+like(nodes_of($node, $grown, $lookups), qr/CPU Reason: not enough device memory/, 'so says EXPLAIN');
+
+# Of three copies of 2 MB each, one has room.
+for my $i (1 .. 3)
+{
+	$node->safe_psql('postgres', "CREATE TABLE e$i AS SELECT generate_series(1, 150000) AS k; CREATE INDEX e${i}_k ON e$i USING harmonia (k); ANALYZE e$i");
+}
+for my $i (1, 2, 3, 1, 2, 3)
+{
+	is($node->safe_psql('postgres', "$lookups; " . sprintf($many, "e$i")), '2000', "one of three copies: $i");
+}
+cmp_ok($node->safe_psql('postgres', "SELECT sum(loads) FROM pg_stat_harmonia WHERE indexrelname ~ '^e._k'"), '>', 3, 'older ones give way');
+
+$node->append_conf('postgresql.conf', 'harmonia.gpu = off');
+$node->reload;
+wait_for_device($node, 'off');
+like(error_of("harmonia_load('t_k')"), qr/55000: no device is in use\nHINT:  Set harmonia.gpu/, 'switched off');
+unlike(nodes_of($node, $rows, $lookups), qr/Reason/, 'EXPLAIN has nothing to explain');
+$node->append_conf('postgresql.conf', 'harmonia.gpu = auto');
+$node->reload;
+wait_for_device($node, 'absent');
+like($node->safe_psql('postgres', 'SELECT name FROM harmonia_device()'), qr/./, 'there is no GPU');
+like(nodes_of($node, $rows, $lookups), qr/CPU Reason: no device/, 'so says EXPLAIN');
+like(error_of("harmonia_load('t_k')"), qr/55000: the device is not available/, 'and an error');
+is(scalar(() = slurp_file($node->logfile) =~ /harmonia uses no GPU/g), 1, 'the log says so once');
+
+$node->stop;
+done_testing();

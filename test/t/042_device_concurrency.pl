@@ -1,0 +1,93 @@
+# Copies on the device are brought up to date by many sessions at once while others split
+# leaves, move segments, delete and vacuum: each batch has the rows of its snapshot.
+use strict;
+use warnings;
+
+use Harmonia;
+use HarmoniaDevice;
+use Test::More;
+
+my $seconds = 25;
+my $node = new_device_node('device_concurrency', conf => <<'END');
+max_connections = 30
+autovacuum = off
+END
+
+$node->safe_psql('postgres', <<'END');
+CREATE SEQUENCE ids;
+CREATE TABLE t (id bigint DEFAULT nextval('ids'), k bigint, v int) WITH (autovacuum_enabled = off);
+INSERT INTO t (k, v) SELECT hashint4(i), i FROM generate_series(1, 60000) i;
+CREATE INDEX t_k ON t USING harmonia (k) WITH (fillfactor = 70);
+CREATE TABLE u (k int) WITH (autovacuum_enabled = off);
+INSERT INTO u SELECT hashint4(i) % 20000 FROM generate_series(1, 40000) i;
+CREATE INDEX u_k ON u USING harmonia (k);
+VACUUM ANALYZE t, u;
+
+-- In one snapshot: keys of t at random, twice over, by the device and by a sequential scan.
+CREATE FUNCTION compare(seed int, keys int) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	probes bigint[] := ARRAY(SELECT k FROM t WHERE id % 17 = seed % 17 ORDER BY hashint8(id + seed) LIMIT keys);
+	queries text[] := ARRAY[
+		'SELECT count(*), sum(t.id), sum(t.v) FROM unnest($1) p(k) JOIN t ON t.k = p.k',
+		'SELECT count(*), sum(t.k), NULL FROM unnest($1) p(k) JOIN t ON t.k = p.k',
+		'SELECT count(*), sum(t.id), sum(t.v) FROM unnest($1[1:200]) p(k) JOIN t ON t.k BETWEEN p.k AND p.k + 300000',
+		'SELECT count(*), sum(id), sum(v) FROM t WHERE k = ANY ($1 || $1)',
+		'SELECT count(*), sum(k), NULL FROM t WHERE k = ANY ($1 || $1)',
+		'SELECT count(*), sum(u.k), NULL FROM unnest($1) p(k) JOIN u ON u.k = (p.k % 20000)::int'];
+	query text;
+	wanted record;
+	got record;
+BEGIN
+	FOREACH query IN ARRAY queries LOOP
+		PERFORM set_config('enable_hashjoin', 'on', true), set_config('enable_nestloop', 'on', true),
+			set_config('enable_seqscan', 'on', true), set_config('enable_indexscan', 'off', true),
+			set_config('enable_indexonlyscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+			set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true),
+			set_config('harmonia.enable_lookup_join', 'off', true), set_config('harmonia.enable_lookup_scan', 'off', true);
+		EXECUTE query INTO wanted USING probes;
+		PERFORM set_config('enable_hashjoin', 'off', true), set_config('enable_nestloop', 'off', true),
+			set_config('enable_seqscan', 'off', true),
+			set_config('harmonia.enable_lookup_join', 'on', true), set_config('harmonia.enable_lookup_scan', 'on', true);
+		EXECUTE query INTO got USING probes;
+		IF wanted IS DISTINCT FROM got THEN
+			RAISE 'wrong answer: % instead of % from %', got, wanted, query;
+		END IF;
+	END LOOP;
+END $$;
+END
+
+my $readers = start_pgbench($node, {
+		'compare' => "\\set seed random(1, 1000000)\n\\set keys random(1, 3000)\n"
+		  . "BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT compare(:seed, :keys);\nCOMMIT;\n" },
+	'-c', 4, '-T', $seconds);
+my $writers = start_pgbench($node, {
+		'insert@6' => "\\set i random(1, 100000000)\nINSERT INTO t (k, v) SELECT hashint4(i), i FROM generate_series(:i, :i + 400) i;\n",
+		'ascend@1' => "INSERT INTO t (k, v) SELECT 3000000000 + nextval('ids'), i FROM generate_series(1, 500) i;\n",
+		'single@6' => "\\set i random(1, 100000000)\nINSERT INTO t (k, v) VALUES (hashint4(:i), :i);\nINSERT INTO u VALUES (:i % 20000);\n",
+		'delete@3' => "\\set i random(1, 1000)\nDELETE FROM t WHERE id % 1000 = :i;\nDELETE FROM u WHERE k % 1000 = :i;\n",
+		'update@2' => "\\set i random(1, 1000)\nUPDATE t SET k = k + 1 WHERE id % 1000 = :i;\n",
+		'rollback@1' => "\\set i random(1, 1000)\nBEGIN;\nUPDATE t SET k = -k WHERE id % 1000 = :i;\nROLLBACK;\n" },
+	'-c', 3, '-T', $seconds, '--max-tries=100');
+my $maintenance = start_pgbench($node, {
+		'vacuum@3' => "VACUUM t;\nVACUUM u;\n",
+		'reorganize@1' => "SELECT harmonia_reorganize('t_k');\n",
+		'unload@1' => "SELECT harmonia_unload('t_k');\n",
+		'load@1' => "SELECT harmonia_load('u_k');\n",
+		'reindex@1' => "REINDEX INDEX CONCURRENTLY u_k;\n" },
+	'-c', 1, '-T', $seconds);
+
+for my $session ([ readers => $readers ], [ writers => $writers ], [ maintenance => $maintenance ])
+{
+	my $errors = finish($session->[1]);
+	unlike($errors, qr/ERROR|abort|FATAL|PANIC/, "$session->[0]: no errors") or diag substr $errors, 0, 2000;
+}
+
+is(index_problem($node, 't_k'), '', 'the index is in order');
+my ($batches, $synced, $loads, $fallbacks) = split /\|/, $node->safe_psql('postgres',
+	"SELECT sum(device_batches), sum(synced_blocks), sum(loads), sum(fallbacks) FROM harmonia_stat_indexes()");
+cmp_ok($batches, '>', 50, "$batches batches on the device, $loads whole copies");
+cmp_ok($synced, '>', 500, "$synced blocks had changed before");
+is($fallbacks, 0, 'the device answered them');
+
+$node->stop;
+done_testing();

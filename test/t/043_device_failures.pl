@@ -1,0 +1,152 @@
+# The daemon and the connection to it fail at any time: each query has its answer, from the
+# CPU if need be, or is cancelled; and nothing is left behind.
+use strict;
+use warnings;
+
+use Harmonia;
+use HarmoniaDevice;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time usleep);
+
+my $node = new_device_node('device_failures');
+$node->safe_psql('postgres', <<'END');
+CREATE TABLE t (k int, v int) WITH (autovacuum_enabled = off);
+INSERT INTO t SELECT i, i FROM generate_series(1, 300000) i;
+CREATE INDEX t_k ON t USING harmonia (k);
+CREATE TABLE p AS SELECT hashint4(i) & 524287 AS k FROM generate_series(1, 200000) i;
+VACUUM ANALYZE t, p;
+ALTER DATABASE postgres SET enable_hashjoin = off;
+ALTER DATABASE postgres SET enable_mergejoin = off;
+ALTER DATABASE postgres SET enable_nestloop = off;
+ALTER DATABASE postgres SET max_parallel_workers_per_gather = 0;
+ALTER DATABASE postgres SET work_mem = '16MB';
+END
+my $join = 'SELECT count(*), sum(t.v) FROM p JOIN t USING (k)';
+my $keys = 'SELECT count(*), sum(t.k) FROM p JOIN t USING (k)';
+my $wanted = $node->safe_psql('postgres', "SET harmonia.enable_lookup_join = off; SET enable_hashjoin = on; $join");
+is($node->safe_psql('postgres', $join), $wanted, 'the device answers');
+
+# ----------------------------------------------------------------
+# The daemon is killed while sessions search, again and again
+# ----------------------------------------------------------------
+my $readers = start_pgbench($node, {
+		'join' => "SELECT 1 / ((count(*), sum(t.v))::text = '(' || replace('$wanted', '|', ',') || ')')::int FROM p JOIN t USING (k);\n",
+		'keys' => "SELECT 1 / ((count(*), sum(t.k))::text = '(' || replace('$wanted', '|', ',') || ')')::int FROM p JOIN t USING (k);\n" },
+	'-c', 3, '-T', 20);
+my $writer = start_pgbench($node, {
+		'insert' => "\\set i random(1, 100000)\nINSERT INTO t SELECT :i + 600000, i FROM generate_series(1, 50) i;\n" },
+	'-c', 1, '-T', 20, '-R', 50);
+my $end = time + 18;
+my $kills = 0;
+while (time < $end)
+{
+	my $pid = daemon_pid($node);
+	usleep(int(rand(400_000)));
+	$kills += kill KILL => $pid if $pid;
+	# The next one comes after one second, two seconds, four: begin anew with that.
+	usleep(100_000) if !$pid;
+	if ($kills % 3 == 2)
+	{
+		$node->append_conf('postgresql.conf', 'harmonia.device_memory = ' . (500 + $kills));
+		$node->reload;
+	}
+}
+unlike(finish($readers), qr/ERROR|FATAL|abort/, 'all queries were answered, all alike');
+unlike(finish($writer), qr/ERROR|FATAL|abort/, 'and changes made');
+cmp_ok($kills, '>=', 3, "the daemon was killed $kills times");
+my $log = slurp_file($node->logfile);
+like($log, qr/WARNING:  "harmonia_gpud" ended/, 'the log says that it ended');
+unlike($log, qr/PANIC|TRAP|terminated by signal/, 'nobody else did');
+cmp_ok(stat_of($node, 't_k', 'fallbacks'), '>', 0, 'the CPU went on for it: ' . stat_of($node, 't_k', 'fallbacks || \' times\''));
+
+# It comes back by itself.
+$node->append_conf('postgresql.conf', 'harmonia.device_memory = 0');
+$node->reload;
+wait_for_device($node);
+my $pid = daemon_pid($node);
+kill KILL => $pid;
+ok($node->poll_query_until('postgres', "SELECT state = 'up' AND pid <> $pid FROM harmonia_device()"), 'it comes back');
+like(nodes_of($node, $join), qr/Device: GPU/, 'and searches');
+is($node->safe_psql('postgres', $join), $wanted, 'and finds');
+
+# ----------------------------------------------------------------
+# The daemon hangs: sessions can be cancelled, and go on without it
+# ----------------------------------------------------------------
+$pid = daemon_pid($node);
+kill STOP => $pid;
+my $start = time;
+my ($result, $out, $err) = $node->psql('postgres', "SET statement_timeout = 500;\n$join;\nRESET statement_timeout;\n"
+	  . "SET harmonia.enable_lookup_join = off; SET enable_hashjoin = on;\n$join", on_error_stop => 0);
+like($err, qr/canceling statement due to statement timeout/, 'a statement times out');
+is($out, $wanted, 'the next one is answered');
+cmp_ok(time - $start, '<', 20, 'at once');
+my $waiting = start_psql($node, $join);
+wait_for_work($node);
+usleep(300_000);
+is($node->safe_psql('postgres', "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'work'"), 't', 'another one');
+like(finish($waiting), qr/canceling statement due to user request/, 'is cancelled');
+kill CONT => $pid;
+is($node->safe_psql('postgres', $join), $wanted, 'it goes on');
+is(daemon_pid($node), $pid, 'as before');
+
+# Cancelled at any time: what was half done is done again.
+for my $ms (1, 2, 3, 5, 8, 12, 20, 30, 50, 80)
+{
+	$node->psql('postgres', "UPDATE t SET v = v WHERE k % 100 = $ms; SET statement_timeout = $ms; $join");
+	$node->psql('postgres', "SELECT harmonia_unload('t_k'); SET statement_timeout = $ms; $join");
+}
+is($node->safe_psql('postgres', $join), $wanted, 'after all that');
+is($node->safe_psql('postgres', $keys), $wanted, 'of the index alone, too');
+
+# A session keeps one socket, and forgets it with the daemon.
+my $descriptors = join ";\n", "SELECT pg_backend_pid() AS pid \\gset\n$join",
+  q(SELECT count(*) FROM pg_ls_dir('/proc/' || :pid || '/fd')), $join, $join,
+  q(SELECT count(*) FROM pg_ls_dir('/proc/' || :pid || '/fd')), '';
+my @lines = grep { !/\|/ } split /\n/, $node->safe_psql('postgres', $descriptors);
+is($lines[0], $lines[1], "no descriptors are left: $lines[0]");
+
+# ----------------------------------------------------------------
+# A backend crashes: the server starts again, and trusts no copy
+# ----------------------------------------------------------------
+$node->append_conf('postgresql.conf', "restart_after_crash = on\n");
+$node->reload;
+$pid = daemon_pid($node);
+my $victim = start_psql($node, 'SELECT pg_sleep(600)');
+wait_for_work($node);
+kill KILL => $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE query ~ '^SELECT pg_sleep' AND state = 'active'");
+finish($victim);
+ok($node->poll_query_until('postgres', "SELECT state = 'up' AND pid <> $pid FROM harmonia_device()"), 'the server has restarted');
+ok(wait_for_end($pid), 'with another daemon');
+is($node->safe_psql('postgres', "UPDATE t SET v = v + 1 WHERE k = 5; $join"),
+	$node->safe_psql('postgres', "SET harmonia.enable_lookup_join = off; SET enable_hashjoin = on; $join"), 'it has the right answer');
+
+# ----------------------------------------------------------------
+# The server stops
+# ----------------------------------------------------------------
+for my $mode ('smart', 'fast', 'immediate')
+{
+	$pid = daemon_pid($node);
+	my $session = $mode eq 'smart' ? undef : start_psql($node, "$join;" x 100);
+	wait_for_work($node) if $session;
+	$node->stop($mode);
+	ok(wait_for_end($pid), "$mode stop: the daemon ends");
+	for (1 .. 100)
+	{
+		last unless -e socket_path($node);
+		usleep(50_000);
+	}
+	ok(!-e socket_path($node), 'and leaves no socket');
+	finish($session) if $session;
+	$node->start;
+	wait_for_device($node);
+}
+$pid = daemon_pid($node);
+crash_node($node);
+ok(wait_for_end($pid), 'power failure: the daemon ends');
+$node->start;
+wait_for_device($node);
+like($node->safe_psql('postgres', $join), qr/^\d+\|\d+$/, 'all goes on');
+
+$node->stop;
+done_testing();

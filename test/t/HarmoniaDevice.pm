@@ -1,0 +1,101 @@
+# Servers with a device: the host device, which searches copies of indexes on the CPU.
+package HarmoniaDevice;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use Harmonia;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+our @EXPORT = qw(new_device_node wait_for_device daemon_pid socket_path device_settings skip_without_daemon
+  is_running wait_for_end stat_of nodes_of);
+
+# All batches go to the device, whatever they cost there.
+sub device_settings { return <<'END'; }
+shared_preload_libraries = 'harmonia'
+harmonia.gpu = host
+harmonia.force_device = on
+END
+
+# Where there is no C++ compiler tools/check.sh does not build the daemon.
+sub skip_without_daemon
+{
+	my ($library_dir) = run_command([ 'pg_config', '--pkglibdir' ]);
+
+	plan skip_all => 'harmonia_gpud is not installed' unless -x "$library_dir/harmonia_gpud";
+	return;
+}
+
+# A running server whose device is up; parameters as for new_node().
+sub new_device_node
+{
+	my ($name, %params) = @_;
+
+	skip_without_daemon();
+	$params{conf} = device_settings() . "shared_buffers = 32MB\n" . ($params{conf} // '');
+	my $node = new_node($name, %params);
+	wait_for_device($node);
+	return $node;
+}
+
+sub wait_for_device
+{
+	my ($node, $state) = @_;
+
+	$state //= 'up';
+	$node->poll_query_until('postgres', "SELECT state = '$state' FROM harmonia_device()")
+	  or die "the device is not $state";
+	return;
+}
+
+sub daemon_pid
+{
+	my ($node) = @_;
+	return $node->safe_psql('postgres', 'SELECT pid FROM harmonia_device()');
+}
+
+sub socket_path { my ($node) = @_; return $node->data_dir . '/pg_stat_tmp/harmonia_gpud.sock'; }
+
+# Whether a process has not ended; one that nobody has buried has.
+sub is_running
+{
+	my ($pid) = @_;
+
+	open my $stat, '<', "/proc/$pid/stat" or return 0;
+	return (<$stat> // '') =~ /\) [^ZX]/;
+}
+
+# Wait, some seconds at most, until a process has ended.
+sub wait_for_end
+{
+	my ($pid) = @_;
+
+	for (1 .. 1000)
+	{
+		return 1 unless is_running($pid);
+		usleep(10_000);
+	}
+	return 0;
+}
+
+# A column of pg_stat_harmonia.
+sub stat_of
+{
+	my ($node, $index, $column, $database) = @_;
+	return $node->safe_psql($database // 'postgres',
+		"SELECT $column FROM pg_stat_harmonia WHERE indexrelid = '$index'::regclass");
+}
+
+# What EXPLAIN ANALYZE says of a query, after some settings.
+sub nodes_of
+{
+	my ($node, $query, $settings) = @_;
+	return $node->safe_psql('postgres',
+		($settings // '') . ";\nEXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) $query");
+}
+
+1;
