@@ -101,6 +101,7 @@ directory_lookup(Relation index, HmCache *cache, HmPosition position,
 		int			j = -1;
 
 		hm_block_check(index, cache->root[i].block);
+		HM_FAULT(directory_root_searched);
 		buffer = ReadBuffer(index, cache->root[i].block);
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
 		page = BufferGetPage(buffer);

@@ -62,9 +62,11 @@
 	POINT(move_freed) \
 	POINT(move_mark_removed) \
 	/* segment.c */ \
+	POINT(segment_page_begun) \
 	POINT(segment_page_changed) \
 	POINT(segment_page_logged) \
 	/* directory.c */ \
+	POINT(directory_root_searched) \
 	POINT(directory_allocated) \
 	POINT(directory_deepen_changed) \
 	POINT(directory_deepen_logged) \

@@ -214,10 +214,11 @@ hm_segment_write(Relation index, BlockNumber start, const char *image, uint32 pa
 {
 	for (uint32 i = 0; i < pages; i++)
 	{
-		Buffer		buffer = ReadBufferExtended(index, MAIN_FORKNUM, start + i,
-												RBM_ZERO_AND_LOCK, NULL);
+		Buffer		buffer;
 
 		CHECK_FOR_INTERRUPTS();
+		HM_FAULT(segment_page_begun);
+		buffer = ReadBufferExtended(index, MAIN_FORKNUM, start + i, RBM_ZERO_AND_LOCK, NULL);
 		START_CRIT_SECTION();
 		memcpy(BufferGetPage(buffer), image + (Size) i * BLCKSZ, BLCKSZ);
 		MarkBufferDirty(buffer);

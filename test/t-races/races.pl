@@ -6,9 +6,6 @@
 use strict;
 use warnings;
 
-use FindBin;
-use lib $FindBin::RealBin;
-
 use FaultSessions;
 use Harmonia;
 use Test::More;
