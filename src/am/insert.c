@@ -512,11 +512,9 @@ split_leaf(Relation index, GenericXLogState *state, HmSplit *split, Buffer fresh
 		*inserted += split->merged;
 	}
 
-	hm_page_init(right, HM_PAGE_LEAF, left_special->stamp, left_special->segment,
-				 (HmPart) left_special->part);
-	ht_leaf_fill(right, split->width, upper, upper_count);
-
 	right_special = hm_page_special(right);
+	right_special->kind = HM_PAGE_LEAF;
+	ht_leaf_fill(right, split->width, upper, upper_count);
 	right_special->low = upper[0];
 	right_special->high = left_special->high;
 	right_special->flags = left_special->flags;
@@ -549,7 +547,11 @@ check_not_locked(Relation index, const HmSplit *split, Buffer other, BlockNumber
 				 errhint("Please REINDEX it.")));
 }
 
-/* A block of the segment that is taken into use, with a blank page. */
+/*
+ * A block of the segment that is taken into use, with a blank page.  What it is to
+ * be is written over that: a page initialised once more would have no LSN, and be
+ * logged whole.
+ */
 static Buffer
 fresh_buffer(Relation index, const HmSplit *split, Buffer other, BlockNumber block)
 {
@@ -674,7 +676,7 @@ bottom_node(Relation index, Buffer header, HtWidth width, HtEntry entry)
 	return node;
 }
 
-/* Make an auxiliary node with the children that a bottom node has by number. */
+/* Make a blank page an auxiliary node with the children that a bottom node has by number. */
 static void
 fill_auxiliary(Relation index, Page page, Buffer header, HtWidth width, uint32 node)
 {
@@ -687,8 +689,7 @@ fill_auxiliary(Relation index, Page page, Buffer header, HtWidth width, uint32 n
 	Buffer		buffer = header;
 	HtEntry		none = {0, 0};
 
-	hm_page_init(page, HM_PAGE_AUXILIARY, segment->stamp, BufferGetBlockNumber(header),
-				 (HmPart) hm_page_special(BufferGetPage(header))->part);
+	hm_page_special(page)->kind = HM_PAGE_AUXILIARY;
 	auxiliary->node = node;
 	auxiliary->count = count;
 	if (page_number > 0)
