@@ -557,8 +557,19 @@ extern void hm_log_blank_page(Relation index, Buffer buffer);
 extern void hm_gate_enter(Relation index);
 extern void hm_gate_leave(Relation index);
 
+/*
+ * What blocks are for.  A segment gets the first free extent that is long enough, so
+ * that the end of the file becomes free.  What splits and the directory take, at
+ * most 128 blocks, comes from the shortest, so that long ones stay whole.
+ */
+typedef enum HmExtentUse
+{
+	HM_EXTENT_FOR_SEGMENT,
+	HM_EXTENT_FOR_FEW
+} HmExtentUse;
+
 /* Take length blocks; the caller is inside the gate and holds no buffer lock. */
-extern BlockNumber hm_extent_allocate(Relation index, uint32 length);
+extern BlockNumber hm_extent_allocate(Relation index, uint32 length, HmExtentUse use);
 
 /* Whether there is a free extent of this length that ends at the limit or before. */
 extern bool hm_extent_fits_below(Relation index, uint32 length, BlockNumber limit);
@@ -571,7 +582,8 @@ extern uint64 hm_stamp_allocate(Relation index);
 
 /*
  * Rebuild the list of free extents from what live segments do not use.  Does
- * nothing if somebody is inside the gate.  Returns the number of free blocks.
+ * nothing if somebody is inside the gate.  Returns the number of free blocks, those
+ * of extents that the list has no room for among them.
  */
 extern BlockNumber hm_extents_sweep(Relation index);
 
@@ -645,6 +657,12 @@ extern bool hm_directory_has_part(HmDirectoryEdit *edit, HmPart part);
  */
 extern bool hm_directory_has_next(Relation index, HmDirectoryEdit *edit, HmPosition low,
 								  BlockNumber block);
+
+/*
+ * The same for now, where nobody is about to change anything.  The caller holds no
+ * buffer lock.
+ */
+extern bool hm_directory_could_join(Relation index, HmPosition low, BlockNumber block);
 extern void hm_directory_apply(HmDirectoryEdit *edit, GenericXLogState *state,
 							   int replaced, const HmDirectoryEntry *entries, int count);
 extern void hm_directory_end(HmDirectoryEdit *edit);
@@ -777,7 +795,7 @@ extern bool hm_segments_move(Relation index, const HmSegmentName *segments, int 
 typedef struct HmSegmentUse
 {
 	HmSegmentName name;
-	HmPart		part;
+	HmPosition	low;
 	uint64		entries;
 	uint32		leaves;
 	uint32		pure_leaves;
@@ -808,10 +826,12 @@ extern HmSegmentUse *hm_segment_uses_note(HmSegmentUses *uses, Buffer header);
 extern int	hm_reorganize(Relation index, HmSegmentUses *uses, bool all);
 
 /*
- * Move segments from the end of the file to free extents before them.  Returns the
- * number of movements; the same conditions.
+ * Rebuild the list of free extents, give free blocks at the end of the file back, and
+ * before that, if more than half of the file is free or "always" is true, move segments
+ * from there to free extents before them.  Returns the number of movements and, if
+ * free_blocks is not NULL, there that of free blocks; the same conditions.
  */
-extern int	hm_compact(Relation index);
+extern int	hm_compact(Relation index, bool always, BlockNumber *free_blocks);
 
 /*
  * Whoever trusts a TID together with the visibility map, without a pin on the

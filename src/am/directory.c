@@ -343,7 +343,7 @@ hm_directory_begin(Relation index, HmPosition low, int count, HmDirectoryEdit *e
 			UnlockReleaseBuffer(edit->meta);
 			if (!BlockNumberIsValid(fresh_block))
 			{
-				fresh_block = hm_extent_allocate(index, 1);
+				fresh_block = hm_extent_allocate(index, 1, HM_EXTENT_FOR_FEW);
 				HM_FAULT(directory_allocated);
 			}
 			continue;
@@ -374,7 +374,7 @@ hm_directory_begin(Relation index, HmPosition low, int count, HmDirectoryEdit *e
 		UnlockReleaseBuffer(edit->meta);
 		if (!BlockNumberIsValid(fresh_block))
 		{
-			fresh_block = hm_extent_allocate(index, 1);
+			fresh_block = hm_extent_allocate(index, 1, HM_EXTENT_FOR_FEW);
 			HM_FAULT(directory_allocated);
 		}
 	}
@@ -461,6 +461,18 @@ hm_directory_has_next(Relation index, HmDirectoryEdit *edit, HmPosition low,
 	if (i + 1 < (int) count)
 		return entries[i + 1].block == block;
 	return BufferIsValid(edit->page) && next_page_has_only(index, edit, block);
+}
+
+bool
+hm_directory_could_join(Relation index, HmPosition low, BlockNumber block)
+{
+	HmDirectoryEdit edit;
+	bool		result;
+
+	hm_directory_begin(index, low, 0, &edit);
+	result = hm_directory_has_next(index, &edit, low, block);
+	hm_directory_end(&edit);
+	return result;
 }
 
 void

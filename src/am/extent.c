@@ -21,9 +21,6 @@
 #include "am/fault.h"
 #include "compat.h"
 
-/* What splits and the directory take at a time, at most. */
-#define HM_FEW_BLOCKS	128
-
 /* The page number that stands for the gate in the lock manager. */
 #define HM_GATE_BLKNO	MaxBlockNumber
 
@@ -39,13 +36,9 @@ hm_gate_leave(Relation index)
 	UnlockPage(index, HM_GATE_BLKNO, ShareLock);
 }
 
-/*
- * Take blocks from the list.  Few come from the shortest extent that has them, so
- * that long ones stay whole for segments.  Segments come from the first that is
- * long enough, so that the end of the file becomes free.
- */
+/* Take blocks from the list, if it has an extent of that length. */
 static BlockNumber
-extent_from_list(Relation index, HmMeta *meta, uint32 length)
+extent_from_list(Relation index, HmMeta *meta, uint32 length, HmExtentUse use)
 {
 	BlockNumber blocks = RelationGetNumberOfBlocks(index);
 	int			best = -1;
@@ -54,7 +47,7 @@ extent_from_list(Relation index, HmMeta *meta, uint32 length)
 	for (uint32 i = 0; i < meta->free_count; i++)
 	{
 		if (meta->free[i].length >= length &&
-			(best < 0 || (length <= HM_FEW_BLOCKS &&
+			(best < 0 || (use == HM_EXTENT_FOR_FEW &&
 						  meta->free[i].length < meta->free[best].length)))
 			best = (int) i;
 	}
@@ -125,12 +118,12 @@ extent_from_file(Relation index, uint32 length)
 }
 
 BlockNumber
-hm_extent_allocate(Relation index, uint32 length)
+hm_extent_allocate(Relation index, uint32 length, HmExtentUse use)
 {
 	Buffer		buffer = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
 	GenericXLogState *state = GenericXLogStart(index);
 	HmMeta	   *meta = hm_page_meta(GenericXLogRegisterBuffer(state, buffer, 0));
-	BlockNumber start = extent_from_list(index, meta, length);
+	BlockNumber start = extent_from_list(index, meta, length, use);
 
 	if (BlockNumberIsValid(start))
 	{
@@ -294,12 +287,16 @@ extents_in_use(Relation index, int *count)
 	return used;
 }
 
-/* The gaps between extents in use; keeps the HM_FREE_MAX longest. */
-static void
+/*
+ * The gaps between extents in use; lists the HM_FREE_MAX longest.  Returns the number
+ * of blocks in all of them.
+ */
+static BlockNumber
 extents_complement(Relation index, const HmExtent *used, int count,
 				   BlockNumber blocks, HmMeta *list)
 {
 	BlockNumber next = 0;
+	BlockNumber result = 0;
 
 	list->free_count = 0;
 	memset(list->free, 0, sizeof(list->free));
@@ -314,10 +311,14 @@ extents_complement(Relation index, const HmExtent *used, int count,
 							RelationGetRelationName(index), start),
 					 errhint("Please REINDEX it.")));
 		if (start > next)
+		{
 			extent_to_list(list, (HmExtent) {next, start - next});
+			result += start - next;
+		}
 		if (i < count)
 			next = start + used[i].length;
 	}
+	return result;
 }
 
 /*
@@ -349,7 +350,7 @@ hm_extents_sweep(Relation index)
 	HmExtent   *used;
 	int			count;
 	HmMeta	   *list;
-	BlockNumber result = 0;
+	BlockNumber result;
 	Buffer		buffer;
 	HmMeta	   *meta;
 
@@ -361,7 +362,7 @@ hm_extents_sweep(Relation index)
 	log_last_block(index, blocks);
 	used = extents_in_use(index, &count);
 	list = palloc0(sizeof(HmMeta));
-	extents_complement(index, used, count, blocks, list);
+	result = extents_complement(index, used, count, blocks, list);
 
 	buffer = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
 	meta = hm_page_meta(BufferGetPage(buffer));
@@ -380,8 +381,6 @@ hm_extents_sweep(Relation index)
 	UnlockReleaseBuffer(buffer);
 	UnlockPage(index, HM_GATE_BLKNO, ExclusiveLock);
 
-	for (uint32 i = 0; i < list->free_count; i++)
-		result += list->free[i].length;
 	pfree(used);
 	pfree(list);
 	return result;

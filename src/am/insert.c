@@ -297,7 +297,7 @@ add_spare_extent(Relation index, HmSegmentName name)
 	}
 	LockBuffer(header, BUFFER_LOCK_UNLOCK);
 
-	extent.start = hm_extent_allocate(index, extent.length);
+	extent.start = hm_extent_allocate(index, extent.length, HM_EXTENT_FOR_FEW);
 	HM_FAULT(spare_allocated);
 
 	/* Somebody else may have done the same, or moved the segment. */
@@ -358,7 +358,7 @@ write_last_segment(Relation index, HmPosition low, const HtEntry *entries, int64
 	extent->length = growth_blocks(index);
 	spec.leaf_room = hm_segment_room(spec.width, spec.fanout, extent->length);
 	spec.leaves = 1;
-	extent->start = hm_extent_allocate(index, extent->length);
+	extent->start = hm_extent_allocate(index, extent->length, HM_EXTENT_FOR_SEGMENT);
 	HM_FAULT(last_segment_allocated);
 	spec.start = extent->start;
 	spec.stamp = hm_stamp_allocate(index);

@@ -290,7 +290,7 @@ move_write(Relation index, HmMove *move, HmExtent **extents, int *segment_count)
 		spec.leaves = (uint32) Max(1, (to - from + per_leaf - 1) / per_leaf);
 		spec.leaf_room = spec.leaves;
 		blocks = hm_segment_blocks(spec.width, fanout, spec.leaf_room);
-		spec.start = hm_extent_allocate(index, blocks);
+		spec.start = hm_extent_allocate(index, blocks, HM_EXTENT_FOR_SEGMENT);
 		HM_FAULT(move_allocated);
 		spec.stamp = hm_stamp_allocate(index);
 		(*extents)[i] = (HmExtent) {spec.start, blocks};

@@ -60,7 +60,7 @@ worth_joining(Relation index, const HmSegmentUse *a, const HmSegmentUse *b)
 	bool		a_sparse = is_sparse(index, a);
 	bool		b_sparse = is_sparse(index, b);
 
-	if (a->part != b->part || a_leaves + b_leaves > leaves_max * 3 / 4)
+	if (a->low.part != b->low.part || a_leaves + b_leaves > leaves_max * 3 / 4)
 		return false;
 	if (b->grows && !b_sparse)
 		return false;
@@ -68,7 +68,7 @@ worth_joining(Relation index, const HmSegmentUse *a, const HmSegmentUse *b)
 	/* Do not rewrite much for the sake of little. */
 	if ((!a_sparse && a_leaves > b_leaves * 8) || (!b_sparse && b_leaves > a_leaves * 8))
 		return false;
-	return a_sparse || b_sparse || Max(a_leaves, b_leaves) < leaves_max / 8;
+	return a_sparse || b_sparse || Max(a_leaves, b_leaves) * 8 < leaves_max;
 }
 
 static void
@@ -79,7 +79,8 @@ read_use(Buffer header, HmSegmentUse *use)
 
 	use->name.header = BufferGetBlockNumber(header);
 	use->name.stamp = segment->stamp;
-	use->part = (HmPart) hm_page_special(page)->part;
+	use->low = hm_position((HmPart) hm_page_special(page)->part,
+						   segment->low.key, segment->low.tid);
 	use->entries = 0;
 	use->leaves = segment->leaves;
 	use->pure_leaves = segment->pure_leaves;
@@ -113,7 +114,9 @@ hm_segment_uses_note(HmSegmentUses *uses, Buffer header)
 }
 
 /*
- * Join the segment with the one after it, which then stands for both.
+ * Join the segment with the one after it, which then stands for both.  If their
+ * entries stand on different directory pages that cannot be done, and would be
+ * noticed only when all had been written.
  */
 static bool
 join_with_next(Relation index, HmSegmentUse *use)
@@ -124,7 +127,8 @@ join_with_next(Relation index, HmSegmentUse *use)
 	Buffer		header;
 	bool		alive;
 
-	if (!hm_segments_move(index, names, 2, &block))
+	if (!hm_directory_could_join(index, use[0].low, use[1].name.header) ||
+		!hm_segments_move(index, names, 2, &block))
 		return false;
 
 	/* The new one may have been replaced already; then nothing is known of it. */
@@ -222,8 +226,9 @@ find_candidates(Relation index, int *count)
 	return result;
 }
 
-int
-hm_compact(Relation index)
+/* Returns the number of movements. */
+static int
+move_to_front(Relation index)
 {
 	int			count;
 	Candidate  *candidates = find_candidates(index, &count);
@@ -239,6 +244,35 @@ hm_compact(Relation index)
 			movements++;
 	}
 	pfree(candidates);
+	return movements;
+}
+
+/*
+ * The list of free extents has no room for all of many gaps.  So as not to leave a
+ * file mostly empty we go on with a new list as long as there is something to move,
+ * always towards the front.
+ */
+int
+hm_compact(Relation index, bool always, BlockNumber *free_blocks)
+{
+	int			movements = 0;
+	BlockNumber free;
+	bool		again;
+
+	do
+	{
+		int			moved = 0;
+
+		free = hm_extents_sweep(index);
+		if (always || free > RelationGetNumberOfBlocks(index) / 2)
+			moved = move_to_front(index);
+		free -= Min(free, hm_extents_truncate(index));
+		movements += moved;
+		again = moved > 0 && free > RelationGetNumberOfBlocks(index) / 2;
+	} while (again);
+
+	if (free_blocks != NULL)
+		*free_blocks = free;
 	return movements;
 }
 
@@ -337,9 +371,7 @@ harmonia_reorganize(PG_FUNCTION_ARGS)
 	while (count_step(index, width, &uses, &position, strategy))
 		;
 	movements = hm_reorganize(index, &uses, true);
-	hm_extents_sweep(index);
-	movements += hm_compact(index);
-	hm_extents_truncate(index);
+	movements += hm_compact(index, true, NULL);
 
 	FreeAccessStrategy(strategy);
 	pfree(uses.items);

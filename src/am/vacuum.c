@@ -261,12 +261,7 @@ hm_vacuum_cleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 	if (info->analyze_only)
 		return stats;
 
-	free_blocks = hm_extents_sweep(info->index);
-
-	/* A file that is mostly empty is worth some writing. */
-	if (free_blocks > RelationGetNumberOfBlocks(info->index) / 2)
-		hm_compact(info->index);
-	free_blocks -= hm_extents_truncate(info->index);
+	hm_compact(info->index, false, &free_blocks);
 
 	/* Without bulk deletion nothing was counted: leave pg_class alone. */
 	if (stats == NULL)
