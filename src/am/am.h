@@ -507,6 +507,13 @@ extern void hm_page_no_progress(Relation index, Buffer buffer);
  */
 extern Buffer hm_meta_buffer(Relation index, int lock);
 
+/*
+ * Take a heavyweight lock on a "page" of the index (src/am/README lists them), waiting
+ * as long as it takes: lock_timeout, which is about locks that users know of, does not
+ * apply.  Released by UnlockPage() or at abort.  The caller holds no buffer lock.
+ */
+extern void hm_lock_page(Relation index, BlockNumber block, LOCKMODE mode);
+
 /* What a backend remembers of the metapage, valid for the relcache entry's life. */
 typedef struct HmCache
 {

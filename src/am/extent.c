@@ -27,7 +27,7 @@
 void
 hm_gate_enter(Relation index)
 {
-	LockPage(index, HM_GATE_BLKNO, ShareLock);
+	hm_lock_page(index, HM_GATE_BLKNO, ShareLock);
 }
 
 void

@@ -95,7 +95,7 @@ wait_for_movement(Relation index, BlockNumber header_block, uint64 stamp)
 {
 	Buffer		header;
 
-	LockPage(index, header_block, ShareLock);
+	hm_lock_page(index, header_block, ShareLock);
 	header = ReadBuffer(index, header_block);
 	LockBuffer(header, BUFFER_LOCK_EXCLUSIVE);
 	if (is_live_header(header, stamp) &&
@@ -420,7 +420,7 @@ hm_segments_move(Relation index, const HmSegmentName *segments, int count,
 	{
 		move.sources[i].header = segments[i].header;
 		move.sources[i].stamp = segments[i].stamp;
-		LockPage(index, segments[i].header, ExclusiveLock);
+		hm_lock_page(index, segments[i].header, ExclusiveLock);
 	}
 	HM_FAULT(move_locked);
 	context = AllocSetContextCreate(CurrentMemoryContext, "harmonia movement",

@@ -59,7 +59,7 @@ drain_pins(Buffer buffer)
 void
 hm_visibility_gate_enter(Relation index)
 {
-	LockPage(index, HM_VISIBILITY_GATE_BLKNO, ShareLock);
+	hm_lock_page(index, HM_VISIBILITY_GATE_BLKNO, ShareLock);
 }
 
 void
@@ -72,7 +72,7 @@ hm_visibility_gate_leave(Relation index)
 static void
 drain_visibility_gate(Relation index)
 {
-	LockPage(index, HM_VISIBILITY_GATE_BLKNO, ExclusiveLock);
+	hm_lock_page(index, HM_VISIBILITY_GATE_BLKNO, ExclusiveLock);
 	UnlockPage(index, HM_VISIBILITY_GATE_BLKNO, ExclusiveLock);
 }
 
