@@ -790,13 +790,14 @@ typedef struct HmSegmentName
 
 /*
  * Movement: rewrite one segment, or two neighbours together, in pure Harmonia
- * layout, as one or more new segments.  Does nothing and returns false if they
+ * layout, as one or more new segments.  Leaves that have been split keep some room,
+ * unless "pack" asks for leaves as full as a build makes them.  Does nothing and returns false if they
  * have been replaced already or cannot be replaced together.  last_header, if
  * not NULL, becomes the header of the last new segment.  The caller holds no
  * buffer lock and is outside the gate.
  */
 extern bool hm_segments_move(Relation index, const HmSegmentName *segments, int count,
-							 BlockNumber *last_header);
+							 bool pack, BlockNumber *last_header);
 
 /* What is known of a segment when it comes to whether it should be moved. */
 typedef struct HmSegmentUse

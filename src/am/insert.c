@@ -863,7 +863,7 @@ make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 			UnlockReleaseBuffer(split.leaf);
 			UnlockReleaseBuffer(split.header);
 			if (full)
-				hm_segments_move(index, &name, 1, NULL);
+				hm_segments_move(index, &name, 1, false, NULL);
 			else
 				add_spare_extent(index, name);
 			return 0;

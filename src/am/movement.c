@@ -51,6 +51,9 @@ typedef struct HmMove
 	HtEntry		low;			/* of the first source */
 	HtEntry		high;			/* of the last one */
 	bool		has_high;
+	bool		pack;			/* leaves, whatever splits have shown */
+	bool		shadowed;		/* there have been splits */
+	uint64		leaves;			/* of all sources */
 	int			source_count;
 	HmMoveSource sources[HM_MOVE_MAX_SOURCES];
 	uint64		count;			/* entries */
@@ -148,9 +151,10 @@ static bool
 move_begin(Relation index, HmMove *move)
 {
 	Buffer		headers[HM_MOVE_MAX_SOURCES];
-	uint64		leaves = 0;
 	bool		ready = true;
 
+	move->shadowed = false;
+	move->leaves = 0;
 	move->width = hm_cache(index, false)->width;
 	for (int i = 0; i < move->source_count; i++)
 	{
@@ -191,7 +195,8 @@ move_begin(Relation index, HmMove *move)
 		leaf = hm_segment_descend(index, headers[i], segment->low, false, NULL);
 		source->first_leaf = BufferGetBlockNumber(leaf);
 		ReleaseBuffer(leaf);
-		leaves += segment->leaves;
+		move->leaves += segment->leaves;
+		move->shadowed |= segment->auxiliaries > 0;
 	}
 	if (ready)
 	{
@@ -205,7 +210,7 @@ move_begin(Relation index, HmMove *move)
 	{
 		HM_FAULT(move_marked);
 		move->count = 0;
-		move->entries = palloc_extended(leaves * ht_leaf_capacity(move->width) *
+		move->entries = palloc_extended(move->leaves * ht_leaf_capacity(move->width) *
 										sizeof(HtEntry), MCXT_ALLOC_HUGE);
 	}
 	return ready;
@@ -257,6 +262,23 @@ move_read(Relation index, HmMove *move, const HmMoveSource *source)
 }
 
 /*
+ * Entries that new leaves get.  Where leaves have been split others want to be: if all
+ * were packed as a build packs them, the same would happen again at once, and the
+ * next VACUUM would move the segment again.  So they keep half of the room that they
+ * have now.
+ */
+static int
+entries_per_leaf(Relation index, const HmMove *move)
+{
+	int			packed = hm_leaf_target(index, move->width);
+	int			now = (int) (move->count / move->leaves);
+
+	if (move->pack || !move->shadowed || now >= packed)
+		return packed;
+	return (now + packed + 1) / 2;
+}
+
+/*
  * Write new segments for the entries read.  Returns their directory entries and
  * extents, palloc'd, and their number.
  */
@@ -264,7 +286,7 @@ static HmDirectoryEntry *
 move_write(Relation index, HmMove *move, HmExtent **extents, int *segment_count)
 {
 	int			fanout = hm_cache(index, false)->fanout;
-	int			per_leaf = hm_leaf_target(index, move->width);
+	int			per_leaf = entries_per_leaf(index, move);
 	uint64		leaves = Max(1, (move->count + per_leaf - 1) / per_leaf);
 	uint32		leaves_max = hm_segment_room(move->width, fanout, HM_SEGMENT_MAX_BLOCKS);
 	int			segments = (int) ((leaves + leaves_max - 1) / leaves_max);
@@ -405,7 +427,7 @@ move_copy(Relation index, HmMove *move, HmDirectoryEntry *result)
 }
 
 bool
-hm_segments_move(Relation index, const HmSegmentName *segments, int count,
+hm_segments_move(Relation index, const HmSegmentName *segments, int count, bool pack,
 				 BlockNumber *last_header)
 {
 	MemoryContext context,
@@ -416,6 +438,7 @@ hm_segments_move(Relation index, const HmSegmentName *segments, int count,
 
 	Assert(count >= 1 && count <= HM_MOVE_MAX_SOURCES);
 	move.source_count = count;
+	move.pack = pack;
 	for (int i = 0; i < count; i++)
 	{
 		move.sources[i].header = segments[i].header;

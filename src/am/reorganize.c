@@ -128,7 +128,7 @@ join_with_next(Relation index, HmSegmentUse *use)
 	bool		alive;
 
 	if (!hm_directory_could_join(index, use[0].low, use[1].name.header) ||
-		!hm_segments_move(index, names, 2, &block))
+		!hm_segments_move(index, names, 2, true, &block))
 		return false;
 
 	/* The new one may have been replaced already; then nothing is known of it. */
@@ -158,7 +158,8 @@ hm_reorganize(Relation index, HmSegmentUses *uses, bool all)
 			continue;
 		}
 		if (worth_moving(index, &items[i], all) &&
-			hm_segments_move(index, &items[i].name, 1, NULL))
+			hm_segments_move(index, &items[i].name, 1,
+							 all || is_sparse(index, &items[i]), NULL))
 			movements++;
 	}
 	return movements;
@@ -228,7 +229,7 @@ find_candidates(Relation index, int *count)
 
 /* Returns the number of movements. */
 static int
-move_to_front(Relation index)
+move_to_front(Relation index, bool pack)
 {
 	int			count;
 	Candidate  *candidates = find_candidates(index, &count);
@@ -240,7 +241,7 @@ move_to_front(Relation index)
 		vacuum_delay_point_compat();
 		if (!hm_extent_fits_below(index, candidates[i].blocks, candidates[i].last))
 			break;
-		if (hm_segments_move(index, &candidates[i].name, 1, NULL))
+		if (hm_segments_move(index, &candidates[i].name, 1, pack, NULL))
 			movements++;
 	}
 	pfree(candidates);
@@ -265,7 +266,7 @@ hm_compact(Relation index, bool always, BlockNumber *free_blocks)
 
 		free = hm_extents_sweep(index);
 		if (always || free > RelationGetNumberOfBlocks(index) / 2)
-			moved = move_to_front(index);
+			moved = move_to_front(index, always);
 		free -= Min(free, hm_extents_truncate(index));
 		movements += moved;
 		again = moved > 0 && free > RelationGetNumberOfBlocks(index) / 2;

@@ -35,6 +35,27 @@ END
 sql('DROP TABLE t');
 
 # ----------------------------------------------------------------
+# A table of which a fifth gets other keys between one VACUUM and the next
+#
+# Leaves that movement had packed would be split at once, and be moved for that.
+# ----------------------------------------------------------------
+sql(<<'END');
+CREATE TABLE t (k int, i int) WITH (autovacuum_enabled = off);
+INSERT INTO t SELECT hashint4(i), i FROM generate_series(1, 20000) i;
+CREATE INDEX t_k ON t USING harmonia (k);
+END
+my @movements;
+for my $round (1 .. 12)
+{
+	sql("UPDATE t SET k = hashint4(i + 100000 * $round) WHERE i % 5 = $round % 5");
+	sql('VACUUM (INDEX_CLEANUP on) t');
+	push @movements, sql("SELECT movements FROM harmonia_index_info('t_k')");
+}
+cmp_ok($movements[-1] - $movements[5], '<=', 2, 'movement comes to rest');
+is(sql("SELECT harmonia_check('t_k', true)"), '', 'the index is whole');
+sql('DROP TABLE t');
+
+# ----------------------------------------------------------------
 # Small neighbours that stand on two directory pages are not joined
 # ----------------------------------------------------------------
 sql(<<'END');

@@ -221,6 +221,8 @@ sub vacuum_waits_for
 {
 	my ($read, $point) = @_;
 
+	# Pins may be on blocks that VACUUM comes by only when it has passed the gate.
+	return 'BufferPin|page' if $read eq 'index-only lookup scan' && $point eq 'lookup_planned';
 	return 'BufferPin' if $point =~ /descended|leaf_read|planned/;
 	return 'page' if $read eq 'index-only lookup scan' && $point eq 'lookup_read';
 	return '';

@@ -123,13 +123,14 @@ sub settled
 		  . " AND (state LIKE 'idle%' OR wait_event_type IN ('Lock', 'BufferPin'))");
 }
 
-# Until a statement that matches a pattern waits for a lock or pin of this name.
+# Until a statement that matches a pattern waits for a lock or pin of this name, or
+# of one of several with bars between.
 sub blocked_on
 {
 	my ($node, $event, $pattern) = @_;
 
 	return wait_until($node,
-		"SELECT FROM pg_stat_activity WHERE state = 'active' AND wait_event = '$event' AND query ~ '$pattern'");
+		"SELECT FROM pg_stat_activity WHERE state = 'active' AND wait_event ~ '^($event)\$' AND query ~ '$pattern'");
 }
 
 1;
