@@ -387,6 +387,18 @@ extern const HmKeyType *hm_key_type(Relation index);
 extern const HmKeyType *hm_key_type_lookup(Oid type);
 
 /* ----------------------------------------------------------------
+ *		Memory (memory.c)
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Allocate memory for an array of any size in the current memory context, of huge pages
+ * where the system has them for who asks: each page that is touched first takes a
+ * fault, and those took a tenth of a lookup of a million keys.
+ */
+extern void *hm_alloc_large(Size size);
+
+/* ----------------------------------------------------------------
  *		Places (bounds.c): comparison arguments among a column's keys
  * ----------------------------------------------------------------
  */

@@ -139,7 +139,7 @@ hm_lookup_create(Relation index, uint32 capacity)
 	lookup->width = hm_cache(index, false)->width;
 	lookup->search = ht_search(lookup->width, NULL);
 	lookup->capacity = capacity;
-	lookup->sorted = palloc_extended(capacity * sizeof(HtProbe), MCXT_ALLOC_HUGE);
+	lookup->sorted = hm_alloc_large(capacity * sizeof(HtProbe));
 	lookup->active = palloc_extended(capacity * sizeof(uint32), MCXT_ALLOC_HUGE);
 	lookup->copy = palloc(BLCKSZ);
 	lookup->remote = hm_remote_create(index, lookup->width);

@@ -91,8 +91,8 @@ hm_pin_prefetch(Relation index, BlockNumber block, int from, int to)
 
 	/* Addresses only: nothing is read of a page that is not pinned. */
 	page = (char *) BufferGetPage(buffer);
-	__builtin_prefetch(page + HT_PAGE_END);
-	__builtin_prefetch(page + BLCKSZ - CACHE_LINE);
+	ht_prefetch(page + HT_PAGE_END);
+	ht_prefetch(page + BLCKSZ - CACHE_LINE);
 	for (int at = from; at <= to; at += CACHE_LINE)
-		__builtin_prefetch(page + at);
+		ht_prefetch(page + at);
 }

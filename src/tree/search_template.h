@@ -176,8 +176,8 @@ ST(prefetch_separators)(const void *page_pointer, const HtProbe *probes, uint32_
 	const char *page = page_pointer;
 
 	for (uint32_t i = 0; i < count; i++)
-		__builtin_prefetch(page + HT_LEAF_SEPARATORS_AT +
-						   ST(find_line)(page, (ST_KEY) probes[i].key) * ST_LINE_BYTES);
+		ht_prefetch(page + HT_LEAF_SEPARATORS_AT +
+					ST(find_line)(page, (ST_KEY) probes[i].key) * ST_LINE_BYTES);
 }
 
 ST_TARGET static void
@@ -190,8 +190,8 @@ ST(prefetch_blocks)(const void *page_pointer, const HtProbe *probes, uint32_t co
 		const char *block = page + ST_BLOCKS_AT +
 			ST(find_block)(page, (ST_KEY) probes[i].key) * HT_LEAF_BLOCK_SIZE;
 
-		__builtin_prefetch(block);
-		__builtin_prefetch(block + ST_LINE_BYTES);
+		ht_prefetch(block);
+		ht_prefetch(block + ST_LINE_BYTES);
 	}
 }
 

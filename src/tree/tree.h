@@ -359,6 +359,17 @@ extern void ht_psa_start(HtPsa *psa, const uint64_t *keys, uint32_t n, HtProbe *
  */
 extern uint32_t ht_psa_more(HtPsa *psa, HtProbe *scratch);
 
+/*
+ * Have the cache fetch what will be read of a page some time from now.  The second-level
+ * cache: first-level ones fetch too few lines at a time.  1 M random keys of 20 M: 19 M
+ * look-ups a second with these, 29 M with the second level (bench/engine, Zen 4).
+ */
+static inline void
+ht_prefetch(const void *at)
+{
+	__builtin_prefetch(at, 0, 2);
+}
+
 /* Returned by HtSearch.range if its hits do not fit. */
 #define HT_NO_ROOM		UINT32_MAX
 
