@@ -25,20 +25,20 @@ median() {
 # so much of shared buffers, in $dir, that lives as long as the script.  BINDIR, if set, is
 # that of a PostgreSQL which has the extension, so that nothing is built.
 start_server() {
-	local memory=$1 bindir=${BINDIR:-} settings
+	local memory=$1 programs=${BINDIR:-} settings
 	shift
-	[ -n "$bindir" ] || "$root/tools/setup.sh" build run
+	[ -n "$programs" ] || "$root/tools/setup.sh" build run
 	find_pg_config
 	dir=$(make_private_dir)
 	trap clean_up EXIT
 	trap 'exit 130' INT TERM
 
-	if [ -z "$bindir" ]; then
+	if [ -z "$programs" ]; then
 		say "Building and installing into $dir"
-		bindir=$("$root/tools/private-install.sh" "$dir/install")
+		programs=$("$root/tools/private-install.sh" "$dir/install")
 	fi
 	unset PGHOSTADDR PGOPTIONS PGSERVICE PGPASSWORD PGDATA
-	settings=$("$root/tools/private-server.sh" start "$dir" "$bindir" \
+	settings=$("$root/tools/private-server.sh" start "$dir" "$programs" \
 		-c "shared_buffers=${memory}MB" -c max_wal_size=100GB -c checkpoint_timeout=1h \
 		-c maintenance_work_mem=1GB -c autovacuum=off -c fsync=off -c jit=off \
 		-c random_page_cost=1.1 "$@")

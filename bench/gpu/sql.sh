@@ -24,6 +24,7 @@ rows=${ROWS:-67108864}
 runs=${RUNS:-5}
 device=${DEVICE:-on}
 probes=$((rows * 10 / 67))
+sizes=100,300,1000,3000,10000,30000,100000,300000,1000000
 plans=('enable_seqscan=on' 'enable_hashjoin=off -c enable_mergejoin=off' 'enable_nestloop=off')
 
 milliseconds() {
@@ -61,7 +62,7 @@ load() {
 	sql -c "INSERT INTO probes SELECT hashint8extended(1 + (i * 7919) % $rows, 0), i
 			FROM generate_series(1::bigint, $probes) i" \
 		-c "INSERT INTO arrays SELECT n, (SELECT array_agg(k) FROM probes WHERE p <= n)
-			FROM unnest('{100,300,1000,3000,10000,30000,100000,300000,1000000,$probes}'::int[]) n WHERE n <= $probes" \
+			FROM (SELECT DISTINCT unnest('{$sizes,$((probes / 10)),$probes}'::int[]) AS n) s WHERE n <= $probes" \
 		-c "SET max_parallel_maintenance_workers = $jobs" \
 		-c 'CREATE INDEX points_btree ON points (k)' \
 		-c 'CREATE INDEX points_harmonia ON points USING harmonia (k)' \
@@ -102,7 +103,7 @@ query_row() {
 section_batches() {
 	local n
 	printf '| ms | btree | CPU | device | device, times as fast as btree | as CPU |\n| --- | --- | --- | --- | --- | --- |\n' >>"$dir/table"
-	for n in 1000000 "$probes"; do
+	for n in $((probes / 10)) "$probes"; do
 		query_row "count(*), = ANY ($n keys)" \
 			"SELECT count(*) FROM points WHERE k = ANY ((SELECT keys FROM arrays WHERE n = $n)::bigint[])"
 	done
@@ -120,7 +121,8 @@ section_break_even() {
 	local n cpu gpu query
 	show_only points_harmonia
 	printf '| keys | CPU, ms | device, ms | device / CPU |\n| --- | --- | --- | --- |\n' >>"$dir/table"
-	for n in 100 300 1000 3000 10000 30000 100000 300000 1000000; do
+	for n in ${sizes//,/ }; do
+		[ "$n" -le "$probes" ] || break
 		query="SELECT count(*) FROM points WHERE k = ANY ((SELECT keys FROM arrays WHERE n = $n)::bigint[])"
 		options=$on_cpu
 		cpu=$(times "$query" | median)
