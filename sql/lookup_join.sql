@@ -399,6 +399,41 @@ SELECT * FROM asked LEFT JOIN secret s ON s.k = asked.k AND leak(s.v);
 SELECT * FROM asked WHERE EXISTS (SELECT FROM secret s WHERE s.k = asked.k AND leak(asked.w || s.v));
 SELECT * FROM asked WHERE NOT EXISTS (SELECT FROM secret s WHERE s.k = asked.k AND leak(asked.w || s.v));
 ROLLBACK;
+-- Conditions are evaluated in the same order as by PostgreSQL's own nodes: behind barriers,
+-- cheap ones first, and cheap ones that leak nothing in front of all.
+CREATE FUNCTION slow(v text) RETURNS boolean COST 1000 IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN v > ''2''; END';
+CREATE FUNCTION sealed(v text) RETURNS boolean COST 500 IMMUTABLE LEAKPROOF LANGUAGE plpgsql AS 'BEGIN RETURN v > ''2''; END';
+CREATE TABLE guarded AS SELECT * FROM secret;
+CREATE INDEX ON guarded USING harmonia (k);
+ANALYZE guarded;
+ALTER TABLE guarded ENABLE ROW LEVEL SECURITY;
+CREATE POLICY a ON guarded USING (slow(owner) AND v <> '3');
+CREATE POLICY b ON guarded AS RESTRICTIVE USING (v > '1');
+GRANT SELECT ON guarded TO regress_lookup_user;
+CREATE FUNCTION conditions(query text, OUT inner_filter text, OUT join_filter text, OUT same boolean) LANGUAGE plpgsql
+AS $$
+DECLARE
+	plan jsonb;
+BEGIN
+	CALL use_no_lookups('seq');
+	SET LOCAL enable_nestloop = off;
+	SET LOCAL enable_mergejoin = off;
+	EXECUTE 'EXPLAIN (FORMAT JSON, COSTS OFF) ' || query INTO plan;
+	inner_filter := jsonb_path_query_first(plan, 'strict $.** ? (@."Alias" == "s" && exists (@."Filter"))."Filter"') #>> '{}';
+	join_filter := jsonb_path_query_first(plan, 'strict $.**."Join Filter"') #>> '{}';
+	CALL use_lookups(false);
+	EXECUTE 'EXPLAIN (FORMAT JSON, COSTS OFF) ' || query INTO plan;
+	same := replace(jsonb_path_query_first(plan, 'strict $.**."Inner Filter"') #>> '{}', 's.', '') IS NOT DISTINCT FROM inner_filter AND
+		jsonb_path_query_first(plan, 'strict $.**."Join Filter"') #>> '{}' IS NOT DISTINCT FROM join_filter;
+END $$;
+BEGIN;
+SET LOCAL ROLE regress_lookup_user;
+SELECT c.* FROM unnest(ARRAY[
+	'SELECT FROM asked JOIN t s USING (k) WHERE slow(s.v) AND s.v <> ''7'' AND s.id > 5', 'SELECT FROM asked JOIN t s ON s.k = asked.k AND slow(s.v || w) AND s.v <> w',
+	'SELECT FROM asked JOIN guarded s USING (k) WHERE leak(s.v) AND sealed(s.v)', 'SELECT FROM asked JOIN guarded s USING (k) WHERE slow(s.v) AND s.v > ''7'' AND s.v <> ''8'' AND leak(s.v)',
+	'SELECT FROM asked LEFT JOIN guarded s ON s.k = asked.k AND leak(s.v) AND slow(s.v || w) AND s.v <> w AND leak(w || s.v) AND sealed(s.v || w)',
+	'SELECT FROM asked WHERE NOT EXISTS (SELECT FROM guarded s WHERE s.k = asked.k AND slow(s.v || w) AND s.v <> w AND sealed(s.v))']) query, conditions(query) c;
+ROLLBACK;
 
 --
 -- The end of a query before its last row

@@ -381,26 +381,46 @@ hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
  * ----------------------------------------------------------------
  */
 
-/* Clauses in the order in which they may be evaluated: security barriers first. */
-static List *
-in_secure_order(List *infos)
+/* A clause, and what decides when it is evaluated. */
+typedef struct OrderedClause
 {
+	RestrictInfo *info;
+	Index		level;
+	Cost		cost;
+} OrderedClause;
+
+/*
+ * Clauses in the order in which PostgreSQL's own nodes evaluate them: security
+ * barriers first, then by cost.  One that leaks nothing need not wait for a barrier,
+ * and does not if it is cheap.  (order_qual_clauses() in createplan.c)
+ */
+static List *
+in_order(PlannerInfo *root, List *infos)
+{
+	OrderedClause *clauses = palloc(Max(1, list_length(infos)) * sizeof(OrderedClause));
 	List	   *result = NIL;
-	Index		level = 0;
+	ListCell   *cell;
 
-	while (list_length(result) < list_length(infos))
+	foreach(cell, infos)
 	{
-		ListCell   *cell;
+		OrderedClause clause = {lfirst_node(RestrictInfo, cell)};
+		int			i = foreach_current_index(cell);
+		QualCost	cost;
 
-		foreach(cell, infos)
-		{
-			RestrictInfo *info = lfirst_node(RestrictInfo, cell);
+		cost_qual_eval_node(&cost, (Node *) clause.info, root);
+		clause.cost = cost.per_tuple;
+		if (!clause.info->leakproof || clause.cost >= 10 * cpu_operator_cost)
+			clause.level = clause.info->security_level;
 
-			if (info->security_level == level)
-				result = lappend(result, info);
-		}
-		level++;
+		/* Insertion keeps the order of equals, and there are few. */
+		for (; i > 0 && (clauses[i - 1].level > clause.level ||
+						 (clauses[i - 1].level == clause.level &&
+						  clauses[i - 1].cost > clause.cost)); i--)
+			clauses[i] = clauses[i - 1];
+		clauses[i] = clause;
 	}
+	for (int i = 0; i < list_length(infos); i++)
+		result = lappend(result, clauses[i].info);
 	return result;
 }
 
@@ -526,12 +546,12 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	ListCell   *cell;
 	JoinPlan	plan = {0};
 
-	restrictions = in_secure_order(restrictions);
+	restrictions = in_order(root, restrictions);
 	if (IS_OUTER_JOIN(linitial_int(flags)))
 		extract_actual_join_clauses(restrictions, rel->relids, &quals, &other_quals);
 	else
 		quals = extract_actual_clauses(restrictions, false);
-	inner_quals = extract_actual_clauses(in_secure_order(inner->baserestrictinfo), false);
+	inner_quals = extract_actual_clauses(in_order(root, inner->baserestrictinfo), false);
 
 	plan.outer_tlist = ((Plan *) linitial(plans))->targetlist;
 	plan.inner = inner->relid;
