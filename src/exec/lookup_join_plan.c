@@ -190,10 +190,34 @@ static const CustomPathMethods path_methods = {
 	.PlanCustomPath = plan_lookup_join,
 };
 
-/* What looking so many probes up in all targets costs. */
+/*
+ * How many of the hits have to be looked at, for all probes together.  A semijoin or
+ * antijoin has done with a row when it has found a match.  Where the keys are all that
+ * decides, the first hit is one; else PostgreSQL's own estimates say how long a match
+ * is to be waited for, and that rows without one are compared with all their hits.
+ */
+static double
+hits_wanted(RelOptInfo *inner, JoinType type, JoinKeys *keys, JoinPathExtraData *extra,
+			double probes, double hits)
+{
+	const SemiAntiJoinFactors *factors = &extra->semifactors;
+
+	if (type != JOIN_SEMI && type != JOIN_ANTI)
+		return hits;
+	if (inner->baserestrictinfo == NIL &&
+		list_length(extra->restrictlist) == list_length(keys->clauses))
+		return Min(hits, probes);
+	return hits * (1 - factors->outer_match_frac +
+				   factors->outer_match_frac * Min(1.0, 2.0 / (factors->match_count + 1)));
+}
+
+/*
+ * What looking so many probes up in all targets costs; and how many hits there are to
+ * be looked at.
+ */
 static void
-cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets,
-			 JoinKeys *keys, double probes, bool one_hit, bool index_only,
+cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinType type,
+			 JoinKeys *keys, bool index_only, JoinPathExtraData *extra, double probes,
 			 Cost *startup, Cost *total, double *hits)
 {
 	Selectivity selectivity = clauselist_selectivity(root, keys->clauses, (int) inner->relid,
@@ -203,9 +227,8 @@ cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets,
 
 	foreach(cell, targets)
 		tuples += ((HmTarget *) lfirst(cell))->rel->tuples;
-	*hits = clamp_row_est(probes * selectivity * tuples);
-	if (one_hit)
-		*hits = Min(*hits, probes);
+	*hits = hits_wanted(inner, type, keys, extra, probes,
+						clamp_row_est(probes * selectivity * tuples));
 
 	foreach(cell, targets)
 	{
@@ -251,10 +274,8 @@ make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *
 	path->path.startup_cost = outer_path->startup_cost;
 	path->path.total_cost = outer_path->total_cost + probes * cpu_tuple_cost;
 
-	/* With one match found, a semijoin or antijoin looks no further. */
-	cost_targets(root, inner, targets, keys, probes,
-				 type == JOIN_SEMI || type == JOIN_ANTI || extra->inner_unique,
-				 index_only, &path->path.startup_cost, &path->path.total_cost, &hits);
+	cost_targets(root, inner, targets, type, keys, index_only, extra, probes,
+				 &path->path.startup_cost, &path->path.total_cost, &hits);
 	cost_qual_eval(&inner_cost, inner->baserestrictinfo, root);
 	cost_qual_eval(&join_cost, extra->restrictlist, root);
 	path->path.startup_cost += inner_cost.startup + join_cost.startup +
