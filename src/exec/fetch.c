@@ -61,6 +61,7 @@ struct HmFetch
 	HmLookup   *lookup;
 	uint32		capacity;		/* of lookup */
 	HmProbes	probes;
+	const uint8 *done;			/* probes whose hits are not wanted any more, or NULL */
 	bool		finished;		/* the engine has no more hits */
 
 	/* The portion */
@@ -68,6 +69,7 @@ struct HmFetch
 	uint32		max_room;
 	uint32		count;
 	uint32		next;
+	uint32		skipped;		/* hits that came too late to be wanted */
 	HmHit	   *hits;
 	HmHit	   *scratch;
 	uint32		visible;		/* of them, hits that need not be looked at in the
@@ -164,7 +166,8 @@ make_room(HmFetch *fetch, uint32 probes)
 
 /*
  * How many hits the next portion may have: more, if the one before was full, except for
- * what the next leaf has.
+ * what the next leaf has.  Not so if most of its hits were not wanted: with small
+ * portions the engine learns soon enough which probes are done, and spares their hits.
  */
 static uint32
 portion_room(const HmFetch *fetch)
@@ -174,6 +177,8 @@ portion_room(const HmFetch *fetch)
 
 	if (room == 0)
 		return fetch->index_only ? FIRST_INDEX_ONLY_PORTION : FIRST_PORTION;
+	if (fetch->skipped > fetch->count / 2)
+		return Max(FIRST_INDEX_ONLY_PORTION, room / 4);
 	if (fetch->count == 0 || fetch->count + HT_LEAF_MAX_ENTRIES < room)
 		return room;
 	return Max(room, Min(room * 4, limit));
@@ -214,6 +219,7 @@ hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done)
 {
 	make_room(fetch, probes->count);
 	fetch->probes = *probes;
+	fetch->done = done;
 	fetch->count = fetch->next = 0;
 	fetch->finished = probes->count == 0;
 	if (!fetch->finished)
@@ -322,7 +328,7 @@ read_portion(HmFetch *fetch)
 		hm_hits_sort_by_tid(fetch->hits + fetch->visible, fetch->scratch,
 							fetch->count - fetch->visible);
 
-	fetch->next = 0;
+	fetch->next = fetch->skipped = 0;
 	fetch->prefetch_next = fetch->visible;
 	fetch->prefetch_pages = 0;
 	fetch->prefetch_block = InvalidBlockNumber;
@@ -404,6 +410,11 @@ hm_fetch_next(HmFetch *fetch, uint32 *probe, TupleTableSlot **slot, Datum *key)
 		*probe = fetch->hits[i].probe;
 
 		CHECK_FOR_INTERRUPTS();
+		if (fetch->done != NULL && fetch->done[*probe])
+		{
+			fetch->skipped++;
+			continue;
+		}
 		if (i < fetch->visible)
 		{
 			PredicateLockPage(fetch->heap, hit_block(&fetch->hits[i]), fetch->snapshot);

@@ -199,7 +199,7 @@ extern HmFetch *hm_fetch_create(Relation heap, Relation index, Snapshot snapshot
 
 /*
  * Start a batch.  The probes stay the caller's until the next one.  done, which
- * may be NULL, as in lookup.h.
+ * may be NULL, as in lookup.h; pairs of probes that are done are not returned.
  */
 extern void hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done);
 

@@ -132,8 +132,6 @@ next_match(LookupJoin *join, uint32 *row)
 	while (hm_fetch_next(join->node.fetch, &probe, &inner, &key))
 	{
 		*row = probes->rows[probe];
-		if (probes->done[probe])
-			continue;
 		ResetExprContext(econtext);
 		store_row(join, *row);
 		store_inner(join, inner, key);
