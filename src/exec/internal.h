@@ -44,11 +44,11 @@ extern bool hm_reads_only(RelOptInfo *rel, AttrNumber column, List *clauses);
 extern bool hm_can_return_key(const IndexOptInfo *index);
 
 /*
- * What lookups cost: so many probes, that find so many entries, in one or more
- * batches.  Adds to *startup and *total.
+ * What lookups cost: so many probes, that find so many entries, of which so many rows
+ * are looked at, in one or more batches.  Adds to *startup and *total.
  */
 extern void hm_cost_lookup(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
-						   double probes, double hits, bool index_only,
+						   double probes, double hits, double rows, bool index_only,
 						   Cost *startup, Cost *total);
 
 /*

@@ -191,13 +191,13 @@ static const CustomPathMethods path_methods = {
 };
 
 /*
- * How many of the hits have to be looked at, for all probes together.  A semijoin or
- * antijoin has done with a row when it has found a match.  Where the keys are all that
- * decides, the first hit is one; else PostgreSQL's own estimates say how long a match
- * is to be waited for, and that rows without one are compared with all their hits.
+ * How many rows have to be looked at, of all that the probes hit.  A semijoin or
+ * antijoin has done with an outer row when it has found a match.  Where the keys are all
+ * that decides, the first hit is one; else PostgreSQL's own estimates say how long a
+ * match is to be waited for, and that rows without one are compared with all their hits.
  */
 static double
-hits_wanted(RelOptInfo *inner, JoinType type, JoinKeys *keys, JoinPathExtraData *extra,
+rows_wanted(RelOptInfo *inner, JoinType type, JoinKeys *keys, JoinPathExtraData *extra,
 			double probes, double hits)
 {
 	const SemiAntiJoinFactors *factors = &extra->semifactors;
@@ -212,32 +212,42 @@ hits_wanted(RelOptInfo *inner, JoinType type, JoinKeys *keys, JoinPathExtraData 
 }
 
 /*
- * What looking so many probes up in all targets costs; and how many hits there are to
+ * What looking so many probes up in all targets costs; and how many rows there are to
  * be looked at.
  */
 static void
 cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinType type,
 			 JoinKeys *keys, bool index_only, JoinPathExtraData *extra, double probes,
-			 Cost *startup, Cost *total, double *hits)
+			 Cost *startup, Cost *total, double *rows)
 {
 	Selectivity selectivity = clauselist_selectivity(root, keys->clauses, (int) inner->relid,
 													 JOIN_INNER, NULL);
 	double		tuples = 0;
+	double		hits;
 	ListCell   *cell;
 
 	foreach(cell, targets)
 		tuples += ((HmTarget *) lfirst(cell))->rel->tuples;
-	*hits = hits_wanted(inner, type, keys, extra, probes,
-						clamp_row_est(probes * selectivity * tuples));
+	hits = clamp_row_est(probes * selectivity * tuples);
+	*rows = rows_wanted(inner, type, keys, extra, probes, hits);
 
 	foreach(cell, targets)
 	{
 		HmTarget   *target = lfirst(cell);
+		IndexOptInfo *index = target->index;
 		double		fraction = target->rel->tuples / Max(1.0, tuples);
 		double		share = hm_share_is_all(&target->share) ? 1.0 : fraction;
+		double		found = *rows * fraction;
 
-		hm_cost_lookup(root, target->rel, target->index, clamp_row_est(probes * share),
-					   *hits * fraction, index_only, startup, total);
+		/*
+		 * Hits that are not wanted any more are left out from the next leaf on.  How many
+		 * there are is known of keys; of ranges it is a guess, which only costs time.
+		 */
+		if (keys->equal)
+			found = Min(hits * fraction,
+						found + probes * share * (index->tuples / Max(1.0, (double) index->pages)));
+		hm_cost_lookup(root, target->rel, index, clamp_row_est(probes * share), found,
+					   *rows * fraction, index_only, startup, total);
 	}
 
 	/* Finding out who is looked up where. */
@@ -253,7 +263,7 @@ make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *
 {
 	CustomPath *path = makeNode(CustomPath);
 	double		probes = clamp_row_est(outer_path->rows);
-	double		hits;
+	double		candidates;
 	QualCost	inner_cost,
 				join_cost;
 
@@ -275,13 +285,13 @@ make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *
 	path->path.total_cost = outer_path->total_cost + probes * cpu_tuple_cost;
 
 	cost_targets(root, inner, targets, type, keys, index_only, extra, probes,
-				 &path->path.startup_cost, &path->path.total_cost, &hits);
+				 &path->path.startup_cost, &path->path.total_cost, &candidates);
 	cost_qual_eval(&inner_cost, inner->baserestrictinfo, root);
 	cost_qual_eval(&join_cost, extra->restrictlist, root);
 	path->path.startup_cost += inner_cost.startup + join_cost.startup +
 		joinrel->reltarget->cost.startup;
 	path->path.total_cost += inner_cost.startup + join_cost.startup +
-		hits * (inner_cost.per_tuple + join_cost.per_tuple) +
+		candidates * (inner_cost.per_tuple + join_cost.per_tuple) +
 		joinrel->reltarget->cost.startup + joinrel->reltarget->cost.per_tuple * rows;
 	return path;
 }

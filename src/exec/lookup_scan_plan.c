@@ -326,7 +326,7 @@ add_lookup_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	/* Sorting the keys comes before the first row. */
 	path->path.startup_cost = probes * 2 * cpu_operator_cost;
 	path->path.total_cost = path->path.startup_cost;
-	hm_cost_lookup(root, rel, index, probes, hits, index_only,
+	hm_cost_lookup(root, rel, index, probes, hits, hits, index_only,
 				   &path->path.startup_cost, &path->path.total_cost);
 	if (guessed)
 	{

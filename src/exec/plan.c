@@ -103,13 +103,13 @@ pages_cost(Oid tablespace, double fetched, double pages)
 
 void
 hm_cost_lookup(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
-			   double probes, double hits, bool index_only,
+			   double probes, double hits, double rows, bool index_only,
 			   Cost *startup, Cost *total)
 {
 	double		per_leaf = Max(1.0, index->tuples / Max(1.0, (double) index->pages));
 	double		leaves = index_pages_fetched(probes + hits / per_leaf, index->pages,
 											 (double) index->pages, root);
-	double		heap_pages = index_pages_fetched(hits, rel->pages, (double) index->pages, root);
+	double		heap_pages = index_pages_fetched(rows, rel->pages, (double) index->pages, root);
 
 	if (index_only)
 		heap_pages *= 1.0 - rel->allvisfrac;
@@ -119,5 +119,5 @@ hm_cost_lookup(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 		pages_cost(index->reltablespace, leaves, index->pages) +
 		pages_cost(rel->reltablespace, heap_pages, rel->pages) +
 		probes * PROBE_OPERATORS * cpu_operator_cost +
-		hits * (cpu_index_tuple_cost + cpu_tuple_cost);
+		hits * cpu_index_tuple_cost + rows * cpu_tuple_cost;
 }
