@@ -171,7 +171,7 @@ harmonia_engine_move(PG_FUNCTION_ARGS)
 		else
 			position = hm_position((HmPart) (special->part + 1), 0, 0);
 		UnlockReleaseBuffer(header);
-		if (hm_segments_move(index, &name, 1, NULL))
+		if (hm_segments_move(index, &name, 1, false, NULL))
 			movements++;
 	}
 	index_close(index, RowExclusiveLock);

@@ -437,6 +437,15 @@ hm_fetch_next(HmFetch *fetch, uint32 *probe, TupleTableSlot **slot, Datum *key)
 	}
 }
 
+bool
+hm_fetch_peek(const HmFetch *fetch, uint32 ahead, uint32 *probe)
+{
+	if (ahead >= fetch->count - fetch->next)
+		return false;
+	*probe = fetch->hits[fetch->next + ahead].probe;
+	return true;
+}
+
 uint64
 hm_fetch_count(HmFetch *fetch)
 {

@@ -211,6 +211,12 @@ extern void hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *
  */
 extern bool hm_fetch_next(HmFetch *fetch, uint32 *probe, TupleTableSlot **slot, Datum *key);
 
+/*
+ * The probe of the hit that comes so many hits after the next one; false if that is not
+ * known yet.  For asking the cache for what belongs to it.
+ */
+extern bool hm_fetch_peek(const HmFetch *fetch, uint32 ahead, uint32 *probe);
+
 /* How many pairs hm_fetch_next() would go to before the end of the batch; goes there. */
 extern uint64 hm_fetch_count(HmFetch *fetch);
 

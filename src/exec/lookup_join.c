@@ -30,6 +30,15 @@
 #include "compat.h"
 #include "exec/lookup_join.h"
 
+/*
+ * So many hits ahead of the join the cache is asked for a row's tuple; where that is, and
+ * whether it has a match; which row it is.  A join of 1 M rows, index-only, took 1.2 s
+ * without, 0.5 s with half of these distances, 0.45 s with these (Zen 4).
+ */
+#define TUPLE_AHEAD	16
+#define ROW_AHEAD	32
+#define PROBE_AHEAD	48
+
 /* ----------------------------------------------------------------
  *		The scan slot
  * ----------------------------------------------------------------
@@ -119,6 +128,33 @@ store_row(LookupJoin *join, uint32 row)
 	hm_join_store_outer(join, join->outer_slot);
 }
 
+/*
+ * Hits come in the order of keys or of the heap, so their outer rows lie anywhere in the
+ * batch.  Have the cache fetch what leads to the row of a hit to come, step by step.
+ */
+static inline void
+look_ahead(LookupJoin *join)
+{
+	HmFetch    *fetch = join->node.fetch;
+	JoinBatch  *batch = &join->batch;
+	JoinProbes *probes = join->probes;
+	uint32		probe;
+
+	if (!hm_fetch_peek(fetch, TUPLE_AHEAD, &probe))
+		return;
+	__builtin_prefetch(batch->tuples[probes->rows[probe]]);
+
+	if (!hm_fetch_peek(fetch, ROW_AHEAD, &probe))
+		return;
+	__builtin_prefetch(&batch->tuples[probes->rows[probe]]);
+	__builtin_prefetch(&batch->matched[probes->rows[probe]], 1);
+
+	if (!hm_fetch_peek(fetch, PROBE_AHEAD, &probe))
+		return;
+	__builtin_prefetch(&probes->rows[probe]);
+	__builtin_prefetch(&probes->done[probe]);
+}
+
 /* The target's next pair that satisfies the join clauses, in the scan slot; or false. */
 static bool
 next_match(LookupJoin *join, uint32 *row)
@@ -129,8 +165,11 @@ next_match(LookupJoin *join, uint32 *row)
 	Datum		key;
 	uint32		probe;
 
-	while (hm_fetch_next(join->node.fetch, &probe, &inner, &key))
+	for (;;)
 	{
+		look_ahead(join);
+		if (!hm_fetch_next(join->node.fetch, &probe, &inner, &key))
+			return false;
 		*row = probes->rows[probe];
 		ResetExprContext(econtext);
 		store_row(join, *row);
@@ -145,7 +184,6 @@ next_match(LookupJoin *join, uint32 *row)
 		}
 		InstrCountFiltered2(join, 1);
 	}
-	return false;
 }
 
 static TupleTableSlot *
