@@ -352,3 +352,26 @@ MERGE INTO wide USING generate_series(250, 1100) s (k) ON wide.k = s.k
 	WHEN MATCHED THEN UPDATE SET k = -s.k
 	WHEN NOT MATCHED THEN INSERT VALUES (s.k, 'new');
 SELECT verify('wide_k');
+
+--
+-- A split logs what the two leaves hold, not the new page as a whole
+--
+CREATE FUNCTION wal_of_a_split() RETURNS numeric LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+	result numeric;
+BEGIN
+	-- After a checkpoint every page is logged as a whole once: three attempts.
+	FOR attempt IN 1 .. 3 LOOP
+		CREATE TABLE split (k bigint);
+		INSERT INTO split SELECT i * 10 FROM generate_series(1, 522 * 30) i;
+		CREATE INDEX split_k ON split USING harmonia (k) WITH (fillfactor = 100);
+		EXECUTE 'EXPLAIN (ANALYZE, WAL, FORMAT json) INSERT INTO split
+			SELECT 5220 * i + 5 FROM generate_series(1, 29) i' INTO plan;
+		result := least(result, (plan->0->'Plan'->>'WAL Bytes')::numeric / 29);
+		ASSERT (SELECT leaf_pages FROM harmonia_index_info('split_k')) = 59;
+		DROP TABLE split;
+	END LOOP;
+	RETURN round(result);
+END $$;
+SELECT CASE WHEN bytes > 12000 THEN bytes END AS too_much FROM wal_of_a_split() bytes;
