@@ -90,11 +90,14 @@ SELECT * FROM compare_lookups(
 	'SELECT n, id FROM o JOIN r USING (k) WHERE r.k < 450', 'SELECT n, id FROM o JOIN r ON r.k = o.k AND r.k > 500 AND r.v = ''v1''', 'SELECT n, r.k FROM o JOIN r USING (k) WHERE r.k BETWEEN 410 AND 490',
 	'SELECT n, id FROM o LEFT JOIN r ON r.k = o.k AND r.k BETWEEN 450 AND 600', 'SELECT n, id FROM o LEFT JOIN r ON r.k = o.k AND r.k IS NULL', 'SELECT n, id FROM o JOIN r_3 USING (k)',
 	'SELECT n FROM o WHERE NOT EXISTS (SELECT FROM r WHERE r.k = o.k AND r.k BETWEEN 450 AND 600)');
--- Run again for each outer row, below another join, in a list
+-- Run again for each outer row, below another join, in a list, in views; with wide rows
+CREATE VIEW joined_view AS SELECT o.n, r.id, r.v FROM o JOIN r USING (k);
 SELECT * FROM compare_lookups(
 	'SELECT n, (SELECT count(*) FROM o JOIN r USING (k) WHERE o.n < bounds.n) FROM bounds WHERE n < 12',
 	'SELECT n, s.* FROM bounds, LATERAL (SELECT o.k, r.id FROM o JOIN r ON r.k = o.k + bounds.n WHERE o.n < bounds.n ORDER BY r.id LIMIT 3) s WHERE n < 20',
 	'SELECT n, s.* FROM bounds, LATERAL (SELECT count(r.id), sum(o.n) FROM o LEFT JOIN r ON r.k BETWEEN o.k AND o.k + bounds.n AND r.id > bounds.low WHERE o.n < 40) s WHERE n < 20',
+	'SELECT * FROM joined_view WHERE n % 3 = 0', 'WITH x AS MATERIALIZED (SELECT * FROM joined_view) SELECT x.n, r.v FROM x JOIN r ON r.k = x.id',
+	'SELECT length(big), r.id FROM (SELECT k, repeat(w, 3000) AS big FROM o OFFSET 0) s JOIN r USING (k)',
 	'SELECT a.n, r.id, s.id FROM o a JOIN r USING (k) LEFT JOIN r s ON s.k = r.id', 'SELECT s.c, r.id FROM (SELECT a.n, coalesce(b.k, -1) AS c FROM o a LEFT JOIN r b USING (k)) s JOIN r ON r.k = s.c');
 
 --
@@ -173,6 +176,30 @@ SELECT keys_looked_up('SELECT FROM generate_series(1, 700) s (k) JOIN l USING (k
 	keys_looked_up('SELECT FROM o JOIN f ON f.k = o.n') / count(*) AS floats, keys_looked_up('SELECT FROM od JOIN d USING (k)') AS dates,
 	keys_looked_up('SELECT FROM generate_series(1, 1000) s (k) JOIN b USING (k)') AS backwards, keys_looked_up('SELECT FROM generate_series(1, 999) s (k) JOIN p USING (k)') AS domains,
 	keys_looked_up('SELECT FROM generate_series(1, 100) s (k) JOIN e USING (k)') AS others, keys_looked_up('SELECT FROM generate_series(1, 100) s (k) JOIN e ON e.k / 10 = s.k') AS expressions FROM o;
+
+-- Each type of key as what a table is partitioned by
+CREATE FUNCTION compare_key(type text, key text, bound text) RETURNS text LANGUAGE plpgsql
+AS $$
+DECLARE
+	results text;
+BEGIN
+	EXECUTE format('CREATE TABLE k (id int, k %s) PARTITION BY RANGE (k)', type);
+	EXECUTE format('CREATE TABLE k_1 PARTITION OF k FOR VALUES FROM (MINVALUE) TO (%L)', bound);
+	EXECUTE format('CREATE TABLE k_2 (k %s, id int)', type);
+	EXECUTE format('ALTER TABLE k ATTACH PARTITION k_2 FOR VALUES FROM (%L) TO (MAXVALUE)', bound);
+	CREATE INDEX ON k USING harmonia (k);
+	EXECUTE format('INSERT INTO k SELECT i, %s FROM generate_series(1, 100) i', key);
+	EXECUTE format('CREATE TABLE ok AS SELECT i AS n, %s AS k FROM generate_series(1, 120, 3) i', key);
+	ANALYZE k, ok;
+	SELECT string_agg(result || coalesce(' ' || nodes, ' without'), '; ') INTO results FROM compare_lookups(
+		'SELECT n, id FROM ok JOIN k USING (k)', 'SELECT n, k.k IS NULL FROM ok LEFT JOIN k ON k.k <= ok.k AND k.k >= ok.k', 'SELECT n FROM ok WHERE NOT EXISTS (SELECT FROM k WHERE k.k = ok.k)');
+	results := results || format(', %s of %s keys', keys_looked_up('SELECT id FROM ok JOIN k USING (k)'), (SELECT count(*) FROM ok));
+	DROP TABLE k, ok;
+	RETURN results;
+END $$;
+SELECT type, compare_key(type, key, bound) FROM (VALUES ('bool', 'i % 2 = 0', 'true'), ('"char"', '(i::int)::"char"', 'm'), ('int2', 'i::int2', '50'), ('int8', 'i::int8 - 60', '-5'), ('oid', 'i::oid', '50'),
+	('date', 'date ''2000-01-01'' + i', '2000-02-01'), ('time', 'time ''00:00'' + i * interval ''13 minutes''', '12:00'), ('timestamp', 'timestamp ''2000-01-01'' + i * interval ''1 day''', '2000-02-01'),
+	('timestamptz', 'timestamptz ''2000-01-01'' + i * interval ''1 day''', '2000-02-01'), ('float4', 'i::float4 - 50', '0'), ('float8', 'i::float8 / 3 - 7', '-0'), ('money', 'i::numeric::money', '50')) types (type, key, bound);
 
 --
 -- Inheritance
@@ -276,6 +303,28 @@ DELETE FROM r;
 INSERT INTO r SELECT i, i FROM generate_series(0, 1499) i;
 SELECT n + 300 AS n, sum + :first AS sum FROM rest('open');
 SELECT count(*), sum(r.id) FROM o JOIN r USING (k);
+ROLLBACK;
+
+-- The end of a query before its last row; no more memory for many batches in many targets
+CREATE FUNCTION fail_at(i int, at int) RETURNS int LANGUAGE plpgsql AS
+	'BEGIN IF i = at THEN RAISE ''failed''; END IF; RETURN i; END';
+CREATE FUNCTION executor_memory() RETURNS numeric LANGUAGE sql AS
+	$$ SELECT sum(total_bytes) FROM pg_backend_memory_contexts WHERE name = 'ExecutorState' OR parent = 'ExecutorState' $$;
+BEGIN;
+CALL use_lookups(true);
+SAVEPOINT a;
+SELECT count(fail_at(r.k % 10, 5)) FROM o JOIN r USING (k);
+ROLLBACK TO a;
+SET LOCAL statement_timeout = '200ms';
+SELECT pg_sleep(100), r.k FROM o JOIN r USING (k);
+ROLLBACK TO a;
+SET LOCAL statement_timeout = 0;
+SELECT 1 FROM o JOIN r USING (k) LIMIT 1;
+SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'page';
+SET LOCAL work_mem = '64kB';
+SELECT i % 1500 AS k INTO TEMP many FROM generate_series(1, 60000) i;
+EXPLAIN (COSTS OFF) SELECT count(*), max(CASE WHEN r.id = 77 THEN executor_memory() END) < 3000000 AS small FROM many JOIN r USING (k);
+SELECT count(*), max(CASE WHEN r.id = 77 THEN executor_memory() END) < 3000000 AS small FROM many JOIN r USING (k);
 ROLLBACK;
 
 --
