@@ -53,7 +53,7 @@ install_daemon() {
 		return
 	fi
 	make -s -C "$root/cuda" NVCC= build=build/host build/host/harmonia_gpud
-	install "$root/cuda/build/host/harmonia_gpud" "$("$private_bindir/pg_config" --pkglibdir)"
+	install "$root/cuda/build/host/harmonia_gpud" "$("$1/pg_config" --pkglibdir)"
 }
 
 prepare() {
@@ -79,7 +79,7 @@ prepare() {
 		say "Building and installing into $dir"
 		private_bindir=$("$root/tools/private-install.sh" "$dir/install")
 		export PATH=$private_bindir:$PATH
-		install_daemon
+		install_daemon "$private_bindir"
 	fi
 
 	# Suites run in a copy that the server's user can read and write.
@@ -205,6 +205,7 @@ run_with_faults() {
 		find "$dir/faults/src" -name '*.[od]' -delete -o -name '*.bc' -delete
 		fault_bindir=$(PG_CONFIG=$system_pg_config FAULT_POINTS=1 SMALL_LIMITS=1 \
 			"$dir/faults/tools/private-install.sh" "$dir/faults/install") || return 1
+		install_daemon "$fault_bindir" || return 1
 	fi
 	PATH=$fault_bindir:$PATH run_tap_in "$1"
 }

@@ -7,6 +7,7 @@ use strict;
 use warnings;
 
 use Harmonia;
+use HarmoniaDevice;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
@@ -48,6 +49,11 @@ my %loads = (
 	build => { load => 'REINDEX INDEX t_k;' },
 	lookup => {
 		load => 'SET enable_seqscan = off; SET enable_indexscan = off; SET enable_bitmapscan = off;'
+		  . ' SELECT count(k) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 9000)));'
+	},
+	device => {
+		prepare => $dense,
+		load => 'SET harmonia.force_device = on; SET enable_seqscan = off; SET enable_indexscan = off; SET enable_bitmapscan = off;'
 		  . ' SELECT count(k) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 9000)));'
 	},
 	scan => { load => 'SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(k) FROM t WHERE k < 5000;' },
@@ -139,10 +145,12 @@ my @points = (
 	[ lookup_planned => 'lookup' ],
 	[ lookup_read => 'lookup' ],
 	[ lookup_portion => 'lookup' ]);
+my @device_points = map { [ $_ => 'device' ] } qw(sync_begun sync_listed sync_copied remote_synced remote_searched);
 
-my $node = new_node('points', conf => <<'END');
+my $node = new_node('points', conf => (has_daemon() ? device_settings() : '') . <<'END');
 restart_after_crash = on
 wal_consistency_checking = generic
+harmonia.force_device = off
 END
 
 # Both indexes give the same rows and keys in the same order, forward, backward and
@@ -208,6 +216,14 @@ END
 		wait_for_restart($log_offset);
 	}
 
+	if ($load == $loads{device})
+	{
+		# What was half done on the device is done again.
+		wait_for_device($node);
+		my $wanted = $node->safe_psql('postgres', 'SELECT count(k), sum(k) FROM t WHERE k <= 9000');
+		my $got = $node->safe_psql('postgres', $load->{load} =~ s/count\(k\)/count(k), sum(k)/r);
+		return "the device found $got, not $wanted" if $got ne $wanted;
+	}
 	($result, $out, $err) = $node->psql('postgres', <<'END');
 SELECT harmonia_check('t_k', true);
 SELECT same_as_btree();
@@ -232,17 +248,18 @@ END
 	return '';
 }
 
-my %listed = map { $_->[0] => 1 } @points;
+my %listed = map { $_->[0] => 1 } @points, @device_points;
 my $all = $node->safe_psql('postgres', "LOAD 'harmonia'; SHOW harmonia.fault_points");
 is(join(' ', sort keys %listed), join(' ', sort split ' ', $all), 'all points are tried');
 
-for my $entry (@points)
+for my $entry (@points, has_daemon() ? @device_points : ())
 {
 	my ($point, $load, %expected) = @$entry;
 
 	for my $action ('error', 'panic')
 	{
 		next if $expected{crash} && $action eq 'error';
+		wait_for_device($node) if $load eq 'device';
 		is(try_point($point, $action, $loads{$load}, %expected), '', "$point: $action");
 	}
 }

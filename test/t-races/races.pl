@@ -8,15 +8,17 @@ use warnings;
 
 use FaultSessions;
 use Harmonia;
+use HarmoniaDevice;
 use Test::More;
 
 my $only = $ENV{RACES} // '';
 
 # What checks the index itself wants plain plans.
-my $node = new_node('races', conf => <<'END');
+my $node = new_node('races', conf => (has_daemon() ? device_settings() : '') . <<'END');
 harmonia.enable_lookup_scan = off
 harmonia.enable_lookup_join = off
 END
+wait_for_device($node) if has_daemon();
 
 # Two segments, with leaves that have been split here and there, and all rows
 # visible to everybody.
@@ -66,12 +68,17 @@ my %reads = (
 	'lookup scan' => [ 'LookupScan', 'bitmapscan indexscan', "SELECT k, n FROM t WHERE k = ANY ($keys)" ],
 	'index-only lookup scan' =>
 	  [ 'Index Only: true', 'bitmapscan indexscan', "SELECT k, 0 n FROM t WHERE k = ANY ($keys)" ]);
+if (has_daemon())
+{
+	$reads{"$_ on the device"} = $reads{$_} for grep { /lookup/ } keys %reads;
+}
 
 sub forbid
 {
 	my ($read) = @_;
 
 	return 'SET harmonia.enable_lookup_scan = ' . ($read =~ /lookup/ ? 'on' : 'off') . '; SET enable_sort = off;'
+	  . (has_daemon() ? ' SET harmonia.enable_device = ' . ($read =~ /device/ ? 'on;' : 'off;') : '')
 	  . join('', map { " SET enable_$_ = off;" } split / /, $reads{$read}[1]);
 }
 
@@ -214,6 +221,13 @@ my %reader_stops = (
 	'bitmap scan' => [ ['scan_descended'], [ 'scan_leaf_left', 3 ] ],
 	'lookup scan' => [ [ 'lookup_planned', 11 ], ['lookup_read'], [ 'lookup_portion', 1 ], [ 'lookup_portion', 3 ] ],
 	'index-only lookup scan' => [ [ 'lookup_planned', 11 ], ['lookup_read'], [ 'lookup_portion', 1 ], [ 'lookup_portion', 3 ] ]);
+if (has_daemon())
+{
+	$reader_stops{"$_ on the device"} = [
+		[ 'lookup_portion', 1 ], [ 'lookup_portion', 3 ],
+		map { [$_] } qw(sync_begun sync_listed sync_copied remote_synced remote_searched) ]
+	  for ('lookup scan', 'index-only lookup scan');
+}
 
 # What VACUUM waits for, if a reader has stopped there: the pin on the leaf, the
 # gate of those that look at the visibility map, or nothing.
@@ -224,7 +238,7 @@ sub vacuum_waits_for
 	# Pins may be on blocks that VACUUM comes by only when it has passed the gate.
 	return 'BufferPin|page' if $read eq 'index-only lookup scan' && $point eq 'lookup_planned';
 	return 'BufferPin' if $point =~ /descended|leaf_read|planned/;
-	return 'page' if $read eq 'index-only lookup scan' && $point eq 'lookup_read';
+	return 'page' if $read =~ /^index-only lookup scan/ && $point ne 'lookup_portion';
 	return '';
 }
 

@@ -11,7 +11,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 
-our @EXPORT = qw(new_device_node wait_for_device daemon_pid socket_path device_settings skip_without_daemon
+our @EXPORT = qw(new_device_node wait_for_device daemon_pid socket_path device_settings has_daemon skip_without_daemon
   is_running wait_for_end stat_of nodes_of);
 
 # All batches go to the device, whatever they cost there.
@@ -22,11 +22,16 @@ harmonia.force_device = on
 END
 
 # Where there is no C++ compiler tools/check.sh does not build the daemon.
-sub skip_without_daemon
+sub has_daemon
 {
 	my ($library_dir) = run_command([ 'pg_config', '--pkglibdir' ]);
 
-	plan skip_all => 'harmonia_gpud is not installed' unless -x "$library_dir/harmonia_gpud";
+	return -x "$library_dir/harmonia_gpud";
+}
+
+sub skip_without_daemon
+{
+	plan skip_all => 'harmonia_gpud is not installed' unless has_daemon();
 	return;
 }
 
