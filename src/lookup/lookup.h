@@ -1,9 +1,9 @@
 /*
  * lookup.h
- *		Batch lookup: many keys against one index in one call, on the CPU.
+ *		Batch lookup: many keys against one index in one call, on the CPU or the device.
  *
  * This is all that the folder offers.  It stands on src/am (pages, directory,
- * segments) and src/tree (in-page search, partially-sorted aggregation).
+ * segments), src/tree (in-page search, partially-sorted aggregation) and src/device.
  *
  * A lookup takes a batch of probes, keys or ranges of keys, and returns every
  * (probe, entry) pair that matches, exactly once, whatever happens to the index
@@ -16,7 +16,7 @@
  *	 tuples that the snapshot does not see; rows are right once the heap is asked.
  * - The key is compared again with the heap tuple's only where the probe's key
  *	 stands for more than one value; the engine itself returns exact matches of
- *	 normalised keys.
+ *	 normalised keys, on the device as well.
  * - Serializable transactions: PredicateLockRelation() on the index before
  *	 hm_lookup_start().
  * - Index-only access: the lookup keeps no pins.  The caller holds the visibility
@@ -142,7 +142,8 @@ extern void hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint
 /*
  * Return up to max (1 or more) more hits and, in keys unless it is NULL, the
  * key of each hit.  Returns 0 only at the end.  Hits of points come in key order,
- * those of ranges about so: leaves leave their blocks' entries unsorted.  Locks one
+ * those of ranges about so: leaves leave their blocks' entries unsorted; those from the
+ * device in any order.  Locks one
  * page at a time; the caller holds no buffer lock.
  * Errors: index_corrupted; query_canceled and its like between pages.
  */

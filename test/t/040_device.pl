@@ -206,6 +206,23 @@ is(stat_of($node, 'un_k', 'device_batches'), '1', 'indeed');
 like(nodes_of($node, 'SELECT count(*) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 200)))',
 		"SET harmonia.force_device = off; $lookups"), qr/Device: CPU\n\s+CPU Reason: few keys/, 'few keys');
 
+# An index is copied when its batches have taken as much time as that is expected to.
+$node->safe_psql('postgres', 'CREATE TABLE auto AS SELECT generate_series(1, 50000) AS k; CREATE INDEX auto_k ON auto USING harmonia (k); ANALYZE auto');
+my $auto = "SET harmonia.force_device = off; $lookups";
+my $auto_rows = 'SELECT count(*), sum(k) FROM auto WHERE k = ANY (ARRAY(SELECT generate_series(1, 60000, 2)))';
+like(nodes_of($node, $auto_rows, $auto), qr/Device: CPU\n\s+CPU Reason: index is not resident/, 'not for the first batch');
+my ($wrong, $loads) = (0, 0);
+for (1 .. 500)
+{
+	$wrong++ if $node->safe_psql('postgres', "$auto; $auto_rows") ne '25000|625000000';
+	$loads = stat_of($node, 'auto_k', 'loads');
+	last if $loads > 0;
+}
+is($loads, 1, 'but for a later one');
+$wrong += $node->safe_psql('postgres', "$auto; $auto_rows") ne '25000|625000000' for 1 .. 20;
+is($wrong, 0, 'and all were right');
+unlike(nodes_of($node, $auto_rows, $auto), qr/CPU Reason: (?!faster on the CPU)/, 'from then on what is faster');
+
 # Growth beyond the words that were set aside for an index
 $node->safe_psql('postgres', 'CREATE TABLE g (k int); INSERT INTO g VALUES (1); CREATE INDEX g_k ON g USING harmonia (k)');
 my $grown = 'SELECT count(*), sum(k) FROM g WHERE k = ANY (ARRAY(SELECT generate_series(1, 400000, 400)))';
