@@ -17,20 +17,8 @@ using namespace harmonia;
  */
 static constexpr uint32_t sort_min = 32768;
 
-/*
- * A radix sort takes a pass for each 8 bits.  Bits beyond two passes cost more than
- * they gain (H100, 2^23 and 2^26 keys: bench/gpu), and so does a pass for few bits.
- */
-static constexpr int pass_bits = 8;
-static constexpr int pass_bits_min = 4;
-static constexpr int passes_max = 2;
-
-/*
- * A GPU sorts neighbours in shared memory by what Eq. 2 asks for beyond that, in passes
- * of fewer bits (2^23 keys: best with 4, 2^26 keys: with 8).
- */
-static constexpr int local_pass_bits = 4;
-static constexpr int local_passes_max = 2;
+/* Nor are they for fewer bits than this. */
+static constexpr int sort_bits_min = 4;
 
 HdStatus
 HdDevice::fail(HdStatus status, const char *format,...)
@@ -311,7 +299,7 @@ bit_length(uint64_t value)
 static SortPlan
 plan_sort(const HdIndex &index, const HdBatch &batch)
 {
-	SortPlan	plan = {0, 0, 0, 0};
+	SortPlan	plan = {0, 0, 0};
 	int			key_bits = 8 * (int) index.shape.width;
 	int			line = 64 / (int) index.shape.width;
 	int			common_bits = bit_length(index.low_key ^ index.high_key);
@@ -325,24 +313,15 @@ plan_sort(const HdIndex &index, const HdBatch &batch)
 		range_bits = common_bits;
 
 	plan.bits = batch.psa_bits;
-	if (plan.bits < 0 && batch.count < sort_min)
-		plan.bits = 0;
-	else if (plan.bits < 0)
+	if (plan.bits < 0)
 	{
-		int			wanted = ht_psa_bits(key_bits, entries, line);
-		int			passes = (wanted + pass_bits - pass_bits_min) / pass_bits;
-
-		plan.bits = std::min(std::min(passes, passes_max) * pass_bits, range_bits);
-		passes = (wanted - plan.bits + local_pass_bits / 2) / local_pass_bits;
-		plan.local_bits = std::max(std::min(passes, local_passes_max) * local_pass_bits, 0);
-		plan.local_bits = std::min(plan.local_bits, range_bits - plan.bits);
+		plan.bits = ht_psa_bits(key_bits, entries, line);
+		if (batch.count < sort_min || plan.bits < sort_bits_min)
+			plan.bits = 0;
 	}
 	plan.bits = std::min(plan.bits, range_bits);
 	if (plan.bits == 0)
-	{
 		plan.base = 0;
-		plan.local_bits = 0;
-	}
 	plan.first_bit = range_bits - plan.bits;
 	return plan;
 }

@@ -184,8 +184,9 @@ typedef struct HdBatch
 	uint64_t	room;
 
 	/*
-	 * How it is done: sort by so many of the top bits of the key range in use, let
-	 * so many threads search together (1, 2, 4 ... 32).  HD_AUTOMATIC is best.
+	 * How it is done: sort by so many of the top bits of the key range in use, if
+	 * perhaps not completely by the lower ones, let so many threads search together
+	 * (1, 2, 4 ... 32).  HD_AUTOMATIC is best.
 	 */
 	int			psa_bits;
 	int			threads;

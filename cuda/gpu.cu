@@ -17,10 +17,18 @@ namespace
 constexpr size_t staged_max = 32 << 20;
 
 /*
- * Values are partitioned on their way back to probe order if they are more bytes than
- * this; so many can well be written at random into the L2 cache.
+ * Digits to partition probes by: the top bits, and in a pass before that some below them,
+ * unless these are few.  More low bits gain the search less than they cost here, but
+ * ranges, whose entries are visited twice, want one more (H100, 2^23 and 2^26 keys:
+ * bench/gpu).
  */
-constexpr uint64_t restore_min = 16 << 20;
+constexpr int top_digit_bits = 8;
+constexpr int low_digit_bits_points = 7;
+constexpr int low_digit_bits_ranges = 8;
+constexpr int low_digit_min = 4;
+
+static_assert(top_digit_bits <= digit_bits && low_digit_bits_points <= digit_bits &&
+			  low_digit_bits_ranges <= digit_bits, "bins are counted");
 
 /* Device memory that grows and is kept from batch to batch. */
 struct Memory
@@ -68,13 +76,12 @@ struct CudaDevice : HdDevice
 	/* Of the batch being searched; indexes take turns. */
 	Memory		low,
 				high,
-				keys,
-				numbers,
-				sorted_keys,
-				sorted_numbers,
-				temporary,
-				values,
-				sorted_values,
+				starts,
+				sorted_low[passes_max],
+				numbers[passes_max],
+				slots[passes_max],
+				runs[passes_max],
+				values[passes_max],
 				out_probes,
 				out_values,
 				hits,
@@ -136,11 +143,11 @@ struct CudaIndex : HdIndex
 	template <typename Key>
 	HdStatus	search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *result);
 	template <typename Key>
-	HdStatus	sort(const HdBatch &batch, const SortPlan &plan, Probes<Key> &probes);
+	HdStatus	sort(const Digits<Key> &digits, HdOutput output, Probes<Key> &probes);
+	template <typename Value>
+	HdStatus	restore(int passes, uint32_t count, Value *out);
 	template <typename Key>
 	HdStatus	choose_group(const Probes<Key> &probes, HdResult *result);
-	template <typename Value>
-	HdStatus	restore(const uint32_t *numbers, uint32_t count, Value *out);
 };
 
 /* ----------------------------------------------------------------
@@ -312,40 +319,100 @@ CudaIndex::load_levels()
  * ----------------------------------------------------------------
  */
 
-/* Partially-sorted aggregation; probes already has the keys as they came. */
+/* The passes of a sort. */
+template <typename Key>
+static Digits<Key>
+plan_digits(const SortPlan &plan, bool ranges)
+{
+	Digits<Key> digits = {};
+	int			top_bits = std::min(plan.bits, top_digit_bits);
+	int			low_bits = std::min(plan.bits - top_bits,
+									ranges ? low_digit_bits_ranges : low_digit_bits_points);
+
+	digits.base = (Key) plan.base;
+	if (low_bits >= low_digit_min)
+		digits.digit[digits.passes++] = {plan.first_bit + plan.bits - top_bits - low_bits, low_bits};
+	digits.digit[digits.passes++] = {plan.first_bit + plan.bits - top_bits, top_bits};
+	return digits;
+}
+
+/* Tell the kernel which bits of keys can differ. */
+template <typename Key>
+static void
+mark_range(const SortPlan &plan, Key low_key, Probes<Key> &probes)
+{
+	int			end = plan.first_bit + plan.bits;
+
+	probes.prefix = low_key - probes.base;
+	probes.prefix_mask = end < 8 * (int) sizeof(Key) ? (Key) -1 << end : 0;
+	probes.top_shift = std::max(end - 32, 0);
+	probes.min_shift = std::max(plan.first_bit - probes.top_shift, 0);
+}
+
+/*
+ * Partially-sorted aggregation: here by the top bits, the search kernel does the rest.
+ * Values, unlike pairs, have to get back to probe order.
+ */
 template <typename Key>
 HdStatus
-CudaIndex::sort(const HdBatch &batch, const SortPlan &plan, Probes<Key> &probes)
+CudaIndex::sort(const Digits<Key> &digits, HdOutput output, Probes<Key> &probes)
 {
 	CudaDevice *device = on();
-	const Key  *keys = probes.low;
-	Key			base = (Key) plan.base;
-	size_t		size = 0;
+	uint32_t	count = probes.count;
 
-	TRY(device, device->numbers.reserve(batch.count * sizeof(uint32_t)));
-	TRY(device, device->sorted_numbers.reserve(batch.count * sizeof(uint32_t)));
-	TRY(device, device->sorted_keys.reserve(batch.count * sizeof(Key)));
-	if (base != 0)
+	TRY(device, device->starts.reserve(passes_max * digit_bins * sizeof(uint32_t)));
+	TRY(device, launch_count<Key>(probes.low, count, digits, device->starts.as<uint32_t>(),
+								  device->stream));
+	for (int pass = 0; pass < digits.passes; pass++)
 	{
-		TRY(device, device->keys.reserve(batch.count * sizeof(Key)));
-		keys = device->keys.as<Key>();
+		Partition<Key> partition = {};
+
+		TRY(device, device->sorted_low[pass].reserve(count * sizeof(Key)));
+		partition.low = device->sorted_low[pass].as<Key>();
+		if (output == HD_PAIRS || probes.all_high != nullptr)
+		{
+			TRY(device, device->numbers[pass].reserve(count * sizeof(uint32_t)));
+			partition.numbers = device->numbers[pass].as<uint32_t>();
+		}
+		if (output != HD_PAIRS)
+		{
+			TRY(device, device->slots[pass].reserve(count * sizeof(uint16_t)));
+			TRY(device, device->runs[pass].reserve(partition_tiles(count) * digit_bins * sizeof(Run)));
+			partition.slots = device->slots[pass].as<uint16_t>();
+			partition.runs = device->runs[pass].as<Run>();
+		}
+		TRY(device, launch_partition<Key>(probes.low, probes.numbers, count, pass == 0 ? digits.base : 0,
+										  digits.digit[pass],
+										  device->starts.as<uint32_t>() + pass * digit_bins,
+										  partition, device->stream));
+		probes.low = partition.low;
+		probes.numbers = partition.numbers;
 	}
-	TRY(device, sort_probes<Key>(nullptr, &size, keys, device->sorted_keys.as<Key>(),
-								 device->numbers.as<uint32_t>(),
-								 device->sorted_numbers.as<uint32_t>(), batch.count,
-								 plan.first_bit, plan.bits, device->stream));
-	TRY(device, device->temporary.reserve(size));
-	TRY(device, launch_number<Key>(probes.low, batch.count, base, device->keys.as<Key>(),
-								   device->numbers.as<uint32_t>(), device->stream));
-	TRY(device, sort_probes<Key>(device->temporary.at, &size, keys, device->sorted_keys.as<Key>(),
-								 device->numbers.as<uint32_t>(),
-								 device->sorted_numbers.as<uint32_t>(), batch.count,
-								 plan.first_bit, plan.bits, device->stream));
-	probes.low = device->sorted_keys.as<Key>();
-	probes.base = base;
-	probes.numbers = device->sorted_numbers.as<uint32_t>();
-	probes.local_bits = plan.local_bits;
-	probes.local_first_bit = plan.first_bit - plan.local_bits;
+	probes.base = digits.base;
+	return HD_OK;
+}
+
+/* Bring values, in device->values[0], from the order of the search into probe order. */
+template <typename Value>
+HdStatus
+CudaIndex::restore(int passes, uint32_t count, Value *out)
+{
+	CudaDevice *device = on();
+	const Value *values = device->values[0].as<Value>();
+
+	for (int pass = passes - 1; pass >= 0; pass--)
+	{
+		Value	   *to = out;
+
+		if (pass > 0)
+		{
+			TRY(device, device->values[pass].reserve(count * sizeof(Value)));
+			to = device->values[pass].as<Value>();
+		}
+		TRY(device, launch_restore<Value>(device->slots[pass].as<uint16_t>(), device->runs[pass].as<Run>(),
+										  values, count, to, device->stream));
+		values = to;
+	}
 	return HD_OK;
 }
 
@@ -376,37 +443,6 @@ CudaIndex::choose_group(const Probes<Key> &probes, HdResult *result)
 	return HD_OK;
 }
 
-/*
- * Bring values from the order of the search into probe order.  One random write for
- * each of many values costs more than the search does; partitioned by probe number
- * first, they stay within a window of the output that fits into shared memory.
- */
-template <typename Value>
-HdStatus
-CudaIndex::restore(const uint32_t *numbers, uint32_t count, Value *out)
-{
-	CudaDevice *device = on();
-	int			number_bits = 32 - __builtin_clz(count - 1);
-	int			bits = number_bits - window_bits;
-	uint32_t   *sorted_numbers;
-	size_t		size = 0;
-
-	/* The sort is done with these. */
-	TRY(device, device->numbers.reserve(count * sizeof(uint32_t)));
-	TRY(device, device->sorted_values.reserve(count * sizeof(Value)));
-	sorted_numbers = device->numbers.as<uint32_t>();
-	TRY(device, partition_values<Value>(nullptr, &size, numbers, sorted_numbers,
-										device->values.as<Value>(), device->sorted_values.as<Value>(),
-										count, window_bits, bits, device->stream));
-	TRY(device, device->temporary.reserve(size));
-	TRY(device, partition_values<Value>(device->temporary.at, &size, numbers, sorted_numbers,
-										device->values.as<Value>(), device->sorted_values.as<Value>(),
-										count, window_bits, bits, device->stream));
-	TRY(device, launch_scatter<Value>(sorted_numbers, device->sorted_values.as<Value>(), count, out,
-									  device->stream));
-	return HD_OK;
-}
-
 template <typename Key>
 HdStatus
 CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *result)
@@ -417,13 +453,15 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 	size_t		value_size = batch.output == HD_COUNT ? sizeof(uint32_t) : sizeof(uint64_t);
 	bool		pairs = batch.output == HD_PAIRS;
 	uint64_t	outputs = pairs ? batch.room : batch.count;
-	bool		restores;
+	bool		partitioned = plan.bits > 0;
+	bool		restores = partitioned && !pairs;
+	Digits<Key> digits = {};
 	Probes<Key> probes = {};
 	Results		results = {};
 	void	   *out_values = batch.output == HD_COUNT ? (void *) batch.counts : (void *) batch.tids;
 
 	probes.low = (const Key *) batch.low;
-	probes.high = (const Key *) batch.high;
+	probes.all_high = (const Key *) batch.high;
 	probes.count = batch.count;
 	results.output = batch.output;
 	results.room = batch.room;
@@ -438,7 +476,7 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 			TRY(device, device->high.reserve(keys_size));
 			TRY(device, cudaMemcpyAsync(device->high.at, batch.high, keys_size, cudaMemcpyHostToDevice,
 										stream));
-			probes.high = device->high.as<Key>();
+			probes.all_high = device->high.as<Key>();
 		}
 		TRY(device, device->out_values.reserve(outputs * value_size));
 		out_values = device->out_values.at;
@@ -449,13 +487,18 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 		}
 	}
 
-	TRY(device, cudaEventRecord(device->events[0], stream));
-	if (plan.bits > 0)
-	{
-		HdStatus	status = sort(batch, plan, probes);
+	probes.all_low = probes.low;
 
+	TRY(device, cudaEventRecord(device->events[0], stream));
+	if (partitioned)
+	{
+		HdStatus	status;
+
+		digits = plan_digits<Key>(plan, batch.high != nullptr);
+		status = sort(digits, batch.output, probes);
 		if (status != HD_OK)
 			return status;
+		mark_range(plan, (Key) low_key, probes);
 	}
 	TRY(device, cudaEventRecord(device->events[1], stream));
 
@@ -467,15 +510,13 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 			return status;
 	}
 
-	restores = !pairs && plan.bits > 0 && outputs * value_size > restore_min;
-	results.in_place = !restores;
 	results.tids = (uint64_t *) out_values;
 	results.counts = (uint32_t *) out_values;
 	if (restores)
 	{
-		TRY(device, device->values.reserve(outputs * value_size));
-		results.tids = device->values.as<uint64_t>();
-		results.counts = device->values.as<uint32_t>();
+		TRY(device, device->values[0].reserve(outputs * value_size));
+		results.tids = device->values[0].as<uint64_t>();
+		results.counts = device->values[0].as<uint32_t>();
 	}
 	TRY(device, device->hits.reserve(sizeof(unsigned long long)));
 	results.hits = device->hits.as<unsigned long long>();
@@ -486,14 +527,14 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 	searched.pages = pages;
 	searched.keys = device_keys.as<Key>();
 	searched.blocks = device_blocks.as<uint32_t>();
-	TRY(device, launch_search<Key>(result->group.threads, searched, probes, results, stream));
+	TRY(device, launch_search<Key>(result->group, partitioned, searched, probes, results, stream));
 	TRY(device, cudaEventRecord(device->events[2], stream));
 
 	if (restores)
 	{
 		HdStatus	status = batch.output == HD_COUNT ?
-			restore<uint32_t>(probes.numbers, batch.count, (uint32_t *) out_values) :
-			restore<uint64_t>(probes.numbers, batch.count, (uint64_t *) out_values);
+			restore(digits.passes, batch.count, (uint32_t *) out_values) :
+			restore(digits.passes, batch.count, (uint64_t *) out_values);
 
 		if (status != HD_OK)
 			return status;

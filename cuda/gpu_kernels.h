@@ -12,26 +12,89 @@
 namespace harmonia
 {
 
+/* Digits by which probes are partitioned, in so many passes. */
+constexpr int digit_bits = 8;
+constexpr uint32_t digit_bins = 1 << digit_bits;
+constexpr int passes_max = 2;
+
+template <typename Key>
+struct Digit
+{
+	int			first_bit;
+	int			bits;
+
+	HD_BOTH uint32_t operator()(Key key) const	/* less base */
+	{
+		return (uint32_t) (key >> first_bit) & ((1u << bits) - 1);
+	}
+};
+
+/* The digits of a sort, the lowest one first. */
+template <typename Key>
+struct Digits
+{
+	Key			base;			/* subtracted from keys first */
+	int			passes;
+	Digit<Key>	digit[passes_max];
+};
+
+/* Probes of a tile that have a digit in common. */
+struct Run
+{
+	uint32_t	start;			/* in the tile, once that is in order */
+	uint32_t	move;			/* from there to where it went */
+};
+
+/* Where a pass puts probes; NULL: nowhere. */
+template <typename Key>
+struct Partition
+{
+	Key		   *low;			/* less base */
+	uint32_t   *numbers;		/* of the probes */
+	uint16_t   *slots;			/* for the way back: of each probe in its tile, */
+	Run		   *runs;			/* and digit_bins for each tile */
+};
+
 /* Probes on the device. */
 template <typename Key>
 struct Probes
 {
 	const Key  *low;			/* in the order of the search, less base */
-	const Key  *high;			/* in probe order; NULL: points */
-	uint32_t   *numbers;		/* probe numbers in the order of the search; NULL: as
+	const uint32_t *numbers;	/* probe numbers in the order of the search; NULL: as
 								 * they come */
-	int			local_first_bit;	/* sort neighbours by these bits, too */
-	int			local_bits;
-	Key			base;
+	const Key  *all_low;		/* in probe order */
+	const Key  *all_high;		/* likewise; NULL: points */
 	uint32_t	count;
+	Key			base;
+
+	/* Of keys less base: bits that are the same all over the range in use, */
+	Key			prefix;
+	Key			prefix_mask;
+	/* so many behind the 32 top ones of the others, and those of the top ones */
+	int			top_shift;
+	int			min_shift;		/* that neighbours are not sorted by. */
+
+	HD_BOTH bool is_usual(Key offset) const
+	{
+		return ((offset ^ prefix) & prefix_mask) == 0;
+	}
+	HD_BOTH uint32_t top_of(Key offset) const
+	{
+		return (uint32_t) (offset >> top_shift);
+	}
+	HD_BOTH Key of_top(uint32_t top) const
+	{
+		return (prefix & prefix_mask) | ((Key) ((Key) top << top_shift) & (Key) ~prefix_mask);
+	}
 };
 
-/* Where results go on the device. */
+/*
+ * Where results go on the device: pairs anywhere, one after the other, else in the order
+ * of the search.
+ */
 struct Results
 {
 	HdOutput	output;
-	bool		in_place;		/* HD_FIRST, HD_COUNT: in probe order, instead of
-								 * in the order of the search */
 	uint32_t   *probes;
 	uint64_t   *tids;
 	uint32_t   *counts;
@@ -39,44 +102,42 @@ struct Results
 	unsigned long long *hits;	/* HD_PAIRS: zero at the start */
 };
 
-/* gpu_search_32.cu, gpu_search_64.cu */
+/*
+ * gpu_search_32.cu, gpu_search_64.cu
+ *
+ * Partitioned probes have numbers if the output is pairs or they are ranges.
+ */
 template <typename Key>
-extern cudaError_t launch_search(int threads, const Tree<Key> &tree, const Probes<Key> &probes,
-								 const Results &results, cudaStream_t stream);
+extern cudaError_t launch_search(const HtGroupChoice &group, bool partitioned, const Tree<Key> &tree,
+								 const Probes<Key> &probes, const Results &results,
+								 cudaStream_t stream);
 
 /* gpu_sort.cu */
 
-/* Number probes 0, 1, ... and, if base is not 0, subtract it from their keys. */
-template <typename Key>
-extern cudaError_t launch_number(const Key *low, uint32_t count, Key base, Key *keys,
-								 uint32_t *numbers, cudaStream_t stream);
-
 /*
- * Sort by bits first_bit..first_bit + bits - 1 of the keys.  With temporary NULL only
- * sets *temporary_size.
+ * Set starts[pass * digit_bins + bin] to the number of probes whose digit of that pass
+ * is below bin.
  */
 template <typename Key>
-extern cudaError_t sort_probes(void *temporary, size_t *temporary_size, const Key *keys,
-							   Key *sorted_keys, const uint32_t *numbers,
-							   uint32_t *sorted_numbers, uint32_t count, int first_bit, int bits,
-							   cudaStream_t stream);
+extern cudaError_t launch_count(const Key *low, uint32_t count, const Digits<Key> &digits,
+								uint32_t *starts, cudaStream_t stream);
 
-/* Likewise, values by probe numbers. */
-template <typename Value>
-extern cudaError_t partition_values(void *temporary, size_t *temporary_size,
-									const uint32_t *numbers, uint32_t *sorted_numbers,
-									const Value *values, Value *sorted_values,
-									uint32_t count, int first_bit, int bits,
-									cudaStream_t stream);
+/* Number of tiles that so many probes are partitioned in. */
+extern uint32_t partition_tiles(uint32_t count);
 
 /*
- * Values partitioned by all but the last window_bits bits of their numbers, which are
- * 0..count - 1 in some order: out[numbers[i]] = values[i].
+ * Partition probes by a digit of key - base, using up its starts.  Numbers NULL: as
+ * they come.
  */
-constexpr int window_bits = 12;
+template <typename Key>
+extern cudaError_t launch_partition(const Key *low, const uint32_t *numbers, uint32_t count,
+									Key base, Digit<Key> digit, uint32_t *starts,
+									const Partition<Key> &out, cudaStream_t stream);
+
+/* Bring values from the order behind a pass into the one before. */
 template <typename Value>
-extern cudaError_t launch_scatter(const uint32_t *numbers, const Value *values, uint32_t count,
-								  Value *out, cudaStream_t stream);
+extern cudaError_t launch_restore(const uint16_t *slots, const Run *runs, const Value *values,
+								  uint32_t count, Value *out, cudaStream_t stream);
 
 /* Item numbers[i] of the mirror, of a size that 16 divides, becomes item i of those staged. */
 extern cudaError_t launch_write(const uint32_t *numbers, const char *staged, uint32_t count,

@@ -1,9 +1,10 @@
 /*
  * gpu_search_32.cu
- *		The search kernel for keys of 32 bits.
+ *		The search kernels for keys of 32 bits.
  */
 #include "gpu_search.cuh"
 
-template cudaError_t harmonia::launch_search<uint32_t>(int, const Tree<uint32_t> &,
+template cudaError_t harmonia::launch_search<uint32_t>(const HtGroupChoice &, bool,
+													  const Tree<uint32_t> &,
 													  const Probes<uint32_t> &,
 													  const Results &, cudaStream_t);

@@ -1,9 +1,10 @@
 /*
  * gpu_search_64.cu
- *		The search kernel for keys of 64 bits.
+ *		The search kernels for keys of 64 bits.
  */
 #include "gpu_search.cuh"
 
-template cudaError_t harmonia::launch_search<uint64_t>(int, const Tree<uint64_t> &,
+template cudaError_t harmonia::launch_search<uint64_t>(const HtGroupChoice &, bool,
+													  const Tree<uint64_t> &,
 													  const Probes<uint64_t> &,
 													  const Results &, cudaStream_t);

@@ -1,95 +1,286 @@
 /*
  * gpu_sort.cu
- *		Partially-sorted aggregation with CUB, and the way back to probe order.
+ *		Partially-sorted aggregation, and the way back to probe order.
+ *
+ * A pass partitions probes by a digit of their keys, without keeping their order.  So the
+ * second of two passes, by the higher digit, leaves probes of nearly the same lower
+ * digit together, for blocks run nearly in order; full order is not needed.
  */
-#include <cub/cub.cuh>
+#include <cub/block/block_scan.cuh>
 
 #include "gpu_kernels.h"
 
 namespace harmonia
 {
 
-constexpr int number_threads = 256;
+constexpr int count_threads = 512;
+constexpr int count_blocks = 1024;
+constexpr int count_loads = 8;
+constexpr int write_threads = 256;
+
+/*
+ * A block partitions a tile of probes at a time, each thread so many.  Longer runs are
+ * written faster; more than this does not fit into shared memory everywhere.
+ */
+constexpr int tile_threads = 512;
+constexpr int tile_blocks = 2;	/* on a multiprocessor */
+constexpr int thread_probes = 8;
+constexpr uint32_t tile = tile_threads * thread_probes;
+static_assert(tile_threads >= digit_bins && tile <= UINT16_MAX + 1, "a thread a bin, a slot in 16 bits");
 
 static uint32_t
-blocks_for(uint32_t count)
+blocks_for(uint32_t count, uint32_t together)
 {
-	return (uint32_t) (((uint64_t) count + number_threads - 1) / number_threads);
+	return (count - 1) / together + 1;
 }
 
+/* How many probes have each digit. */
 template <typename Key>
 static __global__ void
-number_kernel(const Key *low, uint32_t count, Key base, Key *keys, uint32_t *numbers)
+__launch_bounds__(count_threads)
+count_kernel(const Key *low, uint32_t count, const Digits<Key> digits, uint32_t *totals)
 {
-	uint32_t	i = blockIdx.x * number_threads + threadIdx.x;
+	constexpr uint32_t together = count_threads * count_loads;
+	__shared__ uint32_t counts[passes_max * digit_bins];
 
-	if (i >= count)
-		return;
-	if (base != 0)
-		keys[i] = low[i] - base;
-	numbers[i] = i;
+	for (uint32_t bin = threadIdx.x; bin < passes_max * digit_bins; bin += count_threads)
+		counts[bin] = 0;
+	__syncthreads();
+	for (uint32_t start = blockIdx.x * together; start < count; start += gridDim.x * together)
+	{
+		Key			some[count_loads];
+
+#pragma unroll
+		for (int j = 0; j < count_loads; j++)
+		{
+			uint32_t	i = start + j * count_threads + threadIdx.x;
+
+			some[j] = i < count ? low[i] - digits.base : 0;
+		}
+#pragma unroll
+		for (int j = 0; j < count_loads; j++)
+		{
+			if (start + j * count_threads + threadIdx.x >= count)
+				break;
+#pragma unroll
+			for (int pass = 0; pass < passes_max; pass++)
+			{
+				if (pass < digits.passes)
+					atomicAdd(&counts[pass * digit_bins + digits.digit[pass](some[j])], 1);
+			}
+		}
+	}
+	__syncthreads();
+	for (uint32_t bin = threadIdx.x; bin < passes_max * digit_bins; bin += count_threads)
+	{
+		if (counts[bin] > 0)
+			atomicAdd(&totals[bin], counts[bin]);
+	}
+}
+
+/* Where the probes of each digit begin; a block a pass. */
+static __global__ void
+__launch_bounds__(digit_bins)
+start_kernel(uint32_t *totals)
+{
+	using Scan = cub::BlockScan<uint32_t, digit_bins>;
+	__shared__ typename Scan::TempStorage scan;
+	uint32_t   *mine = totals + blockIdx.x * digit_bins + threadIdx.x;
+	uint32_t	start;
+
+	Scan(scan).ExclusiveSum(*mine, start);
+	*mine = start;
 }
 
 template <typename Key>
 cudaError_t
-launch_number(const Key *low, uint32_t count, Key base, Key *keys, uint32_t *numbers,
-			  cudaStream_t stream)
+launch_count(const Key *low, uint32_t count, const Digits<Key> &digits, uint32_t *starts,
+			 cudaStream_t stream)
 {
-	number_kernel<<<blocks_for(count), number_threads, 0, stream>>>(low, count, base, keys, numbers);
+	uint32_t	blocks = blocks_for(count, count_threads * count_loads);
+	cudaError_t error = cudaMemsetAsync(starts, 0, passes_max * digit_bins * sizeof(uint32_t), stream);
+
+	if (error != cudaSuccess)
+		return error;
+	count_kernel<<<blocks < count_blocks ? blocks : count_blocks, count_threads, 0, stream>>>
+		(low, count, digits, starts);
+	start_kernel<<<digits.passes, digit_bins, 0, stream>>>(starts);
 	return cudaGetLastError();
 }
 
-template <typename Key>
-cudaError_t
-sort_probes(void *temporary, size_t *temporary_size, const Key *keys, Key *sorted_keys,
-			const uint32_t *numbers, uint32_t *sorted_numbers, uint32_t count, int first_bit,
-			int bits, cudaStream_t stream)
+uint32_t
+partition_tiles(uint32_t count)
 {
-	return cub::DeviceRadixSort::SortPairs(temporary, *temporary_size, keys, sorted_keys,
-										   numbers, sorted_numbers, count, first_bit,
-										   first_bit + bits, stream);
-}
-
-template <typename Value>
-cudaError_t
-partition_values(void *temporary, size_t *temporary_size, const uint32_t *numbers,
-				 uint32_t *sorted_numbers, const Value *values, Value *sorted_values,
-				 uint32_t count, int first_bit, int bits, cudaStream_t stream)
-{
-	return cub::DeviceRadixSort::SortPairs(temporary, *temporary_size, numbers, sorted_numbers,
-										   values, sorted_values, count, first_bit,
-										   first_bit + bits, stream);
+	return blocks_for(count, tile);
 }
 
 /*
- * As numbers are a permutation, a window of them takes as many places before as after:
- * it is put in order in shared memory, and written as a whole.
+ * Put a tile of probes in order in shared memory, then write those of each digit side by
+ * side, where next[digit] says.
  */
+template <typename Key>
+static __global__ void
+__launch_bounds__(tile_threads, tile_blocks)
+partition_kernel(const Key *low, const uint32_t *numbers, uint32_t count, Key base, Digit<Key> digit,
+				 uint32_t *next, const Partition<Key> out)
+{
+	using Scan = cub::BlockScan<uint32_t, tile_threads>;
+	extern __shared__ __align__(16) char shared[];
+	__shared__ typename Scan::TempStorage scan;
+	__shared__ uint32_t starts[digit_bins];	/* of runs in the tile */
+	__shared__ uint32_t moves[digit_bins];	/* from there to the output */
+	Key		   *sorted = (Key *) shared;
+	uint32_t   *sorted_numbers = (uint32_t *) (sorted + tile);
+	uint32_t	bin = threadIdx.x;
+	uint32_t	start = blockIdx.x * tile;
+	uint32_t	size = min(tile, count - start);
+	Key			keys[thread_probes];
+	uint32_t	slots[thread_probes];
+	uint32_t	run = 0;
+	uint32_t	run_start;
+	uint32_t	reserved = 0;
+
+#pragma unroll
+	for (int j = 0; j < thread_probes; j++)
+	{
+		uint32_t	i = j * tile_threads + threadIdx.x;
+
+		keys[j] = i < size ? low[start + i] - base : 0;
+	}
+	if (bin < digit_bins)
+		starts[bin] = 0;
+	__syncthreads();
+#pragma unroll
+	for (int j = 0; j < thread_probes; j++)
+	{
+		if (j * tile_threads + threadIdx.x < size)
+			slots[j] = atomicAdd(&starts[digit(keys[j])], 1);
+	}
+	__syncthreads();
+
+	if (bin < digit_bins)
+		run = starts[bin];
+	if (run > 0)
+		reserved = atomicAdd(&next[bin], run);
+	Scan(scan).ExclusiveSum(run, run_start);
+	if (bin < digit_bins)
+	{
+		starts[bin] = run_start;
+		moves[bin] = reserved - run_start;
+		if (out.runs != nullptr)
+			out.runs[blockIdx.x * digit_bins + bin] = {run_start, reserved - run_start};
+	}
+	__syncthreads();
+#pragma unroll
+	for (int j = 0; j < thread_probes; j++)
+	{
+		uint32_t	i = j * tile_threads + threadIdx.x;
+
+		if (i < size)
+		{
+			uint32_t	slot = starts[digit(keys[j])] + slots[j];
+
+			sorted[slot] = keys[j];
+			if (out.numbers != nullptr)
+				sorted_numbers[slot] = numbers != nullptr ? numbers[start + i] : start + i;
+			if (out.slots != nullptr)
+				out.slots[start + i] = (uint16_t) slot;
+		}
+	}
+	__syncthreads();
+#pragma unroll
+	for (int j = 0; j < thread_probes; j++)
+	{
+		uint32_t	slot = j * tile_threads + threadIdx.x;
+
+		if (slot < size)
+		{
+			Key			key = sorted[slot];
+			uint32_t	to = moves[digit(key)] + slot;
+
+			out.low[to] = key;
+			if (out.numbers != nullptr)
+				out.numbers[to] = sorted_numbers[slot];
+		}
+	}
+}
+
+template <typename Key>
+cudaError_t
+launch_partition(const Key *low, const uint32_t *numbers, uint32_t count, Key base,
+				 Digit<Key> digit, uint32_t *next, const Partition<Key> &out, cudaStream_t stream)
+{
+	size_t		size = tile * (sizeof(Key) + (out.numbers != nullptr ? sizeof(uint32_t) : 0));
+	cudaError_t error = cudaFuncSetAttribute(partition_kernel<Key>,
+											 cudaFuncAttributeMaxDynamicSharedMemorySize, (int) size);
+
+	if (error != cudaSuccess)
+		return error;
+	partition_kernel<Key> <<<partition_tiles(count), tile_threads, size, stream>>>
+		(low, numbers, count, base, digit, next, out);
+	return cudaGetLastError();
+}
+
+/* The last run that begins at a slot or before: it has that slot, for it is not empty. */
+static __device__ __forceinline__ uint32_t
+run_of(const Run *runs, uint32_t slot)
+{
+	uint32_t	run = 0;
+
+#pragma unroll
+	for (uint32_t part = digit_bins / 2; part > 0; part /= 2)
+		run += runs[run + part].start <= slot ? part : 0;
+	return run;
+}
+
+/* A pass the other way: what the runs of a tile have become is read side by side. */
 template <typename Value>
 static __global__ void
-__launch_bounds__(number_threads)
-scatter_kernel(const uint32_t *numbers, const Value *values, uint32_t count, Value *out)
+__launch_bounds__(tile_threads)
+restore_kernel(const uint16_t *slots, const Run *all_runs, const Value *values, uint32_t count,
+			   Value *out)
 {
-	constexpr uint32_t window = 1 << window_bits;
-	__shared__ Value ordered[window];
-	uint32_t	start = blockIdx.x * window;
-	uint32_t	size = min(window, count - start);
+	__shared__ Run runs[digit_bins];
+	__shared__ Value sorted[tile];
+	uint32_t	start = blockIdx.x * tile;
+	uint32_t	size = min(tile, count - start);
+	uint16_t	mine[thread_probes];
 
-	for (uint32_t i = threadIdx.x; i < size; i += number_threads)
-		ordered[numbers[start + i] % window] = values[start + i];
+#pragma unroll
+	for (int j = 0; j < thread_probes; j++)
+	{
+		uint32_t	i = j * tile_threads + threadIdx.x;
+
+		mine[j] = i < size ? slots[start + i] : 0;
+	}
+	if (threadIdx.x < digit_bins)
+		runs[threadIdx.x] = all_runs[blockIdx.x * digit_bins + threadIdx.x];
 	__syncthreads();
-	for (uint32_t i = threadIdx.x; i < size; i += number_threads)
-		out[start + i] = ordered[i];
+#pragma unroll
+	for (int j = 0; j < thread_probes; j++)
+	{
+		uint32_t	slot = j * tile_threads + threadIdx.x;
+
+		if (slot < size)
+			sorted[slot] = values[runs[run_of(runs, slot)].move + slot];
+	}
+	__syncthreads();
+#pragma unroll
+	for (int j = 0; j < thread_probes; j++)
+	{
+		uint32_t	i = j * tile_threads + threadIdx.x;
+
+		if (i < size)
+			out[start + i] = sorted[mine[j]];
+	}
 }
 
 template <typename Value>
 cudaError_t
-launch_scatter(const uint32_t *numbers, const Value *values, uint32_t count, Value *out,
-			   cudaStream_t stream)
+launch_restore(const uint16_t *slots, const Run *runs, const Value *values, uint32_t count,
+			   Value *out, cudaStream_t stream)
 {
-	uint32_t	windows = ((count - 1) >> window_bits) + 1;
-
-	scatter_kernel<<<windows, number_threads, 0, stream>>>(numbers, values, count, out);
+	restore_kernel<<<partition_tiles(count), tile_threads, 0, stream>>>(slots, runs, values, count, out);
 	return cudaGetLastError();
 }
 
@@ -98,7 +289,7 @@ static __global__ void
 write_kernel(const uint32_t *numbers, const uint4 *staged, uint32_t words, uint32_t item_words,
 			 uint4 *pages)
 {
-	uint32_t	i = blockIdx.x * number_threads + threadIdx.x;
+	uint32_t	i = blockIdx.x * write_threads + threadIdx.x;
 
 	if (i < words)
 		pages[(size_t) numbers[i / item_words] * item_words + i % item_words] = staged[i];
@@ -111,19 +302,18 @@ launch_write(const uint32_t *numbers, const char *staged, uint32_t count, size_t
 	uint32_t	item_words = (uint32_t) (size / sizeof(uint4));
 	uint32_t	words = count * item_words;
 
-	write_kernel<<<blocks_for(words), number_threads, 0, stream>>>
+	write_kernel<<<blocks_for(words, write_threads), write_threads, 0, stream>>>
 		(numbers, (const uint4 *) staged, words, item_words, (uint4 *) pages);
 	return cudaGetLastError();
 }
 
 #define FOR_KEY(Key) \
-	template cudaError_t launch_number<Key>(const Key *, uint32_t, Key, Key *, uint32_t *, cudaStream_t); \
-	template cudaError_t sort_probes<Key>(void *, size_t *, const Key *, Key *, const uint32_t *, \
-										  uint32_t *, uint32_t, int, int, cudaStream_t);
+	template cudaError_t launch_count<Key>(const Key *, uint32_t, const Digits<Key> &, uint32_t *, cudaStream_t); \
+	template cudaError_t launch_partition<Key>(const Key *, const uint32_t *, uint32_t, Key, Digit<Key>, \
+											   uint32_t *, const Partition<Key> &, cudaStream_t);
 #define FOR_VALUE(Value) \
-	template cudaError_t partition_values<Value>(void *, size_t *, const uint32_t *, uint32_t *, \
-												 const Value *, Value *, uint32_t, int, int, cudaStream_t); \
-	template cudaError_t launch_scatter<Value>(const uint32_t *, const Value *, uint32_t, Value *, cudaStream_t);
+	template cudaError_t launch_restore<Value>(const uint16_t *, const Run *, const Value *, uint32_t, \
+											   Value *, cudaStream_t);
 
 FOR_KEY(uint32_t)
 FOR_KEY(uint64_t)

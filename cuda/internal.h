@@ -16,14 +16,13 @@ namespace harmonia
 {
 
 /*
- * How the probes of a batch are sorted: by these bits of key - base and, among
- * neighbours, by local_bits more below them.
+ * How the probes of a batch are sorted: by these bits of key - base.  Bits above them
+ * may be set in keys outside the range in use.
  */
 struct SortPlan
 {
 	int			bits;
 	int			first_bit;
-	int			local_bits;
 	uint64_t	base;
 };
 

@@ -4,7 +4,7 @@
  *
  * The same code runs in CUDA kernels and, compiled as plain C++, on the host, where
  * one thread plays all threads of a group in turn.  Kernels and loops around it are in
- * gpu_search.cuh and host.cc.
+ * gpu_search.cuh, gpu_tile.cuh and host.cc.
  *
  * A group is what Harmonia, PPoPP 2019, section 4.2 calls a narrowed thread group:
  * the threads that serve one query.  All of them are in the same place at all times
@@ -188,14 +188,41 @@ find_leaf(const Group &group, const Tree<Key> &tree, Key key)
 	return place < tree.leaves ? place : tree.leaves - 1;
 }
 
+/* The low bounds of the leaves, from the second on; there is more than one leaf. */
+template <typename Key>
+HD_BOTH const Key *
+leaf_bounds(const Tree<Key> &tree)
+{
+	return tree.keys + (size_t) tree.level_start[tree.levels - 1] * (size_t) tree.fanout;
+}
+
+/*
+ * find_leaf() for a single thread, where it is known that first <= rank <= last: the
+ * way down to what neighbours have in common is gone once for all of them.
+ */
+template <typename Key>
+HD_BOTH uint32_t
+find_leaf_between(const Tree<Key> &tree, uint32_t first, uint32_t last, Key key)
+{
+	uint32_t	left = last - first;
+
+	/* Bounds that are left are halved; a step may see one more than it has to. */
+	while (left > 0)
+	{
+		uint32_t	part = (left + 1) / 2;
+
+		first += leaf_bounds(tree)[first + part - 1] < key ? part : 0;
+		left -= part;
+	}
+	return first;
+}
+
 /* Whether entries with this key can be in the leaf behind that of a rank, too. */
 template <typename Key>
 HD_BOTH bool
 goes_on(const Tree<Key> &tree, uint32_t rank, Key key)
 {
-	if (rank + 1 >= tree.leaves)
-		return false;
-	return tree.keys[(size_t) tree.level_start[tree.levels - 1] * (size_t) tree.fanout + rank] <= key;
+	return rank + 1 < tree.leaves && leaf_bounds(tree)[rank] <= key;
 }
 
 /* The first block of a leaf that can hold a key. */
@@ -283,15 +310,15 @@ struct Place
 	int			block;
 };
 
-/* The first block that can hold a key; there are leaves. */
-template <int Fanout, typename Group, typename Key>
+/* The first block of a leaf, given by its rank, that can hold a key. */
+template <typename Group, typename Key>
 HD_BOTH Place
-find_place(const Group &group, const Tree<Key> &tree, Key key)
+place_in_leaf(const Group &group, const Tree<Key> &tree, uint32_t rank, Key key)
 {
 	Place		place;
 
-	place.rank = find_leaf<Fanout>(group, tree, key);
-	place.block = find_block(group, tree.pages + (size_t) tree.blocks[place.rank] * HT_PAGE_SIZE, key);
+	place.rank = rank;
+	place.block = find_block(group, tree.pages + (size_t) tree.blocks[rank] * HT_PAGE_SIZE, key);
 	return place;
 }
 
@@ -314,14 +341,19 @@ find_entries(const Group &group, const Tree<Key> &tree, Place place, Key low, Ke
 			const char *block = page + Layout<Key>::blocks_at + place.block * HT_LEAF_BLOCK_SIZE;
 
 			visit(place, block, find_slots(group, block, low, (Key) (high - low)));
-			if (place.block == Layout<Key>::blocks - 1 || separators[place.block] > high)
+			if (place.block == Layout<Key>::blocks - 1)
 				break;
+			if (separators[place.block] > high)
+			{
+				/* In use it is not above what the next leaf begins with. */
+				if (separators[place.block] < (Key) -1)
+					return;
+				break;
+			}
 		}
 		if (!goes_on(tree, place.rank, high))
 			return;
-		place.rank++;
-		place.block = find_block(group, tree.pages + (size_t) tree.blocks[place.rank] * HT_PAGE_SIZE,
-								 low);
+		place = place_in_leaf(group, tree, place.rank + 1, low);
 	}
 }
 
@@ -334,15 +366,16 @@ struct Found
 	Place		place;			/* of the first entry */
 };
 
-template <int Fanout, bool Points, typename Group, typename Key>
+/* From the first leaf on that can hold low. */
+template <bool Points, typename Group, typename Key>
 HD_BOTH Found
-find_summary(const Group &group, const Tree<Key> &tree, Key low, Key high)
+find_summary_from(const Group &group, const Tree<Key> &tree, uint32_t rank, Key low, Key high)
 {
 	Found		found = {};
 
-	if (low > high || tree.leaves == 0)
+	if (low > high)
 		return found;
-	find_entries(group, tree, find_place<Fanout>(group, tree, low), low, high,
+	find_entries(group, tree, place_in_leaf(group, tree, rank, low), low, high,
 				 [&](Place place, const char *block, uint32_t slots)
 				 {
 					 /* Entries are in order from block to block. */
@@ -362,6 +395,15 @@ find_summary(const Group &group, const Tree<Key> &tree, Key low, Key high)
 					 found.count += (uint32_t) count_bits(slots);
 				 });
 	return found;
+}
+
+template <int Fanout, bool Points, typename Group, typename Key>
+HD_BOTH Found
+find_summary(const Group &group, const Tree<Key> &tree, Key low, Key high)
+{
+	if (tree.leaves == 0)
+		return {};
+	return find_summary_from<Points>(group, tree, find_leaf<Fanout>(group, tree, low), low, high);
 }
 
 /*

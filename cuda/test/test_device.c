@@ -337,6 +337,8 @@ test_large_batch(HtWidth width)
 	batch.threads = HD_AUTOMATIC;
 	batch.psa_bits = HD_AUTOMATIC;
 	check_pairs(index, &batch, low, low);
+	/* More bits than so small a tree asks for. */
+	batch.psa_bits = 8 * (int) width;
 	check_values(index, &batch, low, low);
 	batch.high = batch.low;
 	check_pairs(index, &batch, low, low);

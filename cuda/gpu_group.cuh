@@ -1,0 +1,182 @@
+/*
+ * gpu_group.cuh
+ *		What search kernels have in common: groups of threads, and writing pairs.
+ */
+#ifndef HARMONIA_GPU_GROUP_CUH
+#define HARMONIA_GPU_GROUP_CUH
+
+#include "gpu_kernels.h"
+
+namespace harmonia
+{
+
+constexpr int warp_threads = 32;
+constexpr int block_threads = 256;
+constexpr int block_warps = block_threads / warp_threads;
+constexpr uint32_t all_lanes = 0xFFFFFFFF;
+constexpr uint32_t staged_hits = 2048;
+
+/* Where a staged hit is: neighbours' hits, when so many each, are not all in one bank. */
+__host__ __device__ constexpr uint32_t
+staged_at(uint32_t hit)
+{
+	return hit + hit / 16;
+}
+
+/* A group of neighbouring threads of a warp. */
+template <int Threads>
+struct DeviceGroup
+{
+	static constexpr int threads = Threads;
+	int			thread;			/* which one this is */
+	int			first_lane;
+
+	__device__ __forceinline__ DeviceGroup()
+	{
+		int			lane = (int) threadIdx.x % warp_threads;
+
+		thread = lane % Threads;
+		first_lane = lane - thread;
+	}
+
+	template <typename Test>
+	__device__ __forceinline__ uint32_t vote(Test test) const
+	{
+		constexpr uint32_t group = Threads == warp_threads ? all_lanes : (1u << Threads % warp_threads) - 1;
+
+		if (Threads == 1)
+			return test(0) ? 1 : 0;
+		return (__ballot_sync(group << first_lane, test(thread)) >> first_lane) & group;
+	}
+};
+
+/* ----------------------------------------------------------------
+ *		Pairs
+ * ----------------------------------------------------------------
+ */
+
+/* The sum over the lanes before this one, and over all of the warp. */
+__device__ __forceinline__ uint64_t
+sum_before(uint64_t own, uint64_t &warp_sum)
+{
+	int			lane = (int) threadIdx.x % warp_threads;
+	uint64_t	sum = own;
+
+	for (int distance = 1; distance < warp_threads; distance *= 2)
+	{
+		uint64_t	other = __shfl_up_sync(all_lanes, (unsigned long long) sum, (unsigned int) distance);
+
+		sum += lane >= distance ? other : 0;
+	}
+	warp_sum = __shfl_sync(all_lanes, (unsigned long long) sum, warp_threads - 1);
+	return sum - own;
+}
+
+/* A part of the results. */
+struct Reserved
+{
+	uint64_t	start;			/* of the warp's */
+	uint64_t	block_start;
+	uint64_t	block_hits;
+};
+
+/*
+ * Reserve a part of the results for the hits of a block, and in there one for each of
+ * its warps.  All threads take part, and meet before they do so again.
+ */
+__device__ __forceinline__ Reserved
+reserve_hits(uint64_t warp_hits, unsigned long long *hits)
+{
+	__shared__ uint64_t warp_sums[block_warps];
+	__shared__ uint64_t block_start;
+	int			warp = (int) threadIdx.x / warp_threads;
+	Reserved	reserved = {};
+
+	if (threadIdx.x % warp_threads == 0)
+		warp_sums[warp] = warp_hits;
+	__syncthreads();
+	for (int i = 0; i < block_warps; i++)
+	{
+		reserved.start += i < warp ? warp_sums[i] : 0;
+		reserved.block_hits += warp_sums[i];
+	}
+	if (threadIdx.x == 0 && reserved.block_hits > 0)
+		block_start = (uint64_t) atomicAdd(hits, (unsigned long long) reserved.block_hits);
+	__syncthreads();
+	reserved.block_start = block_start;
+	reserved.start += block_start;
+	return reserved;
+}
+
+/*
+ * Write the hits of what each group of the block has found; all threads of the block
+ * take part, though not all have found something.
+ */
+template <bool Points, int Threads, typename Key>
+__device__ __forceinline__ void
+give_pairs(const DeviceGroup<Threads> &group, const Tree<Key> &tree, const Results &results,
+		   const Found &found, Key low, Key high, uint32_t number)
+{
+	bool		leads = group.thread == 0;
+	uint64_t	warp_hits;
+	uint64_t	start = sum_before(leads ? found.count : 0, warp_hits);
+	Reserved	reserved = reserve_hits(warp_hits, results.hits);
+
+	start += reserved.start;
+	if (Threads > 1)
+		start = __shfl_sync(all_lanes, (unsigned long long) start, group.first_lane);
+
+	/* A few hits for each range are gathered, to be written side by side. */
+	if constexpr (!Points)
+	{
+		__shared__ uint64_t tids[staged_at(staged_hits)];
+		__shared__ uint32_t numbers[staged_at(staged_hits)];
+
+		if (reserved.block_hits <= staged_hits)
+		{
+			if (found.count > 0)
+				find_hits(group, tree, found.place, low, high, [&](uint64_t n, uint64_t tid)
+						  {
+							  if ((int) (n % Threads) == group.thread)
+							  {
+								  uint32_t	at = staged_at((uint32_t) (start - reserved.block_start + n));
+
+								  tids[at] = tid;
+								  numbers[at] = number;
+							  }
+						  });
+			__syncthreads();
+			for (uint32_t n = threadIdx.x;
+				 n < reserved.block_hits && reserved.block_start + n < results.room; n += block_threads)
+			{
+				results.tids[reserved.block_start + n] = tids[staged_at(n)];
+				results.probes[reserved.block_start + n] = numbers[staged_at(n)];
+			}
+			return;
+		}
+	}
+
+	if (found.count == 1)
+	{
+		if (leads && start < results.room)
+		{
+			results.probes[start] = number;
+			results.tids[start] = found.first;
+		}
+	}
+	else if (found.count > 1)
+	{
+		find_hits(group, tree, found.place, low, high, [&](uint64_t n, uint64_t tid)
+				  {
+					  if ((int) (n % Threads) == group.thread && start + n < results.room)
+					  {
+						  results.probes[start + n] = number;
+						  results.tids[start + n] = tid;
+					  }
+				  });
+	}
+}
+
+}								/* namespace harmonia */
+
+#endif							/* HARMONIA_GPU_GROUP_CUH */
