@@ -10,9 +10,9 @@
  * that the planner says of the join, but for these, is about the parent's columns.
  *
  * The plan's scan tuple (custom_scan_tlist) has the columns of both sides that
- * anything refers to.  In PostgreSQL 16 and later the same column can be there
- * twice, once as the table has it and once as an outer join may have made it
- * NULL.
+ * anything refers to, each once: as this join puts it out, if it does.  Clauses
+ * that come before that have their Vars exchanged, because PostgreSQL 16 and
+ * later tell by a Var's nullingrels whether an outer join may have made it NULL.
  */
 #include "postgres.h"
 
@@ -464,31 +464,40 @@ typedef struct JoinPlan
 	List	   *sources;		/* of its columns: the outer plan's, or 0 */
 } JoinPlan;
 
-/*
- * The outer plan's column that provides an expression, or 0.  Below this join
- * there is one version of a Var, whatever outer joins the expression thinks of.
- */
-static int
-outer_column(JoinPlan *plan, Node *expr)
+/* Whether two expressions are the same column, whatever outer joins they think of. */
+static bool
+same_column(Node *a, Node *b)
+{
+	if (IsA(a, Var) && IsA(b, Var))
+		return ((Var *) a)->varno == ((Var *) b)->varno &&
+			((Var *) a)->varattno == ((Var *) b)->varattno &&
+			((Var *) a)->varlevelsup == ((Var *) b)->varlevelsup;
+	if (IsA(a, PlaceHolderVar) && IsA(b, PlaceHolderVar))
+		return ((PlaceHolderVar *) a)->phid == ((PlaceHolderVar *) b)->phid &&
+			((PlaceHolderVar *) a)->phlevelsup == ((PlaceHolderVar *) b)->phlevelsup;
+	return false;
+}
+
+/* The entry of a list that is the same column, or NULL. */
+static TargetEntry *
+find_column(List *tlist, Node *column)
 {
 	ListCell   *cell;
 
-	foreach(cell, plan->outer_tlist)
+	foreach(cell, tlist)
 	{
 		TargetEntry *entry = lfirst_node(TargetEntry, cell);
 
-		if (equal(entry->expr, expr))
-			return entry->resno;
-		if (IsA(expr, Var) && IsA(entry->expr, Var) &&
-			((Var *) expr)->varno == ((Var *) entry->expr)->varno &&
-			((Var *) expr)->varattno == ((Var *) entry->expr)->varattno &&
-			((Var *) expr)->varlevelsup == ((Var *) entry->expr)->varlevelsup)
-			return entry->resno;
+		if (same_column((Node *) entry->expr, column))
+			return entry;
 	}
-	return 0;
+	return NULL;
 }
 
-/* See to it that the scan tuple has all columns that expressions refer to. */
+/*
+ * See to it that the scan tuple has all columns that expressions refer to.  What is
+ * evaluated on the join's rows comes first: its Vars stand.
+ */
 static void
 provide_columns(JoinPlan *plan, List *exprs)
 {
@@ -501,9 +510,10 @@ provide_columns(JoinPlan *plan, List *exprs)
 	{
 		Node	   *column = lfirst(cell);
 		bool		is_inner = IsA(column, Var) && ((Var *) column)->varno == plan->inner;
-		int			source = is_inner ? 0 : outer_column(plan, column);
+		TargetEntry *provider = is_inner ? NULL : find_column(plan->outer_tlist, column);
+		int			source = provider ? provider->resno : 0;
 
-		if (tlist_member((Expr *) column, plan->tlist))
+		if (find_column(plan->tlist, column) != NULL)
 			continue;
 		if (source == 0 && IsA(column, PlaceHolderVar))
 		{
@@ -520,6 +530,22 @@ provide_columns(JoinPlan *plan, List *exprs)
 											  NULL, false));
 		plan->sources = lappend_int(plan->sources, source);
 	}
+}
+
+/* Have an expression refer to the scan tuple's columns by the Vars that these have. */
+static Node *
+use_columns(Node *node, JoinPlan *plan)
+{
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Var) || IsA(node, PlaceHolderVar))
+	{
+		TargetEntry *entry = find_column(plan->tlist, node);
+
+		if (entry != NULL)
+			return copyObject((Node *) entry->expr);
+	}
+	return expression_tree_mutator(node, use_columns, plan);
 }
 
 /* A key, or anything of 64 bits, as two integers of a plan. */
@@ -589,11 +615,11 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 
 	/* Not those of tlist, which is NIL where a projection is to replace it. */
 	provide_columns(&plan, path->path.pathtarget->exprs);
+	provide_columns(&plan, other_quals);
 	provide_columns(&plan, arguments);
 	provide_columns(&plan, keys);
 	provide_columns(&plan, inner_quals);
 	provide_columns(&plan, quals);
-	provide_columns(&plan, other_quals);
 
 	foreach(cell, join_targets)
 		targets = lappend(targets, plan_target(root, inner, plan.tlist, lfirst(cell)));
@@ -608,6 +634,7 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	scan->custom_private = list_make4(lappend_int(list_copy(flags), (int) index->opcintype[0]),
 									  list_nth(path->custom_private, PATH_DESCRIPTION),
 									  plan.sources, targets);
-	scan->custom_exprs = list_make4(arguments, keys, inner_quals, quals);
+	scan->custom_exprs = (List *)
+		use_columns((Node *) list_make4(arguments, keys, inner_quals, quals), &plan);
 	return &scan->scan.plan;
 }
