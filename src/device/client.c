@@ -27,7 +27,7 @@
 #include "compat.h"
 #include "device/internal.h"
 
-/* A daemon that has not answered for so long hangs. */
+/* A daemon that has not answered for so long hangs; it is left alone for as long. */
 #define ANSWER_TIMEOUT_MS	60000
 
 /* Staging memory is made no smaller than that. */
@@ -43,6 +43,8 @@ static Size staging_size = 0;
 static void *staging_owner = NULL;
 static void (*staging_save) (void *owner) = NULL;
 static uint64 staging_claim = 0;
+
+static TimestampTz hung = 0;		/* when it did not answer, or 0 */
 
 static HpReply reply;
 
@@ -155,7 +157,10 @@ receive_reply(void)
 		if (start == 0)
 			start = GetCurrentTimestamp();
 		else if (TimestampDifferenceExceeds(start, GetCurrentTimestamp(), ANSWER_TIMEOUT_MS))
+		{
+			hung = GetCurrentTimestamp();
 			return NULL;
+		}
 		if (WaitEventSetWait(wait_set, 1000, &event, 1, PG_WAIT_EXTENSION) > 0 &&
 			(event.events & WL_LATCH_SET))
 		{
@@ -212,6 +217,9 @@ hm_client_connect(void)
 		hm_client_close();
 	if (connection >= 0)
 		return true;
+	if (hung != 0 && !TimestampDifferenceExceeds(hung, GetCurrentTimestamp(), ANSWER_TIMEOUT_MS))
+		return false;
+	hung = 0;
 
 	if (!AcquireExternalFD())
 		return false;

@@ -122,7 +122,7 @@ hm_device_mark_slowly(Relation index, BlockNumber block, uint32 count, uint64 li
 {
 	KnownIndex *at = know_index(index);
 
-	if (at->slot == NULL)
+	if (at->slot == NULL || RelationUsesLocalBuffers(index))
 		return;
 	for (uint32 i = 0; i < count; i++)
 	{
@@ -141,7 +141,8 @@ hm_device_count_slowly(Relation index)
 {
 	KnownIndex *at = know_index(index);
 
-	if (at->slot != NULL)
+	/* A temporary index can have the number of another's file. */
+	if (at->slot != NULL && !RelationUsesLocalBuffers(index))
 		pg_atomic_fetch_add_u64(&at->slot->structure, 1);
 }
 
@@ -299,6 +300,12 @@ hm_device_watch(const HpIndexName *name, Oid relation, BlockNumber blocks, HmWat
 
 	LWLockAcquire(hm_device->lock, LW_EXCLUSIVE);
 	slot = hm_slot_find(relation, true);
+	if (slot == NULL && oldest_watched() != NULL)
+	{
+		/* All are watched. */
+		hm_slot_unwatch(oldest_watched());
+		slot = hm_slot_find(relation, true);
+	}
 	if (slot == NULL)
 		result = HM_WATCH_BUSY;
 	else if (!is_watching(slot, name, blocks))

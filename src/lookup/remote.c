@@ -313,9 +313,9 @@ void
 hm_remote_note_cpu(HmRemote *remote, uint32 keys, double ns)
 {
 	HmDeviceCosts costs = {0};
-	HmDeviceState state = hm_device_state();
 
-	if (keys < MIN_KEYS || state != HM_DEVICE_UP || RelationUsesLocalBuffers(remote->index))
+	if (keys < MIN_KEYS || hm_device_state() != HM_DEVICE_UP ||
+		RelationUsesLocalBuffers(remote->index))
 		return;
 	hm_stats_costs(RelationGetRelid(remote->index), &costs);
 	add_to_mean(&costs.cpu[hm_size_class(keys)], ns / keys);
@@ -626,19 +626,19 @@ calibrate(HmRemote *remote)
 HmCpuReason
 hm_remote_choose(HmRemote *remote, const HmProbes *probes, bool keys_wanted)
 {
-	HmCpuReason reason = why_not_at_all(remote);
+	HmCpuReason reason;
 
+	/* Small batches are to cost nothing more. */
+	if (probes->count == 0 || (probes->count < MIN_KEYS && !hm_force_device))
+		return HM_CPU_FEW_KEYS;
+	reason = why_not_at_all(remote);
 	if (reason != HM_CPU_NO_REASON)
 		return reason;
-	if (probes->count == 0)
-		return HM_CPU_FEW_KEYS;
 	if (keys_wanted && probes->high != NULL)
 		return HM_CPU_RANGE_KEYS;
 	remote->load = true;
 	if (hm_force_device)
 		return HM_CPU_NO_REASON;
-	if (probes->count < MIN_KEYS)
-		return HM_CPU_FEW_KEYS;
 	return choose(remote, probes->count, &remote->load);
 }
 
