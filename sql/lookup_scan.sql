@@ -101,6 +101,10 @@ SELECT * FROM compare_lookups(
 SELECT * FROM compare_lookups(
 	'SELECT count(*), sum(id) FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 40000) i))',
 	'SELECT k FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 40000) i))');
+SET harmonia.batch_size = 10000;
+SELECT * FROM compare_lookups(
+	'SELECT count(*), sum(id) FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 40000) i))',
+	'SELECT k FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 40000) i))');
 SET harmonia.batch_size = 1000;
 SELECT * FROM compare_lookups(
 	'SELECT count(*), sum(id) FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 40000) i))',

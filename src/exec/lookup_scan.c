@@ -51,6 +51,9 @@ typedef struct LookupScan
 	uint64	   *low;
 	uint64	   *high;			/* NULL: these are keys in any order, the same perhaps
 								 * more than once */
+	uint32	   *cuts;			/* of such keys: where slices end that have no key in
+								 * common */
+	uint32		next_cut;
 	uint32		next;			/* first range not looked up yet */
 	uint32		slice;
 	uint32		max_slice;
@@ -145,8 +148,48 @@ union_ranges(LookupScan *scan, HmRanges *result)
 }
 
 /*
- * The keys of one array, if that is all that is asked for and they fit in one slice:
- * the engine sorts these faster than we could.
+ * Arrange keys so that slices of them have none in common.  Returns false if so many
+ * are, or are nearly, the same that it cannot be done.
+ */
+static bool
+cut_points(LookupScan *scan)
+{
+	HtProbe    *probes;
+	HtPsa		psa;
+	uint32		cuts = 0;
+	uint32		begin = 0;
+
+	if (scan->count <= scan->max_slice)
+	{
+		scan->cuts = palloc(sizeof(uint32));
+		scan->cuts[0] = scan->count;
+		return true;
+	}
+
+	probes = MemoryContextAllocHuge(CurrentMemoryContext, sizeof(HtProbe) * (Size) scan->count);
+	ht_psa_start(&psa, scan->low, scan->count, probes);
+	for (uint32 i = 0; i < scan->count; i++)
+		scan->low[i] = probes[i].key;
+	pfree(probes);
+
+	scan->cuts = palloc(sizeof(uint32) * psa.partitions);
+	for (uint32 i = 0; i < psa.partitions; i++)
+	{
+		if (psa.ends[i] - begin > scan->max_slice)
+		{
+			begin = i == 0 ? 0 : psa.ends[i - 1];
+			if (psa.ends[i] - begin > scan->max_slice)
+				return false;
+			scan->cuts[cuts++] = begin;
+		}
+	}
+	scan->cuts[cuts] = scan->count;
+	return true;
+}
+
+/*
+ * The keys of one array, if that is all that is asked for: the engine sorts these
+ * faster than we could.
  */
 static bool
 make_points(LookupScan *scan)
@@ -154,12 +197,11 @@ make_points(LookupScan *scan)
 	if (scan->arm_count > 1 || scan->arms[0].count > 1 ||
 		!hm_points_from_key(scan->index, &scan->arms[0].keys[0], &scan->low, &scan->count))
 		return false;
-	if (scan->count > scan->max_slice)
+	if (!cut_points(scan))
 	{
 		pfree(scan->low);
 		return false;
 	}
-	scan->slice = scan->max_slice;
 	scan->high = NULL;
 	scan->points = true;
 	scan->recheck = false;
@@ -207,7 +249,7 @@ start(LookupScan *scan)
 	if (!make_points(scan))
 		make_ranges(scan);
 	MemoryContextSwitchTo(old_context);
-	scan->next = 0;
+	scan->next = scan->next_cut = 0;
 	scan->started = true;
 }
 
@@ -219,7 +261,8 @@ start_slice(LookupScan *scan)
 
 	if (scan->next == scan->count)
 		return false;
-	probes.count = Min(scan->slice, scan->count - scan->next);
+	probes.count = (scan->high == NULL ? scan->cuts[scan->next_cut++] :
+					Min((uint64) scan->next + scan->slice, scan->count)) - scan->next;
 	probes.low = scan->low + scan->next;
 	probes.high = scan->points ? NULL : scan->high + scan->next;
 	probes.distinct = scan->high == NULL;
