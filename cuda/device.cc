@@ -344,6 +344,8 @@ hd_index_search(HdIndex *index, const HdBatch *batch, HdResult *result)
 		return device->fail(HD_INVALID, "first hits of ranges");
 	if (batch->output != HD_PAIRS && batch->output != HD_FIRST && batch->output != HD_COUNT)
 		return device->fail(HD_INVALID, "output %d", (int) batch->output);
+	if (batch->distinct && (batch->output != HD_PAIRS || batch->high != nullptr))
+		return device->fail(HD_INVALID, "distinct points, but not as pairs");
 	if (batch->count == 0)
 		return HD_OK;
 
@@ -354,6 +356,8 @@ hd_index_search(HdIndex *index, const HdBatch *batch, HdResult *result)
 		result->psa_bits = plan.bits;
 		result->group.search = batch->group_search;
 		result->group.threads = threads;
+		if (batch->distinct)
+			result->group = {HT_GROUP_KARY, 1, 0};
 		return index->search(*batch, plan, result);
 	}
 	catch (const std::bad_alloc &)

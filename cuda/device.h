@@ -177,6 +177,12 @@ typedef struct HdBatch
 	uint32_t	count;
 	bool		on_device;
 
+	/*
+	 * Points that are equal count as one of them, whichever; pairs only.  Single
+	 * threads search them.
+	 */
+	bool		distinct;
+
 	HdOutput	output;
 	uint32_t   *probes;			/* HD_PAIRS */
 	uint64_t   *tids;			/* HD_PAIRS: room, HD_FIRST: count entries */

@@ -85,6 +85,7 @@ struct CudaDevice : HdDevice
 				out_probes,
 				out_values,
 				hits,
+				seen,
 				staged,
 				staged_numbers;
 
@@ -521,6 +522,14 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 	TRY(device, device->hits.reserve(sizeof(unsigned long long)));
 	results.hits = device->hits.as<unsigned long long>();
 	TRY(device, cudaMemsetAsync(results.hits, 0, sizeof(unsigned long long), stream));
+	if (batch.distinct)
+	{
+		size_t		seen_size = (count_slots<Key>((uint32_t) leaf_blocks.size()) + 31) / 32 * sizeof(uint32_t);
+
+		TRY(device, device->seen.reserve(seen_size));
+		results.seen = device->seen.as<uint32_t>();
+		TRY(device, cudaMemsetAsync(results.seen, 0, seen_size, stream));
+	}
 
 	Tree<Key>	searched = tree<Key>(result->group.search == HT_GROUP_LINEAR);
 

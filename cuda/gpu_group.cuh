@@ -108,6 +108,21 @@ reserve_hits(uint64_t warp_hits, unsigned long long *hits)
 	return reserved;
 }
 
+/* Of distinct points, forget what one has found that an equal one has found before. */
+template <typename Key>
+__device__ __forceinline__ void
+keep_distinct(const Tree<Key> &tree, const Results &results, Key key, Found &found)
+{
+	if (results.seen != nullptr && found.count > 0)
+	{
+		uint64_t	slot = number_of_slot(DeviceGroup<1>(), tree, found.place, key);
+		uint32_t	bit = 1u << (uint32_t) (slot % 32);
+
+		if ((atomicOr(&results.seen[slot / 32], bit) & bit) != 0)
+			found.count = 0;
+	}
+}
+
 /*
  * Write the hits of what each group of the block has found; all threads of the block
  * take part, though not all have found something.

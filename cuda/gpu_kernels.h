@@ -100,6 +100,8 @@ struct Results
 	uint32_t   *counts;
 	uint64_t	room;
 	unsigned long long *hits;	/* HD_PAIRS: zero at the start */
+	uint32_t   *seen;			/* distinct points: a bit for each slot of all leaves, zero
+								 * at the start; else NULL */
 };
 
 /*

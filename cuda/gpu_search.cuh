@@ -37,6 +37,8 @@ search_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> probes, 
 			number = probes.numbers[i];
 		high = Points ? low : probes.all_high[number];
 		found = find_summary<Fanout, Points>(group, tree, low, high);
+		if (Points && Pairs && Threads == 1)
+			keep_distinct(tree, results, low, found);
 	}
 	if (Pairs)
 		give_pairs<Points>(group, tree, results, found, low, high, number);

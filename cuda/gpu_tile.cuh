@@ -340,6 +340,8 @@ search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> pro
 		Key			high = Points ? low : probes.all_high[memory.order.numbers[slot]];
 		Found		found = find_summary_from<Points>(group, tree, span.leaf_of(tree, low), low, high);
 
+		if (Points && Pairs)
+			keep_distinct(tree, results, low, found);
 		own += found.count;
 		several |= found.count > 1;
 		memory.slots[slot] = Pairs ? pack_found(found) :

@@ -134,6 +134,9 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 	searched.keys = (const Key *) keys.data();
 	searched.blocks = leaf_blocks.data();
 
+	/* A bit for each slot of all leaves, if points are to be distinct. */
+	std::vector<bool> seen(batch.distinct ? count_slots<Key>(searched.leaves) : 0);
+
 	for (uint32_t probe : order)
 	{
 		Found		found = usual ?
@@ -147,6 +150,16 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 		else
 		{
 			uint64_t	start = result->hits;
+
+			if (batch.distinct && found.count > 0)
+			{
+				std::vector<bool>::reference slot = seen[number_of_slot(group, searched, found.place, low[probe])];
+
+				if (slot)
+					continue;
+				slot = true;
+			}
+
 			auto		put = [&](uint64_t n, uint64_t tid)
 			{
 				if (start + n >= batch.room)

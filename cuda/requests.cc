@@ -287,7 +287,8 @@ Service::search(const Client &client, HpReply *reply)
 	HdResult	result;
 	HpStatus	found;
 
-	require(wanted.is_range <= 1, "flags are 0 or 1");
+	require(wanted.is_range <= 1 && wanted.distinct <= 1, "flags are 0 or 1");
+	require(!wanted.is_range || !wanted.distinct, "only points are distinct");
 	if (copy == nullptr)
 		return HP_UNKNOWN;
 	batch.low = staging.at(wanted.low_at, wanted.count, (size_t) copy->width);
@@ -298,6 +299,7 @@ Service::search(const Client &client, HpReply *reply)
 	batch.count = wanted.count;
 	batch.room = wanted.room;
 	batch.output = HD_PAIRS;
+	batch.distinct = wanted.distinct;
 	batch.psa_bits = HD_AUTOMATIC;
 	batch.threads = HD_AUTOMATIC;
 	batch.timed = true;

@@ -357,6 +357,29 @@ find_entries(const Group &group, const Tree<Key> &tree, Place place, Key low, Ke
 	}
 }
 
+/* Slots of all leaves. */
+template <typename Key>
+HD_BOTH uint64_t
+count_slots(uint32_t leaves)
+{
+	return (uint64_t) leaves * (uint64_t) (Layout<Key>::blocks * Layout<Key>::slots);
+}
+
+/*
+ * The number, among these, of the first slot in a block that has a key.  Points that
+ * are equal find the same one, and others another.
+ */
+template <typename Group, typename Key>
+HD_BOTH uint64_t
+number_of_slot(const Group &group, const Tree<Key> &tree, Place place, Key key)
+{
+	const char *block = tree.pages + (size_t) tree.blocks[place.rank] * HT_PAGE_SIZE +
+		Layout<Key>::blocks_at + place.block * HT_LEAF_BLOCK_SIZE;
+
+	return count_slots<Key>(place.rank) +
+		(uint64_t) (place.block * Layout<Key>::slots + lowest_bit(find_slots(group, block, key, (Key) 0)));
+}
+
 /* What a probe has found, without the entries themselves. */
 struct Found
 {

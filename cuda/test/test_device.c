@@ -252,6 +252,51 @@ check_values(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t
 	free(batch->counts);
 }
 
+/* Each entry that a point names is there once, however many name it. */
+static void
+check_distinct(HdIndex *index, HdBatch *batch, const uint64_t *keys)
+{
+	HtEntry    *wanted = allocate(sizeof(HtEntry) * batch->count);
+	HtEntry    *found = allocate(sizeof(HtEntry) * (size_t) (model.count + 1));
+	uint64_t	expected = 0;
+	HdResult	result;
+	int			n;
+
+	for (uint32_t i = 0; i < batch->count; i++)
+		wanted[i] = make_entry(keys[i], 0);
+	n = sort_entries(wanted, (int) batch->count);
+	for (int i = 0; i < n; i++)
+		expected += (uint64_t) (model_upper(&model, wanted[i].key) - model_lower(&model, wanted[i].key));
+
+	batch->output = HD_PAIRS;
+	batch->distinct = true;
+	batch->room = (uint64_t) model.count + 1;
+	batch->probes = allocate(sizeof(uint32_t) * batch->room);
+	batch->tids = allocate(sizeof(uint64_t) * batch->room);
+	expect(hd_index_search(index, batch, &result) == HD_OK, "distinct: %s", hd_device_error(device));
+	expect(result.hits == expected, "%llu distinct hits instead of %llu",
+		   (unsigned long long) result.hits, (unsigned long long) expected);
+	for (uint64_t i = 0; i < expected; i++)
+	{
+		int			place;
+
+		expect(batch->probes[i] < batch->count, "a probe too many");
+		found[i] = make_entry(keys[batch->probes[i]], batch->tids[i]);
+		place = model_lower(&model, found[i].key);
+		while (place < model.count && ht_entry_cmp(model.entries[place], found[i]) < 0)
+			place++;
+		expect(place < model.count && ht_entry_cmp(model.entries[place], found[i]) == 0,
+			   "an entry that is not there");
+	}
+	expect(sort_entries(found, (int) expected) == (int) expected, "an entry twice");
+
+	batch->distinct = false;
+	free(batch->probes);
+	free(batch->tids);
+	free(wanted);
+	free(found);
+}
+
 static void
 check_batch(HdIndex *index, HtWidth width, int threads, HtGroupSearch group_search)
 {
@@ -285,6 +330,8 @@ check_batch(HdIndex *index, HtWidth width, int threads, HtGroupSearch group_sear
 	batch.timed = rnd_below(2);
 	check_pairs(index, &batch, low, high);
 	check_values(index, &batch, low, high);
+	if (!ranges)
+		check_distinct(index, &batch, low);
 	free((void *) batch.low);
 	free((void *) batch.high);
 	free(low);
@@ -337,9 +384,11 @@ test_large_batch(HtWidth width)
 	batch.threads = HD_AUTOMATIC;
 	batch.psa_bits = HD_AUTOMATIC;
 	check_pairs(index, &batch, low, low);
+	check_distinct(index, &batch, low);
 	/* More bits than so small a tree asks for. */
 	batch.psa_bits = 8 * (int) width;
 	check_values(index, &batch, low, low);
+	check_distinct(index, &batch, low);
 	batch.high = batch.low;
 	check_pairs(index, &batch, low, low);
 	batch.output = HD_COUNT;

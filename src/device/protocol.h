@@ -112,6 +112,8 @@ typedef struct HpSearch
 	uint64_t	room;
 	uint32_t	count;			/* of probes */
 	uint32_t	is_range;
+	uint32_t	distinct;		/* points that are equal count as one of them */
+	uint32_t	unused;			/* zero */
 } HpSearch;
 
 typedef struct HpRequest
