@@ -77,8 +77,14 @@ extern void hm_remote_end(HmRemote *remote, const HmLookupStats *stats);
 extern HmCpuReason hm_remote_choose(HmRemote *remote, const HmProbes *probes, bool keys_wanted);
 
 /*
- * Start a batch on the device, if it has been chosen for it.  The probes are not to be
- * "distinct".  HM_CPU_NO_REASON, or why it cannot search.
+ * Whether points that are to be distinct can be left to the device as they are, because they
+ * and their hits make one chunk.
+ */
+extern bool hm_remote_makes_distinct(const HmRemote *remote, const HmProbes *probes);
+
+/*
+ * Start a batch on the device, if it has been chosen for it.  HM_CPU_NO_REASON, or why it
+ * cannot search.
  */
 extern HmCpuReason hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done);
 

@@ -861,7 +861,7 @@ visit_leaf(HmLookup *lookup, Output *output)
 }
 
 /*
- * The device does not know which points are equal: give it one of each, and remember their
+ * Give the device one of each of points that are equal, and remember their
  * numbers.  Should it fail, the walk goes on with these.
  */
 static void
@@ -906,7 +906,7 @@ begin_batch(HmLookup *lookup, bool keys_wanted)
 	lookup->begun = true;
 	if (reason == HM_CPU_NO_REASON)
 	{
-		if (lookup->batch.distinct)
+		if (lookup->batch.distinct && !hm_remote_makes_distinct(lookup->remote, &lookup->batch))
 			make_distinct(lookup);
 		reason = hm_remote_start(lookup->remote, &lookup->batch, lookup->batch_done);
 	}

@@ -470,6 +470,22 @@ empty_ranges(const HmRemote *remote, char *low, char *high, const uint64 *keys, 
 	}
 }
 
+/* Hits that so many probes are given room for. */
+static uint64
+expected_room(const HmRemote *remote, uint32 count)
+{
+	return (uint64) (count * remote->rate * 1.25) + MIN_ROOM;
+}
+
+bool
+hm_remote_makes_distinct(const HmRemote *remote, const HmProbes *probes)
+{
+	uint64		room = expected_room(remote, probes->count);
+
+	return chunk_layout(remote, false, probes->count, room).end <= CHUNK_SIZE &&
+		!any_too_large(remote, probes->low, probes->count);
+}
+
 /*
  * Search a chunk: the next probes, at most "count" of them, which becomes their number.
  * Returns HM_CPU_NO_REASON, and the hits are there; HM_CPU_NOT_RESIDENT if the copy went; or
@@ -491,9 +507,9 @@ search_chunk(HmRemote *remote, uint32 *count)
 		char	   *staging;
 		Layout		layout;
 
-		room = Max(room, (uint64) (*count * remote->rate * 1.25) + MIN_ROOM);
+		room = Max(room, expected_room(remote, *count));
 		layout = chunk_layout(remote, is_range, *count, room);
-		if (layout.end > CHUNK_SIZE && *count > 1)
+		if (layout.end > CHUNK_SIZE && *count > 1 && !remote->probes.distinct)
 		{
 			/* As many probes as leave room for their hits. */
 			*count = Max(1, Min(*count - 1, (uint32) (*count * (0.9 * CHUNK_SIZE / layout.end))));
@@ -521,6 +537,7 @@ search_chunk(HmRemote *remote, uint32 *count)
 		request.search.room = room;
 		request.search.count = *count;
 		request.search.is_range = is_range;
+		request.search.distinct = remote->probes.distinct;
 		reply = hm_client_ask(&request);
 		remote->stats.bytes_to_device += layout.probes_at;
 		if (reply == NULL)
