@@ -4,15 +4,15 @@
 #
 # usage: bench/gpu/sql.sh [SECTION...]
 #
-#   batches break_even resync      all of them if none is named
+#   arrays joins break_even resync      all of them if none is named
 #
-# ROWS (67108864, 2^26), RUNS (5) and DEVICE (on, or host to try the script without a GPU)
-# may be set.  BINDIR is that of a PostgreSQL with the extension and the daemon installed;
+# ROWS (67108864, 2^26), RUNS (5), BTREE_RUNS (3) and DEVICE (on, or host to try the script
+# without a GPU) may be set.  BINDIR is that of a PostgreSQL with the extension and the daemon installed;
 # otherwise both are built.  Takes some 200 bytes of memory a row and as much disk space.
 #
 # All data is in shared buffers, one process works, and work_mem is large for all.
-# PostgreSQL's time is that of the fastest of the plans it takes with nested loops alone, with
-# hash joins alone and by its own choice.
+# PostgreSQL's time for a join is that of the faster of its plans with nested loops alone and
+# with hash joins alone.  Medians of RUNS runs, after one that does not count.
 
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR/../../tools source=common.sh
@@ -22,22 +22,23 @@ set -euo pipefail
 
 rows=${ROWS:-67108864}
 runs=${RUNS:-5}
+btree_runs=${BTREE_RUNS:-3}
 device=${DEVICE:-on}
 probes=$((rows * 10 / 67))
 sizes=100,300,1000,3000,10000,30000,100000,300000,1000000
-plans=('enable_seqscan=on' 'enable_hashjoin=off -c enable_mergejoin=off' 'enable_nestloop=off')
 
 milliseconds() {
 	sql -c '\timing on' -c "$1" | sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p'
 }
 
-# times STATEMENT: milliseconds of several runs in one session, after one that does not count.
+# times RUNS STATEMENT: milliseconds of several runs in one session, after one that does not
+# count if there is more than one.
 times() {
 	local statements=() run
-	for ((run = 0; run <= runs; run++)); do
-		statements+=(-c "$1")
+	for ((run = $1 > 1 ? 0 : 1; run <= $1; run++)); do
+		statements+=(-c "$2")
 	done
-	sql -c '\timing on' "${statements[@]}" | sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' | tail -n "$runs"
+	sql -c '\timing on' "${statements[@]}" | sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' | tail -n "$1"
 }
 
 show_only() {
@@ -49,7 +50,8 @@ on_cpu='-c harmonia.enable_device=off'
 on_device='-c harmonia.force_device=on'
 
 load() {
-	local jobs=$((($(nproc) + 1) / 2)) job
+	local jobs job
+	jobs=$(nproc)
 	say "Loading $rows rows and $probes probes"
 	sql -c 'CREATE TABLE points (k bigint, v int)' \
 		-c 'CREATE TABLE probes (k bigint, p int)' \
@@ -63,7 +65,7 @@ load() {
 			FROM generate_series(1::bigint, $probes) i" \
 		-c "INSERT INTO arrays SELECT n, (SELECT array_agg(k) FROM probes WHERE p <= n)
 			FROM (SELECT DISTINCT unnest('{$sizes,$((probes / 10)),$probes}'::int[]) AS n) s WHERE n <= $probes" \
-		-c "SET max_parallel_maintenance_workers = $jobs" \
+		-c "SET max_parallel_maintenance_workers = $((jobs / 2))" \
 		-c 'CREATE INDEX points_btree ON points (k)' \
 		-c 'CREATE INDEX points_harmonia ON points USING harmonia (k)' \
 		-c 'VACUUM (ANALYZE, FREEZE)' \
@@ -74,24 +76,25 @@ load() {
 	sql -c '\timing on' -c "SELECT harmonia_load('points_harmonia')"
 }
 
-# query_row NAME QUERY: by PostgreSQL's plans, on the CPU, on the device.
+# query_row NAME QUERY PLAN...: by PostgreSQL's plans, under these settings, on the CPU, on
+# the device.
 query_row() {
-	local name=$1 query=$2 i best='' time cpu gpu answer expected
+	local name=$1 query=$2 plan best='' time cpu gpu answer expected
+	shift 2
 	show_only points_btree
-	for ((i = 0; i < ${#plans[@]}; i++)); do
-		options="-c ${plans[$i]}"
-		time=$(times "$query" | median)
+	for plan in "$@"; do
+		options="-c $plan"
+		time=$(times "$btree_runs" "$query" | median)
 		if [ -z "$best" ] || awk -v a="$time" -v b="$best" 'BEGIN { exit !(a < b) }'; then
 			best=$time
 		fi
 	done
-	options=
-	expected=$(sql -c "$query")
 	show_only points_harmonia
 	options=$on_cpu
-	cpu=$(times "$query" | median)
+	expected=$(sql -c "$query")
+	cpu=$(times "$runs" "$query" | median)
 	options=$on_device
-	gpu=$(times "$query" | median)
+	gpu=$(times "$runs" "$query" | median)
 	answer=$(sql -c "$query")
 	options=
 	[ "$answer" = "$expected" ] || die "wrong answer to $query: $answer, not $expected"
@@ -100,19 +103,28 @@ query_row() {
 	}' | tee -a "$dir/table"
 }
 
-section_batches() {
+section_arrays() {
 	local n
 	printf '| ms | btree | CPU | device | device, times as fast as btree | as CPU |\n| --- | --- | --- | --- | --- | --- |\n' >>"$dir/table"
 	for n in $((probes / 10)) "$probes"; do
 		query_row "count(*), = ANY ($n keys)" \
-			"SELECT count(*) FROM points WHERE k = ANY ((SELECT keys FROM arrays WHERE n = $n)::bigint[])"
+			"SELECT count(*) FROM points WHERE k = ANY ((SELECT keys FROM arrays WHERE n = $n)::bigint[])" \
+			enable_seqscan=on
 	done
-	query_row "sum of a column, = ANY ($probes keys)" \
-		"SELECT sum(v) FROM points WHERE k = ANY ((SELECT keys FROM arrays WHERE n = $probes)::bigint[])"
-	query_row "join, $probes rows, with heap" 'SELECT sum(v) FROM probes JOIN points USING (k)'
-	query_row "join, $probes rows, index-only" 'SELECT sum(points.k % 10) FROM probes JOIN points USING (k)'
+	options=$on_device
+	sql -c "EXPLAIN (ANALYZE, COSTS OFF) SELECT count(*) FROM points
+		WHERE k = ANY ((SELECT keys FROM arrays WHERE n = $probes)::bigint[])"
+	options=
+	echo >>"$dir/table"
+}
+
+section_joins() {
+	local plans=('enable_hashjoin=off -c enable_mergejoin=off' enable_nestloop=off)
+	printf '| ms | btree | CPU | device | device, times as fast as btree | as CPU |\n| --- | --- | --- | --- | --- | --- |\n' >>"$dir/table"
+	query_row "join, $probes rows, with heap" 'SELECT sum(v) FROM probes JOIN points USING (k)' "${plans[@]}"
+	query_row "join, $probes rows, index-only" 'SELECT sum(points.k % 10) FROM probes JOIN points USING (k)' "${plans[@]}"
 	query_row "antijoin, $probes rows" \
-		'SELECT sum(p) FROM probes WHERE NOT EXISTS (SELECT FROM points WHERE points.k = probes.k + 1)'
+		'SELECT sum(p) FROM probes WHERE NOT EXISTS (SELECT FROM points WHERE points.k = probes.k + 1)' "${plans[@]}"
 	echo >>"$dir/table"
 }
 
@@ -125,9 +137,9 @@ section_break_even() {
 		[ "$n" -le "$probes" ] || break
 		query="SELECT count(*) FROM points WHERE k = ANY ((SELECT keys FROM arrays WHERE n = $n)::bigint[])"
 		options=$on_cpu
-		cpu=$(times "$query" | median)
+		cpu=$(times "$runs" "$query" | median)
 		options=$on_device
-		gpu=$(times "$query" | median)
+		gpu=$(times "$runs" "$query" | median)
 		options=
 		awk -v n="$n" -v cpu="$cpu" -v gpu="$gpu" \
 			'BEGIN { printf "| %d | %.4g | %.4g | %.2f |\n", n, cpu, gpu, gpu / cpu }' | tee -a "$dir/table"
@@ -173,7 +185,7 @@ start_server $((rows * 150 / 1000000 + 512)) -c work_mem=1GB -c max_parallel_wor
 load
 
 sections=("$@")
-[ $# -gt 0 ] || sections=(batches break_even resync)
+[ $# -gt 0 ] || sections=(arrays joins break_even resync)
 for section in "${sections[@]}"; do
 	say "Section $section"
 	"section_$section"
