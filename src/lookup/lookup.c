@@ -34,6 +34,9 @@
 /* Plans in a row that no leaf needs, unless the index is damaged. */
 #define MAX_ATTEMPTS	10000
 
+/* Batches of fewer are sorted without taking the time of it. */
+#define TIMED_PROBES	32
+
 /*
  * How many leaves ahead of the search the cache is asked for what is read next:
  * buffer headers and pages' first lines; lines of separators; blocks.  A leaf
@@ -72,7 +75,6 @@ struct HmLookup
 	const uint32 *numbers;		/* of the batch's probes, if these are such; or NULL */
 	HmProbes	probes;
 	const uint8 *done;
-	HtPsa		psa;
 	HtProbe    *sorted;
 	HtProbe    *scratch;		/* for sorting a partition */
 	uint32		scratch_room;
@@ -86,8 +88,7 @@ struct HmLookup
 	uint32	   *active;			/* those that have begun, not ended */
 	uint32		active_count;
 
-	/* The plan */
-	HmPlan		plan;
+	/* How far the plan has been followed */
 	uint32		current;		/* leaf to be visited next */
 	uint32		pinned;			/* leaves from current to this one are pinned */
 	uint32		headers_asked,	/* leaves for which the cache was asked */
@@ -103,15 +104,19 @@ struct HmLookup
 				group_end;
 	uint32		answered_active,	/* who has been answered there: so many, */
 				answered;		/* and sorted probes up to here */
-	char	   *copy;
+	char	   *copy;			/* NULL until one is needed */
 	bool		forget;			/* the plan, once that leaf has been answered */
 	uint32		stale;			/* hits of the last call from the copy */
 
 	/* Hits of one probe on the leaf, when they are handed out in portions */
 	uint32		portion;
 	uint32		portion_end;
-	HtHit		portion_hits[HT_LEAF_MAX_ENTRIES];
-	uint64		portion_keys[HT_LEAF_MAX_ENTRIES];
+	HtHit	   *portion_hits;	/* NULL until there are such */
+	uint64	   *portion_keys;
+
+	/* What is large and has no values before the walk starts */
+	HtPsa		psa;
+	HmPlan		plan;
 };
 
 /* Where hits go. */
@@ -126,22 +131,22 @@ typedef struct Output
 Size
 hm_lookup_memory(uint32 capacity)
 {
-	return sizeof(HmLookup) + BLCKSZ +
+	return sizeof(HmLookup) + BLCKSZ + HT_LEAF_MAX_ENTRIES * (sizeof(HtHit) + sizeof(uint64)) +
 		(Size) capacity * (2 * sizeof(HtProbe) + sizeof(uint32));
 }
 
 HmLookup *
 hm_lookup_create(Relation index, uint32 capacity)
 {
-	HmLookup   *lookup = palloc0(sizeof(HmLookup));
+	HmLookup   *lookup = palloc(sizeof(HmLookup));
 
+	memset(lookup, 0, offsetof(HmLookup, psa));
 	lookup->index = index;
 	lookup->width = hm_cache(index, false)->width;
 	lookup->search = ht_search(lookup->width, NULL);
 	lookup->capacity = capacity;
 	lookup->sorted = hm_alloc_large(capacity * sizeof(HtProbe));
 	lookup->active = palloc_extended(capacity * sizeof(uint32), MCXT_ALLOC_HUGE);
-	lookup->copy = palloc(BLCKSZ);
 	lookup->remote = hm_remote_create(index, lookup->width);
 	return lookup;
 }
@@ -202,7 +207,13 @@ hm_lookup_end(HmLookup *lookup)
 		pfree(lookup->distinct_numbers);
 	}
 	pfree(lookup->active);
-	pfree(lookup->copy);
+	if (lookup->copy != NULL)
+		pfree(lookup->copy);
+	if (lookup->portion_hits != NULL)
+	{
+		pfree(lookup->portion_hits);
+		pfree(lookup->portion_keys);
+	}
 	pfree(lookup);
 }
 
@@ -226,6 +237,21 @@ add_time(double *total, instr_time start)
 	INSTR_TIME_SET_CURRENT(end);
 	INSTR_TIME_SUBTRACT(end, start);
 	*total += INSTR_TIME_GET_DOUBLE(end) * 1e9;
+}
+
+/* To look at the clock takes longer than to sort a few probes. */
+static inline void
+start_sort_time(const HmLookup *lookup, instr_time *start)
+{
+	if (lookup->probes.count >= TIMED_PROBES)
+		INSTR_TIME_SET_CURRENT(*start);
+}
+
+static inline void
+add_sort_time(HmLookup *lookup, instr_time start)
+{
+	if (lookup->probes.count >= TIMED_PROBES)
+		add_time(&lookup->stats.sort_ns, start);
 }
 
 /* Partitions are small, unless keys are skewed: room for the largest will do. */
@@ -263,11 +289,11 @@ static void
 start_walk(HmLookup *lookup, uint32 base)
 {
 	HmProbes   *probes = &lookup->probes;
-	instr_time	start;
+	instr_time	start = {0};
 
-	INSTR_TIME_SET_CURRENT(start);
 	lookup->base = base;
 	probes->count = lookup->batch.count - base;
+	start_sort_time(lookup, &start);
 	probes->low = lookup->batch.low + base;
 	probes->high = lookup->batch.high == NULL ? NULL : lookup->batch.high + base;
 	probes->distinct = lookup->batch.distinct;
@@ -276,7 +302,7 @@ start_walk(HmLookup *lookup, uint32 base)
 	make_scratch_room(lookup);
 	lookup->ready = 0;
 	lookup->complete = probes->count == 0;
-	add_time(&lookup->stats.sort_ns, start);
+	add_sort_time(lookup, start);
 
 	lookup->next = 0;
 	lookup->position = hm_position(HM_PART_KEYS, 0, 0);
@@ -326,9 +352,9 @@ static void
 sort_more(HmLookup *lookup)
 {
 	uint32		begin = lookup->psa.sorted;
-	instr_time	start;
+	instr_time	start = {0};
 
-	INSTR_TIME_SET_CURRENT(start);
+	start_sort_time(lookup, &start);
 	ht_psa_more(&lookup->psa, lookup->scratch);
 	add_sorted(lookup, begin);
 	lookup->complete = lookup->psa.sorted == lookup->psa.count;
@@ -340,7 +366,7 @@ sort_more(HmLookup *lookup)
 		lookup->ready--;
 		lookup->complete = true;
 	}
-	add_time(&lookup->stats.sort_ns, start);
+	add_sort_time(lookup, start);
 }
 
 /* Forget active probes that nobody wants hits of any more. */
@@ -545,10 +571,17 @@ static void
 make_portions(HmLookup *lookup, const char *page, uint32 probe, bool filter)
 {
 	HtEntry		begin = lookup->position.entry;
-	uint32		n = lookup->search->range(page, lookup->probes.low[probe],
-										  probe_high(lookup, probe), probe,
-										  lookup->portion_hits, lookup->portion_keys,
-										  HT_LEAF_MAX_ENTRIES);
+	uint32		n;
+
+	if (lookup->portion_hits == NULL)
+	{
+		MemoryContext context = GetMemoryChunkContext(lookup);
+
+		lookup->portion_hits = MemoryContextAlloc(context, HT_LEAF_MAX_ENTRIES * sizeof(HtHit));
+		lookup->portion_keys = MemoryContextAlloc(context, HT_LEAF_MAX_ENTRIES * sizeof(uint64));
+	}
+	n = lookup->search->range(page, lookup->probes.low[probe], probe_high(lookup, probe), probe,
+							  lookup->portion_hits, lookup->portion_keys, HT_LEAF_MAX_ENTRIES);
 
 	/* Only a damaged page has room for more. */
 	if (n == HT_NO_ROOM)
@@ -851,7 +884,11 @@ visit_leaf(HmLookup *lookup, Output *output)
 			return false;
 		}
 		if (!answered)
+		{
+			if (lookup->copy == NULL)
+				lookup->copy = MemoryContextAlloc(GetMemoryChunkContext(lookup), BLCKSZ);
 			memcpy(lookup->copy, page, BLCKSZ);
+		}
 		UnlockReleaseBuffer(leaf->buffer);
 		leaf->buffer = InvalidBuffer;
 		if (answered)
