@@ -21,7 +21,8 @@ BEGIN
 		EXCEPTION WHEN OTHERS THEN
 			GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL,
 				hint = PG_EXCEPTION_HINT;
-			RETURN NEXT '  ' || SQLSTATE || ': ' || message;
+			-- 17 does not look into our schema.
+			RETURN NEXT '  ' || SQLSTATE || ': ' || replace(message, 'public.int4_ops', 'int4_ops');
 			IF detail <> '' THEN
 				RETURN NEXT '  DETAIL: ' || detail;
 			END IF;

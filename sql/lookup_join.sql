@@ -40,17 +40,17 @@ DELETE FROM t WHERE id % 300 = 5;
 -- Plans
 --
 -- When it pays: few pages, many of whose rows are wanted
-EXPLAIN (COSTS OFF) SELECT * FROM o JOIN t USING (k) WHERE n < 300;
+SELECT * FROM plan('SELECT * FROM o JOIN t USING (k) WHERE n < 300');
 BEGIN;
 CALL use_lookups(true);
-EXPLAIN (COSTS OFF) SELECT o.n, t.id FROM o JOIN t USING (k) WHERE t.v > 'v2' AND o.w > t.v;
-EXPLAIN (COSTS OFF) SELECT n FROM o LEFT JOIN t ON t.k = o.k + 1 AND t.id > 5 WHERE t.v IS NULL OR o.n = t.id;
-EXPLAIN (COSTS OFF) SELECT n FROM o WHERE EXISTS (SELECT FROM t WHERE t.k = o.k);
-EXPLAIN (COSTS OFF) SELECT n FROM o WHERE NOT EXISTS (SELECT FROM t WHERE t.k = o.k AND t.v > o.w);
-EXPLAIN (COSTS OFF) SELECT id FROM t WHERE k IN (SELECT k FROM o);
-EXPLAIN (COSTS OFF) SELECT t.k, n FROM bounds JOIN t ON t.k BETWEEN low AND high;
-EXPLAIN (COSTS OFF, VERBOSE) SELECT o.n + 1, t.* FROM o JOIN t ON t.k = o.n;
-EXPLAIN (COSTS OFF, FORMAT JSON) SELECT n FROM o WHERE EXISTS (SELECT FROM t WHERE t.k = o.k);
+SELECT * FROM plan('SELECT o.n, t.id FROM o JOIN t USING (k) WHERE t.v > ''v2'' AND o.w > t.v');
+SELECT * FROM plan('SELECT n FROM o LEFT JOIN t ON t.k = o.k + 1 AND t.id > 5 WHERE t.v IS NULL OR o.n = t.id');
+SELECT * FROM plan('SELECT n FROM o WHERE EXISTS (SELECT FROM t WHERE t.k = o.k)');
+SELECT * FROM plan('SELECT n FROM o WHERE NOT EXISTS (SELECT FROM t WHERE t.k = o.k AND t.v > o.w)');
+SELECT * FROM plan('SELECT id FROM t WHERE k IN (SELECT k FROM o)');
+SELECT * FROM plan('SELECT t.k, n FROM bounds JOIN t ON t.k BETWEEN low AND high');
+SELECT * FROM plan('SELECT o.n + 1, t.* FROM o JOIN t ON t.k = o.n', 'VERBOSE');
+SELECT * FROM plan('SELECT n FROM o WHERE EXISTS (SELECT FROM t WHERE t.k = o.k)', 'FORMAT JSON');
 SELECT * FROM explained('SELECT o.n FROM once JOIN o USING (k) JOIN t ON t.k = o.n WHERE o.n < 200 AND t.v <> ''v100''');
 SELECT * FROM explained('SELECT n, v FROM bounds JOIN once ON k >= low AND k < high', 'FORMAT YAML');
 -- What it is not for
@@ -94,7 +94,7 @@ SELECT * FROM compare_lookups(
 	'SELECT n FROM o WHERE NOT EXISTS (SELECT FROM t WHERE t.k = o.k AND o.w > ''3'')',
 	'SELECT id FROM t WHERE k IN (SELECT k FROM o)',
 	'SELECT k FROM t WHERE k IN (SELECT k FROM o WHERE w < ''2'')',
-	'SELECT id FROM t WHERE k IN (SELECT n * 2 FROM o WHERE o.w = t.v)',
+	'SELECT id FROM t WHERE k IN (SELECT n * 2 FROM o WHERE o.w = t.v OFFSET 0)',
 	'SELECT n FROM o WHERE (k, n) IN (SELECT k, id FROM t)',
 	'SELECT o.n, once.v FROM o JOIN once USING (k)',
 	'SELECT o.n, once.v FROM o LEFT JOIN once USING (k)',
@@ -233,8 +233,8 @@ PREPARE left_joined(int, int[]) AS SELECT count(*), sum(t.id), sum(n) FROM o LEF
 BEGIN;
 CALL use_lookups(false);
 SET LOCAL plan_cache_mode = force_generic_plan;
-EXPLAIN (COSTS OFF) EXECUTE joined(0, 'v3');
-EXPLAIN (COSTS OFF) EXECUTE left_joined(0, '{1,2,3}');
+SELECT lookup_nodes('EXECUTE joined(0, ''v3'')');
+SELECT * FROM plan('EXECUTE left_joined(0, ''{1,2,3}'')');
 EXECUTE joined(0, 'v3');
 EXECUTE joined(1, '');
 EXECUTE joined(10, '');
@@ -249,7 +249,7 @@ EXECUTE left_joined(0, '{1,2,3,500}');
 EXECUTE left_joined(7, '{1,2,3,500}');
 EXECUTE left_joined(NULL, '{1,2,3,500}');
 CALL use_no_lookups('seq');
-EXPLAIN (COSTS OFF) EXECUTE joined(0, 'v3');
+SELECT * FROM plan('EXECUTE joined(0, ''v3'')');
 EXECUTE joined(0, 'v3');
 EXECUTE joined(1, '');
 EXECUTE joined(10, '');
@@ -264,7 +264,7 @@ BEGIN;
 CALL use_lookups(false);
 SELECT count(*), max(c) FROM (SELECT nextval('calls') AS c FROM o JOIN t USING (k)) s;
 SELECT setval('calls', 1, false);
-EXPLAIN (COSTS OFF) SELECT count(*) FROM o JOIN t USING (k) WHERE nextval('calls') + t.id > 0;
+SELECT * FROM plan('SELECT count(*) FROM o JOIN t USING (k) WHERE nextval(''calls'') + t.id > 0');
 SELECT count(*) FROM o LEFT JOIN t ON t.k = o.k WHERE nextval('calls') > 100;
 SELECT currval('calls');
 ROLLBACK;
@@ -311,7 +311,7 @@ INSERT INTO target SELECT i, i FROM generate_series(1, 100) i;
 ANALYZE target;
 BEGIN;
 CALL use_lookups(true);
-EXPLAIN (COSTS OFF) INSERT INTO target SELECT o.n, t.id FROM o JOIN t USING (k) WHERE o.n < 50;
+SELECT * FROM plan('INSERT INTO target SELECT o.n, t.id FROM o JOIN t USING (k) WHERE o.n < 50');
 INSERT INTO target SELECT o.n, t.id FROM o JOIN t USING (k) WHERE o.n < 50;
 -- From the table that is inserted into: new rows are not found
 INSERT INTO target SELECT target.k, o.n FROM o JOIN target ON target.k = o.n WHERE o.n <= 100;
@@ -319,7 +319,7 @@ SELECT count(*), sum(id), max(k) FROM target;
 INSERT INTO target SELECT target.k, o.n FROM o JOIN target ON target.k = o.n WHERE o.n <= 100;
 SELECT count(*), sum(id), max(k) FROM target;
 -- Sub-queries of changes may have lookup joins
-EXPLAIN (COSTS OFF) UPDATE target SET id = (SELECT count(*) FROM o JOIN t USING (k) WHERE o.n = target.k) WHERE k < 5;
+SELECT * FROM plan('UPDATE target SET id = (SELECT count(*) FROM o JOIN t USING (k) WHERE o.n = target.k) WHERE k < 5');
 UPDATE target SET id = (SELECT count(*) FROM o JOIN t USING (k) WHERE o.n = target.k) WHERE k < 5;
 SELECT k, id, count(*) FROM target WHERE k < 5 GROUP BY k, id ORDER BY k;
 WITH gone AS (DELETE FROM target WHERE k < 5 RETURNING k, id) SELECT gone.k, count(t.id) FROM gone LEFT JOIN t USING (k) GROUP BY 1 ORDER BY 1;
@@ -387,13 +387,13 @@ CREATE POLICY few ON asked USING (w <> 'a');
 BEGIN;
 CALL use_lookups(false);
 SET LOCAL client_min_messages = notice;
-EXPLAIN (COSTS OFF) SELECT * FROM asked JOIN barrier b USING (k) WHERE leak(b.v);
+SELECT lookup_nodes('SELECT * FROM asked JOIN barrier b USING (k) WHERE leak(b.v)');
 SELECT * FROM asked JOIN barrier b USING (k) WHERE leak(b.v);
-EXPLAIN (COSTS OFF) SELECT * FROM asked a JOIN secret b USING (k) WHERE leak(a.w) AND b.v > '1';
+SELECT * FROM plan('SELECT * FROM asked a JOIN secret b USING (k) WHERE leak(a.w) AND b.v > ''1''');
 SELECT * FROM asked_barrier a JOIN secret b USING (k) WHERE leak(b.v) AND a.k > 1;
 SELECT * FROM asked_barrier a JOIN barrier b USING (k) WHERE leak(b.v) AND a.k > 1;
 SET LOCAL ROLE regress_lookup_user;
-EXPLAIN (COSTS OFF) SELECT * FROM asked JOIN secret s USING (k) WHERE leak(s.v);
+SELECT * FROM plan('SELECT * FROM asked JOIN secret s USING (k) WHERE leak(s.v)');
 SELECT * FROM asked JOIN secret s USING (k) WHERE leak(s.v);
 SELECT * FROM asked LEFT JOIN secret s ON s.k = asked.k AND leak(s.v);
 SELECT * FROM asked WHERE EXISTS (SELECT FROM secret s WHERE s.k = asked.k AND leak(asked.w || s.v));
@@ -469,19 +469,19 @@ SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0;
 BEGIN;
 CALL use_lookups(true);
-EXPLAIN (COSTS OFF) SELECT count(*) FROM o JOIN t USING (k);
-EXPLAIN (COSTS OFF) SELECT n FROM o WHERE NOT EXISTS (SELECT FROM t WHERE t.k = o.k);
+SELECT * FROM plan('SELECT count(*) FROM o JOIN t USING (k)');
+SELECT * FROM plan('SELECT n FROM o WHERE NOT EXISTS (SELECT FROM t WHERE t.k = o.k)');
 ROLLBACK;
 SELECT * FROM compare_lookups(
 	'SELECT o.*, t.* FROM o JOIN t USING (k)', 'SELECT count(*) FROM o JOIN t USING (k)', 'SELECT n, t.id FROM o LEFT JOIN t ON t.k = o.k AND t.v > ''v3''', 'SELECT n FROM o WHERE EXISTS (SELECT FROM t WHERE t.k = o.k)',
 	'SELECT n FROM o WHERE NOT EXISTS (SELECT FROM t WHERE t.k = o.k)', 'SELECT id FROM t WHERE k IN (SELECT k FROM o)', 'SELECT o.n, t.k FROM o JOIN t ON t.k BETWEEN o.k AND o.k + 3 WHERE o.n % 5 = 0',
 	'SELECT p.n, t.id FROM p JOIN t USING (k)', 'SELECT n, t.id, o.k FROM o JOIN t USING (k) ORDER BY n, t.id LIMIT 30');
-SET force_parallel_mode = on;
+SET :force_parallel = on;
 SET parallel_leader_participation = off;
 SELECT * FROM compare_lookups(
 	'SELECT o.*, t.* FROM o JOIN t USING (k)', 'SELECT n, t.id FROM o LEFT JOIN t ON t.k = o.k AND t.v > ''v3''', 'SELECT n, t.v FROM bounds JOIN t ON t.k BETWEEN low AND high',
 	'SELECT n FROM o WHERE NOT EXISTS (SELECT FROM t WHERE t.k = o.k)', 'SELECT n, (SELECT count(*) FROM once JOIN t USING (k) WHERE once.v < bounds.n) FROM bounds WHERE n < 12');
-RESET force_parallel_mode;
+RESET :force_parallel;
 
 DROP OWNED BY regress_lookup_user;
 DROP ROLE regress_lookup_user;

@@ -47,10 +47,10 @@ DELETE FROM r WHERE id % 90 = 5;
 --
 BEGIN;
 CALL use_lookups(true);
-EXPLAIN (COSTS OFF) SELECT o.n, r.id FROM o JOIN r USING (k) WHERE r.v > 'v0';
-EXPLAIN (COSTS OFF) SELECT o.n FROM o WHERE NOT EXISTS (SELECT FROM r x WHERE x.k = o.k);
-EXPLAIN (COSTS OFF, VERBOSE) SELECT r.tableoid::regclass, r.id FROM o JOIN r USING (k) WHERE r.k > 600 AND r.v IN ('v0', 'v1');
-EXPLAIN (COSTS OFF, FORMAT JSON) SELECT r.k FROM bounds JOIN r ON r.k BETWEEN low AND high WHERE r.k < 450;
+SELECT * FROM plan('SELECT o.n, r.id FROM o JOIN r USING (k) WHERE r.v > ''v0''');
+SELECT * FROM plan('SELECT o.n FROM o WHERE NOT EXISTS (SELECT FROM r x WHERE x.k = o.k)');
+SELECT * FROM plan('SELECT r.tableoid::regclass, r.id FROM o JOIN r USING (k) WHERE r.k > 600 AND r.v IN (''v0'', ''v1'')', 'VERBOSE');
+SELECT * FROM plan('SELECT r.k FROM bounds JOIN r ON r.k BETWEEN low AND high WHERE r.k < 450', 'FORMAT JSON');
 -- A probe goes only where the bounds allow it; r_rest has none, and both parts of r_3 have r_3's.
 SELECT * FROM explained('SELECT o.n, r.id FROM o JOIN r USING (k) WHERE o.k BETWEEN 450 AND 460');
 SELECT * FROM explained('SELECT s.k, r.id FROM generate_series(390, 410) s (k) JOIN r USING (k)');
@@ -220,7 +220,7 @@ INSERT INTO grandchild SELECT i, 'grandchild', i, i FROM generate_series(5, 900,
 :vacuum ANALYZE parent, child, other, grandchild;
 BEGIN;
 CALL use_lookups(true);
-EXPLAIN (COSTS OFF) SELECT parent.k FROM o JOIN parent USING (k);
+SELECT * FROM plan('SELECT parent.k FROM o JOIN parent USING (k)');
 ROLLBACK;
 SELECT * FROM compare_lookups(
 	'SELECT n, parent.* FROM o JOIN parent USING (k)', 'SELECT n, parent.k, parent.tableoid FROM o LEFT JOIN parent USING (k)', 'SELECT n, k, x FROM o JOIN child USING (k)', 'SELECT n, parent.k FROM o JOIN ONLY parent USING (k)',
@@ -256,12 +256,12 @@ SET enable_mergejoin = off;
 SET enable_nestloop = off;
 SET plan_cache_mode = force_generic_plan;
 PREPARE joined(int) AS SELECT count(*), sum(c.id)::bigint FROM o JOIN c USING (k) WHERE c.id > $1;
-EXPLAIN (COSTS OFF) EXECUTE joined(-1);
+SELECT * FROM plan('EXECUTE joined(-1)');
 EXECUTE joined(-1);
 CREATE TABLE c_3 (id int, k int);
 INSERT INTO c_3 SELECT i, i FROM generate_series(1000, 1599) i;
 ALTER TABLE c ATTACH PARTITION c_3 FOR VALUES FROM (1000) TO (1600);
-EXPLAIN (COSTS OFF) EXECUTE joined(-1);
+SELECT * FROM plan('EXECUTE joined(-1)');
 EXECUTE joined(-1);
 ALTER TABLE c DETACH PARTITION c_1;
 EXECUTE joined(-1);
@@ -274,7 +274,7 @@ DROP INDEX c_k;
 EXECUTE joined(-1);
 CREATE INDEX c_k ON c USING harmonia (k);
 EXECUTE joined(-1);
-EXPLAIN (COSTS OFF) EXECUTE joined(-1);
+SELECT * FROM plan('EXECUTE joined(-1)');
 DROP TABLE c_2;
 EXECUTE joined(-1);
 -- It locks all that it reads.
@@ -309,7 +309,12 @@ ROLLBACK;
 CREATE FUNCTION fail_at(i int, at int) RETURNS int LANGUAGE plpgsql AS
 	'BEGIN IF i = at THEN RAISE ''failed''; END IF; RETURN i; END';
 CREATE FUNCTION executor_memory() RETURNS numeric LANGUAGE sql AS
-	$$ SELECT sum(total_bytes) FROM pg_backend_memory_contexts WHERE name = 'ExecutorState' OR parent = 'ExecutorState' $$;
+$$
+	-- 18 has paths for parents.
+	WITH contexts AS MATERIALIZED (SELECT name, total_bytes, to_jsonb(c) AS c FROM pg_backend_memory_contexts c)
+	SELECT sum(total_bytes) FROM contexts WHERE name = 'ExecutorState' OR c ->> 'parent' = 'ExecutorState'
+		OR c -> 'path' -> -2 IN (SELECT c -> 'path' -> -1 FROM contexts WHERE name = 'ExecutorState')
+$$;
 BEGIN;
 CALL use_lookups(true);
 SAVEPOINT a;
@@ -323,7 +328,7 @@ SELECT 1 FROM o JOIN r USING (k) LIMIT 1;
 SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'page';
 SET LOCAL work_mem = '64kB';
 SELECT i % 1500 AS k INTO TEMP many FROM generate_series(1, 60000) i;
-EXPLAIN (COSTS OFF) SELECT count(*), max(CASE WHEN r.id = 77 THEN executor_memory() END) < 3000000 AS small FROM many JOIN r USING (k);
+SELECT * FROM plan('SELECT count(*), max(CASE WHEN r.id = 77 THEN executor_memory() END) < 3000000 AS small FROM many JOIN r USING (k)');
 SELECT count(*), max(CASE WHEN r.id = 77 THEN executor_memory() END) < 3000000 AS small FROM many JOIN r USING (k);
 ROLLBACK;
 
@@ -350,7 +355,7 @@ BEGIN;
 CALL use_lookups(false);
 SET LOCAL client_min_messages = notice;
 SET LOCAL ROLE regress_lookup_user;
-EXPLAIN (COSTS OFF) SELECT * FROM asked JOIN secret s USING (k) WHERE leak(s.v);
+SELECT * FROM plan('SELECT * FROM asked JOIN secret s USING (k) WHERE leak(s.v)');
 SELECT * FROM asked JOIN secret s USING (k) WHERE leak(s.v) ORDER BY k;
 SELECT * FROM asked WHERE NOT EXISTS (SELECT FROM secret s WHERE s.k = asked.k AND leak(s.v)) ORDER BY k;
 SELECT count(id) FROM asked JOIN r USING (k);
@@ -371,14 +376,14 @@ SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0;
 BEGIN;
 CALL use_lookups(true);
-EXPLAIN (COSTS OFF) SELECT count(*) FROM o JOIN r USING (k);
+SELECT * FROM plan('SELECT count(*) FROM o JOIN r USING (k)');
 ROLLBACK;
 SELECT * FROM compare_lookups(
 	'SELECT o.*, r.* FROM o JOIN r USING (k)', 'SELECT n, r.id FROM o LEFT JOIN r ON r.k = o.k AND r.v > ''v3''', 'SELECT n FROM o WHERE NOT EXISTS (SELECT FROM r WHERE r.k = o.k)', 'SELECT n, h.id FROM o JOIN h USING (k)');
-SET force_parallel_mode = on;
+SET :force_parallel = on;
 SET parallel_leader_participation = off;
 SELECT * FROM compare_lookups('SELECT o.*, r.* FROM o JOIN r USING (k)', 'SELECT n, h.k FROM o JOIN h USING (k)', 'SELECT n, id FROM bounds JOIN r ON r.k BETWEEN low AND high');
-RESET force_parallel_mode;
+RESET :force_parallel;
 SET max_parallel_workers_per_gather = 0;
 CREATE TABLE q (k int, n int) PARTITION BY RANGE (k);
 CREATE TABLE q_1 PARTITION OF q FOR VALUES FROM (MINVALUE) TO (400);
@@ -390,7 +395,7 @@ ANALYZE q;
 SET enable_partitionwise_join = on;
 BEGIN;
 CALL use_lookups(true);
-EXPLAIN (COSTS OFF) SELECT q.n, r.id FROM q JOIN r USING (k);
+SELECT * FROM plan('SELECT q.n, r.id FROM q JOIN r USING (k)');
 ROLLBACK;
 SELECT * FROM compare_lookups('SELECT q.n, r.id FROM q JOIN r USING (k)', 'SELECT q.n, r.k, r.tableoid FROM q LEFT JOIN r USING (k)', 'SELECT q.n FROM q WHERE NOT EXISTS (SELECT FROM r WHERE r.k = q.k AND r.id <> q.n)');
 RESET enable_partitionwise_join;

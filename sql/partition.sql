@@ -48,13 +48,13 @@ SELECT * FROM verify_all('p_k');
 --
 BEGIN;
 CALL use('only');
-EXPLAIN (COSTS OFF) SELECT k FROM p WHERE k = 1501;
-EXPLAIN (COSTS OFF) SELECT k FROM p WHERE k BETWEEN 900 AND 1100 ORDER BY k;
-EXPLAIN (COSTS OFF) SELECT k FROM p_3 WHERE k BETWEEN 2400 AND 2500 ORDER BY k DESC LIMIT 5;
-EXPLAIN (COSTS OFF) SELECT k FROM p WHERE k IS NULL;
+SELECT * FROM plan('SELECT k FROM p WHERE k = 1501');
+SELECT * FROM plan('SELECT k FROM p WHERE k BETWEEN 900 AND 1100 ORDER BY k');
+SELECT * FROM plan('SELECT k FROM p_3 WHERE k BETWEEN 2400 AND 2500 ORDER BY k DESC LIMIT 5');
+SELECT * FROM plan('SELECT k FROM p WHERE k IS NULL');
 SET LOCAL plan_cache_mode = force_generic_plan;
 PREPARE by_key(int) AS SELECT count(*) FROM p WHERE k = $1;
-EXPLAIN (COSTS OFF) EXECUTE by_key(1501);
+SELECT * FROM plan('EXECUTE by_key(1501)');
 EXECUTE by_key(1501);
 EXECUTE by_key(2501);
 EXECUTE by_key(NULL);
@@ -91,7 +91,7 @@ SET LOCAL enable_mergejoin = off;
 SET LOCAL enable_material = off;
 SET LOCAL enable_memoize = off;
 CALL use('index');
-EXPLAIN (COSTS OFF) SELECT count(*) FROM q JOIN r USING (k) WHERE q.id < 100;
+SELECT * FROM plan('SELECT q.id, r.id FROM q JOIN r USING (k) WHERE q.id < 100');
 SELECT query, n, result FROM compare_queries(
 	'SELECT q.k, q.id, r.id FROM q JOIN r USING (k)', 'SELECT q.k, q.id, r.id FROM q LEFT JOIN r USING (k)',
 	'SELECT q.k, q.id FROM q WHERE EXISTS (SELECT FROM r WHERE r.k = q.k AND r.id > 5000)',
@@ -177,6 +177,6 @@ INSERT INTO h_1 SELECT i FROM generate_series(500, 1500) i;
 ANALYZE h;
 BEGIN;
 CALL use('index');
-EXPLAIN (COSTS OFF) SELECT k FROM h WHERE k > 900 ORDER BY k;
+SELECT * FROM plan('SELECT k FROM h WHERE k > 900 ORDER BY k');
 COMMIT;
 SELECT query, n, result FROM compare_queries('SELECT k FROM h ORDER BY k', 'SELECT k FROM h WHERE k > 900 ORDER BY k DESC', 'SELECT k FROM ONLY h WHERE k > 900');

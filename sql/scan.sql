@@ -52,7 +52,7 @@ SELECT query, n, result FROM compare_queries(
 --
 SELECT * FROM compare('t',
 	'k > 10 AND k < 10', 'k > 10 AND k < 11', 'k >= 10 AND k <= 10', 'k >= 11 AND k <= 10',
-	'k = 10 AND k = 11', 'k = 10 AND k = (SELECT 10)', 'k = 10 AND k > 10', 'k = 10 AND k >= 10',
+	'k = 10 AND k = (SELECT 11)', 'k = 10 AND k = (SELECT 10)', 'k = 10 AND k > 10', 'k = 10 AND k >= 10',
 	'k > 5 AND k > 7 AND k >= 7 AND k < 20 AND k <= 12 AND k < 15',
 	'k > 5 AND k > 7::int8 AND k < 3000000000 AND k < 12::int2',
 	'k = 10 AND k IS NULL', 'k IS NULL AND k IS NOT NULL', 'k > 5 AND k IS NULL',
@@ -163,7 +163,7 @@ SET LOCAL enable_nestloop = off;
 SET LOCAL enable_material = off;
 SET LOCAL enable_seqscan = off;
 SET LOCAL enable_sort = off;
-EXPLAIN (COSTS OFF) SELECT t.k, u.k FROM t JOIN u USING (k);
+SELECT * FROM plan('SELECT t.k, u.k FROM t JOIN u USING (k)');
 SELECT query, n, result FROM compare_queries(
 	'SELECT t.k, t.id, u.k, u.id FROM t JOIN u USING (k)',
 	'SELECT t.k, t.id, u.k, u.id FROM u LEFT JOIN t USING (k)',
@@ -186,8 +186,8 @@ CREATE INDEX b_id ON b USING btree (id);
 :vacuum ANALYZE b;
 BEGIN;
 CALL use('bitmap');
-EXPLAIN (COSTS OFF) SELECT count(*) FROM b WHERE k < 20 AND other = 3;
-EXPLAIN (COSTS OFF) SELECT count(*) FROM b WHERE k < 5 OR other = 3 OR id < 50;
+SELECT * FROM plan('SELECT count(*) FROM b WHERE k < 20 AND other = 3');
+SELECT * FROM plan('SELECT count(*) FROM b WHERE k < 5 OR other = 3 OR id < 50');
 COMMIT;
 SELECT * FROM compare('b',
 	'k < 20 AND other = 3', 'k < 5 OR other = 3', 'k < 5 OR k > 990', 'k < 5 OR other = 3 OR id < 50',
@@ -206,7 +206,7 @@ SET LOCAL parallel_tuple_cost = 0;
 SET LOCAL min_parallel_table_scan_size = 0;
 SET LOCAL max_parallel_workers_per_gather = 2;
 CALL use('bitmap');
-EXPLAIN (COSTS OFF) SELECT count(*), sum(id) FROM b WHERE k < 500;
+SELECT * FROM plan('SELECT count(*), sum(id) FROM b WHERE k < 500');
 SELECT count(*), sum(id) FROM b WHERE k < 500;
 CALL use('seq');
 SELECT count(*), sum(id) FROM b WHERE k < 500;
@@ -217,10 +217,10 @@ COMMIT;
 --
 BEGIN;
 CALL use('only');
-EXPLAIN (COSTS OFF) SELECT k FROM t WHERE k < 5;
-EXPLAIN (COSTS OFF) SELECT k + 1 FROM t WHERE k = ANY ('{1,2}') ORDER BY k DESC;
-EXPLAIN (COSTS OFF) SELECT count(*) FROM t WHERE k IS NULL;
-EXPLAIN (COSTS OFF) SELECT id FROM t WHERE k < 5;
+SELECT * FROM plan('SELECT k FROM t WHERE k < 5');
+SELECT * FROM plan('SELECT k + 1 FROM t WHERE k = ANY (''{1,2}'') ORDER BY k DESC');
+SELECT * FROM plan('SELECT count(*) FROM t WHERE k IS NULL');
+SELECT * FROM plan('SELECT id FROM t WHERE k < 5');
 COMMIT;
 -- Floating-point keys cannot be given back
 CREATE TABLE f (k float8, id int);
@@ -230,8 +230,8 @@ CREATE INDEX f_k ON f USING harmonia (k);
 :vacuum ANALYZE f;
 BEGIN;
 CALL use('only');
-EXPLAIN (COSTS OFF) SELECT k FROM f WHERE k < 5;
-EXPLAIN (COSTS OFF) SELECT count(*) FROM f WHERE k < 5;
+SELECT * FROM plan('SELECT k FROM f WHERE k < 5');
+SELECT * FROM plan('SELECT count(*) FROM f WHERE k < 5');
 COMMIT;
 SELECT condition, n, index, bitmap FROM compare('f',
 	'k = 0', 'k < 0', 'k > 5', 'k = ''NaN''', 'k >= ''Infinity''', 'k IS NULL', 'k = 0.1::real', 'k = 0.5::real');
@@ -240,7 +240,7 @@ CREATE INDEX t_even ON t USING harmonia ((k % 2)) WHERE id > 6500;
 ANALYZE t;
 BEGIN;
 CALL use('only');
-EXPLAIN (COSTS OFF) SELECT k % 2 FROM t WHERE k % 2 = 0 AND id > 6500;
+SELECT * FROM plan('SELECT k % 2 FROM t WHERE k % 2 = 0 AND id > 6500');
 COMMIT;
 DROP INDEX t_even;
 
@@ -272,7 +272,7 @@ SELECT query, n, result, plan ~ 'Index' AS uses_index FROM compare_queries(
 	'SELECT keys, (SELECT max(k) FROM t WHERE t.k < keys.big) FROM keys');
 -- Bitmap scans again and again
 CALL use('bitmap');
-EXPLAIN (COSTS OFF) SELECT count(*), sum(t.id) FROM keys JOIN t ON t.k = ANY (keys.list);
+SELECT * FROM plan('SELECT count(*), sum(t.id) FROM keys JOIN t ON t.k = ANY (keys.list)');
 SELECT count(*), sum(t.id) FROM keys JOIN t ON t.k = ANY (keys.list);
 CALL use('seq');
 SELECT count(*), sum(t.id) FROM keys JOIN t ON t.k = ANY (keys.list);
@@ -403,9 +403,9 @@ SELECT * FROM compare_executions();
 BEGIN;
 CALL use('index');
 SET LOCAL plan_cache_mode = force_generic_plan;
-EXPLAIN (COSTS OFF) EXECUTE by_key(7);
-EXPLAIN (COSTS OFF) EXECUTE by_range(400, 500);
-EXPLAIN (COSTS OFF) EXECUTE by_array('{1,2}');
+SELECT * FROM plan('EXECUTE by_key(7)');
+SELECT * FROM plan('EXECUTE by_range(400, 500)');
+SELECT * FROM plan('EXECUTE by_array(''{1,2}'')');
 COMMIT;
 DEALLOCATE ALL;
 

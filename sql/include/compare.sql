@@ -37,6 +37,34 @@ BEGIN
 		WHERE node #>> '{}' ~ pattern);
 END $$;
 
+-- A line of EXPLAIN's, or all of them in one, as PostgreSQL 15 has it; NULL if it has
+-- none. 16 and later number parameters by the plans that they come from, 18
+-- counts fractions of rows and marks what is disabled.
+CREATE FUNCTION old_line(line text) RETURNS text LANGUAGE plpgsql IMMUTABLE
+AS $$
+BEGIN
+	IF line ~ '^ *Disabled: true$' THEN
+		RETURN NULL;
+	END IF;
+	line := regexp_replace(line, ',\n *"Disabled": (true|false)|\n *Disabled: (true|false)', '', 'g');
+	line := regexp_replace(line, '(rows=|Actual Rows"?: )(\d+)\.00', '\1\2', 'g');
+	line := regexp_replace(line, 'InitPlan (\d+) \(returns \$\d+\)', 'InitPlan \1');
+	RETURN replace(line, '(InitPlan 1).col1', '$0');
+END $$;
+
+-- EXPLAIN of a query, or of an EXECUTE.
+CREATE FUNCTION plan(query text, options text DEFAULT 'FORMAT TEXT')
+	RETURNS TABLE ("QUERY PLAN" text) LANGUAGE plpgsql
+AS $$
+BEGIN
+	FOR "QUERY PLAN" IN EXECUTE format('EXPLAIN (COSTS OFF, %s) %s', options, query) LOOP
+		"QUERY PLAN" := old_line("QUERY PLAN");
+		IF "QUERY PLAN" IS NOT NULL THEN
+			RETURN NEXT;
+		END IF;
+	END LOOP;
+END $$;
+
 -- Run a query that shall use one kind of scan, and compare with what it has to
 -- return.
 CREATE FUNCTION compare_scan(kind text, query text, ordered boolean, wanted record) RETURNS text

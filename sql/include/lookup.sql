@@ -43,8 +43,11 @@ AS $$
 DECLARE
 	line text;
 BEGIN
-	FOR line IN EXECUTE format('EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, %s) %s', options, query) LOOP
-		RETURN NEXT regexp_replace(line, 'Leaf Pages: \d+', 'Leaf Pages: n');
+	FOR line IN EXECUTE format('EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF, %s) %s', options, query) LOOP
+		line := regexp_replace(old_line(line), 'Leaf Pages: \d+', 'Leaf Pages: n');
+		IF line IS NOT NULL THEN
+			RETURN NEXT line;
+		END IF;
 	END LOOP;
 END $$;
 
@@ -104,5 +107,9 @@ BEGIN
 		RETURN NEXT;
 	END LOOP;
 END $$;
+
+-- 16 renamed it.
+SELECT CASE WHEN current_setting('server_version_num')::int < 160000
+	THEN 'force_parallel_mode' ELSE 'debug_parallel_query' END AS force_parallel \gset
 \pset format unaligned
 \set ECHO all

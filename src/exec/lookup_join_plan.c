@@ -21,6 +21,7 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/appendinfo.h"
+#include "optimizer/clauses.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
@@ -455,6 +456,29 @@ in_order(PlannerInfo *root, List *infos)
 	return result;
 }
 
+/* Clauses, of which key clauses have the key on the left, as index scans show theirs. */
+static List *
+keys_left(PlannerInfo *root, List *clauses, List *keys, Index inner)
+{
+	List	   *result = NIL;
+	ListCell   *cell;
+
+	foreach(cell, clauses)
+	{
+		Node	   *clause = lfirst(cell);
+
+		if (list_member(keys, clause) &&
+			!bms_is_member((int) inner,
+						   pull_varnos(root, linitial(((OpExpr *) clause)->args))))
+		{
+			clause = copyObject(clause);
+			CommuteOpExpr((OpExpr *) clause);
+		}
+		result = lappend(result, clause);
+	}
+	return result;
+}
+
 /* A plan in the making. */
 typedef struct JoinPlan
 {
@@ -608,6 +632,8 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 		extract_actual_join_clauses(restrictions, rel->relids, &quals, &other_quals);
 	else
 		quals = extract_actual_clauses(restrictions, false);
+	quals = keys_left(root, quals, keys, inner->relid);
+	keys = keys_left(root, keys, keys, inner->relid);
 	inner_quals = extract_actual_clauses(in_order(root, inner->baserestrictinfo), false);
 
 	plan.outer_tlist = ((Plan *) linitial(plans))->targetlist;
