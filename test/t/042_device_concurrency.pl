@@ -21,7 +21,12 @@ CREATE INDEX t_k ON t USING harmonia (k) WITH (fillfactor = 70);
 CREATE TABLE u (k int) WITH (autovacuum_enabled = off);
 INSERT INTO u SELECT hashint4(i) % 20000 FROM generate_series(1, 40000) i;
 CREATE INDEX u_k ON u USING harmonia (k);
-VACUUM ANALYZE t, u;
+
+-- One leaf or few, where everybody meets.
+CREATE TABLE s (k int) WITH (autovacuum_enabled = off);
+INSERT INTO s SELECT abs(hashint4(i)) % 3000 FROM generate_series(1, 500) i;
+CREATE INDEX s_k ON s USING harmonia (k);
+VACUUM ANALYZE t, u, s;
 
 -- In one snapshot: keys of t at random, twice over, by the device and by a sequential scan.
 CREATE FUNCTION compare(seed int, keys int) RETURNS void LANGUAGE plpgsql AS $$
@@ -33,7 +38,9 @@ DECLARE
 		'SELECT count(*), sum(t.id), sum(t.v) FROM unnest($1[1:200]) p(k) JOIN t ON t.k BETWEEN p.k AND p.k + 300000',
 		'SELECT count(*), sum(id), sum(v) FROM t WHERE k = ANY ($1 || $1)',
 		'SELECT count(*), sum(k), NULL FROM t WHERE k = ANY ($1 || $1)',
-		'SELECT count(*), sum(u.k), NULL FROM unnest($1) p(k) JOIN u ON u.k = (p.k % 20000)::int'];
+		'SELECT count(*), sum(u.k), NULL FROM unnest($1) p(k) JOIN u ON u.k = (p.k % 20000)::int',
+		'SELECT count(*), sum(s.k), NULL FROM generate_series(0, 3000) p(k) JOIN s ON s.k = p.k WHERE $1 IS NOT NULL',
+		'SELECT count(*), sum(s.k), NULL FROM generate_series(0, 3000) p(k) JOIN s ON s.k = p.k WHERE $1 IS NOT NULL'];
 	query text;
 	wanted record;
 	got record;
@@ -64,12 +71,14 @@ my $writers = start_pgbench($node, {
 		'insert@6' => "\\set i random(1, 100000000)\nINSERT INTO t (k, v) SELECT hashint4(i), i FROM generate_series(:i, :i + 400) i;\n",
 		'ascend@1' => "INSERT INTO t (k, v) SELECT 3000000000 + nextval('ids'), i FROM generate_series(1, 500) i;\n",
 		'single@6' => "\\set i random(1, 100000000)\nINSERT INTO t (k, v) VALUES (hashint4(:i), :i);\nINSERT INTO u VALUES (:i % 20000);\n",
+		'small@6' => "\\set i random(1, 100000000)\nINSERT INTO s VALUES (abs(hashint4(:i)) % 3000);\n" x 10
+		  . "DELETE FROM s WHERE k % 100 = :i % 100;\n",
 		'delete@3' => "\\set i random(1, 1000)\nDELETE FROM t WHERE id % 1000 = :i;\nDELETE FROM u WHERE k % 1000 = :i;\n",
 		'update@2' => "\\set i random(1, 1000)\nUPDATE t SET k = k + 1 WHERE id % 1000 = :i;\n",
 		'rollback@1' => "\\set i random(1, 1000)\nBEGIN;\nUPDATE t SET k = -k WHERE id % 1000 = :i;\nROLLBACK;\n" },
 	'-c', 3, '-T', $seconds, '--max-tries=100');
 my $maintenance = start_pgbench($node, {
-		'vacuum@3' => "VACUUM t;\nVACUUM u;\n",
+		'vacuum@3' => "VACUUM t;\nVACUUM u;\nVACUUM s;\n",
 		'reorganize@1' => "SELECT harmonia_reorganize('t_k');\n",
 		'unload@1' => "SELECT harmonia_unload('t_k');\n",
 		'load@1' => "SELECT harmonia_load('u_k');\n",
@@ -87,7 +96,7 @@ my ($batches, $synced, $loads, $fallbacks) = split /\|/, $node->safe_psql('postg
 	"SELECT sum(device_batches), sum(synced_blocks), sum(loads), sum(fallbacks) FROM harmonia_stat_indexes()");
 cmp_ok($batches, '>', 50, "$batches batches on the device, $loads whole copies");
 cmp_ok($synced, '>', 500, "$synced blocks had changed before");
-is($fallbacks, 0, 'the device answered them');
+cmp_ok($fallbacks, '<', $batches / 10, "$fallbacks of them were not finished there");
 
 $node->stop;
 done_testing();
