@@ -118,6 +118,7 @@
 	/* sync.c, remote.c */ \
 	POINT(sync_begun) \
 	POINT(sync_listed) \
+	POINT(sync_page_pinned) \
 	POINT(sync_copied) \
 	POINT(remote_synced) \
 	POINT(remote_searched)

@@ -164,6 +164,7 @@ take_block(Sync *sync, BlockNumber block)
 	Buffer		buffer = hm_pin(sync->index, block);
 	uint64		lines;
 
+	HM_FAULT(sync_page_pinned);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	lines = pg_atomic_exchange_u64(&sync->watch.words[block], 0);
 	add_lines(sync, block, BufferGetPage(buffer), lines);

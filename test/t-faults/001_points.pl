@@ -3,6 +3,7 @@
 # to and vacuumed, and the blocks that went lost come back.
 #
 # The library is built with FAULT_POINTS (src/am/fault.h) and SMALL_LIMITS.
+# POINTS='^move' limits the test to points whose names match.
 use strict;
 use warnings;
 
@@ -145,7 +146,14 @@ my @points = (
 	[ lookup_planned => 'lookup' ],
 	[ lookup_read => 'lookup' ],
 	[ lookup_portion => 'lookup' ]);
-my @device_points = map { [ $_ => 'device' ] } qw(sync_begun sync_listed sync_copied remote_synced remote_searched);
+my @device_points = ((map { [ $_ => 'device' ] } qw(sync_begun sync_listed sync_copied remote_synced remote_searched)),
+	[ sync_page_pinned => 'resident' ]);
+
+# The same with a copy there, in which little has changed.
+$loads{resident} = {
+	prepare => "$dense SELECT harmonia_load('t_k'); INSERT INTO t VALUES (3001, 3001);",
+	load => $loads{device}{load}
+};
 
 my $node = new_node('points', conf => (has_daemon() ? device_settings() : '') . <<'END');
 restart_after_crash = on
@@ -216,7 +224,7 @@ END
 		wait_for_restart($log_offset);
 	}
 
-	if ($load == $loads{device})
+	if ($load == $loads{device} || $load == $loads{resident})
 	{
 		# What was half done on the device is done again.
 		wait_for_device($node);
@@ -258,8 +266,8 @@ for my $entry (@points, has_daemon() ? @device_points : ())
 
 	for my $action ('error', 'panic')
 	{
-		next if $expected{crash} && $action eq 'error';
-		wait_for_device($node) if $load eq 'device';
+		next if $expected{crash} && $action eq 'error' || $point !~ /@{[$ENV{POINTS} // '']}/;
+		wait_for_device($node) if $load =~ /device|resident/;
 		is(try_point($point, $action, $loads{$load}, %expected), '', "$point: $action");
 	}
 }

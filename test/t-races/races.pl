@@ -323,6 +323,43 @@ for my $read (sort keys %reader_stops)
 }
 
 # ----------------------------------------------------------------
+# A page is about to be sent to the device
+#
+# Some of its lines have changed.  Before they are sent, entries are passed on from one
+# line to others.
+# ----------------------------------------------------------------
+
+if (has_daemon() && "lines change while they are sent" =~ $only)
+{
+	my $read = 'lookup scan on the device';
+	my ($reader, $writer) = map { open_session($node) } 1 .. 2;
+
+	$node->safe_psql('postgres', <<'END');
+DROP TABLE t;
+CREATE TABLE t (k int, n int);
+INSERT INTO t SELECT 10 * i, i FROM generate_series(1, 6000) i;
+CREATE INDEX t_k ON t USING harmonia (k) WITH (fillfactor = 90);
+SELECT harmonia_load('t_k');
+END
+	for my $round (1 .. 5)
+	{
+		my $at = 1000 * $round;
+
+		$node->safe_psql('postgres', "INSERT INTO t VALUES ($at + 1, 0)");
+		hold($node, 'sync_page_pinned');
+		ask($reader, 'BEGIN; ' . forbid($read) . " SET harmonia.fault = 'sync_page_pinned:wait'");
+		send_sql($reader, 'SELECT count(*), sum(k), sum(n) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(10, 60000, 10)));');
+		stopped_at($node, 'sync_page_pinned');
+		ask($writer, "INSERT INTO t SELECT $at + i % 40, i FROM generate_series(1, 39) i WHERE i % 10 > 1;");
+		release('sync_page_pinned');
+		is(answer($reader), '6000|180030000|18003000', "lines change while they are sent: $round");
+		ask($reader, 'ROLLBACK');
+	}
+	close_session($_) for ($reader, $writer);
+	check_all('lines change while they are sent');
+}
+
+# ----------------------------------------------------------------
 # A cursor is left on a leaf
 #
 # It has read entries of rows that are dead.  When it is asked for more, it looks

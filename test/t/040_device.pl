@@ -159,9 +159,10 @@ $node->safe_psql('postgres', 'CREATE DATABASE two TEMPLATE one OID 40000');
 is($node->safe_psql('two', $count), '1000', 'another copy in its place');
 $node->safe_psql('postgres', 'ALTER DATABASE two SET TABLESPACE space');
 $node->safe_psql('two', 'DELETE FROM d WHERE k > 900; INSERT INTO d SELECT generate_series(1201, 1205)');
-is($node->safe_psql('two', $count), '905', 'elsewhere');
 $node->safe_psql('postgres', 'ALTER DATABASE two SET TABLESPACE pg_default');
-is($node->safe_psql('two', $count), '905', 'and back, where an older copy was of');
+is($node->safe_psql('two', $count), '905', 'changed elsewhere, and back where an older copy was of');
+$node->safe_psql('postgres', 'ALTER DATABASE two SET TABLESPACE space');
+is($node->safe_psql('two', $count), '905', 'elsewhere');
 
 # ----------------------------------------------------------------
 # What is not for the device
