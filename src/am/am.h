@@ -608,8 +608,8 @@ extern BlockNumber hm_extents_sweep(Relation index);
 
 /*
  * Give free blocks at the end of the file back to the file system, if they are
- * many and nobody else uses the index.  Takes an AccessExclusiveLock if it can
- * get it at once.  Returns the number of blocks given back.
+ * many and nobody else uses the index.  Takes AccessExclusiveLocks of the table and the
+ * index if it can get them at once.  Returns the number of blocks given back.
  */
 extern BlockNumber hm_extents_truncate(Relation index);
 

@@ -411,6 +411,25 @@ worth_truncating(Relation index)
 }
 
 /*
+ * Lock the index against everybody, if nobody uses it.  The table comes first: a replica
+ * keeps each of these locks to the end of the transaction, in which VACUUM may go on to
+ * truncate the table.  A query there that has the table and waits for the index would
+ * else be waited for.
+ */
+static bool
+lock_to_truncate(Relation index)
+{
+	Oid			table = index->rd_index->indrelid;
+
+	if (!ConditionalLockRelationOid(table, AccessExclusiveLock))
+		return false;
+	if (ConditionalLockRelation(index, AccessExclusiveLock))
+		return true;
+	UnlockRelationOid(table, AccessExclusiveLock);
+	return false;
+}
+
+/*
  * Under the lock nobody reads or writes the index, so nobody stands on a page
  * that goes, and nobody owns blocks that the metapage does not know of.  The
  * list is changed first: should we crash in between, the blocks are lost until
@@ -425,7 +444,7 @@ hm_extents_truncate(Relation index)
 
 	/* Locks of workers, and of scans of our own, would not stand in our way. */
 	if (IsInParallelMode() || index->rd_refcnt > 1 || !worth_truncating(index) ||
-		!ConditionalLockRelation(index, AccessExclusiveLock))
+		!lock_to_truncate(index))
 		return 0;
 	HM_FAULT(truncate_locked);
 
@@ -448,5 +467,6 @@ hm_extents_truncate(Relation index)
 		RelationTruncate(index, end);
 	HM_FAULT(truncate_done);
 	UnlockRelation(index, AccessExclusiveLock);
+	UnlockRelationOid(index->rd_index->indrelid, AccessExclusiveLock);
 	return blocks - end;
 }
