@@ -6,6 +6,9 @@
  * table in which little is in the cache, more than all of the search takes where few
  * probes meet on a leaf.  PostgreSQL lets callers say in which buffer they saw a
  * block last (ReadRecentBuffer()), and verifies it.  A backend remembers that here.
+ *
+ * Of a block that it has not seen yet it guesses: an index that was built or read from
+ * one end to the other while buffers were free has blocks in a row in buffers in a row.
  */
 #include "postgres.h"
 
@@ -28,6 +31,14 @@
 static Buffer *remembered = NULL;
 static uint32 remembered_mask;
 
+/* What the last two blocks that had to be looked up say of others of their index. */
+static struct
+{
+	Oid			index;
+	int64		distance;		/* from the last block to its buffer */
+	bool		trusted;		/* from the one before it was the same */
+}			row;
+
 static inline Buffer *
 remembered_place(Relation index, BlockNumber block)
 {
@@ -45,35 +56,64 @@ start_remembering(void)
 	remembered_mask = size - 1;
 }
 
+/* The buffer that may hold a block, or invalid. */
+static inline Buffer
+expected_buffer(Relation index, BlockNumber block)
+{
+	Buffer		buffer = *remembered_place(index, block);
+	int64		guess = (int64) block + row.distance;
+
+	if (buffer != InvalidBuffer || !row.trusted || row.index != RelationGetRelid(index) ||
+		guess < 1 || guess > NBuffers)
+		return buffer;
+	return (Buffer) guess;
+}
+
+/* Note where a block was that had to be looked up. */
+static void
+note_row(Relation index, BlockNumber block, Buffer buffer)
+{
+	int64		distance = (int64) buffer - (int64) block;
+
+	row.trusted = row.index == RelationGetRelid(index) && row.distance == distance;
+	row.index = RelationGetRelid(index);
+	row.distance = distance;
+}
+
 Buffer
 hm_pin(Relation index, BlockNumber block)
 {
-	Buffer	   *place;
+	Buffer		buffer;
 
 	if (RelationUsesLocalBuffers(index))
 		return ReadBuffer(index, block);
 	if (remembered == NULL)
 		start_remembering();
 
-	place = remembered_place(index, block);
-	if (*place != InvalidBuffer)
+	buffer = expected_buffer(index, block);
+	if (buffer != InvalidBuffer)
 	{
-		BufferDesc *desc = GetBufferDescriptor(*place - 1);
+		BufferDesc *desc = GetBufferDescriptor(buffer - 1);
 
 		/*
 		 * ReadRecentBuffer() does not count as use.  Leave it at that as long as the
-		 * clock hand has not come by; after that the page counts as used.
+		 * clock hand has not come by; after that the page counts as used.  The number
+		 * is looked at without a lock, only to spare vain attempts.
 		 */
-		if (BUF_STATE_GET_USAGECOUNT(pg_atomic_read_u32(&desc->state)) > 0 &&
-			ReadRecentBuffer(HmRelationLocator(index), MAIN_FORKNUM, block, *place))
+		if (desc->tag.blockNum == block &&
+			BUF_STATE_GET_USAGECOUNT(pg_atomic_read_u32(&desc->state)) > 0 &&
+			ReadRecentBuffer(HmRelationLocator(index), MAIN_FORKNUM, block, buffer))
 		{
 			pgstat_count_buffer_read(index);
 			pgstat_count_buffer_hit(index);
-			return *place;
+			*remembered_place(index, block) = buffer;
+			return buffer;
 		}
 	}
-	*place = ReadBuffer(index, block);
-	return *place;
+	buffer = ReadBuffer(index, block);
+	note_row(index, block, buffer);
+	*remembered_place(index, block) = buffer;
+	return buffer;
 }
 
 void
@@ -84,13 +124,19 @@ hm_pin_prefetch(Relation index, BlockNumber block, int from, int to)
 
 	if (remembered == NULL || RelationUsesLocalBuffers(index))
 		return;
-	buffer = *remembered_place(index, block);
+	buffer = expected_buffer(index, block);
 	if (buffer == InvalidBuffer)
 		return;
 	__builtin_prefetch(GetBufferDescriptor(buffer - 1), 1);
 
-	/* Addresses only: nothing is read of a page that is not pinned. */
+	/*
+	 * Addresses only: nothing that is read of a page which is not pinned counts.  But
+	 * one that this process has not seen yet may not be in its page table, and the
+	 * cache is not asked for what is not there.
+	 */
 	page = (char *) BufferGetPage(buffer);
+	if (*remembered_place(index, block) == InvalidBuffer)
+		(void) *(volatile char *) (page + HT_PAGE_END);
 	ht_prefetch(page + HT_PAGE_END);
 	ht_prefetch(page + BLCKSZ - CACHE_LINE);
 	for (int at = from; at <= to; at += CACHE_LINE)
