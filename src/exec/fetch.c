@@ -45,10 +45,20 @@
 
 /*
  * Pages of the visibility map that are kept pinned.  Hits come in key order, in
- * which the next one's heap page may be anywhere.  Each covers 255 MB of heap.
+ * which the next one's heap page may be anywhere.  Each covers 255 MB of heap, two
+ * bits a page (visibilitymap.c).
  */
-#define MAP_BUFFERS		16
-#define HEAP_PAGES_PER_MAP_PAGE		32672
+#define MAP_PAGES		16
+#define HEAP_PAGES_PER_MAP_BYTE		(BITS_PER_BYTE / BITS_PER_HEAPBLOCK)
+#define HEAP_PAGES_PER_MAP_PAGE \
+	((BLCKSZ - MAXALIGN(SizeOfPageHeaderData)) * HEAP_PAGES_PER_MAP_BYTE)
+
+typedef struct MapPage
+{
+	uint32		number;
+	Buffer		buffer;			/* pinned, or invalid */
+	const uint8 *bits;			/* in it */
+} MapPage;
 
 struct HmFetch
 {
@@ -84,7 +94,7 @@ struct HmFetch
 	bool		own_slot;
 	uint64		tid;			/* what the slot has or, if it is empty, what was
 								 * found not to be visible */
-	Buffer		maps[MAP_BUFFERS];	/* pages of the visibility map, pinned */
+	MapPage		maps[MAP_PAGES];
 	int			prefetch_distance;	/* in heap pages */
 	uint32		prefetch_next;	/* first hit whose page has not been asked for */
 	int			prefetch_pages; /* pages asked for and not yet reached */
@@ -108,8 +118,6 @@ hm_fetch_create(Relation heap, Relation index, Snapshot snapshot, bool index_onl
 	fetch->scan = table_index_fetch_begin(heap);
 	fetch->own_slot = slot == NULL;
 	fetch->slot = fetch->own_slot ? table_slot_create(heap, NULL) : slot;
-	for (int i = 0; i < MAP_BUFFERS; i++)
-		fetch->maps[i] = InvalidBuffer;
 	fetch->max_room = (uint32) Max(MIN_LAST_PORTION,
 								   Min(MAX_LAST_PORTION,
 									   (Size) work_mem * 1024 / 4 / BYTES_PER_HIT));
@@ -243,14 +251,30 @@ hit_block(const HmHit *hit)
 	return (BlockNumber) (hit->tid >> 16);
 }
 
-/* Whether the visibility map says that all see all of a hit's heap page. */
+/*
+ * Whether the visibility map says that all see all of a hit's heap page: what
+ * VM_ALL_VISIBLE() says, without its look at which page of the map is pinned.  As
+ * there, no lock is needed to read a byte.
+ */
 static inline bool
 is_all_visible(HmFetch *fetch, const HmHit *hit)
 {
 	BlockNumber block = hit_block(hit);
+	uint32		number = block / HEAP_PAGES_PER_MAP_PAGE;
+	MapPage    *map = &fetch->maps[number % MAP_PAGES];
+	uint8		bits;
 
-	return VM_ALL_VISIBLE(fetch->heap, block,
-						  &fetch->maps[block / HEAP_PAGES_PER_MAP_PAGE % MAP_BUFFERS]);
+	if (!BufferIsValid(map->buffer) || map->number != number)
+	{
+		(void) VM_ALL_VISIBLE(fetch->heap, block, &map->buffer);
+		if (!BufferIsValid(map->buffer))
+			return false;
+		map->number = number;
+		map->bits = (const uint8 *) PageGetContents(BufferGetPage(map->buffer));
+	}
+	bits = map->bits[block % HEAP_PAGES_PER_MAP_PAGE / HEAP_PAGES_PER_MAP_BYTE];
+	bits >>= block % HEAP_PAGES_PER_MAP_BYTE * BITS_PER_HEAPBLOCK;
+	return (bits & VISIBILITYMAP_ALL_VISIBLE) != 0;
 }
 
 /* What the device has found at once, while the gate is held: note what is visible. */
@@ -527,10 +551,10 @@ hm_fetch_stats_add(HmFetchStats *sum, const HmFetchStats *stats)
 void
 hm_fetch_end(HmFetch *fetch)
 {
-	for (int i = 0; i < MAP_BUFFERS; i++)
+	for (int i = 0; i < MAP_PAGES; i++)
 	{
-		if (BufferIsValid(fetch->maps[i]))
-			ReleaseBuffer(fetch->maps[i]);
+		if (BufferIsValid(fetch->maps[i].buffer))
+			ReleaseBuffer(fetch->maps[i].buffer);
 	}
 	if (fetch->own_slot)
 		ExecDropSingleTupleTableSlot(fetch->slot);
