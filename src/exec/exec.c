@@ -17,7 +17,7 @@
 
 bool		hm_enable_lookup_scan = true;
 bool		hm_enable_lookup_join = true;
-int			hm_batch_size = 1000000;
+int			hm_batch_size = 16000000;
 
 static set_rel_pathlist_hook_type next_rel_pathlist_hook = NULL;
 static set_join_pathlist_hook_type next_join_pathlist_hook = NULL;
@@ -66,7 +66,7 @@ hm_exec_init(void)
 	DefineCustomIntVariable("harmonia.batch_size",
 							"Sets the largest number of keys that are looked up in one call.",
 							"work_mem may allow less.",
-							&hm_batch_size, 1000000, MIN_BATCH_SIZE, MAX_BATCH_SIZE,
+							&hm_batch_size, 16000000, MIN_BATCH_SIZE, MAX_BATCH_SIZE,
 							PGC_USERSET, 0, NULL, NULL, NULL);
 
 	RegisterCustomScanMethods(&hm_lookup_scan_methods);

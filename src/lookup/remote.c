@@ -28,7 +28,7 @@
 /* A batch with fewer keys is not worth a thought. */
 #define MIN_KEYS			HM_SIZE_CLASS_MIN
 
-/* Staging memory for a chunk, more only if a single probe needs it. */
+/* Staging memory for a chunk, more only if a single probe or distinct points need it. */
 #define CHUNK_SIZE			((Size) 64 * 1024 * 1024)
 
 /* Hits for which there is room at least. */
@@ -482,7 +482,7 @@ hm_remote_makes_distinct(const HmRemote *remote, const HmProbes *probes)
 {
 	uint64		room = expected_room(remote, probes->count);
 
-	return chunk_layout(remote, false, probes->count, room).end <= CHUNK_SIZE &&
+	return chunk_layout(remote, false, probes->count, room).end <= HM_STAGING_MAX &&
 		!any_too_large(remote, probes->low, probes->count);
 }
 

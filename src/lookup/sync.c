@@ -28,10 +28,12 @@
 /* An index whose structure changes that often while it is read is left alone. */
 #define MAX_ATTEMPTS		30
 
-/* Staging memory for what is sent at a time. */
-#define PIECE_SIZE			(8 * 1024 * 1024)
-#define PIECE_LINES			(PIECE_SIZE / (HP_LINE_SIZE + sizeof(uint32)) / 64 * 64)
-#define PIECE_PAGES			(PIECE_SIZE / (BLCKSZ + sizeof(uint32)) / 64 * 64)
+/*
+ * What is sent at a time.  To most syncs a few lines are all, and staging memory that is
+ * larger than the batch itself needs would take more time than these.
+ */
+#define PIECE_LINES			4096
+#define PIECE_PAGES			1024
 
 /* Pages ahead for which the cache is asked. */
 #define AHEAD				8
@@ -111,10 +113,12 @@ piece_room(const Sync *sync)
 static bool
 begin_piece(Sync *sync, bool whole_pages)
 {
-	char	   *staging = hm_client_staging(PIECE_SIZE);
+	char	   *staging;
 
 	sync->whole_pages = whole_pages;
 	sync->count = 0;
+	staging = hm_client_staging(piece_room(sync) *
+								((whole_pages ? BLCKSZ : HP_LINE_SIZE) + sizeof(uint32)));
 	if (staging == NULL)
 	{
 		sync->reason = HM_CPU_DEVICE_FAILED;
