@@ -6,6 +6,8 @@
 #   make check           install what is missing, build, run all tests on private
 #                        servers; the system's PostgreSQL is not touched
 #   make check-slow      the same for the suites that take minutes
+#   make gpucheck        the suites that batches matter to, with all of them on the GPU;
+#                        needs one
 #   make demo            build, load a private server, compare with btree
 #   make cuda            build the device daemon, with CUDA if there is an nvcc; what is
 #                        installed afterwards includes it, in PostgreSQL's pkglibdir
@@ -18,7 +20,7 @@
 PG_CONFIG ?= pg_config
 
 # These may have to install PostgreSQL first, so they must work without PGXS.
-SCRIPT_GOALS := check check-slow demo cuda
+SCRIPT_GOALS := check check-slow gpucheck demo cuda
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
 
@@ -29,6 +31,10 @@ check:
 
 check-slow:
 	tools/check.sh --slow
+
+gpucheck:
+	GPU=on TESTS='test/t/03*.pl test/t/04*.pl' tools/check.sh device regress isolation tap
+	bench/gpu/run.sh -f
 
 demo:
 	tools/demo.sh

@@ -19,6 +19,10 @@
 # All but slow and races, which are --slow, are run if none is named. KEEP=1 keeps
 # the working directory; PROVE_FLAGS goes to prove; TESTS="test/t/*crash*" limits
 # the suites of TAP tests.
+#
+# GPU=on has the servers of regress, isolation and tap look all batches up on a GPU, and
+# device test that, too; GPU=host does the same with the host device.  BINDIR is that of a
+# PostgreSQL with the extension and the daemon installed, so that nothing is built.
 
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
@@ -46,8 +50,13 @@ clean_up() {
 	exit "$status"
 }
 
-# The daemon with the host device alone, which is all that these tests need.
+# The daemon, with the host device alone if that is all that the tests need.
 install_daemon() {
+	if [ "${GPU:-}" = on ]; then
+		make -s -C "$root/cuda"
+		install "$root/cuda/build/harmonia_gpud" "$("$1/pg_config" --pkglibdir)"
+		return
+	fi
 	if ! command -v "${CXX:-g++}" >/dev/null; then
 		warn "no C++ compiler: tests of the device are skipped"
 		return
@@ -61,7 +70,11 @@ prepare() {
 	for suite in "${suites[@]}"; do
 		[ "$suite" != pgtap ] || needs+=(pgtap)
 	done
-	"$root/tools/setup.sh" "${needs[@]}"
+	if [ -n "${BINDIR:-}" ]; then
+		PG_CONFIG=$BINDIR/pg_config
+	else
+		"$root/tools/setup.sh" "${needs[@]}"
+	fi
 	find_pg_config
 	system_pg_config=$(command -v "$PG_CONFIG")
 	private_bindir=''
@@ -75,7 +88,10 @@ prepare() {
 			*) needs_extension=yes ;;
 		esac
 	done
-	if [ -n "$needs_extension" ]; then
+	if [ -n "${BINDIR:-}" ]; then
+		private_bindir=$BINDIR
+		export PATH=$private_bindir:$PATH
+	elif [ -n "$needs_extension" ]; then
 		say "Building and installing into $dir"
 		private_bindir=$("$root/tools/private-install.sh" "$dir/install")
 		export PATH=$private_bindir:$PATH
@@ -115,6 +131,26 @@ temp_config() {
 		max_prepared_transactions = 10
 		log_min_messages = warning
 	END
+	if [ -n "${GPU:-}" ]; then
+		cat <<-END
+			shared_preload_libraries = 'harmonia'
+			harmonia.gpu = $GPU
+			harmonia.force_device = on
+		END
+	fi
+}
+
+# Whether outputs are as expected but for what EXPLAIN says of the device.
+differs_by_device_alone() {
+	local input=$1 output=$2 file name
+	for file in "$output"/results/*.out; do
+		name=$(basename "$file")
+		diff -u <(without_device <"$input/expected/$name") <(without_device <"$file") || return 1
+	done
+}
+
+without_device() {
+	sed -E '/Device|Re-synced|Bytes (to|from)|^ *Batches: [0-9]+  Keys|^\([0-9]+ rows?\)$/d'
 }
 
 run_pg_regress() {
@@ -130,6 +166,10 @@ run_pg_regress() {
 		--inputdir="$input" "${expected[@]}" --outputdir="$output" \
 		--temp-instance="$output/instance" --temp-config="$dir/temp.conf" \
 		--no-locale --encoding=UTF8 --load-extension=harmonia "$@"; then
+		return 0
+	fi
+	if [ -n "${GPU:-}" ] && differs_by_device_alone "$input" "$output"; then
+		say "What differs is what EXPLAIN says of the device"
 		return 0
 	fi
 	cat "$output/regression.diffs" 2>/dev/null ||
@@ -156,7 +196,9 @@ run_unit() {
 }
 
 run_device() {
-	make -C "$root/cuda" --no-print-directory ${CC:+CC="$CC"} check
+	local goal=check
+	[ "${GPU:-}" != on ] || goal=check-cuda
+	make -C "$root/cuda" --no-print-directory ${CC:+CC="$CC"} "$goal"
 }
 
 run_regress() {

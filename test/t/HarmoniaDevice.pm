@@ -1,4 +1,5 @@
-# Servers with a device: the host device, which searches copies of indexes on the CPU.
+# Servers with a device: unless a GPU is asked for the host device, which searches copies of
+# indexes on the CPU.
 package HarmoniaDevice;
 
 use strict;
@@ -11,13 +12,17 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 
-our @EXPORT = qw(new_device_node wait_for_device daemon_pid socket_path device_settings has_daemon skip_without_daemon
+our @EXPORT = qw(on_gpu new_device_node wait_for_device daemon_pid socket_path device_settings has_daemon skip_without_daemon
   is_running wait_for_end stat_of nodes_of);
 
-# All batches go to the device, whatever they cost there.
-sub device_settings { return <<'END'; }
+# All batches go to the device, whatever they cost there.  tools/check.sh says which one.
+my $device = $ENV{GPU} || 'host';
+
+sub on_gpu { return $device ne 'host'; }
+
+sub device_settings { return <<"END"; }
 shared_preload_libraries = 'harmonia'
-harmonia.gpu = host
+harmonia.gpu = $device
 harmonia.force_device = on
 END
 
