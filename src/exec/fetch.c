@@ -43,6 +43,9 @@
 #define MAX_LAST_PORTION	(16 * 1024 * 1024)
 #define BYTES_PER_HIT	(2 * (sizeof(HmHit) + sizeof(uint64)))
 
+/* Probes that there is room for at least: the first batches are small and grow. */
+#define MIN_CAPACITY	64
+
 /*
  * Pages of the visibility map that are kept pinned.  Hits come in key order, in
  * which the next one's heap page may be anywhere.  Each covers 255 MB of heap, two
@@ -165,8 +168,8 @@ make_room(HmFetch *fetch, uint32 probes)
 	if (fetch->lookup == NULL || fetch->capacity < probes)
 	{
 		keep_stats(fetch);
-		fetch->capacity = probes;
-		fetch->lookup = hm_lookup_create(fetch->index, probes);
+		fetch->capacity = Max(probes, MIN_CAPACITY);
+		fetch->lookup = hm_lookup_create(fetch->index, fetch->capacity);
 		hm_lookup_set_snapshot(fetch->lookup, fetch->snapshot);
 	}
 	MemoryContextSwitchTo(old_context);

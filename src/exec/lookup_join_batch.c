@@ -24,6 +24,9 @@
 #define FIRST_BATCH		1
 #define BATCH_GROWTH	4
 
+/* Rows that there is room for at least. */
+#define MIN_ROOM		64
+
 /* Bytes that a row takes beside its tuple and what the lookup needs. */
 #define ROW_MEMORY		64
 
@@ -48,7 +51,7 @@ make_probes_room(JoinProbes *probes, uint32 room, bool again)
 	probes->done = palloc_extended(room, MCXT_ALLOC_HUGE);
 }
 
-/* Make room for a batch of "limit" rows, in the query's memory. */
+/* Make room for a batch of "limit" rows or more, in the query's memory. */
 static void
 make_room(LookupJoin *join)
 {
@@ -64,7 +67,7 @@ make_room(LookupJoin *join)
 		pfree(batch->tuples);
 		pfree(batch->matched);
 	}
-	batch->room = join->limit;
+	batch->room = Max(join->limit, MIN_ROOM);
 	batch->tuples = palloc_extended(batch->room * sizeof(MinimalTuple), MCXT_ALLOC_HUGE);
 	batch->matched = palloc_extended(batch->room * sizeof(bool), MCXT_ALLOC_HUGE);
 	make_probes_room(&batch->all, batch->room, again);
