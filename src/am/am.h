@@ -81,6 +81,14 @@ hm_tid_unpack(uint64 packed, ItemPointer tid)
 	ItemPointerSet(tid, (BlockNumber) (packed >> 16), (OffsetNumber) (packed & 0xFFFF));
 }
 
+/* Whether a row may be there, in some table. */
+static inline bool
+hm_tid_is_valid(uint64 packed)
+{
+	return OffsetNumberIsValid((OffsetNumber) packed) &&
+		BlockNumberIsValid((BlockNumber) (packed >> 16));
+}
+
 /* ----------------------------------------------------------------
  *		Pages
  *
@@ -509,6 +517,21 @@ extern void hm_leaf_check(Relation index, Buffer buffer, HtWidth width);
  * Errors: index_corrupted.
  */
 extern void hm_block_check(Relation index, BlockNumber block);
+
+/* Errors: index_corrupted, for an entry that refers to no row that can be. */
+extern void hm_tid_report(Relation index, uint64 packed);
+
+/*
+ * Check a TID of an entry that leaves the index: the server takes for granted that a
+ * row may be there, and a missing block number for a wish for a new block.
+ * Errors: index_corrupted.
+ */
+static inline void
+hm_tid_check(Relation index, uint64 packed)
+{
+	if (unlikely(!hm_tid_is_valid(packed)))
+		hm_tid_report(index, packed);
+}
 
 /* Errors: index_corrupted, for a walk that would not get on from this leaf. */
 extern void hm_page_no_progress(Relation index, Buffer buffer);

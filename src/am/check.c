@@ -878,7 +878,7 @@ check_tid(Check *check, BlockNumber block, uint64 tid)
 {
 	BlockNumber heap_block = (BlockNumber) (tid >> 16);
 
-	if (!OffsetNumberIsValid((OffsetNumber) tid))
+	if (!hm_tid_is_valid(tid))
 		corrupt(check, block, "an entry refers to row (%u,%u)", heap_block, (uint16) tid);
 	if (check->heap_blocks == InvalidBlockNumber || heap_block < check->heap_blocks)
 		return;

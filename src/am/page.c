@@ -164,6 +164,18 @@ hm_block_check(Relation index, BlockNumber block)
 }
 
 void
+hm_tid_report(Relation index, uint64 packed)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INDEX_CORRUPTED),
+			 errmsg("an entry of index \"%s\" refers to row (%u,%u)",
+					RelationGetRelationName(index), (BlockNumber) (packed >> 16),
+					(uint16) packed),
+			 errdetail("No table can have a row there."),
+			 errhint("Please REINDEX it.")));
+}
+
+void
 hm_page_no_progress(Relation index, Buffer buffer)
 {
 	ereport(ERROR,

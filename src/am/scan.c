@@ -533,6 +533,7 @@ hm_get_tuple(IndexScanDesc scan, ScanDirection direction)
 		}
 	}
 
+	hm_tid_check(scan->indexRelation, page->items[page->current].tid);
 	hm_tid_unpack(page->items[page->current].tid, &scan->xs_heaptid);
 	scan->xs_recheck = state->ranges.recheck;
 	if (scan->xs_want_itup)
@@ -553,7 +554,10 @@ hm_get_bitmap(IndexScanDesc scan, TIDBitmap *bitmap)
 	do
 	{
 		for (int i = 0; i < page->count; i++)
+		{
+			hm_tid_check(scan->indexRelation, page->items[i].tid);
 			hm_tid_unpack(page->items[i].tid, &tids[i]);
+		}
 		tbm_add_tuples(bitmap, tids, page->count, state->ranges.recheck);
 		result += page->count;
 	} while (read_from(scan, page->high, false));

@@ -90,6 +90,7 @@ vacuum_leaf(HmVacuum *vacuum, Buffer leaf)
 	{
 		ItemPointerData tid;
 
+		hm_tid_check(vacuum->info->index, entries[i].tid);
 		hm_tid_unpack(entries[i].tid, &tid);
 		dead[i] = vacuum->callback(&tid, vacuum->state);
 		if (dead[i])

@@ -346,6 +346,8 @@ read_portion(HmFetch *fetch)
 	fetch->count = hm_lookup_next(fetch->lookup, fetch->hits,
 								  fetch->index_only ? fetch->keys : NULL, fetch->room);
 	HM_FAULT(lookup_read);
+	for (uint32 i = 0; i < fetch->count; i++)
+		hm_tid_check(fetch->index, fetch->hits[i].tid);
 	if (gate)
 	{
 		look_at_map(fetch, hm_lookup_stale_hits(fetch->lookup));

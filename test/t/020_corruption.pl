@@ -502,6 +502,10 @@ my @plants = (
 		qr/Block 20: entry \(1, .* is outside of the leaf's bounds/ ],
 	[ 'offset 0', tree => sub { my $at = leaf_block($_[0], 20, 1, 1); put($_[0], 20, $at + $leaf{tids} + 4, 'v', 0) },
 		qr/Block 20: an entry refers to row \(\d+,0\)/ ],
+	[ 'offset beyond any', tree => sub { put($_[0], 20, leaf_block($_[0], 20, 1) + $leaf{tids} + 4, 'v', 65535) },
+		qr/Block 20: an entry refers to row \(\d+,65535\)/ ],
+	[ 'row without block', tree => sub { put($_[0], 20, leaf_block($_[0], 20, 1) + $leaf{tids}, 'V', 0xFFFFFFFF) },
+		qr/Block 20: an entry refers to row \(4294967295,\d+\)/ ],
 	[ 'row beyond the table', tree => sub { put($_[0], 20, leaf_block($_[0], 20, 1) + $leaf{tids}, 'V', 99999) },
 		qr/Block 20: an entry refers to row \(99999,\d+\) of a table of \d+ blocks/ ],
 	[ 'NULL with a key', nulls => sub { put($_[0], 25, 384, 'V', 1) },
@@ -605,6 +609,41 @@ for my $i (0 .. $#plants)
 	is(check_result($node, "p${i}_i", 'false'), 'ok', "$name: nothing wrong with the index alone")
 	  if ($heapallindexed // '') eq 'true';
 	like(check_result($node, "p${i}_i", $heapallindexed // 'false'), $expected, "$name: is reported");
+}
+
+# No row is looked for where there cannot be one, and none counted; whichever way rows
+# are found.
+my $keys = 'ARRAY(SELECT g FROM generate_series(9000, 10000) g)';
+my @ways = (
+	[ 'Index Scan', 'indexscan', 'count(ctid)', 'k BETWEEN 9000 AND 10000' ],
+	[ 'Index Only Scan', 'indexonlyscan', 'count(k)', 'k BETWEEN 9000 AND 10000' ],
+	[ 'Bitmap Index Scan', 'bitmapscan', 'count(ctid)', 'k BETWEEN 9000 AND 10000' ],
+	[ 'HarmoniaLookup', '', 'count(ctid)', "k = ANY ($keys)" ],
+	[ 'HarmoniaLookup', '', 'count(k)', "k = ANY ($keys)" ]);
+for my $i (grep { $plants[$_][0] =~ /^(offset 0|offset beyond any|row without block)$/ } 0 .. $#plants)
+{
+	my $size = $node->safe_psql('postgres', "VACUUM (INDEX_CLEANUP off) p$i; SELECT pg_relation_size('p$i')");
+
+	for my $way (@ways)
+	{
+		my ($scan, $enabled, $what, $condition) = @$way;
+		my $query = "SELECT $what FROM p$i WHERE $condition";
+		my $settings = join '', map { "SET enable_$_ = " . ($_ eq $enabled ? 'on;' : 'off;') }
+		  qw(seqscan indexscan indexonlyscan bitmapscan);
+		$settings =~ s/enable_indexscan = off/enable_indexscan = on/ if $enabled eq 'indexonlyscan';
+
+		like($node->safe_psql('postgres', "$settings EXPLAIN $query"), qr/$scan.* p${i}(_i)?\b/,
+			"$plants[$i][0]: $scan for $what");
+		my ($result, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\n$settings $query");
+		like($err, qr/^.*ERROR:  XX002: an entry of index "p${i}_i" refers to row/,
+			"$plants[$i][0]: reported by $scan for $what");
+	}
+	my ($result, $out, $err) = $node->psql('postgres',
+		"\\set VERBOSITY verbose\nDELETE FROM p$i WHERE k < 100;\nVACUUM (INDEX_CLEANUP on) p$i;");
+	like($err, qr/^.*ERROR:  XX002: an entry of index "p${i}_i" refers to row/,
+		"$plants[$i][0]: reported by VACUUM");
+	is($node->safe_psql('postgres', "SELECT pg_relation_size('p$i')"), $size,
+		"$plants[$i][0]: the table has not grown");
 }
 
 # What reads and changes the index goes on, one way or another.
