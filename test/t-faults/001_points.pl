@@ -233,6 +233,9 @@ END
 		my $wanted = $node->safe_psql('postgres', 'SELECT count(k), sum(k) FROM t WHERE k <= 9000');
 		my $got = $node->safe_psql('postgres', $load->{load} =~ s/count\(k\)/count(k), sum(k)/r);
 		return "the device found $got, not $wanted" if $got ne $wanted;
+		my $plan = $node->safe_psql('postgres',
+			$load->{load} =~ s/(?=SELECT count)/EXPLAIN (ANALYZE, TIMING off) /r);
+		return "not found on the device: $plan" if $plan !~ /Device: GPU.*Fallbacks: 0 /s;
 	}
 	($result, $out, $err) = $node->psql('postgres', <<'END');
 SELECT harmonia_check('t_k', true);
