@@ -52,12 +52,15 @@ sub new_device_node
 	return $node;
 }
 
+# With the pid of a daemon that has ended: for another one.
 sub wait_for_device
 {
-	my ($node, $state) = @_;
+	my ($node, $state, $ended) = @_;
 
 	$state //= 'up';
-	$node->poll_query_until('postgres', "SELECT state = '$state' FROM harmonia_device()")
+	$ended //= 0;
+	$node->poll_query_until('postgres',
+		"SELECT state = '$state' AND pid IS DISTINCT FROM $ended FROM harmonia_device()")
 	  or die "the device is not $state";
 	return;
 }
