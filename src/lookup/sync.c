@@ -268,7 +268,11 @@ send_leaves(Sync *sync, const HmLeafList *list)
 	return send_piece(sync);
 }
 
-/* Send the list itself. */
+/*
+ * Send the list itself; false, too, with sync->reason as it was, if the index has outgrown
+ * its words meanwhile: a leaf without one has not been sent, though the copy may have room
+ * for it.
+ */
 static bool
 send_list(Sync *sync, const HmLeafList *list)
 {
@@ -289,6 +293,8 @@ send_list(Sync *sync, const HmLeafList *list)
 	}
 	for (uint32 i = 0; i < list->count; i++)
 	{
+		if (list->leaves[i].block >= sync->watch.blocks)
+			return false;
 		out[i].low = list->leaves[i].low;
 		out[i].block = list->leaves[i].block;
 		out[i].unused = 0;

@@ -1,0 +1,57 @@
+# An index outgrows the words that are watched for it while its copy on the device is
+# being brought up to date.  Of a leaf without a word nobody knows that it has changed.
+#
+# The library is built with FAULT_POINTS (src/am/fault.h) and SMALL_LIMITS.
+use strict;
+use warnings;
+
+use FaultSessions;
+use Harmonia;
+use HarmoniaDevice;
+use Test::More;
+
+my $node = new_device_node('device_growth');
+my $query = 'SELECT count(*), sum(k) FROM t WHERE k = ANY (ARRAY(SELECT 100 * i FROM generate_series(1, 3000) i))';
+
+sub blocks { return $node->safe_psql('postgres', q{SELECT pg_relation_size('t_k') / 8192}); }
+
+for my $point ('sync_begun', 'sync_listed')
+{
+	$node->safe_psql('postgres', <<'END');
+DROP TABLE IF EXISTS t;
+CREATE TABLE t (k int) WITH (autovacuum_enabled = off);
+INSERT INTO t SELECT 100 * i FROM generate_series(1, 3000) i;
+CREATE INDEX t_k ON t USING harmonia (k);
+SELECT harmonia_load('t_k');
+INSERT INTO t VALUES (1);
+END
+
+	# So many it has, and the daemon makes room for an eighth more (src/device/watch.c).
+	my $words = int(blocks() * 5 / 4) + 256;
+	my $reader = open_session($node, 'SET enable_bitmapscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off');
+
+	hold($node, $point);
+	ask($reader, "SET harmonia.fault = '$point:wait'");
+	send_sql($reader, $query);
+	stopped_at($node, $point);
+	$node->safe_psql('postgres', <<"END");
+DO \$\$
+DECLARE
+	i int := 0;
+BEGIN
+	WHILE pg_relation_size('t_k') / 8192 <= $words + 8 LOOP
+		INSERT INTO t SELECT 100 * j + 1 + i % 99 FROM generate_series(1, 3000) j WHERE j % 15 = i % 15;
+		i := i + 1;
+	END LOOP;
+END \$\$;
+END
+	my $blocks = blocks();
+	ok($blocks > $words && $blocks < $words * 9 / 8, "$point: the index has outgrown its $words words: $blocks blocks");
+	release($point);
+	is(answer($reader), '3000|450150000', "$point: all rows are found");
+	is(ask($reader, $query), '3000|450150000', "$point: and found again");
+	close_session($reader);
+}
+
+$node->stop;
+done_testing();
