@@ -229,6 +229,9 @@ hm_client_connect(void)
 		ReleaseExternalFD();
 		return false;
 	}
+
+	/* Should this fail, it is closed as if a request had not been answered. */
+	asking = true;
 	wait_set = hm_create_wait_event_set(3);
 	AddWaitEventToSet(wait_set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
 	AddWaitEventToSet(wait_set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
