@@ -507,6 +507,17 @@ SELECT count(k) FROM t WHERE k IN (1, 2, 3);
 ROLLBACK;
 RESET :force_parallel;
 
+-- Who may not call the aggregate may not have it done by us
+BEGIN;
+CALL use_lookups(true);
+GRANT USAGE ON SCHEMA lookup_scan TO regress_lookup_user;
+GRANT SELECT ON t TO regress_lookup_user;
+REVOKE EXECUTE ON FUNCTION pg_catalog.count() FROM PUBLIC;
+SET LOCAL ROLE regress_lookup_user;
+SELECT count(k) FROM t WHERE k IN (1, 2, 3);
+SELECT count(*) FROM t WHERE k IN (1, 2, 3);
+ROLLBACK;
+
 RESET client_min_messages;
 DROP OWNED BY regress_lookup_user;
 DROP ROLE regress_lookup_user;

@@ -47,6 +47,15 @@ typedef PGAlignedBlock HmAlignedPage;
 #define vacuum_delay_point_compat() vacuum_delay_point()
 #endif
 
+/* 16 checks privileges by the catalog that an object is in. */
+#if PG_VERSION_NUM >= 160000
+#define hm_function_aclcheck(function) \
+	object_aclcheck(ProcedureRelationId, function, GetUserId(), ACL_EXECUTE)
+#else
+#define hm_function_aclcheck(function) \
+	pg_proc_aclcheck(function, GetUserId(), ACL_EXECUTE)
+#endif
+
 /* 18 counts the searches of an index scan. */
 #if PG_VERSION_NUM >= 180000
 #define hm_count_search(scan) \

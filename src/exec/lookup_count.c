@@ -7,8 +7,14 @@
  */
 #include "postgres.h"
 
+#include "catalog/objectaccess.h"
+#include "catalog/pg_proc.h"
 #include "executor/instrument.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/lsyscache.h"
 
+#include "compat.h"
 #include "exec/internal.h"
 
 typedef struct LookupCount
@@ -58,11 +64,29 @@ exec_count(CustomScanState *node)
 	return node->ss.ps.ps_ProjInfo != NULL ? ExecProject(node->ss.ps.ps_ProjInfo) : slot;
 }
 
+/* The user must be allowed to call the aggregates whose work is done here. */
+static void
+check_permissions(const CustomScan *plan)
+{
+	ListCell   *cell;
+
+	foreach(cell, plan->custom_scan_tlist)
+	{
+		Aggref	   *count = castNode(Aggref, lfirst_node(TargetEntry, cell)->expr);
+		AclResult	result = hm_function_aclcheck(count->aggfnoid);
+
+		if (result != ACLCHECK_OK)
+			aclcheck_error(result, OBJECT_AGGREGATE, get_func_name(count->aggfnoid));
+		InvokeFunctionExecuteHook(count->aggfnoid);
+	}
+}
+
 static void
 begin_count(CustomScanState *node, EState *estate, int eflags)
 {
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
 
+	check_permissions(plan);
 	node->custom_ps = list_make1(ExecInitNode(linitial(plan->custom_plans), estate, eflags));
 }
 
