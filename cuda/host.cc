@@ -139,9 +139,12 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 
 	for (uint32_t probe : order)
 	{
+		/* Whoever owns the keys may be changing them. */
+		Key			from = ((const volatile Key *) low)[probe];
+		Key			to = ((const volatile Key *) high)[probe];
 		Found		found = usual ?
-			find_summary<HD_DEFAULT_FANOUT, true>(group, searched, low[probe], high[probe]) :
-			find_summary<0, true>(group, searched, low[probe], high[probe]);
+			find_summary<HD_DEFAULT_FANOUT, true>(group, searched, from, to) :
+			find_summary<0, true>(group, searched, from, to);
 
 		if (batch.output == HD_FIRST)
 			batch.tids[probe] = found.first;
@@ -153,7 +156,7 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 
 			if (batch.distinct && found.count > 0)
 			{
-				std::vector<bool>::reference slot = seen[number_of_slot(group, searched, found.place, low[probe])];
+				std::vector<bool>::reference slot = seen[number_of_slot(group, searched, found.place, from)];
 
 				if (slot)
 					continue;
@@ -169,7 +172,7 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 			};
 
 			if (found.count > 0)
-				find_hits(group, searched, found.place, low[probe], high[probe], put);
+				find_hits(group, searched, found.place, from, to, put);
 			result->hits += found.count;
 		}
 	}
