@@ -169,6 +169,7 @@ hm_explain_stats(HmNode *node, ExplainState *es)
 		ExplainPropertyUInteger("Hits", NULL, stats->hits, es);
 		ExplainPropertyUInteger("Leaf Pages", NULL, stats->leaves, es);
 		ExplainPropertyUInteger("Heap Fetches", NULL, stats->heap_fetches, es);
+		ExplainPropertyUInteger("Heap Blocks", NULL, stats->heap_blocks, es);
 		if (es->timing)
 		{
 			ExplainPropertyFloat("Sort Time", "ms", stats->sort_ms, 3, es);
@@ -180,9 +181,9 @@ hm_explain_stats(HmNode *node, ExplainState *es)
 	appendStringInfoSpaces(es->str, es->indent * 2);
 	appendStringInfo(es->str, "Batches: " UINT64_FORMAT "  Keys: " UINT64_FORMAT
 					 "  Hits: " UINT64_FORMAT "  Leaf Pages: " UINT64_FORMAT
-					 "  Heap Fetches: " UINT64_FORMAT "\n",
+					 "  Heap Fetches: " UINT64_FORMAT "  Heap Blocks: " UINT64_FORMAT "\n",
 					 stats->batches, stats->probes, stats->hits, stats->leaves,
-					 stats->heap_fetches);
+					 stats->heap_fetches, stats->heap_blocks);
 	if (es->timing)
 	{
 		appendStringInfoSpaces(es->str, es->indent * 2);

@@ -396,12 +396,14 @@ fetch_tuple(HmFetch *fetch, uint64 packed)
 	if (fetch->tid == packed)
 		return !TTS_EMPTY(fetch->slot);
 
-	if (fetch->prefetch_distance > 1)
+	if (fetch->tid >> 16 != packed >> 16 || fetch->tid == 0)
 	{
-		if (fetch->prefetch_pages > 0 && fetch->tid >> 16 != packed >> 16)
+		fetch->stats.heap_blocks++;
+		if (fetch->prefetch_pages > 0)
 			fetch->prefetch_pages--;
-		prefetch(fetch);
 	}
+	if (fetch->prefetch_distance > 1)
+		prefetch(fetch);
 	fetch->tid = packed;
 	hm_tid_unpack(packed, &tid);
 	fetch->stats.heap_fetches++;
@@ -537,6 +539,7 @@ hm_fetch_stats_add(HmFetchStats *sum, const HmFetchStats *stats)
 	sum->hits += stats->hits;
 	sum->leaves += stats->leaves;
 	sum->heap_fetches += stats->heap_fetches;
+	sum->heap_blocks += stats->heap_blocks;
 	sum->sort_ms += stats->sort_ms;
 	sum->search_ms += stats->search_ms;
 	sum->device_batches += stats->device_batches;

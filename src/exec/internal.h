@@ -172,6 +172,7 @@ typedef struct HmFetchStats
 	uint64		hits;
 	uint64		leaves;
 	uint64		heap_fetches;	/* tuples fetched from the heap */
+	uint64		heap_blocks;	/* how often another of its blocks was read for them */
 	double		sort_ms;
 	double		search_ms;
 	uint64		device_batches; /* at least in part */
