@@ -75,7 +75,7 @@ struct HmFetch
 	uint32		capacity;		/* of lookup */
 	HmProbes	probes;
 	const uint8 *done;			/* probes whose hits are not wanted any more, or NULL */
-	bool		finished;		/* the engine has no more hits */
+	bool		finished;		/* the engine is known to have no more hits */
 
 	/* The portion */
 	uint32		room;
@@ -84,12 +84,11 @@ struct HmFetch
 	uint32		next;
 	uint32		skipped;		/* hits that came too late to be wanted */
 	HmHit	   *hits;
-	HmHit	   *scratch;
+	HmHit	   *scratch;		/* NULL until there are hits enough to need it */
 	uint32		visible;		/* of them, hits that need not be looked at in the
 								 * heap; these come first */
-	uint64	   *keys;			/* of each hit, if index_only; not of points that
-								 * have to be looked at */
-	uint64	   *scratch_keys;
+	uint64	   *keys;			/* of each hit, if index_only, of ranges; NULL until
+								 * there are such */
 
 	/* The heap */
 	IndexFetchTableData *scan;
@@ -175,6 +174,13 @@ make_room(HmFetch *fetch, uint32 probes)
 	MemoryContextSwitchTo(old_context);
 }
 
+/* Whether the keys of hits are wanted: those of points are known. */
+static inline bool
+wants_keys(const HmFetch *fetch)
+{
+	return fetch->index_only && fetch->probes.high != NULL;
+}
+
 /*
  * How many hits the next portion may have: more, if the one before was full, except for
  * what the next leaf has.  Not so if most of its hits were not wanted: with small
@@ -198,31 +204,24 @@ portion_room(const HmFetch *fetch)
 static void
 make_portion_room(HmFetch *fetch)
 {
-	MemoryContext old_context;
+	MemoryContext context = GetMemoryChunkContext(fetch);
 	uint32		room = portion_room(fetch);
 
-	if (room == fetch->room)
-		return;
-	old_context = MemoryContextSwitchTo(GetMemoryChunkContext(fetch));
-	if (fetch->room > 0)
+	if (room != fetch->room)
 	{
-		pfree(fetch->hits);
-		pfree(fetch->scratch);
-		if (fetch->index_only)
-		{
+		if (fetch->hits != NULL)
+			pfree(fetch->hits);
+		if (fetch->scratch != NULL)
+			pfree(fetch->scratch);
+		if (fetch->keys != NULL)
 			pfree(fetch->keys);
-			pfree(fetch->scratch_keys);
-		}
+		fetch->scratch = NULL;
+		fetch->keys = NULL;
+		fetch->hits = MemoryContextAlloc(context, room * sizeof(HmHit));
+		fetch->room = room;
 	}
-	fetch->hits = palloc(room * sizeof(HmHit));
-	fetch->scratch = palloc(room * sizeof(HmHit));
-	if (fetch->index_only)
-	{
-		fetch->keys = palloc(room * sizeof(uint64));
-		fetch->scratch_keys = palloc(room * sizeof(uint64));
-	}
-	fetch->room = room;
-	MemoryContextSwitchTo(old_context);
+	if (fetch->keys == NULL && wants_keys(fetch))
+		fetch->keys = MemoryContextAlloc(context, room * sizeof(uint64));
 }
 
 void
@@ -302,26 +301,39 @@ look_at_tids(void *argument, const uint64 *tids, uint32 n, uint8 *marks)
 static void
 look_at_map(HmFetch *fetch, uint32 stale)
 {
+	bool		with_keys = wants_keys(fetch);
 	uint32		visible = 0;
-	uint32		others = 0;
 
 	for (uint32 i = 0; i < fetch->count; i++)
 	{
-		if (fetch->hits[i].unused != 0 ||
-			(i >= stale && is_all_visible(fetch, &fetch->hits[i])))
+		HmHit		hit = fetch->hits[i];
+
+		if (hit.unused == 0 && (i < stale || !is_all_visible(fetch, &hit)))
+			continue;
+		fetch->hits[i] = fetch->hits[visible];
+		fetch->hits[visible] = hit;
+		if (with_keys)
 		{
-			fetch->hits[visible] = fetch->hits[i];
-			fetch->keys[visible++] = fetch->keys[i];
+			uint64		key = fetch->keys[i];
+
+			fetch->keys[i] = fetch->keys[visible];
+			fetch->keys[visible] = key;
 		}
-		else
-		{
-			fetch->scratch[others] = fetch->hits[i];
-			fetch->scratch_keys[others++] = fetch->keys[i];
-		}
+		visible++;
 	}
-	memcpy(fetch->hits + visible, fetch->scratch, others * sizeof(HmHit));
-	memcpy(fetch->keys + visible, fetch->scratch_keys, others * sizeof(uint64));
 	fetch->visible = visible;
+}
+
+/* Sort hits that have to be looked at in the heap into its order. */
+static void
+sort_hits(HmFetch *fetch)
+{
+	uint32		count = fetch->count - fetch->visible;
+
+	if (count > HM_HITS_FEW && fetch->scratch == NULL)
+		fetch->scratch = MemoryContextAlloc(GetMemoryChunkContext(fetch),
+											fetch->room * sizeof(HmHit));
+	hm_hits_sort_by_tid(fetch->hits + fetch->visible, fetch->scratch, count);
 }
 
 /*
@@ -344,7 +356,8 @@ read_portion(HmFetch *fetch)
 		hm_lookup_set_reader(fetch->lookup, look_at_tids, fetch);
 	}
 	fetch->count = hm_lookup_next(fetch->lookup, fetch->hits,
-								  fetch->index_only ? fetch->keys : NULL, fetch->room);
+								  wants_keys(fetch) ? fetch->keys : NULL, fetch->room);
+	fetch->finished = fetch->count == 0 || hm_lookup_at_end(fetch->lookup);
 	HM_FAULT(lookup_read);
 	for (uint32 i = 0; i < fetch->count; i++)
 		hm_tid_check(fetch->index, fetch->hits[i].tid);
@@ -353,9 +366,8 @@ read_portion(HmFetch *fetch)
 		look_at_map(fetch, hm_lookup_stale_hits(fetch->lookup));
 		hm_visibility_gate_leave(fetch->index);
 	}
-	if (!fetch->index_only || fetch->probes.high == NULL)
-		hm_hits_sort_by_tid(fetch->hits + fetch->visible, fetch->scratch,
-							fetch->count - fetch->visible);
+	if (!wants_keys(fetch))
+		sort_hits(fetch);
 
 	fetch->next = fetch->skipped = 0;
 	fetch->prefetch_next = fetch->visible;
@@ -420,6 +432,14 @@ fetch_tuple(HmFetch *fetch, uint64 packed)
 	return true;
 }
 
+/* The value of the index's column in a hit, if index_only. */
+static inline Datum
+hit_key(const HmFetch *fetch, uint32 hit)
+{
+	return fetch->type->restore(wants_keys(fetch) ? fetch->keys[hit] :
+								fetch->probes.low[fetch->hits[hit].probe]);
+}
+
 bool
 hm_fetch_next(HmFetch *fetch, uint32 *probe, TupleTableSlot **slot, Datum *key)
 {
@@ -429,9 +449,7 @@ hm_fetch_next(HmFetch *fetch, uint32 *probe, TupleTableSlot **slot, Datum *key)
 
 		if (fetch->next == fetch->count)
 		{
-			if (fetch->finished)
-				return false;
-			if (!read_portion(fetch))
+			if (fetch->finished || !read_portion(fetch))
 			{
 				hm_fetch_stop(fetch);
 				return false;
@@ -450,7 +468,7 @@ hm_fetch_next(HmFetch *fetch, uint32 *probe, TupleTableSlot **slot, Datum *key)
 		{
 			PredicateLockPage(fetch->heap, hit_block(&fetch->hits[i]), fetch->snapshot);
 			*slot = NULL;
-			*key = fetch->type->restore(fetch->keys[i]);
+			*key = hit_key(fetch, i);
 			return true;
 		}
 
@@ -459,8 +477,7 @@ hm_fetch_next(HmFetch *fetch, uint32 *probe, TupleTableSlot **slot, Datum *key)
 		if (fetch->index_only)
 		{
 			*slot = NULL;
-			*key = fetch->type->restore(fetch->probes.high == NULL ?
-										fetch->probes.low[*probe] : fetch->keys[i]);
+			*key = hit_key(fetch, i);
 		}
 		else
 			*slot = fetch->slot;
@@ -486,9 +503,7 @@ hm_fetch_count(HmFetch *fetch)
 	{
 		if (fetch->next == fetch->count)
 		{
-			if (fetch->finished)
-				return count;
-			if (!read_portion(fetch))
+			if (fetch->finished || !read_portion(fetch))
 			{
 				hm_fetch_stop(fetch);
 				return count;

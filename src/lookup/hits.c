@@ -13,9 +13,6 @@
 #define BUCKETS			(1 << DIGIT_BITS)
 #define MAX_DIGITS		6		/* of a tid */
 
-/* Up to here insertion sort beats the fixed costs of counting digits. */
-#define INSERTION_MAX	64
-
 static inline uint64
 sort_key(const HmHit *hit, bool by_probe)
 {
@@ -51,7 +48,8 @@ sort_hits(HmHit *hits, HmHit *scratch, uint32 n, bool by_probe)
 	HmHit	   *to = scratch;
 	bool		sorted = true;
 
-	if (n <= INSERTION_MAX)
+	/* Insertion sort beats the fixed costs of counting digits. */
+	if (n <= HM_HITS_FEW)
 	{
 		insertion_sort(hits, n, by_probe);
 		return;

@@ -984,9 +984,17 @@ walk_on(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
 	return output.n;
 }
 
+bool
+hm_lookup_at_end(const HmLookup *lookup)
+{
+	return lookup->begun && !lookup->on_device && !lookup->on_leaf && lookup->complete &&
+		lookup->active_count == 0 && lookup->next >= lookup->ready;
+}
+
 uint32
 hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
 {
+	bool		was_at_end = hm_lookup_at_end(lookup);
 	double		sorted_before = lookup->stats.sort_ns;
 	double		taken = 0;
 	instr_time	start;
@@ -1008,16 +1016,14 @@ hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
 		}
 	}
 	if (n == 0)
-	{
 		n = walk_on(lookup, hits, keys, max);
-		if (n == 0 && lookup->base == 0 && lookup->walk_ns > 0)
-			hm_remote_note_cpu(lookup->remote, lookup->batch.count, lookup->walk_ns);
-	}
 	for (uint32 i = 0; lookup->numbers != NULL && i < n; i++)
 		hits[i].probe = lookup->numbers[hits[i].probe];
 	add_time(&taken, start);
 	if (!lookup->on_device)
 		lookup->walk_ns += taken;
+	if (lookup->base == 0 && !was_at_end && hm_lookup_at_end(lookup))
+		hm_remote_note_cpu(lookup->remote, lookup->batch.count, lookup->walk_ns);
 	lookup->stats.search_ns += taken - (lookup->stats.sort_ns - sorted_before);
 
 	lookup->stats.hits += n;

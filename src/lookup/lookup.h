@@ -150,6 +150,12 @@ extern void hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint
 extern uint32 hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max);
 
 /*
+ * Whether it is known that the next call will return 0; never while the device
+ * searches, whose batches end with that call.
+ */
+extern bool hm_lookup_at_end(const HmLookup *lookup);
+
+/*
  * Forget where the leaves are: the next call finds its way anew, from the headers
  * of living segments.  For a caller that has just entered the visibility gate.
  * Hits that had been read from a page before, but not returned, are not lost; they
@@ -179,8 +185,10 @@ extern void hm_lookup_end(HmLookup *lookup);
 /*
  * Sort hits: by tid, which is heap order, or by probe.  Both are stable, so
  * sorting by tid and then by probe gives (probe, tid) order.  scratch has room
- * for n hits; the result is in hits.
+ * for n hits, but is not needed for few; the result is in hits.
  */
+#define HM_HITS_FEW		64
+
 extern void hm_hits_sort_by_tid(HmHit *hits, HmHit *scratch, uint32 n);
 extern void hm_hits_sort_by_probe(HmHit *hits, HmHit *scratch, uint32 n);
 
