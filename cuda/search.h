@@ -89,7 +89,7 @@ struct HostGroup
 	static constexpr int threads = Threads;
 
 	template <typename Test>
-	uint32_t vote(Test test) const
+	HD_BOTH uint32_t vote(Test test) const
 	{
 		uint32_t	set = 0;
 

@@ -1,0 +1,134 @@
+/*
+ * lookups.cu
+ *		The sections that vary one thing of a search: sizes, fanouts, psa, ranges.
+ */
+#include "lookups.h"
+
+template <typename Key>
+void
+bench_sizes(const Entries<Key> &entries, Buffers &buffers)
+{
+	Copy		copy(entries, HD_DEFAULT_FANOUT);
+	Lookups<Key> lookups(entries, buffers);
+
+	for (Draw draw : all_draws)
+	{
+		lookups.prepare(options.queries, draw);
+		for (HdOutput output : {HD_FIRST, HD_PAIRS, HD_COUNT})
+			lookups.report(text("sizes %s %s%s", width_name<Key>().c_str(), output_name(output),
+								entries.serial ? " serial keys" : ""),
+						   std::to_string(entries.keys.size()), draw_name(draw), copy.index,
+						   HD_DEFAULT_FANOUT, output);
+	}
+}
+
+/* The library's way, and the papers': groups of threads compare keys front to back. */
+template <typename Key>
+void
+bench_fanouts(const Entries<Key> &entries, Buffers &buffers)
+{
+	Lookups<Key> lookups(entries, buffers);
+	std::string section = tree_section("fanouts", entries);
+
+	lookups.prepare(options.queries, UNIFORM);
+	for (int fanout = HT_MIN_FANOUT; fanout <= HT_MAX_FANOUT; fanout *= 2)
+	{
+		Copy		copy(entries, fanout);
+		HtGroupChoice choice;
+		std::string what = std::to_string(fanout);
+
+		lookups.report(section, what, "harmonia", copy.index, fanout, HD_PAIRS);
+
+		model_steps(lookups, fanout, HT_GROUP_LINEAR, &choice);
+		lookups.report(section, what, "PSA and linear NTG", copy.index, fanout, HD_PAIRS,
+					   {HD_AUTOMATIC, choice.threads, HT_GROUP_LINEAR});
+		lookups.report(section, what, "unsorted", copy.index, fanout, HD_PAIRS,
+					   {HD_UNSORTED, 1, HT_GROUP_KARY});
+	}
+}
+
+static void
+report_phases(const std::string &section, int bits, const std::string &system, const Times &times,
+			  const std::string &details)
+{
+	std::string what = std::to_string(bits);
+
+	put_row(section, what, system + " sort", times.sort, "ms", options.runs, details);
+	put_row(section, what, system + " search", times.search, "ms", options.runs, details);
+	put_row(section, what, system, times.all, "ms", options.runs, details);
+}
+
+/*
+ * Two sorts by the top bits: the library's, of which the search in tiles is a part, and a
+ * general one (CUB's), before a search of one thread a query.
+ */
+template <typename Key>
+void
+bench_psa(const Entries<Key> &entries, Buffers &buffers)
+{
+	constexpr int key_bits = 8 * (int) sizeof(Key);
+	constexpr int fanout = HD_DEFAULT_FANOUT;
+	Copy		copy(entries, fanout);
+	Lookups<Key> lookups(entries, buffers);
+	std::string section = tree_section("psa", entries);
+	std::vector<int> widths = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 28, 32};
+	HdResult	result;
+	Times		times;
+
+	for (int bits = 40; bits <= key_bits; bits += 8)
+		widths.push_back(bits);
+
+	lookups.prepare(options.queries, UNIFORM);
+	for (int bits : widths)
+	{
+		times = lookups.measure(copy.index, HD_PAIRS, {bits, 1, HT_GROUP_KARY}, &result);
+		report_phases(section, bits, "harmonia", times, lookups.details(HD_PAIRS, fanout, result, times));
+	}
+
+	for (int bits : widths)
+	{
+		std::vector<double> sorts;
+
+		for (int run = 0; run <= options.runs; run++)
+		{
+			double		ms;
+
+			lookups.prepare(options.queries, UNIFORM);
+			ms = sort_queries(lookups, bits);
+			if (run > 0)
+				sorts.push_back(ms);
+		}
+		times = lookups.measure(copy.index, HD_PAIRS, {HD_UNSORTED, 1, HT_GROUP_KARY}, &result);
+		times.sort = median(sorts);
+		times.all += times.sort;
+		report_phases(section, bits, "general", times, lookups.details(HD_PAIRS, fanout, result, times));
+	}
+}
+
+template <typename Key>
+void
+bench_ranges(const Entries<Key> &entries, Buffers &buffers)
+{
+	Copy		copy(entries, HD_DEFAULT_FANOUT);
+	Lookups<Key> lookups(entries, buffers);
+
+	for (uint32_t span = 2; span <= 1024; span *= 2)
+	{
+		uint32_t	queries = (uint32_t) std::min((uint64_t) options.queries, buffers.room / span);
+
+		lookups.prepare(queries, UNIFORM, span);
+		for (HdOutput output : {HD_PAIRS, HD_COUNT})
+			lookups.report(text("ranges %s %s", width_name<Key>().c_str(), output_name(output)),
+						   std::to_string(span), power_name(entries.keys.size()), copy.index,
+						   HD_DEFAULT_FANOUT, output);
+	}
+}
+
+template void bench_sizes(const Entries<uint32_t> &, Buffers &);
+template void bench_sizes(const Entries<uint64_t> &, Buffers &);
+template void bench_fanouts(const Entries<uint32_t> &, Buffers &);
+template void bench_fanouts(const Entries<uint64_t> &, Buffers &);
+template void bench_psa(const Entries<uint32_t> &, Buffers &);
+template void bench_psa(const Entries<uint64_t> &, Buffers &);
+template void bench_ranges(const Entries<uint32_t> &, Buffers &);
+template void bench_ranges(const Entries<uint64_t> &, Buffers &);

@@ -1,0 +1,231 @@
+/*
+ * lookups.h
+ *		Batches of queries searched by the device library: measured, and checked.
+ */
+#ifndef HARMONIA_BENCH_LOOKUPS_H
+#define HARMONIA_BENCH_LOOKUPS_H
+
+#include "workload.h"
+
+/* Queries and results, in the device's memory. */
+struct Buffers
+{
+	const uint64_t room;		/* for hits */
+	Array<uint64_t> low;
+	Array<uint64_t> high;
+	Array<uint32_t> ranks;
+	Array<uint32_t> probes;
+	Array<uint64_t> tids;
+	Array<uint32_t> counts;
+	Array<uint32_t> seen;
+	Array<unsigned long long> wrong;
+
+	explicit	Buffers(uint32_t queries)
+		: room((uint64_t) queries * 2), low(queries), high(queries), ranks(queries), probes(room),
+		tids(room), counts(queries), seen(room / 32 + 1), wrong(1)
+	{
+	}
+};
+
+/* How a batch is searched; what is automatic the library chooses. */
+struct Way
+{
+	int			psa_bits = HD_AUTOMATIC;
+	int			threads = HD_AUTOMATIC;
+	HtGroupSearch search = HT_GROUP_KARY;
+};
+
+/* Milliseconds on the device, of the run that took the median in all. */
+struct Times
+{
+	double		all;
+	double		sort;
+	double		search;
+	double		restore;
+};
+
+static inline const char *
+output_name(HdOutput output)
+{
+	return output == HD_PAIRS ? "pairs" : output == HD_FIRST ? "first" : "counts";
+}
+
+/* Queries for some entries, and their search. */
+template <typename Key>
+class Lookups
+{
+public:
+	const Entries<Key> &entries;
+	Buffers    &buffers;
+	Array<Key>	keys;
+	uint32_t	queries = 0;
+	Draw		draw = UNIFORM;
+	uint32_t	span = 1;
+
+	Lookups(const Entries<Key> &searched, Buffers &used)
+		: entries(searched), buffers(used), keys(searched.keys.size())
+	{
+		keys.copy_from(searched.keys.data(), searched.keys.size());
+	}
+
+	Key		   *low() const
+	{
+		return (Key *) buffers.low.at;
+	}
+	Key		   *high() const
+	{
+		return (Key *) buffers.high.at;
+	}
+
+	/* Choose so many queries; a span of more than one entry makes ranges. */
+	void		prepare(uint32_t count, Draw drawn, uint32_t entries_each = 1)
+	{
+		queries = count;
+		draw = drawn;
+		span = entries_each;
+		for_each(queries, MakeQuery<Key>{keys.at, keys.count, queries, draw, span, (uint64_t) draw << 40,
+										 buffers.ranks.at, low(), span > 1 ? high() : nullptr});
+		settle();
+	}
+
+	/* A batch of them, to be searched where it lies. */
+	HdBatch		batch(HdOutput output, const Way &way) const
+	{
+		HdBatch		result = {};
+
+		result.low = low();
+		result.high = span > 1 ? high() : nullptr;
+		result.count = queries;
+		result.on_device = true;
+		result.output = output;
+		result.probes = buffers.probes.at;
+		result.tids = buffers.tids.at;
+		result.counts = buffers.counts.at;
+		result.room = buffers.room;
+		result.psa_bits = way.psa_bits;
+		result.threads = way.threads;
+		result.group_search = way.search;
+		result.timed = true;
+		return result;
+	}
+
+	/* Have no result of an earlier run be taken for one of the next. */
+	void		spoil_results()
+	{
+		buffers.tids.set(0xA5, std::min(buffers.room, (uint64_t) queries * span));
+		buffers.counts.set(0xA5, queries);
+		settle();
+	}
+
+	/* Stop unless the results are those of the queries: exactly. */
+	void		check_results(HdOutput output, uint64_t hits)
+	{
+		unsigned long long wrong;
+		const uint32_t *ranks = buffers.ranks.at;
+
+		buffers.wrong.set(0, 1);
+		if (output == HD_PAIRS)
+		{
+			buffers.seen.set(0, buffers.seen.count);
+			for_each(std::min(hits, buffers.room),
+					 CheckPair{ranks, queries, span, buffers.probes.at, buffers.tids.at, buffers.seen.at,
+							   buffers.wrong.at});
+		}
+		else if (output == HD_FIRST)
+			for_each(queries, CheckFirst{ranks, buffers.tids.at, buffers.wrong.at});
+		else
+			for_each(queries, CheckCount{span, buffers.counts.at, buffers.wrong.at});
+		buffers.wrong.copy_to(&wrong, 0, 1);
+		if (wrong > 0 || (output == HD_PAIRS && hits != (uint64_t) queries * span))
+		{
+			fprintf(stderr, "%llu wrong results, %llu hits of %llu\n", wrong, (unsigned long long) hits,
+					(unsigned long long) queries * span);
+			exit(1);
+		}
+	}
+
+	/* The library's search: *result is the last run's. */
+	Times		measure(HdIndex *index, HdOutput output, const Way &way, HdResult *result)
+	{
+		HdBatch		searched = batch(output, way);
+		std::vector<Times> times;
+
+		for (int run = 0; run <= options.runs; run++)
+		{
+			spoil_results();
+			CHECK(hd_index_search(index, &searched, result));
+			if (run > 0)
+				times.push_back({result->sort_ms + result->search_ms + result->restore_ms,
+								result->sort_ms, result->search_ms, result->restore_ms});
+		}
+		check_results(output, result->hits);
+		std::sort(times.begin(), times.end(), [](const Times &a, const Times &b)
+				  {
+					  return a.all < b.all;
+				  });
+		return times[times.size() / 2];
+	}
+
+	/* How the queries were drawn and searched. */
+	std::string details(HdOutput output, int fanout, const HdResult &result, const Times &times) const
+	{
+		return text("keys=%s draw=%s queries=%u span=%u output=%s fanout=%d psa=%d search=%s group=%d "
+					"sort_ms=%.3f search_ms=%.3f restore_ms=%.3f",
+					entries.serial ? "serial" : "random", draw_name(draw), queries, span,
+					output_name(output), fanout, result.psa_bits,
+					result.group.search == HT_GROUP_LINEAR ? "linear" : "k-ary", result.group.threads,
+					times.sort, times.search, times.restore);
+	}
+
+	/* Measure, and print a row of how many queries a second are answered. */
+	void		report(const std::string &section, const std::string &what, const std::string &system,
+					   HdIndex *index, int fanout, HdOutput output, const Way &way = Way())
+	{
+		HdResult	result;
+		Times		times = measure(index, output, way, &result);
+
+		put_row(section, what, system, queries / times.all / 1e6, "billion/s", options.runs,
+				details(output, fanout, result, times));
+	}
+};
+
+/* "64-bit" */
+template <typename Key>
+static std::string
+width_name()
+{
+	return text("%d-bit", 8 * (int) sizeof(Key));
+}
+
+/* What sections are named that are about one tree: "psa 64-bit 2^23". */
+template <typename Key>
+static std::string
+tree_section(const char *name, const Entries<Key> &entries)
+{
+	return text("%s %s %s", name, width_name<Key>().c_str(), power_name(entries.keys.size()).c_str());
+}
+
+/*
+ * Warp steps a query that Equation 3 gives for each group size, from a profile of sorted
+ * queries, as the library takes it (ntg.cu).
+ */
+template <typename Key>
+extern std::vector<double> model_steps(const Lookups<Key> &lookups, int fanout, HtGroupSearch search,
+									   HtGroupChoice *choice);
+
+/* Sort the queries, with their ranks, by the top bits alone; milliseconds (sort.cu). */
+template <typename Key>
+extern double sort_queries(Lookups<Key> &lookups, int bits);
+
+/* The sections; each is in a file of its name or in lookups.cu. */
+template <typename Key> extern void bench_sizes(const Entries<Key> &entries, Buffers &buffers);
+template <typename Key> extern void bench_fanouts(const Entries<Key> &entries, Buffers &buffers);
+template <typename Key> extern void bench_psa(const Entries<Key> &entries, Buffers &buffers);
+template <typename Key> extern void bench_ntg(const Entries<Key> &entries, Buffers &buffers);
+template <typename Key> extern void bench_ranges(const Entries<Key> &entries, Buffers &buffers);
+template <typename Key> extern void bench_steps(const Entries<Key> &entries, Buffers &buffers);
+template <typename Key> extern void bench_break_even(const Entries<Key> &entries, Buffers &buffers);
+template <typename Key> extern void bench_brute(Buffers &buffers);
+template <typename Key> extern void bench_brute_cpu();
+
+#endif							/* HARMONIA_BENCH_LOOKUPS_H */

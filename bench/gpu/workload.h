@@ -1,0 +1,308 @@
+/*
+ * workload.h
+ *		What is searched and for what: keys, leaf pages, queries; and checking of results.
+ */
+#ifndef HARMONIA_BENCH_WORKLOAD_H
+#define HARMONIA_BENCH_WORKLOAD_H
+
+#include <cmath>
+#include <thread>
+
+#include "bench.h"
+
+HD_BOTH uint64_t
+mix(uint64_t z)
+{
+	z += UINT64_C(0x9E3779B97F4A7C15);
+	z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+	z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+	return z ^ (z >> 31);
+}
+
+/* Tids tell the ranks of their entries, so that hits can be checked. */
+constexpr uint64_t tid_factor = 0x79B97F4A7C15;
+
+constexpr uint64_t
+inverse(uint64_t odd)
+{
+	uint64_t	x = odd;
+
+	for (int i = 0; i < 6; i++)
+		x *= 2 - odd * x;
+	return x;
+}
+
+constexpr uint64_t tid_inverse = inverse(tid_factor);
+
+HD_BOTH uint64_t
+tid_of(uint64_t rank)
+{
+	return (rank + 1) * tid_factor & HT_TID_MAX;
+}
+
+HD_BOTH uint64_t
+rank_of(uint64_t tid)
+{
+	return (tid * tid_inverse - 1) & HT_TID_MAX;
+}
+
+/* Call work(i) for i below count, on all processors. */
+template <typename Work>
+static void
+on_all_cpus(uint32_t count, Work work)
+{
+	uint32_t	workers = std::max(1u, std::thread::hardware_concurrency());
+	std::vector<std::thread> threads;
+
+	for (uint32_t worker = 0; worker < workers; worker++)
+		threads.emplace_back([=, &work]
+							 {
+								 for (uint32_t i = worker; i < count; i += workers)
+									 work(i);
+							 });
+	for (std::thread &thread : threads)
+		thread.join();
+}
+
+/* ----------------------------------------------------------------
+ *		Entries
+ * ----------------------------------------------------------------
+ */
+
+/* Distinct keys in order, and the leaf pages they are on, filled as a build fills them. */
+template <typename Key>
+struct Entries
+{
+	static constexpr HtWidth width = sizeof(Key) == 4 ? HT_WIDTH32 : HT_WIDTH64;
+
+	bool		serial;			/* keys, or random ones */
+	std::vector<Key> keys;
+	std::vector<HdLeaf> leaves;
+	uint32_t	blocks;
+	char	   *pages;
+
+	Entries(uint64_t count, bool serial_keys) : serial(serial_keys), keys(count)
+	{
+		const uint32_t fill = leaf_fill();
+		const uint64_t chunk = 1 << 16;
+
+		/* One in each of as many equal parts of the key range. */
+		const uint64_t part = (sizeof(Key) == 4 ? UINT64_C(1) << 32 : UINT64_MAX) / count;
+
+		on_all_cpus((uint32_t) ((count + chunk - 1) / chunk), [&](uint32_t n)
+					{
+						for (uint64_t i = n * chunk; i < std::min(count, (n + 1) * chunk); i++)
+							keys[i] = (Key) (serial ? (UINT64_C(1) << (8 * sizeof(Key) - 1)) + i + 1 :
+											 i * part + mix(i) % part);
+					});
+		leaves.resize((count + fill - 1) / fill);
+		blocks = block_of((uint32_t) leaves.size()) + 1;
+		pages = (char *) aligned_alloc(HT_PAGE_SIZE, (size_t) blocks * HT_PAGE_SIZE);
+		if (pages == nullptr)
+			give_up(__FILE__, __LINE__, "aligned_alloc", "out of memory");
+		on_all_cpus(blocks, [&](uint32_t block)
+					{
+						memset(pages + (size_t) block * HT_PAGE_SIZE, 0, HT_PAGE_SIZE);
+					});
+		on_all_cpus((uint32_t) leaves.size(), [&](uint32_t leaf)
+					{
+						HtEntry		entries[HT_LEAF_MAX_ENTRIES];
+						uint64_t	first = (uint64_t) leaf * fill;
+						uint64_t	n = std::min((uint64_t) fill, count - first);
+						char	   *page = pages + (size_t) block_of(leaf) * HT_PAGE_SIZE;
+
+						for (uint64_t i = 0; i < n; i++)
+							entries[i] = {keys[first + i], tid_of(first + i)};
+						ht_leaf_init(page, width);
+						ht_leaf_fill(page, width, entries, (int) n);
+						leaves[leaf] = {entries[0], block_of(leaf)};
+					});
+	}
+	Entries(const Entries &) = delete;
+	Entries & operator=(const Entries &) = delete;
+	~Entries()
+	{
+		free(pages);
+	}
+
+	static uint32_t leaf_fill()
+	{
+		return (uint32_t) (ht_leaf_blocks(width) * (ht_leaf_slots(width) - 1));
+	}
+	/* Segments have some pages between their leaves. */
+	static uint32_t block_of(uint32_t leaf)
+	{
+		return leaf + (leaf / 1000 + 1) * 20;
+	}
+};
+
+/* The device's copy. */
+class Copy
+{
+public:
+	HdIndex    *index;
+
+	template <typename Key>
+	Copy(const Entries<Key> &entries, int fanout)
+	{
+		std::vector<uint32_t> numbers(entries.blocks);
+
+		for (uint32_t i = 0; i < entries.blocks; i++)
+			numbers[i] = i;
+		CHECK(hd_index_create(device, Entries<Key>::width, fanout, &index));
+		CHECK(hd_index_reserve(index, entries.blocks));
+		CHECK(hd_index_write(index, numbers.data(), entries.pages, entries.blocks));
+		CHECK(hd_index_set_leaves(index, entries.leaves.data(), (uint32_t) entries.leaves.size()));
+	}
+	Copy(const Copy &) = delete;
+	Copy & operator=(const Copy &) = delete;
+	~Copy()
+	{
+		hd_index_free(index);
+	}
+};
+
+/* ----------------------------------------------------------------
+ *		Queries
+ * ----------------------------------------------------------------
+ */
+
+enum Draw
+{
+	UNIFORM,
+	NORMAL,						/* around the middle, a standard deviation of an eighth */
+	GAMMA,						/* shape 3, mean of 3/16 */
+	ZIPF,						/* exponent 1, hot keys all over the range */
+	SERIAL						/* in key order */
+};
+
+constexpr Draw all_draws[] = {UNIFORM, NORMAL, GAMMA, ZIPF, SERIAL};
+
+static inline const char *
+draw_name(Draw draw)
+{
+	static const char *const names[] = {"uniform", "normal", "gamma", "zipf", "serial"};
+
+	return names[draw];
+}
+
+HD_BOTH double
+unit(uint64_t random)
+{
+	return ((double) (random >> 11) + 0.5) * (1.0 / 9007199254740992.0);
+}
+
+/* The rank, of so many, that query i of a batch asks for. */
+HD_BOTH uint64_t
+draw_rank(Draw draw, uint64_t i, uint64_t queries, uint64_t ranks, uint64_t seed)
+{
+	uint64_t	a = mix((seed + i) * 4 + 1);
+	uint64_t	b = mix((seed + i) * 4 + 2);
+	double		at;
+
+	switch (draw)
+	{
+		case NORMAL:
+			at = 0.5 + 0.125 * sqrt(-2 * log(unit(a))) * cos(2 * 3.14159265358979323846 * unit(b));
+			break;
+		case GAMMA:
+			at = -log(unit(a) * unit(b) * unit(mix((seed + i) * 4 + 3))) / 16;
+			break;
+		case ZIPF:
+			return mix((uint64_t) exp(unit(a) * log((double) ranks))) % ranks;
+		case SERIAL:
+			at = ((double) i + 0.5) / (double) queries;
+			break;
+		default:
+			return a % ranks;
+	}
+	at = at < 0 ? 0 : at > 1 ? 1 : at;
+	a = (uint64_t) (at * (double) ranks);
+	return a < ranks ? a : ranks - 1;
+}
+
+/* Ranks of queries, and their keys; ranges are of "span" entries. */
+template <typename Key>
+struct MakeQuery
+{
+	const Key  *keys;
+	uint64_t	entries;
+	uint64_t	queries;
+	Draw		draw;
+	uint32_t	span;
+	uint64_t	seed;
+	uint32_t   *ranks;
+	Key		   *low;
+	Key		   *high;			/* or NULL */
+
+	HD_BOTH void operator()(uint64_t i) const
+	{
+		uint64_t	rank = draw_rank(draw, i, queries, entries - span + 1, seed);
+
+		ranks[i] = (uint32_t) rank;
+		low[i] = keys[rank];
+		if (high != nullptr)
+			high[i] = keys[rank + span - 1];
+	}
+};
+
+/* ----------------------------------------------------------------
+ *		Checking
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * A hit is right if it is an entry of its probe's and has not been seen before.  If all
+ * are right, and as many as there should be, none is missing.
+ */
+struct CheckPair
+{
+	const uint32_t *ranks;
+	uint32_t	count;
+	uint32_t	span;
+	const uint32_t *probes;
+	const uint64_t *tids;
+	uint32_t   *seen;			/* a bit for each hit there should be, zero at first */
+	unsigned long long *wrong;
+
+	HD_BOTH void operator()(uint64_t i) const
+	{
+		uint64_t	place;
+
+		if (probes[i] < count && rank_of(tids[i]) - ranks[probes[i]] < span)
+		{
+			place = (uint64_t) probes[i] * span + (rank_of(tids[i]) - ranks[probes[i]]);
+			if ((or_atomically(&seen[place / 32], 1u << place % 32) >> place % 32 & 1) == 0)
+				return;
+		}
+		add_atomically(wrong, 1ULL);
+	}
+};
+
+struct CheckFirst
+{
+	const uint32_t *ranks;
+	const uint64_t *tids;
+	unsigned long long *wrong;
+
+	HD_BOTH void operator()(uint64_t i) const
+	{
+		if (tids[i] != tid_of(ranks[i]))
+			add_atomically(wrong, 1ULL);
+	}
+};
+
+struct CheckCount
+{
+	uint32_t	span;
+	const uint32_t *counts;
+	unsigned long long *wrong;
+
+	HD_BOTH void operator()(uint64_t i) const
+	{
+		if (counts[i] != span)
+			add_atomically(wrong, 1ULL);
+	}
+};
+
+#endif							/* HARMONIA_BENCH_WORKLOAD_H */
