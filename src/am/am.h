@@ -382,6 +382,9 @@ typedef struct HmKeyType
 	HtWidth		width;
 	bool		returnable;		/* the value can be given back bit for bit */
 	uint64		(*normalise) (Datum value);
+
+	/* The same for values as an array without NULLs has them; in their place, if as wide. */
+	void		(*normalise_all) (const char *values, Size count, uint64 *keys);
 	Datum		(*restore) (uint64 key);	/* NULL unless returnable */
 } HmKeyType;
 
@@ -476,7 +479,7 @@ extern void hm_ranges_from_keys(Relation index, bool nulls_low,
 /*
  * The keys that a scan key names, if it is `= ANY (array)` and each element stands for
  * one key or none: as they come, the same perhaps more than once.  Returns false if it
- * is not.  *points is palloc'd in the current memory context.
+ * is not.  *points is in memory of the current context that its reset frees.
  */
 extern bool hm_points_from_key(Relation index, ScanKey key, uint64 **points, uint32 *count);
 

@@ -224,23 +224,55 @@ money_restore(uint64 key)
 }
 
 /* ----------------------------------------------------------------
+ *		Arrays
+ * ----------------------------------------------------------------
+ */
+/*
+ * The same for values that stand one after the other, as in an array.  Keys of 64 bits may
+ * take the place of their values.
+ */
+#define NORMALISE_ALL(type, Value, ToDatum) \
+static void \
+type##_normalise_all(const char *values, Size count, uint64 *keys) \
+{ \
+	const Value *from = (const Value *) values; \
+\
+	for (Size i = 0; i < count; i++) \
+		keys[i] = type##_normalise(ToDatum(from[i])); \
+}
+
+NORMALISE_ALL(bool, bool, BoolGetDatum)
+NORMALISE_ALL(char, char, CharGetDatum)
+NORMALISE_ALL(int2, int16, Int16GetDatum)
+NORMALISE_ALL(int4, int32, Int32GetDatum)
+NORMALISE_ALL(oid, Oid, ObjectIdGetDatum)
+NORMALISE_ALL(date, DateADT, DateADTGetDatum)
+NORMALISE_ALL(float4, float4, Float4GetDatum)
+NORMALISE_ALL(int8, int64, Int64GetDatum)
+NORMALISE_ALL(time, TimeADT, TimeADTGetDatum)
+NORMALISE_ALL(timestamp, Timestamp, TimestampGetDatum)
+NORMALISE_ALL(timestamptz, TimestampTz, TimestampTzGetDatum)
+NORMALISE_ALL(float8, float8, Float8GetDatum)
+NORMALISE_ALL(money, Cash, CashGetDatum)
+
+/* ----------------------------------------------------------------
  *		Lookup
  * ----------------------------------------------------------------
  */
 static const HmKeyType key_types[] = {
-	{BOOLOID, HT_WIDTH32, true, bool_normalise, bool_restore},
-	{CHAROID, HT_WIDTH32, true, char_normalise, char_restore},
-	{INT2OID, HT_WIDTH32, true, int2_normalise, int2_restore},
-	{INT4OID, HT_WIDTH32, true, int4_normalise, int4_restore},
-	{OIDOID, HT_WIDTH32, true, oid_normalise, oid_restore},
-	{DATEOID, HT_WIDTH32, true, date_normalise, date_restore},
-	{FLOAT4OID, HT_WIDTH32, false, float4_normalise, NULL},
-	{INT8OID, HT_WIDTH64, true, int8_normalise, int8_restore},
-	{TIMEOID, HT_WIDTH64, true, time_normalise, time_restore},
-	{TIMESTAMPOID, HT_WIDTH64, true, timestamp_normalise, timestamp_restore},
-	{TIMESTAMPTZOID, HT_WIDTH64, true, timestamptz_normalise, timestamptz_restore},
-	{FLOAT8OID, HT_WIDTH64, false, float8_normalise, NULL},
-	{CASHOID, HT_WIDTH64, true, money_normalise, money_restore}
+	{BOOLOID, HT_WIDTH32, true, bool_normalise, bool_normalise_all, bool_restore},
+	{CHAROID, HT_WIDTH32, true, char_normalise, char_normalise_all, char_restore},
+	{INT2OID, HT_WIDTH32, true, int2_normalise, int2_normalise_all, int2_restore},
+	{INT4OID, HT_WIDTH32, true, int4_normalise, int4_normalise_all, int4_restore},
+	{OIDOID, HT_WIDTH32, true, oid_normalise, oid_normalise_all, oid_restore},
+	{DATEOID, HT_WIDTH32, true, date_normalise, date_normalise_all, date_restore},
+	{FLOAT4OID, HT_WIDTH32, false, float4_normalise, float4_normalise_all, NULL},
+	{INT8OID, HT_WIDTH64, true, int8_normalise, int8_normalise_all, int8_restore},
+	{TIMEOID, HT_WIDTH64, true, time_normalise, time_normalise_all, time_restore},
+	{TIMESTAMPOID, HT_WIDTH64, true, timestamp_normalise, timestamp_normalise_all, timestamp_restore},
+	{TIMESTAMPTZOID, HT_WIDTH64, true, timestamptz_normalise, timestamptz_normalise_all, timestamptz_restore},
+	{FLOAT8OID, HT_WIDTH64, false, float8_normalise, float8_normalise_all, NULL},
+	{CASHOID, HT_WIDTH64, true, money_normalise, money_normalise_all, money_restore}
 };
 
 const HmKeyType *

@@ -336,6 +336,27 @@ window_narrow(const HmKeyType *type, ScanKey key, Span *window, bool *recheck)
 		span_intersect(&span, window, window);
 }
 
+/*
+ * The keys of an array whose elements have the index's type and are none of them NULL.  If
+ * the array is a copy of the caller's, 64-bit keys take the place of its elements, and it
+ * stays.
+ */
+static uint64 *
+array_keys(const HmKeyType *type, ArrayItems *items)
+{
+	char	   *values = ARR_DATA_PTR(&items->array->flt);
+	uint64	   *keys = (uint64 *) values;
+	bool		in_place = type->width == HT_WIDTH64 &&
+		(Pointer) items->array != DatumGetPointer(items->argument);
+
+	if (!in_place)
+		keys = hm_alloc_large(sizeof(uint64) * (Size) items->count);
+	type->normalise_all(values, (Size) items->count, keys);
+	if (!in_place)
+		array_end(items);
+	return keys;
+}
+
 bool
 hm_points_from_key(Relation index, ScanKey key, uint64 **points, uint32 *count)
 {
@@ -355,6 +376,15 @@ hm_points_from_key(Relation index, ScanKey key, uint64 **points, uint32 *count)
 
 	function = place_function(type, key);
 	array_begin(&items, key->sk_argument);
+	if (same_type && items.count > 0 && !VARATT_IS_EXPANDED_HEADER(items.array) &&
+		!ARR_HASNULL(&items.array->flt))
+	{
+		/* What the rest comes to, but quicker. */
+		*points = array_keys(type, &items);
+		*count = (uint32) items.count;
+		return true;
+	}
+
 	*points = hm_alloc_large(sizeof(uint64) * (Size) Max(items.count, 1));
 	while (array_next(&items, &value))
 	{
@@ -364,7 +394,6 @@ hm_points_from_key(Relation index, ScanKey key, uint64 **points, uint32 *count)
 
 		if (same_type)
 		{
-			/* What the rest comes to, but quicker. */
 			(*points)[(*count)++] = type->normalise(value);
 			continue;
 		}

@@ -198,10 +198,7 @@ make_points(LookupScan *scan)
 		!hm_points_from_key(scan->index, &scan->arms[0].keys[0], &scan->low, &scan->count))
 		return false;
 	if (!cut_points(scan))
-	{
-		pfree(scan->low);
 		return false;
-	}
 	scan->high = NULL;
 	scan->points = true;
 	scan->recheck = false;
