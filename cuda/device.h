@@ -184,7 +184,8 @@ typedef struct HdBatch
 	bool		distinct;
 
 	HdOutput	output;
-	uint32_t   *probes;			/* HD_PAIRS */
+	uint32_t   *probes;			/* HD_PAIRS; NULL: only the tids of the pairs are
+								 * wanted */
 	uint64_t   *tids;			/* HD_PAIRS: room, HD_FIRST: count entries */
 	uint32_t   *counts;			/* HD_COUNT: count entries */
 	uint64_t	room;

@@ -481,11 +481,12 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 		}
 		TRY(device, device->out_values.reserve(outputs * value_size));
 		out_values = device->out_values.at;
-		if (pairs)
-		{
-			TRY(device, device->out_probes.reserve(outputs * sizeof(uint32_t)));
-			results.probes = device->out_probes.as<uint32_t>();
-		}
+	}
+	/* To write them there costs less than to ask at each whether they are wanted. */
+	if (pairs && (!batch.on_device || batch.probes == nullptr))
+	{
+		TRY(device, device->out_probes.reserve(outputs * sizeof(uint32_t)));
+		results.probes = device->out_probes.as<uint32_t>();
 	}
 
 	probes.all_low = probes.low;
@@ -563,7 +564,7 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 	{
 		TRY(device, cudaMemcpyAsync(batch.output == HD_COUNT ? (void *) batch.counts : batch.tids,
 									out_values, outputs * value_size, cudaMemcpyDeviceToHost, stream));
-		if (pairs)
+		if (pairs && batch.probes != nullptr)
 			TRY(device, cudaMemcpyAsync(batch.probes, results.probes, outputs * sizeof(uint32_t),
 										cudaMemcpyDeviceToHost, stream));
 	}

@@ -167,7 +167,8 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 			{
 				if (start + n >= batch.room)
 					return;
-				batch.probes[start + n] = probe;
+				if (batch.probes != nullptr)
+					batch.probes[start + n] = probe;
 				batch.tids[start + n] = tid;
 			};
 

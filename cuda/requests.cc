@@ -287,14 +287,15 @@ Service::search(const Client &client, HpReply *reply)
 	HdResult	result;
 	HpStatus	found;
 
-	require(wanted.is_range <= 1 && wanted.distinct <= 1, "flags are 0 or 1");
+	require(wanted.is_range <= 1 && wanted.distinct <= 1 && wanted.tids_only <= 1, "flags are 0 or 1");
 	require(!wanted.is_range || !wanted.distinct, "only points are distinct");
 	if (copy == nullptr)
 		return HP_UNKNOWN;
 	batch.low = staging.at(wanted.low_at, wanted.count, (size_t) copy->width);
 	if (wanted.is_range)
 		batch.high = staging.at(wanted.high_at, wanted.count, (size_t) copy->width);
-	batch.probes = (uint32_t *) staging.at(wanted.probes_at, wanted.room, sizeof(uint32_t));
+	if (!wanted.tids_only)
+		batch.probes = (uint32_t *) staging.at(wanted.probes_at, wanted.room, sizeof(uint32_t));
 	batch.tids = (uint64_t *) staging.at(wanted.tids_at, wanted.room, sizeof(uint64_t));
 	batch.count = wanted.count;
 	batch.room = wanted.room;

@@ -307,6 +307,7 @@ search_index(const Connection *connection, const Index *index)
 	uint64_t	high[PROBES];
 	uint32_t	n = (uint32_t) rnd_skewed(PROBES + 1);
 	uint64_t	expected;
+	uint64_t	sum = 0;
 	uint32_t   *probes;
 	uint64_t   *tids;
 	HpReply		reply;
@@ -352,6 +353,23 @@ search_index(const Connection *connection, const Index *index)
 		   "written beyond the room");
 	if (!failed())
 		model_compare(model, low, high, n, search->room, probes, tids);
+
+	/* Once more without numbers of probes, of which those that are there stay. */
+	if (reply.status != HP_OK)
+		return;
+	for (uint64_t i = 0; i < expected; i++)
+	{
+		sum -= tids[i];
+		probes[i] = (uint32_t) GUARD;
+	}
+	search->tids_only = 1;
+	expect(ask(connection, &request, &reply) && reply.status == HP_OK && reply.hits == expected, "tids alone");
+	for (uint64_t i = 0; i < expected && !failed(); i++)
+	{
+		sum += tids[i];
+		expect(probes[i] == (uint32_t) GUARD, "numbers of probes");
+	}
+	expect(sum == 0, "other tids");
 }
 
 HpRequest

@@ -186,6 +186,40 @@ pack(const uint64_t *keys, int n, HtWidth width)
 	return packed;
 }
 
+static int
+compare_tids(const void *a, const void *b)
+{
+	uint64_t	left = *(const uint64_t *) a;
+	uint64_t	right = *(const uint64_t *) b;
+
+	return left < right ? -1 : left > right;
+}
+
+/* The tids of a batch's hits are the same, in whatever order, if nobody asks whose they are. */
+static void
+check_tids(HdIndex *index, HdBatch *batch, uint64_t hits)
+{
+	uint32_t   *probes = batch->probes;
+	uint64_t   *with_probes = batch->tids;
+	HdResult	result;
+
+	batch->probes = NULL;
+	batch->tids = allocate(sizeof(uint64_t) * (batch->room + 1));
+	batch->tids[batch->room] = GUARD;
+	expect(hd_index_search(index, batch, &result) == HD_OK, "tids: %s", hd_device_error(device));
+	expect(result.hits == hits && batch->tids[batch->room] == GUARD, "tids of %llu hits instead of %llu",
+		   (unsigned long long) result.hits, (unsigned long long) hits);
+	if (hits <= batch->room)
+	{
+		qsort(batch->tids, hits, sizeof(uint64_t), compare_tids);
+		qsort(with_probes, hits, sizeof(uint64_t), compare_tids);
+		expect(memcmp(batch->tids, with_probes, hits * sizeof(uint64_t)) == 0, "other tids");
+	}
+	free(batch->tids);
+	batch->probes = probes;
+	batch->tids = with_probes;
+}
+
 static void
 check_pairs(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t *high)
 {
@@ -212,6 +246,7 @@ check_pairs(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t 
 		   "written beyond the room");
 
 	model_compare(&model, low, high, batch->count, room, batch->probes, batch->tids);
+	check_tids(index, batch, expected);
 	free(batch->probes);
 	free(batch->tids);
 }
@@ -289,6 +324,7 @@ check_distinct(HdIndex *index, HdBatch *batch, const uint64_t *keys)
 			   "an entry that is not there");
 	}
 	expect(sort_entries(found, (int) expected) == (int) expected, "an entry twice");
+	check_tids(index, batch, expected);
 
 	batch->distinct = false;
 	free(batch->probes);

@@ -948,6 +948,7 @@ test_bad_staging(void)
 	for (size_t i = 0; i < sizeof(rooms) / sizeof(rooms[0]); i++)
 		TRY("room", false, make_search(&good, &good_index, 0), request.search.room = rooms[i]);
 	TRY("flag", false, make_search(&good, &good_index, 0), request.search.is_range = 2);
+	TRY("tids alone", false, make_search(&good, &good_index, 0), request.search.tids_only = 2);
 	report("hostile: counts");
 
 	/* The last item ends where the memory does. */
@@ -1269,6 +1270,7 @@ make_random_request(const Index *indexes, int n, uint64_t size)
 	request.data_at = 1024 + 64 * (uint64_t) rnd_below(16);
 	request.search.count = (uint32_t) rnd_below(64);
 	request.search.is_range = (uint32_t) rnd_below(2);
+	request.search.tids_only = (uint32_t) rnd_below(2);
 	request.search.room = (uint64_t) rnd_below(100);
 	request.search.high_at = 1024;
 	request.search.probes_at = 2048;

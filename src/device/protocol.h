@@ -34,7 +34,7 @@
 
 #include "tree/tree.h"
 
-#define HP_VERSION		1
+#define HP_VERSION		2
 #define HP_CONTROL_FD	3
 
 /*
@@ -101,7 +101,8 @@ typedef struct HpLeaf
 /*
  * Keys are as wide as the index's, uint32_t or uint64_t.  Hits are pairs: at probes_at
  * the uint32_t numbers of probes, at tids_at the uint64_t tids, room of each; those of
- * one probe come one after the other, else they come in any order.
+ * one probe come one after the other, else they come in any order.  With tids_only nothing
+ * is written at probes_at.
  */
 typedef struct HpSearch
 {
@@ -113,7 +114,7 @@ typedef struct HpSearch
 	uint32_t	count;			/* of probes */
 	uint32_t	is_range;
 	uint32_t	distinct;		/* points that are equal count as one of them */
-	uint32_t	unused;			/* zero */
+	uint32_t	tids_only;
 } HpSearch;
 
 typedef struct HpRequest

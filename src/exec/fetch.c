@@ -76,6 +76,9 @@ struct HmFetch
 	HmProbes	probes;
 	const uint8 *done;			/* probes whose hits are not wanted any more, or NULL */
 	bool		finished;		/* the engine is known to have no more hits */
+	bool		counting;		/* nobody asks which probes have them */
+	uint64		counted;		/* hits that need not be looked at in the heap, and
+								 * are not in a portion */
 
 	/* The portion */
 	uint32		room;
@@ -178,7 +181,7 @@ make_room(HmFetch *fetch, uint32 probes)
 static inline bool
 wants_keys(const HmFetch *fetch)
 {
-	return fetch->index_only && fetch->probes.high != NULL;
+	return fetch->index_only && fetch->probes.high != NULL && !fetch->counting;
 }
 
 /*
@@ -230,6 +233,7 @@ hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done)
 	make_room(fetch, probes->count);
 	fetch->probes = *probes;
 	fetch->done = done;
+	fetch->counting = false;
 	fetch->count = fetch->next = 0;
 	fetch->finished = probes->count == 0;
 	if (!fetch->finished)
@@ -246,11 +250,18 @@ hm_fetch_stop(HmFetch *fetch)
 	table_index_fetch_reset(fetch->scan);
 }
 
-/* The heap block of a hit. */
+/* The heap block of a packed TID. */
+static inline BlockNumber
+tid_block(uint64 tid)
+{
+	return (BlockNumber) (tid >> 16);
+}
+
+/* The same of a hit. */
 static inline BlockNumber
 hit_block(const HmHit *hit)
 {
-	return (BlockNumber) (hit->tid >> 16);
+	return tid_block(hit->tid);
 }
 
 /*
@@ -259,9 +270,9 @@ hit_block(const HmHit *hit)
  * there, no lock is needed to read a byte.
  */
 static inline bool
-is_all_visible(HmFetch *fetch, const HmHit *hit)
+is_all_visible(HmFetch *fetch, uint64 tid)
 {
-	BlockNumber block = hit_block(hit);
+	BlockNumber block = tid_block(tid);
 	uint32		number = block / HEAP_PAGES_PER_MAP_PAGE;
 	MapPage    *map = &fetch->maps[number % MAP_PAGES];
 	uint8		bits;
@@ -286,11 +297,26 @@ look_at_tids(void *argument, const uint64 *tids, uint32 n, uint8 *marks)
 	HmFetch    *fetch = argument;
 
 	for (uint32 i = 0; i < n; i++)
-	{
-		HmHit		hit = {tids[i]};
+		marks[i] = is_all_visible(fetch, tids[i]);
+}
 
-		marks[i] = is_all_visible(fetch, &hit);
+/* The same for counting: keep only those that have to be looked at in the heap. */
+static uint32
+count_tids(void *argument, uint64 *tids, uint32 n)
+{
+	HmFetch    *fetch = argument;
+	uint32		kept = 0;
+
+	for (uint32 i = 0; i < n; i++)
+	{
+		uint64		tid = tids[i];
+
+		hm_tid_check(fetch->index, tid);
+		tids[kept] = tid;
+		kept += !is_all_visible(fetch, tid);
 	}
+	fetch->counted += n - kept;
+	return kept;
 }
 
 /*
@@ -308,7 +334,7 @@ look_at_map(HmFetch *fetch, uint32 stale)
 	{
 		HmHit		hit = fetch->hits[i];
 
-		if (hit.unused == 0 && (i < stale || !is_all_visible(fetch, &hit)))
+		if (hit.unused == 0 && (i < stale || !is_all_visible(fetch, hit.tid)))
 			continue;
 		fetch->hits[i] = fetch->hits[visible];
 		fetch->hits[visible] = hit;
@@ -353,7 +379,12 @@ read_portion(HmFetch *fetch)
 	{
 		hm_visibility_gate_enter(fetch->index);
 		hm_lookup_forget_pages(fetch->lookup);
-		hm_lookup_set_reader(fetch->lookup, look_at_tids, fetch);
+
+		/* A serializable transaction locks pages one by one. */
+		if (fetch->counting && !IsolationIsSerializable())
+			hm_lookup_set_filter(fetch->lookup, count_tids, fetch);
+		else
+			hm_lookup_set_reader(fetch->lookup, look_at_tids, fetch);
 	}
 	fetch->count = hm_lookup_next(fetch->lookup, fetch->hits,
 								  wants_keys(fetch) ? fetch->keys : NULL, fetch->room);
@@ -499,6 +530,8 @@ hm_fetch_count(HmFetch *fetch)
 {
 	uint64		count = 0;
 
+	fetch->counting = true;
+	fetch->counted = 0;
 	for (;;)
 	{
 		if (fetch->next == fetch->count)
@@ -506,7 +539,7 @@ hm_fetch_count(HmFetch *fetch)
 			if (fetch->finished || !read_portion(fetch))
 			{
 				hm_fetch_stop(fetch);
-				return count;
+				return count + fetch->counted;
 			}
 		}
 

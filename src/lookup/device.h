@@ -91,16 +91,20 @@ extern HmCpuReason hm_remote_start(HmRemote *remote, const HmProbes *probes, con
 /*
  * More hits, at most max; 0 when all that the device will answer has been returned.  From
  * then on *rest is the first probe of which no hit has been returned: the number of probes,
- * unless the device has failed.
+ * unless the device has failed.  *filtered becomes the number of those that the filter has
+ * kept back meanwhile.
  */
 extern uint32 hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max,
-							 uint32 *rest);
+							 uint32 *rest, uint64 *filtered);
 
 /* Copies have to be brought up to date before the device is asked again. */
 extern void hm_remote_forget(HmRemote *remote);
 
 /* Who looks at tids as soon as they are read, see hm_lookup_set_reader(). */
 extern void hm_remote_set_reader(HmRemote *remote, HmTidReader reader, void *argument);
+
+/* Who keeps some of them, see hm_lookup_set_filter(). */
+extern void hm_remote_set_filter(HmRemote *remote, HmTidFilter filter, void *argument);
 
 /* A batch that the CPU has searched took so long. */
 extern void hm_remote_note_cpu(HmRemote *remote, uint32 keys, double ns);

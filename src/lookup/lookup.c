@@ -187,6 +187,12 @@ hm_lookup_set_reader(HmLookup *lookup, HmTidReader reader, void *argument)
 	hm_remote_set_reader(lookup->remote, reader, argument);
 }
 
+void
+hm_lookup_set_filter(HmLookup *lookup, HmTidFilter filter, void *argument)
+{
+	hm_remote_set_filter(lookup->remote, filter, argument);
+}
+
 const HmLookupStats *
 hm_lookup_stats(HmLookup *lookup)
 {
@@ -998,6 +1004,7 @@ hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
 	double		sorted_before = lookup->stats.sort_ns;
 	double		taken = 0;
 	instr_time	start;
+	uint64		filtered = 0;
 	uint32		rest;
 	uint32		n = 0;
 
@@ -1006,7 +1013,7 @@ hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
 		begin_batch(lookup, keys != NULL);
 	if (lookup->on_device)
 	{
-		n = hm_remote_next(lookup->remote, hits, keys, max, &rest);
+		n = hm_remote_next(lookup->remote, hits, keys, max, &rest, &filtered);
 		lookup->stale = n;
 		if (n == 0)
 		{
@@ -1026,7 +1033,7 @@ hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
 		hm_remote_note_cpu(lookup->remote, lookup->batch.count, lookup->walk_ns);
 	lookup->stats.search_ns += taken - (lookup->stats.sort_ns - sorted_before);
 
-	lookup->stats.hits += n;
-	pgstat_count_index_tuples(lookup->index, n);
+	lookup->stats.hits += n + filtered;
+	pgstat_count_index_tuples(lookup->index, n + filtered);
 	return n;
 }

@@ -178,6 +178,14 @@ extern uint32 hm_lookup_stale_hits(const HmLookup *lookup);
 typedef void (*HmTidReader) (void *argument, const uint64 *tids, uint32 n, uint8 *marks);
 extern void hm_lookup_set_reader(HmLookup *lookup, HmTidReader reader, void *argument);
 
+/*
+ * For a caller who wants to know which tids there are, not whose: in a reader's place, a
+ * filter moves those tids to the front that are to be returned, and says how many they are.
+ * Their probe numbers are 0.  Hits that it is not shown are returned as ever.
+ */
+typedef uint32 (*HmTidFilter) (void *argument, uint64 *tids, uint32 n);
+extern void hm_lookup_set_filter(HmLookup *lookup, HmTidFilter filter, void *argument);
+
 extern const HmLookupStats *hm_lookup_stats(HmLookup *lookup);
 
 extern void hm_lookup_end(HmLookup *lookup);

@@ -44,6 +44,9 @@
 #define EXPLORE_ONE_IN		64
 #define EXPLORE_RATIO		4
 
+/* Hits that are shown to a reader or a filter at once. */
+#define SHOWN_TIDS			65536
+
 /* Weight of a batch in the means. */
 #define MEAN_WEIGHT			0.2f
 
@@ -78,15 +81,17 @@ struct HmRemote
 	uint32		first;
 	uint64		hits;
 	uint64		handed;			/* of them, returned */
-	const uint32 *hit_probes;
-	const uint64 *hit_tids;
+	const uint32 *hit_probes;	/* or NULL: they have none */
+	uint64	   *hit_tids;
 	uint8	   *marks;			/* of each hit, if there is a reader */
 	void	   *saved;			/* our own memory for them, or NULL */
 	StagingClaim *claim;
 	double		rate;			/* hits of a probe, as seen last */
 
 	HmTidReader reader;
-	void	   *reader_argument;
+	HmTidFilter filter;			/* if this is not NULL, the other is */
+	void	   *reader_argument;	/* of either */
+	uint64		filtered;		/* hits of this batch that it kept back */
 
 	HmSyncCounts sync;
 	HmLookupStats stats;		/* only the device's share */
@@ -169,6 +174,15 @@ void
 hm_remote_set_reader(HmRemote *remote, HmTidReader reader, void *argument)
 {
 	remote->reader = reader;
+	remote->filter = NULL;
+	remote->reader_argument = argument;
+}
+
+void
+hm_remote_set_filter(HmRemote *remote, HmTidFilter filter, void *argument)
+{
+	remote->reader = NULL;
+	remote->filter = filter;
 	remote->reader_argument = argument;
 }
 
@@ -362,12 +376,15 @@ save_hits(void *owner)
 	tids = MemoryContextAllocHuge(remote->context, left * (sizeof(uint64) + sizeof(uint32)));
 	probes = (uint32 *) (tids + left);
 	memcpy(tids, remote->hit_tids + remote->handed, left * sizeof(uint64));
-	memcpy(probes, remote->hit_probes + remote->handed, left * sizeof(uint32));
+	if (remote->hit_probes != NULL)
+	{
+		memcpy(probes, remote->hit_probes + remote->handed, left * sizeof(uint32));
+		remote->hit_probes = probes;
+	}
 	if (remote->marks != NULL)
 		memmove(remote->marks, remote->marks + remote->handed, left);
 	remote->saved = tids;
 	remote->hit_tids = tids;
-	remote->hit_probes = probes;
 	remote->hits = left;
 	remote->handed = 0;
 	remote->claim->number = 0;
@@ -427,7 +444,8 @@ chunk_layout(const HmRemote *remote, bool is_range, uint32 count, uint64 room)
 	layout.high_at = TYPEALIGN(64, (Size) count * remote->width);
 	layout.probes_at = layout.high_at +
 		(is_range ? TYPEALIGN(64, (Size) count * remote->width) : 0);
-	layout.tids_at = layout.probes_at + TYPEALIGN(64, room * sizeof(uint32));
+	layout.tids_at = layout.probes_at +
+		(remote->filter == NULL ? TYPEALIGN(64, room * sizeof(uint32)) : 0);
 	layout.end = layout.tids_at + room * sizeof(uint64);
 	return layout;
 }
@@ -451,6 +469,8 @@ any_too_large(const HmRemote *remote, const uint64 *keys, uint32 count)
 {
 	uint64		bits = 0;
 
+	if (remote->width == HT_WIDTH64)
+		return false;
 	for (uint32 i = 0; i < count; i++)
 		bits |= keys[i];
 	return bits > ht_key_max(remote->width);
@@ -538,6 +558,7 @@ search_chunk(HmRemote *remote, uint32 *count)
 		request.search.count = *count;
 		request.search.is_range = is_range;
 		request.search.distinct = remote->probes.distinct;
+		request.search.tids_only = remote->filter != NULL;
 		reply = hm_client_ask(&request);
 		remote->stats.bytes_to_device += layout.probes_at;
 		if (reply == NULL)
@@ -557,14 +578,44 @@ search_chunk(HmRemote *remote, uint32 *count)
 
 		remote->rate = (double) reply->hits / *count;
 		remote->hits = reply->hits;
-		remote->hit_probes = (const uint32 *) (staging + layout.probes_at);
-		remote->hit_tids = (const uint64 *) (staging + layout.tids_at);
-		remote->stats.bytes_from_device += reply->hits * (sizeof(uint64) + sizeof(uint32));
+		remote->hit_probes = remote->filter != NULL ? NULL :
+			(const uint32 *) (staging + layout.probes_at);
+		remote->hit_tids = (uint64 *) (staging + layout.tids_at);
+		remote->stats.bytes_from_device += reply->hits *
+			(sizeof(uint64) + (remote->filter != NULL ? 0 : sizeof(uint32)));
 		return HM_CPU_NO_REASON;
 	}
 }
 
-/* Search the next chunk and show its hits to the reader. */
+/* Show the hits of a chunk to the reader, which marks them, or to the filter. */
+static void
+show_hits(HmRemote *remote)
+{
+	if (remote->reader != NULL)
+	{
+		remote->marks = MemoryContextAllocHuge(remote->context, remote->hits);
+		for (uint64 i = 0; i < remote->hits; i += SHOWN_TIDS)
+			remote->reader(remote->reader_argument, remote->hit_tids + i,
+						   (uint32) Min(SHOWN_TIDS, remote->hits - i), remote->marks + i);
+	}
+	else if (remote->filter != NULL)
+	{
+		uint64		kept = 0;
+
+		for (uint64 i = 0; i < remote->hits; i += SHOWN_TIDS)
+		{
+			uint32		n = remote->filter(remote->reader_argument, remote->hit_tids + i,
+										   (uint32) Min(SHOWN_TIDS, remote->hits - i));
+
+			memmove(remote->hit_tids + kept, remote->hit_tids + i, n * sizeof(uint64));
+			kept += n;
+		}
+		remote->filtered += remote->hits - kept;
+		remote->hits = kept;
+	}
+}
+
+/* Search the next chunk and show its hits. */
 static HmCpuReason
 next_chunk(HmRemote *remote)
 {
@@ -594,19 +645,13 @@ next_chunk(HmRemote *remote)
 
 	remote->first = remote->next;
 	remote->next += count;
+	remote->stats.device_probes += count;
+	remote->stats.device_hits += remote->hits;
 	if (remote->hits > 0)
 	{
 		remote->claim->number = hm_client_claim(remote, save_hits);
-		if (remote->reader != NULL)
-		{
-			remote->marks = MemoryContextAllocHuge(remote->context, remote->hits);
-			for (uint64 i = 0; i < remote->hits; i += 65536)
-				remote->reader(remote->reader_argument, remote->hit_tids + i,
-							   (uint32) Min(65536, remote->hits - i), remote->marks + i);
-		}
+		show_hits(remote);
 	}
-	remote->stats.device_probes += count;
-	remote->stats.device_hits += remote->hits;
 	return HM_CPU_NO_REASON;
 }
 
@@ -670,6 +715,7 @@ hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done)
 	remote->synced = false;
 	remote->loaded = false;
 	remote->device_ns = remote->sync_ns = 0;
+	remote->filtered = 0;
 	remote->next = 0;
 	if (remote->rate == 0)
 		remote->rate = 1;
@@ -694,7 +740,8 @@ hand_out(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max)
 
 	for (i = remote->handed; i < remote->hits && n < max; i++)
 	{
-		uint32		probe = remote->first + remote->hit_probes[i];
+		uint32		probe = remote->hit_probes == NULL ? 0 :
+			remote->first + remote->hit_probes[i];
 
 		if (remote->done != NULL && remote->done[probe])
 			continue;
@@ -710,7 +757,8 @@ hand_out(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max)
 }
 
 uint32
-hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max, uint32 *rest)
+hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max, uint32 *rest,
+			   uint64 *filtered)
 {
 	HmCpuReason reason;
 
@@ -719,6 +767,8 @@ hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max, uint32 *
 	{
 		uint32		n = hand_out(remote, hits, keys, max);
 
+		*filtered += remote->filtered;
+		remote->filtered = 0;
 		if (n > 0)
 			return n;
 		*rest = remote->next;
