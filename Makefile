@@ -8,6 +8,9 @@
 #   make check-slow      the same for the suites that take minutes
 #   make gpucheck        the suites that batches matter to, with all of them on the GPU;
 #                        needs one
+#   make bench           run all benchmarks on private servers; takes hours, QUICK=1 less than
+#                        half an hour; keeps all in bench/results
+#   make bench-gpu       those that need a GPU
 #   make demo            build, load a private server, compare with btree
 #   make cuda            build the device daemon, with CUDA if there is an nvcc; what is
 #                        installed afterwards includes it, in PostgreSQL's pkglibdir
@@ -20,7 +23,7 @@
 PG_CONFIG ?= pg_config
 
 # These may have to install PostgreSQL first, so they must work without PGXS.
-SCRIPT_GOALS := check check-slow gpucheck demo cuda
+SCRIPT_GOALS := check check-slow gpucheck bench bench-gpu demo cuda
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
 
@@ -35,6 +38,12 @@ check-slow:
 gpucheck:
 	GPU=on TESTS='test/t/03*.pl test/t/04*.pl' tools/check.sh device regress isolation tap
 	bench/gpu/run.sh -f
+
+bench:
+	bench/run.sh
+
+bench-gpu:
+	bench/run.sh gpu
 
 demo:
 	tools/demo.sh

@@ -1,5 +1,28 @@
-# Included by the scripts here: a private server of their own, SQL, medians.
-# The script sets $root by including tools/common.sh before.
+# shellcheck shell=bash disable=SC2154
+# Included by the scripts here: a private server of their own, SQL and its timing, and the
+# record of what was measured.  The script sets $root by including tools/common.sh before,
+# calls start_suite, start_server and run_sections, and record or note for each figure.
+#
+# Environment of them all:
+#
+#   RESULTS          folder to keep figures in, as SUITE.csv; without it they are printed only
+#   BINDIR           programs of a PostgreSQL which has the extension, so that nothing is built
+#   SECONDS_A_RUN    for runs of clients; 0 for 100 transactions each, to try a script
+
+# start_suite NAME ROWS RUNS SECONDS: names what is recorded; the rest are the script's own
+# defaults.
+start_suite() {
+	suite=$1
+	rows=${ROWS:-$2}
+	runs=${RUNS:-$3}
+	seconds_a_run=${SECONDS_A_RUN:-$4}
+	dir=$(make_private_dir)
+	trap clean_up EXIT
+	trap 'exit 130' INT TERM
+	csv=${RESULTS:-$dir}/$suite.csv
+	mkdir -p "$(dirname "$csv")"
+	[ -e "$csv" ] || echo 'suite,section,case,system,value,unit,runs,remark' >"$csv"
+}
 
 # clean_up: stops the server and removes its directory; for traps.
 clean_up() {
@@ -11,27 +34,13 @@ clean_up() {
 	exit "$status"
 }
 
-# sql [ARGUMENT...]: psql's answer, under the settings in $options.
-options=
-sql() {
-	PGOPTIONS="-c client_min_messages=warning $options" psql -X -A -t -q -v ON_ERROR_STOP=1 "$@"
-}
-
-median() {
-	sort -g | awk '{ v[NR] = $1 } END { print (NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2) }'
-}
-
 # start_server MEGABYTES [-c NAME=VALUE]...: builds the extension and starts a server with
-# so much of shared buffers, in $dir, that lives as long as the script.  BINDIR, if set, is
-# that of a PostgreSQL which has the extension, so that nothing is built.
+# so much of shared buffers, in $dir, that lives as long as the script.
 start_server() {
 	local memory=$1 programs=${BINDIR:-} settings
 	shift
 	[ -n "$programs" ] || "$root/tools/setup.sh" build run
 	find_pg_config
-	dir=$(make_private_dir)
-	trap clean_up EXIT
-	trap 'exit 130' INT TERM
 
 	if [ -z "$programs" ]; then
 		say "Building and installing into $dir"
@@ -44,4 +53,119 @@ start_server() {
 		-c random_page_cost=1.1 "$@")
 	eval "$settings"
 	sql -c 'CREATE EXTENSION harmonia'
+	[ -z "${RESULTS:-}" ] || {
+		printf -- '- Suite %s, %s rows, %s runs, %s s a run of clients; %s: ' \
+			"$suite" "$rows" "$runs" "$seconds_a_run" "$(sql -c 'SHOW server_version')"
+		sql -c "SELECT string_agg(name || ' = ' || current_setting(name), ', ' ORDER BY name)
+			FROM pg_settings WHERE source = 'command line' AND name NOT LIKE '%\_file' AND name <> 'data_directory'"
+	} >>"$RESULTS/conditions.md"
+}
+
+# run_sections DEFAULT... -- [SECTION...]: calls section_NAME for those named, or for all;
+# prints tables of what they recorded.
+run_sections() {
+	local all=() section
+	while [ "$1" != -- ]; do
+		all+=("$1")
+		shift
+	done
+	shift
+	[ $# -gt 0 ] || set -- "${all[@]}"
+	for section in "$@"; do
+		say "Suite $suite, section $section"
+		"section_$section"
+	done
+	say "$(sql -c 'SELECT version()'), $(nproc) processors, $rows rows, medians of $runs runs"
+	awk -f "$root/bench/tables.awk" "$csv"
+}
+
+# sql [ARGUMENT...]: psql's answer, under the settings in $options.
+options=
+sql() {
+	PGOPTIONS="-c client_min_messages=warning $options" psql -X -A -t -q -v ON_ERROR_STOP=1 "$@"
+}
+
+# timings STATEMENT...: milliseconds of each, all in one session.
+timings() {
+	local statement arguments=()
+	for statement in "$@"; do
+		arguments+=(-c "$statement")
+	done
+	sql -c '\timing on' "${arguments[@]}" | sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p'
+}
+
+median() {
+	sort -g | awk '{ v[NR] = $1 } END { print (NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2) }'
+}
+
+# transactions_a_second CLIENTS STATEMENT...: by pgbench, prepared; $options apply.
+transactions_a_second() {
+	local clients=$1
+	shift
+	printf '%s\n' "$@" >"$dir/script"
+	run_pgbench "$clients" -f "$dir/script"
+}
+
+# run_pgbench CLIENTS OPTION...: transactions a second.
+run_pgbench() {
+	local clients=$1 length=(-T "$seconds_a_run")
+	shift
+	[ "$seconds_a_run" -gt 0 ] || length=(-t 100)
+	PGOPTIONS=$options pgbench -n -M prepared -c "$clients" -j "$((clients < $(nproc) ? clients : $(nproc)))" \
+		"${length[@]}" "$@" | sed -n 's/^tps = \([0-9.]*\) .*/\1/p'
+}
+
+# show_only TABLE INDEX...: hides the table's other indexes from the planner.
+show_only() {
+	local table=$1
+	shift
+	sql -c "UPDATE pg_index SET indisvalid = indexrelid = ANY ('{$(IFS=, && echo "$*")}'::regclass[])
+		WHERE indrelid = '$table'::regclass"
+}
+
+# record SECTION CASE SYSTEM VALUE UNIT RUNS [REMARK]: keeps a figure.  A section is a
+# table, its cases are rows and its systems columns; cases that are numbers make a plot.
+# More is better if the unit ends in "/s", else less.  A figure that is recorded again
+# replaces the earlier one.
+record() {
+	local field
+	for field in "$@"; do
+		[[ $field != *[,\"]* ]] || die "a comma or quote in what is recorded: $field"
+	done
+	[[ $4 =~ ^-?[0-9.]+(e[-+]?[0-9]+)?$ ]] || die "no figure for $1, $2, $3: $4"
+	printf '%s,%s,%s,%s,%.6g,%s,%s,%s\n' "$suite" "$1" "$2" "$3" "$4" "$5" "$6" "${7:-}" >>"$csv"
+	printf '%s | %s | %s: %.4g %s%s\n' "$1" "$2" "$3" "$4" "$5" "${7:+ ($7)}"
+}
+
+# note SYSTEM UNIT: notes figures, one a line of the input, of a run.
+note() {
+	sed "s|^|$1\t$2\t|" >>"$dir/noted"
+}
+
+# summary median|sum: lines of system, unit, figure and number of runs, of what was noted;
+# a sum is that of the steps of one run.
+summary() {
+	sort -s -t $'\t' -k 3,3g "$dir/noted" | awk -F '\t' -v how="$1" '
+		{ key = $1 FS $2; n[key]++; v[key, n[key]] = $3; sum[key] += $3 }
+		END {
+			while ((getline line < noted) > 0) {
+				split(line, f, FS)
+				key = f[1] FS f[2]
+				if (!(key in n) || key in done)
+					continue
+				done[key]
+				half = int((n[key] + 1) / 2)
+				m = n[key] % 2 ? v[key, half] : (v[key, half] + v[key, half + 1]) / 2
+				print key FS (how == "sum" ? sum[key] FS 1 : m FS n[key])
+			}
+		}' noted="$dir/noted"
+	rm "$dir/noted"
+}
+
+# record_noted SECTION CASE: records medians of what was noted.
+record_noted() {
+	local system unit value count
+	summary median | while IFS=$'\t' read -r system unit value count; do
+		record "$1" "$2" "$system" "$value" "$unit" "$count"
+	done
 }

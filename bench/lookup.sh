@@ -1,20 +1,24 @@
 #!/bin/bash
-# Compares lookup scans and lookup joins with the best of PostgreSQL's own plans over
-# a btree, on a private server.  Prints a Markdown table of medians.
+# Compares lookup scans and lookup joins with PostgreSQL's own plans over btree and hash
+# indexes, on a private server.  Prints Markdown tables of medians.
 #
 # usage: bench/lookup.sh [SECTION...]
 #
-#   arrays joins few      all of them if none is named
+#   arrays joins few clients      all of them if none is named
 #
-# ROWS (20000000), PROBES (1000000), RUNS (5) and SECONDS_A_RUN (5, for pgbench) may
-# be set.  Takes some 200 bytes of memory a row and as much disk space.
+# ROWS (20000000), RUNS (5) and SECONDS_A_RUN (5) may be set, PROBES (ROWS / 20), which
+# is rows in joins, and what bench/common.sh names.  Arrays have up to ROWS / 2 keys.  Takes
+# some 250 bytes of memory a row and as much disk space.
 #
 # All data is in shared buffers, one process works, and work_mem is large for both
-# sides.  Each run is a session that runs the query twice: the second time counts, and
-# a column of its own compares the first times, in which a session also finds its way
-# to all pages that it has not read yet.  PostgreSQL's time is that of its fastest plan:
-# what the planner takes, nested loops alone or hash joins alone, whichever was the
-# fastest in the first run.  pg_index.indisvalid hides the index of the other side.
+# sides.  Each run is a session that runs the query several times: the first time, in which
+# a session also finds its way to all pages that it has not read yet, has tables of its own.
+# "btree" and "hash" are nested loops or scans of that index; "best plan" is the fastest of
+# these, of what the planner takes with both indexes, and of hash and merge joins, whichever
+# it was in the first run; for long arrays also the same question as a hash join with
+# unnest(array).  A bitmap scan of a hash index compares each row with the array from its
+# beginning, in quadratic time: arrays of more than 10,000 keys would take it minutes and hours,
+# and are left out.  pg_index.indisvalid hides indexes that are not to be used.
 
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR/../tools source=common.sh
@@ -22,83 +26,8 @@ set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$root/bench/common.sh"
 
-rows=${ROWS:-20000000}
-probes=${PROBES:-1000000}
-runs=${RUNS:-5}
-seconds_a_run=${SECONDS_A_RUN:-5}
-
-# Plans of PostgreSQL's own.
-plans=('enable_seqscan=on' 'enable_hashjoin=off -c enable_mergejoin=off' 'enable_nestloop=off')
-
-# Milliseconds of a query, the first and the second time in a session.
-milliseconds() {
-	sql -c '\timing on' -c "$1" -c "$1" | sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' | paste -s -d ' '
-}
-
-show_only() {
-	sql -c "UPDATE pg_index SET indisvalid = indexrelid = '$1'::regclass
-		WHERE indexrelid IN ('points_btree'::regclass, 'points_harmonia'::regclass)"
-}
-
-# row NAME PLAN BTREE HARMONIA TARGET [FIRST_BTREE FIRST_HARMONIA]: ratios say how many
-# times as fast.
-row() {
-	awk -v name="$1" -v plan="$2" -v btree="$3" -v harmonia="$4" -v target="$5" \
-		-v first_btree="${6:-}" -v first_harmonia="${7:-}" 'BEGIN {
-		first = first_btree == "" ? "" : sprintf("%.2f", first_btree / first_harmonia)
-		printf "| %s | %s | %.4g | %.4g | %.2f | %s | %s |\n",
-			name, plan, btree, harmonia, btree / harmonia, first, target
-	}' | tee -a "$dir/table"
-}
-
-column_median() {
-	awk -v column="$2" '{ print $column }' "$1" | median
-}
-
-# What the plan for a query is called.
-plan_of() {
-	sql -c "EXPLAIN (COSTS OFF) $1" | sed '/InitPlan/,+1d' |
-		sed -n 's/^[ >-]*\(Custom Scan ([A-Za-z]*)\|Hash [A-Za-z ]*Join\|Hash Join\|Nested Loop[A-Za-z ]*\|Merge [A-Za-z ]*Join\|Index Only Scan\|Index Scan\|Bitmap Heap Scan\|Seq Scan\).*/\1/p' |
-		head -n 1
-}
-
-# query_row NAME QUERY TARGET
-query_row() {
-	local name=$1 query=$2 target=$3 run plan best='' best_plan answer expected
-	rm -f "$dir"/runs.*
-	show_only points_btree
-	for plan in "${plans[@]}"; do
-		options="-c $plan"
-		milliseconds "$query" >"$dir/plan"
-		if [ -z "$best" ] || awk -v a="$(column_median "$dir/plan" 2)" \
-			-v b="$(column_median "$dir/runs.btree" 2)" 'BEGIN { exit !(a < b) }'; then
-			best=$plan
-			mv "$dir/plan" "$dir/runs.btree"
-		fi
-	done
-	options="-c $best"
-	best_plan=$(plan_of "$query")
-	expected=$(sql -c "$query")
-	for ((run = 0; run < runs; run++)); do
-		if ((run > 0)); then
-			show_only points_btree
-			options="-c $best"
-			milliseconds "$query" >>"$dir/runs.btree"
-		fi
-		options=
-		show_only points_harmonia
-		milliseconds "$query" >>"$dir/runs.harmonia"
-	done
-
-	answer=$(sql -c "$query")
-	[ "$answer" = "$expected" ] || die "wrong answer to $query: $answer, not $expected"
-	case $(plan_of "$query") in
-		Custom*) ;;
-		*) say "Not planned as a lookup: $query" ;;
-	esac
-	row "$name" "$best_plan" "$(column_median "$dir/runs.btree" 2)" "$(column_median "$dir/runs.harmonia" 2)" "$target" \
-		"$(column_median "$dir/runs.btree" 1)" "$(column_median "$dir/runs.harmonia" 1)"
-}
+start_suite lookup 20000000 5 5
+probes=${PROBES:-$((rows / 20))}
 
 load() {
 	say "Loading $rows rows and $probes probes"
@@ -110,76 +39,178 @@ load() {
 		-c "CREATE TABLE half AS
 			SELECT hashint8extended(1 + (i * 7919) % ($rows * 2::bigint), 0) AS k, i::int AS p
 			FROM generate_series(1::bigint, $probes) i" \
-		-c 'CREATE TABLE arrays AS SELECT array_agg(k) AS keys FROM probes' \
+		-c "CREATE TABLE arrays AS
+			SELECT n, ARRAY(SELECT hashint8extended(1 + (i * 7919) % $rows, 0) FROM generate_series(1, n) i) AS keys
+			FROM (SELECT (10 ^ e)::bigint AS n FROM generate_series(1, 7) e) s WHERE n <= $rows / 2" \
 		-c 'CREATE INDEX points_btree ON points (k)' \
+		-c 'CREATE INDEX points_hash ON points USING hash (k)' \
 		-c 'CREATE INDEX points_harmonia ON points USING harmonia (k)' \
 		-c 'VACUUM (ANALYZE, FREEZE)' \
 		-c 'CREATE EXTENSION pg_prewarm' \
-		-c "SELECT pg_prewarm(x) FROM unnest('{points,points_btree,points_harmonia,probes,half}'::regclass[]) x" \
+		-c "SELECT pg_prewarm(x)
+			FROM unnest('{points,points_btree,points_hash,points_harmonia,probes,half}'::regclass[]) x" \
 		>"$dir/load"
 }
 
+# look_at SYSTEM: has the planner see what this system may use.
+look_at() {
+	options=
+	case $1 in
+		btree | hash)
+			show_only points "points_$1"
+			options='-c enable_hashjoin=off -c enable_mergejoin=off'
+			;;
+		planner) show_only points points_btree points_hash ;;
+		join)
+			show_only points points_btree points_hash
+			options='-c enable_nestloop=off'
+			;;
+		harmonia) show_only points points_harmonia ;;
+	esac
+}
+
+# run_query SYSTEM QUERY TIMES: notes the first time in a session, and the median of the
+# others; prints that.
+run_query() {
+	local system=$1 query=$2 times=$3 i statements=("$2")
+	look_at "$system"
+	for ((i = 0; i < times; i++)); do
+		statements+=("$query")
+	done
+	timings "${statements[@]}" >"$dir/times"
+	tail -n +2 "$dir/times" | median | tee "$dir/time" | note "$system" ms
+	head -n 1 "$dir/times" | note "$system" first
+	cat "$dir/time"
+}
+
+# What the plan for a query is called.
+plan_of() {
+	sql -c "EXPLAIN (COSTS OFF) $1" | sed '/InitPlan/,+1d' |
+		sed -n 's/^[ >-]*\(Custom Scan ([A-Za-z]*)\|Hash [A-Za-z ]*Join\|Hash Join\|Nested Loop[A-Za-z ]*\|Merge [A-Za-z ]*Join\|Index Only Scan\|Index Scan\|Bitmap Heap Scan\|Seq Scan\).*/\1/p' |
+		head -n 1
+}
+
+# query_row SECTION CASE QUERY TIMES SYSTEM...: by PostgreSQL's systems, and by harmonia.
+# $as_join, if set, asks the same by a join.
+query_row() {
+	local section=$1 case=$2 query=$3 times=$4 system time best='' best_time='' best_plan plan plans=''
+	local candidates=("${@:5}") others=() run value unit count label answer expected
+	local -A queries=([btree]=$query [hash]=$query [planner]=$query [join]=${as_join:-$query})
+	for system in "${candidates[@]}" planner join; do
+		look_at "$system"
+		plan=$(sql -c "EXPLAIN (COSTS OFF) ${queries[$system]}" | md5sum)
+		[[ $system = btree || $system = hash || $plans != *$plan* ]] || continue
+		plans+=$plan
+		time=$(run_query "$system" "${queries[$system]}" "$times")
+		if [ -z "$best" ] || awk -v a="$time" -v b="$best_time" 'BEGIN { exit !(a < b) }'; then
+			best=$system
+			best_time=$time
+		fi
+	done
+	case $best in
+		btree | hash) ;;
+		*) others=("$best") ;;
+	esac
+	look_at "$best"
+	best_plan=$(plan_of "${queries[$best]}")
+	expected=$(sql -c "${queries[$best]}")
+	for ((run = 0; run < runs; run++)); do
+		if ((run > 0)); then
+			for system in "${candidates[@]}" "${others[@]}"; do
+				run_query "$system" "${queries[$system]}" "$times" >/dev/null
+			done
+		fi
+		run_query harmonia "$query" "$times" >/dev/null
+	done
+
+	answer=$(sql -c "$query")
+	[ "$answer" = "$expected" ] || die "wrong answer to $query: $answer, not $expected"
+	plan=$(plan_of "$query")
+	options=
+	summary median >"$dir/medians"
+	while IFS=$'\t' read -r system unit value count; do
+		label="$section"
+		[ "$unit" = ms ] || label+=' at first'
+		case $system in
+			btree | hash) record "$label" "$case" "$system" "$value" ms "$count" ;;
+			harmonia)
+				record "$label" "$case" "$system" "$value" ms "$count" \
+					"$([[ $plan = Custom* ]] || echo "planned as $plan")"
+				;;
+		esac
+		[ "$system" != "$best" ] || record "$label" "$case" 'best plan' "$value" ms "$count" "$best_plan"
+	done <"$dir/medians"
+}
+
 section_arrays() {
-	local array='ANY ((SELECT keys FROM arrays)::bigint[])'
-	query_row "count(*), = ANY ($probes keys)" "SELECT count(*) FROM points WHERE k = $array" 12
-	query_row "sum of a column, = ANY ($probes keys)" "SELECT sum(v) FROM points WHERE k = $array" 4
+	local n array what times systems as_join
+	for what in 'count(*)' 'sum(v)'; do
+		for n in $(sql -c 'SELECT n FROM arrays ORDER BY n'); do
+			array="(SELECT keys FROM arrays WHERE n = $n)"
+			times=$((n < 1000 ? 20 : n < 100000 ? 5 : 1))
+			systems=(btree hash)
+			[ "$n" -le 10000 ] || systems=(btree)
+			as_join=
+			[ "$n" -lt 100000 ] || as_join="SELECT $what FROM points WHERE k IN (SELECT unnest($array))"
+			query_row "$what by number of keys in = ANY" "$n" \
+				"SELECT $what FROM points WHERE k = ANY ($array::bigint[])" "$times" "${systems[@]}"
+		done
+	done
 }
 
 section_joins() {
-	query_row "join, $probes rows, with heap" \
-		'SELECT sum(v) FROM probes JOIN points USING (k)' 6
-	query_row "join, $probes rows, index-only" \
-		'SELECT sum(points.k % 10) FROM probes JOIN points USING (k)' 8
-	query_row "left join, $probes rows, half without a match" \
-		'SELECT sum(v), count(*) FROM half LEFT JOIN points USING (k)' ''
-	query_row "semijoin: probes that exist" \
-		'SELECT sum(p) FROM half WHERE EXISTS (SELECT FROM points WHERE points.k = half.k)' 6
-	query_row "antijoin: probes that do not exist" \
-		'SELECT sum(p) FROM half WHERE NOT EXISTS (SELECT FROM points WHERE points.k = half.k)' 6
-	query_row "k IN (SELECT $probes keys), with heap" \
-		'SELECT sum(v) FROM points WHERE k IN (SELECT k FROM probes)' ''
-	query_row "range join, 100,000 ranges of some 10 rows" \
+	query_row joins 'inner with heap' 'SELECT sum(v) FROM probes JOIN points USING (k)' 1 btree hash
+	query_row joins 'inner index-only' 'SELECT sum(points.k % 10) FROM probes JOIN points USING (k)' 1 btree hash
+	query_row joins 'left half without a match' \
+		'SELECT sum(v), count(*) FROM half LEFT JOIN points USING (k)' 1 btree hash
+	query_row joins 'semi: probes that exist' \
+		'SELECT sum(p) FROM half WHERE EXISTS (SELECT FROM points WHERE points.k = half.k)' 1 btree hash
+	query_row joins 'anti: probes that do not exist' \
+		'SELECT sum(p) FROM half WHERE NOT EXISTS (SELECT FROM points WHERE points.k = half.k)' 1 btree hash
+	query_row joins 'IN (SELECT ...) with heap' \
+		'SELECT sum(v) FROM points WHERE k IN (SELECT k FROM probes)' 1 btree hash
+	query_row joins 'ranges of some 10 rows' \
 		"SELECT count(*) FROM (SELECT k AS low, k / 2 + (k / 2 + 2^63 / $rows * 10)::bigint AS high
-			FROM probes WHERE p <= 100000 AND k BETWEEN 0 AND 2^62 OFFSET 0) r
-		JOIN points ON k BETWEEN low AND high" ''
+			FROM probes WHERE p <= $probes / 10 AND k BETWEEN 0 AND 2^62 OFFSET 0) r
+		JOIN points ON k BETWEEN low AND high" 1 btree
 }
 
-# latency_row NAME STATEMENT TARGET: prepared, by one client.
-latency_row() {
-	local name=$1 statement=$2 target=$3 run method
-	printf '%s\n' "\\set i random(1, $rows)" "$statement" >"$dir/script"
+few_keys() {
+	printf %s "SELECT sum(v) FROM points WHERE k = ANY (ARRAY(
+		SELECT hashint8extended((:i + j * 7919) % $rows, 0) FROM generate_series(1, $1) j));" | tr -d '\n'
+}
+
+# client_row SECTION CASE CLIENTS UNIT STATEMENT: prepared.
+client_row() {
+	local section=$1 case=$2 clients=$3 unit=$4 statement=$5 run method
 	for ((run = 0; run < runs; run++)); do
-		for method in btree harmonia; do
-			show_only "points_$method"
-			pgbench -n -M prepared -T "$seconds_a_run" -f "$dir/script" |
-				sed -n 's/^latency average = \([0-9.]*\) ms.*/\1/p' >>"$dir/$method.latency"
+		for method in btree hash harmonia; do
+			show_only points "points_$method"
+			transactions_a_second "$clients" "\\set i random(1, $rows)" "$statement" |
+				awk -v unit="$unit" '{ print (unit == "ms" ? 1000 / $1 : $1) }' | note "$method" "$unit"
 		done
 	done
-	row "$name" prepared "$(median <"$dir/btree.latency")" "$(median <"$dir/harmonia.latency")" "$target"
-	rm "$dir"/*.latency
+	record_noted "$section" "$case"
 }
 
 section_few() {
-	local n
-	for n in 10 100; do
-		latency_row "$n keys" "SELECT sum(v) FROM points WHERE k = ANY (ARRAY(
-			SELECT hashint8extended((:i + j * 7919) % $rows, 0) FROM generate_series(1, $n) j));" '1 / 1.1'
-	done
-	latency_row 'join, LIMIT 1' 'SELECT v FROM probes JOIN points USING (k) LIMIT 1;' '1 / 1.1'
-	latency_row 'join with 10 rows' 'SELECT sum(v) FROM (SELECT k FROM probes LIMIT 10) few JOIN points USING (k);' '1 / 1.1'
+	client_row few '10 keys' 1 ms "$(few_keys 10)"
+	client_row few '100 keys' 1 ms "$(few_keys 100)"
+	client_row few 'join LIMIT 1' 1 ms 'SELECT v FROM probes JOIN points USING (k) LIMIT 1;'
+	client_row few 'join with 10 rows' 1 ms 'SELECT sum(v) FROM (SELECT k FROM probes LIMIT 10) few JOIN points USING (k);'
 }
 
-start_server $((rows * 150 / 1000000 + 512)) -c work_mem=1GB -c max_parallel_workers_per_gather=0
+section_clients() {
+	local clients
+	for clients in 1 2 4 8; do
+		client_row 'clients that look 1 key up' "$clients" "$clients" transactions/s \
+			'SELECT v FROM points WHERE k = hashint8extended(:i, 0);'
+	done
+	for clients in 1 2 4 8; do
+		client_row 'clients that look 100 keys up' "$clients" "$clients" transactions/s "$(few_keys 100)"
+	done
+}
+
+start_server $((rows * 220 / 1000000 + 512)) -c work_mem=1GB -c max_parallel_workers_per_gather=0
 load
-
-sections=("$@")
-[ $# -gt 0 ] || sections=(arrays joins few)
-for section in "${sections[@]}"; do
-	say "Section $section"
-	"section_$section"
-done
-
-say "$(sql -c 'SELECT version()'), $(nproc) processors, $rows rows, medians of $runs runs, ms"
-printf '| | best plan with btree | btree | harmonia | times as fast | at first | target |\n'
-printf '| --- | --- | --- | --- | --- | --- | --- |\n'
-cat "$dir/table"
+run_sections arrays joins few clients -- "$@"

@@ -15,8 +15,9 @@
 #   slow       test/t-slow      like tap, but takes minutes
 #   races      test/t-races     sessions that are stopped amid a step, in such an
 #                               extension; takes minutes
+#   bench      bench            all benchmarks on the CPU, at sizes that tell nothing
 #
-# All but slow and races, which are --slow, are run if none is named. KEEP=1 keeps
+# All but slow, races and bench, which are --slow, are run if none is named. KEEP=1 keeps
 # the working directory; PROVE_FLAGS goes to prove; TESTS="test/t/*crash*" limits
 # the suites of TAP tests.
 #
@@ -69,6 +70,7 @@ prepare() {
 	local suite needs=(build run test)
 	for suite in "${suites[@]}"; do
 		[ "$suite" != pgtap ] || needs+=(pgtap)
+		[ "$suite" != bench ] || needs+=(clients plot)
 	done
 	if [ -n "${BINDIR:-}" ]; then
 		PG_CONFIG=$BINDIR/pg_config
@@ -278,6 +280,22 @@ run_pgtap() {
 	"$root/tools/private-server.sh" stop "$dir/pgtap"
 }
 
+# Benchmarks run to their end, and record a figure for each target but those of arrays that
+# are longer than the table.
+run_bench() {
+	local missing
+	BINDIR=$private_bindir RESULTS=$dir/bench ROWS=30000 RUNS=1 SECONDS_A_RUN=0 WAIT_SECONDS=2 \
+		"$root/bench/run.sh" >"$dir/bench.log" 2>&1 || {
+		tail -n 50 "$dir/bench.log"
+		return 1
+	}
+	missing=$(grep 'not measured.*bench/[a-z]*[.]sh' "$dir/bench/README.md" | grep -v ' M keys') || true
+	[ -z "$missing" ] || {
+		printf 'no figures for:\n%s\n' "$missing"
+		return 1
+	}
+}
+
 # Whether there is any test of a suite.
 has_tests() {
 	case $1 in
@@ -291,6 +309,7 @@ has_tests() {
 		engine) compgen -G 'bench/engine/sql/*.sql' ;;
 		slow) compgen -G 'test/t-slow/*.pl' ;;
 		races) compgen -G 'test/t-races/*.pl' ;;
+		bench) compgen -G "$root/bench/run.sh" ;;
 		*) die "no such suite: $1" ;;
 	esac >/dev/null
 }
@@ -330,7 +349,7 @@ run_suite() {
 }
 
 case ${1:-} in
-	--slow) suites=(slow races) ;;
+	--slow) suites=(slow races bench) ;;
 	-*) die "usage: $0 [--slow | SUITE...]" ;;
 	'') suites=(unit device regress isolation tap faults pgtap engine) ;;
 	*) suites=("$@") ;;

@@ -1,12 +1,14 @@
 #!/bin/bash
 # Installs what is missing to build, test or try harmonia, by apt.
 #
-# usage: tools/setup.sh [build] [run] [test] [pgtap]
+# usage: tools/setup.sh [build] [run] [test] [pgtap] [clients] [plot]
 #
 #   build   compiler and PostgreSQL's server headers
 #   run     PostgreSQL server and client programs
 #   test    what the test suites need besides
 #   pgtap   what the suite pgtap needs besides these
+#   clients the client of bench/clients.sh
+#   plot    what draws the benchmarks' plots
 #
 # Does nothing, and needs no privileges, if all is there.
 
@@ -44,6 +46,14 @@ check_pgtap() {
 	need libtap-parser-sourcehandler-pgtap-perl perl -MTAP::Parser::SourceHandler::pgTAP -e 1
 }
 
+check_clients() {
+	need sysbench command -v sysbench
+}
+
+check_plot() {
+	need python3-matplotlib /usr/bin/python3 -c 'import matplotlib'
+}
+
 find_missing() {
 	find_pg_config
 	missing=()
@@ -71,8 +81,8 @@ install_packages() {
 
 for part in "$@"; do
 	case $part in
-		build | run | test | pgtap) ;;
-		*) die "usage: $0 [build] [run] [test] [pgtap]" ;;
+		build | run | test | pgtap | clients | plot) ;;
+		*) die "usage: $0 [build] [run] [test] [pgtap] [clients] [plot]" ;;
 	esac
 done
 

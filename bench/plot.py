@@ -1,0 +1,174 @@
+#!/usr/bin/python3
+"""Draws the figures of a folder of CSV files, one SVG for each suite, or for each first word of
+a section in a suite that has many.
+
+usage: bench/plot.py FOLDER
+
+A section whose cases are numbers becomes lines, one for each system; any other becomes bars
+that say how many times as good ours are as PostgreSQL's best, or bars of the figures
+themselves where there is nothing to compare with.
+"""
+import csv
+import pathlib
+import sys
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt  # noqa: E402
+
+OURS = ["harmonia", "GPU"]
+REFERENCES = ["best plan", "btree"]
+COLORS = {"btree": "tab:blue", "hash": "tab:orange", "best plan": "tab:gray",
+          "harmonia": "tab:green", "GPU": "tab:red"}
+OTHER_COLORS = ["tab:purple", "tab:brown", "tab:pink", "tab:olive", "tab:cyan", "black"]
+MANY = 16
+
+
+def read(folder):
+    """{suite: {section: {unit: {case: {system: value}}}}}, in the order of the files."""
+    suites = {}
+    for path in sorted(folder.glob("*.csv")):
+        with path.open(newline="") as file:
+            for row in csv.DictReader(file):
+                if "section" not in row or row["section"].endswith(" at first"):
+                    continue
+                units = suites.setdefault(row["suite"], {}).setdefault(row["section"], {})
+                cases = units.setdefault(row["unit"], {})
+                cases.setdefault(row["case"], {})[row["system"]] = float(row["value"])
+    return suites
+
+
+def is_number(text):
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def systems_of(cases):
+    return list(dict.fromkeys(system for values in cases.values() for system in values))
+
+
+def colors_of(systems):
+    others = [system for system in systems if system not in COLORS]
+    return COLORS | {system: OTHER_COLORS[i % len(OTHER_COLORS)] for i, system in enumerate(others)}
+
+
+def lines(axes, unit, cases):
+    numbers = sorted(cases, key=float)
+    colors = colors_of(systems_of(cases))
+    for system in systems_of(cases):
+        points = [(float(case), cases[case][system]) for case in numbers if system in cases[case]]
+        axes.plot(*zip(*points), marker="o", markersize=4, label=system, color=colors[system])
+    if float(numbers[0]) > 0 and float(numbers[-1]) / float(numbers[0]) > 50:
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+        axes.set_xticks([float(number) for number in numbers], numbers)
+    axes.set_ylabel(unit)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")
+
+
+def bars(axes, groups, systems, label):
+    """Horizontal bars; groups are (name, {system: value})."""
+    height = 0.8 / len(systems)
+    colors = colors_of(systems)
+    for i, system in enumerate(systems):
+        places = [(y + i * height, values[system]) for y, (_, values) in enumerate(groups) if system in values]
+        drawn = axes.barh(*zip(*places), height=height, label=system, color=colors[system])
+        axes.bar_label(drawn, fmt="%.3g", fontsize="x-small", padding=2)
+    axes.set_yticks([y + 0.4 - height / 2 for y in range(len(groups))], [name for name, _ in groups],
+                    fontsize="small")
+    axes.invert_yaxis()
+    axes.set_xlabel(label)
+    axes.margins(x=0.12)
+    if len(systems) > 1:
+        axes.legend(fontsize="small")
+
+
+def ratios(units):
+    """How many times as good ours are: groups for bars(), and beside what."""
+    groups = []
+    beside = None
+    for unit, cases in units.items():
+        for case, values in cases.items():
+            reference = next((name for name in REFERENCES if name in values), None)
+            ours = [name for name in OURS if name in values]
+            if reference is None or values[reference] <= 0:
+                continue
+            beside = reference
+            times = {name: values[name] / values[reference] if unit.endswith("/s") else values[reference] / values[name]
+                     for name in ours if values[name] > 0}
+            if times:
+                groups.append((f"{case}, {unit}" if len(units) > 1 else case, times))
+    return groups, beside
+
+
+def panels(sections):
+    """(title, function that draws on axes, rows of bars) of each panel."""
+    for section, units in sections.items():
+        for unit, cases in units.items():
+            if len(cases) > 1 and all(map(is_number, cases)):
+                yield section, lambda axes, unit=unit, cases=cases: lines(axes, unit, cases), 0
+        words = {unit: cases for unit, cases in units.items() if not all(map(is_number, cases))}
+        groups, beside = ratios(words)
+        if groups:
+            systems = [name for name in OURS if any(name in times for _, times in groups)]
+
+            def panel(axes, groups=groups, systems=systems, beside=beside):
+                bars(axes, groups, systems, f"times as good as {beside}")
+                axes.axvline(1, color="black", linewidth=1)
+            yield section, panel, len(groups) * len(systems)
+        else:
+            for unit, cases in words.items():
+                systems = systems_of(cases)
+                yield (section, lambda axes, unit=unit, cases=cases, systems=systems:
+                       bars(axes, list(cases.items()), systems, unit), len(cases) * len(systems))
+
+
+def parts(suite, sections):
+    """(name, sections) of what is drawn together."""
+    if len(sections) <= MANY:
+        return [(suite, sections)]
+    words = {}
+    for section, units in sections.items():
+        words.setdefault(section.split()[0], {})[section] = units
+    return [(f"{suite}-{word}", part) for word, part in words.items()]
+
+
+def draw(name, sections, path):
+    drawn = list(panels(sections))
+    columns = min(2, len(drawn))
+    rows = [drawn[i:i + columns] for i in range(0, len(drawn), columns)]
+    heights = [max(4, *(0.3 * n + 1.5 for _, _, n in row)) for row in rows]
+    figure, axes = plt.subplots(len(rows), columns, squeeze=False, figsize=(7.5 * columns, sum(heights)),
+                                gridspec_kw={"height_ratios": heights}, layout="constrained")
+    for i, (title, panel, _) in enumerate(drawn):
+        place = axes[i // columns][i % columns]
+        panel(place)
+        place.set_title(title, fontsize="medium")
+    for place in axes.flat[len(drawn):]:
+        place.axis("off")
+    figure.suptitle(name)
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    folder = pathlib.Path(sys.argv[1])
+    # The same figures give the same file.
+    matplotlib.rcParams["svg.hashsalt"] = "harmonia"
+    for suite, sections in read(folder).items():
+        for name, part in parts(suite, sections):
+            if any(panels(part)):
+                draw(name, part, folder / f"{name}.svg")
+
+
+if __name__ == "__main__":
+    main()
