@@ -12,13 +12,16 @@
  *   ranges      ranges of different lengths
  *   break_even  small batches and their way to the device and back, against the CPU
  *   brute       all keys compared with each query, in small trees
- *   brute_cpu   the same on the CPU
  *
- * All sections if none is named; 100 million queries (-q), medians of 5 runs (-r) after one
- * that does not count, 2^23 to 2^26 entries (-n), keys of 64 and of 32 bits (-w).  Queries
- * ask for existing keys.  Keys and results are in device memory, and times are of the device, from
+ *   cpu_steps   optimisations in turn on one thread of the CPU
+ *   cpu_psa     bits sorted, there
+ *   cpu_brute   all keys compared with each query, there
+ *
+ * All but the last three, which are for -d host, if none is named; 100 million queries (-q),
+ * medians of 5 runs (-r) after one that does not count, 2^23 to 2^26 entries (-n), keys of 64
+ * and of 32 bits (-w).  Queries ask for existing keys.  Keys and results are in device memory, and times are of the device, from
  * before the sort to after the last result, but for break_even.  -d host has the host device
- * do all of it, which shows nothing but that it works.
+ * do all of that, which shows nothing but that it works.
  *
  * Columns are those of the other benchmarks (../README.md), then the device and details of
  * the search.  Ends with 1 if any result was wrong.
@@ -35,7 +38,8 @@ HdDevice   *device;
 static char device_name[256];
 
 static const char *const sections[] = {
-	"sizes", "fanouts", "psa", "ntg", "steps", "ranges", "break_even", "brute", "brute_cpu"
+	"sizes", "fanouts", "psa", "ntg", "steps", "ranges", "break_even", "brute",
+	"cpu_steps", "cpu_psa", "cpu_brute"
 };
 
 void
@@ -48,7 +52,7 @@ give_up(const char *file, int line, const char *call, const char *why)
 bool
 wanted(const char *section)
 {
-	return options.sections.empty() ||
+	return options.sections.empty() ? strncmp(section, "cpu_", 4) != 0 :
 		std::find(options.sections.begin(), options.sections.end(), section) != options.sections.end();
 }
 
@@ -89,6 +93,8 @@ run_large(uint64_t entry_count, Buffers &buffers)
 		{"steps", bench_steps<Key>},
 		{"ranges", bench_ranges<Key>},
 		{"break_even", bench_break_even<Key>},
+		{"cpu_steps", bench_cpu_steps<Key>},
+		{"cpu_psa", bench_cpu_psa<Key>},
 	};
 
 	if (std::none_of(std::begin(all), std::end(all), [](const auto &one)
@@ -114,8 +120,8 @@ run_small(Buffers &buffers)
 {
 	if (wanted("brute"))
 		bench_brute<Key>(buffers);
-	if (wanted("brute_cpu"))
-		bench_brute_cpu<Key>();
+	if (wanted("cpu_brute"))
+		bench_cpu_brute<Key>();
 }
 
 static void
@@ -165,6 +171,8 @@ read_options(int argc, char **argv)
 						 {
 							 return strcmp(section, argv[optind]) == 0;
 						 }) == std::end(sections))
+			return false;
+		if (strncmp(argv[optind], "cpu_", 4) == 0 && !options.host)
 			return false;
 		options.sections.push_back(argv[optind]);
 	}

@@ -245,7 +245,7 @@ bench_brute(Buffers &buffers)
 
 template <typename Key>
 void
-bench_brute_cpu()
+bench_cpu_brute()
 {
 	brute_on_cpu<Key>(1000);
 	brute_on_cpu<Key>(10000);
@@ -253,5 +253,5 @@ bench_brute_cpu()
 
 template void bench_brute<uint32_t>(Buffers &);
 template void bench_brute<uint64_t>(Buffers &);
-template void bench_brute_cpu<uint32_t>();
-template void bench_brute_cpu<uint64_t>();
+template void bench_cpu_brute<uint32_t>();
+template void bench_cpu_brute<uint64_t>();

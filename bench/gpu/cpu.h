@@ -5,11 +5,11 @@
 #ifndef HARMONIA_BENCH_CPU_H
 #define HARMONIA_BENCH_CPU_H
 
-#include "../../src/tree/tree.h"
-
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+#include "../../src/tree/tree.h"
 
 /* Leaf pages in memory, in key order; no key is in there twice. */
 typedef struct CpuTree

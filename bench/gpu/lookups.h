@@ -226,6 +226,10 @@ template <typename Key> extern void bench_ranges(const Entries<Key> &entries, Bu
 template <typename Key> extern void bench_steps(const Entries<Key> &entries, Buffers &buffers);
 template <typename Key> extern void bench_break_even(const Entries<Key> &entries, Buffers &buffers);
 template <typename Key> extern void bench_brute(Buffers &buffers);
-template <typename Key> extern void bench_brute_cpu();
+
+/* Those of the CPU (cpu_steps.cu, brute.cu). */
+template <typename Key> extern void bench_cpu_steps(const Entries<Key> &entries, Buffers &buffers);
+template <typename Key> extern void bench_cpu_psa(const Entries<Key> &entries, Buffers &buffers);
+template <typename Key> extern void bench_cpu_brute();
 
 #endif							/* HARMONIA_BENCH_LOOKUPS_H */

@@ -3,8 +3,8 @@
 #
 # usage: bench/gpu/run.sh [-f | -b] [SECTION...]
 #
-#   sizes fanouts psa ntg steps ranges break_even brute brute_cpu    all of them if none is
-#   named; bench.cu says what they are
+#   sizes fanouts psa ntg steps ranges break_even brute      all of them if none is named;
+#   bench.cu says what they are
 #
 # Prints a CSV of figures and, if RESULTS names a folder, keeps it there as kernels.csv.
 # -f, for first: checks only.  -b: benchmark only.
