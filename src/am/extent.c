@@ -393,10 +393,12 @@ hm_extents_sweep(Relation index)
 static BlockNumber
 free_end(const HmMeta *meta, BlockNumber blocks)
 {
-	const HmExtent *last = &meta->free[meta->free_count - 1];
+	const HmExtent *last;
 
-	return meta->free_count > 0 && last->start + last->length == blocks ?
-		last->start : blocks;
+	if (meta->free_count == 0)
+		return blocks;
+	last = &meta->free[meta->free_count - 1];
+	return last->start + last->length == blocks ? last->start : blocks;
 }
 
 static bool
