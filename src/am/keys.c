@@ -19,7 +19,7 @@
 
 #include "am/am.h"
 
-StaticAssertDecl(FLOAT8PASSBYVAL, "harmonia needs 64-bit types to be passed by value");
+StaticAssertDecl(FLOAT8PASSBYVAL, "harmonia needs a 64-bit PostgreSQL, which passes bigint and float8 by value");
 
 #define SIGN32	UINT32_C(0x80000000)
 #define SIGN64	UINT64_C(0x8000000000000000)
