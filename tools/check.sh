@@ -216,8 +216,10 @@ run_isolation() {
 		"$PWD/results_isolation" "${tests[@]}"
 }
 
-# PostgreSQL::Test::Cluster wants to know these.
+# PostgreSQL::Test::Cluster wants to know these: 15 TESTDIR, 16 and later the other two.
 run_tap_in() {
+	local -x TESTDIR=$PWD TESTDATADIR=$PWD/tmp_check TESTLOGDIR=$PWD/tmp_check/log
+	local -x PG_REGRESS=$pgxs_src/test/regress/pg_regress
 	local log
 	local tests=("$1"/*.pl)
 	if [ -n "${TESTS:-}" ]; then
@@ -225,8 +227,7 @@ run_tap_in() {
 		tests=($TESTS)
 	fi
 	as_server_user rm -rf tmp_check
-	if TESTDIR=$PWD PG_REGRESS=$pgxs_src/test/regress/pg_regress \
-		run_prove -I "$pgxs_src/test/perl" -I test/t --failures "${tests[@]}"; then
+	if run_prove -I "$pgxs_src/test/perl" -I test/t --failures "${tests[@]}"; then
 		return 0
 	fi
 	for log in tmp_check/log/regress_log_*; do

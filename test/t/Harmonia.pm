@@ -252,6 +252,7 @@ DECLARE
 	tab regclass;
 	col name;
 	floating boolean;
+	not_null boolean;
 	nulls text;					-- where they are in ascending order
 	nulls_descending text;
 	condition text;
@@ -264,11 +265,11 @@ DECLARE
 	samples text;
 	expected text;
 BEGIN
-	SELECT indrelid, attname, atttypid IN ('real'::regtype, 'float8'::regtype),
+	SELECT indrelid, attname, atttypid IN ('real'::regtype, 'float8'::regtype), attnotnull,
 			coalesce(' WHERE ' || pg_get_expr(indpred, indrelid), ''), relname,
 			CASE indoption[0] WHEN 0 THEN 'NULLS LAST' WHEN 3 THEN 'NULLS LAST' ELSE 'NULLS FIRST' END,
 			CASE indoption[0] WHEN 0 THEN 'NULLS FIRST' WHEN 3 THEN 'NULLS FIRST' ELSE 'NULLS LAST' END
-		INTO STRICT tab, col, floating, condition, name, nulls, nulls_descending
+		INTO STRICT tab, col, floating, not_null, condition, name, nulls, nulls_descending
 		FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = indkey[0]
 			JOIN pg_class c ON c.oid = indexrelid
 		WHERE indexrelid = index;
@@ -310,6 +311,8 @@ BEGIN
 		format('%I = ANY (%L)', col, samples),
 		format('%I IS NULL', col),
 		format('%I >= ANY (%L)', col, samples)] LOOP
+		-- PostgreSQL 17 does not look for NULLs where there cannot be any.
+		CONTINUE WHEN not_null AND condition ~ 'IS NULL$';
 		PERFORM check_index.set_plans('seqscan');
 		expected := check_index.result(format(few, col, tab, condition), 'Seq Scan');
 		PERFORM check_index.set_plans('indexscan');
