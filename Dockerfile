@@ -13,7 +13,7 @@ RUN apt-get update && \
 	apt-mark hold locales && \
 	apt-get install -y --no-install-recommends build-essential postgresql-server-dev-$PG_MAJOR && \
 	cd /tmp/harmonia && \
-	make clean && \
+	make clean PG_CONFIG=/usr/lib/postgresql/$PG_MAJOR/bin/pg_config && \
 	make PG_CONFIG=/usr/lib/postgresql/$PG_MAJOR/bin/pg_config && \
 	make install PG_CONFIG=/usr/lib/postgresql/$PG_MAJOR/bin/pg_config && \
 	mkdir /usr/share/doc/harmonia && \

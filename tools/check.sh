@@ -3,6 +3,7 @@
 #
 # usage: tools/check.sh [--slow | SUITE...]
 #
+#   packaging  test/packaging.pl  versions are the same everywhere
 #   unit       test/unit        the tree engine, in C
 #   device     cuda/test        the device library and its daemon, on the host device
 #   regress    sql, expected    pg_regress
@@ -86,7 +87,7 @@ prepare() {
 
 	for suite in "${suites[@]}"; do
 		case $suite in
-			unit | device | faults | races) ;; # which can do without
+			packaging | unit | device | faults | races) ;; # which can do without
 			*) needs_extension=yes ;;
 		esac
 	done
@@ -182,6 +183,11 @@ run_pg_regress() {
 run_prove() {
 	# shellcheck disable=SC2086
 	as_server_user env PATH="$PATH" prove ${PROVE_FLAGS:-} "$@"
+}
+
+run_packaging() {
+	# shellcheck disable=SC2086
+	(cd "$root" && prove ${PROVE_FLAGS:-} test/packaging.pl)
 }
 
 run_unit() {
@@ -300,6 +306,7 @@ run_bench() {
 # Whether there is any test of a suite.
 has_tests() {
 	case $1 in
+		packaging) compgen -G "$root/test/packaging.pl" ;;
 		unit) compgen -G 'test/unit/Makefile' ;;
 		device) compgen -G "$root/cuda/test/*.c" ;;
 		regress) names .sql sql/*.sql | grep -v '^harmonia--' ;;
@@ -352,7 +359,7 @@ run_suite() {
 case ${1:-} in
 	--slow) suites=(slow races bench) ;;
 	-*) die "usage: $0 [--slow | SUITE...]" ;;
-	'') suites=(unit device regress isolation tap faults pgtap engine) ;;
+	'') suites=(packaging unit device regress isolation tap faults pgtap engine) ;;
 	*) suites=("$@") ;;
 esac
 
