@@ -20,11 +20,14 @@
 #
 # All but slow, races and bench, which are --slow, are run if none is named. KEEP=1 keeps
 # the working directory; PROVE_FLAGS goes to prove; TESTS="test/t/*crash*" limits
-# the suites of TAP tests.
+# the suites of TAP tests, REGRESS="plan scan" that of regression tests.
 #
 # GPU=on has the servers of regress, isolation and tap look all batches up on a GPU, and
 # device test that, too; GPU=host does the same with the host device.  BINDIR is that of a
 # PostgreSQL with the extension and the daemon installed, so that nothing is built.
+#
+# If the PostgreSQL was built by tools/instrumented-postgres.sh, what sanitizers or valgrind
+# report fails the suite; unit, device and the daemon are built with sanitizers as well.
 
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
@@ -63,8 +66,38 @@ install_daemon() {
 		warn "no C++ compiler: tests of the device are skipped"
 		return
 	fi
-	make -s -C "$root/cuda" NVCC= build=build/host build/host/harmonia_gpud
-	install "$root/cuda/build/host/harmonia_gpud" "$("$1/pg_config" --pkglibdir)"
+	local build=build/host sanitize=()
+	if [ -n "$sanitizers" ]; then
+		build=build/sanitize sanitize=(SANITIZE=1)
+	fi
+	make -s -C "$root/cuda" NVCC= build="$build" "${sanitize[@]}" "$build/harmonia_gpud"
+	install "$root/cuda/$build/harmonia_gpud" "$("$1/pg_config" --pkglibdir)"
+}
+
+# Sanitizers and valgrind write a file for each process that they object to; valgrind
+# makes empty ones for the others.  Leaks are not looked for, because memory contexts are
+# not freed at exit; nor uses of a stack after return, because PostgreSQL 15's check of the stack's
+# depth cannot do with stacks elsewhere.  Before 16, servers have overwritten the environment
+# when the undefined behaviour sanitizer looks for its options, so that it writes to their logs.
+prepare_reports() {
+	as_server_user mkdir -m 1777 "$dir/reports"
+	sanitizers=$("$PG_CONFIG" --cflags | grep -o -e '-fsanitize[^ ]*' || true)
+	export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0:log_path=$dir/reports/asan
+	export UBSAN_OPTIONS=print_stacktrace=1:log_path=$dir/reports/ubsan
+	export VALGRIND_REPORTS=$dir/reports
+}
+
+no_reports() {
+	local reports
+	mapfile -t reports < <(find "$dir/reports" -type f -size +0)
+	if [ "${#reports[@]}" -gt 0 ]; then
+		head -n 60 "${reports[@]}"
+		find "$dir/reports" -type f -delete
+		return 1
+	fi
+	if [ -n "$sanitizers" ] && grep -r --include='*.log' 'runtime error:' "$dir"; then
+		return 1
+	fi
 }
 
 prepare() {
@@ -84,6 +117,7 @@ prepare() {
 	dir=$(make_private_dir)
 	trap clean_up EXIT
 	trap 'exit 130' INT TERM
+	prepare_reports
 
 	for suite in "${suites[@]}"; do
 		case $suite in
@@ -192,6 +226,10 @@ run_packaging() {
 
 run_unit() {
 	local programs
+	if [ -n "$sanitizers" ]; then
+		ASAN_OPTIONS='' make -C "$root/test/unit" --no-print-directory ${CC:+CC="$CC"} sanitize
+		return
+	fi
 	make -C "$root/test/unit" --no-print-directory ${CC:+CC="$CC"} || return 1
 	mapfile -t programs < <(find "$root/test/unit" -maxdepth 1 -name 'test_*' -type f -perm -u+x)
 	if [ "${#programs[@]}" -eq 0 ]; then
@@ -206,12 +244,16 @@ run_unit() {
 run_device() {
 	local goal=check
 	[ "${GPU:-}" != on ] || goal=check-cuda
+	if [ -n "$sanitizers" ]; then
+		ASAN_OPTIONS='' make -C "$root/cuda" --no-print-directory ${CC:+CC="$CC"} sanitize
+		return
+	fi
 	make -C "$root/cuda" --no-print-directory ${CC:+CC="$CC"} "$goal"
 }
 
 run_regress() {
 	local tests
-	mapfile -t tests < <(names .sql sql/*.sql | grep -v '^harmonia--')
+	read -r -a tests <<<"${REGRESS:-$(names .sql sql/*.sql | grep -v '^harmonia--' | tr '\n' ' ')}"
 	run_pg_regress "$pgxs_src/test/regress/pg_regress" . "$PWD/results_regress" "${tests[@]}"
 }
 
@@ -340,16 +382,15 @@ keep_logs() {
 }
 
 run_suite() {
-	local suite=$1 start=$SECONDS outcome
+	local suite=$1 start=$SECONDS outcome=passed
 	if ! has_tests "$suite"; then
 		summary+=("$(printf '%-10s no tests' "$suite")")
 		return
 	fi
 	say "Suite $suite"
-	if "run_$suite"; then
-		outcome=passed
-	else
-		outcome=FAILED
+	"run_$suite" || outcome=FAILED
+	no_reports || outcome=FAILED
+	if [ "$outcome" = FAILED ]; then
 		failures=$((failures + 1))
 		keep_logs "$suite"
 	fi

@@ -16,6 +16,9 @@ die() {
 	exit 1
 }
 
+# The programs of a PostgreSQL with sanitizers, pg_config first, leave memory to exit().
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=0}
+
 find_pg_config() {
 	PG_CONFIG=${PG_CONFIG:-pg_config}
 	if command -v "$PG_CONFIG" >/dev/null; then
