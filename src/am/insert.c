@@ -192,7 +192,7 @@ rewrite_leaf(Relation index, Buffer leaf, HtWidth width, const HtEntry *entries,
 {
 	GenericXLogState *state = GenericXLogStart(index);
 
-	hm_device_mark_blocks(index, BufferGetBlockNumber(leaf), 1);
+	hm_device_mark_page(index, leaf, HM_ALL_LINES);
 	ht_leaf_fill(GenericXLogRegisterBuffer(state, leaf, 0), width, entries, count);
 	HM_FAULT(insert_merging);
 	GenericXLogFinish(state);
@@ -237,8 +237,7 @@ insert_into_leaf(Relation index, Buffer leaf, HtWidth width, const HtEntry *entr
 	}
 	if (changed)
 	{
-		hm_device_mark_lines(index, BufferGetBlockNumber(leaf),
-							 ht_leaf_change_lines(width, &change));
+		hm_device_mark_page(index, leaf, ht_leaf_change_lines(width, &change));
 		MarkBufferDirty(leaf);
 		HM_FAULT(insert_changed);
 		hm_log_leaf_change(index, leaf, width, &change);
@@ -463,7 +462,7 @@ append_segment(Relation index, HmPart part, const HtEntry *coming, int64 n,
 			leaf_page = GenericXLogRegisterBuffer(state, leaf, 0);
 			hm_page_special(leaf_page)->high = position.entry;
 			hm_page_special(leaf_page)->flags |= HM_HAS_HIGH;
-			hm_device_mark_blocks(index, BufferGetBlockNumber(leaf), 1);
+			hm_device_mark_page(index, leaf, HM_ALL_LINES);
 			hm_device_mark_blocks(index, extent.start, extent.length);
 			hm_device_structure_changes(index);
 			HM_FAULT(append_changed);
@@ -524,8 +523,8 @@ split_leaf(Relation index, GenericXLogState *state, HmSplit *split, Buffer fresh
 	left_special->right = BufferGetBlockNumber(fresh);
 
 	/* All pages of the split are locked by now. */
-	hm_device_mark_blocks(index, BufferGetBlockNumber(split->leaf), 1);
-	hm_device_mark_blocks(index, BufferGetBlockNumber(fresh), 1);
+	hm_device_mark_page(index, split->leaf, HM_ALL_LINES);
+	hm_device_mark_page(index, fresh, HM_ALL_LINES);
 	hm_device_structure_changes(index);
 	return upper[0];
 }

@@ -106,8 +106,8 @@ vacuum_leaf(HmVacuum *vacuum, Buffer leaf)
 
 		START_CRIT_SECTION();
 		ht_leaf_remove(page, vacuum->width, dead, &change);
-		hm_device_mark_lines(vacuum->info->index, BufferGetBlockNumber(leaf),
-							 ht_leaf_change_lines(vacuum->width, &change));
+		hm_device_mark_page(vacuum->info->index, leaf,
+							ht_leaf_change_lines(vacuum->width, &change));
 		MarkBufferDirty(leaf);
 		HM_FAULT(vacuum_changed);
 		hm_log_leaf_change(vacuum->info->index, leaf, vacuum->width, &change);

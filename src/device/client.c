@@ -37,6 +37,7 @@ static int	connection = -1;
 static WaitEventSet *wait_set = NULL;
 static bool asking = false;		/* a request has been sent and not been answered */
 static bool syncing = false;	/* between HP_SYNC_BEGIN and its end */
+static HpOperation posted;		/* what was asked for last by hm_client_post() */
 
 static char *staging = NULL;
 static Size staging_size = 0;
@@ -293,7 +294,7 @@ hm_client_staging(Size size)
 {
 	Size		rounded = STAGING_MIN;
 
-	Assert(size <= HM_STAGING_MAX);
+	Assert(size <= HM_STAGING_MAX && !asking);
 	save_staging();
 	if (connection < 0)
 		return NULL;
@@ -326,16 +327,28 @@ hm_client_give_up(uint64 claim)
 		staging_owner = NULL;
 }
 
-const HpReply *
-hm_client_ask(HpRequest *request)
+bool
+hm_client_post(HpRequest *request)
 {
-	const HpReply *answer;
-
+	Assert(!asking);
 	if (connection < 0)
-		return NULL;
+		return false;
 	if (request->operation == HP_SYNC_BEGIN)
 		syncing = true;
-	answer = exchange(request);
+	posted = (HpOperation) request->operation;
+	if (!send_request(request, -1))
+	{
+		hm_client_close();
+		return false;
+	}
+	return true;
+}
+
+const HpReply *
+hm_client_answer(void)
+{
+	const HpReply *answer = receive_reply();
+
 	if (answer == NULL || answer->status == HP_FAILED)
 	{
 		hm_client_close();
@@ -343,8 +356,13 @@ hm_client_ask(HpRequest *request)
 	}
 
 	/* A sync has ended, was not begun, or has failed and the copy is gone. */
-	if (request->operation == HP_SYNC_END || request->operation == HP_DROP ||
-		answer->status != HP_OK)
+	if (posted == HP_SYNC_END || posted == HP_DROP || answer->status != HP_OK)
 		syncing = false;
 	return answer;
+}
+
+const HpReply *
+hm_client_ask(HpRequest *request)
+{
+	return hm_client_post(request) ? hm_client_answer() : NULL;
 }

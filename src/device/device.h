@@ -29,7 +29,7 @@
 
 #include "datatype/timestamp.h"
 #include "port/atomics.h"
-#include "storage/block.h"
+#include "storage/bufmgr.h"
 #include "utils/rel.h"
 
 #include "device/protocol.h"
@@ -54,18 +54,22 @@ hm_device_watches(void)
 	return hm_device_watched != NULL && pg_atomic_read_u32(hm_device_watched) > 0;
 }
 
-extern void hm_device_mark_slowly(Relation index, BlockNumber block, uint32 count, uint64 lines);
+extern void hm_device_mark_page_slowly(Relation index, Buffer buffer, uint64 lines);
+extern void hm_device_mark_blocks_slowly(Relation index, BlockNumber block, uint32 count);
 extern void hm_device_count_slowly(Relation index);
 
+/* All lines of a page. */
+#define HM_ALL_LINES	PG_UINT64_MAX
+
 /*
- * Lines of a block are about to change: bit i stands for the bytes from HP_LINE_SIZE * i on.
- * The caller holds the page locked exclusively.
+ * Lines of a page are about to change: bit i stands for the bytes from HP_LINE_SIZE * i on.
+ * The caller holds it locked exclusively.
  */
 static inline void
-hm_device_mark_lines(Relation index, BlockNumber block, uint64 lines)
+hm_device_mark_page(Relation index, Buffer buffer, uint64 lines)
 {
 	if (unlikely(hm_device_watches()))
-		hm_device_mark_slowly(index, block, 1, lines);
+		hm_device_mark_page_slowly(index, buffer, lines);
 }
 
 /*
@@ -77,7 +81,7 @@ static inline void
 hm_device_mark_blocks(Relation index, BlockNumber block, uint32 count)
 {
 	if (unlikely(hm_device_watches()))
-		hm_device_mark_slowly(index, block, count, PG_UINT64_MAX);
+		hm_device_mark_blocks_slowly(index, block, count);
 }
 
 /*
@@ -140,6 +144,7 @@ typedef struct HmWatch
 	HpIndexName name;
 	BlockNumber blocks;			/* that have a word */
 	pg_atomic_uint64 *words;	/* of each block: lines marked */
+	pg_atomic_uint32 *buffers;	/* in which who marked lines last had it; 0: not known */
 	pg_atomic_uint64 *structure;	/* no value is ever used for two states */
 	pg_atomic_uint32 *marked;	/* nonzero: look at the words */
 } HmWatch;
@@ -289,5 +294,13 @@ extern void hm_client_give_up(uint64 claim);
  * Errors: query_canceled and its like.
  */
 extern const HpReply *hm_client_ask(HpRequest *request);
+
+/*
+ * The same in two steps, with other work in between: send a request, and wait for its answer,
+ * which must be done before the next is sent.  False, and the connection closed, if it
+ * cannot be sent.
+ */
+extern bool hm_client_post(HpRequest *request);
+extern const HpReply *hm_client_answer(void);
 
 #endif							/* HARMONIA_DEVICE_H */

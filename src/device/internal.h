@@ -47,11 +47,18 @@ typedef struct HmDeviceShared
 	TimestampTz stats_since;
 	HmSlot		slots[HM_DEVICE_SLOTS];
 	uint32		word_count;
-	pg_atomic_uint64 words[FLEXIBLE_ARRAY_MEMBER];
+	pg_atomic_uint64 words[FLEXIBLE_ARRAY_MEMBER];	/* and as many buffers behind them */
 } HmDeviceShared;
 
 /* NULL unless preloaded. */
 extern HmDeviceShared *hm_device;
+
+/* The buffers that belong to words. */
+static inline pg_atomic_uint32 *
+hm_device_buffers(void)
+{
+	return (pg_atomic_uint32 *) &hm_device->words[hm_device->word_count];
+}
 
 /* harmonia.gpu */
 typedef enum HmGpuMode

@@ -36,7 +36,8 @@ static Size
 shared_size(void)
 {
 	return add_size(offsetof(HmDeviceShared, words),
-					mul_size(max_resident_blocks, sizeof(pg_atomic_uint64)));
+					mul_size(max_resident_blocks,
+							 sizeof(pg_atomic_uint64) + sizeof(pg_atomic_uint32)));
 }
 
 static void
@@ -100,7 +101,7 @@ define_settings(void)
 							PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomIntVariable("harmonia.max_resident_blocks",
 							"Limits the blocks of all indexes that have a copy on the device.",
-							"Each takes 8 bytes of shared memory.",
+							"Each takes 12 bytes of shared memory.",
 							&max_resident_blocks, 1024 * 1024, 1024, (1 << 26) - 1,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("harmonia.enable_device",

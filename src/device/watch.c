@@ -117,8 +117,34 @@ raise_flag(pg_atomic_uint32 *flag)
 		pg_atomic_write_u32(flag, 1);
 }
 
+/* Mark a block; false if it has no word. */
+static inline bool
+mark_block(const KnownIndex *at, BlockNumber block, uint64 lines)
+{
+	if (block >= at->words)
+	{
+		raise_flag(&at->slot->overflow);
+		return false;
+	}
+	pg_atomic_fetch_or_u64(&hm_device->words[at->first + block], lines);
+	return true;
+}
+
 void
-hm_device_mark_slowly(Relation index, BlockNumber block, uint32 count, uint64 lines)
+hm_device_mark_page_slowly(Relation index, Buffer buffer, uint64 lines)
+{
+	KnownIndex *at = know_index(index);
+	BlockNumber block = BufferGetBlockNumber(buffer);
+
+	if (at->slot == NULL || RelationUsesLocalBuffers(index))
+		return;
+	if (mark_block(at, block, lines))
+		pg_atomic_write_u32(&hm_device_buffers()[at->first + block], (uint32) buffer);
+	raise_flag(&at->slot->marked);
+}
+
+void
+hm_device_mark_blocks_slowly(Relation index, BlockNumber block, uint32 count)
 {
 	KnownIndex *at = know_index(index);
 
@@ -126,12 +152,8 @@ hm_device_mark_slowly(Relation index, BlockNumber block, uint32 count, uint64 li
 		return;
 	for (uint32 i = 0; i < count; i++)
 	{
-		if (block + i >= at->words)
-		{
-			raise_flag(&at->slot->overflow);
+		if (!mark_block(at, block + i, HM_ALL_LINES))
 			break;
-		}
-		pg_atomic_fetch_or_u64(&hm_device->words[at->first + block + i], lines);
 	}
 	raise_flag(&at->slot->marked);
 }
@@ -249,7 +271,10 @@ start_watching(HmSlot *slot, const HpIndexName *name, BlockNumber blocks)
 	}
 
 	for (uint32 i = 0; i < words; i++)
+	{
 		pg_atomic_init_u64(&hm_device->words[first + i], 0);
+		pg_atomic_init_u32(&hm_device_buffers()[first + i], InvalidBuffer);
+	}
 	slot->name = *name;
 	slot->first = first;
 	slot->words = words;
@@ -324,6 +349,7 @@ hm_device_watch(const HpIndexName *name, Oid relation, BlockNumber blocks, HmWat
 		watch->name = *name;
 		watch->blocks = slot->words;
 		watch->words = &hm_device->words[slot->first];
+		watch->buffers = &hm_device_buffers()[slot->first];
 		watch->structure = &slot->structure;
 		watch->marked = &slot->marked;
 	}

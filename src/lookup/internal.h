@@ -26,6 +26,15 @@ extern Buffer hm_pin(Relation index, BlockNumber block);
  */
 extern void hm_pin_prefetch(Relation index, BlockNumber block, int from, int to);
 
+/* A block has been seen in this buffer, if that is not 0: hm_pin() may try it. */
+extern void hm_pin_expect(Relation index, BlockNumber block, Buffer buffer);
+
+/*
+ * Have the cache fetch what hm_pin() will read of a block, and these lines of the page (bit i
+ * stands for the bytes from HP_LINE_SIZE * i on), if the buffer is known that may hold it.
+ */
+extern void hm_pin_prefetch_lines(Relation index, BlockNumber block, uint64 lines);
+
 /* ----------------------------------------------------------------
  *		Plans (plan.c)
  * ----------------------------------------------------------------

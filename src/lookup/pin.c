@@ -14,10 +14,12 @@
 
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "port/pg_bitutils.h"
 #include "storage/buf_internals.h"
 #include "utils/memutils.h"
 
 #include "compat.h"
+#include "device/protocol.h"
 #include "lookup/internal.h"
 
 /*
@@ -141,4 +143,36 @@ hm_pin_prefetch(Relation index, BlockNumber block, int from, int to)
 	ht_prefetch(page + BLCKSZ - CACHE_LINE);
 	for (int at = from; at <= to; at += CACHE_LINE)
 		ht_prefetch(page + at);
+}
+
+void
+hm_pin_expect(Relation index, BlockNumber block, Buffer buffer)
+{
+	if (buffer < 1 || buffer > NBuffers)
+		return;
+	if (remembered == NULL)
+		start_remembering();
+	*remembered_place(index, block) = buffer;
+}
+
+void
+hm_pin_prefetch_lines(Relation index, BlockNumber block, uint64 lines)
+{
+	Buffer		buffer;
+	char	   *page;
+
+	if (remembered == NULL)
+		return;
+	buffer = expected_buffer(index, block);
+	if (buffer == InvalidBuffer)
+		return;
+	__builtin_prefetch(GetBufferDescriptor(buffer - 1), 1);
+	page = (char *) BufferGetPage(buffer);
+	for (; lines != 0; lines &= lines - 1)
+	{
+		char	   *line = page + pg_rightmost_one_pos64(lines) * HP_LINE_SIZE;
+
+		for (int at = 0; at < HP_LINE_SIZE; at += CACHE_LINE)
+			ht_prefetch(line + at);
+	}
 }

@@ -32,7 +32,7 @@
  * What is sent at a time.  To most syncs a few lines are all, and staging memory that is
  * larger than the batch itself needs would take more time than these.
  */
-#define PIECE_LINES			4096
+#define PIECE_LINES			3584	/* 0.95 MB are two of them */
 #define PIECE_PAGES			1024
 
 /* Pages ahead for which the cache is asked. */
@@ -49,8 +49,14 @@ typedef struct Sync
 	HmSyncCounts *counts;
 	HmCpuReason reason;		/* if something failed: why */
 
-	/* Lines or pages that are being collected in staging memory */
+	/*
+	 * Lines or pages that are being collected in one half of staging memory, while
+	 * the device copies what is in the other.
+	 */
 	bool		whole_pages;
+	char	   *staging;
+	int			half;
+	bool		posted;			/* the other half's request has not been answered */
 	uint32	   *numbers;
 	char	   *data;
 	uint32		count;
@@ -66,12 +72,16 @@ request_for(const Sync *sync, HpOperation operation)
 	return request;
 }
 
-/* Send a request of the sync; false, and the reason, if it was not fulfilled. */
+/* See to the answer of the piece that was sent last; false, and the reason, if it is bad. */
 static bool
-ask(Sync *sync, HpRequest *request)
+await_piece(Sync *sync)
 {
-	const HpReply *reply = hm_client_ask(request);
+	const HpReply *reply;
 
+	if (!sync->posted)
+		return true;
+	sync->posted = false;
+	reply = hm_client_answer();
 	if (reply == NULL)
 		sync->reason = HM_CPU_DEVICE_FAILED;
 	else if (reply->status == HP_NO_MEMORY)
@@ -81,6 +91,18 @@ ask(Sync *sync, HpRequest *request)
 	else
 		return true;
 	return false;
+}
+
+/* Send a request of the sync; the same. */
+static bool
+ask(Sync *sync, HpRequest *request)
+{
+	if (!await_piece(sync))
+		return false;
+	sync->posted = hm_client_post(request);
+	if (!sync->posted)
+		sync->reason = HM_CPU_DEVICE_FAILED;
+	return await_piece(sync);
 }
 
 /*
@@ -110,25 +132,49 @@ piece_room(const Sync *sync)
 	return sync->whole_pages ? PIECE_PAGES : PIECE_LINES;
 }
 
-static bool
-begin_piece(Sync *sync, bool whole_pages)
+static inline Size
+item_size(const Sync *sync)
 {
-	char	   *staging;
+	return sync->whole_pages ? BLCKSZ : HP_LINE_SIZE;
+}
 
-	sync->whole_pages = whole_pages;
+/* The size of a half. */
+static inline Size
+half_size(const Sync *sync)
+{
+	return piece_room(sync) * (sizeof(uint32) + item_size(sync));
+}
+
+/* Begin to fill one half. */
+static void
+begin_half(Sync *sync, int half)
+{
+	char	   *start = sync->staging + half * half_size(sync);
+
+	sync->half = half;
+	sync->numbers = (uint32 *) start;
+	sync->data = start + piece_room(sync) * sizeof(uint32);
 	sync->count = 0;
-	staging = hm_client_staging(piece_room(sync) *
-								((whole_pages ? BLCKSZ : HP_LINE_SIZE) + sizeof(uint32)));
-	if (staging == NULL)
+}
+
+static bool
+begin_pieces(Sync *sync, bool whole_pages)
+{
+	/* One may have been left by an attempt that was given up. */
+	if (!await_piece(sync))
+		return false;
+	sync->whole_pages = whole_pages;
+	sync->staging = hm_client_staging(2 * half_size(sync));
+	if (sync->staging == NULL)
 	{
 		sync->reason = HM_CPU_DEVICE_FAILED;
 		return false;
 	}
-	sync->numbers = (uint32 *) staging;
-	sync->data = staging + piece_room(sync) * sizeof(uint32);
+	begin_half(sync, 0);
 	return true;
 }
 
+/* Send the half that is being filled, once the device is done with the other, and go there. */
 static bool
 send_piece(Sync *sync)
 {
@@ -136,13 +182,27 @@ send_piece(Sync *sync)
 
 	if (sync->count == 0)
 		return true;
+	if (!await_piece(sync))
+		return false;
 	request.count = sync->count;
-	request.numbers_at = 0;
-	request.data_at = piece_room(sync) * sizeof(uint32);
-	sync->counts->bytes += sync->count *
-		(uint64) ((sync->whole_pages ? BLCKSZ : HP_LINE_SIZE) + sizeof(uint32));
-	sync->count = 0;
-	return ask(sync, &request);
+	request.numbers_at = (uint64) ((char *) sync->numbers - sync->staging);
+	request.data_at = (uint64) (sync->data - sync->staging);
+	sync->counts->bytes += sync->count * (sizeof(uint32) + item_size(sync));
+	sync->posted = hm_client_post(&request);
+	if (!sync->posted)
+	{
+		sync->reason = HM_CPU_DEVICE_FAILED;
+		return false;
+	}
+	begin_half(sync, 1 - sync->half);
+	return true;
+}
+
+/* Send what is left. */
+static bool
+end_pieces(Sync *sync)
+{
+	return send_piece(sync) && await_piece(sync);
 }
 
 /* Copy the lines of a page that is locked into the piece, which has room for them. */
@@ -179,18 +239,10 @@ take_block(Sync *sync, BlockNumber block)
 
 /* Have the cache fetch what take_block() will read. */
 static inline void
-prefetch_block(Sync *sync, BlockNumber block)
+prefetch_block(Sync *sync, BlockNumber block, uint64 lines)
 {
-	uint64		lines = pg_atomic_read_u64(&sync->watch.words[block]);
-
-	/* Few lines are the rule: the first and the last will do. */
-	if (lines != 0)
-	{
-		hm_pin_prefetch(sync->index, block, pg_rightmost_one_pos64(lines) * HP_LINE_SIZE,
-						pg_rightmost_one_pos64(lines) * HP_LINE_SIZE + HP_LINE_SIZE / 2);
-		hm_pin_prefetch(sync->index, block, pg_leftmost_one_pos64(lines) * HP_LINE_SIZE,
-						pg_leftmost_one_pos64(lines) * HP_LINE_SIZE + HP_LINE_SIZE / 2);
-	}
+	hm_pin_expect(sync->index, block, (Buffer) pg_atomic_read_u32(&sync->watch.buffers[block]));
+	hm_pin_prefetch_lines(sync->index, block, lines);
 }
 
 /* Send what has been marked. */
@@ -206,15 +258,17 @@ send_marked(Sync *sync)
 		return true;
 
 	/* After the exchange: what is marked in later blocks raises the flag again. */
-	if (!reserve(sync, &end) || !begin_piece(sync, false))
+	if (!reserve(sync, &end) || !begin_pieces(sync, false))
 		return false;
 	for (BlockNumber block = 0; block < end || out != in; block++)
 	{
 		if (block < end)
 		{
-			if (pg_atomic_read_u64(&sync->watch.words[block]) == 0)
+			uint64		lines = pg_atomic_read_u64(&sync->watch.words[block]);
+
+			if (lines == 0)
 				continue;
-			prefetch_block(sync, block);
+			prefetch_block(sync, block, lines);
 			ahead[in++ % AHEAD] = block;
 			if (in - out < AHEAD)
 				continue;
@@ -224,19 +278,19 @@ send_marked(Sync *sync)
 			return false;
 		take_block(sync, ahead[out++ % AHEAD]);
 	}
-	return send_piece(sync);
+	return end_pieces(sync);
 }
 
 /*
  * Send all pages of the list; false, too, if a page is not the leaf that the list says, with
- * sync->reason as it was.
+ * sync->reason as it was and perhaps a piece under way.
  */
 static bool
 send_leaves(Sync *sync, const HmLeafList *list)
 {
 	BlockNumber end;
 
-	if (!reserve(sync, &end) || !begin_piece(sync, true))
+	if (!reserve(sync, &end) || !begin_pieces(sync, true))
 		return false;
 	for (uint32 i = 0; i < list->count; i++)
 	{
@@ -265,7 +319,7 @@ send_leaves(Sync *sync, const HmLeafList *list)
 		if (!is_leaf)
 			return false;
 	}
-	return send_piece(sync);
+	return end_pieces(sync);
 }
 
 /*
@@ -280,6 +334,7 @@ send_list(Sync *sync, const HmLeafList *list)
 	HpRequest	request = request_for(sync, HP_SYNC_LEAVES);
 	HpLeaf	   *out;
 
+	Assert(!sync->posted);
 	if (size > HM_STAGING_MAX)
 	{
 		sync->reason = HM_CPU_TOO_LARGE;
