@@ -18,7 +18,7 @@
 typedef struct Run
 {
 	const char *page;
-	const HtProbe *probes;
+	HtProbe    *probes;
 	uint32_t	count;
 } Run;
 

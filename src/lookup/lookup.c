@@ -48,7 +48,7 @@
 #define BLOCKS_AHEAD		2
 
 /* With so many probes on a leaf the whole coarse index is fetched at once. */
-#define COARSE_MIN_PROBES	8
+#define COARSE_MIN_PROBES	5
 #define LAST_SEPARATORS		(HT_LEAF_SEPARATORS_AT + 448)
 
 struct HmLookup
@@ -499,7 +499,7 @@ make_plan(HmLookup *lookup, HmPosition target)
  */
 
 /* Probes that begin on a leaf, by the plan. */
-static inline const HtProbe *
+static inline HtProbe *
 planned_probes(const HmLookup *lookup, uint32 leaf, uint32 *count)
 {
 	uint32		begin = leaf == 0 ? lookup->next : lookup->plan.leaves[leaf - 1].end;
@@ -548,7 +548,7 @@ look_ahead(HmLookup *lookup)
 	limit = Min(plan->count, lookup->current + SEPARATORS_AHEAD);
 	while (lookup->separators_asked < limit)
 	{
-		const HtProbe *probes = planned_probes(lookup, lookup->separators_asked, &count);
+		HtProbe    *probes = planned_probes(lookup, lookup->separators_asked, &count);
 
 		if (count < COARSE_MIN_PROBES)
 			lookup->search->prefetch_separators(BufferGetPage(plan->leaves[lookup->separators_asked].buffer),
@@ -559,7 +559,7 @@ look_ahead(HmLookup *lookup)
 	limit = Min(plan->count, lookup->current + BLOCKS_AHEAD);
 	while (lookup->blocks_asked < limit)
 	{
-		const HtProbe *probes = planned_probes(lookup, lookup->blocks_asked, &count);
+		HtProbe    *probes = planned_probes(lookup, lookup->blocks_asked, &count);
 
 		lookup->search->prefetch_blocks(BufferGetPage(plan->leaves[lookup->blocks_asked].buffer),
 										probes, count);
@@ -787,15 +787,16 @@ finish_leaf(HmLookup *lookup)
 /*
  * Whether a locked page is the planned leaf and holds the target's place.  Stamps are
  * never 0, so this makes sure of all that hm_page_is() does, without reading the page
- * header's cache line.
+ * header's cache line; and of a segment's pages only leaves have a bound above anything,
+ * so that others need not be told from them by the page's last line.
  */
 static inline bool
 leaf_covers(const HmPlanLeaf *leaf, Page page, HmPosition target)
 {
 	HmSpecial  *special = hm_page_special(page);
 
-	return special->stamp == leaf->stamp && special->kind == HM_PAGE_LEAF &&
-		special->page_id == HM_PAGE_ID &&
+	return special->stamp == leaf->stamp &&
+		(hm_page_has_high(page) || hm_page_is(page, HM_PAGE_LEAF)) &&
 		hm_position_cmp(hm_page_low(page), target) <= 0 &&
 		hm_position_cmp(target, hm_page_high(page)) < 0;
 }

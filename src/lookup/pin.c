@@ -29,6 +29,7 @@
 #define MAX_REMEMBERED	(1 << 20)	/* 4 MB, enough for 8 GB of shared buffers */
 
 #define CACHE_LINE		64
+#define MEMORY_PAGE		4096
 
 static Buffer *remembered = NULL;
 static uint32 remembered_mask;
@@ -139,9 +140,13 @@ hm_pin_prefetch(Relation index, BlockNumber block, int from, int to)
 	page = (char *) BufferGetPage(buffer);
 	if (*remembered_place(index, block) == InvalidBuffer)
 		(void) *(volatile char *) (page + HT_PAGE_END);
-	ht_prefetch(page + HT_PAGE_END);
-	ht_prefetch(page + BLCKSZ - CACHE_LINE);
-	for (int at = from; at <= to; at += CACHE_LINE)
+	ht_prefetch_far(page + HT_PAGE_END);
+	ht_prefetch_far(page + from);
+
+	/* Before PostgreSQL 16 buffers begin anywhere, so that most reach into three pages. */
+	if ((uintptr_t) page % MEMORY_PAGE != 0)
+		ht_prefetch_far(page + MEMORY_PAGE);
+	for (int at = from + CACHE_LINE; at <= to; at += CACHE_LINE)
 		ht_prefetch(page + at);
 }
 

@@ -27,6 +27,15 @@
 #define ST_LINE			(ST_LINE_BYTES / (int) sizeof(ST_KEY))	/* keys of a line */
 #define ST_LINES		(64 / ST_LINE)	/* lines of separators */
 
+static inline ST_KEY
+ST(separator)(const char *page, int i)
+{
+	ST_KEY		key;
+
+	memcpy(&key, page + HT_LEAF_SEPARATORS_AT + i * sizeof(key), sizeof(key));
+	return key;
+}
+
 /* The line of separators for a key. */
 ST_TARGET static inline int
 ST(find_line)(const char *page, ST_KEY key)
@@ -45,13 +54,14 @@ ST(find_block)(const char *page, ST_KEY key)
 	return block < ST_BLOCKS ? block : ST_BLOCKS - 1;
 }
 
-static inline ST_KEY
-ST(separator)(const char *page, int i)
+/* The same, and quicker if the hint is right, which it is unless the page has changed. */
+ST_TARGET static inline int
+ST(find_hinted)(const char *page, ST_KEY key, uint32_t hint)
 {
-	ST_KEY		key;
+	bool		right = hint < ST_BLOCKS && ST(separator)(page, (int) hint) >= key &&
+		(hint == 0 || ST(separator)(page, (int) hint - 1) < key);
 
-	memcpy(&key, page + HT_LEAF_SEPARATORS_AT + i * sizeof(key), sizeof(key));
-	return key;
+	return __builtin_expect(right, 1) ? (int) hint : ST(find_block)(page, key);
 }
 
 /* Bits of the entries of a block that lie in low..high. */
@@ -142,7 +152,7 @@ ST(points)(const void *page_pointer, const HtProbe *probes, uint32_t count,
 	for (i = 0; i < count; i++)
 	{
 		ST_KEY		key = (ST_KEY) probes[i].key;
-		int			b = ST(find_block)(page, key);
+		int			b = ST(find_hinted)(page, key, probes[i].hint);
 		const char *block = page + ST_BLOCKS_AT + b * HT_LEAF_BLOCK_SIZE;
 		uint32_t	mask = ST(matches_key)(block, key);
 		int			slot = __builtin_ctz(mask | UINT32_C(1) << (ST_SLOTS - 1));
@@ -181,15 +191,16 @@ ST(prefetch_separators)(const void *page_pointer, const HtProbe *probes, uint32_
 }
 
 ST_TARGET static void
-ST(prefetch_blocks)(const void *page_pointer, const HtProbe *probes, uint32_t count)
+ST(prefetch_blocks)(const void *page_pointer, HtProbe *probes, uint32_t count)
 {
 	const char *page = page_pointer;
 
 	for (uint32_t i = 0; i < count; i++)
 	{
-		const char *block = page + ST_BLOCKS_AT +
-			ST(find_block)(page, (ST_KEY) probes[i].key) * HT_LEAF_BLOCK_SIZE;
+		int			b = ST(find_block)(page, (ST_KEY) probes[i].key);
+		const char *block = page + ST_BLOCKS_AT + b * HT_LEAF_BLOCK_SIZE;
 
+		probes[i].hint = (uint32_t) b;
 		ht_prefetch(block);
 		ht_prefetch(block + ST_LINE_BYTES);
 	}

@@ -314,7 +314,7 @@ typedef struct HtProbe
 {
 	uint64_t	key;
 	uint32_t	number;			/* place in the batch */
-	uint32_t	unused;
+	uint32_t	hint;			/* block of its leaf that it seems to lead to */
 } HtProbe;
 
 typedef struct HtHit
@@ -370,6 +370,18 @@ ht_prefetch(const void *at)
 	__builtin_prefetch(at, 0, 2);
 }
 
+/*
+ * The same for what is the first to be read of a page of memory.  Zen 4 forgets what is asked
+ * of the second-level cache if it has not translated the address of late; asked of the first
+ * level it does that.  1 M random keys of 67 M, on pages of 4 kB: 16 M look-ups a second
+ * without this, 22 M with it.
+ */
+static inline void
+ht_prefetch_far(const void *at)
+{
+	__builtin_prefetch(at, 0, 3);
+}
+
 /* Returned by HtSearch.range if its hits do not fit. */
 #define HT_NO_ROOM		UINT32_MAX
 
@@ -384,7 +396,8 @@ typedef struct HtSearch
 	/*
 	 * Find points, in any order.  Returns how many of the probes were answered
 	 * and in *found the number of their hits, at most room.  Stops before a
-	 * probe when fewer than a block's slots are left of the room.
+	 * probe when fewer than a block's slots are left of the room.  Hints may be
+	 * anything; what prefetch_blocks() has left there saves time.
 	 */
 	uint32_t	(*points) (const void *page, const HtProbe *probes, uint32_t n,
 						   HtHit *hits, uint64_t *keys, uint32_t room, uint32_t *found);
@@ -402,7 +415,7 @@ typedef struct HtSearch
 	 * blocks that probes will read.  The page may change at the same time.
 	 */
 	void		(*prefetch_separators) (const void *page, const HtProbe *probes, uint32_t n);
-	void		(*prefetch_blocks) (const void *page, const HtProbe *probes, uint32_t n);
+	void		(*prefetch_blocks) (const void *page, HtProbe *probes, uint32_t n);
 } HtSearch;
 
 /*

@@ -181,9 +181,17 @@ try_points(const HtSearch *search, const Leaf *leaf, int values, uint32_t room)
 	int			n = 0;
 
 	for (uint32_t i = 0; i < count; i++)
-		probes[i] = (HtProbe) {probe_key(leaf, values), 1000 + i, 0};
+		probes[i] = (HtProbe) {probe_key(leaf, values), 1000 + i, (uint32_t) rnd_below(70)};
 	search->prefetch_separators(leaf->page, probes, count);
-	search->prefetch_blocks(leaf->page, probes, count);
+	if (rnd_below(2))
+		search->prefetch_blocks(leaf->page, probes, count);
+
+	/* The page may change after that, so that hints are wrong by a block or by many. */
+	for (uint32_t i = 0; i < count; i++)
+	{
+		if (rnd_below(4) == 0)
+			probes[i].hint += (uint32_t) (rnd_below(5) - 2);
+	}
 	answered = search->points(leaf->page, probes, count, hits, want_keys ? keys : NULL, room, &found);
 	expect(answered <= count && found <= room, "%u answered of %u, %u hits in room for %u",
 		   answered, count, found, room);
