@@ -14,11 +14,11 @@
 # sides.  Each run is a session that runs the query several times: the first time, in which
 # a session also finds its way to all pages that it has not read yet, has tables of its own.
 # "btree" and "hash" are nested loops or scans of that index; "best plan" is the fastest of
-# these, of what the planner takes with both indexes, and of hash and merge joins, whichever
-# it was in the first run; for long arrays also the same question as a hash join with
-# unnest(array).  A bitmap scan of a hash index compares each row with the array from its
-# beginning, in quadratic time: arrays of more than 10,000 keys would take it minutes and hours,
-# and are left out.  pg_index.indisvalid hides indexes that are not to be used.
+# these, of what the planner takes with both indexes, and of hash and merge joins, for long
+# arrays also of the same question as a join with unnest(array).  A bitmap scan of a hash
+# index compares each row with the array from its beginning, in quadratic time: arrays of more
+# than 10,000 keys would take it minutes and hours, and are left out.  pg_index.indisvalid
+# hides indexes that are not to be used.
 
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR/../tools source=common.sh
@@ -93,43 +93,40 @@ plan_of() {
 # query_row SECTION CASE QUERY TIMES SYSTEM...: by PostgreSQL's systems, and by harmonia.
 # $as_join, if set, asks the same by a join.
 query_row() {
-	local section=$1 case=$2 query=$3 times=$4 system time best='' best_time='' best_plan plan plans=''
-	local candidates=("${@:5}") others=() run value unit count label answer expected
-	local -A queries=([btree]=$query [hash]=$query [planner]=$query [join]=${as_join:-$query})
-	for system in "${candidates[@]}" planner join; do
+	local section=$1 case=$2 query=$3 times=$4 system plan plans='' fastest best best_plan
+	local measured=("${@:5}") run value unit count label answer expected
+	local -A queries=([btree]=$query [hash]=$query [planner]=$query [join]=${as_join:-$query} [harmonia]=$query)
+	for system in "${measured[@]}" planner join; do
 		look_at "$system"
 		plan=$(sql -c "EXPLAIN (COSTS OFF) ${queries[$system]}" | md5sum)
-		[[ $system = btree || $system = hash || $plans != *$plan* ]] || continue
+		[[ " ${measured[*]} " = *" $system "* || $plans != *$plan* ]] || continue
 		plans+=$plan
-		time=$(run_query "$system" "${queries[$system]}" "$times")
-		if [ -z "$best" ] || awk -v a="$time" -v b="$best_time" 'BEGIN { exit !(a < b) }'; then
-			best=$system
-			best_time=$time
-		fi
-	done
-	case $best in
-		btree | hash) ;;
-		*) others=("$best") ;;
-	esac
-	look_at "$best"
-	best_plan=$(plan_of "${queries[$best]}")
-	expected=$(sql -c "${queries[$best]}")
+		run_query "$system" "${queries[$system]}" "$times" | sed "s/^/$system /"
+	done >"$dir/first_run"
+	fastest=$(sort -g -k 2 "$dir/first_run" | sed 's/ .*//;q')
+	[[ $fastest = btree || $fastest = hash ]] || measured+=("$fastest")
 	for ((run = 0; run < runs; run++)); do
 		if ((run > 0)); then
-			for system in "${candidates[@]}" "${others[@]}"; do
+			for system in "${measured[@]}"; do
 				run_query "$system" "${queries[$system]}" "$times" >/dev/null
 			done
 		fi
 		run_query harmonia "$query" "$times" >/dev/null
 	done
 
+	summary median >"$dir/medians"
+	best=$(for system in "${measured[@]}"; do
+		awk -F '\t' -v system_is="$system" '$1 == system_is && $2 == "ms" { print $3, $1 }' "$dir/medians"
+	done | sort -g | sed 's/.* //;q')
+	look_at "$best"
+	best_plan=$(plan_of "${queries[$best]}")
+	expected=$(sql -c "${queries[$best]}")
+	look_at harmonia
 	answer=$(sql -c "$query")
 	[ "$answer" = "$expected" ] || die "wrong answer to $query: $answer, not $expected"
 	plan=$(plan_of "$query")
-	options=
-	summary median >"$dir/medians"
 	while IFS=$'\t' read -r system unit value count; do
-		label="$section"
+		label=$section
 		[ "$unit" = ms ] || label+=' at first'
 		case $system in
 			btree | hash) record "$label" "$case" "$system" "$value" ms "$count" ;;
