@@ -112,6 +112,24 @@ SELECT * FROM compare_lookups(
 	'SELECT k FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 40000) i))');
 RESET harmonia.batch_size;
 
+-- Where a LIMIT has the first rows wanted soon, slices of an array begin small; none has
+-- a key that another one had.
+SELECT * FROM compare_lookups(
+	'SELECT id FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 40000) i)) LIMIT 1000000',
+	'SELECT id FROM t WHERE k = ANY (ARRAY(SELECT generate_series(3000, 1, -1))) LIMIT 1000000',
+	'SELECT id FROM t WHERE k = ANY (ARRAY(SELECT i % 2 FROM generate_series(1, 5000) i)) LIMIT 1000000',
+	'SELECT id FROM t WHERE k = ANY (ARRAY(SELECT CASE i WHEN 3000 THEN 5 ELSE -2147483648 END FROM generate_series(1, 5000) i)) LIMIT 1000000',
+	'SELECT k FROM t WHERE k = ANY (ARRAY(SELECT 2147483647 FROM generate_series(1, 2000) i)) LIMIT 1000000',
+	'SELECT id FROM t WHERE k BETWEEN 100 AND 900 OR k BETWEEN 5000 AND 7000 OR k IN (1, 3, 5) LIMIT 1000000');
+BEGIN;
+CALL use_lookups(false);
+SELECT regexp_replace(line, 'Keys: \d+', 'Keys: ' || CASE WHEN (regexp_match(line, 'Keys: (\d+)'))[1]::int <= 100 THEN 'few' ELSE 'many' END) AS line
+	FROM explained('SELECT id FROM t WHERE k = ANY (ARRAY(SELECT i * 7 % 12007 FROM generate_series(1, 12006) i)) LIMIT 1') line
+	WHERE line ~ 'Batches';
+SELECT line FROM explained('SELECT max(id) FROM t WHERE k = ANY (ARRAY(SELECT i * 7 % 12007 FROM generate_series(1, 12006) i)) LIMIT 1') line
+	WHERE line ~ 'Batches';
+ROLLBACK;
+
 -- Rows that are counted and nothing else
 BEGIN;
 CALL use_lookups(true);

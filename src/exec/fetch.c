@@ -30,18 +30,21 @@
 #include "exec/internal.h"
 
 /*
- * Hits of a portion: few for the first, so that LIMIT gets its rows soon, then as
- * many as a quarter of work_mem holds, for the more there are, the more of them
- * share a heap page.  An index-only portion has room for all of a leaf, because what
- * is left of one is fetched from the heap; where the visibility map spares most hits
- * that, what fits in the processor's cache is best.
+ * Hits of a portion: a few of each probe, then as many as a quarter of work_mem holds, for
+ * the more there are, the more of them share a heap page.  Where the first rows are
+ * wanted soon, or hits of probes that are done are to be spared, portions start small and
+ * grow.  An index-only portion has room for all of a leaf, because what is left of one is
+ * fetched from the heap; where the visibility map spares most hits that, what fits in the
+ * processor's cache is best.
  */
 #define FIRST_PORTION	64
+#define HITS_OF_PROBE	2
+#define PORTION_GROWTH	4
 #define FIRST_INDEX_ONLY_PORTION	HT_LEAF_MAX_ENTRIES
 #define VISIBLE_PORTION	16384
 #define MIN_LAST_PORTION	4096
 #define MAX_LAST_PORTION	(16 * 1024 * 1024)
-#define BYTES_PER_HIT	(2 * (sizeof(HmHit) + sizeof(uint64)))
+#define BYTES_PER_HIT	(2 * sizeof(HmHit) + sizeof(uint64))
 
 /* Probes that there is room for at least: the first batches are small and grow. */
 #define MIN_CAPACITY	64
@@ -70,6 +73,7 @@ struct HmFetch
 	Snapshot	snapshot;
 	const HmKeyType *type;
 	bool		index_only;
+	bool		first_rows;
 
 	HmLookup   *lookup;
 	uint32		capacity;		/* of lookup */
@@ -108,9 +112,15 @@ struct HmFetch
 	HmFetchStats stats;
 };
 
+Size
+hm_fetch_leaves_memory(void)
+{
+	return (Size) work_mem * 1024 / 4 * 3;
+}
+
 HmFetch *
 hm_fetch_create(Relation heap, Relation index, Snapshot snapshot, bool index_only,
-				TupleTableSlot *slot)
+				bool first_rows, TupleTableSlot *slot)
 {
 	HmFetch    *fetch = palloc0(sizeof(HmFetch));
 
@@ -119,13 +129,15 @@ hm_fetch_create(Relation heap, Relation index, Snapshot snapshot, bool index_onl
 	fetch->snapshot = snapshot;
 	fetch->type = hm_key_type(index);
 	fetch->index_only = index_only;
+	fetch->first_rows = first_rows;
 	fetch->finished = true;
 	fetch->scan = table_index_fetch_begin(heap);
 	fetch->own_slot = slot == NULL;
 	fetch->slot = fetch->own_slot ? table_slot_create(heap, NULL) : slot;
 	fetch->max_room = (uint32) Max(MIN_LAST_PORTION,
 								   Min(MAX_LAST_PORTION,
-									   (Size) work_mem * 1024 / 4 / BYTES_PER_HIT));
+									   ((Size) work_mem * 1024 - hm_fetch_leaves_memory()) /
+									   BYTES_PER_HIT));
 	fetch->prefetch_distance = get_tablespace_io_concurrency(heap->rd_rel->reltablespace);
 	PredicateLockRelation(index, snapshot);
 	return fetch;
@@ -192,16 +204,23 @@ wants_keys(const HmFetch *fetch)
 static uint32
 portion_room(const HmFetch *fetch)
 {
-	uint32		room = fetch->room;
+	uint32		first = fetch->index_only ? FIRST_INDEX_ONLY_PORTION : FIRST_PORTION;
 	uint32		limit = fetch->visible > fetch->count / 2 ? VISIBLE_PORTION : fetch->max_room;
+	uint32		room = Max(fetch->room, first);
+	bool		slowly = fetch->first_rows || fetch->done != NULL;
 
-	if (room == 0)
-		return fetch->index_only ? FIRST_INDEX_ONLY_PORTION : FIRST_PORTION;
 	if (fetch->skipped > fetch->count / 2)
-		return Max(FIRST_INDEX_ONLY_PORTION, room / 4);
-	if (fetch->count == 0 || fetch->count + HT_LEAF_MAX_ENTRIES < room)
+		return Max(FIRST_INDEX_ONLY_PORTION, room / PORTION_GROWTH);
+	if (fetch->count == 0)
+	{
+		/* A batch begins. */
+		if (slowly || fetch->index_only)
+			return room;
+		return (uint32) Max(room, Min((uint64) fetch->probes.count * HITS_OF_PROBE, limit));
+	}
+	if (fetch->count + HT_LEAF_MAX_ENTRIES < room)
 		return room;
-	return Max(room, Min(room * 4, limit));
+	return Max(room, slowly ? Min(room * PORTION_GROWTH, limit) : limit);
 }
 
 static void

@@ -44,6 +44,12 @@ extern bool hm_reads_only(RelOptInfo *rel, AttrNumber column, List *clauses);
 extern bool hm_can_return_key(const IndexOptInfo *index);
 
 /*
+ * Whether the query may not want all of its rows, but some of them soon: it has a LIMIT,
+ * is a cursor's or an EXISTS.  An aggregate wants all.
+ */
+extern bool hm_wants_first_rows(PlannerInfo *root);
+
+/*
  * What lookups cost: so many probes, that find so many entries, of which so many rows
  * are looked at, in one or more batches.  Adds to *startup and *total.
  */
@@ -118,7 +124,7 @@ extern const CustomScanMethods hm_lookup_join_methods;
 enum HmScanPrivate
 {
 	HM_SCAN_INDEX,				/* list of one OID */
-	HM_SCAN_FLAGS,				/* list of one integer: index-only? */
+	HM_SCAN_FLAGS,				/* index-only?, first rows soon? */
 	HM_SCAN_ARMS,				/* list of arms: lists of strategy, subtype,
 								 * is it an array?; an argument each in
 								 * custom_exprs */
@@ -134,7 +140,8 @@ enum HmScanExprs
 
 enum HmJoinPrivate
 {
-	HM_JOIN_FLAGS,				/* JoinType, index-only?, type of the key */
+	HM_JOIN_FLAGS,				/* JoinType, index-only?, type of the key, first
+								 * rows soon? */
 	HM_JOIN_KEYS,				/* strategy and argument type of each key clause */
 	HM_JOIN_SOURCES,			/* of each column of the scan tuple: the outer
 								 * plan's column, or 0: the table's */
@@ -191,12 +198,15 @@ typedef struct HmFetch HmFetch;
 /*
  * Prepare to fetch from a table through one of its indexes, both open and
  * locked until hm_fetch_end().  With index_only, keys are taken from the index
- * where the visibility map allows.  Tuples are put in slot, made by
- * table_slot_callbacks(), or if it is NULL in one of the fetch's own.  Memory is in
- * CurrentMemoryContext.
+ * where the visibility map allows.  With first_rows, little is done before a batch's
+ * first pair.  Tuples are put in slot, made by table_slot_callbacks(), or if it is NULL in
+ * one of the fetch's own.  Memory is in CurrentMemoryContext.
  */
 extern HmFetch *hm_fetch_create(Relation heap, Relation index, Snapshot snapshot,
-								bool index_only, TupleTableSlot *slot);
+								bool index_only, bool first_rows, TupleTableSlot *slot);
+
+/* The bytes of work_mem that a fetch leaves to the batch and its lookup. */
+extern Size hm_fetch_leaves_memory(void);
 
 /*
  * Start a batch.  The probes stay the caller's until the next one.  done, which

@@ -39,6 +39,9 @@
 #define ROW_AHEAD	32
 #define PROBE_AHEAD	48
 
+/* Of fewer rows the cache holds all of this. */
+#define AHEAD_MIN_ROWS	1000
+
 /* ----------------------------------------------------------------
  *		The scan slot
  * ----------------------------------------------------------------
@@ -50,6 +53,7 @@ hm_join_store_outer(LookupJoin *join, TupleTableSlot *outer)
 	TupleTableSlot *slot = join->node.css.ss.ss_ScanTupleSlot;
 
 	ExecClearTuple(slot);
+	join->stored_row = NO_ROW;
 	slot_getsomeattrs(outer, join->outer_last);
 	for (int i = 0; i < join->column_count; i++)
 	{
@@ -120,12 +124,20 @@ emit(LookupJoin *join)
  * ----------------------------------------------------------------
  */
 
-/* Put an outer row of the batch in the scan slot. */
+/*
+ * Put an outer row of the batch in the scan slot.  One with many hits is often there
+ * already, unless somebody has had the slot make copies of its values.
+ */
 static void
 store_row(LookupJoin *join, uint32 row)
 {
+	TupleTableSlot *slot = join->node.css.ss.ss_ScanTupleSlot;
+
+	if (row == join->stored_row && !TTS_EMPTY(slot) && !TTS_SHOULDFREE(slot))
+		return;
 	ExecStoreMinimalTuple(join->batch.tuples[row], join->outer_slot, false);
 	hm_join_store_outer(join, join->outer_slot);
+	join->stored_row = row;
 }
 
 /*
@@ -140,7 +152,7 @@ look_ahead(LookupJoin *join)
 	JoinProbes *probes = join->probes;
 	uint32		probe;
 
-	if (!hm_fetch_peek(fetch, TUPLE_AHEAD, &probe))
+	if (batch->rows < AHEAD_MIN_ROWS || !hm_fetch_peek(fetch, TUPLE_AHEAD, &probe))
 		return;
 	__builtin_prefetch(batch->tuples[probes->rows[probe]]);
 
@@ -171,7 +183,6 @@ next_match(LookupJoin *join, uint32 *row)
 		if (!hm_fetch_next(join->node.fetch, &probe, &inner, &key))
 			return false;
 		*row = probes->rows[probe];
-		ResetExprContext(econtext);
 		store_row(join, *row);
 		store_inner(join, inner, key);
 		econtext->ecxt_scantuple = join->node.css.ss.ss_ScanTupleSlot;
@@ -183,6 +194,7 @@ next_match(LookupJoin *join, uint32 *row)
 			return true;
 		}
 		InstrCountFiltered2(join, 1);
+		ResetExprContext(econtext);
 	}
 }
 
@@ -217,6 +229,8 @@ exec_join(CustomScanState *node)
 					join->phase = PHASE_TARGET;
 				else if (join->type != JOIN_ANTI && (result = emit(join)) != NULL)
 					return result;
+				else
+					ResetExprContext(node->ss.ps.ps_ExprContext);
 				break;
 
 			case PHASE_UNMATCHED:
@@ -229,6 +243,7 @@ exec_join(CustomScanState *node)
 				if (join->batch.matched[row])
 					break;
 				ResetExprContext(node->ss.ps.ps_ExprContext);
+				join->stored_row = NO_ROW;	/* with a candidate that was none */
 				store_row(join, row);
 				if ((result = emit(join)) != NULL)
 					return result;
@@ -332,6 +347,7 @@ begin_join(CustomScanState *node, EState *estate, int eflags)
 	join->one_match = join->type == JOIN_SEMI || join->type == JOIN_ANTI;
 	join->index_only = lsecond_int(flags) != 0;
 	join->key_type = hm_key_type_lookup((Oid) lthird_int(flags));
+	join->first_rows = lfourth_int(flags) != 0;
 	begin_sources(join, list_nth(plan->custom_private, HM_JOIN_SOURCES));
 	join->inner_quals = ExecInitQual(list_nth(plan->custom_exprs, HM_JOIN_INNER_QUALS),
 									 &node->ss.ps);

@@ -65,6 +65,8 @@ typedef struct JoinTarget
 	Relation	index;
 } JoinTarget;
 
+#define NO_ROW	PG_UINT32_MAX
+
 /* The node. */
 typedef struct LookupJoin
 {
@@ -72,6 +74,7 @@ typedef struct LookupJoin
 	JoinType	type;
 	bool		one_match;		/* a row is done with once it has one */
 	bool		index_only;
+	bool		first_rows;		/* wanted soon */
 	const HmKeyType *key_type;
 
 	int			key_count;
@@ -97,6 +100,7 @@ typedef struct LookupJoin
 	JoinBatch	batch;
 	JoinProbes *probes;			/* of the batch, for the target */
 	TupleTableSlot *outer_slot;
+	uint32		stored_row;		/* that is in the scan slot, or NO_ROW */
 	uint32		unmatched;		/* row that PHASE_UNMATCHED has come to */
 } LookupJoin;
 

@@ -2,8 +2,9 @@
  * lookup_join_batch.c
  *		Batches of a lookup join: which rows, and in which targets.
  *
- * Batches start small and grow, so that a join that is not read to its end does
- * not do much in vain, up to what harmonia.batch_size and work_mem allow.
+ * Batches start small and grow up to what harmonia.batch_size and work_mem allow, slowly
+ * where the first rows are wanted soon, so that a join that is not read to its end does
+ * not do much in vain.
  *
  * There are several targets if the table is partitioned or has children.  Each is
  * opened when it is first looked up in, with those probes that its share of the keys
@@ -20,9 +21,14 @@
 #include "compat.h"
 #include "exec/lookup_join.h"
 
-/* Rows of the first batch, and how much larger each next one is. */
-#define FIRST_BATCH		1
-#define BATCH_GROWTH	4
+/*
+ * Rows of the first batch, and how much larger each next one is; where first rows are
+ * wanted soon, and where all are.
+ */
+#define FIRST_ROWS_BATCH	1
+#define FIRST_ROWS_GROWTH	4
+#define FIRST_BATCH			64
+#define BATCH_GROWTH		16
 
 /* Rows that there is room for at least. */
 #define MIN_ROOM		64
@@ -149,16 +155,21 @@ add_row(LookupJoin *join, TupleTableSlot *outer)
 	batch->matched[batch->rows++] = false;
 }
 
+/* The bytes that so many rows take beside their tuples. */
+static inline Size
+rows_memory(uint32 rows)
+{
+	return rows * (hm_lookup_probe_memory(false) + ROW_MEMORY);
+}
+
 void
 hm_join_restart(LookupJoin *join)
 {
-	join->max_limit = (uint32)
-		Max(FIRST_BATCH,
-			Min((Size) hm_batch_size,
-				(Size) work_mem * 1024 / (hm_lookup_memory(1000) / 1000 + ROW_MEMORY)));
+	join->max_limit = (uint32) Min((Size) hm_batch_size,
+								   hm_fetch_leaves_memory() / rows_memory(1));
 	join->phase = PHASE_FILL;
 	join->outer_done = false;
-	join->limit = Min(FIRST_BATCH, join->max_limit);
+	join->limit = Min(join->first_rows ? FIRST_ROWS_BATCH : FIRST_BATCH, join->max_limit);
 	join->batch.rows = 0;
 	MemoryContextReset(join->context);
 }
@@ -169,9 +180,10 @@ hm_join_fill_batch(LookupJoin *join)
 	PlanState  *outer_plan = linitial(join->node.css.custom_ps);
 	ExprContext *econtext = join->node.css.ss.ps.ps_ExprContext;
 	JoinBatch  *batch = &join->batch;
-	Size		memory = (Size) work_mem * 1024;
+	Size		memory = hm_fetch_leaves_memory();
 
 	MemoryContextReset(join->context);
+	join->stored_row = NO_ROW;
 	make_room(join);
 	batch->rows = batch->all.count = 0;
 	batch->bytes = 0;
@@ -179,7 +191,8 @@ hm_join_fill_batch(LookupJoin *join)
 	batch->hashed = false;
 
 	/* Wide rows make a batch smaller. */
-	while (batch->rows < join->limit && batch->bytes <= memory && !join->outer_done)
+	while (batch->rows < join->limit && !join->outer_done &&
+		   (batch->rows == 0 || batch->bytes + rows_memory(batch->rows) <= memory))
 	{
 		TupleTableSlot *outer = ExecProcNode(outer_plan);
 
@@ -191,7 +204,9 @@ hm_join_fill_batch(LookupJoin *join)
 		ResetExprContext(econtext);
 		add_row(join, outer);
 	}
-	join->limit = Min(join->limit * BATCH_GROWTH, join->max_limit);
+	join->limit = (uint32)
+		Min((uint64) join->limit * (join->first_rows ? FIRST_ROWS_GROWTH : BATCH_GROWTH),
+			join->max_limit);
 	join->target = -1;
 	return batch->rows > 0;
 }
@@ -290,7 +305,7 @@ begin_fetch(LookupJoin *join)
 	old_context = MemoryContextSwitchTo(join->fetch_context);
 	join->node.fetch = hm_fetch_create(target->table, target->index,
 									   join->node.css.ss.ps.state->es_snapshot,
-									   join->index_only, NULL);
+									   join->index_only, join->first_rows, NULL);
 	join->fetch_target = join->target;
 	MemoryContextSwitchTo(old_context);
 }

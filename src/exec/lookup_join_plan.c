@@ -657,7 +657,9 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	scan->methods = &hm_lookup_join_methods;
 	scan->custom_plans = plans;
 	scan->custom_scan_tlist = plan.tlist;
-	scan->custom_private = list_make4(lappend_int(list_copy(flags), (int) index->opcintype[0]),
+	flags = lappend_int(list_copy(flags), (int) index->opcintype[0]);
+	flags = lappend_int(flags, hm_wants_first_rows(root));
+	scan->custom_private = list_make4(flags,
 									  list_nth(path->custom_private, PATH_DESCRIPTION),
 									  plan.sources, targets);
 	scan->custom_exprs = (List *)

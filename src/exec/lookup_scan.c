@@ -3,9 +3,11 @@
  *		Executing a lookup scan.
  *
  * The conditions on the key become sorted, disjoint ranges as in a plain index
- * scan.  Slices of them are looked up, small ones first, so that a scan that is
- * not read to its end does not do much in vain.  If there is but one array, its
- * elements go to the engine as they are, which sorts them as they are needed.
+ * scan.  Slices of them are looked up, as large as memory allows; small ones first where
+ * the first rows are wanted soon, so that a scan that is not read to its end does not do
+ * much in vain.  If there is but one array, its elements go to the engine as they are,
+ * which sorts them as they are needed; that slices of them have no key in common is the
+ * work of an incremental quicksort, which goes no further than to the slice at hand.
  */
 #include "postgres.h"
 
@@ -20,9 +22,16 @@
 #include "compat.h"
 #include "exec/internal.h"
 
-/* Ranges of the first slice, and how much larger each next one is. */
-#define FIRST_SLICE		1000
+/*
+ * Ranges of the first slice and how much larger each next one is, if first rows are wanted
+ * soon; and of any slice at least, once they have grown.
+ */
+#define FIRST_SLICE		8
 #define SLICE_GROWTH	8
+#define MIN_LAST_SLICE	1000
+
+/* Keys of which the median parts the keys of a slice to be from others. */
+#define SAMPLE			63
 
 /* Conditions that must hold together; the arms of an OR have one each. */
 typedef struct ScanArm
@@ -37,6 +46,7 @@ typedef struct LookupScan
 	HmNode		node;
 	Relation	index;
 	bool		index_only;
+	bool		first_rows;		/* wanted soon */
 	AttrNumber	key_attribute;	/* of the table, if index_only */
 	int			arm_count;
 	ScanArm    *arms;
@@ -51,9 +61,8 @@ typedef struct LookupScan
 	uint64	   *low;
 	uint64	   *high;			/* NULL: these are keys in any order, the same perhaps
 								 * more than once */
-	uint32	   *cuts;			/* of such keys: where slices end that have no key in
-								 * common */
-	uint32		next_cut;
+	List	   *ends;			/* of such keys: where parts end that have no key in
+								 * common, the next one last */
 	uint32		next;			/* first range not looked up yet */
 	uint32		slice;
 	uint32		max_slice;
@@ -148,46 +157,6 @@ union_ranges(LookupScan *scan, HmRanges *result)
 }
 
 /*
- * Arrange keys so that slices of them have none in common.  Returns false if so many
- * are, or are nearly, the same that it cannot be done.
- */
-static bool
-cut_points(LookupScan *scan)
-{
-	HtProbe    *probes;
-	HtPsa		psa;
-	uint32		cuts = 0;
-	uint32		begin = 0;
-
-	if (scan->count <= scan->max_slice)
-	{
-		scan->cuts = palloc(sizeof(uint32));
-		scan->cuts[0] = scan->count;
-		return true;
-	}
-
-	probes = MemoryContextAllocHuge(CurrentMemoryContext, sizeof(HtProbe) * (Size) scan->count);
-	ht_psa_start(&psa, scan->low, scan->count, probes);
-	for (uint32 i = 0; i < scan->count; i++)
-		scan->low[i] = probes[i].key;
-	pfree(probes);
-
-	scan->cuts = palloc(sizeof(uint32) * psa.partitions);
-	for (uint32 i = 0; i < psa.partitions; i++)
-	{
-		if (psa.ends[i] - begin > scan->max_slice)
-		{
-			begin = i == 0 ? 0 : psa.ends[i - 1];
-			if (psa.ends[i] - begin > scan->max_slice)
-				return false;
-			scan->cuts[cuts++] = begin;
-		}
-	}
-	scan->cuts[cuts] = scan->count;
-	return true;
-}
-
-/*
  * The keys of one array, if that is all that is asked for: the engine sorts these
  * faster than we could.
  */
@@ -197,8 +166,7 @@ make_points(LookupScan *scan)
 	if (scan->arm_count > 1 || scan->arms[0].count > 1 ||
 		!hm_points_from_key(scan->index, &scan->arms[0].keys[0], &scan->low, &scan->count))
 		return false;
-	if (!cut_points(scan))
-		return false;
+	scan->ends = list_make1_int((int) scan->count);
 	scan->high = NULL;
 	scan->points = true;
 	scan->recheck = false;
@@ -212,8 +180,6 @@ make_ranges(LookupScan *scan)
 	HmRanges	ranges;
 
 	union_ranges(scan, &ranges);
-	scan->slice = FIRST_SLICE;
-
 	scan->count = (uint32) ranges.count;
 	scan->low = palloc_extended(Max(1, ranges.count) * sizeof(uint64), MCXT_ALLOC_HUGE);
 	scan->high = palloc_extended(Max(1, ranges.count) * sizeof(uint64), MCXT_ALLOC_HUGE);
@@ -231,6 +197,22 @@ make_ranges(LookupScan *scan)
 		pfree(ranges.ranges);
 }
 
+/*
+ * The most ranges that a slice can have in what the fetch leaves of work_mem: all of them
+ * are in memory as well, but that is not to make slices much smaller.
+ */
+static uint32
+largest_slice(const LookupScan *scan)
+{
+	bool		distinct = scan->high == NULL;
+	Size		leaves = hm_fetch_leaves_memory();
+	Size		ranges = scan->count * (distinct ? 1 : 2) * sizeof(uint64);
+	Size		memory = Max(leaves - Min(leaves, ranges), leaves / 2);
+
+	return (uint32) Min((Size) hm_batch_size,
+						Max(MIN_LAST_SLICE, memory / hm_lookup_probe_memory(distinct)));
+}
+
 /* Find out which keys are wanted. */
 static void
 start(LookupScan *scan)
@@ -239,32 +221,116 @@ start(LookupScan *scan)
 
 	MemoryContextReset(scan->context);
 	old_context = MemoryContextSwitchTo(scan->context);
-	scan->max_slice = (uint32) Min((Size) hm_batch_size,
-								   Max(FIRST_SLICE,
-									   (Size) work_mem * 1024 / hm_lookup_memory(1000) * 1000));
 	evaluate_arguments(scan);
 	if (!make_points(scan))
 		make_ranges(scan);
 	MemoryContextSwitchTo(old_context);
-	scan->next = scan->next_cut = 0;
+	scan->max_slice = largest_slice(scan);
+	scan->slice = scan->first_rows ? Min(FIRST_SLICE, scan->max_slice) : scan->max_slice;
+	scan->next = 0;
 	scan->started = true;
+}
+
+static int
+key_cmp(const void *a, const void *b)
+{
+	uint64		left = *(const uint64 *) a;
+	uint64		right = *(const uint64 *) b;
+
+	return left < right ? -1 : left > right ? 1 : 0;
+}
+
+/* Move keys up to a limit to the front.  Returns how many there are. */
+static uint32
+move_to_front(uint64 *keys, uint32 count, uint64 limit)
+{
+	uint32		moved = 0;
+
+	for (uint32 i = 0; i < count; i++)
+	{
+		uint64		key = keys[i];
+
+		keys[i] = keys[moved];
+		keys[moved] = key;
+		moved += key <= limit;
+	}
+	return moved;
+}
+
+/*
+ * Part keys, two or more, into about as many small ones, in front, and large ones.  Returns
+ * how many there are of the small ones, 0 if all keys are the same.
+ */
+static uint32
+part_keys(uint64 *keys, uint32 count)
+{
+	uint64		sample[SAMPLE];
+	uint32		sampled = Min(count, SAMPLE);
+	uint64		median;
+	uint32		small;
+
+	for (uint32 i = 0; i < sampled; i++)
+		sample[i] = keys[(uint64) i * count / sampled];
+	qsort(sample, sampled, sizeof(uint64), key_cmp);
+	median = sample[(sampled - 1) / 2];
+
+	small = move_to_front(keys, count, median);
+	if (small == count)
+		small = median == 0 ? 0 : move_to_front(keys, count, median - 1);
+	return small;
+}
+
+/* Where the next slice of keys in any order ends. */
+static uint32
+next_end(LookupScan *scan)
+{
+	uint32		end = (uint32) llast_int(scan->ends);
+
+	/* Parts that fit into it together */
+	while (list_length(scan->ends) > 1 &&
+		   (uint32) list_nth_int(scan->ends, list_length(scan->ends) - 2) - scan->next <= scan->slice)
+	{
+		scan->ends = list_delete_last(scan->ends);
+		end = (uint32) llast_int(scan->ends);
+	}
+	while (end - scan->next > scan->slice)
+	{
+		uint32		small = part_keys(scan->low + scan->next, end - scan->next);
+
+		/* One of those that are all the same will do. */
+		if (small == 0)
+		{
+			scan->next = end - 1;
+			break;
+		}
+		end = scan->next + small;
+		scan->ends = lappend_int(scan->ends, (int) end);
+	}
+	scan->ends = list_delete_last(scan->ends);
+	return end;
 }
 
 /* Look the next ranges up; false if there are none left. */
 static bool
 start_slice(LookupScan *scan)
 {
+	MemoryContext old_context;
 	HmProbes	probes;
+	uint32		end;
 
 	if (scan->next == scan->count)
 		return false;
-	probes.count = (scan->high == NULL ? scan->cuts[scan->next_cut++] :
-					Min((uint64) scan->next + scan->slice, scan->count)) - scan->next;
+	old_context = MemoryContextSwitchTo(scan->context);
+	end = scan->high == NULL ? next_end(scan) :
+		(uint32) Min((uint64) scan->next + scan->slice, scan->count);
+	MemoryContextSwitchTo(old_context);
+
+	probes.count = end - scan->next;
 	probes.low = scan->low + scan->next;
 	probes.high = scan->points ? NULL : scan->high + scan->next;
 	probes.distinct = scan->high == NULL;
-	scan->next += probes.count;
-	scan->slice = Min(scan->slice * SLICE_GROWTH, scan->max_slice);
+	scan->next = end;
+	scan->slice = (uint32) Min((uint64) scan->slice * SLICE_GROWTH, scan->max_slice);
 	hm_fetch_start(scan->node.fetch, &probes, NULL);
 	return true;
 }
@@ -411,7 +477,8 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 	List	   *private = plan->custom_private;
 	Oid			index_oid = linitial_oid(list_nth(private, HM_SCAN_INDEX));
 
-	scan->index_only = linitial_int(list_nth(private, HM_SCAN_FLAGS));
+	scan->index_only = linitial_int(list_nth(private, HM_SCAN_FLAGS)) != 0;
+	scan->first_rows = lsecond_int(list_nth(private, HM_SCAN_FLAGS)) != 0;
 	scan->context = AllocSetContextCreate(CurrentMemoryContext, "harmonia lookup scan",
 										  ALLOCSET_DEFAULT_SIZES);
 
@@ -435,7 +502,8 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 
 	/* The scan's own slot is where WHERE CURRENT OF looks for the tuple. */
 	scan->node.fetch = hm_fetch_create(heap, scan->index, estate->es_snapshot, scan->index_only,
-								  scan->index_only ? NULL : node->ss.ss_ScanTupleSlot);
+									   scan->first_rows,
+									   scan->index_only ? NULL : node->ss.ss_ScanTupleSlot);
 }
 
 static void

@@ -254,7 +254,8 @@ plan_lookup_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	scan->flags = path->flags;
 	scan->methods = &hm_lookup_scan_methods;
 	scan->custom_private = list_make3(list_make1_oid(index->indexoid),
-									  list_make1_int(index_only), descriptions);
+									  list_make2_int(index_only, hm_wants_first_rows(root)),
+									  descriptions);
 	scan->custom_exprs = list_make2(arguments, conditions->clauses);
 	return &scan->scan.plan;
 }

@@ -42,6 +42,13 @@ hm_can_look_up(PlannerInfo *root, RelOptInfo *rel)
 }
 
 bool
+hm_wants_first_rows(PlannerInfo *root)
+{
+	return root->tuple_fraction > 0 && !root->parse->hasAggs &&
+		root->parse->groupClause == NIL;
+}
+
+bool
 hm_can_use_index(const IndexOptInfo *index)
 {
 	return index->amcostestimate == (void (*) ()) hm_cost_estimate &&

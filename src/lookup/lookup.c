@@ -129,10 +129,10 @@ typedef struct Output
 } Output;
 
 Size
-hm_lookup_memory(uint32 capacity)
+hm_lookup_probe_memory(bool distinct)
 {
-	return sizeof(HmLookup) + BLCKSZ + HT_LEAF_MAX_ENTRIES * (sizeof(HtHit) + sizeof(uint64)) +
-		(Size) capacity * (2 * sizeof(HtProbe) + sizeof(uint32));
+	return 2 * sizeof(HtProbe) + sizeof(uint32) +
+		(distinct ? sizeof(uint64) + sizeof(uint32) : 0);
 }
 
 HmLookup *

@@ -107,8 +107,11 @@ typedef struct HmLookupStats
 
 typedef struct HmLookup HmLookup;
 
-/* Bytes that a lookup with this capacity allocates at most: 36 a probe and 40 kB. */
-extern Size hm_lookup_memory(uint32 capacity);
+/*
+ * Bytes that a lookup allocates at most for each probe of its capacity, more if points are
+ * to be distinct; up to 40 kB come on top.
+ */
+extern Size hm_lookup_probe_memory(bool distinct);
 
 /*
  * Prepare lookups in an index, which stays the caller's and is open and locked
