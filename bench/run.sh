@@ -3,7 +3,7 @@
 #
 # usage: bench/run.sh [gpu] [SUITE...]
 #
-#   index lookup updates clients      on the CPU; all of them if none is named
+#   index lookup updates clients paper      on the CPU; all of them if none is named
 #   kernels device                          on a GPU, after the word gpu
 #
 # The folder is bench/results/DATE-HOST-KIND, or RESULTS; figures that suites left there before
@@ -16,7 +16,7 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../tools/common.sh"
 
 kind=cpu
-suites=(index lookup updates clients)
+suites=(index lookup updates clients paper)
 if [ "${1:-}" = gpu ]; then
 	kind=gpu
 	suites=(kernels device)

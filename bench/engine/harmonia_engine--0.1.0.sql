@@ -18,12 +18,14 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C STRICT VOLATILE;
 
 -- Look up batches of keys that the index holds, chosen by a distribution (uniform,
--- normal, gamma, zipf, serial, clustered).  Millions of look-ups a second of CPU time,
--- in the best round and on average; ns a probe in the best round; per batch: hits,
--- leaves and segments locked, restarts.
+-- normal, gamma, zipf, serial, clustered), or, with a span, ranges from them on with
+-- about so many entries.  Millions of look-ups a second of CPU time, in the best round, the
+-- median and on average; ns a probe in the best round; per batch: hits, leaves and
+-- segments locked, restarts.
 CREATE FUNCTION harmonia_bench_lookup(index regclass, batch int, rounds int,
 	distribution text DEFAULT 'uniform', seed bigint DEFAULT 1, variant text DEFAULT 'best',
-	OUT best float8, OUT mean float8, OUT sort_ns float8, OUT search_ns float8,
+	span int DEFAULT 1,
+	OUT best float8, OUT median float8, OUT mean float8, OUT sort_ns float8, OUT search_ns float8,
 	OUT hits bigint, OUT leaves bigint, OUT segments bigint, OUT restarts bigint)
 AS 'MODULE_PATHNAME'
 LANGUAGE C STRICT VOLATILE;

@@ -6,9 +6,9 @@
  *
  *   sizes       trees of different sizes, queries of different distributions
  *   fanouts     8 to 128
- *   psa         bits sorted from none to all (PPoPP 2019, figure 8)
- *   ntg         groups of 1 to 32 threads, and what the model expects (figure 11)
- *   steps       optimisations in turn, from a regular B+tree on (PPoPP 13, TPDS 18, 19)
+ *   psa         bits sorted from none to all (the papers' figure 8)
+ *   ntg         groups of 1 to 32 threads, and what the model expects (11)
+ *   steps       optimisations in turn, from a regular B+tree on (13, 18, 19)
  *   ranges      ranges of different lengths
  *   break_even  small batches and their way to the device and back, against the CPU
  *   brute       all keys compared with each query, in small trees

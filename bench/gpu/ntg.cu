@@ -57,10 +57,16 @@ model_steps(const Lookups<Key> &lookups, int fanout, HtGroupSearch search, HtGro
 	return steps;
 }
 
+/* In the smallest and the largest tree; those between are like them. */
 template <typename Key>
 void
 bench_ntg(const Entries<Key> &entries, Buffers &buffers)
 {
+	int			size = 63 - __builtin_clzll(entries.keys.size());
+
+	if (size != options.sizes.front() && size != options.sizes.back())
+		return;
+
 	Lookups<Key> lookups(entries, buffers);
 
 	lookups.prepare(options.queries, UNIFORM);

@@ -203,8 +203,12 @@ SELECT harmonia_engine_lookup('dense_k', ARRAY[1], NULL::int[]);
 SELECT harmonia_engine_lookup('dense_k', ARRAY[NULL]::bigint[], NULL::bigint[]);
 
 -- The benchmark works
-SELECT distribution, best > 0, hits > 0, leaves > 0
+SELECT distribution, best > 0, median > 0, hits > 0, leaves > 0
 FROM unnest(ARRAY['uniform', 'normal', 'gamma', 'zipf', 'serial', 'clustered']) distribution,
 	harmonia_bench_lookup('dense_k', 1000, 2, distribution);
+CREATE TABLE spaced AS SELECT 10 * i AS k FROM generate_series(1, 20000) i;
+CREATE INDEX spaced_k ON spaced USING harmonia (k);
+SELECT span, round(hits / 1000.0) AS hits FROM unnest(ARRAY[1, 2, 10, 100]) span,
+	harmonia_bench_lookup('spaced_k', 1000, 2, span => span);
 
 DROP EXTENSION harmonia_engine;
