@@ -88,7 +88,7 @@ hm_lookup_count_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped)
 {
 	Query	   *parse = root->parse;
 	CustomPath *path;
-	IndexOptInfo *index;
+	IndexOptInfo *index = NULL;	/* keep the compiler quiet */
 	Path	   *scan;
 	List	   *counts;
 

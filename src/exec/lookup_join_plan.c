@@ -558,8 +558,10 @@ provide_columns(JoinPlan *plan, List *exprs)
 
 /* Have an expression refer to the scan tuple's columns by the Vars that these have. */
 static Node *
-use_columns(Node *node, JoinPlan *plan)
+use_columns(Node *node, void *context)
 {
+	JoinPlan   *plan = context;
+
 	if (node == NULL)
 		return NULL;
 	if (IsA(node, Var) || IsA(node, PlaceHolderVar))

@@ -51,7 +51,7 @@ hm_wants_first_rows(PlannerInfo *root)
 bool
 hm_can_use_index(const IndexOptInfo *index)
 {
-	return index->amcostestimate == (void (*) ()) hm_cost_estimate &&
+	return (void *) index->amcostestimate == (void *) hm_cost_estimate &&
 		!index->hypothetical && (index->indpred == NIL || index->predOK);
 }
 
