@@ -30,11 +30,11 @@ if [ -n "${QUICK:-}" ]; then
 fi
 export RESULTS=${RESULTS:-$root/bench/results/$(date -u +%F)-$(hostname -s)-$kind}
 
-script_of() {
+run_suite() {
 	case $1 in
-		kernels) echo "$root/bench/gpu/run.sh" ;;
-		device) echo "$root/bench/gpu/sql.sh" ;;
-		*) echo "$root/bench/$1.sh" ;;
+		kernels) "$root/bench/gpu/run.sh" -b ;;
+		device) "$root/bench/gpu/sql.sh" ;;
+		*) "$root/bench/$1.sh" ;;
 	esac
 }
 
@@ -65,11 +65,9 @@ failed=()
 mkdir -p "$RESULTS"
 conditions >>"$RESULTS/conditions.md"
 for suite in "${suites[@]}"; do
-	script=$(script_of "$suite")
-	[ -x "$script" ] || die "no such suite: $suite"
 	rm -f "$RESULTS/$suite.csv"
 	start=$SECONDS
-	"$script" || failed+=("$suite")
+	run_suite "$suite" || failed+=("$suite")
 	echo "- Suite $suite took $((SECONDS - start)) s" >>"$RESULTS/conditions.md"
 done
 
