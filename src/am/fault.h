@@ -116,6 +116,7 @@
 	POINT(lookup_read) \
 	POINT(lookup_portion) \
 	/* sync.c, remote.c */ \
+	POINT(lookup_prepared) \
 	POINT(sync_begun) \
 	POINT(sync_listed) \
 	POINT(sync_page_pinned) \

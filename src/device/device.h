@@ -176,6 +176,12 @@ hm_device_same_count(uint64 a, uint64 b)
 /* Whether this index is watched. */
 extern bool hm_device_is_watched(Relation index);
 
+/*
+ * Whether it has been watched since its count had this value, and all marks that were made
+ * before this call have been taken by somebody who brings, or has brought, the copy up to date.
+ */
+extern bool hm_device_is_unmarked(Relation index, const HpIndexName *name, uint64 structure);
+
 /* Watch it no longer; false if it was not watched.  If somebody uses it, nothing happens. */
 extern bool hm_device_forget(Relation index);
 

@@ -382,6 +382,21 @@ hm_device_is_watched(Relation index)
 }
 
 bool
+hm_device_is_unmarked(Relation index, const HpIndexName *name, uint64 structure)
+{
+	HmSlot	   *slot;
+	bool		result;
+
+	LWLockAcquire(hm_device->lock, LW_SHARED);
+	slot = hm_slot_find(RelationGetRelid(index), false);
+	result = slot != NULL && is_watching(slot, name, 0) &&
+		hm_device_same_count(pg_atomic_read_u64(&slot->structure), structure) &&
+		pg_atomic_read_u32(&slot->marked) == 0;
+	LWLockRelease(hm_device->lock);
+	return result;
+}
+
+bool
 hm_device_forget(Relation index)
 {
 	HmSlot	   *slot;

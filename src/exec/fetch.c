@@ -396,14 +396,15 @@ read_portion(HmFetch *fetch)
 	fetch->visible = 0;
 	if (gate)
 	{
-		hm_visibility_gate_enter(fetch->index);
-		hm_lookup_forget_pages(fetch->lookup);
-
 		/* A serializable transaction locks pages one by one. */
 		if (fetch->counting && !IsolationIsSerializable())
 			hm_lookup_set_filter(fetch->lookup, count_tids, fetch);
 		else
 			hm_lookup_set_reader(fetch->lookup, look_at_tids, fetch);
+		hm_lookup_prepare(fetch->lookup, wants_keys(fetch));
+		HM_FAULT(lookup_prepared);
+		hm_visibility_gate_enter(fetch->index);
+		hm_lookup_forget_pages(fetch->lookup);
 	}
 	fetch->count = hm_lookup_next(fetch->lookup, fetch->hits,
 								  wants_keys(fetch) ? fetch->keys : NULL, fetch->room);

@@ -49,15 +49,27 @@ typedef struct HmSyncCounts
 	uint64		bytes;			/* moved to the device */
 } HmSyncCounts;
 
+/* A copy as it was when it was brought up to date. */
+typedef struct HmCopy
+{
+	HpIndexName name;			/* what it is known by */
+	uint64		structure;		/* the index's count; 0: there is no copy */
+	uint64		memory;			/* bytes that it takes */
+} HmCopy;
+
 /*
  * Bring the device's copy of an index up to date with what the index holds at some moment
- * during the call.  With "load", a copy is made if there is none.  *name becomes what
- * the copy is known by.  Counts are added to.  *memory becomes the bytes of the copy.
+ * during the call.  With "load", a copy is made if there is none.  Counts are added to.
  * Returns HM_CPU_NO_REASON or why there is no such copy.  The caller holds no buffer lock.
  * Errors: index_corrupted; query_canceled and its like.
  */
-extern HmCpuReason hm_sync(Relation index, bool load, HpIndexName *name,
-							  HmSyncCounts *counts, uint64 *memory);
+extern HmCpuReason hm_sync(Relation index, bool load, HmCopy *copy, HmSyncCounts *counts);
+
+/*
+ * Whether a copy, if the device still has it, is up to date with what the index holds now,
+ * or is so before it can be searched because somebody is just seeing to it.
+ */
+extern bool hm_copy_is_current(Relation index, const HmCopy *copy);
 
 /* Have the device drop its copy of an index, if there is one and the daemon runs. */
 extern void hm_copy_drop(Relation index);
@@ -84,18 +96,22 @@ extern bool hm_remote_makes_distinct(const HmRemote *remote, const HmProbes *pro
 
 /*
  * Start a batch on the device, if it has been chosen for it.  HM_CPU_NO_REASON, or why it
- * cannot search.
+ * cannot search.  May load the copy.
  */
 extern HmCpuReason hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done);
+
+/* See to it that there is a copy, if the next call of hm_remote_next() will search it. */
+extern void hm_remote_prepare(HmRemote *remote);
 
 /*
  * More hits, at most max; 0 when all that the device will answer has been returned.  From
  * then on *rest is the first probe of which no hit has been returned: the number of probes,
- * unless the device has failed.  *filtered becomes the number of those that the filter has
- * kept back meanwhile.
+ * unless *reason is why the device cannot go on.  *filtered becomes the number of those that
+ * the filter has kept back meanwhile.  With a reader or a filter no copy is loaded: the caller
+ * is in the visibility gate.
  */
 extern uint32 hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max,
-							 uint32 *rest, uint64 *filtered);
+							 uint32 *rest, HmCpuReason *reason, uint64 *filtered);
 
 /* Copies have to be brought up to date before the device is asked again. */
 extern void hm_remote_forget(HmRemote *remote);

@@ -941,6 +941,17 @@ make_distinct(HmLookup *lookup)
 	lookup->numbers = lookup->distinct_numbers;
 }
 
+/* Why the CPU has a batch, or the first part of it. */
+static void
+note_reason(HmLookup *lookup, HmCpuReason reason)
+{
+	if (lookup->batch.count >= lookup->stats.reason_probes)
+	{
+		lookup->stats.reason = reason;
+		lookup->stats.reason_probes = lookup->batch.count;
+	}
+}
+
 /* Decide who searches a batch. */
 static void
 begin_batch(HmLookup *lookup, bool keys_wanted)
@@ -957,12 +968,23 @@ begin_batch(HmLookup *lookup, bool keys_wanted)
 	lookup->on_device = reason == HM_CPU_NO_REASON;
 	if (lookup->on_device)
 		return;
-	if (lookup->batch.count >= lookup->stats.reason_probes)
-	{
-		lookup->stats.reason = reason;
-		lookup->stats.reason_probes = lookup->batch.count;
-	}
+	note_reason(lookup, reason);
 	start_walk(lookup, 0);
+}
+
+void
+hm_lookup_prepare(HmLookup *lookup, bool keys_wanted)
+{
+	double		taken = 0;
+	instr_time	start;
+
+	INSTR_TIME_SET_CURRENT(start);
+	if (!lookup->begun)
+		begin_batch(lookup, keys_wanted);
+	else if (lookup->on_device)
+		hm_remote_prepare(lookup->remote);
+	add_time(&taken, start);
+	lookup->stats.search_ns += taken;
 }
 
 /* More hits of the walk; none at its end. */
@@ -1005,6 +1027,7 @@ hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
 	double		sorted_before = lookup->stats.sort_ns;
 	double		taken = 0;
 	instr_time	start;
+	HmCpuReason reason;
 	uint64		filtered = 0;
 	uint32		rest;
 	uint32		n = 0;
@@ -1014,12 +1037,14 @@ hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
 		begin_batch(lookup, keys != NULL);
 	if (lookup->on_device)
 	{
-		n = hm_remote_next(lookup->remote, hits, keys, max, &rest, &filtered);
+		n = hm_remote_next(lookup->remote, hits, keys, max, &rest, &reason, &filtered);
 		lookup->stale = n;
 		if (n == 0)
 		{
 			/* The CPU goes on where the device has failed, if it has. */
 			lookup->on_device = false;
+			if (rest == 0)
+				note_reason(lookup, reason);
 			start_walk(lookup, rest);
 		}
 	}

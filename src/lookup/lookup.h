@@ -143,6 +143,13 @@ extern bool hm_lookup_set_variant(HmLookup *lookup, const char *variant);
 extern void hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint8 *done);
 
 /*
+ * Do what may take long before the next call of hm_lookup_next(), with or without keys: a
+ * copy of the index is loaded to the device, if that is to search.  For a caller who is
+ * about to enter the visibility gate.
+ */
+extern void hm_lookup_prepare(HmLookup *lookup, bool keys_wanted);
+
+/*
  * Return up to max (1 or more) more hits and, in keys unless it is NULL, the
  * key of each hit.  Returns 0 only at the end.  Hits of points come in key order,
  * those of ranges about so: leaves leave their blocks' entries unsorted; those from the

@@ -65,7 +65,7 @@ struct HmRemote
 	Relation	index;
 	HtWidth		width;
 	MemoryContext context;
-	HpIndexName name;
+	HmCopy		copy;
 
 	/* The batch */
 	HmProbes	probes;
@@ -95,7 +95,6 @@ struct HmRemote
 
 	HmSyncCounts sync;
 	HmLookupStats stats;		/* only the device's share */
-	uint64		copy_memory;
 };
 
 const char *
@@ -414,8 +413,13 @@ bring_up_to_date(HmRemote *remote, bool load)
 
 	if (remote->synced)
 		return HM_CPU_NO_REASON;
+	if (hm_copy_is_current(remote->index, &remote->copy))
+	{
+		remote->synced = true;
+		return HM_CPU_NO_REASON;
+	}
 	INSTR_TIME_SET_CURRENT(start);
-	reason = hm_sync(remote->index, load, &remote->name, &remote->sync, &remote->copy_memory);
+	reason = hm_sync(remote->index, load, &remote->copy, &remote->sync);
 	if (reason == HM_CPU_DEVICE_MEMORY)
 		note_refusal(remote);
 	remote->synced = reason == HM_CPU_NO_REASON;
@@ -549,7 +553,7 @@ search_chunk(HmRemote *remote, uint32 *count)
 			empty_ranges(remote, staging + layout.low_at, staging + layout.high_at, low, *count);
 
 		request.operation = HP_SEARCH;
-		request.index = remote->name;
+		request.index = remote->copy.name;
 		request.search.low_at = layout.low_at;
 		request.search.high_at = is_range ? layout.high_at : 0;
 		request.search.probes_at = layout.probes_at;
@@ -619,16 +623,20 @@ show_hits(HmRemote *remote)
 static HmCpuReason
 next_chunk(HmRemote *remote)
 {
+	bool		in_gate = remote->reader != NULL || remote->filter != NULL;
 	HmCpuReason reason;
 	uint32		count;
 	instr_time	start;
 
 	drop_hits(remote);
 
-	/* The copy can be evicted between its being brought up to date and the search. */
+	/*
+	 * The copy can be evicted between its being brought up to date and the search.  To load
+	 * it takes long, and VACUUM waits at the visibility gate.
+	 */
 	for (int attempt = 0;; attempt++)
 	{
-		reason = bring_up_to_date(remote, attempt > 0);
+		reason = bring_up_to_date(remote, attempt > 0 && !in_gate);
 		if (reason != HM_CPU_NO_REASON)
 			return reason;
 		INSTR_TIME_SET_CURRENT(start);
@@ -638,6 +646,7 @@ next_chunk(HmRemote *remote)
 		if (reason != HM_CPU_NOT_RESIDENT || attempt == 1)
 			break;
 		remote->synced = false;
+		remote->copy.structure = 0;
 	}
 	if (reason != HM_CPU_NO_REASON)
 		return reason;
@@ -722,13 +731,20 @@ hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done)
 	reason = bring_up_to_date(remote, remote->load);
 	if (reason == HM_CPU_NO_REASON && remote->loaded && !hm_force_device)
 		calibrate(remote);
-	if (reason == HM_CPU_NO_REASON && probes->count > 0)
-		reason = next_chunk(remote);
-	if (reason == HM_CPU_NO_REASON)
-		remote->stats.device_batches++;
-	else if (reason == HM_CPU_DEVICE_FAILED)
+	if (reason == HM_CPU_DEVICE_FAILED)
 		remote->stats.fallbacks++;
 	return reason;
+}
+
+void
+hm_remote_prepare(HmRemote *remote)
+{
+	if (remote->handed < remote->hits || remote->next == remote->probes.count)
+		return;
+
+	/* If it cannot be had, hm_remote_next() will find that out. */
+	remote->synced = false;
+	(void) bring_up_to_date(remote, true);
 }
 
 /* Hand hits out, but for probes that are done. */
@@ -758,11 +774,10 @@ hand_out(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max)
 
 uint32
 hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max, uint32 *rest,
-			   uint64 *filtered)
+			   HmCpuReason *reason, uint64 *filtered)
 {
-	HmCpuReason reason;
-
 	*rest = 0;
+	*reason = HM_CPU_NO_REASON;
 	for (;;)
 	{
 		uint32		n = hand_out(remote, hits, keys, max);
@@ -775,12 +790,15 @@ hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max, uint32 *
 		if (remote->next == remote->probes.count)
 			break;
 		CHECK_FOR_INTERRUPTS();
-		reason = next_chunk(remote);
-		if (reason != HM_CPU_NO_REASON)
+		*reason = next_chunk(remote);
+		if (*reason != HM_CPU_NO_REASON)
 		{
-			remote->stats.fallbacks++;
+			if (remote->next > 0 || *reason == HM_CPU_DEVICE_FAILED)
+				remote->stats.fallbacks++;
 			break;
 		}
+		if (*rest == 0)
+			remote->stats.device_batches++;
 	}
 	if (*rest == remote->probes.count)
 		note_device(remote, remote->probes.count);
@@ -820,7 +838,7 @@ hm_remote_end(HmRemote *remote, const HmLookupStats *stats)
 		counts.synced_blocks = stats->synced_blocks;
 		counts.bytes_to_device = stats->bytes_to_device;
 		counts.bytes_from_device = stats->bytes_from_device;
-		counts.copy_memory = remote->copy_memory;
+		counts.copy_memory = remote->copy.memory;
 		hm_stats_add(RelationGetRelid(remote->index), &counts);
 	}
 	pfree(remote);

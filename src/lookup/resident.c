@@ -117,11 +117,10 @@ Datum
 harmonia_load(PG_FUNCTION_ARGS)
 {
 	Relation	index;
-	HpIndexName name;
+	HmCopy		copy;
 	HmSyncCounts sync = {0};
 	HmDeviceCounts counts = {0};
 	HmDeviceCosts costs = {0};
-	uint64		memory = 0;
 	HmCpuReason reason;
 
 	check_device();
@@ -132,20 +131,20 @@ harmonia_load(PG_FUNCTION_ARGS)
 				 errmsg("index \"%s\" is not valid", RelationGetRelationName(index)),
 				 errhint("REINDEX it, or drop it.")));
 	hm_batch_apply(index);
-	reason = hm_sync(index, true, &name, &sync, &memory);
+	reason = hm_sync(index, true, &copy, &sync);
 	report_refusal(index, reason);
 
 	counts.loads = sync.loads;
 	counts.synced_blocks = sync.blocks;
 	counts.bytes_to_device = sync.bytes;
-	counts.copy_memory = memory;
+	counts.copy_memory = copy.memory;
 	hm_stats_add(RelationGetRelid(index), &counts);
 	hm_stats_costs(RelationGetRelid(index), &costs);
 	costs.refused = 0;
 	costs.debt = 0;
 	hm_stats_set_costs(RelationGetRelid(index), &costs);
 	index_close(index, NoLock);
-	PG_RETURN_INT64((int64) memory);
+	PG_RETURN_INT64((int64) copy.memory);
 }
 
 /*

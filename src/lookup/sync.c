@@ -431,7 +431,7 @@ read_metapage(Sync *sync)
 
 /* Begin, bring up to date, end; returns the reason. */
 static HmCpuReason
-sync_copy(Sync *sync, bool load, uint64 *memory)
+sync_copy(Sync *sync, bool load, HmCopy *copy)
 {
 	HpRequest	request = request_for(sync, HP_SYNC_BEGIN);
 	const HpReply *reply;
@@ -471,24 +471,26 @@ sync_copy(Sync *sync, bool load, uint64 *memory)
 	if (reply == NULL || reply->status != HP_OK)
 		return reply != NULL && reply->status == HP_NO_MEMORY ? HM_CPU_DEVICE_MEMORY :
 			HM_CPU_DEVICE_FAILED;
-	*memory = reply->copy_memory;
+	copy->structure = count;
+	copy->memory = reply->copy_memory;
 	return HM_CPU_NO_REASON;
 }
 
 HmCpuReason
-hm_sync(Relation index, bool load, HpIndexName *name, HmSyncCounts *counts, uint64 *memory)
+hm_sync(Relation index, bool load, HmCopy *copy, HmSyncCounts *counts)
 {
 	Sync		sync = {0};
 	HmCpuReason reason;
 	uint64		blocks_before = counts->blocks;
 	uint64		loads_before = counts->loads;
 
+	memset(copy, 0, sizeof(*copy));
 	sync.index = index;
 	sync.counts = counts;
 	if (!hm_client_connect())
 		return HM_CPU_DEVICE_FAILED;
 	read_metapage(&sync);
-	*name = sync.name;
+	copy->name = sync.name;
 	switch (hm_device_watch(&sync.name, RelationGetRelid(index),
 							RelationGetNumberOfBlocks(index), &sync.watch))
 	{
@@ -500,7 +502,7 @@ hm_sync(Relation index, bool load, HpIndexName *name, HmSyncCounts *counts, uint
 			break;
 	}
 
-	reason = sync_copy(&sync, load, memory);
+	reason = sync_copy(&sync, load, copy);
 	if (counts->loads > loads_before)
 		counts->blocks = blocks_before;
 
@@ -511,6 +513,13 @@ hm_sync(Relation index, bool load, HpIndexName *name, HmSyncCounts *counts, uint
 	if (reason != HM_CPU_NO_REASON)
 		hm_device_forget(index);
 	return reason;
+}
+
+bool
+hm_copy_is_current(Relation index, const HmCopy *copy)
+{
+	return copy->structure != 0 && hm_client_connect() &&
+		hm_device_is_unmarked(index, &copy->name, copy->structure);
 }
 
 void

@@ -227,6 +227,7 @@ if (has_daemon())
 		[ 'lookup_portion', 1 ], [ 'lookup_portion', 3 ],
 		map { [$_] } qw(sync_begun sync_listed sync_copied remote_synced remote_searched) ]
 	  for ('lookup scan', 'index-only lookup scan');
+	push @{ $reader_stops{'index-only lookup scan on the device'} }, ['lookup_prepared'];
 }
 
 # What VACUUM waits for, if a reader has stopped there: the pin on the leaf, the
@@ -238,7 +239,11 @@ sub vacuum_waits_for
 	# Pins may be on blocks that VACUUM comes by only when it has passed the gate.
 	return 'BufferPin|page' if $read eq 'index-only lookup scan' && $point eq 'lookup_planned';
 	return 'BufferPin' if $point =~ /descended|leaf_read|planned/;
-	return 'page' if $read =~ /^index-only lookup scan/ && $point ne 'lookup_portion';
+	return '' if $point =~ /lookup_portion|lookup_prepared/;
+
+	# A copy is made, or brought up to date, before the gate is entered.
+	return '' if $point =~ /^sync_|remote_synced/;
+	return 'page' if $read =~ /^index-only lookup scan/;
 	return '';
 }
 
