@@ -8,8 +8,11 @@
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
 #include "access/skey.h"
 #include "access/stratnum.h"
+#include "access/table.h"
+#include "access/tableam.h"
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/arrayaccess.h"
@@ -18,6 +21,9 @@
 #include "utils/memutils.h"
 
 #include "am/am.h"
+
+/* Values of so many bytes are worth pages of their own kind. */
+#define LARGE_VALUE		(4 * 1024 * 1024)
 
 /* Keys from low to high, both included, in the part of keys. */
 typedef struct Span
@@ -125,11 +131,41 @@ typedef struct ArrayItems
 	char		align;
 } ArrayItems;
 
+/*
+ * Fetch what is stored out of line, and as it is, to memory of large pages: the kernel
+ * takes longer to provide many small ones than to fill them takes us.  NULL if the value is not of
+ * that kind, or small.
+ */
+static struct varlena *
+fetch_large(struct varlena *value)
+{
+	struct varatt_external pointer;
+	struct varlena *result;
+	Relation	toast;
+	int32		size;
+
+	if (!VARATT_IS_EXTERNAL_ONDISK(value))
+		return NULL;
+	VARATT_EXTERNAL_GET_POINTER(pointer, value);
+	size = VARATT_EXTERNAL_GET_EXTSIZE(pointer);
+	if (VARATT_EXTERNAL_IS_COMPRESSED(pointer) || size < LARGE_VALUE)
+		return NULL;
+
+	result = hm_alloc_large((Size) size + VARHDRSZ);
+	SET_VARSIZE(result, size + VARHDRSZ);
+	toast = table_open(pointer.va_toastrelid, AccessShareLock);
+	table_relation_fetch_toast_slice(toast, pointer.va_valueid, size, 0, size, result);
+	table_close(toast, AccessShareLock);
+	return result;
+}
+
 static void
 array_begin(ArrayItems *items, Datum argument)
 {
+	struct varlena *large = fetch_large((struct varlena *) DatumGetPointer(argument));
+
 	items->argument = argument;
-	items->array = DatumGetAnyArrayP(argument);
+	items->array = DatumGetAnyArrayP(large != NULL ? PointerGetDatum(large) : argument);
 	items->count = ArrayGetNItems(AARR_NDIM(items->array), AARR_DIMS(items->array));
 	items->next = 0;
 	get_typlenbyvalalign(AARR_ELEMTYPE(items->array), &items->length, &items->by_value,
