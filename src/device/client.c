@@ -22,6 +22,7 @@
 #include "storage/fd.h"
 #include "storage/latch.h"
 #include "utils/memutils.h"
+#include "utils/timeout.h"
 #include "utils/timestamp.h"
 
 #include "compat.h"
@@ -32,6 +33,10 @@
 
 /* Staging memory is made no smaller than that. */
 #define STAGING_MIN			((Size) 1024 * 1024)
+
+/* More than that is given back by a session that has not used it for so long. */
+#define STAGING_KEEP		((Size) 4 * 1024 * 1024)
+#define STAGING_IDLE_MS		10000
 
 static int	connection = -1;
 static WaitEventSet *wait_set = NULL;
@@ -44,6 +49,9 @@ static Size staging_size = 0;
 static void *staging_owner = NULL;
 static void (*staging_save) (void *owner) = NULL;
 static uint64 staging_claim = 0;
+static TimeoutId staging_timeout;
+static bool staging_used = false;	/* or may have been, in this transaction */
+static volatile sig_atomic_t given_back = false;	/* by give_staging_back() */
 
 static TimestampTz hung = 0;		/* when it did not answer, or 0 */
 
@@ -67,6 +75,18 @@ save_staging(void)
 	staging_owner = NULL;
 }
 
+/*
+ * Signal handler: no transaction has used the connection for a while, nor does this one.
+ * The daemon lets go of the memory when it sees the connection's end.
+ */
+static void
+give_staging_back(void)
+{
+	unmap_staging();
+	shutdown(connection, SHUT_RDWR);
+	given_back = true;
+}
+
 /* Closes the connection but leaves the staging memory to its owner. */
 static void
 disconnect(void)
@@ -80,6 +100,7 @@ disconnect(void)
 	ReleaseExternalFD();
 	connection = -1;
 	asking = syncing = false;
+	given_back = false;
 	hm_device_release();
 }
 
@@ -101,6 +122,9 @@ end_of_transaction(XactEvent event, void *arg)
 	staging_owner = NULL;
 	if (asking || syncing)
 		hm_client_close();
+	if (staging_used && staging_size > STAGING_KEEP)
+		enable_timeout_after(staging_timeout, STAGING_IDLE_MS);
+	staging_used = false;
 }
 
 /* The same at the end of a subtransaction that failed; results outlive it. */
@@ -199,6 +223,21 @@ connect_socket(void)
 	return result;
 }
 
+/* Whether one more descriptor can be had: a set of wait events is an error without. */
+static bool
+has_descriptor_left(void)
+{
+	int			spare;
+
+	if (!AcquireExternalFD())
+		return false;
+	spare = dup(connection);
+	if (spare >= 0)
+		close(spare);
+	ReleaseExternalFD();
+	return spare >= 0;
+}
+
 bool
 hm_client_connect(void)
 {
@@ -210,11 +249,15 @@ hm_client_connect(void)
 	{
 		RegisterXactCallback(end_of_transaction, NULL);
 		RegisterSubXactCallback(end_of_subtransaction, NULL);
+		staging_timeout = RegisterTimeout(USER_TIMEOUT, give_staging_back);
 		registered = true;
 	}
+	if (get_timeout_active(staging_timeout))
+		disable_timeout(staging_timeout, false);
+	staging_used = true;
 
 	/* Left by an error that was caught without the end of a subtransaction. */
-	if (asking || syncing)
+	if (asking || syncing || given_back)
 		hm_client_close();
 	if (connection >= 0)
 		return true;
@@ -222,6 +265,9 @@ hm_client_connect(void)
 		return false;
 	hung = 0;
 
+	/* What the old connection's daemon knew as staging memory is unknown to the next one. */
+	save_staging();
+	unmap_staging();
 	if (!AcquireExternalFD())
 		return false;
 	connection = connect_socket();
@@ -230,8 +276,13 @@ hm_client_connect(void)
 		ReleaseExternalFD();
 		return false;
 	}
+	if (!has_descriptor_left())
+	{
+		hm_client_close();
+		return false;
+	}
 
-	/* Should this fail, it is closed as if a request had not been answered. */
+	/* Should this fail all the same, it is closed as if a request had not been answered. */
 	asking = true;
 	wait_set = hm_create_wait_event_set(3);
 	AddWaitEventToSet(wait_set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
@@ -247,10 +298,6 @@ hm_client_connect(void)
 		hm_client_close();
 		return false;
 	}
-
-	/* What the old connection's daemon knew as staging memory is unknown to this one. */
-	save_staging();
-	unmap_staging();
 	return true;
 }
 

@@ -100,6 +100,9 @@ extern bool hm_remote_makes_distinct(const HmRemote *remote, const HmProbes *pro
  */
 extern HmCpuReason hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done);
 
+/* Forget what is left of a batch. */
+extern void hm_remote_stop(HmRemote *remote);
+
 /* See to it that there is a copy, if the next call of hm_remote_next() will search it. */
 extern void hm_remote_prepare(HmRemote *remote);
 

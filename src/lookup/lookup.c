@@ -280,6 +280,7 @@ hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint8 *done)
 	Assert(!probes->distinct || (probes->high == NULL && done == NULL));
 	hm_batch_apply(lookup->index);
 	pgstat_count_index_scan(lookup->index);
+	hm_remote_stop(lookup->remote);
 
 	lookup->batch = *probes;
 	lookup->batch_done = done;

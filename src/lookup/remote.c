@@ -403,6 +403,12 @@ drop_hits(HmRemote *remote)
 	give_up_claim(remote->claim);
 }
 
+void
+hm_remote_stop(HmRemote *remote)
+{
+	drop_hits(remote);
+}
+
 /* Bring the copy up to date, unless it is. */
 static HmCpuReason
 bring_up_to_date(HmRemote *remote, bool load)

@@ -9,7 +9,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time usleep);
 
-my $node = new_device_node('device_failures');
+# Few descriptors, so that a test can use them up
+my $node = new_device_node('device_failures', conf => "max_files_per_process = 64\nmax_connections = 60\n");
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE t (k int, v int) WITH (autovacuum_enabled = off);
 INSERT INTO t SELECT i, i FROM generate_series(1, 300000) i;
@@ -105,6 +106,43 @@ my $descriptors = join ";\n", "SELECT pg_backend_pid() AS pid \\gset\n$join",
   q(SELECT count(*) FROM pg_ls_dir('/proc/' || :pid || '/fd')), '';
 my @lines = grep { !/\|/ } split /\n/, $node->safe_psql('postgres', $descriptors);
 is($lines[0], $lines[1], "no descriptors are left: $lines[0]");
+
+# What a large batch took of staging memory is given back when it has not been used for long.
+my $large = 'SELECT count(*), sum(k) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 300000)))';
+my $mapped = q{SELECT count(*) FROM regexp_matches(pg_read_file('/proc/' || pg_backend_pid() || '/maps'), 'memfd:harmonia', 'g')};
+my $all = $node->safe_psql('postgres', 'SELECT count(*), sum(k) FROM t WHERE k <= 300000');
+is($node->safe_psql('postgres', "SET work_mem = '256MB';\n$large;\n$mapped;\nSELECT pg_sleep(6);\n$large;\nSELECT pg_sleep(6);\n$mapped;\nSELECT pg_sleep(6);\n$mapped;\n$large"),
+	"$all\n1\n\n$all\n\n1\n\n0\n$all", 'staging memory is given back, and had again');
+
+# All descriptors that a session may have for other things than files are taken, or all but one or
+# two: the CPU searches, or the device.
+SKIP:
+{
+	skip 'there is no dblink', 1
+	  if $node->safe_psql('postgres', q{SELECT count(*) FROM pg_available_extensions WHERE name = 'dblink'}) eq '0';
+	my $self = 'host=' . $node->host . ' port=' . $node->port . ' dbname=template1';
+	my $answers = $node->safe_psql('postgres', <<"END");
+SET client_min_messages = error;
+CREATE EXTENSION dblink;
+DO \$\$
+BEGIN
+	FOR i IN 1 .. 1000 LOOP
+		PERFORM dblink_connect('c' || i, '$self');
+	END LOOP;
+EXCEPTION WHEN OTHERS THEN NULL;
+END \$\$;
+$join;
+SELECT dblink_disconnect('c1');
+$join;
+SELECT dblink_disconnect('c2');
+$join;
+SELECT dblink_disconnect('c3');
+$join;
+SELECT dblink_disconnect(c) FROM unnest(dblink_get_connections()) c \\g /dev/null
+DROP EXTENSION dblink;
+END
+	is($answers, join("\nOK\n", ($wanted) x 4), 'with few descriptors left all are answered');
+}
 
 # ----------------------------------------------------------------
 # A backend crashes: the server starts again, and trusts no copy
