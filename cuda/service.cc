@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <fcntl.h>
 #include <new>
@@ -83,6 +84,13 @@ Service::listen()
 	return bound == 0 && stat(HP_SOCKET, &own_socket) == 0 && ::listen(fd, backlog) == 0;
 }
 
+static int64_t
+now_ms()
+{
+	return std::chrono::duration_cast<std::chrono::milliseconds>
+		(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 bool
 Service::run(int control)
 {
@@ -91,6 +99,8 @@ Service::run(int control)
 
 	while (!device_failed)
 	{
+		bool		somebody_waits = false;
+
 		polled.clear();
 		owners.clear();
 		polled.push_back({control, POLLIN | POLLRDHUP, 0});
@@ -100,9 +110,10 @@ Service::run(int control)
 			/* Of those who wait only their end is of interest. */
 			polled.push_back({client.connection.get(), (short) (client.waits ? 0 : POLLIN), 0});
 			owners.push_back(&client);
+			somebody_waits |= client.waits;
 		}
 
-		if (poll(polled.data(), polled.size(), -1) < 0)
+		if (poll(polled.data(), polled.size(), somebody_waits ? HP_WAITING_MS : -1) < 0)
 			continue;
 		/* The supervisor has nothing to say but that it is gone. */
 		if (polled[0].revents != 0)
@@ -120,6 +131,7 @@ Service::run(int control)
 				close(*client);
 			serve_waiting();
 		}
+		tell_waiting();
 		clients.remove_if([](const Client &client) { return client.connection.get() < 0; });
 		if ((polled[1].revents & POLLIN) != 0)
 			accept();
@@ -221,6 +233,7 @@ Service::receive(Client &client)
 	{
 		client.waits = true;
 		client.waits_since = ++waits;
+		client.told = now_ms();
 	}
 	else
 		serve(client, passed);
@@ -269,6 +282,24 @@ Service::serve_waiting()
 		if (first == nullptr)
 			return;
 		serve(*first, Descriptor());
+	}
+}
+
+/* Let those who wait know, now and then, that it is not the daemon that hangs. */
+void
+Service::tell_waiting()
+{
+	HpReply		reply = {};
+
+	reply.status = HP_WAITING;
+	for (Client &client : clients)
+	{
+		if (!client.waits || now_ms() - client.told < HP_WAITING_MS)
+			continue;
+		client.told = now_ms();
+
+		/* Who does not read has enough of them. */
+		(void) !send(client.connection.get(), &reply, sizeof(reply), MSG_NOSIGNAL | MSG_DONTWAIT);
 	}
 }
 

@@ -90,6 +90,7 @@ struct Client
 	bool		greeted = false;	/* HP_HELLO came */
 	bool		waits = false;	/* the request is for an index in another's sync */
 	uint64_t	waits_since = 0;	/* Service.waits at the time */
+	int64_t		told = 0;		/* when, in ms, he last was that he does */
 	HpRequest	request = {};
 	Copy	   *sync = nullptr; /* being brought up to date */
 
@@ -131,6 +132,7 @@ private:
 	void		receive(Client &client);
 	void		serve(Client &client, const Descriptor &passed);
 	void		serve_waiting();
+	void		tell_waiting();
 	void		close(Client &client);
 
 	/* requests.cc */

@@ -189,18 +189,43 @@ is_readable(const Connection *connection, int ms)
 	return poll(&polled, 1, ms) > 0;
 }
 
+/* Pass over notices that the client has to wait; what recv() returned for what is none. */
+static ssize_t
+receive(const Connection *connection, HpReply *reply)
+{
+	while (is_readable(connection, PATIENCE_MS))
+	{
+		ssize_t		received = recv(connection->socket, reply, sizeof(*reply), 0);
+
+		if (received != sizeof(*reply) || reply->status != HP_WAITING)
+			return received;
+	}
+	return sizeof(*reply) + 1;
+}
+
 bool
 receive_reply(const Connection *connection, HpReply *reply)
 {
 	memset(reply, 0xA5, sizeof(*reply));
+	return receive(connection, reply) == sizeof(*reply);
+}
+
+bool
+is_told_to_wait(const Connection *connection)
+{
+	HpReply		reply;
+
 	return is_readable(connection, PATIENCE_MS) &&
-		recv(connection->socket, reply, sizeof(*reply), 0) == sizeof(*reply);
+		recv(connection->socket, &reply, sizeof(reply), 0) == sizeof(reply) && reply.status == HP_WAITING;
 }
 
 bool
 is_silent(const Connection *connection)
 {
-	return !is_readable(connection, SILENCE_MS);
+	HpReply		reply;
+
+	return !is_readable(connection, SILENCE_MS) ||
+		(recv(connection->socket, &reply, sizeof(reply), 0) == sizeof(reply) && reply.status == HP_WAITING);
 }
 
 bool
@@ -208,8 +233,7 @@ has_ended(const Connection *connection)
 {
 	HpReply		reply;
 
-	return is_readable(connection, PATIENCE_MS) &&
-		recv(connection->socket, &reply, sizeof(reply), 0) <= 0;
+	return receive(connection, &reply) <= 0;
 }
 
 bool

@@ -62,6 +62,9 @@ extern bool receive_reply(const Connection *connection, HpReply *reply);
 /* Whether there is, for a while, neither reply nor end. */
 extern bool is_silent(const Connection *connection);
 
+/* Whether word comes that the reply has to wait for another client's sync. */
+extern bool is_told_to_wait(const Connection *connection);
+
 /* Whether the connection has ended, which may take a while; a reply is not an end. */
 extern bool has_ended(const Connection *connection);
 

@@ -324,6 +324,9 @@ test_sync_and_search(void)
 		expect(sync_blocks(&writer, &index) == HP_OK, "blocks");
 		search_index(&third, &other);
 		expect(is_silent(&waiting[0]), "a search before the sync ends");
+		if (round == 0)
+			expect(is_told_to_wait(&waiting[0]) && is_told_to_wait(&waiting[2]) && is_told_to_wait(&waiting[0]),
+				   "who waits does not hear of it");
 		expect(sync_end(&writer, &index) == HP_OK, "end");
 		receive_all(&waiting[0], &index);
 		receive_all(&waiting[2], &index);

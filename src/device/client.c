@@ -175,6 +175,12 @@ receive_reply(void)
 		ssize_t		received = recv(connection, &reply, sizeof(reply), MSG_DONTWAIT);
 		WaitEvent	event;
 
+		if (received == sizeof(reply) && reply.status == HP_WAITING)
+		{
+			/* Others may load large copies: the time begins anew. */
+			start = 0;
+			continue;
+		}
 		if (received == sizeof(reply))
 			break;
 		if (received >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))

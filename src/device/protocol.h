@@ -6,7 +6,7 @@
  *
  * The daemon listens on a unix socket of type SOCK_SEQPACKET in the data directory.  A
  * client sends one request at a time, an HpRequest, and gets one HpReply for it, or the
- * end of the connection.  Whoever breaks a rule loses the connection, and nothing else
+ * end of the connection; and before that some with HP_WAITING, if he has to wait for others.  Whoever breaks a rule loses the connection, and nothing else
  * happens to anybody.  Both run on one machine, from one build: bytes are in the
  * machine's order, and HP_VERSION tells builds apart.
  *
@@ -34,8 +34,11 @@
 
 #include "tree/tree.h"
 
-#define HP_VERSION		2
+#define HP_VERSION		3
 #define HP_CONTROL_FD	3
+
+/* Who waits for another client's sync is told so again and again. */
+#define HP_WAITING_MS	5000
 
 /*
  * Relative to the data directory, which is both sides' working directory.  Base backups
@@ -87,7 +90,9 @@ typedef enum HpStatus
 	HP_NO_MEMORY,				/* the device's memory, or what harmonia.device_memory
 								 * allows, is too small; the copy is gone if this
 								 * was a sync */
-	HP_FAILED					/* the device failed, or there is none; the daemon ends */
+	HP_FAILED,					/* the device failed, or there is none; the daemon ends */
+	HP_WAITING					/* not the reply: it comes when another client's sync
+								 * has ended */
 } HpStatus;
 
 /* As HdLeaf of cuda/device.h. */

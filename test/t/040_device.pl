@@ -71,17 +71,17 @@ is($node->safe_psql('postgres', "BEGIN; INSERT INTO t VALUES (3, 0); $lookups; $
 	'own changes are seen');
 
 # Counts, of what the visibility map vouches for and of what it does not
-my $count = 'SELECT count(*) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(0, 60000, 2) UNION ALL SELECT generate_series(1, 30001, 3)))';
+my $number = 'SELECT count(*) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(0, 60000, 2) UNION ALL SELECT generate_series(1, 30001, 3)))';
 $node->safe_psql('postgres', 'VACUUM (INDEX_CLEANUP on) t');
-is($node->safe_psql('postgres', "$lookups; $count"), '25002', 'how many rows there are');
-like(nodes_of($node, $count, $lookups), qr/Device: GPU( \(host device\))?\n.*Hits: 25002 .*Heap Fetches: 0/s, 'counted without the heap');
-is($node->safe_psql('postgres', "BEGIN; DELETE FROM t WHERE k <= 100; INSERT INTO t VALUES (4, 0), (4, 1); $lookups; $count; ROLLBACK"),
+is($node->safe_psql('postgres', "$lookups; $number"), '25002', 'how many rows there are');
+like(nodes_of($node, $number, $lookups), qr/Device: GPU( \(host device\))?\n.*Hits: 25002 .*Heap Fetches: 0/s, 'counted without the heap');
+is($node->safe_psql('postgres', "BEGIN; DELETE FROM t WHERE k <= 100; INSERT INTO t VALUES (4, 0), (4, 1); $lookups; $number; ROLLBACK"),
 	'24936', 'also if some are gone and others new');
-is($node->safe_psql('postgres', "SET default_transaction_isolation = 'serializable'; $lookups; $count"), '25002', 'in a serializable transaction');
-is($node->safe_psql('postgres', "SET work_mem = '1MB'; $lookups; $count"), '25002', 'in several batches');
-$count = 'SELECT count(*) FROM t WHERE k BETWEEN 1 AND 99 OR k BETWEEN 200 AND 299 OR k BETWEEN 39000 AND 70000';
-is($node->safe_psql('postgres', "$lookups; $count"), '1201', 'in ranges');
-like(nodes_of($node, $count, $lookups), qr/HarmoniaLookupCount.*Device: GPU/s, 'on the device, which need not say which keys these are');
+is($node->safe_psql('postgres', "SET default_transaction_isolation = 'serializable'; $lookups; $number"), '25002', 'in a serializable transaction');
+is($node->safe_psql('postgres', "SET work_mem = '1MB'; $lookups; $number"), '25002', 'in several batches');
+$number = 'SELECT count(*) FROM t WHERE k BETWEEN 1 AND 99 OR k BETWEEN 200 AND 299 OR k BETWEEN 39000 AND 70000';
+is($node->safe_psql('postgres', "$lookups; $number"), '1201', 'in ranges');
+like(nodes_of($node, $number, $lookups), qr/HarmoniaLookupCount.*Device: GPU/s, 'on the device, which need not say which keys these are');
 
 # Two that take hits alternately
 is($node->safe_psql('postgres', "$lookups; SET work_mem = '64kB'; SELECT count(*), sum(a.v), sum(b.v)"
