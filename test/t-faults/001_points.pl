@@ -147,7 +147,8 @@ my @points = (
 	[ scan_leaf_left => 'scan' ],
 	[ lookup_planned => 'lookup' ],
 	[ lookup_read => 'lookup' ],
-	[ lookup_portion => 'lookup' ]);
+	[ lookup_portion => 'lookup' ],
+	[ lookup_prepared => 'lookup' ]);
 my @device_points = ((map { [ $_ => 'device' ] } qw(sync_begun sync_listed sync_copied remote_synced remote_searched)),
 	[ sync_page_pinned => 'resident' ]);
 
