@@ -50,7 +50,6 @@ static void *staging_owner = NULL;
 static void (*staging_save) (void *owner) = NULL;
 static uint64 staging_claim = 0;
 static TimeoutId staging_timeout;
-static bool staging_used = false;	/* or may have been, in this transaction */
 static volatile sig_atomic_t given_back = false;	/* by give_staging_back() */
 
 static TimestampTz hung = 0;		/* when it did not answer, or 0 */
@@ -91,6 +90,7 @@ give_staging_back(void)
 static void
 disconnect(void)
 {
+	given_back = false;
 	if (connection < 0)
 		return;
 	if (wait_set != NULL)
@@ -100,7 +100,6 @@ disconnect(void)
 	ReleaseExternalFD();
 	connection = -1;
 	asking = syncing = false;
-	given_back = false;
 	hm_device_release();
 }
 
@@ -122,9 +121,10 @@ end_of_transaction(XactEvent event, void *arg)
 	staging_owner = NULL;
 	if (asking || syncing)
 		hm_client_close();
-	if (staging_used && staging_size > STAGING_KEEP)
+
+	/* Has it been used, the clock is not running; nor after an error, which stops all. */
+	if (staging_size > STAGING_KEEP && !get_timeout_active(staging_timeout))
 		enable_timeout_after(staging_timeout, STAGING_IDLE_MS);
-	staging_used = false;
 }
 
 /* The same at the end of a subtransaction that failed; results outlive it. */
@@ -260,7 +260,6 @@ hm_client_connect(void)
 	}
 	if (get_timeout_active(staging_timeout))
 		disable_timeout(staging_timeout, false);
-	staging_used = true;
 
 	/* Left by an error that was caught without the end of a subtransaction. */
 	if (asking || syncing || given_back)

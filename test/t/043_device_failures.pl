@@ -107,11 +107,14 @@ my $descriptors = join ";\n", "SELECT pg_backend_pid() AS pid \\gset\n$join",
 my @lines = grep { !/\|/ } split /\n/, $node->safe_psql('postgres', $descriptors);
 is($lines[0], $lines[1], "no descriptors are left: $lines[0]");
 
-# What a large batch took of staging memory is given back when it has not been used for long.
+# What a large batch took of staging memory is given back when it has not been used for long,
+# errors or not.
 my $large = 'SELECT count(*), sum(k) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 300000)))';
 my $mapped = q{SELECT count(*) FROM regexp_matches(pg_read_file('/proc/' || pg_backend_pid() || '/maps'), 'memfd:harmonia', 'g')};
 my $all = $node->safe_psql('postgres', 'SELECT count(*), sum(k) FROM t WHERE k <= 300000');
-is($node->safe_psql('postgres', "SET work_mem = '256MB';\n$large;\n$mapped;\nSELECT pg_sleep(6);\n$large;\nSELECT pg_sleep(6);\n$mapped;\nSELECT pg_sleep(6);\n$mapped;\n$large"),
+is($node->safe_psql('postgres', "SET work_mem = '256MB';\n$large;\n$mapped;\nSELECT pg_sleep(6);\n$large;\n"
+		  . "\\set ON_ERROR_STOP 0\nSELECT 1 / 0;\n\\set ON_ERROR_STOP 1\n"
+		  . "SELECT pg_sleep(6);\n$mapped;\nSELECT pg_sleep(6);\n$mapped;\n$large"),
 	"$all\n1\n\n$all\n\n1\n\n0\n$all", 'staging memory is given back, and had again');
 
 # All descriptors that a session may have for other things than files are taken, or all but one or
