@@ -38,6 +38,8 @@ DECLARE
 		'SELECT count(*), sum(t.id), sum(t.v) FROM unnest($1[1:200]) p(k) JOIN t ON t.k BETWEEN p.k AND p.k + 300000',
 		'SELECT count(*), sum(id), sum(v) FROM t WHERE k = ANY ($1 || $1)',
 		'SELECT count(*), sum(k), NULL FROM t WHERE k = ANY ($1 || $1)',
+		'SELECT count(*) FROM t WHERE k = ANY ($1 || $1)',
+		'SELECT count(*) FROM t WHERE k BETWEEN $1[1] AND $1[1] + 400000000 OR k BETWEEN $1[2] AND $1[2] + 400000000',
 		'SELECT count(*), sum(u.k), NULL FROM unnest($1) p(k) JOIN u ON u.k = (p.k % 20000)::int',
 		'SELECT count(*), sum(s.k), NULL FROM generate_series(0, 3000) p(k) JOIN s ON s.k = p.k WHERE $1 IS NOT NULL',
 		'SELECT count(*), sum(s.k), NULL FROM generate_series(0, 3000) p(k) JOIN s ON s.k = p.k WHERE $1 IS NOT NULL'];
@@ -53,7 +55,7 @@ BEGIN
 			set_config('harmonia.enable_lookup_join', 'off', true), set_config('harmonia.enable_lookup_scan', 'off', true);
 		EXECUTE query INTO wanted USING probes;
 		PERFORM set_config('enable_hashjoin', 'off', true), set_config('enable_nestloop', 'off', true),
-			set_config('enable_seqscan', 'off', true),
+			set_config('enable_seqscan', 'off', true), set_config('enable_indexonlyscan', 'on', true),
 			set_config('harmonia.enable_lookup_join', 'on', true), set_config('harmonia.enable_lookup_scan', 'on', true);
 		EXECUTE query INTO got USING probes;
 		IF wanted IS DISTINCT FROM got THEN
