@@ -295,7 +295,10 @@ next_end(LookupScan *scan)
 	}
 	while (end - scan->next > scan->slice)
 	{
-		uint32		small = part_keys(scan->low + scan->next, end - scan->next);
+		uint32		small;
+
+		CHECK_FOR_INTERRUPTS();
+		small = part_keys(scan->low + scan->next, end - scan->next);
 
 		/* One of those that are all the same will do. */
 		if (small == 0)
