@@ -67,7 +67,9 @@ my %reads = (
 	  [ 'Bitmap Index Scan', 'indexscan indexonlyscan', 'SELECT k, n FROM t WHERE k > 0' ],
 	'lookup scan' => [ 'LookupScan', 'bitmapscan indexscan', "SELECT k, n FROM t WHERE k = ANY ($keys)" ],
 	'index-only lookup scan' =>
-	  [ 'Index Only: true', 'bitmapscan indexscan', "SELECT k, 0 n FROM t WHERE k = ANY ($keys)" ]);
+	  [ 'Index Only: true', 'bitmapscan indexscan', "SELECT k, 0 n FROM t WHERE k = ANY ($keys)" ],
+	'index-only lookup count' =>
+	  [ 'LookupCount', 'bitmapscan indexscan', "SELECT count(*) k, 0 n FROM t WHERE k = ANY ($keys)" ]);
 if (has_daemon())
 {
 	$reads{"$_ on the device"} = $reads{$_} for grep { /lookup/ } keys %reads;
@@ -220,7 +222,8 @@ my %reader_stops = (
 	'backward index-only scan' => [ [ 'scan_descended', 7 ], [ 'scan_leaf_read', 0 ], [ 'scan_leaf_read', 7 ], [ 'scan_leaf_left', 3 ] ],
 	'bitmap scan' => [ ['scan_descended'], [ 'scan_leaf_left', 3 ] ],
 	'lookup scan' => [ [ 'lookup_planned', 11 ], ['lookup_read'], [ 'lookup_portion', 1 ], [ 'lookup_portion', 3 ] ],
-	'index-only lookup scan' => [ [ 'lookup_planned', 11 ], ['lookup_read'], [ 'lookup_portion', 1 ], [ 'lookup_portion', 3 ] ]);
+	'index-only lookup scan' => [ [ 'lookup_planned', 11 ], ['lookup_read'], [ 'lookup_portion', 1 ], [ 'lookup_portion', 3 ] ],
+	'index-only lookup count' => [ ['lookup_read'], [ 'lookup_portion', 1 ] ]);
 if (has_daemon())
 {
 	$reader_stops{"$_ on the device"} = [
@@ -228,6 +231,7 @@ if (has_daemon())
 		map { [$_] } qw(sync_begun sync_listed sync_copied remote_synced remote_searched) ]
 	  for ('lookup scan', 'index-only lookup scan');
 	push @{ $reader_stops{'index-only lookup scan on the device'} }, ['lookup_prepared'];
+	$reader_stops{'index-only lookup count on the device'} = [ map { [$_] } qw(lookup_prepared remote_searched lookup_read) ];
 }
 
 # What VACUUM waits for, if a reader has stopped there: the pin on the leaf, the
@@ -243,7 +247,7 @@ sub vacuum_waits_for
 
 	# A copy is made, or brought up to date, before the gate is entered.
 	return '' if $point =~ /^sync_|remote_synced/;
-	return 'page' if $read =~ /^index-only lookup scan/;
+	return 'page' if $read =~ /^index-only lookup/;
 	return '';
 }
 
