@@ -22,9 +22,10 @@ extern Buffer hm_pin(Relation index, BlockNumber block);
 /*
  * Have the cache fetch what hm_pin() will read of a block, and the page's special
  * area and those lines of it that begin in from..to, if the buffer is known that
- * may hold it.
+ * may hold it.  If many lines will be read, that pays for having the addresses of all its
+ * memory translated; a probe alone on its leaf, with huge pages, takes 7 % longer for it.
  */
-extern void hm_pin_prefetch(Relation index, BlockNumber block, int from, int to);
+extern void hm_pin_prefetch(Relation index, BlockNumber block, int from, int to, bool many);
 
 /* A block has been seen in this buffer, if that is not 0: hm_pin() may try it. */
 extern void hm_pin_expect(Relation index, BlockNumber block, Buffer buffer);

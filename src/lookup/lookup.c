@@ -524,7 +524,8 @@ look_ahead(HmLookup *lookup)
 		planned_probes(lookup, lookup->headers_asked, &count);
 		hm_pin_prefetch(lookup->index, plan->leaves[lookup->headers_asked].block,
 						HT_PAGE_START,
-						count >= COARSE_MIN_PROBES ? LAST_SEPARATORS : HT_PAGE_START);
+						count >= COARSE_MIN_PROBES ? LAST_SEPARATORS : HT_PAGE_START,
+						count > 1);
 		lookup->headers_asked++;
 	}
 

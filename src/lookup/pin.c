@@ -120,7 +120,7 @@ hm_pin(Relation index, BlockNumber block)
 }
 
 void
-hm_pin_prefetch(Relation index, BlockNumber block, int from, int to)
+hm_pin_prefetch(Relation index, BlockNumber block, int from, int to, bool many)
 {
 	Buffer		buffer;
 	char	   *page;
@@ -140,13 +140,17 @@ hm_pin_prefetch(Relation index, BlockNumber block, int from, int to)
 	page = (char *) BufferGetPage(buffer);
 	if (*remembered_place(index, block) == InvalidBuffer)
 		(void) *(volatile char *) (page + HT_PAGE_END);
-	ht_prefetch_far(page + HT_PAGE_END);
-	ht_prefetch_far(page + from);
+	if (many)
+	{
+		ht_prefetch_far(page + HT_PAGE_END);
+		ht_prefetch_far(page + from);
 
-	/* Before PostgreSQL 16 buffers begin anywhere, so that most reach into three pages. */
-	if ((uintptr_t) page % MEMORY_PAGE != 0)
-		ht_prefetch_far(page + MEMORY_PAGE);
-	for (int at = from + CACHE_LINE; at <= to; at += CACHE_LINE)
+		/* Before PostgreSQL 16 buffers begin anywhere, so that most reach into three pages. */
+		if ((uintptr_t) page % MEMORY_PAGE != 0)
+			ht_prefetch_far(page + MEMORY_PAGE);
+	}
+	ht_prefetch(page + HT_PAGE_END);
+	for (int at = from; at <= to; at += CACHE_LINE)
 		ht_prefetch(page + at);
 }
 

@@ -209,11 +209,17 @@ route(Router *router, HtEntry entry)
 		report_damage(router);
 }
 
-/* Whether the key's first possible entry comes before an entry. */
-static inline bool
-begins_before(uint64 key, HtEntry entry)
+/* The first probe, from a place on, whose first possible entry does not come before an entry. */
+static inline uint32
+first_from(const HmPlanInput *input, uint32 place, HtEntry entry)
 {
-	return key < entry.key || (key == entry.key && entry.tid > 0);
+	uint64		last = entry.tid > 0 ? entry.key : entry.key - 1;
+
+	if (entry.key == 0 && entry.tid == 0)
+		return place;
+	while (place < input->sorted && input->probes[place].key <= last)
+		place++;
+	return place;
 }
 
 /* What has been planned so far. */
@@ -262,13 +268,10 @@ plan_segment(HmPlan *plan, const HmPlanInput *input, Progress *progress, Router 
 	for (;;)
 	{
 		uint32		begin = progress->next;
-		uint32		next = progress->next;
+		uint32		next;
 
 		route(router, progress->target);
-		if (!router->bounded)
-			next = input->sorted;
-		while (next < input->sorted && begins_before(input->probes[next].key, router->upper))
-			next++;
+		next = router->bounded ? first_from(input, begin, router->upper) : input->sorted;
 		if (next == input->sorted && !input->complete)
 			return SEGMENT_UNSORTED;
 

@@ -54,16 +54,6 @@ ST(find_block)(const char *page, ST_KEY key)
 	return block < ST_BLOCKS ? block : ST_BLOCKS - 1;
 }
 
-/* The same, and quicker if the hint is right, which it is unless the page has changed. */
-ST_TARGET static inline int
-ST(find_hinted)(const char *page, ST_KEY key, uint32_t hint)
-{
-	bool		right = hint < ST_BLOCKS && ST(separator)(page, (int) hint) >= key &&
-		(hint == 0 || ST(separator)(page, (int) hint - 1) < key);
-
-	return __builtin_expect(right, 1) ? (int) hint : ST(find_block)(page, key);
-}
-
 /* Bits of the entries of a block that lie in low..high. */
 ST_TARGET static inline uint32_t
 ST(matches)(const char *block, ST_KEY low, ST_KEY high)
@@ -137,9 +127,17 @@ ST(range)(const void *page_pointer, uint64_t low, uint64_t high, uint32_t probe,
 	}
 }
 
+/* Whether a key can be in no block but this one. */
+static inline bool
+ST(has_place_in)(const char *page, int b, ST_KEY key)
+{
+	return ST(separator)(page, b) > key && (b == 0 || ST(separator)(page, b - 1) < key);
+}
+
 /*
- * Most points have one hit or none, which takes no branch; who has more, or goes
- * on in the next block, is answered as a range.
+ * Most points have one hit or none, in the block that the hint says, which takes no
+ * branch; who has more, may go on in the next block, or is elsewhere because the page has
+ * changed, is answered as a range.
  */
 ST_TARGET static uint32_t
 ST(points)(const void *page_pointer, const HtProbe *probes, uint32_t count,
@@ -152,14 +150,14 @@ ST(points)(const void *page_pointer, const HtProbe *probes, uint32_t count,
 	for (i = 0; i < count; i++)
 	{
 		ST_KEY		key = (ST_KEY) probes[i].key;
-		int			b = ST(find_hinted)(page, key, probes[i].hint);
+		int			b = probes[i].hint < ST_BLOCKS ? (int) probes[i].hint : 0;
 		const char *block = page + ST_BLOCKS_AT + b * HT_LEAF_BLOCK_SIZE;
 		uint32_t	mask = ST(matches_key)(block, key);
 		int			slot = __builtin_ctz(mask | UINT32_C(1) << (ST_SLOTS - 1));
 
 		if (room - n < ST_SLOTS)
 			break;
-		if (__builtin_expect((mask & (mask - 1)) != 0 || ST(separator)(page, b) == key, 0))
+		if (__builtin_expect((mask & (mask - 1)) != 0 || !ST(has_place_in)(page, b, key), 0))
 		{
 			uint32_t	more = ST(range)(page, key, key, probes[i].number, hits + n,
 										 keys == NULL ? NULL : keys + n, room - n);
