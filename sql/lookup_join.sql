@@ -135,6 +135,26 @@ SELECT * FROM compare_lookups(
 	'SELECT n FROM sevens WHERE EXISTS (SELECT FROM hot WHERE hot.k = sevens.k AND id > 49990)', 'SELECT n FROM sevens WHERE NOT EXISTS (SELECT FROM hot WHERE hot.k = sevens.k)',
 	'SELECT n, count(*) FROM sevens JOIN hot ON hot.k BETWEEN n AND n + 10 GROUP BY n', 'SELECT n FROM sevens WHERE EXISTS (SELECT FROM hot WHERE hot.k BETWEEN sevens.k AND n + 5)');
 
+-- With the table's pages read ahead, where the system can: pages of rows that are not
+-- wanted any more, in no order, and of a join that is not read to its end
+DO $$
+BEGIN
+	PERFORM set_config('effective_io_concurrency', '8', false);
+EXCEPTION WHEN invalid_parameter_value THEN NULL;
+END $$;
+SELECT * FROM compare_lookups(
+	'SELECT o.*, t.* FROM o JOIN t USING (k)', 'SELECT t.k, n FROM bounds JOIN t ON t.k BETWEEN low AND high',
+	'SELECT n FROM sevens WHERE EXISTS (SELECT FROM hot WHERE hot.k = sevens.k AND id > 49990)',
+	'SELECT n FROM o WHERE NOT EXISTS (SELECT FROM t WHERE t.k = o.k AND t.v > ''v2'')',
+	'SELECT s.n, (SELECT sum(t.id) FROM o JOIN t USING (k) WHERE o.n BETWEEN s.n AND s.n + 40) FROM sevens s WHERE n % 5 = 0');
+BEGIN;
+CALL use_lookups(false);
+DECLARE c CURSOR FOR SELECT t.id FROM o JOIN t USING (k);
+SELECT n FROM rest('c', 300);
+CLOSE c;
+ROLLBACK;
+RESET effective_io_concurrency;
+
 --
 -- Types
 --
