@@ -2,9 +2,9 @@
  * lookup_join_batch.c
  *		Batches of a lookup join: which rows, and in which targets.
  *
- * Batches start small and grow up to what harmonia.batch_size and work_mem allow, slowly
- * where the first rows are wanted soon, so that a join that is not read to its end does
- * not do much in vain.
+ * Batches start small and grow up to what harmonia.batch_size and work_mem allow, but not
+ * beyond a million rows; slowly where the first rows are wanted soon, so that a join that
+ * is not read to its end does not do much in vain.
  *
  * There are several targets if the table is partitioned or has children.  Each is
  * opened when it is first looked up in, with those probes that its share of the keys
@@ -29,6 +29,13 @@
 #define FIRST_ROWS_GROWTH	4
 #define FIRST_BATCH			64
 #define BATCH_GROWTH		16
+
+/*
+ * Rows of a batch at most.  Hits come in the order of the heap or the index, so a larger
+ * batch's rows are read from all over a memory in which nothing is cached, and that costs
+ * more than fewer leaf and heap pages save.
+ */
+#define MAX_BATCH			(1024 * 1024)
 
 /* Rows that there is room for at least. */
 #define MIN_ROOM		64
@@ -165,7 +172,7 @@ rows_memory(uint32 rows)
 void
 hm_join_restart(LookupJoin *join)
 {
-	join->max_limit = (uint32) Min((Size) hm_batch_size,
+	join->max_limit = (uint32) Min((Size) Min(hm_batch_size, MAX_BATCH),
 								   hm_fetch_leaves_memory() / rows_memory(1));
 	join->phase = PHASE_FILL;
 	join->outer_done = false;
