@@ -6,8 +6,10 @@
 #
 #   arrays joins resync      all of them if none is named
 #
-# ROWS (67108864, 2^26), RUNS (5), BTREE_RUNS (3) and DEVICE (on, or host to try the script
-# without a GPU) may be set, and what bench/common.sh names.  Takes some 200 bytes of memory a row and as much disk space.
+# ROWS (67108864, 2^26), RUNS (5), BTREE_RUNS (3; 0 leaves PostgreSQL's plans out) and
+# DEVICE (on, or host to try the script
+# without a GPU) may be set, and what bench/common.sh names.  Takes some 200 bytes of memory
+# a row and as much disk space.
 #
 # All data is in shared buffers, one process works, and work_mem is large for all.
 # PostgreSQL's time for a join is that of the faster of its plans with nested loops alone and
@@ -75,7 +77,9 @@ query_row() {
 	local section=$1 case=$2 query=$3 plan best='' time answer expected
 	shift 3
 	show_only points points_btree
+	: >"$dir/best"
 	for plan in "$@"; do
+		[ "$btree_runs" -gt 0 ] || break
 		options="-c $plan"
 		times "$btree_runs" "$query" >"$dir/plan"
 		time=$(median <"$dir/plan")
@@ -84,7 +88,7 @@ query_row() {
 			mv "$dir/plan" "$dir/best"
 		fi
 	done
-	note 'best plan' ms <"$dir/best"
+	[ ! -s "$dir/best" ] || note 'best plan' ms <"$dir/best"
 	show_only points points_harmonia
 	options=$on_cpu
 	expected=$(sql -c "$query")
@@ -123,8 +127,9 @@ sent() {
 	sql -F ' ' -c "SELECT bytes_to_device, synced_blocks FROM pg_stat_harmonia WHERE indexrelname = 'points_harmonia'"
 }
 
-# How much longer than one before them the first batch after inserts takes; "bound" is what is
-# wanted at most: 1.5 times what it takes to transfer what was changed, and 2 ms.
+# How much longer than one before them the first batch after inserts takes, and how long that
+# may be: 1.5 times what it takes to transfer what was changed, and 2 ms.  "page bound" counts
+# whole pages as changed, "bound" the lines of them that were sent.
 section_resync() {
 	local n query run from to
 	show_only points points_harmonia
@@ -140,6 +145,8 @@ section_resync() {
 			to=$(sent)
 			awk 'NR == 2 { before = $1 } NR == 4 { print $1 - before }' "$dir/times" | note GPU ms
 			echo "$from $to" | awk -v speed="$bytes_a_ms" '{ print 1.5 * ($3 - $1) / speed + 2 }' | note bound ms
+			echo "$from $to" | awk -v speed="$bytes_a_ms" '{ print 1.5 * 8192 * ($4 - $2) / speed + 2 }' |
+				note 'page bound' ms
 			echo "$from $to" | awk '{ print ($3 - $1) / 1e6 }' | note GPU 'MB sent'
 			echo "$from $to" | awk '{ print $4 - $2 }' | note GPU blocks
 		done
