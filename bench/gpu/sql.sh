@@ -7,9 +7,8 @@
 #   arrays joins resync      all of them if none is named
 #
 # ROWS (67108864, 2^26), RUNS (5), BTREE_RUNS (3; 0 leaves PostgreSQL's plans out) and
-# DEVICE (on, or host to try the script
-# without a GPU) may be set, and what bench/common.sh names.  Takes some 200 bytes of memory
-# a row and as much disk space.
+# DEVICE (on, or host to try the script without a GPU) may be set, and what bench/common.sh
+# names.  Takes some 200 bytes of memory a row and as much disk space.
 #
 # All data is in shared buffers, one process works, and work_mem is large for all.
 # PostgreSQL's time for a join is that of the faster of its plans with nested loops alone and
