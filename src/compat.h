@@ -154,6 +154,20 @@ typedef PGAlignedBlock HmAlignedPage;
 #define hm_old_snapshots_possible() (old_snapshot_threshold >= 0)
 #endif
 
+/*
+ * 17 has streams of buffers that are read ahead.  18 wants to know whether the callback
+ * that says what comes next never waits.
+ */
+#if PG_VERSION_NUM >= 170000
+#define HM_READ_STREAM
+#include "storage/read_stream.h"
+#endif
+#if PG_VERSION_NUM >= 180000
+#define HM_READ_STREAM_FLAGS	READ_STREAM_USE_BATCHING
+#elif PG_VERSION_NUM >= 170000
+#define HM_READ_STREAM_FLAGS	READ_STREAM_DEFAULT
+#endif
+
 /* 17 ties wait event sets to resource owners rather than to memory. */
 #if PG_VERSION_NUM >= 170000
 #define hm_create_wait_event_set(events) CreateWaitEventSet(NULL, events)

@@ -3,8 +3,9 @@
  *		From a batch of probes to visible tuples.
  *
  * Hits come from the engine in portions.  A portion is sorted into heap order,
- * so that each heap page is read once, and the pages ahead are prefetched as a
- * bitmap heap scan does.
+ * so that each heap page is read once, and the pages ahead are read or prefetched as a
+ * bitmap heap scan does: by a read stream where the server has them, whose buffer is kept
+ * pinned until the table access method has found the page there, too.
  *
  * Index-only: a TID may be trusted together with the visibility map only while
  * VACUUM, which sets the map's bits, cannot pass between the reading of the two.
@@ -16,8 +17,10 @@
  */
 #include "postgres.h"
 
+#include "access/heapam.h"
 #include "access/visibilitymap.h"
 #include "access/xlog.h"
+#include "catalog/pg_am.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/bufmgr.h"
@@ -108,6 +111,10 @@ struct HmFetch
 	uint32		prefetch_next;	/* first hit whose page has not been asked for */
 	int			prefetch_pages; /* pages asked for and not yet reached */
 	BlockNumber prefetch_block;
+#ifdef HM_READ_STREAM
+	ReadStream *stream;			/* NULL until there is something to read ahead */
+	Buffer		stream_buffer;	/* its last one, pinned, or invalid */
+#endif
 
 	HmFetchStats stats;
 };
@@ -259,9 +266,23 @@ hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done)
 		hm_lookup_start(fetch->lookup, probes, done);
 }
 
+/* Drop what has been read ahead. */
+static void
+stop_reading_ahead(HmFetch *fetch)
+{
+#ifdef HM_READ_STREAM
+	if (BufferIsValid(fetch->stream_buffer))
+		ReleaseBuffer(fetch->stream_buffer);
+	fetch->stream_buffer = InvalidBuffer;
+	if (fetch->stream != NULL)
+		read_stream_reset(fetch->stream);
+#endif
+}
+
 void
 hm_fetch_stop(HmFetch *fetch)
 {
+	stop_reading_ahead(fetch);
 	fetch->count = fetch->next = 0;
 	fetch->finished = true;
 	ExecClearTuple(fetch->slot);
@@ -391,6 +412,7 @@ read_portion(HmFetch *fetch)
 {
 	bool		gate = fetch->index_only && !RecoveryInProgress();
 
+	stop_reading_ahead(fetch);
 	make_portion_room(fetch);
 	HM_FAULT(lookup_portion);
 	fetch->visible = 0;
@@ -427,6 +449,60 @@ read_portion(HmFetch *fetch)
 	return fetch->count > 0;
 }
 
+#ifdef HM_READ_STREAM
+
+/* The next heap page that hits of the portion are on; a ReadStreamBlockNumberCB. */
+static BlockNumber
+next_block(ReadStream *stream, void *argument, void *unused)
+{
+	HmFetch    *fetch = argument;
+
+	while (fetch->prefetch_next < fetch->count)
+	{
+		const HmHit *hit = &fetch->hits[fetch->prefetch_next++];
+
+		if (hit_block(hit) == fetch->prefetch_block ||
+			(fetch->done != NULL && fetch->done[hit->probe]))
+			continue;
+		fetch->prefetch_block = hit_block(hit);
+		return fetch->prefetch_block;
+	}
+	return InvalidBlockNumber;
+}
+
+/*
+ * Take the pages from the stream up to that of a hit, and keep this one pinned.  Other
+ * pages are of hits that are not wanted any more.  Only of the heap is it known that a
+ * TID has the number of a page.
+ */
+static void
+read_ahead(HmFetch *fetch, const HmHit *hit)
+{
+	if (fetch->heap->rd_rel->relam != HEAP_TABLE_AM_OID)
+		return;
+	if (fetch->stream == NULL)
+	{
+		MemoryContext old_context = MemoryContextSwitchTo(GetMemoryChunkContext(fetch));
+
+		fetch->stream = read_stream_begin_relation(HM_READ_STREAM_FLAGS, NULL, fetch->heap,
+												   MAIN_FORKNUM, next_block, fetch, 0);
+		MemoryContextSwitchTo(old_context);
+	}
+	do
+	{
+		if (BufferIsValid(fetch->stream_buffer))
+			ReleaseBuffer(fetch->stream_buffer);
+		fetch->stream_buffer = read_stream_next_buffer(fetch->stream, NULL);
+	} while (BufferIsValid(fetch->stream_buffer) &&
+			 BufferGetBlockNumber(fetch->stream_buffer) != hit_block(hit));
+
+	/* What the heap does when a page is fetched from, but not while it is pinned twice */
+	if (BufferIsValid(fetch->stream_buffer))
+		heap_page_prune_opt(fetch->heap, fetch->stream_buffer);
+}
+
+#else
+
 /* Ask for the pages of the hits ahead; the hit at hand is number "next". */
 static void
 prefetch(HmFetch *fetch)
@@ -449,24 +525,40 @@ prefetch(HmFetch *fetch)
 #endif
 }
 
+#endif							/* HM_READ_STREAM */
+
+/*
+ * Read ahead from the hit that is about to be fetched, which is on another page than the
+ * one before, or not.
+ */
+static inline void
+look_ahead(HmFetch *fetch, const HmHit *hit, bool other_page)
+{
+#ifdef HM_READ_STREAM
+	if (other_page)
+		read_ahead(fetch, hit);
+#else
+	if (other_page && fetch->prefetch_pages > 0)
+		fetch->prefetch_pages--;
+	prefetch(fetch);
+#endif
+}
+
 /* Fetch the visible tuple of a TID into the slot; false if there is none. */
 static bool
-fetch_tuple(HmFetch *fetch, uint64 packed)
+fetch_tuple(HmFetch *fetch, const HmHit *hit)
 {
+	uint64		packed = hit->tid;
+	bool		other_page = fetch->tid >> 16 != packed >> 16 || fetch->tid == 0;
 	ItemPointerData tid;
 	bool		call_again = false;
 
 	if (fetch->tid == packed)
 		return !TTS_EMPTY(fetch->slot);
 
-	if (fetch->tid >> 16 != packed >> 16 || fetch->tid == 0)
-	{
-		fetch->stats.heap_blocks++;
-		if (fetch->prefetch_pages > 0)
-			fetch->prefetch_pages--;
-	}
+	fetch->stats.heap_blocks += other_page;
 	if (fetch->prefetch_distance > 1)
-		prefetch(fetch);
+		look_ahead(fetch, hit, other_page);
 	fetch->tid = packed;
 	hm_tid_unpack(packed, &tid);
 	fetch->stats.heap_fetches++;
@@ -523,7 +615,7 @@ hm_fetch_next(HmFetch *fetch, uint32 *probe, TupleTableSlot **slot, Datum *key)
 			return true;
 		}
 
-		if (!fetch_tuple(fetch, fetch->hits[i].tid))
+		if (!fetch_tuple(fetch, &fetch->hits[i]))
 			continue;
 		if (fetch->index_only)
 		{
@@ -575,7 +667,7 @@ hm_fetch_count(HmFetch *fetch)
 		for (; fetch->next < fetch->count; fetch->next++)
 		{
 			CHECK_FOR_INTERRUPTS();
-			if (fetch_tuple(fetch, fetch->hits[fetch->next].tid))
+			if (fetch_tuple(fetch, &fetch->hits[fetch->next]))
 				count++;
 		}
 	}
@@ -632,6 +724,11 @@ hm_fetch_end(HmFetch *fetch)
 		if (BufferIsValid(fetch->maps[i].buffer))
 			ReleaseBuffer(fetch->maps[i].buffer);
 	}
+	stop_reading_ahead(fetch);
+#ifdef HM_READ_STREAM
+	if (fetch->stream != NULL)
+		read_stream_end(fetch->stream);
+#endif
 	if (fetch->own_slot)
 		ExecDropSingleTupleTableSlot(fetch->slot);
 	table_index_fetch_end(fetch->scan);
