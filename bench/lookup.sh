@@ -7,8 +7,8 @@
 #   arrays joins few clients      all of them if none is named
 #
 # ROWS (20000000), RUNS (5) and SECONDS_A_RUN (5) may be set, PROBES (ROWS / 20), which
-# is rows in joins, and what bench/common.sh names.  Arrays have up to ROWS / 2 keys.  Takes
-# some 250 bytes of memory a row and as much disk space.
+# is rows in joins, MAX_KEYS (ROWS / 2), which is keys in arrays, and what bench/common.sh
+# names.  Takes some 250 bytes of memory a row and as much disk space.
 #
 # All data is in shared buffers, one process works, and work_mem is large for both
 # sides.  Each run is a session that runs the query several times: the first time, in which
@@ -28,6 +28,7 @@ set -euo pipefail
 
 start_suite lookup 20000000 5 5
 probes=${PROBES:-$((rows / 20))}
+max_keys=${MAX_KEYS:-$((rows / 2))}
 
 load() {
 	say "Loading $rows rows and $probes probes"
@@ -41,7 +42,7 @@ load() {
 			FROM generate_series(1::bigint, $probes) i" \
 		-c "CREATE TABLE arrays AS
 			SELECT n, ARRAY(SELECT hashint8extended(1 + (i * 7919) % $rows, 0) FROM generate_series(1, n) i) AS keys
-			FROM (SELECT (10 ^ e)::bigint AS n FROM generate_series(1, 7) e) s WHERE n <= $rows / 2" \
+			FROM (SELECT (10 ^ e)::bigint AS n FROM generate_series(1, 7) e) s WHERE n <= $max_keys" \
 		-c 'CREATE INDEX points_btree ON points (k)' \
 		-c 'CREATE INDEX points_hash ON points USING hash (k)' \
 		-c 'CREATE INDEX points_harmonia ON points USING harmonia (k)' \

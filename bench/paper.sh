@@ -11,8 +11,9 @@
 #   psa        bits sorted by, from none to all (tree engine alone)
 #   brute      all keys compared with each query, in small trees (no engine at all)
 #
-# All of them if none is named.  ROWS (67108864, 2^26) and RUNS (5); bench/common.sh has what
-# is common to all of these scripts.  Sizes are the powers of two from 2^23 up to ROWS, or the
+# All of them if none is named.  ROWS (67108864, 2^26) and RUNS (5), WIDTHS ("64 32") of keys,
+# DRAWS ("uniform normal gamma zipf serial"), FILLFACTOR (100, as the papers' trees are packed);
+# bench/common.sh has what is common to all of these scripts.  Sizes are the powers of two from 2^23 up to ROWS, or the
 # one below ROWS if that is smaller.  Takes some 30 bytes of memory and 100 of disk a row, some
 # 70 of memory for steps, and with 2^26 rows about 40 minutes.
 #
@@ -26,8 +27,9 @@ set -euo pipefail
 . "$root/bench/common.sh"
 
 start_suite paper 67108864 5 0
-draws='uniform normal gamma zipf serial'
-widths='64 32'
+draws=${DRAWS:-uniform normal gamma zipf serial}
+widths=${WIDTHS:-64 32}
+fillfactor=${FILLFACTOR:-100}
 tree_bench=$root/cuda/build/host/bench
 
 sizes=()
@@ -62,7 +64,7 @@ load() {
 # build_index WIDTH SIZE FANOUT: the only index, of the first 2^SIZE rows.
 build_index() {
 	sql -c 'DROP INDEX IF EXISTS t_index' \
-		-c "CREATE INDEX t_index ON t USING harmonia (k$1) WITH (fanout = $3) WHERE i <= $((1 << $2))"
+		-c "CREATE INDEX t_index ON t USING harmonia (k$1) WITH (fanout = $3, fillfactor = $fillfactor) WHERE i <= $((1 << $2))"
 }
 
 # look_up BATCH DRAW SPAN: sets $figure, millions a second, to the median of $rounds, of which
