@@ -61,9 +61,9 @@ look_at() {
 			show_only points "points_$1"
 			options='-c enable_hashjoin=off -c enable_mergejoin=off'
 			;;
-		planner) show_only points points_btree points_hash ;;
+		planner) show_only points "${own_indexes[@]}" ;;
 		join)
-			show_only points points_btree points_hash
+			show_only points "${own_indexes[@]}"
 			options='-c enable_nestloop=off'
 			;;
 		harmonia) show_only points points_harmonia ;;
@@ -96,6 +96,8 @@ plan_of() {
 query_row() {
 	local section=$1 case=$2 query=$3 times=$4 system plan plans='' fastest best best_plan
 	local measured=("${@:5}") run value unit count label answer expected
+	local own_indexes=("${@:5}")
+	own_indexes=("${own_indexes[@]/#/points_}")
 	local -A queries=([btree]=$query [hash]=$query [planner]=$query [join]=${as_join:-$query} [harmonia]=$query)
 	for system in "${measured[@]}" planner join; do
 		look_at "$system"
