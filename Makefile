@@ -8,8 +8,8 @@
 #   make check-slow      the same for the suites that take minutes
 #   make gpucheck        the suites that batches matter to, with all of them on the GPU;
 #                        needs one
-#   make bench           run all benchmarks on private servers; takes hours, QUICK=1 less than
-#                        half an hour; keeps all in bench/results
+#   make bench           run all benchmarks on private servers; takes hours, with QUICK=1
+#                        fewer rows and runs; keeps all in bench/results
 #   make bench-gpu       those that need a GPU
 #   make demo            build, load a private server, compare with btree
 #   make cuda            build the device daemon, with CUDA if there is an nvcc; what is

@@ -15,7 +15,7 @@
 # DRAWS ("uniform normal gamma zipf serial"), FILLFACTOR (100, as the papers' trees are packed);
 # bench/common.sh has what is common to all of these scripts.  Sizes are the powers of two from 2^23 up to ROWS, or the
 # one below ROWS if that is smaller.  Takes some 30 bytes of memory and 100 of disk a row, some
-# 70 of memory for steps, and with 2^26 rows about 40 minutes.
+# 70 of memory for steps.
 #
 # Millions a second are of CPU time, sorting of the probes included.  The engine finds its pages
 # in shared buffers, which it pins and locks; each run looks other keys up.
