@@ -43,9 +43,9 @@
  * is pinned between the first two.  A backend keeps eight pins at low cost.
  */
 #define HEADER_AHEAD		12
-#define PIN_AHEAD			5
-#define SEPARATORS_AHEAD	4
-#define BLOCKS_AHEAD		2
+#define PIN_AHEAD			6
+#define SEPARATORS_AHEAD	5
+#define BLOCKS_AHEAD		3
 
 /* With so many probes on a leaf the whole coarse index is fetched at once. */
 #define COARSE_MIN_PROBES	5

@@ -18,12 +18,12 @@
 #include <string.h>
 
 /*
- * Partitions of about this many probes are sorted fastest: with what they are
- * scattered to, they fit in the second-level cache.  Measured on Zen 4 with 1 M
- * random keys: partitioning costs 3.3 ns a probe with 6 to 10 bits and twice as
- * much with 11, sorting the partitions 7.5 ns from 8 bits on.
+ * Partitions of 2^PARTITION_BITS probes, up to twice as many, are sorted fastest.  Measured
+ * on Zen 4 with 1 M random keys, before a search of 2^26 keys: partitioning and sorting take
+ * 10.7 ns a probe with 12 bits, 9.8 with 10 and 9.6 with 9, whose search takes longer.  A batch
+ * has at most 2^HT_PSA_MAX_BITS partitions: to write to more at once is slower.
  */
-#define PARTITION_BITS	12
+#define PARTITION_BITS 10
 
 /* Up to here insertion sort beats the fixed costs of counting digits. */
 #define INSERTION_MAX	24
