@@ -627,16 +627,21 @@ emit_portion(HmLookup *lookup, Output *output)
 	return lookup->portion == lookup->portion_end;
 }
 
-/* Answer one probe; false if the output is full before it is wholly answered. */
+/*
+ * Answer one probe; false if the output is full before it is wholly answered.  Its low end
+ * is handed over because those of a batch lie in any order, far from the cache, while the
+ * sorted probes have it at hand.
+ */
 static bool
-answer_one(HmLookup *lookup, const char *page, uint32 probe, bool filter, Output *output)
+answer_one(HmLookup *lookup, const char *page, uint64 low, uint32 probe, bool filter,
+		   Output *output)
 {
 	uint32		n = HT_NO_ROOM;
 
 	if (is_done(lookup, probe))
 		return true;
 	if (!filter)
-		n = lookup->search->range(page, lookup->probes.low[probe], probe_high(lookup, probe),
+		n = lookup->search->range(page, low, probe_high(lookup, probe),
 								  probe, output->hits + output->n,
 								  output->keys == NULL ? NULL : output->keys + output->n,
 								  output->max - output->n);
@@ -682,7 +687,7 @@ answer_points(HmLookup *lookup, const char *page, Output *output)
 		if (n < count)
 		{
 			/* Little room is left: all of one probe's hits may yet fit. */
-			if (!answer_one(lookup, page, probes[n].number, false, output))
+			if (!answer_one(lookup, page, probes[n].key, probes[n].number, false, output))
 			{
 				lookup->answered++;
 				return false;
@@ -707,16 +712,16 @@ answer(HmLookup *lookup, const char *page, Output *output)
 	{
 		uint32		probe = lookup->active[lookup->answered_active++];
 
-		if (!answer_one(lookup, page, probe, lookup->filter, output))
+		if (!answer_one(lookup, page, lookup->probes.low[probe], probe, lookup->filter, output))
 			return false;
 	}
 	if (lookup->probes.high == NULL)
 		return answer_points(lookup, page, output);
 	while (lookup->answered < lookup->group_end)
 	{
-		uint32		probe = lookup->sorted[lookup->answered++].number;
+		const HtProbe *probe = &lookup->sorted[lookup->answered++];
 
-		if (!answer_one(lookup, page, probe, false, output))
+		if (!answer_one(lookup, page, probe->key, probe->number, false, output))
 			return false;
 	}
 	return true;
