@@ -6,9 +6,10 @@
  *
  * The daemon listens on a unix socket of type SOCK_SEQPACKET in the data directory.  A
  * client sends one request at a time, an HpRequest, and gets one HpReply for it, or the
- * end of the connection; and before that some with HP_WAITING, if he has to wait for others.  Whoever breaks a rule loses the connection, and nothing else
- * happens to anybody.  Both run on one machine, from one build: bytes are in the
- * machine's order, and HP_VERSION tells builds apart.
+ * end of the connection; and before that some with HP_WAITING, if he has to wait for
+ * others.  Whoever breaks a rule loses the connection, and nothing else happens to
+ * anybody.  Both run on one machine, from one build: bytes are in the machine's order, and
+ * HP_VERSION tells builds apart.
  *
  * Keys, pages and hits travel through staging memory, which a client makes with
  * memfd_create(), seals against shrinking and hands over with HP_MAP.  It is the
@@ -20,8 +21,8 @@
  * the same index wait until it has ended, so no search meets a copy that is half up to
  * date.  Between them a client may but go on with the sync, HP_MAP other staging memory
  * or give up and HP_DROP the copy.  If its connection ends before HP_SYNC_END, or
- * anything fails between them, the copy is dropped.  A search finds all that was in the copy at the last
- * HP_SYNC_END before it, or what later ones brought.
+ * anything fails between them, the copy is dropped.  A search finds all that was in the
+ * copy at the last HP_SYNC_END before it, or what later ones brought.
  *
  * The supervisor's connection is descriptor HP_CONTROL_FD, which the daemon inherits.
  * The daemon sends one HpReply there once it listens, or says why it cannot, and ends
