@@ -1,0 +1,95 @@
+# Batches that read only the index, or only count, while VACUUM removes dead entries,
+# and says in the visibility map that all see what is left on their heap pages.
+# Whoever has read such an entry must have looked at the map before it says so.
+#
+# Each case goes wrong without the gate, or without what makes up for something that was
+# read before it was entered.
+#
+# The library is built with FAULT_POINTS (src/am/fault.h) and SMALL_LIMITS.
+use strict;
+use warnings;
+
+use FaultSessions;
+use Harmonia;
+use HarmoniaDevice;
+use Test::More;
+
+my $node = new_node('gate', conf => (has_daemon() ? device_settings() : '') . <<'END');
+shared_buffers = 32MB
+enable_indexscan = off
+enable_bitmapscan = off
+enable_hashjoin = off
+enable_mergejoin = off
+enable_nestloop = off
+END
+wait_for_device($node) if has_daemon();
+
+sub sql { return $node->safe_psql('postgres', $_[0]); }
+
+# Ways to read: the node of the plan, and a query.  Of ranges that overlap, the first leaf has
+# more hits than fit in a portion: the second begins with what had been read for the first.
+my $keys = 'generate_series(90000, 120000, 10)';
+my $ranges = 'k BETWEEN 90000 AND 105000 OR k BETWEEN 110000 AND 130000';
+my %reads = (
+	scan => [ 'LookupScan', "SELECT count(*), sum(s.k) FROM (SELECT k FROM t WHERE k = ANY (ARRAY(SELECT $keys)) OFFSET 0) s" ],
+	ranges => [ 'LookupScan', "SELECT count(*), sum(s.k) FROM (SELECT k FROM t WHERE $ranges OFFSET 0) s" ],
+	join => [ 'LookupJoin', "SELECT count(*), sum(t.k) FROM (SELECT k FROM $keys k OFFSET 0) s JOIN t USING (k)" ],
+	'join of ranges' => [ 'LookupJoin', "SELECT count(*), sum(t.k) FROM (SELECT k FROM generate_series(91001, 91200) k OFFSET 0) s JOIN t ON t.k BETWEEN s.k AND s.k + 10000" ],
+	count => [ 'LookupCount', "SELECT count(*) FROM t WHERE k = ANY (ARRAY(SELECT $keys))" ],
+	'count of ranges' => [ 'LookupCount', "SELECT count(*) FROM t WHERE $ranges" ]);
+
+# Where a reader stops: a point, how often it is passed before, and whether VACUUM
+# waits at the gate.  Between portions it does not.
+my @stops = ([ 'lookup_read', 0, 1 ], [ 'lookup_portion', 1, 0 ]);
+my @device_stops = ([ 'lookup_prepared', 0, 0 ], [ 'remote_searched', 0, 1 ], [ 'lookup_read', 0, 1 ], [ 'lookup_portion', 1, 0 ]);
+
+sub try_read
+{
+	my ($read, $on_device, $point, $skip, $waits) = @_;
+	my ($plan, $query) = @{ $reads{$read} };
+	my $name = $read . ($on_device ? ' on the device' : '') . " at $point:$skip";
+
+	sql(<<'END');
+SET client_min_messages = warning;
+DROP TABLE IF EXISTS t;
+CREATE TABLE t (k int) WITH (autovacuum_enabled = off);
+INSERT INTO t SELECT 10 * i FROM generate_series(1, 12000) i;
+CREATE INDEX t_k ON t USING harmonia (k) WITH (fillfactor = 100);
+INSERT INTO t SELECT 40 * i + 5 FROM generate_series(1, 3000) i;
+END
+	sql('VACUUM (ANALYZE) t');
+	sql('DELETE FROM t WHERE k % 50 = 0');
+	my $expected = sql("SET harmonia.enable_lookup_scan = off; SET harmonia.enable_lookup_join = off; $query");
+	my ($reader, $vacuum) = map { open_session($node) } 1 .. 2;
+
+	ask($reader, 'SET harmonia.enable_device = ' . ($on_device ? 'on' : 'off')) if has_daemon();
+	like(ask($reader, "EXPLAIN (COSTS off) $query"), qr/$plan.*Index Only: true/s, "$name: the plan");
+	hold($node, $point);
+	ask($reader, "SET harmonia.fault = '$point:wait:$skip'");
+	send_sql($reader, $query);
+	stopped_at($node, $point);
+
+	# VACUUM's walk leaves out the segments that the reader may have plans for.
+	sql("SELECT harmonia_reorganize('t_k')");
+	send_sql($vacuum, 'VACUUM (INDEX_CLEANUP on, TRUNCATE off) t');
+	settled($node, $vacuum) || die 'VACUUM neither ends nor waits';
+	is(sql("SELECT wait_event FROM pg_stat_activity WHERE pid = $vacuum->{pid} AND state = 'active'"),
+		$waits ? 'page' : '', "$name: VACUUM waits, or not");
+	release($point);
+	is(answer($reader), $expected, "$name: what is found");
+	is(answer($vacuum), '', "$name: VACUUM ends");
+	close_session($_) for ($reader, $vacuum);
+	return;
+}
+
+for my $read (sort keys %reads)
+{
+	try_read($read, 0, @$_) for @stops;
+
+	# The device does not say which keys of a range it has found.
+	next if !has_daemon() || $read =~ /^ranges|join of/;
+	try_read($read, 1, @$_) for @device_stops;
+}
+
+$node->stop;
+done_testing();
