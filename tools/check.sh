@@ -55,8 +55,10 @@ clean_up() {
 	exit "$status"
 }
 
-# The daemon, with the host device alone if that is all that the tests need.
+# The daemon, with the host device alone if that is all that the tests need, or what is named in
+# its place.
 install_daemon() {
+	local name=${2:-harmonia_gpud}
 	if [ "${GPU:-}" = on ]; then
 		make -s -C "$root/cuda"
 		install "$root/cuda/build/harmonia_gpud" "$("$1/pg_config" --pkglibdir)"
@@ -70,8 +72,8 @@ install_daemon() {
 	if [ -n "$sanitizers" ]; then
 		build=build/sanitize sanitize=(SANITIZE=1)
 	fi
-	make -s -C "$root/cuda" NVCC= build="$build" "${sanitize[@]}" "$build/harmonia_gpud"
-	install "$root/cuda/$build/harmonia_gpud" "$("$1/pg_config" --pkglibdir)"
+	make -s -C "$root/cuda" NVCC= build="$build" "${sanitize[@]}" "$build/$name"
+	install "$root/cuda/$build/$name" "$("$1/pg_config" --pkglibdir)/harmonia_gpud"
 }
 
 # Sanitizers and valgrind write a file for each process that they object to; valgrind
@@ -287,7 +289,8 @@ run_tap_in() {
 	return 1
 }
 
-# The extension of these tests is built from a copy, because its objects differ.
+# The extension of these tests is built from a copy, because its objects differ.  In the place of
+# a GPU the daemon has a device that does wrong as the environment says.
 run_with_faults() {
 	local entry
 	if [ -z "$fault_bindir" ]; then
@@ -298,7 +301,7 @@ run_with_faults() {
 		find "$dir/faults/src" -name '*.[od]' -delete -o -name '*.bc' -delete
 		fault_bindir=$(PG_CONFIG=$system_pg_config FAULT_POINTS=1 SMALL_LIMITS=1 \
 			"$dir/faults/tools/private-install.sh" "$dir/faults/install") || return 1
-		install_daemon "$fault_bindir" || return 1
+		install_daemon "$fault_bindir" faulty_gpud || return 1
 	fi
 	PATH=$fault_bindir:$PATH run_tap_in "$1"
 }

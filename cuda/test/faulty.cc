@@ -3,8 +3,9 @@
  *		A device that fails, in place of the CUDA device of a daemon under test.
  *
  * It is the host device otherwise.  The environment says what happens: each call runs
- * out of memory with a chance of one in FAULT_MEMORY, and call number FAULT_DEVICE fails
- * for good, opening it being the first.
+ * out of memory with a chance of one in FAULT_MEMORY, call number FAULT_DEVICE fails
+ * for good, opening it being the first, and if FAULT_PROBES is set, one hit of each search
+ * is of a probe that there is not.
  */
 #include "../internal.h"
 
@@ -101,7 +102,12 @@ struct FaultyIndex : HdIndex
 	{
 		HdStatus	status = begin(true);
 
-		return status != HD_OK ? status : host->search(batch, plan, result);
+		if (status == HD_OK)
+			status = host->search(batch, plan, result);
+		if (getenv("FAULT_PROBES") != nullptr && status == HD_OK && batch.probes != nullptr &&
+			result->hits > 0)
+			batch.probes[result->hits / 2] = batch.count;
+		return status;
 	}
 };
 

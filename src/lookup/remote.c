@@ -516,6 +516,17 @@ hm_remote_makes_distinct(const HmRemote *remote, const HmProbes *probes)
 		!any_too_large(remote, probes->low, probes->count);
 }
 
+/* Whether hits are of probes that a chunk has. */
+static bool
+are_of_chunk(const uint32 *probes, uint64 n, uint32 count)
+{
+	uint32		last = 0;
+
+	for (uint64 i = 0; i < n; i++)
+		last = Max(last, probes[i]);
+	return last < count;
+}
+
 /*
  * Search a chunk: the next probes, at most "count" of them, which becomes their number.
  * Returns HM_CPU_NO_REASON, and the hits are there; HM_CPU_NOT_RESIDENT if the copy went; or
@@ -534,6 +545,7 @@ search_chunk(HmRemote *remote, uint32 *count)
 		bool		is_range = high != NULL || too_large;
 		HpRequest	request = {0};
 		const HpReply *reply;
+		const uint32 *probes;
 		char	   *staging;
 		Layout		layout;
 
@@ -585,11 +597,13 @@ search_chunk(HmRemote *remote, uint32 *count)
 		}
 		if (reply->status != HP_OK || reply->hits > room)
 			return HM_CPU_DEVICE_FAILED;
+		probes = remote->filter != NULL ? NULL : (const uint32 *) (staging + layout.probes_at);
+		if (probes != NULL && !are_of_chunk(probes, reply->hits, *count))
+			return HM_CPU_DEVICE_FAILED;
 
 		remote->rate = (double) reply->hits / *count;
 		remote->hits = reply->hits;
-		remote->hit_probes = remote->filter != NULL ? NULL :
-			(const uint32 *) (staging + layout.probes_at);
+		remote->hit_probes = probes;
 		remote->hit_tids = (uint64 *) (staging + layout.tids_at);
 		remote->stats.bytes_from_device += reply->hits *
 			(sizeof(uint64) + (remote->filter != NULL ? 0 : sizeof(uint32)));

@@ -1,0 +1,55 @@
+# A device that says what cannot be is not believed: the CPU searches instead.
+#
+# The daemon has a device that does so in the place of a GPU (cuda/test/faulty.cc).
+use strict;
+use warnings;
+
+use Harmonia;
+use HarmoniaDevice;
+use Test::More;
+
+plan skip_all => 'there is a GPU' if on_gpu();
+
+# One hit of each search is of a probe that there is not.
+local $ENV{FAULT_PROBES} = '1';
+my $node = new_device_node('device_damage', conf => <<'END');
+harmonia.gpu = on
+enable_indexscan = off
+enable_bitmapscan = off
+enable_hashjoin = off
+enable_mergejoin = off
+END
+
+$node->safe_psql('postgres', <<'END');
+CREATE TABLE t (k int, v int);
+INSERT INTO t SELECT 10 * i, i FROM generate_series(1, 20000) i;
+CREATE INDEX t_k ON t USING harmonia (k);
+VACUUM ANALYZE t;
+END
+
+my $outer = 'FROM (SELECT k FROM generate_series(1, 200000, 7) k OFFSET 0) s';
+my %queries = (
+	scan => 'SELECT count(*), sum(k), sum(v) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(5, 200000, 5)))',
+	'index-only scan' => 'SELECT count(*), sum(k) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(5, 200000, 5)))',
+	join => "SELECT count(*), sum(s.k), sum(v) $outer JOIN t USING (k)",
+	'index-only join' => "SELECT count(*), sum(s.k) $outer JOIN t USING (k)",
+	'join by ranges' => "SELECT count(*), sum(s.k), sum(v) $outer JOIN t ON t.k BETWEEN s.k AND s.k + 30",
+	semijoin => "SELECT count(*), sum(k) $outer WHERE EXISTS (SELECT FROM t WHERE t.k BETWEEN s.k AND s.k + 30 AND v > 0)",
+	antijoin => "SELECT count(*), sum(k) $outer WHERE NOT EXISTS (SELECT FROM t WHERE t.k = s.k)");
+
+for my $name (sort keys %queries)
+{
+	my $wanted = $node->safe_psql('postgres', 'SET harmonia.enable_lookup_scan = off; SET harmonia.enable_lookup_join = off;'
+		  . "SET enable_hashjoin = on; $queries{$name}");
+
+	is($node->safe_psql('postgres', $queries{$name}), $wanted, $name);
+	like(nodes_of($node, $queries{$name}), qr/Fallbacks: [1-9]/, "$name: by the CPU, after all");
+}
+
+# Counting asks for no probes.
+my $count = 'SELECT count(*) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(5, 200000, 5)))';
+is($node->safe_psql('postgres', $count), '20000', 'a count');
+like(nodes_of($node, $count), qr/LookupCount.*Fallbacks: 0/s, 'is believed');
+
+$node->stop;
+done_testing();
