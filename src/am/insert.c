@@ -247,6 +247,22 @@ insert_into_leaf(Relation index, Buffer leaf, HtWidth width, const HtEntry *entr
 	return i;
 }
 
+/*
+ * Insert the first of some entries, all of which belong in the locked leaf, if it has room for
+ * all.  Returns how many were inserted.
+ */
+static int64
+insert_if_room(Relation index, Buffer leaf, HtWidth width, const HtEntry *entries, int64 n)
+{
+	Page		page = BufferGetPage(leaf);
+
+	if (n == 0 || !has_room(page, width, ht_leaf_count(page, width), n))
+		return 0;
+	if (n >= HM_MERGE_THRESHOLD)
+		return merge_into_leaf(index, leaf, width, entries, n);
+	return insert_into_leaf(index, leaf, width, entries, n);
+}
+
 /* ----------------------------------------------------------------
  *		Making room
  * ----------------------------------------------------------------
@@ -790,7 +806,7 @@ make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 	Page		leaf_page;
 	HmSegmentName name;
 	bool		last;
-	int64		inserted = 0;
+	int64		inserted;
 
 	split.header = hm_segment_enter_to_write(index,
 											 hm_position(part, coming[0].key, coming[0].tid),
@@ -810,6 +826,19 @@ make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 	leaf_page = BufferGetPage(split.leaf);
 	hm_leaf_check(index, split.leaf, split.width);
 
+	/*
+	 * Of those who found the leaf full, the first made room.  With many clients at the right
+	 * end of the index, each split has such.
+	 */
+	inserted = insert_if_room(index, split.leaf, split.width, coming,
+							  entries_for_leaf(index, leaf_page, split.width, coming, n));
+	if (inserted > 0)
+	{
+		UnlockReleaseBuffer(split.leaf);
+		UnlockReleaseBuffer(split.header);
+		return inserted;
+	}
+
 	last = !BlockNumberIsValid(hm_page_special(leaf_page)->right);
 	split.append = !hm_page_has_high(leaf_page) &&
 		is_above_full_leaf(index, leaf_page, split.width, coming[0]);
@@ -823,7 +852,7 @@ make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 
 	if (!split.append && has_room(leaf_page, split.width, split.count, 0))
 	{
-		/* Somebody else made room. */
+		/* What the leaf holds already needs no room. */
 		rewrite_leaf(index, split.leaf, split.width, split.entries, split.count);
 		inserted = split.merged;
 	}
@@ -907,12 +936,7 @@ hm_insert_sorted(Relation index, HmPart part, const HtEntry *entries, int64 n)
 		if ((here == 0 && hm_page_has_high(page)) ||
 			idle == HM_MAX_IDLE_ROUNDS)
 			hm_page_no_progress(index, leaf);
-		if (!has_room(page, width, ht_leaf_count(page, width), here))
-			inserted = 0;
-		else if (here >= HM_MERGE_THRESHOLD)
-			inserted = merge_into_leaf(index, leaf, width, entries, here);
-		else
-			inserted = insert_into_leaf(index, leaf, width, entries, here);
+		inserted = insert_if_room(index, leaf, width, entries, here);
 		UnlockReleaseBuffer(leaf);
 		UnlockReleaseBuffer(header);
 
