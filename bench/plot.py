@@ -47,6 +47,12 @@ def is_number(text):
     return True
 
 
+def tick(number):
+    """Sizes of trees are powers of two."""
+    value = float(number)
+    return f"$2^{{{int(value).bit_length() - 1}}}$" if value >= 1 << 16 and value.hex().startswith("0x1.0000000000000p") else number
+
+
 def systems_of(cases):
     return list(dict.fromkeys(system for values in cases.values() for system in values))
 
@@ -67,7 +73,7 @@ def lines(axes, unit, cases):
         axes.set_yscale("log")
     else:
         axes.set_ylim(bottom=0)
-        axes.set_xticks([float(number) for number in numbers], numbers)
+        axes.set_xticks([float(number) for number in numbers], [tick(number) for number in numbers])
     axes.set_ylabel(unit)
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")
@@ -142,7 +148,7 @@ def parts(suite, sections):
 
 def draw(name, sections, path):
     drawn = list(panels(sections))
-    columns = min(2, len(drawn))
+    columns = min(2 if len(drawn) <= MANY else 4, len(drawn))
     rows = [drawn[i:i + columns] for i in range(0, len(drawn), columns)]
     heights = [max(4, *(0.3 * n + 1.5 for _, _, n in row)) for row in rows]
     figure, axes = plt.subplots(len(rows), columns, squeeze=False, figsize=(7.5 * columns, sum(heights)),
