@@ -12,10 +12,11 @@
 #   brute      all keys compared with each query, in small trees (no engine at all)
 #
 # All of them if none is named.  ROWS (67108864, 2^26) and RUNS (5), WIDTHS ("64 32") of keys,
-# DRAWS ("uniform normal gamma zipf serial"), FILLFACTOR (100, as the papers' trees are packed);
-# bench/common.sh has what is common to all of these scripts.  Sizes are the powers of two from 2^23 up to ROWS, or the
-# one below ROWS if that is smaller.  Takes some 30 bytes of memory and 100 of disk a row, some
-# 70 of memory for steps.
+# DRAWS ("uniform normal gamma zipf serial"; there is "clustered" as well), FILLFACTOR (100, as the
+# papers' trees are packed), VARIANT of the instructions (best, or avx512, avx2, portable),
+# HUGE_PAGES (try; needs vm.nr_hugepages); bench/common.sh has what is common to all of these
+# scripts.  Sizes are the powers of two from 2^23 up to ROWS, or the one below ROWS if that is
+# smaller.  Takes some 30 bytes of memory and 100 of disk a row, some 70 of memory for steps.
 #
 # Millions a second are of CPU time, sorting of the probes included.  The engine finds its pages
 # in shared buffers, which it pins and locks; each run looks other keys up.
@@ -30,6 +31,7 @@ start_suite paper 67108864 5 0
 draws=${DRAWS:-uniform normal gamma zipf serial}
 widths=${WIDTHS:-64 32}
 fillfactor=${FILLFACTOR:-100}
+variant=${VARIANT:-best}
 tree_bench=$root/cuda/build/host/bench
 
 sizes=()
@@ -72,7 +74,7 @@ build_index() {
 look_up() {
 	rounds=$((runs * ($1 >= 200000 ? 1 : $1 >= 1000 ? 200000 / $1 : 200)))
 	figure=$(sql -c "SELECT CASE WHEN hits >= $1 THEN median END
-		FROM harmonia_bench_lookup('t_index', $1, $rounds, '$2', span => $3)")
+		FROM harmonia_bench_lookup('t_index', $1, $rounds, '$2', variant => '$variant', span => $3)")
 }
 
 section_sizes() {
@@ -145,5 +147,5 @@ section_steps() { run_tree_bench cpu_steps; }
 section_psa() { run_tree_bench cpu_psa; }
 section_brute() { run_tree_bench cpu_brute; }
 
-start_server $((rows * 25 / 1000000 + 256))
+start_server $((rows * 25 / 1000000 + 256)) -c "huge_pages=${HUGE_PAGES:-try}"
 run_sections sizes fanouts ranges steps psa brute -- "$@"
