@@ -505,6 +505,28 @@ COMMIT;
 :vacuum t;
 SELECT verify('t_k');
 
+-- Keys of a large array that little memory is there for are parted again and again. A time
+-- limit passes somewhere there.
+BEGIN;
+CREATE TEMP TABLE arrays ON COMMIT DROP AS SELECT array_agg(shuffle(i) % 1000000) AS keys FROM generate_series(1, 500000) i;
+CALL use_lookups(true);
+SET LOCAL work_mem = '64kB';
+SELECT * FROM plan('SELECT count(*) FROM t WHERE k = ANY ((SELECT keys FROM arrays)::int[])');
+SAVEPOINT a;
+SET LOCAL statement_timeout = '300ms';
+\set VERBOSITY terse
+DO 'BEGIN
+	LOOP
+		PERFORM count(*) FROM t WHERE k = ANY ((SELECT keys FROM arrays)::int[]);
+	END LOOP;
+END';
+\set VERBOSITY default
+ROLLBACK TO a;
+SELECT count(*) FROM t WHERE k = ANY ((SELECT keys FROM arrays)::int[]);
+CALL use_lookups(false);
+SELECT count(*) FROM t WHERE k IN (SELECT unnest(keys) FROM arrays);
+COMMIT;
+
 --
 -- Parallel plans: a scan of its own, and what stands above it
 --
