@@ -202,6 +202,17 @@ BEGIN
 END $$;
 SELECT * FROM compare_types('UTC');
 SELECT * FROM compare_types('America/New_York') WHERE key IN ('d', 'ts', 'tz');
+-- While clocks are set back, more local times are looked up than a moment equals
+SET timezone = 'America/New_York';
+CREATE TABLE clock AS SELECT i AS n, timestamp '1999-10-31' + i * interval '10 minutes' AS local FROM generate_series(0, 30) i;
+CREATE INDEX ON clock USING harmonia (local);
+CREATE TABLE moments AS SELECT i AS n, timestamptz '1999-10-31' + i * interval '10 minutes' AS moment FROM generate_series(0, 30) i;
+:vacuum ANALYZE clock, moments;
+SELECT * FROM compare_lookups(
+	'SELECT moments.n, clock.n FROM moments JOIN clock ON local = moment',
+	'SELECT moments.n, clock.n FROM moments LEFT JOIN clock ON local >= moment AND local < moment + interval ''20 minutes''',
+	'SELECT n FROM moments WHERE NOT EXISTS (SELECT FROM clock WHERE local = moment)');
+SET timezone = 'UTC';
 -- A type that is derived, one that is the same to the index
 CREATE DOMAIN positive AS int CHECK (VALUE > 0);
 CREATE TABLE d (k positive, v int);

@@ -46,6 +46,8 @@ typedef struct JoinBatch
 	Size		bytes;			/* of them */
 	bool	   *matched;
 	bool		points;			/* all probes are single keys */
+	bool		exact;			/* the keys of a probe are those that satisfy the
+								 * key clauses, and no others */
 	JoinProbes	all;
 	JoinProbes	chosen;			/* for one of several targets */
 	uint64	   *hashes;			/* of all points, once a target wants to know */
@@ -63,6 +65,8 @@ typedef struct JoinTarget
 	int			last;			/* the last one that is needed */
 	Relation	table;			/* NULL until it is looked up in */
 	Relation	index;
+	AttrNumber	key_attribute;	/* the table's column that is the key, or 0: an
+								 * expression is */
 } JoinTarget;
 
 #define NO_ROW	PG_UINT32_MAX
@@ -80,7 +84,8 @@ typedef struct LookupJoin
 	int			key_count;
 	JoinKey    *keys;
 	ExprState  *inner_quals;
-	ExprState  *quals;
+	ExprState  *quals;			/* all join clauses */
+	ExprState  *other_quals;	/* those that are no key clauses */
 	int			column_count;	/* of the scan tuple */
 	int		   *sources;		/* the outer row's columns, or 0 */
 	int			outer_last;		/* the last one that is needed */

@@ -127,6 +127,7 @@ row_range(LookupJoin *join, TupleTableSlot *outer, uint64 *low, uint64 *high)
 		place = key->place(join->key_type, value);
 		if (!hm_place_range(key->strategy, &place, max, &key_low, &key_high))
 			return false;
+		join->batch.exact &= !place.fuzzy;
 		*low = Max(*low, key_low);
 		*high = Min(*high, key_high);
 	}
@@ -194,7 +195,7 @@ hm_join_fill_batch(LookupJoin *join)
 	make_room(join);
 	batch->rows = batch->all.count = 0;
 	batch->bytes = 0;
-	batch->points = true;
+	batch->points = batch->exact = true;
 	batch->hashed = false;
 
 	/* Wide rows make a batch smaller. */
@@ -308,6 +309,7 @@ begin_fetch(LookupJoin *join)
 		/* The planner or the plan cache has locked it; a parallel worker has not. */
 		target->table = table_open(target->table_oid, AccessShareLock);
 		target->index = index_open(target->index_oid, AccessShareLock);
+		target->key_attribute = target->index->rd_index->indkey.values[0];
 	}
 	old_context = MemoryContextSwitchTo(join->fetch_context);
 	join->node.fetch = hm_fetch_create(target->table, target->index,

@@ -39,6 +39,18 @@ insertion_sort(HmHit *hits, uint32 n, bool by_probe)
 	}
 }
 
+/* Hits of neighbouring keys in a table that lies in the key's order come sorted. */
+static pg_attribute_always_inline bool
+is_sorted(const HmHit *hits, uint32 n, bool by_probe)
+{
+	for (uint32 i = 1; i < n; i++)
+	{
+		if (sort_key(&hits[i - 1], by_probe) > sort_key(&hits[i], by_probe))
+			return false;
+	}
+	return true;
+}
+
 static pg_attribute_always_inline void
 sort_hits(HmHit *hits, HmHit *scratch, uint32 n, bool by_probe)
 {
@@ -46,7 +58,6 @@ sort_hits(HmHit *hits, HmHit *scratch, uint32 n, bool by_probe)
 	int			digits = by_probe ? 4 : 6;
 	HmHit	   *from = hits;
 	HmHit	   *to = scratch;
-	bool		sorted = true;
 
 	/* Insertion sort beats the fixed costs of counting digits. */
 	if (n <= HM_HITS_FEW)
@@ -55,18 +66,16 @@ sort_hits(HmHit *hits, HmHit *scratch, uint32 n, bool by_probe)
 		return;
 	}
 
+	if (is_sorted(hits, n, by_probe))
+		return;
 	memset(counts, 0, sizeof(counts));
 	for (uint32 i = 0; i < n; i++)
 	{
 		uint64		key = sort_key(&hits[i], by_probe);
 
-		sorted &= i == 0 || sort_key(&hits[i - 1], by_probe) <= key;
 		for (int digit = 0; digit < digits; digit++)
 			counts[digit][digit_of(key, digit)]++;
 	}
-	if (sorted)
-		return;
-
 	for (int digit = 0; digit < digits; digit++)
 	{
 		uint32	   *count = counts[digit];
