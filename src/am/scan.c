@@ -57,7 +57,6 @@ typedef struct HmScan
 	bool		careful;
 	MemoryContext range_context;
 	HmRanges	ranges;
-	HmScanPage	page;
 	HmScanPage *marked;			/* a copy, once the scan has left the page; or
 								 * NULL */
 	bool		mark_set;
@@ -66,14 +65,16 @@ typedef struct HmScan
 	IndexTuple	tuple;			/* for index-only scans; key stored in place */
 	char	   *tuple_key;
 	IndexTuple	null_tuple;
+	HmScanPage	page;			/* its items, which are large, come last */
 } HmScan;
 
 IndexScanDesc
 hm_begin_scan(Relation index, int nkeys, int norderbys)
 {
 	IndexScanDesc scan = RelationGetIndexScan(index, nkeys, norderbys);
-	HmScan	   *state = palloc0(sizeof(HmScan));
+	HmScan	   *state = palloc(sizeof(HmScan));
 
+	memset(state, 0, offsetof(HmScan, page.items));
 	state->type = hm_key_type(index);
 	state->descending = (index->rd_indoption[0] & INDOPTION_DESC) != 0;
 	state->range_context = AllocSetContextCreate(CurrentMemoryContext,
