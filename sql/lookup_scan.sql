@@ -40,6 +40,39 @@ CREATE INDEX u_k ON u USING harmonia (k);
 SELECT * FROM plan('SELECT * FROM u WHERE k = ANY (ARRAY(SELECT generate_series(1, 500)))');
 SELECT lookup_nodes('SELECT * FROM u WHERE k IN (' || string_agg(i::text, ',') || ')') FROM generate_series(1, 200) i;
 SELECT lookup_nodes('SELECT * FROM u WHERE k < 10 OR k > 1'), lookup_nodes('SELECT * FROM u WHERE k IN (1, 2) OR k > 29990');
+-- Of an array of unknown length, which may be any, also where the table lies in the order
+-- of the key, for which PostgreSQL takes the rows of any keys to lie side by side
+CREATE TABLE s WITH (autovacuum_enabled = off) AS SELECT i AS k, i AS id FROM generate_series(1, 30000) i;
+CREATE INDEX s_k ON s USING harmonia (k);
+:vacuum ANALYZE s;
+CREATE FUNCTION unknown_arrays() RETURNS TABLE (cost text, query text, ordered text, scattered text) LANGUAGE plpgsql AS $$
+BEGIN
+	FOREACH cost IN ARRAY '{1.1,4}'::text[] LOOP
+		PERFORM set_config('random_page_cost', cost, true);
+		FOREACH query IN ARRAY ARRAY[
+			'SELECT * FROM s WHERE k = ANY (ARRAY(SELECT id FROM t))', 'SELECT count(id) FROM s WHERE k = ANY ((SELECT array_agg(id) FROM t)::int[])',
+			'SELECT count(*) FROM s WHERE k = ANY (stable_array(3))', 'EXECUTE by_s(''{1,2,3}'')',
+			'SELECT * FROM s WHERE k = ANY (stable_array(3)) LIMIT 1', 'SELECT * FROM s WHERE k = ANY (stable_array(3)) ORDER BY k',
+			'SELECT * FROM s WHERE k = ANY (stable_array(3)) ORDER BY id LIMIT 10',
+			-- A plain scan need not look all keys up.
+			'SELECT * FROM s WHERE k = ANY (stable_array(3)) ORDER BY k LIMIT 10', 'SELECT * FROM s WHERE k = ANY (stable_array(3)) ORDER BY k DESC LIMIT 10',
+			'SELECT max(k) FROM s WHERE k = ANY (stable_array(3))',
+			-- Known lengths
+			'SELECT * FROM s WHERE k = ANY (''{1}'')', 'SELECT k FROM s WHERE k = ANY (''{1}'')',
+			'SELECT * FROM s WHERE k IN (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20)']
+		LOOP
+			ordered := lookup_nodes(query);
+			scattered := lookup_nodes(regexp_replace(query, '\ms\M|by_s', CASE WHEN query LIKE 'EXECUTE%' THEN 'by_u' ELSE 'u' END));
+			RETURN NEXT;
+		END LOOP;
+	END LOOP;
+END $$;
+PREPARE by_s(int[]) AS SELECT * FROM s WHERE k = ANY ($1);
+PREPARE by_u(int[]) AS SELECT * FROM u WHERE k = ANY ($1);
+BEGIN;
+SET LOCAL plan_cache_mode = force_generic_plan;
+SELECT * FROM unknown_arrays();
+ROLLBACK;
 BEGIN;
 CALL use_lookups(true);
 SELECT * FROM plan('SELECT * FROM t WHERE k IN (1, 2, 3)');

@@ -50,12 +50,19 @@ extern bool hm_can_return_key(const IndexOptInfo *index);
 extern bool hm_wants_first_rows(PlannerInfo *root);
 
 /*
+ * How closely the order of the table's rows follows that of an index's key, according to
+ * the statistics: from -1 to 1; 0 if they do not say.
+ */
+extern double hm_key_correlation(PlannerInfo *root, const IndexOptInfo *index);
+
+/*
  * What lookups cost: so many probes, that find so many entries, of which so many rows
- * are looked at, in one or more batches.  Adds to *startup and *total.
+ * are looked at, in one or more batches.  With a correlation of 1 or -1 all rows are taken
+ * to lie side by side, with 0 to be anywhere.  Adds to *startup and *total.
  */
 extern void hm_cost_lookup(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
-						   double probes, double hits, double rows, bool index_only,
-						   Cost *startup, Cost *total);
+						   double probes, double hits, double rows, double correlation,
+						   bool index_only, Cost *startup, Cost *total);
 
 /*
  * Of the keys in a table, what its partition bounds say: that they lie in a range

@@ -248,7 +248,7 @@ cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinType type,
 			found = Min(hits * fraction,
 						found + probes * share * (index->tuples / Max(1.0, (double) index->pages)));
 		hm_cost_lookup(root, target->rel, index, clamp_row_est(probes * share), found,
-					   *rows * fraction, index_only, startup, total);
+					   *rows * fraction, 0, index_only, startup, total);
 	}
 
 	/* Finding out who is looked up where. */

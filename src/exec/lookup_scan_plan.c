@@ -227,6 +227,22 @@ match_restrictions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	return true;
 }
 
+/* Whether it is worth a closer look: few queries have an array or an OR. */
+static bool
+may_name_many(const RelOptInfo *rel)
+{
+	ListCell   *cell;
+
+	foreach(cell, rel->baserestrictinfo)
+	{
+		RestrictInfo *info = lfirst_node(RestrictInfo, cell);
+
+		if (IsA(info->clause, ScalarArrayOpExpr) || restriction_is_or_clause(info))
+			return true;
+	}
+	return false;
+}
+
 static Plan *
 plan_lookup_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 				 List *clauses, List *plans)
@@ -293,11 +309,36 @@ hm_lookup_scan_exact_path(RelOptInfo *rel, IndexOptInfo **index)
 	return best;
 }
 
+/*
+ * Whether the first rows are wanted in an order in which a plain scan of the index finds
+ * them, by the same one array.
+ */
+static bool
+has_first_rows_in_order(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
+						Conditions *conditions)
+{
+	ListCell   *cell;
+
+	if (!hm_wants_first_rows(root) || root->query_pathkeys == NIL ||
+		list_length(conditions->arms) > 1)
+		return false;
+	foreach(cell, rel->pathlist)
+	{
+		IndexPath  *path = lfirst(cell);
+
+		if (IsA(path, IndexPath) && path->indexinfo == index && path->indexclauses != NIL &&
+			path->path.param_info == NULL &&
+			pathkeys_contained_in(root->query_pathkeys, path->path.pathkeys))
+			return true;
+	}
+	return false;
+}
+
 static void
 add_lookup_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 					 bool may_be_index_only, Conditions *conditions)
 {
-	CustomPath *path = makeNode(CustomPath);
+	CustomPath *path;
 	List	   *clauses = extract_actual_clauses(rel->baserestrictinfo, false);
 	bool		index_only = may_be_index_only && hm_can_return_key(index) &&
 		hm_reads_only(rel, (AttrNumber) index->indexkeys[0], clauses);
@@ -315,6 +356,14 @@ add_lookup_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 		guessed |= ((Arm *) lfirst(cell))->guessed;
 	}
 
+	/*
+	 * A plain index scan stops after the first rows, however long the array turns out to
+	 * be.  We would have to find all rows, and sort them.
+	 */
+	if (guessed && has_first_rows_in_order(root, rel, index, conditions))
+		return;
+
+	path = makeNode(CustomPath);
 	path->path.pathtype = T_CustomScan;
 	path->path.parent = rel;
 	path->path.pathtarget = rel->reltarget;
@@ -324,11 +373,15 @@ add_lookup_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	path->methods = &path_methods;
 	path->custom_private = list_make3(index, makeInteger(index_only), conditions);
 
-	/* Sorting the keys comes before the first row. */
+	/*
+	 * Sorting the keys comes before the first row.  In a table that lies in the order of the
+	 * key, PostgreSQL takes the rows of any keys to lie side by side, too, and so charges a
+	 * plain index scan for hardly any pages: only if we do so as well do costs compare.
+	 */
 	path->path.startup_cost = probes * 2 * cpu_operator_cost;
 	path->path.total_cost = path->path.startup_cost;
-	hm_cost_lookup(root, rel, index, probes, hits, hits, index_only,
-				   &path->path.startup_cost, &path->path.total_cost);
+	hm_cost_lookup(root, rel, index, probes, hits, hits, hm_key_correlation(root, index),
+				   index_only, &path->path.startup_cost, &path->path.total_cost);
 	if (guessed)
 	{
 		path->path.startup_cost *= GUESS_DISCOUNT;
@@ -347,7 +400,7 @@ hm_lookup_scan_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 {
 	ListCell   *cell;
 
-	if (!hm_can_look_up(root, rel))
+	if (!may_name_many(rel) || !hm_can_look_up(root, rel))
 		return;
 
 	foreach(cell, rel->indexlist)

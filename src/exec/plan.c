@@ -6,14 +6,17 @@
 
 #include <math.h>
 
+#include "access/stratnum.h"
 #include "access/sysattr.h"
 #include "access/xact.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_statistic.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
+#include "utils/selfuncs.h"
 #include "utils/spccache.h"
 
 #include "compat.h"
@@ -108,23 +111,66 @@ pages_cost(Oid tablespace, double fetched, double pages)
 	return fetched * random_cost;
 }
 
+double
+hm_key_correlation(PlannerInfo *root, const IndexOptInfo *index)
+{
+	TargetEntry *key = linitial_node(TargetEntry, index->indextlist);
+	Oid			less = get_opfamily_member(index->opfamily[0], index->opcintype[0],
+										   index->opcintype[0], BTLessStrategyNumber);
+	VariableStatData data;
+	AttStatsSlot slot;
+	double		correlation = 0;
+
+	examine_variable(root, (Node *) key->expr, 0, &data);
+	if (HeapTupleIsValid(data.statsTuple) && OidIsValid(less) &&
+		get_attstatsslot(&slot, data.statsTuple, STATISTIC_KIND_CORRELATION, less,
+						 ATTSTATSSLOT_NUMBERS))
+	{
+		correlation = slot.numbers[0];
+		free_attstatsslot(&slot);
+	}
+	ReleaseVariableStats(data);
+	return correlation;
+}
+
+/*
+ * The cost of reading so many of a table's rows in physical order: between that of rows
+ * which may be anywhere and that of rows which lie side by side, as for a plain index scan
+ * (cost_index() in costsize.c).
+ */
+static Cost
+heap_cost(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, double rows,
+		  double correlation, bool index_only)
+{
+	double		scattered = index_pages_fetched(rows, rel->pages, (double) index->pages, root);
+	double		together = ceil(rows / Max(1.0, rel->tuples) * rel->pages);
+	double		unseen = index_only ? 1.0 - rel->allvisfrac : 1.0;
+	Cost		most = pages_cost(rel->reltablespace, scattered * unseen, rel->pages);
+	double		random_cost,
+				sequential_cost;
+	Cost		least = 0;
+
+	if (together * unseen >= 1)
+	{
+		get_tablespace_page_costs(rel->reltablespace, &random_cost, &sequential_cost);
+		least = random_cost + (together * unseen - 1) * sequential_cost;
+	}
+	return most - correlation * correlation * Max(0, most - least);
+}
+
 void
 hm_cost_lookup(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
-			   double probes, double hits, double rows, bool index_only,
+			   double probes, double hits, double rows, double correlation, bool index_only,
 			   Cost *startup, Cost *total)
 {
 	double		per_leaf = Max(1.0, index->tuples / Max(1.0, (double) index->pages));
 	double		leaves = index_pages_fetched(probes + hits / per_leaf, index->pages,
 											 (double) index->pages, root);
-	double		heap_pages = index_pages_fetched(rows, rel->pages, (double) index->pages, root);
-
-	if (index_only)
-		heap_pages *= 1.0 - rel->allvisfrac;
 
 	*startup += STARTUP_TUPLES * cpu_tuple_cost;
 	*total += STARTUP_TUPLES * cpu_tuple_cost +
 		pages_cost(index->reltablespace, leaves, index->pages) +
-		pages_cost(rel->reltablespace, heap_pages, rel->pages) +
+		heap_cost(root, rel, index, rows, correlation, index_only) +
 		probes * PROBE_OPERATORS * cpu_operator_cost +
 		hits * cpu_index_tuple_cost + rows * cpu_tuple_cost;
 }
