@@ -115,6 +115,24 @@ run_pgbench() {
 		"${length[@]}" "$@" | sed -n 's/^tps = \([0-9.]*\) .*/\1/p'
 }
 
+# mix_round TABLE ROWS PERCENT ROUND: operations a second of a batch of a hundredth as many
+# as there are rows, of which so many in a hundred are half inserts, half deletes, the rest
+# look-ups.  Keys are hashint8extended(i, 0) of k, at first of 1 to ROWS; $options apply.
+mix_round() {
+	local table=$1 count=$2 percent=$3 round=$4
+	local batch=$((count / 100))
+	local changes=$((batch * percent / 200)) lookups=$((batch * (100 - percent) / 100))
+	local base=$((count + round * batch))
+	timings \
+		"INSERT INTO $table SELECT hashint8extended(i, 0), i FROM generate_series($base + 1::bigint, $base + $changes) i" \
+		"DELETE FROM $table USING (SELECT hashint8extended($round * $batch + j, 0) AS key
+			FROM generate_series(1::bigint, $changes) j OFFSET 0) d WHERE k = d.key" \
+		"VACUUM $table" \
+		"SELECT sum(id) FROM (SELECT hashint8extended(($round * 7919::bigint + j * 104729) % $count, 0) AS key
+			FROM generate_series(1::bigint, $lookups) j OFFSET 0) d JOIN $table ON k = d.key" |
+		awk -v n="$batch" '{ ms += $1 } END { print n / ms * 1000 }'
+}
+
 # show_only TABLE INDEX...: hides the table's other indexes from the planner.
 show_only() {
 	local table=$1

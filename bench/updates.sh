@@ -22,7 +22,6 @@ set -euo pipefail
 
 start_suite updates 20000000 3 10
 wait_seconds=${WAIT_SECONDS:-60}
-batch=$((rows / 100))
 methods=(btree hash harmonia)
 
 # load METHOD...: tables of their own, called by their indexes' access method.
@@ -39,22 +38,6 @@ load() {
 	done
 }
 
-# A round of a mix: of a batch of operations, so many in a hundred are half inserts, half
-# deletes, the rest look-ups.  Keys are random.  Operations a second.
-mix_round() {
-	local method=$1 percent=$2 round=$3
-	local changes=$((batch * percent / 200)) lookups=$((batch * (100 - percent) / 100))
-	local base=$((rows + round * batch))
-	timings \
-		"INSERT INTO t_$method SELECT hashint8extended(i, 0), i FROM generate_series($base + 1::bigint, $base + $changes) i" \
-		"DELETE FROM t_$method USING (SELECT hashint8extended($round * $batch + j, 0) AS key
-			FROM generate_series(1::bigint, $changes) j OFFSET 0) d WHERE k = d.key" \
-		"VACUUM t_$method" \
-		"SELECT sum(id) FROM (SELECT hashint8extended(($round * 7919::bigint + j * 104729) % $rows, 0) AS key
-			FROM generate_series(1::bigint, $lookups) j OFFSET 0) d JOIN t_$method ON k = d.key" |
-		awk -v n="$batch" '{ ms += $1 } END { print n / ms * 1000 }'
-}
-
 section_mixes() {
 	local percent method round=0 run
 	load "${methods[@]}"
@@ -62,7 +45,7 @@ section_mixes() {
 		for ((run = 0; run < runs; run++)); do
 			round=$((round + 1))
 			for method in "${methods[@]}"; do
-				mix_round "$method" "$percent" "$round" | note "$method" rows/s
+				mix_round "t_$method" "$rows" "$percent" "$round" | note "$method" rows/s
 			done
 		done
 		record_noted 'mixes by per cent of changes' "$percent"

@@ -4,7 +4,7 @@
 #
 # usage: bench/gpu/sql.sh [SECTION...]
 #
-#   arrays joins resync      all of them if none is named
+#   arrays joins resync mixes      all of them if none is named
 #
 # ROWS (67108864, 2^26), RUNS (5), BTREE_RUNS (3; 0 leaves PostgreSQL's plans out) and
 # DEVICE (on, or host to try the script without a GPU) may be set, and what bench/common.sh
@@ -154,9 +154,30 @@ section_resync() {
 	options=
 }
 
+# Mixes of changes and look-ups as in bench/updates.sh, in a table of three tenths of the rows;
+# each batch of look-ups finds the copy out of date.
+section_mixes() {
+	local percent run round=0 count=$((rows * 3 / 10))
+	sql -c "CREATE TABLE mixed AS
+			SELECT hashint8extended(i, 0) AS k, i AS id FROM generate_series(1::bigint, $count) i" \
+		-c 'CREATE INDEX mixed_harmonia ON mixed USING harmonia (k)' -c 'VACUUM ANALYZE mixed' \
+		-c "SELECT harmonia_load('mixed_harmonia')" >>"$dir/load"
+	for percent in 5 20 50 80 95; do
+		for ((run = 0; run < runs; run++)); do
+			round=$((round + 2))
+			options=$on_cpu
+			mix_round mixed "$count" "$percent" "$round" | note harmonia rows/s
+			options=$on_device
+			mix_round mixed "$count" "$percent" "$((round + 1))" | note GPU rows/s
+		done
+		record_noted 'mixes by per cent of changes' "$percent"
+	done
+	options=
+}
+
 [ -n "${BINDIR:-}" ] || make -s -j "$(nproc)" -C "$root/cuda"
 start_server $((rows * 150 / 1000000 + 512)) -c work_mem=1GB -c max_parallel_workers_per_gather=0 \
 	-c shared_preload_libraries=harmonia -c harmonia.gpu="$device"
 load
 
-run_sections arrays joins resync -- "$@"
+run_sections arrays joins resync mixes -- "$@"
