@@ -41,6 +41,9 @@ DECLARE
 	line text;
 BEGIN
 	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
+		IF line ~ 'HarmoniaLookup' THEN
+			RETURN (regexp_match(line, 'HarmoniaLookup[A-Za-z]+'))[1];
+		END IF;
 		IF line ~ '(on pgbench_accounts|using demo|using pgbench_accounts_pkey)' THEN
 			RETURN (regexp_match(line, '([A-Z][A-Za-z -]*?)(?: Backward)? (?:using|on) '))[1];
 		END IF;
