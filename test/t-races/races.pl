@@ -79,7 +79,9 @@ sub forbid
 {
 	my ($read) = @_;
 
-	return 'SET harmonia.enable_lookup_scan = ' . ($read =~ /lookup/ ? 'on' : 'off') . '; SET enable_sort = off;'
+	# With little memory batches and portions of hits are small, and there are several.
+	return 'SET harmonia.enable_lookup_scan = ' . ($read =~ /lookup/ ? "on; SET work_mem = '64kB'" : 'off')
+	  . '; SET enable_sort = off;'
 	  . (has_daemon() ? ' SET harmonia.enable_device = ' . ($read =~ /device/ ? 'on;' : 'off;') : '')
 	  . join('', map { " SET enable_$_ = off;" } split / /, $reads{$read}[1]);
 }
