@@ -103,15 +103,14 @@ entries_below(const HtEntry *entries, int64 n, HtEntry bound)
 }
 
 /*
- * Whether a leaf is as full as a build makes it, and an entry above all that it
- * holds.  At the end of a part such an entry begins a new leaf: ascending
+ * Whether a leaf with so many entries is as full as a build makes it, and an entry above
+ * all that it holds.  At the end of a part such an entry begins a new leaf: ascending
  * inserts leave the room that the fill factor asks for.
  */
 static bool
-is_above_full_leaf(Relation index, Page page, HtWidth width, HtEntry entry)
+is_above_full_leaf(Relation index, Page page, HtWidth width, int count, HtEntry entry)
 {
 	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
-	int			count = ht_leaf_count(page, width);
 
 	if (count < hm_leaf_target(index, width))
 		return false;
@@ -134,21 +133,22 @@ has_room(Page page, HtWidth width, int count, int64 n)
 }
 
 /*
- * Entries of the run to be inserted into this leaf; 0 if they should have a new
- * leaf to the right of it.
+ * Entries of the run to be inserted into this leaf, which has "count"; 0 if they should
+ * have a new leaf to the right of it.
  */
 static int64
-entries_for_leaf(Relation index, Page page, HtWidth width, const HtEntry *entries, int64 n)
+entries_for_leaf(Relation index, Page page, HtWidth width, int count,
+				 const HtEntry *entries, int64 n)
 {
 	int64		free_slots;
 
 	if (hm_page_has_high(page))
 		return n == 1 ? 1 : entries_below(entries, n, hm_page_special(page)->high);
-	if (is_above_full_leaf(index, page, width, entries[0]))
+	if (is_above_full_leaf(index, page, width, count, entries[0]))
 		return 0;
 
 	/* Fill it up, no further, so that what is left can be appended. */
-	free_slots = hm_leaf_target(index, width) - ht_leaf_count(page, width);
+	free_slots = hm_leaf_target(index, width) - count;
 	return Min(n, Max(1, free_slots));
 }
 
@@ -248,15 +248,14 @@ insert_into_leaf(Relation index, Buffer leaf, HtWidth width, const HtEntry *entr
 }
 
 /*
- * Insert the first of some entries, all of which belong in the locked leaf, if it has room for
- * all.  Returns how many were inserted.
+ * Insert the first of some entries, all of which belong in the locked leaf, if that has room
+ * for all of them beside the "count" that it has.  Returns how many were inserted.
  */
 static int64
-insert_if_room(Relation index, Buffer leaf, HtWidth width, const HtEntry *entries, int64 n)
+insert_if_room(Relation index, Buffer leaf, HtWidth width, int count,
+			   const HtEntry *entries, int64 n)
 {
-	Page		page = BufferGetPage(leaf);
-
-	if (n == 0 || !has_room(page, width, ht_leaf_count(page, width), n))
+	if (n == 0 || !has_room(BufferGetPage(leaf), width, count, n))
 		return 0;
 	if (n >= HM_MERGE_THRESHOLD)
 		return merge_into_leaf(index, leaf, width, entries, n);
@@ -466,7 +465,8 @@ append_segment(Relation index, HmPart part, const HtEntry *coming, int64 n,
 			hm_page_no_progress(index, leaf);
 		LockBuffer(leaf, BUFFER_LOCK_EXCLUSIVE);
 		hm_page_check(index, leaf, HM_PAGE_LEAF);
-		if (is_above_full_leaf(index, BufferGetPage(leaf), width, coming[0]))
+		if (is_above_full_leaf(index, BufferGetPage(leaf), width,
+							   ht_leaf_count(BufferGetPage(leaf), width), coming[0]))
 		{
 			GenericXLogState *state = GenericXLogStart(index);
 			Page		leaf_page;
@@ -805,6 +805,7 @@ make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 	HmSegment  *segment;
 	Page		leaf_page;
 	HmSegmentName name;
+	int			count;
 	bool		last;
 	int64		inserted;
 
@@ -830,8 +831,9 @@ make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 	 * Of those who found the leaf full, the first made room.  With many clients at the right
 	 * end of the index, each split has such.
 	 */
-	inserted = insert_if_room(index, split.leaf, split.width, coming,
-							  entries_for_leaf(index, leaf_page, split.width, coming, n));
+	count = ht_leaf_count(leaf_page, split.width);
+	inserted = insert_if_room(index, split.leaf, split.width, count, coming,
+							  entries_for_leaf(index, leaf_page, split.width, count, coming, n));
 	if (inserted > 0)
 	{
 		UnlockReleaseBuffer(split.leaf);
@@ -841,7 +843,7 @@ make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 
 	last = !BlockNumberIsValid(hm_page_special(leaf_page)->right);
 	split.append = !hm_page_has_high(leaf_page) &&
-		is_above_full_leaf(index, leaf_page, split.width, coming[0]);
+		is_above_full_leaf(index, leaf_page, split.width, count, coming[0]);
 
 	if (!split.append)
 	{
@@ -916,6 +918,7 @@ hm_insert_sorted(Relation index, HmPart part, const HtEntry *entries, int64 n)
 		HtWidth		width = hm_cache(index, false)->width;
 		Buffer		leaf;
 		Page		page;
+		int			count;
 		int64		here,
 					inserted;
 
@@ -932,11 +935,12 @@ hm_insert_sorted(Relation index, HmPart part, const HtEntry *entries, int64 n)
 		hm_page_check(index, leaf, HM_PAGE_LEAF);
 		page = BufferGetPage(leaf);
 
-		here = entries_for_leaf(index, page, width, entries, n);
+		count = ht_leaf_count(page, width);
+		here = entries_for_leaf(index, page, width, count, entries, n);
 		if ((here == 0 && hm_page_has_high(page)) ||
 			idle == HM_MAX_IDLE_ROUNDS)
 			hm_page_no_progress(index, leaf);
-		inserted = insert_if_room(index, leaf, width, entries, here);
+		inserted = insert_if_room(index, leaf, width, count, entries, here);
 		UnlockReleaseBuffer(leaf);
 		UnlockReleaseBuffer(header);
 

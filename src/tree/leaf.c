@@ -68,12 +68,14 @@ sort_entries(HtEntry *entries, int n)
 static inline void
 mark_count(HtLeafChange *change, int block)
 {
+	change->blocks |= UINT64_C(1) << block;
 	change->counts |= UINT64_C(1) << block;
 }
 
 static inline void
 mark_slot(HtLeafChange *change, int block, int slot)
 {
+	change->blocks |= UINT64_C(1) << block;
 	change->slots[block] |= (uint16_t) (1 << slot);
 }
 
@@ -177,14 +179,7 @@ uint64_t
 ht_leaf_change_lines(HtWidth width, const HtLeafChange *change)
 {
 	int			first = ht_leaf_blocks_at(width) / HT_LEAF_BLOCK_SIZE;
-	uint64_t	lines = 0;
-
-	/* A block is a line. */
-	for (int block = 0; block < ht_leaf_blocks(width); block++)
-	{
-		if (change->slots[block] != 0 || (change->counts >> block & 1))
-			lines |= UINT64_C(1) << (first + block);
-	}
+	uint64_t	lines = change->blocks << first;	/* a block is a line */
 
 	/* Separators take the lines before, and the pivots half of the very first. */
 	if (change->separators != 0)

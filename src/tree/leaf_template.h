@@ -663,18 +663,18 @@ LT(change_ranges)(const HtLeafChange *change, HtByteRange *ranges)
 {
 	int			n = 0;
 
-	for (int i = 0; i < LT_LINES - 1; i++)
+	for (int i = 0; change->separators != 0 && i < LT_LINES - 1; i++)
 		if (change->separators >> (i * LT_LINE + LT_LINE - 1) & 1)
 			n = add_range(ranges, n, offsetof(LT(Page), pivots) + i * sizeof(LT_KEY),
 						  sizeof(LT_KEY));
 
-	for (int i = 0; i < LT_BLOCKS - 1; i++)
-		if (change->separators >> i & 1)
-			n = add_range(ranges, n, offsetof(LT(Page), separators) + i * sizeof(LT_KEY),
-						  sizeof(LT_KEY));
+	for (uint64_t rest = change->separators; rest != 0; rest &= rest - 1)
+		n = add_range(ranges, n, offsetof(LT(Page), separators) + __builtin_ctzll(rest) * sizeof(LT_KEY),
+					  sizeof(LT_KEY));
 
-	for (int b = 0; b < LT_BLOCKS; b++)
+	for (uint64_t rest = change->blocks; rest != 0; rest &= rest - 1)
 	{
+		int			b = __builtin_ctzll(rest);
 		size_t		at = offsetof(LT(Page), blocks) + b * sizeof(LT(Block));
 		size_t		tids = at + offsetof(LT(Block), tids);
 

@@ -144,6 +144,7 @@ ht_leaf_blocks_at(HtWidth width)
  */
 typedef struct HtLeafChange
 {
+	uint64_t	blocks;			/* bit b: block b changed, its count or a slot */
 	uint64_t	counts;			/* bit b: the count of block b changed */
 	uint64_t	separators;		/* bit i: separator i changed (and so,
 								 * perhaps, a pivot) */
