@@ -155,7 +155,7 @@ section_resync() {
 }
 
 # Mixes of changes and look-ups as in bench/updates.sh, in a table of three tenths of the rows;
-# each batch of look-ups finds the copy out of date.
+# each batch of look-ups finds the copy out of date, by the changes of its own round.
 section_mixes() {
 	local percent run round=0 count=$((rows * 3 / 10))
 	sql -c "CREATE TABLE mixed AS
@@ -168,6 +168,7 @@ section_mixes() {
 			options=$on_cpu
 			mix_round mixed "$count" "$percent" "$round" | note harmonia rows/s
 			options=$on_device
+			sql -c "SELECT harmonia_load('mixed_harmonia')" >>"$dir/load"
 			mix_round mixed "$count" "$percent" "$((round + 1))" | note GPU rows/s
 		done
 		record_noted 'mixes by per cent of changes' "$percent"
