@@ -4,8 +4,9 @@
  *
  * It is the host device otherwise.  The environment says what happens: each call runs
  * out of memory with a chance of one in FAULT_MEMORY, call number FAULT_DEVICE fails
- * for good, opening it being the first, and if FAULT_PROBES is set, one hit of each search
- * is of a probe that there is not.
+ * for good, opening it being the first, if FAULT_PROBES is set, one hit of each search
+ * is of a probe that there is not, and if FAULT_HITS is, each has one hit too many: the
+ * last one's row for the first probe.
  */
 #include "../internal.h"
 
@@ -107,6 +108,13 @@ struct FaultyIndex : HdIndex
 		if (getenv("FAULT_PROBES") != nullptr && status == HD_OK && batch.probes != nullptr &&
 			result->hits > 0)
 			batch.probes[result->hits / 2] = batch.count;
+		if (getenv("FAULT_HITS") != nullptr && status == HD_OK && batch.probes != nullptr &&
+			result->hits > 1 && result->hits < batch.room)
+		{
+			batch.probes[result->hits] = 0;
+			batch.tids[result->hits] = batch.tids[result->hits - 1];
+			result->hits++;
+		}
 		return status;
 	}
 };

@@ -1,4 +1,5 @@
-# A device that says what cannot be is not believed: the CPU searches instead.
+# A device that says what cannot be is not believed: the CPU searches instead.  Where it can be,
+# joins look at the key of the row.
 #
 # The daemon has a device that does so in the place of a GPU (cuda/test/faulty.cc).
 use strict;
@@ -10,22 +11,39 @@ use Test::More;
 
 plan skip_all => 'there is a GPU' if on_gpu();
 
-# One hit of each search is of a probe that there is not.
-local $ENV{FAULT_PROBES} = '1';
-my $node = new_device_node('device_damage', conf => <<'END');
+# A running server whose device does wrong in one way.
+sub damaged_node
+{
+	my ($name, $fault) = @_;
+
+	local $ENV{$fault} = '1';
+	my $node = new_device_node($name, conf => <<'END');
 harmonia.gpu = on
 enable_indexscan = off
 enable_bitmapscan = off
 enable_hashjoin = off
 enable_mergejoin = off
 END
-
-$node->safe_psql('postgres', <<'END');
+	$node->safe_psql('postgres', <<'END');
 CREATE TABLE t (k int, v int);
 INSERT INTO t SELECT 10 * i, i FROM generate_series(1, 20000) i;
 CREATE INDEX t_k ON t USING harmonia (k);
 VACUUM ANALYZE t;
 END
+	return $node;
+}
+
+# What a query gives without lookups.
+sub plain_answer
+{
+	my ($node, $query) = @_;
+
+	return $node->safe_psql('postgres', 'SET harmonia.enable_lookup_scan = off; SET harmonia.enable_lookup_join = off;'
+		  . "SET enable_hashjoin = on; $query");
+}
+
+# One hit of each search is of a probe that there is not.
+my $node = damaged_node('device_damage', 'FAULT_PROBES');
 
 my $outer = 'FROM (SELECT k FROM generate_series(1, 200000, 7) k OFFSET 0) s';
 my %queries = (
@@ -39,10 +57,7 @@ my %queries = (
 
 for my $name (sort keys %queries)
 {
-	my $wanted = $node->safe_psql('postgres', 'SET harmonia.enable_lookup_scan = off; SET harmonia.enable_lookup_join = off;'
-		  . "SET enable_hashjoin = on; $queries{$name}");
-
-	is($node->safe_psql('postgres', $queries{$name}), $wanted, $name);
+	is($node->safe_psql('postgres', $queries{$name}), plain_answer($node, $queries{$name}), $name);
 	like(nodes_of($node, $queries{$name}), qr/Fallbacks: [1-9]/, "$name: by the CPU, after all");
 }
 
@@ -50,6 +65,18 @@ for my $name (sort keys %queries)
 my $count = 'SELECT count(*) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(5, 200000, 5)))';
 is($node->safe_psql('postgres', $count), '20000', 'a count');
 like(nodes_of($node, $count), qr/LookupCount.*Fallbacks: 0/s, 'is believed');
+
+$node->stop;
+
+# Each search has a hit too many: a row with another key.
+$node = damaged_node('device_hits', 'FAULT_HITS');
+$queries{semijoin} =~ s/BETWEEN s\.k AND s\.k \+ 30/= s.k/;
+$queries{antijoin} =~ s/t\.k = s\.k/t.k = s.k AND v > 0/;
+for my $name ('join', 'join by ranges', 'semijoin', 'antijoin')
+{
+	is($node->safe_psql('postgres', $queries{$name}), plain_answer($node, $queries{$name}), "a hit too many: $name");
+	like(nodes_of($node, $queries{$name}), qr/Rows Removed by Join Filter: [1-9].*Fallbacks: 0/s, "$name: by the device");
+}
 
 $node->stop;
 done_testing();
