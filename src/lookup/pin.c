@@ -28,11 +28,19 @@
  */
 #define MAX_REMEMBERED	(1 << 20)	/* 4 MB, enough for 8 GB of shared buffers */
 
+/*
+ * A session that pins few has a small table: to clear the large one takes milliseconds,
+ * longer than so many pins.
+ */
+#define FEW_REMEMBERED	(1 << 12)
+#define FEW_PINS		1000
+
 #define CACHE_LINE		64
 #define MEMORY_PAGE		4096
 
 static Buffer *remembered = NULL;
 static uint32 remembered_mask;
+static uint32 pins = 0;			/* until the table is the large one */
 
 /* What the last two blocks that had to be looked up say of others of their index. */
 static struct
@@ -48,15 +56,30 @@ remembered_place(Relation index, BlockNumber block)
 	return &remembered[(block + RelationGetRelid(index) * 0x9E3779B1U) & remembered_mask];
 }
 
+/* Make an empty table of so many at most, in place of the former one. */
 static void
-start_remembering(void)
+start_remembering(uint32 limit)
 {
 	uint32		size = 1024;
+	Buffer	   *table;
 
-	while (size < (uint32) NBuffers && size < MAX_REMEMBERED)
+	while (size < (uint32) NBuffers && size < limit)
 		size *= 2;
-	remembered = MemoryContextAllocZero(TopMemoryContext, size * sizeof(Buffer));
+	table = MemoryContextAllocZero(TopMemoryContext, size * sizeof(Buffer));
+	if (remembered != NULL)
+		pfree(remembered);
+	remembered = table;
 	remembered_mask = size - 1;
+}
+
+static pg_noinline void
+count_pin(void)
+{
+	pins++;
+	if (pins == FEW_PINS)
+		start_remembering(MAX_REMEMBERED);
+	else if (remembered == NULL)
+		start_remembering(FEW_REMEMBERED);
 }
 
 /* The buffer that may hold a block, or invalid. */
@@ -90,8 +113,8 @@ hm_pin(Relation index, BlockNumber block)
 
 	if (RelationUsesLocalBuffers(index))
 		return ReadBuffer(index, block);
-	if (remembered == NULL)
-		start_remembering();
+	if (pins < FEW_PINS)
+		count_pin();
 
 	buffer = expected_buffer(index, block);
 	if (buffer != InvalidBuffer)
@@ -160,7 +183,7 @@ hm_pin_expect(Relation index, BlockNumber block, Buffer buffer)
 	if (buffer < 1 || buffer > NBuffers)
 		return;
 	if (remembered == NULL)
-		start_remembering();
+		count_pin();
 	*remembered_place(index, block) = buffer;
 }
 
