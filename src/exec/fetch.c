@@ -75,6 +75,9 @@ struct HmFetch
 	Relation	index;
 	Snapshot	snapshot;
 	const HmKeyType *type;
+	AttrNumber	key_column;		/* of the table, or 0: the key is an expression */
+	ExprState  *key_expression;
+	ExprContext *key_context;
 	bool		index_only;
 	bool		first_rows;
 
@@ -135,6 +138,12 @@ hm_fetch_create(Relation heap, Relation index, Snapshot snapshot, bool index_onl
 	fetch->index = index;
 	fetch->snapshot = snapshot;
 	fetch->type = hm_key_type(index);
+	fetch->key_column = index->rd_index->indkey.values[0];
+	if (fetch->key_column == 0)
+	{
+		fetch->key_expression = ExecInitExpr(linitial(RelationGetIndexExpressions(index)), NULL);
+		fetch->key_context = CreateStandaloneExprContext();
+	}
 	fetch->index_only = index_only;
 	fetch->first_rows = first_rows;
 	fetch->finished = true;
@@ -575,6 +584,39 @@ fetch_tuple(HmFetch *fetch, const HmHit *hit)
 	return true;
 }
 
+/*
+ * Whether the key of the tuple in the slot is among those that a probe stands for.  It is,
+ * unless the TID was not what the index says of that key: then the heap has the last word.
+ * A device that counts does not say which probe it was; as of rows that the visibility
+ * map vouches for, the index has to be believed.
+ */
+static inline bool
+has_key(HmFetch *fetch, uint32 probe)
+{
+	uint64		low,
+				high,
+				key;
+	Datum		value;
+	bool		is_null;
+
+	if (probe == HM_NO_PROBE)
+		return true;
+	low = fetch->probes.low[probe];
+	high = fetch->probes.high == NULL ? low : fetch->probes.high[probe];
+	if (fetch->key_column != 0)
+		value = slot_getattr(fetch->slot, fetch->key_column, &is_null);
+	else
+	{
+		ResetExprContext(fetch->key_context);
+		fetch->key_context->ecxt_scantuple = fetch->slot;
+		value = ExecEvalExprSwitchContext(fetch->key_expression, fetch->key_context, &is_null);
+	}
+	if (is_null)
+		return false;
+	key = fetch->type->normalise(value);
+	return key >= low && key <= high;
+}
+
 /* The value of the index's column in a hit, if index_only. */
 static inline Datum
 hit_key(const HmFetch *fetch, uint32 hit)
@@ -615,7 +657,7 @@ hm_fetch_next(HmFetch *fetch, uint32 *probe, TupleTableSlot **slot, Datum *key)
 			return true;
 		}
 
-		if (!fetch_tuple(fetch, &fetch->hits[i]))
+		if (!fetch_tuple(fetch, &fetch->hits[i]) || !has_key(fetch, *probe))
 			continue;
 		if (fetch->index_only)
 		{
@@ -667,7 +709,8 @@ hm_fetch_count(HmFetch *fetch)
 		for (; fetch->next < fetch->count; fetch->next++)
 		{
 			CHECK_FOR_INTERRUPTS();
-			if (fetch_tuple(fetch, &fetch->hits[fetch->next]))
+			if (fetch_tuple(fetch, &fetch->hits[fetch->next]) &&
+				has_key(fetch, fetch->hits[fetch->next].probe))
 				count++;
 		}
 	}
@@ -729,6 +772,8 @@ hm_fetch_end(HmFetch *fetch)
 	if (fetch->stream != NULL)
 		read_stream_end(fetch->stream);
 #endif
+	if (fetch->key_context != NULL)
+		FreeExprContext(fetch->key_context, true);
 	if (fetch->own_slot)
 		ExecDropSingleTupleTableSlot(fetch->slot);
 	table_index_fetch_end(fetch->scan);

@@ -225,7 +225,7 @@ extern void hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *
  * Go to the next pair of probe and visible tuple; false at the end of the batch.
  * *probe is the probe's number.  Either *slot is the tuple, valid until the
  * next call, or it is NULL and *key is the value of the index's column.  A tuple
- * is visible to the snapshot; its key is what the index says.
+ * is visible to the snapshot, and its own key is one that the probe stands for.
  */
 extern bool hm_fetch_next(HmFetch *fetch, uint32 *probe, TupleTableSlot **slot, Datum *key);
 

@@ -14,9 +14,9 @@
  *			+--------+-----> DONE, when there are no more outer rows
  *
  * Candidates are put together in the scan slot, whose columns the planner has
- * chosen, and all join clauses are evaluated on them, those with the key as
- * well: so the heap tuple has the last word.  Where a probe stands for just those keys that
- * satisfy the key clauses, that the tuple's key is among them says the same in less time.
+ * chosen, and the join clauses are evaluated on them; those with the key only where a probe
+ * may stand for other keys than satisfy them.  That the heap tuple's key is among those of the
+ * probe, the fetch has seen to.
  */
 #include "postgres.h"
 
@@ -168,31 +168,15 @@ look_ahead(LookupJoin *join)
 	__builtin_prefetch(&probes->done[probe]);
 }
 
-/* Whether a candidate, in the scan slot as well, satisfies the table's and join clauses. */
+/* Whether the candidate in the scan slot satisfies the table's and the join clauses. */
 static inline bool
-is_match(LookupJoin *join, uint32 probe, TupleTableSlot *inner)
+is_match(LookupJoin *join)
 {
 	ExprContext *econtext = join->node.css.ss.ps.ps_ExprContext;
-	const JoinProbes *probes = join->probes;
-	AttrNumber	column = join->targets[join->target].key_attribute;
-	uint64		key;
 
 	econtext->ecxt_scantuple = join->node.css.ss.ss_ScanTupleSlot;
-	if (!ExecQual(join->inner_quals, econtext))
-		return false;
-	if (!join->batch.exact || column <= 0)
-		return ExecQual(join->quals, econtext);
-
-	/* Without a tuple, the key is the index's, where the probe found it. */
-	if (inner != NULL)
-	{
-		if (inner->tts_isnull[column - 1])
-			return false;
-		key = join->key_type->normalise(inner->tts_values[column - 1]);
-		if (key < probes->low[probe] || key > probes->high[probe])
-			return false;
-	}
-	return ExecQual(join->other_quals, econtext);
+	return ExecQual(join->inner_quals, econtext) &&
+		ExecQual(join->batch.exact ? join->other_quals : join->quals, econtext);
 }
 
 /* The target's next pair that satisfies the join clauses, in the scan slot; or false. */
@@ -213,7 +197,7 @@ next_match(LookupJoin *join, uint32 *row)
 		*row = probes->rows[probe];
 		store_row(join, *row);
 		store_inner(join, inner, key);
-		if (is_match(join, probe, inner))
+		if (is_match(join))
 		{
 			join->batch.matched[*row] = true;
 			if (join->one_match)

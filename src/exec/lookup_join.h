@@ -65,8 +65,6 @@ typedef struct JoinTarget
 	int			last;			/* the last one that is needed */
 	Relation	table;			/* NULL until it is looked up in */
 	Relation	index;
-	AttrNumber	key_attribute;	/* the table's column that is the key, or 0: an
-								 * expression is */
 } JoinTarget;
 
 #define NO_ROW	PG_UINT32_MAX

@@ -309,7 +309,6 @@ begin_fetch(LookupJoin *join)
 		/* The planner or the plan cache has locked it; a parallel worker has not. */
 		target->table = table_open(target->table_oid, AccessShareLock);
 		target->index = index_open(target->index_oid, AccessShareLock);
-		target->key_attribute = target->index->rd_index->indkey.values[0];
 	}
 	old_context = MemoryContextSwitchTo(join->fetch_context);
 	join->node.fetch = hm_fetch_create(target->table, target->index,

@@ -1058,7 +1058,10 @@ hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
 	if (n == 0)
 		n = walk_on(lookup, hits, keys, max);
 	for (uint32 i = 0; lookup->numbers != NULL && i < n; i++)
-		hits[i].probe = lookup->numbers[hits[i].probe];
+	{
+		if (hits[i].probe != HM_NO_PROBE)
+			hits[i].probe = lookup->numbers[hits[i].probe];
+	}
 	add_time(&taken, start);
 	if (!lookup->on_device)
 		lookup->walk_ns += taken;

@@ -191,8 +191,9 @@ extern void hm_lookup_set_reader(HmLookup *lookup, HmTidReader reader, void *arg
 /*
  * For a caller who wants to know which tids there are, not whose: in a reader's place, a
  * filter moves those tids to the front that are to be returned, and says how many they are.
- * Their probe numbers are 0.  Hits that it is not shown are returned as ever.
+ * Their probe numbers are HM_NO_PROBE.  Hits that it is not shown are returned as ever.
  */
+#define HM_NO_PROBE		PG_UINT32_MAX
 typedef uint32 (*HmTidFilter) (void *argument, uint64 *tids, uint32 n);
 extern void hm_lookup_set_filter(HmLookup *lookup, HmTidFilter filter, void *argument);
 

@@ -776,15 +776,15 @@ hand_out(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max)
 
 	for (i = remote->handed; i < remote->hits && n < max; i++)
 	{
-		uint32		probe = remote->hit_probes == NULL ? 0 :
+		uint32		probe = remote->hit_probes == NULL ? HM_NO_PROBE :
 			remote->first + remote->hit_probes[i];
 
-		if (remote->done != NULL && remote->done[probe])
+		if (remote->done != NULL && probe != HM_NO_PROBE && remote->done[probe])
 			continue;
 		hits[n].tid = remote->hit_tids[i];
 		hits[n].probe = probe;
 		hits[n].unused = remote->marks != NULL ? remote->marks[i] : 0;
-		if (keys != NULL)
+		if (keys != NULL && probe != HM_NO_PROBE)
 			keys[n] = remote->probes.low[probe];
 		n++;
 	}
