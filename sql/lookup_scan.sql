@@ -73,6 +73,13 @@ BEGIN;
 SET LOCAL plan_cache_mode = force_generic_plan;
 SELECT * FROM unknown_arrays();
 ROLLBACK;
+-- Of those that would have to find all rows, a bitmap scan is one
+CREATE TABLE scattered AS SELECT hashint4(i) AS k, i AS id FROM generate_series(1, 60000) i;
+CREATE INDEX scattered_k ON scattered USING harmonia (k);
+VACUUM ANALYZE scattered;
+EXPLAIN (COSTS OFF) SELECT * FROM scattered WHERE k = ANY (stable_array(3)) ORDER BY k LIMIT 10;
+EXPLAIN (COSTS OFF) SELECT * FROM scattered WHERE k = ANY (stable_array(3)) LIMIT 10;
+DROP TABLE scattered;
 BEGIN;
 CALL use_lookups(true);
 SELECT * FROM plan('SELECT * FROM t WHERE k IN (1, 2, 3)');

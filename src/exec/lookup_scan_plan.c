@@ -319,7 +319,7 @@ has_first_rows_in_order(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 {
 	ListCell   *cell;
 
-	if (!hm_wants_first_rows(root) || root->query_pathkeys == NIL ||
+	if (!enable_indexscan || !hm_wants_first_rows(root) || root->query_pathkeys == NIL ||
 		list_length(conditions->arms) > 1)
 		return false;
 	foreach(cell, rel->pathlist)
@@ -332,6 +332,23 @@ has_first_rows_in_order(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 			return true;
 	}
 	return false;
+}
+
+/* Take bitmap scans by an index alone back. */
+static void
+drop_bitmap_scans(RelOptInfo *rel, const IndexOptInfo *index)
+{
+	ListCell   *cell;
+
+	foreach(cell, rel->pathlist)
+	{
+		BitmapHeapPath *path = lfirst(cell);
+
+		if (IsA(path, BitmapHeapPath) && path->path.param_info == NULL &&
+			IsA(path->bitmapqual, IndexPath) &&
+			((IndexPath *) path->bitmapqual)->indexinfo == index)
+			rel->pathlist = foreach_delete_current(rel->pathlist, cell);
+	}
 }
 
 static void
@@ -358,10 +375,13 @@ add_lookup_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 
 	/*
 	 * A plain index scan stops after the first rows, however long the array turns out to
-	 * be.  We would have to find all rows, and sort them.
+	 * be.  We would have to find all rows, and sort them; so would a bitmap scan.
 	 */
 	if (guessed && has_first_rows_in_order(root, rel, index, conditions))
+	{
+		drop_bitmap_scans(rel, index);
 		return;
+	}
 
 	path = makeNode(CustomPath);
 	path->path.pathtype = T_CustomScan;
