@@ -75,11 +75,13 @@ start_remembering(uint32 limit)
 static pg_noinline void
 count_pin(void)
 {
-	pins++;
-	if (pins == FEW_PINS)
+	if (pins + 1 == FEW_PINS)
 		start_remembering(MAX_REMEMBERED);
 	else if (remembered == NULL)
 		start_remembering(FEW_REMEMBERED);
+
+	/* Only now, so that there is a table once it is not zero, whatever memory there is. */
+	pins++;
 }
 
 /* The buffer that may hold a block, or invalid. */
