@@ -5,13 +5,13 @@
  * They take no more memory than allowed: whoever needs some makes those go that have not
  * been used for longest.  The same happens when the device itself has none left.
  */
-#ifndef HARMONIA_COPIES_H
-#define HARMONIA_COPIES_H
+#ifndef HARMONIA_CUDA_COPIES_H
+#define HARMONIA_CUDA_COPIES_H
 
 #include <cstring>
 #include <map>
 
-#include "device.h"
+#include "harmonia_device.h"
 #include "../src/device/protocol.h"
 
 namespace harmonia
@@ -46,7 +46,7 @@ public:
 	void		drop_all();
 
 	/*
-	 * As those of device.h, but others go if there is not enough memory.  If even that
+	 * As those of harmonia_device.h, but others go if there is not enough memory.  If even that
 	 * is not enough the copy is still there, but of no use.
 	 */
 	HdStatus	reserve(Copy *copy, uint32_t blocks);
@@ -99,4 +99,4 @@ private:
 
 }								/* namespace harmonia */
 
-#endif							/* HARMONIA_COPIES_H */
+#endif							/* HARMONIA_CUDA_COPIES_H */

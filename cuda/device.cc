@@ -1,8 +1,8 @@
 /*
  * device.cc
- *		What device.h offers, as far as it is the same for all kinds of device.
+ *		What harmonia_device.h offers, as far as it is the same for all kinds of device.
  */
-#include "internal.h"
+#include "device_base.h"
 
 #include <algorithm>
 #include <cstdarg>

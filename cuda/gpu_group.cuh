@@ -2,8 +2,8 @@
  * gpu_group.cuh
  *		What search kernels have in common: groups of threads, and writing pairs.
  */
-#ifndef HARMONIA_GPU_GROUP_CUH
-#define HARMONIA_GPU_GROUP_CUH
+#ifndef HARMONIA_CUDA_GPU_GROUP_CUH
+#define HARMONIA_CUDA_GPU_GROUP_CUH
 
 #include "gpu_kernels.h"
 
@@ -194,4 +194,4 @@ give_pairs(const DeviceGroup<Threads> &group, const Tree<Key> &tree, const Resul
 
 }								/* namespace harmonia */
 
-#endif							/* HARMONIA_GPU_GROUP_CUH */
+#endif							/* HARMONIA_CUDA_GPU_GROUP_CUH */

@@ -2,12 +2,12 @@
  * gpu_kernels.h
  *		What gpu.cu calls; each is compiled for itself, for it takes long.
  */
-#ifndef HARMONIA_GPU_KERNELS_H
-#define HARMONIA_GPU_KERNELS_H
+#ifndef HARMONIA_CUDA_GPU_KERNELS_H
+#define HARMONIA_CUDA_GPU_KERNELS_H
 
 #include <cuda_runtime.h>
 
-#include "internal.h"
+#include "device_base.h"
 
 namespace harmonia
 {
@@ -147,4 +147,4 @@ extern cudaError_t launch_write(const uint32_t *numbers, const char *staged, uin
 
 }								/* namespace harmonia */
 
-#endif							/* HARMONIA_GPU_KERNELS_H */
+#endif							/* HARMONIA_CUDA_GPU_KERNELS_H */

@@ -4,8 +4,8 @@
  *
  * gpu_search_32.cu and gpu_search_64.cu instantiate them, each for one key width.
  */
-#ifndef HARMONIA_GPU_SEARCH_CUH
-#define HARMONIA_GPU_SEARCH_CUH
+#ifndef HARMONIA_CUDA_GPU_SEARCH_CUH
+#define HARMONIA_CUDA_GPU_SEARCH_CUH
 
 #include "gpu_tile.cuh"
 
@@ -124,4 +124,4 @@ launch_search(const HtGroupChoice &group, bool partitioned, const Tree<Key> &tre
 
 }								/* namespace harmonia */
 
-#endif							/* HARMONIA_GPU_SEARCH_CUH */
+#endif							/* HARMONIA_CUDA_GPU_SEARCH_CUH */

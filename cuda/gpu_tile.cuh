@@ -7,8 +7,8 @@
  * shared memory, and goes down the tree once as far as their keys have that in common.
  * What each probe has led to then takes the place of its key.
  */
-#ifndef HARMONIA_GPU_TILE_CUH
-#define HARMONIA_GPU_TILE_CUH
+#ifndef HARMONIA_CUDA_GPU_TILE_CUH
+#define HARMONIA_CUDA_GPU_TILE_CUH
 
 #include <cub/block/block_scan.cuh>
 
@@ -366,4 +366,4 @@ search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> pro
 
 }								/* namespace harmonia */
 
-#endif							/* HARMONIA_GPU_TILE_CUH */
+#endif							/* HARMONIA_CUDA_GPU_TILE_CUH */

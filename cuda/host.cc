@@ -4,7 +4,7 @@
  *
  * It is there to be right, not fast: src/tree searches faster on CPUs.
  */
-#include "internal.h"
+#include "device_base.h"
 
 #include <algorithm>
 #include <chrono>

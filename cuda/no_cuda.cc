@@ -2,7 +2,7 @@
  * no_cuda.cc
  *		Stands in for the CUDA device where there is no CUDA compiler.
  */
-#include "internal.h"
+#include "device_base.h"
 
 namespace
 {

@@ -13,10 +13,10 @@
  * What is read lies on the index's pages and in its key region, whatever these hold:
  * a mirror may be behind the index, and pages can be damaged.
  */
-#ifndef HARMONIA_SEARCH_H
-#define HARMONIA_SEARCH_H
+#ifndef HARMONIA_CUDA_SEARCH_H
+#define HARMONIA_CUDA_SEARCH_H
 
-#include "device.h"
+#include "harmonia_device.h"
 
 #ifdef __CUDACC__
 #define HD_BOTH __host__ __device__ __forceinline__
@@ -447,4 +447,4 @@ find_hits(const Group &group, const Tree<Key> &tree, Place place, Key low, Key h
 
 }								/* namespace harmonia */
 
-#endif							/* HARMONIA_SEARCH_H */
+#endif							/* HARMONIA_CUDA_SEARCH_H */

@@ -4,8 +4,8 @@
  *
  * service.cc has connections and messages, requests.cc does what they say.
  */
-#ifndef HARMONIA_SERVICE_H
-#define HARMONIA_SERVICE_H
+#ifndef HARMONIA_CUDA_SERVICE_H
+#define HARMONIA_CUDA_SERVICE_H
 
 #include <list>
 #include <utility>
@@ -152,4 +152,4 @@ private:
 
 }								/* namespace harmonia */
 
-#endif							/* HARMONIA_SERVICE_H */
+#endif							/* HARMONIA_CUDA_SERVICE_H */

@@ -8,7 +8,7 @@
  * is of a probe that there is not, and if FAULT_HITS is, each has one hit too many: the
  * last one's row for the first probe.
  */
-#include "../internal.h"
+#include "../device_base.h"
 
 #include <cstdlib>
 #include <memory>

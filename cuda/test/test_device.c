@@ -8,7 +8,7 @@
  * the least and the greatest key; probes that hit and that miss; all thread groups,
  * ways to search and to sort, and all outputs.  TEST_LARGE limits the largest batch.
  */
-#include "../device.h"
+#include "../harmonia_device.h"
 #include "model.h"
 
 #include <stdio.h>

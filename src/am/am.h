@@ -42,7 +42,7 @@ typedef enum HmPart
 	HM_PART_NULLS_HIGH = 2
 } HmPart;
 
-/* A place in that sequence. */
+/* A point in that sequence. */
 typedef struct HmPosition
 {
 	HtEntry		entry;
@@ -410,16 +410,16 @@ extern const HmKeyType *hm_key_type_lookup(Oid type);
 extern void *hm_alloc_large(Size size);
 
 /* ----------------------------------------------------------------
- *		Places (bounds.c): comparison arguments among a column's keys
+ *		Brackets (bracket.c): comparison arguments among a column's keys
  * ----------------------------------------------------------------
  */
 
 /*
- * Where a value lies, in the order that the operators define.  Of a value that
- * the column can have, first and last are its key.  Of one that falls between
- * two keys they are those keys: first is the upper, last the lower one.
+ * The keys that bracket a value, in the order that the operators define.  If the
+ * column can have the value, first and last are its key.  If the value falls between
+ * two keys, they are those keys: first is the upper, last the lower one.
  */
-typedef struct HmPlace
+typedef struct HmBracket
 {
 	uint64		first;			/* least key not below the value */
 	uint64		last;			/* greatest key not above the value */
@@ -427,15 +427,15 @@ typedef struct HmPlace
 	bool		has_last;		/* false: the value is below all keys */
 	bool		fuzzy;			/* the value is somewhere in first..last, and
 								 * keys in there may be below, equal or above */
-} HmPlace;
+} HmBracket;
 
-typedef HmPlace (*HmPlaceFunction) (const HmKeyType *column, Datum value);
+typedef HmBracket (*HmBracketFunction) (const HmKeyType *column, Datum value);
 
 /*
  * The function that finds values of one type among the keys of a column of
  * another (or the same), NULL if the types have no operators in common.
  */
-extern HmPlaceFunction hm_place_function(Oid column, Oid argument);
+extern HmBracketFunction hm_bracket_function(Oid column, Oid argument);
 
 /* ----------------------------------------------------------------
  *		Qualifications (quals.c): scan keys to ranges
@@ -461,10 +461,10 @@ typedef struct HmRanges
 } HmRanges;
 
 /*
- * The keys, up to max, that stand in a strategy's relation to a place; false if
- * there are none.  Of a fuzzy place all keys that may do so.
+ * The keys, up to max, that stand in a strategy's relation to a bracketed value;
+ * false if there are none.  If the bracket is fuzzy: all keys that may do so.
  */
-extern bool hm_place_range(StrategyNumber strategy, const HmPlace *place, uint64 max,
+extern bool hm_bracket_range(StrategyNumber strategy, const HmBracket *bracket, uint64 max,
 						   uint64 *low, uint64 *high);
 
 /*
@@ -596,11 +596,11 @@ extern void hm_log_blank_page(Relation index, Buffer buffer);
 
 /*
  * While a backend owns blocks that neither the directory nor the free list
- * knows of, it holds the allocation gate, shared, so that VACUUM does not take
+ * knows of, it holds the allocation lock in share mode, so that VACUUM does not take
  * them for lost ones.  Heavyweight, released at abort.
  */
-extern void hm_gate_enter(Relation index);
-extern void hm_gate_leave(Relation index);
+extern void hm_allocation_lock(Relation index);
+extern void hm_allocation_unlock(Relation index);
 
 /*
  * What blocks are for.  A segment gets the first free extent that is long enough, so
@@ -613,7 +613,7 @@ typedef enum HmExtentUse
 	HM_EXTENT_FOR_FEW
 } HmExtentUse;
 
-/* Take length blocks; the caller is inside the gate and holds no buffer lock. */
+/* Take length blocks; the caller holds the allocation lock and holds no buffer lock. */
 extern BlockNumber hm_extent_allocate(Relation index, uint32 length, HmExtentUse use);
 
 /* Whether there is a free extent of this length that ends at the limit or before. */
@@ -627,7 +627,7 @@ extern uint64 hm_stamp_allocate(Relation index);
 
 /*
  * Rebuild the list of free extents from what live segments do not use.  Does
- * nothing if somebody is inside the gate.  Returns the number of free blocks, those
+ * nothing if somebody holds the allocation lock.  Returns the number of free blocks, those
  * of extents that the list has no room for among them.
  */
 extern BlockNumber hm_extents_sweep(Relation index);
@@ -681,7 +681,7 @@ extern bool hm_segment_covers(Page header, HmPosition position, HmSearch search)
  * the metapage; "apply" registers the page with a generic WAL record and writes
  * the entries in the place of "replaced" ones, of which the first has the first
  * entry's bound, or adds them if replaced is 0; "end" releases.  The caller is
- * inside the gate, holds no buffer lock at "begin", and locks other pages after
+ * holds the allocation lock, holds no buffer lock at "begin", and locks other pages after
  * it.
  */
 typedef struct HmDirectoryEdit
@@ -832,7 +832,7 @@ typedef struct HmSegmentName
  * unless "pack" asks for leaves as full as a build makes them.  Does nothing and returns false if they
  * have been replaced already or cannot be replaced together.  last_header, if
  * not NULL, becomes the header of the last new segment.  The caller holds no
- * buffer lock and is outside the gate.
+ * buffer lock and does not hold the allocation lock.
  */
 extern bool hm_segments_move(Relation index, const HmSegmentName *segments, int count,
 							 bool pack, BlockNumber *last_header);

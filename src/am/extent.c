@@ -21,19 +21,19 @@
 #include "am/fault.h"
 #include "compat.h"
 
-/* The page number that stands for the gate in the lock manager. */
-#define HM_GATE_BLKNO	MaxBlockNumber
+/* The page number that stands for the allocation lock in the lock manager. */
+#define HM_ALLOCATION_BLKNO	MaxBlockNumber
 
 void
-hm_gate_enter(Relation index)
+hm_allocation_lock(Relation index)
 {
-	hm_lock_page(index, HM_GATE_BLKNO, ShareLock);
+	hm_lock_page(index, HM_ALLOCATION_BLKNO, ShareLock);
 }
 
 void
-hm_gate_leave(Relation index)
+hm_allocation_unlock(Relation index)
 {
-	UnlockPage(index, HM_GATE_BLKNO, ShareLock);
+	UnlockPage(index, HM_ALLOCATION_BLKNO, ShareLock);
 }
 
 /* Take blocks from the list, if it has an extent of that length. */
@@ -240,7 +240,7 @@ extent_cmp(const void *a, const void *b)
 
 /*
  * All extents in use: metapage, directory pages and segments.  Nobody can be
- * changing them, for we hold the gate alone.
+ * changing them, for we hold the allocation lock exclusively.
  */
 static HmExtent *
 extents_in_use(Relation index, int *count)
@@ -354,7 +354,7 @@ hm_extents_sweep(Relation index)
 	Buffer		buffer;
 	HmMeta	   *meta;
 
-	if (!ConditionalLockPage(index, HM_GATE_BLKNO, ExclusiveLock))
+	if (!ConditionalLockPage(index, HM_ALLOCATION_BLKNO, ExclusiveLock))
 		return 0;
 	HM_FAULT(sweep_entered);
 
@@ -379,7 +379,7 @@ hm_extents_sweep(Relation index)
 		HM_FAULT(sweep_logged);
 	}
 	UnlockReleaseBuffer(buffer);
-	UnlockPage(index, HM_GATE_BLKNO, ExclusiveLock);
+	UnlockPage(index, HM_ALLOCATION_BLKNO, ExclusiveLock);
 
 	pfree(used);
 	pfree(list);

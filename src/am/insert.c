@@ -300,7 +300,7 @@ add_spare_extent(Relation index, HmSegmentName name)
 	HmExtent	extent = {InvalidBlockNumber, HM_MIN_EXTENT};
 	bool		added = false;
 
-	hm_gate_enter(index);
+	hm_allocation_lock(index);
 
 	header = ReadBuffer(index, name.header);
 	LockBuffer(header, BUFFER_LOCK_SHARE);
@@ -336,7 +336,7 @@ add_spare_extent(Relation index, HmSegmentName name)
 	UnlockReleaseBuffer(header);
 	if (!added)
 		hm_extent_free(index, &extent, 1);
-	hm_gate_leave(index);
+	hm_allocation_unlock(index);
 }
 
 /*
@@ -404,7 +404,7 @@ create_first_segment(Relation index, HmPart part, const HtEntry *entries, int64 
 	HmDirectoryEdit edit;
 	bool		lost;
 
-	hm_gate_enter(index);
+	hm_allocation_lock(index);
 	entry = write_last_segment(index, low, entries, &n, &extent);
 	HM_FAULT(first_segment_written);
 	hm_directory_begin(index, low, 1, &edit);
@@ -423,7 +423,7 @@ create_first_segment(Relation index, HmPart part, const HtEntry *entries, int64 
 	hm_directory_end(&edit);
 	if (lost)
 		hm_extent_free(index, &extent, 1);
-	hm_gate_leave(index);
+	hm_allocation_unlock(index);
 	return lost ? 0 : n;
 }
 
@@ -444,7 +444,7 @@ append_segment(Relation index, HmPart part, const HtEntry *coming, int64 n,
 	Page		page;
 	bool		added = false;
 
-	hm_gate_enter(index);
+	hm_allocation_lock(index);
 	entry = write_last_segment(index, position, coming, &n, &extent);
 	HM_FAULT(append_written);
 	hm_directory_begin(index, position, 1, &edit);
@@ -492,7 +492,7 @@ append_segment(Relation index, HmPart part, const HtEntry *coming, int64 n,
 	hm_directory_end(&edit);
 	if (!added)
 		hm_extent_free(index, &extent, 1);
-	hm_gate_leave(index);
+	hm_allocation_unlock(index);
 	return added ? n : 0;
 }
 

@@ -408,7 +408,7 @@ move_copy(Relation index, HmMove *move, HmDirectoryEntry *result)
 		move_read(index, move, &move->sources[i]);
 	HM_FAULT(move_read);
 
-	hm_gate_enter(index);
+	hm_allocation_lock(index);
 	entries = move_write(index, move, &extents, &segment_count);
 	HM_FAULT(move_copied);
 	done = move_flip(index, move, entries, extents, segment_count);
@@ -421,7 +421,7 @@ move_copy(Relation index, HmMove *move, HmDirectoryEntry *result)
 	else
 		hm_extent_free(index, extents, segment_count);
 	HM_FAULT(move_freed);
-	hm_gate_leave(index);
+	hm_allocation_unlock(index);
 	*result = entries[segment_count - 1];
 	return done;
 }

@@ -39,13 +39,13 @@ typedef struct SpanList
 } SpanList;
 
 bool
-hm_place_range(StrategyNumber strategy, const HmPlace *place, uint64 max,
+hm_bracket_range(StrategyNumber strategy, const HmBracket *bracket, uint64 max,
 			   uint64 *low, uint64 *high)
 {
 	*low = 0;
 	*high = max;
 
-	if (place->fuzzy)
+	if (bracket->fuzzy)
 	{
 		if (strategy == BTLessStrategyNumber)
 			strategy = BTLessEqualStrategyNumber;
@@ -56,38 +56,38 @@ hm_place_range(StrategyNumber strategy, const HmPlace *place, uint64 max,
 	switch (strategy)
 	{
 		case BTLessStrategyNumber:
-			if (!place->has_first)
+			if (!bracket->has_first)
 				return true;
-			if (place->first == 0)
+			if (bracket->first == 0)
 				return false;
-			*high = place->first - 1;
+			*high = bracket->first - 1;
 			return true;
 
 		case BTLessEqualStrategyNumber:
-			if (!place->has_last)
+			if (!bracket->has_last)
 				return false;
-			*high = Min(place->last, max);
+			*high = Min(bracket->last, max);
 			return true;
 
 		case BTEqualStrategyNumber:
-			if (!place->has_first || !place->has_last)
+			if (!bracket->has_first || !bracket->has_last)
 				return false;
-			*low = place->first;
-			*high = place->last;
+			*low = bracket->first;
+			*high = bracket->last;
 			return *low <= *high;
 
 		case BTGreaterEqualStrategyNumber:
-			if (!place->has_first)
+			if (!bracket->has_first)
 				return false;
-			*low = place->first;
+			*low = bracket->first;
 			return true;
 
 		case BTGreaterStrategyNumber:
-			if (!place->has_last)
+			if (!bracket->has_last)
 				return true;
-			if (place->last >= max)
+			if (bracket->last >= max)
 				return false;
-			*low = place->last + 1;
+			*low = bracket->last + 1;
 			return true;
 
 		default:
@@ -106,11 +106,11 @@ span_intersect(const Span *a, const Span *b, Span *result)
 }
 
 /* How values of the scan key's argument type are found among our keys. */
-static HmPlaceFunction
-place_function(const HmKeyType *type, ScanKey key)
+static HmBracketFunction
+bracket_function(const HmKeyType *type, ScanKey key)
 {
 	Oid			argument = OidIsValid(key->sk_subtype) ? key->sk_subtype : type->type;
-	HmPlaceFunction result = hm_place_function(type->type, argument);
+	HmBracketFunction result = hm_bracket_function(type->type, argument);
 
 	if (result == NULL)
 		elog(ERROR, "harmonia cannot compare type %s with type %s",
@@ -206,7 +206,7 @@ static SpanList
 array_spans(const HmKeyType *type, ScanKey key, const Span *window, bool hull,
 			bool *recheck)
 {
-	HmPlaceFunction function = place_function(type, key);
+	HmBracketFunction function = bracket_function(type, key);
 	uint64		max = ht_key_max(type->width);
 	SpanList	result;
 	ArrayItems	items;
@@ -218,12 +218,12 @@ array_spans(const HmKeyType *type, ScanKey key, const Span *window, bool hull,
 										  sizeof(Span) * (Size) (hull ? 1 : Max(items.count, 1)));
 	while (array_next(&items, &value))
 	{
-		HmPlace		place = function(type, value);
+		HmBracket	bracket = function(type, value);
 		Span		span;
 
-		if (place.fuzzy)
+		if (bracket.fuzzy)
 			*recheck = true;
-		if (!hm_place_range(key->sk_strategy, &place, max, &span.low, &span.high) ||
+		if (!hm_bracket_range(key->sk_strategy, &bracket, max, &span.low, &span.high) ||
 			!span_intersect(&span, window, &span))
 			continue;
 		if (hull && result.count > 0)
@@ -351,7 +351,7 @@ is_equal_any(ScanKey key)
 static bool
 window_narrow(const HmKeyType *type, ScanKey key, Span *window, bool *recheck)
 {
-	HmPlace		place;
+	HmBracket	bracket;
 	Span		span;
 
 	if (key->sk_flags & SK_SEARCHARRAY)
@@ -365,10 +365,10 @@ window_narrow(const HmKeyType *type, ScanKey key, Span *window, bool *recheck)
 		return found;
 	}
 
-	place = place_function(type, key) (type, key->sk_argument);
-	if (place.fuzzy)
+	bracket = bracket_function(type, key) (type, key->sk_argument);
+	if (bracket.fuzzy)
 		*recheck = true;
-	return hm_place_range(key->sk_strategy, &place, ht_key_max(type->width), &span.low, &span.high) &&
+	return hm_bracket_range(key->sk_strategy, &bracket, ht_key_max(type->width), &span.low, &span.high) &&
 		span_intersect(&span, window, window);
 }
 
@@ -398,7 +398,7 @@ hm_points_from_key(Relation index, ScanKey key, uint64 **points, uint32 *count)
 {
 	const HmKeyType *type = hm_key_type(index);
 	uint64		max = ht_key_max(type->width);
-	HmPlaceFunction function;
+	HmBracketFunction function;
 	bool		same_type = !OidIsValid(key->sk_subtype) || key->sk_subtype == type->type;
 	ArrayItems	items;
 	Datum		value;
@@ -410,7 +410,7 @@ hm_points_from_key(Relation index, ScanKey key, uint64 **points, uint32 *count)
 	if (key->sk_flags & SK_ISNULL)
 		return true;
 
-	function = place_function(type, key);
+	function = bracket_function(type, key);
 	array_begin(&items, key->sk_argument);
 	if (same_type && items.count > 0 && !VARATT_IS_EXPANDED_HEADER(items.array) &&
 		!ARR_HASNULL(&items.array->flt))
@@ -424,7 +424,7 @@ hm_points_from_key(Relation index, ScanKey key, uint64 **points, uint32 *count)
 	*points = hm_alloc_large(sizeof(uint64) * (Size) Max(items.count, 1));
 	while (array_next(&items, &value))
 	{
-		HmPlace		place;
+		HmBracket	bracket;
 		uint64		low,
 					high;
 
@@ -433,10 +433,10 @@ hm_points_from_key(Relation index, ScanKey key, uint64 **points, uint32 *count)
 			(*points)[(*count)++] = type->normalise(value);
 			continue;
 		}
-		place = function(type, value);
-		if (!hm_place_range(BTEqualStrategyNumber, &place, max, &low, &high))
+		bracket = function(type, value);
+		if (!hm_bracket_range(BTEqualStrategyNumber, &bracket, max, &low, &high))
 			continue;
-		if (low != high || place.fuzzy)
+		if (low != high || bracket.fuzzy)
 		{
 			array_end(&items);
 			pfree(*points);

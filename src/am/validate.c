@@ -83,7 +83,7 @@ operators_valid(const char *family, CatCList *operators)
 							family, "harmonia", format_operator(form->amopopr))));
 			result = false;
 		}
-		else if (hm_place_function(form->amoplefttype, form->amoprighttype) == NULL)
+		else if (hm_bracket_function(form->amoplefttype, form->amoprighttype) == NULL)
 		{
 			ereport(INFO,
 					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),

@@ -26,7 +26,7 @@
 #include "utils/timestamp.h"
 
 #include "compat.h"
-#include "device/internal.h"
+#include "device/shared.h"
 
 /* A daemon that has not answered for so long hangs; it is left alone for as long. */
 #define ANSWER_TIMEOUT_MS	60000

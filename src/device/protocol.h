@@ -96,7 +96,7 @@ typedef enum HpStatus
 								 * has ended */
 } HpStatus;
 
-/* As HdLeaf of cuda/device.h. */
+/* As HdLeaf of cuda/harmonia_device.h. */
 typedef struct HpLeaf
 {
 	HtEntry		low;

@@ -10,7 +10,7 @@
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 
-#include "device/internal.h"
+#include "device/shared.h"
 
 HmDeviceShared *hm_device = NULL;
 

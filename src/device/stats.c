@@ -10,7 +10,7 @@
 #include "miscadmin.h"
 #include "utils/timestamp.h"
 
-#include "device/internal.h"
+#include "device/shared.h"
 
 bool
 hm_stats_costs(Oid relation, HmDeviceCosts *costs)

@@ -27,7 +27,7 @@
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 
-#include "device/internal.h"
+#include "device/shared.h"
 
 #define DAEMON				"harmonia_gpud"
 

@@ -24,7 +24,7 @@
 #include "utils/syscache.h"
 
 #include "compat.h"
-#include "device/internal.h"
+#include "device/shared.h"
 
 pg_atomic_uint32 *hm_device_watched = NULL;
 

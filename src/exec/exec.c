@@ -10,7 +10,7 @@
 #include "utils/guc.h"
 
 #include "exec/exec.h"
-#include "exec/internal.h"
+#include "exec/nodes.h"
 
 #define MIN_BATCH_SIZE	1000
 #define MAX_BATCH_SIZE	100000000

@@ -12,7 +12,7 @@
 
 #include "compat.h"
 #include "device/device.h"
-#include "exec/internal.h"
+#include "exec/nodes.h"
 
 /* A table's name, with its schema where EXPLAIN is to be verbose. */
 static const char *

@@ -30,7 +30,7 @@
 
 #include "am/fault.h"
 #include "compat.h"
-#include "exec/internal.h"
+#include "exec/nodes.h"
 
 /*
  * Hits of a portion: a few of each probe, then as many as a quarter of work_mem holds, for
@@ -383,7 +383,7 @@ look_at_map(HmFetch *fetch, uint32 stale)
 	{
 		HmHit		hit = fetch->hits[i];
 
-		if (hit.unused == 0 && (i < stale || !is_all_visible(fetch, hit.tid)))
+		if (hit.all_visible == 0 && (i < stale || !is_all_visible(fetch, hit.tid)))
 			continue;
 		fetch->hits[i] = fetch->hits[visible];
 		fetch->hits[visible] = hit;

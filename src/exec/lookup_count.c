@@ -15,7 +15,7 @@
 #include "utils/lsyscache.h"
 
 #include "compat.h"
-#include "exec/internal.h"
+#include "exec/nodes.h"
 
 typedef struct LookupCount
 {

@@ -14,7 +14,7 @@
 #include "optimizer/pathnode.h"
 #include "utils/fmgroids.h"
 
-#include "exec/internal.h"
+#include "exec/nodes.h"
 
 /*
  * Whether an expression is count(*), or count() of the index's column, which is not

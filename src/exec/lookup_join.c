@@ -285,9 +285,9 @@ begin_keys(LookupJoin *join, List *descriptions, List *arguments)
 		JoinKey    *key = &join->keys[i];
 
 		key->strategy = (StrategyNumber) list_nth_int(descriptions, 2 * i);
-		key->place = hm_place_function(join->key_type->type,
+		key->bracket = hm_bracket_function(join->key_type->type,
 									   (Oid) list_nth_int(descriptions, 2 * i + 1));
-		if (key->place == NULL)
+		if (key->bracket == NULL)
 			elog(ERROR, "harmonia cannot compare type %u with type %u",
 				 join->key_type->type, (Oid) list_nth_int(descriptions, 2 * i + 1));
 		key->argument = ExecInitExpr(argument, &join->node.css.ss.ps);

@@ -6,7 +6,7 @@
 #ifndef HARMONIA_EXEC_LOOKUP_JOIN_H
 #define HARMONIA_EXEC_LOOKUP_JOIN_H
 
-#include "exec/internal.h"
+#include "exec/nodes.h"
 
 typedef enum JoinPhase
 {
@@ -21,7 +21,7 @@ typedef enum JoinPhase
 typedef struct JoinKey
 {
 	StrategyNumber strategy;
-	HmPlaceFunction place;
+	HmBracketFunction bracket;
 	ExprState  *argument;
 	int			column;			/* of the outer row, if the argument is just that,
 								 * or 0 */

@@ -109,7 +109,7 @@ row_range(LookupJoin *join, TupleTableSlot *outer, uint64 *low, uint64 *high)
 		JoinKey    *key = &join->keys[i];
 		bool		is_null;
 		Datum		value;
-		HmPlace		place;
+		HmBracket	bracket;
 		uint64		key_low,
 					key_high;
 
@@ -124,10 +124,10 @@ row_range(LookupJoin *join, TupleTableSlot *outer, uint64 *low, uint64 *high)
 		}
 		if (is_null)
 			return false;
-		place = key->place(join->key_type, value);
-		if (!hm_place_range(key->strategy, &place, max, &key_low, &key_high))
+		bracket = key->bracket(join->key_type, value);
+		if (!hm_bracket_range(key->strategy, &bracket, max, &key_low, &key_high))
 			return false;
-		join->batch.exact &= !place.fuzzy;
+		join->batch.exact &= !bracket.fuzzy;
 		*low = Max(*low, key_low);
 		*high = Min(*high, key_high);
 	}

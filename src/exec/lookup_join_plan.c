@@ -32,7 +32,7 @@
 #include "utils/lsyscache.h"
 
 #include "compat.h"
-#include "exec/internal.h"
+#include "exec/nodes.h"
 
 /* Seeing whether a probe may have hits in a target: a tenth of an operator. */
 #define ROUTING_OPERATORS	0.1

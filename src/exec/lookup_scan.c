@@ -20,7 +20,7 @@
 #include "utils/rel.h"
 
 #include "compat.h"
-#include "exec/internal.h"
+#include "exec/nodes.h"
 
 /*
  * Ranges of the first slice and how much larger each next one is, if first rows are wanted

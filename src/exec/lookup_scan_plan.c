@@ -20,7 +20,7 @@
 #include "utils/selfuncs.h"
 
 #include "compat.h"
-#include "exec/internal.h"
+#include "exec/nodes.h"
 
 /*
  * The planner takes ten elements for an array that it cannot see, and so do the

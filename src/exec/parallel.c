@@ -12,7 +12,7 @@
 #include "access/parallel.h"
 
 #include "compat.h"
-#include "exec/internal.h"
+#include "exec/nodes.h"
 
 struct HmSharedStats
 {

@@ -22,7 +22,7 @@
 #include "utils/lsyscache.h"
 
 #include "compat.h"
-#include "exec/internal.h"
+#include "exec/nodes.h"
 
 /* What is looked for. */
 typedef struct Search
@@ -125,9 +125,9 @@ static void
 bound_range(Search *search, Datum bound, int strategy, uint64 *low, uint64 *high)
 {
 	Oid			type = search->key_type->type;
-	HmPlace		place = hm_place_function(type, type) (search->key_type, bound);
+	HmBracket	bracket = hm_bracket_function(type, type) (search->key_type, bound);
 
-	if (!hm_place_range((StrategyNumber) strategy, &place,
+	if (!hm_bracket_range((StrategyNumber) strategy, &bracket,
 						ht_key_max(search->key_type->width), low, high))
 	{
 		*low = PG_UINT64_MAX;

@@ -10,7 +10,7 @@
 
 #include "miscadmin.h"
 
-#include "lookup/device.h"
+#include "lookup/remote.h"
 
 /* Where the list of a segment's leaves is being written. */
 typedef struct Listing

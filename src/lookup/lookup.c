@@ -3,13 +3,13 @@
  *		Batch lookup on the CPU: a walk through the index in key order.
  *
  * The probes are sorted by where they begin, a partition at a time (PSA).  The walk
- * enters a segment through its header, plans which leaves the next probes lead to,
+ * enters a segment through its header, finds the route of leaves that the next probes lead to,
  * and visits these, left to right: pins ahead, so that what the search will read is
  * in the cache by then, locks one, answers all probes that reach into it.
  *
  * What the walk remembers of the index between leaves is a position, up to which
  * everything has been answered.  Whenever a leaf turns out not to be what the
- * plan says, because it was split or its segment replaced, it plans again from
+ * route says, because it was split or its segment replaced, it routes again from
  * that position.
  *
  * Hits go straight from the locked page to the caller.  No pin and no lock outlives a
@@ -28,10 +28,10 @@
 
 #include "am/fault.h"
 #include "compat.h"
-#include "lookup/device.h"
-#include "lookup/internal.h"
+#include "lookup/remote.h"
+#include "lookup/walk.h"
 
-/* Plans in a row that no leaf needs, unless the index is damaged. */
+/* Routes in a row that no leaf needs, unless the index is damaged. */
 #define MAX_ATTEMPTS	10000
 
 /* Batches of fewer are sorted without taking the time of it. */
@@ -88,7 +88,7 @@ struct HmLookup
 	uint32	   *active;			/* those that have begun, not ended */
 	uint32		active_count;
 
-	/* How far the plan has been followed */
+	/* How far the route has been followed */
 	uint32		current;		/* leaf to be visited next */
 	uint32		pinned;			/* leaves from current to this one are pinned */
 	uint32		headers_asked,	/* leaves for which the cache was asked */
@@ -105,7 +105,7 @@ struct HmLookup
 	uint32		answered_active,	/* who has been answered there: so many, */
 				answered;		/* and sorted probes up to here */
 	char	   *copy;			/* NULL until one is needed */
-	bool		forget;			/* the plan, once that leaf has been answered */
+	bool		forget;			/* the route, once that leaf has been answered */
 	uint32		stale;			/* hits of the last call from the copy */
 
 	/* Hits of one probe on the leaf, when they are handed out in portions */
@@ -116,7 +116,7 @@ struct HmLookup
 
 	/* What is large and has no values before the walk starts */
 	HtPsa		psa;
-	HmPlan		plan;
+	HmRoute		route;
 };
 
 /* Where hits go. */
@@ -314,7 +314,7 @@ start_walk(HmLookup *lookup, uint32 base)
 	lookup->next = 0;
 	lookup->position = hm_position(HM_PART_KEYS, 0, 0);
 	lookup->active_count = 0;
-	lookup->plan.count = 0;
+	lookup->route.count = 0;
 	lookup->current = 0;
 	lookup->pinned = 0;
 	lookup->on_leaf = false;
@@ -419,15 +419,15 @@ next_target(HmLookup *lookup, HmPosition *target)
 	return true;
 }
 
-/* A plan outlives a call, pins do not. */
+/* A route outlives a call, pins do not. */
 static void
 release_pins(HmLookup *lookup)
 {
 	for (uint32 i = lookup->current; i < lookup->pinned; i++)
 	{
-		if (BufferIsValid(lookup->plan.leaves[i].buffer))
-			ReleaseBuffer(lookup->plan.leaves[i].buffer);
-		lookup->plan.leaves[i].buffer = InvalidBuffer;
+		if (BufferIsValid(lookup->route.leaves[i].buffer))
+			ReleaseBuffer(lookup->route.leaves[i].buffer);
+		lookup->route.leaves[i].buffer = InvalidBuffer;
 	}
 	lookup->pinned = lookup->current;
 	lookup->separators_asked = Min(lookup->separators_asked, lookup->current);
@@ -438,7 +438,7 @@ static void
 drop_plan(HmLookup *lookup)
 {
 	release_pins(lookup);
-	lookup->plan.count = 0;
+	lookup->route.count = 0;
 	lookup->current = 0;
 	lookup->pinned = 0;
 }
@@ -447,23 +447,23 @@ drop_plan(HmLookup *lookup)
 static void
 skip_leaves(HmLookup *lookup)
 {
-	HmPlan	   *plan = &lookup->plan;
+	HmRoute	   *route = &lookup->route;
 
-	while (lookup->current < plan->count && lookup->active_count == 0 &&
-		   plan->leaves[lookup->current].end <= lookup->next)
+	while (lookup->current < route->count && lookup->active_count == 0 &&
+		   route->leaves[lookup->current].end <= lookup->next)
 	{
 		if (lookup->current < lookup->pinned)
-			ReleaseBuffer(plan->leaves[lookup->current].buffer);
+			ReleaseBuffer(route->leaves[lookup->current].buffer);
 		lookup->current++;
 	}
 }
 
-/* Plan the way from the target on.  Returns false if nothing is there. */
+/* Route from the target on.  Returns false if nothing is there. */
 static bool
-make_plan(HmLookup *lookup, HmPosition target)
+make_route(HmLookup *lookup, HmPosition target)
 {
-	HmPlanInput input;
-	HmPlanResult result;
+	HmRouteInput input;
+	HmRouteResult result;
 
 	input.index = lookup->index;
 	input.width = lookup->width;
@@ -480,18 +480,18 @@ make_plan(HmLookup *lookup, HmPosition target)
 	{
 		input.sorted = lookup->ready;
 		input.complete = lookup->complete;
-		result = hm_plan_make(&lookup->plan, &input);
-		lookup->stats.segments += lookup->plan.segments;
-		if (result == HM_PLAN_MORE)
+		result = hm_route_make(&lookup->route, &input);
+		lookup->stats.segments += lookup->route.segments;
+		if (result == HM_ROUTE_MORE)
 			sort_more(lookup);
-	} while (result == HM_PLAN_MORE);
+	} while (result == HM_ROUTE_MORE);
 
 	lookup->current = 0;
 	lookup->pinned = 0;
 	lookup->headers_asked = 0;
 	lookup->separators_asked = 0;
 	lookup->blocks_asked = 0;
-	return result == HM_PLAN_MADE;
+	return result == HM_ROUTE_MADE;
 }
 
 /* ----------------------------------------------------------------
@@ -499,30 +499,30 @@ make_plan(HmLookup *lookup, HmPosition target)
  * ----------------------------------------------------------------
  */
 
-/* Probes that begin on a leaf, by the plan. */
+/* Probes that begin on a leaf, by the route. */
 static inline HtProbe *
-planned_probes(const HmLookup *lookup, uint32 leaf, uint32 *count)
+routed_probes(const HmLookup *lookup, uint32 leaf, uint32 *count)
 {
-	uint32		begin = leaf == 0 ? lookup->next : lookup->plan.leaves[leaf - 1].end;
+	uint32		begin = leaf == 0 ? lookup->next : lookup->route.leaves[leaf - 1].end;
 
 	/* What began on this leaf or before is behind us. */
 	begin = Max(begin, lookup->next);
-	*count = lookup->plan.leaves[leaf].end > begin ? lookup->plan.leaves[leaf].end - begin : 0;
+	*count = lookup->route.leaves[leaf].end > begin ? lookup->route.leaves[leaf].end - begin : 0;
 	return &lookup->sorted[begin];
 }
 
 static inline void
 look_ahead(HmLookup *lookup)
 {
-	HmPlan	   *plan = &lookup->plan;
+	HmRoute	   *route = &lookup->route;
 	uint32		limit;
 	uint32		count;
 
-	limit = Min(plan->count, lookup->current + HEADER_AHEAD);
+	limit = Min(route->count, lookup->current + HEADER_AHEAD);
 	while (lookup->headers_asked < limit)
 	{
-		planned_probes(lookup, lookup->headers_asked, &count);
-		hm_pin_prefetch(lookup->index, plan->leaves[lookup->headers_asked].block,
+		routed_probes(lookup, lookup->headers_asked, &count);
+		hm_pin_prefetch(lookup->index, route->leaves[lookup->headers_asked].block,
 						HT_PAGE_START,
 						count >= COARSE_MIN_PROBES ? LAST_SEPARATORS : HT_PAGE_START,
 						count > 1);
@@ -534,10 +534,10 @@ look_ahead(HmLookup *lookup)
 	lookup->separators_asked = Max(lookup->separators_asked, lookup->current);
 	lookup->blocks_asked = Max(lookup->blocks_asked, lookup->current);
 
-	limit = Min(plan->count, lookup->current + PIN_AHEAD);
+	limit = Min(route->count, lookup->current + PIN_AHEAD);
 	while (lookup->pinned < limit)
 	{
-		HmPlanLeaf *leaf = &plan->leaves[lookup->pinned];
+		HmRouteLeaf *leaf = &route->leaves[lookup->pinned];
 
 		leaf->buffer = hm_pin(lookup->index, leaf->block);
 		lookup->pinned++;
@@ -547,23 +547,23 @@ look_ahead(HmLookup *lookup)
 	 * What is read of unlocked pages here decides on nothing but what the cache is
 	 * asked for.
 	 */
-	limit = Min(plan->count, lookup->current + SEPARATORS_AHEAD);
+	limit = Min(route->count, lookup->current + SEPARATORS_AHEAD);
 	while (lookup->separators_asked < limit)
 	{
-		HtProbe    *probes = planned_probes(lookup, lookup->separators_asked, &count);
+		HtProbe    *probes = routed_probes(lookup, lookup->separators_asked, &count);
 
 		if (count < COARSE_MIN_PROBES)
-			lookup->search->prefetch_separators(BufferGetPage(plan->leaves[lookup->separators_asked].buffer),
+			lookup->search->prefetch_separators(BufferGetPage(route->leaves[lookup->separators_asked].buffer),
 												probes, count);
 		lookup->separators_asked++;
 	}
 
-	limit = Min(plan->count, lookup->current + BLOCKS_AHEAD);
+	limit = Min(route->count, lookup->current + BLOCKS_AHEAD);
 	while (lookup->blocks_asked < limit)
 	{
-		HtProbe    *probes = planned_probes(lookup, lookup->blocks_asked, &count);
+		HtProbe    *probes = routed_probes(lookup, lookup->blocks_asked, &count);
 
-		lookup->search->prefetch_blocks(BufferGetPage(plan->leaves[lookup->blocks_asked].buffer),
+		lookup->search->prefetch_blocks(BufferGetPage(route->leaves[lookup->blocks_asked].buffer),
 										probes, count);
 		lookup->blocks_asked++;
 	}
@@ -740,7 +740,7 @@ goes_on(const HmLookup *lookup, uint32 probe)
 static void
 finish_leaf(HmLookup *lookup)
 {
-	HmPlan	   *plan = &lookup->plan;
+	HmRoute	   *route = &lookup->route;
 	uint32		kept = 0;
 
 	for (uint32 i = 0; i < lookup->active_count; i++)
@@ -775,13 +775,13 @@ finish_leaf(HmLookup *lookup)
 	lookup->on_leaf = false;
 
 	/*
-	 * If probes have to go on to the right, the plan must lead there; after a split
+	 * If probes have to go on to the right, the route must lead there; after a split
 	 * it does not.
 	 */
-	if (lookup->active_count > 0 || lookup->next < plan->leaves[lookup->current].end)
+	if (lookup->active_count > 0 || lookup->next < route->leaves[lookup->current].end)
 	{
-		if (lookup->current + 1 == plan->count ||
-			plan->leaves[lookup->current + 1].block != lookup->right)
+		if (lookup->current + 1 == route->count ||
+			route->leaves[lookup->current + 1].block != lookup->right)
 		{
 			lookup->current++;
 			drop_plan(lookup);
@@ -792,13 +792,13 @@ finish_leaf(HmLookup *lookup)
 }
 
 /*
- * Whether a locked page is the planned leaf and holds the target's place.  Stamps are
+ * Whether a locked page is the routed leaf and holds the target's place.  Stamps are
  * never 0, so this makes sure of all that hm_page_is() does, without reading the page
  * header's cache line; and of a segment's pages only leaves have a bound above anything,
  * so that others need not be told from them by the page's last line.
  */
 static inline bool
-leaf_covers(const HmPlanLeaf *leaf, Page page, HmPosition target)
+leaf_covers(const HmRouteLeaf *leaf, Page page, HmPosition target)
 {
 	HmSpecial  *special = hm_page_special(page);
 
@@ -852,7 +852,7 @@ visit_leaf(HmLookup *lookup, Output *output)
 	for (int attempt = 0;; attempt++)
 	{
 		HmPosition	target;
-		HmPlanLeaf *leaf;
+		HmRouteLeaf *leaf;
 		Page		page;
 		bool		answered;
 
@@ -861,7 +861,7 @@ visit_leaf(HmLookup *lookup, Output *output)
 			return false;
 		CHECK_FOR_INTERRUPTS();
 		skip_leaves(lookup);
-		if (lookup->current == lookup->plan.count && !make_plan(lookup, target))
+		if (lookup->current == lookup->route.count && !make_route(lookup, target))
 		{
 			lookup->next = lookup->ready;
 			lookup->complete = true;
@@ -871,7 +871,7 @@ visit_leaf(HmLookup *lookup, Output *output)
 
 		look_ahead(lookup);
 		HM_FAULT(lookup_planned);
-		leaf = &lookup->plan.leaves[lookup->current];
+		leaf = &lookup->route.leaves[lookup->current];
 		LockBuffer(leaf->buffer, BUFFER_LOCK_SHARE);
 		page = BufferGetPage(leaf->buffer);
 		if (!leaf_covers(leaf, page, target))

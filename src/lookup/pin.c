@@ -20,7 +20,7 @@
 
 #include "compat.h"
 #include "device/protocol.h"
-#include "lookup/internal.h"
+#include "lookup/walk.h"
 
 /*
  * Blocks of all indexes, by the low bits of their numbers, so that blocks of one

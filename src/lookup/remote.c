@@ -23,7 +23,7 @@
 
 #include "am/fault.h"
 #include "compat.h"
-#include "lookup/device.h"
+#include "lookup/remote.h"
 
 /* A batch with fewer keys is not worth a thought. */
 #define MIN_KEYS			HM_SIZE_CLASS_MIN
@@ -83,7 +83,7 @@ struct HmRemote
 	uint64		handed;			/* of them, returned */
 	const uint32 *hit_probes;	/* or NULL: they have none */
 	uint64	   *hit_tids;
-	uint8	   *marks;			/* of each hit, if there is a reader */
+	uint8	   *all_visible;	/* of each hit, if there is a reader */
 	void	   *saved;			/* our own memory for them, or NULL */
 	StagingClaim *claim;
 	double		rate;			/* hits of a probe, as seen last */
@@ -380,8 +380,8 @@ save_hits(void *owner)
 		memcpy(probes, remote->hit_probes + remote->handed, left * sizeof(uint32));
 		remote->hit_probes = probes;
 	}
-	if (remote->marks != NULL)
-		memmove(remote->marks, remote->marks + remote->handed, left);
+	if (remote->all_visible != NULL)
+		memmove(remote->all_visible, remote->all_visible + remote->handed, left);
 	remote->saved = tids;
 	remote->hit_tids = tids;
 	remote->hits = left;
@@ -396,9 +396,9 @@ drop_hits(HmRemote *remote)
 	if (remote->saved != NULL)
 		pfree(remote->saved);
 	remote->saved = NULL;
-	if (remote->marks != NULL)
-		pfree(remote->marks);
-	remote->marks = NULL;
+	if (remote->all_visible != NULL)
+		pfree(remote->all_visible);
+	remote->all_visible = NULL;
 	remote->hits = remote->handed = 0;
 	give_up_claim(remote->claim);
 }
@@ -617,10 +617,10 @@ show_hits(HmRemote *remote)
 {
 	if (remote->reader != NULL)
 	{
-		remote->marks = MemoryContextAllocHuge(remote->context, remote->hits);
+		remote->all_visible = MemoryContextAllocHuge(remote->context, remote->hits);
 		for (uint64 i = 0; i < remote->hits; i += SHOWN_TIDS)
 			remote->reader(remote->reader_argument, remote->hit_tids + i,
-						   (uint32) Min(SHOWN_TIDS, remote->hits - i), remote->marks + i);
+						   (uint32) Min(SHOWN_TIDS, remote->hits - i), remote->all_visible + i);
 	}
 	else if (remote->filter != NULL)
 	{
@@ -783,7 +783,7 @@ hand_out(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max)
 			continue;
 		hits[n].tid = remote->hit_tids[i];
 		hits[n].probe = probe;
-		hits[n].unused = remote->marks != NULL ? remote->marks[i] : 0;
+		hits[n].all_visible = remote->all_visible != NULL ? remote->all_visible[i] : 0;
 		if (keys != NULL && probe != HM_NO_PROBE)
 			keys[n] = remote->probes.low[probe];
 		n++;

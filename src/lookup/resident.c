@@ -17,7 +17,7 @@
 
 #include "am/inspect.h"
 #include "compat.h"
-#include "lookup/device.h"
+#include "lookup/remote.h"
 
 PG_FUNCTION_INFO_V1(harmonia_load);
 PG_FUNCTION_INFO_V1(harmonia_unload);

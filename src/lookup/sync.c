@@ -23,7 +23,7 @@
 
 #include "am/fault.h"
 #include "compat.h"
-#include "lookup/device.h"
+#include "lookup/remote.h"
 
 /* An index whose structure changes that often while it is read is left alone. */
 #define MAX_ATTEMPTS		30

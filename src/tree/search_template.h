@@ -88,7 +88,7 @@ ST(emit)(const char *block, uint32_t mask, uint32_t probe, HtHit *hits, uint64_t
 
 		hits[n].tid = load_tid(block + ST_SLOTS * sizeof(ST_KEY) + slot * HT_TID_BYTES);
 		hits[n].probe = probe;
-		hits[n].unused = 0;
+		hits[n].all_visible = 0;
 		if (keys != NULL)
 		{
 			ST_KEY		key;
@@ -169,7 +169,7 @@ ST(points)(const void *page_pointer, const HtProbe *probes, uint32_t count,
 		}
 		hits[n].tid = load_tid(block + ST_SLOTS * sizeof(ST_KEY) + slot * HT_TID_BYTES);
 		hits[n].probe = probes[i].number;
-		hits[n].unused = 0;
+		hits[n].all_visible = 0;
 		if (keys != NULL)
 			keys[n] = key;
 		n += mask != 0;

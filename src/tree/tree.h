@@ -322,7 +322,8 @@ typedef struct HtHit
 {
 	uint64_t	tid;
 	uint32_t	probe;			/* its number */
-	uint32_t	unused;			/* zero */
+	uint32_t	all_visible;	/* nonzero: the caller knows that the TID's page
+								 * is all-visible; searches set 0 */
 } HtHit;
 
 /*

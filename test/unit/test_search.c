@@ -145,7 +145,7 @@ compare(const Leaf *leaf, HtHit *hits, const uint64_t *keys, int n, HtHit *expec
 	qsort(expected, (size_t) n, sizeof(HtHit), compare_hits);
 	for (int i = 0; i < n && !failed(); i++)
 		expect(hits[i].probe == expected[i].probe && hits[i].tid == expected[i].tid &&
-			   hits[i].unused == 0, "hit %d of %s is wrong", i, what);
+			   hits[i].all_visible == 0, "hit %d of %s is wrong", i, what);
 }
 
 static uint64_t

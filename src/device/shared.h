@@ -1,9 +1,9 @@
 /*
- * internal.h
+ * shared.h
  *		What the files of this folder share.  Others use device.h.
  */
-#ifndef HARMONIA_DEVICE_INTERNAL_H
-#define HARMONIA_DEVICE_INTERNAL_H
+#ifndef HARMONIA_DEVICE_SHARED_H
+#define HARMONIA_DEVICE_SHARED_H
 
 #include "storage/lwlock.h"
 
@@ -88,4 +88,4 @@ extern void hm_watch_init(void);
 /* Register the supervisor (supervisor.c). */
 extern void hm_supervisor_register(void);
 
-#endif							/* HARMONIA_DEVICE_INTERNAL_H */
+#endif							/* HARMONIA_DEVICE_SHARED_H */

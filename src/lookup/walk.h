@@ -1,9 +1,9 @@
 /*
- * internal.h
+ * walk.h
  *		What the files of this folder share.  Others use lookup.h.
  */
-#ifndef HARMONIA_LOOKUP_INTERNAL_H
-#define HARMONIA_LOOKUP_INTERNAL_H
+#ifndef HARMONIA_LOOKUP_WALK_H
+#define HARMONIA_LOOKUP_WALK_H
 
 #include "am/am.h"
 #include "lookup/lookup.h"
@@ -37,36 +37,36 @@ extern void hm_pin_expect(Relation index, BlockNumber block, Buffer buffer);
 extern void hm_pin_prefetch_lines(Relation index, BlockNumber block, uint64 lines);
 
 /* ----------------------------------------------------------------
- *		Plans (plan.c)
+ *		Routes (route.c)
  * ----------------------------------------------------------------
  */
 
 /* A leaf to be visited. */
-typedef struct HmPlanLeaf
+typedef struct HmRouteLeaf
 {
 	BlockNumber block;
 	uint32		end;			/* probes that begin on this leaf or before:
 								 * those below this place */
 	uint64		stamp;			/* of its segment */
 	Buffer		buffer;			/* if it is pinned already */
-} HmPlanLeaf;
+} HmRouteLeaf;
 
-#define HM_PLAN_MAX		256
+#define HM_ROUTE_MAX		256
 
 /*
  * The next leaves that probes need, in order.  They were right when the header of
  * their segment was locked; since then leaves may have been split, or the
  * segment replaced.
  */
-typedef struct HmPlan
+typedef struct HmRoute
 {
 	uint32		count;
 	uint32		segments;		/* headers locked to make it */
-	HmPlanLeaf	leaves[HM_PLAN_MAX];
-} HmPlan;
+	HmRouteLeaf	leaves[HM_ROUTE_MAX];
+} HmRoute;
 
-/* What is asked of a plan. */
-typedef struct HmPlanInput
+/* What is asked of a route. */
+typedef struct HmRouteInput
 {
 	Relation	index;
 	HtWidth		width;
@@ -78,15 +78,15 @@ typedef struct HmPlanInput
 	HmPosition	target;			/* where to begin */
 	bool		has_reach;		/* probes that have begun go on */
 	uint64		reach;			/* to here */
-} HmPlanInput;
+} HmRouteInput;
 
-typedef enum HmPlanResult
+typedef enum HmRouteResult
 {
-	HM_PLAN_MADE,
-	HM_PLAN_MORE,				/* the first leaf may be where probes begin
+	HM_ROUTE_MADE,
+	HM_ROUTE_MORE,				/* the first leaf may be where probes begin
 								 * that are not sorted yet */
-	HM_PLAN_END					/* the index ends before the target */
-} HmPlanResult;
+	HM_ROUTE_END					/* the index ends before the target */
+} HmRouteResult;
 
 /*
  * Enter the segment that covers the target, and find the leaves there that the
@@ -94,6 +94,6 @@ typedef enum HmPlanResult
  * header at a time; holds no lock and no pin on return.
  * Errors: index_corrupted.
  */
-extern HmPlanResult hm_plan_make(HmPlan *plan, const HmPlanInput *input);
+extern HmRouteResult hm_route_make(HmRoute *route, const HmRouteInput *input);
 
-#endif							/* HARMONIA_LOOKUP_INTERNAL_H */
+#endif							/* HARMONIA_LOOKUP_WALK_H */

@@ -1,5 +1,5 @@
 /*
- * device.h
+ * harmonia_device.h
  *		Devices that search copies of indexes for many keys at once.
  *
  * This is all that the folder offers the daemon.  It stands on src/tree and knows
@@ -17,8 +17,8 @@
  * all is done.  They return a status and never exit; hd_device_error() says more.
  * After HD_FAILED the device is of no more use, but to be closed.
  */
-#ifndef HARMONIA_DEVICE_H
-#define HARMONIA_DEVICE_H
+#ifndef HARMONIA_CUDA_DEVICE_H
+#define HARMONIA_CUDA_DEVICE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -218,4 +218,4 @@ extern HdStatus hd_index_search(HdIndex *index, const HdBatch *batch, HdResult *
 }
 #endif
 
-#endif							/* HARMONIA_DEVICE_H */
+#endif							/* HARMONIA_CUDA_DEVICE_H */

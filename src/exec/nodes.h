@@ -1,9 +1,9 @@
 /*
- * internal.h
+ * nodes.h
  *		What the files of this folder share.
  */
-#ifndef HARMONIA_EXEC_INTERNAL_H
-#define HARMONIA_EXEC_INTERNAL_H
+#ifndef HARMONIA_EXEC_NODES_H
+#define HARMONIA_EXEC_NODES_H
 
 #include "access/parallel.h"
 #include "access/tableam.h"
@@ -21,7 +21,7 @@ extern bool hm_enable_lookup_join;
 extern int	hm_batch_size;
 
 /* ----------------------------------------------------------------
- *		Planning (plan.c, targets.c, lookup_scan_plan.c, lookup_count_plan.c,
+ *		Planning (planner.c, targets.c, lookup_scan_plan.c, lookup_count_plan.c,
  *		lookup_join_plan.c)
  * ----------------------------------------------------------------
  */
@@ -316,4 +316,4 @@ extern void hm_explain_filtered(const char *label, CustomScanState *node, Explai
 /* Show what fetching did, in this process and in parallel workers. */
 extern void hm_explain_stats(HmNode *node, ExplainState *es);
 
-#endif							/* HARMONIA_EXEC_INTERNAL_H */
+#endif							/* HARMONIA_EXEC_NODES_H */

@@ -1,15 +1,15 @@
 /*
- * internal.h
+ * device_base.h
  *		What all kinds of device share: device.cc checks arguments, keeps the inner
  *		levels and plans batches, the kinds do the rest.
  */
-#ifndef HARMONIA_DEVICE_INTERNAL_H
-#define HARMONIA_DEVICE_INTERNAL_H
+#ifndef HARMONIA_CUDA_DEVICE_BASE_H
+#define HARMONIA_CUDA_DEVICE_BASE_H
 
 #include <new>
 #include <vector>
 
-#include "device.h"
+#include "harmonia_device.h"
 #include "search.h"
 
 namespace harmonia
@@ -114,4 +114,4 @@ extern HdDevice *hd_host_device();
 extern HdDevice *hd_cuda_device();
 extern int	hd_cuda_count();
 
-#endif							/* HARMONIA_DEVICE_INTERNAL_H */
+#endif							/* HARMONIA_CUDA_DEVICE_BASE_H */

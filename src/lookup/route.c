@@ -1,5 +1,5 @@
 /*
- * plan.c
+ * route.c
  *		From probes to leaves: a walk through the inner nodes of one segment.
  *
  * All probes of a segment are led to their leaves under one share lock of its
@@ -8,13 +8,13 @@
  */
 #include "postgres.h"
 
-#include "lookup/internal.h"
+#include "lookup/walk.h"
 
 /*
- * A plan of fewer leaves goes on in the next segment: looking ahead while the leaves
+ * A route of fewer leaves goes on in the next segment: looking ahead while the leaves
  * are visited needs some.
  */
-#define PLAN_ENOUGH		64
+#define ROUTE_ENOUGH		64
 
 /* Where the walk is. */
 typedef struct Router
@@ -168,7 +168,7 @@ at_next_child(Router *router, HtEntry entry)
 
 /* Go to the leaf for an entry; entries are asked for in order. */
 static void
-route(Router *router, HtEntry entry)
+lead_to_leaf(Router *router, HtEntry entry)
 {
 	HmSegment  *segment = router->segment;
 	bool		descended = router->bytes == NULL ||
@@ -211,7 +211,7 @@ route(Router *router, HtEntry entry)
 
 /* The first probe, from a place on, whose first possible entry does not come before an entry. */
 static inline uint32
-first_from(const HmPlanInput *input, uint32 place, HtEntry entry)
+first_from(const HmRouteInput *input, uint32 place, HtEntry entry)
 {
 	uint64		last = entry.tid > 0 ? entry.key : entry.key - 1;
 
@@ -222,18 +222,18 @@ first_from(const HmPlanInput *input, uint32 place, HtEntry entry)
 	return place;
 }
 
-/* What has been planned so far. */
+/* What has been routed so far. */
 typedef struct Progress
 {
 	HtEntry		target;			/* where to go on */
-	uint32		next;			/* first probe that is not in the plan */
+	uint32		next;			/* first probe that is not in the route */
 	bool		has_reach;		/* those that are go on */
 	uint64		reach;			/* to here */
 } Progress;
 
 /* Take note of how far probes go: points are in order, ranges need not be. */
 static void
-extend_reach(const HmPlanInput *input, Progress *progress, uint32 begin)
+extend_reach(const HmRouteInput *input, Progress *progress, uint32 begin)
 {
 	if (begin == progress->next)
 		return;
@@ -249,17 +249,17 @@ extend_reach(const HmPlanInput *input, Progress *progress, uint32 begin)
 	progress->has_reach = true;
 }
 
-/* How planning in a segment ended. */
+/* How routing in a segment ended. */
 typedef enum SegmentResult
 {
 	SEGMENT_LEFT,				/* progress->target is in another one */
-	SEGMENT_STOP,				/* the plan is full, or all is planned */
+	SEGMENT_STOP,				/* the route is full, or all is routed */
 	SEGMENT_UNSORTED			/* the leaf for the target may be where probes
 								 * begin that are not sorted yet */
 } SegmentResult;
 
 static SegmentResult
-plan_segment(HmPlan *plan, const HmPlanInput *input, Progress *progress, Router *router)
+route_segment(HmRoute *route, const HmRouteInput *input, Progress *progress, Router *router)
 {
 	HmSegment  *segment = router->segment;
 	bool		segment_bounded =
@@ -270,18 +270,18 @@ plan_segment(HmPlan *plan, const HmPlanInput *input, Progress *progress, Router 
 		uint32		begin = progress->next;
 		uint32		next;
 
-		route(router, progress->target);
+		lead_to_leaf(router, progress->target);
 		next = router->bounded ? first_from(input, begin, router->upper) : input->sorted;
 		if (next == input->sorted && !input->complete)
 			return SEGMENT_UNSORTED;
 
 		progress->next = next;
-		plan->leaves[plan->count].block = router->block;
-		plan->leaves[plan->count].end = next;
-		plan->leaves[plan->count].stamp = segment->stamp;
-		plan->leaves[plan->count].buffer = InvalidBuffer;
-		plan->count++;
-		if (plan->count == HM_PLAN_MAX || !router->bounded)
+		route->leaves[route->count].block = router->block;
+		route->leaves[route->count].end = next;
+		route->leaves[route->count].stamp = segment->stamp;
+		route->leaves[route->count].buffer = InvalidBuffer;
+		route->count++;
+		if (route->count == HM_ROUTE_MAX || !router->bounded)
 			return SEGMENT_STOP;
 
 		extend_reach(input, progress, begin);
@@ -299,15 +299,15 @@ plan_segment(HmPlan *plan, const HmPlanInput *input, Progress *progress, Router 
 	}
 }
 
-HmPlanResult
-hm_plan_make(HmPlan *plan, const HmPlanInput *input)
+HmRouteResult
+hm_route_make(HmRoute *route, const HmRouteInput *input)
 {
 	HmPosition	position = input->target;
 	Progress	progress = {input->target.entry, input->next, input->has_reach, input->reach};
 	SegmentResult result;
 
-	plan->count = 0;
-	plan->segments = 0;
+	route->count = 0;
+	route->segments = 0;
 	do
 	{
 		Router		router = {0};
@@ -317,23 +317,23 @@ hm_plan_make(HmPlan *plan, const HmPlanInput *input)
 		router.header = hm_segment_enter(input->index, &position, HM_AT_OR_AFTER,
 										 BUFFER_LOCK_SHARE);
 		if (!BufferIsValid(router.header))
-			return plan->count > 0 ? HM_PLAN_MADE : HM_PLAN_END;
+			return route->count > 0 ? HM_ROUTE_MADE : HM_ROUTE_END;
 		if (position.part != HM_PART_KEYS)
 		{
 			UnlockReleaseBuffer(router.header);
-			return plan->count > 0 ? HM_PLAN_MADE : HM_PLAN_END;
+			return route->count > 0 ? HM_ROUTE_MADE : HM_ROUTE_END;
 		}
 
 		hm_segment_check(input->index, router.header, input->width);
 		router.segment = hm_page_segment(BufferGetPage(router.header));
-		plan->segments++;
-		result = plan_segment(plan, input, &progress, &router);
+		route->segments++;
+		result = route_segment(route, input, &progress, &router);
 		release(&router.key_page);
 		release(&router.auxiliary_page);
 		UnlockReleaseBuffer(router.header);
 
 		position = hm_position(HM_PART_KEYS, progress.target.key, progress.target.tid);
-	} while (result == SEGMENT_LEFT && plan->count < PLAN_ENOUGH);
+	} while (result == SEGMENT_LEFT && route->count < ROUTE_ENOUGH);
 
-	return result == SEGMENT_UNSORTED && plan->count == 0 ? HM_PLAN_MORE : HM_PLAN_MADE;
+	return result == SEGMENT_UNSORTED && route->count == 0 ? HM_ROUTE_MORE : HM_ROUTE_MADE;
 }

@@ -1,10 +1,10 @@
 /*
- * bounds.c
+ * bracket.c
  *		Where a comparison's argument lies among the keys of a column.
  *
  * btree's operator families compare values of different types, and so do ours.
  * The argument of such an operator need not be a value that the column can
- * have, so it is not turned into a key, but into a place: the key itself or
+ * have, so it is not turned into a key, but into a bracket: the key itself or
  * the gap between two neighbouring keys.  The rules are those of the operators
  * (float48lt, date_cmp_timestamp and so on); none of them raises an error that
  * the operator would not raise.
@@ -33,93 +33,93 @@ StaticAssertDecl(END_TIMESTAMP + OFFSET_LIMIT * USECS_PER_SEC < PG_INT64_MAX,
 				 "local time of a finite timestamp might be infinite");
 
 /* ----------------------------------------------------------------
- *		Making places
+ *		Making brackets
  * ----------------------------------------------------------------
  */
-static HmPlace
-place_at(uint64 key)
+static HmBracket
+bracket_at(uint64 key)
 {
-	return (HmPlace) {.first = key, .last = key, .has_first = true, .has_last = true};
+	return (HmBracket) {.first = key, .last = key, .has_first = true, .has_last = true};
 }
 
 /* In the gap right below a key that has some key below itself. */
-static HmPlace
-place_below(uint64 key)
+static HmBracket
+bracket_below(uint64 key)
 {
 	Assert(key > 0);
-	return (HmPlace) {.first = key, .last = key - 1, .has_first = true, .has_last = true};
+	return (HmBracket) {.first = key, .last = key - 1, .has_first = true, .has_last = true};
 }
 
-static HmPlace
-place_below_all(void)
+static HmBracket
+bracket_below_all(void)
 {
-	return (HmPlace) {.has_first = true};
+	return (HmBracket) {.has_first = true};
 }
 
-static HmPlace
-place_above_all(void)
+static HmBracket
+bracket_above_all(void)
 {
-	return (HmPlace) {.last = UINT64_MAX, .has_last = true};
+	return (HmBracket) {.last = UINT64_MAX, .has_last = true};
 }
 
-static HmPlace
-place_same(const HmKeyType *column, Datum value)
+static HmBracket
+bracket_same(const HmKeyType *column, Datum value)
 {
-	return place_at(column->normalise(value));
+	return bracket_at(column->normalise(value));
 }
 
 /* ----------------------------------------------------------------
  *		Integers
  * ----------------------------------------------------------------
  */
-static HmPlace
-place_integer(const HmKeyType *column, int64 value)
+static HmBracket
+bracket_integer(const HmKeyType *column, int64 value)
 {
 	switch (column->type)
 	{
 		case INT2OID:
 			if (value < PG_INT16_MIN)
-				return place_below_all();
+				return bracket_below_all();
 			if (value > PG_INT16_MAX)
-				return place_above_all();
-			return place_at(column->normalise(Int16GetDatum((int16) value)));
+				return bracket_above_all();
+			return bracket_at(column->normalise(Int16GetDatum((int16) value)));
 		case INT4OID:
 			if (value < PG_INT32_MIN)
-				return place_below_all();
+				return bracket_below_all();
 			if (value > PG_INT32_MAX)
-				return place_above_all();
-			return place_at(column->normalise(Int32GetDatum((int32) value)));
+				return bracket_above_all();
+			return bracket_at(column->normalise(Int32GetDatum((int32) value)));
 		default:
-			return place_at(column->normalise(Int64GetDatum(value)));
+			return bracket_at(column->normalise(Int64GetDatum(value)));
 	}
 }
 
-static HmPlace
-place_int2(const HmKeyType *column, Datum value)
+static HmBracket
+bracket_int2(const HmKeyType *column, Datum value)
 {
-	return place_integer(column, DatumGetInt16(value));
+	return bracket_integer(column, DatumGetInt16(value));
 }
 
-static HmPlace
-place_int4(const HmKeyType *column, Datum value)
+static HmBracket
+bracket_int4(const HmKeyType *column, Datum value)
 {
-	return place_integer(column, DatumGetInt32(value));
+	return bracket_integer(column, DatumGetInt32(value));
 }
 
-static HmPlace
-place_int8(const HmKeyType *column, Datum value)
+static HmBracket
+bracket_int8(const HmKeyType *column, Datum value)
 {
-	return place_integer(column, DatumGetInt64(value));
+	return bracket_integer(column, DatumGetInt64(value));
 }
 
 /* ----------------------------------------------------------------
  *		Floating point
  * ----------------------------------------------------------------
  */
-static HmPlace
-place_float4_in_float8(const HmKeyType *column, Datum value)
+static HmBracket
+bracket_float4_in_float8(const HmKeyType *column, Datum value)
 {
-	return place_at(column->normalise(Float8GetDatum((float8) DatumGetFloat4(value))));
+	return bracket_at(column->normalise(Float8GetDatum((float8) DatumGetFloat4(value))));
 }
 
 /*
@@ -129,16 +129,16 @@ place_float4_in_float8(const HmKeyType *column, Datum value)
  * Neighbouring keys are neighbouring numbers, except that no number has the
  * key right below zero's; to name that one as a bound does no harm.
  */
-static HmPlace
-place_float8_in_float4(const HmKeyType *column, Datum value)
+static HmBracket
+bracket_float8_in_float4(const HmKeyType *column, Datum value)
 {
 	float8		wanted = DatumGetFloat8(value);
 	float4		nearest = (float4) wanted;
 	uint64		key = column->normalise(Float4GetDatum(nearest));
 
 	if (isnan(wanted) || (float8) nearest == wanted)
-		return place_at(key);
-	return place_below((float8) nearest > wanted ? key : key + 1);
+		return bracket_at(key);
+	return bracket_below((float8) nearest > wanted ? key : key + 1);
 }
 
 /* ----------------------------------------------------------------
@@ -150,70 +150,70 @@ place_float8_in_float4(const HmKeyType *column, Datum value)
  * An argument converted to the column's type, as the operator does it; one out
  * of range is beyond every finite value but not infinite.
  */
-static HmPlace
-place_converted(const HmKeyType *column, Timestamp value, int overflow)
+static HmBracket
+bracket_converted(const HmKeyType *column, Timestamp value, int overflow)
 {
 	if (overflow > 0)
-		return place_below(column->normalise(TimestampGetDatum(DT_NOEND)));
+		return bracket_below(column->normalise(TimestampGetDatum(DT_NOEND)));
 	if (overflow < 0)
-		return place_below(column->normalise(TimestampGetDatum(DT_NOBEGIN)) + 1);
-	return place_at(column->normalise(TimestampGetDatum(value)));
+		return bracket_below(column->normalise(TimestampGetDatum(DT_NOBEGIN)) + 1);
+	return bracket_at(column->normalise(TimestampGetDatum(value)));
 }
 
-static HmPlace
-place_date_in_timestamp(const HmKeyType *column, Datum value)
+static HmBracket
+bracket_date_in_timestamp(const HmKeyType *column, Datum value)
 {
 	int			overflow;
 	Timestamp	converted = date2timestamp_opt_overflow(DatumGetDateADT(value), &overflow);
 
-	return place_converted(column, converted, overflow);
+	return bracket_converted(column, converted, overflow);
 }
 
-static HmPlace
-place_date_in_timestamptz(const HmKeyType *column, Datum value)
+static HmBracket
+bracket_date_in_timestamptz(const HmKeyType *column, Datum value)
 {
 	int			overflow;
 	TimestampTz converted = date2timestamptz_opt_overflow(DatumGetDateADT(value), &overflow);
 
-	return place_converted(column, converted, overflow);
+	return bracket_converted(column, converted, overflow);
 }
 
-static HmPlace
-place_timestamp_in_timestamptz(const HmKeyType *column, Datum value)
+static HmBracket
+bracket_timestamp_in_timestamptz(const HmKeyType *column, Datum value)
 {
 	int			overflow;
 	TimestampTz converted = timestamp2timestamptz_opt_overflow(DatumGetTimestamp(value), &overflow);
 
-	return place_converted(column, converted, overflow);
+	return bracket_converted(column, converted, overflow);
 }
 
 /*
- * The place of a moment among dates, which stand for their midnights.  Dates
+ * The bracket of a moment among dates, which stand for their midnights.  Dates
  * too late to be a timestamp are above every finite moment.
  */
-static HmPlace
-place_among_dates(const HmKeyType *column, Timestamp moment)
+static HmBracket
+bracket_among_dates(const HmKeyType *column, Timestamp moment)
 {
 	int64		day;
 	uint64		key;
 
 	if (TIMESTAMP_IS_NOBEGIN(moment))
-		return place_at(column->normalise(DateADTGetDatum(DATEVAL_NOBEGIN)));
+		return bracket_at(column->normalise(DateADTGetDatum(DATEVAL_NOBEGIN)));
 	if (TIMESTAMP_IS_NOEND(moment))
-		return place_at(column->normalise(DateADTGetDatum(DATEVAL_NOEND)));
+		return bracket_at(column->normalise(DateADTGetDatum(DATEVAL_NOEND)));
 	moment = Min(moment, END_TIMESTAMP - 1);
 
 	day = moment / USECS_PER_DAY;
 	if (day * USECS_PER_DAY > moment)
 		day--;
 	key = column->normalise(DateADTGetDatum((DateADT) day));
-	return day * USECS_PER_DAY == moment ? place_at(key) : place_below(key + 1);
+	return day * USECS_PER_DAY == moment ? bracket_at(key) : bracket_below(key + 1);
 }
 
-static HmPlace
-place_timestamp_in_date(const HmKeyType *column, Datum value)
+static HmBracket
+bracket_timestamp_in_date(const HmKeyType *column, Datum value)
 {
-	return place_among_dates(column, DatumGetTimestamp(value));
+	return bracket_among_dates(column, DatumGetTimestamp(value));
 }
 
 /*
@@ -264,18 +264,18 @@ zone_offsets(TimestampTz moment, int64 *least, int64 *greatest)
 }
 
 /*
- * The place of a moment among local times.  Away from changes of the zone's
+ * The bracket of a moment among local times.  Away from changes of the zone's
  * offset that is the moment's own local time; otherwise it is anywhere between
  * the local times that the offsets give.  Neither can reach an infinity.
  */
-static HmPlace
-place_local(const HmKeyType *column, TimestampTz moment,
-			HmPlace (*among) (const HmKeyType *column, Timestamp local))
+static HmBracket
+bracket_local(const HmKeyType *column, TimestampTz moment,
+			HmBracket (*among) (const HmKeyType *column, Timestamp local))
 {
 	int64		least;
 	int64		greatest;
-	HmPlace		low;
-	HmPlace		high;
+	HmBracket		low;
+	HmBracket		high;
 
 	if (TIMESTAMP_NOT_FINITE(moment))
 		return among(column, moment);
@@ -290,22 +290,22 @@ place_local(const HmKeyType *column, TimestampTz moment,
 	return low;
 }
 
-static HmPlace
-place_among_timestamps(const HmKeyType *column, Timestamp moment)
+static HmBracket
+bracket_among_timestamps(const HmKeyType *column, Timestamp moment)
 {
-	return place_at(column->normalise(TimestampGetDatum(moment)));
+	return bracket_at(column->normalise(TimestampGetDatum(moment)));
 }
 
-static HmPlace
-place_timestamptz_in_date(const HmKeyType *column, Datum value)
+static HmBracket
+bracket_timestamptz_in_date(const HmKeyType *column, Datum value)
 {
-	return place_local(column, DatumGetTimestampTz(value), place_among_dates);
+	return bracket_local(column, DatumGetTimestampTz(value), bracket_among_dates);
 }
 
-static HmPlace
-place_timestamptz_in_timestamp(const HmKeyType *column, Datum value)
+static HmBracket
+bracket_timestamptz_in_timestamp(const HmKeyType *column, Datum value)
 {
-	return place_local(column, DatumGetTimestampTz(value), place_among_timestamps);
+	return bracket_local(column, DatumGetTimestampTz(value), bracket_among_timestamps);
 }
 
 /* ----------------------------------------------------------------
@@ -316,29 +316,29 @@ static const struct
 {
 	Oid			column;
 	Oid			argument;
-	HmPlaceFunction function;
+	HmBracketFunction function;
 }			cross_types[] = {
-	{INT2OID, INT4OID, place_int4},
-	{INT2OID, INT8OID, place_int8},
-	{INT4OID, INT2OID, place_int2},
-	{INT4OID, INT8OID, place_int8},
-	{INT8OID, INT2OID, place_int2},
-	{INT8OID, INT4OID, place_int4},
-	{FLOAT4OID, FLOAT8OID, place_float8_in_float4},
-	{FLOAT8OID, FLOAT4OID, place_float4_in_float8},
-	{DATEOID, TIMESTAMPOID, place_timestamp_in_date},
-	{DATEOID, TIMESTAMPTZOID, place_timestamptz_in_date},
-	{TIMESTAMPOID, DATEOID, place_date_in_timestamp},
-	{TIMESTAMPOID, TIMESTAMPTZOID, place_timestamptz_in_timestamp},
-	{TIMESTAMPTZOID, DATEOID, place_date_in_timestamptz},
-	{TIMESTAMPTZOID, TIMESTAMPOID, place_timestamp_in_timestamptz}
+	{INT2OID, INT4OID, bracket_int4},
+	{INT2OID, INT8OID, bracket_int8},
+	{INT4OID, INT2OID, bracket_int2},
+	{INT4OID, INT8OID, bracket_int8},
+	{INT8OID, INT2OID, bracket_int2},
+	{INT8OID, INT4OID, bracket_int4},
+	{FLOAT4OID, FLOAT8OID, bracket_float8_in_float4},
+	{FLOAT8OID, FLOAT4OID, bracket_float4_in_float8},
+	{DATEOID, TIMESTAMPOID, bracket_timestamp_in_date},
+	{DATEOID, TIMESTAMPTZOID, bracket_timestamptz_in_date},
+	{TIMESTAMPOID, DATEOID, bracket_date_in_timestamp},
+	{TIMESTAMPOID, TIMESTAMPTZOID, bracket_timestamptz_in_timestamp},
+	{TIMESTAMPTZOID, DATEOID, bracket_date_in_timestamptz},
+	{TIMESTAMPTZOID, TIMESTAMPOID, bracket_timestamp_in_timestamptz}
 };
 
-HmPlaceFunction
-hm_place_function(Oid column, Oid argument)
+HmBracketFunction
+hm_bracket_function(Oid column, Oid argument)
 {
 	if (column == argument)
-		return hm_key_type_lookup(column) != NULL ? place_same : NULL;
+		return hm_key_type_lookup(column) != NULL ? bracket_same : NULL;
 	for (int i = 0; i < lengthof(cross_types); i++)
 	{
 		if (cross_types[i].column == column && cross_types[i].argument == argument)

@@ -1,5 +1,5 @@
 /*
- * plan.c
+ * planner.c
  *		What planning lookup scans and lookup joins has in common.
  */
 #include "postgres.h"
@@ -20,7 +20,7 @@
 #include "utils/spccache.h"
 
 #include "compat.h"
-#include "exec/internal.h"
+#include "exec/nodes.h"
 
 /*
  * What the planner has to know of the times that bench/ measures: starting a

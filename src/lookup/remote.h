@@ -1,12 +1,12 @@
 /*
- * device.h
+ * remote.h
  *		How lookups use the device; shared by the files of this folder.
  */
-#ifndef HARMONIA_LOOKUP_DEVICE_H
-#define HARMONIA_LOOKUP_DEVICE_H
+#ifndef HARMONIA_LOOKUP_REMOTE_H
+#define HARMONIA_LOOKUP_REMOTE_H
 
 #include "device/device.h"
-#include "lookup/internal.h"
+#include "lookup/walk.h"
 
 /* ----------------------------------------------------------------
  *		The list of leaves (leaves.c)
@@ -131,4 +131,4 @@ extern void hm_remote_note_cpu(HmRemote *remote, uint32 keys, double ns);
 /* Fill in the device's share. */
 extern void hm_remote_add_stats(const HmRemote *remote, HmLookupStats *stats);
 
-#endif							/* HARMONIA_LOOKUP_DEVICE_H */
+#endif							/* HARMONIA_LOOKUP_REMOTE_H */
