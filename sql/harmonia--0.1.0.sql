@@ -226,7 +226,7 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C STRICT PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION harmonia_reorganize(regclass)
-IS 'restore the pure layout of a harmonia index; returns the number of segments written anew';
+IS 'restore the pure layout of a harmonia index; returns the number of segments rewritten';
 
 -- ----------------------------------------------------------------
 -- The device
@@ -303,7 +303,7 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C PARALLEL SAFE;
 
 COMMENT ON FUNCTION harmonia_stat_reset(regclass)
-IS 'begin the counts of pg_stat_harmonia anew, for one index or for all';
+IS 'reset the counts of pg_stat_harmonia, of one index or of all';
 
 REVOKE ALL ON FUNCTION harmonia_stat_reset(regclass) FROM PUBLIC;
 

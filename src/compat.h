@@ -40,7 +40,7 @@ typedef PGAlignedBlock HmAlignedPage;
 	TestForOldSnapshot(snapshot, relation, page)
 #endif
 
-/* 18 made it depend on who asks. */
+/* 18 made it depend on the caller. */
 #if PG_VERSION_NUM >= 180000
 #define vacuum_delay_point_compat() vacuum_delay_point(false)
 #else
@@ -132,7 +132,7 @@ typedef PGAlignedBlock HmAlignedPage;
 #define hm_estimate_array_length(root, array) ((double) estimate_array_length(array))
 #endif
 
-/* 16 wants to know the relations, not their numbers. */
+/* 16 takes relations, not their numbers. */
 #if PG_VERSION_NUM >= 160000
 #define hm_translate_for_child(root, node, child, parent) \
 	adjust_appendrel_attrs_multilevel(root, node, child, parent)
@@ -141,7 +141,7 @@ typedef PGAlignedBlock HmAlignedPage;
 	adjust_appendrel_attrs_multilevel(root, node, (child)->relids, (parent)->relids)
 #endif
 
-/* 18 has in headers of their own what EXPLAIN is written with. */
+/* 18 moved what extends EXPLAIN to headers of its own. */
 #if PG_VERSION_NUM >= 180000
 #include "commands/explain_format.h"
 #include "commands/explain_state.h"
@@ -155,8 +155,8 @@ typedef PGAlignedBlock HmAlignedPage;
 #endif
 
 /*
- * 17 has streams of buffers that are read ahead.  18 wants to know whether the callback
- * that says what comes next never waits.
+ * 17 has streams of buffers that are read ahead.  18 is told that the callback
+ * for the next block never waits.
  */
 #if PG_VERSION_NUM >= 170000
 #define HM_READ_STREAM

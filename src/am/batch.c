@@ -1,6 +1,6 @@
 /*
  * batch.c
- *		Statement batches: many rows of one statement, applied in key order.
+ *		Insert batches: the entries of one statement, applied in key order.
  *
  * The papers collect updates and apply them together, each leaf once.
  * PostgreSQL's natural batch is one large statement.  While such a statement
@@ -9,7 +9,7 @@
  * is locked, changed and logged once for all entries that fall on it.
  *
  * statement.c knows which statements may do that and when the queue has to be
- * applied, and why nobody misses an entry; what is said here is about the queue.
+ * applied, and why no reader misses an entry.  This file is about the queue.
  *
  * - No queued entry outlives its tuple.  A tuple of a transaction in progress is
  *	 not removed, except for one that is speculative, and statements with ON
@@ -17,13 +17,13 @@
  *	 which the statement began, the scope's owner; the queue is dropped when that
  *	 one aborts, and kept when an inner one does, for the statement goes on.
  *
- * - Failure on the way loses nothing.  Entries leave the queue when all of an
- *	 index's are in; to insert one again is a no-op.
+ * - A failure loses nothing.  An index's entries leave the queue when all of them
+ *	 are inserted; inserting one again changes nothing.
  *
  * - Serializable transactions: index_insert looked for conflicting readers when
  *	 the entry was queued.  A reader that came later did not find the entry, so
- *	 we look again, after the insertion: who locks the index after that look
- *	 finds the entry, who locked it before is found.
+ *	 we look again after the insertion: a reader that locks the index after that
+ *	 look finds the entry, and a reader that locked it before is found.
  */
 #include "postgres.h"
 
@@ -41,7 +41,7 @@
 
 /*
  * Insertions of a scope that are made at once before queueing starts.  Queueing
- * a few does not pay.  No estimate is asked: the planner knows little about
+ * a few does not pay.  The planner's estimate is not used: it knows little about
  * rows that come from a function or a file.
  */
 #define BATCH_AFTER_INSERTS		64
@@ -172,7 +172,7 @@ batch_apply(Batch *batch, Relation index)
 	MemoryContext old;
 	int64		count = batch_count(batch);
 
-	/* Scratch space and whatever the insertion allocates go at once. */
+	/* Scratch space and what the insertion allocates are freed together. */
 	work = AllocSetContextCreate(CurrentMemoryContext, "harmonia batch apply",
 								 ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(work);
@@ -196,7 +196,7 @@ batch_apply(Batch *batch, Relation index)
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(work);
 
-	/* Many indexes may have their turn in a statement: keep no memory. */
+	/* A statement may change many indexes: keep no memory. */
 	pending -= batch_count(batch);
 	for (int part = 0; part < BATCH_PARTS; part++)
 	{
@@ -211,9 +211,9 @@ batch_apply(Batch *batch, Relation index)
 }
 
 /*
- * Somebody asked for the queue before it was full.  If it had only a few
- * entries, the statement alternates with readers; make it insert at once for
- * a while, so that queueing for nothing stays a small part of its work.
+ * The queue is applied before it is full.  If it had only a few entries, the
+ * statement alternates with readers: make it insert at once for a while, so that
+ * useless queueing stays a small part of its work.
  */
 static void
 note_interruption(void)

@@ -16,7 +16,7 @@
 typedef struct HmScope
 {
 	int			depth;
-	SubTransactionId owner;		/* in which the scope was opened last */
+	SubTransactionId owner;		/* in which the last scope was opened */
 	int			inserts;		/* made at once, before queueing starts */
 } HmScope;
 

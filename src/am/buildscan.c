@@ -36,10 +36,10 @@
 #include "am/buildsort.h"
 #include "compat.h"
 
-/* NULL keys get this part of the memory; there are few of them usually. */
+/* The share of the memory for NULL keys, of which there are usually few. */
 #define NULLS_SHARE		16
 
-/* What the participants of a parallel build find in shared memory. */
+/* The shared memory of a parallel build. */
 #define KEY_BUILD			UINT64CONST(0x4852000000000001)
 #define KEY_SCAN			UINT64CONST(0x4852000000000002)
 #define KEY_RESULTS			UINT64CONST(0x4852000000000003)
@@ -72,7 +72,7 @@ typedef struct WorkerResult
 	uint64		nulls;
 } WorkerResult;
 
-/* What the leader of a parallel build has to know. */
+/* The leader's state of a parallel build. */
 typedef struct Leader
 {
 	ParallelContext *context;
@@ -88,7 +88,7 @@ struct HmBuildSort
 	HmSpool		keys;
 	HmSpool		nulls;
 	uint64		(*normalise) (Datum value);
-	Leader	   *leader;			/* NULL in a worker and without any */
+	Leader	   *leader;			/* NULL in a worker, and if there are no workers */
 };
 
 extern PGDLLEXPORT void hm_build_worker_main(dsm_segment *segment, shm_toc *toc);
@@ -114,7 +114,7 @@ hm_build_phase_name(int64 phase)
 }
 
 /* ----------------------------------------------------------------
- *		What leader and workers do alike
+ *		What leader and workers have in common
  * ----------------------------------------------------------------
  */
 
@@ -192,7 +192,7 @@ worker_export(HmSpool *spool, SharedFileSet *files, bool nulls)
 	return hm_spool_count(spool);
 }
 
-/* What a parallel worker executes. */
+/* The entry point of a parallel worker. */
 void
 hm_build_worker_main(dsm_segment *segment, shm_toc *toc)
 {
@@ -273,8 +273,8 @@ leader_end(Leader *leader)
 }
 
 /*
- * Enter parallel mode and launch workers.  Returns NULL, and is not in parallel
- * mode, if there are none to be had.
+ * Enter parallel mode and launch workers.  If no worker can be launched: returns
+ * NULL, and the backend is not in parallel mode.
  */
 static Leader *
 leader_begin(Relation heap, Relation index, bool concurrent, int workers)
@@ -291,7 +291,7 @@ leader_begin(Relation heap, Relation index, bool concurrent, int workers)
 
 	/*
 	 * A concurrent build indexes what is visible to a snapshot, any other build
-	 * all tuples that might be visible to somebody.
+	 * all tuples that might be visible to any snapshot.
 	 */
 	leader->snapshot = concurrent ? RegisterSnapshot(GetTransactionSnapshot()) : SnapshotAny;
 
@@ -367,8 +367,8 @@ leader_import(Leader *leader, HmSpool *spool, bool nulls, int worker, uint64 n)
 }
 
 /*
- * Wait until all workers have done their part and take over what they found;
- * returns their number of heap tuples.
+ * Wait until all workers have finished and take over what they found.  Returns
+ * the number of heap tuples that they scanned.
  */
 static double
 leader_collect(Leader *leader, HmBuildSort *sort, IndexInfo *info)
@@ -418,7 +418,7 @@ hm_build_sort(Relation heap, Relation index, IndexInfo *info,
 
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, HM_BUILD_PHASE_SCAN);
 
-	/* Empty tables are not worth it, whatever their parallel_workers says. */
+	/* An empty table is not worth workers, even if it has parallel_workers set. */
 	if (IsNormalProcessingMode() && RelationGetNumberOfBlocks(heap) > 0)
 		workers = hm_build_workers(heap, index, info);
 	if (workers > 0)
@@ -470,7 +470,7 @@ hm_build_sort_end(HmBuildSort *sort)
 {
 	Leader	   *leader = sort->leader;
 
-	/* The spools have files open that go away with the parallel context. */
+	/* The spools have files open that the parallel context deletes. */
 	hm_spool_end(&sort->keys);
 	hm_spool_end(&sort->nulls);
 	MemoryContextDelete(sort->context);

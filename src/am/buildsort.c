@@ -65,7 +65,7 @@ typedef struct Chunk
 	uint64		room;
 } Chunk;
 
-/* Sorted entries in a file, beginning with a block. */
+/* Sorted entries in a file, from the beginning of a block on. */
 typedef struct Run
 {
 	BufFile    *file;
@@ -74,8 +74,8 @@ typedef struct Run
 } Run;
 
 /*
- * What a merge reads: chunks of which each continues the last, or a run, or
- * another merge.
+ * What a merge reads: chunks that continue each other, or a run, or another
+ * merge.
  */
 typedef struct Source
 {
@@ -83,7 +83,7 @@ typedef struct Source
 	HtEntry    *end;
 	Chunk	   *chunk;			/* chunks to follow */
 	Chunk	   *chunk_end;
-	Run			run;			/* what is to be read from the file yet */
+	Run			run;			/* what is left to read from the file */
 	struct Merge *inner;
 	HtEntry    *buffer;			/* for a run or a merge */
 	uint64		buffer_size;
@@ -109,7 +109,7 @@ typedef struct Merge
 	MemoryContext context;		/* of the outermost merge */
 	int			nsources;
 	Source	   *sources;
-	uint64		left;			/* entries to be read yet */
+	uint64		left;			/* entries left to read */
 	int			leaves;			/* of the tree: nsources rounded up */
 	Contender  *losers;			/* 1 .. leaves - 1 */
 	Contender	winner;
@@ -198,8 +198,8 @@ contender_none(uint64 source)
 }
 
 /*
- * Take a source's next entry.  The processor does not see by itself what will
- * be needed next of so many sources, so it is told.
+ * Take a source's next entry.  With so many sources the processor does not
+ * foresee what is needed next, so it is prefetched.
  */
 static inline Contender
 merge_pop(Merge *merge, uint64 i)
@@ -228,7 +228,7 @@ contender_less(Contender a, Contender b)
 
 /*
  * Let a contender play against the loser of an earlier match: the lesser
- * becomes the winner.  Which it is cannot be predicted, so there is no branch.
+ * becomes the winner.  The outcome is unpredictable, so there is no branch.
  */
 static inline void
 merge_play(Contender *loser, Contender *winner)
@@ -324,7 +324,7 @@ merge_begin(HmSpoolState *state, int first_run, int nruns, bool chunks)
 		source++;
 	}
 
-	/* What sorting takes as scratch space is free now for reading runs. */
+	/* The scratch space of sorting is now used to read runs. */
 	buffer_size = state->chunk_entries / Max(nruns, 1);
 	buffer_size -= buffer_size % BLOCK_ENTRIES;
 	buffer_size = Max(buffer_size, BLOCK_ENTRIES);
@@ -477,7 +477,7 @@ spool_spill(HmSpoolState *state)
 	state->nchunks = 0;
 }
 
-/* Runs that can be merged at once, with buffers worth the name. */
+/* Runs that can be merged at once, with buffers that are large enough. */
 static int
 runs_fan_in(HmSpoolState *state)
 {
@@ -487,8 +487,7 @@ runs_fan_in(HmSpoolState *state)
 }
 
 /*
- * Merge runs with each other until there are few enough of them, but not more
- * than it takes.
+ * Merge runs with each other until few enough are left, and no more than that.
  */
 static void
 runs_reduce(HmSpoolState *state)

@@ -2,7 +2,7 @@
  * buildsort.h
  *		Spools: what collects a build's entries and gives them back in order.
  *		Shared by buildsort.c, which implements them, and buildscan.c, which
- *		fills them; nobody else needs this.
+ *		fills them; for no other file.
  */
 #ifndef HARMONIA_BUILDSORT_H
 #define HARMONIA_BUILDSORT_H

@@ -2,13 +2,13 @@
  * directory.c
  *		The directory: which segment covers a position, and how that changes.
  *
- * The root stands in the metapage.  At depth 0 its entries are segments; at
+ * The root is in the metapage.  At depth 0 its entries are segments; at
  * depth 1 they are directory pages, whose entries are segments.  Searches use
  * the backend's copy of the root, however old: a segment's header says which
  * segment it is, what it covers and whether it lives, and if it is not the one
  * that the copy means, or does not cover the position, the copy is renewed.
- * Only where the directory tells that something does not exist must the copy be
- * fresh.
+ * The copy must be fresh only where the directory says that something does not
+ * exist.
  */
 #include "postgres.h"
 
@@ -21,7 +21,7 @@
 #include "am/fault.h"
 #include "compat.h"
 
-/* A search that fails this often has met a broken directory. */
+/* If a search fails this often, the directory is damaged. */
 #define HM_MAX_ATTEMPTS		1000
 
 static inline HmPosition
@@ -146,7 +146,7 @@ hm_segment_covers(Page header, HmPosition position, HmSearch search)
 
 /*
  * Whether a copy of the root, renewed before a search that looked into directory
- * pages, still is the root.  If not, a page may have handed entries on meanwhile.
+ * pages, still is the root.  If not, a page may have moved entries to another one meanwhile.
  */
 static bool
 root_is_same(Relation index, const HmCache *cache)
@@ -251,7 +251,7 @@ directory_split(Relation index, Buffer meta_buffer, BlockNumber block, BlockNumb
 	uint32		keep;
 	int			i;
 
-	/* The list of free extents may be wrong; we must not wait for ourselves. */
+	/* A damaged list of free extents could name a page that we have locked. */
 	if (block == fresh_block)
 		directory_overlap(index, block);
 	buffer = ReadBuffer(index, block);
@@ -267,7 +267,7 @@ directory_split(Relation index, Buffer meta_buffer, BlockNumber block, BlockNumb
 	hm_page_init(page, HM_PAGE_DIRECTORY, 0, InvalidBlockNumber, HM_PART_KEYS);
 	fresh = hm_page_directory(page);
 
-	/* Ascending loads add at the end; half is right for all else. */
+	/* Ascending loads add at the end; otherwise split in halves. */
 	i = entries_search(meta->root, meta->root_count, entry_low(&directory->entries[0]), true);
 	keep = i == (int) meta->root_count - 1 ? directory->count * 9 / 10 : directory->count / 2;
 
@@ -380,8 +380,8 @@ hm_directory_begin(Relation index, HmPosition low, int count, HmDirectoryEdit *e
 	}
 
 	/*
-	 * A block taken but not needed after all goes lost until the next VACUUM:
-	 * giving it back would mean to let go of the metapage.
+	 * A block that was taken but is not needed is lost until the next VACUUM:
+	 * to give it back we would have to unlock the metapage.
 	 */
 }
 
@@ -421,8 +421,8 @@ hm_directory_has_part(HmDirectoryEdit *edit, HmPart part)
 }
 
 /*
- * The directory page after this one may hold nothing but the entry that goes:
- * then the page goes with it.  Nobody gives its block back; VACUUM finds it.
+ * If the directory page after this one holds nothing but the entry that is
+ * removed, the page is removed with it.  Its block is lost until the next VACUUM.
  */
 static bool
 next_page_has_only(Relation index, HmDirectoryEdit *edit, BlockNumber block)
@@ -495,7 +495,7 @@ hm_directory_apply(HmDirectoryEdit *edit, GenericXLogState *state, int replaced,
 		meta = hm_page_meta(GenericXLogRegisterBuffer(state, edit->meta, 0));
 	if (leads)
 	{
-		/* A directory page begins where the root says that it does. */
+		/* A directory page begins where the root says. */
 		BlockNumber block = meta->root[0].block;
 
 		meta->root[0] = entries[0];

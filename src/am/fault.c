@@ -119,7 +119,7 @@ fault_assign(const char *value, void *extra)
 	hm_fault_chosen = current.point;
 }
 
-/* Wait until nobody holds the advisory lock of the point's name. */
+/* Wait until no other session holds the advisory lock of the point's name. */
 static void
 wait_for_lock(const char *name)
 {
@@ -154,7 +154,7 @@ hm_fault_reached(HmFaultPoint point)
 			elog(ERROR, "fault point \"%s\"", name);
 			break;
 		case HM_FAULT_PANIC:
-			/* Otherwise recovery would mostly see nothing of the work so far. */
+			/* Without this, recovery would seldom see any of the work so far. */
 			XLogFlush(XactLastRecEnd);
 			elog(PANIC, "fault point \"%s\"", name);
 			break;

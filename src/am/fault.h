@@ -9,7 +9,7 @@
  *
  *	error	an ERROR; in a critical section the server makes a PANIC of it
  *	panic	a PANIC, with all WAL up to there on disk
- *	wait	waits until nobody else holds the exclusive advisory lock
+ *	wait	waits until no other session holds the exclusive advisory lock
  *			hashtext('point'); an error where the backend holds a buffer lock
  *
  * harmonia.fault_points shows the names of all points.

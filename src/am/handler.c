@@ -67,7 +67,7 @@ hm_can_return(Relation index, int attno)
 	return hm_key_type(index)->returnable && !RecoveryInProgress();
 }
 
-/* Any method that returns tuples can exclude, says core; a build refuses it. */
+/* Core lets any method that returns tuples exclude; a build refuses that. */
 static bool
 handler_property(Oid index_oid, int attno, IndexAMProperty property,
 				 const char *name, bool *result, bool *isnull)

@@ -228,8 +228,8 @@ money_restore(uint64 key)
  * ----------------------------------------------------------------
  */
 /*
- * The same for values that stand one after the other, as in an array.  Keys of 64 bits may
- * take the place of their values.
+ * The same for contiguous values, as in an array.  Keys of 64 bits may overwrite
+ * their values.
  */
 #define NORMALISE_ALL(type, Value, ToDatum) \
 static void \
@@ -287,8 +287,8 @@ hm_key_type_lookup(Oid type)
 }
 
 /*
- * The operator class's input type decides, not the column's own: that one may
- * be a domain or a type that is stored alike (regclass under oid_ops).
+ * The operator class's input type decides, not the column's own, which may be
+ * a domain or a type with the same storage (regclass under oid_ops).
  */
 const HmKeyType *
 hm_key_type(Relation index)

@@ -23,7 +23,7 @@ hm_alloc_large(Size size)
 	char	   *begin = (char *) TYPEALIGN(HUGE_PAGE, memory);
 	char	   *end = (char *) TYPEALIGN_DOWN(HUGE_PAGE, memory + size);
 
-	/* It is only advice, so an error is none. */
+	/* This is only advice, so errors are ignored. */
 	if (begin < end)
 		(void) madvise(begin, (size_t) (end - begin), MADV_HUGEPAGE);
 #endif

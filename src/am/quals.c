@@ -2,8 +2,8 @@
  * quals.c
  *		Scan keys to ranges of keys.
  *
- * Everything but `= ANY (array)` narrows one window of keys.  What the arrays
- * name is then collected inside that window, sorted, and intersected if there
+ * Every scan key but `= ANY (array)` narrows one window of keys.  The keys of the
+ * arrays are then collected inside that window, sorted, and intersected if there
  * is more than one array.
  */
 #include "postgres.h"
@@ -22,7 +22,7 @@
 
 #include "am/am.h"
 
-/* Values of so many bytes are worth pages of their own kind. */
+/* Arrays of so many bytes are worth huge pages. */
 #define LARGE_VALUE		(4 * 1024 * 1024)
 
 /* Keys from low to high, both included, in the part of keys. */
@@ -105,7 +105,7 @@ span_intersect(const Span *a, const Span *b, Span *result)
 	return result->low <= result->high;
 }
 
-/* How values of the scan key's argument type are found among our keys. */
+/* The function that brackets values of the scan key's argument type. */
 static HmBracketFunction
 bracket_function(const HmKeyType *type, ScanKey key)
 {
@@ -132,9 +132,9 @@ typedef struct ArrayItems
 } ArrayItems;
 
 /*
- * Fetch what is stored out of line, and as it is, to memory of large pages: the kernel
- * takes longer to provide many small ones than to fill them takes us.  NULL if the value is not of
- * that kind, or small.
+ * Fetch an uncompressed value that is stored out of line, into memory of huge pages: with
+ * small pages the kernel takes longer to provide them than we take to fill them.  NULL if the
+ * value is not of that kind, or small.
  */
 static struct varlena *
 fetch_large(struct varlena *value)
@@ -198,9 +198,9 @@ array_end(ArrayItems *items)
 
 /*
  * The spans of an array's elements, unsorted, as far as they lie in the window.
- * NULL elements match nothing.  If hull is true, all of them are put together
- * in one span, which is exact for inequalities: theirs all begin or all end at
- * the same key.
+ * NULL elements match nothing.  If hull is true, they are joined into one span.
+ * That is exact for inequalities, whose spans all begin or all end at the same
+ * key.
  */
 static SpanList
 array_spans(const HmKeyType *type, ScanKey key, const Span *window, bool hull,
@@ -250,7 +250,7 @@ spans_append(SpanList *list, const Span *next)
 		list->spans[list->count++] = *next;
 }
 
-/* Sort spans and put those together that overlap or touch. */
+/* Sort spans, and join those that overlap or touch. */
 static void
 spans_normalise(SpanList *list)
 {
@@ -308,7 +308,7 @@ spans_intersect(SpanList a, SpanList b)
 	return result;
 }
 
-/* Write down the result: the keys of a list, and the NULLs on their side. */
+/* Make the result: the spans of a list, and the range of NULLs. */
 static void
 ranges_emit(HmRanges *result, const SpanList *list, bool nulls, bool nulls_low)
 {
@@ -373,9 +373,9 @@ window_narrow(const HmKeyType *type, ScanKey key, Span *window, bool *recheck)
 }
 
 /*
- * The keys of an array whose elements have the index's type and are none of them NULL.  If
- * the array is a copy of the caller's, 64-bit keys take the place of its elements, and it
- * stays.
+ * The keys of an array whose elements have the index's type and are not NULL.  If the
+ * array is the caller's own copy, 64-bit keys overwrite its elements, and it is not
+ * freed.
  */
 static uint64 *
 array_keys(const HmKeyType *type, ArrayItems *items)
@@ -415,7 +415,7 @@ hm_points_from_key(Relation index, ScanKey key, uint64 **points, uint32 *count)
 	if (same_type && items.count > 0 && !VARATT_IS_EXPANDED_HEADER(items.array) &&
 		!ARR_HASNULL(&items.array->flt))
 	{
-		/* What the rest comes to, but quicker. */
+		/* A shortcut for what follows. */
 		*points = array_keys(type, &items);
 		*count = (uint32) items.count;
 		return true;

@@ -30,8 +30,8 @@
 #include "compat.h"
 
 /*
- * Nobody has to go so many steps to the right, or to start so often again,
- * for one leaf, unless the index is damaged.
+ * A search for one leaf that takes so many steps to the right, or starts again so
+ * often, has met a damaged index.
  */
 #define HM_MAX_STEPS	10000
 
@@ -342,7 +342,7 @@ copy_items(HmScan *state, Page page, HtWidth width, HmPosition position, bool ba
 											result->items + result->count);
 	}
 
-	/* A leaf found anew may hold entries that were returned already. */
+	/* The leaf was searched for again: it may hold entries that were returned already. */
 	if (backward)
 	{
 		while (result->count > 0 &&

@@ -15,7 +15,7 @@
 #include "compat.h"
 
 /*
- * The shape that fits so many leaves.  A root is there even over one leaf, so
+ * The shape for so many leaves.  There is a root even over a single leaf, so
  * that the leaf can be split.
  */
 static void
@@ -139,7 +139,7 @@ image_header(const HmSegmentSpec *spec, char *image)
 	segment->extents[0].length = hm_segment_blocks(spec->width, spec->fanout, spec->leaf_room);
 	segment->leaf_base = spec->start + segment->extents[0].length - spec->leaf_room;
 
-	/* Children of a level follow each other, so each node's first is a sum. */
+	/* A level's children are contiguous, so each node's first child is a prefix sum. */
 	first_child = segment->child_region;
 	for (int level = 0; level < shape.levels; level++)
 	{
@@ -262,8 +262,8 @@ hm_auxiliary_set(HmAuxiliary *auxiliary, int i, HtEntry low, BlockNumber child)
 }
 
 /*
- * Everything that whoever reads or changes the segment relies on so as not to
- * leave a page or to go round in circles.
+ * What readers and writers of the segment rely on so that they neither leave a
+ * page nor loop for ever.
  */
 void
 hm_segment_check(Relation index, Buffer header, HtWidth width)
@@ -308,8 +308,8 @@ hm_segment_check(Relation index, Buffer header, HtWidth width)
 
 /*
  * Errors unless the segment can have a leaf or an auxiliary node at this block.
- * Besides the header, which the caller has locked already, the metapage and what
- * would be taken for a wish for a new block are out of the question.
+ * It can be neither the header, which the caller has locked already, nor the
+ * metapage, nor P_NEW.
  */
 static void
 check_own_block(Relation index, Buffer header, BlockNumber block)
@@ -377,8 +377,8 @@ hm_segment_descend(Relation index, Buffer header, HtEntry entry, bool before,
 	hm_segment_check(index, header, width);
 
 	/*
-	 * Separators not in use hold the last position of all.  A scan that turned
-	 * round at the end asks for it; nothing in the index equals it.
+	 * Unused separators hold the greatest position.  A scan that turned round at
+	 * the end asks for it; no entry equals it.
 	 */
 	if (entry.tid == HT_TID_MAX)
 		before = true;

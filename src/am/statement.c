@@ -8,13 +8,13 @@
  * (triggers, functions) are nested: they insert at once and find the queue
  * empty.
  *
- * Nobody misses a queued entry.  Rows of a statement are invisible to the
- * statement itself and, until commit, to other backends.  Whoever else can see
- * them must come through one of these doors, and each applies the queue:
+ * No reader misses a queued entry.  Rows of a statement are invisible to the
+ * statement itself and, until commit, to other backends.  Any other code that can
+ * see them first passes one of these points, and each applies the queue:
  *
  * - a scan of the index that begins or restarts (the access method sees to it);
- * - the start, a run or the end of a nested statement; every run counts, for one
- *	 that was suspended can see rows that were added since;
+ * - the start, a run or the end of a nested statement; every run counts, because a
+ *	 statement that was suspended can see rows that were added since;
  * - a utility command;
  * - the end of the scope.  AFTER triggers and what ExecutorFinish runs to
  *	 completion come after the end of ExecutorRun.  Those of COPY fire inside
@@ -24,9 +24,9 @@
  * has preloaded it, a backend's first statement loads it by its first insertion,
  * in the middle of its own execution, and such a statement is often the largest
  * of its session.  If that is a top-level statement, its scope is opened late.
- * The hooks that surround it are missing, so a late scope ends at the first door
- * of any kind: no nested statement, no other statement and no commit passes
- * before its entries are applied.
+ * The hooks that surround it are missing, so a late scope ends at the first of
+ * these points: its entries are applied before any nested statement, any other
+ * statement and the commit.
  */
 #include "postgres.h"
 
@@ -65,14 +65,14 @@ static ProcessUtility_hook_type next_ProcessUtility = NULL;
  *		The scope
  *
  * A hook that enters a scope or a nested call saves the depth before and
- * restores it in PG_FINALLY, so that it always says where we really are,
- * whatever errors were caught on the way.
+ * restores it in PG_FINALLY, so that it is right whatever errors were caught on
+ * the way.
  * ----------------------------------------------------------------
  */
 
 /*
- * Open a scope.  Nothing is queued at this point, unless somebody has caught an
- * error of an earlier scope without a subtransaction: do not mix these.
+ * Open a scope.  Nothing is queued at this point, unless other code has caught an
+ * error of an earlier scope without a subtransaction: do not mix the two.
  */
 static void
 scope_open(void)
@@ -373,8 +373,8 @@ batch_ProcessUtility(PlannedStmt *pstmt, const char *queryString,
 }
 
 /*
- * The end of a transaction.  Scopes have ended before; applying here is a net
- * for code that caught an error of a scope without a subtransaction.
+ * The end of a transaction.  Scopes have ended before; applying here is a safety
+ * net for code that caught an error of a scope without a subtransaction.
  */
 static void
 batch_xact_callback(XactEvent event, void *arg)

@@ -20,7 +20,7 @@
 #include "am/am.h"
 #include "compat.h"
 
-/* Room for disjoint ranges; those of every byte, if each had one, would not fit. */
+/* Room for disjoint ranges.  (A range for each single byte would not fit.) */
 #define HM_DELTA_MAX	(BLCKSZ + HT_LEAF_MAX_RANGES * 2 * sizeof(uint16))
 
 /* Log the contents of disjoint ranges of a page and set its LSN. */
