@@ -1,6 +1,6 @@
 /*
  * copies.cc
- *		Copies of indexes within the memory allowed.
+ *		Keeps copies of indexes within the memory allowed.
  */
 #include "copies.h"
 
@@ -13,14 +13,14 @@ namespace harmonia
 static_assert(sizeof(HpIndexName) == 24, "names are compared byte by byte");
 static_assert(HP_LINE_SIZE == HD_LINE_SIZE, "lines are written as they come");
 
-/* So that copies of nothing, which take no memory, do not add up. */
+/* Empty copies take no device memory; this limits their number. */
 static constexpr size_t copies_max = 4096;
 
 Copies::Copies(HdDevice *on, uint64_t limit_bytes) : device(on), limit(limit_bytes)
 {
 	HdInfo		info;
 
-	/* Batches need some, too. */
+	/* Keep a tenth for the memory of batches. */
 	if (limit == 0 && hd_device_info(device, &info) == HD_OK)
 		limit = info.memory - info.memory / 10;
 }
@@ -99,7 +99,10 @@ Copies::memory() const
 	return sum;
 }
 
-/* Let the copy go that has not been used for longest, not this one; false if none can. */
+/*
+ * Evict the least recently used copy, but not "kept" and none that is in a sync.
+ * Returns false if there is none.
+ */
 bool
 Copies::evict(const Copy *kept)
 {
@@ -124,7 +127,7 @@ Copies::with_memory(const Copy *copy, uint64_t more, Action action)
 {
 	HdStatus	status;
 
-	/* Nobody goes for what will never fit. */
+	/* Do not evict for a request that can never fit. */
 	too_large = hd_index_memory(copy->index) + more > limit;
 	while (!too_large && memory() + more > limit)
 		too_large = !evict(copy);
@@ -137,8 +140,8 @@ Copies::with_memory(const Copy *copy, uint64_t more, Action action)
 }
 
 /*
- * Growing a copy moves it, which for a while takes the old room and the new, so there is
- * something to spare if nobody else has to go for it.
+ * Growing moves the copy, which takes the memory of the old and the new allocation for
+ * a while.  So reserve an eighth more, if that fits without an eviction.
  */
 HdStatus
 Copies::reserve(Copy *copy, uint32_t blocks)
@@ -174,7 +177,7 @@ Copies::write_lines(Copy *copy, const uint32_t *numbers, const void *lines, uint
 	return with_memory(copy, 0, [&] { return hd_index_write_lines(copy->index, numbers, lines, count); });
 }
 
-/* How much inner levels take is known afterwards. */
+/* The size of the inner levels is only known afterwards, so check the limit again. */
 HdStatus
 Copies::set_leaves(Copy *copy, const HdLeaf *leaves, uint32_t count)
 {

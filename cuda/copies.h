@@ -2,8 +2,8 @@
  * copies.h
  *		The copies of indexes that the daemon keeps on its device.
  *
- * They take no more memory than allowed: whoever needs some makes those go that have not
- * been used for longest.  The same happens when the device itself has none left.
+ * All copies together take no more memory than allowed.  If a copy needs more, the least
+ * recently used ones are evicted.  The same happens if the device runs out of memory.
  */
 #ifndef HARMONIA_CUDA_COPIES_H
 #define HARMONIA_CUDA_COPIES_H
@@ -24,30 +24,34 @@ struct Copy
 	int			fanout;
 	uint32_t	blocks = 0;		/* that it has room for */
 	uint64_t	structure = 0;	/* of the last HP_SYNC_END */
-	uint64_t	used = 0;		/* when, in requests */
-	bool		in_sync = false;	/* it stays until the sync ends */
+	uint64_t	used = 0;		/* value of Copies.clock at the last use */
+	bool		in_sync = false;	/* in a sync; it is not evicted */
 };
 
 class Copies
 {
 public:
-	/* With limit 0 copies may take nearly all of the device's memory. */
+	/* limit_bytes 0: copies may take nearly all of the device's memory. */
 	Copies(HdDevice *on, uint64_t limit_bytes);
 	~Copies();
 
-	/* NULL if there is none; marks it as used. */
+	/* Find a copy and count this as a use; NULL if there is none. */
 	Copy	   *find(const HpIndexName &name);
 
-	/* Make one that does not exist, without blocks. */
+	/*
+	 * Create a copy without blocks.  There must be none of this name.  May throw
+	 * bad_alloc.
+	 */
 	HdStatus	create(const HpIndexName &name, HtWidth width, int fanout, Copy **copy);
 
-	/* Forget it, in a sync or not. */
+	/* Free a copy, or all of them, even during a sync. */
 	void		drop(const Copy *copy);
 	void		drop_all();
 
 	/*
-	 * As those of harmonia_device.h, but others go if there is not enough memory.  If even that
-	 * is not enough the copy is still there, but of no use.
+	 * As the functions of harmonia_device.h, but other copies are evicted if there is
+	 * not enough memory.  If that does not help, the status is HD_NO_MEMORY: the copy
+	 * still exists, but its content is unusable.
 	 */
 	HdStatus	reserve(Copy *copy, uint32_t blocks);
 	HdStatus	write_pages(Copy *copy, const uint32_t *numbers, const void *pages, uint32_t count);
@@ -55,7 +59,7 @@ public:
 	HdStatus	set_leaves(Copy *copy, const HdLeaf *leaves, uint32_t count);
 	HdStatus	search(Copy *copy, const HdBatch &batch, HdResult *result);
 
-	/* Bytes that all of them take on the device. */
+	/* Device memory of all copies, in bytes. */
 	uint64_t	memory() const;
 
 	uint32_t	count() const
@@ -67,14 +71,14 @@ public:
 		return evicted;
 	}
 
-	/* Why a status was not HD_OK; valid until the next call. */
+	/* The reason why the last status was not HD_OK; valid until the next call. */
 	const char *error() const
 	{
 		return too_large ? "the copy does not fit into the memory allowed" : hd_device_error(device);
 	}
 
 private:
-	/* The name has no padding. */
+	/* HpIndexName has no padding. */
 	struct Before
 	{
 		bool		operator() (const HpIndexName &a, const HpIndexName &b) const
@@ -92,7 +96,10 @@ private:
 
 	bool		evict(const Copy *kept);
 
-	/* Do something about a copy that needs so much more memory for good. */
+	/*
+	 * Evict others until the copy can take this much more memory, then perform an
+	 * action on it.  Evict more if the device itself runs out of memory.
+	 */
 	template <typename Action>
 	HdStatus	with_memory(const Copy *copy, uint64_t more, Action action);
 };

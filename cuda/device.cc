@@ -1,6 +1,7 @@
 /*
  * device.cc
- *		What harmonia_device.h offers, as far as it is the same for all kinds of device.
+ *		The functions of harmonia_device.h, as far as they are the same for all kinds
+ *		of device.
  */
 #include "device_base.h"
 
@@ -12,12 +13,12 @@
 using namespace harmonia;
 
 /*
- * Batches below this are not sorted: the passes of a sort cost a few microseconds each,
- * which so few probes do not take in any order.
+ * Smaller batches are not sorted.  The passes of a sort cost a few microseconds each,
+ * more than the search of so few probes in any order.
  */
 static constexpr uint32_t sort_min = 32768;
 
-/* Nor are they for fewer bits than this. */
+/* Nor are batches sorted by fewer bits than this. */
 static constexpr int sort_bits_min = 4;
 
 HdStatus
@@ -89,9 +90,9 @@ hd_index_create(HdDevice *device, HtWidth width, int fanout, HdIndex **index)
 {
 	*index = nullptr;
 	if (width != HT_WIDTH32 && width != HT_WIDTH64)
-		return device->fail(HD_INVALID, "keys of %d bytes", (int) width);
+		return device->fail(HD_INVALID, "keys of %d bytes are not supported", (int) width);
 	if (fanout < HT_MIN_FANOUT || fanout > HT_MAX_FANOUT)
-		return device->fail(HD_INVALID, "fanout %d", fanout);
+		return device->fail(HD_INVALID, "fanout %d is out of range", fanout);
 	try
 	{
 		*index = device->create_index();
@@ -130,7 +131,7 @@ hd_index_write(HdIndex *index, const uint32_t *numbers, const void *pages, uint3
 	for (uint32_t i = 0; i < count; i++)
 	{
 		if (numbers[i] >= index->reserved)
-			return index->device->fail(HD_INVALID, "block %u is beyond the %u reserved ones",
+			return index->device->fail(HD_INVALID, "block %u is beyond the %u reserved blocks",
 									   numbers[i], index->reserved);
 	}
 	return count == 0 ? HD_OK : index->write(numbers, (const char *) pages, count, HT_PAGE_SIZE);
@@ -151,9 +152,9 @@ hd_index_write_lines(HdIndex *index, const uint32_t *numbers, const void *lines,
 }
 
 /*
- * Build the key region.  A node and its last key are followed by the next node of the
- * level, so key i of level l is the low bound of leaf (i + 1) * (leaves below a node
- * of level l + 1).
+ * Build the key region.  The last key of a node is followed by the first key of the next
+ * node of the level, so key i of level l is the low bound of leaf (i + 1) * (number of
+ * leaves below a node of level l + 1).
  */
 template <typename Key>
 static void
@@ -180,18 +181,18 @@ hd_index_set_leaves(HdIndex *index, const HdLeaf *leaves, uint32_t count)
 	HtWidth		width = index->shape.width;
 	int			fanout = index->shape.fanout;
 
-	/* Hits of a probe, which can be all entries, are counted in 32 bits. */
+	/* A probe can hit all entries, and its hits are counted in 32 bits. */
 	if ((uint64_t) count * (uint64_t) ht_leaf_capacity(width) > UINT32_MAX)
 		return index->device->fail(HD_NO_MEMORY, "%u leaves are too many", count);
 	for (uint32_t i = 0; i < count; i++)
 	{
 		if (leaves[i].block >= index->reserved)
-			return index->device->fail(HD_INVALID, "leaf %u is at block %u, beyond the %u reserved ones",
+			return index->device->fail(HD_INVALID, "leaf %u is at block %u, beyond the %u reserved blocks",
 									   i, leaves[i].block, index->reserved);
 		if (i > 1 && ht_entry_cmp(leaves[i - 1].low, leaves[i].low) > 0)
-			return index->device->fail(HD_INVALID, "leaf %u begins before the one before", i);
+			return index->device->fail(HD_INVALID, "low bound of leaf %u is below that of the leaf before", i);
 		if (i > 0 && leaves[i].low.key > ht_key_max(width))
-			return index->device->fail(HD_INVALID, "leaf %u begins with too large a key", i);
+			return index->device->fail(HD_INVALID, "low bound of leaf %u is too wide for the index", i);
 	}
 
 	try
@@ -229,7 +230,7 @@ hd_index_memory(const HdIndex *index)
 	return index->memory();
 }
 
-/* Where each of some keys branches off. */
+/* Record the child taken at each level for each of some keys. */
 template <typename Key>
 static void
 trace(const HdIndex &index, const Key *sample, uint32_t count, uint8_t *children)
@@ -240,14 +241,14 @@ trace(const HdIndex &index, const Key *sample, uint32_t count, uint8_t *children
 	for (uint32_t i = 0; i < count; i++)
 	{
 		const Key  *keys = (const Key *) index.keys.data();
-		uint32_t	place = 0;
+		uint32_t	number = 0;
 
 		for (int level = 0; level < index.shape.levels; level++)
 		{
-			size_t		node = (size_t) index.shape.level_start[level] + place;
+			size_t		node = (size_t) index.shape.level_start[level] + number;
 			int			child = find_child<0>(group, keys + node * (size_t) fanout, fanout, sample[i]);
 
-			place = place * (uint32_t) fanout + (uint32_t) child;
+			number = number * (uint32_t) fanout + (uint32_t) child;
 			*children++ = (uint8_t) child;
 		}
 	}
@@ -292,9 +293,9 @@ bit_length(uint64_t value)
 }
 
 /*
- * Plan the sort: Eq. 2 on the key range in use.  Bits that all keys of the range have
- * in common are left out; where subtracting the lowest key leaves fewer bits, that
- * is done instead, at the price of writing the keys once more.
+ * Plan the sort: Equation 2 of the PSA paper, on the key range in use.  Bits that are
+ * the same in all keys of the range are left out.  If subtracting the lowest key leaves
+ * even fewer bits, do so; the price is to write the keys once more.
  */
 static SortPlan
 plan_sort(const HdIndex &index, const HdBatch &batch)
@@ -334,18 +335,18 @@ hd_index_search(HdIndex *index, const HdBatch *batch, HdResult *result)
 
 	memset(result, 0, sizeof(*result));
 	if (batch->psa_bits < HD_AUTOMATIC)
-		return device->fail(HD_INVALID, "sort by %d bits", batch->psa_bits);
+		return device->fail(HD_INVALID, "cannot sort by %d bits", batch->psa_bits);
 	if (threads != HD_AUTOMATIC &&
 		(threads < 1 || threads > 32 || (threads & (threads - 1)) != 0))
-		return device->fail(HD_INVALID, "groups of %d threads", threads);
+		return device->fail(HD_INVALID, "a group cannot have %d threads", threads);
 	if (batch->count > INT32_MAX)
-		return device->fail(HD_INVALID, "%u probes", batch->count);
+		return device->fail(HD_INVALID, "%u probes are too many", batch->count);
 	if (batch->output == HD_FIRST && batch->high != nullptr)
-		return device->fail(HD_INVALID, "first hits of ranges");
+		return device->fail(HD_INVALID, "ranges have no first hits");
 	if (batch->output != HD_PAIRS && batch->output != HD_FIRST && batch->output != HD_COUNT)
-		return device->fail(HD_INVALID, "output %d", (int) batch->output);
+		return device->fail(HD_INVALID, "unknown output %d", (int) batch->output);
 	if (batch->distinct && (batch->output != HD_PAIRS || batch->high != nullptr))
-		return device->fail(HD_INVALID, "distinct points, but not as pairs");
+		return device->fail(HD_INVALID, "only pairs of points can be distinct");
 	if (batch->count == 0)
 		return HD_OK;
 

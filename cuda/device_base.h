@@ -1,7 +1,7 @@
 /*
  * device_base.h
- *		What all kinds of device share: device.cc checks arguments, keeps the inner
- *		levels and plans batches, the kinds do the rest.
+ *		The base classes of all kinds of device. device.cc checks arguments, builds
+ *		the inner levels and plans batches; the subclasses do the rest.
  */
 #ifndef HARMONIA_CUDA_DEVICE_BASE_H
 #define HARMONIA_CUDA_DEVICE_BASE_H
@@ -16,8 +16,8 @@ namespace harmonia
 {
 
 /*
- * How the probes of a batch are sorted: by these bits of key - base.  Bits above them
- * may be set in keys outside the range in use.
+ * How to sort the probes of a batch: by "bits" bits of key - base, from first_bit on.
+ * Keys outside the range in use may have higher bits set.
  */
 struct SortPlan
 {
@@ -27,8 +27,8 @@ struct SortPlan
 };
 
 /*
- * A profile is taken from this many warps' queries, all over a batch; from none, if it
- * is too small.
+ * A profile samples this many runs of this many neighbouring probes, spread evenly over
+ * a batch.  Batches with fewer than profile_runs probes are not sampled.
  */
 constexpr uint32_t profile_runs = 32;
 constexpr uint32_t profile_run = 32;
@@ -52,7 +52,7 @@ struct HdDevice
 	virtual HdStatus unpin(void *memory) = 0;
 	virtual HdIndex *create_index() = 0;	/* may throw bad_alloc */
 
-	/* Note what is wrong; returns the status. */
+	/* Set the error text; returns the status. */
 	HdStatus	fail(HdStatus status, const char *format,...)
 		__attribute__((format(printf, 3, 4)));
 };
@@ -63,11 +63,11 @@ struct HdIndex
 	HtShape		shape = {};
 	uint32_t	reserved = 0;	/* blocks */
 
-	/* Copies of what the device has, made by set_leaves(). */
+	/* Copies of what the device has, made by hd_index_set_leaves(). */
 	std::vector<uint32_t> leaf_blocks;
 	std::vector<char> keys;		/* key region */
 
-	/* Range of the keys that leaves begin with, without the first leaf's. */
+	/* The low keys of the second and of the last leaf. */
 	uint64_t	low_key = 0;
 	uint64_t	high_key = 0;
 
@@ -78,22 +78,26 @@ struct HdIndex
 	{
 	}
 	virtual HdStatus reserve(uint32_t blocks) = 0;
-	/* Items of a size, a multiple of 16, numbered all over the blocks. */
+	/*
+	 * Write items of "size" bytes, a multiple of 16, which are numbered over all
+	 * blocks.
+	 */
 	virtual HdStatus write(const uint32_t *numbers, const char *items, uint32_t count,
 						   size_t size) = 0;
-	/* leaf_blocks and keys have changed. */
+	/* Bring changed leaf_blocks and keys to the device. */
 	virtual HdStatus load_levels() = 0;
 	virtual uint64_t memory() const = 0;
 	virtual HdStatus search(const HdBatch &batch, const harmonia::SortPlan &plan,
 							HdResult *result) = 0;
 
 	/*
-	 * Choose the thread group by a profile of keys in the order in which they are
-	 * searched, unless that has been done.  Without any, group is one thread for now.
+	 * Choose the thread group from sample keys, given in the order in which they are
+	 * searched.  Does nothing if this was done for the current leaves.  Without samples
+	 * the group is one thread, until a later batch has samples.
 	 */
 	void		profile(const void *sample, uint32_t count);
 
-	/* The tree; pages, keys and blocks are the caller's to set. */
+	/* The tree's shape.  The caller sets pages, keys and blocks. */
 	template <typename Key>
 	harmonia::Tree<Key> tree(bool linear) const
 	{
@@ -109,7 +113,7 @@ struct HdIndex
 	}
 };
 
-/* The kinds. */
+/* The kinds of device. */
 extern HdDevice *hd_host_device();
 extern HdDevice *hd_cuda_device();
 extern int	hd_cuda_count();

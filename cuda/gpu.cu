@@ -13,14 +13,14 @@ using namespace harmonia;
 namespace
 {
 
-/* What is written in one transfer, if it is not side by side. */
+/* Upper limit of one transfer of items that are not adjacent, in bytes. */
 constexpr size_t staged_max = 32 << 20;
 
 /*
- * Digits to partition probes by: the top bits, and in a pass before that some below them,
- * unless these are few.  More low bits gain the search less than they cost here, but
- * ranges, whose entries are visited twice, want one more (H100, 2^23 and 2^26 keys:
- * bench/gpu).
+ * Digits for the radix partition.  The last pass takes the top bits.  A pass before it
+ * takes some bits below them, unless these are too few.  More low bits cost more here
+ * than they save in the search, but ranges, whose entries are visited twice, gain from
+ * one more (measured on an H100 with 2^23 and 2^26 keys; bench/gpu measures it).
  */
 constexpr int top_digit_bits = 8;
 constexpr int low_digit_bits_points = 7;
@@ -28,7 +28,7 @@ constexpr int low_digit_bits_ranges = 8;
 constexpr int low_digit_min = 4;
 
 static_assert(top_digit_bits <= digit_bits && low_digit_bits_points <= digit_bits &&
-			  low_digit_bits_ranges <= digit_bits, "bins are counted");
+			  low_digit_bits_ranges <= digit_bits, "digits fit into the bins");
 
 /* Device memory that grows and is kept from batch to batch. */
 struct Memory
@@ -44,7 +44,7 @@ struct Memory
 		cudaFree(at);
 	}
 
-	/* Make room; what was there is gone. */
+	/* Make room; does not keep the content. */
 	cudaError_t reserve(size_t needed)
 	{
 		cudaError_t error;
@@ -73,7 +73,7 @@ struct CudaDevice : HdDevice
 	cudaStream_t stream = nullptr;
 	cudaEvent_t events[4] = {};
 
-	/* Of the batch being searched; indexes take turns. */
+	/* Memory of the current batch; all indexes share it. */
 	Memory		low,
 				high,
 				starts,
@@ -99,7 +99,10 @@ struct CudaDevice : HdDevice
 	HdStatus	unpin(void *memory) override;
 	HdIndex    *create_index() override;
 
-	/* Status for the outcome of a call; running out of memory leaves no trace. */
+	/*
+	 * The status for the result of a CUDA call.  Clears CUDA's last error, so that a
+	 * later call does not report it.
+	 */
 	HdStatus	status(cudaError_t error, const char *what)
 	{
 		if (error == cudaSuccess)
@@ -203,7 +206,7 @@ CudaDevice::info(HdInfo *result)
 	return HD_OK;
 }
 
-/* Whatever the reason is, it is none to give the device up. */
+/* Failing to pin memory is harmless, so it is never HD_FAILED. */
 HdStatus
 CudaDevice::pin(void *memory, size_t size)
 {
@@ -267,7 +270,7 @@ HdStatus
 CudaIndex::write(const uint32_t *numbers, const char *from, uint32_t count, size_t size)
 {
 	CudaDevice *device = on();
-	uint32_t	chunk = std::min(count, (uint32_t) (staged_max / size));
+	uint32_t	at_once = std::min(count, (uint32_t) (staged_max / size));
 	bool		together = true;
 
 	for (uint32_t i = 1; i < count && together; i++)
@@ -280,11 +283,11 @@ CudaIndex::write(const uint32_t *numbers, const char *from, uint32_t count, size
 		return HD_OK;
 	}
 
-	TRY(device, device->staged.reserve(chunk * size));
-	TRY(device, device->staged_numbers.reserve(chunk * sizeof(uint32_t)));
-	for (uint32_t first = 0; first < count; first += chunk)
+	TRY(device, device->staged.reserve(at_once * size));
+	TRY(device, device->staged_numbers.reserve(at_once * sizeof(uint32_t)));
+	for (uint32_t first = 0; first < count; first += at_once)
 	{
-		uint32_t	n = std::min(count - first, chunk);
+		uint32_t	n = std::min(count - first, at_once);
 
 		TRY(device, cudaMemcpyAsync(device->staged_numbers.at, numbers + first, n * sizeof(uint32_t),
 									cudaMemcpyHostToDevice, device->stream));
@@ -320,7 +323,7 @@ CudaIndex::load_levels()
  * ----------------------------------------------------------------
  */
 
-/* The passes of a sort. */
+/* Plan the passes of a sort. */
 template <typename Key>
 static Digits<Key>
 plan_digits(const SortPlan &plan, bool ranges)
@@ -337,10 +340,10 @@ plan_digits(const SortPlan &plan, bool ranges)
 	return digits;
 }
 
-/* Tell the kernel which bits of keys can differ. */
+/* Note which bits of keys can differ. */
 template <typename Key>
 static void
-mark_range(const SortPlan &plan, Key low_key, Probes<Key> &probes)
+set_key_range(const SortPlan &plan, Key low_key, Probes<Key> &probes)
 {
 	int			end = plan.first_bit + plan.bits;
 
@@ -351,8 +354,9 @@ mark_range(const SortPlan &plan, Key low_key, Probes<Key> &probes)
 }
 
 /*
- * Partially-sorted aggregation: here by the top bits, the search kernel does the rest.
- * Values, unlike pairs, have to get back to probe order.
+ * Partially-sorted aggregation: partition by the top bits here; the search kernel sorts
+ * tiles by lower bits.  Unless the output is pairs, keep slots and runs for the way back
+ * to probe order.
  */
 template <typename Key>
 HdStatus
@@ -366,7 +370,7 @@ CudaIndex::sort(const Digits<Key> &digits, HdOutput output, Probes<Key> &probes)
 								  device->stream));
 	for (int pass = 0; pass < digits.passes; pass++)
 	{
-		Partition<Key> partition = {};
+		RadixPartition<Key> partition = {};
 
 		TRY(device, device->sorted_low[pass].reserve(count * sizeof(Key)));
 		partition.low = device->sorted_low[pass].as<Key>();
@@ -393,7 +397,9 @@ CudaIndex::sort(const Digits<Key> &digits, HdOutput output, Probes<Key> &probes)
 	return HD_OK;
 }
 
-/* Bring values, in device->values[0], from the order of the search into probe order. */
+/*
+ * Move values, which are in device->values[0] in search order, to "out" in probe order.
+ */
 template <typename Value>
 HdStatus
 CudaIndex::restore(int passes, uint32_t count, Value *out)
@@ -417,7 +423,7 @@ CudaIndex::restore(int passes, uint32_t count, Value *out)
 	return HD_OK;
 }
 
-/* Take a profile of queries that run together. */
+/* Choose the thread group.  Samples runs of probes that one warp searches together. */
 template <typename Key>
 HdStatus
 CudaIndex::choose_group(const Probes<Key> &probes, HdResult *result)
@@ -482,7 +488,10 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 		TRY(device, device->out_values.reserve(outputs * value_size));
 		out_values = device->out_values.at;
 	}
-	/* To write them there costs less than to ask at each whether they are wanted. */
+	/*
+	 * Writing probe numbers costs less than a test at each pair whether they are
+	 * wanted.
+	 */
 	if (pairs && (!batch.on_device || batch.probes == nullptr))
 	{
 		TRY(device, device->out_probes.reserve(outputs * sizeof(uint32_t)));
@@ -500,7 +509,7 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 		status = sort(digits, batch.output, probes);
 		if (status != HD_OK)
 			return status;
-		mark_range(plan, (Key) low_key, probes);
+		set_key_range(plan, (Key) low_key, probes);
 	}
 	TRY(device, cudaEventRecord(device->events[1], stream));
 

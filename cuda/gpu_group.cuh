@@ -1,6 +1,6 @@
 /*
  * gpu_group.cuh
- *		What search kernels have in common: groups of threads, and writing pairs.
+ *		Common parts of the search kernels: thread groups, and writing pairs.
  */
 #ifndef HARMONIA_CUDA_GPU_GROUP_CUH
 #define HARMONIA_CUDA_GPU_GROUP_CUH
@@ -16,7 +16,10 @@ constexpr int block_warps = block_threads / warp_threads;
 constexpr uint32_t all_lanes = 0xFFFFFFFF;
 constexpr uint32_t staged_hits = 2048;
 
-/* Where a staged hit is: neighbours' hits, when so many each, are not all in one bank. */
+/*
+ * Index of a staged hit in shared memory.  The padding avoids bank conflicts if
+ * neighbours have the same number of hits.
+ */
 __host__ __device__ constexpr uint32_t
 staged_at(uint32_t hit)
 {
@@ -28,7 +31,7 @@ template <int Threads>
 struct DeviceGroup
 {
 	static constexpr int threads = Threads;
-	int			thread;			/* which one this is */
+	int			thread;			/* this thread's number in the group */
 	int			first_lane;
 
 	__device__ __forceinline__ DeviceGroup()
@@ -55,7 +58,7 @@ struct DeviceGroup
  * ----------------------------------------------------------------
  */
 
-/* The sum over the lanes before this one, and over all of the warp. */
+/* Sum over the lanes before this one.  Also returns the sum over the whole warp. */
 __device__ __forceinline__ uint64_t
 sum_before(uint64_t own, uint64_t &warp_sum)
 {
@@ -72,17 +75,18 @@ sum_before(uint64_t own, uint64_t &warp_sum)
 	return sum - own;
 }
 
-/* A part of the results. */
+/* Room in the results. */
 struct Reserved
 {
-	uint64_t	start;			/* of the warp's */
+	uint64_t	start;			/* of this warp */
 	uint64_t	block_start;
 	uint64_t	block_hits;
 };
 
 /*
- * Reserve a part of the results for the hits of a block, and in there one for each of
- * its warps.  All threads take part, and meet before they do so again.
+ * Reserve room in the results for the hits of a block, and in it room for each of its
+ * warps.  All threads of the block call this together, and synchronise before they call
+ * it again.
  */
 __device__ __forceinline__ Reserved
 reserve_hits(uint64_t warp_hits, unsigned long long *hits)
@@ -108,14 +112,14 @@ reserve_hits(uint64_t warp_hits, unsigned long long *hits)
 	return reserved;
 }
 
-/* Of distinct points, forget what one has found that an equal one has found before. */
+/* With distinct points: clear "found" if an equal point was found before. */
 template <typename Key>
 __device__ __forceinline__ void
 keep_distinct(const Tree<Key> &tree, const Results &results, Key key, Found &found)
 {
 	if (results.seen != nullptr && found.count > 0)
 	{
-		uint64_t	slot = number_of_slot(DeviceGroup<1>(), tree, found.place, key);
+		uint64_t	slot = number_of_slot(DeviceGroup<1>(), tree, found.first_block, key);
 		uint32_t	bit = 1u << (uint32_t) (slot % 32);
 
 		if ((atomicOr(&results.seen[slot / 32], bit) & bit) != 0)
@@ -124,8 +128,8 @@ keep_distinct(const Tree<Key> &tree, const Results &results, Key key, Found &fou
 }
 
 /*
- * Write the hits of what each group of the block has found; all threads of the block
- * take part, though not all have found something.
+ * Write the hits of each group of the block.  All threads of the block call this
+ * together, even those whose group has found nothing.
  */
 template <bool Points, int Threads, typename Key>
 __device__ __forceinline__ void
@@ -141,7 +145,7 @@ give_pairs(const DeviceGroup<Threads> &group, const Tree<Key> &tree, const Resul
 	if (Threads > 1)
 		start = __shfl_sync(all_lanes, (unsigned long long) start, group.first_lane);
 
-	/* A few hits for each range are gathered, to be written side by side. */
+	/* Stage a few hits for each range in shared memory, to write them side by side. */
 	if constexpr (!Points)
 	{
 		__shared__ uint64_t tids[staged_at(staged_hits)];
@@ -150,7 +154,7 @@ give_pairs(const DeviceGroup<Threads> &group, const Tree<Key> &tree, const Resul
 		if (reserved.block_hits <= staged_hits)
 		{
 			if (found.count > 0)
-				find_hits(group, tree, found.place, low, high, [&](uint64_t n, uint64_t tid)
+				find_hits(group, tree, found.first_block, low, high, [&](uint64_t n, uint64_t tid)
 						  {
 							  if ((int) (n % Threads) == group.thread)
 							  {
@@ -181,7 +185,7 @@ give_pairs(const DeviceGroup<Threads> &group, const Tree<Key> &tree, const Resul
 	}
 	else if (found.count > 1)
 	{
-		find_hits(group, tree, found.place, low, high, [&](uint64_t n, uint64_t tid)
+		find_hits(group, tree, found.first_block, low, high, [&](uint64_t n, uint64_t tid)
 				  {
 					  if ((int) (n % Threads) == group.thread && start + n < results.room)
 					  {

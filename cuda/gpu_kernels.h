@@ -1,6 +1,7 @@
 /*
  * gpu_kernels.h
- *		What gpu.cu calls; each is compiled for itself, for it takes long.
+ *		The kernels that gpu.cu calls.  They are separate translation units because
+ *		they compile slowly.
  */
 #ifndef HARMONIA_CUDA_GPU_KERNELS_H
 #define HARMONIA_CUDA_GPU_KERNELS_H
@@ -12,7 +13,10 @@
 namespace harmonia
 {
 
-/* Digits by which probes are partitioned, in so many passes. */
+/*
+ * Probes are radix partitioned by digits of at most digit_bits bits, in at most two
+ * passes.
+ */
 constexpr int digit_bits = 8;
 constexpr uint32_t digit_bins = 1 << digit_bits;
 constexpr int passes_max = 2;
@@ -23,7 +27,7 @@ struct Digit
 	int			first_bit;
 	int			bits;
 
-	HD_BOTH uint32_t operator()(Key key) const	/* less base */
+	HD_BOTH uint32_t operator()(Key key) const	/* key - base */
 	{
 		return (uint32_t) (key >> first_bit) & ((1u << bits) - 1);
 	}
@@ -33,46 +37,51 @@ struct Digit
 template <typename Key>
 struct Digits
 {
-	Key			base;			/* subtracted from keys first */
+	Key			base;			/* subtracted from each key first */
 	int			passes;
 	Digit<Key>	digit[passes_max];
 };
 
-/* Probes of a tile that have a digit in common. */
+/* The probes of a tile that have the same digit. */
 struct Run
 {
-	uint32_t	start;			/* in the tile, once that is in order */
-	uint32_t	move;			/* from there to where it went */
+	uint32_t	start;			/* in the tile, once it is in order */
+	uint32_t	move;			/* add this to get the position in the output */
 };
 
-/* Where a pass puts probes; NULL: nowhere. */
+/* Output of a radix partition pass; NULL: not wanted. */
 template <typename Key>
-struct Partition
+struct RadixPartition
 {
-	Key		   *low;			/* less base */
+	Key		   *low;			/* key - base */
 	uint32_t   *numbers;		/* of the probes */
-	uint16_t   *slots;			/* for the way back: of each probe in its tile, */
-	Run		   *runs;			/* and digit_bins for each tile */
+	uint16_t   *slots;			/* for the way back: each probe's slot in its tile */
+	Run		   *runs;			/* for the way back: digit_bins runs for each tile */
 };
 
 /* Probes on the device. */
 template <typename Key>
 struct Probes
 {
-	const Key  *low;			/* in the order of the search, less base */
-	const uint32_t *numbers;	/* probe numbers in the order of the search; NULL: as
-								 * they come */
+	const Key  *low;			/* key - base, in search order */
+	const uint32_t *numbers;	/* probe numbers in search order; NULL: probes are in
+								 * their original order */
 	const Key  *all_low;		/* in probe order */
 	const Key  *all_high;		/* likewise; NULL: points */
 	uint32_t	count;
 	Key			base;
 
-	/* Of keys less base: bits that are the same all over the range in use, */
+	/* Of key - base: the bits that are the same all over the range in use. */
 	Key			prefix;
 	Key			prefix_mask;
-	/* so many behind the 32 top ones of the others, and those of the top ones */
+
+	/*
+	 * The top bits are the 32 highest bits of the others.  top_shift is the number of
+	 * bits below them, min_shift the number of low ones among them that tiles are not
+	 * sorted by.
+	 */
 	int			top_shift;
-	int			min_shift;		/* that neighbours are not sorted by. */
+	int			min_shift;
 
 	HD_BOTH bool is_usual(Key offset) const
 	{
@@ -89,8 +98,8 @@ struct Probes
 };
 
 /*
- * Where results go on the device: pairs anywhere, one after the other, else in the order
- * of the search.
+ * Where results go on the device.  Pairs are written one after the other, in any order;
+ * other results are in search order.
  */
 struct Results
 {
@@ -99,15 +108,16 @@ struct Results
 	uint64_t   *tids;
 	uint32_t   *counts;
 	uint64_t	room;
-	unsigned long long *hits;	/* HD_PAIRS: zero at the start */
-	uint32_t   *seen;			/* distinct points: a bit for each slot of all leaves, zero
-								 * at the start; else NULL */
+	unsigned long long *hits;	/* HD_PAIRS: their number; zero at the start */
+	uint32_t   *seen;			/* distinct points: a bit for each slot of all
+								 * leaves, zero at the start; otherwise NULL */
 };
 
 /*
  * gpu_search_32.cu, gpu_search_64.cu
  *
- * Partitioned probes have numbers if the output is pairs or they are ranges.
+ * Search.  If probes are partitioned, they have numbers if the output is pairs or they
+ * are ranges.
  */
 template <typename Key>
 extern cudaError_t launch_search(const HtGroupChoice &group, bool partitioned, const Tree<Key> &tree,
@@ -117,31 +127,34 @@ extern cudaError_t launch_search(const HtGroupChoice &group, bool partitioned, c
 /* gpu_sort.cu */
 
 /*
- * Set starts[pass * digit_bins + bin] to the number of probes whose digit of that pass
+ * Set starts[pass * digit_bins + bin] to the number of probes whose digit in that pass
  * is below bin.
  */
 template <typename Key>
 extern cudaError_t launch_count(const Key *low, uint32_t count, const Digits<Key> &digits,
 								uint32_t *starts, cudaStream_t stream);
 
-/* Number of tiles that so many probes are partitioned in. */
+/* The number of tiles that a radix partition pass over this many probes has. */
 extern uint32_t partition_tiles(uint32_t count);
 
 /*
- * Partition probes by a digit of key - base, using up its starts.  Numbers NULL: as
- * they come.
+ * Radix partition probes by a digit of key - base.  Changes "starts" while it runs.  If
+ * numbers is NULL, probes are numbered from 0.
  */
 template <typename Key>
 extern cudaError_t launch_partition(const Key *low, const uint32_t *numbers, uint32_t count,
 									Key base, Digit<Key> digit, uint32_t *starts,
-									const Partition<Key> &out, cudaStream_t stream);
+									const RadixPartition<Key> &out, cudaStream_t stream);
 
-/* Bring values from the order behind a pass into the one before. */
+/* Move values from the order after a pass to the order before it. */
 template <typename Value>
 extern cudaError_t launch_restore(const uint16_t *slots, const Run *runs, const Value *values,
 								  uint32_t count, Value *out, cudaStream_t stream);
 
-/* Item numbers[i] of the mirror, of a size that 16 divides, becomes item i of those staged. */
+/*
+ * Copy staged item i to item numbers[i] of the mirror.  The items' size is a multiple of
+ * 16.
+ */
 extern cudaError_t launch_write(const uint32_t *numbers, const char *staged, uint32_t count,
 								size_t size, char *pages, cudaStream_t stream);
 

@@ -1,6 +1,6 @@
 /*
  * gpu_search.cuh
- *		The search kernels, thin shells around search.h, and how they are launched.
+ *		The search kernels, thin shells around search.h, and their launchers.
  *
  * gpu_search_32.cu and gpu_search_64.cu instantiate them, each for one key width.
  */
@@ -13,9 +13,9 @@ namespace harmonia
 {
 
 /*
- * @tparam Threads	threads of a group, which serves one probe
- * @tparam Fanout	the tree's, or 0 if that is to be read from it
- * @tparam Points	whether low and high of all probes are the same
+ * @tparam Threads	number of threads in a group; a group serves one probe
+ * @tparam Fanout	the tree's fanout, or 0 if it is only known at run time
+ * @tparam Points	whether all probes have low equal to high
  * @tparam Pairs	whether results are pairs
  */
 template <typename Key, int Threads, int Fanout, bool Points, bool Pairs>

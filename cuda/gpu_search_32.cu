@@ -1,6 +1,6 @@
 /*
  * gpu_search_32.cu
- *		The search kernels for keys of 32 bits.
+ *		The search kernels for 32-bit keys.
  */
 #include "gpu_search.cuh"
 

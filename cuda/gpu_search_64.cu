@@ -1,6 +1,6 @@
 /*
  * gpu_search_64.cu
- *		The search kernels for keys of 64 bits.
+ *		The search kernels for 64-bit keys.
  */
 #include "gpu_search.cuh"
 

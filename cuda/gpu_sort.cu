@@ -2,9 +2,10 @@
  * gpu_sort.cu
  *		Partially-sorted aggregation, and the way back to probe order.
  *
- * A pass partitions probes by a digit of their keys, without keeping their order.  So the
- * second of two passes, by the higher digit, leaves probes of nearly the same lower
- * digit together, for blocks run nearly in order; full order is not needed.
+ * A pass radix partitions the probes by a digit of their keys, and does not keep their
+ * order.  The second of two passes partitions by the higher digit.  As blocks run nearly
+ * in order, it still leaves probes of nearly the same lower digit close together.  Full
+ * order is not needed.
  */
 #include <cub/block/block_scan.cuh>
 
@@ -19,14 +20,14 @@ constexpr int count_loads = 8;
 constexpr int write_threads = 256;
 
 /*
- * A block partitions a tile of probes at a time, each thread so many.  Longer runs are
- * written faster; more than this does not fit into shared memory everywhere.
+ * A block partitions one tile of probes; each thread takes thread_probes of them.  Long
+ * runs are written faster, but larger tiles do not fit into shared memory on every GPU.
  */
 constexpr int tile_threads = 512;
 constexpr int tile_blocks = 2;	/* on a multiprocessor */
 constexpr int thread_probes = 8;
 constexpr uint32_t tile = tile_threads * thread_probes;
-static_assert(tile_threads >= digit_bins && tile <= UINT16_MAX + 1, "a thread a bin, a slot in 16 bits");
+static_assert(tile_threads >= digit_bins && tile <= UINT16_MAX + 1, "one thread for each bin, slots have 16 bits");
 
 static uint32_t
 blocks_for(uint32_t count, uint32_t together)
@@ -34,7 +35,7 @@ blocks_for(uint32_t count, uint32_t together)
 	return (count - 1) / together + 1;
 }
 
-/* How many probes have each digit. */
+/* Count the probes with each digit. */
 template <typename Key>
 static __global__ void
 __launch_bounds__(count_threads)
@@ -78,7 +79,7 @@ count_kernel(const Key *low, uint32_t count, const Digits<Key> digits, uint32_t 
 	}
 }
 
-/* Where the probes of each digit begin; a block a pass. */
+/* Turn the counts of digits into starts; one block for each pass. */
 static __global__ void
 __launch_bounds__(digit_bins)
 start_kernel(uint32_t *totals)
@@ -115,14 +116,14 @@ partition_tiles(uint32_t count)
 }
 
 /*
- * Put a tile of probes in order in shared memory, then write those of each digit side by
- * side, where next[digit] says.
+ * Sort a tile of probes in shared memory, then write the probes of each digit side by
+ * side, at next[digit].
  */
 template <typename Key>
 static __global__ void
 __launch_bounds__(tile_threads, tile_blocks)
 partition_kernel(const Key *low, const uint32_t *numbers, uint32_t count, Key base, Digit<Key> digit,
-				 uint32_t *next, const Partition<Key> out)
+				 uint32_t *next, const RadixPartition<Key> out)
 {
 	using Scan = cub::BlockScan<uint32_t, tile_threads>;
 	extern __shared__ __align__(16) char shared[];
@@ -208,7 +209,7 @@ partition_kernel(const Key *low, const uint32_t *numbers, uint32_t count, Key ba
 template <typename Key>
 cudaError_t
 launch_partition(const Key *low, const uint32_t *numbers, uint32_t count, Key base,
-				 Digit<Key> digit, uint32_t *next, const Partition<Key> &out, cudaStream_t stream)
+				 Digit<Key> digit, uint32_t *next, const RadixPartition<Key> &out, cudaStream_t stream)
 {
 	size_t		size = tile * (sizeof(Key) + (out.numbers != nullptr ? sizeof(uint32_t) : 0));
 	cudaError_t error = cudaFuncSetAttribute(partition_kernel<Key>,
@@ -221,19 +222,24 @@ launch_partition(const Key *low, const uint32_t *numbers, uint32_t count, Key ba
 	return cudaGetLastError();
 }
 
-/* The last run that begins at a slot or before: it has that slot, for it is not empty. */
+/*
+ * The last run that starts at or before a slot.  It is not empty, so it has that slot.
+ */
 static __device__ __forceinline__ uint32_t
 run_of(const Run *runs, uint32_t slot)
 {
 	uint32_t	run = 0;
 
 #pragma unroll
-	for (uint32_t part = digit_bins / 2; part > 0; part /= 2)
-		run += runs[run + part].start <= slot ? part : 0;
+	for (uint32_t step = digit_bins / 2; step > 0; step /= 2)
+		run += runs[run + step].start <= slot ? step : 0;
 	return run;
 }
 
-/* A pass the other way: what the runs of a tile have become is read side by side. */
+/*
+ * The reverse of a pass: read the values of each run side by side, then restore the
+ * tile's original order.
+ */
 template <typename Value>
 static __global__ void
 __launch_bounds__(tile_threads)
@@ -284,7 +290,7 @@ launch_restore(const uint16_t *slots, const Run *runs, const Value *values, uint
 	return cudaGetLastError();
 }
 
-/* A thread for each 16 bytes. */
+/* One thread for each 16 bytes. */
 static __global__ void
 write_kernel(const uint32_t *numbers, const uint4 *staged, uint32_t words, uint32_t item_words,
 			 uint4 *pages)
@@ -310,7 +316,7 @@ launch_write(const uint32_t *numbers, const char *staged, uint32_t count, size_t
 #define FOR_KEY(Key) \
 	template cudaError_t launch_count<Key>(const Key *, uint32_t, const Digits<Key> &, uint32_t *, cudaStream_t); \
 	template cudaError_t launch_partition<Key>(const Key *, const uint32_t *, uint32_t, Key, Digit<Key>, \
-											   uint32_t *, const Partition<Key> &, cudaStream_t);
+											   uint32_t *, const RadixPartition<Key> &, cudaStream_t);
 #define FOR_VALUE(Value) \
 	template cudaError_t launch_restore<Value>(const uint16_t *, const Run *, const Value *, uint32_t, \
 											   Value *, cudaStream_t);

@@ -2,10 +2,10 @@
  * gpu_tile.cuh
  *		The search kernel for partitioned probes, each served by a single thread.
  *
- * What limits the search is the number of cache lines that the loads of a warp touch,
- * and of instructions.  So a block puts a tile of probes in order by some more bits, in
- * shared memory, and goes down the tree once as far as their keys have that in common.
- * What each probe has led to then takes the place of its key.
+ * The search is limited by the number of cache lines that a warp's loads touch, and by
+ * the number of instructions.  So a block sorts a tile of probes by some more bits in
+ * shared memory, and descends the tree once for all of them as far as their paths are
+ * the same.  The result for each probe then replaces its key.
  */
 #ifndef HARMONIA_CUDA_GPU_TILE_CUH
 #define HARMONIA_CUDA_GPU_TILE_CUH
@@ -17,21 +17,23 @@
 namespace harmonia
 {
 
-/* Neighbours are sorted by so many bits; each thread of a block counts so many bins. */
+/*
+ * A tile is sorted by local_bits bits; each thread of a block counts thread_bins bins.
+ */
 constexpr int local_bits = 10;
 constexpr uint32_t local_bins = 1 << local_bits;
 constexpr int thread_bins = local_bins / block_threads;
 
 /*
- * Probes of a tile for each thread, and blocks on a multiprocessor: what is fastest on an
- * H100 with 2^26 keys of 64 bits, by up to a tenth (bench/gpu).  More blocks hide more
- * latency until registers are spilled; what tiles take of shared memory the first-level
- * cache lacks.
+ * Probes per thread and tile, and blocks on a multiprocessor.  These values were fastest
+ * on an H100 with 2^26 64-bit keys, by up to a tenth (bench/gpu measures it).  More
+ * blocks hide more latency, until registers spill; larger tiles take shared memory from
+ * the first-level cache.
  */
 template <bool Points, bool Pairs>
 struct Tile
 {
-		static constexpr int probes = Points && Pairs ? 12 : 8;
+	static constexpr int probes = Points && Pairs ? 12 : 8;
 	static constexpr uint32_t size = block_threads * probes;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
 	static constexpr int blocks = Points && !Pairs ? 3 : 2;	/* all that fit */
@@ -39,15 +41,16 @@ struct Tile
 	static constexpr int blocks = Points && !Pairs ? 6 : !Points && Pairs ? 4 : 5;
 #endif
 
-	/* What takes up the room of the counters. */
+	/* Reuses the memory of the counters. */
 	struct Order
 	{
-		uint32_t	numbers[Pairs || !Points ? size : 1];	/* of the probes in slots */
-		uint16_t	slot_of[Pairs ? 1 : size];	/* in the order that the tile came in */
+		uint32_t	numbers[Pairs || !Points ? size : 1];	/* numbers of the probes in
+															 * slots */
+		uint16_t	slot_of[Pairs ? 1 : size];	/* slot of the tile's i-th probe */
 	};
 	struct Memory
 	{
-		uint64_t	slots[size];	/* keys in order, then what they have led to */
+		uint64_t	slots[size];	/* sorted keys, then their results */
 		union
 		{
 			uint32_t	starts[local_bins];
@@ -56,14 +59,15 @@ struct Tile
 	};
 };
 
-/* What the keys of a tile have in common, but for those outside the range in use. */
+/* The common range of a tile's keys, apart from keys outside the range in use. */
 template <typename Key>
 struct Span
 {
 	Key			low;
-	Key			length;			/* less one */
-	uint32_t	top;			/* the same, of the top bits in use */
-	int			shift;			/* bits of these that keys are not sorted by */
+	Key			length;			/* high - low */
+	uint32_t	top;			/* lowest top bits in the tile */
+	int			shift;			/* low ones of the top bits that keys are not sorted
+								 * by */
 	uint32_t	first_leaf;
 	uint32_t	last_leaf;
 
@@ -78,7 +82,10 @@ struct Span
 	}
 };
 
-/* Where keys with top bits from "top" to "top_last" are; a warp finds it together. */
+/*
+ * Find the span of keys with top bits from "top" to "top_last".  All threads of a warp
+ * take part.
+ */
 template <typename Key>
 __device__ __forceinline__ Span<Key>
 find_span(const Tree<Key> &tree, const Probes<Key> &probes, uint32_t top, uint32_t top_last)
@@ -92,7 +99,7 @@ find_span(const Tree<Key> &tree, const Probes<Key> &probes, uint32_t top, uint32
 	high = probes.of_top(top_last) + (((Key) 1 << probes.top_shift) - 1) + probes.base;
 	if (top > top_last || span.low > high)
 	{
-		/* There is none, or they go round the end of all keys. */
+		/* There are no such keys, or they wrap around: take all keys. */
 		span.low = 0;
 		high = (Key) -1;
 	}
@@ -105,7 +112,7 @@ find_span(const Tree<Key> &tree, const Probes<Key> &probes, uint32_t top, uint32
 	return span;
 }
 
-/* The least and the greatest of a warp's values. */
+/* Minimum and maximum of the values of a warp's threads. */
 __device__ __forceinline__ void
 warp_bounds(uint32_t &least, uint32_t &greatest)
 {
@@ -117,7 +124,10 @@ warp_bounds(uint32_t &least, uint32_t &greatest)
 	}
 }
 
-/* Fill the slots; all threads of the block take part. */
+/*
+ * Sort the tile's probes by their top bits into memory.slots, with their numbers in
+ * memory.order.  All threads of the block take part.
+ */
 template <bool Points, bool Pairs, typename Key>
 __device__ __forceinline__ Span<Key>
 sort_tile(const Tree<Key> &tree, const Probes<Key> &probes, uint32_t start, uint32_t size,
@@ -222,7 +232,10 @@ sort_tile(const Tree<Key> &tree, const Probes<Key> &probes, uint32_t start, uint
 	return span;
 }
 
-/* What a point has led to: one hit, with its tid, or several and where the first one is. */
+/*
+ * The packed result of a point: one hit with its tid, or several hits with the block of
+ * the first one; 0 if there is none.
+ */
 constexpr uint64_t one_hit = UINT64_C(1) << 63;
 constexpr uint64_t several_hits = UINT64_C(1) << 62;
 
@@ -230,16 +243,16 @@ __device__ __forceinline__ uint64_t
 pack_found(const Found &found)
 {
 	return found.count == 0 ? 0 : found.count == 1 ? one_hit | found.first :
-		several_hits | (uint64_t) found.place.rank << 8 | (uint64_t) found.place.block;
+		several_hits | (uint64_t) found.first_block.rank << 8 | (uint64_t) found.first_block.block;
 }
 
-__device__ __forceinline__ Place
-unpack_place(uint64_t packed)
+__device__ __forceinline__ LeafBlock
+unpack_first_block(uint64_t packed)
 {
 	return {(uint32_t) (packed >> 8), (int) (packed & 0xFF)};
 }
 
-/* Write the hits of points.  Each thread has "own" in its slots. */
+/* Write the hits of points.  "own" is the number of hits in this thread's slots. */
 template <typename Key>
 __device__ __forceinline__ void
 give_tile_pairs(const Tree<Key> &tree, const Probes<Key> &probes, const Results &results, uint32_t size,
@@ -259,12 +272,12 @@ give_tile_pairs(const Tree<Key> &tree, const Probes<Key> &probes, const Results 
 			uint32_t	slot = j * block_threads + threadIdx.x;
 			uint64_t	packed = slot < size ? memory.slots[slot] : 0;
 			uint32_t	set = __ballot_sync(all_lanes, packed != 0);
-			uint64_t	place = start + (uint64_t) __popc(set & lanes_before);
+			uint64_t	at = start + (uint64_t) __popc(set & lanes_before);
 
-			if (packed != 0 && place < results.room)
+			if (packed != 0 && at < results.room)
 			{
-				results.probes[place] = memory.order.numbers[slot];
-				results.tids[place] = packed & HT_TID_MAX;
+				results.probes[at] = memory.order.numbers[slot];
+				results.tids[at] = packed & HT_TID_MAX;
 			}
 			start += (uint64_t) __popc(set);
 		}
@@ -287,7 +300,7 @@ give_tile_pairs(const Tree<Key> &tree, const Probes<Key> &probes, const Results 
 		};
 
 		if ((packed & several_hits) != 0)
-			find_hits(DeviceGroup<1>(), tree, unpack_place(packed), probes.all_low[number],
+			find_hits(DeviceGroup<1>(), tree, unpack_first_block(packed), probes.all_low[number],
 					  probes.all_low[number], put);
 		else if (packed != 0)
 			put(0, packed & HT_TID_MAX);
@@ -332,7 +345,7 @@ search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> pro
 	uint64_t	own = 0;
 	bool		several = false;
 
-	/* Each thread has its slots for itself. */
+	/* No other thread uses this thread's slots. */
 #pragma unroll 1
 	for (uint32_t slot = threadIdx.x; slot < size; slot += block_threads)
 	{

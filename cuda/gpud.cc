@@ -5,10 +5,11 @@
  * usage: harmonia_gpud --device=auto|cuda|host [--memory=MB]
  *
  * The server's supervisor starts it in the data directory, with a connection to itself
- * as descriptor HP_CONTROL_FD; src/device/protocol.h says what is spoken there and on the
- * socket.  Messages to stderr end up in the server's log.  Copies take up to "memory",
- * 0 (the default) for nearly all that the device has.  "auto" is CUDA: the host device is
- * there for tests, as backends search faster themselves.
+ * as descriptor HP_CONTROL_FD. src/device/protocol.h describes the protocol on that
+ * connection and on the socket.  Messages to stderr go to the server's log.  "memory"
+ * limits the memory of all copies; 0, the default, allows nearly all of the device's
+ * memory.  "auto" means CUDA: the host device is only for tests, as backends themselves
+ * search faster.
  */
 #include <cerrno>
 #include <csignal>
@@ -39,7 +40,7 @@ struct Options
 usage()
 {
 	fprintf(stderr, "usage: harmonia_gpud --device=auto|cuda|host [--memory=MB]\n"
-			"It is started by PostgreSQL.\n");
+			"PostgreSQL starts this program.\n");
 	exit(2);
 }
 
@@ -83,8 +84,9 @@ parse(int argc, char **argv)
 }
 
 /*
- * The supervisor is gone without having told us.  A daemon that waits for its device would not
- * notice its connection's end.
+ * The supervisor has died without closing its connection properly, or someone sent
+ * SIGTERM.  End at once, because a daemon that waits for its device does not notice the
+ * end of a connection.
  */
 void
 end_at_once(int)
@@ -94,8 +96,9 @@ end_at_once(int)
 }
 
 /*
- * What the server had set up for itself, or had open, is not for us.  A file that it
- * has deleted would take up room for as long as we live.
+ * Undo the settings that were inherited from the server, and close its descriptors.  An
+ * open descriptor would keep the space of a deleted file allocated as long as the
+ * daemon lives.
  */
 void
 leave_server()
@@ -104,7 +107,7 @@ leave_server()
 	std::vector<int> inherited;
 	DIR		   *folder = opendir("/proc/self/fd");
 
-	/* Whoever interrupts the server in a terminal leaves it to the server to end us. */
+	/* Signals from a terminal are for the server, which then ends the daemon. */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
@@ -128,7 +131,7 @@ leave_server()
 	fcntl(HP_CONTROL_FD, F_SETFD, FD_CLOEXEC);
 }
 
-/* Tell the supervisor, and the log if it is bad news. */
+/* Send a message to the supervisor; if it is an error, also log it. */
 bool
 tell(const HpReply &reply)
 {
@@ -148,7 +151,7 @@ failure(const char *text)
 	return reply;
 }
 
-/* Serve on a device until the supervisor ends; false if something fails. */
+/* Serve on a device until the supervisor ends.  Returns false on failure. */
 bool
 serve(HdDevice *device, uint64_t memory)
 {
@@ -170,7 +173,7 @@ serve(HdDevice *device, uint64_t memory)
 		return true;
 	}
 
-	/* The device's driver may not stand its being tidied up. */
+	/* Do not clean up: the failed driver might crash or hang. */
 	_exit(1);
 }
 

@@ -2,20 +2,22 @@
  * harmonia_device.h
  *		Devices that search copies of indexes for many keys at once.
  *
- * This is all that the folder offers the daemon.  It stands on src/tree and knows
- * nothing of PostgreSQL.  There are two kinds of device: CUDA, and the host, which
- * runs the same traversal on the CPU, for tests and machines without a GPU.
+ * This header is everything that this folder offers to the daemon.  It depends on
+ * src/tree and does not use PostgreSQL.  There are two kinds of device: CUDA, and the
+ * host device, which runs the same traversal code on the CPU.  The host device serves
+ * tests and machines without a GPU.
  *
- * An index on a device is a mirror of the index's blocks, byte by byte, of which only
- * leaf pages are ever looked at, and inner levels over the list of its leaves.  These
- * are rebuilt from scratch, in pure Harmonia layout over all segments, whenever the
- * list changes: they are the key region in breadth-first order, and a child region
- * which, as every node but the last of a level is full, is known from the number of
- * the first node of each level.
+ * A copy of an index consists of two things.  The first is a mirror of the index's
+ * blocks, byte by byte; only leaf pages are ever read.  The second is a set of inner
+ * levels over the list of leaves.  Whenever that list changes, the inner levels are
+ * rebuilt from scratch, in pure Harmonia layout over all segments.  They consist of the
+ * key region in breadth-first order, and of a child region that needs no array: every
+ * node but the last of a level is full, so the number of the first node of each level
+ * determines it.
  *
- * A device and its indexes are used by one thread at a time.  Calls return when
- * all is done.  They return a status and never exit; hd_device_error() says more.
- * After HD_FAILED the device is of no more use, but to be closed.
+ * Only one thread at a time may use a device and its indexes.  Calls return when all
+ * work is done.  They return a status and never exit; hd_device_error() gives the
+ * reason.  After HD_FAILED the only valid call is to close the device.
  */
 #ifndef HARMONIA_CUDA_DEVICE_H
 #define HARMONIA_CUDA_DEVICE_H
@@ -52,7 +54,7 @@ typedef struct HdInfo
 {
 	HdKind		kind;
 	char		name[256];
-	uint64_t	memory;			/* bytes in all and not in use; 0 if unknown */
+	uint64_t	memory;			/* total and unused bytes; 0 if unknown */
 	uint64_t	memory_free;
 } HdInfo;
 
@@ -61,30 +63,31 @@ typedef struct HdInfo
  * ----------------------------------------------------------------
  */
 
-/* Devices of a kind. */
+/* The number of devices of a kind. */
 extern int	hd_device_count(HdKind kind);
 
 /*
- * Open device "number" of a kind.  *device is set even if the status is not HD_OK,
- * unless it is HD_NO_MEMORY, so that hd_device_error() can tell why; close it then.
+ * Open device "number" of a kind.  Unless the status is HD_NO_MEMORY, *device is set
+ * even on failure, so that hd_device_error() can give the reason; the caller then
+ * closes it.
  */
 extern HdStatus hd_device_open(HdKind kind, int number, HdDevice **device);
 
-/* Close a device, NULL included, whose indexes have been freed. */
+/* Close a device.  Free its indexes first.  NULL is allowed. */
 extern void hd_device_close(HdDevice *device);
 
 extern HdStatus hd_device_info(HdDevice *device, HdInfo *info);
 
 /*
- * Pin memory of the host that pages and batches will be in, so that transfers from
- * and to there are quicker.  If that fails, which does no harm, and on the host device, it
- * can be used all the same.  Unpin it before it is unmapped; doing so for memory that was
- * not pinned is HD_INVALID.
+ * Pin host memory that will hold pages and batches; this makes transfers to and from it
+ * faster.  The memory can be used even if pinning fails.  On the host device pinning does
+ * nothing.  Unpin memory before unmapping it.  Unpinning memory that is not pinned
+ * returns HD_INVALID.
  */
 extern HdStatus hd_device_pin(HdDevice *device, void *memory, size_t size);
 extern HdStatus hd_device_unpin(HdDevice *device, void *memory);
 
-/* What went wrong last; valid until the next call. */
+/* The reason for the last failure; valid until the next call. */
 extern const char *hd_device_error(const HdDevice *device);
 
 /* ----------------------------------------------------------------
@@ -92,13 +95,19 @@ extern const char *hd_device_error(const HdDevice *device);
  * ----------------------------------------------------------------
  */
 
-/* The fanout of inner nodes that searches are compiled for; others work too. */
+/*
+ * Searches are compiled for this fanout of inner nodes.  Other fanouts work, but more
+ * slowly.
+ */
 #define HD_DEFAULT_FANOUT	64
 
-/* The smallest part of a block that can be written: its number is block * 64 + place. */
+/*
+ * The smallest unit of a block that can be written.  The number of a line is block * 64
+ * + its index in the block.
+ */
 #define HD_LINE_SIZE		128
 
-/* Where a leaf begins and which block it is. */
+/* A leaf of the list: its low bound and its block. */
 typedef struct HdLeaf
 {
 	HtEntry		low;			/* no entry of the leaf is below this */
@@ -106,37 +115,39 @@ typedef struct HdLeaf
 } HdLeaf;
 
 /*
- * Create an index without blocks and leaves; HT_MIN_FANOUT <= fanout <=
- * HT_MAX_FANOUT.  Free it before its device is closed.
+ * Create an index without blocks and leaves; HT_MIN_FANOUT <= fanout <= HT_MAX_FANOUT.
+ * The caller frees it before it closes the device.
  */
 extern HdStatus hd_index_create(HdDevice *device, HtWidth width, int fanout, HdIndex **index);
 extern void hd_index_free(HdIndex *index);
 
 /*
- * Make room for so many blocks, keeping those that are there.  While blocks move to
- * larger room both take memory.  Never shrinks.  New blocks are zeros.
+ * Make room for this many blocks in total and keep the existing ones.  While blocks move
+ * to a larger allocation, the old and the new one both take memory.  Never shrinks.  New
+ * blocks are zeros.
  */
 extern HdStatus hd_index_reserve(HdIndex *index, uint32_t blocks);
 
 /*
- * Write blocks: pages[i], HT_PAGE_SIZE bytes each, one after the other, becomes block
- * numbers[i], which is below what was reserved.  No number comes twice.
+ * Write blocks: pages[i] becomes block numbers[i].  Pages have HT_PAGE_SIZE bytes each
+ * and lie one after the other.  Each number is below the reserved count and occurs once.
  */
 extern HdStatus hd_index_write(HdIndex *index, const uint32_t *numbers, const void *pages,
 							   uint32_t count);
 
-/* The same for lines, in the first 2^26 blocks. */
+/* The same for lines.  Only lines of the first 2^26 blocks have a number. */
 extern HdStatus hd_index_write_lines(HdIndex *index, const uint32_t *numbers, const void *lines,
 									 uint32_t count);
 
 /*
- * Set the leaves in key order: their low bounds do not descend.  The first one's
- * bound is of no importance.  Only leaves with keys, not those of NULLs.  Leaves with room
- * for 2^32 entries (49 GB of keys of 32 bits) are more than fit.
+ * Set the list of leaves, in key order: low bounds must not descend.  The low bound of
+ * the first leaf is not used.  List only leaves with keys, not those with NULLs.  A list
+ * with slots for 2^32 or more entries (49 GB of 32-bit keys) is refused with
+ * HD_NO_MEMORY.
  */
 extern HdStatus hd_index_set_leaves(HdIndex *index, const HdLeaf *leaves, uint32_t count);
 
-/* Bytes that the index takes on the device. */
+/* Device memory that the index takes, in bytes. */
 extern uint64_t hd_index_memory(const HdIndex *index);
 
 /* ----------------------------------------------------------------
@@ -147,28 +158,29 @@ extern uint64_t hd_index_memory(const HdIndex *index);
 typedef enum HdOutput
 {
 	HD_PAIRS,					/* all hits, as (probe number, tid) pairs */
-	HD_FIRST,					/* for each probe the tid of its lowest entry, 0 if
-								 * there is none; points only */
-	HD_COUNT					/* for each probe the number of its hits */
+	HD_FIRST,					/* the tid of each probe's lowest entry, or 0; points
+								 * only */
+	HD_COUNT					/* the number of each probe's hits */
 } HdOutput;
 
-/* HdBatch.psa_bits and threads */
+/* Value of HdBatch.psa_bits and HdBatch.threads: the device chooses. */
 #define HD_AUTOMATIC	(-1)
 
-/* A device that is asked to sort by none of the bits leaves probes as they come. */
+/* Value of HdBatch.psa_bits: probes are searched in the order in which they come. */
 #define HD_UNSORTED		0
 
 /*
- * A batch of probes: normalised keys as wide as the index's, uint32_t or uint64_t.
- * Without "high" they are points, otherwise ranges, both bounds included; one with
- * low above high matches nothing.  Any order, duplicates included.
+ * A batch of probes.  Keys are normalised and as wide as the index's: uint32_t or
+ * uint64_t.  Without "high" probes are points.  Otherwise they are ranges that include
+ * both bounds; a range with low above high matches nothing.  Probes may come in any
+ * order and may be duplicates.
  *
- * All arrays are in host memory or, with on_device, in the device's.
+ * All arrays are in host memory or, with on_device, in device memory.
  *
- * Pairs: hits go to probes and tids, of room entries each, those of one probe one
- * after the other and else in any order.  *hits becomes the number of all hits there
- * are; if that is above room, some are missing, and a call with more room will
- * do.
+ * With HD_PAIRS, hits are written to probes and tids, which have room for "room"
+ * entries each.  The hits of one probe are adjacent; otherwise the order is undefined.
+ * HdResult.hits becomes the number of all hits.  If it is above room, some hits are
+ * missing, and the caller can call again with more room.
  */
 typedef struct HdBatch
 {
@@ -178,40 +190,40 @@ typedef struct HdBatch
 	bool		on_device;
 
 	/*
-	 * Points that are equal count as one of them, whichever; pairs only.  Single
-	 * threads search them.
+	 * Equal points count as one: only one of them, any of them, gets hits.  HD_PAIRS
+	 * only.  Single threads do the search.
 	 */
 	bool		distinct;
 
 	HdOutput	output;
-	uint32_t   *probes;			/* HD_PAIRS; NULL: only the tids of the pairs are
-								 * wanted */
+	uint32_t   *probes;			/* HD_PAIRS; NULL: return only the tids */
 	uint64_t   *tids;			/* HD_PAIRS: room, HD_FIRST: count entries */
 	uint32_t   *counts;			/* HD_COUNT: count entries */
 	uint64_t	room;
 
 	/*
-	 * How it is done: sort by so many of the top bits of the key range in use, if
-	 * perhaps not completely by the lower ones, let so many threads search together
-	 * (1, 2, 4 ... 32).  HD_AUTOMATIC is best.
+	 * How to search. psa_bits is the number of top bits of the key range in use to sort
+	 * by; the order by the lower ones of these bits may be incomplete.  "threads"
+	 * threads search one probe together (1, 2, 4 ... 32).  HD_AUTOMATIC is best for
+	 * both.
 	 */
 	int			psa_bits;
 	int			threads;
-	HtGroupSearch group_search; /* unless threads is HD_AUTOMATIC */
-	bool		timed;			/* fill in the times */
+	HtGroupSearch group_search; /* ignored if threads is HD_AUTOMATIC */
+	bool		timed;			/* measure the times of HdResult */
 } HdBatch;
 
 typedef struct HdResult
 {
-	uint64_t	hits;			/* HD_PAIRS only: all there are */
-	int			psa_bits;		/* what was done */
+	uint64_t	hits;			/* HD_PAIRS only: the number of all hits */
+	int			psa_bits;		/* what was used */
 	HtGroupChoice group;
-	double		sort_ms;		/* on the device, without transfers; zeros unless */
-	double		search_ms;		/* timed */
-	double		restore_ms;		/* way back to probe order */
+	double		sort_ms;		/* time on the device, without transfers; 0 unless */
+	double		search_ms;		/* HdBatch.timed */
+	double		restore_ms;		/* the way back to probe order */
 } HdResult;
 
-/* Search. */
+/* Search a batch.  The result is complete when the call returns HD_OK. */
 extern HdStatus hd_index_search(HdIndex *index, const HdBatch *batch, HdResult *result);
 
 #ifdef __cplusplus

@@ -2,7 +2,7 @@
  * host.cc
  *		The host device: the traversal of search.h on the CPU.
  *
- * It is there to be right, not fast: src/tree searches faster on CPUs.
+ * It is meant to be correct, not fast. src/tree searches faster on CPUs.
  */
 #include "device_base.h"
 
@@ -75,7 +75,7 @@ struct HostIndex : HdIndex
 HdStatus
 HostDevice::open(int number)
 {
-	return number == 0 ? HD_OK : fail(HD_UNSUPPORTED, "there is one host device only");
+	return number == 0 ? HD_OK : fail(HD_UNSUPPORTED, "there is only one host device");
 }
 
 HdStatus
@@ -134,12 +134,12 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 	searched.keys = (const Key *) keys.data();
 	searched.blocks = leaf_blocks.data();
 
-	/* A bit for each slot of all leaves, if points are to be distinct. */
+	/* distinct points: a bit for each slot of all leaves */
 	std::vector<bool> seen(batch.distinct ? count_slots<Key>(searched.leaves) : 0);
 
 	for (uint32_t probe : order)
 	{
-		/* Whoever owns the keys may be changing them. */
+		/* Read each key once: the owner of the memory may change it at any time. */
 		Key			from = ((const volatile Key *) low)[probe];
 		Key			to = ((const volatile Key *) high)[probe];
 		Found		found = usual ?
@@ -156,7 +156,7 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 
 			if (batch.distinct && found.count > 0)
 			{
-				std::vector<bool>::reference slot = seen[number_of_slot(group, searched, found.place, from)];
+				std::vector<bool>::reference slot = seen[number_of_slot(group, searched, found.first_block, from)];
 
 				if (slot)
 					continue;
@@ -173,7 +173,7 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 			};
 
 			if (found.count > 0)
-				find_hits(group, searched, found.place, from, to, put);
+				find_hits(group, searched, found.first_block, from, to, put);
 			result->hits += found.count;
 		}
 	}
@@ -195,7 +195,9 @@ HostIndex::sort_and_search(const HdBatch &batch, const SortPlan &plan, HdResult 
 		uint64_t	mask = plan.bits == 64 ? UINT64_MAX : (UINT64_C(1) << plan.bits) - 1;
 		std::vector<uint64_t> digits(batch.count);
 
-		/* Whoever changes the keys meanwhile must not confuse the sort. */
+		/*
+		 * Read each key once, so that the owner cannot confuse the sort by changing it.
+		 */
 		for (uint32_t i = 0; i < batch.count; i++)
 			digits[i] = (uint64_t) (Key) (low[i] - base) >> plan.first_bit & mask;
 		std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b)

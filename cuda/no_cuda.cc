@@ -1,6 +1,6 @@
 /*
  * no_cuda.cc
- *		Stands in for the CUDA device where there is no CUDA compiler.
+ *		Replaces the CUDA device if there is no CUDA compiler.
  */
 #include "device_base.h"
 

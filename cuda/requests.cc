@@ -1,7 +1,8 @@
 /*
  * requests.cc
- *		What clients ask for.  Nothing that they send, or put into staging memory, is
- *		relied upon, though they may change the latter at any time.
+ *		Executes clients' requests.  Nothing in a request or in staging memory is
+ *		trusted.  A client can change its staging memory at any time, also during a
+ *		request.
  */
 #include "service.h"
 
@@ -17,12 +18,12 @@
 namespace harmonia
 {
 
-static_assert(sizeof(HpLeaf) == sizeof(HdLeaf), "leaves come as the device takes them");
+static_assert(sizeof(HpLeaf) == sizeof(HdLeaf), "HpLeaf can be copied to HdLeaf");
 
-/* Offsets are multiples of this. */
+/* Offsets in staging memory are multiples of this. */
 static constexpr uint64_t staging_alignment = 64;
 
-/* Numbers of pages or lines that are checked at a time. */
+/* How many numbers of pages or lines are copied and checked at a time. */
 static constexpr uint32_t numbers_max = 1 << 16;
 
 static void
@@ -44,14 +45,14 @@ Staging::map(int memory, uint64_t bytes)
 	int			seals = fcntl(memory, F_GET_SEALS);
 	void	   *mapped;
 
-	/* Touching what has been cut off would kill the daemon. */
-	require(seals >= 0 && (seals & F_SEAL_SHRINK) != 0, "staging memory is sealed against shrinking");
+	/* Touching memory beyond the end of the file would kill the daemon. */
+	require(seals >= 0 && (seals & F_SEAL_SHRINK) != 0, "staging memory must be sealed against shrinking");
 	require(fstat(memory, &attributes) == 0 && bytes > 0 && bytes <= (uint64_t) attributes.st_size,
-			"staging memory is as large as is said");
+			"staging memory must not be smaller than announced");
 
 	unmap();
 	mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-	require(mapped != MAP_FAILED || errno == ENOMEM, "staging memory can be written");
+	require(mapped != MAP_FAILED || errno == ENOMEM, "staging memory must be writable");
 	if (mapped == MAP_FAILED)
 		return false;
 	start = (char *) mapped;
@@ -75,8 +76,8 @@ Staging::unmap()
 void *
 Staging::at(uint64_t offset, uint64_t count, size_t item) const
 {
-	require(offset % staging_alignment == 0, "offsets are multiples of 64");
-	require(offset <= size && count <= (size - offset) / item, "items are inside of staging memory");
+	require(offset % staging_alignment == 0, "offsets must be multiples of 64");
+	require(offset <= size && count <= (size - offset) / item, "items must be inside staging memory");
 	return start + offset;
 }
 
@@ -86,8 +87,9 @@ Staging::at(uint64_t offset, uint64_t count, size_t item) const
  */
 
 /*
- * Whether a client's request has to wait until another client's sync has ended.  Nobody
- * waits while he is in a sync himself, or two could wait for each other.
+ * Does a client's request have to wait for the end of another client's sync?  A client
+ * that is in a sync itself never waits, because two such clients could wait for each
+ * other.
  */
 bool
 Service::is_blocked(const Client &client)
@@ -103,8 +105,8 @@ Service::is_blocked(const Client &client)
 }
 
 /*
- * Do what client.request says; throws BrokenRule.  The daemon ends if the status of the
- * reply is HP_FAILED.
+ * Perform client.request and fill the reply.  Throws BrokenRule.  If the reply's status
+ * is HP_FAILED, the caller ends the daemon.
  */
 void
 Service::perform(Client &client, const Descriptor &passed, HpReply *reply)
@@ -115,17 +117,17 @@ Service::perform(Client &client, const Descriptor &passed, HpReply *reply)
 	bool		about_index = operation != HP_HELLO && operation != HP_MAP;
 	Copy	   *copy = nullptr;
 
-	require(operation < HP_OPERATIONS, "operations are known");
-	require(client.greeted == (operation != HP_HELLO), "the first request is HP_HELLO, no other is");
-	require((passed.get() >= 0) == (operation == HP_MAP), "a descriptor comes with HP_MAP alone");
+	require(operation < HP_OPERATIONS, "unknown operation");
+	require(client.greeted == (operation != HP_HELLO), "HP_HELLO must be the first request, and only the first");
+	require((passed.get() >= 0) == (operation == HP_MAP), "HP_MAP, and nothing else, must come with a descriptor");
 	if (about_index)
 	{
-		require(request.index.unused == 0, "names of indexes end in zero");
+		require(request.index.unused == 0, "unused bytes of index names must be zero");
 		copy = copies.find(request.index);
-		require(client.sync == nullptr || copy == client.sync, "a sync is for one index");
+		require(client.sync == nullptr || copy == client.sync, "a sync is for one index only");
 		require(client.sync == nullptr || operation == HP_DROP || (is_sync && operation != HP_SYNC_BEGIN),
-				"a sync goes on or ends");
-		require(client.sync != nullptr || !is_sync || operation == HP_SYNC_BEGIN, "a sync begins");
+				"during a sync only its own requests are allowed");
+		require(client.sync != nullptr || !is_sync || operation == HP_SYNC_BEGIN, "sync requests need HP_SYNC_BEGIN first");
 	}
 
 	memset(reply, 0, sizeof(*reply));
@@ -163,7 +165,10 @@ Service::perform(Client &client, const Descriptor &passed, HpReply *reply)
 			drop(client);
 			break;
 	}
-	/* This is not for nothing, and most syncs change little. */
+	/*
+	 * Asking the device for its free memory is not free; do it only when copies have
+	 * changed.
+	 */
 	if (operation == HP_HELLO || copies.memory() != info_copies)
 	{
 		info_copies = copies.memory();
@@ -177,13 +182,16 @@ Service::perform(Client &client, const Descriptor &passed, HpReply *reply)
 			 reply->status == HP_NO_MEMORY || reply->status == HP_FAILED ? copies.error() : info.name);
 }
 
-/* A server that has restarted does not know which blocks have changed. */
+/*
+ * If the generation is new, the server has restarted and lost the marks: drop all
+ * copies.
+ */
 void
 Service::hello(Client &client)
 {
 	const HpRequest &request = client.request;
 
-	require(request.version == HP_VERSION, "both sides are of one version");
+	require(request.version == HP_VERSION, "client and daemon must be of the same version");
 	if (has_generation && request.generation != generation)
 	{
 		for (Client &other : clients)
@@ -210,9 +218,9 @@ Service::sync_begin(Client &client, HpReply *reply)
 	const HpRequest &request = client.request;
 	Copy	   *copy = copies.find(request.index);
 
-	require(request.create <= 1, "flags are 0 or 1");
-	require(request.width == HT_WIDTH32 || request.width == HT_WIDTH64, "keys have 32 or 64 bits");
-	require(request.fanout >= HT_MIN_FANOUT && request.fanout <= HT_MAX_FANOUT, "the fanout is possible");
+	require(request.create <= 1, "flags must be 0 or 1");
+	require(request.width == HT_WIDTH32 || request.width == HT_WIDTH64, "keys must have 32 or 64 bits");
+	require(request.fanout >= HT_MIN_FANOUT && request.fanout <= HT_MAX_FANOUT, "the fanout is out of range");
 	if (copy == nullptr && !request.create)
 		return HP_UNKNOWN;
 	if (copy == nullptr)
@@ -225,14 +233,14 @@ Service::sync_begin(Client &client, HpReply *reply)
 		reply->created = 1;
 	}
 	require(request.width == (uint32_t) copy->width && request.fanout == (uint32_t) copy->fanout,
-			"an index does not change its width and fanout");
+			"an index must keep its key width and fanout");
 	reply->structure = copy->structure;
 	copy->in_sync = true;
 	client.sync = copy;
 	return HP_OK;
 }
 
-/* Pages or lines. */
+/* Write pages or lines, depending on the size of an item. */
 HpStatus
 Service::sync_write(Client &client, size_t item)
 {
@@ -262,7 +270,7 @@ Service::sync_leaves(Client &client)
 	const HpLeaf *from = (const HpLeaf *) client.staging.at(request.data_at, request.count,
 															sizeof(HpLeaf));
 
-	require(request.count <= client.sync->blocks, "there are as many blocks as leaves");
+	require(request.count <= client.sync->blocks, "there must not be more leaves than blocks");
 
 	std::vector<HdLeaf> leaves(request.count);
 
@@ -270,7 +278,7 @@ Service::sync_leaves(Client &client)
 	{
 		HpLeaf		leaf = from[i];
 
-		require(leaf.unused == 0, "leaves end in zero");
+		require(leaf.unused == 0, "unused bytes of leaves must be zero");
 		leaves[i].low = leaf.low;
 		leaves[i].block = leaf.block;
 	}
@@ -287,8 +295,8 @@ Service::search(const Client &client, HpReply *reply)
 	HdResult	result;
 	HpStatus	found;
 
-	require(wanted.is_range <= 1 && wanted.distinct <= 1 && wanted.tids_only <= 1, "flags are 0 or 1");
-	require(!wanted.is_range || !wanted.distinct, "only points are distinct");
+	require(wanted.is_range <= 1 && wanted.distinct <= 1 && wanted.tids_only <= 1, "flags must be 0 or 1");
+	require(!wanted.is_range || !wanted.distinct, "only points can be distinct");
 	if (copy == nullptr)
 		return HP_UNKNOWN;
 	batch.low = staging.at(wanted.low_at, wanted.count, (size_t) copy->width);
@@ -323,7 +331,7 @@ Service::drop(Client &client)
 		copies.drop(copy);
 }
 
-/* End a client's sync, if it is in one; the copy stays only if it is up to date. */
+/* End the client's sync, if it is in one.  Without "keep" the copy is dropped. */
 void
 Service::end_sync(Client &client, bool keep)
 {
@@ -344,7 +352,7 @@ Service::status(HdStatus status)
 	return status == HD_OK ? HP_OK : status == HD_NO_MEMORY ? HP_NO_MEMORY : HP_FAILED;
 }
 
-/* What each reply says. */
+/* Fill the fields that every reply has. */
 void
 Service::describe(HpReply *reply, const Copy *copy, const char *text)
 {
@@ -357,7 +365,7 @@ Service::describe(HpReply *reply, const Copy *copy, const char *text)
 	snprintf(reply->text, sizeof(reply->text), "%.*s", (int) sizeof(reply->text) - 1, text);
 }
 
-/* What the supervisor is told. */
+/* The message that tells the supervisor that the daemon is ready. */
 HpReply
 Service::ready()
 {

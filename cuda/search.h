@@ -1,17 +1,17 @@
 /*
  * search.h
- *		Traversal: from a key to its entries, as the threads of a group do it.
+ *		Traversal: how a thread group gets from a key to its entries.
  *
- * The same code runs in CUDA kernels and, compiled as plain C++, on the host, where
- * one thread plays all threads of a group in turn.  Kernels and loops around it are in
+ * CUDA kernels run this code, and so does the host, where it is plain C++ and one
+ * thread plays all threads of a group in turn.  The kernels and loops around it are in
  * gpu_search.cuh, gpu_tile.cuh and host.cc.
  *
- * A group is what Harmonia, PPoPP 2019, section 4.2 calls a narrowed thread group:
- * the threads that serve one query.  All of them are in the same place at all times
- * and vote: group.vote(test) is the set of threads for which test(thread) holds.
+ * A group is the narrowed thread group of Harmonia, PPoPP 2019, section 4.2: the
+ * threads that serve one query.  All of them execute the same step at the same time, and
+ * they vote: group.vote(test) returns the set of threads for which test(thread) holds.
  *
- * What is read lies on the index's pages and in its key region, whatever these hold:
- * a mirror may be behind the index, and pages can be damaged.
+ * A mirror may be older than the index, and pages can be damaged.  So whatever the pages
+ * and the key region hold, this code reads nothing outside of them.
  */
 #ifndef HARMONIA_CUDA_SEARCH_H
 #define HARMONIA_CUDA_SEARCH_H
@@ -27,34 +27,32 @@
 namespace harmonia
 {
 
-/* Where things are on a leaf page; tree.h has the picture. */
+/* Offsets and counts of a leaf page; tree.h describes the layout. */
 template <typename Key>
 struct Layout
 {
 	static constexpr int blocks = sizeof(Key) == 4 ? 60 : 58;
 	static constexpr int slots = sizeof(Key) == 4 ? 12 : 9;
 	static constexpr int blocks_at = sizeof(Key) == 4 ? 384 : 640;
-	static constexpr int line = 64 / sizeof(Key);	/* keys of a cache line */
-	static constexpr int lines = 64 / line; /* lines of separators */
+	static constexpr int line = 64 / sizeof(Key);	/* keys in a cache line */
+	static constexpr int lines = 64 / line; /* cache lines of separators */
 };
 
 /*
- * The inner levels and the leaves, passed to kernels by value, so that the child
- * region is in constant memory: node n of level l has its first child at
- * level_start[l + 1] + (n - level_start[l]) * fanout, and leaves are numbered on
- * after the last node.
+ * The inner levels and the leaves.  Kernels get this by value, so that the child region
+ * is in constant memory: node n of level l has its first child at level_start[l + 1] +
+ * (n - level_start[l]) * fanout.  The leaves' numbers follow those of the nodes.
  *
- * Nodes of the key region have fanout keys: fanout - 1 separators and the one that
- * parts the node from the next one of its level.  The bottom level is therefore
- * nothing but the leaves' low bounds, from the second on.  Unused keys are at their
- * maximum.
+ * A node of the key region has fanout keys: fanout - 1 separators, and the one between
+ * this node and the next node of its level.  The bottom level is therefore the array of
+ * the leaves' low bounds, from the second leaf on.  Unused keys have the maximum value.
  */
 template <typename Key>
 struct Tree
 {
 	const char *pages;
 	const Key  *keys;			/* key region */
-	const uint32_t *blocks;		/* of the leaves, by their rank */
+	const uint32_t *blocks;		/* of the leaves, by rank */
 	uint32_t	leaves;
 	int			fanout;
 	int			levels;
@@ -82,7 +80,7 @@ lowest_bit(uint32_t set)
 #endif
 }
 
-/* A group of which one thread plays all parts. */
+/* A group whose threads are all played by one thread. */
 template <int Threads>
 struct HostGroup
 {
@@ -100,11 +98,13 @@ struct HostGroup
 };
 
 /*
- * Children before the one for a key: how many of the first children - 1 keys, which
- * do not descend, are below it.  The group cuts what is left into threads + 1 parts a
- * step; a single thread does binary search.  Parts are counted as if they were all
- * full, so all groups of a warp take as many steps.  Children is their number if it is
- * known when compiling, or 0.
+ * Find the child of a node for a key: the number of keys below it among the first
+ * children - 1 keys, which do not descend.
+ *
+ * In each step the group cuts the remaining candidates into threads + 1 parts of equal
+ * size and keeps one; a single thread does binary search.  The last part counts as full
+ * even if it is not, so that all groups of a warp take the same number of steps.
+ * Children is the number of children if it is known at compile time, otherwise 0.
  */
 template <int Children, typename Group, typename Key>
 HD_BOTH int
@@ -116,12 +116,12 @@ find_child(const Group &group, const Key *keys, int children, Key key)
 	{
 		static_assert((Children & (Children - 1)) == 0, "halves");
 
-		/* No step goes beyond the keys, and no branch is taken. */
+		/* No step reads beyond the keys, and there are no branches. */
 #ifdef __CUDA_ARCH__
 #pragma unroll
 #endif
-		for (int part = Children / 2; part > 0; part /= 2)
-			first += keys[first + part - 1] < key ? part : 0;
+		for (int step = Children / 2; step > 0; step /= 2)
+			first += keys[first + step - 1] < key ? step : 0;
 	}
 	else
 	{
@@ -142,7 +142,7 @@ find_child(const Group &group, const Key *keys, int children, Key key)
 	return first;
 }
 
-/* The same, but front to back. */
+/* The same, but compare front to back. */
 template <typename Group, typename Key>
 HD_BOTH int
 find_child_linear(const Group &group, const Key *keys, int children, Key key)
@@ -166,29 +166,29 @@ find_child_linear(const Group &group, const Key *keys, int children, Key key)
 }
 
 /*
- * The rank of the first leaf that can hold a key.  Fanout is the tree's, or 0 if
- * that is known at run time only.
+ * Find the rank of the first leaf that can hold a key.  Fanout is the tree's fanout if
+ * it is known at compile time, otherwise 0.
  */
 template <int Fanout, typename Group, typename Key>
 HD_BOTH uint32_t
 find_leaf(const Group &group, const Tree<Key> &tree, Key key)
 {
 	const int	fanout = Fanout > 0 ? Fanout : tree.fanout;
-	uint32_t	place = 0;		/* in the level */
+	uint32_t	number = 0;		/* the node's number in its level */
 
 	for (int level = 0; level < tree.levels; level++)
 	{
 		const Key  *node = tree.keys +
-			(size_t) (tree.level_start[level] + place) * (size_t) fanout;
+			(size_t) (tree.level_start[level] + number) * (size_t) fanout;
 		int			child = tree.linear ?
 			find_child_linear(group, node, fanout, key) : find_child<Fanout>(group, node, fanout, key);
 
-		place = place * (uint32_t) fanout + (uint32_t) child;
+		number = number * (uint32_t) fanout + (uint32_t) child;
 	}
-	return place < tree.leaves ? place : tree.leaves - 1;
+	return number < tree.leaves ? number : tree.leaves - 1;
 }
 
-/* The low bounds of the leaves, from the second on; there is more than one leaf. */
+/* The low bounds of the leaves, from the second leaf on.  Needs at least two leaves. */
 template <typename Key>
 HD_BOTH const Key *
 leaf_bounds(const Tree<Key> &tree)
@@ -197,8 +197,8 @@ leaf_bounds(const Tree<Key> &tree)
 }
 
 /*
- * find_leaf() for a single thread, where it is known that first <= rank <= last: the
- * way down to what neighbours have in common is gone once for all of them.
+ * find_leaf() for a single thread, if the caller knows that first <= rank <= last.  So
+ * neighbouring probes can share the descent as far as their paths are the same.
  */
 template <typename Key>
 HD_BOTH uint32_t
@@ -206,18 +206,18 @@ find_leaf_between(const Tree<Key> &tree, uint32_t first, uint32_t last, Key key)
 {
 	uint32_t	left = last - first;
 
-	/* Bounds that are left are halved; a step may see one more than it has to. */
+	/* Halve the remaining bounds; a step may include one more than necessary. */
 	while (left > 0)
 	{
-		uint32_t	part = (left + 1) / 2;
+		uint32_t	step = (left + 1) / 2;
 
-		first += leaf_bounds(tree)[first + part - 1] < key ? part : 0;
-		left -= part;
+		first += leaf_bounds(tree)[first + step - 1] < key ? step : 0;
+		left -= step;
 	}
 	return first;
 }
 
-/* Whether entries with this key can be in the leaf behind that of a rank, too. */
+/* Can the leaf after this one, which is given by rank, hold entries with this key? */
 template <typename Key>
 HD_BOTH bool
 goes_on(const Tree<Key> &tree, uint32_t rank, Key key)
@@ -225,7 +225,7 @@ goes_on(const Tree<Key> &tree, uint32_t rank, Key key)
 	return rank + 1 < tree.leaves && leaf_bounds(tree)[rank] <= key;
 }
 
-/* The first block of a leaf that can hold a key. */
+/* Find the first block of a leaf that can hold a key. */
 template <typename Group, typename Key>
 HD_BOTH int
 find_block(const Group &group, const char *page, Key key)
@@ -240,7 +240,7 @@ find_block(const Group &group, const char *page, Key key)
 	return block < Layout<Key>::blocks ? block : Layout<Key>::blocks - 1;
 }
 
-/* The slots of a block with keys in low..low + span. */
+/* Find the slots of a block whose keys are in low..low + span. */
 template <typename Group, typename Key>
 HD_BOTH uint32_t
 find_slots(const Group &group, const char *block, Key low, Key span)
@@ -251,7 +251,9 @@ find_slots(const Group &group, const char *block, Key low, Key span)
 
 	if (Group::threads == 1)
 	{
-		/* The ninth key of eight bytes comes alone. */
+		/*
+		 * Load 16 bytes at a time; of nine 8-byte keys, the last one is loaded alone.
+		 */
 		constexpr int vector = 16 / sizeof(Key);
 		struct alignas(16) Vector
 		{
@@ -288,8 +290,8 @@ find_slots(const Group &group, const char *block, Key low, Key span)
 }
 
 /*
- * The tid in a slot.  It is aligned to two bytes only; two aligned words cover it, and
- * do not reach beyond the block.
+ * Load the tid in a slot.  It is only 2-byte aligned.  Two aligned words cover it and do
+ * not reach beyond the block.
  */
 template <typename Key>
 HD_BOTH uint64_t
@@ -303,61 +305,61 @@ load_tid(const char *block, int slot)
 	return (words & 0xFFFFFFFF) << 16 | (words >> 32 & 0xFFFF);
 }
 
-/* Where a search goes on: a block of a leaf. */
-struct Place
+/* A block of a leaf, from which a search goes on. */
+struct LeafBlock
 {
 	uint32_t	rank;			/* of the leaf */
 	int			block;
 };
 
-/* The first block of a leaf, given by its rank, that can hold a key. */
+/* Find the first block that can hold a key in the leaf with this rank. */
 template <typename Group, typename Key>
-HD_BOTH Place
-place_in_leaf(const Group &group, const Tree<Key> &tree, uint32_t rank, Key key)
+HD_BOTH LeafBlock
+first_block_in_leaf(const Group &group, const Tree<Key> &tree, uint32_t rank, Key key)
 {
-	Place		place;
+	LeafBlock	at;
 
-	place.rank = rank;
-	place.block = find_block(group, tree.pages + (size_t) tree.blocks[rank] * HT_PAGE_SIZE, key);
-	return place;
+	at.rank = rank;
+	at.block = find_block(group, tree.pages + (size_t) tree.blocks[rank] * HT_PAGE_SIZE, key);
+	return at;
 }
 
 /*
- * Find the entries in low..high from a place on, to which low has led: calls
- * visit(place, block, slots) for each block that can hold some, in order; slots may be
- * none.
+ * Find the entries in low..high.  The search starts at block "at", which a search for
+ * low has found.  Calls visit(at, block, slots) for each block that can hold such
+ * entries, in order; slots may be empty.
  */
 template <typename Group, typename Key, typename Visit>
 HD_BOTH void
-find_entries(const Group &group, const Tree<Key> &tree, Place place, Key low, Key high, Visit visit)
+find_entries(const Group &group, const Tree<Key> &tree, LeafBlock at, Key low, Key high, Visit visit)
 {
 	for (;;)
 	{
-		const char *page = tree.pages + (size_t) tree.blocks[place.rank] * HT_PAGE_SIZE;
+		const char *page = tree.pages + (size_t) tree.blocks[at.rank] * HT_PAGE_SIZE;
 		const Key  *separators = (const Key *) (page + HT_LEAF_SEPARATORS_AT);
 
-		for (;; place.block++)
+		for (;; at.block++)
 		{
-			const char *block = page + Layout<Key>::blocks_at + place.block * HT_LEAF_BLOCK_SIZE;
+			const char *block = page + Layout<Key>::blocks_at + at.block * HT_LEAF_BLOCK_SIZE;
 
-			visit(place, block, find_slots(group, block, low, (Key) (high - low)));
-			if (place.block == Layout<Key>::blocks - 1)
+			visit(at, block, find_slots(group, block, low, (Key) (high - low)));
+			if (at.block == Layout<Key>::blocks - 1)
 				break;
-			if (separators[place.block] > high)
+			if (separators[at.block] > high)
 			{
-				/* In use it is not above what the next leaf begins with. */
-				if (separators[place.block] < (Key) -1)
+				/* A separator in use is not above the next leaf's low bound. */
+				if (separators[at.block] < (Key) -1)
 					return;
 				break;
 			}
 		}
-		if (!goes_on(tree, place.rank, high))
+		if (!goes_on(tree, at.rank, high))
 			return;
-		place = place_in_leaf(group, tree, place.rank + 1, low);
+		at = first_block_in_leaf(group, tree, at.rank + 1, low);
 	}
 }
 
-/* Slots of all leaves. */
+/* The number of slots of all leaves. */
 template <typename Key>
 HD_BOTH uint64_t
 count_slots(uint32_t leaves)
@@ -366,30 +368,30 @@ count_slots(uint32_t leaves)
 }
 
 /*
- * The number, among these, of the first slot in a block that has a key.  Points that
- * are equal find the same one, and others another.
+ * The number, among the slots of all leaves, of the first slot in a block that has a
+ * key.  Equal points get the same number, different ones get different numbers.
  */
 template <typename Group, typename Key>
 HD_BOTH uint64_t
-number_of_slot(const Group &group, const Tree<Key> &tree, Place place, Key key)
+number_of_slot(const Group &group, const Tree<Key> &tree, LeafBlock at, Key key)
 {
-	const char *block = tree.pages + (size_t) tree.blocks[place.rank] * HT_PAGE_SIZE +
-		Layout<Key>::blocks_at + place.block * HT_LEAF_BLOCK_SIZE;
+	const char *block = tree.pages + (size_t) tree.blocks[at.rank] * HT_PAGE_SIZE +
+		Layout<Key>::blocks_at + at.block * HT_LEAF_BLOCK_SIZE;
 
-	return count_slots<Key>(place.rank) +
-		(uint64_t) (place.block * Layout<Key>::slots + lowest_bit(find_slots(group, block, key, (Key) 0)));
+	return count_slots<Key>(at.rank) +
+		(uint64_t) (at.block * Layout<Key>::slots + lowest_bit(find_slots(group, block, key, (Key) 0)));
 }
 
-/* What a probe has found, without the entries themselves. */
+/* A summary of a probe's hits. */
 struct Found
 {
 	uint32_t	count;
-	uint64_t	first;			/* tid of a point's lowest entry, or of any entry
-								 * of a range; 0 if there is none */
-	Place		place;			/* of the first entry */
+	uint64_t	first;			/* tid of a point's lowest entry, or of any entry of
+								 * a range; 0 if there is none */
+	LeafBlock	first_block;	/* of the first entry */
 };
 
-/* From the first leaf on that can hold low. */
+/* Summarise the hits of low..high; "rank" is the first leaf that can hold low. */
 template <bool Points, typename Group, typename Key>
 HD_BOTH Found
 find_summary_from(const Group &group, const Tree<Key> &tree, uint32_t rank, Key low, Key high)
@@ -398,15 +400,18 @@ find_summary_from(const Group &group, const Tree<Key> &tree, uint32_t rank, Key 
 
 	if (low > high)
 		return found;
-	find_entries(group, tree, place_in_leaf(group, tree, rank, low), low, high,
-				 [&](Place place, const char *block, uint32_t slots)
+	find_entries(group, tree, first_block_in_leaf(group, tree, rank, low), low, high,
+				 [&](LeafBlock at, const char *block, uint32_t slots)
 				 {
-					 /* Entries are in order from block to block. */
+					 /*
+					  * Entries are in order from block to block, but not inside a
+					  * block.
+					  */
 					 if (found.count == 0 && slots != 0)
 					 {
 						 uint32_t	rest = slots & (slots - 1);
 
-						 found.place = place;
+						 found.first_block = at;
 						 found.first = load_tid<Key>(block, lowest_bit(slots));
 						 for (; Points && rest != 0; rest &= rest - 1)
 						 {
@@ -429,16 +434,14 @@ find_summary(const Group &group, const Tree<Key> &tree, Key low, Key high)
 	return find_summary_from<Points>(group, tree, find_leaf<Fanout>(group, tree, low), low, high);
 }
 
-/*
- * Hand each hit of a probe that has found some to put(n, tid), numbered from 0.
- */
+/* Call put(n, tid) for each hit of a probe that has hits; n counts from 0. */
 template <typename Group, typename Key, typename Put>
 HD_BOTH void
-find_hits(const Group &group, const Tree<Key> &tree, Place place, Key low, Key high, Put put)
+find_hits(const Group &group, const Tree<Key> &tree, LeafBlock at, Key low, Key high, Put put)
 {
 	uint64_t	n = 0;
 
-	find_entries(group, tree, place, low, high, [&](Place, const char *block, uint32_t slots)
+	find_entries(group, tree, at, low, high, [&](LeafBlock, const char *block, uint32_t slots)
 				 {
 					 for (; slots != 0; slots &= slots - 1)
 						 put(n++, load_tid<Key>(block, lowest_bit(slots)));

@@ -1,6 +1,6 @@
 /*
  * service.cc
- *		Connections of the daemon, and the messages on them.
+ *		The daemon's connections, and the messages on them.
  */
 #include "service.h"
 
@@ -21,11 +21,14 @@
 namespace harmonia
 {
 
-/* More than this are turned away, also if descriptors become rare. */
+/*
+ * The daemon serves at most this many clients, and no more than half of its limit of
+ * descriptors.
+ */
 static constexpr size_t clients_limit = 1000;
 static constexpr int backlog = 128;
 
-/* The socket's file. */
+/* Identifies the socket's file, for remove_socket(). */
 static struct stat own_socket;
 
 void
@@ -45,7 +48,7 @@ Service::Service(HdDevice *on, uint64_t memory_limit) : device(on), copies(on, m
 		clients_max = std::min(clients_max, (size_t) descriptors.rlim_cur / 2);
 }
 
-/* Copies go after those who use them. */
+/* Clients go before the copies, which they use. */
 Service::~Service()
 {
 	clients.clear();
@@ -76,7 +79,7 @@ Service::listen()
 	strcpy(address.sun_path, HP_SOCKET);
 	static_assert(sizeof(HP_SOCKET) <= sizeof(address.sun_path), "room for the address");
 
-	/* That of a daemon that has ended. */
+	/* Remove the socket of a previous daemon. */
 	unlink(HP_SOCKET);
 	mask = umask(S_IXUSR | S_IRWXG | S_IRWXO);
 	bound = bind(fd, (struct sockaddr *) &address, sizeof(address));
@@ -107,7 +110,7 @@ Service::run(int control)
 		polled.push_back({listener.get(), POLLIN, 0});
 		for (Client &client : clients)
 		{
-			/* Of those who wait only their end is of interest. */
+			/* From a waiting client, notice only the end of its connection. */
 			polled.push_back({client.connection.get(), (short) (client.waits ? 0 : POLLIN), 0});
 			owners.push_back(&client);
 			somebody_waits |= client.waits;
@@ -115,7 +118,7 @@ Service::run(int control)
 
 		if (poll(polled.data(), polled.size(), somebody_waits ? HP_WAITING_MS : -1) < 0)
 			continue;
-		/* The supervisor has nothing to say but that it is gone. */
+		/* The supervisor never sends anything, so this is the end of its connection. */
 		if (polled[0].revents != 0)
 			return true;
 		for (size_t i = 0; i < owners.size() && !device_failed; i++)
@@ -148,7 +151,7 @@ Service::accept()
 
 	if (accepted.get() < 0)
 	{
-		/* If it is for want of resources, not at once again. */
+		/* If resources are short, pause before the next attempt. */
 		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
 			poll(nullptr, 0, 10);
 		return;
@@ -156,12 +159,12 @@ Service::accept()
 	if (getsockopt(accepted.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
 		peer.uid != geteuid())
 	{
-		fprintf(stderr, "harmonia_gpud: turned a client of another user away\n");
+		fprintf(stderr, "harmonia_gpud: rejected a client of another user\n");
 		return;
 	}
 	if (clients.size() >= clients_max)
 	{
-		fprintf(stderr, "harmonia_gpud: turned a client away, there are %zu\n", clients.size());
+		fprintf(stderr, "harmonia_gpud: rejected a client: there are already %zu clients\n", clients.size());
 		return;
 	}
 	try
@@ -175,7 +178,7 @@ Service::accept()
 	clients.back().connection.swap(accepted);
 }
 
-/* Take a message, and do what it asks for unless that has to wait. */
+/* Receive a request; perform it, unless it has to wait. */
 void
 Service::receive(Client &client)
 {
@@ -208,7 +211,7 @@ Service::receive(Client &client)
 		{
 			int			descriptor;
 
-			/* All but the last are closed. */
+			/* Keep only the last descriptor; set() closes the previous one. */
 			memcpy(&descriptor, CMSG_DATA(header) + at, sizeof(int));
 			passed.set(descriptor);
 			descriptors++;
@@ -222,7 +225,7 @@ Service::receive(Client &client)
 	if (length != sizeof(request) || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
 		descriptors > 1)
 	{
-		fprintf(stderr, "harmonia_gpud: closed a connection: a message has %zd bytes and %d descriptors\n",
+		fprintf(stderr, "harmonia_gpud: closed a connection: it sent a message of %zd bytes with %d descriptors\n",
 				length, descriptors);
 		close(client);
 		return;
@@ -239,7 +242,10 @@ Service::receive(Client &client)
 		serve(client, passed);
 }
 
-/* Do what a client has asked for, and reply. */
+/*
+ * Perform a client's request and reply.  Closes the connection if the client breaks a
+ * rule.
+ */
 void
 Service::serve(Client &client, const Descriptor &passed)
 {
@@ -265,7 +271,9 @@ Service::serve(Client &client, const Descriptor &passed)
 		close(client);
 }
 
-/* Serve clients whose request need not wait any more, those first who have waited longest. */
+/*
+ * Serve clients whose requests need not wait any longer; the longest waiting one first.
+ */
 void
 Service::serve_waiting()
 {
@@ -285,7 +293,9 @@ Service::serve_waiting()
 	}
 }
 
-/* Let those who wait know, now and then, that it is not the daemon that hangs. */
+/*
+ * Send HP_WAITING to waiting clients every HP_WAITING_MS, so that they do not time out.
+ */
 void
 Service::tell_waiting()
 {
@@ -298,12 +308,12 @@ Service::tell_waiting()
 			continue;
 		client.told = now_ms();
 
-		/* Who does not read has enough of them. */
+		/* Ignore errors: a client that does not read has enough of these messages. */
 		(void) !send(client.connection.get(), &reply, sizeof(reply), MSG_NOSIGNAL | MSG_DONTWAIT);
 	}
 }
 
-/* End a client's connection, and with it what it was about. */
+/* Close a client's connection.  A sync that it has not ended takes the copy with it. */
 void
 Service::close(Client &client)
 {

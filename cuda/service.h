@@ -1,8 +1,8 @@
 /*
  * service.h
- *		The daemon's clients, and what they ask for.
+ *		The daemon's clients and their requests.
  *
- * service.cc has connections and messages, requests.cc does what they say.
+ * service.cc handles connections and messages, requests.cc executes requests.
  */
 #ifndef HARMONIA_CUDA_SERVICE_H
 #define HARMONIA_CUDA_SERVICE_H
@@ -15,7 +15,7 @@
 namespace harmonia
 {
 
-/* A descriptor, closed in the end. */
+/* Owner of a file descriptor; closes it. */
 class Descriptor
 {
 public:
@@ -42,13 +42,19 @@ private:
 	int			fd;
 };
 
-/* Thrown at what a client may not do: why its connection is closed. */
+/*
+ * Thrown if a client breaks a rule; the daemon then closes its connection and logs the
+ * rule.
+ */
 struct BrokenRule
 {
 	const char *rule;
 };
 
-/* Memory that a client shares with the daemon, pinned if the device can do so. */
+/*
+ * Staging memory that a client shares with the daemon; pinned if the device can do
+ * that.
+ */
 class Staging
 {
 public:
@@ -62,12 +68,16 @@ public:
 		unmap();
 	}
 
-	/* Map the memory behind a descriptor, in place of the last; false if that fails. */
+	/*
+	 * Map the memory behind a descriptor and unmap the previous one.  Returns false if
+	 * there is no address space or memory; throws BrokenRule if the memory is not as
+	 * required.
+	 */
 	bool		map(int memory, uint64_t bytes);
 
 	void		unmap();
 
-	/* Where count items of a size begin; throws BrokenRule. */
+	/* Address of "count" items of a size at an offset; throws BrokenRule. */
 	void	   *at(uint64_t offset, uint64_t count, size_t item) const;
 
 private:
@@ -78,8 +88,8 @@ private:
 };
 
 /*
- * Remove the socket that Service::listen() made, unless another daemon's has taken its
- * place.  May be called by a signal handler.
+ * Remove the socket that Service::listen() made, unless another daemon has replaced it.
+ * May be called by a signal handler.
  */
 void		remove_socket();
 
@@ -88,11 +98,11 @@ struct Client
 	Descriptor	connection;
 	Staging		staging;
 	bool		greeted = false;	/* HP_HELLO came */
-	bool		waits = false;	/* the request is for an index in another's sync */
-	uint64_t	waits_since = 0;	/* Service.waits at the time */
-	int64_t		told = 0;		/* when, in ms, he last was that he does */
+	bool		waits = false;	/* the request waits for another client's sync */
+	uint64_t	waits_since = 0;	/* value of Service.waits when the wait began */
+	int64_t		told = 0;		/* when HP_WAITING was last sent, in ms */
 	HpRequest	request = {};
-	Copy	   *sync = nullptr; /* being brought up to date */
+	Copy	   *sync = nullptr; /* copy in this client's sync, or NULL */
 
 	explicit	Client(HdDevice *device) : staging(device)
 	{
@@ -105,26 +115,29 @@ public:
 	Service(HdDevice *on, uint64_t memory_limit);
 	~Service();
 
-	/* Listen on HP_SOCKET; false, with errno set, if that cannot be. */
+	/* Listen on HP_SOCKET.  Returns false and sets errno on failure. */
 	bool		listen();
 
-	/* What the supervisor is told. */
+	/* The message that tells the supervisor that the daemon is ready. */
 	HpReply		ready();
 
-	/* Serve clients; true when the connection "control" ends, false if the device fails. */
+	/*
+	 * Serve clients.  Returns true when the connection "control" ends, false if the
+	 * device fails.
+	 */
 	bool		run(int control);
 
 private:
 	HdDevice   *device;
 	Copies		copies;
 	Descriptor	listener;
-	std::list<Client> clients;	/* those without connection go soon */
-	uint64_t	waits = 0;		/* how often one had to wait */
-	uint64_t	generation = 0; /* of the last HP_HELLO, if there was any */
+	std::list<Client> clients;	/* those without a connection are removed soon */
+	uint64_t	waits = 0;		/* how often a request had to wait */
+	uint64_t	generation = 0; /* of the last HP_HELLO, if there was one */
 	bool		has_generation = false;
 	bool		device_failed = false;
 	HdInfo		info = {};
-	uint64_t	info_copies = 0;	/* memory of the copies at that time */
+	uint64_t	info_copies = 0;	/* memory of the copies when info was read */
 	size_t		clients_max;
 
 	/* service.cc */

@@ -19,7 +19,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Longer than anything takes, under valgrind too; and what is waited for in vain. */
+/*
+ * How long to wait for what must happen, long enough for valgrind; and for what must
+ * not happen.
+ */
 #define PATIENCE_MS		60000
 #define SILENCE_MS		100
 
@@ -90,7 +93,7 @@ start_daemon(const char *device, const char *memory)
 		int			log = open("log", O_WRONLY | O_CREAT | O_APPEND, 0600);
 		int			control = fcntl(ends[1], F_DUPFD, 10);
 
-		/* Others stay open, as they may in a server. */
+		/* Leave other descriptors open, as a server may. */
 		if (log < 0 || control < 0 || dup2(log, STDERR_FILENO) < 0 || dup2(log, 20) < 0 ||
 			dup2(control, HP_CONTROL_FD) < 0)
 			_exit(3);
@@ -189,7 +192,10 @@ is_readable(const Connection *connection, int ms)
 	return poll(&polled, 1, ms) > 0;
 }
 
-/* Pass over notices that the client has to wait; what recv() returned for what is none. */
+/*
+ * Receive a message that is not HP_WAITING.  Returns the result of recv(), or more than
+ * a reply's size if nothing comes in time.
+ */
 static ssize_t
 receive(const Connection *connection, HpReply *reply)
 {

@@ -2,7 +2,8 @@
  * client.h
  *		A daemon under test, and its clients.
  *
- * What fails for want of the system, not the daemon's, ends the program.
+ * If a system call fails for a reason that is not the daemon's fault, the program
+ * exits.
  */
 #ifndef HARMONIA_TEST_CLIENT_H
 #define HARMONIA_TEST_CLIENT_H
@@ -15,60 +16,66 @@
 typedef struct Daemon
 {
 	pid_t		pid;
-	int			control;		/* the supervisor's end */
-	HpReply		ready;			/* zeros if there was none */
+	int			control;		/* the supervisor's end, held by the test */
+	HpReply		ready;			/* zeros if no reply came */
 } Daemon;
 
 typedef struct Connection
 {
 	int			socket;
-	char	   *staging;		/* mapped here, and in the daemon after map_staging() */
+	char	   *staging;		/* mapped here and, after map_staging(), in the
+								 * daemon */
 	size_t		size;
 	int			memory;
 } Connection;
 
 #define STAGING_SIZE	((size_t) 4 << 20)
 
-/* Work in an empty folder until the program ends. */
+/* Create an empty folder and work in it until the program ends. */
 extern void enter_folder(const char *argv_daemon);
 
-/* Print what daemons have had to say. */
+/* Print what daemons have logged. */
 extern void print_log(void);
 
-/* Start one; device and memory are its options. */
+/* Start a daemon; device and memory are its options. */
 extern Daemon start_daemon(const char *device, const char *memory);
 
-/* Close the control connection; returns the exit status as of waitpid(), -1 if it does not end. */
+/*
+ * Close the supervisor's connection.  Returns the exit status as waitpid() does, or -1
+ * if the daemon does not end.
+ */
 extern int	stop_daemon(Daemon *daemon);
 
-/* Its exit status, -1 if it does not end. */
+/* Wait for the daemon's end.  Returns its exit status, or -1 if it does not end. */
 extern int	wait_daemon(Daemon *daemon);
 
-/* Connect, with staging memory, but say nothing. */
+/* Connect, and make staging memory, but send nothing. */
 extern Connection open_connection(void);
 extern void close_connection(Connection *connection);
 
-/* Connect, HP_HELLO, HP_MAP. */
+/* Connect, then send HP_HELLO and HP_MAP. */
 extern Connection connect_client(uint64_t generation);
 
-/* Send anything; false if the connection has ended. */
+/* Send any bytes.  Returns false if the connection has ended. */
 extern bool send_bytes(const Connection *connection, const void *bytes, size_t size,
 					   const int *descriptors, int count);
 extern bool send_request(const Connection *connection, const HpRequest *request);
 
-/* Wait for a reply; false if the connection ends, or none comes. */
+/*
+ * Wait for a reply.  Returns false if the connection ends, or no reply comes in time.
+ */
 extern bool receive_reply(const Connection *connection, HpReply *reply);
 
-/* Whether there is, for a while, neither reply nor end. */
+/* Does neither a final reply nor the end of the connection come for a while? */
 extern bool is_silent(const Connection *connection);
 
-/* Whether word comes that the reply has to wait for another client's sync. */
+/* Does HP_WAITING come? */
 extern bool is_told_to_wait(const Connection *connection);
 
-/* Whether the connection has ended, which may take a while; a reply is not an end. */
+/* Does the connection end in time?  A reply is not an end. */
 extern bool has_ended(const Connection *connection);
 
-/* Send and receive. */
+/* Send a request and wait for its reply.  Returns false if there is none. */
 extern bool ask(const Connection *connection, const HpRequest *request, HpReply *reply);
 
 extern HpRequest make_hello(uint64_t generation);

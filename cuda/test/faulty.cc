@@ -2,11 +2,12 @@
  * faulty.cc
  *		A device that fails, in place of the CUDA device of a daemon under test.
  *
- * It is the host device otherwise.  The environment says what happens: each call runs
- * out of memory with a chance of one in FAULT_MEMORY, call number FAULT_DEVICE fails
- * for good, opening it being the first, if FAULT_PROBES is set, one hit of each search
- * is of a probe that there is not, and if FAULT_HITS is, each has one hit too many: the
- * last one's row for the first probe.
+ * Apart from that it is the host device.  Environment variables select the faults:
+ * FAULT_MEMORY=n: each call runs out of memory with a chance of one in n.
+ * FAULT_DEVICE=n: call number n and all later ones fail; opening the device is the
+ * first call.  FAULT_PROBES: one hit of each search has a probe number that does not
+ * exist.  FAULT_HITS: each search has one hit too many, the last hit's row for the
+ * first probe.
  */
 #include "../device_base.h"
 
@@ -26,7 +27,7 @@ struct FaultyDevice : HdDevice
 	{
 	}
 
-	/* How a call begins. */
+	/* Count a call and decide whether it fails. */
 	HdStatus	begin(bool takes_memory)
 	{
 		const char *fatal = getenv("FAULT_DEVICE");
@@ -35,9 +36,9 @@ struct FaultyDevice : HdDevice
 		calls++;
 		random = random * UINT64_C(6364136223846793005) + 1;
 		if (fatal != nullptr && calls >= atoi(fatal))
-			return fail(HD_FAILED, "a fault");
+			return fail(HD_FAILED, "simulated failure");
 		if (takes_memory && memory != nullptr && (random >> 33) % (uint64_t) atoi(memory) == 0)
-			return fail(HD_NO_MEMORY, "no memory");
+			return fail(HD_NO_MEMORY, "simulated lack of memory");
 		return HD_OK;
 	}
 	HdStatus	open(int number) override
@@ -63,7 +64,7 @@ struct FaultyDevice : HdDevice
 	HdIndex    *create_index() override;
 };
 
-/* The host's index has the same attributes before each call. */
+/* Before each call the attributes are copied to the host device's index. */
 struct FaultyIndex : HdIndex
 {
 	std::unique_ptr<HdIndex> host;

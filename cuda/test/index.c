@@ -61,7 +61,7 @@ make_index(Content content, HtWidth width)
 	memset(index.pages, 0, (size_t) INDEX_MAX_BLOCKS * HT_PAGE_SIZE);
 	model_make(&index.model, content, width);
 
-	/* Not all blocks are leaves. */
+	/* Leave some blocks unused between leaves. */
 	fill = 1 + index.model.count / (INDEX_MAX_LEAVES / 4) + rnd_below(ht_leaf_capacity(width) / 2);
 	if (content == CONTENT_ONE_LEAF)
 		fill = ht_leaf_capacity(width);
@@ -86,7 +86,7 @@ free_index(Index *index)
 	free(index->copied);
 }
 
-/* Half of a leaf goes to a new block. */
+/* Move half of a leaf to a new block. */
 static void
 split_leaf(Index *index, uint32_t leaf)
 {
@@ -104,7 +104,10 @@ split_leaf(Index *index, uint32_t leaf)
 	index->leaves_copied = false;
 }
 
-/* Change the entries of a leaf, all that it has; those of the next begin at end. */
+/*
+ * Add and remove random entries of a leaf.  "n" is their number, "more" the number to
+ * add, "end" the low bound of the next leaf.  Returns the new number.
+ */
 static int
 change_entries(HtEntry *entries, int n, int capacity, int more, HtEntry end)
 {
@@ -134,7 +137,7 @@ change_index(Index *index)
 	HtEntry    *old = index->model.entries;
 	int			start = 0;
 
-	/* All entries move to another array, some change. */
+	/* Build the new entries in another array; about one leaf in three changes. */
 	index->model.entries = entries;
 	for (uint32_t leaf = 0; leaf < index->leaf_count; leaf++)
 	{
@@ -149,7 +152,10 @@ change_index(Index *index)
 							   index->model.count < MODEL_MAX_ENTRIES / 2 ? rnd_below(30) : 0, end);
 		index->starts[leaf] = start;
 		start += n;
-		/* starts[leaf + 1] is still needed. */
+		/*
+		 * starts[leaf + 1] still has the old value here; it is needed in the next
+		 * round.
+		 */
 		if (changes)
 			ht_leaf_fill(index->pages + (size_t) index->leaves[leaf].block * HT_PAGE_SIZE,
 						 index->model.width, entries + start - n, n);
@@ -205,7 +211,7 @@ sync_begin(const Connection *connection, Index *index)
 	return status;
 }
 
-/* Send what differs from the copy, in items of a size. */
+/* Send what differs from the copy, in items of "size" bytes. */
 static int
 sync_items(const Connection *connection, Index *index, HpOperation operation, size_t size)
 {
@@ -228,7 +234,7 @@ sync_items(const Connection *connection, Index *index, HpOperation operation, si
 		}
 		if (request.count == room || (request.count > 0 && i == items - 1))
 		{
-			/* In any order. */
+			/* Shuffle half of them: items may come in any order. */
 			for (uint32_t j = request.count / 2; j < request.count; j++)
 			{
 				uint32_t	k = (uint32_t) rnd_below((int) j + 1);
@@ -350,11 +356,11 @@ search_index(const Connection *connection, const Index *index)
 		   (unsigned long long) expected);
 	expect(reply.sort_ms >= 0 && reply.search_ms >= 0, "times");
 	expect(probes[search->room] == (uint32_t) GUARD && tids[search->room] == GUARD,
-		   "written beyond the room");
+		   "the daemon writes beyond the room");
 	if (!failed())
 		model_compare(model, low, high, n, search->room, probes, tids);
 
-	/* Once more without numbers of probes, of which those that are there stay. */
+	/* Search again without probe numbers; nothing may be written at probes_at. */
 	if (reply.status != HP_OK)
 		return;
 	for (uint64_t i = 0; i < expected; i++)

@@ -18,47 +18,47 @@ typedef struct Index
 	uint32_t	fanout;
 	uint32_t	leaf_count;
 	HpLeaf	   *leaves;
-	int		   *starts;			/* of the leaves: their first entries; one more */
+	int		   *starts;			/* first entry of each leaf, and the end of the last */
 	uint32_t	blocks;
 	char	   *pages;
 
-	/* What the copy has. */
+	/* Content of the copy. */
 	char	   *copied;
 	uint32_t	blocks_copied;
 	bool		leaves_copied;
 	uint64_t	structure;
 } Index;
 
-/* Make one, with random names and content. */
+/* Make an index with a random name and random content. */
 extern Index make_index(Content content, HtWidth width);
 extern void free_index(Index *index);
 
 /* Insert, remove, split leaves. */
 extern void change_index(Index *index);
 
-/* A request about it. */
+/* A request about the index. */
 extern HpRequest about(const Index *index, HpOperation operation);
 
 /*
- * Send a request; returns the status of its reply, or CONNECTION_ENDED.  reply can be
+ * Send a request.  Returns the status of its reply, or CONNECTION_ENDED. reply can be
  * NULL.
  */
 #define CONNECTION_ENDED	(-1)
 extern int	ask_status(const Connection *connection, const HpRequest *request, HpReply *reply);
 
 /*
- * Bring the copy up to date; returns the status of the last request.  The parts of it
- * are for tests that stop in between.
+ * Bring the copy up to date.  Returns the status of the last request.  The other
+ * functions are the steps of sync_index(), for tests that stop between them.
  */
 extern int	sync_index(const Connection *connection, Index *index);
 extern int	sync_begin(const Connection *connection, Index *index);
 extern int	sync_blocks(const Connection *connection, Index *index);
 extern int	sync_end(const Connection *connection, Index *index);
 
-/* Search it for random keys or ranges, and expect to find what the model does. */
+/* Search for random keys or ranges, and expect the model's hits. */
 extern void search_index(const Connection *connection, const Index *index);
 
-/* A search for one key, at the start of staging memory. */
+/* A request to search one key, which is put at the start of staging memory. */
 extern HpRequest make_search(const Connection *connection, const Index *index, uint64_t key);
 
 #endif							/* HARMONIA_TEST_INDEX_H */

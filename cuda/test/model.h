@@ -1,6 +1,6 @@
 /*
  * model.h
- *		Entries of an index as a plain sorted array, to compare devices with.
+ *		Entries of an index as a plain sorted array, as a reference for devices.
  */
 #ifndef HARMONIA_TEST_MODEL_H
 #define HARMONIA_TEST_MODEL_H
@@ -15,7 +15,7 @@ typedef enum Content
 	CONTENT_SPREAD,				/* random keys */
 	CONTENT_SERIAL,				/* around the middle, where top bits change */
 	CONTENT_DUPLICATES,			/* few keys */
-	CONTENT_ENDS,				/* most have the least or the greatest key */
+	CONTENT_ENDS,				/* mostly the least and the greatest key */
 	CONTENT_COUNT
 } Content;
 
@@ -30,35 +30,35 @@ typedef struct Model
 	int			count;
 } Model;
 
-/* Fill the model with entries, at most MODEL_MAX_ENTRIES, for which it has room. */
+/* Fill the model with random entries.  It has room for MODEL_MAX_ENTRIES. */
 extern void model_make(Model *model, Content content, HtWidth width);
 
-/* Sort entries and keep one of equals; returns how many are left. */
+/* Sort entries and remove duplicates.  Returns how many are left. */
 extern int	sort_entries(HtEntry *entries, int n);
 
-/* Entries with keys below this one, and with keys not above. */
+/* Number of entries with keys below this key, and with keys not above it. */
 extern int	model_lower(const Model *model, uint64_t key);
 extern int	model_upper(const Model *model, uint64_t key);
 
-/* A key that hits, mostly, or misses by one. */
+/* A random probe that mostly hits, or is next to a key. */
 extern uint64_t model_probe(const Model *model);
 
 /*
- * Probes, points if low and high are the same array: how many hits there are and,
- * unless hits is NULL, all of them by (probe, tid).
+ * Search the model.  Returns the number of hits; unless hits is NULL, stores all of
+ * them, ordered by (probe, tid).  For points low and high are the same.
  */
 extern uint64_t model_search(const Model *model, const uint64_t *low, const uint64_t *high,
 							 uint32_t count, HtHit *hits);
 
 /*
- * Expect found, of which there are as many as hits or, if that is less, as room, to be
- * the model's, each once if there is room for all.
+ * Expect that the given pairs are the model's hits: each one once if there is room for
+ * all of them, otherwise any "room" of them.
  */
 extern void model_compare(const Model *model, const uint64_t *low, const uint64_t *high,
 						  uint32_t count, uint64_t room, const uint32_t *probes,
 						  const uint64_t *tids);
 
-/* Random below n, but small numbers are as likely as large ones. */
+/* Random number below n; small numbers are more likely. */
 extern int	rnd_skewed(int n);
 
 static inline uint64_t
@@ -67,7 +67,7 @@ clip(uint64_t key, HtWidth width)
 	return key & ht_key_max(width);
 }
 
-/* Copy keys as the device takes them. */
+/* Convert keys to the width that the device expects. */
 extern void pack_keys(void *to, const uint64_t *keys, int n, HtWidth width);
 
 #endif							/* HARMONIA_TEST_MODEL_H */

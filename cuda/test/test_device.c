@@ -1,12 +1,13 @@
 /*
  * test_device.c
- *		A device against a plain sorted array.
+ *		Compares a device with a plain sorted array.
  *
  * usage: test_device [host | cuda [SEED]]
  *
- * Indexes of all kinds, with runs of duplicates over several leaves, empty leaves,
- * the least and the greatest key; probes that hit and that miss; all thread groups,
- * ways to search and to sort, and all outputs.  TEST_LARGE limits the largest batch.
+ * Covers indexes of all kinds, with runs of duplicates over several leaves, empty
+ * leaves, the least and the greatest key; probes that hit and that miss; all thread
+ * groups, all ways to search and to sort, and all outputs.  TEST_LARGE sets the size of
+ * the largest batch.
  */
 #include "../harmonia_device.h"
 #include "model.h"
@@ -27,7 +28,10 @@ static Model model;				/* the index under test */
 static HdLeaf *leaves;
 static uint32_t leaf_count;
 
-/* Fill a page, at once or by insertion in random order, which leaves blocks unordered. */
+/*
+ * Fill a page, either in order or by insertion in random order.  The latter leaves
+ * blocks unordered.
+ */
 static void
 make_page(char *page, HtWidth width, const HtEntry *from, int n)
 {
@@ -57,8 +61,8 @@ make_page(char *page, HtWidth width, const HtEntry *from, int n)
 }
 
 /*
- * Damage some lines of the pages and write them anew, in disorder or side by side, from
- * memory that is pinned or not.
+ * Damage some lines of the pages and write them again, in random or ascending order,
+ * from memory that is pinned or not.
  */
 static void
 write_lines(HdIndex *index, const uint32_t *blocks, const char *pages, uint32_t count)
@@ -108,7 +112,7 @@ write_lines(HdIndex *index, const uint32_t *blocks, const char *pages, uint32_t 
 	free(from);
 }
 
-/* Distribute the entries over leaves, some of which are empty, and write them. */
+/* Distribute the entries over leaves, some of which stay empty, and write them. */
 static HdIndex *
 make_index(Content content, HtWidth width, int fanout)
 {
@@ -122,7 +126,7 @@ make_index(Content content, HtWidth width, int fanout)
 	if (content == CONTENT_ONE_LEAF)
 		fill = MODEL_MAX_ENTRIES;
 	expect(hd_index_create(device, width, fanout, &index) == HD_OK, "create");
-	/* Twice, to see blocks move. */
+	/* Reserve twice, so that blocks move. */
 	expect(hd_index_reserve(index, SPARE_BLOCKS) == HD_OK, "reserve");
 	for (uint32_t i = 0; i < blocks; i++)
 	{
@@ -146,7 +150,10 @@ make_index(Content content, HtWidth width, int fanout)
 		if (n > ht_leaf_capacity(width))
 			n = ht_leaf_capacity(width);
 
-		/* Any bound above the last entry before and not above the first from here. */
+		/*
+		 * Choose any bound above the last entry before the leaf and not above its first
+		 * one.
+		 */
 		leaf->low = done < model.count ? model.entries[done] : make_entry(ht_key_max(width), HT_TID_MAX);
 		if (done > 0 && model.entries[done - 1].key < leaf->low.key && rnd_below(2))
 			leaf->low.tid = 0;
@@ -162,7 +169,7 @@ make_index(Content content, HtWidth width, int fanout)
 			expect(hd_index_reserve(index, blocks) == HD_OK, "reserve more");
 	}
 	expect(hd_index_reserve(index, blocks) == HD_OK, "reserve more");
-	/* The first leaf is not written again. */
+	/* Do not write the first leaf again. */
 	if (leaf_count > 0 && numbers[0] < SPARE_BLOCKS)
 		expect(hd_index_write(index, numbers + 1, pages + HT_PAGE_SIZE, leaf_count - 1) == HD_OK, "write");
 	else
@@ -176,7 +183,7 @@ make_index(Content content, HtWidth width, int fanout)
 	return index;
 }
 
-/* Keys as the device takes them. */
+/* Convert keys to the width that the device expects. */
 static void *
 pack(const uint64_t *keys, int n, HtWidth width)
 {
@@ -195,7 +202,10 @@ compare_tids(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-/* The tids of a batch's hits are the same, in whatever order, if nobody asks whose they are. */
+/*
+ * Search again without probe numbers: the tids must be the same, in any order.  Sorts
+ * the tids of the batch.
+ */
 static void
 check_tids(HdIndex *index, HdBatch *batch, uint64_t hits)
 {
@@ -227,7 +237,7 @@ check_pairs(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t 
 	uint64_t	room;
 	HdResult	result;
 
-	/* Enough room, or too little. */
+	/* Give enough room, or too little. */
 	room = rnd_below(3) != 0 ? expected + (uint64_t) rnd_below(2) :
 		expected - (expected > 0 ? rnd() % expected : 0);
 	batch->output = HD_PAIRS;
@@ -243,7 +253,7 @@ check_pairs(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t 
 	expect(result.hits == expected, "%llu hits instead of %llu",
 		   (unsigned long long) result.hits, (unsigned long long) expected);
 	expect(batch->probes[room] == (uint32_t) GUARD && batch->tids[room] == GUARD,
-		   "written beyond the room");
+		   "the device writes beyond the room");
 
 	model_compare(&model, low, high, batch->count, room, batch->probes, batch->tids);
 	check_tids(index, batch, expected);
@@ -287,7 +297,10 @@ check_values(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t
 	free(batch->counts);
 }
 
-/* Each entry that a point names is there once, however many name it. */
+/*
+ * Search for distinct points: each entry must come once, even if several points have
+ * its key.
+ */
 static void
 check_distinct(HdIndex *index, HdBatch *batch, const uint64_t *keys)
 {
@@ -348,7 +361,7 @@ check_batch(HdIndex *index, HtWidth width, int threads, HtGroupSearch group_sear
 		low[i] = high[i] = model_probe(&model);
 		if (ranges)
 		{
-			/* Short ones mostly, from entry to entry, sometimes empty. */
+			/* Mostly short ranges from one entry to another, some empty. */
 			int			end = model_lower(&model, low[i]) + rnd_skewed(30);
 
 			if (end < model.count && rnd_below(20) != 0)
@@ -397,11 +410,11 @@ test_search_device(HtWidth width, Content content)
 	report("search, %d bits: %s", width_bits(width), content_names[content]);
 }
 
-/* More probes than one block of threads or one part of a sort takes. */
+/* Search for more probes than one block of threads or one tile of a sort takes. */
 static void
 test_large_batch(HtWidth width)
 {
-	/* A GPU takes another way back to probe order if there are many. */
+	/* A GPU needs far more probes for that. */
 	const char *large = getenv("TEST_LARGE");
 	int			n = (large != NULL ? atoi(large) : kind == HD_CUDA ? 2500000 : 100000) +
 		rnd_below(1000);
@@ -421,7 +434,7 @@ test_large_batch(HtWidth width)
 	batch.psa_bits = HD_AUTOMATIC;
 	check_pairs(index, &batch, low, low);
 	check_distinct(index, &batch, low);
-	/* More bits than so small a tree asks for. */
+	/* Sort by more bits than so small a tree needs. */
 	batch.psa_bits = 8 * (int) width;
 	check_values(index, &batch, low, low);
 	check_distinct(index, &batch, low);
@@ -440,7 +453,7 @@ test_large_batch(HtWidth width)
 	report("search, %d bits: large batches", width_bits(width));
 }
 
-/* Serial numbers, whose top bits are all the same or change in the middle. */
+/* Serial numbers, whose top bits are all the same, or change in the middle. */
 static void
 test_sort_plan(void)
 {
@@ -473,7 +486,7 @@ test_sort_plan(void)
 	expect(hd_index_search(index, &batch, &result) == HD_OK, "search");
 	expect(result.psa_bits == 20, "%d bits of serial numbers around zero", result.psa_bits);
 
-	/* A large tree wants two passes, few probes none. */
+	/* A batch with few probes is not sorted. */
 	batch.psa_bits = HD_AUTOMATIC;
 	expect(hd_index_search(index, &batch, &result) == HD_OK, "search");
 	expect(result.psa_bits == 0, "one probe sorted by %d bits", result.psa_bits);
@@ -536,7 +549,10 @@ test_mistakes(void)
 	report("the caller's mistakes");
 }
 
-/* Damaged pages may yield anything, but searching them must end, and on the page. */
+/*
+ * Damaged pages may yield any result, but searches must end and must not read
+ * elsewhere.
+ */
 static void
 test_damage(HtWidth width)
 {

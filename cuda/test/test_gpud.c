@@ -1,13 +1,13 @@
 /*
  * test_gpud.c
- *		The daemon as its supervisor and its clients see it.
+ *		Tests the daemon from the outside, as its supervisor and its clients see it.
  *
  * usage: test_gpud DAEMON [host | cuda | faulty [SEED]]
  *
- * Copies against a model; syncs of several clients; memory that is too small; ends of
- * all kinds; messages that no good client sends.  TEST_ROUNDS is the number of random
- * ones.  With faulty the daemon is one whose device fails as the environment says, and
- * that alone is tested.
+ * Covers copies, compared with a model; syncs by several clients; memory limits; all
+ * ways to end; and messages that no correct client sends.  TEST_ROUNDS is the number of
+ * random ones.  With "faulty", DAEMON is a daemon whose device fails as the environment
+ * says, and only that is tested.
  */
 #define _GNU_SOURCE
 #include "index.h"
@@ -46,7 +46,7 @@ stop(void)
 	expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the daemon ends with status %#x", status);
 }
 
-/* Status of a search for one key. */
+/* The status of a search for one key; HP_OK also if there is not enough room. */
 static int
 probe_status(const Connection *connection, const Index *index)
 {
@@ -61,7 +61,7 @@ probe_status(const Connection *connection, const Index *index)
  * ----------------------------------------------------------------
  */
 
-/* How many of the daemon's descriptors lead to its log. */
+/* Count the daemon's descriptors that lead to its log. */
 static int
 count_logs(void)
 {
@@ -89,7 +89,7 @@ test_start(void)
 	Connection	client;
 	int			status;
 
-	/* What a dead daemon has left is in nobody's way. */
+	/* A socket's file that a dead daemon has left must not prevent the start. */
 	expect(close(creat(HP_SOCKET, 0600)) == 0, "creat");
 	for (int i = 0; i < 2; i++)
 	{
@@ -131,7 +131,10 @@ test_start(void)
 	report("wrong options");
 }
 
-/* Whether there is no driver, no device, or it was built without. */
+/*
+ * The start fails if there is no driver or no device, or if the daemon is built without
+ * CUDA.
+ */
 static void
 test_no_device(void)
 {
@@ -184,11 +187,11 @@ test_life(HtWidth width, Content content)
 	HpReply		reply;
 
 	request.create = 0;
-	expect(ask_status(&client, &request, NULL) == HP_UNKNOWN, "a copy of what is new");
+	expect(ask_status(&client, &request, NULL) == HP_UNKNOWN, "there is a copy of a new index");
 	expect(probe_status(&client, &index) == HP_UNKNOWN, "search without a copy");
 	for (int round = 0; round < 20 && !failed(); round++)
 	{
-		/* Now and then it is forgotten, or the client is another. */
+		/* Now and then drop the copy, or use another client. */
 		request = about(&index, HP_DROP);
 		if (rnd_below(10) == 0)
 		{
@@ -216,7 +219,7 @@ test_life(HtWidth width, Content content)
 	report("a copy's life, %d bits: %s", width_bits(width), content_names[content]);
 }
 
-/* Copies whose names differ in one field only. */
+/* Copies whose names differ in only one field. */
 static void
 test_names(void)
 {
@@ -255,7 +258,7 @@ test_names(void)
  * ----------------------------------------------------------------
  */
 
-/* Begin a search for all entries of an index. */
+/* Send a search for all entries of an index. */
 static void
 send_search_all(const Connection *client, const Index *index)
 {
@@ -271,7 +274,7 @@ send_search_all(const Connection *client, const Index *index)
 	expect(send_request(client, &request), "send");
 }
 
-/* Expect its result. */
+/* Check the result of send_search_all(). */
 static void
 check_all(const Connection *client, const Index *index, const HpReply *reply)
 {
@@ -316,9 +319,9 @@ test_sync_and_search(void)
 			waiting[i] = connect_client(GENERATION);
 			send_search_all(&waiting[i], &index);
 		}
-		expect(is_silent(&waiting[0]) && is_silent(&waiting[2]), "a search amid another's sync");
+		expect(is_silent(&waiting[0]) && is_silent(&waiting[2]), "a search during another client's sync");
 
-		/* Neither those who wait nor the sync are in others' way. */
+		/* Neither waiting clients nor the sync delay requests for other indexes. */
 		close_connection(&waiting[1]);
 		search_index(&third, &other);
 		expect(sync_blocks(&writer, &index) == HP_OK, "blocks");
@@ -326,7 +329,7 @@ test_sync_and_search(void)
 		expect(is_silent(&waiting[0]), "a search before the sync ends");
 		if (round == 0)
 			expect(is_told_to_wait(&waiting[0]) && is_told_to_wait(&waiting[2]) && is_told_to_wait(&waiting[0]),
-				   "who waits does not hear of it");
+				   "waiting clients do not get HP_WAITING");
 		expect(sync_end(&writer, &index) == HP_OK, "end");
 		receive_all(&waiting[0], &index);
 		receive_all(&waiting[2], &index);
@@ -335,7 +338,7 @@ test_sync_and_search(void)
 	}
 	report("searches wait for a sync");
 
-	/* So do other syncs, one after the other, and the searches behind them. */
+	/* Other syncs also wait, one after the other, and so do searches after them. */
 	for (int round = 0; round < 5 && !failed(); round++)
 	{
 		HpRequest	request = about(&index, HP_SYNC_BEGIN);
@@ -349,7 +352,7 @@ test_sync_and_search(void)
 		expect(sync_end(&writer, &index) == HP_OK, "end");
 		expect(receive_reply(&waiting[0], &reply) && reply.status == HP_OK && !reply.created &&
 			   reply.structure == index.structure, "the next sync");
-		expect(is_silent(&waiting[1]), "a search amid the next sync");
+		expect(is_silent(&waiting[1]), "a search during the next sync");
 		change_index(&index);
 		expect(sync_blocks(&waiting[0], &index) == HP_OK && sync_end(&waiting[0], &index) == HP_OK,
 			   "the next sync");
@@ -358,11 +361,11 @@ test_sync_and_search(void)
 		/* Dropping waits, too. */
 		expect(sync_begin(&writer, &index) == HP_OK, "begin");
 		request = about(&index, HP_DROP);
-		expect(send_request(&waiting[0], &request) && is_silent(&waiting[0]), "drop amid a sync");
+		expect(send_request(&waiting[0], &request) && is_silent(&waiting[0]), "drop during a sync");
 		expect(sync_end(&writer, &index) == HP_OK, "end");
 		expect(receive_reply(&waiting[0], &reply) && reply.status == HP_OK, "drop");
 		expect(probe_status(&writer, &index) == HP_UNKNOWN, "search after drop");
-		expect(sync_index(&writer, &index) == HP_OK, "sync anew");
+		expect(sync_index(&writer, &index) == HP_OK, "sync again");
 		for (int i = 0; i < 2; i++)
 			close_connection(&waiting[i]);
 	}
@@ -374,7 +377,7 @@ test_sync_and_search(void)
 	free_index(&other);
 }
 
-/* However far it has come, a sync that does not end leaves no copy. */
+/* A sync that does not end leaves no copy, whatever step it has reached. */
 static void
 test_broken_sync(void)
 {
@@ -403,7 +406,7 @@ test_broken_sync(void)
 				sync_blocks(&connection, &index);
 			if (step > 1)
 			{
-				/* In the middle of a message. */
+				/* Stop in the middle of a request. */
 				HpRequest	request = about(&index, HP_SYNC_PAGES);
 
 				request.count = 1;
@@ -416,14 +419,14 @@ test_broken_sync(void)
 		}
 		expect(read(pipe_ends[0], &byte, 1) == 1, "read");
 		send_search_all(&waiting, &index);
-		expect(is_silent(&waiting), "a search amid a sync");
+		expect(is_silent(&waiting), "a search during a sync");
 		kill(writer, SIGKILL);
 		waitpid(writer, &status, 0);
 		expect(receive_reply(&waiting, &reply) && reply.status == HP_UNKNOWN, "the copy is still there");
 		close(pipe_ends[0]);
 		close(pipe_ends[1]);
 	}
-	report("clients killed amid a sync");
+	report("clients killed during a sync");
 
 	for (int i = 0; i < 3; i++)
 	{
@@ -496,11 +499,11 @@ test_many_clients(void)
 		one.socket = sockets[i];
 		ended += ask_status(&one, &hello, NULL) == CONNECTION_ENDED;
 	}
-	expect(ended > 0 && ended < many - 100, "%d of %d clients are turned away", ended, many);
+	expect(ended > 0 && ended < many - 100, "%d of %d clients are rejected", ended, many);
 	for (int i = 0; i < many; i++)
 		close(sockets[i]);
 	close_connection(&first);
-	/* It may not have noticed yet. */
+	/* The daemon may not have noticed the ends of connections yet. */
 	for (int i = 0; i < 1000; i++)
 	{
 		HpRequest	hello = make_hello(GENERATION);
@@ -512,7 +515,7 @@ test_many_clients(void)
 			break;
 		usleep(10000);
 	}
-	expect(!ended, "a client is turned away, though others have gone");
+	expect(!ended, "a client is rejected, though others have gone");
 	report("many clients");
 }
 
@@ -521,7 +524,7 @@ test_many_clients(void)
  * ----------------------------------------------------------------
  */
 
-/* Make a copy with so many blocks; returns the status. */
+/* Make a copy of this many blocks.  Returns the status of the last request. */
 static int
 reserve_copy(const Connection *client, uint32_t number, uint32_t blocks, HpReply *reply)
 {
@@ -566,10 +569,10 @@ test_memory(void)
 			   reply.evictions == 0 && reply.copy_memory >= 300 * HT_PAGE_SIZE, "copy %u", i);
 	expect(reserve_copy(&client, 4, 300, &reply) == HP_OK && reply.copies == 3 && reply.evictions == 1,
 		   "one copy too many");
-	expect(!has_copy(&client, 1) && has_copy(&client, 2), "not the oldest went");
+	expect(!has_copy(&client, 1) && has_copy(&client, 2), "the wrong copy is evicted");
 	expect(reserve_copy(&client, 5, 300, &reply) == HP_OK && reply.evictions == 2, "two too many");
-	expect(has_copy(&client, 2) && !has_copy(&client, 3) && has_copy(&client, 4), "not the oldest went");
-	report("the copy goes that has not been used for longest");
+	expect(has_copy(&client, 2) && !has_copy(&client, 3) && has_copy(&client, 4), "the wrong copy is evicted");
+	report("the least recently used copy is evicted");
 
 	expect(reserve_copy(&client, 6, 1025, &reply) == HP_NO_MEMORY && reply.text[0] != '\0' &&
 		   reply.evictions == 2, "a copy that will never fit");
@@ -596,7 +599,7 @@ test_memory(void)
 	stop();
 	report("copies that do not fit");
 
-	/* As many as there is room for, at random. */
+	/* Random syncs and searches of more copies than fit. */
 	for (int round = 0; round < 3; round++)
 	{
 		Index		indexes[6];
@@ -630,7 +633,7 @@ test_memory(void)
  * ----------------------------------------------------------------
  */
 
-/* Whatever does not fit goes, and what is there is right. */
+/* Copies that do not fit are dropped; the others stay correct. */
 static void
 test_no_memory(void)
 {
@@ -659,7 +662,7 @@ test_no_memory(void)
 			break;
 		outcomes[status]++;
 
-		/* A search that has no memory can be tried again. */
+		/* A search that runs out of memory can be repeated. */
 		for (status = status == HP_OK ? HP_NO_MEMORY : HP_OK; status == HP_NO_MEMORY && !failed();)
 		{
 			HpReply		reply;
@@ -680,10 +683,10 @@ test_no_memory(void)
 	close_connection(&client);
 	stop();
 	unsetenv("FAULT_MEMORY");
-	report("a device without memory, now and then");
+	report("a device that runs out of memory now and then");
 }
 
-/* The daemon says so and ends, wherever that happens. */
+/* If any call of the device fails, the daemon reports it and ends. */
 static void
 test_failure(void)
 {
@@ -745,11 +748,11 @@ test_failure(void)
  * ----------------------------------------------------------------
  */
 
-/* Somebody who behaves, and must not notice anything. */
+/* A client that keeps the rules; the others must not disturb it. */
 static Connection good;
 static Index good_index;
 
-/* In which somebody who does not may begin a sync. */
+/* The index that clients use which break the rules. */
 static Index bad_index;
 
 static int
@@ -787,7 +790,7 @@ check_ended(Connection *bad, const char *what)
 	check_good(what);
 }
 
-/* A client, in a sync of eight blocks if that is asked for. */
+/* Connect a client; if in_sync, begin a sync and reserve eight blocks. */
 static Connection
 connect_bad(bool in_sync)
 {
@@ -824,9 +827,9 @@ test_bad_requests(void)
 
 		request = about(&good_index, operation);
 		send_request(&bad, &request);
-		check_ended(&bad, "not greeted");
+		check_ended(&bad, "no greeting");
 	}
-	report("hostile: the first request is another");
+	report("hostile: another first request");
 
 #define TRY(what, in_sync, start_of, change) \
 	do { \
@@ -877,7 +880,7 @@ test_bad_requests(void)
 	report("hostile: attributes of an index");
 }
 
-/* Two clients in syncs that would wait for each other. */
+/* Two clients in a sync must not wait for each other. */
 static void
 test_crossed_syncs(void)
 {
@@ -888,13 +891,13 @@ test_crossed_syncs(void)
 	request.index.build_id++;
 	expect(ask_status(&second, &request, NULL) == HP_OK, "begin");
 	send_request(&first, &request);
-	expect(has_ended(&first), "a client in a sync waits for another's");
+	expect(has_ended(&first), "a client in a sync waits for another client");
 	request = about(&bad_index, HP_SYNC_BEGIN);
 	send_request(&second, &request);
-	check_ended(&second, "a client in a sync waits for another's");
+	check_ended(&second, "a client in a sync waits for another client");
 	close_connection(&first);
 
-	/* What comes with a descriptor does not wait either. */
+	/* A request with a descriptor breaks a rule at once; it does not wait. */
 	first = connect_bad(true);
 	second = connect_client(GENERATION);
 	request = about(&bad_index, HP_DROP);
@@ -906,7 +909,7 @@ test_crossed_syncs(void)
 	report("hostile: crossed syncs");
 }
 
-/* Offsets and counts that lead out of staging memory, or nowhere. */
+/* Offsets and counts that lead out of staging memory. */
 static void
 test_bad_staging(void)
 {
@@ -954,7 +957,7 @@ test_bad_staging(void)
 	TRY("tids alone", false, make_search(&good, &good_index, 0), request.search.tids_only = 2);
 	report("hostile: counts");
 
-	/* The last item ends where the memory does. */
+	/* The last item may end exactly where the memory ends. */
 	{
 		Connection	last = connect_bad(true);
 
@@ -970,7 +973,7 @@ test_bad_staging(void)
 		close_connection(&last);
 	}
 
-	/* Without staging memory there is no room for anything. */
+	/* Without staging memory no offset is valid. */
 	{
 		Connection	bad = open_connection();
 
@@ -1029,7 +1032,7 @@ test_bad_content(void)
 	try_leaves("order of leaves", (HpLeaf) {{2, 1}, 1, 0}, (HpLeaf) {{2, 0}, 2, 0});
 	try_leaves("too large a key", (HpLeaf) {{1, 0}, 1, 0}, (HpLeaf) {{UINT64_C(1) << 32, 0}, 2, 0});
 
-	/* All at a block that there is, but more than there are blocks. */
+	/* All leaves at existing blocks, but more leaves than blocks. */
 	{
 		Connection	bad = connect_bad(true);
 		HpRequest	request = about(&bad_index, HP_SYNC_LEAVES);
@@ -1058,7 +1061,7 @@ try_message(const char *what, size_t size, int descriptor, int count)
 	free(bytes);
 }
 
-/* Whoever gets through to the socket. */
+/* Clients of other users are rejected, even if they can open the socket. */
 static void
 test_other_user(void)
 {
@@ -1107,7 +1110,7 @@ test_bad_messages(void)
 	for (int count = 1; count <= 16; count++)
 		try_message("a descriptor", sizeof(HpRequest), good.memory, count);
 
-	/* Nobody is waited for who does not read what he has asked for. */
+	/* The daemon does not wait for a client that does not read its replies. */
 	{
 		Connection	bad = connect_bad(false);
 		HpRequest	request = make_search(&bad, &good_index, 0);
@@ -1200,7 +1203,7 @@ test_bad_memory(void)
 	}
 	report("hostile: staging memory");
 
-	/* The daemon goes by what it has mapped: the last, and no more of it than was said. */
+	/* Only the memory mapped last counts, and only as much of it as announced. */
 	client = connect_client(GENERATION);
 	descriptor = make_memory(MFD_ALLOW_SEALING, F_SEAL_SHRINK);
 	expect(map_staging(&client, descriptor, 4096, &reply) && reply.status == HP_OK, "map");
@@ -1218,7 +1221,10 @@ test_bad_memory(void)
 	report("other staging memory");
 }
 
-/* Write all over the memory, while the daemon works with it, until killed. */
+/*
+ * Start a process that writes random values to the memory, while the daemon uses it,
+ * until it is killed.
+ */
 static pid_t
 start_scribbling(char *memory, size_t size)
 {
@@ -1259,7 +1265,7 @@ interesting(void)
 	}
 }
 
-/* A request that makes sense, with a few other values in it or none. */
+/* A valid request, in which some fields may have other values. */
 static HpRequest
 make_random_request(const Index *indexes, int n, uint64_t size)
 {
@@ -1292,7 +1298,7 @@ make_random_request(const Index *indexes, int n, uint64_t size)
 		for (size_t i = 0; i < sizeof(request) / sizeof(uint32_t); i++)
 			words[i] = (uint32_t) interesting();
 	}
-	/* This would be no attack. */
+	/* Keep the generation: another one is a legal way to drop all copies. */
 	request.generation = GENERATION;
 	return request;
 }
@@ -1343,7 +1349,7 @@ test_random_messages(void)
 			ends++;
 		}
 
-		/* Others' copies may need the memory. */
+		/* Random requests may have evicted the good client's copy. */
 		if (round % 20 == 0)
 		{
 			expect(sync_index(&good, &good_index) == HP_OK, "sync");
