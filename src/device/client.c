@@ -2,11 +2,11 @@
  * client.c
  *		A backend's connection to the daemon.
  *
- * Requests are answered in milliseconds, but a backend that waits must still hear of
- * cancels, timeouts and the postmaster's death: it waits for its latch as well.  An error on
- * the way leaves a request without its answer, or a copy half up to date.  The next who
- * wants the connection, or the end of the transaction, finds it so and closes it, and
- * with the connection the daemon drops the copy.
+ * The daemon answers requests in milliseconds.  Still, a waiting backend must react to
+ * cancel requests, timeouts and the postmaster's death, so it waits for its latch as
+ * well.  An error during the wait leaves a request without its answer, or a copy that
+ * is only partly up to date.  The next use of the connection, or the end of the
+ * transaction, notices this and closes the connection; the daemon then drops the copy.
  */
 #include "postgres.h"
 
@@ -28,21 +28,27 @@
 #include "compat.h"
 #include "device/shared.h"
 
-/* A daemon that has not answered for so long hangs; it is left alone for as long. */
+/*
+ * A daemon that has not answered for this long hangs.  It is not asked again for the
+ * same time.
+ */
 #define ANSWER_TIMEOUT_MS	60000
 
-/* Staging memory is made no smaller than that. */
+/* The minimum size of staging memory. */
 #define STAGING_MIN			((Size) 1024 * 1024)
 
-/* More than that is given back by a session that has not used it for so long. */
+/*
+ * A session gives back more staging memory than this if it has not used it for
+ * STAGING_IDLE_MS.
+ */
 #define STAGING_KEEP		((Size) 4 * 1024 * 1024)
 #define STAGING_IDLE_MS		10000
 
 static int	connection = -1;
 static WaitEventSet *wait_set = NULL;
-static bool asking = false;		/* a request has been sent and not been answered */
+static bool asking = false;		/* a request was sent and has not been answered */
 static bool syncing = false;	/* between HP_SYNC_BEGIN and its end */
-static HpOperation posted;		/* what was asked for last by hm_client_post() */
+static HpOperation posted;		/* the operation of the last hm_client_post() */
 
 static char *staging = NULL;
 static Size staging_size = 0;
@@ -52,7 +58,7 @@ static uint64 staging_claim = 0;
 static TimeoutId staging_timeout;
 static volatile sig_atomic_t given_back = false;	/* by give_staging_back() */
 
-static TimestampTz hung = 0;		/* when it did not answer, or 0 */
+static TimestampTz hung = 0;		/* when the daemon did not answer in time, or 0 */
 
 static HpReply reply;
 
@@ -65,7 +71,7 @@ unmap_staging(void)
 	staging_size = 0;
 }
 
-/* Have the owner of what is in staging memory, if there is one, save it. */
+/* Have the owner of the content of staging memory save it, if there is an owner. */
 static void
 save_staging(void)
 {
@@ -75,8 +81,9 @@ save_staging(void)
 }
 
 /*
- * Signal handler: no transaction has used the connection for a while, nor does this one.
- * The daemon lets go of the memory when it sees the connection's end.
+ * Timeout handler, in a signal handler: no transaction has used the connection for a
+ * while, and none is using it now.  The daemon unmaps the memory when it sees the end
+ * of the connection.
  */
 static void
 give_staging_back(void)
@@ -86,7 +93,7 @@ give_staging_back(void)
 	given_back = true;
 }
 
-/* Closes the connection but leaves the staging memory to its owner. */
+/* Close the connection, but keep the staging memory for its owner. */
 static void
 disconnect(void)
 {
@@ -111,7 +118,10 @@ hm_client_close(void)
 		unmap_staging();
 }
 
-/* The end of a transaction: whatever was going on was given up, and so are results. */
+/*
+ * At the end of a transaction an unfinished request or sync has been abandoned, and
+ * results in staging memory are no longer needed.
+ */
 static void
 end_of_transaction(XactEvent event, void *arg)
 {
@@ -122,12 +132,15 @@ end_of_transaction(XactEvent event, void *arg)
 	if (asking || syncing)
 		hm_client_close();
 
-	/* Has it been used, the clock is not running; nor after an error, which stops all. */
+	/*
+	 * Start the timeout.  It is not active if the connection was used in this
+	 * transaction, nor after an error, which stops all timeouts.
+	 */
 	if (staging_size > STAGING_KEEP && !get_timeout_active(staging_timeout))
 		enable_timeout_after(staging_timeout, STAGING_IDLE_MS);
 }
 
-/* The same at the end of a subtransaction that failed; results outlive it. */
+/* The same when a subtransaction fails, but results outlive it. */
 static void
 end_of_subtransaction(SubXactEvent event, SubTransactionId subxact,
 					  SubTransactionId parent, void *arg)
@@ -136,7 +149,9 @@ end_of_subtransaction(SubXactEvent event, SubTransactionId subxact,
 		hm_client_close();
 }
 
-/* Send a request, with a descriptor if that is not negative; false if that fails. */
+/*
+ * Send a request, and a descriptor unless that is negative.  Returns false on failure.
+ */
 static bool
 send_request(HpRequest *request, int descriptor)
 {
@@ -159,12 +174,12 @@ send_request(HpRequest *request, int descriptor)
 		memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
 	}
 
-	/* One request at a time: there is always room for it. */
+	/* There is only one request at a time, so it always fits. */
 	asking = true;
 	return sendmsg(connection, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(*request);
 }
 
-/* Wait for the reply; NULL if none comes. */
+/* Wait for the reply.  Returns NULL if none comes. */
 static const HpReply *
 receive_reply(void)
 {
@@ -177,7 +192,7 @@ receive_reply(void)
 
 		if (received == sizeof(reply) && reply.status == HP_WAITING)
 		{
-			/* Others may load large copies: the time begins anew. */
+			/* Other clients may load large copies: start the timeout again. */
 			start = 0;
 			continue;
 		}
@@ -203,14 +218,14 @@ receive_reply(void)
 	return &reply;
 }
 
-/* A request and its reply; NULL if either fails. */
+/* Send a request and wait for its reply.  Returns NULL on failure. */
 static const HpReply *
 exchange(HpRequest *request)
 {
 	return send_request(request, -1) ? receive_reply() : NULL;
 }
 
-/* Make a socket that is connected; -1 if that fails. */
+/* Make a connected socket.  Returns -1 on failure. */
 static int
 connect_socket(void)
 {
@@ -229,7 +244,10 @@ connect_socket(void)
 	return result;
 }
 
-/* Whether one more descriptor can be had: a set of wait events is an error without. */
+/*
+ * Is another descriptor available? hm_create_wait_event_set() throws an error if there
+ * is none.
+ */
 static bool
 has_descriptor_left(void)
 {
@@ -261,7 +279,7 @@ hm_client_connect(void)
 	if (get_timeout_active(staging_timeout))
 		disable_timeout(staging_timeout, false);
 
-	/* Left by an error that was caught without the end of a subtransaction. */
+	/* An error may have been caught without the end of a subtransaction. */
 	if (asking || syncing || given_back)
 		hm_client_close();
 	if (connection >= 0)
@@ -270,7 +288,7 @@ hm_client_connect(void)
 		return false;
 	hung = 0;
 
-	/* What the old connection's daemon knew as staging memory is unknown to the next one. */
+	/* The next daemon does not know the staging memory of the old connection. */
 	save_staging();
 	unmap_staging();
 	if (!AcquireExternalFD())
@@ -287,7 +305,7 @@ hm_client_connect(void)
 		return false;
 	}
 
-	/* Should this fail all the same, it is closed as if a request had not been answered. */
+	/* If this throws an error, the connection is closed as after a missing answer. */
 	asking = true;
 	wait_set = hm_create_wait_event_set(3);
 	AddWaitEventToSet(wait_set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
@@ -306,7 +324,7 @@ hm_client_connect(void)
 	return true;
 }
 
-/* Make staging memory and have it mapped by the daemon. */
+/* Make staging memory and have the daemon map it.  Returns false on failure. */
 static bool
 make_staging(Size size)
 {
@@ -334,7 +352,7 @@ make_staging(Size size)
 	request.operation = HP_MAP;
 	request.size = size;
 
-	/* From here on the message holds it. */
+	/* Once sent, the message keeps the memory open. */
 	sent = send_request(&request, descriptor);
 	close(descriptor);
 	answer = sent ? receive_reply() : NULL;
@@ -407,7 +425,7 @@ hm_client_answer(void)
 		return NULL;
 	}
 
-	/* A sync has ended, was not begun, or has failed and the copy is gone. */
+	/* The sync has ended, did not begin, or has failed and the copy is gone. */
 	if (posted == HP_SYNC_END || posted == HP_DROP || answer->status != HP_OK)
 		syncing = false;
 	return answer;

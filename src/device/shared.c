@@ -1,6 +1,6 @@
 /*
  * shared.c
- *		The shared memory of the device's client side, and its settings.
+ *		Shared memory of the server's side of the device, and its settings.
  */
 #include "postgres.h"
 
@@ -79,7 +79,10 @@ start_shared(void)
 			pg_atomic_init_u32(&hm_device->slots[i].marked, 0);
 			pg_atomic_init_u32(&hm_device->slots[i].overflow, 0);
 		}
-		/* The words are made when they are first used, so that this is quick. */
+		/*
+		 * Words are initialized when they are first used, so that the server starts
+		 * quickly.
+		 */
 	}
 	hm_device_watched = &hm_device->watched;
 	LWLockRelease(AddinShmemInitLock);
@@ -90,18 +93,18 @@ define_settings(void)
 {
 	DefineCustomEnumVariable("harmonia.gpu",
 							 "Chooses the device for batch lookups.",
-							 "auto uses a GPU where there is one, on warns if there is none, "
-							 "host searches copies on the CPU, for tests.",
+							 "\"auto\" uses a GPU if there is one, \"on\" warns if there is none, "
+							 "\"host\" searches copies on the CPU, for tests.",
 							 &hm_gpu_mode, HM_GPU_AUTO, gpu_modes,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("harmonia.device_memory",
 							"Limits the device's memory for copies of indexes.",
-							"0 means as much as there is.",
+							"0 means nearly all of the device's memory.",
 							&hm_device_memory, 0, 0, INT_MAX,
 							PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomIntVariable("harmonia.max_resident_blocks",
 							"Limits the blocks of all indexes that have a copy on the device.",
-							"Each takes 12 bytes of shared memory.",
+							"Each block takes 12 bytes of shared memory.",
 							&max_resident_blocks, 1024 * 1024, 1024, (1 << 26) - 1,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("harmonia.enable_device",
@@ -109,7 +112,7 @@ define_settings(void)
 							 NULL, &hm_enable_device, true,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("harmonia.force_device",
-							 "Looks all batches up on the device, whatever they cost there.",
+							 "Uses the device for all batch lookups, whatever they cost.",
 							 NULL, &hm_force_device, false,
 							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 }
@@ -117,7 +120,7 @@ define_settings(void)
 void
 hm_device_init(void)
 {
-	/* Otherwise there is no device, and settings of it would be of no use. */
+	/* Without preloading there is no device, and its settings would have no effect. */
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 	define_settings();

@@ -1,6 +1,6 @@
 /*
  * shared.h
- *		What the files of this folder share.  Others use device.h.
+ *		Declarations for the files of this folder only.  Other folders use device.h.
  */
 #ifndef HARMONIA_DEVICE_SHARED_H
 #define HARMONIA_DEVICE_SHARED_H
@@ -9,51 +9,51 @@
 
 #include "device/device.h"
 
-/* Indexes that are watched, or of which there are statistics. */
+/* The number of indexes that can be watched or can have statistics. */
 #define HM_DEVICE_SLOTS		64
 
 typedef struct HmSlot
 {
-	/* Whose statistics these are; invalid: nobody's */
+	/* The index with these statistics; invalid if the slot is free. */
 	Oid			database;
 	Oid			relation;
-	uint64		used;			/* HmDeviceShared.clock when it was used last */
+	uint64		used;			/* HmDeviceShared.clock at the last use */
 	HmDeviceCounts counts;
 	HmDeviceCosts costs;
 
-	/* What is watched; words is 0 if nothing is */
+	/* The watched file; words is 0 if none is watched. */
 	HpIndexName name;
 	uint32		first;			/* in HmDeviceShared.words */
 	uint32		words;
-	int			users;			/* backends that have it by hm_device_watch() */
+	int			users;			/* backends that hold it by hm_device_watch() */
 	pg_atomic_uint64 structure;
 	pg_atomic_uint32 marked;
 	pg_atomic_uint32 overflow;	/* a block without a word has changed */
 } HmSlot;
 
 /*
- * The lock protects all that is not atomic.  It may be taken while buffers are locked;
- * whoever has it waits for nothing else.
+ * The lock protects everything that is not atomic.  It may be taken while buffers are
+ * locked.  A backend that holds it waits for nothing else.
  */
 typedef struct HmDeviceShared
 {
 	LWLock	   *lock;
-	uint64		generation;		/* random, of this shared memory */
-	pg_atomic_uint32 watched;	/* slots that are */
-	pg_atomic_uint32 version;	/* changes whenever what is watched does */
+	uint64		generation;		/* random number of this shared memory */
+	pg_atomic_uint32 watched;	/* number of watched slots */
+	pg_atomic_uint32 version;	/* changes whenever the set of watched indexes does */
 	HmDeviceInfo info;
 	uint64		clock;
-	uint64		incarnation;	/* counts of structure begun so far */
+	uint64		incarnation;	/* number of structure counts begun so far */
 	TimestampTz stats_since;
 	HmSlot		slots[HM_DEVICE_SLOTS];
 	uint32		word_count;
-	pg_atomic_uint64 words[FLEXIBLE_ARRAY_MEMBER];	/* and as many buffers behind them */
+	pg_atomic_uint64 words[FLEXIBLE_ARRAY_MEMBER];	/* followed by as many buffers */
 } HmDeviceShared;
 
-/* NULL unless preloaded. */
+/* NULL unless the library is preloaded. */
 extern HmDeviceShared *hm_device;
 
-/* The buffers that belong to words. */
+/* For each word, the buffer in which its block was marked last. */
 static inline pg_atomic_uint32 *
 hm_device_buffers(void)
 {
@@ -70,16 +70,16 @@ typedef enum HmGpuMode
 } HmGpuMode;
 
 extern int	hm_gpu_mode;
-extern int	hm_device_memory;	/* MB; 0: as much as there is */
+extern int	hm_device_memory;	/* MB; 0: no limit */
 
 /*
- * The slot of an index of this database, made if "make" is true, in the place of the one
- * that was not used for longest and is neither watched nor used.  NULL if there is none.
- * The caller holds the lock, exclusively if it wants one made.
+ * Find the slot of an index of this database.  If there is none and "make" is true,
+ * reuse the least recently used slot that is not watched.  Returns NULL if there is
+ * none.  The caller holds the lock, in exclusive mode if "make" is true.
  */
 extern HmSlot *hm_slot_find(Oid relation, bool make);
 
-/* Watch a slot no longer; the caller holds the lock exclusively. */
+/* Stop watching a slot without users.  The caller holds the lock in exclusive mode. */
 extern void hm_slot_unwatch(HmSlot *slot);
 
 /* Install the hook and the callback of watch.c. */

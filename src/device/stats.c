@@ -1,9 +1,9 @@
 /*
  * stats.c
- *		What is known of indexes' batches: counts to be shown, and costs.
+ *		Statistics of indexes' batches: counters and costs.
  *
- * A slot belongs to an index by its OID, whether it is watched or not.  When there are
- * more indexes than slots, the one that was not used for longest is forgotten.
+ * A slot belongs to an index by its OID, whether the index is watched or not.  If there
+ * are more indexes than slots, the least recently used one is forgotten.
  */
 #include "postgres.h"
 

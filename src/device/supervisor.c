@@ -2,11 +2,11 @@
  * supervisor.c
  *		The background worker that keeps the daemon running.
  *
- * The daemon is a program of its own, so that neither CUDA's memory nor its
- * failures are the server's.  It inherits one end of a connection and ends when the other
- * end does, with the supervisor, however that ends.  Should the daemon end, it is started
- * again, each time after twice the time.  Where there is no device that would not help: the
- * supervisor says so once and waits for the settings to change.
+ * The daemon is a separate program, so that CUDA's memory and failures stay out of the
+ * server.  It inherits one end of a connection and ends when the other end is closed,
+ * however the supervisor ends.  If the daemon ends on its own, the supervisor starts it
+ * again after a delay that doubles each time.  If there is no device, the supervisor
+ * reports that once and waits for changed settings.
  */
 #include "postgres.h"
 
@@ -34,17 +34,17 @@
 #define FIRST_DELAY_MS		1000
 #define LAST_DELAY_MS		60000
 
-/* Of a daemon that is to make itself ready, and of one that is to end. */
+/* How long the daemon may take to get ready, and to end. */
 #define START_TIMEOUT_MS	60000
 #define END_TIMEOUT_MS		5000
 
-/* The daemon; pid is 0 if there is none. */
+/* The daemon's process; 0 if it does not run. */
 static pid_t daemon_pid = 0;
 static int	control = -1;
 static int	delay_ms = FIRST_DELAY_MS;
 static TimestampTz up_since;
 
-/* Settings with which the daemon was started, or could not be. */
+/* The settings of the last start or attempt to start. */
 static int	started_mode;
 static int	started_memory;
 
@@ -65,7 +65,7 @@ set_state(HmDeviceState state, const HpReply *reply, const char *text)
 		info->starts++;
 	strlcpy(info->text, text, sizeof(info->text));
 
-	/* Copies go with the daemon, and need not be watched any more. */
+	/* When the daemon ends, all copies are lost and need not be watched any more. */
 	for (int i = 0; i < HM_DEVICE_SLOTS && daemon_pid == 0; i++)
 	{
 		if (hm_device->slots[i].users == 0)
@@ -74,7 +74,7 @@ set_state(HmDeviceState state, const HpReply *reply, const char *text)
 	LWLockRelease(hm_device->lock);
 }
 
-/* In the daemon's process, before it becomes the daemon. */
+/* Runs in the daemon's process, before it executes the daemon. */
 static void
 become_daemon(int connection)
 {
@@ -85,7 +85,7 @@ become_daemon(int connection)
 	sigset_t	none;
 	int			null = open("/dev/null", O_RDWR);
 
-	/* The postmaster signals process groups; this is not one of its processes. */
+	/* The postmaster signals process groups; the daemon must not get these signals. */
 	setsid();
 	for (int i = 1; i < NSIG; i++)
 		signal(i, SIG_DFL);
@@ -96,7 +96,9 @@ become_daemon(int connection)
 	snprintf(device, sizeof(device), "--device=%s", started_mode == HM_GPU_HOST ? "host" : "cuda");
 	snprintf(memory, sizeof(memory), "--memory=%d", started_memory);
 
-	/* dup2() leaves the copy open across exec; the daemon closes all others. */
+	/*
+	 * dup2() clears the close-on-exec flag.  The daemon closes all other descriptors.
+	 */
 	if (null >= 0 && dup2(null, STDIN_FILENO) >= 0 &&
 		dup2(STDERR_FILENO, STDOUT_FILENO) >= 0)
 	{
@@ -110,8 +112,8 @@ become_daemon(int connection)
 }
 
 /*
- * Wait until something is to be read on the control connection; false if something else
- * happens before, or nothing within a second.
+ * Wait until the control connection is readable.  Returns false if something else
+ * happens first, or nothing within a second.
  */
 static bool
 wait_for_control(void)
@@ -127,7 +129,10 @@ wait_for_control(void)
 	return (events & WL_SOCKET_READABLE) != 0;
 }
 
-/* Bury the daemon, which has ended or is told to; *status as of waitpid(). */
+/*
+ * Close the control connection, so that the daemon ends if it has not, and wait for its
+ * end.  Sets *status as waitpid() does, or to 0 if there is no daemon.
+ */
 static void
 end_daemon(int *status)
 {
@@ -159,7 +164,7 @@ end_at_exit(int code, Datum argument)
 	set_state(HM_DEVICE_OFF, NULL, "");
 }
 
-/* Fork the daemon; false if that cannot be done. */
+/* Fork the daemon.  Returns false on failure. */
 static bool
 fork_daemon(void)
 {
@@ -186,8 +191,8 @@ fork_daemon(void)
 }
 
 /*
- * Wait for the daemon to say that it is ready, or what is wrong.  Returns false if it has said
- * nothing or says HP_FAILED.
+ * Wait for the daemon to report that it is ready, or an error.  Returns false if it
+ * reports an error, or nothing; the text is empty then.
  */
 static bool
 receive_ready(HpReply *reply)
@@ -215,7 +220,7 @@ receive_ready(HpReply *reply)
 	return false;
 }
 
-/* Say why the daemon does not run. */
+/* Report why the daemon does not run. */
 static void
 report(int level, const char *reason)
 {
@@ -224,7 +229,7 @@ report(int level, const char *reason)
 			 errdetail("%s", reason)));
 }
 
-/* Start the daemon and wait until it is ready; sets the state. */
+/* Start the daemon and wait until it is ready.  Sets the state. */
 static void
 start_daemon(void)
 {
@@ -259,8 +264,8 @@ start_daemon(void)
 		return;
 
 	/*
-	 * What it has to say of itself is that there is no device, or one in trouble.  Only
-	 * who has asked for a GPU expects that this will change.
+	 * A message from the daemon means that there is no device, or a broken one.  With
+	 * "auto" give up; with "on" or "host" a device is expected, so try again later.
 	 */
 	if (reply.text[0] != '\0' && started_mode == HM_GPU_AUTO)
 	{
@@ -276,7 +281,7 @@ start_daemon(void)
 	set_state(HM_DEVICE_FAILED, NULL, reply.text);
 }
 
-/* The daemon has ended by itself. */
+/* The daemon has ended on its own. */
 static void
 daemon_ended(void)
 {
@@ -286,17 +291,20 @@ daemon_ended(void)
 	set_state(HM_DEVICE_FAILED, NULL, "The daemon ended.");
 	ereport(WARNING,
 			(errmsg("\"%s\" ended with wait status %d", DAEMON, status),
-			 errdetail("Lookups go on on the CPU. It will be started again in %d ms.", delay_ms)));
+			 errdetail("Lookups continue on the CPU. The daemon will be started again in %d ms.", delay_ms)));
 }
 
-/* Whether the daemon runs by other settings than those in force. */
+/* Do the current settings differ from those that the daemon was started with? */
 static bool
 settings_changed(void)
 {
 	return hm_gpu_mode != started_mode || hm_device_memory != started_memory;
 }
 
-/* Sleep until something happens; true after the timeout, in ms, unless that is negative. */
+/*
+ * Sleep until the latch is set or the timeout, in ms, expires; a negative timeout never
+ * expires.  Returns true after a timeout.
+ */
 static bool
 sleep_for(long timeout)
 {
@@ -310,7 +318,7 @@ sleep_for(long timeout)
 	return (events & WL_TIMEOUT) != 0;
 }
 
-/* One thing at a time, by the state. */
+/* Do one step, depending on the state. */
 static void
 supervise(void)
 {
@@ -326,7 +334,7 @@ supervise(void)
 			}
 			else if (wait_for_control())
 			{
-				/* One that ran for long may come back soon. */
+				/* After a long run, start it again soon. */
 				if (TimestampDifferenceExceeds(up_since, GetCurrentTimestamp(), LAST_DELAY_MS))
 					delay_ms = FIRST_DELAY_MS;
 				daemon_ended();

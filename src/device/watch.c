@@ -2,15 +2,16 @@
  * watch.c
  *		Which indexes are watched, and marking what changes in them.
  *
- * Watched indexes share a pool of words.  Each has a run of them, with some room for
- * growth; when the pool is full, the index that was not used for longest gives its run up.
- * A run that was given up may get marks from a writer who knows it from before: they
- * are of no harm to whoever has it now.  The writer's own index is no longer watched, so
- * its next copy is made from its pages, and these the writer has locked.
+ * Watched indexes share a pool of words.  Each index has a range of words, with some
+ * extra ones for growth.  When the pool is full, the least recently used index gives up
+ * its range.  A writer that remembers an old range may still set marks in it.  These do
+ * not harm the range's new owner.  The writer's own index is not watched any longer;
+ * its next copy is made from its pages, and the writer still has its page locked.
  *
- * Each time that an index begins to be watched its count of structure begins anew, with a
- * number in its upper half that no other has had.  The daemon keeps the count with the
- * copy; so a copy whose changes have not been watched all the time is known.
+ * Each time an index begins to be watched, its count of structure changes starts with a
+ * number in its upper half that was never used before.  The daemon keeps the count with
+ * the copy.  So a copy of an index that was not watched all the time is recognised as
+ * stale.
  */
 #include "postgres.h"
 
@@ -28,18 +29,18 @@
 
 pg_atomic_uint32 *hm_device_watched = NULL;
 
-/* Words in addition to the blocks that an index has: a quarter, and so many. */
+/* Extra words of an index: a quarter of its blocks, and this many. */
 #define GROWTH_WORDS		256
 
 /*
- * What a backend remembers of runs, valid while nothing begins or ceases to be watched.
- * A statement changes few indexes.
+ * Ranges that this backend remembers, valid as long as the set of watched indexes stays
+ * the same.  A statement changes few indexes, so a few are enough.
  */
 #define KNOWN_INDEXES		8
 
 typedef struct KnownIndex
 {
-	HpIndexName name;			/* without its build_id */
+	HpIndexName name;			/* build_id is not set */
 	HmSlot	   *slot;			/* NULL: not watched */
 	uint32		first;
 	uint32		words;
@@ -50,12 +51,12 @@ static int	known_count = 0;
 static int	known_next = 0;
 static uint32 known_version = 0;
 
-/* What this backend has by hm_device_watch(). */
+/* The slot that this backend holds by hm_device_watch(), or NULL. */
 static HmSlot *held = NULL;
 
 static ProcessUtility_hook_type next_ProcessUtility = NULL;
 
-/* The file of an index; not which build of it. */
+/* Do two names mean the same file?  It may hold different builds. */
 static inline bool
 same_file(const HpIndexName *a, const HpIndexName *b)
 {
@@ -109,7 +110,10 @@ know_index(Relation index)
 	return result;
 }
 
-/* Have whoever brings the copy up to date look: marks come before this. */
+/*
+ * Tell the next re-sync that there is something to take.  Marks are set before the
+ * flag.
+ */
 static inline void
 raise_flag(pg_atomic_uint32 *flag)
 {
@@ -117,7 +121,7 @@ raise_flag(pg_atomic_uint32 *flag)
 		pg_atomic_write_u32(flag, 1);
 }
 
-/* Mark a block; false if it has no word. */
+/* Mark lines of a block.  Returns false if the block has no word. */
 static inline bool
 mark_block(const KnownIndex *at, BlockNumber block, uint64 lines)
 {
@@ -163,7 +167,7 @@ hm_device_count_slowly(Relation index)
 {
 	KnownIndex *at = know_index(index);
 
-	/* A temporary index can have the number of another's file. */
+	/* A temporary index can have the same file number as another index. */
 	if (at->slot != NULL && !RelationUsesLocalBuffers(index))
 		pg_atomic_fetch_add_u64(&at->slot->structure, 1);
 }
@@ -208,9 +212,9 @@ hm_slot_unwatch(HmSlot *slot)
 	pg_atomic_fetch_add_u32(&hm_device->version, 1);
 }
 
-/* The first run of so many words that nobody has; false if there is none. */
+/* Find the first unused range of this many words.  Returns false if there is none. */
 static bool
-find_run(uint32 words, uint32 *first)
+find_range(uint32 words, uint32 *first)
 {
 	uint32		at = 0;
 
@@ -235,7 +239,7 @@ find_run(uint32 words, uint32 *first)
 	return false;
 }
 
-/* The watched slot that has not been used for longest, of those that nobody uses now. */
+/* The least recently used slot that is watched and has no users, or NULL. */
 static HmSlot *
 oldest_watched(void)
 {
@@ -252,7 +256,10 @@ oldest_watched(void)
 	return oldest;
 }
 
-/* Begin to watch, at the cost of others if need be. */
+/*
+ * Begin to watch.  May cease to watch other indexes.  The caller holds the lock
+ * exclusively.
+ */
 static HmWatchResult
 start_watching(HmSlot *slot, const HpIndexName *name, BlockNumber blocks)
 {
@@ -261,7 +268,7 @@ start_watching(HmSlot *slot, const HpIndexName *name, BlockNumber blocks)
 
 	if (blocks > hm_device->word_count)
 		return HM_WATCH_TOO_LARGE;
-	while (!find_run(words, &first))
+	while (!find_range(words, &first))
 	{
 		HmSlot	   *oldest = oldest_watched();
 
@@ -282,13 +289,15 @@ start_watching(HmSlot *slot, const HpIndexName *name, BlockNumber blocks)
 	pg_atomic_write_u32(&slot->marked, 0);
 	pg_atomic_write_u32(&slot->overflow, 0);
 
-	/* Whoever locks a page after we have read it sees these. */
+	/*
+	 * A writer that locks a page after the first copy has read it sees these changes.
+	 */
 	pg_atomic_fetch_add_u32(&hm_device->watched, 1);
 	pg_atomic_fetch_add_u32(&hm_device->version, 1);
 	return HM_WATCHED;
 }
 
-/* Whether what a slot watches will do. */
+/* Does a slot watch this build of an index, with enough words? */
 static bool
 is_watching(const HmSlot *slot, const HpIndexName *name, BlockNumber blocks)
 {
@@ -297,7 +306,10 @@ is_watching(const HmSlot *slot, const HpIndexName *name, BlockNumber blocks)
 		pg_atomic_read_u32((pg_atomic_uint32 *) &slot->overflow) == 0;
 }
 
-/* Have nothing else watched in a slot that is to watch this file, nor this file elsewhere. */
+/*
+ * Stop watching what a slot has now, and stop watching this file in other slots.
+ * Returns false if that is impossible because of users.
+ */
 static bool
 clear_slot(HmSlot *slot, const HpIndexName *name)
 {
@@ -320,14 +332,14 @@ hm_device_watch(const HpIndexName *name, Oid relation, BlockNumber blocks, HmWat
 	HmSlot	   *slot;
 	HmWatchResult result = HM_WATCHED;
 
-	/* Left by an error that was caught without the end of a subtransaction. */
+	/* An error may have been caught without the end of a subtransaction. */
 	hm_device_release();
 
 	LWLockAcquire(hm_device->lock, LW_EXCLUSIVE);
 	slot = hm_slot_find(relation, true);
 	if (slot == NULL && oldest_watched() != NULL)
 	{
-		/* All are watched. */
+		/* All slots are watched. */
 		hm_slot_unwatch(oldest_watched());
 		slot = hm_slot_find(relation, true);
 	}
@@ -419,8 +431,8 @@ hm_device_forget(Relation index)
  */
 
 /*
- * Forget indexes of a database that will have other files by the same names: its own, on
- * the way back from another tablespace, or those of a database that is gone.
+ * Forget the indexes of a database whose names may soon stand for other files: because
+ * the database moves back from another tablespace, or because it no longer exists.
  */
 static void
 forget_database(Oid database)
@@ -432,7 +444,7 @@ forget_database(Oid database)
 
 		if (slot->database != database)
 			continue;
-		/* Nobody is connected to it, so nobody uses it. */
+		/* Nobody is connected to the database, so its slots should have no users. */
 		if (slot->users == 0)
 		{
 			hm_slot_unwatch(slot);
@@ -461,9 +473,9 @@ forget_dropped_databases(void)
 }
 
 /*
- * Copies of files that bear the same names as before, build id and all, but whose changes
- * nobody has marked, can come about by these commands.  At this point nobody can
- * watch the files that will be there afterwards.
+ * After these commands a name, including the build id, can stand for another copy of a
+ * file, with changes that were never marked.  So forget the indexes before the command
+ * runs: at this point no backend can watch the future files.
  */
 static void
 watch_ProcessUtility(PlannedStmt *pstmt, const char *queryString,
