@@ -8,9 +8,7 @@
 
 #define NODE_ALIGN	64
 
-/*
- * Fill in the levels from the bottom, then turn them around.
- */
+/* Compute the levels from the bottom, then reverse them. */
 void
 ht_shape_init(HtShape *shape, HtWidth width, int fanout, uint32_t leaves)
 {
@@ -36,7 +34,7 @@ ht_shape_init(HtShape *shape, HtWidth width, int fanout, uint32_t leaves)
 	shape->level_start[shape->levels] = shape->nodes;
 }
 
-/* Bytes that separators take, keys and tids. */
+/* Size of all separators, keys and tids, in bytes. */
 static size_t
 separator_bytes(HtWidth width, int fanout)
 {
@@ -49,7 +47,7 @@ ht_node_size(HtWidth width, int fanout)
 	return (separator_bytes(width, fanout) + NODE_ALIGN - 1) / NODE_ALIGN * NODE_ALIGN;
 }
 
-/* The maximum of a key and of a tid is all ones; padding is zeros. */
+/* The maximum of a key and of a tid has all bits set; padding is zeros. */
 void
 ht_node_init(void *node, HtWidth width, int fanout)
 {
@@ -119,8 +117,8 @@ ht_node_get(const void *node, HtWidth width, int fanout, int i)
 }
 
 /*
- * Separators with a key below the given one.  The range halves whatever the
- * comparison says, so that its outcome moves data instead of control.
+ * Count the separators with a key below the given one.  The range halves whatever the
+ * comparison says, so that the result moves data instead of taking a branch.
  */
 static inline int
 count_below(const char *node, HtWidth width, int fanout, uint64_t key)
@@ -139,8 +137,8 @@ count_below(const char *node, HtWidth width, int fanout, uint64_t key)
 }
 
 /*
- * Separators below an entry, counting one that equals it if "equal".  Keys
- * alone decide unless one is the key of the entry.
+ * Count the separators below an entry, and also those equal to it if "equal" is true.
+ * Tids are compared only if a separator has the entry's key.
  */
 static inline int
 count_separators(const char *node, HtWidth width, int fanout, HtEntry entry, bool equal)

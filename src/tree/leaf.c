@@ -7,19 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A gap of this many bytes costs less than the header of another range. */
+/* Merge ranges with at most this many bytes between them: another range costs more. */
 #define RANGE_MERGE_GAP		4
 
-/* Room farther away than this many blocks makes a page look ill laid out. */
+/*
+ * If the nearest free slot is farther away than this many blocks, consider a rewrite.
+ */
 #define REBALANCE_DISTANCE	4
 
-/* Where the entries of a page go. */
-typedef enum Layout
+/* How entries are packed into the blocks of a page. */
+typedef enum Packing
 {
-	LAYOUT_SPREAD,				/* evenly over all blocks */
-	LAYOUT_LOW,					/* into the first blocks, without a gap */
-	LAYOUT_HIGH					/* into the last blocks, without a gap */
-} Layout;
+	PACK_EVENLY,				/* evenly into all blocks */
+	PACK_LOW,					/* into the first blocks, leaving no slot free */
+	PACK_HIGH					/* into the last blocks, leaving no slot free */
+} Packing;
 
 static inline uint64_t
 load_tid(const uint8_t *tids, int slot)
@@ -42,7 +44,7 @@ store_tid(uint8_t *tids, int slot, uint64_t tid)
 	memcpy(tids + slot * HT_TID_BYTES + sizeof(block), &offset, sizeof(offset));
 }
 
-/* Slots 0..n - 1 as a set. */
+/* The set of slots 0..n - 1. */
 static inline uint32_t
 slots_below(int n)
 {
@@ -56,15 +58,15 @@ sort_entries(HtEntry *entries, int n)
 	for (int i = 1; i < n; i++)
 	{
 		HtEntry		entry = entries[i];
-		int			place = i;
+		int			j = i;
 
-		for (; place > 0 && ht_entry_cmp(entries[place - 1], entry) > 0; place--)
-			entries[place] = entries[place - 1];
-		entries[place] = entry;
+		for (; j > 0 && ht_entry_cmp(entries[j - 1], entry) > 0; j--)
+			entries[j] = entries[j - 1];
+		entries[j] = entry;
 	}
 }
 
-/* Note that the count of a block changed, or a slot. */
+/* Note that the count of a block, or a slot, changed. */
 static inline void
 mark_count(HtLeafChange *change, int block)
 {
@@ -79,7 +81,7 @@ mark_slot(HtLeafChange *change, int block, int slot)
 	change->slots[block] |= (uint16_t) (1 << slot);
 }
 
-/* Append a range to n others, or extend the last one; returns the new n. */
+/* Append a range to n others, or extend the last one.  Returns the new n. */
 static inline int
 add_range(HtByteRange *ranges, int n, size_t offset, size_t length)
 {
@@ -137,7 +139,7 @@ int
 ht_leaf_read_range(const void *page, HtWidth width, uint64_t low_key,
 				   uint64_t high_key, HtEntry *out)
 {
-	/* Bounds need not fit the width, but keys do. */
+	/* Bounds need not fit the width; clip them. */
 	if (high_key > ht_key_max(width))
 		high_key = ht_key_max(width);
 	if (low_key > high_key)
@@ -169,7 +171,7 @@ int
 ht_leaf_change_ranges(const void *page, HtWidth width,
 					  const HtLeafChange *change, HtByteRange *ranges)
 {
-	(void) page;				/* the change says it all */
+	(void) page;				/* the change has all that is needed */
 	if (width == HT_WIDTH32)
 		return change_ranges_32(change, ranges);
 	return change_ranges_64(change, ranges);
@@ -181,7 +183,10 @@ ht_leaf_change_lines(HtWidth width, const HtLeafChange *change)
 	int			first = ht_leaf_blocks_at(width) / HT_LEAF_BLOCK_SIZE;
 	uint64_t	lines = change->blocks << first;	/* a block is a line */
 
-	/* Separators take the lines before, and the pivots half of the very first. */
+	/*
+	 * Separators take the lines before the blocks; pivots take half of the first of
+	 * these.
+	 */
 	if (change->separators != 0)
 		lines |= (UINT64_C(1) << first) - 1;
 	return lines;

@@ -2,14 +2,14 @@
  * leaf_template.h
  *		Leaf page operations for one key width.
  *
- * leaf.c includes this once per width, with LT_BITS defined as 32 or 64.
- * Every name is made with LT(), so that both instances live side by side.
- * The functions do what tree.h says of their ht_leaf_ namesakes.
+ * leaf.c includes this once for each width, with LT_BITS defined as 32 or 64.  Every
+ * name is made with LT(), so that both instances can exist side by side.  The functions
+ * do what tree.h says about the ht_leaf_ functions of the same name.
  *
- * Two invariants go beyond what a reader of a page needs: separators never
- * descend, so that counting finds a block, and those behind the last entry are
- * at their maximum, so that an entry above all others finds the last used
- * block instead of an empty one far behind it.
+ * Two invariants are not needed by readers, but by inserts.  Separators never descend,
+ * so that counting finds a block.  Separators after the last entry have the maximum
+ * value, so that an entry above all others finds the last used block, not an empty
+ * block far behind it.
  */
 #define LT_NAME_2(name, bits)	name##_##bits
 #define LT_NAME_1(name, bits)	LT_NAME_2(name, bits)
@@ -39,7 +39,7 @@ typedef struct LT(Block)
 	uint8_t		unused;
 } LT(Block);
 
-/* Pages are bytes to everyone else, hence may_alias. */
+/* Other code sees pages as bytes, hence may_alias. */
 typedef struct __attribute__((may_alias)) LT(Page)
 {
 	uint8_t		header[HT_PAGE_START];
@@ -55,8 +55,8 @@ _Static_assert(sizeof(LT(Page)) == HT_PAGE_END, "leaf page size");
 _Static_assert(LT_SLOTS * HT_TID_BYTES <= sizeof(((LT(Block) *) 0)->tids), "tids fit");
 
 /*
- * Every second slot of a block can change, in one range for its key and one for
- * its tid; so can every count, every second separator and every second pivot.
+ * The worst case: every second slot of a block changes, each with one range for its key
+ * and one for its tid; also every count, every second separator and every second pivot.
  */
 _Static_assert((2 * ((LT_SLOTS + 1) / 2) + 1) * LT_BLOCKS + LT_BLOCKS / 2 +
 			   LT_LINES / 2 <= HT_LEAF_MAX_RANGES, "ranges of a change");
@@ -70,8 +70,8 @@ LT(entry)(const LT(Block) *block, int slot)
 }
 
 /*
- * Entries of a block.  That of a damaged page may claim any number of them,
- * which must not lead beyond the block.
+ * The number of entries in a block.  A damaged page's count must not lead beyond the
+ * block.
  */
 static inline int
 LT(used)(const LT(Block) *block)
@@ -79,7 +79,7 @@ LT(used)(const LT(Block) *block)
 	return block->count < LT_SLOTS ? block->count : LT_SLOTS;
 }
 
-/* Whether an entry of a block is below another one. */
+/* Is entry a of a block below entry b? */
 static inline bool
 LT(below)(const LT(Block) *block, int a, int b)
 {
@@ -94,10 +94,10 @@ LT(below)(const LT(Block) *block, int a, int b)
  */
 
 /*
- * The first block that can hold a key: the number of separators below it.  The
- * loops have constant bounds and no branches, for the compiler to unroll or
- * vectorise.  The pivot of the last line is its padding, never below a key,
- * unless the page is damaged: then whatever they find has to be on the page.
+ * The first block that can hold a key: the number of separators below it.  The loops
+ * have constant bounds and no branches, so that the compiler can unroll or vectorise
+ * them.  The pivot of the last line is padding and never below a key, except on a
+ * damaged page; the result must then still be on the page.
  */
 static inline int
 LT(first_block)(const LT(Page) *page, LT_KEY key)
@@ -126,7 +126,7 @@ LT(last_block)(const LT(Page) *page, LT_KEY key)
 	return key == LT_KEY_MAX ? LT_BLOCKS - 1 : LT(first_block)(page, key + 1);
 }
 
-/* The slots of the lowest and of the greatest entry of a block that has some. */
+/* The slots of the lowest and of the greatest entry of a block that is not empty. */
 static inline int
 LT(lowest_slot)(const LT(Block) *block)
 {
@@ -161,7 +161,7 @@ LT(greatest)(const LT(Block) *block)
 	return LT(entry)(block, LT(greatest_slot)(block));
 }
 
-/* Whether an entry of a block is not above another entry. */
+/* Does the block have an entry that is not above the given entry? */
 static inline bool
 LT(begins_before)(const LT(Block) *block, HtEntry entry)
 {
@@ -175,9 +175,9 @@ LT(begins_before)(const LT(Block) *block, HtEntry entry)
 }
 
 /*
- * The block that an entry is in or belongs in.  Separators decide unless one
- * equals the key.  If so, the entry belongs in the last block whose lowest
- * entry is not above it; empty blocks have no say.
+ * The block that an entry is in, or belongs in.  Separators decide, unless one equals
+ * the key.  In that case the entry belongs in the last block whose lowest entry is not
+ * above it; empty blocks do not count.
  */
 static inline int
 LT(find_block)(const LT(Page) *page, HtEntry entry)
@@ -211,8 +211,8 @@ LT(find_block)(const LT(Page) *page, HtEntry entry)
 }
 
 /*
- * The entries of a block with a key in low..high, as a set of slots; what lies
- * beyond the count is stale.
+ * The entries of a block with a key in low..high, as a set of slots.  Slots beyond the
+ * count are not included.
  */
 static inline uint32_t
 LT(find_keys)(const LT(Block) *block, LT_KEY low, LT_KEY high)
@@ -225,7 +225,7 @@ LT(find_keys)(const LT(Block) *block, LT_KEY low, LT_KEY high)
 	return (uint32_t) found & slots_below(LT(used)(block));
 }
 
-/* Whether a block holds an entry. */
+/* Does a block hold an entry? */
 static inline bool
 LT(holds)(const LT(Block) *block, HtEntry entry)
 {
@@ -242,7 +242,7 @@ LT(holds)(const LT(Block) *block, HtEntry entry)
  * ----------------------------------------------------------------
  */
 
-/* Set a separator and the pivot that repeats it, if there is one. */
+/* Set a separator, and its pivot if it has one. */
 static inline void
 LT(set_separator)(LT(Page) *page, int i, LT_KEY key, HtLeafChange *change)
 {
@@ -255,9 +255,8 @@ LT(set_separator)(LT(Page) *page, int i, LT_KEY key, HtLeafChange *change)
 }
 
 /*
- * A separator for two keys next to each other.  Where there is a key between
- * them it is that, because who looks for a key that equals a separator has to
- * look into both blocks.
+ * A separator between two neighbouring keys.  If there is a key between them, take it:
+ * a search for a key that equals a separator has to read both blocks.
  */
 static inline LT_KEY
 LT(between)(LT_KEY low, LT_KEY high)
@@ -266,8 +265,9 @@ LT(between)(LT_KEY low, LT_KEY high)
 }
 
 /*
- * Make separators first..last - 1 part the blocks around them, none of which
- * is empty.  Those that do so already stay, for changing them costs log.
+ * Correct separators first..last - 1, so that each is between the blocks around it.
+ * None of these blocks is empty.  Separators that are correct stay as they are, because
+ * changes have to be logged.
  */
 static inline void
 LT(reset_separators)(LT(Page) *page, int first, int last, HtLeafChange *change)
@@ -300,7 +300,7 @@ LT(put)(LT(Page) *page, int b, int slot, HtEntry entry, HtLeafChange *change)
 	mark_slot(change, b, slot);
 }
 
-/* Add an entry to a block that has room. */
+/* Add an entry to a block that has a free slot. */
 static inline void
 LT(append)(LT(Page) *page, int b, HtEntry entry, HtLeafChange *change)
 {
@@ -308,7 +308,7 @@ LT(append)(LT(Page) *page, int b, HtEntry entry, HtLeafChange *change)
 	mark_count(change, b);
 }
 
-/* Replace the entry in a slot by another one; returns the former. */
+/* Replace the entry in a slot.  Returns the old one. */
 static inline HtEntry
 LT(exchange)(LT(Page) *page, int b, int slot, HtEntry entry, HtLeafChange *change)
 {
@@ -347,7 +347,7 @@ LT(count)(const LT(Page) *page)
 	return n;
 }
 
-/* Copy the entries of a block with a key in low..high out, in order. */
+/* Copy out, in order, the entries of a block with a key in low..high. */
 static inline int
 LT(read_keys)(const LT(Block) *block, LT_KEY low, LT_KEY high, HtEntry *out)
 {
@@ -360,7 +360,7 @@ LT(read_keys)(const LT(Block) *block, LT_KEY low, LT_KEY high, HtEntry *out)
 	return n;
 }
 
-/* Slots below the count whose key is not above that of the slot before. */
+/* The slots below the count whose key is not above that of the slot before. */
 static inline uint32_t
 LT(descents)(const LT(Block) *block)
 {
@@ -372,19 +372,20 @@ LT(descents)(const LT(Block) *block)
 }
 
 /*
- * The same for a block that should have no other keys.  If it does, the page
- * is damaged; but nothing may be returned for two ranges, not even be written.
+ * The same as read_keys(), for a block that should have no other keys.  If it has
+ * others, the page is damaged; they are neither returned nor written to out, where
+ * there may be no room.
  *
- * How many keys are below an entry's is its place.  Counting them costs less
- * than sorting, for no branch depends on keys; nor does one in finding out that
- * a block is in order, as those of a page just filled are.  If keys are equal,
- * they get the same place, and the tids have to decide.
+ * The rank of an entry is the number of smaller keys.  Counting them is faster than
+ * sorting, because no branch depends on keys.  The same holds for the test whether a
+ * block is in order, as are the blocks of a page that was just filled.  Equal keys get
+ * the same rank; then the tids have to be compared.
  */
 static inline int
 LT(read_block)(const LT(Block) *block, LT_KEY low, LT_KEY high, HtEntry *out)
 {
 	int			count = LT(used)(block);
-	uint32_t	places = 0;
+	uint32_t	ranks = 0;
 
 	if (LT(descents)(block) == 0)
 	{
@@ -399,14 +400,14 @@ LT(read_block)(const LT(Block) *block, LT_KEY low, LT_KEY high, HtEntry *out)
 		return LT(read_keys)(block, low, high, out);
 	for (int i = 0; i < count; i++)
 	{
-		int			place = 0;
+		int			rank = 0;
 
 		for (int j = 0; j < count; j++)
-			place += block->keys[j] < block->keys[i];
-		out[place] = LT(entry)(block, i);
-		places |= UINT32_C(1) << place;
+			rank += block->keys[j] < block->keys[i];
+		out[rank] = LT(entry)(block, i);
+		ranks |= UINT32_C(1) << rank;
 	}
-	if (places != slots_below(count))
+	if (ranks != slots_below(count))
 		return LT(read_keys)(block, low, high, out);
 	return count;
 }
@@ -422,13 +423,13 @@ LT(read)(const LT(Page) *page, HtEntry *out)
 }
 
 /*
- * Make these the entries of the page.  Empty blocks in front get the minimum
- * for separators, so that an entry below all others finds the first used block
- * and, if that is full, the empty one before it: descending inserts then fill
- * the page as ascending ones do.
+ * Write entries to all blocks of the page.  Empty blocks at the start get the minimum
+ * as separator.  So an entry below all others finds the first used block and, if that
+ * is full, the empty one before it: descending inserts then fill the page as ascending
+ * ones do.
  */
 static void
-LT(write)(LT(Page) *page, const HtEntry *entries, int n, Layout layout, HtLeafChange *change)
+LT(write)(LT(Page) *page, const HtEntry *entries, int n, Packing packing, HtLeafChange *change)
 {
 	int			start = 0;
 
@@ -437,9 +438,9 @@ LT(write)(LT(Page) *page, const HtEntry *entries, int n, Layout layout, HtLeafCh
 		LT(Block)  *block = &page->blocks[b];
 		int			end;
 
-		if (layout == LAYOUT_LOW)
+		if (packing == PACK_LOW)
 			end = (b + 1) * LT_SLOTS;
-		else if (layout == LAYOUT_HIGH)
+		else if (packing == PACK_HIGH)
 			end = n - (LT_BLOCKS - 1 - b) * LT_SLOTS;
 		else
 			end = (n * (b + 1) + LT_BLOCKS - 1) / LT_BLOCKS;
@@ -466,11 +467,11 @@ LT(write)(LT(Page) *page, const HtEntry *entries, int n, Layout layout, HtLeafCh
 static void
 LT(fill)(LT(Page) *page, const HtEntry *entries, int n)
 {
-	HtLeafChange change;		/* nobody asks */
+	HtLeafChange change;		/* not used */
 
 	memset(&change, 0, sizeof(change));
 	LT(init_separators)(page);
-	LT(write)(page, entries, n, LAYOUT_SPREAD, &change);
+	LT(write)(page, entries, n, PACK_EVENLY, &change);
 }
 
 static int
@@ -501,27 +502,27 @@ LT(read_range)(const LT(Page) *page, LT_KEY low, LT_KEY high, HtEntry *out)
 static HtInsertResult LT(insert_or_rebalance)(LT(Page) *page, HtEntry entry,
 											  bool may_rebalance, HtLeafChange *change);
 
-/* Lay out the entries of the page anew. */
+/* Write all entries of the page again, packed differently. */
 static void
-LT(rebalance)(LT(Page) *page, Layout layout, HtLeafChange *change)
+LT(rebalance)(LT(Page) *page, Packing packing, HtLeafChange *change)
 {
 	HtEntry		entries[LT_BLOCKS * LT_SLOTS];
 	int			n = LT(read)(page, entries);
 
-	LT(write)(page, entries, n, layout, change);
+	LT(write)(page, entries, n, packing, change);
 }
 
 /*
- * Insert an entry whose place is in a full block.
+ * Insert an entry that belongs in a full block.
  *
- * The nearest block with room takes an entry.  Each full block on the way
- * hands on its greatest entry towards the right, its lowest towards the left,
- * and takes what comes in the slot that falls vacant: two slots are all that
- * an inner block has to log.
+ * The nearest block with a free slot takes an entry.  Each full block on the way
+ * passes on its greatest entry to the right, or its lowest entry to the left, and puts the
+ * entry that it gets into the slot that became free.  So such a block has to log only
+ * one slot.
  *
- * If room is far away although there is plenty, or the page is being filled
- * from an end, later inserts would go as far or farther.  Laying out the page
- * anew costs as much as a few of them.  Once is enough, or the page is damaged.
+ * If the free slot is far away although there are many, or if the page is being filled
+ * from one end, later inserts would go as far or farther.  Rewriting the page costs as
+ * much as a few of them.  Do it only once: if it does not help, the page is damaged.
  */
 static HtInsertResult
 LT(insert_into_full)(LT(Page) *page, int b, HtEntry entry, bool may_rebalance,
@@ -530,13 +531,13 @@ LT(insert_into_full)(LT(Page) *page, int b, HtEntry entry, bool may_rebalance,
 	const LT(Block) *block = &page->blocks[b];
 	bool		first = ht_entry_cmp(entry, LT(lowest)(block)) < 0;
 	bool		last = ht_entry_cmp(entry, LT(greatest)(block)) > 0;
-	Layout		layout = b == 0 && first ? LAYOUT_HIGH :
-		b == LT_BLOCKS - 1 && last ? LAYOUT_LOW : LAYOUT_SPREAD;
+	Packing		packing = b == 0 && first ? PACK_HIGH :
+		b == LT_BLOCKS - 1 && last ? PACK_LOW : PACK_EVENLY;
 	int			room = -1;
 
 	/*
-	 * The end of a block is as good a place as the start of the next one.
-	 * This is also what makes ascending inserts start a new block.
+	 * At the end of a block the entry can also go to the start of the next one.  This
+	 * is also what makes ascending inserts start a new block.
 	 */
 	int			right = last ? b + 1 : b;
 	int			left = first ? b - 1 : b;
@@ -553,7 +554,7 @@ LT(insert_into_full)(LT(Page) *page, int b, HtEntry entry, bool may_rebalance,
 			room = left - distance;
 	}
 
-	/* Entries are moved only between blocks that say the truth. */
+	/* Do not move entries between blocks whose count is wrong. */
 	for (int i = room < b ? room : b; i <= (room < b ? b : room); i++)
 	{
 		if (page->blocks[i].count > LT_SLOTS)
@@ -561,9 +562,9 @@ LT(insert_into_full)(LT(Page) *page, int b, HtEntry entry, bool may_rebalance,
 	}
 
 	if (may_rebalance && abs(room - b) > REBALANCE_DISTANCE &&
-		(layout != LAYOUT_SPREAD || LT(count)(page) < LT_BLOCKS * LT_SLOTS * 3 / 4))
+		(packing != PACK_EVENLY || LT(count)(page) < LT_BLOCKS * LT_SLOTS * 3 / 4))
 	{
-		LT(rebalance)(page, layout, change);
+		LT(rebalance)(page, packing, change);
 		return LT(insert_or_rebalance)(page, entry, false, change);
 	}
 
@@ -601,7 +602,9 @@ LT(insert)(LT(Page) *page, HtEntry entry, HtLeafChange *change)
 	return LT(insert_or_rebalance)(page, entry, true, change);
 }
 
-/* The slots of a block whose entries are dead, by their places in its order. */
+/*
+ * The slots of a block whose entries are dead; dead[] is indexed by rank in the block.
+ */
 static inline uint32_t
 LT(dead_slots)(const LT(Block) *block, const bool *dead)
 {
@@ -610,16 +613,16 @@ LT(dead_slots)(const LT(Block) *block, const bool *dead)
 
 	for (int i = 0; i < count; i++)
 	{
-		int			place = 0;
+		int			rank = 0;
 
 		for (int j = 0; j < count; j++)
-			place += LT(below)(block, j, i);
-		result |= (uint32_t) dead[place] << i;
+			rank += LT(below)(block, j, i);
+		result |= (uint32_t) dead[rank] << i;
 	}
 	return result;
 }
 
-/* The last entries of a block fill the holes that dead ones leave. */
+/* The last entries of a block fill the holes of removed ones. */
 static void
 LT(remove)(LT(Page) *page, const bool *dead, HtLeafChange *change)
 {
@@ -694,7 +697,7 @@ LT(check)(const LT(Page) *page)
 	HtEntry		entries[LT_SLOTS];
 	HtEntry		previous = {0, 0};
 	bool		any = false;	/* is there a previous entry? */
-	int			used = 0;		/* separators that have entries behind them */
+	int			used = 0;		/* number of separators with entries after them */
 
 	for (int b = 0; b < LT_BLOCKS; b++)
 	{
@@ -708,11 +711,11 @@ LT(check)(const LT(Page) *page)
 			HtEntry		entry = entries[i];
 
 			if (any && ht_entry_cmp(previous, entry) >= 0)
-				return "entries of two blocks are out of order, or one is there twice";
+				return "entries are out of order, or there is a duplicate";
 			if (b > 0 && entry.key < page->separators[b - 1])
 				return "key is below the separator before its block";
 			if (entry.key > page->separators[b])
-				return "key is above the separator behind its block";
+				return "key is above the separator after its block";
 			previous = entry;
 			any = true;
 			used = b;
@@ -724,7 +727,7 @@ LT(check)(const LT(Page) *page)
 			return "separators are out of order";
 	for (int i = used; i < LT_SEPARATORS; i++)
 		if (page->separators[i] != LT_KEY_MAX)
-			return "unused separator is not at its maximum";
+			return "unused separator is not the maximum key";
 	for (int i = 0; i < LT_LINE; i++)
 	{
 		LT_KEY		expected = i < LT_LINES - 1 ?

@@ -2,17 +2,17 @@
  * ntg.c
  *		Narrowed thread-group traversal: how many threads serve one query.
  *
- * Harmonia, PPoPP 2019, section 4.2.  A warp runs in step: it works on warp / threads
- * queries at a time and at each level takes as many steps as the slowest of them.
- * A narrow group wastes fewer comparisons behind the key that decides, but has more
- * queries wait for each other.  Halving the group doubles the queries of a warp
- * and pays while the steps of a warp less than double (Equations 3 and 4: the
- * speed-up is 2 T(GS) / T(GS / 2)).  Both depend on where in their nodes queries
- * branch off, so T is taken from a profile of some 1000 queries.
+ * Harmonia, PPoPP 2019, section 4.2.  All threads of a warp execute the same step: a
+ * warp works on warp / threads queries at a time, and on each level takes as many steps
+ * as the slowest of them.  A narrow group makes fewer useless comparisons after the key
+ * that decides, but more queries wait for each other.  Halving the group doubles the
+ * queries of a warp.  It pays as long as the steps of a warp less than double
+ * (Equations 3 and 4: the speed-up is 2 T(GS) / T(GS / 2)).  T depends on which
+ * children queries take, so it is computed from a profile of about 1000 queries.
  *
- * The paper's groups compare a node's keys front to back.  Where a group instead cuts
- * the node into threads + 1 parts at each step, single threads with binary search
- * win on all hardware measured so far; the model says so too.
+ * The paper's groups compare a node's keys front to back.  If a group instead cuts the
+ * node into threads + 1 parts in each step, single threads with binary search are
+ * fastest on all hardware measured so far; the model agrees.
  */
 #include "tree.h"
 
@@ -23,7 +23,7 @@ ht_ntg_steps(HtGroupSearch search, int fanout, int threads, int child)
 
 	if (search == HT_GROUP_LINEAR)
 	{
-		/* The key behind the child decides; the last child has none. */
+		/* The key after the child decides; the last child has none. */
 		int			compared = child < fanout - 1 ? child + 1 : fanout - 1;
 
 		return (compared + threads - 1) / threads;

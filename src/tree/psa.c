@@ -1,41 +1,44 @@
 /*
  * psa.c
- *		Partially-sorted aggregation: putting a batch of probes in order.
+ *		Partially-sorted aggregation: sorting a batch of probes.
  *
- * Harmonia, PPoPP 2019, section 4.1: neighbouring threads should search
- * neighbouring places, and for that it is enough to sort by the top N bits of the
- * keys.  Here, the batch is partitioned by the top bits of the key range that it
- * uses; keys that are serial numbers, with all top bits zero, would else not be
- * sorted at all.  The partitions are put into full order one by one, in cache, when
- * the search gets there: it costs a few ns a probe more than partial order does and
- * spares the search finding the leaf for each probe by itself.
+ * Harmonia, PPoPP 2019, section 4.1: neighbouring threads should search neighbouring
+ * parts of the tree.  For that it is enough to sort by the top N bits of the keys.
+ * Here the batch is split into radix partitions by the top bits of the key range that
+ * it uses; otherwise serial numbers, whose top bits are all zero, would not be sorted
+ * at all.  Each radix partition is sorted completely, in cache, when the search gets
+ * there.  This costs a few ns per probe more than a partial order, but then the search
+ * need not find the leaf for each probe separately.
  *
- * Skewed batches make uneven partitions.  Each of them is sorted by the bits that
- * it uses itself, and so on for what is uneven in there.
+ * Skewed batches make uneven radix partitions.  Each of them is sorted by the bits that
+ * it uses itself, and the same is done for uneven buckets inside it.
  */
 #include "tree.h"
 
 #include <string.h>
 
 /*
- * Partitions of 2^PARTITION_BITS probes, up to twice as many, are sorted fastest.  Measured
- * on Zen 4 with 1 M random keys, before a search of 2^26 keys: partitioning and sorting take
- * 10.7 ns a probe with 12 bits, 9.8 with 10 and 9.6 with 9, whose search takes longer.  A batch
- * has at most 2^HT_PSA_MAX_BITS partitions: to write to more at once is slower.
+ * Radix partitions of 2^PARTITION_BITS to twice as many probes are sorted fastest.
+ * Measured on Zen 4 with 1 M random keys, before a search of 2^26 keys: partitioning
+ * and sorting take 10.7 ns per probe with 12 bits, 9.8 with 10, and 9.6 with 9, but
+ * with 9 the search takes longer.  A batch has at most 2^HT_PSA_MAX_BITS radix
+ * partitions, because writing to more at the same time is slower.
  */
 #define PARTITION_BITS 10
 
-/* Up to here insertion sort beats the fixed costs of counting digits. */
+/* Up to this number insertion sort is faster than counting digits. */
 #define INSERTION_MAX	24
 
-/* Most bits that a partition is sorted by at once, and a part of it. */
+/*
+ * The maximum number of bits of one step, for a radix partition and for a bucket in it.
+ */
 #define LOCAL_BITS		13
 #define INNER_BITS		8
 
-/* A bucket that insertion sort, going over all buckets, should not meet. */
+/* Larger buckets are sorted separately before insertion sort goes over all buckets. */
 #define BUCKET_MAX		16
 
-/* Eq. 2: N = B - log2(2^B / T * K) */
+/* Equation 2: N = B - log2(2^B / T * K) */
 int
 ht_psa_bits(int key_bits, uint64_t tree_keys, int line_keys)
 {
@@ -71,7 +74,7 @@ insertion_sort(HtProbe *probes, size_t n)
 	}
 }
 
-/* How keys of a range are parted by their top bits. */
+/* Divides the keys of a range into buckets by their top bits. */
 typedef struct Digit
 {
 	uint64_t	min;
@@ -113,7 +116,7 @@ probes_digit(const HtProbe *probes, size_t n, int bits)
 	return make_digit(min, max, bits);
 }
 
-/* Turn counts into starts; returns the largest count. */
+/* Turn counts into starts.  Returns the largest count. */
 static inline uint32_t
 sum_up(uint32_t *counts, size_t n)
 {
@@ -134,8 +137,8 @@ sum_up(uint32_t *counts, size_t n)
 static void sort_inner(HtProbe *from, HtProbe *to, size_t n, bool in_to);
 
 /*
- * One step of the sort, from "from" to "to", into buckets of about one probe; the
- * result is in "to" if in_to, else in "from".  counts has room for 2^max_bits.
+ * One step of the sort: distributes "from" to buckets of about one probe in "to".  The
+ * result is in "to" if in_to, otherwise in "from". counts has room for 2^max_bits.
  */
 static inline void
 sort_step(HtProbe *from, HtProbe *to, size_t n, bool in_to, uint32_t *counts, int max_bits)
@@ -170,7 +173,7 @@ sort_step(HtProbe *from, HtProbe *to, size_t n, bool in_to, uint32_t *counts, in
 		memcpy(from, to, n * sizeof(HtProbe));
 }
 
-/* Sort what a step has left in one bucket. */
+/* Sort a bucket that a step has left unsorted. */
 static void
 sort_inner(HtProbe *from, HtProbe *to, size_t n, bool in_to)
 {
@@ -210,7 +213,7 @@ ht_psa_start(HtPsa *psa, const uint64_t *keys, uint32_t n, HtProbe *probes)
 	psa->sorted = 0;
 	psa->partition = 0;
 
-	/* The first partition is all there is. */
+	/* One radix partition is enough. */
 	if (bits <= 0)
 	{
 		for (uint32_t i = 0; i < n; i++)

@@ -2,14 +2,14 @@
  * radix.c
  *		Sorting entries.
  *
- * A least-significant-digit radix sort by key.  It is stable, so runs of equal
- * keys keep the order that they came in, which in a heap scan is that of their
- * tids.  Runs for which that does not hold are sorted by tid afterwards, in
- * the same way, so that no input is worse than linear.
+ * A radix sort by key, least significant digit first.  It is stable, so runs of equal
+ * keys keep their order, which in a heap scan is that of their tids.  Runs that are not
+ * in tid order are sorted by tid afterwards, in the same way, so that the time is
+ * linear for any input.
  *
- * Digits of 8 bits beat those of 11 bits although there are more of them: the
- * open cache lines of 256 buckets stay in the first-level cache.  For the same
- * reason buffering of writes only costs time.
+ * Digits of 8 bits are faster than digits of 11 bits, although there are more of them:
+ * the open cache lines of 256 buckets stay in the first-level cache.  For the same
+ * reason buffering writes does not help.
  */
 #include "tree.h"
 
@@ -20,7 +20,7 @@
 #define KEY_DIGITS		(64 / DIGIT_BITS)
 #define TID_DIGITS		(HT_TID_BITS / DIGIT_BITS)
 
-/* Up to here insertion sort beats the fixed costs of counting digits. */
+/* Up to this number insertion sort is faster than counting digits. */
 #define INSERTION_MAX	64
 
 static void
@@ -37,7 +37,7 @@ insertion_sort(HtEntry *entries, size_t n)
 	}
 }
 
-/* The member of an entry that lies at an offset: its key or its tid. */
+/* The member of an entry at an offset: its key or its tid. */
 static inline uint64_t
 member(const HtEntry *entry, size_t offset)
 {
@@ -53,7 +53,7 @@ digit_of(uint64_t value, int digit)
 	return (int) (value >> (digit * DIGIT_BITS) & (BUCKETS - 1));
 }
 
-/* Sort by one member that has at most so many digits; stable. */
+/* Sort by a member that has at most this many digits; stable. */
 static void
 radix_sort(HtEntry *entries, HtEntry *scratch, size_t n, size_t offset, int digits)
 {
@@ -79,7 +79,7 @@ radix_sort(HtEntry *entries, HtEntry *scratch, size_t n, size_t offset, int digi
 		if (count[digit_of(member(from, offset), digit)] == n)
 			continue;			/* the same in all */
 
-		/* Turn the count of each bucket into the place of its next entry. */
+		/* Turn the count of each bucket into the index of its next entry. */
 		for (int bucket = 0; bucket < BUCKETS; bucket++)
 		{
 			size_t		size = count[bucket];
@@ -99,7 +99,7 @@ radix_sort(HtEntry *entries, HtEntry *scratch, size_t n, size_t offset, int digi
 		memcpy(entries, from, n * sizeof(HtEntry));
 }
 
-/* Put runs of equal keys in the order of their tids, where they are not. */
+/* Sort each run of equal keys by tid, if it is not in order. */
 static void
 sort_runs(HtEntry *entries, HtEntry *scratch, size_t n)
 {
@@ -127,7 +127,7 @@ ht_sort_entries(HtEntry *entries, HtEntry *scratch, size_t n)
 {
 	size_t		sorted = 1;
 
-	/* Often enough there is nothing to do, and little is lost in finding out. */
+	/* Often the input is in order; finding out costs little. */
 	while (sorted < n && ht_entry_cmp(entries[sorted - 1], entries[sorted]) <= 0)
 		sorted++;
 	if (sorted >= n)

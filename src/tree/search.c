@@ -1,7 +1,7 @@
 /*
  * search.c
- *		Searching leaves for many keys: the variants of search_template.h, for
- *		both key widths and several instruction sets.
+ *		Searching leaves for many keys: instances of search_template.h for both key
+ *		widths and several instruction sets.
  */
 #include "tree.h"
 
@@ -26,11 +26,11 @@ load_tid(const char *at)
 }
 
 /* ----------------------------------------------------------------
- *		What differs between instruction sets
+ *		Functions for each instruction set
  *
- * count_line: keys of a cache line below a key.
- * match_block: bit i tells whether key i of a block lies in low..high; bits of slots
- * that are not there, or beyond the block's count, may have any value.
+ * count_line: the number of keys of a cache line that are below a key.
+ * match_block: bit i says whether key i of a block is in low..high; bits that stand for no
+ * slot, or for a slot beyond the block's count, may have any value.
  * match_key: the same for one key.
  * ----------------------------------------------------------------
  */
@@ -107,7 +107,7 @@ match_key_portable_64(const char *block, uint64_t key)
 	return match_block_portable_64(block, key, key);
 }
 
-/* The ninth key of a block stands beyond what vectors cover. */
+/* The ninth key of a block, which the vectors do not cover. */
 static inline uint32_t
 match_ninth(const char *block, uint64_t low, uint64_t high)
 {
@@ -122,7 +122,7 @@ match_ninth(const char *block, uint64_t low, uint64_t high)
 #define ST_AVX2		__attribute__((target("avx2,bmi,bmi2,popcnt")))
 #define ST_AVX512	__attribute__((target("avx512f,avx512bw,avx512vl,avx2,bmi,bmi2,popcnt")))
 
-/* AVX2 compares signed numbers only: flip the top bits. */
+/* AVX2 compares signed numbers only, so flip the top bits. */
 ST_AVX2 static inline __m256i
 load_flipped_32(const char *at)
 {
@@ -159,7 +159,7 @@ count_line_avx2_64(const char *line, uint64_t key)
 						  (uint32_t) _mm256_movemask_pd(_mm256_castsi256_pd(high)) << 4);
 }
 
-/* Keys outside of low..high, eight of them. */
+/* Which of eight keys are outside of low..high. */
 ST_AVX2 static inline uint32_t
 outside_avx2_32(const char *at, __m256i low, __m256i high)
 {
@@ -306,7 +306,7 @@ match_key_avx512_64(const char *block, uint64_t key)
 		prefetch_separators_##set##_##bits, prefetch_blocks_##set##_##bits \
 	}
 
-/* The best first. */
+/* The best one first. */
 static const HtSearch searches_32[] = {
 #ifdef ST_X86
 	ST_FUNCTIONS(avx512, 32),

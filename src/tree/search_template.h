@@ -1,12 +1,13 @@
 /*
  * search_template.h
- *		Searching a leaf for many keys, for one key width and instruction set.
+ *		Searching a leaf for many keys, for one key width and one instruction set.
  *
- * search.c includes this with ST_BITS, 32 or 64, ST_SET, the instruction set's
- * name, and ST_TARGET, the attribute of functions that use it.  The functions do
- * what tree.h says of HtSearch's members.
+ * search.c includes this with ST_BITS (32 or 64), ST_SET (the instruction set's name)
+ * and ST_TARGET (the attribute of functions that use it).  The functions do what tree.h
+ * says about HtSearch's members.
  *
- * Whatever a page holds, damaged or changed meanwhile, what is read lies on it.
+ * Pages may be damaged, or change while they are read.  The code never reads outside of
+ * the page.
  */
 #define ST_NAME_2(name, set, bits)	name##_##set##_##bits
 #define ST_NAME_1(name, set, bits)	ST_NAME_2(name, set, bits)
@@ -24,7 +25,7 @@
 #define ST_BLOCKS_AT	640
 #endif
 
-#define ST_LINE			(ST_LINE_BYTES / (int) sizeof(ST_KEY))	/* keys of a line */
+#define ST_LINE			(ST_LINE_BYTES / (int) sizeof(ST_KEY))	/* keys of a cache line */
 #define ST_LINES		(64 / ST_LINE)	/* lines of separators */
 
 static inline ST_KEY
@@ -36,7 +37,7 @@ ST(separator)(const char *page, int i)
 	return key;
 }
 
-/* The line of separators for a key. */
+/* The cache line of separators for a key. */
 ST_TARGET static inline int
 ST(find_line)(const char *page, ST_KEY key)
 {
@@ -54,7 +55,7 @@ ST(find_block)(const char *page, ST_KEY key)
 	return block < ST_BLOCKS ? block : ST_BLOCKS - 1;
 }
 
-/* Bits of the entries of a block that lie in low..high. */
+/* The slots of a block with entries in low..high, as a bit mask. */
 ST_TARGET static inline uint32_t
 ST(matches)(const char *block, ST_KEY low, ST_KEY high)
 {
@@ -65,7 +66,7 @@ ST(matches)(const char *block, ST_KEY low, ST_KEY high)
 	return ST(match_block)(block, low, high) & ((UINT32_C(1) << count) - 1);
 }
 
-/* Bits of the entries of a block that have a key. */
+/* The slots of a block with entries of a key, as a bit mask. */
 ST_TARGET static inline uint32_t
 ST(matches_key)(const char *block, ST_KEY key)
 {
@@ -76,7 +77,7 @@ ST(matches_key)(const char *block, ST_KEY key)
 	return ST(match_key)(block, key) & ((UINT32_C(1) << count) - 1);
 }
 
-/* Write the hits that a mask tells of; returns their number. */
+/* Write the hits in the slots of a mask.  Returns their number. */
 ST_TARGET static inline uint32_t
 ST(emit)(const char *block, uint32_t mask, uint32_t probe, HtHit *hits, uint64_t *keys)
 {
@@ -127,17 +128,17 @@ ST(range)(const void *page_pointer, uint64_t low, uint64_t high, uint32_t probe,
 	}
 }
 
-/* Whether a key can be in no block but this one. */
+/* Is this block the only one that can hold a key? */
 static inline bool
-ST(has_place_in)(const char *page, int b, ST_KEY key)
+ST(belongs_only_in)(const char *page, int b, ST_KEY key)
 {
 	return ST(separator)(page, b) > key && (b == 0 || ST(separator)(page, b - 1) < key);
 }
 
 /*
- * Most points have one hit or none, in the block that the hint says, which takes no
- * branch; who has more, may go on in the next block, or is elsewhere because the page has
- * changed, is answered as a range.
+ * Most points have one hit or none, in the block that the hint names; they are answered
+ * without a branch.  A point is answered as a range if it has several hits, may have
+ * hits in the next block, or belongs in another block because the page has changed.
  */
 ST_TARGET static uint32_t
 ST(points)(const void *page_pointer, const HtProbe *probes, uint32_t count,
@@ -157,7 +158,7 @@ ST(points)(const void *page_pointer, const HtProbe *probes, uint32_t count,
 
 		if (room - n < ST_SLOTS)
 			break;
-		if (__builtin_expect((mask & (mask - 1)) != 0 || !ST(has_place_in)(page, b, key), 0))
+		if (__builtin_expect((mask & (mask - 1)) != 0 || !ST(belongs_only_in)(page, b, key), 0))
 		{
 			uint32_t	more = ST(range)(page, key, key, probes[i].number, hits + n,
 										 keys == NULL ? NULL : keys + n, room - n);
