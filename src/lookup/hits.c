@@ -1,9 +1,9 @@
 /*
  * hits.c
- *		Putting hits into the order in which they are needed.
+ *		Sorting hits.
  *
- * Least-significant-digit radix sorts: stable, and digits that are the same in
- * all hits, as most of a tid's are, cost no pass.
+ * Radix sorts, least significant digit first: they are stable, and a digit that is the
+ * same in all hits, as most digits of a tid are, takes no pass.
  */
 #include "postgres.h"
 
@@ -39,7 +39,7 @@ insertion_sort(HmHit *hits, uint32 n, bool by_probe)
 	}
 }
 
-/* Hits of neighbouring keys in a table that lies in the key's order come sorted. */
+/* Hits of neighbouring keys, in a table in key order, are already sorted. */
 static pg_attribute_always_inline bool
 is_sorted(const HmHit *hits, uint32 n, bool by_probe)
 {
@@ -59,7 +59,7 @@ sort_hits(HmHit *hits, HmHit *scratch, uint32 n, bool by_probe)
 	HmHit	   *from = hits;
 	HmHit	   *to = scratch;
 
-	/* Insertion sort beats the fixed costs of counting digits. */
+	/* For few hits insertion sort is faster than counting digits. */
 	if (n <= HM_HITS_FEW)
 	{
 		insertion_sort(hits, n, by_probe);
@@ -85,7 +85,7 @@ sort_hits(HmHit *hits, HmHit *scratch, uint32 n, bool by_probe)
 		if (count[digit_of(sort_key(from, by_probe), digit)] == n)
 			continue;			/* the same in all */
 
-		/* Turn the count of each bucket into the place of its next hit. */
+		/* Turn the count of each bucket into the index of its next hit. */
 		for (int bucket = 0; bucket < BUCKETS; bucket++)
 		{
 			uint32		size = count[bucket];

@@ -2,9 +2,9 @@
  * leaves.c
  *		The list of an index's leaves, for the device.
  *
- * Read from the inner nodes, a segment at a time under its header's lock.  The list is of
- * one state of the index only if its structure has not changed on the way; the caller
- * sees to that.
+ * The list is read from the inner nodes, one segment at a time under its header's lock.
+ * It shows one state of the index only if the structure has not changed while it was
+ * read; the caller checks that.
  */
 #include "postgres.h"
 
@@ -12,7 +12,7 @@
 
 #include "lookup/remote.h"
 
-/* Where the list of a segment's leaves is being written. */
+/* The segment being listed. */
 typedef struct Listing
 {
 	Relation	index;
@@ -42,7 +42,7 @@ add_leaf(HmLeafList *list, HtEntry low, BlockNumber block, uint64 stamp)
 	leaf->stamp = stamp;
 }
 
-/* A node of the key region; key pages are protected by the header's lock. */
+/* Read a node of the key region.  The header's lock protects key pages. */
 static const char *
 node_bytes(Listing *listing, uint32 node)
 {
@@ -62,7 +62,7 @@ node_bytes(Listing *listing, uint32 node)
 	return (const char *) BufferGetPage(listing->key_page) + offset;
 }
 
-/* Where the leaf with a number begins. */
+/* The low bound of the leaf with a number. */
 static HtEntry
 leaf_low(Listing *listing, uint32 number)
 {
@@ -76,7 +76,7 @@ leaf_low(Listing *listing, uint32 number)
 					   listing->segment->fanout, slot);
 }
 
-/* The children of an auxiliary node; the first begins where the node does. */
+/* List the children of an auxiliary node.  The first one has the node's low bound. */
 static void
 list_auxiliary(Listing *listing, BlockNumber block, HtEntry low)
 {
@@ -97,7 +97,7 @@ list_auxiliary(Listing *listing, BlockNumber block, HtEntry low)
 	ReleaseBuffer(buffer);
 }
 
-/* All leaves of a segment, whose header is locked. */
+/* List all leaves of a segment, whose header is locked. */
 static void
 list_segment(Listing *listing)
 {

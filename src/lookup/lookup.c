@@ -2,20 +2,20 @@
  * lookup.c
  *		Batch lookup on the CPU: a walk through the index in key order.
  *
- * The probes are sorted by where they begin, a partition at a time (PSA).  The walk
- * enters a segment through its header, finds the route of leaves that the next probes lead to,
- * and visits these, left to right: pins ahead, so that what the search will read is
- * in the cache by then, locks one, answers all probes that reach into it.
+ * The probes are sorted by where they begin, one radix partition at a time (PSA).  The
+ * walk enters a segment through its header and finds the route: the leaves that the
+ * next probes lead to.  It visits these from left to right.  It pins leaves ahead, so
+ * that what the search will read is in the cache by then; it locks one leaf, and
+ * answers all probes that reach into it.
  *
- * What the walk remembers of the index between leaves is a position, up to which
- * everything has been answered.  Whenever a leaf turns out not to be what the
- * route says, because it was split or its segment replaced, it routes again from
- * that position.
+ * Between leaves the walk remembers only a position of the index, up to which
+ * everything has been answered.  If a leaf is not what the route says, because it was
+ * split or its segment was replaced, the walk makes a new route from that position.
  *
- * Hits go straight from the locked page to the caller.  No pin and no lock outlives a
- * call: if not all of a leaf's hits fit, the leaf is left to the next call, and only
- * if it was the call's first one, it is copied and answered from the copy in the calls
- * that follow.
+ * Hits go directly from the locked page to the caller.  No pin and no lock outlives a
+ * call.  If not all of a leaf's hits fit, the leaf is left to the next call.  If it was
+ * the first leaf of the call, it is copied instead, and the following calls answer from
+ * the copy.
  */
 #include "postgres.h"
 
@@ -31,23 +31,26 @@
 #include "lookup/remote.h"
 #include "lookup/walk.h"
 
-/* Routes in a row that no leaf needs, unless the index is damaged. */
+/*
+ * After this many routes in a row without a leaf that is needed, the index is damaged.
+ */
 #define MAX_ATTEMPTS	10000
 
-/* Batches of fewer are sorted without taking the time of it. */
+/* The time to sort fewer probes than this is not measured. */
 #define TIMED_PROBES	32
 
 /*
- * How many leaves ahead of the search the cache is asked for what is read next:
- * buffer headers and pages' first lines; lines of separators; blocks.  A leaf
- * is pinned between the first two.  A backend keeps eight pins at low cost.
+ * How many leaves ahead of the search the cache is asked to fetch what is read next:
+ * first buffer headers and first lines of pages, then lines of separators, then blocks.
+ * A leaf is pinned between the first and the second.  A backend can hold eight pins at
+ * low cost.
  */
 #define HEADER_AHEAD		12
 #define PIN_AHEAD			6
 #define SEPARATORS_AHEAD	5
 #define BLOCKS_AHEAD		3
 
-/* With so many probes on a leaf the whole coarse index is fetched at once. */
+/* With this many probes on a leaf the whole coarse index is prefetched at once. */
 #define COARSE_MIN_PROBES	5
 #define LAST_SEPARATORS		(HT_LEAF_SEPARATORS_AT + 448)
 
@@ -60,66 +63,68 @@ struct HmLookup
 	Snapshot	snapshot;
 	HmLookupStats stats;
 
-	/* The batch, and what of it the CPU searches: all from "base" on */
+	/* The batch.  The CPU searches all of its probes from "base" on. */
 	HmProbes	batch;
 	const uint8 *batch_done;
 	HmRemote   *remote;
-	bool		begun;			/* it has been decided who searches */
-	bool		on_device;		/* the device does, so far */
-	double		walk_ns;		/* the CPU has taken */
+	bool		begun;			/* it has been decided whether the device searches */
+	bool		on_device;		/* the device has searched so far */
+	double		walk_ns;		/* time that the CPU has spent */
 	uint32		base;
-	uint32		distinct_room;	/* what the device gets of points that are to be
-								 * distinct */
+	uint32		distinct_room;	/* room of the next two, which the device gets
+								 * instead of points that must be distinct */
 	uint64	   *distinct_low;
 	uint32	   *distinct_numbers;
-	const uint32 *numbers;		/* of the batch's probes, if these are such; or NULL */
+	const uint32 *numbers;		/* numbers of these in the batch, or NULL */
 	HmProbes	probes;
 	const uint8 *done;
 	HtProbe    *sorted;
-	HtProbe    *scratch;		/* for sorting a partition */
+	HtProbe    *scratch;		/* for sorting a radix partition */
 	uint32		scratch_room;
 	uint32		ready;			/* sorted probes that can have hits */
-	bool		complete;		/* there are no more */
+	bool		complete;		/* all probes are sorted */
 
-	/* How far it has come */
+	/* The progress of the walk. */
 	uint32		next;			/* first sorted probe that has not begun */
-	HmPosition	position;		/* of those that have, all before this has been
-								 * answered */
-	uint32	   *active;			/* those that have begun, not ended */
+	HmPosition	position;		/* of probes that have begun, everything before this
+								 * has been answered */
+	uint32	   *active;			/* probes that have begun and not ended */
 	uint32		active_count;
 
-	/* How far the route has been followed */
-	uint32		current;		/* leaf to be visited next */
-	uint32		pinned;			/* leaves from current to this one are pinned */
-	uint32		headers_asked,	/* leaves for which the cache was asked */
+	/* The progress on the route. */
+	uint32		current;		/* leaf to visit next */
+	uint32		pinned;			/* the leaves from "current" to before this one are
+								 * pinned */
+	uint32		headers_asked,	/* leaves that have been prefetched, in three stages */
 				separators_asked,
 				blocks_asked;
 
-	/* The leaf that is being answered */
+	/* The leaf that is being answered. */
 	bool		on_leaf;
 	HmPosition	high;			/* where it ends */
 	BlockNumber right;
-	bool		filter;			/* it begins below position */
+	bool		filter;			/* it begins below "position": skip entries before
+								 * that */
 	uint32		group_begin,	/* sorted probes that begin on it */
 				group_end;
-	uint32		answered_active,	/* who has been answered there: so many, */
-				answered;		/* and sorted probes up to here */
+	uint32		answered_active,	/* active probes that have been answered there */
+				answered;		/* sorted probes before this one have been answered */
 	char	   *copy;			/* NULL until one is needed */
-	bool		forget;			/* the route, once that leaf has been answered */
-	uint32		stale;			/* hits of the last call from the copy */
+	bool		forget;			/* drop the route once that leaf has been answered */
+	uint32		stale;			/* hits of the last call that came from the copy */
 
-	/* Hits of one probe on the leaf, when they are handed out in portions */
+	/* The hits of one probe on the leaf, if they are returned in portions. */
 	uint32		portion;
 	uint32		portion_end;
-	HtHit	   *portion_hits;	/* NULL until there are such */
+	HtHit	   *portion_hits;	/* NULL until they are needed */
 	uint64	   *portion_keys;
 
-	/* What is large and has no values before the walk starts */
+	/* Large members, which need no values before the walk starts. */
 	HtPsa		psa;
 	HmRoute		route;
 };
 
-/* Where hits go. */
+/* The caller's arrays for hits. */
 typedef struct Output
 {
 	HmHit	   *hits;
@@ -245,7 +250,7 @@ add_time(double *total, instr_time start)
 	*total += INSTR_TIME_GET_DOUBLE(end) * 1e9;
 }
 
-/* To look at the clock takes longer than to sort a few probes. */
+/* Reading the clock takes longer than sorting a few probes. */
 static inline void
 start_sort_time(const HmLookup *lookup, instr_time *start)
 {
@@ -260,7 +265,7 @@ add_sort_time(HmLookup *lookup, instr_time start)
 		add_time(&lookup->stats.sort_ns, start);
 }
 
-/* Partitions are small, unless keys are skewed: room for the largest will do. */
+/* Make room for the largest radix partition.  It is small, unless keys are skewed. */
 static void
 make_scratch_room(HmLookup *lookup)
 {
@@ -324,12 +329,12 @@ start_walk(HmLookup *lookup, uint32 base)
 }
 
 /* ----------------------------------------------------------------
- *		Where to go
+ *		Targets and routes
  * ----------------------------------------------------------------
  */
 
 /*
- * Take over probes that have been sorted, from "begin" on: all of them, or one of each
+ * Take over newly sorted probes, from "begin" on: all of them, or one for each distinct
  * key.
  */
 static void
@@ -345,7 +350,7 @@ add_sorted(HmLookup *lookup, uint32 begin)
 		return;
 	}
 
-	/* Equal keys are in one partition. */
+	/* Equal keys are in the same radix partition. */
 	for (uint32 i = begin; i < end; i++)
 	{
 		if (i == begin || sorted[i].key != sorted[i - 1].key)
@@ -354,7 +359,7 @@ add_sorted(HmLookup *lookup, uint32 begin)
 	lookup->ready = ready;
 }
 
-/* Sort one more partition. */
+/* Sort one more radix partition. */
 static void
 sort_more(HmLookup *lookup)
 {
@@ -366,7 +371,7 @@ sort_more(HmLookup *lookup)
 	add_sorted(lookup, begin);
 	lookup->complete = lookup->psa.sorted == lookup->psa.count;
 
-	/* No entry has a key that does not fit the width. */
+	/* Drop keys that do not fit the width: no entry has them. */
 	while (lookup->ready > lookup->next &&
 		   lookup->sorted[lookup->ready - 1].key > ht_key_max(lookup->width))
 	{
@@ -376,7 +381,7 @@ sort_more(HmLookup *lookup)
 	add_sort_time(lookup, start);
 }
 
-/* Forget active probes that nobody wants hits of any more. */
+/* Drop active probes that the caller has marked as done. */
 static void
 drop_done(HmLookup *lookup)
 {
@@ -393,8 +398,8 @@ drop_done(HmLookup *lookup)
 }
 
 /*
- * The position that has to be looked at next: where active probes go on, else
- * where the next one begins.  Returns false if there is neither.
+ * The position to look at next: where active probes go on or, if there are none, where
+ * the next probe begins.  Returns false if there is neither.
  */
 static bool
 next_target(HmLookup *lookup, HmPosition *target)
@@ -419,7 +424,7 @@ next_target(HmLookup *lookup, HmPosition *target)
 	return true;
 }
 
-/* A route outlives a call, pins do not. */
+/* Release all pins: the route outlives a call, but pins do not. */
 static void
 release_pins(HmLookup *lookup)
 {
@@ -435,7 +440,7 @@ release_pins(HmLookup *lookup)
 }
 
 static void
-drop_plan(HmLookup *lookup)
+drop_route(HmLookup *lookup)
 {
 	release_pins(lookup);
 	lookup->route.count = 0;
@@ -443,7 +448,7 @@ drop_plan(HmLookup *lookup)
 	lookup->pinned = 0;
 }
 
-/* Pass over leaves that probes led to which are no longer wanted. */
+/* Skip leaves whose probes are no longer wanted. */
 static void
 skip_leaves(HmLookup *lookup)
 {
@@ -458,7 +463,9 @@ skip_leaves(HmLookup *lookup)
 	}
 }
 
-/* Route from the target on.  Returns false if nothing is there. */
+/*
+ * Make a route from the target on.  Returns false if the index ends before the target.
+ */
 static bool
 make_route(HmLookup *lookup, HmPosition target)
 {
@@ -499,13 +506,13 @@ make_route(HmLookup *lookup, HmPosition target)
  * ----------------------------------------------------------------
  */
 
-/* Probes that begin on a leaf, by the route. */
+/* The probes that begin on a leaf, according to the route. */
 static inline HtProbe *
 routed_probes(const HmLookup *lookup, uint32 leaf, uint32 *count)
 {
 	uint32		begin = leaf == 0 ? lookup->next : lookup->route.leaves[leaf - 1].end;
 
-	/* What began on this leaf or before is behind us. */
+	/* Leave out those that have begun already. */
 	begin = Max(begin, lookup->next);
 	*count = lookup->route.leaves[leaf].end > begin ? lookup->route.leaves[leaf].end - begin : 0;
 	return &lookup->sorted[begin];
@@ -529,7 +536,7 @@ look_ahead(HmLookup *lookup)
 		lookup->headers_asked++;
 	}
 
-	/* What has been passed over, or was answered from a copy, is not pinned. */
+	/* Leaves that were skipped, or answered from a copy, are not pinned. */
 	lookup->pinned = Max(lookup->pinned, lookup->current);
 	lookup->separators_asked = Max(lookup->separators_asked, lookup->current);
 	lookup->blocks_asked = Max(lookup->blocks_asked, lookup->current);
@@ -543,10 +550,7 @@ look_ahead(HmLookup *lookup)
 		lookup->pinned++;
 	}
 
-	/*
-	 * What is read of unlocked pages here decides on nothing but what the cache is
-	 * asked for.
-	 */
+	/* What is read from unlocked pages here only decides what is prefetched. */
 	limit = Min(route->count, lookup->current + SEPARATORS_AHEAD);
 	while (lookup->separators_asked < limit)
 	{
@@ -574,7 +578,7 @@ look_ahead(HmLookup *lookup)
  * ----------------------------------------------------------------
  */
 
-/* Have the hits of a probe on the page handed out in portions. */
+/* Collect the hits of one probe on the page, to return them in portions. */
 static void
 make_portions(HmLookup *lookup, const char *page, uint32 probe, bool filter)
 {
@@ -591,7 +595,7 @@ make_portions(HmLookup *lookup, const char *page, uint32 probe, bool filter)
 	n = lookup->search->range(page, lookup->probes.low[probe], probe_high(lookup, probe), probe,
 							  lookup->portion_hits, lookup->portion_keys, HT_LEAF_MAX_ENTRIES);
 
-	/* Only a damaged page has room for more. */
+	/* Only a damaged page has more. */
 	if (n == HT_NO_ROOM)
 		n = HT_LEAF_MAX_ENTRIES;
 	lookup->portion = 0;
@@ -612,7 +616,7 @@ make_portions(HmLookup *lookup, const char *page, uint32 probe, bool filter)
 	}
 }
 
-/* Hand out a portion; false if more is left than fits. */
+/* Return a portion.  Returns false if more is left than fits. */
 static bool
 emit_portion(HmLookup *lookup, Output *output)
 {
@@ -628,9 +632,9 @@ emit_portion(HmLookup *lookup, Output *output)
 }
 
 /*
- * Answer one probe; false if the output is full before it is wholly answered.  Its low end
- * is handed over because those of a batch lie in any order, far from the cache, while the
- * sorted probes have it at hand.
+ * Answer one probe.  Returns false if the output is full before all of it is answered.
+ * The caller passes the low end, because it is at hand in the sorted probes; in the
+ * batch, which is in any order, it would be far from the cache.
  */
 static bool
 answer_one(HmLookup *lookup, const char *page, uint64 low, uint32 probe, bool filter,
@@ -654,7 +658,10 @@ answer_one(HmLookup *lookup, const char *page, uint64 low, uint32 probe, bool fi
 	return emit_portion(lookup, output);
 }
 
-/* Answer points that begin on the leaf; false if the output is full before. */
+/*
+ * Answer the points that begin on the leaf.  Returns false if the output is full before
+ * the end.
+ */
 static bool
 answer_points(HmLookup *lookup, const char *page, Output *output)
 {
@@ -686,7 +693,7 @@ answer_points(HmLookup *lookup, const char *page, Output *output)
 		lookup->answered += n;
 		if (n < count)
 		{
-			/* Little room is left: all of one probe's hits may yet fit. */
+			/* Little room is left, but all hits of this probe may still fit. */
 			if (!answer_one(lookup, page, probes[n].key, probes[n].number, false, output))
 			{
 				lookup->answered++;
@@ -699,8 +706,8 @@ answer_points(HmLookup *lookup, const char *page, Output *output)
 }
 
 /*
- * Answer what is left to answer on the leaf, from the locked page or a copy.
- * Returns false if the output is full before.
+ * Answer what is left to answer on the leaf, from the locked page or a copy.  Returns
+ * false if the output is full before the end.
  */
 static bool
 answer(HmLookup *lookup, const char *page, Output *output)
@@ -727,7 +734,7 @@ answer(HmLookup *lookup, const char *page, Output *output)
 	return true;
 }
 
-/* Whether a probe's entries may go on behind the leaf. */
+/* Can a probe have entries after this leaf? */
 static inline bool
 goes_on(const HmLookup *lookup, uint32 probe)
 {
@@ -736,7 +743,7 @@ goes_on(const HmLookup *lookup, uint32 probe)
 		!is_done(lookup, probe);
 }
 
-/* The leaf has been answered: keep who goes on, and see what comes next. */
+/* The leaf has been answered: keep the probes that go on, and check the route. */
 static void
 finish_leaf(HmLookup *lookup)
 {
@@ -750,7 +757,7 @@ finish_leaf(HmLookup *lookup)
 	}
 	if (lookup->probes.high == NULL)
 	{
-		/* Of points, only the last can. */
+		/* Of points, only those with the last key can go on. */
 		for (uint32 i = lookup->group_end; i > lookup->group_begin; i--)
 		{
 			uint32		probe = lookup->sorted[i - 1].number;
@@ -775,8 +782,8 @@ finish_leaf(HmLookup *lookup)
 	lookup->on_leaf = false;
 
 	/*
-	 * If probes have to go on to the right, the route must lead there; after a split
-	 * it does not.
+	 * If probes go on to the right, the next leaf of the route must be the right
+	 * neighbour; after a split it is not.
 	 */
 	if (lookup->active_count > 0 || lookup->next < route->leaves[lookup->current].end)
 	{
@@ -784,7 +791,7 @@ finish_leaf(HmLookup *lookup)
 			route->leaves[lookup->current + 1].block != lookup->right)
 		{
 			lookup->current++;
-			drop_plan(lookup);
+			drop_route(lookup);
 			return;
 		}
 	}
@@ -792,10 +799,10 @@ finish_leaf(HmLookup *lookup)
 }
 
 /*
- * Whether a locked page is the routed leaf and holds the target's place.  Stamps are
- * never 0, so this makes sure of all that hm_page_is() does, without reading the page
- * header's cache line; and of a segment's pages only leaves have a bound above anything,
- * so that others need not be told from them by the page's last line.
+ * Is a locked page the leaf of the route, and does it hold the target's position?
+ * Stamps are never 0, so comparing them does what hm_page_is() does, without reading
+ * the cache line of the page header.  Of a segment's pages only leaves have a high
+ * bound, so the page's kind in its last line has to be tested only without one.
  */
 static inline bool
 leaf_covers(const HmRouteLeaf *leaf, Page page, HmPosition target)
@@ -808,7 +815,7 @@ leaf_covers(const HmRouteLeaf *leaf, Page page, HmPosition target)
 		hm_position_cmp(target, hm_page_high(page)) < 0;
 }
 
-/* Note what there is to answer on a leaf that covers the target. */
+/* Begin to answer on a leaf that covers the target. */
 static void
 begin_leaf(HmLookup *lookup, Page page, uint32 end)
 {
@@ -820,7 +827,7 @@ begin_leaf(HmLookup *lookup, Page page, uint32 end)
 	lookup->answered_active = 0;
 	lookup->answered = lookup->group_begin = lookup->next;
 
-	/* After a split, those behind the leaf's new end are not answered here. */
+	/* After a split, probes beyond the leaf's new end are not answered here. */
 	if (lookup->high.part == HM_PART_KEYS)
 	{
 		while (end > lookup->next &&
@@ -842,7 +849,7 @@ put_off_leaf(HmLookup *lookup)
 
 /*
  * Visit the next leaf.  Returns false if not all of its hits fit in the output, or if
- * there is nothing left to visit.
+ * nothing is left to visit.
  */
 static bool
 visit_leaf(HmLookup *lookup, Output *output)
@@ -880,7 +887,7 @@ visit_leaf(HmLookup *lookup, Output *output)
 			if (attempt == MAX_ATTEMPTS)
 				hm_page_no_progress(lookup->index, leaf->buffer);
 			LockBuffer(leaf->buffer, BUFFER_LOCK_UNLOCK);
-			drop_plan(lookup);
+			drop_route(lookup);
 			lookup->stats.restarts++;
 			continue;
 		}
@@ -912,8 +919,8 @@ visit_leaf(HmLookup *lookup, Output *output)
 }
 
 /*
- * Give the device one of each of points that are equal, and remember their
- * numbers.  Should it fail, the walk goes on with these.
+ * Replace the batch by one of each distinct point, for the device, and remember their
+ * numbers.  If the device fails, the walk goes on with these.
  */
 static void
 make_distinct(HmLookup *lookup)
@@ -948,7 +955,7 @@ make_distinct(HmLookup *lookup)
 	lookup->numbers = lookup->distinct_numbers;
 }
 
-/* Why the CPU has a batch, or the first part of it. */
+/* Note why the CPU searches a batch, or the first part of it. */
 static void
 note_reason(HmLookup *lookup, HmCpuReason reason)
 {
@@ -959,7 +966,7 @@ note_reason(HmLookup *lookup, HmCpuReason reason)
 	}
 }
 
-/* Decide who searches a batch. */
+/* Decide whether the device searches a batch. */
 static void
 begin_batch(HmLookup *lookup, bool keys_wanted)
 {
@@ -994,7 +1001,7 @@ hm_lookup_prepare(HmLookup *lookup, bool keys_wanted)
 	lookup->stats.search_ns += taken;
 }
 
-/* More hits of the walk; none at its end. */
+/* Continue the walk.  Returns no hits at its end. */
 static uint32
 walk_on(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
 {
@@ -1005,7 +1012,7 @@ walk_on(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
 	lookup->stale = output.n;
 	if (lookup->forget && !lookup->on_leaf)
 	{
-		drop_plan(lookup);
+		drop_route(lookup);
 		lookup->forget = false;
 	}
 	while (!lookup->on_leaf && output.n < max)
@@ -1048,7 +1055,7 @@ hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
 		lookup->stale = n;
 		if (n == 0)
 		{
-			/* The CPU goes on where the device has failed, if it has. */
+			/* If the device has failed, the CPU goes on where it stopped. */
 			lookup->on_device = false;
 			if (rest == 0)
 				note_reason(lookup, reason);

@@ -2,14 +2,14 @@
  * lookup.h
  *		Batch lookup: many keys against one index in one call, on the CPU or the device.
  *
- * This is all that the folder offers.  It stands on src/am (pages, directory,
+ * This is everything that this folder offers.  It depends on src/am (pages, directory,
  * segments), src/tree (in-page search, partially-sorted aggregation) and src/device.
  *
- * A lookup takes a batch of probes, keys or ranges of keys, and returns every
- * (probe, entry) pair that matches, exactly once, whatever happens to the index
- * between the calls.  Between calls it holds no lock and no pin.
+ * A lookup takes a batch of probes, which are keys or ranges of keys, and returns each
+ * matching (probe, entry) pair exactly once, whatever happens to the index between calls.
+ * Between calls it holds no lock and no pin.
  *
- * What the caller sees to:
+ * The caller's duties:
  *
  * - An MVCC snapshot, active or registered, taken before hm_lookup_start() and
  *	 held until the heap tuples have been fetched with it.  Entries may be of
@@ -32,11 +32,11 @@
 #include "tree/tree.h"
 
 /*
- * A batch of probes: normalised keys, none of them NULL.  Without "high" they
- * are points, otherwise ranges low[i]..high[i], both bounds included; one with
- * low above high matches nothing.  Any order; duplicates and overlapping ranges
- * are allowed and each of them gets its hits; but if points are "distinct", of those
- * that are equal only one, any of them, does.
+ * A batch of probes: normalised keys, none of them NULL.  Without "high" probes are
+ * points.  Otherwise they are ranges low[i]..high[i] that include both bounds; a range
+ * with low above high matches nothing.  Probes may come in any order.  Duplicates and
+ * overlapping ranges are allowed, and each probe gets its hits; but if points are
+ * "distinct", only one of equal points, any of them, gets hits.
  */
 typedef struct HmProbes
 {
@@ -47,39 +47,38 @@ typedef struct HmProbes
 } HmProbes;
 
 /*
- * A match: "tid" as hm_tid_pack() packs it, and in "probe" its probe's place in the
- * batch.
+ * A match: "tid" is packed by hm_tid_pack(), "probe" is the probe's index in the batch.
  */
 typedef HtHit HmHit;
 
-/* Why the CPU searches and not the device. */
+/* Why the CPU searches a batch and the device does not. */
 typedef enum HmCpuReason
 {
-	HM_CPU_NO_REASON,			/* the device has searched, or nothing has */
+	HM_CPU_NO_REASON,			/* the device searches, or nothing was searched */
 	HM_CPU_NOT_PRELOADED,
 	HM_CPU_GPU_OFF,
 	HM_CPU_DISABLED,			/* harmonia.enable_device */
 	HM_CPU_NO_DEVICE,
-	HM_CPU_DEVICE_DOWN,			/* it is being started, perhaps again */
-	HM_CPU_RECOVERY,			/* replay does not say what it changes */
-	HM_CPU_TEMPORARY,			/* the index is */
+	HM_CPU_DEVICE_DOWN,			/* the daemon is starting, or will be started again */
+	HM_CPU_RECOVERY,			/* replay does not mark what it changes */
+	HM_CPU_TEMPORARY,			/* the index is temporary */
 	HM_CPU_OLD_SNAPSHOTS,		/* old_snapshot_threshold */
-	HM_CPU_RANGE_KEYS,			/* the device does not say which keys of a range it
-								 * has found */
+	HM_CPU_RANGE_KEYS,			/* the device does not return the keys of hits, and
+								 * the caller wants those of ranges */
 	HM_CPU_FEW_KEYS,
 	HM_CPU_NOT_RESIDENT,		/* there is no copy of the index */
 	HM_CPU_CHEAPER,
-	HM_CPU_TOO_LARGE,			/* for harmonia.max_resident_blocks */
-	HM_CPU_DEVICE_MEMORY,		/* is too small */
-	HM_CPU_BUSY,				/* the room that is left is used by others */
+	HM_CPU_TOO_LARGE,			/* the index exceeds harmonia.max_resident_blocks */
+	HM_CPU_DEVICE_MEMORY,		/* the device has too little memory */
+	HM_CPU_BUSY,				/* other backends use the rest of the memory */
 	HM_CPU_RESTLESS,			/* leaves are split faster than they are copied */
-	HM_CPU_MANY_HITS,			/* of one range, more than can be transferred */
+	HM_CPU_MANY_HITS,			/* a single probe has more than fit in staging memory */
 	HM_CPU_DEVICE_FAILED
 } HmCpuReason;
 
 extern const char *hm_cpu_reason_text(HmCpuReason reason);
 
-/* What a lookup has done since it was created. */
+/* Counters of a lookup since it was created. */
 typedef struct HmLookupStats
 {
 	uint64		batches;
@@ -87,111 +86,112 @@ typedef struct HmLookupStats
 	uint64		hits;
 	uint64		segments;		/* headers locked */
 	uint64		leaves;			/* leaf pages locked */
-	uint64		restarts;		/* leaves that were split, or their segment
-								 * replaced, on the way to them */
+	uint64		restarts;		/* leaves were split, or their segment replaced,
+								 * before they were visited */
 	double		sort_ns;		/* time spent sorting probes */
-	double		search_ns;		/* time spent on all else */
+	double		search_ns;		/* all other time */
 
-	/* The device's share */
-	uint64		device_batches; /* at least in part */
+	/* The device's share. */
+	uint64		device_batches; /* searched at least in part */
 	uint64		device_probes;
 	uint64		device_hits;
-	uint64		fallbacks;		/* batches that the CPU finished for it */
+	uint64		fallbacks;		/* batches that the CPU finished after the device
+								 * failed */
 	uint64		synced_blocks;
 	uint64		synced_lines;
 	uint64		bytes_to_device;
 	uint64		bytes_from_device;
 	HmCpuReason reason;			/* why the largest batch for the CPU was not for the */
-	uint32		reason_probes;	/* device, and its size */
+	uint32		reason_probes;	/* device, and the size of that batch */
 } HmLookupStats;
 
 typedef struct HmLookup HmLookup;
 
 /*
- * Bytes that a lookup allocates at most for each probe of its capacity, more if points are
- * to be distinct; up to 40 kB come on top.
+ * The maximum memory in bytes that a lookup allocates for each probe of its capacity;
+ * more if points must be distinct.  In addition it may allocate up to 40 kB.
  */
 extern Size hm_lookup_probe_memory(bool distinct);
 
 /*
- * Prepare lookups in an index, which stays the caller's and is open and locked
- * until hm_lookup_end().  No batch may have more than capacity probes.  Memory
- * is in CurrentMemoryContext.
+ * Prepare lookups in an index.  The index belongs to the caller, who keeps it open and
+ * locked until hm_lookup_end().  No batch may have more than capacity probes.  Memory
+ * is allocated in CurrentMemoryContext.
  */
 extern HmLookup *hm_lookup_create(Relation index, uint32 capacity);
 
 /*
- * The snapshot to test pages with for "snapshot too old", which only matters
- * where old_snapshot_threshold is on (PostgreSQL 15 and 16).  NULL, which it is
- * at first: no test.
+ * Set the snapshot to test pages with for "snapshot too old", which only matters if
+ * old_snapshot_threshold is on (PostgreSQL 15 and 16).  The default, NULL, means no
+ * test.
  */
 extern void hm_lookup_set_snapshot(HmLookup *lookup, Snapshot snapshot);
 
 /*
- * Search with a certain instruction set ("avx512", "avx2", "portable") instead of
- * the best one.  Returns false if this machine does not have it.  For tests.
+ * Search with a certain instruction set ("avx512", "avx2", "portable") instead of the
+ * best one.  Returns false if this machine does not support it.  For tests.
  */
 extern bool hm_lookup_set_variant(HmLookup *lookup, const char *variant);
 
 /*
- * Start a batch; an unfinished one is forgotten.  The probes stay the caller's
- * and unchanged until the next start.  done, if not NULL, has a byte for each
- * probe: once the caller sets it to nonzero, between calls, no more hits of that
- * probe are wanted, and only few follow.  Applies the backend's queued
- * entries, as every scan does.
+ * Start a batch; an unfinished one is abandoned.  The probes' arrays belong to the
+ * caller and must stay unchanged until the next start. done, if not NULL, has a byte
+ * for each probe.  Between calls the caller can set it to nonzero if it wants no more
+ * hits of that probe; only few will follow.  Applies the backend's insert batch, as
+ * every scan does.
  */
 extern void hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint8 *done);
 
 /*
- * Do what may take long before the next call of hm_lookup_next(), with or without keys: a
- * copy of the index is loaded to the device, if that is to search.  For a caller who is
- * about to enter the visibility gate.
+ * Do what may take long before the next call of hm_lookup_next(): if the device is to
+ * search, this loads a copy of the index.  For a caller that is about to enter the
+ * visibility gate. keys_wanted says whether that call will ask for keys.
  */
 extern void hm_lookup_prepare(HmLookup *lookup, bool keys_wanted);
 
 /*
- * Return up to max (1 or more) more hits and, in keys unless it is NULL, the
- * key of each hit.  Returns 0 only at the end.  Hits of points come in key order,
- * those of ranges about so: leaves leave their blocks' entries unsorted; those from the
- * device in any order.  Locks one
- * page at a time; the caller holds no buffer lock.
- * Errors: index_corrupted; query_canceled and its like between pages.
+ * Return up to max (1 or more) hits and, unless keys is NULL, the key of each hit.
+ * Returns 0 only at the end.  Hits of points come in key order.  Those of ranges come
+ * roughly in key order, because blocks of leaves are unsorted.  Hits from the device
+ * come in any order.  Locks one page at a time; the caller holds no buffer lock.
+ *
+ * Errors: index_corrupted; query_canceled and similar ones between pages.
  */
 extern uint32 hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max);
 
 /*
- * Whether it is known that the next call will return 0; never while the device
- * searches, whose batches end with that call.
+ * Is it certain that the next call will return 0?  Never while the device searches: its
+ * batches end with that call.
  */
 extern bool hm_lookup_at_end(const HmLookup *lookup);
 
 /*
- * Forget where the leaves are: the next call finds its way anew, from the headers
- * of living segments.  For a caller that has just entered the visibility gate.
- * Hits that had been read from a page before, but not returned, are not lost; they
- * come first.
+ * Forget where the leaves are: the next call finds its way again from the headers of
+ * living segments.  For a caller that has just entered the visibility gate.  Hits that
+ * were read from a page before, but not returned, are not lost; they come first.
  */
 extern void hm_lookup_forget_pages(HmLookup *lookup);
 
 /*
- * How many of the last call's hits, the first ones, had been read before the call, or at
- * least have been shown to the reader.
+ * How many of the last call's hits, from the first one on, were read before that call,
+ * or have been shown to the reader.
  */
 extern uint32 hm_lookup_stale_hits(const HmLookup *lookup);
 
 /*
- * The device gives many hits at once, of which most are returned by later calls.  A reader
- * is shown all of them as soon as they have been read, inside a call, and gives each a
- * mark, which the hit then has in "unused".  Other hits have 0 there.  NULL, which it is
- * at first: no reader.
+ * Set a reader.  The device gives many hits at once, most of which are returned by
+ * later calls.  The reader sees all of them as soon as they are read, inside a call,
+ * and stores a value for each of them; the hit then has it in "all_visible".  Other
+ * hits have 0 there.  NULL, the default: no reader.
  */
-typedef void (*HmTidReader) (void *argument, const uint64 *tids, uint32 n, uint8 *marks);
+typedef void (*HmTidReader) (void *argument, const uint64 *tids, uint32 n, uint8 *all_visible);
 extern void hm_lookup_set_reader(HmLookup *lookup, HmTidReader reader, void *argument);
 
 /*
- * For a caller who wants to know which tids there are, not whose: in a reader's place, a
- * filter moves those tids to the front that are to be returned, and says how many they are.
- * Their probe numbers are HM_NO_PROBE.  Hits that it is not shown are returned as ever.
+ * Set a filter instead of a reader, if the caller wants tids without probe numbers.
+ * The filter moves those tids to the front that are to be returned, and returns their
+ * number.  These hits have the probe number HM_NO_PROBE.  Hits that do not come from
+ * the device are not shown to the filter, and have their probe numbers.
  */
 #define HM_NO_PROBE		PG_UINT32_MAX
 typedef uint32 (*HmTidFilter) (void *argument, uint64 *tids, uint32 n);
@@ -202,9 +202,9 @@ extern const HmLookupStats *hm_lookup_stats(HmLookup *lookup);
 extern void hm_lookup_end(HmLookup *lookup);
 
 /*
- * Sort hits: by tid, which is heap order, or by probe.  Both are stable, so
- * sorting by tid and then by probe gives (probe, tid) order.  scratch has room
- * for n hits, but is not needed for few; the result is in hits.
+ * Sort hits by tid, which is heap order, or by probe.  Both sorts are stable, so
+ * sorting by tid and then by probe gives (probe, tid) order. scratch has room for n
+ * hits, and may be missing if n <= HM_HITS_FEW.  The result is in hits.
  */
 #define HM_HITS_FEW		64
 

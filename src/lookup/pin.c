@@ -1,14 +1,16 @@
 /*
  * pin.c
- *		Pinning leaves again and again, at little cost.
+ *		Pinning leaves again and again at little cost.
  *
- * ReadBuffer() looks the block up in the buffer mapping: a partition lock and a hash
- * table in which little is in the cache, more than all of the search takes where few
- * probes meet on a leaf.  PostgreSQL lets callers say in which buffer they saw a
- * block last (ReadRecentBuffer()), and verifies it.  A backend remembers that here.
+ * ReadBuffer() looks up the block in the buffer mapping.  That takes a partition lock
+ * and reads a hash table that is mostly not in the cache.  If few probes share a leaf,
+ * it takes longer than all of the search.  PostgreSQL lets callers say in which buffer
+ * they saw a block last (ReadRecentBuffer()), and verifies that.  This file remembers
+ * it for the backend.
  *
- * Of a block that it has not seen yet it guesses: an index that was built or read from
- * one end to the other while buffers were free has blocks in a row in buffers in a row.
+ * For a block that the backend has not seen yet, it guesses: if an index was built or
+ * read from one end to the other while buffers were free, consecutive blocks are in
+ * consecutive buffers.
  */
 #include "postgres.h"
 
@@ -23,14 +25,14 @@
 #include "lookup/walk.h"
 
 /*
- * Blocks of all indexes, by the low bits of their numbers, so that blocks of one
- * index do not get in each other's way.  0: not known.
+ * The buffers of blocks of all indexes, indexed by the low bits of the block number, so
+ * that blocks of one index do not displace each other. 0: unknown.
  */
 #define MAX_REMEMBERED	(1 << 20)	/* 4 MB, enough for 8 GB of shared buffers */
 
 /*
- * A session that pins few has a small table: to clear the large one takes milliseconds,
- * longer than so many pins.
+ * A session with few pins has a small table.  Clearing the large one takes
+ * milliseconds, longer than that many pins.
  */
 #define FEW_REMEMBERED	(1 << 12)
 #define FEW_PINS		1000
@@ -40,23 +42,25 @@
 
 static Buffer *remembered = NULL;
 static uint32 remembered_mask;
-static uint32 pins = 0;			/* until the table is the large one */
+static uint32 pins = 0;			/* counted until the table is the large one */
 
-/* What the last two blocks that had to be looked up say of others of their index. */
+/*
+ * What the last two blocks that were looked up imply for other blocks of their index.
+ */
 static struct
 {
 	Oid			index;
 	int64		distance;		/* from the last block to its buffer */
-	bool		trusted;		/* from the one before it was the same */
+	bool		trusted;		/* the block before it had the same distance */
 }			row;
 
 static inline Buffer *
-remembered_place(Relation index, BlockNumber block)
+remembered_buffer(Relation index, BlockNumber block)
 {
 	return &remembered[(block + RelationGetRelid(index) * 0x9E3779B1U) & remembered_mask];
 }
 
-/* Make an empty table of so many at most, in place of the former one. */
+/* Make an empty table of at most this size.  Frees the old one. */
 static void
 start_remembering(uint32 limit)
 {
@@ -80,7 +84,10 @@ count_pin(void)
 	else if (remembered == NULL)
 		start_remembering(FEW_REMEMBERED);
 
-	/* Only now, so that there is a table once it is not zero, whatever memory there is. */
+	/*
+	 * Last, so that there is a table if it is not zero, even after an out-of-memory
+	 * error.
+	 */
 	pins++;
 }
 
@@ -88,7 +95,7 @@ count_pin(void)
 static inline Buffer
 expected_buffer(Relation index, BlockNumber block)
 {
-	Buffer		buffer = *remembered_place(index, block);
+	Buffer		buffer = *remembered_buffer(index, block);
 	int64		guess = (int64) block + row.distance;
 
 	if (buffer != InvalidBuffer || !row.trusted || row.index != RelationGetRelid(index) ||
@@ -97,7 +104,7 @@ expected_buffer(Relation index, BlockNumber block)
 	return (Buffer) guess;
 }
 
-/* Note where a block was that had to be looked up. */
+/* Note the buffer of a block that had to be looked up. */
 static void
 note_row(Relation index, BlockNumber block, Buffer buffer)
 {
@@ -124,9 +131,9 @@ hm_pin(Relation index, BlockNumber block)
 		BufferDesc *desc = GetBufferDescriptor(buffer - 1);
 
 		/*
-		 * ReadRecentBuffer() does not count as use.  Leave it at that as long as the
-		 * clock hand has not come by; after that the page counts as used.  The number
-		 * is looked at without a lock, only to spare vain attempts.
+		 * ReadRecentBuffer() does not raise the usage count.  That is fine until the
+		 * clock hand has come by; after that ReadBuffer() raises it.  The block number
+		 * is read without a lock, only to avoid useless attempts.
 		 */
 		if (desc->tag.blockNum == block &&
 			BUF_STATE_GET_USAGECOUNT(pg_atomic_read_u32(&desc->state)) > 0 &&
@@ -134,13 +141,13 @@ hm_pin(Relation index, BlockNumber block)
 		{
 			pgstat_count_buffer_read(index);
 			pgstat_count_buffer_hit(index);
-			*remembered_place(index, block) = buffer;
+			*remembered_buffer(index, block) = buffer;
 			return buffer;
 		}
 	}
 	buffer = ReadBuffer(index, block);
 	note_row(index, block, buffer);
-	*remembered_place(index, block) = buffer;
+	*remembered_buffer(index, block) = buffer;
 	return buffer;
 }
 
@@ -158,19 +165,22 @@ hm_pin_prefetch(Relation index, BlockNumber block, int from, int to, bool many)
 	__builtin_prefetch(GetBufferDescriptor(buffer - 1), 1);
 
 	/*
-	 * Addresses only: nothing that is read of a page which is not pinned counts.  But
-	 * one that this process has not seen yet may not be in its page table, and the
-	 * cache is not asked for what is not there.
+	 * Only addresses matter here: what is read from an unpinned page is not used.  But
+	 * a page that this process has not touched yet may be missing in its page table,
+	 * and prefetching it would do nothing; so read from it.
 	 */
 	page = (char *) BufferGetPage(buffer);
-	if (*remembered_place(index, block) == InvalidBuffer)
+	if (*remembered_buffer(index, block) == InvalidBuffer)
 		(void) *(volatile char *) (page + HT_PAGE_END);
 	if (many)
 	{
 		ht_prefetch_far(page + HT_PAGE_END);
 		ht_prefetch_far(page + from);
 
-		/* Before PostgreSQL 16 buffers begin anywhere, so that most reach into three pages. */
+		/*
+		 * Before PostgreSQL 16 buffers are not aligned; most of them overlap three
+		 * memory pages.
+		 */
 		if ((uintptr_t) page % MEMORY_PAGE != 0)
 			ht_prefetch_far(page + MEMORY_PAGE);
 	}
@@ -186,7 +196,7 @@ hm_pin_expect(Relation index, BlockNumber block, Buffer buffer)
 		return;
 	if (remembered == NULL)
 		count_pin();
-	*remembered_place(index, block) = buffer;
+	*remembered_buffer(index, block) = buffer;
 }
 
 void

@@ -2,14 +2,14 @@
  * remote.c
  *		Batches that the device searches.
  *
- * A batch is searched in chunks that fit into staging memory.  The hits of a chunk stay there
- * and are handed out from there, unless the memory is wanted for something else
- * before: then they move to memory of our own.  If the device fails, what it has found
- * so far counts, and the CPU goes on with the chunk that it owes.
+ * A batch is searched in chunks that fit into staging memory.  The hits of a chunk stay
+ * there and are returned from there.  If the memory is needed for something else first,
+ * they move to memory of their own.  If the device fails, what it has found so far
+ * counts, and the CPU goes on with the failed chunk.
  *
- * What the device finds is what the index holds at some time after the snapshot was
- * taken, for the copy is brought up to date first, once for each batch or, if the caller
- * is in the visibility gate, after each time that he entered it.
+ * The device finds what the index held at some time after the snapshot was taken,
+ * because the copy is brought up to date first: once for each batch or, if the caller
+ * is in the visibility gate, each time after the caller has entered it.
  */
 #include "postgres.h"
 
@@ -25,34 +25,40 @@
 #include "compat.h"
 #include "lookup/remote.h"
 
-/* A batch with fewer keys is not worth a thought. */
+/* A batch with fewer keys never goes to the device. */
 #define MIN_KEYS			HM_SIZE_CLASS_MIN
 
-/* Staging memory for a chunk, more only if a single probe or distinct points need it. */
+/*
+ * Staging memory for a chunk.  It is larger only for a single probe or for distinct
+ * points.
+ */
 #define CHUNK_SIZE			((Size) 64 * 1024 * 1024)
 
-/* Hits for which there is room at least. */
+/* There is room for at least this many hits. */
 #define MIN_ROOM			1024
 
-/* What is expected of loading a copy, in ns for each byte; 1.6 GB/s. */
+/* Expected time to load a copy, in ns per byte; 1.6 GB/s. */
 #define LOAD_NS_PER_BYTE	0.6
 
-/* Of a copy that had no room on the device: how long until it is tried again. */
+/* How long to wait before a copy is tried again that had no room on the device. */
 #define REFUSED_MS			60000
 
-/* One in so many batches is searched by what seems to be slower, to see whether it is. */
+/*
+ * One in this many batches is searched by the side that seems to be slower, to see
+ * whether it still is; but not if it is slower by more than EXPLORE_RATIO.
+ */
 #define EXPLORE_ONE_IN		64
 #define EXPLORE_RATIO		4
 
-/* Hits that are shown to a reader or a filter at once. */
+/* The number of hits that are shown to a reader or a filter in one call. */
 #define SHOWN_TIDS			65536
 
-/* Weight of a batch in the means. */
+/* The weight of a batch in the means. */
 #define MEAN_WEIGHT			0.2f
 
 /*
- * A claim to staging memory, given up when the memory context goes: an error frees all
- * without a call of hm_remote_end().  Outlives the HmRemote.
+ * A claim to staging memory.  It is given up when the memory context is reset, because
+ * an error frees everything without a call of hm_remote_end().  Outlives the HmRemote.
  */
 typedef struct StagingClaim
 {
@@ -67,31 +73,31 @@ struct HmRemote
 	MemoryContext context;
 	HmCopy		copy;
 
-	/* The batch */
+	/* The batch. */
 	HmProbes	probes;
 	const uint8 *done;
 	bool		synced;			/* the copy is as up to date as it must be */
-	double		device_ns;		/* spent on it */
+	double		device_ns;		/* spent on this batch */
 	double		sync_ns;
-	bool		load;			/* a copy is to be made if there is none */
-	bool		loaded;			/* one had to be made for it */
+	bool		load;			/* make a copy if there is none */
+	bool		loaded;			/* a copy was made for this batch */
 	uint32		next;			/* first probe that has not been searched */
 
-	/* Hits of the last chunk; probe numbers count from its first probe */
+	/* Hits of the last chunk.  Their probe numbers count from its first probe. */
 	uint32		first;
 	uint64		hits;
-	uint64		handed;			/* of them, returned */
-	const uint32 *hit_probes;	/* or NULL: they have none */
+	uint64		handed;			/* number of hits that have been returned */
+	const uint32 *hit_probes;	/* NULL: they have no probe numbers */
 	uint64	   *hit_tids;
-	uint8	   *all_visible;	/* of each hit, if there is a reader */
-	void	   *saved;			/* our own memory for them, or NULL */
+	uint8	   *all_visible;	/* for each hit, if there is a reader */
+	void	   *saved;			/* separate memory of the hits, or NULL */
 	StagingClaim *claim;
-	double		rate;			/* hits of a probe, as seen last */
+	double		rate;			/* hits per probe in the last chunk */
 
 	HmTidReader reader;
-	HmTidFilter filter;			/* if this is not NULL, the other is */
-	void	   *reader_argument;	/* of either */
-	uint64		filtered;		/* hits of this batch that it kept back */
+	HmTidFilter filter;			/* if this is set, reader is NULL */
+	void	   *reader_argument;	/* argument of either */
+	uint64		filtered;		/* hits of this batch that the filter has removed */
 
 	HmSyncCounts sync;
 	HmLookupStats stats;		/* only the device's share */
@@ -202,11 +208,11 @@ ns_since(instr_time start)
 }
 
 /* ----------------------------------------------------------------
- *		Which one is it to be?
+ *		CPU or device?
  * ----------------------------------------------------------------
  */
 
-/* A mean that has been measured, or the first measurement. */
+/* Add a measurement to a mean; the first one becomes the mean. */
 static void
 add_to_mean(float *mean, double value)
 {
@@ -214,9 +220,9 @@ add_to_mean(float *mean, double value)
 }
 
 /*
- * What a key takes in a class of which little is known, by its nearest neighbours.  A
- * smaller batch than one that was measured takes about as long on the device; on the
- * CPU, keys take the same time each.
+ * The expected time of a batch, from the nearest classes with measurements.  On the CPU
+ * each key takes the same time.  On the device ("fixed") a batch that is smaller than a
+ * measured one takes about as long as that one.
  */
 static double
 expected_ns(const float *means, uint32 keys, bool fixed)
@@ -267,9 +273,9 @@ why_not_at_all(const HmRemote *remote)
 }
 
 /*
- * Whether the device is expected to be faster.  A copy is made, *load, once batches have
- * spent as much time on the CPU as it takes to make one: should it turn out to be of no
- * use, no more is lost than that.
+ * Is the device expected to be faster?  Sets *load to make a copy once batches have
+ * spent as much time on the CPU as making one takes.  So if the copy turns out to be
+ * useless, no more time is lost than that.
  */
 static HmCpuReason
 choose(HmRemote *remote, uint32 keys, bool *load)
@@ -295,7 +301,7 @@ choose(HmRemote *remote, uint32 keys, bool *load)
 		double		load_ns = (double) RelationGetNumberOfBlocks(remote->index) * BLCKSZ *
 			LOAD_NS_PER_BYTE;
 
-		/* The device may be known to be slower, from a copy that it had before. */
+		/* An earlier copy may have shown that the device is slower. */
 		if (costs.debt < load_ns || (device > 0 && device > cpu && !explore))
 			return HM_CPU_NOT_RESIDENT;
 		*load = true;
@@ -337,7 +343,7 @@ hm_remote_note_cpu(HmRemote *remote, uint32 keys, double ns)
 	hm_stats_set_costs(RelationGetRelid(remote->index), &costs);
 }
 
-/* The same for the device, when it has answered a whole batch. */
+/* The same for the device, when it has searched a whole batch. */
 static void
 note_device(HmRemote *remote, uint32 keys)
 {
@@ -361,7 +367,10 @@ note_device(HmRemote *remote, uint32 keys)
  * ----------------------------------------------------------------
  */
 
-/* Somebody else wants the staging memory: keep what has not been handed out. */
+/*
+ * Staging memory is needed for something else: save the hits that have not been
+ * returned.
+ */
 static void
 save_hits(void *owner)
 {
@@ -389,7 +398,7 @@ save_hits(void *owner)
 	remote->claim->number = 0;
 }
 
-/* The hits of a chunk are no longer wanted. */
+/* Drop the hits of a chunk. */
 static void
 drop_hits(HmRemote *remote)
 {
@@ -409,7 +418,7 @@ hm_remote_stop(HmRemote *remote)
 	drop_hits(remote);
 }
 
-/* Bring the copy up to date, unless it is. */
+/* Bring the copy up to date, unless it is so already. */
 static HmCpuReason
 bring_up_to_date(HmRemote *remote, bool load)
 {
@@ -435,32 +444,32 @@ bring_up_to_date(HmRemote *remote, bool load)
 	return reason;
 }
 
-/* Where things are in staging memory. */
-typedef struct Layout
+/* Offsets of a chunk's arrays in staging memory. */
+typedef struct Offsets
 {
 	Size		low_at;
 	Size		high_at;
 	Size		probes_at;
 	Size		tids_at;
 	Size		end;
-} Layout;
+} Offsets;
 
-static Layout
-chunk_layout(const HmRemote *remote, bool is_range, uint32 count, uint64 room)
+static Offsets
+chunk_offsets(const HmRemote *remote, bool is_range, uint32 count, uint64 room)
 {
-	Layout		layout;
+	Offsets		offsets;
 
-	layout.low_at = 0;
-	layout.high_at = TYPEALIGN(64, (Size) count * remote->width);
-	layout.probes_at = layout.high_at +
+	offsets.low_at = 0;
+	offsets.high_at = TYPEALIGN(64, (Size) count * remote->width);
+	offsets.probes_at = offsets.high_at +
 		(is_range ? TYPEALIGN(64, (Size) count * remote->width) : 0);
-	layout.tids_at = layout.probes_at +
+	offsets.tids_at = offsets.probes_at +
 		(remote->filter == NULL ? TYPEALIGN(64, room * sizeof(uint32)) : 0);
-	layout.end = layout.tids_at + room * sizeof(uint64);
-	return layout;
+	offsets.end = offsets.tids_at + room * sizeof(uint64);
+	return offsets;
 }
 
-/* Write keys as wide as the index's. */
+/* Write keys in the width of the index. */
 static void
 write_keys(const HmRemote *remote, char *to, const uint64 *keys, uint32 count)
 {
@@ -473,7 +482,7 @@ write_keys(const HmRemote *remote, char *to, const uint64 *keys, uint32 count)
 	}
 }
 
-/* Whether any of these keys is too large for the index, and so is in no entry. */
+/* Is any of these keys too large for the index?  No entry has such a key. */
 static bool
 any_too_large(const HmRemote *remote, const uint64 *keys, uint32 count)
 {
@@ -486,7 +495,7 @@ any_too_large(const HmRemote *remote, const uint64 *keys, uint32 count)
 	return bits > ht_key_max(remote->width);
 }
 
-/* Have probes whose low bound is in no entry match nothing. */
+/* Make ranges empty whose low bound is too large. */
 static void
 empty_ranges(const HmRemote *remote, char *low, char *high, const uint64 *keys, uint32 count)
 {
@@ -500,7 +509,7 @@ empty_ranges(const HmRemote *remote, char *low, char *high, const uint64 *keys, 
 	}
 }
 
-/* Hits that so many probes are given room for. */
+/* The number of hits that this many probes get room for. */
 static uint64
 expected_room(const HmRemote *remote, uint32 count)
 {
@@ -512,11 +521,11 @@ hm_remote_makes_distinct(const HmRemote *remote, const HmProbes *probes)
 {
 	uint64		room = expected_room(remote, probes->count);
 
-	return chunk_layout(remote, false, probes->count, room).end <= HM_STAGING_MAX &&
+	return chunk_offsets(remote, false, probes->count, room).end <= HM_STAGING_MAX &&
 		!any_too_large(remote, probes->low, probes->count);
 }
 
-/* Whether hits are of probes that a chunk has. */
+/* Are all probe numbers of hits valid in a chunk? */
 static bool
 are_of_chunk(const uint32 *probes, uint64 n, uint32 count)
 {
@@ -528,9 +537,9 @@ are_of_chunk(const uint32 *probes, uint64 n, uint32 count)
 }
 
 /*
- * Search a chunk: the next probes, at most "count" of them, which becomes their number.
- * Returns HM_CPU_NO_REASON, and the hits are there; HM_CPU_NOT_RESIDENT if the copy went; or
- * why the device cannot answer.
+ * Search a chunk: the next probes, at most *count; sets *count to their number.
+ * Returns HM_CPU_NO_REASON if the hits are there, HM_CPU_NOT_RESIDENT if the copy is
+ * gone, or otherwise the reason why the device cannot answer.
  */
 static HmCpuReason
 search_chunk(HmRemote *remote, uint32 *count)
@@ -547,42 +556,42 @@ search_chunk(HmRemote *remote, uint32 *count)
 		const HpReply *reply;
 		const uint32 *probes;
 		char	   *staging;
-		Layout		layout;
+		Offsets		offsets;
 
 		room = Max(room, expected_room(remote, *count));
-		layout = chunk_layout(remote, is_range, *count, room);
-		if (layout.end > CHUNK_SIZE && *count > 1 && !remote->probes.distinct)
+		offsets = chunk_offsets(remote, is_range, *count, room);
+		if (offsets.end > CHUNK_SIZE && *count > 1 && !remote->probes.distinct)
 		{
-			/* As many probes as leave room for their hits. */
-			*count = Max(1, Min(*count - 1, (uint32) (*count * (0.9 * CHUNK_SIZE / layout.end))));
+			/* Take only as many probes as leave room for their hits. */
+			*count = Max(1, Min(*count - 1, (uint32) (*count * (0.9 * CHUNK_SIZE / offsets.end))));
 			room = 0;
 			continue;
 		}
-		if (layout.end > HM_STAGING_MAX)
+		if (offsets.end > HM_STAGING_MAX)
 			return HM_CPU_MANY_HITS;
 
-		staging = hm_client_staging(layout.end);
+		staging = hm_client_staging(offsets.end);
 		if (staging == NULL)
 			return HM_CPU_DEVICE_FAILED;
-		write_keys(remote, staging + layout.low_at, low, *count);
+		write_keys(remote, staging + offsets.low_at, low, *count);
 		if (is_range)
-			write_keys(remote, staging + layout.high_at, high != NULL ? high : low, *count);
+			write_keys(remote, staging + offsets.high_at, high != NULL ? high : low, *count);
 		if (too_large)
-			empty_ranges(remote, staging + layout.low_at, staging + layout.high_at, low, *count);
+			empty_ranges(remote, staging + offsets.low_at, staging + offsets.high_at, low, *count);
 
 		request.operation = HP_SEARCH;
 		request.index = remote->copy.name;
-		request.search.low_at = layout.low_at;
-		request.search.high_at = is_range ? layout.high_at : 0;
-		request.search.probes_at = layout.probes_at;
-		request.search.tids_at = layout.tids_at;
+		request.search.low_at = offsets.low_at;
+		request.search.high_at = is_range ? offsets.high_at : 0;
+		request.search.probes_at = offsets.probes_at;
+		request.search.tids_at = offsets.tids_at;
 		request.search.room = room;
 		request.search.count = *count;
 		request.search.is_range = is_range;
 		request.search.distinct = remote->probes.distinct;
 		request.search.tids_only = remote->filter != NULL;
 		reply = hm_client_ask(&request);
-		remote->stats.bytes_to_device += layout.probes_at;
+		remote->stats.bytes_to_device += offsets.probes_at;
 		if (reply == NULL)
 			return HM_CPU_DEVICE_FAILED;
 		if (reply->status == HP_UNKNOWN)
@@ -597,21 +606,21 @@ search_chunk(HmRemote *remote, uint32 *count)
 		}
 		if (reply->status != HP_OK || reply->hits > room)
 			return HM_CPU_DEVICE_FAILED;
-		probes = remote->filter != NULL ? NULL : (const uint32 *) (staging + layout.probes_at);
+		probes = remote->filter != NULL ? NULL : (const uint32 *) (staging + offsets.probes_at);
 		if (probes != NULL && !are_of_chunk(probes, reply->hits, *count))
 			return HM_CPU_DEVICE_FAILED;
 
 		remote->rate = (double) reply->hits / *count;
 		remote->hits = reply->hits;
 		remote->hit_probes = probes;
-		remote->hit_tids = (uint64 *) (staging + layout.tids_at);
+		remote->hit_tids = (uint64 *) (staging + offsets.tids_at);
 		remote->stats.bytes_from_device += reply->hits *
 			(sizeof(uint64) + (remote->filter != NULL ? 0 : sizeof(uint32)));
 		return HM_CPU_NO_REASON;
 	}
 }
 
-/* Show the hits of a chunk to the reader, which marks them, or to the filter. */
+/* Show the hits of a chunk to the reader or the filter. */
 static void
 show_hits(HmRemote *remote)
 {
@@ -651,8 +660,9 @@ next_chunk(HmRemote *remote)
 	drop_hits(remote);
 
 	/*
-	 * The copy can be evicted between its being brought up to date and the search.  To load
-	 * it takes long, and VACUUM waits at the visibility gate.
+	 * The copy can be evicted after it was brought up to date and before the search.
+	 * Then load it again, but not in the visibility gate, where VACUUM waits: loading
+	 * takes long.
 	 */
 	for (int attempt = 0;; attempt++)
 	{
@@ -685,8 +695,8 @@ next_chunk(HmRemote *remote)
 }
 
 /*
- * A copy has just been made: measure what smaller batches take on the device, with the
- * first keys of this one.
+ * After a copy was made, measure how long smaller batches take on the device, with the
+ * first keys of this batch.
  */
 static void
 calibrate(HmRemote *remote)
@@ -719,7 +729,7 @@ hm_remote_choose(HmRemote *remote, const HmProbes *probes, bool keys_wanted)
 {
 	HmCpuReason reason;
 
-	/* Small batches are to cost nothing more. */
+	/* Small batches must not cost more than before. */
 	if (probes->count == 0 || (probes->count < MIN_KEYS && !hm_force_device))
 		return HM_CPU_FEW_KEYS;
 	reason = why_not_at_all(remote);
@@ -762,12 +772,12 @@ hm_remote_prepare(HmRemote *remote)
 	if (remote->handed < remote->hits || remote->next == remote->probes.count)
 		return;
 
-	/* If it cannot be had, hm_remote_next() will find that out. */
+	/* If there can be no copy, hm_remote_next() will find that out. */
 	remote->synced = false;
 	(void) bring_up_to_date(remote, true);
 }
 
-/* Hand hits out, but for probes that are done. */
+/* Return hits, except those of probes that are done. */
 static uint32
 hand_out(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max)
 {

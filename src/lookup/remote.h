@@ -1,6 +1,6 @@
 /*
  * remote.h
- *		How lookups use the device; shared by the files of this folder.
+ *		How lookups use the device; for the files of this folder only.
  */
 #ifndef HARMONIA_LOOKUP_REMOTE_H
 #define HARMONIA_LOOKUP_REMOTE_H
@@ -27,9 +27,10 @@ typedef struct HmLeafList
 } HmLeafList;
 
 /*
- * List all leaves that hold keys, in order, in the place of what the list had.
- * Returns false if the index changed so much on the way that a segment was not found.
+ * List all leaves that hold keys, in order.  Replaces the list's content.  Returns
+ * false if the index has changed so much in the meantime that a segment was not found.
  * The caller holds no buffer lock.
+ *
  * Errors: index_corrupted.
  */
 extern bool hm_leaves_list(Relation index, HtWidth width, HmLeafList *list);
@@ -39,39 +40,44 @@ extern bool hm_leaves_list(Relation index, HtWidth width, HmLeafList *list);
  * ----------------------------------------------------------------
  */
 
-/* What bringing copies up to date has cost. */
+/* The work of bringing copies up to date. */
 typedef struct HmSyncCounts
 {
-	uint64		loads;			/* whole copies made */
-	uint64		evictions;		/* copies that should have been there */
+	uint64		loads;			/* complete copies made */
+	uint64		evictions;		/* copies that were missing when they were needed */
 	uint64		blocks;			/* copied in whole or in part, after the load */
-	uint64		lines;			/* of these */
-	uint64		bytes;			/* moved to the device */
+	uint64		lines;			/* lines of these blocks */
+	uint64		bytes;			/* sent to the device */
 } HmSyncCounts;
 
-/* A copy as it was when it was brought up to date. */
+/* A copy, as of the last re-sync. */
 typedef struct HmCopy
 {
 	HpIndexName name;			/* what it is known by */
-	uint64		structure;		/* the index's count; 0: there is no copy */
-	uint64		memory;			/* bytes that it takes */
+	uint64		structure;		/* the index's structure count; 0: there is no copy */
+	uint64		memory;			/* that it takes, in bytes */
 } HmCopy;
 
 /*
- * Bring the device's copy of an index up to date with what the index holds at some moment
- * during the call.  With "load", a copy is made if there is none.  Counts are added to.
- * Returns HM_CPU_NO_REASON or why there is no such copy.  The caller holds no buffer lock.
- * Errors: index_corrupted; query_canceled and its like.
+ * Bring the device's copy of an index up to date with what the index holds at some
+ * moment during the call.  With "load", makes a copy if there is none.  Adds to
+ * *counts.  Returns HM_CPU_NO_REASON, or the reason why there is no such copy.  The
+ * caller holds no buffer lock.
+ *
+ * Errors: index_corrupted; query_canceled and similar ones.
  */
 extern HmCpuReason hm_sync(Relation index, bool load, HmCopy *copy, HmSyncCounts *counts);
 
 /*
- * Whether a copy, if the device still has it, is up to date with what the index holds now,
- * or is so before it can be searched because somebody is just seeing to it.
+ * Will the device, if it still has the copy, search it in a state that is up to date
+ * with what the index holds now?  Also true if another backend's re-sync will make it
+ * so before the search.
  */
 extern bool hm_copy_is_current(Relation index, const HmCopy *copy);
 
-/* Have the device drop its copy of an index, if there is one and the daemon runs. */
+/*
+ * Have the device drop its copy of an index.  Does nothing if the daemon does not run.
+ */
 extern void hm_copy_drop(Relation index);
 
 /* ----------------------------------------------------------------
@@ -82,53 +88,57 @@ typedef struct HmRemote HmRemote;
 
 extern HmRemote *hm_remote_create(Relation index, HtWidth width);
 
-/* stats is what the lookup has done in all; it is added to the index's counts. */
+/* Free it. stats are the lookup's counters; they are added to the index's counters. */
 extern void hm_remote_end(HmRemote *remote, const HmLookupStats *stats);
 
-/* HM_CPU_NO_REASON, if the device should search a batch, or why the CPU should. */
+/* Choose: returns HM_CPU_NO_REASON for the device, or the reason for the CPU. */
 extern HmCpuReason hm_remote_choose(HmRemote *remote, const HmProbes *probes, bool keys_wanted);
 
 /*
- * Whether points that are to be distinct can be left to the device as they are, because they
- * and their hits make one chunk.
+ * Can points that must be distinct be sent to the device as they are?  Only if they and
+ * their hits fit in one chunk.
  */
 extern bool hm_remote_makes_distinct(const HmRemote *remote, const HmProbes *probes);
 
 /*
- * Start a batch on the device, if it has been chosen for it.  HM_CPU_NO_REASON, or why it
- * cannot search.  May load the copy.
+ * Start a batch on the device, after hm_remote_choose() has chosen it.  May load the
+ * copy.  Returns HM_CPU_NO_REASON, or the reason why the device cannot search.
  */
 extern HmCpuReason hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done);
 
-/* Forget what is left of a batch. */
+/* Abandon the rest of a batch. */
 extern void hm_remote_stop(HmRemote *remote);
 
-/* See to it that there is a copy, if the next call of hm_remote_next() will search it. */
+/*
+ * Make sure that there is a copy if the next call of hm_remote_next() will search it.
+ */
 extern void hm_remote_prepare(HmRemote *remote);
 
 /*
- * More hits, at most max; 0 when all that the device will answer has been returned.  From
- * then on *rest is the first probe of which no hit has been returned: the number of probes,
- * unless *reason is why the device cannot go on.  *filtered becomes the number of those that
- * the filter has kept back meanwhile.  With a reader or a filter no copy is loaded: the caller
- * is in the visibility gate.
+ * Return more hits, at most max.  Returns 0 when the device has answered all that it
+ * will.  Then *rest is the first probe of which no hit has been returned.  It is the
+ * number of probes, unless the device cannot go on; then *reason says why.  The number
+ * of hits that the filter has removed is added to *filtered.  With a reader or a filter
+ * this loads no copy, because the caller is in the visibility gate.
  */
 extern uint32 hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max,
 							 uint32 *rest, HmCpuReason *reason, uint64 *filtered);
 
-/* Copies have to be brought up to date before the device is asked again. */
+/* Bring the copy up to date again before the next search. */
 extern void hm_remote_forget(HmRemote *remote);
 
-/* Who looks at tids as soon as they are read, see hm_lookup_set_reader(). */
+/*
+ * Set the function that sees tids as soon as they are read, see hm_lookup_set_reader().
+ */
 extern void hm_remote_set_reader(HmRemote *remote, HmTidReader reader, void *argument);
 
-/* Who keeps some of them, see hm_lookup_set_filter(). */
+/* Set the function that selects tids, see hm_lookup_set_filter(). */
 extern void hm_remote_set_filter(HmRemote *remote, HmTidFilter filter, void *argument);
 
-/* A batch that the CPU has searched took so long. */
+/* Note how long the CPU took to search a batch. */
 extern void hm_remote_note_cpu(HmRemote *remote, uint32 keys, double ns);
 
-/* Fill in the device's share. */
+/* Set the device's share in stats. */
 extern void hm_remote_add_stats(const HmRemote *remote, HmLookupStats *stats);
 
 #endif							/* HARMONIA_LOOKUP_REMOTE_H */

@@ -1,6 +1,6 @@
 /*
  * resident.c
- *		SQL functions: copies of indexes on the device, and what became of batches.
+ *		SQL functions: copies of indexes on the device, and statistics of batches.
  */
 #include "postgres.h"
 
@@ -25,7 +25,7 @@ PG_FUNCTION_INFO_V1(harmonia_device);
 PG_FUNCTION_INFO_V1(harmonia_stat_indexes);
 PG_FUNCTION_INFO_V1(harmonia_stat_reset);
 
-/* Errors: object_not_in_prerequisite_state, if the library was not preloaded. */
+/* Errors: object_not_in_prerequisite_state if the library is not preloaded. */
 static void
 check_preloaded(void)
 {
@@ -36,7 +36,7 @@ check_preloaded(void)
 				 errhint("Add it there and restart the server.")));
 }
 
-/* Errors: object_not_in_prerequisite_state, if there is no device to work with. */
+/* Errors: object_not_in_prerequisite_state if there is no usable device. */
 static void
 check_device(void)
 {
@@ -62,7 +62,7 @@ check_device(void)
 				 info.state == HM_DEVICE_ABSENT ? 0 : errhint("Try again later.")));
 }
 
-/* Open an index of the caller's for loading or unloading. */
+/* Open an index that the user owns, to load or unload it. */
 static Relation
 open_own_index(Oid oid)
 {
@@ -78,7 +78,7 @@ open_own_index(Oid oid)
 	return index;
 }
 
-/* Errors: why an index could not be copied. */
+/* Throw an error that says why an index could not be copied. */
 static void
 report_refusal(Relation index, HmCpuReason reason)
 {
@@ -93,8 +93,8 @@ report_refusal(Relation index, HmCpuReason reason)
 	if (reason == HM_CPU_DEVICE_MEMORY)
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
-				 errmsg("the device has not enough memory for index \"%s\"", name),
-				 errhint("Raise harmonia.device_memory, if that is what limits it.")));
+				 errmsg("not enough device memory for index \"%s\"", name),
+				 errhint("Raise harmonia.device_memory if that is the limit.")));
 	if (reason == HM_CPU_BUSY || reason == HM_CPU_RESTLESS)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
@@ -105,13 +105,13 @@ report_refusal(Relation index, HmCpuReason reason)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONNECTION_FAILURE),
 				 errmsg("the device failed while index \"%s\" was copied", name),
-				 errdetail("The server's log may say more.")));
+				 errdetail("The server log may have more details.")));
 }
 
 /*
  * harmonia_load(index regclass) returns bigint
- *		Make a copy of an index on the device, or bring the one that is there up to
- *		date; returns the bytes that it takes there.
+ *		Make a copy of an index on the device, or bring it up to date.  Returns the
+ *		memory that it takes there, in bytes.
  */
 Datum
 harmonia_load(PG_FUNCTION_ARGS)
@@ -149,7 +149,7 @@ harmonia_load(PG_FUNCTION_ARGS)
 
 /*
  * harmonia_unload(index regclass) returns boolean
- *		Give up an index's copy on the device; returns whether there may have been one.
+ *		Drop an index's copy on the device.  Returns whether there may have been one.
  */
 Datum
 harmonia_unload(PG_FUNCTION_ARGS)
@@ -167,7 +167,7 @@ harmonia_unload(PG_FUNCTION_ARGS)
 
 /*
  * harmonia_device() returns record
- *		The daemon and its device.
+ *		The state of the daemon and its device.
  */
 Datum
 harmonia_device(PG_FUNCTION_ARGS)
@@ -205,7 +205,7 @@ harmonia_device(PG_FUNCTION_ARGS)
 
 /*
  * harmonia_stat_indexes() returns setof record
- *		What is known of batches against indexes of this database, for pg_stat_harmonia.
+ *		Statistics of batches against indexes of this database, for pg_stat_harmonia.
  */
 Datum
 harmonia_stat_indexes(PG_FUNCTION_ARGS)
@@ -250,7 +250,7 @@ harmonia_stat_indexes(PG_FUNCTION_ARGS)
 
 /*
  * harmonia_stat_reset(index regclass DEFAULT NULL) returns void
- *		Begin counting anew, for one index or for all of this database.
+ *		Reset the counters of one index or, if that is NULL, of this database.
  */
 Datum
 harmonia_stat_reset(PG_FUNCTION_ARGS)

@@ -2,21 +2,21 @@
  * route.c
  *		From probes to leaves: a walk through the inner nodes of one segment.
  *
- * All probes of a segment are led to their leaves under one share lock of its
- * header.  As they are in order, so are the leaves: most often the next leaf has the
- * next separator in the same bottom node.
+ * All probes of a segment are led to their leaves under one share lock of its header.
+ * As they are in order, so are the leaves: most often the next leaf has the next
+ * separator in the same bottom node.
  */
 #include "postgres.h"
 
 #include "lookup/walk.h"
 
 /*
- * A route of fewer leaves goes on in the next segment: looking ahead while the leaves
- * are visited needs some.
+ * A route of fewer leaves is continued in the next segment, because prefetching needs
+ * enough leaves ahead.
  */
 #define ROUTE_ENOUGH		64
 
-/* Where the walk is. */
+/* The state of the walk. */
 typedef struct Router
 {
 	Relation	index;
@@ -24,18 +24,18 @@ typedef struct Router
 	Buffer		header;
 	HmSegment  *segment;
 
-	/* The current bottom node; bytes is NULL before the first */
+	/* The current bottom node; bytes is NULL before the first one. */
 	uint32		node;
 	const char *bytes;
-	Buffer		key_page;		/* the page that it is on, if not the header */
+	Buffer		key_page;		/* the page that holds it, if not the header */
 	uint32		key_page_number;
-	HmAuxiliary *auxiliary;		/* stands in for it, or NULL */
+	HmAuxiliary *auxiliary;		/* replaces the node, or NULL */
 	Buffer		auxiliary_page;
 	HtEntry		node_upper;		/* entries of its leaves are below this, */
-	bool		node_bounded;	/* if true; else they go on to the end */
+	bool		node_bounded;	/* if true; otherwise there is no upper bound */
 
-	/* The current leaf */
-	int			child;			/* of a pure node */
+	/* The current leaf. */
+	int			child;			/* of a node without auxiliary node */
 	BlockNumber block;
 	HtEntry		upper;
 	bool		bounded;
@@ -61,8 +61,8 @@ release(Buffer *buffer)
 }
 
 /*
- * Key pages and auxiliary nodes are read without their locks, as in
- * hm_segment_descend(): the header's lock protects them.
+ * Read a node of the key region.  Key pages and auxiliary nodes are read without their
+ * locks, as in hm_segment_descend(): the header's lock protects them.
  */
 static const char *
 node_bytes(Router *router, uint32 node)
@@ -83,8 +83,8 @@ node_bytes(Router *router, uint32 node)
 }
 
 /*
- * The child in which an entry belongs, and the separator behind it, if there is one
- * in this node; unused ones hold the last position of all.
+ * Find the child in which an entry belongs.  If this node has a separator after it, set
+ * *upper and *bounded.  Unused separators have the maximum position.
  */
 static int
 node_child(Router *router, const char *bytes, HtEntry entry, HtEntry *upper, bool *bounded)
@@ -140,14 +140,14 @@ descend(Router *router, HtEntry entry)
 	}
 	router->bytes = node_bytes(router, router->node);
 
-	/* A binary search would else wait for one line after the other. */
+	/* Prefetch, or a binary search would wait for one line after the other. */
 	for (int at = 0; at < segment->fanout * (int) router->width; at += 64)
 		__builtin_prefetch(router->bytes + at);
 }
 
 /*
- * Most often the next leaf is the next child; its lower bound is that of the current
- * one's end, which the entry is not below.
+ * Most often the next leaf is the next child.  Go there if it is the leaf for the
+ * entry, which is not below the end of the current leaf.
  */
 static bool
 at_next_child(Router *router, HtEntry entry)
@@ -166,7 +166,7 @@ at_next_child(Router *router, HtEntry entry)
 	return true;
 }
 
-/* Go to the leaf for an entry; entries are asked for in order. */
+/* Go to the leaf for an entry.  Entries come in order. */
 static void
 lead_to_leaf(Router *router, HtEntry entry)
 {
@@ -203,23 +203,26 @@ lead_to_leaf(Router *router, HtEntry entry)
 			report_damage(router);
 		router->block = segment->leaf_base + (child - segment->nodes);
 	}
-	/* A wrong bound would have the same leaf visited again and again. */
+	/* With a wrong bound the same leaf would be visited again and again. */
 	if (!BlockNumberIsValid(router->block) ||
 		(router->bounded && ht_entry_cmp(router->upper, entry) <= 0))
 		report_damage(router);
 }
 
-/* The first probe, from a place on, whose first possible entry does not come before an entry. */
+/*
+ * The first probe, starting from a given one, whose first possible entry is not before
+ * an entry.
+ */
 static inline uint32
-first_from(const HmRouteInput *input, uint32 place, HtEntry entry)
+first_from(const HmRouteInput *input, uint32 first, HtEntry entry)
 {
 	uint64		last = entry.tid > 0 ? entry.key : entry.key - 1;
 
 	if (entry.key == 0 && entry.tid == 0)
-		return place;
-	while (place < input->sorted && input->probes[place].key <= last)
-		place++;
-	return place;
+		return first;
+	while (first < input->sorted && input->probes[first].key <= last)
+		first++;
+	return first;
 }
 
 /* What has been routed so far. */
@@ -227,11 +230,11 @@ typedef struct Progress
 {
 	HtEntry		target;			/* where to go on */
 	uint32		next;			/* first probe that is not in the route */
-	bool		has_reach;		/* those that are go on */
-	uint64		reach;			/* to here */
+	bool		has_reach;		/* probes in the route go on */
+	uint64		reach;			/* up to this key */
 } Progress;
 
-/* Take note of how far probes go: points are in order, ranges need not be. */
+/* Note how far probes reach.  Points are in order, ends of ranges need not be. */
 static void
 extend_reach(const HmRouteInput *input, Progress *progress, uint32 begin)
 {
@@ -252,10 +255,10 @@ extend_reach(const HmRouteInput *input, Progress *progress, uint32 begin)
 /* How routing in a segment ended. */
 typedef enum SegmentResult
 {
-	SEGMENT_LEFT,				/* progress->target is in another one */
-	SEGMENT_STOP,				/* the route is full, or all is routed */
-	SEGMENT_UNSORTED			/* the leaf for the target may be where probes
-								 * begin that are not sorted yet */
+	SEGMENT_LEFT,				/* the target is in another segment */
+	SEGMENT_STOP,				/* the route is full, or all probes are in it */
+	SEGMENT_UNSORTED			/* probes that are not sorted yet may begin on the
+								 * target's leaf */
 } SegmentResult;
 
 static SegmentResult

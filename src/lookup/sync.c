@@ -2,19 +2,19 @@
  * sync.c
  *		Bringing the device's copy of an index up to date.
  *
- * What is sent are the lines of pages that have been marked since the last time, and, if the
- * structure has changed, the list of leaves anew.  A page's marks are taken and its lines
- * read under one share lock.  So the copy of a page is as the page was at one moment, not
- * before the call began.
+ * A re-sync sends the lines of pages that have been marked since the last one and, if
+ * the structure has changed, the list of leaves.  It takes a page's marks and reads its
+ * lines under one share lock.  So the copy of a page shows the page as it was at one
+ * moment after the call began.
  *
- * That each entry stands in one leaf, and is in that leaf's copy, holds if the list and the
- * pages are of one state of the structure.  The count of its changes, read before and
- * after, tells.  If it has changed, pages that have been marked meanwhile and the list
- * are sent again.  In the end the daemon is told the count, and others may search.
+ * Each entry is in exactly one leaf, and in that leaf's copy, only if the list and the
+ * pages show one state of the structure.  The structure count, read before and after,
+ * tells.  If it has changed, the list and the pages that were marked in the meantime
+ * are sent again.  At the end the daemon is told the count, and others may search.
  *
- * The daemon lets one client at a time do this.  If we fail in the middle, by an error or
- * because the query is cancelled, our connection is closed and the daemon drops the copy:
- * marks that have been taken are not missed by anybody.
+ * The daemon lets one client at a time do this.  If the re-sync fails in the middle,
+ * because of an error or a cancelled query, the connection is closed and the daemon
+ * drops the copy.  So it does no harm that marks have been taken.
  */
 #include "postgres.h"
 
@@ -25,17 +25,18 @@
 #include "compat.h"
 #include "lookup/remote.h"
 
-/* An index whose structure changes that often while it is read is left alone. */
+/* If the structure changes in this many attempts, the re-sync gives up. */
 #define MAX_ATTEMPTS		30
 
 /*
- * What is sent at a time.  To most syncs a few lines are all, and staging memory that is
- * larger than the batch itself needs would take more time than these.
+ * How many lines or pages are sent in one request.  Most re-syncs send only a few
+ * lines.  They would take longer with staging memory that is larger than the batch
+ * itself needs.
  */
-#define PIECE_LINES			3584	/* 0.95 MB are two of them */
-#define PIECE_PAGES			1024
+#define HALF_LINES			3584	/* two halves of them take 0.95 MB */
+#define HALF_PAGES			1024
 
-/* Pages ahead for which the cache is asked. */
+/* How many pages ahead are prefetched. */
 #define AHEAD				8
 
 typedef struct Sync
@@ -45,18 +46,18 @@ typedef struct Sync
 	int			fanout;
 	HpIndexName name;
 	HmWatch		watch;
-	BlockNumber reserved;		/* blocks that the copy has room for, for sure */
+	BlockNumber reserved;		/* blocks that the copy is known to have room for */
 	HmSyncCounts *counts;
-	HmCpuReason reason;		/* if something failed: why */
+	HmCpuReason reason;		/* of a failure */
 
 	/*
-	 * Lines or pages that are being collected in one half of staging memory, while
-	 * the device copies what is in the other.
+	 * Lines or pages are collected in one half of staging memory, while the device
+	 * copies from the other half.
 	 */
 	bool		whole_pages;
 	char	   *staging;
 	int			half;
-	bool		posted;			/* the other half's request has not been answered */
+	bool		posted;			/* the last request has not been answered */
 	uint32	   *numbers;
 	char	   *data;
 	uint32		count;
@@ -72,9 +73,12 @@ request_for(const Sync *sync, HpOperation operation)
 	return request;
 }
 
-/* See to the answer of the piece that was sent last; false, and the reason, if it is bad. */
+/*
+ * Wait for the answer to the last request.  If it is an error, set the reason and
+ * return false.
+ */
 static bool
-await_piece(Sync *sync)
+await_answer(Sync *sync)
 {
 	const HpReply *reply;
 
@@ -93,20 +97,20 @@ await_piece(Sync *sync)
 	return false;
 }
 
-/* Send a request of the sync; the same. */
+/* Send a request of the sync and wait for its answer.  Returns false after an error. */
 static bool
 ask(Sync *sync, HpRequest *request)
 {
-	if (!await_piece(sync))
+	if (!await_answer(sync))
 		return false;
 	sync->posted = hm_client_post(request);
 	if (!sync->posted)
 		sync->reason = HM_CPU_DEVICE_FAILED;
-	return await_piece(sync);
+	return await_answer(sync);
 }
 
 /*
- * Have the copy make room for all blocks.  *end becomes the number of blocks that the
+ * Make room for all blocks in the copy.  Sets *end to the number of blocks that the
  * index has now and that are watched.
  */
 static bool
@@ -127,9 +131,9 @@ reserve(Sync *sync, BlockNumber *end)
  */
 
 static inline uint32
-piece_room(const Sync *sync)
+half_room(const Sync *sync)
 {
-	return sync->whole_pages ? PIECE_PAGES : PIECE_LINES;
+	return sync->whole_pages ? HALF_PAGES : HALF_LINES;
 }
 
 static inline Size
@@ -138,14 +142,14 @@ item_size(const Sync *sync)
 	return sync->whole_pages ? BLCKSZ : HP_LINE_SIZE;
 }
 
-/* The size of a half. */
+/* The size of a half of staging memory. */
 static inline Size
 half_size(const Sync *sync)
 {
-	return piece_room(sync) * (sizeof(uint32) + item_size(sync));
+	return half_room(sync) * (sizeof(uint32) + item_size(sync));
 }
 
-/* Begin to fill one half. */
+/* Begin to fill a half. */
 static void
 begin_half(Sync *sync, int half)
 {
@@ -153,15 +157,15 @@ begin_half(Sync *sync, int half)
 
 	sync->half = half;
 	sync->numbers = (uint32 *) start;
-	sync->data = start + piece_room(sync) * sizeof(uint32);
+	sync->data = start + half_room(sync) * sizeof(uint32);
 	sync->count = 0;
 }
 
 static bool
-begin_pieces(Sync *sync, bool whole_pages)
+begin_halves(Sync *sync, bool whole_pages)
 {
-	/* One may have been left by an attempt that was given up. */
-	if (!await_piece(sync))
+	/* An abandoned attempt may have left a request without answer. */
+	if (!await_answer(sync))
 		return false;
 	sync->whole_pages = whole_pages;
 	sync->staging = hm_client_staging(2 * half_size(sync));
@@ -174,15 +178,18 @@ begin_pieces(Sync *sync, bool whole_pages)
 	return true;
 }
 
-/* Send the half that is being filled, once the device is done with the other, and go there. */
+/*
+ * Wait until the device has copied the other half, send the current one, and begin the
+ * other.
+ */
 static bool
-send_piece(Sync *sync)
+send_half(Sync *sync)
 {
 	HpRequest	request = request_for(sync, sync->whole_pages ? HP_SYNC_PAGES : HP_SYNC_LINES);
 
 	if (sync->count == 0)
 		return true;
-	if (!await_piece(sync))
+	if (!await_answer(sync))
 		return false;
 	request.count = sync->count;
 	request.numbers_at = (uint64) ((char *) sync->numbers - sync->staging);
@@ -198,14 +205,14 @@ send_piece(Sync *sync)
 	return true;
 }
 
-/* Send what is left. */
+/* Send the rest and wait for the answer. */
 static bool
-end_pieces(Sync *sync)
+end_halves(Sync *sync)
 {
-	return send_piece(sync) && await_piece(sync);
+	return send_half(sync) && await_answer(sync);
 }
 
-/* Copy the lines of a page that is locked into the piece, which has room for them. */
+/* Copy lines of a locked page into the current half, which has room for them. */
 static inline void
 add_lines(Sync *sync, BlockNumber block, Page page, uint64 lines)
 {
@@ -221,7 +228,7 @@ add_lines(Sync *sync, BlockNumber block, Page page, uint64 lines)
 	}
 }
 
-/* Take the marks of a block and copy what is marked. */
+/* Take the marks of a block and copy the marked lines. */
 static inline void
 take_block(Sync *sync, BlockNumber block)
 {
@@ -237,7 +244,7 @@ take_block(Sync *sync, BlockNumber block)
 	sync->counts->blocks++;
 }
 
-/* Have the cache fetch what take_block() will read. */
+/* Prefetch what take_block() will read. */
 static inline void
 prefetch_block(Sync *sync, BlockNumber block, uint64 lines)
 {
@@ -245,7 +252,7 @@ prefetch_block(Sync *sync, BlockNumber block, uint64 lines)
 	hm_pin_prefetch_lines(sync->index, block, lines);
 }
 
-/* Send what has been marked. */
+/* Send all marked lines. */
 static bool
 send_marked(Sync *sync)
 {
@@ -257,8 +264,10 @@ send_marked(Sync *sync)
 	if (pg_atomic_exchange_u32(sync->watch.marked, 0) == 0)
 		return true;
 
-	/* After the exchange: what is marked in later blocks raises the flag again. */
-	if (!reserve(sync, &end) || !begin_pieces(sync, false))
+	/*
+	 * Read the size after the exchange: a mark in a later block raises the flag again.
+	 */
+	if (!reserve(sync, &end) || !begin_halves(sync, false))
 		return false;
 	for (BlockNumber block = 0; block < end || out != in; block++)
 	{
@@ -274,23 +283,23 @@ send_marked(Sync *sync)
 				continue;
 		}
 		CHECK_FOR_INTERRUPTS();
-		if (sync->count + HP_PAGE_LINES > PIECE_LINES && !send_piece(sync))
+		if (sync->count + HP_PAGE_LINES > HALF_LINES && !send_half(sync))
 			return false;
 		take_block(sync, ahead[out++ % AHEAD]);
 	}
-	return end_pieces(sync);
+	return end_halves(sync);
 }
 
 /*
- * Send all pages of the list; false, too, if a page is not the leaf that the list says, with
- * sync->reason as it was and perhaps a piece under way.
+ * Send all pages of the list.  Also returns false if a page is not the leaf of the
+ * list; then sync->reason is unchanged and a request may be unanswered.
  */
 static bool
 send_leaves(Sync *sync, const HmLeafList *list)
 {
 	BlockNumber end;
 
-	if (!reserve(sync, &end) || !begin_pieces(sync, true))
+	if (!reserve(sync, &end) || !begin_halves(sync, true))
 		return false;
 	for (uint32 i = 0; i < list->count; i++)
 	{
@@ -302,7 +311,7 @@ send_leaves(Sync *sync, const HmLeafList *list)
 		CHECK_FOR_INTERRUPTS();
 		if (leaf->block >= end)
 			return false;
-		if (sync->count == PIECE_PAGES && !send_piece(sync))
+		if (sync->count == HALF_PAGES && !send_half(sync))
 			return false;
 		buffer = hm_pin(sync->index, leaf->block);
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
@@ -319,13 +328,13 @@ send_leaves(Sync *sync, const HmLeafList *list)
 		if (!is_leaf)
 			return false;
 	}
-	return end_pieces(sync);
+	return end_halves(sync);
 }
 
 /*
- * Send the list itself; false, too, with sync->reason as it was, if the index has outgrown
- * its words meanwhile: a leaf without one has not been sent, though the copy may have room
- * for it.
+ * Send the list itself.  Also returns false, with sync->reason unchanged, if the index
+ * has outgrown its words: a leaf without a word has not been sent, even if the copy has
+ * room for it.
  */
 static bool
 send_list(Sync *sync, const HmLeafList *list)
@@ -360,14 +369,14 @@ send_list(Sync *sync, const HmLeafList *list)
 }
 
 /* ----------------------------------------------------------------
- *		The whole
+ *		The whole re-sync
  * ----------------------------------------------------------------
  */
 
 /*
- * Make a copy that has the leaves' pages and the list be of one state.  copied is the
- * count that its list belongs to, or 0 if it has none.  Returns the count that it has
- * in the end, or 0 if it could not be done.
+ * Bring the leaves' pages and the list to one state.  "copied" is the structure count
+ * of the copy's list, or 0 if it has none.  Returns the structure count at the end, or
+ * 0 on failure.
  */
 static uint64
 send_state(Sync *sync, uint64 copied)
@@ -387,7 +396,7 @@ send_state(Sync *sync, uint64 copied)
 		HM_FAULT(sync_listed);
 		if (!has_pages)
 		{
-			/* Whatever is marked from here on is sent in the next attempt at the latest. */
+			/* What is marked from here on is sent in the next attempt at the latest. */
 			if (!send_leaves(sync, &list))
 			{
 				if (sync->reason != HM_CPU_RESTLESS)
@@ -414,7 +423,7 @@ send_state(Sync *sync, uint64 copied)
 	return 0;
 }
 
-/* What the copy is known by, and how it is searched. */
+/* Read the copy's name, and the attributes needed to search it. */
 static void
 read_metapage(Sync *sync)
 {
@@ -429,7 +438,7 @@ read_metapage(Sync *sync)
 				  &sync->name.relfilenode);
 }
 
-/* Begin, bring up to date, end; returns the reason. */
+/* Begin a sync, send what has changed, and end the sync.  Returns the reason. */
 static HmCpuReason
 sync_copy(Sync *sync, bool load, HmCopy *copy)
 {
@@ -454,7 +463,7 @@ sync_copy(Sync *sync, bool load, HmCopy *copy)
 	if (reply->status != HP_OK)
 		return HM_CPU_DEVICE_FAILED;
 
-	/* A copy of which not all changes have been watched is as good as none. */
+	/* A copy that was not watched all the time is useless. */
 	if (!reply->created &&
 		hm_device_same_count(reply->structure, pg_atomic_read_u64(sync->watch.structure)))
 		copied = reply->structure;
@@ -506,7 +515,7 @@ hm_sync(Relation index, bool load, HmCopy *copy, HmSyncCounts *counts)
 	if (counts->loads > loads_before)
 		counts->blocks = blocks_before;
 
-	/* In the middle of it: the daemon drops the copy with the connection. */
+	/* If a sync was begun, closing the connection makes the daemon drop the copy. */
 	if (reason != HM_CPU_NO_REASON && reason != HM_CPU_NOT_RESIDENT)
 		hm_client_close();
 	hm_device_release();

@@ -257,7 +257,7 @@ $node->append_conf('postgresql.conf', 'harmonia.device_memory = 4');
 $node->reload;
 ok(wait_for_end($pid), 'another limit of memory ends the daemon');
 wait_for_device($node, 'up', $pid);
-like(error_of("harmonia_load('g_k')"), qr/53200: the device has not enough memory/, 'too little for an index');
+like(error_of("harmonia_load('g_k')"), qr/53200: not enough device memory/, 'too little for an index');
 like(nodes_of($node, $grown, $lookups), qr/CPU Reason: not enough device memory/, 'so says EXPLAIN');
 
 # Of three copies of 2 MB each, one has room.
