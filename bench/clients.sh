@@ -1,16 +1,18 @@
 #!/bin/bash
-# Compares indexes under clients that others wrote, sysbench and pgbench's own scripts, on a
-# private server: each access method has a database of its own with the same rows, whose index
-# has been replaced by one of that method.  Prints Markdown tables of medians.
+# Compares indexes under the workloads of sysbench and pgbench, on a private server.
+# Each access method has its own database with the same rows; its index replaces the
+# original one.  Prints Markdown tables of medians.
 #
 # usage: bench/clients.sh [SECTION...]
 #
-#   sysbench pgbench      both if none is named
+#   sysbench pgbench      default: both
 #
-# ROWS (2000000), RUNS (3) and SECONDS_A_RUN (5) may be set, and what bench/common.sh
-# names.  Takes some 1500 bytes of memory a row and as much disk space.
+# Environment: ROWS (2000000), RUNS (3), SECONDS_A_RUN (5), and the variables of
+# bench/common.sh.  Takes about 1500 bytes of memory and as much disk space for each
+# row.
 #
-# sysbench looks up k of its table sbtest1, pgbench aid of pgbench_accounts.
+# sysbench looks up column k of its table sbtest1, pgbench column aid of
+# pgbench_accounts.
 
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR/../tools source=common.sh
@@ -21,8 +23,9 @@ set -euo pipefail
 start_suite clients 2000000 3 5
 methods=(btree hash harmonia)
 
-# copy_databases NAME TABLE COLUMN DROP: of NAME_btree, one for each other method; in all of
-# them an index of the method in place of the client's own, which the statement DROP removes.
+# copy_databases NAME TABLE COLUMN DROP: copies database NAME_btree for each other
+# method, and in all of them replaces the original index, which the statement DROP
+# removes, by one of the method.
 copy_databases() {
 	local name=$1 table=$2 column=$3 drop=$4 method
 	for method in "${methods[@]}"; do
@@ -34,7 +37,7 @@ copy_databases() {
 	done
 }
 
-# check_use DATABASE CLIENT: that the index has been used.
+# check_use DATABASE CLIENT: fails if the index has not been used.
 check_use() {
 	[ "$(sql -d "$1" -c "SELECT idx_scan > 0 FROM pg_stat_user_indexes WHERE indexrelname = 'replaced'")" = t ] ||
 		die "the index of $1 was not used by $2"
@@ -48,7 +51,7 @@ run_sysbench() {
 		--pgsql-db="$database" --threads="$threads" --table-size="$rows" --rand-type=uniform "${length[@]}" "$@"
 }
 
-# sysbench_row METHODS SCRIPT [OPTION...]: by 1 and 4 threads.
+# sysbench_row METHODS SCRIPT [OPTION...]: measures with 1 and 4 threads.
 sysbench_row() {
 	local script=$2 threads run method methods
 	read -r -a methods <<<"$1"
@@ -80,7 +83,7 @@ section_sysbench() {
 	sysbench_row 'btree hash harmonia' oltp_update_index
 }
 
-# pgbench_row CASE OPTION...: by 1, 4 and 8 clients.
+# pgbench_row CASE OPTION...: measures with 1, 4 and 8 clients.
 pgbench_row() {
 	local case=$1 clients run method
 	shift

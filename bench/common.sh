@@ -1,16 +1,16 @@
 # shellcheck shell=bash disable=SC2154
-# Included by the scripts here: a private server of their own, SQL and its timing, and the
-# record of what was measured.  The script sets $root by including tools/common.sh before,
-# calls start_suite, start_server and run_sections, and record or note for each figure.
+# Included by the scripts of this folder: runs a private server, runs and times SQL, and
+# records figures.  A script first includes tools/common.sh, which sets $root.  It calls
+# start_suite, start_server and run_sections, and record or note for each figure.
 #
-# Environment of them all:
+# Environment variables of all scripts:
 #
-#   RESULTS          folder to keep figures in, as SUITE.csv; without it they are printed only
-#   BINDIR           programs of a PostgreSQL which has the extension, so that nothing is built
-#   SECONDS_A_RUN    for runs of clients; 0 for 100 transactions each, to try a script
+#   RESULTS          folder for the figures, as SUITE.csv; without it they are only printed
+#   BINDIR           programs of a PostgreSQL that has the extension; then nothing is built
+#   SECONDS_A_RUN    for runs with clients; 0: 100 transactions each, to try a script
 
-# start_suite NAME ROWS RUNS SECONDS: names what is recorded; the rest are the script's own
-# defaults.
+# start_suite NAME ROWS RUNS SECONDS: sets the suite's name, and the script's default
+# values of ROWS, RUNS and SECONDS_A_RUN.
 start_suite() {
 	suite=$1
 	rows=${ROWS:-$2}
@@ -24,7 +24,7 @@ start_suite() {
 	[ -e "$csv" ] || echo 'suite,section,case,system,value,unit,runs,remark' >"$csv"
 }
 
-# clean_up: stops the server and removes its directory; for traps.
+# clean_up: stops the server and removes its directory.  For traps.
 clean_up() {
 	local status=$?
 	trap - EXIT
@@ -34,8 +34,8 @@ clean_up() {
 	exit "$status"
 }
 
-# start_server MEGABYTES [-c NAME=VALUE]...: builds the extension and starts a server with
-# so much of shared buffers, in $dir, that lives as long as the script.
+# start_server MEGABYTES [-c NAME=VALUE]...: builds the extension and starts a server in
+# $dir with shared buffers of this size.  It runs until the script ends.
 start_server() {
 	local memory=$1 programs=${BINDIR:-} settings
 	shift
@@ -61,8 +61,8 @@ start_server() {
 	} >>"$RESULTS/conditions.md"
 }
 
-# run_sections DEFAULT... -- [SECTION...]: calls section_NAME for those named, or for all;
-# prints tables of what they recorded.
+# run_sections DEFAULT... -- [SECTION...]: calls section_NAME for the named sections, or
+# for all.  Prints tables of the recorded figures.
 run_sections() {
 	local all=() section
 	while [ "$1" != -- ]; do
@@ -79,13 +79,13 @@ run_sections() {
 	awk -f "$root/bench/tables.awk" "$csv"
 }
 
-# sql [ARGUMENT...]: psql's answer, under the settings in $options.
+# sql [ARGUMENT...]: prints psql's answer.  The settings in $options apply.
 options=
 sql() {
 	PGOPTIONS="-c client_min_messages=warning $options" psql -X -A -t -q -v ON_ERROR_STOP=1 "$@"
 }
 
-# timings STATEMENT...: milliseconds of each, all in one session.
+# timings STATEMENT...: prints the milliseconds of each statement, all in one session.
 timings() {
 	local statement arguments=()
 	for statement in "$@"; do
@@ -98,7 +98,8 @@ median() {
 	sort -g | awk '{ v[NR] = $1 } END { print (NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2) }'
 }
 
-# transactions_a_second CLIENTS STATEMENT...: by pgbench, prepared; $options apply.
+# transactions_a_second CLIENTS STATEMENT...: runs pgbench with prepared statements;
+# $options apply.
 transactions_a_second() {
 	local clients=$1
 	shift
@@ -106,7 +107,7 @@ transactions_a_second() {
 	run_pgbench "$clients" -f "$dir/script"
 }
 
-# run_pgbench CLIENTS OPTION...: transactions a second.
+# run_pgbench CLIENTS OPTION...: prints transactions per second.
 run_pgbench() {
 	local clients=$1 length=(-T "$seconds_a_run")
 	shift
@@ -115,9 +116,10 @@ run_pgbench() {
 		"${length[@]}" "$@" | sed -n 's/^tps = \([0-9.]*\) .*/\1/p'
 }
 
-# mix_round TABLE ROWS PERCENT ROUND: operations a second of a batch of a hundredth as many
-# as there are rows, of which so many in a hundred are half inserts, half deletes, the rest
-# look-ups.  Keys are hashint8extended(i, 0) of k, at first of 1 to ROWS; $options apply.
+# mix_round TABLE ROWS PERCENT ROUND: prints the operations per second of one batch of
+# ROWS / 100 operations.  PERCENT of them are changes, half of these inserts and half
+# deletes; the rest are look-ups.  Keys are hashint8extended(i, 0) in column k, at first
+# for i from 1 to ROWS. $options apply.
 mix_round() {
 	local table=$1 count=$2 percent=$3 round=$4
 	local batch=$((count / 100))
@@ -141,10 +143,10 @@ show_only() {
 		WHERE indrelid = '$table'::regclass"
 }
 
-# record SECTION CASE SYSTEM VALUE UNIT RUNS [REMARK]: keeps a figure.  A section is a
-# table, its cases are rows and its systems columns; cases that are numbers make a plot.
-# More is better if the unit ends in "/s", else less.  A figure that is recorded again
-# replaces the earlier one.
+# record SECTION CASE SYSTEM VALUE UNIT RUNS [REMARK]: records a figure.  A section is a
+# table with cases as rows and systems as columns; if the cases are numbers it is also a
+# plot.  More is better if the unit ends in "/s", otherwise less.  If a figure is
+# recorded again, the last one counts.
 record() {
 	local field
 	for field in "$@"; do
@@ -155,13 +157,13 @@ record() {
 	printf '%s | %s | %s: %.4g %s%s\n' "$1" "$2" "$3" "$4" "$5" "${7:+ ($7)}"
 }
 
-# note SYSTEM UNIT: notes figures, one a line of the input, of a run.
+# note SYSTEM UNIT: notes figures of a run, one on each line of the input.
 note() {
 	sed "s|^|$1\t$2\t|" >>"$dir/noted"
 }
 
-# summary median|sum: lines of system, unit, figure and number of runs, of what was noted;
-# a sum is that of the steps of one run.
+# summary median|sum: prints lines with system, unit, figure and number of runs of what
+# was noted.  A sum adds up the steps of one run.
 summary() {
 	sort -s -t $'\t' -k 3,3g "$dir/noted" | awk -F '\t' -v how="$1" '
 		{ key = $1 FS $2; n[key]++; v[key, n[key]] = $3; sum[key] += $3 }
@@ -180,7 +182,7 @@ summary() {
 	rm "$dir/noted"
 }
 
-# record_noted SECTION CASE: records medians of what was noted.
+# record_noted SECTION CASE: records the medians of what was noted.
 record_noted() {
 	local system unit value count
 	summary median | while IFS=$'\t' read -r system unit value count; do

@@ -1,18 +1,18 @@
 #!/bin/bash
-# Compares a harmonia index with btree, and hash where that can serve, on one table, on a
-# private server: build, size, look-ups, ranges, insertion, VACUUM.  Prints Markdown tables
-# of medians.
+# Compares a harmonia index with a btree index, and with a hash index where that can be
+# used, on one table on a private server: build, size, look-ups, ranges, insertion,
+# VACUUM.  Prints Markdown tables of medians.
 #
 # usage: bench/index.sh [SECTION...]
 #
-#   build lookup insert vacuum      all of them if none is named
+#   build lookup insert vacuum      default: all of them
 #
-# ROWS (20000000), RUNS (5) and SECONDS_A_RUN (5) may be set, and what bench/common.sh
-# names.  Takes some 400 bytes of memory a row and as much disk space.
+# Environment: ROWS (20000000), RUNS (5), SECONDS_A_RUN (5), and the variables of
+# bench/common.sh.  Takes about 400 bytes of memory and as much disk space for each row.
 #
-# Indexes are measured in turn, run by run, under the same settings, with all
-# data in shared buffers and fsync off, so that the disk does not count.  Where one
-# index must not be in the way of the other, pg_index.indisvalid hides it.
+# Indexes are measured in turn, run by run, under the same settings.  All data is in
+# shared buffers and fsync is off, so that the disk does not matter. pg_index.indisvalid
+# hides indexes that a measurement must not use.
 
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR/../tools source=common.sh
@@ -27,7 +27,7 @@ methods=(btree hash harmonia)
 range_100="(2^63 / $rows * 100)::bigint"
 range_10000="(2^63 / $rows * 10000)::bigint"
 
-# Megabytes of WAL since a position, and the position now.
+# wal_since POSITION: prints the megabytes of WAL since a position.
 wal_since() {
 	sql -c "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '$1') / 1e6"
 }
@@ -45,7 +45,7 @@ load_points() {
 		-c 'VACUUM (ANALYZE, FREEZE) points'
 }
 
-# build_row CASE WORKERS COLUMN METHOD...
+# build_row CASE WORKERS COLUMN METHOD...: measures CREATE INDEX.
 build_row() {
 	local case=$1 workers=$2 column=$3 run method before
 	for ((run = 0; run < runs; run++)); do
@@ -70,7 +70,8 @@ section_build() {
 	build_row 'bigint keys serial' 0 k "${methods[@]}"
 }
 
-# lookup_row CASE STATEMENT SETTING METHOD...: prepared, by one client.
+# lookup_row CASE STATEMENT SETTING METHOD...: measures a prepared statement of one
+# client.
 lookup_row() {
 	local case=$1 statement=$2 setting=$3 run method
 	options="-c enable_seqscan=off -c $setting"
@@ -85,7 +86,8 @@ lookup_row() {
 	record_noted lookup "$case"
 }
 
-# Many look-ups in one statement, where no client's time hides the index's.
+# nested_loop_row CASE COLUMNS METHOD...: measures many look-ups in one statement, where
+# no client's time hides the index's.
 nested_loop_row() {
 	local case=$1 columns=$2 run method
 	shift 2
@@ -126,7 +128,8 @@ section_lookup() {
 	lookup_row 'ORDER BY ... DESC LIMIT 10' "SELECT id FROM points WHERE k <= $k ORDER BY k DESC LIMIT 10;" $plain "$@"
 }
 
-# A table without an index, and one of the same rows with each.
+# Makes a table without an index and, for each method, one with the same rows and an
+# index.
 load_targets() {
 	local method
 	sql -c 'DROP TABLE IF EXISTS points'
@@ -140,7 +143,8 @@ load_targets() {
 	done
 }
 
-# Insert the table "source" into all; notes milliseconds and megabytes of WAL.
+# insert_source [checkpoint]: inserts the table "source" into all tables.  Notes
+# milliseconds and megabytes of WAL.
 insert_source() {
 	local method before
 	for method in none "${methods[@]}"; do
@@ -151,7 +155,8 @@ insert_source() {
 	done
 }
 
-# record_shares CASE median|sum: what the index adds to the cost of the table without one.
+# record_shares CASE median|sum: records what each index adds to the cost of the table
+# without one.
 record_shares() {
 	local case=$1 how=$2 system unit value count
 	summary "$how" | awk -F '\t' -v OFS='\t' '
@@ -161,7 +166,7 @@ record_shares() {
 		done
 }
 
-# Back to packed indexes of the first rows.
+# Makes the indexes packed again, with the first rows only.
 restore_targets() {
 	local method
 	for method in none "${methods[@]}"; do
@@ -170,7 +175,7 @@ restore_targets() {
 	done
 }
 
-# insert_row CASE KEY [checkpoint]
+# insert_row CASE KEY [checkpoint]: measures the insertion of insert_rows rows.
 insert_row() {
 	local case=$1 key=$2 checkpoint=${3:-} run
 	sql -c 'DROP TABLE IF EXISTS source' \
@@ -183,7 +188,7 @@ insert_row() {
 	record_shares "$case" median
 }
 
-# Grow by half, a statement of insert_rows at a time; the sum of all.
+# Grows the tables by half, with insert_rows in each statement.  Records the sum of all.
 growth_row() {
 	local step method
 	for ((step = 1; step <= 10; step++)); do
@@ -199,7 +204,7 @@ growth_row() {
 	record_noted insert 'size after that'
 }
 
-# What the index adds to a statement of rows / 20.
+# What an index adds to a statement that inserts rows / 20.
 section_insert() {
 	load_targets
 	insert_row 'random keys' 'hashint8extended(i, 0) / 2'

@@ -4,21 +4,21 @@
 #
 # usage: bench/lookup.sh [SECTION...]
 #
-#   arrays joins few clients      all of them if none is named
+#   arrays joins few clients      default: all of them
 #
-# ROWS (20000000), RUNS (5) and SECONDS_A_RUN (5) may be set, PROBES (ROWS / 20), which
-# is rows in joins, MAX_KEYS (ROWS / 2), which is keys in arrays, and what bench/common.sh
-# names.  Takes some 250 bytes of memory a row and as much disk space.
+# Environment: ROWS (20000000), RUNS (5), SECONDS_A_RUN (5), PROBES (ROWS / 20; outer
+# rows of joins), MAX_KEYS (ROWS / 2; keys in arrays), and the variables of
+# bench/common.sh.  Takes about 250 bytes of memory and as much disk space for each row.
 #
-# All data is in shared buffers, one process works, and work_mem is large for both
-# sides.  Each run is a session that runs the query several times: the first time, in which
-# a session also finds its way to all pages that it has not read yet, has tables of its own.
-# "btree" and "hash" are nested loops or scans of that index; "best plan" is the fastest of
-# these, of what the planner takes with both indexes, and of hash and merge joins, for long
-# arrays also of the same question as a join with unnest(array).  A bitmap scan of a hash
-# index compares each row with the array from its beginning, in quadratic time: arrays of more
-# than 10,000 keys would take it minutes and hours, and are left out.  pg_index.indisvalid
-# hides indexes that are not to be used.
+# All data is in shared buffers, each query has one process, and work_mem is large for
+# all systems.  A run is a session that executes the query several times.  The first
+# time has its own tables ("at first"), because the session then sees pages for the
+# first time.  "btree" and "hash" are nested loops or scans with that index.  "best
+# plan" is the fastest of these, of the planner's choice with both indexes, of hash and
+# merge joins and, for long arrays, of the same question as a join with unnest(array).
+# A bitmap scan of a hash index compares each row with the array from its start, in
+# quadratic time.  For arrays of more than 10,000 keys it would take minutes and hours,
+# so these are left out. pg_index.indisvalid hides indexes that must not be used.
 
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR/../tools source=common.sh
@@ -53,7 +53,7 @@ load() {
 		>"$dir/load"
 }
 
-# look_at SYSTEM: has the planner see what this system may use.
+# look_at SYSTEM: lets the planner see what this system may use.
 look_at() {
 	options=
 	case $1 in
@@ -71,7 +71,7 @@ look_at() {
 }
 
 # run_query SYSTEM QUERY TIMES: notes the first time in a session, and the median of the
-# others; prints that.
+# others.  Prints that median.
 run_query() {
 	local system=$1 query=$2 times=$3 i statements=("$2")
 	look_at "$system"
@@ -84,15 +84,15 @@ run_query() {
 	cat "$dir/time"
 }
 
-# What the plan for a query is called.
+# plan_of QUERY: prints the name of the query's plan.
 plan_of() {
 	sql -c "EXPLAIN (COSTS OFF) $1" | sed '/InitPlan/,+1d' |
 		sed -n 's/^[ >-]*\(Custom Scan ([A-Za-z]*)\|Hash [A-Za-z ]*Join\|Hash Join\|Nested Loop[A-Za-z ]*\|Merge [A-Za-z ]*Join\|Index Only Scan\|Index Scan\|Bitmap Heap Scan\|Seq Scan\).*/\1/p' |
 		head -n 1
 }
 
-# query_row SECTION CASE QUERY TIMES SYSTEM...: by PostgreSQL's systems, and by harmonia.
-# $as_join, if set, asks the same by a join.
+# query_row SECTION CASE QUERY TIMES SYSTEM...: measures the query with PostgreSQL's
+# systems and with harmonia. $as_join, if set, is the same question as a join.
 query_row() {
 	local section=$1 case=$2 query=$3 times=$4 system plan plans='' fastest best best_plan
 	local measured=("${@:5}") run value unit count label answer expected
@@ -180,7 +180,7 @@ few_keys() {
 		SELECT hashint8extended((:i + j * 7919) % $rows, 0) FROM generate_series(1, $1) j));" | tr -d '\n'
 }
 
-# client_row SECTION CASE CLIENTS UNIT STATEMENT: prepared.
+# client_row SECTION CASE CLIENTS UNIT STATEMENT: measures a prepared statement.
 client_row() {
 	local section=$1 case=$2 clients=$3 unit=$4 statement=$5 run method
 	for ((run = 0; run < runs; run++)); do

@@ -1,25 +1,28 @@
 #!/bin/bash
-# Redoes on the CPU what the Harmonia papers measured (PPoPP 2019, TPDS 2020): the batch lookup
-# engine, called from SQL, and the tree engine alone, each on one processor.
+# Repeats on the CPU what the Harmonia papers measured (PPoPP 2019, TPDS 2020), with the
+# batch lookup engine, called from SQL, and with the tree engine alone, each on one
+# processor.
 #
 # usage: bench/paper.sh [SECTION...]
 #
 #   sizes      indexes of different sizes, batches of 1 to 10 million keys, distributions
 #   fanouts    8 to 128
 #   ranges     ranges of 1 to 1024 entries
-#   steps      optimisations in turn, from a regular B+tree on (tree engine alone)
-#   psa        bits sorted by, from none to all (tree engine alone)
-#   brute      all keys compared with each query, in small trees (no engine at all)
+#   steps      optimisations in turn, starting with a regular B+tree (tree engine alone)
+#   psa        number of sorted bits, from none to all (tree engine alone)
+#   brute      compare all keys with each query, in small trees (no engine at all)
 #
-# All of them if none is named.  ROWS (67108864, 2^26) and RUNS (5), WIDTHS ("64 32") of keys,
-# DRAWS ("uniform normal gamma zipf serial"; there is "clustered" as well), FILLFACTOR (100, as the
-# papers' trees are packed), VARIANT of the instructions (best, or avx512, avx2, portable),
-# HUGE_PAGES (try; needs vm.nr_hugepages); bench/common.sh has what is common to all of these
-# scripts.  Sizes are the powers of two from 2^23 up to ROWS, or the one below ROWS if that is
-# smaller.  Takes some 30 bytes of memory and 100 of disk a row, some 70 of memory for steps.
+# Default: all of them.  Environment: ROWS (67108864, 2^26), RUNS (5), WIDTHS of keys
+# ("64 32"), DRAWS ("uniform normal gamma zipf serial"; there is also "clustered"),
+# FILLFACTOR (100, because the papers' trees are packed), VARIANT of the instructions
+# (best, or avx512, avx2, portable), HUGE_PAGES (try; needs vm.nr_hugepages), and the
+# variables of bench/common.sh.  Sizes are the powers of two from 2^23 up to ROWS, or
+# the greatest one below ROWS if that is smaller.  Takes about 30 bytes of memory and
+# 100 of disk space for each row; steps take about 70 of memory.
 #
-# Millions a second are of CPU time, sorting of the probes included.  The engine finds its pages
-# in shared buffers, which it pins and locks; each run looks other keys up.
+# Millions per second are of CPU time, including the sort of the probes.  The engine
+# reads its pages in shared buffers, which it pins and locks.  Each run looks up other
+# keys.
 
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR/../tools source=common.sh
@@ -41,7 +44,7 @@ for ((size = 10; 1 << size <= rows; size++)); do
 done
 [ ${#sizes[@]} -gt 0 ] || die 'at least 1024 rows'
 
-# The module that calls the engine, beside the server's extension.
+# Installs the module that calls the engine, beside the server's extension.
 install_engine() {
 	local programs
 	programs=$(dirname "$(command -v postgres)")
@@ -63,14 +66,14 @@ load() {
 	loaded=1
 }
 
-# build_index WIDTH SIZE FANOUT: the only index, of the first 2^SIZE rows.
+# build_index WIDTH SIZE FANOUT: makes the only index, of the first 2^SIZE rows.
 build_index() {
 	sql -c 'DROP INDEX IF EXISTS t_index' \
 		-c "CREATE INDEX t_index ON t USING harmonia (k$1) WITH (fanout = $3, fillfactor = $fillfactor) WHERE i <= $((1 << $2))"
 }
 
-# look_up BATCH DRAW SPAN: sets $figure, millions a second, to the median of $rounds, of which
-# small batches take many to be measured at all.  No probe is without a hit.
+# look_up BATCH DRAW SPAN: sets $figure, in millions per second, to the median of
+# $rounds rounds; small batches need many of them.  Every probe must have a hit.
 look_up() {
 	rounds=$((runs * ($1 >= 200000 ? 1 : $1 >= 1000 ? 200000 / $1 : 200)))
 	figure=$(sql -c "SELECT CASE WHEN hits >= $1 THEN median END

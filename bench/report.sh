@@ -1,5 +1,5 @@
 #!/bin/bash
-# Makes README.md, with tables, targets and plots, of the figures in a folder.
+# Makes README.md, with tables, targets and plots, from the figures in a folder.
 #
 # usage: bench/report.sh FOLDER
 #
@@ -20,7 +20,7 @@ else
 fi
 {
 	printf '# Measurements, %s\n\n' "$(basename "$folder")"
-	echo 'Made by bench/report.sh of the CSV files here; more is better where a unit ends in "/s", else less.'
+	echo 'Made by bench/report.sh from the CSV files here. More is better if a unit ends in "/s", otherwise less.'
 	printf 'Conditions: [conditions.md](conditions.md).\n\n'
 	for plot in "$folder"/*.svg; do
 		[ ! -e "$plot" ] || printf '![%s](%s)\n' "$(basename "$plot" .svg)" "$(basename "$plot")"

@@ -3,13 +3,13 @@
 #
 # usage: bench/run.sh [gpu] [SUITE...]
 #
-#   index lookup updates clients paper      on the CPU; all of them if none is named
+#   index lookup updates clients paper      on the CPU; default: all of them
 #   kernels device                          on a GPU, after the word gpu
 #
-# The folder is bench/results/DATE-HOST-KIND, or RESULTS; figures that suites left there before
-# are replaced.  QUICK=1 takes fewer rows and runs; ROWS, RUNS, SECONDS_A_RUN and what else
-# the suites' scripts name are handed on to them.  The rest of a run goes on where one suite
-# fails.
+# The folder is bench/results/DATE-HOST-KIND, or RESULTS.  Existing figures of the same
+# suites in it are replaced.  QUICK=1 takes fewer rows and runs.  ROWS, RUNS,
+# SECONDS_A_RUN and other variables of the suites' scripts are passed on to them.  If a
+# suite fails, the others still run.
 
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR/../tools source=common.sh
@@ -38,12 +38,12 @@ run_suite() {
 	esac
 }
 
-# Of the first line that a command prints, if it is there.
+# Prints the first line of a command's output, if the command exists.
 first_line() {
 	{ command -v "$1" && "$@"; } 2>/dev/null | sed -n 2p
 }
 
-# What the figures depend on.
+# Prints the conditions of the measurements.
 conditions() {
 	local nvcc pg_config=${BINDIR:+$BINDIR/pg_config}
 	pg_config=${pg_config:-${PG_CONFIG:-pg_config}}

@@ -1,8 +1,9 @@
 # Makes Markdown tables of measurements: awk -f bench/tables.awk FILE.csv...
 #
-# One for each section of a suite, with a row for each case and unit and a column for each
-# system.  Further columns say how many times as good ours are as PostgreSQL's: above 1
-# is in our favour, of times and sizes as well as of rates.
+# There is one table for each section of a suite, with a row for each case and unit and
+# a column for each system.  Further columns say how many times as good our systems are
+# as PostgreSQL's.  A value above 1 is in our favour, for times and sizes as well as for
+# rates.
 
 BEGIN {
 	FS = ","
@@ -54,7 +55,7 @@ function column(text) {
 	rule = rule " --- |"
 }
 
-# Makes columns[] of a section's systems, those that we know first; returns their number.
+# Sets columns[] to a section's systems, known ones first.  Returns their number.
 function in_order(section,   i, n) {
 	for (i = 1; i in order; i++)
 		if ((section, order[i]) in has)
@@ -65,7 +66,7 @@ function in_order(section,   i, n) {
 	return n
 }
 
-# Columns of ratios, heads or contents.
+# Adds the columns of ratios: their heads, or a row's values.
 function ratios(section, row,   i, j) {
 	for (i = 1; i in ours; i++)
 		for (j = 1; j in theirs; j++)

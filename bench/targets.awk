@@ -1,9 +1,10 @@
-# Says which of the project's targets were reached:
-# awk -f bench/targets.awk bench/targets.csv FIGURES.csv...
+# Says which of the project's targets are reached: awk -f bench/targets.awk
+# bench/targets.csv FIGURES.csv...
 #
-# Of figures that are in several files those of the last count.  Kinds of targets: "share",
-# at most so much of what theirs takes; "times", at least so many times as good as theirs;
-# "at most" and "at least", of the figure itself.
+# If several files have the same figure, the last one counts.  Kinds of targets:
+# "share", at most this share of the other system's figure; "times", at least this many
+# times as good as the other system; "at most" and "at least", limits of the figure
+# itself.
 
 BEGIN {
 	FS = ","

@@ -1,18 +1,19 @@
 #!/bin/bash
-# Compares a harmonia index with btree and hash under changes, on a private server: mixes of
-# inserts, deletes and look-ups, single-row inserters, size and look-up time after churn,
-# before and after movement, and how long an insert waits for a movement.  Prints
-# Markdown tables.
+# Compares a harmonia index with btree and hash indexes under changes, on a private
+# server: mixes of inserts, deletes and look-ups; single-row inserters; size and look-up
+# time after churn, before and after movement; and how long an insert waits for a
+# movement.  Prints Markdown tables.
 #
 # usage: bench/updates.sh [SECTION...]
 #
-#   mixes inserters churn waits      all of them if none is named
+#   mixes inserters churn waits      default: all of them
 #
-# ROWS (20000000), RUNS (3), SECONDS_A_RUN (10) and WAIT_SECONDS (60) may be set, and what
-# bench/common.sh names.  Takes some 400 bytes of memory a row and as much disk space.
+# Environment: ROWS (20000000), RUNS (3), SECONDS_A_RUN (10), WAIT_SECONDS (60), and the
+# variables of bench/common.sh.  Takes about 400 bytes of memory and as much disk space
+# for each row.
 #
-# Each index has a table of its own with the same rows, in shared buffers, fsync
-# off.  Tables are measured in turn, under the same settings.
+# Each index has its own table with the same rows, in shared buffers; fsync is off.
+# Tables are measured in turn, under the same settings.
 
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR/../tools source=common.sh
@@ -24,7 +25,7 @@ start_suite updates 20000000 3 10
 wait_seconds=${WAIT_SECONDS:-60}
 methods=(btree hash harmonia)
 
-# load METHOD...: tables of their own, called by their indexes' access method.
+# load METHOD...: makes a table for each access method, named after it.
 load() {
 	local method
 	for method in "${methods[@]}"; do
@@ -52,7 +53,7 @@ section_mixes() {
 	done
 }
 
-# inserter_row KEYS KEY CLIENTS: single-row inserts.
+# inserter_row KEYS KEY CLIENTS: measures single-row inserts.
 inserter_row() {
 	local keys=$1 key=$2 clients=$3 method run
 	for ((run = 0; run < runs; run++)); do
@@ -76,7 +77,8 @@ section_inserters() {
 	done
 }
 
-# What an index is like: size beside a packed one, and milliseconds for look-ups.
+# churn_row CASE: records the size of each index, also relative to a packed one, and its
+# look-up time.
 churn_row() {
 	local case=$1 method packed size run
 	for method in "${methods[@]}"; do
@@ -96,7 +98,7 @@ churn_row() {
 	record_noted churn "$case"
 }
 
-# After movement of all that could be packed better, and REINDEX for btree.
+# Moves everything that could be packed better; for btree, does REINDEX.
 restore() {
 	sql -c "SELECT harmonia_reorganize('i_harmonia')" -c 'REINDEX INDEX i_btree' >>"$dir/restore"
 }
@@ -132,7 +134,8 @@ section_churn() {
 	churn_row 'a window sliding over ascending keys'
 }
 
-# Clients insert single rows while everything is moved; pgbench logs each one's time.
+# Clients insert single rows while everything is moved; pgbench logs the time of each
+# insert.
 section_waits() {
 	local before after longest
 	load harmonia

@@ -1,30 +1,31 @@
 /*
  * bench.cu
- *		Batches of queries on a device: prints a CSV of medians, every result checked.
+ *		Measures batches of queries on a device; checks every result; prints medians as CSV.
  *
  * usage: bench [-d host] [-q QUERIES] [-r RUNS] [-n LOG2_ENTRIES]... [-w KEY_BITS]... [SECTION]...
  *
  *   sizes       trees of different sizes, queries of different distributions
  *   fanouts     8 to 128
- *   psa         bits sorted from none to all (the papers' figure 8)
- *   ntg         groups of 1 to 32 threads, and what the model expects (11)
- *   steps       optimisations in turn, from a regular B+tree on (13, 18, 19)
+ *   psa         number of sorted bits, from none to all (the papers' figure 8)
+ *   ntg         groups of 1 to 32 threads, and the model's estimates (figure 11)
+ *   steps       optimisations in turn, starting with a regular B+tree (figures 13, 18, 19)
  *   ranges      ranges of different lengths
- *   break_even  small batches and their way to the device and back, against the CPU
- *   brute       all keys compared with each query, in small trees
+ *   break_even  small batches including transfers, against the CPU
+ *   brute       compare all keys with each query, in small trees
  *
  *   cpu_steps   optimisations in turn on one thread of the CPU
- *   cpu_psa     bits sorted, there
- *   cpu_brute   all keys compared with each query, there
+ *   cpu_psa     number of sorted bits on the CPU
+ *   cpu_brute   compare all keys with each query on the CPU
  *
- * All but the last three, which are for -d host, if none is named; 100 million queries (-q),
- * medians of 5 runs (-r) after one that does not count, 2^23 to 2^26 entries (-n), keys of 64
- * and of 32 bits (-w).  Queries ask for existing keys.  Keys and results are in device memory, and times are of the device, from
- * before the sort to after the last result, but for break_even.  -d host has the host device
- * do all of that, which shows nothing but that it works.
+ * If no section is named, all but the last three are run; these need -d host.  Defaults: 100
+ * million queries (-q), medians of 5 runs (-r) after a warm-up run, 2^23 to 2^26 entries
+ * (-n), keys of 64 and of 32 bits (-w).  Queries ask for existing keys.  Keys and results are
+ * in device memory.  Times are the device's, from before the sort to after the last result;
+ * break_even is different.  With -d host the host device does all of that.  This shows that
+ * it works, but its times mean nothing.
  *
- * Columns are those of the other benchmarks (../README.md), then the device and details of
- * the search.  Ends with 1 if any result was wrong.
+ * The columns are those of the other benchmarks (../README.md), followed by the device and
+ * details of the search.  The exit status is 1 if any result is wrong.
  */
 #include "lookups.h"
 

@@ -1,10 +1,11 @@
 /*
  * bench.h
- *		What the parts of the benchmark share: options, rows of the table, arrays on the
- *		device, and loops that run there.
+ *		Shared by all parts of the benchmark: options, rows of the table, arrays on
+ *		the device, and loops that run there.
  *
- * A loop's body is an object with operator() for one item.  It runs in a CUDA kernel, or,
- * with -d host, and where the benchmark is compiled without CUDA, on the CPU.
+ * The body of a loop is an object with operator() for one item.  It runs in a CUDA
+ * kernel.  With -d host, or if the benchmark is compiled without CUDA, it runs on the
+ * CPU.
  */
 #ifndef HARMONIA_BENCH_H
 #define HARMONIA_BENCH_H
@@ -30,12 +31,12 @@
 
 struct Options
 {
-	bool		host = false;	/* the host device instead of a GPU */
+	bool		host = false;	/* use the host device instead of a GPU */
 	uint32_t	queries = 100000000;
 	int			runs = 5;
-	std::vector<int> sizes;		/* log2 of the numbers of entries */
+	std::vector<int> sizes;		/* log2 of numbers of entries */
 	std::vector<int> widths;	/* of keys, in bits */
-	std::vector<std::string> sections;	/* all, if none */
+	std::vector<std::string> sections;	/* empty: all */
 };
 
 extern Options options;
@@ -68,25 +69,25 @@ check(cudaError_t error, const char *call, const char *file, int line)
  * ----------------------------------------------------------------
  */
 
-/* Text as printf() makes it. */
+/* Format text as printf() does. */
 extern std::string text(const char *format,...) __attribute__((format(printf, 1, 2)));
 
 /*
- * Print one row: a median of so many runs, or what follows from such.  Rows of a section
- * make one table, or plot, with a line for each case and a column for each system.
- * Details are more about how it was done, as "name=value name=value".
+ * Print one row: a median of "runs" runs, or a value computed from medians.  The rows
+ * of a section form one table or plot, with a row for each case and a column for each
+ * system.  "details" says more about the search, as "name=value name=value".
  */
 extern void put_row(const std::string &section, const std::string &what, const std::string &system,
 					double value, const char *unit, int runs, const std::string &details = "");
 
-/* "GPU", or what takes its place. */
+/* "GPU", or the name of its replacement. */
 static inline const char *
 device_label()
 {
 	return options.host ? "host device" : "GPU";
 }
 
-/* A number of entries that is a power of two, for the names of sections. */
+/* The name of a number of entries that is a power of two, for names of sections. */
 static inline std::string
 power_name(uint64_t entries)
 {
@@ -107,7 +108,7 @@ now_ms()
 		(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/* Median of the milliseconds that something takes, after a run that does not count. */
+/* Median time of some work in ms, after a warm-up run. */
 template <typename Work>
 static double
 median_ms(int runs, Work work)
@@ -155,7 +156,7 @@ public:
 		free(at);
 	}
 
-	/* Set the first n elements' bytes. */
+	/* Set the bytes of the first n elements. */
 	void		set(int byte, uint64_t n)
 	{
 #ifdef __CUDACC__
@@ -249,7 +250,7 @@ group_kernel(uint64_t count, Body body)
 }
 #endif
 
-/* Whether this thread is the one of its group to write what all have found. */
+/* Does this thread write the results of its group? */
 template <int Threads>
 HD_BOTH bool
 leads(const harmonia::HostGroup<Threads> &)
@@ -266,7 +267,10 @@ leads(const harmonia::DeviceGroup<Threads> &group)
 }
 #endif
 
-/* Call body(group, i) for i below count, in groups of threads; on a GPU, begin to. */
+/*
+ * Call body(group, i) for each i below count, in groups of threads.  On a GPU the calls
+ * are only started.
+ */
 template <int Threads, typename Body>
 static void
 for_each_group(uint64_t count, const Body &body)
@@ -303,7 +307,7 @@ for_each(uint64_t count, const Body &body)
 	for_each_group<1>(count, WithoutGroup<Body>{body});
 }
 
-/* Wait until the device has done what it was asked to. */
+/* Wait until the device has finished all started work. */
 static inline void
 settle()
 {
@@ -313,7 +317,7 @@ settle()
 #endif
 }
 
-/* Milliseconds that the device takes for some loops. */
+/* Time that some loops take on the device, in ms. */
 template <typename Work>
 static double
 device_ms(Work work)

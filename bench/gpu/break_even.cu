@@ -1,19 +1,20 @@
 /*
  * break_even.cu
- *		Batches that come from the host's memory and whose hits go there, on the device and on
- *		the CPU: from how many keys on is the device worth it, and after how many such batches
- *		has bringing the index there paid (the reuse factor of Daga and Nutter 2012)?
+ *		Batches in host memory, whose hits go back to host memory, on the device and
+ *		on the CPU.  How many keys must a batch have for the device to be faster?
+ *		After how many such batches has loading the index paid (the reuse factor of
+ *		Daga and Nutter 2012)?
  */
 #include "cpu.h"
 #include "lookups.h"
 
-/* The largest batch, unless -q says less. */
+/* The size of the largest batch, unless -q is less. */
 static constexpr uint32_t batch_max = 1 << 23;
 
-/* Batches are split between processors if each gets so much. */
-static constexpr uint32_t slice_min = 4096;
+/* Processors share a batch if each gets at least this many queries. */
+static constexpr uint32_t share_min = 4096;
 
-/* Memory that transfers come from and go to, pinned if that is to be had. */
+/* Host memory for transfers, pinned if possible. */
 template <typename Type>
 class Staging
 {
@@ -45,14 +46,14 @@ private:
 	}
 };
 
-/* One batch, and what becomes of it. */
+/* A batch in host memory, and its results. */
 template <typename Key>
 struct HostBatch
 {
 	Staging<Key> low;
 	Staging<uint32_t> probes;
 	Staging<uint64_t> tids;
-	std::vector<uint64_t> wide; /* the same keys */
+	std::vector<uint64_t> wide; /* the same keys with 64 bits */
 	std::vector<uint32_t> ranks;
 	std::vector<HtHit> hits;
 	std::vector<char> scratch;
@@ -94,7 +95,7 @@ struct HostBatch
 	}
 };
 
-/* Milliseconds that a batch takes on the device, there and back. */
+/* Time of a batch on the device including transfers, in ms. */
 template <typename Key>
 static double
 measure_device(HdIndex *index, HostBatch<Key> &batch)
@@ -122,14 +123,14 @@ measure_device(HdIndex *index, HostBatch<Key> &batch)
 	return ms;
 }
 
-/* The same on so many threads of the CPU, each of which does a part of the batch. */
+/* The same on several threads of the CPU, which share the batch. */
 template <typename Key>
 static double
 measure_cpu(const CpuTree &tree, HostBatch<Key> &batch, uint32_t threads)
 {
-	uint32_t	slice = (batch.count + threads - 1) / threads;
-	uint32_t	hits_room = slice + HT_LEAF_MAX_ENTRIES;
-	size_t		scratch_size = (cpu_scratch_size(slice) + 63) / 64 * 64;
+	uint32_t	share = (batch.count + threads - 1) / threads;
+	uint32_t	hits_room = share + HT_LEAF_MAX_ENTRIES;
+	size_t		scratch_size = (cpu_scratch_size(share) + 63) / 64 * 64;
 	std::vector<uint32_t> hit_counts(threads);
 	double		ms;
 
@@ -138,10 +139,10 @@ measure_cpu(const CpuTree &tree, HostBatch<Key> &batch, uint32_t threads)
 
 	auto		search = [&](uint32_t thread)
 	{
-		uint32_t	first = std::min(thread * slice, batch.count);
+		uint32_t	first = std::min(thread * share, batch.count);
 
 		hit_counts[thread] = cpu_search(&tree, batch.wide.data() + first,
-										std::min(slice, batch.count - first),
+										std::min(share, batch.count - first),
 										batch.scratch.data() + thread * scratch_size,
 										batch.hits.data() + (size_t) thread * hits_room);
 	};
@@ -163,14 +164,14 @@ measure_cpu(const CpuTree &tree, HostBatch<Key> &batch, uint32_t threads)
 		{
 			const HtHit &hit = batch.hits[(size_t) thread * hits_room + i];
 
-			batch.check_hit(thread * slice + hit.probe, hit.tid);
+			batch.check_hit(thread * share + hit.probe, hit.tid);
 		}
 	}
 	batch.check_end();
 	return ms;
 }
 
-/* The times of batches on one system; of the larger ones, if not of all. */
+/* The times of batches on one system; smaller batches may be missing. */
 struct Curve
 {
 	std::string system;
@@ -178,8 +179,9 @@ struct Curve
 };
 
 /*
- * Against one system of the CPU: the least batch from which on the device is faster, and how
- * many batches of each size pay for loading the tree.
+ * Compare the device with a system of the CPU.  Reports the smallest batch from which
+ * on the device is faster, and for each size the number of batches after which loading
+ * the tree has paid.
  */
 template <typename Key>
 static void
@@ -208,7 +210,7 @@ report_break_even(const Entries<Key> &entries, const std::vector<uint32_t> &size
 				"keys", 1);
 }
 
-/* Milliseconds that the leaves take to get there, from memory that is pinned if possible. */
+/* Time to load the leaves, in ms, from pinned memory if possible. */
 template <typename Key>
 static double
 measure_load(const Entries<Key> &entries)
@@ -269,7 +271,7 @@ bench_break_even(const Entries<Key> &entries, Buffers &)
 		put_row(section, what, gpu.system, gpu.ms.back(), "ms", options.runs);
 		one.ms.push_back(measure_cpu(tree, batch, 1));
 		put_row(section, what, one.system, one.ms.back(), "ms", options.runs);
-		if (cpus > 1 && size / cpus >= slice_min)
+		if (cpus > 1 && size / cpus >= share_min)
 		{
 			all.ms.push_back(measure_cpu(tree, batch, cpus));
 			put_row(section, what, all.system, all.ms.back(), "ms", options.runs);

@@ -1,12 +1,13 @@
 /*
  * brute.cu
- *		All keys of a small index compared with each query, against its tree (Fix, Wilkes and
- *		Skadron 2011): from how many keys on is a tree worth it?
+ *		Compares all keys of a small index with each query, and measures this against
+ *		a search in its tree (Fix, Wilkes and Skadron 2011).  How many keys must an
+ *		index have for a tree to be faster?
  */
 #include "cpu.h"
 #include "lookups.h"
 
-/* Keys of 16 bytes, loaded at once. */
+/* 16 bytes of keys, loaded at once. */
 template <typename Key>
 struct alignas(16) Vector
 {
@@ -14,7 +15,10 @@ struct alignas(16) Vector
 	Key			keys[length];
 };
 
-/* A thread a query; all threads of a warp load the same keys.  Count is a multiple of four. */
+/*
+ * One thread for each query; all threads of a warp load the same keys. count is a
+ * multiple of four.
+ */
 template <typename Key>
 struct ScanAlone
 {
@@ -40,7 +44,7 @@ struct ScanAlone
 	}
 };
 
-/* A warp a query, which stops where it has found its key. */
+/* One warp for each query; it stops when it has found the key. */
 template <typename Key>
 struct ScanTogether
 {
@@ -69,7 +73,7 @@ struct ScanTogether
 	}
 };
 
-/* Milliseconds of something that fills in the tids of the queries. */
+/* Time of work that sets the tids of the queries, in ms. */
 template <typename Key, typename Work>
 static double
 measure(Lookups<Key> &lookups, Work work)
@@ -89,7 +93,9 @@ measure(Lookups<Key> &lookups, Work work)
 	return median(times);
 }
 
-/* The smallest size from which on, up to the largest, the tree is faster; 0: there is none. */
+/*
+ * The smallest size from which on the tree is faster, up to the largest size; 0: none.
+ */
 struct BreakEven
 {
 	uint64_t	from = 0;
@@ -172,7 +178,7 @@ brute_on_device(Buffers &buffers, uint32_t queries)
 	report_break_even(batch, "scan by a warp", together);
 }
 
-/* The same on one thread of the CPU, by SIMD instructions. */
+/* The same on one thread of the CPU, with SIMD instructions. */
 template <typename Key>
 static void
 brute_on_cpu(uint32_t queries)

@@ -1,13 +1,14 @@
 /*
  * cpu.c
- *		Batches of keys on one thread of the CPU, by the tree engine and by brute force.
+ *		Batches of keys on one thread of the CPU, with the tree engine and by brute
+ *		force.
  */
 #include "cpu.h"
 
-/* Leaves whose lines are under way to the cache at a time. */
+/* The number of leaves that are prefetched at a time. */
 #define AHEAD	64
 
-/* Compiled for each of these, chosen when the program starts. */
+/* Compiled for each of these instruction sets; chosen when the program starts. */
 #ifdef __x86_64__
 #define FOR_ALL_CPUS	__attribute__((target_clones("avx512f", "avx2", "default")))
 #else
@@ -28,7 +29,7 @@ cpu_scratch_size(uint32_t count)
 	return sizeof(HtPsa) + 2 * (size_t) count * sizeof(HtProbe);
 }
 
-/* The last leaf, not before "leaf", that does not begin above a key. */
+/* The last leaf, not before "leaf", whose low key is not above a key. */
 static uint32_t
 find_leaf(const CpuTree *tree, uint32_t leaf, uint64_t key)
 {

@@ -1,6 +1,6 @@
 /*
  * cpu.h
- *		What a CPU does against which devices are measured.
+ *		Searches on the CPU, which devices are measured against.
  */
 #ifndef HARMONIA_BENCH_CPU_H
 #define HARMONIA_BENCH_CPU_H
@@ -11,28 +11,29 @@ extern "C" {
 
 #include "../../src/tree/tree.h"
 
-/* Leaf pages in memory, in key order; no key is in there twice. */
+/* Leaf pages in memory, in key order, without duplicate keys. */
 typedef struct CpuTree
 {
 	HtWidth		width;
 	const char *pages;
 	const uint32_t *blocks;		/* of the leaves */
-	const uint64_t *lows;		/* what they begin with */
+	const uint64_t *lows;		/* their low keys */
 	uint32_t	leaves;
 } CpuTree;
 
-/* Bytes of scratch that cpu_search() wants for so many keys. */
+/* The size of cpu_search()'s scratch memory for this many keys, in bytes. */
 extern size_t cpu_scratch_size(uint32_t count);
 
 /*
- * Look a batch of keys up with the tree engine as src/lookup does, though in pages that
- * need no pins: sort the keys (PSA), then visit each leaf once, fetched into the cache
- * ahead.  Returns the number of hits, of which there is room for count and a block's.
+ * Look up a batch of keys with the tree engine as src/lookup does, but in pages that
+ * need no pins: sort the keys (PSA), then visit each leaf once, after it was
+ * prefetched.  Returns the number of hits. hits has room for count hits and those of
+ * one more block.
  */
 extern uint32_t cpu_search(const CpuTree *tree, const uint64_t *keys, uint32_t count,
 						   void *scratch, HtHit *hits);
 
-/* Compare all of some keys with one: the rank of the one that is equal, or count. */
+/* Compare a key with all keys.  Returns the rank of the equal one, or count. */
 extern uint32_t cpu_scan32(const uint32_t *keys, uint32_t count, uint32_t key);
 extern uint32_t cpu_scan64(const uint64_t *keys, uint32_t count, uint64_t key);
 

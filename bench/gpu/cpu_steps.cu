@@ -1,7 +1,7 @@
 /*
  * cpu_steps.cu
- *		The same on one thread of the CPU (TPDS 2020): optimisations in turn, and how many bits
- *		to sort by.
+ *		The papers' measurements on one thread of the CPU (TPDS 2020): optimisations
+ *		in turn, and the number of sorted bits.
  */
 #include <memory>
 
@@ -9,7 +9,7 @@
 #include "lookups.h"
 #include "regular.h"
 
-/* Leaf pages under inner nodes in Harmonia layout, of the tree engine's making. */
+/* Leaf pages below inner nodes in Harmonia layout, made with the tree engine. */
 template <typename Key>
 class CpuIndex
 {
@@ -31,13 +31,13 @@ public:
 		{
 			for (uint32_t node = shape.level_start[level]; node < shape.level_start[level + 1]; node++)
 			{
-				uint32_t	place = node - shape.level_start[level];
+				uint32_t	number = node - shape.level_start[level];
 
 				ht_node_init(node_at(node), shape.width, shape.fanout);
-				prefix_sum[node] = shape.level_start[level + 1] + place * (uint32_t) shape.fanout;
+				prefix_sum[node] = shape.level_start[level + 1] + number * (uint32_t) shape.fanout;
 				for (int i = 0; i < shape.fanout - 1; i++)
 				{
-					uint64_t	leaf = ((uint64_t) place * (uint64_t) shape.fanout + (uint64_t) i + 1) * below;
+					uint64_t	leaf = ((uint64_t) number * (uint64_t) shape.fanout + (uint64_t) i + 1) * below;
 
 					if (leaf < blocks.size())
 						ht_node_set(node_at(node), shape.width, shape.fanout, i, entries.leaves[leaf].low);
@@ -86,13 +86,13 @@ private:
 	}
 };
 
-/* A batch, what it is searched with, and what has been found. */
+/* A batch, memory for its search, and its hits. */
 template <typename Key>
 class CpuBatch
 {
 public:
 	std::vector<uint64_t> keys;
-	std::vector<HtProbe> probes;	/* in the order of the search, and room behind them */
+	std::vector<HtProbe> probes;	/* in search order, followed by room for sorting */
 	std::vector<HtHit> hits;
 	uint32_t	hit_count = 0;
 
@@ -118,7 +118,7 @@ public:
 			probes[i] = {keys[i], i, 0};
 	}
 
-	/* As the engine does it. */
+	/* Sort as the engine does. */
 	void		sort()
 	{
 		HtPsa	   *psa = (HtPsa *) scratch.data();
@@ -128,7 +128,7 @@ public:
 			ht_psa_more(psa, probes.data() + count());
 	}
 
-	/* By the top bits alone, a digit of at most eight at a time. */
+	/* Sort by the top bits alone, with digits of at most eight bits. */
 	void		sort_by(int bits)
 	{
 		constexpr int key_bits = 8 * (int) sizeof(Key);
@@ -150,7 +150,7 @@ public:
 		}
 	}
 
-	/* One probe after the other. */
+	/* Search one probe after the other. */
 	void		search(const CpuIndex<Key> &index, const HtSearch *search)
 	{
 		hit_count = 0;
@@ -176,7 +176,7 @@ public:
 		hit_count = cpu_search(&tree, keys.data(), count(), scratch.data(), hits.data());
 	}
 
-	/* Stop unless each probe has its hit. */
+	/* Give up unless each probe has its hit. */
 	void		check_hits() const
 	{
 		std::vector<bool> seen(count());

@@ -1,6 +1,6 @@
 /*
  * lookups.cu
- *		The sections that vary one thing of a search: sizes, fanouts, psa, ranges.
+ *		Sections that vary one parameter of a search: sizes, fanouts, psa, ranges.
  */
 #include "lookups.h"
 
@@ -22,7 +22,10 @@ bench_sizes(const Entries<Key> &entries, Buffers &buffers)
 	}
 }
 
-/* The library's way, and the papers': groups of threads compare keys front to back. */
+/*
+ * Compares the library's choices with those of the papers, where groups of threads
+ * compare keys front to back.
+ */
 template <typename Key>
 void
 bench_fanouts(const Entries<Key> &entries, Buffers &buffers)
@@ -59,8 +62,9 @@ report_phases(const std::string &section, int bits, const std::string &system, c
 }
 
 /*
- * Two sorts by the top bits: the library's, of which the search in tiles is a part, and a
- * general one (CUB's), before a search of one thread a query.
+ * Compares two sorts by the top bits: the library's, which the search in tiles
+ * completes, and a general one (CUB's), followed by a search with one thread for each
+ * query.
  */
 template <typename Key>
 void

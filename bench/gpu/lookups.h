@@ -1,13 +1,13 @@
 /*
  * lookups.h
- *		Batches of queries searched by the device library: measured, and checked.
+ *		Batches of queries for the device library: measured, and checked.
  */
 #ifndef HARMONIA_BENCH_LOOKUPS_H
 #define HARMONIA_BENCH_LOOKUPS_H
 
 #include "workload.h"
 
-/* Queries and results, in the device's memory. */
+/* Queries and results, in device memory. */
 struct Buffers
 {
 	const uint64_t room;		/* for hits */
@@ -27,7 +27,7 @@ struct Buffers
 	}
 };
 
-/* How a batch is searched; what is automatic the library chooses. */
+/* How to search a batch.  The library chooses what is automatic. */
 struct Way
 {
 	int			psa_bits = HD_AUTOMATIC;
@@ -35,7 +35,7 @@ struct Way
 	HtGroupSearch search = HT_GROUP_KARY;
 };
 
-/* Milliseconds on the device, of the run that took the median in all. */
+/* Times on the device in ms, of the run with the median total. */
 struct Times
 {
 	double		all;
@@ -77,7 +77,7 @@ public:
 		return (Key *) buffers.high.at;
 	}
 
-	/* Choose so many queries; a span of more than one entry makes ranges. */
+	/* Choose queries; ranges if each is for more than one entry. */
 	void		prepare(uint32_t count, Draw drawn, uint32_t entries_each = 1)
 	{
 		queries = count;
@@ -88,7 +88,7 @@ public:
 		settle();
 	}
 
-	/* A batch of them, to be searched where it lies. */
+	/* A batch of these queries, searched where they are. */
 	HdBatch		batch(HdOutput output, const Way &way) const
 	{
 		HdBatch		result = {};
@@ -109,7 +109,10 @@ public:
 		return result;
 	}
 
-	/* Have no result of an earlier run be taken for one of the next. */
+	/*
+	 * Overwrite the results, so that those of an earlier run cannot be taken for new
+	 * ones.
+	 */
 	void		spoil_results()
 	{
 		buffers.tids.set(0xA5, std::min(buffers.room, (uint64_t) queries * span));
@@ -117,7 +120,7 @@ public:
 		settle();
 	}
 
-	/* Stop unless the results are those of the queries: exactly. */
+	/* Exit unless the results are exactly those of the queries. */
 	void		check_results(HdOutput output, uint64_t hits)
 	{
 		unsigned long long wrong;
@@ -144,7 +147,7 @@ public:
 		}
 	}
 
-	/* The library's search: *result is the last run's. */
+	/* Search with the library.  *result is that of the last run. */
 	Times		measure(HdIndex *index, HdOutput output, const Way &way, HdResult *result)
 	{
 		HdBatch		searched = batch(output, way);
@@ -166,7 +169,7 @@ public:
 		return times[times.size() / 2];
 	}
 
-	/* How the queries were drawn and searched. */
+	/* Describe the queries and the search. */
 	std::string details(HdOutput output, int fanout, const HdResult &result, const Times &times) const
 	{
 		return text("keys=%s draw=%s queries=%u span=%u output=%s fanout=%d psa=%d search=%s group=%d "
@@ -177,7 +180,7 @@ public:
 					times.sort, times.search, times.restore);
 	}
 
-	/* Measure, and print a row of how many queries a second are answered. */
+	/* Measure, and print a row with the number of queries per second. */
 	void		report(const std::string &section, const std::string &what, const std::string &system,
 					   HdIndex *index, int fanout, HdOutput output, const Way &way = Way())
 	{
@@ -197,7 +200,7 @@ width_name()
 	return text("%d-bit", 8 * (int) sizeof(Key));
 }
 
-/* What sections are named that are about one tree: "psa 64-bit 2^23". */
+/* The name of a section about one tree, such as "psa 64-bit 2^23". */
 template <typename Key>
 static std::string
 tree_section(const char *name, const Entries<Key> &entries)
@@ -206,18 +209,21 @@ tree_section(const char *name, const Entries<Key> &entries)
 }
 
 /*
- * Warp steps a query that Equation 3 gives for each group size, from a profile of sorted
- * queries, as the library takes it (ntg.cu).
+ * Steps of a warp for each query and group size by Equation 3, from a profile of sorted
+ * queries, which is taken as the library does it (ntg.cu).
  */
 template <typename Key>
 extern std::vector<double> model_steps(const Lookups<Key> &lookups, int fanout, HtGroupSearch search,
 									   HtGroupChoice *choice);
 
-/* Sort the queries, with their ranks, by the top bits alone; milliseconds (sort.cu). */
+/*
+ * Sort the queries, with their ranks, by the top bits.  Returns the time in ms
+ * (sort.cu).
+ */
 template <typename Key>
 extern double sort_queries(Lookups<Key> &lookups, int bits);
 
-/* The sections; each is in a file of its name or in lookups.cu. */
+/* The sections.  Each is in a file of its name, or in lookups.cu. */
 template <typename Key> extern void bench_sizes(const Entries<Key> &entries, Buffers &buffers);
 template <typename Key> extern void bench_fanouts(const Entries<Key> &entries, Buffers &buffers);
 template <typename Key> extern void bench_psa(const Entries<Key> &entries, Buffers &buffers);
@@ -227,7 +233,7 @@ template <typename Key> extern void bench_steps(const Entries<Key> &entries, Buf
 template <typename Key> extern void bench_break_even(const Entries<Key> &entries, Buffers &buffers);
 template <typename Key> extern void bench_brute(Buffers &buffers);
 
-/* Those of the CPU (cpu_steps.cu, brute.cu). */
+/* The sections of the CPU (cpu_steps.cu, brute.cu). */
 template <typename Key> extern void bench_cpu_steps(const Entries<Key> &entries, Buffers &buffers);
 template <typename Key> extern void bench_cpu_psa(const Entries<Key> &entries, Buffers &buffers);
 template <typename Key> extern void bench_cpu_brute();

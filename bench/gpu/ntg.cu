@@ -1,16 +1,18 @@
 /*
  * ntg.cu
- *		Narrowed thread groups: what the model expects, and what they take.
+ *		Narrowed thread groups: the model's estimates, and measured times.
  */
 #include "lookups.h"
 
-/* A profile is of so many runs of queries that are next to each other once sorted. */
+/*
+ * A profile consists of this many runs of this many queries, neighbours after sorting.
+ */
 static constexpr uint32_t profile_runs = 32;
 static constexpr uint32_t profile_run = 32;
 
 /*
- * As the nodes of the library's trees are full, the digits of a leaf's number, to the base
- * of the fanout, tell where queries for it branch off.
+ * The nodes of the library's trees are full.  So the digits of a leaf's number, to the
+ * base of the fanout, are the children that queries for it take.
  */
 template <typename Key>
 std::vector<double>
@@ -39,7 +41,7 @@ model_steps(const Lookups<Key> &lookups, int fanout, HtGroupSearch search, HtGro
 		uint32_t	first = query / profile_run * pitch;
 		uint64_t	distance = sorted[first + query % profile_run] - sorted[first];
 
-		/* Among all queries they are that much closer to each other. */
+		/* With all queries, neighbours are closer by this factor. */
 		uint64_t	rank = sorted[first] + distance * sorted_count / lookups.queries;
 		uint32_t	leaf = (uint32_t) (rank / Entries<Key>::leaf_fill());
 
@@ -57,7 +59,7 @@ model_steps(const Lookups<Key> &lookups, int fanout, HtGroupSearch search, HtGro
 	return steps;
 }
 
-/* In the smallest and the largest tree; those between are like them. */
+/* Only for the smallest and the largest tree; those between are similar. */
 template <typename Key>
 void
 bench_ntg(const Entries<Key> &entries, Buffers &buffers)

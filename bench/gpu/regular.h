@@ -1,6 +1,6 @@
 /*
  * regular.h
- *		What the papers start from: a regular B+tree, in the device's memory.
+ *		The starting point of the papers: a regular B+tree, in device memory.
  */
 #ifndef HARMONIA_BENCH_REGULAR_H
 #define HARMONIA_BENCH_REGULAR_H
@@ -10,9 +10,9 @@
 constexpr int regular_fanout = HD_DEFAULT_FANOUT;
 
 /*
- * A regular B+tree: a node has its keys, and a pointer to each child, or the tids, beside
- * them.  Key i of an inner node is the largest below child i; unused keys are at their
- * maximum.
+ * A regular B+tree.  A node has its keys and, for each key, the pointer to a child or a
+ * tid.  Key i of an inner node is the largest key below child i; unused keys have the
+ * maximum value.
  */
 template <typename Key>
 struct Node
@@ -30,19 +30,19 @@ template <typename Key>
 struct RegularTree
 {
 	const Node<Key> *root;
-	int			levels;			/* inner ones */
+	int			levels;			/* inner levels */
 
-	/* A key's tid, 0 if it is not there: from node to node by their pointers. */
+	/* Find a key's tid, or 0, following the pointers from node to node. */
 	template <typename Group>
 	HD_BOTH uint64_t find(const Group &group, Key key) const
 	{
 		const Node<Key> *node = root;
-		uint32_t	place;
+		uint32_t	slot;
 
 		for (int level = 0; level < levels; level++)
 			node = node->children[count_below(group, node, key)];
-		place = (uint32_t) count_below(group, node, key);
-		return place < node->count && node->keys[place] == key ? node->tids[place] : 0;
+		slot = (uint32_t) count_below(group, node, key);
+		return slot < node->count && node->keys[slot] == key ? node->tids[slot] : 0;
 	}
 
 private:
@@ -57,7 +57,10 @@ private:
 	}
 };
 
-/* Build it level by level, leaves as full as ours, and copy it to the device. */
+/*
+ * Builds the tree level by level, with leaves as full as ours, and copies it to the
+ * device.
+ */
 template <typename Key>
 class RegularCopy
 {
@@ -67,7 +70,7 @@ public:
 	explicit	RegularCopy(const Entries<Key> &entries) : nodes(count_nodes(entries.keys.size()))
 	{
 		std::vector<Node<Key>> built(nodes.count);
-		uint64_t	start = 0;	/* of the level */
+		uint64_t	start = 0;	/* first node of the level */
 		uint64_t	length = (entries.keys.size() + leaf_fill - 1) / leaf_fill;
 
 		on_all_cpus((uint32_t) length, [&](uint32_t n)
@@ -83,7 +86,7 @@ public:
 						}
 					});
 
-		/* The largest key below each node of the level last built. */
+		/* The largest key below each node of the level that was built last. */
 		std::vector<Key> largest(length);
 
 		for (uint64_t n = 0; n < length; n++)

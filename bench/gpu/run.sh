@@ -1,28 +1,29 @@
 #!/bin/bash
-# Builds the device library, checks it on the GPU and measures it, all in one call.
+# Builds the device library, tests it on the GPU and measures it.
 #
 # usage: bench/gpu/run.sh [-f | -b] [SECTION...]
 #
-#   sizes fanouts psa ntg steps ranges break_even brute      all of them if none is named;
-#   bench.cu says what they are
+#   sizes fanouts psa ntg steps ranges break_even brute      default: all of them;
+#   bench.cu describes them
 #
-# Prints a CSV of figures and, if RESULTS names a folder, keeps it there as kernels.csv.
-# -f, for first: checks only.  -b: benchmark only.
+# Prints the figures as CSV and, if RESULTS names a folder, writes them to kernels.csv
+# there. -f (first) only tests, -b (benchmark) only measures.
 #
-# CUDA_ARCHS picks what to compile for, the GPU's own architecture if not set.  RUNS (5), and
-# BENCH_FLAGS for the benchmark's other options.  DEVICE=host tries it all without a GPU, at
-# small sizes, which measures nothing.
+# CUDA_ARCHS lists the architectures to compile for; the default is that of the GPU.
+# RUNS (5) is the number of runs, BENCH_FLAGS are other options of the benchmark.
+# DEVICE=host runs everything without a GPU, at small sizes: this tests the script and
+# measures nothing.
 
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-parts=(check measure)
+steps=(check measure)
 flags=(-r "${RUNS:-5}")
 make=(make -s -j "$(nproc)" -C "$root/cuda")
 device=cuda
 
 case ${1:-} in
-	-f) parts=(check) && shift ;;
-	-b) parts=(measure) && shift ;;
+	-f) steps=(check) && shift ;;
+	-b) steps=(measure) && shift ;;
 esac
 if [ "${DEVICE:-}" = host ]; then
 	device=host
@@ -61,6 +62,6 @@ measure() {
 }
 
 "${make[@]}" all bench
-for part in "${parts[@]}"; do
-	"$part" "$@"
+for step in "${steps[@]}"; do
+	"$step" "$@"
 done

@@ -1,6 +1,6 @@
 /*
  * sort.cu
- *		A general radix sort by the top bits of keys alone.
+ *		A general radix sort by the top bits of keys.
  */
 #include "lookups.h"
 

@@ -1,19 +1,19 @@
 #!/bin/bash
-# Compares batch lookups on a GPU with those on the CPU and with PostgreSQL's own plans over
-# a btree, on a private server.  Prints Markdown tables of medians.
+# Compares batch lookups on a GPU with those on the CPU, and with PostgreSQL's own plans
+# over a btree, on a private server.  Prints Markdown tables of medians.
 #
 # usage: bench/gpu/sql.sh [SECTION...]
 #
-#   arrays joins resync mixes      all of them if none is named
+#   arrays joins resync mixes      default: all of them
 #
-# ROWS (67108864, 2^26), RUNS (5), BTREE_RUNS (3; 0 leaves PostgreSQL's plans out) and
-# DEVICE (on, or host to try the script without a GPU) may be set, and what bench/common.sh
-# names.  Takes some 200 bytes of memory a row and as much disk space.
+# Environment: ROWS (67108864, 2^26), RUNS (5), BTREE_RUNS (3; 0 skips PostgreSQL's
+# plans), DEVICE (on; host tries the script without a GPU), and the variables of
+# bench/common.sh.  Takes about 200 bytes of memory and as much disk space for each row.
 #
-# All data is in shared buffers, one process works, and work_mem is large for all.
-# PostgreSQL's time for a join is that of the faster of its plans with nested loops alone and
-# with hash joins alone, "harmonia" is a lookup on the CPU, and "GPU" one on the device.
-# Medians of RUNS runs, after one that does not count.
+# All data is in shared buffers, each query has one process, and work_mem is large for
+# all systems.  PostgreSQL's time for a join is that of the faster of two plans: with
+# nested loops alone, and with hash joins alone.  "harmonia" is a lookup on the CPU,
+# "GPU" one on the device.  Times are medians of RUNS runs after a warm-up run.
 
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR/../../tools source=common.sh
@@ -26,11 +26,11 @@ btree_runs=${BTREE_RUNS:-3}
 device=${DEVICE:-on}
 probes=$((rows * 10 / 67))
 sizes=100,300,1000,3000,10000,30000,100000,300000,1000000,10000000
-# Of a transfer to the device, from PostgreSQL's memory through the daemon's.
+# Speed of a transfer from PostgreSQL's memory through the daemon's to the device.
 bytes_a_ms=54000000
 
-# times RUNS STATEMENT: milliseconds of several runs in one session, after one that does not
-# count if there is more than one.
+# times RUNS STATEMENT: prints the milliseconds of several runs in one session.  If
+# there is more than one run, a warm-up run comes first.
 times() {
 	local statements=() run
 	for ((run = $1 > 1 ? 0 : 1; run <= $1; run++)); do
@@ -70,8 +70,8 @@ load() {
 	record_noted 'copy of the index' load
 }
 
-# query_row SECTION CASE QUERY PLAN...: by PostgreSQL's plans, under these settings, on the CPU,
-# on the device.
+# query_row SECTION CASE QUERY PLAN...: measures a query with PostgreSQL's plans under
+# each of the settings PLAN, on the CPU, and on the device.
 query_row() {
 	local section=$1 case=$2 query=$3 plan best='' time answer expected
 	shift 3
@@ -100,7 +100,8 @@ query_row() {
 	record_noted "$section" "$case"
 }
 
-# Whole statements, each kind in one session, to where the device begins to pay and beyond.
+# Whole statements with more and more keys, to the size from which the device pays and
+# beyond.
 section_arrays() {
 	local n
 	for n in $(sql -c 'SELECT n FROM arrays ORDER BY n'); do
@@ -121,14 +122,14 @@ section_joins() {
 		'SELECT sum(p) FROM probes WHERE NOT EXISTS (SELECT FROM points WHERE points.k = probes.k + 1)' "${plans[@]}"
 }
 
-# What has been sent to the device: bytes and blocks.
+# Prints the number of bytes and blocks that have been sent to the device.
 sent() {
 	sql -F ' ' -c "SELECT bytes_to_device, synced_blocks FROM pg_stat_harmonia WHERE indexrelname = 'points_harmonia'"
 }
 
-# How much longer than one before them the first batch after inserts takes, and how long that
-# may be: 1.5 times what it takes to transfer what was changed, and 2 ms.  "page bound" counts
-# whole pages as changed, "bound" the lines of them that were sent.
+# How much longer the first batch after inserts takes than the batch before them, and
+# the bound for that: 1.5 times the transfer of what has changed, plus 2 ms.  "page
+# bound" counts whole changed pages, "bound" the changed lines that were sent.
 section_resync() {
 	local n query run from to
 	show_only points points_harmonia
@@ -154,8 +155,9 @@ section_resync() {
 	options=
 }
 
-# Mixes of changes and look-ups as in bench/updates.sh, in a table of three tenths of the rows;
-# each batch of look-ups finds the copy out of date, by the changes of its own round.
+# Mixes of changes and look-ups as in bench/updates.sh, in a table of three tenths of
+# the rows.  For each batch of look-ups the changes of its own round have made the copy
+# out of date.
 section_mixes() {
 	local percent run round=0 count=$((rows * 3 / 10))
 	sql -c "CREATE TABLE mixed AS

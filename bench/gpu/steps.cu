@@ -1,13 +1,13 @@
 /*
  * steps.cu
- *		The papers' optimisations in turn, from a regular B+tree on.
+ *		The papers' optimisations in turn, starting with a regular B+tree.
  */
 #include "lookups.h"
 #include "regular.h"
 
 static constexpr int fanout = HD_DEFAULT_FANOUT;
 
-/* A group for each node's width, as far as a warp goes. */
+/* The group for wide nodes: as many threads as a warp has. */
 static constexpr int wide_group = 32;
 
 template <typename Key>
@@ -27,7 +27,7 @@ struct SearchRegular
 	}
 };
 
-/* Milliseconds of all queries in a regular tree. */
+/* Times of all queries in a regular tree. */
 template <typename Key>
 static Times
 measure_regular(const RegularTree<Key> &tree, Lookups<Key> &lookups)
@@ -55,8 +55,8 @@ measure_regular(const RegularTree<Key> &tree, Lookups<Key> &lookups)
 }
 
 /*
- * Results go to probe order at each step, as they do in a regular tree.  The last one is
- * not in the papers.
+ * At each step results are in probe order, as in a regular tree.  The last step is not
+ * in the papers.
  */
 template <typename Key>
 void

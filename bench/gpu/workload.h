@@ -1,6 +1,6 @@
 /*
  * workload.h
- *		What is searched and for what: keys, leaf pages, queries; and checking of results.
+ *		The workload: keys, leaf pages, queries; and the check of results.
  */
 #ifndef HARMONIA_BENCH_WORKLOAD_H
 #define HARMONIA_BENCH_WORKLOAD_H
@@ -19,7 +19,7 @@ mix(uint64_t z)
 	return z ^ (z >> 31);
 }
 
-/* Tids tell the ranks of their entries, so that hits can be checked. */
+/* Tids encode the ranks of their entries, so that hits can be checked. */
 constexpr uint64_t tid_factor = 0x79B97F4A7C15;
 
 constexpr uint64_t
@@ -46,7 +46,7 @@ rank_of(uint64_t tid)
 	return (tid * tid_inverse - 1) & HT_TID_MAX;
 }
 
-/* Call work(i) for i below count, on all processors. */
+/* Call work(i) for each i below count, on all processors. */
 template <typename Work>
 static void
 on_all_cpus(uint32_t count, Work work)
@@ -69,13 +69,13 @@ on_all_cpus(uint32_t count, Work work)
  * ----------------------------------------------------------------
  */
 
-/* Distinct keys in order, and the leaf pages they are on, filled as a build fills them. */
+/* Distinct keys in order, and their leaf pages, filled as a build fills them. */
 template <typename Key>
 struct Entries
 {
 	static constexpr HtWidth width = sizeof(Key) == 4 ? HT_WIDTH32 : HT_WIDTH64;
 
-	bool		serial;			/* keys, or random ones */
+	bool		serial;			/* serial keys; otherwise random ones */
 	std::vector<Key> keys;
 	std::vector<HdLeaf> leaves;
 	uint32_t	blocks;
@@ -84,16 +84,16 @@ struct Entries
 	Entries(uint64_t count, bool serial_keys) : serial(serial_keys), keys(count)
 	{
 		const uint32_t fill = leaf_fill();
-		const uint64_t chunk = 1 << 16;
+		const uint64_t step = 1 << 16;
 
-		/* One in each of as many equal parts of the key range. */
-		const uint64_t part = (sizeof(Key) == 4 ? UINT64_C(1) << 32 : UINT64_MAX) / count;
+		/* A random key in each of "count" equal intervals of the key range. */
+		const uint64_t interval = (sizeof(Key) == 4 ? UINT64_C(1) << 32 : UINT64_MAX) / count;
 
-		on_all_cpus((uint32_t) ((count + chunk - 1) / chunk), [&](uint32_t n)
+		on_all_cpus((uint32_t) ((count + step - 1) / step), [&](uint32_t n)
 					{
-						for (uint64_t i = n * chunk; i < std::min(count, (n + 1) * chunk); i++)
+						for (uint64_t i = n * step; i < std::min(count, (n + 1) * step); i++)
 							keys[i] = (Key) (serial ? (UINT64_C(1) << (8 * sizeof(Key) - 1)) + i + 1 :
-											 i * part + mix(i) % part);
+											 i * interval + mix(i) % interval);
 					});
 		leaves.resize((count + fill - 1) / fill);
 		blocks = block_of((uint32_t) leaves.size()) + 1;
@@ -129,14 +129,14 @@ struct Entries
 	{
 		return (uint32_t) (ht_leaf_blocks(width) * (ht_leaf_slots(width) - 1));
 	}
-	/* Segments have some pages between their leaves. */
+	/* Like segments, leave some blocks without leaves. */
 	static uint32_t block_of(uint32_t leaf)
 	{
 		return leaf + (leaf / 1000 + 1) * 20;
 	}
 };
 
-/* The device's copy. */
+/* The copy on the device. */
 class Copy
 {
 public:
@@ -170,8 +170,8 @@ public:
 enum Draw
 {
 	UNIFORM,
-	NORMAL,						/* around the middle, a standard deviation of an eighth */
-	GAMMA,						/* shape 3, mean of 3/16 */
+	NORMAL,						/* mean 1/2, standard deviation 1/8 of the range */
+	GAMMA,						/* shape 3, mean 3/16 of the range */
 	ZIPF,						/* exponent 1, hot keys all over the range */
 	SERIAL						/* in key order */
 };
@@ -192,7 +192,7 @@ unit(uint64_t random)
 	return ((double) (random >> 11) + 0.5) * (1.0 / 9007199254740992.0);
 }
 
-/* The rank, of so many, that query i of a batch asks for. */
+/* The rank that query i of a batch asks for. */
 HD_BOTH uint64_t
 draw_rank(Draw draw, uint64_t i, uint64_t queries, uint64_t ranks, uint64_t seed)
 {
@@ -221,7 +221,7 @@ draw_rank(Draw draw, uint64_t i, uint64_t queries, uint64_t ranks, uint64_t seed
 	return a < ranks ? a : ranks - 1;
 }
 
-/* Ranks of queries, and their keys; ranges are of "span" entries. */
+/* Makes a query: its rank and its key; ranges have "span" entries. */
 template <typename Key>
 struct MakeQuery
 {
@@ -252,8 +252,8 @@ struct MakeQuery
  */
 
 /*
- * A hit is right if it is an entry of its probe's and has not been seen before.  If all
- * are right, and as many as there should be, none is missing.
+ * A hit is right if it is an entry of its probe and was not seen before.  If all hits
+ * are right and their number is right, none is missing.
  */
 struct CheckPair
 {
@@ -262,17 +262,17 @@ struct CheckPair
 	uint32_t	span;
 	const uint32_t *probes;
 	const uint64_t *tids;
-	uint32_t   *seen;			/* a bit for each hit there should be, zero at first */
+	uint32_t   *seen;			/* one bit for each expected hit, zero at the start */
 	unsigned long long *wrong;
 
 	HD_BOTH void operator()(uint64_t i) const
 	{
-		uint64_t	place;
+		uint64_t	bit;
 
 		if (probes[i] < count && rank_of(tids[i]) - ranks[probes[i]] < span)
 		{
-			place = (uint64_t) probes[i] * span + (rank_of(tids[i]) - ranks[probes[i]]);
-			if ((or_atomically(&seen[place / 32], 1u << place % 32) >> place % 32 & 1) == 0)
+			bit = (uint64_t) probes[i] * span + (rank_of(tids[i]) - ranks[probes[i]]);
+			if ((or_atomically(&seen[bit / 32], 1u << bit % 32) >> bit % 32 & 1) == 0)
 				return;
 		}
 		add_atomically(wrong, 1ULL);
