@@ -370,28 +370,28 @@ CudaIndex::sort(const Digits<Key> &digits, HdOutput output, Probes<Key> &probes)
 								  device->stream));
 	for (int pass = 0; pass < digits.passes; pass++)
 	{
-		RadixPartition<Key> partition = {};
+		RadixPartition<Key> output_of_pass = {};
 
 		TRY(device, device->sorted_low[pass].reserve(count * sizeof(Key)));
-		partition.low = device->sorted_low[pass].as<Key>();
+		output_of_pass.low = device->sorted_low[pass].as<Key>();
 		if (output == HD_PAIRS || probes.all_high != nullptr)
 		{
 			TRY(device, device->numbers[pass].reserve(count * sizeof(uint32_t)));
-			partition.numbers = device->numbers[pass].as<uint32_t>();
+			output_of_pass.numbers = device->numbers[pass].as<uint32_t>();
 		}
 		if (output != HD_PAIRS)
 		{
 			TRY(device, device->slots[pass].reserve(count * sizeof(uint16_t)));
 			TRY(device, device->runs[pass].reserve(partition_tiles(count) * digit_bins * sizeof(Run)));
-			partition.slots = device->slots[pass].as<uint16_t>();
-			partition.runs = device->runs[pass].as<Run>();
+			output_of_pass.slots = device->slots[pass].as<uint16_t>();
+			output_of_pass.runs = device->runs[pass].as<Run>();
 		}
 		TRY(device, launch_partition<Key>(probes.low, probes.numbers, count, pass == 0 ? digits.base : 0,
 										  digits.digit[pass],
 										  device->starts.as<uint32_t>() + pass * digit_bins,
-										  partition, device->stream));
-		probes.low = partition.low;
-		probes.numbers = partition.numbers;
+										  output_of_pass, device->stream));
+		probes.low = output_of_pass.low;
+		probes.numbers = output_of_pass.numbers;
 	}
 	probes.base = digits.base;
 	return HD_OK;

@@ -84,9 +84,9 @@ parse(int argc, char **argv)
 }
 
 /*
- * The supervisor has died without closing its connection properly, or someone sent
- * SIGTERM.  End at once, because a daemon that waits for its device does not notice the
- * end of a connection.
+ * SIGTERM: the supervisor has died (PR_SET_PDEATHSIG), or somebody has sent the signal.
+ * End at once: a daemon that waits for its device does not notice the end of a
+ * connection.
  */
 void
 end_at_once(int)

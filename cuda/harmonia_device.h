@@ -76,6 +76,7 @@ extern HdStatus hd_device_open(HdKind kind, int number, HdDevice **device);
 /* Close a device.  Free its indexes first.  NULL is allowed. */
 extern void hd_device_close(HdDevice *device);
 
+/* Get the device's kind, name and memory. */
 extern HdStatus hd_device_info(HdDevice *device, HdInfo *info);
 
 /*

@@ -287,8 +287,8 @@ check_values(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t
 		expect(hd_index_search(index, batch, &result) == HD_OK, "first: %s", hd_device_error(device));
 		for (uint32_t i = 0; i < batch->count; i++)
 		{
-			int			place = model_lower(&model, low[i]);
-			uint64_t	expected = place < model_upper(&model, low[i]) ? model.entries[place].tid : 0;
+			int			at = model_lower(&model, low[i]);
+			uint64_t	expected = at < model_upper(&model, low[i]) ? model.entries[at].tid : 0;
 
 			expect(batch->tids[i] == expected, "probe %u: wrong tid", i);
 		}
@@ -326,14 +326,14 @@ check_distinct(HdIndex *index, HdBatch *batch, const uint64_t *keys)
 		   (unsigned long long) result.hits, (unsigned long long) expected);
 	for (uint64_t i = 0; i < expected; i++)
 	{
-		int			place;
+		int			at;
 
 		expect(batch->probes[i] < batch->count, "a probe too many");
 		found[i] = make_entry(keys[batch->probes[i]], batch->tids[i]);
-		place = model_lower(&model, found[i].key);
-		while (place < model.count && ht_entry_cmp(model.entries[place], found[i]) < 0)
-			place++;
-		expect(place < model.count && ht_entry_cmp(model.entries[place], found[i]) == 0,
+		at = model_lower(&model, found[i].key);
+		while (at < model.count && ht_entry_cmp(model.entries[at], found[i]) < 0)
+			at++;
+		expect(at < model.count && ht_entry_cmp(model.entries[at], found[i]) == 0,
 			   "an entry that is not there");
 	}
 	expect(sort_entries(found, (int) expected) == (int) expected, "an entry twice");

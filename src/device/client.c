@@ -81,9 +81,9 @@ save_staging(void)
 }
 
 /*
- * Timeout handler, in a signal handler: no transaction has used the connection for a
- * while, and none is using it now.  The daemon unmaps the memory when it sees the end
- * of the connection.
+ * Timeout handler, which runs in a signal handler: no transaction has used the
+ * connection for a while, and none is using it now.  The daemon unmaps the memory when it
+ * sees the end of the connection.
  */
 static void
 give_staging_back(void)

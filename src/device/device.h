@@ -230,7 +230,7 @@ typedef struct HmDeviceCosts
 	float		sync;			/* ns to bring the copy up to date */
 	float		debt;			/* ns that batches spent on the CPU for lack of a
 								 * copy, since the index was last loaded or unloaded */
-	uint32		batches;		/* number of batches since then */
+	uint32		batches;		/* number of measured batches */
 	TimestampTz refused;		/* when the device last had no room for the copy, or
 								 * 0 */
 } HmDeviceCosts;

@@ -192,7 +192,7 @@ fork_daemon(void)
 
 /*
  * Wait for the daemon to report that it is ready, or an error.  Returns false if it
- * reports an error, or nothing; the text is empty then.
+ * reports an error, or nothing; in the latter case the text is empty.
  */
 static bool
 receive_ready(HpReply *reply)

@@ -800,9 +800,10 @@ finish_leaf(HmLookup *lookup)
 
 /*
  * Is a locked page the leaf of the route, and does it hold the target's position?
- * Stamps are never 0, so comparing them does what hm_page_is() does, without reading
- * the cache line of the page header.  Of a segment's pages only leaves have a high
- * bound, so the page's kind in its last line has to be tested only without one.
+ * Stamps are never 0, so comparing them does what hm_page_is() does, without reading the
+ * cache line of the page header.  The kind, in the page's last line, matters only for
+ * pages without a high bound: with one, only leaves pass the comparison of bounds,
+ * because the bounds of a segment's other pages are zero.
  */
 static inline bool
 leaf_covers(const HmRouteLeaf *leaf, Page page, HmPosition target)

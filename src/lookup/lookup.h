@@ -114,7 +114,7 @@ typedef struct HmLookup HmLookup;
 extern Size hm_lookup_probe_memory(bool distinct);
 
 /*
- * Prepare lookups in an index.  The index belongs to the caller, who keeps it open and
+ * Prepare lookups in an index.  The index belongs to the caller, which keeps it open and
  * locked until hm_lookup_end().  No batch may have more than capacity probes.  Memory
  * is allocated in CurrentMemoryContext.
  */

@@ -86,6 +86,7 @@ extern void hm_copy_drop(Relation index);
  */
 typedef struct HmRemote HmRemote;
 
+/* Prepare batches against an index.  Memory is allocated in CurrentMemoryContext. */
 extern HmRemote *hm_remote_create(Relation index, HtWidth width);
 
 /* Free it. stats are the lookup's counters; they are added to the index's counters. */

@@ -137,7 +137,7 @@ sum_up(uint32_t *counts, size_t n)
 static void sort_inner(HtProbe *from, HtProbe *to, size_t n, bool in_to);
 
 /*
- * One step of the sort: distributes "from" to buckets of about one probe in "to".  The
+ * One step of the sort: distribute "from" to buckets of about one probe in "to".  The
  * result is in "to" if in_to, otherwise in "from". counts has room for 2^max_bits.
  */
 static inline void
