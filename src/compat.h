@@ -175,4 +175,69 @@ typedef PGAlignedBlock HmAlignedPage;
 #define hm_create_wait_event_set(events) CreateWaitEventSet(TopMemoryContext, events)
 #endif
 
+/*
+ * 18 numbers what is needed for pruning partitions at run time, and keeps it in lists: of the
+ * PlannerInfo, from which only the nodes of PostgreSQL's own get it into the plan, and of the
+ * executor's state, where pruning before execution is done for all nodes at once.  Ours keeps
+ * it in its plan as before, so it takes it from the one list, and lends it to the other.
+ */
+#include "executor/execPartition.h"
+#include "nodes/pathnodes.h"
+#include "partitioning/partprune.h"
+
+#if PG_VERSION_NUM >= 180000
+static inline PartitionPruneInfo *
+hm_make_prune_info(PlannerInfo *root, RelOptInfo *parent, List *paths, List *quals)
+{
+	PartitionPruneInfo *info;
+
+	if (make_partition_pruneinfo(root, parent, paths, quals) < 0)
+		return NULL;
+	info = llast_node(PartitionPruneInfo, root->partPruneInfos);
+	root->partPruneInfos = list_delete_last(root->partPruneInfos);
+	return info;
+}
+
+static inline PartitionPruneState *
+hm_begin_pruning(PlanState *node, int targets, PartitionPruneInfo *info, Bitmapset **chosen)
+{
+	EState	   *estate = node->state;
+	List	   *infos = estate->es_part_prune_infos;
+	List	   *states = estate->es_part_prune_states;
+	List	   *results = estate->es_part_prune_results;
+	Bitmapset  *unpruned = estate->es_unpruned_relids;
+	PartitionPruneState *state;
+
+	estate->es_part_prune_infos = list_make1(info);
+	estate->es_part_prune_states = NIL;
+	estate->es_part_prune_results = NIL;
+	estate->es_unpruned_relids = bms_copy(unpruned);
+	ExecDoInitialPruning(estate);
+	state = ExecInitPartitionExecPruning(node, targets, 0, info->relids, chosen);
+	estate->es_part_prune_infos = infos;
+	estate->es_part_prune_states = states;
+	estate->es_part_prune_results = results;
+	estate->es_unpruned_relids = unpruned;
+	return state;
+}
+
+#define hm_find_targets(state)	ExecFindMatchingSubPlans(state, false, NULL)
+#else
+#define hm_make_prune_info(root, parent, paths, quals) \
+	make_partition_pruneinfo(root, parent, paths, quals)
+
+static inline PartitionPruneState *
+hm_begin_pruning(PlanState *node, int targets, PartitionPruneInfo *info, Bitmapset **chosen)
+{
+	/* The node's projection uses the context that there is; here it gets another one. */
+	ExprContext *econtext = node->ps_ExprContext;
+	PartitionPruneState *state = ExecInitPartitionPruning(node, targets, info, chosen);
+
+	node->ps_ExprContext = econtext;
+	return state;
+}
+
+#define hm_find_targets(state)	ExecFindMatchingSubPlans(state, false)
+#endif
+
 #endif							/* HARMONIA_COMPAT_H */

@@ -231,8 +231,7 @@ exec_join(CustomScanState *node)
 				if (hm_join_next_target(join))
 					join->phase = PHASE_MATCH;
 				else
-					join->phase = join->type == JOIN_LEFT || join->type == JOIN_ANTI ?
-						PHASE_UNMATCHED : PHASE_FILL;
+					join->phase = join->keeps_unmatched ? PHASE_UNMATCHED : PHASE_FILL;
 				break;
 
 			case PHASE_MATCH:
@@ -343,20 +342,50 @@ begin_target(LookupJoin *join, JoinTarget *target, List *plan)
 	}
 }
 
+/* The inner side's range table index: the key is among its columns, whatever else is. */
+static Index
+inner_relid(LookupJoin *join)
+{
+	CustomScan *plan = (CustomScan *) join->node.css.ss.ps.plan;
+	int			column = 0;
+
+	while (join->sources[column] > 0)
+		column++;
+	return castNode(Var, list_nth_node(TargetEntry, plan->custom_scan_tlist, column)->expr)->varno;
+}
+
+/* Begin the targets that are not pruned for good. */
+static void
+begin_targets(LookupJoin *join)
+{
+	CustomScan *plan = (CustomScan *) join->node.css.ss.ps.plan;
+	List	   *targets = list_nth(plan->custom_private, HM_JOIN_TARGETS);
+	Bitmapset  *needed = hm_pruning_begin(&join->pruning, &join->node.css.ss.ps,
+										  list_nth(plan->custom_private, HM_JOIN_PRUNING),
+										  list_nth(plan->custom_exprs, HM_JOIN_PRUNE_STEPS),
+										  inner_relid(join), list_length(targets));
+	int			number = -1;
+
+	join->routed = list_length(targets) > 1;
+	join->targets = palloc0(list_length(targets) * sizeof(JoinTarget));
+	while ((number = bms_next_member(needed, number)) >= 0)
+		begin_target(join, &join->targets[join->target_count++], list_nth(targets, number));
+	join->pruned = list_length(targets) - join->target_count;
+}
+
 static void
 begin_join(CustomScanState *node, EState *estate, int eflags)
 {
 	LookupJoin *join = (LookupJoin *) node;
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
 	List	   *flags = list_nth(plan->custom_private, HM_JOIN_FLAGS);
-	List	   *targets = list_nth(plan->custom_private, HM_JOIN_TARGETS);
 	List	   *quals = list_nth(plan->custom_exprs, HM_JOIN_QUALS);
 	PlanState  *outer_plan = ExecInitNode(linitial(plan->custom_plans), estate, eflags);
-	ListCell   *cell;
 
 	node->custom_ps = list_make1(outer_plan);
 	join->type = (JoinType) linitial_int(flags);
 	join->one_match = join->type == JOIN_SEMI || join->type == JOIN_ANTI;
+	join->keeps_unmatched = join->type == JOIN_LEFT || join->type == JOIN_ANTI;
 	join->index_only = lsecond_int(flags) != 0;
 	join->key_type = hm_key_type_lookup((Oid) lthird_int(flags));
 	join->first_rows = lfourth_int(flags) != 0;
@@ -367,10 +396,7 @@ begin_join(CustomScanState *node, EState *estate, int eflags)
 	join->other_quals =
 		ExecInitQual(list_difference(quals, list_nth(plan->custom_exprs, HM_JOIN_KEY_CLAUSES)),
 					 &node->ss.ps);
-	join->target_count = list_length(targets);
-	join->targets = palloc0(join->target_count * sizeof(JoinTarget));
-	foreach(cell, targets)
-		begin_target(join, &join->targets[foreach_current_index(cell)], lfirst(cell));
+	begin_targets(join);
 	join->context = AllocSetContextCreate(CurrentMemoryContext, "harmonia lookup join",
 										  ALLOCSET_DEFAULT_SIZES);
 	join->fetch_context = AllocSetContextCreate(CurrentMemoryContext,
@@ -414,6 +440,7 @@ rescan(CustomScanState *node)
 		ExecReScan(outer_plan);
 	if (join->node.fetch != NULL)
 		hm_fetch_stop(join->node.fetch);
+	hm_pruning_rescan(&join->pruning, node->ss.ps.chgParam);
 	hm_join_restart(join);
 }
 
@@ -433,32 +460,29 @@ join_name(JoinType type)
 	}
 }
 
-/* The table as the query has it, and the indexes of those that it stands for. */
+/*
+ * The table as the query has it, and the indexes of those that it stands for, but for the
+ * pruned ones, of which the number is shown as that of an Append's children is.
+ */
 static void
 explain_targets(LookupJoin *join, ExplainState *es)
 {
-	CustomScan *plan = (CustomScan *) join->node.css.ss.ps.plan;
+	Index		inner = inner_relid(join);
 	List	   *indexes = NIL;
 	List	   *tables = NIL;
-	int			column = 0;
-	Var		   *var;
 
-	/* The key is among the columns, whatever else there is. */
-	while (join->sources[column] > 0)
-		column++;
-	var = castNode(Var, list_nth_node(TargetEntry, plan->custom_scan_tlist, column)->expr);
-	hm_explain_table(var->varno, es);
-
+	hm_explain_table(inner, es);
 	for (int i = 0; i < join->target_count; i++)
 	{
 		indexes = lappend_oid(indexes, join->targets[i].index_oid);
 		tables = lappend_oid(tables, join->targets[i].table_oid);
 	}
-	if (rt_fetch(var->varno, es->rtable)->relid == linitial_oid(tables) &&
-		list_length(tables) == 1)
+	if (list_member_oid(tables, rt_fetch(inner, es->rtable)->relid) && !join->routed)
 		hm_explain_index(linitial_oid(indexes), es);
-	else
+	else if (tables != NIL || es->format != EXPLAIN_FORMAT_TEXT)
 		hm_explain_indexes(indexes, tables, es);
+	if (join->pruned > 0 || (join->routed && es->format != EXPLAIN_FORMAT_TEXT))
+		ExplainPropertyInteger("Subplans Removed", NULL, join->pruned, es);
 }
 
 static void

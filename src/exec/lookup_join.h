@@ -67,6 +67,15 @@ typedef struct JoinTarget
 	Relation	index;
 } JoinTarget;
 
+/* Which targets restrictions of a partitioned table have not ruled out (prune.c). */
+typedef struct HmPruning
+{
+	struct PartitionPruneState *state;	/* NULL if that never changes */
+	MemoryContext context;		/* for the next one */
+	Bitmapset  *chosen;
+	bool		is_chosen;
+} HmPruning;
+
 #define NO_ROW	PG_UINT32_MAX
 
 /* The node. */
@@ -75,6 +84,7 @@ typedef struct LookupJoin
 	HmNode		node;
 	JoinType	type;
 	bool		one_match;		/* a row is done with once it has one */
+	bool		keeps_unmatched;	/* outer rows without a match are wanted */
 	bool		index_only;
 	bool		first_rows;		/* wanted soon */
 	const HmKeyType *key_type;
@@ -88,9 +98,12 @@ typedef struct LookupJoin
 	int		   *sources;		/* the outer row's columns, or 0 */
 	int			outer_last;		/* the last one that is needed */
 
-	int			target_count;
+	int			target_count;	/* of those that are not pruned for good */
 	JoinTarget *targets;
-	int			target;			/* being looked up in */
+	int			pruned;			/* how many are */
+	HmPruning	pruning;
+	bool		routed;			/* probes go where shares allow it */
+	int			target;			/* being looked up in; negative if none is */
 	int			fetch_target;	/* what node.fetch is of */
 	MemoryContext fetch_context;
 	FmgrInfo	hash;			/* what batch.hashes are of */
@@ -129,5 +142,27 @@ extern bool hm_join_next_target(LookupJoin *join);
 
 /* End the fetch that the node has, if any, and keep what it has counted. */
 extern void hm_join_end_fetch(LookupJoin *join);
+
+/* ----------------------------------------------------------------
+ *		Targets that are ruled out (prune.c)
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Begin, with what the plan has for it (HM_JOIN_PRUNING and HM_JOIN_PRUNE_STEPS), the inner
+ * side's range table index and the number of targets.  Returns those that the node needs at
+ * all; the other functions number these from 0.
+ */
+extern Bitmapset *hm_pruning_begin(HmPruning *pruning, PlanState *node, List *plan,
+								   List *steps, Index inner, int targets);
+
+/* Parameters have changed. */
+extern void hm_pruning_rescan(HmPruning *pruning, const Bitmapset *changed);
+
+/*
+ * The targets to be looked up in until parameters change.  Not before the first batch: it may
+ * have to compute a parameter.
+ */
+extern const Bitmapset *hm_pruning_choose(HmPruning *pruning);
 
 #endif							/* HARMONIA_EXEC_LOOKUP_JOIN_H */

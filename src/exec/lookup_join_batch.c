@@ -84,7 +84,7 @@ make_room(LookupJoin *join)
 	batch->tuples = palloc_extended(batch->room * sizeof(MinimalTuple), MCXT_ALLOC_HUGE);
 	batch->matched = palloc_extended(batch->room * sizeof(bool), MCXT_ALLOC_HUGE);
 	make_probes_room(&batch->all, batch->room, again);
-	if (join->target_count > 1)
+	if (join->routed)
 	{
 		make_probes_room(&batch->chosen, batch->room, again);
 		if (again)
@@ -144,7 +144,7 @@ add_row(LookupJoin *join, TupleTableSlot *outer)
 	bool		found = row_range(join, outer, &low, &high);
 	MemoryContext old_context;
 
-	if (!found && join->type != JOIN_LEFT && join->type != JOIN_ANTI)
+	if (!found && !join->keeps_unmatched)
 		return;
 	if (found)
 	{
@@ -190,6 +190,9 @@ hm_join_fill_batch(LookupJoin *join)
 	JoinBatch  *batch = &join->batch;
 	Size		memory = hm_fetch_leaves_memory();
 
+	/* Without a target no row has a match. */
+	if (!join->keeps_unmatched && bms_is_empty(hm_pruning_choose(&join->pruning)))
+		return false;
 	MemoryContextReset(join->context);
 	join->stored_row = NO_ROW;
 	make_room(join);
@@ -321,11 +324,13 @@ begin_fetch(LookupJoin *join)
 bool
 hm_join_next_target(LookupJoin *join)
 {
-	while (++join->target < join->target_count)
+	const Bitmapset *targets = hm_pruning_choose(&join->pruning);
+
+	while ((join->target = bms_next_member(targets, join->target)) >= 0)
 	{
 		HmProbes	probes = {0};
 
-		if (join->target_count == 1)
+		if (!join->routed)
 			join->probes = &join->batch.all;
 		else
 		{

@@ -626,6 +626,8 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 			   *quals,
 			   *other_quals = NIL;
 	List	   *targets = NIL;
+	List	   *pruning,
+			   *prune_steps;
 	ListCell   *cell;
 	JoinPlan	plan = {0};
 
@@ -651,6 +653,7 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 
 	foreach(cell, join_targets)
 		targets = lappend(targets, plan_target(root, inner, plan.tlist, lfirst(cell)));
+	pruning = hm_plan_pruning(root, inner, join_targets, &prune_steps);
 
 	scan->scan.plan.targetlist = tlist;
 	scan->scan.plan.qual = other_quals;
@@ -661,10 +664,11 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	scan->custom_scan_tlist = plan.tlist;
 	flags = lappend_int(list_copy(flags), (int) index->opcintype[0]);
 	flags = lappend_int(flags, hm_wants_first_rows(root));
-	scan->custom_private = list_make4(flags,
+	scan->custom_private = list_make5(flags,
 									  list_nth(path->custom_private, PATH_DESCRIPTION),
-									  plan.sources, targets);
+									  plan.sources, targets, pruning);
 	scan->custom_exprs = (List *)
 		use_columns((Node *) list_make4(arguments, keys, inner_quals, quals), &plan);
+	scan->custom_exprs = lappend(scan->custom_exprs, prune_steps);
 	return &scan->scan.plan;
 }

@@ -22,7 +22,7 @@ extern int	hm_batch_size;
 
 /* ----------------------------------------------------------------
  *		Planning (planner.c, targets.c, lookup_scan_plan.c, lookup_count_plan.c,
- *		lookup_join_plan.c)
+ *		lookup_join_plan.c, prune_plan.c)
  * ----------------------------------------------------------------
  */
 
@@ -106,6 +106,12 @@ extern bool hm_is_key(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, N
  */
 extern List *hm_targets(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *model, Node *key);
 
+/*
+ * What is needed for pruning HmTargets at run time by the inner side's restrictions: a
+ * list for custom_private, NIL if there is nothing to be pruned by; and steps, for custom_exprs.
+ */
+extern List *hm_plan_pruning(PlannerInfo *root, RelOptInfo *inner, List *targets, List **steps);
+
 extern void hm_lookup_scan_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
 extern void hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel,
 								 RelOptInfo *outer, RelOptInfo *inner,
@@ -153,6 +159,7 @@ enum HmJoinPrivate
 	HM_JOIN_SOURCES,			/* of each column of the scan tuple: the outer
 								 * plan's column, or 0: the table's */
 	HM_JOIN_TARGETS,			/* a list each, as follows */
+	HM_JOIN_PRUNING,			/* of targets at run time (prune_plan.c) */
 	HM_JOIN_PRIVATE_LENGTH
 };
 
@@ -172,6 +179,7 @@ enum HmJoinExprs
 	HM_JOIN_KEY_CLAUSES,		/* these; also among the next two */
 	HM_JOIN_INNER_QUALS,		/* restrictions of the table */
 	HM_JOIN_QUALS,				/* join clauses */
+	HM_JOIN_PRUNE_STEPS,		/* what HM_JOIN_PRUNING evaluates */
 	HM_JOIN_EXPRS_LENGTH
 };
 
