@@ -163,6 +163,9 @@ SELECT * FROM compare_generic('int, int', 'SELECT o.n, r.id FROM o JOIN r USING 
 SELECT * FROM compare_generic('int', 'WITH x AS MATERIALIZED (SELECT o.n, r.id FROM o JOIN r USING (k) WHERE r.day > $1) SELECT a.n, b.id FROM x a JOIN x b USING (id)', '25');
 SELECT * FROM compare_generic('int', 'SELECT o.n, r.id, x.id AS x FROM o JOIN r USING (k) LEFT JOIN r x ON x.k = r.id AND x.day < $1 WHERE r.day < $1', '10', '15');
 SELECT * FROM compare_generic('int', 'SELECT days.n, (SELECT count(*) FROM o JOIN r USING (k) WHERE r.day >= $1) FROM days', '25');
+-- Beside nodes of PostgreSQL's that prune as well
+SELECT * FROM compare_generic('int, int', 'SELECT a.id, b.id AS b FROM r a JOIN r b ON b.k = a.id WHERE a.day = $1 AND b.day > $2', '5, 25', '25, 5');
+SELECT * FROM compare_generic('int, int', 'SELECT o.n, r.id FROM o JOIN r USING (k) WHERE r.day = $1 UNION ALL (SELECT day, id FROM r WHERE day = $2 OFFSET 0)', '5, 25', '25, 5');
 -- A stable function, and switched off
 SELECT set_config('lookup_prune.day', '12', false);
 SELECT * FROM compare_generic('int', 'SELECT o.n, r.id FROM o JOIN r USING (k) WHERE r.day = current_setting(''lookup_prune.day'')::int', '0');

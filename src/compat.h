@@ -179,7 +179,8 @@ typedef PGAlignedBlock HmAlignedPage;
  * 18 numbers what is needed for pruning partitions at run time, and keeps it in lists: of the
  * PlannerInfo, from which only the nodes of PostgreSQL's own get it into the plan, and of the
  * executor's state, where pruning before execution is done for all nodes at once.  Ours keeps
- * it in its plan as before, so it takes it from the one list, and lends it to the other.
+ * it in its plan as before, so it takes it from the one list, and lends it to the other.  It
+ * also wants to know whether a table of the range table is to be written to.
  */
 #include "executor/execPartition.h"
 #include "nodes/pathnodes.h"
@@ -222,6 +223,7 @@ hm_begin_pruning(PlanState *node, int targets, PartitionPruneInfo *info, Bitmaps
 }
 
 #define hm_find_targets(state)	ExecFindMatchingSubPlans(state, false, NULL)
+#define hm_range_table_relation(estate, rti)	ExecGetRangeTableRelation(estate, rti, false)
 #else
 #define hm_make_prune_info(root, parent, paths, quals) \
 	make_partition_pruneinfo(root, parent, paths, quals)
@@ -238,6 +240,7 @@ hm_begin_pruning(PlanState *node, int targets, PartitionPruneInfo *info, Bitmaps
 }
 
 #define hm_find_targets(state)	ExecFindMatchingSubPlans(state, false)
+#define hm_range_table_relation(estate, rti)	ExecGetRangeTableRelation(estate, rti)
 #endif
 
 #endif							/* HARMONIA_COMPAT_H */

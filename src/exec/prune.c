@@ -9,6 +9,9 @@
  */
 #include "postgres.h"
 
+#include "partitioning/partdesc.h"
+#include "utils/rel.h"
+
 #include "compat.h"
 #include "exec/lookup_join.h"
 
@@ -35,10 +38,57 @@ put_steps(PartitionPruneInfo *planned, List *steps, Index inner)
 	return info;
 }
 
+/*
+ * Whether a table has those partitions now that the planner has seen.  It may have one more
+ * that is being detached or has just been attached.
+ */
+static bool
+has_planned_partitions(EState *estate, const PartitionedRelPruneInfo *table)
+{
+	Relation	relation = hm_range_table_relation(estate, table->rtindex);
+	PartitionDesc partitions;
+
+	if (estate->es_partition_directory == NULL)
+		estate->es_partition_directory = CreatePartitionDirectory(estate->es_query_cxt, false);
+	partitions = PartitionDirectoryLookup(estate->es_partition_directory, relation);
+	if (partitions->nparts != table->nparts)
+		return false;
+	for (int i = 0; i < table->nparts; i++)
+	{
+		/* Of those that the planner has pruned there is no OID. */
+		if (OidIsValid(table->relid_map[i]) && table->relid_map[i] != partitions->oids[i])
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Whether pruning can be relied on.  Where a table has other partitions than planned, but no
+ * steps of its own, PostgreSQL's functions take the numbers of the planned ones for those of
+ * the present ones, and leave out partitions that have rows.
+ */
+static bool
+can_prune(EState *estate, const PartitionPruneInfo *info)
+{
+	ListCell   *hierarchy,
+			   *cell;
+
+	foreach(hierarchy, info->prune_infos)
+	{
+		foreach(cell, (List *) lfirst(hierarchy))
+		{
+			if (!has_planned_partitions(estate, lfirst_node(PartitionedRelPruneInfo, cell)))
+				return false;
+		}
+	}
+	return true;
+}
+
 Bitmapset *
 hm_pruning_begin(HmPruning *pruning, PlanState *node, List *plan, List *steps, Index inner,
 				 int targets)
 {
+	PartitionPruneInfo *info;
 	PartitionPruneState *state;
 	Bitmapset  *left;
 
@@ -48,10 +98,10 @@ hm_pruning_begin(HmPruning *pruning, PlanState *node, List *plan, List *steps, I
 	pruning->is_chosen = true;
 	if (plan == NIL)
 		return pruning->chosen;
-
-	state = hm_begin_pruning(node, targets,
-							 put_steps(linitial_node(PartitionPruneInfo, plan), steps, inner),
-							 &left);
+	info = put_steps(linitial_node(PartitionPruneInfo, plan), steps, inner);
+	if (!can_prune(node->state, info))
+		return pruning->chosen;
+	state = hm_begin_pruning(node, targets, info, &left);
 
 	/* From here on, those that are left are all there are. */
 	pruning->chosen = bms_is_empty(left) ? NULL : bms_add_range(NULL, 0, bms_num_members(left) - 1);
