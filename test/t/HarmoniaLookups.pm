@@ -67,10 +67,21 @@ sub columns
 	return $r->pick('count(*)', @columns, join(', ', @columns));
 }
 
+# A restriction of t by what it may be partitioned by.  Its value is a parameter, or computed by
+# another part of the plan.
+sub restriction
+{
+	my ($r) = @_;
+	my $compares = $r->pick('<', '<=', '=', '>=', '>');
+	return $r->pick(
+		"t.id $compares \$1", 't.id BETWEEN $1 AND $1 + 700', "t.k $compares \$2", "t.k $compares \$2", '(t.k < $2 OR t.id = $1)', 't.k IN ($2, $3)',
+		"t.id $compares (SELECT \$1 + count(*) FROM o WHERE v < 10)", "t.k $compares (SELECT max(k) FROM o WHERE n < \$1)");
+}
+
 sub scan_query
 {
 	my ($r) = @_;
-	my $more = $r->pick('', '', ' AND v % 3 = 0', ' AND id > 2000', ' AND k IS NOT NULL');
+	my $more = $r->pick('', '', ' AND v % 3 = 0', ' AND id > 2000', ' AND k IS NOT NULL', ' AND ' . restriction($r));
 	return 'SELECT ' . columns($r, 't.k', 't.k', 't.id', 't.v', 't', 't.ctid') . ' FROM t WHERE ' . key_condition($r, 'k') . $more;
 }
 
@@ -87,7 +98,7 @@ sub join_query
 	my ($r) = @_;
 	my $on = join_condition($r, 't', 'o');
 	my $where = $r->pick('true', 'true', 'o.n < ' . $r->below(700), 'o.v % 2 = 0');
-	my $inner = $r->pick('', '', ' AND t.v > 20', ' AND t.id % 5 <> o.n % 5');
+	my $inner = $r->pick('', '', ' AND t.v > 20', ' AND t.id % 5 <> o.n % 5', ' AND ' . restriction($r), ' AND ' . restriction($r));
 	my $both = columns($r, 'o.n', 't.k', 't.k', 't.id', 't.v + o.v', 'o');
 	my $outer = columns($r, 'o.n', 'o.k', 'o.v', 'o.ctid');
 	my $few = 'o.n < ' . $r->below(40);
@@ -95,13 +106,13 @@ sub join_query
 	return $r->pick_weighted(
 		6 => "SELECT $both FROM o JOIN t ON $on$inner WHERE $where",
 		6 => "SELECT $both FROM o LEFT JOIN t ON $on$inner WHERE $where",
-		2 => "SELECT $both FROM o LEFT JOIN t ON $on WHERE $where AND (t.id IS NULL OR t.v < 50)",
+		2 => "SELECT $both FROM o LEFT JOIN t ON $on WHERE $where AND (t.id IS NULL OR " . $r->pick('t.v < 50', restriction($r)) . ')',
 		6 => "SELECT $outer FROM o WHERE $where AND EXISTS (SELECT FROM t WHERE $on$inner)",
 		6 => "SELECT $outer FROM o WHERE $where AND NOT EXISTS (SELECT FROM t WHERE $on$inner)",
 		2 => "SELECT $outer FROM o WHERE $where AND o.k IN (SELECT k FROM t WHERE v < 80)",
 		3 => 'SELECT ' . columns($r, 't.k', 't.id') . " FROM t WHERE t.k IN (SELECT k FROM o WHERE $where)",
 		2 => "SELECT o.n, s.* FROM o, LATERAL (SELECT count(*), sum(t.id) FROM t WHERE t.k = ANY (ARRAY[o.k, o.high])) s WHERE $few",
-		2 => "SELECT x.n, s.* FROM o x, LATERAL (SELECT count(t.id), sum(o.n) FROM o LEFT JOIN t ON $on AND t.id > x.n WHERE o.v = x.v) s WHERE x.n < " . $r->below(15),
+		2 => "SELECT x.n, s.* FROM o x, LATERAL (SELECT count(t.id), sum(o.n) FROM o LEFT JOIN t ON $on AND " . $r->pick('t.id > x.n', 't.id < x.n * 200', 't.k >= x.k', 't.k = x.k') . ' WHERE o.v = x.v) s WHERE x.n < ' . $r->below(15),
 		2 => 'SELECT o.n, t.id, u.id FROM o JOIN t ON t.k = o.k ' . $r->pick('', 'LEFT ') . "JOIN t u ON u.k = o.high WHERE $where",
 		1 => 'SELECT t.id, u.id FROM t JOIN t u ON u.k = t.k WHERE t.id % 7 = 0 AND ' . key_condition($r, 't.k'));
 }
@@ -216,6 +227,7 @@ BEGIN
 		set_config('enable_indexscan', (kind = 'index')::text, true),
 		set_config('enable_bitmapscan', 'off', true),
 		set_config('enable_indexonlyscan', (kind NOT IN ('seq', 'heap'))::text, true),
+		set_config('plan_cache_mode', CASE kind WHEN 'generic' THEN 'force_generic_plan' ELSE 'force_custom_plan' END, true),
 		set_config('harmonia.batch_size', CASE kind WHEN 'small' THEN '1000' WHEN 'large' THEN '100000000' ELSE '1000000' END, true),
 		set_config('work_mem', CASE kind WHEN 'small' THEN '64kB' WHEN 'large' THEN '256MB' ELSE '4MB' END, true),
 		set_config('max_parallel_workers_per_gather', CASE kind WHEN 'parallel' THEN '2' ELSE '0' END, true),
@@ -223,10 +235,10 @@ BEGIN
 		set_config('min_parallel_table_scan_size', '0', true);
 END $$;
 
--- Run a query in all ways; called in a transaction with one snapshot. Says whether
--- lookups were used, or raises an error.  Joins by many equal keys can have so many rows
--- that comparing them would take all of the time.
-CREATE FUNCTION compare_lookups(query text, kinds text[]) RETURNS text LANGUAGE plpgsql AS $$
+-- Run a query with these types and values of its parameters in all ways; called in a
+-- transaction with one snapshot. Says whether lookups were used, or raises an error.  Joins by
+-- many equal keys can have so many rows that comparing them would take all of the time.
+CREATE FUNCTION compare_lookups(query text, types text, arguments text, kinds text[]) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	kind text;
 	plan json;
@@ -235,19 +247,22 @@ DECLARE
 	got text;
 	n bigint;
 BEGIN
+	DEALLOCATE ALL;
+	EXECUTE format('PREPARE counted(%s) AS SELECT count(*) FROM (SELECT FROM (%s) q LIMIT 2000001) c', types, query);
+	EXECUTE format('PREPARE compared(%s) AS SELECT (count(*), sum(hash_record_extended(q, 0))) FROM (%s) q', types, query);
 	PERFORM plan_settings(kinds[1]);
-	EXECUTE format('SELECT count(*) FROM (SELECT FROM (%s) q LIMIT 2000001) c', query) INTO n;
+	EXECUTE format('EXECUTE counted(%s)', arguments) INTO n;
 	IF n > 2000000 THEN
 		RETURN 'too large';
 	END IF;
 	FOREACH kind IN ARRAY kinds LOOP
 		PERFORM plan_settings(kind);
-		EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO plan;
+		EXECUTE format('EXPLAIN (FORMAT JSON) EXECUTE compared(%s)', arguments) INTO plan;
 		used := used OR plan::text LIKE '%HarmoniaLookup%';
-		EXECUTE format('SELECT (count(*), sum(hash_record_extended(q, 0))) FROM (%s) q', query) INTO got;
+		EXECUTE format('EXECUTE compared(%s)', arguments) INTO got;
 		wanted := coalesce(wanted, got);
 		IF got <> wanted THEN
-			RAISE 'wrong answer' USING DETAIL = format('%s: %s, not %s, from %s%s%s', kind, got, wanted, query, chr(10), plan);
+			RAISE 'wrong answer' USING DETAIL = format('%s: %s, not %s, from %s with %s%s%s', kind, got, wanted, query, arguments, chr(10), plan);
 		END IF;
 	END LOOP;
 	RETURN CASE WHEN used THEN 'lookup' ELSE 'other' END;
@@ -264,10 +279,16 @@ sub lookup_tables
 	return ($tables, writers($t_key));
 }
 
+# Each is a query, and the types and values of its parameters.
 sub lookup_queries
 {
 	my ($r, $count) = @_;
-	return map { $r->chance(350) ? scan_query($r) : join_query($r) } 1 .. $count;
+	my $type = $r->{t_type};
+	my $any_key = sub { key($r, $type, $r->chance(700) ? $r->below($r->{look_width}) : undef) };
+
+	return map {
+		[ $r->chance(350) ? scan_query($r) : join_query($r), "bigint, $type, $type", join(', ', $r->below(4000), $any_key->(), $any_key->()) ]
+	} 1 .. $count;
 }
 
 # A script that compares each query in a snapshot of its own.
@@ -275,8 +296,9 @@ sub lookup_script
 {
 	my @queries = @_;
 	return join '', map {
+		my ($query, $types, $arguments) = @$_;
 		"BEGIN ISOLATION LEVEL REPEATABLE READ;\n"
-		  . "SELECT compare_lookups(\$q\$$_\$q\$, '{seq,index,heap,only,small,large,parallel}');\nCOMMIT;\n"
+		  . "SELECT compare_lookups(\$q\$$query\$q\$, '$types', \$q\$$arguments\$q\$, '{seq,index,heap,only,small,large,parallel,generic}');\nCOMMIT;\n"
 	} @queries;
 }
 
