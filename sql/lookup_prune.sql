@@ -78,7 +78,7 @@ DECLARE
 	plan json;
 BEGIN
 	EXECUTE 'EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) ' || statement INTO plan;
-	SELECT string_agg(coalesce((SELECT string_agg(i ->> 'Relation Name', ' ') FROM jsonb_array_elements(node -> 'Indexes') i), '-'), '; '),
+	SELECT string_agg(coalesce((SELECT string_agg(i ->> 'Relation Name', ' ') FROM jsonb_array_elements(node -> 'Indexes') i WHERE NOT i ? 'Never Executed'), '-'), '; '),
 			sum((node ->> 'Subplans Removed')::bigint), sum((node ->> 'Keys')::bigint) INTO tables, removed, keys
 		FROM jsonb_path_query(plan::jsonb, 'strict $.** ? (@."Custom Plan Provider" == "HarmoniaLookupJoin")') node;
 END $$;

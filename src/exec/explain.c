@@ -53,7 +53,7 @@ hm_explain_index(Oid index, ExplainState *es)
 }
 
 void
-hm_explain_indexes(List *indexes, List *tables, ExplainState *es)
+hm_explain_indexes(List *indexes, List *tables, const Bitmapset *unused, ExplainState *es)
 {
 	List	   *names = NIL;
 	ListCell   *index,
@@ -62,9 +62,11 @@ hm_explain_indexes(List *indexes, List *tables, ExplainState *es)
 	if (es->format == EXPLAIN_FORMAT_TEXT)
 	{
 		forboth(index, indexes, table, tables)
-			names = lappend(names, psprintf("%s on %s",
+			names = lappend(names, psprintf("%s on %s%s",
 											quote_identifier(get_rel_name(lfirst_oid(index))),
-											table_name(lfirst_oid(table), es)));
+											table_name(lfirst_oid(table), es),
+											bms_is_member(foreach_current_index(index), unused) ?
+											" (never executed)" : ""));
 		ExplainPropertyList("Indexes", names, es);
 		return;
 	}
@@ -74,6 +76,8 @@ hm_explain_indexes(List *indexes, List *tables, ExplainState *es)
 		ExplainOpenGroup("Index", NULL, true, es);
 		hm_explain_index(lfirst_oid(index), es);
 		ExplainPropertyText("Relation Name", get_rel_name(lfirst_oid(table)), es);
+		if (bms_is_member(foreach_current_index(index), unused))
+			ExplainPropertyBool("Never Executed", true, es);
 		ExplainCloseGroup("Index", NULL, true, es);
 	}
 	ExplainCloseGroup("Indexes", "Indexes", false, es);

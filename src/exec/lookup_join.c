@@ -470,17 +470,23 @@ explain_targets(LookupJoin *join, ExplainState *es)
 	Index		inner = inner_relid(join);
 	List	   *indexes = NIL;
 	List	   *tables = NIL;
+	Bitmapset  *unused = NULL;
 
 	hm_explain_table(inner, es);
 	for (int i = 0; i < join->target_count; i++)
 	{
 		indexes = lappend_oid(indexes, join->targets[i].index_oid);
 		tables = lappend_oid(tables, join->targets[i].table_oid);
+
+		/* What parallel workers have looked in is not known. */
+		if (es->analyze && join->targets[i].table == NULL &&
+			join->node.css.ss.ps.worker_instrument == NULL)
+			unused = bms_add_member(unused, i);
 	}
 	if (list_member_oid(tables, rt_fetch(inner, es->rtable)->relid) && !join->routed)
 		hm_explain_index(linitial_oid(indexes), es);
 	else if (tables != NIL || es->format != EXPLAIN_FORMAT_TEXT)
-		hm_explain_indexes(indexes, tables, es);
+		hm_explain_indexes(indexes, tables, unused, es);
 	if (join->pruned > 0 || (join->routed && es->format != EXPLAIN_FORMAT_TEXT))
 		ExplainPropertyInteger("Subplans Removed", NULL, join->pruned, es);
 }

@@ -310,11 +310,12 @@ extern void hm_node_stats(HmNode *node, HmFetchStats *stats);
 extern void hm_explain_table(Index rti, ExplainState *es);
 
 /*
- * Show the index's name; those of several, each with its table's; and, deparsed, a
- * list of clauses under a label.
+ * Show the index's name; those of several, each with its table's, and which of them were not
+ * used; and, deparsed, a list of clauses under a label.
  */
 extern void hm_explain_index(Oid index, ExplainState *es);
-extern void hm_explain_indexes(List *indexes, List *tables, ExplainState *es);
+extern void hm_explain_indexes(List *indexes, List *tables, const Bitmapset *unused,
+							   ExplainState *es);
 extern void hm_explain_clauses(const char *label, List *clauses, CustomScanState *node,
 							   List *ancestors, ExplainState *es);
 
