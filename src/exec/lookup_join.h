@@ -67,14 +67,14 @@ typedef struct JoinTarget
 	Relation	index;
 } JoinTarget;
 
-/* Which targets restrictions of a partitioned table have not ruled out (prune.c). */
-typedef struct HmPruning
+/* Targets that no restriction of a partitioned table rules out (prune.c). */
+typedef struct JoinPruning
 {
 	struct PartitionPruneState *state;	/* NULL if that never changes */
 	MemoryContext context;		/* for the next one */
 	Bitmapset  *chosen;
 	bool		is_chosen;
-} HmPruning;
+} JoinPruning;
 
 #define NO_ROW	PG_UINT32_MAX
 
@@ -101,7 +101,7 @@ typedef struct LookupJoin
 	int			target_count;	/* of those that are not pruned for good */
 	JoinTarget *targets;
 	int			pruned;			/* how many are */
-	HmPruning	pruning;
+	JoinPruning	pruning;
 	bool		routed;			/* probes go where shares allow it */
 	int			target;			/* being looked up in; negative if none is */
 	int			fetch_target;	/* what node.fetch is of */
@@ -153,16 +153,16 @@ extern void hm_join_end_fetch(LookupJoin *join);
  * side's range table index and the number of targets.  Returns those that the node needs at
  * all; the other functions number these from 0.
  */
-extern Bitmapset *hm_pruning_begin(HmPruning *pruning, PlanState *node, List *plan,
+extern Bitmapset *hm_pruning_begin(JoinPruning *pruning, PlanState *node, List *plan,
 								   List *steps, Index inner, int targets);
 
 /* Parameters have changed. */
-extern void hm_pruning_rescan(HmPruning *pruning, const Bitmapset *changed);
+extern void hm_pruning_rescan(JoinPruning *pruning, const Bitmapset *changed);
 
 /*
  * The targets to be looked up in until parameters change.  Not before the first batch: it may
  * have to compute a parameter.
  */
-extern const Bitmapset *hm_pruning_choose(HmPruning *pruning);
+extern const Bitmapset *hm_pruning_choose(JoinPruning *pruning);
 
 #endif							/* HARMONIA_EXEC_LOOKUP_JOIN_H */

@@ -85,7 +85,7 @@ can_prune(EState *estate, const PartitionPruneInfo *info)
 }
 
 Bitmapset *
-hm_pruning_begin(HmPruning *pruning, PlanState *node, List *plan, List *steps, Index inner,
+hm_pruning_begin(JoinPruning *pruning, PlanState *node, List *plan, List *steps, Index inner,
 				 int targets)
 {
 	PartitionPruneInfo *info;
@@ -114,14 +114,14 @@ hm_pruning_begin(HmPruning *pruning, PlanState *node, List *plan, List *steps, I
 }
 
 void
-hm_pruning_rescan(HmPruning *pruning, const Bitmapset *changed)
+hm_pruning_rescan(JoinPruning *pruning, const Bitmapset *changed)
 {
 	if (pruning->state != NULL && bms_overlap(changed, pruning->state->execparamids))
 		pruning->is_chosen = false;
 }
 
 const Bitmapset *
-hm_pruning_choose(HmPruning *pruning)
+hm_pruning_choose(JoinPruning *pruning)
 {
 	MemoryContext old_context;
 
