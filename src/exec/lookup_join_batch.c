@@ -6,7 +6,8 @@
  * beyond a million rows; slowly where the first rows are wanted soon, so that a join that
  * is not read to its end does not do much in vain.
  *
- * There are several targets if the table is partitioned or has children.  Each is
+ * There are several targets if the table is partitioned or has children.  Those that
+ * the table's restrictions rule out are passed over (prune.c).  Each of the others is
  * opened when it is first looked up in, with those probes that its share of the keys
  * does not rule out, and only one is being fetched from at a time.
  */
