@@ -49,9 +49,9 @@ install_engine() {
 	local programs
 	programs=$(dirname "$(command -v postgres)")
 	if [ "${programs%"$bindir"}" != "$programs" ]; then
-		make -s -C "$root/bench/engine" PG_CONFIG="$bindir/pg_config" install DESTDIR="${programs%"$bindir"}"
+		make -s -C "$root/test/engine" PG_CONFIG="$bindir/pg_config" install DESTDIR="${programs%"$bindir"}"
 	else
-		make -s -C "$root/bench/engine" PG_CONFIG="$programs/pg_config" install
+		make -s -C "$root/test/engine" PG_CONFIG="$programs/pg_config" install
 	fi
 }
 

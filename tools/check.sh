@@ -12,10 +12,10 @@
 #   faults     test/t-faults    errors and crashes at each step, in an extension
 #                               built with FAULT_POINTS and SMALL_LIMITS
 #   pgtap      test/pgtap       examples of use
-#   engine     bench/engine     the batch lookup engine, called from SQL
-#   slow       test/t-slow      like tap, but takes minutes
-#   races      test/t-races     sessions that are stopped amid a step, in such an
-#                               extension; takes minutes
+#   engine     test/engine      the batch lookup engine, called from SQL
+#   slow       test/t-slow      like tap, but takes minutes; and the random tests of tap, long
+#   races      test/t-races     sessions that are stopped in the middle of a step, in such
+#                               an extension; takes minutes
 #   bench      bench            benchmarks in SQL, at sizes that tell nothing
 #
 # All but slow, races and bench, which are --slow, are run if none is named. KEEP=1 keeps
@@ -140,9 +140,8 @@ prepare() {
 	# Suites run in a copy that the server's user can read and write.
 	mkdir "$dir/work"
 	local part
-	for part in sql expected test bench/engine/{sql,expected,t}; do
-		mkdir -p "$dir/work/$(dirname "$part")"
-		[ ! -d "$root/$part" ] || cp -R "$root/$part" "$dir/work/$(dirname "$part")"
+	for part in sql expected test; do
+		cp -R "$root/$part" "$dir/work"
 	done
 	chown -R "$(server_user)" "$dir/work"
 	# The caller's environment must not lead to another server.
@@ -266,18 +265,19 @@ run_isolation() {
 		"$PWD/results_isolation" "${tests[@]}"
 }
 
-# PostgreSQL::Test::Cluster wants to know these: 15 TESTDIR, 16 and later the other two.
-run_tap_in() {
+# run_tap_tests TEST...: or those that TESTS names instead.  PostgreSQL::Test::Cluster wants
+# these variables: 15 TESTDIR, 16 and later the next two.
+run_tap_tests() {
 	local -x TESTDIR=$PWD TESTDATADIR=$PWD/tmp_check TESTLOGDIR=$PWD/tmp_check/log
 	local -x PG_REGRESS=$pgxs_src/test/regress/pg_regress
 	local log
-	local tests=("$1"/*.pl)
+	local tests=("$@")
 	if [ -n "${TESTS:-}" ]; then
 		# shellcheck disable=SC2206
 		tests=($TESTS)
 	fi
 	as_server_user rm -rf tmp_check
-	if run_prove -I "$pgxs_src/test/perl" -I test/t --failures "${tests[@]}"; then
+	if run_prove -I "$pgxs_src/test/perl" -I test/perl --failures "${tests[@]}"; then
 		return 0
 	fi
 	for log in tmp_check/log/regress_log_*; do
@@ -303,22 +303,26 @@ run_with_faults() {
 			"$dir/faults/tools/private-install.sh" "$dir/faults/install") || return 1
 		install_daemon "$fault_bindir" faulty_gpud || return 1
 	fi
-	PATH=$fault_bindir:$PATH run_tap_in "$1"
+	PATH=$fault_bindir:$PATH run_tap_tests "$@"
 }
 
-run_faults() { run_with_faults test/t-faults; }
-run_races() { run_with_faults test/t-races; }
+run_faults() { run_with_faults test/t-faults/*.pl; }
+run_races() { run_with_faults test/t-races/*.pl; }
 
-run_tap() { run_tap_in test/t; }
-run_slow() { run_tap_in test/t-slow; }
+run_tap() { run_tap_tests test/t/*.pl; }
+
+run_slow() {
+	local -x HARMONIA_LENGTH=${HARMONIA_LENGTH:-long}
+	run_tap_tests test/t-slow/*.pl test/t/*_random.pl
+}
 
 run_engine() {
-	make -s -C "$root/bench/engine" ${CC:+CC="$CC"} \
+	make -s -C "$root/test/engine" ${CC:+CC="$CC"} \
 		PG_CONFIG="$system_pg_config" install DESTDIR="$dir/install" || return 1
 	as_server_user rm -rf tmp_check
 	as_server_user mkdir -p results_engine
-	run_pg_regress "$pgxs_src/test/regress/pg_regress" bench/engine "$PWD/results_engine" engine || return 1
-	TESTS='' run_tap_in bench/engine/t
+	run_pg_regress "$pgxs_src/test/regress/pg_regress" test/engine "$PWD/results_engine" engine || return 1
+	TESTS='' run_tap_tests test/engine/t/*.pl
 }
 
 run_pgtap() {
@@ -359,7 +363,7 @@ has_tests() {
 		tap) compgen -G 'test/t/*.pl' ;;
 		faults) compgen -G 'test/t-faults/*.pl' ;;
 		pgtap) compgen -G 'test/pgtap/*.sql' ;;
-		engine) compgen -G 'bench/engine/sql/*.sql' ;;
+		engine) compgen -G 'test/engine/sql/*.sql' ;;
 		slow) compgen -G 'test/t-slow/*.pl' ;;
 		races) compgen -G 'test/t-races/*.pl' ;;
 		bench) compgen -G "$root/bench/run.sh" ;;

@@ -371,7 +371,7 @@ extern uint32_t ht_psa_more(HtPsa *psa, HtProbe *scratch);
 /*
  * Prefetch what will be read from a page some time from now, into the second-level cache:
  * first-level caches fetch too few lines at a time.  1 M random keys of 20 M: 19 M
- * look-ups a second with these, 29 M with the second level (bench/engine, Zen 4).
+ * look-ups a second with these, 29 M with the second level (bench/paper.sh, Zen 4).
  */
 static inline void
 ht_prefetch(const void *at)

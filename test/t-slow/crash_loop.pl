@@ -1,7 +1,7 @@
-# Crashes at random moments under a mixed load, one after the other on one
-# cluster, so that damage would add up.
+# Crashes at random moments under a mixed load.  Many crashes hit the same cluster, so
+# that damage would add up.
 #
-# CRASHES=n crashes n times, HARMONIA_SEED=n repeats the load of a run.
+# CRASHES=n crashes n times; HARMONIA_SEED=n repeats the load of a run.
 use strict;
 use warnings;
 

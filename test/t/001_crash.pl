@@ -1,5 +1,5 @@
-# After a crash at a random moment an index answers what its table holds.  The
-# long run of this is in test/t-slow.
+# After a crash at a random moment an index answers what its table holds.
+# test/t-slow/crash_loop.pl crashes more often.
 use strict;
 use warnings;
 
@@ -18,7 +18,7 @@ INSERT INTO t (k, w) SELECT hashint4(i) % 50000, nullif(i % 1000, 7) FROM genera
 CHECKPOINT;
 END
 
-# What runs when the server crashes: a name and SQL that takes a while.
+# What runs when the server crashes: a name, and SQL that takes a while.
 my @work = (
 	[ 'single inserts' => join '', map {
 		"INSERT INTO t (k, w) VALUES (hashint4($_) % 50000, $_);\n"
@@ -42,14 +42,14 @@ for my $work (@work)
 	my ($name, $sql) = @$work;
 	my $session = start_psql($node, "$sql;\nSELECT pg_sleep(600);");
 
-	# The moment is random on purpose, anything from the beginning to the end.
+	# The moment is random on purpose, between the beginning and the end.
 	wait_for_work($node);
 	crash_after($node, rand(0.6));
 	finish($session);
 	$node->start;
 	check_all_indexes($node, "crash during $name");
 
-	# The index goes on working, with whatever the crash has left behind.
+	# The index goes on working with what the crash has left behind.
 	$node->safe_psql('postgres', 'DROP INDEX IF EXISTS t_new');
 	$node->safe_psql('postgres',
 		'INSERT INTO t (k, w) SELECT i % 1000, i FROM generate_series(1, 1000) i; DELETE FROM t WHERE id % 10 = 0; VACUUM t');
@@ -58,7 +58,7 @@ for my $work (@work)
 		'DELETE FROM t WHERE id < (SELECT max(id) FROM t) - 50000; CHECKPOINT') if rand() < 0.5;
 }
 
-# Right after a checkpoint nothing but what follows it is replayed.
+# After a checkpoint only later changes are replayed.
 $node->safe_psql('postgres', 'CHECKPOINT; INSERT INTO t (k, w) VALUES (1, 1), (NULL, NULL); CHECKPOINT');
 crash_node($node);
 $node->start;
@@ -69,7 +69,7 @@ $node->stop('immediate');
 $node->start;
 check_all_indexes($node, 'immediate shutdown');
 
-# One backend killed: the postmaster restarts the rest.
+# One backend is killed: the postmaster restarts all.
 $node->append_conf('postgresql.conf', 'restart_after_crash = on');
 $node->restart;
 my $session = start_psql($node, "$work[1][1];\nSELECT pg_sleep(600);");

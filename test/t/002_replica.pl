@@ -1,5 +1,5 @@
-# A replica answers right from each of its snapshots while it replays what the
-# primary does, and as a primary after its promotion.
+# A replica answers right from each of its snapshots while it replays changes, and as a
+# primary after its promotion.
 use strict;
 use warnings;
 
@@ -12,7 +12,7 @@ my $primary = new_node('primary', allows_streaming => 1, conf => "shared_buffers
 make_pairs($primary);
 $primary->backup('backup');
 
-# Without feedback VACUUM's records cancel queries soon.
+# Without feedback, VACUUM's records soon cancel queries.
 my %standbys;
 for my $feedback ('on', 'off')
 {
@@ -35,7 +35,7 @@ sub plan_of
 }
 
 like(plan_of($primary, 'SELECT sum(k) FROM pairs WHERE k < 5'),
-	qr/Index Only Scan using pairs_k /, 'the primary scans nothing but the index');
+	qr/Index Only Scan using pairs_k /, 'the primary scans the index alone');
 like(plan_of($standbys{on}, 'SELECT sum(k) FROM pairs WHERE k < 5'),
 	qr/Index Scan using pairs_k /, 'a replica scans the heap too');
 like(plan_of($standbys{on}, 'SELECT k FROM pairs ORDER BY k LIMIT 1'),
@@ -44,8 +44,8 @@ like(plan_of($standbys{on}, 'SELECT k FROM pairs ORDER BY k LIMIT 1'),
 my @time = ('-T', $ENV{HARMONIA_SECONDS} // 8);
 my $writers = write_pairs($primary, '-c', 3, @time);
 
-# No REINDEX CONCURRENTLY: it waits for no snapshots on a replica, where older
-# ones then miss rows in the new index, with any access method.
+# No REINDEX CONCURRENTLY: it does not wait for snapshots on a replica.  Older ones there
+# miss rows in the new index, with any access method.
 my $vacuum = start_pgbench(
 	$primary,
 	{
@@ -56,29 +56,29 @@ my $vacuum = start_pgbench(
 	'-c', 1, @time);
 my %readers = map { $_ => read_pairs($standbys{$_}, '-c', 2, @time) } sort keys %standbys;
 
-# Longer looks at the whole index meanwhile.  Only cancellation is no problem.
+# Meanwhile, check the whole index again and again.  Such a check may be cancelled.
 my @problems;
-my $looks = 0;
+my $checks = 0;
 while ($writers->{run}->pumpable)
 {
 	for my $node (values %standbys)
 	{
 		my $problem = index_problem($node, 'pairs_k');
 
-		$looks++;
+		$checks++;
 		push @problems, $problem
 		  if $problem ne '' && $problem !~ /conflict with recovery|recovery is in progress/;
 	}
 	eval { $writers->{run}->pump_nb };
 }
-is(join('', @problems), '', 'looks at the whole index');
-cmp_ok($looks, '>', 1, "$looks looks");
+is(join('', @problems), '', 'checks of the whole index');
+cmp_ok($checks, '>', 1, "$checks checks");
 no_errors($writers, 'writers');
 no_errors($vacuum, 'vacuum');
 no_errors($readers{on}, 'readers, feedback on');
 unlike(finish($readers{off}), qr/wrong answer|XX00|unexpected|damage|corrupt/, 'readers, feedback off');
 
-# The file gets shorter under the replicas' readers.
+# The file gets shorter while the replicas read it.
 %readers = map { $_ => read_pairs($standbys{$_}, '-c', 2, '-T', 600) } sort keys %standbys;
 my $size = "SELECT pg_relation_size('pairs_k')";
 my $shorter = 0;
@@ -89,7 +89,8 @@ for my $round (1 .. 3)
 	my $before = $primary->safe_psql('postgres', $size);
 	$primary->safe_psql('postgres', 'DELETE FROM pairs WHERE k >= 2000000');
 
-	# A replica's snapshot may hold rows back, and what is moved may go to the end.
+	# A replica's snapshot can keep rows from being removed, and a movement can write to
+	# the end of the file.
 	for my $try (1 .. 20)
 	{
 		$primary->safe_psql('postgres', 'VACUUM pairs');
@@ -108,7 +109,7 @@ for my $node (sort keys %standbys)
 {
 	$readers{$node}{run}->signal('TERM');
 	unlike(finish($readers{$node}), qr/wrong answer|XX00|unexpected|damage|corrupt|could not read/,
-		"readers meanwhile, feedback $node");
+		"readers of a file that gets shorter, feedback $node");
 }
 
 my $info = "SELECT i, last_movement IS NOT NULL FROM harmonia_index_info('pairs_k') i";
@@ -121,7 +122,7 @@ for my $node (values %standbys)
 		$node->name . ' shows the same numbers');
 }
 
-# Promotion, with the primary gone in the middle of things.
+# The primary crashes under load, and the replicas are promoted.
 $writers = write_pairs($primary, '-c', 3, '-T', 60);
 wait_for_work($primary);
 $standbys{off}->poll_query_until('postgres',

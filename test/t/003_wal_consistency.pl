@@ -1,5 +1,5 @@
-# Replay arrives at the same pages, byte for byte, as the server that wrote the
-# WAL: on a replica and after a crash.
+# Replay makes the same pages, byte for byte, as the server that wrote the WAL: on a
+# replica and after a crash.
 use strict;
 use warnings;
 
@@ -10,8 +10,8 @@ use Test::More;
 
 my $seed = test_seed();
 
-# Each record of these managers then carries the page that it should lead to.
-# Replay ends with a FATAL error where it has got another.
+# Each generic record then has the page that it leads to.  Replay ends with a FATAL error
+# if it makes a different page.
 my $primary = new_node('primary', allows_streaming => 1, conf => <<'END');
 wal_consistency_checking = 'generic'
 max_wal_size = 2GB
@@ -34,7 +34,7 @@ my $writers = write_pairs($primary, '-c', 2, '--random-seed=' . $seed, @time);
 no_errors($load, 'load');
 no_errors($writers, 'writers');
 
-# What VACUUM does to segments that have become sparse, and to what is left.
+# VACUUM of sparse segments, and changes after it.
 $primary->safe_psql('postgres', <<'END');
 DELETE FROM pairs WHERE id % 4 <> 0;
 VACUUM pairs;
@@ -65,7 +65,7 @@ finish($writers);
 $primary->start;
 check_all_indexes($primary, 'the primary has recovered');
 
-# The WAL does carry pages, or nothing would have been compared.
+# The WAL has pages to compare with.
 my ($records) = run_command(
 	[
 		'pg_waldump', '--bkp-details', '--rmgr=Generic', '--limit=10', '--start', $start,

@@ -1,5 +1,5 @@
-# Indexes of unlogged tables: empty after a crash, but in working order; kept by
-# a clean shutdown; and like others once their table is logged.
+# Indexes of unlogged tables.  A crash empties them, but they work.  A clean shutdown
+# keeps them.  Once the table is logged they are like other indexes.
 use strict;
 use warnings;
 
@@ -29,7 +29,7 @@ $node->restart;
 is(rows($node), 30000, 'a clean shutdown keeps rows');
 check_all_indexes($node, 'after a clean shutdown');
 
-# The first round has entries on disk, the second has none.
+# The first round has entries on disk, the second does not.
 for my $round (1, 2)
 {
 	my $load = start_load($node, '-c', 3, '-T', 600, "--random-seed=$seed");
@@ -46,7 +46,7 @@ for my $round (1, 2)
 	check_all_indexes($node, 'of the table filled again');
 }
 
-# A new file of the index has its own empty one.
+# A new file of the index has its own init fork.
 $node->safe_psql('postgres', 'REINDEX TABLE load');
 crash_node($node);
 $node->start;
@@ -76,7 +76,7 @@ $node->start;
 is(rows($node), 0, 'rows of a table unlogged again go');
 check_all_indexes($node, 'of the empty table');
 
-# A replica has nothing of it until it is promoted.
+# A replica has no rows of it, also after promotion.
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 
 fill($node, 1000);
@@ -84,8 +84,8 @@ $standby->init_from_backup($node, 'backup', has_streaming => 1);
 $standby->start;
 $node->wait_for_catchup($standby);
 
-# PostgreSQL 15 does not write a replica's copy of an unlogged sequence's init fork before the
-# promotion reads it from the file, unless there was a checkpoint.
+# At promotion PostgreSQL 15 reads an unlogged sequence's init fork from the file.  On a
+# replica that fork is written only at a checkpoint.
 $node->safe_psql('postgres', 'CHECKPOINT');
 $node->wait_for_catchup($standby);
 $standby->safe_psql('postgres', 'CHECKPOINT');

@@ -1,6 +1,6 @@
-# Copies of a cluster or a database have indexes that answer right: a base
-# backup taken while others write, databases copied from a template, dump and
-# restore, pg_upgrade.  All with page checksums.
+# Copies of a cluster or a database have indexes that answer right: a base backup under
+# load, databases copied from a template, dump and restore, pg_upgrade.  All have page
+# checksums.
 use strict;
 use warnings;
 
@@ -25,7 +25,7 @@ make_pairs($node);
 my $load = start_load($node, '-c', 3, '-T', 600, @random);
 my $writers = write_pairs($node, '-c', 2, '-T', 600, @random);
 
-# pg_basebackup verifies checksums of what it reads.
+# pg_basebackup verifies the checksums of pages that it reads.
 wait_for_work($node);
 $node->backup('backup');
 $_->{run}->signal('TERM') for ($load, $writers);
@@ -58,7 +58,7 @@ for my $database ('wal_log', 'file_copy')
 	  for ('load_k', 'load_w', 'load_f', 'pairs_k');
 }
 
-# A new place: the file is copied block by block.
+# Another tablespace: the file is copied block by block.
 my $tablespace = "$directory/tablespace";
 
 mkdir $tablespace or die "could not create $tablespace: $!";

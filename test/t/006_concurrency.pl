@@ -1,5 +1,5 @@
-# While many write, vacuum and rebuild, every snapshot sees the same through
-# harmonia as through btree and in the heap.
+# While many sessions write, vacuum and rebuild, each snapshot sees the same rows through
+# harmonia, through btree and in the heap.
 use strict;
 use warnings;
 
@@ -27,7 +27,7 @@ no_errors($readers, 'readers');
 no_errors($vacuum, 'vacuum');
 check_all_indexes($node, 'afterwards');
 
-# The same, rows only, until segments have moved.
+# Insertions alone, until segments have moved.
 $writers = start_pgbench($node, {
 		'batch' => <<'END' }, '-c', 4, '-t', 60);
 \set from random(1, 10000000)

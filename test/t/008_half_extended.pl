@@ -1,5 +1,5 @@
-# An extension of the file that a crash cut short leaves blocks that no WAL record
-# speaks of.  VACUUM finds them; a replica must have them too before they are used.
+# A crash while the file is extended leaves blocks that are in no WAL record.  VACUUM finds
+# them.  A replica must have them too before they are used.
 use strict;
 use warnings;
 
@@ -19,7 +19,7 @@ my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($primary, 'backup', has_streaming => 1);
 $standby->start;
 
-# What smgrextend() has done when the server dies before the last block.
+# The state when the server dies before smgrextend() writes the last block.
 my $file = $primary->data_dir . '/'
   . $primary->safe_psql('postgres', "SELECT pg_relation_filepath('t_k')");
 my $size = "SELECT pg_relation_size('t_k') / current_setting('block_size')::int";
@@ -31,7 +31,7 @@ close $handle;
 $primary->start;
 is($primary->safe_psql('postgres', $size), $blocks + 20, 'the file is longer');
 
-# It would cut them off if nobody had the index locked.
+# Without this lock VACUUM would cut them off.
 my $reader = start_psql($primary, "BEGIN;\nSELECT FROM t LIMIT 1;\nSELECT pg_sleep(600);");
 $primary->poll_query_until('postgres', <<'END') or die 'the index was not locked';
 SELECT count(*) > 0 FROM pg_locks WHERE relation = 't_k'::regclass AND granted AND pid <> pg_backend_pid()
@@ -43,8 +43,8 @@ $primary->wait_for_catchup($standby);
 my $complete =
   is($standby->safe_psql('postgres', $size), $blocks + 20, 'the replica has them too');
 
-# Blocks from the list and beyond it, on the promoted replica.  Without them a
-# block is given away twice, and a backend waits for itself.
+# Use blocks from the list and beyond it, on the promoted replica.  If it lacked them, a
+# block would be given away twice, and a backend would wait for itself.
 $primary->stop;
 finish($reader);
 unless ($complete)

@@ -1,5 +1,5 @@
-# A replica keeps the locks for truncations until VACUUM has ended: a query that has the
-# table must still get its index.
+# A replica keeps the locks for truncations until VACUUM has ended.  A query that has
+# locked the table must still get the lock of the index.
 use strict;
 use warnings;
 
@@ -32,7 +32,7 @@ my ($table, $index) = split /\|/, sizes($primary);
 $primary->safe_psql('postgres', 'DELETE FROM t WHERE k > 1000');
 $primary->wait_for_catchup($standby);
 
-# The table is the reader's when replay comes to the locks.
+# The reader locks the table before replay wants its locks.
 my $reader = start_psql($standby, <<'END');
 BEGIN;
 LOCK TABLE t IN ACCESS SHARE MODE;
@@ -50,13 +50,13 @@ $standby->poll_query_until('postgres',
   or die 'the reader has no lock';
 $primary->safe_psql('postgres', 'VACUUM t');
 is(finish($reader), '', 'the reader ends');
-like($reader->{out}, qr/^100$/m, 'with the right answer');
+like($reader->{out}, qr/^100$/m, 'the reader has the right answer');
 
 my ($table_left, $index_left) = split /\|/, sizes($primary);
 cmp_ok($table_left, '<', $table, 'VACUUM truncates the table');
-cmp_ok($index_left, '<', $index, 'and the index');
+cmp_ok($index_left, '<', $index, 'VACUUM truncates the index');
 $primary->wait_for_catchup($standby);
-is(sizes($standby), "$table_left|$index_left", 'and so does the replica');
+is(sizes($standby), "$table_left|$index_left", 'the replica truncates both');
 
 $standby->stop;
 $primary->stop;

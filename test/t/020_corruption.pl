@@ -1,7 +1,8 @@
-# harmonia_check() finds damage of every kind, and says which; a damaged index
-# does not take the server down.
+# harmonia_check() finds damage of every kind and names it.  A damaged index does not take
+# the server down.
 #
-# Each plant has a table of its own.  All are planted while the server is down.
+# Each kind of damage, called a plant, has its own table.  All plants are written while
+# the server is down.
 use strict;
 use warnings;
 
@@ -11,7 +12,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# Offsets on pages, from src/am/am.h and src/tree/tree.h
+# Offsets on pages, as in src/am and src/tree/tree.h
 my %meta = (
 	magic => 64, version => 68, endian => 70, block_size => 72, key_type => 76, width => 80, fanout => 82,
 	nulls_low => 84, depth => 85, next_stamp => 96, retired => 104, drained => 112,
@@ -46,8 +47,8 @@ sub swap
 	return;
 }
 
-# The first leaf block with so many entries, or the n-th such block behind it: its
-# offset.
+# The offset of the first block of a leaf that has so many entries, or of the n-th such
+# block after it.
 sub leaf_block
 {
 	my ($data, $page, $entries, $n) = @_;
@@ -56,7 +57,7 @@ sub leaf_block
 	return $found[ $n // 0 ] // die "no block with $entries entries";
 }
 
-# The entry in a slot of a leaf's block, key and row; and to write one there.
+# Read or write the entry in a slot of a leaf's block: key and TID.
 sub get_entry
 {
 	my ($data, $page, $block, $slot) = @_;
@@ -72,7 +73,7 @@ sub put_entry
 	return;
 }
 
-# The child of a "shadowed" table's auxiliary node that a split made.
+# In a table of kind "shadowed": the child of the auxiliary node that a split made.
 sub split_child
 {
 	my ($data, $page) = @_;
@@ -81,16 +82,16 @@ sub split_child
 	return $child;
 }
 
-# Where node n is, in a segment whose nodes are all on the header page.
+# The offset of node n, in a segment whose nodes are all on the header page.
 sub node_at
 {
 	my ($data, $page, $node, $size) = @_;
 	return get($data, $page, $header{key_region_at}, 'V') + $node * $size;
 }
 
-# Move the root's entries to directory pages at the end of the file, so many to
-# each; returns the first one's block.  This is what the server does once a root
-# is full, which takes a very large index.
+# Move the root's entries to directory pages at the end of the file, so many to each.
+# Returns the block of the first page.  The server does so once the root is full, in a very
+# large index.
 sub deepen
 {
 	my ($data, @counts) = @_;
@@ -117,7 +118,8 @@ sub deepen
 	return $first;
 }
 
-# name, kind of table, what to change, what is reported
+# Name, kind of table, damage, what harmonia_check() reports, and 'true' if only a check
+# with heapallindexed reports it.
 my @plants = (
 	# Metapage and directory
 	[ 'magic', tree => sub { put($_[0], 0, $meta{magic}, 'V', 0x12345678) },
@@ -238,7 +240,7 @@ my @plants = (
 		},
 		qr/Block \d+: the block belongs to (.* and to a directory page|a directory page and to .*)/ ],
 	[ 'directory page in a segment', steps => sub {
-			# a copy of it in the last block of the last segment, which is unused
+			# Copy it to the last block of the last segment, which is unused.
 			my $from = deepen($_[0], 1);
 			my $to = $from - 1;
 			put($_[0], $to, 0, 'a8192', substr ${ $_[0] }, $from * 8192, 8192);
@@ -373,7 +375,7 @@ my @plants = (
 	[ 'separator of the root', tree => sub { my $at = node_at($_[0], 1, 0, 128); add($_[0], 1, $at, 'Q<', 1) },
 		qr/Block 1: the leaf at block \d+ begins|Block \d+: the leaf (begins at|ends before) .*, inner nodes have/ ],
 	[ 'separator beyond the segment', steps => sub {
-			# that of the last leaf
+			# the separator of the last leaf
 			my ($leaf, $at) = (get($_[0], 1, $header{pure_leaves}, 'V') - 1, node_at($_[0], 1, 0, 128));
 			put($_[0], 1, $at + 8 * ($leaf - 1), 'Q<', ~0 - 5);
 		},
@@ -415,7 +417,7 @@ my @plants = (
 		},
 		qr/Block 22: leaf 8 is below node 1, but not one of its own/ ],
 	[ 'auxiliary child instead of a numbered leaf', shadowed => sub {
-			# the next spare block, which would be in use then
+			# Use the next spare block, and count it as used.
 			my $used = get($_[0], 1, $header{spare_used}, 'V');
 			put($_[0], 1, $header{spare_used}, 'V', $used + 1);
 			put($_[0], 22, $auxiliary{children}, 'V', get($_[0], 1, $header{extents} + 8, 'V') + $used);
@@ -492,7 +494,7 @@ my @plants = (
 	[ 'pivots and separators all low', tree => sub { put($_[0], 20, $leaf{pivots}, 'Q<72', (0) x 72) },
 		qr/Block 20: key is above the separator/ ],
 	[ 'entry above its leaf', tree => sub {
-			# the last entry of the page; its block's separator is unused
+			# the last entry of the page: its block's separator is unused
 			my $at = $leaf{blocks} + 57 * 128;
 			$at -= 128 until get($_[0], 20, $at + $leaf{count}, 'C') > 0;
 			put($_[0], 20, $at + 8 * (get($_[0], 20, $at + $leaf{count}, 'C') - 1), 'Q<', ~0 - 5);
@@ -576,7 +578,7 @@ my @plants = (
 	[ 'wrong null', nulls => sub { put($_[0], 25, 384 + $leaf{count}, 'C', 0) },
 		qr/^XX002: .*: Row \(\d+,\d+\) of table "\w+" has no entry in it/, 'true' ]);
 
-# Damage must get past the server to the extension; from 18 on there are checksums by default.
+# Without checksums, so that damaged pages reach the extension.  18 has them by default.
 my ($version) = `initdb --version` =~ /(\d+)/;
 my $node = new_node('corruption', conf => "shared_buffers = 32MB\n",
 	$version >= 18 ? (extra => ['--no-data-checksums']) : ());
@@ -591,7 +593,7 @@ for my $i (0 .. $#plants)
 }
 is($node->safe_psql('postgres',
 		"SELECT DISTINCT check_result(i::regclass, true) FROM generate_series(0, $#plants) n, format('p%s_i', n) i"),
-	'ok', 'all are in order before');
+	'ok', 'all indexes are in order before');
 
 $node->stop;
 for my $i (0 .. $#plants)
@@ -614,8 +616,7 @@ for my $i (0 .. $#plants)
 	like(check_result($node, "p${i}_i", $heapallindexed // 'false'), $expected, "$name: is reported");
 }
 
-# No row is looked for where there cannot be one, and none counted; whichever way rows
-# are found.
+# No plan looks for a row where none can be, or counts it.
 my $keys = 'ARRAY(SELECT g FROM generate_series(9000, 10000) g)';
 my @ways = (
 	[ 'Index Scan', 'indexscan', 'count(ctid)', 'k BETWEEN 9000 AND 10000' ],
@@ -649,18 +650,18 @@ for my $i (grep { $plants[$_][0] =~ /^(offset 0|offset beyond any|row without bl
 		"$plants[$i][0]: reported by VACUUM");
 }
 
-# What reads and changes the index goes on, one way or another.
+# The server survives reads and changes of the index.
 for my $i (0 .. $#plants)
 {
 	my ($name, $base, $plant, $expected) = @{ $plants[$i] };
 	is(survives($node, "p$i"), '', "$name: does no harm to the server");
-	is(check_result($node, "p${i}_i", 'true'), 'ok', "$name: and none to the index")
+	is(check_result($node, "p${i}_i", 'true'), 'ok', "$name: does no harm to the index")
 	  if 'ok' =~ $expected;
 }
 is($node->safe_psql('postgres', "SELECT pg_postmaster_start_time() < now()"), 't', 'the server is up');
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal/, 'no process crashed');
 
-# The hint is right.
+# REINDEX repairs the index, as the hint says.
 for my $i (0 .. $#plants)
 {
 	$node->safe_psql('postgres', "REINDEX INDEX p${i}_i");

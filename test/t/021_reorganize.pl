@@ -1,6 +1,6 @@
-# Segments come, join, move and go, and so do the blocks that they are in, while
-# some append, some insert in between and some delete: every row keeps its entry,
-# and harmonia_check() takes nothing of that for damage.
+# Segments are added, joined, moved and removed while some sessions append, some insert in
+# between and some delete.  Every row keeps its entry, and harmonia_check() does not take
+# the changes for damage.
 use strict;
 use warnings;
 
@@ -17,9 +17,9 @@ CREATE INDEX t_k ON t USING harmonia (k) WITH (fanout = 8, fillfactor = 20);
 INSERT INTO t SELECT hashint4(g) % 1000000 FROM generate_series(1, 20000) g;
 END
 
-# Those that append race for the new segment at the end of the index; who loses
-# gives its blocks back, with the header of a segment that never was on them.
-# Those that are slow have old copies of the directory.
+# Appenders race for the new segment at the end of the index.  The loser gives its blocks
+# back; they have the header of a segment that never was in the directory.  Slow appenders
+# have old copies of the directory.
 my $append = "INSERT INTO t SELECT extract(epoch FROM clock_timestamp())::bigint * 100 + g"
   . " FROM generate_series(1, 300) g;\n";
 my @writers = (
@@ -50,13 +50,13 @@ cmp_ok($node->safe_psql('postgres', q{SELECT retired FROM harmonia_metapage('t_k
 	'>', 10, 'segments moved');
 check_index($node, 't_k');
 
-# What is left of all that is in order, and nothing is left over.
+# In the end all blocks are accounted for, and all segments can be packed.
 $node->safe_psql('postgres', 'VACUUM t');
 is($node->safe_psql('postgres', q{
 	SELECT pages - 1 - directory_pages - header_pages - key_pages - auxiliary_pages - leaf_pages
 		- spare_pages - free_pages, lost_pages
 	FROM harmonia_index_info('t_k')}),
-	'0|0', 'each block is something, and none is lost');
+	'0|0', 'each block has a use, and none is lost');
 $node->safe_psql('postgres', q{SELECT harmonia_reorganize('t_k')});
 is($node->safe_psql('postgres', q{
 	SELECT harmonia_reorganize('t_k'), shadowed_segments, auxiliary_pages, lost_pages
@@ -65,7 +65,7 @@ is($node->safe_psql('postgres', q{
 is($node->safe_psql('postgres', q{
 	SELECT count(*) FROM harmonia_segments('t_k') s, LATERAL (SELECT count(*) n, min(l.low_key) low
 		FROM harmonia_leaves('t_k', s.block) l) l
-	WHERE s.leaves <> l.n}), '0', 'segments have the leaves that they claim');
+	WHERE s.leaves <> l.n}), '0', 'segments have as many leaves as they say');
 check_index($node, 't_k', 'the index is as the table after reorganization');
 
 $node->stop;

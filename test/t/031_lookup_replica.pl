@@ -1,5 +1,5 @@
-# Lookup nodes on a replica: answers from each of its snapshots while it replays what
-# the primary does, without trust in the visibility map before it is promoted.
+# Lookup nodes on a replica answer right from each of its snapshots while it replays
+# changes.  Before its promotion they do not trust the visibility map.
 use strict;
 use warnings;
 
@@ -30,7 +30,7 @@ $standby->append_conf('postgresql.conf', "hot_standby_feedback = on\nmax_standby
 $standby->start;
 $primary->wait_for_catchup($standby);
 
-# What EXPLAIN ANALYZE says of the nodes of a query.
+# The output of EXPLAIN ANALYZE for a query by lookup nodes.
 sub nodes_of
 {
 	my ($node, $query) = @_;
@@ -42,7 +42,8 @@ COMMIT;
 END
 }
 
-# How many rows are looked at in the table, of 2000; -1 if that is not an index-only lookup.
+# How many of 2000 hits an index-only lookup fetches from the heap; -1 if the plan has no
+# such lookup.
 sub index_only_fetches
 {
 	my ($node, $query) = @_;
@@ -54,13 +55,13 @@ my $join = 'SELECT count(fixed.k) FROM (SELECT generate_series(1, 4000, 2) AS k 
 for my $query ($scan, $join)
 {
 	my $fetches = index_only_fetches($primary, $query);
-	ok($fetches >= 0 && $fetches < 1500, "the primary reads only the index for most: $fetches fetches");
+	ok($fetches >= 0 && $fetches < 1500, "the primary reads the index alone for most hits: $fetches fetches");
 	my $nodes = nodes_of($standby, $query);
 	like($nodes, qr/HarmoniaLookup.*Hits: 2000 .*Heap Fetches: 2000\b/s, 'a replica reads the heap too');
-	unlike($nodes, qr/Index Only/, 'and plans so');
+	unlike($nodes, qr/Index Only/, 'a replica does not plan to read the index alone');
 }
 
-# Queries while replay goes on
+# Queries during replay
 my $load = start_pgbench($primary, $writers, '-c', 2, '-T', 600, '-R', 100, "--random-seed=$seed", '--max-tries=100');
 wait_for_work($primary);
 my ($result, $out, $err) = $standby->psql('postgres', lookup_script(lookup_queries($r, 25)), on_error_stop => 1);
@@ -68,14 +69,14 @@ $load->{run}->kill_kill;
 unlike($load->{err}, qr/ERROR|abort/, 'writers');
 is($err, '', 'same answers during replay');
 is(scalar(() = $out =~ /^(?:lookup|other|too large)$/mg), 25, 'no query was left out');
-cmp_ok(scalar(() = $out =~ /^lookup$/mg), '>', 15, 'most of them by lookups');
+cmp_ok(scalar(() = $out =~ /^lookup$/mg), '>', 15, 'most queries used lookups');
 
 $primary->wait_for_catchup($standby);
 $standby->promote;
 for my $query ($scan, $join)
 {
 	my $fetches = index_only_fetches($standby, $query);
-	ok($fetches >= 0 && $fetches < 1500, "once it is promoted, it does so too: $fetches fetches");
+	ok($fetches >= 0 && $fetches < 1500, "a promoted replica reads the index alone for most hits: $fetches fetches");
 }
 ($result, $out, $err) = $standby->psql('postgres', lookup_script(lookup_queries($r, 5)), on_error_stop => 1);
 is($err, '', 'same answers after promotion');

@@ -1,4 +1,4 @@
-# What the device does and says, and whose copy is whose.
+# What the device does, what EXPLAIN and the functions say of it, and which file a copy is of.
 use strict;
 use warnings;
 
@@ -24,7 +24,7 @@ is($plain->safe_psql('postgres', 'SELECT count(*) FROM pg_stat_harmonia'), '0', 
 $plain->stop;
 
 # ----------------------------------------------------------------
-# Loading, searching, re-synchronising
+# Loading, searching, re-sync
 # ----------------------------------------------------------------
 my $node = new_device_node('device', conf => "max_prepared_transactions = 5\nharmonia.max_resident_blocks = 3000\n");
 is($node->safe_psql('postgres', 'SELECT is_gpu, name IS NOT NULL, pid > 0, starts FROM harmonia_device()'),
@@ -50,46 +50,46 @@ is(stat_of($node, 't_k', 'loads, resident, batches'), '1|t|0', 'it is resident')
 like(nodes_of($node, $rows, $lookups), qr/Device: GPU( \(host device\))?\n\s+Device Batches: 1  Keys: 30000  Fallbacks: 0  Re-synced Blocks: 0 /,
 	'the device searches');
 is($node->safe_psql('postgres', "$lookups; $rows"), '25000|625000000', 'points');
-is($node->safe_psql('postgres', "$lookups; $keys"), '25000|625000000', 'points, of the index alone');
-like(nodes_of($node, $keys, $lookups), qr/Index Only: true.*Hits: 25000 .*Heap Fetches: 0/s, 'all of it');
+is($node->safe_psql('postgres', "$lookups; $keys"), '25000|625000000', 'points, from the index alone');
+like(nodes_of($node, $keys, $lookups), qr/Index Only: true.*Hits: 25000 .*Heap Fetches: 0/s, 'no heap fetches');
 is($node->safe_psql('postgres', "$lookups; SELECT count(*), sum(v) FROM generate_series(1, 50000, 1000) g JOIN t ON k BETWEEN g AND g + 99"),
 	'5000|122752500', 'ranges');
 like(nodes_of($node, 'SELECT sum(k) FROM generate_series(1, 50000, 1000) g JOIN t ON k BETWEEN g AND g + 99', $lookups),
-	qr/Device: CPU\n\s+CPU Reason: keys of ranges are wanted/, 'keys of ranges are not for the device');
+	qr/Device: CPU\n\s+CPU Reason: keys of ranges are wanted/, 'the device does not return keys of ranges');
 is($node->safe_psql('postgres', "$lookups; SELECT count(*) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(5000000000, 5000001000)))"),
 	'0', 'keys that the index cannot have');
 is($node->safe_psql('postgres', "$lookups; SELECT count(*) FROM generate_series(4294967297, 4294970000) g JOIN t ON k = g"),
-	'0', 'nor are they taken for others');
+	'0', 'such keys are not taken for others');
 
 $node->safe_psql('postgres', 'UPDATE t SET v = 0 WHERE k <= 10; INSERT INTO t VALUES (1, 1000000)');
 like(nodes_of($node, $rows, $lookups), qr/Re-synced Blocks: [1-3]  Lines: \d\d? /, 'little is sent after few changes');
-is($node->safe_psql('postgres', "$lookups; $rows"), '25001|625999975', 'what has changed is found');
+is($node->safe_psql('postgres', "$lookups; $rows"), '25001|625999975', 'changed rows are found');
 $node->safe_psql('postgres', 'DELETE FROM t WHERE k > 40000');
 $node->safe_psql('postgres', 'VACUUM t');
-is($node->safe_psql('postgres', "$lookups; $keys"), '20001|400000001', 'what VACUUM has removed is not');
+is($node->safe_psql('postgres', "$lookups; $keys"), '20001|400000001', 'rows that VACUUM has removed are not found');
 is($node->safe_psql('postgres', "BEGIN; INSERT INTO t VALUES (3, 0); $lookups; $keys; ROLLBACK"), '20002|400000004',
-	'own changes are seen');
+	'a transaction sees its own changes');
 
-# Counts, of what the visibility map vouches for and of what it does not
+# Counts of rows on all-visible pages and on others
 my $number = 'SELECT count(*) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(0, 60000, 2) UNION ALL SELECT generate_series(1, 30001, 3)))';
 $node->safe_psql('postgres', 'VACUUM (INDEX_CLEANUP on) t');
 is($node->safe_psql('postgres', "$lookups; $number"), '25002', 'how many rows there are');
-like(nodes_of($node, $number, $lookups), qr/Device: GPU( \(host device\))?\n.*Hits: 25002 .*Heap Fetches: 0/s, 'counted without the heap');
+like(nodes_of($node, $number, $lookups), qr/Device: GPU( \(host device\))?\n.*Hits: 25002 .*Heap Fetches: 0/s, 'rows are counted without the heap');
 is($node->safe_psql('postgres', "BEGIN; DELETE FROM t WHERE k <= 100; INSERT INTO t VALUES (4, 0), (4, 1); $lookups; $number; ROLLBACK"),
-	'24936', 'also if some are gone and others new');
+	'24936', 'some rows are deleted and others new');
 is($node->safe_psql('postgres', "SET default_transaction_isolation = 'serializable'; $lookups; $number"), '25002', 'in a serializable transaction');
 is($node->safe_psql('postgres', "SET work_mem = '1MB'; $lookups; $number"), '25002', 'in several batches');
 $number = 'SELECT count(*) FROM t WHERE k BETWEEN 1 AND 99 OR k BETWEEN 200 AND 299 OR k BETWEEN 39000 AND 70000';
-is($node->safe_psql('postgres', "$lookups; $number"), '1201', 'in ranges');
-like(nodes_of($node, $number, $lookups), qr/HarmoniaLookupCount.*Device: GPU/s, 'on the device, which need not say which keys these are');
+is($node->safe_psql('postgres', "$lookups; $number"), '1201', 'rows in ranges');
+like(nodes_of($node, $number, $lookups), qr/HarmoniaLookupCount.*Device: GPU/s, 'the device counts rows in ranges');
 
-# Two that take hits alternately
+# Two lookups that take hits in turn
 is($node->safe_psql('postgres', "$lookups; SET work_mem = '64kB'; SELECT count(*), sum(a.v), sum(b.v)"
 	  . ' FROM generate_series(1, 30000) g JOIN t a ON a.k = g JOIN t b ON b.k = a.k - 1'),
 	$node->safe_psql('postgres', 'SET harmonia.enable_lookup_join = off; SELECT count(*), sum(a.v), sum(b.v)'
 	  . ' FROM generate_series(1, 30000) g JOIN t a ON a.k = g JOIN t b ON b.k = a.k - 1'), 'two joins share staging memory');
 
-# An error caught inside a query, whose memory is freed by nothing but the error
+# Errors are caught inside a query.  Only the error frees the lookup's memory.
 is($node->safe_psql('postgres', <<"END"), '60', 'errors in between');
 $lookups;
 CREATE FUNCTION fails(i int) RETURNS int LANGUAGE plpgsql AS \$\$ BEGIN
@@ -100,7 +100,7 @@ END \$\$;
 SELECT sum(fails(3)) FROM (SELECT k FROM t WHERE k = ANY (ARRAY(SELECT generate_series(11, 30))) OFFSET 0) s;
 END
 
-# A cursor whose hits stay where they are
+# A cursor whose hits stay in staging memory
 is($node->safe_psql('postgres', <<"END"), '2990 11 3000 2990', 'a cursor and other queries take turns');
 $lookups;
 CREATE FUNCTION alternate(OUT result text) LANGUAGE plpgsql AS \$\$
@@ -118,15 +118,15 @@ END \$\$;
 SELECT alternate();
 END
 
-is(stat_of($node, 't_k', 'loads, evictions, fallbacks, resident'), '1|0|0|t', 'all of it with one copy');
-is($node->safe_psql('postgres', "SELECT harmonia_unload('t_k'), harmonia_unload('t_k')"), 't|f', 'unloaded');
-is(stat_of($node, 't_k', 'resident, device_bytes'), 'f|0', 'it is resident no longer');
+is(stat_of($node, 't_k', 'loads, evictions, fallbacks, resident'), '1|0|0|t', 'one copy served all this');
+is($node->safe_psql('postgres', "SELECT harmonia_unload('t_k'), harmonia_unload('t_k')"), 't|f', 'a copy is unloaded once');
+is(stat_of($node, 't_k', 'resident, device_bytes'), 'f|0', 'the index is not resident any more');
 is($node->safe_psql('postgres', "$lookups; $keys"), '20001|400000001', 'a batch loads it again');
 $node->safe_psql('postgres', 'SELECT harmonia_stat_reset()');
-is(stat_of($node, 't_k', 'loads, batches, keys, resident'), '0|0|0|t', 'counts begin anew');
+is(stat_of($node, 't_k', 'loads, batches, keys, resident'), '0|0|0|t', 'counts begin at 0 again');
 
 # ----------------------------------------------------------------
-# Other files by the same name, the same file by other names
+# New files of an index, and copies of databases
 # ----------------------------------------------------------------
 $node->safe_psql('postgres', 'REINDEX INDEX t_k');
 is($node->safe_psql('postgres', "$lookups; $keys"), '20001|400000001', 'after REINDEX');
@@ -157,7 +157,7 @@ $node->safe_psql('postgres', 'ALTER INDEX t_k SET TABLESPACE space');
 $node->safe_psql('postgres', 'INSERT INTO t VALUES (1, 1)');
 is($node->safe_psql('postgres', "$lookups; $keys"), '20002|400000002', 'in another tablespace');
 
-# Databases: the same numbers of files, and of builds.
+# A copied database has indexes with the same file numbers and build ids.
 $node->safe_psql('postgres', 'CREATE DATABASE one');
 $node->safe_psql('one', 'CREATE EXTENSION harmonia; CREATE TABLE d (k int); INSERT INTO d SELECT generate_series(1, 1000);'
 	  . ' CREATE INDEX d_k ON d USING harmonia (k); VACUUM ANALYZE d');
@@ -165,20 +165,20 @@ my $count = 'SET enable_seqscan = off; SELECT count(*) FROM d WHERE k = ANY (ARR
 is($node->safe_psql('one', $count), '1000', 'a database');
 $node->safe_psql('postgres', 'CREATE DATABASE two TEMPLATE one OID 40000');
 $node->safe_psql('two', 'INSERT INTO d SELECT generate_series(1001, 1100)');
-is($node->safe_psql('two', $count), '1100', 'its copy, changed');
-is($node->safe_psql('one', $count), '1000', 'itself');
+is($node->safe_psql('two', $count), '1100', 'a changed copy of it');
+is($node->safe_psql('one', $count), '1000', 'the original');
 $node->safe_psql('postgres', 'DROP DATABASE two');
 $node->safe_psql('postgres', 'CREATE DATABASE two TEMPLATE one OID 40000');
 is($node->safe_psql('two', $count), '1000', 'another copy in its place');
 $node->safe_psql('postgres', 'ALTER DATABASE two SET TABLESPACE space');
 $node->safe_psql('two', 'DELETE FROM d WHERE k > 900; INSERT INTO d SELECT generate_series(1201, 1205)');
 $node->safe_psql('postgres', 'ALTER DATABASE two SET TABLESPACE pg_default');
-is($node->safe_psql('two', $count), '905', 'changed elsewhere, and back where an older copy was of');
+is($node->safe_psql('two', $count), '905', 'a database that was changed in another tablespace and moved back');
 $node->safe_psql('postgres', 'ALTER DATABASE two SET TABLESPACE space');
-is($node->safe_psql('two', $count), '905', 'elsewhere');
+is($node->safe_psql('two', $count), '905', 'and moved there again');
 
 # ----------------------------------------------------------------
-# What is not for the device
+# What the device does not do
 # ----------------------------------------------------------------
 sub error_of
 {
@@ -201,30 +201,30 @@ END
 like(error_of("harmonia_load('parted_k')"), qr/ERROR:  42809/, 'a partitioned index');
 like(error_of("harmonia_load('b_k')"), qr/ERROR:  42809/, 'a btree');
 like(error_of("harmonia_load('t')"), qr/ERROR:  42809/, 'a table');
-like(error_of("harmonia_load('t_k')", 'SET ROLE stranger;'), qr/42501: must be owner of index t_k/, "somebody else's");
-like(error_of("harmonia_unload('t_k')", 'SET ROLE stranger;'), qr/42501: must be owner of index t_k/, 'not to be unloaded either');
-like(error_of('harmonia_stat_reset()', 'SET ROLE stranger;'), qr/42501/, 'nor are counts to be reset');
+like(error_of("harmonia_load('t_k')", 'SET ROLE stranger;'), qr/42501: must be owner of index t_k/, "another role's index");
+like(error_of("harmonia_unload('t_k')", 'SET ROLE stranger;'), qr/42501: must be owner of index t_k/, 'only its owner can unload it');
+like(error_of('harmonia_stat_reset()', 'SET ROLE stranger;'), qr/42501/, 'others cannot reset counts');
 like(error_of("harmonia_load('tt_k')", 'CREATE TEMP TABLE tt (k int); CREATE INDEX tt_k ON tt USING harmonia (k);'),
 	qr/0A000: cannot keep temporary index/, 'a temporary index');
 like(error_of("harmonia_load('big_k')"), qr/53400: index "big_k" is too large.*HINT:  Raise harmonia.max_resident_blocks/s,
 	'more blocks than can be watched');
 my $many = 'SELECT count(*) FROM %s WHERE k = ANY (ARRAY(SELECT generate_series(1, 2000)))';
-like(nodes_of($node, sprintf($many, 'big'), $lookups), qr/CPU Reason: index exceeds harmonia.max_resident_blocks/, 'so says EXPLAIN');
+like(nodes_of($node, sprintf($many, 'big'), $lookups), qr/CPU Reason: index exceeds harmonia.max_resident_blocks/, 'EXPLAIN says so');
 like(nodes_of($node, sprintf($many, 'tt'), "CREATE TEMP TABLE tt (k int); CREATE INDEX tt_k ON tt USING harmonia (k); $lookups"),
-	qr/CPU Reason: temporary index/, 'and of temporary ones');
+	qr/CPU Reason: temporary index/, 'EXPLAIN names a temporary index');
 $node->safe_psql('postgres', 'CREATE UNLOGGED TABLE un AS SELECT generate_series(1, 1000) AS k; CREATE INDEX un_k ON un USING harmonia (k); ANALYZE un');
-is($node->safe_psql('postgres', "$lookups; " . sprintf($many, 'un')), '1000', 'unlogged ones are');
-is(stat_of($node, 'un_k', 'device_batches'), '1', 'indeed');
+is($node->safe_psql('postgres', "$lookups; " . sprintf($many, 'un')), '1000', 'an unlogged index');
+is(stat_of($node, 'un_k', 'device_batches'), '1', 'the device serves an unlogged index');
 
-# Costs decide unless they are told not to: few keys are not for the device.
+# Without harmonia.force_device costs decide: a batch of few keys stays on the CPU.
 like(nodes_of($node, 'SELECT count(*) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 200)))',
 		"SET harmonia.force_device = off; $lookups"), qr/Device: CPU\n\s+CPU Reason: few keys/, 'few keys');
 
-# An index is copied when its batches have taken as much time as that is expected to.
+# An index is copied when its batches have taken as much time as a copy is expected to take.
 $node->safe_psql('postgres', 'CREATE TABLE auto AS SELECT generate_series(1, 50000) AS k; CREATE INDEX auto_k ON auto USING harmonia (k); ANALYZE auto');
 my $auto = "SET harmonia.force_device = off; $lookups";
 my $auto_rows = 'SELECT count(*), sum(k) FROM auto WHERE k = ANY (ARRAY(SELECT generate_series(1, 60000, 2)))';
-like(nodes_of($node, $auto_rows, $auto), qr/Device: CPU\n\s+CPU Reason: index is not resident/, 'not for the first batch');
+like(nodes_of($node, $auto_rows, $auto), qr/Device: CPU\n\s+CPU Reason: index is not resident/, 'the first batch makes no copy');
 my ($wrong, $loads) = (0, 0);
 for (1 .. 500)
 {
@@ -232,12 +232,12 @@ for (1 .. 500)
 	$loads = stat_of($node, 'auto_k', 'loads');
 	last if $loads > 0;
 }
-is($loads, 1, 'but for a later one');
+is($loads, 1, 'a later one does');
 $wrong += $node->safe_psql('postgres', "$auto; $auto_rows") ne '25000|625000000' for 1 .. 20;
-is($wrong, 0, 'and all were right');
-unlike(nodes_of($node, $auto_rows, $auto), qr/CPU Reason: (?!faster on the CPU)/, 'from then on what is faster');
+is($wrong, 0, 'all answers were right');
+unlike(nodes_of($node, $auto_rows, $auto), qr/CPU Reason: (?!faster on the CPU)/, 'then the faster one is used');
 
-# Growth beyond the words that were set aside for an index
+# An index outgrows the words that were set aside for it.
 $node->safe_psql('postgres', 'CREATE TABLE g (k int); INSERT INTO g VALUES (1); CREATE INDEX g_k ON g USING harmonia (k)');
 my $grown = 'SELECT count(*), sum(k) FROM g WHERE k = ANY (ARRAY(SELECT generate_series(1, 400000, 400)))';
 is($node->safe_psql('postgres', "$lookups; $grown"), '1|1', 'a small index');
@@ -246,7 +246,7 @@ for my $i (0 .. 7)
 	$node->safe_psql('postgres', "INSERT INTO g SELECT generate_series($i * 50000 + 2, $i * 50000 + 50001)");
 	my $n = ($i + 1) * 125 + ($i == 7 ? 0 : 1);
 	is($node->safe_psql('postgres', "$lookups; $grown"),
-		$n . '|' . ($n + 400 * $n * ($n - 1) / 2), "grown to $n keys of interest");
+		$n . '|' . ($n + 400 * $n * ($n - 1) / 2), "an index grown to $n wanted keys");
 }
 
 # ----------------------------------------------------------------
@@ -258,9 +258,9 @@ $node->reload;
 ok(wait_for_end($pid), 'another limit of memory ends the daemon');
 wait_for_device($node, 'up', $pid);
 like(error_of("harmonia_load('g_k')"), qr/53200: not enough device memory/, 'too little for an index');
-like(nodes_of($node, $grown, $lookups), qr/CPU Reason: not enough device memory/, 'so says EXPLAIN');
+like(nodes_of($node, $grown, $lookups), qr/CPU Reason: not enough device memory/, 'EXPLAIN says so');
 
-# Of three copies of 2 MB each, one has room.
+# There is room for one of three copies of 2 MB each.
 for my $i (1 .. 3)
 {
 	$node->safe_psql('postgres', "CREATE TABLE e$i AS SELECT generate_series(1, 150000) AS k; CREATE INDEX e${i}_k ON e$i USING harmonia (k); ANALYZE e$i");
@@ -269,13 +269,13 @@ for my $i (1, 2, 3, 1, 2, 3)
 {
 	is($node->safe_psql('postgres', "$lookups; " . sprintf($many, "e$i")), '2000', "one of three copies: $i");
 }
-cmp_ok($node->safe_psql('postgres', "SELECT sum(loads) FROM pg_stat_harmonia WHERE indexrelname ~ '^e._k'"), '>', 3, 'older ones give way');
+cmp_ok($node->safe_psql('postgres', "SELECT sum(loads) FROM pg_stat_harmonia WHERE indexrelname ~ '^e._k'"), '>', 3, 'older copies are evicted');
 
 $node->append_conf('postgresql.conf', 'harmonia.gpu = off');
 $node->reload;
 wait_for_device($node, 'off');
 like(error_of("harmonia_load('t_k')"), qr/55000: no device is in use\nHINT:  Set harmonia.gpu/, 'switched off');
-unlike(nodes_of($node, $rows, $lookups), qr/Reason/, 'EXPLAIN has nothing to explain');
+unlike(nodes_of($node, $rows, $lookups), qr/Reason/, 'EXPLAIN gives no reason');
 SKIP:
 {
 	skip 'there is a GPU', 4 if -e '/dev/nvidiactl';
@@ -284,8 +284,8 @@ SKIP:
 	$node->reload;
 	wait_for_device($node, 'absent');
 	like($node->safe_psql('postgres', 'SELECT name FROM harmonia_device()'), qr/./, 'there is no GPU');
-	like(nodes_of($node, $rows, $lookups), qr/CPU Reason: no device/, 'so says EXPLAIN');
-	like(error_of("harmonia_load('t_k')"), qr/55000: the device is not available/, 'and an error');
+	like(nodes_of($node, $rows, $lookups), qr/CPU Reason: no device/, 'EXPLAIN says so');
+	like(error_of("harmonia_load('t_k')"), qr/55000: the device is not available/, 'harmonia_load() says so');
 	is(scalar(() = slurp_file($node->logfile) =~ /harmonia uses no GPU/g), 1, 'the log says so once');
 }
 

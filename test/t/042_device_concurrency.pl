@@ -1,5 +1,5 @@
-# Copies on the device are brought up to date by many sessions at once while others split
-# leaves, move segments, delete and vacuum: each batch has the rows of its snapshot.
+# Many sessions bring copies on the device up to date while others split leaves, move
+# segments, delete and vacuum.  Each lookup batch finds the rows of its snapshot.
 use strict;
 use warnings;
 
@@ -22,13 +22,13 @@ CREATE TABLE u (k int) WITH (autovacuum_enabled = off);
 INSERT INTO u SELECT hashint4(i) % 20000 FROM generate_series(1, 40000) i;
 CREATE INDEX u_k ON u USING harmonia (k);
 
--- One leaf or few, where everybody meets.
+-- A few leaves that all sessions change
 CREATE TABLE s (k int) WITH (autovacuum_enabled = off);
 INSERT INTO s SELECT abs(hashint4(i)) % 3000 FROM generate_series(1, 500) i;
 CREATE INDEX s_k ON s USING harmonia (k);
 VACUUM ANALYZE t, u, s;
 
--- In one snapshot: keys of t at random, twice over, by the device and by a sequential scan.
+-- Compare, in one snapshot, what the device and a sequential scan find for random keys of t.
 CREATE FUNCTION compare(seed int, keys int) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
 	probes bigint[] := ARRAY(SELECT k FROM t WHERE id % 17 = seed % 17 ORDER BY hashint8(id + seed) LIMIT keys);
@@ -98,7 +98,7 @@ my ($batches, $synced, $loads, $fallbacks) = split /\|/, $node->safe_psql('postg
 	"SELECT sum(device_batches), sum(synced_blocks), sum(loads), sum(fallbacks) FROM harmonia_stat_indexes()");
 cmp_ok($batches, '>', 50, "$batches batches on the device, $loads whole copies");
 cmp_ok($synced, '>', 500, "$synced blocks had changed before");
-cmp_ok($fallbacks, '<', $batches / 10, "$fallbacks of them were not finished there");
+cmp_ok($fallbacks, '<', $batches / 10, "$fallbacks of these fell back to the CPU");
 
 $node->stop;
 done_testing();

@@ -1,5 +1,5 @@
-# The daemon and the connection to it fail at any time: each query has its answer, from the
-# CPU if need be, or is cancelled; and nothing is left behind.
+# The daemon and the connection to it can fail at any time.  Each query still gets its
+# answer, from the CPU if necessary, or can be cancelled.  Nothing is left behind.
 use strict;
 use warnings;
 
@@ -45,7 +45,8 @@ while (time < $end)
 	my $pid = daemon_pid($node);
 	usleep(int(rand(400_000)));
 	$kills += kill KILL => $pid if $pid;
-	# The next one comes after one second, two seconds, four: begin anew with that.
+	# The supervisor starts the next daemon after 1, 2, 4 ... seconds.  A new setting
+	# makes it begin with 1 again.
 	usleep(100_000) if !$pid;
 	if ($kills % 3 == 2)
 	{
@@ -53,26 +54,26 @@ while (time < $end)
 		$node->reload;
 	}
 }
-unlike(finish($readers), qr/ERROR|FATAL|abort/, 'all queries were answered, all alike');
-unlike(finish($writer), qr/ERROR|FATAL|abort/, 'and changes made');
+unlike(finish($readers), qr/ERROR|FATAL|abort/, 'all queries got the right answer');
+unlike(finish($writer), qr/ERROR|FATAL|abort/, 'all changes were made');
 cmp_ok($kills, '>=', 3, "the daemon was killed $kills times");
 my $log = slurp_file($node->logfile);
 like($log, qr/WARNING:  "harmonia_gpud" ended/, 'the log says that it ended');
-unlike($log, qr/PANIC|TRAP|terminated by signal/, 'nobody else did');
-cmp_ok(stat_of($node, 't_k', 'fallbacks'), '>', 0, 'the CPU went on for it: ' . stat_of($node, 't_k', 'fallbacks || \' times\''));
+unlike($log, qr/PANIC|TRAP|terminated by signal/, 'no other process did');
+cmp_ok(stat_of($node, 't_k', 'fallbacks'), '>', 0, 'the CPU took over: ' . stat_of($node, 't_k', 'fallbacks || \' times\''));
 
-# It comes back by itself.
+# The daemon comes back by itself.
 $node->append_conf('postgresql.conf', 'harmonia.device_memory = 0');
 $node->reload;
 wait_for_device($node);
 my $pid = daemon_pid($node);
 kill KILL => $pid;
-ok($node->poll_query_until('postgres', "SELECT state = 'up' AND pid <> $pid FROM harmonia_device()"), 'it comes back');
-like(nodes_of($node, $join), qr/Device: GPU/, 'and searches');
-is($node->safe_psql('postgres', $join), $wanted, 'and finds');
+ok($node->poll_query_until('postgres', "SELECT state = 'up' AND pid <> $pid FROM harmonia_device()"), 'the daemon comes back');
+like(nodes_of($node, $join), qr/Device: GPU/, 'it searches');
+is($node->safe_psql('postgres', $join), $wanted, 'it finds all rows');
 
 # ----------------------------------------------------------------
-# The daemon hangs: sessions can be cancelled, and go on without it
+# The daemon hangs: sessions can be cancelled, and go on without the device
 # ----------------------------------------------------------------
 $pid = daemon_pid($node);
 kill STOP => $pid;
@@ -81,44 +82,44 @@ my ($result, $out, $err) = $node->psql('postgres', "SET statement_timeout = 500;
 	  . "SET harmonia.enable_lookup_join = off; SET enable_hashjoin = on;\n$join", on_error_stop => 0);
 like($err, qr/canceling statement due to statement timeout/, 'a statement times out');
 is($out, $wanted, 'the next one is answered');
-cmp_ok(time - $start, '<', 20, 'at once');
+cmp_ok(time - $start, '<', 20, 'the next one does not wait');
 my $waiting = start_psql($node, $join);
 wait_for_work($node);
 usleep(300_000);
-is($node->safe_psql('postgres', "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'work'"), 't', 'another one');
+is($node->safe_psql('postgres', "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'work'"), 't', 'a waiting session');
 like(finish($waiting), qr/canceling statement due to user request/, 'is cancelled');
 kill CONT => $pid;
-is($node->safe_psql('postgres', $join), $wanted, 'it goes on');
-is(daemon_pid($node), $pid, 'as before');
+is($node->safe_psql('postgres', $join), $wanted, 'the daemon goes on');
+is(daemon_pid($node), $pid, 'it is the same daemon');
 
-# Cancelled at any time: what was half done is done again.
+# Cancelled at any time: a half-made copy is made again.
 for my $ms (1, 2, 3, 5, 8, 12, 20, 30, 50, 80)
 {
 	$node->psql('postgres', "UPDATE t SET v = v WHERE k % 100 = $ms; SET statement_timeout = $ms; $join");
 	$node->psql('postgres', "SELECT harmonia_unload('t_k'); SET statement_timeout = $ms; $join");
 }
 is($node->safe_psql('postgres', $join), $wanted, 'after all that');
-is($node->safe_psql('postgres', $keys), $wanted, 'of the index alone, too');
+is($node->safe_psql('postgres', $keys), $wanted, 'also from the index alone');
 
-# A session keeps one socket, and forgets it with the daemon.
+# A session keeps one socket, and closes it when the daemon ends.
 my $descriptors = join ";\n", "SELECT pg_backend_pid() AS pid \\gset\n$join",
   q(SELECT count(*) FROM pg_ls_dir('/proc/' || :pid || '/fd')), $join, $join,
   q(SELECT count(*) FROM pg_ls_dir('/proc/' || :pid || '/fd')), '';
 my @lines = grep { !/\|/ } split /\n/, $node->safe_psql('postgres', $descriptors);
 is($lines[0], $lines[1], "no descriptors are left: $lines[0]");
 
-# What a large batch took of staging memory is given back when it has not been used for long,
-# errors or not.
+# A session gives the staging memory of a large batch back when it has not used it for
+# some time, also after errors.
 my $large = 'SELECT count(*), sum(k) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 300000)))';
 my $mapped = q{SELECT count(*) FROM regexp_matches(pg_read_file('/proc/' || pg_backend_pid() || '/maps'), 'memfd:harmonia', 'g')};
 my $all = $node->safe_psql('postgres', 'SELECT count(*), sum(k) FROM t WHERE k <= 300000');
 is($node->safe_psql('postgres', "SET work_mem = '256MB';\n$large;\n$mapped;\nSELECT pg_sleep(6);\n$large;\n"
 		  . "\\set ON_ERROR_STOP 0\nSELECT 1 / 0;\n\\set ON_ERROR_STOP 1\n"
 		  . "SELECT pg_sleep(6);\n$mapped;\nSELECT pg_sleep(6);\n$mapped;\n$large"),
-	"$all\n1\n\n$all\n\n1\n\n0\n$all", 'staging memory is given back, and had again');
+	"$all\n1\n\n$all\n\n1\n\n0\n$all", 'staging memory is given back, and taken again');
 
-# All descriptors that a session may have for other things than files are taken, or all but one or
-# two: the CPU searches, or the device.
+# A session has no descriptors left for sockets, or one or two.  Then the CPU searches, or
+# the device.
 SKIP:
 {
 	skip 'there is no dblink', 1
@@ -144,11 +145,11 @@ $join;
 SELECT dblink_disconnect(c) FROM unnest(dblink_get_connections()) c \\g /dev/null
 DROP EXTENSION dblink;
 END
-	is($answers, join("\nOK\n", ($wanted) x 4), 'with few descriptors left all are answered');
+	is($answers, join("\nOK\n", ($wanted) x 4), 'queries are answered with few descriptors left');
 }
 
 # ----------------------------------------------------------------
-# A backend crashes: the server starts again, and trusts no copy
+# A backend crashes: the server restarts and trusts no old copy
 # ----------------------------------------------------------------
 $node->append_conf('postgresql.conf', "restart_after_crash = on\n");
 $node->reload;
@@ -158,9 +159,9 @@ wait_for_work($node);
 kill KILL => $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE query ~ '^SELECT pg_sleep' AND state = 'active'");
 finish($victim);
 ok($node->poll_query_until('postgres', "SELECT state = 'up' AND pid <> $pid FROM harmonia_device()"), 'the server has restarted');
-ok(wait_for_end($pid), 'with another daemon');
+ok(wait_for_end($pid), 'the old daemon has ended');
 is($node->safe_psql('postgres', "UPDATE t SET v = v + 1 WHERE k = 5; $join"),
-	$node->safe_psql('postgres', "SET harmonia.enable_lookup_join = off; SET enable_hashjoin = on; $join"), 'it has the right answer');
+	$node->safe_psql('postgres', "SET harmonia.enable_lookup_join = off; SET enable_hashjoin = on; $join"), 'the new one has the right answer');
 
 # ----------------------------------------------------------------
 # The server stops
@@ -177,7 +178,7 @@ for my $mode ('smart', 'fast', 'immediate')
 		last unless -e socket_path($node);
 		usleep(50_000);
 	}
-	ok(!-e socket_path($node), 'and leaves no socket');
+	ok(!-e socket_path($node), 'it leaves no socket');
 	finish($session) if $session;
 	$node->start;
 	wait_for_device($node);
@@ -187,7 +188,7 @@ crash_node($node);
 ok(wait_for_end($pid), 'power failure: the daemon ends');
 $node->start;
 wait_for_device($node);
-like($node->safe_psql('postgres', $join), qr/^\d+\|\d+$/, 'all goes on');
+like($node->safe_psql('postgres', $join), qr/^\d+\|\d+$/, 'queries are answered again');
 
 $node->stop;
 done_testing();

@@ -1,5 +1,4 @@
-# Sessions that are made to wait at fault points (src/am/fault.h) while others go
-# on.
+# Sessions that wait at fault points (src/am/fault.h) while others go on.
 package FaultSessions;
 
 use strict;
@@ -16,7 +15,7 @@ our @EXPORT = qw(
 
 my %holders;
 
-# A psql that stays; statements are sent to it one after the other.
+# A session of psql that stays open.  Setup is SQL that it runs first.
 sub open_session
 {
 	my ($node, $setup) = @_;
@@ -36,14 +35,14 @@ sub close_session
 {
 	my ($session) = @_;
 
-	# It may have lost its backend.
+	# The session may have lost its backend.
 	eval { $session->{run}->finish; 1 } or do {
 		die $@ if $@ =~ /timeout/;
 	};
 	return;
 }
 
-# Send SQL and do not wait for what comes of it.
+# Send SQL and do not wait for the answer.
 sub send_sql
 {
 	my ($session, $sql) = @_;
@@ -55,7 +54,7 @@ sub send_sql
 	return;
 }
 
-# Wait for it: what was printed, errors last.
+# Wait for the answer: the output, then the errors.
 sub answer
 {
 	my ($session) = @_;
@@ -68,6 +67,7 @@ sub answer
 	return $result;
 }
 
+# Send SQL and wait for the answer.
 sub ask
 {
 	my ($session, $sql) = @_;
@@ -76,7 +76,8 @@ sub ask
 	return answer($session);
 }
 
-# Whoever comes to a fault point with the action "wait" stops there until release().
+# Make sessions wait at a fault point until release().  They must have set the point's
+# action to "wait".
 sub hold
 {
 	my ($node, $point) = @_;
@@ -94,7 +95,7 @@ sub release
 	return;
 }
 
-# Until a query returns a row; false if it does not within the usual time.
+# Wait until a query returns a row; false if it does not within the usual time.
 sub wait_until
 {
 	my ($node, $condition) = @_;
@@ -102,7 +103,7 @@ sub wait_until
 	return $node->poll_query_until('postgres', "SELECT EXISTS ($condition)");
 }
 
-# Until a session stands at a fault point.
+# Wait until a session stops at a fault point.
 sub stopped_at
 {
 	my ($node, $point) = @_;
@@ -113,7 +114,7 @@ sub stopped_at
 	  || die "$point was not reached";
 }
 
-# Until a session's statement has ended or waits for somebody.
+# Wait until a session's statement has ended or waits for another session.
 sub settled
 {
 	my ($node, $session) = @_;
@@ -123,8 +124,8 @@ sub settled
 		  . " AND (state LIKE 'idle%' OR wait_event_type IN ('Lock', 'BufferPin'))");
 }
 
-# Until a statement that matches a pattern waits for a lock or pin of this name, or
-# of one of several with bars between.
+# Wait until a statement that matches a pattern waits for an event.  The event can be a
+# regular expression, such as 'BufferPin|page'.
 sub blocked_on
 {
 	my ($node, $event, $pattern) = @_;

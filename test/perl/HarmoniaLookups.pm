@@ -1,5 +1,5 @@
-# Random queries that lookup nodes answer, each compared in one snapshot with the
-# answers of other plans, while others change and vacuum the table.
+# Random queries for lookup nodes.  Each is run by several plans in one snapshot, and the
+# answers are compared, while other sessions change and vacuum the table.
 #
 # The same seed gives the same tables and queries.
 package HarmoniaLookups;
@@ -13,7 +13,8 @@ use HarmoniaRandom;
 
 our @EXPORT = qw(compare_lookups_at_random make_lookup_functions lookup_tables lookup_queries lookup_script);
 
-# How to make a key from an integer, of types that can be compared with each other.
+# For each type, how to make a key from an integer; and families of types that can be
+# compared with each other.
 my %keys = (
 	int2 => '((%s) %% 30000)::int2',
 	int4 => '(%s)::int4',
@@ -40,10 +41,10 @@ sub key
 	return sprintf $keys{$type}, $number // $r->{look_width} - $r->below(2 * $r->{look_width});
 }
 
-# A type that t's key can be compared with.
+# A type that can be compared with t's key.
 sub other_type { my ($r) = @_; return $r->chance(600) ? $r->{t_type} : $r->pick(@{ $r->{family} }); }
 
-# A condition on t's key, without reference to other tables but in sub-queries.
+# A condition on t's key that names other tables only in sub-queries.
 sub key_condition
 {
 	my ($r, $k) = @_;
@@ -67,8 +68,8 @@ sub columns
 	return $r->pick('count(*)', @columns, join(', ', @columns));
 }
 
-# A restriction of t by what it may be partitioned by.  Its value is a parameter, or computed by
-# another part of the plan.
+# A restriction of t by a column that it can be partitioned by.  Its value is a parameter, or
+# another part of the plan computes it.
 sub restriction
 {
 	my ($r) = @_;
@@ -85,7 +86,7 @@ sub scan_query
 	return 'SELECT ' . columns($r, 't.k', 't.k', 't.id', 't.v', 't', 't.ctid') . ' FROM t WHERE ' . key_condition($r, 'k') . $more;
 }
 
-# How t and o match.
+# A join condition for t and o.
 sub join_condition
 {
 	my ($r, $t, $o) = @_;
@@ -121,8 +122,8 @@ sub join_query
 # Tables
 # ----------------------------------------------------------------
 
-# How t is made: as one table, or partitioned by its key or something else.  Partitions
-# may have columns in another order, and partitions.
+# SQL that creates t: as one table, or partitioned by its key or another column.  Some
+# partitions have their columns in another order, or partitions of their own.
 sub make_t
 {
 	my ($r, $width) = @_;
@@ -157,7 +158,7 @@ ALTER TABLE t ATTACH PARTITION t_2 FOR VALUES FROM (1500) TO (MAXVALUE);
 END
 }
 
-# Both tables, indexed; and what changes t meanwhile.
+# SQL that creates both tables and the index, and the expression for t's keys.
 sub make_tables
 {
 	my ($r) = @_;
@@ -187,6 +188,7 @@ CREATE INDEX t_k ON t USING harmonia (k$index;
 END
 }
 
+# Scripts for pgbench that change t.
 sub writers
 {
 	my ($t_key) = @_;
@@ -205,7 +207,7 @@ sub writers
 # Comparison
 # ----------------------------------------------------------------
 
-# Functions that a database needs.  Temporary settings last for the transaction.
+# Create the functions that compare.  They change settings for the transaction only.
 sub make_lookup_functions
 {
 	my ($node) = @_;
@@ -235,9 +237,9 @@ BEGIN
 		set_config('min_parallel_table_scan_size', '0', true);
 END $$;
 
--- Run a query with these types and values of its parameters in all ways; called in a
--- transaction with one snapshot. Says whether lookups were used, or raises an error.  Joins by
--- many equal keys can have so many rows that comparing them would take all of the time.
+-- Run a query, whose parameters have these types and values, by plans of all these kinds, in
+-- a transaction with one snapshot, and raise an error if the answers differ.  Says whether
+-- lookups were used.  Joins by many equal keys can have too many rows to be compared in time.
 CREATE FUNCTION compare_lookups(query text, types text, arguments text, kinds text[]) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	kind text;
@@ -271,7 +273,7 @@ END
 	return;
 }
 
-# Tables, what writes to them, and so many queries of them, for one generator.
+# New tables for a generator: SQL that creates them, and scripts that change them.
 sub lookup_tables
 {
 	my ($r) = @_;
@@ -279,7 +281,8 @@ sub lookup_tables
 	return ($tables, writers($t_key));
 }
 
-# Each is a query, and the types and values of its parameters.
+# So many queries over these tables.  Each is a query, and the types and the values of its
+# parameters.
 sub lookup_queries
 {
 	my ($r, $count) = @_;
@@ -291,7 +294,7 @@ sub lookup_queries
 	} 1 .. $count;
 }
 
-# A script that compares each query in a snapshot of its own.
+# A script that compares the answers of each query, each in a snapshot of its own.
 sub lookup_script
 {
 	my @queries = @_;
@@ -302,7 +305,7 @@ sub lookup_script
 	} @queries;
 }
 
-# The first problem of t's index, or of one of those of its partitions.
+# The first problem of t's index, or of the indexes of t's partitions; '' if none.
 sub t_index_problem
 {
 	my ($node) = @_;
@@ -318,8 +321,8 @@ END
 	return @indexes ? '' : 'there is no index';
 }
 
-# So many rounds with tables of their own, each with so many queries.  Returns how
-# many were compared or too large, how many used lookups, and the first problem or ''.
+# Compare random queries: size has the number of tables and of queries for each.  Returns
+# how many queries were run, how many of these used lookups, and the first problem, or ''.
 sub compare_lookups_at_random
 {
 	my ($node, $seed, %size) = @_;
@@ -327,7 +330,7 @@ sub compare_lookups_at_random
 	my ($compared, $used) = (0, 0);
 
 	make_lookup_functions($node);
-	for my $round (1 .. $size{rounds})
+	for my $table (1 .. $size{tables})
 	{
 		my ($tables, $writers) = lookup_tables($r);
 
@@ -336,7 +339,7 @@ sub compare_lookups_at_random
 		my $script = lookup_script(lookup_queries($r, $size{queries}));
 		my ($result, $out, $err) = $node->psql('postgres', $script, on_error_stop => 1);
 
-		# The next round drops the tables: no session may still hold locks of some partitions.
+		# The next tables replace these, so no session may hold a lock on a partition.
 		$load->{run}->kill_kill;
 		$node->poll_query_until('postgres',
 			"SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'client backend'")
@@ -344,8 +347,8 @@ sub compare_lookups_at_random
 		$used += () = $out =~ /^lookup$/mg;
 		$compared += () = $out =~ /^(?:lookup|other|too large)$/mg;
 		my $problem = $result != 0 || $err ne '' ? $err || "psql returned $result" : t_index_problem($node);
-		return ($compared, $used, "seed $seed, round $round:\n$tables\n$problem") if $problem ne '';
-		return ($compared, $used, "seed $seed, round $round: the writers ended: $load->{err}") if $load->{err} =~ /ERROR|abort/;
+		return ($compared, $used, "seed $seed, table $table:\n$tables\n$problem") if $problem ne '';
+		return ($compared, $used, "seed $seed, table $table: the writers ended: $load->{err}") if $load->{err} =~ /ERROR|abort/;
 	}
 	return ($compared, $used, '');
 }

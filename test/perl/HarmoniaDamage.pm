@@ -1,6 +1,6 @@
-# Damaging index files on purpose: tables with indexes of every shape, writing
-# into a stopped server's files, and statements that a damaged index must answer
-# or refuse without taking the server down.
+# Damages index files on purpose.  Here are tables with indexes of every shape, functions
+# that write to a stopped server's files, and statements that the server must survive
+# when their index is damaged.
 package HarmoniaDamage;
 
 use strict;
@@ -20,7 +20,7 @@ our @EXPORT = qw(
 my $page_size = 8192;
 
 # ----------------------------------------------------------------
-# Tables: each has a column k and an index NAME_i on it
+# Tables.  Each has a column k with an index TABLE_i.
 # ----------------------------------------------------------------
 my %bases = (
 	# three levels of inner nodes, 96 leaves from block 2 on
@@ -30,7 +30,7 @@ my %bases = (
 		  . "INSERT INTO $t SELECT g * 10 FROM generate_series(1, 4992) g;"
 		  . "CREATE INDEX ${t}_i ON $t USING harmonia (k) WITH (fanout = 8, fillfactor = 10);";
 	},
-	# the same with 32-bit keys and a second segment for NULLs, at block 24
+	# three levels, 32-bit keys, and a second segment for NULLs, at block 24
 	nulls => sub {
 		my ($t) = @_;
 		return "CREATE TABLE $t (k int);"
@@ -68,8 +68,8 @@ my %bases = (
 		  . "CREATE INDEX ${t}_i ON $t USING harmonia (k) WITH (fanout = 8, fillfactor = 10);"
 		  . "INSERT INTO $t SELECT g * 10 FROM generate_series(1, 52 * 60) g;";
 	},
-	# a second segment, at block 98, with 11 leaves' room, of which 4 are used
-	# by number; a split has taken the last two blocks for a leaf and an
+	# a second segment, at block 98, with room for 11 leaves: 4 are in use by
+	# number, and a split has taken the last two blocks, for a leaf and an
 	# auxiliary node
 	tail => sub {
 		my ($t) = @_;
@@ -90,14 +90,14 @@ my %bases = (
 
 sub base_names { return sort keys %bases; }
 
-# SQL for a table of one of these kinds.
+# SQL that creates a table of one of these kinds.
 sub create_base
 {
 	my ($base, $table) = @_;
 	return $bases{$base}->($table);
 }
 
-# Functions that catch what happens.
+# SQL functions for check_result().
 sub create_damage_functions
 {
 	return <<'END';
@@ -138,7 +138,7 @@ sub write_index
 	return;
 }
 
-# A number on a page, as unpack() has it.
+# A number on a page, read by unpack(), and numbers written by pack().
 sub get
 {
 	my ($data, $block, $offset, $template) = @_;
@@ -156,6 +156,8 @@ sub put
 # ----------------------------------------------------------------
 # Use
 # ----------------------------------------------------------------
+
+# What harmonia_check() says of an index: 'ok' or the error.
 sub check_result
 {
 	my ($node, $index, $heapallindexed) = @_;
@@ -163,8 +165,8 @@ sub check_result
 		"SET statement_timeout = '60s'; SELECT check_result('$index', $heapallindexed)");
 }
 
-# Run all kinds of statements over a table with a damaged index, each of which
-# may fail; returns what should not have happened, or nothing.
+# Run statements of all kinds over a table with a damaged index.  Each can fail.  Returns
+# what must not happen, or ''.
 sub survives
 {
 	my ($node, $table) = @_;
@@ -200,7 +202,7 @@ sub survives
 		"BEGIN; DECLARE c SCROLL CURSOR FOR SELECT k FROM $table ORDER BY k;"
 		  . ' MOVE 1000 IN c; MOVE BACKWARD 700 IN c; MOVE ALL IN c; MOVE BACKWARD ALL IN c; COMMIT',
 		@shown,
-		# Single insertions, and batches, all over and at the ends
+		# Single insertions and batches, everywhere and at the ends
 		@single,
 		"INSERT INTO $table SELECT g * 13 % 60000 FROM generate_series(1, 3000) g",
 		"INSERT INTO $table SELECT 2605 FROM generate_series(1, 3000) g",
@@ -211,14 +213,14 @@ sub survives
 		"SET enable_seqscan = on; DELETE FROM $table WHERE k % 3 = 0",
 		"VACUUM $table",
 		"SELECT count(k) FROM $table WHERE k >= 0");
-	# Each in a transaction of its own; psql goes on after errors.
+	# Each statement has its own transaction; psql goes on after errors.
 	my $sql = join '', map { "$_;\nROLLBACK;\n" } @setup, @statements;
 	my ($out, $err) = ('', '');
 	my $status = $node->psql('postgres', "\\set VERBOSITY verbose\n$sql",
 		on_error_stop => 0, stdout => \$out, stderr => \$err,
 		timeout => $PostgreSQL::Test::Utils::timeout_default, timed_out => \my $timed_out);
 
-	# What waits in a way that cannot be cancelled hinders an orderly stop, too.
+	# A statement that cannot be cancelled keeps the server from stopping in order.
 	if ($timed_out)
 	{
 		crash_node($node);
@@ -226,7 +228,7 @@ sub survives
 	}
 	return "the connection was lost: $err" if $status != 0 || $err =~ /server closed the connection/;
 	return "a statement does not end: $err" if $err =~ /ERROR:  57014/;
-	# The last is the server's own, for rows that there cannot be.
+	# PostgreSQL itself raises "tuple offset out of range", for impossible rows.
 	return "internal error: $1" if $err =~ /(ERROR:  XX000(?!.*tuple offset out of range).*)/;
 	return '';
 }

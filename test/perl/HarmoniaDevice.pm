@@ -1,5 +1,5 @@
-# Servers with a device: unless a GPU is asked for the host device, which searches copies of
-# indexes on the CPU.
+# Servers with a device.  It is the host device, which searches copies of indexes on the
+# CPU, unless GPU=on asks for a GPU.
 package HarmoniaDevice;
 
 use strict;
@@ -12,10 +12,13 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 
-our @EXPORT = qw(on_gpu new_device_node wait_for_device daemon_pid socket_path device_settings has_daemon skip_without_daemon
-  is_running wait_for_end stat_of nodes_of);
+our @EXPORT = qw(
+  on_gpu new_device_node wait_for_device daemon_pid socket_path
+  device_settings has_daemon skip_without_daemon
+  is_running wait_for_end stat_of nodes_of
+);
 
-# All batches go to the device, whatever they cost there.  tools/check.sh says which one.
+# tools/check.sh says which device it is.  All batches go there, whatever they cost.
 my $device = $ENV{GPU} || 'host';
 
 sub on_gpu { return $device ne 'host'; }
@@ -26,7 +29,7 @@ harmonia.gpu = $device
 harmonia.force_device = on
 END
 
-# Where there is no C++ compiler tools/check.sh does not build the daemon.
+# Without a C++ compiler tools/check.sh builds no daemon.
 sub has_daemon
 {
 	my ($library_dir) = run_command([ 'pg_config', '--pkglibdir' ]);
@@ -52,7 +55,8 @@ sub new_device_node
 	return $node;
 }
 
-# With the pid of a daemon that has ended: for another one.
+# Wait until the device is up, or in another state.  With the pid of a daemon that has
+# ended, wait for another daemon.
 sub wait_for_device
 {
 	my ($node, $state, $ended) = @_;
@@ -73,16 +77,15 @@ sub daemon_pid
 
 sub socket_path { my ($node) = @_; return $node->data_dir . '/pg_stat_tmp/harmonia_gpud.sock'; }
 
-# Whether a process has not ended; one that nobody has buried has.
+# Whether a process runs.  A zombie does not.
 sub is_running
 {
 	my ($pid) = @_;
 
-	open my $stat, '<', "/proc/$pid/stat" or return 0;
-	return (<$stat> // '') =~ /\) [^ZX]/;
+	return process_state($pid) !~ /[ZX]/;
 }
 
-# Wait, some seconds at most, until a process has ended.
+# Wait until a process has ended, at most ten seconds.
 sub wait_for_end
 {
 	my ($pid) = @_;
@@ -95,7 +98,7 @@ sub wait_for_end
 	return 0;
 }
 
-# A column of pg_stat_harmonia.
+# A column of pg_stat_harmonia, for one index.
 sub stat_of
 {
 	my ($node, $index, $column, $database) = @_;
@@ -103,7 +106,7 @@ sub stat_of
 		"SELECT $column FROM pg_stat_harmonia WHERE indexrelid = '$index'::regclass");
 }
 
-# What EXPLAIN ANALYZE says of a query, after some settings.
+# The output of EXPLAIN ANALYZE for a query, after some settings.
 sub nodes_of
 {
 	my ($node, $query, $settings) = @_;

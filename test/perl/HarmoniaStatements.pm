@@ -1,19 +1,21 @@
-# Random statements over one table, for comparing two databases that differ in
-# the access method of one index only.
+# Random statements over a table t (id, k, v): queries and changes.
 #
-# A generator with the same seed makes the same statements, on every machine and
-# with every Perl.  What a statement prints must not depend on the order in which
-# a plan meets rows: it is sorted, aggregated, or shows nothing but the key in
-# the key's order.
-package HarmoniaRandom;
+# What a statement prints must not depend on the order in which a plan meets rows.  So
+# rows are sorted or aggregated, or only the key is shown, in the order of the key.
+#
+# A subclass sets "type" (of the key k), "width" (of the range of keys), "hot" (keys that
+# come often) and "next_id"; see HarmoniaScripts.
+package HarmoniaStatements;
 
 use strict;
 use warnings;
 
+use parent 'HarmoniaRandom';
 use POSIX qw(strftime);
 
-# The types of keys: how to write key number x (an integer of either sign) as a
-# literal, how to make a key from an SQL expression, and values at the ends.
+# For each type of key: how to write key number x (a positive or negative integer) as
+# text, how to make a key from an SQL expression, difficult values, and types to
+# compare with.
 my $epoch_2000 = 946684800;
 
 my %types = (
@@ -56,85 +58,17 @@ my %types = (
 		others => ['real']
 	});
 
-# Kinds of plans that the planner is pushed to, in turn.
-my @plans = (
-	'enable_bitmapscan=off enable_indexonlyscan=off',
-	'enable_bitmapscan=off enable_sort=off',
-	'enable_indexscan=off',
-	'enable_sort=off enable_hashjoin=off enable_nestloop=off',
-	'enable_hashjoin=off enable_mergejoin=off enable_bitmapscan=off',
-	'enable_seqscan=on',
-	'');
-my @plan_settings = map { "enable_$_" }
-  qw(indexscan bitmapscan indexonlyscan sort hashjoin mergejoin nestloop);
-
-# Rows that a chunk of statements begins with, at most.
-my $table_limit = 20_000;
+# A chunk of statements begins with at most so many rows.
+sub table_limit { return 20_000; }
 
 sub type_names { return sort keys %types; }
-
-# A generator with a table of its own.
-sub new
-{
-	my ($class, $seed) = @_;
-	my $self = bless { seed => $seed, next_id => 1 }, $class;
-
-	$self->{state} = ($seed * 2654435761 + 97) & 0xFFFFFFFF || 1;
-	$self->below(2) for 1 .. 8;
-	return $self;
-}
-
-# ----------------------------------------------------------------
-# Chance
-# ----------------------------------------------------------------
-
-# An integer from 0 to n - 1 (Marsaglia's xorshift, 32 bits).
-sub below
-{
-	my ($self, $n) = @_;
-	my $x = $self->{state};
-
-	$x ^= ($x << 13) & 0xFFFFFFFF;
-	$x ^= $x >> 17;
-	$x ^= ($x << 5) & 0xFFFFFFFF;
-	$self->{state} = $x;
-	return int($x / 4294967296 * $n);
-}
-
-sub pick
-{
-	my ($self, @list) = @_;
-	return $list[ $self->below(scalar @list) ];
-}
-
-# True in so many of 1000 cases.
-sub chance
-{
-	my ($self, $per_mille) = @_;
-	return $self->below(1000) < $per_mille;
-}
-
-# Call one of several methods: weight => name pairs.
-sub pick_weighted
-{
-	my ($self, @pairs) = @_;
-	my $total = 0;
-
-	for (my $i = 0; $i < @pairs; $i += 2) { $total += $pairs[$i]; }
-	my $at = $self->below($total);
-	while ($at >= $pairs[0])
-	{
-		$at -= shift @pairs;
-		shift @pairs;
-	}
-	return $pairs[1];
-}
 
 # ----------------------------------------------------------------
 # Keys
 # ----------------------------------------------------------------
 
-# The number of a key: uniform, one of a few hot ones, towards one end, rising.
+# The number of a key: uniform, one of a few that come often, near one end of the range,
+# or near the newest id.
 sub number
 {
 	my ($self) = @_;
@@ -148,7 +82,7 @@ sub number
 	return $self->{next_id} - $self->below(100);
 }
 
-# A key's text, as COPY and array literals want it.
+# A key's text, as in COPY and in array literals.
 sub key_text
 {
 	my ($self) = @_;
@@ -168,7 +102,7 @@ sub key_or_null
 	return $self->chance(50) ? 'NULL' : $self->key;
 }
 
-# Two keys that are near each other, most of the time.
+# Two keys that are mostly near each other.
 sub near_keys
 {
 	my ($self) = @_;
@@ -191,7 +125,14 @@ sub array
 	return "'{" . join(',', @keys) . "}'::$self->{type}\[]";
 }
 
-# A key made from SQL, for row i of a series.
+# An SQL expression that makes a key from an expression for its number.
+sub sql_key
+{
+	my ($self, $number) = @_;
+	return $types{ $self->{type} }{sql}->($number);
+}
+
+# An SQL expression for the key of row i of a series.
 sub series_key
 {
 	my ($self) = @_;
@@ -204,12 +145,12 @@ sub series_key
 		$self->number,
 		'(i % 13) * (i % 17)',
 		sprintf('%d + hashint4(i) %% 50', $self->number));
-	my $key = $types{ $self->{type} }{sql}->($number);
+	my $key = $self->sql_key($number);
 
 	return $self->chance(300) ? "CASE WHEN i % 11 <> 3 THEN $key END" : $key;
 }
 
-# What is printed of a key: -0 and 0 are equal, so either may come first.
+# The expression that shows a key: it shows -0 as 0, because equal keys have no order.
 sub shown
 {
 	my ($self, $column) = @_;
@@ -220,7 +161,7 @@ sub shown
 # Conditions
 # ----------------------------------------------------------------
 
-# One that few rows pass.
+# A condition that few rows meet.
 sub narrow
 {
 	my ($self, $k) = @_;
@@ -259,7 +200,7 @@ sub other_type
 		"$k > $limit AND $k < " . $self->key);
 }
 
-# One that many rows pass.
+# A condition that many rows meet.
 sub wide
 {
 	my ($self, $k) = @_;
@@ -293,7 +234,7 @@ sub query_aggregate
 	return 'SELECT count(*), sum(id), sum(v) FROM t WHERE ' . $self->narrow('k');
 }
 
-# Nothing but the key: an index-only scan.
+# A query for the key alone, which an index-only scan can answer.
 sub query_key_only
 {
 	my ($self) = @_;
@@ -375,7 +316,8 @@ sub query_join
 		  . ' ON a.k = b.k');
 }
 
-# Keys of the narrow range joined with themselves: marks and restores.
+# A join of a narrow range of keys with the table itself: merge joins mark and restore
+# positions in it.
 sub query_self_join
 {
 	my ($self) = @_;
@@ -408,11 +350,11 @@ sub take_ids
 	return $first;
 }
 
-# An id that is likely to exist.
+# An id that probably exists.
 sub some_id
 {
 	my ($self) = @_;
-	my $id = $self->{next_id} - 1 - $self->below($self->pick(100, 5000, $table_limit));
+	my $id = $self->{next_id} - 1 - $self->below($self->pick(100, 5000, $self->table_limit));
 	return $id < 1 ? 1 : $id;
 }
 
@@ -448,7 +390,7 @@ sub change_insert_series
 	  . ($first + $n - 1) . ') i';
 }
 
-# Reads from the index that it inserts into.
+# An insertion that reads from the index that it changes.
 sub change_insert_self
 {
 	my ($self) = @_;
@@ -487,7 +429,7 @@ sub change_on_conflict
 sub change_update
 {
 	my ($self) = @_;
-	my $key = $types{ $self->{type} }{sql}->('id % ' . $self->{width});
+	my $key = $self->sql_key('id % ' . $self->{width});
 	my $set = $self->pick('k = ' . $self->key_or_null, "k = $key", 'v = v % 100 + 1', 'k = k',
 		'k = NULL');
 	my $from = $self->some_id;
@@ -532,7 +474,7 @@ sub change_merge
 	  . ' WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.k, 1)';
 }
 
-# Rows move from one statement of a query to the other.
+# A query whose one part deletes rows and whose other part inserts them again.
 sub change_cte
 {
 	my ($self) = @_;
@@ -551,285 +493,6 @@ sub change_failing
 	my $first = $self->take_ids($n);
 	return "INSERT INTO t SELECT i, " . $self->series_key
 	  . ", 1 / ($n - 1 - (i - $first)) FROM generate_series($first, " . ($first + $n - 1) . ') i';
-}
-
-# ----------------------------------------------------------------
-# Scripts
-# ----------------------------------------------------------------
-
-# Add a statement whose result is compared, or one that only sets the scene.
-sub say_compared { my ($self, $sql) = @_; $self->{compared}++; $self->say_also($sql); return; }
-
-sub say_also
-{
-	my ($self, $sql) = @_;
-	push @{ $self->{script} }, $sql =~ /^\\|\\\.$/ ? $sql : "$sql;";
-	return;
-}
-
-sub statement
-{
-	my ($self) = @_;
-	my $method = $self->pick_weighted(
-		120 => 'query_aggregate',
-		70 => 'query_key_only',
-		90 => 'query_rows',
-		110 => 'query_ordered',
-		50 => 'query_ends',
-		6 => 'query_wide',
-		25 => 'query_groups',
-		50 => 'query_join',
-		10 => 'query_self_join',
-		60 => 'query_prepared',
-		110 => 'change_insert',
-		25 => 'change_insert_rows',
-		12 => 'change_insert_series',
-		10 => 'change_insert_self',
-		12 => 'change_copy',
-		40 => 'change_on_conflict',
-		100 => 'change_update',
-		10 => 'change_update_join',
-		90 => 'change_delete',
-		8 => 'change_merge',
-		8 => 'change_cte');
-	return $self->say_compared($self->$method);
-}
-
-# One that fails must not take a transaction with it.
-sub failure
-{
-	my ($self) = @_;
-	my $open = $self->{transaction};
-
-	$self->say_also('SAVEPOINT failure') if $open;
-	$self->say_compared($self->change_failing);
-	$self->say_also('ROLLBACK TO failure') if $open;
-	return;
-}
-
-sub begin
-{
-	my ($self) = @_;
-	$self->say_also('BEGIN'
-		  . $self->pick('', '', ' ISOLATION LEVEL REPEATABLE READ', ' ISOLATION LEVEL SERIALIZABLE'));
-	$self->{transaction} = 1;
-	$self->{savepoints} = 0;
-	return;
-}
-
-sub end
-{
-	my ($self) = @_;
-	$self->say_also($self->chance(600) ? 'COMMIT' : 'ROLLBACK');
-	$self->{transaction} = 0;
-	return;
-}
-
-sub transaction_step
-{
-	my ($self) = @_;
-
-	if (!$self->{transaction})
-	{
-		$self->begin if $self->chance(40);
-	}
-	elsif ($self->chance(60))
-	{
-		$self->end;
-	}
-	elsif ($self->chance(60))
-	{
-		$self->say_also('SAVEPOINT s' . ++$self->{savepoints});
-	}
-	elsif ($self->{savepoints} > 0 && $self->chance(150))
-	{
-		my $name = 's' . $self->{savepoints}--;
-		$self->say_also($self->pick("ROLLBACK TO $name", "RELEASE $name"));
-	}
-	return;
-}
-
-# A cursor goes to and fro while the table changes.
-sub cursor
-{
-	my ($self) = @_;
-	my $open = $self->{transaction};
-	my $where = $self->pick($self->narrow('k'), $self->wide('k'));
-
-	$self->begin unless $open;
-	$self->say_also('DECLARE c SCROLL CURSOR FOR SELECT '
-		  . $self->shown('k')
-		  . " FROM t WHERE $where "
-		  . $self->order('k'));
-	for (0 .. 3 + $self->below(10))
-	{
-		if ($self->chance(250))
-		{
-			$self->say_compared($self->change_insert_rows);
-			$self->say_compared($self->change_delete);
-		}
-		$self->say_compared(
-			$self->pick(
-				'FETCH ' . (1 + $self->below(12)) . ' c',
-				'FETCH BACKWARD ' . (1 + $self->below(12)) . ' c',
-				'MOVE ' . $self->below(800) . ' c',
-				'MOVE BACKWARD ' . $self->below(800) . ' c',
-				'FETCH FIRST c', 'FETCH LAST c', 'FETCH PRIOR c', 'FETCH RELATIVE 0 c'));
-	}
-	$self->say_also('CLOSE c');
-	$self->end unless $open;
-	return;
-}
-
-sub maintenance
-{
-	my ($self) = @_;
-	$self->say_also(
-		$self->pick_weighted(
-			10 => 'VACUUM t',
-			2 => 'VACUUM (FREEZE) t',
-			2 => 'VACUUM (INDEX_CLEANUP on, TRUNCATE off) t',
-			1 => 'VACUUM (INDEX_CLEANUP off) t',
-			3 => 'ANALYZE t',
-			1 => 'REINDEX INDEX t_k',
-			1 => 'REINDEX INDEX CONCURRENTLY t_k',
-			1 => 'VACUUM FULL t',
-			1 => 'CHECKPOINT',
-			1 => 'ALTER INDEX t_k SET (fillfactor = ' . $self->pick(50, 70, 90, 100) . ')'));
-	return;
-}
-
-sub settings
-{
-	my ($self) = @_;
-	my %plan = map { split /=/ } split / /, $self->pick(@plans);
-
-	$self->say_also('SET enable_seqscan = ' . ($plan{enable_seqscan} // 'off'));
-	$self->say_also("SET $_ = " . ($plan{$_} // 'on')) for @plan_settings;
-	$self->say_also('SET harmonia.batch_inserts = ' . $self->pick('on', 'on', 'off'));
-	$self->say_also("SET harmonia.insert_batch_memory = '" . $self->pick('16MB', '64kB') . "'");
-	$self->say_also('SET plan_cache_mode = '
-		  . $self->pick('auto', 'force_generic_plan', 'force_custom_plan'));
-	return;
-}
-
-# What stands at the beginning of each script: the table that joins probe,
-# prepared statements, and settings that make output and plans steady.
-sub open_script
-{
-	my ($self) = @_;
-	my $k = $self->shown('k');
-
-	$self->{script} = [];
-	$self->{compared} = 0;
-	$self->{transaction} = 0;
-	$self->say_also($_)
-	  for (
-		"SET TIME ZONE 'UTC'",
-		'SET jit = off',
-		'DROP TABLE IF EXISTS p',
-		"CREATE TABLE p (n int, k $self->{type})",
-		'INSERT INTO p VALUES ' . join(', ', map { "($_, " . $self->key_or_null . ')' } 1 .. 100),
-		'ANALYZE p',
-		"PREPARE equal($self->{type}) AS SELECT count(*), sum(id) FROM t WHERE k = \$1",
-		"PREPARE between_($self->{type}, $self->{type}) AS"
-		. " SELECT $k FROM t WHERE k BETWEEN \$1 AND \$2 ORDER BY k LIMIT 20",
-		"PREPARE any_($self->{type}\[]) AS SELECT count(*), sum(id) FROM t WHERE k = ANY (\$1)");
-	$self->settings;
-	return;
-}
-
-# Everything in the table, by way of both orders and of the heap.
-sub close_script
-{
-	my ($self) = @_;
-	my $k = $self->shown('k');
-
-	$self->end if $self->{transaction};
-	$self->settings;
-	for my $order ('ORDER BY k', 'ORDER BY k DESC')
-	{
-		$self->say_compared(
-			"SELECT md5(string_agg(s::text, ',')) FROM (SELECT $k FROM t $order) s");
-	}
-	$self->say_compared(
-		"SELECT count(*), md5(string_agg((id, $k, v)::text, ',' ORDER BY id)) FROM t");
-	return (join("\n", @{ $self->{script} }) . "\n", $self->{compared});
-}
-
-# A new table: returns SQL that creates it, but for the index, and the index's
-# definition behind the name of the access method, with options for either.
-sub new_table
-{
-	my ($self) = @_;
-	my @names = $self->type_names;
-
-	# All types in turn, in an order that depends on the seed.
-	$self->{tables}++;
-	$self->{type} = $names[ ($self->{tables} + $self->{seed}) % @names ];
-	$self->{width} = $self->pick(100, 5000, 30_000, 1_000_000);
-	$self->{width} = 30_000 if $self->{width} > 30_000 && $self->{type} eq 'int2';
-	$self->{hot} = [ map { $self->below($self->{width}) } 1 .. 12 ];
-	$self->{next_id} = 1;
-
-	my $order = $self->pick('', '', ' NULLS FIRST', ' DESC', ' DESC NULLS LAST');
-	my $options = 'fillfactor = ' . $self->pick(50, 90, 90, 100);
-	my $fanout = $self->pick(8, 16, 64, 64, 128);
-	return {
-		table => 'DROP TABLE IF EXISTS t;'
-		  . " CREATE TABLE t (id int8 PRIMARY KEY, k $self->{type}, v int NOT NULL);",
-		index => "(k$order)",
-		btree => "WITH ($options)",
-		harmonia => "WITH ($options, fanout = $fanout)"
-	};
-}
-
-# What the table holds before statements begin.  Every third time so much that
-# segments move, most of which is then deleted.
-sub load_script
-{
-	my ($self) = @_;
-
-	$self->open_script;
-	if ($self->chance(330))
-	{
-		my $key = $types{ $self->{type} }{sql}->("hashint4(i) % $self->{width}");
-
-		for (1 .. 3)
-		{
-			my $first = $self->take_ids(60_000);
-			$self->say_compared("INSERT INTO t SELECT i, $key, i % 100 FROM generate_series($first, "
-				  . ($first + 59_999) . ') i');
-		}
-		$self->say_compared('DELETE FROM t WHERE id % 10 <> 0');
-	}
-	else
-	{
-		$self->say_compared($self->change_insert_series) for 1 .. $self->below(30);
-	}
-	$self->say_also('VACUUM ANALYZE t');
-	return $self->close_script;
-}
-
-# The next statements over the current table: about so many.
-sub chunk_script
-{
-	my ($self, $statements) = @_;
-
-	$self->open_script;
-	while ($self->{compared} < $statements)
-	{
-		$self->transaction_step;
-		$self->settings if $self->chance(15);
-		$self->maintenance if $self->chance(5) && !$self->{transaction};
-		if ($self->chance(10)) { $self->cursor; }
-		elsif ($self->chance(10)) { $self->failure; }
-		else { $self->statement; }
-	}
-	$self->end if $self->{transaction};
-	$self->say_compared('DELETE FROM t WHERE id <= (SELECT max(id) FROM t) - ' . $table_limit);
-	$self->say_also('VACUUM t') if $self->chance(500);
-	return $self->close_script;
 }
 
 1;

@@ -1,0 +1,196 @@
+# Whether a harmonia index answers what its table holds.
+package HarmoniaCheck;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use Test::More;
+
+our @EXPORT = qw(check_functions index_problem check_index check_all_indexes);
+
+# SQL functions that a checked database needs.  check_index.run(index) compares what
+# plans over the index return with what a sequential scan finds, and raises an error if
+# they differ or if a plan is not the wanted one.  In a REPEATABLE READ transaction all
+# of its queries have the same snapshot.
+sub check_functions
+{
+	return <<'END';
+CREATE SCHEMA check_index;
+
+-- Allow these kinds of plans and no others.
+CREATE FUNCTION check_index.set_plans(VARIADIC wanted text[]) RETURNS void
+LANGUAGE sql AS $$
+	SELECT set_config('enable_' || name, (name = ANY (wanted))::text, true)
+	FROM unnest('{seqscan,indexscan,indexonlyscan,bitmapscan,sort,hashjoin,mergejoin,nestloop}'::text[]) name;
+	SELECT set_config('harmonia.enable_' || name, (name = ANY (wanted))::text, true)
+	FROM unnest('{lookup_scan,lookup_join}'::text[]) name
+$$;
+
+-- The result of a query.  Its plan must match a pattern.
+CREATE FUNCTION check_index.result(query text, pattern text) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+	plan text := '';
+	result text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
+		plan := plan || line || E'\n';
+	END LOOP;
+	IF plan !~ pattern THEN
+		RAISE EXCEPTION 'plan of "%" is not /%/ but: %', query, pattern, plan;
+	END IF;
+	EXECUTE query INTO result;
+	RETURN result;
+END $$;
+
+CREATE FUNCTION check_index.compare(what text, expected text, got text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+	IF expected IS DISTINCT FROM got THEN
+		RAISE EXCEPTION 'wrong answer: %: the table has %, the index %',
+			what, left(expected, 1000), left(got, 1000);
+	END IF;
+END $$;
+
+CREATE FUNCTION check_index.run(index regclass) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+	tab regclass;
+	col name;
+	floating boolean;
+	not_null boolean;
+	nulls text;					-- where NULLs are in ascending order
+	nulls_descending text;
+	condition text;
+	name text;
+	rows constant text := 'SELECT (count(*), md5(string_agg(s.k::text, '','')),'
+		' sum(hashtextextended(s::text, 0)))::text FROM (SELECT %1$I k, ctid FROM %2$s %3$s ORDER BY %1$I %4$s) s';
+	keys constant text := 'SELECT (count(*), count(k), sum(hashtextextended(k::text, 0)))::text'
+		' FROM (SELECT %I k FROM %s %s) s';
+	few constant text := 'SELECT (count(*), sum(hashtextextended((%I, ctid)::text, 0)))::text FROM %s WHERE %s';
+	samples text;
+	expected text;
+BEGIN
+	SELECT indrelid, attname, atttypid IN ('real'::regtype, 'float8'::regtype), attnotnull,
+			coalesce(' WHERE ' || pg_get_expr(indpred, indrelid), ''), relname,
+			CASE indoption[0] WHEN 0 THEN 'NULLS LAST' WHEN 3 THEN 'NULLS LAST' ELSE 'NULLS FIRST' END,
+			CASE indoption[0] WHEN 0 THEN 'NULLS FIRST' WHEN 3 THEN 'NULLS FIRST' ELSE 'NULLS LAST' END
+		INTO STRICT tab, col, floating, not_null, condition, name, nulls, nulls_descending
+		FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = indkey[0]
+			JOIN pg_class c ON c.oid = indexrelid
+		WHERE indexrelid = index;
+
+	PERFORM check_index.set_plans('seqscan', 'sort');
+	expected := check_index.result(format(rows, col, tab, condition, nulls), 'Seq Scan');
+	PERFORM check_index.set_plans('indexscan');
+	PERFORM check_index.compare('ascending', expected,
+		check_index.result(format(rows, col, tab, condition, nulls), 'Index Scan (Backward )?using ' || name));
+
+	PERFORM check_index.set_plans('seqscan', 'sort');
+	expected := check_index.result(format(rows, col, tab, condition, 'DESC ' || nulls_descending), 'Seq Scan');
+	PERFORM check_index.set_plans('indexscan');
+	PERFORM check_index.compare('descending', expected,
+		check_index.result(format(rows, col, tab, condition, 'DESC ' || nulls_descending), 'Index Scan (Backward )?using ' || name));
+
+	-- Index-only scans: not on a standby, nor for floating-point keys.
+	IF NOT floating AND NOT pg_is_in_recovery() THEN
+		PERFORM check_index.set_plans('seqscan');
+		expected := check_index.result(format(keys, col, tab, condition), 'Seq Scan');
+		PERFORM check_index.set_plans('indexscan', 'indexonlyscan');
+		PERFORM check_index.compare('keys alone', expected,
+			check_index.result(format(keys, col, tab, condition), 'Index Only Scan using ' || name));
+	END IF;
+	IF condition <> '' THEN
+		RETURN;
+	END IF;
+
+	PERFORM check_index.set_plans('seqscan', 'sort');
+	EXECUTE format('SELECT array_agg(k) FROM (SELECT %1$I k FROM %2$s WHERE %1$I IS NOT NULL'
+		' ORDER BY hashtextextended(ctid::text, 1) LIMIT 300) s', col, tab)
+		INTO samples;
+
+	-- Without keys to look for, all plans cost the same.
+	IF samples IS NULL THEN
+		RETURN;
+	END IF;
+	FOREACH condition IN ARRAY ARRAY[
+		format('%I = ANY (%L)', col, samples),
+		format('%I IS NULL', col),
+		format('%I >= ANY (%L)', col, samples)] LOOP
+		-- PostgreSQL 17 does not look for NULLs in a NOT NULL column.
+		CONTINUE WHEN not_null AND condition ~ 'IS NULL$';
+		PERFORM check_index.set_plans('seqscan');
+		expected := check_index.result(format(few, col, tab, condition), 'Seq Scan');
+		PERFORM check_index.set_plans('indexscan');
+		PERFORM check_index.compare(left(condition, 1000), expected,
+			check_index.result(format(few, col, tab, condition), 'Index Scan using ' || name));
+		PERFORM check_index.set_plans('bitmapscan');
+		PERFORM check_index.compare('bitmap: ' || left(condition, 1000), expected,
+			check_index.result(format(few, col, tab, condition), 'Bitmap Index Scan on ' || name));
+		CONTINUE WHEN condition !~ 'ANY';
+		PERFORM check_index.set_plans('lookup_scan');
+		PERFORM check_index.compare('lookup: ' || left(condition, 1000), expected,
+			check_index.result(format(few, col, tab, condition), 'HarmoniaLookupScan'));
+	END LOOP;
+
+	-- Look each sample up by itself.
+	PERFORM check_index.set_plans('seqscan', 'hashjoin');
+	name := format('SELECT count(*) FROM unnest(%L::%s[]) u(k) JOIN %s t ON t.%I = u.k',
+		samples,
+		(SELECT atttypid::regtype FROM pg_attribute WHERE attrelid = tab AND attname = col),
+		tab, col);
+	expected := check_index.result(name, 'Hash Join');
+	PERFORM check_index.set_plans('indexscan', 'nestloop');
+	PERFORM check_index.compare('searches', expected,
+		check_index.result(name, 'Nested Loop[^$]*Index Scan'));
+	PERFORM check_index.set_plans('lookup_join');
+	PERFORM check_index.compare('lookups', expected, check_index.result(name, 'HarmoniaLookupJoin'));
+END $$;
+END
+}
+
+# The first error that a check of an index raises; '' if there is none.
+sub index_problem
+{
+	my ($node, $index, $database) = @_;
+	my ($result, $out, $err) = $node->psql($database // 'postgres', <<END);
+\\set VERBOSITY terse
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT harmonia_check('$index', true);
+SELECT check_index.run('$index');
+COMMIT;
+END
+	return $result == 0 ? '' : $err || "psql returned $result";
+}
+
+# A test: an index is in order.
+sub check_index
+{
+	my ($node, $index, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	return is(index_problem($node, $index), '', $name // "$index is as the table");
+}
+
+# Check all valid harmonia indexes of the database but those of temporary tables.  With
+# a name this is a test; without one it returns the problems.
+sub check_all_indexes
+{
+	my ($node, $name) = @_;
+	my @indexes = split /\n/, $node->safe_psql('postgres', <<'END');
+SELECT c.oid::regclass FROM pg_class c JOIN pg_am a ON a.oid = relam JOIN pg_index ON indexrelid = c.oid
+WHERE amname = 'harmonia' AND relkind = 'i' AND relpersistence <> 't' AND indisvalid ORDER BY 1
+END
+	my $problems = join '', map {
+		my $problem = index_problem($node, $_);
+		$problem eq '' ? '' : "$_: $problem\n"
+	} @indexes;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	return $problems unless defined $name;
+	return is($problems, '', $name . ' (' . scalar(@indexes) . ' indexes)');
+}
+
+1;
