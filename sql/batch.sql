@@ -1,7 +1,7 @@
 --
--- Statement batches: index entries of large statements are queued and applied
--- later.  Nobody may notice; most cases here compare with what the table itself
--- or a btree index shows.
+-- Insert batches: the index entries of a large statement are queued and applied
+-- later.  No query may notice.  Most cases compare with the table itself or with a
+-- btree index.
 --
 
 -- Compare an index on column k with its table: both must have the same rows
@@ -46,7 +46,7 @@ BEGIN
 	RETURN format('%s rows, index lacks %s and has %s too many', n, missing, extra);
 END $$;
 
--- What a reader finds by the index.
+-- How many keys a reader finds by the index.
 CREATE FUNCTION seen(t text, low int DEFAULT 0, high int DEFAULT 2147483647) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE SET enable_seqscan = off
 AS $$
@@ -75,7 +75,7 @@ SELECT seen('bulk', 500, 509), check_index('bulk');
 INSERT INTO bulk SELECT nullif(i % 3, 0) FROM generate_series(1, 300) i;
 SELECT check_index('bulk');
 
--- A full queue is applied, and filled again
+-- A full queue is applied and filled again
 TRUNCATE bulk;
 SET harmonia.insert_batch_memory = '64kB';
 SET client_min_messages = debug1;
@@ -84,7 +84,7 @@ RESET client_min_messages;
 RESET harmonia.insert_batch_memory;
 SELECT check_index('bulk');
 
--- UPDATE, of the key and of something else
+-- UPDATE of the key and of another column
 TRUNCATE bulk;
 INSERT INTO bulk SELECT i FROM generate_series(1, 500) i;
 SET client_min_messages = debug1;
@@ -106,7 +106,7 @@ MERGE INTO bulk USING generate_series(501, 1500) s (k) ON bulk.k = s.k
 	WHEN NOT MATCHED THEN INSERT VALUES (s.k);
 SELECT seen('bulk', 501, 1000) AS moved, seen('bulk', 1001, 1500) AS added, check_index('bulk');
 
--- Switched off, all is inserted at once
+-- With batches off, entries are inserted at once
 TRUNCATE bulk;
 SET harmonia.batch_inserts = off;
 SET client_min_messages = debug1;
@@ -115,7 +115,7 @@ RESET client_min_messages;
 RESET harmonia.batch_inserts;
 SELECT check_index('bulk');
 
--- ON CONFLICT is never queued: its tuples can vanish before the transaction ends
+-- ON CONFLICT is never queued: its tuples can be removed before the transaction ends
 CREATE TABLE conflicting (id int PRIMARY KEY, k int);
 CREATE INDEX conflicting_k ON conflicting USING harmonia (k);
 SET client_min_messages = debug1;
@@ -129,7 +129,7 @@ INSERT INTO bulk SELECT k FROM quiet;
 RESET client_min_messages;
 SELECT check_index('conflicting'), check_index('bulk');
 
--- Nor is it inside another statement, nor is anything else there
+-- Nor is it queued inside another statement, where nothing else is either
 CREATE FUNCTION insert_twice(i int) RETURNS int LANGUAGE plpgsql
 AS $$
 BEGIN
@@ -171,12 +171,12 @@ SELECT check_index('parts'), check_index('parts_1'), check_index('parts_2'), che
 -- Readers inside the statement
 --
 
--- A volatile function looks by the index: it sees all rows but the current one
+-- A volatile function reads the index: it sees all rows but the current one
 TRUNCATE bulk;
 INSERT INTO bulk SELECT i, seen('bulk') FROM generate_series(1, 300) i;
 SELECT count(*) FROM bulk WHERE note <> k - 1;
 
--- It looks only now and then
+-- The function reads it only sometimes
 TRUNCATE bulk;
 INSERT INTO bulk
 	SELECT i, CASE WHEN i % 100 = 0 THEN seen('bulk') END FROM generate_series(1, 1000) i;
@@ -189,7 +189,7 @@ WITH new AS (
 	INSERT INTO bulk SELECT i FROM generate_series(1, 300) i RETURNING k, seen('bulk') AS n)
 SELECT count(*) FROM new WHERE n <> k;
 
--- The statement's own plan reads the index, and sees nothing of itself
+-- The statement's own plan reads the index and does not see the new rows
 TRUNCATE bulk;
 INSERT INTO bulk SELECT i FROM generate_series(2, 100, 2) i;
 SET enable_seqscan = off;
@@ -202,8 +202,8 @@ RESET enable_hashjoin;
 RESET enable_mergejoin;
 SELECT count(*), count(DISTINCT k), check_index('bulk') FROM bulk;
 
--- A query in a set-returning function, suspended after each row, sees the rows
--- that were added since
+-- A query in a set-returning function stops after each row, and then sees the rows
+-- that were added meanwhile
 CREATE FUNCTION predecessors() RETURNS SETOF bigint LANGUAGE sql VOLATILE
 AS 'SELECT (SELECT count(*) FROM bulk WHERE k = i - 1) FROM generate_series(1, 300) i';
 TRUNCATE bulk;
@@ -212,7 +212,7 @@ INSERT INTO bulk SELECT generate_series(1, 300), predecessors();
 RESET enable_seqscan;
 SELECT note, count(*), min(k) FROM bulk GROUP BY note ORDER BY note;
 
--- The same with a cursor that the function moves on
+-- The same with a cursor that a function moves
 CREATE FUNCTION next_of(c refcursor) RETURNS bigint LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -229,7 +229,7 @@ COMMIT;
 SELECT note, count(*) FROM bulk GROUP BY note;
 SELECT check_index('bulk');
 
--- Parallel workers know nothing of the queue, so it is applied before they start
+-- Parallel workers do not see the queue, so it is applied before they start
 CREATE TABLE probes (k int) WITH (parallel_workers = 2);
 INSERT INTO probes SELECT generate_series(1, 1000);
 CREATE FUNCTION seen_by_workers() RETURNS bigint LANGUAGE plpgsql
@@ -248,7 +248,7 @@ INSERT INTO bulk
 	SELECT i, CASE WHEN i % 100 = 0 THEN seen_by_workers() END FROM generate_series(1, 300) i;
 SELECT k, note FROM bulk WHERE note IS NOT NULL ORDER BY k;
 
--- Triggers of every kind; a twin with a btree index shows what they have to see
+-- Triggers of every kind; a twin with a btree index shows what they must see
 CREATE TABLE twin_harmonia (k int, note bigint);
 CREATE INDEX ON twin_harmonia USING harmonia (k);
 CREATE TABLE twin_btree (k int, note bigint);
@@ -332,7 +332,7 @@ ROLLBACK TO s;
 COMMIT;
 SELECT check_index('deferring');
 
--- Foreign keys: cascades look for the referencing rows by the index
+-- Foreign keys: cascades find the referencing rows by the index
 CREATE TABLE parent (id int PRIMARY KEY);
 CREATE TABLE child (k int REFERENCES parent ON DELETE CASCADE ON UPDATE CASCADE);
 CREATE INDEX child_k ON child USING harmonia (k);
@@ -380,12 +380,12 @@ SELECT count(*) AS new, count(old.k) AS visible FROM new LEFT JOIN bulk old ON o
 RESET enable_seqscan;
 SELECT check_index('bulk');
 
--- Nobody reads it, so it is run at the very end
+-- A WITH query that is not read runs at the end
 WITH unread AS (INSERT INTO bulk SELECT i FROM generate_series(1001, 1500) i RETURNING k)
 SELECT 1 AS one;
 SELECT check_index('bulk');
 
--- Both halves write
+-- Both parts write
 WITH first AS (INSERT INTO bulk SELECT i FROM generate_series(1, 200) i RETURNING k),
 	second AS (UPDATE bulk SET k = k + 5000 WHERE k > 1000 RETURNING k)
 INSERT INTO several SELECT k, seen('bulk', k, k) FROM first UNION ALL SELECT k, 2 FROM second;
@@ -408,14 +408,14 @@ INSERT INTO bulk SELECT i FROM generate_series(301, 500) i;
 COMMIT;
 SELECT check_index('bulk');
 
--- A bulk statement fails on its way, after it has filled its queue
+-- A bulk statement fails after it has queued entries
 TRUNCATE bulk;
 INSERT INTO bulk SELECT i, 1 / (250 - i) FROM generate_series(1, 500) i;
 VACUUM bulk;
 INSERT INTO bulk SELECT -i FROM generate_series(1, 300) i;
 SELECT seen('bulk'), check_index('bulk');
 
--- The same, caught
+-- The same, with the error caught
 TRUNCATE bulk;
 DO $$
 BEGIN
@@ -429,8 +429,8 @@ BEGIN
 END $$;
 SELECT check_index('bulk');
 
--- A function inside the statement catches errors of its own: what was queued
--- outside stays
+-- A function inside the statement catches its own errors: the entries that the
+-- statement has queued stay
 CREATE FUNCTION stumble(i int) RETURNS bigint LANGUAGE plpgsql
 AS $$
 BEGIN
@@ -469,13 +469,13 @@ INSERT INTO several VALUES (700, 700);
 INSERT INTO several SELECT i, i FROM generate_series(501, 1000) i;
 SELECT check_index('several');
 
--- The whole transaction goes
+-- The whole transaction is rolled back
 BEGIN;
 INSERT INTO bulk SELECT i FROM generate_series(1, 500) i;
 ROLLBACK;
 SELECT check_index('bulk');
 
--- TRUNCATE, rolled back
+-- A TRUNCATE that is rolled back
 BEGIN;
 TRUNCATE bulk;
 INSERT INTO bulk SELECT i FROM generate_series(1, 300) i;
@@ -483,7 +483,7 @@ ROLLBACK;
 SELECT check_index('bulk');
 
 --
--- DDL from inside
+-- DDL inside the statement
 --
 CREATE TABLE aside (k int);
 CREATE FUNCTION build_aside(i int) RETURNS bigint LANGUAGE plpgsql
@@ -542,7 +542,7 @@ SELECT check_index('bulk');
 -- Sessions and transactions
 --
 
--- Cursors see what there was when they were opened
+-- Cursors see the rows that were there when they were opened
 TRUNCATE bulk;
 INSERT INTO bulk SELECT i FROM generate_series(1, 3) i;
 SET enable_seqscan = off;
@@ -583,7 +583,7 @@ END $$;
 CALL fill_twice(200);
 SELECT check_index('bulk');
 
--- Prepared transactions, where the server has them
+-- Prepared transactions, if the server allows them
 SELECT current_setting('max_prepared_transactions')::int > 0 AS can_prepare \gset
 BEGIN;
 INSERT INTO bulk SELECT i FROM generate_series(1, 200) i;

@@ -1,5 +1,5 @@
 --
--- Building an index, and commands that build one anew
+-- Building an index, and commands that rebuild one
 --
 CREATE SCHEMA build_test;
 SET search_path = build_test, public;
@@ -7,8 +7,8 @@ SET search_path = build_test, public;
 \set compare :srcdir '/sql/include/compare.sql'
 \i :compare
 
--- Build an index in different ways, verify each time; says which results there
--- were in how many ways.
+-- Build an index in different ways and verify each.  Returns the results, each with
+-- the number of ways that gave it.
 CREATE FUNCTION build(tab regclass, VARIADIC definitions text[])
 	RETURNS TABLE (result text, ways bigint) LANGUAGE plpgsql
 AS $$
@@ -38,14 +38,14 @@ SELECT * FROM build('t',
 	'(k DESC)', '(k NULLS FIRST)', '(k DESC NULLS LAST)', '(k DESC NULLS FIRST) WITH (fanout = 8, fillfactor = 10)');
 SELECT * FROM build('t', '(big)', '(big DESC) WITH (fanout = 8, fillfactor = 10)', '(real)', '(real NULLS FIRST)');
 
--- They have an effect
+-- Options have an effect
 CREATE INDEX t_k ON t USING harmonia (k) WITH (fanout = 8, fillfactor = 10);
 CREATE INDEX t_big ON t USING harmonia (big) WITH (fanout = 128, fillfactor = 100);
 SELECT a.entries = b.entries AS same_entries, a.height > b.height AS higher, a.leaf_pages > 5 * b.leaf_pages AS more_leaves,
 		a.shadowed_segments + b.shadowed_segments AS shadowed, a.leaf_fill < 15 AS sparse, b.leaf_fill > 90 AS full
 	FROM harmonia_index_info('t_k') a, harmonia_index_info('t_big') b;
 SELECT fanout, nulls FROM harmonia_metapage('t_k');
--- Those that are set later do so with the next build
+-- Options that are set later have an effect on the next build
 ALTER INDEX t_k SET (fanout = 16, fillfactor = 100);
 SELECT fanout, (SELECT leaf_fill > 90 FROM harmonia_index_info('t_k')) AS full FROM harmonia_metapage('t_k');
 REINDEX INDEX t_k;
@@ -74,7 +74,7 @@ SELECT * FROM build_from('CASE WHEN i > 5000 THEN i END, i FROM generate_series(
 SELECT * FROM build_from('NULL, i FROM generate_series(1, 10000) i');
 SELECT * FROM build_from('CASE WHEN i % 2 = 0 THEN -2147483648 ELSE 2147483647 END, i FROM generate_series(1, 10000) i');
 
--- One key 200000 times, in several segments
+-- One key 200000 times: several segments
 TRUNCATE o;
 INSERT INTO o SELECT 7, i FROM generate_series(1, 200000) i;
 CREATE INDEX o_k ON o USING harmonia (k) WITH (fillfactor = 10);
@@ -82,7 +82,7 @@ SELECT verify('o_k');
 SELECT segments > 1 AS several_segments FROM harmonia_index_info('o_k');
 DROP INDEX o_k;
 
--- Numbers of entries about what one leaf, one node, one level more takes
+-- Numbers of entries near those that need one more leaf, node or level
 TRUNCATE o;
 INSERT INTO o SELECT i, i FROM generate_series(1, 5000) i;
 CREATE FUNCTION build_sizes() RETURNS TABLE (multiple int, difference int, result text) LANGUAGE plpgsql
@@ -140,16 +140,16 @@ ALTER TABLE t SET (parallel_workers = 2);
 SELECT * FROM build('t', '(k)', '(big)', '(k NULLS FIRST) WITH (fanout = 8, fillfactor = 10)');
 SET maintenance_work_mem = '64MB';
 SELECT * FROM build('t', '(k)', '(big DESC)');
--- The leader leaves the scan to others, where that is possible
+-- The leader leaves the scan to workers, where that is possible
 SET parallel_leader_participation = off;
 SELECT * FROM build('t', '(k)');
 RESET parallel_leader_participation;
--- Of expressions and conditions, some of which must not be left to workers
+-- Expressions and conditions, some of which workers must not evaluate
 CREATE FUNCTION half(i int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS 'BEGIN RETURN i / 2; END';
 CREATE FUNCTION double(i int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL UNSAFE AS 'BEGIN RETURN i * 2; END';
 CREATE TABLE p WITH (parallel_workers = 2) AS SELECT k, id FROM t WHERE id <= 10000;
 SELECT * FROM build('p', '(half(k))', '(double(k))', '((-k))', '(k) WHERE id % 2 = 0', '(k) WHERE double(k) > 50000', '(k) WHERE id < 0');
--- An empty table, whatever it says; one row; a temporary table
+-- An empty table that asks for workers; one row; a temporary table
 ALTER TABLE e SET (parallel_workers = 4);
 REINDEX INDEX e_k;
 INSERT INTO e VALUES (1);
@@ -157,7 +157,7 @@ REINDEX INDEX e_k;
 SELECT verify('e_k');
 CREATE TEMP TABLE temporary WITH (parallel_workers = 2) AS TABLE p;
 SELECT * FROM build('temporary', '(k)');
--- A worker's error
+-- An error in a worker
 CREATE FUNCTION reciprocal(i int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS 'BEGIN RETURN 1 / i; END';
 CREATE TABLE z WITH (parallel_workers = 2) AS SELECT i AS k FROM generate_series(-5000, 5000) i;
 \set VERBOSITY sqlstate
@@ -214,7 +214,7 @@ REFRESH MATERIALIZED VIEW CONCURRENTLY m;
 SELECT verify('m_k');
 DROP MATERIALIZED VIEW m;
 
--- Made like another one
+-- Made like another table
 CREATE TABLE alike (LIKE x INCLUDING ALL);
 CREATE INDEX x_part ON x USING harmonia ((k + 1) DESC NULLS LAST) WITH (fanout = 32) WHERE flag;
 CREATE TABLE alike_2 (LIKE x INCLUDING INDEXES);
@@ -241,7 +241,7 @@ REINDEX INDEX CONCURRENTLY t_k;
 SELECT verify('t_k');
 RESET max_parallel_maintenance_workers;
 RESET min_parallel_table_scan_size;
--- One that fails stays behind invalid
+-- A failed build leaves an invalid index
 \set VERBOSITY sqlstate
 CREATE INDEX CONCURRENTLY z_k ON z USING harmonia (reciprocal(k));
 \set VERBOSITY default
@@ -264,7 +264,7 @@ UPDATE o SET k = k + 1 WHERE id % 7 = 0;
 CREATE INDEX o_k ON o USING harmonia (k);
 SELECT harmonia_check('o_k', true);
 COMMIT;
--- HOT chains whose members differ in the column: not for older snapshots
+-- HOT chains whose rows differ in the column: the index is not for older snapshots
 SELECT indcheckxmin FROM pg_index WHERE indexrelid = 'o_k'::regclass;
 SELECT verify('o_k');
 BEGIN;
@@ -328,7 +328,7 @@ SELECT verify('fresh_k'), key_type, key_bits FROM harmonia_metapage('fresh_k');
 RESET timezone;
 ALTER TABLE fresh ALTER k TYPE int USING extract(day FROM k)::int, ADD l int DEFAULT 5;
 SELECT verify('fresh_k'), key_type, key_bits FROM harmonia_metapage('fresh_k');
--- Without a new index: to a domain without constraint and back
+-- To a domain without constraint and back: the index is kept
 CREATE DOMAIN number AS int;
 SELECT pg_relation_filenode('fresh_k') AS before \gset
 ALTER TABLE fresh ALTER k TYPE number;
@@ -385,7 +385,7 @@ DROP INDEX o_k;
 CREATE INDEX o_k ON o USING harmonia (k DESC NULLS LAST);
 CLUSTER o USING o_k;
 SELECT verify('o_k'), disorder('o', 'k DESC NULLS LAST');
--- Again, by the index that is remembered; with rows that are dead, and others that may be
+-- Again, by the index that CLUSTER has recorded; with dead and recently dead rows
 DELETE FROM o WHERE id % 3 = 0;
 BEGIN;
 UPDATE o SET k = k + 1 WHERE id % 4 = 0;
@@ -404,7 +404,7 @@ CLUSTER o;
 SELECT disorder('o', 'id'), verify('o_k'), verify('o_part');
 
 --
--- What is shown of it
+-- What catalog functions show
 --
 CREATE TABLE shown (k int, id int);
 CREATE INDEX shown_k ON shown USING harmonia (k);

@@ -1,5 +1,5 @@
 --
--- harmonia_check(): every kind of index passes; what it refuses
+-- harmonia_check(): every kind of index passes, and some calls are refused
 --
 -- test/t/*_corruption.pl shows that it finds damage.
 --
@@ -7,7 +7,7 @@ SET client_min_messages = warning;
 CREATE SCHEMA checks;
 SET search_path = checks, public;
 
--- Without order, but the same each time.
+-- Numbers without order, the same each time.
 CREATE FUNCTION scatter(g int) RETURNS int IMMUTABLE LANGUAGE sql
 AS 'SELECT (g::bigint * 7919 % 1000003)::int';
 
@@ -70,7 +70,7 @@ FROM (VALUES
 	('((k / 2))', ''),
 	('(scatter(k))', 'WHERE k IS NOT NULL AND k % 2 = 0')) v (definition, clause);
 
--- Shadowed segments: leaves are full, so that insertions in their midst split them.
+-- Shadowed segments: the leaves are full, so that insertions split them.
 CREATE TABLE shadowed (id int, k int8);
 INSERT INTO shadowed SELECT g, scatter(g) FROM generate_series(1, 30000) g;
 CREATE INDEX shadowed_8 ON shadowed USING harmonia (k) WITH (fillfactor = 100, fanout = 8);
@@ -83,7 +83,7 @@ BEGIN
 	END LOOP;
 END $$;
 
--- So many insertions in one place that segments are moved.
+-- Enough insertions in one place to move segments.
 DO $$
 BEGIN
 	FOR i IN 1..6 LOOP
@@ -94,7 +94,7 @@ END $$;
 SELECT i, movements > 0 AS moved
 FROM unnest('{shadowed_8,shadowed_128}'::regclass[]) i, harmonia_index_info(i);
 
--- Rows and entries go, extents become free, others come.
+-- Rows and entries are removed, extents become free, and new rows are inserted.
 DELETE FROM shadowed WHERE id % 2 = 0;
 VACUUM shadowed;
 SELECT harmonia_check('shadowed_8', true), harmonia_check('shadowed_128', true);
@@ -112,7 +112,7 @@ INSERT INTO large SELECT scatter(g) FROM generate_series(1, 100000) g;
 CREATE INDEX large_index ON large USING harmonia (k) WITH (fillfactor = 10);
 SELECT harmonia_check('large_index', true);
 
--- An open transaction's own rows, rows rolled back, and rows that a snapshot does not see
+-- Rows of an open transaction, rolled back rows, and rows that the snapshot does not see
 BEGIN;
 INSERT INTO large SELECT generate_series(1, 5000);
 SELECT harmonia_check('large_index', true);
@@ -132,7 +132,7 @@ CREATE INDEX unlogged_index ON unlogged USING harmonia (k);
 INSERT INTO unlogged SELECT generate_series(1, 3000);
 SELECT harmonia_check('unlogged_index', true);
 
--- What it refuses
+-- Calls that are refused
 CREATE INDEX other_index ON large USING btree (k);
 CREATE TABLE parted (k int) PARTITION BY RANGE (k);
 CREATE INDEX parted_index ON parted USING harmonia (k);

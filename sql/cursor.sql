@@ -1,4 +1,4 @@
--- Cursors that turn round.
+-- Cursors that change direction.
 CREATE TABLE cursor_test (k int);
 CREATE INDEX cursor_test_k ON cursor_test USING harmonia (k);
 INSERT INTO cursor_test SELECT generate_series(1, 10000);
@@ -6,7 +6,7 @@ SET enable_seqscan = off;
 SET enable_bitmapscan = off;
 SET enable_sort = off;
 
--- At both ends, of an index without NULLs and of one with NULLs.
+-- At both ends, without NULLs in the index and with NULLs.
 BEGIN;
 DECLARE c SCROLL CURSOR FOR SELECT k FROM cursor_test ORDER BY k;
 FETCH LAST c;
@@ -30,7 +30,7 @@ FETCH 2 c;
 FETCH BACKWARD 2 c;
 COMMIT;
 
--- In the middle of a range, at the border between two leaves and elsewhere.
+-- In the middle of a range, at the boundary of two leaves and elsewhere.
 BEGIN;
 DECLARE c SCROLL CURSOR FOR SELECT k FROM cursor_test WHERE k BETWEEN 2000 AND 4000 ORDER BY k;
 FETCH LAST c;

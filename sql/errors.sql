@@ -1,10 +1,10 @@
 --
--- Errors: SQLSTATE, message, detail and hint of all that is refused
+-- Errors: SQLSTATE, message, detail and hint of everything that is refused
 --
 CREATE SCHEMA errors_test;
 SET search_path = errors_test, public;
 
--- What becomes of each command.
+-- The result of each command.
 CREATE FUNCTION outcome(VARIADIC commands text[]) RETURNS SETOF text LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -21,7 +21,7 @@ BEGIN
 		EXCEPTION WHEN OTHERS THEN
 			GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL,
 				hint = PG_EXCEPTION_HINT;
-			-- 17 does not look into our schema.
+			-- 17 does not search our schema.
 			RETURN NEXT '  ' || SQLSTATE || ': ' || replace(message, 'public.int4_ops', 'int4_ops');
 			IF detail <> '' THEN
 				RETURN NEXT '  DETAIL: ' || detail;
@@ -40,7 +40,7 @@ CREATE TABLE t (k int, l int, big bigint, word text, id uuid, number numeric, li
 INSERT INTO t (k, l, big) SELECT i, i, i FROM generate_series(1, 100) i;
 
 --
--- Kinds of index that a harmonia index cannot be
+-- Kinds of index that harmonia does not offer
 --
 SELECT * FROM outcome(
 	'CREATE INDEX ON t USING harmonia (k, l)',
@@ -49,7 +49,7 @@ SELECT * FROM outcome(
 	'ALTER TABLE t ADD EXCLUDE USING harmonia (k WITH =)',
 	'ALTER TABLE t ADD EXCLUDE USING harmonia (k WITH =, l WITH =)',
 	'CREATE TABLE u (k int, EXCLUDE USING harmonia (k WITH =))');
--- Constraints and replica identity want a unique index
+-- Constraints and replica identity need a unique index
 CREATE INDEX t_k ON t USING harmonia (k);
 SELECT * FROM outcome(
 	'ALTER TABLE t ADD UNIQUE USING INDEX t_k',
@@ -106,7 +106,7 @@ SELECT * FROM outcome(
 	'ALTER INDEX t_k SET (buffering = on)',
 	'ALTER INDEX t_k RESET (fanout, fillfactor)',
 	'ALTER INDEX t_k SET (fanout = 8, fillfactor = 100)');
--- The rest of the message is PostgreSQL's
+-- PostgreSQL makes the rest of the message
 SELECT regexp_replace(line, ':.*', '') FROM outcome(
 	'SET harmonia.batch_inserts = perhaps',
 	'SET harmonia.insert_batch_memory = 0',
@@ -115,7 +115,7 @@ SELECT regexp_replace(line, ':.*', '') FROM outcome(
 	'SET harmonia.insert_batch_memory = plenty') line WHERE line !~ 'HINT';
 
 --
--- Functions of the extension, called with what is not a harmonia index
+-- Functions of the extension, called for what is not a harmonia index
 --
 CREATE INDEX t_btree ON t USING btree (l);
 CREATE TABLE parted (k int) PARTITION BY RANGE (k);
@@ -151,7 +151,7 @@ SELECT count(*) FROM harmonia_segments(NULL);
 SELECT entries, movements FROM harmonia_index_info(NULL);
 SELECT kind FROM harmonia_page('t_k', NULL);
 
--- Blocks that are not there, or not of the kind
+-- Blocks that do not exist or are of another kind
 SELECT * FROM outcome(
 	'SELECT harmonia_nodes(''t_k'', 0)', 'SELECT harmonia_nodes(''t_k'', 2)', 'SELECT harmonia_leaves(''t_k'', 2)',
 	'SELECT harmonia_leaf_items(''t_k'', 0)', 'SELECT harmonia_leaf_items(''t_k'', 1)',
@@ -166,14 +166,14 @@ CREATE ROLE regress_harmonia_errors;
 GRANT USAGE ON SCHEMA errors_test TO regress_harmonia_errors;
 SET ROLE regress_harmonia_errors;
 SELECT line, count(*) FROM outcome(VARIADIC calls('''t_k''')) line WHERE line ~ '^  ' GROUP BY 1 ORDER BY 1;
--- Rights are looked at before anything else
+-- Rights are checked before anything else
 SELECT * FROM outcome('SELECT harmonia_check(''t_btree'')', 'SELECT harmonia_check(0)', 'SELECT harmonia_check(NULL)');
--- Settings are for everybody
+-- All roles may change settings
 SELECT * FROM outcome('SET harmonia.batch_inserts = off', 'SET harmonia.insert_batch_memory = ''1MB''');
 RESET harmonia.batch_inserts;
 RESET harmonia.insert_batch_memory;
 RESET ROLE;
--- With the right to call it, no right to read the table is needed
+-- A role that may call the functions need not be able to read the table
 GRANT EXECUTE ON FUNCTION harmonia_check, harmonia_index_info TO regress_harmonia_errors;
 SET ROLE regress_harmonia_errors;
 SELECT * FROM outcome('SELECT harmonia_check(''t_k'')', 'SELECT harmonia_check(''t_k'', true)',
@@ -190,7 +190,7 @@ SELECT * FROM outcome(
 	'DROP FUNCTION harmonia_check(regclass, boolean)',
 	'CREATE TABLE u (k int) USING harmonia');
 
--- A read-only transaction may look
+-- Read-only transactions may call the functions that change nothing
 BEGIN READ ONLY;
 SELECT * FROM outcome('SELECT harmonia_check(''t_k'', true)', 'SELECT harmonia_index_info(''t_k'')');
 COMMIT;

@@ -1,5 +1,5 @@
 --
--- Insertion: what an index grows to, by whatever statement
+-- Insertion: how an index grows, by each kind of statement
 --
 CREATE SCHEMA insert_test;
 SET search_path = insert_test, public;
@@ -8,7 +8,7 @@ SET search_path = insert_test, public;
 \i :compare
 
 --
--- Growth from nothing, by rows in some order, so many in each statement
+-- Growth from an empty index, by rows in different orders, a few or many a statement
 --
 CREATE FUNCTION grow(n int, by_statement int, definition text, VARIADIC keys text[])
 	RETURNS TABLE (key text, result text, leaves bigint) LANGUAGE plpgsql
@@ -39,7 +39,7 @@ SELECT key, result, leaves > 30 AS split FROM grow(20000, 1000, '(k) WITH (fanou
 	'i', '-i', 'shuffle(i)', 'CASE WHEN i % 2 = 0 THEN i ELSE -i END', 'CASE WHEN i % 2 = 0 THEN i ELSE 1000000 - i END',
 	'i % 7', '7', 'i % 100 * 1000 + i / 100', 'CASE WHEN i % 3 = 0 THEN i END', 'NULL');
 SELECT key, result, leaves > 30 AS split FROM grow(20000, 20000, '(k)', 'i', '-i', 'shuffle(i)', 'i % 7', '7', 'NULL');
--- In other orders of the index
+-- Indexes with other orders
 SELECT key, result, leaves > 30 AS split FROM grow(20000, 500, '(k DESC)', 'i', 'shuffle(i)', 'CASE WHEN i % 3 = 0 THEN i END');
 SELECT key, result, leaves > 30 AS split FROM grow(20000, 500, '(k NULLS FIRST) WITH (fanout = 128)',
 	'-i', 'shuffle(i)', 'CASE WHEN i % 3 = 0 THEN i END');
@@ -50,7 +50,7 @@ SELECT key, result, leaves > 30 AS split FROM grow(20000, 20000, '(k) WITH (fano
 	'i', '-i', 'shuffle(i)', 'CASE WHEN i % 2 = 0 THEN i ELSE -i END', 'i % 7', '7', 'NULL');
 RESET harmonia.batch_inserts;
 
--- Ascending rows leave full leaves, and nodes as a build makes them
+-- Ascending rows leave full leaves, and the same nodes as a build
 CREATE TABLE a (k int, id int) WITH (autovacuum_enabled = off);
 CREATE INDEX a_k ON a USING harmonia (k) WITH (fanout = 8);
 INSERT INTO a SELECT i, i FROM generate_series(1, 50000) i;
@@ -58,7 +58,7 @@ SELECT leaf_fill > 80 AS full, shadowed_segments, auxiliary_pages, movements FRO
 SELECT verify('a_k');
 
 --
--- Into a built index whose leaves are full: at both ends, everywhere, in one place
+-- Insertion into full leaves of a built index: at both ends, everywhere, in one place
 --
 CREATE FUNCTION fill(VARIADIC keys text[])
 	RETURNS TABLE (key text, result text, shadowed boolean, moved boolean) LANGUAGE plpgsql
@@ -78,7 +78,7 @@ END $$;
 SELECT key, result, shadowed FROM fill('100000 + i', '-i', 'shuffle(i) % 100000', '50000 + i % 10', '50005', 'i * 10', 'NULL',
 	'CASE WHEN i % 2 = 0 THEN 1 ELSE 100001 END');
 
--- So many in one place that segments are rewritten, again and again
+-- Enough rows in one place to move segments again and again
 CREATE TABLE m (k bigint, id int) WITH (autovacuum_enabled = off);
 INSERT INTO m SELECT i, i FROM generate_series(1, 50000) i;
 CREATE INDEX m_k ON m USING harmonia (k) WITH (fanout = 8, fillfactor = 10);
@@ -118,7 +118,7 @@ SELECT verify(indexrelid), count(*) FROM pg_index WHERE indrelid = 'extremes'::r
 CREATE TABLE h (k int, v int) WITH (fillfactor = 50, autovacuum_enabled = off);
 INSERT INTO h SELECT shuffle(i) % 1000, 0 FROM generate_series(1, 3000) i;
 CREATE INDEX h_k ON h USING harmonia (k);
--- HOT updates leave the index alone
+-- HOT updates do not touch the index
 BEGIN;
 UPDATE h SET v = v + 1;
 SELECT pg_stat_get_xact_tuples_hot_updated('h'::regclass) > 0 AS hot, entries FROM harmonia_index_info('h_k');
@@ -126,7 +126,7 @@ COMMIT;
 UPDATE h SET v = v + 1 WHERE k < 100;
 UPDATE h SET k = k;
 SELECT verify('h_k'), (SELECT count(*) FROM h WHERE v = 2) = (SELECT count(*) FROM h WHERE k < 100) AS twice;
--- Others do not
+-- Other updates do
 TRUNCATE h;
 INSERT INTO h SELECT i, 0 FROM generate_series(1, 3000) i;
 UPDATE h SET k = k + 1;
@@ -138,7 +138,7 @@ UPDATE h SET k = -k, v = k WHERE k > 1000;
 SELECT verify('h_k');
 :vacuum h;
 SELECT entries, verify('h_k') FROM harmonia_index_info('h_k');
--- A scan of the index does not meet the rows that it makes
+-- A scan of the index does not meet the rows that its UPDATE makes
 BEGIN;
 CALL use('index');
 EXPLAIN (COSTS OFF) UPDATE h SET k = k + 500, v = -1 WHERE k BETWEEN 1 AND 900;
@@ -149,7 +149,7 @@ SELECT count(*) FROM h WHERE v = -2;
 DELETE FROM h WHERE k BETWEEN -2000 AND -1500;
 COMMIT;
 SELECT verify('h_k');
--- Rows that enter and leave a partial index, and one on an expression
+-- Rows that enter and leave a partial index, and an index on an expression
 CREATE INDEX h_part ON h USING harmonia (v) WHERE k > 0;
 CREATE INDEX h_sum ON h USING harmonia ((k + v));
 UPDATE h SET k = -k WHERE k % 3 = 0;
@@ -160,7 +160,7 @@ UPDATE h SET k = s.k FROM (SELECT ctid AS row, row_number() OVER (ORDER BY k, v,
 SELECT verify('h_k'), count(DISTINCT k) = count(*) AS distinct FROM h;
 
 --
--- ON CONFLICT, decided by another index
+-- ON CONFLICT with another index
 --
 CREATE TABLE c (id int PRIMARY KEY, k int, v int);
 CREATE INDEX c_k ON c USING harmonia (k);
@@ -172,11 +172,11 @@ INSERT INTO c SELECT i, i + 1000, 0 FROM generate_series(701, 1000) i
 SELECT verify('c_k'), count(*) FILTER (WHERE v < 0) FROM c;
 INSERT INTO c VALUES (2000, 1, 1), (2000, 2, 2) ON CONFLICT (id) DO NOTHING;
 INSERT INTO c SELECT i % 100 + 3000, i, i FROM generate_series(1, 1000) i ON CONFLICT (id) DO NOTHING;
--- One that fails half-way
+-- A statement that fails half-way
 INSERT INTO c SELECT 5000 + i % 300, i, i FROM generate_series(1, 301) i ON CONFLICT (id) DO UPDATE SET k = 0;
 INSERT INTO c SELECT CASE WHEN i = 300 THEN 1 ELSE 5000 + i END, i, i FROM generate_series(1, 300) i;
 SELECT verify('c_k');
--- and a deferred constraint
+-- A deferred constraint
 ALTER TABLE c ADD UNIQUE (v, id) DEFERRABLE INITIALLY DEFERRED;
 BEGIN;
 INSERT INTO c SELECT 6000 + i, i, 9 FROM generate_series(1, 300) i;
@@ -185,7 +185,7 @@ COMMIT;
 SELECT verify('c_k');
 
 --
--- Rolled back
+-- Rollback
 --
 TRUNCATE a;
 BEGIN;
@@ -208,10 +208,10 @@ BEGIN;
 INSERT INTO a SELECT i, 5 FROM generate_series(1, 5000) i;
 ROLLBACK;
 SELECT verify('a_k');
--- Entries of rows that never were go with the next VACUUM
+-- VACUUM removes the entries of rolled back rows
 :vacuum a;
 SELECT entries, verify('a_k') FROM harmonia_index_info('a_k');
--- Errors caught in a function, by row and by statement
+-- Errors that are caught, row by row and for a statement
 DO $$
 BEGIN
 	FOR i IN 1..300 LOOP
@@ -234,7 +234,7 @@ UPDATE a SET k = 1 / (k - 2500);
 SELECT verify('a_k');
 
 --
--- Triggers that read the table by the index while the statement goes on
+-- Triggers that read the table by the index during the statement
 --
 CREATE TABLE w (k int, id int);
 CREATE INDEX w_k ON w USING harmonia (k);
@@ -253,7 +253,7 @@ DROP TRIGGER once ON w;
 CREATE FUNCTION follow() RETURNS trigger LANGUAGE plpgsql SET enable_seqscan = off
 AS $$
 BEGIN
-	-- The next free place, which the statement's own rows take as well.
+	-- The next free key; the statement's own rows take keys, too.
 	WHILE EXISTS (SELECT FROM w WHERE k = NEW.k) LOOP
 		NEW.k := (SELECT k + 1 FROM w WHERE k >= NEW.k ORDER BY k DESC LIMIT 1);
 	END LOOP;
@@ -298,7 +298,7 @@ COPY y FROM STDIN;
 SELECT verify('y_k');
 COPY y (k) FROM PROGRAM 'seq 1000 4000' WHERE k % 2 = 0;
 SELECT verify('y_k');
--- With a row that fails
+-- A row that fails
 \set VERBOSITY sqlstate
 COPY y (k) FROM PROGRAM 'seq 5000 -1 0';
 COPY y (k) FROM PROGRAM 'seq 20 120; echo x';
@@ -324,7 +324,7 @@ SELECT verify('y_k');
 CREATE TABLE n (id int GENERATED ALWAYS AS IDENTITY, word text DEFAULT 'word',
 	k int GENERATED ALWAYS AS (length(word) * 100) STORED);
 CREATE INDEX n_k ON n USING harmonia (k);
--- (17 needs no index to tell that a column is NOT NULL.)
+-- (17 needs no index to know that a column is NOT NULL.)
 CREATE INDEX n_id ON n USING harmonia ((id + 0));
 INSERT INTO n (word) SELECT repeat('x', i % 40) FROM generate_series(1, 1000) i;
 INSERT INTO n DEFAULT VALUES;
@@ -339,7 +339,7 @@ CALL use('seq');
 SELECT count(*) FROM n WHERE k = 400;
 COMMIT;
 
--- Rows that are too large for their page, and are moved
+-- Rows that grow too large for their page and are moved
 CREATE TABLE wide (k int, pad text) WITH (autovacuum_enabled = off);
 INSERT INTO wide SELECT i, repeat('x', 10) FROM generate_series(1, 500) i;
 CREATE INDEX wide_k ON wide USING harmonia (k);
@@ -355,14 +355,14 @@ MERGE INTO wide USING generate_series(250, 1100) s (k) ON wide.k = s.k
 SELECT verify('wide_k');
 
 --
--- A split logs what the two leaves hold, not the new page as a whole
+-- A split logs the entries of both leaves, not the whole new page
 --
 CREATE FUNCTION wal_of_a_split() RETURNS numeric LANGUAGE plpgsql AS $$
 DECLARE
 	plan json;
 	result numeric;
 BEGIN
-	-- After a checkpoint every page is logged as a whole once: three attempts.
+	-- After a checkpoint each page is logged as a whole once: try three times.
 	FOR attempt IN 1 .. 3 LOOP
 		CREATE TABLE split (k bigint);
 		INSERT INTO split SELECT i * 10 FROM generate_series(1, 522 * 30) i;

@@ -1,5 +1,5 @@
 --
--- Functions that show what an index consists of
+-- Functions that show the pages of an index
 --
 SET client_min_messages = warning;
 CREATE SCHEMA inspect;
@@ -19,7 +19,7 @@ SELECT * FROM harmonia_segments('i');
 SELECT * FROM harmonia_index_info('i');
 \x off
 
--- Nodes in breadth-first order, with the prefix sums; keys as the type has them
+-- Nodes in breadth-first order, with prefix sums, and keys as values of the type
 SELECT node, level, first_child,
 	ARRAY(SELECT key - 2147483648 FROM unnest(keys) key) AS keys, tids[1] AS first_tid, auxiliary
 FROM harmonia_nodes('i', 1);
@@ -37,8 +37,8 @@ SELECT kind, count(*), min(block), max(block)
 FROM generate_series(0, pg_relation_size('i') / 8192 - 1) block, harmonia_page('i', block)
 GROUP BY kind ORDER BY min(block);
 
--- Equation 1: child i of a node is number first_child + i.  Leads from the root
--- to the leaf that the key is on.
+-- Equation 1: child i of a node is number first_child + i.  It leads from the root
+-- to the leaf of a key.
 CREATE FUNCTION find_leaf(i regclass, segment bigint, wanted numeric) RETURNS bigint
 LANGUAGE sql AS $$
 	WITH RECURSIVE nodes AS MATERIALIZED (
@@ -55,14 +55,14 @@ FROM harmonia_leaves('i', 1) l, harmonia_leaf_items('i', l.block) e,
 	find_leaf('i', 1, e.key) found
 WHERE leaf IN (0, 1, 7, 8, 9, 63, 64, 69) GROUP BY leaf ORDER BY leaf;
 
--- Leaf by leaf these are the table's rows, in order.
+-- Leaf by leaf the entries are the table's rows, in order.
 SELECT count(*), count(*) FILTER (WHERE value = k::text) AS right
 FROM (SELECT value, row_number() OVER (ORDER BY ordinality, leaf_block, e.key, e.tid) AS n, e.tid
 	FROM harmonia_leaves('i', 1) WITH ORDINALITY l, harmonia_leaf_items('i', l.block) e) items
 	JOIN (SELECT k, row_number() OVER (ORDER BY k) AS n, ctid FROM t) r USING (n)
 WHERE tid = ctid;
 
--- Entries are shown in order, though within a block they have none.
+-- Entries are shown in order, although blocks do not keep them in order.
 CREATE TABLE o (k bigint);
 CREATE INDEX oi ON o USING harmonia (k);
 INSERT INTO o VALUES (20);
@@ -71,7 +71,7 @@ INSERT INTO o VALUES (10);
 SELECT leaf_block, slot, value
 FROM harmonia_segments('oi') s, harmonia_leaves('oi', s.block) l, harmonia_leaf_items('oi', l.block);
 
--- Splits shadow a bottom node, whose leaves then hang from an auxiliary node.
+-- Splits shadow a bottom node: an auxiliary node then leads to its leaves.
 CREATE TABLE s (k bigint);
 INSERT INTO s SELECT g * 10 FROM generate_series(1, 522 * 20) g;
 CREATE INDEX si ON s USING harmonia (k) WITH (fanout = 8, fillfactor = 100);
@@ -90,7 +90,7 @@ SELECT entries, segments, shadowed_segments, height, leaf_fill, pages, auxiliary
 	spare_pages, free_pages, movements
 FROM harmonia_index_info('si');
 
--- NULLs are a part of their own.
+-- NULLs have a part of their own.
 CREATE TABLE n (k real);
 INSERT INTO n SELECT nullif(g % 4, 0) FROM generate_series(1, 1000) g;
 CREATE INDEX n_last ON n USING harmonia (k);
@@ -102,7 +102,7 @@ SELECT segment, block, part, low_key, low_tid, leaves FROM harmonia_segments('n_
 SELECT * FROM harmonia_leaf_items('n_last', 2) LIMIT 2;
 SELECT * FROM harmonia_leaf_items('n_first', 2) LIMIT 2;
 
--- So many entries in one place fill an auxiliary node: the segment is moved.
+-- Many entries in one place fill an auxiliary node: the segment is moved.
 CREATE TABLE m (k int);
 INSERT INTO m SELECT g % 2 FROM generate_series(1, 20000) g;
 CREATE INDEX mi ON m USING harmonia (k) WITH (fanout = 128);

@@ -1,5 +1,5 @@
 --
--- Lookup joins: the rows of a plan, looked up in an index
+-- Lookup joins: the rows of a plan are looked up in an index
 --
 SET client_min_messages = warning;
 SET timezone = 'UTC';
@@ -18,13 +18,13 @@ CREATE TABLE t (k int, id int GENERATED ALWAYS AS IDENTITY, v text) WITH (autova
 INSERT INTO t (k, v) SELECT shuffle(i) % 1500, 'v' || i FROM generate_series(1, 3000) i;
 INSERT INTO t (k, v) SELECT NULL, i FROM generate_series(1, 50) i;
 CREATE INDEX t_k ON t USING harmonia (k);
--- What is looked up: keys more than once, keys that are not there, NULLs
+-- Outer rows: repeated keys, keys that are not found, NULLs
 CREATE TABLE o (k int, n int GENERATED ALWAYS AS IDENTITY, w text) WITH (autovacuum_enabled = off);
 INSERT INTO o (k, w) SELECT CASE WHEN i % 17 <> 0 THEN shuffle(i) % 1700 END, i % 7 FROM generate_series(1, 1200) i;
 INSERT INTO o (k, w) SELECT 5, i FROM generate_series(1, 20) i;
 CREATE TABLE empty (k int, n int);
 CREATE INDEX empty_k ON empty USING harmonia (k);
--- Keys that a condition makes unique to the planner
+-- Unique keys
 CREATE TABLE once (k int PRIMARY KEY, v int) WITH (autovacuum_enabled = off);
 INSERT INTO once SELECT i * 3, i FROM generate_series(1, 900) i;
 CREATE INDEX once_k ON once USING harmonia (k);
@@ -39,7 +39,7 @@ DELETE FROM t WHERE id % 300 = 5;
 --
 -- Plans
 --
--- When it pays: few pages, many of whose rows are wanted
+-- A lookup join pays: few pages, with many wanted rows each
 SELECT * FROM plan('SELECT * FROM o JOIN t USING (k) WHERE n < 300');
 BEGIN;
 CALL use_lookups(true);
@@ -53,7 +53,7 @@ SELECT * FROM plan('SELECT o.n + 1, t.* FROM o JOIN t ON t.k = o.n', 'VERBOSE');
 SELECT * FROM plan('SELECT n FROM o WHERE EXISTS (SELECT FROM t WHERE t.k = o.k)', 'FORMAT JSON');
 SELECT * FROM explained('SELECT o.n FROM once JOIN o USING (k) JOIN t ON t.k = o.n WHERE o.n < 200 AND t.v <> ''v100''');
 SELECT * FROM explained('SELECT n, v FROM bounds JOIN once ON k >= low AND k < high', 'FORMAT YAML');
--- What it is not for
+-- Joins that are no lookup joins
 SELECT query, lookup_nodes(query) FROM unnest(ARRAY['SELECT * FROM o JOIN t ON t.k < o.k', 'SELECT * FROM o JOIN t ON t.k <> o.k',
 	'SELECT * FROM o JOIN t ON t.k = o.k::numeric', 'SELECT * FROM o JOIN t ON t.k = o.k + (random() * 0)::int', 'SELECT * FROM o JOIN t ON t.id = o.k',
 	'SELECT * FROM o JOIN t USING (k) FOR UPDATE', 'SELECT * FROM o JOIN t USING (k) FOR SHARE OF o', 'SELECT * FROM o RIGHT JOIN empty USING (n)',
@@ -61,14 +61,14 @@ SELECT query, lookup_nodes(query) FROM unnest(ARRAY['SELECT * FROM o JOIN t ON t
 	'UPDATE o SET n = DEFAULT FROM t WHERE t.k = o.k', 'UPDATE t SET v = NULL FROM o WHERE t.k = o.k', 'DELETE FROM t USING o WHERE t.k = o.k',
 	'DELETE FROM o WHERE EXISTS (SELECT FROM t WHERE t.k = o.k)', 'MERGE INTO t USING o ON t.k = o.k WHEN MATCHED THEN DELETE']) query;
 ROLLBACK;
--- Off
+-- Lookup joins are off
 SET harmonia.enable_lookup_join = off;
 SELECT lookup_nodes('SELECT * FROM o JOIN t USING (k) WHERE n < 300');
 RESET harmonia.enable_lookup_join;
 SELECT lookup_nodes('SELECT * FROM o JOIN t USING (k) WHERE n < 300');
 
 --
--- Answers, by each type of join
+-- Answers of each type of join
 --
 SELECT * FROM compare_lookups(
 	'SELECT o.*, t.* FROM o JOIN t USING (k)',
@@ -135,8 +135,8 @@ SELECT * FROM compare_lookups(
 	'SELECT n FROM sevens WHERE EXISTS (SELECT FROM hot WHERE hot.k = sevens.k AND id > 49990)', 'SELECT n FROM sevens WHERE NOT EXISTS (SELECT FROM hot WHERE hot.k = sevens.k)',
 	'SELECT n, count(*) FROM sevens JOIN hot ON hot.k BETWEEN n AND n + 10 GROUP BY n', 'SELECT n FROM sevens WHERE EXISTS (SELECT FROM hot WHERE hot.k BETWEEN sevens.k AND n + 5)');
 
--- With the table's pages read ahead, where the system can: pages of rows that are not
--- wanted any more, in no order, and of a join that is not read to its end
+-- Heap pages are read ahead, where the system can: for rows that are not wanted any
+-- more, without order, and for a join that is not read to its end
 DO $$
 BEGIN
 	PERFORM set_config('effective_io_concurrency', '8', false);
@@ -176,7 +176,7 @@ CREATE INDEX ON keys USING harmonia (d);
 CREATE INDEX ON keys USING harmonia (ts);
 CREATE INDEX ON keys USING harmonia (tz);
 :vacuum ANALYZE keys, args;
--- Each pair of types, by equality and by a range; those with numeric find no index
+-- Each pair of types, by equality and by a range; numeric cannot use an index
 CREATE FUNCTION compare_types(zone text) RETURNS TABLE (key text, arguments text) LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -202,7 +202,7 @@ BEGIN
 END $$;
 SELECT * FROM compare_types('UTC');
 SELECT * FROM compare_types('America/New_York') WHERE key IN ('d', 'ts', 'tz');
--- While clocks are set back, more local times are looked up than a moment equals
+-- When clocks are set back, several local times stand for one moment
 SET timezone = 'America/New_York';
 CREATE TABLE clock AS SELECT i AS n, timestamp '1999-10-31' + i * interval '10 minutes' AS local FROM generate_series(0, 30) i;
 CREATE INDEX ON clock USING harmonia (local);
@@ -213,7 +213,7 @@ SELECT * FROM compare_lookups(
 	'SELECT moments.n, clock.n FROM moments LEFT JOIN clock ON local >= moment AND local < moment + interval ''20 minutes''',
 	'SELECT n FROM moments WHERE NOT EXISTS (SELECT FROM clock WHERE local = moment)');
 SET timezone = 'UTC';
--- A type that is derived, one that is the same to the index
+-- A domain, and a type that the index stores alike
 CREATE DOMAIN positive AS int CHECK (VALUE > 0);
 CREATE TABLE d (k positive, v int);
 INSERT INTO d SELECT i % 500 + 1, i FROM generate_series(1, 2000) i;
@@ -231,9 +231,9 @@ SELECT * FROM compare_lookups(
 	'SELECT oids.oid FROM oids JOIN kinds ON r = oids.oid', 'SELECT oids.oid, kinds.id FROM oids LEFT JOIN kinds ON r = oids.oid::regclass');
 
 --
--- Where the join stands
+-- Places of the join in the plan
 --
--- Above and below other joins, of both kinds of nodes
+-- Above and below other joins, lookup joins and others
 SELECT * FROM compare_lookups(
 	'SELECT o.n, t.id, once.v FROM o JOIN t USING (k) JOIN once ON once.k = t.id', 'SELECT o.n, t.id, once.v FROM o LEFT JOIN t USING (k) LEFT JOIN once ON once.k = t.id',
 	'SELECT a.id, b.id FROM t a JOIN t b ON b.k = a.id WHERE a.k IN (1, 2, 3, 4)', 'SELECT o.n, t.id FROM o JOIN (SELECT DISTINCT k, id FROM t) t USING (k)',
@@ -248,7 +248,7 @@ SELECT * FROM compare_lookups(
 	'WITH x AS MATERIALIZED (SELECT n, id FROM o JOIN t USING (k)) SELECT a.n, b.id FROM x a JOIN t b ON b.k = a.id UNION ALL SELECT n, -1 FROM x',
 	'WITH RECURSIVE r (k, depth) AS (SELECT 1, 0 UNION SELECT t.id, depth + 1 FROM r JOIN t ON t.k = r.k WHERE depth < 6) SELECT * FROM r');
 
--- In sub-queries that are run for each row, and in lists
+-- In sub-queries that run for each row, and in target lists
 SELECT * FROM compare_lookups(
 	'SELECT n, (SELECT count(*) FROM o JOIN t USING (k) WHERE o.n < bounds.n) FROM bounds WHERE n < 12',
 	'SELECT n, s.* FROM bounds, LATERAL (SELECT o.k, t.id FROM o JOIN t ON t.k = o.k + bounds.n WHERE o.n < bounds.n ORDER BY t.id LIMIT 3) s WHERE n < 20',
@@ -258,7 +258,7 @@ SELECT * FROM compare_lookups(
 	'SELECT n FROM o WHERE EXISTS (SELECT FROM t WHERE t.k = o.k) OR n % 100 = 0', 'SELECT n, k IN (SELECT k FROM t) FROM o WHERE n < 100',
 	'SELECT n, ARRAY(SELECT t.id FROM once JOIN t USING (k) WHERE once.v < bounds.n ORDER BY t.id) FROM bounds WHERE n < 15');
 
--- One-time conditions, and parameters in all places
+-- One-time conditions, and parameters everywhere
 PREPARE joined(int, text) AS SELECT count(*), sum(t.id), sum(n) FROM o JOIN t ON t.k = o.k + $1 WHERE t.v > $2 AND $1 < 10;
 PREPARE left_joined(int, int[]) AS SELECT count(*), sum(t.id), sum(n) FROM o LEFT JOIN t ON t.k = o.k AND t.id > $1 AND $1 <> 7 WHERE o.n = ANY ($2);
 BEGIN;
@@ -301,7 +301,7 @@ SELECT currval('calls');
 ROLLBACK;
 
 --
--- Rows that are wide, and tables of all kinds
+-- Wide rows, and tables of all kinds
 --
 CREATE TABLE wide (k int, gone int, w text, x text) WITH (autovacuum_enabled = off);
 INSERT INTO wide SELECT i % 400, 1, repeat(md5(i::text), 100), md5(i::text) FROM generate_series(1, 800) i;
@@ -344,19 +344,19 @@ BEGIN;
 CALL use_lookups(true);
 SELECT * FROM plan('INSERT INTO target SELECT o.n, t.id FROM o JOIN t USING (k) WHERE o.n < 50');
 INSERT INTO target SELECT o.n, t.id FROM o JOIN t USING (k) WHERE o.n < 50;
--- From the table that is inserted into: new rows are not found
+-- An insertion that reads its own table: new rows are not found
 INSERT INTO target SELECT target.k, o.n FROM o JOIN target ON target.k = o.n WHERE o.n <= 100;
 SELECT count(*), sum(id), max(k) FROM target;
 INSERT INTO target SELECT target.k, o.n FROM o JOIN target ON target.k = o.n WHERE o.n <= 100;
 SELECT count(*), sum(id), max(k) FROM target;
--- Sub-queries of changes may have lookup joins
+-- Sub-queries of UPDATE can have lookup joins
 SELECT * FROM plan('UPDATE target SET id = (SELECT count(*) FROM o JOIN t USING (k) WHERE o.n = target.k) WHERE k < 5');
 UPDATE target SET id = (SELECT count(*) FROM o JOIN t USING (k) WHERE o.n = target.k) WHERE k < 5;
 SELECT k, id, count(*) FROM target WHERE k < 5 GROUP BY k, id ORDER BY k;
 WITH gone AS (DELETE FROM target WHERE k < 5 RETURNING k, id) SELECT gone.k, count(t.id) FROM gone LEFT JOIN t USING (k) GROUP BY 1 ORDER BY 1;
 CREATE TABLE made AS SELECT o.n, t.id FROM o JOIN t USING (k);
 SELECT count(*) FROM made;
--- Rows of this transaction, and savepoints that are rolled back
+-- Rows of the same transaction, and savepoints that are rolled back
 SAVEPOINT a;
 INSERT INTO t (k, v) SELECT i, 'own' FROM generate_series(1500, 1699) i;
 UPDATE t SET v = 'hot' WHERE k = 1600;
@@ -372,7 +372,7 @@ SELECT count(*), sum(t.k) FROM o JOIN t USING (k) WHERE t.v IN ('own', 'hot');
 CALL use_lookups(false);
 ROLLBACK TO a;
 SELECT count(*), sum(t.k) FROM o JOIN t USING (k) WHERE t.k > 1450;
--- A cursor does not see what is changed while it is open
+-- A cursor does not see changes that are made while it is open
 DECLARE open CURSOR FOR SELECT t.id FROM o JOIN t USING (k);
 SELECT sum AS first FROM rest('open', 500) \gset
 DELETE FROM t;
@@ -394,10 +394,10 @@ SELECT * FROM rest('held');
 CLOSE held;
 
 --
--- Who may see what
+-- Rights, row security and security barriers
 --
--- Cheap, so that it would go first, and says so when it is given what it shall not see:
--- an odd number, or "a".
+-- A cheap function, so that the planner would call it first.  It reports values that it
+-- must not see: odd numbers and "a".
 CREATE FUNCTION leak(v text) RETURNS boolean COST 0.0001 LANGUAGE plpgsql AS
 	'BEGIN IF v ~ ''[13579]$|a'' THEN RAISE NOTICE ''leaked %'', v; END IF; RETURN true; END';
 CREATE TABLE secret (k int, owner text, v text);
@@ -430,8 +430,8 @@ SELECT * FROM asked LEFT JOIN secret s ON s.k = asked.k AND leak(s.v);
 SELECT * FROM asked WHERE EXISTS (SELECT FROM secret s WHERE s.k = asked.k AND leak(asked.w || s.v));
 SELECT * FROM asked WHERE NOT EXISTS (SELECT FROM secret s WHERE s.k = asked.k AND leak(asked.w || s.v));
 ROLLBACK;
--- Conditions are evaluated in the same order as by PostgreSQL's own nodes: behind barriers,
--- cheap ones first, and cheap ones that leak nothing in front of all.
+-- Conditions have the same order as in PostgreSQL's own nodes: security barriers first,
+-- then by cost; cheap leakproof conditions come before all.
 CREATE FUNCTION slow(v text) RETURNS boolean COST 1000 IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN v > ''2''; END';
 CREATE FUNCTION sealed(v text) RETURNS boolean COST 500 IMMUTABLE LEAKPROOF LANGUAGE plpgsql AS 'BEGIN RETURN v > ''2''; END';
 CREATE TABLE guarded AS SELECT * FROM secret;
@@ -467,7 +467,7 @@ SELECT c.* FROM unnest(ARRAY[
 ROLLBACK;
 
 --
--- The end of a query before its last row
+-- A query ends before its last row
 --
 CREATE FUNCTION fail_at(i int, at int) RETURNS int LANGUAGE plpgsql AS
 	'BEGIN IF i = at THEN RAISE ''failed''; END IF; RETURN i; END';

@@ -1,5 +1,5 @@
 --
--- Lookup joins with tables that stand for others: partitions, inheritance children
+-- Lookup joins with partitioned tables and inheritance parents
 --
 SET client_min_messages = warning;
 SET timezone = 'UTC';
@@ -13,15 +13,15 @@ SET search_path = lookup_partition, public;
 \set lookup :srcdir '/sql/include/lookup.sql'
 \i :lookup
 
--- What is looked up: keys more than once, keys that are not there, NULLs
+-- Outer rows: repeated keys, keys that are not found, NULLs
 CREATE TABLE o (k int, n int GENERATED ALWAYS AS IDENTITY, w text) WITH (autovacuum_enabled = off);
 INSERT INTO o (k, w) SELECT CASE WHEN i % 17 <> 0 THEN shuffle(i) % 1700 - 100 END, i % 7 FROM generate_series(1, 1000) i;
 CREATE TABLE bounds (low int, high int, n int) WITH (autovacuum_enabled = off);
 INSERT INTO bounds SELECT i * 16 - 50, i * 16 + i % 50 - 50, i FROM generate_series(1, 90) i;
 INSERT INTO bounds VALUES (10, 5, 100), (NULL, 5, 101), (-2147483648, -5, 103), (1390, 2147483647, 104), (499, 500, 105), (380, 820, 106);
 
--- By ranges of the key: parts whose columns are in another order, or were dropped, one
--- that has parts itself, by another column, and one for the rest
+-- Partitioned by ranges of the key.  Some partitions have columns in another order or
+-- dropped columns, one has partitions by another column, and one is the default.
 CREATE TABLE r (k int, id int, v text) PARTITION BY RANGE (k);
 CREATE TABLE r_1 PARTITION OF r FOR VALUES FROM (MINVALUE) TO (400);
 CREATE TABLE r_2 (gone int, v text, id int, k int);
@@ -51,7 +51,7 @@ SELECT * FROM plan('SELECT o.n, r.id FROM o JOIN r USING (k) WHERE r.v > ''v0'''
 SELECT * FROM plan('SELECT o.n FROM o WHERE NOT EXISTS (SELECT FROM r x WHERE x.k = o.k)');
 SELECT * FROM plan('SELECT r.tableoid::regclass, r.id FROM o JOIN r USING (k) WHERE r.k > 600 AND r.v IN (''v0'', ''v1'')', 'VERBOSE');
 SELECT * FROM plan('SELECT r.k FROM bounds JOIN r ON r.k BETWEEN low AND high WHERE r.k < 450', 'FORMAT JSON');
--- A probe goes only where the bounds allow it; r_rest has none, and both parts of r_3 have r_3's.
+-- A probe goes to partitions whose bounds allow it: r_rest has no bounds, both in r_3 have r_3's.
 SELECT * FROM explained('SELECT o.n, r.id FROM o JOIN r USING (k) WHERE o.k BETWEEN 450 AND 460');
 SELECT * FROM explained('SELECT s.k, r.id FROM generate_series(390, 410) s (k) JOIN r USING (k)');
 ROLLBACK;
@@ -66,7 +66,7 @@ BEGIN
 END $$;
 
 --
--- Answers, by each type of join
+-- Answers of each type of join
 --
 SELECT * FROM compare_lookups(
 	'SELECT o.*, r.* FROM o JOIN r USING (k)', 'SELECT count(*) FROM o JOIN r USING (k)', 'SELECT r.k FROM o JOIN r USING (k)',
@@ -80,7 +80,7 @@ SELECT * FROM compare_lookups(
 	'SELECT n FROM bounds WHERE EXISTS (SELECT FROM r WHERE r.k BETWEEN low AND high AND r.id % 50 = n % 50)', 'SELECT n FROM bounds WHERE NOT EXISTS (SELECT FROM r WHERE r.k >= low AND r.k < high)',
 	'SELECT n, r.id FROM o JOIN r ON r.k = o.k::bigint', 'SELECT n, r.id FROM (SELECT n, k::smallint AS k FROM o) o JOIN r USING (k)',
 	'SELECT n, id FROM o JOIN r USING (k) ORDER BY n, id LIMIT 9 OFFSET 2', 'SELECT * FROM o JOIN r USING (k) WHERE r.k = 5', 'SELECT a.id, b.id FROM r a JOIN r b ON b.k = a.id WHERE a.k < 200');
--- Columns that each table has of its own; the row as a whole is not among them
+-- System columns; a whole row is looked up by no lookup join
 SELECT * FROM compare_lookups(
 	'SELECT n, r.tableoid FROM o JOIN r USING (k)', 'SELECT r.tableoid, r.ctid, r.xmin, r.id FROM o JOIN r USING (k)', 'SELECT n, r.tableoid FROM o LEFT JOIN r USING (k)',
 	'SELECT n, id FROM o JOIN r ON r.k = o.k AND r.tableoid = ''r_2''::regclass', 'SELECT n FROM o WHERE NOT EXISTS (SELECT FROM r WHERE r.k = o.k AND r.ctid > ''(1,1)'')',
@@ -90,7 +90,7 @@ SELECT * FROM compare_lookups(
 	'SELECT n, id FROM o JOIN r USING (k) WHERE r.k < 450', 'SELECT n, id FROM o JOIN r ON r.k = o.k AND r.k > 500 AND r.v = ''v1''', 'SELECT n, r.k FROM o JOIN r USING (k) WHERE r.k BETWEEN 410 AND 490',
 	'SELECT n, id FROM o LEFT JOIN r ON r.k = o.k AND r.k BETWEEN 450 AND 600', 'SELECT n, id FROM o LEFT JOIN r ON r.k = o.k AND r.k IS NULL', 'SELECT n, id FROM o JOIN r_3 USING (k)',
 	'SELECT n FROM o WHERE NOT EXISTS (SELECT FROM r WHERE r.k = o.k AND r.k BETWEEN 450 AND 600)');
--- Run again for each outer row, below another join, in a list, in views; with wide rows
+-- Rescanned for each outer row, below another join, in a target list, in views; wide rows
 CREATE VIEW joined_view AS SELECT o.n, r.id, r.v FROM o JOIN r USING (k);
 SELECT * FROM compare_lookups(
 	'SELECT n, (SELECT count(*) FROM o JOIN r USING (k) WHERE o.n < bounds.n) FROM bounds WHERE n < 12',
@@ -138,7 +138,7 @@ INSERT INTO d VALUES ('infinity', 1), ('-infinity', 2), ('2000-05-05', 3);
 CREATE TABLE od (k date, at timestamp, n int);
 INSERT INTO od SELECT date '2000-02-01' + i % 70 - 30, timestamp '2000-02-01' + (i % 70 - 30) * interval '6 hours', i FROM generate_series(1, 150) i;
 INSERT INTO od VALUES ('infinity', '-infinity', 200), ('-infinity', 'infinity', 201);
--- In an order of its own
+-- An operator class with another order
 CREATE FUNCTION compare_backwards(int, int) RETURNS int LANGUAGE sql IMMUTABLE STRICT AS 'SELECT btint4cmp($2, $1)';
 CREATE OPERATOR CLASS backwards FOR TYPE int USING btree AS
 	OPERATOR 1 >, OPERATOR 2 >=, OPERATOR 3 =, OPERATOR 4 <=, OPERATOR 5 <, FUNCTION 1 compare_backwards(int, int);
@@ -147,7 +147,7 @@ CREATE TABLE b_1 PARTITION OF b FOR VALUES FROM (MINVALUE) TO (500);
 CREATE TABLE b_2 PARTITION OF b FOR VALUES FROM (500) TO (0);
 CREATE INDEX ON b USING harmonia (k);
 INSERT INTO b SELECT i % 1000 + 1, i FROM generate_series(1, 2000) i;
--- By something else than the key, or by an expression that is the key
+-- By another column, or by an expression that is the key
 CREATE TABLE e (id int, k int) PARTITION BY RANGE ((k / 10));
 CREATE TABLE e_1 PARTITION OF e FOR VALUES FROM (MINVALUE) TO (20);
 CREATE TABLE e_2 PARTITION OF e FOR VALUES FROM (20) TO (MAXVALUE);
@@ -171,13 +171,13 @@ SELECT * FROM compare_lookups(
 	'SELECT n, id FROM o JOIN b USING (k)', 'SELECT n, id FROM bounds LEFT JOIN b ON b.k >= low AND b.k < high',
 	'SELECT n, id FROM o JOIN e USING (k)', 'SELECT n, id FROM o JOIN e ON e.k / 10 = o.k', 'SELECT n, e.k FROM o JOIN e ON e.id = o.k AND e.k % 2 = 0', 'SELECT n, e.k FROM o JOIN e ON e.id = o.k',
 	'SELECT n, id FROM o JOIN p USING (k)', 'SELECT n, p.k FROM o LEFT JOIN p ON p.k = o.k');
--- How many keys are looked up, all targets together
+-- How many keys are looked up in all partitions together
 SELECT keys_looked_up('SELECT FROM generate_series(1, 700) s (k) JOIN l USING (k)') AS lists, keys_looked_up('SELECT FROM generate_series(1, 1000) s (k) JOIN h USING (k)') AS hashes,
 	keys_looked_up('SELECT FROM o JOIN f ON f.k = o.n') / count(*) AS floats, keys_looked_up('SELECT FROM od JOIN d USING (k)') AS dates,
 	keys_looked_up('SELECT FROM generate_series(1, 1000) s (k) JOIN b USING (k)') AS backwards, keys_looked_up('SELECT FROM generate_series(1, 999) s (k) JOIN p USING (k)') AS domains,
 	keys_looked_up('SELECT FROM generate_series(1, 100) s (k) JOIN e USING (k)') AS others, keys_looked_up('SELECT FROM generate_series(1, 100) s (k) JOIN e ON e.k / 10 = s.k') AS expressions FROM o;
 
--- Each type of key as what a table is partitioned by
+-- Each type of key as a partition key
 CREATE FUNCTION compare_key(type text, key text, bound text) RETURNS text LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -227,7 +227,7 @@ SELECT * FROM compare_lookups(
 	'SELECT n FROM o WHERE EXISTS (SELECT FROM parent WHERE parent.k = o.k AND v <> ''parent'')', 'SELECT n FROM o WHERE NOT EXISTS (SELECT FROM parent WHERE parent.k = o.k)', 'SELECT n, k FROM bounds JOIN parent ON k BETWEEN low AND high');
 
 --
--- What it is not for
+-- Joins that are no lookup joins
 --
 CREATE TABLE x (k int, id int) PARTITION BY RANGE (k);
 CREATE TABLE x_1 PARTITION OF x FOR VALUES FROM (0) TO (500);
@@ -243,7 +243,7 @@ SELECT query, lookup_nodes(query) FROM unnest(ARRAY['SELECT n, id FROM o JOIN x 
 ROLLBACK;
 
 --
--- Prepared statements: a plan knows when tables come and go
+-- Prepared statements: a plan notices when partitions are added or removed
 --
 CREATE TABLE c (k int, id int) PARTITION BY RANGE (k);
 CREATE TABLE c_1 PARTITION OF c FOR VALUES FROM (0) TO (500);
@@ -277,7 +277,7 @@ EXECUTE joined(-1);
 SELECT * FROM plan('EXECUTE joined(-1)');
 DROP TABLE c_2;
 EXECUTE joined(-1);
--- It locks all that it reads.
+-- It locks all tables that it reads.
 BEGIN;
 EXECUTE joined(-1);
 SELECT relation::regclass, mode FROM pg_locks WHERE pid = pg_backend_pid() AND relation::regclass::text LIKE 'c%' ORDER BY relation::regclass::text, mode;
@@ -305,7 +305,7 @@ SELECT n + 300 AS n, sum + :first AS sum FROM rest('open');
 SELECT count(*), sum(r.id) FROM o JOIN r USING (k);
 ROLLBACK;
 
--- The end of a query before its last row; no more memory for many batches in many targets
+-- A query ends before its last row; many batches in many partitions take no more memory
 CREATE FUNCTION fail_at(i int, at int) RETURNS int LANGUAGE plpgsql AS
 	'BEGIN IF i = at THEN RAISE ''failed''; END IF; RETURN i; END';
 CREATE FUNCTION executor_memory() RETURNS numeric LANGUAGE sql AS
@@ -333,7 +333,7 @@ SELECT count(*), max(CASE WHEN r.id = 77 THEN executor_memory() END) < 3000000 A
 ROLLBACK;
 
 --
--- Who may see what: what is said of the parent goes, whatever is said of its parts
+-- Rights, row security and security barriers: the parent's count, not the partitions'
 --
 CREATE FUNCTION leak(v text) RETURNS boolean COST 0.0001 LANGUAGE plpgsql AS
 	'BEGIN IF v ~ ''[13579]$'' THEN RAISE NOTICE ''leaked %'', v; END IF; RETURN true; END';
@@ -366,7 +366,7 @@ SELECT count(v) FROM asked JOIN r USING (k);
 ROLLBACK;
 
 --
--- Parallel plans, and joins of one part each
+-- Parallel plans, and partitionwise joins
 --
 ALTER TABLE o SET (parallel_workers = 2);
 SET max_parallel_workers_per_gather = 2;

@@ -1,6 +1,6 @@
 --
--- Queries that lookup nodes got wrong, or might: each answer is compared with that of
--- a plan without them
+-- Queries that lookup nodes once answered wrong, or could: each answer is compared
+-- with that of a plan without lookup nodes
 --
 CREATE SCHEMA lookup_review;
 SET search_path = lookup_review, public;
@@ -11,7 +11,7 @@ SET enable_bitmapscan = off;
 SET enable_indexscan = off;
 SET enable_indexonlyscan = off;
 
--- Which node a plan has, and whether its rows are those of a plan without.
+-- Which lookup node a plan has, and whether a plan without it has the same rows.
 CREATE FUNCTION answer(query text) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -55,8 +55,8 @@ SELECT * FROM check_query($$SELECT o.x + t.v FROM o JOIN t ON t.k = o.x$$);
 SELECT * FROM check_query($$SELECT o.tableoid::regclass, o.ctid, t.v IS NULL FROM o LEFT JOIN t ON t.k = o.x$$);
 SELECT * FROM check_query($$SELECT o, t.v % 2 AS odd, count(*) FROM o JOIN t ON t.k = o.x GROUP BY 1, 2$$);
 
--- Expressions from below outer joins that became inner ones, in clauses of the join
--- and of the table
+-- Expressions from below outer joins that became inner joins, in conditions of the
+-- join and of the table
 SELECT * FROM check_query($$
 	SELECT o.id FROM o LEFT JOIN (SELECT k, coalesce(v, 1) AS s FROM t) q ON o.x = q.k
 	WHERE q.s > 5 AND q.k > 0$$);
@@ -74,7 +74,7 @@ SELECT * FROM check_query($$
 	SELECT o.id FROM o
 	WHERE NOT EXISTS (SELECT FROM t WHERE t.k = o.x AND current_setting('work_mem') = 'none')$$);
 
--- The row that a cursor is on, with and without its tuple
+-- The current row of a cursor, with and without its tuple
 BEGIN;
 DECLARE c CURSOR FOR SELECT * FROM t WHERE k = ANY ('{20, 10}');
 MOVE 2 FROM c;

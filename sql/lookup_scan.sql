@@ -1,5 +1,5 @@
 --
--- Lookup scans: one table by many keys or ranges of the index
+-- Lookup scans: one table, many keys or ranges of an index
 --
 SET client_min_messages = warning;
 SET timezone = 'UTC';
@@ -13,7 +13,7 @@ SET search_path = lookup_scan, public;
 \set lookup :srcdir '/sql/include/lookup.sql'
 \i :lookup
 
--- Keys 0 to 9999 in two rows each, NULLs, one key in 5000 rows and values at the ends.
+-- Keys 0 to 9999 in two rows each, NULLs, one key in 5000 rows, and extreme values.
 CREATE TABLE t (k int, id int GENERATED ALWAYS AS IDENTITY, v text) WITH (autovacuum_enabled = off);
 INSERT INTO t (k, v) SELECT shuffle(i) % 10000, 'v' || i FROM generate_series(1, 20000) i;
 INSERT INTO t (k, v) SELECT NULL, i FROM generate_series(1, 100) i;
@@ -24,7 +24,7 @@ CREATE INDEX t_k ON t USING harmonia (k);
 -- Some pages are not all-visible.
 UPDATE t SET v = 'new' WHERE id % 500 = 3;
 DELETE FROM t WHERE id % 700 = 5;
--- (Without a query, for which 16 and later may start parallel workers in each row.)
+-- (It runs no query: 16 and later could start parallel workers for it in each row.)
 CREATE FUNCTION stable_array(int) RETURNS int[] STABLE LANGUAGE plpgsql AS
 	'BEGIN RETURN (ARRAY[37, 74, 111, 148, 185, 222, 259, 296, 333, 370])[1:$1]; END';
 CREATE FUNCTION volatile_array(int) RETURNS int[] VOLATILE LANGUAGE plpgsql AS
@@ -33,15 +33,15 @@ CREATE FUNCTION volatile_array(int) RETURNS int[] VOLATILE LANGUAGE plpgsql AS
 --
 -- Plans
 --
--- When it pays
+-- A lookup scan pays
 CREATE TABLE u WITH (autovacuum_enabled = off) AS SELECT shuffle(i) % 30000 AS k, i AS id FROM generate_series(1, 30000) i;
 CREATE INDEX u_k ON u USING harmonia (k);
 :vacuum ANALYZE u;
 SELECT * FROM plan('SELECT * FROM u WHERE k = ANY (ARRAY(SELECT generate_series(1, 500)))');
 SELECT lookup_nodes('SELECT * FROM u WHERE k IN (' || string_agg(i::text, ',') || ')') FROM generate_series(1, 200) i;
 SELECT lookup_nodes('SELECT * FROM u WHERE k < 10 OR k > 1'), lookup_nodes('SELECT * FROM u WHERE k IN (1, 2) OR k > 29990');
--- Of an array of unknown length, which may be any, also where the table lies in the order
--- of the key, for which PostgreSQL takes the rows of any keys to lie side by side
+-- Arrays of unknown length, also where the table has the order of the key.  There
+-- PostgreSQL assumes that the rows of any keys are neighbours.
 CREATE TABLE s WITH (autovacuum_enabled = off) AS SELECT i AS k, i AS id FROM generate_series(1, 30000) i;
 CREATE INDEX s_k ON s USING harmonia (k);
 :vacuum ANALYZE s;
@@ -54,7 +54,7 @@ BEGIN
 			'SELECT count(*) FROM s WHERE k = ANY (stable_array(3))', 'EXECUTE by_s(''{1,2,3}'')',
 			'SELECT * FROM s WHERE k = ANY (stable_array(3)) LIMIT 1', 'SELECT * FROM s WHERE k = ANY (stable_array(3)) ORDER BY k',
 			'SELECT * FROM s WHERE k = ANY (stable_array(3)) ORDER BY id LIMIT 10',
-			-- A plain scan need not look all keys up.
+			-- A plain scan does not have to look up all keys.
 			'SELECT * FROM s WHERE k = ANY (stable_array(3)) ORDER BY k LIMIT 10', 'SELECT * FROM s WHERE k = ANY (stable_array(3)) ORDER BY k DESC LIMIT 10',
 			'SELECT max(k) FROM s WHERE k = ANY (stable_array(3))',
 			-- Known lengths
@@ -73,7 +73,7 @@ BEGIN;
 SET LOCAL plan_cache_mode = force_generic_plan;
 SELECT * FROM unknown_arrays();
 ROLLBACK;
--- Of those that would have to find all rows, a bitmap scan is one
+-- A bitmap scan would have to find all rows, too
 CREATE TABLE scattered AS SELECT hashint4(i) AS k, i AS id FROM generate_series(1, 60000) i;
 CREATE INDEX scattered_k ON scattered USING harmonia (k);
 VACUUM ANALYZE scattered;
@@ -90,16 +90,16 @@ SELECT * FROM plan('SELECT id FROM t WHERE k = ANY (stable_array(3))', 'VERBOSE'
 SELECT * FROM plan('SELECT k FROM t WHERE k IN (1, 2, 3)', 'FORMAT JSON');
 SELECT * FROM explained('SELECT id FROM t WHERE k IN (17, 18, 17, NULL, -3)');
 SELECT * FROM explained('SELECT id FROM t WHERE k IN (17, 18)', 'FORMAT YAML');
--- The map lets all of them do without the table.
+-- All pages are all-visible: no heap fetches.
 SELECT (regexp_match(string_agg(line, ' '), 'Hits: (\d+)'))[1]::int AS hits, (regexp_match(string_agg(line, ' '), 'Heap Fetches: (\d+)'))[1]::int AS fetches
 	FROM explained('SELECT count(*) FROM u WHERE k = ANY (ARRAY(SELECT generate_series(1, 5000)))') line;
--- What it is not for
+-- Conditions that are no lookup scans
 SELECT query, lookup_nodes(query) FROM unnest(ARRAY['SELECT * FROM t WHERE k = 5', 'SELECT * FROM t WHERE k BETWEEN 1 AND 5',
 	'SELECT * FROM t WHERE k = ALL (''{1,2}'')', 'SELECT * FROM t WHERE k <> ANY (''{1,2}'')', 'SELECT * FROM t WHERE k = ANY (volatile_array(3))',
 	'SELECT * FROM t WHERE k = ANY (''{1,2}''::numeric[])', 'SELECT * FROM t WHERE k = 1 OR v = ''v3''', 'SELECT * FROM t WHERE k + 1 = ANY (''{1,2}'')',
 	'SELECT * FROM t WHERE k IN (1, 2, id)', 'SELECT * FROM t TABLESAMPLE SYSTEM (100) WHERE k IN (1, 2)', 'SELECT * FROM t WHERE k IS NULL OR k IN (1, 2)']) query;
 ROLLBACK;
--- Off
+-- Lookup scans are off
 SET harmonia.enable_lookup_scan = off;
 SELECT lookup_nodes('SELECT * FROM u WHERE k = ANY (ARRAY(SELECT generate_series(1, 500)))');
 RESET harmonia.enable_lookup_scan;
@@ -138,7 +138,7 @@ SELECT * FROM compare_lookups(
 	'SELECT DISTINCT k FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 3000, 2))) ORDER BY k DESC',
 	'SELECT k, id FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 3000, 2))) ORDER BY id LIMIT 20 OFFSET 10');
 
--- Long arrays, in which each element is there several times, in one batch and in more
+-- Long arrays with repeated elements, in one batch and in several
 SELECT * FROM compare_lookups(
 	'SELECT count(*), sum(id) FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 40000) i))',
 	'SELECT k FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 40000) i))');
@@ -152,8 +152,8 @@ SELECT * FROM compare_lookups(
 	'SELECT k FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 40000) i))');
 RESET harmonia.batch_size;
 
--- Where a LIMIT has the first rows wanted soon, slices of an array begin small; none has
--- a key that another one had.
+-- With a LIMIT the first rows are wanted soon, so the first batches of an array are
+-- small.  No two batches have the same key.
 SELECT * FROM compare_lookups(
 	'SELECT id FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 40000) i)) LIMIT 1000000',
 	'SELECT id FROM t WHERE k = ANY (ARRAY(SELECT generate_series(3000, 1, -1))) LIMIT 1000000',
@@ -170,7 +170,7 @@ SELECT line FROM explained('SELECT max(id) FROM t WHERE k = ANY (ARRAY(SELECT i 
 	WHERE line ~ 'Batches';
 ROLLBACK;
 
--- Rows that are counted and nothing else
+-- Queries that only count rows
 BEGIN;
 CALL use_lookups(true);
 SELECT * FROM plan('SELECT count(*) + 1, count(k), max(1) IS NULL FROM t WHERE k IN (1, 2)', 'VERBOSE');
@@ -214,7 +214,7 @@ SELECT * FROM compare_lookups(
 	'SELECT * FROM t WHERE (k = 1 AND k = 2) OR k = 3',
 	'SELECT * FROM t WHERE k = 5 OR k = ANY (stable_array(10))');
 
--- An argument of each of the types that the key can be compared with
+-- Arguments of each type that the key can be compared with
 CREATE TABLE keys (i8 int8, i4 int4, i2 int2, f8 float8, f4 float4, d date, ts timestamp, tz timestamptz, num numeric)
 	WITH (autovacuum_enabled = off);
 INSERT INTO keys SELECT x, x, x, x / 4.0, x / 4.0, date '2000-01-01' + x, timestamp '2000-01-01' + x * interval '6 hours',
@@ -258,13 +258,13 @@ SELECT * FROM compare_lookups(
 	'SELECT count(*), count(tz) FROM keys WHERE tz = ANY (''{2000-01-01,2000-04-02 02:00,1999-12-31 19:00}''::timestamp[])',
 	'SELECT tz FROM keys WHERE tz > date ''2000-03-01'' OR tz < timestamp ''1999-11-01 01:00''');
 SET timezone = 'UTC';
--- Numbers of a type that is none of the index's
+-- Numeric arguments, which the index does not know
 SELECT * FROM compare_lookups('SELECT * FROM keys WHERE i8 = ANY (''{1,2.5}''::numeric[])', 'SELECT * FROM keys WHERE f8 IN (1, 2::numeric)', 'SELECT * FROM keys WHERE num IN (1, 2)');
 
 --
 -- Parameters
 --
--- Arrays from outer rows: a new scan for each
+-- Arrays from outer rows: a rescan for each
 CREATE TABLE few (n int, a int[], x int);
 INSERT INTO few VALUES (1, '{1,2,3}', 1), (2, '{}', 2), (3, NULL, NULL), (4, '{77777,NULL}', 77777), (5, '{3,3,12000}', 12000);
 ANALYZE few;
@@ -278,10 +278,10 @@ SELECT * FROM compare_lookups(
 	'SELECT n FROM few WHERE NOT EXISTS (SELECT FROM t WHERE k = ANY (a) OFFSET 0)',
 	'SELECT n, ARRAY(SELECT id FROM t WHERE k = ANY (a || few.x) ORDER BY id LIMIT 3) FROM few',
 	'SELECT count(*) FROM few f, t WHERE t.k = ANY (f.a)');
--- A sub-select that is read twice, half of it the first time
+-- A sub-query that is read twice, at first by half
 SELECT n, s.* FROM few, LATERAL (SELECT k FROM t WHERE k = ANY (a) LIMIT 1) s ORDER BY n, k;
 
--- Prepared statements, with both kinds of plans
+-- Prepared statements with custom and generic plans
 PREPARE listed(int[]) AS SELECT count(*), sum(id) FROM t WHERE k = ANY ($1);
 PREPARE keys_of(int, int) AS SELECT count(k), sum(k) FROM t WHERE k IN ($1, $2, $1 + 1) OR k > $2;
 BEGIN;
@@ -335,7 +335,7 @@ DECLARE d NO SCROLL CURSOR FOR SELECT k FROM t WHERE k IN (1, 2, 77777);
 FETCH 2 d;
 FETCH BACKWARD 1 d;
 ROLLBACK;
--- One that stays open, in the middle of its rows, and sees what was there at first
+-- A cursor stays open in the middle of its rows and sees its snapshot
 BEGIN;
 CALL use_lookups(true);
 DECLARE open CURSOR FOR SELECT k FROM t WHERE k = ANY (ARRAY(SELECT generate_series(0, 9999)));
@@ -391,7 +391,7 @@ SELECT * FROM plan('UPDATE c SET k = k + 1 WHERE k IN (10, 11, 12)');
 SELECT * FROM plan('DELETE FROM c WHERE k = ANY (ARRAY(SELECT generate_series(20, 30)))');
 SELECT * FROM plan('SELECT k FROM c WHERE k IN (40, 41) FOR UPDATE');
 SELECT lookup_nodes('MERGE INTO c USING (SELECT id AS i FROM few, t WHERE t.k IN (1, 2) AND few.n = 1) s ON c.k = s.i AND c.k IN (50, 51) WHEN MATCHED THEN DELETE');
--- None sees its own new rows
+-- A statement does not see its own new rows
 UPDATE c SET k = k + 1 WHERE k IN (10, 11, 12) RETURNING *;
 UPDATE c SET k = k + 1 WHERE k IN (10, 11, 12) RETURNING *;
 DELETE FROM c WHERE k = ANY (ARRAY(SELECT generate_series(20, 30))) AND id <> 25 RETURNING ctid, k;
@@ -407,7 +407,7 @@ CALL use_no_lookups('seq');
 SELECT count(*), sum(id) FROM c WHERE k = ANY (ARRAY(SELECT generate_series(-100, 2000)));
 ROLLBACK;
 
--- Rows of this transaction, rolled back savepoints, HOT updates
+-- Rows of the same transaction, savepoints that are rolled back, HOT updates
 BEGIN;
 CALL use_lookups(true);
 INSERT INTO c SELECT i, 0 FROM generate_series(2000, 2100) i;
@@ -430,7 +430,7 @@ SELECT * FROM compare_lookups(
 	'SELECT ctid, k FROM t WHERE k IN (1, 2)', 'SELECT tableoid, k FROM t WHERE k IN (1, 2)', 'SELECT t FROM t WHERE k IN (1, 2)',
 	'SELECT k FROM t WHERE k IN (1, 2) AND ctid > ''(0,5)''', 'SELECT k FROM t WHERE k IN (1, 2) AND t IS NOT NULL',
 	'SELECT 1 FROM t WHERE k IN (1, 2)', 'SELECT FROM t WHERE k IN (1, 2)', 'SELECT k + 1, -k FROM t WHERE k IN (1, 2)', 'SELECT xmin = xmin FROM t WHERE k IN (1, 2)');
--- A column dropped before the key, one added with a default, one of the table that is toasted
+-- A dropped column before the key, a column added with a default, a toasted column
 CREATE TABLE altered (gone int, k int8, wide text) WITH (autovacuum_enabled = off);
 INSERT INTO altered SELECT 1, i % 500, repeat(md5(i::text), 1000) FROM generate_series(1, 1000) i;
 ALTER TABLE altered ALTER wide SET STORAGE external, DROP gone, ADD added int DEFAULT 42;
@@ -485,7 +485,7 @@ DELETE FROM c WHERE k IN (499, 500, 501) RETURNING tableoid::regclass, *;
 ROLLBACK;
 
 --
--- Who may see what
+-- Rights, row security and security barriers
 --
 CREATE FUNCTION leak(v text) RETURNS boolean COST 0.0001 LANGUAGE plpgsql AS
 	'BEGIN RAISE NOTICE ''%'', v; RETURN true; END';
@@ -512,7 +512,7 @@ SELECT * FROM plan('SELECT * FROM secret WHERE k IN (1, 2, 3) AND leak(v)');
 SELECT * FROM secret WHERE k IN (1, 2, 3) AND leak(v);
 DELETE FROM secret WHERE k IN (1, 2, 3) AND leak(v) RETURNING *;
 ROLLBACK;
--- Rights on the key's column are enough to read it, and needed
+-- The right to read the key's column is enough for the key, and is needed
 REVOKE ALL ON secret, t FROM regress_lookup_user;
 GRANT SELECT (k) ON t TO regress_lookup_user;
 BEGIN;
@@ -523,10 +523,10 @@ SELECT id FROM t WHERE k IN (1, 2, 3);
 ROLLBACK;
 
 --
--- The end of a query before its last row
+-- A query ends before its last row
 --
--- A function in the target list fails; a time limit passes; LIMIT is reached. VACUUM
--- finds nobody in its way.
+-- A function in the target list fails, a timeout expires, a LIMIT is reached. VACUUM
+-- does not have to wait.
 CREATE FUNCTION fail_at(i int, at int) RETURNS int LANGUAGE plpgsql AS
 	'BEGIN IF i = at THEN RAISE ''failed''; END IF; RETURN i; END';
 BEGIN;
@@ -545,8 +545,8 @@ COMMIT;
 :vacuum t;
 SELECT verify('t_k');
 
--- Keys of a large array that little memory is there for are parted again and again. A time
--- limit passes somewhere there.
+-- With little memory the keys of a large array are divided again and again. A timeout
+-- expires meanwhile.
 BEGIN;
 CREATE TEMP TABLE arrays ON COMMIT DROP AS SELECT array_agg(shuffle(i) % 1000000) AS keys FROM generate_series(1, 500000) i;
 CALL use_lookups(true);
@@ -568,7 +568,7 @@ SELECT count(*) FROM t WHERE k IN (SELECT unnest(keys) FROM arrays);
 COMMIT;
 
 --
--- Parallel plans: a scan of its own, and what stands above it
+-- Parallel plans: the scan in each worker, and nodes above it
 --
 ALTER TABLE t SET (parallel_workers = 2);
 SET max_parallel_workers_per_gather = 2;
@@ -587,7 +587,7 @@ SELECT count(k) FROM t WHERE k IN (1, 2, 3);
 ROLLBACK;
 RESET :force_parallel;
 
--- Who may not call the aggregate may not have it done by us
+-- A role that may not call the aggregate gets no lookup count
 BEGIN;
 CALL use_lookups(true);
 GRANT USAGE ON SCHEMA lookup_scan TO regress_lookup_user;

@@ -6,11 +6,11 @@ SET search_path = partition_test, public;
 \getenv srcdir PG_ABS_SRCDIR
 \set compare :srcdir '/sql/include/compare.sql'
 \i :compare
--- Of plain scans; lookup_scan and lookup_join test the nodes that look many keys up
+-- Plain scans only; lookup_scan and lookup_join test the lookup nodes
 SET harmonia.enable_lookup_scan = off;
 SET harmonia.enable_lookup_join = off;
 
--- Verify the indexes of all partitions; returns their names with the results.
+-- Verify the indexes of all partitions; returns their names and the results.
 CREATE FUNCTION verify_all(parent regclass) RETURNS TABLE (name regclass, result text) LANGUAGE sql
 AS $$
 	SELECT relid, verify(relid) FROM pg_partition_tree(parent) WHERE isleaf ORDER BY relid::text;
@@ -111,12 +111,12 @@ INSERT INTO new_1 SELECT i, i FROM generate_series(3000, 3999) i;
 CREATE INDEX own ON new_1 USING harmonia (k DESC);
 ALTER TABLE p DETACH PARTITION p_rest;
 ALTER TABLE p ATTACH PARTITION new_1 FOR VALUES FROM (3000) TO (4000);
--- One with an index that will do takes no further one
+-- A table with a matching index gets no new one
 CREATE TABLE new_2 (id int, k int);
 INSERT INTO new_2 SELECT i, i FROM generate_series(4000, 4999) i;
 CREATE INDEX new_2_mine ON new_2 USING harmonia (k);
 ALTER TABLE p ATTACH PARTITION new_2 FOR VALUES FROM (4000) TO (5000);
--- A btree will not do
+-- A btree index does not match
 CREATE TABLE new_3 (k int, id int);
 CREATE INDEX new_3_btree ON new_3 USING btree (k);
 ALTER TABLE p ATTACH PARTITION new_3 FOR VALUES FROM (5000) TO (6000);
@@ -128,12 +128,12 @@ INSERT INTO new_2 SELECT i, i FROM generate_series(4000, 4099) i;
 SELECT verify('new_2_mine');
 ALTER TABLE p DETACH PARTITION p_2;
 SELECT verify('p_2_k_idx');
--- The parts' indexes go with the parent's
+-- The partitions' indexes are dropped with the parent's
 DROP INDEX p_k;
 SELECT tablename, indexname FROM pg_indexes WHERE tablename ~ '^(p|new)' AND schemaname = 'partition_test' ORDER BY 1, 2;
 
 --
--- Built part by part
+-- An index built partition by partition
 --
 CREATE INDEX p_k ON ONLY p USING harmonia (k);
 SELECT indisvalid FROM pg_index WHERE indexrelid = 'p_k'::regclass;
@@ -155,7 +155,7 @@ TRUNCATE p_1;
 SELECT * FROM verify_all('p_k');
 CREATE INDEX CONCURRENTLY p_refused ON p USING harmonia (id);
 
--- Unlike kinds side by side: a part of its own kind, expressions and conditions
+-- Partitions whose columns differ; expressions and conditions
 CREATE TABLE e (at timestamp, flag bool, note text) PARTITION BY LIST (flag);
 CREATE TABLE e_true PARTITION OF e FOR VALUES IN (true);
 CREATE UNLOGGED TABLE e_false PARTITION OF e FOR VALUES IN (false);

@@ -6,17 +6,17 @@ SET search_path = plan_test, public;
 \getenv srcdir PG_ABS_SRCDIR
 \set compare :srcdir '/sql/include/compare.sql'
 \i :compare
--- Of plain scans; lookup_scan and lookup_join test the nodes that look many keys up
+-- Plain scans only; lookup_scan and lookup_join test the lookup nodes
 SET harmonia.enable_lookup_scan = off;
 SET harmonia.enable_lookup_join = off;
--- As the defaults are
+-- Default costs
 SET random_page_cost = 4;
 SET effective_cache_size = '4GB';
 SET max_parallel_workers_per_gather = 0;
 SET jit = off;
 
--- What plans read: indexes, and tables in full. How exactly, and whether a bitmap
--- comes between, is left to the planner of the day.
+-- What plans read: indexes, and tables in full. PostgreSQL versions differ in how
+-- they read them, and whether by a bitmap.
 CREATE FUNCTION plans(VARIADIC queries text[]) RETURNS TABLE (query text, reads text) LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -31,7 +31,7 @@ BEGIN
 	END LOOP;
 END $$;
 
--- No more rows than ANALYZE looks at, so that estimates are the same each time.
+-- So few rows that ANALYZE reads all, and estimates are the same each time.
 CREATE TABLE t (k int, id int, pad text) WITH (autovacuum_enabled = off);
 INSERT INTO t SELECT shuffle(i) % 40000, i, repeat('x', 100) FROM generate_series(1, 20000) i;
 CREATE INDEX t_k ON t USING harmonia (k);
@@ -39,7 +39,7 @@ CREATE INDEX t_id ON t USING harmonia (id);
 :vacuum ANALYZE t;
 
 --
--- Few rows by the index, many by the table
+-- The index for few rows, the table for many
 --
 SELECT * FROM plans(
 	'SELECT * FROM t WHERE k = 5', 'SELECT * FROM t WHERE 5 = k', 'SELECT * FROM t WHERE k < 3', 'SELECT * FROM t WHERE k < 500',
@@ -50,7 +50,7 @@ SELECT * FROM plans(
 	'SELECT * FROM t WHERE k + 1 = 5', 'SELECT * FROM t');
 EXPLAIN (COSTS OFF) SELECT * FROM t WHERE k = 5;
 
--- A column whose order is the table's makes ranges cheap
+-- Ranges are cheap in a column with the order of the table
 SELECT * FROM plans(
 	'SELECT * FROM t WHERE id < 5000', 'SELECT * FROM t WHERE k < 1000',
 	'SELECT * FROM t WHERE id BETWEEN 8000 AND 12000', 'SELECT * FROM t WHERE id > 18000 AND k < 30000');
@@ -61,7 +61,7 @@ SELECT * FROM plans(
 	'SELECT k, id FROM t WHERE k < 30000');
 EXPLAIN (COSTS OFF) SELECT k FROM t WHERE k < 10000;
 
--- Not having to sort
+-- Rows in order without a sort
 SELECT * FROM plans(
 	'SELECT * FROM t ORDER BY k LIMIT 10', 'SELECT * FROM t ORDER BY k DESC LIMIT 10', 'SELECT * FROM t ORDER BY k NULLS FIRST LIMIT 10',
 	'SELECT * FROM t ORDER BY id', 'SELECT * FROM t ORDER BY pad', 'SELECT max(k), min(id) FROM t',
@@ -125,7 +125,7 @@ SELECT * FROM plans(
 DROP INDEX t_part, t_half;
 
 --
--- Beside a btree index each gives way to the other where that can do more
+-- With a btree index beside it, the one that can do more is used
 --
 CREATE TABLE pair (k int, v int) WITH (autovacuum_enabled = off);
 INSERT INTO pair SELECT shuffle(i) % 40000, i FROM generate_series(1, 20000) i;
@@ -135,7 +135,7 @@ CREATE INDEX pair_btree ON pair USING btree (k, v);
 SELECT * FROM plans('SELECT k, v FROM pair ORDER BY k, v LIMIT 10', 'SELECT k, v FROM pair WHERE k < 10000', 'SELECT k FROM pair WHERE k < 10000');
 DROP INDEX pair_btree;
 CREATE INDEX pair_btree ON pair USING btree (k);
--- Either answers the same, though both are there
+-- Both indexes give the same answer
 BEGIN;
 CALL use('index');
 SELECT count(*), sum(v) FROM pair WHERE k BETWEEN 500 AND 600;
@@ -144,7 +144,7 @@ SELECT count(*), sum(v) FROM pair WHERE k BETWEEN 500 AND 600;
 COMMIT;
 DROP INDEX pair_btree;
 
--- Costs are much like btree's
+-- Costs are similar to btree's
 CREATE FUNCTION cost(query text) RETURNS numeric LANGUAGE plpgsql SET enable_seqscan = off
 AS $$
 DECLARE
@@ -165,13 +165,13 @@ DROP INDEX pair_harmonia;
 CREATE INDEX pair_btree ON pair USING btree (k);
 SELECT query, h.cost / b.cost BETWEEN 0.6 AND 1.5 AS alike FROM with_harmonia h JOIN costs() b USING (query) ORDER BY query;
 DROP INDEX pair_btree;
--- They follow the size of the index
+-- Costs grow with the size of the index
 CREATE INDEX pair_harmonia ON pair USING harmonia (k) WITH (fillfactor = 10);
 SELECT query, s.cost > 1.5 * h.cost AS dearer FROM with_harmonia h JOIN costs() s USING (query)
 	WHERE query = 'SELECT k FROM pair WHERE k < 20000';
 
 --
--- An index that cannot be used, or is not to be
+-- An index that is invalid, or is not to be used
 --
 UPDATE pg_index SET indisvalid = false WHERE indexrelid = 't_k'::regclass;
 SELECT * FROM plans('SELECT * FROM t WHERE k = 5');

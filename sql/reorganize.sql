@@ -1,5 +1,5 @@
 -- Movement on demand: harmonia_reorganize()
--- Space goes back to the file system where free blocks are at the end of the file.
+-- Free blocks at the end of the file are given back to the file system.
 
 CREATE TABLE moved (k int, v int);
 INSERT INTO moved SELECT (i * 7919) % 100003, i FROM generate_series(1, 100000) i;
@@ -37,7 +37,7 @@ SELECT count(*) FROM (SELECT k, count(*) FROM by_btree GROUP BY k
 	EXCEPT SELECT k, count(*) FROM by_harmonia GROUP BY k) difference;
 ROLLBACK;
 
--- a cursor that is open meanwhile goes on where it stood
+-- a cursor that is open meanwhile goes on from its position
 BEGIN;
 DECLARE c SCROLL CURSOR FOR SELECT k FROM moved WHERE k >= 500 ORDER BY k;
 FETCH 3 FROM c;
@@ -50,11 +50,11 @@ CLOSE c;
 ROLLBACK;
 SELECT harmonia_check('moved_k', true);
 
--- what is deleted at the end of the file is given back
+-- space that becomes free at the end of the file is given back
 CREATE TEMP TABLE size_before AS SELECT pg_relation_size('moved_k') AS bytes;
 DELETE FROM moved WHERE k > 1000;
 SELECT clock_timestamp() AS before \gset
-SET datestyle = 'SQL, DMY';		-- times are shown alike whatever the style
+SET datestyle = 'SQL, DMY';		-- times are shown the same in each style
 SELECT moved_since(:'before');
 VACUUM moved;
 SELECT moved_since(:'before');
@@ -93,14 +93,14 @@ SELECT entries, pages < 200 AS few_pages, segments < 4 AS few_segments
 FROM harmonia_index_info('sliding_k');
 SELECT harmonia_check('sliding_k', true);
 
--- what it is not for
+-- what is refused
 CREATE TABLE parted (k int) PARTITION BY RANGE (k);
 CREATE INDEX parted_k ON parted USING harmonia (k);
 SELECT harmonia_reorganize('moved');
 SELECT harmonia_reorganize('moved_bt');
 SELECT harmonia_reorganize('parted_k');
 
--- who may not
+-- who may not call it
 CREATE ROLE regress_harmonia_reader;
 SET ROLE regress_harmonia_reader;
 SELECT harmonia_reorganize('moved_k');

@@ -6,12 +6,12 @@ SET search_path = scan_test, public;
 \getenv srcdir PG_ABS_SRCDIR
 \set compare :srcdir '/sql/include/compare.sql'
 \i :compare
--- Of plain scans; lookup_scan and lookup_join test the nodes that look many keys up
+-- Plain scans only; lookup_scan and lookup_join test the lookup nodes
 SET harmonia.enable_lookup_scan = off;
 SET harmonia.enable_lookup_join = off;
 
--- Small leaves and nodes, so that there are many. The rows that come later split
--- some of them.
+-- Small leaves and nodes, so that there are many. Rows that are inserted later
+-- split some of them.
 CREATE TABLE t (k int, id int) WITH (autovacuum_enabled = off);
 INSERT INTO t SELECT shuffle(i) % 1000, i FROM generate_series(1, 5000) i;
 INSERT INTO t SELECT NULL, i FROM generate_series(5001, 5300) i;
@@ -36,7 +36,7 @@ SELECT * FROM compare('t',
 	'k = 3000000000', 'k < 3000000000', 'k > -3000000000', 'k > 3000000000', 'k <= -3000000000',
 	'k BETWEEN -3000000000 AND 5::int2');
 
--- The argument on the left, and one that is known only when the query runs
+-- The argument on the left, and arguments that are known only at run time
 SELECT * FROM compare('t',
 	'7 = k', '20 > k', '20::int8 > k',
 	'k = (SELECT 7)', 'k < (SELECT 20)', 'k >= (SELECT 981::int8)',
@@ -80,7 +80,7 @@ SELECT * FROM compare('t',
 	'k = ANY (ARRAY(SELECT generate_series(0, 1000)))',
 	'k = ANY (''{-1,-2,-2147483648,2147483647}'')');
 
--- Of other types, some of whose values the column cannot have
+-- Arrays of other types, with values that the column cannot have
 SELECT * FROM compare('t',
 	'k = ANY (''{7,9}''::int2[])', 'k = ANY (''{7,9,3000000000,-3000000000,NULL}''::int8[])',
 	'k = ANY (''{3000000000}''::int8[])', 'k IN (7, 3000000000)',
@@ -91,7 +91,7 @@ SELECT * FROM compare('t',
 	'k < ANY (''{5,3}'')', 'k < ALL (''{5,3}'')', 'k >= ANY (''{990,995,NULL}'')',
 	'k > ALL (''{990,NULL}'')', 'k <= ANY (''{}'')', 'k <= ALL (''{}'')', 'k > ANY (''{NULL}'')');
 
--- Several
+-- Several arrays
 SELECT * FROM compare('t',
 	'k = ANY (''{1,2,3}'') AND k = ANY (''{2,3,4}'')', 'k = ANY (''{1,2}'') AND k = ANY (''{3,4}'')',
 	'k = ANY (''{1,2,3}'') AND k = ANY (''{2,3,4}'') AND k = ANY (''{3,5}'')',
@@ -149,7 +149,7 @@ SELECT * FROM compare_queries(
 	'SELECT k, lag(k) OVER (ORDER BY k) FROM t ORDER BY k');
 
 --
--- Merge joins, which go back to where equal keys begin
+-- Merge joins, which go back to the first of equal keys
 --
 CREATE TABLE u (k int, id int);
 INSERT INTO u SELECT shuffle(i) % 2000, i FROM generate_series(1, 1000) i;
@@ -193,13 +193,13 @@ SELECT * FROM compare('b',
 	'k < 20 AND other = 3', 'k < 5 OR other = 3', 'k < 5 OR k > 990', 'k < 5 OR other = 3 OR id < 50',
 	'(k < 5 OR other = 3) AND (k < 10 OR other = 4)', 'k = ANY (''{1,2}'') OR other = ANY (''{1,2}'')');
 
--- One that becomes lossy
+-- A bitmap that becomes lossy
 BEGIN;
 SET LOCAL work_mem = '64kB';
 SELECT * FROM compare('b', 'k < 700', 'k < 700 AND id > 5000 AND other < 50');
 COMMIT;
 
--- By several processes
+-- In parallel
 BEGIN;
 SET LOCAL parallel_setup_cost = 0;
 SET LOCAL parallel_tuple_cost = 0;
@@ -222,7 +222,7 @@ SELECT * FROM plan('SELECT k + 1 FROM t WHERE k = ANY (''{1,2}'') ORDER BY k DES
 SELECT * FROM plan('SELECT count(*) FROM t WHERE k IS NULL');
 SELECT * FROM plan('SELECT id FROM t WHERE k < 5');
 COMMIT;
--- Floating-point keys cannot be given back
+-- Floating-point keys cannot be returned
 CREATE TABLE f (k float8, id int);
 INSERT INTO f SELECT i / 10.0, i FROM generate_series(-100, 100) i;
 INSERT INTO f VALUES ('NaN', 201), ('-0', 202), ('Infinity', 203), (NULL, 204);
@@ -235,7 +235,7 @@ SELECT * FROM plan('SELECT count(*) FROM f WHERE k < 5');
 COMMIT;
 SELECT condition, n, index, bitmap FROM compare('f',
 	'k = 0', 'k < 0', 'k > 5', 'k = ''NaN''', 'k >= ''Infinity''', 'k IS NULL', 'k = 0.1::real', 'k = 0.5::real');
--- An expression is not what the query asks for
+-- An index on an expression, and a query for the column
 CREATE INDEX t_even ON t USING harmonia ((k % 2)) WHERE id > 6500;
 ANALYZE t;
 BEGIN;
@@ -279,7 +279,7 @@ SELECT count(*), sum(t.id) FROM keys JOIN t ON t.k = ANY (keys.list);
 COMMIT;
 
 --
--- Cursors that go to and fro, compared with one that reads a sorted table
+-- Cursors that change direction, compared with one that reads a sorted table
 --
 CREATE FUNCTION compare_cursors(query text, VARIADIC moves text[]) RETURNS text LANGUAGE plpgsql
 AS $$
@@ -326,8 +326,8 @@ SELECT compare_cursors('SELECT k FROM t WHERE k > 2000000000 ORDER BY k',
 	'PRIOR', 'NEXT', 'PRIOR', 'NEXT', 'NEXT', 'NEXT', 'NEXT', 'PRIOR', 'LAST', 'FIRST');
 SELECT compare_cursors('SELECT k FROM t WHERE k = 2000 ORDER BY k', 'NEXT', 'PRIOR', 'LAST', 'FIRST');
 
--- A cursor that began earlier does not see what its transaction does later, and
--- finds its way although leaves are split
+-- A cursor does not see later changes of its own transaction, and finds its way
+-- when leaves are split
 BEGIN;
 CALL use('only');
 CREATE TABLE moving (k int);

@@ -1,29 +1,29 @@
 --
--- Every operator of every type, compared with what a sequential scan says
+-- Every operator of every type, compared with a sequential scan
 --
--- For each type there is a table with generated values, each of the type's
--- difficult values three times, and NULLs.  For each pair of types that have
--- operators in common there are conditions made of the argument type's
--- difficult values.  Prints how many queries were right, and those that were
--- not or whose plans do not use the index.
+-- Each type has a table with generated values, three rows for each of the type's
+-- difficult values, and NULLs.  For each pair of types with common operators there
+-- are conditions made of the argument type's difficult values.  Prints how many
+-- queries were right, and names those that were wrong or whose plans do not use
+-- the index.
 --
 SET client_min_messages = warning;
 SET timezone = 'America/New_York';
 SET lc_monetary = 'C';
--- Disabled plans look expensive enough to be compiled.
+-- Disabled plans would be compiled, because they look expensive.
 SET jit = off;
--- Joins shall look things up in the index.
+-- Joins must use the index.
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
 SET enable_material = off;
--- The nodes that look many keys up have tests of their own.
+-- Lookup nodes have their own tests.
 SET harmonia.enable_lookup_scan = off;
 SET harmonia.enable_lookup_join = off;
 
 CREATE SCHEMA types;
 SET search_path = types, public;
 
--- What to fill a column with; g counts from 0.
+-- An expression that fills a column; g counts from 0.
 CREATE TABLE generator (type regtype PRIMARY KEY, expression text);
 INSERT INTO generator VALUES
 	('bool', 'g % 3 = 0'),
@@ -69,13 +69,13 @@ SELECT type::regtype, unnest(v::text[]) FROM (VALUES
 	('money', '{-92233720368547758.08,-0.01,0,0.01,1,92233720368547758.07}')
 ) AS x(type, v);
 
--- Text to type.  "char" is given by number, as text cannot have all of its values.
+-- Cast text to a type.  "char" is cast from a number, because text has not all values.
 CREATE FUNCTION cast_to(type regtype, expression text) RETURNS text
 LANGUAGE sql AS $$
 	SELECT format(CASE WHEN type = '"char"'::regtype THEN '(%s)::int::%s' ELSE '(%s)::%s' END,
 				  expression, type) $$;
 
--- One table and one index for each type.  "rank" is the order of the keys.
+-- A table and an index for each type.  "rank" is the order of the keys.
 CREATE FUNCTION table_of(type regtype) RETURNS text
 LANGUAGE sql AS $$ SELECT 'column_' || translate(type::text, ' "', '_') $$;
 
@@ -110,12 +110,12 @@ BEGIN
 	END LOOP;
 END $$;
 
--- Have all rows visible to index-only scans.
+-- Make all pages all-visible for index-only scans.
 VACUUM ANALYZE;
 
--- Run a query that returns one value in all kinds of scan that are asked for and
--- in none.  Returns how many were as they should be: the same result, from a
--- plan that uses the index.
+-- Run a query that returns one value, by each kind of scan in the list and by a
+-- sequential scan.  Returns how many were right: the same result, from a plan that
+-- uses the index.
 CREATE FUNCTION compare(query text, scans text[]) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -139,8 +139,8 @@ BEGIN
 		EXECUTE 'EXPLAIN (COSTS OFF, FORMAT JSON) ' || query INTO plan;
 		IF got IS DISTINCT FROM expected THEN
 			RAISE WARNING E'% scan: %\nexpected %\n     got %', scan, query, expected, got;
-		-- A contradiction that the planner sees needs no index.  And before
-		-- PostgreSQL 16 it simplified k = true so that no operator was left.
+		-- The planner needs no index for a contradiction that it sees.  Before
+		-- PostgreSQL 16 it simplified k = true to k, without an operator.
 		ELSIF plan::text ~ (CASE scan WHEN 'bitmap' THEN 'Bitmap Index Scan'
 									  WHEN 'plain' THEN 'Index Scan'
 									  WHEN 'only' THEN 'Index Only Scan'
@@ -153,8 +153,8 @@ BEGIN
 	RETURN good;
 END $$;
 
--- Conditions on k, made of a value, the next one and the third after it; for one
--- in how many values they are made.
+-- Conditions on k, made of a value, the next one and the third after it; each is made
+-- for one in so many values.
 CREATE TABLE condition (every int, template text);
 INSERT INTO condition VALUES
 	(1, 'k < %1$s'), (1, 'k <= %1$s'), (1, 'k = %1$s'), (1, 'k >= %1$s'), (1, 'k > %1$s'),
@@ -175,7 +175,7 @@ INSERT INTO condition VALUES
 	(2, 'k IS NULL AND k = %1$s'),
 	(2, 'k IS NOT NULL AND k <= %1$s');
 
--- And those made of nothing but the name of a type.
+-- Conditions made of the name of a type alone.
 CREATE TABLE condition_on_type (template text);
 INSERT INTO condition_on_type VALUES
 	('k IS NULL'), ('k IS NOT NULL'), ('k IS NULL AND k IS NOT NULL'),
@@ -201,7 +201,7 @@ LANGUAGE sql AS $$
 	UNION ALL
 	SELECT format(template, argument) FROM condition_on_type $$;
 
--- Scans of each kind with all conditions, and joins that scan again and again.
+-- Scans of each kind with all conditions, and joins that rescan.
 CREATE FUNCTION check_pair(type regtype, argument regtype, OUT scans bigint, OUT good bigint)
 LANGUAGE sql AS $$
 	WITH query(query, scans) AS (
@@ -232,9 +232,9 @@ SELECT type, argument, scans, good
 FROM pair, check_pair(type, argument)
 ORDER BY type::text COLLATE "C", argument::text COLLATE "C";
 
--- What depends on the time zone, in other ones.  The first skips a midnight, the
--- second has offsets that differ by more than a day, the third's is as large as
--- can be.
+-- Comparisons that depend on the time zone, in other zones.  The first zone skips a
+-- midnight, the second has offsets that differ by more than a day, the third has the
+-- largest offset.
 CREATE FUNCTION check_zone(zone text, OUT scans bigint, OUT good bigint)
 LANGUAGE sql AS $$
 	SELECT set_config('timezone', zone, true);
@@ -245,7 +245,7 @@ LANGUAGE sql AS $$
 SELECT zone, scans, good
 FROM unnest('{America/Havana,"X-12Y-100,J73,J300",<+167>-167}'::text[]) zone, check_zone(zone);
 
--- Order, with NULLs on either side, all or part of the rows, from both ends.
+-- Orders with NULLs first or last, of all or some rows, from both ends.
 CREATE FUNCTION check_order(type regtype, orders text[], OUT scans bigint, OUT good bigint)
 LANGUAGE sql AS $$
 	SELECT count(*),
@@ -278,12 +278,12 @@ SELECT sum(scans) AS scans, sum(good) AS good FROM generator, check_order(type, 
 CALL make_indexes('DESC NULLS LAST');
 SELECT sum(scans) AS scans, sum(good) AS good FROM generator, check_order(type, '{NULLS FIRST,DESC NULLS LAST}');
 
--- Values are given back as they were, except where the index does not keep them.
+-- Indexes return values as they were, unless the type loses something.
 SELECT type, pg_index_column_has_property((table_of(type) || '_k')::regclass, 1, 'returnable') AS returnable
 FROM generator
 ORDER BY type::text COLLATE "C";
 
--- Types that are stored like a supported one, or are made of one.
+-- Types that are stored like a supported type, or are domains over one.
 CREATE DOMAIN small AS int2 CHECK (value < 100);
 CREATE TABLE alike (a regclass, b small);
 CREATE INDEX alike_a ON alike USING harmonia (a oid_ops);

@@ -1,5 +1,5 @@
 --
--- VACUUM: entries go, rows stay findable, space is used again
+-- VACUUM removes entries, rows are still found, and space is reused
 --
 CREATE SCHEMA vacuum_test;
 SET search_path = vacuum_test, public;
@@ -7,7 +7,7 @@ SET search_path = vacuum_test, public;
 \set compare :srcdir '/sql/include/compare.sql'
 \i :compare
 
--- Entries that are there beyond those of rows.
+-- How many entries belong to no row.
 CREATE FUNCTION superfluous(tab regclass, index regclass) RETURNS bigint LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -27,12 +27,12 @@ BEGIN
 	TRUNCATE t;
 	EXECUTE 'INSERT INTO t SELECT ' || fill || ', i FROM generate_series(1, 20000) i';
 	REINDEX INDEX t_k;
-	-- Split leaves as well.
+	-- Split leaves, too.
 	EXECUTE 'INSERT INTO t SELECT ' || fill || ', i FROM generate_series(20001, 26000) i';
 END $$;
 CREATE INDEX t_k ON t USING harmonia (k) WITH (fanout = 8, fillfactor = 30);
 
--- Of unique keys in order
+-- Unique keys in order
 CALL refill('i');
 DELETE FROM t WHERE k % 10 = 0;
 :vacuum t;
@@ -50,7 +50,7 @@ SELECT leaf_pages AS before FROM harmonia_index_info('t_k') \gset
 DELETE FROM t WHERE k % 100 <> 1;
 :vacuum t;
 SELECT superfluous('t', 't_k'), verify('t_k');
--- What is left of each leaf is put together
+-- What is left of the leaves is put together
 SELECT leaf_pages < :before / 5 AS fewer_leaves FROM harmonia_index_info('t_k');
 DELETE FROM t;
 :vacuum t;
@@ -58,7 +58,7 @@ SELECT superfluous('t', 't_k'), verify('t_k');
 INSERT INTO t SELECT shuffle(i), i FROM generate_series(1, 5000) i;
 SELECT superfluous('t', 't_k'), verify('t_k');
 
--- Of keys without order
+-- Keys without order
 CALL refill('shuffle(i)');
 DELETE FROM t WHERE id % 2 = 0;
 :vacuum t;
@@ -67,7 +67,7 @@ DELETE FROM t WHERE k < 1000000000;
 :vacuum t;
 SELECT superfluous('t', 't_k'), verify('t_k');
 
--- Of keys that many rows have, so that entries differ in their TIDs only
+-- Many rows with the same key, so that entries differ only in their TIDs
 CALL refill('i % 3');
 DELETE FROM t WHERE k = 1;
 :vacuum t;
@@ -76,7 +76,7 @@ DELETE FROM t WHERE id % 7 <> 0;
 :vacuum t;
 SELECT superfluous('t', 't_k'), verify('t_k');
 
--- Of NULLs
+-- NULLs
 CALL refill('CASE WHEN i % 2 = 0 THEN i END');
 DELETE FROM t WHERE k IS NULL AND id % 3 = 0;
 :vacuum t;
@@ -89,7 +89,7 @@ DELETE FROM t WHERE k IS NOT NULL;
 :vacuum t;
 SELECT superfluous('t', 't_k'), verify('t_k');
 
--- Rows that take the places of others
+-- New rows with the TIDs of removed ones
 CALL refill('i');
 DELETE FROM t WHERE k % 2 = 0;
 :vacuum t;
@@ -111,20 +111,20 @@ INSERT INTO t SELECT i, i FROM generate_series(1, 1000) i;
 SELECT verify('t_k');
 :vacuum (INDEX_CLEANUP on) t;
 SELECT superfluous('t', 't_k'), verify('t_k');
--- So few that it does not pay
+-- Too few dead rows for index cleanup
 DELETE FROM t WHERE ctid IN (SELECT ctid FROM t ORDER BY ctid LIMIT 3);
 :vacuum (INDEX_CLEANUP auto) t;
 SELECT superfluous('t', 't_k') > 0 AS still_there, verify('t_k');
 :vacuum (INDEX_CLEANUP on) t;
 SELECT superfluous('t', 't_k'), verify('t_k');
--- With nothing to do
+-- Nothing to do
 :vacuum t;
 :vacuum (FREEZE) t;
 :vacuum (DISABLE_PAGE_SKIPPING, INDEX_CLEANUP on) t;
 SELECT superfluous('t', 't_k'), verify('t_k');
 SELECT reltuples = (SELECT count(*) FROM t) AS counted FROM pg_class WHERE oid = 't_k'::regclass;
 
--- In several passes, for want of memory
+-- Several passes, because there is little memory
 CREATE TABLE many (k int) WITH (autovacuum_enabled = off);
 INSERT INTO many SELECT i % 1000 FROM generate_series(1, 200000) i;
 CREATE INDEX many_k ON many USING harmonia (k);
@@ -135,7 +135,7 @@ SELECT superfluous('many', 'many_k'), verify('many_k');
 RESET maintenance_work_mem;
 DROP TABLE many;
 
--- Several indexes, by several processes
+-- Several indexes in parallel
 CALL refill('shuffle(i)');
 CREATE INDEX t_id ON t USING harmonia (id);
 CREATE INDEX t_sum ON t USING harmonia ((k / 2 + id)) WHERE id > 100;
@@ -175,7 +175,7 @@ DELETE FROM unlogged WHERE k % 3 = 0;
 SELECT superfluous('unlogged', 'unlogged_k'), verify('unlogged_k');
 
 --
--- Space is used again: after the first few times around, the index does not grow
+-- Space is reused: after a few rounds the index does not grow
 --
 CREATE FUNCTION pages(index regclass) RETURNS bigint LANGUAGE sql AS 'SELECT pages FROM harmonia_index_info(index)';
 CREATE TABLE cycle (k int, id int) WITH (autovacuum_enabled = off);

@@ -2,7 +2,7 @@
 -- Operator class validation
 --
 
--- What the extension ships is valid and has all of btree's operators.
+-- The extension's operator classes are valid and have all operators of btree's.
 SELECT opcname, opcintype::regtype, opcdefault, amvalidate(c.oid)
 FROM pg_opclass c JOIN pg_am a ON a.oid = opcmethod
 WHERE amname = 'harmonia'
@@ -54,7 +54,7 @@ SELECT validate('cross_int4_ops');
 ALTER OPERATOR FAMILY cross_ops USING harmonia ADD OPERATOR 1 < (int4, int8);
 SELECT validate('cross_int8_ops');
 
--- operators that order otherwise than the index does
+-- operators with another order than the index
 CREATE OPERATOR CLASS reverse_ops FOR TYPE int4 USING harmonia AS
 	OPERATOR 1 >, OPERATOR 2 >=, OPERATOR 3 =, OPERATOR 4 <=, OPERATOR 5 <;
 SELECT validate('reverse_ops');

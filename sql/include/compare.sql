@@ -1,23 +1,23 @@
 -- Functions that run queries in several ways and say whether the answers are
--- the same. Included by tests, into the schema that is current.
+-- the same. Tests include this file into their current schema.
 \set ECHO none
 
--- Rows that come one after the other without order, but are the same each time.
+-- Numbers without order, the same each time.
 CREATE FUNCTION shuffle(i bigint) RETURNS int LANGUAGE sql IMMUTABLE
 	AS 'SELECT (i * 2654435761 % 2147483647)::int';
 
--- Let the planner use one kind of scan only, until the transaction ends.
+-- Allow one kind of scan only, until the transaction ends.
 CREATE PROCEDURE use(kind text) LANGUAGE sql
 AS $$
 	SELECT set_config('enable_seqscan', (kind = 'seq')::text, true),
 		set_config('enable_indexscan', (kind IN ('index', 'only'))::text, true),
 		set_config('enable_indexonlyscan', (kind = 'only')::text, true),
 		set_config('enable_bitmapscan', (kind = 'bitmap')::text, true),
-		-- Disabled plans look expensive enough to be compiled.
+		-- Disabled plans would be compiled, because they look expensive.
 		set_config('jit', 'off', true);
 $$;
 
--- The rows of a query, in their order or in any, in one short value.
+-- The number of rows of a query and a hash of them, with or without their order.
 CREATE FUNCTION digest(query text, ordered boolean, OUT n bigint, OUT hash text) LANGUAGE plpgsql
 AS $$
 BEGIN
@@ -25,7 +25,7 @@ BEGIN
 		ELSE 'SELECT count(*), sum(hash_record_extended(t, 0)) FROM (%s) t' END, query) INTO n, hash;
 END $$;
 
--- Kinds of the nodes in a plan that use an index, or that match the pattern.
+-- The kinds of nodes in a plan that use an index, or that match a pattern.
 CREATE FUNCTION plan_nodes(query text, pattern text DEFAULT 'Index') RETURNS text LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -37,9 +37,9 @@ BEGIN
 		WHERE node #>> '{}' ~ pattern);
 END $$;
 
--- A line of EXPLAIN's, or all of them in one, as PostgreSQL 15 has it; NULL if it has
--- none. 16 and later number parameters by the plans that they come from, 18
--- counts fractions of rows and marks what is disabled.
+-- A line of EXPLAIN, or all lines in one, in PostgreSQL 15's words; NULL if 15 has no
+-- such line. 16 and later number parameters by the plans that they come from, 18
+-- counts fractions of rows and marks disabled nodes.
 CREATE FUNCTION old_line(line text) RETURNS text LANGUAGE plpgsql IMMUTABLE
 AS $$
 BEGIN
@@ -65,8 +65,7 @@ BEGIN
 	END LOOP;
 END $$;
 
--- Run a query that shall use one kind of scan, and compare with what it has to
--- return.
+-- Run a query by one kind of scan, and compare its rows with the wanted ones.
 CREATE FUNCTION compare_scan(kind text, query text, ordered boolean, wanted record) RETURNS text
 	LANGUAGE plpgsql
 AS $$
@@ -83,8 +82,8 @@ BEGIN
 	RETURN CASE WHEN digest(query, ordered) = wanted THEN 'same' ELSE 'DIFFERS' END;
 END $$;
 
--- SELECT FROM a table with columns k and id, by each condition and in each kind
--- of scan, compared with a sequential scan.
+-- Select from a table with columns k and id, by each condition and each kind of
+-- scan, and compare with a sequential scan.
 CREATE FUNCTION compare(tab regclass, VARIADIC conditions text[])
 	RETURNS TABLE (condition text, n bigint, index text, "only" text, bitmap text) LANGUAGE plpgsql
 AS $$
@@ -108,9 +107,8 @@ BEGIN
 	END LOOP;
 END $$;
 
--- The same for whole queries; rows come in order where they say ORDER BY. Of
--- rows that are equal for it all columns must be so too. Says whether the plan
--- sorts.
+-- The same for whole queries. With ORDER BY the order of rows counts: rows with equal
+-- sort keys must be equal in all columns. Says whether the plan sorts.
 CREATE FUNCTION compare_queries(VARIADIC queries text[])
 	RETURNS TABLE (query text, n bigint, result text, plan text) LANGUAGE plpgsql
 AS $$
@@ -132,9 +130,9 @@ BEGIN
 	END LOOP;
 END $$;
 
--- Check an index's structure, that it has each row's entry, and that scans over
--- all of it give what the table has. Returns the number of rows, with and
--- without key, if all is well.
+-- Check an index's structure, that each row has its entry, and that scans of the
+-- whole index return the table's rows. Returns the numbers of rows with and without
+-- key, if all is well.
 CREATE FUNCTION verify(index regclass) RETURNS text LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -165,8 +163,7 @@ BEGIN
 	RETURN format('%s rows, %s NULL', counts[1], counts[2]);
 END $$;
 
--- Autovacuum may be looking at another table, with a snapshot that keeps rows: wait
--- until that is over.
+-- Wait for autovacuum: while it works on any table, its snapshot can keep dead rows.
 CREATE PROCEDURE settle() LANGUAGE plpgsql
 AS $$
 BEGIN

@@ -1,10 +1,10 @@
--- Functions that run queries with lookup nodes and without, and say whether the
--- answers are the same. Needs compare.sql, and is included like it.
+-- Functions that run queries with and without lookup nodes, and say whether the
+-- answers are the same. They need compare.sql. Tests include this file like that one.
 \set ECHO none
 
--- Let the planner use lookup nodes wherever it can, until the transaction ends:
--- reading the table, or the index only where that will do. With lookup.seqscan other
--- tables are read in full without reluctance, which parallel plans take.
+-- Have the planner use lookup nodes wherever it can, until the transaction ends. They
+-- read the table, or where possible the index alone. With lookup.seqscan sequential
+-- scans of other tables are allowed, which parallel plans need.
 CREATE PROCEDURE use_lookups(index_only boolean) LANGUAGE sql
 AS $$
 	CALL use('none');
@@ -15,7 +15,7 @@ AS $$
 		set_config(name, 'off', true) FROM unnest('{enable_hashjoin,enable_mergejoin,enable_nestloop}'::text[]) name;
 $$;
 
--- The same query by PostgreSQL's own nodes: kind as in use().
+-- Have it use PostgreSQL's own nodes; kinds are those of use().
 CREATE PROCEDURE use_no_lookups(kind text) LANGUAGE sql
 AS $$
 	CALL use(kind);
@@ -24,7 +24,7 @@ AS $$
 		set_config(name, 'on', true) FROM unnest('{enable_hashjoin,enable_mergejoin,enable_nestloop}'::text[]) name;
 $$;
 
--- The lookup nodes in a query's plan, and what else reads the tables named.
+-- The lookup nodes in a query's plan.
 CREATE FUNCTION lookup_nodes(query text) RETURNS text LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -37,7 +37,7 @@ BEGIN
 			WHERE node ->> 'Custom Plan Provider' LIKE 'Harmonia%') names);
 END $$;
 
--- What EXPLAIN ANALYZE says, but for what depends on time or on how leaves are filled.
+-- The output of EXPLAIN ANALYZE without what depends on times or on how full leaves are.
 CREATE FUNCTION explained(query text, options text DEFAULT 'FORMAT TEXT') RETURNS SETOF text LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -51,8 +51,8 @@ BEGIN
 	END LOOP;
 END $$;
 
--- Fetch what a cursor has left, or so many rows; their number and the sum of their
--- only column.
+-- Fetch the rest of a cursor, or so many rows. Returns their number and the sum of
+-- their only column.
 CREATE FUNCTION rest(cursor refcursor, most bigint DEFAULT NULL, OUT n bigint, OUT sum bigint) LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -68,9 +68,9 @@ BEGIN
 	END LOOP;
 END $$;
 
--- Compare queries: by lookups that read the table, that need not, and in batches as
--- small as they may be, with what sequential and index scans return. Rows come in
--- order where queries say ORDER BY. Prints the nodes that were in the plan.
+-- Compare queries by lookups with sequential and index scans. Lookups read the table, or
+-- the index alone, or have the smallest batches. With ORDER BY the order of rows counts.
+-- Prints the nodes that were in the plan.
 CREATE FUNCTION compare_lookups(VARIADIC queries text[])
 	RETURNS TABLE (n bigint, result text, nodes text, query text) LANGUAGE plpgsql
 AS $$

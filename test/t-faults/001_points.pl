@@ -1,6 +1,5 @@
-# A statement that fails, or a server that crashes, at any step of what changes
-# an index leaves the index whole: it answers as a btree does, can be written
-# to and vacuumed, and the blocks that went lost come back.
+# An error or a crash at any step of a change leaves the index whole.  It answers like a
+# btree, can be written to and vacuumed, and lost blocks are found again.
 #
 # The library is built with FAULT_POINTS (src/am/fault.h) and SMALL_LIMITS.
 # POINTS='^move' limits the test to points whose names match.
@@ -16,15 +15,13 @@ use Time::HiRes qw(usleep);
 my $only = $ENV{POINTS} // '';
 
 # ----------------------------------------------------------------
-# Loads: what is done to the table t beforehand, and what has to fail
+# Loads: how table t is prepared, and the statement that has to fail
 # ----------------------------------------------------------------
 
-# Ascending keys make more segments than the metapage lists, and than a directory
-# page does.
+# Ascending keys make more segments than the metapage or a directory page can list.
 my $ascending = 'INSERT INTO t SELECT i, i FROM generate_series(30000, 68000) i;';
 
-# Many keys between others: leaves are split, bottom nodes shadowed, segments
-# written anew.
+# Many keys between others: leaves are split, bottom nodes shadowed and segments moved.
 my $dense = 'INSERT INTO t SELECT x, x FROM'
   . ' (SELECT 3000 + i * 7919 % 1000 x FROM generate_series(1, 8000) i) s;';
 
@@ -38,12 +35,12 @@ my %loads = (
 	},
 	# The first NULL.
 	null => { load => 'INSERT INTO t SELECT NULL FROM generate_series(1, 10) i;' },
-	# Segments are sparse, and some have been retired since the last VACUUM.
+	# Some segments are sparse, and some have been retired since the last VACUUM.
 	vacuum => {
 		prepare => "$dense DELETE FROM t WHERE k % 10 <> 0;",
 		load => 'VACUUM (INDEX_CLEANUP on) t;'
 	},
-	# The end of the file becomes free.
+	# Blocks at the end of the file become free.
 	truncate => {
 		prepare => 'INSERT INTO t SELECT i, i FROM generate_series(30000, 34000) i;'
 		  . ' DELETE FROM t WHERE k > 9000;',
@@ -60,14 +57,14 @@ my %loads = (
 		  . ' SELECT count(k) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 9000)));'
 	},
 	scan => { load => 'SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(k) FROM t WHERE k < 5000;' },
-	# What other faults leave to be repaired.
+	# A movement repairs what a failed one has left.
 	after_move => {
 		prepare => "SET harmonia.fault = 'move_copied:error'; $dense",
 		load => $dense
 	});
 
-# The load that reaches each point.  "lost" is set if a block or more must be
-# lost after a fault there, "crash" if an error makes a crash of its own.
+# Each point and the load that reaches it.  "lost": a fault there must lose at least one
+# block.  "crash": an error there is a crash.
 my @points = (
 	[ insert_changed => 'sparse', crash => 1 ],
 	[ insert_logged => 'sparse', crash => 1 ],
@@ -152,7 +149,7 @@ my @points = (
 my @device_points = ((map { [ $_ => 'device' ] } qw(sync_begun sync_listed sync_copied remote_synced remote_searched)),
 	[ sync_page_pinned => 'resident' ]);
 
-# The same with a copy there, in which little has changed.
+# The same with a copy on the device, of an index that has changed little since.
 $loads{resident} = {
 	prepare => "$dense SELECT harmonia_load('t_k'); INSERT INTO t VALUES (3001, 3001);",
 	load => $loads{device}{load}
@@ -164,8 +161,8 @@ wal_consistency_checking = generic
 harmonia.force_device = off
 END
 
-# Both indexes give the same rows and keys in the same order, forward, backward and
-# in ranges.
+# Both indexes return the same rows and keys in the same order: forward, backward and in
+# ranges.
 $node->safe_psql('postgres', <<'END');
 CREATE FUNCTION same_as_btree() RETURNS void LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
@@ -186,7 +183,7 @@ BEGIN
 END $$;
 END
 
-# Wait until the server, having crashed, is up again.
+# Wait until the server is up again after a crash.
 sub wait_for_restart
 {
 	my ($log_offset) = @_;
@@ -200,7 +197,7 @@ sub wait_for_restart
 	return;
 }
 
-# One fault; returns what is wrong.
+# Try one fault; returns what is wrong afterwards, or ''.
 sub try_point
 {
 	my ($point, $action, $load, %expected) = @_;
@@ -229,7 +226,7 @@ END
 
 	if ($load == $loads{device} || $load == $loads{resident})
 	{
-		# What was half done on the device is done again.
+		# A half-made copy is made again.
 		wait_for_device($node);
 		my $wanted = $node->safe_psql('postgres', 'SELECT count(k), sum(k) FROM t WHERE k <= 9000');
 		my $got = $node->safe_psql('postgres', $load->{load} =~ s/count\(k\)/count(k), sum(k)/r);
@@ -251,7 +248,7 @@ UPDATE t SET k = k + 1, k2 = k2 + 1 WHERE k > 18000;
 VACUUM (INDEX_CLEANUP on) t;
 SELECT harmonia_check('t_k', true);
 SELECT same_as_btree();
-VACUUM t;		-- what the first one has moved after it had looked for lost blocks
+VACUUM t;		-- the first one moved segments after its search for lost blocks
 VACUUM t;
 SELECT 'unreachable', lost_pages FROM harmonia_index_info('t_k')
 WHERE lost_pages > 20;	-- the list holds only the 5 longest extents

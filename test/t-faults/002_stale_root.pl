@@ -1,5 +1,5 @@
-# A copy of the root from before two movements does not lead to a header that a
-# third one is just writing to the block where an earlier segment had its own.
+# A copy of the root can be older than two movements.  A third movement writes a header to
+# the block of an earlier segment's header.  The copy must not lead there.
 #
 # The library is built with FAULT_POINTS (src/am/fault.h) and SMALL_LIMITS.
 use strict;
@@ -19,11 +19,11 @@ INSERT INTO t SELECT i * 10 FROM generate_series(1, 600) i;
 CREATE INDEX t_k ON t USING harmonia (k);
 END
 
-# Let a leaf be split, so that there is something to move.
+# Split a leaf, so that there is something to move.
 sub shadow { return sql('INSERT INTO t SELECT 3000 FROM generate_series(1, 300)'); }
 
-# A session for each place that the only segment has had, with a copy of the root
-# from then.  Movement alone does not make sessions renew it.
+# For each block that the only segment has had, a session with a copy of the root from
+# that time.  Movement alone does not make sessions renew their copy.
 my @blocks;
 my @sessions;
 for my $i (0 .. 5)
@@ -38,7 +38,7 @@ for my $i (0 .. 5)
 	$sessions[$i]->query_safe("SET application_name = 'writer'; INSERT INTO t VALUES (3000, 0)");
 }
 
-# Movement stops with the copy written, but not in the directory.
+# Movement stops when the new segment is written, but not yet in the directory.
 my $lock = $node->background_psql('postgres');
 
 $lock->query_safe("SELECT pg_advisory_lock(hashtext('move_copied'))");
@@ -49,7 +49,7 @@ $node->poll_query_until('postgres',
 	"SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'work' AND wait_event = 'advisory'")
   or die 'the movement does not wait';
 
-# Whoever wants to write has to wait for its end.
+# Writers have to wait for its end.
 for my $i (0 .. $#sessions)
 {
 	$sessions[$i]->query_until(qr//, "INSERT INTO t SELECT 3005, $i + 1 FROM generate_series(1, 10);\n");
@@ -65,7 +65,7 @@ finish($mover);
 $_->quit for @sessions;
 
 my $block = sql($header);
-ok(scalar(grep { $_ eq $block } @blocks), "the segment is where one was before: $block of @blocks");
+ok(scalar(grep { $_ eq $block } @blocks), "the segment is where an earlier one was: $block of @blocks");
 is( sql("SET enable_seqscan = off; SELECT session, count(*) FROM t WHERE k = 3005 GROUP BY 1 ORDER BY 1"),
 	join("\n", map { $_ + 1 . '|10' } (0 .. $#sessions)),
 	'nothing is lost');

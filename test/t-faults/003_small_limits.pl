@@ -1,5 +1,5 @@
-# Small indexes go through directory pages, movement and joins all the time here:
-# random statements, concurrent writers and crashes, as in test/t.
+# With small limits small indexes use directory pages, and move and join segments, all the
+# time.  Random statements, concurrent writers and crashes as in test/t.
 #
 # The library is built with SMALL_LIMITS.
 use strict;

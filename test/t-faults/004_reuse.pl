@@ -1,7 +1,7 @@
-# Sessions that stand somewhere while blocks, and places in the directory, change
-# hands: what they find there when they go on is not what they were led to.
+# A session stops, and meanwhile a block or a directory entry gets another owner.  When
+# the session goes on it must notice that.
 #
-# Each case is built so that it goes wrong without the check that it names.
+# Each case fails without the check that it names.
 #
 # The library is built with FAULT_POINTS (src/am/fault.h) and SMALL_LIMITS.
 use strict;
@@ -42,7 +42,7 @@ ORDER BY s.low_key DESC, l.low_key DESC LIMIT 1
 END
 }
 
-# Insert a key until a condition holds.
+# Insert a key again and again until a condition holds.
 sub insert_until
 {
 	my ($key, $condition) = @_;
@@ -55,7 +55,7 @@ sub insert_until
 	die "keys $key did not do what they should";
 }
 
-# What a session waits for.
+# The event that a session waits for, or ''.
 sub waits_for
 {
 	my ($session) = @_;
@@ -65,15 +65,16 @@ sub waits_for
 }
 
 # ----------------------------------------------------------------
-# VACUUM waits for pins on blocks that changed hands while it walked
+# VACUUM waits for pins on blocks that got another owner while it walked
 #
-# It comes by the blocks of the first segment, which then is moved.  The second
-# takes one of them, an index-only scan stops there, and the second is moved on.
-# The walk meets the second's entries elsewhere.  Those of the reader are dead, and
-# their pages must not become all-visible before it has looked.
+# VACUUM's walk passes the blocks of the first segment, which is then moved.  The second
+# segment takes one of these blocks, an index-only scan stops there, and the second segment
+# is moved on.  VACUUM meets the second segment's entries elsewhere.  The scan holds dead
+# entries.  Their heap pages must not become all-visible before it has checked the
+# visibility map.
 # ----------------------------------------------------------------
 {
-	my $name = 'VACUUM and a block that changed hands';
+	my $name = 'VACUUM and a block with another owner';
 	my ($reader, $vacuum) = map { open_session($node) } 1 .. 2;
 	my $point = 'vacuum_leaf_cleaned';
 	my $plan = 'SET enable_bitmapscan = off; SET enable_sort = off; ';
@@ -114,11 +115,11 @@ END
 }
 
 # ----------------------------------------------------------------
-# A leaf's stamp tells that it is not the one to the right any more
+# The stamp shows that a block is not the leaf to the right any more
 #
-# A scan remembers the block of the next leaf.  A movement is just writing there.
-# The leaf that it has written is as good as the one before, but the one to the
-# right of that is still to be written: there is a leaf from long ago.
+# A scan remembers the block of the next leaf.  A movement writes new leaves there.  The
+# first of them is as good as the old one.  But the leaf to its right is not written yet:
+# that block still holds a leaf of an earlier segment.
 # ----------------------------------------------------------------
 {
 	my $name = "a leaf's stamp";
@@ -132,8 +133,8 @@ END
 	# The file must not get shorter.
 	ask($keeper, 'BEGIN; SELECT FROM t WHERE k = 1');
 
-	# Eleven leaves from block 2 on become six there; what splits take are the next
-	# four blocks, so that the last of the old leaves, in block 12, stays.
+	# Eleven leaves from block 2 on become six.  Splits take the next four blocks, so
+	# that the last of the old leaves stays in block 12.
 	sql('ALTER INDEX t_k SET (fillfactor = 100)');
 	sql("SELECT harmonia_reorganize('t_k')");
 	sql('INSERT INTO t SELECT 36500 + i * 10 + 5 FROM generate_series(1, 300) i');
@@ -146,8 +147,8 @@ END
 	send_sql($reader, 'SELECT count(*), sum(k) FROM (SELECT k FROM t WHERE k > 0 ORDER BY k) s');
 	stopped_at($node, 'scan_leaf_left');
 
-	# Again eleven leaves from block 2 on, after a movement to the end of the file; the
-	# last one is not yet written.
+	# After a movement to the end of the file there are eleven leaves from block 2 on
+	# again, of which the last is not written yet.
 	hold($node, 'segment_page_begun');
 	sql('ALTER INDEX t_k SET (fillfactor = 55)');
 	ask($mover, "SET harmonia.fault = 'segment_page_begun:wait:23'");
@@ -169,8 +170,8 @@ END
 # ----------------------------------------------------------------
 # A directory page is split under a search
 #
-# The search has renewed its copy of the root, and goes to the page that NULLs are
-# listed on.  Before it gets there, a split takes them to another page.
+# A search has renewed its copy of the root, and goes to the directory page that lists the
+# NULL part.  Before it gets there, a split moves this entry to another page.
 # ----------------------------------------------------------------
 {
 	my $name = 'a directory page that is split';
@@ -191,11 +192,11 @@ BEGIN
 	END LOOP;
 END $$;
 END
-	# A copy of the root from when it was all of the directory
+	# A copy of the root from when the root was the whole directory
 	ask($reader, 'SET enable_bitmapscan = off');
 	is(ask($reader, $nulls), 500, "$name: NULLs");
 	is(ask($appender, 'CALL append_until_pages(1)'), '', "$name: appending");
-	# ... and an entry in it that leads nowhere now
+	# An entry in that copy that is not valid any more
 	sql('INSERT INTO t SELECT NULL FROM generate_series(1, 1000)');
 	sql("SELECT harmonia_reorganize('t_k')");
 

@@ -1,5 +1,5 @@
-# What VACUUM leaves behind: no file that is mostly empty, however many gaps there
-# are, and no work that the next one does again in vain.
+# VACUUM leaves no file that is mostly free, however many gaps there are, and no work that
+# the next VACUUM does again in vain.
 #
 # The library is built with SMALL_LIMITS.
 use strict;
@@ -13,7 +13,7 @@ my $node = new_node('maintenance', conf => 'shared_buffers = 32MB');
 sub sql { return $node->safe_psql('postgres', $_[0]); }
 
 # ----------------------------------------------------------------
-# More gaps than the list of free extents has room for
+# More gaps than fit in the list of free extents
 # ----------------------------------------------------------------
 sql(<<'END');
 CREATE TABLE t (k int) WITH (autovacuum_enabled = off);
@@ -22,7 +22,7 @@ INSERT INTO t SELECT hashint4(i) % 1000000 FROM generate_series(1, 100000) i;
 END
 for my $round (1 .. 6)
 {
-	# Segments grow here and there, then all shrink.
+	# Some segments grow, then all shrink.
 	sql("INSERT INTO t SELECT hashint4(i % 7 + $round) % 1000000 + i % 2000 FROM generate_series(1, 40000) i");
 	sql("DELETE FROM t WHERE hashint4(k + $round) % 10 > 3");
 	sql('VACUUM (INDEX_CLEANUP on) t');
@@ -35,9 +35,9 @@ END
 sql('DROP TABLE t');
 
 # ----------------------------------------------------------------
-# A table of which a fifth gets other keys between one VACUUM and the next
+# A fifth of the table gets other keys between one VACUUM and the next
 #
-# Leaves that movement had packed would be split at once, and be moved for that.
+# If movement packed the leaves, they would be split at once and moved again.
 # ----------------------------------------------------------------
 sql(<<'END');
 CREATE TABLE t (k int, i int) WITH (autovacuum_enabled = off);
@@ -56,7 +56,7 @@ is(sql("SELECT harmonia_check('t_k', true)"), '', 'the index is whole');
 sql('DROP TABLE t');
 
 # ----------------------------------------------------------------
-# Small neighbours that stand on two directory pages are not joined
+# Small neighbours on two directory pages are not joined
 # ----------------------------------------------------------------
 sql(<<'END');
 CREATE TABLE t (k int) WITH (autovacuum_enabled = off);
@@ -69,8 +69,8 @@ WHERE kind = 'directory'
 END
 is($pages, 2, 'two directory pages');
 
-# Of the last segment on the first page, the longer one, and of the first on the
-# second little is left.
+# Delete most of the last segment on the first page, which is the longer one, and of the
+# first segment on the second page.
 my ($low, $high) = split /\|/, sql(<<"END");
 SELECT min(low_key) - 2147483648, max(high_key) - 2147483648
 FROM harmonia_segments('t_k') WHERE segment IN ($entries - 1, $entries)

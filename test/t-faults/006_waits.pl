@@ -1,6 +1,5 @@
-# Who waits for a movement, or at a gate, does not notice that the locks by which it
-# waits are PostgreSQL's: lock_timeout is for other locks.  All else that ends a
-# wait ends this one.
+# A session waits for a movement or a gate by a lock of PostgreSQL.  lock_timeout does not
+# end this wait; all else that ends a wait does.
 #
 # The library is built with FAULT_POINTS (src/am/fault.h) and SMALL_LIMITS.
 use strict;
@@ -14,7 +13,7 @@ my $node = new_node('waits', conf => "shared_buffers = 32MB\ndeadlock_timeout = 
 
 sub sql { return $node->safe_psql('postgres', $_[0]); }
 
-# Until a session's last statement has waited longer than its timeout.
+# Wait until a session has waited longer than its lock_timeout.
 sub has_waited
 {
 	my ($session, $event) = @_;
@@ -37,7 +36,7 @@ CREATE TABLE other ();
 END
 }
 
-# What stops where, with which lock, and what waits for it.
+# A name, the point at which the first statement stops, and the second, which waits for it.
 for my $case (
 	[ 'movement', 'move_marked', "SELECT harmonia_reorganize('t_k')", 'INSERT INTO t VALUES (3000)' ],
 	[ 'movement by another', 'move_locked', 'INSERT INTO t SELECT 3000 FROM generate_series(1, 9000)',
@@ -77,10 +76,10 @@ for my $case (
 		release($point) if $end ne 'goes on';
 		answer($holder);
 
-		# For tables it is in force again.
+		# Afterwards lock_timeout works for tables.
 		is(ask($waiter, 'SET statement_timeout = 0; SHOW lock_timeout'), '1ms', "$name: lock_timeout is as it was");
 		ask($locker, 'BEGIN; LOCK TABLE other');
-		like(ask($waiter, 'SELECT FROM other'), qr/due to lock timeout/, "$name: and works");
+		like(ask($waiter, 'SELECT FROM other'), qr/due to lock timeout/, "$name: lock_timeout works");
 		ask($locker, 'COMMIT');
 		is(sql("SELECT harmonia_check('t_k', true)"), '', "$name, $end: the index is whole");
 	}

@@ -1,5 +1,5 @@
-# An index outgrows the words that are watched for it while its copy on the device is
-# being brought up to date.  Of a leaf without a word nobody knows that it has changed.
+# An index outgrows its watch words while its copy on the device is brought up to date.  A
+# change of a leaf without a word is not noted anywhere.
 #
 # The library is built with FAULT_POINTS (src/am/fault.h) and SMALL_LIMITS.
 use strict;
@@ -26,7 +26,8 @@ SELECT harmonia_load('t_k');
 INSERT INTO t VALUES (1);
 END
 
-	# So many it has, and the daemon makes room for an eighth more (src/device/watch.c).
+	# The index has so many words; the daemon makes room for an eighth more
+	# (src/device/watch.c).
 	my $words = int(blocks() * 5 / 4) + 256;
 	my $reader = open_session($node, 'SET enable_bitmapscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off');
 

@@ -1,9 +1,9 @@
-# Batches that read only the index, or only count, while VACUUM removes dead entries,
-# and says in the visibility map that all see what is left on their heap pages.
-# Whoever has read such an entry must have looked at the map before it says so.
+# Lookup batches read the index alone, or only count, while VACUUM removes dead entries and
+# then marks heap pages as all-visible.  A reader of such an entry must check the visibility
+# map before VACUUM changes it.
 #
-# Each case goes wrong without the gate, or without what makes up for something that was
-# read before it was entered.
+# Each case fails without the visibility gate, or without the code that makes up for entries
+# that were read before the gate was entered.
 #
 # The library is built with FAULT_POINTS (src/am/fault.h) and SMALL_LIMITS.
 use strict;
@@ -26,8 +26,9 @@ wait_for_device($node) if has_daemon();
 
 sub sql { return $node->safe_psql('postgres', $_[0]); }
 
-# Ways to read: the node of the plan, and a query.  Of ranges that overlap, the first leaf has
-# more hits than fit in a portion: the second begins with what had been read for the first.
+# Ways to read: the node of the plan, and a query.  Where ranges overlap, the first leaf has
+# more hits than fit in a portion.  Then the second portion begins with entries that were
+# read for the first.
 my $keys = 'generate_series(90000, 120000, 10)';
 my $ranges = 'k BETWEEN 90000 AND 105000 OR k BETWEEN 110000 AND 130000';
 my %reads = (
@@ -38,8 +39,8 @@ my %reads = (
 	count => [ 'LookupCount', "SELECT count(*) FROM t WHERE k = ANY (ARRAY(SELECT $keys))" ],
 	'count of ranges' => [ 'LookupCount', "SELECT count(*) FROM t WHERE $ranges" ]);
 
-# Where a reader stops: a point, how often it is passed before, and whether VACUUM
-# waits at the gate.  Between portions it does not.
+# Where a reader stops: a point, how often the reader passes it before, and whether VACUUM
+# waits at the gate.  It does not wait between portions.
 my @stops = ([ 'lookup_read', 0, 1 ], [ 'lookup_portion', 1, 0 ]);
 my @device_stops = ([ 'lookup_prepared', 0, 0 ], [ 'remote_searched', 0, 1 ], [ 'lookup_read', 0, 1 ], [ 'lookup_portion', 1, 0 ]);
 
@@ -69,7 +70,7 @@ END
 	send_sql($reader, $query);
 	stopped_at($node, $point);
 
-	# VACUUM's walk leaves out the segments that the reader may have plans for.
+	# Move the segments that the reader has plans for, so that VACUUM's walk skips them.
 	sql("SELECT harmonia_reorganize('t_k')");
 	send_sql($vacuum, 'VACUUM (INDEX_CLEANUP on, TRUNCATE off) t');
 	settled($node, $vacuum) || die 'VACUUM neither ends nor waits';
@@ -86,7 +87,7 @@ for my $read (sort keys %reads)
 {
 	try_read($read, 0, @$_) for @stops;
 
-	# The device does not say which keys of a range it has found.
+	# The device does not return the keys that it finds in a range.
 	next if !has_daemon() || $read =~ /^ranges|join of/;
 	try_read($read, 1, @$_) for @device_stops;
 }

@@ -1,9 +1,9 @@
-# Lookups that end before they have come to an end keep nothing pinned: neither leaves
-# that the walk has pinned ahead, nor pages of the heap that are read ahead, nor those of
-# the visibility map.
+# Lookups that end early keep nothing pinned: no leaves that were pinned ahead, no heap
+# pages that were read ahead, no pages of the visibility map.
 #
-# Pins that a transaction keeps when a statement of it has failed keep VACUUM waiting:
-# of the heap because all rows are to be frozen, of the index because some are dead.
+# VACUUM shows whether a transaction keeps pins after one of its statements has failed.  It
+# waits for pins on the heap, because it freezes all rows, and on the index, because some
+# rows are dead.
 #
 # The library is built with FAULT_POINTS (src/am/fault.h) and SMALL_LIMITS.
 use strict;
@@ -26,7 +26,7 @@ END
 
 sub sql { return $node->safe_psql('postgres', $_[0]); }
 
-# A few rows a page, in no order.
+# A few rows a page, not in the order of the key.
 sub make_table
 {
 	return sql(<<'END');
@@ -40,7 +40,7 @@ DELETE FROM t WHERE k % 50 = 0;
 END
 }
 
-# Queries of which one row, amid the others, is worth looking at.
+# Queries in which one row, in the middle, can be treated differently.
 my $keys = 'generate_series(1, 4000)';
 my %reads = (
 	scan => "SELECT count(filler), count(%s) FROM t WHERE k = ANY (ARRAY(SELECT $keys))",
@@ -48,7 +48,7 @@ my %reads = (
 	join => "SELECT count(filler), count(%s) FROM (SELECT k FROM $keys k OFFSET 0) s JOIN t USING (k)",
 	'index-only join' => "SELECT count(%s) FROM (SELECT k FROM $keys k OFFSET 0) s JOIN t USING (k)");
 
-# The query of a reader, with something done at that row.
+# A reader's query with an expression for that row.
 sub query
 {
 	my ($read, $expression) = @_;
@@ -58,8 +58,8 @@ sub query
 
 sub at_row { return "CASE WHEN t.k = 2001 THEN $_[0] END"; }
 
-# What ends a statement: what it does at the row, what is done before, and by another
-# session meanwhile; and the error.
+# Ways to end a statement: its expression, SQL to run before it, the lock that it waits for
+# if another session cancels it, and the error.
 my %ends = (
 	'an error' => [ '1 / (t.k - 2001)', '', undef, qr/division by zero/ ],
 	'a timeout' => [ at_row('pg_sleep(600) IS NULL'), q{SET LOCAL statement_timeout = '50ms'}, undef, qr/due to statement timeout/ ],
@@ -67,7 +67,7 @@ my %ends = (
 	'a fault beside leaves' => [ '1', q{SET LOCAL harmonia.fault = 'lookup_planned:error:2'}, undef, qr/fault point/ ],
 	'a fault beside hits' => [ '1', q{SET LOCAL harmonia.fault = 'lookup_read:error'}, undef, qr/fault point/ ]);
 
-# VACUUM of the table, and what it waits for if it does not end.
+# Vacuum the table; returns the event that VACUUM waits for, or '' if it ends.
 sub vacuum_waits_for
 {
 	my ($vacuum) = @_;
@@ -90,7 +90,7 @@ for my $read (sort keys %reads)
 		my ($expression, $settings, $lock, $error) = @{ $ends{$end} };
 		my $name = "$read, $end";
 
-		# In a cursor, resources are the portal's.
+		# A cursor's resources belong to the portal.
 		for my $cursor (0, 1)
 		{
 			my $statement = query($read, $expression);
@@ -113,25 +113,25 @@ for my $read (sort keys %reads)
 			release($lock) if $lock;
 			is(vacuum_waits_for($vacuum), '', "$name: nothing is pinned");
 			is(ask($reader, $plain), $expected, "$name: the next statement");
-			is(ask($reader, 'COMMIT'), '', "$name: and the transaction's end");
+			is(ask($reader, 'COMMIT'), '', "$name: the transaction ends");
 			is(answer($vacuum), '', "$name: VACUUM ends");
 			close_session($_) for ($reader, $vacuum);
 		}
 	}
 
-	# So the test would see pins: a cursor stands on a page, until it is closed.
+	# The test does see pins: an open cursor keeps a page pinned.
 	next if $read =~ /index-only/;
 	my ($reader, $vacuum) = map { open_session($node) } 1 .. 2;
 
 	make_table();
 	ask($reader, 'BEGIN; DECLARE c CURSOR FOR ' . $plain =~ s/SELECT .*? FROM/SELECT filler FROM/r . '; MOVE 100 IN c');
 	is(vacuum_waits_for($vacuum), 'BufferPin', "$read: a cursor's pages are pinned");
-	is(ask($reader, 'CLOSE c'), '', "$read: until it is closed");
+	is(ask($reader, 'CLOSE c'), '', "$read: the cursor is closed");
 	is(answer($vacuum), '', "$read: VACUUM ends");
-	is(ask($reader, 'COMMIT'), '', "$read: the transaction's end");
+	is(ask($reader, 'COMMIT'), '', "$read: the transaction ends");
 	close_session($_) for ($reader, $vacuum);
 }
-unlike(slurp_file($node->logfile), qr/leak|not closed/, 'the server has found nothing left over');
+unlike(slurp_file($node->logfile), qr/leak|not closed/, 'the server reports no leaks');
 
 $node->stop;
 done_testing();

@@ -1,7 +1,7 @@
-# A device that says what cannot be is not believed: the CPU searches instead.  Where it can be,
-# the row's own key decides.
+# If a device returns impossible hits, the CPU searches instead.  If a wrong hit is possible,
+# the row's own key shows that it is wrong.
 #
-# The daemon has a device that does so in the place of a GPU (cuda/test/faulty.cc).
+# The daemon has such a device in place of a GPU (cuda/test/faulty.cc).
 use strict;
 use warnings;
 
@@ -11,7 +11,7 @@ use Test::More;
 
 plan skip_all => 'there is a GPU' if on_gpu();
 
-# A running server whose device does wrong in one way.
+# A running server whose device is wrong in one way.
 sub damaged_node
 {
 	my ($name, $fault) = @_;
@@ -33,7 +33,7 @@ END
 	return $node;
 }
 
-# What a query gives without lookups.
+# The answer of a query without lookups.
 sub plain_answer
 {
 	my ($node, $query) = @_;
@@ -42,7 +42,7 @@ sub plain_answer
 		  . "SET enable_hashjoin = on; $query");
 }
 
-# One hit of each search is of a probe that there is not.
+# One hit of each search names a probe that does not exist.
 my $node = damaged_node('device_damage', 'FAULT_PROBES');
 
 my $outer = 'FROM (SELECT k FROM generate_series(1, 200000, 7) k OFFSET 0) s';
@@ -58,19 +58,19 @@ my %queries = (
 for my $name (sort keys %queries)
 {
 	is($node->safe_psql('postgres', $queries{$name}), plain_answer($node, $queries{$name}), $name);
-	like(nodes_of($node, $queries{$name}), qr/Fallbacks: [1-9]/, "$name: by the CPU, after all");
+	like(nodes_of($node, $queries{$name}), qr/Fallbacks: [1-9]/, "$name: the CPU answers");
 }
 
-# Counting asks for no probes.
+# A count does not ask which probes were hit.
 my $count = 'SELECT count(*) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(5, 200000, 5)))';
 is($node->safe_psql('postgres', $count), '20000', 'a count');
-like(nodes_of($node, $count), qr/LookupCount.*Fallbacks: 0/s, 'is believed');
+like(nodes_of($node, $count), qr/LookupCount.*Fallbacks: 0/s, 'a count on the device');
 $node->safe_psql('postgres', 'UPDATE t SET v = v + 1');
 is($node->safe_psql('postgres', $count), '20000', 'a count of rows that are not all-visible');
 
 $node->stop;
 
-# Each search has a hit too many: a row with another key.
+# Each search returns one hit too many: a row with another key.
 $node = damaged_node('device_hits', 'FAULT_HITS');
 $queries{semijoin} =~ s/BETWEEN s\.k AND s\.k \+ 30/= s.k/;
 $queries{antijoin} =~ s/t\.k = s\.k/t.k = s.k AND v > 0/;
@@ -79,10 +79,10 @@ $node->safe_psql('postgres', 'CREATE INDEX t_next ON t USING harmonia ((k + 1));
 for my $name ('scan', 'scan by an expression', 'join', 'join by ranges', 'semijoin', 'antijoin')
 {
 	is($node->safe_psql('postgres', $queries{$name}), plain_answer($node, $queries{$name}), "a hit too many: $name");
-	like(nodes_of($node, $queries{$name}), qr/Device Batches: [1-9].*Fallbacks: 0/s, "$name: by the device");
+	like(nodes_of($node, $queries{$name}), qr/Device Batches: [1-9].*Fallbacks: 0/s, "$name: the device answers");
 }
 
-# So it does where the heap has to be asked whether there is a row.
+# The key decides too where the heap has to be asked whether a row is visible.
 $node->safe_psql('postgres', 'UPDATE t SET v = v + 1');
 for my $name ('index-only scan', 'index-only join')
 {

@@ -1,5 +1,4 @@
-# Sessions that stop in the middle of what they do to an index, or of reading it,
-# and what others do meanwhile.
+# Sessions stop in the middle of a change or of a read while others work on the index.
 #
 # The library is built with FAULT_POINTS (src/am/fault.h) and SMALL_LIMITS.
 # RACES='index-only.*leaf_left' limits the test to races whose names match.
@@ -13,15 +12,15 @@ use Test::More;
 
 my $only = $ENV{RACES} // '';
 
-# What checks the index itself wants plain plans.
+# The functions that check the index need plain plans.
 my $node = new_node('races', conf => (has_daemon() ? device_settings() : '') . <<'END');
 harmonia.enable_lookup_scan = off
 harmonia.enable_lookup_join = off
 END
 wait_for_device($node) if has_daemon();
 
-# Two segments, with leaves that have been split here and there, and all rows
-# visible to everybody.
+# A table with two segments, in which some leaves have been split, and with all rows
+# all-visible.
 sub make_table
 {
 	$node->safe_psql('postgres', <<'END');
@@ -36,13 +35,14 @@ END
 	return;
 }
 
-# Rows that are dead to everybody, but have entries still.
+# Make most rows dead to all sessions; their entries stay.
 sub delete_most
 {
 	$node->safe_psql('postgres', 'DELETE FROM t WHERE k % 100 <> 0');
 	return;
 }
 
+# A column of harmonia_index_info().
 sub info
 {
 	my ($what) = @_;
@@ -50,8 +50,8 @@ sub info
 	return $node->safe_psql('postgres', "SELECT $what FROM harmonia_index_info('t_k')");
 }
 
-# Ways to read: what the plan is to show, the plans that are forbidden, the query.
-# Look-ups are of keys on both sides of where the second segment begins.
+# Ways to read: what the plan must show, which plans are off, the query.  Lookups are of
+# keys on both sides of the boundary between the segments.
 my $keys = 'ARRAY(SELECT generate_series(50005, 120005, 5))';
 my %reads = (
 	'index scan' =>
@@ -75,18 +75,20 @@ if (has_daemon())
 	$reads{"$_ on the device"} = $reads{$_} for grep { /lookup/ } keys %reads;
 }
 
+# Settings for a way to read.
 sub forbid
 {
 	my ($read) = @_;
 
-	# With little memory batches and portions of hits are small, and there are several.
+	# With little memory, batches and portions are small and there are several.
 	return 'SET harmonia.enable_lookup_scan = ' . ($read =~ /lookup/ ? "on; SET work_mem = '64kB'" : 'off')
 	  . '; SET enable_sort = off;'
 	  . (has_daemon() ? ' SET harmonia.enable_device = ' . ($read =~ /device/ ? 'on;' : 'off;') : '')
 	  . join('', map { " SET enable_$_ = off;" } split / /, $reads{$read}[1]);
 }
 
-# Keys in the order in which they come, and all else; sets of keys have no order.
+# A query that sums up what a read returns, with the keys in the order in which they come.
+# Lookups have no order.
 sub summary
 {
 	my ($read) = @_;
@@ -103,7 +105,7 @@ sub expected_rows
 		'SET enable_indexscan = off; SET enable_bitmapscan = off; ' . summary($read));
 }
 
-# The same by way of the index.
+# The same, read from the index.
 sub read_all
 {
 	my ($session, $read) = @_;
@@ -118,10 +120,9 @@ sub check_problem
 	return $err;
 }
 
-# Everything in order, and no block lost for good.  VACUUM first looks for lost
-# blocks, then moves segments to the front of the file, so it takes more than one
-# to arrive.  The list of free extents holds the 5 longest, of which some may have
-# been used since.
+# Tests: the index is in order, and no block stays lost.  VACUUM first looks for lost
+# blocks, then moves segments to the front of the file; so it takes several.  The list of
+# free extents holds the 5 longest, some of which may have been used since.
 sub check_all
 {
 	my ($name) = @_;
@@ -131,7 +132,7 @@ sub check_all
 	$node->safe_psql('postgres', 'VACUUM (INDEX_CLEANUP on) t');
 	is(check_problem(), '', "$name: and after VACUUM");
 	$node->safe_psql('postgres', 'VACUUM t') for 1 .. 2;
-	is($node->safe_psql('postgres', <<'END'), 't', "$name: no block is lost for good");
+	is($node->safe_psql('postgres', <<'END'), 't', "$name: no block stays lost");
 SELECT lost_pages <= 20 OR free_extents >= 4 FROM harmonia_index_info('t_k'), harmonia_metapage('t_k')
 END
 	for my $read ('index scan', 'backward index-only scan')
@@ -145,10 +146,10 @@ END
 }
 
 # ----------------------------------------------------------------
-# Movement stops, readers and writers come by
+# Movement stops while others read and write
 # ----------------------------------------------------------------
 
-# How a movement that stands at a point ends.
+# How a movement that has stopped at a point ends.
 my %ends = (
 	'goes on' => sub { release($_[0]); },
 	'is cancelled' => sub {
@@ -204,7 +205,7 @@ for my $point ('move_marked', 'move_read', 'move_copied', 'move_flipped')
 }
 
 # ----------------------------------------------------------------
-# Readers stop, the ground below them moves
+# Readers stop while segments are moved and dead entries removed
 # ----------------------------------------------------------------
 
 make_table();
@@ -215,8 +216,8 @@ for my $read (sort keys %reads)
 		qr/$reads{$read}[0]/, "there is a plan with $read");
 }
 
-# Where a reader can be stopped: at a point, passed so often before.  Movement uses
-# the blocks of the first segment again, but not those of the last.
+# Where readers stop: a point, and how often the reader passes it before.  Movement reuses
+# the blocks of the first segment, but not those of the last.
 my %reader_stops = (
 	'index scan' => [ ['scan_descended'], [ 'scan_leaf_left', 3 ] ],
 	'backward index scan' => [ [ 'scan_descended', 7 ], [ 'scan_leaf_left', 3 ] ],
@@ -236,24 +237,24 @@ if (has_daemon())
 	$reader_stops{'index-only lookup count on the device'} = [ map { [$_] } qw(lookup_prepared remote_searched lookup_read) ];
 }
 
-# What VACUUM waits for, if a reader has stopped there: the pin on the leaf, the
-# gate of those that look at the visibility map, or nothing.
+# What VACUUM waits for if a reader has stopped at a point: the pin on the leaf, the
+# visibility gate, or nothing.
 sub vacuum_waits_for
 {
 	my ($read, $point) = @_;
 
-	# Pins may be on blocks that VACUUM comes by only when it has passed the gate.
+	# VACUUM may come to the pinned blocks only after the gate.
 	return 'BufferPin|page' if $read eq 'index-only lookup scan' && $point eq 'lookup_planned';
 	return 'BufferPin' if $point =~ /descended|leaf_read|planned/;
 	return '' if $point =~ /lookup_portion|lookup_prepared/;
 
-	# A copy is made, or brought up to date, before the gate is entered.
+	# A reader makes a copy, or brings it up to date, before it enters the gate.
 	return '' if $point =~ /^sync_|remote_synced/;
 	return 'page' if $read =~ /^index-only lookup/;
 	return '';
 }
 
-# Start to read, with rows about that are dead but not removed, up to a stop.
+# Start to read, and wait until the reader stops.
 sub start_reader
 {
 	my ($reader, $read, $point, $skip) = @_;
@@ -275,7 +276,7 @@ for my $read (sort keys %reader_stops)
 		next if $name !~ $only;
 		my ($reader, $vacuum) = map { open_session($node) } 1 .. 2;
 
-		# All leaves are split, the segments rewritten, and their blocks reused.
+		# Split all leaves, move the segments and reuse their blocks.
 		make_table();
 		my $expected = expected_rows($read);
 		my $movements = info('movements');
@@ -289,7 +290,7 @@ for my $read (sort keys %reader_stops)
 		ask($reader, 'ROLLBACK');
 		check_all("$name: movement");
 
-		# VACUUM removes what is dead, but does not say so too early.
+		# VACUUM removes dead entries, but does not mark pages all-visible too early.
 		make_table();
 		delete_most();
 		$expected = expected_rows($read);
@@ -309,7 +310,7 @@ for my $read (sort keys %reader_stops)
 		ask($reader, 'ROLLBACK');
 		check_all("$name: VACUUM");
 
-		# Both, so that the reader stands in a segment that VACUUM's walk leaves out.
+		# Both, so that the reader is in a segment that VACUUM's walk skips.
 		make_table();
 		delete_most();
 		$expected = expected_rows($read);
@@ -336,8 +337,8 @@ for my $read (sort keys %reader_stops)
 # ----------------------------------------------------------------
 # A page is about to be sent to the device
 #
-# Some of its lines have changed.  Before they are sent, entries are passed on from one
-# line to others.
+# Some of its lines have changed.  Before they are sent, entries move from one line to
+# others.
 # ----------------------------------------------------------------
 
 if (has_daemon() && "lines change while they are sent" =~ $only)
@@ -371,11 +372,10 @@ END
 }
 
 # ----------------------------------------------------------------
-# A cursor is left on a leaf
+# A cursor stops on a leaf
 #
-# It has read entries of rows that are dead.  When it is asked for more, it looks
-# them up in the visibility map, so VACUUM must wait with what makes that say that
-# they are visible.
+# It has read entries of dead rows.  When it goes on, it checks the visibility map for
+# them.  So VACUUM must wait before it marks their pages all-visible.
 # ----------------------------------------------------------------
 
 for my $direction ('', 'DESC')
@@ -403,7 +403,7 @@ for my $direction ('', 'DESC')
 }
 
 # ----------------------------------------------------------------
-# Writers stop, others do the same meanwhile, and VACUUM comes by
+# Writers stop while others do the same and VACUUM runs
 # ----------------------------------------------------------------
 
 # Many keys for a few leaves; keys above all others; NULLs.
@@ -451,7 +451,7 @@ for my $case (
 	close_session($_) for ($writer, $other, $single, $vacuum);
 	check_all($name);
 
-	# The one that stopped gives up; what it has begun is finished by others.
+	# The stopped writer is cancelled; others finish what it has begun.
 	make_table();
 	($writer, $other) = map { open_session($node) } 1 .. 2;
 	hold($node, $point);
@@ -469,7 +469,7 @@ for my $case (
 }
 
 # ----------------------------------------------------------------
-# VACUUM stops, writers and readers come by
+# VACUUM stops while others read and write
 # ----------------------------------------------------------------
 
 for my $case (
