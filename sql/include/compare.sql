@@ -1,5 +1,5 @@
 -- Functions that run queries in several ways and say whether the answers are
--- the same. Tests include this file into their current schema.
+-- the same. Included by tests, into the schema that is current.
 \set ECHO none
 
 -- Numbers without order, the same each time.

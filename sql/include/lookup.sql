@@ -1,5 +1,5 @@
--- Functions that run queries with and without lookup nodes, and say whether the
--- answers are the same. They need compare.sql. Tests include this file like that one.
+-- Functions that run queries with lookup nodes and without, and say whether the
+-- answers are the same. Needs compare.sql, and is included like it.
 \set ECHO none
 
 -- Have the planner use lookup nodes wherever it can, until the transaction ends. They

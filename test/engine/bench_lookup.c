@@ -20,13 +20,12 @@
 
 PG_FUNCTION_INFO_V1(harmonia_bench_lookup);
 
-/*
- * Keys to look up: a sample of the index's own, in key order, of which a
- * distribution chooses.  All of the probes have hits.  *entries becomes the number of
- * all keys.
- */
 #define SAMPLE_MAX		(1 << 24)
 
+/*
+ * A sample of the index's keys, in key order; palloc'd.  Probes are chosen from it, so all
+ * have hits.  Sets *count to its size and *entries to the number of entries in the index.
+ */
 static uint64 *
 sample_keys(Relation index, uint32 *count, uint64 *entries)
 {
@@ -51,7 +50,7 @@ sample_keys(Relation index, uint32 *count, uint64 *entries)
 				continue;
 			if (*count == SAMPLE_MAX)
 			{
-				/* Keep every other one from now on. */
+				/* From now on keep half as many. */
 				for (uint32 j = 0; j < SAMPLE_MAX / 2; j++)
 					sample[j] = sample[2 * j];
 				*count = SAMPLE_MAX / 2;
@@ -69,7 +68,7 @@ sample_keys(Relation index, uint32 *count, uint64 *entries)
 	return sample;
 }
 
-/* A place in 0..1, by distribution; i of n for those that have an order. */
+/* Choose a number in 0..1 by a distribution; "serial" chooses the i-th of n in order. */
 static double
 choose(const char *distribution, pg_prng_state *state, uint32 i, uint32 n)
 {
@@ -90,7 +89,7 @@ choose(const char *distribution, pg_prng_state *state, uint32 i, uint32 n)
 	}
 	if (strcmp(distribution, "zipf") == 0)
 	{
-		/* Exponent 1; neighbours in rank are not neighbours in key. */
+		/* Exponent 1; keys of neighbouring ranks are not neighbours. */
 		double		rank = exp(u * log(1e6));
 
 		return fmod(floor(rank) * 0.6180339887498949, 1);
@@ -121,6 +120,7 @@ compare_doubles(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* See harmonia_engine--0.1.0.sql for the arguments and results. */
 Datum
 harmonia_bench_lookup(PG_FUNCTION_ARGS)
 {
@@ -160,7 +160,7 @@ harmonia_bench_lookup(PG_FUNCTION_ARGS)
 	pg_prng_seed(&state, (uint64) PG_GETARG_INT64(4));
 	times = palloc(rounds * sizeof(double));
 
-	/* Ranges are as wide as so many entries are on average. */
+	/* The average width of so many entries */
 	width = (uint64) ((span - 1) * (double) (sample[sample_count - 1] - sample[0]) / Max(entries - 1, 1));
 	if (span > 1)
 		probes.high = ends = palloc_extended(batch * sizeof(uint64), MCXT_ALLOC_HUGE);

@@ -1,8 +1,8 @@
 \echo Use "CREATE EXTENSION harmonia_engine" to load this file. \quit
 
--- Look up ranges lows[i]..highs[i], or points lows[i] if highs is NULL, in one batch.  Hits are asked
--- for in portions of so many; "between" is run between portions, while there are
--- more.  With first_only, probes are done after their first hit.
+-- Look up the ranges lows[i]..highs[i] in one batch, or the keys lows[i] if highs is NULL.
+-- A portion has at most so many hits.  The statement "between" is run after each portion.
+-- With first_only each probe ends with its first hit.
 CREATE FUNCTION harmonia_engine_lookup(index regclass, lows anyarray, highs anyarray,
 	portion int DEFAULT 1000, "between" text DEFAULT NULL, first_only boolean DEFAULT false,
 	variant text DEFAULT NULL,
@@ -11,17 +11,19 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE;
 
--- Rewrite every segment of an index; returns how many were.
+-- Move every segment of an index; returns how many were moved.
 CREATE FUNCTION harmonia_engine_move(index regclass)
 RETURNS int
 AS 'MODULE_PATHNAME'
 LANGUAGE C STRICT VOLATILE;
 
--- Look up batches of keys that the index holds, chosen by a distribution (uniform,
--- normal, gamma, zipf, serial, clustered), or, with a span, ranges from them on with
--- about so many entries.  Millions of look-ups a second of CPU time, in the best round, the
--- median and on average; ns a probe in the best round; per batch: hits, leaves and
--- segments locked, restarts.
+-- Measure lookups of keys that the index holds.  A distribution chooses them: uniform,
+-- normal, gamma, zipf, serial or clustered.  With a span, look up ranges that begin with
+-- these keys and have about so many entries.
+--
+-- best, median, mean: millions of probes per second of CPU time, over the rounds
+-- sort_ns, search_ns: nanoseconds a probe in the best round
+-- hits, leaves, segments, restarts: averages per batch; leaves and segments are those locked
 CREATE FUNCTION harmonia_bench_lookup(index regclass, batch int, rounds int,
 	distribution text DEFAULT 'uniform', seed bigint DEFAULT 1, variant text DEFAULT 'best',
 	span int DEFAULT 1,

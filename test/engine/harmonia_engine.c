@@ -24,7 +24,7 @@ PG_MODULE_MAGIC;
 PG_FUNCTION_INFO_V1(harmonia_engine_lookup);
 PG_FUNCTION_INFO_V1(harmonia_engine_move);
 
-/* The normalised keys of an array. */
+/* The normalised keys of an array, whose type must be the index's; palloc'd. */
 static uint64 *
 array_keys(const HmKeyType *type, ArrayType *array, int *count)
 {
@@ -54,6 +54,7 @@ array_keys(const HmKeyType *type, ArrayType *array, int *count)
 	return keys;
 }
 
+/* See harmonia_engine--0.1.0.sql for the arguments. */
 Datum
 harmonia_engine_lookup(PG_FUNCTION_ARGS)
 {
@@ -138,6 +139,7 @@ harmonia_engine_lookup(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/* Move every segment of an index; returns how many were moved. */
 Datum
 harmonia_engine_move(PG_FUNCTION_ARGS)
 {
@@ -153,7 +155,7 @@ harmonia_engine_move(PG_FUNCTION_ARGS)
 		HmSegment  *segment;
 		HmSpecial  *special;
 
-		/* BufferIsValid() may look at its argument several times. */
+		/* BufferIsValid() may evaluate its argument several times. */
 		if (!BufferIsValid(header))
 			break;
 		segment = hm_page_segment(BufferGetPage(header));

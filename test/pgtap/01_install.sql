@@ -1,4 +1,4 @@
--- What CREATE EXTENSION brings.
+-- What CREATE EXTENSION creates.
 \ir setup.inc
 SELECT plan(18);
 
@@ -6,7 +6,7 @@ SELECT has_extension('harmonia');
 SELECT is((SELECT amtype FROM pg_am WHERE amname = 'harmonia'), 'i', 'harmonia is an index access method');
 SELECT is((SELECT extversion FROM pg_extension WHERE extname = 'harmonia'), '0.1.0', 'version');
 
--- Every class is the default one for its type, and valid.
+-- Each operator class is valid and the default of its type.
 SELECT ok(
 	EXISTS (SELECT FROM pg_opclass c JOIN pg_am a ON a.oid = opcmethod
 		WHERE amname = 'harmonia' AND opcname = expected AND opcintype = type::regtype
@@ -19,7 +19,7 @@ FROM (VALUES
 	('float4_ops', 'float4'), ('float8_ops', 'float8'), ('money_ops', 'money'))
 	AS t (expected, type);
 
--- What programs that ask the catalogues get to know.
+-- What programs find in the catalogs.
 CREATE TABLE orders (id int);
 CREATE INDEX orders_id ON orders USING harmonia (id);
 SELECT index_is_type('orders', 'orders_id', 'harmonia');

@@ -1,4 +1,4 @@
--- Queries an index serves, and that answers do not depend on it.
+-- Queries that an index serves.  Their answers do not depend on the index.
 \ir setup.inc
 SELECT plan(46);
 
@@ -46,13 +46,13 @@ SELECT served_by('orders_customer', 'SELECT customer FROM orders ORDER BY custom
 SELECT served_by('orders_customer', 'SELECT customer FROM orders ORDER BY customer DESC', 'all of it backwards, NULLs first');
 SELECT served_by('orders_customer', 'SELECT min(customer), max(customer) FROM orders', 'smallest and largest');
 
--- A prepared statement, planned for any array
+-- A prepared statement with a generic plan
 PREPARE customers (int[]) AS SELECT count(*) FROM orders WHERE customer = ANY ($1);
 SET LOCAL plan_cache_mode = force_generic_plan;
 SELECT results_eq('EXECUTE customers (''{1,2,3}'')',
 	'SELECT count(*) FROM orders WHERE customer::text IN (''1'', ''2'', ''3'')', 'generic plan');
 
--- A cursor that goes back
+-- A cursor that moves backward
 SET LOCAL enable_seqscan = off;
 SET LOCAL enable_bitmapscan = off;
 DECLARE by_time SCROLL CURSOR FOR SELECT id FROM orders WHERE placed > '2026-01-02Z' ORDER BY placed;

@@ -1,4 +1,4 @@
--- An index on every supported type, with keys that are easily mistaken.
+-- An index on every supported type, with difficult keys.
 \ir setup.inc
 SELECT plan(14 * 6);
 
@@ -33,7 +33,7 @@ SELECT test_type('real', '{-infinity,infinity,nan,0,1e-45,-1e-45}');
 SELECT test_type('double precision', '{-infinity,infinity,nan,0,5e-324,-5e-324}');
 SELECT test_type('money', '{-92233720368547758.08,92233720368547758.07,0.01,-0.01,0}');
 
--- A domain is indexed as the type that it is over.
+-- A domain is indexed like its base type.
 CREATE DOMAIN positive AS int CHECK (value > 0);
 SELECT test_type('positive', '{1,2147483647,42}');
 

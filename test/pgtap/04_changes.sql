@@ -1,4 +1,4 @@
--- The index follows its table.
+-- The index follows changes of its table.
 \ir setup.inc
 SELECT plan(25);
 
@@ -8,7 +8,7 @@ CREATE INDEX stock_item ON stock USING harmonia (item);
 -- Empty
 SELECT served_by('stock_item', 'SELECT * FROM stock WHERE item = 1', 'an empty table');
 
--- Row by row, and many at once
+-- Single rows and many rows
 INSERT INTO stock VALUES (1, 10);
 INSERT INTO stock VALUES (3, 30), (2, 20), (NULL, 0);
 INSERT INTO stock SELECT i * 7919 % 10007, i FROM generate_series(1, 5000) i;
@@ -26,7 +26,7 @@ MERGE INTO stock USING generate_series(1, 200) key ON item = key
 	WHEN NOT MATCHED THEN INSERT VALUES (key, -2);
 SELECT served_by('stock_item', 'SELECT * FROM stock WHERE item <= 200', 'after MERGE');
 
--- A statement sees what it inserted before, not what it is inserting.
+-- An INSERT that reads its own table does not see its own rows.
 INSERT INTO stock SELECT item + 100000, amount FROM stock WHERE item < 1000;
 SELECT served_by('stock_item', 'SELECT * FROM stock WHERE item > 100000', 'after INSERT from itself');
 

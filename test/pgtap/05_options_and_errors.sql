@@ -1,4 +1,4 @@
--- Index options, and the SQLSTATEs that the README promises.
+-- Index options, and the SQLSTATEs of errors.
 \ir setup.inc
 SELECT plan(20);
 
@@ -33,7 +33,7 @@ SELECT throws_ok('CREATE INDEX ON t USING harmonia (a) INCLUDE (b)', '0A000');
 SELECT throws_ok('ALTER TABLE t ADD EXCLUDE USING harmonia (a WITH =)', '0A000');
 SELECT throws_ok('CREATE INDEX ON t USING harmonia (label)', '42704');
 
--- NULLS FIRST and DESC are no errors.
+-- NULLS FIRST and DESC are allowed.
 CREATE INDEX descending ON t USING harmonia (b DESC NULLS LAST);
 SELECT is(plan_of('SELECT b FROM t ORDER BY b DESC NULLS LAST LIMIT 1') ~ 'Sort', false,
 	'an index serves DESC NULLS LAST without sorting');

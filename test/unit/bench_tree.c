@@ -1,6 +1,6 @@
 /*
  * bench_tree.c
- *		How long the tree engine takes, and how many bytes it would log.
+ *		The time that the tree engine takes, and the bytes that it would log.
  *
  * Usage: bench_tree [entries to sort]
  */
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#define PAGES	1024			/* out of first-level cache, as real ones are */
+#define PAGES	1024			/* more than the first-level cache holds, like real ones */
 
 static uint64_t random_state = 1;
 
@@ -43,7 +43,7 @@ allocate(size_t size)
 		fprintf(stderr, "out of memory\n");
 		exit(1);
 	}
-	memset(p, 0, size);			/* have it mapped before the clock runs */
+	memset(p, 0, size);			/* map it before the clock runs */
 	return p;
 }
 
@@ -105,7 +105,7 @@ bench_insert(HtWidth width, Order order, int from, int to)
 		ht_leaf_fill(pages + (size_t) page * HT_PAGE_SIZE, width, mine, first);
 	}
 
-	/* Twice: for the time on a copy of the pages, then for the bytes. */
+	/* Twice: a copy of the pages gives the time, the pages give the bytes. */
 	for (int pass = 0; pass < 2; pass++)
 	{
 		char	   *copy = allocate((size_t) PAGES * HT_PAGE_SIZE);
@@ -178,7 +178,7 @@ bench_search(HtWidth width)
 	free(entries);
 }
 
-/* Read all of each page in turn; built, or built half and then inserted into. */
+/* Read each page as a whole, in turn; it was built, or built half full and inserted into. */
 static void
 bench_read(HtWidth width, bool inserted)
 {

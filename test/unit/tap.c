@@ -13,7 +13,7 @@ static int	tests_run = 0;
 static int	tests_failed = 0;
 static uint64_t random_state;
 
-/* First failure of the current test; empty while there is none. */
+/* The first failure of the current test; empty if there is none. */
 static char failure[256];
 
 void

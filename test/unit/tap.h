@@ -19,14 +19,14 @@ extern void expect_at(const char *file, int line, bool good, const char *fmt,...
 			__attribute__((format(printf, 4, 5)));
 extern void report(const char *fmt,...) __attribute__((format(printf, 1, 2)));
 
-/* Has the current test failed?  If so, only its first failure counts. */
+/* Has the current test failed?  Only the first failure is reported. */
 extern bool failed(void);
 
 extern uint64_t rnd(void);
 extern int	rnd_below(int n);
 extern uint64_t rnd_tid(void);
 
-/* malloc() that does not fail */
+/* malloc(), but exits if there is no memory */
 extern void *allocate(size_t size);
 
 /* for qsort() */
@@ -48,6 +48,7 @@ width_bits(HtWidth width)
 
 /* All tests of a part of the engine. */
 extern void test_leaf(HtWidth width);
+extern void test_leaf_damage(HtWidth width);
 extern void test_shape(void);
 extern void test_node(HtWidth width);
 extern void test_sort(void);

@@ -1,7 +1,7 @@
 /*
  * test_inner.c
- *		Shapes, compared with a walk in breadth-first order, and inner nodes,
- *		compared with a linear scan.
+ *		Shapes, compared with a breadth-first walk, and inner nodes, compared with
+ *		a linear scan.
  */
 #include "tap.h"
 
@@ -13,7 +13,7 @@
  * ----------------------------------------------------------------
  */
 
-/* Check what must hold of level sizes for any number of leaves. */
+/* Check the sizes of levels for any number of leaves. */
 static void
 expect_levels(const HtShape *shape)
 {
@@ -32,7 +32,7 @@ expect_levels(const HtShape *shape)
 	{
 		uint32_t	size = shape->level_start[level + 1] - shape->level_start[level];
 
-		/* Enough nodes for those below, but not one too many. */
+		/* Enough nodes for the level below, and not one too many. */
 		expect((uint64_t) size * shape->fanout >= below &&
 			   (uint64_t) (size - 1) * shape->fanout < below,
 			   "level %d: %u nodes for %u", level, size, below);
@@ -131,7 +131,7 @@ test_shape(void)
  * ----------------------------------------------------------------
  */
 
-/* A key out of many, few, or the extremes. */
+/* A key of many, of few, or an extreme one. */
 static uint64_t
 node_key(HtWidth width, int kind)
 {

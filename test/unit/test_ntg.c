@@ -21,7 +21,7 @@ near(double a, double b)
 static void
 test_steps(void)
 {
-	/* 63 keys, eight a step: key 0 is in the first, key 62 in the eighth. */
+	/* 63 keys, eight a step: key 0 in the first step, key 62 in the eighth. */
 	expect(ht_ntg_steps(HT_GROUP_LINEAR, 64, 8, 0) == 1, "first child");
 	expect(ht_ntg_steps(HT_GROUP_LINEAR, 64, 8, 7) == 1, "last key of the first step");
 	expect(ht_ntg_steps(HT_GROUP_LINEAR, 64, 8, 8) == 2, "first key of the second step");
@@ -55,7 +55,7 @@ test_warp(void)
 	report("thread groups: steps of a warp");
 }
 
-/* Narrowing from the widest group on must stop at the first step that loses. */
+/* Narrowing begins with the widest group and must stop at the first step that loses. */
 static void
 check_choice(const HtProfile *profile, HtGroupSearch search)
 {
@@ -93,7 +93,7 @@ test_choice(void)
 		check_choice(&profile, HT_GROUP_LINEAR);
 		check_choice(&profile, HT_GROUP_KARY);
 
-		/* What was measured: one thread with binary search beats all else. */
+		/* As measured: one thread with binary search is fastest. */
 		linear = ht_ntg_choose(&profile, HT_GROUP_LINEAR, WARP);
 		kary = ht_ntg_choose(&profile, HT_GROUP_KARY, WARP);
 		expect(kary.threads == 1, "%d threads, fanout %d", kary.threads, fanouts[f]);
@@ -101,7 +101,7 @@ test_choice(void)
 			expect(kary.threads * kary.warp_steps < linear.threads * linear.warp_steps,
 				   "linear search, fanout %d", fanouts[f]);
 
-		/* Queries that all branch off at the first key need one thread only. */
+		/* Queries that all leave at the first key need one thread only. */
 		memset(children, 0, QUERIES * LEVELS);
 		linear = ht_ntg_choose(&profile, HT_GROUP_LINEAR, WARP);
 		expect(linear.threads == 1 && near(linear.warp_steps, LEVELS), "first children");

@@ -1,6 +1,6 @@
 /*
  * test_psa.c
- *		Putting batches of probes in order; how far is far enough.
+ *		Sorting lookup batches by some bits, and how many bits are enough.
  */
 #include "tap.h"
 
@@ -16,7 +16,7 @@ typedef enum Keys
 	FEW,
 	ONE,
 	EXTREMES,
-	CLUSTERS,					/* a few dense places far from each other */
+	CLUSTERS,					/* a few dense ranges far from each other */
 	EXPONENTIAL,				/* each half of the range holds half of the rest */
 	OUTLIER,					/* dense but for one key */
 	N_KEYS
@@ -126,7 +126,7 @@ test_psa(void)
 		report("aggregation: %s", key_names[kind]);
 	}
 
-	/* 2^64 / 2^26 * 8 values go to a cache line: 23 bits tell lines apart. */
+	/* A cache line has 2^64 / 2^26 * 8 values: 23 bits distinguish lines. */
 	expect(ht_psa_bits(64, UINT64_C(1) << 26, 8) == 23, "%d", ht_psa_bits(64, UINT64_C(1) << 26, 8));
 	expect(ht_psa_bits(32, UINT64_C(1) << 23, 16) == 19, "%d", ht_psa_bits(32, UINT64_C(1) << 23, 16));
 	expect(ht_psa_bits(64, 1000, 8) == 7, "%d", ht_psa_bits(64, 1000, 8));

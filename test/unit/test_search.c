@@ -1,6 +1,6 @@
 /*
  * test_search.c
- *		Searching leaves for many probes: every instruction set that this machine
+ *		Searching leaves for many probes, with every instruction set that this machine
  *		has, compared with all entries of the page.
  */
 #include "tap.h"
@@ -20,7 +20,7 @@ typedef struct Leaf
 	int			n;
 } Leaf;
 
-/* Keys of few values make runs over several blocks; those of all are unlike. */
+/* Few values make runs of equal keys over several blocks; all values make keys unique. */
 static uint64_t
 random_key(HtWidth width, int values)
 {
@@ -33,7 +33,7 @@ random_key(HtWidth width, int values)
 	return max / 2 + (uint64_t) rnd_below(values);
 }
 
-/* Swap two entries of a block: their order there must not matter. */
+/* Swap two entries of a block: their order in it must not matter. */
 static void
 swap_slots(Leaf *leaf, int b, int i, int j)
 {
@@ -63,7 +63,7 @@ shuffle(Leaf *leaf)
 	}
 }
 
-/* A leaf that was filled, then changed. */
+/* A leaf that was filled and then changed. */
 static void
 make_leaf(Leaf *leaf, HtWidth width, int values)
 {
@@ -110,7 +110,7 @@ compare_hits(const void *a, const void *b)
 	return x->tid < y->tid ? -1 : x->tid > y->tid;
 }
 
-/* Tids are unlike, so a probe and a tid name one pair. */
+/* TIDs are unique, so a probe and a TID identify one hit. */
 static int
 expected_hits(const Leaf *leaf, uint64_t low, uint64_t high, uint32_t probe, HtHit *hits)
 {
@@ -132,7 +132,7 @@ compare(const Leaf *leaf, HtHit *hits, const uint64_t *keys, int n, HtHit *expec
 	if (failed())
 		return;
 
-	/* Which key a hit has, before they are put in order. */
+	/* Check the keys of hits before the hits are sorted. */
 	for (int i = 0; i < n && keys != NULL && !failed(); i++)
 	{
 		bool		found = false;
@@ -186,7 +186,7 @@ try_points(const HtSearch *search, const Leaf *leaf, int values, uint32_t room)
 	if (rnd_below(2))
 		search->prefetch_blocks(leaf->page, probes, count);
 
-	/* The page may change after that, so that hints are wrong by a block or by many. */
+	/* The page can change after that: then hints are wrong by one block or by many. */
 	for (uint32_t i = 0; i < count; i++)
 	{
 		if (rnd_below(4) == 0)
@@ -201,7 +201,7 @@ try_points(const HtSearch *search, const Leaf *leaf, int values, uint32_t room)
 		int			more = expected_hits(leaf, probes[i].key, probes[i].key,
 										 probes[i].number, expected + n);
 
-		/* What stopped it must be that too little room was left. */
+		/* It may stop only because there is too little room. */
 		if (i < answered)
 			n += more;
 		else
@@ -224,7 +224,7 @@ try_range(const HtSearch *search, const Leaf *leaf, int values, uint32_t room)
 	uint32_t	n;
 	int			n_expected;
 
-	/* Bounds need not fit the width. */
+	/* Bounds can be wider than keys. */
 	if (rnd_below(10) == 0)
 		high = UINT64_MAX;
 	n = search->range(leaf->page, low, high, 77, hits, want_keys ? keys : NULL, room);
@@ -235,7 +235,7 @@ try_range(const HtSearch *search, const Leaf *leaf, int values, uint32_t room)
 		compare(leaf, hits, want_keys ? keys : NULL, (int) n, expected, n_expected, "a range");
 }
 
-/* On a damaged page anything may be found, but nothing read or written beyond. */
+/* A search of a damaged page can find anything, but reads and writes nothing beyond. */
 static void
 try_damaged(const HtSearch *search, Leaf *leaf)
 {

@@ -11,14 +11,14 @@ typedef enum Input
 {
 	RANDOM,
 	RANDOM_32,					/* 32-bit keys */
-	ONE_DIGIT,					/* keys that differ in one digit, an odd pass */
+	ONE_DIGIT,					/* keys that differ in one digit: an odd number of passes */
 	FEW_KEYS,
-	FEW_ENTRIES,				/* with duplicates of whole entries */
+	FEW_ENTRIES,				/* some entries are equal */
 	ONE_KEY,
 	ONE_KEY_REVERSED,
-	ONE_OUTLIER,				/* one key in all entries but one */
+	ONE_OUTLIER,				/* all entries but one have the same key */
 	SORTED,
-	NEARLY_SORTED,				/* but for the last entry */
+	NEARLY_SORTED,				/* all but the last entry */
 	REVERSED,
 	EXTREMES,					/* minimum and maximum keys and tids */
 	N_INPUTS
@@ -90,7 +90,7 @@ make_input(HtEntry *entries, size_t n, Input input)
 static void
 try_sort(Input input, size_t n)
 {
-	/* At least one byte, lest no memory look like too little of it. */
+	/* At least one byte: NULL would look like a lack of memory. */
 	HtEntry    *entries = allocate(n * sizeof(HtEntry) + 1);
 	HtEntry    *expected = allocate(n * sizeof(HtEntry) + 1);
 	HtEntry    *scratch = allocate(n * sizeof(HtEntry) + 1);

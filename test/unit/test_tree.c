@@ -1,9 +1,9 @@
 /*
  * test_tree.c
- *		Unit tests of the tree engine, against models that are plainly right.
+ *		Unit tests of the tree engine, against simple models.
  *
- * Prints TAP.  Random choices follow from one seed, which is printed; give it
- * as the argument or in HARMONIA_TEST_SEED to repeat a run.
+ * Prints TAP.  All random choices depend on one seed, which is printed.  Give it as the
+ * argument or in HARMONIA_TEST_SEED to repeat a run.
  */
 #include "tap.h"
 
@@ -13,7 +13,9 @@ main(int argc, char **argv)
 	tap_start(argc, argv);
 
 	test_leaf(HT_WIDTH32);
+	test_leaf_damage(HT_WIDTH32);
 	test_leaf(HT_WIDTH64);
+	test_leaf_damage(HT_WIDTH64);
 	test_shape();
 	test_node(HT_WIDTH32);
 	test_node(HT_WIDTH64);

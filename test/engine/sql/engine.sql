@@ -1,10 +1,10 @@
--- The batch lookup engine against plain queries: every (probe, tid) pair, once.
+-- The batch lookup engine, compared with plain queries: each (probe, TID) pair once.
 
 SET client_min_messages = warning;
 CREATE EXTENSION harmonia_engine;
 
--- Differences between what the engine finds for arrays of keys and what a sequential
--- scan finds.  options are further arguments of harmonia_engine_lookup().
+-- How the hits of the engine for arrays of keys differ from those of a sequential
+-- scan.  Options are further arguments of harmonia_engine_lookup().
 CREATE FUNCTION differences(tab regclass, lows anyarray, highs anyarray, options text DEFAULT '',
 	OUT missing bigint, OUT wrong bigint, OUT twice bigint, OUT key_wrong bigint)
 LANGUAGE plpgsql
@@ -68,7 +68,7 @@ FROM (VALUES
 	('double precision', 'CASE i % 50 WHEN 0 THEN ''NaN'' WHEN 1 THEN ''Infinity'' WHEN 2 THEN -0.0 ELSE hashint4(i) / 7.0 END'),
 	('money', 'hashint4(i)'), ('"char"', 'chr(33 + i % 90)'), ('boolean', 'i % 3 = 0')) AS v(type, expression);
 
--- Larger indexes: with few and with many duplicates, and a run of them over many leaves
+-- Larger indexes: with few and with many duplicates, and runs over many leaves
 CREATE TABLE uniform AS SELECT hashint8extended(i, 0) AS k FROM generate_series(1, 60000) i;
 CREATE TABLE dense AS SELECT (hashint4(i) % 20000)::bigint AS k FROM generate_series(1, 60000) i;
 CREATE TABLE runs AS SELECT (i % 7)::int AS k FROM generate_series(1, 30000) i;
@@ -83,7 +83,7 @@ INSERT INTO dense SELECT 20000 + i FROM generate_series(1, 10000) i;
 INSERT INTO runs SELECT 3 FROM generate_series(1, 3000);
 ANALYZE uniform, dense, runs;
 
--- Probes: keys that there are and others, some of them more than once
+-- Probes: existing keys and others, some repeated
 CREATE TABLE probes AS
 SELECT
 	(SELECT array_agg(k) FROM (SELECT k FROM uniform WHERE k % 7 = 0
@@ -132,7 +132,7 @@ END
 $$;
 SELECT variant, try_variant(variant) FROM unnest(ARRAY['portable', 'avx2', 'avx512']) variant;
 
--- Nothing there, nothing asked
+-- No entries, and no probes
 CREATE TABLE empty (k bigint);
 CREATE INDEX empty_k ON empty USING harmonia (k);
 SELECT * FROM differences('empty', ARRAY[1, 2, 3]::bigint[], NULL::bigint[]);
@@ -146,8 +146,8 @@ FROM harmonia_engine_lookup('runs_k', ARRAY[3, 3, 101, 5, -5], NULL::int[], 10, 
 SELECT count(*), count(DISTINCT probe) AS probes
 FROM harmonia_engine_lookup('runs_k', ARRAY[0, 1, 101, -5], ARRAY[200, 5, 200, -1], 10, first_only => true);
 
--- The index changes between portions: all that was there is returned, once, and
--- nothing but what was added besides.
+-- The index changes between portions: each entry that was there is returned once, and
+-- besides these only added ones.
 CREATE TABLE changing (k int, added boolean DEFAULT false);
 CREATE FUNCTION change(statement text, lows int[], highs int[], portion int,
 	OUT missing bigint, OUT wrong bigint, OUT twice bigint)
@@ -186,11 +186,11 @@ SELECT c.* FROM asked, change('INSERT INTO changing SELECT (random() * 20000)::i
 -- Splits in the middle of a run of duplicates
 SELECT * FROM change('INSERT INTO changing SELECT 5000, true FROM generate_series(1, 50)',
 	ARRAY[4999, 5000, 5001, 5000], NULL, 400);
--- Segments that are replaced, once and often; the blocks are used again
+-- Segments that are moved once and several times; their blocks are reused
 SELECT c.* FROM asked, change('SELECT harmonia_engine_move(''changing_k'')', points, NULL, 700) c;
 SELECT c.* FROM asked, change('SELECT harmonia_engine_move(''changing_k''), harmonia_engine_move(''changing_k'')', lows, highs, 3000) c;
 SELECT * FROM change('SELECT harmonia_engine_move(''changing_k'')', ARRAY[5000, 5000, 1], NULL, 97);
--- All of it
+-- All of these
 SELECT c.* FROM asked, change('INSERT INTO changing SELECT (random() * 20000)::int, true FROM generate_series(1, 300);
 	SELECT harmonia_engine_move(''changing_k'');
 	INSERT INTO changing SELECT 5000, true FROM generate_series(1, 100)', points, NULL, 700) c;

@@ -1,5 +1,5 @@
-# Batch lookups while other sessions insert, delete, vacuum and replace segments, on
-# the primary and on a standby: each finds what its snapshot sees, once.
+# Batch lookups on a primary and on a standby, while other sessions insert, delete, vacuum
+# and move segments: each finds the rows of its snapshot once.
 use strict;
 use warnings;
 
@@ -17,8 +17,8 @@ INSERT INTO t SELECT hashint4(i) % 20000 FROM generate_series(1, 30000) i;
 INSERT INTO t SELECT 7 FROM generate_series(1, 3000) i;
 CREATE INDEX t_k ON t USING harmonia (k) WITH (fanout = 8);
 
--- What is wrong with a batch of lookups; '' if nothing.  Called in a transaction
--- with one snapshot.  Rows that it does not see may be found or not.
+-- What is wrong with the hits of a lookup batch, or ''.  It is called in a transaction with
+-- one snapshot.  Rows that the snapshot does not see may be found or not.
 CREATE FUNCTION problem(seed int, is_range boolean, portion int, between_portions text) RETURNS text
 LANGUAGE plpgsql
 AS $$
@@ -58,11 +58,11 @@ SQL
 $primary->backup('backup');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($primary, 'backup', has_streaming => 1);
-# Queries win over replay.
+# Replay waits for queries.
 $standby->append_conf('postgresql.conf', 'max_standby_streaming_delay = -1');
 $standby->start;
 
-# Compare some batches on a node; returns the problems.
+# Compare the hits of some batches on a node; returns the problems.
 sub problems
 {
 	my ($node, $rounds, $between) = @_;
@@ -101,14 +101,14 @@ END
 	},
 	'-c', 3, '-t', 200);
 
-# Between portions other sessions get on.
+# Between portions other sessions can work.
 is(problems($primary, 12, q('SELECT count(*) FROM t')), '', 'while the index changes');
 is(problems($standby, 6, 'NULL'), '', 'on a standby, while it replays changes');
 is(finish($changes), '', 'changes went on without errors');
 
-is(problems($primary, 4, 'NULL'), '', 'when all is done');
+is(problems($primary, 4, 'NULL'), '', 'after the changes');
 $primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
-is(problems($standby, 4, 'NULL'), '', 'on the standby');
+is(problems($standby, 4, 'NULL'), '', 'on the standby, after the changes');
 $primary->safe_psql('postgres', "SELECT harmonia_check('t_k', heapallindexed => true)");
 
 $standby->stop;

@@ -1,0 +1,264 @@
+/*
+ * leaf_model.c
+ *		Leaf pages under test, each with a sorted array of what it should hold.
+ */
+#include "leaf_model.h"
+
+#include "tap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const unsigned char foreign = 0xA5;	/* fills bytes that are not the engine's */
+
+Leaf *
+leaf_create(HtWidth width)
+{
+	Leaf	   *leaf = allocate(sizeof(Leaf));
+
+	memset(leaf, 0, sizeof(*leaf));
+	leaf->width = width;
+	leaf->allocation = allocate(HT_PAGE_SIZE + 8);
+	leaf->page = leaf->allocation + 8;
+	leaf->logged = allocate(HT_PAGE_SIZE);
+	memset(leaf->page, foreign, HT_PAGE_SIZE);
+	ht_leaf_init(leaf->page, width);
+	memcpy(leaf->logged, leaf->page, HT_PAGE_SIZE);
+	return leaf;
+}
+
+void
+leaf_free(Leaf *leaf)
+{
+	free(leaf->allocation);
+	free(leaf->logged);
+	free(leaf);
+}
+
+/* Copy the byte ranges to the logged page, which must then equal the page. */
+void
+leaf_log(Leaf *leaf)
+{
+	HtByteRange ranges[HT_LEAF_MAX_RANGES + 1];
+	int			end = HT_PAGE_START - 8;
+	int			n;
+
+	memset(ranges, 0, sizeof(ranges));
+	n = ht_leaf_change_ranges(leaf->page, leaf->width, &leaf->change, ranges);
+	expect(n >= 0 && n <= HT_LEAF_MAX_RANGES, "%d ranges", n);
+	expect(ranges[HT_LEAF_MAX_RANGES].length == 0, "wrote beyond the last range");
+	for (int i = 0; i < n && !failed(); i++)
+	{
+		expect(ranges[i].length > 0 && ranges[i].offset > end + 4 &&
+			   ranges[i].offset + ranges[i].length <= HT_PAGE_END,
+			   "range %d is %d+%d after %d", i, ranges[i].offset, ranges[i].length, end);
+		end = ranges[i].offset + ranges[i].length;
+		memcpy(leaf->logged + ranges[i].offset, leaf->page + ranges[i].offset,
+			   ranges[i].length);
+		leaf->bytes += ranges[i].length + sizeof(HtByteRange);
+	}
+	for (int i = 0; i < HT_PAGE_SIZE; i++)
+		if (leaf->logged[i] != leaf->page[i])
+		{
+			expect(false, "byte %d changed unnoticed", i);
+			break;
+		}
+	memset(&leaf->change, 0, sizeof(leaf->change));
+}
+
+static int
+leaf_position(const Leaf *leaf, HtEntry entry)
+{
+	int			i = 0;
+
+	while (i < leaf->n && ht_entry_cmp(leaf->model[i], entry) < 0)
+		i++;
+	return i;
+}
+
+void
+leaf_expect_range(const Leaf *leaf, uint64_t low, uint64_t high)
+{
+	HtEntry		out[HT_LEAF_MAX_ENTRIES];
+	int			n = ht_leaf_read_range(leaf->page, leaf->width, low, high, out);
+	int			expected = 0;
+
+	for (int i = 0; i < leaf->n; i++)
+	{
+		if (leaf->model[i].key < low || leaf->model[i].key > high)
+			continue;
+		if (expected < n)
+			expect(ht_entry_cmp(out[expected], leaf->model[i]) == 0,
+				   "entry %d of range %llx..%llx is wrong", expected,
+				   (unsigned long long) low, (unsigned long long) high);
+		expected++;
+	}
+	expect(n == expected, "%d of %d entries in range %llx..%llx", n, expected,
+		   (unsigned long long) low, (unsigned long long) high);
+}
+
+uint64_t
+leaf_probe(const Leaf *leaf)
+{
+	uint64_t	max = ht_key_max(leaf->width);
+
+	switch (rnd_below(leaf->n > 0 ? 4 : 2))
+	{
+		case 0:
+			return rnd() & max;
+		case 1:
+			return rnd_below(2) ? max : 0;
+		default:
+			return (leaf->model[rnd_below(leaf->n)].key + rnd_below(3) - 1) & max;
+	}
+}
+
+void
+leaf_expect_foreign(const Leaf *leaf)
+{
+	for (int i = 0; i < HT_PAGE_SIZE; i++)
+		if (i < HT_PAGE_START || i >= HT_PAGE_END)
+			expect((unsigned char) leaf->page[i] == foreign, "byte %d is not the engine's", i);
+}
+
+/* Compare the page with the model by every function that reads it. */
+void
+leaf_verify(const Leaf *leaf)
+{
+	HtEntry		out[HT_LEAF_MAX_ENTRIES];
+	const char *complaint = ht_leaf_check(leaf->page, leaf->width);
+	int			n = ht_leaf_read(leaf->page, leaf->width, out);
+
+	expect(complaint == NULL, "%s", complaint ? complaint : "");
+	expect(ht_leaf_count(leaf->page, leaf->width) == leaf->n, "count is wrong");
+	expect(n == leaf->n, "read %d of %d entries", n, leaf->n);
+	if (n == leaf->n)
+		for (int i = 0; i < n; i++)
+			expect(ht_entry_cmp(out[i], leaf->model[i]) == 0, "entry %d is wrong", i);
+
+	leaf_expect_range(leaf, 0, UINT64_MAX);
+	for (int i = 0; i < 4; i++)
+	{
+		uint64_t	key = leaf_probe(leaf);
+
+		leaf_expect_range(leaf, key, key);
+		leaf_expect_range(leaf, key, leaf_probe(leaf));
+	}
+	leaf_expect_foreign(leaf);
+}
+
+HtInsertResult
+leaf_insert(Leaf *leaf, HtEntry entry)
+{
+	int			at = leaf_position(leaf, entry);
+	HtInsertResult expected = HT_INSERTED;
+	HtInsertResult result;
+
+	if (at < leaf->n && ht_entry_cmp(leaf->model[at], entry) == 0)
+		expected = HT_PRESENT;
+	else if (leaf->n == ht_leaf_capacity(leaf->width))
+		expected = HT_FULL;
+
+	result = ht_leaf_insert(leaf->page, leaf->width, entry, &leaf->change);
+	expect(result == expected, "insert gave %d, not %d", result, expected);
+	if (expected != HT_INSERTED)
+		return expected;
+
+	memmove(&leaf->model[at + 1], &leaf->model[at], (leaf->n - at) * sizeof(HtEntry));
+	leaf->model[at] = entry;
+	leaf->n++;
+	return expected;
+}
+
+static void
+leaf_remove(Leaf *leaf, const bool *dead)
+{
+	int			n = 0;
+
+	ht_leaf_remove(leaf->page, leaf->width, dead, &leaf->change);
+	for (int i = 0; i < leaf->n; i++)
+		if (!dead[i])
+			leaf->model[n++] = leaf->model[i];
+	leaf->n = n;
+}
+
+/* Remove random entries, a run of neighbours, or everything. */
+void
+leaf_remove_some(Leaf *leaf)
+{
+	bool		dead[HT_LEAF_MAX_ENTRIES];
+	int			percent = (const int[]) {1, 10, 50, 90, 99}[rnd_below(5)];
+	int			kind = rnd_below(5);
+	int			start = rnd_below(leaf->n + 1);
+	int			end = kind == 0 ? leaf->n : start + rnd_below(leaf->n - start + 1);
+
+	for (int i = 0; i < leaf->n; i++)
+	{
+		if (kind < 2)
+			dead[i] = i >= start && i < end;
+		else if (kind == 2 && percent == 99)
+			dead[i] = true;
+		else
+			dead[i] = rnd_below(100) < percent;
+	}
+	leaf_remove(leaf, dead);
+}
+
+void
+leaf_refill(Leaf *leaf)
+{
+	leaf->n = rnd_below(leaf->n + 1);
+	ht_leaf_fill(leaf->page, leaf->width, leaf->model, leaf->n);
+	memcpy(leaf->logged, leaf->page, HT_PAGE_SIZE);
+	memset(&leaf->change, 0, sizeof(leaf->change));
+}
+
+HtEntry
+pattern_entry(Pattern pattern, HtWidth width, int i)
+{
+	static uint64_t run = 0;
+	uint64_t	max = ht_key_max(width);
+	HtEntry		entry = {rnd() & max, rnd_tid()};
+
+	switch (pattern)
+	{
+		case ASCENDING:
+			entry.key = (uint64_t) i * 3;
+			break;
+		case DESCENDING:
+			entry.key = max - (uint64_t) i * 3;
+			break;
+		case NARROW:
+			entry.key = rnd_below(40);
+			entry.tid = 1 + rnd_below(40);
+			break;
+		case ONE_KEY:
+			entry.key = 42;
+			break;
+		case ONE_KEY_ASCENDING:
+			entry.key = 42;
+			entry.tid = 1 + i;
+			break;
+		case MAX_KEY:
+			entry.key = max;
+			break;
+		case EXTREMES:
+			entry.key = (const uint64_t[]) {0, 1, max - 1, max}[rnd_below(4)];
+			break;
+		case RUNS:
+			if (rnd_below(30) == 0)
+				run = rnd_below(1000);
+			entry.key = run += rnd_below(2);
+			break;
+		default:
+			break;
+	}
+	return entry;
+}
+
+uint8_t *
+leaf_block(const Leaf *leaf, int block)
+{
+	return (uint8_t *) leaf->page + ht_leaf_blocks_at(leaf->width) +
+		block * HT_LEAF_BLOCK_SIZE;
+}

@@ -1,0 +1,67 @@
+/*
+ * leaf_model.h
+ *		Leaf pages under test, each with a sorted array of what it should hold.
+ */
+#ifndef HARMONIA_LEAF_MODEL_H
+#define HARMONIA_LEAF_MODEL_H
+
+#include "../../src/tree/tree.h"
+
+/* A page, what it should hold, and what it held when it was last logged. */
+typedef struct Leaf
+{
+	HtWidth		width;
+	char	   *allocation;
+	char	   *page;			/* aligned to 8 bytes, not to 16 */
+	char	   *logged;
+	HtLeafChange change;
+	HtEntry		model[HT_LEAF_MAX_ENTRIES];
+	int			n;
+	size_t		bytes;			/* logged so far */
+} Leaf;
+
+typedef enum Pattern
+{
+	RANDOM_KEYS,
+	ASCENDING,
+	DESCENDING,
+	NARROW,						/* so few keys and TIDs that entries repeat */
+	ONE_KEY,
+	ONE_KEY_ASCENDING,
+	MAX_KEY,
+	EXTREMES,					/* 0, 1, max - 1, max */
+	RUNS,						/* ascending, from starts that change */
+	N_PATTERNS
+} Pattern;
+
+extern Leaf *leaf_create(HtWidth width);
+extern void leaf_free(Leaf *leaf);
+
+/*
+ * Change both page and model.  leaf_insert() expects the right result; leaf_refill() fills
+ * the page again with some of the model's entries, leaf_remove_some() removes some.
+ */
+extern HtInsertResult leaf_insert(Leaf *leaf, HtEntry entry);
+extern void leaf_remove_some(Leaf *leaf);
+extern void leaf_refill(Leaf *leaf);
+
+/* Expect that page and model agree: on all entries, on a range of keys. */
+extern void leaf_verify(const Leaf *leaf);
+extern void leaf_expect_range(const Leaf *leaf, uint64_t low, uint64_t high);
+
+/* Expect that nothing was written outside of the engine's part of the page. */
+extern void leaf_expect_foreign(const Leaf *leaf);
+
+/* Expect that the byte ranges of the changes since the last call contain all changes. */
+extern void leaf_log(Leaf *leaf);
+
+/* A key to search for: random, on the page, or next to one on the page. */
+extern uint64_t leaf_probe(const Leaf *leaf);
+
+/* A block of the page. */
+extern uint8_t *leaf_block(const Leaf *leaf, int block);
+
+/* The i-th entry of a pattern. */
+extern HtEntry pattern_entry(Pattern pattern, HtWidth width, int i);
+
+#endif							/* HARMONIA_LEAF_MODEL_H */

@@ -1,0 +1,198 @@
+/*
+ * test_leaf_damage.c
+ *		Damaged leaf pages: check notices, and nothing worse happens.
+ */
+#include "leaf_model.h"
+#include "tap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Damage a page: all bytes, all before the blocks, counts, or the order of blocks. */
+static void
+leaf_damage(Leaf *leaf, int kind)
+{
+	int			blocks = ht_leaf_blocks(leaf->width);
+	int			blocks_at = ht_leaf_blocks_at(leaf->width);
+
+	if (kind == 0)
+		for (int i = HT_PAGE_START; i < HT_PAGE_END; i++)
+			leaf->page[i] = (char) rnd();
+	if (kind == 1)
+		for (int i = HT_PAGE_START; i < blocks_at; i++)
+			leaf->page[i] = (char) rnd();
+	if (kind == 2)
+		for (int i = 0; i < 10; i++)
+			leaf_block(leaf, rnd_below(blocks))[HT_LEAF_BLOCK_COUNT_AT] = (uint8_t) rnd();
+	if (kind > 2)
+		for (int i = kind == 3 ? 2 : blocks; i > 0; i--)
+		{
+			uint8_t		swapped[HT_LEAF_BLOCK_SIZE];
+			uint8_t    *a = leaf_block(leaf, rnd_below(blocks));
+			uint8_t    *b = leaf_block(leaf, rnd_below(blocks));
+
+			memcpy(swapped, a, HT_LEAF_BLOCK_SIZE);
+			memmove(a, b, HT_LEAF_BLOCK_SIZE);
+			memcpy(b, swapped, HT_LEAF_BLOCK_SIZE);
+		}
+}
+
+/*
+ * Whatever bytes a page has: nothing outside of it is written, nothing beyond is read
+ * (the sanitizer notices), every operation ends, and check reports damage or the page
+ * is in order.
+ */
+static void
+test_leaf_damaged(HtWidth width)
+{
+	int			capacity = ht_leaf_capacity(width);
+
+	for (int round = 0; round < 2000 && !failed(); round++)
+	{
+		Leaf	   *leaf = leaf_create(width);
+		HtEntry    *out = allocate(capacity * sizeof(HtEntry));
+		bool	   *dead = allocate(capacity);
+		bool		sound;
+		int			n = rnd_below(capacity + 1);
+		int			count;
+
+		if (rnd_below(2))
+			for (int i = 0; i < n; i++)
+				leaf_insert(leaf, pattern_entry((Pattern) (round % N_PATTERNS), width, i));
+		else
+		{
+			/* The first blocks are full, the others empty. */
+			n -= n % ht_leaf_slots(width);
+			for (int i = 0; i < n; i++)
+				leaf_insert(leaf, pattern_entry(ASCENDING, width, i));
+		}
+		leaf_damage(leaf, rnd_below(5));
+
+		sound = ht_leaf_check(leaf->page, width) == NULL;
+		count = ht_leaf_count(leaf->page, width);
+		expect(count >= 0 && count <= capacity, "count of %d entries", count);
+		expect(ht_leaf_read(leaf->page, width, out) == count, "read other than the count");
+		for (int i = 1; i < count && sound; i++)
+			expect(ht_entry_cmp(out[i - 1], out[i]) < 0, "a sound page, but out of order");
+		for (int i = 0; i < 10; i++)
+		{
+			uint64_t	low = leaf_probe(leaf);
+			uint64_t	high = leaf_probe(leaf);
+
+			n = ht_leaf_read_range(leaf->page, width, low, high, out);
+			expect(n >= 0 && n <= count, "%d entries of %d in a range", n, count);
+			for (int j = 0; j < n; j++)
+				expect(out[j].key >= low && out[j].key <= high, "a key outside of the range");
+		}
+
+		for (int i = 0; i < 100; i++)
+		{
+			HtEntry		entry = {leaf_probe(leaf), rnd_tid()};
+
+			ht_leaf_insert(leaf->page, width, entry, &leaf->change);
+		}
+		for (int i = 0; i < capacity; i++)
+			dead[i] = rnd_below(2);
+		ht_leaf_remove(leaf->page, width, dead, &leaf->change);
+		expect(ht_leaf_read(leaf->page, width, out) <= capacity, "too many entries");
+		leaf_expect_foreign(leaf);
+
+		free(out);
+		free(dead);
+		leaf_free(leaf);
+	}
+	report("%d-bit leaf: damaged pages", width_bits(width));
+}
+
+static void
+expect_corrupt(const Leaf *leaf, const char *saved, const char *what)
+{
+	expect(ht_leaf_check(leaf->page, leaf->width) != NULL, "not noticed: %s", what);
+	memcpy(leaf->page, saved, HT_PAGE_SIZE);
+	expect(ht_leaf_check(leaf->page, leaf->width) == NULL, "page is not sound again");
+}
+
+static void
+test_leaf_check(HtWidth width)
+{
+	Leaf	   *leaf = leaf_create(width);
+	char		saved[HT_PAGE_SIZE];
+	int			n = ht_leaf_capacity(width) / 2;
+	int			slots = ht_leaf_slots(width);
+	char	   *separators = leaf->page + HT_LEAF_SEPARATORS_AT;
+	char	   *pivots = leaf->page + HT_PAGE_START;
+
+	for (int i = 0; i < n; i++)
+		leaf->model[i] = make_entry(1000 + (uint64_t) i * 1000, 1 + i);
+	ht_leaf_fill(leaf->page, width, leaf->model, n);
+	memcpy(saved, leaf->page, HT_PAGE_SIZE);
+
+	for (int b = 0; b < ht_leaf_blocks(width); b++)
+	{
+		uint8_t    *block = leaf_block(leaf, b);
+		uint8_t    *tids = block + slots * width;
+
+		block[HT_LEAF_BLOCK_COUNT_AT] = (uint8_t) (slots + 1);
+		expect_corrupt(leaf, saved, "count above the number of slots");
+		if (b > 0)
+		{
+			uint8_t    *last = leaf_block(leaf, b - 1);
+			int			slot = last[HT_LEAF_BLOCK_COUNT_AT] - 1;
+
+			/* One key on both sides of the separator, TIDs in the wrong order. */
+			memcpy(block, separators + (b - 1) * width, width);
+			memcpy(last + slot * width, separators + (b - 1) * width, width);
+			if (ht_leaf_check(leaf->page, width) != NULL)
+				expect(false, "a key on both sides of a separator is sound");
+			memset(tids, 0, HT_TID_BYTES);
+			expect_corrupt(leaf, saved, "tids of one key out of order between blocks");
+		}
+		memcpy(block, block + width, width);
+		memcpy(tids, tids + HT_TID_BYTES, HT_TID_BYTES);
+		expect_corrupt(leaf, saved, "an entry twice");
+		memset(block, 0, width);
+		if (b > 0)
+			expect_corrupt(leaf, saved, "key below the separator before it");
+		memcpy(leaf->page, saved, HT_PAGE_SIZE);
+		memset(block + (block[HT_LEAF_BLOCK_COUNT_AT] - 1) * width, 0xFF, width);
+		if (b < ht_leaf_blocks(width) - 1)
+			expect_corrupt(leaf, saved, "key above the separator behind it");
+		memcpy(leaf->page, saved, HT_PAGE_SIZE);
+	}
+
+	for (int i = 0; i < 64; i++)
+	{
+		memset(separators + i * width, 0, width);
+		expect_corrupt(leaf, saved, "separator too low");
+		if (i >= ht_leaf_blocks(width) - 1)
+			continue;
+		memset(separators + i * width, 0xFF, width);
+		expect_corrupt(leaf, saved, "separator too high");
+	}
+
+	for (int i = 0; i < 64 / (int) width; i++)
+	{
+		pivots[i * width] ^= 1;
+		expect_corrupt(leaf, saved, "pivot that differs from its separator");
+	}
+
+	/* Blocks without entries: only the separators are wrong. */
+	ht_leaf_init(leaf->page, width);
+	memcpy(saved, leaf->page, HT_PAGE_SIZE);
+	memset(separators, 0, width);
+	expect_corrupt(leaf, saved, "separator that should be unused");
+	ht_leaf_insert(leaf->page, width, make_entry(9, 9), &leaf->change);
+	memcpy(saved, leaf->page, HT_PAGE_SIZE);
+	memset(separators + 10 * width, 0x7F, width);
+	expect_corrupt(leaf, saved, "separators out of order");
+
+	leaf_free(leaf);
+	report("%d-bit leaf: check finds corruption", width_bits(width));
+}
+
+void
+test_leaf_damage(HtWidth width)
+{
+	test_leaf_check(width);
+	test_leaf_damaged(width);
+}
