@@ -100,7 +100,7 @@ SELECT harmonia_reorganize('moved');
 SELECT harmonia_reorganize('moved_bt');
 SELECT harmonia_reorganize('parted_k');
 
--- who may not call it
+-- roles that may not call it
 CREATE ROLE regress_harmonia_reader;
 SET ROLE regress_harmonia_reader;
 SELECT harmonia_reorganize('moved_k');

@@ -1,5 +1,5 @@
-# What is said of the extension in several places must agree: its version, and the
-# PostgreSQL versions that it supports.  META.json follows PGXN's rules.
+# Files must agree on the extension's version and on the PostgreSQL versions that it
+# supports.  META.json follows PGXN's rules.
 
 use strict;
 use warnings;
@@ -17,7 +17,7 @@ sub slurp
 	return scalar <$in>;
 }
 
-# What a pattern finds in a file, all of it.
+# All matches of a pattern in a file.
 sub found
 {
 	my ($file, $pattern) = @_;
@@ -29,7 +29,7 @@ my ($control) = found('harmonia.control', qr/^default_version = '($version)'$/m)
 ok(defined $control, 'harmonia.control has a version');
 ok(-s "sql/harmonia--$control.sql", 'there is an install script of that version');
 
-# PGXN Meta Spec 1.0.0: what must be there, and which values may be.
+# PGXN Meta Spec 1.0.0: required keys and allowed values.
 my $meta = decode_json(slurp('META.json'));
 my %is_a_license = map { $_ => 1 } qw(
   agpl_3 apache_1_1 apache_2_0 artistic_1 artistic_2 bsd freebsd gfdl_1_2 gfdl_1_3 gpl_1
@@ -62,7 +62,7 @@ is((found('CHANGELOG.md', qr/^## \[($version)\]/m))[0], $control, "CHANGELOG's n
 is((found('debian/changelog', qr/^harmonia \(($version)(?:-[^)]*)?\)/m))[0],
 	$control, "debian/changelog's newest version");
 
-# Which PostgreSQL?  The compiler's answer is the one that counts.
+# PostgreSQL versions: src/compat.h decides.
 my ($first, $after) =
   found('src/compat.h', qr/PG_VERSION_NUM < (\d+)0000 \|\| PG_VERSION_NUM >= (\d+)0000$/m);
 my @supported = ($first .. $after - 1);
@@ -77,7 +77,7 @@ is_deeply(
 is((found('README.md', qr/^Works with PostgreSQL (\d+ to \d+)\./m))[0],
 	"$first to $supported[-1]", 'README');
 
-# The packages' names are made from those versions when packages are built.
+# When packages are built their names are made from those versions.
 my $packages = slurp('debian/control.in');
 $packages =~ s/PGVERSION/$first/g;
 is(slurp('debian/control'), $packages, 'debian/control is made from control.in');
