@@ -1,8 +1,11 @@
 #!/usr/bin/python3
 """Draws the figures of a folder of CSV files, one SVG for each suite, or for each first word of
-a section in a suite that has many.
+a section in a suite that has many; or the pictures that documents show.
 
 usage: bench/plot.py FOLDER
+       bench/plot.py --documents
+
+The second form draws doc/plots/*.svg from the figures that bench/results keeps.
 
 A section whose cases are numbers becomes lines, one for each system; any other becomes bars
 that say how many times as good ours are as PostgreSQL's best, or bars of the figures
@@ -164,12 +167,124 @@ def draw(name, sections, path):
     plt.close(figure)
 
 
+# ----------------------------------------------------------------
+# Pictures of documents
+# ----------------------------------------------------------------
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CPU, CORES, GPU = (ROOT / "bench/results" / name for name in
+                   ("2026-11-21-epyc-cpu", "2026-11-21-16-cores", "2026-11-21-h100-gpu"))
+CPU_CONDITIONS = "PostgreSQL 15.20, 20 million random bigint keys, AMD EPYC, in memory, one process"
+GPU_CONDITIONS = "PostgreSQL 15.20, 67 million random bigint keys, Intel Xeon and H100, in memory, one process"
+
+LABELS = {"best plan": "PostgreSQL's best plan", "harmonia": "harmonia", "GPU": "harmonia on the GPU"}
+COUNT, SUM = (f"{what} by number of keys in = ANY" for what in ("count(*)", "sum(v)"))
+
+# What of factors.svg is in which folder, suite, section, case and unit.
+FACTORS = [
+    ("count, array of 1,000,000 keys", CPU, "lookup", COUNT, "1000000", "ms"),
+    ("sum, array of 1,000,000 keys", CPU, "lookup", SUM, "1000000", "ms"),
+    ("sum, array of 100 keys", CPU, "lookup", SUM, "100", "ms"),
+    ("sum, array of 10 keys", CPU, "lookup", SUM, "10", "ms"),
+    ("inner join of 1,000,000 rows", CPU, "lookup", "joins", "inner with heap", "ms"),
+    ("the same, index-only", CPU, "lookup", "joins", "inner index-only", "ms"),
+    ("left join", CPU, "lookup", "joins", "left half without a match", "ms"),
+    ("EXISTS", CPU, "lookup", "joins", "semi: probes that exist", "ms"),
+    ("NOT EXISTS", CPU, "lookup", "joins", "anti: probes that do not exist", "ms"),
+    ("IN (SELECT ...)", CPU, "lookup", "joins", "IN (SELECT ...) with heap", "ms"),
+    ("join by 100,000 ranges", CPU, "lookup", "joins", "ranges of some 10 rows", "ms"),
+    ("CREATE INDEX", CPU, "index", "build", "bigint keys serial", "ms"),
+    ("what the index adds to INSERT, random keys", CPU, "index", "insert", "random keys", "ms"),
+    ("the same, ascending keys", CPU, "index", "insert", "ascending keys", "ms"),
+    ("VACUUM after one row in ten is deleted", CPU, "index", "vacuum", "VACUUM after deleting every tenth row", "ms"),
+    ("8 clients insert rows, random keys", CPU, "updates", "clients that insert random keys", "8", "rows/s"),
+    ("8 clients insert rows, ascending keys", CPU, "updates", "clients that insert ascending keys", "8", "rows/s"),
+    ("on 16 cores, random keys", CORES, "updates", "clients that insert random keys", "8", "rows/s"),
+    ("on 16 cores, ascending keys", CORES, "updates", "clients that insert ascending keys", "8", "rows/s"),
+]
+
+
+def key_counts(axes, cases, title, systems):
+    """Milliseconds by number of keys."""
+    for system in systems:
+        points = sorted((float(case), values[system]) for case, values in cases.items() if system in values)
+        axes.plot(*zip(*points), marker="o", markersize=4, label=LABELS[system], color=COLORS[system])
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+    axes.minorticks_off()
+    axes.set_title(title, fontsize="medium")
+    axes.tick_params(labelsize="small")
+    axes.set_xlabel("keys in the array")
+    axes.set_ylabel("milliseconds")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")
+
+
+def save(figure, name, conditions):
+    figure.text(0.5, -0.02, conditions, ha="center", va="top", fontsize="small", color="dimgray")
+    figure.savefig(ROOT / "doc/plots" / name, metadata={"Date": None}, bbox_inches="tight")
+    plt.close(figure)
+
+
+def draw_arrays():
+    sections = read(CPU)["lookup"]
+    figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.4), layout="constrained")
+    for place, section, title in zip(axes, (COUNT, SUM), ("SELECT count(*) ... WHERE k = ANY (array)",
+                                                          "SELECT sum(v) ... WHERE k = ANY (array)")):
+        key_counts(place, sections[section]["ms"], title, ["best plan", "harmonia"])
+    save(figure, "arrays.svg", CPU_CONDITIONS + ", 2026-11-21")
+
+
+def draw_gpu():
+    figure, axes = plt.subplots(figsize=(6, 3.4), layout="constrained")
+    key_counts(axes, read(GPU)["device"][COUNT]["ms"], "SELECT count(*) ... WHERE k = ANY (array)",
+               ["best plan", "harmonia", "GPU"])
+    save(figure, "gpu.svg", GPU_CONDITIONS + ", 2026-11-21")
+
+
+def draw_factors():
+    folders = {folder: read(folder) for folder in (CPU, CORES)}
+    names, times = [], []
+    for name, folder, suite, section, case, unit in FACTORS:
+        groups, _ = ratios({unit: {case: folders[folder][suite][section][unit][case]}})
+        names.append(name)
+        times.append(groups[0][1]["harmonia"])
+    figure, axes = plt.subplots(figsize=(8, 5.2), layout="constrained")
+    colors = [COLORS["harmonia"] if value >= 1 else "tab:red" for value in times]
+    drawn = axes.barh(range(len(names)), [value - 1 for value in times], left=1, color=colors)
+    axes.bar_label(drawn, [f"{value:.2g}" if value < 10 else f"{value:.0f}" for value in times],
+                   fontsize="small", padding=3)
+    axes.set_xscale("log")
+    axes.set_xlim(0.5, 50)
+    axes.set_xticks([0.5, 1, 2, 5, 10, 20, 50], ["0.5", "1", "2", "5", "10", "20", "50"])
+    axes.minorticks_off()
+    axes.set_yticks(range(len(names)), names, fontsize="small")
+    axes.invert_yaxis()
+    axes.axvline(1, color="black", linewidth=1)
+    axes.grid(axis="x", alpha=0.3)
+    axes.set_title("How many times as fast as PostgreSQL's best plan, or as btree", fontsize="medium")
+    save(figure, "factors.svg", CPU_CONDITIONS + " or so many clients, 2026-11-21")
+
+
+def draw_documents():
+    # Text as text: small files, which a reader can search.
+    matplotlib.rcParams["svg.fonttype"] = "none"
+    draw_arrays()
+    draw_factors()
+    draw_gpu()
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    folder = pathlib.Path(sys.argv[1])
     # The same figures give the same file.
     matplotlib.rcParams["svg.hashsalt"] = "harmonia"
+    if sys.argv[1] == "--documents":
+        draw_documents()
+        return
+    folder = pathlib.Path(sys.argv[1])
     for suite, sections in read(folder).items():
         for name, part in parts(suite, sections):
             if any(panels(part)):

@@ -12,6 +12,7 @@
 #   faults     test/t-faults    errors and crashes at each step, in an extension
 #                               built with FAULT_POINTS and SMALL_LIMITS
 #   pgtap      test/pgtap       examples of use
+#   docs       test/docs        the blocks of README and manual, in order
 #   engine     test/engine      the batch lookup engine, called from SQL
 #   slow       test/t-slow      like tap, but takes minutes; and the random tests of tap, long
 #   races      test/t-races     sessions that are stopped in the middle of a step, in such
@@ -336,6 +337,14 @@ run_pgtap() {
 	"$root/tools/private-server.sh" stop "$dir/pgtap"
 }
 
+# Blocks of the pages run in a copy of the sources in which the server's user can build.
+run_docs() {
+	mkdir "$dir/docs"
+	tar -C "$root" --exclude=./.git --exclude=./.private --exclude=./cuda/build -cf - . | tar -C "$dir/docs" -xf -
+	chown -R "$(server_user)" "$dir/docs"
+	(cd "$dir/docs" && run_prove test/docs/pages.pl)
+}
+
 # Benchmarks in SQL run to their end, and record a figure for each of their targets but those
 # that want millions of keys.
 run_bench() {
@@ -363,6 +372,7 @@ has_tests() {
 		tap) compgen -G 'test/t/*.pl' ;;
 		faults) compgen -G 'test/t-faults/*.pl' ;;
 		pgtap) compgen -G 'test/pgtap/*.sql' ;;
+		docs) compgen -G 'test/docs/*.pl' ;;
 		engine) compgen -G 'test/engine/sql/*.sql' ;;
 		slow) compgen -G 'test/t-slow/*.pl' ;;
 		races) compgen -G 'test/t-races/*.pl' ;;
@@ -407,7 +417,7 @@ run_suite() {
 case ${1:-} in
 	--slow) suites=(slow races bench) ;;
 	-*) die "usage: $0 [--slow | SUITE...]" ;;
-	'') suites=(packaging unit device regress isolation tap faults pgtap engine) ;;
+	'') suites=(packaging unit device regress isolation tap faults pgtap docs engine) ;;
 	*) suites=("$@") ;;
 esac
 
