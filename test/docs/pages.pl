@@ -34,7 +34,7 @@ my %not_run = (
 	'docker build' => 'needs Docker',
 	'java -cp' => 'names files of the reader; the program itself runs');
 
-my $seconds_a_block = 300;
+my $seconds_a_block = 180;
 my $readme_lines = 350;
 
 # ----------------------------------------------------------------
@@ -93,9 +93,14 @@ sub run
 {
 	my @command = @_;
 	my $output = '';
-	my $ok = eval { IPC::Run::run(\@command, '<', \'', '>&', \$output, IPC::Run::timeout($seconds_a_block)) };
+	my $run = IPC::Run::start(\@command, '<', \'', '>&', \$output, IPC::Run::timeout($seconds_a_block));
+	my $ok = eval { IPC::Run::finish($run) };
 
-	$output .= $@ if $@;
+	if ($@)
+	{
+		$output .= $@;
+		IPC::Run::kill_kill($run);
+	}
 	return ($output, $ok);
 }
 
@@ -160,7 +165,8 @@ sub run_sql
 	start_session() unless $psql;
 	$psql->{out} = $psql->{err} = '';
 	$psql->{timeout}->start($seconds_a_block);
-	$psql->{in} .= "$text\n\\echo $end\n\\warn $end\n";
+	# A statement with an open parenthesis would wait for more: \g has the server complain.
+	$psql->{in} .= "$text\nSELECT 1 \\g /dev/null\n\\echo $end\n\\warn $end\n";
 	eval {
 		IPC::Run::pump($psql->{run}) until $psql->{out} =~ /^$end\n/m && $psql->{err} =~ /^$end\n/m;
 		1;
