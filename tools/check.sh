@@ -342,7 +342,7 @@ run_docs() {
 	mkdir "$dir/docs"
 	tar -C "$root" --exclude=./.git --exclude=./.private --exclude=./cuda/build -cf - . | tar -C "$dir/docs" -xf -
 	chown -R "$(server_user)" "$dir/docs"
-	(cd "$dir/docs" && run_prove test/docs/pages.pl)
+	(cd "$dir/docs" && PG_CONFIG=$system_pg_config run_prove test/docs/pages.pl)
 }
 
 # Benchmarks in SQL run to their end, and record a figure for each of their targets but those

@@ -51,10 +51,11 @@ make_path("$dir/bin");
 write_file("$dir/bin/sudo", "#!/bin/sh\nexec \"\$@\"\n");
 chmod 0755, "$dir/bin/sudo";
 
-delete @ENV{qw(MAKEFLAGS MAKELEVEL MFLAGS), grep { /^PG/ } keys %ENV};
+delete @ENV{qw(MAKEFLAGS MAKELEVEL MFLAGS), grep { /^PG/ && $_ ne 'PG_CONFIG' } keys %ENV};
 # make demo shall be quick, and make cuda do without CUDA.
 @ENV{qw(SCALE CLIENTS SECONDS_A_RUN NVCC DESTDIR)} = (1, 1, 1, '', "$dir/installed");
-$ENV{PG_CONFIG} = "$bindir/pg_config";
+# The server's own programs may lack the headers that builds need.
+$ENV{PG_CONFIG} //= "$bindir/pg_config";
 $ENV{PATH} = "$dir/bin:$bindir:$ENV{PATH}";
 
 # Where clients find the server.  JDBC knows no sockets in the file system.
