@@ -1,5 +1,5 @@
-# Runs all blocks of README.md and of the manual, in order, as a reader would who begins at the
-# top: each must succeed, and print what the block after it shows.
+# Runs all blocks of README.md and of the manual, in order, as a reader would from the top.
+# Each must succeed, and print what the block after it shows:
 #
 #   ```sql      one psql session a page, one server and one database for all pages
 #   ```sh       a shell of its own in the checkout, where sudo does nothing and DESTDIR is set
@@ -25,7 +25,7 @@ use lib $FindBin::Bin;
 use Pages;
 
 # In the order in which they run; later pages use the tables of earlier ones.
-my @pages = qw(README.md doc/MANUAL.md doc/CLIENTS.md doc/GPU.md);
+my @pages = qw(README.md doc/MANUAL.md doc/CLIENTS.md doc/GPU.md doc/PERFORMANCE.md);
 
 # First lines of the blocks of sh that cannot run here, and why.
 my %not_run = (
@@ -316,9 +316,19 @@ sub test_links
 	return;
 }
 
+# A picture that no page shows is not kept.
+sub test_pictures
+{
+	my %shown = map { m{(doc/)?(plots/.*)} ? ("doc/$2" => 1) : () } map { links_of($_) } @pages;
+
+	is_deeply([ glob 'doc/plots/*' ], [ sort keys %shown ], 'pages show all pictures');
+	return;
+}
+
 my $length = () = slurp('README.md') =~ /\n/g;
 cmp_ok($length, '<=', $readme_lines, "README.md has at most $readme_lines lines");
 test_links($_) for @pages;
+test_pictures();
 
 start_server();
 my %listed = map { $_ => 1 } map { test_page($_) } @pages;

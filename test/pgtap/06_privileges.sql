@@ -22,7 +22,7 @@ GRANT USAGE ON SCHEMA owned TO harmonia_other;
 -- The owner of an index
 SET ROLE harmonia_owner;
 SELECT lives_ok('CREATE TABLE owned.t AS SELECT i AS k FROM generate_series(1, 1000) i');
-SELECT lives_ok('CREATE INDEX t_k ON owned.t USING harmonia (k)', 'nobody needs a right of its own for an index');
+SELECT lives_ok('CREATE INDEX t_k ON owned.t USING harmonia (k)', 'CREATE INDEX needs no further right');
 SELECT lives_ok('SELECT harmonia_reorganize(''owned.t_k'')', 'the owner packs an index');
 SELECT lives_ok('SELECT count(*) FROM pg_stat_harmonia', 'everybody sees statistics');
 SELECT throws_ok('SELECT harmonia_check(''owned.t_k'')', '42501');
@@ -31,7 +31,7 @@ SELECT throws_ok('SELECT * FROM harmonia_page(''owned.t_k'', 0)', '42501', NULL,
 	'pages show what row-level security hides');
 SELECT throws_ok('SELECT harmonia_stat_reset()', '42501');
 
--- Somebody else
+-- Another role
 SET ROLE harmonia_other;
 SELECT throws_ok('SELECT harmonia_reorganize(''owned.t_k'')', '42501');
 SELECT throws_ok('SELECT harmonia_load(''owned.t_k'')', NULL, NULL, 'nor may others copy an index to a device');
