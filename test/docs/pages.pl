@@ -43,6 +43,8 @@ my $readme_lines = 350;
 my $dir = tempdir('harmonia-docs.XXXXXX', TMPDIR => 1, CLEANUP => 1);
 my $server = "$dir/server";
 chomp(my $bindir = `pg_config --bindir`);
+chomp(my $libdir = `pg_config --pkglibdir`);
+my $has_daemon = -x "$libdir/harmonia_gpud";
 my $driver = jdbc_driver();
 my $psql;
 
@@ -242,6 +244,7 @@ sub reason_not_to_run
 {
 	my ($block) = @_;
 
+	return 'there is no harmonia_gpud: no C++ compiler?' if $block->{page} eq 'doc/GPU.md' && !$has_daemon;
 	return undef if $block->{language} ne 'sh';
 	for my $start (sort keys %not_run)
 	{
