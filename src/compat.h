@@ -243,4 +243,11 @@ hm_begin_pruning(PlanState *node, int targets, PartitionPruneInfo *info, Bitmaps
 #define hm_range_table_relation(estate, rti)	ExecGetRangeTableRelation(estate, rti)
 #endif
 
+/* 16 keeps what check hooks leave behind in a memory context. */
+#if PG_VERSION_NUM >= 160000
+#define hm_guc_malloc(size) guc_malloc(LOG, size)
+#else
+#define hm_guc_malloc(size) malloc(size)
+#endif
+
 #endif							/* HARMONIA_COMPAT_H */

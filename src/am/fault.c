@@ -15,6 +15,8 @@
 #include "storage/lock.h"
 #include "utils/guc.h"
 
+#include "compat.h"
+
 typedef enum HmFaultAction
 {
 	HM_FAULT_ERROR,
@@ -104,7 +106,7 @@ fault_check(char **value, void **extra, GucSource source)
 	}
 
 	/* The server frees it. */
-	*extra = malloc(sizeof(HmFault));
+	*extra = hm_guc_malloc(sizeof(HmFault));
 	if (*extra == NULL)
 		return false;
 	memcpy(*extra, &fault, sizeof(fault));
