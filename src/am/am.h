@@ -194,15 +194,18 @@ typedef struct HmDirectoryEntry
 
 /*
  * Limits.  The small ones are for testing: they let what only happens in large
- * indexes happen in small ones.  The on-disk format differs.
+ * indexes happen in small ones.  The on-disk format differs, so the metapage says
+ * which ones an index has been built with.
  */
 #ifdef HM_SMALL_LIMITS
+#define HM_META_LIMITS			HM_META_SMALL_LIMITS
 #define HM_DIRECTORY_MAX		50
 #define HM_ROOT_MAX				40
 #define HM_FREE_MAX				5
 #define HM_SEGMENT_MAX_BLOCKS	12
 #define HM_SEGMENT_MAX_EXTENTS	5
 #else
+#define HM_META_LIMITS			0
 #define HM_DIRECTORY_MAX		333 /* entries of a directory page */
 #define HM_ROOT_MAX				192 /* entries of the root, in the metapage;
 									 * no more than of a directory page */
@@ -228,6 +231,9 @@ typedef struct HmExtent
 	uint32		length;
 } HmExtent;
 
+/* HmMeta.flags */
+#define HM_META_SMALL_LIMITS	0x01
+
 typedef struct HmMeta
 {
 	uint32		magic;
@@ -240,7 +246,7 @@ typedef struct HmMeta
 	uint8		nulls_low;		/* NULL keys precede the others */
 	uint8		depth;			/* 0: the root's entries are segments, 1:
 								 * directory pages */
-	uint16		unused;
+	uint16		flags;
 	uint64		build_id;		/* random, tells one build from another */
 	uint64		next_stamp;
 	uint64		retired;		/* segments retired so far */

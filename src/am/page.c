@@ -51,6 +51,7 @@ hm_meta_init(Relation index, Page page)
 	/* A descending index is the ascending one read backwards. */
 	meta->nulls_low = ((option & INDOPTION_NULLS_FIRST) != 0) !=
 		((option & INDOPTION_DESC) != 0);
+	meta->flags = HM_META_LIMITS;
 	meta->build_id = pg_prng_uint64(&pg_global_prng_state);
 	meta->next_stamp = 1;
 }
@@ -120,6 +121,14 @@ hm_page_check(Relation index, Buffer buffer, HmPageKind kind)
 				 errmsg("index \"%s\" has on-disk version %d, this harmonia reads version %d",
 						RelationGetRelationName(index), meta->version, HM_FORMAT_VERSION),
 				 errhint("Install a harmonia release that reads this version, or REINDEX.")));
+	if (meta->flags != HM_META_LIMITS)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("index \"%s\" has flags %d, this harmonia reads flags %d",
+						RelationGetRelationName(index), meta->flags, HM_META_LIMITS),
+				 errdetail("Flag %d is set by a harmonia for tests, compiled with SMALL_LIMITS=1.",
+						   HM_META_SMALL_LIMITS),
+				 errhint("Install the harmonia that the index was built with, or REINDEX.")));
 	if (meta->key_type != index->rd_opcintype[0])
 		ereport(ERROR,
 				(errcode(ERRCODE_INDEX_CORRUPTED),

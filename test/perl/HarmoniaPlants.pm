@@ -12,7 +12,7 @@ our @EXPORT = qw(plants);
 
 # Offsets on pages, as in src/am and src/tree/tree.h
 my %meta = (
-	magic => 64, version => 68, endian => 70, block_size => 72, key_type => 76, width => 80, fanout => 82,
+	magic => 64, version => 68, endian => 70, block_size => 72, key_type => 76, width => 80, fanout => 82, flags => 86,
 	nulls_low => 84, depth => 85, next_stamp => 96, retired => 104, drained => 112,
 	root_count => 120, free_count => 124, root => 128, free => 128 + 192 * 24);
 my %header = (
@@ -124,6 +124,8 @@ my @plants = (
 		qr/^XX002: index "\w+" is not a harmonia index/ ],
 	[ 'newer version', tree => sub { put($_[0], 0, $meta{version}, 'v', 9) },
 		qr/^0A000: index "\w+" has on-disk version 9/ ],
+	[ 'small limits', tree => sub { put($_[0], 0, $meta{flags}, 'v', 1) },
+		qr/^0A000: index "\w+" has flags 1, this harmonia reads flags 0/ ],
 	[ 'endianness', tree => sub { put($_[0], 0, $meta{endian}, 'n', 0x0102) },
 		qr/^XX002: index "\w+" is not a harmonia index/ ],
 	[ 'block size', tree => sub { put($_[0], 0, $meta{block_size}, 'V', 32768) },

@@ -6,10 +6,13 @@ use strict;
 use warnings;
 
 use Harmonia;
+use HarmoniaDamage;
 use Test::More;
 
 my $seed = test_seed();
-my $node = new_node('small', conf => "shared_buffers = 16MB\nmax_wal_size = 64MB\n");
+my ($version) = `initdb --version` =~ /(\d+)/;
+my $node = new_node('small', conf => "shared_buffers = 16MB\nmax_wal_size = 64MB\n",
+	$version >= 18 ? (extra => ['--no-data-checksums']) : ());
 my @time = ('-T', $ENV{HARMONIA_SECONDS} // 8);
 
 my ($compared, $problem) = compare_at_random($node, $seed, tables => 2, chunks => 2, statements => 1000);
@@ -38,6 +41,20 @@ cmp_ok($node->safe_psql('postgres', "SELECT directory_depth FROM harmonia_metapa
 	'>', 0, 'there are directory pages');
 
 crash_rounds($node, $seed, 5);
+
+# An index that a normal harmonia has built is refused: its pages hold other numbers of things.
+my $path = $node->data_dir . '/' . $node->safe_psql('postgres', "SELECT pg_relation_filepath('pairs_k')");
+
+$node->stop;
+my $index = read_index($path);
+is(get(\$index, 0, 86, 'v'), 1, 'the metapage says which limits the index has');
+put(\$index, 0, 86, 'v', 0);
+write_index($path, $index);
+$node->start;
+my ($result, $out, $err) = $node->psql('postgres', 'SET enable_seqscan = off; SELECT count(*) FROM pairs WHERE k = 1');
+like($err, qr/index "pairs_k" has flags 0, this harmonia reads flags 1.*HINT: .*REINDEX/s, 'an index with others is refused');
+$node->safe_psql('postgres', 'REINDEX INDEX pairs_k');
+check_all_indexes($node, 'after REINDEX');
 
 $node->stop;
 done_testing();
