@@ -250,4 +250,11 @@ hm_begin_pruning(PlanState *node, int targets, PartitionPruneInfo *info, Bitmaps
 #define hm_guc_malloc(size) malloc(size)
 #endif
 
+/* 17 lets extensions name their wait events. */
+#if PG_VERSION_NUM >= 170000
+#define hm_wait_event(name) WaitEventExtensionNew(name)
+#else
+#define hm_wait_event(name) PG_WAIT_EXTENSION
+#endif
+
 #endif							/* HARMONIA_COMPAT_H */

@@ -551,13 +551,6 @@ extern void hm_page_no_progress(Relation index, Buffer buffer);
  */
 extern Buffer hm_meta_buffer(Relation index, int lock);
 
-/*
- * Take a heavyweight lock on a "page" of the index (src/am/README lists them), waiting
- * as long as it takes: lock_timeout, which is about locks that users know of, does not
- * apply.  Released by UnlockPage() or at abort.  The caller holds no buffer lock.
- */
-extern void hm_lock_page(Relation index, BlockNumber block, LOCKMODE mode);
-
 /* What a backend remembers of the metapage, valid for the relcache entry's life. */
 typedef struct HmCache
 {
@@ -574,6 +567,68 @@ extern HmCache *hm_cache(Relation index, bool renew);
 
 /* Whether all that the copy refers to lies within the file. */
 extern bool hm_cache_is_current(Relation index);
+
+/* ----------------------------------------------------------------
+ *		Heavyweight locks (locks.c)
+ *
+ * All are released at abort.  The caller holds no buffer lock.  lock_timeout, which is about
+ * locks that users know of, does not apply.
+ * ----------------------------------------------------------------
+ */
+
+/* Wait events, named so on PostgreSQL 17 and later. */
+#define HM_WAIT_MOVEMENT		"HarmoniaMovement"
+#define HM_WAIT_ALLOCATION		"HarmoniaAllocation"
+
+/*
+ * Wait for one or two milliseconds before looking again whether another backend has come to
+ * an end; *pauses, 0 at first, counts the calls.
+ * Errors: query_canceled and its like.
+ */
+extern void hm_pause(int *pauses, const char *event);
+
+/* The mover's lock on a segment, by the block of its header. */
+extern void hm_movement_lock(Relation index, BlockNumber header);
+extern void hm_movement_unlock(Relation index, BlockNumber header);
+
+/* Keep movers out, for a moment; false if one has the lock. */
+extern bool hm_movement_keep_out(Relation index, BlockNumber header);
+extern void hm_movement_let_in(Relation index, BlockNumber header);
+
+/*
+ * While a backend owns blocks that neither the directory nor the free list knows of, it holds
+ * the allocation lock in share mode, so that VACUUM does not take them for lost ones.
+ */
+extern void hm_allocation_lock(Relation index);
+extern void hm_allocation_unlock(Relation index);
+
+/* Keep all others from that; false if another backend has the lock. */
+extern bool hm_allocation_keep_out(Relation index);
+extern void hm_allocation_let_in(Relation index);
+
+/*
+ * A backend that trusts a TID together with the visibility map, without a pin on the leaf
+ * it was read from, is inside the visibility gate from before it reads the leaf until after
+ * it reads the map.  "enter" never waits, and returns the door to leave by.
+ */
+extern BlockNumber hm_visibility_gate_enter(Relation index);
+extern void hm_visibility_gate_leave(Relation index, BlockNumber door);
+
+/*
+ * Hits that a lookup may read and look up in the map between entering the gate and leaving
+ * it, so that VACUUM does not wait long.
+ */
+#ifdef HM_SMALL_LIMITS
+#define HM_GATE_MAX_HITS		2048
+#else
+#define HM_GATE_MAX_HITS		(1024 * 1024)
+#endif
+
+/*
+ * Wait until all that are inside now have left; those that come meanwhile do not wait.  For
+ * VACUUM, before it goes on to the heap; only one backend at a time may drain an index's gate.
+ */
+extern void hm_visibility_gate_drain(Relation index);
 
 /* ----------------------------------------------------------------
  *		Logging (wal.c)
@@ -599,14 +654,6 @@ extern void hm_log_blank_page(Relation index, Buffer buffer);
  *		Extents (extent.c): runs of blocks, used, free and new
  * ----------------------------------------------------------------
  */
-
-/*
- * While a backend owns blocks that neither the directory nor the free list
- * knows of, it holds the allocation lock in share mode, so that VACUUM does not take
- * them for lost ones.  Heavyweight, released at abort.
- */
-extern void hm_allocation_lock(Relation index);
-extern void hm_allocation_unlock(Relation index);
 
 /*
  * What blocks are for.  A segment gets the first free extent that is long enough, so
@@ -884,15 +931,6 @@ extern int	hm_reorganize(Relation index, HmSegmentUses *uses, bool all);
  * free_blocks is not NULL, there that of free blocks; the same conditions.
  */
 extern int	hm_compact(Relation index, bool always, BlockNumber *free_blocks);
-
-/*
- * Whoever trusts a TID together with the visibility map, without a pin on the
- * leaf it was read from, holds the visibility gate from before reading the leaf
- * until after reading the map; VACUUM passes the gate before it goes on to the
- * heap.  Heavyweight, released at abort; the caller holds no buffer lock.
- */
-extern void hm_visibility_gate_enter(Relation index);
-extern void hm_visibility_gate_leave(Relation index);
 
 /*
  * Offer an entry to the statement's batch.  Returns true if the batch took it,

@@ -21,21 +21,6 @@
 #include "am/fault.h"
 #include "compat.h"
 
-/* The page number that stands for the allocation lock in the lock manager. */
-#define HM_ALLOCATION_BLKNO	MaxBlockNumber
-
-void
-hm_allocation_lock(Relation index)
-{
-	hm_lock_page(index, HM_ALLOCATION_BLKNO, ShareLock);
-}
-
-void
-hm_allocation_unlock(Relation index)
-{
-	UnlockPage(index, HM_ALLOCATION_BLKNO, ShareLock);
-}
-
 /* Take blocks from the list, if it has an extent of that length. */
 static BlockNumber
 extent_from_list(Relation index, HmMeta *meta, uint32 length, HmExtentUse use)
@@ -354,7 +339,7 @@ hm_extents_sweep(Relation index)
 	Buffer		buffer;
 	HmMeta	   *meta;
 
-	if (!ConditionalLockPage(index, HM_ALLOCATION_BLKNO, ExclusiveLock))
+	if (!hm_allocation_keep_out(index))
 		return 0;
 	HM_FAULT(sweep_entered);
 
@@ -379,7 +364,7 @@ hm_extents_sweep(Relation index)
 		HM_FAULT(sweep_logged);
 	}
 	UnlockReleaseBuffer(buffer);
-	UnlockPage(index, HM_ALLOCATION_BLKNO, ExclusiveLock);
+	hm_allocation_let_in(index);
 
 	pfree(used);
 	pfree(list);

@@ -111,6 +111,8 @@
 	POINT(scan_descended) \
 	POINT(scan_leaf_read) \
 	POINT(scan_leaf_left) \
+	/* locks.c */ \
+	POINT(visibility_gate_entered) \
 	/* lookup.c, fetch.c */ \
 	POINT(lookup_planned) \
 	POINT(lookup_read) \

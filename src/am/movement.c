@@ -7,8 +7,9 @@
  * on in the old pages meanwhile.  Two neighbours can become one in the same way.
  * Steps:
  *
- *	1.	Take the header's heavyweight page lock, then mark the header "moving"
- *		in a WAL record.  Writers that find the mark wait for the page lock.
+ *	1.	Take the movement lock, then mark the header "moving" in a WAL record.
+ *		Writers that find the mark look again until it is gone.  They queue for
+ *		no lock, or the server would cancel an autovacuum worker that moves.
  *		If the mover dies, by error or crash, the lock is free and the next
  *		writer removes the mark.
  *	2.	Copy the leaves, which nobody changes now, into new segments in blocks
@@ -22,7 +23,6 @@
 
 #include "access/generic_xlog.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
 #include "utils/memutils.h"
 
 #include "am/am.h"
@@ -90,15 +90,16 @@ is_live_header(Buffer header, uint64 stamp)
 }
 
 /*
- * Wait until a movement has ended.  A mark that is still there afterwards
- * belongs to a mover that died: remove it.
+ * Remove the mark of a mover that died, if that is what a writer has found.  Returns false
+ * if the mover is still at work.  The caller holds no buffer lock.
  */
-static void
-wait_for_movement(Relation index, BlockNumber header_block, uint64 stamp)
+static bool
+remove_left_mark(Relation index, BlockNumber header_block, uint64 stamp)
 {
 	Buffer		header;
 
-	hm_lock_page(index, header_block, ShareLock);
+	if (!hm_movement_keep_out(index, header_block))
+		return false;
 	header = ReadBuffer(index, header_block);
 	LockBuffer(header, BUFFER_LOCK_EXCLUSIVE);
 	if (is_live_header(header, stamp) &&
@@ -108,12 +109,15 @@ wait_for_movement(Relation index, BlockNumber header_block, uint64 stamp)
 		HM_FAULT(move_mark_removed);
 	}
 	UnlockReleaseBuffer(header);
-	UnlockPage(index, header_block, ShareLock);
+	hm_movement_let_in(index, header_block);
+	return true;
 }
 
 Buffer
 hm_segment_enter_to_write(Relation index, HmPosition position, int lock)
 {
+	int			pauses = 0;
+
 	for (;;)
 	{
 		HmPosition	entered = position;
@@ -138,7 +142,8 @@ hm_segment_enter_to_write(Relation index, HmPosition position, int lock)
 		header_block = BufferGetBlockNumber(header);
 		stamp = segment->stamp;
 		UnlockReleaseBuffer(header);
-		wait_for_movement(index, header_block, stamp);
+		if (!remove_left_mark(index, header_block, stamp))
+			hm_pause(&pauses, HM_WAIT_MOVEMENT);
 	}
 }
 
@@ -443,7 +448,7 @@ hm_segments_move(Relation index, const HmSegmentName *segments, int count, bool 
 	{
 		move.sources[i].header = segments[i].header;
 		move.sources[i].stamp = segments[i].stamp;
-		hm_lock_page(index, segments[i].header, ExclusiveLock);
+		hm_movement_lock(index, segments[i].header);
 	}
 	HM_FAULT(move_locked);
 	context = AllocSetContextCreate(CurrentMemoryContext, "harmonia movement",
@@ -456,7 +461,7 @@ hm_segments_move(Relation index, const HmSegmentName *segments, int count, bool 
 	MemoryContextSwitchTo(old_context);
 	MemoryContextDelete(context);
 	for (int i = 0; i < count; i++)
-		UnlockPage(index, segments[i].header, ExclusiveLock);
+		hm_movement_unlock(index, segments[i].header);
 	if (last_header != NULL)
 		*last_header = last.block;
 	return done;

@@ -6,8 +6,6 @@
 #include "postgres.h"
 
 #include "common/pg_prng.h"
-#include "storage/lmgr.h"
-#include "utils/guc.h"
 #include "utils/memutils.h"
 
 #include "am/am.h"
@@ -202,20 +200,6 @@ hm_meta_buffer(Relation index, int lock)
 	LockBuffer(buffer, lock);
 	hm_page_check(index, buffer, HM_PAGE_META);
 	return buffer;
-}
-
-void
-hm_lock_page(Relation index, BlockNumber block, LOCKMODE mode)
-{
-	int			nest_level;
-
-	if (ConditionalLockPage(index, block, mode))
-		return;
-	nest_level = NewGUCNestLevel();
-	(void) set_config_option("lock_timeout", "0", PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
-	LockPage(index, block, mode);
-	AtEOXact_GUC(false, nest_level);
 }
 
 /*

@@ -14,8 +14,8 @@
  * whose entries the walk met elsewhere.  So if any segment was retired since
  * VACUUM last did so, the blocks that the walk did not come by are drained too.
  *
- * Batch lookups keep no pins.  Those that trust the visibility map hold a gate
- * instead, through which we pass when the walk is over.
+ * Batch lookups keep no pins.  Those that trust the visibility map are inside
+ * the visibility gate instead, which is drained when the walk is over.
  *
  * At the end segments that have become sparse are moved.  What that retires
  * need not be drained: its pages hold no dead entries any more.
@@ -25,7 +25,6 @@
 #include "access/generic_xlog.h"
 #include "commands/vacuum.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
 
 #include "am/am.h"
 #include "am/fault.h"
@@ -51,29 +50,6 @@ drain_pins(Buffer buffer)
 {
 	LockBufferForCleanup(buffer);
 	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-}
-
-/* The page number that stands for the visibility gate in the lock manager. */
-#define HM_VISIBILITY_GATE_BLKNO	HM_METAPAGE_BLKNO
-
-void
-hm_visibility_gate_enter(Relation index)
-{
-	hm_lock_page(index, HM_VISIBILITY_GATE_BLKNO, ShareLock);
-}
-
-void
-hm_visibility_gate_leave(Relation index)
-{
-	UnlockPage(index, HM_VISIBILITY_GATE_BLKNO, ShareLock);
-}
-
-/* Wait until all who hold the visibility gate now have left it. */
-static void
-drain_visibility_gate(Relation index)
-{
-	hm_lock_page(index, HM_VISIBILITY_GATE_BLKNO, ExclusiveLock);
-	UnlockPage(index, HM_VISIBILITY_GATE_BLKNO, ExclusiveLock);
 }
 
 /* Remove the dead entries of a leaf that is locked exclusively. */
@@ -230,7 +206,7 @@ hm_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 		;
 	HM_FAULT(vacuum_walked);
 
-	drain_visibility_gate(index);
+	hm_visibility_gate_drain(index);
 	read_retired(index, &retired, &drained);
 	if (retired != drained)
 	{

@@ -9,8 +9,8 @@
  *
  * Index-only: a TID may be trusted together with the visibility map only while
  * VACUUM, which sets the map's bits, cannot pass between the reading of the two.
- * Core keeps a pin on the leaf; a batch holds the visibility gate instead, for a
- * portion at a time, and looks the whole portion up in the map before it lets go.
+ * Core keeps a pin on the leaf; a batch enters the visibility gate instead, for a
+ * portion at a time, and looks the whole portion up in the map before it leaves.
  * What the engine had read before that is fetched from the heap, where the
  * snapshot decides.  On a standby replay does not stop at the gate, so all is
  * fetched there.
@@ -154,6 +154,8 @@ hm_fetch_create(Relation heap, Relation index, Snapshot snapshot, bool index_onl
 								   Min(MAX_LAST_PORTION,
 									   ((Size) work_mem * 1024 - hm_fetch_leaves_memory()) /
 									   BYTES_PER_HIT));
+	if (index_only)
+		fetch->max_room = Min(fetch->max_room, HM_GATE_MAX_HITS);
 	fetch->prefetch_distance = get_tablespace_io_concurrency(heap->rd_rel->reltablespace);
 	PredicateLockRelation(index, snapshot);
 	return fetch;
@@ -221,7 +223,8 @@ static uint32
 portion_room(const HmFetch *fetch)
 {
 	uint32		first = fetch->index_only ? FIRST_INDEX_ONLY_PORTION : FIRST_PORTION;
-	uint32		limit = fetch->visible > fetch->count / 2 ? VISIBLE_PORTION : fetch->max_room;
+	uint32		limit = fetch->visible > fetch->count / 2 ?
+		Min(VISIBLE_PORTION, fetch->max_room) : fetch->max_room;
 	uint32		room = Max(fetch->room, first);
 	bool		slowly = fetch->first_rows || fetch->done != NULL;
 
@@ -339,7 +342,7 @@ is_all_visible(HmFetch *fetch, uint64 tid)
 	return (bits & VISIBILITYMAP_ALL_VISIBLE) != 0;
 }
 
-/* What the device has found at once, while the gate is held: note what is visible. */
+/* What the device has found at once, inside the gate: note what is visible. */
 static void
 look_at_tids(void *argument, const uint64 *tids, uint32 n, uint8 *marks)
 {
@@ -411,43 +414,57 @@ sort_hits(HmFetch *fetch)
 	hm_hits_sort_by_tid(fetch->hits + fetch->visible, fetch->scratch, count);
 }
 
+/* Have the engine read up to a portion of hits. */
+static void
+read_hits(HmFetch *fetch)
+{
+	fetch->count = hm_lookup_next(fetch->lookup, fetch->hits,
+								  wants_keys(fetch) ? fetch->keys : NULL, fetch->room);
+	fetch->finished = hm_lookup_at_end(fetch->lookup);
+	HM_FAULT(lookup_read);
+	for (uint32 i = 0; i < fetch->count; i++)
+		hm_tid_check(fetch->index, fetch->hits[i].tid);
+}
+
+/* The same inside the visibility gate; those that the visibility map vouches for come first. */
+static void
+read_hits_in_gate(HmFetch *fetch)
+{
+	BlockNumber door;
+
+	/* A serializable transaction locks pages one by one. */
+	if (fetch->counting && !IsolationIsSerializable())
+		hm_lookup_set_filter(fetch->lookup, count_tids, fetch);
+	else
+		hm_lookup_set_reader(fetch->lookup, look_at_tids, fetch);
+	hm_lookup_prepare(fetch->lookup, wants_keys(fetch));
+	HM_FAULT(lookup_prepared);
+	door = hm_visibility_gate_enter(fetch->index);
+	hm_lookup_forget_pages(fetch->lookup);
+	read_hits(fetch);
+	look_at_map(fetch, hm_lookup_stale_hits(fetch->lookup));
+	hm_visibility_gate_leave(fetch->index, door);
+}
+
 /*
- * Read one more portion.  Hits that have to be looked at in the heap are sorted
- * into its order; not those of ranges whose keys are wanted, which stay beside their
- * keys instead.
+ * Read one more portion; false if there is none.  Hits that have to be looked at in the heap
+ * are sorted into its order; not those of ranges whose keys are wanted, which stay beside
+ * their keys instead.
  */
 static bool
 read_portion(HmFetch *fetch)
 {
-	bool		gate = fetch->index_only && !RecoveryInProgress();
-
 	stop_reading_ahead(fetch);
-	make_portion_room(fetch);
-	HM_FAULT(lookup_portion);
 	fetch->visible = 0;
-	if (gate)
+	do
 	{
-		/* A serializable transaction locks pages one by one. */
-		if (fetch->counting && !IsolationIsSerializable())
-			hm_lookup_set_filter(fetch->lookup, count_tids, fetch);
+		make_portion_room(fetch);
+		HM_FAULT(lookup_portion);
+		if (fetch->index_only && !RecoveryInProgress())
+			read_hits_in_gate(fetch);
 		else
-			hm_lookup_set_reader(fetch->lookup, look_at_tids, fetch);
-		hm_lookup_prepare(fetch->lookup, wants_keys(fetch));
-		HM_FAULT(lookup_prepared);
-		hm_visibility_gate_enter(fetch->index);
-		hm_lookup_forget_pages(fetch->lookup);
-	}
-	fetch->count = hm_lookup_next(fetch->lookup, fetch->hits,
-								  wants_keys(fetch) ? fetch->keys : NULL, fetch->room);
-	fetch->finished = fetch->count == 0 || hm_lookup_at_end(fetch->lookup);
-	HM_FAULT(lookup_read);
-	for (uint32 i = 0; i < fetch->count; i++)
-		hm_tid_check(fetch->index, fetch->hits[i].tid);
-	if (gate)
-	{
-		look_at_map(fetch, hm_lookup_stale_hits(fetch->lookup));
-		hm_visibility_gate_leave(fetch->index);
-	}
+			read_hits(fetch);
+	} while (fetch->count == 0 && !fetch->finished);
 	if (!wants_keys(fetch))
 		sort_hits(fetch);
 

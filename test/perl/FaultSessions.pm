@@ -10,7 +10,7 @@ use PostgreSQL::Test::Utils;
 
 our @EXPORT = qw(
   open_session close_session send_sql ask answer
-  hold release wait_until stopped_at blocked_on settled
+  hold release wait_until stopped_at blocked_on settled pausing
 );
 
 my %holders;
@@ -114,6 +114,15 @@ sub stopped_at
 	  || die "$point was not reached";
 }
 
+# The wait event of a backend that tries to get a lock again and again, "Movement" or
+# "Allocation".  Servers before 17 call both of them "Extension".
+sub pausing
+{
+	my ($node, $name) = @_;
+
+	return $node->safe_psql('postgres', 'SHOW server_version_num') >= 170000 ? "Harmonia$name" : 'Extension';
+}
+
 # Wait until a session's statement has ended or waits for another session.
 sub settled
 {
@@ -121,7 +130,7 @@ sub settled
 
 	return wait_until($node,
 		"SELECT FROM pg_stat_activity WHERE pid = $session->{pid}"
-		  . " AND (state LIKE 'idle%' OR wait_event_type IN ('Lock', 'BufferPin'))");
+		  . " AND (state LIKE 'idle%' OR wait_event_type IN ('Lock', 'BufferPin', 'Extension'))");
 }
 
 # Wait until a statement that matches a pattern waits for an event.  The event can be a

@@ -143,6 +143,7 @@ my @points = (
 	[ scan_leaf_read => 'scan' ],
 	[ scan_leaf_left => 'scan' ],
 	[ lookup_planned => 'lookup' ],
+	[ visibility_gate_entered => 'lookup' ],
 	[ lookup_read => 'lookup' ],
 	[ lookup_portion => 'lookup' ],
 	[ lookup_prepared => 'lookup' ]);

@@ -56,9 +56,9 @@ for my $i (0 .. $#sessions)
 }
 my $writers = "FROM pg_stat_activity WHERE application_name = 'writer'";
 $node->poll_query_until('postgres',
-	"SELECT bool_and(query LIKE '%3005%' AND (state = 'idle' OR wait_event_type = 'Lock')) $writers")
+	"SELECT bool_and(query LIKE '%3005%' AND (state = 'idle' OR wait_event_type = 'Extension')) $writers")
   or die 'the writers neither wait nor end';
-is(sql("SELECT count(*) $writers AND wait_event = 'page'"), scalar(@sessions), 'writers wait');
+is(sql("SELECT count(*) $writers AND state = 'active'"), scalar(@sessions), 'writers wait');
 
 $lock->quit;
 finish($mover);

@@ -1,5 +1,5 @@
-# A session waits for a movement or a gate by a lock of PostgreSQL.  lock_timeout does not
-# end this wait; all else that ends a wait does.
+# A session that waits for a movement or the sweep is in no lock's queue.  lock_timeout and
+# deadlock_timeout do not end this wait; all else that ends a wait does.
 #
 # The library is built with FAULT_POINTS (src/am/fault.h) and SMALL_LIMITS.
 use strict;
@@ -36,14 +36,15 @@ CREATE TABLE other ();
 END
 }
 
-# A name, the point at which the first statement stops, and the second, which waits for it.
+# A name, the point at which the first statement stops, and the second, which waits for it,
+# with the wait event.
 for my $case (
-	[ 'movement', 'move_marked', "SELECT harmonia_reorganize('t_k')", 'INSERT INTO t VALUES (3000)' ],
+	[ 'movement', 'move_marked', "SELECT harmonia_reorganize('t_k')", 'INSERT INTO t VALUES (3000)', 'Movement' ],
 	[ 'movement by another', 'move_locked', 'INSERT INTO t SELECT 3000 FROM generate_series(1, 9000)',
-		"SELECT harmonia_reorganize('t_k') > 0" ],
-	[ 'sweep', 'sweep_entered', 'VACUUM t', 'INSERT INTO t SELECT 3000 FROM generate_series(1, 9000)' ])
+		"SELECT harmonia_reorganize('t_k') > 0", 'Movement' ],
+	[ 'sweep', 'sweep_entered', 'VACUUM t', 'INSERT INTO t SELECT 3000 FROM generate_series(1, 9000)', 'Allocation' ])
 {
-	my ($name, $point, $first, $second) = @$case;
+	my ($name, $point, $first, $second, $event) = @$case;
 	my ($holder, $waiter, $locker) = map { open_session($node) } 1 .. 3;
 
 	for my $end ('goes on', 'is cancelled', 'times out')
@@ -59,13 +60,13 @@ for my $case (
 		send_sql($waiter, $second);
 		if ($end eq 'goes on')
 		{
-			ok(has_waited($waiter, 'page'), "$name: a session waits");
+			ok(has_waited($waiter, pausing($node, $event)), "$name: a session waits");
 			release($point);
 			unlike(answer($waiter), qr/ERROR/, "$name: it goes on");
 		}
 		elsif ($end eq 'is cancelled')
 		{
-			ok(has_waited($waiter, 'page'), "$name: a session waits");
+			ok(has_waited($waiter, pausing($node, $event)), "$name: a session waits");
 			sql("SELECT pg_cancel_backend($waiter->{pid})");
 			like(answer($waiter), qr/due to user request/, "$name: it is cancelled");
 		}

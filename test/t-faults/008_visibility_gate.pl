@@ -44,12 +44,8 @@ my %reads = (
 my @stops = ([ 'lookup_read', 0, 1 ], [ 'lookup_portion', 1, 0 ]);
 my @device_stops = ([ 'lookup_prepared', 0, 0 ], [ 'remote_searched', 0, 1 ], [ 'lookup_read', 0, 1 ], [ 'lookup_portion', 1, 0 ]);
 
-sub try_read
+sub make_table
 {
-	my ($read, $on_device, $point, $skip, $waits) = @_;
-	my ($plan, $query) = @{ $reads{$read} };
-	my $name = $read . ($on_device ? ' on the device' : '') . " at $point:$skip";
-
 	sql(<<'END');
 SET client_min_messages = warning;
 DROP TABLE IF EXISTS t;
@@ -59,8 +55,36 @@ CREATE INDEX t_k ON t USING harmonia (k) WITH (fillfactor = 100);
 INSERT INTO t SELECT 40 * i + 5 FROM generate_series(1, 3000) i;
 END
 	sql('VACUUM (ANALYZE) t');
+	return;
+}
+
+# What a query finds without us.
+sub expected
+{
+	my ($query) = @_;
+
+	return sql("SET harmonia.enable_lookup_scan = off; SET harmonia.enable_lookup_join = off; $query");
+}
+
+# The process that a session's statement queues behind, '' if it has ended.
+sub waits_for
+{
+	my ($session) = @_;
+
+	settled($node, $session) || die 'a statement neither ends nor waits';
+	return sql("SELECT array_to_string(pg_blocking_pids(pid), ' ') FROM pg_stat_activity"
+		  . " WHERE pid = $session->{pid} AND state = 'active'");
+}
+
+sub try_read
+{
+	my ($read, $on_device, $point, $skip, $waits) = @_;
+	my ($plan, $query) = @{ $reads{$read} };
+	my $name = $read . ($on_device ? ' on the device' : '') . " at $point:$skip";
+
+	make_table();
 	sql('DELETE FROM t WHERE k % 50 = 0');
-	my $expected = sql("SET harmonia.enable_lookup_scan = off; SET harmonia.enable_lookup_join = off; $query");
+	my $expected = expected($query);
 	my ($reader, $vacuum) = map { open_session($node) } 1 .. 2;
 
 	ask($reader, 'SET harmonia.enable_device = ' . ($on_device ? 'on' : 'off')) if has_daemon();
@@ -73,9 +97,7 @@ END
 	# Move the segments that the reader has plans for, so that VACUUM's walk skips them.
 	sql("SELECT harmonia_reorganize('t_k')");
 	send_sql($vacuum, 'VACUUM (INDEX_CLEANUP on, TRUNCATE off) t');
-	settled($node, $vacuum) || die 'VACUUM neither ends nor waits';
-	is(sql("SELECT wait_event FROM pg_stat_activity WHERE pid = $vacuum->{pid} AND state = 'active'"),
-		$waits ? 'page' : '', "$name: VACUUM waits, or not");
+	is(waits_for($vacuum), $waits ? $reader->{pid} : '', "$name: VACUUM waits, or not");
 	release($point);
 	is(answer($reader), $expected, "$name: what is found");
 	is(answer($vacuum), '', "$name: VACUUM ends");
@@ -90,6 +112,47 @@ for my $read (sort keys %reads)
 	# The device does not return the keys that it finds in a range.
 	next if !has_daemon() || $read =~ /^ranges|join of/;
 	try_read($read, 1, @$_) for @device_stops;
+}
+
+# Lookups that come while VACUUM waits do not wait.  It does not wait for them, but the
+# next one does.
+{
+	my $name = 'lookups that meet VACUUM';
+	my $query = $reads{scan}[1];
+	my ($first, $second, $third, $vacuum) = map { open_session($node, 'SET harmonia.enable_device = off') } 1 .. 4;
+
+	make_table();
+	sql('DELETE FROM t WHERE k % 50 = 0');
+	my $expected = expected($query);
+
+	hold($node, 'visibility_gate_entered');
+	ask($first, "SET harmonia.fault = 'visibility_gate_entered:wait'");
+	send_sql($first, $query);
+	stopped_at($node, 'visibility_gate_entered');
+	send_sql($vacuum, 'VACUUM (INDEX_CLEANUP on, TRUNCATE off) t');
+	is(waits_for($vacuum), $first->{pid}, "$name: VACUUM waits for the first");
+	send_sql($second, $query);
+	is(waits_for($second), '', "$name: the second does not wait");
+
+	# The third has read entries of rows that are dead.
+	sql('DELETE FROM t WHERE k % 50 = 10');
+	my $later = expected($query);
+	hold($node, 'lookup_read');
+	ask($third, "SET harmonia.fault = 'lookup_read:wait'");
+	send_sql($third, $query);
+	stopped_at($node, 'lookup_read');
+
+	release('visibility_gate_entered');
+	is(answer($first), $expected, "$name: what the first finds");
+	is(answer($second), $expected, "$name: what the second finds");
+	is(waits_for($vacuum), '', "$name: VACUUM does not wait for the third");
+	is(answer($vacuum), '', "$name: VACUUM ends");
+	send_sql($vacuum, 'VACUUM (INDEX_CLEANUP on, TRUNCATE off) t');
+	is(waits_for($vacuum), $third->{pid}, "$name: the next VACUUM does");
+	release('lookup_read');
+	is(answer($third), $later, "$name: what the third finds");
+	is(answer($vacuum), '', "$name: the next VACUUM ends");
+	close_session($_) for ($first, $second, $third, $vacuum);
 }
 
 $node->stop;

@@ -187,7 +187,7 @@ for my $point ('move_marked', 'move_read', 'move_copied', 'move_flipped')
 		}
 		else
 		{
-			ok(blocked_on($node, 'page', '^INSERT INTO t SELECT 17'), "$name: a writer waits");
+			ok(blocked_on($node, pausing($node, 'Movement'), '^INSERT INTO t SELECT 17'), "$name: a writer waits");
 			is(ask($other, 'INSERT INTO t SELECT 90017, 17 FROM generate_series(1, 1000);'),
 				'', "$name: a writer elsewhere does not wait");
 		}
