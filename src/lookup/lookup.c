@@ -1054,7 +1054,7 @@ hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
 	{
 		n = hm_remote_next(lookup->remote, hits, keys, max, &rest, &reason, &filtered);
 		lookup->stale = n;
-		if (n == 0)
+		if (n == 0 && rest != HM_NO_PROBE)
 		{
 			/* If the device has failed, the CPU goes on where it stopped. */
 			lookup->on_device = false;
@@ -1063,7 +1063,7 @@ hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
 			start_walk(lookup, rest);
 		}
 	}
-	if (n == 0)
+	if (!lookup->on_device)
 		n = walk_on(lookup, hits, keys, max);
 	for (uint32 i = 0; lookup->numbers != NULL && i < n; i++)
 	{

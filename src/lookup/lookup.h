@@ -19,7 +19,7 @@
  *	 normalised keys, on the device as well.
  * - Serializable transactions: PredicateLockRelation() on the index before
  *	 hm_lookup_start().
- * - Index-only access: the lookup keeps no pins.  The caller holds the visibility
+ * - Index-only access: the lookup keeps no pins.  The caller is inside the visibility
  *	 gate (am.h) while it gets hits and looks them up in the visibility map; see
  *	 hm_lookup_forget_pages().
  */
@@ -72,7 +72,8 @@ typedef enum HmCpuReason
 	HM_CPU_DEVICE_MEMORY,		/* the device has too little memory */
 	HM_CPU_BUSY,				/* other backends use the rest of the memory */
 	HM_CPU_RESTLESS,			/* leaves are split faster than they are copied */
-	HM_CPU_MANY_HITS,			/* a single probe has more than fit in staging memory */
+	HM_CPU_MANY_HITS,			/* a single probe has more than fit in staging memory,
+								 * or than one entry of the visibility gate covers */
 	HM_CPU_DEVICE_FAILED
 } HmCpuReason;
 
@@ -151,17 +152,21 @@ extern void hm_lookup_prepare(HmLookup *lookup, bool keys_wanted);
 
 /*
  * Return up to max (1 or more) hits and, unless keys is NULL, the key of each hit.
- * Returns 0 only at the end.  Hits of points come in key order.  Those of ranges come
- * roughly in key order, because blocks of leaves are unsorted.  Hits from the device
- * come in any order.  Locks one page at a time; the caller holds no buffer lock.
+ * Hits of points come in key order.  Those of ranges come roughly in key order, because
+ * blocks of leaves are unsorted.  Hits from the device come in any order.  Locks one page
+ * at a time; the caller holds no buffer lock.
+ *
+ * Returns 0 at the end.  With a reader or a filter it also returns 0 if hits have been shown
+ * and none of them is wanted; hm_lookup_at_end() tells the two apart.  Each call shows
+ * HM_GATE_MAX_HITS hits at most.
  *
  * Errors: index_corrupted; query_canceled and similar ones between pages.
  */
 extern uint32 hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max);
 
 /*
- * Is it certain that the next call will return 0?  Never while the device searches: its
- * batches end with that call.
+ * Is it certain that no more hits will be returned?  It is after a call that returned 0 at
+ * the end.  Never while the device searches: its batches end with such a call.
  */
 extern bool hm_lookup_at_end(const HmLookup *lookup);
 

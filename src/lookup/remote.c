@@ -92,7 +92,7 @@ struct HmRemote
 	uint8	   *all_visible;	/* for each hit, if there is a reader */
 	void	   *saved;			/* separate memory of the hits, or NULL */
 	StagingClaim *claim;
-	double		rate;			/* hits per probe in the last chunk */
+	double		rate;			/* hits per probe in the last chunk, or 0 */
 
 	HmTidReader reader;
 	HmTidFilter filter;			/* if this is set, reader is NULL */
@@ -509,11 +509,32 @@ empty_ranges(const HmRemote *remote, char *low, char *high, const uint64 *keys, 
 	}
 }
 
+/* Does the device show hits to the caller as they arrive, inside the visibility gate? */
+static inline bool
+in_gate(const HmRemote *remote)
+{
+	return remote->reader != NULL || remote->filter != NULL;
+}
+
+/* The number of hits that a chunk may have. */
+static uint64
+max_hits(const HmRemote *remote)
+{
+	return in_gate(remote) ? HM_GATE_MAX_HITS : PG_UINT64_MAX;
+}
+
+/* The number of hits that this many probes have if they are like the last chunk's. */
+static uint64
+expected_hits(const HmRemote *remote, uint32 count)
+{
+	return remote->rate == 0 ? count : (uint64) (count * remote->rate);
+}
+
 /* The number of hits that this many probes get room for. */
 static uint64
 expected_room(const HmRemote *remote, uint32 count)
 {
-	return (uint64) (count * remote->rate * 1.25) + MIN_ROOM;
+	return Min((uint64) (expected_hits(remote, count) * 1.25) + MIN_ROOM, max_hits(remote));
 }
 
 bool
@@ -522,6 +543,7 @@ hm_remote_makes_distinct(const HmRemote *remote, const HmProbes *probes)
 	uint64		room = expected_room(remote, probes->count);
 
 	return chunk_offsets(remote, false, probes->count, room).end <= HM_STAGING_MAX &&
+		expected_hits(remote, probes->count) <= max_hits(remote) &&
 		!any_too_large(remote, probes->low, probes->count);
 }
 
@@ -546,10 +568,12 @@ search_chunk(HmRemote *remote, uint32 *count)
 {
 	const uint64 *low = remote->probes.low + remote->next;
 	const uint64 *high = remote->probes.high == NULL ? NULL : remote->probes.high + remote->next;
+	uint64		max = max_hits(remote);
 	uint64		room = 0;
 
 	for (;;)
 	{
+		uint64		hits = expected_hits(remote, *count);
 		bool		too_large = any_too_large(remote, low, *count);
 		bool		is_range = high != NULL || too_large;
 		HpRequest	request = {0};
@@ -560,14 +584,17 @@ search_chunk(HmRemote *remote, uint32 *count)
 
 		room = Max(room, expected_room(remote, *count));
 		offsets = chunk_offsets(remote, is_range, *count, room);
-		if (offsets.end > CHUNK_SIZE && *count > 1 && !remote->probes.distinct)
+		hits = Max(hits, room);
+		if ((offsets.end > CHUNK_SIZE || hits > max) && *count > 1 && !remote->probes.distinct)
 		{
-			/* Take only as many probes as leave room for their hits. */
-			*count = Max(1, Min(*count - 1, (uint32) (*count * (0.9 * CHUNK_SIZE / offsets.end))));
+			/* Take only as many probes as leave room for their hits, and have not too many. */
+			double		share = Min(0.9 * CHUNK_SIZE / offsets.end, 0.9 * max / hits);
+
+			*count = Max(1, Min(*count - 1, (uint32) (*count * share)));
 			room = 0;
 			continue;
 		}
-		if (offsets.end > HM_STAGING_MAX)
+		if (offsets.end > HM_STAGING_MAX || room > max)
 			return HM_CPU_MANY_HITS;
 
 		staging = hm_client_staging(offsets.end);
@@ -652,7 +679,6 @@ show_hits(HmRemote *remote)
 static HmCpuReason
 next_chunk(HmRemote *remote)
 {
-	bool		in_gate = remote->reader != NULL || remote->filter != NULL;
 	HmCpuReason reason;
 	uint32		count;
 	instr_time	start;
@@ -666,7 +692,7 @@ next_chunk(HmRemote *remote)
 	 */
 	for (int attempt = 0;; attempt++)
 	{
-		reason = bring_up_to_date(remote, attempt > 0 && !in_gate);
+		reason = bring_up_to_date(remote, attempt > 0 && !in_gate(remote));
 		if (reason != HM_CPU_NO_REASON)
 			return reason;
 		INSTR_TIME_SET_CURRENT(start);
@@ -756,8 +782,6 @@ hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done)
 	remote->device_ns = remote->sync_ns = 0;
 	remote->filtered = 0;
 	remote->next = 0;
-	if (remote->rate == 0)
-		remote->rate = 1;
 	reason = bring_up_to_date(remote, remote->load);
 	if (reason == HM_CPU_NO_REASON && remote->loaded && !hm_force_device)
 		calibrate(remote);
@@ -806,6 +830,8 @@ uint32
 hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max, uint32 *rest,
 			   HmCpuReason *reason, uint64 *filtered)
 {
+	bool		shown = false;
+
 	*rest = 0;
 	*reason = HM_CPU_NO_REASON;
 	for (;;)
@@ -819,6 +845,12 @@ hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max, uint32 *
 		*rest = remote->next;
 		if (remote->next == remote->probes.count)
 			break;
+		if (shown)
+		{
+			/* That is enough for one entry of the visibility gate. */
+			*rest = HM_NO_PROBE;
+			return 0;
+		}
 		CHECK_FOR_INTERRUPTS();
 		*reason = next_chunk(remote);
 		if (*reason != HM_CPU_NO_REASON)
@@ -829,6 +861,7 @@ hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max, uint32 *
 		}
 		if (*rest == 0)
 			remote->stats.device_batches++;
+		shown = in_gate(remote) && remote->hits + remote->filtered > 0;
 	}
 	if (*rest == remote->probes.count)
 		note_device(remote, remote->probes.count);

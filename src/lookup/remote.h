@@ -119,8 +119,11 @@ extern void hm_remote_prepare(HmRemote *remote);
  * Return more hits, at most max.  Returns 0 when the device has answered all that it
  * will.  Then *rest is the first probe of which no hit has been returned.  It is the
  * number of probes, unless the device cannot go on; then *reason says why.  The number
- * of hits that the filter has removed is added to *filtered.  With a reader or a filter
- * this loads no copy, because the caller is in the visibility gate.
+ * of hits that the filter has removed is added to *filtered.
+ *
+ * With a reader or a filter the caller is in the visibility gate.  So this loads no copy,
+ * and shows HM_GATE_MAX_HITS hits at most.  If none of these is wanted it returns 0 with
+ * *rest HM_NO_PROBE, and the next call goes on.
  */
 extern uint32 hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max,
 							 uint32 *rest, HmCpuReason *reason, uint64 *filtered);

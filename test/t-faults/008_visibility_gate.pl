@@ -76,6 +76,14 @@ sub waits_for
 		  . " WHERE pid = $session->{pid} AND state = 'active'");
 }
 
+# A session with the device or without.
+sub open_reader
+{
+	my ($on_device) = @_;
+
+	return open_session($node, has_daemon() ? 'SET harmonia.enable_device = ' . ($on_device ? 'on' : 'off') : '');
+}
+
 sub try_read
 {
 	my ($read, $on_device, $point, $skip, $waits) = @_;
@@ -85,9 +93,8 @@ sub try_read
 	make_table();
 	sql('DELETE FROM t WHERE k % 50 = 0');
 	my $expected = expected($query);
-	my ($reader, $vacuum) = map { open_session($node) } 1 .. 2;
+	my ($reader, $vacuum) = (open_reader($on_device), open_session($node));
 
-	ask($reader, 'SET harmonia.enable_device = ' . ($on_device ? 'on' : 'off')) if has_daemon();
 	like(ask($reader, "EXPLAIN (COSTS off) $query"), qr/$plan.*Index Only: true/s, "$name: the plan");
 	hold($node, $point);
 	ask($reader, "SET harmonia.fault = '$point:wait:$skip'");
@@ -119,7 +126,7 @@ for my $read (sort keys %reads)
 {
 	my $name = 'lookups that meet VACUUM';
 	my $query = $reads{scan}[1];
-	my ($first, $second, $third, $vacuum) = map { open_session($node, 'SET harmonia.enable_device = off') } 1 .. 4;
+	my ($first, $second, $third, $vacuum) = map { open_reader(0) } 1 .. 4;
 
 	make_table();
 	sql('DELETE FROM t WHERE k % 50 = 0');
@@ -153,6 +160,28 @@ for my $read (sort keys %reads)
 	is(answer($third), $later, "$name: what the third finds");
 	is(answer($vacuum), '', "$name: the next VACUUM ends");
 	close_session($_) for ($first, $second, $third, $vacuum);
+}
+
+# However many hits a lookup has, it enters the gate again for each few of them, here 2048.
+# Having entered, or searched, so often, a lookup fails.
+make_table();
+for my $case (
+	[ 'scan', 0, 'visibility_gate_entered' ],
+	[ 'count of ranges', 0, 'visibility_gate_entered' ],
+	[ 'count', 1, 'visibility_gate_entered' ],
+	[ 'count of ranges', 1, 'visibility_gate_entered' ],
+	[ 'scan', 1, 'remote_searched' ])
+{
+	my ($read, $on_device, $point) = @$case;
+	next if $on_device && !has_daemon();
+	my $name = "$read with many hits" . ($on_device ? ' on the device' : '');
+	my $query = $reads{$read}[1] =~ s/generate_series\(90000/generate_series(10/r =~ s/BETWEEN 90000/BETWEEN 0/r;
+	my $session = open_reader($on_device);
+
+	is(ask($session, $query), expected($query), "$name: what is found");
+	ask($session, "SET harmonia.fault = '$point:error:3'");
+	like(ask($session, $query), qr/fault point "$point"/, "$name: one entry covers some of them");
+	close_session($session);
 }
 
 $node->stop;
