@@ -2,7 +2,7 @@
  * build.c
  *		Writing a new index.
  *
- * Entries come sorted (buildsort.c); segments are laid out in memory one after
+ * Entries come sorted (buildsort.c).  Segments are laid out in memory one after
  * the other and written around shared buffers, each page logged as a full
  * image.  The metapage comes last: until then nothing refers to what was
  * written.
@@ -180,18 +180,23 @@ write_directory(HmBuild *build, HmMeta *meta)
 	}
 }
 
-/* Write the metapage over the block that was kept for it. */
+/*
+ * Write the metapage into the block that was kept for it.  It goes through shared
+ * buffers, which may have that block already, still empty: anybody can read the file of
+ * an index that is built concurrently (pg_prewarm does).
+ */
 static void
 write_metapage(HmBuild *build, Page page)
 {
-	Relation	index = build->index;
+	Buffer		buffer = ReadBufferExtended(build->index, MAIN_FORKNUM, HM_METAPAGE_BLKNO,
+											RBM_ZERO_AND_LOCK, NULL);
+	GenericXLogState *state = GenericXLogStart(build->index);
 
-	if (RelationNeedsWAL(index))
-		log_newpage(&HmRelationLocator(index), MAIN_FORKNUM, HM_METAPAGE_BLKNO, page, true);
+	memcpy(GenericXLogRegisterBuffer(state, buffer, GENERIC_XLOG_FULL_IMAGE), page, BLCKSZ);
+	HM_FAULT(build_metapage_changed);
+	GenericXLogFinish(state);
 	HM_FAULT(build_metapage_logged);
-	PageSetChecksumInplace(page, HM_METAPAGE_BLKNO);
-	smgrwrite(RelationGetSmgr(index), MAIN_FORKNUM, HM_METAPAGE_BLKNO, (char *) page, true);
-	HM_FAULT(build_metapage_written);
+	UnlockReleaseBuffer(buffer);
 }
 
 /* Write the index that the sorted entries make. */
@@ -237,8 +242,8 @@ write_index(HmBuild *build)
 	write_metapage(build, (Page) metapage.data);
 
 	/*
-	 * A checkpoint since the pages were logged has not known of them, for they
-	 * never were in shared buffers.
+	 * A checkpoint since the pages were logged did not write them: all but the
+	 * metapage never were in shared buffers.
 	 */
 	if (!RelationUsesLocalBuffers(index))
 		smgrimmedsync(RelationGetSmgr(index), MAIN_FORKNUM);

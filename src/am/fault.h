@@ -91,8 +91,8 @@
 	POINT(build_begun) \
 	POINT(build_segment_written) \
 	POINT(build_pages_written) \
+	POINT(build_metapage_changed) \
 	POINT(build_metapage_logged) \
-	POINT(build_metapage_written) \
 	POINT(build_done) \
 	/* vacuum.c */ \
 	POINT(vacuum_changed) \
