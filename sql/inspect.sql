@@ -137,6 +137,20 @@ SELECT * FROM harmonia_nodes('i', 2);
 SELECT * FROM harmonia_leaves('i', 3);
 SELECT * FROM harmonia_leaf_items('i', 1);
 SELECT * FROM harmonia_leaf_items('i', NULL);
+
+-- An index whose concurrent build has failed has no pages yet
+CREATE TABLE zero (k int);
+INSERT INTO zero VALUES (1), (0);
+CREATE INDEX CONCURRENTLY zero_k ON zero USING harmonia ((1 / k));
+SELECT * FROM harmonia_metapage('zero_k');
+SELECT * FROM harmonia_segments('zero_k');
+SELECT * FROM harmonia_nodes('zero_k', 1);
+SELECT * FROM harmonia_leaves('zero_k', 1);
+SELECT * FROM harmonia_leaf_items('zero_k', 2);
+SELECT * FROM harmonia_page('zero_k', 0);
+SELECT * FROM harmonia_index_info('zero_k');
+SELECT harmonia_reorganize('zero_k');
+
 CREATE ROLE regress_harmonia_reader;
 GRANT USAGE ON SCHEMA inspect TO regress_harmonia_reader;
 SET ROLE regress_harmonia_reader;

@@ -1315,39 +1315,22 @@ check_index(Relation index, Relation heap, bool heapallindexed)
 Datum
 harmonia_check(PG_FUNCTION_ARGS)
 {
-	Oid			index_oid = PG_GETARG_OID(0);
 	bool		heapallindexed = PG_GETARG_BOOL(1);
-	Oid			heap_oid = IndexGetRelation(index_oid, true);
-	Relation	heap = NULL;
+	Relation	heap;
 	Relation	index;
-	Oid			user = InvalidOid;
-	int			security = 0;
-	int			nest_level = 0;
+	Oid			user;
+	int			security;
+	int			nest_level;
 
-	if (OidIsValid(heap_oid))
-	{
-		heap = table_open(heap_oid, AccessShareLock);
+	index = hm_inspect_open_with_table(PG_GETARG_OID(0), AccessShareLock, &heap);
+	hm_inspect_check_valid(index);
 
-		/* Functions of the index run as the table's owner. */
-		GetUserIdAndSecContext(&user, &security);
-		SetUserIdAndSecContext(heap->rd_rel->relowner,
-							   security | SECURITY_RESTRICTED_OPERATION);
-		nest_level = NewGUCNestLevel();
-		hm_restrict_search_path();
-	}
-
-	/* What is not an index at all errors here. */
-	index = hm_inspect_open(index_oid, AccessShareLock);
-	if (heap == NULL || heap_oid != IndexGetRelation(index_oid, false))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("could not open parent table of index \"%s\"",
-						RelationGetRelationName(index))));
-	if (!index->rd_index->indisvalid)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot check index \"%s\"", RelationGetRelationName(index)),
-				 errdetail("Index is not valid.")));
+	/* Functions of the index run as the table's owner. */
+	GetUserIdAndSecContext(&user, &security);
+	SetUserIdAndSecContext(heap->rd_rel->relowner,
+						   security | SECURITY_RESTRICTED_OPERATION);
+	nest_level = NewGUCNestLevel();
+	hm_restrict_search_path();
 
 	if (index->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED && RecoveryInProgress())
 		ereport(NOTICE,

@@ -23,10 +23,21 @@ typedef struct HmSegmentCopy
 } HmSegmentCopy;
 
 /*
- * Open a harmonia index that can be read: not another session's temporary one.
- * Errors: wrong_object_type, feature_not_supported.
+ * Open a harmonia index, of which this session can read the pages.  It need not be valid.
+ * Errors: undefined_table, wrong_object_type, feature_not_supported for another
+ * session's temporary index.
  */
 extern Relation hm_inspect_open(Oid oid, LOCKMODE mode);
+
+/* The same, its table first, with the same lock, as queries do. */
+extern Relation hm_inspect_open_with_table(Oid oid, LOCKMODE mode, Relation *table);
+
+/*
+ * Check that all pages of an index are there: a concurrent build may not have written
+ * them yet.
+ * Errors: object_not_in_prerequisite_state.
+ */
+extern void hm_inspect_check_valid(Relation index);
 
 /*
  * Copy a segment.  The caller holds the header's lock, in either mode.

@@ -10,13 +10,17 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
 #include "access/table.h"
 #include "access/xlog.h"
 #include "catalog/index.h"
+#include "catalog/pg_index.h"
 #include "commands/vacuum.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/acl.h"
+#include "utils/fmgroids.h"
 
 #include "am/am.h"
 #include "am/inspect.h"
@@ -311,32 +315,63 @@ count_step(Relation index, HtWidth width, HmSegmentUses *uses, HmPosition *posit
 	return true;
 }
 
+/* Whether any index of a table, of which nothing is locked, is not valid. */
+static bool
+has_invalid_index(Oid table)
+{
+	Relation	catalog = table_open(IndexRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	bool		found = false;
+
+	ScanKeyInit(&key, Anum_pg_index_indrelid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(table));
+	scan = systable_beginscan(catalog, IndexIndrelidIndexId, true, NULL, 1, &key);
+	while (!found && HeapTupleIsValid(tuple = systable_getnext(scan)))
+		found = !((Form_pg_index) GETSTRUCT(tuple))->indisvalid;
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return found;
+}
+
+/*
+ * Lock an index's table against VACUUM and others like us.  A concurrent build has
+ * that lock and, before it ends, waits for everybody with an old snapshot.  The query that
+ * calls us has one, so we must not wait for the build.
+ * Errors: object_in_use.
+ */
+static void
+lock_table(Oid index)
+{
+	Oid			table = IndexGetRelation(index, true);
+
+	if (!OidIsValid(table) || ConditionalLockRelationOid(table, ShareUpdateExclusiveLock))
+		return;
+	if (has_invalid_index(table))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("cannot reorganize an index while its table is in use"),
+				 errdetail("An index of the table is being built, replaced or dropped concurrently."),
+				 errhint("Try again when that has ended.")));
+	LockRelationOid(table, ShareUpdateExclusiveLock);
+}
+
 /*
  * Open an index for maintenance, its table locked first, as VACUUM does.
- * Errors: wrong_object_type, insufficient_privilege, feature_not_supported.
+ * Errors: those of lock_table() and hm_inspect_open(), insufficient_privilege,
+ * object_not_in_prerequisite_state.
  */
 static Relation
 open_to_reorganize(Oid oid, Relation *heap)
 {
-	Oid			heap_oid = IndexGetRelation(oid, true);
 	Relation	index;
 
-	*heap = OidIsValid(heap_oid) ? table_open(heap_oid, ShareUpdateExclusiveLock) : NULL;
-	index = hm_inspect_open(oid, ShareUpdateExclusiveLock);
-
-	/* The table may have been dropped, and its OID used again, before we had it. */
-	if (*heap == NULL || IndexGetRelation(oid, false) != heap_oid)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("could not open parent table of index \"%s\"",
-						RelationGetRelationName(index))));
+	lock_table(oid);
+	index = hm_inspect_open_with_table(oid, ShareUpdateExclusiveLock, heap);
 	if (!hm_is_owner(oid))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_INDEX, RelationGetRelationName(index));
-	if (!index->rd_index->indisvalid)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("index \"%s\" is not valid", RelationGetRelationName(index)),
-				 errhint("REINDEX it, or drop it.")));
+	hm_inspect_check_valid(index);
 	return index;
 }
 

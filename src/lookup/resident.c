@@ -125,11 +125,7 @@ harmonia_load(PG_FUNCTION_ARGS)
 
 	check_device();
 	index = open_own_index(PG_GETARG_OID(0));
-	if (!index->rd_index->indisvalid)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("index \"%s\" is not valid", RelationGetRelationName(index)),
-				 errhint("REINDEX it, or drop it.")));
+	hm_inspect_check_valid(index);
 	hm_batch_apply(index);
 	reason = hm_sync(index, true, &copy, &sync);
 	report_refusal(index, reason);
