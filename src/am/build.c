@@ -43,12 +43,17 @@ typedef struct HmBuild
 	int			segment_room;
 } HmBuild;
 
-/* Write pages that lie one after the other in memory to the end of the file. */
+/*
+ * Write pages that lie one after the other in memory to the end of the file.
+ *
+ * Before they are logged they are there: should the disk be full, recovery must not need
+ * room that never was.  So they are written twice, at first without LSN.  They are
+ * never empty in the file, for somebody could read that into shared buffers.
+ */
 static void
 write_pages(HmBuild *build, char *pages, uint32 count)
 {
 	Relation	index = build->index;
-	SMgrRelation smgr = RelationGetSmgr(index);
 	BlockNumber *blocks = palloc(count * sizeof(BlockNumber));
 	Page	   *list = palloc(count * sizeof(Page));
 
@@ -56,13 +61,17 @@ write_pages(HmBuild *build, char *pages, uint32 count)
 	{
 		blocks[i] = build->next_block + i;
 		list[i] = (Page) (pages + (Size) i * BLCKSZ);
+		PageSetChecksumInplace(list[i], blocks[i]);
+		smgrextend(RelationGetSmgr(index), MAIN_FORKNUM, blocks[i], list[i], true);
 	}
 	if (RelationNeedsWAL(index))
-		log_newpages(&HmRelationLocator(index), MAIN_FORKNUM, (int) count, blocks, list, true);
-	for (uint32 i = 0; i < count; i++)
 	{
-		PageSetChecksumInplace(list[i], blocks[i]);
-		smgrextend(smgr, MAIN_FORKNUM, blocks[i], list[i], true);
+		log_newpages(&HmRelationLocator(index), MAIN_FORKNUM, (int) count, blocks, list, true);
+		for (uint32 i = 0; i < count; i++)
+		{
+			PageSetChecksumInplace(list[i], blocks[i]);
+			smgrwrite(RelationGetSmgr(index), MAIN_FORKNUM, blocks[i], list[i], true);
+		}
 	}
 	build->next_block += count;
 	pfree(blocks);

@@ -11,7 +11,6 @@
 
 #include "access/generic_xlog.h"
 #include "access/xact.h"
-#include "access/xloginsert.h"
 #include "catalog/storage.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
@@ -58,47 +57,63 @@ extent_from_list(Relation index, HmMeta *meta, uint32 length, HmExtentUse use)
 	return start;
 }
 
+/* Make the file longer by empty blocks from "start" on, its end.  The caller has locked it. */
+static void
+extend_file(Relation index, BlockNumber start, uint32 length)
+{
+	HmAlignedPage zero;
+
+	if (length > MaxBlockNumber - start - 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("cannot extend index \"%s\" beyond %u blocks",
+						RelationGetRelationName(index), MaxBlockNumber)));
+	memset(zero.data, 0, BLCKSZ);
+	for (uint32 i = 0; i < length; i++)
+		smgrextend(RelationGetSmgr(index), MAIN_FORKNUM, start + i, zero.data, false);
+}
+
 /*
- * Make the file longer.  The last block is logged, so that replay makes a
- * replica's file as long before anything refers to the blocks (and a promoted
- * replica never finds a free block beyond the end of its file).
+ * Log the last of some blocks, if it is empty, so that replay makes a replica's file as long.
+ * Must be done before anything refers to any of these blocks: a replica, once promoted,
+ * must not find a free block beyond the end of its file.  The primary has all these
+ * blocks already, so its own recovery needs no room for them, and a base backup that begins
+ * too late for the record has copied them.
  */
+static void
+log_last_block(Relation index, BlockNumber blocks)
+{
+	Buffer		buffer = ReadBuffer(index, blocks - 1);
+
+	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+	if (PageIsNew(BufferGetPage(buffer)))
+	{
+		GenericXLogState *state = GenericXLogStart(index);
+
+		hm_page_init(GenericXLogRegisterBuffer(state, buffer, GENERIC_XLOG_FULL_IMAGE),
+					 HM_PAGE_SPARE, 0, InvalidBlockNumber, HM_PART_KEYS);
+		GenericXLogFinish(state);
+	}
+	UnlockReleaseBuffer(buffer);
+}
+
+/* Make the file longer, and log that.  The caller holds the allocation lock. */
 static BlockNumber
 extent_from_file(Relation index, uint32 length)
 {
 	bool		lock = !RELATION_IS_LOCAL(index);
-	HmAlignedPage buffer;
-	Page		page = (Page) buffer.data;
 	BlockNumber start;
 
 	if (lock)
 		LockRelationForExtension(index, ExclusiveLock);
 	start = RelationGetNumberOfBlocks(index);
 	HM_FAULT(extent_extend_begun);
-	if (length > MaxBlockNumber - start - 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("cannot extend index \"%s\" beyond %u blocks",
-						RelationGetRelationName(index), MaxBlockNumber)));
-
-	memset(buffer.data, 0, BLCKSZ);
-	for (uint32 i = 0; i < length; i++)
-	{
-		BlockNumber block = start + i;
-
-		if (i == length - 1)
-		{
-			hm_page_init(page, HM_PAGE_SPARE, 0, InvalidBlockNumber, HM_PART_KEYS);
-			if (RelationNeedsWAL(index))
-				log_newpage(&HmRelationLocator(index), MAIN_FORKNUM, block, page, true);
-			HM_FAULT(extent_extend_logged);
-			PageSetChecksumInplace(page, block);
-		}
-		smgrextend(RelationGetSmgr(index), MAIN_FORKNUM, block, buffer.data, false);
-	}
-	HM_FAULT(extent_extended);
+	extend_file(index, start, length);
 	if (lock)
 		UnlockRelationForExtension(index, ExclusiveLock);
+	HM_FAULT(extent_extended);
+	log_last_block(index, start + length);
+	HM_FAULT(extent_extend_logged);
 	return start;
 }
 
@@ -306,28 +321,6 @@ extents_complement(Relation index, const HmExtent *used, int count,
 	return result;
 }
 
-/*
- * A crash or an error in the middle of an extension leaves blocks that no WAL
- * record speaks of.  Before they are listed as free there must be one of the last
- * of them, lest a replica's file end before them.
- */
-static void
-log_last_block(Relation index, BlockNumber blocks)
-{
-	Buffer		buffer = ReadBuffer(index, blocks - 1);
-
-	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
-	if (PageIsNew(BufferGetPage(buffer)))
-	{
-		GenericXLogState *state = GenericXLogStart(index);
-
-		hm_page_init(GenericXLogRegisterBuffer(state, buffer, GENERIC_XLOG_FULL_IMAGE),
-					 HM_PAGE_SPARE, 0, InvalidBlockNumber, HM_PART_KEYS);
-		GenericXLogFinish(state);
-	}
-	UnlockReleaseBuffer(buffer);
-}
-
 BlockNumber
 hm_extents_sweep(Relation index)
 {
@@ -343,6 +336,10 @@ hm_extents_sweep(Relation index)
 		return 0;
 	HM_FAULT(sweep_entered);
 
+	/*
+	 * A crash or an error in the middle of an extension leaves blocks that no WAL
+	 * record speaks of.
+	 */
 	blocks = RelationGetNumberOfBlocks(index);
 	log_last_block(index, blocks);
 	used = extents_in_use(index, &count);
