@@ -143,8 +143,15 @@ SET min_parallel_index_scan_size = 0;
 DELETE FROM t WHERE id % 3 = 0;
 :vacuum (PARALLEL 2) t;
 SELECT superfluous('t', 't_k'), superfluous('t', 't_id'), verify('t_k'), verify('t_id'), verify('t_sum');
+-- They are truncated, too
+SELECT pg_relation_size('t_k') AS before_k, pg_relation_size('t_id') AS before_id \gset
+DELETE FROM t WHERE id % 30 <> 1;
+:vacuum (PARALLEL 2) t;
+SELECT pg_relation_size('t_k') < :before_k / 2 AS k_is_smaller, pg_relation_size('t_id') < :before_id / 2 AS id_is_smaller;
 RESET min_parallel_index_scan_size;
 DROP INDEX t_id, t_sum;
+CALL refill('shuffle(i)');
+DELETE FROM t WHERE id % 3 = 0;
 
 --
 -- VACUUM FULL

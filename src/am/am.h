@@ -678,19 +678,53 @@ extern void hm_extent_free(Relation index, const HmExtent *extents, int count);
 /* A stamp that no page has had. The caller holds no buffer lock. */
 extern uint64 hm_stamp_allocate(Relation index);
 
-/*
- * Rebuild the list of free extents from what live segments do not use.  Does
- * nothing if somebody holds the allocation lock.  Returns the number of free blocks, those
- * of extents that the list has no room for among them.
- */
-extern BlockNumber hm_extents_sweep(Relation index);
+/* What a sweep found. */
+typedef struct HmSweep
+{
+	BlockNumber free;			/* blocks, listed or not */
+	BlockNumber end;			/* of the file, or of what is listed of it */
+} HmSweep;
 
 /*
- * Give free blocks at the end of the file back to the file system, if they are
- * many and nobody else uses the index.  Takes AccessExclusiveLocks of the table and the
- * index if it can get them at once.  Returns the number of blocks given back.
+ * Rebuild the list of free extents from what live segments do not use.  Does
+ * nothing if somebody holds the allocation lock.  Blocks at the end of the file that were
+ * never logged are left alone if "leave_end" is true and they are worth truncating;
+ * the caller sees to that.
  */
-extern BlockNumber hm_extents_truncate(Relation index);
+extern HmSweep hm_extents_sweep(Relation index, bool leave_end);
+
+/* The beginning of the listed free extent that ends at "end"; end if there is none. */
+extern BlockNumber hm_extents_free_end(Relation index, BlockNumber end);
+
+/*
+ * The beginning of the free blocks at the end of the file, whether listed or left alone by a
+ * sweep.  The caller has locked the index against everybody.
+ */
+extern BlockNumber hm_extents_end(Relation index);
+
+/* List blocks that a sweep has left alone at the end of the file. */
+extern void hm_extents_keep_end(Relation index);
+
+/* ----------------------------------------------------------------
+ *		Truncation (truncate.c)
+ * ----------------------------------------------------------------
+ */
+
+/* Whether so many free blocks at the end of a file are worth being given back. */
+extern bool hm_worth_truncating(BlockNumber free, BlockNumber blocks);
+
+/* Whether the transaction can truncate anything: a parallel worker's own does not commit. */
+extern bool hm_can_truncate(void);
+
+/*
+ * Have the transaction give free blocks at the end of the file back to the file system when
+ * it commits, if they are worth it and nobody else uses the index then.  Blocks from "end" on are
+ * free, though not listed.  Returns the number of blocks that would go.
+ */
+extern BlockNumber hm_truncate_at_commit(Relation index, BlockNumber end);
+
+/* Register the callback; call once, from _PG_init. */
+extern void hm_truncate_init(void);
 
 /* ----------------------------------------------------------------
  *		Directory (directory.c)
@@ -925,9 +959,9 @@ extern HmSegmentUse *hm_segment_uses_note(HmSegmentUses *uses, Buffer header);
 extern int	hm_reorganize(Relation index, HmSegmentUses *uses, bool all);
 
 /*
- * Rebuild the list of free extents, give free blocks at the end of the file back, and
- * before that, if more than half of the file is free or "always" is true, move segments
- * from there to free extents before them.  Returns the number of movements and, if
+ * Rebuild the list of free extents, have the commit give free blocks at the end of the file
+ * back, and before that, if more than half of the file is free or "always" is true, move
+ * segments from there to free extents before them.  Returns the number of movements and, if
  * free_blocks is not NULL, there that of free blocks; the same conditions.
  */
 extern int	hm_compact(Relation index, bool always, BlockNumber *free_blocks);

@@ -10,8 +10,6 @@
 #include "postgres.h"
 
 #include "access/generic_xlog.h"
-#include "access/xact.h"
-#include "catalog/storage.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "storage/smgr.h"
@@ -71,6 +69,19 @@ extend_file(Relation index, BlockNumber start, uint32 length)
 	memset(zero.data, 0, BLCKSZ);
 	for (uint32 i = 0; i < length; i++)
 		smgrextend(RelationGetSmgr(index), MAIN_FORKNUM, start + i, zero.data, false);
+}
+
+/* Whether the last block of the file, so many blocks long, is empty. */
+static bool
+ends_empty(Relation index, BlockNumber blocks)
+{
+	Buffer		buffer = ReadBuffer(index, blocks - 1);
+	bool		empty;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	empty = PageIsNew(BufferGetPage(buffer));
+	UnlockReleaseBuffer(buffer);
+	return empty;
 }
 
 /*
@@ -321,33 +332,37 @@ extents_complement(Relation index, const HmExtent *used, int count,
 	return result;
 }
 
-BlockNumber
-hm_extents_sweep(Relation index)
+/* The end of the last extent in use. */
+static BlockNumber
+used_end(const HmExtent *used, int count)
 {
-	BlockNumber blocks;
-	HmExtent   *used;
-	int			count;
-	HmMeta	   *list;
-	BlockNumber result;
-	Buffer		buffer;
-	HmMeta	   *meta;
+	return used[count - 1].start + used[count - 1].length;
+}
 
-	if (!hm_allocation_keep_out(index))
-		return 0;
-	HM_FAULT(sweep_entered);
-
-	/*
-	 * A crash or an error in the middle of an extension leaves blocks that no WAL
-	 * record speaks of.
-	 */
-	blocks = RelationGetNumberOfBlocks(index);
+/*
+ * A crash or an error in the middle of an extension leaves empty blocks at the end of the file,
+ * of which no WAL record speaks.  Log the last one, so that they can be listed, or leave
+ * them alone: it would be a waste if they are truncated next, and recovery, for which they
+ * were free space again, might find no room for them.  Returns where the list is to end.
+ */
+static BlockNumber
+log_end(Relation index, BlockNumber used, BlockNumber blocks, bool leave)
+{
+	if (used >= blocks || !ends_empty(index, blocks))
+		return blocks;
+	if (leave && hm_worth_truncating(blocks - used, blocks))
+		return used;
 	log_last_block(index, blocks);
-	used = extents_in_use(index, &count);
-	list = palloc0(sizeof(HmMeta));
-	result = extents_complement(index, used, count, blocks, list);
+	return blocks;
+}
 
-	buffer = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
-	meta = hm_page_meta(BufferGetPage(buffer));
+/* Write the list of free extents, if it is not what the metapage has. */
+static void
+write_list(Relation index, const HmMeta *list)
+{
+	Buffer		buffer = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
+	HmMeta	   *meta = hm_page_meta(BufferGetPage(buffer));
+
 	if (meta->free_count != list->free_count ||
 		memcmp(meta->free, list->free, sizeof(list->free)) != 0)
 	{
@@ -361,6 +376,28 @@ hm_extents_sweep(Relation index)
 		HM_FAULT(sweep_logged);
 	}
 	UnlockReleaseBuffer(buffer);
+}
+
+HmSweep
+hm_extents_sweep(Relation index, bool leave_end)
+{
+	BlockNumber blocks = RelationGetNumberOfBlocks(index);
+	HmSweep		result = {0, blocks};
+	HmExtent   *used;
+	int			count;
+	HmMeta	   *list;
+
+	if (!hm_allocation_keep_out(index))
+		return result;
+	HM_FAULT(sweep_entered);
+
+	blocks = RelationGetNumberOfBlocks(index);
+	used = extents_in_use(index, &count);
+	result.end = log_end(index, used_end(used, count), blocks, leave_end);
+	list = palloc0(sizeof(HmMeta));
+	result.free = blocks - result.end +
+		extents_complement(index, used, count, result.end, list);
+	write_list(index, list);
 	hm_allocation_let_in(index);
 
 	pfree(used);
@@ -368,89 +405,43 @@ hm_extents_sweep(Relation index)
 	return result;
 }
 
-/* Fewer than that, and less than a sixteenth of the file, are not worth it. */
-#define HM_TRUNCATE_MIN		1000
-
-/* The first block of the free extent at the end of the file, or the file's end. */
-static BlockNumber
-free_end(const HmMeta *meta, BlockNumber blocks)
-{
-	const HmExtent *last;
-
-	if (meta->free_count == 0)
-		return blocks;
-	last = &meta->free[meta->free_count - 1];
-	return last->start + last->length == blocks ? last->start : blocks;
-}
-
-static bool
-worth_truncating(Relation index)
+BlockNumber
+hm_extents_free_end(Relation index, BlockNumber end)
 {
 	Buffer		buffer = hm_meta_buffer(index, BUFFER_LOCK_SHARE);
-	BlockNumber blocks = RelationGetNumberOfBlocks(index);
-	BlockNumber free = blocks - free_end(hm_page_meta(BufferGetPage(buffer)), blocks);
+	HmMeta	   *meta = hm_page_meta(BufferGetPage(buffer));
 
-	UnlockReleaseBuffer(buffer);
-	return free >= HM_TRUNCATE_MIN || (free > 0 && free >= blocks / 16);
-}
-
-/*
- * Lock the index against everybody, if nobody uses it.  The table comes first: a replica
- * keeps each of these locks to the end of the transaction, in which VACUUM may go on to
- * truncate the table.  A query there that has the table and waits for the index would
- * else be waited for.
- */
-static bool
-lock_to_truncate(Relation index)
-{
-	Oid			table = index->rd_index->indrelid;
-
-	if (!ConditionalLockRelationOid(table, AccessExclusiveLock))
-		return false;
-	if (ConditionalLockRelation(index, AccessExclusiveLock))
-		return true;
-	UnlockRelationOid(table, AccessExclusiveLock);
-	return false;
-}
-
-/*
- * Under the lock nobody reads or writes the index, so nobody stands on a page
- * that goes, and nobody owns blocks that the metapage does not know of.  The
- * list is changed first: should we crash in between, the blocks are lost until
- * the next VACUUM, which is better than a list that leads beyond the file.
- */
-BlockNumber
-hm_extents_truncate(Relation index)
-{
-	Buffer		buffer;
-	BlockNumber blocks,
-				end;
-
-	/* Locks of workers, and of scans of our own, would not stand in our way. */
-	if (IsInParallelMode() || index->rd_refcnt > 1 || !worth_truncating(index) ||
-		!lock_to_truncate(index))
-		return 0;
-	HM_FAULT(truncate_locked);
-
-	buffer = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
-	blocks = RelationGetNumberOfBlocks(index);
-	end = free_end(hm_page_meta(BufferGetPage(buffer)), blocks);
-	if (end < blocks)
+	if (meta->free_count > 0)
 	{
-		GenericXLogState *state = GenericXLogStart(index);
-		HmMeta	   *meta = hm_page_meta(GenericXLogRegisterBuffer(state, buffer, 0));
+		HmExtent   *last = &meta->free[meta->free_count - 1];
 
-		meta->free_count--;
-		memset(&meta->free[meta->free_count], 0, sizeof(HmExtent));
-		HM_FAULT(truncate_changed);
-		GenericXLogFinish(state);
-		HM_FAULT(truncate_logged);
+		if (last->start + last->length == end)
+			end = last->start;
 	}
 	UnlockReleaseBuffer(buffer);
-	if (end < blocks)
-		RelationTruncate(index, end);
-	HM_FAULT(truncate_done);
-	UnlockRelation(index, AccessExclusiveLock);
-	UnlockRelationOid(index->rd_index->indrelid, AccessExclusiveLock);
-	return blocks - end;
+	return end;
+}
+
+BlockNumber
+hm_extents_end(Relation index)
+{
+	BlockNumber blocks = RelationGetNumberOfBlocks(index);
+	HmExtent   *used;
+	int			count;
+	BlockNumber result;
+
+	/* If the sweep has left them alone the list does not have them. */
+	if (!ends_empty(index, blocks))
+		return hm_extents_free_end(index, blocks);
+	used = extents_in_use(index, &count);
+	result = Min(used_end(used, count), blocks);
+	pfree(used);
+	return result;
+}
+
+void
+hm_extents_keep_end(Relation index)
+{
+	if (ends_empty(index, RelationGetNumberOfBlocks(index)))
+		(void) hm_extents_sweep(index, false);
 }

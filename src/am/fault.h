@@ -72,12 +72,12 @@
 	POINT(directory_deepen_logged) \
 	POINT(directory_split_changed) \
 	POINT(directory_split_logged) \
-	/* extent.c */ \
+	/* extent.c, truncate.c */ \
 	POINT(extent_take_changed) \
 	POINT(extent_take_logged) \
 	POINT(extent_extend_begun) \
-	POINT(extent_extend_logged) \
 	POINT(extent_extended) \
+	POINT(extent_extend_logged) \
 	POINT(extent_free_changed) \
 	POINT(extent_free_logged) \
 	POINT(sweep_entered) \
@@ -102,6 +102,7 @@
 	POINT(vacuum_others_drained) \
 	POINT(vacuum_drained_logged) \
 	POINT(vacuum_reorganized) \
+	POINT(vacuum_compacted) \
 	/* batch.c */ \
 	POINT(batch_begun) \
 	POINT(batch_leaf_done) \

@@ -266,14 +266,17 @@ hm_compact(Relation index, bool always, BlockNumber *free_blocks)
 
 	do
 	{
+		HmSweep		sweep = hm_extents_sweep(index, hm_can_truncate());
 		int			moved = 0;
+		BlockNumber leaving;
 
-		free = hm_extents_sweep(index);
+		free = sweep.free;
 		if (always || free > RelationGetNumberOfBlocks(index) / 2)
 			moved = move_to_front(index, always);
-		free -= Min(free, hm_extents_truncate(index));
+		leaving = hm_truncate_at_commit(index, sweep.end);
 		movements += moved;
-		again = moved > 0 && free > RelationGetNumberOfBlocks(index) / 2;
+		again = moved > 0 &&
+			free - Min(free, leaving) > (RelationGetNumberOfBlocks(index) - leaving) / 2;
 	} while (again);
 
 	if (free_blocks != NULL)

@@ -239,6 +239,7 @@ hm_vacuum_cleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 		return stats;
 
 	hm_compact(info->index, false, &free_blocks);
+	HM_FAULT(vacuum_compacted);
 
 	/* Without bulk deletion nothing was counted: leave pg_class alone. */
 	if (stats == NULL)

@@ -4,6 +4,7 @@ use strict;
 use warnings;
 
 use Harmonia;
+use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $primary = new_node('primary', allows_streaming => 1);
@@ -19,19 +20,41 @@ my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($primary, 'backup', has_streaming => 1);
 $standby->start;
 
-# The state when the server dies before smgrextend() writes the last block.
-my $file = $primary->data_dir . '/'
-  . $primary->safe_psql('postgres', "SELECT pg_relation_filepath('t_k')");
 my $size = "SELECT pg_relation_size('t_k') / current_setting('block_size')::int";
 my $blocks = $primary->safe_psql('postgres', $size);
-$primary->stop;
-open my $handle, '>>:raw', $file or die "could not open $file: $!";
-print $handle "\0" x (8192 * 20);
-close $handle;
-$primary->start;
-is($primary->safe_psql('postgres', $size), $blocks + 20, 'the file is longer');
 
-# Without this lock VACUUM would cut them off.
+# What smgrextend() has done when the server dies before they are logged.
+sub extend_half
+{
+	my $file = $primary->data_dir . '/'
+	  . $primary->safe_psql('postgres', "SELECT pg_relation_filepath('t_k')");
+
+	$primary->stop;
+	open my $handle, '>>:raw', $file or die "could not open $file: $!";
+	print $handle "\0" x (8192 * 20);
+	close $handle;
+	$primary->start;
+	is($primary->safe_psql('postgres', $size), $blocks + 20, 'the file is longer');
+	return;
+}
+
+# VACUUM gives them back, and logs nothing for which recovery would need them.
+extend_half();
+my $start = $primary->safe_psql('postgres', 'SELECT pg_current_wal_lsn()');
+$primary->safe_psql('postgres', 'VACUUM t');
+is($primary->safe_psql('postgres', $size), $blocks, 'VACUUM truncates the file');
+my $end = $primary->safe_psql('postgres', 'SELECT pg_current_wal_flush_lsn()');
+my ($records, $problem) = run_command(
+	[ 'pg_waldump', '-p', $primary->data_dir . '/pg_wal', '-s', $start, '-e', $end ]);
+is($problem, '', 'WAL can be read');
+like($records, qr/TRUNCATE/, 'the truncation is logged');
+my ($file) = $records =~ qr{TRUNCATE base/\d+/(\d+) to $blocks blocks};
+my $last = $blocks + 19;
+unlike($records, qr{rel \d+/\d+/$file blk $last\b}, 'the last block is not');
+
+extend_half();
+
+# It cannot if somebody has the index locked.
 my $reader = start_psql($primary, "BEGIN;\nSELECT FROM t LIMIT 1;\nSELECT pg_sleep(600);");
 $primary->poll_query_until('postgres', <<'END') or die 'the index was not locked';
 SELECT count(*) > 0 FROM pg_locks WHERE relation = 't_k'::regclass AND granted AND pid <> pg_backend_pid()
