@@ -64,6 +64,7 @@ write_pages(HmBuild *build, char *pages, uint32 count)
 		PageSetChecksumInplace(list[i], blocks[i]);
 		smgrextend(RelationGetSmgr(index), MAIN_FORKNUM, blocks[i], list[i], true);
 	}
+	HM_FAULT(build_pages_extended);
 	if (RelationNeedsWAL(index))
 	{
 		log_newpages(&HmRelationLocator(index), MAIN_FORKNUM, (int) count, blocks, list, true);

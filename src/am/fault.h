@@ -89,6 +89,7 @@
 	POINT(truncate_done) \
 	/* build.c */ \
 	POINT(build_begun) \
+	POINT(build_pages_extended) \
 	POINT(build_segment_written) \
 	POINT(build_pages_written) \
 	POINT(build_metapage_changed) \

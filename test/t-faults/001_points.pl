@@ -123,6 +123,7 @@ my @points = (
 	[ truncate_logged => 'truncate', lost => 1 ],
 	[ truncate_done => 'truncate' ],
 	[ build_begun => 'build' ],
+	[ build_pages_extended => 'build' ],
 	[ build_segment_written => 'build' ],
 	[ build_pages_written => 'build' ],
 	[ build_metapage_changed => 'build' ],

@@ -21,7 +21,7 @@ CREATE TABLE t (k int) WITH (autovacuum_enabled = off);
 INSERT INTO t SELECT i FROM generate_series(1, 20000) i;
 END
 
-for my $point ('build_begun', 'build_segment_written', 'build_pages_written')
+for my $point ('build_begun', 'build_pages_extended', 'build_segment_written', 'build_pages_written')
 {
 	for my $command ('CREATE INDEX CONCURRENTLY t_k ON t USING harmonia (k)', 'REINDEX INDEX CONCURRENTLY t_k')
 	{
