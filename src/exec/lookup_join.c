@@ -2,21 +2,21 @@
  * lookup_join.c
  *		Executing a lookup join.
  *
- *			+----> FILL: read outer rows, keep them, note their keys
- *			|        |
- *			|      TARGET: start looking the keys up in the next table <-----+
- *			|        |   \                                                   |
- *			|        |    MATCH: each visible tuple with its outer row is ---+
- *			|        |           a candidate
- *			|        |
- *			|      UNMATCHED (left and antijoin): outer rows without a match
- *			|        |
- *			+--------+-----> DONE, when there are no more outer rows
+ *		+----> FILL: read a batch of outer rows; compute their probes
+ *		|        |
+ *		|      TARGET: start to look the probes up in the next target <--+
+ *		|        |   \                                                   |
+ *		|        |    MATCH: each visible tuple that the fetch returns,--+
+ *		|        |           with its outer row, is a candidate
+ *		|        |
+ *		|      UNMATCHED (left and antijoin): outer rows without a match
+ *		|        |
+ *		+--------+-----> DONE, when there are no more outer rows
  *
- * Candidates are put together in the scan slot, whose columns the planner has
- * chosen, and the join clauses are evaluated on them; those with the key only where a probe
- * may stand for other keys than satisfy them.  That the heap tuple's key is among those of the
- * probe, the fetch has seen to.
+ * A candidate is built in the scan slot, whose columns the planner has chosen.  Then the
+ * inner side's restrictions and the join clauses are evaluated on it.  The fetch returns
+ * only tuples whose key is one of the probe's.  So the key clauses are evaluated only if
+ * some probe of the batch has keys that do not satisfy them (JoinBatch.exact).
  */
 #include "postgres.h"
 
@@ -32,15 +32,16 @@
 #include "exec/lookup_join.h"
 
 /*
- * So many hits ahead of the join the cache is asked for a row's tuple; where that is, and
- * whether it has a match; which row it is.  A join of 1 M rows, index-only, took 1.2 s
- * without, 0.5 s with half of these distances, 0.45 s with these (Zen 4).
+ * Prefetch distances, in hits: for the tuple of a row, for its pointer and its "matched"
+ * flag, and for the number of the row.  An index-only join of 1 M rows took 1.2 s without
+ * prefetching, 0.5 s with half of these distances, and 0.45 s with these (Zen 4).  To
+ * measure again, set AHEAD_MIN_ROWS above the batch's size, or change the distances.
  */
 #define TUPLE_AHEAD	16
 #define ROW_AHEAD	32
 #define PROBE_AHEAD	48
 
-/* Of fewer rows the cache holds all of this. */
+/* A batch with fewer rows fits into the cache. */
 #define AHEAD_MIN_ROWS	1000
 
 /* ----------------------------------------------------------------
@@ -74,7 +75,10 @@ hm_join_store_outer(LookupJoin *join, TupleTableSlot *outer)
 	return ExecStoreVirtualTuple(slot);
 }
 
-/* Complete it: the columns of the target's tuple, or the key that stands for it. */
+/*
+ * Complete the candidate in the scan slot: add the columns of the target's tuple.  If
+ * inner is NULL, the key is the only column.
+ */
 static void
 store_inner(LookupJoin *join, TupleTableSlot *inner, Datum key)
 {
@@ -104,7 +108,10 @@ store_inner(LookupJoin *join, TupleTableSlot *inner, Datum key)
 	}
 }
 
-/* The scan slot holds a row of the result, but for the quals above the join. */
+/*
+ * Return the join's row that is in the scan slot, projected, or NULL if it does not
+ * satisfy the quals above the join.
+ */
 static TupleTableSlot *
 emit(LookupJoin *join)
 {
@@ -126,8 +133,10 @@ emit(LookupJoin *join)
  */
 
 /*
- * Put an outer row of the batch in the scan slot.  One with many hits is often there
- * already, unless somebody has had the slot make copies of its values.
+ * Put an outer row of the batch in the scan slot.  If the slot holds it already, which is
+ * common for rows with many hits, only the target's columns have to be replaced.  Not so
+ * after ExecMaterializeSlot(): the slot's values are then copies in memory that the slot
+ * owns.
  */
 static void
 store_row(LookupJoin *join, uint32 row)
@@ -142,8 +151,8 @@ store_row(LookupJoin *join, uint32 row)
 }
 
 /*
- * Hits come in the order of keys or of the heap, so their outer rows lie anywhere in the
- * batch.  Have the cache fetch what leads to the row of a hit to come, step by step.
+ * Prefetch what leads to the outer row of a coming hit, one step at a time.  Hits come in
+ * the order of keys or of the heap, so their outer rows are scattered over the batch.
  */
 static inline void
 look_ahead(LookupJoin *join)
@@ -168,7 +177,7 @@ look_ahead(LookupJoin *join)
 	__builtin_prefetch(&probes->done[probe]);
 }
 
-/* Whether the candidate in the scan slot satisfies the table's and the join clauses. */
+/* Whether the candidate satisfies the inner side's restrictions and the join clauses. */
 static inline bool
 is_match(LookupJoin *join)
 {
@@ -179,7 +188,10 @@ is_match(LookupJoin *join)
 		ExecQual(join->batch.exact ? join->other_quals : join->quals, econtext);
 }
 
-/* The target's next pair that satisfies the join clauses, in the scan slot; or false. */
+/*
+ * Put the target's next candidate that is a match in the scan slot. *row is its outer
+ * row.  Returns false if the target has no more.
+ */
 static bool
 next_match(LookupJoin *join, uint32 *row)
 {
@@ -253,7 +265,7 @@ exec_join(CustomScanState *node)
 				if (join->batch.matched[row])
 					break;
 				ResetExprContext(node->ss.ps.ps_ExprContext);
-				join->stored_row = NO_ROW;	/* with a candidate that was none */
+				join->stored_row = NO_ROW;	/* it may have inner columns */
 				store_row(join, row);
 				if ((result = emit(join)) != NULL)
 					return result;
@@ -312,7 +324,7 @@ begin_sources(LookupJoin *join, List *sources)
 	}
 }
 
-/* A key, from two integers of a plan. */
+/* A 64-bit value that a plan stores as two integers. */
 static uint64
 join_halves(List *numbers, int first)
 {
@@ -342,7 +354,10 @@ begin_target(LookupJoin *join, JoinTarget *target, List *plan)
 	}
 }
 
-/* The inner side's range table index: the key is among its columns, whatever else is. */
+/*
+ * The inner side's range table index.  The scan tuple always has the inner side's key, so
+ * it has a Var of the inner side.
+ */
 static Index
 inner_relid(LookupJoin *join)
 {
@@ -354,7 +369,7 @@ inner_relid(LookupJoin *join)
 	return castNode(Var, list_nth_node(TargetEntry, plan->custom_scan_tlist, column)->expr)->varno;
 }
 
-/* Begin the targets that are not pruned for good. */
+/* Set up those targets that are not pruned for good. */
 static void
 begin_targets(LookupJoin *join)
 {
@@ -366,7 +381,7 @@ begin_targets(LookupJoin *join)
 										  inner_relid(join), list_length(targets));
 	int			number = -1;
 
-	join->routed = list_length(targets) > 1;
+	join->several_targets = list_length(targets) > 1;
 	join->targets = palloc0(list_length(targets) * sizeof(JoinTarget));
 	while ((number = bms_next_member(needed, number)) >= 0)
 		begin_target(join, &join->targets[join->target_count++], list_nth(targets, number));
@@ -461,8 +476,9 @@ join_name(JoinType type)
 }
 
 /*
- * The table as the query has it, and the indexes of those that it stands for, but for the
- * pruned ones, of which the number is shown as that of an Append's children is.
+ * Show the inner table as the query names it, and the indexes of its targets.  Targets
+ * that were pruned when the node began are only counted, as "Subplans Removed", as an
+ * Append does.
  */
 static void
 explain_targets(LookupJoin *join, ExplainState *es)
@@ -478,16 +494,16 @@ explain_targets(LookupJoin *join, ExplainState *es)
 		indexes = lappend_oid(indexes, join->targets[i].index_oid);
 		tables = lappend_oid(tables, join->targets[i].table_oid);
 
-		/* What parallel workers have looked in is not known. */
+		/* Parallel workers do not tell which targets they used. */
 		if (es->analyze && join->targets[i].table == NULL &&
 			join->node.css.ss.ps.worker_instrument == NULL)
 			unused = bms_add_member(unused, i);
 	}
-	if (list_member_oid(tables, rt_fetch(inner, es->rtable)->relid) && !join->routed)
+	if (list_member_oid(tables, rt_fetch(inner, es->rtable)->relid) && !join->several_targets)
 		hm_explain_index(linitial_oid(indexes), es);
 	else if (tables != NIL || es->format != EXPLAIN_FORMAT_TEXT)
 		hm_explain_indexes(indexes, tables, unused, es);
-	if (join->pruned > 0 || (join->routed && es->format != EXPLAIN_FORMAT_TEXT))
+	if (join->pruned > 0 || (join->several_targets && es->format != EXPLAIN_FORMAT_TEXT))
 		ExplainPropertyInteger("Subplans Removed", NULL, join->pruned, es);
 }
 

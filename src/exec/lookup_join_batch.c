@@ -1,15 +1,17 @@
 /*
  * lookup_join_batch.c
- *		Batches of a lookup join: which rows, and in which targets.
+ *		A lookup join's batches: filling them with outer rows, and taking them from target
+ *		to target.
  *
- * Batches start small and grow up to what harmonia.batch_size and work_mem allow, but not
- * beyond a million rows; slowly where the first rows are wanted soon, so that a join that
- * is not read to its end does not do much in vain.
+ * The first batch is small, and each next one is larger, up to what harmonia.batch_size
+ * and work_mem allow, and at most a million rows.  Where the first rows are wanted soon,
+ * batches grow more slowly, because the rest of a batch is wasted if the join is not read
+ * to its end.
  *
- * There are several targets if the table is partitioned or has children.  Those that
- * the table's restrictions rule out are passed over (prune.c).  Each of the others is
- * opened when it is first looked up in, with those probes that its share of the keys
- * does not rule out, and only one is being fetched from at a time.
+ * There are several targets if the inner table is partitioned or has children.  Targets
+ * that are pruned are passed over (prune.c).  Each other target is opened when it is
+ * first used.  It gets those probes that its share of the keys allows.  There is one
+ * fetch at a time, so memory does not grow with the number of targets.
  */
 #include "postgres.h"
 
@@ -23,8 +25,8 @@
 #include "exec/lookup_join.h"
 
 /*
- * Rows of the first batch, and how much larger each next one is; where first rows are
- * wanted soon, and where all are.
+ * Rows of the first batch, and how many times larger each next batch is: where the first
+ * rows are wanted soon, and where all rows are wanted.
  */
 #define FIRST_ROWS_BATCH	1
 #define FIRST_ROWS_GROWTH	4
@@ -32,16 +34,16 @@
 #define BATCH_GROWTH		16
 
 /*
- * Rows of a batch at most.  Hits come in the order of the heap or the index, so a larger
- * batch's rows are read from all over a memory in which nothing is cached, and that costs
- * more than fewer leaf and heap pages save.
+ * Maximum rows of a batch.  Hits come in the order of the heap or the index, so a join
+ * reads the rows of a batch in random order.  For larger batches, the cache misses cost
+ * more than is saved by visiting fewer leaf and heap pages.
  */
 #define MAX_BATCH			(1024 * 1024)
 
-/* Rows that there is room for at least. */
+/* Minimum number of rows to allocate room for. */
 #define MIN_ROOM		64
 
-/* Bytes that a row takes beside its tuple and what the lookup needs. */
+/* Bytes for each row, not counting its tuple and what the lookup needs. */
 #define ROW_MEMORY		64
 
 /* ----------------------------------------------------------------
@@ -65,7 +67,10 @@ make_probes_room(JoinProbes *probes, uint32 room, bool again)
 	probes->done = palloc_extended(room, MCXT_ALLOC_HUGE);
 }
 
-/* Make room for a batch of "limit" rows or more, in the query's memory. */
+/*
+ * Make room for a batch of at least "limit" rows.  Memory is in the query's context, and
+ * is kept for later batches.
+ */
 static void
 make_room(LookupJoin *join)
 {
@@ -85,7 +90,7 @@ make_room(LookupJoin *join)
 	batch->tuples = palloc_extended(batch->room * sizeof(MinimalTuple), MCXT_ALLOC_HUGE);
 	batch->matched = palloc_extended(batch->room * sizeof(bool), MCXT_ALLOC_HUGE);
 	make_probes_room(&batch->all, batch->room, again);
-	if (join->routed)
+	if (join->several_targets)
 	{
 		make_probes_room(&batch->chosen, batch->room, again);
 		if (again)
@@ -95,7 +100,11 @@ make_room(LookupJoin *join)
 	MemoryContextSwitchTo(old_context);
 }
 
-/* The range of keys that an outer row is looked up by; false if none can match. */
+/*
+ * Compute the range of keys to look up for an outer row.  Returns false if no key can
+ * satisfy the key clauses.  Clears batch.exact if the range has keys that do not satisfy
+ * them.
+ */
 static bool
 row_range(LookupJoin *join, TupleTableSlot *outer, uint64 *low, uint64 *high)
 {
@@ -135,7 +144,10 @@ row_range(LookupJoin *join, TupleTableSlot *outer, uint64 *low, uint64 *high)
 	return *low <= *high;
 }
 
-/* Add an outer row to the batch, unless it cannot be part of the result. */
+/*
+ * Add an outer row, and its probe if it has one, to the batch, unless it cannot be part
+ * of the result.
+ */
 static void
 add_row(LookupJoin *join, TupleTableSlot *outer)
 {
@@ -164,7 +176,7 @@ add_row(LookupJoin *join, TupleTableSlot *outer)
 	batch->matched[batch->rows++] = false;
 }
 
-/* The bytes that so many rows take beside their tuples. */
+/* The bytes that this many rows take, not counting their tuples. */
 static inline Size
 rows_memory(uint32 rows)
 {
@@ -191,7 +203,7 @@ hm_join_fill_batch(LookupJoin *join)
 	JoinBatch  *batch = &join->batch;
 	Size		memory = hm_fetch_leaves_memory();
 
-	/* Without a target no row has a match. */
+	/* If all targets are pruned, no row has a match. */
 	if (!join->keeps_unmatched && bms_is_empty(hm_pruning_choose(&join->pruning)))
 		return false;
 	MemoryContextReset(join->context);
@@ -202,7 +214,7 @@ hm_join_fill_batch(LookupJoin *join)
 	batch->points = batch->exact = true;
 	batch->hashed = false;
 
-	/* Wide rows make a batch smaller. */
+	/* A batch of wide rows ends when its memory is used up. */
 	while (batch->rows < join->limit && !join->outer_done &&
 		   (batch->rows == 0 || batch->bytes + rows_memory(batch->rows) <= memory))
 	{
@@ -228,7 +240,10 @@ hm_join_fill_batch(LookupJoin *join)
  * ----------------------------------------------------------------
  */
 
-/* See to it that the hash values of the batch's points are known. */
+/*
+ * Compute the hash values of the batch's points, unless they are there from an earlier
+ * target.
+ */
 static void
 hash_points(LookupJoin *join, Oid function)
 {
@@ -254,8 +269,8 @@ hash_points(LookupJoin *join, Oid function)
 }
 
 /*
- * Choose the probes that may have hits in a target, which no match before has made
- * needless.
+ * Choose the probes to look up in a target: those that its share allows, but not those
+ * whose row has the one match that it needs.
  */
 static void
 choose_probes(LookupJoin *join, const HmShare *share)
@@ -298,7 +313,7 @@ hm_join_end_fetch(LookupJoin *join)
 	MemoryContextReset(join->fetch_context);
 }
 
-/* Make the node's fetch one of the target. */
+/* Make the node's fetch read the current target. */
 static void
 begin_fetch(LookupJoin *join)
 {
@@ -310,7 +325,10 @@ begin_fetch(LookupJoin *join)
 	hm_join_end_fetch(join);
 	if (target->table == NULL)
 	{
-		/* The planner or the plan cache has locked it; a parallel worker has not. */
+		/*
+		 * The planner or the plan cache has locked the table, but not in a parallel
+		 * worker.
+		 */
 		target->table = table_open(target->table_oid, AccessShareLock);
 		target->index = index_open(target->index_oid, AccessShareLock);
 	}
@@ -331,7 +349,7 @@ hm_join_next_target(LookupJoin *join)
 	{
 		HmProbes	probes = {0};
 
-		if (!join->routed)
+		if (!join->several_targets)
 			join->probes = &join->batch.all;
 		else
 		{

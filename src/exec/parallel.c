@@ -36,7 +36,7 @@ hm_node_initialize_dsm(CustomScanState *node, ParallelContext *context, void *co
 	((HmNode *) node)->shared = shared;
 }
 
-/* Add up what the workers have written, and forget it there. */
+/* Add the workers' counters to node->workers, and reset them in shared memory. */
 static void
 collect(HmNode *node)
 {

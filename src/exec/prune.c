@@ -1,11 +1,12 @@
 /*
  * prune.c
- *		Executing: which targets of a lookup join are ruled out.
+ *		Run-time pruning of a lookup join's targets.
  *
- * As for an Append, there are two occasions.  When the node begins, external
- * parameters and stable functions have their values; what these rule out is left out
- * for good.  Parameters that other parts of the plan compute have theirs when the first
- * batch is filled; when one of them changes, the targets are chosen again.
+ * Targets are pruned at two times, as in an Append.  When the node begins, the values of
+ * external parameters and stable functions are known; targets that these rule out are
+ * dropped for good.  Parameters that are computed by other parts of the plan have values
+ * when the first batch is filled.  Whenever one of them changes, the targets are chosen
+ * again.
  */
 #include "postgres.h"
 
@@ -15,7 +16,10 @@
 #include "compat.h"
 #include "exec/lookup_join.h"
 
-/* Put in what hm_plan_pruning() took out, in a copy, because plans are read only. */
+/*
+ * Undo hm_plan_pruning()'s changes: put the steps back and make range table indexes
+ * absolute.  Plans are read-only, so this makes a copy.
+ */
 static PartitionPruneInfo *
 put_steps(PartitionPruneInfo *planned, List *steps, Index inner)
 {
@@ -39,8 +43,8 @@ put_steps(PartitionPruneInfo *planned, List *steps, Index inner)
 }
 
 /*
- * Whether a table has those partitions now that the planner has seen.  It may have one more
- * that is being detached or has just been attached.
+ * Whether a table's partitions are those that the planner saw.  They differ if one has
+ * just been attached, or is being detached concurrently.
  */
 static bool
 has_planned_partitions(EState *estate, const PartitionedRelPruneInfo *table)
@@ -55,7 +59,7 @@ has_planned_partitions(EState *estate, const PartitionedRelPruneInfo *table)
 		return false;
 	for (int i = 0; i < table->nparts; i++)
 	{
-		/* Of those that the planner has pruned there is no OID. */
+		/* Partitions that the planner has pruned have no OID here. */
 		if (OidIsValid(table->relid_map[i]) && table->relid_map[i] != partitions->oids[i])
 			return false;
 	}
@@ -63,9 +67,10 @@ has_planned_partitions(EState *estate, const PartitionedRelPruneInfo *table)
 }
 
 /*
- * Whether pruning can be relied on.  Where a table has other partitions than planned, but no
- * steps of its own, PostgreSQL's functions take the numbers of the planned ones for those of
- * the present ones, and leave out partitions that have rows.
+ * Whether pruning can be relied on.  PostgreSQL's functions go wrong for a table that has
+ * no pruning steps of its own and whose partitions are not those that were planned: they
+ * use the planner's partition numbers as indexes into the present partitions, and so drop
+ * partitions that have rows.
  */
 static bool
 can_prune(EState *estate, const PartitionPruneInfo *info)
@@ -103,7 +108,7 @@ hm_pruning_begin(JoinPruning *pruning, PlanState *node, List *plan, List *steps,
 		return pruning->chosen;
 	state = hm_begin_pruning(node, targets, info, &left);
 
-	/* From here on, those that are left are all there are. */
+	/* From here on, targets are numbered without those that have been pruned. */
 	pruning->chosen = bms_is_empty(left) ? NULL : bms_add_range(NULL, 0, bms_num_members(left) - 1);
 	if (state->do_exec_prune && !bms_is_empty(left))
 	{

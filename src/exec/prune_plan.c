@@ -1,10 +1,11 @@
 /*
  * prune_plan.c
- *		Planning: what rules out targets of a lookup join at run time.
+ *		Planning the run-time pruning of a lookup join's targets.
  *
- * A restriction of a partitioned table that compares its partition key with a
- * parameter or a stable function rules out partitions only when their values are
- * known.  PostgreSQL's own planner says how, as it does for an Append.
+ * A restriction may compare the partition key with a parameter or a stable function.
+ * Such a restriction can rule out partitions, but only at run time, when the value is
+ * known.  PostgreSQL's planner turns these restrictions into pruning steps, as it does
+ * for an Append.
  */
 #include "postgres.h"
 
@@ -14,7 +15,10 @@
 #include "compat.h"
 #include "exec/nodes.h"
 
-/* Paths that stand for the targets, for a function that expects those of an Append. */
+/*
+ * One dummy path per target, because make_partition_pruneinfo() takes an Append's
+ * subpaths.
+ */
 static List *
 stand_ins(List *targets)
 {
@@ -32,8 +36,9 @@ stand_ins(List *targets)
 }
 
 /*
- * Take out what changes when the plan is put together with those of other queries: steps, which
- * are expressions, are returned, and range table indexes counted from that of the inner side.
+ * Prepare pruning information for custom_private, where setrefs.c changes nothing: take
+ * out the steps, which are expressions, and return them for custom_exprs, and make range
+ * table indexes relative to the inner side's.
  */
 static List *
 take_steps(PartitionPruneInfo *info, Index inner)
