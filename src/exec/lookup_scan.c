@@ -2,12 +2,16 @@
  * lookup_scan.c
  *		Executing a lookup scan.
  *
- * The conditions on the key become sorted, disjoint ranges as in a plain index
- * scan.  Slices of them are looked up, as large as memory allows; small ones first where
- * the first rows are wanted soon, so that a scan that is not read to its end does not do
- * much in vain.  If there is but one array, its elements go to the engine as they are,
- * which sorts them as they are needed; that slices of them have no key in common is the
- * work of an incremental quicksort, which goes no further than to the slice at hand.
+ * The conditions on the key become sorted, disjoint ranges, as in a plain index scan.
+ * They are looked up in batches as large as memory allows.  Where the first rows are
+ * wanted soon, batches start small and grow, because the rest of a batch is wasted if the
+ * scan is not read to its end.
+ *
+ * If the only condition is a single array, its elements are looked up unsorted, because
+ * the engine sorts the probes of each batch anyway.  Equal elements must then come into
+ * the same batch, or rows would be returned twice.  So an incremental quicksort divides
+ * the elements into batches that have no key in common.  It sorts no further than the
+ * next batch needs.
  */
 #include "postgres.h"
 
@@ -23,17 +27,21 @@
 #include "exec/nodes.h"
 
 /*
- * Ranges of the first slice and how much larger each next one is, if first rows are wanted
- * soon; and of any slice at least, once they have grown.
+ * Ranges of the first batch, and how many times larger each next one is, if the first
+ * rows are wanted soon; and the least that a batch's maximum is, however small work_mem
+ * is.
  */
-#define FIRST_SLICE		8
-#define SLICE_GROWTH	8
-#define MIN_LAST_SLICE	1000
+#define FIRST_BATCH		8
+#define BATCH_GROWTH	8
+#define MIN_LAST_LIMIT	1000
 
-/* Keys of which the median parts the keys of a slice to be from others. */
+/* Size of the sample whose median divides keys that are too many for one batch. */
 #define SAMPLE			63
 
-/* Conditions that must hold together; the arms of an OR have one each. */
+/*
+ * An arm: conditions that are combined by AND.  A row is wanted if it satisfies any of
+ * the arms.
+ */
 typedef struct ScanArm
 {
 	int			count;
@@ -46,26 +54,29 @@ typedef struct LookupScan
 	HmNode		node;
 	Relation	index;
 	bool		index_only;
-	bool		first_rows;		/* wanted soon */
-	AttrNumber	key_attribute;	/* of the table, if index_only */
+	bool		first_rows;		/* the first rows are wanted soon */
+	AttrNumber	key_attribute;	/* the table's column, if index_only */
 	int			arm_count;
 	ScanArm    *arms;
-	ExprState  *clauses;		/* what the arms stand for */
+	ExprState  *clauses;		/* the conditions of all arms */
 
 	/* The ranges, in their own memory */
 	MemoryContext context;
 	bool		started;
-	bool		recheck;		/* ranges may hold rows that do not match */
+	bool		recheck;		/* ranges may have keys that do not satisfy the
+								 * conditions */
 	bool		points;			/* no range has more than one key */
 	uint32		count;
 	uint64	   *low;
-	uint64	   *high;			/* NULL: these are keys in any order, the same perhaps
-								 * more than once */
-	List	   *ends;			/* of such keys: where parts end that have no key in
-								 * common, the next one last */
-	uint32		next;			/* first range not looked up yet */
-	uint32		slice;
-	uint32		max_slice;
+	uint64	   *high;			/* NULL: "low" has keys in any order, with
+								 * duplicates */
+	List	   *ends;			/* of such keys: the ends of groups that have
+								 * no key in common; the next group's end is
+								 * last */
+	uint32		next;			/* first range that is not looked up yet */
+	uint32		limit;			/* maximum number of ranges in the next
+								 * batch */
+	uint32		max_limit;
 } LookupScan;
 
 static Node *create_state(CustomScan *plan);
@@ -80,7 +91,7 @@ const CustomScanMethods hm_lookup_scan_methods = {
  * ----------------------------------------------------------------
  */
 
-/* The arguments of the arms as they are now, in the current memory context. */
+/* Evaluate the arms' arguments, in the current memory context. */
 static void
 evaluate_arguments(LookupScan *scan)
 {
@@ -112,7 +123,9 @@ range_cmp(const void *a, const void *b)
 	return left < right ? -1 : left > right ? 1 : 0;
 }
 
-/* The ranges of all arms, sorted, those that overlap or touch put together. */
+/*
+ * Make the union of all arms' ranges: sorted, with ranges merged that overlap or touch.
+ */
 static void
 union_ranges(LookupScan *scan, HmRanges *result)
 {
@@ -157,8 +170,9 @@ union_ranges(LookupScan *scan, HmRanges *result)
 }
 
 /*
- * The keys of one array, if that is all that is asked for: the engine sorts these
- * faster than we could.
+ * If a single array is the only condition, take its keys as they are: the engine sorts
+ * them faster than hm_ranges_from_keys() does.  Returns false if there are other
+ * conditions.
  */
 static bool
 make_points(LookupScan *scan)
@@ -173,7 +187,7 @@ make_points(LookupScan *scan)
 	return true;
 }
 
-/* What the arms name, as sorted, disjoint ranges. */
+/* Turn all arms into sorted, disjoint ranges. */
 static void
 make_ranges(LookupScan *scan)
 {
@@ -186,7 +200,7 @@ make_ranges(LookupScan *scan)
 	scan->points = true;
 	for (int i = 0; i < ranges.count; i++)
 	{
-		/* The operators are strict, so no part of NULLs is among them. */
+		/* The operators are strict, so there is no range in the NULL part. */
 		Assert(ranges.ranges[i].part == HM_PART_KEYS);
 		scan->low[i] = ranges.ranges[i].low;
 		scan->high[i] = ranges.ranges[i].high;
@@ -198,11 +212,12 @@ make_ranges(LookupScan *scan)
 }
 
 /*
- * The most ranges that a slice can have in what the fetch leaves of work_mem: all of them
- * are in memory as well, but that is not to make slices much smaller.
+ * The maximum number of ranges in a batch.  The batch gets the memory that the fetch
+ * leaves of work_mem, less what all ranges take, but at least half of it: many ranges
+ * must not lead to small batches.
  */
 static uint32
-largest_slice(const LookupScan *scan)
+largest_batch(const LookupScan *scan)
 {
 	bool		distinct = scan->high == NULL;
 	Size		leaves = hm_fetch_leaves_memory();
@@ -210,10 +225,10 @@ largest_slice(const LookupScan *scan)
 	Size		memory = Max(leaves - Min(leaves, ranges), leaves / 2);
 
 	return (uint32) Min((Size) hm_batch_size,
-						Max(MIN_LAST_SLICE, memory / hm_lookup_probe_memory(distinct)));
+						Max(MIN_LAST_LIMIT, memory / hm_lookup_probe_memory(distinct)));
 }
 
-/* Find out which keys are wanted. */
+/* Compute the ranges from the arguments' present values. */
 static void
 start(LookupScan *scan)
 {
@@ -225,8 +240,8 @@ start(LookupScan *scan)
 	if (!make_points(scan))
 		make_ranges(scan);
 	MemoryContextSwitchTo(old_context);
-	scan->max_slice = largest_slice(scan);
-	scan->slice = scan->first_rows ? Min(FIRST_SLICE, scan->max_slice) : scan->max_slice;
+	scan->max_limit = largest_batch(scan);
+	scan->limit = scan->first_rows ? Min(FIRST_BATCH, scan->max_limit) : scan->max_limit;
 	scan->next = 0;
 	scan->started = true;
 }
@@ -240,7 +255,7 @@ key_cmp(const void *a, const void *b)
 	return left < right ? -1 : left > right ? 1 : 0;
 }
 
-/* Move keys up to a limit to the front.  Returns how many there are. */
+/* Move the keys that are not above a limit to the front.  Returns their number. */
 static uint32
 move_to_front(uint64 *keys, uint32 count, uint64 limit)
 {
@@ -258,11 +273,12 @@ move_to_front(uint64 *keys, uint32 count, uint64 limit)
 }
 
 /*
- * Part keys, two or more, into about as many small ones, in front, and large ones.  Returns
- * how many there are of the small ones, 0 if all keys are the same.
+ * Divide two or more keys into small keys, which go to the front, and large ones, about
+ * as many of each.  No key is in both groups.  Returns the number of small keys, 0 if all
+ * keys are equal.
  */
 static uint32
-part_keys(uint64 *keys, uint32 count)
+split_keys(uint64 *keys, uint32 count)
 {
 	uint64		sample[SAMPLE];
 	uint32		sampled = Min(count, SAMPLE);
@@ -280,27 +296,27 @@ part_keys(uint64 *keys, uint32 count)
 	return small;
 }
 
-/* Where the next slice of keys in any order ends. */
+/* Find the end of the next batch of unsorted keys. */
 static uint32
 next_end(LookupScan *scan)
 {
 	uint32		end = (uint32) llast_int(scan->ends);
 
-	/* Parts that fit into it together */
+	/* Join groups that fit into one batch together. */
 	while (list_length(scan->ends) > 1 &&
-		   (uint32) list_nth_int(scan->ends, list_length(scan->ends) - 2) - scan->next <= scan->slice)
+		   (uint32) list_nth_int(scan->ends, list_length(scan->ends) - 2) - scan->next <= scan->limit)
 	{
 		scan->ends = list_delete_last(scan->ends);
 		end = (uint32) llast_int(scan->ends);
 	}
-	while (end - scan->next > scan->slice)
+	while (end - scan->next > scan->limit)
 	{
 		uint32		small;
 
 		CHECK_FOR_INTERRUPTS();
-		small = part_keys(scan->low + scan->next, end - scan->next);
+		small = split_keys(scan->low + scan->next, end - scan->next);
 
-		/* One of those that are all the same will do. */
+		/* These keys are all equal: one of them is enough. */
 		if (small == 0)
 		{
 			scan->next = end - 1;
@@ -313,9 +329,9 @@ next_end(LookupScan *scan)
 	return end;
 }
 
-/* Look the next ranges up; false if there are none left. */
+/* Start to look up the next batch of ranges.  Returns false if there are none left. */
 static bool
-start_slice(LookupScan *scan)
+start_batch(LookupScan *scan)
 {
 	MemoryContext old_context;
 	HmProbes	probes;
@@ -325,7 +341,7 @@ start_slice(LookupScan *scan)
 		return false;
 	old_context = MemoryContextSwitchTo(scan->context);
 	end = scan->high == NULL ? next_end(scan) :
-		(uint32) Min((uint64) scan->next + scan->slice, scan->count);
+		(uint32) Min((uint64) scan->next + scan->limit, scan->count);
 	MemoryContextSwitchTo(old_context);
 
 	probes.count = end - scan->next;
@@ -333,7 +349,7 @@ start_slice(LookupScan *scan)
 	probes.high = scan->points ? NULL : scan->high + scan->next;
 	probes.distinct = scan->high == NULL;
 	scan->next = end;
-	scan->slice = (uint32) Min((uint64) scan->slice * SLICE_GROWTH, scan->max_slice);
+	scan->limit = (uint32) Min((uint64) scan->limit * BATCH_GROWTH, scan->max_limit);
 	hm_fetch_start(scan->node.fetch, &probes, NULL);
 	return true;
 }
@@ -343,10 +359,7 @@ start_slice(LookupScan *scan)
  * ----------------------------------------------------------------
  */
 
-/*
- * A tuple of which only the index's column is filled in, and for WHERE CURRENT OF its
- * place.
- */
+/* Make a tuple that has only the index's column, and the TID for WHERE CURRENT OF. */
 static TupleTableSlot *
 store_key(LookupScan *scan, Datum key)
 {
@@ -385,7 +398,7 @@ next_tuple(ScanState *state)
 
 		if (!hm_fetch_next(scan->node.fetch, &probe, &slot, &key))
 		{
-			if (!start_slice(scan))
+			if (!start_batch(scan))
 				return NULL;
 			continue;
 		}
@@ -418,11 +431,11 @@ hm_lookup_scan_count(CustomScanState *node)
 	}
 	do
 		count += hm_fetch_count(scan->node.fetch);
-	while (start_slice(scan));
+	while (start_batch(scan));
 	return count;
 }
 
-/* Whether a row that came from elsewhere (EvalPlanQual) would have been found. */
+/* Whether a row from EvalPlanQual satisfies the scan's conditions. */
 static bool
 recheck_tuple(ScanState *state, TupleTableSlot *slot)
 {
@@ -485,7 +498,10 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 	scan->context = AllocSetContextCreate(CurrentMemoryContext, "harmonia lookup scan",
 										  ALLOCSET_DEFAULT_SIZES);
 
-	/* The server prepared for virtual tuples; without need all columns would be read. */
+	/*
+	 * PostgreSQL has made a slot for virtual tuples.  A slot of the table's own kind
+	 * deforms only the columns that are read.
+	 */
 	if (!scan->index_only)
 	{
 		ExecInitScanTupleSlot(estate, &node->ss, RelationGetDescr(heap),
