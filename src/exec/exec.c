@@ -1,6 +1,6 @@
 /*
  * exec.c
- *		Planner hooks and settings of the custom nodes.
+ *		Planner hooks and GUCs of the custom scan nodes.
  */
 #include "postgres.h"
 

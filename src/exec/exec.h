@@ -1,16 +1,19 @@
 /*
  * exec.h
- *		Custom scan nodes that look many keys up in one call.
+ *		Custom scan nodes that look up many keys in one call.
  *
- * Three nodes: the lookup scan reads one table, `k = ANY (array)` and several
- * ranges; the lookup count counts what such a scan finds; the lookup join looks the
- * rows of any plan up in one table.  Each has a planner half (*_plan.c) and an
- * executor half.  src/exec/README tells how they work.
+ * There are three.  The lookup scan reads one table by `k = ANY (array)` or several
+ * ranges.  The lookup count counts what such a scan finds.  The lookup join looks up the
+ * rows of any plan in one table or in all partitions of one.  Each node has a planner
+ * half (*_plan.c) and an executor half.  src/exec/README describes how they work.
  */
 #ifndef HARMONIA_EXEC_H
 #define HARMONIA_EXEC_H
 
-/* Install the planner hooks, define the GUCs; call once, from _PG_init. */
+/*
+ * Define the GUCs, register the nodes, and install the planner hooks.  Call it once, from
+ * _PG_init().  Hooks that are installed already are called first.
+ */
 extern void hm_exec_init(void);
 
 #endif							/* HARMONIA_EXEC_H */

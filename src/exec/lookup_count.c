@@ -2,8 +2,8 @@
  * lookup_count.c
  *		Executing a lookup count.
  *
- * The one row of the result says how many tuples the lookup scan below finds, which
- * counts them by itself.
+ * The node returns one row: the number of tuples that the lookup scan below it finds.
+ * The scan counts them itself, without passing them on.
  */
 #include "postgres.h"
 
@@ -23,7 +23,10 @@ typedef struct LookupCount
 	bool		done;
 } LookupCount;
 
-/* Have the scan count its tuples, as MultiExecProcNode() has some nodes do other work. */
+/*
+ * Have the scan count its tuples, and do for it what ExecProcNode() does otherwise:
+ * rescan it if needed, and record times and rows for EXPLAIN ANALYZE.
+ */
 static uint64
 count_tuples(PlanState *scan)
 {
@@ -64,7 +67,10 @@ exec_count(CustomScanState *node)
 	return node->ss.ps.ps_ProjInfo != NULL ? ExecProject(node->ss.ps.ps_ProjInfo) : slot;
 }
 
-/* The user must be allowed to call the aggregates whose work is done here. */
+/*
+ * Check that the user may call the aggregates that this node computes, as an Agg node
+ * does.
+ */
 static void
 check_permissions(const CustomScan *plan)
 {
@@ -108,7 +114,7 @@ rescan(CustomScanState *node)
 		ExecReScan(scan);
 }
 
-/* EXPLAIN has nothing to add to what it says of the scan. */
+/* No ExplainCustomScan: EXPLAIN shows all there is with the scan. */
 static const CustomExecMethods exec_methods = {
 	.CustomName = "HarmoniaLookupCount",
 	.BeginCustomScan = begin_count,

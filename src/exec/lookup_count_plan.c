@@ -2,9 +2,9 @@
  * lookup_count_plan.c
  *		Planning a lookup count: how many rows a lookup scan finds.
  *
- * For `SELECT count(*) FROM t WHERE k = ANY (array)` the search takes less time than
- * to pass each row on to an aggregate.  So where a lookup scan's keys stand for all
- * conditions, and its rows are counted and nothing else, we offer to do both at once.
+ * For `SELECT count(*) FROM t WHERE k = ANY (array)`, passing each row on to an aggregate
+ * takes longer than the search.  So if a lookup scan's keys stand for all conditions, and
+ * the query wants nothing but the number of rows, the count is offered as one node.
  */
 #include "postgres.h"
 
@@ -17,8 +17,8 @@
 #include "exec/nodes.h"
 
 /*
- * Whether an expression is count(*), or count() of the index's column, which is not
- * NULL in any row that the scan finds, because its operators are strict.
+ * Whether an expression is count(*), or count() of the index's column.  That column is
+ * not NULL in any row that the scan finds, because the scan's operators are strict.
  */
 static bool
 is_count(Node *node, const RelOptInfo *rel, const IndexOptInfo *index)
@@ -39,7 +39,10 @@ is_count(Node *node, const RelOptInfo *rel, const IndexOptInfo *index)
 		index->indexkeys[0] != 0 && var->varattno == index->indexkeys[0];
 }
 
-/* The counts that a query wants; NIL if there are none, or it wants other things, too. */
+/*
+ * The counts that a query wants, without duplicates; NIL if it wants anything else, or
+ * none.
+ */
 static List *
 find_counts(PathTarget *target, const RelOptInfo *rel, const IndexOptInfo *index)
 {
@@ -65,7 +68,10 @@ plan_lookup_count(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tl
 	CustomScan *scan = makeNode(CustomScan);
 	ListCell   *cell;
 
-	/* In the target list, references to these take the place of the aggregates. */
+	/*
+	 * In the target list, setrefs.c replaces the aggregates by references to these
+	 * columns.
+	 */
 	foreach(cell, path->custom_private)
 		scan->custom_scan_tlist = lappend(scan->custom_scan_tlist,
 										  makeTargetEntry(copyObject(lfirst(cell)),
@@ -102,7 +108,10 @@ hm_lookup_count_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped)
 	if (counts == NIL)
 		return;
 
-	/* An aggregate on top of the scan costs more by what it does for each row. */
+	/*
+	 * Nothing is charged for each row, so an aggregate on top of the scan always costs
+	 * more.
+	 */
 	path = makeNode(CustomPath);
 	path->path.pathtype = T_CustomScan;
 	path->path.parent = grouped;

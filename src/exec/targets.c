@@ -1,14 +1,14 @@
 /*
  * targets.c
- *		Planning: the tables that a lookup join looks keys up in.
+ *		Planning: the targets of a lookup join, and their shares of the keys.
  *
- * The inner side of a join may be one table, or a partitioned or inherited one that
- * stands for others, at several levels.  Each of these needs an index of its own on
- * the key.
+ * The inner side of a join is one table, or a partitioned table or inheritance parent,
+ * possibly with several levels of children.  Each table that can have rows is a target,
+ * and needs an index of its own on the key.
  *
- * Where the key is what a table is partitioned by, bounds say which keys are in
- * which partition, so that others are not looked up there.  What they say is kept
- * simple: a range, which may be too wide, and a remainder of the hash value.
+ * Where the join's key is the first partition key, a partition's bounds say which keys it
+ * can have; other keys need not be looked up there.  This is the target's share.  It is
+ * kept simple: a range that may be too wide, and a remainder of the hash value.
  */
 #include "postgres.h"
 
@@ -24,15 +24,16 @@
 #include "compat.h"
 #include "exec/nodes.h"
 
-/* What is looked for. */
+/* What hm_targets() looks for, and what it has found. */
 typedef struct Search
 {
 	PlannerInfo *root;
-	RelOptInfo *rel;			/* what the key is of */
+	RelOptInfo *rel;			/* the inner side, in whose columns the
+								 * key is */
 	Node	   *key;
 	IndexOptInfo *model;
 	const HmKeyType *key_type;
-	List	   *targets;		/* found so far */
+	List	   *targets;		/* HmTargets found so far */
 } Search;
 
 static bool
@@ -41,7 +42,7 @@ is_parent(PlannerInfo *root, RelOptInfo *rel)
 	return planner_rt_fetch(rel->relid, root)->inh;
 }
 
-/* The relations that an inherited one stands for, but for those that are pruned. */
+/* The children of a parent, without those that the planner has pruned. */
 static List *
 children(PlannerInfo *root, RelOptInfo *rel)
 {
@@ -77,7 +78,10 @@ hm_first_table(PlannerInfo *root, RelOptInfo *rel)
 	return NULL;
 }
 
-/* An expression over a relation, over one that it stands for. */
+/*
+ * Translate an expression on a relation's columns into one on a member's, which is the
+ * relation itself or one of its children at any level.
+ */
 static Node *
 translate(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *member, Node *expr)
 {
@@ -96,7 +100,10 @@ hm_is_key(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Node *expr)
  * ----------------------------------------------------------------
  */
 
-/* Whether the operator families of the partition key and of the index agree. */
+/*
+ * Whether the operator families of the partition key and of the index sort in the same
+ * way.
+ */
 static bool
 sorts_alike(Search *search, PartitionScheme scheme)
 {
@@ -107,7 +114,7 @@ sorts_alike(Search *search, PartitionScheme scheme)
 		hm_operator_strategy(search->model, less) == BTLessStrategyNumber;
 }
 
-/* Whether a partitioned table's first partition key is the key that is looked for. */
+/* Whether a relation's first partition key is the join's key. */
 static bool
 is_partitioned_by_key(Search *search, RelOptInfo *rel)
 {
@@ -120,7 +127,10 @@ is_partitioned_by_key(Search *search, RelOptInfo *rel)
 		equal(linitial(rel->partexprs[0]), key);
 }
 
-/* The keys that stand in a relation to a bound; an empty range if there are none. */
+/*
+ * The range of keys that are less than a bound, equal to it, and so on; an empty range if
+ * there are none.
+ */
 static void
 bound_range(Search *search, Datum bound, int strategy, uint64 *low, uint64 *high)
 {
@@ -135,13 +145,20 @@ bound_range(Search *search, Datum bound, int strategy, uint64 *low, uint64 *high
 	}
 }
 
-/* Each range's upper bound is the next one's lower bound. */
+/*
+ * Range partitions: datum i is the upper bound of the partition bounds->indexes[i], and
+ * datum i - 1 is its lower bound.
+ */
 static void
 share_ranges(Search *search, RelOptInfo *rel, HmShare *shares)
 {
 	PartitionBoundInfo bounds = rel->boundinfo;
 
-	/* Of several columns only the first matters; those behind it decide at the bound. */
+	/*
+	 * Only the first column of a bound matters here.  If there are others, these decide
+	 * about rows whose first column is equal to the bound, so the bound itself may belong
+	 * to the share.
+	 */
 	int			below = rel->part_scheme->partnatts == 1 ?
 		BTLessStrategyNumber : BTLessEqualStrategyNumber;
 
@@ -170,7 +187,7 @@ share_ranges(Search *search, RelOptInfo *rel, HmShare *shares)
 	}
 }
 
-/* From the least to the greatest value of a list. */
+/* List partitions: from the least to the greatest value in the list. */
 static void
 share_lists(Search *search, RelOptInfo *rel, HmShare *shares)
 {
@@ -199,7 +216,10 @@ share_lists(Search *search, RelOptInfo *rel, HmShare *shares)
 	}
 }
 
-/* A key that is to be hashed must be known bit for bit. */
+/*
+ * Hash partitions.  The value is hashed, so it must be possible to restore it from the
+ * key.
+ */
 static void
 share_hashes(Search *search, RelOptInfo *rel, HmShare *shares)
 {
@@ -218,7 +238,7 @@ share_hashes(Search *search, RelOptInfo *rel, HmShare *shares)
 	}
 }
 
-/* What each partition of a table gets of the table's own share. */
+/* The shares of a table's partitions, each of them within the table's own share. */
 static HmShare *
 partition_shares(Search *search, RelOptInfo *rel, const HmShare *whole)
 {
@@ -264,7 +284,10 @@ find_index(Search *search, RelOptInfo *table)
 	return NULL;
 }
 
-/* Add the tables that a relation stands for; false if one of them cannot be read. */
+/*
+ * Add all targets below a relation, or the relation itself.  Returns false if one of them
+ * has no usable index.
+ */
 static bool
 add_tables(Search *search, RelOptInfo *rel, const HmShare *share)
 {
