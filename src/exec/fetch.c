@@ -2,18 +2,18 @@
  * fetch.c
  *		From a batch of probes to visible tuples.
  *
- * Hits come from the engine in portions.  A portion is sorted into heap order,
- * so that each heap page is read once, and the pages ahead are read or prefetched as a
- * bitmap heap scan does: by a read stream where the server has them, whose buffer is kept
- * pinned until the table access method has found the page there, too.
+ * Hits come from the engine in portions.  A portion is sorted into heap order, so that
+ * each heap page is read once per portion.  The next pages are read ahead, as in a bitmap
+ * heap scan.  Where the server has read streams (17 and later) a stream reads them; its
+ * buffer stays pinned until the table access method has found the page in shared buffers.
  *
- * Index-only: a TID may be trusted together with the visibility map only while
- * VACUUM, which sets the map's bits, cannot pass between the reading of the two.
- * Core keeps a pin on the leaf; a batch enters the visibility gate instead, for a
- * portion at a time, and looks the whole portion up in the map before it leaves.
- * What the engine had read before that is fetched from the heap, where the
- * snapshot decides.  On a standby replay does not stop at the gate, so all is
- * fetched there.
+ * Index-only: a TID may be looked up in the visibility map only as long as VACUUM cannot
+ * set the map's bits between the reading of the TID and that of the map.  PostgreSQL's
+ * index-only scans keep a pin on the leaf for this.  A batch enters the visibility gate
+ * instead, for one portion at a time, and looks the whole portion up in the map before it
+ * leaves the gate.  Hits that the engine had read before it entered the gate are fetched
+ * from the heap, where the snapshot decides.  On a standby, the gate does not stop
+ * replay, so all hits are fetched from the heap.
  */
 #include "postgres.h"
 
@@ -33,12 +33,16 @@
 #include "exec/nodes.h"
 
 /*
- * Hits of a portion: a few of each probe, then as many as a quarter of work_mem holds, for
- * the more there are, the more of them share a heap page.  Where the first rows are
- * wanted soon, or hits of probes that are done are to be spared, portions start small and
- * grow.  An index-only portion has room for all of a leaf, because what is left of one is
- * fetched from the heap; where the visibility map spares most hits that, what fits in the
- * processor's cache is best.
+ * Sizes of portions, in hits.  The larger portions are, the fewer heap pages are visited
+ * twice.  So a batch's first portion has HITS_OF_PROBE hits for each probe, and later
+ * ones have as many as a quarter of work_mem holds.
+ *
+ * Portions start small and grow where the first rows are wanted soon, and where probes
+ * can be done early (HmFetch.done), so that the engine can leave out their other hits.
+ *
+ * An index-only portion has room for all entries of a leaf: the rest of a leaf would be
+ * fetched from the heap.  If most hits are visible by the map, portions fit into the
+ * processor's cache.
  */
 #define FIRST_PORTION	64
 #define HITS_OF_PROBE	2
@@ -49,13 +53,13 @@
 #define MAX_LAST_PORTION	(16 * 1024 * 1024)
 #define BYTES_PER_HIT	(2 * sizeof(HmHit) + sizeof(uint64))
 
-/* Probes that there is room for at least: the first batches are small and grow. */
+/* Minimum capacity of a lookup, in probes: the first batches are small and grow. */
 #define MIN_CAPACITY	64
 
 /*
- * Pages of the visibility map that are kept pinned.  Hits come in key order, in
- * which the next one's heap page may be anywhere.  Each covers 255 MB of heap, two
- * bits a page (visibilitymap.c).
+ * Pages of the visibility map that are kept pinned, because hits in key order may be
+ * anywhere in the heap.  Each page covers 255 MB of heap, with two bits for a heap page
+ * (visibilitymap.c).
  */
 #define MAP_PAGES		16
 #define HEAP_PAGES_PER_MAP_BYTE		(BITS_PER_BYTE / BITS_PER_HEAPBLOCK)
@@ -66,7 +70,7 @@ typedef struct MapPage
 {
 	uint32		number;
 	Buffer		buffer;			/* pinned, or invalid */
-	const uint8 *bits;			/* in it */
+	const uint8 *bits;			/* its contents */
 } MapPage;
 
 struct HmFetch
@@ -75,7 +79,8 @@ struct HmFetch
 	Relation	index;
 	Snapshot	snapshot;
 	const HmKeyType *type;
-	AttrNumber	key_column;		/* of the table, or 0: the key is an expression */
+	AttrNumber	key_column;		/* the table's column, or 0 if the key is an
+								 * expression */
 	ExprState  *key_expression;
 	ExprContext *key_context;
 	bool		index_only;
@@ -84,39 +89,42 @@ struct HmFetch
 	HmLookup   *lookup;
 	uint32		capacity;		/* of lookup */
 	HmProbes	probes;
-	const uint8 *done;			/* probes whose hits are not wanted any more, or NULL */
+	const uint8 *done;			/* nonzero: no more hits of that probe are
+								 * wanted; or NULL */
 	bool		finished;		/* the engine is known to have no more hits */
-	bool		counting;		/* nobody asks which probes have them */
-	uint64		counted;		/* hits that need not be looked at in the heap, and
-								 * are not in a portion */
+	bool		counting;		/* only the number of pairs is wanted */
+	uint64		counted;		/* pairs that count_tids() has counted; they
+								 * are in no portion */
 
 	/* The portion */
 	uint32		room;
 	uint32		max_room;
 	uint32		count;
 	uint32		next;
-	uint32		skipped;		/* hits that came too late to be wanted */
+	uint32		skipped;		/* hits of this portion whose probe was done */
 	HmHit	   *hits;
 	HmHit	   *scratch;		/* NULL until there are hits enough to need it */
 	uint32		visible;		/* of them, hits that need not be looked at in the
 								 * heap; these come first */
-	uint64	   *keys;			/* of each hit, if index_only, of ranges; NULL until
-								 * there are such */
+	uint64	   *keys;			/* if index_only, for ranges: the key of each
+								 * hit; NULL until it is needed */
 
 	/* The heap */
 	IndexFetchTableData *scan;
 	TupleTableSlot *slot;
 	bool		own_slot;
-	uint64		tid;			/* what the slot has or, if it is empty, what was
-								 * found not to be visible */
+	uint64		tid;			/* the last TID that was fetched; it has no
+								 * visible tuple if the slot is empty */
 	MapPage		maps[MAP_PAGES];
 	int			prefetch_distance;	/* in heap pages */
-	uint32		prefetch_next;	/* first hit whose page has not been asked for */
-	int			prefetch_pages; /* pages asked for and not yet reached */
+	uint32		prefetch_next;	/* the first hit whose page has not been
+								 * requested */
+	int			prefetch_pages; /* pages requested and not yet reached */
 	BlockNumber prefetch_block;
 #ifdef HM_READ_STREAM
-	ReadStream *stream;			/* NULL until there is something to read ahead */
-	Buffer		stream_buffer;	/* its last one, pinned, or invalid */
+	ReadStream *stream;			/* NULL until it is first needed */
+	Buffer		stream_buffer;	/* the last one it returned, pinned, or
+								 * invalid */
 #endif
 
 	HmFetchStats stats;
@@ -161,7 +169,7 @@ hm_fetch_create(Relation heap, Relation index, Snapshot snapshot, bool index_onl
 	return fetch;
 }
 
-/* Keep what a lookup has counted, before it goes. */
+/* End the lookup, if there is one, and add its counters to the fetch's. */
 static void
 keep_stats(HmFetch *fetch)
 {
@@ -191,7 +199,10 @@ keep_stats(HmFetch *fetch)
 	fetch->lookup = NULL;
 }
 
-/* Make room for a batch, in the context that the fetch itself is in. */
+/*
+ * See that the lookup has room for a batch.  If it has not, make another one, in the
+ * memory context of the fetch.
+ */
 static void
 make_room(HmFetch *fetch, uint32 probes)
 {
@@ -207,7 +218,7 @@ make_room(HmFetch *fetch, uint32 probes)
 	MemoryContextSwitchTo(old_context);
 }
 
-/* Whether the keys of hits are wanted: those of points are known. */
+/* Whether the engine has to return the keys of hits.  Keys of points are known. */
 static inline bool
 wants_keys(const HmFetch *fetch)
 {
@@ -215,9 +226,10 @@ wants_keys(const HmFetch *fetch)
 }
 
 /*
- * How many hits the next portion may have: more, if the one before was full, except for
- * what the next leaf has.  Not so if most of its hits were not wanted: with small
- * portions the engine learns soon enough which probes are done, and spares their hits.
+ * Maximum number of hits in the next portion.  It grows if the last portion was full,
+ * that is, had no room for another leaf.  It shrinks if most of the last portion's hits
+ * were not wanted: with small portions, the engine learns sooner which probes are done,
+ * and leaves their hits out.
  */
 static uint32
 portion_room(const HmFetch *fetch)
@@ -232,7 +244,7 @@ portion_room(const HmFetch *fetch)
 		return Max(FIRST_INDEX_ONLY_PORTION, room / PORTION_GROWTH);
 	if (fetch->count == 0)
 	{
-		/* A batch begins. */
+		/* The batch's first portion. */
 		if (slowly || fetch->index_only)
 			return room;
 		return (uint32) Max(room, Min((uint64) fetch->probes.count * HITS_OF_PROBE, limit));
@@ -278,7 +290,7 @@ hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done)
 		hm_lookup_start(fetch->lookup, probes, done);
 }
 
-/* Drop what has been read ahead. */
+/* Stop reading ahead, and unpin the page that was read last. */
 static void
 stop_reading_ahead(HmFetch *fetch)
 {
@@ -302,7 +314,7 @@ hm_fetch_stop(HmFetch *fetch)
 	table_index_fetch_reset(fetch->scan);
 }
 
-/* The heap block of a packed TID. */
+/* The heap block of a packed TID, and of a hit. */
 static inline BlockNumber
 tid_block(uint64 tid)
 {
@@ -317,9 +329,9 @@ hit_block(const HmHit *hit)
 }
 
 /*
- * Whether the visibility map says that all see all of a hit's heap page: what
- * VM_ALL_VISIBLE() says, without its look at which page of the map is pinned.  As
- * there, no lock is needed to read a byte.
+ * Whether the visibility map says that all tuples of a TID's heap page are visible to
+ * all.  This does what VM_ALL_VISIBLE() does, but keeps several pages of the map pinned.
+ * As there, a byte is read without a lock.
  */
 static inline bool
 is_all_visible(HmFetch *fetch, uint64 tid)
@@ -342,7 +354,10 @@ is_all_visible(HmFetch *fetch, uint64 tid)
 	return (bits & VISIBILITYMAP_ALL_VISIBLE) != 0;
 }
 
-/* What the device has found at once, inside the gate: note what is visible. */
+/*
+ * The lookup's reader (HmTidReader), called inside the gate: mark those hits of
+ * the device that are on all-visible pages.
+ */
 static void
 look_at_tids(void *argument, const uint64 *tids, uint32 n, uint8 *marks)
 {
@@ -352,7 +367,10 @@ look_at_tids(void *argument, const uint64 *tids, uint32 n, uint8 *marks)
 		marks[i] = is_all_visible(fetch, tids[i]);
 }
 
-/* The same for counting: keep only those that have to be looked at in the heap. */
+/*
+ * The lookup's filter (HmTidFilter), called while the gate is held: count the TIDs on
+ * all-visible pages, and keep the others, which have to be fetched from the heap.
+ */
 static uint32
 count_tids(void *argument, uint64 *tids, uint32 n)
 {
@@ -372,9 +390,9 @@ count_tids(void *argument, uint64 *tids, uint32 n)
 }
 
 /*
- * Put those hits of the portion in front of which the visibility map says that they
- * are visible; not the first few, which had been read before the gate was entered.
- * Of those that the device found it has said so already.
+ * Move those hits of the portion to the front that are on all-visible pages.  The first
+ * "stale" hits were read before the gate was entered, so they may not be looked up; but
+ * those of the device that look_at_tids() has marked may be trusted.
  */
 static void
 look_at_map(HmFetch *fetch, uint32 stale)
@@ -402,7 +420,7 @@ look_at_map(HmFetch *fetch, uint32 stale)
 	fetch->visible = visible;
 }
 
-/* Sort hits that have to be looked at in the heap into its order. */
+/* Sort the hits that have to be fetched from the heap into heap order. */
 static void
 sort_hits(HmFetch *fetch)
 {
@@ -426,13 +444,13 @@ read_hits(HmFetch *fetch)
 		hm_tid_check(fetch->index, fetch->hits[i].tid);
 }
 
-/* The same inside the visibility gate; those that the visibility map vouches for come first. */
+/* The same inside the visibility gate.  Hits on all-visible pages come first. */
 static void
 read_hits_in_gate(HmFetch *fetch)
 {
 	BlockNumber door;
 
-	/* A serializable transaction locks pages one by one. */
+	/* A serializable transaction needs each TID, to lock its heap page. */
 	if (fetch->counting && !IsolationIsSerializable())
 		hm_lookup_set_filter(fetch->lookup, count_tids, fetch);
 	else
@@ -447,9 +465,9 @@ read_hits_in_gate(HmFetch *fetch)
 }
 
 /*
- * Read one more portion; false if there is none.  Hits that have to be looked at in the heap
- * are sorted into its order; not those of ranges whose keys are wanted, which stay beside
- * their keys instead.
+ * Read the next portion; false if there are no more hits.  Hits that have to be fetched
+ * from the heap are sorted into heap order, except where the keys of ranges are wanted:
+ * those stay in the same order as their keys.
  */
 static bool
 read_portion(HmFetch *fetch)
@@ -477,7 +495,7 @@ read_portion(HmFetch *fetch)
 
 #ifdef HM_READ_STREAM
 
-/* The next heap page that hits of the portion are on; a ReadStreamBlockNumberCB. */
+/* The read stream's callback: the next heap page that the portion has wanted hits on. */
 static BlockNumber
 next_block(ReadStream *stream, void *argument, void *unused)
 {
@@ -497,9 +515,9 @@ next_block(ReadStream *stream, void *argument, void *unused)
 }
 
 /*
- * Take the pages from the stream up to that of a hit, and keep this one pinned.  Other
- * pages are of hits that are not wanted any more.  Only of the heap is it known that a
- * TID has the number of a page.
+ * Take pages from the stream until that of a hit comes, and keep this one pinned.  Pages
+ * that are passed over have only hits that have become unwanted.  Only for heap tables:
+ * other access methods may use TIDs that are no page numbers.
  */
 static void
 read_ahead(HmFetch *fetch, const HmHit *hit)
@@ -522,14 +540,17 @@ read_ahead(HmFetch *fetch, const HmHit *hit)
 	} while (BufferIsValid(fetch->stream_buffer) &&
 			 BufferGetBlockNumber(fetch->stream_buffer) != hit_block(hit));
 
-	/* What the heap does when a page is fetched from, but not while it is pinned twice */
+	/*
+	 * The heap prunes a page when it fetches from it, but not while the page is pinned
+	 * twice, as it is now; so prune it here.
+	 */
 	if (BufferIsValid(fetch->stream_buffer))
 		heap_page_prune_opt(fetch->heap, fetch->stream_buffer);
 }
 
 #else
 
-/* Ask for the pages of the hits ahead; the hit at hand is number "next". */
+/* Prefetch the pages of the hits after the one that is being fetched. */
 static void
 prefetch(HmFetch *fetch)
 {
@@ -554,8 +575,8 @@ prefetch(HmFetch *fetch)
 #endif							/* HM_READ_STREAM */
 
 /*
- * Read ahead from the hit that is about to be fetched, which is on another page than the
- * one before, or not.
+ * Read ahead, before a hit is fetched.  other_page: it is not on the same page as the hit
+ * before.
  */
 static inline void
 look_ahead(HmFetch *fetch, const HmHit *hit, bool other_page)
@@ -595,7 +616,7 @@ fetch_tuple(HmFetch *fetch, const HmHit *hit)
 		return false;
 	}
 
-	/* Only a snapshot that is not MVCC may see more than one. */
+	/* An MVCC snapshot sees at most one tuple of a HOT chain. */
 	Assert(!call_again);
 	pgstat_count_heap_fetch(fetch->index);
 	return true;
@@ -714,7 +735,7 @@ hm_fetch_count(HmFetch *fetch)
 			}
 		}
 
-		/* Few transactions are serializable. */
+		/* The test comes first because few transactions are serializable. */
 		for (uint32 i = fetch->next; IsolationIsSerializable() && i < fetch->visible; i++)
 			PredicateLockPage(fetch->heap, hit_block(&fetch->hits[i]), fetch->snapshot);
 		if (fetch->next < fetch->visible)

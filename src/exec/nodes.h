@@ -1,6 +1,6 @@
 /*
  * nodes.h
- *		What the files of this folder share.
+ *		Declarations that the files of this folder share.
  */
 #ifndef HARMONIA_EXEC_NODES_H
 #define HARMONIA_EXEC_NODES_H
@@ -26,32 +26,35 @@ extern int	hm_batch_size;
  * ----------------------------------------------------------------
  */
 
-/* Whether a relation can be read by lookups at all, and by this index. */
+/*
+ * Whether a relation can be read by lookups at all; and whether an index can be used for
+ * them.
+ */
 extern bool hm_can_look_up(PlannerInfo *root, RelOptInfo *rel);
 extern bool hm_can_use_index(const IndexOptInfo *index);
 
 /*
- * The strategy of an operator in the index's operator family, with the key on
- * its left side; 0 if it is none.
+ * The strategy of an operator in the index's operator family, with the key on its left
+ * side; 0 if the operator is not in the family.
  */
 extern int	hm_operator_strategy(const IndexOptInfo *index, Oid operator);
 
 /*
- * Whether a column is all that is read of the relation, by its target and by
- * the clauses; and whether an index can give its key back.
+ * Whether one column is all that is read of the relation, by its target list and by these
+ * clauses; and whether an index can return its key (index-only).
  */
 extern bool hm_reads_only(RelOptInfo *rel, AttrNumber column, List *clauses);
 extern bool hm_can_return_key(const IndexOptInfo *index);
 
 /*
- * Whether the query may not want all of its rows, but some of them soon: it has a LIMIT,
- * is a cursor's or an EXISTS.  An aggregate wants all.
+ * Whether the first rows are wanted soon, and maybe not all of them: the query has a
+ * LIMIT, or is a cursor's, or is in an EXISTS.  A query with aggregates wants all rows.
  */
 extern bool hm_wants_first_rows(PlannerInfo *root);
 
 /*
- * How closely the order of the table's rows follows that of an index's key, according to
- * the statistics: from -1 to 1; 0 if they do not say.
+ * The correlation between the order of the table's rows and that of an index's key, from
+ * -1 to 1; 0 if there are no statistics.
  */
 extern double hm_key_correlation(PlannerInfo *root, const IndexOptInfo *index);
 
@@ -65,8 +68,8 @@ extern void hm_cost_lookup(PlannerInfo *root, RelOptInfo *rel, const IndexOptInf
 						   bool index_only, Cost *startup, Cost *total);
 
 /*
- * Of the keys in a table, what its partition bounds say: that they lie in a range
- * and, if modulus is not 0, what is left of their hash value.
+ * A target's share: which keys it can have, as its partition bounds say.  They are in the
+ * range low..high.  If modulus is not 0, their hash values leave this remainder.
  */
 typedef struct HmShare
 {
@@ -74,7 +77,8 @@ typedef struct HmShare
 	uint64		high;
 	uint64		modulus;
 	uint64		remainder;
-	Oid			hash;			/* the function, of the key's value and a seed */
+	Oid			hash;			/* the partition hash function, of a value and
+								 * a seed */
 } HmShare;
 
 static inline bool
@@ -83,7 +87,7 @@ hm_share_is_all(const HmShare *share)
 	return share->low == 0 && share->high == PG_UINT64_MAX && share->modulus == 0;
 }
 
-/* A table that a join looks keys up in, and by which of its indexes. */
+/* A target: a table that a join looks keys up in, with the index to use and its share. */
 typedef struct HmTarget
 {
 	RelOptInfo *rel;
@@ -92,23 +96,28 @@ typedef struct HmTarget
 } HmTarget;
 
 /*
- * The first table of those that a relation stands for: its partitions or its
- * inheritance children, or itself.  NULL if nothing is left of them.
+ * The first table, of those that a relation stands for, that the planner has not pruned:
+ * a partition, an inheritance child, or the relation itself.  NULL if there is none.
  */
 extern RelOptInfo *hm_first_table(PlannerInfo *root, RelOptInfo *rel);
 
-/* Whether an expression over a relation is the key of an index of one of its tables. */
+/*
+ * Whether an expression on a relation's columns is the key of an index of one of its
+ * tables.
+ */
 extern bool hm_is_key(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Node *expr);
 
 /*
- * All tables of a relation, HmTargets, with an index each of which an expression is
- * the key, and which compares it as the model does; NIL if one of them has none.
+ * All targets of a relation: HmTargets, each with an index that has the expression as its
+ * key, and the operator family and key type of the model.  NIL if some table has no such
+ * index.
  */
 extern List *hm_targets(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *model, Node *key);
 
 /*
- * What is needed for pruning HmTargets at run time by the inner side's restrictions: a
- * list for custom_private, NIL if there is nothing to be pruned by; and steps, for custom_exprs.
+ * Plan the run-time pruning of HmTargets by the inner side's restrictions.  Returns a
+ * list for custom_private, which is NIL if nothing can be pruned at run time, and sets
+ * *steps to what belongs in custom_exprs.
  */
 extern List *hm_plan_pruning(PlannerInfo *root, RelOptInfo *inner, List *targets, List **steps);
 
@@ -117,12 +126,17 @@ extern void hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel,
 								 RelOptInfo *outer, RelOptInfo *inner,
 								 JoinType type, JoinPathExtraData *extra);
 
-/* Offer to count what a lookup scan of the input relation finds. */
+/*
+ * Offer paths: lookup scans of a relation; lookup joins of an outer and an inner
+ * relation; and, for the result of grouping, a lookup count of what a scan of the input
+ * relation finds.  Called by the planner's hooks.
+ */
 extern void hm_lookup_count_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped);
 
 /*
- * The cheapest lookup scan among the relation's paths whose keys stand for all of its
- * restrictions, and its index; NULL if there is none.
+ * The cheapest of the relation's lookup scans whose keys stand for all of its
+ * restrictions, so that no filter is left.  Sets *index to its index.  NULL if there is
+ * none.
  */
 extern Path *hm_lookup_scan_exact_path(RelOptInfo *rel, IndexOptInfo **index);
 
@@ -131,23 +145,23 @@ extern const CustomScanMethods hm_lookup_count_methods;
 extern const CustomScanMethods hm_lookup_join_methods;
 
 /*
- * What a plan's custom_private has: lists of integers, but for the index's and
- * the table's OIDs.  custom_exprs have lists of expressions.
+ * What is in a plan's custom_private: lists of integers, but for lists of OIDs.
+ * custom_exprs has lists of expressions.
  */
 enum HmScanPrivate
 {
 	HM_SCAN_INDEX,				/* list of one OID */
 	HM_SCAN_FLAGS,				/* index-only?, first rows soon? */
-	HM_SCAN_ARMS,				/* list of arms: lists of strategy, subtype,
-								 * is it an array?; an argument each in
-								 * custom_exprs */
+	HM_SCAN_ARMS,				/* a list for each arm: strategy, subtype and
+								 * "is it an array?" of each condition, whose
+								 * argument is in custom_exprs */
 	HM_SCAN_PRIVATE_LENGTH
 };
 
 enum HmScanExprs
 {
-	HM_SCAN_ARGUMENTS,			/* of all arms, one after the other */
-	HM_SCAN_CLAUSES,			/* what the arms say */
+	HM_SCAN_ARGUMENTS,			/* the arguments of all arms, in order */
+	HM_SCAN_CLAUSES,			/* the conditions of all arms */
 	HM_SCAN_EXPRS_LENGTH
 };
 
@@ -156,30 +170,34 @@ enum HmJoinPrivate
 	HM_JOIN_FLAGS,				/* JoinType, index-only?, type of the key, first
 								 * rows soon? */
 	HM_JOIN_KEYS,				/* strategy and argument type of each key clause */
-	HM_JOIN_SOURCES,			/* of each column of the scan tuple: the outer
-								 * plan's column, or 0: the table's */
-	HM_JOIN_TARGETS,			/* a list each, as follows */
-	HM_JOIN_PRUNING,			/* of targets at run time (prune_plan.c) */
+	HM_JOIN_SOURCES,			/* for each column of the scan tuple: the outer
+								 * plan's column number, or 0 if it is the
+								 * inner side's */
+	HM_JOIN_TARGETS,			/* a list for each target: HmTargetPrivate */
+	HM_JOIN_PRUNING,			/* made by hm_plan_pruning() */
 	HM_JOIN_PRIVATE_LENGTH
 };
 
 enum HmTargetPrivate
 {
-	HM_TARGET_OIDS,				/* of the table, the index, and its share's hash
+	HM_TARGET_OIDS,				/* the table, the index, and the share's hash
 								 * function */
-	HM_TARGET_SHARE,			/* halves of low and high; modulus, remainder */
-	HM_TARGET_COLUMNS,			/* of each column of the scan tuple: the table's
-								 * attribute, or 0: the outer plan's */
+	HM_TARGET_SHARE,			/* two halves of low and of high; modulus,
+								 * remainder */
+	HM_TARGET_COLUMNS,			/* for each column of the scan tuple: the
+								 * table's attribute number, or 0 if it is the
+								 * outer plan's */
 	HM_TARGET_PRIVATE_LENGTH
 };
 
 enum HmJoinExprs
 {
-	HM_JOIN_ARGUMENTS,			/* outer sides of the key clauses */
-	HM_JOIN_KEY_CLAUSES,		/* these; also among the next two */
-	HM_JOIN_INNER_QUALS,		/* restrictions of the table */
-	HM_JOIN_QUALS,				/* join clauses */
-	HM_JOIN_PRUNE_STEPS,		/* what HM_JOIN_PRUNING evaluates */
+	HM_JOIN_ARGUMENTS,			/* the outer sides of the key clauses */
+	HM_JOIN_KEY_CLAUSES,		/* the key clauses, which are among the join
+								 * clauses, too */
+	HM_JOIN_INNER_QUALS,		/* the inner side's restrictions */
+	HM_JOIN_QUALS,				/* all join clauses */
+	HM_JOIN_PRUNE_STEPS,		/* the steps made by hm_plan_pruning() */
 	HM_JOIN_EXPRS_LENGTH
 };
 
@@ -193,19 +211,22 @@ typedef struct HmFetchStats
 	uint64		probes;
 	uint64		hits;
 	uint64		leaves;
-	uint64		heap_fetches;	/* tuples fetched from the heap */
-	uint64		heap_blocks;	/* how often another of its blocks was read for them */
+	uint64		heap_fetches;	/* TIDs for which a tuple was fetched from the
+								 * heap */
+	uint64		heap_blocks;	/* how often the fetch went to another heap
+								 * block */
 	double		sort_ms;
 	double		search_ms;
-	uint64		device_batches; /* at least in part */
+	uint64		device_batches; /* searched by the device at least in part */
 	uint64		device_probes;
 	uint64		fallbacks;
 	uint64		synced_blocks;
 	uint64		synced_lines;
 	uint64		bytes_to_device;
 	uint64		bytes_from_device;
-	HmCpuReason reason;			/* why the CPU had the largest of its batches */
-	uint32		reason_probes;	/* and its size */
+	HmCpuReason reason;			/* why the CPU searched the largest of its
+								 * batches */
+	uint32		reason_probes;	/* that batch's probes */
 } HmFetchStats;
 
 typedef struct HmFetch HmFetch;
@@ -220,12 +241,17 @@ typedef struct HmFetch HmFetch;
 extern HmFetch *hm_fetch_create(Relation heap, Relation index, Snapshot snapshot,
 								bool index_only, bool first_rows, TupleTableSlot *slot);
 
-/* The bytes of work_mem that a fetch leaves to the batch and its lookup. */
+/*
+ * The bytes of work_mem that a fetch does not use: they are for the batch's probes and
+ * its lookup.
+ */
 extern Size hm_fetch_leaves_memory(void);
 
 /*
- * Start a batch.  The probes stay the caller's until the next one.  done, which
- * may be NULL, as in lookup.h; pairs of probes that are done are not returned.
+ * Start a batch; what is left of the one before is dropped.  The arrays of probes and
+ * done belong to the caller and must stay until the next batch is started.  done, which
+ * may be NULL, has a byte for each probe (see hm_lookup_start()); pairs of probes that
+ * are done are not returned.
  */
 extern void hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done);
 
@@ -238,25 +264,37 @@ extern void hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *
 extern bool hm_fetch_next(HmFetch *fetch, uint32 *probe, TupleTableSlot **slot, Datum *key);
 
 /*
- * The probe of the hit that comes so many hits after the next one; false if that is not
- * known yet.  For asking the cache for what belongs to it.
+ * Set *probe to the probe of the hit that is "ahead" hits after the next one.  Returns
+ * false if that hit has not been read from the index yet.  For prefetching what the hit
+ * will need.
  */
 extern bool hm_fetch_peek(const HmFetch *fetch, uint32 ahead, uint32 *probe);
 
-/* How many pairs hm_fetch_next() would go to before the end of the batch; goes there. */
+/*
+ * Go to the end of the batch.  Returns the number of pairs that hm_fetch_next() would
+ * have returned.
+ */
 extern uint64 hm_fetch_count(HmFetch *fetch);
 
 /*
- * Where the tuple is that hm_fetch_next() returned last; if the heap was not asked,
- * that is where its chain of versions begins.
+ * The TID of the tuple that hm_fetch_next() returned last.  If it was not fetched from
+ * the heap, this is the TID in the index: the root of the tuple's HOT chain.
  */
 extern void hm_fetch_tid(const HmFetch *fetch, ItemPointer tid);
 
-/* Forget what is left of the batch. */
+/* Drop what is left of the batch, and release the heap pages that are pinned for it. */
 extern void hm_fetch_stop(HmFetch *fetch);
 
+/*
+ * Get a fetch's counters.  This ends its lookup: only hm_fetch_start(), hm_fetch_stop() and
+ * hm_fetch_end() may follow, unless the batch is at its end already.
+ */
 extern void hm_fetch_stats(HmFetch *fetch, HmFetchStats *stats);
+
+/* Add counters to a sum.  Of the two reasons the one for the larger batch is kept. */
 extern void hm_fetch_stats_add(HmFetchStats *sum, const HmFetchStats *stats);
+
+/* End a fetch: release its pins, its slot and its lookup.  The rest goes with its context. */
 extern void hm_fetch_end(HmFetch *fetch);
 
 /* ----------------------------------------------------------------
@@ -265,8 +303,8 @@ extern void hm_fetch_end(HmFetch *fetch);
  */
 
 /*
- * How many tuples a lookup scan without a filter would return from here to its end;
- * goes there.
+ * Run a lookup scan that has no filter to its end.  Returns the number of tuples that it
+ * would have returned.
  */
 extern uint64 hm_lookup_scan_count(CustomScanState *node);
 
@@ -276,17 +314,23 @@ extern uint64 hm_lookup_scan_count(CustomScanState *node);
  */
 typedef struct HmSharedStats HmSharedStats;
 
-/* What the state of each of our nodes begins with. */
+/* The start of the state of a lookup scan or a lookup join. */
 typedef struct HmNode
 {
 	CustomScanState css;
-	HmFetch    *fetch;			/* NULL if nothing is executed */
-	HmFetchStats ended;			/* what fetches did that there were before */
-	HmFetchStats workers;		/* what workers did, once they have ended */
-	HmSharedStats *shared;		/* where they say so; or NULL */
+	HmFetch    *fetch;			/* NULL if there is none yet, or for EXPLAIN
+								 * alone */
+	HmFetchStats ended;			/* counters of fetches that have ended */
+	HmFetchStats workers;		/* counters of parallel workers, once they have
+								 * ended */
+	HmSharedStats *shared;		/* where workers store them; NULL if not
+								 * parallel */
 } HmNode;
 
-/* Callbacks that hand the counts of workers, which share nothing else, to the leader. */
+/*
+ * Callbacks of parallel-aware nodes.  The counters that workers hand to the leader are
+ * all that the processes share.
+ */
 extern Size hm_node_estimate_dsm(CustomScanState *node, ParallelContext *context);
 extern void hm_node_initialize_dsm(CustomScanState *node, ParallelContext *context,
 								   void *coordinate);
@@ -295,7 +339,7 @@ extern void hm_node_reinitialize_dsm(CustomScanState *node, ParallelContext *con
 extern void hm_node_initialize_worker(CustomScanState *node, shm_toc *toc, void *coordinate);
 extern void hm_node_shutdown(CustomScanState *node);
 
-/* What all fetches of this process did. */
+/* Get the counters of all of the node's fetches in this process. */
 extern void hm_node_stats(HmNode *node, HmFetchStats *stats);
 
 /* ----------------------------------------------------------------
@@ -303,15 +347,12 @@ extern void hm_node_stats(HmNode *node, HmFetchStats *stats);
  * ----------------------------------------------------------------
  */
 
-/*
- * Show the table that a join looks up in: by its number in the range table, as the
- * query names it.
- */
+/* Show a join's inner table, given by its range table index, as the query names it. */
 extern void hm_explain_table(Index rti, ExplainState *es);
 
 /*
- * Show the index's name; those of several, each with its table's, and which of them were not
- * used; and, deparsed, a list of clauses under a label.
+ * Show the name of an index; or, for several, the names of indexes and their tables, and
+ * which of them were not used; or, under a label, a list of clauses.
  */
 extern void hm_explain_index(Oid index, ExplainState *es);
 extern void hm_explain_indexes(List *indexes, List *tables, const Bitmapset *unused,
@@ -319,7 +360,7 @@ extern void hm_explain_indexes(List *indexes, List *tables, const Bitmapset *unu
 extern void hm_explain_clauses(const char *label, List *clauses, CustomScanState *node,
 							   List *ancestors, ExplainState *es);
 
-/* Show how many rows the node dropped (nfiltered2) per loop, if any. */
+/* Show how many rows the node filtered out (nfiltered2) per loop, if any. */
 extern void hm_explain_filtered(const char *label, CustomScanState *node, ExplainState *es);
 
 /* Show what fetching did, in this process and in parallel workers. */
