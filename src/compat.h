@@ -10,7 +10,7 @@
 #error "harmonia supports PostgreSQL 15 to 18"
 #endif
 
-/* 18 gave EXPLAIN's output functions a header of their own. */
+/* 18 moved EXPLAIN's output functions to a header of their own. */
 #if PG_VERSION_NUM >= 180000
 #include "commands/explain_format.h"
 #endif
@@ -40,14 +40,17 @@ typedef PGAlignedBlock HmAlignedPage;
 	TestForOldSnapshot(snapshot, relation, page)
 #endif
 
-/* 18 made it depend on the caller. */
+/* 18 gave vacuum_delay_point() an argument: whether ANALYZE calls it. */
 #if PG_VERSION_NUM >= 180000
 #define vacuum_delay_point_compat() vacuum_delay_point(false)
 #else
 #define vacuum_delay_point_compat() vacuum_delay_point()
 #endif
 
-/* 16 checks privileges by the catalog that an object is in. */
+/*
+ * 16 replaced pg_proc_aclcheck() by object_aclcheck(), which is given the object's
+ * catalog.
+ */
 #if PG_VERSION_NUM >= 160000
 #define hm_function_aclcheck(function) \
 	object_aclcheck(ProcedureRelationId, function, GetUserId(), ACL_EXECUTE)
@@ -56,7 +59,7 @@ typedef PGAlignedBlock HmAlignedPage;
 	pg_proc_aclcheck(function, GetUserId(), ACL_EXECUTE)
 #endif
 
-/* 18 counts the searches of an index scan. */
+/* 18 counts an index scan's descents for EXPLAIN ANALYZE. */
 #if PG_VERSION_NUM >= 180000
 #define hm_count_search(scan) \
 	do { \
@@ -78,7 +81,7 @@ typedef PGAlignedBlock HmAlignedPage;
 #define HM_EXECUTOR_RUN_ARGUMENTS	queryDesc, direction, count, execute_once
 #endif
 
-/* 17 plans the workers of a build for us, given amcanbuildparallel. */
+/* 17 plans the number of a build's workers itself, if amcanbuildparallel is set. */
 #if PG_VERSION_NUM >= 170000
 #define hm_build_workers(heap, index, info) ((info)->ii_ParallelWorkers)
 #else
@@ -86,7 +89,10 @@ typedef PGAlignedBlock HmAlignedPage;
 	plan_create_index_workers(RelationGetRelid(heap), RelationGetRelid(index))
 #endif
 
-/* 17 lets an access method offer parallel builds, 18 ordering outside btree. */
+/*
+ * 17 lets an access method offer parallel builds.  18 lets one other than btree offer an
+ * order and equality that the planner relies on everywhere.
+ */
 #if PG_VERSION_NUM >= 180000
 #include "access/nbtree.h"
 #define HM_SET_ROUTINE_EXTRAS(routine) \
@@ -103,21 +109,24 @@ typedef PGAlignedBlock HmAlignedPage;
 #define HM_SET_ROUTINE_EXTRAS(routine) ((void) 0)
 #endif
 
-/* 18 writes it in front. */
+/* 18 replaced pg_attribute_noreturn() by pg_noreturn, which has to stand in front. */
 #if PG_VERSION_NUM >= 180000
 #define HM_NORETURN pg_noreturn
 #else
 #define HM_NORETURN pg_attribute_noreturn()
 #endif
 
-/* 17 has maintenance run with a safe search_path. */
+/* 17 runs maintenance commands with a safe search_path. */
 #if PG_VERSION_NUM >= 170000
 #define hm_restrict_search_path() RestrictSearchPath()
 #else
 #define hm_restrict_search_path() ((void) 0)
 #endif
 
-/* 16 made one function of those for each kind of object. */
+/*
+ * 16 replaced pg_class_ownercheck() by object_ownercheck(), which is given the object's
+ * catalog.
+ */
 #if PG_VERSION_NUM >= 160000
 #define hm_is_owner(relation_oid) \
 	object_ownercheck(RelationRelationId, relation_oid, GetUserId())
@@ -125,14 +134,17 @@ typedef PGAlignedBlock HmAlignedPage;
 #define hm_is_owner(relation_oid) pg_class_ownercheck(relation_oid, GetUserId())
 #endif
 
-/* 17 looks into statistics for it. */
+/* 17 gave estimate_array_length() the PlannerInfo, because it uses statistics. */
 #if PG_VERSION_NUM >= 170000
 #define hm_estimate_array_length(root, array) estimate_array_length(root, array)
 #else
 #define hm_estimate_array_length(root, array) ((double) estimate_array_length(array))
 #endif
 
-/* 16 takes relations, not their numbers. */
+/*
+ * 16 passes the child and the parent as RelOptInfos; before, as sets of range table
+ * indexes.
+ */
 #if PG_VERSION_NUM >= 160000
 #define hm_translate_for_child(root, node, child, parent) \
 	adjust_appendrel_attrs_multilevel(root, node, child, parent)
@@ -155,8 +167,8 @@ typedef PGAlignedBlock HmAlignedPage;
 #endif
 
 /*
- * 17 has streams of buffers that are read ahead.  18 is told that the callback
- * for the next block never waits.
+ * 17 has read streams, which read buffers ahead.  18 has a flag for streams whose
+ * callback never waits.
  */
 #if PG_VERSION_NUM >= 170000
 #define HM_READ_STREAM
@@ -168,7 +180,7 @@ typedef PGAlignedBlock HmAlignedPage;
 #define HM_READ_STREAM_FLAGS	READ_STREAM_DEFAULT
 #endif
 
-/* 17 ties wait event sets to resource owners rather than to memory. */
+/* 17 made resource owners own wait event sets; before, a memory context did. */
 #if PG_VERSION_NUM >= 170000
 #define hm_create_wait_event_set(events) CreateWaitEventSet(NULL, events)
 #else
@@ -176,11 +188,14 @@ typedef PGAlignedBlock HmAlignedPage;
 #endif
 
 /*
- * 18 numbers what is needed for pruning partitions at run time, and keeps it in lists: of the
- * PlannerInfo, from which only the nodes of PostgreSQL's own get it into the plan, and of the
- * executor's state, where pruning before execution is done for all nodes at once.  Ours keeps
- * it in its plan as before, so it takes it from the one list, and lends it to the other.  It
- * also wants to know whether a table of the range table is to be written to.
+ * Run-time pruning.  Our join keeps its PartitionPruneInfo in its own plan, as
+ * PostgreSQL's nodes do up to 17.  18 keeps these in lists instead: the planner's, in
+ * PlannerInfo, and the executor's, in EState.  setrefs.c moves only those of PostgreSQL's
+ * own nodes from the first to the plan, and initial pruning is done for all of the second
+ * at once.  So hm_make_prune_info() takes ours out of the planner's list again, and
+ * hm_begin_pruning() has the executor prune a list of ours alone, and then restores its
+ * lists.  18 also asks, when a table of the range table is opened, whether it will be
+ * written to.
  */
 #include "executor/execPartition.h"
 #include "nodes/pathnodes.h"
@@ -231,7 +246,10 @@ hm_begin_pruning(PlanState *node, int targets, PartitionPruneInfo *info, Bitmaps
 static inline PartitionPruneState *
 hm_begin_pruning(PlanState *node, int targets, PartitionPruneInfo *info, Bitmapset **chosen)
 {
-	/* The node's projection uses the context that there is; here it gets another one. */
+	/*
+	 * ExecInitPartitionPruning() replaces the node's expression context, but its
+	 * projection uses the old one.
+	 */
 	ExprContext *econtext = node->ps_ExprContext;
 	PartitionPruneState *state = ExecInitPartitionPruning(node, targets, info, chosen);
 

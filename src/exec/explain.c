@@ -1,6 +1,6 @@
 /*
  * explain.c
- *		What EXPLAIN says of the custom nodes.
+ *		What EXPLAIN shows for the custom scan nodes.
  */
 #include "postgres.h"
 
@@ -14,7 +14,7 @@
 #include "device/device.h"
 #include "exec/nodes.h"
 
-/* A table's name, with its schema where EXPLAIN is to be verbose. */
+/* A table's name, with its schema for EXPLAIN (VERBOSE). */
 static const char *
 table_name(Oid table, ExplainState *es)
 {
@@ -24,7 +24,7 @@ table_name(Oid table, ExplainState *es)
 		quote_identifier(get_rel_name(table));
 }
 
-/* The properties are those of PostgreSQL's own scans. */
+/* In formats other than text, the properties are those of PostgreSQL's own scans. */
 void
 hm_explain_table(Index rti, ExplainState *es)
 {
@@ -111,7 +111,10 @@ hm_explain_filtered(const char *label, CustomScanState *node, ExplainState *es)
 						 instrument->nfiltered2 / instrument->nloops : 0.0, 0, es);
 }
 
-/* Where a server could have a device: which one searched, and what went there and back. */
+/*
+ * Show what searched.  If the server has a device, also show why batches were left to the
+ * CPU, and what went to the device and came back.
+ */
 static void
 explain_device(const HmFetchStats *stats, ExplainState *es)
 {

@@ -1,18 +1,19 @@
 /*
  * lookup_join_plan.c
- *		Planning a lookup join: the rows of any plan looked up in one table, or in
- *		all partitions of one.
+ *		Planning a lookup join: the rows of any plan, looked up in one table or in all
+ *		partitions of one.
  *
- * The join hook offers a path for each ordered pair of relations of which the
- * inner one is a table with a harmonia index, and the join clauses compare its
- * key with something of the outer one: for equality, or from below and from
- * above.  If the table stands for others, these are the targets of the join; all
- * that the planner says of the join, but for these, is about the parent's columns.
+ * The hook is called for each ordered pair of relations that can be joined.  It offers a
+ * path if the inner one is a table with a harmonia index, and the join clauses compare
+ * the index's key with expressions on the outer one: for equality, or with a lower and an
+ * upper bound.  If the inner table is partitioned or has children, these are the join's
+ * targets.  Everything else in the plan is in terms of the parent's columns.
  *
- * The plan's scan tuple (custom_scan_tlist) has the columns of both sides that
- * anything refers to, each once: as this join puts it out, if it does.  Clauses
- * that come before that have their Vars exchanged, because PostgreSQL 16 and
- * later tell by a Var's nullingrels whether an outer join may have made it NULL.
+ * The plan's scan tuple (custom_scan_tlist) has each column of both sides that an
+ * expression refers to, once.  If the join returns the column, its Var is the one that
+ * the rows of the join have.  Other clauses, which are evaluated before that, have their
+ * Vars replaced by these: from 16 on, Vars of one column differ in nullingrels, which
+ * says which outer joins may have made it NULL.
  */
 #include "postgres.h"
 
@@ -34,14 +35,14 @@
 #include "compat.h"
 #include "exec/nodes.h"
 
-/* Seeing whether a probe may have hits in a target: a tenth of an operator. */
+/* Testing whether a target's share allows a probe costs a tenth of an operator. */
 #define ROUTING_OPERATORS	0.1
 
-/* The clauses that find entries in an index. */
+/* The key clauses: join clauses that find entries in an index. */
 typedef struct JoinKeys
 {
 	List	   *clauses;		/* RestrictInfos */
-	List	   *arguments;		/* their outer sides */
+	List	   *arguments;		/* the outer side of each */
 	List	   *description;	/* strategy and argument type of each */
 	Node	   *expr;			/* the key */
 	bool		equal;
@@ -49,7 +50,7 @@ typedef struct JoinKeys
 	bool		upper;
 } JoinKeys;
 
-/* What the path hands over to the plan; in custom_private in this order. */
+/* What the path hands over to the plan: the order of custom_private. */
 enum PathPrivate
 {
 	PATH_INNER,					/* RelOptInfo */
@@ -58,7 +59,7 @@ enum PathPrivate
 	PATH_KEYS,					/* key clauses */
 	PATH_ARGUMENTS,
 	PATH_DESCRIPTION,
-	PATH_RESTRICTIONS			/* all clauses of the join */
+	PATH_RESTRICTIONS			/* all join clauses */
 };
 
 /* ----------------------------------------------------------------
@@ -117,7 +118,10 @@ match_clause(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index,
 	keys->upper |= strategy <= BTLessEqualStrategyNumber;
 }
 
-/* Whether the join's clauses name few enough keys of the index. */
+/*
+ * Collect the key clauses of a join.  Returns whether they limit the keys of each probe:
+ * by equality, or from below and from above.
+ */
 static bool
 match_restrictions(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index,
 				   JoinType type, RelOptInfo *joinrel, List *restrictions, JoinKeys *keys)
@@ -129,7 +133,7 @@ match_restrictions(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index,
 	{
 		RestrictInfo *info = lfirst_node(RestrictInfo, cell);
 
-		/* What is checked above an outer join does not say what matches. */
+		/* A clause that is evaluated above an outer join does not decide what matches. */
 		if (IS_OUTER_JOIN(type) && RINFO_IS_PUSHED_DOWN(info, joinrel->relids))
 			continue;
 		match_clause(root, inner, index, info, keys);
@@ -137,7 +141,7 @@ match_restrictions(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index,
 	return keys->equal || (keys->lower && keys->upper);
 }
 
-/* Whether there is a one-time filter among clauses; no node of ours has one. */
+/* Whether one of the clauses is a one-time filter.  Our nodes do not support these. */
 static bool
 has_pseudoconstant(List *infos)
 {
@@ -173,7 +177,7 @@ can_provide_targets(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner)
 	return true;
 }
 
-/* Whether expressions read a relation's row as a whole. */
+/* Whether expressions have a whole-row reference to a relation. */
 static bool
 read_row(List *exprs, Index relid)
 {
@@ -192,10 +196,11 @@ static const CustomPathMethods path_methods = {
 };
 
 /*
- * How many rows have to be looked at, of all that the probes hit.  A semijoin or
- * antijoin has done with an outer row when it has found a match.  Where the keys are all
- * that decides, the first hit is one; else PostgreSQL's own estimates say how long a
- * match is to be waited for, and that rows without one are compared with all their hits.
+ * The number of hits whose rows have to be looked at.  A semijoin or antijoin is done
+ * with an outer row when it has found a match.  If the key clauses are the only
+ * conditions, the first hit is a match.  Otherwise the estimates are those of
+ * PostgreSQL's nested loops (final_cost_nestloop()): the first of m matches is found
+ * after 2 / (m + 1) of a row's hits, and a row without a match is compared with all.
  */
 static double
 rows_wanted(RelOptInfo *inner, JoinType type, JoinKeys *keys, JoinPathExtraData *extra,
@@ -241,8 +246,9 @@ cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinType type,
 		double		found = *rows * fraction;
 
 		/*
-		 * Hits that are not wanted any more are left out from the next leaf on.  How many
-		 * there are is known of keys; of ranges it is a guess, which only costs time.
+		 * Hits that are not wanted any more are left out from the next leaf on.  Their
+		 * number is known for keys.  For ranges it is a guess, which only affects the
+		 * time.
 		 */
 		if (keys->equal)
 			found = Min(hits * fraction,
@@ -251,7 +257,7 @@ cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinType type,
 					   *rows * fraction, 0, index_only, startup, total);
 	}
 
-	/* Finding out who is looked up where. */
+	/* Choosing the probes for each target. */
 	if (list_length(targets) > 1)
 		*total += probes * list_length(targets) * ROUTING_OPERATORS * cpu_operator_cost;
 }
@@ -297,7 +303,10 @@ make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *
 	return path;
 }
 
-/* Whether the key is all that the join reads of its targets, and they can return it. */
+/*
+ * Whether the key is all that the join reads of its targets, and their indexes can return
+ * it.
+ */
 static bool
 is_index_only(RelOptInfo *inner, List *targets, Node *key, JoinPathExtraData *extra)
 {
@@ -318,7 +327,10 @@ is_index_only(RelOptInfo *inner, List *targets, Node *key, JoinPathExtraData *ex
 	return hm_reads_only(inner, ((Var *) key)->varattno, clauses);
 }
 
-/* Offer paths to the same targets: with all of the outer rows, and with a share of them. */
+/*
+ * Offer paths for these targets: one with all outer rows and, if possible, a parallel
+ * one.
+ */
 static void
 add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
 		  List *targets, JoinType type, JoinKeys *keys, JoinPathExtraData *extra)
@@ -327,7 +339,7 @@ add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo 
 	Path	   *outer_path = outer->cheapest_total_path;
 	JoinType	join_type = type;
 
-	/* Each of the outer rows once, and then a plain join. */
+	/* Make the outer rows distinct, and then join them as for an inner join. */
 	if (type == JOIN_UNIQUE_OUTER)
 	{
 		outer_path = (Path *) create_unique_path(root, outer, outer_path, extra->sjinfo);
@@ -349,7 +361,7 @@ add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo 
 						 clamp_row_est(joinrel->rows * outer_path->rows /
 									   Max(1.0, outer->rows)));
 
-		/* Workers share nothing but their counts, but the server must know of it. */
+		/* Workers share only their counters, but these need shared memory. */
 		path->path.parallel_aware = true;
 		add_partial_path(joinrel, (Path *) path);
 	}
@@ -389,7 +401,9 @@ hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
 	if (!can_join(root, joinrel, outer, inner, extra))
 		return;
 
-	/* Where an index of the first table has the key, the others must have one, too. */
+	/*
+	 * An index of the first table is the model: all other targets must have one like it.
+	 */
 	table = hm_first_table(root, inner);
 	if (table == NULL)
 		return;
@@ -413,7 +427,7 @@ hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
  * ----------------------------------------------------------------
  */
 
-/* A clause, and what decides when it is evaluated. */
+/* A clause, and what decides the order of evaluation. */
 typedef struct OrderedClause
 {
 	RestrictInfo *info;
@@ -422,9 +436,9 @@ typedef struct OrderedClause
 } OrderedClause;
 
 /*
- * Clauses in the order in which PostgreSQL's own nodes evaluate them: security
- * barriers first, then by cost.  One that leaks nothing need not wait for a barrier,
- * and does not if it is cheap.  (order_qual_clauses() in createplan.c)
+ * Clauses in the order in which PostgreSQL's own nodes evaluate them: by security level,
+ * then by cost.  A cheap leakproof clause need not wait for those of lower levels.
+ * (order_qual_clauses() in createplan.c)
  */
 static List *
 in_order(PlannerInfo *root, List *infos)
@@ -456,7 +470,10 @@ in_order(PlannerInfo *root, List *infos)
 	return result;
 }
 
-/* Clauses, of which key clauses have the key on the left, as index scans show theirs. */
+/*
+ * Copy clauses, with the key on the left in key clauses, as EXPLAIN shows those of index
+ * scans.
+ */
 static List *
 keys_left(PlannerInfo *root, List *clauses, List *keys, Index inner)
 {
@@ -479,16 +496,20 @@ keys_left(PlannerInfo *root, List *clauses, List *keys, Index inner)
 	return result;
 }
 
-/* A plan in the making. */
+/* The scan tuple of a plan that is being made. */
 typedef struct JoinPlan
 {
 	List	   *outer_tlist;
 	Index		inner;
-	List	   *tlist;			/* of the scan tuple */
-	List	   *sources;		/* of its columns: the outer plan's, or 0 */
+	List	   *tlist;			/* the scan tuple's columns */
+	List	   *sources;		/* for each of them: the outer plan's column,
+								 * or 0 */
 } JoinPlan;
 
-/* Whether two expressions are the same column, whatever outer joins they think of. */
+/*
+ * Whether two expressions are the same column, whatever outer joins (nullingrels) they
+ * name.
+ */
 static bool
 same_column(Node *a, Node *b)
 {
@@ -502,7 +523,7 @@ same_column(Node *a, Node *b)
 	return false;
 }
 
-/* The entry of a list that is the same column, or NULL. */
+/* The entry of a target list that is the same column, or NULL. */
 static TargetEntry *
 find_column(List *tlist, Node *column)
 {
@@ -519,8 +540,9 @@ find_column(List *tlist, Node *column)
 }
 
 /*
- * See to it that the scan tuple has all columns that expressions refer to.  What is
- * evaluated on the join's rows comes first: its Vars stand.
+ * Add to the scan tuple what it lacks of the columns that expressions refer to.  Call it
+ * first for what is evaluated on the join's rows, because the first Var of a column is
+ * kept.
  */
 static void
 provide_columns(JoinPlan *plan, List *exprs)
@@ -541,7 +563,9 @@ provide_columns(JoinPlan *plan, List *exprs)
 			continue;
 		if (source == 0 && IsA(column, PlaceHolderVar))
 		{
-			/* Only clauses of this join want it: they evaluate what it stands for. */
+			/*
+			 * Only this join's own clauses refer to it, and they evaluate its expression.
+			 */
 			provide_columns(plan, list_make1(((PlaceHolderVar *) column)->phexpr));
 			continue;
 		}
@@ -556,7 +580,10 @@ provide_columns(JoinPlan *plan, List *exprs)
 	}
 }
 
-/* Have an expression refer to the scan tuple's columns by the Vars that these have. */
+/*
+ * Replace the Vars in an expression by those that the scan tuple has for the same
+ * columns.
+ */
 static Node *
 use_columns(Node *node, void *context)
 {
@@ -574,14 +601,14 @@ use_columns(Node *node, void *context)
 	return expression_tree_mutator(node, use_columns, plan);
 }
 
-/* A key, or anything of 64 bits, as two integers of a plan. */
+/* Append a 64-bit value to a plan's list, as two integers. */
 static List *
 append_halves(List *list, uint64 value)
 {
 	return lappend_int(lappend_int(list, (int) (value >> 32)), (int) (uint32) value);
 }
 
-/* What the executor has to know of a target. */
+/* A target for the executor: the lists of HmTargetPrivate. */
 static List *
 plan_target(PlannerInfo *root, RelOptInfo *inner, List *scan_tlist, HmTarget *target)
 {
@@ -643,7 +670,7 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	plan.outer_tlist = ((Plan *) linitial(plans))->targetlist;
 	plan.inner = inner->relid;
 
-	/* Not those of tlist, which is NIL where a projection is to replace it. */
+	/* Not tlist, which is NIL if a projection will replace it. */
 	provide_columns(&plan, path->path.pathtarget->exprs);
 	provide_columns(&plan, other_quals);
 	provide_columns(&plan, arguments);

@@ -2,9 +2,9 @@
  * lookup_scan_plan.c
  *		Planning a lookup scan: a table's rows by many keys or ranges.
  *
- * What it can do that a plain index scan cannot is to answer `= ANY (array)`
- * and OR lists in one batch, so it is offered where there is one of these.
- * Further conditions on the key narrow the ranges.
+ * Unlike a plain index scan, a lookup scan answers `= ANY (array)` and OR lists in a few
+ * batches.  So it is offered where a condition is one of these.  Other conditions on the
+ * key narrow the ranges.
  */
 #include "postgres.h"
 
@@ -29,28 +29,32 @@
  */
 #define GUESS_DISCOUNT	0.8
 
-/* Conditions on the key that must hold together. */
+/* An arm: conditions on the key that are combined by AND. */
 typedef struct Arm
 {
 	List	   *clauses;
 	List	   *description;	/* strategy, subtype, is it an array? */
-	List	   *arguments;		/* an expression each */
-	double		keys;			/* ranges that it is expected to name */
-	bool		guessed;		/* that is what the planner takes for an array of
-								 * which it knows nothing */
+	List	   *arguments;		/* the value that each condition compares
+								 * with */
+	double		keys;			/* the expected number of ranges */
+	bool		guessed;		/* "keys" comes from an array whose length the
+								 * planner does not know */
 } Arm;
 
 typedef struct Conditions
 {
-	List	   *infos;			/* restrictions that these are from */
-	List	   *exact;			/* of them, those that say no more than these */
-	List	   *clauses;		/* what these say */
-	List	   *arms;			/* Arms; what one of them allows is wanted */
+	List	   *infos;			/* the restrictions that the conditions come
+								 * from */
+	List	   *exact;			/* those of them that say no more than the
+								 * conditions */
+	List	   *clauses;		/* the conditions as clauses */
+	List	   *arms;			/* list of Arm; a row must satisfy one of
+								 * them */
 } Conditions;
 
 /*
- * Whether a clause compares the index's key with something that is the same for
- * the whole scan; if so, add it to an arm.
+ * Whether a clause compares the index's key with something that is the same for the whole
+ * scan.  If so, add it to an arm.
  */
 static bool
 match_clause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Expr *clause, Arm *arm)
@@ -116,8 +120,8 @@ match_clause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Expr *clau
 }
 
 /*
- * The conditions of one arm of an OR; false if there are none on the key.  *exact is
- * reset if there are others, which somebody else has to check.
+ * Collect the conditions of one arm of an OR.  Returns false if none is on the key.
+ * Resets *exact if the arm has other conditions, which a filter has to check.
  */
 static bool
 match_arm(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Node *node, Arm *arm,
@@ -139,7 +143,7 @@ match_arm(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Node *node, A
 	return match_clause(root, rel, index, (Expr *) node, arm);
 }
 
-/* The arms of an OR clause; NIL if one of them says nothing about the key. */
+/* The arms of an OR clause; NIL if one of them has no condition on the key. */
 static List *
 match_or(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *info,
 		 bool *exact)
@@ -162,7 +166,7 @@ match_or(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *
 	return arms;
 }
 
-/* What arms say, as one clause. */
+/* The conditions of the arms, as one OR clause. */
 static Expr *
 clause_of_arms(List *arms)
 {
@@ -175,8 +179,8 @@ clause_of_arms(List *arms)
 }
 
 /*
- * Collect what a relation's restrictions say about an index's key.  Returns
- * false if a plain index scan does as well.
+ * Collect the conditions that a relation's restrictions put on an index's key.  Returns
+ * false if there is no array and no OR, so that a plain index scan does as well.
  */
 static bool
 match_restrictions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
@@ -212,7 +216,7 @@ match_restrictions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	if (!many && arms == NIL)
 		return false;
 
-	/* The common conditions go for each arm. */
+	/* Conditions outside the OR hold for each arm. */
 	foreach(cell, arms)
 	{
 		Arm		   *arm = lfirst(cell);
@@ -227,7 +231,10 @@ match_restrictions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	return true;
 }
 
-/* Whether it is worth a closer look: few queries have an array or an OR. */
+/*
+ * Whether a relation has an array or an OR among its restrictions.  Most have not, and
+ * planning is then over quickly.
+ */
 static bool
 may_name_many(const RelOptInfo *rel)
 {
@@ -281,7 +288,10 @@ static const CustomPathMethods path_methods = {
 	.PlanCustomPath = plan_lookup_scan,
 };
 
-/* Whether a lookup scan returns what the relation's restrictions allow, without a filter. */
+/*
+ * Whether a lookup scan's keys stand for all of the relation's restrictions, so that no
+ * filter is left.
+ */
 static bool
 is_exact(RelOptInfo *rel, CustomPath *path)
 {
@@ -310,8 +320,8 @@ hm_lookup_scan_exact_path(RelOptInfo *rel, IndexOptInfo **index)
 }
 
 /*
- * Whether the first rows are wanted in an order in which a plain scan of the index finds
- * them, by the same one array.
+ * Whether the first rows are wanted in an order in which a plain scan of the index
+ * returns them, for the same single array.
  */
 static bool
 has_first_rows_in_order(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
@@ -428,7 +438,7 @@ hm_lookup_scan_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
 		Conditions *conditions = palloc(sizeof(Conditions));
 
-		/* Row marks and changes need the row itself. */
+		/* Not index-only if rows are locked or changed: that needs the row itself. */
 		if (hm_can_use_index(index) && match_restrictions(root, rel, index, conditions))
 			add_lookup_scan_path(root, rel, index,
 								 root->rowMarks == NIL &&

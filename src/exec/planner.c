@@ -1,6 +1,6 @@
 /*
  * planner.c
- *		What planning lookup scans and lookup joins has in common.
+ *		Planning: what lookup scans and lookup joins share, with the cost model.
  */
 #include "postgres.h"
 
@@ -23,9 +23,9 @@
 #include "exec/nodes.h"
 
 /*
- * What the planner has to know of the times that bench/ measures: starting a
- * batch costs as much as handling this many tuples, a probe as much as so many
- * operators.  A btree descent is charged at more than 100 of these.
+ * What bench/ measured, in the planner's units: starting a batch costs as much as
+ * handling STARTUP_TUPLES tuples, and a probe as much as PROBE_OPERATORS operators.
+ * PostgreSQL charges a btree descent more than 100 operators.
  */
 #define STARTUP_TUPLES		50
 #define PROBE_OPERATORS		10
@@ -94,8 +94,8 @@ hm_can_return_key(const IndexOptInfo *index)
 }
 
 /*
- * The cost of reading some of a file's pages in physical order: between random
- * and sequential, as for a bitmap heap scan.
+ * The cost of reading some of a file's pages in physical order: between random and
+ * sequential, as for a bitmap heap scan.  "pages" is the size of the file.
  */
 static Cost
 pages_cost(Oid tablespace, double fetched, double pages)
