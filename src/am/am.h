@@ -1,10 +1,14 @@
 /*
  * am.h
- *		The harmonia index access method: page formats and what its files offer
- *		each other and the folders that build on it.
+ *		The harmonia index access method: the formats of its pages, and what its files
+ *		offer to each other and to the folders that build on them.
  *
- * doc/ARCHITECTURE.md tells the design, src/am/README the locking and crash
- * rules.  Read those first.
+ * doc/ARCHITECTURE.md explains the design, src/am/README the locking and crash rules.
+ * Read those first.
+ *
+ * Conventions: functions raise errors with ereport(); "Errors:" names the SQLSTATEs that
+ * belong to this access method.  "No buffer lock" means no content lock of any buffer;
+ * pins do not matter.  "A header" is the header page of a segment.
  */
 #ifndef HARMONIA_AM_H
 #define HARMONIA_AM_H
@@ -31,9 +35,9 @@ StaticAssertDecl(BLCKSZ == HT_PAGE_SIZE, "harmonia supports a block size of 8192
  */
 
 /*
- * The index is one ordered sequence of entries in up to three parts.  NULL
- * keys are kept apart from the rest, before or after them as the index's NULLS
- * FIRST/LAST asks; their entries have key 0.
+ * The index is one ordered sequence of entries.  It has up to two parts: the key part,
+ * and a NULL part before or after it, as the index's NULLS FIRST or LAST asks.  Entries
+ * of a NULL part have key 0.
  */
 typedef enum HmPart
 {
@@ -42,13 +46,14 @@ typedef enum HmPart
 	HM_PART_NULLS_HIGH = 2
 } HmPart;
 
-/* A point in that sequence. */
+/* A point in that sequence.  The beginning of a part has key 0 and TID 0. */
 typedef struct HmPosition
 {
 	HtEntry		entry;
 	HmPart		part;
 } HmPosition;
 
+/* Compare two positions: negative, 0 or positive, as memcmp() does. */
 static inline int
 hm_position_cmp(HmPosition a, HmPosition b)
 {
@@ -68,6 +73,7 @@ hm_position(HmPart part, uint64 key, uint64 tid)
 	return result;
 }
 
+/* A TID as a number that sorts as TIDs do: 32 bits of block number, 16 of offset. */
 static inline uint64
 hm_tid_pack(ItemPointer tid)
 {
@@ -81,7 +87,7 @@ hm_tid_unpack(uint64 packed, ItemPointer tid)
 	ItemPointerSet(tid, (BlockNumber) (packed >> 16), (OffsetNumber) (packed & 0xFFFF));
 }
 
-/* Whether a row may be there, in some table. */
+/* Whether a table can have a row at a TID: its block number and its offset are valid. */
 static inline bool
 hm_tid_is_valid(uint64 packed)
 {
@@ -92,8 +98,8 @@ hm_tid_is_valid(uint64 packed)
 /* ----------------------------------------------------------------
  *		Pages
  *
- * Every page but a never-used one has a special area of 128 bytes.  pd_lower
- * equals pd_upper on all pages, so there is no hole and all bytes are logged.
+ * Every page that was ever written has a special area of 128 bytes.  pd_lower equals
+ * pd_upper on all pages, so generic WAL sees no hole and logs all bytes.
  * ----------------------------------------------------------------
  */
 #define HM_METAPAGE_BLKNO	0
@@ -108,23 +114,25 @@ typedef enum HmPageKind
 	HM_PAGE_META = 1,
 	HM_PAGE_DIRECTORY = 2,
 	HM_PAGE_SEGMENT = 3,		/* a segment's header */
-	HM_PAGE_KEYS = 4,			/* key region beyond what the header holds */
+	HM_PAGE_KEYS = 4,			/* nodes of the key region that the header has
+								 * no room for */
 	HM_PAGE_AUXILIARY = 5,		/* auxiliary node */
 	HM_PAGE_LEAF = 6,
-	HM_PAGE_SPARE = 7			/* block of an extent, not used yet */
+	HM_PAGE_SPARE = 7			/* block of an extent that is not in use yet */
 } HmPageKind;
 
 /* HmSpecial.flags */
-#define HM_HAS_HIGH		0x01	/* high is a bound; otherwise the page reaches
-								 * to the end of its part */
+#define HM_HAS_HIGH		0x01	/* high is a bound; if not set, the page
+								 * reaches to the end of its part */
 
 typedef struct HmSpecial
 {
-	uint64		stamp;			/* of the segment the page belongs to; never
-								 * reused */
+	uint64		stamp;			/* of the segment that the page belongs to; never
+								 * used again */
 	HtEntry		low;			/* leaf: no entry is below this */
 	HtEntry		high;			/* leaf: all entries are below this */
-	BlockNumber right;			/* leaf: next one in the segment, or invalid */
+	BlockNumber right;			/* leaf: block of the next leaf of the segment,
+								 * or InvalidBlockNumber */
 	BlockNumber segment;		/* block of the segment's header */
 	uint8		part;			/* HmPart */
 	uint8		flags;
@@ -141,6 +149,7 @@ hm_page_special(Page page)
 	return (HmSpecial *) ((char *) page + HT_PAGE_END);
 }
 
+/* The low bound of a leaf: no entry of it is below. */
 static inline HmPosition
 hm_page_low(Page page)
 {
@@ -149,6 +158,7 @@ hm_page_low(Page page)
 	return hm_position((HmPart) special->part, special->low.key, special->low.tid);
 }
 
+/* Whether a leaf or header has a high bound inside its part. */
 static inline bool
 hm_page_has_high(Page page)
 {
@@ -156,7 +166,7 @@ hm_page_has_high(Page page)
 }
 
 /*
- * The bound above all entries of a leaf: its high key or, for the last leaf of
+ * The high bound of a leaf, above all its entries: its high key or, for the last leaf of
  * a part, the beginning of the next part.
  */
 static inline HmPosition
@@ -175,10 +185,11 @@ hm_page_high(Page page)
  */
 
 /*
- * Where a segment (or, in a root of depth 1, a directory page) begins.  The stamp
- * tells the segment meant from others that had, or will have, their header in
- * the same block: an entry in an old copy of the root must not lead to one that
- * a movement is still writing, or has given up.
+ * An entry of the directory: the low bound of a segment and the block of its header or,
+ * in a root of depth 1, those of a directory page.  The stamp distinguishes the segment
+ * from others that had, or will have, their header in the same block.  Without it, an
+ * entry of an old copy of the root could lead to a segment that a movement is still
+ * writing, or has given up.
  */
 typedef struct HmDirectoryEntry
 {
@@ -224,7 +235,7 @@ typedef struct HmDirectory
 
 StaticAssertDecl(HM_DIRECTORY_AT + sizeof(HmDirectory) <= HT_PAGE_END, "directory does not fit");
 
-/* A run of blocks. */
+/* A contiguous range of blocks. */
 typedef struct HmExtent
 {
 	BlockNumber start;
@@ -243,19 +254,20 @@ typedef struct HmMeta
 	Oid			key_type;		/* type whose normalised keys are stored */
 	uint16		width;			/* HtWidth */
 	uint16		fanout;
-	uint8		nulls_low;		/* NULL keys precede the others */
+	uint8		nulls_low;		/* the NULL part is before the key part */
 	uint8		depth;			/* 0: the root's entries are segments, 1:
 								 * directory pages */
 	uint16		flags;
 	uint64		build_id;		/* random, tells one build from another */
 	uint64		next_stamp;
 	uint64		retired;		/* segments retired so far */
-	uint64		drained;		/* value of retired that VACUUM has drained */
+	uint64		drained;		/* value of "retired" when VACUUM last drained
+								 * all blocks */
 	uint32		root_count;
 	uint32		free_count;
 	HmDirectoryEntry root[HM_ROOT_MAX];
-	HmExtent	free[HM_FREE_MAX];	/* sorted by start, never adjacent */
-	TimestampTz last_movement;	/* when retired grew last, or 0 */
+	HmExtent	free[HM_FREE_MAX];	/* sorted by start; neighbours are joined */
+	TimestampTz last_movement;	/* when "retired" last grew; 0: never */
 } HmMeta;
 
 StaticAssertDecl(HM_DIRECTORY_AT + sizeof(HmMeta) <= HT_PAGE_END, "metapage does not fit");
@@ -277,16 +289,16 @@ hm_page_directory(Page page)
  * ----------------------------------------------------------------
  */
 /* HmSegment.state */
-#define HM_SEGMENT_DEAD		0x01	/* replaced; start again from the directory */
-#define HM_SEGMENT_MOVING	0x02	/* movement under way: writers must wait */
+#define HM_SEGMENT_DEAD		0x01	/* replaced: start again from the directory */
+#define HM_SEGMENT_MOVING	0x02	/* being moved: writers must wait */
 
 /*
- * A segment's header.  Behind it on the page follow the child region
- * (nodes prefix sums), the auxiliary node's block for each bottom node, and
- * from key_region_at the first nodes of the key region.
+ * A segment's header.  After this struct the page has the child region (a prefix sum for
+ * each node), the block of the auxiliary node for each bottom node and, at key_region_at,
+ * the first nodes of the key region.
  *
- * The main extent is: header, key pages, leaves.  Further extents hold leaves
- * and auxiliary nodes that splits needed.
+ * The main extent has, in this order: header, key pages, leaves.  Further extents hold
+ * leaves and auxiliary nodes that splits have added.
  */
 typedef struct HmSegment
 {
@@ -296,14 +308,15 @@ typedef struct HmSegment
 	uint32		state;
 	uint16		fanout;
 	uint16		levels;
-	uint32		nodes;			/* inner nodes; the number of leaf 0 */
-	uint32		bottom_start;	/* first node whose children are leaves */
-	uint32		leaf_room;		/* leaves that the main extent has blocks for */
-	uint32		pure_leaves;	/* of those, in use by number: leaf i is block
-								 * leaf_base + i */
+	uint32		nodes;			/* inner nodes; also the number of leaf 0, which
+								 * follows them in breadth-first order */
+	uint32		bottom_start;	/* number of the first bottom node */
+	uint32		leaf_room;		/* blocks for leaves in the main extent */
+	uint32		pure_leaves;	/* of those, used by numbered leaves: leaf i is
+								 * block leaf_base + i */
 	uint32		tail_used;		/* of those, taken from the end by splits that
-								 * shadow a node */
-	uint32		leaves;			/* all leaves */
+								 * shadow a bottom node */
+	uint32		leaves;			/* all, numbered or not */
 	uint32		auxiliaries;	/* auxiliary nodes */
 	BlockNumber key_base;		/* first key page */
 	BlockNumber leaf_base;
@@ -311,12 +324,12 @@ typedef struct HmSegment
 	uint32		nodes_here;		/* nodes on this page */
 	uint32		nodes_per_page; /* nodes on a key page */
 	uint32		extent_count;
-	uint32		spare_used;		/* blocks used of the last extent, if it is
-								 * not the main one */
-	HmExtent	extents[HM_SEGMENT_MAX_EXTENTS];	/* main one first */
-	uint32		child_region[FLEXIBLE_ARRAY_MEMBER];	/* nodes entries, then
-														 * the auxiliary blocks
-														 * of the bottom nodes */
+	uint32		spare_used;		/* blocks in use of the last extent; 0 if that
+								 * is the main one */
+	HmExtent	extents[HM_SEGMENT_MAX_EXTENTS];	/* the main one is the first */
+	uint32		child_region[FLEXIBLE_ARRAY_MEMBER];	/* one number a node,
+														 * then one auxiliary
+														 * block a bottom node */
 } HmSegment;
 
 static inline HmSegment *
@@ -325,24 +338,30 @@ hm_page_segment(Page page)
 	return (HmSegment *) ((char *) page + HM_DIRECTORY_AT);
 }
 
-/* Auxiliary nodes' blocks, one for each bottom node, or InvalidBlockNumber. */
+/*
+ * The block of the auxiliary node of each bottom node, in order; InvalidBlockNumber for
+ * one that has none.
+ */
 static inline BlockNumber *
 hm_segment_auxiliaries(HmSegment *segment)
 {
 	return segment->child_region + segment->nodes;
 }
 
-/* Auxiliary nodes: explicit children of a bottom node whose leaves split. */
+/* Children of an auxiliary node at most. */
 #define HM_AUXILIARY_MAX	440
 
+/* Body of an auxiliary node's page: the explicit children of a shadowed bottom node. */
 typedef struct HmAuxiliary
 {
-	uint32		count;			/* children */
-	uint32		node;			/* bottom node this stands in for */
-	uint64		keys[HM_AUXILIARY_MAX]; /* low bound of each child; the
-										 * first's is not used */
+	uint32		count;			/* of children */
+	uint32		node;			/* number of the bottom node that this one
+								 * stands in for */
+	uint64		keys[HM_AUXILIARY_MAX]; /* low bound of each child; that of
+										 * the first is not used */
 	BlockNumber children[HM_AUXILIARY_MAX];
-	uint16		tids[HM_AUXILIARY_MAX][3];	/* high, middle, low 16 bits */
+	uint16		tids[HM_AUXILIARY_MAX][3];	/* the same bounds' TIDs: high, middle,
+										 * low 16 bits */
 } HmAuxiliary;
 
 StaticAssertDecl(HM_DIRECTORY_AT + sizeof(HmAuxiliary) <= HT_PAGE_END, "auxiliary node does not fit");
@@ -353,7 +372,7 @@ hm_page_auxiliary(Page page)
 	return (HmAuxiliary *) ((char *) page + HM_DIRECTORY_AT);
 }
 
-/* Nodes on a key page begin here. */
+/* Byte offset of the first node on a key page. */
 #define HM_KEYS_AT	64
 
 /* ----------------------------------------------------------------
@@ -374,7 +393,7 @@ typedef struct HmOptions
 /* Register the reloptions; call once, from _PG_init. */
 extern void hm_options_init(void);
 
-/* Options in force for an index. */
+/* The options of an index: those that it was created with, or the defaults. */
 extern int	hm_fanout(Relation index);
 extern int	hm_fillfactor(Relation index);
 
@@ -386,21 +405,24 @@ typedef struct HmKeyType
 {
 	Oid			type;
 	HtWidth		width;
-	bool		returnable;		/* the value can be given back bit for bit */
+	bool		returnable;		/* restore() gives the value back bit for bit */
 	uint64		(*normalise) (Datum value);
 
-	/* The same for values as an array without NULLs has them; in their place, if as wide. */
+	/*
+	 * normalise() for count values as an array without NULLs stores them. keys may be the
+	 * same memory as values if keys are as wide as values.
+	 */
 	void		(*normalise_all) (const char *values, Size count, uint64 *keys);
 	Datum		(*restore) (uint64 key);	/* NULL unless returnable */
 } HmKeyType;
 
 /*
- * The key type of an index's column, by its operator class's input type.
- * Errors: feature_not_supported for a type this method does not know.
+ * The key type of an index's column, found by the input type of its operator class.
+ * Errors: feature_not_supported for a type that this method does not support.
  */
 extern const HmKeyType *hm_key_type(Relation index);
 
-/* The same by type; NULL if the type is not supported. */
+/* The key type for a type; NULL if the type is not supported. */
 extern const HmKeyType *hm_key_type_lookup(Oid type);
 
 /* ----------------------------------------------------------------
@@ -409,9 +431,10 @@ extern const HmKeyType *hm_key_type_lookup(Oid type);
  */
 
 /*
- * Allocate memory for an array of any size in the current memory context, of huge pages
- * where the system has them for who asks: each page that is touched first takes a
- * fault, and those took a tenth of a lookup of a million keys.
+ * Allocate memory for an array of any size, above 1 GB too, in the current memory
+ * context.  It is backed by huge pages where the system has them (madvise): each page
+ * takes a fault when it is first touched, and with small pages those faults took a tenth
+ * of the time of a lookup of a million keys.
  */
 extern void *hm_alloc_large(Size size);
 
@@ -421,25 +444,25 @@ extern void *hm_alloc_large(Size size);
  */
 
 /*
- * The keys that bracket a value, in the order that the operators define.  If the
- * column can have the value, first and last are its key.  If the value falls between
- * two keys, they are those keys: first is the upper, last the lower one.
+ * The keys that bracket a value, in the order that the operators define.  If the column
+ * can have the value, first and last are both its key.  If the value falls between two
+ * keys, it is between these two: first is the upper one, last the lower one.
  */
 typedef struct HmBracket
 {
-	uint64		first;			/* least key not below the value */
-	uint64		last;			/* greatest key not above the value */
+	uint64		first;			/* the least key that is not below the value */
+	uint64		last;			/* the greatest key that is not above the value */
 	bool		has_first;		/* false: the value is above all keys */
 	bool		has_last;		/* false: the value is below all keys */
-	bool		fuzzy;			/* the value is somewhere in first..last, and
-								 * keys in there may be below, equal or above */
+	bool		fuzzy;			/* the value is somewhere in first..last: any
+								 * key of these may be below it, equal or above */
 } HmBracket;
 
 typedef HmBracket (*HmBracketFunction) (const HmKeyType *column, Datum value);
 
 /*
- * The function that finds values of one type among the keys of a column of
- * another (or the same), NULL if the types have no operators in common.
+ * The function that brackets arguments of one type among the keys of a column of another
+ * (or the same) type.  NULL if btree's families have no operators for the two types.
  */
 extern HmBracketFunction hm_bracket_function(Oid column, Oid argument);
 
@@ -449,8 +472,8 @@ extern HmBracketFunction hm_bracket_function(Oid column, Oid argument);
  */
 
 /*
- * Ranges of positions to be scanned: disjoint, in ascending order.  Both
- * bounds are keys and included; tids do not matter.
+ * Ranges of positions to be scanned: disjoint, in ascending order.  Both bounds are keys
+ * and belong to the range, with all their TIDs.
  */
 typedef struct HmRange
 {
@@ -463,29 +486,33 @@ typedef struct HmRanges
 {
 	int			count;
 	HmRange    *ranges;			/* palloc'd in the current memory context */
-	bool		recheck;		/* ranges may hold entries that do not match */
+	bool		recheck;		/* the ranges may have entries that do not match,
+								 * so the operators must be asked */
 } HmRanges;
 
 /*
- * The keys, up to max, that stand in a strategy's relation to a bracketed value;
- * false if there are none.  If the bracket is fuzzy: all keys that may do so.
+ * The keys from 0 to max that a btree strategy's comparison with a bracketed value
+ * accepts, as the range *low to *high, both included.  Returns false if there are none.
+ * If the bracket is fuzzy, the range has all keys that may be accepted.
  */
 extern bool hm_bracket_range(StrategyNumber strategy, const HmBracket *bracket, uint64 max,
 						   uint64 *low, uint64 *high);
 
 /*
- * Turn the scan keys of an index scan into ranges.  No key at all gives every
- * part.  Contradictions and NULL arguments give no range.  Array keys
- * (SK_SEARCHARRAY), IS NULL, IS NOT NULL and all cross-type operators of the
- * operator families are understood.
+ * Turn the scan keys of an index scan, which are joined by AND, into ranges.  Without any
+ * scan key these are all parts.  Contradictions and NULL arguments give no range.
+ * Supported are array keys (SK_SEARCHARRAY), IS NULL, IS NOT NULL and all cross-type
+ * operators of the operator families. result->ranges is palloc'd in the current memory
+ * context.
  */
 extern void hm_ranges_from_keys(Relation index, bool nulls_low,
 								ScanKey keys, int nkeys, HmRanges *result);
 
 /*
- * The keys that a scan key names, if it is `= ANY (array)` and each element stands for
- * one key or none: as they come, the same perhaps more than once.  Returns false if it
- * is not.  *points is in memory of the current context that its reset frees.
+ * The keys that a scan key of the kind `= ANY (array)` names, if each element stands for
+ * one key or for none.  They come in the array's order, and the same key may come more
+ * than once.  Returns false if the scan key is of another kind. *points is allocated in
+ * the current memory context; free it by resetting the context.
  */
 extern bool hm_points_from_key(Relation index, ScanKey key, uint64 **points, uint32 *count);
 
@@ -494,45 +521,58 @@ extern bool hm_points_from_key(Relation index, ScanKey key, uint64 **points, uin
  * ----------------------------------------------------------------
  */
 
-/* Initialise a page, special area included; all else is zero. */
+/*
+ * Initialise a page and its special area.  All other bytes become zero. segment is the
+ * block of the segment's header.
+ */
 extern void hm_page_init(Page page, HmPageKind kind, uint64 stamp,
 						 BlockNumber segment, HmPart part);
 
-/* Fill in a new index's metapage. */
+/* Make a page the metapage of a new index, without any segment. */
 extern void hm_meta_init(Relation index, Page page);
 
-/* Whether the page is one of ours and of this kind. */
+/* Whether a page is a page of a harmonia index, of this kind.  The caller holds its lock. */
 extern bool hm_page_is(Page page, HmPageKind kind);
 
-/* Whether a page, locked, is the header that a segment's directory entry means. */
+/*
+ * Whether a page is the header that a directory entry means: a header with the entry's
+ * stamp.  It may be dead.  The caller holds the page's lock.
+ */
 extern bool hm_page_is_segment_of(Page page, const HmDirectoryEntry *entry);
 
 /*
- * Check that a page is one of ours and of this kind.
- * Errors: index_corrupted; for the metapage also an unknown on-disk version.
+ * Check that a page is one of a harmonia index and of this kind, and that its counts are
+ * in range.  The caller holds the buffer's lock.
+ * Errors: index_corrupted; feature_not_supported for a metapage of an on-disk version
+ * that this library does not read.
  */
 extern void hm_page_check(Relation index, Buffer buffer, HmPageKind kind);
 
 /*
- * Check that the entries of a leaf, locked, are as they should be; before they
- * are copied to other leaves.
+ * Check that the entries of a leaf are in order and in range.  To be called before they
+ * are copied to other leaves, so that damage does not spread.  The caller holds the
+ * buffer's lock.
  * Errors: index_corrupted.
  */
 extern void hm_leaf_check(Relation index, Buffer buffer, HtWidth width);
 
 /*
- * Check that a block that a page refers to can be read: it is neither the
- * metapage nor no block, which would be taken for a wish for a new one.
+ * Check that a block number found on a page may be read as a block of a segment: it is
+ * neither the metapage nor P_NEW, which would extend the file.  A block beyond the end of
+ * the file passes; ReadBuffer() reports it.
  * Errors: index_corrupted.
  */
 extern void hm_block_check(Relation index, BlockNumber block);
 
-/* Errors: index_corrupted, for an entry that refers to no row that can be. */
+/*
+ * Report an entry whose TID cannot be that of a row.  Does not return.
+ * Errors: index_corrupted.
+ */
 extern void hm_tid_report(Relation index, uint64 packed);
 
 /*
- * Check a TID of an entry that leaves the index: the server takes for granted that a
- * row may be there, and a missing block number for a wish for a new block.
+ * Check the TID of an entry before it is handed to the server, which expects that a row
+ * may be there, and would take an invalid block number for P_NEW.
  * Errors: index_corrupted.
  */
 static inline void
@@ -542,12 +582,17 @@ hm_tid_check(Relation index, uint64 packed)
 		hm_tid_report(index, packed);
 }
 
-/* Errors: index_corrupted, for a walk that would not get on from this leaf. */
+/*
+ * Report that a walk or search makes no progress from a page, which only damage explains.
+ * Does not return.
+ * Errors: index_corrupted.
+ */
 extern void hm_page_no_progress(Relation index, Buffer buffer);
 
 /*
- * Read and lock the metapage, checked.  lock is BUFFER_LOCK_SHARE or
- * BUFFER_LOCK_EXCLUSIVE; the caller releases the buffer.
+ * Read, lock and check the metapage. lock is BUFFER_LOCK_SHARE or BUFFER_LOCK_EXCLUSIVE.
+ * The caller holds no buffer lock, and unlocks and releases the buffer.
+ * Errors: those of hm_page_check().
  */
 extern Buffer hm_meta_buffer(Relation index, int lock);
 
@@ -562,10 +607,18 @@ typedef struct HmCache
 	HmDirectoryEntry root[HM_ROOT_MAX];
 } HmCache;
 
-/* That, read if need be; renewed from the metapage if renew is true. */
+/*
+ * The backend's copy; read from the metapage if there is none, or if renew is true.  The
+ * caller holds no buffer lock if it has to be read.  The result is valid until the next
+ * call that may process invalidation messages, that is, until a heavyweight lock is
+ * taken.
+ */
 extern HmCache *hm_cache(Relation index, bool renew);
 
-/* Whether all that the copy refers to lies within the file. */
+/*
+ * Whether the backend's copy was made after the file was last truncated.  If not, its
+ * entries may lie beyond the end of the file.
+ */
 extern bool hm_cache_is_current(Relation index);
 
 /* ----------------------------------------------------------------
@@ -636,22 +689,23 @@ extern void hm_visibility_gate_drain(Relation index);
  */
 
 /*
- * Log a change of a leaf's entries as a generic WAL record and set the page's
- * LSN.  The caller holds the buffer exclusively locked, is in a critical
- * section, has changed the page and marked it dirty.
+ * Log a change of a leaf's entries as a generic WAL record and set the page's LSN. The
+ * caller holds the buffer's exclusive lock, is in a critical section, has changed the
+ * page as "change" says, and has marked the buffer dirty.  Does nothing for an index
+ * without WAL.
  */
 extern void hm_log_leaf_change(Relation index, Buffer buffer, HtWidth width,
 							   const HtLeafChange *change);
 
 /*
- * Log a page that hm_page_init() has just made, in few bytes, so that what is
- * put there can be logged as a change.  The caller holds the buffer exclusively
- * locked, is in a critical section and has marked the page dirty.
+ * Log a page that hm_page_init() has just made, in few bytes, so that what is written to
+ * it next can be logged as a change.  The caller holds the buffer's exclusive lock, is in
+ * a critical section and has marked the buffer dirty.
  */
 extern void hm_log_blank_page(Relation index, Buffer buffer);
 
 /* ----------------------------------------------------------------
- *		Extents (extent.c): runs of blocks, used, free and new
+ *		Extents (extent.c): contiguous blocks, used, free and new
  * ----------------------------------------------------------------
  */
 
@@ -666,16 +720,27 @@ typedef enum HmExtentUse
 	HM_EXTENT_FOR_FEW
 } HmExtentUse;
 
-/* Take length blocks; the caller holds the allocation lock and holds no buffer lock. */
+/*
+ * Take a new extent of this length, in blocks, from the free list or by making the file
+ * longer.  Returns its first block.  The caller holds the allocation lock and no buffer
+ * lock.
+ * Errors: program_limit_exceeded; index_corrupted for a damaged list.
+ */
 extern BlockNumber hm_extent_allocate(Relation index, uint32 length, HmExtentUse use);
 
-/* Whether there is a free extent of this length that ends at the limit or before. */
+/*
+ * Whether the list has a free extent of at least this length, the blocks of which lie
+ * below limit.  The caller holds no buffer lock.
+ */
 extern bool hm_extent_fits_below(Relation index, uint32 length, BlockNumber limit);
 
-/* Give blocks back; the same conditions. */
+/*
+ * Give extents back to the list of free extents.  The caller holds the allocation lock
+ * and no buffer lock.  Nothing refers to the blocks any more.
+ */
 extern void hm_extent_free(Relation index, const HmExtent *extents, int count);
 
-/* A stamp that no page has had. The caller holds no buffer lock. */
+/* A stamp that no page has had.  The caller holds no buffer lock. */
 extern uint64 hm_stamp_allocate(Relation index);
 
 /* What a sweep found. */
@@ -733,66 +798,74 @@ extern void hm_truncate_init(void);
 
 typedef enum HmSearch
 {
-	HM_AT_OR_AFTER,				/* the segment that covers the position, else
-								 * the next one that has any entries' room */
-	HM_BEFORE					/* the segment that covers what comes right
-								 * before the position */
+	HM_AT_OR_AFTER,				/* the segment that covers the position; if there
+								 * is none, the next one */
+	HM_BEFORE					/* the segment that covers what is right before
+								 * the position */
 } HmSearch;
 
 /*
- * Enter a segment: read its header, locked as asked (BUFFER_LOCK_SHARE or
- * BUFFER_LOCK_EXCLUSIVE), alive at the time of the call.  *position becomes
- * the beginning of the segment if it lay between segments' parts.  Returns
- * InvalidBuffer if there is no segment in that direction.  Holds no other lock
- * on return.  The caller holds no buffer lock.
+ * Enter a segment: find it in the directory, read its header and lock it
+ * (BUFFER_LOCK_SHARE or BUFFER_LOCK_EXCLUSIVE). The segment is alive at the time of the
+ * call.  If no segment covers the position, *position becomes the beginning of the
+ * segment found.  Returns InvalidBuffer if there is no segment in that direction.  The
+ * caller holds no buffer lock; on return it holds the header's lock alone, and releases
+ * it.
+ * Errors: index_corrupted.
  */
 extern Buffer hm_segment_enter(Relation index, HmPosition *position,
 							   HmSearch search, int lock);
 
 /*
- * Likewise for a writer, with HM_AT_OR_AFTER: waits until no movement is under
- * way in the segment.  Returns InvalidBuffer if the position's part has no
- * segment at all.
+ * Enter the segment that covers a position, to write: like hm_segment_enter(), but waits
+ * while the segment is being moved.  Returns InvalidBuffer if the position's part has no
+ * segment.  The caller holds no buffer lock and no allocation lock.
  */
 extern Buffer hm_segment_enter_to_write(Relation index, HmPosition position, int lock);
 
 /*
- * Whether what a search looks for lies in the segment with this header page,
- * which the caller has locked.
+ * Whether the segment with this header is the one that a search for the position must
+ * find.  The caller holds the header's lock.
  */
 extern bool hm_segment_covers(Page header, HmPosition position, HmSearch search);
 
 /*
- * Changing the directory.  "begin" finds the page where an entry with this low
- * bound stands or belongs, makes room for count more and locks that page and
- * the metapage; "apply" registers the page with a generic WAL record and writes
- * the entries in the place of "replaced" ones, of which the first has the first
- * entry's bound, or adds them if replaced is 0; "end" releases.  The caller is
- * holds the allocation lock, holds no buffer lock at "begin", and locks other pages after
- * it.
+ * Changing the directory, in four steps.
+ *
+ * - hm_directory_begin() finds the page on which an entry with the low bound stands or
+ *	 belongs, makes room for count more entries, and locks that page and the metapage
+ *	 exclusively.  The caller holds the allocation lock and no buffer lock.
+ * - The caller locks the other pages of its change, and begins a generic WAL record.
+ * - hm_directory_apply() registers one or two directory buffers with the record.  It puts
+ *	 the new entries, which are in order, in place of "replaced" old ones, the first of
+ *	 which has the same low bound as the first new one.  If replaced is 0, it only adds
+ *	 the new ones.
+ * - hm_directory_end() unlocks and releases, after the record was written or given up.
  */
 typedef struct HmDirectoryEdit
 {
 	Buffer		meta;
-	Buffer		page;			/* InvalidBuffer if the root is the page */
-	int			emptied;		/* place in the root of a directory page that
-								 * goes, or 0 */
+	Buffer		page;			/* InvalidBuffer: the page is the root itself */
+	int			emptied;		/* number in the root of a directory page that
+								 * becomes empty and is removed; 0: none */
 } HmDirectoryEdit;
 
 extern void hm_directory_begin(Relation index, HmPosition low, int count,
 							   HmDirectoryEdit *edit);
+
+/* Whether a part has any segment, where the first one of a part is to be added. */
 extern bool hm_directory_has_part(HmDirectoryEdit *edit, HmPart part);
 
 /*
- * Whether the entry after the one with this bound is that of the segment at
- * block, and "apply" could replace both.
+ * Whether the entry after the one with this low bound is that of the segment at block,
+ * and hm_directory_apply() could replace both.
  */
 extern bool hm_directory_has_next(Relation index, HmDirectoryEdit *edit, HmPosition low,
 								  BlockNumber block);
 
 /*
- * The same for now, where nobody is about to change anything.  The caller holds no
- * buffer lock.
+ * The same without an edit: whether two neighbours could be replaced together now.  The
+ * answer may be outdated soon.  The caller holds no buffer lock.
  */
 extern bool hm_directory_could_join(Relation index, HmPosition low, BlockNumber block);
 extern void hm_directory_apply(HmDirectoryEdit *edit, GenericXLogState *state,
@@ -800,8 +873,9 @@ extern void hm_directory_apply(HmDirectoryEdit *edit, GenericXLogState *state,
 extern void hm_directory_end(HmDirectoryEdit *edit);
 
 /*
- * All segments' entries, in order, palloc'd, and the blocks of the directory
- * pages.  Locks the metapage while it reads.
+ * Read the whole directory: the entries of all segments, in order, and the blocks of the
+ * directory pages.  Both arrays are palloc'd.  Holds the metapage's share lock while it
+ * reads; the caller holds no buffer lock.
  */
 extern HmDirectoryEntry *hm_directory_read(Relation index, int *count,
 										   BlockNumber **pages, int *page_count);
@@ -811,15 +885,22 @@ extern HmDirectoryEntry *hm_directory_read(Relation index, int *count,
  * ----------------------------------------------------------------
  */
 
-/* Leaves that fit in an extent of so many blocks, header included. */
+/*
+ * The number of leaves that an extent of so many blocks has room for, beside header and
+ * key pages.
+ */
 extern uint32 hm_segment_room(HtWidth width, int fanout, uint32 blocks);
 
-/* Blocks that a segment with this leaf room takes, header included. */
+/*
+ * The number of blocks that a segment with room for so many leaves takes, header
+ * included.
+ */
 extern uint32 hm_segment_blocks(HtWidth width, int fanout, uint32 leaf_room);
 
-/* Entries that a build or a movement puts on a leaf. */
+/* The number of entries that a build puts on a leaf, by the index's fill factor. */
 extern int	hm_leaf_target(Relation index, HtWidth width);
 
+/* What hm_segment_image() has to make. */
 typedef struct HmSegmentSpec
 {
 	HtWidth		width;
@@ -831,47 +912,52 @@ typedef struct HmSegmentSpec
 	uint64		stamp;
 	BlockNumber start;			/* block of the header */
 	uint32		leaf_room;
-	uint32		leaves;			/* to be filled, 1 <= leaves <= leaf_room */
+	uint32		leaves;			/* leaves to be filled, 1 to leaf_room */
 } HmSegmentSpec;
 
 /*
- * Lay out a whole segment in memory: the header, the key pages and the leaves
- * in use, with n entries spread evenly over the leaves.  image has room for
- * hm_segment_blocks(leaf_room) pages; pages of leaves not in use are left
- * alone.  Returns the number of pages made.
+ * Lay out a whole segment in memory: header, key pages and the leaves to be filled, with
+ * n entries spread evenly over them. image has room for these pages; pages of further
+ * leaves are not touched.  Returns the number of pages made.
  */
 extern uint32 hm_segment_image(const HmSegmentSpec *spec, const HtEntry *entries,
 							   uint64 n, char *image);
 
 /*
- * The separator that parts leaf (1 or more) from the leaf before it: its node
- * and its place in the node.
+ * Where the separator between a leaf (1 or more) and the leaf before it stands: the
+ * number of the node, and the number of the separator in that node.
  */
 extern void hm_segment_separator(const HmSegment *segment, uint32 leaf,
-								 uint32 *node, int *slot);
+								 uint32 *node, int *separator);
 
-/* Where node stands: 0 is the header page, n the n-th key page; byte offset. */
+/*
+ * Where a node stands.  Returns 0 for the header page, n for the n-th key page, and in
+ * *offset the node's byte offset on that page.
+ */
 extern uint32 hm_node_page(const HmSegment *segment, HtWidth width, uint32 node,
 						   uint32 *offset);
 
 /*
- * Write the pages of an image into the blocks of an extent, with full-page
- * images in WAL.  The caller holds no buffer lock; the blocks are its own.
+ * Write the pages of an image into the first blocks of an extent, and log them as full
+ * images.  The caller owns the blocks and holds no buffer lock.
  */
 extern void hm_segment_write(Relation index, BlockNumber start, const char *image,
 							 uint32 pages);
 
 /*
- * Check that a locked page of kind HM_PAGE_SEGMENT can be used: nothing that
- * is reached by its numbers lies outside of a page.
+ * Check that a header can be used: that nothing found by its numbers lies outside of a
+ * page.  The page has passed hm_page_check(); the caller holds its lock.
  * Errors: index_corrupted.
  */
 extern void hm_segment_check(Relation index, Buffer header, HtWidth width);
 
-/* Search an auxiliary node: the child for an entry, or for its predecessor. */
+/*
+ * Search an auxiliary node.  Returns the number of the child in which an entry belongs
+ * or, if before is true, of the child that holds the entry's predecessor.
+ */
 extern int	hm_auxiliary_child(const HmAuxiliary *auxiliary, HtEntry entry, bool before);
 
-/* The low bound of child i of an auxiliary node; of no meaning for the first. */
+/* The low bound of child i of an auxiliary node; meaningless for child 0. */
 static inline HtEntry
 hm_auxiliary_low(const HmAuxiliary *auxiliary, int i)
 {
@@ -883,13 +969,14 @@ hm_auxiliary_low(const HmAuxiliary *auxiliary, int i)
 	return low;
 }
 
-/* Set child i of an auxiliary node. */
+/* Set block and low bound of child i of an auxiliary node.  Does not change its count. */
 extern void hm_auxiliary_set(HmAuxiliary *auxiliary, int i, HtEntry low, BlockNumber child);
 
 /*
- * Find the leaf for an entry: the one in which it belongs or, with before, the
- * one that holds its predecessor.  The caller holds the header's lock, in
- * either mode.  Returns the leaf's buffer, pinned, not locked.
+ * Find the leaf in which an entry belongs or, if before is true, the leaf that holds the
+ * entry's predecessor.  The caller holds the header's lock, in either mode.  Returns the
+ * leaf's buffer, pinned and not locked.
+ * Errors: index_corrupted.
  */
 extern Buffer hm_segment_descend(Relation index, Buffer header, HtEntry entry,
 								 bool before, BufferAccessStrategy strategy);
@@ -900,13 +987,15 @@ extern Buffer hm_segment_descend(Relation index, Buffer header, HtEntry entry,
  */
 
 /*
- * Insert entries of one part, sorted and without duplicates.  An entry that is
- * there already is left alone.  The caller holds no buffer lock.
+ * Insert entries of one part, sorted and without duplicates.  An entry that is in the
+ * index already is left alone.  After an error any number of the entries may be in the
+ * index; the caller may insert all of them again.  The caller holds no buffer lock and no
+ * allocation lock.  This is the update of a batch by the papers' Algorithm 1 (TPDS 2020).
  */
 extern void hm_insert_sorted(Relation index, HmPart part,
 							 const HtEntry *entries, int64 n);
 
-/* What a segment is known by. */
+/* What identifies a segment: the block of its header, and its stamp. */
 typedef struct HmSegmentName
 {
 	BlockNumber header;
@@ -914,17 +1003,19 @@ typedef struct HmSegmentName
 } HmSegmentName;
 
 /*
- * Movement: rewrite one segment, or two neighbours together, in pure Harmonia
- * layout, as one or more new segments.  Leaves that have been split keep some room,
- * unless "pack" asks for leaves as full as a build makes them.  Does nothing and returns false if they
- * have been replaced already or cannot be replaced together.  last_header, if
- * not NULL, becomes the header of the last new segment.  The caller holds no
- * buffer lock and does not hold the allocation lock.
+ * Movement: rewrite one segment, or two neighbours together, in pure layout, as one or
+ * more new segments.  Leaves keep some room if splits have shown that entries arrive
+ * there; if pack is true, all leaves become as full as a build makes them.  Returns
+ * false, and does nothing, if a segment has been replaced already or if the two cannot be
+ * replaced together. last_header, if not NULL, becomes the header's block of the last new
+ * segment.  The caller holds no buffer lock and no allocation lock.
+ * Errors: index_corrupted.  The movement is then undone, apart from lost blocks and the
+ * mark in the header, which the next writer removes.
  */
 extern bool hm_segments_move(Relation index, const HmSegmentName *segments, int count,
 							 bool pack, BlockNumber *last_header);
 
-/* What is known of a segment when it comes to whether it should be moved. */
+/* What decides whether a segment is moved. */
 typedef struct HmSegmentUse
 {
 	HmSegmentName name;
@@ -932,10 +1023,11 @@ typedef struct HmSegmentUse
 	uint64		entries;
 	uint32		leaves;
 	uint32		pure_leaves;
-	bool		grows;			/* the last of its part, room for leaves left */
+	bool		grows;			/* the last one of its part, with room for more
+								 * numbered leaves */
 } HmSegmentUse;
 
-/* Segments that a walk in key order came by; palloc'd. */
+/* The segments that a walk in key order has met; palloc'd. */
 typedef struct HmSegmentUses
 {
 	int			count;
@@ -946,15 +1038,16 @@ typedef struct HmSegmentUses
 extern void hm_segment_uses_init(HmSegmentUses *uses);
 
 /*
- * What is known of the segment with this header, locked; begins with its
- * header's counts and no entries, which are the caller's to add.
+ * The item of the segment with this header, which the caller has locked.  A new item has
+ * the counts of the header and no entries; the caller adds the entries that it meets.
+ * The result is valid until the next call.
  */
 extern HmSegmentUse *hm_segment_uses_note(HmSegmentUses *uses, Buffer header);
 
 /*
- * Move what is worth it: segments that are sparse or shadowed, all that could
- * be packed better if "all" is true, and join small neighbours.  Returns the
- * number of movements.  The caller holds no lock but on the relation.
+ * Move the segments for which it pays: those that are sparse or shadowed or, if all is
+ * true, all that could be packed better; and join small neighbours.  Changes *uses to
+ * match.  Returns the number of movements.  The caller holds no lock but on the relation.
  */
 extern int	hm_reorganize(Relation index, HmSegmentUses *uses, bool all);
 
@@ -973,11 +1066,14 @@ extern int	hm_compact(Relation index, bool always, BlockNumber *free_blocks);
 extern bool hm_batch_add(Relation index, Relation heap, IndexInfo *info,
 						 IndexUniqueCheck check, HmPart part, HtEntry entry);
 
-/* Apply what is queued for one index, or for all. */
+/*
+ * Insert this backend's queued entries of one index, or of all indexes.  The caller holds
+ * no buffer lock.
+ */
 extern void hm_batch_apply(Relation index);
 extern void hm_batch_apply_all(void);
 
-/* Whether anything is queued for this index. */
+/* Whether this backend has queued entries of an index. */
 extern bool hm_batch_pending(Relation index);
 
 /* Install the hooks and callbacks, define the GUCs; call once, from _PG_init. */
@@ -988,7 +1084,7 @@ extern void hm_batch_init(void);
  * ----------------------------------------------------------------
  */
 
-/* Phases of a build that it reports; the server reports 1, initializing. */
+/* Phases of a build, for progress reports; phase 1, initializing, is the server's. */
 #define HM_BUILD_PHASE_SCAN		2
 #define HM_BUILD_PHASE_SORT		3
 #define HM_BUILD_PHASE_MERGE	4
@@ -997,29 +1093,31 @@ extern void hm_batch_init(void);
 typedef struct HmBuildSort HmBuildSort;
 
 /*
- * Scan the heap, serially or with parallel workers (info->ii_ParallelWorkers),
- * and sort all its entries within maintenance_work_mem, spilling to temporary
- * files beyond it.  Reports progress up to the phase of writing, and the total
- * number of tuples to be written.  *heap_tuples and *index_tuples are what
- * ambuild returns.  Until hm_build_sort_end() the backend may be in parallel
- * mode, in which it must not assign transaction or command ids.
+ * Scan the heap, alone or with parallel workers (info->ii_ParallelWorkers), and sort all
+ * its entries within maintenance_work_mem; what exceeds it goes to temporary files.
+ * Reports progress up to the phase of writing, and the number of tuples to be written.
+ * *heap_tuples and *index_tuples are what ambuild returns.  Until hm_build_sort_end() the
+ * backend may be in parallel mode, in which it must not assign transaction or command
+ * ids.
  */
 extern HmBuildSort *hm_build_sort(Relation heap, Relation index, IndexInfo *info,
 								  double *heap_tuples, double *index_tuples);
 
-/* Entries in all: with a key, or with a NULL key. */
+/* The number of all entries of the key part or, if nulls is true, of the NULL part. */
 extern uint64 hm_build_sort_count(HmBuildSort *sort, bool nulls);
 
 /*
- * Read the next entries in order, those with a key or those with NULL; returns
- * how many were written to out, less than max only at the end.
+ * Read the next entries of the key part or, if nulls is true, of the NULL part, in order.
+ * Returns how many were written to out; less than max only at the end.
  */
 extern uint64 hm_build_sort_read(HmBuildSort *sort, bool nulls, HtEntry *out, uint64 max);
 
+/* Free everything, delete temporary files and leave parallel mode. */
 extern void hm_build_sort_end(HmBuildSort *sort);
 
 /* ----------------------------------------------------------------
- *		Access method routines
+ *		Access method routines; PostgreSQL's documentation of the index access method
+ *		interface has their contracts
  * ----------------------------------------------------------------
  */
 extern IndexBuildResult *hm_build(Relation heap, Relation index, IndexInfo *info);

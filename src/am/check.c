@@ -1,24 +1,24 @@
 /*
  * check.c
- *		harmonia_check(): verifies an index, in the manner of amcheck.
+ *		harmonia_check(): verifies an index, as amcheck verifies a btree.
  *
- * It takes AccessShareLock only and runs beside writers, VACUUM and replay.
- * What keeps those from looking like damage:
+ * It takes AccessShareLocks only, and runs beside writers, VACUUM and replay.  These
+ * rules keep their changes from looking like damage:
  *
- * - Directory against segments: a segment is entered through the directory
- *	 while the metapage is locked in share mode, without which nobody changes
- *	 either's bounds.
- * - Inside a segment: everything but the leaves is copied under the header's
- *	 lock, and a leaf is read under it too, after a look whether the header is
- *	 still the same; every split changes it.  If it is not, the segment is
- *	 entered and copied again.  As positions only ascend and splits and movement
- *	 only move entries within their order, no entry is missed.
- * - Extents of different segments: a segment that lives has had all it had
- *	 before.  So an overlap is believed if its owners are alive after both
- *	 were found to have it.
+ * - Directory against segments: a segment is entered through the directory while the
+ *	 metapage is locked in share mode.  All changes of their bounds lock the metapage
+ *	 exclusively.
+ * - Inside a segment: everything but the leaves is copied under the header's lock.  Each
+ *	 leaf is also read under that lock, after a comparison of the header with the copy;
+ *	 every split changes the header.  If it has changed, the segment is entered and copied
+ *	 again.  Positions only ascend, and splits and movements keep the order of entries, so
+ *	 no entry is missed.
+ * - Extents of different segments: a segment keeps all its extents as long as it lives.
+ *	 So an overlap is damage if both owners are still alive after both were found to have
+ *	 the blocks.
  *
- * Buffer locks are taken in the usual order, for a page at a time, and nothing
- * waits for a pin.
+ * Buffer locks are taken in the usual order, for one page at a time, and nothing waits
+ * for a pin.
  */
 #include "postgres.h"
 
@@ -42,10 +42,13 @@
 #include "am/inspect.h"
 #include "compat.h"
 
-/* An overlap of extents that is gone when looked at again: so often. */
+/*
+ * Give up after so many attempts if each finds an overlap that is gone at the second
+ * look.
+ */
 #define MAX_EXTENT_ATTEMPTS		100
 
-/* An extent and whose it is. */
+/* An extent and its owner. */
 typedef enum OwnerKind
 {
 	OWNER_META,
@@ -62,7 +65,7 @@ typedef struct OwnedExtent
 	uint64		stamp;
 } OwnedExtent;
 
-/* A leaf as the inner nodes have it. */
+/* A leaf as the inner nodes describe it. */
 typedef struct ExpectedLeaf
 {
 	BlockNumber block;
@@ -76,13 +79,13 @@ typedef struct Check
 	HtWidth		width;
 	int			fanout;
 	bool		nulls_low;
-	BlockNumber heap_blocks;	/* InvalidBlockNumber: tids are not to be
-								 * judged */
+	BlockNumber heap_blocks;	/* InvalidBlockNumber: the table is not a heap,
+								 * so any TID may be valid */
 	BufferAccessStrategy strategy;
-	bloom_filter *filter;		/* NULL without heapallindexed */
+	bloom_filter *filter;		/* NULL unless heapallindexed */
 
 	/* The segment under verification. */
-	MemoryContext context;		/* for what follows */
+	MemoryContext context;		/* reset for each segment */
 	BlockNumber block;
 	uint64		stamp;
 	HmPart		part;
@@ -94,7 +97,7 @@ typedef struct Check
 	ExpectedLeaf *leaves;
 } Check;
 
-/* What the bloom filter remembers of an entry.  Without padding. */
+/* What the bloom filter is given of an entry.  It has no padding. */
 typedef struct Fingerprint
 {
 	uint64		key;
@@ -107,7 +110,7 @@ PG_FUNCTION_INFO_V1(harmonia_check);
 HM_NORETURN static void corrupt(Check *check, BlockNumber block, const char *format,...)
 			pg_attribute_printf(3, 4);
 
-/* Report damage found in a block. */
+/* Report damage found in a block; format makes a sentence without its full stop. */
 static void
 corrupt(Check *check, BlockNumber block, const char *format,...)
 {
@@ -133,7 +136,7 @@ corrupt(Check *check, BlockNumber block, const char *format,...)
 			 errhint("Please REINDEX it.")));
 }
 
-/* A position for a message. */
+/* A position as text for a message, palloc'd. */
 static const char *
 show_position(HmPosition position)
 {
@@ -161,16 +164,23 @@ part_end(HmPart part)
  * ----------------------------------------------------------------
  */
 
-/* Errors unless the block can be read. */
+/*
+ * Check that a block to which block "from" refers can be read; what says what it should
+ * be.
+ */
 static void
 check_block(Check *check, BlockNumber from, const char *what, BlockNumber block)
 {
 	if (block == HM_METAPAGE_BLKNO || block >= RelationGetNumberOfBlocks(check->index))
-		corrupt(check, from, "it refers to block %u as %s, beyond the %u blocks of the index",
+		corrupt(check, from,
+				"it refers to block %u as %s, but the index has %u blocks and block 0 is its metapage",
 				block, what, RelationGetNumberOfBlocks(check->index));
 }
 
-/* What all pages have, and what those of a segment have. */
+/*
+ * Check what all pages have in common and, on pages of a segment, the fields that say to
+ * which segment they belong.
+ */
 static void
 check_page(Check *check, BlockNumber block, Page page, HmPageKind kind)
 {
@@ -204,7 +214,10 @@ check_page(Check *check, BlockNumber block, Page page, HmPageKind kind)
 		corrupt(check, block, "the page has unknown flags 0x%02X", special->flags);
 }
 
-/* Whether a bound, in a part that the index has, fits the width of its keys. */
+/*
+ * Check that a bound is in a part that the index has and that its key and TID are in
+ * range.
+ */
 static void
 check_bound(Check *check, BlockNumber block, const char *what, HmPosition bound)
 {
@@ -214,10 +227,10 @@ check_bound(Check *check, BlockNumber block, const char *what, HmPosition bound)
 				what, (int) bound.part);
 	if (bound.entry.key > ht_key_max(check->width) ||
 		(bound.part != HM_PART_KEYS && bound.entry.key != 0))
-		corrupt(check, block, "%s has key " UINT64_FORMAT ", which does not fit",
+		corrupt(check, block, "%s has key " UINT64_FORMAT ", which is out of range",
 				what, bound.entry.key);
 	if (bound.entry.tid > HT_TID_MAX)
-		corrupt(check, block, "%s has tid " UINT64_FORMAT ", which does not fit",
+		corrupt(check, block, "%s has TID " UINT64_FORMAT ", which is out of range",
 				what, bound.entry.tid);
 }
 
@@ -231,7 +244,7 @@ entry_low(const HmDirectoryEntry *entry)
 	return hm_position((HmPart) entry->part, entry->key, entry->tid);
 }
 
-/* A run of directory entries, which stands in one block. */
+/* Check directory entries that stand on one page; what says what they refer to. */
 static void
 check_entries(Check *check, BlockNumber block, const HmDirectoryEntry *entries,
 			  uint32 count, const char *what)
@@ -252,7 +265,7 @@ check_entries(Check *check, BlockNumber block, const HmDirectoryEntry *entries,
 	}
 }
 
-/* All of the directory, while the metapage is locked. */
+/* Check the whole directory.  The caller holds the metapage's lock. */
 static void
 check_directory(Check *check, const HmMeta *meta)
 {
@@ -290,10 +303,10 @@ check_directory(Check *check, const HmMeta *meta)
 			corrupt(check, HM_METAPAGE_BLKNO, "the directory page at block %u has stamp %u",
 					block, meta->root[i].stamp);
 		if (!same(low, entry_low(&directory->entries[0])))
-			corrupt(check, block, "the directory page begins at %s, the root has %s for it",
+			corrupt(check, block, "the directory page begins at %s, but the root has %s for it",
 					show_position(entry_low(&directory->entries[0])), show_position(low));
 		if (i > 0 && hm_position_cmp(before, low) >= 0)
-			corrupt(check, block, "the directory page begins at %s, the one before ends with %s",
+			corrupt(check, block, "the directory page begins at %s, but the one before it ends with %s",
 					show_position(low), show_position(before));
 		if (i > 0 && before.part != low.part && !same(low, hm_position(low.part, 0, 0)))
 			corrupt(check, block, "the directory page begins its part at %s",
@@ -304,6 +317,7 @@ check_directory(Check *check, const HmMeta *meta)
 	}
 }
 
+/* Check the list of free extents.  The caller holds the metapage's lock. */
 static void
 check_free_list(Check *check, const HmMeta *meta)
 {
@@ -328,7 +342,7 @@ check_free_list(Check *check, const HmMeta *meta)
 	}
 }
 
-/* The metapage, and what may be read only with it. */
+/* Check the metapage, the directory and the list of free extents, all under one lock. */
 static void
 check_metapage(Check *check)
 {
@@ -356,7 +370,8 @@ check_metapage(Check *check)
 	if (meta->next_stamp == 0)
 		corrupt(check, HM_METAPAGE_BLKNO, "the next stamp is 0");
 	if (meta->drained > meta->retired)
-		corrupt(check, HM_METAPAGE_BLKNO, UINT64_FORMAT " segments of " UINT64_FORMAT " are drained",
+		corrupt(check, HM_METAPAGE_BLKNO,
+				UINT64_FORMAT " segments are drained, but only " UINT64_FORMAT " are retired",
 				meta->drained, meta->retired);
 	check_directory(check, meta);
 	check_free_list(check, meta);
@@ -369,9 +384,9 @@ check_metapage(Check *check)
  */
 
 /*
- * The directory entry that covers the position, or the first one behind it,
- * and where the next one begins.  The caller holds the metapage's lock.
- * Returns false behind the last entry.
+ * Find the directory entry that covers the position or, if none does, the next one; *next
+ * becomes the position at which the entry after that begins.  The caller holds the
+ * metapage's lock.  Returns false if there is neither.
  */
 static bool
 find_entry(Check *check, const HmMeta *meta, HmPosition position,
@@ -400,7 +415,10 @@ find_entry(Check *check, const HmMeta *meta, HmPosition position,
 			count = hm_page_directory(BufferGetPage(buffer))->count;
 		}
 
-		/* The one that covers it is the last one not above, in its part. */
+		/*
+		 * In its part, the entry that covers the position is the last one that is not
+		 * above it.
+		 */
 		for (i = 0; i < count; i++)
 		{
 			if (i + 1 < count && hm_position_cmp(entry_low(&entries[i + 1]), position) <= 0)
@@ -428,8 +446,8 @@ find_entry(Check *check, const HmMeta *meta, HmPosition position,
 }
 
 /*
- * Compare a header with the one that a segment of its room would be given.
- * Its image is made here, so that no number of it is taken from the page.
+ * Compare a header with the one that a new segment with as much room would be given.
+ * That one is made here, so that the page's own numbers are not trusted.
  */
 static void
 check_header(Check *check, Page page)
@@ -441,9 +459,10 @@ check_header(Check *check, Page page)
 	char	   *image;
 
 	if (segment->leaf_room < 1 || segment->leaf_room >= HM_SEGMENT_MAX_BLOCKS)
-		corrupt(check, check->block, "the segment has room for %u leaves", segment->leaf_room);
+		corrupt(check, check->block, "the segment has room for %u leaves, which is out of range",
+				segment->leaf_room);
 	if (segment->fanout != check->fanout)
-		corrupt(check, check->block, "the segment has fanout %u, the index %d",
+		corrupt(check, check->block, "the segment has fanout %u, but the index has %d",
 				segment->fanout, check->fanout);
 
 	spec.width = check->width;
@@ -475,7 +494,7 @@ check_header(Check *check, Page page)
 	CHECK_NUMBER(extents[0].length, "length of the main extent");
 #undef CHECK_NUMBER
 
-	/* Equation 1 stands and falls with these. */
+	/* Equation 1 needs these. */
 	for (uint32 node = 0; node < segment->nodes; node++)
 	{
 		if (segment->child_region[node] != right->child_region[node])
@@ -486,7 +505,8 @@ check_header(Check *check, Page page)
 
 	if (segment->pure_leaves < 1 || segment->pure_leaves > segment->leaf_room ||
 		segment->tail_used > segment->leaf_room - segment->pure_leaves)
-		corrupt(check, check->block, "%u leaves from the front and %u from the end are used of %u",
+		corrupt(check, check->block,
+				"%u leaves from the front and %u from the end are in use, but there is room for %u",
 				segment->pure_leaves, segment->tail_used, segment->leaf_room);
 	if (segment->extent_count < 1 || segment->extent_count > HM_SEGMENT_MAX_EXTENTS)
 		corrupt(check, check->block, "the segment has %u extents", segment->extent_count);
@@ -502,12 +522,14 @@ check_header(Check *check, Page page)
 	}
 	if (segment->spare_used > (segment->extent_count == 1 ? 0 :
 							   segment->extents[segment->extent_count - 1].length))
-		corrupt(check, check->block, "%u blocks of the last extent are used", segment->spare_used);
+		corrupt(check, check->block, "%u blocks of the last extent are in use, more than it has",
+				segment->spare_used);
 }
 
 /*
- * Enter the segment for a position: lock its header in share mode and compare
- * it with the directory.  Returns InvalidBuffer behind the last segment.
+ * Enter the segment for a position: lock its header in share mode, and compare it with
+ * the directory.  Fills in what *check says about the segment.  Returns InvalidBuffer
+ * after the last segment.
  */
 static Buffer
 enter_segment(Check *check, HmPosition position)
@@ -548,18 +570,18 @@ enter_segment(Check *check, HmPosition position)
 	check->high = check->has_high ?
 		hm_position(check->part, segment->high.key, segment->high.tid) : part_end(check->part);
 	if (!same(check->low, entry_low(&entry)))
-		corrupt(check, entry.block, "the segment begins at %s, the directory has %s for it",
+		corrupt(check, entry.block, "the segment begins at %s, but the directory has %s for it",
 				show_position(check->low), show_position(entry_low(&entry)));
 	if ((uint32) check->stamp != entry.stamp)
 		corrupt(check, entry.block, "the segment has stamp " UINT64_FORMAT
-				", the directory means one with %u", check->stamp, entry.stamp);
+				", but the directory refers to stamp %u", check->stamp, entry.stamp);
 	if (next.part == check->part)
 	{
 		if (!check->has_high)
 			corrupt(check, entry.block, "the segment has no upper bound, but the next one begins at %s",
 					show_position(next));
 		if (!same(check->high, next))
-			corrupt(check, entry.block, "the segment ends before %s, the next one begins at %s",
+			corrupt(check, entry.block, "the segment ends before %s, but the next one begins at %s",
 					show_position(check->high), show_position(next));
 	}
 	else if (check->has_high)
@@ -569,7 +591,10 @@ enter_segment(Check *check, HmPosition position)
 	return header;
 }
 
-/* Which separators the pure leaves use; the others must be unused ones. */
+/*
+ * Check the key region: the separators that numbered leaves use ascend within a node, and
+ * all others have the value of unused ones.
+ */
 static void
 check_nodes(Check *check)
 {
@@ -580,10 +605,10 @@ check_nodes(Check *check)
 	for (uint32 leaf = 1; leaf < segment->pure_leaves; leaf++)
 	{
 		uint32		node;
-		int			slot;
+		int			separator;
 
-		hm_segment_separator(segment, leaf, &node, &slot);
-		used[node * separators + slot] = true;
+		hm_segment_separator(segment, leaf, &node, &separator);
+		used[node * separators + separator] = true;
 	}
 
 	for (uint32 node = 0; node < segment->nodes; node++)
@@ -614,7 +639,7 @@ check_nodes(Check *check)
 	pfree(used);
 }
 
-/* Add a leaf to those that the inner nodes lead to. */
+/* Add a leaf to those that the inner nodes lead to; "from" is the block that says so. */
 static void
 expect_leaf(Check *check, BlockNumber from, BlockNumber block, HmPosition low)
 {
@@ -631,35 +656,41 @@ expect_leaf(Check *check, BlockNumber from, BlockNumber block, HmPosition low)
 					show_position(low), show_position(check->low));
 	}
 	else if (hm_position_cmp(check->leaves[check->leaf_count - 1].low, low) >= 0)
-		corrupt(check, from, "the leaf at block %u begins at %s, not above %s where the one before begins",
+		corrupt(check, from,
+				"the leaf at block %u begins at %s, not above %s, where the one before it begins",
 				block, show_position(low),
 				show_position(check->leaves[check->leaf_count - 1].low));
 	if (hm_position_cmp(low, check->high) >= 0)
-		corrupt(check, from, "the leaf at block %u begins at %s, beyond its segment's end %s",
+		corrupt(check, from, "the leaf at block %u begins at %s, but its segment ends before %s",
 				block, show_position(low), show_position(check->high));
 	check->leaves[check->leaf_count].block = block;
 	check->leaves[check->leaf_count].low = low;
 	check->leaf_count++;
 }
 
-/* The bound below a pure leaf, from its separator. */
+/*
+ * The low bound of a numbered leaf: its separator or, for the first one, the segment's
+ * bound.
+ */
 static HmPosition
 pure_leaf_low(Check *check, uint32 leaf)
 {
 	uint32		node;
-	int			slot;
+	int			separator;
 	HtEntry		low;
 
 	if (leaf == 0)
 		return check->low;
-	hm_segment_separator(hm_page_segment(check->copy->header), leaf, &node, &slot);
+	hm_segment_separator(hm_page_segment(check->copy->header), leaf, &node, &separator);
 	low = ht_node_get(hm_copy_node(check->copy, check->width, node), check->width,
-					  check->fanout, slot);
+					  check->fanout, separator);
 	return hm_position(check->part, low.key, low.tid);
 }
 
-/* Blocks of an extent that splits have taken: of the main one the last, of others
- * the first ones. */
+/*
+ * The blocks of an extent that splits have taken: the last ones of the main extent, the
+ * first ones of any other.
+ */
 static HmExtent
 taken_blocks(const HmSegment *segment, uint32 i)
 {
@@ -671,7 +702,7 @@ taken_blocks(const HmSegment *segment, uint32 i)
 					   segment->extents[i].length};
 }
 
-/* The extent from which splits have taken a block; -1 if there is none. */
+/* The number of the extent from which a split has taken the block; -1 if there is none. */
 static int
 extent_of_taken(const HmSegment *segment, BlockNumber block)
 {
@@ -686,8 +717,8 @@ extent_of_taken(const HmSegment *segment, BlockNumber block)
 }
 
 /*
- * A child of an auxiliary node that is a numbered leaf: it must be one of the node
- * that is shadowed, whose separators stay what they were.
+ * Check a child of an auxiliary node, in case it is a numbered leaf: it must be a child
+ * of the shadowed bottom node, and begin at its separator, which splits do not change.
  */
 static void
 check_numbered_child(Check *check, BlockNumber block, uint32 node, BlockNumber child,
@@ -699,13 +730,15 @@ check_numbered_child(Check *check, BlockNumber block, uint32 node, BlockNumber c
 	if (child < segment->leaf_base || leaf >= segment->pure_leaves)
 		return;
 	if (leaf / segment->fanout != node - segment->bottom_start)
-		corrupt(check, block, "leaf %u is below node %u, but not one of its own", leaf, node);
+		corrupt(check, block,
+				"leaf %u is a child of node %u, but has the number of another node's child",
+				leaf, node);
 	if (!same(low, pure_leaf_low(check, leaf)))
-		corrupt(check, block, "leaf %u begins at %s, its separator is %s", leaf,
+		corrupt(check, block, "leaf %u begins at %s, but its separator is %s", leaf,
 				show_position(low), show_position(pure_leaf_low(check, leaf)));
 }
 
-/* The children of a shadowed bottom node, whose first pure leaf is "first". */
+/* Check the auxiliary node of a bottom node, whose first numbered leaf is "first". */
 static void
 check_auxiliary(Check *check, uint32 node, uint32 first)
 {
@@ -748,9 +781,9 @@ block_cmp(const void *a, const void *b)
 }
 
 /*
- * Everything that splits have taken must be in use, or it will never be.  The last
- * block of an extent may be left over when the next one is added, because a
- * split may need two.
+ * Check that all blocks that splits have taken are in use; otherwise they never would be.
+ * The last block of an extent may be left over when the next extent is added, because a
+ * split may need two blocks.
  */
 static void
 check_taken(Check *check, const uint32 *in_use)
@@ -763,12 +796,15 @@ check_taken(Check *check, const uint32 *in_use)
 		bool		between = i > 0 && i < segment->extent_count - 1;
 
 		if (in_use[i] != taken && !(between && in_use[i] + 1 == taken))
-			corrupt(check, check->block, "%u blocks of extent %u are in use by splits, must be %u",
+			corrupt(check, check->block, "splits use %u blocks of extent %u, must be %u",
 					in_use[i], i, taken);
 	}
 }
 
-/* Every block of the segment must be used once, and be one of its extents'. */
+/*
+ * Check that each leaf and auxiliary node has a block of its own, in one of the segment's
+ * extents.
+ */
 static void
 check_blocks_used(Check *check)
 {
@@ -792,7 +828,7 @@ check_blocks_used(Check *check)
 
 			if (extent < 0)
 				corrupt(check, check->block,
-						"the leaf at block %u lies outside of the segment's used blocks", block);
+						"the leaf at block %u is outside the segment's blocks in use", block);
 			in_use[extent]++;
 		}
 		blocks[count++] = block;
@@ -808,13 +844,13 @@ check_blocks_used(Check *check)
 		extent = extent_of_taken(segment, block);
 		if (extent < 0)
 			corrupt(check, check->block,
-					"the auxiliary node at block %u lies outside of the segment's used blocks",
+					"the auxiliary node at block %u is outside the segment's blocks in use",
 					block);
 		in_use[extent]++;
 		blocks[count++] = block;
 	}
 	if (auxiliaries != segment->auxiliaries)
-		corrupt(check, check->block, "the segment has %u auxiliary nodes, but claims %u",
+		corrupt(check, check->block, "the segment has %u auxiliary nodes, but its header counts %u",
 				auxiliaries, segment->auxiliaries);
 
 	qsort(blocks, count, sizeof(BlockNumber), block_cmp);
@@ -843,7 +879,8 @@ check_inner(Check *check)
 
 	if (segment->leaves < segment->pure_leaves ||
 		segment->leaves > segment->pure_leaves + check->copy->bottom_nodes * HM_AUXILIARY_MAX)
-		corrupt(check, check->block, "the segment claims %u leaves", segment->leaves);
+		corrupt(check, check->block, "the header counts %u leaves, which is out of range",
+				segment->leaves);
 	check->leaf_count = 0;
 	check->leaves = palloc(segment->leaves * sizeof(ExpectedLeaf));
 	for (uint32 i = 0; i < check->copy->bottom_nodes; i++)
@@ -862,7 +899,7 @@ check_inner(Check *check)
 		}
 	}
 	if (check->leaf_count != segment->leaves)
-		corrupt(check, check->block, "inner nodes lead to %u leaves, the segment claims %u",
+		corrupt(check, check->block, "inner nodes lead to %u leaves, but the header counts %u",
 				check->leaf_count, segment->leaves);
 	check_blocks_used(check);
 }
@@ -872,25 +909,26 @@ check_inner(Check *check)
  * ----------------------------------------------------------------
  */
 
-/* A table's row must be there for every entry, or have been once. */
+/* Check an entry's TID: the table must have, or have had, a row there. */
 static void
 check_tid(Check *check, BlockNumber block, uint64 tid)
 {
 	BlockNumber heap_block = (BlockNumber) (tid >> 16);
 
 	if (!hm_tid_is_valid(tid))
-		corrupt(check, block, "an entry refers to row (%u,%u)", heap_block, (uint16) tid);
+		corrupt(check, block, "an entry refers to row (%u,%u), which no table can have",
+				heap_block, (uint16) tid);
 	if (check->heap_blocks == InvalidBlockNumber || heap_block < check->heap_blocks)
 		return;
 
-	/* The table may have grown, before the entry was made. */
+	/* The table may have grown since it was last asked. */
 	check->heap_blocks = RelationGetNumberOfBlocks(check->heap);
 	if (heap_block >= check->heap_blocks)
-		corrupt(check, block, "an entry refers to row (%u,%u) of a table of %u blocks",
+		corrupt(check, block, "an entry refers to row (%u,%u), but the table has %u blocks",
 				heap_block, (uint16) tid, check->heap_blocks);
 }
 
-/* Verify the copy of leaf i. */
+/* Verify the copy of leaf i, and add its entries to the bloom filter. */
 static void
 check_leaf(Check *check, uint32 i, Page page)
 {
@@ -905,14 +943,14 @@ check_leaf(Check *check, uint32 i, Page page)
 
 	check_page(check, block, page, HM_PAGE_LEAF);
 	if (!same(hm_page_low(page), low))
-		corrupt(check, block, "the leaf begins at %s, inner nodes have %s for it",
+		corrupt(check, block, "the leaf begins at %s, but inner nodes have %s for it",
 				show_position(hm_page_low(page)), show_position(low));
 	if (hm_page_has_high(page) != (!last || check->has_high))
 		corrupt(check, block, hm_page_has_high(page) ?
 				"the leaf has an upper bound, but is the last one of its part" :
 				"the leaf has no upper bound");
 	if (!same(hm_page_high(page), high))
-		corrupt(check, block, "the leaf ends before %s, inner nodes have %s for its end",
+		corrupt(check, block, "the leaf ends before %s, but inner nodes have %s for its end",
 				show_position(hm_page_high(page)), show_position(high));
 	if (hm_page_special(page)->right != right)
 		corrupt(check, block, "the right link is block %u, must be %u",
@@ -929,7 +967,7 @@ check_leaf(Check *check, uint32 i, Page page)
 		if (check->part != HM_PART_KEYS && entries[j].key != 0)
 			corrupt(check, block, "an entry for NULL has key " UINT64_FORMAT, entries[j].key);
 		if (hm_position_cmp(position, low) < 0 || hm_position_cmp(position, high) >= 0)
-			corrupt(check, block, "entry %s is outside of the leaf's bounds %s and %s",
+			corrupt(check, block, "entry %s is outside the leaf's bounds %s and %s",
 					show_position(position), show_position(low), show_position(high));
 		check_tid(check, block, entries[j].tid);
 		if (check->filter != NULL)
@@ -941,7 +979,7 @@ check_leaf(Check *check, uint32 i, Page page)
 	}
 }
 
-/* The leaf that covers a position of the segment. */
+/* The number of the leaf that covers a position of the segment. */
 static uint32
 find_leaf(Check *check, HmPosition position)
 {
@@ -960,7 +998,7 @@ find_leaf(Check *check, HmPosition position)
 	return low;
 }
 
-/* Copy a leaf; the caller holds the header's lock. */
+/* Copy a leaf.  The caller holds the header's lock. */
 static void
 copy_leaf(Check *check, BlockNumber block, Page to)
 {
@@ -974,9 +1012,10 @@ copy_leaf(Check *check, BlockNumber block, Page to)
 }
 
 /*
- * Verify the segment with this header, locked in share mode, from a position
- * on, as far as it stays the same meanwhile, but at least one leaf.  Releases
- * the header.  Returns the position up to which it came.
+ * Verify the segment with this header, from a position on.  Stops early, but after at
+ * least one leaf, if the segment has changed meanwhile.  The caller has locked the header
+ * in share mode; it is released here.  Returns the position up to which the leaves have
+ * been verified.
  */
 static HmPosition
 check_segment(Check *check, Buffer header, HmPosition position)
@@ -1012,6 +1051,7 @@ check_segment(Check *check, Buffer header, HmPosition position)
 	return done;
 }
 
+/* Verify all segments, in key order. */
 static void
 check_segments(Check *check)
 {
@@ -1071,7 +1111,7 @@ overlap(HmExtent a, HmExtent b)
 	return a.start < b.start + b.length && b.start < a.start + a.length;
 }
 
-/* Whether the segment that had the extent is still alive. */
+/* Whether the segment that owned an extent is still alive. */
 static bool
 still_alive(Check *check, const OwnedExtent *extent)
 {
@@ -1087,7 +1127,7 @@ still_alive(Check *check, const OwnedExtent *extent)
 	return alive;
 }
 
-/* Whether any of an extent's blocks is in the list of free ones now. */
+/* Whether any block of an extent is listed as free now. */
 static bool
 still_free(Check *check, HmExtent extent)
 {
@@ -1102,8 +1142,8 @@ still_free(Check *check, HmExtent extent)
 }
 
 /*
- * Whether two extents that overlap had their owners at the same time.  Metapage
- * and directory pages stay what they are.
+ * Whether the owners of two extents that overlap owned them at the same time.  Metapage
+ * and directory pages never get another use.
  */
 static bool
 both_owned(Check *check, const OwnedExtent *a, const OwnedExtent *b)
@@ -1116,7 +1156,10 @@ both_owned(Check *check, const OwnedExtent *a, const OwnedExtent *b)
 		(b->kind != OWNER_SEGMENT || still_alive(check, b));
 }
 
-/* All extents, those of the free list last. */
+/*
+ * Collect all extents with their owners.  The free list is read last: an extent that is
+ * freed meanwhile is collected twice, and both_owned() then finds its segment dead.
+ */
 static void
 collect_extents(Check *check, OwnedExtents *extents)
 {
@@ -1144,7 +1187,7 @@ collect_extents(Check *check, OwnedExtents *extents)
 		buffer = ReadBuffer(check->index, segments[i].block);
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
 		segment = hm_page_segment(BufferGetPage(buffer));
-		/* One that has been replaced since was verified before. */
+		/* Skip a segment that has been replaced; it was alive when it was verified. */
 		if (hm_page_is_segment_of(BufferGetPage(buffer), &segments[i]) &&
 			!(segment->state & HM_SEGMENT_DEAD))
 		{
@@ -1164,6 +1207,7 @@ collect_extents(Check *check, OwnedExtents *extents)
 	pfree(pages);
 }
 
+/* The owner of an extent, as text for a message. */
 static const char *
 show_owner(const OwnedExtent *extent)
 {
@@ -1181,7 +1225,7 @@ show_owner(const OwnedExtent *extent)
 	return "";
 }
 
-/* No block may belong to two. */
+/* Check that no block belongs to two owners. */
 static void
 check_extents(Check *check)
 {
@@ -1217,6 +1261,7 @@ check_extents(Check *check)
  *		Table against index
  * ----------------------------------------------------------------
  */
+/* Check that the index has an entry for a row of the table. */
 static void
 heap_tuple_callback(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 					bool alive, void *arg)
@@ -1240,8 +1285,10 @@ heap_tuple_callback(Relation index, ItemPointer tid, Datum *values, bool *isnull
 }
 
 /*
- * A snapshot that is older than the first look into the index: what it sees,
- * the index has.
+ * Make the bloom filter, and take a snapshot before anything of the index is read: the
+ * index has entries of all rows that the snapshot sees.
+ * Errors: t_r_serialization_failure, if the transaction's snapshot is older than the
+ * index.
  */
 static Snapshot
 begin_fingerprints(Check *check)
@@ -1254,7 +1301,10 @@ begin_fingerprints(Check *check)
 								 pg_prng_uint64(&pg_global_prng_state));
 	snapshot = RegisterSnapshot(GetTransactionSnapshot());
 
-	/* As amcheck does: a transaction's own snapshot may be too old for it. */
+	/*
+	 * The transaction's own snapshot may be too old for this index; amcheck has the same
+	 * test.
+	 */
 	if (IsolationUsesXactSnapshot() && check->index->rd_index->indcheckxmin &&
 		!TransactionIdPrecedes(HeapTupleHeaderGetXmin(check->index->rd_indextuple->t_data),
 							   snapshot->xmin))
@@ -1265,13 +1315,14 @@ begin_fingerprints(Check *check)
 	return snapshot;
 }
 
+/* Check that all rows that the snapshot sees have entries.  Frees filter and snapshot. */
 static void
 check_heap(Check *check, Snapshot snapshot)
 {
 	IndexInfo  *info = BuildIndexInfo(check->index);
 	TableScanDesc scan = table_beginscan_strat(check->heap, snapshot, 0, NULL, true, true);
 
-	/* Only what the snapshot sees, as in a concurrent build. */
+	/* Scan only what the snapshot sees, as a concurrent build does. */
 	info->ii_Concurrent = true;
 	table_index_build_scan(check->heap, check->index, info, true, false,
 						   heap_tuple_callback, check, scan);
@@ -1283,6 +1334,7 @@ check_heap(Check *check, Snapshot snapshot)
  *		The function
  * ----------------------------------------------------------------
  */
+/* Verify an index.  The caller has locked it and its table. */
 static void
 check_index(Relation index, Relation heap, bool heapallindexed)
 {
@@ -1295,7 +1347,7 @@ check_index(Relation index, Relation heap, bool heapallindexed)
 	check.heap_blocks = heap->rd_rel->relam == HEAP_TABLE_AM_OID ?
 		RelationGetNumberOfBlocks(heap) : InvalidBlockNumber;
 
-	/* What this backend has queued belongs to what the snapshot sees. */
+	/* The snapshot may see rows of which this backend has queued the entries. */
 	if (!RecoveryInProgress())
 		hm_batch_apply(index);
 	if (heapallindexed)

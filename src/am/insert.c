@@ -2,11 +2,11 @@
  * insert.c
  *		Inserting entries, and the splits that make room for them.
  *
- * Algorithm 1 of the papers: an insert holds the segment header in share mode
- * (its share of the coarse lock) and its leaf exclusively (the fine lock).
- * Because splits need the header exclusively, the leaf found under the share
- * is the right one.  If the leaf is full, the insert lets go of everything,
- * makes room under the coarse lock, and starts again.
+ * Algorithm 1 of the papers: an insert holds the segment's header in share mode (its
+ * share of the coarse lock) and the leaf exclusively (the fine lock).  Splits need the
+ * header exclusively, so the leaf that was found under the share lock stays the right
+ * one.  If the leaf is full, the insert releases both locks, makes room under the coarse
+ * lock, and starts again.
  */
 #include "postgres.h"
 
@@ -20,41 +20,47 @@
 #include "compat.h"
 #include "device/device.h"
 
-/* Blocks of a segment added at the right end, and of an extent for splits. */
+/*
+ * The least blocks of a segment added at the right end and of an extent for splits; the
+ * most of the latter.
+ */
 #define HM_MIN_EXTENT		4
 #define HM_MAX_SPARE		128
 
 /*
- * So many new entries for one leaf are merged with what is there and written
- * over the whole leaf: adding them one by one would change as many bytes.
+ * From so many new entries on, they are merged with the entries of the leaf and the whole
+ * leaf is rewritten: to add them one by one would change as many bytes.
  */
 #define HM_MERGE_THRESHOLD	128
 
 /*
- * Each entry for a crowded leaf pushes others through several of its blocks.
- * For fewer entries than this it is split while so many slots in a hundred are
- * free; to fill the last ones would cost more WAL than the split.
+ * In a crowded leaf, each insertion pushes other entries through several blocks of the
+ * leaf.  So a leaf that receives fewer than HM_CROWD entries is split when this share of
+ * its slots is still free: to fill the last slots would cost more WAL than the split.
  */
 #define HM_CROWD			8
 #define HM_CROWDED_PERCENT	5
 
 /*
- * An insert that so often in a row neither inserted anything nor made room for
- * it has met a damaged index, not somebody faster.
+ * An insert that so often in a row neither inserted an entry nor made room for one has
+ * met a damaged index.  Faster backends do not explain it.
  */
 #define HM_MAX_IDLE_ROUNDS	1000
 
-/* A leaf that is to be split and what is around it, all locked exclusively. */
+/*
+ * A leaf that is to be split, and what the split needs.  Both buffers are locked
+ * exclusively.
+ */
 typedef struct HmSplit
 {
 	Buffer		header;
 	Buffer		leaf;
 	HtWidth		width;
-	bool		append;			/* what comes is above all entries of the part */
-	const HtEntry *coming;		/* entries that found no room, of this part */
+	bool		append;			/* the new entries are above all of the part */
+	const HtEntry *coming;		/* new entries of this part, in order */
 	int64		coming_count;	/* at least one */
-	int64		merged;			/* how many of them are among the following */
-	int			count;			/* entries that both leaves shall have */
+	int64		merged;			/* how many of them are in entries[] */
+	int			count;			/* of entries[], which the two leaves share */
 	HtEntry		entries[2 * HT_LEAF_MAX_ENTRIES];
 } HmSplit;
 
@@ -75,15 +81,16 @@ hm_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 		hm_insert_sorted(index, part, &entry, 1);
 
 		/*
-		 * index_insert() looked for conflicting readers before.  One that
-		 * came since has locked the index and not found the entry.
+		 * index_insert() looked for conflicting readers before the entry was in the
+		 * index.  A reader that came between has locked the index and not found the
+		 * entry.
 		 */
 		CheckForSerializableConflictIn(index, NULL, InvalidBlockNumber);
 	}
 	return false;
 }
 
-/* Entries of a run that are below a bound. */
+/* The number of sorted entries that are below a bound. */
 static int64
 entries_below(const HtEntry *entries, int64 n, HtEntry bound)
 {
@@ -103,9 +110,9 @@ entries_below(const HtEntry *entries, int64 n, HtEntry bound)
 }
 
 /*
- * Whether a leaf with so many entries is as full as a build makes it, and an entry above
- * all that it holds.  At the end of a part such an entry begins a new leaf: ascending
- * inserts leave the room that the fill factor asks for.
+ * Whether a leaf with count entries is as full as a build makes it, and the new entry is
+ * above all of them.  At the end of a part such an entry begins a new leaf, so that
+ * ascending inserts leave the room that the fill factor asks for.
  */
 static bool
 is_above_full_leaf(Relation index, Page page, HtWidth width, int count, HtEntry entry)
@@ -119,8 +126,8 @@ is_above_full_leaf(Relation index, Page page, HtWidth width, int count, HtEntry 
 }
 
 /*
- * Whether a leaf should have n entries more than count.  The last one of a part
- * may get full: ascending inserts crowd nobody.
+ * Whether a leaf with count entries should receive n more.  The last leaf of a part may
+ * get full: ascending inserts push no entries.
  */
 static bool
 has_room(Page page, HtWidth width, int count, int64 n)
@@ -133,8 +140,9 @@ has_room(Page page, HtWidth width, int count, int64 n)
 }
 
 /*
- * Entries of the run to be inserted into this leaf, which has "count"; 0 if they should
- * have a new leaf to the right of it.
+ * How many of n sorted entries, the first of which belongs in this leaf, should go into
+ * it; the leaf has count entries. 0 means that they should have a new leaf to the right
+ * of it.
  */
 static int64
 entries_for_leaf(Relation index, Page page, HtWidth width, int count,
@@ -147,14 +155,18 @@ entries_for_leaf(Relation index, Page page, HtWidth width, int count,
 	if (is_above_full_leaf(index, page, width, count, entries[0]))
 		return 0;
 
-	/* Fill it up, no further, so that what is left can be appended. */
+	/*
+	 * Fill the last leaf as full as a build does, no further, so that the other entries
+	 * can be appended.
+	 */
 	free_slots = hm_leaf_target(index, width) - count;
 	return Min(n, Max(1, free_slots));
 }
 
 /*
- * Merge the entries of a leaf with the first of *n others, as many as make no
- * more than max.  Returns how many they are, and in *n how many were consumed.
+ * Merge the entries of a leaf with the first of *n new ones, as many as make no more than
+ * max together.  Returns the number of merged entries; *n becomes the number of new ones
+ * among them, duplicates included.
  */
 static int
 merge_entries(const HtEntry *old, int old_count, const HtEntry *coming, int64 *n,
@@ -165,7 +177,7 @@ merge_entries(const HtEntry *old, int old_count, const HtEntry *coming, int64 *n
 	int			i = 0,
 				count = 0;
 
-	/* Stop where what is left of the old entries just fits. */
+	/* Stop where the rest of the old entries just fits. */
 	while (i < old_count || consumed < end)
 	{
 		int			cmp = i == old_count ? 1 : consumed == end ? -1 :
@@ -186,7 +198,7 @@ merge_entries(const HtEntry *old, int old_count, const HtEntry *coming, int64 *n
 	return count;
 }
 
-/* Write the locked leaf anew, with these entries. */
+/* Rewrite a leaf with these entries.  The caller has locked it exclusively. */
 static void
 rewrite_leaf(Relation index, Buffer leaf, HtWidth width, const HtEntry *entries, int count)
 {
@@ -200,8 +212,9 @@ rewrite_leaf(Relation index, Buffer leaf, HtWidth width, const HtEntry *entries,
 }
 
 /*
- * Merge the first of n entries with what is on the locked leaf, as many as
- * fit, and write the leaf anew.  Returns how many were consumed.
+ * Merge the first of n entries, as many as fit, with those of the leaf, and rewrite the
+ * leaf.  The caller has locked it exclusively.  Returns how many of the n are in the leaf
+ * now.
  */
 static int64
 merge_into_leaf(Relation index, Buffer leaf, HtWidth width, const HtEntry *entries, int64 n)
@@ -216,7 +229,10 @@ merge_into_leaf(Relation index, Buffer leaf, HtWidth width, const HtEntry *entri
 	return n;
 }
 
-/* Insert entries into the locked leaf until it is full; returns how many. */
+/*
+ * Insert entries into a leaf one by one, until it is full, with one WAL record.  The
+ * caller has locked the leaf exclusively.  Returns how many of the n are in the leaf now.
+ */
 static int64
 insert_into_leaf(Relation index, Buffer leaf, HtWidth width, const HtEntry *entries, int64 n)
 {
@@ -248,8 +264,9 @@ insert_into_leaf(Relation index, Buffer leaf, HtWidth width, const HtEntry *entr
 }
 
 /*
- * Insert the first of some entries, all of which belong in the locked leaf, if that has room
- * for all of them beside the "count" that it has.  Returns how many were inserted.
+ * Insert n entries, all of which belong in this leaf, if it has room for all of them
+ * beside the count that it has.  The caller has locked it exclusively.  Returns how many
+ * are in the leaf now; 0 if it has not enough room.
  */
 static int64
 insert_if_room(Relation index, Buffer leaf, HtWidth width, int count,
@@ -267,7 +284,7 @@ insert_if_room(Relation index, Buffer leaf, HtWidth width, int count,
  * ----------------------------------------------------------------
  */
 
-/* Blocks of a segment that can still be had without asking for more. */
+/* The number of unused blocks that a segment has for splits. */
 static uint32
 spare_blocks(const HmSegment *segment)
 {
@@ -278,8 +295,10 @@ spare_blocks(const HmSegment *segment)
 	return result;
 }
 
-/* Take one of those.  The main extent's come from its end, to keep the
- * beginning for leaves that can go there by number. */
+/*
+ * Take one of these blocks.  Those of the main extent are taken from its end, so that its
+ * beginning stays free for numbered leaves.
+ */
 static BlockNumber
 take_spare(HmSegment *segment)
 {
@@ -291,7 +310,10 @@ take_spare(HmSegment *segment)
 	return segment->leaf_base + segment->leaf_room - segment->tail_used;
 }
 
-/* Give a segment another extent for its splits. */
+/*
+ * Give a segment another extent for its splits, unless another backend has done so or the
+ * segment has been replaced.  The caller holds no buffer lock.
+ */
 static void
 add_spare_extent(Relation index, HmSegmentName name)
 {
@@ -314,7 +336,7 @@ add_spare_extent(Relation index, HmSegmentName name)
 	extent.start = hm_extent_allocate(index, extent.length, HM_EXTENT_FOR_FEW);
 	HM_FAULT(spare_allocated);
 
-	/* Somebody else may have done the same, or moved the segment. */
+	/* Another backend may have done the same, or moved the segment. */
 	LockBuffer(header, BUFFER_LOCK_EXCLUSIVE);
 	segment = hm_page_segment(BufferGetPage(header));
 	if (hm_page_is(BufferGetPage(header), HM_PAGE_SEGMENT) &&
@@ -340,8 +362,8 @@ add_spare_extent(Relation index, HmSegmentName name)
 }
 
 /*
- * Blocks for a segment that is to grow with ascending inserts: a share of
- * the index, so that neither small indexes waste nor large ones have many
+ * The number of blocks for a segment that ascending inserts will fill: a share of the
+ * index, so that small indexes do not waste space and large ones do not have many
  * segments.
  */
 static uint32
@@ -352,8 +374,10 @@ growth_blocks(Relation index)
 }
 
 /*
- * Write a segment that begins at low and reaches to the end of its part, with as
- * many of n entries on its only leaf as a build would put there.
+ * Write a segment that begins at low and reaches to the end of its part.  Its only leaf
+ * gets the first of *n entries, as many as a build puts on a leaf; *n becomes their
+ * number.  Returns the segment's directory entry, and its blocks in *extent.  The caller
+ * holds the allocation lock and no buffer lock.
  */
 static HmDirectoryEntry
 write_last_segment(Relation index, HmPosition low, const HtEntry *entries, int64 *n,
@@ -392,8 +416,8 @@ write_last_segment(Relation index, HmPosition low, const HtEntry *entries, int64
 }
 
 /*
- * The first segment of a part, with the first of n entries.  Returns how many
- * were inserted: none if somebody else was faster.
+ * Add the first segment of a part, with the first of n entries.  Returns how many were
+ * inserted: 0 if another backend has added one.
  */
 static int64
 create_first_segment(Relation index, HmPart part, const HtEntry *entries, int64 n)
@@ -428,8 +452,9 @@ create_first_segment(Relation index, HmPart part, const HtEntry *entries, int64 
 }
 
 /*
- * Add a segment to the right of the last one of a part, with the first of n
- * entries, if they are still above all others.  Returns how many were inserted.
+ * Add a segment to the right of the last one of a part, with the first of n entries, if
+ * these are still above all others.  "name" is the last segment.  Returns how many were
+ * inserted.
  */
 static int64
 append_segment(Relation index, HmPart part, const HtEntry *coming, int64 n,
@@ -497,9 +522,10 @@ append_segment(Relation index, HmPart part, const HtEntry *coming, int64 n,
 }
 
 /*
- * Put a new leaf to the right of the one that is split: with the upper half of
- * its entries and those that come or, when appending, with just the latter.
- * Adds what was inserted to *inserted; returns the separator.
+ * Put a new leaf to the right of the leaf that is split.  When appending, it receives new
+ * entries alone; otherwise the two leaves share split->entries.  "fresh" is the new
+ * leaf's blank page, locked exclusively.  Registers both pages with the WAL record.  Adds
+ * the number of inserted entries to *inserted; returns the low bound of the new leaf.
  */
 static HtEntry
 split_leaf(Relation index, GenericXLogState *state, HmSplit *split, Buffer fresh,
@@ -546,8 +572,9 @@ split_leaf(Relation index, GenericXLogState *state, HmSplit *split, Buffer fresh
 }
 
 /*
- * Errors if a block to be locked is one that the split has locked already, which
- * sound headers do not lead to.  "other" is a further locked buffer, if valid.
+ * Check that a block to be locked is not one that the split has locked already, which
+ * only a damaged header can cause.  "other" is one more locked buffer, or InvalidBuffer.
+ * Errors: index_corrupted.
  */
 static void
 check_not_locked(Relation index, const HmSplit *split, Buffer other, BlockNumber block)
@@ -563,9 +590,9 @@ check_not_locked(Relation index, const HmSplit *split, Buffer other, BlockNumber
 }
 
 /*
- * A block of the segment that is taken into use, with a blank page.  What it is to
- * be is written over that: a page initialised once more would have no LSN, and be
- * logged whole.
+ * Begin to use a block of the segment: give it a blank page and log that.  Returns the
+ * buffer, locked exclusively.  The caller writes the contents into that page without
+ * initialising it again: a page without LSN would be logged whole.
  */
 static Buffer
 fresh_buffer(Relation index, const HmSplit *split, Buffer other, BlockNumber block)
@@ -577,7 +604,7 @@ fresh_buffer(Relation index, const HmSplit *split, Buffer other, BlockNumber blo
 	if (block == HM_METAPAGE_BLKNO || block >= RelationGetNumberOfBlocks(index))
 		ereport(ERROR,
 				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("segment at block %u of index \"%s\" has spare block %u beyond the index's end",
+				 errmsg("segment at block %u of index \"%s\" refers to block %u, which is not its own",
 						BufferGetBlockNumber(split->header), RelationGetRelationName(index), block),
 				 errhint("Please REINDEX it.")));
 
@@ -594,9 +621,8 @@ fresh_buffer(Relation index, const HmSplit *split, Buffer other, BlockNumber blo
 }
 
 /*
- * Whether the segment's last leaf can be followed by the next one by number:
- * the main extent has a block for it, and the bottom node that it would hang
- * from is not shadowed.
+ * Whether the leaf after the segment's last one can be the next numbered leaf: the main
+ * extent has a block for it, and its bottom node is not shadowed.
  */
 static bool
 can_append_leaf(HmSegment *segment)
@@ -610,8 +636,8 @@ can_append_leaf(HmSegment *segment)
 }
 
 /*
- * Split the segment's last leaf; the new one takes the next leaf number.
- * Returns how many entries were inserted.
+ * Split the segment's last leaf.  The new leaf becomes the next numbered one, so the
+ * layout stays pure.  Returns how many entries were inserted.
  */
 static int64
 split_in_order(Relation index, HmSplit *split)
@@ -622,7 +648,7 @@ split_in_order(Relation index, HmSplit *split)
 	uint32		node,
 				offset,
 				page_number;
-	int			slot;
+	int			separator;
 	Buffer		keys = InvalidBuffer;
 	Buffer		fresh;
 	GenericXLogState *state;
@@ -630,7 +656,7 @@ split_in_order(Relation index, HmSplit *split)
 				keys_page;
 	HtEntry		bound;
 
-	hm_segment_separator(segment, number, &node, &slot);
+	hm_segment_separator(segment, number, &node, &separator);
 	page_number = hm_node_page(segment, split->width, node, &offset);
 	if (page_number > 0)
 	{
@@ -648,7 +674,7 @@ split_in_order(Relation index, HmSplit *split)
 	segment = hm_page_segment(header_page);
 	segment->pure_leaves++;
 	segment->leaves++;
-	ht_node_set((char *) keys_page + offset, split->width, segment->fanout, slot, bound);
+	ht_node_set((char *) keys_page + offset, split->width, segment->fanout, separator, bound);
 	HM_FAULT(split_in_order_changed);
 	GenericXLogFinish(state);
 	HM_FAULT(split_in_order_logged);
@@ -659,7 +685,11 @@ split_in_order(Relation index, HmSplit *split)
 	return inserted;
 }
 
-/* The bottom node whose child an entry belongs to. */
+/*
+ * The number of the bottom node below which an entry belongs.  The caller holds the
+ * header's lock.
+ * Errors: index_corrupted.
+ */
 static uint32
 bottom_node(Relation index, Buffer header, HtWidth width, HtEntry entry)
 {
@@ -680,18 +710,25 @@ bottom_node(Relation index, Buffer header, HtWidth width, HtEntry entry)
 		if (page_number > 0)
 			ReleaseBuffer(buffer);
 
-		/* The descent has been here, so it goes down; but how far? */
+		/*
+		 * The descent to the leaf has passed here, so the numbers ascend; but they may be
+		 * too large.
+		 */
 		if (node >= segment->nodes)
 			ereport(ERROR,
 					(errcode(ERRCODE_INDEX_CORRUPTED),
-					 errmsg("segment at block %u of index \"%s\" lacks a bottom node",
-							BufferGetBlockNumber(header), RelationGetRelationName(index)),
+					 errmsg("segment at block %u of index \"%s\" refers to inner node %u of %u",
+							BufferGetBlockNumber(header), RelationGetRelationName(index),
+							node, segment->nodes),
 					 errhint("Please REINDEX it.")));
 	}
 	return node;
 }
 
-/* Make a blank page an auxiliary node with the children that a bottom node has by number. */
+/*
+ * Make a blank page the auxiliary node of a bottom node, with the numbered leaves that
+ * are its children.  The caller holds the header's exclusive lock.
+ */
 static void
 fill_auxiliary(Relation index, Page page, Buffer header, HtWidth width, uint32 node)
 {
@@ -722,8 +759,10 @@ fill_auxiliary(Relation index, Page page, Buffer header, HtWidth width, uint32 n
 }
 
 /*
- * Split any leaf; the new one hangs from an auxiliary node.  Returns how many
- * entries were inserted.
+ * Split any leaf, below this bottom node.  The new leaf becomes a child of the node's
+ * auxiliary node, which the caller has locked exclusively; if auxiliary is InvalidBuffer,
+ * it is made.  The segment has enough spare blocks.  Releases the auxiliary node.
+ * Returns how many entries were inserted.
  */
 static int64
 split_shadowing(Relation index, HmSplit *split, uint32 node, Buffer auxiliary)
@@ -774,8 +813,9 @@ split_shadowing(Relation index, HmSplit *split, uint32 node, Buffer auxiliary)
 }
 
 /*
- * What both leaves shall have: no more than makes two as full as a build does,
- * but one entry more than fit on one.
+ * Fill in split->entries: those of the leaf and the first of the new ones, at most as
+ * many as make two leaves as full as a build does, but at least one more than fit on one
+ * leaf.
  */
 static void
 merge_for_split(Relation index, HmSplit *split, Page leaf)
@@ -794,9 +834,10 @@ merge_for_split(Relation index, HmSplit *split, Page leaf)
 }
 
 /*
- * Make room for the first of n entries in the leaf where it belongs, or a new
- * leaf, and insert as many as fit.  Returns how many were inserted; the caller
- * goes on with the others.
+ * Make room for the first of n entries: in the leaf in which it belongs, or by a new
+ * leaf, a new segment, a further extent or a movement.  Inserts as many as fit.  Returns
+ * how many were inserted, perhaps 0; the caller tries again with the others.  The caller
+ * holds no buffer lock.
  */
 static int64
 make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
@@ -828,8 +869,8 @@ make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 	hm_leaf_check(index, split.leaf, split.width);
 
 	/*
-	 * Of those who found the leaf full, the first made room.  With many clients at the right
-	 * end of the index, each split has such.
+	 * The first of several backends that found the leaf full has made room for the
+	 * others.  With many clients at the right end of the index, every split has others.
 	 */
 	count = ht_leaf_count(leaf_page, split.width);
 	inserted = insert_if_room(index, split.leaf, split.width, count, coming,
@@ -854,7 +895,7 @@ make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 
 	if (!split.append && has_room(leaf_page, split.width, split.count, 0))
 	{
-		/* What the leaf holds already needs no room. */
+		/* Some of the entries were in the leaf already, so the others fit. */
 		rewrite_leaf(index, split.leaf, split.width, split.entries, split.count);
 		inserted = split.merged;
 	}

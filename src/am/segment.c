@@ -72,7 +72,7 @@ hm_leaf_target(Relation index, HtWidth width)
 }
 
 void
-hm_segment_separator(const HmSegment *segment, uint32 leaf, uint32 *node, int *slot)
+hm_segment_separator(const HmSegment *segment, uint32 leaf, uint32 *node, int *separator)
 {
 	uint32		fanout = segment->fanout;
 	uint32		number = leaf;
@@ -86,7 +86,7 @@ hm_segment_separator(const HmSegment *segment, uint32 leaf, uint32 *node, int *s
 		level_nodes = (level_nodes + fanout - 1) / fanout;
 		level_start -= level_nodes;
 	}
-	*slot = (int) (number % fanout) - 1;
+	*separator = (int) (number % fanout) - 1;
 	*node = level_start + number / fanout;
 }
 
@@ -198,12 +198,12 @@ hm_segment_image(const HmSegmentSpec *spec, const HtEntry *entries, uint64 n, ch
 			uint32		node,
 						offset,
 						key_page;
-			int			slot;
+			int			separator;
 
-			hm_segment_separator(segment, leaf, &node, &slot);
+			hm_segment_separator(segment, leaf, &node, &separator);
 			key_page = hm_node_page(segment, spec->width, node, &offset);
 			ht_node_set(image + (Size) key_page * BLCKSZ + offset, spec->width,
-						spec->fanout, slot, special->low);
+						spec->fanout, separator, special->low);
 		}
 	}
 	return segment->leaf_base - spec->start + spec->leaves;
