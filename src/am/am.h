@@ -409,7 +409,7 @@ typedef struct HmKeyType
 	uint64		(*normalise) (Datum value);
 
 	/*
-	 * normalise() for count values as an array without NULLs stores them. keys may be the
+	 * normalise() for count values as an array without NULLs stores them.  keys may be the
 	 * same memory as values if keys are as wide as values.
 	 */
 	void		(*normalise_all) (const char *values, Size count, uint64 *keys);
@@ -502,7 +502,7 @@ extern bool hm_bracket_range(StrategyNumber strategy, const HmBracket *bracket, 
  * Turn the scan keys of an index scan, which are joined by AND, into ranges.  Without any
  * scan key these are all parts.  Contradictions and NULL arguments give no range.
  * Supported are array keys (SK_SEARCHARRAY), IS NULL, IS NOT NULL and all cross-type
- * operators of the operator families. result->ranges is palloc'd in the current memory
+ * operators of the operator families.  result->ranges is palloc'd in the current memory
  * context.
  */
 extern void hm_ranges_from_keys(Relation index, bool nulls_low,
@@ -511,7 +511,7 @@ extern void hm_ranges_from_keys(Relation index, bool nulls_low,
 /*
  * The keys that a scan key of the kind `= ANY (array)` names, if each element stands for
  * one key or for none.  They come in the array's order, and the same key may come more
- * than once.  Returns false if the scan key is of another kind. *points is allocated in
+ * than once.  Returns false if the scan key is of another kind.  *points is allocated in
  * the current memory context; free it by resetting the context.
  */
 extern bool hm_points_from_key(Relation index, ScanKey key, uint64 **points, uint32 *count);
@@ -522,7 +522,7 @@ extern bool hm_points_from_key(Relation index, ScanKey key, uint64 **points, uin
  */
 
 /*
- * Initialise a page and its special area.  All other bytes become zero. segment is the
+ * Initialise a page and its special area.  All other bytes become zero.  segment is the
  * block of the segment's header.
  */
 extern void hm_page_init(Page page, HmPageKind kind, uint64 stamp,
@@ -590,7 +590,7 @@ hm_tid_check(Relation index, uint64 packed)
 extern void hm_page_no_progress(Relation index, Buffer buffer);
 
 /*
- * Read, lock and check the metapage. lock is BUFFER_LOCK_SHARE or BUFFER_LOCK_EXCLUSIVE.
+ * Read, lock and check the metapage.  lock is BUFFER_LOCK_SHARE or BUFFER_LOCK_EXCLUSIVE.
  * The caller holds no buffer lock, and unlocks and releases the buffer.
  * Errors: those of hm_page_check().
  */
@@ -917,7 +917,7 @@ typedef struct HmSegmentSpec
 
 /*
  * Lay out a whole segment in memory: header, key pages and the leaves to be filled, with
- * n entries spread evenly over them. image has room for these pages; pages of further
+ * n entries spread evenly over them.  image has room for these pages; pages of further
  * leaves are not touched.  Returns the number of pages made.
  */
 extern uint32 hm_segment_image(const HmSegmentSpec *spec, const HtEntry *entries,
@@ -1007,7 +1007,7 @@ typedef struct HmSegmentName
  * more new segments.  Leaves keep some room if splits have shown that entries arrive
  * there; if pack is true, all leaves become as full as a build makes them.  Returns
  * false, and does nothing, if a segment has been replaced already or if the two cannot be
- * replaced together. last_header, if not NULL, becomes the header's block of the last new
+ * replaced together.  last_header, if not NULL, becomes the header's block of the last new
  * segment.  The caller holds no buffer lock and no allocation lock.
  * Errors: index_corrupted.  The movement is then undone, apart from lost blocks and the
  * mark in the header, which the next writer removes.

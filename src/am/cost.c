@@ -2,12 +2,11 @@
  * cost.c
  *		What a plain scan costs.
  *
- * The work is btree's: find the first entry, read leaves in key order, visit
- * the heap by the column's correlation.  So is the estimate, which asks the
- * column's statistics for the correlation and takes the number of pages from
- * the index itself.  It differs in the way down: a harmonia index has its
- * upper levels on the pages of the directory and of one header, whatever its
- * size.
+ * The work is that of btree: find the first entry, read leaves in key order, visit the
+ * heap in an order that the column's correlation describes.  So the estimate is btree's
+ * too: the correlation is taken from the column's statistics, the number of pages from
+ * the index itself.  Only the descent differs: the levels above the leaves are on the
+ * pages of the directory and of one header, whatever the size of the index.
  */
 #include "postgres.h"
 
@@ -17,8 +16,8 @@
 #include "am/am.h"
 
 /*
- * Pages above the leaves on the way to one, as the estimate charges for CPU
- * time: none for an index that is as small as a btree of a single page.
+ * The estimate charges CPU time for each page above the leaves that a descent reads; it
+ * charges none for an index that is as small as a btree of a single page.
  */
 #define HM_SMALL_INDEX_PAGES	8
 

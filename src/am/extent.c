@@ -1,11 +1,11 @@
 /*
  * extent.c
- *		Runs of blocks: taking them, giving them back, finding lost ones.
+ *		Extents: taking blocks, giving them back, finding lost ones.
  *
- * The metapage lists free extents.  The list is an aid, not the truth: the
- * truth is which blocks the directory and the segments' headers refer to.  So
- * blocks that a crash or an error left behind, or for which the list had no
- * room, come back with the next VACUUM, which rebuilds the list.
+ * The metapage lists free extents.  The list may be incomplete: a block is in use if the
+ * directory or a segment's header refers to it, and free otherwise.  A crash, an error or
+ * a full list can leave free blocks unlisted.  These are lost blocks; the next VACUUM rebuilds
+ * the list and so finds them.
  */
 #include "postgres.h"
 
@@ -40,7 +40,7 @@ extent_from_list(Relation index, HmMeta *meta, uint32 length, HmExtentUse use)
 	if (start == HM_METAPAGE_BLKNO || start >= blocks || length > blocks - start)
 		ereport(ERROR,
 				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("index \"%s\" has a free extent of %u blocks from %u, in a file of %u",
+				 errmsg("index \"%s\" lists %u free blocks from block %u on, but has %u blocks",
 						RelationGetRelationName(index), meta->free[best].length, start, blocks),
 				 errhint("Please REINDEX it.")));
 	meta->free[best].start += length;
@@ -163,8 +163,8 @@ hm_extent_fits_below(Relation index, uint32 length, BlockNumber limit)
 }
 
 /*
- * Add an extent to the list, which stays sorted, and join it with neighbours.
- * If the list is full the shortest extent goes missing until the next VACUUM.
+ * Add an extent to the list, which stays sorted, and join it with its neighbours.  If the
+ * list is full, its shortest extent is dropped; VACUUM finds that one again.
  */
 static void
 extent_to_list(HmMeta *meta, HmExtent extent)
@@ -250,8 +250,8 @@ extent_cmp(const void *a, const void *b)
 }
 
 /*
- * All extents in use: metapage, directory pages and segments.  Nobody can be
- * changing them, for we hold the allocation lock exclusively.
+ * All extents in use, sorted and palloc'd: metapage, directory pages and segments.  The
+ * caller holds the allocation lock exclusively, so no other backend can change them.
  */
 static HmExtent *
 extents_in_use(Relation index, int *count)
@@ -299,8 +299,9 @@ extents_in_use(Relation index, int *count)
 }
 
 /*
- * The gaps between extents in use; lists the HM_FREE_MAX longest.  Returns the number
- * of blocks in all of them.
+ * Make a list of the gaps between extents in use, the HM_FREE_MAX longest ones.  Returns
+ * the number of blocks in all gaps, listed or not.
+ * Errors: index_corrupted.
  */
 static BlockNumber
 extents_complement(Relation index, const HmExtent *used, int count,

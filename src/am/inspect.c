@@ -2,8 +2,8 @@
  * inspect.c
  *		SQL functions that show what an index consists of.
  *
- * They show pages as they are, also those of a damaged index, as far as that
- * goes without reading beyond them; check.c is what judges.
+ * They show pages as they are.  They also show a damaged index, as far as that is
+ * possible without reading beyond its pages; check.c finds the damage.
  */
 #include "postgres.h"
 
@@ -33,16 +33,16 @@ PG_FUNCTION_INFO_V1(harmonia_leaf_items);
 PG_FUNCTION_INFO_V1(harmonia_page);
 PG_FUNCTION_INFO_V1(harmonia_index_info);
 
-/* A leaf as the inner nodes lead to it. */
+/* A leaf, as the inner nodes refer to it. */
 typedef struct ListedLeaf
 {
 	BlockNumber block;
-	int64		number;			/* -1 if it hangs from an auxiliary node */
-	BlockNumber auxiliary;
+	int64		number;			/* leaf number; -1 for an auxiliary node's child */
+	BlockNumber auxiliary;		/* block of that node, or InvalidBlockNumber */
 } ListedLeaf;
 
 /* ----------------------------------------------------------------
- *		What check.c uses as well
+ *		What check.c and reorganize.c use too
  * ----------------------------------------------------------------
  */
 
@@ -216,7 +216,7 @@ read_argument(FunctionCallInfo fcinfo, Relation index)
 	return buffer;
 }
 
-/* The same, where only one kind of page will do. */
+/* The same for a block that must be a page of this kind. */
 static Buffer
 read_argument_of_kind(FunctionCallInfo fcinfo, Relation index, HmPageKind kind)
 {
@@ -245,7 +245,7 @@ copy_argument(FunctionCallInfo fcinfo, Relation index, HtWidth width)
 	return copy;
 }
 
-/* The leaves of a segment, in key order, palloc'd. */
+/* List the leaves of a copied segment, in key order; palloc'd. */
 static ListedLeaf *
 list_leaves(const HmSegmentCopy *copy, uint32 *count)
 {
@@ -261,7 +261,10 @@ list_leaves(const HmSegmentCopy *copy, uint32 *count)
 	leaves = palloc(room * sizeof(ListedLeaf));
 	*count = 0;
 
-	/* Leaf numbers from the node's, lest a damaged prefix sum leads astray. */
+	/*
+	 * Compute leaf numbers from the bottom node's number, so that a damaged prefix sum
+	 * does no harm.
+	 */
 	for (uint32 i = 0; i < copy->bottom_nodes; i++)
 	{
 		if (copy->auxiliaries[i] != NULL)
@@ -285,7 +288,10 @@ list_leaves(const HmSegmentCopy *copy, uint32 *count)
 	return leaves;
 }
 
-/* Copy a leaf page, checked. */
+/*
+ * Copy a leaf, and check that it is one.
+ * Errors: index_corrupted.
+ */
 static void
 copy_leaf(Relation index, BlockNumber block, Page to, BufferAccessStrategy strategy)
 {
@@ -305,7 +311,7 @@ copy_leaf(Relation index, BlockNumber block, Page to, BufferAccessStrategy strat
 }
 
 /* ----------------------------------------------------------------
- *		Showing: columns are made from text
+ *		Making rows: each column is made from text
  * ----------------------------------------------------------------
  */
 #define MAX_COLUMNS	24
@@ -362,7 +368,7 @@ show_tid(Row *row, uint64 tid)
 	show_text(row, text.data);
 }
 
-/* A time, or NULL for 0; as text that does not depend on DateStyle. */
+/* A time, as text that does not depend on DateStyle; NULL for 0. */
 static void
 show_time(Row *row, TimestampTz time)
 {
@@ -372,7 +378,7 @@ show_time(Row *row, TimestampTz time)
 		show_null(row);
 }
 
-/* A bound, or two NULLs where there is none. */
+/* A bound, as two columns; both are NULL if it does not exist. */
 static void
 show_bound(Row *row, bool exists, HtEntry bound)
 {
@@ -405,7 +411,7 @@ show_part(Row *row, uint32 part)
 	}
 }
 
-/* A function that returns one row. */
+/* The result of a function that returns one row. */
 static Datum
 return_row(FunctionCallInfo fcinfo, Row *row)
 {
@@ -418,7 +424,10 @@ return_row(FunctionCallInfo fcinfo, Row *row)
 													row->values));
 }
 
-/* A function that returns many: each is added, and its text forgotten. */
+/*
+ * The rows of a function that returns many.  The text of a row is freed when it has been
+ * added.
+ */
 typedef struct RowSink
 {
 	ReturnSetInfo *result;
@@ -477,7 +486,7 @@ harmonia_metapage(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(return_row(fcinfo, &row));
 }
 
-/* Its columns of one segment. */
+/* Add the columns of one segment to a row of harmonia_segments(). */
 static void
 show_segment(Row *row, int64 number, BlockNumber block, Page page)
 {
@@ -534,7 +543,7 @@ harmonia_segments(PG_FUNCTION_ARGS)
 
 		CHECK_FOR_INTERRUPTS();
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		/* One that has been replaced since may have given its blocks away. */
+		/* Skip a segment that has been replaced: its blocks may have another use now. */
 		if (!hm_page_is_segment_of(BufferGetPage(buffer), &segments[i]))
 		{
 			UnlockReleaseBuffer(buffer);
@@ -550,7 +559,7 @@ harmonia_segments(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* The used separators of a node: an array of keys and one of tids. */
+/* The used separators of a node, as two columns: an array of keys and one of TIDs. */
 static void
 show_separators(Row *row, const char *node, HtWidth width, int fanout)
 {
@@ -652,7 +661,7 @@ harmonia_leaves(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* The slot of a leaf's block that holds an entry. */
+/* The slot in a block of a leaf that holds an entry. */
 static int
 slot_of(const char *block, HtWidth width, HtEntry entry)
 {
@@ -678,8 +687,8 @@ slot_of(const char *block, HtWidth width, HtEntry entry)
 /*
  * harmonia_leaf_items(index regclass, block bigint)
  *
- * The one place that looks into a leaf's blocks by itself, for it shows where
- * in them the entries are.
+ * This is the only function outside src/tree that knows the bytes of a block of a leaf,
+ * because it shows in which slots the entries are.
  */
 Datum
 harmonia_leaf_items(PG_FUNCTION_ARGS)
@@ -728,7 +737,7 @@ harmonia_leaf_items(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Entries, children or leaves: what a page counts. */
+/* The number of entries, children or leaves of a page, by its kind. */
 static void
 show_page_count(Row *row, Page page, HtWidth width)
 {
@@ -812,7 +821,7 @@ harmonia_page(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(return_row(fcinfo, &row));
 }
 
-/* What harmonia_index_info() adds up. */
+/* The sums that harmonia_index_info() shows. */
 typedef struct IndexInfoSums
 {
 	uint64		entries;
@@ -820,12 +829,12 @@ typedef struct IndexInfoSums
 	uint64		keys;
 	uint64		leaves;
 	uint64		auxiliaries;
-	uint64		owned;			/* blocks of the segments' extents */
-	uint64		shadowed;
+	uint64		owned;			/* blocks in extents of segments */
+	uint64		shadowed;		/* segments */
 	uint32		levels;			/* of the deepest segment */
 } IndexInfoSums;
 
-/* Add a segment, unless it has been replaced since the directory was read. */
+/* Add a segment to the sums, unless it has been replaced since the directory was read. */
 static void
 sum_segment(Relation index, const HmDirectoryEntry *entry, HtWidth width,
 			BufferAccessStrategy strategy, IndexInfoSums *sums)

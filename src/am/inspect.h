@@ -1,6 +1,6 @@
 /*
  * inspect.h
- *		What the functions that show an index and those that verify it share.
+ *		What the functions share that show, verify and reorganize an index.
  */
 #ifndef HARMONIA_INSPECT_H
 #define HARMONIA_INSPECT_H
@@ -8,9 +8,9 @@
 #include "am/am.h"
 
 /*
- * Everything of a segment but its leaves, copied while its header was locked,
- * so that it fits together.  Palloc'd in one context; nothing of it has been
- * verified beyond what is needed to copy it.
+ * A copy of everything of a segment but its leaves, made while its header was locked, so
+ * that the pages belong together.  Palloc'd in the current memory context.  Nothing has
+ * been verified beyond what is needed to copy it.
  */
 typedef struct HmSegmentCopy
 {
@@ -19,7 +19,7 @@ typedef struct HmSegmentCopy
 	uint32		key_pages;
 	char	   *keys;			/* key pages, one after the other */
 	uint32		bottom_nodes;
-	Page	   *auxiliaries;	/* of each bottom node, or NULL */
+	Page	   *auxiliaries;	/* of each bottom node; NULL if it has none */
 } HmSegmentCopy;
 
 /*
@@ -45,7 +45,7 @@ extern void hm_inspect_check_valid(Relation index);
  */
 extern HmSegmentCopy *hm_segment_copy(Relation index, Buffer header, HtWidth width);
 
-/* A node of a copied segment's key region. */
+/* A node of a copied segment's key region, in the layout that src/tree reads. */
 extern const char *hm_copy_node(const HmSegmentCopy *copy, HtWidth width, uint32 node);
 
 #endif							/* HARMONIA_INSPECT_H */

@@ -1,23 +1,23 @@
 /*
  * movement.c
- *		Movement: a segment is written anew in pure Harmonia layout.
+ *		Movement: segments are rewritten in pure layout.
  *
- * The papers' movement rewrites the whole key region after a batch of updates
- * so that auxiliary nodes disappear.  Here it costs one segment, and readers go
- * on in the old pages meanwhile.  Two neighbours can become one in the same way.
- * Steps:
+ * The papers' movement rewrites the whole key region after a batch of updates, so that
+ * auxiliary nodes disappear.  Here it rewrites one segment, and readers read the old pages
+ * meanwhile.  Two neighbours can be joined in the same way.  Steps:
  *
  *	1.	Take the movement lock, then mark the header "moving" in a WAL record.
  *		Writers that find the mark look again until it is gone.  They queue for
  *		no lock, or the server would cancel an autovacuum worker that moves.
  *		If the mover dies, by error or crash, the lock is free and the next
  *		writer removes the mark.
- *	2.	Copy the leaves, which nobody changes now, into new segments in blocks
- *		of their own.  A crash up to here loses blocks until the next VACUUM.
- *	3.	In one WAL record, point the directory to the new segments and mark the
- *		old header dead.
- *	4.	Give the old extents back.  A crash before loses them until the next
+ *	2.	Copy the leaves, which no other backend can change now, into new segments in
+ *		new extents.  After a crash up to here, these blocks are lost until the next
  *		VACUUM.
+ *	3.	In one WAL record, point the directory to the new segments and mark the old
+ *		header dead.
+ *	4.	Add the old extents to the list of free ones.  After a crash before that, they
+ *		are lost until the next VACUUM.
  */
 #include "postgres.h"
 
@@ -32,7 +32,7 @@
 
 #define HM_MOVE_MAX_SOURCES		2
 
-/* A segment under movement, as its header had it when it was marked. */
+/* A segment that is moved, as its header was when it was marked. */
 typedef struct HmMoveSource
 {
 	BlockNumber header;
@@ -44,6 +44,7 @@ typedef struct HmMoveSource
 	HmExtent	extents[HM_SEGMENT_MAX_EXTENTS];
 } HmMoveSource;
 
+/* A movement in progress.  Its memory is that of the movement's context. */
 typedef struct HmMove
 {
 	HtWidth		width;
@@ -51,8 +52,8 @@ typedef struct HmMove
 	HtEntry		low;			/* of the first source */
 	HtEntry		high;			/* of the last one */
 	bool		has_high;
-	bool		pack;			/* leaves, whatever splits have shown */
-	bool		shadowed;		/* there have been splits */
+	bool		pack;			/* fill leaves as full as a build does */
+	bool		shadowed;		/* some source has an auxiliary node */
 	uint64		leaves;			/* of all sources */
 	int			source_count;
 	HmMoveSource sources[HM_MOVE_MAX_SOURCES];
@@ -60,7 +61,7 @@ typedef struct HmMove
 	HtEntry    *entries;
 } HmMove;
 
-/* Set or clear the mark of locked headers. */
+/* Set or clear the "moving" mark of headers.  The caller has locked them exclusively. */
 static void
 mark_moving(Relation index, Buffer *headers, int count, bool moving)
 {
@@ -78,7 +79,10 @@ mark_moving(Relation index, Buffer *headers, int count, bool moving)
 	GenericXLogFinish(state);
 }
 
-/* Whether the locked page is the live header of the segment with this stamp. */
+/*
+ * Whether a page is the live header of the segment with this stamp.  The caller holds its
+ * lock.
+ */
 static bool
 is_live_header(Buffer header, uint64 stamp)
 {
@@ -130,7 +134,7 @@ hm_segment_enter_to_write(Relation index, HmPosition position, int lock)
 			return InvalidBuffer;
 		if (hm_position_cmp(entered, position) != 0)
 		{
-			/* That is the next part's; the position's own has none. */
+			/* This is the next part's segment; the position's own part has none. */
 			UnlockReleaseBuffer(header);
 			return InvalidBuffer;
 		}
@@ -148,9 +152,9 @@ hm_segment_enter_to_write(Relation index, HmPosition position, int lock)
 }
 
 /*
- * Lock the headers and note what they say; marks them, if all is as the caller
- * believes: alive and, if there are two, neighbours in one part.  Returns whether
- * it is.
+ * Lock the headers, note what they say, and mark them.  They must be alive and, if there
+ * are two, neighbours in one part; otherwise nothing is marked, and the result is false.
+ * Returns with no buffer lock.  The caller holds the movement locks.
  */
 static bool
 move_begin(Relation index, HmMove *move)
@@ -222,9 +226,10 @@ move_begin(Relation index, HmMove *move)
 }
 
 /*
- * Read all entries of a source, from the first leaf on.  What the chain of leaves
- * does not lead to would be lost, so each leaf must begin where the one before it
- * ends, and the last must end where the segment does.
+ * Read all entries of a source, from its first leaf on.  Entries to which the right links
+ * do not lead would be lost.  So each leaf must begin where the one before it ends, and
+ * the number of leaves must be the header's.
+ * Errors: index_corrupted.
  */
 static void
 move_read(Relation index, HmMove *move, const HmMoveSource *source)
@@ -267,10 +272,10 @@ move_read(Relation index, HmMove *move, const HmMoveSource *source)
 }
 
 /*
- * Entries that new leaves get.  Where leaves have been split others want to be: if all
- * were packed as a build packs them, the same would happen again at once, and the
- * next VACUUM would move the segment again.  So they keep half of the room that they
- * have now.
+ * The number of entries for each new leaf.  Where leaves have been split, further splits
+ * are likely.  If all leaves were packed as a build packs them, they would soon be split
+ * again, and the next VACUUM would move the segment again.  So they keep half of the room
+ * that they have now.
  */
 static int
 entries_per_leaf(Relation index, const HmMove *move)
@@ -284,8 +289,8 @@ entries_per_leaf(Relation index, const HmMove *move)
 }
 
 /*
- * Write new segments for the entries read.  Returns their directory entries and
- * extents, palloc'd, and their number.
+ * Write new segments for the entries read.  Returns their directory entries and extents,
+ * palloc'd, and their number.  The caller holds the allocation lock.
  */
 static HmDirectoryEntry *
 move_write(Relation index, HmMove *move, HmExtent **extents, int *segment_count)
@@ -340,9 +345,10 @@ move_write(Relation index, HmMove *move, HmExtent **extents, int *segment_count)
 }
 
 /*
- * Point the directory to the new segments and kill the old ones.  Returns false,
- * and takes the marks back, if the directory does not allow to replace two
- * segments together.
+ * Point the directory to the new segments and mark the old ones dead, in one WAL record.
+ * If two segments cannot be replaced together, because their entries are on different
+ * directory pages, removes the "moving" marks instead and returns false.  The caller
+ * holds the movement locks and the allocation lock.
  */
 static bool
 move_flip(Relation index, HmMove *move, const HmDirectoryEntry *entries,
@@ -365,8 +371,9 @@ move_flip(Relation index, HmMove *move, const HmDirectoryEntry *entries,
 		LockBuffer(headers[i], BUFFER_LOCK_EXCLUSIVE);
 
 		/*
-		 * Our page locks and the marks have kept everybody else away.  What
-		 * we wrote may lie there, if the block was listed as free.
+		 * Movement locks and marks have kept other backends from changing the headers.
+		 * If the list of free extents is damaged, our new segments may have overwritten
+		 * them.
 		 */
 		if (!is_live_header(headers[i], move->sources[i].stamp))
 			ereport(ERROR,
@@ -400,7 +407,10 @@ move_flip(Relation index, HmMove *move, const HmDirectoryEntry *entries,
 	return possible;
 }
 
-/* Copy marked segments and let the copies take their place. */
+/*
+ * Copy marked segments and replace them by the copies.  *result becomes the directory
+ * entry of the last new segment.  Returns false if they cannot be replaced together.
+ */
 static bool
 move_copy(Relation index, HmMove *move, HmDirectoryEntry *result)
 {

@@ -1,7 +1,7 @@
 /*
  * page.c
- *		Page initialisation and checks, the metapage and the backend's copy of
- *		the directory's root.
+ *		Page initialisation and checks, the metapage, and a backend's copy of the
+ *		directory's root.
  */
 #include "postgres.h"
 
@@ -18,7 +18,7 @@ hm_page_init(Page page, HmPageKind kind, uint64 stamp, BlockNumber segment, HmPa
 
 	PageInit(page, BLCKSZ, sizeof(HmSpecial));
 
-	/* Leave no hole: generic WAL neither logs nor keeps what lies in it. */
+	/* Leave no hole: generic WAL does not log the bytes in it, and replay zeroes them. */
 	((PageHeader) page)->pd_lower = ((PageHeader) page)->pd_upper;
 
 	special = hm_page_special(page);
@@ -46,7 +46,7 @@ hm_meta_init(Relation index, Page page)
 	meta->width = (uint16) type->width;
 	meta->fanout = (uint16) hm_fanout(index);
 
-	/* A descending index is the ascending one read backwards. */
+	/* A descending index is an ascending one that is read backwards. */
 	meta->nulls_low = ((option & INDOPTION_NULLS_FIRST) != 0) !=
 		((option & INDOPTION_DESC) != 0);
 	meta->flags = HM_META_LIMITS;
@@ -70,6 +70,7 @@ hm_page_is_segment_of(Page page, const HmDirectoryEntry *entry)
 		(uint32) hm_page_segment(page)->stamp == entry->stamp;
 }
 
+/* Check a count that a page begins with.  Errors: index_corrupted. */
 static void
 check_count(Relation index, Buffer buffer, uint32 count, uint32 max)
 {
@@ -96,7 +97,7 @@ hm_page_check(Relation index, Buffer buffer, HmPageKind kind)
 				 errdetail("The page is not a harmonia page of kind %d.", (int) kind),
 				 errhint("Please REINDEX it.")));
 
-	/* Whoever reads a page trusts its counts. */
+	/* Callers rely on these counts. */
 	if (kind == HM_PAGE_DIRECTORY)
 		check_count(index, buffer, hm_page_directory(page)->count, HM_DIRECTORY_MAX);
 	else if (kind == HM_PAGE_AUXILIARY)
@@ -130,7 +131,7 @@ hm_page_check(Relation index, Buffer buffer, HmPageKind kind)
 	if (meta->key_type != index->rd_opcintype[0])
 		ereport(ERROR,
 				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("index \"%s\" was built for another type",
+				 errmsg("index \"%s\" was built for keys of another type",
 						RelationGetRelationName(index)),
 				 errhint("Please REINDEX it.")));
 	if (meta->width != hm_key_type(index)->width ||
@@ -187,7 +188,7 @@ hm_page_no_progress(Relation index, Buffer buffer)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INDEX_CORRUPTED),
-			 errmsg("index \"%s\" goes round in circles at block %u",
+			 errmsg("search of index \"%s\" makes no progress at block %u",
 					RelationGetRelationName(index), BufferGetBlockNumber(buffer)),
 			 errhint("Please REINDEX it.")));
 }
@@ -203,8 +204,8 @@ hm_meta_buffer(Relation index, int lock)
 }
 
 /*
- * The pointer is good until the next thing that may process invalidation
- * messages, that is, until a heavyweight lock is taken.
+ * The result is valid until invalidation messages may be processed, that is, until a
+ * heavyweight lock is taken.
  */
 HmCache *
 hm_cache(Relation index, bool renew)
@@ -231,16 +232,16 @@ hm_cache(Relation index, bool renew)
 	memcpy(cache->root, meta->root, meta->root_count * sizeof(HmDirectoryEntry));
 	UnlockReleaseBuffer(buffer);
 
-	/* An invalidation of the file resets this; see hm_cache_is_current(). */
+	/* An invalidation of the file resets this, see hm_cache_is_current(). */
 	RelationSetTargetBlock(index, HM_METAPAGE_BLKNO);
 	return cache;
 }
 
 /*
- * The file may have been truncated since the copy was made, and what the copy
- * refers to be beyond its end.  Truncation tells all backends to forget what
- * they know of the file, the "target block" among it, of which we have no other
- * use; whoever locks the index after the truncation has heard of it.
+ * If the file was truncated after the copy was made, the copy may refer to blocks beyond
+ * its end.  A truncation sends an invalidation, by which all backends forget what they
+ * know of the file, including the "target block", which has no other use here.  A backend
+ * that locks the index after the truncation has processed that invalidation.
  */
 bool
 hm_cache_is_current(Relation index)

@@ -2,11 +2,11 @@
  * reorganize.c
  *		Which segments are worth a movement.
  *
- * Movement writes a segment's leaves anew, so it has to pay: it does if half of
- * the leaves go, or if so many of them hang from auxiliary nodes that look-ups
- * read a page more than they need.  Neighbours are joined if one of them is
- * sparse, or if both are small, so that a table that grows at one end and is
- * emptied at the other keeps few segments.
+ * A movement rewrites all leaves of a segment, so it has to pay.  It does if half of the
+ * leaves would go, or if so many of them hang from auxiliary nodes that lookups read one
+ * page more for many keys.  Neighbours are joined if one of them is sparse, or if both
+ * are small, so that a table that grows at one end and is emptied at the other keeps few
+ * segments.
  */
 #include "postgres.h"
 
@@ -28,7 +28,7 @@
 
 PG_FUNCTION_INFO_V1(harmonia_reorganize);
 
-/* Leaves that these entries take when they are packed. */
+/* The number of leaves that so many entries take when they are packed. */
 static uint64
 packed_leaves(Relation index, uint64 entries)
 {
@@ -37,12 +37,14 @@ packed_leaves(Relation index, uint64 entries)
 	return Max(1, (entries + target - 1) / target);
 }
 
+/* Whether packing a segment would save at least half of its leaves. */
 static bool
 is_sparse(Relation index, const HmSegmentUse *use)
 {
 	return packed_leaves(index, use->entries) * 2 <= use->leaves;
 }
 
+/* Whether it pays to move a segment; if all is true, whether it could be packed better. */
 static bool
 worth_moving(Relation index, const HmSegmentUse *use, bool all)
 {
@@ -53,6 +55,7 @@ worth_moving(Relation index, const HmSegmentUse *use, bool all)
 	return is_sparse(index, use) || shadowed * 4 > use->leaves;
 }
 
+/* Whether it pays to join a segment with the one after it. */
 static bool
 worth_joining(Relation index, const HmSegmentUse *a, const HmSegmentUse *b)
 {
@@ -69,7 +72,7 @@ worth_joining(Relation index, const HmSegmentUse *a, const HmSegmentUse *b)
 	if (b->grows && !b_sparse)
 		return false;
 
-	/* Do not rewrite much for the sake of little. */
+	/* Do not rewrite a large segment to save a small one. */
 	if ((!a_sparse && a_leaves > b_leaves * 8) || (!b_sparse && b_leaves > a_leaves * 8))
 		return false;
 	return a_sparse || b_sparse || Max(a_leaves, b_leaves) * 8 < leaves_max;
@@ -118,9 +121,10 @@ hm_segment_uses_note(HmSegmentUses *uses, Buffer header)
 }
 
 /*
- * Join the segment with the one after it, which then stands for both.  If their
- * entries stand on different directory pages that cannot be done, and would be
- * noticed only when all had been written.
+ * Join a segment with the one after it.  use[1] then describes the new segment.  Returns
+ * whether they were joined.  They cannot be if their entries are on different directory
+ * pages; that is tested first, because the movement would notice it only after all had
+ * been written.
  */
 static bool
 join_with_next(Relation index, HmSegmentUse *use)
@@ -135,7 +139,7 @@ join_with_next(Relation index, HmSegmentUse *use)
 		!hm_segments_move(index, names, 2, true, &block))
 		return false;
 
-	/* The new one may have been replaced already; then nothing is known of it. */
+	/* If the new segment has been replaced already, nothing is known of it. */
 	header = ReadBuffer(index, block);
 	LockBuffer(header, BUFFER_LOCK_SHARE);
 	alive = hm_page_is(BufferGetPage(header), HM_PAGE_SEGMENT);
@@ -170,15 +174,16 @@ hm_reorganize(Relation index, HmSegmentUses *uses, bool all)
 }
 
 /* ----------------------------------------------------------------
- *		Towards the front of the file
+ *		Moving segments to the front of the file
  * ----------------------------------------------------------------
  */
 
+/* A segment that may be moved. */
 typedef struct Candidate
 {
 	HmSegmentName name;
-	uint32		blocks;			/* that it takes at most when it is moved */
-	BlockNumber last;			/* start of its extent nearest to the file's end */
+	uint32		blocks;			/* that its copy takes at most */
+	BlockNumber last;			/* start of its last extent in the file */
 } Candidate;
 
 static int
@@ -190,7 +195,7 @@ candidate_cmp(const void *a, const void *b)
 	return left > right ? -1 : left < right ? 1 : 0;
 }
 
-/* All segments, those at the end of the file first. */
+/* All segments, palloc'd; those nearest to the end of the file first. */
 static Candidate *
 find_candidates(Relation index, int *count)
 {
@@ -231,7 +236,10 @@ find_candidates(Relation index, int *count)
 	return result;
 }
 
-/* Returns the number of movements. */
+/*
+ * Move segments at the end of the file to free extents before them, as long as there are
+ * such extents.  Returns the number of movements.
+ */
 static int
 move_to_front(Relation index, bool pack)
 {
@@ -239,7 +247,10 @@ move_to_front(Relation index, bool pack)
 	Candidate  *candidates = find_candidates(index, &count);
 	int			movements = 0;
 
-	/* Where one cannot be moved, the file ends behind it whatever the others do. */
+	/*
+	 * Stop at the first one that cannot be moved: the file cannot become shorter than up
+	 * to its end.
+	 */
 	for (int i = 0; i < count; i++)
 	{
 		vacuum_delay_point_compat();
@@ -253,9 +264,9 @@ move_to_front(Relation index, bool pack)
 }
 
 /*
- * The list of free extents has no room for all of many gaps.  So as not to leave a
- * file mostly empty we go on with a new list as long as there is something to move,
- * always towards the front.
+ * The list of free extents may have no room for all gaps.  So that the file does not stay
+ * mostly empty, this repeats with a new list as long as segments can be moved.  They only
+ * move towards the front, so it ends.
  */
 int
 hm_compact(Relation index, bool always, BlockNumber *free_blocks)
@@ -285,11 +296,14 @@ hm_compact(Relation index, bool always, BlockNumber *free_blocks)
 }
 
 /* ----------------------------------------------------------------
- *		On demand
+ *		harmonia_reorganize()
  * ----------------------------------------------------------------
  */
 
-/* Count the entries of the leaf for a position and go on to the next leaf. */
+/*
+ * Count the entries of the leaf that covers a position, and move the position to the next
+ * leaf.  Returns false at the end of the index.
+ */
 static bool
 count_step(Relation index, HtWidth width, HmSegmentUses *uses, HmPosition *position,
 		   BufferAccessStrategy strategy)
@@ -380,9 +394,10 @@ open_to_reorganize(Oid oid, Relation *heap)
 
 /*
  * harmonia_reorganize(index regclass) returns bigint
- *		Write every segment anew that could be packed better or has auxiliary
- *		nodes; returns the number of movements.  Writers wait only for the
- *		segment that is being moved.
+ *
+ * Move every segment that could be packed better or has auxiliary nodes, and then
+ * segments at the end of the file to its front.  Returns the number of movements.
+ * Writers wait only for segments that are being moved.
  */
 Datum
 harmonia_reorganize(PG_FUNCTION_ARGS)

@@ -2,23 +2,22 @@
  * vacuum.c
  *		Removing dead entries, and getting lost blocks back.
  *
- * The walk goes through the leaves in key order, which neither splits nor
- * movement can make it miss, unlike the order of blocks.  Each leaf is changed
- * as a writer changes it.  Then, holding nothing but a pin, we take a cleanup
- * lock on it: whoever has copied TIDs from the page and still needs them to be
- * what they were (an index-only scan, a scan with a snapshot that is not MVCC)
- * keeps a pin, and only when it is gone may VACUUM free line pointers in the
- * heap.
+ * The walk visits the leaves in key order: there, unlike in the order of blocks,
+ * splits and movements cannot hide a leaf from it.  Each leaf is changed as a writer
+ * changes it.  Then, holding nothing but a pin, VACUUM takes a cleanup lock on it, which
+ * drains its pins.  A scan keeps a pin if it has copied TIDs from the page and needs them to
+ * stay valid (an index-only scan, a scan with a snapshot that is not MVCC).  VACUUM may
+ * free line pointers in the heap only after that pin is gone.
  *
- * Such a pin may also sit on a page of a segment that has been retired, and
- * whose entries the walk met elsewhere.  So if any segment was retired since
- * VACUUM last did so, the blocks that the walk did not come by are drained too.
+ * Such a pin may also be on a page of a retired segment, the entries of which the walk
+ * has met elsewhere.  So if any segment has been retired since all blocks were last
+ * drained, the blocks that the walk has not visited are drained too.
  *
  * Batch lookups keep no pins.  Those that trust the visibility map are inside
  * the visibility gate instead, which is drained when the walk is over.
  *
- * At the end segments that have become sparse are moved.  What that retires
- * need not be drained: its pages hold no dead entries any more.
+ * At the end, segments that have become sparse are moved.  The pages that this retires
+ * need not be drained: they hold no dead entries any more.
  */
 #include "postgres.h"
 
@@ -39,12 +38,15 @@ typedef struct HmVacuum
 	void	   *state;
 	HtWidth		width;
 	BlockNumber blocks;			/* of the index when the walk began */
-	uint8	   *visited;		/* bit for each of those: drained by the walk */
-	HmSegmentUses uses;			/* segments met */
-	HmSegmentUse *use;			/* that of the leaf at hand */
+	uint8	   *visited;		/* a bit for each of these: the walk drained it */
+	HmSegmentUses uses;			/* segments that the walk has met */
+	HmSegmentUse *use;			/* of them, the one with the current leaf */
 } HmVacuum;
 
-/* Wait until nobody but us has the buffer pinned. */
+/*
+ * Wait until no other backend has the buffer pinned.  The caller has it pinned, and not
+ * locked.
+ */
 static void
 drain_pins(Buffer buffer)
 {
@@ -92,7 +94,7 @@ vacuum_leaf(HmVacuum *vacuum, Buffer leaf)
 	}
 }
 
-/* Drain the blocks that the walk did not come by. */
+/* Drain the blocks that the walk has not visited. */
 static void
 drain_others(HmVacuum *vacuum)
 {
@@ -113,7 +115,7 @@ drain_others(HmVacuum *vacuum)
 	}
 }
 
-/* Segments retired so far and how many of them have been drained. */
+/* Read how many segments have been retired so far, and how many of these are drained. */
 static void
 read_retired(Relation index, uint64 *retired, uint64 *drained)
 {
@@ -137,7 +139,10 @@ write_drained(Relation index, uint64 drained)
 	UnlockReleaseBuffer(buffer);
 }
 
-/* Clean the leaf for a position and drain it; returns false at the end. */
+/*
+ * Remove the dead entries of the leaf that covers a position, drain its pins, and move
+ * the position to the next leaf.  Returns false at the end of the index.
+ */
 static bool
 vacuum_step(HmVacuum *vacuum, HmPosition *position)
 {
@@ -152,7 +157,7 @@ vacuum_step(HmVacuum *vacuum, HmPosition *position)
 		return false;
 	if (hm_page_segment(BufferGetPage(header))->state & HM_SEGMENT_MOVING)
 	{
-		/* Wait as a writer does, then look again. */
+		/* The segment is being moved: wait as a writer does, then enter it again. */
 		UnlockReleaseBuffer(header);
 		header = hm_segment_enter_to_write(index, entered, BUFFER_LOCK_SHARE);
 		if (!BufferIsValid(header))
@@ -211,8 +216,9 @@ hm_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	if (retired != drained)
 	{
 		/*
-		 * A block that the walk came by may have been freed, used by a segment
-		 * that the walk had yet to reach, and retired with that one.
+		 * A block that the walk has drained may have been freed, then used by a segment
+		 * that the walk had yet to reach, and retired with that one.  So if any segment
+		 * was retired during the walk, drain all blocks.
 		 */
 		if (retired != retired_before)
 			memset(vacuum.visited, 0, vacuum.blocks / 8 + 1);
@@ -241,7 +247,7 @@ hm_vacuum_cleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 	hm_compact(info->index, false, &free_blocks);
 	HM_FAULT(vacuum_compacted);
 
-	/* Without bulk deletion nothing was counted: leave pg_class alone. */
+	/* Without a bulk deletion nothing was counted: leave pg_class alone. */
 	if (stats == NULL)
 		return NULL;
 	stats->num_pages = RelationGetNumberOfBlocks(info->index);

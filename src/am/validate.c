@@ -28,9 +28,9 @@
 	 (1 << BTGreaterStrategyNumber))
 
 /*
- * Whether an operator is the one that btree has for the strategy.  The index
- * never calls its operators: it compares as btree's default operator class of
- * the column's type does, whatever else an operator may mean.
+ * Whether an operator is the one that btree has for this strategy.  The access method
+ * never calls operators: it compares as the default btree operator class of the type
+ * does, so any other operator would get wrong answers.
  */
 static bool
 is_btree_operator(Form_pg_amop form)
@@ -42,7 +42,10 @@ is_btree_operator(Form_pg_amop form)
 							form->amoprighttype, form->amopstrategy) == form->amopopr;
 }
 
-/* Check the operators of a family one by one, reporting what is wrong. */
+/*
+ * Check the operators of a family one by one.  Reports problems by INFO; returns whether
+ * there was none.
+ */
 static bool
 operators_valid(const char *family, CatCList *operators)
 {
@@ -105,9 +108,9 @@ operators_valid(const char *family, CatCList *operators)
 }
 
 /*
- * Check that a family is complete: all strategies for each pair of types, and
- * all pairs of its types.  *found tells whether it has operators for the type
- * with itself.
+ * Check that a family is complete: it has all strategies for each pair of types, and all
+ * pairs of its types.  Reports problems by INFO; returns whether there was none.  *found
+ * becomes true if the family has operators that compare the type with itself.
  */
 static bool
 groups_valid(const char *family, CatCList *operators, CatCList *functions,
@@ -152,8 +155,8 @@ groups_valid(const char *family, CatCList *operators, CatCList *functions,
 }
 
 /*
- * amvalidate: check an operator class and the family that it belongs to.
- * Reports every problem by INFO and returns whether there was none.
+ * amvalidate: check an operator class and the family that it belongs to.  Reports every
+ * problem by INFO, and returns whether there was none.
  */
 bool
 hm_validate(Oid opclass)
