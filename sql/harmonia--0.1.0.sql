@@ -18,13 +18,13 @@ IS 'harmonia index access method handler';
 CREATE ACCESS METHOD harmonia TYPE INDEX HANDLER harmonia_handler;
 
 COMMENT ON ACCESS METHOD harmonia
-IS 'ordered index for batch lookups, laid out as a Harmonia tree';
+IS 'ordered index in the layout of a Harmonia tree, for lookups of many keys at once';
 
 -- ----------------------------------------------------------------
--- Operator families and classes: btree's, by name and by content
+-- Operator families and classes, with btree's names and operators
 --
--- The method orders keys by type and never calls these operators itself, so
--- none but btree's may be added (harmonia's amvalidate checks that).
+-- The access method orders keys by their type and never calls an operator. So only
+-- btree's operators may be added to these families (amvalidate checks that).
 -- ----------------------------------------------------------------
 
 CREATE OPERATOR FAMILY integer_ops USING harmonia;
@@ -226,7 +226,7 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C STRICT PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION harmonia_reorganize(regclass)
-IS 'restore the pure layout of a harmonia index; returns the number of segments rewritten';
+IS 'restore the pure layout of a harmonia index and pack it; returns the number of movements';
 
 -- ----------------------------------------------------------------
 -- The device
@@ -238,7 +238,7 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C STRICT PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION harmonia_load(regclass)
-IS 'copy a harmonia index to the device, or bring the copy up to date; returns its bytes there';
+IS 'copy a harmonia index to the device, or bring its copy up to date; returns the size of the copy in bytes';
 
 CREATE FUNCTION harmonia_unload(index regclass)
 RETURNS boolean
@@ -246,7 +246,7 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C STRICT PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION harmonia_unload(regclass)
-IS 'give up the copy of a harmonia index on the device';
+IS 'drop the copy of a harmonia index on the device; returns whether there was one';
 
 CREATE FUNCTION harmonia_device(
 	OUT state text,
@@ -261,7 +261,7 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION harmonia_device()
-IS 'the device and the daemon that searches with it';
+IS 'state of the device and of its daemon';
 
 CREATE FUNCTION harmonia_stat_indexes(
 	OUT relid oid,
@@ -284,7 +284,7 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION harmonia_stat_indexes()
-IS 'what batches have done to indexes of this database';
+IS 'statistics of batch lookups in harmonia indexes of this database';
 
 CREATE VIEW pg_stat_harmonia AS
 	SELECT s.relid AS indexrelid, n.nspname AS schemaname, c.relname AS indexrelname,
@@ -303,7 +303,7 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C PARALLEL SAFE;
 
 COMMENT ON FUNCTION harmonia_stat_reset(regclass)
-IS 'reset the counts of pg_stat_harmonia, of one index or of all';
+IS 'reset the counts of pg_stat_harmonia, of one index or, given NULL, of this database';
 
 REVOKE ALL ON FUNCTION harmonia_stat_reset(regclass) FROM PUBLIC;
 
@@ -317,7 +317,7 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION harmonia_check(regclass, boolean)
-IS 'verify a harmonia index, and optionally that it has an entry for each row';
+IS 'verify a harmonia index and, optionally, that it has an entry for each row of its table';
 
 REVOKE ALL ON FUNCTION harmonia_check(regclass, boolean) FROM PUBLIC;
 
@@ -345,7 +345,7 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION harmonia_index_info(regclass)
-IS 'what a harmonia index consists of, in numbers';
+IS 'sizes and counts of a harmonia index';
 
 REVOKE ALL ON FUNCTION harmonia_index_info(regclass) FROM PUBLIC;
 
@@ -466,6 +466,6 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION harmonia_page(regclass, bigint)
-IS 'special area of a page of a harmonia index';
+IS 'header and special area of a page of a harmonia index';
 
 REVOKE ALL ON FUNCTION harmonia_page(regclass, bigint) FROM PUBLIC;

@@ -1,10 +1,10 @@
--- Asks the same questions with a harmonia index, without an index and with a
--- btree, and compares answers and times. Run by demo.sh, which has left a
--- harmonia index that a pgbench run has gone over.
+-- Runs the same queries with a harmonia index, without an index and with a btree
+-- index, and compares answers and times. demo.sh runs this file after a pgbench run
+-- that has changed a table with a harmonia index.
 
 VACUUM ANALYZE pgbench_accounts, pgbench_history;
 
--- One process each, so that times compare.
+-- One process for each query and build, so that times can be compared.
 SET max_parallel_workers_per_gather = 0;
 SET max_parallel_maintenance_workers = 0;
 
@@ -25,7 +25,7 @@ INSERT INTO questions (question, query) VALUES
  'SELECT min(aid), max(aid) FROM
   (SELECT aid FROM pgbench_accounts ORDER BY aid DESC LIMIT 1000) last');
 
--- Without an index, each row would be compared with every key of the batch.
+-- Without an index, = ANY would compare each row with every key of the array.
 UPDATE questions SET without_index =
 	'SELECT count(*), sum(abalance) FROM pgbench_accounts
 	 WHERE aid IN (SELECT aid FROM pgbench_history)'
@@ -35,7 +35,7 @@ CREATE TEMP TABLE answers
 	(number int, method text, answer text, plan text, milliseconds numeric);
 CREATE TEMP TABLE builds (method text, milliseconds numeric, size text);
 
--- How a plan reads pgbench_accounts.
+-- The plan node that reads pgbench_accounts.
 CREATE FUNCTION pg_temp.access_path(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	line text;
@@ -52,7 +52,7 @@ BEGIN
 END
 $$;
 
--- The median of three runs; one more before them warms up.
+-- Run each query four times; keep the median time of the last three.
 CREATE FUNCTION pg_temp.ask(method text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
 	q record;

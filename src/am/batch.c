@@ -50,19 +50,19 @@
 #define BATCH_PARTS				(HM_PART_NULLS_HIGH + 1)
 
 /* Queued entries of one part of an index. */
-typedef struct BatchRun
+typedef struct QueuedPart
 {
 	HtEntry    *entries;
 	int64		count;
 	int64		capacity;
-} BatchRun;
+} QueuedPart;
 
 /* Queued entries of one index. */
 typedef struct Batch
 {
 	Oid			index;
 	char		status;			/* for simplehash */
-	BatchRun	runs[BATCH_PARTS];
+	QueuedPart	parts[BATCH_PARTS];
 } Batch;
 
 #define SH_PREFIX			batch_table
@@ -76,7 +76,7 @@ typedef struct Batch
 #define SH_DEFINE
 #include "lib/simplehash.h"
 
-/* GUC: in kB; sorting takes as much again, which is counted in */
+/* GUC, in kB.  It includes the memory for sorting, which is as much as that of the queue. */
 static int	insert_batch_memory = 64 * 1024;
 
 /* The queue: a child of TopTransactionContext, NULL if there is none. */
@@ -105,49 +105,49 @@ batch_for(Oid index)
 
 	batch = batch_table_insert(batches, index, &found);
 	if (!found)
-		memset(batch->runs, 0, sizeof(batch->runs));
+		memset(batch->parts, 0, sizeof(batch->parts));
 	return batch;
 }
 
-/* Append an entry to a run. */
+/* Queue an entry. */
 static void
-run_append(BatchRun *run, HtEntry entry)
+queued_append(QueuedPart *queued, HtEntry entry)
 {
-	if (run->count == run->capacity)
+	if (queued->count == queued->capacity)
 	{
-		int64		capacity = Max(run->capacity * 2, BATCH_FIRST_CAPACITY);
+		int64		capacity = Max(queued->capacity * 2, BATCH_FIRST_CAPACITY);
 		Size		size = capacity * sizeof(HtEntry);
 
-		if (run->entries == NULL)
-			run->entries = MemoryContextAlloc(batch_context, size);
+		if (queued->entries == NULL)
+			queued->entries = MemoryContextAlloc(batch_context, size);
 		else
-			run->entries = repalloc_huge(run->entries, size);
-		run->capacity = capacity;
+			queued->entries = repalloc_huge(queued->entries, size);
+		queued->capacity = capacity;
 	}
-	run->entries[run->count++] = entry;
+	queued->entries[queued->count++] = entry;
 	pending++;
 }
 
-/* Sort a run, and drop all but one of equal entries. */
+/* Sort the queued entries of a part, and drop all but one of equal ones. */
 static void
-run_sort(BatchRun *run)
+queued_sort(QueuedPart *queued)
 {
-	HtEntry    *entries = run->entries;
+	HtEntry    *entries = queued->entries;
 	HtEntry    *scratch;
 	int64		kept = 1;
 
 	scratch = MemoryContextAllocHuge(CurrentMemoryContext,
-									 run->count * sizeof(HtEntry));
-	ht_sort_entries(entries, scratch, run->count);
+									 queued->count * sizeof(HtEntry));
+	ht_sort_entries(entries, scratch, queued->count);
 	pfree(scratch);
 
-	for (int64 i = 1; i < run->count; i++)
+	for (int64 i = 1; i < queued->count; i++)
 	{
 		if (ht_entry_cmp(entries[i], entries[kept - 1]) != 0)
 			entries[kept++] = entries[i];
 	}
-	pending -= run->count - kept;
-	run->count = kept;
+	pending -= queued->count - kept;
+	queued->count = kept;
 }
 
 /* Entries queued for one index. */
@@ -157,7 +157,7 @@ batch_count(const Batch *batch)
 	int64		count = 0;
 
 	for (int part = 0; part < BATCH_PARTS; part++)
-		count += batch->runs[part].count;
+		count += batch->parts[part].count;
 	return count;
 }
 
@@ -180,17 +180,17 @@ batch_apply(Batch *batch, Relation index)
 
 	for (int part = 0; part < BATCH_PARTS; part++)
 	{
-		BatchRun   *run = &batch->runs[part];
+		QueuedPart *queued = &batch->parts[part];
 
-		if (run->count == 0)
+		if (queued->count == 0)
 			continue;
-		run_sort(run);
-		hm_insert_sorted(index, (HmPart) part, run->entries, run->count);
+		queued_sort(queued);
+		hm_insert_sorted(index, (HmPart) part, queued->entries, queued->count);
 	}
 
 	HM_FAULT(batch_inserted);
 
-	/* Not before the entries are there, see the file head. */
+	/* Look after the entries are in the index, see the file head. */
 	CheckForSerializableConflictIn(index, NULL, InvalidBlockNumber);
 
 	MemoryContextSwitchTo(old);
@@ -200,10 +200,10 @@ batch_apply(Batch *batch, Relation index)
 	pending -= batch_count(batch);
 	for (int part = 0; part < BATCH_PARTS; part++)
 	{
-		if (batch->runs[part].entries != NULL)
-			pfree(batch->runs[part].entries);
+		if (batch->parts[part].entries != NULL)
+			pfree(batch->parts[part].entries);
 	}
-	memset(batch->runs, 0, sizeof(batch->runs));
+	memset(batch->parts, 0, sizeof(batch->parts));
 	HM_FAULT(batch_emptied);
 
 	elog(DEBUG1, "applied " INT64_FORMAT " queued entries to index \"%s\"",
@@ -257,10 +257,7 @@ hm_batch_discard(void)
 	}
 }
 
-/*
- * Offer an entry to the statement's batch.  Returns true if the batch took it,
- * false if it has to be inserted at once.
- */
+/* Queue an entry if the statement is batched; am.h has the contract. */
 bool
 hm_batch_add(Relation index, Relation heap, IndexInfo *info,
 			 IndexUniqueCheck check, HmPart part, HtEntry entry)
@@ -285,7 +282,7 @@ hm_batch_add(Relation index, Relation heap, IndexInfo *info,
 		return false;
 	}
 
-	run_append(&batch_for(RelationGetRelid(index))->runs[part], entry);
+	queued_append(&batch_for(RelationGetRelid(index))->parts[part], entry);
 
 	/* Sorting needs as much memory again. */
 	if (pending * (int64) (2 * sizeof(HtEntry)) >= insert_batch_memory * INT64CONST(1024))

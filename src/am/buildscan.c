@@ -2,12 +2,11 @@
  * buildscan.c
  *		Scanning a table for an index build, alone or with parallel workers.
  *
- * Workers divide the table's blocks among themselves and the leader, which
- * scans along.  Each worker sorts what it has found and leaves it, as one sorted
- * run, in a file of a shared file set; the leader merges these runs with its
- * own entries, which never leave its memory if they fit there.  The shared
- * files go away with the parallel context, so the leader stays in parallel mode
- * until the build has read all entries.
+ * Workers and the leader divide the table's blocks among themselves.  Each worker sorts
+ * its entries and leaves them, as one sorted run, in a file of a shared file set.  The
+ * leader merges these runs with its own entries, which stay in memory if they fit.  The
+ * shared files are deleted with the parallel context, so the leader stays in parallel
+ * mode until the build has read all entries.
  */
 #include "postgres.h"
 
@@ -36,7 +35,7 @@
 #include "am/buildsort.h"
 #include "compat.h"
 
-/* The share of the memory for NULL keys, of which there are usually few. */
+/* The fraction of the memory, 1/16, for NULL keys, which are usually few. */
 #define NULLS_SHARE		16
 
 /* The shared memory of a parallel build. */
@@ -61,7 +60,7 @@ typedef struct SharedBuild
 	ConditionVariable finished_cv;
 	slock_t		mutex;			/* protects what follows */
 	int			finished;		/* workers that are done */
-	double		heap_tuples;	/* what they found */
+	double		heap_tuples;	/* tuples that they have scanned */
 	bool		broken_hot_chain;
 } SharedBuild;
 
@@ -118,7 +117,7 @@ hm_build_phase_name(int64 phase)
  * ----------------------------------------------------------------
  */
 
-/* Begin a sort that may use one of so many shares of maintenance_work_mem. */
+/* Begin a sort that may use 1/shares of maintenance_work_mem. */
 static HmBuildSort *
 sort_begin(Relation index, int shares)
 {
@@ -147,7 +146,7 @@ scan_callback(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 		hm_spool_add(&sort->keys, sort->normalise(values[0]), hm_tid_pack(tid));
 }
 
-/* Scan and sort the table, or this process's part of it. */
+/* Scan and sort the table, or this process's share of it. */
 static double
 sort_scan(HmBuildSort *sort, Relation heap, Relation index, IndexInfo *info,
 		  bool progress, TableScanDesc scan)
@@ -174,7 +173,7 @@ worker_file_name(char *name, Size size, bool nulls, int worker)
 	snprintf(name, size, "%s.%d", nulls ? "nulls" : "keys", worker);
 }
 
-/* Leave a worker's entries in a file; returns their number. */
+/* Write a worker's entries to a file of the shared set.  Returns their number. */
 static uint64
 worker_export(HmSpool *spool, SharedFileSet *files, bool nulls)
 {
@@ -215,7 +214,7 @@ hm_build_worker_main(dsm_segment *segment, shm_toc *toc)
 
 	SharedFileSetAttach(&shared->files, segment);
 
-	/* The leader has these locks, so a worker gets them. */
+	/* The leader has these locks, so a worker gets them at once. */
 	heap = table_open(shared->heap, heap_lock);
 	index = index_open(shared->index, index_lock);
 
@@ -367,8 +366,8 @@ leader_import(Leader *leader, HmSpool *spool, bool nulls, int worker, uint64 n)
 }
 
 /*
- * Wait until all workers have finished and take over what they found.  Returns
- * the number of heap tuples that they scanned.
+ * Wait until all workers have finished, and add their runs and counts to the leader's.
+ * Returns the number of heap tuples that they scanned.
  */
 static double
 leader_collect(Leader *leader, HmBuildSort *sort, IndexInfo *info)
@@ -378,7 +377,7 @@ leader_collect(Leader *leader, HmBuildSort *sort, IndexInfo *info)
 	bool		finished;
 	int			i;
 
-	/* A worker that failed to start must not be waited for. */
+	/* Do not wait for a worker that failed to start: this raises an error for it. */
 	WaitForParallelWorkersToAttach(context);
 
 	for (;;)

@@ -1,17 +1,16 @@
 /*
  * buildsort.c
- *		Spools: external sorting of (key, tid) entries for an index build.
+ *		Spools: external sorting of (key, TID) entries for an index build.
  *
- * Entries are collected in chunks of memory, each of which is radix-sorted
- * when it is full.  A chunk is a fraction of the memory allowed, so that the
- * scratch space for sorting takes only that fraction, and the sort, which
- * cannot be interrupted, is short.  When all chunks are full, they are merged
- * into a run in a temporary file.  At the end, what is in memory and what is in
- * files is merged while it is being read.
+ * Entries are collected in pieces of memory.  Each piece is radix-sorted when it is full.
+ * A piece is a small fraction of the memory allowed.  So the scratch space for sorting
+ * takes only that fraction, and a sort, which cannot be interrupted, is short.  When all
+ * pieces are full, they are merged into a sorted run in a temporary file.  At the end,
+ * what is in memory and the runs in files are merged while they are read.
  *
- * Input that is in order already, as with a serial key, is common, so a chunk
- * that continues the one before, and a run that continues the one before,
- * become one with it and need no merging.
+ * Input is often in order already, as with a serial key.  So a piece that continues the
+ * one before, and a run that continues the one before, are joined with it and need no
+ * merging.
  */
 #include "postgres.h"
 
@@ -29,14 +28,14 @@
 #define BLOCK_ENTRIES		(BLCKSZ / sizeof(HtEntry))
 
 /*
- * A chunk is one part in MIN_CHUNKS of the memory, or less if that is more than
- * what stays in the processor's caches while it is sorted.
+ * A piece is at most 1/MIN_PIECES of the memory, and small enough to stay in the
+ * processor's caches while it is sorted.
  */
-#define MIN_CHUNKS			8
-#define MAX_CHUNK_SIZE		(512 * 1024)
+#define MIN_PIECES			8
+#define MAX_PIECE_SIZE		(512 * 1024)
 
-/* Entries that a growing first chunk begins with. */
-#define CHUNK_START			BLOCK_ENTRIES
+/* Room for entries that the first piece, which grows, begins with. */
+#define PIECE_START			BLOCK_ENTRIES
 
 /* Entries read from, or written to, a file at a time. */
 #define READ_MAX			(32 * BLOCK_ENTRIES)
@@ -46,24 +45,27 @@
 #define PREFETCH_AHEAD		8
 
 /*
- * Sources merged at a time, because the processor can follow only so many at
- * once, and entries that an inner merge hands on at a time.
+ * The most sources that are merged at a time, because the processor can follow only so
+ * many; and the entries that an inner merge hands on at a time.
  */
 #define MAX_WIDTH			64
 #define INNER_MAX			BLOCK_ENTRIES
 
-/* Runs merged at a time, and entries buffered per run before more are. */
+/*
+ * The least and the most runs that are merged at a time.  Between these, as many as have
+ * a buffer of READ_GOOD entries each.
+ */
 #define MIN_FAN_IN			8
 #define MAX_FAN_IN			1024
 #define READ_GOOD			(4 * BLOCK_ENTRIES)
 
 /* Sorted entries in memory. */
-typedef struct Chunk
+typedef struct Piece
 {
 	HtEntry    *entries;
 	uint64		n;
 	uint64		room;
-} Chunk;
+} Piece;
 
 /* Sorted entries in a file, from the beginning of a block on. */
 typedef struct Run
@@ -73,16 +75,13 @@ typedef struct Run
 	uint64		n;
 } Run;
 
-/*
- * What a merge reads: chunks that continue each other, or a run, or another
- * merge.
- */
+/* What a merge reads: pieces that continue each other, a run, or another merge. */
 typedef struct Source
 {
 	HtEntry    *next;			/* entries in memory */
 	HtEntry    *end;
-	Chunk	   *chunk;			/* chunks to follow */
-	Chunk	   *chunk_end;
+	Piece	   *piece;			/* pieces to follow */
+	Piece	   *piece_end;
 	Run			run;			/* what is left to read from the file */
 	struct Merge *inner;
 	HtEntry    *buffer;			/* for a run or a merge */
@@ -91,8 +90,8 @@ typedef struct Source
 } Source;
 
 /*
- * A node of the tree of losers: an entry and the number of the source that it
- * comes from, which fits beside the tid.
+ * A node of the tree of losers: an entry, and the number of the source that it comes
+ * from, which fits beside the TID.
  */
 typedef struct Contender
 {
@@ -118,10 +117,10 @@ typedef struct Merge
 typedef struct HmSpoolState
 {
 	MemoryContext context;
-	uint64		chunk_entries;	/* of a full chunk */
-	int			max_chunks;
-	int			nchunks;		/* sorted ones; the current one's number */
-	Chunk	   *chunks;
+	uint64		piece_entries;	/* of a full piece */
+	int			max_pieces;
+	int			npieces;		/* sorted ones; the current one's number */
+	Piece	   *pieces;
 	HtEntry    *scratch;		/* for sorting */
 	BufFile    *spill;			/* runs written so far */
 	int64		spill_blocks;	/* their length */
@@ -153,11 +152,11 @@ source_fill(Source *source)
 
 	CHECK_FOR_INTERRUPTS();
 
-	if (source->chunk < source->chunk_end)
+	if (source->piece < source->piece_end)
 	{
-		source->next = source->chunk->entries;
-		source->end = source->next + source->chunk->n;
-		source->chunk++;
+		source->next = source->piece->entries;
+		source->end = source->next + source->piece->n;
+		source->piece++;
 		return true;
 	}
 
@@ -188,7 +187,7 @@ source_fill(Source *source)
 	return n > 0;
 }
 
-/* What stands for an exhausted source: above all entries. */
+/* The contender of an exhausted source: above all entries. */
 static inline Contender
 contender_none(uint64 source)
 {
@@ -198,8 +197,8 @@ contender_none(uint64 source)
 }
 
 /*
- * Take a source's next entry.  With so many sources the processor does not
- * foresee what is needed next, so it is prefetched.
+ * Take a source's next entry.  With many sources the processor does not foresee which
+ * entries are needed next, so they are prefetched.
  */
 static inline Contender
 merge_pop(Merge *merge, uint64 i)
@@ -295,37 +294,37 @@ merge_make(Source *sources, int nsources)
 }
 
 /*
- * Begin to merge some of the spool's runs and, if asked, its chunks.  The merge
+ * Begin to merge some of the spool's runs and, if asked, its pieces.  The merge
  * lies in a memory context of its own.
  */
 static Merge *
-merge_begin(HmSpoolState *state, int first_run, int nruns, bool chunks)
+merge_begin(HmSpoolState *state, int first_run, int nruns, bool pieces)
 {
 	MemoryContext context = AllocSetContextCreate(state->context, "harmonia merge",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	int			nchunks = chunks ? state->nchunks : 0;
-	Source	   *sources = palloc0(sizeof(Source) * Max(nruns + nchunks, 1));
+	int			npieces = pieces ? state->npieces : 0;
+	Source	   *sources = palloc0(sizeof(Source) * Max(nruns + npieces, 1));
 	Source	   *source = sources;
 	uint64		buffer_size;
 	Merge	   *merge;
 	int			i;
 
-	for (i = 0; i < nchunks; i++)
+	for (i = 0; i < npieces; i++)
 	{
-		Chunk	   *chunk = &state->chunks[i];
+		Piece	   *piece = &state->pieces[i];
 
-		if (i > 0 && ht_entry_cmp(chunk[-1].entries[chunk[-1].n - 1], chunk->entries[0]) < 0)
+		if (i > 0 && ht_entry_cmp(piece[-1].entries[piece[-1].n - 1], piece->entries[0]) < 0)
 			source--;
 		else
-			source->chunk = chunk;
-		source->chunk_end = chunk + 1;
-		source->n += chunk->n;
+			source->piece = piece;
+		source->piece_end = piece + 1;
+		source->n += piece->n;
 		source++;
 	}
 
 	/* The scratch space of sorting is now used to read runs. */
-	buffer_size = state->chunk_entries / Max(nruns, 1);
+	buffer_size = state->piece_entries / Max(nruns, 1);
 	buffer_size -= buffer_size % BLOCK_ENTRIES;
 	buffer_size = Max(buffer_size, BLOCK_ENTRIES);
 	buffer_size = Min(buffer_size, READ_MAX);
@@ -434,26 +433,26 @@ runs_append(HmSpoolState *state, BufFile *file, int64 block, uint64 n)
 }
 
 /*
- * Merge the chunks into a run in the spill file and empty them.  All chunks are
+ * Merge the pieces into a run in the spill file and empty them.  All pieces are
  * full, and so the run is of whole blocks.
  */
 static void
 spool_spill(HmSpoolState *state)
 {
 	Merge	   *merge;
-	HtEntry		first = state->chunks[0].entries[0];
-	HtEntry		last = state->chunks[0].entries[state->chunks[0].n - 1];
+	HtEntry		first = state->pieces[0].entries[0];
+	HtEntry		last = state->pieces[0].entries[state->pieces[0].n - 1];
 	uint64		n;
 	int			i;
 
-	for (i = 1; i < state->nchunks; i++)
+	for (i = 1; i < state->npieces; i++)
 	{
-		Chunk	   *chunk = &state->chunks[i];
+		Piece	   *piece = &state->pieces[i];
 
-		if (ht_entry_cmp(chunk->entries[0], first) < 0)
-			first = chunk->entries[0];
-		if (ht_entry_cmp(chunk->entries[chunk->n - 1], last) > 0)
-			last = chunk->entries[chunk->n - 1];
+		if (ht_entry_cmp(piece->entries[0], first) < 0)
+			first = piece->entries[0];
+		if (ht_entry_cmp(piece->entries[piece->n - 1], last) > 0)
+			last = piece->entries[piece->n - 1];
 	}
 
 	if (state->spill == NULL)
@@ -474,20 +473,21 @@ spool_spill(HmSpoolState *state)
 	Assert(n % BLOCK_ENTRIES == 0);
 	state->spill_blocks += n / BLOCK_ENTRIES;
 	state->spill_last = last;
-	state->nchunks = 0;
+	state->npieces = 0;
 }
 
 /* Runs that can be merged at once, with buffers that are large enough. */
 static int
 runs_fan_in(HmSpoolState *state)
 {
-	uint64		fan_in = state->chunk_entries / READ_GOOD;
+	uint64		fan_in = state->piece_entries / READ_GOOD;
 
 	return (int) Min(Max(fan_in, MIN_FAN_IN), MAX_FAN_IN);
 }
 
 /*
- * Merge runs with each other until few enough are left, and no more than that.
+ * Merge runs with each other until few enough are left to be merged at once, but no
+ * further.
  */
 static void
 runs_reduce(HmSpoolState *state)
@@ -524,7 +524,7 @@ runs_reduce(HmSpoolState *state)
 			done += n;
 		}
 
-		/* Nothing is left in the old files unless some runs stay as they are. */
+		/* The old files can be closed unless some runs stay in them. */
 		if (done == state->nruns)
 		{
 			ListCell   *cell;
@@ -553,40 +553,40 @@ hm_spool_init(HmSpool *spool, MemoryContext context, Size memory)
 														ALLOCSET_DEFAULT_SIZES);
 	HmSpoolState *state = MemoryContextAllocZero(spool_context, sizeof(HmSpoolState));
 	uint64		entries = memory / sizeof(HtEntry);
-	uint64		chunk_entries;
+	uint64		piece_entries;
 
 	state->context = spool_context;
-	chunk_entries = Min(entries / MIN_CHUNKS, MAX_CHUNK_SIZE);
-	chunk_entries -= chunk_entries % BLOCK_ENTRIES;
-	state->chunk_entries = Max(chunk_entries, BLOCK_ENTRIES);
+	piece_entries = Min(entries / MIN_PIECES, MAX_PIECE_SIZE);
+	piece_entries -= piece_entries % BLOCK_ENTRIES;
+	state->piece_entries = Max(piece_entries, BLOCK_ENTRIES);
 
-	/* One chunk's worth is for scratch space and reading buffers. */
-	state->max_chunks = Max(entries / state->chunk_entries, MIN_CHUNKS) - 1;
-	state->chunks = MemoryContextAllocZero(state->context, sizeof(Chunk) * state->max_chunks);
+	/* The memory of one piece is for scratch space and reading buffers. */
+	state->max_pieces = Max(entries / state->piece_entries, MIN_PIECES) - 1;
+	state->pieces = MemoryContextAllocZero(state->context, sizeof(Piece) * state->max_pieces);
 
 	spool->next = NULL;
 	spool->end = NULL;
 	spool->state = state;
 }
 
-/* Sort the current chunk, which is not empty, and close it. */
+/* Sort the current piece, which is not empty, and close it. */
 static void
-spool_sort_chunk(HmSpool *spool)
+spool_sort_piece(HmSpool *spool)
 {
 	HmSpoolState *state = spool->state;
-	Chunk	   *chunk = &state->chunks[state->nchunks];
+	Piece	   *piece = &state->pieces[state->npieces];
 
-	chunk->n = spool->next - chunk->entries;
-	Assert(chunk->n > 0);
+	piece->n = spool->next - piece->entries;
+	Assert(piece->n > 0);
 
 	CHECK_FOR_INTERRUPTS();
 
-	/* If the first chunk to be sorted is not full, it is the only one. */
+	/* If the first piece to be sorted is not full, it is the only one. */
 	if (state->scratch == NULL)
-		state->scratch = palloc(sizeof(HtEntry) * chunk->n);
-	ht_sort_entries(chunk->entries, state->scratch, chunk->n);
-	state->count += chunk->n;
-	state->nchunks++;
+		state->scratch = palloc(sizeof(HtEntry) * piece->n);
+	ht_sort_entries(piece->entries, state->scratch, piece->n);
+	state->count += piece->n;
+	state->npieces++;
 }
 
 void
@@ -594,32 +594,32 @@ hm_spool_make_room(HmSpool *spool)
 {
 	HmSpoolState *state = spool->state;
 	MemoryContext old = MemoryContextSwitchTo(state->context);
-	Chunk	   *chunk = &state->chunks[state->nchunks];
-	uint64		used = chunk->room;
+	Piece	   *piece = &state->pieces[state->npieces];
+	uint64		used = piece->room;
 
-	if (used == state->chunk_entries)
+	if (used == state->piece_entries)
 	{
-		spool_sort_chunk(spool);
-		if (state->nchunks == state->max_chunks)
+		spool_sort_piece(spool);
+		if (state->npieces == state->max_pieces)
 			spool_spill(state);
-		chunk = &state->chunks[state->nchunks];
+		piece = &state->pieces[state->npieces];
 		used = 0;
 	}
 
-	/* The first chunk grows, so that small tables need little memory. */
-	if (chunk->room == 0)
+	/* The first piece grows, so that small tables need little memory. */
+	if (piece->room == 0)
 	{
-		chunk->room = state->nchunks == 0 ? CHUNK_START : state->chunk_entries;
-		chunk->entries = palloc(sizeof(HtEntry) * chunk->room);
+		piece->room = state->npieces == 0 ? PIECE_START : state->piece_entries;
+		piece->entries = palloc(sizeof(HtEntry) * piece->room);
 	}
 	else if (used > 0)
 	{
-		chunk->room = Min(chunk->room * 2, state->chunk_entries);
-		chunk->entries = repalloc(chunk->entries, sizeof(HtEntry) * chunk->room);
+		piece->room = Min(piece->room * 2, state->piece_entries);
+		piece->entries = repalloc(piece->entries, sizeof(HtEntry) * piece->room);
 	}
 
-	spool->next = chunk->entries + used;
-	spool->end = chunk->entries + chunk->room;
+	spool->next = piece->entries + used;
+	spool->end = piece->entries + piece->room;
 	MemoryContextSwitchTo(old);
 }
 
@@ -630,16 +630,16 @@ hm_spool_sort(HmSpool *spool)
 	MemoryContext old = MemoryContextSwitchTo(state->context);
 	int			i;
 
-	/* Once anything was added, there is something in the current chunk. */
+	/* Once anything was added, there is something in the current piece. */
 	if (spool->end != NULL)
-		spool_sort_chunk(spool);
+		spool_sort_piece(spool);
 	spool->next = spool->end = NULL;
 
-	for (i = state->nchunks; i < state->max_chunks; i++)
+	for (i = state->npieces; i < state->max_pieces; i++)
 	{
-		if (state->chunks[i].entries)
-			pfree(state->chunks[i].entries);
-		state->chunks[i].entries = NULL;
+		if (state->pieces[i].entries)
+			pfree(state->pieces[i].entries);
+		state->pieces[i].entries = NULL;
 	}
 	if (state->scratch)
 		pfree(state->scratch);

@@ -1,8 +1,8 @@
 /*
  * buildsort.h
- *		Spools: what collects a build's entries and gives them back in order.
- *		Shared by buildsort.c, which implements them, and buildscan.c, which
- *		fills them; for no other file.
+ *		Spools: they collect a build's entries and give them back in order. Shared by
+ *		buildsort.c, which implements them, and buildscan.c, which fills them; no other
+ *		file includes this one.
  */
 #ifndef HARMONIA_BUILDSORT_H
 #define HARMONIA_BUILDSORT_H
@@ -13,7 +13,7 @@
 
 typedef struct HmSpool
 {
-	/* Room in the current chunk; only hm_spool_add() looks at these. */
+	/* Room in the current piece; only hm_spool_add() looks at these. */
 	HtEntry    *next;
 	HtEntry    *end;
 
@@ -21,8 +21,8 @@ typedef struct HmSpool
 } HmSpool;
 
 /*
- * Make an empty spool that keeps within memory bytes (or some 200 kB, if that
- * is more), its own memory lying in context.
+ * Make an empty spool.  It uses at most memory bytes, or some 200 kB if that is more, and
+ * allocates in context.
  */
 extern void hm_spool_init(HmSpool *spool, MemoryContext context, Size memory);
 
@@ -41,14 +41,14 @@ hm_spool_add(HmSpool *spool, uint64 key, uint64 tid)
 }
 
 /*
- * Sort what was added so far, as far as adding did not do so already.  Entries
- * may not be added any more, only runs.
+ * Sort what has been added and is not sorted yet.  After that, only runs may be added, no
+ * entries.
  */
 extern void hm_spool_sort(HmSpool *spool);
 
 /*
- * Add n entries that lie in order at the beginning of a file.  The spool
- * closes the file when it is done with it.  Only after hm_spool_sort().
+ * Add a run: the n entries at the beginning of a file, which are in order.  The spool
+ * takes the file over, and closes it when it has been read.  Only after hm_spool_sort().
  */
 extern void hm_spool_add_run(HmSpool *spool, BufFile *file, uint64 n);
 
@@ -58,19 +58,19 @@ extern void hm_spool_add_run(HmSpool *spool, BufFile *file, uint64 n);
  */
 extern bool hm_spool_needs_merge(HmSpool *spool);
 
-/* Get ready to read; only after hm_spool_sort(). */
+/* Begin to read.  Only after hm_spool_sort(). */
 extern void hm_spool_merge(HmSpool *spool);
 
-/* Entries in all, whether read already or not.  Only after hm_spool_sort(). */
+/* The number of all entries, read already or not.  Only after hm_spool_sort(). */
 extern uint64 hm_spool_count(HmSpool *spool);
 
 /*
- * Read the next entries in order; returns how many were written to out, less
- * than max only at the end.  Only after hm_spool_merge().
+ * Read the next entries in order.  Returns how many were written to out; less than max
+ * only at the end.  Only after hm_spool_merge().
  */
 extern uint64 hm_spool_read(HmSpool *spool, HtEntry *out, uint64 max);
 
-/* Append all entries that are still to be read to a file. */
+/* Append all entries that have not been read to a file.  Only after hm_spool_merge(). */
 extern void hm_spool_write(HmSpool *spool, BufFile *file);
 
 /* Close files and release memory. */

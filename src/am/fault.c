@@ -1,6 +1,6 @@
 /*
  * fault.c
- *		Fault points, see fault.h.
+ *		The parameters and actions of fault points; fault.h explains them.
  */
 #include "postgres.h"
 
@@ -156,7 +156,10 @@ hm_fault_reached(HmFaultPoint point)
 			elog(ERROR, "fault point \"%s\"", name);
 			break;
 		case HM_FAULT_PANIC:
-			/* Without this, recovery would seldom see any of the work so far. */
+			/*
+			 * Flush WAL, because otherwise recovery would seldom see any of the work so
+			 * far.
+			 */
 			XLogFlush(XactLastRecEnd);
 			elog(PANIC, "fault point \"%s\"", name);
 			break;

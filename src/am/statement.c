@@ -181,9 +181,9 @@ utility_opens_scope(Node *statement)
 }
 
 /*
- * Whether what runs now is the top-level statement itself: everything that runs
- * statements inside others has an error context.  Those of the execution of a
- * prepared statement and of COPY are the statement's own.
+ * Whether what runs now is the top-level statement itself.  All code that runs statements
+ * inside other statements sets an error context.  Executing a prepared statement and COPY
+ * set one too, but are top-level.
  */
 static bool
 at_top_level(void)
