@@ -246,7 +246,7 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C STRICT PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION harmonia_unload(regclass)
-IS 'drop the copy of a harmonia index on the device; returns whether there was one';
+IS 'drop the copy of a harmonia index on the device; returns whether there may have been one';
 
 CREATE FUNCTION harmonia_device(
 	OUT state text,

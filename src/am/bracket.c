@@ -10,9 +10,9 @@
  * the operator would not raise.
  *
  * Only a column of dates or timestamps without time zone compared with a
- * timestamp with time zone can be fuzzy.  There it is the column's values that
- * the operator converts, by the rules of the session's time zone, and around a
- * change of the zone's offset that conversion does not keep the order.
+ * timestamp with time zone can be fuzzy.  There the operator converts the column's
+ * values by the rules of the session's time zone, and around a change of the zone's offset
+ * that conversion does not keep the order.
  */
 #include "postgres.h"
 
@@ -26,7 +26,7 @@
 
 #include "am/am.h"
 
-/* What a time zone's offset from UTC stays below, in seconds: seven days. */
+/* A time zone's offset from UTC is less than this, in seconds: seven days. */
 #define OFFSET_LIMIT	(7 * SECS_PER_DAY)
 
 StaticAssertDecl(END_TIMESTAMP + OFFSET_LIMIT * USECS_PER_SEC < PG_INT64_MAX,
@@ -42,7 +42,7 @@ bracket_at(uint64 key)
 	return (HmBracket) {.first = key, .last = key, .has_first = true, .has_last = true};
 }
 
-/* In the gap right below a key that has some key below itself. */
+/* The bracket of a value in the gap right below a key; there must be a lower key. */
 static HmBracket
 bracket_below(uint64 key)
 {
@@ -123,11 +123,11 @@ bracket_float4_in_float8(const HmKeyType *column, Datum value)
 }
 
 /*
- * The operator widens the column's value.  Round the argument to the column's
- * type instead and see on which side of the argument that falls.  A finite
- * argument may round to an infinity, which is then beyond it, as it should be.
- * Neighbouring keys are neighbouring numbers, except that no number has the
- * key right below zero's; to name that one as a bound does no harm.
+ * The operator widens the column's value.  Instead, this rounds the argument to the
+ * column's type, and looks on which side of the argument the result falls.  A finite
+ * argument may be rounded to an infinity, which is then beyond it, as it should be.
+ * Neighbouring keys are neighbouring numbers.  Only the key right below that of zero
+ * belongs to no number; as a bound it does no harm.
  */
 static HmBracket
 bracket_float8_in_float4(const HmKeyType *column, Datum value)
@@ -188,8 +188,8 @@ bracket_timestamp_in_timestamptz(const HmKeyType *column, Datum value)
 }
 
 /*
- * The bracket of a moment among dates, which stand for their midnights.  Dates
- * too late to be a timestamp are above every finite moment.
+ * The bracket of a moment in a column of dates.  A date means its midnight.  Dates too
+ * late to be a timestamp are above every finite moment.
  */
 static HmBracket
 bracket_among_dates(const HmKeyType *column, Timestamp moment)
@@ -217,12 +217,12 @@ bracket_timestamp_in_date(const HmKeyType *column, Datum value)
 }
 
 /*
- * All offsets from UTC, in microseconds, that the session's time zone may
- * apply to local times which can be mistaken for a finite moment.
+ * The least and the greatest offset from UTC, in microseconds, that the session's time
+ * zone may apply to a local time near a finite moment.
  *
- * A local time is that moment give or take OFFSET_LIMIT, and the server looks
- * for its offset as if it were UTC, from a day before until the next change,
- * if that one precedes the result.  Hence some margin on both sides.
+ * Such a local time differs from the moment by less than OFFSET_LIMIT. The server looks
+ * for its offset as if it were UTC, from a day before it until the next change, if that
+ * change precedes the result.  Hence the margin on both sides.
  */
 static void
 zone_offsets(TimestampTz moment, int64 *least, int64 *greatest)
@@ -264,8 +264,8 @@ zone_offsets(TimestampTz moment, int64 *least, int64 *greatest)
 }
 
 /*
- * The bracket of a moment among local times.  Away from changes of the zone's
- * offset that is the moment's own local time; otherwise it is anywhere between
+ * The bracket of a moment in a column of local times.  If the zone's offset does not
+ * change near it, that is the moment's own local time.  Otherwise it is anywhere between
  * the local times that the offsets give.  Neither can reach an infinity.
  */
 static HmBracket

@@ -2,13 +2,12 @@
  * directory.c
  *		The directory: which segment covers a position, and how that changes.
  *
- * The root is in the metapage.  At depth 0 its entries are segments; at
- * depth 1 they are directory pages, whose entries are segments.  Searches use
- * the backend's copy of the root, however old: a segment's header says which
- * segment it is, what it covers and whether it lives, and if it is not the one
- * that the copy means, or does not cover the position, the copy is renewed.
- * The copy must be fresh only where the directory says that something does not
- * exist.
+ * The root is in the metapage.  At depth 0 its entries are segments.  At depth 1 they are
+ * directory pages, the entries of which are segments.  Searches use the backend's copy of
+ * the root, however old it is.  A segment's header says which segment it is, what it
+ * covers and whether it is alive.  If it is not the segment that the copy refers to, or
+ * does not cover the position, the copy is renewed.  Only when the directory says that
+ * something does not exist must the copy be fresh.
  */
 #include "postgres.h"
 
@@ -30,7 +29,10 @@ entry_low(const HmDirectoryEntry *entry)
 	return hm_position((HmPart) entry->part, entry->key, entry->tid);
 }
 
-/* The last entry below the position or, with "equal", not above it; or -1. */
+/*
+ * The number of the last entry that is below the position or, with "equal", not above it;
+ * or -1.
+ */
 static int
 entries_search(const HmDirectoryEntry *entries, int count, HmPosition position, bool equal)
 {
@@ -51,9 +53,9 @@ entries_search(const HmDirectoryEntry *entries, int count, HmPosition position, 
 }
 
 /*
- * Choose an entry: for HM_AT_OR_AFTER the one that covers the position or, if
- * the position's part ends before it begins, the one after; for HM_BEFORE the
- * last one that begins below the position.  Returns -1 if there is none here.
+ * Choose an entry.  For HM_AT_OR_AFTER: the one that covers the position or, if its part
+ * has none, the next one.  For HM_BEFORE: the last one that begins below the position.
+ * Returns -1 if there is none among these.
  */
 static int
 entries_choose(const HmDirectoryEntry *entries, int count, HmPosition position,
@@ -121,7 +123,7 @@ directory_lookup(Relation index, HmCache *cache, HmPosition position,
 		if (j >= 0)
 			return LOOKUP_FOUND;
 
-		/* The entry after the position may be the next page's first. */
+		/* The entry after the position may be the first one of the next page. */
 		if (search == HM_BEFORE)
 			return LOOKUP_NONE;
 	}
@@ -145,8 +147,9 @@ hm_segment_covers(Page header, HmPosition position, HmSearch search)
 }
 
 /*
- * Whether a copy of the root, renewed before a search that looked into directory
- * pages, still is the root.  If not, a page may have moved entries to another one meanwhile.
+ * Whether a copy of the root, which was renewed before a search that read directory
+ * pages, still equals the root.  If not, entries may have moved from one page to another
+ * during the search.
  */
 static bool
 root_is_same(Relation index, const HmCache *cache)
@@ -181,8 +184,9 @@ hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock
 		if (found == LOOKUP_NONE || entry.part != (uint64) wanted.part)
 		{
 			/*
-			 * Nothing in the position's part: believe only a fresh copy, and
-			 * pages only if they have been the root's all the time.
+			 * Nothing covers the position in its part.  Believe that only of a fresh
+			 * copy, and of directory pages only if they were the root's during the whole
+			 * search.
 			 */
 			if (!fresh || (cache->depth > 0 && !root_is_same(index, cache)))
 				continue;
@@ -222,7 +226,10 @@ hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock
  * ----------------------------------------------------------------
  */
 
-/* Errors: index_corrupted, for a directory page that is listed twice or as free. */
+/*
+ * Report a directory page that is listed twice, or is also listed as free.
+ * Errors: index_corrupted.
+ */
 static void
 directory_overlap(Relation index, BlockNumber block)
 {
@@ -234,8 +241,8 @@ directory_overlap(Relation index, BlockNumber block)
 }
 
 /*
- * Split the full directory page "block" in two.  The caller holds the
- * metapage locked and owns fresh_block.
+ * Split the full directory page "block" in two.  The caller has locked the metapage
+ * exclusively and owns fresh_block, which becomes the second page.
  */
 static void
 directory_split(Relation index, Buffer meta_buffer, BlockNumber block, BlockNumber fresh_block)
@@ -251,7 +258,7 @@ directory_split(Relation index, Buffer meta_buffer, BlockNumber block, BlockNumb
 	uint32		keep;
 	int			i;
 
-	/* A damaged list of free extents could name a page that we have locked. */
+	/* If the list of free extents is damaged, it may have named the page that is locked. */
 	if (block == fresh_block)
 		directory_overlap(index, block);
 	buffer = ReadBuffer(index, block);
@@ -380,8 +387,8 @@ hm_directory_begin(Relation index, HmPosition low, int count, HmDirectoryEdit *e
 	}
 
 	/*
-	 * A block that was taken but is not needed is lost until the next VACUUM:
-	 * to give it back we would have to unlock the metapage.
+	 * A block that was taken but is not needed is lost until the next VACUUM: to give it
+	 * back, the metapage would have to be unlocked.
 	 */
 }
 
@@ -421,8 +428,9 @@ hm_directory_has_part(HmDirectoryEdit *edit, HmPart part)
 }
 
 /*
- * If the directory page after this one holds nothing but the entry that is
- * removed, the page is removed with it.  Its block is lost until the next VACUUM.
+ * Whether the directory page after this one holds nothing but the entry of the segment at
+ * block.  If so, notes that the page is to be removed with the entry.  Its block is then
+ * lost until the next VACUUM.
  */
 static bool
 next_page_has_only(Relation index, HmDirectoryEdit *edit, BlockNumber block)

@@ -58,8 +58,8 @@ hm_fillfactor(Relation index)
 }
 
 /*
- * Index-only scans need the value back bit for bit, and VACUUM to wait for
- * their pins, which replay on a standby does not do.
+ * Index-only scans need the value bit for bit.  They also need VACUUM to wait for their
+ * pins, which replay on a standby does not do.
  */
 bool
 hm_can_return(Relation index, int attno)
@@ -67,7 +67,10 @@ hm_can_return(Relation index, int attno)
 	return hm_key_type(index)->returnable && !RecoveryInProgress();
 }
 
-/* Core lets any method that returns tuples exclude; a build refuses that. */
+/*
+ * By default, PostgreSQL says that any method with amgettuple can exclude; a build
+ * refuses that.
+ */
 static bool
 handler_property(Oid index_oid, int attno, IndexAMProperty property,
 				 const char *name, bool *result, bool *isnull)

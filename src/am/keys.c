@@ -128,8 +128,8 @@ date_restore(uint64 key)
 }
 
 /*
- * IEEE numbers sort as integers of sign and magnitude.  NaN is a positive
- * quiet NaN here, which puts it above infinity, where btree has it.
+ * IEEE numbers sort as integers of sign and magnitude.  NaN becomes the positive quiet
+ * NaN, which is above infinity, as in btree.
  */
 static uint64
 float4_normalise(Datum value)

@@ -22,7 +22,7 @@
 
 #include "am/am.h"
 
-/* Arrays of so many bytes are worth huge pages. */
+/* From so many bytes on, an array is copied into huge pages. */
 #define LARGE_VALUE		(4 * 1024 * 1024)
 
 /* Keys from low to high, both included, in the part of keys. */
@@ -132,9 +132,9 @@ typedef struct ArrayItems
 } ArrayItems;
 
 /*
- * Fetch an uncompressed value that is stored out of line, into memory of huge pages: with
- * small pages the kernel takes longer to provide them than we take to fill them.  NULL if the
- * value is not of that kind, or small.
+ * Fetch an uncompressed value that is stored out of line into memory of huge pages.  With
+ * small pages, the kernel takes longer to provide the memory than it takes to fill it.
+ * NULL if the value is of another kind, or small.
  */
 static struct varlena *
 fetch_large(struct varlena *value)
@@ -415,7 +415,7 @@ hm_points_from_key(Relation index, ScanKey key, uint64 **points, uint32 *count)
 	if (same_type && items.count > 0 && !VARATT_IS_EXPANDED_HEADER(items.array) &&
 		!ARR_HASNULL(&items.array->flt))
 	{
-		/* A shortcut for what follows. */
+		/* Elements of the index's own type: each is a key. */
 		*points = array_keys(type, &items);
 		*count = (uint32) items.count;
 		return true;

@@ -121,7 +121,7 @@ hm_segment_uses_note(HmSegmentUses *uses, Buffer header)
 }
 
 /*
- * Join a segment with the one after it. use[1] then describes the new segment.  Returns
+ * Join a segment with the one after it.  use[1] then describes the new segment.  Returns
  * whether they were joined and the new segment is known.  They cannot be joined if their
  * entries are on different directory pages; that is tested first, because the movement
  * would notice it only after all had been written.

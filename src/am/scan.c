@@ -2,18 +2,18 @@
  * scan.c
  *		Plain index scans: forward, backward, marked, into a bitmap.
  *
- * A scan reads a leaf at a time.  All matching entries of the leaf are copied
- * under its lock; between leaves the scan remembers nothing but the bounds of
- * what it has read, so any step can start from the directory again.  Stepping
- * to the right follows the right link where that leads to the wanted leaf;
- * stepping to the left always descends, as there are no left links.
+ * A scan reads a leaf at a time.  All matching entries of the leaf are copied under its
+ * lock.  Between leaves the scan remembers only the bounds of what it has read, so any
+ * step can start from the directory again.  A step to the right follows the right link if
+ * that leads to the wanted leaf.  A step to the left always descends, as there are no
+ * left links.
  *
- * Most scans hold no pin between calls.  A scan is "careful" if it trusts a
- * TID for longer than its MVCC snapshot warrants: an index-only scan, which
- * looks at the visibility map instead of the tuple, and any scan with another
- * kind of snapshot.  It keeps a pin on the leaf it returns tuples from, for
- * which VACUUM waits, and after reading a leaf makes sure that its segment was
- * still alive, because VACUUM does not clean the pages of retired segments.
+ * Most scans hold no pin between calls.  A scan is "careful" if it relies on a TID in a
+ * way that its MVCC snapshot does not protect: an index-only scan, which looks at the
+ * visibility map instead of the tuple, and any scan with another kind of snapshot.  It
+ * keeps a pin on the leaf from which it returns tuples, for which VACUUM waits.  After
+ * reading a leaf it checks that the segment is still alive, because VACUUM does not clean
+ * the pages of retired segments.
  */
 #include "postgres.h"
 
@@ -30,8 +30,8 @@
 #include "compat.h"
 
 /*
- * A search for one leaf that takes so many steps to the right, or starts again so
- * often, has met a damaged index.
+ * A search for one leaf that takes so many steps to the right, or starts again so often,
+ * has met a damaged index.
  */
 #define HM_MAX_STEPS	10000
 
@@ -53,7 +53,7 @@ typedef struct HmScanPage
 typedef struct HmScan
 {
 	const HmKeyType *type;
-	bool		descending;		/* the index is: storage is read backwards */
+	bool		descending;		/* the index is DESC: storage is read backwards */
 	bool		careful;
 	MemoryContext range_context;
 	HmRanges	ranges;
@@ -65,7 +65,7 @@ typedef struct HmScan
 	IndexTuple	tuple;			/* for index-only scans; key stored in place */
 	char	   *tuple_key;
 	IndexTuple	null_tuple;
-	HmScanPage	page;			/* its items, which are large, come last */
+	HmScanPage	page;			/* the last field, because its items are large */
 } HmScan;
 
 IndexScanDesc
@@ -109,7 +109,7 @@ hm_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int nor
 	HmScan	   *state = (HmScan *) scan->opaque;
 	MemoryContext old_context;
 
-	/* This backend's own queued entries must be where the scan looks. */
+	/* Insert this backend's queued entries, so that the scan finds them. */
 	hm_batch_apply(scan->indexRelation);
 
 	release_page(&state->page);
@@ -190,7 +190,7 @@ next_target(const HmRanges *ranges, bool backward, HmPosition *position)
 	{
 		HmPosition	end;
 
-		/* Range i may begin below the position too. */
+		/* Range i counts only if it begins below the position. */
 		if (i == ranges->count ||
 			hm_position_cmp(hm_position(ranges->ranges[i].part, ranges->ranges[i].low, 0),
 							*position) >= 0)
@@ -227,9 +227,9 @@ is_leaf_of(Page page, uint64 stamp)
 }
 
 /*
- * Find the leaf for a position by way of the directory.  Returns it locked in
- * share mode, and its header pinned if the scan is careful; InvalidBuffer if
- * the index ends before.  *position may move over a gap between parts.
+ * Find the leaf for a position through the directory.  Returns it locked in share mode,
+ * and its header pinned if the scan is careful; InvalidBuffer if the index ends before.
+ * *position may move over a gap between parts.
  */
 static Buffer
 find_leaf(IndexScanDesc scan, HmPosition *position, bool backward, Buffer *header)
@@ -282,7 +282,10 @@ find_leaf(IndexScanDesc scan, HmPosition *position, bool backward, Buffer *heade
 			return leaf;
 		}
 
-		/* Retired and reused, or no longer the last segment: start again. */
+		/*
+		 * The leaf was retired and used again, or its segment is not the last one any
+		 * more: start again.
+		 */
 		if (attempt == HM_MAX_STEPS)
 			hm_page_no_progress(index, leaf);
 		UnlockReleaseBuffer(leaf);
@@ -457,7 +460,10 @@ read_from(IndexScanDesc scan, HmPosition position, bool backward)
  * ----------------------------------------------------------------
  */
 
-/* Before the scan leaves a page with the mark on it: keep a copy. */
+/*
+ * Keep a copy of the current page if the mark is on it.  Called before the scan leaves
+ * the page.
+ */
 static void
 save_mark(HmScan *state)
 {

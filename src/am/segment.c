@@ -2,8 +2,8 @@
  * segment.c
  *		Segments: their layout on pages, building one, descending through one.
  *
- * Harmonia, PPoPP 2019, section 3: the key region holds the inner nodes in
- * breadth-first order, the child region the number of each node's first child.
+ * Harmonia, PPoPP 2019, section 3: the key region holds the inner nodes in breadth-first
+ * order; the child region holds the number of each node's first child.
  */
 #include "postgres.h"
 
@@ -15,8 +15,8 @@
 #include "compat.h"
 
 /*
- * The shape for so many leaves.  There is a root even over a single leaf, so
- * that the leaf can be split.
+ * Compute the shape of a segment with room for so many leaves.  It has a root even over a
+ * single leaf, so that the leaf can be split.
  */
 static void
 segment_shape(HtShape *shape, HtWidth width, int fanout, uint32 leaf_room)
@@ -24,7 +24,7 @@ segment_shape(HtShape *shape, HtWidth width, int fanout, uint32 leaf_room)
 	ht_shape_init(shape, width, fanout, Max(leaf_room, 2));
 }
 
-/* Where the key region begins on the header page. */
+/* The byte offset on the header page at which the key region begins. */
 static uint32
 key_region_offset(const HtShape *shape)
 {
@@ -79,7 +79,7 @@ hm_segment_separator(const HmSegment *segment, uint32 leaf, uint32 *node, int *s
 	uint32		level_nodes = segment->nodes - segment->bottom_start;
 	uint32		level_start = segment->bottom_start;
 
-	/* The lowest ancestor of which the leaf is not in the first subtree. */
+	/* Find the lowest ancestor of which the leaf is not in the first subtree. */
 	while (number % fanout == 0)
 	{
 		number /= fanout;
@@ -237,7 +237,10 @@ hm_auxiliary_child(const HmAuxiliary *auxiliary, HtEntry entry, bool before)
 	int			low = 1,
 				high = (int) auxiliary->count;
 
-	/* Children whose low bound is not above (or is below) the entry. */
+	/*
+	 * Count the children whose low bound is not above (with "before", is below) the
+	 * entry.
+	 */
 	while (low < high)
 	{
 		int			middle = (low + high) / 2;
@@ -262,8 +265,8 @@ hm_auxiliary_set(HmAuxiliary *auxiliary, int i, HtEntry low, BlockNumber child)
 }
 
 /*
- * What readers and writers of the segment rely on so that they neither leave a
- * page nor loop for ever.
+ * These are the numbers that readers and writers of the segment rely on so that they
+ * neither leave a page nor loop for ever.
  */
 void
 hm_segment_check(Relation index, Buffer header, HtWidth width)
@@ -307,9 +310,9 @@ hm_segment_check(Relation index, Buffer header, HtWidth width)
 }
 
 /*
- * Errors unless the segment can have a leaf or an auxiliary node at this block.
- * It can be neither the header, which the caller has locked already, nor the
- * metapage, nor P_NEW.
+ * Check that the segment can have a leaf or an auxiliary node at a block.  It can be
+ * neither the header, which the caller has locked already, nor the metapage, nor P_NEW.
+ * Errors: index_corrupted.
  */
 static void
 check_own_block(Relation index, Buffer header, BlockNumber block)
@@ -377,8 +380,8 @@ hm_segment_descend(Relation index, Buffer header, HtEntry entry, bool before,
 	hm_segment_check(index, header, width);
 
 	/*
-	 * Unused separators hold the greatest position.  A scan that turned round at
-	 * the end asks for it; no entry equals it.
+	 * Unused separators have the greatest position.  A backward scan from the end asks
+	 * for exactly that position; no entry has it.
 	 */
 	if (entry.tid == HT_TID_MAX)
 		before = true;
@@ -406,7 +409,7 @@ hm_segment_descend(Relation index, Buffer header, HtEntry entry, bool before,
 			}
 		}
 
-		/* Equation 1 */
+		/* Equation 1 of the papers. */
 		child = segment->child_region[node] +
 			search_node(index, header, width, node, entry, before);
 		if (child >= segment->nodes)

@@ -2,13 +2,12 @@
  * wal.c
  *		Generic WAL records for changes inside a leaf.
  *
- * GenericXLogFinish() finds what changed by comparing the page with a copy,
- * byte by byte, some 8 us a page.  A leaf operation knows what it changed, so
- * the record is put together here, in the format that generic_redo() of
- * PostgreSQL's access/transam/generic_xlog.c reads (unchanged since 9.6): for
- * each range of bytes its offset, its length and its new contents.
- * wal_consistency_checking = generic proves that replay arrives at the same
- * page, and a test does so.
+ * GenericXLogFinish() finds what has changed by comparing the page with a copy, byte by
+ * byte, which takes some 8 us a page.  A leaf operation knows what it has changed.  So
+ * the record is made here, in the format that generic_redo() of PostgreSQL's
+ * access/transam/generic_xlog.c reads (unchanged since 9.6): for each range of bytes its
+ * offset, its length and its new contents.  With wal_consistency_checking = generic the
+ * server verifies that replay makes the same page; a test does that.
  */
 #include "postgres.h"
 
@@ -62,8 +61,8 @@ hm_log_leaf_change(Relation index, Buffer buffer, HtWidth width,
 }
 
 /*
- * A page without a hole is logged with all its bytes, so it has one at first.
- * The second record takes the hole away.
+ * A page without a hole is logged with all its bytes.  So the page has a hole in the
+ * first record, and a second record removes the hole.
  */
 void
 hm_log_blank_page(Relation index, Buffer buffer)
