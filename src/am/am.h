@@ -549,9 +549,9 @@ extern bool hm_page_is_segment_of(Page page, const HmDirectoryEntry *entry);
 extern void hm_page_check(Relation index, Buffer buffer, HmPageKind kind);
 
 /*
- * Check that the entries of a leaf are in order and in range.  To be called before they
- * are copied to other leaves, so that damage does not spread.  The caller holds the
- * buffer's lock.
+ * Check everything that must hold inside a leaf (ht_leaf_check()).  To be called before
+ * its entries are copied to other leaves, so that damage does not spread.  The caller
+ * holds the buffer's lock.
  * Errors: index_corrupted.
  */
 extern void hm_leaf_check(Relation index, Buffer buffer, HtWidth width);
@@ -689,7 +689,7 @@ extern void hm_visibility_gate_drain(Relation index);
  */
 
 /*
- * Log a change of a leaf's entries as a generic WAL record and set the page's LSN. The
+ * Log a change of a leaf's entries as a generic WAL record and set the page's LSN.  The
  * caller holds the buffer's exclusive lock, is in a critical section, has changed the
  * page as "change" says, and has marked the buffer dirty.  Does nothing for an index
  * without WAL.
@@ -729,8 +729,8 @@ typedef enum HmExtentUse
 extern BlockNumber hm_extent_allocate(Relation index, uint32 length, HmExtentUse use);
 
 /*
- * Whether the list has a free extent of at least this length, the blocks of which lie
- * below limit.  The caller holds no buffer lock.
+ * Whether the list has a free extent of at least this length, in which so many blocks end
+ * at limit or before.  The caller holds no buffer lock.
  */
 extern bool hm_extent_fits_below(Relation index, uint32 length, BlockNumber limit);
 
@@ -806,7 +806,7 @@ typedef enum HmSearch
 
 /*
  * Enter a segment: find it in the directory, read its header and lock it
- * (BUFFER_LOCK_SHARE or BUFFER_LOCK_EXCLUSIVE). The segment is alive at the time of the
+ * (BUFFER_LOCK_SHARE or BUFFER_LOCK_EXCLUSIVE).  The segment is alive at the time of the
  * call.  If no segment covers the position, *position becomes the beginning of the
  * segment found.  Returns InvalidBuffer if there is no segment in that direction.  The
  * caller holds no buffer lock; on return it holds the header's lock alone, and releases
@@ -834,13 +834,18 @@ extern bool hm_segment_covers(Page header, HmPosition position, HmSearch search)
  *
  * - hm_directory_begin() finds the page on which an entry with the low bound stands or
  *	 belongs, makes room for count more entries, and locks that page and the metapage
- *	 exclusively.  The caller holds the allocation lock and no buffer lock.
+ *	 exclusively.  The caller holds the allocation lock, unless count is 0, and no buffer
+ *	 lock.
+ *
  * - The caller locks the other pages of its change, and begins a generic WAL record.
- * - hm_directory_apply() registers one or two directory buffers with the record.  It puts
- *	 the new entries, which are in order, in place of "replaced" old ones, the first of
- *	 which has the same low bound as the first new one.  If replaced is 0, it only adds
- *	 the new ones.
- * - hm_directory_end() unlocks and releases, after the record was written or given up.
+ *
+ * - hm_directory_apply() registers one or two buffers with the record.  It puts the new
+ *	 entries, which are in order, in place of "replaced" old ones; the first old one has
+ *	 the same low bound as the first new one.  If replaced is 0, it only adds the new
+ *	 ones.
+ *
+ * - hm_directory_end() unlocks and releases these buffers, after the record has been
+ *	 written.
  */
 typedef struct HmDirectoryEdit
 {
@@ -987,10 +992,11 @@ extern Buffer hm_segment_descend(Relation index, Buffer header, HtEntry entry,
  */
 
 /*
- * Insert entries of one part, sorted and without duplicates.  An entry that is in the
- * index already is left alone.  After an error any number of the entries may be in the
- * index; the caller may insert all of them again.  The caller holds no buffer lock and no
- * allocation lock.  This is the update of a batch by the papers' Algorithm 1 (TPDS 2020).
+ * Insert entries of one part, sorted and without duplicates, as the papers' Algorithm 1
+ * applies a batch of updates.  An entry that is in the index already is left alone.
+ * After an error any number of the entries may be in the index; the caller may insert all
+ * of them again.  The caller holds no buffer lock and no allocation lock.
+ * Errors: index_corrupted, program_limit_exceeded.
  */
 extern void hm_insert_sorted(Relation index, HmPart part,
 							 const HtEntry *entries, int64 n);

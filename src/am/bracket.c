@@ -220,7 +220,7 @@ bracket_timestamp_in_date(const HmKeyType *column, Datum value)
  * The least and the greatest offset from UTC, in microseconds, that the session's time
  * zone may apply to a local time near a finite moment.
  *
- * Such a local time differs from the moment by less than OFFSET_LIMIT. The server looks
+ * Such a local time differs from the moment by less than OFFSET_LIMIT.  The server looks
  * for its offset as if it were UTC, from a day before it until the next change, if that
  * change precedes the result.  Hence the margin on both sides.
  */

@@ -1,6 +1,6 @@
 /*
  * buildsort.h
- *		Spools: they collect a build's entries and give them back in order. Shared by
+ *		Spools: they collect a build's entries and give them back in order.  Shared by
  *		buildsort.c, which implements them, and buildscan.c, which fills them; no other
  *		file includes this one.
  */
