@@ -22,7 +22,7 @@
  *
  * - Serializable transactions: index_insert looked for conflicting readers when
  *	 the entry was queued.  A reader that came later did not find the entry, so
- *	 we look again after the insertion: a reader that locks the index after that
+ *	 a look follows after the insertion: a reader that locks the index after that
  *	 look finds the entry, and a reader that locked it before is found.
  */
 #include "postgres.h"

@@ -372,7 +372,7 @@ move_flip(Relation index, HmMove *move, const HmDirectoryEntry *entries,
 
 		/*
 		 * Movement locks and marks have kept other backends from changing the headers.
-		 * If the list of free extents is damaged, our new segments may have overwritten
+		 * If the list of free extents is damaged, the new segments may have overwritten
 		 * them.
 		 */
 		if (!is_live_header(headers[i], move->sources[i].stamp))

@@ -449,8 +449,8 @@ hm_points_from_key(Relation index, ScanKey key, uint64 **points, uint32 *count)
 }
 
 /*
- * All our operators are strict, so a NULL argument satisfies nothing, and a
- * NULL key satisfies nothing but IS NULL.
+ * The operators are strict, so a NULL argument matches nothing, and a NULL key matches
+ * nothing but IS NULL.
  */
 void
 hm_ranges_from_keys(Relation index, bool nulls_low,

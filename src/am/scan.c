@@ -255,7 +255,7 @@ find_leaf(IndexScanDesc scan, HmPosition *position, bool backward, Buffer *heade
 		HM_FAULT(scan_descended);
 		LockBuffer(leaf, BUFFER_LOCK_SHARE);
 
-		/* If it was split since we left the header, the rest is to the right. */
+		/* If the leaf was split after the header was released, the rest is to the right. */
 		for (;;)
 		{
 			BlockNumber right;
@@ -294,7 +294,11 @@ find_leaf(IndexScanDesc scan, HmPosition *position, bool backward, Buffer *heade
 	}
 }
 
-/* The leaf to the right of the one read last, if it is the one for position. */
+/*
+ * The leaf to which the right link of the leaf read last leads, locked in share mode, and
+ * its header pinned if the scan is careful; InvalidBuffer if it is not the one for the
+ * position.
+ */
 static Buffer
 follow_right(IndexScanDesc scan, HmPosition position, Buffer *header)
 {
@@ -345,7 +349,10 @@ copy_items(HmScan *state, Page page, HtWidth width, HmPosition position, bool ba
 											result->items + result->count);
 	}
 
-	/* The leaf was searched for again: it may hold entries that were returned already. */
+	/*
+	 * The leaf was found again by a search, so it may have entries that were returned
+	 * already.
+	 */
 	if (backward)
 	{
 		while (result->count > 0 &&
@@ -504,7 +511,7 @@ index_only_tuple(IndexScanDesc scan, HmPart part, uint64 key)
 	return state->tuple;
 }
 
-/* Begin at the end from which the direction leads away. */
+/* Begin at the first entry of the scan or, if backward, at the last one. */
 static bool
 read_first(IndexScanDesc scan, bool backward)
 {

@@ -50,7 +50,7 @@ static bool batch_inserts = true;
 
 /*
  * Whether the scope was opened late, and whether that can still happen: it
- * cannot once one of our hooks has been called.
+ * cannot after one of the hooks below has been called.
  */
 static bool scope_is_late = false;
 static bool late_scope_possible = true;
