@@ -10,11 +10,6 @@
 #error "harmonia supports PostgreSQL 15 to 18"
 #endif
 
-/* 18 moved EXPLAIN's output functions to a header of their own. */
-#if PG_VERSION_NUM >= 180000
-#include "commands/explain_format.h"
-#endif
-
 /* 16 renamed relfilenodes to relfilelocators, and aligned pages for direct I/O. */
 #if PG_VERSION_NUM >= 160000
 #define HmRelationLocator(relation) ((relation)->rd_locator)
@@ -35,9 +30,11 @@ typedef PGAlignedBlock HmAlignedPage;
 /* 17 removed old_snapshot_threshold. */
 #if PG_VERSION_NUM >= 170000
 #define hm_test_old_snapshot(snapshot, relation, page) ((void) (relation))
+#define hm_old_snapshots_possible() false
 #else
 #define hm_test_old_snapshot(snapshot, relation, page) \
 	TestForOldSnapshot(snapshot, relation, page)
+#define hm_old_snapshots_possible() (old_snapshot_threshold >= 0)
 #endif
 
 /* 18 gave vacuum_delay_point() an argument: whether ANALYZE calls it. */
@@ -157,13 +154,6 @@ typedef PGAlignedBlock HmAlignedPage;
 #if PG_VERSION_NUM >= 180000
 #include "commands/explain_format.h"
 #include "commands/explain_state.h"
-#endif
-
-/* 17 removed old_snapshot_threshold. */
-#if PG_VERSION_NUM >= 170000
-#define hm_old_snapshots_possible() false
-#else
-#define hm_old_snapshots_possible() (old_snapshot_threshold >= 0)
 #endif
 
 /*
