@@ -258,8 +258,8 @@ typedef struct HmMeta
 	uint8		depth;			/* 0: the root's entries are segments, 1:
 								 * directory pages */
 	uint16		flags;
-	uint64		build_id;		/* random, tells one build from another */
-	uint64		next_stamp;
+	uint64		build_id;		/* random; distinguishes one build from another */
+	uint64		next_stamp;		/* not given to any segment yet */
 	uint64		retired;		/* segments retired so far */
 	uint64		drained;		/* value of "retired" when VACUUM last drained
 								 * all blocks */
@@ -596,7 +596,10 @@ extern void hm_page_no_progress(Relation index, Buffer buffer);
  */
 extern Buffer hm_meta_buffer(Relation index, int lock);
 
-/* What a backend remembers of the metapage, valid for the relcache entry's life. */
+/*
+ * A backend's copy of the metapage's lasting fields and of the directory's root.  It
+ * belongs to the relcache entry, and is freed with it.
+ */
 typedef struct HmCache
 {
 	HtWidth		width;
@@ -710,9 +713,10 @@ extern void hm_log_blank_page(Relation index, Buffer buffer);
  */
 
 /*
- * What blocks are for.  A segment gets the first free extent that is long enough, so
- * that the end of the file becomes free.  What splits and the directory take, at
- * most 128 blocks, comes from the shortest, so that long ones stay whole.
+ * What blocks are for.  A segment takes the first free extent that is long enough, so
+ * that the end of the file becomes free.  Splits and the directory, which take at most
+ * 128 blocks, use the shortest free extent that is long enough, so that long ones stay
+ * whole.
  */
 typedef enum HmExtentUse
 {
@@ -1066,8 +1070,9 @@ extern int	hm_reorganize(Relation index, HmSegmentUses *uses, bool all);
 extern int	hm_compact(Relation index, bool always, BlockNumber *free_blocks);
 
 /*
- * Offer an entry to the statement's batch.  Returns true if the batch took it,
- * false if it has to be inserted at once.
+ * Offer an entry to the statement's batch (batch.c).  Returns true if the batch has
+ * queued it, false if the caller has to insert it at once.  May apply the whole queue;
+ * the caller holds no buffer lock.
  */
 extern bool hm_batch_add(Relation index, Relation heap, IndexInfo *info,
 						 IndexUniqueCheck check, HmPart part, HtEntry entry);

@@ -44,11 +44,12 @@ typedef struct HmBuild
 } HmBuild;
 
 /*
- * Write pages that lie one after the other in memory to the end of the file.
+ * Write pages that are contiguous in memory to the end of the file, and log them.
  *
- * Before they are logged they are there: should the disk be full, recovery must not need
- * room that never was.  So they are written twice, at first without LSN.  They are
- * never empty in the file, for somebody could read that into shared buffers.
+ * The file is extended before the pages are logged.  If the disk is full, recovery must
+ * not need room that never existed.  So the pages are written twice, at first without
+ * LSN.  They are never empty in the file, because other backends could read empty pages
+ * into shared buffers.
  */
 static void
 write_pages(HmBuild *build, char *pages, uint32 count)
@@ -192,8 +193,8 @@ write_directory(HmBuild *build, HmMeta *meta)
 
 /*
  * Write the metapage into the block that was kept for it.  It goes through shared
- * buffers, which may have that block already, still empty: anybody can read the file of
- * an index that is built concurrently (pg_prewarm does).
+ * buffers, which may have that block already, still empty: any backend can read the file
+ * of an index that is built concurrently (pg_prewarm does).
  */
 static void
 write_metapage(HmBuild *build, Page page)

@@ -18,7 +18,11 @@
 #include "am/fault.h"
 #include "compat.h"
 
-/* Take blocks from the list, if it has an extent of that length. */
+/*
+ * Take blocks from an extent on the list.  Returns the first one, or InvalidBlockNumber
+ * if no extent is long enough.
+ * Errors: index_corrupted.
+ */
 static BlockNumber
 extent_from_list(Relation index, HmMeta *meta, uint32 length, HmExtentUse use)
 {

@@ -72,7 +72,10 @@ hm_inspect_open(Oid oid, LOCKMODE mode)
 {
 	Relation	index = try_relation_open(oid, mode);
 
-	/* It was there when its name was looked up, but perhaps we have waited for the lock. */
+	/*
+	 * The index existed when its name was looked up, but this may have waited for the
+	 * lock.
+	 */
 	if (index == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
@@ -108,7 +111,7 @@ hm_inspect_open_with_table(Oid oid, LOCKMODE mode, Relation *table)
 	*table = OidIsValid(table_oid) ? try_table_open(table_oid, mode) : NULL;
 	index = hm_inspect_open(oid, mode);
 
-	/* The OID may have been used again before we had the locks. */
+	/* The OID may have been used again before the locks were taken. */
 	if (*table == NULL || index->rd_index->indrelid != table_oid)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
@@ -117,7 +120,11 @@ hm_inspect_open_with_table(Oid oid, LOCKMODE mode, Relation *table)
 	return index;
 }
 
-/* Copy a page that the caller may read without its lock. */
+/*
+ * Copy a key page or auxiliary node.  The caller holds the header's lock, which protects
+ * it.
+ * Errors: index_corrupted.
+ */
 static void
 copy_page(Relation index, BlockNumber block, HmPageKind kind, char *to)
 {

@@ -353,9 +353,10 @@ has_invalid_index(Oid table)
 }
 
 /*
- * Lock an index's table against VACUUM and others like us.  A concurrent build has
- * that lock and, before it ends, waits for everybody with an old snapshot.  The query that
- * calls us has one, so we must not wait for the build.
+ * Lock an index's table against VACUUM and other reorganizations.  A concurrent build
+ * holds that lock and, before it ends, waits for all backends with an old snapshot.  The
+ * query that calls harmonia_reorganize() has such a snapshot, so it must not wait for the
+ * build.
  * Errors: object_in_use.
  */
 static void

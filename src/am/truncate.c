@@ -2,11 +2,11 @@
  * truncate.c
  *		Giving free blocks at the end of the file back, when the transaction commits.
  *
- * Nobody may use the index meanwhile, not on a replica either.  So it takes
- * AccessExclusiveLocks, which a replica takes as well and keeps until the transaction has
- * ended, whatever happens here.  VACUUM goes on to other indexes and the table,
- * harmonia_reorganize() may be one statement of many.  Hence indexes are only noted at
- * first; they are truncated as the last thing that the transaction does.
+ * No other backend may use the index during a truncation, on a replica either.  So it
+ * takes AccessExclusiveLocks.  A replica takes them too, and keeps them until the
+ * transaction has ended, whatever happens here.  But VACUUM goes on to other indexes and
+ * the table, and harmonia_reorganize() may be one statement of many.  Therefore indexes
+ * are only noted at first, and truncated as the last thing that the transaction does.
  *
  * A transaction that rolls back, or is prepared for a two-phase commit, truncates
  * nothing; the next VACUUM does.
@@ -26,7 +26,10 @@
 #include "am/fault.h"
 #include "compat.h"
 
-/* Fewer than that, and less than a sixteenth of the file, are not worth it. */
+/*
+ * Fewer blocks than this, if they are less than a sixteenth of the file, are not worth a
+ * truncation.
+ */
 #define HM_TRUNCATE_MIN		1000
 
 /* OIDs of the indexes noted, in the transaction's memory. */
@@ -60,9 +63,10 @@ hm_can_truncate(void)
 }
 
 /*
- * Lock an index against everybody, if nobody uses it.  The table comes first: a query on a
- * replica that has the table and waits for the index would else be waited for, if VACUUM
- * has truncated the table and the replica keeps that lock.
+ * Take AccessExclusiveLocks of a table and its index, if no other backend uses them.  The
+ * table comes first: a query on a replica that has the table's lock and waits for the
+ * index would otherwise be waited for, if VACUUM has truncated the table and the replica
+ * keeps that lock.
  */
 static bool
 lock_to_truncate(Oid index, Oid table)
@@ -75,7 +79,7 @@ lock_to_truncate(Oid index, Oid table)
 	return false;
 }
 
-/* Take what begins at this block or behind it from the list of free extents. */
+/* Remove the extents that begin at this block or after it from the list of free extents. */
 static void
 shorten_list(Relation index, BlockNumber end)
 {
@@ -95,10 +99,10 @@ shorten_list(Relation index, BlockNumber end)
 }
 
 /*
- * Truncate an index that is locked against everybody: nobody stands on a page that
- * goes, and nobody owns blocks that the metapage does not know of.  The list is
- * changed first: should we crash in between, the blocks are lost until the next
- * VACUUM, which is better than a list that leads beyond the file.
+ * Truncate an index.  The caller holds its AccessExclusiveLock, so no other backend reads
+ * a page that is removed, or owns blocks that the metapage does not list.  The list is
+ * changed first: after a crash in between, the blocks are lost until the next VACUUM,
+ * which is better than a list that leads beyond the file.
  */
 static void
 truncate_locked(Relation index)
@@ -131,8 +135,8 @@ open_noted(Oid oid, Oid table)
 }
 
 /*
- * Truncate an index if it can be locked at once.  Else blocks at its end that the
- * sweep has left alone for that are kept.
+ * Truncate an index if it can be locked at once.  If not, list the blocks at its end that
+ * the sweep has left alone for the truncation.
  */
 static void
 truncate_noted(Oid oid)

@@ -54,7 +54,10 @@ drain_pins(Buffer buffer)
 	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
 }
 
-/* Remove the dead entries of a leaf that is locked exclusively. */
+/*
+ * Remove the dead entries of a leaf.  The caller has locked it exclusively, and its
+ * header in share mode.
+ */
 static void
 vacuum_leaf(HmVacuum *vacuum, Buffer leaf)
 {
