@@ -755,10 +755,12 @@ typedef struct HmSweep
 } HmSweep;
 
 /*
- * Rebuild the list of free extents from what live segments do not use.  Does
- * nothing if somebody holds the allocation lock.  Blocks at the end of the file that were
- * never logged are left alone if "leave_end" is true and they are worth truncating;
- * the caller sees to that.
+ * Rebuild the list of free extents from what live segments do not use.  Does nothing if
+ * another backend holds the allocation lock.  If leave_end is true, blocks at the end of
+ * the file that were never logged are not listed if it pays to truncate them; the caller
+ * must then truncate them, or call hm_extents_keep_end().  The caller holds no buffer
+ * lock.
+ * Errors: index_corrupted.
  */
 extern HmSweep hm_extents_sweep(Relation index, bool leave_end);
 
@@ -766,8 +768,8 @@ extern HmSweep hm_extents_sweep(Relation index, bool leave_end);
 extern BlockNumber hm_extents_free_end(Relation index, BlockNumber end);
 
 /*
- * The beginning of the free blocks at the end of the file, whether listed or left alone by a
- * sweep.  The caller has locked the index against everybody.
+ * The beginning of the free blocks at the end of the file, whether listed or left alone
+ * by a sweep.  The caller holds the index's AccessExclusiveLock.
  */
 extern BlockNumber hm_extents_end(Relation index);
 
@@ -779,16 +781,19 @@ extern void hm_extents_keep_end(Relation index);
  * ----------------------------------------------------------------
  */
 
-/* Whether so many free blocks at the end of a file are worth being given back. */
+/* Whether it pays to truncate so many free blocks at the end of a file of so many blocks. */
 extern bool hm_worth_truncating(BlockNumber free, BlockNumber blocks);
 
-/* Whether the transaction can truncate anything: a parallel worker's own does not commit. */
+/*
+ * Whether the transaction can truncate: that of a parallel worker cannot, as it does not
+ * commit.
+ */
 extern bool hm_can_truncate(void);
 
 /*
- * Have the transaction give free blocks at the end of the file back to the file system when
- * it commits, if they are worth it and nobody else uses the index then.  Blocks from "end" on are
- * free, though not listed.  Returns the number of blocks that would go.
+ * Have the transaction give free blocks at the end of the file back to the file system
+ * when it commits, if it pays and no other backend uses the index then.  Blocks from end
+ * on are free, though not listed.  Returns the number of blocks that would be given back.
  */
 extern BlockNumber hm_truncate_at_commit(Relation index, BlockNumber end);
 

@@ -3,9 +3,9 @@
  *		Heavyweight locks on "pages" of the index, and how they are waited for.
  *
  * They are locks of PostgreSQL's lock manager, so an error or a crash releases them.  But
- * nobody queues for a lock that VACUUM or a writer may hold for long: the server cancels an
+ * no backend queues for a lock that VACUUM or a writer may hold for long: the server cancels an
  * autovacuum worker if a backend has stood in the queue behind it for deadlock_timeout.
- * Whoever waits asks again every two milliseconds.  src/am/README lists the locks and says
+ * A waiting backend asks again every two milliseconds.  src/am/README lists the locks and says
  * why such waits end.
  *
  * The visibility gate has two doors.  A lookup enters by the first one that is open, and
@@ -127,8 +127,8 @@ hm_allocation_let_in(Relation index)
  */
 
 /*
- * VACUUM closes one door at a time, so the other one is open, or the first one is again when
- * we come back to it.
+ * VACUUM closes one door at a time.  So the other one is open, or the first one is open
+ * again at the next attempt.
  */
 BlockNumber
 hm_visibility_gate_enter(Relation index)
