@@ -24,7 +24,6 @@
 
 #include "am/am.h"
 #include "am/fault.h"
-#include "compat.h"
 
 /*
  * Fewer blocks than this, if they are less than a sixteenth of the file, are not worth a
