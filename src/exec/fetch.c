@@ -83,6 +83,7 @@ struct HmFetch
 								 * expression */
 	ExprState  *key_expression;
 	ExprContext *key_context;
+	bool		compare_always; /* a tuple's key with its probe */
 	bool		index_only;
 	bool		first_rows;
 
@@ -104,6 +105,7 @@ struct HmFetch
 	uint32		skipped;		/* hits of this portion whose probe was done */
 	HmHit	   *hits;
 	HmHit	   *scratch;		/* NULL until there are hits enough to need it */
+	bool		compare;		/* their tuples' keys with their probes */
 	uint32		visible;		/* of them, hits that need not be looked at in the
 								 * heap; these come first */
 	uint64	   *keys;			/* if index_only, for ranges: the key of each
@@ -137,10 +139,11 @@ hm_fetch_leaves_memory(void)
 }
 
 HmFetch *
-hm_fetch_create(Relation heap, Relation index, Snapshot snapshot, bool index_only,
+hm_fetch_create(Relation heap, Relation index, const EState *estate, bool index_only,
 				bool first_rows, TupleTableSlot *slot)
 {
 	HmFetch    *fetch = palloc0(sizeof(HmFetch));
+	Snapshot	snapshot = estate->es_snapshot;
 
 	fetch->heap = heap;
 	fetch->index = index;
@@ -152,6 +155,8 @@ hm_fetch_create(Relation heap, Relation index, Snapshot snapshot, bool index_onl
 		fetch->key_expression = ExecInitExpr(linitial(RelationGetIndexExpressions(index)), NULL);
 		fetch->key_context = CreateStandaloneExprContext();
 	}
+	fetch->compare_always = snapshot->snapshot_type != SNAPSHOT_MVCC ||
+		estate->es_epq_active != NULL;
 	fetch->index_only = index_only;
 	fetch->first_rows = first_rows;
 	fetch->finished = true;
@@ -439,6 +444,7 @@ read_hits(HmFetch *fetch)
 	fetch->count = hm_lookup_next(fetch->lookup, fetch->hits,
 								  wants_keys(fetch) ? fetch->keys : NULL, fetch->room);
 	fetch->finished = hm_lookup_at_end(fetch->lookup);
+	fetch->compare = fetch->compare_always || !hm_lookup_is_exact(fetch->lookup);
 	HM_FAULT(lookup_read);
 	for (uint32 i = 0; i < fetch->count; i++)
 		hm_tid_check(fetch->index, fetch->hits[i].tid);
@@ -623,10 +629,11 @@ fetch_tuple(HmFetch *fetch, const HmHit *hit)
 }
 
 /*
- * Whether the key of the tuple in the slot is among those that a probe stands for.  It is,
- * unless the TID was not what the index says of that key: then the heap has the last word.
- * A device that counts does not say which probe it was; as of rows that the visibility
- * map vouches for, the index has to be believed.
+ * Whether the key of the tuple in the slot is among those that a probe stands for.  If the
+ * hit is an entry of the index and the snapshot is an MVCC one, it is
+ * (hm_lookup_is_exact()), and is not evaluated: the key may be an expression that takes
+ * long.  Of other hits the heap has the last word.  A device that counts does not say which
+ * probe it was; as of rows that the visibility map vouches for, it has to be believed.
  */
 static inline bool
 has_key(HmFetch *fetch, uint32 probe)
@@ -637,7 +644,7 @@ has_key(HmFetch *fetch, uint32 probe)
 	Datum		value;
 	bool		is_null;
 
-	if (probe == HM_NO_PROBE)
+	if (!fetch->compare || probe == HM_NO_PROBE)
 		return true;
 	low = fetch->probes.low[probe];
 	high = fetch->probes.high == NULL ? low : fetch->probes.high[probe];

@@ -334,8 +334,7 @@ begin_fetch(LookupJoin *join)
 	}
 	old_context = MemoryContextSwitchTo(join->fetch_context);
 	join->node.fetch = hm_fetch_create(target->table, target->index,
-									   join->node.css.ss.ps.state->es_snapshot,
-									   join->index_only, join->first_rows, NULL);
+									   join->node.css.ss.ps.state, join->index_only, join->first_rows, NULL);
 	join->fetch_target = join->target;
 	MemoryContextSwitchTo(old_context);
 }

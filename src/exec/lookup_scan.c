@@ -520,7 +520,7 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 		scan->key_attribute = scan->index->rd_index->indkey.values[0];
 
 	/* The scan's own slot is where WHERE CURRENT OF looks for the tuple. */
-	scan->node.fetch = hm_fetch_create(heap, scan->index, estate->es_snapshot, scan->index_only,
+	scan->node.fetch = hm_fetch_create(heap, scan->index, estate, scan->index_only,
 									   scan->first_rows,
 									   scan->index_only ? NULL : node->ss.ss_ScanTupleSlot);
 }

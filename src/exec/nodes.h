@@ -233,12 +233,12 @@ typedef struct HmFetch HmFetch;
 
 /*
  * Prepare to fetch from a table through one of its indexes, both open and
- * locked until hm_fetch_end().  With index_only, keys are taken from the index
+ * locked until hm_fetch_end(), with the snapshot of an executor's state.  With index_only, keys are taken from the index
  * where the visibility map allows.  With first_rows, little is done before a batch's
  * first pair.  Tuples are put in slot, made by table_slot_callbacks(), or if it is NULL in
  * one of the fetch's own.  Memory is in CurrentMemoryContext.
  */
-extern HmFetch *hm_fetch_create(Relation heap, Relation index, Snapshot snapshot,
+extern HmFetch *hm_fetch_create(Relation heap, Relation index, const EState *estate,
 								bool index_only, bool first_rows, TupleTableSlot *slot);
 
 /*
@@ -259,7 +259,7 @@ extern void hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *
  * Go to the next pair of probe and visible tuple; false at the end of the batch.
  * *probe is the probe's number.  Either *slot is the tuple, valid until the
  * next call, or it is NULL and *key is the value of the index's column.  A tuple
- * is visible to the snapshot, and its own key is one that the probe stands for.
+ * is visible to the snapshot, and its key is one that the probe stands for.
  */
 extern bool hm_fetch_next(HmFetch *fetch, uint32 *probe, TupleTableSlot **slot, Datum *key);
 

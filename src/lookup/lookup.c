@@ -1035,6 +1035,12 @@ hm_lookup_at_end(const HmLookup *lookup)
 		lookup->active_count == 0 && lookup->next >= lookup->ready;
 }
 
+bool
+hm_lookup_is_exact(const HmLookup *lookup)
+{
+	return !lookup->on_device;
+}
+
 uint32
 hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
 {

@@ -14,9 +14,10 @@
  * - An MVCC snapshot, active or registered, taken before hm_lookup_start() and
  *	 held until the heap tuples have been fetched with it.  Entries may be of
  *	 tuples that the snapshot does not see; rows are right once the heap is asked.
- * - The key is compared again with the heap tuple's only where the probe's key
- *	 stands for more than one value; the engine itself returns exact matches of
- *	 normalised keys, on the device as well.
+ * - The engine compares normalised keys and returns exact matches.  Those that the CPU
+ *	 has found may be believed: see hm_lookup_is_exact().  The rows of others have to be
+ *	 compared with their probe's key.  Where a probe's key stands for more values than one,
+ *	 the caller compares these anyway.
  * - Serializable transactions: PredicateLockRelation() on the index before
  *	 hm_lookup_start().
  * - Index-only access: the lookup keeps no pins.  The caller is inside the visibility
@@ -169,6 +170,15 @@ extern uint32 hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32
  * the end.  Never while the device searches: its batches end with such a call.
  */
 extern bool hm_lookup_at_end(const HmLookup *lookup);
+
+/*
+ * Whether the last call's hits are entries of the index itself, read on the CPU after the
+ * batch was started.  While an entry is in the index, VACUUM does not free its TID.  So a
+ * tuple which an MVCC snapshot that is older than the batch sees there is of the chain of
+ * versions that the entry was made for, all of which have the entry's key.  Of what a
+ * device has found nothing is known but what its copy says.
+ */
+extern bool hm_lookup_is_exact(const HmLookup *lookup);
 
 /*
  * Forget where the leaves are: the next call finds its way again from the headers of
