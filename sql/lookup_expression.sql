@@ -92,4 +92,25 @@ VACUUM ANALYZE d;
 SELECT node, evaluated > 0 AS evaluated, same FROM check_queries(
 	'SELECT * FROM d WHERE counted(t) < timestamptz ''2026-10-25 02:30+02'' OR counted(t) > timestamptz ''2026-10-25 02:20+01''');
 
+-- What is not evaluated is not charged for.
+CREATE FUNCTION cost_of(query text) RETURNS numeric LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO plan;
+	RETURN jsonb_path_query_first(plan::jsonb, 'strict $.** ? (@."Custom Plan Provider" like_regex "Harmonia")."Total Cost"');
+END $$;
+CREATE TABLE costs AS SELECT query, NULL::numeric AS cheap, NULL::numeric AS expensive FROM unnest(ARRAY[
+	'SELECT * FROM t WHERE counted(k) = ANY (ARRAY(SELECT generate_series(1, 600)))',
+	'SELECT i FROM generate_series(1, 600) i JOIN t ON counted(t.k) = i',
+	'SELECT i FROM generate_series(1, 600) i JOIN t ON counted(i) = counted(t.k)',
+	'SELECT * FROM d WHERE counted(t) < timestamptz ''2026-10-25 02:30+02'' OR counted(t) > timestamptz ''2026-10-25 02:20+01''']) query;
+SET enable_seqscan = off;
+SET enable_nestloop = off;
+UPDATE costs SET cheap = cost_of(query);
+ALTER FUNCTION counted COST 10100;
+UPDATE costs SET expensive = cost_of(query);
+-- Each evaluation costs 25 more.
+SELECT least(round((expensive - cheap) / 25), 600) AS evaluations, query FROM costs;
+
 DROP SCHEMA lookup_expression CASCADE;

@@ -138,6 +138,14 @@ hm_fetch_leaves_memory(void)
 	return (Size) work_mem * 1024 / 4 * 3;
 }
 
+uint32
+hm_fetch_portion_hits(void)
+{
+	Size		memory = (Size) work_mem * 1024 - hm_fetch_leaves_memory();
+
+	return (uint32) Max(MIN_LAST_PORTION, Min(MAX_LAST_PORTION, memory / BYTES_PER_HIT));
+}
+
 HmFetch *
 hm_fetch_create(Relation heap, Relation index, const EState *estate, bool index_only,
 				bool first_rows, TupleTableSlot *slot)
@@ -163,10 +171,7 @@ hm_fetch_create(Relation heap, Relation index, const EState *estate, bool index_
 	fetch->scan = table_index_fetch_begin(heap);
 	fetch->own_slot = slot == NULL;
 	fetch->slot = fetch->own_slot ? table_slot_create(heap, NULL) : slot;
-	fetch->max_room = (uint32) Max(MIN_LAST_PORTION,
-								   Min(MAX_LAST_PORTION,
-									   ((Size) work_mem * 1024 - hm_fetch_leaves_memory()) /
-									   BYTES_PER_HIT));
+	fetch->max_room = hm_fetch_portion_hits();
 	if (index_only)
 		fetch->max_room = Min(fetch->max_room, HM_GATE_MAX_HITS);
 	fetch->prefetch_distance = get_tablespace_io_concurrency(heap->rd_rel->reltablespace);

@@ -183,11 +183,17 @@ rows_memory(uint32 rows)
 	return rows * (hm_lookup_probe_memory(false) + ROW_MEMORY);
 }
 
+uint32
+hm_join_batch_rows(Size width)
+{
+	return (uint32) Min((Size) Min(hm_batch_size, MAX_BATCH),
+						hm_fetch_leaves_memory() / (rows_memory(1) + width));
+}
+
 void
 hm_join_restart(LookupJoin *join)
 {
-	join->max_limit = (uint32) Min((Size) Min(hm_batch_size, MAX_BATCH),
-								   hm_fetch_leaves_memory() / rows_memory(1));
+	join->max_limit = hm_join_batch_rows(0);
 	join->phase = PHASE_FILL;
 	join->outer_done = false;
 	join->limit = Min(join->first_rows ? FIRST_ROWS_BATCH : FIRST_BATCH, join->max_limit);

@@ -219,15 +219,16 @@ rows_wanted(RelOptInfo *inner, JoinType type, JoinKeys *keys, JoinPathExtraData 
 
 /*
  * What looking so many probes up in all targets costs; and how many rows there are to
- * be looked at.
+ * be looked at.  Outer rows have so many bytes.
  */
 static void
 cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinType type,
 			 JoinKeys *keys, bool index_only, JoinPathExtraData *extra, double probes,
-			 Cost *startup, Cost *total, double *rows)
+			 int width, Cost *startup, Cost *total, double *rows)
 {
 	Selectivity selectivity = clauselist_selectivity(root, keys->clauses, (int) inner->relid,
 													 JOIN_INNER, NULL);
+	HmLookupWork work = {0};
 	double		tuples = 0;
 	double		hits;
 	ListCell   *cell;
@@ -236,6 +237,9 @@ cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinType type,
 		tuples += ((HmTarget *) lfirst(cell))->rel->tuples;
 	hits = clamp_row_est(probes * selectivity * tuples);
 	*rows = rows_wanted(inner, type, keys, extra, probes, hits);
+	work.batch = hm_join_batch_rows((Size) width);
+	work.correlation = hm_key_correlation(root, ((HmTarget *) linitial(targets))->index);
+	work.index_only = index_only;
 
 	foreach(cell, targets)
 	{
@@ -243,7 +247,9 @@ cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinType type,
 		IndexOptInfo *index = target->index;
 		double		fraction = target->rel->tuples / Max(1.0, tuples);
 		double		share = hm_share_is_all(&target->share) ? 1.0 : fraction;
-		double		found = *rows * fraction;
+
+		work.probes = work.runs = clamp_row_est(probes * share);
+		work.hits = work.rows = *rows * fraction;
 
 		/*
 		 * Hits that are not wanted any more are left out from the next leaf on.  Their
@@ -251,15 +257,40 @@ cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinType type,
 		 * time.
 		 */
 		if (keys->equal)
-			found = Min(hits * fraction,
-						found + probes * share * (index->tuples / Max(1.0, (double) index->pages)));
-		hm_cost_lookup(root, target->rel, index, clamp_row_est(probes * share), found,
-					   *rows * fraction, 0, index_only, startup, total);
+			work.hits = Min(hits * fraction,
+							work.rows + probes * share *
+							(index->tuples / Max(1.0, (double) index->pages)));
+		hm_cost_lookup(root, target->rel, index, &work, startup, total);
 	}
 
 	/* Choosing the probes for each target. */
 	if (list_length(targets) > 1)
 		*total += probes * list_length(targets) * ROUTING_OPERATORS * cpu_operator_cost;
+}
+
+/* Clauses that are evaluated for each candidate: seldom those that find entries. */
+static List *
+candidate_clauses(List *targets, JoinKeys *keys, JoinPathExtraData *extra)
+{
+	const IndexOptInfo *index = ((HmTarget *) linitial(targets))->index;
+
+	for (int i = 1; i < list_length(keys->description); i += 2)
+	{
+		if (hm_may_be_fuzzy(index, (Oid) list_nth_int(keys->description, i)))
+			return extra->restrictlist;
+	}
+	return list_difference_ptr(extra->restrictlist, keys->clauses);
+}
+
+/* Add to a path's costs what expressions cost that are evaluated so many times. */
+static void
+add_evaluations(PlannerInfo *root, Path *path, List *exprs, double times)
+{
+	QualCost	cost;
+
+	cost_qual_eval(&cost, exprs, root);
+	path->startup_cost += cost.startup;
+	path->total_cost += cost.startup + cost.per_tuple * times;
 }
 
 /* A path with these inputs. */
@@ -271,8 +302,6 @@ make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *
 	CustomPath *path = makeNode(CustomPath);
 	double		probes = clamp_row_est(outer_path->rows);
 	double		candidates;
-	QualCost	inner_cost,
-				join_cost;
 
 	path->path.pathtype = T_CustomScan;
 	path->path.parent = joinrel;
@@ -288,18 +317,15 @@ make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *
 	path->custom_private = lappend(path->custom_private, keys->description);
 	path->custom_private = lappend(path->custom_private, extra->restrictlist);
 
-	path->path.startup_cost = outer_path->startup_cost;
-	path->path.total_cost = outer_path->total_cost + probes * cpu_tuple_cost;
-
-	cost_targets(root, inner, targets, type, keys, index_only, extra, probes,
-				 &path->path.startup_cost, &path->path.total_cost, &candidates);
-	cost_qual_eval(&inner_cost, inner->baserestrictinfo, root);
-	cost_qual_eval(&join_cost, extra->restrictlist, root);
-	path->path.startup_cost += inner_cost.startup + join_cost.startup +
-		joinrel->reltarget->cost.startup;
-	path->path.total_cost += inner_cost.startup + join_cost.startup +
-		candidates * (inner_cost.per_tuple + join_cost.per_tuple) +
+	path->path.startup_cost = outer_path->startup_cost + joinrel->reltarget->cost.startup;
+	path->path.total_cost = outer_path->total_cost + probes * cpu_tuple_cost +
 		joinrel->reltarget->cost.startup + joinrel->reltarget->cost.per_tuple * rows;
+	cost_targets(root, inner, targets, type, keys, index_only, extra, probes,
+				 outer_path->pathtarget->width, &path->path.startup_cost,
+				 &path->path.total_cost, &candidates);
+	add_evaluations(root, &path->path, keys->arguments, probes);
+	add_evaluations(root, &path->path, inner->baserestrictinfo, candidates);
+	add_evaluations(root, &path->path, candidate_clauses(targets, keys, extra), candidates);
 	return path;
 }
 

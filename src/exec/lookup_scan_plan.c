@@ -25,7 +25,9 @@
 /*
  * The planner takes ten elements for an array that it cannot see, and so do the
  * costs of a plain index scan that this path competes with.  For ten, both are
- * equally quick; for more, this one is quicker, so it gets a discount.
+ * equally quick; for more, this one is quicker, so it gets a discount.  Not so if the rows
+ * of ten fill more than a portion: the more keys there are, the more often this path
+ * visits the same heap pages, and a bitmap scan visits each once.
  */
 #define GUESS_DISCOUNT	0.8
 
@@ -344,21 +346,72 @@ has_first_rows_in_order(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	return false;
 }
 
-/* Take bitmap scans by an index alone back. */
-static void
-drop_bitmap_scans(RelOptInfo *rel, const IndexOptInfo *index)
+/* Whether rows may be found that do not satisfy the conditions. */
+static bool
+finds_others(const IndexOptInfo *index, const Conditions *conditions)
 {
 	ListCell   *cell;
 
-	foreach(cell, rel->pathlist)
+	foreach(cell, conditions->arms)
 	{
-		BitmapHeapPath *path = lfirst(cell);
+		List	   *description = ((Arm *) lfirst(cell))->description;
 
-		if (IsA(path, BitmapHeapPath) && path->path.param_info == NULL &&
-			IsA(path->bitmapqual, IndexPath) &&
-			((IndexPath *) path->bitmapqual)->indexinfo == index)
-			rel->pathlist = foreach_delete_current(rel->pathlist, cell);
+		for (int i = 0; i < list_length(description); i += 3)
+		{
+			if (hm_may_be_fuzzy(index, (Oid) list_nth_int(description, i + 1)))
+				return true;
+		}
 	}
+	return false;
+}
+
+/* What all conditions that a lookup scan evaluates on a row cost. */
+static void
+cost_conditions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
+				const Conditions *conditions, QualCost *result)
+{
+	QualCost	key_cost;
+
+	cost_qual_eval(result, list_difference_ptr(rel->baserestrictinfo, conditions->exact), root);
+	if (!finds_others(index, conditions))
+		return;
+	cost_qual_eval(&key_cost, conditions->clauses, root);
+	result->startup += key_cost.startup;
+	result->per_tuple += key_cost.per_tuple;
+}
+
+static void
+cost_lookup_scan(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
+				 const Conditions *conditions, bool guessed, HmLookupWork *work, Path *path)
+{
+	QualCost	qual_cost;
+
+	work->rows = work->hits = clamp_row_est(rel->tuples *
+											clauselist_selectivity(root, conditions->infos,
+																   (int) rel->relid,
+																   JOIN_INNER, NULL));
+	work->batch = (double) hm_fetch_leaves_memory() / hm_lookup_probe_memory(true);
+	work->batch = Min(work->batch, hm_batch_size);
+
+	/*
+	 * Sorting the keys comes before the first row.  In a table that lies in the order of the
+	 * key, PostgreSQL takes the rows of any keys to lie side by side, too, and so charges a
+	 * plain index scan for hardly any pages: only if we do so as well do costs compare.
+	 */
+	work->runs = 1;
+	work->correlation = hm_key_correlation(root, index);
+	path->startup_cost = work->probes * 2 * cpu_operator_cost;
+	path->total_cost = path->startup_cost;
+	hm_cost_lookup(root, rel, index, work, &path->startup_cost, &path->total_cost);
+	if (guessed && work->rows <= hm_fetch_portion_hits())
+	{
+		path->startup_cost *= GUESS_DISCOUNT;
+		path->total_cost *= GUESS_DISCOUNT;
+	}
+	cost_conditions(root, rel, index, conditions, &qual_cost);
+	path->startup_cost += qual_cost.startup + rel->reltarget->cost.startup;
+	path->total_cost += qual_cost.startup + qual_cost.per_tuple * work->rows +
+		rel->reltarget->cost.startup + rel->reltarget->cost.per_tuple * rel->rows;
 }
 
 static void
@@ -367,32 +420,25 @@ add_lookup_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 {
 	CustomPath *path;
 	List	   *clauses = extract_actual_clauses(rel->baserestrictinfo, false);
-	bool		index_only = may_be_index_only && hm_can_return_key(index) &&
-		hm_reads_only(rel, (AttrNumber) index->indexkeys[0], clauses);
-	Selectivity selectivity = clauselist_selectivity(root, conditions->infos, (int) rel->relid,
-													 JOIN_INNER, NULL);
-	double		hits = clamp_row_est(selectivity * rel->tuples);
-	double		probes = 0;
+	HmLookupWork work = {0};
 	bool		guessed = false;
-	QualCost	qual_cost;
 	ListCell   *cell;
 
 	foreach(cell, conditions->arms)
 	{
-		probes += ((Arm *) lfirst(cell))->keys;
+		work.probes += ((Arm *) lfirst(cell))->keys;
 		guessed |= ((Arm *) lfirst(cell))->guessed;
 	}
 
 	/*
 	 * A plain index scan stops after the first rows, however long the array turns out to
-	 * be.  We would have to find all rows, and sort them; so would a bitmap scan.
+	 * be.  We would have to find all rows, and sort them.
 	 */
 	if (guessed && has_first_rows_in_order(root, rel, index, conditions))
-	{
-		drop_bitmap_scans(rel, index);
 		return;
-	}
 
+	work.index_only = may_be_index_only && hm_can_return_key(index) &&
+		hm_reads_only(rel, (AttrNumber) index->indexkeys[0], clauses);
 	path = makeNode(CustomPath);
 	path->path.pathtype = T_CustomScan;
 	path->path.parent = rel;
@@ -401,27 +447,8 @@ add_lookup_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	path->path.rows = rel->rows;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->methods = &path_methods;
-	path->custom_private = list_make3(index, makeInteger(index_only), conditions);
-
-	/*
-	 * Sorting the keys comes before the first row.  In a table that lies in the order of the
-	 * key, PostgreSQL takes the rows of any keys to lie side by side, too, and so charges a
-	 * plain index scan for hardly any pages: only if we do so as well do costs compare.
-	 */
-	path->path.startup_cost = probes * 2 * cpu_operator_cost;
-	path->path.total_cost = path->path.startup_cost;
-	hm_cost_lookup(root, rel, index, probes, hits, hits, hm_key_correlation(root, index),
-				   index_only, &path->path.startup_cost, &path->path.total_cost);
-	if (guessed)
-	{
-		path->path.startup_cost *= GUESS_DISCOUNT;
-		path->path.total_cost *= GUESS_DISCOUNT;
-	}
-	cost_qual_eval(&qual_cost, list_difference_ptr(rel->baserestrictinfo, conditions->exact),
-				   root);
-	path->path.startup_cost += qual_cost.startup + rel->reltarget->cost.startup;
-	path->path.total_cost += qual_cost.startup + qual_cost.per_tuple * hits +
-		rel->reltarget->cost.startup + rel->reltarget->cost.per_tuple * rel->rows;
+	path->custom_private = list_make3(index, makeInteger(work.index_only), conditions);
+	cost_lookup_scan(root, rel, index, conditions, guessed, &work, &path->path);
 	add_path(rel, &path->path);
 }
 

@@ -58,14 +58,29 @@ extern bool hm_wants_first_rows(PlannerInfo *root);
  */
 extern double hm_key_correlation(PlannerInfo *root, const IndexOptInfo *index);
 
-/*
- * What lookups cost: so many probes, that find so many entries, of which so many rows
- * are looked at, in one or more batches.  With a correlation of 1 or -1 all rows are taken
- * to lie side by side, with 0 to be anywhere.  Adds to *startup and *total.
- */
+/* How much lookups in one index have to do. */
+typedef struct HmLookupWork
+{
+	double		probes;
+	double		batch;			/* probes of a lookup batch at most */
+	double		hits;			/* entries that they find */
+	double		rows;			/* of which so many rows are looked at */
+	double		runs;			/* of rows that lie side by side in a table in the
+								 * key's order */
+	double		correlation;	/* with 1 or -1 the table is in that order, with 0
+								 * rows may be anywhere */
+	bool		index_only;
+} HmLookupWork;
+
+/* What lookups cost.  Adds to *startup and *total. */
 extern void hm_cost_lookup(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
-						   double probes, double hits, double rows, double correlation,
-						   bool index_only, Cost *startup, Cost *total);
+						   const HmLookupWork *work, Cost *startup, Cost *total);
+
+/*
+ * Whether a place that a value of a type has among an index's keys may be fuzzy, so that
+ * the clause has to be evaluated for each row.
+ */
+extern bool hm_may_be_fuzzy(const IndexOptInfo *index, Oid type);
 
 /*
  * A target's share: which keys it can have, as its partition bounds say.  They are in the
@@ -247,6 +262,9 @@ extern HmFetch *hm_fetch_create(Relation heap, Relation index, const EState *est
  */
 extern Size hm_fetch_leaves_memory(void);
 
+/* How many hits a portion has at most: each has its heap pages read once. */
+extern uint32 hm_fetch_portion_hits(void);
+
 /*
  * Start a batch; what is left of the one before is dropped.  The arrays of probes and
  * done belong to the caller and must stay until the next batch is started.  done, which
@@ -296,6 +314,14 @@ extern void hm_fetch_stats_add(HmFetchStats *sum, const HmFetchStats *stats);
 
 /* End a fetch: release its pins, its slot and its lookup.  The rest goes with its context. */
 extern void hm_fetch_end(HmFetch *fetch);
+
+/* ----------------------------------------------------------------
+ *		Joining (lookup_join_batch.c)
+ * ----------------------------------------------------------------
+ */
+
+/* How many outer rows a batch has at most, if each has so many bytes. */
+extern uint32 hm_join_batch_rows(Size width);
 
 /* ----------------------------------------------------------------
  *		Counting (lookup_scan.c)

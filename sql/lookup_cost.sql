@@ -1,0 +1,58 @@
+--
+-- When lookups are chosen: where they are the fastest, and not where a hit's heap page
+-- would be visited again for each portion of hits
+--
+SET client_min_messages = warning;
+SET jit = off;
+SET max_parallel_workers_per_gather = 0;
+CREATE SCHEMA lookup_cost;
+SET search_path = lookup_cost, public;
+\getenv srcdir PG_ABS_SRCDIR
+\set compare :srcdir '/sql/include/compare.sql'
+\i :compare
+\set lookup :srcdir '/sql/include/lookup.sql'
+\i :lookup
+
+-- 100 values, scattered and side by side, and keys that are all different
+CREATE TABLE t (s int, c int, k int, v int) WITH (autovacuum_enabled = off);
+INSERT INTO t SELECT shuffle(i) % 100, i / 3000, shuffle(i), i FROM generate_series(1, 300000) i;
+CREATE INDEX t_s ON t USING harmonia (s);
+CREATE INDEX t_c ON t USING harmonia (c);
+CREATE INDEX t_k ON t USING harmonia (k);
+CREATE TABLE few WITH (autovacuum_enabled = off) AS SELECT i * 5 AS s FROM generate_series(0, 19) i;
+CREATE TABLE many WITH (autovacuum_enabled = off) AS SELECT shuffle(i) AS k FROM generate_series(1, 2000) i;
+VACUUM ANALYZE t;
+VACUUM ANALYZE few;
+VACUUM ANALYZE many;
+
+CREATE FUNCTION chosen(VARIADIC queries text[])
+	RETURNS TABLE (cost text, small_portions text, one_portion text, query text) LANGUAGE plpgsql AS $$
+BEGIN
+	FOREACH cost IN ARRAY '{4,1.1}'::text[] LOOP
+		PERFORM set_config('random_page_cost', cost, true);
+		FOREACH query IN ARRAY queries LOOP
+			PERFORM set_config('work_mem', '512kB', true);
+			small_portions := lookup_nodes(query);
+			PERFORM set_config('work_mem', '64MB', true);
+			one_portion := lookup_nodes(query);
+			RETURN NEXT;
+		END LOOP;
+	END LOOP;
+END $$;
+
+SELECT * FROM chosen(
+	'SELECT sum(v) FROM t WHERE s IN (3, 13, 23, 33, 43, 53, 63, 73, 83, 93)',
+	'SELECT sum(v) FROM t WHERE s = ANY (ARRAY(SELECT generate_series(1, 99, 2)))',
+	'SELECT sum(v) FROM t WHERE c IN (3, 13, 23, 33, 43, 53, 63, 73, 83, 93)',
+	'SELECT sum(v) FROM t WHERE k = ANY (ARRAY(SELECT k FROM many))',
+	'SELECT count(*) FROM t WHERE s IN (3, 13, 23, 33, 43, 53, 63, 73, 83, 93)',
+	'SELECT sum(v) FROM few JOIN t USING (s)',
+	'SELECT sum(v) FROM few JOIN t ON t.c = few.s',
+	'SELECT sum(v) FROM many JOIN t USING (k)',
+	'SELECT count(*) FROM few JOIN t USING (s)');
+
+-- PostgreSQL's own paths stay, also where the first rows are wanted in the order of the key and
+-- the array's length is not known.
+SELECT plan_nodes('SELECT * FROM t WHERE s = ANY (ARRAY(SELECT generate_series(1, 99, 2))) ORDER BY s LIMIT ' || n) FROM (VALUES (10), (25000)) v (n);
+
+DROP SCHEMA lookup_cost CASCADE;
