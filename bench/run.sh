@@ -3,7 +3,8 @@
 #
 # usage: bench/run.sh [gpu] [SUITE...]
 #
-#   index lookup updates clients paper      on the CPU; default: all of them
+#   index lookup updates clients planning paper
+#                                           on the CPU; default: all of them
 #   kernels device                          on a GPU, after the word gpu
 #
 # The folder is bench/results/DATE-HOST-KIND, or RESULTS.  Existing figures of the same
@@ -16,7 +17,7 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../tools/common.sh"
 
 kind=cpu
-suites=(index lookup updates clients paper)
+suites=(index lookup updates clients planning paper)
 if [ "${1:-}" = gpu ]; then
 	kind=gpu
 	suites=(kernels device)

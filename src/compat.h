@@ -150,6 +150,22 @@ typedef PGAlignedBlock HmAlignedPage;
 	adjust_appendrel_attrs_multilevel(root, node, (child)->relids, (parent)->relids)
 #endif
 
+/*
+ * Whether a new path without order may win against those that a relation has.  18 compares
+ * numbers of disabled nodes before costs; our paths have none.
+ */
+#if PG_VERSION_NUM >= 180000
+#define hm_add_path_precheck(rel, startup, total) \
+	add_path_precheck(rel, 0, startup, total, NIL, NULL)
+#define hm_add_partial_path_precheck(rel, total) \
+	add_partial_path_precheck(rel, 0, total, NIL)
+#else
+#define hm_add_path_precheck(rel, startup, total) \
+	add_path_precheck(rel, startup, total, NIL, NULL)
+#define hm_add_partial_path_precheck(rel, total) \
+	add_partial_path_precheck(rel, total, NIL)
+#endif
+
 /* 18 moved what extends EXPLAIN to headers of its own. */
 #if PG_VERSION_NUM >= 180000
 #include "commands/explain_format.h"

@@ -84,13 +84,17 @@ match_clause(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index,
 	if (!IsA(clause, OpExpr) || list_length(clause->args) != 2 ||
 		!restriction_is_securely_promotable(info, inner))
 		return;
-	if (hm_is_key(root, inner, index, linitial(clause->args)))
+	if (bms_is_subset(info->left_relids, inner->relids) &&
+		!bms_is_member((int) inner->relid, info->right_relids) &&
+		hm_is_key(root, inner, index, linitial(clause->args)))
 	{
 		key = linitial(clause->args);
 		argument = lsecond(clause->args);
 		operator = clause->opno;
 	}
-	else if (hm_is_key(root, inner, index, lsecond(clause->args)))
+	else if (bms_is_subset(info->right_relids, inner->relids) &&
+			 !bms_is_member((int) inner->relid, info->left_relids) &&
+			 hm_is_key(root, inner, index, lsecond(clause->args)))
 	{
 		key = lsecond(clause->args);
 		argument = linitial(clause->args);
@@ -99,8 +103,8 @@ match_clause(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index,
 	else
 		return;
 
-	if (!OidIsValid(operator) || contain_volatile_functions(argument) ||
-		bms_is_member(inner->relid, pull_varnos(root, argument)))
+	/* Asking that of the RestrictInfo has the answer remembered. */
+	if (!OidIsValid(operator) || contain_volatile_functions((Node *) info))
 		return;
 	strategy = hm_operator_strategy(index, operator);
 	if (strategy == 0)
@@ -238,7 +242,8 @@ cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinType type,
 	hits = clamp_row_est(probes * selectivity * tuples);
 	*rows = rows_wanted(inner, type, keys, extra, probes, hits);
 	work.batch = hm_join_batch_rows((Size) width);
-	work.correlation = hm_key_correlation(root, ((HmTarget *) linitial(targets))->index);
+	if (*rows > probes)
+		work.correlation = hm_key_correlation(root, ((HmTarget *) linitial(targets))->index);
 	work.index_only = index_only;
 
 	foreach(cell, targets)
@@ -393,19 +398,47 @@ add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo 
 	}
 }
 
-/* Whether a lookup join can have this inner side, and do all that is asked of it. */
+/* Whether a lookup join can have this inner side, going by what is quickly known. */
 static bool
-can_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
-		 JoinPathExtraData *extra)
+may_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *inner)
+{
+	/* A row that has changed meanwhile would have to be joined again. */
+	return IS_SIMPLE_REL(inner) && inner->rtekind == RTE_RELATION &&
+		root->rowMarks == NIL && !bms_overlap(joinrel->relids, root->all_result_relids) &&
+		bms_is_empty(inner->lateral_relids) && bms_is_empty(joinrel->lateral_relids);
+}
+
+/*
+ * Whether a path can win against those that the join has already, going by the part of its
+ * costs that is quickly known.  Most joins of small tables end here.
+ */
+static bool
+may_pay(RelOptInfo *joinrel, RelOptInfo *outer, JoinType type)
+{
+	Path	   *path = outer->cheapest_total_path;
+	double		probes = type == JOIN_UNIQUE_OUTER ? 1 : path->rows;
+	Cost		startup = path->startup_cost;
+	Cost		total = path->total_cost + probes * cpu_tuple_cost;
+
+	hm_cost_lookup_least(probes, &startup, &total);
+	if (hm_add_path_precheck(joinrel, startup, total))
+		return true;
+	if (!joinrel->consider_parallel || outer->partial_pathlist == NIL)
+		return false;
+
+	path = linitial(outer->partial_pathlist);
+	startup = 0;
+	total = path->total_cost + path->rows * cpu_tuple_cost;
+	hm_cost_lookup_least(path->rows, &startup, &total);
+	return hm_add_partial_path_precheck(joinrel, total);
+}
+
+/* Whether a lookup join can do all that is asked of this one. */
+static bool
+can_join(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner, JoinPathExtraData *extra)
 {
 	List	   *restrictions = extract_actual_clauses(inner->baserestrictinfo, false);
 
-	/* A row that has changed meanwhile would have to be joined anew. */
-	if (root->rowMarks != NIL || bms_overlap(joinrel->relids, root->all_result_relids))
-		return false;
-	if (!IS_SIMPLE_REL(inner) || inner->rtekind != RTE_RELATION ||
-		!bms_is_empty(inner->lateral_relids) || !bms_is_empty(joinrel->lateral_relids))
-		return false;
 	return !has_pseudoconstant(extra->restrictlist) &&
 		!has_pseudoconstant(inner->baserestrictinfo) &&
 		can_provide_targets(joinrel, outer, inner) &&
@@ -424,14 +457,14 @@ hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
 	if (type != JOIN_INNER && type != JOIN_LEFT && type != JOIN_SEMI &&
 		type != JOIN_ANTI && type != JOIN_UNIQUE_OUTER)
 		return;
-	if (!can_join(root, joinrel, outer, inner, extra))
+	if (!may_join(root, joinrel, inner))
 		return;
 
 	/*
 	 * An index of the first table is the model: all other targets must have one like it.
 	 */
 	table = hm_first_table(root, inner);
-	if (table == NULL)
+	if (table == NULL || !hm_has_index(table) || !may_pay(joinrel, outer, type))
 		return;
 	foreach(cell, table->indexlist)
 	{
@@ -442,6 +475,8 @@ hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
 		if (!hm_can_use_index(index) ||
 			!match_restrictions(root, inner, index, type, joinrel, extra->restrictlist, &keys))
 			continue;
+		if (!can_join(joinrel, outer, inner, extra))
+			return;
 		targets = hm_targets(root, inner, index, keys.expr);
 		if (targets != NIL)
 			add_paths(root, joinrel, outer, inner, targets, type, &keys, extra);

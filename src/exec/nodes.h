@@ -33,6 +33,9 @@ extern int	hm_batch_size;
 extern bool hm_can_look_up(PlannerInfo *root, RelOptInfo *rel);
 extern bool hm_can_use_index(const IndexOptInfo *index);
 
+/* Whether a table has any index that can be used. */
+extern bool hm_has_index(const RelOptInfo *rel);
+
 /*
  * The strategy of an operator in the index's operator family, with the key on its left
  * side; 0 if the operator is not in the family.
@@ -72,7 +75,11 @@ typedef struct HmLookupWork
 	bool		index_only;
 } HmLookupWork;
 
-/* What lookups cost.  Adds to *startup and *total. */
+/*
+ * What lookups cost; and what so many probes cost at least, whatever they find.  Add to
+ * *startup and *total.
+ */
+extern void hm_cost_lookup_least(double probes, Cost *startup, Cost *total);
 extern void hm_cost_lookup(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 						   const HmLookupWork *work, Cost *startup, Cost *total);
 

@@ -68,6 +68,19 @@ hm_can_use_index(const IndexOptInfo *index)
 		!index->hypothetical && (index->indpred == NIL || index->predOK);
 }
 
+bool
+hm_has_index(const RelOptInfo *rel)
+{
+	ListCell   *cell;
+
+	foreach(cell, rel->indexlist)
+	{
+		if (hm_can_use_index(lfirst_node(IndexOptInfo, cell)))
+			return true;
+	}
+	return false;
+}
+
 int
 hm_operator_strategy(const IndexOptInfo *index, Oid operator)
 {
@@ -222,6 +235,13 @@ may_use_device(double probes)
 }
 
 void
+hm_cost_lookup_least(double probes, Cost *startup, Cost *total)
+{
+	*startup += STARTUP_TUPLES * cpu_tuple_cost;
+	*total += STARTUP_TUPLES * cpu_tuple_cost + probes * PROBE_OPERATORS * cpu_operator_cost;
+}
+
+void
 hm_cost_lookup(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 			   const HmLookupWork *work, Cost *startup, Cost *total)
 {
@@ -229,11 +249,9 @@ hm_cost_lookup(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 	double		leaves = index_pages_fetched(work->probes + work->hits / per_leaf, index->pages,
 											 (double) index->pages, root);
 
-	*startup += STARTUP_TUPLES * cpu_tuple_cost;
-	*total += STARTUP_TUPLES * cpu_tuple_cost +
-		pages_cost(index->reltablespace, leaves, index->pages) +
+	hm_cost_lookup_least(work->probes, startup, total);
+	*total += pages_cost(index->reltablespace, leaves, index->pages) +
 		heap_cost(root, rel, index, work) +
-		work->probes * PROBE_OPERATORS * cpu_operator_cost +
 		work->hits * cpu_index_tuple_cost + work->rows * cpu_tuple_cost;
 	if (index->indexprs != NIL && may_use_device(work->probes))
 	{

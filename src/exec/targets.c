@@ -68,10 +68,15 @@ hm_first_table(PlannerInfo *root, RelOptInfo *rel)
 		return NULL;
 	if (!is_parent(root, rel))
 		return rel;
-	foreach(cell, children(root, rel))
-	{
-		RelOptInfo *table = hm_first_table(root, lfirst(cell));
 
+	/* There may be thousands, and this is asked for each pair of relations. */
+	foreach(cell, root->append_rel_list)
+	{
+		AppendRelInfo *info = lfirst_node(AppendRelInfo, cell);
+		RelOptInfo *table = NULL;
+
+		if (info->parent_relid == rel->relid)
+			table = hm_first_table(root, root->simple_rel_array[info->child_relid]);
 		if (table != NULL)
 			return table;
 	}
@@ -88,9 +93,42 @@ translate(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *member, Node *expr)
 	return member == rel ? expr : hm_translate_for_child(root, expr, member, rel);
 }
 
+/*
+ * Whether an expression is a column of a relation and the first column of an index of that
+ * relation or of a child.  *known is false if that takes more than a look.
+ */
+static bool
+is_key_column(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Node *expr, bool *known)
+{
+	AppendRelInfo *info = NULL;
+	Var		   *column;
+
+	while (IsA(expr, RelabelType))
+		expr = (Node *) ((RelabelType *) expr)->arg;
+	column = (Var *) expr;
+	*known = IsA(expr, Var) && column->varattno > 0;
+	if (!*known || column->varno != (int) rel->relid || index->rel == rel)
+		return *known && column->varno == (int) index->rel->relid &&
+			column->varattno == index->indexkeys[0];
+
+	if (root->append_rel_array != NULL)
+		info = root->append_rel_array[index->rel->relid];
+	*known = info != NULL && info->parent_relid == rel->relid;
+	if (!*known)
+		return false;
+	column = list_nth(info->translated_vars, column->varattno - 1);
+	return column != NULL && IsA(column, Var) && column->varattno == index->indexkeys[0];
+}
+
 bool
 hm_is_key(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Node *expr)
 {
+	bool		known;
+	bool		result = is_key_column(root, rel, index, expr, &known);
+
+	/* To translate takes long, and there may be thousands of children. */
+	if (known)
+		return result;
 	return bms_is_subset(pull_varnos(root, expr), rel->relids) &&
 		match_index_to_operand(translate(root, rel, index->rel, expr), 0, index);
 }
