@@ -584,6 +584,12 @@ BEGIN;
 CALL use_lookups(true);
 SELECT * FROM plan('SELECT count(k) FROM t WHERE k IN (1, 2, 3)');
 SELECT count(k) FROM t WHERE k IN (1, 2, 3);
+-- Of a node that runs in a worker, but not as a part of a parallel scan, counts are not known.
+SELECT * FROM explained('SELECT * FROM t WHERE k IN (1, 2, 3)');
+SELECT * FROM explained('SELECT count(k) FROM t WHERE k IN (1, 2, 3)');
+SELECT node -> 'Lookups' AS lookups, node -> 'Keys' AS keys
+	FROM (SELECT jsonb_path_query(string_agg(line, '')::jsonb, 'strict $.** ? (@."Custom Plan Provider" == "HarmoniaLookupScan")')
+		FROM explained('SELECT * FROM t WHERE k IN (1, 2, 3)', 'FORMAT JSON') line) n (node);
 ROLLBACK;
 RESET :force_parallel;
 

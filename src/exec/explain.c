@@ -160,12 +160,38 @@ explain_device(const HmFetchStats *stats, ExplainState *es)
 	}
 }
 
+/*
+ * Whether parallel workers ran a node that is not parallel-aware.  The server offers shared
+ * memory to custom scans that are, and to no others, so such workers cannot say what they
+ * did (parallel.c).
+ */
+static bool
+ran_in_silent_workers(const PlanState *node)
+{
+	const WorkerInstrumentation *workers = node->worker_instrument;
+
+	if (node->plan->parallel_aware || workers == NULL)
+		return false;
+	for (int i = 0; i < workers->num_workers; i++)
+	{
+		if (workers->instrument[i].nloops > 0)
+			return true;
+	}
+	return false;
+}
+
 void
 hm_explain_stats(HmNode *node, ExplainState *es)
 {
 	HmFetchStats sum;
 	const HmFetchStats *stats = &sum;
 
+	/* The leader's counts alone, often zeros, would look like those of all. */
+	if (ran_in_silent_workers(&node->css.ss.ps))
+	{
+		ExplainPropertyText("Lookups", "not counted in parallel workers", es);
+		return;
+	}
 	hm_node_stats(node, &sum);
 	hm_fetch_stats_add(&sum, &node->workers);
 	explain_device(stats, es);

@@ -396,7 +396,10 @@ extern void hm_explain_clauses(const char *label, List *clauses, CustomScanState
 /* Show how many rows the node filtered out (nfiltered2) per loop, if any. */
 extern void hm_explain_filtered(const char *label, CustomScanState *node, ExplainState *es);
 
-/* Show what fetching did, in this process and in parallel workers. */
+/*
+ * Show what fetching did, in this process and in parallel workers; or that it is not known,
+ * because workers did it that have no way to say so.
+ */
 extern void hm_explain_stats(HmNode *node, ExplainState *es);
 
 #endif							/* HARMONIA_EXEC_NODES_H */

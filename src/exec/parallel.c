@@ -6,6 +6,11 @@
  * is before its last tuple reaches the leader.  The leader adds it up when it shuts
  * its own copy down, before the shared memory goes.  Of workers that are still
  * running then, because nobody wanted the rest of their rows, nothing is known.
+ *
+ * The server calls these functions for nodes that are parallel-aware.  A node that each
+ * worker runs by itself, a lookup scan within a nested loop, say, is not, and may not claim to
+ * be: the server plans and shows those in other ways.  Of its workers' counts EXPLAIN says
+ * that they are not known.
  */
 #include "postgres.h"
 
