@@ -6,10 +6,11 @@
 #
 #   tables partitions      all of them if none is named
 #
-# PARTITIONS (1000), and RUNS (15), the pairs of plans of each query, may be set; a query of few tables is planned 50 times as often.  "Without" are plans of the
-# same session with harmonia.enable_lookup_scan and _join off, where the hooks return at once,
-# and the two take turns.  What counts is the processor time of the planner
-# (log_planner_stats), so that other work on the machine matters less.
+# PARTITIONS (1000) and RUNS (15), the pairs of plans of each query, may be set.  A query of
+# few tables is planned 50 times as often.  "Without" are plans of the same session with
+# harmonia.enable_lookup_scan and _join off, where the hooks return at once.  The two take
+# turns.  What counts is the processor time of the planner (log_planner_stats), so that other
+# work on the machine matters less.
 
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR/../tools source=common.sh

@@ -160,8 +160,8 @@ has_pseudoconstant(List *infos)
 }
 
 /*
- * Whether all that the join puts out is columns of its inputs: an expression
- * that has to be evaluated at the join it cannot provide.
+ * Whether all that the join puts out is columns of its inputs: it cannot provide an
+ * expression that has to be evaluated at the join, nor a row of the table as a whole.
  */
 static bool
 can_provide_targets(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner)
@@ -175,7 +175,9 @@ can_provide_targets(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner)
 	}
 	foreach(cell, inner->reltarget->exprs)
 	{
-		if (!IsA(lfirst(cell), Var))
+		Var		   *column = lfirst(cell);
+
+		if (!IsA(column, Var) || column->varattno == InvalidAttrNumber)
 			return false;
 	}
 	return true;
@@ -348,6 +350,11 @@ is_index_only(RelOptInfo *inner, List *targets, Node *key, JoinPathExtraData *ex
 		key = (Node *) ((RelabelType *) key)->arg;
 	if (!IsA(key, Var))
 		return false;
+	foreach(cell, inner->reltarget->exprs)
+	{
+		if (lfirst_node(Var, cell)->varattno != ((Var *) key)->varattno)
+			return false;
+	}
 	foreach(cell, targets)
 	{
 		if (!hm_can_return_key(((HmTarget *) lfirst(cell))->index))
@@ -442,7 +449,6 @@ can_join(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner, JoinPathExtr
 	return !has_pseudoconstant(extra->restrictlist) &&
 		!has_pseudoconstant(inner->baserestrictinfo) &&
 		can_provide_targets(joinrel, outer, inner) &&
-		!read_row(inner->reltarget->exprs, inner->relid) &&
 		!read_row(get_actual_clauses(extra->restrictlist), inner->relid) &&
 		!read_row(restrictions, inner->relid);
 }

@@ -70,6 +70,24 @@ is($node->safe_psql('postgres', "$lookups; $keys"), '20001|400000001', 'rows tha
 is($node->safe_psql('postgres', "BEGIN; INSERT INTO t VALUES (3, 0); $lookups; $keys; ROLLBACK"), '20002|400000004',
 	'a transaction sees its own changes');
 
+# Rows that a device has found are compared with the probe, and the planner charges for that:
+# an expression is evaluated for each of them.
+$node->safe_psql('postgres', <<'END');
+CREATE FUNCTION slow(int) RETURNS int IMMUTABLE COST 1000 LANGUAGE plpgsql AS 'BEGIN RETURN $1; END';
+CREATE TABLE e AS SELECT i AS k, i AS v FROM generate_series(1, 2000) i;
+CREATE INDEX e_slow ON e USING harmonia (slow(k));
+VACUUM ANALYZE e;
+END
+my $slow = 'SELECT sum(v) FROM e WHERE slow(k) IN (' . join(',', 1 .. 1000) . ')';
+my %cost;
+for my $enabled ('on', 'off')
+{
+	my $plan = $node->safe_psql('postgres', "SET harmonia.enable_device = $enabled; $lookups; EXPLAIN $slow");
+
+	($cost{$enabled}) = $plan =~ /LookupScan\) on e  \(cost=[\d.]+\.\.([\d.]+)/;
+}
+cmp_ok($cost{on} - $cost{off}, '>', 2000, 'to evaluate an expression for 1000 rows has a cost');
+
 # Counts of rows on all-visible pages and on others
 my $number = 'SELECT count(*) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(0, 60000, 2) UNION ALL SELECT generate_series(1, 30001, 3)))';
 $node->safe_psql('postgres', 'VACUUM (INDEX_CLEANUP on) t');
