@@ -151,8 +151,8 @@ typedef PGAlignedBlock HmAlignedPage;
 #endif
 
 /*
- * Whether a new path without order may win against those that a relation has.  18 compares
- * numbers of disabled nodes before costs; our paths have none.
+ * Whether a path without order may win against those that a relation has.  18 compares
+ * the number of disabled nodes before costs; our paths have none.
  */
 #if PG_VERSION_NUM >= 180000
 #define hm_add_path_precheck(rel, startup, total) \

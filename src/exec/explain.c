@@ -161,9 +161,9 @@ explain_device(const HmFetchStats *stats, ExplainState *es)
 }
 
 /*
- * Whether parallel workers ran a node that is not parallel-aware.  The server offers shared
- * memory to custom scans that are, and to no others, so such workers cannot say what they
- * did (parallel.c).
+ * Whether parallel workers ran a node that is not parallel-aware.  PostgreSQL gives
+ * shared memory only to parallel-aware custom scans, so these workers cannot hand over
+ * their counters (parallel.c).
  */
 static bool
 ran_in_silent_workers(const PlanState *node)
@@ -186,7 +186,10 @@ hm_explain_stats(HmNode *node, ExplainState *es)
 	HmFetchStats sum;
 	const HmFetchStats *stats = &sum;
 
-	/* The leader's counts alone, often zeros, would look like those of all. */
+	/*
+	 * The leader's counters alone, which are often 0, would be taken for the counters of
+	 * all processes.
+	 */
 	if (ran_in_silent_workers(&node->css.ss.ps))
 	{
 		ExplainPropertyText("Lookups", "not counted in parallel workers", es);

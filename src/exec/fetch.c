@@ -83,7 +83,7 @@ struct HmFetch
 								 * expression */
 	ExprState  *key_expression;
 	ExprContext *key_context;
-	bool		compare_always; /* a tuple's key with its probe */
+	bool		compare_always; /* "compare", for all portions */
 	bool		index_only;
 	bool		first_rows;
 
@@ -104,10 +104,12 @@ struct HmFetch
 	uint32		next;
 	uint32		skipped;		/* hits of this portion whose probe was done */
 	HmHit	   *hits;
-	HmHit	   *scratch;		/* NULL until there are hits enough to need it */
-	bool		compare;		/* their tuples' keys with their probes */
-	uint32		visible;		/* of them, hits that need not be looked at in the
-								 * heap; these come first */
+	HmHit	   *scratch;		/* for sorting; NULL until it is needed */
+	bool		compare;		/* whether to compare the keys of tuples with
+								 * their probes */
+	uint32		visible;		/* the first "visible" hits are on
+								 * all-visible pages, and need not be
+								 * fetched from the heap */
 	uint64	   *keys;			/* if index_only, for ranges: the key of each
 								 * hit; NULL until it is needed */
 
@@ -634,11 +636,11 @@ fetch_tuple(HmFetch *fetch, const HmHit *hit)
 }
 
 /*
- * Whether the key of the tuple in the slot is among those that a probe stands for.  If the
- * hit is an entry of the index and the snapshot is an MVCC one, it is
- * (hm_lookup_is_exact()), and is not evaluated: the key may be an expression that takes
- * long.  Of other hits the heap has the last word.  A device that counts does not say which
- * probe it was; as of rows that the visibility map vouches for, it has to be believed.
+ * Whether the key of the tuple in the slot is one of a probe's keys.  If the hit is an
+ * entry of the index and the snapshot is an MVCC one, it is (hm_lookup_is_exact()).  Then
+ * it is not compared, because the key may be an expression that is slow to evaluate.  For
+ * all other hits the tuple decides.  The exception is counting on a device: it does not
+ * name the probe, so it has to be believed.
  */
 static inline bool
 has_key(HmFetch *fetch, uint32 probe)

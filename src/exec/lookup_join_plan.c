@@ -103,7 +103,7 @@ match_clause(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index,
 	else
 		return;
 
-	/* Asking that of the RestrictInfo has the answer remembered. */
+	/* The RestrictInfo caches the answer. */
 	if (!OidIsValid(operator) || contain_volatile_functions((Node *) info))
 		return;
 	strategy = hm_operator_strategy(index, operator);
@@ -160,8 +160,9 @@ has_pseudoconstant(List *infos)
 }
 
 /*
- * Whether all that the join puts out is columns of its inputs: it cannot provide an
- * expression that has to be evaluated at the join, nor a row of the table as a whole.
+ * Whether all that the join returns are columns of its inputs, or expressions that the
+ * outer side has evaluated.  The join itself returns no other expressions, and no
+ * whole-row reference to the inner table.
  */
 static bool
 can_provide_targets(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner)
@@ -224,8 +225,8 @@ rows_wanted(RelOptInfo *inner, JoinType type, JoinKeys *keys, JoinPathExtraData 
 }
 
 /*
- * What looking so many probes up in all targets costs; and how many rows there are to
- * be looked at.  Outer rows have so many bytes.
+ * Add the cost of looking up probes in all targets.  width is the size of an outer row.
+ * Sets *rows to the number of rows that have to be looked at.
  */
 static void
 cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinType type,
@@ -275,7 +276,10 @@ cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinType type,
 		*total += probes * list_length(targets) * ROUTING_OPERATORS * cpu_operator_cost;
 }
 
-/* Clauses that are evaluated for each candidate: seldom those that find entries. */
+/*
+ * The clauses that are evaluated for each candidate.  Key clauses are among them only if
+ * a bracket may be fuzzy.
+ */
 static List *
 candidate_clauses(List *targets, JoinKeys *keys, JoinPathExtraData *extra)
 {
@@ -289,7 +293,7 @@ candidate_clauses(List *targets, JoinKeys *keys, JoinPathExtraData *extra)
 	return list_difference_ptr(extra->restrictlist, keys->clauses);
 }
 
-/* Add to a path's costs what expressions cost that are evaluated so many times. */
+/* Add to a path's costs the evaluation of expressions, a number of times. */
 static void
 add_evaluations(PlannerInfo *root, Path *path, List *exprs, double times)
 {
@@ -405,19 +409,22 @@ add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo 
 	}
 }
 
-/* Whether a lookup join can have this inner side, going by what is quickly known. */
+/*
+ * Whether a lookup join is possible with this inner side.  Tests only what is quickly
+ * known.
+ */
 static bool
 may_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *inner)
 {
-	/* A row that has changed meanwhile would have to be joined again. */
+	/* EvalPlanQual would have rows joined again that were changed concurrently. */
 	return IS_SIMPLE_REL(inner) && inner->rtekind == RTE_RELATION &&
 		root->rowMarks == NIL && !bms_overlap(joinrel->relids, root->all_result_relids) &&
 		bms_is_empty(inner->lateral_relids) && bms_is_empty(joinrel->lateral_relids);
 }
 
 /*
- * Whether a path can win against those that the join has already, going by the part of its
- * costs that is quickly known.  Most joins of small tables end here.
+ * Whether a path can win against those that the join has already.  Looks only at that
+ * part of the costs that is quickly known.  Most joins of small tables end here.
  */
 static bool
 may_pay(RelOptInfo *joinrel, RelOptInfo *outer, JoinType type)
@@ -440,7 +447,7 @@ may_pay(RelOptInfo *joinrel, RelOptInfo *outer, JoinType type)
 	return hm_add_partial_path_precheck(joinrel, total);
 }
 
-/* Whether a lookup join can do all that is asked of this one. */
+/* Whether a lookup join can evaluate and return all that this join needs. */
 static bool
 can_join(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner, JoinPathExtraData *extra)
 {

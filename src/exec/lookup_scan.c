@@ -519,7 +519,7 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 	if (scan->index_only)
 		scan->key_attribute = scan->index->rd_index->indkey.values[0];
 
-	/* The scan's own slot is where WHERE CURRENT OF looks for the tuple. */
+	/* WHERE CURRENT OF looks for the tuple in the scan's own slot. */
 	scan->node.fetch = hm_fetch_create(heap, scan->index, estate, scan->index_only,
 									   scan->first_rows,
 									   scan->index_only ? NULL : node->ss.ss_ScanTupleSlot);

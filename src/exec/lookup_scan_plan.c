@@ -23,11 +23,11 @@
 #include "exec/nodes.h"
 
 /*
- * The planner takes ten elements for an array that it cannot see, and so do the
- * costs of a plain index scan that this path competes with.  For ten, both are
- * equally quick; for more, this one is quicker, so it gets a discount.  Not so if the rows
- * of ten fill more than a portion: the more keys there are, the more often this path
- * visits the same heap pages, and a bitmap scan visits each once.
+ * If the planner does not know an array's length, it assumes ten elements, for the
+ * competing plain index scan as well.  For ten both are equally fast.  For more, this
+ * path is faster, so it gets a discount.  It gets none if the rows of ten elements fill
+ * more than one portion: with more elements, this path visits the same heap pages more
+ * often, while a bitmap scan visits each once.
  */
 #define GUESS_DISCOUNT	0.8
 
@@ -346,7 +346,7 @@ has_first_rows_in_order(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	return false;
 }
 
-/* Whether rows may be found that do not satisfy the conditions. */
+/* Whether a lookup scan may find rows that do not satisfy the conditions. */
 static bool
 finds_others(const IndexOptInfo *index, const Conditions *conditions)
 {
@@ -365,7 +365,7 @@ finds_others(const IndexOptInfo *index, const Conditions *conditions)
 	return false;
 }
 
-/* What all conditions that a lookup scan evaluates on a row cost. */
+/* The cost of all conditions that a lookup scan evaluates for each row. */
 static void
 cost_conditions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 				const Conditions *conditions, QualCost *result)
@@ -394,9 +394,11 @@ cost_lookup_scan(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	work->batch = Min(work->batch, hm_batch_size);
 
 	/*
-	 * Sorting the keys comes before the first row.  In a table that lies in the order of the
-	 * key, PostgreSQL takes the rows of any keys to lie side by side, too, and so charges a
-	 * plain index scan for hardly any pages: only if we do so as well do costs compare.
+	 * The keys are sorted before the first row is returned.
+	 *
+	 * In a table that is in the order of the key, PostgreSQL treats the rows of all keys
+	 * as neighbours, and so charges a plain index scan for few pages.  The costs can be
+	 * compared only if a lookup scan is charged in the same way.
 	 */
 	work->runs = 1;
 	work->correlation = hm_key_correlation(root, index);
@@ -431,8 +433,8 @@ add_lookup_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	}
 
 	/*
-	 * A plain index scan stops after the first rows, however long the array turns out to
-	 * be.  We would have to find all rows, and sort them.
+	 * A plain index scan stops after the first rows, whatever the array's length.  A
+	 * lookup scan has to find all rows and sort them.
 	 */
 	if (guessed && has_first_rows_in_order(root, rel, index, conditions))
 		return;

@@ -33,7 +33,7 @@ extern int	hm_batch_size;
 extern bool hm_can_look_up(PlannerInfo *root, RelOptInfo *rel);
 extern bool hm_can_use_index(const IndexOptInfo *index);
 
-/* Whether a table has any index that can be used. */
+/* Whether a table has an index that can be used for lookups. */
 extern bool hm_has_index(const RelOptInfo *rel);
 
 /*
@@ -61,31 +61,31 @@ extern bool hm_wants_first_rows(PlannerInfo *root);
  */
 extern double hm_key_correlation(PlannerInfo *root, const IndexOptInfo *index);
 
-/* How much lookups in one index have to do. */
+/* The work that lookups in one index have to do, as the planner expects it. */
 typedef struct HmLookupWork
 {
 	double		probes;
-	double		batch;			/* probes of a lookup batch at most */
-	double		hits;			/* entries that they find */
-	double		rows;			/* of which so many rows are looked at */
-	double		runs;			/* of rows that lie side by side in a table in the
-								 * key's order */
-	double		correlation;	/* with 1 or -1 the table is in that order, with 0
-								 * rows may be anywhere */
+	double		batch;			/* maximum number of probes in a batch */
+	double		hits;			/* entries that the probes find */
+	double		rows;			/* hits whose rows are looked at */
+	double		runs;			/* runs of neighbouring rows, if the table is
+								 * in the order of the key */
+	double		correlation;	/* 1 or -1: the table is in that order; 0: rows
+								 * may be anywhere */
 	bool		index_only;
 } HmLookupWork;
 
 /*
- * What lookups cost; and what so many probes cost at least, whatever they find.  Add to
- * *startup and *total.
+ * Add what lookups cost to *startup and *total: the least that a number of probes costs,
+ * whatever they find; and the whole cost of some work.
  */
 extern void hm_cost_lookup_least(double probes, Cost *startup, Cost *total);
 extern void hm_cost_lookup(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 						   const HmLookupWork *work, Cost *startup, Cost *total);
 
 /*
- * Whether a place that a value of a type has among an index's keys may be fuzzy, so that
- * the clause has to be evaluated for each row.
+ * Whether the bracket of a value of this type may be fuzzy (am.h).  If so, the clause has
+ * to be evaluated for each row.
  */
 extern bool hm_may_be_fuzzy(const IndexOptInfo *index, Oid type);
 
@@ -254,11 +254,12 @@ typedef struct HmFetchStats
 typedef struct HmFetch HmFetch;
 
 /*
- * Prepare to fetch from a table through one of its indexes, both open and
- * locked until hm_fetch_end(), with the snapshot of an executor's state.  With index_only, keys are taken from the index
- * where the visibility map allows.  With first_rows, little is done before a batch's
- * first pair.  Tuples are put in slot, made by table_slot_callbacks(), or if it is NULL in
- * one of the fetch's own.  Memory is in CurrentMemoryContext.
+ * Prepare to fetch from a table through one of its indexes, with the executor's snapshot.
+ * The caller keeps both open and locked until hm_fetch_end().  With index_only, keys are
+ * taken from the index where the visibility map allows it.  With first_rows, little is
+ * done before a batch's first pair.  Tuples are put in slot, made with
+ * table_slot_callbacks(); if slot is NULL, the fetch makes one.  Memory is allocated in
+ * CurrentMemoryContext.
  */
 extern HmFetch *hm_fetch_create(Relation heap, Relation index, const EState *estate,
 								bool index_only, bool first_rows, TupleTableSlot *slot);
@@ -269,7 +270,7 @@ extern HmFetch *hm_fetch_create(Relation heap, Relation index, const EState *est
  */
 extern Size hm_fetch_leaves_memory(void);
 
-/* How many hits a portion has at most: each has its heap pages read once. */
+/* The maximum number of hits in a portion, by work_mem. */
 extern uint32 hm_fetch_portion_hits(void);
 
 /*
@@ -281,10 +282,10 @@ extern uint32 hm_fetch_portion_hits(void);
 extern void hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done);
 
 /*
- * Go to the next pair of probe and visible tuple; false at the end of the batch.
- * *probe is the probe's number.  Either *slot is the tuple, valid until the
- * next call, or it is NULL and *key is the value of the index's column.  A tuple
- * is visible to the snapshot, and its key is one that the probe stands for.
+ * Go to the next pair of a probe and a visible tuple.  Returns false at the end of the
+ * batch. *probe is set to the probe's number.  Either *slot is the tuple, valid until the
+ * next call; or it is NULL, and *key is the value of the index's column.  The tuple is
+ * visible to the snapshot, and its key is one of the probe's.
  */
 extern bool hm_fetch_next(HmFetch *fetch, uint32 *probe, TupleTableSlot **slot, Datum *key);
 
@@ -327,7 +328,7 @@ extern void hm_fetch_end(HmFetch *fetch);
  * ----------------------------------------------------------------
  */
 
-/* How many outer rows a batch has at most, if each has so many bytes. */
+/* The maximum number of outer rows in a batch, if each has this many bytes. */
 extern uint32 hm_join_batch_rows(Size width);
 
 /* ----------------------------------------------------------------
@@ -397,8 +398,9 @@ extern void hm_explain_clauses(const char *label, List *clauses, CustomScanState
 extern void hm_explain_filtered(const char *label, CustomScanState *node, ExplainState *es);
 
 /*
- * Show what fetching did, in this process and in parallel workers; or that it is not known,
- * because workers did it that have no way to say so.
+ * Show the counters of the node's fetches, in this process and in parallel workers; or
+ * that they are not known, because workers ran the node without being able to hand them
+ * over.
  */
 extern void hm_explain_stats(HmNode *node, ExplainState *es);
 

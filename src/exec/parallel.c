@@ -1,16 +1,17 @@
 /*
  * parallel.c
- *		Counts of what was done, by parallel workers as well, for EXPLAIN.
+ *		Handing the counters of parallel workers to the leader, for EXPLAIN.
  *
- * A worker writes down what it did when it shuts its copy of the node down, which
- * is before its last tuple reaches the leader.  The leader adds it up when it shuts
- * its own copy down, before the shared memory goes.  Of workers that are still
- * running then, because nobody wanted the rest of their rows, nothing is known.
+ * A worker stores its counters in shared memory when it shuts its copy of the node down.
+ * That is before its last tuple reaches the leader.  The leader adds them up when it
+ * shuts its own copy down, before the shared memory is released.  Workers may still be
+ * running then, if the rest of their rows is not wanted; their counters are lost.
  *
- * The server calls these functions for nodes that are parallel-aware.  A node that each
- * worker runs by itself, a lookup scan within a nested loop, say, is not, and may not claim to
- * be: the server plans and shows those in other ways.  Of its workers' counts EXPLAIN says
- * that they are not known.
+ * PostgreSQL calls these functions only for parallel-aware nodes.  A node that each
+ * worker runs as a whole, such as a lookup scan inside a nested loop, is not
+ * parallel-aware, and cannot be marked so, because the planner and EXPLAIN treat
+ * parallel-aware nodes differently.  For such a node EXPLAIN says that its workers'
+ * counters are not known.
  */
 #include "postgres.h"
 

@@ -33,10 +33,11 @@
 #define PROBE_OPERATORS		10
 
 /*
- * Visiting a heap page again, in shared buffers, costs as much as handling so many tuples.
- * Measured: `s = ANY` of 10 or 50 of 100 values, 200 k or 1 M rows of 2 M, with work_mem at
- * 4 MB and at 512 MB (8 or 40 portions, and one; "Heap Blocks" of EXPLAIN ANALYZE).  A visit
- * took 0.6 to 1.2 us, where other scans took 2.3 us for a unit of cost, and hash joins more.
+ * Visiting a heap page again, in shared buffers, costs as much as handling PAGE_TUPLES
+ * tuples.  A visit took 0.6 to 1.2 us, while one unit of cost took 2.3 us in other scans
+ * and more in hash joins.  To measure again, run `s = ANY` of 10 or 50 of 100 values (200
+ * k or 1 M rows of 2 M) with work_mem at 4 MB and at 512 MB: that gives 8 or 40 portions,
+ * or one.  EXPLAIN ANALYZE shows the visits as "Heap Blocks".
  */
 #define PAGE_TUPLES			20
 
@@ -95,7 +96,7 @@ hm_may_be_fuzzy(const IndexOptInfo *index, Oid type)
 	return type == TIMESTAMPTZOID && (key == DATEOID || key == TIMESTAMPOID);
 }
 
-/* Whether expressions read no other attribute of a relation than one column. */
+/* Whether one column is all that expressions read of a relation. */
 static bool
 only_reads(List *exprs, Index relid, AttrNumber column)
 {
@@ -165,8 +166,8 @@ hm_key_correlation(PlannerInfo *root, const IndexOptInfo *index)
 }
 
 /*
- * The heap pages that hold so many rows if the table is in the order of the key: each run
- * of them lies side by side.
+ * The number of heap pages that hold these rows if the table is in the order of the key,
+ * so that the rows of each run are neighbours.
  */
 static double
 pages_in_order(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, double rows,
@@ -180,8 +181,8 @@ pages_in_order(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, do
 }
 
 /*
- * How often a heap page is visited again for so many rows that may be anywhere.  A portion
- * of hits reads each page once, but the next portion may be on the same pages.
+ * How many times a heap page is visited again, if rows may be anywhere.  A portion of
+ * hits visits each page once, but the next portion may visit the same pages.
  */
 static double
 pages_visited_again(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
@@ -198,9 +199,9 @@ pages_visited_again(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *inde
 }
 
 /*
- * The cost of reading so many of a table's rows, each portion in physical order: between
- * that of rows which may be anywhere and that of rows which lie side by side, as for a plain
- * index scan (cost_index() in costsize.c).
+ * The cost of reading a table's rows, in physical order within each portion.  It is
+ * between the cost for rows that may be anywhere and that for neighbouring rows, as for a
+ * plain index scan (cost_index() in costsize.c).
  */
 static Cost
 heap_cost(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
@@ -226,7 +227,10 @@ heap_cost(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 	return most - work->correlation * work->correlation * Max(0, most - least);
 }
 
-/* Whether a device may search so many keys, and the rows that it finds be compared. */
+/*
+ * Whether a device may search a batch of this size, so that the keys of rows have to be
+ * compared.
+ */
 static bool
 may_use_device(double probes)
 {

@@ -69,7 +69,10 @@ hm_first_table(PlannerInfo *root, RelOptInfo *rel)
 	if (!is_parent(root, rel))
 		return rel;
 
-	/* There may be thousands, and this is asked for each pair of relations. */
+	/*
+	 * This does not use children(): there may be thousands, and it is called for each
+	 * pair of relations.
+	 */
 	foreach(cell, root->append_rel_list)
 	{
 		AppendRelInfo *info = lfirst_node(AppendRelInfo, cell);
@@ -94,8 +97,9 @@ translate(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *member, Node *expr)
 }
 
 /*
- * Whether an expression is a column of a relation and the first column of an index of that
- * relation or of a child.  *known is false if that takes more than a look.
+ * Whether an expression is a column of a relation, and that is the key of an index of the
+ * relation or one of its children.  Sets *known to false if only translating the
+ * expression can tell.
  */
 static bool
 is_key_column(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Node *expr, bool *known)
@@ -126,7 +130,7 @@ hm_is_key(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Node *expr)
 	bool		known;
 	bool		result = is_key_column(root, rel, index, expr, &known);
 
-	/* To translate takes long, and there may be thousands of children. */
+	/* Translating takes long, and there may be thousands of children. */
 	if (known)
 		return result;
 	return bms_is_subset(pull_varnos(root, expr), rel->relids) &&

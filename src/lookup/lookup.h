@@ -172,11 +172,12 @@ extern uint32 hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32
 extern bool hm_lookup_at_end(const HmLookup *lookup);
 
 /*
- * Whether the last call's hits are entries of the index itself, read on the CPU after the
- * batch was started.  While an entry is in the index, VACUUM does not free its TID.  So a
- * tuple which an MVCC snapshot that is older than the batch sees there is of the chain of
- * versions that the entry was made for, all of which have the entry's key.  Of what a
- * device has found nothing is known but what its copy says.
+ * Were the last call's hits read from the index by the CPU, after the batch was started?
+ * Then a tuple that an MVCC snapshot sees at such a hit has the entry's key, if the
+ * snapshot is older than the batch.  The reasons: VACUUM does not free a TID while the
+ * index has an entry with it, so the tuple belongs to the HOT chain that the entry was
+ * made for, and all versions in a HOT chain have the same key.  Hits of a device come
+ * from a copy, which proves nothing.
  */
 extern bool hm_lookup_is_exact(const HmLookup *lookup);
 
