@@ -84,7 +84,7 @@ parse(int argc, char **argv)
 }
 
 /*
- * SIGTERM: the supervisor has died (PR_SET_PDEATHSIG), or somebody has sent the signal.
+ * SIGTERM: the supervisor has died (PR_SET_PDEATHSIG), or an administrator has sent the signal.
  * End at once: a daemon that waits for its device does not notice the end of a
  * connection.
  */

@@ -102,7 +102,7 @@ Service::run(int control)
 
 	while (!device_failed)
 	{
-		bool		somebody_waits = false;
+		bool		client_waits = false;
 
 		polled.clear();
 		owners.clear();
@@ -113,10 +113,10 @@ Service::run(int control)
 			/* From a waiting client, notice only the end of its connection. */
 			polled.push_back({client.connection.get(), (short) (client.waits ? 0 : POLLIN), 0});
 			owners.push_back(&client);
-			somebody_waits |= client.waits;
+			client_waits |= client.waits;
 		}
 
-		if (poll(polled.data(), polled.size(), somebody_waits ? HP_WAITING_MS : -1) < 0)
+		if (poll(polled.data(), polled.size(), client_waits ? HP_WAITING_MS : -1) < 0)
 			continue;
 		/* The supervisor never sends anything, so this is the end of its connection. */
 		if (polled[0].revents != 0)

@@ -151,8 +151,8 @@ hm_visibility_gate_leave(Relation index, BlockNumber door)
 }
 
 /*
- * Wait until all who are inside by this door have left.  This is a wait in the lock's queue,
- * which is what closes the door, and it shows in pg_blocking_pids() whom VACUUM waits for.
+ * Wait until all lookups that are inside by this door have left.  This is a wait in the lock's queue,
+ * which is what closes the door, and pg_blocking_pids() shows which backends VACUUM waits for.
  * lock_timeout is about locks that users know of, so it does not apply.
  */
 static void

@@ -444,7 +444,7 @@ forget_database(Oid database)
 
 		if (slot->database != database)
 			continue;
-		/* Nobody is connected to the database, so its slots should have no users. */
+		/* No backend is connected to the database, so its slots should have no users. */
 		if (slot->users == 0)
 		{
 			hm_slot_unwatch(slot);
