@@ -200,8 +200,9 @@ typedef PGAlignedBlock HmAlignedPage;
  * own nodes from the first to the plan, and initial pruning is done for all of the second
  * at once.  So hm_make_prune_info() takes ours out of the planner's list again, and
  * hm_begin_pruning() has the executor prune a list of ours alone, and then restores its
- * lists.  18 also asks, when a table of the range table is opened, whether it will be
- * written to.
+ * lists.  Up to 17 the steps have an expression context of their own, which has to be
+ * the node's while they are evaluated.  18 also asks, when a table of the range table
+ * is opened, whether it will be written to.
  */
 #include "executor/execPartition.h"
 #include "nodes/pathnodes.h"
@@ -221,7 +222,8 @@ hm_make_prune_info(PlannerInfo *root, RelOptInfo *parent, List *paths, List *qua
 }
 
 static inline PartitionPruneState *
-hm_begin_pruning(PlanState *node, int targets, PartitionPruneInfo *info, Bitmapset **chosen)
+hm_begin_pruning(PlanState *node, int targets, PartitionPruneInfo *info, Bitmapset **chosen,
+				 ExprContext **econtext)
 {
 	EState	   *estate = node->state;
 	List	   *infos = estate->es_part_prune_infos;
@@ -240,30 +242,44 @@ hm_begin_pruning(PlanState *node, int targets, PartitionPruneInfo *info, Bitmaps
 	estate->es_part_prune_states = states;
 	estate->es_part_prune_results = results;
 	estate->es_unpruned_relids = unpruned;
+	*econtext = NULL;
 	return state;
 }
 
-#define hm_find_targets(state)	ExecFindMatchingSubPlans(state, false, NULL)
+#define hm_find_targets(node, state, econtext)	ExecFindMatchingSubPlans(state, false, NULL)
 #define hm_range_table_relation(estate, rti)	ExecGetRangeTableRelation(estate, rti, false)
 #else
 #define hm_make_prune_info(root, parent, paths, quals) \
 	make_partition_pruneinfo(root, parent, paths, quals)
 
 static inline PartitionPruneState *
-hm_begin_pruning(PlanState *node, int targets, PartitionPruneInfo *info, Bitmapset **chosen)
+hm_begin_pruning(PlanState *node, int targets, PartitionPruneInfo *info, Bitmapset **chosen,
+				 ExprContext **econtext)
 {
 	/*
 	 * ExecInitPartitionPruning() replaces the node's expression context, but its
 	 * projection uses the old one.
 	 */
-	ExprContext *econtext = node->ps_ExprContext;
+	ExprContext *own = node->ps_ExprContext;
 	PartitionPruneState *state = ExecInitPartitionPruning(node, targets, info, chosen);
 
-	node->ps_ExprContext = econtext;
+	*econtext = node->ps_ExprContext;
+	node->ps_ExprContext = own;
 	return state;
 }
 
-#define hm_find_targets(state)	ExecFindMatchingSubPlans(state, false)
+static inline Bitmapset *
+hm_find_targets(PlanState *node, PartitionPruneState *state, ExprContext *econtext)
+{
+	ExprContext *own = node->ps_ExprContext;
+	Bitmapset  *targets;
+
+	node->ps_ExprContext = econtext;
+	targets = ExecFindMatchingSubPlans(state, false);
+	node->ps_ExprContext = own;
+	return targets;
+}
+
 #define hm_range_table_relation(estate, rti)	ExecGetRangeTableRelation(estate, rti)
 #endif
 

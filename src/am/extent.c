@@ -119,10 +119,10 @@ extent_from_file(Relation index, uint32 length)
 	bool		lock = !RELATION_IS_LOCAL(index);
 	BlockNumber start;
 
+	HM_FAULT(extent_extend_begun);
 	if (lock)
 		LockRelationForExtension(index, ExclusiveLock);
 	start = RelationGetNumberOfBlocks(index);
-	HM_FAULT(extent_extend_begun);
 	extend_file(index, start, length);
 	if (lock)
 		UnlockRelationForExtension(index, ExclusiveLock);

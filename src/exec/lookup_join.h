@@ -75,7 +75,9 @@ typedef struct JoinTarget
 /* Run-time pruning (prune.c).  Numbers of targets are those of LookupJoin.targets. */
 typedef struct JoinPruning
 {
+	PlanState  *node;
 	struct PartitionPruneState *state;	/* NULL if the choice never changes */
+	ExprContext *econtext;		/* of its expressions, up to 17; see compat.h */
 	MemoryContext context;		/* where "chosen" is allocated */
 	Bitmapset  *chosen;
 	bool		is_chosen;

@@ -97,6 +97,7 @@ hm_pruning_begin(JoinPruning *pruning, PlanState *node, List *plan, List *steps,
 	PartitionPruneState *state;
 	Bitmapset  *left;
 
+	pruning->node = node;
 	pruning->context = CurrentMemoryContext;
 	pruning->state = NULL;
 	pruning->chosen = bms_add_range(NULL, 0, targets - 1);
@@ -106,7 +107,7 @@ hm_pruning_begin(JoinPruning *pruning, PlanState *node, List *plan, List *steps,
 	info = put_steps(linitial_node(PartitionPruneInfo, plan), steps, inner);
 	if (!can_prune(node->state, info))
 		return pruning->chosen;
-	state = hm_begin_pruning(node, targets, info, &left);
+	state = hm_begin_pruning(node, targets, info, &left, &pruning->econtext);
 
 	/* From here on, targets are numbered without those that have been pruned. */
 	pruning->chosen = bms_is_empty(left) ? NULL : bms_add_range(NULL, 0, bms_num_members(left) - 1);
@@ -135,7 +136,7 @@ hm_pruning_choose(JoinPruning *pruning)
 	bms_free(pruning->chosen);
 	pruning->chosen = NULL;
 	old_context = MemoryContextSwitchTo(pruning->context);
-	pruning->chosen = hm_find_targets(pruning->state);
+	pruning->chosen = hm_find_targets(pruning->node, pruning->state, pruning->econtext);
 	MemoryContextSwitchTo(old_context);
 	pruning->is_chosen = true;
 	return pruning->chosen;
