@@ -15,10 +15,11 @@
 #   make cuda            build the device daemon, with CUDA if there is an nvcc; what is
 #                        installed afterwards includes it, in PostgreSQL's pkglibdir
 #
-# WERROR=1 makes warnings errors.  Two options make an extension for tests; clean
-# before and after.  With SMALL_LIMITS=1 small indexes go through what otherwise
-# happens in large ones only.  With FAULT_POINTS=1 the parameter harmonia.fault
-# makes a session fail or wait at a step of its work (src/am/fault.h).
+# WERROR=1 makes warnings errors.  Two options make an extension for tests.  With
+# SMALL_LIMITS=1 small indexes go through what otherwise happens in large ones only.
+# With FAULT_POINTS=1 the parameter harmonia.fault makes a session fail or wait at a
+# step of its work (src/am/fault.h).  Another PostgreSQL, compiler or option rebuilds
+# what was built before.
 
 PG_CONFIG ?= pg_config
 
@@ -49,6 +50,7 @@ demo:
 	tools/demo.sh
 
 cuda:
+	tools/setup.sh device
 	$(MAKE) -C cuda
 
 # Anything else that was asked for along with them.
@@ -98,10 +100,12 @@ PG_CFLAGS += -Wno-unknown-warning-option -Wno-ignored-optimization-argument \
 	-Wno-ignored-attributes
 endif
 
-PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
-ifeq (,$(wildcard $(PGXS)))
-$(error No PostgreSQL server headers found by "$(PG_CONFIG)". On Debian: apt-get install postgresql-server-dev-15, or point PG_CONFIG at another installation)
+# Debian's packages of the server and of libpq have pg_config and PGXS, but no headers.
+ifeq (,$(wildcard $(shell $(PG_CONFIG) --includedir-server 2>/dev/null)/postgres.h))
+$(error "$(PG_CONFIG)" leads to no server headers of PostgreSQL. $(shell \
+	PG_CONFIG='$(filter-out pg_config,$(PG_CONFIG))' tools/setup.sh --advise build 2>&1))
 endif
+PGXS := $(shell $(PG_CONFIG) --pgxs)
 
 # JIT bitcode needs the very clang that PostgreSQL was built with.  It is an
 # optimisation that we can do without.

@@ -16,6 +16,7 @@ start_suite() {
 	rows=${ROWS:-$2}
 	runs=${RUNS:-$3}
 	seconds_a_run=${SECONDS_A_RUN:-$4}
+	check_environment
 	dir=$(make_private_dir)
 	trap clean_up EXIT
 	trap 'exit 130' INT TERM
@@ -46,7 +47,6 @@ start_server() {
 		say "Building and installing into $dir"
 		programs=$("$root/tools/private-install.sh" "$dir/install")
 	fi
-	unset PGHOSTADDR PGOPTIONS PGSERVICE PGPASSWORD PGDATA
 	settings=$("$root/tools/private-server.sh" start "$dir" "$programs" \
 		-c "shared_buffers=${memory}MB" -c max_wal_size=100GB -c checkpoint_timeout=1h \
 		-c maintenance_work_mem=1GB -c autovacuum=off -c fsync=off -c jit=off \

@@ -2,11 +2,8 @@
 # shellcheck shell=bash disable=SC2034
 
 set -euo pipefail
-
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-
-# What Debian 12 has; used only where no PostgreSQL is installed yet.
-default_major=15
+# Otherwise a failure inside $(...) would go on there.
+shopt -s inherit_errexit
 
 say() { printf '==> %s\n' "$*"; }
 warn() { printf '%s\n' "$*" >&2; }
@@ -16,21 +13,37 @@ die() {
 	exit 1
 }
 
+# clean_environment: removes what would lead programs to another server, change their output, or
+# close files to the server's user. Of PostgreSQL's variables those with an underscore (PG_CONFIG,
+# PG_TEST_EXTRA) are for builds and tests, all others are for clients and servers; names of these
+# are left in client_variables.
+clean_environment() {
+	local name
+	client_variables=()
+	unset CDPATH PG_COLOR PG_COLORS LANGUAGE
+	for name in $(compgen -e PG) $(compgen -e LC_); do
+		case $name in
+			PG_* | PGXS) ;;
+			LC_*) unset "$name" ;;
+			*)
+				client_variables+=("$name")
+				unset "$name"
+				;;
+		esac
+	done
+	export LANG=C
+	[ "$(LC_ALL=C.UTF-8 locale charmap 2>/dev/null)" != UTF-8 ] || LANG=C.UTF-8
+	umask 022
+}
+
+clean_environment
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
 # The programs of a PostgreSQL with sanitizers, pg_config first, leave memory to exit().
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=0}
 
-find_pg_config() {
-	PG_CONFIG=${PG_CONFIG:-pg_config}
-	if command -v "$PG_CONFIG" >/dev/null; then
-		major=$("$PG_CONFIG" --version | sed -E 's/[^0-9]*([0-9]+).*/\1/')
-		bindir=$("$PG_CONFIG" --bindir)
-		pkglibdir=$("$PG_CONFIG" --pkglibdir)
-		sharedir=$("$PG_CONFIG" --sharedir)
-		pgxs_src=$(dirname "$(dirname "$("$PG_CONFIG" --pgxs)")")
-	else
-		major=$default_major bindir='' pkglibdir='' sharedir='' pgxs_src=''
-	fi
-}
+# shellcheck source-path=SCRIPTDIR source=postgres.sh
+. "$root/tools/postgres.sh"
 
 # Servers refuse to run as root.
 server_user() {
@@ -53,11 +66,66 @@ as_server_user() {
 	fi
 }
 
-# A directory that only we and the server's user can enter.  Its path is short,
+# A directory that only we and the server's user can enter, whose it is. Its path is short,
 # because socket paths must fit in 107 bytes.
 make_private_dir() {
-	local dir
-	dir=$(mktemp -d "${TMPDIR:-/tmp}/harmonia.XXXXXX")
-	chown "$(server_user)" "$dir"
-	echo "$dir"
+	(cd / && as_server_user mktemp -d "${TMPDIR:-/tmp}/harmonia.XXXXXX") ||
+		die "no directory can be made in ${TMPDIR:-/tmp}"
+}
+
+# check_environment: for scripts that build and run servers to call first. Says in one line what
+# would make them fail later; takes another folder for temporary files if TMPDIR's is of no use.
+check_environment() {
+	check_checkout
+	choose_temporary_folder
+}
+
+# Builds leave objects in the checkout.
+check_checkout() {
+	local closed
+	closed=$(find "$root" -name .git -prune -o \
+		\( -type d -o -name '*.[ado]' -o -name '*.bc' -o -name '*.so' -o -name .build-flags \) \
+		! -writable -print -quit 2>/dev/null) || true
+	[ -z "$closed" ] ||
+		die "$closed cannot be written to by $(id -un): copy the checkout to a place of your own, or remove what another user has built in it"
+}
+
+choose_temporary_folder() {
+	local wanted=${TMPDIR:-/tmp} folder trouble other
+	trouble=$(trouble_with_folder "$wanted")
+	[ -n "$trouble" ] || return 0
+	for folder in /tmp /var/tmp; do
+		other=$(trouble_with_folder "$folder")
+		[ -z "$other" ] || continue
+		warn "Temporary files go to $folder: $wanted $trouble"
+		export TMPDIR=$folder
+		return 0
+	done
+	die "$wanted $trouble; name another folder for temporary files as TMPDIR"
+}
+
+# Prints why servers cannot be installed and run in a folder, nothing if they can. Paths of
+# sockets below it, at most 40 bytes, must fit in 107, and lists of folders and commands that
+# PostgreSQL and its tests make of paths know no quoting.
+trouble_with_folder() {
+	local folder=$1 trial
+	case $folder in
+		/*) ;;
+		*) echo "is not an absolute path" && return ;;
+	esac
+	if [[ $folder =~ [^A-Za-z0-9._/+=~@-] ]]; then
+		echo "has a space or another character in its path that servers cannot cope with"
+	elif [ "${#folder}" -gt 64 ]; then
+		echo "is too long for paths of sockets"
+	elif [ ! -d "$folder" ]; then
+		echo "is not there"
+	elif [ ! -w "$folder" ]; then
+		echo "cannot be written to by $(id -un)"
+	elif ! trial=$(cd / && as_server_user mktemp -d "$folder/harmonia.XXXXXX" 2>/dev/null); then
+		echo "cannot be written to by $(server_user), whom the server runs as"
+	else
+		as_server_user cp /bin/true "$trial/try"
+		(cd / && as_server_user "$trial/try") 2>/dev/null || echo "does not let programs run (mounted noexec?)"
+		rm -rf "$trial"
+	fi
 }

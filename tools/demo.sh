@@ -37,6 +37,7 @@ run_pgbench() {
 		grep -E '^(number of transactions actually|number of failed|tps)'
 }
 
+check_environment
 "$root/tools/setup.sh" build run
 find_pg_config
 scale=${SCALE:-$(pick_scale)}
@@ -47,7 +48,6 @@ trap 'exit 130' INT TERM
 
 say "Building and installing into $dir"
 private_bindir=$("$root/tools/private-install.sh" "$dir/install")
-unset PGHOSTADDR PGOPTIONS PGSERVICE PGPASSWORD PGDATA
 settings=$("$root/tools/private-server.sh" start "$dir" "$private_bindir" \
 	-c shared_buffers=$((scale * 20 + 128))MB -c max_wal_size=4GB \
 	-c maintenance_work_mem=256MB -c random_page_cost=1.1 -c jit=off)

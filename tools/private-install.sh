@@ -13,7 +13,7 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 [ $# -eq 1 ] || die "usage: $0 DIR"
-dir=$1
+dir=$(realpath -m "$1")
 
 # Link what is in a directory, but no other version of ours nor what is there already.
 link_contents() {
@@ -52,6 +52,7 @@ build_and_install() {
 	grep 'warning:' "$dir/build.log" >&2 || true
 }
 
+check_checkout
 find_pg_config
 copy_installation
 build_and_install

@@ -5,7 +5,8 @@
 #        tools/private-server.sh stop DIR [-m MODE]
 #
 # "start" creates DIR/data if it is not there, starts a server that listens on a
-# socket in DIR only, and prints shell commands that point clients at it:
+# socket in DIR only, and prints shell commands that point clients at it, and at nothing
+# else that variables of libpq may name:
 #
 #	dir=$(mktemp -d)
 #	eval "$(tools/private-server.sh start "$dir" -c shared_buffers=1GB)"
@@ -21,7 +22,7 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 usage() {
-	sed -n '2,18s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+	sed -n '2,19s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
 	exit 2
 }
 
@@ -40,7 +41,7 @@ create_cluster() {
 }
 
 start() {
-	local options=''
+	local options='' bindir=''
 	while [ $# -gt 0 ]; do
 		case $1 in
 			-c)
@@ -54,11 +55,15 @@ start() {
 				;;
 		esac
 	done
+	if [ -z "$bindir" ]; then
+		find_pg_config
+	fi
 	[ -x "$bindir/postgres" ] || die "no PostgreSQL server in $bindir"
 
 	[ "$(id -u)" -ne 0 ] || chown "$(server_user)" "$dir"
 	chmod 700 "$dir"
 	cd "$dir"
+	as_server_user test -w "$dir" 2>/dev/null || die "$dir is in a folder that is closed to $(server_user)"
 	[ -e "$dir/data/PG_VERSION" ] || create_cluster
 	echo "$bindir" >"$dir/bindir"
 	as_server_user "$bindir/pg_ctl" -D "$dir/data" -l "$dir/server.log" -w -t 120 -s \
@@ -68,6 +73,7 @@ start() {
 			die "the server did not start"
 		}
 
+	[ "${#client_variables[@]}" -eq 0 ] || echo "unset ${client_variables[*]}"
 	printf 'export PGHOST=%q PGPORT=5432 PGUSER=postgres PGDATABASE=postgres\n' "$dir"
 	printf 'export PATH=%q:%q\n' "$bindir" "$PATH"
 }
@@ -86,7 +92,6 @@ stop() {
 command=$1
 dir=$(realpath -m "$2")
 shift 2
-find_pg_config
 case $command in
 	start) start "$@" ;;
 	stop) stop "$@" ;;

@@ -1,23 +1,40 @@
 #!/bin/bash
 # Installs what is missing to build, test or try harmonia, by apt.
 #
-# usage: tools/setup.sh [build] [run] [test] [pgtap] [clients] [plot]
+# usage: tools/setup.sh [--advise] PART...
 #
-#   build   compiler and PostgreSQL's server headers
-#   run     PostgreSQL server and client programs
-#   test    what the test suites need besides
-#   pgtap   what the suite pgtap needs besides these
-#   clients the client of bench/clients.sh
-#   plot    what draws the benchmarks' plots
+#   build         compiler and PostgreSQL's server headers
+#   run           PostgreSQL server and client programs
+#   device        what the daemon is built with, but for CUDA
+#   test          what the test suites need besides
+#   pgtap         what the suite pgtap needs besides these
+#   setup         what the suite setup needs
+#   ci            another compiler, to see its warnings
+#   instrumented  what tools/instrumented-postgres.sh builds PostgreSQL with
+#   package       what Debian packages are made with
+#   clients       the client of bench/clients.sh
+#   plot          what draws the benchmarks' plots
+#   pgdg          apt.postgresql.org, for PostgreSQL versions that the distribution does not have
 #
-# Does nothing, and needs no privileges, if all is there.
+# Does nothing, and needs no privileges, if all is there.  PG_CONFIG says which PostgreSQL:
+# /usr/lib/postgresql/17/bin/pg_config stands for 17 even where it is not installed yet.
+# Without it tools/postgres.sh chooses.
+#
+# --advise installs nothing, and prints one line that says what would help.
 
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
+named_pg_config=${PG_CONFIG:-}
 missing=()
 
+usage() {
+	sed -n '2,24s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+	exit 2
+}
+
+# need PACKAGE TEST...: a package that is missing if a command fails.
 need() {
 	local package=$1
 	shift
@@ -25,10 +42,10 @@ need() {
 }
 
 check_build() {
-	need gcc command -v gcc
+	need gcc command -v "${CC:-gcc}"
 	need make command -v make
 	need libc6-dev test -e /usr/include/stdio.h
-	need "postgresql-server-dev-$major" test -e "$pgxs_src/makefiles/pgxs.mk"
+	need "postgresql-server-dev-$major" test -e "$server_headers/postgres.h" -a -e "$pgxs_src/makefiles/pgxs.mk"
 }
 
 check_run() {
@@ -36,7 +53,14 @@ check_run() {
 	need "postgresql-client-$major" test -x "$bindir/psql"
 }
 
+check_device() {
+	need g++ command -v "${CXX:-g++}"
+	need make command -v make
+}
+
 check_test() {
+	check_device
+	need perl perl -MTest::More -MJSON::PP -e 1
 	need perl command -v prove
 	need libipc-run-perl perl -MIPC::Run -e 1
 }
@@ -44,6 +68,34 @@ check_test() {
 check_pgtap() {
 	need "postgresql-$major-pgtap" test -e "$sharedir/extension/pgtap.control"
 	need libtap-parser-sourcehandler-pgtap-perl perl -MTAP::Parser::SourceHandler::pgTAP -e 1
+}
+
+check_setup() {
+	need debootstrap command -v debootstrap
+	need perl command -v prove
+}
+
+check_ci() {
+	need clang command -v clang
+	need shellcheck command -v shellcheck
+}
+
+check_instrumented() {
+	need bison command -v bison
+	need flex command -v flex
+	need git command -v git
+	need perl perl -MOpcode -e 1
+	need valgrind command -v valgrind
+	need make command -v make
+	need gcc command -v gcc
+	need libc6-dev test -e /usr/include/stdio.h
+	check_test
+}
+
+check_package() {
+	need build-essential test -e /usr/share/build-essential/list
+	need debhelper command -v dh
+	need postgresql-server-dev-all command -v dh_pgxs_test
 }
 
 check_clients() {
@@ -54,43 +106,101 @@ check_plot() {
 	need python3-matplotlib /usr/bin/python3 -c 'import matplotlib'
 }
 
+# Sets missing, each package once.
 find_missing() {
-	find_pg_config
-	missing=()
 	local part
+	missing=()
+	PG_CONFIG=$named_pg_config
+	find_pg_config
 	for part in "$@"; do
 		"check_$part"
 	done
+	mapfile -t missing < <(printf '%s\n' "${missing[@]}" | awk 'NF && !seen[$0]++')
 }
 
-install_packages() {
-	local as_root=()
-	if [ "$(id -u)" -ne 0 ]; then
-		command -v sudo >/dev/null ||
-			die "these packages are missing, and neither are you root nor is there sudo: $*"
-		as_root=(sudo)
-	fi
-	command -v apt-get >/dev/null ||
-		die "no apt-get here; please install what corresponds to these Debian packages: $*"
+# What runs a command as root: nothing, or sudo.
+find_root() {
+	as_root=()
+	[ "$(id -u)" -ne 0 ] || return 0
+	command -v sudo >/dev/null ||
+		die "neither are you root nor is there sudo to install what is missing: ${missing[*]}"
+	as_root=(sudo)
+}
 
+update_lists() {
+	say "Missing here: ${missing[*]}"
+	command -v apt-get >/dev/null ||
+		die "no apt-get here; please install what corresponds to these Debian packages: ${missing[*]}"
+	find_root
+	"${as_root[@]}" apt-get update -q || warn "apt-get update failed; its old lists may do"
+}
+
+# Nothing is installed if apt does not have all of it.
+install_packages() {
+	local package unknown=()
+	for package in "$@"; do
+		apt_has "$package" || unknown+=("$package")
+	done
+	[ "${#unknown[@]}" -eq 0 ] ||
+		die "apt has no ${unknown[*]}${PG_CONFIG:+ (PG_CONFIG=$PG_CONFIG)}"
 	say "Installing $*"
-	"${as_root[@]}" apt-get update -q
 	"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
 		apt-get install -q -y --no-install-recommends "$@"
+	hash -r
 }
 
+install_missing() {
+	find_missing "$@"
+	if [ "${#missing[@]}" -gt 0 ]; then
+		update_lists
+		# With newer lists another PostgreSQL may be the one to take.
+		find_missing "$@"
+		[ -z "$choice_note" ] || say "$choice_note"
+		install_packages "${missing[@]}"
+		find_missing "$@"
+		[ "${#missing[@]}" -eq 0 ] ||
+			die "still missing after installation for PostgreSQL $major ($PG_CONFIG): ${missing[*]}"
+	elif [ -n "$choice_note" ]; then
+		say "$choice_note"
+	fi
+}
+
+# PostgreSQL's own packages; postgresql-common brings the script that has their key.
+add_pgdg() {
+	local script=/usr/share/postgresql-common/pgdg/apt.postgresql.org.sh
+	need postgresql-common test -x "$script"
+	need ca-certificates test -e /etc/ssl/certs/ca-certificates.crt
+	if [ "${#missing[@]}" -gt 0 ]; then
+		update_lists
+		install_packages "${missing[@]}"
+	fi
+	find_root
+	"${as_root[@]}" "$script" -y
+}
+
+advise() {
+	find_missing "$@"
+	if [ "${#missing[@]}" -gt 0 ]; then
+		echo "On Debian \"tools/setup.sh $*\" installs what is missing: ${missing[*]}"
+	else
+		echo "Take PG_CONFIG=$PG_CONFIG"
+	fi
+}
+
+action=install_missing
+if [ "${1:-}" = --advise ]; then
+	action=advise
+	shift
+fi
+parts=()
+[ $# -gt 0 ] || usage
 for part in "$@"; do
 	case $part in
-		build | run | test | pgtap | clients | plot) ;;
-		*) die "usage: $0 [build] [run] [test] [pgtap] [clients] [plot]" ;;
+		pgdg) [ "$action" = advise ] || add_pgdg ;;
+		build | run | device | test | pgtap | setup | ci | instrumented | package | clients | plot)
+			parts+=("$part")
+			;;
+		*) usage ;;
 	esac
 done
-
-find_missing "$@"
-if [ "${#missing[@]}" -gt 0 ]; then
-	install_packages "${missing[@]}"
-	hash -r
-	find_missing "$@"
-	[ "${#missing[@]}" -eq 0 ] ||
-		die "still missing after installation for PostgreSQL $major ($PG_CONFIG): ${missing[*]}"
-fi
+[ "${#parts[@]}" -eq 0 ] || "$action" "${parts[@]}"
