@@ -81,7 +81,7 @@ PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare \
 # A changed header rebuilds what includes it; Debian's PGXS does not see to that.
 PG_CFLAGS += -MMD -MP
 DEPENDENCIES = $(OBJS:.o=.d)
-EXTRA_CLEAN = $(DEPENDENCIES)
+EXTRA_CLEAN = $(DEPENDENCIES) $(flags_file)
 
 ifneq (,$(WERROR))
 PG_CFLAGS += -Werror
@@ -131,6 +131,12 @@ uninstall-gpud:
 .PHONY: uninstall-gpud
 
 -include $(DEPENDENCIES)
+
+flags_file = .build-flags
+flags = $(VERSION) $(shell $(CC) --version | head -n 1) $(COMPILE.c) $(LDFLAGS) $(SHLIB_LINK) \
+	$(with_llvm) $(COMPILE.c.bc)
+$(OBJS): $(flags_file)
+include $(srcdir)/tools/flags.mk
 
 # Bitcode follows the headers too, by way of the object.
 ifeq ($(with_llvm),yes)
