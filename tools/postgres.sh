@@ -142,7 +142,7 @@ is_supported() {
 	return 1
 }
 
-apt_has() { apt-cache policy "$1" 2>/dev/null | grep -q '^ *Candidate: [^(]'; }
+apt_has() { [[ $(apt-cache policy "$1" 2>/dev/null) == *"Candidate: "[!\(]* ]]; }
 
 # Without lists apt knows of no package: "apt-get update" was never run, or they were removed.
 apt_has_lists() { compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null; }
