@@ -4,6 +4,7 @@
 # usage: tools/check.sh [--slow | SUITE...]
 #
 #   packaging  test/packaging.pl  versions are the same everywhere
+#   setup      test/setup       these scripts in odd environments, and what make builds again
 #   unit       test/unit        the tree engine, in C
 #   device     cuda/test        the device library and its daemon, on the host device
 #   regress    sql, expected    pg_regress
@@ -18,10 +19,10 @@
 #   races      test/t-races     sessions that are stopped in the middle of a step, in such
 #                               an extension; takes minutes
 #   bench      bench            benchmarks in SQL, at sizes that tell nothing
-#   setup      test/setup       set-up on new systems and in odd environments; takes minutes,
-#                               and wants root and a network
+#   roots      test/roots       set-up on newly installed systems; takes long, and wants root and
+#                               a network
 #
-# All but slow, races, bench and setup, which are --slow, are run if none is named. KEEP=1 keeps
+# All but slow, races, bench and roots, which are --slow, are run if none is named. KEEP=1 keeps
 # the working directory; PROVE_FLAGS goes to prove; TESTS="test/t/*crash*" limits
 # the suites of TAP tests, REGRESS="plan scan" that of regression tests.
 #
@@ -109,7 +110,7 @@ no_reports() {
 install_needs() {
 	local suite needs=(build run test)
 	for suite in "${suites[@]}"; do
-		[ "$suite" != setup ] || needs+=(setup)
+		[ "$suite" != roots ] || needs+=(roots)
 		[ "$suite" != bench ] || needs+=(clients plot)
 	done
 	"$root/tools/setup.sh" "${needs[@]}"
@@ -139,7 +140,7 @@ prepare() {
 
 	for suite in "${suites[@]}"; do
 		case $suite in
-			packaging | unit | device | faults | races | setup) ;; # which can do without
+			packaging | unit | device | faults | races | setup | roots) ;; # which can do without
 			*) needs_extension=yes ;;
 		esac
 	done
@@ -234,20 +235,16 @@ run_prove() {
 	as_server_user env PATH="$PATH" prove ${PROVE_FLAGS:-} "$@"
 }
 
-run_setup() {
-	local tests=("$root"/test/setup/*.pl)
-	if [ -n "${TESTS:-}" ]; then
-		# shellcheck disable=SC2206
-		tests=($TESTS)
-	fi
+# For suites about the checkout itself.
+prove_in_checkout() {
 	# shellcheck disable=SC2086
-	(cd "$root" && PG_CONFIG=$system_pg_config prove ${PROVE_FLAGS:-} -I test/setup "${tests[@]}")
+	(cd "$root" && PG_CONFIG=$system_pg_config prove ${PROVE_FLAGS:-} "$@")
 }
 
-run_packaging() {
-	# shellcheck disable=SC2086
-	(cd "$root" && prove ${PROVE_FLAGS:-} test/packaging.pl)
-}
+run_packaging() { prove_in_checkout test/packaging.pl; }
+run_setup() { prove_in_checkout -I test/setup test/setup/*.pl; }
+
+run_roots() { prove_in_checkout -I test/roots test/roots/*.pl; }
 
 run_unit() {
 	local programs
@@ -401,6 +398,7 @@ has_tests() {
 		races) compgen -G 'test/t-races/*.pl' ;;
 		bench) compgen -G "$root/bench/run.sh" ;;
 		setup) compgen -G "$root/test/setup/*.pl" ;;
+		roots) compgen -G "$root/test/roots/*.pl" ;;
 		*) die "no such suite: $1" ;;
 	esac >/dev/null
 }
@@ -444,11 +442,11 @@ run_suite() {
 
 all_suites=''
 case ${1:-} in
-	--slow) suites=(slow races bench setup) ;;
+	--slow) suites=(slow races bench roots) ;;
 	-*) die "usage: $0 [--slow | SUITE...]" ;;
 	'')
 		all_suites=yes
-		suites=(packaging unit device regress isolation tap faults pgtap docs engine)
+		suites=(packaging setup unit device regress isolation tap faults pgtap docs engine)
 		;;
 	*) suites=("$@") ;;
 esac

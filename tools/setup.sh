@@ -8,7 +8,7 @@
 #   device        what the daemon is built with, but for CUDA
 #   test          what the test suites need besides
 #   pgtap         what the suite pgtap needs besides these
-#   setup         what the suite setup needs
+#   roots         what the suite roots needs
 #   ci            another compiler, to see its warnings
 #   instrumented  what tools/instrumented-postgres.sh builds PostgreSQL with
 #   package       what Debian packages are made with
@@ -70,7 +70,7 @@ check_pgtap() {
 	need libtap-parser-sourcehandler-pgtap-perl perl -MTAP::Parser::SourceHandler::pgTAP -e 1
 }
 
-check_setup() {
+check_roots() {
 	need debootstrap command -v debootstrap
 	need perl command -v prove
 }
@@ -197,7 +197,7 @@ parts=()
 for part in "$@"; do
 	case $part in
 		pgdg) [ "$action" = advise ] || add_pgdg ;;
-		build | run | device | test | pgtap | setup | ci | instrumented | package | clients | plot)
+		build | run | device | test | pgtap | roots | ci | instrumented | package | clients | plot)
 			parts+=("$part")
 			;;
 		*) usage ;;

@@ -1,0 +1,81 @@
+# What make builds again: with another PostgreSQL, compiler or option everything, else nothing.
+
+use strict;
+use warnings;
+
+use File::Temp qw(tempdir);
+use Test::More;
+
+my $pg_config = $ENV{PG_CONFIG} // 'pg_config';
+my $folder = tempdir(CLEANUP => 1);
+
+# A copy, because objects of the checkout are not to change.
+system("tar -C . --exclude-vcs --exclude=.private --exclude='*.[od]' --exclude='*.bc' --exclude='*.so' "
+	  . "--exclude=./cuda/build --exclude=.build-flags --exclude=./test/unit/test_tree -cf - . | tar -C $folder -xf -") == 0
+  or die 'could not copy the checkout';
+delete @ENV{qw(MAKEFLAGS MAKELEVEL MFLAGS WERROR CC CXX CFLAGS CXXFLAGS)};
+
+# How often a call of make compiles.
+sub compilations
+{
+	my ($arguments) = @_;
+	my $output = `make -C $folder/$arguments 2>&1`;
+	$? == 0 or diag("make -C $arguments failed:\n$output");
+	return scalar(() = $output =~ /^\S+ .*(?: -c |-o test_tree)/mg);
+}
+
+# Builds with each of some arguments in turn, twice.
+sub rebuilds
+{
+	my ($goal, @arguments) = @_;
+	for my $arguments (@arguments)
+	{
+		my $name = "$goal $arguments" =~ s/\Q$folder\E\///r;
+		is(compilations("$goal $arguments"), 1, "make -C $name builds again");
+		is(compilations("$goal $arguments"), 0, "make -C $name does so once");
+	}
+	return;
+}
+
+# Another PostgreSQL, by what its pg_config says of itself.
+sub another_postgres
+{
+	my $pgxs = `$pg_config --pgxs`;
+	my ($from) = $pgxs =~ m{^(.*/pgxs)/} or die "odd pgxs: $pgxs";
+	system("cp -R $from $folder/pgxs") == 0 or die 'could not copy PGXS';
+	system("sed -i 's/^VERSION = .*/VERSION = 99.1/' $folder/pgxs/src/Makefile.global");
+	open my $out, '>', "$folder/pg_config" or die "could not write pg_config: $!";
+	print $out <<"END";
+#!/bin/sh
+case \$1 in
+	--pgxs) echo $folder/pgxs/src/makefiles/pgxs.mk ;;
+	--version) echo PostgreSQL 99.1 ;;
+	*) exec $pg_config "\$@" ;;
+esac
+END
+	close $out;
+	chmod 0755, "$folder/pg_config";
+	return "$folder/pg_config";
+}
+
+my $other = another_postgres();
+my @compilers = grep { system("command -v $_ >/dev/null 2>&1") == 0 } qw(clang gcc);
+
+rebuilds(
+	". with_llvm=no src/harmonia.o",
+	"PG_CONFIG=$pg_config", "PG_CONFIG=$other", "PG_CONFIG=$pg_config WERROR=1",
+	map { "PG_CONFIG=$pg_config $_" } (map { "CC=$_" } @compilers),
+	qw(SMALL_LIMITS=1 FAULT_POINTS=1 PROFILE=-g1));
+rebuilds("test/engine harmonia_engine.o",
+	"PG_CONFIG=$pg_config", "PG_CONFIG=$other", "PG_CONFIG=$pg_config WERROR=1");
+rebuilds('test/unit CFLAGS=-O0', '', "CFLAGS='-O0 -g1'", map { "CC=$_" } @compilers);
+rebuilds('cuda NVCC= build/leaf.o', '', 'CFLAGS=-O1', map { "CC=$_" } @compilers);
+rebuilds('cuda NVCC= build/psa.o', 'CXXFLAGS=-O1', 'CXX=c++');
+
+# What is installed into a PostgreSQL has been built for it.
+my $install = ". with_llvm=no COPT=-O0 -j2 install DESTDIR=$folder/installed";
+my $all = compilations("$install PG_CONFIG=$pg_config");
+cmp_ok($all, '>', 20, 'make install builds');
+is(compilations("$install PG_CONFIG=$other"), $all, 'make install for another PostgreSQL builds all again');
+
+done_testing();
