@@ -11,7 +11,7 @@
 #   roots         what the suite roots needs
 #   ci            another compiler, to see its warnings
 #   instrumented  what tools/instrumented-postgres.sh builds PostgreSQL with
-#   package       what Debian packages are made with
+#   package       what Debian packages are made with, but for CUDA
 #   clients       the client of bench/clients.sh
 #   plot          what draws the benchmarks' plots
 #   pgdg          apt.postgresql.org, for PostgreSQL versions that the distribution does not have
@@ -41,21 +41,49 @@ need() {
 	"$@" >/dev/null 2>&1 || missing+=("$package")
 }
 
-check_build() {
-	need gcc command -v "${CC:-gcc}"
-	need make command -v make
+# need_of_postgres PACKAGE FILE...: the same for what PostgreSQL consists of.  What was built from
+# source cannot be completed by packages.
+need_of_postgres() {
+	local package=$1 file
+	shift
+	for file in "$@"; do
+		[ -e "$file" ] || [[ $PG_CONFIG == "$debian_home"/* ]] || [[ $bindir == "$debian_home"/* ]] ||
+			die "PostgreSQL $major of $PG_CONFIG has no $file; install that, or name another pg_config as PG_CONFIG"
+		need "$package" test -e "$file"
+	done
+}
+
+# Compilers have the names of their packages, but for these.
+compiler_package() {
+	case ${1##*/} in
+		cc) echo gcc ;;
+		c++) echo g++ ;;
+		clang++) echo clang ;;
+		*) echo "${1##*/}" ;;
+	esac
+}
+
+check_compiler() {
+	local words
+	read -r -a words <<<"$1"
+	need "$(compiler_package "${words[0]}")" command -v "${words[0]}"
 	need libc6-dev test -e /usr/include/stdio.h
-	need "postgresql-server-dev-$major" test -e "$server_headers/postgres.h" -a -e "$pgxs_src/makefiles/pgxs.mk"
+	need make command -v make
+}
+
+check_build() {
+	check_compiler "${CC:-gcc}"
+	need_of_postgres "postgresql-server-dev-$major" "$server_headers/postgres.h" "$pgxs_src/makefiles/pgxs.mk"
 }
 
 check_run() {
-	need "postgresql-$major" test -x "$bindir/postgres" -a -x "$bindir/pgbench"
-	need "postgresql-client-$major" test -x "$bindir/psql"
+	need_of_postgres "postgresql-$major" "$bindir/postgres" "$bindir/pgbench"
+	need_of_postgres "postgresql-client-$major" "$bindir/psql"
 }
 
 check_device() {
-	need g++ command -v "${CXX:-g++}"
-	need make command -v make
+	check_compiler "${CC:-cc}"
+	check_compiler "${CXX:-g++}"
 }
 
 check_test() {
@@ -66,7 +94,7 @@ check_test() {
 }
 
 check_pgtap() {
-	need "postgresql-$major-pgtap" test -e "$sharedir/extension/pgtap.control"
+	need_of_postgres "postgresql-$major-pgtap" "$sharedir/extension/pgtap.control"
 	need libtap-parser-sourcehandler-pgtap-perl perl -MTAP::Parser::SourceHandler::pgTAP -e 1
 }
 
@@ -81,21 +109,20 @@ check_ci() {
 }
 
 check_instrumented() {
+	check_compiler gcc
+	check_test
 	need bison command -v bison
+	need ca-certificates test -e /etc/ssl/certs/ca-certificates.crt
 	need flex command -v flex
 	need git command -v git
 	need perl perl -MOpcode -e 1
 	need valgrind command -v valgrind
-	need make command -v make
-	need gcc command -v gcc
-	need libc6-dev test -e /usr/include/stdio.h
-	check_test
 }
 
 check_package() {
 	need build-essential test -e /usr/share/build-essential/list
 	need debhelper command -v dh
-	need postgresql-server-dev-all command -v dh_pgxs_test
+	need postgresql-server-dev-all test -e /usr/share/perl5/Debian/Debhelper/Sequence/pgxs_loop.pm
 }
 
 check_clients() {
@@ -111,7 +138,9 @@ find_missing() {
 	local part
 	missing=()
 	PG_CONFIG=$named_pg_config
-	find_pg_config
+	if [[ " $* " =~ \ (build|run|pgtap)\  ]]; then
+		find_pg_config
+	fi
 	for part in "$@"; do
 		"check_$part"
 	done
@@ -155,12 +184,12 @@ install_missing() {
 		update_lists
 		# With newer lists another PostgreSQL may be the one to take.
 		find_missing "$@"
-		[ -z "$choice_note" ] || say "$choice_note"
+		[ -z "${choice_note:-}" ] || say "$choice_note"
 		install_packages "${missing[@]}"
 		find_missing "$@"
 		[ "${#missing[@]}" -eq 0 ] ||
 			die "still missing after installation for PostgreSQL $major ($PG_CONFIG): ${missing[*]}"
-	elif [ -n "$choice_note" ]; then
+	elif [ -n "${choice_note:-}" ]; then
 		say "$choice_note"
 	fi
 }
@@ -183,7 +212,7 @@ advise() {
 	if [ "${#missing[@]}" -gt 0 ]; then
 		echo "On Debian \"tools/setup.sh $*\" installs what is missing: ${missing[*]}"
 	else
-		echo "Take PG_CONFIG=$PG_CONFIG"
+		echo "All is there${PG_CONFIG:+ with PG_CONFIG=$PG_CONFIG}"
 	fi
 }
 

@@ -15,7 +15,8 @@
 # measures nothing.
 
 set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+# shellcheck source-path=SCRIPTDIR/../../tools source=common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../../tools/common.sh"
 steps=(check measure)
 flags=(-r "${RUNS:-5}")
 make=(make -s -j "$(nproc)" -C "$root/cuda")
