@@ -15,7 +15,7 @@ is($status, 0, 'packages are built') or diag(FreshRoot::last_lines($output, 30))
 
 (undef, $output) = $root->run('dpkg -c /postgresql-15-harmonia_*.deb');
 like($output, qr{ \./usr/\S*/$_$}m, $_)
-  for qw(lib/harmonia.so harmonia.control README.md.gz doc/ARCHITECTURE.md.gz);
+  for qw(lib/harmonia.so harmonia.control README.md doc/ARCHITECTURE.md);
 like($output, qr{lib/harmonia_gpud -> \S+/harmonia/harmonia_gpud$}m, "the daemon's place");
 
 ($status, $output) = $root->run(
