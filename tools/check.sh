@@ -253,14 +253,15 @@ run_unit() {
 		return
 	fi
 	make -C "$root/test/unit" --no-print-directory ${CC:+CC="$CC"} || return 1
-	mapfile -t programs < <(find "$root/test/unit" -maxdepth 1 -name 'test_*' -type f -perm -u+x)
+	mapfile -t programs < <(cd "$root/test/unit" && find . -maxdepth 1 -name 'test_*' -type f -perm -u+x)
 	if [ "${#programs[@]}" -eq 0 ]; then
 		warn "test/unit built no test"
 		return 1
 	fi
-	# These need no server, so the user who built them can run them.
+	# These need no server, so the user who built them can run them.  prove cannot cope with a
+	# space in a path.
 	# shellcheck disable=SC2086
-	prove ${PROVE_FLAGS:-} --exec '' "${programs[@]}"
+	(cd "$root/test/unit" && prove ${PROVE_FLAGS:-} --exec '' "${programs[@]}")
 }
 
 run_device() {
