@@ -13,10 +13,10 @@ die() {
 	exit 1
 }
 
-# clean_environment: removes what would lead programs to another server, change their output, or
-# close files to the server's user. Of PostgreSQL's variables those with an underscore (PG_CONFIG,
-# PG_TEST_EXTRA) are for builds and tests, all others are for clients and servers; names of these
-# are left in client_variables.
+# clean_environment: removes variables that lead programs to another server or change what they
+# print, and sets a umask that leaves files open to the server's user.  Variables of PostgreSQL with
+# an underscore (PG_CONFIG, PG_TEST_EXTRA) are for builds and tests, and stay; all others are for
+# clients and servers.  Sets client_variables to the names of what was removed of these.
 clean_environment() {
 	local name
 	client_variables=()
@@ -66,15 +66,16 @@ as_server_user() {
 	fi
 }
 
-# A directory that only we and the server's user can enter, whose it is. Its path is short,
-# because socket paths must fit in 107 bytes.
+# Makes a directory that belongs to the server's user and is closed to others but root; prints its
+# path, which is short, because paths of sockets must fit in 107 bytes.
 make_private_dir() {
 	(cd / && as_server_user mktemp -d "${TMPDIR:-/tmp}/harmonia.XXXXXX") ||
 		die "no directory can be made in ${TMPDIR:-/tmp}"
 }
 
-# check_environment: for scripts that build and run servers to call first. Says in one line what
-# would make them fail later; takes another folder for temporary files if TMPDIR's is of no use.
+# check_environment: scripts that build and run servers call this first.  It ends them, with one
+# line, if the checkout cannot be written to, and takes another folder for temporary files if
+# servers cannot run in TMPDIR's.
 check_environment() {
 	check_checkout
 	choose_temporary_folder
@@ -104,9 +105,9 @@ choose_temporary_folder() {
 	die "$wanted $trouble; name another folder for temporary files as TMPDIR"
 }
 
-# Prints why servers cannot be installed and run in a folder, nothing if they can. Paths of
-# sockets below it, at most 40 bytes, must fit in 107, and lists of folders and commands that
-# PostgreSQL and its tests make of paths know no quoting.
+# Prints why servers cannot be installed and run in a folder, nothing if they can.  A path of a
+# socket may have 107 bytes; tests add up to 40.  PostgreSQL's tests put paths into commands and
+# lists without quotes.
 trouble_with_folder() {
 	local folder=$1 trial
 	case $folder in
@@ -114,7 +115,7 @@ trouble_with_folder() {
 		*) echo "is not an absolute path" && return ;;
 	esac
 	if [[ $folder =~ [^A-Za-z0-9._/+=~@-] ]]; then
-		echo "has a space or another character in its path that servers cannot cope with"
+		echo "has a space or another character in its path that tests of servers do not quote"
 	elif [ "${#folder}" -gt 64 ]; then
 		echo "is too long for paths of sockets"
 	elif [ ! -d "$folder" ]; then
@@ -122,7 +123,7 @@ trouble_with_folder() {
 	elif [ ! -w "$folder" ]; then
 		echo "cannot be written to by $(id -un)"
 	elif ! trial=$(cd / && as_server_user mktemp -d "$folder/harmonia.XXXXXX" 2>/dev/null); then
-		echo "cannot be written to by $(server_user), whom the server runs as"
+		echo "cannot be written to by $(server_user), the user of the server"
 	else
 		as_server_user cp /bin/true "$trial/try"
 		(cd / && as_server_user "$trial/try") 2>/dev/null || echo "does not let programs run (mounted noexec?)"

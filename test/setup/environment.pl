@@ -119,7 +119,7 @@ SKIP:
 	mkdir "$folder/closed", 0700;
 	mkdir "$folder/closed/tmp", 01777;
 	chmod 01777, "$folder/closed/tmp";
-	passed_over('under a closed folder', "$folder/closed/tmp", 'cannot be written to by \w+, whom .*');
+	passed_over('under a closed folder', "$folder/closed/tmp", 'cannot be written to by \w+, the user of the server');
 
 	my $noexec = "mount -t tmpfs -o noexec,mode=1777 none";
 	mkdir "$folder/noexec";
