@@ -66,7 +66,7 @@ as_server_user() {
 	fi
 }
 
-# Makes a directory that belongs to the server's user and is closed to others but root; prints its
+# Makes a directory that belongs to the server's user and is closed to others, but root; prints its
 # path, which is short, because paths of sockets must fit in 107 bytes.
 make_private_dir() {
 	(cd / && as_server_user mktemp -d "${TMPDIR:-/tmp}/harmonia.XXXXXX") ||
