@@ -157,10 +157,10 @@ find_root() {
 }
 
 update_lists() {
-	say "Missing here: ${missing[*]}"
 	command -v apt-get >/dev/null ||
 		die "no apt-get here; please install what corresponds to these Debian packages: ${missing[*]}"
 	find_root
+	say "Packages are missing; updating apt's lists"
 	"${as_root[@]}" apt-get update -q || warn "apt-get update failed; its old lists may do"
 }
 
