@@ -81,6 +81,12 @@ sub with_mounts
 	return "unshare --mount sh -c '" . join('', map { "$_ && " } @mounts) . 'exec "$@"\' sh ';
 }
 
+sub remount
+{
+	my ($dir, $option) = @_;
+	return ("mount --bind $dir $dir", "mount -o remount,bind,$option $dir");
+}
+
 my $answer = qr/^42\|postgres$/m;
 works('nothing odd', $ask_server, $answer);
 
@@ -121,17 +127,17 @@ SKIP:
 	chmod 01777, "$folder/closed/tmp";
 	passed_over('under a closed folder', "$folder/closed/tmp", 'cannot be written to by \w+, the user of the server');
 
-	my $noexec = "mount -t tmpfs -o noexec,mode=1777 none";
-	mkdir "$folder/noexec";
-	passed_over('noexec', "$folder/noexec", 'does not let programs run.*', with_mounts("$noexec $folder/noexec"));
+	mkdir "$folder/noexec", 01777;
+	chmod 01777, "$folder/noexec";
+	passed_over('noexec', "$folder/noexec", 'does not let programs run.*',
+		with_mounts(remount("$folder/noexec", 'noexec')));
 	complains(
 		'no folder of use',
-		with_mounts("$noexec /tmp", "$noexec /var/tmp") . $make_folder,
+		with_mounts(map { remount($_, 'noexec') } qw(/tmp /var/tmp)) . $make_folder,
 		qr{^error: /tmp does not let programs run .* as TMPDIR$});
 
 	my $closed = qr/^error: \Q$checkout\E\S* cannot be written to by \w+: copy the checkout/;
-	my $read_only = with_mounts("mount --bind $checkout $checkout", "mount -o remount,bind,ro $checkout",
-		"cd $checkout");
+	my $read_only = with_mounts(remount($checkout, 'ro'), "cd $checkout");
 	complains("read-only checkout, $_", "$read_only $_", $closed) for qw(tools/check.sh tools/demo.sh);
 	complains('read-only checkout, make',
 		"$read_only make -s COPT=-DNONE 2>&1 | grep -v ^make; false", qr/Read-only file system$/);
