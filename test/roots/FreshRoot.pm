@@ -60,6 +60,8 @@ sub base
 		  or die "debootstrap failed; its end:\n" . `tail -n 3 $base.log`;
 		system("apt-config dump | grep -i '^Acquire::.*Proxy' >$base/etc/apt/apt.conf.d/99proxy");
 		system("echo force-unsafe-io >$base/etc/dpkg/dpkg.cfg.d/unsafe-io");
+		# Roots share the folder of packages; one lock there is enough to stop another test.
+		system("echo 'Debug::NoLocking true;' >$base/etc/apt/apt.conf.d/99no-locking");
 		system("touch $base.made");
 	}
 	return $bases{$release} = $base;
