@@ -89,6 +89,8 @@ chooses('a server, and pg_config without headers',
 	'15 bin/pg_config ', servers => [15], pg_config => 15, apt => [ 15, 17 ]);
 chooses('two servers, the older with headers',
 	'15 bin/pg_config ', servers => [ 15, 17 ], headers => [15], pg_config => 15, apt => [ 15, 17 ]);
+chooses('two servers, the older with headers, and no pg_config',
+	'15 home/15/bin/pg_config ', servers => [ 15, 17 ], headers => [15], apt => [ 15, 17 ]);
 chooses('two servers without headers, none of them is that of pg_config',
 	'17 home/17/bin/pg_config Taking PostgreSQL 17: pg_config is of PostgreSQL 18, whose server is not installed .*',
 	servers => [ 15, 17 ], pg_config => 18, apt => [ 15, 17, 18 ]);
