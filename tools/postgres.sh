@@ -77,21 +77,23 @@ choose_postgres() {
 	fi
 }
 
-# Sets choice_note if another PostgreSQL is installed, or is what pg_config speaks of.
+# Sets choice_note if only other servers are installed, or else if pg_config is of another major.
 note_choice() {
 	local first=$1 used others
 	used=$(debian_major "$PG_CONFIG")
 	[ -n "$used" ] || return 0
-	if [ -n "$first" ] && [ "$(major_of "$first")" != "$used" ]; then
-		choice_note="pg_config is of PostgreSQL $(major_of "$first")"
-		has_server "$first" || choice_note+=", whose server is not installed"
-	fi
 	others=$(installed_majors)
 	if [ -n "$others" ] && ! grep -qx "$used" <<<"$others"; then
-		choice_note+="${choice_note:+; }apt has no headers for the server of PostgreSQL ${others//$'\n'/, }"
+		choice_note="apt has no headers for the server of PostgreSQL ${others//$'\n'/, }"
+	elif [ -n "$first" ] && [ "$(major_of "$first")" != "$used" ]; then
+		choice_note="pg_config is of PostgreSQL $(major_of "$first"), whose $(what_lacks "$first") not installed"
+	else
+		return 0
 	fi
-	[ -z "$choice_note" ] || choice_note="Taking PostgreSQL $used: $choice_note (PG_CONFIG=... takes another)"
+	choice_note="Taking PostgreSQL $used: $choice_note (PG_CONFIG=... takes another)"
 }
+
+what_lacks() { has_server "$1" && echo "headers are" || echo "server is"; }
 
 # first_that TEST FIRST: which of FIRST and Debian's installations passes; nothing if none does.
 first_that() {

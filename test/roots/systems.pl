@@ -72,8 +72,8 @@ my @states = (
 	},
 	{
 		release => 'trixie',
-		name => '15 alone, libpq-dev of 17',
-		install => 'gcc libc6-dev libpq-dev',
+		name => '15 alone, clients of 17',
+		install => 'gcc libc6-dev libpq-dev postgresql-client-17',
 		other => [ 'bookworm', 'postgresql-15', 'keep' ],
 		major => 15,
 		package => 'postgresql-server-dev-15',

@@ -97,11 +97,14 @@ chooses('two servers without headers, none of them is that of pg_config',
 chooses('headers of another major than the server',
 	'15 home/15/bin/pg_config Taking PostgreSQL 15: pg_config is of PostgreSQL 17, whose server is not installed .*',
 	servers => [15], headers => [ 15, 17 ], pg_config => 17, apt => [ 15, 17 ]);
+chooses('a newer server without headers',
+	'15 home/15/bin/pg_config Taking PostgreSQL 15: pg_config is of PostgreSQL 17, whose headers are not installed .*',
+	servers => [ 15, 17 ], headers => [15], pg_config => 17, apt => [ 15, 17 ]);
 chooses('headers alone', '17 bin/pg_config ', headers => [17], pg_config => 17, apt => [17]);
 chooses('libpq-dev alone', '17 home/17/bin/pg_config ', pg_config => 17, apt => [17]);
 chooses('a server whose headers are not to be had',
 	'17 home/17/bin/pg_config Taking PostgreSQL 17: apt has no headers for the server of PostgreSQL 15 .*',
-	servers => [15], apt => [17]);
+	servers => [15], pg_config => 15, apt => [17]);
 chooses('a server that is not supported', '17 home/17/bin/pg_config ', servers => [13], pg_config => 13, apt => [17]);
 chooses('a package that is named', '16 home/16/bin/pg_config ',
 	PG_CONFIG => "$folder/home/16/bin/pg_config", servers => [15], headers => [15], pg_config => 15);
