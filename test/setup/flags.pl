@@ -24,15 +24,17 @@ sub compilations
 	return scalar(() = $output =~ /^\S+ .*(?: -c |-o test_tree)/mg);
 }
 
-# Builds with each of some arguments in turn, twice.
+# Builds with one more argument each time, twice; the last of those for the same variable counts.
 sub rebuilds
 {
-	my ($goal, @arguments) = @_;
-	for my $arguments (@arguments)
+	my ($goal, @more) = @_;
+	my $arguments = '';
+	for my $more (@more)
 	{
-		my $name = "$goal $arguments" =~ s/\Q$folder\E\///r;
-		is(compilations("$goal $arguments"), 1, "make -C $name builds again");
-		is(compilations("$goal $arguments"), 0, "make -C $name does so once");
+		$arguments .= " $more";
+		my $name = "$goal$arguments" =~ s/\Q$folder\E\///gr;
+		is(compilations("$goal$arguments"), 1, "make -C $name builds again");
+		is(compilations("$goal$arguments"), 0, "make -C $name does so once");
 	}
 	return;
 }
@@ -62,12 +64,10 @@ my $other = another_postgres();
 my @compilers = grep { system("command -v $_ >/dev/null 2>&1") == 0 } qw(clang gcc);
 
 rebuilds(
-	". with_llvm=no src/harmonia.o",
-	"PG_CONFIG=$pg_config", "PG_CONFIG=$other", "PG_CONFIG=$pg_config WERROR=1",
-	map { "PG_CONFIG=$pg_config $_" } (map { "CC=$_" } @compilers),
-	qw(SMALL_LIMITS=1 FAULT_POINTS=1 PROFILE=-g1));
-rebuilds("test/engine harmonia_engine.o",
-	"PG_CONFIG=$pg_config", "PG_CONFIG=$other", "PG_CONFIG=$pg_config WERROR=1");
+	'. with_llvm=no src/harmonia.o',
+	"PG_CONFIG=$pg_config", "PG_CONFIG=$other", (map { "CC=$_" } @compilers),
+	qw(WERROR=1 PROFILE=-g1 SMALL_LIMITS=1 FAULT_POINTS=1));
+rebuilds('test/engine harmonia_engine.o', "PG_CONFIG=$pg_config", "PG_CONFIG=$other", 'WERROR=1');
 rebuilds('test/unit CFLAGS=-O0', '', "CFLAGS='-O0 -g1'", map { "CC=$_" } @compilers);
 rebuilds('cuda NVCC= build/leaf.o', '', 'CFLAGS=-O1', map { "CC=$_" } @compilers);
 rebuilds('cuda NVCC= build/psa.o', 'CXXFLAGS=-O1', 'CXX=c++');
