@@ -242,8 +242,7 @@ prove_in_checkout() {
 }
 
 run_packaging() { prove_in_checkout test/packaging.pl; }
-run_setup() { prove_in_checkout -I test/setup test/setup/*.pl; }
-
+run_setup() { prove_in_checkout test/setup/*.pl; }
 run_roots() { prove_in_checkout -I test/roots test/roots/*.pl; }
 
 run_unit() {
@@ -258,8 +257,8 @@ run_unit() {
 		warn "test/unit built no test"
 		return 1
 	fi
-	# These need no server, so the user who built them can run them.  prove cannot cope with a
-	# space in a path.
+	# These need no server, so the user who built them can run them.  prove splits paths at
+	# spaces.
 	# shellcheck disable=SC2086
 	(cd "$root/test/unit" && prove ${PROVE_FLAGS:-} --exec '' "${programs[@]}")
 }
@@ -316,8 +315,7 @@ run_tap_tests() {
 run_with_faults() {
 	local entry
 	if [ -z "$fault_bindir" ]; then
-		mkdir "$dir/faults"
-		mkdir "$dir/faults/debian"
+		mkdir -p "$dir/faults/debian"
 		for entry in Makefile harmonia.control sql src tools debian/pgversions; do
 			cp -R "$root/$entry" "$dir/faults/$entry"
 		done
