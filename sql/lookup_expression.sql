@@ -92,6 +92,17 @@ VACUUM ANALYZE d;
 SELECT node, evaluated > 0 AS evaluated, same FROM check_queries(
 	'SELECT * FROM d WHERE counted(t) < timestamptz ''2026-10-25 02:30+02'' OR counted(t) > timestamptz ''2026-10-25 02:20+01''');
 
+-- An expression that takes a column for another type as it is
+CREATE TABLE numbers (n oid, v int) PARTITION BY LIST (v);
+CREATE TABLE numbers_0 PARTITION OF numbers FOR VALUES IN (0);
+CREATE TABLE numbers_1 (v int, n oid);
+ALTER TABLE numbers ATTACH PARTITION numbers_1 FOR VALUES IN (1);
+INSERT INTO numbers SELECT i, i % 2 FROM generate_series(1, 20000) i;
+CREATE INDEX ON numbers USING harmonia ((n::int));
+ANALYZE numbers;
+SELECT node, same FROM check_queries('SELECT i, v FROM generate_series(1, 100) i JOIN numbers_0 ON n::int = i');
+SELECT node, same FROM check_queries('SELECT i, v FROM generate_series(1, 100) i JOIN numbers ON n::int = i');
+
 -- What is not evaluated is not charged for.
 CREATE FUNCTION cost_of(query text) RETURNS numeric LANGUAGE plpgsql AS $$
 DECLARE

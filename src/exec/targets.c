@@ -110,7 +110,10 @@ is_key_column(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Node *exp
 	while (IsA(expr, RelabelType))
 		expr = (Node *) ((RelabelType *) expr)->arg;
 	column = (Var *) expr;
-	*known = IsA(expr, Var) && column->varattno > 0;
+
+	/* An index's expression may be a column, taken for another type as it is. */
+	*known = IsA(expr, Var) && column->varattno > 0 &&
+		(index->indexkeys[0] != 0 || !IsA(linitial(index->indexprs), RelabelType));
 	if (!*known || column->varno != (int) rel->relid || index->rel == rel)
 		return *known && column->varno == (int) index->rel->relid &&
 			column->varattno == index->indexkeys[0];
