@@ -148,6 +148,8 @@ SELECT pg_relation_size('t_k') AS before_k, pg_relation_size('t_id') AS before_i
 DELETE FROM t WHERE id % 30 <> 1;
 :vacuum (PARALLEL 2) t;
 SELECT pg_relation_size('t_k') < :before_k / 2 AS k_is_smaller, pg_relation_size('t_id') < :before_id / 2 AS id_is_smaller;
+SELECT relname, relpages = pg_relation_size(oid) / current_setting('block_size')::int AS pages_are_right
+	FROM pg_class WHERE oid IN ('t_k'::regclass, 't_id'::regclass) ORDER BY relname;
 RESET min_parallel_index_scan_size;
 DROP INDEX t_id, t_sum;
 CALL refill('shuffle(i)');

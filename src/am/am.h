@@ -1066,13 +1066,20 @@ extern HmSegmentUse *hm_segment_uses_note(HmSegmentUses *uses, Buffer header);
  */
 extern int	hm_reorganize(Relation index, HmSegmentUses *uses, bool all);
 
+/* An index's size, once its transaction has committed. */
+typedef struct HmSize
+{
+	BlockNumber blocks;			/* of the file */
+	BlockNumber free;			/* of these, listed or not */
+} HmSize;
+
 /*
  * Rebuild the list of free extents, have the commit give free blocks at the end of the file
  * back, and before that, if more than half of the file is free or "always" is true, move
- * segments from there to free extents before them.  Returns the number of movements and, if
- * free_blocks is not NULL, there that of free blocks; the same conditions.
+ * segments from there to free extents before them.  Returns the number of movements and, in
+ * *size, what is to be left; the same conditions.
  */
-extern int	hm_compact(Relation index, bool always, BlockNumber *free_blocks);
+extern int	hm_compact(Relation index, bool always, HmSize *size);
 
 /*
  * Offer an entry to the statement's batch (batch.c).  Returns true if the batch has

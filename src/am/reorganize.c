@@ -269,10 +269,9 @@ move_to_front(Relation index, bool pack)
  * move towards the front, so it ends.
  */
 int
-hm_compact(Relation index, bool always, BlockNumber *free_blocks)
+hm_compact(Relation index, bool always, HmSize *size)
 {
 	int			movements = 0;
-	BlockNumber free;
 	bool		again;
 
 	do
@@ -281,17 +280,14 @@ hm_compact(Relation index, bool always, BlockNumber *free_blocks)
 		int			moved = 0;
 		BlockNumber leaving;
 
-		free = sweep.free;
-		if (always || free > RelationGetNumberOfBlocks(index) / 2)
+		if (always || sweep.free > RelationGetNumberOfBlocks(index) / 2)
 			moved = move_to_front(index, always);
 		leaving = hm_truncate_at_commit(index, sweep.end);
+		size->blocks = RelationGetNumberOfBlocks(index) - leaving;
+		size->free = sweep.free - Min(sweep.free, leaving);
 		movements += moved;
-		again = moved > 0 &&
-			free - Min(free, leaving) > (RelationGetNumberOfBlocks(index) - leaving) / 2;
+		again = moved > 0 && size->free > size->blocks / 2;
 	} while (again);
-
-	if (free_blocks != NULL)
-		*free_blocks = free;
 	return movements;
 }
 
@@ -410,6 +406,7 @@ harmonia_reorganize(PG_FUNCTION_ARGS)
 	HmPosition	position = hm_position(HM_PART_NULLS_LOW, 0, 0);
 	BufferAccessStrategy strategy;
 	HtWidth		width;
+	HmSize		size;
 	int64		movements;
 
 	if (RecoveryInProgress())
@@ -426,7 +423,7 @@ harmonia_reorganize(PG_FUNCTION_ARGS)
 	while (count_step(index, width, &uses, &position, strategy))
 		;
 	movements = hm_reorganize(index, &uses, true);
-	movements += hm_compact(index, true, NULL);
+	movements += hm_compact(index, true, &size);
 
 	FreeAccessStrategy(strategy);
 	pfree(uses.items);

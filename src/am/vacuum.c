@@ -242,18 +242,18 @@ hm_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 IndexBulkDeleteResult *
 hm_vacuum_cleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 {
-	BlockNumber free_blocks;
+	HmSize		size;
 
 	if (info->analyze_only)
 		return stats;
 
-	hm_compact(info->index, false, &free_blocks);
+	hm_compact(info->index, false, &size);
 	HM_FAULT(vacuum_compacted);
 
 	/* Without a bulk deletion nothing was counted: leave pg_class alone. */
 	if (stats == NULL)
 		return NULL;
-	stats->num_pages = RelationGetNumberOfBlocks(info->index);
-	stats->pages_free = free_blocks;
+	stats->num_pages = size.blocks;
+	stats->pages_free = size.free;
 	return stats;
 }
