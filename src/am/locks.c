@@ -19,6 +19,7 @@
 #include "miscadmin.h"
 #include "storage/latch.h"
 #include "storage/lmgr.h"
+#include "storage/lock.h"
 #include "utils/guc.h"
 #include "utils/wait_event.h"
 
@@ -127,6 +128,26 @@ hm_allocation_let_in(Relation index)
  */
 
 /*
+ * Enter by a door if VACUUM has not closed it.  From PostgreSQL 17 on the lock manager lets a
+ * process overtake VACUUM where another process of the same parallel query is inside.  These
+ * could keep VACUUM waiting as long as the query runs, so the queue is looked at as well.
+ */
+static bool
+enter_by(Relation index, BlockNumber door)
+{
+	LOCKTAG		tag;
+
+	if (!ConditionalLockPage(index, door, ShareLock))
+		return false;
+	SET_LOCKTAG_PAGE(tag, index->rd_lockInfo.lockRelId.dbId, index->rd_lockInfo.lockRelId.relId,
+					 door);
+	if (!LockHasWaiters(&tag, ShareLock, false))
+		return true;
+	UnlockPage(index, door, ShareLock);
+	return false;
+}
+
+/*
  * VACUUM closes one door at a time.  So the other one is open, or the first one is open
  * again at the next attempt.
  */
@@ -135,7 +156,7 @@ hm_visibility_gate_enter(Relation index)
 {
 	BlockNumber door = HM_FIRST_DOOR_BLKNO;
 
-	while (!ConditionalLockPage(index, door, ShareLock))
+	while (!enter_by(index, door))
 	{
 		CHECK_FOR_INTERRUPTS();
 		door = door == HM_FIRST_DOOR_BLKNO ? HM_SECOND_DOOR_BLKNO : HM_FIRST_DOOR_BLKNO;

@@ -162,6 +162,68 @@ for my $read (sort keys %reads)
 	close_session($_) for ($first, $second, $third, $vacuum);
 }
 
+# A parallel worker that comes while VACUUM waits takes the other door too, even if the lock
+# manager would let it overtake VACUUM because another worker of its query is inside.  The
+# workers go on from their first row one by one, the second when VACUUM waits.
+{
+	my $name = 'workers that meet VACUUM';
+	my $query = 'SELECT count(*) FROM probes JOIN t USING (k) WHERE in_turn(probes.k)';
+	my $vacuum = open_session($node);
+	my $reader = open_session($node, <<'END');
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET parallel_leader_participation = off;
+SET enable_seqscan = on;
+END
+
+	make_table();
+	sql(<<'SQL');
+CREATE TABLE probes (k int, filler text) WITH (autovacuum_enabled = off, parallel_workers = 2);
+ALTER TABLE probes ALTER filler SET STORAGE plain;
+INSERT INTO probes SELECT 100 * i, repeat('x', 1000) FROM generate_series(1, 300) i;
+ANALYZE probes;
+CREATE TABLE workers ();
+CREATE TABLE gone_on ();
+CREATE FUNCTION in_turn(k int) RETURNS bool LANGUAGE plpgsql PARALLEL SAFE
+AS $$
+DECLARE
+	pids int[];
+BEGIN
+	IF EXISTS (SELECT FROM pg_locks WHERE relation = 'gone_on'::regclass AND pid = pg_backend_pid()) THEN
+		RETURN true;
+	END IF;
+	PERFORM FROM workers;
+	LOOP
+		pids := ARRAY(SELECT DISTINCT pid FROM pg_locks WHERE relation = 'workers'::regclass ORDER BY pid);
+		EXIT WHEN cardinality(pids) = 2 AND (pids[1] = pg_backend_pid() OR
+			EXISTS (SELECT FROM pg_locks WHERE locktype = 'page' AND NOT granted));
+		PERFORM pg_sleep(0.01);
+	END LOOP;
+	PERFORM FROM gone_on;
+	RETURN true;
+END
+$$;
+DELETE FROM t WHERE k % 500 = 0;
+SQL
+	like(ask($reader, "EXPLAIN (COSTS off) $query"),
+		qr/Parallel Custom Scan \(HarmoniaLookupJoin.*Index Only: true/s, "$name: the plan");
+
+	hold($node, 'visibility_gate_entered');
+	ask($reader, "SET harmonia.fault = 'visibility_gate_entered:wait'");
+	send_sql($reader, $query);
+	stopped_at($node, 'visibility_gate_entered');
+	send_sql($vacuum, 'VACUUM (INDEX_CLEANUP on, TRUNCATE off) t');
+	is(waits_for($vacuum), $reader->{pid}, "$name: VACUUM waits for the first");
+	ok(wait_until($node, "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted HAVING count(*) = 2"),
+		"$name: the second is inside");
+	is(sql("SELECT count(DISTINCT page) FROM pg_locks WHERE locktype = 'page' AND granted"), 2,
+		"$name: by the other door");
+	release('visibility_gate_entered');
+	is(answer($reader), 240, "$name: what they find");
+	is(answer($vacuum), '', "$name: VACUUM ends");
+	close_session($_) for ($reader, $vacuum);
+}
+
 # However many hits a lookup has, it enters the gate again for each few of them, here 2048.
 # Having entered, or searched, so often, a lookup fails.
 make_table();
