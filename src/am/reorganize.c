@@ -21,6 +21,7 @@
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
 
 #include "am/am.h"
 #include "am/inspect.h"
@@ -371,8 +372,20 @@ lock_table(Oid index)
 	LockRelationOid(table, ShareUpdateExclusiveLock);
 }
 
+/* Errors: insufficient_privilege, unless the user owns the relation, or it is gone. */
+static void
+check_owner(Oid oid)
+{
+	char	   *name = get_rel_name(oid);
+
+	if (name != NULL && !hm_is_owner(oid))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_INDEX, name);
+}
+
 /*
- * Open an index for maintenance, its table locked first, as VACUUM does.
+ * Open an index for maintenance, its table locked first, as VACUUM does.  Others than the
+ * owner take no lock and stand in no queue, or they could have autovacuum cancelled.  The
+ * owner may have changed when the locks are there.
  * Errors: those of lock_table() and hm_inspect_open(), insufficient_privilege,
  * object_not_in_prerequisite_state.
  */
@@ -381,10 +394,10 @@ open_to_reorganize(Oid oid, Relation *heap)
 {
 	Relation	index;
 
+	check_owner(oid);
 	lock_table(oid);
 	index = hm_inspect_open_with_table(oid, ShareUpdateExclusiveLock, heap);
-	if (!hm_is_owner(oid))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_INDEX, RelationGetRelationName(index));
+	check_owner(oid);
 	hm_inspect_check_valid(index);
 	return index;
 }
