@@ -72,7 +72,16 @@ sub wait_for_device
 sub daemon_pid
 {
 	my ($node) = @_;
-	return $node->safe_psql('postgres', 'SELECT pid FROM harmonia_device()');
+	my $pid = '';
+
+	# A daemon that is being started again has none for a moment.
+	for (my $try = 0; $pid eq '' && $try < 600; $try++)
+	{
+		usleep(100_000) if $try > 0;
+		$pid = $node->safe_psql('postgres', "SELECT pid FROM harmonia_device() WHERE state = 'up'");
+	}
+	die "there is no daemon\n" if $pid eq '';
+	return $pid;
 }
 
 sub socket_path { my ($node) = @_; return $node->data_dir . '/pg_stat_tmp/harmonia_gpud.sock'; }
