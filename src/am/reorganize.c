@@ -19,6 +19,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "storage/lock.h"
 #include "utils/acl.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -349,11 +350,31 @@ has_invalid_index(Oid table)
 	return found;
 }
 
+/* Whether a session waits for the lock that VACUUM and concurrent builds take of a table. */
+static bool
+has_waiter(Oid table)
+{
+	LockData   *locks = GetLockStatusData();
+
+	for (int i = 0; i < locks->nelements; i++)
+	{
+		const LockInstanceData *lock = &locks->locks[i];
+
+		if (lock->waitLockMode == ShareUpdateExclusiveLock &&
+			lock->locktag.locktag_type == LOCKTAG_RELATION &&
+			lock->locktag.locktag_field1 == MyDatabaseId &&
+			lock->locktag.locktag_field2 == table)
+			return true;
+	}
+	return false;
+}
+
 /*
  * Lock an index's table against VACUUM and other reorganizations.  A concurrent build
- * holds that lock and, before it ends, waits for all backends with an old snapshot.  The
- * query that calls harmonia_reorganize() has such a snapshot, so it must not wait for the
- * build.
+ * takes the same lock and, before it ends, waits for all backends with an old snapshot.
+ * The query that calls harmonia_reorganize() has such a snapshot, so it must not wait for
+ * a build that has the lock, nor behind one that waits for it.  If a build gets the lock
+ * between the look and the wait, the server reports a deadlock.
  * Errors: object_in_use.
  */
 static void
@@ -368,6 +389,12 @@ lock_table(Oid index)
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("cannot reorganize an index while its table is in use"),
 				 errdetail("An index of the table is being built, replaced or dropped concurrently."),
+				 errhint("Try again when that has ended.")));
+	if (has_waiter(table))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("cannot reorganize an index while its table is in use"),
+				 errdetail("Another session waits to maintain the table, perhaps to build an index concurrently."),
 				 errhint("Try again when that has ended.")));
 	LockRelationOid(table, ShareUpdateExclusiveLock);
 }
