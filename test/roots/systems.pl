@@ -86,7 +86,7 @@ my @states = (
 		other => [ 'bookworm', 'libpq-dev', 'keep' ],
 		variables => 'PG_CONFIG=/usr/lib/postgresql/15/bin/pg_config',
 		major => 15,
-		package => 'postgresql-15',
+		package => 'postgresql-server-dev-15',
 	},);
 
 sub prepare
