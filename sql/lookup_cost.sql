@@ -31,7 +31,7 @@ BEGIN
 	FOREACH cost IN ARRAY '{4,1.1}'::text[] LOOP
 		PERFORM set_config('random_page_cost', cost, true);
 		FOREACH query IN ARRAY queries LOOP
-			PERFORM set_config('work_mem', '512kB', true);
+			PERFORM set_config('work_mem', '128kB', true);
 			small_portions := lookup_nodes(query);
 			PERFORM set_config('work_mem', '64MB', true);
 			one_portion := lookup_nodes(query);

@@ -438,6 +438,9 @@ extern const HmKeyType *hm_key_type_lookup(Oid type);
  */
 extern void *hm_alloc_large(Size size);
 
+/* The same in a given context; or, if there is an array already, make it larger. */
+extern void *hm_resize_large(MemoryContext context, void *memory, Size size);
+
 /* ----------------------------------------------------------------
  *		Brackets (bracket.c): comparison arguments among a column's keys
  * ----------------------------------------------------------------

@@ -3,9 +3,8 @@
  *		From a batch of probes to visible tuples.
  *
  * Hits come from the engine in portions.  A portion is sorted into heap order, so that
- * each heap page is read once per portion.  The next pages are read ahead, as in a bitmap
- * heap scan.  Where the server has read streams (17 and later) a stream reads them; its
- * buffer stays pinned until the table access method has found the page in shared buffers.
+ * each heap page is read once per portion.  The caller gets its hits in runs: some that
+ * are visible by the visibility map, or those of one heap page (fetch_heap.c).
  *
  * Index-only: a TID may be looked up in the visibility map only as long as VACUUM cannot
  * set the map's bits between the reading of the TID and that of the map.  PostgreSQL's
@@ -17,10 +16,10 @@
  */
 #include "postgres.h"
 
-#include "access/heapam.h"
 #include "access/visibilitymap.h"
 #include "access/xlog.h"
 #include "catalog/pg_am.h"
+#include "executor/nodeHash.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/bufmgr.h"
@@ -30,12 +29,12 @@
 
 #include "am/fault.h"
 #include "compat.h"
-#include "exec/nodes.h"
+#include "exec/fetch.h"
 
 /*
  * Sizes of portions, in hits.  The larger portions are, the fewer heap pages are visited
  * twice.  So a batch's first portion has HITS_OF_PROBE hits for each probe, and later
- * ones have as many as a quarter of work_mem holds.
+ * ones have as many as fit into the memory for hits.
  *
  * Portions start small and grow where the first rows are wanted soon, and where probes
  * can be done early (HmFetch.done), so that the engine can leave out their other hits.
@@ -51,101 +50,39 @@
 #define VISIBLE_PORTION	16384
 #define MIN_LAST_PORTION	4096
 #define MAX_LAST_PORTION	(16 * 1024 * 1024)
-#define BYTES_PER_HIT	(2 * sizeof(HmHit) + sizeof(uint64))
+#define BYTES_PER_HIT	(2 * sizeof(HmHit))
 
 /* Minimum capacity of a lookup, in probes: the first batches are small and grow. */
 #define MIN_CAPACITY	64
 
-/*
- * Pages of the visibility map that are kept pinned, because hits in key order may be
- * anywhere in the heap.  Each page covers 255 MB of heap, with two bits for a heap page
- * (visibilitymap.c).
- */
-#define MAP_PAGES		16
+/* How many heap pages a byte and a page of the visibility map stand for. */
 #define HEAP_PAGES_PER_MAP_BYTE		(BITS_PER_BYTE / BITS_PER_HEAPBLOCK)
 #define HEAP_PAGES_PER_MAP_PAGE \
 	((BLCKSZ - MAXALIGN(SizeOfPageHeaderData)) * HEAP_PAGES_PER_MAP_BYTE)
 
-typedef struct MapPage
+/*
+ * The memory for hits.  A batch's rows and its hits are about as many, and about as large.
+ * Index-only portions are small.
+ */
+static Size
+portion_memory(bool index_only)
 {
-	uint32		number;
-	Buffer		buffer;			/* pinned, or invalid */
-	const uint8 *bits;			/* its contents */
-} MapPage;
-
-struct HmFetch
-{
-	Relation	heap;
-	Relation	index;
-	Snapshot	snapshot;
-	const HmKeyType *type;
-	AttrNumber	key_column;		/* the table's column, or 0 if the key is an
-								 * expression */
-	ExprState  *key_expression;
-	ExprContext *key_context;
-	bool		compare_always; /* "compare", for all portions */
-	bool		index_only;
-	bool		first_rows;
-
-	HmLookup   *lookup;
-	uint32		capacity;		/* of lookup */
-	HmProbes	probes;
-	const uint8 *done;			/* nonzero: no more hits of that probe are
-								 * wanted; or NULL */
-	bool		finished;		/* the engine is known to have no more hits */
-	bool		counting;		/* only the number of pairs is wanted */
-	uint64		counted;		/* pairs that count_tids() has counted; they
-								 * are in no portion */
-
-	/* The portion */
-	uint32		room;
-	uint32		max_room;
-	uint32		count;
-	uint32		next;
-	uint32		skipped;		/* hits of this portion whose probe was done */
-	HmHit	   *hits;
-	HmHit	   *scratch;		/* for sorting; NULL until it is needed */
-	bool		compare;		/* whether to compare the keys of tuples with
-								 * their probes */
-	uint32		visible;		/* the first "visible" hits are on
-								 * all-visible pages, and need not be
-								 * fetched from the heap */
-	uint64	   *keys;			/* if index_only, for ranges: the key of each
-								 * hit; NULL until it is needed */
-
-	/* The heap */
-	IndexFetchTableData *scan;
-	TupleTableSlot *slot;
-	bool		own_slot;
-	uint64		tid;			/* the last TID that was fetched; it has no
-								 * visible tuple if the slot is empty */
-	MapPage		maps[MAP_PAGES];
-	int			prefetch_distance;	/* in heap pages */
-	uint32		prefetch_next;	/* the first hit whose page has not been
-								 * requested */
-	int			prefetch_pages; /* pages requested and not yet reached */
-	BlockNumber prefetch_block;
-#ifdef HM_READ_STREAM
-	ReadStream *stream;			/* NULL until it is first needed */
-	Buffer		stream_buffer;	/* the last one it returned, pinned, or
-								 * invalid */
-#endif
-
-	HmFetchStats stats;
-};
+	return get_hash_memory_limit() / (index_only ? 8 : 2);
+}
 
 Size
-hm_fetch_leaves_memory(void)
+hm_fetch_leaves_memory(bool index_only)
 {
-	return (Size) work_mem * 1024 / 4 * 3;
+	return get_hash_memory_limit() - portion_memory(index_only);
 }
 
 uint32
-hm_fetch_portion_hits(void)
+hm_fetch_portion_hits(bool index_only)
 {
-	Size		memory = (Size) work_mem * 1024 - hm_fetch_leaves_memory();
+	Size		hits = portion_memory(index_only) / BYTES_PER_HIT;
 
-	return (uint32) Max(MIN_LAST_PORTION, Min(MAX_LAST_PORTION, memory / BYTES_PER_HIT));
+	return (uint32) Max(MIN_LAST_PORTION,
+						Min(hits, index_only ? HM_GATE_MAX_HITS : MAX_LAST_PORTION));
 }
 
 HmFetch *
@@ -170,13 +107,13 @@ hm_fetch_create(Relation heap, Relation index, const EState *estate, bool index_
 	fetch->index_only = index_only;
 	fetch->first_rows = first_rows;
 	fetch->finished = true;
-	fetch->scan = table_index_fetch_begin(heap);
+	fetch->is_heap = heap->rd_rel->relam == HEAP_TABLE_AM_OID;
+	if (!fetch->is_heap)
+		fetch->scan = table_index_fetch_begin(heap);
 	fetch->own_slot = slot == NULL;
 	fetch->slot = fetch->own_slot ? table_slot_create(heap, NULL) : slot;
-	fetch->max_room = hm_fetch_portion_hits();
-	if (index_only)
-		fetch->max_room = Min(fetch->max_room, HM_GATE_MAX_HITS);
-	fetch->prefetch_distance = get_tablespace_io_concurrency(heap->rd_rel->reltablespace);
+	fetch->max_room = hm_fetch_portion_hits(index_only);
+	fetch->io_concurrency = get_tablespace_io_concurrency(heap->rd_rel->reltablespace);
 	PredicateLockRelation(index, snapshot);
 	return fetch;
 }
@@ -266,6 +203,17 @@ portion_room(const HmFetch *fetch)
 	return Max(room, slowly ? Min(room * PORTION_GROWTH, limit) : limit);
 }
 
+/* Room for the hits of a portion.  They are sorted in random order, so large pages help. */
+static HmHit *
+alloc_hits(HmFetch *fetch)
+{
+	MemoryContext old_context = MemoryContextSwitchTo(GetMemoryChunkContext(fetch));
+	HmHit	   *hits = hm_alloc_large(fetch->room * sizeof(HmHit));
+
+	MemoryContextSwitchTo(old_context);
+	return hits;
+}
+
 static void
 make_portion_room(HmFetch *fetch)
 {
@@ -282,16 +230,29 @@ make_portion_room(HmFetch *fetch)
 			pfree(fetch->keys);
 		fetch->scratch = NULL;
 		fetch->keys = NULL;
-		fetch->hits = MemoryContextAlloc(context, room * sizeof(HmHit));
 		fetch->room = room;
+		fetch->hits = alloc_hits(fetch);
 	}
 	if (fetch->keys == NULL && wants_keys(fetch))
-		fetch->keys = MemoryContextAlloc(context, room * sizeof(uint64));
+		fetch->keys = MemoryContextAllocHuge(context, room * sizeof(uint64));
+}
+
+/* Drop the run: release its page. */
+static void
+drop_run(HmFetch *fetch)
+{
+	HmRun	   *run = &fetch->run;
+
+	run->count = 0;
+	if (BufferIsValid(run->buffer))
+		ReleaseBuffer(run->buffer);
+	run->buffer = InvalidBuffer;
 }
 
 void
 hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done)
 {
+	drop_run(fetch);
 	make_room(fetch, probes->count);
 	fetch->probes = *probes;
 	fetch->done = done;
@@ -302,42 +263,16 @@ hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done)
 		hm_lookup_start(fetch->lookup, probes, done);
 }
 
-/* Stop reading ahead, and unpin the page that was read last. */
-static void
-stop_reading_ahead(HmFetch *fetch)
-{
-#ifdef HM_READ_STREAM
-	if (BufferIsValid(fetch->stream_buffer))
-		ReleaseBuffer(fetch->stream_buffer);
-	fetch->stream_buffer = InvalidBuffer;
-	if (fetch->stream != NULL)
-		read_stream_reset(fetch->stream);
-#endif
-}
-
 void
 hm_fetch_stop(HmFetch *fetch)
 {
-	stop_reading_ahead(fetch);
+	ExecClearTuple(fetch->slot);
+	drop_run(fetch);
+	hm_heap_stop(fetch);
 	fetch->count = fetch->next = 0;
 	fetch->finished = true;
-	ExecClearTuple(fetch->slot);
-	fetch->tid = 0;
-	table_index_fetch_reset(fetch->scan);
-}
-
-/* The heap block of a packed TID, and of a hit. */
-static inline BlockNumber
-tid_block(uint64 tid)
-{
-	return (BlockNumber) (tid >> 16);
-}
-
-/* The same of a hit. */
-static inline BlockNumber
-hit_block(const HmHit *hit)
-{
-	return tid_block(hit->tid);
+	if (fetch->scan != NULL)
+		table_index_fetch_reset(fetch->scan);
 }
 
 /*
@@ -348,9 +283,9 @@ hit_block(const HmHit *hit)
 static inline bool
 is_all_visible(HmFetch *fetch, uint64 tid)
 {
-	BlockNumber block = tid_block(tid);
+	BlockNumber block = (BlockNumber) (tid >> 16);
 	uint32		number = block / HEAP_PAGES_PER_MAP_PAGE;
-	MapPage    *map = &fetch->maps[number % MAP_PAGES];
+	HmMapPage  *map = &fetch->maps[number % HM_MAP_PAGES];
 	uint8		bits;
 
 	if (!BufferIsValid(map->buffer) || map->number != number)
@@ -439,9 +374,8 @@ sort_hits(HmFetch *fetch)
 	uint32		count = fetch->count - fetch->visible;
 
 	if (count > HM_HITS_FEW && fetch->scratch == NULL)
-		fetch->scratch = MemoryContextAlloc(GetMemoryChunkContext(fetch),
-											fetch->room * sizeof(HmHit));
-	hm_hits_sort_by_tid(fetch->hits + fetch->visible, fetch->scratch, count);
+		fetch->scratch = alloc_hits(fetch);
+	hm_hits_sort_by_block(fetch->hits + fetch->visible, fetch->scratch, count);
 }
 
 /* Have the engine read up to a portion of hits. */
@@ -485,7 +419,7 @@ read_hits_in_gate(HmFetch *fetch)
 static bool
 read_portion(HmFetch *fetch)
 {
-	stop_reading_ahead(fetch);
+	hm_heap_stop(fetch);
 	fetch->visible = 0;
 	do
 	{
@@ -500,150 +434,12 @@ read_portion(HmFetch *fetch)
 		sort_hits(fetch);
 
 	fetch->next = fetch->skipped = 0;
-	fetch->prefetch_next = fetch->visible;
-	fetch->prefetch_pages = 0;
-	fetch->prefetch_block = InvalidBlockNumber;
+	hm_heap_start(fetch);
 	return fetch->count > 0;
 }
 
-#ifdef HM_READ_STREAM
-
-/* The read stream's callback: the next heap page that the portion has wanted hits on. */
-static BlockNumber
-next_block(ReadStream *stream, void *argument, void *unused)
-{
-	HmFetch    *fetch = argument;
-
-	while (fetch->prefetch_next < fetch->count)
-	{
-		const HmHit *hit = &fetch->hits[fetch->prefetch_next++];
-
-		if (hit_block(hit) == fetch->prefetch_block ||
-			(fetch->done != NULL && fetch->done[hit->probe]))
-			continue;
-		fetch->prefetch_block = hit_block(hit);
-		return fetch->prefetch_block;
-	}
-	return InvalidBlockNumber;
-}
-
-/*
- * Take pages from the stream until that of a hit comes, and keep this one pinned.  Pages
- * that are passed over have only hits that have become unwanted.  Only for heap tables:
- * other access methods may use TIDs that are no page numbers.
- */
-static void
-read_ahead(HmFetch *fetch, const HmHit *hit)
-{
-	if (fetch->heap->rd_rel->relam != HEAP_TABLE_AM_OID)
-		return;
-	if (fetch->stream == NULL)
-	{
-		MemoryContext old_context = MemoryContextSwitchTo(GetMemoryChunkContext(fetch));
-
-		fetch->stream = read_stream_begin_relation(HM_READ_STREAM_FLAGS, NULL, fetch->heap,
-												   MAIN_FORKNUM, next_block, fetch, 0);
-		MemoryContextSwitchTo(old_context);
-	}
-	do
-	{
-		if (BufferIsValid(fetch->stream_buffer))
-			ReleaseBuffer(fetch->stream_buffer);
-		fetch->stream_buffer = read_stream_next_buffer(fetch->stream, NULL);
-	} while (BufferIsValid(fetch->stream_buffer) &&
-			 BufferGetBlockNumber(fetch->stream_buffer) != hit_block(hit));
-
-	/*
-	 * The heap prunes a page when it fetches from it, but not while the page is pinned
-	 * twice, as it is now; so prune it here.
-	 */
-	if (BufferIsValid(fetch->stream_buffer))
-		heap_page_prune_opt(fetch->heap, fetch->stream_buffer);
-}
-
-#else
-
-/* Prefetch the pages of the hits after the one that is being fetched. */
-static void
-prefetch(HmFetch *fetch)
-{
-#ifdef USE_PREFETCH
-	while (fetch->prefetch_pages < fetch->prefetch_distance &&
-		   fetch->prefetch_next < fetch->count)
-	{
-		uint32		i = fetch->prefetch_next++;
-		BlockNumber block = hit_block(&fetch->hits[i]);
-
-		if (block == fetch->prefetch_block)
-			continue;
-		fetch->prefetch_block = block;
-		if (i <= fetch->next)
-			continue;
-		PrefetchBuffer(fetch->heap, MAIN_FORKNUM, block);
-		fetch->prefetch_pages++;
-	}
-#endif
-}
-
-#endif							/* HM_READ_STREAM */
-
-/*
- * Read ahead, before a hit is fetched.  other_page: it is not on the same page as the hit
- * before.
- */
-static inline void
-look_ahead(HmFetch *fetch, const HmHit *hit, bool other_page)
-{
-#ifdef HM_READ_STREAM
-	if (other_page)
-		read_ahead(fetch, hit);
-#else
-	if (other_page && fetch->prefetch_pages > 0)
-		fetch->prefetch_pages--;
-	prefetch(fetch);
-#endif
-}
-
-/* Fetch the visible tuple of a TID into the slot; false if there is none. */
-static bool
-fetch_tuple(HmFetch *fetch, const HmHit *hit)
-{
-	uint64		packed = hit->tid;
-	bool		other_page = fetch->tid >> 16 != packed >> 16 || fetch->tid == 0;
-	ItemPointerData tid;
-	bool		call_again = false;
-
-	if (fetch->tid == packed)
-		return !TTS_EMPTY(fetch->slot);
-
-	fetch->stats.heap_blocks += other_page;
-	if (fetch->prefetch_distance > 1)
-		look_ahead(fetch, hit, other_page);
-	fetch->tid = packed;
-	hm_tid_unpack(packed, &tid);
-	fetch->stats.heap_fetches++;
-	if (!table_index_fetch_tuple(fetch->scan, &tid, fetch->snapshot, fetch->slot,
-								 &call_again, NULL))
-	{
-		ExecClearTuple(fetch->slot);
-		return false;
-	}
-
-	/* An MVCC snapshot sees at most one tuple of a HOT chain. */
-	Assert(!call_again);
-	pgstat_count_heap_fetch(fetch->index);
-	return true;
-}
-
-/*
- * Whether the key of the tuple in the slot is one of a probe's keys.  If the hit is an
- * entry of the index and the snapshot is an MVCC one, it is (hm_lookup_is_exact()).  Then
- * it is not compared, because the key may be an expression that is slow to evaluate.  For
- * all other hits the tuple decides.  The exception is counting on a device: it does not
- * name the probe, so it has to be believed.
- */
-static inline bool
-has_key(HmFetch *fetch, uint32 probe)
+bool
+hm_fetch_has_key(HmFetch *fetch, uint32 probe)
 {
 	uint64		low,
 				high,
@@ -669,57 +465,94 @@ has_key(HmFetch *fetch, uint32 probe)
 	return key >= low && key <= high;
 }
 
-/* The value of the index's column in a hit, if index_only. */
-static inline Datum
-hit_key(const HmFetch *fetch, uint32 hit)
-{
-	return fetch->type->restore(wants_keys(fetch) ? fetch->keys[hit] :
-								fetch->probes.low[fetch->hits[hit].probe]);
-}
+/* ----------------------------------------------------------------
+ *		Runs
+ * ----------------------------------------------------------------
+ */
 
-bool
-hm_fetch_next(HmFetch *fetch, uint32 *probe, TupleTableSlot **slot, Datum *key)
+/* Make a run of the next hits that are visible by the map. */
+static void
+make_visible_run(HmFetch *fetch)
 {
-	for (;;)
+	HmRun	   *run = &fetch->run;
+
+	while (fetch->next < fetch->visible && run->count < HM_RUN_MAX)
 	{
-		uint32		i;
+		const HmHit *hit = &fetch->hits[fetch->next++];
 
-		if (fetch->next == fetch->count)
-		{
-			if (fetch->finished || !read_portion(fetch))
-			{
-				hm_fetch_stop(fetch);
-				return false;
-			}
-		}
-		i = fetch->next++;
-		*probe = fetch->hits[i].probe;
-
-		CHECK_FOR_INTERRUPTS();
-		if (fetch->done != NULL && fetch->done[*probe])
+		if (hm_fetch_is_done(fetch, hit->probe))
 		{
 			fetch->skipped++;
 			continue;
 		}
-		if (i < fetch->visible)
-		{
-			PredicateLockPage(fetch->heap, hit_block(&fetch->hits[i]), fetch->snapshot);
-			*slot = NULL;
-			*key = hit_key(fetch, i);
-			return true;
-		}
-
-		if (!fetch_tuple(fetch, &fetch->hits[i]) || !has_key(fetch, *probe))
-			continue;
-		if (fetch->index_only)
-		{
-			*slot = NULL;
-			*key = hit_key(fetch, i);
-		}
-		else
-			*slot = fetch->slot;
-		return true;
+		PredicateLockPage(fetch->heap, hm_hit_block(hit), fetch->snapshot);
+		run->probes[run->count] = hit->probe;
+		run->hits[run->count++] = fetch->next - 1;
 	}
+}
+
+/* Make a run of the next hit, in a table of another access method than heap. */
+static void
+make_slot_run(HmFetch *fetch)
+{
+	HmRun	   *run = &fetch->run;
+	const HmHit *hit = &fetch->hits[fetch->next++];
+	ItemPointerData tid;
+	bool		call_again = false;
+
+	if (hm_fetch_is_done(fetch, hit->probe))
+	{
+		fetch->skipped++;
+		return;
+	}
+	fetch->stats.heap_blocks++;
+	fetch->stats.heap_fetches++;
+	hm_tid_unpack(hit->tid, &tid);
+	if (!table_index_fetch_tuple(fetch->scan, &tid, fetch->snapshot, fetch->slot,
+								 &call_again, NULL))
+		return;
+
+	/* An MVCC snapshot sees at most one tuple at an index entry's TID. */
+	Assert(!call_again);
+	pgstat_count_heap_fetch(fetch->index);
+	if (!hm_fetch_has_key(fetch, hit->probe))
+		return;
+	run->probes[0] = hit->probe;
+	run->hits[0] = fetch->next - 1;
+	run->slot = fetch->slot;
+	run->count = 1;
+}
+
+/* Read the next portion if need be.  Ends the batch if there is none. */
+static bool
+has_hits(HmFetch *fetch)
+{
+	if (fetch->next < fetch->count || (!fetch->finished && read_portion(fetch)))
+		return true;
+	hm_fetch_stop(fetch);
+	return false;
+}
+
+const HmRun *
+hm_fetch_run(HmFetch *fetch)
+{
+	HmRun	   *run = &fetch->run;
+
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		drop_run(fetch);
+		run->slot = NULL;
+		if (!has_hits(fetch))
+			return NULL;
+		if (fetch->next < fetch->visible)
+			make_visible_run(fetch);
+		else if (fetch->is_heap)
+			hm_heap_run(fetch);
+		else
+			make_slot_run(fetch);
+	} while (run->count == 0);
+	return run;
 }
 
 bool
@@ -731,52 +564,58 @@ hm_fetch_peek(const HmFetch *fetch, uint32 ahead, uint32 *probe)
 	return true;
 }
 
+TupleTableSlot *
+hm_fetch_store(HmFetch *fetch, uint32 match)
+{
+	HmRun	   *run = &fetch->run;
+
+	if (run->slot != NULL)
+		return run->slot;
+	return ExecStoreBufferHeapTuple(&run->tuples[match], fetch->slot, run->buffer);
+}
+
+Datum
+hm_fetch_key(const HmFetch *fetch, uint32 match)
+{
+	const HmRun *run = &fetch->run;
+
+	return fetch->type->restore(wants_keys(fetch) ? fetch->keys[run->hits[match]] :
+								fetch->probes.low[run->probes[match]]);
+}
+
+void
+hm_fetch_tid(const HmFetch *fetch, uint32 match, ItemPointer tid)
+{
+	const HmRun *run = &fetch->run;
+
+	if (BufferIsValid(run->buffer))
+		*tid = run->tuples[match].t_self;
+	else if (run->slot != NULL)
+		*tid = run->slot->tts_tid;
+	else
+		hm_tid_unpack(fetch->hits[run->hits[match]].tid, tid);
+}
+
 uint64
 hm_fetch_count(HmFetch *fetch)
 {
 	uint64		count = 0;
+	const HmRun *run;
 
 	fetch->counting = true;
 	fetch->counted = 0;
-	for (;;)
+	while (has_hits(fetch))
 	{
-		if (fetch->next == fetch->count)
-		{
-			if (fetch->finished || !read_portion(fetch))
-			{
-				hm_fetch_stop(fetch);
-				return count + fetch->counted;
-			}
-		}
-
-		/* The test comes first because few transactions are serializable. */
-		for (uint32 i = fetch->next; IsolationIsSerializable() && i < fetch->visible; i++)
-			PredicateLockPage(fetch->heap, hit_block(&fetch->hits[i]), fetch->snapshot);
-		if (fetch->next < fetch->visible)
+		/* Serializable transactions lock the page of each hit. */
+		if (fetch->next < fetch->visible && !IsolationIsSerializable() && fetch->done == NULL)
 		{
 			count += fetch->visible - fetch->next;
 			fetch->next = fetch->visible;
 		}
-
-		for (; fetch->next < fetch->count; fetch->next++)
-		{
-			CHECK_FOR_INTERRUPTS();
-			if (fetch_tuple(fetch, &fetch->hits[fetch->next]) &&
-				has_key(fetch, fetch->hits[fetch->next].probe))
-				count++;
-		}
+		else if ((run = hm_fetch_run(fetch)) != NULL)
+			count += run->count;
 	}
-}
-
-void
-hm_fetch_tid(const HmFetch *fetch, ItemPointer tid)
-{
-	uint32		i = fetch->next - 1;
-
-	if (i >= fetch->visible)
-		*tid = fetch->slot->tts_tid;
-	else
-		hm_tid_unpack(fetch->hits[i].tid, tid);
+	return count + fetch->counted;
 }
 
 void
@@ -814,21 +653,20 @@ hm_fetch_stats_add(HmFetchStats *sum, const HmFetchStats *stats)
 void
 hm_fetch_end(HmFetch *fetch)
 {
-	for (int i = 0; i < MAP_PAGES; i++)
+	for (int i = 0; i < HM_MAP_PAGES; i++)
 	{
 		if (BufferIsValid(fetch->maps[i].buffer))
 			ReleaseBuffer(fetch->maps[i].buffer);
 	}
-	stop_reading_ahead(fetch);
-#ifdef HM_READ_STREAM
-	if (fetch->stream != NULL)
-		read_stream_end(fetch->stream);
-#endif
+	ExecClearTuple(fetch->slot);
+	drop_run(fetch);
+	hm_heap_end(fetch);
 	if (fetch->key_context != NULL)
 		FreeExprContext(fetch->key_context, true);
 	if (fetch->own_slot)
 		ExecDropSingleTupleTableSlot(fetch->slot);
-	table_index_fetch_end(fetch->scan);
+	if (fetch->scan != NULL)
+		table_index_fetch_end(fetch->scan);
 	if (fetch->lookup != NULL)
 		hm_lookup_end(fetch->lookup);
 }

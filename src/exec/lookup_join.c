@@ -6,24 +6,31 @@
  *		|        |
  *		|      TARGET: start to look the probes up in the next target <--+
  *		|        |   \                                                   |
- *		|        |    MATCH: each visible tuple that the fetch returns,--+
- *		|        |           with its outer row, is a candidate
+ *		|        |    MATCH: the visible tuples that the fetch returns,--+
+ *		|        |           with their outer rows, are candidates
  *		|        |
- *		|      UNMATCHED (left and antijoin): outer rows without a match
+ *		|      ROWS (not inner joins): outer rows, in their order: those with a match
+ *		|        |      (semijoin), or without one (left and antijoin)
  *		|        |
  *		+--------+-----> DONE, when there are no more outer rows
  *
- * A candidate is built in the scan slot, whose columns the planner has chosen.  Then the
- * inner side's restrictions and the join clauses are evaluated on it.  The fetch returns
+ * Conditions that are left, which are the inner side's restrictions and join clauses, are
+ * evaluated on the scan slot, whose columns the planner has chosen.  The fetch returns
  * only tuples whose key is one of the probe's.  So the key clauses are evaluated only if
  * some probe of the batch has keys that do not satisfy them (JoinBatch.exact).
+ *
+ * A join that has no conditions and computes nothing fills its result straight from the
+ * kept columns and the tuple.  Only those columns are filled that somebody reads.
  */
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/stratnum.h"
+#include "access/sysattr.h"
 #include "access/table.h"
 #include "miscadmin.h"
+#include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -32,20 +39,18 @@
 #include "exec/lookup_join.h"
 
 /*
- * Prefetch distances, in hits: for the tuple of a row, for its pointer and its "matched"
- * flag, and for the number of the row.  An index-only join of 1 M rows took 1.2 s without
- * prefetching, 0.5 s with half of these distances, and 0.45 s with these (Zen 4).  To
- * measure again, set AHEAD_MIN_ROWS above the batch's size, or change the distances.
+ * How many hits before its match an outer row is prefetched.  Hits come in the order of
+ * keys or of the heap, so their outer rows are scattered over the batch.  A batch with
+ * fewer rows fits into the cache.
  */
-#define TUPLE_AHEAD	16
-#define ROW_AHEAD	32
-#define PROBE_AHEAD	48
-
-/* A batch with fewer rows fits into the cache. */
+#define ROW_AHEAD		64
 #define AHEAD_MIN_ROWS	1000
 
+/* With so many columns of the inner side, a slot deforms them faster than one by one. */
+#define SLOT_MIN_COLUMNS	3
+
 /* ----------------------------------------------------------------
- *		The scan slot
+ *		Slots
  * ----------------------------------------------------------------
  */
 
@@ -54,9 +59,7 @@ hm_join_store_outer(LookupJoin *join, TupleTableSlot *outer)
 {
 	TupleTableSlot *slot = join->node.css.ss.ss_ScanTupleSlot;
 
-	ExecClearTuple(slot);
-	join->stored_row = NO_ROW;
-	slot_getsomeattrs(outer, join->outer_last);
+	hm_join_clear_candidate(join);
 	for (int i = 0; i < join->column_count; i++)
 	{
 		int			source = join->sources[i];
@@ -66,115 +69,188 @@ hm_join_store_outer(LookupJoin *join, TupleTableSlot *outer)
 			slot->tts_values[i] = outer->tts_values[source - 1];
 			slot->tts_isnull[i] = outer->tts_isnull[source - 1];
 		}
-		else
-		{
-			slot->tts_values[i] = (Datum) 0;
-			slot->tts_isnull[i] = true;
-		}
 	}
-	return ExecStoreVirtualTuple(slot);
+	return slot;
 }
 
-/*
- * Complete the candidate in the scan slot: add the columns of the target's tuple.  If
- * inner is NULL, the key is the only column.
- */
-static void
-store_inner(LookupJoin *join, TupleTableSlot *inner, Datum key)
+void
+hm_join_clear_candidate(LookupJoin *join)
 {
 	TupleTableSlot *slot = join->node.css.ss.ss_ScanTupleSlot;
-	JoinTarget *target = &join->targets[join->target];
 
-	if (inner != NULL)
-		slot_getsomeattrs(inner, target->last);
-	for (int i = 0; i < join->column_count; i++)
+	ExecClearTuple(slot);
+	memset(slot->tts_isnull, true, join->column_count * sizeof(bool));
+	ExecStoreVirtualTuple(slot);
+}
+
+/* Begin to fill a slot.  What ExecMaterializeSlot() may have done to it is undone. */
+static inline void
+begin_slot(TupleTableSlot *slot)
+{
+	if (unlikely(TTS_SHOULDFREE(slot)))
+		ExecClearTuple(slot);
+	slot->tts_flags &= ~TTS_FLAG_EMPTY;
+	slot->tts_nvalid = (AttrNumber) slot->tts_tupleDescriptor->natts;
+}
+
+static inline void
+fill_outer(LookupJoin *join, const JoinFill *fill, uint32 row)
+{
+	TupleTableSlot *slot = fill->slot;
+
+	for (int i = 0; i < fill->outer_count; i++)
 	{
-		int			column = target->columns[i];
+		int			to = fill->outer_to[i];
 
-		if (column == 0)
-			continue;
-		if (inner == NULL)
+		slot->tts_values[to] = hm_row_value(&join->batch.rows, row, fill->outer_from[i],
+											&slot->tts_isnull[to]);
+	}
+}
+
+/* The same with the columns of the target's tuple, which is in a slot. */
+static void
+fill_from_slot(LookupJoin *join, const JoinFill *fill, TupleTableSlot *inner)
+{
+	const JoinTarget *target = &join->targets[join->target];
+	TupleTableSlot *slot = fill->slot;
+
+	slot_getsomeattrs(inner, target->last);
+	for (int i = 0; i < fill->inner_count; i++)
+	{
+		int			to = fill->inner_to[i];
+		int			column = target->columns[fill->inner_from[i]];
+
+		if (column > 0)
 		{
-			slot->tts_values[i] = key;
-			slot->tts_isnull[i] = false;
-		}
-		else if (column > 0)
-		{
-			slot->tts_values[i] = inner->tts_values[column - 1];
-			slot->tts_isnull[i] = inner->tts_isnull[column - 1];
+			slot->tts_values[to] = inner->tts_values[column - 1];
+			slot->tts_isnull[to] = inner->tts_isnull[column - 1];
 		}
 		else
-			slot->tts_values[i] = slot_getsysattr(inner, column, &slot->tts_isnull[i]);
+			slot->tts_values[to] = slot_getsysattr(inner, column, &slot->tts_isnull[to]);
 	}
 }
 
 /*
- * Return the join's row that is in the scan slot, projected, or NULL if it does not
- * satisfy the quals above the join.
+ * Fill in the columns of the target's tuple, which is the run's last match that has been
+ * taken.  If the join is index-only, the key is the only column.
  */
-static TupleTableSlot *
-emit(LookupJoin *join)
+static inline void
+fill_inner(LookupJoin *join, const JoinFill *fill)
 {
-	ExprContext *econtext = join->node.css.ss.ps.ps_ExprContext;
+	const HmRun *run = join->run;
+	uint32		match = join->match - 1;
+	const JoinTarget *target = &join->targets[join->target];
+	TupleTableSlot *slot = fill->slot;
 
-	econtext->ecxt_scantuple = join->node.css.ss.ss_ScanTupleSlot;
-	if (!ExecQual(join->node.css.ss.ps.qual, econtext))
+	if (fill->inner_count == 0)
+		return;
+	if (join->index_only)
 	{
-		InstrCountFiltered1(join, 1);
-		return NULL;
+		for (int i = 0; i < fill->inner_count; i++)
+		{
+			slot->tts_values[fill->inner_to[i]] = hm_fetch_key(join->node.fetch, match);
+			slot->tts_isnull[fill->inner_to[i]] = false;
+		}
 	}
-	return join->node.css.ss.ps.ps_ProjInfo != NULL ?
-		ExecProject(join->node.css.ss.ps.ps_ProjInfo) : join->node.css.ss.ss_ScanTupleSlot;
+	else if (target->by_slot || run->slot != NULL)
+	{
+		if (join->inner_slot == NULL)
+			join->inner_slot = hm_fetch_store(join->node.fetch, match);
+		fill_from_slot(join, fill, join->inner_slot);
+	}
+	else
+	{
+		HeapTuple	tuple = unconstify(HeapTupleData *, &run->tuples[match]);
+		TupleDesc	desc = RelationGetDescr(target->table);
+
+		for (int i = 0; i < fill->inner_count; i++)
+		{
+			int			to = fill->inner_to[i];
+
+			slot->tts_values[to] = heap_getattr(tuple, target->columns[fill->inner_from[i]],
+												desc, &slot->tts_isnull[to]);
+		}
+	}
+}
+
+/* Set the columns of the inner side to NULL. */
+static inline void
+fill_no_inner(const JoinFill *fill)
+{
+	for (int i = 0; i < fill->inner_count; i++)
+		fill->slot->tts_isnull[fill->inner_to[i]] = true;
+}
+
+/* Fill a slot from an outer row and, with_inner, from the match. */
+static inline void
+fill_slot(LookupJoin *join, const JoinFill *fill, uint32 row, bool with_inner)
+{
+	begin_slot(fill->slot);
+	fill_outer(join, fill, row);
+	if (with_inner)
+		fill_inner(join, fill);
+	else
+		fill_no_inner(fill);
+}
+
+/*
+ * Return the join's row that is made of an outer row and, with_inner, of the match.  NULL
+ * if it does not satisfy the quals above the join.  The candidate slot has been filled.
+ */
+static inline TupleTableSlot *
+emit(LookupJoin *join, uint32 row, bool with_inner)
+{
+	PlanState  *state = &join->node.css.ss.ps;
+
+	if (state->qual != NULL)
+	{
+		state->ps_ExprContext->ecxt_scantuple = join->candidate.slot;
+		if (!ExecQual(state->qual, state->ps_ExprContext))
+		{
+			InstrCountFiltered1(join, 1);
+			return NULL;
+		}
+	}
+	if (join->result.slot != NULL)
+	{
+		fill_slot(join, &join->result, row, with_inner);
+		return join->result.slot;
+	}
+	state->ps_ExprContext->ecxt_scantuple = join->candidate.slot;
+	return ExecProject(state->ps_ProjInfo);
 }
 
 /* ----------------------------------------------------------------
- *		Candidates
+ *		Matches
  * ----------------------------------------------------------------
  */
 
 /*
- * Put an outer row of the batch in the scan slot.  If the slot holds it already, which is
- * common for rows with many hits, only the target's columns have to be replaced.  Not so
- * after ExecMaterializeSlot(): the slot's values are then copies in memory that the slot
- * owns.
+ * A run has come: prefetch the outer rows of hits that are ROW_AHEAD ahead, as many as the
+ * run has; or of the run itself, if it is so long that this has not been done.
  */
 static void
-store_row(LookupJoin *join, uint32 row)
+prefetch_rows(LookupJoin *join)
 {
-	TupleTableSlot *slot = join->node.css.ss.ss_ScanTupleSlot;
-
-	if (row == join->stored_row && !TTS_EMPTY(slot) && !TTS_SHOULDFREE(slot))
-		return;
-	ExecStoreMinimalTuple(join->batch.tuples[row], join->outer_slot, false);
-	hm_join_store_outer(join, join->outer_slot);
-	join->stored_row = row;
-}
-
-/*
- * Prefetch what leads to the outer row of a coming hit, one step at a time.  Hits come in
- * the order of keys or of the heap, so their outer rows are scattered over the batch.
- */
-static inline void
-look_ahead(LookupJoin *join)
-{
-	HmFetch    *fetch = join->node.fetch;
-	JoinBatch  *batch = &join->batch;
-	JoinProbes *probes = join->probes;
+	const HmRun *run = join->run;
+	const JoinRows *rows = &join->batch.rows;
+	const JoinProbes *probes = join->probes;
 	uint32		probe;
 
-	if (batch->rows < AHEAD_MIN_ROWS || !hm_fetch_peek(fetch, TUPLE_AHEAD, &probe))
+	if (rows->count == 0 || join->batch.count < AHEAD_MIN_ROWS)
 		return;
-	__builtin_prefetch(batch->tuples[probes->rows[probe]]);
+	for (uint32 i = 0; run->count >= ROW_AHEAD && i < run->count; i++)
+		hm_row_prefetch(rows, hm_probe_row(probes, run->probes[i]));
+	for (uint32 i = run->count; i > 0 && run->count < ROW_AHEAD; i--)
+	{
+		if (!hm_fetch_peek(join->node.fetch, ROW_AHEAD - i, &probe))
+			break;
+		hm_row_prefetch(rows, hm_probe_row(probes, probe));
+	}
 
-	if (!hm_fetch_peek(fetch, ROW_AHEAD, &probe))
-		return;
-	__builtin_prefetch(&batch->tuples[probes->rows[probe]]);
-	__builtin_prefetch(&batch->matched[probes->rows[probe]], 1);
-
-	if (!hm_fetch_peek(fetch, PROBE_AHEAD, &probe))
-		return;
-	__builtin_prefetch(&probes->rows[probe]);
-	__builtin_prefetch(&probes->done[probe]);
+	/* The rows' own lines have been asked for before. */
+	for (uint32 i = 0; rows->references && i < run->count; i++)
+		hm_row_prefetch_copies(rows, hm_probe_row(probes, run->probes[i]));
 }
 
 /* Whether the candidate satisfies the inner side's restrictions and the join clauses. */
@@ -183,42 +259,77 @@ is_match(LookupJoin *join)
 {
 	ExprContext *econtext = join->node.css.ss.ps.ps_ExprContext;
 
-	econtext->ecxt_scantuple = join->node.css.ss.ss_ScanTupleSlot;
-	return ExecQual(join->inner_quals, econtext) &&
-		ExecQual(join->batch.exact ? join->other_quals : join->quals, econtext);
+	econtext->ecxt_scantuple = join->candidate.slot;
+	if (ExecQual(join->inner_quals, econtext) &&
+		ExecQual(join->batch.exact ? join->other_quals : join->quals, econtext))
+		return true;
+	InstrCountFiltered2(join, 1);
+	ResetExprContext(econtext);
+	return false;
 }
 
 /*
- * Put the target's next candidate that is a match in the scan slot. *row is its outer
- * row.  Returns false if the target has no more.
+ * Go to the target's next match.  *row is its outer row.  Returns false if the target has
+ * no more.
  */
-static bool
+static inline bool
 next_match(LookupJoin *join, uint32 *row)
 {
-	ExprContext *econtext = join->node.css.ss.ps.ps_ExprContext;
-	JoinProbes *probes = join->probes;
-	TupleTableSlot *inner;
-	Datum		key;
-	uint32		probe;
-
 	for (;;)
 	{
-		look_ahead(join);
-		if (!hm_fetch_next(join->node.fetch, &probe, &inner, &key))
-			return false;
-		*row = probes->rows[probe];
-		store_row(join, *row);
-		store_inner(join, inner, key);
-		if (is_match(join))
+		uint32		probe;
+
+		if (join->run == NULL || join->match == join->run->count)
 		{
-			join->batch.matched[*row] = true;
-			if (join->one_match)
-				probes->done[probe] = 1;
-			return true;
+			join->run = hm_fetch_run(join->node.fetch);
+			join->match = 0;
+			if (join->run == NULL)
+				return false;
+			prefetch_rows(join);
 		}
-		InstrCountFiltered2(join, 1);
-		ResetExprContext(econtext);
+		probe = join->run->probes[join->match++];
+		*row = hm_probe_row(join->probes, probe);
+		join->inner_slot = NULL;
+		if (join->one_match && join->batch.matched[*row] != 0)
+			continue;
+		if (join->fills_candidate)
+			fill_slot(join, &join->candidate, *row, true);
+		if ((join->has_conditions || !join->batch.exact) && !is_match(join))
+			continue;
+		if (join->batch.matched != NULL)
+			join->batch.matched[*row] = 1;
+		if (join->probes->done != NULL)
+			join->probes->done[probe] = 1;
+		return true;
 	}
+}
+
+/* Find all matches of the target, for joins that return none of them. */
+static void
+mark_matches(LookupJoin *join)
+{
+	uint32		row;
+
+	while (next_match(join, &row))
+		ResetExprContext(join->node.css.ss.ps.ps_ExprContext);
+}
+
+/*
+ * Go to the next row of the batch that is returned without a tuple of the inner side.
+ * Returns false if there are no more.
+ */
+static inline bool
+next_row(LookupJoin *join, uint32 *row)
+{
+	uint8		wanted = join->type == JOIN_SEMI;
+
+	while (join->row < join->batch.count)
+	{
+		*row = join->row++;
+		if (join->batch.matched[*row] == wanted)
+			return true;
+	}
+	return false;
 }
 
 static TupleTableSlot *
@@ -228,10 +339,10 @@ exec_join(CustomScanState *node)
 	TupleTableSlot *result;
 	uint32		row;
 
-	ResetExprContext(node->ss.ps.ps_ExprContext);
 	for (;;)
 	{
 		CHECK_FOR_INTERRUPTS();
+		ResetExprContext(node->ss.ps.ps_ExprContext);
 		switch (join->phase)
 		{
 			case PHASE_FILL:
@@ -239,35 +350,34 @@ exec_join(CustomScanState *node)
 				break;
 
 			case PHASE_TARGET:
-				join->unmatched = 0;
+				join->row = 0;
 				if (hm_join_next_target(join))
 					join->phase = PHASE_MATCH;
 				else
-					join->phase = join->keeps_unmatched ? PHASE_UNMATCHED : PHASE_FILL;
+					join->phase = join->batch.matched != NULL ? PHASE_ROWS : PHASE_FILL;
 				break;
 
 			case PHASE_MATCH:
-				if (!next_match(join, &row))
-					join->phase = PHASE_TARGET;
-				else if (join->type != JOIN_ANTI && (result = emit(join)) != NULL)
-					return result;
-				else
-					ResetExprContext(node->ss.ps.ps_ExprContext);
+				if (join->one_match)
+					mark_matches(join);
+				else if (next_match(join, &row))
+				{
+					if ((result = emit(join, row, true)) != NULL)
+						return result;
+					break;
+				}
+				join->phase = PHASE_TARGET;
 				break;
 
-			case PHASE_UNMATCHED:
-				if (join->unmatched == join->batch.rows)
+			case PHASE_ROWS:
+				if (!next_row(join, &row))
 				{
 					join->phase = PHASE_FILL;
 					break;
 				}
-				row = join->unmatched++;
-				if (join->batch.matched[row])
-					break;
-				ResetExprContext(node->ss.ps.ps_ExprContext);
-				join->stored_row = NO_ROW;	/* it may have inner columns */
-				store_row(join, row);
-				if ((result = emit(join)) != NULL)
+				if (join->fills_candidate)
+					fill_slot(join, &join->candidate, row, false);
+				if ((result = emit(join, row, false)) != NULL)
 					return result;
 				break;
 
@@ -302,10 +412,15 @@ begin_keys(LookupJoin *join, List *descriptions, List *arguments)
 			elog(ERROR, "harmonia cannot compare type %u with type %u",
 				 join->key_type->type, (Oid) list_nth_int(descriptions, 2 * i + 1));
 		key->argument = ExecInitExpr(argument, &join->node.css.ss.ps);
+		join->may_be_fuzzy |= hm_may_be_fuzzy(join->key_type->type,
+											  (Oid) list_nth_int(descriptions, 2 * i + 1));
 		if (IsA(argument, Var))
 			key->column = join->sources[((Var *) argument)->varattno - 1];
 		Assert(key->column >= 0);
 	}
+	join->plain_key = join->key_count == 1 && join->keys[0].column > 0 &&
+		join->keys[0].strategy == BTEqualStrategyNumber &&
+		(Oid) lsecond_int(descriptions) == join->key_type->type;
 }
 
 static void
@@ -322,6 +437,123 @@ begin_sources(LookupJoin *join, List *sources)
 		join->sources[foreach_current_index(cell)] = source;
 		join->outer_last = Max(join->outer_last, source);
 	}
+}
+
+/* Add the columns of the scan tuple that expressions of the plan refer to to a set. */
+static void
+add_columns(List *exprs, Bitmapset **columns)
+{
+	Bitmapset  *attributes = NULL;
+	int			attribute = -1;
+
+	pull_varattnos((Node *) exprs, INDEX_VAR, &attributes);
+	while ((attribute = bms_next_member(attributes, attribute)) >= 0)
+		*columns = bms_add_member(*columns, attribute + FirstLowInvalidHeapAttributeNumber - 1);
+}
+
+/*
+ * Whether the join's result is nothing but columns of the scan tuple.  If so, *columns
+ * has their numbers.
+ */
+static bool
+returns_columns(List *tlist, List **columns)
+{
+	ListCell   *cell;
+
+	*columns = NIL;
+	foreach(cell, tlist)
+	{
+		Var		   *var = (Var *) lfirst_node(TargetEntry, cell)->expr;
+
+		if (!IsA(var, Var) || var->varno != INDEX_VAR || var->varattno <= 0)
+			return false;
+		*columns = lappend_int(*columns, var->varattno - 1);
+	}
+	return true;
+}
+
+/*
+ * Have a slot's columns filled from these columns of the scan tuple.  kept maps the
+ * latter to those that are kept of outer rows.
+ */
+static void
+begin_fill(LookupJoin *join, JoinFill *fill, TupleTableSlot *slot, List *to, List *from,
+		   const int *kept)
+{
+	ListCell   *to_cell,
+			   *from_cell;
+	int			room = Max(1, list_length(to));
+
+	fill->slot = slot;
+	fill->outer_to = palloc(room * sizeof(int));
+	fill->outer_from = palloc(room * sizeof(int));
+	fill->inner_to = palloc(room * sizeof(int));
+	fill->inner_from = palloc(room * sizeof(int));
+	forboth(to_cell, to, from_cell, from)
+	{
+		int			column = lfirst_int(from_cell);
+
+		if (join->sources[column] > 0)
+		{
+			fill->outer_to[fill->outer_count] = lfirst_int(to_cell);
+			fill->outer_from[fill->outer_count++] = kept[column];
+		}
+		else
+		{
+			fill->inner_to[fill->inner_count] = lfirst_int(to_cell);
+			fill->inner_from[fill->inner_count++] = column;
+		}
+	}
+}
+
+/* Decide which columns of outer rows are kept, and how slots are filled. */
+static void
+begin_columns(LookupJoin *join, TupleDesc outer, List *other_quals)
+{
+	CustomScan *plan = (CustomScan *) join->node.css.ss.ps.plan;
+	JoinRows   *rows = &join->batch.rows;
+	bool		direct;
+	List	   *result_from,
+			   *result_to = NIL;
+	List	   *candidate_columns = NIL;
+	Bitmapset  *evaluated = NULL;
+	Bitmapset  *needed = NULL;
+	int		   *kept = palloc0(Max(1, join->column_count) * sizeof(int));
+	int			count = 0;
+	int			column = -1;
+
+	direct = returns_columns(plan->scan.plan.targetlist, &result_from);
+	add_columns(plan->scan.plan.qual, &evaluated);
+	add_columns(list_nth(plan->custom_exprs, HM_JOIN_INNER_QUALS), &evaluated);
+	add_columns(join->may_be_fuzzy ? list_nth(plan->custom_exprs, HM_JOIN_QUALS) : other_quals,
+				&evaluated);
+	if (!direct)
+		add_columns(plan->scan.plan.targetlist, &evaluated);
+	needed = bms_copy(evaluated);
+	add_columns(plan->scan.plan.targetlist, &needed);
+
+	rows->columns = palloc(Max(1, join->column_count) * sizeof(JoinColumn));
+	while ((column = bms_next_member(needed, column)) >= 0)
+	{
+		if (join->sources[column] == 0)
+			continue;
+		kept[column] = count;
+		rows->columns[count++].source = join->sources[column];
+	}
+	hm_rows_begin(rows, count, outer);
+
+	column = -1;
+	while ((column = bms_next_member(evaluated, column)) >= 0)
+		candidate_columns = lappend_int(candidate_columns, column);
+	begin_fill(join, &join->candidate, join->node.css.ss.ss_ScanTupleSlot, candidate_columns,
+			   candidate_columns, kept);
+	join->fills_candidate = candidate_columns != NIL;
+	for (int i = 0; direct && i < list_length(result_from); i++)
+		result_to = lappend_int(result_to, i);
+	begin_fill(join, &join->result, direct ? join->node.css.ss.ps.ps_ResultTupleSlot : NULL,
+			   result_to, direct ? result_from : NIL, kept);
+	for (int i = 0; i < join->target_count; i++)
+		join->targets[i].by_slot = bms_num_members(needed) - count >= SLOT_MIN_COLUMNS;
 }
 
 /* A 64-bit value that a plan stores as two integers. */
@@ -394,7 +626,10 @@ begin_join(CustomScanState *node, EState *estate, int eflags)
 	LookupJoin *join = (LookupJoin *) node;
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
 	List	   *flags = list_nth(plan->custom_private, HM_JOIN_FLAGS);
+	List	   *inner_quals = list_nth(plan->custom_exprs, HM_JOIN_INNER_QUALS);
 	List	   *quals = list_nth(plan->custom_exprs, HM_JOIN_QUALS);
+	List	   *other_quals = list_difference(quals,
+											  list_nth(plan->custom_exprs, HM_JOIN_KEY_CLAUSES));
 	PlanState  *outer_plan = ExecInitNode(linitial(plan->custom_plans), estate, eflags);
 
 	node->custom_ps = list_make1(outer_plan);
@@ -405,15 +640,11 @@ begin_join(CustomScanState *node, EState *estate, int eflags)
 	join->key_type = hm_key_type_lookup((Oid) lthird_int(flags));
 	join->first_rows = lfourth_int(flags) != 0;
 	begin_sources(join, list_nth(plan->custom_private, HM_JOIN_SOURCES));
-	join->inner_quals = ExecInitQual(list_nth(plan->custom_exprs, HM_JOIN_INNER_QUALS),
-									 &node->ss.ps);
+	join->inner_quals = ExecInitQual(inner_quals, &node->ss.ps);
 	join->quals = ExecInitQual(quals, &node->ss.ps);
-	join->other_quals =
-		ExecInitQual(list_difference(quals, list_nth(plan->custom_exprs, HM_JOIN_KEY_CLAUSES)),
-					 &node->ss.ps);
+	join->other_quals = ExecInitQual(other_quals, &node->ss.ps);
+	join->has_conditions = inner_quals != NIL || other_quals != NIL;
 	begin_targets(join);
-	join->context = AllocSetContextCreate(CurrentMemoryContext, "harmonia lookup join",
-										  ALLOCSET_DEFAULT_SIZES);
 	join->fetch_context = AllocSetContextCreate(CurrentMemoryContext,
 												"harmonia lookup join target",
 												ALLOCSET_DEFAULT_SIZES);
@@ -422,8 +653,7 @@ begin_join(CustomScanState *node, EState *estate, int eflags)
 
 	begin_keys(join, list_nth(plan->custom_private, HM_JOIN_KEYS),
 			   list_nth(plan->custom_exprs, HM_JOIN_ARGUMENTS));
-	join->outer_slot = ExecInitExtraTupleSlot(estate, ExecGetResultType(outer_plan),
-											  &TTSOpsMinimalTuple);
+	begin_columns(join, ExecGetResultType(outer_plan), other_quals);
 	hm_join_restart(join);
 }
 

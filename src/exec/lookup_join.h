@@ -1,7 +1,7 @@
 /*
  * lookup_join.h
  *		The state of a lookup join, and the functions that lookup_join.c,
- *		lookup_join_batch.c and prune.c offer to one another.
+ *		lookup_join_batch.c, lookup_join_rows.c and prune.c offer to one another.
  */
 #ifndef HARMONIA_EXEC_LOOKUP_JOIN_H
 #define HARMONIA_EXEC_LOOKUP_JOIN_H
@@ -13,7 +13,7 @@ typedef enum JoinPhase
 	PHASE_FILL,
 	PHASE_TARGET,
 	PHASE_MATCH,
-	PHASE_UNMATCHED,
+	PHASE_ROWS,
 	PHASE_DONE
 } JoinPhase;
 
@@ -31,12 +31,39 @@ typedef struct JoinKey
 typedef struct JoinProbes
 {
 	uint32		count;
-	uint32	   *rows;			/* the outer row, by its number in the batch */
+	uint32	   *rows;			/* the outer row, by its number in the batch;
+								 * NULL: probe i is of row i */
 	uint64	   *low;
-	uint64	   *high;
-	uint8	   *done;			/* set when no more hits are wanted: in
-								 * semijoins and antijoins, after a match */
+	uint64	   *high;			/* NULL if all are keys */
+	uint8	   *done;			/* nonzero when no more hits are wanted: after a
+								 * match that is enough; NULL: never */
 } JoinProbes;
+
+/* A column that is kept of outer rows. */
+typedef struct JoinColumn
+{
+	int			source;			/* the outer row's column, from 1 on */
+	bool		by_value;
+	int16		length;			/* attlen */
+} JoinColumn;
+
+/* What is kept of a batch's outer rows (lookup_join_rows.c). */
+typedef struct JoinRows
+{
+	int			count;			/* columns */
+	JoinColumn *columns;
+	bool		references;		/* some columns are passed by reference */
+	uint32		room;			/* rows */
+	Datum	   *values;			/* row by row */
+	int			null_words;		/* in a row's bits for NULLs */
+	uint64	   *nulls;			/* these bits; NULL if nothing is NULL */
+	MemoryContext parent;		/* holds "values" */
+	MemoryContext context;		/* holds the copies and "nulls", until the next
+								 * batch */
+	char	   *free;			/* where the next copy goes */
+	Size		left;			/* bytes there */
+	Size		copied;			/* bytes of all copies */
+} JoinRows;
 
 /*
  * A batch: outer rows and their probes.  A row has one probe, or none if no key can
@@ -45,16 +72,20 @@ typedef struct JoinProbes
 typedef struct JoinBatch
 {
 	uint32		room;
-	uint32		rows;
-	MinimalTuple *tuples;		/* copies, in LookupJoin.context */
-	Size		bytes;			/* size of all tuples */
-	bool	   *matched;
+	uint32		count;			/* rows */
+	JoinRows	rows;
+	uint8	   *matched;		/* for each row: nonzero if it has a match; NULL
+								 * if nobody asks */
 	bool		points;			/* every probe is a single key */
 	bool		exact;			/* each probe has exactly the keys that satisfy
 								 * the key clauses */
 	JoinProbes	all;
+	uint32	   *all_rows;		/* all.rows and all.done, if some row has no
+								 * probe */
+	uint8	   *all_done;
 	JoinProbes	chosen;			/* those for the current target, if there are
 								 * several targets */
+	uint32		chosen_room;
 	uint64	   *hashes;			/* partition hash values of the points */
 	bool		hashed;
 } JoinBatch;
@@ -68,6 +99,7 @@ typedef struct JoinTarget
 	int		   *columns;		/* for each column of the scan tuple: this
 								 * table's attribute number, or 0 */
 	int			last;			/* the highest of these */
+	bool		by_slot;		/* deform tuples by a slot */
 	Relation	table;			/* both are NULL until the first fetch */
 	Relation	index;
 } JoinTarget;
@@ -83,7 +115,20 @@ typedef struct JoinPruning
 	bool		is_chosen;
 } JoinPruning;
 
-#define NO_ROW	PG_UINT32_MAX
+/*
+ * How to fill a slot from a match: which of its columns come from the columns that are
+ * kept of the outer row, and which from the target's tuple.
+ */
+typedef struct JoinFill
+{
+	TupleTableSlot *slot;
+	int			outer_count;
+	int		   *outer_to;		/* the slot's columns, from 0 on */
+	int		   *outer_from;		/* the kept columns, from 0 on */
+	int			inner_count;
+	int		   *inner_to;
+	int		   *inner_from;		/* columns of the scan tuple, from 0 on */
+} JoinFill;
 
 /* The node's state. */
 typedef struct LookupJoin
@@ -96,11 +141,16 @@ typedef struct LookupJoin
 	bool		first_rows;		/* the first rows are wanted soon */
 	const HmKeyType *key_type;
 
+	bool		may_be_fuzzy;	/* "quals" may have to be evaluated */
+	bool		plain_key;		/* the only key clause is equality with a plain
+								 * column of the key's type */
 	int			key_count;
 	JoinKey    *keys;
 	ExprState  *inner_quals;
 	ExprState  *quals;			/* all join clauses */
 	ExprState  *other_quals;	/* these without the key clauses */
+	bool		has_conditions; /* inner_quals or other_quals */
+	bool		fills_candidate;	/* something is evaluated on the scan slot */
 	int			column_count;	/* in the scan tuple */
 	int		   *sources;		/* for each of them: the outer row's column, or
 								 * 0 */
@@ -122,20 +172,82 @@ typedef struct LookupJoin
 	bool		outer_done;
 	uint32		limit;			/* maximum number of rows in the next batch */
 	uint32		max_limit;
-	MemoryContext context;		/* holds the rows of one batch */
 	JoinBatch	batch;
 	JoinProbes *probes;			/* the batch's probes for the current target */
-	TupleTableSlot *outer_slot;
-	uint32		stored_row;		/* the row in the scan slot, or NO_ROW */
-	uint32		unmatched;		/* the next row for PHASE_UNMATCHED */
+	const HmRun *run;			/* the matches at hand, or NULL */
+	uint32		match;			/* the next one of these */
+	TupleTableSlot *inner_slot; /* the last match's tuple, if it is in a slot */
+	uint32		row;			/* the next row for PHASE_ROWS */
+	JoinFill	candidate;		/* the scan slot, as far as conditions or the
+								 * projection need it */
+	JoinFill	result;			/* the result slot, if there is nothing to
+								 * compute for it; otherwise its slot is NULL */
 } LookupJoin;
 
 /*
  * Start a candidate in the scan slot: fill in the columns of an outer row, and set all
  * others to NULL (lookup_join.c).  Returns the scan slot.  Its values may point into the
- * outer row, which must not change while the candidate is used.
+ * outer row.  The second function sets all columns to NULL.
  */
 extern TupleTableSlot *hm_join_store_outer(LookupJoin *join, TupleTableSlot *outer);
+extern void hm_join_clear_candidate(LookupJoin *join);
+
+/* The outer row of a probe. */
+static inline uint32
+hm_probe_row(const JoinProbes *probes, uint32 probe)
+{
+	return probes->rows == NULL ? probe : probes->rows[probe];
+}
+
+/* ----------------------------------------------------------------
+ *		Outer rows (lookup_join_rows.c)
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Begin to keep rows that have these types.  The caller has allocated the columns and set
+ * their sources.  Memory for copies is below CurrentMemoryContext.
+ */
+extern void hm_rows_begin(JoinRows *rows, int count, TupleDesc outer);
+
+/* Drop all rows; and make room for at least as many as there was room for. */
+extern void hm_rows_reset(JoinRows *rows);
+extern void hm_rows_make_room(JoinRows *rows, uint32 room);
+
+/*
+ * Keep what is needed of an outer row, whose columns have been deformed.  There must be
+ * room for its number.
+ */
+extern void hm_rows_add(JoinRows *rows, uint32 row, TupleTableSlot *outer);
+
+/* Prefetch a row. */
+static inline void
+hm_row_prefetch(const JoinRows *rows, uint32 row)
+{
+	__builtin_prefetch(rows->values + (Size) row * rows->count);
+}
+
+/* Prefetch the first copy of a row. */
+static inline void
+hm_row_prefetch_copies(const JoinRows *rows, uint32 row)
+{
+	for (int i = 0; i < rows->count; i++)
+	{
+		if (rows->columns[i].by_value)
+			continue;
+		__builtin_prefetch(DatumGetPointer(rows->values[(Size) row * rows->count + i]));
+		return;
+	}
+}
+
+/* A column of a row.  Columns are numbered from 0 on. */
+static inline Datum
+hm_row_value(const JoinRows *rows, uint32 row, int column, bool *is_null)
+{
+	*is_null = rows->nulls != NULL &&
+		(rows->nulls[(Size) row * rows->null_words + column / 64] >> (column % 64) & 1) != 0;
+	return rows->values[(Size) row * rows->count + column];
+}
 
 /* ----------------------------------------------------------------
  *		Batches (lookup_join_batch.c)

@@ -3,10 +3,10 @@
  *		A lookup join's batches: filling them with outer rows, and taking them from target
  *		to target.
  *
- * The first batch is small, and each next one is larger, up to what harmonia.batch_size
- * and work_mem allow, and at most a million rows.  Where the first rows are wanted soon,
- * batches grow more slowly, because the rest of a batch is wasted if the join is not read
- * to its end.
+ * A batch has as many rows as harmonia.batch_size and memory allow, because each batch may
+ * visit the same pages of index and table again.  Where the first rows are wanted soon,
+ * the first batch is a single row and each next one is larger, because the rest of a batch
+ * is wasted if the join is not read to its end.
  *
  * There are several targets if the inner table is partitioned or has children.  Targets
  * that are pruned are passed over (prune.c).  Each other target is opened when it is
@@ -25,80 +25,98 @@
 #include "exec/lookup_join.h"
 
 /*
- * Rows of the first batch, and how many times larger each next batch is: where the first
- * rows are wanted soon, and where all rows are wanted.
+ * Rows of the first batch, and how many times larger each next one may be, where the
+ * first rows are wanted soon.
  */
 #define FIRST_ROWS_BATCH	1
 #define FIRST_ROWS_GROWTH	4
-#define FIRST_BATCH			64
-#define BATCH_GROWTH		16
 
-/*
- * Maximum rows of a batch.  Hits come in the order of the heap or the index, so a join
- * reads the rows of a batch in random order.  For larger batches, the cache misses cost
- * more than is saved by visiting fewer leaf and heap pages.
- */
-#define MAX_BATCH			(1024 * 1024)
-
-/* Minimum number of rows to allocate room for. */
+/* Rows to make room for at first, and how many times more if there is none left. */
 #define MIN_ROOM		64
-
-/* Bytes for each row, not counting its tuple and what the lookup needs. */
-#define ROW_MEMORY		64
+#define ROOM_GROWTH		4
 
 /* ----------------------------------------------------------------
- *		Filling a batch
+ *		Memory
  * ----------------------------------------------------------------
  */
 
-static void
-make_probes_room(JoinProbes *probes, uint32 room, bool again)
+/* The bytes of a probe and of "matched". */
+#define PROBE_MEMORY	(sizeof(uint64) + sizeof(uint8))
+
+/* The bytes that a row takes, without copies and bits for NULLs. */
+static inline Size
+row_memory(const LookupJoin *join)
 {
-	if (again)
-	{
-		pfree(probes->rows);
-		pfree(probes->low);
-		pfree(probes->high);
-		pfree(probes->done);
-	}
-	probes->rows = palloc_extended(room * sizeof(uint32), MCXT_ALLOC_HUGE);
-	probes->low = palloc_extended(room * sizeof(uint64), MCXT_ALLOC_HUGE);
-	probes->high = palloc_extended(room * sizeof(uint64), MCXT_ALLOC_HUGE);
-	probes->done = palloc_extended(room, MCXT_ALLOC_HUGE);
+	Size		probe = PROBE_MEMORY + (join->plain_key ? 0 : sizeof(uint64));
+
+	/* With several targets there are the chosen probes, too. */
+	return hm_lookup_probe_memory() + join->batch.rows.count * sizeof(Datum) + probe +
+		(join->several_targets ? probe + sizeof(uint32) + sizeof(uint64) : 0);
+}
+
+uint32
+hm_join_batch_rows(Size width, bool index_only)
+{
+	return (uint32) Min((Size) hm_batch_size,
+						hm_fetch_leaves_memory(index_only) /
+						(hm_lookup_probe_memory() + PROBE_MEMORY + width));
+}
+
+static void
+make_probes_room(LookupJoin *join, JoinProbes *probes, uint32 room)
+{
+	MemoryContext context = join->node.css.ss.ps.state->es_query_cxt;
+
+	probes->low = hm_resize_large(context, probes->low, room * sizeof(uint64));
+	if (!join->plain_key)
+		probes->high = hm_resize_large(context, probes->high, room * sizeof(uint64));
 }
 
 /*
- * Make room for a batch of at least "limit" rows.  Memory is in the query's context, and
- * is kept for later batches.
+ * Make room for more rows in the batch.  Memory is in the query's context, and is kept
+ * for later batches.
  */
 static void
 make_room(LookupJoin *join)
 {
 	JoinBatch  *batch = &join->batch;
-	bool		again = batch->room > 0;
-	MemoryContext old_context;
+	MemoryContext context = join->node.css.ss.ps.state->es_query_cxt;
+	Size		room = (Size) batch->room * ROOM_GROWTH;
 
-	if (batch->room >= join->limit)
-		return;
-	old_context = MemoryContextSwitchTo(join->node.css.ss.ps.state->es_query_cxt);
-	if (again)
-	{
-		pfree(batch->tuples);
-		pfree(batch->matched);
-	}
-	batch->room = Max(join->limit, MIN_ROOM);
-	batch->tuples = palloc_extended(batch->room * sizeof(MinimalTuple), MCXT_ALLOC_HUGE);
-	batch->matched = palloc_extended(batch->room * sizeof(bool), MCXT_ALLOC_HUGE);
-	make_probes_room(&batch->all, batch->room, again);
-	if (join->several_targets)
-	{
-		make_probes_room(&batch->chosen, batch->room, again);
-		if (again)
-			pfree(batch->hashes);
-		batch->hashes = palloc_extended(batch->room * sizeof(uint64), MCXT_ALLOC_HUGE);
-	}
-	MemoryContextSwitchTo(old_context);
+	room = Max(MIN_ROOM, Min(room, join->max_limit));
+	hm_rows_make_room(&batch->rows, (uint32) room);
+	if (join->one_match || join->keeps_unmatched)
+		batch->matched = hm_resize_large(context, batch->matched, room);
+	make_probes_room(join, &batch->all, (uint32) room);
+	if (batch->all_rows != NULL)
+		batch->all_rows = hm_resize_large(context, batch->all_rows, room * sizeof(uint32));
+	if (batch->all.rows != NULL)
+		batch->all.rows = batch->all_rows;
+	batch->room = (uint32) room;
 }
+
+/* Make room for the probes of the batch that a target gets. */
+static void
+make_chosen_room(LookupJoin *join)
+{
+	JoinBatch  *batch = &join->batch;
+	MemoryContext context = join->node.css.ss.ps.state->es_query_cxt;
+	Size		room = batch->room;
+
+	if (batch->chosen_room >= room)
+		return;
+	make_probes_room(join, &batch->chosen, (uint32) room);
+	batch->chosen.rows = hm_resize_large(context, batch->chosen.rows, room * sizeof(uint32));
+	if (join->one_match)
+		batch->chosen.done = hm_resize_large(context, batch->chosen.done, room);
+	batch->hashes = hm_resize_large(context, batch->hashes, room * sizeof(uint64));
+	batch->chosen_room = (uint32) room;
+}
+
+/* ----------------------------------------------------------------
+ *		Filling a batch
+ * ----------------------------------------------------------------
+ */
 
 /*
  * Compute the range of keys to look up for an outer row.  Returns false if no key can
@@ -114,6 +132,7 @@ row_range(LookupJoin *join, TupleTableSlot *outer, uint64 *low, uint64 *high)
 
 	*low = 0;
 	*high = max;
+	ResetExprContext(econtext);
 	for (int i = 0; i < join->key_count; i++)
 	{
 		JoinKey    *key = &join->keys[i];
@@ -144,85 +163,124 @@ row_range(LookupJoin *join, TupleTableSlot *outer, uint64 *low, uint64 *high)
 	return *low <= *high;
 }
 
+/* The key of an outer row, if it is a plain column; false if it is NULL. */
+static inline bool
+row_key(LookupJoin *join, TupleTableSlot *outer, uint64 *key)
+{
+	int			column = join->keys[0].column - 1;
+
+	if (outer->tts_isnull[column])
+		return false;
+	*key = join->key_type->normalise(outer->tts_values[column]);
+	return true;
+}
+
+/* From now on, the batch's probes say which row they are of. */
+static void
+name_rows(LookupJoin *join)
+{
+	JoinBatch  *batch = &join->batch;
+
+	if (batch->all_rows == NULL)
+		batch->all_rows = hm_resize_large(join->node.css.ss.ps.state->es_query_cxt, NULL,
+										  batch->room * sizeof(uint32));
+	batch->all.rows = batch->all_rows;
+	for (uint32 i = 0; i < batch->all.count; i++)
+		batch->all.rows[i] = i;
+}
+
 /*
  * Add an outer row, and its probe if it has one, to the batch, unless it cannot be part
  * of the result.
  */
-static void
+static inline void
 add_row(LookupJoin *join, TupleTableSlot *outer)
 {
 	JoinBatch  *batch = &join->batch;
-	uint64		low,
-				high;
-	bool		found = row_range(join, outer, &low, &high);
-	MemoryContext old_context;
+	JoinProbes *probes = &batch->all;
+	uint64		low;
+	uint64		high = 0;		/* keep the compiler quiet */
+	bool		found;
 
+	slot_getsomeattrs(outer, join->outer_last);
+	if (join->plain_key)
+		found = row_key(join, outer, &low);
+	else
+		found = row_range(join, outer, &low, &high);
 	if (!found && !join->keeps_unmatched)
 		return;
+
 	if (found)
 	{
-		JoinProbes *probes = &batch->all;
-
-		probes->low[probes->count] = low;
-		probes->high[probes->count] = high;
-		probes->done[probes->count] = 0;
-		probes->rows[probes->count++] = batch->rows;
-		batch->points &= low == high;
+		if (!join->plain_key)
+		{
+			probes->high[probes->count] = high;
+			batch->points &= low == high;
+		}
+		if (probes->rows != NULL)
+			probes->rows[probes->count] = batch->count;
+		probes->low[probes->count++] = low;
 	}
-	old_context = MemoryContextSwitchTo(join->context);
-	batch->tuples[batch->rows] = ExecCopySlotMinimalTuple(outer);
-	MemoryContextSwitchTo(old_context);
-	batch->bytes += batch->tuples[batch->rows]->t_len;
-	batch->matched[batch->rows++] = false;
-}
-
-/* The bytes that this many rows take, not counting their tuples. */
-static inline Size
-rows_memory(uint32 rows)
-{
-	return rows * (hm_lookup_probe_memory(false) + ROW_MEMORY);
-}
-
-uint32
-hm_join_batch_rows(Size width)
-{
-	return (uint32) Min((Size) Min(hm_batch_size, MAX_BATCH),
-						hm_fetch_leaves_memory() / (rows_memory(1) + width));
+	else if (probes->rows == NULL)
+		name_rows(join);
+	if (batch->matched != NULL)
+		batch->matched[batch->count] = 0;
+	if (batch->rows.count > 0)
+		hm_rows_add(&batch->rows, batch->count, outer);
+	batch->count++;
 }
 
 void
 hm_join_restart(LookupJoin *join)
 {
-	join->max_limit = hm_join_batch_rows(0);
+	Size		memory = hm_fetch_leaves_memory(join->index_only);
+
+	join->max_limit = (uint32) Min((Size) hm_batch_size,
+								   memory / row_memory(join));
 	join->phase = PHASE_FILL;
 	join->outer_done = false;
-	join->limit = Min(join->first_rows ? FIRST_ROWS_BATCH : FIRST_BATCH, join->max_limit);
-	join->batch.rows = 0;
-	MemoryContextReset(join->context);
+	join->limit = join->first_rows ? Min(FIRST_ROWS_BATCH, join->max_limit) : join->max_limit;
+	join->batch.count = 0;
+	join->run = NULL;
+	hm_rows_reset(&join->batch.rows);
+}
+
+/* Drop the batch, and begin a new one. */
+static void
+begin_batch(JoinBatch *batch)
+{
+	hm_rows_reset(&batch->rows);
+	batch->count = batch->all.count = 0;
+	batch->all.rows = NULL;
+	batch->points = batch->exact = true;
+	batch->hashed = false;
+}
+
+/* Whether another row may be added to the batch.  Copies may use up its memory early. */
+static inline bool
+may_add_row(const LookupJoin *join, Size memory)
+{
+	const JoinBatch *batch = &join->batch;
+
+	if (batch->count == join->limit || join->outer_done)
+		return false;
+	return batch->rows.copied == 0 || batch->count == 0 ||
+		batch->rows.copied +
+		batch->count * row_memory(join) <= memory;
 }
 
 bool
 hm_join_fill_batch(LookupJoin *join)
 {
 	PlanState  *outer_plan = linitial(join->node.css.custom_ps);
-	ExprContext *econtext = join->node.css.ss.ps.ps_ExprContext;
 	JoinBatch  *batch = &join->batch;
-	Size		memory = hm_fetch_leaves_memory();
+	Size		memory = hm_fetch_leaves_memory(join->index_only);
 
 	/* If all targets are pruned, no row has a match. */
 	if (!join->keeps_unmatched && bms_is_empty(hm_pruning_choose(&join->pruning)))
 		return false;
-	MemoryContextReset(join->context);
-	join->stored_row = NO_ROW;
-	make_room(join);
-	batch->rows = batch->all.count = 0;
-	batch->bytes = 0;
-	batch->points = batch->exact = true;
-	batch->hashed = false;
-
-	/* A batch of wide rows ends when its memory is used up. */
-	while (batch->rows < join->limit && !join->outer_done &&
-		   (batch->rows == 0 || batch->bytes + rows_memory(batch->rows) <= memory))
+	begin_batch(batch);
+	while (may_add_row(join, memory))
 	{
 		TupleTableSlot *outer = ExecProcNode(outer_plan);
 
@@ -231,14 +289,14 @@ hm_join_fill_batch(LookupJoin *join)
 			join->outer_done = true;
 			break;
 		}
-		ResetExprContext(econtext);
+		if (batch->count == batch->room)
+			make_room(join);
 		add_row(join, outer);
 	}
-	join->limit = (uint32)
-		Min((uint64) join->limit * (join->first_rows ? FIRST_ROWS_GROWTH : BATCH_GROWTH),
-			join->max_limit);
+	hm_join_clear_candidate(join);
+	join->limit = (uint32) Min((uint64) join->limit * FIRST_ROWS_GROWTH, join->max_limit);
 	join->target = -1;
-	return batch->rows > 0;
+	return batch->count > 0;
 }
 
 /* ----------------------------------------------------------------
@@ -263,7 +321,7 @@ hash_points(LookupJoin *join, Oid function)
 		fmgr_info_cxt(function, &join->hash, join->node.css.ss.ps.state->es_query_cxt);
 	for (uint32 i = 0; i < batch->all.count; i++)
 	{
-		if (batch->all.low[i] == batch->all.high[i])
+		if (batch->all.high == NULL || batch->all.low[i] == batch->all.high[i])
 		{
 			Datum		value = join->key_type->restore(batch->all.low[i]);
 
@@ -285,24 +343,52 @@ choose_probes(LookupJoin *join, const HmShare *share)
 	const JoinProbes *all = &batch->all;
 	JoinProbes *chosen = &batch->chosen;
 
+	make_chosen_room(join);
 	if (share->modulus > 0)
 		hash_points(join, share->hash);
 	chosen->count = 0;
 	for (uint32 i = 0; i < all->count; i++)
 	{
 		uint64		low = all->low[i];
-		uint64		high = all->high[i];
+		uint64		high = all->high == NULL ? low : all->high[i];
+		uint32		row = hm_probe_row(all, i);
 
 		if (low > share->high || high < share->low ||
 			(share->modulus > 0 && low == high &&
 			 batch->hashes[i] % share->modulus != share->remainder) ||
-			(join->one_match && batch->matched[all->rows[i]]))
+			(join->one_match && batch->matched[row]))
 			continue;
 		chosen->low[chosen->count] = low;
-		chosen->high[chosen->count] = high;
-		chosen->done[chosen->count] = 0;
-		chosen->rows[chosen->count++] = all->rows[i];
+		if (chosen->high != NULL)
+			chosen->high[chosen->count] = high;
+		if (chosen->done != NULL)
+			chosen->done[chosen->count] = 0;
+		chosen->rows[chosen->count++] = row;
 	}
+}
+
+/*
+ * All probes, for a single target.  If every row has one, then "matched" of the rows is
+ * "done" of the probes.
+ */
+static JoinProbes *
+all_probes(LookupJoin *join)
+{
+	JoinBatch  *batch = &join->batch;
+
+	batch->all.done = NULL;
+	if (!join->one_match)
+		return &batch->all;
+	if (batch->all.rows == NULL)
+		batch->all.done = batch->matched;
+	else
+	{
+		batch->all_done = hm_resize_large(join->node.css.ss.ps.state->es_query_cxt,
+										  batch->all_done, batch->room);
+		memset(batch->all_done, 0, batch->all.count);
+		batch->all.done = batch->all_done;
+	}
+	return &batch->all;
 }
 
 void
@@ -355,7 +441,7 @@ hm_join_next_target(LookupJoin *join)
 		HmProbes	probes = {0};
 
 		if (!join->several_targets)
-			join->probes = &join->batch.all;
+			join->probes = all_probes(join);
 		else
 		{
 			choose_probes(join, &join->targets[join->target].share);
@@ -368,7 +454,8 @@ hm_join_next_target(LookupJoin *join)
 		probes.count = join->probes->count;
 		probes.low = join->probes->low;
 		probes.high = join->batch.points ? NULL : join->probes->high;
-		hm_fetch_start(join->node.fetch, &probes, join->one_match ? join->probes->done : NULL);
+		hm_fetch_start(join->node.fetch, &probes, join->probes->done);
+		join->run = NULL;
 		return true;
 	}
 	return false;

@@ -244,7 +244,7 @@ cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinType type,
 		tuples += ((HmTarget *) lfirst(cell))->rel->tuples;
 	hits = clamp_row_est(probes * selectivity * tuples);
 	*rows = rows_wanted(inner, type, keys, extra, probes, hits);
-	work.batch = hm_join_batch_rows((Size) width);
+	work.batch = hm_join_batch_rows((Size) width, index_only);
 	if (*rows > probes)
 		work.correlation = hm_key_correlation(root, ((HmTarget *) linitial(targets))->index);
 	work.index_only = index_only;
@@ -287,7 +287,7 @@ candidate_clauses(List *targets, JoinKeys *keys, JoinPathExtraData *extra)
 
 	for (int i = 1; i < list_length(keys->description); i += 2)
 	{
-		if (hm_may_be_fuzzy(index, (Oid) list_nth_int(keys->description, i)))
+		if (hm_may_be_fuzzy(index->opcintype[0], (Oid) list_nth_int(keys->description, i)))
 			return extra->restrictlist;
 	}
 	return list_difference_ptr(extra->restrictlist, keys->clauses);

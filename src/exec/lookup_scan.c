@@ -77,6 +77,10 @@ typedef struct LookupScan
 	uint32		limit;			/* maximum number of ranges in the next
 								 * batch */
 	uint32		max_limit;
+
+	const HmRun *run;			/* the matches that are being returned, or
+								 * NULL */
+	uint32		match;			/* the next one of these */
 } LookupScan;
 
 static Node *create_state(CustomScan *plan);
@@ -213,19 +217,18 @@ make_ranges(LookupScan *scan)
 
 /*
  * The maximum number of ranges in a batch.  The batch gets the memory that the fetch
- * leaves of work_mem, less what all ranges take, but at least half of it: many ranges
+ * leaves, less what all ranges take, but at least half of it: many ranges
  * must not lead to small batches.
  */
 static uint32
 largest_batch(const LookupScan *scan)
 {
-	bool		distinct = scan->high == NULL;
-	Size		leaves = hm_fetch_leaves_memory();
-	Size		ranges = scan->count * (distinct ? 1 : 2) * sizeof(uint64);
+	Size		leaves = hm_fetch_leaves_memory(scan->index_only);
+	Size		ranges = scan->count * (scan->high == NULL ? 1 : 2) * sizeof(uint64);
 	Size		memory = Max(leaves - Min(leaves, ranges), leaves / 2);
 
 	return (uint32) Min((Size) hm_batch_size,
-						Max(MIN_LAST_LIMIT, memory / hm_lookup_probe_memory(distinct)));
+						Max(MIN_LAST_LIMIT, memory / hm_lookup_probe_memory()));
 }
 
 /* Compute the ranges from the arguments' present values. */
@@ -361,16 +364,16 @@ start_batch(LookupScan *scan)
 
 /* Make a tuple that has only the index's column, and the TID for WHERE CURRENT OF. */
 static TupleTableSlot *
-store_key(LookupScan *scan, Datum key)
+store_key(LookupScan *scan, uint32 match)
 {
 	TupleTableSlot *slot = scan->node.css.ss.ss_ScanTupleSlot;
 
 	ExecClearTuple(slot);
 	memset(slot->tts_isnull, true, slot->tts_tupleDescriptor->natts * sizeof(bool));
-	slot->tts_values[scan->key_attribute - 1] = key;
+	slot->tts_values[scan->key_attribute - 1] = hm_fetch_key(scan->node.fetch, match);
 	slot->tts_isnull[scan->key_attribute - 1] = false;
 	slot->tts_tableOid = RelationGetRelid(scan->node.css.ss.ss_currentRelation);
-	hm_fetch_tid(scan->node.fetch, &slot->tts_tid);
+	hm_fetch_tid(scan->node.fetch, match, &slot->tts_tid);
 	return ExecStoreVirtualTuple(slot);
 }
 
@@ -393,17 +396,18 @@ next_tuple(ScanState *state)
 	for (;;)
 	{
 		TupleTableSlot *slot;
-		Datum		key;
-		uint32		probe;
 
-		if (!hm_fetch_next(scan->node.fetch, &probe, &slot, &key))
+		if (scan->run == NULL || scan->match == scan->run->count)
 		{
-			if (!start_batch(scan))
+			scan->run = hm_fetch_run(scan->node.fetch);
+			scan->match = 0;
+			if (scan->run == NULL && !start_batch(scan))
 				return NULL;
 			continue;
 		}
-		if (slot == NULL)
-			slot = store_key(scan, key);
+		slot = scan->index_only ? store_key(scan, scan->match) :
+			hm_fetch_store(scan->node.fetch, scan->match);
+		scan->match++;
 		if (!scan->recheck || satisfies_clauses(scan, slot))
 			return slot;
 		InstrCountFiltered2(scan, 1);
@@ -544,6 +548,7 @@ rescan(CustomScanState *node)
 	LookupScan *scan = (LookupScan *) node;
 
 	hm_fetch_stop(scan->node.fetch);
+	scan->run = NULL;
 	scan->started = false;
 	ExecScanReScan(&node->ss);
 }

@@ -358,7 +358,7 @@ finds_others(const IndexOptInfo *index, const Conditions *conditions)
 
 		for (int i = 0; i < list_length(description); i += 3)
 		{
-			if (hm_may_be_fuzzy(index, (Oid) list_nth_int(description, i + 1)))
+			if (hm_may_be_fuzzy(index->opcintype[0], (Oid) list_nth_int(description, i + 1)))
 				return true;
 		}
 	}
@@ -390,7 +390,7 @@ cost_lookup_scan(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 											clauselist_selectivity(root, conditions->infos,
 																   (int) rel->relid,
 																   JOIN_INNER, NULL));
-	work->batch = (double) hm_fetch_leaves_memory() / hm_lookup_probe_memory(true);
+	work->batch = (double) hm_fetch_leaves_memory(work->index_only) / hm_lookup_probe_memory();
 	work->batch = Min(work->batch, hm_batch_size);
 
 	/*
@@ -405,7 +405,7 @@ cost_lookup_scan(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	path->startup_cost = work->probes * 2 * cpu_operator_cost;
 	path->total_cost = path->startup_cost;
 	hm_cost_lookup(root, rel, index, work, &path->startup_cost, &path->total_cost);
-	if (guessed && work->rows <= hm_fetch_portion_hits())
+	if (guessed && work->rows <= hm_fetch_portion_hits(work->index_only))
 	{
 		path->startup_cost *= GUESS_DISCOUNT;
 		path->total_cost *= GUESS_DISCOUNT;

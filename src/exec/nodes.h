@@ -84,10 +84,10 @@ extern void hm_cost_lookup(PlannerInfo *root, RelOptInfo *rel, const IndexOptInf
 						   const HmLookupWork *work, Cost *startup, Cost *total);
 
 /*
- * Whether the bracket of a value of this type may be fuzzy (am.h).  If so, the clause has
- * to be evaluated for each row.
+ * Whether the bracket of a value of this type among keys of another may be fuzzy (am.h).
+ * If so, the clause has to be evaluated for each row.
  */
-extern bool hm_may_be_fuzzy(const IndexOptInfo *index, Oid type);
+extern bool hm_may_be_fuzzy(Oid key, Oid type);
 
 /*
  * A target's share: which keys it can have, as its partition bounds say.  They are in the
@@ -224,7 +224,7 @@ enum HmJoinExprs
 };
 
 /* ----------------------------------------------------------------
- *		Fetching (fetch.c): from probes to visible tuples
+ *		Fetching (fetch.c, fetch_heap.c): from probes to visible tuples
  * ----------------------------------------------------------------
  */
 typedef struct HmFetchStats
@@ -257,7 +257,7 @@ typedef struct HmFetch HmFetch;
  * Prepare to fetch from a table through one of its indexes, with the executor's snapshot.
  * The caller keeps both open and locked until hm_fetch_end().  With index_only, keys are
  * taken from the index where the visibility map allows it.  With first_rows, little is
- * done before a batch's first pair.  Tuples are put in slot, made with
+ * done before a batch's first match.  Tuples are put in slot, made with
  * table_slot_callbacks(); if slot is NULL, the fetch makes one.  Memory is allocated in
  * CurrentMemoryContext.
  */
@@ -265,48 +265,76 @@ extern HmFetch *hm_fetch_create(Relation heap, Relation index, const EState *est
 								bool index_only, bool first_rows, TupleTableSlot *slot);
 
 /*
- * The bytes of work_mem that a fetch does not use: they are for the batch's probes and
- * its lookup.
+ * A lookup may use as much memory as a hash table (work_mem and hash_mem_multiplier).  The
+ * bytes that a fetch leaves to the batch's rows, probes and lookup; and the maximum number
+ * of hits in a portion.
  */
-extern Size hm_fetch_leaves_memory(void);
-
-/* The maximum number of hits in a portion, by work_mem. */
-extern uint32 hm_fetch_portion_hits(void);
+extern Size hm_fetch_leaves_memory(bool index_only);
+extern uint32 hm_fetch_portion_hits(bool index_only);
 
 /*
  * Start a batch; what is left of the one before is dropped.  The arrays of probes and
  * done belong to the caller and must stay until the next batch is started.  done, which
  * may be NULL, has a byte for each probe (see hm_lookup_start()); pairs of probes that
- * are done are not returned.
+ * are done are left out.
  */
 extern void hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done);
 
 /*
- * Go to the next pair of a probe and a visible tuple.  Returns false at the end of the
- * batch. *probe is set to the probe's number.  Either *slot is the tuple, valid until the
- * next call; or it is NULL, and *key is the value of the index's column.  The tuple is
- * visible to the snapshot, and its key is one of the probe's.
+ * A run: the next matches of a batch.  A match is a pair of a probe and a tuple that is
+ * visible to the snapshot, whose key is one of the probe's.
+ *
+ * Without index_only, the tuples are given.  Those of a heap table are all on one page,
+ * which is pinned as long as the run is valid.  For other access methods there is a single
+ * match, and its tuple is in a slot.  With index_only, the caller may ask for the keys.
+ *
+ * If the batch has "done", a probe may have several matches in a run, because it could not
+ * be marked in time.
  */
-extern bool hm_fetch_next(HmFetch *fetch, uint32 *probe, TupleTableSlot **slot, Datum *key);
+#define HM_RUN_MAX		256
+
+typedef struct HmRun
+{
+	uint32		count;			/* matches */
+	Buffer		buffer;			/* the page, or InvalidBuffer */
+	TupleTableSlot *slot;		/* the single tuple, or NULL */
+	uint32		probes[HM_RUN_MAX];
+	uint32		hits[HM_RUN_MAX];	/* for fetch.c */
+	HeapTupleData tuples[HM_RUN_MAX];
+} HmRun;
 
 /*
- * Set *probe to the probe of the hit that is "ahead" hits after the next one.  Returns
- * false if that hit has not been read from the index yet.  For prefetching what the hit
- * will need.
+ * Go to the next run.  Returns NULL at the end of the batch.  The run belongs to the
+ * fetch; it is valid until the next call of this, hm_fetch_start() or hm_fetch_stop().
+ */
+extern const HmRun *hm_fetch_run(HmFetch *fetch);
+
+/*
+ * Set *probe to the probe of the hit that is "ahead" hits after the run's.  Returns false
+ * if that hit has not been read from the index yet.  For prefetching what the hit will
+ * need.
  */
 extern bool hm_fetch_peek(const HmFetch *fetch, uint32 ahead, uint32 *probe);
 
 /*
- * Go to the end of the batch.  Returns the number of pairs that hm_fetch_next() would
+ * Put the tuple of a match in the fetch's slot.  Returns the slot.  Not for index_only.
+ */
+extern TupleTableSlot *hm_fetch_store(HmFetch *fetch, uint32 match);
+
+/* The value of the index's column in a match of the run, if index_only. */
+extern Datum hm_fetch_key(const HmFetch *fetch, uint32 match);
+
+/*
+ * The TID of a match of the run.  If the tuple was not fetched from the table, this is the
+ * TID in the index: the root of the tuple's HOT chain.
+ */
+extern void hm_fetch_tid(const HmFetch *fetch, uint32 match, ItemPointer tid);
+
+/*
+ * Go to the end of the batch.  Returns the number of matches that hm_fetch_run() would
  * have returned.
  */
 extern uint64 hm_fetch_count(HmFetch *fetch);
-
-/*
- * The TID of the tuple that hm_fetch_next() returned last.  If it was not fetched from
- * the heap, this is the TID in the index: the root of the tuple's HOT chain.
- */
-extern void hm_fetch_tid(const HmFetch *fetch, ItemPointer tid);
 
 /* Drop what is left of the batch, and release the heap pages that are pinned for it. */
 extern void hm_fetch_stop(HmFetch *fetch);
@@ -328,8 +356,8 @@ extern void hm_fetch_end(HmFetch *fetch);
  * ----------------------------------------------------------------
  */
 
-/* The maximum number of outer rows in a batch, if each has this many bytes. */
-extern uint32 hm_join_batch_rows(Size width);
+/* The maximum number of outer rows in a batch, if this many bytes of each are kept. */
+extern uint32 hm_join_batch_rows(Size width, bool index_only);
 
 /* ----------------------------------------------------------------
  *		Counting (lookup_scan.c)

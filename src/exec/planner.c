@@ -89,10 +89,8 @@ hm_operator_strategy(const IndexOptInfo *index, Oid operator)
 }
 
 bool
-hm_may_be_fuzzy(const IndexOptInfo *index, Oid type)
+hm_may_be_fuzzy(Oid key, Oid type)
 {
-	Oid			key = index->opcintype[0];
-
 	return type == TIMESTAMPTZOID && (key == DATEOID || key == TIMESTAMPOID);
 }
 
@@ -188,7 +186,7 @@ static double
 pages_visited_again(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 					const HmLookupWork *work, double rows)
 {
-	double		portions = ceil(Max(rows / hm_fetch_portion_hits(),
+	double		portions = ceil(Max(rows / hm_fetch_portion_hits(work->index_only),
 									work->probes / Max(1.0, work->batch)));
 	double		once = index_pages_fetched(rows, rel->pages, (double) index->pages, root);
 

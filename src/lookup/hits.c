@@ -1,116 +1,116 @@
 /*
  * hits.c
- *		Sorting hits.
+ *		Sorting hits by heap block.
  *
- * Radix sorts, least significant digit first: they are stable, and a digit that is the
- * same in all hits, as most digits of a tid are, takes no pass.
+ * A radix sort by the bits of the block number, least significant digit first, with as few
+ * passes as the range of blocks needs: two for a table of up to 32 GB.  The order within a
+ * block does not matter, because all hits of a heap page are answered while it is locked.
  */
 #include "postgres.h"
 
+#include "port/pg_bitutils.h"
+
 #include "lookup/lookup.h"
 
-#define DIGIT_BITS		8
-#define BUCKETS			(1 << DIGIT_BITS)
-#define MAX_DIGITS		6		/* of a tid */
+/* The counts of a digit of this size fit into the first-level cache, with room to spare. */
+#define MAX_DIGIT_BITS	11
 
-static inline uint64
-sort_key(const HmHit *hit, bool by_probe)
+static inline BlockNumber
+block_of(const HmHit *hit)
 {
-	return by_probe ? hit->probe : hit->tid;
-}
-
-static inline uint32
-digit_of(uint64 key, int digit)
-{
-	return (uint32) (key >> (digit * DIGIT_BITS)) & (BUCKETS - 1);
+	return (BlockNumber) (hit->tid >> 16);
 }
 
 static void
-insertion_sort(HmHit *hits, uint32 n, bool by_probe)
+insertion_sort(HmHit *hits, uint32 n)
 {
 	for (uint32 i = 1; i < n; i++)
 	{
 		HmHit		hit = hits[i];
 		uint32		j = i;
 
-		for (; j > 0 && sort_key(&hits[j - 1], by_probe) > sort_key(&hit, by_probe); j--)
+		for (; j > 0 && hits[j - 1].tid > hit.tid; j--)
 			hits[j] = hits[j - 1];
 		hits[j] = hit;
 	}
 }
 
-/* Hits of neighbouring keys, in a table in key order, are already sorted. */
-static pg_attribute_always_inline bool
-is_sorted(const HmHit *hits, uint32 n, bool by_probe)
+/*
+ * The range of blocks.  Returns whether the hits are sorted by block already, as hits of
+ * neighbouring keys are in a table in key order.
+ */
+static bool
+find_range(const HmHit *hits, uint32 n, BlockNumber *min, BlockNumber *max)
 {
-	for (uint32 i = 1; i < n; i++)
+	BlockNumber last = 0;
+	bool		sorted = true;
+
+	*min = MaxBlockNumber;
+	*max = 0;
+	for (uint32 i = 0; i < n; i++)
 	{
-		if (sort_key(&hits[i - 1], by_probe) > sort_key(&hits[i], by_probe))
-			return false;
+		BlockNumber block = block_of(&hits[i]);
+
+		sorted &= block >= last;
+		last = block;
+		*min = Min(*min, block);
+		*max = Max(*max, block);
 	}
-	return true;
+	return sorted;
 }
 
-static pg_attribute_always_inline void
-sort_hits(HmHit *hits, HmHit *scratch, uint32 n, bool by_probe)
+/* One pass: distribute hits by a digit of their block number, less the least one. */
+static void
+sort_by_digit(const HmHit *from, HmHit *to, uint32 n, BlockNumber min, int shift, int bits)
 {
-	uint32		counts[MAX_DIGITS][BUCKETS];
-	int			digits = by_probe ? 4 : 6;
+	uint32		starts[1 << MAX_DIGIT_BITS];
+	uint32		mask = (1U << bits) - 1;
+	uint32		start = 0;
+
+	memset(starts, 0, sizeof(uint32) << bits);
+	for (uint32 i = 0; i < n; i++)
+		starts[((block_of(&from[i]) - min) >> shift) & mask]++;
+	for (uint32 digit = 0; digit <= mask; digit++)
+	{
+		uint32		count = starts[digit];
+
+		starts[digit] = start;
+		start += count;
+	}
+	for (uint32 i = 0; i < n; i++)
+		to[starts[((block_of(&from[i]) - min) >> shift) & mask]++] = from[i];
+}
+
+void
+hm_hits_sort_by_block(HmHit *hits, HmHit *scratch, uint32 n)
+{
+	BlockNumber min,
+				max;
 	HmHit	   *from = hits;
 	HmHit	   *to = scratch;
+	int			bits,
+				passes,
+				digit_bits;
 
 	/* For few hits insertion sort is faster than counting digits. */
 	if (n <= HM_HITS_FEW)
 	{
-		insertion_sort(hits, n, by_probe);
+		insertion_sort(hits, n);
 		return;
 	}
-
-	if (is_sorted(hits, n, by_probe))
+	if (find_range(hits, n, &min, &max))
 		return;
-	memset(counts, 0, sizeof(counts));
-	for (uint32 i = 0; i < n; i++)
+	bits = pg_leftmost_one_pos32(max - min) + 1;
+	passes = (bits + MAX_DIGIT_BITS - 1) / MAX_DIGIT_BITS;
+	digit_bits = (bits + passes - 1) / passes;
+	for (int pass = 0; pass < passes; pass++)
 	{
-		uint64		key = sort_key(&hits[i], by_probe);
-
-		for (int digit = 0; digit < digits; digit++)
-			counts[digit][digit_of(key, digit)]++;
-	}
-	for (int digit = 0; digit < digits; digit++)
-	{
-		uint32	   *count = counts[digit];
-		uint32		start = 0;
 		HmHit	   *swap = from;
 
-		if (count[digit_of(sort_key(from, by_probe), digit)] == n)
-			continue;			/* the same in all */
-
-		/* Turn the count of each bucket into the index of its next hit. */
-		for (int bucket = 0; bucket < BUCKETS; bucket++)
-		{
-			uint32		size = count[bucket];
-
-			count[bucket] = start;
-			start += size;
-		}
-		for (uint32 i = 0; i < n; i++)
-			to[count[digit_of(sort_key(&from[i], by_probe), digit)]++] = from[i];
+		sort_by_digit(from, to, n, min, pass * digit_bits, digit_bits);
 		from = to;
 		to = swap;
 	}
-
 	if (from != hits)
 		memcpy(hits, from, n * sizeof(HmHit));
-}
-
-void
-hm_hits_sort_by_tid(HmHit *hits, HmHit *scratch, uint32 n)
-{
-	sort_hits(hits, scratch, n, false);
-}
-
-void
-hm_hits_sort_by_probe(HmHit *hits, HmHit *scratch, uint32 n)
-{
-	sort_hits(hits, scratch, n, true);
 }

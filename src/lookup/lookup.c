@@ -134,10 +134,9 @@ typedef struct Output
 } Output;
 
 Size
-hm_lookup_probe_memory(bool distinct)
+hm_lookup_probe_memory(void)
 {
-	return 2 * sizeof(HtProbe) + sizeof(uint32) +
-		(distinct ? sizeof(uint64) + sizeof(uint32) : 0);
+	return sizeof(HtProbe) + sizeof(uint32);
 }
 
 HmLookup *

@@ -27,6 +27,7 @@
 #ifndef HARMONIA_LOOKUP_H
 #define HARMONIA_LOOKUP_H
 
+#include "storage/buf.h"
 #include "utils/rel.h"
 #include "utils/snapshot.h"
 
@@ -110,10 +111,11 @@ typedef struct HmLookupStats
 typedef struct HmLookup HmLookup;
 
 /*
- * The maximum memory in bytes that a lookup allocates for each probe of its capacity;
- * more if points must be distinct.  In addition it may allocate up to 40 kB.
+ * The memory in bytes that a lookup allocates for each probe of its capacity.  It takes up
+ * to 16 bytes more where keys are skewed, and 12 more for a device that cannot drop
+ * duplicates.  In addition it may allocate up to 40 kB.
  */
-extern Size hm_lookup_probe_memory(bool distinct);
+extern Size hm_lookup_probe_memory(void);
 
 /*
  * Prepare lookups in an index.  The index belongs to the caller, which keeps it open and
@@ -218,13 +220,38 @@ extern const HmLookupStats *hm_lookup_stats(HmLookup *lookup);
 extern void hm_lookup_end(HmLookup *lookup);
 
 /*
- * Sort hits by tid, which is heap order, or by probe.  Both sorts are stable, so
- * sorting by tid and then by probe gives (probe, tid) order. scratch has room for n
- * hits, and may be missing if n <= HM_HITS_FEW.  The result is in hits.
+ * Sort hits by heap block.  Within a block they keep their order, or are in the order of
+ * TIDs.  scratch has room for n hits, and may be missing if n <= HM_HITS_FEW.  The result
+ * is in hits.
  */
 #define HM_HITS_FEW		64
 
-extern void hm_hits_sort_by_tid(HmHit *hits, HmHit *scratch, uint32 n);
-extern void hm_hits_sort_by_probe(HmHit *hits, HmHit *scratch, uint32 n);
+extern void hm_hits_sort_by_block(HmHit *hits, HmHit *scratch, uint32 n);
+
+/* ----------------------------------------------------------------
+ *		Pins (pin.c), also for the pages of tables
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Pin a block of a relation.  First tries the buffer in which this backend pinned it
+ * last.
+ */
+extern Buffer hm_pin(Relation relation, BlockNumber block);
+
+/*
+ * The buffer in which a block was seen last, or a guess, or InvalidBuffer; 0 for relations
+ * in local buffers.  The buffer may hold another block by now: use it only to prefetch, or
+ * to decide whether to.
+ */
+extern Buffer hm_pin_expected(Relation relation, BlockNumber block);
+
+/* Whether a block seems to be in that buffer.  Looks at the buffer without a lock. */
+extern bool hm_pin_seems_valid(Buffer buffer, BlockNumber block);
+
+/*
+ * Remember that a block was seen in this buffer, unless that is 0. hm_pin() may try it.
+ */
+extern void hm_pin_expect(Relation relation, BlockNumber block, Buffer buffer);
 
 #endif							/* HARMONIA_LOOKUP_H */

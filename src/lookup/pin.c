@@ -1,6 +1,6 @@
 /*
  * pin.c
- *		Pinning leaves again and again at little cost.
+ *		Pinning leaves and heap pages again and again at little cost.
  *
  * ReadBuffer() looks up the block in the buffer mapping.  That takes a partition lock
  * and reads a hash table that is mostly not in the cache.  If few probes share a leaf,
@@ -25,8 +25,8 @@
 #include "lookup/walk.h"
 
 /*
- * The buffers of blocks of all indexes, indexed by the low bits of the block number, so
- * that blocks of one index do not displace each other. 0: unknown.
+ * The buffers of blocks of all relations, indexed by the low bits of the block number, so
+ * that blocks of one relation do not displace each other. 0: unknown.
  */
 #define MAX_REMEMBERED	(1 << 20)	/* 4 MB, enough for 8 GB of shared buffers */
 
@@ -45,19 +45,31 @@ static uint32 remembered_mask;
 static uint32 pins = 0;			/* counted until the table is the large one */
 
 /*
- * What the last two blocks that were looked up imply for other blocks of their index.
+ * What the last two blocks that were looked up imply for other blocks of their relation.
+ * A lookup goes back and forth between an index and a table, so several relations have
+ * a row each, by the low bits of their OIDs.
  */
-static struct
+#define ROWS			8
+
+typedef struct PinRow
 {
-	Oid			index;
+	Oid			relation;
 	int64		distance;		/* from the last block to its buffer */
 	bool		trusted;		/* the block before it had the same distance */
-}			row;
+} PinRow;
+
+static PinRow rows[ROWS];
+
+static inline PinRow *
+row_of(Relation relation)
+{
+	return &rows[RelationGetRelid(relation) % ROWS];
+}
 
 static inline Buffer *
-remembered_buffer(Relation index, BlockNumber block)
+remembered_buffer(Relation relation, BlockNumber block)
 {
-	return &remembered[(block + RelationGetRelid(index) * 0x9E3779B1U) & remembered_mask];
+	return &remembered[(block + RelationGetRelid(relation) * 0x9E3779B1U) & remembered_mask];
 }
 
 /* Make an empty table of at most this size.  Frees the old one. */
@@ -93,12 +105,13 @@ count_pin(void)
 
 /* The buffer that may hold a block, or invalid. */
 static inline Buffer
-expected_buffer(Relation index, BlockNumber block)
+expected_buffer(Relation relation, BlockNumber block)
 {
-	Buffer		buffer = *remembered_buffer(index, block);
-	int64		guess = (int64) block + row.distance;
+	Buffer		buffer = *remembered_buffer(relation, block);
+	const PinRow *row = row_of(relation);
+	int64		guess = (int64) block + row->distance;
 
-	if (buffer != InvalidBuffer || !row.trusted || row.index != RelationGetRelid(index) ||
+	if (buffer != InvalidBuffer || !row->trusted || row->relation != RelationGetRelid(relation) ||
 		guess < 1 || guess > NBuffers)
 		return buffer;
 	return (Buffer) guess;
@@ -106,48 +119,60 @@ expected_buffer(Relation index, BlockNumber block)
 
 /* Note the buffer of a block that had to be looked up. */
 static void
-note_row(Relation index, BlockNumber block, Buffer buffer)
+note_row(Relation relation, BlockNumber block, Buffer buffer)
 {
+	PinRow	   *row = row_of(relation);
 	int64		distance = (int64) buffer - (int64) block;
 
-	row.trusted = row.index == RelationGetRelid(index) && row.distance == distance;
-	row.index = RelationGetRelid(index);
-	row.distance = distance;
+	row->trusted = row->relation == RelationGetRelid(relation) && row->distance == distance;
+	row->relation = RelationGetRelid(relation);
+	row->distance = distance;
 }
 
 Buffer
-hm_pin(Relation index, BlockNumber block)
+hm_pin_expected(Relation relation, BlockNumber block)
+{
+	if (remembered == NULL || RelationUsesLocalBuffers(relation))
+		return InvalidBuffer;
+	return expected_buffer(relation, block);
+}
+
+bool
+hm_pin_seems_valid(Buffer buffer, BlockNumber block)
+{
+	BufferDesc *desc = GetBufferDescriptor(buffer - 1);
+
+	return desc->tag.blockNum == block &&
+		BUF_STATE_GET_USAGECOUNT(pg_atomic_read_u32(&desc->state)) > 0;
+}
+
+Buffer
+hm_pin(Relation relation, BlockNumber block)
 {
 	Buffer		buffer;
 
-	if (RelationUsesLocalBuffers(index))
-		return ReadBuffer(index, block);
+	if (RelationUsesLocalBuffers(relation))
+		return ReadBuffer(relation, block);
 	if (pins < FEW_PINS)
 		count_pin();
 
-	buffer = expected_buffer(index, block);
-	if (buffer != InvalidBuffer)
+	/*
+	 * ReadRecentBuffer() does not raise the usage count.  That is fine until the clock
+	 * hand has come by; after that ReadBuffer() raises it.  The block number is read
+	 * without a lock, only to avoid useless attempts.
+	 */
+	buffer = expected_buffer(relation, block);
+	if (buffer != InvalidBuffer && hm_pin_seems_valid(buffer, block) &&
+		ReadRecentBuffer(HmRelationLocator(relation), MAIN_FORKNUM, block, buffer))
 	{
-		BufferDesc *desc = GetBufferDescriptor(buffer - 1);
-
-		/*
-		 * ReadRecentBuffer() does not raise the usage count.  That is fine until the
-		 * clock hand has come by; after that ReadBuffer() raises it.  The block number
-		 * is read without a lock, only to avoid useless attempts.
-		 */
-		if (desc->tag.blockNum == block &&
-			BUF_STATE_GET_USAGECOUNT(pg_atomic_read_u32(&desc->state)) > 0 &&
-			ReadRecentBuffer(HmRelationLocator(index), MAIN_FORKNUM, block, buffer))
-		{
-			pgstat_count_buffer_read(index);
-			pgstat_count_buffer_hit(index);
-			*remembered_buffer(index, block) = buffer;
-			return buffer;
-		}
+		pgstat_count_buffer_read(relation);
+		pgstat_count_buffer_hit(relation);
+		*remembered_buffer(relation, block) = buffer;
+		return buffer;
 	}
-	buffer = ReadBuffer(index, block);
-	note_row(index, block, buffer);
-	*remembered_buffer(index, block) = buffer;
+	buffer = ReadBuffer(relation, block);
+	note_row(relation, block, buffer);
+	*remembered_buffer(relation, block) = buffer;
 	return buffer;
 }
 

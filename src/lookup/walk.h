@@ -9,12 +9,9 @@
 #include "lookup/lookup.h"
 
 /* ----------------------------------------------------------------
- *		Pins (pin.c)
+ *		Prefetching leaves (pin.c)
  * ----------------------------------------------------------------
  */
-
-/* Pin a block.  First tries the buffer in which this backend pinned it last. */
-extern Buffer hm_pin(Relation index, BlockNumber block);
 
 /*
  * Prefetch what hm_pin() will read of a block; also the page's special area and those
@@ -24,11 +21,6 @@ extern Buffer hm_pin(Relation index, BlockNumber block);
  * pages, that costs 7 %.
  */
 extern void hm_pin_prefetch(Relation index, BlockNumber block, int from, int to, bool many);
-
-/*
- * Remember that a block was seen in this buffer, unless that is 0. hm_pin() may try it.
- */
-extern void hm_pin_expect(Relation index, BlockNumber block, Buffer buffer);
 
 /*
  * Prefetch what hm_pin() will read of a block, and these lines of the page: bit i

@@ -1,0 +1,149 @@
+/*
+ * fetch.h
+ *		The state of a fetch, and what fetch.c and fetch_heap.c offer to one another.
+ */
+#ifndef HARMONIA_EXEC_FETCH_H
+#define HARMONIA_EXEC_FETCH_H
+
+#include "exec/nodes.h"
+
+/*
+ * Pages of the visibility map that are kept pinned, because hits in key order may be
+ * anywhere in the heap.  Each page covers 255 MB of heap, with two bits for a heap page
+ * (visibilitymap.c).
+ */
+#define HM_MAP_PAGES		16
+
+typedef struct HmMapPage
+{
+	uint32		number;
+	Buffer		buffer;			/* pinned, or invalid */
+	const uint8 *bits;			/* its contents */
+} HmMapPage;
+
+/*
+ * Heap pages whose memory has been asked for, so that it is in the cache when their hits
+ * are answered.  Each stage goes through the portion's hits on its own.
+ */
+#define HM_AHEAD_PAGES		256
+
+typedef struct HmAheadStage
+{
+	uint32		hit;			/* the first one that is not done */
+	uint32		page;			/* the number of the last hit's page, from 1 on */
+	BlockNumber block;			/* of the last hit */
+} HmAheadStage;
+
+typedef struct HmAhead
+{
+	HmAheadStage pages;			/* the page's header and its buffer's */
+	HmAheadStage pointers;		/* line pointers */
+	HmAheadStage tuples;
+	const char *addresses[HM_AHEAD_PAGES];	/* by number, modulo their count; NULL
+											 * if unknown */
+} HmAhead;
+
+struct HmFetch
+{
+	Relation	heap;
+	Relation	index;
+	Snapshot	snapshot;
+	const HmKeyType *type;
+	AttrNumber	key_column;		/* the table's column, or 0 if the key is an
+								 * expression */
+	ExprState  *key_expression;
+	ExprContext *key_context;
+	bool		compare_always; /* "compare", for all portions */
+	bool		index_only;
+	bool		first_rows;
+
+	HmLookup   *lookup;
+	uint32		capacity;		/* of lookup */
+	HmProbes	probes;
+	const uint8 *done;			/* nonzero: no more hits of that probe are
+								 * wanted; or NULL */
+	bool		finished;		/* the engine is known to have no more hits */
+	bool		counting;		/* only the number of pairs is wanted */
+	uint64		counted;		/* pairs that count_tids() has counted; they
+								 * are in no portion */
+
+	/* The portion */
+	uint32		room;
+	uint32		max_room;
+	uint32		count;
+	uint32		next;			/* the first hit that has not been in a run */
+	uint32		skipped;		/* hits of this portion whose probe was done */
+	HmHit	   *hits;
+	HmHit	   *scratch;		/* for sorting; NULL until it is needed */
+	bool		compare;		/* whether to compare the keys of tuples with
+								 * their probes */
+	uint32		visible;		/* the first "visible" hits are on
+								 * all-visible pages, and need not be
+								 * fetched from the heap */
+	uint64	   *keys;			/* if index_only, for ranges: the key of each
+								 * hit; NULL until it is needed */
+	HmMapPage	maps[HM_MAP_PAGES];
+
+	/* The table */
+	bool		is_heap;		/* its access method is PostgreSQL's heap */
+	IndexFetchTableData *scan;	/* of other access methods */
+	TupleTableSlot *slot;
+	bool		own_slot;
+	int			io_concurrency;
+	bool		reads_ahead;	/* pages are being read from files */
+	int			cached_pages;	/* pages since the last one that was */
+	uint32		requested;		/* the first hit whose page has not been
+								 * requested */
+	int			requests;		/* pages requested and not yet reached */
+	BlockNumber requested_block;
+#ifdef HM_READ_STREAM
+	ReadStream *stream;			/* NULL until it is first needed */
+#endif
+	HmAhead		ahead;
+
+	HmFetchStats stats;
+	HmRun		run;
+};
+
+/* The heap block of a hit. */
+static inline BlockNumber
+hm_hit_block(const HmHit *hit)
+{
+	return (BlockNumber) (hit->tid >> 16);
+}
+
+/* Whether no more hits of a probe are wanted. */
+static inline bool
+hm_fetch_is_done(const HmFetch *fetch, uint32 probe)
+{
+	return fetch->done != NULL && fetch->done[probe] != 0;
+}
+
+/*
+ * Whether the key of the tuple in the slot is one of a probe's keys.  If the hit is an
+ * entry of the index and the snapshot is an MVCC one, it is (hm_lookup_is_exact()).  Then
+ * it is not compared, because the key may be an expression that is slow to evaluate.  For
+ * all other hits the tuple decides.  The exception is counting on a device: it does not
+ * name the probe, so it has to be believed.
+ */
+extern bool hm_fetch_has_key(HmFetch *fetch, uint32 probe);
+
+/* ----------------------------------------------------------------
+ *		Heap pages (fetch_heap.c)
+ * ----------------------------------------------------------------
+ */
+
+/* A portion has been read: prepare to go through those of its hits that are not visible. */
+extern void hm_heap_start(HmFetch *fetch);
+
+/*
+ * Make a run of the next hits, which are on one heap page.  The run may be empty.  Pins
+ * the page and locks it once.  The pin belongs to the run.
+ */
+extern void hm_heap_run(HmFetch *fetch);
+
+/* Stop reading ahead; and release what that needs. */
+extern void hm_heap_stop(HmFetch *fetch);
+extern void hm_heap_end(HmFetch *fetch);
+
+#endif							/* HARMONIA_EXEC_FETCH_H */
