@@ -475,6 +475,7 @@ static void
 make_visible_run(HmFetch *fetch)
 {
 	HmRun	   *run = &fetch->run;
+	bool		locks = IsolationIsSerializable();
 
 	while (fetch->next < fetch->visible && run->count < HM_RUN_MAX)
 	{
@@ -485,7 +486,8 @@ make_visible_run(HmFetch *fetch)
 			fetch->skipped++;
 			continue;
 		}
-		PredicateLockPage(fetch->heap, hm_hit_block(hit), fetch->snapshot);
+		if (locks)
+			PredicateLockPage(fetch->heap, hm_hit_block(hit), fetch->snapshot);
 		run->probes[run->count] = hit->probe;
 		run->hits[run->count++] = fetch->next - 1;
 	}

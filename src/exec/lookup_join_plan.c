@@ -27,6 +27,7 @@
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
+#include "optimizer/plancat.h"
 #include "optimizer/restrictinfo.h"
 #include "optimizer/tlist.h"
 #include "parser/parsetree.h"
@@ -711,6 +712,33 @@ plan_target(PlannerInfo *root, RelOptInfo *inner, List *scan_tlist, HmTarget *ta
 	return list_make3(oids, numbers, columns);
 }
 
+/*
+ * Have a sequential scan return all columns of its table, as they are, if it has nothing to
+ * compute.  Then it passes its slot on without a projection; the join takes only the columns
+ * that it needs (use_physical_tlist() in createplan.c does the same for other nodes).
+ */
+static void
+use_physical_tlist(PlannerInfo *root, Plan *outer)
+{
+	ListCell   *cell;
+	RelOptInfo *rel;
+	List	   *tlist;
+
+	if (!IsA(outer, SeqScan))
+		return;
+	rel = find_base_rel(root, ((Scan *) outer)->scanrelid);
+	foreach(cell, outer->targetlist)
+	{
+		Var		   *var = (Var *) lfirst_node(TargetEntry, cell)->expr;
+
+		if (!IsA(var, Var) || var->varno != rel->relid || var->varattno <= 0)
+			return;
+	}
+	tlist = build_physical_tlist(root, rel);
+	if (tlist != NIL)
+		outer->targetlist = tlist;
+}
+
 static Plan *
 plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 				 List *unused, List *plans)
@@ -741,6 +769,7 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	keys = keys_left(root, keys, keys, inner->relid);
 	inner_quals = extract_actual_clauses(in_order(root, inner->baserestrictinfo), false);
 
+	use_physical_tlist(root, linitial(plans));
 	plan.outer_tlist = ((Plan *) linitial(plans))->targetlist;
 	plan.inner = inner->relid;
 
