@@ -26,11 +26,8 @@
 
 #include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/stratnum.h"
-#include "access/sysattr.h"
 #include "access/table.h"
 #include "miscadmin.h"
-#include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -45,9 +42,6 @@
  */
 #define ROW_AHEAD		64
 #define AHEAD_MIN_ROWS	1000
-
-/* With so many columns of the inner side, a slot deforms them faster than one by one. */
-#define SLOT_MIN_COLUMNS	3
 
 /* ----------------------------------------------------------------
  *		Slots
@@ -393,268 +387,18 @@ exec_join(CustomScanState *node)
  */
 
 static void
-begin_keys(LookupJoin *join, List *descriptions, List *arguments)
-{
-	ListCell   *cell;
-
-	join->key_count = list_length(arguments);
-	join->keys = palloc0(join->key_count * sizeof(JoinKey));
-	foreach(cell, arguments)
-	{
-		int			i = foreach_current_index(cell);
-		Expr	   *argument = lfirst(cell);
-		JoinKey    *key = &join->keys[i];
-
-		key->strategy = (StrategyNumber) list_nth_int(descriptions, 2 * i);
-		key->bracket = hm_bracket_function(join->key_type->type,
-									   (Oid) list_nth_int(descriptions, 2 * i + 1));
-		if (key->bracket == NULL)
-			elog(ERROR, "harmonia cannot compare type %u with type %u",
-				 join->key_type->type, (Oid) list_nth_int(descriptions, 2 * i + 1));
-		key->argument = ExecInitExpr(argument, &join->node.css.ss.ps);
-		join->may_be_fuzzy |= hm_may_be_fuzzy(join->key_type->type,
-											  (Oid) list_nth_int(descriptions, 2 * i + 1));
-		if (IsA(argument, Var))
-			key->column = join->sources[((Var *) argument)->varattno - 1];
-		Assert(key->column >= 0);
-	}
-	join->plain_key = join->key_count == 1 && join->keys[0].column > 0 &&
-		join->keys[0].strategy == BTEqualStrategyNumber &&
-		(Oid) lsecond_int(descriptions) == join->key_type->type;
-}
-
-static void
-begin_sources(LookupJoin *join, List *sources)
-{
-	ListCell   *cell;
-
-	join->column_count = list_length(sources);
-	join->sources = palloc(Max(1, join->column_count) * sizeof(int));
-	foreach(cell, sources)
-	{
-		int			source = lfirst_int(cell);
-
-		join->sources[foreach_current_index(cell)] = source;
-		join->outer_last = Max(join->outer_last, source);
-	}
-}
-
-/* Add the columns of the scan tuple that expressions of the plan refer to to a set. */
-static void
-add_columns(List *exprs, Bitmapset **columns)
-{
-	Bitmapset  *attributes = NULL;
-	int			attribute = -1;
-
-	pull_varattnos((Node *) exprs, INDEX_VAR, &attributes);
-	while ((attribute = bms_next_member(attributes, attribute)) >= 0)
-		*columns = bms_add_member(*columns, attribute + FirstLowInvalidHeapAttributeNumber - 1);
-}
-
-/*
- * Whether the join's result is nothing but columns of the scan tuple.  If so, *columns
- * has their numbers.
- */
-static bool
-returns_columns(List *tlist, List **columns)
-{
-	ListCell   *cell;
-
-	*columns = NIL;
-	foreach(cell, tlist)
-	{
-		Var		   *var = (Var *) lfirst_node(TargetEntry, cell)->expr;
-
-		if (!IsA(var, Var) || var->varno != INDEX_VAR || var->varattno <= 0)
-			return false;
-		*columns = lappend_int(*columns, var->varattno - 1);
-	}
-	return true;
-}
-
-/*
- * Have a slot's columns filled from these columns of the scan tuple.  kept maps the
- * latter to those that are kept of outer rows.
- */
-static void
-begin_fill(LookupJoin *join, JoinFill *fill, TupleTableSlot *slot, List *to, List *from,
-		   const int *kept)
-{
-	ListCell   *to_cell,
-			   *from_cell;
-	int			room = Max(1, list_length(to));
-
-	fill->slot = slot;
-	fill->outer_to = palloc(room * sizeof(int));
-	fill->outer_from = palloc(room * sizeof(int));
-	fill->inner_to = palloc(room * sizeof(int));
-	fill->inner_from = palloc(room * sizeof(int));
-	forboth(to_cell, to, from_cell, from)
-	{
-		int			column = lfirst_int(from_cell);
-
-		if (join->sources[column] > 0)
-		{
-			fill->outer_to[fill->outer_count] = lfirst_int(to_cell);
-			fill->outer_from[fill->outer_count++] = kept[column];
-		}
-		else
-		{
-			fill->inner_to[fill->inner_count] = lfirst_int(to_cell);
-			fill->inner_from[fill->inner_count++] = column;
-		}
-	}
-}
-
-/* Decide which columns of outer rows are kept, and how slots are filled. */
-static void
-begin_columns(LookupJoin *join, TupleDesc outer, List *other_quals)
-{
-	CustomScan *plan = (CustomScan *) join->node.css.ss.ps.plan;
-	JoinRows   *rows = &join->batch.rows;
-	bool		direct;
-	List	   *result_from,
-			   *result_to = NIL;
-	List	   *candidate_columns = NIL;
-	Bitmapset  *evaluated = NULL;
-	Bitmapset  *needed = NULL;
-	int		   *kept = palloc0(Max(1, join->column_count) * sizeof(int));
-	int			count = 0;
-	int			column = -1;
-
-	direct = returns_columns(plan->scan.plan.targetlist, &result_from);
-	add_columns(plan->scan.plan.qual, &evaluated);
-	add_columns(list_nth(plan->custom_exprs, HM_JOIN_INNER_QUALS), &evaluated);
-	add_columns(join->may_be_fuzzy ? list_nth(plan->custom_exprs, HM_JOIN_QUALS) : other_quals,
-				&evaluated);
-	if (!direct)
-		add_columns(plan->scan.plan.targetlist, &evaluated);
-	needed = bms_copy(evaluated);
-	add_columns(plan->scan.plan.targetlist, &needed);
-
-	rows->columns = palloc(Max(1, join->column_count) * sizeof(JoinColumn));
-	while ((column = bms_next_member(needed, column)) >= 0)
-	{
-		if (join->sources[column] == 0)
-			continue;
-		kept[column] = count;
-		rows->columns[count++].source = join->sources[column];
-	}
-	hm_rows_begin(rows, count, outer);
-
-	column = -1;
-	while ((column = bms_next_member(evaluated, column)) >= 0)
-		candidate_columns = lappend_int(candidate_columns, column);
-	begin_fill(join, &join->candidate, join->node.css.ss.ss_ScanTupleSlot, candidate_columns,
-			   candidate_columns, kept);
-	join->fills_candidate = candidate_columns != NIL;
-	for (int i = 0; direct && i < list_length(result_from); i++)
-		result_to = lappend_int(result_to, i);
-	begin_fill(join, &join->result, direct ? join->node.css.ss.ps.ps_ResultTupleSlot : NULL,
-			   result_to, direct ? result_from : NIL, kept);
-	for (int i = 0; i < join->target_count; i++)
-		join->targets[i].by_slot = bms_num_members(needed) - count >= SLOT_MIN_COLUMNS;
-}
-
-/* A 64-bit value that a plan stores as two integers. */
-static uint64
-join_halves(List *numbers, int first)
-{
-	return (uint64) (uint32) list_nth_int(numbers, first) << 32 |
-		(uint32) list_nth_int(numbers, first + 1);
-}
-
-static void
-begin_target(LookupJoin *join, JoinTarget *target, List *plan)
-{
-	List	   *oids = list_nth(plan, HM_TARGET_OIDS);
-	List	   *share = list_nth(plan, HM_TARGET_SHARE);
-	ListCell   *cell;
-
-	target->table_oid = linitial_oid(oids);
-	target->index_oid = lsecond_oid(oids);
-	target->share.hash = lthird_oid(oids);
-	target->share.low = join_halves(share, 0);
-	target->share.high = join_halves(share, 2);
-	target->share.modulus = (uint64) list_nth_int(share, 4);
-	target->share.remainder = (uint64) list_nth_int(share, 5);
-	target->columns = palloc(Max(1, join->column_count) * sizeof(int));
-	foreach(cell, (List *) list_nth(plan, HM_TARGET_COLUMNS))
-	{
-		target->columns[foreach_current_index(cell)] = lfirst_int(cell);
-		target->last = Max(target->last, lfirst_int(cell));
-	}
-}
-
-/*
- * The inner side's range table index.  The scan tuple always has the inner side's key, so
- * it has a Var of the inner side.
- */
-static Index
-inner_relid(LookupJoin *join)
-{
-	CustomScan *plan = (CustomScan *) join->node.css.ss.ps.plan;
-	int			column = 0;
-
-	while (join->sources[column] > 0)
-		column++;
-	return castNode(Var, list_nth_node(TargetEntry, plan->custom_scan_tlist, column)->expr)->varno;
-}
-
-/* Set up those targets that are not pruned for good. */
-static void
-begin_targets(LookupJoin *join)
-{
-	CustomScan *plan = (CustomScan *) join->node.css.ss.ps.plan;
-	List	   *targets = list_nth(plan->custom_private, HM_JOIN_TARGETS);
-	Bitmapset  *needed = hm_pruning_begin(&join->pruning, &join->node.css.ss.ps,
-										  list_nth(plan->custom_private, HM_JOIN_PRUNING),
-										  list_nth(plan->custom_exprs, HM_JOIN_PRUNE_STEPS),
-										  inner_relid(join), list_length(targets));
-	int			number = -1;
-
-	join->several_targets = list_length(targets) > 1;
-	join->targets = palloc0(list_length(targets) * sizeof(JoinTarget));
-	while ((number = bms_next_member(needed, number)) >= 0)
-		begin_target(join, &join->targets[join->target_count++], list_nth(targets, number));
-	join->pruned = list_length(targets) - join->target_count;
-}
-
-static void
 begin_join(CustomScanState *node, EState *estate, int eflags)
 {
 	LookupJoin *join = (LookupJoin *) node;
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
-	List	   *flags = list_nth(plan->custom_private, HM_JOIN_FLAGS);
-	List	   *inner_quals = list_nth(plan->custom_exprs, HM_JOIN_INNER_QUALS);
-	List	   *quals = list_nth(plan->custom_exprs, HM_JOIN_QUALS);
-	List	   *other_quals = list_difference(quals,
-											  list_nth(plan->custom_exprs, HM_JOIN_KEY_CLAUSES));
-	PlanState  *outer_plan = ExecInitNode(linitial(plan->custom_plans), estate, eflags);
 
-	node->custom_ps = list_make1(outer_plan);
-	join->type = (JoinType) linitial_int(flags);
-	join->one_match = join->type == JOIN_SEMI || join->type == JOIN_ANTI;
-	join->keeps_unmatched = join->type == JOIN_LEFT || join->type == JOIN_ANTI;
-	join->index_only = lsecond_int(flags) != 0;
-	join->key_type = hm_key_type_lookup((Oid) lthird_int(flags));
-	join->first_rows = lfourth_int(flags) != 0;
-	begin_sources(join, list_nth(plan->custom_private, HM_JOIN_SOURCES));
-	join->inner_quals = ExecInitQual(inner_quals, &node->ss.ps);
-	join->quals = ExecInitQual(quals, &node->ss.ps);
-	join->other_quals = ExecInitQual(other_quals, &node->ss.ps);
-	join->has_conditions = inner_quals != NIL || other_quals != NIL;
-	begin_targets(join);
+	node->custom_ps = list_make1(ExecInitNode(linitial(plan->custom_plans), estate, eflags));
+	hm_join_begin(join);
 	join->fetch_context = AllocSetContextCreate(CurrentMemoryContext,
 												"harmonia lookup join target",
 												ALLOCSET_DEFAULT_SIZES);
-	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
-		return;
-
-	begin_keys(join, list_nth(plan->custom_private, HM_JOIN_KEYS),
-			   list_nth(plan->custom_exprs, HM_JOIN_ARGUMENTS));
-	begin_columns(join, ExecGetResultType(outer_plan), other_quals);
-	hm_join_restart(join);
+	if (!(eflags & EXEC_FLAG_EXPLAIN_ONLY))
+		hm_join_restart(join);
 }
 
 static void
@@ -713,7 +457,7 @@ join_name(JoinType type)
 static void
 explain_targets(LookupJoin *join, ExplainState *es)
 {
-	Index		inner = inner_relid(join);
+	Index		inner = hm_join_inner_relid(join);
 	List	   *indexes = NIL;
 	List	   *tables = NIL;
 	Bitmapset  *unused = NULL;

@@ -1,7 +1,7 @@
 /*
  * lookup_join.h
- *		The state of a lookup join, and the functions that lookup_join.c,
- *		lookup_join_batch.c, lookup_join_rows.c and prune.c offer to one another.
+ *		The state of a lookup join, and the functions that the files lookup_join*.c and
+ *		prune.c offer to one another.
  */
 #ifndef HARMONIA_EXEC_LOOKUP_JOIN_H
 #define HARMONIA_EXEC_LOOKUP_JOIN_H
@@ -184,9 +184,28 @@ typedef struct LookupJoin
 								 * compute for it; otherwise its slot is NULL */
 } LookupJoin;
 
+/* ----------------------------------------------------------------
+ *		Beginning (lookup_join_begin.c)
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Set up a join's state from its plan.  The outer plan's state must be there.  Memory is
+ * allocated in CurrentMemoryContext.
+ */
+extern void hm_join_begin(LookupJoin *join);
+
+/* The inner side's range table index. */
+extern Index hm_join_inner_relid(LookupJoin *join);
+
+/* ----------------------------------------------------------------
+ *		Candidates (lookup_join.c)
+ * ----------------------------------------------------------------
+ */
+
 /*
  * Start a candidate in the scan slot: fill in the columns of an outer row, and set all
- * others to NULL (lookup_join.c).  Returns the scan slot.  Its values may point into the
+ * others to NULL.  Returns the scan slot.  Its values may point into the
  * outer row.  The second function sets all columns to NULL.
  */
 extern TupleTableSlot *hm_join_store_outer(LookupJoin *join, TupleTableSlot *outer);
