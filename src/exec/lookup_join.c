@@ -188,23 +188,31 @@ fill_slot(LookupJoin *join, const JoinFill *fill, uint32 row, bool with_inner)
 }
 
 /*
- * Return the join's row that is made of an outer row and, with_inner, of the match.  NULL
- * if it does not satisfy the quals above the join.  The candidate slot has been filled.
+ * Whether the row in the candidate slot satisfies the quals above the join.
+ */
+static inline bool
+satisfies_quals(LookupJoin *join)
+{
+	PlanState  *state = &join->node.css.ss.ps;
+
+	if (state->qual == NULL)
+		return true;
+	state->ps_ExprContext->ecxt_scantuple = join->candidate.slot;
+	if (ExecQual(state->qual, state->ps_ExprContext))
+		return true;
+	InstrCountFiltered1(join, 1);
+	return false;
+}
+
+/*
+ * Return the join's row that is made of an outer row and, with_inner, of the match.  The
+ * candidate slot has been filled.
  */
 static inline TupleTableSlot *
 emit(LookupJoin *join, uint32 row, bool with_inner)
 {
 	PlanState  *state = &join->node.css.ss.ps;
 
-	if (state->qual != NULL)
-	{
-		state->ps_ExprContext->ecxt_scantuple = join->candidate.slot;
-		if (!ExecQual(state->qual, state->ps_ExprContext))
-		{
-			InstrCountFiltered1(join, 1);
-			return NULL;
-		}
-	}
 	if (join->result.slot != NULL)
 	{
 		fill_slot(join, &join->result, row, with_inner);
@@ -262,26 +270,31 @@ is_match(LookupJoin *join)
 	return false;
 }
 
+/* Whether there are matches at hand.  Reads the target's next run if need be. */
+static inline bool
+has_run(LookupJoin *join)
+{
+	if (join->run != NULL && join->match < join->run->count)
+		return true;
+	join->run = hm_fetch_run(join->node.fetch);
+	join->match = 0;
+	if (join->run == NULL)
+		return false;
+	prefetch_rows(join);
+	return true;
+}
+
 /*
- * Go to the target's next match.  *row is its outer row.  Returns false if the target has
- * no more.
+ * Go to the run's next match that satisfies all conditions.  *row is its outer row.
+ * Returns false if the run has no more.
  */
 static inline bool
-next_match(LookupJoin *join, uint32 *row)
+next_in_run(LookupJoin *join, uint32 *row)
 {
-	for (;;)
+	while (join->match < join->run->count)
 	{
-		uint32		probe;
+		uint32		probe = join->run->probes[join->match++];
 
-		if (join->run == NULL || join->match == join->run->count)
-		{
-			join->run = hm_fetch_run(join->node.fetch);
-			join->match = 0;
-			if (join->run == NULL)
-				return false;
-			prefetch_rows(join);
-		}
-		probe = join->run->probes[join->match++];
 		*row = hm_probe_row(join->probes, probe);
 		join->inner_slot = NULL;
 		if (join->one_match && join->batch.matched[*row] != 0)
@@ -296,6 +309,7 @@ next_match(LookupJoin *join, uint32 *row)
 			join->probes->done[probe] = 1;
 		return true;
 	}
+	return false;
 }
 
 /* Find all matches of the target, for joins that return none of them. */
@@ -304,8 +318,11 @@ mark_matches(LookupJoin *join)
 {
 	uint32		row;
 
-	while (next_match(join, &row))
-		ResetExprContext(join->node.css.ss.ps.ps_ExprContext);
+	while (has_run(join))
+	{
+		while (next_in_run(join, &row))
+			ResetExprContext(join->node.css.ss.ps.ps_ExprContext);
+	}
 }
 
 /*
@@ -320,23 +337,44 @@ next_row(LookupJoin *join, uint32 *row)
 	while (join->row < join->batch.count)
 	{
 		*row = join->row++;
-		if (join->batch.matched[*row] == wanted)
-			return true;
+		if (join->batch.matched[*row] != wanted)
+			continue;
+		if (join->fills_candidate)
+			fill_slot(join, &join->candidate, *row, false);
+		return true;
 	}
 	return false;
 }
 
-static TupleTableSlot *
-exec_join(CustomScanState *node)
+/*
+ * Go to the next result: an outer row and, if *with_inner, the match.  Returns false if
+ * there are no more in this phase.
+ */
+static inline bool
+next_result(LookupJoin *join, uint32 *row, bool *with_inner)
 {
-	LookupJoin *join = (LookupJoin *) node;
-	TupleTableSlot *result;
-	uint32		row;
+	*with_inner = join->phase == PHASE_MATCH;
+	for (;;)
+	{
+		if (*with_inner ? !next_in_run(join, row) : !next_row(join, row))
+			return false;
+		if (satisfies_quals(join))
+			return true;
+		CHECK_FOR_INTERRUPTS();
+		ResetExprContext(join->node.css.ss.ps.ps_ExprContext);
+	}
+}
 
+/*
+ * Go on to where there are results, or may be: to PHASE_MATCH with a run, to PHASE_ROWS,
+ * or to PHASE_DONE.
+ */
+static void
+go_on(LookupJoin *join)
+{
 	for (;;)
 	{
 		CHECK_FOR_INTERRUPTS();
-		ResetExprContext(node->ss.ps.ps_ExprContext);
 		switch (join->phase)
 		{
 			case PHASE_FILL:
@@ -354,31 +392,144 @@ exec_join(CustomScanState *node)
 			case PHASE_MATCH:
 				if (join->one_match)
 					mark_matches(join);
-				else if (next_match(join, &row))
-				{
-					if ((result = emit(join, row, true)) != NULL)
-						return result;
-					break;
-				}
+				else if (has_run(join))
+					return;
 				join->phase = PHASE_TARGET;
 				break;
 
 			case PHASE_ROWS:
-				if (!next_row(join, &row))
-				{
-					join->phase = PHASE_FILL;
-					break;
-				}
-				if (join->fills_candidate)
-					fill_slot(join, &join->candidate, row, false);
-				if ((result = emit(join, row, false)) != NULL)
-					return result;
+				if (join->row < join->batch.count)
+					return;
+				join->phase = PHASE_FILL;
 				break;
 
 			case PHASE_DONE:
-				return ExecClearTuple(node->ss.ps.ps_ResultTupleSlot);
+				return;
 		}
 	}
+}
+
+static TupleTableSlot *
+exec_join(CustomScanState *node)
+{
+	LookupJoin *join = (LookupJoin *) node;
+	uint32		row;
+	bool		with_inner;
+
+	ResetExprContext(node->ss.ps.ps_ExprContext);
+	for (;;)
+	{
+		go_on(join);
+		if (join->phase == PHASE_DONE)
+			return ExecClearTuple(node->ss.ps.ps_ResultTupleSlot);
+		if (next_result(join, &row, &with_inner))
+			return emit(join, row, with_inner);
+	}
+}
+
+/* ----------------------------------------------------------------
+ *		Blocks
+ * ----------------------------------------------------------------
+ */
+
+bool
+hm_lookup_join_has_blocks(const CustomScanState *node)
+{
+	return ((const LookupJoin *) node)->result.slot != NULL;
+}
+
+/* Put a column of outer rows in a block. */
+static void
+put_outer(const LookupJoin *join, int column, const uint32 *rows, uint32 count, Datum *values,
+		  bool *nulls)
+{
+	for (uint32 i = 0; i < count; i++)
+		values[i] = hm_row_value(&join->batch.rows, rows[i], column, &nulls[i]);
+}
+
+/* Put a column of the inner side in a block.  The matches are the run's. */
+static void
+put_inner(LookupJoin *join, int column, const uint32 *matches, uint32 count, Datum *values,
+		  bool *nulls)
+{
+	const JoinTarget *target = &join->targets[join->target];
+	int			attribute = target->columns[column];
+
+	for (uint32 i = 0; i < count; i++)
+	{
+		if (join->index_only)
+		{
+			values[i] = hm_fetch_key(join->node.fetch, matches[i]);
+			nulls[i] = false;
+		}
+		else if (target->by_slot || join->run->slot != NULL)
+		{
+			TupleTableSlot *inner = hm_fetch_store(join->node.fetch, matches[i]);
+
+			values[i] = attribute > 0 ? slot_getattr(inner, attribute, &nulls[i]) :
+				slot_getsysattr(inner, attribute, &nulls[i]);
+		}
+		else
+			values[i] = heap_getattr(unconstify(HeapTupleData *, &join->run->tuples[matches[i]]),
+									 attribute, RelationGetDescr(target->table), &nulls[i]);
+	}
+}
+
+/* Put results in a block from row "first" on. */
+static void
+put_results(LookupJoin *join, HmColumn *columns, uint32 first, const uint32 *rows,
+			const uint32 *matches, uint32 count, bool with_inner)
+{
+	const JoinFill *fill = &join->result;
+
+	for (int i = 0; i < fill->outer_count; i++)
+	{
+		HmColumn   *column = &columns[fill->outer_to[i]];
+
+		if (column->values != NULL)
+			put_outer(join, fill->outer_from[i], rows, count, column->values + first,
+					  column->nulls + first);
+	}
+	for (int i = 0; i < fill->inner_count; i++)
+	{
+		HmColumn   *column = &columns[fill->inner_to[i]];
+
+		if (column->values == NULL)
+			continue;
+		if (with_inner)
+			put_inner(join, fill->inner_from[i], matches, count, column->values + first,
+					  column->nulls + first);
+		else
+			memset(column->nulls + first, true, count * sizeof(bool));
+	}
+}
+
+uint32
+hm_lookup_join_block(CustomScanState *node, HmColumn *columns, uint32 max)
+{
+	LookupJoin *join = (LookupJoin *) node;
+	uint32		rows[HM_RUN_MAX];
+	uint32		matches[HM_RUN_MAX];
+	uint32		n = 0;
+
+	while (n < max)
+	{
+		uint32		limit = Min(max - n, HM_RUN_MAX);
+		uint32		count = 0;
+		bool		with_inner = false;
+
+		go_on(join);
+		if (join->phase == PHASE_DONE)
+			break;
+		while (count < limit && next_result(join, &rows[count], &with_inner))
+		{
+			matches[count++] = join->match - 1;
+			ResetExprContext(node->ss.ps.ps_ExprContext);
+		}
+		put_results(join, columns, n, rows, matches, count, with_inner);
+		n += count;
+	}
+	return n;
 }
 
 /* ----------------------------------------------------------------

@@ -352,12 +352,33 @@ extern void hm_fetch_stats_add(HmFetchStats *sum, const HmFetchStats *stats);
 extern void hm_fetch_end(HmFetch *fetch);
 
 /* ----------------------------------------------------------------
- *		Joining (lookup_join_batch.c)
+ *		Joining (lookup_join.c, lookup_join_batch.c)
  * ----------------------------------------------------------------
  */
 
 /* The maximum number of outer rows in a batch, if this many bytes of each are kept. */
 extern uint32 hm_join_batch_rows(Size width, bool index_only);
+
+/* One column of the rows of a block. */
+typedef struct HmColumn
+{
+	Datum	   *values;
+	bool	   *nulls;
+} HmColumn;
+
+/*
+ * Whether a lookup join's rows can be had in blocks: its result is nothing but columns of
+ * its inputs.
+ */
+extern bool hm_lookup_join_has_blocks(const CustomScanState *node);
+
+/*
+ * Read the next rows of such a join, up to max.  columns has an entry for each column of the
+ * result; those that are wanted have arrays for max rows, the others have no values.  Wanted
+ * columns must be passed by value.  Returns the number of rows, 0 at the end.  Does not do
+ * what ExecProcNode() does besides: rescanning, and counting for EXPLAIN ANALYZE.
+ */
+extern uint32 hm_lookup_join_block(CustomScanState *node, HmColumn *columns, uint32 max);
 
 /* ----------------------------------------------------------------
  *		Counting (lookup_scan.c)
