@@ -365,6 +365,14 @@ next_result(LookupJoin *join, uint32 *row, bool *with_inner)
 	}
 }
 
+/* Whether every match is a result, so that they need only be counted. */
+static inline bool
+counts_matches(const LookupJoin *join)
+{
+	return join->counting && join->type == JOIN_INNER && !join->has_conditions &&
+		join->batch.exact && join->node.css.ss.ps.qual == NULL;
+}
+
 /*
  * Go on to where there are results, or may be: to PHASE_MATCH with a run, to PHASE_ROWS,
  * or to PHASE_DONE.
@@ -392,6 +400,8 @@ go_on(LookupJoin *join)
 			case PHASE_MATCH:
 				if (join->one_match)
 					mark_matches(join);
+				else if (counts_matches(join))
+					join->counted += hm_fetch_count(join->node.fetch);
 				else if (has_run(join))
 					return;
 				join->phase = PHASE_TARGET;
@@ -425,6 +435,28 @@ exec_join(CustomScanState *node)
 		if (next_result(join, &row, &with_inner))
 			return emit(join, row, with_inner);
 	}
+}
+
+uint64
+hm_lookup_join_count(CustomScanState *node)
+{
+	LookupJoin *join = (LookupJoin *) node;
+	uint64		count = 0;
+	uint32		row;
+	bool		with_inner;
+
+	join->counting = true;
+	join->counted = 0;
+	for (go_on(join); join->phase != PHASE_DONE; go_on(join))
+	{
+		while (next_result(join, &row, &with_inner))
+		{
+			count++;
+			ResetExprContext(node->ss.ps.ps_ExprContext);
+		}
+	}
+	join->counting = false;
+	return count + join->counted;
 }
 
 /* ----------------------------------------------------------------

@@ -178,6 +178,8 @@ typedef struct LookupJoin
 	uint32		match;			/* the next one of these */
 	TupleTableSlot *inner_slot; /* the last match's tuple, if it is in a slot */
 	uint32		row;			/* the next row for PHASE_ROWS */
+	bool		counting;		/* only the number of results is wanted */
+	uint64		counted;		/* results that are counted already */
 	JoinFill	candidate;		/* the scan slot, as far as conditions or the
 								 * projection need it */
 	JoinFill	result;			/* the result slot, if there is nothing to

@@ -380,6 +380,12 @@ extern bool hm_lookup_join_has_blocks(const CustomScanState *node);
  */
 extern uint32 hm_lookup_join_block(CustomScanState *node, HmColumn *columns, uint32 max);
 
+/*
+ * Run a lookup join to its end.  Returns the number of rows that it would have returned.
+ * The note above on ExecProcNode() holds here, too.
+ */
+extern uint64 hm_lookup_join_count(CustomScanState *node);
+
 /* ----------------------------------------------------------------
  *		Counting (lookup_scan.c)
  * ----------------------------------------------------------------
