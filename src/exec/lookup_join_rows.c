@@ -51,34 +51,33 @@ hm_rows_reset(JoinRows *rows)
 	rows->nulls = NULL;
 }
 
+static inline Size
+nulls_size(const JoinRows *rows)
+{
+	return (Size) rows->room * rows->null_words * sizeof(uint64);
+}
+
 void
 hm_rows_make_room(JoinRows *rows, uint32 room)
 {
-	uint32		old_room = rows->room;
-
 	rows->room = room;
 	if (rows->count == 0)
 		return;
 	rows->values = hm_resize_large(rows->parent, rows->values,
 								   (Size) room * rows->count * sizeof(Datum));
 	if (rows->nulls != NULL)
-	{
-		Size		old_size = (Size) old_room * rows->null_words * sizeof(uint64);
-		Size		size = (Size) room * rows->null_words * sizeof(uint64);
-
-		rows->nulls = repalloc_huge(rows->nulls, size);
-		memset((char *) rows->nulls + old_size, 0, size - old_size);
-	}
+		rows->nulls = repalloc_huge(rows->nulls, nulls_size(rows));
 }
 
 /* Note that a column of a row is NULL. */
 static pg_noinline void
 set_null(JoinRows *rows, uint32 row, int column)
 {
-	Size		size = (Size) rows->room * rows->null_words * sizeof(uint64);
+	Size		size = nulls_size(rows);
 
 	if (rows->nulls == NULL)
 	{
+		/* Bits of rows that come later are cleared when they are added. */
 		rows->nulls = MemoryContextAllocHuge(rows->context, size);
 		memset(rows->nulls, 0, size);
 		rows->copied += size;
