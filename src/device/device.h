@@ -8,7 +8,7 @@
  *
  * All of it needs shared_preload_libraries = 'harmonia'.  Without that
  * hm_device_watches() returns false, hm_device_state() returns HM_DEVICE_NOT_LOADED,
- * and nothing else may be called.
+ * hm_batch_counts_add() works, and nothing else may be called.
  *
  * Watching
  *
@@ -236,7 +236,7 @@ typedef struct HmDeviceCosts
 } HmDeviceCosts;
 
 /* Counters of an index's batches, as pg_stat_harmonia shows them. */
-typedef struct HmDeviceCounts
+typedef struct HmBatchCounts
 {
 	uint64		batches;
 	uint64		keys;
@@ -251,14 +251,14 @@ typedef struct HmDeviceCounts
 	uint64		bytes_to_device;
 	uint64		bytes_from_device;
 	uint64		copy_memory;	/* not a sum: last known size of the copy, in bytes */
-} HmDeviceCounts;
+} HmBatchCounts;
 
 typedef struct HmDeviceStats
 {
 	Oid			database;
 	Oid			relation;
 	bool		watched;
-	HmDeviceCounts counts;
+	HmBatchCounts counts;
 } HmDeviceStats;
 
 /* Get the costs of an index of this database.  Returns false if there are none yet. */
@@ -270,8 +270,11 @@ extern bool hm_stats_costs(Oid relation, HmDeviceCosts *costs);
  */
 extern void hm_stats_set_costs(Oid relation, const HmDeviceCosts *costs);
 
-/* Add to an index's counters; copy_memory is replaced unless it is 0. */
-extern void hm_stats_add(Oid relation, const HmDeviceCounts *counts);
+/* Add counters to a sum; copy_memory is replaced unless it is 0. */
+extern void hm_batch_counts_add(HmBatchCounts *sum, const HmBatchCounts *counts);
+
+/* Add to an index's counters. */
+extern void hm_stats_add(Oid relation, const HmBatchCounts *counts);
 
 /* All statistics; the result is palloc'd. */
 extern HmDeviceStats *hm_stats_read(int *count, TimestampTz *since);

@@ -18,7 +18,7 @@ typedef struct HmSlot
 	Oid			database;
 	Oid			relation;
 	uint64		used;			/* HmDeviceShared.clock at the last use */
-	HmDeviceCounts counts;
+	HmBatchCounts counts;
 	HmDeviceCosts costs;
 
 	/* The watched file; words is 0 if none is watched. */

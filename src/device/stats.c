@@ -41,7 +41,25 @@ hm_stats_set_costs(Oid relation, const HmDeviceCosts *costs)
 }
 
 void
-hm_stats_add(Oid relation, const HmDeviceCounts *counts)
+hm_batch_counts_add(HmBatchCounts *sum, const HmBatchCounts *counts)
+{
+	sum->batches += counts->batches;
+	sum->keys += counts->keys;
+	sum->hits += counts->hits;
+	sum->device_batches += counts->device_batches;
+	sum->device_keys += counts->device_keys;
+	sum->fallbacks += counts->fallbacks;
+	sum->loads += counts->loads;
+	sum->evictions += counts->evictions;
+	sum->synced_blocks += counts->synced_blocks;
+	sum->bytes_to_device += counts->bytes_to_device;
+	sum->bytes_from_device += counts->bytes_from_device;
+	if (counts->copy_memory > 0)
+		sum->copy_memory = counts->copy_memory;
+}
+
+void
+hm_stats_add(Oid relation, const HmBatchCounts *counts)
 {
 	HmSlot	   *slot;
 
@@ -49,19 +67,7 @@ hm_stats_add(Oid relation, const HmDeviceCounts *counts)
 	slot = hm_slot_find(relation, true);
 	if (slot != NULL)
 	{
-		slot->counts.batches += counts->batches;
-		slot->counts.keys += counts->keys;
-		slot->counts.hits += counts->hits;
-		slot->counts.device_batches += counts->device_batches;
-		slot->counts.device_keys += counts->device_keys;
-		slot->counts.fallbacks += counts->fallbacks;
-		slot->counts.loads += counts->loads;
-		slot->counts.evictions += counts->evictions;
-		slot->counts.synced_blocks += counts->synced_blocks;
-		slot->counts.bytes_to_device += counts->bytes_to_device;
-		slot->counts.bytes_from_device += counts->bytes_from_device;
-		if (counts->copy_memory > 0)
-			slot->counts.copy_memory = counts->copy_memory;
+		hm_batch_counts_add(&slot->counts, counts);
 		slot->used = ++hm_device->clock;
 	}
 	LWLockRelease(hm_device->lock);

@@ -116,16 +116,17 @@ hm_explain_filtered(const char *label, CustomScanState *node, ExplainState *es)
  * CPU, and what went to the device and came back.
  */
 static void
-explain_device(const HmFetchStats *stats, ExplainState *es)
+explain_device(const HmLookupStats *stats, ExplainState *es)
 {
+	const HmBatchCounts *counts = &stats->counts;
 	HmDeviceInfo info;
 	const char *reason = hm_cpu_reason_text(stats->reason);
 	const char *device = "CPU";
 
 	hm_device_info(&info);
-	if (stats->device_batches > 0)
+	if (counts->device_batches > 0)
 	{
-		bool		alone = stats->device_batches == stats->batches;
+		bool		alone = counts->device_batches == counts->batches;
 
 		if (info.is_gpu)
 			device = alone ? "GPU" : "GPU, CPU";
@@ -140,23 +141,23 @@ explain_device(const HmFetchStats *stats, ExplainState *es)
 		ExplainPropertyText("CPU Reason", reason, es);
 	if (es->format != EXPLAIN_FORMAT_TEXT)
 	{
-		ExplainPropertyUInteger("Device Batches", NULL, stats->device_batches, es);
-		ExplainPropertyUInteger("Device Keys", NULL, stats->device_probes, es);
-		ExplainPropertyUInteger("Device Fallbacks", NULL, stats->fallbacks, es);
-		ExplainPropertyUInteger("Re-synced Blocks", NULL, stats->synced_blocks, es);
+		ExplainPropertyUInteger("Device Batches", NULL, counts->device_batches, es);
+		ExplainPropertyUInteger("Device Keys", NULL, counts->device_keys, es);
+		ExplainPropertyUInteger("Device Fallbacks", NULL, counts->fallbacks, es);
+		ExplainPropertyUInteger("Re-synced Blocks", NULL, counts->synced_blocks, es);
 		ExplainPropertyUInteger("Re-synced Lines", NULL, stats->synced_lines, es);
-		ExplainPropertyUInteger("Bytes to Device", NULL, stats->bytes_to_device, es);
-		ExplainPropertyUInteger("Bytes from Device", NULL, stats->bytes_from_device, es);
+		ExplainPropertyUInteger("Bytes to Device", NULL, counts->bytes_to_device, es);
+		ExplainPropertyUInteger("Bytes from Device", NULL, counts->bytes_from_device, es);
 	}
-	else if (stats->device_batches > 0 || stats->fallbacks > 0)
+	else if (counts->device_batches > 0 || counts->fallbacks > 0)
 	{
 		appendStringInfoSpaces(es->str, es->indent * 2);
 		appendStringInfo(es->str, "Device Batches: " UINT64_FORMAT "  Keys: " UINT64_FORMAT
 						 "  Fallbacks: " UINT64_FORMAT "  Re-synced Blocks: " UINT64_FORMAT
 						 "  Lines: " UINT64_FORMAT "  Bytes: " UINT64_FORMAT " + " UINT64_FORMAT "\n",
-						 stats->device_batches, stats->device_probes, stats->fallbacks,
-						 stats->synced_blocks, stats->synced_lines,
-						 stats->bytes_to_device, stats->bytes_from_device);
+						 counts->device_batches, counts->device_keys, counts->fallbacks,
+						 counts->synced_blocks, stats->synced_lines,
+						 counts->bytes_to_device, counts->bytes_from_device);
 	}
 }
 
@@ -184,7 +185,8 @@ void
 hm_explain_stats(HmNode *node, ExplainState *es)
 {
 	HmFetchStats sum;
-	const HmFetchStats *stats = &sum;
+	const HmLookupStats *stats = &sum.lookup;
+	const HmBatchCounts *counts = &stats->counts;
 
 	/*
 	 * The leader's counters alone, which are often 0, would be taken for the counters of
@@ -200,16 +202,16 @@ hm_explain_stats(HmNode *node, ExplainState *es)
 	explain_device(stats, es);
 	if (es->format != EXPLAIN_FORMAT_TEXT)
 	{
-		ExplainPropertyUInteger("Batches", NULL, stats->batches, es);
-		ExplainPropertyUInteger("Keys", NULL, stats->probes, es);
-		ExplainPropertyUInteger("Hits", NULL, stats->hits, es);
+		ExplainPropertyUInteger("Batches", NULL, counts->batches, es);
+		ExplainPropertyUInteger("Keys", NULL, counts->keys, es);
+		ExplainPropertyUInteger("Hits", NULL, counts->hits, es);
 		ExplainPropertyUInteger("Leaf Pages", NULL, stats->leaves, es);
-		ExplainPropertyUInteger("Heap Fetches", NULL, stats->heap_fetches, es);
-		ExplainPropertyUInteger("Heap Blocks", NULL, stats->heap_blocks, es);
+		ExplainPropertyUInteger("Heap Fetches", NULL, sum.heap_fetches, es);
+		ExplainPropertyUInteger("Heap Blocks", NULL, sum.heap_blocks, es);
 		if (es->timing)
 		{
-			ExplainPropertyFloat("Sort Time", "ms", stats->sort_ms, 3, es);
-			ExplainPropertyFloat("Search Time", "ms", stats->search_ms, 3, es);
+			ExplainPropertyFloat("Sort Time", "ms", stats->sort_ns / 1e6, 3, es);
+			ExplainPropertyFloat("Search Time", "ms", stats->search_ns / 1e6, 3, es);
 		}
 		return;
 	}
@@ -218,12 +220,12 @@ hm_explain_stats(HmNode *node, ExplainState *es)
 	appendStringInfo(es->str, "Batches: " UINT64_FORMAT "  Keys: " UINT64_FORMAT
 					 "  Hits: " UINT64_FORMAT "  Leaf Pages: " UINT64_FORMAT
 					 "  Heap Fetches: " UINT64_FORMAT "  Heap Blocks: " UINT64_FORMAT "\n",
-					 stats->batches, stats->probes, stats->hits, stats->leaves,
-					 stats->heap_fetches, stats->heap_blocks);
+					 counts->batches, counts->keys, counts->hits, stats->leaves,
+					 sum.heap_fetches, sum.heap_blocks);
 	if (es->timing)
 	{
 		appendStringInfoSpaces(es->str, es->indent * 2);
 		appendStringInfo(es->str, "Sort Time: %.3f ms  Search Time: %.3f ms\n",
-						 stats->sort_ms, stats->search_ms);
+						 stats->sort_ns / 1e6, stats->search_ns / 1e6);
 	}
 }

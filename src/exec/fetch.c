@@ -122,28 +122,9 @@ hm_fetch_create(Relation heap, Relation index, const EState *estate, bool index_
 static void
 keep_stats(HmFetch *fetch)
 {
-	const HmLookupStats *stats;
-	HmFetchStats sum = {0};
-
 	if (fetch->lookup == NULL)
 		return;
-	stats = hm_lookup_stats(fetch->lookup);
-	sum.batches = stats->batches;
-	sum.probes = stats->probes;
-	sum.hits = stats->hits;
-	sum.leaves = stats->leaves;
-	sum.sort_ms = stats->sort_ns / 1e6;
-	sum.search_ms = stats->search_ns / 1e6;
-	sum.device_batches = stats->device_batches;
-	sum.device_probes = stats->device_probes;
-	sum.fallbacks = stats->fallbacks;
-	sum.synced_blocks = stats->synced_blocks;
-	sum.synced_lines = stats->synced_lines;
-	sum.bytes_to_device = stats->bytes_to_device;
-	sum.bytes_from_device = stats->bytes_from_device;
-	sum.reason = stats->reason;
-	sum.reason_probes = stats->reason_probes;
-	hm_fetch_stats_add(&fetch->stats, &sum);
+	hm_lookup_stats_add(&fetch->stats.lookup, hm_lookup_stats(fetch->lookup));
 	hm_lookup_end(fetch->lookup);
 	fetch->lookup = NULL;
 }
@@ -630,26 +611,9 @@ hm_fetch_stats(HmFetch *fetch, HmFetchStats *stats)
 void
 hm_fetch_stats_add(HmFetchStats *sum, const HmFetchStats *stats)
 {
-	sum->batches += stats->batches;
-	sum->probes += stats->probes;
-	sum->hits += stats->hits;
-	sum->leaves += stats->leaves;
+	hm_lookup_stats_add(&sum->lookup, &stats->lookup);
 	sum->heap_fetches += stats->heap_fetches;
 	sum->heap_blocks += stats->heap_blocks;
-	sum->sort_ms += stats->sort_ms;
-	sum->search_ms += stats->search_ms;
-	sum->device_batches += stats->device_batches;
-	sum->device_probes += stats->device_probes;
-	sum->fallbacks += stats->fallbacks;
-	sum->synced_blocks += stats->synced_blocks;
-	sum->synced_lines += stats->synced_lines;
-	sum->bytes_to_device += stats->bytes_to_device;
-	sum->bytes_from_device += stats->bytes_from_device;
-	if (stats->reason_probes > sum->reason_probes)
-	{
-		sum->reason = stats->reason;
-		sum->reason_probes = stats->reason_probes;
-	}
 }
 
 void

@@ -229,26 +229,11 @@ enum HmJoinExprs
  */
 typedef struct HmFetchStats
 {
-	uint64		batches;
-	uint64		probes;
-	uint64		hits;
-	uint64		leaves;
+	HmLookupStats lookup;
 	uint64		heap_fetches;	/* TIDs for which a tuple was fetched from the
 								 * heap */
 	uint64		heap_blocks;	/* how often the fetch went to another heap
 								 * block */
-	double		sort_ms;
-	double		search_ms;
-	uint64		device_batches; /* searched by the device at least in part */
-	uint64		device_probes;
-	uint64		fallbacks;
-	uint64		synced_blocks;
-	uint64		synced_lines;
-	uint64		bytes_to_device;
-	uint64		bytes_from_device;
-	HmCpuReason reason;			/* why the CPU searched the largest of its
-								 * batches */
-	uint32		reason_probes;	/* that batch's probes */
 } HmFetchStats;
 
 typedef struct HmFetch HmFetch;
@@ -345,7 +330,7 @@ extern void hm_fetch_stop(HmFetch *fetch);
  */
 extern void hm_fetch_stats(HmFetch *fetch, HmFetchStats *stats);
 
-/* Add counters to a sum.  Of the two reasons the one for the larger batch is kept. */
+/* Add counters to a sum. */
 extern void hm_fetch_stats_add(HmFetchStats *sum, const HmFetchStats *stats);
 
 /* End a fetch: release its pins, its slot and its lookup.  The rest goes with its context. */

@@ -151,7 +151,7 @@ hm_lookup_create(Relation index, uint32 capacity)
 	lookup->capacity = capacity;
 	lookup->sorted = hm_alloc_large(capacity * sizeof(HtProbe));
 	lookup->active = palloc_extended(capacity * sizeof(uint32), MCXT_ALLOC_HUGE);
-	lookup->remote = hm_remote_create(index, lookup->width);
+	lookup->remote = hm_remote_create(index, lookup->width, &lookup->stats);
 	return lookup;
 }
 
@@ -198,16 +198,34 @@ hm_lookup_set_filter(HmLookup *lookup, HmTidFilter filter, void *argument)
 }
 
 const HmLookupStats *
-hm_lookup_stats(HmLookup *lookup)
+hm_lookup_stats(const HmLookup *lookup)
 {
-	hm_remote_add_stats(lookup->remote, &lookup->stats);
 	return &lookup->stats;
+}
+
+void
+hm_lookup_stats_add(HmLookupStats *sum, const HmLookupStats *stats)
+{
+	hm_batch_counts_add(&sum->counts, &stats->counts);
+	sum->segments += stats->segments;
+	sum->leaves += stats->leaves;
+	sum->restarts += stats->restarts;
+	sum->synced_lines += stats->synced_lines;
+	sum->sort_ns += stats->sort_ns;
+	sum->search_ns += stats->search_ns;
+	if (stats->reason_probes > sum->reason_probes)
+	{
+		sum->reason = stats->reason;
+		sum->reason_probes = stats->reason_probes;
+	}
 }
 
 void
 hm_lookup_end(HmLookup *lookup)
 {
-	hm_remote_end(lookup->remote, hm_lookup_stats(lookup));
+	hm_remote_end(lookup->remote);
+	if (hm_device_state() != HM_DEVICE_NOT_LOADED && lookup->stats.counts.batches > 0)
+		hm_stats_add(RelationGetRelid(lookup->index), &lookup->stats.counts);
 	pfree(lookup->sorted);
 	if (lookup->scratch != NULL)
 		pfree(lookup->scratch);
@@ -291,8 +309,8 @@ hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint8 *done)
 	lookup->numbers = NULL;
 	lookup->begun = false;
 	lookup->on_device = false;
-	lookup->stats.batches++;
-	lookup->stats.probes += probes->count;
+	lookup->stats.counts.batches++;
+	lookup->stats.counts.keys += probes->count;
 }
 
 /* Start the walk for the batch's probes from number "base" on. */
@@ -1082,7 +1100,7 @@ hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
 		hm_remote_note_cpu(lookup->remote, lookup->batch.count, lookup->walk_ns);
 	lookup->stats.search_ns += taken - (lookup->stats.sort_ns - sorted_before);
 
-	lookup->stats.hits += n + filtered;
+	lookup->stats.counts.hits += n + filtered;
 	pgstat_count_index_tuples(lookup->index, n + filtered);
 	return n;
 }

@@ -31,6 +31,7 @@
 #include "utils/rel.h"
 #include "utils/snapshot.h"
 
+#include "device/device.h"
 #include "tree/tree.h"
 
 /*
@@ -84,26 +85,14 @@ extern const char *hm_cpu_reason_text(HmCpuReason reason);
 /* Counters of a lookup since it was created. */
 typedef struct HmLookupStats
 {
-	uint64		batches;
-	uint64		probes;
-	uint64		hits;
+	HmBatchCounts counts;		/* hm_lookup_end() adds these to the index's */
 	uint64		segments;		/* headers locked */
 	uint64		leaves;			/* leaf pages locked */
 	uint64		restarts;		/* leaves were split, or their segment replaced,
 								 * before they were visited */
+	uint64		synced_lines;	/* lines of synced_blocks */
 	double		sort_ns;		/* time spent sorting probes */
 	double		search_ns;		/* all other time */
-
-	/* The device's share. */
-	uint64		device_batches; /* searched at least in part */
-	uint64		device_probes;
-	uint64		device_hits;
-	uint64		fallbacks;		/* batches that the CPU finished after the device
-								 * failed */
-	uint64		synced_blocks;
-	uint64		synced_lines;
-	uint64		bytes_to_device;
-	uint64		bytes_from_device;
 	HmCpuReason reason;			/* why the largest batch for the CPU was not for the */
 	uint32		reason_probes;	/* device, and the size of that batch */
 } HmLookupStats;
@@ -215,7 +204,9 @@ extern void hm_lookup_set_reader(HmLookup *lookup, HmTidReader reader, void *arg
 typedef uint32 (*HmTidFilter) (void *argument, uint64 *tids, uint32 n);
 extern void hm_lookup_set_filter(HmLookup *lookup, HmTidFilter filter, void *argument);
 
-extern const HmLookupStats *hm_lookup_stats(HmLookup *lookup);
+/* Get the counters, and add counters to a sum; it keeps the reason of the larger batch. */
+extern const HmLookupStats *hm_lookup_stats(const HmLookup *lookup);
+extern void hm_lookup_stats_add(HmLookupStats *sum, const HmLookupStats *stats);
 
 extern void hm_lookup_end(HmLookup *lookup);
 

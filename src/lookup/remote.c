@@ -99,8 +99,7 @@ struct HmRemote
 	void	   *reader_argument;	/* argument of either */
 	uint64		filtered;		/* hits of this batch that the filter has removed */
 
-	HmSyncCounts sync;
-	HmLookupStats stats;		/* only the device's share */
+	HmLookupStats *stats;		/* the lookup's */
 };
 
 const char *
@@ -161,12 +160,13 @@ give_up_claim(void *argument)
 }
 
 HmRemote *
-hm_remote_create(Relation index, HtWidth width)
+hm_remote_create(Relation index, HtWidth width, HmLookupStats *stats)
 {
 	HmRemote   *remote = palloc0(sizeof(HmRemote));
 
 	remote->index = index;
 	remote->width = width;
+	remote->stats = stats;
 	remote->context = CurrentMemoryContext;
 	remote->claim = palloc0(sizeof(StagingClaim));
 	remote->claim->callback.func = give_up_claim;
@@ -424,7 +424,7 @@ bring_up_to_date(HmRemote *remote, bool load)
 {
 	HmCpuReason reason;
 	instr_time	start;
-	uint64		loads = remote->sync.loads;
+	uint64		loads = remote->stats->counts.loads;
 
 	if (remote->synced)
 		return HM_CPU_NO_REASON;
@@ -434,11 +434,11 @@ bring_up_to_date(HmRemote *remote, bool load)
 		return HM_CPU_NO_REASON;
 	}
 	INSTR_TIME_SET_CURRENT(start);
-	reason = hm_sync(remote->index, load, &remote->copy, &remote->sync);
+	reason = hm_sync(remote->index, load, &remote->copy, remote->stats);
 	if (reason == HM_CPU_DEVICE_MEMORY)
 		note_refusal(remote);
 	remote->synced = reason == HM_CPU_NO_REASON;
-	remote->loaded |= remote->sync.loads > loads;
+	remote->loaded |= remote->stats->counts.loads > loads;
 	remote->sync_ns += ns_since(start);
 	HM_FAULT(remote_synced);
 	return reason;
@@ -618,7 +618,7 @@ search_chunk(HmRemote *remote, uint32 *count)
 		request.search.distinct = remote->probes.distinct;
 		request.search.tids_only = remote->filter != NULL;
 		reply = hm_client_ask(&request);
-		remote->stats.bytes_to_device += offsets.probes_at;
+		remote->stats->counts.bytes_to_device += offsets.probes_at;
 		if (reply == NULL)
 			return HM_CPU_DEVICE_FAILED;
 		if (reply->status == HP_UNKNOWN)
@@ -641,7 +641,7 @@ search_chunk(HmRemote *remote, uint32 *count)
 		remote->hits = reply->hits;
 		remote->hit_probes = probes;
 		remote->hit_tids = (uint64 *) (staging + offsets.tids_at);
-		remote->stats.bytes_from_device += reply->hits *
+		remote->stats->counts.bytes_from_device += reply->hits *
 			(sizeof(uint64) + (remote->filter != NULL ? 0 : sizeof(uint32)));
 		return HM_CPU_NO_REASON;
 	}
@@ -710,8 +710,7 @@ next_chunk(HmRemote *remote)
 
 	remote->first = remote->next;
 	remote->next += count;
-	remote->stats.device_probes += count;
-	remote->stats.device_hits += remote->hits;
+	remote->stats->counts.device_keys += count;
 	if (remote->hits > 0)
 	{
 		remote->claim->number = hm_client_claim(remote, save_hits);
@@ -786,7 +785,7 @@ hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done)
 	if (reason == HM_CPU_NO_REASON && remote->loaded && !hm_force_device)
 		calibrate(remote);
 	if (reason == HM_CPU_DEVICE_FAILED)
-		remote->stats.fallbacks++;
+		remote->stats->counts.fallbacks++;
 	return reason;
 }
 
@@ -856,11 +855,11 @@ hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max, uint32 *
 		if (*reason != HM_CPU_NO_REASON)
 		{
 			if (remote->next > 0 || *reason == HM_CPU_DEVICE_FAILED)
-				remote->stats.fallbacks++;
+				remote->stats->counts.fallbacks++;
 			break;
 		}
 		if (*rest == 0)
-			remote->stats.device_batches++;
+			remote->stats->counts.device_batches++;
 		shown = in_gate(remote) && remote->hits + remote->filtered > 0;
 	}
 	if (*rest == remote->probes.count)
@@ -870,39 +869,9 @@ hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max, uint32 *
 }
 
 void
-hm_remote_add_stats(const HmRemote *remote, HmLookupStats *stats)
-{
-	stats->device_batches = remote->stats.device_batches;
-	stats->device_probes = remote->stats.device_probes;
-	stats->device_hits = remote->stats.device_hits;
-	stats->fallbacks = remote->stats.fallbacks;
-	stats->synced_blocks = remote->sync.blocks;
-	stats->synced_lines = remote->sync.lines;
-	stats->bytes_to_device = remote->stats.bytes_to_device + remote->sync.bytes;
-	stats->bytes_from_device = remote->stats.bytes_from_device;
-}
-
-void
-hm_remote_end(HmRemote *remote, const HmLookupStats *stats)
+hm_remote_end(HmRemote *remote)
 {
 	drop_hits(remote);
-	if (hm_device_state() != HM_DEVICE_NOT_LOADED && stats->batches > 0)
-	{
-		HmDeviceCounts counts = {0};
-
-		counts.batches = stats->batches;
-		counts.keys = stats->probes;
-		counts.hits = stats->hits;
-		counts.device_batches = stats->device_batches;
-		counts.device_keys = stats->device_probes;
-		counts.fallbacks = stats->fallbacks;
-		counts.loads = remote->sync.loads;
-		counts.evictions = remote->sync.evictions;
-		counts.synced_blocks = stats->synced_blocks;
-		counts.bytes_to_device = stats->bytes_to_device;
-		counts.bytes_from_device = stats->bytes_from_device;
-		counts.copy_memory = remote->copy.memory;
-		hm_stats_add(RelationGetRelid(remote->index), &counts);
-	}
+	remote->stats->counts.copy_memory = remote->copy.memory;
 	pfree(remote);
 }

@@ -40,16 +40,6 @@ extern bool hm_leaves_list(Relation index, HtWidth width, HmLeafList *list);
  * ----------------------------------------------------------------
  */
 
-/* The work of bringing copies up to date. */
-typedef struct HmSyncCounts
-{
-	uint64		loads;			/* complete copies made */
-	uint64		evictions;		/* copies that were missing when they were needed */
-	uint64		blocks;			/* copied in whole or in part, after the load */
-	uint64		lines;			/* lines of these blocks */
-	uint64		bytes;			/* sent to the device */
-} HmSyncCounts;
-
 /* A copy, as of the last re-sync. */
 typedef struct HmCopy
 {
@@ -60,13 +50,14 @@ typedef struct HmCopy
 
 /*
  * Bring the device's copy of an index up to date with what the index holds at some
- * moment during the call.  With "load", makes a copy if there is none.  Adds to
- * *counts.  Returns HM_CPU_NO_REASON, or the reason why there is no such copy.  The
- * caller holds no buffer lock.
+ * moment during the call.  With "load", makes a copy if there is none.  Adds the work to
+ * *stats: loads, evictions, what was re-synced, and the bytes to the device.  Returns
+ * HM_CPU_NO_REASON, or the reason why there is no such copy.  The caller holds no buffer
+ * lock.
  *
  * Errors: index_corrupted; query_canceled and similar ones.
  */
-extern HmCpuReason hm_sync(Relation index, bool load, HmCopy *copy, HmSyncCounts *counts);
+extern HmCpuReason hm_sync(Relation index, bool load, HmCopy *copy, HmLookupStats *stats);
 
 /*
  * Will the device, if it still has the copy, search it in a state that is up to date
@@ -86,11 +77,13 @@ extern void hm_copy_drop(Relation index);
  */
 typedef struct HmRemote HmRemote;
 
-/* Prepare batches against an index.  Memory is allocated in CurrentMemoryContext. */
-extern HmRemote *hm_remote_create(Relation index, HtWidth width);
+/*
+ * Prepare batches against an index.  stats are the lookup's, and must outlive it; the
+ * device's share in them is counted there.  Memory is allocated in CurrentMemoryContext.
+ */
+extern HmRemote *hm_remote_create(Relation index, HtWidth width, HmLookupStats *stats);
 
-/* Free it. stats are the lookup's counters; they are added to the index's counters. */
-extern void hm_remote_end(HmRemote *remote, const HmLookupStats *stats);
+extern void hm_remote_end(HmRemote *remote);
 
 /* Choose: returns HM_CPU_NO_REASON for the device, or the reason for the CPU. */
 extern HmCpuReason hm_remote_choose(HmRemote *remote, const HmProbes *probes, bool keys_wanted);
@@ -141,8 +134,5 @@ extern void hm_remote_set_filter(HmRemote *remote, HmTidFilter filter, void *arg
 
 /* Note how long the CPU took to search a batch. */
 extern void hm_remote_note_cpu(HmRemote *remote, uint32 keys, double ns);
-
-/* Set the device's share in stats. */
-extern void hm_remote_add_stats(const HmRemote *remote, HmLookupStats *stats);
 
 #endif							/* HARMONIA_LOOKUP_REMOTE_H */

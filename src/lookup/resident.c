@@ -118,8 +118,7 @@ harmonia_load(PG_FUNCTION_ARGS)
 {
 	Relation	index;
 	HmCopy		copy;
-	HmSyncCounts sync = {0};
-	HmDeviceCounts counts = {0};
+	HmLookupStats stats = {0};
 	HmDeviceCosts costs = {0};
 	HmCpuReason reason;
 
@@ -127,14 +126,11 @@ harmonia_load(PG_FUNCTION_ARGS)
 	index = open_own_index(PG_GETARG_OID(0));
 	hm_inspect_check_valid(index);
 	hm_batch_apply(index);
-	reason = hm_sync(index, true, &copy, &sync);
+	reason = hm_sync(index, true, &copy, &stats);
 	report_refusal(index, reason);
 
-	counts.loads = sync.loads;
-	counts.synced_blocks = sync.blocks;
-	counts.bytes_to_device = sync.bytes;
-	counts.copy_memory = copy.memory;
-	hm_stats_add(RelationGetRelid(index), &counts);
+	stats.counts.copy_memory = copy.memory;
+	hm_stats_add(RelationGetRelid(index), &stats.counts);
 	hm_stats_costs(RelationGetRelid(index), &costs);
 	costs.refused = 0;
 	costs.debt = 0;
@@ -218,7 +214,7 @@ harmonia_stat_indexes(PG_FUNCTION_ARGS)
 	stats = hm_stats_read(&count, &since);
 	for (int i = 0; i < count; i++)
 	{
-		const HmDeviceCounts *counts = &stats[i].counts;
+		const HmBatchCounts *counts = &stats[i].counts;
 		Datum		values[15];
 		bool		nulls[15] = {0};
 

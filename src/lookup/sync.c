@@ -47,7 +47,7 @@ typedef struct Sync
 	HpIndexName name;
 	HmWatch		watch;
 	BlockNumber reserved;		/* blocks that the copy is known to have room for */
-	HmSyncCounts *counts;
+	HmLookupStats *stats;		/* to add to */
 	HmCpuReason reason;		/* of a failure */
 
 	/*
@@ -194,7 +194,7 @@ send_half(Sync *sync)
 	request.count = sync->count;
 	request.numbers_at = (uint64) ((char *) sync->numbers - sync->staging);
 	request.data_at = (uint64) (sync->data - sync->staging);
-	sync->counts->bytes += sync->count * (sizeof(uint32) + item_size(sync));
+	sync->stats->counts.bytes_to_device += sync->count * (sizeof(uint32) + item_size(sync));
 	sync->posted = hm_client_post(&request);
 	if (!sync->posted)
 	{
@@ -240,8 +240,8 @@ take_block(Sync *sync, BlockNumber block)
 	lines = pg_atomic_exchange_u64(&sync->watch.words[block], 0);
 	add_lines(sync, block, BufferGetPage(buffer), lines);
 	UnlockReleaseBuffer(buffer);
-	sync->counts->lines += pg_popcount64(lines);
-	sync->counts->blocks++;
+	sync->stats->synced_lines += pg_popcount64(lines);
+	sync->stats->counts.synced_blocks++;
 }
 
 /* Prefetch what take_block() will read. */
@@ -364,7 +364,7 @@ send_list(Sync *sync, const HmLeafList *list)
 		out[i].unused = 0;
 	}
 	request.count = list->count;
-	sync->counts->bytes += size;
+	sync->stats->counts.bytes_to_device += size;
 	return ask(sync, &request);
 }
 
@@ -455,7 +455,7 @@ sync_copy(Sync *sync, bool load, HmCopy *copy)
 		return HM_CPU_DEVICE_FAILED;
 	if (reply->status == HP_UNKNOWN)
 	{
-		sync->counts->evictions++;
+		sync->stats->counts.evictions++;
 		return HM_CPU_NOT_RESIDENT;
 	}
 	if (reply->status == HP_NO_MEMORY)
@@ -468,7 +468,7 @@ sync_copy(Sync *sync, bool load, HmCopy *copy)
 		hm_device_same_count(reply->structure, pg_atomic_read_u64(sync->watch.structure)))
 		copied = reply->structure;
 	if (copied == 0)
-		sync->counts->loads++;
+		sync->stats->counts.loads++;
 	HM_FAULT(sync_begun);
 
 	count = send_state(sync, copied);
@@ -486,16 +486,16 @@ sync_copy(Sync *sync, bool load, HmCopy *copy)
 }
 
 HmCpuReason
-hm_sync(Relation index, bool load, HmCopy *copy, HmSyncCounts *counts)
+hm_sync(Relation index, bool load, HmCopy *copy, HmLookupStats *stats)
 {
 	Sync		sync = {0};
 	HmCpuReason reason;
-	uint64		blocks_before = counts->blocks;
-	uint64		loads_before = counts->loads;
+	uint64		blocks_before = stats->counts.synced_blocks;
+	uint64		loads_before = stats->counts.loads;
 
 	memset(copy, 0, sizeof(*copy));
 	sync.index = index;
-	sync.counts = counts;
+	sync.stats = stats;
 	if (!hm_client_connect())
 		return HM_CPU_DEVICE_FAILED;
 	read_metapage(&sync);
@@ -512,8 +512,8 @@ hm_sync(Relation index, bool load, HmCopy *copy, HmSyncCounts *counts)
 	}
 
 	reason = sync_copy(&sync, load, copy);
-	if (counts->loads > loads_before)
-		counts->blocks = blocks_before;
+	if (stats->counts.loads > loads_before)
+		stats->counts.synced_blocks = blocks_before;
 
 	/* If a sync was begun, closing the connection makes the daemon drop the copy. */
 	if (reason != HM_CPU_NO_REASON && reason != HM_CPU_NOT_RESIDENT)

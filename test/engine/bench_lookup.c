@@ -201,7 +201,7 @@ harmonia_bench_lookup(PG_FUNCTION_ARGS)
 	values[2] = Float8GetDatum(batch * (double) rounds / total / 1e6);
 	values[3] = Float8GetDatum(sort_ns / batch);
 	values[4] = Float8GetDatum(search_ns / batch);
-	values[5] = Int64GetDatum((int64) (hm_lookup_stats(lookup)->hits / rounds));
+	values[5] = Int64GetDatum((int64) (hm_lookup_stats(lookup)->counts.hits / rounds));
 	values[6] = Int64GetDatum((int64) (hm_lookup_stats(lookup)->leaves / rounds));
 	values[7] = Int64GetDatum((int64) (hm_lookup_stats(lookup)->segments / rounds));
 	values[8] = Int64GetDatum((int64) (hm_lookup_stats(lookup)->restarts / rounds));
