@@ -117,10 +117,10 @@
 	POINT(visibility_gate_entered) \
 	/* lookup.c, fetch.c */ \
 	POINT(lookup_planned) \
+	POINT(lookup_prepared) \
 	POINT(lookup_read) \
 	POINT(lookup_portion) \
 	/* sync.c, remote.c */ \
-	POINT(lookup_prepared) \
 	POINT(sync_begun) \
 	POINT(sync_listed) \
 	POINT(sync_page_pinned) \

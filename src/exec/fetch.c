@@ -8,10 +8,10 @@
  *
  * Index-only: a TID may be looked up in the visibility map only as long as VACUUM cannot
  * set the map's bits between the reading of the TID and that of the map.  PostgreSQL's
- * index-only scans keep a pin on the leaf for this.  A batch enters the visibility gate
- * instead, for one portion at a time, and looks the whole portion up in the map before it
- * leaves the gate.  Hits that the engine had read before it entered the gate are fetched
- * from the heap, where the snapshot decides.  On a standby, the gate does not stop
+ * index-only scans keep a pin on the leaf for this.  The engine enters the visibility gate
+ * instead, for one portion at a time, and has TIDs looked up in the map before it leaves the
+ * gate (hm_lookup_next_in_gate()).  Hits that it had read before it entered the gate are
+ * fetched from the heap, where the snapshot decides.  On a standby, the gate does not stop
  * replay, so all hits are fetched from the heap.
  */
 #include "postgres.h"
@@ -282,48 +282,19 @@ is_all_visible(HmFetch *fetch, uint64 tid)
 	return (bits & VISIBILITYMAP_ALL_VISIBLE) != 0;
 }
 
-/*
- * The lookup's reader (HmTidReader), called inside the gate: mark those hits of
- * the device that are on all-visible pages.
- */
+/* The lookup's reader (HmTidReader), called inside the visibility gate. */
 static void
-look_at_tids(void *argument, const uint64 *tids, uint32 n, uint8 *marks)
+look_at_map(void *argument, const uint64 *tids, uint32 n, uint8 *all_visible)
 {
 	HmFetch    *fetch = argument;
 
 	for (uint32 i = 0; i < n; i++)
-		marks[i] = is_all_visible(fetch, tids[i]);
+		all_visible[i] = is_all_visible(fetch, tids[i]);
 }
 
-/*
- * The lookup's filter (HmTidFilter), called while the gate is held: count the TIDs on
- * all-visible pages, and keep the others, which have to be fetched from the heap.
- */
-static uint32
-count_tids(void *argument, uint64 *tids, uint32 n)
-{
-	HmFetch    *fetch = argument;
-	uint32		kept = 0;
-
-	for (uint32 i = 0; i < n; i++)
-	{
-		uint64		tid = tids[i];
-
-		hm_tid_check(fetch->index, tid);
-		tids[kept] = tid;
-		kept += !is_all_visible(fetch, tid);
-	}
-	fetch->counted += n - kept;
-	return kept;
-}
-
-/*
- * Move those hits of the portion to the front that are on all-visible pages.  The first
- * "stale" hits were read before the gate was entered, so they may not be looked up; but
- * those of the device that look_at_tids() has marked may be trusted.
- */
+/* Move those hits of the portion to the front that are on all-visible pages. */
 static void
-look_at_map(HmFetch *fetch, uint32 stale)
+put_visible_first(HmFetch *fetch)
 {
 	bool		with_keys = wants_keys(fetch);
 	uint32		visible = 0;
@@ -332,7 +303,7 @@ look_at_map(HmFetch *fetch, uint32 stale)
 	{
 		HmHit		hit = fetch->hits[i];
 
-		if (hit.all_visible == 0 && (i < stale || !is_all_visible(fetch, hit.tid)))
+		if (hit.all_visible == 0)
 			continue;
 		fetch->hits[i] = fetch->hits[visible];
 		fetch->hits[visible] = hit;
@@ -365,31 +336,19 @@ read_hits(HmFetch *fetch)
 {
 	fetch->count = hm_lookup_next(fetch->lookup, fetch->hits,
 								  wants_keys(fetch) ? fetch->keys : NULL, fetch->room);
-	fetch->finished = hm_lookup_at_end(fetch->lookup);
-	fetch->compare = fetch->compare_always || !hm_lookup_is_exact(fetch->lookup);
-	HM_FAULT(lookup_read);
-	for (uint32 i = 0; i < fetch->count; i++)
-		hm_tid_check(fetch->index, fetch->hits[i].tid);
 }
 
 /* The same inside the visibility gate.  Hits on all-visible pages come first. */
 static void
 read_hits_in_gate(HmFetch *fetch)
 {
-	BlockNumber door;
-
 	/* A serializable transaction needs each TID, to lock its heap page. */
-	if (fetch->counting && !IsolationIsSerializable())
-		hm_lookup_set_filter(fetch->lookup, count_tids, fetch);
-	else
-		hm_lookup_set_reader(fetch->lookup, look_at_tids, fetch);
-	hm_lookup_prepare(fetch->lookup, wants_keys(fetch));
-	HM_FAULT(lookup_prepared);
-	door = hm_visibility_gate_enter(fetch->index);
-	hm_lookup_forget_pages(fetch->lookup);
-	read_hits(fetch);
-	look_at_map(fetch, hm_lookup_stale_hits(fetch->lookup));
-	hm_visibility_gate_leave(fetch->index, door);
+	bool		only_count = fetch->counting && !IsolationIsSerializable();
+
+	fetch->count = hm_lookup_next_in_gate(fetch->lookup, look_at_map, fetch, fetch->hits,
+										  wants_keys(fetch) ? fetch->keys : NULL, fetch->room,
+										  only_count ? &fetch->counted : NULL);
+	put_visible_first(fetch);
 }
 
 /*
@@ -410,6 +369,8 @@ read_portion(HmFetch *fetch)
 			read_hits_in_gate(fetch);
 		else
 			read_hits(fetch);
+		fetch->finished = hm_lookup_at_end(fetch->lookup);
+		fetch->compare = fetch->compare_always || !hm_lookup_is_exact(fetch->lookup);
 	} while (fetch->count == 0 && !fetch->finished);
 	if (!wants_keys(fetch))
 		sort_hits(fetch);

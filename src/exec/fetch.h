@@ -64,8 +64,8 @@ struct HmFetch
 								 * wanted; or NULL */
 	bool		finished;		/* the engine is known to have no more hits */
 	bool		counting;		/* only the number of pairs is wanted */
-	uint64		counted;		/* pairs that count_tids() has counted; they
-								 * are in no portion */
+	uint64		counted;		/* pairs that the engine has only counted;
+								 * they are in no portion */
 
 	/* The portion */
 	uint32		room;

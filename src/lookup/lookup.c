@@ -54,6 +54,9 @@
 #define COARSE_MIN_PROBES	5
 #define LAST_SEPARATORS		(HT_LEAF_SEPARATORS_AT + 448)
 
+/* The number of hits of a walk that are shown to a reader in one call. */
+#define SHOWN_HITS		256
+
 struct HmLookup
 {
 	Relation	index;
@@ -111,7 +114,6 @@ struct HmLookup
 				answered;		/* sorted probes before this one have been answered */
 	char	   *copy;			/* NULL until one is needed */
 	bool		forget;			/* drop the route once that leaf has been answered */
-	uint32		stale;			/* hits of the last call that came from the copy */
 
 	/* The hits of one probe on the leaf, if they are returned in portions. */
 	uint32		portion;
@@ -170,31 +172,6 @@ void
 hm_lookup_set_snapshot(HmLookup *lookup, Snapshot snapshot)
 {
 	lookup->snapshot = snapshot;
-}
-
-void
-hm_lookup_forget_pages(HmLookup *lookup)
-{
-	lookup->forget = true;
-	hm_remote_forget(lookup->remote);
-}
-
-uint32
-hm_lookup_stale_hits(const HmLookup *lookup)
-{
-	return lookup->stale;
-}
-
-void
-hm_lookup_set_reader(HmLookup *lookup, HmTidReader reader, void *argument)
-{
-	hm_remote_set_reader(lookup->remote, reader, argument);
-}
-
-void
-hm_lookup_set_filter(HmLookup *lookup, HmTidFilter filter, void *argument)
-{
-	hm_remote_set_filter(lookup->remote, filter, argument);
 }
 
 const HmLookupStats *
@@ -1004,30 +981,18 @@ begin_batch(HmLookup *lookup, bool keys_wanted)
 	start_walk(lookup, 0);
 }
 
-void
-hm_lookup_prepare(HmLookup *lookup, bool keys_wanted)
-{
-	double		taken = 0;
-	instr_time	start;
-
-	INSTR_TIME_SET_CURRENT(start);
-	if (!lookup->begun)
-		begin_batch(lookup, keys_wanted);
-	else if (lookup->on_device)
-		hm_remote_prepare(lookup->remote);
-	add_time(&taken, start);
-	lookup->stats.search_ns += taken;
-}
-
-/* Continue the walk.  Returns no hits at its end. */
+/*
+ * Continue the walk.  Returns no hits at its end.  The first *stale hits were read from
+ * their page before this call.
+ */
 static uint32
-walk_on(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
+walk_on(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max, uint32 *stale)
 {
 	Output		output = {hits, keys, 0, max};
 
 	if (lookup->on_leaf && answer(lookup, lookup->copy, &output))
 		finish_leaf(lookup);
-	lookup->stale = output.n;
+	*stale = output.n;
 	if (lookup->forget && !lookup->on_leaf)
 	{
 		drop_route(lookup);
@@ -1058,25 +1023,30 @@ hm_lookup_is_exact(const HmLookup *lookup)
 	return !lookup->on_device;
 }
 
-uint32
-hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
+/*
+ * Return the next hits.  The first *stale of them were read before this call, or have been
+ * shown to the reader.  Hits that are only counted are added to *counted.
+ */
+static uint32
+next_hits(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max, uint32 *stale,
+		  uint64 *counted)
 {
 	bool		was_at_end = hm_lookup_at_end(lookup);
 	double		sorted_before = lookup->stats.sort_ns;
 	double		taken = 0;
 	instr_time	start;
 	HmCpuReason reason;
-	uint64		filtered = 0;
 	uint32		rest;
 	uint32		n = 0;
+	uint64		only_counted = 0;
 
 	INSTR_TIME_SET_CURRENT(start);
 	if (!lookup->begun)
 		begin_batch(lookup, keys != NULL);
 	if (lookup->on_device)
 	{
-		n = hm_remote_next(lookup->remote, hits, keys, max, &rest, &reason, &filtered);
-		lookup->stale = n;
+		n = hm_remote_next(lookup->remote, hits, keys, max, &rest, &reason, &only_counted);
+		*stale = n;
 		if (n == 0 && rest != HM_NO_PROBE)
 		{
 			/* If the device has failed, the CPU goes on where it stopped. */
@@ -1087,7 +1057,9 @@ hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
 		}
 	}
 	if (!lookup->on_device)
-		n = walk_on(lookup, hits, keys, max);
+		n = walk_on(lookup, hits, keys, max, stale);
+	for (uint32 i = 0; i < n; i++)
+		hm_tid_check(lookup->index, hits[i].tid);
 	for (uint32 i = 0; lookup->numbers != NULL && i < n; i++)
 	{
 		if (hits[i].probe != HM_NO_PROBE)
@@ -1100,7 +1072,96 @@ hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
 		hm_remote_note_cpu(lookup->remote, lookup->batch.count, lookup->walk_ns);
 	lookup->stats.search_ns += taken - (lookup->stats.sort_ns - sorted_before);
 
-	lookup->stats.counts.hits += n + filtered;
-	pgstat_count_index_tuples(lookup->index, n + filtered);
+	*counted += only_counted;
+	lookup->stats.counts.hits += n + only_counted;
+	pgstat_count_index_tuples(lookup->index, n + only_counted);
+	HM_FAULT(lookup_read);
+	return n;
+}
+
+uint32
+hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
+{
+	uint32		stale;
+	uint64		counted = 0;
+
+	return next_hits(lookup, hits, keys, max, &stale, &counted);
+}
+
+/* ----------------------------------------------------------------
+ *		The visibility gate
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Do what may take long before the gate is entered, where VACUUM waits: if the device is to
+ * search, load a copy of the index.
+ */
+static void
+prepare(HmLookup *lookup, bool keys_wanted)
+{
+	double		taken = 0;
+	instr_time	start;
+
+	INSTR_TIME_SET_CURRENT(start);
+	if (!lookup->begun)
+		begin_batch(lookup, keys_wanted);
+	else if (lookup->on_device)
+		hm_remote_prepare(lookup->remote);
+	add_time(&taken, start);
+	lookup->stats.search_ns += taken;
+}
+
+/* Forget what has been read of the index: it may be older than the entry of the gate. */
+static void
+forget_pages(HmLookup *lookup)
+{
+	lookup->forget = true;
+	hm_remote_forget(lookup->remote);
+}
+
+/* Show hits to a reader, and store what it says of them. */
+static void
+show_hits(HmHit *hits, uint32 n, HmTidReader reader, void *argument)
+{
+	uint64		tids[SHOWN_HITS];
+	uint8		all_visible[SHOWN_HITS];
+
+	for (uint32 begin = 0; begin < n; begin += SHOWN_HITS)
+	{
+		uint32		count = Min(SHOWN_HITS, n - begin);
+
+		for (uint32 i = 0; i < count; i++)
+			tids[i] = hits[begin + i].tid;
+		reader(argument, tids, count, all_visible);
+		for (uint32 i = 0; i < count; i++)
+			hits[begin + i].all_visible = all_visible[i];
+	}
+}
+
+/*
+ * Hits that the walk has read before the gate was entered may be of rows that VACUUM has
+ * removed since, so the map says nothing about them.  Hits of the device have been shown
+ * to the reader when they came, in this entry of the gate or an earlier one.
+ */
+uint32
+hm_lookup_next_in_gate(HmLookup *lookup, HmTidReader reader, void *argument, HmHit *hits,
+					   uint64 *keys, uint32 max, uint64 *counted)
+{
+	BlockNumber door;
+	uint32		stale;
+	uint32		n;
+	uint64		none = 0;
+
+	hm_remote_set_reader(lookup->remote, reader, argument, counted != NULL);
+	prepare(lookup, keys != NULL);
+	HM_FAULT(lookup_prepared);
+	door = hm_visibility_gate_enter(lookup->index);
+	forget_pages(lookup);
+	n = next_hits(lookup, hits, keys, Min(max, HM_GATE_MAX_HITS), &stale,
+				  counted != NULL ? counted : &none);
+	show_hits(hits + stale, n - stale, reader, argument);
+	hm_visibility_gate_leave(lookup->index, door);
+	hm_remote_set_reader(lookup->remote, NULL, NULL, false);
 	return n;
 }

@@ -20,9 +20,9 @@
  *	 the caller compares these anyway.
  * - Serializable transactions: PredicateLockRelation() on the index before
  *	 hm_lookup_start().
- * - Index-only access: the lookup keeps no pins.  The caller is inside the visibility
- *	 gate (am.h) while it gets hits and looks them up in the visibility map; see
- *	 hm_lookup_forget_pages().
+ * - Index-only access: the lookup keeps no pins, so hits of hm_lookup_next() must not be
+ *	 looked up in the visibility map; hm_lookup_next_in_gate() has that done where it is
+ *	 safe.
  */
 #ifndef HARMONIA_LOOKUP_H
 #define HARMONIA_LOOKUP_H
@@ -136,21 +136,12 @@ extern bool hm_lookup_set_variant(HmLookup *lookup, const char *variant);
 extern void hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint8 *done);
 
 /*
- * Do what may take long before the next call of hm_lookup_next(): if the device is to
- * search, this loads a copy of the index.  For a caller that is about to enter the
- * visibility gate. keys_wanted says whether that call will ask for keys.
- */
-extern void hm_lookup_prepare(HmLookup *lookup, bool keys_wanted);
-
-/*
  * Return up to max (1 or more) hits and, unless keys is NULL, the key of each hit.
  * Hits of points come in key order.  Those of ranges come roughly in key order, because
  * blocks of leaves are unsorted.  Hits from the device come in any order.  Locks one page
  * at a time; the caller holds no buffer lock.
  *
- * Returns 0 at the end.  With a reader or a filter it also returns 0 if hits have been shown
- * and none of them is wanted; hm_lookup_at_end() tells the two apart.  Each call shows
- * HM_GATE_MAX_HITS hits at most.
+ * Returns 0 at the end.
  *
  * Errors: index_corrupted; query_canceled and similar ones between pages.
  */
@@ -173,36 +164,27 @@ extern bool hm_lookup_at_end(const HmLookup *lookup);
 extern bool hm_lookup_is_exact(const HmLookup *lookup);
 
 /*
- * Forget where the leaves are: the next call finds its way again from the headers of
- * living segments.  For a caller that has just entered the visibility gate.  Hits that
- * were read from a page before, but not returned, are not lost; they come first.
- */
-extern void hm_lookup_forget_pages(HmLookup *lookup);
-
-/*
- * How many of the last call's hits, from the first one on, were read before that call,
- * or have been shown to the reader.
- */
-extern uint32 hm_lookup_stale_hits(const HmLookup *lookup);
-
-/*
- * Set a reader.  The device gives many hits at once, most of which are returned by
- * later calls.  The reader sees all of them as soon as they are read, inside a call,
- * and stores a value for each of them; the hit then has it in "all_visible".  Other
- * hits have 0 there.  NULL, the default: no reader.
- */
-typedef void (*HmTidReader) (void *argument, const uint64 *tids, uint32 n, uint8 *all_visible);
-extern void hm_lookup_set_reader(HmLookup *lookup, HmTidReader reader, void *argument);
-
-/*
- * Set a filter instead of a reader, if the caller wants tids without probe numbers.
- * The filter moves those tids to the front that are to be returned, and returns their
- * number.  These hits have the probe number HM_NO_PROBE.  Hits that do not come from
- * the device are not shown to the filter, and have their probe numbers.
+ * For index-only access: the same as hm_lookup_next(), inside the visibility gate.
+ *
+ * The reader looks TIDs up in the visibility map; it is called only in the gate.  For each
+ * TID it sets all_visible, to 1 if the heap page is all-visible, otherwise to 0.  A hit has
+ * the result in its "all_visible".  Where this is 1 there is one visible row, and the heap
+ * need not be asked.  Where it is 0 the heap has to be asked; the reader may not have seen
+ * the TID at all, because hits that were read before the gate was entered prove nothing.
+ *
+ * If counted is not NULL, the caller only counts rows.  Then hits of the device that are on
+ * all-visible pages are not returned; their number is added to *counted.  The others have
+ * the probe number HM_NO_PROBE.  Hits of the CPU are returned as usual.
+ *
+ * Enters the gate, reads at most HM_GATE_MAX_HITS hits, and leaves it; whatever takes long
+ * is done before.  May return 0 before the end, if all hits were only counted or none is
+ * wanted: hm_lookup_at_end() tells.  Not during recovery: the gate does not stop replay.
  */
 #define HM_NO_PROBE		PG_UINT32_MAX
-typedef uint32 (*HmTidFilter) (void *argument, uint64 *tids, uint32 n);
-extern void hm_lookup_set_filter(HmLookup *lookup, HmTidFilter filter, void *argument);
+typedef void (*HmTidReader) (void *argument, const uint64 *tids, uint32 n, uint8 *all_visible);
+
+extern uint32 hm_lookup_next_in_gate(HmLookup *lookup, HmTidReader reader, void *argument,
+									 HmHit *hits, uint64 *keys, uint32 max, uint64 *counted);
 
 /* Get the counters, and add counters to a sum; it keeps the reason of the larger batch. */
 extern const HmLookupStats *hm_lookup_stats(const HmLookup *lookup);

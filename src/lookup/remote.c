@@ -50,8 +50,8 @@
 #define EXPLORE_ONE_IN		64
 #define EXPLORE_RATIO		4
 
-/* The number of hits that are shown to a reader or a filter in one call. */
-#define SHOWN_TIDS			65536
+/* The number of hits that are shown to a reader in one call. */
+#define SHOWN_TIDS			1024
 
 /* The weight of a batch in the means. */
 #define MEAN_WEIGHT			0.2f
@@ -94,10 +94,10 @@ struct HmRemote
 	StagingClaim *claim;
 	double		rate;			/* hits per probe in the last chunk, or 0 */
 
-	HmTidReader reader;
-	HmTidFilter filter;			/* if this is set, reader is NULL */
-	void	   *reader_argument;	/* argument of either */
-	uint64		filtered;		/* hits of this batch that the filter has removed */
+	HmTidReader reader;			/* NULL outside the visibility gate */
+	void	   *reader_argument;
+	bool		counting;		/* only count hits on all-visible pages */
+	uint64		counted;		/* of these, how many have not been reported */
 
 	HmLookupStats *stats;		/* the lookup's */
 };
@@ -176,19 +176,11 @@ hm_remote_create(Relation index, HtWidth width, HmLookupStats *stats)
 }
 
 void
-hm_remote_set_reader(HmRemote *remote, HmTidReader reader, void *argument)
+hm_remote_set_reader(HmRemote *remote, HmTidReader reader, void *argument, bool counting)
 {
 	remote->reader = reader;
-	remote->filter = NULL;
 	remote->reader_argument = argument;
-}
-
-void
-hm_remote_set_filter(HmRemote *remote, HmTidFilter filter, void *argument)
-{
-	remote->reader = NULL;
-	remote->filter = filter;
-	remote->reader_argument = argument;
+	remote->counting = counting;
 }
 
 void
@@ -464,7 +456,7 @@ chunk_offsets(const HmRemote *remote, bool is_range, uint32 count, uint64 room)
 	offsets.probes_at = offsets.high_at +
 		(is_range ? TYPEALIGN(64, (Size) count * remote->width) : 0);
 	offsets.tids_at = offsets.probes_at +
-		(remote->filter == NULL ? TYPEALIGN(64, room * sizeof(uint32)) : 0);
+		(remote->counting ? 0 : TYPEALIGN(64, room * sizeof(uint32)));
 	offsets.end = offsets.tids_at + room * sizeof(uint64);
 	return offsets;
 }
@@ -509,11 +501,11 @@ empty_ranges(const HmRemote *remote, char *low, char *high, const uint64 *keys, 
 	}
 }
 
-/* Does the device show hits to the caller as they arrive, inside the visibility gate? */
+/* Is the caller in the visibility gate?  Then it is shown the device's hits as they arrive. */
 static inline bool
 in_gate(const HmRemote *remote)
 {
-	return remote->reader != NULL || remote->filter != NULL;
+	return remote->reader != NULL;
 }
 
 /* The number of hits that a chunk may have. */
@@ -616,7 +608,7 @@ search_chunk(HmRemote *remote, uint32 *count)
 		request.search.count = *count;
 		request.search.is_range = is_range;
 		request.search.distinct = remote->probes.distinct;
-		request.search.tids_only = remote->filter != NULL;
+		request.search.tids_only = remote->counting;
 		reply = hm_client_ask(&request);
 		remote->stats->counts.bytes_to_device += offsets.probes_at;
 		if (reply == NULL)
@@ -633,7 +625,7 @@ search_chunk(HmRemote *remote, uint32 *count)
 		}
 		if (reply->status != HP_OK || reply->hits > room)
 			return HM_CPU_DEVICE_FAILED;
-		probes = remote->filter != NULL ? NULL : (const uint32 *) (staging + offsets.probes_at);
+		probes = remote->counting ? NULL : (const uint32 *) (staging + offsets.probes_at);
 		if (probes != NULL && !are_of_chunk(probes, reply->hits, *count))
 			return HM_CPU_DEVICE_FAILED;
 
@@ -642,37 +634,44 @@ search_chunk(HmRemote *remote, uint32 *count)
 		remote->hit_probes = probes;
 		remote->hit_tids = (uint64 *) (staging + offsets.tids_at);
 		remote->stats->counts.bytes_from_device += reply->hits *
-			(sizeof(uint64) + (remote->filter != NULL ? 0 : sizeof(uint32)));
+			(sizeof(uint64) + (remote->counting ? 0 : sizeof(uint32)));
 		return HM_CPU_NO_REASON;
 	}
 }
 
-/* Show the hits of a chunk to the reader or the filter. */
+/* Show the hits of a chunk to the reader, and note what it says of each. */
 static void
-show_hits(HmRemote *remote)
+mark_visible(HmRemote *remote)
 {
-	if (remote->reader != NULL)
-	{
-		remote->all_visible = MemoryContextAllocHuge(remote->context, remote->hits);
-		for (uint64 i = 0; i < remote->hits; i += SHOWN_TIDS)
-			remote->reader(remote->reader_argument, remote->hit_tids + i,
-						   (uint32) Min(SHOWN_TIDS, remote->hits - i), remote->all_visible + i);
-	}
-	else if (remote->filter != NULL)
-	{
-		uint64		kept = 0;
+	remote->all_visible = MemoryContextAllocHuge(remote->context, remote->hits);
+	for (uint64 i = 0; i < remote->hits; i += SHOWN_TIDS)
+		remote->reader(remote->reader_argument, remote->hit_tids + i,
+					   (uint32) Min(SHOWN_TIDS, remote->hits - i), remote->all_visible + i);
+}
 
-		for (uint64 i = 0; i < remote->hits; i += SHOWN_TIDS)
+/* Count the hits of a chunk that are on all-visible pages, and keep the others. */
+static void
+count_visible(HmRemote *remote)
+{
+	uint8		all_visible[SHOWN_TIDS];
+	uint64		kept = 0;
+
+	for (uint64 begin = 0; begin < remote->hits; begin += SHOWN_TIDS)
+	{
+		const uint64 *tids = remote->hit_tids + begin;
+		uint32		n = (uint32) Min(SHOWN_TIDS, remote->hits - begin);
+
+		for (uint32 i = 0; i < n; i++)
+			hm_tid_check(remote->index, tids[i]);
+		remote->reader(remote->reader_argument, tids, n, all_visible);
+		for (uint32 i = 0; i < n; i++)
 		{
-			uint32		n = remote->filter(remote->reader_argument, remote->hit_tids + i,
-										   (uint32) Min(SHOWN_TIDS, remote->hits - i));
-
-			memmove(remote->hit_tids + kept, remote->hit_tids + i, n * sizeof(uint64));
-			kept += n;
+			remote->hit_tids[kept] = tids[i];
+			kept += all_visible[i] == 0;
 		}
-		remote->filtered += remote->hits - kept;
-		remote->hits = kept;
 	}
+	remote->counted += remote->hits - kept;
+	remote->hits = kept;
 }
 
 /* Search the next chunk and show its hits. */
@@ -714,7 +713,10 @@ next_chunk(HmRemote *remote)
 	if (remote->hits > 0)
 	{
 		remote->claim->number = hm_client_claim(remote, save_hits);
-		show_hits(remote);
+		if (remote->counting)
+			count_visible(remote);
+		else if (in_gate(remote))
+			mark_visible(remote);
 	}
 	return HM_CPU_NO_REASON;
 }
@@ -779,7 +781,7 @@ hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done)
 	remote->synced = false;
 	remote->loaded = false;
 	remote->device_ns = remote->sync_ns = 0;
-	remote->filtered = 0;
+	remote->counted = 0;
 	remote->next = 0;
 	reason = bring_up_to_date(remote, remote->load);
 	if (reason == HM_CPU_NO_REASON && remote->loaded && !hm_force_device)
@@ -827,7 +829,7 @@ hand_out(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max)
 
 uint32
 hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max, uint32 *rest,
-			   HmCpuReason *reason, uint64 *filtered)
+			   HmCpuReason *reason, uint64 *counted)
 {
 	bool		shown = false;
 
@@ -837,8 +839,8 @@ hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max, uint32 *
 	{
 		uint32		n = hand_out(remote, hits, keys, max);
 
-		*filtered += remote->filtered;
-		remote->filtered = 0;
+		*counted += remote->counted;
+		remote->counted = 0;
 		if (n > 0)
 			return n;
 		*rest = remote->next;
@@ -860,7 +862,7 @@ hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max, uint32 *
 		}
 		if (*rest == 0)
 			remote->stats->counts.device_batches++;
-		shown = in_gate(remote) && remote->hits + remote->filtered > 0;
+		shown = in_gate(remote) && remote->hits + remote->counted > 0;
 	}
 	if (*rest == remote->probes.count)
 		note_device(remote, remote->probes.count);

@@ -112,25 +112,25 @@ extern void hm_remote_prepare(HmRemote *remote);
  * Return more hits, at most max.  Returns 0 when the device has answered all that it
  * will.  Then *rest is the first probe of which no hit has been returned.  It is the
  * number of probes, unless the device cannot go on; then *reason says why.  The number
- * of hits that the filter has removed is added to *filtered.
+ * of hits that are only counted is added to *counted.
  *
- * With a reader or a filter the caller is in the visibility gate.  So this loads no copy,
- * and shows HM_GATE_MAX_HITS hits at most.  If none of these is wanted it returns 0 with
+ * With a reader the caller is in the visibility gate.  So this loads no copy, and shows
+ * HM_GATE_MAX_HITS hits at most.  If none of these is to be returned it returns 0 with
  * *rest HM_NO_PROBE, and the next call goes on.
  */
 extern uint32 hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max,
-							 uint32 *rest, HmCpuReason *reason, uint64 *filtered);
+							 uint32 *rest, HmCpuReason *reason, uint64 *counted);
 
 /* Bring the copy up to date again before the next search. */
 extern void hm_remote_forget(HmRemote *remote);
 
 /*
- * Set the function that sees tids as soon as they are read, see hm_lookup_set_reader().
+ * Set the reader of hm_lookup_next_in_gate(), before the gate is entered; NULL after it was
+ * left.  It is shown all hits as soon as they come.  If "counting", those on all-visible
+ * pages are only counted, and the others have no probe numbers.
  */
-extern void hm_remote_set_reader(HmRemote *remote, HmTidReader reader, void *argument);
-
-/* Set the function that selects tids, see hm_lookup_set_filter(). */
-extern void hm_remote_set_filter(HmRemote *remote, HmTidFilter filter, void *argument);
+extern void hm_remote_set_reader(HmRemote *remote, HmTidReader reader, void *argument,
+								 bool counting);
 
 /* Note how long the CPU took to search a batch. */
 extern void hm_remote_note_cpu(HmRemote *remote, uint32 keys, double ns);
