@@ -115,7 +115,7 @@
 	POINT(scan_leaf_left) \
 	/* locks.c */ \
 	POINT(visibility_gate_entered) \
-	/* lookup.c, fetch.c */ \
+	/* walk.c, lookup.c, fetch.c */ \
 	POINT(lookup_planned) \
 	POINT(lookup_prepared) \
 	POINT(lookup_read) \

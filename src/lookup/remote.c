@@ -13,20 +13,11 @@
  */
 #include "postgres.h"
 
-#include "access/xlog.h"
 #include "miscadmin.h"
-#include "pgstat.h"
-#include "portability/instr_time.h"
 #include "utils/memutils.h"
-#include "utils/snapmgr.h"
-#include "utils/timestamp.h"
 
 #include "am/fault.h"
-#include "compat.h"
 #include "lookup/remote.h"
-
-/* A batch with fewer keys never goes to the device. */
-#define MIN_KEYS			HM_SIZE_CLASS_MIN
 
 /*
  * Staging memory for a chunk.  It is larger only for a single probe or for distinct
@@ -37,24 +28,8 @@
 /* There is room for at least this many hits. */
 #define MIN_ROOM			1024
 
-/* Expected time to load a copy, in ns per byte; 1.6 GB/s. */
-#define LOAD_NS_PER_BYTE	0.6
-
-/* How long to wait before a copy is tried again that had no room on the device. */
-#define REFUSED_MS			60000
-
-/*
- * One in this many batches is searched by the side that seems to be slower, to see
- * whether it still is; but not if it is slower by more than EXPLORE_RATIO.
- */
-#define EXPLORE_ONE_IN		64
-#define EXPLORE_RATIO		4
-
 /* The number of hits that are shown to a reader in one call. */
 #define SHOWN_TIDS			1024
-
-/* The weight of a batch in the means. */
-#define MEAN_WEIGHT			0.2f
 
 /*
  * A claim to staging memory.  It is given up when the memory context is reset, because
@@ -79,7 +54,6 @@ struct HmRemote
 	bool		synced;			/* the copy is as up to date as it must be */
 	double		device_ns;		/* spent on this batch */
 	double		sync_ns;
-	bool		load;			/* make a copy if there is none */
 	bool		loaded;			/* a copy was made for this batch */
 	uint32		next;			/* first probe that has not been searched */
 
@@ -101,53 +75,6 @@ struct HmRemote
 
 	HmLookupStats *stats;		/* the lookup's */
 };
-
-const char *
-hm_cpu_reason_text(HmCpuReason reason)
-{
-	switch (reason)
-	{
-		case HM_CPU_NO_REASON:
-			break;
-		case HM_CPU_NOT_PRELOADED:
-			return "harmonia is not preloaded";
-		case HM_CPU_GPU_OFF:
-			return "harmonia.gpu is off";
-		case HM_CPU_DISABLED:
-			return "harmonia.enable_device is off";
-		case HM_CPU_NO_DEVICE:
-			return "no device";
-		case HM_CPU_DEVICE_DOWN:
-			return "device is being started";
-		case HM_CPU_RECOVERY:
-			return "recovery is in progress";
-		case HM_CPU_TEMPORARY:
-			return "temporary index";
-		case HM_CPU_OLD_SNAPSHOTS:
-			return "old_snapshot_threshold is set";
-		case HM_CPU_RANGE_KEYS:
-			return "keys of ranges are wanted";
-		case HM_CPU_FEW_KEYS:
-			return "few keys";
-		case HM_CPU_NOT_RESIDENT:
-			return "index is not resident";
-		case HM_CPU_CHEAPER:
-			return "faster on the CPU";
-		case HM_CPU_TOO_LARGE:
-			return "index exceeds harmonia.max_resident_blocks";
-		case HM_CPU_DEVICE_MEMORY:
-			return "not enough device memory";
-		case HM_CPU_BUSY:
-			return "device memory is in use";
-		case HM_CPU_RESTLESS:
-			return "index changes too fast";
-		case HM_CPU_MANY_HITS:
-			return "too many hits";
-		case HM_CPU_DEVICE_FAILED:
-			return "device failed";
-	}
-	return NULL;
-}
 
 static void
 give_up_claim(void *argument)
@@ -187,171 +114,6 @@ void
 hm_remote_forget(HmRemote *remote)
 {
 	remote->synced = false;
-}
-
-static double
-ns_since(instr_time start)
-{
-	instr_time	end;
-
-	INSTR_TIME_SET_CURRENT(end);
-	INSTR_TIME_SUBTRACT(end, start);
-	return INSTR_TIME_GET_DOUBLE(end) * 1e9;
-}
-
-/* ----------------------------------------------------------------
- *		CPU or device?
- * ----------------------------------------------------------------
- */
-
-/* Add a measurement to a mean; the first one becomes the mean. */
-static void
-add_to_mean(float *mean, double value)
-{
-	*mean = *mean == 0 ? (float) value : *mean + MEAN_WEIGHT * ((float) value - *mean);
-}
-
-/*
- * The expected time of a batch, from the nearest classes with measurements.  On the CPU
- * each key takes the same time.  On the device ("fixed") a batch that is smaller than a
- * measured one takes about as long as that one.
- */
-static double
-expected_ns(const float *means, uint32 keys, bool fixed)
-{
-	int			class = hm_size_class(keys);
-
-	for (int distance = 0; distance < HM_SIZE_CLASSES; distance++)
-	{
-		int			below = class - distance;
-		int			above = class + distance;
-
-		if (below >= 0 && means[below] > 0)
-			return means[below] * keys;
-		if (above < HM_SIZE_CLASSES && means[above] > 0)
-			return means[above] *
-				(fixed ? (double) HM_SIZE_CLASS_MIN * (1 << 2 * above) : keys);
-	}
-	return 0;
-}
-
-/* Why the device cannot be used at all for this index. */
-static HmCpuReason
-why_not_at_all(const HmRemote *remote)
-{
-	switch (hm_device_state())
-	{
-		case HM_DEVICE_NOT_LOADED:
-			return HM_CPU_NOT_PRELOADED;
-		case HM_DEVICE_OFF:
-			return HM_CPU_GPU_OFF;
-		case HM_DEVICE_ABSENT:
-			return HM_CPU_NO_DEVICE;
-		case HM_DEVICE_STARTING:
-		case HM_DEVICE_FAILED:
-			return HM_CPU_DEVICE_DOWN;
-		case HM_DEVICE_UP:
-			break;
-	}
-	if (!hm_enable_device)
-		return HM_CPU_DISABLED;
-	if (RelationUsesLocalBuffers(remote->index))
-		return HM_CPU_TEMPORARY;
-	if (RecoveryInProgress())
-		return HM_CPU_RECOVERY;
-	if (hm_old_snapshots_possible())
-		return HM_CPU_OLD_SNAPSHOTS;
-	return HM_CPU_NO_REASON;
-}
-
-/*
- * Is the device expected to be faster?  Sets *load to make a copy once batches have
- * spent as much time on the CPU as making one takes.  So if the copy turns out to be
- * useless, no more time is lost than that.
- */
-static HmCpuReason
-choose(HmRemote *remote, uint32 keys, bool *load)
-{
-	HmDeviceCosts costs;
-	double		cpu,
-				device;
-	bool		explore;
-
-	*load = false;
-	if (!hm_stats_costs(RelationGetRelid(remote->index), &costs))
-		return HM_CPU_NOT_RESIDENT;
-	if (costs.refused != 0 &&
-		!TimestampDifferenceExceeds(costs.refused, GetCurrentTimestamp(), REFUSED_MS))
-		return HM_CPU_DEVICE_MEMORY;
-
-	cpu = expected_ns(costs.cpu, keys, false);
-	device = expected_ns(costs.device, keys, true);
-	explore = (costs.batches + 1) % EXPLORE_ONE_IN == 0;
-
-	if (!hm_device_is_watched(remote->index))
-	{
-		double		load_ns = (double) RelationGetNumberOfBlocks(remote->index) * BLCKSZ *
-			LOAD_NS_PER_BYTE;
-
-		/* An earlier copy may have shown that the device is slower. */
-		if (costs.debt < load_ns || (device > 0 && device > cpu && !explore))
-			return HM_CPU_NOT_RESIDENT;
-		*load = true;
-		return HM_CPU_NO_REASON;
-	}
-	if (device == 0)
-		return HM_CPU_NO_REASON;
-	if (cpu == 0)
-		return HM_CPU_CHEAPER;
-	device += costs.sync;
-	if (explore && device < cpu * EXPLORE_RATIO && cpu < device * EXPLORE_RATIO)
-		return device < cpu ? HM_CPU_CHEAPER : HM_CPU_NO_REASON;
-	return device < cpu ? HM_CPU_NO_REASON : HM_CPU_CHEAPER;
-}
-
-/* Note that the device had no room for the index. */
-static void
-note_refusal(HmRemote *remote)
-{
-	HmDeviceCosts costs = {0};
-
-	hm_stats_costs(RelationGetRelid(remote->index), &costs);
-	costs.refused = GetCurrentTimestamp();
-	hm_stats_set_costs(RelationGetRelid(remote->index), &costs);
-}
-
-void
-hm_remote_note_cpu(HmRemote *remote, uint32 keys, double ns)
-{
-	HmDeviceCosts costs = {0};
-
-	if (keys < MIN_KEYS || hm_device_state() != HM_DEVICE_UP ||
-		RelationUsesLocalBuffers(remote->index))
-		return;
-	hm_stats_costs(RelationGetRelid(remote->index), &costs);
-	add_to_mean(&costs.cpu[hm_size_class(keys)], ns / keys);
-	costs.debt += (float) ns;
-	costs.batches++;
-	hm_stats_set_costs(RelationGetRelid(remote->index), &costs);
-}
-
-/* The same for the device, when it has searched a whole batch. */
-static void
-note_device(HmRemote *remote, uint32 keys)
-{
-	HmDeviceCosts costs = {0};
-
-	if (keys < MIN_KEYS)
-		return;
-	hm_stats_costs(RelationGetRelid(remote->index), &costs);
-	add_to_mean(&costs.device[hm_size_class(keys)], remote->device_ns / keys);
-	if (!remote->loaded)
-		add_to_mean(&costs.sync, remote->sync_ns);
-	else
-		costs.debt = 0;
-	costs.batches++;
-	costs.refused = 0;
-	hm_stats_set_costs(RelationGetRelid(remote->index), &costs);
 }
 
 /* ----------------------------------------------------------------
@@ -428,10 +190,10 @@ bring_up_to_date(HmRemote *remote, bool load)
 	INSTR_TIME_SET_CURRENT(start);
 	reason = hm_sync(remote->index, load, &remote->copy, remote->stats);
 	if (reason == HM_CPU_DEVICE_MEMORY)
-		note_refusal(remote);
+		hm_choice_note_refusal(remote->index);
 	remote->synced = reason == HM_CPU_NO_REASON;
 	remote->loaded |= remote->stats->counts.loads > loads;
-	remote->sync_ns += ns_since(start);
+	remote->sync_ns += hm_ns_since(start);
 	HM_FAULT(remote_synced);
 	return reason;
 }
@@ -697,7 +459,7 @@ next_chunk(HmRemote *remote)
 		INSTR_TIME_SET_CURRENT(start);
 		count = remote->probes.count - remote->next;
 		reason = search_chunk(remote, &count);
-		remote->device_ns += ns_since(start);
+		remote->device_ns += hm_ns_since(start);
 		if (reason != HM_CPU_NOT_RESIDENT || attempt == 1)
 			break;
 		remote->synced = false;
@@ -728,9 +490,6 @@ next_chunk(HmRemote *remote)
 static void
 calibrate(HmRemote *remote)
 {
-	HmDeviceCosts costs = {0};
-
-	hm_stats_costs(RelationGetRelid(remote->index), &costs);
 	for (uint32 keys = HM_SIZE_CLASS_MIN; keys <= remote->probes.count / 4; keys *= 4)
 	{
 		instr_time	start;
@@ -740,10 +499,9 @@ calibrate(HmRemote *remote)
 		if (search_chunk(remote, &count) != HM_CPU_NO_REASON)
 			break;
 		if (count == keys)
-			add_to_mean(&costs.device[hm_size_class(keys)], ns_since(start) / keys);
+			hm_choice_note_sample(remote->index, keys, hm_ns_since(start));
 	}
 	remote->hits = 0;
-	hm_stats_set_costs(RelationGetRelid(remote->index), &costs);
 }
 
 /* ----------------------------------------------------------------
@@ -752,26 +510,7 @@ calibrate(HmRemote *remote)
  */
 
 HmCpuReason
-hm_remote_choose(HmRemote *remote, const HmProbes *probes, bool keys_wanted)
-{
-	HmCpuReason reason;
-
-	/* Small batches must not cost more than before. */
-	if (probes->count == 0 || (probes->count < MIN_KEYS && !hm_force_device))
-		return HM_CPU_FEW_KEYS;
-	reason = why_not_at_all(remote);
-	if (reason != HM_CPU_NO_REASON)
-		return reason;
-	if (keys_wanted && probes->high != NULL)
-		return HM_CPU_RANGE_KEYS;
-	remote->load = true;
-	if (hm_force_device)
-		return HM_CPU_NO_REASON;
-	return choose(remote, probes->count, &remote->load);
-}
-
-HmCpuReason
-hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done)
+hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done, bool load)
 {
 	HmCpuReason reason;
 
@@ -783,7 +522,7 @@ hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done)
 	remote->device_ns = remote->sync_ns = 0;
 	remote->counted = 0;
 	remote->next = 0;
-	reason = bring_up_to_date(remote, remote->load);
+	reason = bring_up_to_date(remote, load);
 	if (reason == HM_CPU_NO_REASON && remote->loaded && !hm_force_device)
 		calibrate(remote);
 	if (reason == HM_CPU_DEVICE_FAILED)
@@ -865,7 +604,8 @@ hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max, uint32 *
 		shown = in_gate(remote) && remote->hits + remote->counted > 0;
 	}
 	if (*rest == remote->probes.count)
-		note_device(remote, remote->probes.count);
+		hm_choice_note_device(remote->index, remote->probes.count, remote->device_ns,
+							  remote->sync_ns, remote->loaded);
 	drop_hits(remote);
 	return 0;
 }

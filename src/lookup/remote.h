@@ -72,6 +72,32 @@ extern bool hm_copy_is_current(Relation index, const HmCopy *copy);
 extern void hm_copy_drop(Relation index);
 
 /* ----------------------------------------------------------------
+ *		The choice between the CPU and the device (choice.c)
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Choose what searches a batch.  Returns HM_CPU_NO_REASON for the device, or the reason for
+ * the CPU.  For the device, *load says whether to make a copy if there is none.
+ */
+extern HmCpuReason hm_choose(Relation index, const HmProbes *probes, bool keys_wanted,
+							 bool *load);
+
+/*
+ * Note how long a batch has taken: on the CPU; or on the device, where bringing the copy up
+ * to date is counted apart, and not at all if the copy was made for this batch ("loaded").
+ */
+extern void hm_choice_note_cpu(Relation index, uint32 keys, double ns);
+extern void hm_choice_note_device(Relation index, uint32 keys, double device_ns,
+								  double sync_ns, bool loaded);
+
+/* Note how long the device has taken for some keys of a batch, to measure a new copy. */
+extern void hm_choice_note_sample(Relation index, uint32 keys, double ns);
+
+/* Note that the device had no room for a copy. */
+extern void hm_choice_note_refusal(Relation index);
+
+/* ----------------------------------------------------------------
  *		Batches (remote.c)
  * ----------------------------------------------------------------
  */
@@ -85,9 +111,6 @@ extern HmRemote *hm_remote_create(Relation index, HtWidth width, HmLookupStats *
 
 extern void hm_remote_end(HmRemote *remote);
 
-/* Choose: returns HM_CPU_NO_REASON for the device, or the reason for the CPU. */
-extern HmCpuReason hm_remote_choose(HmRemote *remote, const HmProbes *probes, bool keys_wanted);
-
 /*
  * Can points that must be distinct be sent to the device as they are?  Only if they and
  * their hits fit in one chunk.
@@ -95,10 +118,11 @@ extern HmCpuReason hm_remote_choose(HmRemote *remote, const HmProbes *probes, bo
 extern bool hm_remote_makes_distinct(const HmRemote *remote, const HmProbes *probes);
 
 /*
- * Start a batch on the device, after hm_remote_choose() has chosen it.  May load the
- * copy.  Returns HM_CPU_NO_REASON, or the reason why the device cannot search.
+ * Start a batch on the device, after hm_choose() has chosen it.  With "load", makes a copy
+ * if there is none.  Returns HM_CPU_NO_REASON, or the reason why the device cannot search.
  */
-extern HmCpuReason hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done);
+extern HmCpuReason hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done,
+								   bool load);
 
 /* Abandon the rest of a batch. */
 extern void hm_remote_stop(HmRemote *remote);
@@ -131,8 +155,5 @@ extern void hm_remote_forget(HmRemote *remote);
  */
 extern void hm_remote_set_reader(HmRemote *remote, HmTidReader reader, void *argument,
 								 bool counting);
-
-/* Note how long the CPU took to search a batch. */
-extern void hm_remote_note_cpu(HmRemote *remote, uint32 keys, double ns);
 
 #endif							/* HARMONIA_LOOKUP_REMOTE_H */

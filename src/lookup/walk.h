@@ -1,12 +1,25 @@
 /*
  * walk.h
- *		Declarations for the files of this folder only.  Other folders use lookup.h.
+ *		How lookups search on the CPU; for the files of this folder only.
  */
 #ifndef HARMONIA_LOOKUP_WALK_H
 #define HARMONIA_LOOKUP_WALK_H
 
+#include "portability/instr_time.h"
+
 #include "am/am.h"
 #include "lookup/lookup.h"
+
+/* The time since "start", in ns. */
+static inline double
+hm_ns_since(instr_time start)
+{
+	instr_time	end;
+
+	INSTR_TIME_SET_CURRENT(end);
+	INSTR_TIME_SUBTRACT(end, start);
+	return INSTR_TIME_GET_DOUBLE(end) * 1e9;
+}
 
 /* ----------------------------------------------------------------
  *		Prefetching leaves (pin.c)
@@ -88,5 +101,51 @@ typedef enum HmRouteResult
  * Errors: index_corrupted.
  */
 extern HmRouteResult hm_route_make(HmRoute *route, const HmRouteInput *input);
+
+/* ----------------------------------------------------------------
+ *		Walks (walk.c)
+ * ----------------------------------------------------------------
+ */
+typedef struct HmWalk HmWalk;
+
+/*
+ * Prepare walks through an index, each for "capacity" probes at most.  stats are the
+ * lookup's, and must outlive it; the pages that are visited are counted there, and the time
+ * to sort.  Memory is allocated in CurrentMemoryContext.
+ */
+extern HmWalk *hm_walk_create(Relation index, uint32 capacity, HmLookupStats *stats);
+extern void hm_walk_end(HmWalk *walk);
+
+/* See hm_lookup_set_variant() and hm_lookup_set_snapshot(). */
+extern bool hm_walk_set_variant(HmWalk *walk, const char *variant);
+extern void hm_walk_set_snapshot(HmWalk *walk, Snapshot snapshot);
+
+/*
+ * Start a walk for a batch's probes from number "base" on.  The batch's arrays must stay as
+ * for hm_lookup_start().
+ */
+extern void hm_walk_start(HmWalk *walk, const HmProbes *batch, const uint8 *done, uint32 base);
+
+/*
+ * Sort a batch instead, as a walk would: all of its points or, if they must be distinct,
+ * one of each.  The result is valid until the next start.
+ */
+extern const HtProbe *hm_walk_sort(HmWalk *walk, const HmProbes *batch, uint32 *count);
+
+/*
+ * Go on, see hm_lookup_next().  Returns 0 at the end.  The first *stale hits were read from
+ * their page before this call.
+ */
+extern uint32 hm_walk_next(HmWalk *walk, HmHit *hits, uint64 *keys, uint32 max, uint32 *stale);
+
+/* Is it certain that no more hits will be returned? */
+extern bool hm_walk_at_end(const HmWalk *walk);
+
+/*
+ * Forget where the leaves are: the next call finds its way again from the headers of
+ * living segments.  Hits that were read from a page before, but not returned, are not
+ * lost; they come first.
+ */
+extern void hm_walk_forget_pages(HmWalk *walk);
 
 #endif							/* HARMONIA_LOOKUP_WALK_H */

@@ -1,0 +1,875 @@
+/*
+ * walk.c
+ *		Batch lookup on the CPU: a walk through the index in key order.
+ *
+ * The probes are sorted by where they begin, one radix partition at a time (PSA).  The
+ * walk enters a segment through its header and finds the route: the leaves that the
+ * next probes lead to.  It visits these from left to right.  It pins leaves ahead, so
+ * that what the search will read is in the cache by then; it locks one leaf, and
+ * answers all probes that reach into it.
+ *
+ * Between leaves the walk remembers only a position of the index, up to which
+ * everything has been answered.  If a leaf is not what the route says, because it was
+ * split or its segment was replaced, the walk makes a new route from that position.
+ *
+ * Hits go directly from the locked page to the caller.  No pin and no lock outlives a
+ * call.  If not all of a leaf's hits fit, the leaf is left to the next call.  If it was
+ * the first leaf of the call, it is copied instead, and the following calls answer from
+ * the copy.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#include "am/fault.h"
+#include "compat.h"
+#include "lookup/walk.h"
+
+/*
+ * After this many routes in a row without a leaf that is needed, the index is damaged.
+ */
+#define MAX_ATTEMPTS	10000
+
+/* The time to sort fewer probes than this is not measured. */
+#define TIMED_PROBES	32
+
+/*
+ * How many leaves ahead of the search the cache is asked to fetch what is read next:
+ * first buffer headers and first lines of pages, then lines of separators, then blocks.
+ * A leaf is pinned between the first and the second.  A backend can hold eight pins at
+ * low cost.
+ */
+#define HEADER_AHEAD		12
+#define PIN_AHEAD			6
+#define SEPARATORS_AHEAD	5
+#define BLOCKS_AHEAD		3
+
+/* With this many probes on a leaf the whole coarse index is prefetched at once. */
+#define COARSE_MIN_PROBES	5
+#define LAST_SEPARATORS		(HT_LEAF_SEPARATORS_AT + 448)
+
+struct HmWalk
+{
+	Relation	index;
+	HtWidth		width;
+	const HtSearch *search;
+	Snapshot	snapshot;
+	HmLookupStats *stats;		/* the lookup's */
+
+	/* The probes: those of the batch from "base" on. */
+	uint32		base;
+	HmProbes	probes;
+	const uint8 *done;
+	HtProbe    *sorted;
+	HtProbe    *scratch;		/* for sorting a radix partition */
+	uint32		scratch_room;
+	uint32		ready;			/* sorted probes that can have hits */
+	bool		complete;		/* all probes are sorted */
+
+	/* The progress of the walk. */
+	uint32		next;			/* first sorted probe that has not begun */
+	HmPosition	position;		/* of probes that have begun, everything before this
+								 * has been answered */
+	uint32	   *active;			/* probes that have begun and not ended */
+	uint32		active_count;
+
+	/* The progress on the route. */
+	uint32		current;		/* leaf to visit next */
+	uint32		pinned;			/* the leaves from "current" to before this one are
+								 * pinned */
+	uint32		headers_asked,	/* leaves that have been prefetched, in three stages */
+				separators_asked,
+				blocks_asked;
+
+	/* The leaf that is being answered. */
+	bool		on_leaf;
+	HmPosition	high;			/* where it ends */
+	BlockNumber right;
+	bool		filter;			/* it begins below "position": skip entries before
+								 * that */
+	uint32		group_begin,	/* sorted probes that begin on it */
+				group_end;
+	uint32		answered_active,	/* active probes that have been answered there */
+				answered;		/* sorted probes before this one have been answered */
+	char	   *copy;			/* NULL until one is needed */
+	bool		forget;			/* drop the route once that leaf has been answered */
+
+	/* The hits of one probe on the leaf, if they are returned in portions. */
+	uint32		portion;
+	uint32		portion_end;
+	HtHit	   *portion_hits;	/* NULL until they are needed */
+	uint64	   *portion_keys;
+
+	/* Large members, which need no values before the walk starts. */
+	HtPsa		psa;
+	HmRoute		route;
+};
+
+/* The caller's arrays for hits. */
+typedef struct Output
+{
+	HmHit	   *hits;
+	uint64	   *keys;			/* or NULL */
+	uint32		n;
+	uint32		max;
+} Output;
+
+HmWalk *
+hm_walk_create(Relation index, uint32 capacity, HmLookupStats *stats)
+{
+	HmWalk	   *walk = palloc(sizeof(HmWalk));
+
+	memset(walk, 0, offsetof(HmWalk, psa));
+	walk->index = index;
+	walk->width = hm_cache(index, false)->width;
+	walk->search = ht_search(walk->width, NULL);
+	walk->stats = stats;
+	walk->sorted = hm_alloc_large(capacity * sizeof(HtProbe));
+	walk->active = palloc_extended(capacity * sizeof(uint32), MCXT_ALLOC_HUGE);
+	return walk;
+}
+
+void
+hm_walk_end(HmWalk *walk)
+{
+	pfree(walk->sorted);
+	if (walk->scratch != NULL)
+		pfree(walk->scratch);
+	pfree(walk->active);
+	if (walk->copy != NULL)
+		pfree(walk->copy);
+	if (walk->portion_hits != NULL)
+	{
+		pfree(walk->portion_hits);
+		pfree(walk->portion_keys);
+	}
+	pfree(walk);
+}
+
+bool
+hm_walk_set_variant(HmWalk *walk, const char *variant)
+{
+	const HtSearch *search = ht_search(walk->width, variant);
+
+	if (search == NULL)
+		return false;
+	walk->search = search;
+	return true;
+}
+
+void
+hm_walk_set_snapshot(HmWalk *walk, Snapshot snapshot)
+{
+	walk->snapshot = snapshot;
+}
+
+void
+hm_walk_forget_pages(HmWalk *walk)
+{
+	walk->forget = true;
+}
+
+static inline uint64
+probe_high(const HmWalk *walk, uint32 probe)
+{
+	return walk->probes.high == NULL ? walk->probes.low[probe] : walk->probes.high[probe];
+}
+
+static inline bool
+is_done(const HmWalk *walk, uint32 probe)
+{
+	return walk->done != NULL && walk->done[probe] != 0;
+}
+
+/* Reading the clock takes longer than sorting a few probes. */
+static inline void
+start_sort_time(const HmWalk *walk, instr_time *start)
+{
+	if (walk->probes.count >= TIMED_PROBES)
+		INSTR_TIME_SET_CURRENT(*start);
+}
+
+static inline void
+add_sort_time(HmWalk *walk, instr_time start)
+{
+	if (walk->probes.count >= TIMED_PROBES)
+		walk->stats->sort_ns += hm_ns_since(start);
+}
+
+/* Make room for the largest radix partition.  It is small, unless keys are skewed. */
+static void
+make_scratch_room(HmWalk *walk)
+{
+	if (walk->psa.largest <= walk->scratch_room)
+		return;
+	if (walk->scratch != NULL)
+		pfree(walk->scratch);
+	walk->scratch_room = walk->psa.largest;
+	walk->scratch = MemoryContextAllocHuge(GetMemoryChunkContext(walk),
+										   walk->scratch_room * sizeof(HtProbe));
+}
+
+void
+hm_walk_start(HmWalk *walk, const HmProbes *batch, const uint8 *done, uint32 base)
+{
+	HmProbes   *probes = &walk->probes;
+	instr_time	start = {0};
+
+	walk->base = base;
+	probes->count = batch->count - base;
+	start_sort_time(walk, &start);
+	probes->low = batch->low + base;
+	probes->high = batch->high == NULL ? NULL : batch->high + base;
+	probes->distinct = batch->distinct;
+	walk->done = done == NULL ? NULL : done + base;
+	ht_psa_start(&walk->psa, probes->low, probes->count, walk->sorted);
+	make_scratch_room(walk);
+	walk->ready = 0;
+	walk->complete = probes->count == 0;
+	add_sort_time(walk, start);
+
+	walk->next = 0;
+	walk->position = hm_position(HM_PART_KEYS, 0, 0);
+	walk->active_count = 0;
+	walk->route.count = 0;
+	walk->current = 0;
+	walk->pinned = 0;
+	walk->on_leaf = false;
+	walk->forget = false;
+	walk->portion = walk->portion_end = 0;
+}
+
+/* ----------------------------------------------------------------
+ *		Targets and routes
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Take over newly sorted probes, from "begin" on: all of them, or one for each distinct
+ * key.
+ */
+static void
+add_sorted(HmWalk *walk, uint32 begin)
+{
+	HtProbe    *sorted = walk->sorted;
+	uint32		end = walk->psa.sorted;
+	uint32		ready = walk->ready;
+
+	if (!walk->probes.distinct)
+	{
+		walk->ready = end;
+		return;
+	}
+
+	/* Equal keys are in the same radix partition. */
+	for (uint32 i = begin; i < end; i++)
+	{
+		if (i == begin || sorted[i].key != sorted[i - 1].key)
+			sorted[ready++] = sorted[i];
+	}
+	walk->ready = ready;
+}
+
+/* Sort one more radix partition. */
+static void
+sort_more(HmWalk *walk)
+{
+	uint32		begin = walk->psa.sorted;
+	instr_time	start = {0};
+
+	start_sort_time(walk, &start);
+	ht_psa_more(&walk->psa, walk->scratch);
+	add_sorted(walk, begin);
+	walk->complete = walk->psa.sorted == walk->psa.count;
+
+	/* Drop keys that do not fit the width: no entry has them. */
+	while (walk->ready > walk->next &&
+		   walk->sorted[walk->ready - 1].key > ht_key_max(walk->width))
+	{
+		walk->ready--;
+		walk->complete = true;
+	}
+	add_sort_time(walk, start);
+}
+
+/* Drop active probes that the caller has marked as done. */
+static void
+drop_done(HmWalk *walk)
+{
+	uint32		kept = 0;
+
+	if (walk->done == NULL)
+		return;
+	for (uint32 i = 0; i < walk->active_count; i++)
+	{
+		if (!is_done(walk, walk->active[i]))
+			walk->active[kept++] = walk->active[i];
+	}
+	walk->active_count = kept;
+}
+
+/*
+ * The position to look at next: where active probes go on or, if there are none, where
+ * the next probe begins.  Returns false if there is neither.
+ */
+static bool
+next_target(HmWalk *walk, HmPosition *target)
+{
+	if (walk->active_count > 0)
+	{
+		*target = walk->position;
+		return true;
+	}
+	for (;;)
+	{
+		while (walk->next < walk->ready &&
+			   is_done(walk, walk->sorted[walk->next].number))
+			walk->next++;
+		if (walk->next < walk->ready)
+			break;
+		if (walk->complete)
+			return false;
+		sort_more(walk);
+	}
+	*target = hm_position(HM_PART_KEYS, walk->sorted[walk->next].key, 0);
+	return true;
+}
+
+/* Release all pins: the route outlives a call, but pins do not. */
+static void
+release_pins(HmWalk *walk)
+{
+	for (uint32 i = walk->current; i < walk->pinned; i++)
+	{
+		if (BufferIsValid(walk->route.leaves[i].buffer))
+			ReleaseBuffer(walk->route.leaves[i].buffer);
+		walk->route.leaves[i].buffer = InvalidBuffer;
+	}
+	walk->pinned = walk->current;
+	walk->separators_asked = Min(walk->separators_asked, walk->current);
+	walk->blocks_asked = Min(walk->blocks_asked, walk->current);
+}
+
+static void
+drop_route(HmWalk *walk)
+{
+	release_pins(walk);
+	walk->route.count = 0;
+	walk->current = 0;
+	walk->pinned = 0;
+}
+
+/* Skip leaves whose probes are no longer wanted. */
+static void
+skip_leaves(HmWalk *walk)
+{
+	HmRoute	   *route = &walk->route;
+
+	while (walk->current < route->count && walk->active_count == 0 &&
+		   route->leaves[walk->current].end <= walk->next)
+	{
+		if (walk->current < walk->pinned)
+			ReleaseBuffer(route->leaves[walk->current].buffer);
+		walk->current++;
+	}
+}
+
+/*
+ * Make a route from the target on.  Returns false if the index ends before the target.
+ */
+static bool
+make_route(HmWalk *walk, HmPosition target)
+{
+	HmRouteInput input;
+	HmRouteResult result;
+
+	input.index = walk->index;
+	input.width = walk->width;
+	input.probes = walk->sorted;
+	input.high = walk->probes.high;
+	input.next = walk->next;
+	input.target = target;
+	input.has_reach = walk->active_count > 0;
+	input.reach = 0;
+	for (uint32 i = 0; i < walk->active_count; i++)
+		input.reach = Max(input.reach, probe_high(walk, walk->active[i]));
+
+	do
+	{
+		input.sorted = walk->ready;
+		input.complete = walk->complete;
+		result = hm_route_make(&walk->route, &input);
+		walk->stats->segments += walk->route.segments;
+		if (result == HM_ROUTE_MORE)
+			sort_more(walk);
+	} while (result == HM_ROUTE_MORE);
+
+	walk->current = 0;
+	walk->pinned = 0;
+	walk->headers_asked = 0;
+	walk->separators_asked = 0;
+	walk->blocks_asked = 0;
+	return result == HM_ROUTE_MADE;
+}
+
+/* ----------------------------------------------------------------
+ *		Looking ahead
+ * ----------------------------------------------------------------
+ */
+
+/* The probes that begin on a leaf, according to the route. */
+static inline HtProbe *
+routed_probes(const HmWalk *walk, uint32 leaf, uint32 *count)
+{
+	uint32		begin = leaf == 0 ? walk->next : walk->route.leaves[leaf - 1].end;
+
+	/* Leave out those that have begun already. */
+	begin = Max(begin, walk->next);
+	*count = walk->route.leaves[leaf].end > begin ? walk->route.leaves[leaf].end - begin : 0;
+	return &walk->sorted[begin];
+}
+
+static inline void
+look_ahead(HmWalk *walk)
+{
+	HmRoute	   *route = &walk->route;
+	uint32		limit;
+	uint32		count;
+
+	limit = Min(route->count, walk->current + HEADER_AHEAD);
+	while (walk->headers_asked < limit)
+	{
+		routed_probes(walk, walk->headers_asked, &count);
+		hm_pin_prefetch(walk->index, route->leaves[walk->headers_asked].block,
+						HT_PAGE_START,
+						count >= COARSE_MIN_PROBES ? LAST_SEPARATORS : HT_PAGE_START,
+						count > 1);
+		walk->headers_asked++;
+	}
+
+	/* Leaves that were skipped, or answered from a copy, are not pinned. */
+	walk->pinned = Max(walk->pinned, walk->current);
+	walk->separators_asked = Max(walk->separators_asked, walk->current);
+	walk->blocks_asked = Max(walk->blocks_asked, walk->current);
+
+	limit = Min(route->count, walk->current + PIN_AHEAD);
+	while (walk->pinned < limit)
+	{
+		HmRouteLeaf *leaf = &route->leaves[walk->pinned];
+
+		leaf->buffer = hm_pin(walk->index, leaf->block);
+		walk->pinned++;
+	}
+
+	/* What is read from unlocked pages here only decides what is prefetched. */
+	limit = Min(route->count, walk->current + SEPARATORS_AHEAD);
+	while (walk->separators_asked < limit)
+	{
+		HtProbe    *probes = routed_probes(walk, walk->separators_asked, &count);
+
+		if (count < COARSE_MIN_PROBES)
+			walk->search->prefetch_separators(BufferGetPage(route->leaves[walk->separators_asked].buffer),
+											  probes, count);
+		walk->separators_asked++;
+	}
+
+	limit = Min(route->count, walk->current + BLOCKS_AHEAD);
+	while (walk->blocks_asked < limit)
+	{
+		HtProbe    *probes = routed_probes(walk, walk->blocks_asked, &count);
+
+		walk->search->prefetch_blocks(BufferGetPage(route->leaves[walk->blocks_asked].buffer),
+									  probes, count);
+		walk->blocks_asked++;
+	}
+}
+
+/* ----------------------------------------------------------------
+ *		Answering on a leaf
+ * ----------------------------------------------------------------
+ */
+
+/* Collect the hits of one probe on the page, to return them in portions. */
+static void
+make_portions(HmWalk *walk, const char *page, uint32 probe, bool filter)
+{
+	HtEntry		begin = walk->position.entry;
+	uint32		n;
+
+	if (walk->portion_hits == NULL)
+	{
+		MemoryContext context = GetMemoryChunkContext(walk);
+
+		walk->portion_hits = MemoryContextAlloc(context, HT_LEAF_MAX_ENTRIES * sizeof(HtHit));
+		walk->portion_keys = MemoryContextAlloc(context, HT_LEAF_MAX_ENTRIES * sizeof(uint64));
+	}
+	n = walk->search->range(page, walk->probes.low[probe], probe_high(walk, probe), probe,
+							walk->portion_hits, walk->portion_keys, HT_LEAF_MAX_ENTRIES);
+
+	/* Only a damaged page has more. */
+	if (n == HT_NO_ROOM)
+		n = HT_LEAF_MAX_ENTRIES;
+	walk->portion = 0;
+	walk->portion_end = n;
+	if (!filter)
+		return;
+
+	walk->portion_end = 0;
+	for (uint32 i = 0; i < n; i++)
+	{
+		HtEntry		entry = {walk->portion_keys[i], walk->portion_hits[i].tid};
+
+		if (ht_entry_cmp(entry, begin) < 0)
+			continue;
+		walk->portion_hits[walk->portion_end] = walk->portion_hits[i];
+		walk->portion_keys[walk->portion_end] = walk->portion_keys[i];
+		walk->portion_end++;
+	}
+}
+
+/* Return a portion.  Returns false if more is left than fits. */
+static bool
+emit_portion(HmWalk *walk, Output *output)
+{
+	uint32		n = Min(walk->portion_end - walk->portion, output->max - output->n);
+
+	memcpy(output->hits + output->n, walk->portion_hits + walk->portion, n * sizeof(HmHit));
+	if (output->keys != NULL)
+		memcpy(output->keys + output->n, walk->portion_keys + walk->portion,
+			   n * sizeof(uint64));
+	output->n += n;
+	walk->portion += n;
+	return walk->portion == walk->portion_end;
+}
+
+/*
+ * Answer one probe.  Returns false if the output is full before all of it is answered.
+ * The caller passes the low end, because it is at hand in the sorted probes; in the
+ * batch, which is in any order, it would be far from the cache.
+ */
+static bool
+answer_one(HmWalk *walk, const char *page, uint64 low, uint32 probe, bool filter,
+		   Output *output)
+{
+	uint32		n = HT_NO_ROOM;
+
+	if (is_done(walk, probe))
+		return true;
+	if (!filter)
+		n = walk->search->range(page, low, probe_high(walk, probe),
+								probe, output->hits + output->n,
+								output->keys == NULL ? NULL : output->keys + output->n,
+								output->max - output->n);
+	if (n != HT_NO_ROOM)
+	{
+		output->n += n;
+		return true;
+	}
+	make_portions(walk, page, probe, filter);
+	return emit_portion(walk, output);
+}
+
+/*
+ * Answer the points that begin on the leaf.  Returns false if the output is full before
+ * the end.
+ */
+static bool
+answer_points(HmWalk *walk, const char *page, Output *output)
+{
+	while (walk->answered < walk->group_end)
+	{
+		const HtProbe *probes = &walk->sorted[walk->answered];
+		uint32		count = walk->group_end - walk->answered;
+		uint32		found;
+		uint32		n;
+
+		if (walk->done != NULL)
+		{
+			uint32		wanted = 0;
+
+			while (wanted < count && !walk->done[probes[wanted].number])
+				wanted++;
+			if (wanted == 0)
+			{
+				walk->answered++;
+				continue;
+			}
+			count = wanted;
+		}
+
+		n = walk->search->points(page, probes, count, output->hits + output->n,
+								 output->keys == NULL ? NULL : output->keys + output->n,
+								 output->max - output->n, &found);
+		output->n += found;
+		walk->answered += n;
+		if (n < count)
+		{
+			/* Little room is left, but all hits of this probe may still fit. */
+			if (!answer_one(walk, page, probes[n].key, probes[n].number, false, output))
+			{
+				walk->answered++;
+				return false;
+			}
+			walk->answered++;
+		}
+	}
+	return true;
+}
+
+/*
+ * Answer what is left to answer on the leaf, from the locked page or a copy.  Returns
+ * false if the output is full before the end.
+ */
+static bool
+answer(HmWalk *walk, const char *page, Output *output)
+{
+	if (walk->portion < walk->portion_end && !emit_portion(walk, output))
+		return false;
+
+	while (walk->answered_active < walk->active_count)
+	{
+		uint32		probe = walk->active[walk->answered_active++];
+
+		if (!answer_one(walk, page, walk->probes.low[probe], probe, walk->filter, output))
+			return false;
+	}
+	if (walk->probes.high == NULL)
+		return answer_points(walk, page, output);
+	while (walk->answered < walk->group_end)
+	{
+		const HtProbe *probe = &walk->sorted[walk->answered++];
+
+		if (!answer_one(walk, page, probe->key, probe->number, false, output))
+			return false;
+	}
+	return true;
+}
+
+/* Can a probe have entries after this leaf? */
+static inline bool
+goes_on(const HmWalk *walk, uint32 probe)
+{
+	return walk->high.part == HM_PART_KEYS &&
+		probe_high(walk, probe) >= walk->high.entry.key &&
+		!is_done(walk, probe);
+}
+
+/* The leaf has been answered: keep the probes that go on, and check the route. */
+static void
+finish_leaf(HmWalk *walk)
+{
+	HmRoute	   *route = &walk->route;
+	uint32		kept = 0;
+
+	for (uint32 i = 0; i < walk->active_count; i++)
+	{
+		if (goes_on(walk, walk->active[i]))
+			walk->active[kept++] = walk->active[i];
+	}
+	if (walk->probes.high == NULL)
+	{
+		/* Of points, only those with the last key can go on. */
+		for (uint32 i = walk->group_end; i > walk->group_begin; i--)
+		{
+			uint32		probe = walk->sorted[i - 1].number;
+
+			if (walk->high.part != HM_PART_KEYS ||
+				walk->sorted[i - 1].key < walk->high.entry.key)
+				break;
+			if (goes_on(walk, probe))
+				walk->active[kept++] = probe;
+		}
+	}
+	else
+	{
+		for (uint32 i = walk->group_begin; i < walk->group_end; i++)
+		{
+			if (goes_on(walk, walk->sorted[i].number))
+				walk->active[kept++] = walk->sorted[i].number;
+		}
+	}
+	walk->active_count = kept;
+	walk->position = walk->high;
+	walk->on_leaf = false;
+
+	/*
+	 * If probes go on to the right, the next leaf of the route must be the right
+	 * neighbour; after a split it is not.
+	 */
+	if (walk->active_count > 0 || walk->next < route->leaves[walk->current].end)
+	{
+		if (walk->current + 1 == route->count ||
+			route->leaves[walk->current + 1].block != walk->right)
+		{
+			walk->current++;
+			drop_route(walk);
+			return;
+		}
+	}
+	walk->current++;
+}
+
+/*
+ * Is a locked page the leaf of the route, and does it hold the target's position?
+ * Stamps are never 0, so comparing them does what hm_page_is() does, without reading the
+ * cache line of the page header.  The kind, in the page's last line, matters only for
+ * pages without a high bound: with one, only leaves pass the comparison of bounds,
+ * because the bounds of a segment's other pages are zero.
+ */
+static inline bool
+leaf_covers(const HmRouteLeaf *leaf, Page page, HmPosition target)
+{
+	HmSpecial  *special = hm_page_special(page);
+
+	return special->stamp == leaf->stamp &&
+		(hm_page_has_high(page) || hm_page_is(page, HM_PAGE_LEAF)) &&
+		hm_position_cmp(hm_page_low(page), target) <= 0 &&
+		hm_position_cmp(target, hm_page_high(page)) < 0;
+}
+
+/* Begin to answer on a leaf that covers the target. */
+static void
+begin_leaf(HmWalk *walk, Page page, uint32 end)
+{
+	walk->on_leaf = true;
+	walk->high = hm_page_high(page);
+	walk->right = hm_page_special(page)->right;
+	walk->filter = walk->active_count > 0 &&
+		hm_position_cmp(hm_page_low(page), walk->position) < 0;
+	walk->answered_active = 0;
+	walk->answered = walk->group_begin = walk->next;
+
+	/* After a split, probes beyond the leaf's new end are not answered here. */
+	if (walk->high.part == HM_PART_KEYS)
+	{
+		while (end > walk->next &&
+			   hm_position_cmp(hm_position(HM_PART_KEYS, walk->sorted[end - 1].key, 0),
+							   walk->high) >= 0)
+			end--;
+	}
+	walk->group_end = walk->next = Max(end, walk->next);
+}
+
+/* Leave a leaf to the next call. */
+static void
+put_off_leaf(HmWalk *walk)
+{
+	walk->next = walk->group_begin;
+	walk->portion = walk->portion_end = 0;
+	walk->on_leaf = false;
+}
+
+/*
+ * Visit the next leaf.  Returns false if not all of its hits fit in the output, or if
+ * nothing is left to visit.
+ */
+static bool
+visit_leaf(HmWalk *walk, Output *output)
+{
+	uint32		before = output->n;
+
+	for (int attempt = 0;; attempt++)
+	{
+		HmPosition	target;
+		HmRouteLeaf *leaf;
+		Page		page;
+		bool		answered;
+
+		drop_done(walk);
+		if (!next_target(walk, &target))
+			return false;
+		CHECK_FOR_INTERRUPTS();
+		skip_leaves(walk);
+		if (walk->current == walk->route.count && !make_route(walk, target))
+		{
+			walk->next = walk->ready;
+			walk->complete = true;
+			walk->active_count = 0;
+			return false;
+		}
+
+		look_ahead(walk);
+		HM_FAULT(lookup_planned);
+		leaf = &walk->route.leaves[walk->current];
+		LockBuffer(leaf->buffer, BUFFER_LOCK_SHARE);
+		page = BufferGetPage(leaf->buffer);
+		if (!leaf_covers(leaf, page, target))
+		{
+			/* Split, or retired and reused: start again from the directory. */
+			if (attempt == MAX_ATTEMPTS)
+				hm_page_no_progress(walk->index, leaf->buffer);
+			LockBuffer(leaf->buffer, BUFFER_LOCK_UNLOCK);
+			drop_route(walk);
+			walk->stats->restarts++;
+			continue;
+		}
+
+		walk->stats->leaves++;
+		if (walk->snapshot != NULL)
+			hm_test_old_snapshot(walk->snapshot, walk->index, page);
+		begin_leaf(walk, page, leaf->end);
+		answered = answer(walk, (const char *) page, output);
+		if (!answered && before > 0)
+		{
+			LockBuffer(leaf->buffer, BUFFER_LOCK_UNLOCK);
+			output->n = before;
+			put_off_leaf(walk);
+			return false;
+		}
+		if (!answered)
+		{
+			if (walk->copy == NULL)
+				walk->copy = MemoryContextAlloc(GetMemoryChunkContext(walk), BLCKSZ);
+			memcpy(walk->copy, page, BLCKSZ);
+		}
+		UnlockReleaseBuffer(leaf->buffer);
+		leaf->buffer = InvalidBuffer;
+		if (answered)
+			finish_leaf(walk);
+		return answered;
+	}
+}
+
+const HtProbe *
+hm_walk_sort(HmWalk *walk, const HmProbes *batch, uint32 *count)
+{
+	hm_walk_start(walk, batch, NULL, 0);
+	while (!walk->complete)
+		sort_more(walk);
+	*count = walk->ready;
+	return walk->sorted;
+}
+
+bool
+hm_walk_at_end(const HmWalk *walk)
+{
+	return !walk->on_leaf && walk->complete && walk->active_count == 0 &&
+		walk->next >= walk->ready;
+}
+
+uint32
+hm_walk_next(HmWalk *walk, HmHit *hits, uint64 *keys, uint32 max, uint32 *stale)
+{
+	Output		output = {hits, keys, 0, max};
+
+	if (walk->on_leaf && answer(walk, walk->copy, &output))
+		finish_leaf(walk);
+	*stale = output.n;
+	if (walk->forget && !walk->on_leaf)
+	{
+		drop_route(walk);
+		walk->forget = false;
+	}
+	while (!walk->on_leaf && output.n < max)
+	{
+		if (!visit_leaf(walk, &output))
+			break;
+	}
+	release_pins(walk);
+
+	for (uint32 i = 0; walk->base > 0 && i < output.n; i++)
+		hits[i].probe += walk->base;
+	return output.n;
+}
