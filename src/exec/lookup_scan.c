@@ -11,7 +11,8 @@
  * the engine sorts the probes of each batch anyway.  Equal elements must then come into
  * the same batch, or rows would be returned twice.  So an incremental quicksort divides
  * the elements into batches that have no key in common.  It sorts no further than the
- * next batch needs.
+ * next batch needs.  If a sub-select makes the array, the elements may be read from it
+ * (subplan_keys.c).
  */
 #include "postgres.h"
 
@@ -59,10 +60,12 @@ typedef struct LookupScan
 	int			arm_count;
 	ScanArm    *arms;
 	ExprState  *clauses;		/* the conditions of all arms */
+	HmSubplanKeys *subplan;		/* a sub-select that has the keys, or NULL */
 
 	/* The ranges, in their own memory */
 	MemoryContext context;
 	bool		started;
+	bool		from_subplan;	/* the ranges were read from "subplan" */
 	bool		recheck;		/* ranges may have keys that do not satisfy the
 								 * conditions */
 	bool		points;			/* no range has more than one key */
@@ -181,17 +184,22 @@ union_ranges(LookupScan *scan, HmRanges *result)
 static bool
 make_points(LookupScan *scan)
 {
-	if (scan->arm_count > 1 || scan->arms[0].count > 1 ||
-		!hm_points_from_key(scan->index, &scan->arms[0].keys[0], &scan->low, &scan->count))
-		return false;
-	scan->ends = list_make1_int((int) scan->count);
+	scan->from_subplan = scan->subplan != NULL &&
+		hm_subplan_keys_read(scan->subplan, hm_key_type(scan->index), &scan->low, &scan->count);
+	if (!scan->from_subplan)
+	{
+		evaluate_arguments(scan);
+		if (scan->arm_count > 1 || scan->arms[0].count > 1 ||
+			!hm_points_from_key(scan->index, &scan->arms[0].keys[0], &scan->low, &scan->count))
+			return false;
+	}
 	scan->high = NULL;
 	scan->points = true;
 	scan->recheck = false;
 	return true;
 }
 
-/* Turn all arms into sorted, disjoint ranges. */
+/* Turn all arms, whose arguments have been evaluated, into sorted, disjoint ranges. */
 static void
 make_ranges(LookupScan *scan)
 {
@@ -231,17 +239,19 @@ largest_batch(const LookupScan *scan)
 						Max(MIN_LAST_LIMIT, memory / hm_lookup_probe_memory()));
 }
 
-/* Compute the ranges from the arguments' present values. */
+/* Compute the ranges from the arguments' present values, and begin with the first one. */
 static void
 start(LookupScan *scan)
 {
-	MemoryContext old_context;
+	MemoryContext old_context = MemoryContextSwitchTo(scan->context);
 
-	MemoryContextReset(scan->context);
-	old_context = MemoryContextSwitchTo(scan->context);
-	evaluate_arguments(scan);
-	if (!make_points(scan))
-		make_ranges(scan);
+	if (!scan->from_subplan)
+	{
+		MemoryContextReset(scan->context);
+		if (!make_points(scan))
+			make_ranges(scan);
+	}
+	scan->ends = scan->high == NULL ? list_make1_int((int) scan->count) : NIL;
 	MemoryContextSwitchTo(old_context);
 	scan->max_limit = largest_batch(scan);
 	scan->limit = scan->first_rows ? Min(FIRST_BATCH, scan->max_limit) : scan->max_limit;
@@ -516,6 +526,9 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 	scan->clauses = ExecInitQual(list_nth(plan->custom_exprs, HM_SCAN_CLAUSES), &node->ss.ps);
 	begin_arms(scan, list_nth(private, HM_SCAN_ARMS),
 			   list_nth(plan->custom_exprs, HM_SCAN_ARGUMENTS));
+	scan->subplan = hm_subplan_keys_begin(&node->ss.ps, list_nth(private, HM_SCAN_SUBPLAN),
+										  linitial(list_nth(plan->custom_exprs, HM_SCAN_ARGUMENTS)),
+										  scan->arms[0].keys[0].sk_subtype);
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 
@@ -550,6 +563,8 @@ rescan(CustomScanState *node)
 	hm_fetch_stop(scan->node.fetch);
 	scan->run = NULL;
 	scan->started = false;
+	if (scan->from_subplan && hm_subplan_keys_changed(scan->subplan, node->ss.ps.chgParam))
+		scan->from_subplan = false;
 	ExecScanReScan(&node->ss);
 }
 
@@ -564,6 +579,8 @@ explain(CustomScanState *node, List *ancestors, ExplainState *es)
 					   node, ancestors, es);
 	if (scan->index_only)
 		ExplainPropertyBool("Index Only", true, es);
+	if (scan->subplan != NULL)
+		ExplainPropertyBool("Keys From Subplan", true, es);
 	if (es->analyze && scan->node.fetch != NULL)
 	{
 		hm_explain_filtered("Rows Removed by Index Recheck", node, es);

@@ -252,6 +252,16 @@ may_name_many(const RelOptInfo *rel)
 	return false;
 }
 
+/* Whether `= ANY (array)` is the only condition. */
+static bool
+is_single_array(const Conditions *conditions)
+{
+	List	   *description = ((Arm *) linitial(conditions->arms))->description;
+
+	return list_length(conditions->arms) == 1 && list_length(description) == 3 &&
+		linitial_int(description) == BTEqualStrategyNumber && lthird_int(description) != 0;
+}
+
 static Plan *
 plan_lookup_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 				 List *clauses, List *plans)
@@ -262,6 +272,7 @@ plan_lookup_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	Conditions *conditions = lthird(path->custom_private);
 	List	   *descriptions = NIL;
 	List	   *arguments = NIL;
+	List	   *subplan = NIL;
 	ListCell   *cell;
 
 	foreach(cell, conditions->arms)
@@ -271,6 +282,9 @@ plan_lookup_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 		descriptions = lappend(descriptions, arm->description);
 		arguments = list_concat(arguments, arm->arguments);
 	}
+	if (is_single_array(conditions))
+		subplan = hm_plan_subplan_keys(root, rel, index->opcintype[0], linitial(arguments),
+									   (Oid) lsecond_int(linitial(descriptions)));
 
 	scan->scan.plan.targetlist = tlist;
 	scan->scan.plan.qual =
@@ -278,9 +292,9 @@ plan_lookup_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	scan->scan.scanrelid = rel->relid;
 	scan->flags = path->flags;
 	scan->methods = &hm_lookup_scan_methods;
-	scan->custom_private = list_make3(list_make1_oid(index->indexoid),
+	scan->custom_private = list_make4(list_make1_oid(index->indexoid),
 									  list_make2_int(index_only, hm_wants_first_rows(root)),
-									  descriptions);
+									  descriptions, subplan);
 	scan->custom_exprs = list_make2(arguments, conditions->clauses);
 	return &scan->scan.plan;
 }

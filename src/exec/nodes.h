@@ -22,7 +22,7 @@ extern int	hm_batch_size;
 
 /* ----------------------------------------------------------------
  *		Planning (planner.c, targets.c, lookup_scan_plan.c, lookup_count_plan.c,
- *		lookup_join_plan.c, prune_plan.c)
+ *		lookup_join_plan.c, prune_plan.c, subplan_keys.c)
  * ----------------------------------------------------------------
  */
 
@@ -162,6 +162,14 @@ extern void hm_lookup_count_paths(PlannerInfo *root, RelOptInfo *input, RelOptIn
  */
 extern Path *hm_lookup_scan_exact_path(RelOptInfo *rel, IndexOptInfo **index);
 
+/*
+ * If a lookup scan may read the keys of an array from the sub-select that makes it
+ * (subplan_keys.c), return what the executor needs for this, for custom_private;
+ * otherwise NIL.  key_type is that of the index's keys, type that of the array's elements.
+ */
+extern List *hm_plan_subplan_keys(PlannerInfo *root, RelOptInfo *rel, Oid key_type,
+								  Node *argument, Oid type);
+
 extern const CustomScanMethods hm_lookup_scan_methods;
 extern const CustomScanMethods hm_lookup_count_methods;
 extern const CustomScanMethods hm_lookup_join_methods;
@@ -177,6 +185,8 @@ enum HmScanPrivate
 	HM_SCAN_ARMS,				/* a list for each arm: strategy, subtype and
 								 * "is it an array?" of each condition, whose
 								 * argument is in custom_exprs */
+	HM_SCAN_SUBPLAN,			/* made by hm_plan_subplan_keys() for the only
+								 * argument; or NIL */
 	HM_SCAN_PRIVATE_LENGTH
 };
 
@@ -335,6 +345,30 @@ extern void hm_fetch_stats_add(HmFetchStats *sum, const HmFetchStats *stats);
 
 /* End a fetch: release its pins, its slot and its lookup.  The rest goes with its context. */
 extern void hm_fetch_end(HmFetch *fetch);
+
+/* ----------------------------------------------------------------
+ *		Keys of sub-selects (subplan_keys.c)
+ * ----------------------------------------------------------------
+ */
+typedef struct HmSubplanKeys HmSubplanKeys;
+
+/*
+ * Prepare to read keys of this type from a sub-select.  plan is what
+ * hm_plan_subplan_keys() made, argument the array.  Returns NULL if only the array will
+ * do.
+ */
+extern HmSubplanKeys *hm_subplan_keys_begin(PlanState *node, List *plan, Node *argument,
+											Oid type);
+
+/*
+ * Read the keys, in any order, with duplicates, into memory of CurrentMemoryContext.
+ * Returns false if there is an array, because something has evaluated the parameter.
+ */
+extern bool hm_subplan_keys_read(const HmSubplanKeys *keys, const HmKeyType *key_type,
+								 uint64 **points, uint32 *count);
+
+/* Whether a change of parameters changes the keys. */
+extern bool hm_subplan_keys_changed(const HmSubplanKeys *keys, const Bitmapset *changed);
 
 /* ----------------------------------------------------------------
  *		Joining (lookup_join.c, lookup_join_batch.c)

@@ -58,7 +58,8 @@ sub key_condition
 	return $r->pick(
 		"$k IN ($list)", "$k = ANY (ARRAY[$list])", "$k = ANY ($series)", "$k = ANY ($series)",
 		"($range OR $k IN ($list))", "($k < " . key($r, $type, 5) . " OR $range)", "($range OR $range OR $k = " . key($r, $type) . ')',
-		"$k = ANY (ARRAY(SELECT k FROM o WHERE n < " . $r->below(1000) . '))', "$k = ANY ($series) AND $range", "$k <= ANY (ARRAY[$list])",
+		"$k = ANY (ARRAY(SELECT k FROM o WHERE n < " . $r->below(1000) . '))',
+		"$k = ANY ((SELECT array_agg(k) FROM o WHERE n < " . $r->below(1000) . ")::$r->{o_type}\[])", "$k = ANY ($series) AND $range", "$k <= ANY (ARRAY[$list])",
 		"(($k IN ($list) AND $v > 30) OR $range)");
 }
 
@@ -113,6 +114,7 @@ sub join_query
 		2 => "SELECT $outer FROM o WHERE $where AND o.k IN (SELECT k FROM t WHERE v < 80)",
 		3 => 'SELECT ' . columns($r, 't.k', 't.id') . " FROM t WHERE t.k IN (SELECT k FROM o WHERE $where)",
 		2 => "SELECT o.n, s.* FROM o, LATERAL (SELECT count(*), sum(t.id) FROM t WHERE t.k = ANY (ARRAY[o.k, o.high])) s WHERE $few",
+		2 => "SELECT x.n, s.* FROM o x, LATERAL (SELECT count(*), sum(t.id) FROM t WHERE t.k = ANY (ARRAY(SELECT o.k FROM o WHERE o.v = x.v))) s WHERE x.n < " . $r->below(15),
 		2 => "SELECT x.n, s.* FROM o x, LATERAL (SELECT count(t.id), sum(o.n) FROM o LEFT JOIN t ON $on AND " . $r->pick('t.id > x.n', 't.id < x.n * 200', 't.k >= x.k', 't.k = x.k') . ' WHERE o.v = x.v) s WHERE x.n < ' . $r->below(15),
 		2 => 'SELECT o.n, t.id, u.id FROM o JOIN t ON t.k = o.k ' . $r->pick('', 'LEFT ') . "JOIN t u ON u.k = o.high WHERE $where",
 		1 => 'SELECT t.id, u.id FROM t JOIN t u ON u.k = t.k WHERE t.id % 7 = 0 AND ' . key_condition($r, 't.k'));
@@ -165,7 +167,7 @@ sub make_tables
 
 	$r->{family} = $families[ $r->below(scalar @families) ];
 	$r->{t_type} = $r->pick(@{ $r->{family} });
-	my $o_type = $r->pick(@{ $r->{family} });
+	my $o_type = $r->{o_type} = $r->pick(@{ $r->{family} });
 	$r->{look_width} = $r->pick(60, 800, 4000);
 	my $width = $r->{look_width};
 	my $t_key = sprintf $keys{ $r->{t_type} }, sprintf('abs(hashint4(i + %d)) %% %d - %d', $r->below(1000), $width, int($width / 10));

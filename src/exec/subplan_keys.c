@@ -1,0 +1,289 @@
+/*
+ * subplan_keys.c
+ *		The keys of `k = ANY (ARRAY(SELECT ...))`, without the array.
+ *
+ * PostgreSQL evaluates such a sub-select once, as an InitPlan, and stores an array in a
+ * parameter.  A lookup scan has no use for the array.  If nothing else has, the scan runs
+ * the InitPlan itself, and makes a key of each row.  The same goes for
+ * `k = ANY ((SELECT array_agg(...) ...)::int[])`, where the rows are those that the
+ * aggregate would read.
+ *
+ * The planner half shows that the scan is the parameter's only user.  The parameter is
+ * left unset.  So that it has the right value whoever may ask for it later (EvalPlanQual
+ * does), the InitPlan is rewound after it was read, and must not be volatile.
+ *
+ * If the parameter is set already, there is an array, and the scan takes that.  It is
+ * always set in parallel workers, and in the leader where a Gather is above the scan.
+ */
+#include "postgres.h"
+
+#include "access/stratnum.h"
+#include "executor/instrument.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/optimizer.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+
+#include "compat.h"
+#include "exec/nodes.h"
+
+/* Room for this many keys is made at first, and at most if the planner expects more. */
+#define MIN_ROOM	1024
+#define MAX_ROOM	(16 * 1024 * 1024)
+
+struct HmSubplanKeys
+{
+	PlanState  *node;			/* the scan's */
+	int			param;
+	Oid			type;			/* of the keys in the rows */
+	Expr	   *argument;		/* array_agg()'s, or NULL: the first column */
+};
+
+/* ----------------------------------------------------------------
+ *		Planning
+ * ----------------------------------------------------------------
+ */
+
+/* Whether a query level is below another one, or the same. */
+static bool
+is_within(const PlannerInfo *root, const PlannerInfo *top)
+{
+	while (root != NULL && root != top)
+		root = root->parent_root;
+	return root != NULL;
+}
+
+/*
+ * Whether a subplan has volatile functions, in itself or in its own subplans, which are
+ * not part of its query any more.
+ */
+static bool
+is_volatile(PlannerInfo *root, const SubPlan *subplan)
+{
+	PlannerInfo *top = list_nth_node(PlannerInfo, root->glob->subroots, subplan->plan_id - 1);
+	ListCell   *cell;
+
+	foreach(cell, root->glob->subroots)
+	{
+		PlannerInfo *subroot = lfirst_node(PlannerInfo, cell);
+
+		if (is_within(subroot, top) && contain_volatile_functions((Node *) subroot->parse))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A sub-select's parameter stands in one place only, if the condition was not copied.
+ * Conditions are copied to the members of an inheritance tree or of a UNION ALL.  They
+ * are also copied to query levels below their own, whose root has other init_plans.
+ */
+List *
+hm_plan_subplan_keys(PlannerInfo *root, RelOptInfo *rel, Oid key_type, Node *argument,
+					 Oid type)
+{
+	Param	   *param = (Param *) argument;
+	ListCell   *cell;
+
+	if (!IsA(argument, Param) || param->paramkind != PARAM_EXEC ||
+		rel->reloptkind != RELOPT_BASEREL || hm_may_be_fuzzy(key_type, type) ||
+		get_element_type(param->paramtype) != type)
+		return NIL;
+	foreach(cell, root->init_plans)
+	{
+		SubPlan    *subplan = lfirst_node(SubPlan, cell);
+
+		if (!list_member_int(subplan->setParam, param->paramid))
+			continue;
+		if ((subplan->subLinkType != ARRAY_SUBLINK || subplan->firstColType != type) &&
+			subplan->subLinkType != EXPR_SUBLINK)
+			return NIL;
+		if (is_volatile(root, subplan))
+			return NIL;
+		return list_make2_int(subplan->plan_id, subplan->subLinkType == ARRAY_SUBLINK);
+	}
+	return NIL;
+}
+
+/* ----------------------------------------------------------------
+ *		Execution
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * The argument of array_agg(), if the plan does nothing but evaluate this aggregate for
+ * rows of this type; otherwise NULL.
+ */
+static Expr *
+aggregate_argument(Plan *plan, Oid type)
+{
+	Agg		   *agg = (Agg *) plan;
+	Aggref	   *aggref;
+	Expr	   *argument;
+
+	if (!IsA(plan, Agg) || agg->aggstrategy != AGG_PLAIN || agg->aggsplit != AGGSPLIT_SIMPLE ||
+		agg->groupingSets != NIL || agg->chain != NIL || plan->qual != NIL ||
+		list_length(plan->targetlist) != 1)
+		return NULL;
+	aggref = (Aggref *) linitial_node(TargetEntry, plan->targetlist)->expr;
+	if (!IsA(aggref, Aggref) || aggref->aggfnoid != F_ARRAY_AGG_ANYNONARRAY ||
+		aggref->aggfilter != NULL || aggref->aggdistinct != NIL || aggref->aggorder != NIL ||
+		linitial_oid(aggref->aggargtypes) != type)
+		return NULL;
+	argument = linitial_node(TargetEntry, aggref->args)->expr;
+	return contain_subplans((Node *) argument) ? NULL : argument;
+}
+
+HmSubplanKeys *
+hm_subplan_keys_begin(PlanState *node, List *plan, Node *argument, Oid type)
+{
+	HmSubplanKeys *keys;
+	Plan	   *subplan;
+	Expr	   *aggregated = NULL;
+
+	/* Parallel workers lack some subplans. */
+	if (plan == NIL ||
+		(subplan = list_nth(node->state->es_plannedstmt->subplans, linitial_int(plan) - 1)) == NULL)
+		return NULL;
+	if (lsecond_int(plan) == 0 && (aggregated = aggregate_argument(subplan, type)) == NULL)
+		return NULL;
+	keys = palloc(sizeof(HmSubplanKeys));
+	keys->node = node;
+	keys->param = castNode(Param, argument)->paramid;
+	keys->type = type;
+	keys->argument = aggregated;
+	return keys;
+}
+
+bool
+hm_subplan_keys_changed(const HmSubplanKeys *keys, const Bitmapset *changed)
+{
+	return bms_is_member(keys->param, changed);
+}
+
+/* Keys that grow in number. */
+typedef struct KeyList
+{
+	MemoryContext context;
+	uint64	   *keys;
+	Size		count;
+	Size		room;
+} KeyList;
+
+static void
+make_room(KeyList *list)
+{
+	Size		room = list->room * 2;
+
+	if (room > PG_INT32_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("a sub-select returned too many keys for a lookup scan")));
+	list->keys = hm_resize_large(list->context, list->keys, room * sizeof(uint64));
+	list->room = room;
+}
+
+/*
+ * Read all rows of a plan into a list.  "expr" is evaluated on each row; NULL means the
+ * row's first column.  NULLs match nothing, so they are left out.
+ */
+static void
+read_rows(const HmSubplanKeys *keys, PlanState *rows, ExprState *expr,
+		  const HmKeyType *key_type, KeyList *list)
+{
+	ExprContext *econtext = keys->node->ps_ExprContext;
+	HmBracketFunction bracket_function = keys->type == key_type->type ? NULL :
+		hm_bracket_function(key_type->type, keys->type);
+	uint64		max = ht_key_max(key_type->width);
+
+	for (;;)
+	{
+		TupleTableSlot *slot = ExecProcNode(rows);
+		bool		is_null;
+		Datum		value;
+
+		if (TupIsNull(slot))
+			break;
+		if (expr == NULL)
+			value = slot_getattr(slot, 1, &is_null);
+		else
+		{
+			ResetExprContext(econtext);
+			econtext->ecxt_outertuple = slot;
+			value = ExecEvalExprSwitchContext(expr, econtext, &is_null);
+		}
+		if (is_null)
+			continue;
+		if (list->count == list->room)
+			make_room(list);
+		if (bracket_function == NULL)
+			list->keys[list->count++] = key_type->normalise(value);
+		else
+		{
+			HmBracket	bracket = bracket_function(key_type, value);
+			uint64		low,
+						high;
+
+			if (!hm_bracket_range(BTEqualStrategyNumber, &bracket, max, &low, &high))
+				continue;
+			Assert(low == high && !bracket.fuzzy);
+			list->keys[list->count++] = low;
+		}
+	}
+}
+
+/*
+ * Read the rows that array_agg() would read.  For EXPLAIN ANALYZE, the aggregate has run
+ * and returned its row.
+ */
+static void
+read_aggregated(const HmSubplanKeys *keys, PlanState *agg, const HmKeyType *key_type,
+				KeyList *list)
+{
+	ExprState  *expr;
+	MemoryContext old_context = MemoryContextSwitchTo(list->context);
+
+	expr = ExecInitExpr(keys->argument, agg);
+	MemoryContextSwitchTo(old_context);
+	if (agg->chgParam != NULL)
+		ExecReScan(agg);
+	if (agg->instrument)
+		InstrStartNode(agg->instrument);
+	read_rows(keys, outerPlanState(agg), expr, key_type, list);
+	if (agg->instrument)
+		InstrStopNode(agg->instrument, 1);
+}
+
+bool
+hm_subplan_keys_read(const HmSubplanKeys *keys, const HmKeyType *key_type, uint64 **points,
+					 uint32 *count)
+{
+	EState	   *estate = keys->node->state;
+	SubPlanState *subplan = estate->es_param_exec_vals[keys->param].execPlan;
+	ScanDirection direction = estate->es_direction;
+	MemoryContext old_context;
+	PlanState  *rows;
+	KeyList		list = {CurrentMemoryContext};
+
+	if (subplan == NULL)
+		return false;
+	rows = subplan->planstate;
+	list.room = (Size) Max(MIN_ROOM, Min(MAX_ROOM, rows->plan->plan_rows));
+	list.keys = hm_alloc_large(list.room * sizeof(uint64));
+
+	/* As ExecSetParamPlan() does it. */
+	estate->es_direction = ForwardScanDirection;
+	old_context = MemoryContextSwitchTo(estate->es_query_cxt);
+	if (keys->argument == NULL)
+		read_rows(keys, rows, NULL, key_type, &list);
+	else
+		read_aggregated(keys, rows, key_type, &list);
+	ExecReScan(rows);
+	MemoryContextSwitchTo(old_context);
+	estate->es_direction = direction;
+
+	*points = list.keys;
+	*count = (uint32) list.count;
+	return true;
+}
