@@ -290,6 +290,15 @@ hm_find_targets(PlanState *node, PartitionPruneState *state, ExprContext *econte
 #define hm_guc_malloc(size) malloc(size)
 #endif
 
+/* 16 lets the caller choose whether a datum that was sorted is copied. */
+#if PG_VERSION_NUM >= 160000
+#define hm_tuplesort_getdatum(sort, value, is_null) \
+	tuplesort_getdatum(sort, true, false, value, is_null, NULL)
+#else
+#define hm_tuplesort_getdatum(sort, value, is_null) \
+	tuplesort_getdatum(sort, true, value, is_null, NULL)
+#endif
+
 /* 17 lets extensions name their wait events. */
 #if PG_VERSION_NUM >= 170000
 #define hm_wait_event(name) WaitEventExtensionNew(name)

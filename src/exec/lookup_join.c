@@ -19,6 +19,9 @@
  * only tuples whose key is one of the probe's.  So the key clauses are evaluated only if
  * some probe of the batch has keys that do not satisfy them (JoinBatch.exact).
  *
+ * Outer rows with equal keys may count as one row, as in IN (SELECT ...).  FILL then reads
+ * all outer rows, keeps their keys, and takes the batches from these (distinct_keys.c).
+ *
  * A join that has no conditions and computes nothing fills its result straight from the
  * kept columns and the tuple.  Only those columns are filled that somebody reads.
  */
@@ -590,6 +593,8 @@ end_join(CustomScanState *node)
 	LookupJoin *join = (LookupJoin *) node;
 
 	hm_join_end_fetch(join);
+	if (join->distinct.sort != NULL)
+		hm_distinct_reset(&join->distinct);
 	for (int i = 0; i < join->target_count; i++)
 	{
 		if (join->targets[i].table == NULL)
@@ -680,6 +685,8 @@ explain(CustomScanState *node, List *ancestors, ExplainState *es)
 	hm_explain_clauses("Join Filter", list_difference(quals, keys), node, ancestors, es);
 	if (join->index_only)
 		ExplainPropertyBool("Index Only", true, es);
+	if (join->drops_duplicates)
+		ExplainPropertyBool("Distinct Keys", true, es);
 	if (es->analyze)
 	{
 		hm_explain_filtered("Rows Removed by Join Filter", node, es);

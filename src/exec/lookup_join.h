@@ -77,6 +77,7 @@ typedef struct JoinBatch
 	uint8	   *matched;		/* for each row: nonzero if it has a match; NULL
 								 * if nobody asks */
 	bool		points;			/* every probe is a single key */
+	bool		duplicates;		/* several may be the same, and one is enough */
 	bool		exact;			/* each probe has exactly the keys that satisfy
 								 * the key clauses */
 	JoinProbes	all;
@@ -139,6 +140,9 @@ typedef struct LookupJoin
 	bool		keeps_unmatched;	/* returns outer rows without a match */
 	bool		index_only;
 	bool		first_rows;		/* the first rows are wanted soon */
+	bool		drops_duplicates;	/* outer rows with equal keys are one row, of
+									 * which only the key is kept */
+	HmDistinctKeys distinct;	/* these keys */
 	const HmKeyType *key_type;
 
 	bool		may_be_fuzzy;	/* "quals" may have to be evaluated */

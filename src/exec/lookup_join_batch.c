@@ -243,6 +243,8 @@ hm_join_restart(LookupJoin *join)
 	join->batch.count = 0;
 	join->run = NULL;
 	hm_rows_reset(&join->batch.rows);
+	if (join->drops_duplicates)
+		hm_distinct_reset(&join->distinct);
 }
 
 /* Drop the batch, and begin a new one. */
@@ -253,7 +255,7 @@ begin_batch(JoinBatch *batch)
 	batch->count = batch->all.count = 0;
 	batch->all.rows = NULL;
 	batch->points = batch->exact = true;
-	batch->hashed = false;
+	batch->duplicates = batch->hashed = false;
 }
 
 /* Whether another row may be added to the batch.  Copies may use up its memory early. */
@@ -269,17 +271,65 @@ may_add_row(const LookupJoin *join, Size memory)
 		batch->count * row_memory(join) <= memory;
 }
 
-bool
-hm_join_fill_batch(LookupJoin *join)
+/* Read all outer rows, and keep their keys. */
+static void
+read_keys(LookupJoin *join)
+{
+	PlanState  *outer_plan = linitial(join->node.css.custom_ps);
+
+	for (;;)
+	{
+		TupleTableSlot *outer = ExecProcNode(outer_plan);
+		uint64		low;
+		uint64		high;
+
+		if (TupIsNull(outer))
+			break;
+		slot_getsomeattrs(outer, join->outer_last);
+		if (join->plain_key ? row_key(join, outer, &low) : row_range(join, outer, &low, &high))
+			hm_distinct_add(&join->distinct, low);
+	}
+	join->outer_done = true;
+}
+
+/*
+ * Make a batch of distinct keys.  All that the join returns of an outer row is the key.
+ * The batch gets the memory that the keys leave, but at least half of it.
+ */
+static void
+fill_distinct(LookupJoin *join)
+{
+	JoinBatch  *batch = &join->batch;
+	JoinRows   *rows = &batch->rows;
+	Size		leaves = hm_fetch_leaves_memory(join->index_only);
+	Size		memory;
+
+	if (!join->outer_done)
+		read_keys(join);
+	memory = leaves - Min(leaves / 2, hm_distinct_memory(&join->distinct));
+	batch->count = batch->all.count =
+		hm_distinct_next(&join->distinct, Min((uint32) hm_batch_size, memory / row_memory(join)),
+						 &batch->all.low, &batch->duplicates);
+	if (batch->room < batch->count)
+	{
+		batch->room = batch->count;
+		hm_rows_make_room(rows, batch->room);
+	}
+	for (uint32 i = 0; i < batch->count; i++)
+	{
+		for (int j = 0; j < rows->count; j++)
+			rows->values[(Size) i * rows->count + j] = join->key_type->restore(batch->all.low[i]);
+	}
+}
+
+/* Make a batch of the next outer rows. */
+static void
+fill_rows(LookupJoin *join)
 {
 	PlanState  *outer_plan = linitial(join->node.css.custom_ps);
 	JoinBatch  *batch = &join->batch;
 	Size		memory = hm_fetch_leaves_memory(join->index_only);
 
-	/* If all targets are pruned, no row has a match. */
-	if (!join->keeps_unmatched && bms_is_empty(hm_pruning_choose(&join->pruning)))
-		return false;
-	begin_batch(batch);
 	while (may_add_row(join, memory))
 	{
 		TupleTableSlot *outer = ExecProcNode(outer_plan);
@@ -293,10 +343,23 @@ hm_join_fill_batch(LookupJoin *join)
 			make_room(join);
 		add_row(join, outer);
 	}
-	hm_join_clear_candidate(join);
 	join->limit = (uint32) Min((uint64) join->limit * FIRST_ROWS_GROWTH, join->max_limit);
+}
+
+bool
+hm_join_fill_batch(LookupJoin *join)
+{
+	/* If all targets are pruned, no row has a match. */
+	if (!join->keeps_unmatched && bms_is_empty(hm_pruning_choose(&join->pruning)))
+		return false;
+	begin_batch(&join->batch);
+	if (join->drops_duplicates)
+		fill_distinct(join);
+	else
+		fill_rows(join);
+	hm_join_clear_candidate(join);
 	join->target = -1;
-	return batch->count > 0;
+	return join->batch.count > 0;
 }
 
 /* ----------------------------------------------------------------
@@ -454,6 +517,7 @@ hm_join_next_target(LookupJoin *join)
 		probes.count = join->probes->count;
 		probes.low = join->probes->low;
 		probes.high = join->batch.points ? NULL : join->probes->high;
+		probes.distinct = join->batch.duplicates;
 		hm_fetch_start(join->node.fetch, &probes, join->probes->done);
 		join->run = NULL;
 		return true;

@@ -257,6 +257,7 @@ hm_join_begin(LookupJoin *join)
 	join->index_only = lsecond_int(flags) != 0;
 	join->key_type = hm_key_type_lookup((Oid) lthird_int(flags));
 	join->first_rows = lfourth_int(flags) != 0;
+	join->drops_duplicates = list_nth_int(flags, 4) != 0;
 	begin_sources(join, list_nth(plan->custom_private, HM_JOIN_SOURCES));
 	join->inner_quals = ExecInitQual(inner_quals, state);
 	join->quals = ExecInitQual(quals, state);
@@ -266,4 +267,6 @@ hm_join_begin(LookupJoin *join)
 	begin_keys(join, list_nth(plan->custom_private, HM_JOIN_KEYS),
 			   list_nth(plan->custom_exprs, HM_JOIN_ARGUMENTS));
 	begin_columns(join, ExecGetResultType(outer_plan), other_quals);
+	if (join->drops_duplicates)
+		hm_distinct_begin(&join->distinct);
 }

@@ -17,8 +17,11 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "access/stratnum.h"
 #include "access/sysattr.h"
+#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/appendinfo.h"
@@ -56,7 +59,7 @@ enum PathPrivate
 {
 	PATH_INNER,					/* RelOptInfo */
 	PATH_TARGETS,				/* HmTargets */
-	PATH_FLAGS,					/* JoinType, index-only? */
+	PATH_FLAGS,					/* JoinType, index-only?, only distinct keys? */
 	PATH_KEYS,					/* key clauses */
 	PATH_ARGUMENTS,
 	PATH_DESCRIPTION,
@@ -305,14 +308,34 @@ add_evaluations(PlannerInfo *root, Path *path, List *exprs, double times)
 	path->total_cost += cost.startup + cost.per_tuple * times;
 }
 
-/* A path with these inputs. */
+/*
+ * Add the cost of collecting keys before the first one is looked up: an operator for each,
+ * and a sort if not even the distinct ones fit into memory (distinct_keys.c).
+ */
+static void
+cost_distinct(Path *path, double rows, double distinct)
+{
+	double		bytes = rows * sizeof(uint64);
+
+	path->total_cost += rows * cpu_operator_cost;
+	if (distinct * sizeof(uint64) > get_hash_memory_limit())
+		path->total_cost += rows * 2 * cpu_operator_cost * log2(rows) +
+			2 * seq_page_cost * ceil(bytes / BLCKSZ);
+	path->startup_cost = path->total_cost;
+}
+
+/*
+ * A path with these inputs.  If "distinct" is not 0, this is the number of distinct keys
+ * that the outer rows have, and only these are looked up.
+ */
 static CustomPath *
 make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *inner,
-		  List *targets, JoinType type, JoinKeys *keys, bool index_only,
+		  List *targets, JoinType type, JoinKeys *keys, bool index_only, double distinct,
 		  JoinPathExtraData *extra, double rows)
 {
 	CustomPath *path = makeNode(CustomPath);
-	double		probes = clamp_row_est(outer_path->rows);
+	double		outer_rows = clamp_row_est(outer_path->rows);
+	double		probes = distinct > 0 ? distinct : outer_rows;
 	double		candidates;
 
 	path->path.pathtype = T_CustomScan;
@@ -324,18 +347,23 @@ make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->methods = &path_methods;
 	path->custom_paths = list_make1(outer_path);
-	path->custom_private = list_make5(inner, targets, list_make2_int(type, index_only),
+	path->custom_private = list_make5(inner, targets,
+									  list_make3_int(type, index_only, distinct > 0),
 									  keys->clauses, keys->arguments);
 	path->custom_private = lappend(path->custom_private, keys->description);
 	path->custom_private = lappend(path->custom_private, extra->restrictlist);
 
-	path->path.startup_cost = outer_path->startup_cost + joinrel->reltarget->cost.startup;
-	path->path.total_cost = outer_path->total_cost + probes * cpu_tuple_cost +
+	path->path.startup_cost = outer_path->startup_cost;
+	path->path.total_cost = outer_path->total_cost;
+	if (distinct > 0)
+		cost_distinct(&path->path, outer_rows, distinct);
+	path->path.startup_cost += joinrel->reltarget->cost.startup;
+	path->path.total_cost += probes * cpu_tuple_cost +
 		joinrel->reltarget->cost.startup + joinrel->reltarget->cost.per_tuple * rows;
 	cost_targets(root, inner, targets, type, keys, index_only, extra, probes,
-				 outer_path->pathtarget->width, &path->path.startup_cost,
+				 distinct > 0 ? 0 : outer_path->pathtarget->width, &path->path.startup_cost,
 				 &path->path.total_cost, &candidates);
-	add_evaluations(root, &path->path, keys->arguments, probes);
+	add_evaluations(root, &path->path, keys->arguments, outer_rows);
 	add_evaluations(root, &path->path, inner->baserestrictinfo, candidates);
 	add_evaluations(root, &path->path, candidate_clauses(targets, keys, extra), candidates);
 	return path;
@@ -371,6 +399,55 @@ is_index_only(RelOptInfo *inner, List *targets, Node *key, JoinPathExtraData *ex
 }
 
 /*
+ * Whether the join needs nothing but the key of its outer rows, so that it can make up the
+ * outer row of a key.  That is, the only clause is equality with an expression, and no
+ * other column of the outer side is returned.
+ */
+static bool
+needs_only_key(RelOptInfo *joinrel, RelOptInfo *outer, List *targets, JoinKeys *keys,
+			   JoinPathExtraData *extra)
+{
+	const HmKeyType *key_type =
+		hm_key_type_lookup(((HmTarget *) linitial(targets))->index->opcintype[0]);
+	Node	   *argument = linitial(keys->arguments);
+	ListCell   *cell;
+
+	if (!keys->equal || list_length(extra->restrictlist) != 1 ||
+		hm_may_be_fuzzy(key_type->type, (Oid) lsecond_int(keys->description)))
+		return false;
+	foreach(cell, joinrel->reltarget->exprs)
+	{
+		Node	   *expr = lfirst(cell);
+
+		if (list_member(outer->reltarget->exprs, expr) &&
+			(!equal(expr, argument) || exprType(expr) != key_type->type ||
+			 key_type->restore == NULL))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Offer a path for a semijoin that drops duplicates itself, where PostgreSQL would make the
+ * outer rows distinct, and then join them as for an inner join.  unique_path would do so.
+ */
+static void
+add_distinct_path(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
+				  List *targets, JoinKeys *keys, bool index_only, Path *unique_path,
+				  JoinPathExtraData *extra)
+{
+	Path	   *outer_path = outer->cheapest_total_path;
+
+	if (PATH_REQ_OUTER(outer_path) == NULL &&
+		list_length(extra->sjinfo->semi_rhs_exprs) == 1 &&
+		equal(linitial(extra->sjinfo->semi_rhs_exprs), linitial(keys->arguments)) &&
+		needs_only_key(joinrel, outer, targets, keys, extra))
+		add_path(joinrel, (Path *) make_path(root, joinrel, outer_path, inner, targets, JOIN_INNER,
+											 keys, index_only, clamp_row_est(unique_path->rows),
+											 extra, joinrel->rows));
+}
+
+/*
  * Offer paths for these targets: one with all outer rows and, if possible, a parallel
  * one.
  */
@@ -387,11 +464,14 @@ add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo 
 	{
 		outer_path = (Path *) create_unique_path(root, outer, outer_path, extra->sjinfo);
 		join_type = JOIN_INNER;
+		if (outer_path != NULL)
+			add_distinct_path(root, joinrel, outer, inner, targets, keys, index_only, outer_path,
+							  extra);
 	}
 	if (outer_path == NULL || PATH_REQ_OUTER(outer_path) != NULL)
 		return;
 	add_path(joinrel, (Path *) make_path(root, joinrel, outer_path, inner, targets, join_type,
-										 keys, index_only, extra, joinrel->rows));
+										 keys, index_only, 0, extra, joinrel->rows));
 
 	if (joinrel->consider_parallel && type != JOIN_UNIQUE_OUTER &&
 		outer->partial_pathlist != NIL && bms_is_empty(joinrel->lateral_relids))
@@ -400,7 +480,7 @@ add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo 
 
 		outer_path = linitial(outer->partial_pathlist);
 		path = make_path(root, joinrel, outer_path, inner, targets, join_type, keys,
-						 index_only, extra,
+						 index_only, 0, extra,
 						 clamp_row_est(joinrel->rows * outer_path->rows /
 									   Max(1.0, outer->rows)));
 
@@ -792,8 +872,8 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	scan->methods = &hm_lookup_join_methods;
 	scan->custom_plans = plans;
 	scan->custom_scan_tlist = plan.tlist;
-	flags = lappend_int(list_copy(flags), (int) index->opcintype[0]);
-	flags = lappend_int(flags, hm_wants_first_rows(root));
+	flags = list_make5_int(linitial_int(flags), lsecond_int(flags), (int) index->opcintype[0],
+						   hm_wants_first_rows(root), lthird_int(flags));
 	scan->custom_private = list_make5(flags,
 									  list_nth(path->custom_private, PATH_DESCRIPTION),
 									  plan.sources, targets, pruning);

@@ -8,11 +8,8 @@
  * scan is not read to its end.
  *
  * If the only condition is a single array, its elements are looked up unsorted, because
- * the engine sorts the probes of each batch anyway.  Equal elements must then come into
- * the same batch, or rows would be returned twice.  So an incremental quicksort divides
- * the elements into batches that have no key in common.  It sorts no further than the
- * next batch needs.  If a sub-select makes the array, the elements may be read from it
- * (subplan_keys.c).
+ * the engine sorts the probes of each batch anyway (key_groups.c).  If a sub-select makes
+ * the array, the elements may be read from it (subplan_keys.c).
  */
 #include "postgres.h"
 
@@ -35,9 +32,6 @@
 #define FIRST_BATCH		8
 #define BATCH_GROWTH	8
 #define MIN_LAST_LIMIT	1000
-
-/* Size of the sample whose median divides keys that are too many for one batch. */
-#define SAMPLE			63
 
 /*
  * An arm: conditions that are combined by AND.  A row is wanted if it satisfies any of
@@ -73,9 +67,7 @@ typedef struct LookupScan
 	uint64	   *low;
 	uint64	   *high;			/* NULL: "low" has keys in any order, with
 								 * duplicates */
-	List	   *ends;			/* of such keys: the ends of groups that have
-								 * no key in common; the next group's end is
-								 * last */
+	HmKeyGroups groups;			/* of such keys */
 	uint32		next;			/* first range that is not looked up yet */
 	uint32		limit;			/* maximum number of ranges in the next
 								 * batch */
@@ -251,7 +243,8 @@ start(LookupScan *scan)
 		if (!make_points(scan))
 			make_ranges(scan);
 	}
-	scan->ends = scan->high == NULL ? list_make1_int((int) scan->count) : NIL;
+	if (scan->high == NULL)
+		hm_groups_begin(&scan->groups, scan->low, scan->count);
 	MemoryContextSwitchTo(old_context);
 	scan->max_limit = largest_batch(scan);
 	scan->limit = scan->first_rows ? Min(FIRST_BATCH, scan->max_limit) : scan->max_limit;
@@ -259,109 +252,28 @@ start(LookupScan *scan)
 	scan->started = true;
 }
 
-static int
-key_cmp(const void *a, const void *b)
-{
-	uint64		left = *(const uint64 *) a;
-	uint64		right = *(const uint64 *) b;
-
-	return left < right ? -1 : left > right ? 1 : 0;
-}
-
-/* Move the keys that are not above a limit to the front.  Returns their number. */
-static uint32
-move_to_front(uint64 *keys, uint32 count, uint64 limit)
-{
-	uint32		moved = 0;
-
-	for (uint32 i = 0; i < count; i++)
-	{
-		uint64		key = keys[i];
-
-		keys[i] = keys[moved];
-		keys[moved] = key;
-		moved += key <= limit;
-	}
-	return moved;
-}
-
-/*
- * Divide two or more keys into small keys, which go to the front, and large ones, about
- * as many of each.  No key is in both groups.  Returns the number of small keys, 0 if all
- * keys are equal.
- */
-static uint32
-split_keys(uint64 *keys, uint32 count)
-{
-	uint64		sample[SAMPLE];
-	uint32		sampled = Min(count, SAMPLE);
-	uint64		median;
-	uint32		small;
-
-	for (uint32 i = 0; i < sampled; i++)
-		sample[i] = keys[(uint64) i * count / sampled];
-	qsort(sample, sampled, sizeof(uint64), key_cmp);
-	median = sample[(sampled - 1) / 2];
-
-	small = move_to_front(keys, count, median);
-	if (small == count)
-		small = median == 0 ? 0 : move_to_front(keys, count, median - 1);
-	return small;
-}
-
-/* Find the end of the next batch of unsorted keys. */
-static uint32
-next_end(LookupScan *scan)
-{
-	uint32		end = (uint32) llast_int(scan->ends);
-
-	/* Join groups that fit into one batch together. */
-	while (list_length(scan->ends) > 1 &&
-		   (uint32) list_nth_int(scan->ends, list_length(scan->ends) - 2) - scan->next <= scan->limit)
-	{
-		scan->ends = list_delete_last(scan->ends);
-		end = (uint32) llast_int(scan->ends);
-	}
-	while (end - scan->next > scan->limit)
-	{
-		uint32		small;
-
-		CHECK_FOR_INTERRUPTS();
-		small = split_keys(scan->low + scan->next, end - scan->next);
-
-		/* These keys are all equal: one of them is enough. */
-		if (small == 0)
-		{
-			scan->next = end - 1;
-			break;
-		}
-		end = scan->next + small;
-		scan->ends = lappend_int(scan->ends, (int) end);
-	}
-	scan->ends = list_delete_last(scan->ends);
-	return end;
-}
-
 /* Start to look up the next batch of ranges.  Returns false if there are none left. */
 static bool
 start_batch(LookupScan *scan)
 {
-	MemoryContext old_context;
-	HmProbes	probes;
-	uint32		end;
+	HmProbes	probes = {0};
+	uint64	   *keys = NULL;
 
-	if (scan->next == scan->count)
+	if (scan->high == NULL)
+	{
+		probes.count = hm_groups_next(&scan->groups, scan->limit, &keys);
+		probes.low = keys;
+		probes.distinct = true;
+	}
+	else
+	{
+		probes.count = Min(scan->limit, scan->count - scan->next);
+		probes.low = scan->low + scan->next;
+		probes.high = scan->points ? NULL : scan->high + scan->next;
+		scan->next += probes.count;
+	}
+	if (probes.count == 0)
 		return false;
-	old_context = MemoryContextSwitchTo(scan->context);
-	end = scan->high == NULL ? next_end(scan) :
-		(uint32) Min((uint64) scan->next + scan->limit, scan->count);
-	MemoryContextSwitchTo(old_context);
-
-	probes.count = end - scan->next;
-	probes.low = scan->low + scan->next;
-	probes.high = scan->points ? NULL : scan->high + scan->next;
-	probes.distinct = scan->high == NULL;
-	scan->next = end;
 	scan->limit = (uint32) Min((uint64) scan->limit * BATCH_GROWTH, scan->max_limit);
 	hm_fetch_start(scan->node.fetch, &probes, NULL);
 	return true;

@@ -200,7 +200,8 @@ enum HmScanExprs
 enum HmJoinPrivate
 {
 	HM_JOIN_FLAGS,				/* JoinType, index-only?, type of the key, first
-								 * rows soon? */
+								 * rows soon?, only distinct keys of the outer
+								 * side? */
 	HM_JOIN_KEYS,				/* strategy and argument type of each key clause */
 	HM_JOIN_SOURCES,			/* for each column of the scan tuple: the outer
 								 * plan's column number, or 0 if it is the
@@ -369,6 +370,81 @@ extern bool hm_subplan_keys_read(const HmSubplanKeys *keys, const HmKeyType *key
 
 /* Whether a change of parameters changes the keys. */
 extern bool hm_subplan_keys_changed(const HmSubplanKeys *keys, const Bitmapset *changed);
+
+/* ----------------------------------------------------------------
+ *		Unsorted keys (key_groups.c, distinct_keys.c)
+ * ----------------------------------------------------------------
+ */
+
+/* Keys in any order, with duplicates, that are divided into batches. */
+typedef struct HmKeyGroups
+{
+	uint64	   *keys;
+	uint32		next;			/* first key that has not come into a batch */
+	List	   *ends;			/* the ends of groups that have no key in
+								 * common; the next group's end is last */
+	MemoryContext context;		/* of the list */
+} HmKeyGroups;
+
+/*
+ * Begin to divide keys, which belong to the caller, and are put into another order.
+ * Memory for the groups is in CurrentMemoryContext.
+ */
+extern void hm_groups_begin(HmKeyGroups *groups, uint64 *keys, uint32 count);
+
+/*
+ * Get the next batch: at most so many keys, none of which is in another batch.  It may
+ * have duplicates.  Returns their number, 0 if there are none left.
+ */
+extern uint32 hm_groups_next(HmKeyGroups *groups, uint32 limit, uint64 **keys);
+
+/* Keys of which each is looked up once. */
+typedef struct HmDistinctKeys
+{
+	uint32		count;			/* keys in memory, or in a batch */
+	uint32		room;
+	uint64	   *keys;
+	Size		max_room;
+	bool		finished;
+	HmKeyGroups groups;
+	struct Tuplesortstate *sort;	/* all keys, if they are too many for memory;
+									 * otherwise NULL */
+	bool		has_last;		/* the last key that was read from "sort" */
+	uint64		last;
+	MemoryContext context;
+	MemoryContext group_context;
+} HmDistinctKeys;
+
+/*
+ * Begin to collect keys.  They may take the memory of a hash table; if there are more, they
+ * are sorted on disk.  All memory is below CurrentMemoryContext.  The second function
+ * drops all keys and frees what it can.
+ */
+extern void hm_distinct_begin(HmDistinctKeys *distinct);
+extern void hm_distinct_reset(HmDistinctKeys *distinct);
+
+/* Add a key. */
+extern void hm_distinct_add_slowly(HmDistinctKeys *distinct, uint64 key);
+
+static inline void
+hm_distinct_add(HmDistinctKeys *distinct, uint64 key)
+{
+	if (likely(distinct->count < distinct->room))
+		distinct->keys[distinct->count++] = key;
+	else
+		hm_distinct_add_slowly(distinct, key);
+}
+
+/* The bytes that the keys take. */
+extern Size hm_distinct_memory(const HmDistinctKeys *distinct);
+
+/*
+ * Get the next batch: at most so many keys, none of which is in another batch.  Returns
+ * their number, 0 if there are none left.  Sets *duplicates if the batch may have
+ * duplicates itself.  The keys are valid until the next call.
+ */
+extern uint32 hm_distinct_next(HmDistinctKeys *distinct, uint32 limit, uint64 **keys,
+							   bool *duplicates);
 
 /* ----------------------------------------------------------------
  *		Joining (lookup_join.c, lookup_join_batch.c)

@@ -1,0 +1,128 @@
+/*
+ * key_groups.c
+ *		Dividing unsorted keys into batches that have no key in common.
+ *
+ * The engine sorts the probes of each batch, and drops duplicates.  If there are more keys
+ * than fit into a batch, equal keys must come into the same batch, or rows would be found
+ * twice.  So an incremental quicksort divides the keys.  It sorts no further than the
+ * next batch needs.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+
+#include "compat.h"
+#include "exec/nodes.h"
+
+/* Size of the sample whose median divides keys that are too many for one batch. */
+#define SAMPLE			63
+
+static int
+key_cmp(const void *a, const void *b)
+{
+	uint64		left = *(const uint64 *) a;
+	uint64		right = *(const uint64 *) b;
+
+	return left < right ? -1 : left > right ? 1 : 0;
+}
+
+/* Move the keys that are not above a limit to the front.  Returns their number. */
+static uint32
+move_to_front(uint64 *keys, uint32 count, uint64 limit)
+{
+	uint32		moved = 0;
+
+	for (uint32 i = 0; i < count; i++)
+	{
+		uint64		key = keys[i];
+
+		keys[i] = keys[moved];
+		keys[moved] = key;
+		moved += key <= limit;
+	}
+	return moved;
+}
+
+/*
+ * Divide two or more keys into small keys, which go to the front, and large ones, about
+ * as many of each.  No key is in both groups.  Returns the number of small keys, 0 if all
+ * keys are equal.
+ */
+static uint32
+split_keys(uint64 *keys, uint32 count)
+{
+	uint64		sample[SAMPLE];
+	uint32		sampled = Min(count, SAMPLE);
+	uint64		median;
+	uint32		small;
+
+	for (uint32 i = 0; i < sampled; i++)
+		sample[i] = keys[(uint64) i * count / sampled];
+	qsort(sample, sampled, sizeof(uint64), key_cmp);
+	median = sample[(sampled - 1) / 2];
+
+	small = move_to_front(keys, count, median);
+	if (small == count)
+		small = median == 0 ? 0 : move_to_front(keys, count, median - 1);
+	return small;
+}
+
+void
+hm_groups_begin(HmKeyGroups *groups, uint64 *keys, uint32 count)
+{
+	groups->keys = keys;
+	groups->next = 0;
+	groups->ends = list_make1_int((int) count);
+	groups->context = CurrentMemoryContext;
+}
+
+/* Find the end of the next batch. */
+static uint32
+next_end(HmKeyGroups *groups, uint32 limit)
+{
+	uint32		end = (uint32) llast_int(groups->ends);
+
+	/* Join groups that fit into one batch together. */
+	while (list_length(groups->ends) > 1 &&
+		   (uint32) list_nth_int(groups->ends, list_length(groups->ends) - 2) - groups->next <= limit)
+	{
+		groups->ends = list_delete_last(groups->ends);
+		end = (uint32) llast_int(groups->ends);
+	}
+	while (end - groups->next > limit)
+	{
+		uint32		small;
+
+		CHECK_FOR_INTERRUPTS();
+		small = split_keys(groups->keys + groups->next, end - groups->next);
+
+		/* These keys are all equal: one of them is enough. */
+		if (small == 0)
+		{
+			groups->next = end - 1;
+			break;
+		}
+		end = groups->next + small;
+		groups->ends = lappend_int(groups->ends, (int) end);
+	}
+	groups->ends = list_delete_last(groups->ends);
+	return end;
+}
+
+uint32
+hm_groups_next(HmKeyGroups *groups, uint32 limit, uint64 **keys)
+{
+	MemoryContext old_context;
+	uint32		end;
+	uint32		count;
+
+	if (groups->ends == NIL || (uint32) linitial_int(groups->ends) == groups->next)
+		return 0;
+	old_context = MemoryContextSwitchTo(groups->context);
+	end = next_end(groups, limit);
+	MemoryContextSwitchTo(old_context);
+	*keys = groups->keys + groups->next;
+	count = end - groups->next;
+	groups->next = end;
+	return count;
+}
