@@ -6,7 +6,7 @@
 # Environment variables of all scripts:
 #
 #   RESULTS          folder for the figures, as SUITE.csv; without it they are only printed
-#   BINDIR           programs of a PostgreSQL that has the extension; then nothing is built
+#   BINDIR           programs of a PostgreSQL that has the extension; then it is not built
 #   SECONDS_A_RUN    for runs with clients; 0: 100 transactions each, to try a script
 
 # start_suite NAME ROWS RUNS SECONDS: sets the suite's name, and the script's default
@@ -25,20 +25,22 @@ start_suite() {
 	[ -e "$csv" ] || echo 'suite,section,case,system,value,unit,runs,remark' >"$csv"
 }
 
-# clean_up: stops the server and removes its directory.  For traps.
+# clean_up: stops the servers and removes their directory.  For traps.
 clean_up() {
-	local status=$?
+	local status=$? server
 	trap - EXIT
 	trap '' INT TERM
-	"$root/tools/private-server.sh" stop "$dir" -m immediate || true
+	for server in "${!connection[@]}"; do
+		"$root/tools/private-server.sh" stop "$dir/$server" -m immediate || true
+	done
 	rm -rf "$dir"
 	exit "$status"
 }
 
-# start_server MEGABYTES [-c NAME=VALUE]...: builds the extension and starts a server in
-# $dir with shared buffers of this size.  It runs until the script ends.
+# start_server MEGABYTES [-c NAME=VALUE]...: builds the extension and starts the server
+# "main".  It runs until the script ends.
 start_server() {
-	local memory=$1 programs=${BINDIR:-} settings
+	local memory=$1 programs=${BINDIR:-}
 	shift
 	[ -n "$programs" ] || "$root/tools/setup.sh" build run
 	find_pg_config
@@ -47,18 +49,48 @@ start_server() {
 		say "Building and installing into $dir"
 		programs=$("$root/tools/private-install.sh" "$dir/install")
 	fi
-	settings=$("$root/tools/private-server.sh" start "$dir" "$programs" \
+	add_server main "$programs" "$memory" "$@"
+}
+
+# install_copy NAME PG_CONFIG [COMMIT]: builds a copy of the checkout, or another commit, for
+# that PostgreSQL.  Prints the folder of programs.  Objects in the checkout stay as they are.
+install_copy() {
+	local copy=$dir/$1.source
+	mkdir "$copy"
+	if [ -n "${3:-}" ]; then
+		git -C "$root" archive "$3" | tar -x -C "$copy"
+	else
+		tar -C "$root" --exclude=./.git --exclude='*.[ado]' --exclude='*.bc' --exclude='*.so' \
+			--exclude=.build-flags -c . | tar -x -C "$copy"
+	fi
+	PG_CONFIG=$2 "$copy/tools/private-install.sh" "$dir/$1.install"
+}
+
+# add_server NAME PROGRAMS MEGABYTES [-c NAME=VALUE]...: starts a server with shared buffers
+# of this size, and uses it from now on.
+declare -A connection=()
+add_server() {
+	local name=$1 programs=$2 memory=$3
+	shift 3
+	(cd / && as_server_user mkdir "$dir/$name")
+	connection[$name]=:
+	connection[$name]=$("$root/tools/private-server.sh" start "$dir/$name" "$programs" \
 		-c "shared_buffers=${memory}MB" -c max_wal_size=100GB -c checkpoint_timeout=1h \
 		-c maintenance_work_mem=1GB -c autovacuum=off -c fsync=off -c jit=off \
 		-c random_page_cost=1.1 "$@")
-	eval "$settings"
+	use_server "$name"
 	sql -c 'CREATE EXTENSION harmonia'
 	[ -z "${RESULTS:-}" ] || {
-		printf -- '- Suite %s, %s rows, %s runs, %s s a run of clients; %s: ' \
-			"$suite" "$rows" "$runs" "$seconds_a_run" "$(sql -c 'SHOW server_version')"
+		printf -- '- Suite %s, server %s, %s rows, %s runs, %s s a run of clients; %s: ' \
+			"$suite" "$name" "$rows" "$runs" "$seconds_a_run" "$(sql -c 'SHOW server_version')"
 		sql -c "SELECT string_agg(name || ' = ' || current_setting(name), ', ' ORDER BY name)
 			FROM pg_settings WHERE source = 'command line' AND name NOT LIKE '%\_file' AND name <> 'data_directory'"
 	} >>"$RESULTS/conditions.md"
+}
+
+# use_server NAME: sql, timings and pgbench go to this server.
+use_server() {
+	eval "${connection[$1]}"
 }
 
 # run_sections DEFAULT... -- [SECTION...]: calls section_NAME for the named sections, or
@@ -135,6 +167,14 @@ mix_round() {
 		awk -v n="$batch" '{ ms += $1 } END { print n / ms * 1000 }'
 }
 
+# plan_of QUERY: prints the name of the query's plan: our node, or else the uppermost join or
+# scan.
+plan_of() {
+	sql -c "EXPLAIN (COSTS OFF) $1" | sed '/InitPlan/,+1d' |
+		sed -n 's/^[ >-]*\(Parallel \|\)\(Custom Scan ([A-Za-z]*)\|Hash [A-Za-z ]*Join\|Hash Join\|Nested Loop[A-Za-z ]*\|Merge [A-Za-z ]*Join\|Index Only Scan\|Index Scan\|Bitmap Heap Scan\|Seq Scan\).*/\2/p' |
+		awk '/^Custom/ { print; found = 1; exit } NR == 1 { first = $0 } END { if (!found) print first }'
+}
+
 # show_only TABLE INDEX...: hides the table's other indexes from the planner.
 show_only() {
 	local table=$1
@@ -162,8 +202,9 @@ note() {
 	sed "s|^|$1\t$2\t|" >>"$dir/noted"
 }
 
-# summary median|sum: prints lines with system, unit, figure and number of runs of what
-# was noted.  A sum adds up the steps of one run.
+# summary median|sum|spread: prints lines with system, unit, figure and number of runs of
+# what was noted.  A sum adds up the steps of one run; a spread is a median, with a field
+# more that says which was the least and the largest figure.
 summary() {
 	sort -s -t $'\t' -k 3,3g "$dir/noted" | awk -F '\t' -v how="$1" '
 		{ key = $1 FS $2; n[key]++; v[key, n[key]] = $3; sum[key] += $3 }
@@ -176,7 +217,8 @@ summary() {
 				done[key]
 				half = int((n[key] + 1) / 2)
 				m = n[key] % 2 ? v[key, half] : (v[key, half] + v[key, half + 1]) / 2
-				print key FS (how == "sum" ? sum[key] FS 1 : m FS n[key])
+				print key FS (how == "sum" ? sum[key] FS 1 : m FS n[key]) \
+					(how == "spread" ? FS sprintf("%.3g to %.3g", v[key, 1], v[key, n[key]]) : "")
 			}
 		}' noted="$dir/noted"
 	rm "$dir/noted"

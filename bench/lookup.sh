@@ -84,13 +84,6 @@ run_query() {
 	cat "$dir/time"
 }
 
-# plan_of QUERY: prints the name of the query's plan.
-plan_of() {
-	sql -c "EXPLAIN (COSTS OFF) $1" | sed '/InitPlan/,+1d' |
-		sed -n 's/^[ >-]*\(Custom Scan ([A-Za-z]*)\|Hash [A-Za-z ]*Join\|Hash Join\|Nested Loop[A-Za-z ]*\|Merge [A-Za-z ]*Join\|Index Only Scan\|Index Scan\|Bitmap Heap Scan\|Seq Scan\).*/\1/p' |
-		head -n 1
-}
-
 # query_row SECTION CASE QUERY TIMES SYSTEM...: measures the query with PostgreSQL's
 # systems and with harmonia. $as_join, if set, is the same question as a join.
 query_row() {

@@ -7,9 +7,9 @@
 
 BEGIN {
 	FS = ","
-	split("btree,hash,best plan", theirs, ",")
+	split("btree,hash,best plan,DuckDB,before", theirs, ",")
 	split("harmonia,GPU", ours, ",")
-	split("none,btree,hash,best plan,harmonia,GPU", order, ",")
+	split("none,plain scan,btree,hash,best plan,DuckDB,before,harmonia,GPU", order, ",")
 	for (i in order)
 		is_known[order[i]]
 }
