@@ -331,6 +331,7 @@ prepare_before() {
 	say "Building the version before"
 	[ -n "$programs" ] || programs=$(install_copy before "$PG_CONFIG" "$before")
 	add_server before "$programs" "$megabytes" "${settings[@]}"
+	[ -z "${RESULTS:-}" ] || echo "- The version before is ${BEFORE_BINDIR:-$before}" >>"$RESULTS/conditions.md"
 	load harmonia
 }
 
@@ -508,4 +509,4 @@ start_server "$megabytes" "${settings[@]}"
 label_server main
 load btree hash harmonia
 run_sections large default variants small -- "$@"
-awk -f "$root/bench/targets.awk" <(sed -n '1p; /,answers,/p' "$root/bench/targets.csv") "$csv"
+print_targets

@@ -107,8 +107,16 @@ run_sections() {
 		say "Suite $suite, section $section"
 		"section_$section"
 	done
+	use_server main
 	say "$(sql -c 'SELECT version()'), $(nproc) processors, $rows rows, medians of $runs runs"
 	awk -f "$root/bench/tables.awk" "$csv"
+}
+
+# print_targets: prints which targets of what has been measured are reached.
+print_targets() {
+	printf '\n### %s: targets\n\n' "$suite"
+	awk -F , -v suite="$suite" 'NR == 1 || $4 == suite' "$root/bench/targets.csv" |
+		awk -f "$root/bench/targets.awk" - "$csv" | grep -v '| not measured |'
 }
 
 # sql [ARGUMENT...]: prints psql's answer.  The settings in $options apply.
@@ -218,7 +226,7 @@ summary() {
 				half = int((n[key] + 1) / 2)
 				m = n[key] % 2 ? v[key, half] : (v[key, half] + v[key, half + 1]) / 2
 				print key FS (how == "sum" ? sum[key] FS 1 : m FS n[key]) \
-					(how == "spread" ? FS sprintf("%.3g to %.3g", v[key, 1], v[key, n[key]]) : "")
+					(how == "spread" ? FS sprintf("%.4g to %.4g", v[key, 1], v[key, n[key]]) : "")
 			}
 		}' noted="$dir/noted"
 	rm "$dir/noted"

@@ -243,10 +243,12 @@ record_shape() {
 		grep -P "^$alternative\t" "$dir/medians" >"$dir/figure"
 		IFS=$'\t' read -r alternative unit value count spread <"$dir/figure"
 		record "$section" "$case" "$system" "$value" ms "$count" "$spread; ${name[$alternative]}"
-		[ "$system" != chosen ] || chosen=$value
-		[ "$system" = chosen ] ||
+		if [ "$system" = chosen ]; then
+			chosen=$value
+		else
 			record "$section: chosen beside others" "$case" "beside $system" \
 				"$(awk -v a="$chosen" -v b="$value" 'BEGIN { print a / b }')" times "$count"
+		fi
 	done
 }
 
@@ -282,4 +284,4 @@ section_default() {
 start_server $((rows * 300 / 1000000 + 512))
 load
 run_sections cached default -- "$@"
-awk -f "$root/bench/targets.awk" <(sed -n '1p; /,shapes,/p' "$root/bench/targets.csv") "$csv"
+print_targets
