@@ -65,6 +65,14 @@ typedef struct JoinRows
 	Size		copied;			/* bytes of all copies */
 } JoinRows;
 
+/* How outer rows are read (lookup_join_outer.c). */
+typedef struct JoinOuter
+{
+	PlanState  *plan;
+	TableScanDesc scan;			/* where the next row comes from, or NULL: from
+								 * the plan */
+} JoinOuter;
+
 /*
  * A batch: outer rows and their probes.  A row has one probe, or none if no key can
  * satisfy its key clauses.
@@ -173,6 +181,7 @@ typedef struct LookupJoin
 	FmgrInfo	hash;			/* the function that computed batch.hashes */
 
 	JoinPhase	phase;
+	JoinOuter	outer;
 	bool		outer_done;
 	uint32		limit;			/* maximum number of rows in the next batch */
 	uint32		max_limit;
@@ -216,6 +225,29 @@ extern Index hm_join_inner_relid(LookupJoin *join);
  */
 extern TupleTableSlot *hm_join_store_outer(LookupJoin *join, TupleTableSlot *outer);
 extern void hm_join_clear_candidate(LookupJoin *join);
+
+/* ----------------------------------------------------------------
+ *		Reading outer rows (lookup_join_outer.c)
+ * ----------------------------------------------------------------
+ */
+
+/* Begin to read the rows of a plan, or begin again. */
+extern void hm_outer_begin(JoinOuter *outer, PlanState *plan);
+
+/* Read the first row.  For hm_outer_next(). */
+extern TupleTableSlot *hm_outer_first(JoinOuter *outer);
+
+/* Read the next row.  Returns an empty slot, or NULL, at the end; do not call it again. */
+static inline TupleTableSlot *
+hm_outer_next(JoinOuter *outer)
+{
+	TupleTableSlot *slot;
+
+	if (outer->scan == NULL)
+		return hm_outer_first(outer);
+	slot = ((ScanState *) outer->plan)->ss_ScanTupleSlot;
+	return table_scan_getnextslot(outer->scan, ForwardScanDirection, slot) ? slot : NULL;
+}
 
 /* The outer row of a probe. */
 static inline uint32

@@ -238,6 +238,7 @@ hm_join_restart(LookupJoin *join)
 	join->max_limit = (uint32) Min((Size) hm_batch_size,
 								   memory / row_memory(join));
 	join->phase = PHASE_FILL;
+	hm_outer_begin(&join->outer, linitial(join->node.css.custom_ps));
 	join->outer_done = false;
 	join->limit = join->first_rows ? Min(FIRST_ROWS_BATCH, join->max_limit) : join->max_limit;
 	join->batch.count = 0;
@@ -275,11 +276,9 @@ may_add_row(const LookupJoin *join, Size memory)
 static void
 read_keys(LookupJoin *join)
 {
-	PlanState  *outer_plan = linitial(join->node.css.custom_ps);
-
 	for (;;)
 	{
-		TupleTableSlot *outer = ExecProcNode(outer_plan);
+		TupleTableSlot *outer = hm_outer_next(&join->outer);
 		uint64		low;
 		uint64		high;
 
@@ -326,13 +325,12 @@ fill_distinct(LookupJoin *join)
 static void
 fill_rows(LookupJoin *join)
 {
-	PlanState  *outer_plan = linitial(join->node.css.custom_ps);
 	JoinBatch  *batch = &join->batch;
 	Size		memory = hm_fetch_leaves_memory(join->index_only);
 
 	while (may_add_row(join, memory))
 	{
-		TupleTableSlot *outer = ExecProcNode(outer_plan);
+		TupleTableSlot *outer = hm_outer_next(&join->outer);
 
 		if (TupIsNull(outer))
 		{
