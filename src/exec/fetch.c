@@ -292,33 +292,6 @@ look_at_map(void *argument, const uint64 *tids, uint32 n, uint8 *all_visible)
 		all_visible[i] = is_all_visible(fetch, tids[i]);
 }
 
-/* Move those hits of the portion to the front that are on all-visible pages. */
-static void
-put_visible_first(HmFetch *fetch)
-{
-	bool		with_keys = wants_keys(fetch);
-	uint32		visible = 0;
-
-	for (uint32 i = 0; i < fetch->count; i++)
-	{
-		HmHit		hit = fetch->hits[i];
-
-		if (hit.all_visible == 0)
-			continue;
-		fetch->hits[i] = fetch->hits[visible];
-		fetch->hits[visible] = hit;
-		if (with_keys)
-		{
-			uint64		key = fetch->keys[i];
-
-			fetch->keys[i] = fetch->keys[visible];
-			fetch->keys[visible] = key;
-		}
-		visible++;
-	}
-	fetch->visible = visible;
-}
-
 /* Sort the hits that have to be fetched from the heap into heap order. */
 static void
 sort_hits(HmFetch *fetch)
@@ -345,10 +318,11 @@ read_hits_in_gate(HmFetch *fetch)
 	/* A serializable transaction needs each TID, to lock its heap page. */
 	bool		only_count = fetch->counting && !IsolationIsSerializable();
 
-	fetch->count = hm_lookup_next_in_gate(fetch->lookup, look_at_map, fetch, fetch->hits,
-										  wants_keys(fetch) ? fetch->keys : NULL, fetch->room,
+	hm_lookup_set_reader(fetch->lookup, look_at_map, fetch);
+	fetch->count = hm_lookup_next_in_gate(fetch->lookup, fetch->hits,
+										  wants_keys(fetch) ? fetch->keys : NULL,
+										  fetch->room, &fetch->visible,
 										  only_count ? &fetch->counted : NULL);
-	put_visible_first(fetch);
 }
 
 /*

@@ -24,6 +24,8 @@ struct HmLookup
 	HmLookupStats stats;
 	HmWalk	   *walk;
 	HmRemote   *remote;
+	HmTidReader reader;
+	void	   *reader_argument;
 
 	/* The batch */
 	HmProbes	batch;
@@ -68,6 +70,13 @@ void
 hm_lookup_set_snapshot(HmLookup *lookup, Snapshot snapshot)
 {
 	hm_walk_set_snapshot(lookup->walk, snapshot);
+}
+
+void
+hm_lookup_set_reader(HmLookup *lookup, HmTidReader reader, void *argument)
+{
+	lookup->reader = reader;
+	lookup->reader_argument = argument;
 }
 
 const HmLookupStats *
@@ -313,47 +322,78 @@ forget_pages(HmLookup *lookup)
 	hm_remote_forget(lookup->remote);
 }
 
-/* Show hits to a reader, and store what it says of them. */
-static void
-show_hits(HmHit *hits, uint32 n, HmTidReader reader, void *argument)
+/* Move the hit with number "from" to the place "to" in front of it, with its key. */
+static inline void
+move_up(HmHit *hits, uint64 *keys, uint32 from, uint32 to)
+{
+	HmHit		hit = hits[from];
+
+	if (from == to)
+		return;
+	hits[from] = hits[to];
+	hits[to] = hit;
+	if (keys != NULL)
+	{
+		uint64		key = keys[from];
+
+		keys[from] = keys[to];
+		keys[to] = key;
+	}
+}
+
+/*
+ * Move the hits on all-visible pages to the front, and return their number.  The first
+ * "stale" hits are not looked up.  Those of them that the walk has read before the gate was
+ * entered may be of rows that VACUUM has removed since, so the map says nothing about them.
+ * Those of the device have been shown to the reader when they came, in this entry of the
+ * gate or an earlier one, and have what it said.
+ */
+static uint32
+put_visible_first(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 n, uint32 stale)
 {
 	uint64		tids[SHOWN_HITS];
 	uint8		all_visible[SHOWN_HITS];
+	uint32		visible = 0;
 
-	for (uint32 begin = 0; begin < n; begin += SHOWN_HITS)
+	for (uint32 i = 0; i < stale; i++)
+	{
+		if (hits[i].all_visible != 0)
+			move_up(hits, keys, i, visible++);
+	}
+	for (uint32 begin = stale; begin < n; begin += SHOWN_HITS)
 	{
 		uint32		count = Min(SHOWN_HITS, n - begin);
 
 		for (uint32 i = 0; i < count; i++)
 			tids[i] = hits[begin + i].tid;
-		reader(argument, tids, count, all_visible);
+		lookup->reader(lookup->reader_argument, tids, count, all_visible);
 		for (uint32 i = 0; i < count; i++)
-			hits[begin + i].all_visible = all_visible[i];
+		{
+			if (all_visible[i] != 0)
+				move_up(hits, keys, begin + i, visible++);
+		}
 	}
+	return visible;
 }
 
-/*
- * Hits that the walk has read before the gate was entered may be of rows that VACUUM has
- * removed since, so the map says nothing about them.  Hits of the device have been shown
- * to the reader when they came, in this entry of the gate or an earlier one.
- */
 uint32
-hm_lookup_next_in_gate(HmLookup *lookup, HmTidReader reader, void *argument, HmHit *hits,
-					   uint64 *keys, uint32 max, uint64 *counted)
+hm_lookup_next_in_gate(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max,
+					   uint32 *visible, uint64 *counted)
 {
 	BlockNumber door;
 	uint32		stale;
 	uint32		n;
 	uint64		none = 0;
 
-	hm_remote_set_reader(lookup->remote, reader, argument, counted != NULL);
+	hm_remote_set_reader(lookup->remote, lookup->reader, lookup->reader_argument,
+						 counted != NULL);
 	prepare(lookup, keys != NULL);
 	HM_FAULT(lookup_prepared);
 	door = hm_visibility_gate_enter(lookup->index);
 	forget_pages(lookup);
 	n = next_hits(lookup, hits, keys, Min(max, HM_GATE_MAX_HITS), &stale,
 				  counted != NULL ? counted : &none);
-	show_hits(hits + stale, n - stale, reader, argument);
+	*visible = put_visible_first(lookup, hits, keys, n, stale);
 	hm_visibility_gate_leave(lookup->index, door);
 	hm_remote_set_reader(lookup->remote, NULL, NULL, false);
 	return n;

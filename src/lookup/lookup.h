@@ -166,11 +166,10 @@ extern bool hm_lookup_is_exact(const HmLookup *lookup);
 /*
  * For index-only access: the same as hm_lookup_next(), inside the visibility gate.
  *
- * The reader looks TIDs up in the visibility map; it is called only in the gate.  For each
- * TID it sets all_visible, to 1 if the heap page is all-visible, otherwise to 0.  A hit has
- * the result in its "all_visible".  Where this is 1 there is one visible row, and the heap
- * need not be asked.  Where it is 0 the heap has to be asked; the reader may not have seen
- * the TID at all, because hits that were read before the gate was entered prove nothing.
+ * Hits that are on all-visible pages by the visibility map come first; *visible is their
+ * number.  Each of them is one visible row, and the heap need not be asked.  For all others
+ * the heap has to be asked.  These may be on all-visible pages, too: hits that were read
+ * before the gate was entered are not looked up, because for them the map proves nothing.
  *
  * If counted is not NULL, the caller only counts rows.  Then hits of the device that are on
  * all-visible pages are not returned; their number is added to *counted.  The others have
@@ -181,10 +180,18 @@ extern bool hm_lookup_is_exact(const HmLookup *lookup);
  * wanted: hm_lookup_at_end() tells.  Not during recovery: the gate does not stop replay.
  */
 #define HM_NO_PROBE		PG_UINT32_MAX
+
+extern uint32 hm_lookup_next_in_gate(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max,
+									 uint32 *visible, uint64 *counted);
+
+/*
+ * Set the reader for that.  It is called inside the gate only.  It looks TIDs up in the
+ * visibility map, and sets all_visible for each of them: 1 if its heap page is all-visible,
+ * otherwise 0.
+ */
 typedef void (*HmTidReader) (void *argument, const uint64 *tids, uint32 n, uint8 *all_visible);
 
-extern uint32 hm_lookup_next_in_gate(HmLookup *lookup, HmTidReader reader, void *argument,
-									 HmHit *hits, uint64 *keys, uint32 max, uint64 *counted);
+extern void hm_lookup_set_reader(HmLookup *lookup, HmTidReader reader, void *argument);
 
 /* Get the counters, and add counters to a sum; it keeps the reason of the larger batch. */
 extern const HmLookupStats *hm_lookup_stats(const HmLookup *lookup);
