@@ -49,11 +49,26 @@ typedef PGAlignedBlock HmAlignedPage;
  * catalog.
  */
 #if PG_VERSION_NUM >= 160000
-#define hm_function_aclcheck(function) \
-	object_aclcheck(ProcedureRelationId, function, GetUserId(), ACL_EXECUTE)
+#define hm_function_aclcheck(function, role) \
+	object_aclcheck(ProcedureRelationId, function, role, ACL_EXECUTE)
 #else
-#define hm_function_aclcheck(function) \
-	pg_proc_aclcheck(function, GetUserId(), ACL_EXECUTE)
+#define hm_function_aclcheck(function, role) \
+	pg_proc_aclcheck(function, role, ACL_EXECUTE)
+#endif
+
+/* 16 leaves redundant columns of GROUP BY out in a list of its own. */
+#if PG_VERSION_NUM >= 160000
+#define hm_group_clause(root) ((root)->processed_groupClause)
+#else
+#define hm_group_clause(root) ((root)->parse->groupClause)
+#endif
+
+/* 18 counts disabled nodes, which a path has to hand up from its input. */
+#if PG_VERSION_NUM >= 180000
+#define hm_inherit_disabled_nodes(path, input) \
+	((path)->disabled_nodes = (input)->disabled_nodes)
+#else
+#define hm_inherit_disabled_nodes(path, input) ((void) 0)
 #endif
 
 /* 18 counts an index scan's descents for EXPLAIN ANALYZE. */
@@ -170,6 +185,13 @@ typedef PGAlignedBlock HmAlignedPage;
 #if PG_VERSION_NUM >= 180000
 #include "commands/explain_format.h"
 #include "commands/explain_state.h"
+#endif
+
+/* 18 puts an entry for GROUP BY into the range table, and counts it out for EXPLAIN. */
+#if PG_VERSION_NUM >= 180000
+#define hm_explained_tables(es) ((es)->rtable_size)
+#else
+#define hm_explained_tables(es) list_length((es)->rtable)
 #endif
 
 /*

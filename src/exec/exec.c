@@ -17,6 +17,7 @@
 
 bool		hm_enable_lookup_scan = true;
 bool		hm_enable_lookup_join = true;
+bool		hm_enable_lookup_aggregate = true;
 int			hm_batch_size = 16000000;
 
 static set_rel_pathlist_hook_type next_rel_pathlist_hook = NULL;
@@ -50,6 +51,8 @@ create_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input
 		next_create_upper_paths_hook(root, stage, input, output, extra);
 	if (hm_enable_lookup_scan && stage == UPPERREL_GROUP_AGG)
 		hm_lookup_count_paths(root, input, output);
+	if (hm_enable_lookup_aggregate && stage == UPPERREL_GROUP_AGG)
+		hm_lookup_aggregate_paths(root, input, output, extra);
 }
 
 void
@@ -63,6 +66,10 @@ hm_exec_init(void)
 							 "Enables the planner's use of lookup joins.",
 							 NULL, &hm_enable_lookup_join, true,
 							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	DefineCustomBoolVariable("harmonia.enable_lookup_aggregate",
+							 "Enables the planner's use of lookup aggregates.",
+							 NULL, &hm_enable_lookup_aggregate, true,
+							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	DefineCustomIntVariable("harmonia.batch_size",
 							"Sets the largest number of keys that are looked up in one call.",
 							"work_mem may allow less.",
@@ -72,6 +79,7 @@ hm_exec_init(void)
 	RegisterCustomScanMethods(&hm_lookup_scan_methods);
 	RegisterCustomScanMethods(&hm_lookup_count_methods);
 	RegisterCustomScanMethods(&hm_lookup_join_methods);
+	RegisterCustomScanMethods(&hm_lookup_aggregate_methods);
 	next_rel_pathlist_hook = set_rel_pathlist_hook;
 	set_rel_pathlist_hook = rel_pathlist;
 	next_join_pathlist_hook = set_join_pathlist_hook;

@@ -83,20 +83,37 @@ hm_explain_indexes(List *indexes, List *tables, const Bitmapset *unused, Explain
 	ExplainCloseGroup("Indexes", "Indexes", false, es);
 }
 
+/* An expression as text, with the names of tables if there are several. */
+static char *
+expression_text(Node *expr, CustomScanState *node, List *ancestors, bool show_casts,
+				ExplainState *es)
+{
+	List	   *context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);
+	bool		prefix = hm_explained_tables(es) > 1 || es->verbose;
+
+	return deparse_expression(expr, context, prefix, show_casts);
+}
+
 void
 hm_explain_clauses(const char *label, List *clauses, CustomScanState *node,
 				   List *ancestors, ExplainState *es)
 {
-	List	   *context;
-	bool		prefix;
+	if (clauses != NIL)
+		ExplainPropertyText(label, expression_text((Node *) make_ands_explicit(clauses), node,
+												   ancestors, false, es), es);
+}
 
-	if (clauses == NIL)
-		return;
-	context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);
-	prefix = list_length(es->rtable) > 1 || es->verbose;
-	ExplainPropertyText(label,
-						deparse_expression((Node *) make_ands_explicit(clauses),
-										   context, prefix, false), es);
+void
+hm_explain_list(const char *label, List *exprs, CustomScanState *node, List *ancestors,
+				ExplainState *es)
+{
+	List	   *texts = NIL;
+	ListCell   *cell;
+
+	foreach(cell, exprs)
+		texts = lappend(texts, expression_text(lfirst(cell), node, ancestors, true, es));
+	if (texts != NIL)
+		ExplainPropertyList(label, texts, es);
 }
 
 void

@@ -7,15 +7,9 @@
  */
 #include "postgres.h"
 
-#include "catalog/objectaccess.h"
-#include "catalog/pg_proc.h"
 #include "executor/instrument.h"
-#include "miscadmin.h"
-#include "utils/acl.h"
-#include "utils/lsyscache.h"
 
-#include "compat.h"
-#include "exec/nodes.h"
+#include "exec/lookup_aggregate.h"
 
 typedef struct LookupCount
 {
@@ -67,32 +61,14 @@ exec_count(CustomScanState *node)
 	return node->ss.ps.ps_ProjInfo != NULL ? ExecProject(node->ss.ps.ps_ProjInfo) : slot;
 }
 
-/*
- * Check that the user may call the aggregates that this node computes, as an Agg node
- * does.
- */
-static void
-check_permissions(const CustomScan *plan)
-{
-	ListCell   *cell;
-
-	foreach(cell, plan->custom_scan_tlist)
-	{
-		Aggref	   *count = castNode(Aggref, lfirst_node(TargetEntry, cell)->expr);
-		AclResult	result = hm_function_aclcheck(count->aggfnoid);
-
-		if (result != ACLCHECK_OK)
-			aclcheck_error(result, OBJECT_AGGREGATE, get_func_name(count->aggfnoid));
-		InvokeFunctionExecuteHook(count->aggfnoid);
-	}
-}
-
 static void
 begin_count(CustomScanState *node, EState *estate, int eflags)
 {
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
+	ListCell   *cell;
 
-	check_permissions(plan);
+	foreach(cell, plan->custom_scan_tlist)
+		hm_aggregate_check_permissions(castNode(Aggref, lfirst_node(TargetEntry, cell)->expr));
 	node->custom_ps = list_make1(ExecInitNode(linitial(plan->custom_plans), estate, eflags));
 }
 

@@ -201,7 +201,7 @@ read_row(List *exprs, Index relid)
 static Plan *plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 							  List *tlist, List *clauses, List *plans);
 
-static const CustomPathMethods path_methods = {
+const CustomPathMethods hm_lookup_join_path_methods = {
 	.CustomName = "HarmoniaLookupJoin",
 	.PlanCustomPath = plan_lookup_join,
 };
@@ -345,7 +345,7 @@ make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *
 	path->path.parallel_workers = outer_path->parallel_workers;
 	path->path.rows = rows;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
-	path->methods = &path_methods;
+	path->methods = &hm_lookup_join_path_methods;
 	path->custom_paths = list_make1(outer_path);
 	path->custom_private = list_make5(inner, targets,
 									  list_make3_int(type, index_only, distinct > 0),

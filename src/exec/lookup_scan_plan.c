@@ -299,7 +299,7 @@ plan_lookup_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	return &scan->scan.plan;
 }
 
-static const CustomPathMethods path_methods = {
+const CustomPathMethods hm_lookup_scan_path_methods = {
 	.CustomName = "HarmoniaLookupScan",
 	.PlanCustomPath = plan_lookup_scan,
 };
@@ -326,7 +326,7 @@ hm_lookup_scan_exact_path(RelOptInfo *rel, IndexOptInfo **index)
 	{
 		CustomPath *path = lfirst(cell);
 
-		if (!IsA(path, CustomPath) || path->methods != &path_methods || !is_exact(rel, path) ||
+		if (!IsA(path, CustomPath) || path->methods != &hm_lookup_scan_path_methods || !is_exact(rel, path) ||
 			(best != NULL && best->total_cost <= path->path.total_cost))
 			continue;
 		best = &path->path;
@@ -462,7 +462,7 @@ add_lookup_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	path->path.parallel_safe = rel->consider_parallel;
 	path->path.rows = rel->rows;
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
-	path->methods = &path_methods;
+	path->methods = &hm_lookup_scan_path_methods;
 	path->custom_private = list_make3(index, makeInteger(work.index_only), conditions);
 	cost_lookup_scan(root, rel, index, conditions, guessed, &work, &path->path);
 	add_path(rel, &path->path);

@@ -18,11 +18,12 @@
 /* GUCs (exec.c) */
 extern bool hm_enable_lookup_scan;
 extern bool hm_enable_lookup_join;
+extern bool hm_enable_lookup_aggregate;
 extern int	hm_batch_size;
 
 /* ----------------------------------------------------------------
  *		Planning (planner.c, targets.c, lookup_scan_plan.c, lookup_count_plan.c,
- *		lookup_join_plan.c, prune_plan.c, subplan_keys.c)
+ *		lookup_join_plan.c, lookup_aggregate_plan.c, prune_plan.c, subplan_keys.c)
  * ----------------------------------------------------------------
  */
 
@@ -156,6 +157,17 @@ extern void hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel,
 extern void hm_lookup_count_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped);
 
 /*
+ * Offer paths for the result of grouping: lookup aggregates of what lookup joins and
+ * lookup scans of the input relation find, with and without parallel workers.
+ */
+extern void hm_lookup_aggregate_paths(PlannerInfo *root, RelOptInfo *input,
+									  RelOptInfo *grouped, GroupPathExtraData *extra);
+
+/* How lookup scan and lookup join paths are recognised. */
+extern const CustomPathMethods hm_lookup_scan_path_methods;
+extern const CustomPathMethods hm_lookup_join_path_methods;
+
+/*
  * The cheapest of the relation's lookup scans whose keys stand for all of its
  * restrictions, so that no filter is left.  Sets *index to its index.  NULL if there is
  * none.
@@ -173,6 +185,7 @@ extern List *hm_plan_subplan_keys(PlannerInfo *root, RelOptInfo *rel, Oid key_ty
 extern const CustomScanMethods hm_lookup_scan_methods;
 extern const CustomScanMethods hm_lookup_count_methods;
 extern const CustomScanMethods hm_lookup_join_methods;
+extern const CustomScanMethods hm_lookup_aggregate_methods;
 
 /*
  * What is in a plan's custom_private: lists of integers, but for lists of OIDs.
@@ -232,6 +245,19 @@ enum HmJoinExprs
 	HM_JOIN_QUALS,				/* all join clauses */
 	HM_JOIN_PRUNE_STEPS,		/* the steps made by hm_plan_pruning() */
 	HM_JOIN_EXPRS_LENGTH
+};
+
+/*
+ * The columns of a lookup aggregate's scan tuple are those of the rows below it, followed
+ * by the aggregates.
+ */
+enum HmAggregateExprs
+{
+	HM_AGGREGATE_KEYS,			/* columns of GROUP BY */
+	HM_AGGREGATE_KEPT,			/* other columns that have one value per group */
+	HM_AGGREGATE_ARGUMENTS,		/* of each aggregate; NULL if it has none */
+	HM_AGGREGATE_FILTERS,		/* of each aggregate: a list of clauses */
+	HM_AGGREGATE_EXPRS_LENGTH
 };
 
 /* ----------------------------------------------------------------
@@ -543,6 +569,10 @@ extern void hm_explain_indexes(List *indexes, List *tables, const Bitmapset *unu
 							   ExplainState *es);
 extern void hm_explain_clauses(const char *label, List *clauses, CustomScanState *node,
 							   List *ancestors, ExplainState *es);
+
+/* Show a list of expressions under a label, if there are any. */
+extern void hm_explain_list(const char *label, List *exprs, CustomScanState *node,
+							List *ancestors, ExplainState *es);
 
 /* Show how many rows the node filtered out (nfiltered2) per loop, if any. */
 extern void hm_explain_filtered(const char *label, CustomScanState *node, ExplainState *es);
