@@ -120,6 +120,31 @@ sub join_query
 		1 => 'SELECT t.id, u.id FROM t JOIN t u ON u.k = t.k WHERE t.id % 7 = 0 AND ' . key_condition($r, 't.k'));
 }
 
+# One aggregate of t's and o's columns.
+sub aggregate
+{
+	my ($r) = @_;
+	my $aggregate = $r->pick(
+		'count(*)', 'count(t.v)', 'count(o.k)', 'count(o)', 'sum(t.v)', 'sum(t.id)', 'avg(o.v)', 'avg(t.id)', 'min(t.k)',
+		'max(t.k)', 'min(o.k)', 'max(o.high)', 'bool_and(t.v > 1)', 'bool_or(o.v > 48)', 'sum(t.v - o.v)', 'sum(t.id * 10000000000000)', 'avg(t.id * -10000000000000)',
+		'count(DISTINCT t.v)');
+	return $aggregate . $r->pick('', '', '', ' FILTER (WHERE t.v % 3 = 0)', ' FILTER (WHERE o.v > 20)', ' FILTER (WHERE t.k > o.k)', ' FILTER (WHERE t.id < $1)');
+}
+
+# Aggregates of a join, or of a scan.
+sub aggregate_query
+{
+	my ($r) = @_;
+	my $group = $r->pick('', '', 'o.v', 't.v', 'o.n', 't.k', 'o.v, t.v', 'o.v % 2 = 0', 't.id % 5, o.v');
+	my $aggregates = join ', ', map { aggregate($r) } 0 .. $r->below(4);
+	my $from = $r->chance(250)
+	  ? '(SELECT k, v, id, v AS n, k AS high FROM t WHERE ' . key_condition($r, 'k') . ') t, LATERAL (SELECT t.k, t.v, t.n, t.high) o WHERE true'
+	  : 'o ' . $r->pick('', '', 'LEFT ') . 'JOIN t ON ' . join_condition($r, 't', 'o') . ' WHERE ' . $r->pick('true', 'o.v > 10', 'o.n < 0', 'o.n < ' . $r->below(700));
+
+	return 'SELECT ' . ($group eq '' ? $aggregates : "$group, $aggregates") . " FROM $from" . ($group eq '' ? '' : " GROUP BY $group")
+	  . $r->pick('', '', '', ' HAVING count(*) > 2', ' HAVING min(t.v) < 10');
+}
+
 # ----------------------------------------------------------------
 # Tables
 # ----------------------------------------------------------------
@@ -292,7 +317,7 @@ sub lookup_queries
 	my $any_key = sub { key($r, $type, $r->chance(700) ? $r->below($r->{look_width}) : undef) };
 
 	return map {
-		[ $r->chance(350) ? scan_query($r) : join_query($r), "bigint, $type, $type", join(', ', $r->below(4000), $any_key->(), $any_key->()) ]
+		[ $r->chance(150) ? aggregate_query($r) : $r->chance(350) ? scan_query($r) : join_query($r), "bigint, $type, $type", join(', ', $r->below(4000), $any_key->(), $any_key->()) ]
 	} 1 .. $count;
 }
 
