@@ -6,7 +6,8 @@
  * A batch has as many rows as harmonia.batch_size and memory allow, because each batch may
  * visit the same pages of index and table again.  Where the first rows are wanted soon,
  * the first batch is a single row and each next one is larger, because the rest of a batch
- * is wasted if the join is not read to its end.
+ * is wasted if the join is not read to its end.  In a parallel join, a batch has only a part
+ * of a process's share of the rows, so that all processes end at about the same time.
  *
  * There are several targets if the inner table is partitioned or has children.  Targets
  * that are pruned are passed over (prune.c).  Each other target is opened when it is
@@ -328,6 +329,12 @@ fill_rows(LookupJoin *join)
 	JoinBatch  *batch = &join->batch;
 	Size		memory = hm_fetch_leaves_memory(join->index_only);
 
+	if (join->node.shared != NULL && !join->first_rows)
+	{
+		Plan	   *outer = linitial(((CustomScan *) join->node.css.ss.ps.plan)->custom_plans);
+
+		join->limit = hm_node_reserve_rows(&join->node, outer->plan_rows, join->max_limit);
+	}
 	while (may_add_row(join, memory))
 	{
 		TupleTableSlot *outer = hm_outer_next(&join->outer);

@@ -21,6 +21,7 @@
 
 #include "access/stratnum.h"
 #include "access/sysattr.h"
+#include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -228,14 +229,23 @@ rows_wanted(RelOptInfo *inner, JoinType type, JoinKeys *keys, JoinPathExtraData 
 				   factors->outer_match_frac * Min(1.0, 2.0 / (factors->match_count + 1)));
 }
 
+/* What looking up a join's probes takes, in all targets. */
+typedef struct LookupCost
+{
+	Cost		startup;
+	Cost		total;
+	double		candidates;		/* rows that have to be looked at */
+	double		pages;			/* see hm_lookup_pages() */
+} LookupCost;
+
 /*
- * Add the cost of looking up probes in all targets.  width is the size of an outer row.
- * Sets *rows to the number of rows that have to be looked at.
+ * The cost of looking up probes in all targets.  width is the size of an outer row, and
+ * processes the number of processes that look up so many, each those of other rows.
  */
 static void
 cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinType type,
-			 JoinKeys *keys, bool index_only, JoinPathExtraData *extra, double probes,
-			 int width, Cost *startup, Cost *total, double *rows)
+			 JoinKeys *keys, bool index_only, JoinPathExtraData *extra, double probes, int width,
+			 double processes, LookupCost *cost)
 {
 	Selectivity selectivity = clauselist_selectivity(root, keys->clauses, (int) inner->relid,
 													 JOIN_INNER, NULL);
@@ -247,9 +257,13 @@ cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinType type,
 	foreach(cell, targets)
 		tuples += ((HmTarget *) lfirst(cell))->rel->tuples;
 	hits = clamp_row_est(probes * selectivity * tuples);
-	*rows = rows_wanted(inner, type, keys, extra, probes, hits);
+	*cost = (LookupCost) {0};
+	cost->candidates = rows_wanted(inner, type, keys, extra, probes, hits);
+	work.processes = processes;
 	work.batch = hm_join_batch_rows((Size) width, index_only);
-	if (*rows > probes)
+	if (processes > 1)
+		work.batch = Min(work.batch, probes * HM_FIRST_RUN);
+	if (cost->candidates > probes)
 		work.correlation = hm_key_correlation(root, ((HmTarget *) linitial(targets))->index);
 	work.index_only = index_only;
 
@@ -261,7 +275,7 @@ cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinType type,
 		double		share = hm_share_is_all(&target->share) ? 1.0 : fraction;
 
 		work.probes = work.runs = clamp_row_est(probes * share);
-		work.hits = work.rows = *rows * fraction;
+		work.hits = work.rows = cost->candidates * fraction;
 
 		/*
 		 * Hits that are not wanted any more are left out from the next leaf on.  Their
@@ -272,12 +286,13 @@ cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinType type,
 			work.hits = Min(hits * fraction,
 							work.rows + probes * share *
 							(index->tuples / Max(1.0, (double) index->pages)));
-		hm_cost_lookup(root, target->rel, index, &work, startup, total);
+		hm_cost_lookup(root, target->rel, index, &work, &cost->startup, &cost->total);
+		cost->pages += hm_lookup_pages(root, target->rel, index, &work);
 	}
 
 	/* Choosing the probes for each target. */
 	if (list_length(targets) > 1)
-		*total += probes * list_length(targets) * ROUTING_OPERATORS * cpu_operator_cost;
+		cost->total += probes * list_length(targets) * ROUTING_OPERATORS * cpu_operator_cost;
 }
 
 /*
@@ -325,18 +340,17 @@ cost_distinct(Path *path, double rows, double distinct)
 }
 
 /*
- * A path with these inputs.  If "distinct" is not 0, this is the number of distinct keys
- * that the outer rows have, and only these are looked up.
+ * A path with these inputs, and what its lookups cost.  If "distinct" is not 0, this is the
+ * number of distinct keys that the outer rows have, and only these are looked up.
  */
 static CustomPath *
 make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *inner,
 		  List *targets, JoinType type, JoinKeys *keys, bool index_only, double distinct,
-		  JoinPathExtraData *extra, double rows)
+		  JoinPathExtraData *extra, double rows, const LookupCost *lookups)
 {
 	CustomPath *path = makeNode(CustomPath);
 	double		outer_rows = clamp_row_est(outer_path->rows);
 	double		probes = distinct > 0 ? distinct : outer_rows;
-	double		candidates;
 
 	path->path.pathtype = T_CustomScan;
 	path->path.parent = joinrel;
@@ -357,15 +371,13 @@ make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *
 	path->path.total_cost = outer_path->total_cost;
 	if (distinct > 0)
 		cost_distinct(&path->path, outer_rows, distinct);
-	path->path.startup_cost += joinrel->reltarget->cost.startup;
-	path->path.total_cost += probes * cpu_tuple_cost +
+	path->path.startup_cost += lookups->startup + joinrel->reltarget->cost.startup;
+	path->path.total_cost += probes * cpu_tuple_cost + lookups->total +
 		joinrel->reltarget->cost.startup + joinrel->reltarget->cost.per_tuple * rows;
-	cost_targets(root, inner, targets, type, keys, index_only, extra, probes,
-				 distinct > 0 ? 0 : outer_path->pathtarget->width, &path->path.startup_cost,
-				 &path->path.total_cost, &candidates);
 	add_evaluations(root, &path->path, keys->arguments, outer_rows);
-	add_evaluations(root, &path->path, inner->baserestrictinfo, candidates);
-	add_evaluations(root, &path->path, candidate_clauses(targets, keys, extra), candidates);
+	add_evaluations(root, &path->path, inner->baserestrictinfo, lookups->candidates);
+	add_evaluations(root, &path->path, candidate_clauses(targets, keys, extra),
+					lookups->candidates);
 	return path;
 }
 
@@ -437,14 +449,59 @@ add_distinct_path(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, Rel
 				  JoinPathExtraData *extra)
 {
 	Path	   *outer_path = outer->cheapest_total_path;
+	double		distinct = clamp_row_est(unique_path->rows);
+	LookupCost	cost;
 
 	if (PATH_REQ_OUTER(outer_path) == NULL &&
 		list_length(extra->sjinfo->semi_rhs_exprs) == 1 &&
 		equal(linitial(extra->sjinfo->semi_rhs_exprs), linitial(keys->arguments)) &&
 		needs_only_key(joinrel, outer, targets, keys, extra))
+	{
+		cost_targets(root, inner, targets, JOIN_INNER, keys, index_only, extra, distinct, 0, 1,
+					 &cost);
 		add_path(joinrel, (Path *) make_path(root, joinrel, outer_path, inner, targets, JOIN_INNER,
-											 keys, index_only, clamp_row_est(unique_path->rows),
-											 extra, joinrel->rows));
+											 keys, index_only, distinct, extra, joinrel->rows,
+											 &cost));
+	}
+}
+
+/*
+ * Whether a lookup join chooses for itself how many processes read the outer side: this
+ * is a table, and a sequential scan is the best way to read it in parallel.
+ */
+static bool
+can_choose_workers(PlannerInfo *root, RelOptInfo *outer)
+{
+	RangeTblEntry *rte;
+	Path	   *path = outer->partial_pathlist != NIL ? linitial(outer->partial_pathlist) : NULL;
+
+	if (!IS_SIMPLE_REL(outer) || outer->rtekind != RTE_RELATION || !outer->consider_parallel ||
+		!bms_is_empty(outer->lateral_relids) || IS_DUMMY_REL(outer))
+		return false;
+	rte = planner_rt_fetch(outer->relid, root);
+	return !rte->inh && rte->tablesample == NULL &&
+		(rte->relkind == RELKIND_RELATION || rte->relkind == RELKIND_MATVIEW) &&
+		(path == NULL || path->pathtype == T_SeqScan);
+}
+
+/*
+ * The path by which the processes of a parallel lookup join read the outer side; NULL if
+ * there is none.  PostgreSQL gives a scan of a table as many workers as the size of that
+ * table deserves.  Where a scan is what they read, the join has as many as the work of
+ * all of the join deserves: "pages" for the lookups.
+ */
+static Path *
+parallel_outer_path(PlannerInfo *root, RelOptInfo *outer, double pages)
+{
+	Path	   *path = outer->partial_pathlist != NIL ? linitial(outer->partial_pathlist) : NULL;
+	int			workers;
+
+	if (!can_choose_workers(root, outer))
+		return path;
+	workers = hm_parallel_workers(outer, outer->pages + pages);
+	if (workers <= (path == NULL ? 0 : path->parallel_workers))
+		return path;
+	return create_seqscan_path(root, outer, NULL, workers);
 }
 
 /*
@@ -458,6 +515,9 @@ add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo 
 	bool		index_only = is_index_only(inner, targets, keys->expr, extra);
 	Path	   *outer_path = outer->cheapest_total_path;
 	JoinType	join_type = type;
+	LookupCost	cost;
+	CustomPath *path;
+	double		processes;
 
 	/* Make the outer rows distinct, and then join them as for an inner join. */
 	if (type == JOIN_UNIQUE_OUTER)
@@ -470,24 +530,26 @@ add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo 
 	}
 	if (outer_path == NULL || PATH_REQ_OUTER(outer_path) != NULL)
 		return;
+	cost_targets(root, inner, targets, join_type, keys, index_only, extra,
+				 clamp_row_est(outer_path->rows), outer_path->pathtarget->width, 1, &cost);
 	add_path(joinrel, (Path *) make_path(root, joinrel, outer_path, inner, targets, join_type,
-										 keys, index_only, 0, extra, joinrel->rows));
+										 keys, index_only, 0, extra, joinrel->rows, &cost));
 
-	if (joinrel->consider_parallel && type != JOIN_UNIQUE_OUTER &&
-		outer->partial_pathlist != NIL && bms_is_empty(joinrel->lateral_relids))
-	{
-		CustomPath *path;
+	if (!joinrel->consider_parallel || type == JOIN_UNIQUE_OUTER ||
+		!bms_is_empty(joinrel->lateral_relids))
+		return;
+	outer_path = parallel_outer_path(root, outer, cost.pages);
+	if (outer_path == NULL)
+		return;
+	processes = Max(1.0, outer->rows / clamp_row_est(outer_path->rows));
+	cost_targets(root, inner, targets, join_type, keys, index_only, extra,
+				 clamp_row_est(outer_path->rows), outer_path->pathtarget->width, processes, &cost);
+	path = make_path(root, joinrel, outer_path, inner, targets, join_type, keys, index_only, 0,
+					 extra, clamp_row_est(joinrel->rows / processes), &cost);
 
-		outer_path = linitial(outer->partial_pathlist);
-		path = make_path(root, joinrel, outer_path, inner, targets, join_type, keys,
-						 index_only, 0, extra,
-						 clamp_row_est(joinrel->rows * outer_path->rows /
-									   Max(1.0, outer->rows)));
-
-		/* Workers share only their counters, but these need shared memory. */
-		path->path.parallel_aware = true;
-		add_partial_path(joinrel, (Path *) path);
-	}
+	/* Workers share only their counters, but these need shared memory. */
+	path->path.parallel_aware = true;
+	add_partial_path(joinrel, (Path *) path);
 }
 
 /*
@@ -508,7 +570,7 @@ may_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *inner)
  * part of the costs that is quickly known.  Most joins of small tables end here.
  */
 static bool
-may_pay(RelOptInfo *joinrel, RelOptInfo *outer, JoinType type)
+may_pay(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, JoinType type)
 {
 	Path	   *path = outer->cheapest_total_path;
 	double		probes = type == JOIN_UNIQUE_OUTER ? 1 : path->rows;
@@ -518,13 +580,24 @@ may_pay(RelOptInfo *joinrel, RelOptInfo *outer, JoinType type)
 	hm_cost_lookup_least(probes, &startup, &total);
 	if (hm_add_path_precheck(joinrel, startup, total))
 		return true;
-	if (!joinrel->consider_parallel || outer->partial_pathlist == NIL)
+	if (!joinrel->consider_parallel || type == JOIN_UNIQUE_OUTER)
 		return false;
 
-	path = linitial(outer->partial_pathlist);
 	startup = 0;
-	total = path->total_cost + path->rows * cpu_tuple_cost;
-	hm_cost_lookup_least(path->rows, &startup, &total);
+	if (can_choose_workers(root, outer))
+	{
+		probes /= hm_parallel_processes(Max(1, max_parallel_workers_per_gather));
+		total = probes * cpu_tuple_cost;
+	}
+	else if (outer->partial_pathlist != NIL)
+	{
+		path = linitial(outer->partial_pathlist);
+		probes = path->rows;
+		total = path->total_cost + probes * cpu_tuple_cost;
+	}
+	else
+		return false;
+	hm_cost_lookup_least(probes, &startup, &total);
 	return hm_add_partial_path_precheck(joinrel, total);
 }
 
@@ -558,7 +631,7 @@ hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
 	 * An index of the first table is the model: all other targets must have one like it.
 	 */
 	table = hm_first_table(root, inner);
-	if (table == NULL || !hm_has_index(table) || !may_pay(joinrel, outer, type))
+	if (table == NULL || !hm_has_index(table) || !may_pay(root, joinrel, outer, type))
 		return;
 	foreach(cell, table->indexlist)
 	{

@@ -436,7 +436,7 @@ add_lookup_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 {
 	CustomPath *path;
 	List	   *clauses = extract_actual_clauses(rel->baserestrictinfo, false);
-	HmLookupWork work = {0};
+	HmLookupWork work = {.processes = 1};
 	bool		guessed = false;
 	ListCell   *cell;
 

@@ -62,9 +62,14 @@ extern bool hm_wants_first_rows(PlannerInfo *root);
  */
 extern double hm_key_correlation(PlannerInfo *root, const IndexOptInfo *index);
 
-/* The work that lookups in one index have to do, as the planner expects it. */
+/*
+ * The work that lookups in one index have to do, as the planner expects it.  In a parallel
+ * plan, this is the work of one process.
+ */
 typedef struct HmLookupWork
 {
+	double		processes;		/* how many processes do as much; 1 if not
+								 * parallel */
 	double		probes;
 	double		batch;			/* maximum number of probes in a batch */
 	double		hits;			/* entries that the probes find */
@@ -83,6 +88,22 @@ typedef struct HmLookupWork
 extern void hm_cost_lookup_least(double probes, Cost *startup, Cost *total);
 extern void hm_cost_lookup(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 						   const HmLookupWork *work, Cost *startup, Cost *total);
+
+/*
+ * How much work that is, in pages of a table that is read as a whole.
+ */
+extern double hm_lookup_pages(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
+							  const HmLookupWork *work);
+
+/*
+ * The number of parallel workers for this much work: as many as PostgreSQL has for a
+ * sequential scan of a table with so many pages.  As there, the storage parameter
+ * parallel_workers of the relation that is read in parts takes precedence.
+ */
+extern int	hm_parallel_workers(RelOptInfo *rel, double pages);
+
+/* The number of processes that divide the work, where the leader counts as a part. */
+extern double hm_parallel_processes(int workers);
 
 /*
  * Whether the bracket of a value of this type among keys of another may be fuzzy (am.h).
@@ -522,7 +543,9 @@ extern uint64 hm_lookup_scan_count(CustomScanState *node);
  *		Parallel workers (parallel.c)
  * ----------------------------------------------------------------
  */
-typedef struct HmSharedStats HmSharedStats;
+
+/* What the processes that run a parallel-aware node share. */
+typedef struct HmShared HmShared;
 
 /* The start of the state of a lookup scan or a lookup join. */
 typedef struct HmNode
@@ -533,13 +556,11 @@ typedef struct HmNode
 	HmFetchStats ended;			/* counters of fetches that have ended */
 	HmFetchStats workers;		/* counters of parallel workers, once they have
 								 * ended */
-	HmSharedStats *shared;		/* where workers store them; NULL if not
-								 * parallel */
+	HmShared   *shared;			/* NULL if not parallel */
 } HmNode;
 
 /*
- * Callbacks of parallel-aware nodes.  The counters that workers hand to the leader are
- * all that the processes share.
+ * Callbacks of parallel-aware nodes, by which workers hand counters to the leader.
  */
 extern Size hm_node_estimate_dsm(CustomScanState *node, ParallelContext *context);
 extern void hm_node_initialize_dsm(CustomScanState *node, ParallelContext *context,
@@ -548,6 +569,29 @@ extern void hm_node_reinitialize_dsm(CustomScanState *node, ParallelContext *con
 									 void *coordinate);
 extern void hm_node_initialize_worker(CustomScanState *node, shm_toc *toc, void *coordinate);
 extern void hm_node_shutdown(CustomScanState *node);
+
+/*
+ * Work that several processes do is divided into runs.  This is the size of the next run,
+ * if of all the work some is taken already.  Runs get smaller towards the end, so that all
+ * processes end at about the same time.  They do not begin small, because each run is a
+ * batch of its own, and may visit pages that other runs visit, too.  The first one is
+ * HM_FIRST_RUN of a process's fair share.  The last ones are an eighth of that share; or
+ * of what has been taken, if that is more than all the work was expected to be.
+ */
+#define HM_FIRST_RUN	(2.0 / 3)
+#define HM_LAST_RUNS	(1.0 / 8)
+
+static inline double
+hm_next_run(double all, double taken, int processes)
+{
+	return Max((all - taken) * HM_FIRST_RUN, Max(all, taken) * HM_LAST_RUNS) / processes;
+}
+
+/*
+ * How many outer rows, max at most, the next batch of a parallel join should have, if the
+ * planner expects so many for each process.
+ */
+extern uint32 hm_node_reserve_rows(HmNode *node, double expected, uint32 max);
 
 /* Get the counters of all of the node's fetches in this process. */
 extern void hm_node_stats(HmNode *node, HmFetchStats *stats);

@@ -1,6 +1,7 @@
 /*
  * parallel.c
- *		Handing the counters of parallel workers to the leader, for EXPLAIN.
+ *		What the processes of a parallel-aware node share: how many outer rows they have
+ *		read, and the workers' counters, for EXPLAIN.
  *
  * A worker stores its counters in shared memory when it shuts its copy of the node down.
  * That is before its last tuple reaches the leader.  The leader adds them up when it
@@ -16,29 +17,38 @@
 #include "postgres.h"
 
 #include "access/parallel.h"
+#include "optimizer/optimizer.h"
+#include "port/atomics.h"
 
 #include "compat.h"
 #include "exec/nodes.h"
 
-struct HmSharedStats
+/* A batch of a parallel join has this many rows, where there is memory for them. */
+#define MIN_ROWS	1000
+
+struct HmShared
 {
 	int			workers;
+	int			processes;		/* these and the leader, if it takes part */
+	pg_atomic_uint64 reserved;	/* see hm_node_reserve_rows() */
 	HmFetchStats stats[FLEXIBLE_ARRAY_MEMBER];
 };
 
 Size
 hm_node_estimate_dsm(CustomScanState *node, ParallelContext *context)
 {
-	return offsetof(HmSharedStats, stats) + context->nworkers * sizeof(HmFetchStats);
+	return offsetof(HmShared, stats) + context->nworkers * sizeof(HmFetchStats);
 }
 
 void
 hm_node_initialize_dsm(CustomScanState *node, ParallelContext *context, void *coordinate)
 {
-	HmSharedStats *shared = coordinate;
+	HmShared *shared = coordinate;
 
 	memset(shared, 0, hm_node_estimate_dsm(node, context));
 	shared->workers = context->nworkers;
+	shared->processes = context->nworkers + parallel_leader_participation;
+	pg_atomic_init_u64(&shared->reserved, 0);
 	((HmNode *) node)->shared = shared;
 }
 
@@ -46,7 +56,7 @@ hm_node_initialize_dsm(CustomScanState *node, ParallelContext *context, void *co
 static void
 collect(HmNode *node)
 {
-	HmSharedStats *shared = node->shared;
+	HmShared *shared = node->shared;
 
 	for (int i = 0; i < shared->workers; i++)
 		hm_fetch_stats_add(&node->workers, &shared->stats[i]);
@@ -56,8 +66,11 @@ collect(HmNode *node)
 void
 hm_node_reinitialize_dsm(CustomScanState *node, ParallelContext *context, void *coordinate)
 {
-	((HmNode *) node)->shared = coordinate;
+	HmShared   *shared = coordinate;
+
+	((HmNode *) node)->shared = shared;
 	collect((HmNode *) node);
+	pg_atomic_write_u64(&shared->reserved, 0);
 }
 
 void
@@ -91,4 +104,17 @@ hm_node_stats(HmNode *node, HmFetchStats *stats)
 	if (node->fetch != NULL)
 		hm_fetch_stats(node->fetch, stats);
 	hm_fetch_stats_add(stats, &node->ended);
+}
+
+uint32
+hm_node_reserve_rows(HmNode *node, double expected, uint32 max)
+{
+	HmShared   *shared = node->shared;
+	double		total = expected * hm_parallel_processes(shared->workers);
+	double		run = hm_next_run(total, (double) pg_atomic_read_u64(&shared->reserved),
+								  shared->processes);
+	uint32		rows = (uint32) Min(Max(run, MIN_ROWS), max);
+
+	pg_atomic_fetch_add_u64(&shared->reserved, rows);
+	return rows;
 }

@@ -15,6 +15,7 @@
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
@@ -40,6 +41,9 @@
  * or one.  EXPLAIN ANALYZE shows the visits as "Heap Blocks".
  */
 #define PAGE_TUPLES			20
+
+/* This many probes or hits are as much work as a page of a table.  It has so many rows. */
+#define PAGE_ITEMS			100
 
 bool
 hm_can_look_up(PlannerInfo *root, RelOptInfo *rel)
@@ -163,6 +167,13 @@ hm_key_correlation(PlannerInfo *root, const IndexOptInfo *index)
 	return correlation;
 }
 
+/* The number of heap pages that hold these rows, if they may be anywhere. */
+static double
+pages_anywhere(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, double rows)
+{
+	return index_pages_fetched(rows, rel->pages, (double) index->pages, root);
+}
+
 /*
  * The number of heap pages that hold these rows if the table is in the order of the key,
  * so that the rows of each run are neighbours.
@@ -188,12 +199,34 @@ pages_visited_again(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *inde
 {
 	double		portions = ceil(Max(rows / hm_fetch_portion_hits(work->index_only),
 									work->probes / Max(1.0, work->batch)));
-	double		once = index_pages_fetched(rows, rel->pages, (double) index->pages, root);
 
 	if (portions <= 1)
 		return 0;
-	return Max(0, portions * index_pages_fetched(rows / portions, rel->pages,
-												 (double) index->pages, root) - once);
+	return Max(0, portions * pages_anywhere(root, rel, index, rows / portions) -
+			   pages_anywhere(root, rel, index, rows));
+}
+
+/*
+ * The cost of visiting some of a file's pages in physical order, for one of several
+ * processes.  Together they visit "all" different pages.  Each of these is read once, and
+ * the processes share that, as PostgreSQL assumes for the inner side of a parallel nested
+ * loop.  A process finds the other pages that it visits in shared buffers.
+ */
+static Cost
+shared_pages_cost(Oid tablespace, double visited, double all, double pages, double processes)
+{
+	return pages_cost(tablespace, all, pages) / processes +
+		Max(0, visited - all / processes) * PAGE_TUPLES * cpu_tuple_cost;
+}
+
+/* The number of leaves that hold the entries that these probes look for. */
+static double
+leaves_visited(PlannerInfo *root, const IndexOptInfo *index, double probes, double hits)
+{
+	double		per_leaf = Max(1.0, index->tuples / Max(1.0, (double) index->pages));
+
+	return index_pages_fetched(probes + hits / per_leaf, index->pages, (double) index->pages,
+							   root);
 }
 
 /*
@@ -205,22 +238,29 @@ static Cost
 heap_cost(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 		  const HmLookupWork *work)
 {
+	double		processes = work->processes;
 	double		unseen = work->index_only ? 1.0 - rel->allvisfrac : 1.0;
-	double		scattered = index_pages_fetched(work->rows, rel->pages, (double) index->pages,
-												root) * unseen;
+	double		scattered = pages_anywhere(root, rel, index, work->rows) * unseen;
+	double		all = pages_anywhere(root, rel, index, work->rows * processes) * unseen;
 	double		together = pages_in_order(root, rel, index, work->rows, work->runs) * unseen;
-	Cost		most = pages_cost(rel->reltablespace, scattered, rel->pages) +
+	Cost		most = shared_pages_cost(rel->reltablespace, scattered, all, rel->pages,
+										 processes) +
 		pages_visited_again(root, rel, index, work, work->rows * unseen) *
 		PAGE_TUPLES * cpu_tuple_cost;
 	double		random_cost,
 				sequential_cost;
 	Cost		least = 0;
 
-	if (together >= 1)
+	if (together >= 1 && work->runs > 1)
+	{
+		all = pages_in_order(root, rel, index, work->rows * processes,
+							 work->runs * processes) * unseen;
+		least = shared_pages_cost(rel->reltablespace, together, all, rel->pages, processes);
+	}
+	else if (together >= 1)
 	{
 		get_tablespace_page_costs(rel->reltablespace, &random_cost, &sequential_cost);
-		least = work->runs > 1 ? pages_cost(rel->reltablespace, together, rel->pages) :
-			random_cost + (together - 1) * sequential_cost;
+		least = random_cost + (together - 1) * sequential_cost;
 	}
 	return most - work->correlation * work->correlation * Max(0, most - least);
 }
@@ -247,12 +287,13 @@ void
 hm_cost_lookup(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 			   const HmLookupWork *work, Cost *startup, Cost *total)
 {
-	double		per_leaf = Max(1.0, index->tuples / Max(1.0, (double) index->pages));
-	double		leaves = index_pages_fetched(work->probes + work->hits / per_leaf, index->pages,
-											 (double) index->pages, root);
+	double		leaves = leaves_visited(root, index, work->probes, work->hits);
+	double		all = leaves_visited(root, index, work->probes * work->processes,
+									 work->hits * work->processes);
 
 	hm_cost_lookup_least(work->probes, startup, total);
-	*total += pages_cost(index->reltablespace, leaves, index->pages) +
+	*total += shared_pages_cost(index->reltablespace, leaves, all, index->pages,
+								work->processes) +
 		heap_cost(root, rel, index, work) +
 		work->hits * cpu_index_tuple_cost + work->rows * cpu_tuple_cost;
 	if (index->indexprs != NIL && may_use_device(work->probes))
@@ -263,4 +304,32 @@ hm_cost_lookup(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 		*startup += key_cost.startup;
 		*total += key_cost.startup + key_cost.per_tuple * work->rows;
 	}
+}
+
+double
+hm_lookup_pages(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
+				const HmLookupWork *work)
+{
+	double		unseen = work->index_only ? 1.0 - rel->allvisfrac : 1.0;
+	double		correlation = work->correlation * work->correlation;
+	double		heap = pages_anywhere(root, rel, index, work->rows) * (1 - correlation) +
+		pages_in_order(root, rel, index, work->rows, work->runs) * correlation;
+
+	return leaves_visited(root, index, work->probes, work->hits) + heap * unseen +
+		(work->probes + work->hits) / PAGE_ITEMS;
+}
+
+int
+hm_parallel_workers(RelOptInfo *rel, double pages)
+{
+	return compute_parallel_worker(rel, pages, -1, max_parallel_workers_per_gather);
+}
+
+/* PostgreSQL's get_parallel_divisor() is not for extensions. */
+double
+hm_parallel_processes(int workers)
+{
+	double		leader = parallel_leader_participation ? 1.0 - 0.3 * workers : 0;
+
+	return workers + Max(0, leader);
 }
