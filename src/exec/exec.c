@@ -50,7 +50,7 @@ create_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input
 	if (next_create_upper_paths_hook)
 		next_create_upper_paths_hook(root, stage, input, output, extra);
 	if (hm_enable_lookup_scan && stage == UPPERREL_GROUP_AGG)
-		hm_lookup_count_paths(root, input, output);
+		hm_lookup_count_paths(root, input, output, extra);
 	if (hm_enable_lookup_aggregate && stage == UPPERREL_GROUP_AGG)
 		hm_lookup_aggregate_paths(root, input, output, extra);
 }

@@ -26,9 +26,19 @@ key_cmp(const void *a, const void *b)
 	return left < right ? -1 : left > right ? 1 : 0;
 }
 
-/* Move the keys that are not above a limit to the front.  Returns their number. */
-static uint32
-move_to_front(uint64 *keys, uint32 count, uint64 limit)
+uint32
+hm_sample_keys(const uint64 *keys, uint32 count, uint64 *sample, uint32 size)
+{
+	uint32		sampled = Min(count, size);
+
+	for (uint32 i = 0; i < sampled; i++)
+		sample[i] = keys[(uint64) i * count / sampled];
+	qsort(sample, sampled, sizeof(uint64), key_cmp);
+	return sampled;
+}
+
+uint32
+hm_move_to_front(uint64 *keys, uint32 count, uint64 limit)
 {
 	uint32		moved = 0;
 
@@ -52,18 +62,13 @@ static uint32
 split_keys(uint64 *keys, uint32 count)
 {
 	uint64		sample[SAMPLE];
-	uint32		sampled = Min(count, SAMPLE);
-	uint64		median;
+	uint32		sampled = hm_sample_keys(keys, count, sample, SAMPLE);
+	uint64		median = sample[(sampled - 1) / 2];
 	uint32		small;
 
-	for (uint32 i = 0; i < sampled; i++)
-		sample[i] = keys[(uint64) i * count / sampled];
-	qsort(sample, sampled, sizeof(uint64), key_cmp);
-	median = sample[(sampled - 1) / 2];
-
-	small = move_to_front(keys, count, median);
+	small = hm_move_to_front(keys, count, median);
 	if (small == count)
-		small = median == 0 ? 0 : move_to_front(keys, count, median - 1);
+		small = median == 0 ? 0 : hm_move_to_front(keys, count, median - 1);
 	return small;
 }
 

@@ -10,6 +10,8 @@
  * If the only condition is a single array, its elements are looked up unsorted, because
  * the engine sorts the probes of each batch anyway (key_groups.c).  If a sub-select makes
  * the array, the elements may be read from it (subplan_keys.c).
+ *
+ * The processes of a parallel scan divide the keys (slices.c).
  */
 #include "postgres.h"
 
@@ -17,6 +19,7 @@
 #include "access/relscan.h"
 #include "access/skey.h"
 #include "miscadmin.h"
+#include "optimizer/optimizer.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -55,11 +58,13 @@ typedef struct LookupScan
 	ScanArm    *arms;
 	ExprState  *clauses;		/* the conditions of all arms */
 	HmSubplanKeys *subplan;		/* a sub-select that has the keys, or NULL */
+	HmSlices   *slices;			/* NULL if not parallel */
 
 	/* The ranges, in their own memory */
 	MemoryContext context;
 	bool		started;
 	bool		from_subplan;	/* the ranges were read from "subplan" */
+	bool		divided;		/* other processes look up some of the ranges */
 	bool		recheck;		/* ranges may have keys that do not satisfy the
 								 * conditions */
 	bool		points;			/* no range has more than one key */
@@ -68,7 +73,9 @@ typedef struct LookupScan
 	uint64	   *high;			/* NULL: "low" has keys in any order, with
 								 * duplicates */
 	HmKeyGroups groups;			/* of such keys */
-	uint32		next;			/* first range that is not looked up yet */
+	uint32		next;			/* first range that is not looked up yet; of
+								 * such keys, first one that is not claimed */
+	uint32		end;			/* of the ranges that are claimed */
 	uint32		limit;			/* maximum number of ranges in the next
 								 * batch */
 	uint32		max_limit;
@@ -231,6 +238,64 @@ largest_batch(const LookupScan *scan)
 						Max(MIN_LAST_LIMIT, memory / hm_lookup_probe_memory()));
 }
 
+/*
+ * See that all processes divide the ranges in the same way, and cut this process's copy
+ * of them accordingly.
+ */
+static void
+divide(LookupScan *scan)
+{
+	const uint64 *bounds = hm_slices_bounds(scan->slices);
+
+	if (bounds == NULL)
+	{
+		uint64		offer[HM_SLICES];
+
+		if (scan->high == NULL)
+			hm_slices_of_keys(scan->low, scan->count, offer);
+		else
+			hm_slices_of_ranges(scan->index, scan->low, scan->high, scan->count, offer);
+		bounds = hm_slices_offer(scan->slices, offer);
+	}
+	if (scan->high != NULL)
+		scan->count = hm_slices_cut(bounds, &scan->low, &scan->high, scan->count);
+}
+
+/*
+ * Claim ranges that no other process looks up.  Returns false if all are claimed.  Those
+ * that other processes have claimed since the last time are passed over.
+ */
+static bool
+claim(LookupScan *scan)
+{
+	uint64		low,
+				high;
+
+	/* If there are no slices, the leader has released the shared memory. */
+	if (!scan->divided || scan->slices == NULL ||
+		!hm_slices_claim(scan->slices, &low, &high))
+		return false;
+
+	if (scan->high == NULL)
+	{
+		uint64	   *keys = scan->low + scan->next;
+		uint32		end = hm_move_to_front(keys, scan->count - scan->next, high);
+		uint32		begin = low == 0 ? 0 : hm_move_to_front(keys, end, low - 1);
+		MemoryContext old_context = MemoryContextSwitchTo(scan->context);
+
+		hm_groups_begin(&scan->groups, keys + begin, end - begin);
+		MemoryContextSwitchTo(old_context);
+		scan->next += end;
+		return true;
+	}
+	while (scan->next < scan->count && scan->high[scan->next] < low)
+		scan->next++;
+	scan->end = scan->next;
+	while (scan->end < scan->count && scan->low[scan->end] <= high)
+		scan->end++;
+	return true;
+}
+
 /* Compute the ranges from the arguments' present values, and begin with the first one. */
 static void
 start(LookupScan *scan)
@@ -243,12 +308,16 @@ start(LookupScan *scan)
 		if (!make_points(scan))
 			make_ranges(scan);
 	}
+	scan->divided = scan->slices != NULL && scan->count > 0;
+	if (scan->divided)
+		divide(scan);
+	scan->next = 0;
+	scan->end = scan->divided ? 0 : scan->count;
 	if (scan->high == NULL)
-		hm_groups_begin(&scan->groups, scan->low, scan->count);
+		hm_groups_begin(&scan->groups, scan->low, scan->end);
 	MemoryContextSwitchTo(old_context);
 	scan->max_limit = largest_batch(scan);
 	scan->limit = scan->first_rows ? Min(FIRST_BATCH, scan->max_limit) : scan->max_limit;
-	scan->next = 0;
 	scan->started = true;
 }
 
@@ -259,19 +328,22 @@ start_batch(LookupScan *scan)
 	HmProbes	probes = {0};
 	uint64	   *keys = NULL;
 
-	if (scan->high == NULL)
+	do
 	{
-		probes.count = hm_groups_next(&scan->groups, scan->limit, &keys);
-		probes.low = keys;
-		probes.distinct = true;
-	}
-	else
-	{
-		probes.count = Min(scan->limit, scan->count - scan->next);
-		probes.low = scan->low + scan->next;
-		probes.high = scan->points ? NULL : scan->high + scan->next;
-		scan->next += probes.count;
-	}
+		if (scan->high == NULL)
+		{
+			probes.count = hm_groups_next(&scan->groups, scan->limit, &keys);
+			probes.low = keys;
+			probes.distinct = true;
+		}
+		else
+		{
+			probes.count = Min(scan->limit, scan->end - scan->next);
+			probes.low = scan->low + scan->next;
+			probes.high = scan->points ? NULL : scan->high + scan->next;
+			scan->next += probes.count;
+		}
+	} while (probes.count == 0 && claim(scan));
 	if (probes.count == 0)
 		return false;
 	scan->limit = (uint32) Min((uint64) scan->limit * BATCH_GROWTH, scan->max_limit);
@@ -480,6 +552,49 @@ rescan(CustomScanState *node)
 	ExecScanReScan(&node->ss);
 }
 
+/* The slices come after the workers' counters. */
+static Size
+estimate_dsm(CustomScanState *node, ParallelContext *context)
+{
+	return MAXALIGN(hm_node_estimate_dsm(node, context)) + hm_slices_size(context->nworkers + 1);
+}
+
+static void
+initialize_dsm(CustomScanState *node, ParallelContext *context, void *coordinate)
+{
+	LookupScan *scan = (LookupScan *) node;
+
+	hm_node_initialize_dsm(node, context, coordinate);
+	scan->slices = hm_node_after_stats(&scan->node);
+	hm_slices_init(scan->slices, context->nworkers + parallel_leader_participation);
+}
+
+static void
+reinitialize_dsm(CustomScanState *node, ParallelContext *context, void *coordinate)
+{
+	LookupScan *scan = (LookupScan *) node;
+
+	hm_node_reinitialize_dsm(node, context, coordinate);
+	scan->slices = hm_node_after_stats(&scan->node);
+	hm_slices_reset(scan->slices);
+}
+
+static void
+initialize_worker(CustomScanState *node, shm_toc *toc, void *coordinate)
+{
+	LookupScan *scan = (LookupScan *) node;
+
+	hm_node_initialize_worker(node, toc, coordinate);
+	scan->slices = hm_node_after_stats(&scan->node);
+}
+
+static void
+shut_down(CustomScanState *node)
+{
+	hm_node_shutdown(node);
+	((LookupScan *) node)->slices = NULL;
+}
+
 static void
 explain(CustomScanState *node, List *ancestors, ExplainState *es)
 {
@@ -506,6 +621,11 @@ static const CustomExecMethods exec_methods = {
 	.ExecCustomScan = exec_scan,
 	.EndCustomScan = end_scan,
 	.ReScanCustomScan = rescan,
+	.EstimateDSMCustomScan = estimate_dsm,
+	.InitializeDSMCustomScan = initialize_dsm,
+	.ReInitializeDSMCustomScan = reinitialize_dsm,
+	.InitializeWorkerCustomScan = initialize_worker,
+	.ShutdownCustomScan = shut_down,
 	.ExplainCustomScan = explain,
 };
 

@@ -175,7 +175,8 @@ extern void hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel,
  * relation; and, for the result of grouping, a lookup count of what a scan of the input
  * relation finds.  Called by the planner's hooks.
  */
-extern void hm_lookup_count_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped);
+extern void hm_lookup_count_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped,
+								  const GroupPathExtraData *extra);
 
 /*
  * Offer paths for the result of grouping: lookup aggregates of what lookup joins and
@@ -189,11 +190,11 @@ extern const CustomPathMethods hm_lookup_scan_path_methods;
 extern const CustomPathMethods hm_lookup_join_path_methods;
 
 /*
- * The cheapest of the relation's lookup scans whose keys stand for all of its
- * restrictions, so that no filter is left.  Sets *index to its index.  NULL if there is
- * none.
+ * The cheapest of the relation's lookup scans, or of the partial ones, whose keys stand for
+ * all of its restrictions, so that no filter is left.  Sets *index to its index.  NULL if
+ * there is none.
  */
-extern Path *hm_lookup_scan_exact_path(RelOptInfo *rel, IndexOptInfo **index);
+extern Path *hm_lookup_scan_exact_path(RelOptInfo *rel, bool partial, IndexOptInfo **index);
 
 /*
  * If a lookup scan may read the keys of an array from the sub-select that makes it
@@ -445,6 +446,12 @@ extern void hm_groups_begin(HmKeyGroups *groups, uint64 *keys, uint32 count);
  */
 extern uint32 hm_groups_next(HmKeyGroups *groups, uint32 limit, uint64 **keys);
 
+/* Move the keys that are not above a limit to the front.  Returns their number. */
+extern uint32 hm_move_to_front(uint64 *keys, uint32 count, uint64 limit);
+
+/* Take a sample of keys, and sort it.  Returns its size. */
+extern uint32 hm_sample_keys(const uint64 *keys, uint32 count, uint64 *sample, uint32 size);
+
 /* Keys of which each is looked up once. */
 typedef struct HmDistinctKeys
 {
@@ -593,8 +600,57 @@ hm_next_run(double all, double taken, int processes)
  */
 extern uint32 hm_node_reserve_rows(HmNode *node, double expected, uint32 max);
 
+/*
+ * Where a parallel-aware node has shared memory of its own, beyond what
+ * hm_node_estimate_dsm() says, rounded up to MAXALIGN.
+ */
+extern void *hm_node_after_stats(HmNode *node);
+
 /* Get the counters of all of the node's fetches in this process. */
 extern void hm_node_stats(HmNode *node, HmFetchStats *stats);
+
+/* ----------------------------------------------------------------
+ *		Slices (slices.c): dividing the keys of a parallel lookup scan
+ * ----------------------------------------------------------------
+ */
+
+/* In shared memory: slices of the range of all keys, and which of them are claimed. */
+typedef struct HmSlices HmSlices;
+
+#define HM_SLICES	256
+
+/* Slices for a number of processes: their size, a new start, and another one. */
+extern Size hm_slices_size(int processes);
+extern void hm_slices_init(HmSlices *slices, int processes);
+extern void hm_slices_reset(HmSlices *slices);
+
+/*
+ * The slices' first keys, in order, the first of them 0; NULL if there are none yet.  Then
+ * a process offers its own, and gets those of the process that was first.
+ */
+extern const uint64 *hm_slices_bounds(HmSlices *slices);
+extern const uint64 *hm_slices_offer(HmSlices *slices, const uint64 *bounds);
+
+/*
+ * Claim the next run of slices: all keys from *low to *high.  These are above the keys
+ * that any process has claimed before.  Returns false if all slices are claimed.  Call
+ * this only if there are bounds.
+ */
+extern bool hm_slices_claim(HmSlices *slices, uint64 *low, uint64 *high);
+
+/*
+ * Compute bounds: for one or more keys, in any order, that are looked up; or for sorted,
+ * disjoint ranges of an index's keys.
+ */
+extern void hm_slices_of_keys(const uint64 *keys, uint32 count, uint64 *bounds);
+extern void hm_slices_of_ranges(Relation index, const uint64 *low, const uint64 *high,
+								uint32 count, uint64 *bounds);
+
+/*
+ * Cut sorted, disjoint ranges where slices begin.  Replaces the arrays, which are palloc'd.
+ * Returns the new number of ranges.
+ */
+extern uint32 hm_slices_cut(const uint64 *bounds, uint64 **low, uint64 **high, uint32 count);
 
 /* ----------------------------------------------------------------
  *		EXPLAIN (explain.c)

@@ -40,6 +40,15 @@ hm_node_estimate_dsm(CustomScanState *node, ParallelContext *context)
 	return offsetof(HmShared, stats) + context->nworkers * sizeof(HmFetchStats);
 }
 
+void *
+hm_node_after_stats(HmNode *node)
+{
+	HmShared *shared = node->shared;
+
+	return (char *) shared + MAXALIGN(offsetof(HmShared, stats) +
+									  shared->workers * sizeof(HmFetchStats));
+}
+
 void
 hm_node_initialize_dsm(CustomScanState *node, ParallelContext *context, void *coordinate)
 {

@@ -1,0 +1,218 @@
+/*
+ * slices.c
+ *		Dividing the keys of a parallel lookup scan among its processes.
+ *
+ * The range of all possible keys is cut into slices, so that each has about as much of what
+ * the scan looks up.  A process claims a run of slices, looks up what it has to in there,
+ * and then claims the next run.  So each key is looked up once, however often it is in an
+ * array, and a process that starts late or is slow claims less.
+ *
+ * Each process evaluates the scan's conditions for itself.  The keys are the same
+ * everywhere, but their order may differ: an array may come from a stable function that
+ * reads a table.  So a slice is not defined by places in an array, but by bounds, which
+ * are in shared memory.  A process that finds none there computes some, and offers them.
+ * The first offer is taken.  So no process waits for another one.
+ */
+#include "postgres.h"
+
+#include "port/atomics.h"
+
+#include "exec/nodes.h"
+
+/* How many keys of an array are looked at for each slice. */
+#define SAMPLE			4
+
+struct HmSlices
+{
+	int			processes;		/* the leader, and all workers that may start */
+	pg_atomic_uint32 chosen;	/* number of the offer that was taken, plus 1;
+								 * 0 if there is none yet */
+	pg_atomic_uint32 next;		/* the first slice that is not claimed */
+	uint64		offers[FLEXIBLE_ARRAY_MEMBER][HM_SLICES];	/* of each process: the
+															 * first keys of slices */
+};
+
+Size
+hm_slices_size(int processes)
+{
+	return offsetof(HmSlices, offers) + processes * sizeof(uint64[HM_SLICES]);
+}
+
+void
+hm_slices_init(HmSlices *slices, int processes)
+{
+	slices->processes = processes;
+	pg_atomic_init_u32(&slices->chosen, 0);
+	pg_atomic_init_u32(&slices->next, 0);
+}
+
+void
+hm_slices_reset(HmSlices *slices)
+{
+	hm_slices_init(slices, slices->processes);
+}
+
+const uint64 *
+hm_slices_bounds(HmSlices *slices)
+{
+	uint32		chosen = pg_atomic_read_u32(&slices->chosen);
+
+	if (chosen == 0)
+		return NULL;
+	pg_read_barrier();
+	return slices->offers[chosen - 1];
+}
+
+const uint64 *
+hm_slices_offer(HmSlices *slices, const uint64 *bounds)
+{
+	uint32		number = IsParallelWorker() ? (uint32) ParallelWorkerNumber + 1 : 0;
+	uint32		chosen = 0;
+
+	memcpy(slices->offers[number], bounds, sizeof(uint64[HM_SLICES]));
+
+	/* This is a full barrier: a process that sees the number sees the bounds, too. */
+	pg_atomic_compare_exchange_u32(&slices->chosen, &chosen, number + 1);
+	return hm_slices_bounds(slices);
+}
+
+bool
+hm_slices_claim(HmSlices *slices, uint64 *low, uint64 *high)
+{
+	const uint64 *bounds = hm_slices_bounds(slices);
+	uint32		next = pg_atomic_read_u32(&slices->next);
+	uint32		end;
+
+	do
+	{
+		do
+		{
+			uint32		run = (uint32) hm_next_run(HM_SLICES, next, slices->processes);
+
+			if (next == HM_SLICES)
+				return false;
+			end = Min(next + Max(run, 1), HM_SLICES);
+		} while (!pg_atomic_compare_exchange_u32(&slices->next, &next, end));
+		*low = bounds[next];
+		*high = end == HM_SLICES ? PG_UINT64_MAX : bounds[end] - 1;
+		next = end;
+
+		/* Of slices that begin with the same key, all but the last are empty. */
+	} while (end < HM_SLICES && bounds[end] == *low);
+	return true;
+}
+
+/* ----------------------------------------------------------------
+ *		Bounds
+ * ----------------------------------------------------------------
+ */
+
+void
+hm_slices_of_keys(const uint64 *keys, uint32 count, uint64 *bounds)
+{
+	uint64		sample[SAMPLE * HM_SLICES];
+	uint32		sampled = hm_sample_keys(keys, count, sample, lengthof(sample));
+
+	for (uint32 i = 0; i < HM_SLICES; i++)
+		bounds[i] = sample[i * sampled / HM_SLICES];
+
+	/* Keys that are not in the sample may be below it. */
+	bounds[0] = 0;
+}
+
+/*
+ * Cut ranges where segments of the index begin.  Segments have similar numbers of entries,
+ * so a piece that is a whole segment is as much work as another one.  Returns the number
+ * of pieces.
+ */
+static uint32
+cut_at_segments(Relation index, const uint64 *low, const uint64 *high, uint32 count,
+				HmRange **pieces)
+{
+	BlockNumber *pages;
+	int			page_count;
+	int			segment_count;
+	HmDirectoryEntry *segments = hm_directory_read(index, &segment_count, &pages, &page_count);
+	uint32		made = 0;
+	int			next = 0;
+
+	*pieces = palloc(((Size) count + segment_count) * sizeof(HmRange));
+	for (uint32 i = 0; i < count; i++)
+	{
+		uint64		start = low[i];
+
+		for (; next < segment_count && segments[next].part <= HM_PART_KEYS; next++)
+		{
+			uint64		key = segments[next].key;
+
+			if (segments[next].part < HM_PART_KEYS || key <= start)
+				continue;
+			if (key > high[i])
+				break;
+			(*pieces)[made++] = (HmRange) {HM_PART_KEYS, start, key - 1};
+			start = key;
+		}
+		(*pieces)[made++] = (HmRange) {HM_PART_KEYS, start, high[i]};
+	}
+	pfree(segments);
+	if (pages != NULL)
+		pfree(pages);
+	return made;
+}
+
+void
+hm_slices_of_ranges(Relation index, const uint64 *low, const uint64 *high, uint32 count,
+					uint64 *bounds)
+{
+	HmRange    *pieces = NULL;
+	double		pieces_per_slice;
+
+	/* A few ranges may have any number of rows.  Many are taken to have equal numbers. */
+	if (count < HM_SLICES)
+		count = cut_at_segments(index, low, high, count, &pieces);
+	pieces_per_slice = (double) count / HM_SLICES;
+	for (uint32 i = 0; i < HM_SLICES; i++)
+	{
+		double		place = i * pieces_per_slice;
+		uint32		piece = (uint32) place;
+		uint64		first = pieces != NULL ? pieces[piece].low : low[piece];
+		uint64		last = pieces != NULL ? pieces[piece].high : high[piece];
+
+		bounds[i] = first + (uint64) ((double) (last - first) * (place - piece));
+	}
+	bounds[0] = 0;
+	if (pieces != NULL)
+		pfree(pieces);
+}
+
+uint32
+hm_slices_cut(const uint64 *bounds, uint64 **low, uint64 **high, uint32 count)
+{
+	Size		room = ((Size) count + HM_SLICES) * sizeof(uint64);
+	uint64	   *new_low = palloc_extended(room, MCXT_ALLOC_HUGE);
+	uint64	   *new_high = palloc_extended(room, MCXT_ALLOC_HUGE);
+	uint32		made = 0;
+	uint32		next = 0;
+
+	for (uint32 i = 0; i < count; i++)
+	{
+		uint64		start = (*low)[i];
+		uint64		end = (*high)[i];
+
+		for (; next < HM_SLICES && bounds[next] <= end; next++)
+		{
+			if (bounds[next] <= start)
+				continue;
+			new_low[made] = start;
+			new_high[made++] = bounds[next] - 1;
+			start = bounds[next];
+		}
+		new_low[made] = start;
+		new_high[made++] = end;
+	}
+	pfree(*low);
+	pfree(*high);
+	*low = new_low;
+	*high = new_high;
+	return made;
+}
