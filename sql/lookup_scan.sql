@@ -586,6 +586,7 @@ CALL use_lookups(true);
 SELECT * FROM plan('SELECT count(k) FROM t WHERE k IN (1, 2, 3)');
 SELECT count(k) FROM t WHERE k IN (1, 2, 3);
 -- Of a node that runs in a worker, but not as a part of a parallel scan, counts are not known.
+ALTER TABLE t SET (parallel_workers = 0);
 SELECT * FROM explained('SELECT * FROM t WHERE k IN (1, 2, 3)');
 SELECT * FROM explained('SELECT count(k) FROM t WHERE k IN (1, 2, 3)');
 SELECT node -> 'Lookups' AS lookups, node -> 'Keys' AS keys

@@ -259,7 +259,8 @@ BEGIN
 		set_config('plan_cache_mode', CASE kind WHEN 'generic' THEN 'force_generic_plan' ELSE 'force_custom_plan' END, true),
 		set_config('harmonia.batch_size', CASE kind WHEN 'small' THEN '1000' WHEN 'large' THEN '100000000' ELSE '1000000' END, true),
 		set_config('work_mem', CASE kind WHEN 'small' THEN '64kB' WHEN 'large' THEN '256MB' ELSE '4MB' END, true),
-		set_config('max_parallel_workers_per_gather', CASE kind WHEN 'parallel' THEN '2' ELSE '0' END, true),
+		set_config('max_parallel_workers_per_gather', CASE WHEN kind IN ('parallel', 'divided') THEN '2' ELSE '0' END, true),
+		set_config('parallel_leader_participation', (kind <> 'divided')::text, true),
 		set_config('parallel_setup_cost', '0', true), set_config('parallel_tuple_cost', '0', true),
 		set_config('min_parallel_table_scan_size', '0', true);
 END $$;
@@ -328,7 +329,7 @@ sub lookup_script
 	return join '', map {
 		my ($query, $types, $arguments) = @$_;
 		"BEGIN ISOLATION LEVEL REPEATABLE READ;\n"
-		  . "SELECT compare_lookups(\$q\$$query\$q\$, '$types', \$q\$$arguments\$q\$, '{seq,index,heap,only,small,large,parallel,generic}');\nCOMMIT;\n"
+		  . "SELECT compare_lookups(\$q\$$query\$q\$, '$types', \$q\$$arguments\$q\$, '{seq,index,heap,only,small,large,parallel,divided,generic}');\nCOMMIT;\n"
 	} @queries;
 }
 
