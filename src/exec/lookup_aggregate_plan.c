@@ -30,12 +30,14 @@
 #include "exec/lookup_aggregate.h"
 
 /*
- * The work for each row, in operators: reading a column, adding a value to an aggregate,
- * and finding the group by a column.  PostgreSQL charges an Agg node one operator for
- * each aggregate and for each column of GROUP BY.
+ * The work for each row, in operators: adding a value to an aggregate, and finding the
+ * group by a column.  PostgreSQL charges an Agg node one operator for each.  Of 1 M rows
+ * of a lookup join, each of 5 aggregates took 24 ns a row in an Agg, and 9 ns here; a
+ * column of GROUP BY took 110 ns and 30 ns.  To measure again, set
+ * harmonia.enable_lookup_aggregate to off.
  */
-#define ADD_OPERATORS	0.3
-#define GROUP_OPERATORS	0.5
+#define ADD_OPERATORS	0.4
+#define GROUP_OPERATORS	0.3
 
 /* What a lookup aggregate has to compute. */
 typedef struct Wanted
