@@ -440,29 +440,35 @@ needs_only_key(RelOptInfo *joinrel, RelOptInfo *outer, List *targets, JoinKeys *
 }
 
 /*
- * Offer a path for a semijoin that drops duplicates itself, where PostgreSQL would make the
- * outer rows distinct, and then join them as for an inner join.  unique_path would do so.
+ * Offer a path that drops duplicates itself: for a semijoin, where PostgreSQL would make the
+ * outer rows distinct, and then join them as for an inner join; and for an inner join with
+ * a SELECT DISTINCT.  "distinct" is the number of distinct rows.
  */
 static void
 add_distinct_path(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
-				  List *targets, JoinKeys *keys, bool index_only, Path *unique_path,
+				  List *targets, JoinType type, JoinKeys *keys, bool index_only, double distinct,
 				  JoinPathExtraData *extra)
 {
-	Path	   *outer_path = outer->cheapest_total_path;
-	double		distinct = clamp_row_est(unique_path->rows);
+	Node	   *argument = linitial(keys->arguments);
+	Path	   *before = hm_path_before_distinct(outer, argument);
+	Path	   *outer_path = before != NULL ? before : outer->cheapest_total_path;
 	LookupCost	cost;
 
-	if (PATH_REQ_OUTER(outer_path) == NULL &&
-		list_length(extra->sjinfo->semi_rhs_exprs) == 1 &&
-		equal(linitial(extra->sjinfo->semi_rhs_exprs), linitial(keys->arguments)) &&
-		needs_only_key(joinrel, outer, targets, keys, extra))
+	if (type == JOIN_UNIQUE_OUTER)
 	{
-		cost_targets(root, inner, targets, JOIN_INNER, keys, index_only, extra, distinct, 0, 1,
-					 &cost);
-		add_path(joinrel, (Path *) make_path(root, joinrel, outer_path, inner, targets, JOIN_INNER,
-											 keys, index_only, distinct, extra, joinrel->rows,
-											 &cost));
+		if (list_length(extra->sjinfo->semi_rhs_exprs) != 1 ||
+			!equal(linitial(extra->sjinfo->semi_rhs_exprs), argument))
+			return;
 	}
+	else if (type != JOIN_INNER || before == NULL)
+		return;
+	if (PATH_REQ_OUTER(outer_path) != NULL ||
+		!needs_only_key(joinrel, outer, targets, keys, extra))
+		return;
+	distinct = clamp_row_est(distinct);
+	cost_targets(root, inner, targets, JOIN_INNER, keys, index_only, extra, distinct, 0, 1, &cost);
+	add_path(joinrel, (Path *) make_path(root, joinrel, outer_path, inner, targets, JOIN_INNER,
+										 keys, index_only, distinct, extra, joinrel->rows, &cost));
 }
 
 /*
@@ -524,12 +530,11 @@ add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo 
 	{
 		outer_path = (Path *) create_unique_path(root, outer, outer_path, extra->sjinfo);
 		join_type = JOIN_INNER;
-		if (outer_path != NULL)
-			add_distinct_path(root, joinrel, outer, inner, targets, keys, index_only, outer_path,
-							  extra);
 	}
 	if (outer_path == NULL || PATH_REQ_OUTER(outer_path) != NULL)
 		return;
+	add_distinct_path(root, joinrel, outer, inner, targets, type, keys, index_only,
+					  outer_path->rows, extra);
 	cost_targets(root, inner, targets, join_type, keys, index_only, extra,
 				 clamp_row_est(outer_path->rows), outer_path->pathtarget->width, 1, &cost);
 	add_path(joinrel, (Path *) make_path(root, joinrel, outer_path, inner, targets, join_type,

@@ -23,7 +23,8 @@ extern int	hm_batch_size;
 
 /* ----------------------------------------------------------------
  *		Planning (planner.c, targets.c, lookup_scan_plan.c, lookup_count_plan.c,
- *		lookup_join_plan.c, lookup_aggregate_plan.c, prune_plan.c, subplan_keys.c)
+ *		lookup_join_plan.c, lookup_aggregate_plan.c, distinct_plan.c, prune_plan.c,
+ *		subplan_keys.c)
  * ----------------------------------------------------------------
  */
 
@@ -203,6 +204,13 @@ extern Path *hm_lookup_scan_exact_path(RelOptInfo *rel, bool partial, IndexOptIn
  */
 extern List *hm_plan_subplan_keys(PlannerInfo *root, RelOptInfo *rel, Oid key_type,
 								  Node *argument, Oid type);
+
+/*
+ * If a relation is a sub-select that returns the distinct values of a column, which is
+ * given, and nothing else: its cheapest path without the step that makes them distinct.
+ * Otherwise NULL.
+ */
+extern Path *hm_path_before_distinct(RelOptInfo *rel, Node *column);
 
 extern const CustomScanMethods hm_lookup_scan_methods;
 extern const CustomScanMethods hm_lookup_count_methods;
