@@ -321,6 +321,18 @@ hm_find_targets(PlanState *node, PartitionPruneState *state, ExprContext *econte
 	tuplesort_getdatum(sort, true, value, is_null, NULL)
 #endif
 
+/*
+ * Whether a column is NOT NULL in all rows.  18 lets the constraint be NOT VALID, and has
+ * generated columns that are not stored.
+ */
+#if PG_VERSION_NUM >= 180000
+#define hm_attribute_not_null(desc, column) \
+	(TupleDescCompactAttr(desc, (column) - 1)->attnullability == ATTNULLABLE_VALID && \
+	 TupleDescAttr(desc, (column) - 1)->attgenerated != ATTRIBUTE_GENERATED_VIRTUAL)
+#else
+#define hm_attribute_not_null(desc, column) (TupleDescAttr(desc, (column) - 1)->attnotnull)
+#endif
+
 /* 17 lets extensions name their wait events. */
 #if PG_VERSION_NUM >= 170000
 #define hm_wait_event(name) WaitEventExtensionNew(name)

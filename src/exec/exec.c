@@ -20,9 +20,21 @@ bool		hm_enable_lookup_join = true;
 bool		hm_enable_lookup_aggregate = true;
 int			hm_batch_size = 16000000;
 
+static planner_hook_type next_planner_hook = NULL;
 static set_rel_pathlist_hook_type next_rel_pathlist_hook = NULL;
 static set_join_pathlist_hook_type next_join_pathlist_hook = NULL;
 static create_upper_paths_hook_type next_create_upper_paths_hook = NULL;
+
+static PlannedStmt *
+plan_query(Query *parse, const char *query_string, int options, ParamListInfo params)
+{
+	/* The planner changes the query, too. */
+	if (hm_enable_lookup_join)
+		hm_rewrite_not_in(parse);
+	if (next_planner_hook)
+		return next_planner_hook(parse, query_string, options, params);
+	return standard_planner(parse, query_string, options, params);
+}
 
 static void
 rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
@@ -80,6 +92,8 @@ hm_exec_init(void)
 	RegisterCustomScanMethods(&hm_lookup_count_methods);
 	RegisterCustomScanMethods(&hm_lookup_join_methods);
 	RegisterCustomScanMethods(&hm_lookup_aggregate_methods);
+	next_planner_hook = planner_hook;
+	planner_hook = plan_query;
 	next_rel_pathlist_hook = set_rel_pathlist_hook;
 	set_rel_pathlist_hook = rel_pathlist;
 	next_join_pathlist_hook = set_join_pathlist_hook;

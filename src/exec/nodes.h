@@ -23,8 +23,8 @@ extern int	hm_batch_size;
 
 /* ----------------------------------------------------------------
  *		Planning (planner.c, targets.c, lookup_scan_plan.c, lookup_count_plan.c,
- *		lookup_join_plan.c, lookup_aggregate_plan.c, distinct_plan.c, prune_plan.c,
- *		subplan_keys.c)
+ *		lookup_join_plan.c, lookup_aggregate_plan.c, distinct_plan.c, not_in.c,
+ *		prune_plan.c, subplan_keys.c)
  * ----------------------------------------------------------------
  */
 
@@ -204,6 +204,12 @@ extern Path *hm_lookup_scan_exact_path(RelOptInfo *rel, bool partial, IndexOptIn
  */
 extern List *hm_plan_subplan_keys(PlannerInfo *root, RelOptInfo *rel, Oid key_type,
 								  Node *argument, Oid type);
+
+/*
+ * Rewrite those conditions of a query that are NOT IN (SELECT ...), and can be answered by
+ * an antijoin, as NOT EXISTS (not_in.c).
+ */
+extern void hm_rewrite_not_in(Query *query);
 
 /*
  * If a relation is a sub-select that returns the distinct values of a column, which is
