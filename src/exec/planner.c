@@ -28,19 +28,21 @@
 /*
  * What bench/ measured, in the planner's units: starting a batch costs as much as
  * handling STARTUP_TUPLES tuples, and a probe as much as PROBE_OPERATORS operators.
- * PostgreSQL charges a btree descent more than 100 operators.
+ * PostgreSQL charges a btree descent more than 100 operators.  A unit of cost took 2.5 us
+ * in a sequential scan with a sum, and 10 to 20 us in hash joins whose table was larger
+ * than the cache; a join of a million probes took 0.1 us for each, of which the tuples that
+ * are charged besides are three quarters.
  */
 #define STARTUP_TUPLES		50
-#define PROBE_OPERATORS		10
+#define PROBE_OPERATORS		4
 
 /*
- * Visiting a heap page again, in shared buffers, costs as much as handling PAGE_TUPLES
- * tuples.  A visit took 0.6 to 1.2 us, while one unit of cost took 2.3 us in other scans
- * and more in hash joins.  To measure again, run `s = ANY` of 10 or 50 of 100 values (200
- * k or 1 M rows of 2 M) with work_mem at 4 MB and at 512 MB: that gives 8 or 40 portions,
- * or one.  EXPLAIN ANALYZE shows the visits as "Heap Blocks".
+ * Visiting a page again, in shared buffers, costs as much as handling PAGE_TUPLES tuples.
+ * A visit to a heap page or a leaf took 0.2 to 0.3 us.  To measure again, join a million
+ * probes with 20 million rows with work_mem at 4 MB and at 1 GB, and compare the times and,
+ * in EXPLAIN ANALYZE, "Heap Blocks" and "Leaf Pages".
  */
-#define PAGE_TUPLES			20
+#define PAGE_TUPLES			8
 
 /* This many probes or hits are as much work as a page of a table.  It has so many rows. */
 #define PAGE_ITEMS			100
@@ -167,11 +169,15 @@ hm_key_correlation(PlannerInfo *root, const IndexOptInfo *index)
 	return correlation;
 }
 
-/* The number of heap pages that hold these rows, if they may be anywhere. */
+/*
+ * The number of heap pages that hold these rows, if they may be anywhere.  They are read
+ * in physical order.  So no page is read twice, not even where the cache is too small for
+ * all of them, which index_pages_fetched() would charge for.
+ */
 static double
 pages_anywhere(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, double rows)
 {
-	return index_pages_fetched(rows, rel->pages, (double) index->pages, root);
+	return Min(index_pages_fetched(rows, rel->pages, (double) index->pages, root), rel->pages);
 }
 
 /*
@@ -186,24 +192,53 @@ pages_in_order(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, do
 
 	if (runs <= 1)
 		return per_run;
-	return index_pages_fetched(per_run * runs, rel->pages, (double) index->pages, root);
+	return Min(index_pages_fetched(per_run * runs, rel->pages, (double) index->pages, root),
+			   rel->pages);
+}
+
+/* The number of leaves that hold the entries that these probes look for. */
+static double
+leaves_visited(PlannerInfo *root, const IndexOptInfo *index, double probes, double hits)
+{
+	double		per_leaf = Max(1.0, index->tuples / Max(1.0, (double) index->pages));
+
+	return Min(index_pages_fetched(probes + hits / per_leaf, index->pages,
+								   (double) index->pages, root), index->pages);
 }
 
 /*
- * How many times a heap page is visited again, if rows may be anywhere.  A portion of
- * hits visits each page once, but the next portion may visit the same pages.
+ * The cost of visiting pages again, of which the table and the index have so many.  Those
+ * that the cache cannot hold are read from a file again.
+ */
+static Cost
+revisits_cost(const IndexOptInfo *index, const RelOptInfo *rel, double visits)
+{
+	double		pages = (double) rel->pages + (double) index->pages;
+	double		uncached = Max(0, 1 - effective_cache_size / Max(1.0, pages));
+
+	return Max(0, visits) * (PAGE_TUPLES * cpu_tuple_cost + uncached * seq_page_cost);
+}
+
+/*
+ * How many times heap pages and leaves are visited again.  A batch visits each leaf once,
+ * and a portion of hits each page, but the next one may visit the same pages.
  */
 static double
 pages_visited_again(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 					const HmLookupWork *work, double rows)
 {
-	double		portions = ceil(Max(rows / hm_fetch_portion_hits(work->index_only),
-									work->probes / Max(1.0, work->batch)));
+	double		batches = ceil(work->probes / Max(1.0, work->batch));
+	double		portions = Max(batches, ceil(rows / hm_fetch_portion_hits(work->index_only)));
+	double		again = 0;
 
-	if (portions <= 1)
-		return 0;
-	return Max(0, portions * pages_anywhere(root, rel, index, rows / portions) -
-			   pages_anywhere(root, rel, index, rows));
+	if (portions > 1)
+		again += portions * pages_anywhere(root, rel, index, rows / portions) -
+			pages_anywhere(root, rel, index, rows);
+	if (batches > 1)
+		again += batches * leaves_visited(root, index, work->probes / batches,
+										  work->hits / batches) -
+			leaves_visited(root, index, work->probes, work->hits);
+	return Max(0, again);
 }
 
 /*
@@ -217,16 +252,6 @@ shared_pages_cost(Oid tablespace, double visited, double all, double pages, doub
 {
 	return pages_cost(tablespace, all, pages) / processes +
 		Max(0, visited - all / processes) * PAGE_TUPLES * cpu_tuple_cost;
-}
-
-/* The number of leaves that hold the entries that these probes look for. */
-static double
-leaves_visited(PlannerInfo *root, const IndexOptInfo *index, double probes, double hits)
-{
-	double		per_leaf = Max(1.0, index->tuples / Max(1.0, (double) index->pages));
-
-	return index_pages_fetched(probes + hits / per_leaf, index->pages, (double) index->pages,
-							   root);
 }
 
 /*
@@ -245,8 +270,8 @@ heap_cost(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 	double		together = pages_in_order(root, rel, index, work->rows, work->runs) * unseen;
 	Cost		most = shared_pages_cost(rel->reltablespace, scattered, all, rel->pages,
 										 processes) +
-		pages_visited_again(root, rel, index, work, work->rows * unseen) *
-		PAGE_TUPLES * cpu_tuple_cost;
+		revisits_cost(index, rel, pages_visited_again(root, rel, index, work,
+													  work->rows * unseen));
 	double		random_cost,
 				sequential_cost;
 	Cost		least = 0;
