@@ -13,10 +13,10 @@ SET search_path = lookup_distinct, public;
 \set lookup :srcdir '/sql/include/lookup.sql'
 \i :lookup
 
--- Keys 0 to 9999 in two rows each, and NULLs
+-- Keys 0 to 3999 in two rows each, and NULLs
 CREATE TABLE t (k int, id int GENERATED ALWAYS AS IDENTITY, b bigint, f float8, d date, ts timestamp) WITH (autovacuum_enabled = off);
 INSERT INTO t (k, b, f, d, ts) SELECT n, n, n / 4.0, date '2000-01-01' + n, timestamp '2000-01-01' + n * interval '6 hours'
-	FROM (SELECT shuffle(i) % 10000 AS n FROM generate_series(1, 20000) i) s;
+	FROM (SELECT shuffle(i) % 4000 AS n FROM generate_series(1, 8000) i) s;
 INSERT INTO t (k) SELECT NULL FROM generate_series(1, 50);
 CREATE INDEX ON t USING harmonia (k);
 CREATE INDEX ON t USING harmonia (b);
@@ -26,9 +26,9 @@ CREATE INDEX ON t USING harmonia (ts);
 -- What is looked for: duplicates, NULLs, and keys that are in no row
 CREATE TABLE p (n int, k int, b bigint, s smallint, f float8, f4 float4, d date, ts timestamp, tz timestamptz) WITH (autovacuum_enabled = off);
 INSERT INTO p SELECT i, x, x, x, x / 4.0, x / 4.0, date '2000-01-01' + x, timestamp '2000-01-01' + x * interval '6 hours', timestamptz '2000-01-01' + x * interval '6 hours'
-	FROM (SELECT i, CASE WHEN i % 10 > 0 THEN shuffle(i * 7) % 1800 * 7 - 150 END AS x FROM generate_series(1, 3000) i) s;
+	FROM (SELECT i, CASE WHEN i % 10 > 0 THEN shuffle(i * 7) % 900 * 5 - 150 END AS x FROM generate_series(1, 1500) i) s;
 -- Many keys, of which most are different, or few
-CREATE TABLE many WITH (autovacuum_enabled = off) AS SELECT shuffle(i) % 20000 AS k, shuffle(i) % 700 AS few FROM generate_series(1, 60000) i;
+CREATE TABLE many WITH (autovacuum_enabled = off) AS SELECT shuffle(i) % 20000 AS k, shuffle(i) % 700 AS few FROM generate_series(1, 30000) i;
 CREATE TABLE none (k int);
 :vacuum ANALYZE t, p, many, none;
 
@@ -79,6 +79,7 @@ SELECT * FROM drops(
 	'SELECT id FROM (SELECT DISTINCT ON (n) k FROM p) s JOIN t USING (k)',
 	'SELECT id FROM (SELECT k FROM p GROUP BY k, n) s JOIN t USING (k)',
 	'SELECT id FROM (SELECT k FROM p GROUP BY k HAVING count(*) > 1) s JOIN t USING (k)',
+	'SELECT id FROM (SELECT k FROM p GROUP BY k HAVING k + random() * 0 > 500) s JOIN t USING (k)',
 	'SELECT id, c FROM (SELECT k, count(*) AS c FROM p GROUP BY k) s JOIN t USING (k)',
 	'SELECT id FROM (SELECT DISTINCT k FROM p LIMIT 5) s JOIN t USING (k)',
 	'SELECT id FROM (SELECT k FROM p UNION SELECT n FROM p) s JOIN t USING (k)',
@@ -124,6 +125,7 @@ SELECT * FROM compare_lookups(
 	'SELECT id, u.n FROM (SELECT DISTINCT k FROM p) s JOIN t USING (k) JOIN p u ON u.k = s.k',
 	'SELECT id FROM t WHERE k IN (SELECT DISTINCT k FROM p)',
 	'SELECT id FROM (SELECT DISTINCT ON (n) k FROM p) s JOIN t USING (k)',
+	'SELECT id FROM (SELECT k FROM p GROUP BY k HAVING k + random() * 0 > 500) s JOIN t USING (k)',
 	'SELECT id FROM (SELECT DISTINCT k FROM p) s JOIN t ON t.k = s.k % 10',
 	'SELECT id, s.k FROM (SELECT DISTINCT k FROM p) s LEFT JOIN t USING (k)',
 	'SELECT k FROM (SELECT DISTINCT k FROM p) s WHERE EXISTS (SELECT FROM t WHERE t.k = s.k)',
@@ -137,8 +139,8 @@ SELECT * FROM compare_lookups(
 
 -- Rescans, with other keys and with the same
 SELECT * FROM compare_lookups(
-	'SELECT n, (SELECT sum(id) FROM t WHERE k IN (SELECT q.k FROM p q WHERE q.n BETWEEN p.n AND p.n + 100)) FROM p WHERE n % 500 = 3',
-	'SELECT n, s.* FROM p, LATERAL (SELECT k, id FROM t WHERE k IN (SELECT q.k FROM p q WHERE q.n < 40) AND id > p.n * 10 OFFSET 0) s WHERE n % 500 = 3',
+	'SELECT n, (SELECT sum(id) FROM t WHERE k IN (SELECT q.k FROM p q WHERE q.n BETWEEN p.n AND p.n + 100)) FROM p WHERE n % 300 = 3',
+	'SELECT n, s.* FROM p, LATERAL (SELECT k, id FROM t WHERE k IN (SELECT q.k FROM p q WHERE q.n < 40) AND id > p.n * 10 OFFSET 0) s WHERE n % 300 = 3',
 	'SELECT n, s.* FROM p, LATERAL (SELECT k, id FROM t WHERE k IN (SELECT many.k FROM many WHERE few > p.n) AND id < 500 OFFSET 0) s WHERE n IN (30, 600, 699)');
 
 -- Keys that do not fit into memory, though the distinct ones may
@@ -160,7 +162,7 @@ BEGIN
 	END LOOP;
 END $$;
 SELECT disk, batches > 1 AS several, keys FROM uses_disk('SELECT id FROM t WHERE k IN (SELECT k FROM many)');
-SELECT disk, batches > 1 AS several, keys < 10000 AS few FROM uses_disk('SELECT id FROM t WHERE k IN (SELECT few FROM many)');
+SELECT disk, batches > 1 AS several, keys < 8000 AS few FROM uses_disk('SELECT id FROM t WHERE k IN (SELECT few FROM many)');
 SELECT disk, batches > 1 AS several, keys FROM uses_disk('SELECT id FROM t WHERE k IN (SELECT k FROM p WHERE n < 1000)');
 -- No more is left of a query that fails, or that is not read to its end.
 BEGIN;
@@ -168,7 +170,7 @@ CALL use_lookups(false);
 SET LOCAL enable_seqscan = on;
 SET LOCAL work_mem = '64kB';
 SAVEPOINT s;
-SELECT sum(1 / (id - 15000)) FROM t WHERE k IN (SELECT k FROM many);
+SELECT sum(1 / (id - 5000)) FROM t WHERE k IN (SELECT k FROM many);
 ROLLBACK TO s;
 DECLARE c CURSOR FOR SELECT id FROM t WHERE k IN (SELECT k FROM many);
 SELECT n FROM rest('c', 3000);
