@@ -193,6 +193,10 @@ SELECT n, result, nodes FROM compare_lookups(
 	'SELECT sum(x), avg(x), sum(x) FILTER (WHERE x < 0), avg(x) FILTER (WHERE x < 0), sum(x) FILTER (WHERE x IS NULL), avg(x) FILTER (WHERE k = 4) FROM large JOIN t USING (k)',
 	'SELECT large.k < 200, sum(x), avg(x), sum(x / 1000000000000000), sum(x % 20000), sum(x * 0) FROM large JOIN t USING (k) GROUP BY 1',
 	:'groups');
+SET lookup.seqscan = off;
+SELECT * FROM compare_lookups('SELECT count(txt), sum(id), avg(big) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 1000)))',
+	'SELECT k % 3, count(*), avg(big) FROM t WHERE k < 500 OR k > 900 GROUP BY 1');
+SET lookup.seqscan = on;
 RESET parallel_leader_participation;
 RESET min_parallel_table_scan_size;
 RESET parallel_tuple_cost;

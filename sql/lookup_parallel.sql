@@ -4,6 +4,7 @@
 --
 SET client_min_messages = warning;
 SET jit = off;
+SET harmonia.enable_lookup_aggregate = off;
 CREATE SCHEMA lookup_parallel;
 SET search_path = lookup_parallel, public;
 \getenv srcdir PG_ABS_SRCDIR
