@@ -5,6 +5,7 @@ SET client_min_messages = warning;
 SET timezone = 'UTC';
 SET jit = off;
 SET max_parallel_workers_per_gather = 0;
+SET harmonia.enable_lookup_aggregate = off;
 CREATE SCHEMA lookup_distinct;
 SET search_path = lookup_distinct, public;
 \getenv srcdir PG_ABS_SRCDIR

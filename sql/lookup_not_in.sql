@@ -4,6 +4,7 @@
 SET client_min_messages = warning;
 SET jit = off;
 SET max_parallel_workers_per_gather = 0;
+SET harmonia.enable_lookup_aggregate = off;
 CREATE SCHEMA lookup_not_in;
 SET search_path = lookup_not_in, public;
 \getenv srcdir PG_ABS_SRCDIR
