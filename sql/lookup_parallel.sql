@@ -125,6 +125,13 @@ SELECT * FROM compare_parallel('no workers',
 	'SELECT n FROM o WHERE EXISTS (SELECT FROM t WHERE t.k = o.k)', 'SELECT n FROM o WHERE NOT EXISTS (SELECT FROM t WHERE t.k = o.k)',
 	'SELECT count(*) FROM t a JOIN t b USING (k) WHERE a.k IN (1, 2, 3, 4, 5, 6, 7)');
 
+-- Lookup aggregates
+SET harmonia.enable_lookup_aggregate = on;
+SELECT * FROM compare_parallel('no leader',
+	'SELECT count(*), sum(id), min(k) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 9000, 3)))', 'SELECT sum(id), max(k) FROM t WHERE k < 3000 OR k > 9000',
+	'SELECT k, sum(id) FROM t WHERE k < 3000 OR k > 9000 GROUP BY k', 'SELECT sum(t.id), sum(n) FROM o JOIN t USING (k)');
+SET harmonia.enable_lookup_aggregate = off;
+
 -- Fuzzy keys: a timestamptz is compared with dates
 CREATE TABLE d WITH (autovacuum_enabled = off, parallel_workers = 2) AS SELECT date '2020-01-01' + i % 300 AS k, i AS id FROM generate_series(1, 3000) i;
 CREATE INDEX d_k ON d USING harmonia (k);
