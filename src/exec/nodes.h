@@ -596,11 +596,11 @@ extern void hm_node_shutdown(CustomScanState *node);
  * if of all the work some is taken already.  Runs get smaller towards the end, so that all
  * processes end at about the same time.  They do not begin small, because each run is a
  * batch of its own, and may visit pages that other runs visit, too.  The first one is
- * HM_FIRST_RUN of a process's fair share.  The last ones are an eighth of that share; or
+ * HM_FIRST_RUN of a process's fair share.  The last ones are HM_LAST_RUNS of that share; or
  * of what has been taken, if that is more than all the work was expected to be.
  */
-#define HM_FIRST_RUN	(2.0 / 3)
-#define HM_LAST_RUNS	(1.0 / 8)
+#define HM_FIRST_RUN	0.8
+#define HM_LAST_RUNS	0.25
 
 static inline double
 hm_next_run(double all, double taken, int processes)
