@@ -347,6 +347,8 @@ hd_index_search(HdIndex *index, const HdBatch *batch, HdResult *result)
 		return device->fail(HD_INVALID, "unknown output %d", (int) batch->output);
 	if (batch->distinct && (batch->output != HD_PAIRS || batch->high != nullptr))
 		return device->fail(HD_INVALID, "only pairs of points can be distinct");
+	if (batch->map_pages > 0 && (batch->output != HD_PAIRS || batch->probes != nullptr))
+		return device->fail(HD_INVALID, "only tids can be counted by a map");
 	if (batch->count == 0)
 		return HD_OK;
 

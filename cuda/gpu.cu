@@ -85,6 +85,8 @@ struct CudaDevice : HdDevice
 				out_probes,
 				out_values,
 				hits,
+				map,
+				kept,
 				seen,
 				staged,
 				staged_numbers;
@@ -152,6 +154,7 @@ struct CudaIndex : HdIndex
 	HdStatus	restore(int passes, uint32_t count, Value *out);
 	template <typename Key>
 	HdStatus	choose_group(const Probes<Key> &probes, HdResult *result);
+	HdStatus	count_by_map(const HdBatch &batch, uint64_t **tids, HdResult *result);
 };
 
 /* ----------------------------------------------------------------
@@ -450,6 +453,35 @@ CudaIndex::choose_group(const Probes<Key> &probes, HdResult *result)
 	return HD_OK;
 }
 
+/*
+ * Count the hits on pages of the batch's map.  Replaces *tids by those of the other hits.
+ */
+HdStatus
+CudaIndex::count_by_map(const HdBatch &batch, uint64_t **tids, HdResult *result)
+{
+	CudaDevice *device = on();
+	cudaStream_t stream = device->stream;
+	size_t		map_size = ((size_t) batch.map_pages + 31) / 32 * sizeof(uint32_t);
+	unsigned long long *kept_count = device->hits.as<unsigned long long>();
+	unsigned long long kept = 0;
+	PageMap		map = {batch.map, batch.map_pages};
+
+	if (!batch.on_device)
+	{
+		TRY(device, device->map.reserve(map_size));
+		TRY(device, cudaMemcpyAsync(device->map.at, batch.map, map_size, cudaMemcpyHostToDevice, stream));
+		map.words = device->map.as<uint32_t>();
+	}
+	TRY(device, device->kept.reserve(result->hits * sizeof(uint64_t)));
+	TRY(device, cudaMemsetAsync(kept_count, 0, sizeof(kept), stream));
+	TRY(device, launch_keep(*tids, result->hits, map, device->kept.as<uint64_t>(), kept_count, stream));
+	TRY(device, cudaMemcpyAsync(&kept, kept_count, sizeof(kept), cudaMemcpyDeviceToHost, stream));
+	TRY(device, cudaStreamSynchronize(stream));
+	result->counted = result->hits - kept;
+	*tids = device->kept.as<uint64_t>();
+	return HD_OK;
+}
+
 template <typename Key>
 HdStatus
 CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *result)
@@ -568,11 +600,22 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 		TRY(device, cudaStreamSynchronize(stream));
 		result->hits = hits;
 		outputs = std::min((uint64_t) hits, batch.room);
+		if (batch.map_pages > 0 && hits > 0 && hits <= batch.room)
+		{
+			uint64_t   *tids = (uint64_t *) out_values;
+			HdStatus	status = count_by_map(batch, &tids, result);
+
+			if (status != HD_OK)
+				return status;
+			out_values = tids;
+			outputs = hits - result->counted;
+		}
 	}
-	if (!batch.on_device && outputs > 0)
+	if (outputs > 0 && out_values != (batch.output == HD_COUNT ? (void *) batch.counts : batch.tids))
 	{
 		TRY(device, cudaMemcpyAsync(batch.output == HD_COUNT ? (void *) batch.counts : batch.tids,
-									out_values, outputs * value_size, cudaMemcpyDeviceToHost, stream));
+									out_values, outputs * value_size,
+									batch.on_device ? cudaMemcpyDeviceToDevice : cudaMemcpyDeviceToHost, stream));
 		if (pairs && batch.probes != nullptr)
 			TRY(device, cudaMemcpyAsync(batch.probes, results.probes, outputs * sizeof(uint32_t),
 										cudaMemcpyDeviceToHost, stream));

@@ -152,6 +152,14 @@ extern cudaError_t launch_restore(const uint16_t *slots, const Run *runs, const 
 								  uint32_t count, Value *out, cudaStream_t stream);
 
 /*
+ * Move the tids that a map does not count to "kept", in any order, and set *kept_count,
+ * which is zero at the start, to their number.
+ */
+extern cudaError_t launch_keep(const uint64_t *tids, uint64_t count, const PageMap &map,
+							   uint64_t *kept, unsigned long long *kept_count,
+							   cudaStream_t stream);
+
+/*
  * Copy staged item i to item numbers[i] of the mirror.  The items' size is a multiple of
  * 16.
  */

@@ -203,6 +203,14 @@ typedef struct HdBatch
 	uint64_t	room;
 
 	/*
+	 * Heap pages whose hits are only counted: a bit for each page, the lowest bit of a
+	 * word first.  HD_PAIRS without probes only.  Tids of other hits, and tids that no
+	 * heap can have, are returned; there are HdResult.hits - HdResult.counted of them.
+	 */
+	const uint32_t *map;
+	uint32_t	map_pages;		/* 0: no map, all tids are returned */
+
+	/*
 	 * How to search. psa_bits is the number of top bits of the key range in use to sort
 	 * by; the order by the lower ones of these bits may be incomplete.  "threads"
 	 * threads search one probe together (1, 2, 4 ... 32).  HD_AUTOMATIC is best for
@@ -217,6 +225,8 @@ typedef struct HdBatch
 typedef struct HdResult
 {
 	uint64_t	hits;			/* HD_PAIRS only: the number of all hits */
+	uint64_t	counted;		/* of these, how many are on pages of the map; not set
+								 * if there are more hits than room */
 	int			psa_bits;		/* what was used */
 	HtGroupChoice group;
 	double		sort_ms;		/* time on the device, without transfers; 0 unless */

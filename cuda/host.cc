@@ -129,6 +129,7 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 	const Key  *high = (const Key *) (batch.high != nullptr ? batch.high : batch.low);
 	Tree<Key>	searched = tree<Key>(result->group.search == HT_GROUP_LINEAR);
 	bool		usual = searched.fanout == HD_DEFAULT_FANOUT;
+	PageMap		map = {batch.map, batch.map_pages};
 
 	searched.pages = pages;
 	searched.keys = (const Key *) keys.data();
@@ -167,9 +168,14 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 			{
 				if (start + n >= batch.room)
 					return;
+				if (map.counts(tid))
+				{
+					result->counted++;
+					return;
+				}
 				if (batch.probes != nullptr)
 					batch.probes[start + n] = probe;
-				batch.tids[start + n] = tid;
+				batch.tids[start + n - result->counted] = tid;
 			};
 
 			if (found.count > 0)

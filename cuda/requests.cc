@@ -297,6 +297,8 @@ Service::search(const Client &client, HpReply *reply)
 
 	require(wanted.is_range <= 1 && wanted.distinct <= 1 && wanted.tids_only <= 1, "flags must be 0 or 1");
 	require(!wanted.is_range || !wanted.distinct, "only points can be distinct");
+	require(wanted.map_pages == 0 || wanted.tids_only, "hits that have probe numbers cannot be counted");
+	require(wanted.unused == 0, "unused bytes of searches must be zero");
 	if (copy == nullptr)
 		return HP_UNKNOWN;
 	batch.low = staging.at(wanted.low_at, wanted.count, (size_t) copy->width);
@@ -305,6 +307,10 @@ Service::search(const Client &client, HpReply *reply)
 	if (!wanted.tids_only)
 		batch.probes = (uint32_t *) staging.at(wanted.probes_at, wanted.room, sizeof(uint32_t));
 	batch.tids = (uint64_t *) staging.at(wanted.tids_at, wanted.room, sizeof(uint64_t));
+	if (wanted.map_pages > 0)
+		batch.map = (const uint32_t *) staging.at(wanted.map_at, ((uint64_t) wanted.map_pages + 31) / 32,
+												  sizeof(uint32_t));
+	batch.map_pages = wanted.map_pages;
 	batch.count = wanted.count;
 	batch.room = wanted.room;
 	batch.output = HD_PAIRS;
@@ -317,6 +323,7 @@ Service::search(const Client &client, HpReply *reply)
 		return found;
 
 	reply->hits = result.hits;
+	reply->counted = result.counted;
 	reply->sort_ms = (float) result.sort_ms;
 	reply->search_ms = (float) result.search_ms;
 	return result.hits > wanted.room ? HP_NO_ROOM : HP_OK;

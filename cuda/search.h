@@ -448,6 +448,25 @@ find_hits(const Group &group, const Tree<Key> &tree, LeafBlock at, Key low, Key 
 				 });
 }
 
+/*
+ * Heap pages whose hits are only counted: see HdBatch.  A tid that no heap can have is not
+ * counted, so that the caller sees it.
+ */
+struct PageMap
+{
+	const uint32_t *words;
+	uint32_t	pages;
+
+	HD_BOTH bool counts(uint64_t tid) const
+	{
+		constexpr uint32_t max_offset = HT_PAGE_SIZE / sizeof(uint32_t);
+		uint64_t	page = tid >> 16;
+		uint32_t	offset = (uint32_t) (tid & 0xFFFF);
+
+		return page < pages && offset - 1 < max_offset && (words[page / 32] >> page % 32 & 1) != 0;
+	}
+};
+
 }								/* namespace harmonia */
 
 #endif							/* HARMONIA_CUDA_SEARCH_H */

@@ -9,6 +9,7 @@
 
 #define PROBES		100
 #define ROOM		(1 << 17)
+#define MAP_AT		((uint64_t) 3 << 20)
 #define GUARD		UINT64_C(0xA5A5A5A5A5A5A5A5)
 
 static int
@@ -303,6 +304,42 @@ sync_index(const Connection *connection, Index *index)
 	return status;
 }
 
+/*
+ * Repeat a search, whose tids are in staging memory, with a map of some pages: their hits are
+ * counted, and the tids of the others come.
+ */
+static void
+count_by_map(const Connection *connection, HpRequest request, uint64_t hits)
+{
+	HpSearch   *search = &request.search;
+	uint64_t   *tids = (uint64_t *) (connection->staging + search->tids_at);
+	uint32_t   *map = (uint32_t *) (connection->staging + MAP_AT);
+	uint64_t	kept = 0;
+	uint64_t	sum = 0;
+	HpReply		reply;
+
+	search->map_at = MAP_AT;
+	search->map_pages = 1 + (uint32_t) rnd_below(MODEL_PAGES * 2);
+	for (uint32_t i = 0; i < (search->map_pages + 31) / 32; i++)
+		map[i] = (uint32_t) rnd();
+	for (uint64_t i = 0; i < hits; i++)
+	{
+		uint64_t	page = tids[i] >> 16;
+		uint32_t	offset = (uint32_t) (tids[i] & 0xFFFF);
+
+		if (page < search->map_pages && (map[page / 32] >> page % 32 & 1) != 0 && offset >= 1 &&
+			offset <= HT_PAGE_SIZE / 4)
+			continue;
+		kept++;
+		sum += tids[i];
+	}
+	expect(ask(connection, &request, &reply) && reply.status == HP_OK && reply.hits == hits &&
+		   reply.counted == hits - kept, "hits counted by a map");
+	for (uint64_t i = 0; i < kept && !failed(); i++)
+		sum -= tids[i];
+	expect(sum == 0, "other tids with a map");
+}
+
 void
 search_index(const Connection *connection, const Index *index)
 {
@@ -376,6 +413,8 @@ search_index(const Connection *connection, const Index *index)
 		expect(probes[i] == (uint32_t) GUARD, "numbers of probes");
 	}
 	expect(sum == 0, "other tids");
+	if (!failed())
+		count_by_map(connection, request, expected);
 }
 
 HpRequest

@@ -32,6 +32,13 @@ sort_entries(HtEntry *entries, int n)
 	return kept;
 }
 
+/* A tid that a small heap can have. */
+static uint64_t
+rnd_row(void)
+{
+	return (uint64_t) rnd_below(MODEL_PAGES) << 16 | (uint64_t) (1 + rnd_below(300));
+}
+
 void
 model_make(Model *model, Content content, HtWidth width)
 {
@@ -51,7 +58,7 @@ model_make(Model *model, Content content, HtWidth width)
 			key = max / (uint64_t) keys * (uint64_t) rnd_below(keys + 1);
 		else if (content == CONTENT_ENDS && rnd_below(10) != 0)
 			key = rnd_below(2) ? 0 : max;
-		model->entries[i] = make_entry(key, rnd_tid());
+		model->entries[i] = make_entry(key, rnd_below(2) ? rnd_tid() : rnd_row());
 	}
 	model->width = width;
 	model->count = sort_entries(model->entries, n);

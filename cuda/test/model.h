@@ -23,6 +23,9 @@ extern const char *const content_names[];
 
 #define MODEL_MAX_ENTRIES	12000
 
+/* Half of the entries are of the first pages of a heap, the others of any. */
+#define MODEL_PAGES			2000
+
 typedef struct Model
 {
 	HtWidth		width;

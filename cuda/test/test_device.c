@@ -203,6 +203,50 @@ compare_tids(const void *a, const void *b)
 }
 
 /*
+ * Search again with a map of pages: their hits must be counted, and the others returned, in
+ * any order.  "all" are the tids of all hits, in order, if there is room for them.
+ */
+static void
+check_map(HdIndex *index, HdBatch *batch, const uint64_t *all, uint64_t hits)
+{
+	uint32_t	pages = 1 + (uint32_t) rnd_below(MODEL_PAGES * 2);
+	uint32_t	words = (pages + 31) / 32;
+	uint32_t   *map = allocate(sizeof(uint32_t) * words);
+	uint64_t	density = (uint64_t) rnd_below(4);
+	uint64_t	kept = 0;
+	HdResult	result;
+
+	for (uint32_t i = 0; i < words; i++)
+		map[i] = density == 0 ? 0 : density == 1 ? UINT32_MAX : (uint32_t) rnd();
+	batch->map = map;
+	batch->map_pages = pages;
+	batch->tids[batch->room] = GUARD;
+	expect(hd_index_search(index, batch, &result) == HD_OK, "map: %s", hd_device_error(device));
+	expect(result.hits == hits && batch->tids[batch->room] == GUARD, "%llu hits with a map, not %llu",
+		   (unsigned long long) result.hits, (unsigned long long) hits);
+	batch->map_pages = 0;
+	if (hits <= batch->room && !failed())
+	{
+		uint64_t	returned = hits - result.counted;
+
+		qsort(batch->tids, returned, sizeof(uint64_t), compare_tids);
+		for (uint64_t i = 0; i < hits && !failed(); i++)
+		{
+			uint64_t	page = all[i] >> 16;
+			uint32_t	offset = (uint32_t) (all[i] & 0xFFFF);
+
+			if (page < pages && (map[page / 32] >> page % 32 & 1) != 0 && offset >= 1 && offset <= HT_PAGE_SIZE / 4)
+				continue;
+			expect(kept < returned && batch->tids[kept] == all[i], "a tid that the map does not count");
+			kept++;
+		}
+		expect(kept == returned, "%llu tids and not %llu with a map", (unsigned long long) returned,
+			   (unsigned long long) kept);
+	}
+	free(map);
+}
+
+/*
  * Search again without probe numbers: the tids must be the same, in any order.  Sorts
  * the tids of the batch.
  */
@@ -225,6 +269,7 @@ check_tids(HdIndex *index, HdBatch *batch, uint64_t hits)
 		qsort(with_probes, hits, sizeof(uint64_t), compare_tids);
 		expect(memcmp(batch->tids, with_probes, hits * sizeof(uint64_t)) == 0, "other tids");
 	}
+	check_map(index, batch, with_probes, hits);
 	free(batch->tids);
 	batch->probes = probes;
 	batch->tids = with_probes;

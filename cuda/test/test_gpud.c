@@ -938,6 +938,8 @@ test_bad_staging(void)
 			(request.search.is_range = 1, request.search.high_at = at));
 		TRY("probes", false, make_search(&good, &good_index, 0), request.search.probes_at = at);
 		TRY("tids", false, make_search(&good, &good_index, 0), request.search.tids_at = at);
+		TRY("map", false, make_search(&good, &good_index, 0),
+			(request.search.tids_only = 1, request.search.map_pages = 1, request.search.map_at = at));
 	}
 	report("hostile: offsets");
 
@@ -955,6 +957,10 @@ test_bad_staging(void)
 		TRY("room", false, make_search(&good, &good_index, 0), request.search.room = rooms[i]);
 	TRY("flag", false, make_search(&good, &good_index, 0), request.search.is_range = 2);
 	TRY("tids alone", false, make_search(&good, &good_index, 0), request.search.tids_only = 2);
+	TRY("pages", false, make_search(&good, &good_index, 0),
+		(request.search.tids_only = 1, request.search.map_pages = UINT32_MAX));
+	TRY("a map for probe numbers", false, make_search(&good, &good_index, 0), request.search.map_pages = 1);
+	TRY("unused", false, make_search(&good, &good_index, 0), request.search.unused = 1);
 	report("hostile: counts");
 
 	/* The last item may end exactly where the memory ends. */
@@ -1280,6 +1286,7 @@ make_random_request(const Index *indexes, int n, uint64_t size)
 	request.search.count = (uint32_t) rnd_below(64);
 	request.search.is_range = (uint32_t) rnd_below(2);
 	request.search.tids_only = (uint32_t) rnd_below(2);
+	request.search.map_pages = request.search.tids_only ? (uint32_t) rnd_below(100) : 0;
 	request.search.room = (uint64_t) rnd_below(100);
 	request.search.high_at = 1024;
 	request.search.probes_at = 2048;

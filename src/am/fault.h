@@ -126,6 +126,7 @@
 	POINT(sync_page_pinned) \
 	POINT(sync_copied) \
 	POINT(remote_synced) \
+	POINT(remote_map_read) \
 	POINT(remote_searched)
 
 #define HM_FAULT_NUMBER(name) HM_FAULT_##name,

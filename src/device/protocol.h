@@ -35,7 +35,7 @@
 
 #include "tree/tree.h"
 
-#define HP_VERSION		3
+#define HP_VERSION		4
 #define HP_CONTROL_FD	3
 
 /* Clients that wait for another client's sync get HP_WAITING at this interval. */
@@ -116,6 +116,10 @@ typedef struct HpLeaf
  * numbers at probes_at and uint64_t tids at tids_at, with "room" entries each.  The hits
  * of one probe are adjacent; otherwise the order is undefined.  With tids_only nothing
  * is written at probes_at.
+ *
+ * With tids_only there can be a map of heap pages at map_at: a bit for each page, the lowest
+ * bit of a uint32_t first.  Hits on a page whose bit is set are only counted.  The daemon
+ * uses the map for this search and keeps nothing of it.
  */
 typedef struct HpSearch
 {
@@ -128,6 +132,9 @@ typedef struct HpSearch
 	uint32_t	is_range;
 	uint32_t	distinct;		/* equal points count as one */
 	uint32_t	tids_only;
+	uint64_t	map_at;
+	uint32_t	map_pages;		/* 0: no map */
+	uint32_t	unused;			/* zero */
 } HpSearch;
 
 typedef struct HpRequest
@@ -154,6 +161,8 @@ typedef struct HpReply
 	uint32_t	created;		/* HP_SYNC_BEGIN: the copy is new and empty */
 	uint64_t	structure;		/* HP_SYNC_BEGIN: of the last HP_SYNC_END */
 	uint64_t	hits;			/* HP_SEARCH: the number of all hits */
+	uint64_t	counted;		/* HP_SEARCH, HP_OK: of these, how many have no tid at
+								 * tids_at, because the map counts them */
 	uint64_t	copy_memory;	/* device memory of this copy, in bytes */
 	uint64_t	memory;			/* of the device, in bytes; 0 if unknown */
 	uint64_t	memory_free;	/* read when copies last grew or shrank */

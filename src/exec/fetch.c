@@ -22,6 +22,7 @@
 #include "executor/nodeHash.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "port/pg_bswap.h"
 #include "storage/bufmgr.h"
 #include "storage/predicate.h"
 #include "utils/memutils.h"
@@ -59,6 +60,9 @@
 #define HEAP_PAGES_PER_MAP_BYTE		(BITS_PER_BYTE / BITS_PER_HEAPBLOCK)
 #define HEAP_PAGES_PER_MAP_PAGE \
 	((BLCKSZ - MAXALIGN(SizeOfPageHeaderData)) * HEAP_PAGES_PER_MAP_BYTE)
+
+/* How many words of a page map (lookup.h) a page of the visibility map stands for. */
+#define WORDS_PER_MAP_PAGE			(HEAP_PAGES_PER_MAP_PAGE / 32)
 
 /*
  * The memory for hits.  A batch's rows and its hits are about as many, and about as large.
@@ -256,6 +260,23 @@ hm_fetch_stop(HmFetch *fetch)
 		table_index_fetch_reset(fetch->scan);
 }
 
+/* The contents of a page of the visibility map; NULL if there is no such page. */
+static inline const uint8 *
+map_page(HmFetch *fetch, uint32 number)
+{
+	HmMapPage  *map = &fetch->maps[number % HM_MAP_PAGES];
+
+	if (!BufferIsValid(map->buffer) || map->number != number)
+	{
+		(void) VM_ALL_VISIBLE(fetch->heap, number * HEAP_PAGES_PER_MAP_PAGE, &map->buffer);
+		if (!BufferIsValid(map->buffer))
+			return NULL;
+		map->number = number;
+		map->bits = (const uint8 *) PageGetContents(BufferGetPage(map->buffer));
+	}
+	return map->bits;
+}
+
 /*
  * Whether the visibility map says that all tuples of a TID's heap page are visible to
  * all.  This does what VM_ALL_VISIBLE() does, but keeps several pages of the map pinned.
@@ -265,24 +286,17 @@ static inline bool
 is_all_visible(HmFetch *fetch, uint64 tid)
 {
 	BlockNumber block = (BlockNumber) (tid >> 16);
-	uint32		number = block / HEAP_PAGES_PER_MAP_PAGE;
-	HmMapPage  *map = &fetch->maps[number % HM_MAP_PAGES];
+	const uint8 *map = map_page(fetch, block / HEAP_PAGES_PER_MAP_PAGE);
 	uint8		bits;
 
-	if (!BufferIsValid(map->buffer) || map->number != number)
-	{
-		(void) VM_ALL_VISIBLE(fetch->heap, block, &map->buffer);
-		if (!BufferIsValid(map->buffer))
-			return false;
-		map->number = number;
-		map->bits = (const uint8 *) PageGetContents(BufferGetPage(map->buffer));
-	}
-	bits = map->bits[block % HEAP_PAGES_PER_MAP_PAGE / HEAP_PAGES_PER_MAP_BYTE];
+	if (map == NULL)
+		return false;
+	bits = map[block % HEAP_PAGES_PER_MAP_PAGE / HEAP_PAGES_PER_MAP_BYTE];
 	bits >>= block % HEAP_PAGES_PER_MAP_BYTE * BITS_PER_HEAPBLOCK;
 	return (bits & VISIBILITYMAP_ALL_VISIBLE) != 0;
 }
 
-/* The lookup's reader (HmTidReader), called inside the visibility gate. */
+/* HmMapReader.look */
 static void
 look_at_map(void *argument, const uint64 *tids, uint32 n, uint8 *all_visible)
 {
@@ -290,6 +304,47 @@ look_at_map(void *argument, const uint64 *tids, uint32 n, uint8 *all_visible)
 
 	for (uint32 i = 0; i < n; i++)
 		all_visible[i] = is_all_visible(fetch, tids[i]);
+}
+
+/* The bits of 32 heap pages: those that say that a page is all-visible, side by side. */
+static inline uint32
+pack_bits(const uint8 *map)
+{
+	uint64		bits;
+
+	memcpy(&bits, map, sizeof(bits));
+#ifdef WORDS_BIGENDIAN
+	bits = pg_bswap64(bits);
+#endif
+	StaticAssertStmt(VISIBILITYMAP_ALL_VISIBLE == 1 && BITS_PER_HEAPBLOCK == 2, "every other bit");
+	bits &= UINT64CONST(0x5555555555555555);
+	bits = (bits | bits >> 1) & UINT64CONST(0x3333333333333333);
+	bits = (bits | bits >> 2) & UINT64CONST(0x0F0F0F0F0F0F0F0F);
+	bits = (bits | bits >> 4) & UINT64CONST(0x00FF00FF00FF00FF);
+	bits = (bits | bits >> 8) & UINT64CONST(0x0000FFFF0000FFFF);
+	return (uint32) (bits | bits >> 16);
+}
+
+/* HmMapReader.pack */
+static void
+pack_map(void *argument, uint32 first, uint32 words, uint32 *bits)
+{
+	HmFetch    *fetch = argument;
+
+	while (words > 0)
+	{
+		const uint8 *map = map_page(fetch, first / WORDS_PER_MAP_PAGE);
+		uint32		at = first % WORDS_PER_MAP_PAGE;
+		uint32		n = Min(words, WORDS_PER_MAP_PAGE - at);
+
+		if (map == NULL)
+			memset(bits, 0, n * sizeof(uint32));
+		for (uint32 i = 0; map != NULL && i < n; i++)
+			bits[i] = pack_bits(map + (at + i) * sizeof(uint64));
+		bits += n;
+		first += n;
+		words -= n;
+	}
 }
 
 /* Sort the hits that have to be fetched from the heap into heap order. */
@@ -317,8 +372,11 @@ read_hits_in_gate(HmFetch *fetch)
 {
 	/* A serializable transaction needs each TID, to lock its heap page. */
 	bool		only_count = fetch->counting && !IsolationIsSerializable();
+	HmMapReader reader = {.look = look_at_map, .pack = pack_map, .argument = fetch};
 
-	hm_lookup_set_reader(fetch->lookup, look_at_map, fetch);
+	if (only_count && fetch->is_heap)
+		reader.pages = RelationGetNumberOfBlocks(fetch->heap);
+	hm_lookup_set_reader(fetch->lookup, &reader);
 	fetch->count = hm_lookup_next_in_gate(fetch->lookup, fetch->hits,
 										  wants_keys(fetch) ? fetch->keys : NULL,
 										  fetch->room, &fetch->visible,

@@ -24,8 +24,7 @@ struct HmLookup
 	HmLookupStats stats;
 	HmWalk	   *walk;
 	HmRemote   *remote;
-	HmTidReader reader;
-	void	   *reader_argument;
+	HmMapReader reader;
 
 	/* The batch */
 	HmProbes	batch;
@@ -73,10 +72,9 @@ hm_lookup_set_snapshot(HmLookup *lookup, Snapshot snapshot)
 }
 
 void
-hm_lookup_set_reader(HmLookup *lookup, HmTidReader reader, void *argument)
+hm_lookup_set_reader(HmLookup *lookup, const HmMapReader *reader)
 {
-	lookup->reader = reader;
-	lookup->reader_argument = argument;
+	lookup->reader = *reader;
 }
 
 const HmLookupStats *
@@ -366,7 +364,7 @@ put_visible_first(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 n, uint32 
 
 		for (uint32 i = 0; i < count; i++)
 			tids[i] = hits[begin + i].tid;
-		lookup->reader(lookup->reader_argument, tids, count, all_visible);
+		lookup->reader.look(lookup->reader.argument, tids, count, all_visible);
 		for (uint32 i = 0; i < count; i++)
 		{
 			if (all_visible[i] != 0)
@@ -385,8 +383,7 @@ hm_lookup_next_in_gate(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max,
 	uint32		n;
 	uint64		none = 0;
 
-	hm_remote_set_reader(lookup->remote, lookup->reader, lookup->reader_argument,
-						 counted != NULL);
+	hm_remote_set_reader(lookup->remote, &lookup->reader, counted != NULL);
 	prepare(lookup, keys != NULL);
 	HM_FAULT(lookup_prepared);
 	door = hm_visibility_gate_enter(lookup->index);
@@ -395,6 +392,6 @@ hm_lookup_next_in_gate(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max,
 				  counted != NULL ? counted : &none);
 	*visible = put_visible_first(lookup, hits, keys, n, stale);
 	hm_visibility_gate_leave(lookup->index, door);
-	hm_remote_set_reader(lookup->remote, NULL, NULL, false);
+	hm_remote_set_reader(lookup->remote, NULL, false);
 	return n;
 }

@@ -185,13 +185,23 @@ extern uint32 hm_lookup_next_in_gate(HmLookup *lookup, HmHit *hits, uint64 *keys
 									 uint32 *visible, uint64 *counted);
 
 /*
- * Set the reader for that.  It is called inside the gate only.  It looks TIDs up in the
- * visibility map, and sets all_visible for each of them: 1 if its heap page is all-visible,
- * otherwise 0.
+ * What reads the visibility map for that.  Only what it reads inside the gate counts.
+ *
+ * "look" looks TIDs up, and sets all_visible for each of them: 1 if its heap page is
+ * all-visible, otherwise 0.
+ *
+ * "pack" makes a part of a page map, "words" words from number "first" on.  A page map has a
+ * bit for each heap page, the lowest bit of a word first, set if the page is all-visible.
  */
-typedef void (*HmTidReader) (void *argument, const uint64 *tids, uint32 n, uint8 *all_visible);
+typedef struct HmMapReader
+{
+	void		(*look) (void *argument, const uint64 *tids, uint32 n, uint8 *all_visible);
+	void		(*pack) (void *argument, uint32 first, uint32 words, uint32 *bits);
+	void	   *argument;
+	BlockNumber pages;			/* that a page map covers, from the table's first on */
+} HmMapReader;
 
-extern void hm_lookup_set_reader(HmLookup *lookup, HmTidReader reader, void *argument);
+extern void hm_lookup_set_reader(HmLookup *lookup, const HmMapReader *reader);
 
 /* Get the counters, and add counters to a sum; it keeps the reason of the larger batch. */
 extern const HmLookupStats *hm_lookup_stats(const HmLookup *lookup);

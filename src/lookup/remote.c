@@ -32,6 +32,16 @@
 #define SHOWN_TIDS			1024
 
 /*
+ * Where hits are counted, a page map goes along with the keys of a chunk, if it is at most
+ * this share of their size.  Then reading the visibility map twice takes less time than
+ * looking up one TID for each key.
+ */
+#define PAGE_MAP_SHARE		4
+
+/* The words of a page map that are compared at a time. */
+#define COMPARED_WORDS		1024
+
+/*
  * A claim to staging memory.  It is given up when the memory context is reset, because
  * an error frees everything without a call of hm_remote_end().  Outlives the HmRemote.
  */
@@ -68,9 +78,10 @@ struct HmRemote
 	StagingClaim *claim;
 	double		rate;			/* hits per probe in the last chunk, or 0 */
 
-	HmTidReader reader;			/* NULL outside the visibility gate */
-	void	   *reader_argument;
+	const HmMapReader *reader;	/* NULL outside the visibility gate */
 	bool		counting;		/* only count hits on all-visible pages */
+	bool		map_changes;	/* too fast for the device to count */
+	bool		by_map;			/* the device has counted those of the last chunk */
 	uint64		counted;		/* of these, how many have not been reported */
 
 	HmLookupStats *stats;		/* the lookup's */
@@ -103,10 +114,9 @@ hm_remote_create(Relation index, HtWidth width, HmLookupStats *stats)
 }
 
 void
-hm_remote_set_reader(HmRemote *remote, HmTidReader reader, void *argument, bool counting)
+hm_remote_set_reader(HmRemote *remote, const HmMapReader *reader, bool counting)
 {
 	remote->reader = reader;
-	remote->reader_argument = argument;
 	remote->counting = counting;
 }
 
@@ -203,10 +213,28 @@ typedef struct Offsets
 {
 	Size		low_at;
 	Size		high_at;
+	Size		map_at;
+	uint32		map_words;		/* 0: no page map */
 	Size		probes_at;
 	Size		tids_at;
 	Size		end;
 } Offsets;
+
+/*
+ * The number of words of the page map that goes along with a chunk; 0 if none does.
+ */
+static uint32
+page_map_words(const HmRemote *remote, uint32 count)
+{
+	uint32		words;
+
+	if (!remote->counting || remote->map_changes)
+		return 0;
+	words = (uint32) (((uint64) remote->reader->pages + 31) / 32);
+	if ((Size) words * sizeof(uint32) * PAGE_MAP_SHARE > (Size) count * remote->width)
+		return 0;
+	return words;
+}
 
 static Offsets
 chunk_offsets(const HmRemote *remote, bool is_range, uint32 count, uint64 room)
@@ -215,8 +243,11 @@ chunk_offsets(const HmRemote *remote, bool is_range, uint32 count, uint64 room)
 
 	offsets.low_at = 0;
 	offsets.high_at = TYPEALIGN(64, (Size) count * remote->width);
-	offsets.probes_at = offsets.high_at +
+	offsets.map_at = offsets.high_at +
 		(is_range ? TYPEALIGN(64, (Size) count * remote->width) : 0);
+	offsets.map_words = page_map_words(remote, count);
+	offsets.probes_at = offsets.map_at +
+		TYPEALIGN(64, (Size) offsets.map_words * sizeof(uint32));
 	offsets.tids_at = offsets.probes_at +
 		(remote->counting ? 0 : TYPEALIGN(64, room * sizeof(uint32)));
 	offsets.end = offsets.tids_at + room * sizeof(uint64);
@@ -313,6 +344,32 @@ are_of_chunk(const uint32 *probes, uint64 n, uint32 count)
 }
 
 /*
+ * Are the pages of a page map still all-visible?
+ *
+ * The map was read before the search, but other backends bring the copy up to date as well.
+ * So the search may find entries that are newer than the map: of new rows, on pages that were
+ * all-visible until these rows came.  What proves that a row is visible is that its page is
+ * all-visible after its entry was found, as where the reader looks up TIDs.
+ */
+static bool
+page_map_holds(const HmRemote *remote, const uint32 *map, uint32 words)
+{
+	const HmMapReader *reader = remote->reader;
+	uint32		now[COMPARED_WORDS];
+	uint32		lost = 0;
+
+	for (uint32 begin = 0; begin < words; begin += COMPARED_WORDS)
+	{
+		uint32		n = Min(COMPARED_WORDS, words - begin);
+
+		reader->pack(reader->argument, begin, n, now);
+		for (uint32 i = 0; i < n; i++)
+			lost |= map[begin + i] & ~now[i];
+	}
+	return lost == 0;
+}
+
+/*
  * Search a chunk: the next probes, at most *count; sets *count to their number.
  * Returns HM_CPU_NO_REASON if the hits are there, HM_CPU_NOT_RESIDENT if the copy is
  * gone, or otherwise the reason why the device cannot answer.
@@ -334,6 +391,7 @@ search_chunk(HmRemote *remote, uint32 *count)
 		const HpReply *reply;
 		const uint32 *probes;
 		char	   *staging;
+		uint32	   *map = NULL;
 		Offsets		offsets;
 
 		room = Max(room, expected_room(remote, *count));
@@ -359,6 +417,12 @@ search_chunk(HmRemote *remote, uint32 *count)
 			write_keys(remote, staging + offsets.high_at, high != NULL ? high : low, *count);
 		if (too_large)
 			empty_ranges(remote, staging + offsets.low_at, staging + offsets.high_at, low, *count);
+		if (offsets.map_words > 0)
+		{
+			map = (uint32 *) (staging + offsets.map_at);
+			remote->reader->pack(remote->reader->argument, 0, offsets.map_words, map);
+			HM_FAULT(remote_map_read);
+		}
 
 		request.operation = HP_SEARCH;
 		request.index = remote->copy.name;
@@ -371,6 +435,8 @@ search_chunk(HmRemote *remote, uint32 *count)
 		request.search.is_range = is_range;
 		request.search.distinct = remote->probes.distinct;
 		request.search.tids_only = remote->counting;
+		request.search.map_at = map != NULL ? offsets.map_at : 0;
+		request.search.map_pages = map != NULL ? remote->reader->pages : 0;
 		reply = hm_client_ask(&request);
 		remote->stats->counts.bytes_to_device += offsets.probes_at;
 		if (reply == NULL)
@@ -385,17 +451,26 @@ search_chunk(HmRemote *remote, uint32 *count)
 			room = reply->hits;
 			continue;
 		}
-		if (reply->status != HP_OK || reply->hits > room)
+		if (reply->status != HP_OK || reply->hits > room || reply->counted > reply->hits ||
+			(map == NULL && reply->counted > 0))
 			return HM_CPU_DEVICE_FAILED;
 		probes = remote->counting ? NULL : (const uint32 *) (staging + offsets.probes_at);
 		if (probes != NULL && !are_of_chunk(probes, reply->hits, *count))
 			return HM_CPU_DEVICE_FAILED;
 
 		remote->rate = (double) reply->hits / *count;
-		remote->hits = reply->hits;
+		if (map != NULL && !page_map_holds(remote, map, offsets.map_words))
+		{
+			/* Search again, and for the rest of this lookup have the reader look up TIDs. */
+			remote->map_changes = true;
+			continue;
+		}
+		remote->by_map = map != NULL;
+		remote->counted += reply->counted;
+		remote->hits = reply->hits - reply->counted;
 		remote->hit_probes = probes;
 		remote->hit_tids = (uint64 *) (staging + offsets.tids_at);
-		remote->stats->counts.bytes_from_device += reply->hits *
+		remote->stats->counts.bytes_from_device += remote->hits *
 			(sizeof(uint64) + (remote->counting ? 0 : sizeof(uint32)));
 		return HM_CPU_NO_REASON;
 	}
@@ -407,8 +482,8 @@ mark_visible(HmRemote *remote)
 {
 	remote->all_visible = MemoryContextAllocHuge(remote->context, remote->hits);
 	for (uint64 i = 0; i < remote->hits; i += SHOWN_TIDS)
-		remote->reader(remote->reader_argument, remote->hit_tids + i,
-					   (uint32) Min(SHOWN_TIDS, remote->hits - i), remote->all_visible + i);
+		remote->reader->look(remote->reader->argument, remote->hit_tids + i,
+							 (uint32) Min(SHOWN_TIDS, remote->hits - i), remote->all_visible + i);
 }
 
 /* Count the hits of a chunk that are on all-visible pages, and keep the others. */
@@ -425,7 +500,7 @@ count_visible(HmRemote *remote)
 
 		for (uint32 i = 0; i < n; i++)
 			hm_tid_check(remote->index, tids[i]);
-		remote->reader(remote->reader_argument, tids, n, all_visible);
+		remote->reader->look(remote->reader->argument, tids, n, all_visible);
 		for (uint32 i = 0; i < n; i++)
 		{
 			remote->hit_tids[kept] = tids[i];
@@ -475,9 +550,9 @@ next_chunk(HmRemote *remote)
 	if (remote->hits > 0)
 	{
 		remote->claim->number = hm_client_claim(remote, save_hits);
-		if (remote->counting)
+		if (remote->counting && !remote->by_map)
 			count_visible(remote);
-		else if (in_gate(remote))
+		else if (!remote->counting && in_gate(remote))
 			mark_visible(remote);
 	}
 	return HM_CPU_NO_REASON;
@@ -501,7 +576,7 @@ calibrate(HmRemote *remote)
 		if (count == keys)
 			hm_choice_note_sample(remote->index, keys, hm_ns_since(start));
 	}
-	remote->hits = 0;
+	remote->hits = remote->counted = 0;
 }
 
 /* ----------------------------------------------------------------

@@ -153,7 +153,6 @@ extern void hm_remote_forget(HmRemote *remote);
  * left.  It is shown all hits as soon as they come.  If "counting", those on all-visible
  * pages are only counted, and the others have no probe numbers.
  */
-extern void hm_remote_set_reader(HmRemote *remote, HmTidReader reader, void *argument,
-								 bool counting);
+extern void hm_remote_set_reader(HmRemote *remote, const HmMapReader *reader, bool counting);
 
 #endif							/* HARMONIA_LOOKUP_REMOTE_H */

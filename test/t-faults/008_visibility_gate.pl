@@ -121,6 +121,35 @@ for my $read (sort keys %reads)
 	try_read($read, 1, @$_) for @device_stops;
 }
 
+# The device counts with bits of the visibility map, which are read before it searches.
+try_read('count', 1, 'remote_map_read', 0, 1) if has_daemon();
+
+# Rows come when these bits have been read, on a page that was all-visible, and another lookup
+# brings the copy up to date.  The device finds these rows and takes them for visible.
+if (has_daemon())
+{
+	my $name = 'rows that come after the map was read';
+	my $query = $reads{count}[1];
+	my ($reader, $other) = map { open_reader(1) } 1 .. 2;
+
+	make_table();
+	my $expected = expected($query);
+	hold($node, 'remote_map_read');
+	ask($reader, "SET harmonia.fault = 'remote_map_read:wait'");
+	send_sql($reader, $query);
+	stopped_at($node, 'remote_map_read');
+	my $page = '(SELECT max((ctid::text::point)[0]) FROM t)';
+	is(sql("SELECT $page"), sql("INSERT INTO t SELECT 90000 + 10 * i FROM generate_series(1, 20) i; SELECT $page"),
+		"$name: they need no new page");
+	is(ask($other, $query), $expected + 20, "$name: another lookup finds them");
+	release('remote_map_read');
+	is(answer($reader), $expected, "$name: the first one does not");
+	is(ask($reader, "RESET harmonia.fault; $query"), $expected + 20, "$name: its next one does");
+	like(ask($reader, "EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) $query"), qr/Device: GPU.*Fallbacks: 0/s,
+		"$name: on the device");
+	close_session($_) for ($reader, $other);
+}
+
 # Lookups that come while VACUUM waits do not wait.  It does not wait for them, but the
 # next one does.
 {

@@ -93,6 +93,13 @@ my $number = 'SELECT count(*) FROM t WHERE k = ANY (ARRAY(SELECT generate_series
 $node->safe_psql('postgres', 'VACUUM (INDEX_CLEANUP on) t');
 is($node->safe_psql('postgres', "$lookups; $number"), '25002', 'how many rows there are');
 like(nodes_of($node, $number, $lookups), qr/Device: GPU( \(host device\))?\n.*Hits: 25002 .*Heap Fetches: 0/s, 'rows are counted without the heap');
+like(nodes_of($node, $number, $lookups), qr/Bytes: \d+ \+ 0\n/, 'the device counts them');
+$node->safe_psql('postgres', 'UPDATE t SET v = v WHERE k = 20000');
+my ($bytes, $fetches) = nodes_of($node, $number, $lookups) =~ /Bytes: \d+ \+ (\d+)\n.*Heap Fetches: (\d+)/s;
+cmp_ok($fetches, '>', 0, 'the heap is asked for rows on changed pages');
+cmp_ok($fetches, '<', 600, 'and not for others');
+is($bytes, 8 * $fetches, 'the device returns just these');
+is($node->safe_psql('postgres', "$lookups; $number"), '25002', 'and counts the others');
 is($node->safe_psql('postgres', "BEGIN; DELETE FROM t WHERE k <= 100; INSERT INTO t VALUES (4, 0), (4, 1); $lookups; $number; ROLLBACK"),
 	'24936', 'some rows are deleted and others new');
 is($node->safe_psql('postgres', "SET default_transaction_isolation = 'serializable'; $lookups; $number"), '25002', 'in a serializable transaction');
