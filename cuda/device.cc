@@ -349,6 +349,8 @@ hd_index_search(HdIndex *index, const HdBatch *batch, HdResult *result)
 		return device->fail(HD_INVALID, "only pairs of points can be distinct");
 	if (batch->map_pages > 0 && (batch->output != HD_PAIRS || batch->probes != nullptr))
 		return device->fail(HD_INVALID, "only tids can be counted by a map");
+	if (batch->by_block && (batch->output != HD_PAIRS || batch->map_pages > 0))
+		return device->fail(HD_INVALID, "only pairs without a map can be sorted by block");
 	if (batch->count == 0)
 		return HD_OK;
 

@@ -87,6 +87,8 @@ struct CudaDevice : HdDevice
 				hits,
 				map,
 				kept,
+				kept_probes,
+				hit_sort,
 				seen,
 				staged,
 				staged_numbers;
@@ -154,7 +156,8 @@ struct CudaIndex : HdIndex
 	HdStatus	restore(int passes, uint32_t count, Value *out);
 	template <typename Key>
 	HdStatus	choose_group(const Probes<Key> &probes, HdResult *result);
-	HdStatus	count_by_map(const HdBatch &batch, uint64_t **tids, HdResult *result);
+	HdStatus	count_by_map(const HdBatch &batch, Hits &hits, HdResult *result);
+	HdStatus	sort_by_block(Hits &hits, uint64_t count);
 };
 
 /* ----------------------------------------------------------------
@@ -453,11 +456,9 @@ CudaIndex::choose_group(const Probes<Key> &probes, HdResult *result)
 	return HD_OK;
 }
 
-/*
- * Count the hits on pages of the batch's map.  Replaces *tids by those of the other hits.
- */
+/* Count the hits on pages of the batch's map.  Replaces the tids by those of the other hits. */
 HdStatus
-CudaIndex::count_by_map(const HdBatch &batch, uint64_t **tids, HdResult *result)
+CudaIndex::count_by_map(const HdBatch &batch, Hits &hits, HdResult *result)
 {
 	CudaDevice *device = on();
 	cudaStream_t stream = device->stream;
@@ -474,11 +475,33 @@ CudaIndex::count_by_map(const HdBatch &batch, uint64_t **tids, HdResult *result)
 	}
 	TRY(device, device->kept.reserve(result->hits * sizeof(uint64_t)));
 	TRY(device, cudaMemsetAsync(kept_count, 0, sizeof(kept), stream));
-	TRY(device, launch_keep(*tids, result->hits, map, device->kept.as<uint64_t>(), kept_count, stream));
+	TRY(device, launch_keep(hits.tids, result->hits, map, device->kept.as<uint64_t>(), kept_count, stream));
 	TRY(device, cudaMemcpyAsync(&kept, kept_count, sizeof(kept), cudaMemcpyDeviceToHost, stream));
 	TRY(device, cudaStreamSynchronize(stream));
 	result->counted = result->hits - kept;
-	*tids = device->kept.as<uint64_t>();
+	hits.tids = device->kept.as<uint64_t>();
+	return HD_OK;
+}
+
+/* Sort hits by heap block, into other memory. */
+HdStatus
+CudaIndex::sort_by_block(Hits &hits, uint64_t count)
+{
+	CudaDevice *device = on();
+	size_t		size = 0;
+	Hits		sorted = {};
+
+	TRY(device, device->kept.reserve(count * sizeof(uint64_t)));
+	sorted.tids = device->kept.as<uint64_t>();
+	if (hits.probes != nullptr)
+	{
+		TRY(device, device->kept_probes.reserve(count * sizeof(uint32_t)));
+		sorted.probes = device->kept_probes.as<uint32_t>();
+	}
+	TRY(device, launch_sort_hits(nullptr, size, hits, sorted, count, device->stream));
+	TRY(device, device->hit_sort.reserve(size));
+	TRY(device, launch_sort_hits(device->hit_sort.at, size, hits, sorted, count, device->stream));
+	hits = sorted;
 	return HD_OK;
 }
 
@@ -594,31 +617,33 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 
 	if (pairs)
 	{
-		unsigned long long hits = 0;
+		unsigned long long count = 0;
+		Hits		hits = {(uint64_t *) out_values, batch.probes != nullptr ? results.probes : nullptr};
+		HdStatus	status = HD_OK;
 
-		TRY(device, cudaMemcpyAsync(&hits, results.hits, sizeof(hits), cudaMemcpyDeviceToHost, stream));
+		TRY(device, cudaMemcpyAsync(&count, results.hits, sizeof(count), cudaMemcpyDeviceToHost, stream));
 		TRY(device, cudaStreamSynchronize(stream));
-		result->hits = hits;
-		outputs = std::min((uint64_t) hits, batch.room);
-		if (batch.map_pages > 0 && hits > 0 && hits <= batch.room)
-		{
-			uint64_t   *tids = (uint64_t *) out_values;
-			HdStatus	status = count_by_map(batch, &tids, result);
-
-			if (status != HD_OK)
-				return status;
-			out_values = tids;
-			outputs = hits - result->counted;
-		}
+		result->hits = count;
+		outputs = std::min((uint64_t) count, batch.room);
+		if (batch.map_pages > 0 && count > 0 && count <= batch.room)
+			status = count_by_map(batch, hits, result);
+		else if (batch.by_block && count > 1 && count <= batch.room)
+			status = sort_by_block(hits, count);
+		if (status != HD_OK)
+			return status;
+		outputs -= result->counted;
+		out_values = hits.tids;
+		results.probes = hits.probes;
 	}
 	if (outputs > 0 && out_values != (batch.output == HD_COUNT ? (void *) batch.counts : batch.tids))
 	{
+		cudaMemcpyKind kind = batch.on_device ? cudaMemcpyDeviceToDevice : cudaMemcpyDeviceToHost;
+
 		TRY(device, cudaMemcpyAsync(batch.output == HD_COUNT ? (void *) batch.counts : batch.tids,
-									out_values, outputs * value_size,
-									batch.on_device ? cudaMemcpyDeviceToDevice : cudaMemcpyDeviceToHost, stream));
+									out_values, outputs * value_size, kind, stream));
 		if (pairs && batch.probes != nullptr)
 			TRY(device, cudaMemcpyAsync(batch.probes, results.probes, outputs * sizeof(uint32_t),
-										cudaMemcpyDeviceToHost, stream));
+										kind, stream));
 	}
 	TRY(device, cudaStreamSynchronize(stream));
 

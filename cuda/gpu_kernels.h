@@ -152,19 +152,34 @@ extern cudaError_t launch_restore(const uint16_t *slots, const Run *runs, const 
 								  uint32_t count, Value *out, cudaStream_t stream);
 
 /*
+ * Copy staged item i to item numbers[i] of the mirror.  The items' size is a multiple of
+ * 16.
+ */
+extern cudaError_t launch_write(const uint32_t *numbers, const char *staged, uint32_t count,
+								size_t size, char *pages, cudaStream_t stream);
+
+/* gpu_hits.cu */
+
+/* Hits on the device; probes are NULL where only tids are wanted. */
+struct Hits
+{
+	uint64_t   *tids;
+	uint32_t   *probes;
+};
+
+/*
+ * Sort hits by heap block.  If memory is NULL, only sets memory_size to what it takes.
+ */
+extern cudaError_t launch_sort_hits(void *memory, size_t &memory_size, const Hits &from,
+									const Hits &to, uint64_t count, cudaStream_t stream);
+
+/*
  * Move the tids that a map does not count to "kept", in any order, and set *kept_count,
  * which is zero at the start, to their number.
  */
 extern cudaError_t launch_keep(const uint64_t *tids, uint64_t count, const PageMap &map,
 							   uint64_t *kept, unsigned long long *kept_count,
 							   cudaStream_t stream);
-
-/*
- * Copy staged item i to item numbers[i] of the mirror.  The items' size is a multiple of
- * 16.
- */
-extern cudaError_t launch_write(const uint32_t *numbers, const char *staged, uint32_t count,
-								size_t size, char *pages, cudaStream_t stream);
 
 }								/* namespace harmonia */
 

@@ -5,7 +5,7 @@
  * A pass radix partitions the probes by a digit of their keys, and does not keep their
  * order.  The second of two passes partitions by the higher digit.  As blocks run nearly
  * in order, it still leaves probes of nearly the same lower digit close together.  Full
- * order is not needed.  Also small kernels that sort nothing: those for maps and writes.
+ * order is not needed.
  */
 #include <cub/block/block_scan.cuh>
 
@@ -287,38 +287,6 @@ launch_restore(const uint16_t *slots, const Run *runs, const Value *values, uint
 			   Value *out, cudaStream_t stream)
 {
 	restore_kernel<<<partition_tiles(count), tile_threads, 0, stream>>>(slots, runs, values, count, out);
-	return cudaGetLastError();
-}
-
-/*
- * One thread for each tid.  A warp reserves room for the tids that it keeps.
- */
-static __global__ void
-__launch_bounds__(write_threads)
-keep_kernel(const uint64_t *tids, uint64_t count, const PageMap map, uint64_t *kept,
-			unsigned long long *kept_count)
-{
-	constexpr uint32_t all_lanes = 0xFFFFFFFF;
-	uint64_t	i = (uint64_t) blockIdx.x * write_threads + threadIdx.x;
-	uint32_t	lane = threadIdx.x % 32;
-	uint64_t	tid = i < count ? tids[i] : 0;
-	uint32_t	set = __ballot_sync(all_lanes, i < count && !map.counts(tid));
-	unsigned long long start = 0;
-
-	if (lane == 0 && set != 0)
-		start = atomicAdd(kept_count, (unsigned long long) __popc(set));
-	start = __shfl_sync(all_lanes, start, 0);
-	if ((set >> lane & 1) != 0)
-		kept[start + (uint64_t) __popc(set & ((1u << lane) - 1))] = tid;
-}
-
-cudaError_t
-launch_keep(const uint64_t *tids, uint64_t count, const PageMap &map, uint64_t *kept,
-			unsigned long long *kept_count, cudaStream_t stream)
-{
-	uint64_t	blocks = (count - 1) / write_threads + 1;
-
-	keep_kernel<<<(uint32_t) blocks, write_threads, 0, stream>>>(tids, count, map, kept, kept_count);
 	return cudaGetLastError();
 }
 

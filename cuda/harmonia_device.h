@@ -211,6 +211,12 @@ typedef struct HdBatch
 	uint32_t	map_pages;		/* 0: no map, all tids are returned */
 
 	/*
+	 * HD_PAIRS without a map: return hits in the order of heap blocks, that is, of tids
+	 * without their lowest 16 bits.  The hits of one probe are then not adjacent.
+	 */
+	bool		by_block;
+
+	/*
 	 * How to search. psa_bits is the number of top bits of the key range in use to sort
 	 * by; the order by the lower ones of these bits may be incomplete.  "threads"
 	 * threads search one probe together (1, 2, 4 ... 32).  HD_AUTOMATIC is best for

@@ -254,6 +254,29 @@ HostIndex::sort_and_search(const HdBatch &batch, const SortPlan &plan, HdResult 
 	}
 }
 
+/*
+ * Sort the hits of a batch by heap block.  The owner of the memory may change it at any time,
+ * so they are sorted elsewhere.
+ */
+void
+sort_by_block(const HdBatch &batch, uint64_t count)
+{
+	std::vector<HtHit> hits(count);
+
+	for (uint64_t i = 0; i < count; i++)
+		hits[i] = {batch.tids[i], batch.probes != nullptr ? batch.probes[i] : 0, 0};
+	std::stable_sort(hits.begin(), hits.end(), [](const HtHit &a, const HtHit &b)
+					 {
+						 return a.tid >> 16 < b.tid >> 16;
+					 });
+	for (uint64_t i = 0; i < count; i++)
+	{
+		batch.tids[i] = hits[i].tid;
+		if (batch.probes != nullptr)
+			batch.probes[i] = hits[i].probe;
+	}
+}
+
 HdStatus
 HostIndex::search(const HdBatch &batch, const SortPlan &plan, HdResult *result)
 {
@@ -261,6 +284,8 @@ HostIndex::search(const HdBatch &batch, const SortPlan &plan, HdResult *result)
 		sort_and_search<uint32_t>(batch, plan, result);
 	else
 		sort_and_search<uint64_t>(batch, plan, result);
+	if (batch.by_block && result->hits <= batch.room)
+		sort_by_block(batch, result->hits);
 	return HD_OK;
 }
 

@@ -295,10 +295,11 @@ Service::search(const Client &client, HpReply *reply)
 	HdResult	result;
 	HpStatus	found;
 
-	require(wanted.is_range <= 1 && wanted.distinct <= 1 && wanted.tids_only <= 1, "flags must be 0 or 1");
+	require(wanted.is_range <= 1 && wanted.distinct <= 1 && wanted.tids_only <= 1 && wanted.by_block <= 1,
+			"flags must be 0 or 1");
 	require(!wanted.is_range || !wanted.distinct, "only points can be distinct");
 	require(wanted.map_pages == 0 || wanted.tids_only, "hits that have probe numbers cannot be counted");
-	require(wanted.unused == 0, "unused bytes of searches must be zero");
+	require(wanted.map_pages == 0 || !wanted.by_block, "hits that are counted have no order");
 	if (copy == nullptr)
 		return HP_UNKNOWN;
 	batch.low = staging.at(wanted.low_at, wanted.count, (size_t) copy->width);
@@ -311,6 +312,7 @@ Service::search(const Client &client, HpReply *reply)
 		batch.map = (const uint32_t *) staging.at(wanted.map_at, ((uint64_t) wanted.map_pages + 31) / 32,
 												  sizeof(uint32_t));
 	batch.map_pages = wanted.map_pages;
+	batch.by_block = wanted.by_block;
 	batch.count = wanted.count;
 	batch.room = wanted.room;
 	batch.output = HD_PAIRS;

@@ -369,6 +369,7 @@ search_index(const Connection *connection, const Index *index)
 	expected = model_search(model, low, high, n, NULL);
 
 	search->count = n;
+	search->by_block = (uint32_t) rnd_below(2);
 	search->room = rnd_below(4) != 0 ? expected + (uint64_t) rnd_below(3) : (uint64_t) rnd_below((int) expected + 1);
 	if (search->room > ROOM)
 		search->room = ROOM;
@@ -395,7 +396,7 @@ search_index(const Connection *connection, const Index *index)
 	expect(probes[search->room] == (uint32_t) GUARD && tids[search->room] == GUARD,
 		   "the daemon writes beyond the room");
 	if (!failed())
-		model_compare(model, low, high, n, search->room, probes, tids);
+		model_compare(model, low, high, n, search->room, probes, tids, search->by_block != 0);
 
 	/* Search again without probe numbers; nothing may be written at probes_at. */
 	if (reply.status != HP_OK)
@@ -406,6 +407,7 @@ search_index(const Connection *connection, const Index *index)
 		probes[i] = (uint32_t) GUARD;
 	}
 	search->tids_only = 1;
+	search->by_block = 0;
 	expect(ask(connection, &request, &reply) && reply.status == HP_OK && reply.hits == expected, "tids alone");
 	for (uint64_t i = 0; i < expected && !failed(); i++)
 	{

@@ -55,11 +55,12 @@ extern uint64_t model_search(const Model *model, const uint64_t *low, const uint
 
 /*
  * Expect that the given pairs are the model's hits: each one once if there is room for
- * all of them, otherwise any "room" of them.
+ * all of them, otherwise any "room" of them.  The hits of a probe must be adjacent, or, with
+ * by_block, all hits in the order of heap blocks.
  */
 extern void model_compare(const Model *model, const uint64_t *low, const uint64_t *high,
 						  uint32_t count, uint64_t room, const uint32_t *probes,
-						  const uint64_t *tids);
+						  const uint64_t *tids, bool by_block);
 
 /* Random number below n; small numbers are more likely. */
 extern int	rnd_skewed(int n);

@@ -263,6 +263,9 @@ check_tids(HdIndex *index, HdBatch *batch, uint64_t hits)
 	expect(hd_index_search(index, batch, &result) == HD_OK, "tids: %s", hd_device_error(device));
 	expect(result.hits == hits && batch->tids[batch->room] == GUARD, "tids of %llu hits instead of %llu",
 		   (unsigned long long) result.hits, (unsigned long long) hits);
+	for (uint64_t i = 1; batch->by_block && i < hits && hits <= batch->room; i++)
+		expect(batch->tids[i - 1] >> 16 <= batch->tids[i] >> 16, "tids are not in the order of blocks");
+	batch->by_block = false;
 	if (hits <= batch->room)
 	{
 		qsort(batch->tids, hits, sizeof(uint64_t), compare_tids);
@@ -286,6 +289,7 @@ check_pairs(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t 
 	room = rnd_below(3) != 0 ? expected + (uint64_t) rnd_below(2) :
 		expected - (expected > 0 ? rnd() % expected : 0);
 	batch->output = HD_PAIRS;
+	batch->by_block = rnd_below(2);
 	batch->room = room;
 	batch->probes = allocate(sizeof(uint32_t) * (room + 1));
 	batch->tids = allocate(sizeof(uint64_t) * (room + 1));
@@ -300,7 +304,7 @@ check_pairs(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t 
 	expect(batch->probes[room] == (uint32_t) GUARD && batch->tids[room] == GUARD,
 		   "the device writes beyond the room");
 
-	model_compare(&model, low, high, batch->count, room, batch->probes, batch->tids);
+	model_compare(&model, low, high, batch->count, room, batch->probes, batch->tids, batch->by_block);
 	check_tids(index, batch, expected);
 	free(batch->probes);
 	free(batch->tids);
@@ -582,6 +586,20 @@ test_mistakes(void)
 	batch.high = &key;
 	expect(hd_index_search(index, &batch, &result) == HD_INVALID, "first of a range");
 	batch.high = NULL;
+	batch.map_pages = 1;
+	expect(hd_index_search(index, &batch, &result) == HD_INVALID, "a map for first hits");
+	batch.map_pages = 0;
+	batch.by_block = true;
+	expect(hd_index_search(index, &batch, &result) == HD_INVALID, "first hits by block");
+	batch.output = HD_PAIRS;
+	batch.map_pages = 1;
+	expect(hd_index_search(index, &batch, &result) == HD_INVALID, "a map for pairs");
+	batch.probes = NULL;
+	expect(hd_index_search(index, &batch, &result) == HD_INVALID, "a map and an order");
+	batch.probes = &probe;
+	batch.map_pages = 0;
+	batch.by_block = false;
+	batch.output = HD_FIRST;
 	batch.psa_bits = -2;
 	expect(hd_index_search(index, &batch, &result) == HD_INVALID, "bits");
 	batch.psa_bits = HD_AUTOMATIC;

@@ -287,7 +287,7 @@ check_all(const Connection *client, const Index *index, const HpReply *reply)
 	if (!failed())
 		model_compare(&index->model, &low, &high, 1, MODEL_MAX_ENTRIES,
 					  (const uint32_t *) (client->staging + 128),
-					  (const uint64_t *) (client->staging + 1024 * 1024));
+					  (const uint64_t *) (client->staging + 1024 * 1024), false);
 }
 
 static void
@@ -960,7 +960,9 @@ test_bad_staging(void)
 	TRY("pages", false, make_search(&good, &good_index, 0),
 		(request.search.tids_only = 1, request.search.map_pages = UINT32_MAX));
 	TRY("a map for probe numbers", false, make_search(&good, &good_index, 0), request.search.map_pages = 1);
-	TRY("unused", false, make_search(&good, &good_index, 0), request.search.unused = 1);
+	TRY("by block", false, make_search(&good, &good_index, 0), request.search.by_block = 2);
+	TRY("a map and an order", false, make_search(&good, &good_index, 0),
+		(request.search.tids_only = request.search.map_pages = request.search.by_block = 1));
 	report("hostile: counts");
 
 	/* The last item may end exactly where the memory ends. */
@@ -1286,7 +1288,8 @@ make_random_request(const Index *indexes, int n, uint64_t size)
 	request.search.count = (uint32_t) rnd_below(64);
 	request.search.is_range = (uint32_t) rnd_below(2);
 	request.search.tids_only = (uint32_t) rnd_below(2);
-	request.search.map_pages = request.search.tids_only ? (uint32_t) rnd_below(100) : 0;
+	request.search.by_block = (uint32_t) rnd_below(2);
+	request.search.map_pages = request.search.tids_only && !request.search.by_block ? (uint32_t) rnd_below(100) : 0;
 	request.search.room = (uint64_t) rnd_below(100);
 	request.search.high_at = 1024;
 	request.search.probes_at = 2048;

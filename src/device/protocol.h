@@ -120,6 +120,9 @@ typedef struct HpLeaf
  * With tids_only there can be a map of heap pages at map_at: a bit for each page, the lowest
  * bit of a uint32_t first.  Hits on a page whose bit is set are only counted.  The daemon
  * uses the map for this search and keeps nothing of it.
+ *
+ * With by_block, which excludes a map, hits come in the order of heap blocks; those of one
+ * probe are then not adjacent.
  */
 typedef struct HpSearch
 {
@@ -134,7 +137,7 @@ typedef struct HpSearch
 	uint32_t	tids_only;
 	uint64_t	map_at;
 	uint32_t	map_pages;		/* 0: no map */
-	uint32_t	unused;			/* zero */
+	uint32_t	by_block;
 } HpSearch;
 
 typedef struct HpRequest

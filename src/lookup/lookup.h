@@ -138,7 +138,8 @@ extern void hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint
 /*
  * Return up to max (1 or more) hits and, unless keys is NULL, the key of each hit.
  * Hits of points come in key order.  Those of ranges come roughly in key order, because
- * blocks of leaves are unsorted.  Hits from the device come in any order.  Locks one page
+ * blocks of leaves are unsorted.  Hits from the device come in the order of heap blocks, chunk
+ * by chunk; those of hm_lookup_next_in_gate() come in any order.  Locks one page
  * at a time; the caller holds no buffer lock.
  *
  * Returns 0 at the end.

@@ -435,6 +435,7 @@ search_chunk(HmRemote *remote, uint32 *count)
 		request.search.is_range = is_range;
 		request.search.distinct = remote->probes.distinct;
 		request.search.tids_only = remote->counting;
+		request.search.by_block = !in_gate(remote);
 		request.search.map_at = map != NULL ? offsets.map_at : 0;
 		request.search.map_pages = map != NULL ? remote->reader->pages : 0;
 		reply = hm_client_ask(&request);

@@ -108,6 +108,21 @@ $number = 'SELECT count(*) FROM t WHERE k BETWEEN 1 AND 99 OR k BETWEEN 200 AND 
 is($node->safe_psql('postgres', "$lookups; $number"), '1201', 'rows in ranges');
 like(nodes_of($node, $number, $lookups), qr/HarmoniaLookupCount.*Device: GPU/s, 'the device counts rows in ranges');
 
+# Each key has rows all over the table, and portions of hits are small.  The device returns hits
+# in the order of heap pages, so a page is not visited for every portion.
+$node->safe_psql('postgres', 'CREATE TABLE w AS SELECT i % 100 AS k, i AS v FROM generate_series(1, 30000) i;'
+	  . ' CREATE INDEX w_k ON w USING harmonia (k); VACUUM ANALYZE w');
+my $scattered = 'SELECT count(*), sum(v) FROM w WHERE k = ANY (ARRAY(SELECT generate_series(0, 99)))';
+my %visits;
+for my $enabled ('on', 'off')
+{
+	($visits{$enabled}) = nodes_of($node, $scattered, "SET work_mem = '64kB'; SET harmonia.enable_device = $enabled; $lookups") =~
+	  /Hits: 30000 .*Heap Blocks: (\d+)/;
+}
+cmp_ok($visits{on}, '<', 200, 'pages visited for hits of the device');
+cmp_ok($visits{off}, '>', 500, 'pages visited for hits of the CPU');
+is($node->safe_psql('postgres', "SET work_mem = '64kB'; $lookups; $scattered"), '30000|450015000', 'their rows');
+
 # Two lookups that take hits in turn
 is($node->safe_psql('postgres', "$lookups; SET work_mem = '64kB'; SELECT count(*), sum(a.v), sum(b.v)"
 	  . ' FROM generate_series(1, 30000) g JOIN t a ON a.k = g JOIN t b ON b.k = a.k - 1'),

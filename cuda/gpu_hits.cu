@@ -1,0 +1,61 @@
+/*
+ * gpu_hits.cu
+ *		What is done with hits after the search: those that are only counted are left out,
+ *		or all are sorted by heap block.
+ */
+#include <cub/device/device_radix_sort.cuh>
+
+#include "gpu_kernels.h"
+
+namespace harmonia
+{
+
+constexpr int keep_threads = 256;
+
+/*
+ * One thread for each tid.  A warp reserves room for the tids that it keeps.
+ */
+static __global__ void
+__launch_bounds__(keep_threads)
+keep_kernel(const uint64_t *tids, uint64_t count, const PageMap map, uint64_t *kept,
+			unsigned long long *kept_count)
+{
+	constexpr uint32_t all_lanes = 0xFFFFFFFF;
+	uint64_t	i = (uint64_t) blockIdx.x * keep_threads + threadIdx.x;
+	uint32_t	lane = threadIdx.x % 32;
+	uint64_t	tid = i < count ? tids[i] : 0;
+	uint32_t	set = __ballot_sync(all_lanes, i < count && !map.counts(tid));
+	unsigned long long start = 0;
+
+	if (lane == 0 && set != 0)
+		start = atomicAdd(kept_count, (unsigned long long) __popc(set));
+	start = __shfl_sync(all_lanes, start, 0);
+	if ((set >> lane & 1) != 0)
+		kept[start + (uint64_t) __popc(set & ((1u << lane) - 1))] = tid;
+}
+
+cudaError_t
+launch_keep(const uint64_t *tids, uint64_t count, const PageMap &map, uint64_t *kept,
+			unsigned long long *kept_count, cudaStream_t stream)
+{
+	uint64_t	blocks = (count - 1) / keep_threads + 1;
+
+	keep_kernel<<<(uint32_t) blocks, keep_threads, 0, stream>>>(tids, count, map, kept, kept_count);
+	return cudaGetLastError();
+}
+
+/* The bits of a tid that are the heap block. */
+constexpr int block_first_bit = 16;
+
+cudaError_t
+launch_sort_hits(void *memory, size_t &memory_size, const Hits &from, const Hits &to, uint64_t count,
+				 cudaStream_t stream)
+{
+	if (from.probes == nullptr)
+		return cub::DeviceRadixSort::SortKeys(memory, memory_size, from.tids, to.tids, count,
+											  block_first_bit, HT_TID_BITS, stream);
+	return cub::DeviceRadixSort::SortPairs(memory, memory_size, from.tids, to.tids, from.probes,
+										   to.probes, count, block_first_bit, HT_TID_BITS, stream);
+}
+
+}								/* namespace harmonia */
