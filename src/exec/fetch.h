@@ -1,6 +1,7 @@
 /*
  * fetch.h
- *		The state of a fetch, and what fetch.c and fetch_heap.c offer to one another.
+ *		The state of a fetch, and what fetch.c, fetch_heap.c and fetch_map.c offer to one
+ *		another.
  */
 #ifndef HARMONIA_EXEC_FETCH_H
 #define HARMONIA_EXEC_FETCH_H
@@ -145,5 +146,16 @@ extern void hm_heap_run(HmFetch *fetch);
 /* Stop reading ahead; and release what that needs. */
 extern void hm_heap_stop(HmFetch *fetch);
 extern void hm_heap_end(HmFetch *fetch);
+
+/* ----------------------------------------------------------------
+ *		The visibility map (fetch_map.c)
+ * ----------------------------------------------------------------
+ */
+
+/* A reader of the table's visibility map; with page maps only if with_pages. */
+extern HmMapReader hm_map_reader(HmFetch *fetch, bool with_pages);
+
+/* Release the pages of the map that are pinned. */
+extern void hm_map_release(HmFetch *fetch);
 
 #endif							/* HARMONIA_EXEC_FETCH_H */
