@@ -314,18 +314,30 @@ read_portion(HmFetch *fetch)
 }
 
 bool
-hm_fetch_has_key(HmFetch *fetch, uint32 probe)
+hm_fetch_is_key(HmFetch *fetch, uint32 probe, Datum value, bool is_null)
 {
 	uint64		low,
 				high,
 				key;
+
+	if (!fetch->compare || probe == HM_NO_PROBE)
+		return true;
+	if (is_null)
+		return false;
+	low = fetch->probes.low[probe];
+	high = fetch->probes.high == NULL ? low : fetch->probes.high[probe];
+	key = fetch->type->normalise(value);
+	return key >= low && key <= high;
+}
+
+bool
+hm_fetch_has_key(HmFetch *fetch, uint32 probe)
+{
 	Datum		value;
 	bool		is_null;
 
 	if (!fetch->compare || probe == HM_NO_PROBE)
 		return true;
-	low = fetch->probes.low[probe];
-	high = fetch->probes.high == NULL ? low : fetch->probes.high[probe];
 	if (fetch->key_column != 0)
 		value = slot_getattr(fetch->slot, fetch->key_column, &is_null);
 	else
@@ -334,10 +346,7 @@ hm_fetch_has_key(HmFetch *fetch, uint32 probe)
 		fetch->key_context->ecxt_scantuple = fetch->slot;
 		value = ExecEvalExprSwitchContext(fetch->key_expression, fetch->key_context, &is_null);
 	}
-	if (is_null)
-		return false;
-	key = fetch->type->normalise(value);
-	return key >= low && key <= high;
+	return hm_fetch_is_key(fetch, probe, value, is_null);
 }
 
 /* ----------------------------------------------------------------

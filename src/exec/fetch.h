@@ -129,6 +129,9 @@ hm_fetch_is_done(const HmFetch *fetch, uint32 probe)
  */
 extern bool hm_fetch_has_key(HmFetch *fetch, uint32 probe);
 
+/* The same for the value of the tuple's key. */
+extern bool hm_fetch_is_key(HmFetch *fetch, uint32 probe, Datum value, bool is_null);
+
 /* ----------------------------------------------------------------
  *		Heap pages (fetch_heap.c)
  * ----------------------------------------------------------------

@@ -132,6 +132,8 @@ prefetch_memory(HmFetch *fetch)
 			__builtin_prefetch(page + at);
 			__builtin_prefetch(page + Min(at + TUPLE_SECOND_LINE, BLCKSZ - 1));
 		}
+		if (fetch->compare && fetch->hits[ahead->tuples.hit - 1].probe != HM_NO_PROBE)
+			__builtin_prefetch(&fetch->probes.low[fetch->hits[ahead->tuples.hit - 1].probe]);
 	}
 }
 
@@ -293,6 +295,22 @@ hm_heap_start(HmFetch *fetch)
 	start_stage(&fetch->ahead.tuples, fetch->visible);
 }
 
+/* hm_fetch_has_key() for a tuple of the run, without a slot if the key is a plain column. */
+static inline bool
+has_key(HmFetch *fetch, HeapTuple tuple, uint32 probe)
+{
+	Datum		value;
+	bool		is_null;
+
+	if (fetch->key_column <= 0)
+	{
+		ExecStoreBufferHeapTuple(tuple, fetch->slot, fetch->run.buffer);
+		return hm_fetch_has_key(fetch, probe);
+	}
+	value = heap_getattr(tuple, fetch->key_column, RelationGetDescr(fetch->heap), &is_null);
+	return hm_fetch_is_key(fetch, probe, value, is_null);
+}
+
 /* Drop the matches whose tuple does not have one of the probe's keys. */
 static void
 compare_keys(HmFetch *fetch)
@@ -302,8 +320,7 @@ compare_keys(HmFetch *fetch)
 
 	for (uint32 i = 0; i < run->count; i++)
 	{
-		ExecStoreBufferHeapTuple(&run->tuples[i], fetch->slot, run->buffer);
-		if (!hm_fetch_has_key(fetch, run->probes[i]))
+		if (!has_key(fetch, &run->tuples[i], run->probes[i]))
 			continue;
 		run->probes[kept] = run->probes[i];
 		run->hits[kept] = run->hits[i];

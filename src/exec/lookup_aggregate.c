@@ -83,6 +83,7 @@ typedef struct LookupAggregate
 	/* The block. */
 	bool		has_blocks;		/* the plan below returns blocks */
 	uint32		rows;
+	uint64		counted;		/* rows that are counted, but not added yet */
 	HmColumn   *columns;		/* those that are read have arrays */
 	MemoryContext context;		/* values that are not passed by value */
 
@@ -136,24 +137,38 @@ append_row(LookupAggregate *state, const Datum *values, const bool *nulls)
 	return bytes;
 }
 
+/* Whether nothing but the number of rows is wanted. */
+static inline bool
+only_counts(const LookupAggregate *state)
+{
+	return state->read_count == 0 && !state->evaluates && state->groups == NULL;
+}
+
 /*
- * Read a block from the lookup join below.  Rescan it if needed, and record times and rows
- * for EXPLAIN ANALYZE, as ExecProcNode() does otherwise.
+ * Read a block from the lookup join below, or count its rows.  Rescan it if needed, and
+ * record times and rows for EXPLAIN ANALYZE, as ExecProcNode() does otherwise.
  */
 static void
 read_join(LookupAggregate *state)
 {
 	PlanState  *child = linitial(state->css.custom_ps);
+	CustomScanState *join = (CustomScanState *) child;
+	uint64		rows = state->counted;
 
-	if (child->chgParam != NULL)
-		ExecReScan(child);
-	if (child->instrument)
-		InstrStartNode(child->instrument);
-	state->rows = hm_lookup_join_block((CustomScanState *) child, state->columns,
-									   HM_BLOCK_ROWS);
-	if (child->instrument)
-		InstrStopNode(child->instrument, state->rows);
-	state->source_done = state->rows == 0;
+	if (rows == 0)
+	{
+		if (child->chgParam != NULL)
+			ExecReScan(child);
+		if (child->instrument)
+			InstrStartNode(child->instrument);
+		rows = only_counts(state) ? hm_lookup_join_count(join) :
+			hm_lookup_join_block(join, state->columns, HM_BLOCK_ROWS);
+		if (child->instrument)
+			InstrStopNode(child->instrument, (double) rows);
+	}
+	state->rows = (uint32) Min(rows, PG_UINT32_MAX);
+	state->counted = rows - state->rows;
+	state->source_done = state->rows == 0 || (only_counts(state) && state->counted == 0);
 }
 
 /* Read rows from the plan below, one by one. */
