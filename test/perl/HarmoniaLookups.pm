@@ -113,6 +113,8 @@ sub join_query
 		6 => "SELECT $outer FROM o WHERE $where AND NOT EXISTS (SELECT FROM t WHERE $on$inner)",
 		2 => "SELECT $outer FROM o WHERE $where AND o.k IN (SELECT k FROM t WHERE v < 80)",
 		3 => 'SELECT ' . columns($r, 't.k', 't.id') . " FROM t WHERE t.k IN (SELECT k FROM o WHERE $where)",
+		2 => 'SELECT ' . columns($r, 'd.k', 't.k', 't.id') . " FROM (SELECT DISTINCT k FROM o WHERE $where) d JOIN t ON t.k = d.k",
+		2 => "SELECT $outer FROM o WHERE $where AND o.k IS NOT NULL AND o.k NOT IN (SELECT k FROM t WHERE k IS NOT NULL AND v < 50)",
 		2 => "SELECT o.n, s.* FROM o, LATERAL (SELECT count(*), sum(t.id) FROM t WHERE t.k = ANY (ARRAY[o.k, o.high])) s WHERE $few",
 		2 => "SELECT x.n, s.* FROM o x, LATERAL (SELECT count(*), sum(t.id) FROM t WHERE t.k = ANY (ARRAY(SELECT o.k FROM o WHERE o.v = x.v))) s WHERE x.n < " . $r->below(15),
 		2 => "SELECT x.n, s.* FROM o x, LATERAL (SELECT count(t.id), sum(o.n) FROM o LEFT JOIN t ON $on AND " . $r->pick('t.id > x.n', 't.id < x.n * 200', 't.k >= x.k', 't.k = x.k') . ' WHERE o.v = x.v) s WHERE x.n < ' . $r->below(15),
