@@ -158,8 +158,10 @@ is_not_null(Query *query, Node *expr)
 	if (!is_never_nulled((Node *) query->jointree, var->varno))
 		return false;
 	rte = rt_fetch(var->varno, query->rtable);
+
+	/* Grouping sets return NULL for the columns that a set lacks. */
 	if (rte->rtekind == RTE_SUBQUERY && rte->subquery->setOperations == NULL &&
-		var->varattno > 0)
+		rte->subquery->groupingSets == NIL && var->varattno > 0)
 		return is_not_null(rte->subquery,
 						   (Node *) list_nth_node(TargetEntry, rte->subquery->targetList,
 												  var->varattno - 1)->expr);
