@@ -196,5 +196,10 @@ SET harmonia.enable_lookup_join = off;
 SELECT * FROM planned('SELECT * FROM o WHERE k NOT IN (SELECT k FROM t)');
 RESET harmonia.enable_lookup_join;
 
+-- A snapshot may be older than the declaration of a column.
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT * FROM planned('SELECT * FROM o WHERE k NOT IN (SELECT k FROM t)');
+COMMIT;
+
 DROP SCHEMA lookup_not_in CASCADE;
 DROP ROLE regress_not_in;

@@ -16,7 +16,11 @@
  * invalidates cached plans, as any change of a table in the range table does, and the hook
  * sees the query again.
  *
- * Queries that lock or change rows stay as they are.  After a concurrent change,
+ * A snapshot that is older than the declaration of a column as NOT NULL may still see a
+ * NULL there.  In READ COMMITTED, the snapshot of a query is taken after its tables are
+ * locked, so it is not older.  At higher levels, queries stay as they are.
+ *
+ * Queries that lock or change rows stay as they are, too.  After a concurrent change,
  * EvalPlanQual evaluates a subplan again, but takes the rows of an antijoin's other side
  * as they were.
  */
@@ -25,6 +29,7 @@
 #include "access/htup_details.h"
 #include "access/stratnum.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "nodes/makefuncs.h"
@@ -285,7 +290,7 @@ hm_rewrite_not_in(Query *query)
 	ListCell   *cell;
 
 	if ((query->commandType != CMD_SELECT && query->commandType != CMD_INSERT) ||
-		query->rowMarks != NIL || query->hasModifyingCTE)
+		query->rowMarks != NIL || query->hasModifyingCTE || IsolationUsesXactSnapshot())
 		return;
 	if (query->hasSubLinks)
 		rewrite_conditions(query, query->jointree->quals);
