@@ -19,6 +19,7 @@
 
 #include "access/stratnum.h"
 #include "executor/instrument.h"
+#include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
@@ -185,6 +186,37 @@ make_room(KeyList *list)
 }
 
 /*
+ * The column of a table's rows that a plan returns, or that its parent evaluates an
+ * expression on, if the plan does nothing else: then the rows need not go through it one
+ * by one.  Otherwise 0.  (lookup_join_outer.c does the same for outer rows.)
+ */
+static int
+plain_column(const PlanState *rows, const ExprState *expr)
+{
+	Var		   *column;
+
+	if (!IsA(rows, SeqScanState) || rows->qual != NULL || rows->instrument != NULL ||
+		rows->state->es_epq_active != NULL || (expr != NULL && rows->ps_ProjInfo != NULL) ||
+		rows->plan->targetlist == NIL)
+		return 0;
+	column = (Var *) linitial_node(TargetEntry, rows->plan->targetlist)->expr;
+	return IsA(column, Var) ? Max(0, column->varattno) : 0;
+}
+
+/* The next row: of a plan, or of its scan, if that is not NULL.  NULL or empty at the end. */
+static inline TupleTableSlot *
+next_row(PlanState *rows, TableScanDesc scan)
+{
+	TupleTableSlot *slot;
+
+	if (scan == NULL)
+		return ExecProcNode(rows);
+	CHECK_FOR_INTERRUPTS();
+	slot = ((ScanState *) rows)->ss_ScanTupleSlot;
+	return table_scan_getnextslot(scan, ForwardScanDirection, slot) ? slot : NULL;
+}
+
+/*
  * Read all rows of a plan into a list.  "expr" is evaluated on each row; NULL means the
  * row's first column.  NULLs match nothing, so they are left out.
  */
@@ -196,22 +228,31 @@ read_rows(const HmSubplanKeys *keys, PlanState *rows, ExprState *expr,
 	HmBracketFunction bracket_function = keys->type == key_type->type ? NULL :
 		hm_bracket_function(key_type->type, keys->type);
 	uint64		max = ht_key_max(key_type->width);
+	int			plain = plain_column(rows, expr);
+	int			column = 1;
+	TableScanDesc scan = NULL;
 
 	for (;;)
 	{
-		TupleTableSlot *slot = ExecProcNode(rows);
+		TupleTableSlot *slot = next_row(rows, scan);
 		bool		is_null;
 		Datum		value;
 
 		if (TupIsNull(slot))
 			break;
 		if (expr == NULL)
-			value = slot_getattr(slot, 1, &is_null);
+			value = slot_getattr(slot, column, &is_null);
 		else
 		{
 			ResetExprContext(econtext);
 			econtext->ecxt_outertuple = slot;
 			value = ExecEvalExprSwitchContext(expr, econtext, &is_null);
+		}
+		if (scan == NULL && plain > 0)
+		{
+			/* It has begun the scan, and rescanned it if parameters have changed. */
+			scan = ((ScanState *) rows)->ss_currentScanDesc;
+			column = plain;
 		}
 		if (is_null)
 			continue;
