@@ -9,8 +9,8 @@
  * aggregate would read.
  *
  * The planner half shows that the scan is the parameter's only user.  The parameter is
- * left unset.  So that it has the right value whoever may ask for it later (EvalPlanQual
- * does), the InitPlan is rewound after it was read, and must not be volatile.
+ * left unset.  EvalPlanQual may ask for it later.  So the InitPlan is rewound after it was
+ * read, and must not be volatile: then it gives the same value again.
  *
  * If the parameter is set already, there is an array, and the scan takes that.  It is
  * always set in parallel workers, and in the leader where a Gather is above the scan.
