@@ -54,7 +54,7 @@ load() {
 			FROM generate_series($rows * $job / $jobs + 1::bigint, $rows * ($job + 1) / $jobs) i" &
 	done
 	wait
-	sql -c "INSERT INTO probes SELECT hashint8extended(1 + (i * 7919) % $rows, 0), i
+	sql -c "INSERT INTO probes SELECT hashint8extended(1 + (hashint8extended(i, 1) & 4611686018427387903) % $rows, 0), i
 			FROM generate_series(1::bigint, $probes) i" \
 		-c "INSERT INTO arrays SELECT n, (SELECT array_agg(k) FROM probes WHERE p <= n)
 			FROM (SELECT DISTINCT unnest('{$sizes}'::int[]) AS n) s WHERE n <= $probes" \
@@ -116,8 +116,12 @@ section_arrays() {
 
 section_joins() {
 	local plans=('enable_hashjoin=off -c enable_mergejoin=off' enable_nestloop=off)
+	query_row joins 'plain scan of the probes' 'SELECT sum(p) FROM probes'
+	query_row joins 'count(*)' 'SELECT count(*) FROM probes JOIN points USING (k)' "${plans[@]}"
 	query_row joins 'inner with heap' 'SELECT sum(v) FROM probes JOIN points USING (k)' "${plans[@]}"
 	query_row joins 'inner index-only' 'SELECT sum(points.k % 10) FROM probes JOIN points USING (k)' "${plans[@]}"
+	query_row joins 'semi' \
+		'SELECT sum(p) FROM probes WHERE EXISTS (SELECT FROM points WHERE points.k = probes.k)' "${plans[@]}"
 	query_row joins 'anti' \
 		'SELECT sum(p) FROM probes WHERE NOT EXISTS (SELECT FROM points WHERE points.k = probes.k + 1)' "${plans[@]}"
 }
