@@ -1,0 +1,159 @@
+/*
+ * lookup_join_cost.c
+ *		The costs of lookup joins: their lookups in all targets, and what they evaluate.
+ *
+ * planner.c has the cost of lookups in one index.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "miscadmin.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+
+#include "compat.h"
+#include "exec/lookup_join_plan.h"
+
+/* Testing whether a target's share allows a probe costs a tenth of an operator. */
+#define ROUTING_OPERATORS	0.1
+
+/*
+ * The number of hits whose rows have to be looked at.  A semijoin or antijoin is done
+ * with an outer row when it has found a match.  If the key clauses are the only
+ * conditions, the first hit is a match.  Otherwise the estimates are those of
+ * PostgreSQL's nested loops (final_cost_nestloop()): the first of m matches is found
+ * after 2 / (m + 1) of a row's hits, and a row without a match is compared with all.
+ */
+static double
+rows_wanted(RelOptInfo *inner, JoinType type, JoinKeys *keys, JoinPathExtraData *extra,
+			double probes, double hits)
+{
+	const SemiAntiJoinFactors *factors = &extra->semifactors;
+
+	if (type != JOIN_SEMI && type != JOIN_ANTI)
+		return hits;
+	if (inner->baserestrictinfo == NIL &&
+		list_length(extra->restrictlist) == list_length(keys->clauses))
+		return Min(hits, probes);
+	return hits * (1 - factors->outer_match_frac +
+				   factors->outer_match_frac * Min(1.0, 2.0 / (factors->match_count + 1)));
+}
+
+void
+hm_join_cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinType type,
+					 JoinKeys *keys, bool index_only, JoinPathExtraData *extra, double probes,
+					 int width, double processes, LookupCost *cost)
+{
+	Selectivity selectivity = clauselist_selectivity(root, keys->clauses, (int) inner->relid,
+													 JOIN_INNER, NULL);
+	HmLookupWork work = {0};
+	double		tuples = 0;
+	double		hits;
+	ListCell   *cell;
+
+	foreach(cell, targets)
+		tuples += ((HmTarget *) lfirst(cell))->rel->tuples;
+	hits = clamp_row_est(probes * selectivity * tuples);
+	*cost = (LookupCost) {0};
+	cost->candidates = rows_wanted(inner, type, keys, extra, probes, hits);
+	work.processes = processes;
+	work.batch = hm_join_batch_rows((Size) width, index_only);
+	if (processes > 1)
+		work.batch = Min(work.batch, probes * HM_FIRST_RUN);
+	if (cost->candidates > probes)
+		work.correlation = hm_key_correlation(root, ((HmTarget *) linitial(targets))->index);
+	work.index_only = index_only;
+
+	foreach(cell, targets)
+	{
+		HmTarget   *target = lfirst(cell);
+		IndexOptInfo *index = target->index;
+		double		fraction = target->rel->tuples / Max(1.0, tuples);
+		double		share = hm_share_is_all(&target->share) ? 1.0 : fraction;
+
+		work.probes = work.runs = clamp_row_est(probes * share);
+		work.hits = work.rows = cost->candidates * fraction;
+
+		/*
+		 * Hits that are not wanted any more are left out from the next leaf on.  Their
+		 * number is known for keys.  For ranges it is a guess, which only affects the
+		 * time.
+		 */
+		if (keys->equal)
+			work.hits = Min(hits * fraction,
+							work.rows + probes * share *
+							(index->tuples / Max(1.0, (double) index->pages)));
+		hm_cost_lookup(root, target->rel, index, &work, &cost->startup, &cost->total);
+		cost->pages += hm_lookup_pages(root, target->rel, index, &work);
+	}
+
+	/* Choosing the probes for each target. */
+	if (list_length(targets) > 1)
+		cost->total += probes * list_length(targets) * ROUTING_OPERATORS * cpu_operator_cost;
+}
+
+/*
+ * The clauses that are evaluated for each candidate.  Key clauses are among them only if
+ * a bracket may be fuzzy.
+ */
+static List *
+candidate_clauses(List *targets, JoinKeys *keys, JoinPathExtraData *extra)
+{
+	const IndexOptInfo *index = ((HmTarget *) linitial(targets))->index;
+
+	for (int i = 1; i < list_length(keys->description); i += 2)
+	{
+		if (hm_may_be_fuzzy(index->opcintype[0], (Oid) list_nth_int(keys->description, i)))
+			return extra->restrictlist;
+	}
+	return list_difference_ptr(extra->restrictlist, keys->clauses);
+}
+
+/* Add to a path's costs the evaluation of expressions, a number of times. */
+static void
+add_evaluations(PlannerInfo *root, Path *path, List *exprs, double times)
+{
+	QualCost	cost;
+
+	cost_qual_eval(&cost, exprs, root);
+	path->startup_cost += cost.startup;
+	path->total_cost += cost.startup + cost.per_tuple * times;
+}
+
+/*
+ * Add the cost of collecting keys before the first one is looked up: an operator for each,
+ * and a sort if not even the distinct ones fit into memory (distinct_keys.c).
+ */
+static void
+cost_distinct(Path *path, double rows, double distinct)
+{
+	double		bytes = rows * sizeof(uint64);
+
+	path->total_cost += rows * cpu_operator_cost;
+	if (distinct * sizeof(uint64) > get_hash_memory_limit())
+		path->total_cost += rows * 2 * cpu_operator_cost * log2(rows) +
+			2 * seq_page_cost * ceil(bytes / BLCKSZ);
+	path->startup_cost = path->total_cost;
+}
+
+void
+hm_join_cost_path(PlannerInfo *root, Path *path, Path *outer_path, RelOptInfo *inner,
+				  List *targets, JoinKeys *keys, JoinPathExtraData *extra, double distinct,
+				  const LookupCost *lookups)
+{
+	const QualCost *target = &path->pathtarget->cost;
+	double		outer_rows = clamp_row_est(outer_path->rows);
+	double		probes = distinct > 0 ? distinct : outer_rows;
+
+	path->startup_cost = outer_path->startup_cost;
+	path->total_cost = outer_path->total_cost;
+	if (distinct > 0)
+		cost_distinct(path, outer_rows, distinct);
+	path->startup_cost += lookups->startup + target->startup;
+	path->total_cost += probes * cpu_tuple_cost + lookups->total + target->startup +
+		target->per_tuple * path->rows;
+	add_evaluations(root, path, keys->arguments, outer_rows);
+	add_evaluations(root, path, inner->baserestrictinfo, lookups->candidates);
+	add_evaluations(root, path, candidate_clauses(targets, keys, extra), lookups->candidates);
+}

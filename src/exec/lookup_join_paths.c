@@ -1,0 +1,461 @@
+/*
+ * lookup_join_paths.c
+ *		Paths for a lookup join: the rows of any plan, looked up in one table or in all
+ *		partitions of one.
+ *
+ * The hook is called for each ordered pair of relations that can be joined.  It offers a
+ * path if the inner one is a table with a harmonia index, and the join clauses compare
+ * the index's key with expressions on the outer one: for equality, or with a lower and an
+ * upper bound.  If the inner table is partitioned or has children, these are the join's
+ * targets.  Everything else in the plan is in terms of the parent's columns.
+ */
+#include "postgres.h"
+
+#include "access/stratnum.h"
+#include "access/sysattr.h"
+#include "catalog/pg_class.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/restrictinfo.h"
+#include "parser/parsetree.h"
+#include "utils/lsyscache.h"
+
+#include "compat.h"
+#include "exec/lookup_join_plan.h"
+
+/* Take a join clause as a key clause if it compares the index's key. */
+static void
+match_clause(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index,
+			 RestrictInfo *info, JoinKeys *keys)
+{
+	OpExpr	   *clause = (OpExpr *) info->clause;
+	Node	   *key,
+			   *argument;
+	Oid			operator;
+	int			strategy;
+	Oid			left_type,
+				right_type;
+	int			unused;
+
+	if (!IsA(clause, OpExpr) || list_length(clause->args) != 2 ||
+		!restriction_is_securely_promotable(info, inner))
+		return;
+	if (bms_is_subset(info->left_relids, inner->relids) &&
+		!bms_is_member((int) inner->relid, info->right_relids) &&
+		hm_is_key(root, inner, index, linitial(clause->args)))
+	{
+		key = linitial(clause->args);
+		argument = lsecond(clause->args);
+		operator = clause->opno;
+	}
+	else if (bms_is_subset(info->right_relids, inner->relids) &&
+			 !bms_is_member((int) inner->relid, info->left_relids) &&
+			 hm_is_key(root, inner, index, lsecond(clause->args)))
+	{
+		key = lsecond(clause->args);
+		argument = linitial(clause->args);
+		operator = get_commutator(clause->opno);
+	}
+	else
+		return;
+
+	/* The RestrictInfo caches the answer. */
+	if (!OidIsValid(operator) || contain_volatile_functions((Node *) info))
+		return;
+	strategy = hm_operator_strategy(index, operator);
+	if (strategy == 0)
+		return;
+	get_op_opfamily_properties(operator, index->opfamily[0], false, &unused,
+							   &left_type, &right_type);
+
+	keys->expr = key;
+	keys->clauses = lappend(keys->clauses, info);
+	keys->arguments = lappend(keys->arguments, argument);
+	keys->description = lappend_int(keys->description, strategy);
+	keys->description = lappend_int(keys->description, (int) right_type);
+	keys->equal |= strategy == BTEqualStrategyNumber;
+	keys->lower |= strategy >= BTGreaterEqualStrategyNumber;
+	keys->upper |= strategy <= BTLessEqualStrategyNumber;
+}
+
+/*
+ * Collect the key clauses of a join.  Returns whether they limit the keys of each probe:
+ * by equality, or from below and from above.
+ */
+static bool
+match_restrictions(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index,
+				   JoinType type, RelOptInfo *joinrel, List *restrictions, JoinKeys *keys)
+{
+	ListCell   *cell;
+
+	*keys = (JoinKeys) {0};
+	foreach(cell, restrictions)
+	{
+		RestrictInfo *info = lfirst_node(RestrictInfo, cell);
+
+		/* A clause that is evaluated above an outer join does not decide what matches. */
+		if (IS_OUTER_JOIN(type) && RINFO_IS_PUSHED_DOWN(info, joinrel->relids))
+			continue;
+		match_clause(root, inner, index, info, keys);
+	}
+	return keys->equal || (keys->lower && keys->upper);
+}
+
+/* Whether one of the clauses is a one-time filter.  Our nodes do not support these. */
+static bool
+has_pseudoconstant(List *infos)
+{
+	ListCell   *cell;
+
+	foreach(cell, infos)
+	{
+		if (lfirst_node(RestrictInfo, cell)->pseudoconstant)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Whether all that the join returns are columns of its inputs, or expressions that the
+ * outer side has evaluated.  The join itself returns no other expressions, and no
+ * whole-row reference to the inner table.
+ */
+static bool
+can_provide_targets(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner)
+{
+	ListCell   *cell;
+
+	foreach(cell, joinrel->reltarget->exprs)
+	{
+		if (!IsA(lfirst(cell), Var) && !list_member(outer->reltarget->exprs, lfirst(cell)))
+			return false;
+	}
+	foreach(cell, inner->reltarget->exprs)
+	{
+		Var		   *column = lfirst(cell);
+
+		if (!IsA(column, Var) || column->varattno == InvalidAttrNumber)
+			return false;
+	}
+	return true;
+}
+
+/* Whether expressions have a whole-row reference to a relation. */
+static bool
+read_row(List *exprs, Index relid)
+{
+	Bitmapset  *attributes = NULL;
+
+	pull_varattnos((Node *) exprs, relid, &attributes);
+	return bms_is_member(InvalidAttrNumber - FirstLowInvalidHeapAttributeNumber, attributes);
+}
+
+/*
+ * A path with these inputs, and what its lookups cost.  If "distinct" is not 0, this is the
+ * number of distinct keys that the outer rows have, and only these are looked up.
+ */
+static CustomPath *
+make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *inner,
+		  List *targets, JoinType type, JoinKeys *keys, bool index_only, double distinct,
+		  JoinPathExtraData *extra, double rows, const LookupCost *lookups)
+{
+	CustomPath *path = makeNode(CustomPath);
+
+	path->path.pathtype = T_CustomScan;
+	path->path.parent = joinrel;
+	path->path.pathtarget = joinrel->reltarget;
+	path->path.parallel_safe = joinrel->consider_parallel && outer_path->parallel_safe;
+	path->path.parallel_workers = outer_path->parallel_workers;
+	path->path.rows = rows;
+	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
+	path->methods = &hm_lookup_join_path_methods;
+	path->custom_paths = list_make1(outer_path);
+	path->custom_private = list_make5(inner, targets,
+									  list_make3_int(type, index_only, distinct > 0),
+									  keys->clauses, keys->arguments);
+	path->custom_private = lappend(path->custom_private, keys->description);
+	path->custom_private = lappend(path->custom_private, extra->restrictlist);
+	hm_join_cost_path(root, &path->path, outer_path, inner, targets, keys, extra, distinct,
+					  lookups);
+	return path;
+}
+
+/*
+ * Whether the key is all that the join reads of its targets, and their indexes can return
+ * it.
+ */
+static bool
+is_index_only(RelOptInfo *inner, List *targets, Node *key, JoinPathExtraData *extra)
+{
+	List	   *clauses;
+	ListCell   *cell;
+
+	if (IsA(key, RelabelType))
+		key = (Node *) ((RelabelType *) key)->arg;
+	if (!IsA(key, Var))
+		return false;
+	foreach(cell, inner->reltarget->exprs)
+	{
+		if (lfirst_node(Var, cell)->varattno != ((Var *) key)->varattno)
+			return false;
+	}
+	foreach(cell, targets)
+	{
+		if (!hm_can_return_key(((HmTarget *) lfirst(cell))->index))
+			return false;
+	}
+	clauses = list_concat(extract_actual_clauses(inner->baserestrictinfo, false),
+						  get_actual_clauses(extra->restrictlist));
+	return hm_reads_only(inner, ((Var *) key)->varattno, clauses);
+}
+
+/*
+ * Whether the join needs nothing but the key of its outer rows, so that it can make up the
+ * outer row of a key.  That is, the only clause is equality with an expression, and no
+ * other column of the outer side is returned.
+ */
+static bool
+needs_only_key(RelOptInfo *joinrel, RelOptInfo *outer, List *targets, JoinKeys *keys,
+			   JoinPathExtraData *extra)
+{
+	const HmKeyType *key_type =
+		hm_key_type_lookup(((HmTarget *) linitial(targets))->index->opcintype[0]);
+	Node	   *argument = linitial(keys->arguments);
+	ListCell   *cell;
+
+	if (!keys->equal || list_length(extra->restrictlist) != 1 ||
+		hm_may_be_fuzzy(key_type->type, (Oid) lsecond_int(keys->description)))
+		return false;
+	foreach(cell, joinrel->reltarget->exprs)
+	{
+		Node	   *expr = lfirst(cell);
+
+		if (list_member(outer->reltarget->exprs, expr) &&
+			(!equal(expr, argument) || exprType(expr) != key_type->type ||
+			 key_type->restore == NULL))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Offer a path that drops duplicates itself: for a semijoin, where PostgreSQL would make the
+ * outer rows distinct, and then join them as for an inner join; and for an inner join with
+ * a SELECT DISTINCT.  "distinct" is the number of distinct rows.
+ */
+static void
+add_distinct_path(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
+				  List *targets, JoinType type, JoinKeys *keys, bool index_only, double distinct,
+				  JoinPathExtraData *extra)
+{
+	Node	   *argument = linitial(keys->arguments);
+	Path	   *before = hm_path_before_distinct(outer, argument);
+	Path	   *outer_path = before != NULL ? before : outer->cheapest_total_path;
+	LookupCost	cost;
+
+	if (type == JOIN_UNIQUE_OUTER)
+	{
+		if (list_length(extra->sjinfo->semi_rhs_exprs) != 1 ||
+			!equal(linitial(extra->sjinfo->semi_rhs_exprs), argument))
+			return;
+	}
+	else if (type != JOIN_INNER || before == NULL)
+		return;
+	if (PATH_REQ_OUTER(outer_path) != NULL ||
+		!needs_only_key(joinrel, outer, targets, keys, extra))
+		return;
+	distinct = clamp_row_est(distinct);
+	hm_join_cost_targets(root, inner, targets, JOIN_INNER, keys, index_only, extra, distinct, 0,
+						 1, &cost);
+	add_path(joinrel, (Path *) make_path(root, joinrel, outer_path, inner, targets, JOIN_INNER,
+										 keys, index_only, distinct, extra, joinrel->rows, &cost));
+}
+
+/*
+ * Whether a lookup join chooses for itself how many processes read the outer side: this
+ * is a table, and a sequential scan is the best way to read it in parallel.
+ */
+static bool
+can_choose_workers(PlannerInfo *root, RelOptInfo *outer)
+{
+	RangeTblEntry *rte;
+	Path	   *path = outer->partial_pathlist != NIL ? linitial(outer->partial_pathlist) : NULL;
+
+	if (!IS_SIMPLE_REL(outer) || outer->rtekind != RTE_RELATION || !outer->consider_parallel ||
+		!bms_is_empty(outer->lateral_relids) || IS_DUMMY_REL(outer))
+		return false;
+	rte = planner_rt_fetch(outer->relid, root);
+	return !rte->inh && rte->tablesample == NULL &&
+		(rte->relkind == RELKIND_RELATION || rte->relkind == RELKIND_MATVIEW) &&
+		(path == NULL || path->pathtype == T_SeqScan);
+}
+
+/*
+ * The path by which the processes of a parallel lookup join read the outer side; NULL if
+ * there is none.  PostgreSQL gives a scan of a table as many workers as the size of that
+ * table deserves.  Where a scan is what they read, the join has as many as the work of
+ * all of the join deserves: "pages" for the lookups.
+ */
+static Path *
+parallel_outer_path(PlannerInfo *root, RelOptInfo *outer, double pages)
+{
+	Path	   *path = outer->partial_pathlist != NIL ? linitial(outer->partial_pathlist) : NULL;
+	int			workers;
+
+	if (!can_choose_workers(root, outer))
+		return path;
+	workers = hm_parallel_workers(outer, outer->pages + pages);
+	if (workers <= (path == NULL ? 0 : path->parallel_workers))
+		return path;
+	return create_seqscan_path(root, outer, NULL, workers);
+}
+
+/*
+ * Offer paths for these targets: one with all outer rows and, if possible, a parallel
+ * one.
+ */
+static void
+add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
+		  List *targets, JoinType type, JoinKeys *keys, JoinPathExtraData *extra)
+{
+	bool		index_only = is_index_only(inner, targets, keys->expr, extra);
+	Path	   *outer_path = outer->cheapest_total_path;
+	JoinType	join_type = type;
+	LookupCost	cost;
+	CustomPath *path;
+	double		processes;
+
+	/* Make the outer rows distinct, and then join them as for an inner join. */
+	if (type == JOIN_UNIQUE_OUTER)
+	{
+		outer_path = (Path *) create_unique_path(root, outer, outer_path, extra->sjinfo);
+		join_type = JOIN_INNER;
+	}
+	if (outer_path == NULL || PATH_REQ_OUTER(outer_path) != NULL)
+		return;
+	add_distinct_path(root, joinrel, outer, inner, targets, type, keys, index_only,
+					  outer_path->rows, extra);
+	hm_join_cost_targets(root, inner, targets, join_type, keys, index_only, extra,
+						 clamp_row_est(outer_path->rows), outer_path->pathtarget->width, 1,
+						 &cost);
+	add_path(joinrel, (Path *) make_path(root, joinrel, outer_path, inner, targets, join_type,
+										 keys, index_only, 0, extra, joinrel->rows, &cost));
+
+	if (!joinrel->consider_parallel || type == JOIN_UNIQUE_OUTER ||
+		!bms_is_empty(joinrel->lateral_relids))
+		return;
+	outer_path = parallel_outer_path(root, outer, cost.pages);
+	if (outer_path == NULL)
+		return;
+	processes = Max(1.0, outer->rows / clamp_row_est(outer_path->rows));
+	hm_join_cost_targets(root, inner, targets, join_type, keys, index_only, extra,
+						 clamp_row_est(outer_path->rows), outer_path->pathtarget->width, processes,
+						 &cost);
+	path = make_path(root, joinrel, outer_path, inner, targets, join_type, keys, index_only, 0,
+					 extra, clamp_row_est(joinrel->rows / processes), &cost);
+
+	/* Workers share only their counters, but these need shared memory. */
+	path->path.parallel_aware = true;
+	add_partial_path(joinrel, (Path *) path);
+}
+
+/*
+ * Whether a lookup join is possible with this inner side.  Tests only what is quickly
+ * known.
+ */
+static bool
+may_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *inner)
+{
+	/* EvalPlanQual would have rows joined again that were changed concurrently. */
+	return IS_SIMPLE_REL(inner) && inner->rtekind == RTE_RELATION &&
+		root->rowMarks == NIL && !bms_overlap(joinrel->relids, root->all_result_relids) &&
+		bms_is_empty(inner->lateral_relids) && bms_is_empty(joinrel->lateral_relids);
+}
+
+/*
+ * Whether a path can win against those that the join has already.  Looks only at that
+ * part of the costs that is quickly known.  Most joins of small tables end here.
+ */
+static bool
+may_pay(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, JoinType type)
+{
+	Path	   *path = outer->cheapest_total_path;
+	double		probes = type == JOIN_UNIQUE_OUTER ? 1 : path->rows;
+	Cost		startup = path->startup_cost;
+	Cost		total = path->total_cost + probes * cpu_tuple_cost;
+
+	hm_cost_lookup_least(probes, &startup, &total);
+	if (hm_add_path_precheck(joinrel, startup, total))
+		return true;
+	if (!joinrel->consider_parallel || type == JOIN_UNIQUE_OUTER)
+		return false;
+
+	startup = 0;
+	if (can_choose_workers(root, outer))
+	{
+		probes /= hm_parallel_processes(Max(1, max_parallel_workers_per_gather));
+		total = probes * cpu_tuple_cost;
+	}
+	else if (outer->partial_pathlist != NIL)
+	{
+		path = linitial(outer->partial_pathlist);
+		probes = path->rows;
+		total = path->total_cost + probes * cpu_tuple_cost;
+	}
+	else
+		return false;
+	hm_cost_lookup_least(probes, &startup, &total);
+	return hm_add_partial_path_precheck(joinrel, total);
+}
+
+/* Whether a lookup join can evaluate and return all that this join needs. */
+static bool
+can_join(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner, JoinPathExtraData *extra)
+{
+	List	   *restrictions = extract_actual_clauses(inner->baserestrictinfo, false);
+
+	return !has_pseudoconstant(extra->restrictlist) &&
+		!has_pseudoconstant(inner->baserestrictinfo) &&
+		can_provide_targets(joinrel, outer, inner) &&
+		!read_row(get_actual_clauses(extra->restrictlist), inner->relid) &&
+		!read_row(restrictions, inner->relid);
+}
+
+void
+hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
+					 RelOptInfo *inner, JoinType type, JoinPathExtraData *extra)
+{
+	RelOptInfo *table;
+	ListCell   *cell;
+
+	if (type != JOIN_INNER && type != JOIN_LEFT && type != JOIN_SEMI &&
+		type != JOIN_ANTI && type != JOIN_UNIQUE_OUTER)
+		return;
+	if (!may_join(root, joinrel, inner))
+		return;
+
+	/*
+	 * An index of the first table is the model: all other targets must have one like it.
+	 */
+	table = hm_first_table(root, inner);
+	if (table == NULL || !hm_has_index(table) || !may_pay(root, joinrel, outer, type))
+		return;
+	foreach(cell, table->indexlist)
+	{
+		IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
+		JoinKeys	keys;
+		List	   *targets;
+
+		if (!hm_can_use_index(index) ||
+			!match_restrictions(root, inner, index, type, joinrel, extra->restrictlist, &keys))
+			continue;
+		if (!can_join(joinrel, outer, inner, extra))
+			return;
+		targets = hm_targets(root, inner, index, keys.expr);
+		if (targets != NIL)
+			add_paths(root, joinrel, outer, inner, targets, type, &keys, extra);
+	}
+}

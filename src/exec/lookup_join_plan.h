@@ -1,0 +1,68 @@
+/*
+ * lookup_join_plan.h
+ *		What lookup_join_paths.c, lookup_join_cost.c and lookup_join_plan.c offer to one
+ *		another.
+ */
+#ifndef HARMONIA_EXEC_LOOKUP_JOIN_PLAN_H
+#define HARMONIA_EXEC_LOOKUP_JOIN_PLAN_H
+
+#include "exec/nodes.h"
+
+/* The key clauses: join clauses that find entries in an index. */
+typedef struct JoinKeys
+{
+	List	   *clauses;		/* RestrictInfos */
+	List	   *arguments;		/* the outer side of each */
+	List	   *description;	/* strategy and argument type of each */
+	Node	   *expr;			/* the key */
+	bool		equal;
+	bool		lower;
+	bool		upper;
+} JoinKeys;
+
+/* What the path hands over to the plan: the order of custom_private. */
+enum PathPrivate
+{
+	PATH_INNER,					/* RelOptInfo */
+	PATH_TARGETS,				/* HmTargets */
+	PATH_FLAGS,					/* JoinType, index-only?, only distinct keys? */
+	PATH_KEYS,					/* key clauses */
+	PATH_ARGUMENTS,
+	PATH_DESCRIPTION,
+	PATH_RESTRICTIONS			/* all join clauses */
+};
+
+/* ----------------------------------------------------------------
+ *		Costs (lookup_join_cost.c)
+ * ----------------------------------------------------------------
+ */
+
+/* What looking up a join's probes takes, in all targets. */
+typedef struct LookupCost
+{
+	Cost		startup;
+	Cost		total;
+	double		candidates;		/* rows that have to be looked at */
+	double		pages;			/* see hm_lookup_pages() */
+} LookupCost;
+
+/*
+ * The cost of looking up probes in all targets.  width is the size of an outer row, and
+ * processes the number of processes that look up so many, each those of other rows.
+ */
+extern void hm_join_cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets,
+								 JoinType type, JoinKeys *keys, bool index_only,
+								 JoinPathExtraData *extra, double probes, int width,
+								 double processes, LookupCost *cost);
+
+/*
+ * Set the costs of a path: those of its outer path, of its lookups, and of what it evaluates
+ * and returns.  The path has its number of rows, and custom_private.  If "distinct" is not
+ * 0, it drops duplicates, and looks up so many keys.
+ */
+extern void hm_join_cost_path(PlannerInfo *root, Path *path, Path *outer_path,
+							  RelOptInfo *inner, List *targets, JoinKeys *keys,
+							  JoinPathExtraData *extra, double distinct,
+							  const LookupCost *lookups);
+
+#endif							/* HARMONIA_EXEC_LOOKUP_JOIN_PLAN_H */
