@@ -56,4 +56,14 @@ SELECT * FROM chosen(
 -- the array's length is not known.
 SELECT plan_nodes('SELECT * FROM t WHERE s = ANY (ARRAY(SELECT generate_series(1, 99, 2))) ORDER BY s LIMIT ' || n) FROM (VALUES (10), (25000)) v (n);
 
+-- A join whose outer side reads a disabled node is as disabled as that. Here a nested loop costs
+-- more, but needs no sequential scan.
+CREATE INDEX many_k ON many USING hash (k);
+BEGIN;
+SET LOCAL enable_bitmapscan = off;
+SELECT lookup_nodes('SELECT sum(v) FROM t JOIN many USING (k) WHERE t.k >= 0');
+SET LOCAL enable_seqscan = off;
+SELECT lookup_nodes('SELECT sum(v) FROM t JOIN many USING (k) WHERE t.k >= 0');
+ROLLBACK;
+
 DROP SCHEMA lookup_cost CASCADE;

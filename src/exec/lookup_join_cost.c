@@ -146,6 +146,7 @@ hm_join_cost_path(PlannerInfo *root, Path *path, Path *outer_path, RelOptInfo *i
 	double		outer_rows = clamp_row_est(outer_path->rows);
 	double		probes = distinct > 0 ? distinct : outer_rows;
 
+	hm_inherit_disabled_nodes(path, outer_path);
 	path->startup_cost = outer_path->startup_cost;
 	path->total_cost = outer_path->total_cost;
 	if (distinct > 0)
