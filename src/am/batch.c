@@ -35,9 +35,9 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
-#include "am/am.h"
 #include "am/batch.h"
 #include "am/fault.h"
+#include "am/internal.h"
 
 /*
  * Insertions of a scope that are made at once before queueing starts.  Queueing

@@ -17,8 +17,8 @@
 #include "storage/smgr.h"
 #include "utils/memutils.h"
 
-#include "am/am.h"
 #include "am/fault.h"
+#include "am/internal.h"
 #include "compat.h"
 
 /* Entries on each directory page that a build makes; the rest is for growth. */

@@ -31,8 +31,8 @@
 #include "utils/snapmgr.h"
 #include "utils/wait_event.h"
 
-#include "am/am.h"
 #include "am/buildsort.h"
+#include "am/internal.h"
 #include "compat.h"
 
 /* The fraction of the memory, 1/16, for NULL keys, which are usually few. */

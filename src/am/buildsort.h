@@ -9,7 +9,7 @@
 
 #include "storage/buffile.h"
 
-#include "am/am.h"
+#include "am/internal.h"
 
 typedef struct HmSpool
 {

@@ -38,8 +38,8 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
-#include "am/am.h"
 #include "am/inspect.h"
+#include "am/internal.h"
 #include "compat.h"
 
 /*

@@ -16,8 +16,8 @@
 #include "storage/lmgr.h"
 #include "utils/timestamp.h"
 
-#include "am/am.h"
 #include "am/fault.h"
+#include "am/internal.h"
 #include "compat.h"
 
 /* If a search fails this often, the directory is damaged. */
@@ -594,4 +594,24 @@ hm_directory_read(Relation index, int *count, BlockNumber **pages, int *page_cou
 	}
 	UnlockReleaseBuffer(meta_buffer);
 	return result;
+}
+
+uint64 *
+hm_segment_keys(Relation index, int *count)
+{
+	BlockNumber *pages;
+	int			page_count,
+				segment_count;
+	HmDirectoryEntry *segments = hm_directory_read(index, &segment_count, &pages, &page_count);
+	uint64	   *keys = palloc(Max(1, (Size) segment_count) * sizeof(uint64));
+
+	*count = 0;
+	for (int i = 0; i < segment_count; i++)
+	{
+		if (segments[i].part == HM_PART_KEYS)
+			keys[(*count)++] = segments[i].key;
+	}
+	pfree(segments);
+	pfree(pages);
+	return keys;
 }

@@ -14,8 +14,8 @@
 #include "storage/lmgr.h"
 #include "storage/smgr.h"
 
-#include "am/am.h"
 #include "am/fault.h"
+#include "am/internal.h"
 #include "compat.h"
 
 /*

@@ -10,7 +10,7 @@
 #include "commands/vacuum.h"
 #include "fmgr.h"
 
-#include "am/am.h"
+#include "am/internal.h"
 #include "compat.h"
 
 static relopt_kind option_kind;

@@ -15,8 +15,8 @@
 #include "storage/lmgr.h"
 #include "storage/predicate.h"
 
-#include "am/am.h"
 #include "am/fault.h"
+#include "am/internal.h"
 #include "compat.h"
 #include "device/device.h"
 

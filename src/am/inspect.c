@@ -21,8 +21,8 @@
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
-#include "am/am.h"
 #include "am/inspect.h"
+#include "am/internal.h"
 #include "compat.h"
 
 PG_FUNCTION_INFO_V1(harmonia_metapage);

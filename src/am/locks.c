@@ -23,8 +23,8 @@
 #include "utils/guc.h"
 #include "utils/wait_event.h"
 
-#include "am/am.h"
 #include "am/fault.h"
+#include "am/internal.h"
 #include "compat.h"
 
 /*

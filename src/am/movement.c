@@ -25,8 +25,8 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-#include "am/am.h"
 #include "am/fault.h"
+#include "am/internal.h"
 #include "compat.h"
 #include "device/device.h"
 

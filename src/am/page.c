@@ -8,7 +8,7 @@
 #include "common/pg_prng.h"
 #include "utils/memutils.h"
 
-#include "am/am.h"
+#include "am/internal.h"
 #include "compat.h"
 
 void

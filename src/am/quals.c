@@ -20,7 +20,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-#include "am/am.h"
+#include "am/internal.h"
 
 /* From so many bytes on, an array is copied into huge pages. */
 #define LARGE_VALUE		(4 * 1024 * 1024)
@@ -453,8 +453,7 @@ hm_points_from_key(Relation index, ScanKey key, uint64 **points, uint32 *count)
  * nothing but IS NULL.
  */
 void
-hm_ranges_from_keys(Relation index, bool nulls_low,
-					ScanKey keys, int nkeys, HmRanges *result)
+hm_ranges_from_keys(Relation index, ScanKey keys, int nkeys, HmRanges *result)
 {
 	const HmKeyType *type = hm_key_type(index);
 	Span		window = {0, ht_key_max(type->width)};
@@ -500,7 +499,7 @@ hm_ranges_from_keys(Relation index, bool nulls_low,
 	if (!others)
 		list.count = 0;
 
-	ranges_emit(result, &list, nulls, nulls_low);
+	ranges_emit(result, &list, nulls, hm_cache(index, false)->nulls_low);
 	if (list.spans != &window)
 		pfree(list.spans);
 }

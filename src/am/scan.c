@@ -25,8 +25,8 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
-#include "am/am.h"
 #include "am/fault.h"
+#include "am/internal.h"
 #include "compat.h"
 
 /*
@@ -119,9 +119,8 @@ hm_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int nor
 
 	MemoryContextReset(state->range_context);
 	old_context = MemoryContextSwitchTo(state->range_context);
-	hm_ranges_from_keys(scan->indexRelation,
-						hm_cache(scan->indexRelation, false)->nulls_low,
-						scan->keyData, scan->numberOfKeys, &state->ranges);
+	hm_ranges_from_keys(scan->indexRelation, scan->keyData, scan->numberOfKeys,
+						&state->ranges);
 	MemoryContextSwitchTo(old_context);
 }
 

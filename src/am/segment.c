@@ -10,8 +10,8 @@
 #include "access/xloginsert.h"
 #include "miscadmin.h"
 
-#include "am/am.h"
 #include "am/fault.h"
+#include "am/internal.h"
 #include "compat.h"
 
 /*

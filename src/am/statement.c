@@ -39,8 +39,8 @@
 #include "utils/guc.h"
 #include "utils/portal.h"
 
-#include "am/am.h"
 #include "am/batch.h"
+#include "am/internal.h"
 #include "compat.h"
 
 HmScope		hm_scope = {HM_SCOPE_NONE, InvalidSubTransactionId, 0};

@@ -22,8 +22,8 @@
 #include "storage/lmgr.h"
 #include "utils/memutils.h"
 
-#include "am/am.h"
 #include "am/fault.h"
+#include "am/internal.h"
 
 /*
  * Fewer blocks than this, if they are less than a sixteenth of the file, are not worth a

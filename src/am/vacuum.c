@@ -25,8 +25,8 @@
 #include "commands/vacuum.h"
 #include "miscadmin.h"
 
-#include "am/am.h"
 #include "am/fault.h"
+#include "am/internal.h"
 #include "compat.h"
 #include "device/device.h"
 

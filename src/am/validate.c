@@ -18,7 +18,7 @@
 #include "utils/regproc.h"
 #include "utils/syscache.h"
 
-#include "am/am.h"
+#include "am/internal.h"
 
 #define ALL_STRATEGIES \
 	((1 << BTLessStrategyNumber) | \

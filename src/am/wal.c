@@ -16,7 +16,7 @@
 #include "access/xloginsert.h"
 #include "miscadmin.h"
 
-#include "am/am.h"
+#include "am/internal.h"
 #include "compat.h"
 
 /* Room for disjoint ranges.  (A range for each single byte would not fit.) */

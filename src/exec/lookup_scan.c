@@ -142,8 +142,7 @@ union_ranges(LookupScan *scan, HmRanges *result)
 	{
 		HmRanges	ranges;
 
-		hm_ranges_from_keys(scan->index, hm_cache(scan->index, false)->nulls_low,
-							scan->arms[i].keys, scan->arms[i].count, &ranges);
+		hm_ranges_from_keys(scan->index, scan->arms[i].keys, scan->arms[i].count, &ranges);
 		result->recheck |= ranges.recheck;
 		if (ranges.count == 0)
 			continue;

@@ -129,10 +129,8 @@ static uint32
 cut_at_segments(Relation index, const uint64 *low, const uint64 *high, uint32 count,
 				HmRange **pieces)
 {
-	BlockNumber *pages;
-	int			page_count;
 	int			segment_count;
-	HmDirectoryEntry *segments = hm_directory_read(index, &segment_count, &pages, &page_count);
+	uint64	   *segments = hm_segment_keys(index, &segment_count);
 	uint32		made = 0;
 	int			next = 0;
 
@@ -141,22 +139,16 @@ cut_at_segments(Relation index, const uint64 *low, const uint64 *high, uint32 co
 	{
 		uint64		start = low[i];
 
-		for (; next < segment_count && segments[next].part <= HM_PART_KEYS; next++)
+		for (; next < segment_count && segments[next] <= high[i]; next++)
 		{
-			uint64		key = segments[next].key;
-
-			if (segments[next].part < HM_PART_KEYS || key <= start)
+			if (segments[next] <= start)
 				continue;
-			if (key > high[i])
-				break;
-			(*pieces)[made++] = (HmRange) {HM_PART_KEYS, start, key - 1};
-			start = key;
+			(*pieces)[made++] = (HmRange) {HM_PART_KEYS, start, segments[next] - 1};
+			start = segments[next];
 		}
 		(*pieces)[made++] = (HmRange) {HM_PART_KEYS, start, high[i]};
 	}
 	pfree(segments);
-	if (pages != NULL)
-		pfree(pages);
 	return made;
 }
 

@@ -10,6 +10,7 @@
 
 #include "miscadmin.h"
 
+#include "am/format.h"
 #include "lookup/remote.h"
 
 /* The segment being listed. */

@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "am/format.h"
 #include "lookup/walk.h"
 
 /*

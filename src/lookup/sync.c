@@ -22,6 +22,7 @@
 #include "utils/rel.h"
 
 #include "am/fault.h"
+#include "am/format.h"
 #include "compat.h"
 #include "lookup/remote.h"
 

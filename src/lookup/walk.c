@@ -24,6 +24,7 @@
 #include "utils/snapmgr.h"
 
 #include "am/fault.h"
+#include "am/format.h"
 #include "compat.h"
 #include "lookup/walk.h"
 
@@ -123,7 +124,7 @@ hm_walk_create(Relation index, uint32 capacity, HmLookupStats *stats)
 
 	memset(walk, 0, offsetof(HmWalk, psa));
 	walk->index = index;
-	walk->width = hm_cache(index, false)->width;
+	walk->width = hm_key_type(index)->width;
 	walk->search = ht_search(walk->width, NULL);
 	walk->stats = stats;
 	walk->sorted = hm_alloc_large(capacity * sizeof(HtProbe));

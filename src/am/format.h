@@ -1,0 +1,375 @@
+/*
+ * format.h
+ *		What is on disk: the kinds of pages, what stands on each, and the functions that
+ *		read and check single pages.
+ *
+ * Leaves are an exception: their bytes before the special area are those of src/tree.
+ */
+#ifndef HARMONIA_FORMAT_H
+#define HARMONIA_FORMAT_H
+
+#include "datatype/timestamp.h"
+#include "storage/bufmgr.h"
+#include "storage/bufpage.h"
+
+#include "am/am.h"
+
+StaticAssertDecl(BLCKSZ == HT_PAGE_SIZE, "harmonia supports a block size of 8192 bytes only");
+
+/* ----------------------------------------------------------------
+ *		Pages
+ *
+ * Every page that was ever written has a special area of 128 bytes.  pd_lower equals
+ * pd_upper on all pages, so generic WAL sees no hole and logs all bytes.
+ * ----------------------------------------------------------------
+ */
+#define HM_METAPAGE_BLKNO	0
+
+#define HM_MAGIC			0x48524D4E	/* "HRMN" */
+#define HM_FORMAT_VERSION	1
+#define HM_ENDIAN_MARKER	0x0102
+#define HM_PAGE_ID			0xFF8A	/* last two bytes of every page */
+
+typedef enum HmPageKind
+{
+	HM_PAGE_META = 1,
+	HM_PAGE_DIRECTORY = 2,
+	HM_PAGE_SEGMENT = 3,		/* a segment's header */
+	HM_PAGE_KEYS = 4,			/* nodes of the key region that the header has
+								 * no room for */
+	HM_PAGE_AUXILIARY = 5,		/* auxiliary node */
+	HM_PAGE_LEAF = 6,
+	HM_PAGE_SPARE = 7			/* block of an extent that is not in use yet */
+} HmPageKind;
+
+/* HmSpecial.flags */
+#define HM_HAS_HIGH		0x01	/* high is a bound; if not set, the page
+								 * reaches to the end of its part */
+
+typedef struct HmSpecial
+{
+	uint64		stamp;			/* of the segment that the page belongs to; never
+								 * used again */
+	HtEntry		low;			/* leaf: no entry is below this */
+	HtEntry		high;			/* leaf: all entries are below this */
+	BlockNumber right;			/* leaf: block of the next leaf of the segment,
+								 * or InvalidBlockNumber */
+	BlockNumber segment;		/* block of the segment's header */
+	uint8		part;			/* HmPart */
+	uint8		flags;
+	uint8		unused[74];
+	uint16		kind;			/* HmPageKind */
+	uint16		page_id;		/* HM_PAGE_ID */
+} HmSpecial;
+
+StaticAssertDecl(sizeof(HmSpecial) == BLCKSZ - HT_PAGE_END, "special area does not fit");
+
+static inline HmSpecial *
+hm_page_special(Page page)
+{
+	return (HmSpecial *) ((char *) page + HT_PAGE_END);
+}
+
+/* The low bound of a leaf: no entry of it is below. */
+static inline HmPosition
+hm_page_low(Page page)
+{
+	HmSpecial  *special = hm_page_special(page);
+
+	return hm_position((HmPart) special->part, special->low.key, special->low.tid);
+}
+
+/* Whether a leaf or header has a high bound inside its part. */
+static inline bool
+hm_page_has_high(Page page)
+{
+	return (hm_page_special(page)->flags & HM_HAS_HIGH) != 0;
+}
+
+/*
+ * The high bound of a leaf, above all its entries: its high key or, for the last leaf of
+ * a part, the beginning of the next part.
+ */
+static inline HmPosition
+hm_page_high(Page page)
+{
+	HmSpecial  *special = hm_page_special(page);
+
+	if (special->flags & HM_HAS_HIGH)
+		return hm_position((HmPart) special->part, special->high.key, special->high.tid);
+	return hm_position((HmPart) (special->part + 1), 0, 0);
+}
+
+/* ----------------------------------------------------------------
+ *		Directory and metapage
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * An entry of the directory: the low bound of a segment and the block of its header or,
+ * in a root of depth 1, those of a directory page.  The stamp distinguishes the segment
+ * from others that had, or will have, their header in the same block.  Without it, an
+ * entry of an old copy of the root could lead to a segment that a movement is still
+ * writing, or has given up.
+ */
+typedef struct HmDirectoryEntry
+{
+	uint64		key;
+	uint64		tid:48,
+				part:16;
+	BlockNumber block;
+	uint32		stamp;			/* lower half of the segment's stamp; 0 for a
+								 * directory page */
+} HmDirectoryEntry;
+
+#define HM_DIRECTORY_AT			64
+
+/*
+ * Limits.  The small ones are for testing: they let what only happens in large
+ * indexes happen in small ones.  The on-disk format differs, so the metapage says
+ * which ones an index has been built with.
+ */
+#ifdef HM_SMALL_LIMITS
+#define HM_META_LIMITS			HM_META_SMALL_LIMITS
+#define HM_DIRECTORY_MAX		50
+#define HM_ROOT_MAX				40
+#define HM_FREE_MAX				5
+#define HM_SEGMENT_MAX_BLOCKS	12
+#define HM_SEGMENT_MAX_EXTENTS	5
+#else
+#define HM_META_LIMITS			0
+#define HM_DIRECTORY_MAX		333 /* entries of a directory page */
+#define HM_ROOT_MAX				192 /* entries of the root, in the metapage;
+									 * no more than of a directory page */
+#define HM_FREE_MAX				240 /* free extents in the metapage */
+#define HM_SEGMENT_MAX_BLOCKS	1024	/* of a segment's main extent */
+#define HM_SEGMENT_MAX_EXTENTS	24
+#endif
+
+/* Body of a directory page. */
+typedef struct HmDirectory
+{
+	uint32		count;
+	uint32		unused;
+	HmDirectoryEntry entries[HM_DIRECTORY_MAX];
+} HmDirectory;
+
+StaticAssertDecl(HM_DIRECTORY_AT + sizeof(HmDirectory) <= HT_PAGE_END, "directory does not fit");
+
+/* A contiguous range of blocks. */
+typedef struct HmExtent
+{
+	BlockNumber start;
+	uint32		length;
+} HmExtent;
+
+/* HmMeta.flags */
+#define HM_META_SMALL_LIMITS	0x01
+
+typedef struct HmMeta
+{
+	uint32		magic;
+	uint16		version;
+	uint16		endian;
+	uint32		block_size;
+	Oid			key_type;		/* type whose normalised keys are stored */
+	uint16		width;			/* HtWidth */
+	uint16		fanout;
+	uint8		nulls_low;		/* the NULL part is before the key part */
+	uint8		depth;			/* 0: the root's entries are segments, 1:
+								 * directory pages */
+	uint16		flags;
+	uint64		build_id;		/* random; distinguishes one build from another */
+	uint64		next_stamp;		/* not given to any segment yet */
+	uint64		retired;		/* segments retired so far */
+	uint64		drained;		/* value of "retired" when VACUUM last drained
+								 * all blocks */
+	uint32		root_count;
+	uint32		free_count;
+	HmDirectoryEntry root[HM_ROOT_MAX];
+	HmExtent	free[HM_FREE_MAX];	/* sorted by start; neighbours are joined */
+	TimestampTz last_movement;	/* when "retired" last grew; 0: never */
+} HmMeta;
+
+StaticAssertDecl(HM_DIRECTORY_AT + sizeof(HmMeta) <= HT_PAGE_END, "metapage does not fit");
+
+static inline HmMeta *
+hm_page_meta(Page page)
+{
+	return (HmMeta *) ((char *) page + HM_DIRECTORY_AT);
+}
+
+static inline HmDirectory *
+hm_page_directory(Page page)
+{
+	return (HmDirectory *) ((char *) page + HM_DIRECTORY_AT);
+}
+
+/* ----------------------------------------------------------------
+ *		Segments
+ * ----------------------------------------------------------------
+ */
+/* HmSegment.state */
+#define HM_SEGMENT_DEAD		0x01	/* replaced: start again from the directory */
+#define HM_SEGMENT_MOVING	0x02	/* being moved: writers must wait */
+
+/*
+ * A segment's header.  After this struct the page has the child region (a prefix sum for
+ * each node), the block of the auxiliary node for each bottom node and, at key_region_at,
+ * the first nodes of the key region.
+ *
+ * The main extent has, in this order: header, key pages, leaves.  Further extents hold
+ * leaves and auxiliary nodes that splits have added.
+ */
+typedef struct HmSegment
+{
+	uint64		stamp;
+	HtEntry		low;
+	HtEntry		high;			/* valid with HM_HAS_HIGH in the special area */
+	uint32		state;
+	uint16		fanout;
+	uint16		levels;
+	uint32		nodes;			/* inner nodes; also the number of leaf 0, which
+								 * follows them in breadth-first order */
+	uint32		bottom_start;	/* number of the first bottom node */
+	uint32		leaf_room;		/* blocks for leaves in the main extent */
+	uint32		pure_leaves;	/* of those, used by numbered leaves: leaf i is
+								 * block leaf_base + i */
+	uint32		tail_used;		/* of those, taken from the end by splits that
+								 * shadow a bottom node */
+	uint32		leaves;			/* all, numbered or not */
+	uint32		auxiliaries;	/* auxiliary nodes */
+	BlockNumber key_base;		/* first key page */
+	BlockNumber leaf_base;
+	uint32		key_region_at;	/* byte offset of node 0 on this page */
+	uint32		nodes_here;		/* nodes on this page */
+	uint32		nodes_per_page; /* nodes on a key page */
+	uint32		extent_count;
+	uint32		spare_used;		/* blocks in use of the last extent; 0 if that
+								 * is the main one */
+	HmExtent	extents[HM_SEGMENT_MAX_EXTENTS];	/* the main one is the first */
+	uint32		child_region[FLEXIBLE_ARRAY_MEMBER];	/* one number a node,
+														 * then one auxiliary
+														 * block a bottom node */
+} HmSegment;
+
+static inline HmSegment *
+hm_page_segment(Page page)
+{
+	return (HmSegment *) ((char *) page + HM_DIRECTORY_AT);
+}
+
+/*
+ * The block of the auxiliary node of each bottom node, in order; InvalidBlockNumber for
+ * one that has none.
+ */
+static inline BlockNumber *
+hm_segment_auxiliaries(HmSegment *segment)
+{
+	return segment->child_region + segment->nodes;
+}
+
+/* Children of an auxiliary node at most. */
+#define HM_AUXILIARY_MAX	440
+
+/* Body of an auxiliary node's page: the explicit children of a shadowed bottom node. */
+typedef struct HmAuxiliary
+{
+	uint32		count;			/* of children */
+	uint32		node;			/* number of the bottom node that this one
+								 * stands in for */
+	uint64		keys[HM_AUXILIARY_MAX]; /* low bound of each child; that of
+										 * the first is not used */
+	BlockNumber children[HM_AUXILIARY_MAX];
+	uint16		tids[HM_AUXILIARY_MAX][3];	/* the same bounds' TIDs: high, middle,
+										 * low 16 bits */
+} HmAuxiliary;
+
+StaticAssertDecl(HM_DIRECTORY_AT + sizeof(HmAuxiliary) <= HT_PAGE_END, "auxiliary node does not fit");
+
+static inline HmAuxiliary *
+hm_page_auxiliary(Page page)
+{
+	return (HmAuxiliary *) ((char *) page + HM_DIRECTORY_AT);
+}
+
+/* Byte offset of the first node on a key page. */
+#define HM_KEYS_AT	64
+
+/* ----------------------------------------------------------------
+ *		Reading pages (page.c, segment.c, directory.c)
+ * ----------------------------------------------------------------
+ */
+
+/* Whether a page is a page of a harmonia index, of this kind.  The caller holds its lock. */
+extern bool hm_page_is(Page page, HmPageKind kind);
+
+/*
+ * Whether a page is the header that a directory entry means: a header with the entry's
+ * stamp.  It may be dead.  The caller holds the page's lock.
+ */
+extern bool hm_page_is_segment_of(Page page, const HmDirectoryEntry *entry);
+
+/*
+ * Check that a page is one of a harmonia index and of this kind, and that its counts are
+ * in range.  The caller holds the buffer's lock.
+ * Errors: index_corrupted; feature_not_supported for a metapage of an on-disk version
+ * that this library does not read.
+ */
+extern void hm_page_check(Relation index, Buffer buffer, HmPageKind kind);
+
+/*
+ * Read, lock and check the metapage.  lock is BUFFER_LOCK_SHARE or BUFFER_LOCK_EXCLUSIVE.
+ * The caller holds no buffer lock, and unlocks and releases the buffer.
+ * Errors: those of hm_page_check().
+ */
+extern Buffer hm_meta_buffer(Relation index, int lock);
+
+/*
+ * Read the whole directory: the entries of all segments, in order, and the blocks of the
+ * directory pages.  Both arrays are palloc'd.  Holds the metapage's share lock while it
+ * reads; the caller holds no buffer lock.
+ */
+extern HmDirectoryEntry *hm_directory_read(Relation index, int *count,
+										   BlockNumber **pages, int *page_count);
+
+/*
+ * Check that a header can be used: that nothing found by its numbers lies outside of a
+ * page.  The page has passed hm_page_check(); the caller holds its lock.
+ * Errors: index_corrupted.
+ */
+extern void hm_segment_check(Relation index, Buffer header, HtWidth width);
+
+/*
+ * Where the separator between a leaf (1 or more) and the leaf before it stands: the
+ * number of the node, and the number of the separator in that node.
+ */
+extern void hm_segment_separator(const HmSegment *segment, uint32 leaf,
+								 uint32 *node, int *separator);
+
+/*
+ * Where a node stands.  Returns 0 for the header page, n for the n-th key page, and in
+ * *offset the node's byte offset on that page.
+ */
+extern uint32 hm_node_page(const HmSegment *segment, HtWidth width, uint32 node,
+						   uint32 *offset);
+
+/*
+ * Search an auxiliary node.  Returns the number of the child in which an entry belongs
+ * or, if before is true, of the child that holds the entry's predecessor.
+ */
+extern int	hm_auxiliary_child(const HmAuxiliary *auxiliary, HtEntry entry, bool before);
+
+/* The low bound of child i of an auxiliary node; meaningless for child 0. */
+static inline HtEntry
+hm_auxiliary_low(const HmAuxiliary *auxiliary, int i)
+{
+	HtEntry		low;
+
+	low.key = auxiliary->keys[i];
+	low.tid = ((uint64) auxiliary->tids[i][0] << 32) |
+		((uint64) auxiliary->tids[i][1] << 16) | auxiliary->tids[i][2];
+	return low;
+}
+
+#endif							/* HARMONIA_FORMAT_H */

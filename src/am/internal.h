@@ -1,0 +1,537 @@
+/*
+ * internal.h
+ *		What the files of this folder offer to each other.  No other folder includes this.
+ *
+ * The conventions are those of am.h.
+ */
+#ifndef HARMONIA_INTERNAL_H
+#define HARMONIA_INTERNAL_H
+
+#include "access/generic_xlog.h"
+#include "access/itup.h"
+#include "access/reloptions.h"
+#include "nodes/execnodes.h"
+
+#include "am/am.h"
+#include "am/format.h"
+
+/* ----------------------------------------------------------------
+ *		Options (handler.c)
+ * ----------------------------------------------------------------
+ */
+#define HM_DEFAULT_FANOUT		64
+#define HM_DEFAULT_FILLFACTOR	90
+#define HM_MIN_FILLFACTOR		10
+
+typedef struct HmOptions
+{
+	int32		vl_len_;
+	int			fanout;
+	int			fillfactor;
+} HmOptions;
+
+/* The options of an index: those that it was created with, or the defaults. */
+extern int	hm_fanout(Relation index);
+extern int	hm_fillfactor(Relation index);
+
+/* ----------------------------------------------------------------
+ *		Page access (page.c)
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Initialise a page and its special area.  All other bytes become zero.  segment is the
+ * block of the segment's header.
+ */
+extern void hm_page_init(Page page, HmPageKind kind, uint64 stamp,
+						 BlockNumber segment, HmPart part);
+
+/* Make a page the metapage of a new index, without any segment. */
+extern void hm_meta_init(Relation index, Page page);
+
+/*
+ * Check everything that must hold inside a leaf (ht_leaf_check()).  To be called before
+ * its entries are copied to other leaves, so that damage does not spread.  The caller
+ * holds the buffer's lock.
+ * Errors: index_corrupted.
+ */
+extern void hm_leaf_check(Relation index, Buffer buffer, HtWidth width);
+
+/*
+ * A backend's copy of the metapage's lasting fields and of the directory's root.  It
+ * belongs to the relcache entry, and is freed with it.
+ */
+typedef struct HmCache
+{
+	HtWidth		width;
+	int			fanout;
+	bool		nulls_low;
+	int			depth;
+	uint32		root_count;
+	HmDirectoryEntry root[HM_ROOT_MAX];
+} HmCache;
+
+/*
+ * The backend's copy; read from the metapage if there is none, or if renew is true.  The
+ * caller holds no buffer lock if it has to be read.  The result is valid until the next
+ * call that may process invalidation messages, that is, until a heavyweight lock is
+ * taken.
+ */
+extern HmCache *hm_cache(Relation index, bool renew);
+
+/*
+ * Whether the backend's copy was made after the file was last truncated.  If not, its
+ * entries may lie beyond the end of the file.
+ */
+extern bool hm_cache_is_current(Relation index);
+
+/* ----------------------------------------------------------------
+ *		Heavyweight locks (locks.c)
+ *
+ * All are released at abort.  The caller holds no buffer lock.  lock_timeout, which is about
+ * locks that users know of, does not apply.
+ * ----------------------------------------------------------------
+ */
+
+/* Wait events, named so on PostgreSQL 17 and later. */
+#define HM_WAIT_MOVEMENT		"HarmoniaMovement"
+#define HM_WAIT_ALLOCATION		"HarmoniaAllocation"
+
+/*
+ * Wait for one or two milliseconds before looking again whether another backend has come to
+ * an end; *pauses, 0 at first, counts the calls.
+ * Errors: query_canceled and its like.
+ */
+extern void hm_pause(int *pauses, const char *event);
+
+/* The mover's lock on a segment, by the block of its header. */
+extern void hm_movement_lock(Relation index, BlockNumber header);
+extern void hm_movement_unlock(Relation index, BlockNumber header);
+
+/* Keep movers out, for a moment; false if one has the lock. */
+extern bool hm_movement_keep_out(Relation index, BlockNumber header);
+extern void hm_movement_let_in(Relation index, BlockNumber header);
+
+/*
+ * While a backend owns blocks that neither the directory nor the free list knows of, it holds
+ * the allocation lock in share mode, so that VACUUM does not take them for lost ones.
+ */
+extern void hm_allocation_lock(Relation index);
+extern void hm_allocation_unlock(Relation index);
+
+/* Keep all others from that; false if another backend has the lock. */
+extern bool hm_allocation_keep_out(Relation index);
+extern void hm_allocation_let_in(Relation index);
+
+/*
+ * Wait until all that are inside now have left; those that come meanwhile do not wait.  For
+ * VACUUM, before it goes on to the heap; only one backend at a time may drain an index's gate.
+ */
+extern void hm_visibility_gate_drain(Relation index);
+
+/* ----------------------------------------------------------------
+ *		Logging (wal.c)
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Log a change of a leaf's entries as a generic WAL record and set the page's LSN.  The
+ * caller holds the buffer's exclusive lock, is in a critical section, has changed the
+ * page as "change" says, and has marked the buffer dirty.  Does nothing for an index
+ * without WAL.
+ */
+extern void hm_log_leaf_change(Relation index, Buffer buffer, HtWidth width,
+							   const HtLeafChange *change);
+
+/*
+ * Log a page that hm_page_init() has just made, in few bytes, so that what is written to
+ * it next can be logged as a change.  The caller holds the buffer's exclusive lock, is in
+ * a critical section and has marked the buffer dirty.
+ */
+extern void hm_log_blank_page(Relation index, Buffer buffer);
+
+/* ----------------------------------------------------------------
+ *		Extents (extent.c): contiguous blocks, used, free and new
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * What blocks are for.  A segment takes the first free extent that is long enough, so
+ * that the end of the file becomes free.  Splits and the directory, which take at most
+ * 128 blocks, use the shortest free extent that is long enough, so that long ones stay
+ * whole.
+ */
+typedef enum HmExtentUse
+{
+	HM_EXTENT_FOR_SEGMENT,
+	HM_EXTENT_FOR_FEW
+} HmExtentUse;
+
+/*
+ * Take a new extent of this length, in blocks, from the free list or by making the file
+ * longer.  Returns its first block.  The caller holds the allocation lock and no buffer
+ * lock.
+ * Errors: program_limit_exceeded; index_corrupted for a damaged list.
+ */
+extern BlockNumber hm_extent_allocate(Relation index, uint32 length, HmExtentUse use);
+
+/*
+ * Whether the list has a free extent of at least this length, in which so many blocks end
+ * at limit or before.  The caller holds no buffer lock.
+ */
+extern bool hm_extent_fits_below(Relation index, uint32 length, BlockNumber limit);
+
+/*
+ * Give extents back to the list of free extents.  The caller holds the allocation lock
+ * and no buffer lock.  Nothing refers to the blocks any more.
+ */
+extern void hm_extent_free(Relation index, const HmExtent *extents, int count);
+
+/* A stamp that no page has had.  The caller holds no buffer lock. */
+extern uint64 hm_stamp_allocate(Relation index);
+
+/* What a sweep found. */
+typedef struct HmSweep
+{
+	BlockNumber free;			/* blocks, listed or not */
+	BlockNumber end;			/* of the file, or of what is listed of it */
+} HmSweep;
+
+/*
+ * Rebuild the list of free extents from what live segments do not use.  Does nothing if
+ * another backend holds the allocation lock.  If leave_end is true, blocks at the end of
+ * the file that were never logged are not listed if it pays to truncate them; the caller
+ * must then truncate them, or call hm_extents_keep_end().  The caller holds no buffer
+ * lock.
+ * Errors: index_corrupted.
+ */
+extern HmSweep hm_extents_sweep(Relation index, bool leave_end);
+
+/* The beginning of the listed free extent that ends at "end"; end if there is none. */
+extern BlockNumber hm_extents_free_end(Relation index, BlockNumber end);
+
+/*
+ * The beginning of the free blocks at the end of the file, whether listed or left alone
+ * by a sweep.  The caller holds the index's AccessExclusiveLock.
+ */
+extern BlockNumber hm_extents_end(Relation index);
+
+/* List blocks that a sweep has left alone at the end of the file. */
+extern void hm_extents_keep_end(Relation index);
+
+/* ----------------------------------------------------------------
+ *		Truncation (truncate.c)
+ * ----------------------------------------------------------------
+ */
+
+/* Whether it pays to truncate so many free blocks at the end of a file of so many blocks. */
+extern bool hm_worth_truncating(BlockNumber free, BlockNumber blocks);
+
+/*
+ * Whether the transaction can truncate: that of a parallel worker cannot, as it does not
+ * commit.
+ */
+extern bool hm_can_truncate(void);
+
+/*
+ * Have the transaction give free blocks at the end of the file back to the file system
+ * when it commits, if it pays and no other backend uses the index then.  Blocks from end
+ * on are free, though not listed.  Returns the number of blocks that would be given back.
+ */
+extern BlockNumber hm_truncate_at_commit(Relation index, BlockNumber end);
+
+/* ----------------------------------------------------------------
+ *		Directory (directory.c)
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Whether the segment with this header is the one that a search for the position must
+ * find.  The caller holds the header's lock.
+ */
+extern bool hm_segment_covers(Page header, HmPosition position, HmSearch search);
+
+/*
+ * Changing the directory, in four steps.
+ *
+ * - hm_directory_begin() finds the page on which an entry with the low bound stands or
+ *	 belongs, makes room for count more entries, and locks that page and the metapage
+ *	 exclusively.  The caller holds the allocation lock, unless count is 0, and no buffer
+ *	 lock.
+ *
+ * - The caller locks the other pages of its change, and begins a generic WAL record.
+ *
+ * - hm_directory_apply() registers one or two buffers with the record.  It puts the new
+ *	 entries, which are in order, in place of "replaced" old ones; the first old one has
+ *	 the same low bound as the first new one.  If replaced is 0, it only adds the new
+ *	 ones.
+ *
+ * - hm_directory_end() unlocks and releases these buffers, after the record has been
+ *	 written.
+ */
+typedef struct HmDirectoryEdit
+{
+	Buffer		meta;
+	Buffer		page;			/* InvalidBuffer: the page is the root itself */
+	int			emptied;		/* number in the root of a directory page that
+								 * becomes empty and is removed; 0: none */
+} HmDirectoryEdit;
+
+extern void hm_directory_begin(Relation index, HmPosition low, int count,
+							   HmDirectoryEdit *edit);
+
+/* Whether a part has any segment, where the first one of a part is to be added. */
+extern bool hm_directory_has_part(HmDirectoryEdit *edit, HmPart part);
+
+/*
+ * Whether the entry after the one with this low bound is that of the segment at block,
+ * and hm_directory_apply() could replace both.
+ */
+extern bool hm_directory_has_next(Relation index, HmDirectoryEdit *edit, HmPosition low,
+								  BlockNumber block);
+
+/*
+ * The same without an edit: whether two neighbours could be replaced together now.  The
+ * answer may be outdated soon.  The caller holds no buffer lock.
+ */
+extern bool hm_directory_could_join(Relation index, HmPosition low, BlockNumber block);
+extern void hm_directory_apply(HmDirectoryEdit *edit, GenericXLogState *state,
+							   int replaced, const HmDirectoryEntry *entries, int count);
+extern void hm_directory_end(HmDirectoryEdit *edit);
+
+/* ----------------------------------------------------------------
+ *		Segments (segment.c)
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * The number of leaves that an extent of so many blocks has room for, beside header and
+ * key pages.
+ */
+extern uint32 hm_segment_room(HtWidth width, int fanout, uint32 blocks);
+
+/*
+ * The number of blocks that a segment with room for so many leaves takes, header
+ * included.
+ */
+extern uint32 hm_segment_blocks(HtWidth width, int fanout, uint32 leaf_room);
+
+/* The number of entries that a build puts on a leaf, by the index's fill factor. */
+extern int	hm_leaf_target(Relation index, HtWidth width);
+
+/* What hm_segment_image() has to make. */
+typedef struct HmSegmentSpec
+{
+	HtWidth		width;
+	int			fanout;
+	HmPart		part;
+	HtEntry		low;
+	HtEntry		high;
+	bool		has_high;
+	uint64		stamp;
+	BlockNumber start;			/* block of the header */
+	uint32		leaf_room;
+	uint32		leaves;			/* leaves to be filled, 1 to leaf_room */
+} HmSegmentSpec;
+
+/*
+ * Lay out a whole segment in memory: header, key pages and the leaves to be filled, with
+ * n entries spread evenly over them.  image has room for these pages; pages of further
+ * leaves are not touched.  Returns the number of pages made.
+ */
+extern uint32 hm_segment_image(const HmSegmentSpec *spec, const HtEntry *entries,
+							   uint64 n, char *image);
+
+/*
+ * Write the pages of an image into the first blocks of an extent, and log them as full
+ * images.  The caller owns the blocks and holds no buffer lock.
+ */
+extern void hm_segment_write(Relation index, BlockNumber start, const char *image,
+							 uint32 pages);
+
+/* Set block and low bound of child i of an auxiliary node.  Does not change its count. */
+extern void hm_auxiliary_set(HmAuxiliary *auxiliary, int i, HtEntry low, BlockNumber child);
+
+/*
+ * Find the leaf in which an entry belongs or, if before is true, the leaf that holds the
+ * entry's predecessor.  The caller holds the header's lock, in either mode.  Returns the
+ * leaf's buffer, pinned and not locked.
+ * Errors: index_corrupted.
+ */
+extern Buffer hm_segment_descend(Relation index, Buffer header, HtEntry entry,
+								 bool before, BufferAccessStrategy strategy);
+
+/* ----------------------------------------------------------------
+ *		Insertion (insert.c), movement (movement.c), batches (batch.c)
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Insert entries of one part, sorted and without duplicates, as the papers' Algorithm 1
+ * applies a batch of updates.  An entry that is in the index already is left alone.
+ * After an error any number of the entries may be in the index; the caller may insert all
+ * of them again.  The caller holds no buffer lock and no allocation lock.
+ * Errors: index_corrupted, program_limit_exceeded.
+ */
+extern void hm_insert_sorted(Relation index, HmPart part,
+							 const HtEntry *entries, int64 n);
+
+/* What identifies a segment: the block of its header, and its stamp. */
+typedef struct HmSegmentName
+{
+	BlockNumber header;
+	uint64		stamp;
+} HmSegmentName;
+
+/*
+ * Movement: rewrite one segment, or two neighbours together, in pure layout, as one or
+ * more new segments.  Leaves keep some room if splits have shown that entries arrive
+ * there; if pack is true, all leaves become as full as a build makes them.  Returns
+ * false, and does nothing, if a segment has been replaced already or if the two cannot be
+ * replaced together.  last_header, if not NULL, becomes the header's block of the last new
+ * segment.  The caller holds no buffer lock and no allocation lock.
+ * Errors: index_corrupted.  The movement is then undone, apart from lost blocks and the
+ * mark in the header, which the next writer removes.
+ */
+extern bool hm_segments_move(Relation index, const HmSegmentName *segments, int count,
+							 bool pack, BlockNumber *last_header);
+
+/*
+ * Enter the segment that covers a position, to write: like hm_segment_enter(), but waits
+ * while the segment is being moved.  Returns InvalidBuffer if the position's part has no
+ * segment.  The caller holds no buffer lock and no allocation lock.
+ */
+extern Buffer hm_segment_enter_to_write(Relation index, HmPosition position, int lock);
+
+/* What decides whether a segment is moved. */
+typedef struct HmSegmentUse
+{
+	HmSegmentName name;
+	HmPosition	low;
+	uint64		entries;
+	uint32		leaves;
+	uint32		pure_leaves;
+	bool		grows;			/* the last one of its part, with room for more
+								 * numbered leaves */
+} HmSegmentUse;
+
+/* The segments that a walk in key order has met; palloc'd. */
+typedef struct HmSegmentUses
+{
+	int			count;
+	int			room;
+	HmSegmentUse *items;
+} HmSegmentUses;
+
+extern void hm_segment_uses_init(HmSegmentUses *uses);
+
+/*
+ * The item of the segment with this header, which the caller has locked.  A new item has
+ * the counts of the header and no entries; the caller adds the entries that it meets.
+ * The result is valid until the next call.
+ */
+extern HmSegmentUse *hm_segment_uses_note(HmSegmentUses *uses, Buffer header);
+
+/*
+ * Move the segments for which it pays: those that are sparse or shadowed or, if all is
+ * true, all that could be packed better; and join small neighbours.  Changes *uses to
+ * match.  Returns the number of movements.  The caller holds no lock but on the relation.
+ */
+extern int	hm_reorganize(Relation index, HmSegmentUses *uses, bool all);
+
+/* An index's size, once its transaction has committed. */
+typedef struct HmSize
+{
+	BlockNumber blocks;			/* of the file */
+	BlockNumber free;			/* of these, listed or not */
+} HmSize;
+
+/*
+ * Rebuild the list of free extents, have the commit give free blocks at the end of the file
+ * back, and before that, if more than half of the file is free or "always" is true, move
+ * segments from there to free extents before them.  Returns the number of movements and, in
+ * *size, what is to be left; the same conditions.
+ */
+extern int	hm_compact(Relation index, bool always, HmSize *size);
+
+/*
+ * Offer an entry to the statement's batch (batch.c).  Returns true if the batch has
+ * queued it, false if the caller has to insert it at once.  May apply the whole queue;
+ * the caller holds no buffer lock.
+ */
+extern bool hm_batch_add(Relation index, Relation heap, IndexInfo *info,
+						 IndexUniqueCheck check, HmPart part, HtEntry entry);
+
+/*
+ * Insert this backend's queued entries of all indexes.  The caller holds no buffer lock.
+ */
+extern void hm_batch_apply_all(void);
+
+/* Whether this backend has queued entries of an index. */
+extern bool hm_batch_pending(Relation index);
+
+/* ----------------------------------------------------------------
+ *		Sorting for a build (buildscan.c, buildsort.c)
+ * ----------------------------------------------------------------
+ */
+
+/* Phases of a build, for progress reports; phase 1, initializing, is the server's. */
+#define HM_BUILD_PHASE_SCAN		2
+#define HM_BUILD_PHASE_SORT		3
+#define HM_BUILD_PHASE_MERGE	4
+#define HM_BUILD_PHASE_WRITE	5
+
+typedef struct HmBuildSort HmBuildSort;
+
+/*
+ * Scan the heap, alone or with parallel workers (info->ii_ParallelWorkers), and sort all
+ * its entries within maintenance_work_mem; what exceeds it goes to temporary files.
+ * Reports progress up to the phase of writing, and the number of tuples to be written.
+ * *heap_tuples and *index_tuples are what ambuild returns.  Until hm_build_sort_end() the
+ * backend may be in parallel mode, in which it must not assign transaction or command
+ * ids.
+ */
+extern HmBuildSort *hm_build_sort(Relation heap, Relation index, IndexInfo *info,
+								  double *heap_tuples, double *index_tuples);
+
+/* The number of all entries of the key part or, if nulls is true, of the NULL part. */
+extern uint64 hm_build_sort_count(HmBuildSort *sort, bool nulls);
+
+/*
+ * Read the next entries of the key part or, if nulls is true, of the NULL part, in order.
+ * Returns how many were written to out; less than max only at the end.
+ */
+extern uint64 hm_build_sort_read(HmBuildSort *sort, bool nulls, HtEntry *out, uint64 max);
+
+/* Free everything, delete temporary files and leave parallel mode. */
+extern void hm_build_sort_end(HmBuildSort *sort);
+
+/* ----------------------------------------------------------------
+ *		Access method routines; PostgreSQL's documentation of the index access method
+ *		interface has their contracts
+ * ----------------------------------------------------------------
+ */
+extern IndexBuildResult *hm_build(Relation heap, Relation index, IndexInfo *info);
+extern void hm_build_empty(Relation index);
+extern char *hm_build_phase_name(int64 phase);
+extern bool hm_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
+					  Relation heap, IndexUniqueCheck check, bool unchanged,
+					  IndexInfo *info);
+extern IndexBulkDeleteResult *hm_bulk_delete(IndexVacuumInfo *info,
+											 IndexBulkDeleteResult *stats,
+											 IndexBulkDeleteCallback callback,
+											 void *state);
+extern IndexBulkDeleteResult *hm_vacuum_cleanup(IndexVacuumInfo *info,
+												IndexBulkDeleteResult *stats);
+extern bool hm_can_return(Relation index, int attno);
+extern bool hm_validate(Oid opclass);
+extern IndexScanDesc hm_begin_scan(Relation index, int nkeys, int norderbys);
+extern void hm_rescan(IndexScanDesc scan, ScanKey keys, int nkeys,
+					  ScanKey orderbys, int norderbys);
+extern bool hm_get_tuple(IndexScanDesc scan, ScanDirection direction);
+extern int64 hm_get_bitmap(IndexScanDesc scan, TIDBitmap *bitmap);
+extern void hm_end_scan(IndexScanDesc scan);
+extern void hm_mark_position(IndexScanDesc scan);
+extern void hm_restore_position(IndexScanDesc scan);
+
+#endif							/* HARMONIA_INTERNAL_H */
