@@ -374,6 +374,9 @@ make_visible_run(HmFetch *fetch)
 			PredicateLockPage(fetch->heap, hm_hit_block(hit), fetch->snapshot);
 		run->probes[run->count] = hit->probe;
 		run->hits[run->count++] = fetch->next - 1;
+		/* Hits are not in the order of probes, so each key is a cache miss. */
+		if (fetch->reads_keys && !wants_keys(fetch))
+			__builtin_prefetch(&fetch->probes.low[hit->probe]);
 	}
 }
 
@@ -461,10 +464,11 @@ hm_fetch_store(HmFetch *fetch, uint32 match)
 }
 
 Datum
-hm_fetch_key(const HmFetch *fetch, uint32 match)
+hm_fetch_key(HmFetch *fetch, uint32 match)
 {
 	const HmRun *run = &fetch->run;
 
+	fetch->reads_keys = true;
 	return fetch->type->restore(wants_keys(fetch) ? fetch->keys[run->hits[match]] :
 								fetch->probes.low[run->probes[match]]);
 }

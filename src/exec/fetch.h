@@ -64,6 +64,7 @@ struct HmFetch
 	const uint8 *done;			/* nonzero: no more hits of that probe are
 								 * wanted; or NULL */
 	bool		finished;		/* the engine is known to have no more hits */
+	bool		reads_keys;		/* hm_fetch_key() has been called */
 	bool		counting;		/* only the number of pairs is wanted */
 	uint64		counted;		/* pairs that the engine has only counted;
 								 * they are in no portion */

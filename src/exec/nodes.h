@@ -380,7 +380,7 @@ extern bool hm_fetch_peek(const HmFetch *fetch, uint32 ahead, uint32 *probe);
 extern TupleTableSlot *hm_fetch_store(HmFetch *fetch, uint32 match);
 
 /* The value of the index's column in a match of the run, if index_only. */
-extern Datum hm_fetch_key(const HmFetch *fetch, uint32 match);
+extern Datum hm_fetch_key(HmFetch *fetch, uint32 match);
 
 /*
  * The TID of a match of the run.  If the tuple was not fetched from the table, this is the
