@@ -137,6 +137,26 @@ cost_distinct(Path *path, double rows, double distinct)
 	path->startup_cost = path->total_cost;
 }
 
+/*
+ * Whether the join's rows will only be counted, by a lookup aggregate: no column of theirs is
+ * wanted, and nothing is between the join and the aggregate.
+ */
+static bool
+only_counted(PlannerInfo *root, const RelOptInfo *joinrel)
+{
+	const Query *query = root->parse;
+
+	return hm_enable_lookup_aggregate && query->hasAggs && query->groupClause == NIL &&
+		query->groupingSets == NIL && joinrel->reltarget->exprs == NIL &&
+		bms_is_subset(root->all_baserels, joinrel->relids);
+}
+
+Cost
+hm_join_row_cost(PlannerInfo *root, const RelOptInfo *joinrel)
+{
+	return only_counted(root, joinrel) ? 0 : cpu_tuple_cost;
+}
+
 void
 hm_join_cost_path(PlannerInfo *root, Path *path, Path *outer_path, RelOptInfo *inner,
 				  List *targets, JoinKeys *keys, JoinPathExtraData *extra, double distinct,
@@ -145,6 +165,7 @@ hm_join_cost_path(PlannerInfo *root, Path *path, Path *outer_path, RelOptInfo *i
 	const QualCost *target = &path->pathtarget->cost;
 	double		outer_rows = clamp_row_est(outer_path->rows);
 	double		probes = distinct > 0 ? distinct : outer_rows;
+	Cost		row_cost = hm_join_row_cost(root, path->parent);
 
 	hm_inherit_disabled_nodes(path, outer_path);
 	path->startup_cost = outer_path->startup_cost;
@@ -152,8 +173,10 @@ hm_join_cost_path(PlannerInfo *root, Path *path, Path *outer_path, RelOptInfo *i
 	if (distinct > 0)
 		cost_distinct(path, outer_rows, distinct);
 	path->startup_cost += lookups->startup + target->startup;
-	path->total_cost += probes * cpu_tuple_cost + lookups->total + target->startup +
+	path->total_cost += probes * row_cost + lookups->total + target->startup +
 		target->per_tuple * path->rows;
+	/* The lookups' costs have one for each row that they return. */
+	path->total_cost -= (cpu_tuple_cost - row_cost) * Min(path->rows, lookups->candidates);
 	add_evaluations(root, path, keys->arguments, outer_rows);
 	add_evaluations(root, path, inner->baserestrictinfo, lookups->candidates);
 	add_evaluations(root, path, candidate_clauses(targets, keys, extra), lookups->candidates);

@@ -384,8 +384,9 @@ may_pay(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, JoinType type
 {
 	Path	   *path = outer->cheapest_total_path;
 	double		probes = type == JOIN_UNIQUE_OUTER ? 1 : path->rows;
+	Cost		row_cost = hm_join_row_cost(root, joinrel);
 	Cost		startup = path->startup_cost;
-	Cost		total = path->total_cost + probes * cpu_tuple_cost;
+	Cost		total = path->total_cost + probes * row_cost;
 
 	hm_cost_lookup_least(probes, &startup, &total);
 	if (hm_add_path_precheck(joinrel, startup, total))
@@ -397,13 +398,13 @@ may_pay(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, JoinType type
 	if (can_choose_workers(root, outer))
 	{
 		probes /= hm_parallel_processes(Max(1, max_parallel_workers_per_gather));
-		total = probes * cpu_tuple_cost;
+		total = probes * row_cost;
 	}
 	else if (outer->partial_pathlist != NIL)
 	{
 		path = linitial(outer->partial_pathlist);
 		probes = path->rows;
-		total = path->total_cost + probes * cpu_tuple_cost;
+		total = path->total_cost + probes * row_cost;
 	}
 	else
 		return false;

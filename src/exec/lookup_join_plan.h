@@ -56,6 +56,13 @@ extern void hm_join_cost_targets(PlannerInfo *root, RelOptInfo *inner, List *tar
 								 double processes, LookupCost *cost);
 
 /*
+ * The cost of keeping an outer row, and that of returning a row.  It is 0 if rows will only
+ * be counted.  Of 1.25 M probes of 5,000 rows, a count took 43 ns each, a sum 59 ns, and a
+ * hash join 57 ns.
+ */
+extern Cost hm_join_row_cost(PlannerInfo *root, const RelOptInfo *joinrel);
+
+/*
  * Set the costs of a path: those of its outer path, of its lookups, and of what it evaluates
  * and returns.  The path has its number of rows, and custom_private.  If "distinct" is not
  * 0, it drops duplicates, and looks up so many keys.
