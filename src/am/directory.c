@@ -23,12 +23,6 @@
 /* If a search fails this often, the directory is damaged. */
 #define HM_MAX_ATTEMPTS		1000
 
-static inline HmPosition
-entry_low(const HmDirectoryEntry *entry)
-{
-	return hm_position((HmPart) entry->part, entry->key, entry->tid);
-}
-
 /*
  * The number of the last entry that is below the position or, with "equal", not above it;
  * or -1.
@@ -42,7 +36,7 @@ entries_search(const HmDirectoryEntry *entries, int count, HmPosition position, 
 	while (low < high)
 	{
 		int			middle = low + (high - low) / 2;
-		int			cmp = hm_position_cmp(entry_low(&entries[middle]), position);
+		int			cmp = hm_position_cmp(hm_directory_low(&entries[middle]), position);
 
 		if (cmp < 0 || (equal && cmp == 0))
 			low = middle + 1;
@@ -196,7 +190,7 @@ hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock
 				wanted = hm_position((HmPart) entry.part,
 									 ht_key_max(cache->width), HT_TID_MAX);
 			else
-				wanted = entry_low(&entry);
+				wanted = hm_directory_low(&entry);
 		}
 
 		hm_block_check(index, entry.block);
@@ -275,7 +269,7 @@ directory_split(Relation index, Buffer meta_buffer, BlockNumber block, BlockNumb
 	fresh = hm_page_directory(page);
 
 	/* Ascending loads add at the end; otherwise split in halves. */
-	i = entries_search(meta->root, meta->root_count, entry_low(&directory->entries[0]), true);
+	i = entries_search(meta->root, meta->root_count, hm_directory_low(&directory->entries[0]), true);
 	keep = i == (int) meta->root_count - 1 ? directory->count * 9 / 10 : directory->count / 2;
 
 	fresh->count = directory->count - keep;
@@ -438,7 +432,7 @@ next_page_has_only(Relation index, HmDirectoryEdit *edit, BlockNumber block)
 	HmMeta	   *meta = hm_page_meta(BufferGetPage(edit->meta));
 	HmDirectory *directory = hm_page_directory(BufferGetPage(edit->page));
 	int			next = entries_search(meta->root, meta->root_count,
-									  entry_low(&directory->entries[0]), true) + 1;
+									  hm_directory_low(&directory->entries[0]), true) + 1;
 	Buffer		buffer;
 	bool		result;
 
@@ -497,7 +491,7 @@ hm_directory_apply(HmDirectoryEdit *edit, GenericXLogState *state, int replaced,
 	if (BufferIsValid(edit->page))
 	{
 		target = hm_page_directory(BufferGetPage(edit->page))->entries;
-		leads = hm_position_cmp(entry_low(&entries[0]), entry_low(&target[0])) < 0;
+		leads = hm_position_cmp(hm_directory_low(&entries[0]), hm_directory_low(&target[0])) < 0;
 	}
 	if (replaced > 0 || leads || !BufferIsValid(edit->page))
 		meta = hm_page_meta(GenericXLogRegisterBuffer(state, edit->meta, 0));
@@ -536,11 +530,11 @@ hm_directory_apply(HmDirectoryEdit *edit, GenericXLogState *state, int replaced,
 		target_count = &meta->root_count;
 	}
 
-	i = entries_search(target, (int) *target_count, entry_low(&entries[0]), true);
+	i = entries_search(target, (int) *target_count, hm_directory_low(&entries[0]), true);
 	if (replaced == 0)
 		i++;
 	Assert(replaced == 0 ||
-		   (i >= 0 && hm_position_cmp(entry_low(&target[i]), entry_low(&entries[0])) == 0));
+		   (i >= 0 && hm_position_cmp(hm_directory_low(&target[i]), hm_directory_low(&entries[0])) == 0));
 	memmove(&target[i + count], &target[i + here],
 			(*target_count - i - here) * sizeof(HmDirectoryEntry));
 	memcpy(&target[i], entries, count * sizeof(HmDirectoryEntry));

@@ -30,17 +30,17 @@
 	POINT(insert_merging) \
 	POINT(insert_merged) \
 	POINT(insert_leaf_full) \
-	/* insert.c: splits */ \
+	/* split.c */ \
 	POINT(split_blank_changed) \
 	POINT(split_blank_logged) \
 	POINT(split_in_order_changed) \
 	POINT(split_in_order_logged) \
 	POINT(split_shadow_changed) \
 	POINT(split_shadow_logged) \
+	/* grow.c */ \
 	POINT(spare_allocated) \
 	POINT(spare_changed) \
 	POINT(spare_logged) \
-	/* insert.c: further segments */ \
 	POINT(last_segment_allocated) \
 	POINT(first_segment_written) \
 	POINT(first_segment_changed) \

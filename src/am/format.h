@@ -122,6 +122,13 @@ typedef struct HmDirectoryEntry
 								 * directory page */
 } HmDirectoryEntry;
 
+/* The low bound of the segment, or of the directory page, that an entry stands for. */
+static inline HmPosition
+hm_directory_low(const HmDirectoryEntry *entry)
+{
+	return hm_position((HmPart) entry->part, entry->key, entry->tid);
+}
+
 #define HM_DIRECTORY_AT			64
 
 /*

@@ -362,7 +362,7 @@ extern Buffer hm_segment_descend(Relation index, Buffer header, HtEntry entry,
 								 bool before, BufferAccessStrategy strategy);
 
 /* ----------------------------------------------------------------
- *		Insertion (insert.c), movement (movement.c), batches (batch.c)
+ *		Insertion (insert.c, split.c, grow.c), movement (movement.c), batches (batch.c)
  * ----------------------------------------------------------------
  */
 

@@ -24,8 +24,8 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
-#include "am/inspect.h"
 #include "am/internal.h"
+#include "am/open.h"
 #include "compat.h"
 
 PG_FUNCTION_INFO_V1(harmonia_reorganize);

@@ -15,7 +15,7 @@
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
-#include "am/inspect.h"
+#include "am/open.h"
 #include "compat.h"
 #include "lookup/remote.h"
 

@@ -1,11 +1,11 @@
 /*
- * inspect.h
- *		What the functions share that show, verify and reorganize an index.
+ * copy.h
+ *		Copies of segments, made to be shown or verified.
  */
-#ifndef HARMONIA_INSPECT_H
-#define HARMONIA_INSPECT_H
+#ifndef HARMONIA_COPY_H
+#define HARMONIA_COPY_H
 
-#include "am/am.h"
+#include "am/internal.h"
 
 /*
  * A copy of everything of a segment but its leaves, made while its header was locked, so
@@ -22,22 +22,13 @@ typedef struct HmSegmentCopy
 	Page	   *auxiliaries;	/* of each bottom node; NULL if it has none */
 } HmSegmentCopy;
 
-/*
- * Open a harmonia index, of which this session can read the pages.  It need not be valid.
- * Errors: undefined_table, wrong_object_type, feature_not_supported for another
- * session's temporary index.
- */
-extern Relation hm_inspect_open(Oid oid, LOCKMODE mode);
-
-/* The same, its table first, with the same lock, as queries do. */
-extern Relation hm_inspect_open_with_table(Oid oid, LOCKMODE mode, Relation *table);
-
-/*
- * Check that all pages of an index are there: a concurrent build may not have written
- * them yet.
- * Errors: object_not_in_prerequisite_state.
- */
-extern void hm_inspect_check_valid(Relation index);
+/* A leaf, as the copied inner nodes refer to it. */
+typedef struct HmCopiedLeaf
+{
+	BlockNumber block;
+	int64		number;			/* leaf number; -1 for an auxiliary node's child */
+	BlockNumber auxiliary;		/* block of that node, or InvalidBlockNumber */
+} HmCopiedLeaf;
 
 /*
  * Copy a segment.  The caller holds the header's lock, in either mode.
@@ -48,4 +39,17 @@ extern HmSegmentCopy *hm_segment_copy(Relation index, Buffer header, HtWidth wid
 /* A node of a copied segment's key region, in the layout that src/tree reads. */
 extern const char *hm_copy_node(const HmSegmentCopy *copy, HtWidth width, uint32 node);
 
-#endif							/* HARMONIA_INSPECT_H */
+/*
+ * List the leaves of a copied segment, in key order; palloc'd.  A damaged prefix sum does
+ * no harm.
+ */
+extern HmCopiedLeaf *hm_copy_leaves(const HmSegmentCopy *copy, uint32 *count);
+
+/*
+ * Copy a leaf, and check that it is one.  The caller holds no buffer lock.
+ * Errors: index_corrupted.
+ */
+extern void hm_copy_leaf(Relation index, BlockNumber block, Page to,
+						 BufferAccessStrategy strategy);
+
+#endif							/* HARMONIA_COPY_H */

@@ -1,0 +1,134 @@
+/*
+ * copy.c
+ *		Copies of segments, made to be shown or verified.
+ *
+ * They show pages as they are.  A damaged segment is copied, too, as far as that is
+ * possible without reading beyond its pages.
+ */
+#include "postgres.h"
+
+#include "am/copy.h"
+
+/*
+ * Copy a key page or auxiliary node.  The caller holds the header's lock, which protects
+ * it.
+ * Errors: index_corrupted.
+ */
+static void
+copy_page(Relation index, BlockNumber block, HmPageKind kind, char *to)
+{
+	Buffer		buffer;
+
+	if (block >= RelationGetNumberOfBlocks(index))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("index \"%s\" refers to block %u, which does not exist",
+						RelationGetRelationName(index), block),
+				 errhint("Please REINDEX it.")));
+	buffer = ReadBuffer(index, block);
+	hm_page_check(index, buffer, kind);
+	memcpy(to, BufferGetPage(buffer), BLCKSZ);
+	ReleaseBuffer(buffer);
+}
+
+HmSegmentCopy *
+hm_segment_copy(Relation index, Buffer header, HtWidth width)
+{
+	HmSegmentCopy *copy = palloc(sizeof(HmSegmentCopy));
+	HmSegment  *segment;
+
+	hm_segment_check(index, header, width);
+	copy->block = BufferGetBlockNumber(header);
+	copy->header = palloc(BLCKSZ);
+	memcpy(copy->header, BufferGetPage(header), BLCKSZ);
+	segment = hm_page_segment(copy->header);
+
+	copy->key_pages = segment->nodes == segment->nodes_here ? 0 :
+		(segment->nodes - segment->nodes_here - 1) / segment->nodes_per_page + 1;
+	copy->keys = palloc(Max(1, copy->key_pages) * BLCKSZ);
+	for (uint32 i = 0; i < copy->key_pages; i++)
+		copy_page(index, segment->key_base + i, HM_PAGE_KEYS, copy->keys + (Size) i * BLCKSZ);
+
+	copy->bottom_nodes = segment->nodes - segment->bottom_start;
+	copy->auxiliaries = palloc0(copy->bottom_nodes * sizeof(Page));
+	for (uint32 i = 0; i < copy->bottom_nodes; i++)
+	{
+		BlockNumber block = hm_segment_auxiliaries(segment)[i];
+
+		if (!BlockNumberIsValid(block))
+			continue;
+		copy->auxiliaries[i] = palloc(BLCKSZ);
+		copy_page(index, block, HM_PAGE_AUXILIARY, copy->auxiliaries[i]);
+	}
+	return copy;
+}
+
+const char *
+hm_copy_node(const HmSegmentCopy *copy, HtWidth width, uint32 node)
+{
+	uint32		offset;
+	uint32		page = hm_node_page(hm_page_segment(copy->header), width, node, &offset);
+
+	return page == 0 ? (char *) copy->header + offset :
+		copy->keys + (Size) (page - 1) * BLCKSZ + offset;
+}
+
+HmCopiedLeaf *
+hm_copy_leaves(const HmSegmentCopy *copy, uint32 *count)
+{
+	HmSegment  *segment = hm_page_segment(copy->header);
+	uint32		room = segment->pure_leaves;
+	HmCopiedLeaf *leaves;
+
+	for (uint32 i = 0; i < copy->bottom_nodes; i++)
+	{
+		if (copy->auxiliaries[i] != NULL)
+			room += hm_page_auxiliary(copy->auxiliaries[i])->count;
+	}
+	leaves = palloc(room * sizeof(HmCopiedLeaf));
+	*count = 0;
+
+	/*
+	 * Compute leaf numbers from the bottom node's number, so that a damaged prefix sum
+	 * does no harm.
+	 */
+	for (uint32 i = 0; i < copy->bottom_nodes; i++)
+	{
+		if (copy->auxiliaries[i] != NULL)
+		{
+			HmAuxiliary *auxiliary = hm_page_auxiliary(copy->auxiliaries[i]);
+
+			for (uint32 j = 0; j < auxiliary->count; j++)
+				leaves[(*count)++] = (HmCopiedLeaf)
+			{
+				auxiliary->children[j], -1, hm_segment_auxiliaries(segment)[i]
+			};
+			continue;
+		}
+		for (uint32 j = i * segment->fanout;
+			 j < (i + 1) * segment->fanout && j < segment->pure_leaves; j++)
+			leaves[(*count)++] = (HmCopiedLeaf)
+		{
+			segment->leaf_base + j, j, InvalidBlockNumber
+		};
+	}
+	return leaves;
+}
+
+void
+hm_copy_leaf(Relation index, BlockNumber block, Page to, BufferAccessStrategy strategy)
+{
+	Buffer		buffer;
+
+	if (block >= RelationGetNumberOfBlocks(index))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("index \"%s\" refers to block %u, which does not exist",
+						RelationGetRelationName(index), block),
+				 errhint("Please REINDEX it.")));
+	buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	hm_page_check(index, buffer, HM_PAGE_LEAF);
+	memcpy(to, BufferGetPage(buffer), BLCKSZ);
+	UnlockReleaseBuffer(buffer);
+}

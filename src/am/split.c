@@ -1,0 +1,450 @@
+/*
+ * split.c
+ *		Making room for entries whose leaf is full: under the header's exclusive lock, the
+ *		coarse lock of Algorithm 1 of the papers.
+ */
+#include "postgres.h"
+
+#include "access/generic_xlog.h"
+#include "miscadmin.h"
+
+#include "am/fault.h"
+#include "am/insert.h"
+#include "compat.h"
+#include "device/device.h"
+
+/*
+ * A leaf that is to be split, and what the split needs.  Both buffers are locked
+ * exclusively.
+ */
+typedef struct HmSplit
+{
+	Buffer		header;
+	Buffer		leaf;
+	HtWidth		width;
+	bool		append;			/* the new entries are above all of the part */
+	const HtEntry *coming;		/* new entries of this part, in order */
+	int64		coming_count;	/* at least one */
+	int64		merged;			/* how many of them are in entries[] */
+	int			count;			/* of entries[], which the two leaves share */
+	HtEntry		entries[2 * HT_LEAF_MAX_ENTRIES];
+} HmSplit;
+
+/*
+ * Put a new leaf to the right of the leaf that is split.  When appending, it receives new
+ * entries alone; otherwise the two leaves share split->entries.  "fresh" is the new
+ * leaf's blank page, locked exclusively.  Registers both pages with the WAL record.  Adds
+ * the number of inserted entries to *inserted; returns the low bound of the new leaf.
+ */
+static HtEntry
+split_leaf(Relation index, GenericXLogState *state, HmSplit *split, Buffer fresh,
+		   int64 *inserted)
+{
+	Page		left = GenericXLogRegisterBuffer(state, split->leaf, 0);
+	Page		right = GenericXLogRegisterBuffer(state, fresh, 0);
+	HmSpecial  *left_special = hm_page_special(left);
+	HmSpecial  *right_special;
+	const HtEntry *upper = split->coming;
+	int			upper_count;
+
+	if (split->append)
+	{
+		upper_count = (int) Min(split->coming_count, hm_leaf_target(index, split->width));
+		*inserted += upper_count;
+	}
+	else
+	{
+		int			keep = split->count / 2;
+
+		upper = split->entries + keep;
+		upper_count = split->count - keep;
+		ht_leaf_fill(left, split->width, split->entries, keep);
+		*inserted += split->merged;
+	}
+
+	right_special = hm_page_special(right);
+	right_special->kind = HM_PAGE_LEAF;
+	ht_leaf_fill(right, split->width, upper, upper_count);
+	right_special->low = upper[0];
+	right_special->high = left_special->high;
+	right_special->flags = left_special->flags;
+	right_special->right = left_special->right;
+	left_special->high = upper[0];
+	left_special->flags |= HM_HAS_HIGH;
+	left_special->right = BufferGetBlockNumber(fresh);
+
+	/* All pages of the split are locked by now. */
+	hm_device_mark_page(index, split->leaf, HM_ALL_LINES);
+	hm_device_mark_page(index, fresh, HM_ALL_LINES);
+	hm_device_structure_changes(index);
+	return upper[0];
+}
+
+/*
+ * Check that a block to be locked is not one that the split has locked already, which
+ * only a damaged header can cause.  "other" is one more locked buffer, or InvalidBuffer.
+ * Errors: index_corrupted.
+ */
+static void
+check_not_locked(Relation index, const HmSplit *split, Buffer other, BlockNumber block)
+{
+	if (block == BufferGetBlockNumber(split->header) ||
+		block == BufferGetBlockNumber(split->leaf) ||
+		(BufferIsValid(other) && block == BufferGetBlockNumber(other)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("block %u of index \"%s\" is in use twice",
+						block, RelationGetRelationName(index)),
+				 errhint("Please REINDEX it.")));
+}
+
+/*
+ * Begin to use a block of the segment: give it a blank page and log that.  Returns the
+ * buffer, locked exclusively.  The caller writes the contents into that page without
+ * initialising it again: a page without LSN would be logged whole.
+ */
+static Buffer
+fresh_buffer(Relation index, const HmSplit *split, Buffer other, BlockNumber block)
+{
+	Page		header = BufferGetPage(split->header);
+	Buffer		buffer;
+
+	check_not_locked(index, split, other, block);
+	if (block == HM_METAPAGE_BLKNO || block >= RelationGetNumberOfBlocks(index))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("segment at block %u of index \"%s\" refers to block %u, which is not its own",
+						BufferGetBlockNumber(split->header), RelationGetRelationName(index), block),
+				 errhint("Please REINDEX it.")));
+
+	buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_ZERO_AND_LOCK, NULL);
+	START_CRIT_SECTION();
+	hm_page_init(BufferGetPage(buffer), HM_PAGE_SPARE, hm_page_segment(header)->stamp,
+				 BufferGetBlockNumber(split->header), (HmPart) hm_page_special(header)->part);
+	MarkBufferDirty(buffer);
+	HM_FAULT(split_blank_changed);
+	hm_log_blank_page(index, buffer);
+	HM_FAULT(split_blank_logged);
+	END_CRIT_SECTION();
+	return buffer;
+}
+
+/*
+ * Whether the leaf after the segment's last one can be the next numbered leaf: the main
+ * extent has a block for it, and its bottom node is not shadowed.
+ */
+static bool
+can_append_leaf(HmSegment *segment)
+{
+	uint32		next = segment->pure_leaves;
+
+	if (next >= segment->leaf_room - segment->tail_used)
+		return false;
+	return next % segment->fanout == 0 ||
+		!BlockNumberIsValid(hm_segment_auxiliaries(segment)[next / segment->fanout]);
+}
+
+/*
+ * Split the segment's last leaf.  The new leaf becomes the next numbered one, so the
+ * layout stays pure.  Returns how many entries were inserted.
+ */
+static int64
+split_in_order(Relation index, HmSplit *split)
+{
+	int64		inserted = 0;
+	HmSegment  *segment = hm_page_segment(BufferGetPage(split->header));
+	uint32		number = segment->pure_leaves;
+	uint32		node,
+				offset,
+				page_number;
+	int			separator;
+	Buffer		keys = InvalidBuffer;
+	Buffer		fresh;
+	GenericXLogState *state;
+	Page		header_page,
+				keys_page;
+	HtEntry		bound;
+
+	hm_segment_separator(segment, number, &node, &separator);
+	page_number = hm_node_page(segment, split->width, node, &offset);
+	if (page_number > 0)
+	{
+		check_not_locked(index, split, InvalidBuffer, segment->key_base + page_number - 1);
+		keys = ReadBuffer(index, segment->key_base + page_number - 1);
+		LockBuffer(keys, BUFFER_LOCK_EXCLUSIVE);
+		hm_page_check(index, keys, HM_PAGE_KEYS);
+	}
+	fresh = fresh_buffer(index, split, keys, segment->leaf_base + number);
+
+	state = GenericXLogStart(index);
+	header_page = GenericXLogRegisterBuffer(state, split->header, 0);
+	keys_page = page_number > 0 ? GenericXLogRegisterBuffer(state, keys, 0) : header_page;
+	bound = split_leaf(index, state, split, fresh, &inserted);
+	segment = hm_page_segment(header_page);
+	segment->pure_leaves++;
+	segment->leaves++;
+	ht_node_set((char *) keys_page + offset, split->width, segment->fanout, separator, bound);
+	HM_FAULT(split_in_order_changed);
+	GenericXLogFinish(state);
+	HM_FAULT(split_in_order_logged);
+
+	UnlockReleaseBuffer(fresh);
+	if (page_number > 0)
+		UnlockReleaseBuffer(keys);
+	return inserted;
+}
+
+/*
+ * The number of the bottom node below which an entry belongs.  The caller holds the
+ * header's lock.
+ * Errors: index_corrupted.
+ */
+static uint32
+bottom_node(Relation index, Buffer header, HtWidth width, HtEntry entry)
+{
+	HmSegment  *segment = hm_page_segment(BufferGetPage(header));
+	uint32		node = 0;
+
+	while (node < segment->bottom_start)
+	{
+		uint32		offset;
+		uint32		page_number = hm_node_page(segment, width, node, &offset);
+		Buffer		buffer = header;
+
+		if (page_number > 0)
+			buffer = ReadBuffer(index, segment->key_base + page_number - 1);
+		node = segment->child_region[node] +
+			ht_node_count_le((char *) BufferGetPage(buffer) + offset, width,
+							 segment->fanout, entry);
+		if (page_number > 0)
+			ReleaseBuffer(buffer);
+
+		/*
+		 * The descent to the leaf has passed here, so the numbers ascend; but they may be
+		 * too large.
+		 */
+		if (node >= segment->nodes)
+			ereport(ERROR,
+					(errcode(ERRCODE_INDEX_CORRUPTED),
+					 errmsg("segment at block %u of index \"%s\" refers to inner node %u of %u",
+							BufferGetBlockNumber(header), RelationGetRelationName(index),
+							node, segment->nodes),
+					 errhint("Please REINDEX it.")));
+	}
+	return node;
+}
+
+/*
+ * Make a blank page the auxiliary node of a bottom node, with the numbered leaves that
+ * are its children.  The caller holds the header's exclusive lock.
+ */
+static void
+fill_auxiliary(Relation index, Page page, Buffer header, HtWidth width, uint32 node)
+{
+	HmSegment  *segment = hm_page_segment(BufferGetPage(header));
+	HmAuxiliary *auxiliary = hm_page_auxiliary(page);
+	uint32		first = segment->child_region[node] - segment->nodes;
+	uint32		count = Min(segment->fanout, segment->pure_leaves - first);
+	uint32		offset;
+	uint32		page_number = hm_node_page(segment, width, node, &offset);
+	Buffer		buffer = header;
+	HtEntry		none = {0, 0};
+
+	hm_page_special(page)->kind = HM_PAGE_AUXILIARY;
+	auxiliary->node = node;
+	auxiliary->count = count;
+	if (page_number > 0)
+		buffer = ReadBuffer(index, segment->key_base + page_number - 1);
+	for (uint32 i = 0; i < count; i++)
+	{
+		HtEntry		low = i == 0 ? none :
+			ht_node_get((char *) BufferGetPage(buffer) + offset, width,
+						segment->fanout, (int) i - 1);
+
+		hm_auxiliary_set(auxiliary, (int) i, low, segment->leaf_base + first + i);
+	}
+	if (page_number > 0)
+		ReleaseBuffer(buffer);
+}
+
+/*
+ * Split any leaf, below this bottom node.  The new leaf becomes a child of the node's
+ * auxiliary node, which the caller has locked exclusively; if auxiliary is InvalidBuffer,
+ * it is made.  The segment has enough spare blocks.  Releases the auxiliary node.
+ * Returns how many entries were inserted.
+ */
+static int64
+split_shadowing(Relation index, HmSplit *split, uint32 node, Buffer auxiliary)
+{
+	int64		inserted = 0;
+	GenericXLogState *state = GenericXLogStart(index);
+	Page		header_page = GenericXLogRegisterBuffer(state, split->header, 0);
+	HmSegment  *segment = hm_page_segment(header_page);
+	BlockNumber *shadow = &hm_segment_auxiliaries(segment)[node - segment->bottom_start];
+	HmAuxiliary *children;
+	Page		page;
+	Buffer		fresh;
+	HtEntry		bound;
+	int			i;
+
+	if (BufferIsValid(auxiliary))
+		page = GenericXLogRegisterBuffer(state, auxiliary, 0);
+	else
+	{
+		*shadow = hm_take_spare(segment);
+		segment->auxiliaries++;
+		auxiliary = fresh_buffer(index, split, InvalidBuffer, *shadow);
+		page = GenericXLogRegisterBuffer(state, auxiliary, 0);
+		fill_auxiliary(index, page, split->header, split->width, node);
+	}
+
+	fresh = fresh_buffer(index, split, auxiliary, hm_take_spare(segment));
+	segment->leaves++;
+	bound = split_leaf(index, state, split, fresh, &inserted);
+
+	children = hm_page_auxiliary(page);
+	i = hm_auxiliary_child(children, bound, true) + 1;
+	memmove(&children->keys[i + 1], &children->keys[i],
+			(children->count - i) * sizeof(children->keys[0]));
+	memmove(&children->tids[i + 1], &children->tids[i],
+			(children->count - i) * sizeof(children->tids[0]));
+	memmove(&children->children[i + 1], &children->children[i],
+			(children->count - i) * sizeof(children->children[0]));
+	children->count++;
+	hm_auxiliary_set(children, i, bound, BufferGetBlockNumber(fresh));
+	HM_FAULT(split_shadow_changed);
+	GenericXLogFinish(state);
+	HM_FAULT(split_shadow_logged);
+
+	UnlockReleaseBuffer(fresh);
+	UnlockReleaseBuffer(auxiliary);
+	return inserted;
+}
+
+/*
+ * Fill in split->entries: those of the leaf and the first of the new ones, at most as
+ * many as make two leaves as full as a build does, but at least one more than fit on one
+ * leaf.
+ */
+static void
+merge_for_split(Relation index, HmSplit *split, Page leaf)
+{
+	HtEntry		old[HT_LEAF_MAX_ENTRIES];
+	int			count = ht_leaf_read(leaf, split->width, old);
+	int			max = Max(2 * hm_leaf_target(index, split->width),
+						  ht_leaf_capacity(split->width) + 1);
+
+	split->merged = split->coming_count;
+	if (hm_page_has_high(leaf))
+		split->merged = hm_entries_below(split->coming, split->merged,
+										 hm_page_special(leaf)->high);
+	split->count = hm_merge_entries(old, count, split->coming, &split->merged, max,
+									split->entries);
+}
+
+int64
+hm_make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
+{
+	HmSplit		split;
+	HmSegment  *segment;
+	Page		leaf_page;
+	HmSegmentName name;
+	int			count;
+	bool		last;
+	int64		inserted;
+
+	split.header = hm_segment_enter_to_write(index,
+											 hm_position(part, coming[0].key, coming[0].tid),
+											 BUFFER_LOCK_EXCLUSIVE);
+	if (!BufferIsValid(split.header))
+		return 0;
+	split.width = hm_cache(index, false)->width;
+	split.coming = coming;
+	split.coming_count = n;
+	segment = hm_page_segment(BufferGetPage(split.header));
+	name.header = BufferGetBlockNumber(split.header);
+	name.stamp = segment->stamp;
+
+	split.leaf = hm_segment_descend(index, split.header, coming[0], false, NULL);
+	LockBuffer(split.leaf, BUFFER_LOCK_EXCLUSIVE);
+	hm_page_check(index, split.leaf, HM_PAGE_LEAF);
+	leaf_page = BufferGetPage(split.leaf);
+	hm_leaf_check(index, split.leaf, split.width);
+
+	/*
+	 * The first of several backends that found the leaf full has made room for the
+	 * others.  With many clients at the right end of the index, every split has others.
+	 */
+	count = ht_leaf_count(leaf_page, split.width);
+	inserted = hm_insert_if_room(index, split.leaf, split.width, count, coming,
+								 hm_entries_for_leaf(index, leaf_page, split.width, count, coming, n));
+	if (inserted > 0)
+	{
+		UnlockReleaseBuffer(split.leaf);
+		UnlockReleaseBuffer(split.header);
+		return inserted;
+	}
+
+	last = !BlockNumberIsValid(hm_page_special(leaf_page)->right);
+	split.append = !hm_page_has_high(leaf_page) &&
+		hm_is_above_full_leaf(index, leaf_page, split.width, count, coming[0]);
+
+	if (!split.append)
+	{
+		merge_for_split(index, &split, leaf_page);
+		if (split.merged == 0)
+			hm_page_no_progress(index, split.leaf);
+	}
+
+	if (!split.append && hm_leaf_has_room(leaf_page, split.width, split.count, 0))
+	{
+		/* Some of the entries were in the leaf already, so the others fit. */
+		hm_rewrite_leaf(index, split.leaf, split.width, split.entries, split.count);
+		inserted = split.merged;
+	}
+	else if (last && can_append_leaf(segment))
+		inserted = split_in_order(index, &split);
+	else if (split.append)
+	{
+		UnlockReleaseBuffer(split.leaf);
+		UnlockReleaseBuffer(split.header);
+		return hm_append_segment(index, part, coming, n, name);
+	}
+	else
+	{
+		uint32		node = bottom_node(index, split.header, split.width, coming[0]);
+		BlockNumber shadow = hm_segment_auxiliaries(segment)[node - segment->bottom_start];
+		Buffer		auxiliary = InvalidBuffer;
+		bool		full = segment->leaves >= 2 * HM_SEGMENT_MAX_BLOCKS;
+		bool		no_spare = hm_spare_blocks(segment) < (BlockNumberIsValid(shadow) ? 1 : 2);
+
+		if (BlockNumberIsValid(shadow))
+		{
+			check_not_locked(index, &split, InvalidBuffer, shadow);
+			auxiliary = ReadBuffer(index, shadow);
+			LockBuffer(auxiliary, BUFFER_LOCK_EXCLUSIVE);
+			hm_page_check(index, auxiliary, HM_PAGE_AUXILIARY);
+			if (hm_page_auxiliary(BufferGetPage(auxiliary))->count == HM_AUXILIARY_MAX)
+				full = true;
+		}
+		if (no_spare && segment->extent_count == HM_SEGMENT_MAX_EXTENTS)
+			full = true;
+
+		if (full || no_spare)
+		{
+			if (BufferIsValid(auxiliary))
+				UnlockReleaseBuffer(auxiliary);
+			UnlockReleaseBuffer(split.leaf);
+			UnlockReleaseBuffer(split.header);
+			if (full)
+				hm_segments_move(index, &name, 1, false, NULL);
+			else
+				hm_add_spare_extent(index, name);
+			return 0;
+		}
+		inserted = split_shadowing(index, &split, node, auxiliary);
+	}
+	UnlockReleaseBuffer(split.leaf);
+	UnlockReleaseBuffer(split.header);
+	return inserted;
+}
