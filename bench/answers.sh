@@ -10,7 +10,7 @@
 # Environment:
 #
 #   ROWS (20000000), PROBES (ROWS / 20), RUNS (5), SECONDS_A_RUN (2)
-#   OTHER_RUNS       runs of PostgreSQL's own best plan, which takes seconds (3)
+#   OTHER_RUNS       runs of PostgreSQL's own best plan, which takes seconds (3); 0: none
 #   OTHER_PG_CONFIG  pg_config of another version of PostgreSQL, for which a copy of the
 #                    checkout is built; or OTHER_BINDIR, its programs with the extension
 #   BEFORE           the commit to compare with (7e3f64f, in which rows of lookup joins
@@ -232,7 +232,7 @@ answer() {
 	local -A plan=()
 	for server in "${servers[@]}"; do
 		use_server "$server"
-		find_best "$query" ${as_join:+"$as_join"}
+		((own_runs == 0)) || find_best "$query" ${as_join:+"$as_join"}
 		options=$memory_option
 		show points_harmonia
 		plan[$server]=$(plan_of "$query")
@@ -318,7 +318,7 @@ answers() {
 
 section_large() { answers 1GB "$other_runs"; }
 # PostgreSQL's plans for this are slower than for the former, and no target names them.
-section_default() { answers 4MB 1; }
+section_default() { answers 4MB $((other_runs > 0)); }
 
 # prepare_before: the server with the version before.  Returns 1 if there is none.
 prepare_before() {
@@ -352,7 +352,7 @@ variant() {
 	local case=$1 query=$2 expected run server memory plan unit value count spread
 	for memory in 1GB 4MB; do
 		options="-c work_mem=$memory"
-		for ((run = 0; run < other_runs; run++)); do
+		for ((run = 0; run < (other_runs > 0 ? other_runs : runs); run++)); do
 			for server in before main; do
 				use_server "$server"
 				session "$server" "$query" 3
