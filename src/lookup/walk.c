@@ -26,7 +26,7 @@
 #include "am/fault.h"
 #include "am/format.h"
 #include "compat.h"
-#include "lookup/walk.h"
+#include "lookup/walk_state.h"
 
 /*
  * After this many routes in a row without a leaf that is needed, the index is damaged.
@@ -35,87 +35,6 @@
 
 /* The time to sort fewer probes than this is not measured. */
 #define TIMED_PROBES	32
-
-/*
- * How many leaves ahead of the search the cache is asked to fetch what is read next:
- * first buffer headers and first lines of pages, then lines of separators, then blocks.
- * A leaf is pinned between the first and the second.  A backend can hold eight pins at
- * low cost.
- */
-#define HEADER_AHEAD		12
-#define PIN_AHEAD			6
-#define SEPARATORS_AHEAD	5
-#define BLOCKS_AHEAD		3
-
-/* With this many probes on a leaf the whole coarse index is prefetched at once. */
-#define COARSE_MIN_PROBES	5
-#define LAST_SEPARATORS		(HT_LEAF_SEPARATORS_AT + 448)
-
-struct HmWalk
-{
-	Relation	index;
-	HtWidth		width;
-	const HtSearch *search;
-	Snapshot	snapshot;
-	HmLookupStats *stats;		/* the lookup's */
-
-	/* The probes: those of the batch from "base" on. */
-	uint32		base;
-	HmProbes	probes;
-	const uint8 *done;
-	HtProbe    *sorted;
-	HtProbe    *scratch;		/* for sorting a radix partition */
-	uint32		scratch_room;
-	uint32		ready;			/* sorted probes that can have hits */
-	bool		complete;		/* all probes are sorted */
-
-	/* The progress of the walk. */
-	uint32		next;			/* first sorted probe that has not begun */
-	HmPosition	position;		/* of probes that have begun, everything before this
-								 * has been answered */
-	uint32	   *active;			/* probes that have begun and not ended */
-	uint32		active_count;
-
-	/* The progress on the route. */
-	uint32		current;		/* leaf to visit next */
-	uint32		pinned;			/* the leaves from "current" to before this one are
-								 * pinned */
-	uint32		headers_asked,	/* leaves that have been prefetched, in three stages */
-				separators_asked,
-				blocks_asked;
-
-	/* The leaf that is being answered. */
-	bool		on_leaf;
-	HmPosition	high;			/* where it ends */
-	BlockNumber right;
-	bool		filter;			/* it begins below "position": skip entries before
-								 * that */
-	uint32		group_begin,	/* sorted probes that begin on it */
-				group_end;
-	uint32		answered_active,	/* active probes that have been answered there */
-				answered;		/* sorted probes before this one have been answered */
-	char	   *copy;			/* NULL until one is needed */
-	bool		forget;			/* drop the route once that leaf has been answered */
-
-	/* The hits of one probe on the leaf, if they are returned in portions. */
-	uint32		portion;
-	uint32		portion_end;
-	HtHit	   *portion_hits;	/* NULL until they are needed */
-	uint64	   *portion_keys;
-
-	/* Large members, which need no values before the walk starts. */
-	HtPsa		psa;
-	HmRoute		route;
-};
-
-/* The caller's arrays for hits. */
-typedef struct Output
-{
-	HmHit	   *hits;
-	uint64	   *keys;			/* or NULL */
-	uint32		n;
-	uint32		max;
-} Output;
 
 HmWalk *
 hm_walk_create(Relation index, uint32 capacity, HmLookupStats *stats)
@@ -170,18 +89,6 @@ void
 hm_walk_forget_pages(HmWalk *walk)
 {
 	walk->forget = true;
-}
-
-static inline uint64
-probe_high(const HmWalk *walk, uint32 probe)
-{
-	return walk->probes.high == NULL ? walk->probes.low[probe] : walk->probes.high[probe];
-}
-
-static inline bool
-is_done(const HmWalk *walk, uint32 probe)
-{
-	return walk->done != NULL && walk->done[probe] != 0;
 }
 
 /* Reading the clock takes longer than sorting a few probes. */
@@ -305,7 +212,7 @@ drop_done(HmWalk *walk)
 		return;
 	for (uint32 i = 0; i < walk->active_count; i++)
 	{
-		if (!is_done(walk, walk->active[i]))
+		if (!walk_is_done(walk, walk->active[i]))
 			walk->active[kept++] = walk->active[i];
 	}
 	walk->active_count = kept;
@@ -326,7 +233,7 @@ next_target(HmWalk *walk, HmPosition *target)
 	for (;;)
 	{
 		while (walk->next < walk->ready &&
-			   is_done(walk, walk->sorted[walk->next].number))
+			   walk_is_done(walk, walk->sorted[walk->next].number))
 			walk->next++;
 		if (walk->next < walk->ready)
 			break;
@@ -395,7 +302,7 @@ make_route(HmWalk *walk, HmPosition target)
 	input.has_reach = walk->active_count > 0;
 	input.reach = 0;
 	for (uint32 i = 0; i < walk->active_count; i++)
-		input.reach = Max(input.reach, probe_high(walk, walk->active[i]));
+		input.reach = Max(input.reach, walk_probe_high(walk, walk->active[i]));
 
 	do
 	{
@@ -416,245 +323,17 @@ make_route(HmWalk *walk, HmPosition target)
 }
 
 /* ----------------------------------------------------------------
- *		Looking ahead
+ *		Visiting leaves
  * ----------------------------------------------------------------
  */
-
-/* The probes that begin on a leaf, according to the route. */
-static inline HtProbe *
-routed_probes(const HmWalk *walk, uint32 leaf, uint32 *count)
-{
-	uint32		begin = leaf == 0 ? walk->next : walk->route.leaves[leaf - 1].end;
-
-	/* Leave out those that have begun already. */
-	begin = Max(begin, walk->next);
-	*count = walk->route.leaves[leaf].end > begin ? walk->route.leaves[leaf].end - begin : 0;
-	return &walk->sorted[begin];
-}
-
-static inline void
-look_ahead(HmWalk *walk)
-{
-	HmRoute	   *route = &walk->route;
-	uint32		limit;
-	uint32		count;
-
-	limit = Min(route->count, walk->current + HEADER_AHEAD);
-	while (walk->headers_asked < limit)
-	{
-		routed_probes(walk, walk->headers_asked, &count);
-		hm_pin_prefetch(walk->index, route->leaves[walk->headers_asked].block,
-						HT_PAGE_START,
-						count >= COARSE_MIN_PROBES ? LAST_SEPARATORS : HT_PAGE_START,
-						count > 1);
-		walk->headers_asked++;
-	}
-
-	/* Leaves that were skipped, or answered from a copy, are not pinned. */
-	walk->pinned = Max(walk->pinned, walk->current);
-	walk->separators_asked = Max(walk->separators_asked, walk->current);
-	walk->blocks_asked = Max(walk->blocks_asked, walk->current);
-
-	limit = Min(route->count, walk->current + PIN_AHEAD);
-	while (walk->pinned < limit)
-	{
-		HmRouteLeaf *leaf = &route->leaves[walk->pinned];
-
-		leaf->buffer = hm_pin(walk->index, leaf->block);
-		walk->pinned++;
-	}
-
-	/* What is read from unlocked pages here only decides what is prefetched. */
-	limit = Min(route->count, walk->current + SEPARATORS_AHEAD);
-	while (walk->separators_asked < limit)
-	{
-		HtProbe    *probes = routed_probes(walk, walk->separators_asked, &count);
-
-		if (count < COARSE_MIN_PROBES)
-			walk->search->prefetch_separators(BufferGetPage(route->leaves[walk->separators_asked].buffer),
-											  probes, count);
-		walk->separators_asked++;
-	}
-
-	limit = Min(route->count, walk->current + BLOCKS_AHEAD);
-	while (walk->blocks_asked < limit)
-	{
-		HtProbe    *probes = routed_probes(walk, walk->blocks_asked, &count);
-
-		walk->search->prefetch_blocks(BufferGetPage(route->leaves[walk->blocks_asked].buffer),
-									  probes, count);
-		walk->blocks_asked++;
-	}
-}
-
-/* ----------------------------------------------------------------
- *		Answering on a leaf
- * ----------------------------------------------------------------
- */
-
-/* Collect the hits of one probe on the page, to return them in portions. */
-static void
-make_portions(HmWalk *walk, const char *page, uint32 probe, bool filter)
-{
-	HtEntry		begin = walk->position.entry;
-	uint32		n;
-
-	if (walk->portion_hits == NULL)
-	{
-		MemoryContext context = GetMemoryChunkContext(walk);
-
-		walk->portion_hits = MemoryContextAlloc(context, HT_LEAF_MAX_ENTRIES * sizeof(HtHit));
-		walk->portion_keys = MemoryContextAlloc(context, HT_LEAF_MAX_ENTRIES * sizeof(uint64));
-	}
-	n = walk->search->range(page, walk->probes.low[probe], probe_high(walk, probe), probe,
-							walk->portion_hits, walk->portion_keys, HT_LEAF_MAX_ENTRIES);
-
-	/* Only a damaged page has more. */
-	if (n == HT_NO_ROOM)
-		n = HT_LEAF_MAX_ENTRIES;
-	walk->portion = 0;
-	walk->portion_end = n;
-	if (!filter)
-		return;
-
-	walk->portion_end = 0;
-	for (uint32 i = 0; i < n; i++)
-	{
-		HtEntry		entry = {walk->portion_keys[i], walk->portion_hits[i].tid};
-
-		if (ht_entry_cmp(entry, begin) < 0)
-			continue;
-		walk->portion_hits[walk->portion_end] = walk->portion_hits[i];
-		walk->portion_keys[walk->portion_end] = walk->portion_keys[i];
-		walk->portion_end++;
-	}
-}
-
-/* Return a portion.  Returns false if more is left than fits. */
-static bool
-emit_portion(HmWalk *walk, Output *output)
-{
-	uint32		n = Min(walk->portion_end - walk->portion, output->max - output->n);
-
-	memcpy(output->hits + output->n, walk->portion_hits + walk->portion, n * sizeof(HmHit));
-	if (output->keys != NULL)
-		memcpy(output->keys + output->n, walk->portion_keys + walk->portion,
-			   n * sizeof(uint64));
-	output->n += n;
-	walk->portion += n;
-	return walk->portion == walk->portion_end;
-}
-
-/*
- * Answer one probe.  Returns false if the output is full before all of it is answered.
- * The caller passes the low end, because it is at hand in the sorted probes; in the
- * batch, which is in any order, it would be far from the cache.
- */
-static bool
-answer_one(HmWalk *walk, const char *page, uint64 low, uint32 probe, bool filter,
-		   Output *output)
-{
-	uint32		n = HT_NO_ROOM;
-
-	if (is_done(walk, probe))
-		return true;
-	if (!filter)
-		n = walk->search->range(page, low, probe_high(walk, probe),
-								probe, output->hits + output->n,
-								output->keys == NULL ? NULL : output->keys + output->n,
-								output->max - output->n);
-	if (n != HT_NO_ROOM)
-	{
-		output->n += n;
-		return true;
-	}
-	make_portions(walk, page, probe, filter);
-	return emit_portion(walk, output);
-}
-
-/*
- * Answer the points that begin on the leaf.  Returns false if the output is full before
- * the end.
- */
-static bool
-answer_points(HmWalk *walk, const char *page, Output *output)
-{
-	while (walk->answered < walk->group_end)
-	{
-		const HtProbe *probes = &walk->sorted[walk->answered];
-		uint32		count = walk->group_end - walk->answered;
-		uint32		found;
-		uint32		n;
-
-		if (walk->done != NULL)
-		{
-			uint32		wanted = 0;
-
-			while (wanted < count && !walk->done[probes[wanted].number])
-				wanted++;
-			if (wanted == 0)
-			{
-				walk->answered++;
-				continue;
-			}
-			count = wanted;
-		}
-
-		n = walk->search->points(page, probes, count, output->hits + output->n,
-								 output->keys == NULL ? NULL : output->keys + output->n,
-								 output->max - output->n, &found);
-		output->n += found;
-		walk->answered += n;
-		if (n < count)
-		{
-			/* Little room is left, but all hits of this probe may still fit. */
-			if (!answer_one(walk, page, probes[n].key, probes[n].number, false, output))
-			{
-				walk->answered++;
-				return false;
-			}
-			walk->answered++;
-		}
-	}
-	return true;
-}
-
-/*
- * Answer what is left to answer on the leaf, from the locked page or a copy.  Returns
- * false if the output is full before the end.
- */
-static bool
-answer(HmWalk *walk, const char *page, Output *output)
-{
-	if (walk->portion < walk->portion_end && !emit_portion(walk, output))
-		return false;
-
-	while (walk->answered_active < walk->active_count)
-	{
-		uint32		probe = walk->active[walk->answered_active++];
-
-		if (!answer_one(walk, page, walk->probes.low[probe], probe, walk->filter, output))
-			return false;
-	}
-	if (walk->probes.high == NULL)
-		return answer_points(walk, page, output);
-	while (walk->answered < walk->group_end)
-	{
-		const HtProbe *probe = &walk->sorted[walk->answered++];
-
-		if (!answer_one(walk, page, probe->key, probe->number, false, output))
-			return false;
-	}
-	return true;
-}
 
 /* Can a probe have entries after this leaf? */
 static inline bool
 goes_on(const HmWalk *walk, uint32 probe)
 {
 	return walk->high.part == HM_PART_KEYS &&
-		probe_high(walk, probe) >= walk->high.entry.key &&
-		!is_done(walk, probe);
+		walk_probe_high(walk, probe) >= walk->high.entry.key &&
+		!walk_is_done(walk, probe);
 }
 
 /* The leaf has been answered: keep the probes that go on, and check the route. */
@@ -767,7 +446,7 @@ put_off_leaf(HmWalk *walk)
  * nothing is left to visit.
  */
 static bool
-visit_leaf(HmWalk *walk, Output *output)
+visit_leaf(HmWalk *walk, WalkOutput *output)
 {
 	uint32		before = output->n;
 
@@ -791,7 +470,7 @@ visit_leaf(HmWalk *walk, Output *output)
 			return false;
 		}
 
-		look_ahead(walk);
+		hm_walk_look_ahead(walk);
 		HM_FAULT(lookup_planned);
 		leaf = &walk->route.leaves[walk->current];
 		LockBuffer(leaf->buffer, BUFFER_LOCK_SHARE);
@@ -811,7 +490,7 @@ visit_leaf(HmWalk *walk, Output *output)
 		if (walk->snapshot != NULL)
 			hm_test_old_snapshot(walk->snapshot, walk->index, page);
 		begin_leaf(walk, page, leaf->end);
-		answered = answer(walk, (const char *) page, output);
+		answered = hm_walk_answer(walk, (const char *) page, output);
 		if (!answered && before > 0)
 		{
 			LockBuffer(leaf->buffer, BUFFER_LOCK_UNLOCK);
@@ -853,9 +532,9 @@ hm_walk_at_end(const HmWalk *walk)
 uint32
 hm_walk_next(HmWalk *walk, HmHit *hits, uint64 *keys, uint32 max, uint32 *stale)
 {
-	Output		output = {hits, keys, 0, max};
+	WalkOutput		output = {hits, keys, 0, max};
 
-	if (walk->on_leaf && answer(walk, walk->copy, &output))
+	if (walk->on_leaf && hm_walk_answer(walk, walk->copy, &output))
 		finish_leaf(walk);
 	*stale = output.n;
 	if (walk->forget && !walk->on_leaf)

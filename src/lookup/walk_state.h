@@ -1,0 +1,100 @@
+/*
+ * walk_state.h
+ *		The state of a walk, and what the files walk*.c offer to one another.
+ */
+#ifndef HARMONIA_LOOKUP_WALK_STATE_H
+#define HARMONIA_LOOKUP_WALK_STATE_H
+
+#include "lookup/walk.h"
+
+struct HmWalk
+{
+	Relation	index;
+	HtWidth		width;
+	const HtSearch *search;
+	Snapshot	snapshot;
+	HmLookupStats *stats;		/* the lookup's */
+
+	/* The probes: those of the batch from "base" on. */
+	uint32		base;
+	HmProbes	probes;
+	const uint8 *done;
+	HtProbe    *sorted;
+	HtProbe    *scratch;		/* for sorting a radix partition */
+	uint32		scratch_room;
+	uint32		ready;			/* sorted probes that can have hits */
+	bool		complete;		/* all probes are sorted */
+
+	/* The progress of the walk. */
+	uint32		next;			/* first sorted probe that has not begun */
+	HmPosition	position;		/* of probes that have begun, everything before this
+								 * has been answered */
+	uint32	   *active;			/* probes that have begun and not ended */
+	uint32		active_count;
+
+	/* The progress on the route. */
+	uint32		current;		/* leaf to visit next */
+	uint32		pinned;			/* the leaves from "current" to before this one are
+								 * pinned */
+	uint32		headers_asked,	/* leaves that have been prefetched, in three stages */
+				separators_asked,
+				blocks_asked;
+
+	/* The leaf that is being answered. */
+	bool		on_leaf;
+	HmPosition	high;			/* where it ends */
+	BlockNumber right;
+	bool		filter;			/* it begins below "position": skip entries before
+								 * that */
+	uint32		group_begin,	/* sorted probes that begin on it */
+				group_end;
+	uint32		answered_active,	/* active probes that have been answered there */
+				answered;		/* sorted probes before this one have been answered */
+	char	   *copy;			/* NULL until one is needed */
+	bool		forget;			/* drop the route once that leaf has been answered */
+
+	/* The hits of one probe on the leaf, if they are returned in portions. */
+	uint32		portion;
+	uint32		portion_end;
+	HtHit	   *portion_hits;	/* NULL until they are needed */
+	uint64	   *portion_keys;
+
+	/* Large members, which need no values before the walk starts. */
+	HtPsa		psa;
+	HmRoute		route;
+};
+
+/* The caller's arrays for hits. */
+typedef struct WalkOutput
+{
+	HmHit	   *hits;
+	uint64	   *keys;			/* or NULL */
+	uint32		n;
+	uint32		max;
+} WalkOutput;
+
+static inline uint64
+walk_probe_high(const HmWalk *walk, uint32 probe)
+{
+	return walk->probes.high == NULL ? walk->probes.low[probe] : walk->probes.high[probe];
+}
+
+static inline bool
+walk_is_done(const HmWalk *walk, uint32 probe)
+{
+	return walk->done != NULL && walk->done[probe] != 0;
+}
+
+/*
+ * Prefetch what the search of the route's next leaves will read, and pin the first ones
+ * (walk_ahead.c).
+ */
+extern void hm_walk_look_ahead(HmWalk *walk);
+
+/*
+ * Answer what is left to answer on the leaf, from the locked page or a copy (walk_answer.c).
+ * Returns false if the output is full before the end.
+ */
+extern bool hm_walk_answer(HmWalk *walk, const char *page, WalkOutput *output);
+
+#endif							/* HARMONIA_LOOKUP_WALK_STATE_H */
