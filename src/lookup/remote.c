@@ -17,75 +17,10 @@
 #include "utils/memutils.h"
 
 #include "am/fault.h"
-#include "lookup/remote.h"
-
-/*
- * Staging memory for a chunk.  It is larger only for a single probe or for distinct
- * points.
- */
-#define CHUNK_SIZE			((Size) 64 * 1024 * 1024)
-
-/* There is room for at least this many hits. */
-#define MIN_ROOM			1024
+#include "lookup/remote_state.h"
 
 /* The number of hits that are shown to a reader in one call. */
 #define SHOWN_TIDS			1024
-
-/*
- * Where hits are counted, a page map goes along with the keys of a chunk, if it is at most
- * this share of their size.  Then reading the visibility map twice takes less time than
- * looking up one TID for each key.
- */
-#define PAGE_MAP_SHARE		4
-
-/* The words of a page map that are compared at a time. */
-#define COMPARED_WORDS		1024
-
-/*
- * A claim to staging memory.  It is given up when the memory context is reset, because
- * an error frees everything without a call of hm_remote_end().  Outlives the HmRemote.
- */
-typedef struct StagingClaim
-{
-	MemoryContextCallback callback;
-	uint64		number;			/* 0: none */
-} StagingClaim;
-
-struct HmRemote
-{
-	Relation	index;
-	HtWidth		width;
-	MemoryContext context;
-	HmCopy		copy;
-
-	/* The batch. */
-	HmProbes	probes;
-	const uint8 *done;
-	bool		synced;			/* the copy is as up to date as it must be */
-	double		device_ns;		/* spent on this batch */
-	double		sync_ns;
-	bool		loaded;			/* a copy was made for this batch */
-	uint32		next;			/* first probe that has not been searched */
-
-	/* Hits of the last chunk.  Their probe numbers count from its first probe. */
-	uint32		first;
-	uint64		hits;
-	uint64		handed;			/* number of hits that have been returned */
-	const uint32 *hit_probes;	/* NULL: they have no probe numbers */
-	uint64	   *hit_tids;
-	uint8	   *all_visible;	/* for each hit, if there is a reader */
-	void	   *saved;			/* separate memory of the hits, or NULL */
-	StagingClaim *claim;
-	double		rate;			/* hits per probe in the last chunk, or 0 */
-
-	const HmMapReader *reader;	/* NULL outside the visibility gate */
-	bool		counting;		/* only count hits on all-visible pages */
-	bool		map_changes;	/* too fast for the device to count */
-	bool		by_map;			/* the device has counted those of the last chunk */
-	uint64		counted;		/* of these, how many have not been reported */
-
-	HmLookupStats *stats;		/* the lookup's */
-};
 
 static void
 give_up_claim(void *argument)
@@ -208,275 +143,6 @@ bring_up_to_date(HmRemote *remote, bool load)
 	return reason;
 }
 
-/* Offsets of a chunk's arrays in staging memory. */
-typedef struct Offsets
-{
-	Size		low_at;
-	Size		high_at;
-	Size		map_at;
-	uint32		map_words;		/* 0: no page map */
-	Size		probes_at;
-	Size		tids_at;
-	Size		end;
-} Offsets;
-
-/*
- * The number of words of the page map that goes along with a chunk; 0 if none does.
- */
-static uint32
-page_map_words(const HmRemote *remote, uint32 count)
-{
-	uint32		words;
-
-	if (!remote->counting || remote->map_changes)
-		return 0;
-	words = (uint32) (((uint64) remote->reader->pages + 31) / 32);
-	if ((Size) words * sizeof(uint32) * PAGE_MAP_SHARE > (Size) count * remote->width)
-		return 0;
-	return words;
-}
-
-static Offsets
-chunk_offsets(const HmRemote *remote, bool is_range, uint32 count, uint64 room)
-{
-	Offsets		offsets;
-
-	offsets.low_at = 0;
-	offsets.high_at = TYPEALIGN(64, (Size) count * remote->width);
-	offsets.map_at = offsets.high_at +
-		(is_range ? TYPEALIGN(64, (Size) count * remote->width) : 0);
-	offsets.map_words = page_map_words(remote, count);
-	offsets.probes_at = offsets.map_at +
-		TYPEALIGN(64, (Size) offsets.map_words * sizeof(uint32));
-	offsets.tids_at = offsets.probes_at +
-		(remote->counting ? 0 : TYPEALIGN(64, room * sizeof(uint32)));
-	offsets.end = offsets.tids_at + room * sizeof(uint64);
-	return offsets;
-}
-
-/* Write keys in the width of the index. */
-static void
-write_keys(const HmRemote *remote, char *to, const uint64 *keys, uint32 count)
-{
-	if (remote->width == HT_WIDTH64)
-		memcpy(to, keys, (Size) count * sizeof(uint64));
-	else
-	{
-		for (uint32 i = 0; i < count; i++)
-			((uint32 *) to)[i] = (uint32) Min(keys[i], UINT32_MAX);
-	}
-}
-
-/* Is any of these keys too large for the index?  No entry has such a key. */
-static bool
-any_too_large(const HmRemote *remote, const uint64 *keys, uint32 count)
-{
-	uint64		bits = 0;
-
-	if (remote->width == HT_WIDTH64)
-		return false;
-	for (uint32 i = 0; i < count; i++)
-		bits |= keys[i];
-	return bits > ht_key_max(remote->width);
-}
-
-/* Make ranges empty whose low bound is too large. */
-static void
-empty_ranges(const HmRemote *remote, char *low, char *high, const uint64 *keys, uint32 count)
-{
-	for (uint32 i = 0; i < count; i++)
-	{
-		if (keys[i] > ht_key_max(remote->width))
-		{
-			((uint32 *) low)[i] = 1;
-			((uint32 *) high)[i] = 0;
-		}
-	}
-}
-
-/* Is the caller in the visibility gate?  Then it is shown the device's hits as they arrive. */
-static inline bool
-in_gate(const HmRemote *remote)
-{
-	return remote->reader != NULL;
-}
-
-/* The number of hits that a chunk may have. */
-static uint64
-max_hits(const HmRemote *remote)
-{
-	return in_gate(remote) ? HM_GATE_MAX_HITS : PG_UINT64_MAX;
-}
-
-/* The number of hits that this many probes have if they are like the last chunk's. */
-static uint64
-expected_hits(const HmRemote *remote, uint32 count)
-{
-	return remote->rate == 0 ? count : (uint64) (count * remote->rate);
-}
-
-/* The number of hits that this many probes get room for. */
-static uint64
-expected_room(const HmRemote *remote, uint32 count)
-{
-	return Min((uint64) (expected_hits(remote, count) * 1.25) + MIN_ROOM, max_hits(remote));
-}
-
-bool
-hm_remote_makes_distinct(const HmRemote *remote, const HmProbes *probes)
-{
-	uint64		room = expected_room(remote, probes->count);
-
-	return chunk_offsets(remote, false, probes->count, room).end <= HM_STAGING_MAX &&
-		expected_hits(remote, probes->count) <= max_hits(remote) &&
-		!any_too_large(remote, probes->low, probes->count);
-}
-
-/* Are all probe numbers of hits valid in a chunk? */
-static bool
-are_of_chunk(const uint32 *probes, uint64 n, uint32 count)
-{
-	uint32		last = 0;
-
-	for (uint64 i = 0; i < n; i++)
-		last = Max(last, probes[i]);
-	return last < count;
-}
-
-/*
- * Are the pages of a page map still all-visible?
- *
- * The map was read before the search, but other backends bring the copy up to date as well.
- * So the search may find entries that are newer than the map: of new rows, on pages that were
- * all-visible until these rows came.  What proves that a row is visible is that its page is
- * all-visible after its entry was found, as where the reader looks up TIDs.
- */
-static bool
-page_map_holds(const HmRemote *remote, const uint32 *map, uint32 words)
-{
-	const HmMapReader *reader = remote->reader;
-	uint32		now[COMPARED_WORDS];
-	uint32		lost = 0;
-
-	for (uint32 begin = 0; begin < words; begin += COMPARED_WORDS)
-	{
-		uint32		n = Min(COMPARED_WORDS, words - begin);
-
-		reader->pack(reader->argument, begin, n, now);
-		for (uint32 i = 0; i < n; i++)
-			lost |= map[begin + i] & ~now[i];
-	}
-	return lost == 0;
-}
-
-/*
- * Search a chunk: the next probes, at most *count; sets *count to their number.
- * Returns HM_CPU_NO_REASON if the hits are there, HM_CPU_NOT_RESIDENT if the copy is
- * gone, or otherwise the reason why the device cannot answer.
- */
-static HmCpuReason
-search_chunk(HmRemote *remote, uint32 *count)
-{
-	const uint64 *low = remote->probes.low + remote->next;
-	const uint64 *high = remote->probes.high == NULL ? NULL : remote->probes.high + remote->next;
-	uint64		max = max_hits(remote);
-	uint64		room = 0;
-
-	for (;;)
-	{
-		uint64		hits = expected_hits(remote, *count);
-		bool		too_large = any_too_large(remote, low, *count);
-		bool		is_range = high != NULL || too_large;
-		HpRequest	request = {0};
-		const HpReply *reply;
-		const uint32 *probes;
-		char	   *staging;
-		uint32	   *map = NULL;
-		Offsets		offsets;
-
-		room = Max(room, expected_room(remote, *count));
-		offsets = chunk_offsets(remote, is_range, *count, room);
-		hits = Max(hits, room);
-		if ((offsets.end > CHUNK_SIZE || hits > max) && *count > 1 && !remote->probes.distinct)
-		{
-			/* Take only as many probes as leave room for their hits, and have not too many. */
-			double		share = Min(0.9 * CHUNK_SIZE / offsets.end, 0.9 * max / hits);
-
-			*count = Max(1, Min(*count - 1, (uint32) (*count * share)));
-			room = 0;
-			continue;
-		}
-		if (offsets.end > HM_STAGING_MAX || room > max)
-			return HM_CPU_MANY_HITS;
-
-		staging = hm_client_staging(offsets.end);
-		if (staging == NULL)
-			return HM_CPU_DEVICE_FAILED;
-		write_keys(remote, staging + offsets.low_at, low, *count);
-		if (is_range)
-			write_keys(remote, staging + offsets.high_at, high != NULL ? high : low, *count);
-		if (too_large)
-			empty_ranges(remote, staging + offsets.low_at, staging + offsets.high_at, low, *count);
-		if (offsets.map_words > 0)
-		{
-			map = (uint32 *) (staging + offsets.map_at);
-			remote->reader->pack(remote->reader->argument, 0, offsets.map_words, map);
-			HM_FAULT(remote_map_read);
-		}
-
-		request.operation = HP_SEARCH;
-		request.index = remote->copy.name;
-		request.search.low_at = offsets.low_at;
-		request.search.high_at = is_range ? offsets.high_at : 0;
-		request.search.probes_at = offsets.probes_at;
-		request.search.tids_at = offsets.tids_at;
-		request.search.room = room;
-		request.search.count = *count;
-		request.search.is_range = is_range;
-		request.search.distinct = remote->probes.distinct;
-		request.search.tids_only = remote->counting;
-		request.search.by_block = !in_gate(remote);
-		request.search.map_at = map != NULL ? offsets.map_at : 0;
-		request.search.map_pages = map != NULL ? remote->reader->pages : 0;
-		reply = hm_client_ask(&request);
-		remote->stats->counts.bytes_to_device += offsets.probes_at;
-		if (reply == NULL)
-			return HM_CPU_DEVICE_FAILED;
-		if (reply->status == HP_UNKNOWN)
-			return HM_CPU_NOT_RESIDENT;
-		if (reply->status == HP_NO_MEMORY)
-			return HM_CPU_DEVICE_MEMORY;
-		if (reply->status == HP_NO_ROOM)
-		{
-			remote->rate = (double) reply->hits / *count;
-			room = reply->hits;
-			continue;
-		}
-		if (reply->status != HP_OK || reply->hits > room || reply->counted > reply->hits ||
-			(map == NULL && reply->counted > 0))
-			return HM_CPU_DEVICE_FAILED;
-		probes = remote->counting ? NULL : (const uint32 *) (staging + offsets.probes_at);
-		if (probes != NULL && !are_of_chunk(probes, reply->hits, *count))
-			return HM_CPU_DEVICE_FAILED;
-
-		remote->rate = (double) reply->hits / *count;
-		if (map != NULL && !page_map_holds(remote, map, offsets.map_words))
-		{
-			/* Search again, and for the rest of this lookup have the reader look up TIDs. */
-			remote->map_changes = true;
-			continue;
-		}
-		remote->by_map = map != NULL;
-		remote->counted += reply->counted;
-		remote->hits = reply->hits - reply->counted;
-		remote->hit_probes = probes;
-		remote->hit_tids = (uint64 *) (staging + offsets.tids_at);
-		remote->stats->counts.bytes_from_device += remote->hits *
-			(sizeof(uint64) + (remote->counting ? 0 : sizeof(uint32)));
-		return HM_CPU_NO_REASON;
-	}
-}
-
 /* Show the hits of a chunk to the reader, and note what it says of each. */
 static void
 mark_visible(HmRemote *remote)
@@ -529,12 +195,12 @@ next_chunk(HmRemote *remote)
 	 */
 	for (int attempt = 0;; attempt++)
 	{
-		reason = bring_up_to_date(remote, attempt > 0 && !in_gate(remote));
+		reason = bring_up_to_date(remote, attempt > 0 && !remote_in_gate(remote));
 		if (reason != HM_CPU_NO_REASON)
 			return reason;
 		INSTR_TIME_SET_CURRENT(start);
 		count = remote->probes.count - remote->next;
-		reason = search_chunk(remote, &count);
+		reason = hm_remote_search_chunk(remote, &count);
 		remote->device_ns += hm_ns_since(start);
 		if (reason != HM_CPU_NOT_RESIDENT || attempt == 1)
 			break;
@@ -553,7 +219,7 @@ next_chunk(HmRemote *remote)
 		remote->claim->number = hm_client_claim(remote, save_hits);
 		if (remote->counting && !remote->by_map)
 			count_visible(remote);
-		else if (!remote->counting && in_gate(remote))
+		else if (!remote->counting && remote_in_gate(remote))
 			mark_visible(remote);
 	}
 	return HM_CPU_NO_REASON;
@@ -572,7 +238,7 @@ calibrate(HmRemote *remote)
 		uint32		count = keys;
 
 		INSTR_TIME_SET_CURRENT(start);
-		if (search_chunk(remote, &count) != HM_CPU_NO_REASON)
+		if (hm_remote_search_chunk(remote, &count) != HM_CPU_NO_REASON)
 			break;
 		if (count == keys)
 			hm_choice_note_sample(remote->index, keys, hm_ns_since(start));
@@ -677,7 +343,7 @@ hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max, uint32 *
 		}
 		if (*rest == 0)
 			remote->stats->counts.device_batches++;
-		shown = in_gate(remote) && remote->hits + remote->counted > 0;
+		shown = remote_in_gate(remote) && remote->hits + remote->counted > 0;
 	}
 	if (*rest == remote->probes.count)
 		hm_choice_note_device(remote->index, remote->probes.count, remote->device_ns,

@@ -1,0 +1,74 @@
+/*
+ * remote_state.h
+ *		The state of batches that the device searches, and what the files remote*.c offer
+ *		to one another.
+ */
+#ifndef HARMONIA_LOOKUP_REMOTE_STATE_H
+#define HARMONIA_LOOKUP_REMOTE_STATE_H
+
+#include "lookup/remote.h"
+
+/*
+ * A claim to staging memory.  It is given up when the memory context is reset, because
+ * an error frees everything without a call of hm_remote_end().  Outlives the HmRemote.
+ */
+typedef struct StagingClaim
+{
+	MemoryContextCallback callback;
+	uint64		number;			/* 0: none */
+} StagingClaim;
+
+struct HmRemote
+{
+	Relation	index;
+	HtWidth		width;
+	MemoryContext context;
+	HmCopy		copy;
+
+	/* The batch. */
+	HmProbes	probes;
+	const uint8 *done;
+	bool		synced;			/* the copy is as up to date as it must be */
+	double		device_ns;		/* spent on this batch */
+	double		sync_ns;
+	bool		loaded;			/* a copy was made for this batch */
+	uint32		next;			/* first probe that has not been searched */
+
+	/* Hits of the last chunk.  Their probe numbers count from its first probe. */
+	uint32		first;
+	uint64		hits;
+	uint64		handed;			/* number of hits that have been returned */
+	const uint32 *hit_probes;	/* NULL: they have no probe numbers */
+	uint64	   *hit_tids;
+	uint8	   *all_visible;	/* for each hit, if there is a reader */
+	void	   *saved;			/* separate memory of the hits, or NULL */
+	StagingClaim *claim;
+	double		rate;			/* hits per probe in the last chunk, or 0 */
+
+	const HmMapReader *reader;	/* NULL outside the visibility gate */
+	bool		counting;		/* only count hits on all-visible pages */
+	bool		map_changes;	/* too fast for the device to count */
+	bool		by_map;			/* the device has counted those of the last chunk */
+	uint64		counted;		/* of these, how many have not been reported */
+
+	HmLookupStats *stats;		/* the lookup's */
+};
+
+/* Is the caller in the visibility gate?  Then it is shown the device's hits as they arrive. */
+static inline bool
+remote_in_gate(const HmRemote *remote)
+{
+	return remote->reader != NULL;
+}
+
+/*
+ * Search a chunk (remote_chunk.c): the next probes, at most *count; sets *count to their
+ * number.  Returns HM_CPU_NO_REASON if the hits are there, HM_CPU_NOT_RESIDENT if the copy is
+ * gone, or otherwise the reason why the device cannot answer.
+ *
+ * The hits are in staging memory; the caller claims it to keep them.  The copy is up to date, and no
+ * hits of an earlier chunk are left.
+ */
+extern HmCpuReason hm_remote_search_chunk(HmRemote *remote, uint32 *count);
+
+#endif							/* HARMONIA_LOOKUP_REMOTE_STATE_H */
