@@ -12,7 +12,7 @@
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 
-#include "exec/nodes.h"
+#include "exec/planner.h"
 
 /* Whether a query returns the distinct values of one expression, and does nothing else. */
 static bool

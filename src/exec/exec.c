@@ -10,7 +10,7 @@
 #include "utils/guc.h"
 
 #include "exec/exec.h"
-#include "exec/nodes.h"
+#include "exec/planner.h"
 
 #define MIN_BATCH_SIZE	1000
 #define MAX_BATCH_SIZE	100000000

@@ -28,6 +28,7 @@
 
 #include "compat.h"
 #include "exec/lookup_aggregate.h"
+#include "exec/planner.h"
 
 /*
  * The work for each row, in operators: adding a value to an aggregate, and finding the

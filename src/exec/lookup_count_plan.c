@@ -15,7 +15,7 @@
 #include "optimizer/pathnode.h"
 #include "utils/fmgroids.h"
 
-#include "exec/nodes.h"
+#include "exec/planner.h"
 
 /*
  * Whether an expression is count(*), or count() of the index's column.  That column is

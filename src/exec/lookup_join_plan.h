@@ -6,7 +6,7 @@
 #ifndef HARMONIA_EXEC_LOOKUP_JOIN_PLAN_H
 #define HARMONIA_EXEC_LOOKUP_JOIN_PLAN_H
 
-#include "exec/nodes.h"
+#include "exec/planner.h"
 
 /* The key clauses: join clauses that find entries in an index. */
 typedef struct JoinKeys

@@ -21,7 +21,7 @@
 #include "utils/selfuncs.h"
 
 #include "compat.h"
-#include "exec/nodes.h"
+#include "exec/planner.h"
 
 /*
  * If the planner does not know an array's length, it assumes ten elements, for the

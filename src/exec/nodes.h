@@ -1,6 +1,7 @@
 /*
  * nodes.h
- *		Declarations that the files of this folder share.
+ *		Declarations that the files of this folder share.  planner.h has those of the
+ *		planner halves.
  */
 #ifndef HARMONIA_EXEC_NODES_H
 #define HARMONIA_EXEC_NODES_H
@@ -10,7 +11,6 @@
 #include "commands/explain.h"
 #include "executor/executor.h"
 #include "nodes/extensible.h"
-#include "nodes/pathnodes.h"
 
 #include "am/am.h"
 #include "lookup/lookup.h"
@@ -22,95 +22,18 @@ extern bool hm_enable_lookup_aggregate;
 extern int	hm_batch_size;
 
 /* ----------------------------------------------------------------
- *		Planning (planner.c, targets.c, lookup_scan_plan.c, lookup_count_plan.c,
- *		lookup_join_plan.c, lookup_aggregate_plan.c, distinct_plan.c, not_in.c,
- *		prune_plan.c, subplan_keys.c)
+ *		Plans: what both halves of a node know
  * ----------------------------------------------------------------
  */
-
-/*
- * Whether a relation can be read by lookups at all; and whether an index can be used for
- * them.
- */
-extern bool hm_can_look_up(PlannerInfo *root, RelOptInfo *rel);
-extern bool hm_can_use_index(const IndexOptInfo *index);
-
-/* Whether a table has an index that can be used for lookups. */
-extern bool hm_has_index(const RelOptInfo *rel);
-
-/*
- * The strategy of an operator in the index's operator family, with the key on its left
- * side; 0 if the operator is not in the family.
- */
-extern int	hm_operator_strategy(const IndexOptInfo *index, Oid operator);
-
-/*
- * Whether one column is all that is read of the relation, by its target list and by these
- * clauses; and whether an index can return its key (index-only).
- */
-extern bool hm_reads_only(RelOptInfo *rel, AttrNumber column, List *clauses);
-extern bool hm_can_return_key(const IndexOptInfo *index);
-
-/*
- * Whether the first rows are wanted soon, and maybe not all of them: the query has a
- * LIMIT, or is a cursor's, or is in an EXISTS.  A query with aggregates wants all rows.
- */
-extern bool hm_wants_first_rows(PlannerInfo *root);
-
-/*
- * The correlation between the order of the table's rows and that of an index's key, from
- * -1 to 1; 0 if there are no statistics.
- */
-extern double hm_key_correlation(PlannerInfo *root, const IndexOptInfo *index);
-
-/*
- * The work that lookups in one index have to do, as the planner expects it.  In a parallel
- * plan, this is the work of one process.
- */
-typedef struct HmLookupWork
-{
-	double		processes;		/* how many processes do as much; 1 if not
-								 * parallel */
-	double		probes;
-	double		batch;			/* maximum number of probes in a batch */
-	double		hits;			/* entries that the probes find */
-	double		rows;			/* hits whose rows are looked at */
-	double		runs;			/* runs of neighbouring rows, if the table is
-								 * in the order of the key */
-	double		correlation;	/* 1 or -1: the table is in that order; 0: rows
-								 * may be anywhere */
-	bool		index_only;
-} HmLookupWork;
-
-/*
- * Add what lookups cost to *startup and *total: the least that a number of probes costs,
- * whatever they find; and the whole cost of some work.
- */
-extern void hm_cost_lookup_least(double probes, Cost *startup, Cost *total);
-extern void hm_cost_lookup(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
-						   const HmLookupWork *work, Cost *startup, Cost *total);
-
-/*
- * How much work that is, in pages of a table that is read as a whole.
- */
-extern double hm_lookup_pages(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
-							  const HmLookupWork *work);
-
-/*
- * The number of parallel workers for this much work: as many as PostgreSQL has for a
- * sequential scan of a table with so many pages.  As there, the storage parameter
- * parallel_workers of the relation that is read in parts takes precedence.
- */
-extern int	hm_parallel_workers(RelOptInfo *rel, double pages);
-
-/* The number of processes that divide the work, where the leader counts as a part. */
-extern double hm_parallel_processes(int workers);
 
 /*
  * Whether the bracket of a value of this type among keys of another may be fuzzy (am.h).
  * If so, the clause has to be evaluated for each row.
  */
 extern bool hm_may_be_fuzzy(Oid key, Oid type);
+
+/* The number of processes that divide work, where the leader counts as a part. */
+extern double hm_parallel_processes(int workers);
 
 /*
  * A target's share: which keys it can have, as its partition bounds say.  They are in the
@@ -131,92 +54,6 @@ hm_share_is_all(const HmShare *share)
 {
 	return share->low == 0 && share->high == PG_UINT64_MAX && share->modulus == 0;
 }
-
-/* A target: a table that a join looks keys up in, with the index to use and its share. */
-typedef struct HmTarget
-{
-	RelOptInfo *rel;
-	IndexOptInfo *index;
-	HmShare		share;
-} HmTarget;
-
-/*
- * The first table, of those that a relation stands for, that the planner has not pruned:
- * a partition, an inheritance child, or the relation itself.  NULL if there is none.
- */
-extern RelOptInfo *hm_first_table(PlannerInfo *root, RelOptInfo *rel);
-
-/*
- * Whether an expression on a relation's columns is the key of an index of one of its
- * tables.
- */
-extern bool hm_is_key(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Node *expr);
-
-/*
- * All targets of a relation: HmTargets, each with an index that has the expression as its
- * key, and the operator family and key type of the model.  NIL if some table has no such
- * index.
- */
-extern List *hm_targets(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *model, Node *key);
-
-/*
- * Plan the run-time pruning of HmTargets by the inner side's restrictions.  Returns a
- * list for custom_private, which is NIL if nothing can be pruned at run time, and sets
- * *steps to what belongs in custom_exprs.
- */
-extern List *hm_plan_pruning(PlannerInfo *root, RelOptInfo *inner, List *targets, List **steps);
-
-extern void hm_lookup_scan_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
-extern void hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel,
-								 RelOptInfo *outer, RelOptInfo *inner,
-								 JoinType type, JoinPathExtraData *extra);
-
-/*
- * Offer paths: lookup scans of a relation; lookup joins of an outer and an inner
- * relation; and, for the result of grouping, a lookup count of what a scan of the input
- * relation finds.  Called by the planner's hooks.
- */
-extern void hm_lookup_count_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped,
-								  const GroupPathExtraData *extra);
-
-/*
- * Offer paths for the result of grouping: lookup aggregates of what lookup joins and
- * lookup scans of the input relation find, with and without parallel workers.
- */
-extern void hm_lookup_aggregate_paths(PlannerInfo *root, RelOptInfo *input,
-									  RelOptInfo *grouped, GroupPathExtraData *extra);
-
-/* How lookup scan and lookup join paths are recognised. */
-extern const CustomPathMethods hm_lookup_scan_path_methods;
-extern const CustomPathMethods hm_lookup_join_path_methods;
-
-/*
- * The cheapest of the relation's lookup scans, or of the partial ones, whose keys stand for
- * all of its restrictions, so that no filter is left.  Sets *index to its index.  NULL if
- * there is none.
- */
-extern Path *hm_lookup_scan_exact_path(RelOptInfo *rel, bool partial, IndexOptInfo **index);
-
-/*
- * If a lookup scan may read the keys of an array from the sub-select that makes it
- * (subplan_keys.c), return what the executor needs for this, for custom_private;
- * otherwise NIL.  key_type is that of the index's keys, type that of the array's elements.
- */
-extern List *hm_plan_subplan_keys(PlannerInfo *root, RelOptInfo *rel, Oid key_type,
-								  Node *argument, Oid type);
-
-/*
- * Rewrite those conditions of a query that are NOT IN (SELECT ...), and can be answered by
- * an antijoin, as NOT EXISTS (not_in.c).
- */
-extern void hm_rewrite_not_in(Query *query);
-
-/*
- * If a relation is a sub-select that returns the distinct values of a column, which is
- * given, and nothing else: its cheapest path without the step that makes them distinct.
- * Otherwise NULL.
- */
-extern Path *hm_path_before_distinct(RelOptInfo *rel, Node *column);
 
 extern const CustomScanMethods hm_lookup_scan_methods;
 extern const CustomScanMethods hm_lookup_count_methods;

@@ -42,7 +42,7 @@
 #include "utils/rel.h"
 
 #include "compat.h"
-#include "exec/nodes.h"
+#include "exec/planner.h"
 
 /* ----------------------------------------------------------------
  *		What cannot be NULL

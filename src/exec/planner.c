@@ -23,7 +23,7 @@
 
 #include "compat.h"
 #include "device/device.h"
-#include "exec/nodes.h"
+#include "exec/planner.h"
 
 /*
  * What bench/ measured, in the planner's units: starting a batch costs as much as

@@ -13,7 +13,7 @@
 #include "optimizer/restrictinfo.h"
 
 #include "compat.h"
-#include "exec/nodes.h"
+#include "exec/planner.h"
 
 /*
  * One dummy path per target, because make_partition_pruneinfo() takes an Append's

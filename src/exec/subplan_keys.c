@@ -27,7 +27,7 @@
 #include "utils/lsyscache.h"
 
 #include "compat.h"
-#include "exec/nodes.h"
+#include "exec/planner.h"
 
 /* Room for this many keys is made at first, and at most if the planner expects more. */
 #define MIN_ROOM	1024

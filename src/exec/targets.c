@@ -22,7 +22,7 @@
 #include "utils/lsyscache.h"
 
 #include "compat.h"
-#include "exec/nodes.h"
+#include "exec/planner.h"
 
 /* What hm_targets() looks for, and what it has found. */
 typedef struct Search
