@@ -1,0 +1,68 @@
+/*
+ * lookup_scan.h
+ *		The state of a lookup scan, and what lookup_scan.c and lookup_scan_batch.c offer to
+ *		one another.
+ */
+#ifndef HARMONIA_EXEC_LOOKUP_SCAN_H
+#define HARMONIA_EXEC_LOOKUP_SCAN_H
+
+#include "access/skey.h"
+
+#include "exec/nodes.h"
+
+/*
+ * An arm: conditions that are combined by AND.  A row is wanted if it satisfies any of
+ * the arms.
+ */
+typedef struct ScanArm
+{
+	int			count;
+	ScanKeyData *keys;
+	ExprState **arguments;
+} ScanArm;
+
+typedef struct LookupScan
+{
+	HmNode		node;
+	Relation	index;
+	bool		index_only;
+	bool		first_rows;		/* the first rows are wanted soon */
+	AttrNumber	key_attribute;	/* the table's column, if index_only */
+	int			arm_count;
+	ScanArm    *arms;
+	ExprState  *clauses;		/* the conditions of all arms */
+	HmSubplanKeys *subplan;		/* a sub-select that has the keys, or NULL */
+	HmSlices   *slices;			/* NULL if not parallel */
+
+	/* The ranges, in their own memory */
+	MemoryContext context;
+	bool		started;
+	bool		from_subplan;	/* the ranges were read from "subplan" */
+	bool		divided;		/* other processes look up some of the ranges */
+	bool		recheck;		/* ranges may have keys that do not satisfy the
+								 * conditions */
+	bool		points;			/* no range has more than one key */
+	uint32		count;
+	uint64	   *low;
+	uint64	   *high;			/* NULL: "low" has keys in any order, with
+								 * duplicates */
+	HmKeyGroups groups;			/* of such keys */
+	uint32		next;			/* first range that is not looked up yet; of
+								 * such keys, first one that is not claimed */
+	uint32		end;			/* of the ranges that are claimed */
+	uint32		limit;			/* maximum number of ranges in the next
+								 * batch */
+	uint32		max_limit;
+
+	const HmRun *run;			/* the matches that are being returned, or
+								 * NULL */
+	uint32		match;			/* the next one of these */
+} LookupScan;
+
+/* Compute the ranges from the arguments' present values, and begin with the first one. */
+extern void hm_scan_start(LookupScan *scan);
+
+/* Start to look up the next batch of ranges.  Returns false if there are none left. */
+extern bool hm_scan_start_batch(LookupScan *scan);
+
+#endif							/* HARMONIA_EXEC_LOOKUP_SCAN_H */

@@ -1,0 +1,280 @@
+/*
+ * lookup_scan_batch.c
+ *		From the conditions of a lookup scan to the batches that it looks up.
+ *
+ * The conditions on the key become sorted, disjoint ranges, as in a plain index scan.
+ * They are looked up in batches as large as memory allows.  Where the first rows are
+ * wanted soon, batches start small and grow, because the rest of a batch is wasted if the
+ * scan is not read to its end.
+ *
+ * If the only condition is a single array, its elements are looked up unsorted, because
+ * the engine sorts the probes of each batch anyway (key_groups.c).  If a sub-select makes
+ * the array, the elements may be read from it (subplan_keys.c).
+ *
+ * The processes of a parallel scan divide the keys (slices.c).
+ */
+#include "postgres.h"
+
+#include "utils/memutils.h"
+
+#include "exec/lookup_scan.h"
+
+/*
+ * Ranges of the first batch, and how many times larger each next one is, if the first
+ * rows are wanted soon; and the least that a batch's maximum is, however small work_mem
+ * is.
+ */
+#define FIRST_BATCH		8
+#define BATCH_GROWTH	8
+#define MIN_LAST_LIMIT	1000
+
+/* Evaluate the arms' arguments, in the current memory context. */
+static void
+evaluate_arguments(LookupScan *scan)
+{
+	ExprContext *econtext = scan->node.css.ss.ps.ps_ExprContext;
+
+	for (int i = 0; i < scan->arm_count; i++)
+	{
+		ScanArm    *arm = &scan->arms[i];
+
+		for (int j = 0; j < arm->count; j++)
+		{
+			bool		is_null;
+
+			arm->keys[j].sk_argument = ExecEvalExpr(arm->arguments[j], econtext, &is_null);
+			if (is_null)
+				arm->keys[j].sk_flags |= SK_ISNULL;
+			else
+				arm->keys[j].sk_flags &= ~SK_ISNULL;
+		}
+	}
+}
+
+static int
+range_cmp(const void *a, const void *b)
+{
+	uint64		left = ((const HmRange *) a)->low;
+	uint64		right = ((const HmRange *) b)->low;
+
+	return left < right ? -1 : left > right ? 1 : 0;
+}
+
+/*
+ * Make the union of all arms' ranges: sorted, with ranges merged that overlap or touch.
+ */
+static void
+union_ranges(LookupScan *scan, HmRanges *result)
+{
+	int			kept = 0;
+
+	*result = (HmRanges) {0};
+	for (int i = 0; i < scan->arm_count; i++)
+	{
+		HmRanges	ranges;
+
+		hm_ranges_from_keys(scan->index, scan->arms[i].keys, scan->arms[i].count, &ranges);
+		result->recheck |= ranges.recheck;
+		if (ranges.count == 0)
+			continue;
+		if (result->count == 0)
+		{
+			result->ranges = ranges.ranges;
+			result->count = ranges.count;
+			continue;
+		}
+		result->ranges = repalloc_huge(result->ranges,
+									   ((Size) result->count + ranges.count) * sizeof(HmRange));
+		memcpy(result->ranges + result->count, ranges.ranges, ranges.count * sizeof(HmRange));
+		result->count += ranges.count;
+	}
+	if (scan->arm_count == 1 || result->count == 0)
+		return;
+
+	qsort(result->ranges, result->count, sizeof(HmRange), range_cmp);
+	for (int i = 1; i < result->count; i++)
+	{
+		HmRange    *last = &result->ranges[kept];
+		HmRange    *next = &result->ranges[i];
+
+		if (next->low <= last->high || next->low == last->high + 1)
+			last->high = Max(last->high, next->high);
+		else
+			result->ranges[++kept] = *next;
+	}
+	result->count = kept + 1;
+}
+
+/*
+ * If a single array is the only condition, take its keys as they are: the engine sorts
+ * them faster than hm_ranges_from_keys() does.  Returns false if there are other
+ * conditions.
+ */
+static bool
+make_points(LookupScan *scan)
+{
+	scan->from_subplan = scan->subplan != NULL &&
+		hm_subplan_keys_read(scan->subplan, hm_key_type(scan->index), &scan->low, &scan->count);
+	if (!scan->from_subplan)
+	{
+		evaluate_arguments(scan);
+		if (scan->arm_count > 1 || scan->arms[0].count > 1 ||
+			!hm_points_from_key(scan->index, &scan->arms[0].keys[0], &scan->low, &scan->count))
+			return false;
+	}
+	scan->high = NULL;
+	scan->points = true;
+	scan->recheck = false;
+	return true;
+}
+
+/* Turn all arms, whose arguments have been evaluated, into sorted, disjoint ranges. */
+static void
+make_ranges(LookupScan *scan)
+{
+	HmRanges	ranges;
+
+	union_ranges(scan, &ranges);
+	scan->count = (uint32) ranges.count;
+	scan->low = palloc_extended(Max(1, ranges.count) * sizeof(uint64), MCXT_ALLOC_HUGE);
+	scan->high = palloc_extended(Max(1, ranges.count) * sizeof(uint64), MCXT_ALLOC_HUGE);
+	scan->points = true;
+	for (int i = 0; i < ranges.count; i++)
+	{
+		/* The operators are strict, so there is no range in the NULL part. */
+		Assert(ranges.ranges[i].part == HM_PART_KEYS);
+		scan->low[i] = ranges.ranges[i].low;
+		scan->high[i] = ranges.ranges[i].high;
+		scan->points &= scan->low[i] == scan->high[i];
+	}
+	scan->recheck = ranges.recheck;
+	if (ranges.ranges != NULL)
+		pfree(ranges.ranges);
+}
+
+/*
+ * The maximum number of ranges in a batch.  The batch gets the memory that the fetch
+ * leaves, less what all ranges take, but at least half of it: many ranges
+ * must not lead to small batches.
+ */
+static uint32
+largest_batch(const LookupScan *scan)
+{
+	Size		leaves = hm_fetch_leaves_memory(scan->index_only);
+	Size		ranges = scan->count * (scan->high == NULL ? 1 : 2) * sizeof(uint64);
+	Size		memory = Max(leaves - Min(leaves, ranges), leaves / 2);
+
+	return (uint32) Min((Size) hm_batch_size,
+						Max(MIN_LAST_LIMIT, memory / hm_lookup_probe_memory()));
+}
+
+/*
+ * See that all processes divide the ranges in the same way, and cut this process's copy
+ * of them accordingly.
+ */
+static void
+divide(LookupScan *scan)
+{
+	const uint64 *bounds = hm_slices_bounds(scan->slices);
+
+	if (bounds == NULL)
+	{
+		uint64		offer[HM_SLICES];
+
+		if (scan->high == NULL)
+			hm_slices_of_keys(scan->low, scan->count, offer);
+		else
+			hm_slices_of_ranges(scan->index, scan->low, scan->high, scan->count, offer);
+		bounds = hm_slices_offer(scan->slices, offer);
+	}
+	if (scan->high != NULL)
+		scan->count = hm_slices_cut(bounds, &scan->low, &scan->high, scan->count);
+}
+
+/*
+ * Claim ranges that no other process looks up.  Returns false if all are claimed.  Those
+ * that other processes have claimed since the last time are passed over.
+ */
+static bool
+claim(LookupScan *scan)
+{
+	uint64		low,
+				high;
+
+	/* If there are no slices, the leader has released the shared memory. */
+	if (!scan->divided || scan->slices == NULL ||
+		!hm_slices_claim(scan->slices, &low, &high))
+		return false;
+
+	if (scan->high == NULL)
+	{
+		uint64	   *keys = scan->low + scan->next;
+		uint32		end = hm_move_to_front(keys, scan->count - scan->next, high);
+		uint32		begin = low == 0 ? 0 : hm_move_to_front(keys, end, low - 1);
+		MemoryContext old_context = MemoryContextSwitchTo(scan->context);
+
+		hm_groups_begin(&scan->groups, keys + begin, end - begin);
+		MemoryContextSwitchTo(old_context);
+		scan->next += end;
+		return true;
+	}
+	while (scan->next < scan->count && scan->high[scan->next] < low)
+		scan->next++;
+	scan->end = scan->next;
+	while (scan->end < scan->count && scan->low[scan->end] <= high)
+		scan->end++;
+	return true;
+}
+
+void
+hm_scan_start(LookupScan *scan)
+{
+	MemoryContext old_context = MemoryContextSwitchTo(scan->context);
+
+	if (!scan->from_subplan)
+	{
+		MemoryContextReset(scan->context);
+		if (!make_points(scan))
+			make_ranges(scan);
+	}
+	scan->divided = scan->slices != NULL && scan->count > 0;
+	if (scan->divided)
+		divide(scan);
+	scan->next = 0;
+	scan->end = scan->divided ? 0 : scan->count;
+	if (scan->high == NULL)
+		hm_groups_begin(&scan->groups, scan->low, scan->end);
+	MemoryContextSwitchTo(old_context);
+	scan->max_limit = largest_batch(scan);
+	scan->limit = scan->first_rows ? Min(FIRST_BATCH, scan->max_limit) : scan->max_limit;
+	scan->started = true;
+}
+
+bool
+hm_scan_start_batch(LookupScan *scan)
+{
+	HmProbes	probes = {0};
+	uint64	   *keys = NULL;
+
+	do
+	{
+		if (scan->high == NULL)
+		{
+			probes.count = hm_groups_next(&scan->groups, scan->limit, &keys);
+			probes.low = keys;
+			probes.distinct = true;
+		}
+		else
+		{
+			probes.count = Min(scan->limit, scan->end - scan->next);
+			probes.low = scan->low + scan->next;
+			probes.high = scan->points ? NULL : scan->high + scan->next;
+			scan->next += probes.count;
+		}
+	} while (probes.count == 0 && claim(scan));
+	if (probes.count == 0)
+		return false;
+	scan->limit = (uint32) Min((uint64) scan->limit * BATCH_GROWTH, scan->max_limit);
+	hm_fetch_start(scan->node.fetch, &probes, NULL);
+	return true;
+}
