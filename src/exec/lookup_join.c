@@ -31,11 +31,9 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "miscadmin.h"
-#include "parser/parsetree.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "compat.h"
 #include "exec/lookup_join.h"
 
 /*
@@ -50,35 +48,6 @@
  *		Slots
  * ----------------------------------------------------------------
  */
-
-TupleTableSlot *
-hm_join_store_outer(LookupJoin *join, TupleTableSlot *outer)
-{
-	TupleTableSlot *slot = join->node.css.ss.ss_ScanTupleSlot;
-
-	hm_join_clear_candidate(join);
-	for (int i = 0; i < join->column_count; i++)
-	{
-		int			source = join->sources[i];
-
-		if (source > 0)
-		{
-			slot->tts_values[i] = outer->tts_values[source - 1];
-			slot->tts_isnull[i] = outer->tts_isnull[source - 1];
-		}
-	}
-	return slot;
-}
-
-void
-hm_join_clear_candidate(LookupJoin *join)
-{
-	TupleTableSlot *slot = join->node.css.ss.ss_ScanTupleSlot;
-
-	ExecClearTuple(slot);
-	memset(slot->tts_isnull, true, join->column_count * sizeof(bool));
-	ExecStoreVirtualTuple(slot);
-}
 
 /* Begin to fill a slot.  What ExecMaterializeSlot() may have done to it is undone. */
 static inline void
@@ -473,72 +442,6 @@ hm_lookup_join_has_blocks(const CustomScanState *node)
 	return ((const LookupJoin *) node)->result.slot != NULL;
 }
 
-/* Put a column of outer rows in a block. */
-static void
-put_outer(const LookupJoin *join, int column, const uint32 *rows, uint32 count, Datum *values,
-		  bool *nulls)
-{
-	for (uint32 i = 0; i < count; i++)
-		values[i] = hm_row_value(&join->batch.rows, rows[i], column, &nulls[i]);
-}
-
-/* Put a column of the inner side in a block.  The matches are the run's. */
-static void
-put_inner(LookupJoin *join, int column, const uint32 *matches, uint32 count, Datum *values,
-		  bool *nulls)
-{
-	const JoinTarget *target = &join->targets[join->target];
-	int			attribute = target->columns[column];
-
-	for (uint32 i = 0; i < count; i++)
-	{
-		if (join->index_only)
-		{
-			values[i] = hm_fetch_key(join->node.fetch, matches[i]);
-			nulls[i] = false;
-		}
-		else if (target->by_slot || join->run->slot != NULL)
-		{
-			TupleTableSlot *inner = hm_fetch_store(join->node.fetch, matches[i]);
-
-			values[i] = attribute > 0 ? slot_getattr(inner, attribute, &nulls[i]) :
-				slot_getsysattr(inner, attribute, &nulls[i]);
-		}
-		else
-			values[i] = heap_getattr(unconstify(HeapTupleData *, &join->run->tuples[matches[i]]),
-									 attribute, RelationGetDescr(target->table), &nulls[i]);
-	}
-}
-
-/* Put results in a block from row "first" on. */
-static void
-put_results(LookupJoin *join, HmColumn *columns, uint32 first, const uint32 *rows,
-			const uint32 *matches, uint32 count, bool with_inner)
-{
-	const JoinFill *fill = &join->result;
-
-	for (int i = 0; i < fill->outer_count; i++)
-	{
-		HmColumn   *column = &columns[fill->outer_to[i]];
-
-		if (column->values != NULL)
-			put_outer(join, fill->outer_from[i], rows, count, column->values + first,
-					  column->nulls + first);
-	}
-	for (int i = 0; i < fill->inner_count; i++)
-	{
-		HmColumn   *column = &columns[fill->inner_to[i]];
-
-		if (column->values == NULL)
-			continue;
-		if (with_inner)
-			put_inner(join, fill->inner_from[i], matches, count, column->values + first,
-					  column->nulls + first);
-		else
-			memset(column->nulls + first, true, count * sizeof(bool));
-	}
-}
-
 uint32
 hm_lookup_join_block(CustomScanState *node, HmColumn *columns, uint32 max)
 {
@@ -561,7 +464,7 @@ hm_lookup_join_block(CustomScanState *node, HmColumn *columns, uint32 max)
 			matches[count++] = join->match - 1;
 			ResetExprContext(node->ss.ps.ps_ExprContext);
 		}
-		put_results(join, columns, n, rows, matches, count, with_inner);
+		hm_join_put_results(join, columns, n, rows, matches, count, with_inner);
 		n += count;
 	}
 	return n;
@@ -621,79 +524,6 @@ rescan(CustomScanState *node)
 	hm_join_restart(join);
 }
 
-static const char *
-join_name(JoinType type)
-{
-	switch (type)
-	{
-		case JOIN_LEFT:
-			return "Left";
-		case JOIN_SEMI:
-			return "Semi";
-		case JOIN_ANTI:
-			return "Anti";
-		default:
-			return "Inner";
-	}
-}
-
-/*
- * Show the inner table as the query names it, and the indexes of its targets.  Targets
- * that were pruned when the node began are only counted, as "Subplans Removed", as an
- * Append does.
- */
-static void
-explain_targets(LookupJoin *join, ExplainState *es)
-{
-	Index		inner = hm_join_inner_relid(join);
-	List	   *indexes = NIL;
-	List	   *tables = NIL;
-	Bitmapset  *unused = NULL;
-
-	hm_explain_table(inner, es);
-	for (int i = 0; i < join->target_count; i++)
-	{
-		indexes = lappend_oid(indexes, join->targets[i].index_oid);
-		tables = lappend_oid(tables, join->targets[i].table_oid);
-
-		/* Parallel workers do not tell which targets they used. */
-		if (es->analyze && join->targets[i].table == NULL &&
-			join->node.css.ss.ps.worker_instrument == NULL)
-			unused = bms_add_member(unused, i);
-	}
-	if (list_member_oid(tables, rt_fetch(inner, es->rtable)->relid) && !join->several_targets)
-		hm_explain_index(linitial_oid(indexes), es);
-	else if (tables != NIL || es->format != EXPLAIN_FORMAT_TEXT)
-		hm_explain_indexes(indexes, tables, unused, es);
-	if (join->pruned > 0 || (join->several_targets && es->format != EXPLAIN_FORMAT_TEXT))
-		ExplainPropertyInteger("Subplans Removed", NULL, join->pruned, es);
-}
-
-static void
-explain(CustomScanState *node, List *ancestors, ExplainState *es)
-{
-	LookupJoin *join = (LookupJoin *) node;
-	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
-	List	   *keys = list_nth(plan->custom_exprs, HM_JOIN_KEY_CLAUSES);
-	List	   *quals = list_nth(plan->custom_exprs, HM_JOIN_QUALS);
-
-	ExplainPropertyText("Join Type", join_name(join->type), es);
-	explain_targets(join, es);
-	hm_explain_clauses("Index Cond", keys, node, ancestors, es);
-	hm_explain_clauses("Inner Filter", list_nth(plan->custom_exprs, HM_JOIN_INNER_QUALS),
-					   node, ancestors, es);
-	hm_explain_clauses("Join Filter", list_difference(quals, keys), node, ancestors, es);
-	if (join->index_only)
-		ExplainPropertyBool("Index Only", true, es);
-	if (join->drops_duplicates)
-		ExplainPropertyBool("Distinct Keys", true, es);
-	if (es->analyze)
-	{
-		hm_explain_filtered("Rows Removed by Join Filter", node, es);
-		hm_explain_stats(&join->node, es);
-	}
-}
-
 static const CustomExecMethods exec_methods = {
 	.CustomName = "HarmoniaLookupJoin",
 	.BeginCustomScan = begin_join,
@@ -705,7 +535,7 @@ static const CustomExecMethods exec_methods = {
 	.ReInitializeDSMCustomScan = hm_node_reinitialize_dsm,
 	.InitializeWorkerCustomScan = hm_node_initialize_worker,
 	.ShutdownCustomScan = hm_node_shutdown,
-	.ExplainCustomScan = explain,
+	.ExplainCustomScan = hm_join_explain,
 };
 
 static Node *

@@ -214,19 +214,6 @@ extern void hm_join_begin(LookupJoin *join);
 extern Index hm_join_inner_relid(LookupJoin *join);
 
 /* ----------------------------------------------------------------
- *		Candidates (lookup_join.c)
- * ----------------------------------------------------------------
- */
-
-/*
- * Start a candidate in the scan slot: fill in the columns of an outer row, and set all
- * others to NULL.  Returns the scan slot.  Its values may point into the
- * outer row.  The second function sets all columns to NULL.
- */
-extern TupleTableSlot *hm_join_store_outer(LookupJoin *join, TupleTableSlot *outer);
-extern void hm_join_clear_candidate(LookupJoin *join);
-
-/* ----------------------------------------------------------------
  *		Reading outer rows (lookup_join_outer.c)
  * ----------------------------------------------------------------
  */
@@ -356,5 +343,24 @@ extern void hm_pruning_rescan(JoinPruning *pruning, const Bitmapset *changed);
  * InitPlan to compute a parameter.
  */
 extern const Bitmapset *hm_pruning_choose(JoinPruning *pruning);
+
+/* ----------------------------------------------------------------
+ *		Results as columns (lookup_join_columns.c)
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Put results in a block from row "first" on: so many outer rows, by their numbers in the
+ * batch, and with_inner the run's matches.
+ */
+extern void hm_join_put_results(LookupJoin *join, HmColumn *columns, uint32 first,
+								const uint32 *rows, const uint32 *matches, uint32 count,
+								bool with_inner);
+
+/* ----------------------------------------------------------------
+ *		EXPLAIN (lookup_join_explain.c)
+ * ----------------------------------------------------------------
+ */
+extern void hm_join_explain(CustomScanState *node, List *ancestors, ExplainState *es);
 
 #endif							/* HARMONIA_EXEC_LOOKUP_JOIN_H */

@@ -119,6 +119,40 @@ make_chosen_room(LookupJoin *join)
  * ----------------------------------------------------------------
  */
 
+/* Set all columns of the scan slot to NULL. */
+static void
+clear_candidate(LookupJoin *join)
+{
+	TupleTableSlot *slot = join->node.css.ss.ss_ScanTupleSlot;
+
+	ExecClearTuple(slot);
+	memset(slot->tts_isnull, true, join->column_count * sizeof(bool));
+	ExecStoreVirtualTuple(slot);
+}
+
+/*
+ * Start a candidate in the scan slot: fill in the columns of an outer row, and set all
+ * others to NULL.  Returns the scan slot.  Its values may point into the outer row.
+ */
+static TupleTableSlot *
+store_outer(LookupJoin *join, TupleTableSlot *outer)
+{
+	TupleTableSlot *slot = join->node.css.ss.ss_ScanTupleSlot;
+
+	clear_candidate(join);
+	for (int i = 0; i < join->column_count; i++)
+	{
+		int			source = join->sources[i];
+
+		if (source > 0)
+		{
+			slot->tts_values[i] = outer->tts_values[source - 1];
+			slot->tts_isnull[i] = outer->tts_isnull[source - 1];
+		}
+	}
+	return slot;
+}
+
 /*
  * Compute the range of keys to look up for an outer row.  Returns false if no key can
  * satisfy the key clauses.  Clears batch.exact if the range has keys that do not satisfy
@@ -148,7 +182,7 @@ row_range(LookupJoin *join, TupleTableSlot *outer, uint64 *low, uint64 *high)
 		else
 		{
 			if (!stored)
-				econtext->ecxt_scantuple = hm_join_store_outer(join, outer);
+				econtext->ecxt_scantuple = store_outer(join, outer);
 			stored = true;
 			value = ExecEvalExprSwitchContext(key->argument, econtext, &is_null);
 		}
@@ -362,7 +396,7 @@ hm_join_fill_batch(LookupJoin *join)
 		fill_distinct(join);
 	else
 		fill_rows(join);
-	hm_join_clear_candidate(join);
+	clear_candidate(join);
 	join->target = -1;
 	return join->batch.count > 0;
 }
