@@ -1,6 +1,6 @@
 /*
  * lookup_aggregate.h
- *		What lookup_aggregate.c, lookup_aggregate_plan.c, aggregates.c and
+ *		The state of a lookup aggregate, and what lookup_aggregate*.c, aggregates.c and
  *		aggregate_groups.c offer to one another.
  */
 #ifndef HARMONIA_EXEC_LOOKUP_AGGREGATE_H
@@ -102,5 +102,107 @@ extern Size hm_groups_state_offset(const HmGroups *groups, int aggregate);
 
 /* Get a group's record, by its number, and store its keys and kept columns in a row. */
 extern char *hm_groups_get(const HmGroups *groups, uint32 number, Datum *values, bool *nulls);
+
+/* ----------------------------------------------------------------
+ *		The node's state (lookup_aggregate.c)
+ * ----------------------------------------------------------------
+ */
+
+/* Rows that are set aside are divided by the upper bits of their hashes. */
+#define PART_BITS		4
+#define PARTS			(1 << PART_BITS)
+
+/* A column that is read from the rows below. */
+typedef struct ReadColumn
+{
+	int			column;
+	bool		nulls_only;		/* no value is needed, but for whether it is NULL */
+	bool		by_value;
+	int16		length;
+} ReadColumn;
+
+typedef struct Aggregate
+{
+	const HmAggregate *function;
+	bool		partial;
+	int			column;			/* the argument, if it is a plain column */
+	ExprState  *argument;		/* if it is another expression */
+	ExprState  *filter;
+	HmColumn	input;			/* if there is an expression or a filter */
+	Size		offset;			/* of its state in a group's record */
+} Aggregate;
+
+/* Rows that are set aside, and how often they have been. */
+typedef struct Part
+{
+	Tuplestorestate *rows;
+	uint32		level;
+} Part;
+
+typedef struct LookupAggregate
+{
+	CustomScanState css;
+	int			column_count;	/* of the rows below; in the scan tuple, these are
+								 * followed by aggregates */
+	int			last_read;		/* the highest column that is read */
+	int			read_count;
+	ReadColumn *reads;
+	int			aggregate_count;
+	Aggregate  *aggregates;
+	bool		evaluates;		/* some input has to be evaluated */
+
+	/* The block. */
+	bool		has_blocks;		/* the plan below returns blocks */
+	uint32		rows;
+	uint64		counted;		/* rows that are counted, but not added yet */
+	HmColumn   *columns;		/* those that are read have arrays */
+	MemoryContext context;		/* values that are not passed by value */
+
+	/* Groups. */
+	HmGroups   *groups;			/* NULL without GROUP BY */
+	HmAggregateState *states;	/* without GROUP BY */
+	char	  **records;		/* of the block's rows */
+	uint32	   *hashes;
+	TupleTableSlot *write_slot;
+	TupleTableSlot *read_slot;
+	Part	   *source;			/* where rows are read from; NULL: from below */
+	Tuplestorestate *parts[PARTS];	/* being written */
+	List	   *pending;		/* Parts that have been written */
+	uint64		passes;			/* how many parts have been read */
+	uint64		set_aside;		/* rows */
+
+	bool		source_done;
+	uint32		next_group;
+} LookupAggregate;
+
+/*
+ * Set up the state from the plan, whose child's state must be there (lookup_aggregate_begin.c).
+ * The second part is not for EXPLAIN alone.
+ */
+extern void hm_aggregates_begin(LookupAggregate *state);
+extern void hm_aggregates_begin_rows(LookupAggregate *state, EState *estate);
+
+/* ----------------------------------------------------------------
+ *		Rows (lookup_aggregate_rows.c)
+ * ----------------------------------------------------------------
+ */
+
+/* Read the next block from the source of rows.  Returns false if none are left. */
+extern bool hm_aggregates_read_block(LookupAggregate *state);
+
+/* Find the groups of the block's rows, and set those aside that have none. */
+extern void hm_aggregates_find_groups(LookupAggregate *state);
+
+/* The source is at its end, so what was set aside of its rows is complete. */
+extern void hm_aggregates_finish_source(LookupAggregate *state);
+
+/*
+ * Begin to read rows that were set aside, with an empty table of groups.  Returns false if
+ * there are none.
+ */
+extern bool hm_aggregates_next_source(LookupAggregate *state);
+
+/* Drop all rows that were set aside. */
+extern void hm_aggregates_drop_rows(LookupAggregate *state);
 
 #endif							/* HARMONIA_EXEC_LOOKUP_AGGREGATE_H */

@@ -7,8 +7,6 @@
  */
 #include "postgres.h"
 
-#include "executor/instrument.h"
-
 #include "exec/lookup_aggregate.h"
 
 typedef struct LookupCount
@@ -17,22 +15,15 @@ typedef struct LookupCount
 	bool		done;
 } LookupCount;
 
-/*
- * Have the scan count its tuples, and do for it what ExecProcNode() does otherwise:
- * rescan it if needed, and record times and rows for EXPLAIN ANALYZE.
- */
+/* Have the scan count its tuples. */
 static uint64
 count_tuples(PlanState *scan)
 {
 	uint64		count;
 
-	if (scan->chgParam != NULL)
-		ExecReScan(scan);
-	if (scan->instrument)
-		InstrStartNode(scan->instrument);
+	hm_child_enter(scan);
 	count = hm_lookup_scan_count(castNode(CustomScanState, scan));
-	if (scan->instrument)
-		InstrStopNode(scan->instrument, (double) count);
+	hm_child_leave(scan, count);
 	return count;
 }
 
@@ -69,25 +60,14 @@ begin_count(CustomScanState *node, EState *estate, int eflags)
 
 	foreach(cell, plan->custom_scan_tlist)
 		hm_aggregate_check_permissions(castNode(Aggref, lfirst_node(TargetEntry, cell)->expr));
-	node->custom_ps = list_make1(ExecInitNode(linitial(plan->custom_plans), estate, eflags));
-}
-
-static void
-end_count(CustomScanState *node)
-{
-	ExecEndNode(linitial(node->custom_ps));
+	hm_child_begin(node, estate, eflags);
 }
 
 static void
 rescan(CustomScanState *node)
 {
-	PlanState  *scan = linitial(node->custom_ps);
-
 	((LookupCount *) node)->done = false;
-	if (node->ss.ps.chgParam != NULL)
-		UpdateChangedParamSet(scan, node->ss.ps.chgParam);
-	if (scan->chgParam == NULL)
-		ExecReScan(scan);
+	hm_child_rescan(node);
 }
 
 /* No ExplainCustomScan: EXPLAIN shows all there is with the scan. */
@@ -95,7 +75,7 @@ static const CustomExecMethods exec_methods = {
 	.CustomName = "HarmoniaLookupCount",
 	.BeginCustomScan = begin_count,
 	.ExecCustomScan = exec_count,
-	.EndCustomScan = end_count,
+	.EndCustomScan = hm_child_end,
 	.ReScanCustomScan = rescan,
 };
 

@@ -479,9 +479,8 @@ static void
 begin_join(CustomScanState *node, EState *estate, int eflags)
 {
 	LookupJoin *join = (LookupJoin *) node;
-	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
 
-	node->custom_ps = list_make1(ExecInitNode(linitial(plan->custom_plans), estate, eflags));
+	hm_child_begin(node, estate, eflags);
 	hm_join_begin(join);
 	join->fetch_context = AllocSetContextCreate(CurrentMemoryContext,
 												"harmonia lookup join target",
@@ -505,19 +504,15 @@ end_join(CustomScanState *node)
 		index_close(join->targets[i].index, NoLock);
 		table_close(join->targets[i].table, NoLock);
 	}
-	ExecEndNode(linitial(node->custom_ps));
+	hm_child_end(node);
 }
 
 static void
 rescan(CustomScanState *node)
 {
 	LookupJoin *join = (LookupJoin *) node;
-	PlanState  *outer_plan = linitial(node->custom_ps);
 
-	if (node->ss.ps.chgParam != NULL)
-		UpdateChangedParamSet(outer_plan, node->ss.ps.chgParam);
-	if (outer_plan->chgParam == NULL)
-		ExecReScan(outer_plan);
+	hm_child_rescan(node);
 	if (join->node.fetch != NULL)
 		hm_fetch_stop(join->node.fetch);
 	hm_pruning_rescan(&join->pruning, node->ss.ps.chgParam);

@@ -398,6 +398,24 @@ extern uint64 hm_lookup_join_count(CustomScanState *node);
 extern uint64 hm_lookup_scan_count(CustomScanState *node);
 
 /* ----------------------------------------------------------------
+ *		The plan below a node (child.c)
+ * ----------------------------------------------------------------
+ */
+
+/* Begin, rescan and end a node's only child. */
+extern void hm_child_begin(CustomScanState *node, EState *estate, int eflags);
+extern void hm_child_rescan(CustomScanState *node);
+extern void hm_child_end(CustomScanState *node);
+
+/*
+ * What ExecProcNode() does besides, where rows are not read with it: rescanning a child whose
+ * parameters have changed; and recording, for EXPLAIN ANALYZE, the time that passes in
+ * between, and the number of rows.
+ */
+extern void hm_child_enter(PlanState *child);
+extern void hm_child_leave(PlanState *child, uint64 rows);
+
+/* ----------------------------------------------------------------
  *		Parallel workers (parallel.c)
  * ----------------------------------------------------------------
  */

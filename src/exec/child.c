@@ -1,0 +1,52 @@
+/*
+ * child.c
+ *		The plan below a node that has one.
+ */
+#include "postgres.h"
+
+#include "executor/instrument.h"
+
+#include "exec/nodes.h"
+
+void
+hm_child_begin(CustomScanState *node, EState *estate, int eflags)
+{
+	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
+
+	node->custom_ps = list_make1(ExecInitNode(linitial(plan->custom_plans), estate, eflags));
+}
+
+void
+hm_child_rescan(CustomScanState *node)
+{
+	PlanState  *child = linitial(node->custom_ps);
+
+	if (node->ss.ps.chgParam != NULL)
+		UpdateChangedParamSet(child, node->ss.ps.chgParam);
+
+	/* Otherwise it is rescanned when its next row is read. */
+	if (child->chgParam == NULL)
+		ExecReScan(child);
+}
+
+void
+hm_child_end(CustomScanState *node)
+{
+	ExecEndNode(linitial(node->custom_ps));
+}
+
+void
+hm_child_enter(PlanState *child)
+{
+	if (child->chgParam != NULL)
+		ExecReScan(child);
+	if (child->instrument)
+		InstrStartNode(child->instrument);
+}
+
+void
+hm_child_leave(PlanState *child, uint64 rows)
+{
+	if (child->instrument)
+		InstrStopNode(child->instrument, (double) rows);
+}
