@@ -120,10 +120,10 @@ BEGIN;
 CALL use_lookups(false);
 SET LOCAL work_mem = '64kB';
 SELECT (regexp_match(line, 'Batches: (\d+)'))[1]::int > 5 AS many
-	FROM explained('SELECT o.x, t.c FROM o JOIN t USING (k)') line WHERE line ~ 'Batches';
+	FROM explained('SELECT o.x, t.c FROM o JOIN t USING (k)') line WHERE line ~ '^ *Batches';
 SET LOCAL work_mem = '64MB';
 SELECT (regexp_match(line, 'Batches: \d+'))[1] AS batches
-	FROM explained('SELECT o.x, t.c FROM o JOIN t USING (k)') line WHERE line ~ 'Batches';
+	FROM explained('SELECT o.x, t.c FROM o JOIN t USING (k)') line WHERE line ~ '^ *Batches';
 COMMIT;
 
 -- All matches of a page come under one pin: a page is visited once, whatever the order of keys.
@@ -131,7 +131,7 @@ BEGIN;
 CALL use_lookups(false);
 SET LOCAL work_mem = '64MB';
 SELECT (regexp_match(line, 'Heap Blocks: (\d+)'))[1]::int <= pg_relation_size('t') / current_setting('block_size')::int AS once
-	FROM explained('SELECT sum(t.c) FROM o JOIN t USING (k) WHERE o.k <> 7') line WHERE line ~ 'Batches';
+	FROM explained('SELECT sum(t.c) FROM o JOIN t USING (k) WHERE o.k <> 7') line WHERE line ~ '^ *Batches';
 COMMIT;
 
 DROP SCHEMA lookup_rows CASCADE;
