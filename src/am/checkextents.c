@@ -73,13 +73,10 @@ static bool
 still_alive(HmCheck *check, const OwnedExtent *extent)
 {
 	Buffer		buffer = ReadBuffer(check->index, extent->owner);
-	Page		page = BufferGetPage(buffer);
 	bool		alive;
 
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	alive = hm_page_is(page, HM_PAGE_SEGMENT) &&
-		hm_page_segment(page)->stamp == extent->stamp &&
-		!(hm_page_segment(page)->state & HM_SEGMENT_DEAD);
+	alive = hm_segment_is_alive(BufferGetPage(buffer), extent->stamp);
 	UnlockReleaseBuffer(buffer);
 	return alive;
 }
@@ -145,8 +142,7 @@ collect_extents(HmCheck *check, OwnedExtents *extents)
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
 		segment = hm_page_segment(BufferGetPage(buffer));
 		/* Skip a segment that has been replaced; it was alive when it was verified. */
-		if (hm_page_is_segment_of(BufferGetPage(buffer), &segments[i]) &&
-			!(segment->state & HM_SEGMENT_DEAD))
+		if (hm_segment_is_alive_for(BufferGetPage(buffer), &segments[i]))
 		{
 			for (uint32 j = 0; j < Min(segment->extent_count, HM_SEGMENT_MAX_EXTENTS); j++)
 				add_extent(extents, segment->extents[j], OWNER_SEGMENT, segments[i].block,

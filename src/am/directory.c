@@ -197,8 +197,7 @@ hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock
 		buffer = ReadBuffer(index, entry.block);
 		LockBuffer(buffer, lock);
 		page = BufferGetPage(buffer);
-		if (hm_page_is_segment_of(page, &entry) &&
-			!(hm_page_segment(page)->state & HM_SEGMENT_DEAD) &&
+		if (hm_segment_is_alive_for(page, &entry) &&
 			hm_segment_covers(page, wanted, search))
 		{
 			*position = wanted;

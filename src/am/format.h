@@ -318,6 +318,13 @@ extern bool hm_page_is(Page page, HmPageKind kind);
 extern bool hm_page_is_segment_of(Page page, const HmDirectoryEntry *entry);
 
 /*
+ * Whether a page is the header of the segment with this stamp, or of the one that a
+ * directory entry means, and that segment is alive.  The caller holds the page's lock.
+ */
+extern bool hm_segment_is_alive(Page page, uint64 stamp);
+extern bool hm_segment_is_alive_for(Page page, const HmDirectoryEntry *entry);
+
+/*
  * Check that a page is one of a harmonia index and of this kind, and that its counts are
  * in range.  The caller holds the buffer's lock.
  * Errors: index_corrupted; feature_not_supported for a metapage of an on-disk version

@@ -66,9 +66,8 @@ hm_add_spare_extent(Relation index, HmSegmentName name)
 	/* Another backend may have done the same, or moved the segment. */
 	LockBuffer(header, BUFFER_LOCK_EXCLUSIVE);
 	segment = hm_page_segment(BufferGetPage(header));
-	if (hm_page_is(BufferGetPage(header), HM_PAGE_SEGMENT) &&
-		segment->stamp == name.stamp &&
-		!(segment->state & (HM_SEGMENT_DEAD | HM_SEGMENT_MOVING)) &&
+	if (hm_segment_is_alive(BufferGetPage(header), name.stamp) &&
+		!(segment->state & HM_SEGMENT_MOVING) &&
 		segment->extent_count < HM_SEGMENT_MAX_EXTENTS &&
 		hm_spare_blocks(segment) < 2)
 	{
@@ -195,9 +194,8 @@ hm_append_segment(Relation index, HmPart part, const HtEntry *coming, int64 n,
 	header = ReadBuffer(index, name.header);
 	LockBuffer(header, BUFFER_LOCK_EXCLUSIVE);
 	page = BufferGetPage(header);
-	if (hm_page_is(page, HM_PAGE_SEGMENT) &&
-		hm_page_segment(page)->stamp == name.stamp &&
-		!(hm_page_segment(page)->state & (HM_SEGMENT_DEAD | HM_SEGMENT_MOVING)) &&
+	if (hm_segment_is_alive(page, name.stamp) &&
+		!(hm_page_segment(page)->state & HM_SEGMENT_MOVING) &&
 		!hm_page_has_high(page))
 	{
 		HtEntry		end = {ht_key_max(width), HT_TID_MAX};

@@ -488,8 +488,7 @@ sum_segment(Relation index, const HmDirectoryEntry *entry, HtWidth width,
 	PGAlignedBlock page;
 
 	LockBuffer(header, BUFFER_LOCK_SHARE);
-	if (!hm_page_is_segment_of(BufferGetPage(header), entry) ||
-		(hm_page_segment(BufferGetPage(header))->state & HM_SEGMENT_DEAD))
+	if (!hm_segment_is_alive_for(BufferGetPage(header), entry))
 	{
 		UnlockReleaseBuffer(header);
 		return;

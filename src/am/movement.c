@@ -80,20 +80,6 @@ mark_moving(Relation index, Buffer *headers, int count, bool moving)
 }
 
 /*
- * Whether a page is the live header of the segment with this stamp.  The caller holds its
- * lock.
- */
-static bool
-is_live_header(Buffer header, uint64 stamp)
-{
-	Page		page = BufferGetPage(header);
-
-	return hm_page_is(page, HM_PAGE_SEGMENT) &&
-		hm_page_segment(page)->stamp == stamp &&
-		!(hm_page_segment(page)->state & HM_SEGMENT_DEAD);
-}
-
-/*
  * Remove the mark of a mover that died, if that is what a writer has found.  Returns false
  * if the mover is still at work.  The caller holds no buffer lock.
  */
@@ -106,7 +92,7 @@ remove_left_mark(Relation index, BlockNumber header_block, uint64 stamp)
 		return false;
 	header = ReadBuffer(index, header_block);
 	LockBuffer(header, BUFFER_LOCK_EXCLUSIVE);
-	if (is_live_header(header, stamp) &&
+	if (hm_segment_is_alive(BufferGetPage(header), stamp) &&
 		(hm_page_segment(BufferGetPage(header))->state & HM_SEGMENT_MOVING))
 	{
 		mark_moving(index, &header, 1, false);
@@ -176,7 +162,7 @@ move_begin(Relation index, HmMove *move)
 		LockBuffer(headers[i], BUFFER_LOCK_EXCLUSIVE);
 		page = BufferGetPage(headers[i]);
 		segment = hm_page_segment(page);
-		if (!ready || !is_live_header(headers[i], source->stamp))
+		if (!ready || !hm_segment_is_alive(page, source->stamp))
 		{
 			ready = false;
 			continue;
@@ -375,7 +361,7 @@ move_flip(Relation index, HmMove *move, const HmDirectoryEntry *entries,
 		 * If the list of free extents is damaged, the new segments may have overwritten
 		 * them.
 		 */
-		if (!is_live_header(headers[i], move->sources[i].stamp))
+		if (!hm_segment_is_alive(BufferGetPage(headers[i]), move->sources[i].stamp))
 			ereport(ERROR,
 					(errcode(ERRCODE_INDEX_CORRUPTED),
 					 errmsg("segment at block %u of index \"%s\" has changed during movement",

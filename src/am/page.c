@@ -70,6 +70,21 @@ hm_page_is_segment_of(Page page, const HmDirectoryEntry *entry)
 		(uint32) hm_page_segment(page)->stamp == entry->stamp;
 }
 
+bool
+hm_segment_is_alive(Page page, uint64 stamp)
+{
+	return hm_page_is(page, HM_PAGE_SEGMENT) &&
+		hm_page_segment(page)->stamp == stamp &&
+		!(hm_page_segment(page)->state & HM_SEGMENT_DEAD);
+}
+
+bool
+hm_segment_is_alive_for(Page page, const HmDirectoryEntry *entry)
+{
+	return hm_page_is_segment_of(page, entry) &&
+		hm_segment_is_alive(page, hm_page_segment(page)->stamp);
+}
+
 /* Check a count that a page begins with.  Errors: index_corrupted. */
 static void
 check_count(Relation index, Buffer buffer, uint32 count, uint32 max)

@@ -378,13 +378,10 @@ copy_items(HmScan *state, Page page, HtWidth width, HmPosition position, bool ba
 static bool
 segment_alive(Buffer header, uint64 stamp)
 {
-	Page		page = BufferGetPage(header);
 	bool		alive;
 
 	LockBuffer(header, BUFFER_LOCK_SHARE);
-	alive = hm_page_is(page, HM_PAGE_SEGMENT) &&
-		hm_page_segment(page)->stamp == stamp &&
-		!(hm_page_segment(page)->state & HM_SEGMENT_DEAD);
+	alive = hm_segment_is_alive(BufferGetPage(header), stamp);
 	LockBuffer(header, BUFFER_LOCK_UNLOCK);
 	return alive;
 }

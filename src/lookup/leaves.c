@@ -146,8 +146,7 @@ hm_leaves_list(Relation index, HtWidth width, HmLeafList *list)
 		listing.header = hm_pin(index, segments[i].block);
 		LockBuffer(listing.header, BUFFER_LOCK_SHARE);
 		listing.segment = hm_page_segment(BufferGetPage(listing.header));
-		stable = hm_page_is_segment_of(BufferGetPage(listing.header), &segments[i]) &&
-			!(listing.segment->state & HM_SEGMENT_DEAD);
+		stable = hm_segment_is_alive_for(BufferGetPage(listing.header), &segments[i]);
 		if (stable)
 		{
 			hm_segment_check(index, listing.header, width);
