@@ -22,14 +22,6 @@ typedef struct HmSegmentCopy
 	Page	   *auxiliaries;	/* of each bottom node; NULL if it has none */
 } HmSegmentCopy;
 
-/* A leaf, as the copied inner nodes refer to it. */
-typedef struct HmCopiedLeaf
-{
-	BlockNumber block;
-	int64		number;			/* leaf number; -1 for an auxiliary node's child */
-	BlockNumber auxiliary;		/* block of that node, or InvalidBlockNumber */
-} HmCopiedLeaf;
-
 /*
  * Copy a segment.  The caller holds the header's lock, in either mode.
  * Errors: index_corrupted, if it cannot be copied.
@@ -38,18 +30,5 @@ extern HmSegmentCopy *hm_segment_copy(Relation index, Buffer header, HtWidth wid
 
 /* A node of a copied segment's key region, in the layout that src/tree reads. */
 extern const char *hm_copy_node(const HmSegmentCopy *copy, HtWidth width, uint32 node);
-
-/*
- * List the leaves of a copied segment, in key order; palloc'd.  A damaged prefix sum does
- * no harm.
- */
-extern HmCopiedLeaf *hm_copy_leaves(const HmSegmentCopy *copy, uint32 *count);
-
-/*
- * Copy a leaf, and check that it is one.  The caller holds no buffer lock.
- * Errors: index_corrupted.
- */
-extern void hm_copy_leaf(Relation index, BlockNumber block, Page to,
-						 BufferAccessStrategy strategy);
 
 #endif							/* HARMONIA_COPY_H */

@@ -253,9 +253,7 @@ hm_insert_sorted(Relation index, HmPart part, const HtEntry *entries, int64 n)
 			continue;
 		}
 
-		leaf = hm_segment_descend(index, header, entries[0], false, NULL);
-		LockBuffer(leaf, BUFFER_LOCK_EXCLUSIVE);
-		hm_page_check(index, leaf, HM_PAGE_LEAF);
+		leaf = hm_segment_leaf(index, header, entries[0], false, BUFFER_LOCK_EXCLUSIVE, NULL);
 		page = BufferGetPage(leaf);
 
 		count = ht_leaf_count(page, width);

@@ -16,6 +16,7 @@
 #include "am/copy.h"
 #include "am/internal.h"
 #include "am/open.h"
+#include "am/reader.h"
 #include "am/rows.h"
 #include "compat.h"
 
@@ -84,15 +85,47 @@ read_argument_of_kind(FunctionCallInfo fcinfo, Relation index, HmPageKind kind)
 	return buffer;
 }
 
-/* Copy the segment that a function's second argument names. */
-static HmSegmentCopy *
-copy_argument(FunctionCallInfo fcinfo, Relation index, HtWidth width)
+/* List the leaves of a segment, in key order; palloc'd.  The caller holds the header's lock. */
+static HmReaderLeaf *
+list_leaves(Relation index, Buffer header, HtWidth width, uint32 *count)
 {
-	Buffer		header = read_argument_of_kind(fcinfo, index, HM_PAGE_SEGMENT);
-	HmSegmentCopy *copy = hm_segment_copy(index, header, width);
+	uint32		room = 64;
+	HmReaderLeaf *leaves = palloc(room * sizeof(HmReaderLeaf));
+	HmReader	reader;
 
-	UnlockReleaseBuffer(header);
-	return copy;
+	hm_reader_begin(&reader, index, header, width, ReadBuffer);
+	for (*count = 0; hm_reader_next_leaf(&reader, &leaves[*count]);)
+	{
+		if (++*count == room)
+		{
+			room *= 2;
+			leaves = repalloc_huge(leaves, room * sizeof(HmReaderLeaf));
+		}
+	}
+	hm_reader_end(&reader);
+	return leaves;
+}
+
+/*
+ * Copy a leaf, and check that it is one.
+ * Errors: index_corrupted.
+ */
+static void
+copy_leaf(Relation index, BlockNumber block, Page to, BufferAccessStrategy strategy)
+{
+	Buffer		buffer;
+
+	if (block >= RelationGetNumberOfBlocks(index))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDEX_CORRUPTED),
+				 errmsg("index \"%s\" refers to block %u, which does not exist",
+						RelationGetRelationName(index), block),
+				 errhint("Please REINDEX it.")));
+	buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	hm_page_check(index, buffer, HM_PAGE_LEAF);
+	memcpy(to, BufferGetPage(buffer), BLCKSZ);
+	UnlockReleaseBuffer(buffer);
 }
 
 /* ----------------------------------------------------------------
@@ -232,13 +265,15 @@ harmonia_nodes(PG_FUNCTION_ARGS)
 {
 	Relation	index = open_argument(fcinfo);
 	HtWidth		width = hm_key_type(index)->width;
-	HmSegmentCopy *copy = copy_argument(fcinfo, index, width);
+	Buffer		header = read_argument_of_kind(fcinfo, index, HM_PAGE_SEGMENT);
+	HmSegmentCopy *copy = hm_segment_copy(index, header, width);
 	HmSegment  *segment = hm_page_segment(copy->header);
 	HtShape		shape;
 	int			level = 0;
 	HmRowSink	sink;
 	MemoryContext old_context;
 
+	UnlockReleaseBuffer(header);
 	ht_shape_init(&shape, width, segment->fanout, Max(segment->leaf_room, 2));
 	hm_begin_rows(fcinfo, &sink);
 	old_context = MemoryContextSwitchTo(sink.context);
@@ -267,15 +302,16 @@ harmonia_leaves(PG_FUNCTION_ARGS)
 {
 	Relation	index = open_argument(fcinfo);
 	HtWidth		width = hm_key_type(index)->width;
-	HmSegmentCopy *copy = copy_argument(fcinfo, index, width);
+	Buffer		header = read_argument_of_kind(fcinfo, index, HM_PAGE_SEGMENT);
 	BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
-	HmCopiedLeaf *leaves;
+	HmReaderLeaf *leaves;
 	uint32		count;
 	PGAlignedBlock page;
 	HmRowSink	sink;
 	MemoryContext old_context;
 
-	leaves = hm_copy_leaves(copy, &count);
+	leaves = list_leaves(index, header, width, &count);
+	UnlockReleaseBuffer(header);
 	hm_begin_rows(fcinfo, &sink);
 	old_context = MemoryContextSwitchTo(sink.context);
 	for (uint32 i = 0; i < count; i++)
@@ -284,7 +320,7 @@ harmonia_leaves(PG_FUNCTION_ARGS)
 		HmRow		row = {0};
 
 		CHECK_FOR_INTERRUPTS();
-		hm_copy_leaf(index, leaves[i].block, (Page) page.data, strategy);
+		copy_leaf(index, leaves[i].block, (Page) page.data, strategy);
 		hm_show_number(&row, leaves[i].block);
 		if (leaves[i].number >= 0)
 			hm_show_number(&row, leaves[i].number);
@@ -481,9 +517,8 @@ sum_segment(Relation index, const HmDirectoryEntry *entry, HtWidth width,
 			BufferAccessStrategy strategy, IndexInfoSums *sums)
 {
 	Buffer		header = ReadBuffer(index, entry->block);
-	HmSegmentCopy *copy;
-	HmSegment  *segment;
-	HmCopiedLeaf *leaves;
+	HmSegment  *segment = hm_page_segment(BufferGetPage(header));
+	HmReaderLeaf *leaves;
 	uint32		count;
 	PGAlignedBlock page;
 
@@ -493,10 +528,7 @@ sum_segment(Relation index, const HmDirectoryEntry *entry, HtWidth width,
 		UnlockReleaseBuffer(header);
 		return;
 	}
-	copy = hm_segment_copy(index, header, width);
-	UnlockReleaseBuffer(header);
-
-	segment = hm_page_segment(copy->header);
+	leaves = list_leaves(index, header, width, &count);
 	sums->headers++;
 	sums->keys += segment->leaf_base - segment->key_base;
 	sums->auxiliaries += segment->auxiliaries;
@@ -504,13 +536,13 @@ sum_segment(Relation index, const HmDirectoryEntry *entry, HtWidth width,
 	sums->levels = Max(sums->levels, segment->levels);
 	for (uint32 i = 0; i < segment->extent_count; i++)
 		sums->owned += segment->extents[i].length;
+	UnlockReleaseBuffer(header);
 
-	leaves = hm_copy_leaves(copy, &count);
 	sums->leaves += count;
 	for (uint32 i = 0; i < count; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		hm_copy_leaf(index, leaves[i].block, (Page) page.data, strategy);
+		copy_leaf(index, leaves[i].block, (Page) page.data, strategy);
 		sums->entries += ht_leaf_count(page.data, width);
 	}
 }

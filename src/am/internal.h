@@ -300,7 +300,7 @@ extern void hm_directory_apply(HmDirectoryEdit *edit, GenericXLogState *state,
 extern void hm_directory_end(HmDirectoryEdit *edit);
 
 /* ----------------------------------------------------------------
- *		Segments (segment.c)
+ *		Segments (segment.c, reader.c)
  * ----------------------------------------------------------------
  */
 
@@ -360,6 +360,13 @@ extern void hm_auxiliary_set(HmAuxiliary *auxiliary, int i, HtEntry low, BlockNu
  */
 extern Buffer hm_segment_descend(Relation index, Buffer header, HtEntry entry,
 								 bool before, BufferAccessStrategy strategy);
+
+/*
+ * The same, but the leaf is locked (BUFFER_LOCK_SHARE or BUFFER_LOCK_EXCLUSIVE), and is
+ * one.  For callers that keep the header's lock: the leaf is then the right one.
+ */
+extern Buffer hm_segment_leaf(Relation index, Buffer header, HtEntry entry, bool before,
+							  int lock, BufferAccessStrategy strategy);
 
 /* ----------------------------------------------------------------
  *		Insertion (insert.c, split.c, grow.c), movement (movement.c), batches (batch.c)

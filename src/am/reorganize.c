@@ -316,9 +316,7 @@ count_step(Relation index, HtWidth width, HmSegmentUses *uses, HmPosition *posit
 	if (!BufferIsValid(header))
 		return false;
 	use = hm_segment_uses_note(uses, header);
-	leaf = hm_segment_descend(index, header, entered.entry, false, strategy);
-	LockBuffer(leaf, BUFFER_LOCK_SHARE);
-	hm_page_check(index, leaf, HM_PAGE_LEAF);
+	leaf = hm_segment_leaf(index, header, entered.entry, false, BUFFER_LOCK_SHARE, strategy);
 	page = BufferGetPage(leaf);
 	use->entries += (uint64) ht_leaf_count(page, width);
 	if (hm_position_cmp(hm_page_high(page), entered) <= 0)

@@ -10,6 +10,7 @@
 
 #include "am/fault.h"
 #include "am/insert.h"
+#include "am/reader.h"
 #include "compat.h"
 #include "device/device.h"
 
@@ -202,35 +203,12 @@ split_in_order(Relation index, HmSplit *split)
 static uint32
 bottom_node(Relation index, Buffer header, HtWidth width, HtEntry entry)
 {
-	HmSegment  *segment = hm_page_segment(BufferGetPage(header));
-	uint32		node = 0;
+	HmReader	reader;
+	uint32		node;
 
-	while (node < segment->bottom_start)
-	{
-		uint32		offset;
-		uint32		page_number = hm_node_page(segment, width, node, &offset);
-		Buffer		buffer = header;
-
-		if (page_number > 0)
-			buffer = ReadBuffer(index, segment->key_base + page_number - 1);
-		node = segment->child_region[node] +
-			ht_node_count_le((char *) BufferGetPage(buffer) + offset, width,
-							 segment->fanout, entry);
-		if (page_number > 0)
-			ReleaseBuffer(buffer);
-
-		/*
-		 * The descent to the leaf has passed here, so the numbers ascend; but they may be
-		 * too large.
-		 */
-		if (node >= segment->nodes)
-			ereport(ERROR,
-					(errcode(ERRCODE_INDEX_CORRUPTED),
-					 errmsg("segment at block %u of index \"%s\" refers to inner node %u of %u",
-							BufferGetBlockNumber(header), RelationGetRelationName(index),
-							node, segment->nodes),
-					 errhint("Please REINDEX it.")));
-	}
+	hm_reader_begin(&reader, index, header, width, ReadBuffer);
+	node = hm_reader_bottom(&reader, entry, false, NULL, NULL);
+	hm_reader_end(&reader);
 	return node;
 }
 
@@ -245,26 +223,23 @@ fill_auxiliary(Relation index, Page page, Buffer header, HtWidth width, uint32 n
 	HmAuxiliary *auxiliary = hm_page_auxiliary(page);
 	uint32		first = segment->child_region[node] - segment->nodes;
 	uint32		count = Min(segment->fanout, segment->pure_leaves - first);
-	uint32		offset;
-	uint32		page_number = hm_node_page(segment, width, node, &offset);
-	Buffer		buffer = header;
 	HtEntry		none = {0, 0};
+	HmReader	reader;
+	const char *separators;
 
+	hm_reader_begin(&reader, index, header, width, ReadBuffer);
+	separators = hm_reader_node(&reader, node);
 	hm_page_special(page)->kind = HM_PAGE_AUXILIARY;
 	auxiliary->node = node;
 	auxiliary->count = count;
-	if (page_number > 0)
-		buffer = ReadBuffer(index, segment->key_base + page_number - 1);
 	for (uint32 i = 0; i < count; i++)
 	{
 		HtEntry		low = i == 0 ? none :
-			ht_node_get((char *) BufferGetPage(buffer) + offset, width,
-						segment->fanout, (int) i - 1);
+			ht_node_get(separators, width, segment->fanout, (int) i - 1);
 
 		hm_auxiliary_set(auxiliary, (int) i, low, segment->leaf_base + first + i);
 	}
-	if (page_number > 0)
-		ReleaseBuffer(buffer);
+	hm_reader_end(&reader);
 }
 
 /*
@@ -365,9 +340,8 @@ hm_make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 	name.header = BufferGetBlockNumber(split.header);
 	name.stamp = segment->stamp;
 
-	split.leaf = hm_segment_descend(index, split.header, coming[0], false, NULL);
-	LockBuffer(split.leaf, BUFFER_LOCK_EXCLUSIVE);
-	hm_page_check(index, split.leaf, HM_PAGE_LEAF);
+	split.leaf = hm_segment_leaf(index, split.header, coming[0], false,
+								 BUFFER_LOCK_EXCLUSIVE, NULL);
 	leaf_page = BufferGetPage(split.leaf);
 	hm_leaf_check(index, split.leaf, split.width);
 

@@ -168,9 +168,8 @@ vacuum_step(HmVacuum *vacuum, HmPosition *position)
 	}
 	vacuum->use = hm_segment_uses_note(&vacuum->uses, header);
 
-	leaf = hm_segment_descend(index, header, entered.entry, false, vacuum->info->strategy);
-	LockBuffer(leaf, BUFFER_LOCK_EXCLUSIVE);
-	hm_page_check(index, leaf, HM_PAGE_LEAF);
+	leaf = hm_segment_leaf(index, header, entered.entry, false, BUFFER_LOCK_EXCLUSIVE,
+						   vacuum->info->strategy);
 	vacuum_leaf(vacuum, leaf);
 	if (hm_position_cmp(hm_page_high(BufferGetPage(leaf)), entered) <= 0)
 		hm_page_no_progress(index, leaf);

@@ -8,7 +8,7 @@
  */
 #include "postgres.h"
 
-#include "am/format.h"
+#include "am/reader.h"
 #include "lookup/walk.h"
 
 /*
@@ -20,18 +20,12 @@
 /* The state of the walk. */
 typedef struct Router
 {
-	Relation	index;
-	HtWidth		width;
-	Buffer		header;
-	HmSegment  *segment;
+	HmReader	reader;
 
 	/* The current bottom node; bytes is NULL before the first one. */
 	uint32		node;
 	const char *bytes;
-	Buffer		key_page;		/* the page that holds it, if not the header */
-	uint32		key_page_number;
 	HmAuxiliary *auxiliary;		/* replaces the node, or NULL */
-	Buffer		auxiliary_page;
 	HtEntry		node_upper;		/* entries of its leaves are below this, */
 	bool		node_bounded;	/* if true; otherwise there is no upper bound */
 
@@ -48,101 +42,27 @@ report_damage(Router *router)
 	ereport(ERROR,
 			(errcode(ERRCODE_INDEX_CORRUPTED),
 			 errmsg("segment at block %u of index \"%s\" has a damaged key or child region",
-					BufferGetBlockNumber(router->header), RelationGetRelationName(router->index)),
+					BufferGetBlockNumber(router->reader.header),
+					RelationGetRelationName(router->reader.index)),
 			 errdetail("Node %u leads to no leaf.", router->node),
 			 errhint("Please REINDEX it.")));
-}
-
-static void
-release(Buffer *buffer)
-{
-	if (BufferIsValid(*buffer))
-		ReleaseBuffer(*buffer);
-	*buffer = InvalidBuffer;
-}
-
-/*
- * Read a node of the key region.  Key pages and auxiliary nodes are read without their
- * locks, as in hm_segment_descend(): the header's lock protects them.
- */
-static const char *
-node_bytes(Router *router, uint32 node)
-{
-	uint32		offset;
-	uint32		number = hm_node_page(router->segment, router->width, node, &offset);
-
-	if (number == 0)
-		return (const char *) BufferGetPage(router->header) + offset;
-	if (!BufferIsValid(router->key_page) || router->key_page_number != number)
-	{
-		release(&router->key_page);
-		router->key_page = hm_pin(router->index, router->segment->key_base + number - 1);
-		router->key_page_number = number;
-		hm_page_check(router->index, router->key_page, HM_PAGE_KEYS);
-	}
-	return (const char *) BufferGetPage(router->key_page) + offset;
-}
-
-/*
- * Find the child in which an entry belongs.  If this node has a separator after it, set
- * *upper and *bounded.  Unused separators have the maximum position.
- */
-static int
-node_child(Router *router, const char *bytes, HtEntry entry, HtEntry *upper, bool *bounded)
-{
-	int			fanout = router->segment->fanout;
-	int			child = ht_node_count_le(bytes, router->width, fanout, entry);
-
-	if (child < fanout - 1)
-	{
-		HtEntry		separator = ht_node_get(bytes, router->width, fanout, child);
-
-		if (separator.tid != HT_TID_MAX)
-		{
-			*upper = separator;
-			*bounded = true;
-		}
-	}
-	return child;
 }
 
 /* Descend from the root to the bottom node for an entry. */
 static void
 descend(Router *router, HtEntry entry)
 {
-	HmSegment  *segment = router->segment;
-	BlockNumber shadow;
+	HmReader   *reader = &router->reader;
 
-	release(&router->auxiliary_page);
-	router->auxiliary = NULL;
-	router->node = 0;
-	router->node_upper = segment->high;
-	router->node_bounded =
-		(hm_page_special(BufferGetPage(router->header))->flags & HM_HAS_HIGH) != 0;
-
-	while (router->node < segment->bottom_start)
-	{
-		/* Equation 1 */
-		uint32		child = segment->child_region[router->node] +
-			node_child(router, node_bytes(router, router->node), entry,
-					   &router->node_upper, &router->node_bounded);
-
-		if (child <= router->node || child >= segment->nodes)
-			report_damage(router);
-		router->node = child;
-	}
-
-	shadow = hm_segment_auxiliaries(segment)[router->node - segment->bottom_start];
-	if (BlockNumberIsValid(shadow))
-	{
-		router->auxiliary_page = hm_pin(router->index, shadow);
-		hm_page_check(router->index, router->auxiliary_page, HM_PAGE_AUXILIARY);
-		router->auxiliary = hm_page_auxiliary(BufferGetPage(router->auxiliary_page));
-	}
-	router->bytes = node_bytes(router, router->node);
+	router->node_upper = reader->segment->high;
+	router->node_bounded = hm_page_has_high(BufferGetPage(reader->header));
+	router->node = hm_reader_bottom(reader, entry, false, &router->node_upper,
+									&router->node_bounded);
+	router->auxiliary = hm_reader_auxiliary(reader, router->node);
+	router->bytes = hm_reader_node(reader, router->node);
 
 	/* Prefetch, or a binary search would wait for one line after the other. */
-	for (int at = 0; at < segment->fanout * (int) router->width; at += 64)
+	for (int at = 0; at < reader->segment->fanout * (int) reader->width; at += 64)
 		__builtin_prefetch(router->bytes + at);
 }
 
@@ -153,12 +73,12 @@ descend(Router *router, HtEntry entry)
 static bool
 at_next_child(Router *router, HtEntry entry)
 {
-	int			fanout = router->segment->fanout;
+	int			fanout = router->reader.segment->fanout;
 	HtEntry		upper;
 
 	if (router->child + 1 >= fanout - 1)
 		return false;
-	upper = ht_node_get(router->bytes, router->width, fanout, router->child + 1);
+	upper = ht_node_get(router->bytes, router->reader.width, fanout, router->child + 1);
 	if (upper.tid == HT_TID_MAX || ht_entry_cmp(entry, upper) >= 0)
 		return false;
 	router->child++;
@@ -171,7 +91,6 @@ at_next_child(Router *router, HtEntry entry)
 static void
 lead_to_leaf(Router *router, HtEntry entry)
 {
-	HmSegment  *segment = router->segment;
 	bool		descended = router->bytes == NULL ||
 		(router->node_bounded && ht_entry_cmp(router->node_upper, entry) <= 0);
 
@@ -194,15 +113,10 @@ lead_to_leaf(Router *router, HtEntry entry)
 	}
 	else
 	{
-		uint32		child;
-
 		if (descended || !at_next_child(router, entry))
-			router->child = node_child(router, router->bytes, entry, &router->upper,
-									   &router->bounded);
-		child = segment->child_region[router->node] + router->child;
-		if (child < segment->nodes || child - segment->nodes >= segment->pure_leaves)
-			report_damage(router);
-		router->block = segment->leaf_base + (child - segment->nodes);
+			router->child = hm_reader_search(&router->reader, router->bytes, entry, false,
+											 &router->upper, &router->bounded);
+		router->block = hm_reader_child(&router->reader, router->node, router->child);
 	}
 	/* With a wrong bound the same leaf would be visited again and again. */
 	if (!BlockNumberIsValid(router->block) ||
@@ -265,9 +179,8 @@ typedef enum SegmentResult
 static SegmentResult
 route_segment(HmRoute *route, const HmRouteInput *input, Progress *progress, Router *router)
 {
-	HmSegment  *segment = router->segment;
-	bool		segment_bounded =
-		(hm_page_special(BufferGetPage(router->header))->flags & HM_HAS_HIGH) != 0;
+	HmSegment  *segment = router->reader.segment;
+	bool		segment_bounded = hm_page_has_high(BufferGetPage(router->reader.header));
 
 	for (;;)
 	{
@@ -314,27 +227,23 @@ hm_route_make(HmRoute *route, const HmRouteInput *input)
 	route->segments = 0;
 	do
 	{
+		Buffer		header = hm_segment_enter(input->index, &position, HM_AT_OR_AFTER,
+											  BUFFER_LOCK_SHARE);
 		Router		router = {0};
 
-		router.index = input->index;
-		router.width = input->width;
-		router.header = hm_segment_enter(input->index, &position, HM_AT_OR_AFTER,
-										 BUFFER_LOCK_SHARE);
-		if (!BufferIsValid(router.header))
+		if (!BufferIsValid(header))
 			return route->count > 0 ? HM_ROUTE_MADE : HM_ROUTE_END;
 		if (position.part != HM_PART_KEYS)
 		{
-			UnlockReleaseBuffer(router.header);
+			UnlockReleaseBuffer(header);
 			return route->count > 0 ? HM_ROUTE_MADE : HM_ROUTE_END;
 		}
 
-		hm_segment_check(input->index, router.header, input->width);
-		router.segment = hm_page_segment(BufferGetPage(router.header));
+		hm_reader_begin(&router.reader, input->index, header, input->width, hm_pin);
 		route->segments++;
 		result = route_segment(route, input, &progress, &router);
-		release(&router.key_page);
-		release(&router.auxiliary_page);
-		UnlockReleaseBuffer(router.header);
+		hm_reader_end(&router.reader);
+		UnlockReleaseBuffer(header);
 
 		position = hm_position(HM_PART_KEYS, progress.target.key, progress.target.tid);
 	} while (result == SEGMENT_LEFT && route->count < ROUTE_ENOUGH);
