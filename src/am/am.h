@@ -21,6 +21,7 @@
 #include "storage/itemptr.h"
 #include "utils/rel.h"
 
+#include "compat.h"
 #include "tree/tree.h"
 
 /* ----------------------------------------------------------------
@@ -243,9 +244,17 @@ extern Buffer hm_segment_enter(Relation index, HmPosition *position,
 extern uint64 *hm_segment_keys(Relation index, int *count);
 
 /* ----------------------------------------------------------------
- *		Damage (page.c)
+ *		Damage (damage.c)
  * ----------------------------------------------------------------
  */
+
+/*
+ * Report damage, with the hint to REINDEX.  format, and what follows it, make the message.
+ * detail is a sentence, or NULL.  Does not return.
+ * Errors: index_corrupted.
+ */
+HM_NORETURN extern void hm_report_damage(const char *detail, const char *format,...)
+			pg_attribute_printf(2, 3);
 
 /*
  * Check that a block number found on a page may be read as a block of a segment: it is
@@ -256,10 +265,17 @@ extern uint64 *hm_segment_keys(Relation index, int *count);
 extern void hm_block_check(Relation index, BlockNumber block);
 
 /*
+ * Check that a block number found on a page is within the file, for callers that must report
+ * a damaged index as such.
+ * Errors: index_corrupted.
+ */
+extern void hm_block_exists_check(Relation index, BlockNumber block);
+
+/*
  * Report an entry whose TID cannot be that of a row.  Does not return.
  * Errors: index_corrupted.
  */
-extern void hm_tid_report(Relation index, uint64 packed);
+HM_NORETURN extern void hm_tid_report(Relation index, uint64 packed);
 
 /*
  * Check the TID of an entry before it is handed to the server, which expects that a row
@@ -278,7 +294,7 @@ hm_tid_check(Relation index, uint64 packed)
  * Does not return.
  * Errors: index_corrupted.
  */
-extern void hm_page_no_progress(Relation index, Buffer buffer);
+HM_NORETURN extern void hm_page_no_progress(Relation index, Buffer buffer);
 
 /* ----------------------------------------------------------------
  *		The visibility gate (locks.c)

@@ -39,31 +39,6 @@
 
 PG_FUNCTION_INFO_V1(harmonia_check);
 
-void
-hm_corrupt(HmCheck *check, BlockNumber block, const char *format,...)
-{
-	StringInfoData detail;
-	va_list		args;
-
-	initStringInfo(&detail);
-	for (;;)
-	{
-		int			needed;
-
-		va_start(args, format);
-		needed = appendStringInfoVA(&detail, format, args);
-		va_end(args);
-		if (needed == 0)
-			break;
-		enlargeStringInfo(&detail, needed);
-	}
-	ereport(ERROR,
-			(errcode(ERRCODE_INDEX_CORRUPTED),
-			 errmsg("index \"%s\" is corrupted", RelationGetRelationName(check->index)),
-			 errdetail_internal("Block %u: %s.", block, detail.data),
-			 errhint("Please REINDEX it.")));
-}
-
 const char *
 hm_show_position(HmPosition position)
 {
@@ -246,10 +221,7 @@ check_metapage(HmCheck *check)
 		((index->rd_indoption[0] & INDOPTION_DESC) != 0);
 
 	if (RelationGetNumberOfBlocks(index) == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("index \"%s\" has no metapage", RelationGetRelationName(index)),
-				 errhint("Please REINDEX it.")));
+		hm_report_damage(NULL, "index \"%s\" has no metapage", RelationGetRelationName(index));
 
 	buffer = hm_meta_buffer(index, BUFFER_LOCK_SHARE);
 	hm_check_page(check, HM_METAPAGE_BLKNO, BufferGetPage(buffer), HM_PAGE_META);
@@ -287,14 +259,11 @@ heap_tuple_callback(Relation index, ItemPointer tid, Datum *values, bool *isnull
 	else
 		fingerprint.key = hm_key_type(index)->normalise(values[0]);
 	if (bloom_lacks_element(check->filter, (unsigned char *) &fingerprint, sizeof(fingerprint)))
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("index \"%s\" is corrupted", RelationGetRelationName(index)),
-				 errdetail("Row (%u,%u) of table \"%s\" has no entry in it.",
-						   ItemPointerGetBlockNumberNoCheck(tid),
-						   ItemPointerGetOffsetNumberNoCheck(tid),
-						   RelationGetRelationName(check->heap)),
-				 errhint("Please REINDEX it.")));
+		hm_report_damage(psprintf("Row (%u,%u) of table \"%s\" has no entry in it.",
+								  ItemPointerGetBlockNumberNoCheck(tid),
+								  ItemPointerGetOffsetNumberNoCheck(tid),
+								  RelationGetRelationName(check->heap)),
+						 "index \"%s\" is corrupted", RelationGetRelationName(index));
 }
 
 /*

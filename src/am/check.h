@@ -65,9 +65,10 @@ part_end(HmPart part)
 	return hm_position((HmPart) (part + 1), 0, 0);
 }
 
-/* Report damage found in a block; format makes a sentence without its full stop. */
-HM_NORETURN extern void hm_corrupt(HmCheck *check, BlockNumber block, const char *format,...)
-			pg_attribute_printf(3, 4);
+/* Report damage found in a block; what follows makes a sentence without its full stop. */
+#define hm_corrupt(check, block, ...) \
+	hm_report_damage(psprintf("Block %u: %s.", block, psprintf(__VA_ARGS__)), \
+					 "index \"%s\" is corrupted", RelationGetRelationName((check)->index))
 
 /* A position as text for a message, palloc'd. */
 extern const char *hm_show_position(HmPosition position);

@@ -19,12 +19,7 @@ copy_page(Relation index, BlockNumber block, HmPageKind kind, char *to)
 {
 	Buffer		buffer;
 
-	if (block >= RelationGetNumberOfBlocks(index))
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("index \"%s\" refers to block %u, which does not exist",
-						RelationGetRelationName(index), block),
-				 errhint("Please REINDEX it.")));
+	hm_block_exists_check(index, block);
 	buffer = ReadBuffer(index, block);
 	hm_page_check(index, buffer, kind);
 	memcpy(to, BufferGetPage(buffer), BLCKSZ);

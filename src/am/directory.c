@@ -206,12 +206,8 @@ hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock
 		UnlockReleaseBuffer(buffer);
 	}
 
-	ereport(ERROR,
-			(errcode(ERRCODE_INDEX_CORRUPTED),
-			 errmsg("directory of index \"%s\" leads to no segment",
-					RelationGetRelationName(index)),
-			 errhint("Please REINDEX it.")));
-	return InvalidBuffer;		/* keep compiler quiet */
+	hm_report_damage(NULL, "directory of index \"%s\" leads to no segment",
+					 RelationGetRelationName(index));
 }
 
 /* ----------------------------------------------------------------
@@ -226,11 +222,8 @@ hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock
 static void
 directory_overlap(Relation index, BlockNumber block)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_INDEX_CORRUPTED),
-			 errmsg("block %u of index \"%s\" is in use twice",
-					block, RelationGetRelationName(index)),
-			 errhint("Please REINDEX it.")));
+	hm_report_damage(NULL, "block %u of index \"%s\" is in use twice", block,
+					 RelationGetRelationName(index));
 }
 
 /*

@@ -42,11 +42,9 @@ extent_from_list(Relation index, HmMeta *meta, uint32 length, HmExtentUse use)
 
 	start = meta->free[best].start;
 	if (start == HM_METAPAGE_BLKNO || start >= blocks || length > blocks - start)
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("index \"%s\" lists %u free blocks from block %u on, but has %u blocks",
-						RelationGetRelationName(index), meta->free[best].length, start, blocks),
-				 errhint("Please REINDEX it.")));
+		hm_report_damage(NULL,
+						 "index \"%s\" lists %u free blocks from block %u on, but has %u blocks",
+						 RelationGetRelationName(index), meta->free[best].length, start, blocks);
 	meta->free[best].start += length;
 	meta->free[best].length -= length;
 	if (meta->free[best].length == 0)
@@ -321,11 +319,8 @@ extents_complement(Relation index, const HmExtent *used, int count,
 		BlockNumber start = i < count ? used[i].start : blocks;
 
 		if (start < next)
-			ereport(ERROR,
-					(errcode(ERRCODE_INDEX_CORRUPTED),
-					 errmsg("index \"%s\" has overlapping extents at block %u",
-							RelationGetRelationName(index), start),
-					 errhint("Please REINDEX it.")));
+			hm_report_damage(NULL, "index \"%s\" has overlapping extents at block %u",
+							 RelationGetRelationName(index), start);
 		if (start > next)
 		{
 			extent_to_list(list, (HmExtent) {next, start - next});

@@ -115,12 +115,7 @@ copy_leaf(Relation index, BlockNumber block, Page to, BufferAccessStrategy strat
 {
 	Buffer		buffer;
 
-	if (block >= RelationGetNumberOfBlocks(index))
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("index \"%s\" refers to block %u, which does not exist",
-						RelationGetRelationName(index), block),
-				 errhint("Please REINDEX it.")));
+	hm_block_exists_check(index, block);
 	buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	hm_page_check(index, buffer, HM_PAGE_LEAF);
@@ -471,11 +466,8 @@ harmonia_page(PG_FUNCTION_ARGS)
 
 		if (special->kind >= lengthof(kinds) || kinds[special->kind] == NULL ||
 			!hm_page_is((Page) page.data, (HmPageKind) special->kind))
-			ereport(ERROR,
-					(errcode(ERRCODE_INDEX_CORRUPTED),
-					 errmsg("block %u of index \"%s\" is not a harmonia page",
-							block, RelationGetRelationName(index)),
-					 errhint("Please REINDEX it.")));
+			hm_report_damage(NULL, "block %u of index \"%s\" is not a harmonia page", block,
+							 RelationGetRelationName(index));
 		hm_show_text(&row, kinds[special->kind]);
 		hm_show_text(&row, psprintf("%X/%X", LSN_FORMAT_ARGS(PageGetLSN((Page) page.data))));
 		if (owned)

@@ -249,12 +249,9 @@ move_read(Relation index, HmMove *move, const HmMoveSource *source)
 	}
 
 	if (BlockNumberIsValid(block) || leaves != source->leaves)
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("segment at block %u of index \"%s\" has a broken chain of leaves",
-						source->header, RelationGetRelationName(index)),
-				 errdetail("It breaks after %u of %u leaves.", leaves, source->leaves),
-				 errhint("Please REINDEX it.")));
+		hm_report_damage(psprintf("It breaks after %u of %u leaves.", leaves, source->leaves),
+						 "segment at block %u of index \"%s\" has a broken chain of leaves",
+						 source->header, RelationGetRelationName(index));
 }
 
 /*
@@ -362,11 +359,9 @@ move_flip(Relation index, HmMove *move, const HmDirectoryEntry *entries,
 		 * them.
 		 */
 		if (!hm_segment_is_alive(BufferGetPage(headers[i]), move->sources[i].stamp))
-			ereport(ERROR,
-					(errcode(ERRCODE_INDEX_CORRUPTED),
-					 errmsg("segment at block %u of index \"%s\" has changed during movement",
-							move->sources[i].header, RelationGetRelationName(index)),
-					 errhint("Please REINDEX it.")));
+			hm_report_damage(NULL,
+							 "segment at block %u of index \"%s\" has changed during movement",
+							 move->sources[i].header, RelationGetRelationName(index));
 	}
 
 	if (possible)

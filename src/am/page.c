@@ -90,12 +90,9 @@ static void
 check_count(Relation index, Buffer buffer, uint32 count, uint32 max)
 {
 	if (count < 1 || count > max)
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("index \"%s\" has a damaged page at block %u",
-						RelationGetRelationName(index), BufferGetBlockNumber(buffer)),
-				 errdetail("It claims to have %u entries.", count),
-				 errhint("Please REINDEX it.")));
+		hm_report_damage(psprintf("It claims to have %u entries.", count),
+						 "index \"%s\" has a damaged page at block %u",
+						 RelationGetRelationName(index), BufferGetBlockNumber(buffer));
 }
 
 void
@@ -105,12 +102,9 @@ hm_page_check(Relation index, Buffer buffer, HmPageKind kind)
 	HmMeta	   *meta;
 
 	if (!hm_page_is(page, kind))
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("index \"%s\" has an unexpected page at block %u",
-						RelationGetRelationName(index), BufferGetBlockNumber(buffer)),
-				 errdetail("The page is not a harmonia page of kind %d.", (int) kind),
-				 errhint("Please REINDEX it.")));
+		hm_report_damage(psprintf("The page is not a harmonia page of kind %d.", (int) kind),
+						 "index \"%s\" has an unexpected page at block %u",
+						 RelationGetRelationName(index), BufferGetBlockNumber(buffer));
 
 	/* Callers rely on these counts. */
 	if (kind == HM_PAGE_DIRECTORY)
@@ -123,12 +117,8 @@ hm_page_check(Relation index, Buffer buffer, HmPageKind kind)
 	meta = hm_page_meta(page);
 	if (meta->magic != HM_MAGIC || meta->endian != HM_ENDIAN_MARKER ||
 		meta->block_size != BLCKSZ)
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("index \"%s\" is not a harmonia index",
-						RelationGetRelationName(index)),
-				 errdetail("Magic number, byte order or block size does not match."),
-				 errhint("Please REINDEX it.")));
+		hm_report_damage("Magic number, byte order or block size does not match.",
+						 "index \"%s\" is not a harmonia index", RelationGetRelationName(index));
 	if (meta->version != HM_FORMAT_VERSION)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -144,21 +134,14 @@ hm_page_check(Relation index, Buffer buffer, HmPageKind kind)
 						   HM_META_SMALL_LIMITS),
 				 errhint("Install the harmonia that the index was built with, or REINDEX.")));
 	if (meta->key_type != index->rd_opcintype[0])
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("index \"%s\" was built for keys of another type",
-						RelationGetRelationName(index)),
-				 errhint("Please REINDEX it.")));
+		hm_report_damage(NULL, "index \"%s\" was built for keys of another type",
+						 RelationGetRelationName(index));
 	if (meta->width != hm_key_type(index)->width ||
 		meta->fanout < HT_MIN_FANOUT || meta->fanout > HT_MAX_FANOUT ||
 		meta->depth > 1 || (meta->depth == 1 && meta->root_count == 0) ||
 		meta->root_count > HM_ROOT_MAX || meta->free_count > HM_FREE_MAX)
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("index \"%s\" has a damaged metapage",
-						RelationGetRelationName(index)),
-				 errdetail("Key width, fanout, depth or a count is out of range."),
-				 errhint("Please REINDEX it.")));
+		hm_report_damage("Key width, fanout, depth or a count is out of range.",
+						 "index \"%s\" has a damaged metapage", RelationGetRelationName(index));
 }
 
 void
@@ -167,45 +150,8 @@ hm_leaf_check(Relation index, Buffer buffer, HtWidth width)
 	const char *problem = ht_leaf_check(BufferGetPage(buffer), width);
 
 	if (problem != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("index \"%s\" has a damaged leaf at block %u",
-						RelationGetRelationName(index), BufferGetBlockNumber(buffer)),
-				 errdetail_internal("%s", problem),
-				 errhint("Please REINDEX it.")));
-}
-
-void
-hm_block_check(Relation index, BlockNumber block)
-{
-	if (block == HM_METAPAGE_BLKNO || !BlockNumberIsValid(block))
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("a page of index \"%s\" refers to block %u",
-						RelationGetRelationName(index), block),
-				 errhint("Please REINDEX it.")));
-}
-
-void
-hm_tid_report(Relation index, uint64 packed)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INDEX_CORRUPTED),
-			 errmsg("an entry of index \"%s\" refers to row (%u,%u)",
-					RelationGetRelationName(index), (BlockNumber) (packed >> 16),
-					(uint16) packed),
-			 errdetail("No table can have a row there."),
-			 errhint("Please REINDEX it.")));
-}
-
-void
-hm_page_no_progress(Relation index, Buffer buffer)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INDEX_CORRUPTED),
-			 errmsg("search of index \"%s\" makes no progress at block %u",
-					RelationGetRelationName(index), BufferGetBlockNumber(buffer)),
-			 errhint("Please REINDEX it.")));
+		hm_report_damage(problem, "index \"%s\" has a damaged leaf at block %u",
+						 RelationGetRelationName(index), BufferGetBlockNumber(buffer));
 }
 
 Buffer

@@ -63,25 +63,28 @@ check_own_block(Relation index, Buffer header, BlockNumber block)
 				return;
 		}
 	}
-	ereport(ERROR,
-			(errcode(ERRCODE_INDEX_CORRUPTED),
-			 errmsg("segment at block %u of index \"%s\" refers to block %u, which is not its own",
-					BufferGetBlockNumber(header), RelationGetRelationName(index), block),
-			 errhint("Please REINDEX it.")));
+	hm_report_damage(NULL,
+					 "segment at block %u of index \"%s\" refers to block %u, which is not its own",
+					 BufferGetBlockNumber(header), RelationGetRelationName(index), block);
 }
 
 const char *
 hm_reader_node(HmReader *reader, uint32 node)
 {
+	HmSegment  *segment = reader->segment;
 	uint32		offset;
-	uint32		number = hm_node_page(reader->segment, reader->width, node, &offset);
+	uint32		number = hm_node_page(segment, reader->width, node, &offset);
 
 	if (number == 0)
 		return (const char *) BufferGetPage(reader->header) + offset;
 	if (!BufferIsValid(reader->key_page) || reader->key_page_number != number)
 	{
+		if (node >= segment->nodes || number > segment->leaf_base - segment->key_base)
+			hm_report_damage(NULL, "segment at block %u of index \"%s\" has no node %u",
+							 BufferGetBlockNumber(reader->header),
+							 RelationGetRelationName(reader->index), node);
 		release(&reader->key_page);
-		reader->key_page = reader->pin(reader->index, reader->segment->key_base + number - 1);
+		reader->key_page = reader->pin(reader->index, segment->key_base + number - 1);
 		reader->key_page_number = number;
 		hm_page_check(reader->index, reader->key_page, HM_PAGE_KEYS);
 	}
@@ -129,14 +132,11 @@ hm_reader_search(const HmReader *reader, const char *node, HtEntry entry, bool b
 static void
 report_child(HmReader *reader, uint32 node, uint32 child)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_INDEX_CORRUPTED),
-			 errmsg("segment at block %u of index \"%s\" has child %u below node %u",
-					BufferGetBlockNumber(reader->header),
-					RelationGetRelationName(reader->index), child, node),
-			 errdetail("It has %u inner nodes and %u leaves that follow them.",
-					   reader->segment->nodes, reader->segment->pure_leaves),
-			 errhint("Please REINDEX it.")));
+	hm_report_damage(psprintf("It has %u inner nodes and %u leaves that follow them.",
+							  reader->segment->nodes, reader->segment->pure_leaves),
+					 "segment at block %u of index \"%s\" has child %u below node %u",
+					 BufferGetBlockNumber(reader->header), RelationGetRelationName(reader->index),
+					 child, node);
 }
 
 uint32

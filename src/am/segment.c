@@ -302,9 +302,6 @@ hm_segment_check(Relation index, Buffer header, HtWidth width)
 			return;
 	}
 
-	ereport(ERROR,
-			(errcode(ERRCODE_INDEX_CORRUPTED),
-			 errmsg("index \"%s\" has a damaged segment header at block %u",
-					RelationGetRelationName(index), BufferGetBlockNumber(header)),
-			 errhint("Please REINDEX it.")));
+	hm_report_damage(NULL, "index \"%s\" has a damaged segment header at block %u",
+					 RelationGetRelationName(index), BufferGetBlockNumber(header));
 }

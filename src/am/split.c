@@ -92,11 +92,8 @@ check_not_locked(Relation index, const HmSplit *split, Buffer other, BlockNumber
 	if (block == BufferGetBlockNumber(split->header) ||
 		block == BufferGetBlockNumber(split->leaf) ||
 		(BufferIsValid(other) && block == BufferGetBlockNumber(other)))
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("block %u of index \"%s\" is in use twice",
-						block, RelationGetRelationName(index)),
-				 errhint("Please REINDEX it.")));
+		hm_report_damage(NULL, "block %u of index \"%s\" is in use twice", block,
+						 RelationGetRelationName(index));
 }
 
 /*
@@ -112,11 +109,10 @@ fresh_buffer(Relation index, const HmSplit *split, Buffer other, BlockNumber blo
 
 	check_not_locked(index, split, other, block);
 	if (block == HM_METAPAGE_BLKNO || block >= RelationGetNumberOfBlocks(index))
-		ereport(ERROR,
-				(errcode(ERRCODE_INDEX_CORRUPTED),
-				 errmsg("segment at block %u of index \"%s\" refers to block %u, which is not its own",
-						BufferGetBlockNumber(split->header), RelationGetRelationName(index), block),
-				 errhint("Please REINDEX it.")));
+		hm_report_damage(NULL,
+						 "segment at block %u of index \"%s\" refers to block %u, which is not its own",
+						 BufferGetBlockNumber(split->header), RelationGetRelationName(index),
+						 block);
 
 	buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_ZERO_AND_LOCK, NULL);
 	START_CRIT_SECTION();

@@ -39,13 +39,10 @@ typedef struct Router
 static void
 report_damage(Router *router)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_INDEX_CORRUPTED),
-			 errmsg("segment at block %u of index \"%s\" has a damaged key or child region",
-					BufferGetBlockNumber(router->reader.header),
-					RelationGetRelationName(router->reader.index)),
-			 errdetail("Node %u leads to no leaf.", router->node),
-			 errhint("Please REINDEX it.")));
+	hm_report_damage(psprintf("Node %u leads to no leaf.", router->node),
+					 "segment at block %u of index \"%s\" has a damaged key or child region",
+					 BufferGetBlockNumber(router->reader.header),
+					 RelationGetRelationName(router->reader.index));
 }
 
 /* Descend from the root to the bottom node for an entry. */
