@@ -25,8 +25,9 @@
 #include "lookup/walk.h"
 
 /*
- * The buffers of blocks of all relations, indexed by the low bits of the block number, so
- * that blocks of one relation do not displace each other. 0: unknown.
+ * The buffers of blocks of all relations.  Each relation has a place in the table for all
+ * its blocks, behind those of the one before it, so that relations displace each other only
+ * if the table is too small for all. 0: unknown.
  */
 #define MAX_REMEMBERED	(1 << 20)	/* 4 MB, enough for 8 GB of shared buffers */
 
@@ -45,31 +46,48 @@ static uint32 remembered_mask;
 static uint32 pins = 0;			/* counted until the table is the large one */
 
 /*
- * What the last two blocks that were looked up imply for other blocks of their relation.
- * A lookup goes back and forth between an index and a table, so several relations have
- * a row each, by the low bits of their OIDs.
+ * What is known of a relation.  A lookup goes back and forth between an index and a table,
+ * so several relations have a row each, by the low bits of their OIDs.
  */
-#define ROWS			8
+#define ROWS			64
 
 typedef struct PinRow
 {
 	Oid			relation;
-	int64		distance;		/* from the last block to its buffer */
-	bool		trusted;		/* the block before it had the same distance */
+	uint32		place;			/* of block 0 in "remembered" */
+	int64		distance;		/* from the last block that was looked up to its
+								 * buffer */
+	bool		trusted;		/* the one before it had the same distance, so that
+								 * other blocks may have, too */
 } PinRow;
 
 static PinRow rows[ROWS];
+static uint32 next_place = 0;
+
+static pg_noinline void
+claim_row(PinRow *row, Relation relation)
+{
+	row->relation = RelationGetRelid(relation);
+	row->place = next_place;
+	row->distance = 0;
+	row->trusted = false;
+	next_place += RelationGetNumberOfBlocks(relation);
+}
 
 static inline PinRow *
 row_of(Relation relation)
 {
-	return &rows[RelationGetRelid(relation) % ROWS];
+	PinRow	   *row = &rows[RelationGetRelid(relation) % ROWS];
+
+	if (row->relation != RelationGetRelid(relation))
+		claim_row(row, relation);
+	return row;
 }
 
 static inline Buffer *
-remembered_buffer(Relation relation, BlockNumber block)
+remembered_buffer(const PinRow *row, BlockNumber block)
 {
-	return &remembered[(block + RelationGetRelid(relation) * 0x9E3779B1U) & remembered_mask];
+	return &remembered[(row->place + block) & remembered_mask];
 }
 
 /* Make an empty table of at most this size.  Frees the old one. */
@@ -105,27 +123,23 @@ count_pin(void)
 
 /* The buffer that may hold a block, or invalid. */
 static inline Buffer
-expected_buffer(Relation relation, BlockNumber block)
+expected_buffer(const PinRow *row, BlockNumber block)
 {
-	Buffer		buffer = *remembered_buffer(relation, block);
-	const PinRow *row = row_of(relation);
+	Buffer		buffer = *remembered_buffer(row, block);
 	int64		guess = (int64) block + row->distance;
 
-	if (buffer != InvalidBuffer || !row->trusted || row->relation != RelationGetRelid(relation) ||
-		guess < 1 || guess > NBuffers)
+	if (buffer != InvalidBuffer || !row->trusted || guess < 1 || guess > NBuffers)
 		return buffer;
 	return (Buffer) guess;
 }
 
 /* Note the buffer of a block that had to be looked up. */
 static void
-note_row(Relation relation, BlockNumber block, Buffer buffer)
+note_distance(PinRow *row, BlockNumber block, Buffer buffer)
 {
-	PinRow	   *row = row_of(relation);
 	int64		distance = (int64) buffer - (int64) block;
 
-	row->trusted = row->relation == RelationGetRelid(relation) && row->distance == distance;
-	row->relation = RelationGetRelid(relation);
+	row->trusted = row->distance == distance;
 	row->distance = distance;
 }
 
@@ -134,7 +148,7 @@ hm_pin_expected(Relation relation, BlockNumber block)
 {
 	if (remembered == NULL || RelationUsesLocalBuffers(relation))
 		return InvalidBuffer;
-	return expected_buffer(relation, block);
+	return expected_buffer(row_of(relation), block);
 }
 
 bool
@@ -149,6 +163,7 @@ hm_pin_seems_valid(Buffer buffer, BlockNumber block)
 Buffer
 hm_pin(Relation relation, BlockNumber block)
 {
+	PinRow	   *row;
 	Buffer		buffer;
 
 	if (RelationUsesLocalBuffers(relation))
@@ -161,30 +176,33 @@ hm_pin(Relation relation, BlockNumber block)
 	 * hand has come by; after that ReadBuffer() raises it.  The block number is read
 	 * without a lock, only to avoid useless attempts.
 	 */
-	buffer = expected_buffer(relation, block);
+	row = row_of(relation);
+	buffer = expected_buffer(row, block);
 	if (buffer != InvalidBuffer && hm_pin_seems_valid(buffer, block) &&
 		ReadRecentBuffer(HmRelationLocator(relation), MAIN_FORKNUM, block, buffer))
 	{
 		pgstat_count_buffer_read(relation);
 		pgstat_count_buffer_hit(relation);
-		*remembered_buffer(relation, block) = buffer;
+		*remembered_buffer(row, block) = buffer;
 		return buffer;
 	}
 	buffer = ReadBuffer(relation, block);
-	note_row(relation, block, buffer);
-	*remembered_buffer(relation, block) = buffer;
+	note_distance(row, block, buffer);
+	*remembered_buffer(row, block) = buffer;
 	return buffer;
 }
 
 void
 hm_pin_prefetch(Relation index, BlockNumber block, int from, int to, bool many)
 {
+	const PinRow *row;
 	Buffer		buffer;
 	char	   *page;
 
 	if (remembered == NULL || RelationUsesLocalBuffers(index))
 		return;
-	buffer = expected_buffer(index, block);
+	row = row_of(index);
+	buffer = expected_buffer(row, block);
 	if (buffer == InvalidBuffer)
 		return;
 	__builtin_prefetch(GetBufferDescriptor(buffer - 1), 1);
@@ -195,7 +213,7 @@ hm_pin_prefetch(Relation index, BlockNumber block, int from, int to, bool many)
 	 * and prefetching it would do nothing; so read from it.
 	 */
 	page = (char *) BufferGetPage(buffer);
-	if (*remembered_buffer(index, block) == InvalidBuffer)
+	if (*remembered_buffer(row, block) == InvalidBuffer)
 		(void) *(volatile char *) (page + HT_PAGE_END);
 	if (many)
 	{
@@ -221,7 +239,7 @@ hm_pin_expect(Relation index, BlockNumber block, Buffer buffer)
 		return;
 	if (remembered == NULL)
 		count_pin();
-	*remembered_buffer(index, block) = buffer;
+	*remembered_buffer(row_of(index), block) = buffer;
 }
 
 void
@@ -232,7 +250,7 @@ hm_pin_prefetch_lines(Relation index, BlockNumber block, uint64 lines)
 
 	if (remembered == NULL)
 		return;
-	buffer = expected_buffer(index, block);
+	buffer = expected_buffer(row_of(index), block);
 	if (buffer == InvalidBuffer)
 		return;
 	__builtin_prefetch(GetBufferDescriptor(buffer - 1), 1);
