@@ -47,9 +47,11 @@ static uint32 pins = 0;			/* counted until the table is the large one */
 
 /*
  * What is known of a relation.  A lookup goes back and forth between an index and a table,
- * so several relations have a row each, by the low bits of their OIDs.
+ * so relations have a row each: one of WAYS rows from that on which the low bits of its OID
+ * name.
  */
 #define ROWS			64
+#define WAYS			4
 
 typedef struct PinRow
 {
@@ -63,25 +65,44 @@ typedef struct PinRow
 
 static PinRow rows[ROWS];
 static uint32 next_place = 0;
+static uint32 next_way = 0;
 
-static pg_noinline void
-claim_row(PinRow *row, Relation relation)
+static inline PinRow *
+row_at(Relation relation, uint32 way)
 {
+	return &rows[(RelationGetRelid(relation) + way) % ROWS];
+}
+
+/* Find the relation's row, or give it one. */
+static pg_noinline PinRow *
+find_row(Relation relation)
+{
+	PinRow	   *row;
+
+	for (uint32 way = 0; way < WAYS; way++)
+	{
+		row = row_at(relation, way);
+		if (row->relation == RelationGetRelid(relation))
+			return row;
+		if (row->relation == InvalidOid)
+			break;
+	}
+	if (row->relation != InvalidOid)
+		row = row_at(relation, next_way++ % WAYS);
 	row->relation = RelationGetRelid(relation);
 	row->place = next_place;
 	row->distance = 0;
 	row->trusted = false;
 	next_place += RelationGetNumberOfBlocks(relation);
+	return row;
 }
 
 static inline PinRow *
 row_of(Relation relation)
 {
-	PinRow	   *row = &rows[RelationGetRelid(relation) % ROWS];
+	PinRow	   *row = row_at(relation, 0);
 
-	if (row->relation != RelationGetRelid(relation))
-		claim_row(row, relation);
-	return row;
+	return row->relation == RelationGetRelid(relation) ? row : find_row(relation);
 }
 
 static inline Buffer *
