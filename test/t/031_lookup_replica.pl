@@ -3,6 +3,7 @@
 use strict;
 use warnings;
 
+use FaultSessions;
 use Harmonia;
 use HarmoniaLookups;
 use HarmoniaRandom;
@@ -21,6 +22,10 @@ CREATE TABLE fixed (k int) WITH (autovacuum_enabled = off);
 INSERT INTO fixed SELECT generate_series(1, 10000);
 CREATE INDEX ON fixed USING harmonia (k);
 VACUUM ANALYZE fixed;
+CREATE TABLE changed (k int, v int) WITH (autovacuum_enabled = off);
+INSERT INTO changed SELECT i, i FROM generate_series(1, 10000) i;
+CREATE INDEX ON changed USING harmonia (k);
+VACUUM ANALYZE changed;
 END
 $primary->backup('backup');
 
@@ -60,6 +65,55 @@ for my $query ($scan, $join)
 	like($nodes, qr/HarmoniaLookup.*Hits: 2000 .*Heap Fetches: 2000\b/s, 'a replica reads the heap too');
 	unlike($nodes, qr/Index Only/, 'a replica does not plan to read the index alone');
 }
+
+# Each node, after replay of rows that died, and of TIDs that were used again; and with a
+# snapshot from before
+my $outer = '(SELECT generate_series(1, 4000, 2) AS k OFFSET 0) s';
+my @nodes = (
+	[ 'scan', 'LookupScan', 'SELECT count(*), sum(v) FROM (SELECT * FROM changed WHERE k = ANY (ARRAY(SELECT generate_series(1, 4000, 2))) OFFSET 0) q' ],
+	[ 'count', 'LookupCount', 'SELECT count(*) FROM changed WHERE k = ANY (ARRAY(SELECT generate_series(1, 4000, 2)))' ],
+	[ 'join', 'LookupJoin', "SELECT count(*), sum(v) FROM (SELECT k, v FROM $outer JOIN changed USING (k) OFFSET 0) q" ],
+	[ 'left join', 'Join Type: Left', "SELECT count(*), count(v), sum(v) FROM (SELECT k, v FROM $outer LEFT JOIN changed USING (k) OFFSET 0) q" ],
+	[ 'semijoin', 'Join Type: Semi', "SELECT count(*), sum(k) FROM (SELECT k FROM $outer WHERE EXISTS (SELECT FROM changed c WHERE c.k = s.k) OFFSET 0) q" ],
+	[ 'antijoin', 'Join Type: Anti', "SELECT count(*), sum(k) FROM (SELECT k FROM $outer WHERE NOT EXISTS (SELECT FROM changed c WHERE c.k = s.k) OFFSET 0) q" ],
+	[ 'aggregate', 'LookupAggregate.*LookupJoin', "SELECT count(*), sum(v), max(k) FROM $outer JOIN changed USING (k)" ],
+	[ 'counted join', 'LookupAggregate.*LookupJoin', "SELECT count(*) FROM $outer JOIN changed USING (k)" ],
+	[ 'aggregate of a scan', 'LookupAggregate.*LookupScan', 'SELECT sum(v), min(k) FROM changed WHERE k = ANY (ARRAY(SELECT generate_series(1, 4000, 2)))' ]);
+
+sub answer_of
+{
+	my ($session, $kind, $query) = @_;
+
+	return ask($session, "DO 'BEGIN PERFORM plan_settings(''$kind''); END'; $query");
+}
+
+sub nodes_are_right
+{
+	my ($when) = @_;
+	my $old = open_session($standby, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
+	my %before = map { $_->[0] => answer_of($old, 'seq', $_->[2]) } @nodes;
+	$primary->safe_psql('postgres', <<'END');
+DELETE FROM changed WHERE k % 3 = 0;
+UPDATE changed SET v = v + 1 WHERE k % 5 = 0;
+END
+	$primary->safe_psql('postgres', 'VACUUM changed');
+	$primary->safe_psql('postgres', 'INSERT INTO changed SELECT i + 1, -i FROM generate_series(1, 3000, 2) i');
+	$primary->wait_for_catchup($standby);
+	for my $node (@nodes)
+	{
+		my ($name, $plan, $query) = @$node;
+		my $now = open_session($standby, 'BEGIN');
+
+		like(nodes_of($standby, $query), qr/$plan/s, "$name $when: the plan");
+		is(answer_of($now, 'only', $query), answer_of($now, 'seq', $query), "$name $when");
+		is(answer_of($old, 'only', $query), $before{$name}, "$name $when, in an old snapshot");
+		close_session($now);
+	}
+	close_session($old);
+	return;
+}
+
+nodes_are_right("on a replica ($_)") for 1 .. 2;
 
 # Queries during replay
 my $load = start_pgbench($primary, $writers, '-c', 2, '-T', 600, '-R', 100, "--random-seed=$seed", '--max-tries=100');
