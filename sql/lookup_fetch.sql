@@ -5,6 +5,7 @@
 SET client_min_messages = warning;
 SET jit = off;
 SET max_parallel_workers_per_gather = 0;
+SET temp_buffers = '800kB';
 CREATE SCHEMA lookup_fetch;
 SET search_path = lookup_fetch, public;
 \getenv srcdir PG_ABS_SRCDIR
@@ -137,6 +138,41 @@ CLOSE held;
 SELECT * FROM compare_lookups(
 	'SELECT x, (SELECT v FROM (SELECT t.v FROM (SELECT k FROM o WHERE o.n < 300 OFFSET 0) o JOIN t ON t.k = o.k WHERE t.v >= x OFFSET 5) q LIMIT 1) IS NULL FROM generate_series(1, 40) x',
 	'SELECT x, EXISTS (SELECT FROM t WHERE k = ANY (ARRAY[x, x + 1, x + 2, x + 500])) FROM generate_series(1, 40) x');
+
+-- A table that is larger than its buffers: pages are read ahead. In semijoins much of what was
+-- asked for is not wanted any more; scans end early, fail and begin again.
+DO $$
+BEGIN
+	PERFORM set_config('effective_io_concurrency', '8', false);
+EXCEPTION WHEN invalid_parameter_value THEN NULL;
+END $$;
+-- Ten rows a key, on neighbouring pages
+CREATE TEMP TABLE cold (k int, v int, x text);
+INSERT INTO cold SELECT i / 330 * 33 + i % 33, i, repeat('x', 200) FROM generate_series(1, 40000) i;
+CREATE INDEX cold_k ON cold USING harmonia (k);
+ANALYZE cold;
+SELECT pg_relation_size('cold') > 10 * 800 * 1024 AS large;
+SELECT * FROM compare_lookups(
+	'SELECT cold.* FROM cold WHERE k = ANY (ARRAY(SELECT generate_series(1, 3000, 7)))',
+	'SELECT o.n, cold.v FROM o JOIN cold USING (k)',
+	'SELECT o.n, cold.v FROM o JOIN cold USING (k) WHERE o.n < 20',
+	'SELECT o.n, cold.v FROM o LEFT JOIN cold ON cold.k = o.k AND cold.v % 5 = 0',
+	'SELECT o.n FROM o WHERE EXISTS (SELECT FROM cold WHERE cold.k = o.k)',
+	'SELECT o.n FROM o WHERE EXISTS (SELECT FROM cold WHERE cold.k = o.k AND cold.v % 5 = 0)',
+	'SELECT o.n FROM o WHERE NOT EXISTS (SELECT FROM cold WHERE cold.k = o.k AND cold.v > 30000)',
+	'SELECT y, (SELECT count(v) FROM (SELECT cold.v FROM o JOIN cold USING (k) WHERE o.n < y * 10 LIMIT 100) q) FROM generate_series(1, 20) y');
+BEGIN;
+CALL use_lookups(false);
+SELECT fails(format('SELECT o.n / (cold.v - %s) FROM o JOIN cold USING (k)', v)) FROM (VALUES (7), (20007)) q (v);
+DECLARE c CURSOR FOR SELECT cold.v FROM o JOIN cold USING (k);
+MOVE 1000 IN c;
+DECLARE d CURSOR FOR SELECT cold.v FROM o JOIN cold USING (k);
+MOVE 1000 IN d;
+CLOSE c;
+SELECT count(*) FROM (SELECT cold.v FROM o JOIN cold USING (k) LIMIT 1000) q;
+MOVE ALL IN d;
+COMMIT;
+RESET effective_io_concurrency;
 
 -- The memory of a join: outer rows of 32 MB, with as little memory as can be, and with much
 CREATE TABLE wide (n int, k int, x text) WITH (autovacuum_enabled = off);
