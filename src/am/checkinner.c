@@ -1,6 +1,9 @@
 /*
  * checkinner.c
  *		harmonia_check() on the inner nodes of a segment, of which there is a copy.
+ *
+ * reader.c is not used: it stops at the first number that it cannot follow, and trusts the
+ * others.  Here each number is judged, and the report says which one is wrong.
  */
 #include "postgres.h"
 

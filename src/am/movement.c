@@ -212,9 +212,10 @@ move_begin(Relation index, HmMove *move)
 }
 
 /*
- * Read all entries of a source, from its first leaf on.  Entries to which the right links
- * do not lead would be lost.  So each leaf must begin where the one before it ends, and
- * the number of leaves must be the header's.
+ * Read all entries of a source, from its first leaf on.  This follows right links, not
+ * inner nodes (reader.c), because it does not hold the header's lock; the header's mark
+ * keeps writers out.  Entries to which the links do not lead would be lost.  So each leaf
+ * must begin where the one before it ends, and the number of leaves must be the header's.
  * Errors: index_corrupted.
  */
 static void

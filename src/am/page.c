@@ -82,7 +82,7 @@ bool
 hm_segment_is_alive_for(Page page, const HmDirectoryEntry *entry)
 {
 	return hm_page_is_segment_of(page, entry) &&
-		hm_segment_is_alive(page, hm_page_segment(page)->stamp);
+		!(hm_page_segment(page)->state & HM_SEGMENT_DEAD);
 }
 
 /* Check a count that a page begins with.  Errors: index_corrupted. */

@@ -3,9 +3,9 @@
  *		Reading the inner nodes of a segment: towards the leaf of an entry, or all leaves in
  *		key order.
  *
- * Whoever finds leaves through inner nodes does it with a reader, on behalf of scans, inserts,
+ * All leaves that are found through inner nodes are found by a reader, for scans, inserts,
  * lookups, VACUUM, inspection and the device's list of leaves.  Verification (check*.c)
- * does not: it judges a copy, and trusts no number on it.
+ * uses none: it judges a copy, and trusts no number on it.
  *
  * The caller holds the header's lock, in either mode, from hm_reader_begin() to
  * hm_reader_end().  That protects key pages and auxiliary nodes, which the reader pins but

@@ -226,9 +226,11 @@ is_leaf_of(Page page, uint64 stamp)
 }
 
 /*
- * Find the leaf for a position through the directory.  Returns it locked in share mode,
- * and its header pinned if the scan is careful; InvalidBuffer if the index ends before.
- * *position may move over a gap between parts.
+ * Find the leaf for a position through the directory.  Unlike hm_segment_leaf(), this
+ * releases the header before it waits for the leaf, so that a scan holds one content lock
+ * at a time; the leaf's stamp and bounds show what has happened in between.  Returns it
+ * locked in share mode, and its header pinned if the scan is careful; InvalidBuffer if the
+ * index ends before.  *position may move over a gap between parts.
  */
 static Buffer
 find_leaf(IndexScanDesc scan, HmPosition *position, bool backward, Buffer *header)
