@@ -6,6 +6,7 @@
 #include "device_base.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -77,6 +78,46 @@ HdStatus
 hd_device_unpin(HdDevice *device, void *memory)
 {
 	return device->unpin(memory);
+}
+
+void
+hd_device_set_goes_on(HdDevice *device, HdGoesOn goes_on, void *argument)
+{
+	device->goes_on = goes_on;
+	device->goes_on_argument = argument;
+}
+
+static int64_t
+now_ns()
+{
+	return std::chrono::duration_cast<std::chrono::nanoseconds>
+		(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+HdTicker::HdTicker(HdDevice *on) : device(on), asked_ns(now_ns())
+{
+}
+
+bool
+HdTicker::gives_up()
+{
+	if (!over && device->goes_on != nullptr)
+	{
+		int64_t		now = now_ns();
+
+		if (now - asked_ns >= HD_TICK_MS * INT64_C(1000000))
+		{
+			over = !device->goes_on(device->goes_on_argument);
+			asked_ns = now_ns();
+		}
+	}
+	return over;
+}
+
+bool
+harmonia::search_gives_up(void *stop)
+{
+	return ((HdTicker *) stop)->gives_up();
 }
 
 const char *

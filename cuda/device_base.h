@@ -35,10 +35,30 @@ constexpr uint32_t profile_run = 32;
 
 }								/* namespace harmonia */
 
+/*
+ * Asks from time to time whether a call's result is still wanted, and remembers it if
+ * not.
+ */
+class HdTicker
+{
+public:
+	explicit	HdTicker(HdDevice *on);
+
+	/* Is the result no longer wanted?  Cheap enough to ask once a microsecond. */
+	bool		gives_up();
+
+private:
+	HdDevice   *device;
+	int64_t		asked_ns;		/* when the device was last asked */
+	bool		over = false;
+};
+
 struct HdDevice
 {
 	HdKind		kind;
 	char		error[256];
+	HdGoesOn	goes_on = nullptr;
+	void	   *goes_on_argument = nullptr;
 
 	explicit	HdDevice(HdKind device_kind) : kind(device_kind), error("")
 	{

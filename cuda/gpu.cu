@@ -5,6 +5,7 @@
 #include "gpu_kernels.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 
@@ -29,6 +30,21 @@ constexpr int low_digit_min = 4;
 
 static_assert(top_digit_bits <= digit_bits && low_digit_bits_points <= digit_bits &&
 			  low_digit_bits_ranges <= digit_bits, "digits fit into the bins");
+
+/* A GPU that has not ended a search this long after it was told to stop has failed. */
+constexpr std::chrono::milliseconds stop_patience(1000);
+
+/*
+ * Words in pinned memory: transfers to and from other memory would block until all work
+ * before them is done.
+ */
+struct HostWords
+{
+	unsigned long long count;	/* of hits, from the device */
+	uint32_t	one;			/* to set the stop word */
+	uint32_t	number;			/* for try_kernel() */
+	alignas(16) char tried[2][16];
+};
 
 /* Device memory that grows and is kept from batch to batch. */
 struct Memory
@@ -71,7 +87,11 @@ struct CudaDevice : HdDevice
 {
 	char		name[sizeof(HdInfo::name)] = "";
 	cudaStream_t stream = nullptr;
+	cudaStream_t stopping = nullptr;	/* on which the stop word is set */
 	cudaEvent_t events[4] = {};
+	HostWords  *words = nullptr;
+	Memory		stop;			/* the word that tells a search to stop; zero between
+								 * searches */
 
 	/* Memory of the current batch; all indexes share it. */
 	Memory		low,
@@ -102,6 +122,9 @@ struct CudaDevice : HdDevice
 	HdStatus	pin(void *memory, size_t size) override;
 	HdStatus	unpin(void *memory) override;
 	HdIndex    *create_index() override;
+	HdStatus	try_kernel();
+	HdStatus	wait();
+	HdStatus	end_stopped();
 
 	/*
 	 * The status for the result of a CUDA call.  Clears CUDA's last error, so that a
@@ -120,6 +143,13 @@ struct CudaDevice : HdDevice
 #define TRY(device, call) \
 	do { \
 		HdStatus	status_ = (device)->status((call), #call); \
+		if (status_ != HD_OK) \
+			return status_; \
+	} while (0)
+
+#define AWAIT(device) \
+	do { \
+		HdStatus	status_ = (device)->wait(); \
 		if (status_ != HD_OK) \
 			return status_; \
 	} while (0)
@@ -181,15 +211,89 @@ CudaDevice::open(int wanted)
 		return fail(HD_UNSUPPORTED, "there is no CUDA device %d", wanted);
 	TRY(this, cudaSetDevice(wanted));
 	TRY(this, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+	TRY(this, cudaStreamCreateWithFlags(&stopping, cudaStreamNonBlocking));
+	TRY(this, cudaMallocHost((void **) &words, sizeof(*words)));
+	TRY(this, stop.reserve(sizeof(uint32_t)));
+	TRY(this, cudaMemsetAsync(stop.at, 0, sizeof(uint32_t), stream));
 	for (cudaEvent_t &event : events)
 		TRY(this, cudaEventCreate(&event));
 	TRY(this, cudaGetDeviceProperties(&properties, wanted));
 	snprintf(name, sizeof(name), "%s", properties.name);
+	return try_kernel();
+}
+
+/*
+ * Run a kernel and check what it has done.  A device for which there is no code, or which
+ * does not work, is thus found out before anything relies on it.
+ */
+HdStatus
+CudaDevice::try_kernel()
+{
+	size_t		size = sizeof(words->tried[0]);
+
+	words->one = 1;
+	words->number = 1;
+	memset(words->tried[0], 0xA5, size);
+	memset(words->tried[1], 0, size);
+	TRY(this, staged.reserve(size));
+	TRY(this, staged_numbers.reserve(sizeof(uint32_t)));
+	TRY(this, kept.reserve(2 * size));
+	TRY(this, cudaMemcpyAsync(staged_numbers.at, &words->number, sizeof(uint32_t), cudaMemcpyHostToDevice,
+							  stream));
+	TRY(this, cudaMemcpyAsync(staged.at, words->tried[0], size, cudaMemcpyHostToDevice, stream));
+	TRY(this, launch_write(staged_numbers.as<uint32_t>(), staged.as<char>(), 1, size, kept.as<char>(), stream));
+	TRY(this, cudaMemcpyAsync(words->tried[1], kept.as<char>() + size, size, cudaMemcpyDeviceToHost, stream));
+	TRY(this, cudaStreamSynchronize(stream));
+	if (memcmp(words->tried[0], words->tried[1], size) != 0)
+		return fail(HD_FAILED, "the GPU does not compute what it should");
 	return HD_OK;
+}
+
+/*
+ * Wait until all work is done.  If nobody wants it any longer, tell a search to stop.
+ */
+HdStatus
+CudaDevice::wait()
+{
+	HdTicker	ticker(this);
+	bool		stopped = false;
+	std::chrono::steady_clock::time_point since;
+	cudaError_t error;
+
+	while ((error = cudaStreamQuery(stream)) == cudaErrorNotReady)
+	{
+		/* Or it would count as the error of a later launch. */
+		cudaGetLastError();
+		if (!ticker.gives_up())
+			continue;
+		if (!stopped)
+		{
+			TRY(this, cudaMemcpyAsync(stop.at, &words->one, sizeof(uint32_t), cudaMemcpyHostToDevice,
+									  stopping));
+			stopped = true;
+			since = std::chrono::steady_clock::now();
+		}
+		else if (std::chrono::steady_clock::now() - since > stop_patience)
+			return fail(HD_FAILED, "the GPU does not end a search");
+	}
+	TRY(this, error);
+	return stopped ? end_stopped() : HD_OK;
+}
+
+/* A search has stopped: let the next one go on. */
+HdStatus
+CudaDevice::end_stopped()
+{
+	TRY(this, cudaMemsetAsync(stop.at, 0, sizeof(uint32_t), stopping));
+	TRY(this, cudaStreamSynchronize(stopping));
+	return fail(HD_ABANDONED, "the search was abandoned");
 }
 
 CudaDevice::~CudaDevice()
 {
+	cudaFreeHost(words);
+	if (stopping != nullptr)
+		cudaStreamDestroy(stopping);
 	for (cudaEvent_t event : events)
 	{
 		if (event != nullptr)
@@ -285,8 +389,7 @@ CudaIndex::write(const uint32_t *numbers, const char *from, uint32_t count, size
 	{
 		TRY(device, cudaMemcpyAsync(pages + (size_t) numbers[0] * size, from, (size_t) count * size,
 									cudaMemcpyHostToDevice, device->stream));
-		TRY(device, cudaStreamSynchronize(device->stream));
-		return HD_OK;
+		return device->wait();
 	}
 
 	TRY(device, device->staged.reserve(at_once * size));
@@ -302,8 +405,7 @@ CudaIndex::write(const uint32_t *numbers, const char *from, uint32_t count, size
 		TRY(device, launch_write(device->staged_numbers.as<uint32_t>(), device->staged.as<char>(),
 								 n, size, pages, device->stream));
 	}
-	TRY(device, cudaStreamSynchronize(device->stream));
-	return HD_OK;
+	return device->wait();
 }
 
 HdStatus
@@ -320,8 +422,7 @@ CudaIndex::load_levels()
 	if (blocks_size > 0)
 		TRY(device, cudaMemcpyAsync(device_blocks.at, leaf_blocks.data(), blocks_size,
 									cudaMemcpyHostToDevice, device->stream));
-	TRY(device, cudaStreamSynchronize(device->stream));
-	return HD_OK;
+	return device->wait();
 }
 
 /* ----------------------------------------------------------------
@@ -447,7 +548,7 @@ CudaIndex::choose_group(const Probes<Key> &probes, HdResult *result)
 			TRY(device, cudaMemcpy2DAsync(sample, run * sizeof(Key), probes.low, pitch,
 										  run * sizeof(Key), profile_runs, cudaMemcpyDeviceToHost,
 										  device->stream));
-		TRY(device, cudaStreamSynchronize(device->stream));
+		AWAIT(device);
 		for (uint32_t i = 0; i < count; i++)
 			sample[i] += probes.base;
 		profile(sample, count);
@@ -464,7 +565,6 @@ CudaIndex::count_by_map(const HdBatch &batch, Hits &hits, HdResult *result)
 	cudaStream_t stream = device->stream;
 	size_t		map_size = ((size_t) batch.map_pages + 31) / 32 * sizeof(uint32_t);
 	unsigned long long *kept_count = device->hits.as<unsigned long long>();
-	unsigned long long kept = 0;
 	PageMap		map = {batch.map, batch.map_pages};
 
 	if (!batch.on_device)
@@ -474,11 +574,12 @@ CudaIndex::count_by_map(const HdBatch &batch, Hits &hits, HdResult *result)
 		map.words = device->map.as<uint32_t>();
 	}
 	TRY(device, device->kept.reserve(result->hits * sizeof(uint64_t)));
-	TRY(device, cudaMemsetAsync(kept_count, 0, sizeof(kept), stream));
+	TRY(device, cudaMemsetAsync(kept_count, 0, sizeof(*kept_count), stream));
 	TRY(device, launch_keep(hits.tids, result->hits, map, device->kept.as<uint64_t>(), kept_count, stream));
-	TRY(device, cudaMemcpyAsync(&kept, kept_count, sizeof(kept), cudaMemcpyDeviceToHost, stream));
-	TRY(device, cudaStreamSynchronize(stream));
-	result->counted = result->hits - kept;
+	TRY(device, cudaMemcpyAsync(&device->words->count, kept_count, sizeof(*kept_count),
+								cudaMemcpyDeviceToHost, stream));
+	AWAIT(device);
+	result->counted = result->hits - device->words->count;
 	hits.tids = device->kept.as<uint64_t>();
 	return HD_OK;
 }
@@ -601,6 +702,7 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 	searched.pages = pages;
 	searched.keys = device_keys.as<Key>();
 	searched.blocks = device_blocks.as<uint32_t>();
+	searched.stop = device->stop.at;
 	TRY(device, launch_search<Key>(result->group, partitioned, searched, probes, results, stream));
 	TRY(device, cudaEventRecord(device->events[2], stream));
 
@@ -617,14 +719,15 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 
 	if (pairs)
 	{
-		unsigned long long count = 0;
+		uint64_t	count;
 		Hits		hits = {(uint64_t *) out_values, batch.probes != nullptr ? results.probes : nullptr};
 		HdStatus	status = HD_OK;
 
-		TRY(device, cudaMemcpyAsync(&count, results.hits, sizeof(count), cudaMemcpyDeviceToHost, stream));
-		TRY(device, cudaStreamSynchronize(stream));
-		result->hits = count;
-		outputs = std::min((uint64_t) count, batch.room);
+		TRY(device, cudaMemcpyAsync(&device->words->count, results.hits, sizeof(*results.hits),
+									cudaMemcpyDeviceToHost, stream));
+		AWAIT(device);
+		result->hits = count = device->words->count;
+		outputs = std::min(count, batch.room);
 		if (batch.map_pages > 0 && count > 0 && count <= batch.room)
 			status = count_by_map(batch, hits, result);
 		else if (batch.by_block && count > 1 && count <= batch.room)
@@ -645,7 +748,7 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 			TRY(device, cudaMemcpyAsync(batch.probes, results.probes, outputs * sizeof(uint32_t),
 										kind, stream));
 	}
-	TRY(device, cudaStreamSynchronize(stream));
+	AWAIT(device);
 
 	if (batch.timed)
 	{

@@ -38,6 +38,8 @@ typedef enum HdStatus
 	HD_UNSUPPORTED,				/* no such device, or not compiled in */
 	HD_INVALID,					/* the caller's mistake; nothing was done */
 	HD_NO_MEMORY,				/* of the device or the host */
+	HD_ABANDONED,				/* HdGoesOn said so; what the call was to write is
+								 * undefined, all else is as before */
 	HD_FAILED					/* the device failed */
 } HdStatus;
 
@@ -87,6 +89,17 @@ extern HdStatus hd_device_info(HdDevice *device, HdInfo *info);
  */
 extern HdStatus hd_device_pin(HdDevice *device, void *memory, size_t size);
 extern HdStatus hd_device_unpin(HdDevice *device, void *memory);
+
+/*
+ * Devices call this during a search, and while they wait for other work, about every
+ * HD_TICK_MS.  If it returns false, nobody wants the result any longer: the call ends
+ * within some milliseconds with HD_ABANDONED.
+ */
+#define HD_TICK_MS	5
+typedef bool (*HdGoesOn) (void *argument);
+
+/* Set what is called; NULL: nothing. */
+extern void hd_device_set_goes_on(HdDevice *device, HdGoesOn goes_on, void *argument);
 
 /* The reason for the last failure; valid until the next call. */
 extern const char *hd_device_error(const HdDevice *device);

@@ -66,10 +66,11 @@ struct HostIndex : HdIndex
 	HdStatus	search(const HdBatch &batch, const SortPlan &plan, HdResult *result) override;
 
 	template <typename Key>
-	void		sort_and_search(const HdBatch &batch, const SortPlan &plan, HdResult *result);
+	void		sort_and_search(const HdBatch &batch, const SortPlan &plan, HdTicker &ticker,
+								HdResult *result);
 	template <typename Key, int Threads>
 	void		search_sorted(const HdBatch &batch, const std::vector<uint32_t> &order,
-							  HdResult *result);
+							  HdTicker &ticker, HdResult *result);
 };
 
 HdStatus
@@ -122,7 +123,7 @@ HostIndex::write(const uint32_t *numbers, const char *from, uint32_t count, size
 template <typename Key, int Threads>
 void
 HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &order,
-						 HdResult *result)
+						 HdTicker &ticker, HdResult *result)
 {
 	HostGroup<Threads> group;
 	const Key  *low = (const Key *) batch.low;
@@ -134,12 +135,16 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 	searched.pages = pages;
 	searched.keys = (const Key *) keys.data();
 	searched.blocks = leaf_blocks.data();
+	searched.stop = &ticker;
 
 	/* distinct points: a bit for each slot of all leaves */
 	std::vector<bool> seen(batch.distinct ? count_slots<Key>(searched.leaves) : 0);
 
 	for (uint32_t probe : order)
 	{
+		if (ticker.gives_up())
+			return;
+
 		/* Read each key once: the owner of the memory may change it at any time. */
 		Key			from = ((const volatile Key *) low)[probe];
 		Key			to = ((const volatile Key *) high)[probe];
@@ -187,7 +192,8 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 
 template <typename Key>
 void
-HostIndex::sort_and_search(const HdBatch &batch, const SortPlan &plan, HdResult *result)
+HostIndex::sort_and_search(const HdBatch &batch, const SortPlan &plan, HdTicker &ticker,
+						   HdResult *result)
 {
 	const Key  *low = (const Key *) batch.low;
 	Key			base = (Key) plan.base;
@@ -229,22 +235,22 @@ HostIndex::sort_and_search(const HdBatch &batch, const SortPlan &plan, HdResult 
 	switch (result->group.threads)
 	{
 		case 1:
-			search_sorted<Key, 1>(batch, order, result);
+			search_sorted<Key, 1>(batch, order, ticker, result);
 			break;
 		case 2:
-			search_sorted<Key, 2>(batch, order, result);
+			search_sorted<Key, 2>(batch, order, ticker, result);
 			break;
 		case 4:
-			search_sorted<Key, 4>(batch, order, result);
+			search_sorted<Key, 4>(batch, order, ticker, result);
 			break;
 		case 8:
-			search_sorted<Key, 8>(batch, order, result);
+			search_sorted<Key, 8>(batch, order, ticker, result);
 			break;
 		case 16:
-			search_sorted<Key, 16>(batch, order, result);
+			search_sorted<Key, 16>(batch, order, ticker, result);
 			break;
 		default:
-			search_sorted<Key, 32>(batch, order, result);
+			search_sorted<Key, 32>(batch, order, ticker, result);
 	}
 
 	if (batch.timed)
@@ -280,10 +286,14 @@ sort_by_block(const HdBatch &batch, uint64_t count)
 HdStatus
 HostIndex::search(const HdBatch &batch, const SortPlan &plan, HdResult *result)
 {
+	HdTicker	ticker(device);
+
 	if (shape.width == HT_WIDTH32)
-		sort_and_search<uint32_t>(batch, plan, result);
+		sort_and_search<uint32_t>(batch, plan, ticker, result);
 	else
-		sort_and_search<uint64_t>(batch, plan, result);
+		sort_and_search<uint64_t>(batch, plan, ticker, result);
+	if (ticker.gives_up())
+		return device->fail(HD_ABANDONED, "the search was abandoned");
 	if (batch.by_block && result->hits <= batch.room)
 		sort_by_block(batch, result->hits);
 	return HD_OK;

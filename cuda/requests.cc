@@ -104,6 +104,18 @@ Service::is_blocked(const Client &client)
 	return copy != nullptr && copy->in_sync;
 }
 
+/* Does any client wait for the end of this client's sync? */
+bool
+Service::is_waited_for(const Client &client)
+{
+	for (const Client &other : clients)
+	{
+		if (other.waits && copies.find(other.request.index) == client.sync)
+			return true;
+	}
+	return false;
+}
+
 /*
  * Perform client.request and fill the reply.  Throws BrokenRule.  If the reply's status
  * is HP_FAILED, the caller ends the daemon.
@@ -358,6 +370,10 @@ HpStatus
 Service::status(HdStatus status)
 {
 	require(status != HD_INVALID, hd_device_error(device));
+	if (status == HD_ABANDONED && too_long)
+		return HP_TOO_LONG;
+	if (status == HD_ABANDONED)
+		throw ClientGone();
 	return status == HD_OK ? HP_OK : status == HD_NO_MEMORY ? HP_NO_MEMORY : HP_FAILED;
 }
 

@@ -57,8 +57,30 @@ struct Tree
 	int			fanout;
 	int			levels;
 	bool		linear;			/* groups compare keys front to back */
+	void	   *stop;			/* for gives_up() */
 	uint32_t	level_start[HT_MAX_LEVELS + 1];
 };
+
+/* On the host, Tree.stop is an HdTicker (device_base.h). */
+bool		search_gives_up(void *stop);
+
+/*
+ * Is the search to be given up?  Damaged pages and runs of equal keys can make each probe
+ * walk over all leaves, so walks ask at each leaf after the first.  On the GPU, Tree.stop is
+ * a word that the host sets.  All threads of a group get the same answer, because they vote
+ * in the next step.
+ */
+template <typename Group, typename Key>
+HD_BOTH bool
+gives_up(const Group &group, const Tree<Key> &tree)
+{
+#ifdef __CUDA_ARCH__
+	return group.vote([&](int) { return *(const volatile uint32_t *) tree.stop != 0; }) != 0;
+#else
+	(void) group;
+	return search_gives_up(tree.stop);
+#endif
+}
 
 HD_BOTH int
 count_bits(uint32_t set)
@@ -353,7 +375,7 @@ find_entries(const Group &group, const Tree<Key> &tree, LeafBlock at, Key low, K
 				break;
 			}
 		}
-		if (!goes_on(tree, at.rank, high))
+		if (!goes_on(tree, at.rank, high) || gives_up(group, tree))
 			return;
 		at = first_block_in_leaf(group, tree, at.rank + 1, low);
 	}

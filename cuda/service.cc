@@ -28,6 +28,13 @@ namespace harmonia
 static constexpr size_t clients_limit = 1000;
 static constexpr int backlog = 128;
 
+/*
+ * How long a search may take.  The largest one that staging memory has room for takes a GPU
+ * less than 0.1 s.
+ */
+static constexpr int64_t gpu_search_max_ms = 1000;
+static constexpr int64_t host_search_max_ms = 20000;
+
 /* Identifies the socket's file, for remove_socket(). */
 static struct stat own_socket;
 
@@ -88,18 +95,26 @@ Service::listen()
 }
 
 static int64_t
-now_ms()
+now_us()
 {
-	return std::chrono::duration_cast<std::chrono::milliseconds>
+	return std::chrono::duration_cast<std::chrono::microseconds>
 		(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+static int64_t
+now_ms()
+{
+	return now_us() / 1000;
+}
+
 bool
-Service::run(int control)
+Service::run(int control_connection)
 {
 	std::vector<struct pollfd> polled;
 	std::vector<Client *> owners;
 
+	control = control_connection;
+	hd_device_set_goes_on(device, [](void *service) { return ((Service *) service)->goes_on(); }, this);
 	while (!device_failed)
 	{
 		bool		client_waits = false;
@@ -118,28 +133,89 @@ Service::run(int control)
 
 		if (poll(polled.data(), polled.size(), client_waits ? HP_WAITING_MS : -1) < 0)
 			continue;
-		/* The supervisor never sends anything, so this is the end of its connection. */
-		if (polled[0].revents != 0)
+		if (polled[0].revents != 0 && !answer_ping())
 			return true;
-		for (size_t i = 0; i < owners.size() && !device_failed; i++)
-		{
-			Client	   *client = owners[i];
-			short		events = polled[i + 2].revents;
-
-			if (events == 0 || client->connection.get() < 0)
-				continue;
-			if ((events & POLLIN) != 0)
-				receive(*client);
-			else
-				close(*client);
-			serve_waiting();
-		}
+		for (size_t i = 0; i < owners.size(); i++)
+			notice(*owners[i], polled[i + 2].revents);
+		serve_next();
+		end_stalled_syncs();
+		serve_waiting();
 		tell_waiting();
 		clients.remove_if([](const Client &client) { return client.connection.get() < 0; });
 		if ((polled[1].revents & POLLIN) != 0)
 			accept();
 	}
 	return false;
+}
+
+/* Answer a ping of the supervisor.  Returns false if its connection has ended. */
+bool
+Service::answer_ping()
+{
+	HpReply		reply = {};
+	char		ping;
+	ssize_t		received = recv(control, &ping, sizeof(ping), MSG_DONTWAIT);
+
+	if (received < 0 && (errno == EAGAIN || errno == EINTR))
+		return true;
+	if (received <= 0)
+		return false;
+	describe(&reply, nullptr, info.name);
+
+	/* It sends the next ping after this answer, so there is room. */
+	(void) !send(control, &reply, sizeof(reply), MSG_NOSIGNAL | MSG_DONTWAIT);
+	return true;
+}
+
+/*
+ * Called by the device while it performs a request: is that still wanted?  Not if the client or
+ * the supervisor has gone; nor if a search takes so long that it must be damaged pages, or equal
+ * keys, that keep the device from other clients' requests.
+ */
+bool
+Service::goes_on()
+{
+	struct pollfd polled[] = {
+		{control, POLLIN | POLLRDHUP, 0},
+		{current != nullptr ? current->connection.get() : -1, POLLRDHUP, 0}
+	};
+
+	if (poll(polled, 2, 0) > 0 &&
+		((polled[0].revents != 0 && !answer_ping()) || polled[1].revents != 0))
+		return false;
+	too_long = current != nullptr && current->request.operation == HP_SEARCH &&
+		now_ms() - current_since > (info.kind == HD_CUDA ? gpu_search_max_ms : host_search_max_ms);
+	return !too_long;
+}
+
+/* Note what poll() says of a client. */
+void
+Service::notice(Client &client, short events)
+{
+	if ((events & (POLLHUP | POLLERR | POLLNVAL)) != 0)
+		close(client);
+	else if ((events & POLLIN) != 0 && !client.ready)
+	{
+		client.ready = true;
+		client.start = std::max(clock, client.end);
+	}
+}
+
+/* Receive and perform the next request, if there is any. */
+void
+Service::serve_next()
+{
+	Client	   *next = nullptr;
+
+	for (Client &client : clients)
+	{
+		if (client.ready && (next == nullptr || client.start < next->start))
+			next = &client;
+	}
+	if (next == nullptr)
+		return;
+	next->ready = false;
+	receive(*next);
 }
 
 void
@@ -250,11 +326,21 @@ void
 Service::serve(Client &client, const Descriptor &passed)
 {
 	HpReply		reply;
+	int64_t		begin = now_us();
 
 	client.waits = false;
+	clock = std::max(clock, client.start);
+	current = &client;
+	current_since = begin / 1000;
+	too_long = false;
 	try
 	{
 		perform(client, passed, &reply);
+	}
+	catch (const ClientGone &)
+	{
+		close(client);
+		return;
 	}
 	catch (const BrokenRule &broken)
 	{
@@ -262,6 +348,9 @@ Service::serve(Client &client, const Descriptor &passed)
 		close(client);
 		return;
 	}
+	current = nullptr;
+	client.heard = now_ms();
+	client.end = clock + now_us() - begin;
 	if (reply.status == HP_FAILED)
 	{
 		fprintf(stderr, "harmonia_gpud: %s\n", reply.text);
@@ -313,13 +402,32 @@ Service::tell_waiting()
 	}
 }
 
+/*
+ * Close the connections of clients that pause in a sync while others wait for its end: a stopped
+ * process, or one that waits for something itself.
+ */
+void
+Service::end_stalled_syncs()
+{
+	for (Client &client : clients)
+	{
+		if (client.sync == nullptr || client.ready || now_ms() - client.heard < HP_SYNC_IDLE_MS ||
+			!is_waited_for(client))
+			continue;
+		fprintf(stderr, "harmonia_gpud: closed a connection: its client stopped in a sync that others wait for\n");
+		close(client);
+	}
+}
+
 /* Close a client's connection.  A sync that it has not ended takes the copy with it. */
 void
 Service::close(Client &client)
 {
 	end_sync(client, false);
 	client.staging.unmap();
-	client.waits = false;
+	client.waits = client.ready = false;
+	if (current == &client)
+		current = nullptr;
 	client.connection.set(-1);
 }
 

@@ -51,6 +51,11 @@ struct BrokenRule
 	const char *rule;
 };
 
+/* Thrown if a client has gone while its request was performed. */
+struct ClientGone
+{
+};
+
 /*
  * Staging memory that a client shares with the daemon; pinned if the device can do
  * that.
@@ -101,8 +106,19 @@ struct Client
 	bool		waits = false;	/* the request waits for another client's sync */
 	uint64_t	waits_since = 0;	/* value of Service.waits when the wait began */
 	int64_t		told = 0;		/* when HP_WAITING was last sent, in ms */
+	int64_t		heard = 0;		/* when its last request was performed, in ms */
 	HpRequest	request = {};
 	Copy	   *sync = nullptr; /* copy in this client's sync, or NULL */
+
+	/*
+	 * The daemon's time is shared by start-time fair queueing: of the clients with a
+	 * request, the one with the earliest start is next.  A start is the end of the
+	 * client's last request, in time of its own, in us; but never before the start of
+	 * the request that was performed last, so that pauses earn nothing.
+	 */
+	bool		ready = false;	/* there is a request to be received */
+	int64_t		start = 0;
+	int64_t		end = 0;
 
 	explicit	Client(HdDevice *device) : staging(device)
 	{
@@ -122,14 +138,15 @@ public:
 	HpReply		ready();
 
 	/*
-	 * Serve clients.  Returns true when the connection "control" ends, false if the
+	 * Serve clients.  Returns true when the supervisor's connection ends, false if the
 	 * device fails.
 	 */
-	bool		run(int control);
+	bool		run(int control_connection);
 
 private:
 	HdDevice   *device;
 	Copies		copies;
+	int			control = -1;
 	Descriptor	listener;
 	std::list<Client> clients;	/* those without a connection are removed soon */
 	uint64_t	waits = 0;		/* how often a request had to wait */
@@ -140,16 +157,28 @@ private:
 	uint64_t	info_copies = 0;	/* memory of the copies when info was read */
 	size_t		clients_max;
 
+	/* The request that is performed. */
+	const Client *current = nullptr;
+	int64_t		current_since = 0;	/* in ms */
+	bool		too_long = false;	/* it is abandoned for that reason */
+	int64_t		clock = 0;		/* its start */
+
 	/* service.cc */
+	bool		answer_ping();
+	bool		goes_on();
 	void		accept();
+	void		notice(Client &client, short events);
+	void		serve_next();
 	void		receive(Client &client);
 	void		serve(Client &client, const Descriptor &passed);
 	void		serve_waiting();
 	void		tell_waiting();
+	void		end_stalled_syncs();
 	void		close(Client &client);
 
 	/* requests.cc */
 	bool		is_blocked(const Client &client);
+	bool		is_waited_for(const Client &client);
 	void		perform(Client &client, const Descriptor &passed, HpReply *reply);
 	void		hello(Client &client);
 	HpStatus	map(Client &client, const Descriptor &passed);

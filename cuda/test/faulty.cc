@@ -4,6 +4,7 @@
  *
  * Apart from that it is the host device.  Environment variables select the faults:
  * FAULT_MEMORY=n: each call runs out of memory with a chance of one in n.
+ * FAULT_SLOW=ms: each search takes this long, unless it is abandoned.
  * FAULT_DEVICE=n: call number n and all later ones fail; opening the device is the
  * first call.  FAULT_PROBES: one hit of each search has a probe number that does not
  * exist.  FAULT_HITS: each search has one hit too many, the last hit's row for the
@@ -13,6 +14,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <unistd.h>
 
 namespace
 {
@@ -77,6 +79,15 @@ struct FaultyIndex : HdIndex
 		(HdIndex &) *host = *this;
 		return ((FaultyDevice *) device)->begin(takes_memory);
 	}
+	/* Let time pass, in ms.  Returns false if the call is abandoned. */
+	bool		passes(int ms)
+	{
+		HdTicker	ticker(device);
+
+		for (int passed = 0; passed < ms && !ticker.gives_up(); passed++)
+			usleep(1000);
+		return !ticker.gives_up();
+	}
 	HdStatus	reserve(uint32_t blocks) override
 	{
 		HdStatus	status = begin(true);
@@ -106,6 +117,8 @@ struct FaultyIndex : HdIndex
 
 		if (status == HD_OK)
 			status = host->search(batch, plan, result);
+		if (getenv("FAULT_SLOW") != nullptr && status == HD_OK && !passes(atoi(getenv("FAULT_SLOW"))))
+			status = device->fail(HD_ABANDONED, "simulated slow search");
 		if (getenv("FAULT_PROBES") != nullptr && status == HD_OK && batch.probes != nullptr &&
 			result->hits > 0)
 			batch.probes[result->hits / 2] = batch.count;

@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define GENERATION	UINT64_C(0x123456789ABCDEF0)
@@ -520,6 +522,223 @@ test_many_clients(void)
 }
 
 /* ----------------------------------------------------------------
+ *		Requests that take long
+ * ----------------------------------------------------------------
+ */
+
+#define LONG_LEAVES		400
+#define LONG_PROBES		200000
+
+static double
+now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double) now.tv_sec * 1000 + (double) now.tv_nsec / 1e6;
+}
+
+/* Make a copy whose leaves are full of one key: each probe for it visits all of them. */
+static HpIndexName
+make_equal_keys(const Connection *client)
+{
+	HpRequest	request = {.operation = HP_SYNC_BEGIN, .create = 1, .width = HT_WIDTH32, .fanout = 64};
+	int			capacity = ht_leaf_capacity(HT_WIDTH32);
+	HtEntry    *entries = allocate(sizeof(HtEntry) * (size_t) capacity);
+
+	request.index.build_id = rnd();
+	expect(ask_status(client, &request, NULL) == HP_OK, "begin");
+	request.operation = HP_SYNC_RESERVE;
+	request.count = LONG_LEAVES;
+	expect(ask_status(client, &request, NULL) == HP_OK, "reserve");
+	for (int i = 0; i < capacity; i++)
+		entries[i] = make_entry(7, (uint64_t) i + 1);
+	ht_leaf_init(client->staging + 64, HT_WIDTH32);
+	ht_leaf_fill(client->staging + 64, HT_WIDTH32, entries, capacity);
+	request.operation = HP_SYNC_PAGES;
+	request.count = 1;
+	request.data_at = 64;
+	for (uint32_t i = 0; i < LONG_LEAVES; i++)
+	{
+		*(uint32_t *) client->staging = i;
+		expect(ask_status(client, &request, NULL) == HP_OK, "page");
+	}
+	for (uint32_t i = 0; i < LONG_LEAVES; i++)
+		((HpLeaf *) client->staging)[i] = (HpLeaf) {make_entry(7, 0), i, 0};
+	request.operation = HP_SYNC_LEAVES;
+	request.count = LONG_LEAVES;
+	request.data_at = 0;
+	expect(ask_status(client, &request, NULL) == HP_OK, "leaves");
+	request.operation = HP_SYNC_END;
+	request.structure = 1;
+	expect(ask_status(client, &request, NULL) == HP_OK, "end");
+	free(entries);
+	return request.index;
+}
+
+/* Send a search for the same key again and again, which would take the host device minutes. */
+static void
+send_long_search(const Connection *client, HpIndexName name)
+{
+	HpRequest	request = {.operation = HP_SEARCH, .index = name};
+
+	for (int i = 0; i < LONG_PROBES; i++)
+		((uint32_t *) client->staging)[i] = 7;
+	request.search.count = LONG_PROBES;
+	request.search.probes_at = 1 << 20;
+	request.search.tids_at = 2 << 20;
+	request.search.room = 1000;
+	expect(send_request(client, &request), "send");
+}
+
+/* Ping the daemon.  Returns whether it answers in time. */
+static bool
+ping(void)
+{
+	HpReply		reply;
+	struct pollfd polled = {daemon_process.control, POLLIN, 0};
+
+	return send(daemon_process.control, "", 1, MSG_NOSIGNAL) == 1 && poll(&polled, 1, 1000) == 1 &&
+		recv(daemon_process.control, &reply, sizeof(reply), MSG_WAITALL) == sizeof(reply) &&
+		reply.status == HP_OK;
+}
+
+/* A request ends when its client goes, and the next client is served. */
+static void
+test_gone_client(void)
+{
+	Connection	other = connect_client(GENERATION);
+	HpIndexName name = make_equal_keys(&other);
+	Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
+	HpReply		reply;
+	double		longest = 0;
+
+	expect(sync_index(&other, &index) == HP_OK, "sync");
+	expect(ping(), "a ping is not answered");
+	for (int round = 0; round < 5 && !failed(); round++)
+	{
+		Connection	gone = connect_client(GENERATION);
+		double		start;
+
+		send_long_search(&gone, name);
+		usleep(20000);
+		expect(ping(), "a ping during a search is not answered");
+		send_search_all(&other, &index);
+		expect(strcmp(device, "--device=host") != 0 || is_silent(&other), "two searches at once");
+		start = now_ms();
+		close_connection(&gone);
+		expect(receive_reply(&other, &reply), "a search has no reply");
+		longest = now_ms() - start > longest ? now_ms() - start : longest;
+		check_all(&other, &index, &reply);
+	}
+	printf("# the next client waited up to %.1f ms\n", longest);
+	expect(longest < 100, "the next client waited %.1f ms", longest);
+	report("clients that go away during a search");
+
+	/* The supervisor goes. */
+	send_long_search(&other, name);
+	usleep(20000);
+	stop();
+	report("end during a search");
+	close_connection(&other);
+	free_index(&index);
+}
+
+/* A client stops in its sync. */
+static void
+test_stalled_sync(void)
+{
+	Connection	stalled = connect_client(GENERATION);
+	Connection	other = connect_client(GENERATION);
+	Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
+	HpReply		reply;
+	double		start;
+
+	expect(sync_index(&stalled, &index) == HP_OK && sync_begin(&stalled, &index) == HP_OK, "begin");
+	usleep(HP_SYNC_IDLE_MS * 1000 + 500000);
+	expect(sync_blocks(&stalled, &index) == HP_OK && sync_end(&stalled, &index) == HP_OK,
+		   "a sync that nobody waits for may pause");
+	expect(sync_begin(&stalled, &index) == HP_OK, "begin");
+	start = now_ms();
+	send_search_all(&other, &index);
+	expect(receive_reply(&other, &reply) && reply.status == HP_UNKNOWN, "the copy is still there");
+	expect(now_ms() - start > HP_SYNC_IDLE_MS / 2 && now_ms() - start < HP_SYNC_IDLE_MS * 2,
+		   "it came after %.0f ms", now_ms() - start);
+	expect(has_ended(&stalled), "the stalled client is still connected");
+	close_connection(&stalled);
+	close_connection(&other);
+	free_index(&index);
+	report("a sync that stalls");
+}
+
+/*
+ * Clients with long searches and one with short ones: the latter is served after each long
+ * search, not after one of each other client.
+ */
+static void
+test_shares(void)
+{
+	enum
+	{
+		GREEDY = 4,
+		SEARCHES = 8			/* of each greedy client */
+	};
+	Connection	small = connect_client(GENERATION);
+	Connection	greedy[GREEDY];
+	Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
+	struct pollfd polled[GREEDY + 1];
+	HpReply		reply;
+	int			done[GREEDY + 1] = {0};
+	int			longs = 0;
+	HpRequest	request;
+
+	expect(sync_index(&small, &index) == HP_OK, "sync");
+	for (int i = 0; i < GREEDY; i++)
+	{
+		greedy[i] = connect_client(GENERATION);
+		polled[i] = (struct pollfd) {greedy[i].socket, POLLIN, 0};
+	}
+	polled[GREEDY] = (struct pollfd) {small.socket, POLLIN, 0};
+	for (int i = 0; i < GREEDY; i++)
+	{
+		/* 200,000 probes that find nothing */
+		memset(greedy[i].staging, 0, STAGING_SIZE);
+		request = about(&index, HP_SEARCH);
+		request.search.count = LONG_PROBES;
+		request.search.probes_at = request.search.tids_at = 3 << 20;
+		expect(send_request(&greedy[i], &request), "send");
+	}
+	send_search_all(&small, &index);
+	while (longs < GREEDY * SEARCHES && !failed())
+	{
+		expect(poll(polled, GREEDY + 1, 60000) > 0, "poll");
+		for (int i = GREEDY; i >= 0; i--)
+		{
+			if (polled[i].revents == 0)
+				continue;
+			done[i]++;
+			expect(receive_reply(i == GREEDY ? &small : &greedy[i], &reply), "reply");
+			if (i == GREEDY)
+				send_search_all(&small, &index);
+			else
+			{
+				longs++;
+				expect(send_request(&greedy[i], &request), "send");
+			}
+		}
+	}
+	printf("# %d short searches, %d %d %d %d long ones\n", done[GREEDY], done[0], done[1], done[2], done[3]);
+	expect(done[GREEDY] >= longs / 2, "%d short searches beside %d long ones", done[GREEDY], longs);
+	for (int i = 0; i < GREEDY; i++)
+		expect(done[i] >= SEARCHES / 2, "client %d has %d searches of %d", i, done[i], longs);
+	for (int i = 0; i < GREEDY; i++)
+		close_connection(&greedy[i]);
+	close_connection(&small);
+	free_index(&index);
+	report("shares of the device");
+}
+
+/* ----------------------------------------------------------------
  *		Memory
  * ----------------------------------------------------------------
  */
@@ -684,6 +903,31 @@ test_no_memory(void)
 	stop();
 	unsetenv("FAULT_MEMORY");
 	report("a device that runs out of memory now and then");
+}
+
+/* A search that takes too long is abandoned, and the copy stays. */
+static void
+test_too_long(void)
+{
+	Connection	client;
+	Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
+	double		begin;
+
+	setenv("FAULT_SLOW", "30000", 1);
+	start(MEMORY);
+	unsetenv("FAULT_SLOW");
+	client = connect_client(GENERATION);
+	expect(sync_index(&client, &index) == HP_OK, "sync");
+	for (int i = 0; i < 2; i++)
+	{
+		begin = now_ms();
+		expect(probe_status(&client, &index) == HP_TOO_LONG, "the search was not abandoned");
+		expect(now_ms() - begin > 500 && now_ms() - begin < 5000, "after %.0f ms", now_ms() - begin);
+	}
+	close_connection(&client);
+	free_index(&index);
+	stop();
+	report("a search that takes too long");
 }
 
 /* If any call of the device fails, the daemon reports it and ends. */
@@ -1437,6 +1681,7 @@ main(int argc, char **argv)
 	{
 		device = "--device=cuda";
 		test_no_memory();
+		test_too_long();
 		test_failure();
 		return finish();
 	}
@@ -1456,8 +1701,13 @@ main(int argc, char **argv)
 	test_broken_sync();
 	test_generations();
 	test_many_clients();
+	test_shares();
+	test_stalled_sync();
 	stop();
 	report("end");
+
+	start(MEMORY);
+	test_gone_client();
 
 	test_memory();
 	test_hostile();

@@ -4,7 +4,7 @@
  *
  * The daemon answers requests in milliseconds.  Still, a waiting backend must react to
  * cancel requests, timeouts and the postmaster's death, so it waits for its latch as
- * well.  An error during the wait leaves a request without its answer, or a copy that
+ * well.  And it does not wait for a daemon that hangs (supervisor.c).  An error during the wait leaves a request without its answer, or a copy that
  * is only partly up to date.  The next use of the connection, or the end of the
  * transaction, notices this and closes the connection; the daemon then drops the copy.
  */
@@ -28,10 +28,10 @@
 #include "compat.h"
 #include "device/shared.h"
 
-/*
- * A daemon that has not answered for this long hangs.  It is not asked again for the
- * same time.
- */
+/* After this time without an answer the daemon is suspected to hang. */
+#define SUSPECT_MS			100
+
+/* No answer takes this long, even if the daemon is alive. */
 #define ANSWER_TIMEOUT_MS	60000
 
 /* The minimum size of staging memory. */
@@ -57,8 +57,6 @@ static void (*staging_save) (void *owner) = NULL;
 static uint64 staging_claim = 0;
 static TimeoutId staging_timeout;
 static volatile sig_atomic_t given_back = false;	/* by give_staging_back() */
-
-static TimestampTz hung = 0;		/* when the daemon did not answer in time, or 0 */
 
 static HpReply reply;
 
@@ -179,11 +177,31 @@ send_request(HpRequest *request, int descriptor)
 	return sendmsg(connection, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(*request);
 }
 
+/*
+ * May a backend go on waiting that began at "start"?  *checked is when this was last found
+ * out, or start.
+ */
+static bool
+may_wait(TimestampTz start, TimestampTz *checked)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (!TimestampDifferenceExceeds(*checked, now, SUSPECT_MS))
+		return true;
+	*checked = now;
+	if (hm_device_state() != HM_DEVICE_UP ||
+		TimestampDifferenceExceeds(start, now, ANSWER_TIMEOUT_MS))
+		return false;
+	hm_supervisor_suspect();
+	return true;
+}
+
 /* Wait for the reply.  Returns NULL if none comes. */
 static const HpReply *
 receive_reply(void)
 {
 	TimestampTz start = 0;
+	TimestampTz checked = 0;
 
 	for (;;)
 	{
@@ -201,13 +219,10 @@ receive_reply(void)
 		if (received >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
 			return NULL;
 		if (start == 0)
-			start = GetCurrentTimestamp();
-		else if (TimestampDifferenceExceeds(start, GetCurrentTimestamp(), ANSWER_TIMEOUT_MS))
-		{
-			hung = GetCurrentTimestamp();
+			start = checked = GetCurrentTimestamp();
+		else if (!may_wait(start, &checked))
 			return NULL;
-		}
-		if (WaitEventSetWait(wait_set, 1000, &event, 1, PG_WAIT_EXTENSION) > 0 &&
+		if (WaitEventSetWait(wait_set, SUSPECT_MS, &event, 1, PG_WAIT_EXTENSION) > 0 &&
 			(event.events & WL_LATCH_SET))
 		{
 			ResetLatch(MyLatch);
@@ -282,11 +297,10 @@ hm_client_connect(void)
 	/* An error may have been caught without the end of a subtransaction. */
 	if (asking || syncing || given_back)
 		hm_client_close();
+	if (hm_device_state() != HM_DEVICE_UP)
+		return false;
 	if (connection >= 0)
 		return true;
-	if (hung != 0 && !TimestampDifferenceExceeds(hung, GetCurrentTimestamp(), ANSWER_TIMEOUT_MS))
-		return false;
-	hung = 0;
 
 	/* The next daemon does not know the staging memory of the old connection. */
 	save_staging();

@@ -114,6 +114,7 @@ typedef enum HmDeviceState
 	HM_DEVICE_OFF,				/* harmonia.gpu = off */
 	HM_DEVICE_STARTING,
 	HM_DEVICE_UP,
+	HM_DEVICE_HUNG,				/* the daemon does not answer; it is killed soon */
 	HM_DEVICE_ABSENT,			/* there is no device */
 	HM_DEVICE_FAILED			/* the daemon ended; it will be started again */
 } HmDeviceState;
@@ -287,11 +288,18 @@ extern void hm_stats_reset(Oid relation);
  *
  * A backend has one connection, made when it is first needed and then kept.  If a request
  * fails or is abandoned because of an error, such as a cancelled query, the connection is
- * closed, and the daemon drops the copy that was being brought up to date.
+ * closed.  The daemon then ends the request at once, and drops the copy that was being brought
+ * up to date.
+ *
+ * A backend that waits for an answer has the supervisor ask whether the daemon is alive.  If
+ * it is not, its state becomes HM_DEVICE_HUNG for all backends, and none waits any longer.
  * ----------------------------------------------------------------
  */
 
-/* Connect to the daemon, unless connected already.  Returns false on failure. */
+/*
+ * Connect to the daemon, unless connected already.  Returns false on failure, or if the daemon
+ * is not up.
+ */
 extern bool hm_client_connect(void);
 
 extern void hm_client_close(void);

@@ -19,14 +19,19 @@
  * The daemon keeps copies of indexes.  One client at a time brings a copy up to date,
  * between HP_SYNC_BEGIN and HP_SYNC_END.  Other clients' requests about the same index
  * wait for the end of this sync, so no search meets a copy that is only partly up to
- * date.  During its sync a client may only continue with it, HP_MAP other staging
+ * date.  A client that sends nothing for HP_SYNC_IDLE_MS while others wait for the end of its
+ * sync loses its connection.  During its sync a client may only continue with it, HP_MAP other staging
  * memory, or give up and HP_DROP the copy.  If its connection ends before HP_SYNC_END,
  * or any of the sync's requests fails, the copy is dropped.  A search finds everything
  * that was in the copy at the last HP_SYNC_END before it, or what later syncs brought.
  *
  * The supervisor's connection is descriptor HP_CONTROL_FD, which the daemon inherits.
- * The daemon sends one HpReply there once it listens, or to say why it cannot.  It ends
- * when that connection ends.
+ * The daemon sends one HpReply there once it listens, or to say why it cannot.  Then it
+ * answers each byte, a ping, with an HpReply, also while it searches: a daemon that does not
+ * answer hangs.  It ends when that connection ends.
+ *
+ * A request whose client has closed its connection is abandoned at once, whatever it is
+ * doing.  A search that takes very long is abandoned, too, with HP_TOO_LONG.
  */
 #ifndef HARMONIA_PROTOCOL_H
 #define HARMONIA_PROTOCOL_H
@@ -35,11 +40,14 @@
 
 #include "tree/tree.h"
 
-#define HP_VERSION		4
+#define HP_VERSION		5
 #define HP_CONTROL_FD	3
 
 /* Clients that wait for another client's sync get HP_WAITING at this interval. */
-#define HP_WAITING_MS	5000
+#define HP_WAITING_MS	1000
+
+/* How long a client may pause in its sync while others wait for it. */
+#define HP_SYNC_IDLE_MS	5000
 
 /*
  * Relative to the data directory, which is both sides' working directory.  Base backups
@@ -97,6 +105,7 @@ typedef enum HpStatus
 	HP_NO_MEMORY,				/* the copy does not fit into the device's memory or
 								 * into harmonia.device_memory; if this was a sync,
 								 * the copy has been dropped */
+	HP_TOO_LONG,				/* the search took too long, and has been abandoned */
 	HP_FAILED,					/* the device failed, or there is none; the daemon
 								 * ends */
 	HP_WAITING					/* not the final reply: that comes when another

@@ -69,6 +69,7 @@ start_shared(void)
 					 errmsg("could not generate a random number")));
 		pg_atomic_init_u32(&hm_device->watched, 0);
 		pg_atomic_init_u32(&hm_device->version, 1);
+		pg_atomic_init_u32(&hm_device->suspected, 0);
 		hm_device->info.state = HM_DEVICE_OFF;
 		hm_device->stats_since = GetCurrentTimestamp();
 		hm_device->info.since = hm_device->stats_since;
@@ -114,7 +115,7 @@ define_settings(void)
 	DefineCustomBoolVariable("harmonia.force_device",
 							 "Uses the device for all batch lookups, whatever they cost.",
 							 NULL, &hm_force_device, false,
-							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+							 PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 }
 
 void

@@ -5,6 +5,7 @@
 #ifndef HARMONIA_DEVICE_SHARED_H
 #define HARMONIA_DEVICE_SHARED_H
 
+#include "storage/latch.h"
 #include "storage/lwlock.h"
 
 #include "device/device.h"
@@ -42,6 +43,8 @@ typedef struct HmDeviceShared
 	pg_atomic_uint32 watched;	/* number of watched slots */
 	pg_atomic_uint32 version;	/* changes whenever the set of watched indexes does */
 	HmDeviceInfo info;
+	Latch	   *supervisor;		/* NULL: it does not run */
+	pg_atomic_uint32 suspected; /* a backend waits for the daemon */
 	uint64		clock;
 	uint64		incarnation;	/* number of structure counts begun so far */
 	TimestampTz stats_since;
@@ -85,7 +88,17 @@ extern void hm_slot_unwatch(HmSlot *slot);
 /* Install the hook and the callback of watch.c. */
 extern void hm_watch_init(void);
 
-/* Register the supervisor (supervisor.c). */
+/*
+ * supervisor.c
+ */
+
+/* Register the supervisor. */
 extern void hm_supervisor_register(void);
+
+/*
+ * Have the supervisor find out whether the daemon hangs.  If so, the state becomes
+ * HM_DEVICE_HUNG after a while.
+ */
+extern void hm_supervisor_suspect(void);
 
 #endif							/* HARMONIA_DEVICE_SHARED_H */

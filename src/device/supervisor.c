@@ -7,6 +7,11 @@
  * however the supervisor ends.  If the daemon ends on its own, the supervisor starts it
  * again after a delay that doubles each time.  If there is no device, the supervisor
  * reports that once and waits for changed settings.
+ *
+ * A daemon can also hang: stopped, or in a driver that does not return.  When a backend
+ * has waited for an answer for a moment, the supervisor pings the daemon.  Without an answer
+ * to that the state becomes HM_DEVICE_HUNG, and backends use the CPU.  If the answer comes
+ * late, the state becomes HM_DEVICE_UP again; otherwise the daemon is killed.
  */
 #include "postgres.h"
 
@@ -38,11 +43,20 @@
 #define START_TIMEOUT_MS	60000
 #define END_TIMEOUT_MS		5000
 
+/* How long the answer to a ping may take before the daemon hangs, and is killed. */
+#define HUNG_MS				500
+#define KILL_MS				5000
+
+/* How often to look after a ping. */
+#define PING_WAIT_MS		50
+
 /* The daemon's process; 0 if it does not run. */
 static pid_t daemon_pid = 0;
 static int	control = -1;
 static int	delay_ms = FIRST_DELAY_MS;
 static TimestampTz up_since;
+static TimestampTz pinged = 0;	/* when a ping was sent that has no answer; 0: none */
+static HpReply ready;			/* what the daemon said when it was ready */
 
 /* The settings of the last start or attempt to start. */
 static int	started_mode;
@@ -113,15 +127,15 @@ become_daemon(int connection)
 
 /*
  * Wait until the control connection is readable.  Returns false if something else
- * happens first, or nothing within a second.
+ * happens first, or nothing within the timeout, in ms.
  */
 static bool
-wait_for_control(void)
+wait_for_control(long timeout)
 {
 	int			events = WaitLatchOrSocket(MyLatch,
 										   WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | WL_TIMEOUT |
 										   WL_SOCKET_READABLE,
-										   control, 1000, PG_WAIT_EXTENSION);
+										   control, timeout, PG_WAIT_EXTENSION);
 
 	if (events & WL_LATCH_SET)
 		ResetLatch(MyLatch);
@@ -145,6 +159,10 @@ end_daemon(int *status)
 	control = -1;
 	if (daemon_pid == 0)
 		return;
+	/* A daemon that may hang might not notice the end of the connection. */
+	if (pinged != 0)
+		kill(daemon_pid, SIGKILL);
+	pinged = 0;
 	for (int waited = 0; waitpid(daemon_pid, status, WNOHANG) == 0; waited += 10)
 	{
 		if (waited == END_TIMEOUT_MS)
@@ -160,6 +178,7 @@ end_at_exit(int code, Datum argument)
 {
 	int			status;
 
+	hm_device->supervisor = NULL;
 	end_daemon(&status);
 	set_state(HM_DEVICE_OFF, NULL, "");
 }
@@ -205,7 +224,7 @@ receive_ready(HpReply *reply)
 	{
 		ssize_t		received;
 
-		if (!wait_for_control())
+		if (!wait_for_control(1000))
 			continue;
 		received = recv(control, reply, sizeof(*reply), MSG_DONTWAIT);
 		if (received == sizeof(*reply))
@@ -253,7 +272,8 @@ start_daemon(void)
 	set_state(HM_DEVICE_STARTING, NULL, "");
 	if (fork_daemon() && receive_ready(&reply))
 	{
-		set_state(HM_DEVICE_UP, &reply, reply.text);
+		ready = reply;
+		set_state(HM_DEVICE_UP, &ready, ready.text);
 		up_since = GetCurrentTimestamp();
 		ereport(LOG,
 				(errmsg("harmonia uses the device \"%s\"", reply.text)));
@@ -281,17 +301,79 @@ start_daemon(void)
 	set_state(HM_DEVICE_FAILED, NULL, reply.text);
 }
 
-/* The daemon has ended on its own. */
+/* The daemon has ended on its own, or hangs. */
 static void
-daemon_ended(void)
+daemon_ended(bool hangs)
 {
 	int			status;
 
+	/* After a long run, start it again soon. */
+	if (TimestampDifferenceExceeds(up_since, GetCurrentTimestamp(), LAST_DELAY_MS))
+		delay_ms = FIRST_DELAY_MS;
 	end_daemon(&status);
-	set_state(HM_DEVICE_FAILED, NULL, "The daemon ended.");
+	set_state(HM_DEVICE_FAILED, NULL, hangs ? "The daemon did not answer." : "The daemon ended.");
 	ereport(WARNING,
-			(errmsg("\"%s\" ended with wait status %d", DAEMON, status),
+			(hangs ? errmsg("\"%s\" did not answer for %d ms and was killed", DAEMON, KILL_MS) :
+			 errmsg("\"%s\" ended with wait status %d", DAEMON, status),
 			 errdetail("Lookups continue on the CPU. The daemon will be started again in %d ms.", delay_ms)));
+}
+
+void
+hm_supervisor_suspect(void)
+{
+	Latch	   *latch = hm_device->supervisor;
+
+	pg_atomic_write_u32(&hm_device->suspected, 1);
+	if (latch != NULL)
+		SetLatch(latch);
+}
+
+/* Receive the answer to a ping.  Returns false if the connection has ended. */
+static bool
+receive_answer(void)
+{
+	HpReply		reply;
+	ssize_t		received = recv(control, &reply, sizeof(reply), MSG_DONTWAIT);
+
+	if (received < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+		return true;
+	if (received != sizeof(reply))
+		return false;
+	pinged = 0;
+	if (hm_device_state() == HM_DEVICE_HUNG)
+	{
+		set_state(HM_DEVICE_UP, &ready, ready.text);
+		ereport(LOG,
+				(errmsg("\"%s\" answers again", DAEMON)));
+	}
+	return true;
+}
+
+/* Watch the daemon while it runs: ping it if backends wait for it. */
+static void
+watch_daemon(void)
+{
+	TimestampTz now;
+
+	if (pinged == 0 && pg_atomic_exchange_u32(&hm_device->suspected, 0) != 0 &&
+		send(control, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1)
+		pinged = GetCurrentTimestamp();
+	if (wait_for_control(pinged != 0 ? PING_WAIT_MS : 1000) && !receive_answer())
+	{
+		daemon_ended(false);
+		return;
+	}
+	now = GetCurrentTimestamp();
+	if (pinged == 0 || !TimestampDifferenceExceeds(pinged, now, HUNG_MS))
+		return;
+	if (TimestampDifferenceExceeds(pinged, now, KILL_MS))
+		daemon_ended(true);
+	else if (hm_device_state() == HM_DEVICE_UP)
+	{
+		set_state(HM_DEVICE_HUNG, &ready, "The daemon does not answer.");
+		ereport(LOG,
+				(errmsg("\"%s\" does not answer", DAEMON)));
+	}
 }
 
 /* Do the current settings differ from those that the daemon was started with? */
@@ -325,6 +407,7 @@ supervise(void)
 	switch (hm_device_state())
 	{
 		case HM_DEVICE_UP:
+		case HM_DEVICE_HUNG:
 			if (settings_changed())
 			{
 				int			status;
@@ -332,13 +415,8 @@ supervise(void)
 				end_daemon(&status);
 				set_state(HM_DEVICE_OFF, NULL, "");
 			}
-			else if (wait_for_control())
-			{
-				/* After a long run, start it again soon. */
-				if (TimestampDifferenceExceeds(up_since, GetCurrentTimestamp(), LAST_DELAY_MS))
-					delay_ms = FIRST_DELAY_MS;
-				daemon_ended();
-			}
+			else
+				watch_daemon();
 			break;
 
 		case HM_DEVICE_FAILED:
@@ -376,6 +454,7 @@ hm_supervisor_main(Datum argument)
 	BackgroundWorkerUnblockSignals();
 
 	before_shmem_exit(end_at_exit, (Datum) 0);
+	hm_device->supervisor = MyLatch;
 	set_state(HM_DEVICE_OFF, NULL, "");
 	while (!ShutdownRequestPending)
 	{

@@ -50,6 +50,8 @@ hm_cpu_reason_text(HmCpuReason reason)
 			return "no device";
 		case HM_CPU_DEVICE_DOWN:
 			return "device is being started";
+		case HM_CPU_DEVICE_HUNG:
+			return "device does not answer";
 		case HM_CPU_RECOVERY:
 			return "recovery is in progress";
 		case HM_CPU_TEMPORARY:
@@ -74,6 +76,8 @@ hm_cpu_reason_text(HmCpuReason reason)
 			return "index changes too fast";
 		case HM_CPU_MANY_HITS:
 			return "too many hits";
+		case HM_CPU_TOO_LONG:
+			return "device took too long";
 		case HM_CPU_DEVICE_FAILED:
 			return "device failed";
 	}
@@ -126,6 +130,8 @@ why_not_at_all(Relation index)
 		case HM_DEVICE_STARTING:
 		case HM_DEVICE_FAILED:
 			return HM_CPU_DEVICE_DOWN;
+		case HM_DEVICE_HUNG:
+			return HM_CPU_DEVICE_HUNG;
 		case HM_DEVICE_UP:
 			break;
 	}

@@ -63,6 +63,7 @@ typedef enum HmCpuReason
 	HM_CPU_DISABLED,			/* harmonia.enable_device */
 	HM_CPU_NO_DEVICE,
 	HM_CPU_DEVICE_DOWN,			/* the daemon is starting, or will be started again */
+	HM_CPU_DEVICE_HUNG,			/* it does not answer */
 	HM_CPU_RECOVERY,			/* replay does not mark what it changes */
 	HM_CPU_TEMPORARY,			/* the index is temporary */
 	HM_CPU_OLD_SNAPSHOTS,		/* old_snapshot_threshold */
@@ -77,6 +78,7 @@ typedef enum HmCpuReason
 	HM_CPU_RESTLESS,			/* leaves are split faster than they are copied */
 	HM_CPU_MANY_HITS,			/* a single probe has more than fit in staging memory,
 								 * or than one entry of the visibility gate covers */
+	HM_CPU_TOO_LONG,			/* the device has abandoned the search */
 	HM_CPU_DEVICE_FAILED
 } HmCpuReason;
 

@@ -256,6 +256,8 @@ hm_remote_search_chunk(HmRemote *remote, uint32 *count)
 			return HM_CPU_NOT_RESIDENT;
 		if (reply->status == HP_NO_MEMORY)
 			return HM_CPU_DEVICE_MEMORY;
+		if (reply->status == HP_TOO_LONG)
+			return HM_CPU_TOO_LONG;
 		if (reply->status == HP_NO_ROOM)
 		{
 			remote->rate = (double) reply->hits / *count;

@@ -169,6 +169,7 @@ harmonia_device(PG_FUNCTION_ARGS)
 		[HM_DEVICE_OFF] = "off",
 		[HM_DEVICE_STARTING] = "starting",
 		[HM_DEVICE_UP] = "up",
+		[HM_DEVICE_HUNG] = "hung",
 		[HM_DEVICE_ABSENT] = "absent",
 		[HM_DEVICE_FAILED] = "failed"
 	};

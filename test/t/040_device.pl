@@ -244,6 +244,7 @@ like(error_of("harmonia_load('t')"), qr/ERROR:  42809/, 'a table');
 like(error_of("harmonia_load('t_k')", 'SET ROLE stranger;'), qr/42501: must be owner of index t_k/, "another role's index");
 like(error_of("harmonia_unload('t_k')", 'SET ROLE stranger;'), qr/42501: must be owner of index t_k/, 'only its owner can unload it');
 like(error_of('harmonia_stat_reset()', 'SET ROLE stranger;'), qr/42501/, 'others cannot reset counts');
+like(error_of('1', 'SET ROLE stranger; SET harmonia.force_device = on;'), qr/42501/, 'others cannot force the use of the device');
 like(error_of("harmonia_load('tt_k')", 'CREATE TEMP TABLE tt (k int); CREATE INDEX tt_k ON tt USING harmonia (k);'),
 	qr/0A000: cannot keep temporary index/, 'a temporary index');
 like(error_of("harmonia_load('big_k')"), qr/53400: index "big_k" is too large.*HINT:  Raise harmonia.max_resident_blocks/s,

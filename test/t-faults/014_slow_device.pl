@@ -1,0 +1,39 @@
+# A device whose searches do not end in a reasonable time: the CPU answers instead, and a
+# cancelled query leaves the device to others at once.
+#
+# The daemon has such a device in place of a GPU (cuda/test/faulty.cc).
+use strict;
+use warnings;
+
+use Harmonia;
+use HarmoniaDevice;
+use Test::More;
+use Time::HiRes qw(time);
+
+plan skip_all => 'there is a GPU' if on_gpu();
+
+my $node;
+{
+	local $ENV{FAULT_SLOW} = '60000';
+	$node = new_device_node('slow_device', conf => "harmonia.gpu = on\nenable_indexscan = off\nenable_bitmapscan = off\nenable_seqscan = off\n");
+}
+$node->safe_psql('postgres', <<'END');
+CREATE TABLE t (k int, v int);
+INSERT INTO t SELECT i, i FROM generate_series(1, 20000) i;
+CREATE INDEX t_k ON t USING harmonia (k);
+VACUUM ANALYZE t;
+SELECT harmonia_load('t_k');
+END
+my $query = 'SELECT count(*), sum(v) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 30000, 3)))';
+is($node->safe_psql('postgres', $query), '6667|66670000', 'the CPU answers');
+like(nodes_of($node, $query), qr/CPU Reason: device took too long/, 'EXPLAIN says why');
+
+# The daemon abandons a search after a second, this one when the query ends.
+my ($result, $out, $err) = $node->psql('postgres', "SET statement_timeout = 200; $query");
+my $start = time;
+like($err, qr/canceling statement due to statement timeout/, 'a query is cancelled');
+is($node->safe_psql('postgres', "SELECT harmonia_unload('t_k')"), 't', 'the next client is served');
+cmp_ok(time - $start, '<', 0.5, 'at once');
+
+$node->stop;
+done_testing();
