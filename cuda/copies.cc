@@ -22,7 +22,10 @@ Copies::Copies(HdDevice *on, uint64_t limit_bytes) : device(on), limit(limit_byt
 
 	/* Keep a tenth for the memory of batches. */
 	if (limit == 0 && hd_device_info(device, &info) == HD_OK)
-		limit = info.memory - info.memory / 10;
+	{
+		batch_limit = info.memory / 10;
+		limit = info.memory - batch_limit;
+	}
 }
 
 Copies::~Copies()
@@ -121,22 +124,56 @@ Copies::evict(const Copy *kept)
 	return true;
 }
 
+/* Free the memory of batches if, with this much more for copies, it is not allowed. */
+void
+Copies::free_batch_memory(uint64_t more)
+{
+	if (memory() + more + hd_device_batch_memory(device) > limit + batch_limit)
+		hd_device_free_batch_memory(device);
+}
+
+/*
+ * Make room for this much more memory of a copy.  Returns false if there is not enough; then
+ * nothing is evicted if that could never have helped.
+ */
+bool
+Copies::make_room(const Copy *kept, uint64_t more)
+{
+	if (hd_index_memory(kept->index) + more > limit)
+		return false;
+	free_batch_memory(more);
+	while (memory() + more > limit)
+	{
+		if (!evict(kept))
+			return false;
+	}
+	return true;
+}
+
 template <typename Action>
 HdStatus
 Copies::with_memory(const Copy *copy, uint64_t more, Action action)
 {
 	HdStatus	status;
 
-	/* Do not evict for a request that can never fit. */
-	too_large = hd_index_memory(copy->index) + more > limit;
-	while (!too_large && memory() + more > limit)
-		too_large = !evict(copy);
+	too_large = !make_room(copy, more);
 	if (too_large)
 		return HD_NO_MEMORY;
 	do
 		status = action();
 	while (status == HD_NO_MEMORY && evict(copy));
 	return status;
+}
+
+/* The memory that the inner levels over this many leaves take, about. */
+static uint64_t
+levels_memory(const Copy &copy, uint32_t leaves)
+{
+	uint64_t	keys = leaves;
+
+	for (uint64_t level = leaves; level > 1; keys += level)
+		level = (level + (uint64_t) copy.fanout - 1) / (uint64_t) copy.fanout;
+	return keys * (uint64_t) copy.width + leaves * sizeof(uint32_t);
 }
 
 /*
@@ -151,6 +188,12 @@ Copies::reserve(Copy *copy, uint32_t blocks)
 
 	if (blocks <= copy->blocks)
 		return HD_OK;
+
+	/* The inner levels must fit, too, before anything is evicted or sent. */
+	too_large = blocks > HP_MAX_BLOCKS ||
+		(uint64_t) blocks * HT_PAGE_SIZE + levels_memory(*copy, blocks) > limit;
+	if (too_large)
+		return HD_NO_MEMORY;
 	if (memory() + (uint64_t) (generous - copy->blocks) * HT_PAGE_SIZE <= limit)
 		status = hd_index_reserve(copy->index, generous);
 	if (status == HD_OK)
@@ -197,6 +240,7 @@ Copies::search(Copy *copy, const HdBatch &batch, HdResult *result)
 	do
 		status = hd_index_search(copy->index, &batch, result);
 	while (status == HD_NO_MEMORY && evict(copy));
+	free_batch_memory(0);
 	return status;
 }
 

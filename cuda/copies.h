@@ -2,8 +2,10 @@
  * copies.h
  *		The copies of indexes that the daemon keeps on its device.
  *
- * All copies together take no more memory than allowed.  If a copy needs more, the least
- * recently used ones are evicted.  The same happens if the device runs out of memory.
+ * All copies together take no more memory than allowed; nor do they with what the device
+ * keeps for batches, except during a search.  If a copy needs more, that is given back, then
+ * the least recently used copies are evicted.  The same happens if the device runs out of
+ * memory.
  */
 #ifndef HARMONIA_CUDA_COPIES_H
 #define HARMONIA_CUDA_COPIES_H
@@ -89,12 +91,15 @@ private:
 
 	HdDevice   *device;
 	uint64_t	limit;
+	uint64_t	batch_limit = 0;	/* what batches may take beyond that */
 	uint64_t	clock = 0;
 	uint64_t	evicted = 0;
 	bool		too_large = false;
 	std::map<HpIndexName, Copy, Before> all;
 
 	bool		evict(const Copy *kept);
+	void		free_batch_memory(uint64_t more);
+	bool		make_room(const Copy *kept, uint64_t more);
 
 	/*
 	 * Evict others until the copy can take this much more memory, then perform an

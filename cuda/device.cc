@@ -80,6 +80,18 @@ hd_device_unpin(HdDevice *device, void *memory)
 	return device->unpin(memory);
 }
 
+uint64_t
+hd_device_batch_memory(const HdDevice *device)
+{
+	return device->batch_memory();
+}
+
+void
+hd_device_free_batch_memory(HdDevice *device)
+{
+	device->free_batch_memory();
+}
+
 void
 hd_device_set_goes_on(HdDevice *device, HdGoesOn goes_on, void *argument)
 {

@@ -71,6 +71,13 @@ struct HdDevice
 	virtual HdStatus pin(void *memory, size_t size) = 0;
 	virtual HdStatus unpin(void *memory) = 0;
 	virtual HdIndex *create_index() = 0;	/* may throw bad_alloc */
+	virtual uint64_t batch_memory() const
+	{
+		return 0;
+	}
+	virtual void free_batch_memory()
+	{
+	}
 
 	/* Set the error text; returns the status. */
 	HdStatus	fail(HdStatus status, const char *format,...)

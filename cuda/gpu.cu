@@ -57,7 +57,13 @@ struct Memory
 	Memory & operator=(const Memory &) = delete;
 	~Memory()
 	{
+		free();
+	}
+	void		free()
+	{
 		cudaFree(at);
+		at = nullptr;
+		size = 0;
 	}
 
 	/* Make room; does not keep the content. */
@@ -67,9 +73,7 @@ struct Memory
 
 		if (needed <= size)
 			return cudaSuccess;
-		cudaFree(at);
-		at = nullptr;
-		size = 0;
+		free();
 		error = cudaMalloc(&at, needed);
 		if (error == cudaSuccess)
 			size = needed;
@@ -83,17 +87,9 @@ struct Memory
 	}
 };
 
-struct CudaDevice : HdDevice
+/* Memory of the current batch; all indexes share it. */
+struct BatchMemory
 {
-	char		name[sizeof(HdInfo::name)] = "";
-	cudaStream_t stream = nullptr;
-	cudaStream_t stopping = nullptr;	/* on which the stop word is set */
-	cudaEvent_t events[4] = {};
-	HostWords  *words = nullptr;
-	Memory		stop;			/* the word that tells a search to stop; zero between
-								 * searches */
-
-	/* Memory of the current batch; all indexes share it. */
 	Memory		low,
 				high,
 				starts,
@@ -112,6 +108,19 @@ struct CudaDevice : HdDevice
 				seen,
 				staged,
 				staged_numbers;
+};
+
+struct CudaDevice : HdDevice
+{
+	char		name[sizeof(HdInfo::name)] = "";
+	cudaStream_t stream = nullptr;
+	cudaStream_t stopping = nullptr;	/* on which the stop word is set */
+	cudaEvent_t events[4] = {};
+	HostWords  *words = nullptr;
+	Memory		stop;			/* the word that tells a search to stop; zero between
+								 * searches */
+
+	BatchMemory batch;
 
 	CudaDevice() : HdDevice(HD_CUDA)
 	{
@@ -122,6 +131,8 @@ struct CudaDevice : HdDevice
 	HdStatus	pin(void *memory, size_t size) override;
 	HdStatus	unpin(void *memory) override;
 	HdIndex    *create_index() override;
+	uint64_t	batch_memory() const override;
+	void		free_batch_memory() override;
 	HdStatus	try_kernel();
 	HdStatus	wait();
 	HdStatus	end_stopped();
@@ -235,14 +246,14 @@ CudaDevice::try_kernel()
 	words->number = 1;
 	memset(words->tried[0], 0xA5, size);
 	memset(words->tried[1], 0, size);
-	TRY(this, staged.reserve(size));
-	TRY(this, staged_numbers.reserve(sizeof(uint32_t)));
-	TRY(this, kept.reserve(2 * size));
-	TRY(this, cudaMemcpyAsync(staged_numbers.at, &words->number, sizeof(uint32_t), cudaMemcpyHostToDevice,
+	TRY(this, batch.staged.reserve(size));
+	TRY(this, batch.staged_numbers.reserve(sizeof(uint32_t)));
+	TRY(this, batch.kept.reserve(2 * size));
+	TRY(this, cudaMemcpyAsync(batch.staged_numbers.at, &words->number, sizeof(uint32_t), cudaMemcpyHostToDevice,
 							  stream));
-	TRY(this, cudaMemcpyAsync(staged.at, words->tried[0], size, cudaMemcpyHostToDevice, stream));
-	TRY(this, launch_write(staged_numbers.as<uint32_t>(), staged.as<char>(), 1, size, kept.as<char>(), stream));
-	TRY(this, cudaMemcpyAsync(words->tried[1], kept.as<char>() + size, size, cudaMemcpyDeviceToHost, stream));
+	TRY(this, cudaMemcpyAsync(batch.staged.at, words->tried[0], size, cudaMemcpyHostToDevice, stream));
+	TRY(this, launch_write(batch.staged_numbers.as<uint32_t>(), batch.staged.as<char>(), 1, size, batch.kept.as<char>(), stream));
+	TRY(this, cudaMemcpyAsync(words->tried[1], batch.kept.as<char>() + size, size, cudaMemcpyDeviceToHost, stream));
 	TRY(this, cudaStreamSynchronize(stream));
 	if (memcmp(words->tried[0], words->tried[1], size) != 0)
 		return fail(HD_FAILED, "the GPU does not compute what it should");
@@ -346,6 +357,29 @@ CudaDevice::create_index()
 	return new CudaIndex;
 }
 
+/* BatchMemory consists of nothing but Memory. */
+static_assert(sizeof(BatchMemory) % sizeof(Memory) == 0, "an array of Memory");
+
+uint64_t
+CudaDevice::batch_memory() const
+{
+	const Memory *memory = (const Memory *) &batch;
+	uint64_t	sum = 0;
+
+	for (size_t i = 0; i < sizeof(batch) / sizeof(Memory); i++)
+		sum += memory[i].size;
+	return sum;
+}
+
+void
+CudaDevice::free_batch_memory()
+{
+	Memory	   *memory = (Memory *) &batch;
+
+	for (size_t i = 0; i < sizeof(batch) / sizeof(Memory); i++)
+		memory[i].free();
+}
+
 /* ----------------------------------------------------------------
  *		Indexes
  * ----------------------------------------------------------------
@@ -392,17 +426,17 @@ CudaIndex::write(const uint32_t *numbers, const char *from, uint32_t count, size
 		return device->wait();
 	}
 
-	TRY(device, device->staged.reserve(at_once * size));
-	TRY(device, device->staged_numbers.reserve(at_once * sizeof(uint32_t)));
+	TRY(device, device->batch.staged.reserve(at_once * size));
+	TRY(device, device->batch.staged_numbers.reserve(at_once * sizeof(uint32_t)));
 	for (uint32_t first = 0; first < count; first += at_once)
 	{
 		uint32_t	n = std::min(count - first, at_once);
 
-		TRY(device, cudaMemcpyAsync(device->staged_numbers.at, numbers + first, n * sizeof(uint32_t),
+		TRY(device, cudaMemcpyAsync(device->batch.staged_numbers.at, numbers + first, n * sizeof(uint32_t),
 									cudaMemcpyHostToDevice, device->stream));
-		TRY(device, cudaMemcpyAsync(device->staged.at, from + (size_t) first * size, n * size,
+		TRY(device, cudaMemcpyAsync(device->batch.staged.at, from + (size_t) first * size, n * size,
 									cudaMemcpyHostToDevice, device->stream));
-		TRY(device, launch_write(device->staged_numbers.as<uint32_t>(), device->staged.as<char>(),
+		TRY(device, launch_write(device->batch.staged_numbers.as<uint32_t>(), device->batch.staged.as<char>(),
 								 n, size, pages, device->stream));
 	}
 	return device->wait();
@@ -472,30 +506,30 @@ CudaIndex::sort(const Digits<Key> &digits, HdOutput output, Probes<Key> &probes)
 	CudaDevice *device = on();
 	uint32_t	count = probes.count;
 
-	TRY(device, device->starts.reserve(passes_max * digit_bins * sizeof(uint32_t)));
-	TRY(device, launch_count<Key>(probes.low, count, digits, device->starts.as<uint32_t>(),
+	TRY(device, device->batch.starts.reserve(passes_max * digit_bins * sizeof(uint32_t)));
+	TRY(device, launch_count<Key>(probes.low, count, digits, device->batch.starts.as<uint32_t>(),
 								  device->stream));
 	for (int pass = 0; pass < digits.passes; pass++)
 	{
 		RadixPartition<Key> output_of_pass = {};
 
-		TRY(device, device->sorted_low[pass].reserve(count * sizeof(Key)));
-		output_of_pass.low = device->sorted_low[pass].as<Key>();
+		TRY(device, device->batch.sorted_low[pass].reserve(count * sizeof(Key)));
+		output_of_pass.low = device->batch.sorted_low[pass].as<Key>();
 		if (output == HD_PAIRS || probes.all_high != nullptr)
 		{
-			TRY(device, device->numbers[pass].reserve(count * sizeof(uint32_t)));
-			output_of_pass.numbers = device->numbers[pass].as<uint32_t>();
+			TRY(device, device->batch.numbers[pass].reserve(count * sizeof(uint32_t)));
+			output_of_pass.numbers = device->batch.numbers[pass].as<uint32_t>();
 		}
 		if (output != HD_PAIRS)
 		{
-			TRY(device, device->slots[pass].reserve(count * sizeof(uint16_t)));
-			TRY(device, device->runs[pass].reserve(partition_tiles(count) * digit_bins * sizeof(Run)));
-			output_of_pass.slots = device->slots[pass].as<uint16_t>();
-			output_of_pass.runs = device->runs[pass].as<Run>();
+			TRY(device, device->batch.slots[pass].reserve(count * sizeof(uint16_t)));
+			TRY(device, device->batch.runs[pass].reserve(partition_tiles(count) * digit_bins * sizeof(Run)));
+			output_of_pass.slots = device->batch.slots[pass].as<uint16_t>();
+			output_of_pass.runs = device->batch.runs[pass].as<Run>();
 		}
 		TRY(device, launch_partition<Key>(probes.low, probes.numbers, count, pass == 0 ? digits.base : 0,
 										  digits.digit[pass],
-										  device->starts.as<uint32_t>() + pass * digit_bins,
+										  device->batch.starts.as<uint32_t>() + pass * digit_bins,
 										  output_of_pass, device->stream));
 		probes.low = output_of_pass.low;
 		probes.numbers = output_of_pass.numbers;
@@ -505,14 +539,14 @@ CudaIndex::sort(const Digits<Key> &digits, HdOutput output, Probes<Key> &probes)
 }
 
 /*
- * Move values, which are in device->values[0] in search order, to "out" in probe order.
+ * Move values, which are in device->batch.values[0] in search order, to "out" in probe order.
  */
 template <typename Value>
 HdStatus
 CudaIndex::restore(int passes, uint32_t count, Value *out)
 {
 	CudaDevice *device = on();
-	const Value *values = device->values[0].as<Value>();
+	const Value *values = device->batch.values[0].as<Value>();
 
 	for (int pass = passes - 1; pass >= 0; pass--)
 	{
@@ -520,10 +554,10 @@ CudaIndex::restore(int passes, uint32_t count, Value *out)
 
 		if (pass > 0)
 		{
-			TRY(device, device->values[pass].reserve(count * sizeof(Value)));
-			to = device->values[pass].as<Value>();
+			TRY(device, device->batch.values[pass].reserve(count * sizeof(Value)));
+			to = device->batch.values[pass].as<Value>();
 		}
-		TRY(device, launch_restore<Value>(device->slots[pass].as<uint16_t>(), device->runs[pass].as<Run>(),
+		TRY(device, launch_restore<Value>(device->batch.slots[pass].as<uint16_t>(), device->batch.runs[pass].as<Run>(),
 										  values, count, to, device->stream));
 		values = to;
 	}
@@ -564,23 +598,23 @@ CudaIndex::count_by_map(const HdBatch &batch, Hits &hits, HdResult *result)
 	CudaDevice *device = on();
 	cudaStream_t stream = device->stream;
 	size_t		map_size = ((size_t) batch.map_pages + 31) / 32 * sizeof(uint32_t);
-	unsigned long long *kept_count = device->hits.as<unsigned long long>();
+	unsigned long long *kept_count = device->batch.hits.as<unsigned long long>();
 	PageMap		map = {batch.map, batch.map_pages};
 
 	if (!batch.on_device)
 	{
-		TRY(device, device->map.reserve(map_size));
-		TRY(device, cudaMemcpyAsync(device->map.at, batch.map, map_size, cudaMemcpyHostToDevice, stream));
-		map.words = device->map.as<uint32_t>();
+		TRY(device, device->batch.map.reserve(map_size));
+		TRY(device, cudaMemcpyAsync(device->batch.map.at, batch.map, map_size, cudaMemcpyHostToDevice, stream));
+		map.words = device->batch.map.as<uint32_t>();
 	}
-	TRY(device, device->kept.reserve(result->hits * sizeof(uint64_t)));
+	TRY(device, device->batch.kept.reserve(result->hits * sizeof(uint64_t)));
 	TRY(device, cudaMemsetAsync(kept_count, 0, sizeof(*kept_count), stream));
-	TRY(device, launch_keep(hits.tids, result->hits, map, device->kept.as<uint64_t>(), kept_count, stream));
+	TRY(device, launch_keep(hits.tids, result->hits, map, device->batch.kept.as<uint64_t>(), kept_count, stream));
 	TRY(device, cudaMemcpyAsync(&device->words->count, kept_count, sizeof(*kept_count),
 								cudaMemcpyDeviceToHost, stream));
 	AWAIT(device);
 	result->counted = result->hits - device->words->count;
-	hits.tids = device->kept.as<uint64_t>();
+	hits.tids = device->batch.kept.as<uint64_t>();
 	return HD_OK;
 }
 
@@ -592,16 +626,16 @@ CudaIndex::sort_by_block(Hits &hits, uint64_t count)
 	size_t		size = 0;
 	Hits		sorted = {};
 
-	TRY(device, device->kept.reserve(count * sizeof(uint64_t)));
-	sorted.tids = device->kept.as<uint64_t>();
+	TRY(device, device->batch.kept.reserve(count * sizeof(uint64_t)));
+	sorted.tids = device->batch.kept.as<uint64_t>();
 	if (hits.probes != nullptr)
 	{
-		TRY(device, device->kept_probes.reserve(count * sizeof(uint32_t)));
-		sorted.probes = device->kept_probes.as<uint32_t>();
+		TRY(device, device->batch.kept_probes.reserve(count * sizeof(uint32_t)));
+		sorted.probes = device->batch.kept_probes.as<uint32_t>();
 	}
 	TRY(device, launch_sort_hits(nullptr, size, hits, sorted, count, device->stream));
-	TRY(device, device->hit_sort.reserve(size));
-	TRY(device, launch_sort_hits(device->hit_sort.at, size, hits, sorted, count, device->stream));
+	TRY(device, device->batch.hit_sort.reserve(size));
+	TRY(device, launch_sort_hits(device->batch.hit_sort.at, size, hits, sorted, count, device->stream));
 	hits = sorted;
 	return HD_OK;
 }
@@ -631,18 +665,18 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 	results.probes = batch.probes;
 	if (!batch.on_device)
 	{
-		TRY(device, device->low.reserve(keys_size));
-		TRY(device, cudaMemcpyAsync(device->low.at, batch.low, keys_size, cudaMemcpyHostToDevice, stream));
-		probes.low = device->low.as<Key>();
+		TRY(device, device->batch.low.reserve(keys_size));
+		TRY(device, cudaMemcpyAsync(device->batch.low.at, batch.low, keys_size, cudaMemcpyHostToDevice, stream));
+		probes.low = device->batch.low.as<Key>();
 		if (batch.high != nullptr)
 		{
-			TRY(device, device->high.reserve(keys_size));
-			TRY(device, cudaMemcpyAsync(device->high.at, batch.high, keys_size, cudaMemcpyHostToDevice,
+			TRY(device, device->batch.high.reserve(keys_size));
+			TRY(device, cudaMemcpyAsync(device->batch.high.at, batch.high, keys_size, cudaMemcpyHostToDevice,
 										stream));
-			probes.all_high = device->high.as<Key>();
+			probes.all_high = device->batch.high.as<Key>();
 		}
-		TRY(device, device->out_values.reserve(outputs * value_size));
-		out_values = device->out_values.at;
+		TRY(device, device->batch.out_values.reserve(outputs * value_size));
+		out_values = device->batch.out_values.at;
 	}
 	/*
 	 * Writing probe numbers costs less than a test at each pair whether they are
@@ -650,8 +684,8 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 	 */
 	if (pairs && (!batch.on_device || batch.probes == nullptr))
 	{
-		TRY(device, device->out_probes.reserve(outputs * sizeof(uint32_t)));
-		results.probes = device->out_probes.as<uint32_t>();
+		TRY(device, device->batch.out_probes.reserve(outputs * sizeof(uint32_t)));
+		results.probes = device->batch.out_probes.as<uint32_t>();
 	}
 
 	probes.all_low = probes.low;
@@ -681,19 +715,19 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 	results.counts = (uint32_t *) out_values;
 	if (restores)
 	{
-		TRY(device, device->values[0].reserve(outputs * value_size));
-		results.tids = device->values[0].as<uint64_t>();
-		results.counts = device->values[0].as<uint32_t>();
+		TRY(device, device->batch.values[0].reserve(outputs * value_size));
+		results.tids = device->batch.values[0].as<uint64_t>();
+		results.counts = device->batch.values[0].as<uint32_t>();
 	}
-	TRY(device, device->hits.reserve(sizeof(unsigned long long)));
-	results.hits = device->hits.as<unsigned long long>();
+	TRY(device, device->batch.hits.reserve(sizeof(unsigned long long)));
+	results.hits = device->batch.hits.as<unsigned long long>();
 	TRY(device, cudaMemsetAsync(results.hits, 0, sizeof(unsigned long long), stream));
 	if (batch.distinct)
 	{
 		size_t		seen_size = (count_slots<Key>((uint32_t) leaf_blocks.size()) + 31) / 32 * sizeof(uint32_t);
 
-		TRY(device, device->seen.reserve(seen_size));
-		results.seen = device->seen.as<uint32_t>();
+		TRY(device, device->batch.seen.reserve(seen_size));
+		results.seen = device->batch.seen.as<uint32_t>();
 		TRY(device, cudaMemsetAsync(results.seen, 0, seen_size, stream));
 	}
 

@@ -91,6 +91,13 @@ extern HdStatus hd_device_pin(HdDevice *device, void *memory, size_t size);
 extern HdStatus hd_device_unpin(HdDevice *device, void *memory);
 
 /*
+ * Memory that the device keeps from batch to batch, in bytes, and freeing it.  The next batch
+ * takes as much as it needs.
+ */
+extern uint64_t hd_device_batch_memory(const HdDevice *device);
+extern void hd_device_free_batch_memory(HdDevice *device);
+
+/*
  * Devices call this during a search, and while they wait for other work, about every
  * HD_TICK_MS.  If it returns false, nobody wants the result any longer: the call ends
  * within some milliseconds with HD_ABANDONED.

@@ -57,7 +57,9 @@ Staging::map(int memory, uint64_t bytes)
 		return false;
 	start = (char *) mapped;
 	size = bytes;
-	pinned = hd_device_pin(device, start, size) == HD_OK;
+	pinned = budget.pinned + size <= budget.limit && hd_device_pin(device, start, size) == HD_OK;
+	if (pinned)
+		budget.pinned += size;
 	return true;
 }
 
@@ -67,7 +69,11 @@ Staging::unmap()
 	if (start == nullptr)
 		return;
 	if (pinned)
+	{
 		hd_device_unpin(device, start);
+		budget.pinned -= size;
+	}
+	pinned = false;
 	munmap(start, size);
 	start = nullptr;
 	size = 0;
@@ -387,6 +393,7 @@ Service::describe(HpReply *reply, const Copy *copy, const char *text)
 	reply->is_gpu = info.kind == HD_CUDA;
 	reply->copies = copies.count();
 	reply->evictions = copies.evictions();
+	reply->pinned = pins.pinned;
 	snprintf(reply->text, sizeof(reply->text), "%.*s", (int) sizeof(reply->text) - 1, text);
 }
 

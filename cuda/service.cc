@@ -29,6 +29,13 @@ static constexpr size_t clients_limit = 1000;
 static constexpr int backlog = 128;
 
 /*
+ * The staging memory that is pinned is at most this, and an eighth of the machine's memory:
+ * pinned memory cannot be swapped out or used for anything else.  Transfers to and from the
+ * rest are slower.
+ */
+static constexpr uint64_t pinned_max = UINT64_C(1) << 30;
+
+/*
  * How long a search may take.  The largest one that staging memory has room for takes a GPU
  * less than 0.1 s.
  */
@@ -46,7 +53,9 @@ Descriptor::set(int descriptor)
 	fd = descriptor;
 }
 
-Service::Service(HdDevice *on, uint64_t memory_limit) : device(on), copies(on, memory_limit)
+Service::Service(HdDevice *on, uint64_t memory_limit)
+	: device(on), copies(on, memory_limit),
+	pins{std::min(pinned_max, (uint64_t) sysconf(_SC_PHYS_PAGES) / 8 * (uint64_t) sysconf(_SC_PAGESIZE))}
 {
 	struct rlimit descriptors;
 
@@ -245,7 +254,7 @@ Service::accept()
 	}
 	try
 	{
-		clients.emplace_back(device);
+		clients.emplace_back(device, pins);
 	}
 	catch (const std::bad_alloc &)
 	{

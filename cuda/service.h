@@ -56,14 +56,21 @@ struct ClientGone
 {
 };
 
+/* What all clients together may pin. */
+struct PinBudget
+{
+	uint64_t	limit;			/* bytes */
+	uint64_t	pinned = 0;
+};
+
 /*
  * Staging memory that a client shares with the daemon; pinned if the device can do
- * that.
+ * that, and if that leaves all clients within their budget.
  */
 class Staging
 {
 public:
-	explicit	Staging(HdDevice *on) : device(on)
+	Staging(HdDevice *on, PinBudget &pins) : device(on), budget(pins)
 	{
 	}
 	Staging(const Staging &) = delete;
@@ -87,6 +94,7 @@ public:
 
 private:
 	HdDevice   *device;
+	PinBudget  &budget;
 	char	   *start = nullptr;
 	uint64_t	size = 0;
 	bool		pinned = false;
@@ -120,7 +128,7 @@ struct Client
 	int64_t		start = 0;
 	int64_t		end = 0;
 
-	explicit	Client(HdDevice *device) : staging(device)
+	Client(HdDevice *device, PinBudget &pins) : staging(device, pins)
 	{
 	}
 };
@@ -146,6 +154,7 @@ public:
 private:
 	HdDevice   *device;
 	Copies		copies;
+	PinBudget	pins;
 	int			control = -1;
 	Descriptor	listener;
 	std::list<Client> clients;	/* those without a connection are removed soon */

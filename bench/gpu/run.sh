@@ -44,7 +44,7 @@ check() {
 	"$build/test_gpud" "$build/harmonia_gpud" "$device"
 	if [ "$device" = cuda ] && command -v compute-sanitizer >/dev/null; then
 		local tool
-		for tool in memcheck synccheck; do
+		for tool in memcheck synccheck racecheck initcheck; do
 			printf '==> compute-sanitizer, %s\n' "$tool"
 			TEST_LARGE=100000 compute-sanitizer --tool "$tool" --error-exitcode 1 \
 				"$build/test_device" cuda 7 | tail -n 5

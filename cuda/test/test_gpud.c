@@ -772,6 +772,45 @@ has_copy(const Connection *client, uint32_t number)
 	return ask_status(client, &request, NULL) == HP_OK;
 }
 
+/* Clients map more staging memory than may be pinned; it is used all the same. */
+static void
+test_pinned(void)
+{
+	enum
+	{
+		CLIENTS = 12
+	};
+	const uint64_t size = UINT64_C(128) << 20;
+	Connection	clients[CLIENTS];
+	Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
+	HpReply		reply;
+	uint64_t	most = 0;
+
+	start(MEMORY);
+	for (int i = 0; i < CLIENTS; i++)
+	{
+		clients[i] = connect_client(GENERATION);
+		expect(ftruncate(clients[i].memory, (off_t) size) == 0, "ftruncate");
+		expect(map_staging(&clients[i], clients[i].memory, size, &reply) && reply.status == HP_OK, "map");
+		expect(reply.pinned >= most && reply.pinned <= UINT64_C(1) << 30, "%llu bytes are pinned",
+			   (unsigned long long) reply.pinned);
+		most = reply.pinned;
+	}
+	expect(most > 0 && most < CLIENTS * size, "%llu bytes are pinned", (unsigned long long) most);
+	for (int i = 0; i < CLIENTS; i++)
+	{
+		expect(sync_index(&clients[i], &index) == HP_OK, "sync");
+		search_index(&clients[i], &index);
+	}
+	expect(map_staging(&clients[0], clients[0].memory, 4096, &reply) && reply.pinned < most,
+		   "memory is pinned that is not mapped");
+	for (int i = 0; i < CLIENTS; i++)
+		close_connection(&clients[i]);
+	free_index(&index);
+	stop();
+	report("pinned memory");
+}
+
 static void
 test_memory(void)
 {
@@ -817,6 +856,16 @@ test_memory(void)
 	close_connection(&other);
 	stop();
 	report("copies that do not fit");
+
+	/* More blocks than any copy can have do not evict anything, whatever the limit. */
+	start("--memory=1000000");
+	client = connect_client(GENERATION);
+	expect(reserve_copy(&client, 1, 300, &reply) == HP_OK, "a copy");
+	expect(reserve_copy(&client, 2, HP_MAX_BLOCKS + 1, &reply) == HP_NO_MEMORY && reply.evictions == 0 &&
+		   has_copy(&client, 1), "a copy with too many blocks");
+	close_connection(&client);
+	stop();
+	report("too many blocks");
 
 	/* Random syncs and searches of more copies than fit. */
 	for (int round = 0; round < 3; round++)
@@ -1710,6 +1759,7 @@ main(int argc, char **argv)
 	test_gone_client();
 
 	test_memory();
+	test_pinned();
 	test_hostile();
 	return finish();
 }

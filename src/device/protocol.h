@@ -40,7 +40,7 @@
 
 #include "tree/tree.h"
 
-#define HP_VERSION		5
+#define HP_VERSION		6
 #define HP_CONTROL_FD	3
 
 /* Clients that wait for another client's sync get HP_WAITING at this interval. */
@@ -61,6 +61,12 @@
  */
 #define HP_LINE_SIZE	128
 #define HP_PAGE_LINES	(HT_PAGE_SIZE / HP_LINE_SIZE)
+
+/*
+ * A copy has at most this many blocks: hits of a probe, and slots of all leaves, are counted
+ * in 32 bits.
+ */
+#define HP_MAX_BLOCKS	(UINT32_MAX / HT_LEAF_MAX_ENTRIES)
 
 /*
  * Names a copied index.  The build_id distinguishes an index from an earlier one with
@@ -84,7 +90,7 @@ typedef enum HpOperation
 								 * descriptor, size */
 	HP_SYNC_BEGIN,				/* index, create, width, fanout */
 	HP_SYNC_RESERVE,			/* count: the copy gets room for at least this many
-								 * blocks; new ones are zeros */
+								 * blocks, at most HP_MAX_BLOCKS; new ones are zeros */
 	HP_SYNC_LINES,				/* count uint32_t numbers of lines at numbers_at, the
 								 * lines at data_at; no number twice */
 	HP_SYNC_PAGES,				/* count uint32_t block numbers at numbers_at, pages
@@ -181,6 +187,8 @@ typedef struct HpReply
 	uint32_t	is_gpu;
 	uint32_t	copies;			/* number of copies in the daemon */
 	uint64_t	evictions;		/* since it started */
+	uint64_t	pinned;			/* staging memory of all clients that is pinned, in
+								 * bytes */
 	float		sort_ms;		/* HP_SEARCH: time on the device */
 	float		search_ms;
 	char		text[128];		/* the device's name, or the error */

@@ -68,6 +68,8 @@ hm_cpu_reason_text(HmCpuReason reason)
 			return "faster on the CPU";
 		case HM_CPU_TOO_LARGE:
 			return "index exceeds harmonia.max_resident_blocks";
+		case HM_CPU_TOO_MANY_BLOCKS:
+			return "index is too large for devices";
 		case HM_CPU_DEVICE_MEMORY:
 			return "not enough device memory";
 		case HM_CPU_BUSY:

@@ -73,6 +73,7 @@ typedef enum HmCpuReason
 	HM_CPU_NOT_RESIDENT,		/* there is no copy of the index */
 	HM_CPU_CHEAPER,
 	HM_CPU_TOO_LARGE,			/* the index exceeds harmonia.max_resident_blocks */
+	HM_CPU_TOO_MANY_BLOCKS,		/* ... or what a device can search at all */
 	HM_CPU_DEVICE_MEMORY,		/* the device has too little memory */
 	HM_CPU_BUSY,				/* other backends use the rest of the memory */
 	HM_CPU_RESTLESS,			/* leaves are split faster than they are copied */

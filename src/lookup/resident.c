@@ -90,6 +90,11 @@ report_refusal(Relation index, HmCpuReason reason)
 				 errmsg("index \"%s\" is too large for the device", name),
 				 errdetail("It has %u blocks.", RelationGetNumberOfBlocks(index)),
 				 errhint("Raise harmonia.max_resident_blocks.")));
+	if (reason == HM_CPU_TOO_MANY_BLOCKS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("index \"%s\" is too large for a device", name),
+				 errdetail("It has %u blocks.", RelationGetNumberOfBlocks(index))));
 	if (reason == HM_CPU_DEVICE_MEMORY)
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),

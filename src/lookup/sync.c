@@ -29,6 +29,13 @@
 /* If the structure changes in this many attempts, the re-sync gives up. */
 #define MAX_ATTEMPTS		30
 
+/* Larger indexes are not sent. */
+#ifdef HM_SMALL_LIMITS
+#define MAX_BLOCKS			2000
+#else
+#define MAX_BLOCKS			HP_MAX_BLOCKS
+#endif
+
 /*
  * How many lines or pages are sent in one request.  Most re-syncs send only a few
  * lines.  They would take longer with staging memory that is larger than the batch
@@ -120,6 +127,11 @@ reserve(Sync *sync, BlockNumber *end)
 	HpRequest	request = request_for(sync, HP_SYNC_RESERVE);
 
 	*end = Min(RelationGetNumberOfBlocks(sync->index), sync->watch.blocks);
+	if (*end > MAX_BLOCKS)
+	{
+		sync->reason = HM_CPU_TOO_MANY_BLOCKS;
+		return false;
+	}
 	if (*end <= sync->reserved)
 		return true;
 	request.count = sync->reserved = *end;
@@ -497,6 +509,8 @@ hm_sync(Relation index, bool load, HmCopy *copy, HmLookupStats *stats)
 	memset(copy, 0, sizeof(*copy));
 	sync.index = index;
 	sync.stats = stats;
+	if (RelationGetNumberOfBlocks(index) > MAX_BLOCKS)
+		return HM_CPU_TOO_MANY_BLOCKS;
 	if (!hm_client_connect())
 		return HM_CPU_DEVICE_FAILED;
 	read_metapage(&sync);
