@@ -25,6 +25,19 @@ now_ms()
 		(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+/* Counts the steps of work that takes long, and ticks now and then. */
+struct Steps
+{
+	HdTicker   &ticker;
+	uint32_t	count = 0;
+
+	void		step()
+	{
+		if (++count % 16384 == 0)
+			ticker.gives_up();
+	}
+};
+
 struct HostDevice : HdDevice
 {
 	HostDevice() : HdDevice(HD_HOST)
@@ -198,6 +211,7 @@ HostIndex::sort_and_search(const HdBatch &batch, const SortPlan &plan, HdTicker 
 	const Key  *low = (const Key *) batch.low;
 	Key			base = (Key) plan.base;
 	std::vector<uint32_t> order(batch.count);
+	Steps		steps = {ticker};
 	double		start = now_ms();
 	double		sorted;
 
@@ -214,6 +228,7 @@ HostIndex::sort_and_search(const HdBatch &batch, const SortPlan &plan, HdTicker 
 			digits[i] = (uint64_t) (Key) (low[i] - base) >> plan.first_bit & mask;
 		std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b)
 						 {
+							 steps.step();
 							 return digits[a] < digits[b];
 						 });
 	}
@@ -265,14 +280,16 @@ HostIndex::sort_and_search(const HdBatch &batch, const SortPlan &plan, HdTicker 
  * so they are sorted elsewhere.
  */
 void
-sort_by_block(const HdBatch &batch, uint64_t count)
+sort_by_block(const HdBatch &batch, uint64_t count, HdTicker &ticker)
 {
+	Steps		steps = {ticker};
 	std::vector<HtHit> hits(count);
 
 	for (uint64_t i = 0; i < count; i++)
 		hits[i] = {batch.tids[i], batch.probes != nullptr ? batch.probes[i] : 0, 0};
-	std::stable_sort(hits.begin(), hits.end(), [](const HtHit &a, const HtHit &b)
+	std::stable_sort(hits.begin(), hits.end(), [&](const HtHit &a, const HtHit &b)
 					 {
+						 steps.step();
 						 return a.tid >> 16 < b.tid >> 16;
 					 });
 	for (uint64_t i = 0; i < count; i++)
@@ -292,10 +309,10 @@ HostIndex::search(const HdBatch &batch, const SortPlan &plan, HdResult *result)
 		sort_and_search<uint32_t>(batch, plan, ticker, result);
 	else
 		sort_and_search<uint64_t>(batch, plan, ticker, result);
+	if (batch.by_block && result->hits <= batch.room && !ticker.gives_up())
+		sort_by_block(batch, result->hits, ticker);
 	if (ticker.gives_up())
 		return device->fail(HD_ABANDONED, "the search was abandoned");
-	if (batch.by_block && result->hits <= batch.room)
-		sort_by_block(batch, result->hits);
 	return HD_OK;
 }
 
