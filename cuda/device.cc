@@ -22,6 +22,12 @@ static constexpr uint32_t sort_min = 32768;
 /* Nor are batches sorted by fewer bits than this. */
 static constexpr int sort_bits_min = 4;
 
+/*
+ * Entries of a leaf, about: leaves differ in width, and Equation 2 takes a logarithm of their
+ * number.
+ */
+static constexpr uint64_t usual_leaf_entries = 1024;
+
 HdStatus
 HdDevice::fail(HdStatus status, const char *format,...)
 {
@@ -235,7 +241,7 @@ hd_index_set_leaves(HdIndex *index, const HdLeaf *leaves, uint32_t count)
 	int			fanout = index->shape.fanout;
 
 	/* A probe can hit all entries, and its hits are counted in 32 bits. */
-	if ((uint64_t) count * (uint64_t) ht_leaf_capacity(width) > UINT32_MAX)
+	if ((uint64_t) count * HT_LEAF_MAX_ENTRIES > UINT32_MAX)
 		return index->device->fail(HD_NO_MEMORY, "%u leaves are too many", count);
 	for (uint32_t i = 0; i < count; i++)
 	{
@@ -358,8 +364,7 @@ plan_sort(const HdIndex &index, const HdBatch &batch)
 	int			line = 64 / (int) index.shape.width;
 	int			common_bits = bit_length(index.low_key ^ index.high_key);
 	int			range_bits = bit_length(index.high_key - index.low_key);
-	uint64_t	entries = (uint64_t) index.leaf_blocks.size() *
-		(uint64_t) ht_leaf_capacity(index.shape.width);
+	uint64_t	entries = (uint64_t) index.leaf_blocks.size() * usual_leaf_entries;
 
 	if (common_bits > range_bits + 1)
 		plan.base = index.low_key;

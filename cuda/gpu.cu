@@ -724,7 +724,7 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 	TRY(device, cudaMemsetAsync(results.hits, 0, sizeof(unsigned long long), stream));
 	if (batch.distinct)
 	{
-		size_t		seen_size = (count_slots<Key>((uint32_t) leaf_blocks.size()) + 31) / 32 * sizeof(uint32_t);
+		size_t		seen_size = (count_slots((uint32_t) leaf_blocks.size()) + 31) / 32 * sizeof(uint32_t);
 
 		TRY(device, device->batch.seen.reserve(seen_size));
 		results.seen = device->batch.seen.as<uint32_t>();

@@ -151,7 +151,7 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 	searched.stop = &ticker;
 
 	/* distinct points: a bit for each slot of all leaves */
-	std::vector<bool> seen(batch.distinct ? count_slots<Key>(searched.leaves) : 0);
+	std::vector<bool> seen(batch.distinct ? count_slots(searched.leaves) : 0);
 
 	for (uint32_t probe : order)
 	{

@@ -27,15 +27,25 @@
 namespace harmonia
 {
 
-/* Offsets and counts of a leaf page; tree.h describes the layout. */
-template <typename Key>
+/* Offsets and counts of a leaf page of one class; tree.h describes the layout. */
+template <typename Lane>
 struct Layout
 {
-	static constexpr int blocks = sizeof(Key) == 4 ? 60 : 58;
-	static constexpr int slots = sizeof(Key) == 4 ? 12 : 9;
-	static constexpr int blocks_at = sizeof(Key) == 4 ? 384 : 640;
-	static constexpr int line = 64 / sizeof(Key);	/* keys in a cache line */
-	static constexpr int lines = 64 / line; /* cache lines of separators */
+	static constexpr int bits = 8 * sizeof(Lane);
+	static constexpr int pivots_at = HT_LEAF_PIVOTS_AT(bits);
+	static constexpr int blocks = HT_LEAF_BLOCKS(bits);
+	static constexpr int blocks_at = HT_LEAF_BLOCKS_AT(bits);
+	static constexpr int max_slots = HT_LEAF_SLOTS(bits, 4);
+	static constexpr int line = HT_LEAF_LINE_SIZE / sizeof(Lane);	/* keys in a cache line */
+	static constexpr int lines = HT_LEAF_MAX_SEPARATORS / line; /* cache lines of separators */
+};
+
+/* What a leaf says of itself. */
+struct Shape
+{
+	uint64_t	base;			/* not used by class 64 */
+	int			bits;
+	int			tid_bytes;
 };
 
 /*
@@ -247,84 +257,170 @@ goes_on(const Tree<Key> &tree, uint32_t rank, Key key)
 	return rank + 1 < tree.leaves && leaf_bounds(tree)[rank] <= key;
 }
 
-/* Find the first block of a leaf that can hold a key. */
-template <typename Group, typename Key>
-HD_BOTH int
-find_block(const Group &group, const char *page, Key key)
+/* Read the shape of a leaf.  A damaged one becomes the widest. */
+HD_BOTH Shape
+read_shape(const char *page)
 {
-	const Key  *pivots = (const Key *) (page + HT_PAGE_START);
-	const Key  *separators = (const Key *) (page + HT_LEAF_SEPARATORS_AT);
-	int			line = find_child<Layout<Key>::lines>(group, pivots, Layout<Key>::lines, key);
-	int			block = line * Layout<Key>::line +
-		find_child<Layout<Key>::line>(group, separators + line * Layout<Key>::line,
-									  Layout<Key>::line, key);
+	struct alignas(16) Line
+	{
+		uint64_t	widths;
+		uint64_t	base;
+	};
+	static_assert(HT_LEAF_CLASS_AT % 16 == 0 && HT_LEAF_BASE_AT == HT_LEAF_CLASS_AT + 8, "one load");
+	static_assert(HT_LEAF_TID_BYTES_AT == HT_LEAF_CLASS_AT + 1, "the second byte");
+	Line		line = *(const Line *) (page + HT_LEAF_CLASS_AT);
+	Shape		shape;
 
-	return block < Layout<Key>::blocks ? block : Layout<Key>::blocks - 1;
+	shape.base = line.base;
+	shape.bits = (int) (line.widths & 0xFF);
+	shape.tid_bytes = (int) (line.widths >> 8 & 0xFF);
+	if (shape.tid_bytes != 4 && shape.tid_bytes != 5)
+		shape.tid_bytes = HT_TID_BYTES;
+	return shape;
+}
+
+/*
+ * Call run(Lane) for the type in which a leaf of this shape stores keys.  An index with 32-bit
+ * keys has no leaves of class 64.
+ */
+template <typename Key, typename Run>
+HD_BOTH auto
+with_lane(const Shape &shape, Run run)
+{
+	if (shape.bits == 16)
+		return run((uint16_t) 0);
+	if constexpr (sizeof(Key) == 8)
+	{
+		if (shape.bits != 32)
+			return run((uint64_t) 0);
+	}
+	return run((uint32_t) 0);
+}
+
+/* The slots of a block. */
+template <typename Lane>
+HD_BOTH int
+slots_of(const Shape &shape)
+{
+	constexpr int bits = Layout<Lane>::bits;
+
+	return shape.tid_bytes == 4 ? HT_LEAF_SLOTS(bits, 4) :
+		shape.tid_bytes == 5 ? HT_LEAF_SLOTS(bits, 5) : HT_LEAF_SLOTS(bits, 6);
+}
+
+/*
+ * The key as a leaf stores it; if it is out of the leaf's reach, the nearest one that is
+ * not.
+ */
+template <typename Lane, typename Key>
+HD_BOTH Lane
+stored_key(const Shape &shape, Key key)
+{
+	if constexpr (sizeof(Lane) == 8)
+		return key;
+	else
+	{
+		Key			base = (Key) shape.base;
+
+		if (key < base)
+			return 0;
+		return (Key) (key - base) > (Lane) -1 ? (Lane) -1 : (Lane) (key - base);
+	}
+}
+
+/* Can a leaf store any key of low..high? */
+template <typename Lane, typename Key>
+HD_BOTH bool
+reaches(const Shape &shape, Key low, Key high)
+{
+	if constexpr (sizeof(Lane) == 8)
+		return true;
+	else
+	{
+		Key			base = (Key) shape.base;
+
+		return high >= base && (low <= base || (Key) (low - base) <= (Lane) -1);
+	}
+}
+
+/* Find the first block of a leaf that can hold a key. */
+template <typename Group, typename Lane>
+HD_BOTH int
+find_block(const Group &group, const char *page, Lane key)
+{
+	using Leaf = Layout<Lane>;
+	const Lane *pivots = (const Lane *) (page + Leaf::pivots_at);
+	const Lane *separators = (const Lane *) (page + HT_LEAF_SEPARATORS_AT);
+	int			line = find_child<Leaf::lines>(group, pivots, Leaf::lines, key);
+	int			block = line * Leaf::line +
+		find_child<Leaf::line>(group, separators + line * Leaf::line, Leaf::line, key);
+
+	return block < Leaf::blocks ? block : Leaf::blocks - 1;
 }
 
 /* Find the slots of a block whose keys are in low..low + span. */
-template <typename Group, typename Key>
+template <typename Group, typename Lane>
 HD_BOTH uint32_t
-find_slots(const Group &group, const char *block, Key low, Key span)
+find_slots(const Group &group, const char *block, int slots, Lane low, Lane span)
 {
-	constexpr int slots = Layout<Key>::slots;
+	constexpr int most = Layout<Lane>::max_slots;
 	uint32_t	set = 0;
-	uint32_t	count;
+	int			count;
 
 	if (Group::threads == 1)
 	{
 		/*
-		 * Load 16 bytes at a time; of nine 8-byte keys, the last one is loaded alone.
+		 * Load 16 bytes at a time.  What is loaded beyond the last key is masked out
+		 * below.
 		 */
-		constexpr int vector = 16 / sizeof(Key);
+		constexpr int vector = 16 / sizeof(Lane);
+		constexpr int vectors = (most + vector - 1) / vector;
 		struct alignas(16) Vector
 		{
-			Key			keys[vector];
+			Lane		keys[vector];
 		};
+		static_assert(vectors * vector <= 32 && vectors * 16 <= HT_LEAF_BLOCK_SIZE, "a set of lanes");
 
 #ifdef __CUDA_ARCH__
 #pragma unroll
 #endif
-		for (int i = 0; i < slots / vector; i++)
+		for (int i = 0; i < vectors; i++)
 		{
 			Vector		some = ((const Vector *) block)[i];
 
 			for (int j = 0; j < vector; j++)
-				set |= (uint32_t) ((Key) (some.keys[j] - low) <= span) << (i * vector + j);
+				set |= (uint32_t) ((Lane) (some.keys[j] - low) <= span) << (i * vector + j);
 		}
-		for (int i = slots / vector * vector; i < slots; i++)
-			set |= (uint32_t) ((Key) (((const Key *) block)[i] - low) <= span) << i;
 	}
 	else
 	{
-		for (int first = 0; first < slots; first += Group::threads)
+		for (int first = 0; first < most; first += Group::threads)
 			set |= group.vote([&](int thread)
 							  {
 								  int			i = first + thread;
 
-								  return i < slots &&
-									  (Key) (((const Key *) block)[i] - low) <= span;
+								  return i < most &&
+									  (Lane) (((const Lane *) block)[i] - low) <= span;
 							  }) << first;
 	}
 
 	count = ((const uint8_t *) block)[HT_LEAF_BLOCK_COUNT_AT];
-	return count < slots ? set & ((UINT32_C(1) << count) - 1) : set;
+	return set & ((UINT32_C(1) << (count < slots ? count : slots)) - 1);
 }
 
 /*
- * Load the tid in a slot.  It is only 2-byte aligned.  Two aligned words cover it and do
- * not reach beyond the block.
+ * Load the tid in a slot; tids begin tids_at bytes after the block does.  Two aligned words
+ * cover it and do not reach beyond the block.
  */
-template <typename Key>
 HD_BOTH uint64_t
-load_tid(const char *block, int slot)
+load_tid(const char *block, int tids_at, int tid_bytes, int slot)
 {
-	int			offset = Layout<Key>::slots * (int) sizeof(Key) + slot * HT_TID_BYTES;
+	int			offset = tids_at + slot * tid_bytes;
 	const uint32_t *at = (const uint32_t *) (block + (offset & ~3));
 	uint64_t	words = (uint64_t) at[1] << 32 | at[0];
 
-	words >>= (offset & 2) * 8;
-	return (words & 0xFFFFFFFF) << 16 | (words >> 32 & 0xFFFF);
+	words = words >> (offset & 3) * 8 & (UINT64_MAX >> (64 - 8 * tid_bytes));
+	return tid_bytes == HT_TID_BYTES ? words : words >> 9 << 16 | (words & 511);
 }
 
 /* A block of a leaf, from which a search goes on. */
@@ -334,22 +430,77 @@ struct LeafBlock
 	int			block;
 };
 
+/* The slots of a block in which a search has found entries. */
+struct Slots
+{
+	LeafBlock	at;
+	const char *block;
+	uint32_t	set;
+	int			tids_at;
+	int			tid_bytes;
+
+	HD_BOTH uint64_t tid(int slot) const
+	{
+		return load_tid(block, tids_at, tid_bytes, slot);
+	}
+};
+
 /* Find the first block that can hold a key in the leaf with this rank. */
 template <typename Group, typename Key>
 HD_BOTH LeafBlock
 first_block_in_leaf(const Group &group, const Tree<Key> &tree, uint32_t rank, Key key)
 {
+	const char *page = tree.pages + (size_t) tree.blocks[rank] * HT_PAGE_SIZE;
+	Shape		shape = read_shape(page);
 	LeafBlock	at;
 
 	at.rank = rank;
-	at.block = find_block(group, tree.pages + (size_t) tree.blocks[rank] * HT_PAGE_SIZE, key);
+	at.block = with_lane<Key>(shape, [&](auto lane)
+							  {
+								  return find_block(group, page, stored_key<decltype(lane)>(shape, key));
+							  });
 	return at;
 }
 
 /*
+ * Find the entries of one leaf in low..high, from block "at" on.  Returns whether the
+ * next leaf can have some, too.
+ */
+template <typename Lane, typename Group, typename Key, typename Visit>
+HD_BOTH bool
+find_entries_in_leaf(const Group &group, const char *page, const Shape &shape, LeafBlock at,
+					 Key low_key, Key high_key, Visit visit)
+{
+	using Leaf = Layout<Lane>;
+	const Lane *separators = (const Lane *) (page + HT_LEAF_SEPARATORS_AT);
+	Lane		low = stored_key<Lane>(shape, low_key);
+	Lane		high = stored_key<Lane>(shape, high_key);
+	int			slots = slots_of<Lane>(shape);
+	Slots		found;
+
+	if (!reaches<Lane>(shape, low_key, high_key))
+		return true;
+	found.tids_at = slots * (int) sizeof(Lane);
+	found.tid_bytes = shape.tid_bytes;
+	for (;; at.block++)
+	{
+		found.at = at;
+		found.block = page + Leaf::blocks_at + at.block * HT_LEAF_BLOCK_SIZE;
+		found.set = find_slots(group, found.block, slots, low, (Lane) (high - low));
+		visit(found);
+		if (at.block == Leaf::blocks - 1)
+			return true;
+
+		/* A separator in use is not above the next leaf's low bound. */
+		if (separators[at.block] > high)
+			return separators[at.block] == (Lane) -1;
+	}
+}
+
+/*
  * Find the entries in low..high.  The search starts at block "at", which a search for
- * low has found.  Calls visit(at, block, slots) for each block that can hold such
- * entries, in order; slots may be empty.
+ * low has found.  Calls visit(slots) for each block that can hold such entries, in order;
+ * slots.set may be empty.
  */
 template <typename Group, typename Key, typename Visit>
 HD_BOTH void
@@ -358,35 +509,24 @@ find_entries(const Group &group, const Tree<Key> &tree, LeafBlock at, Key low, K
 	for (;;)
 	{
 		const char *page = tree.pages + (size_t) tree.blocks[at.rank] * HT_PAGE_SIZE;
-		const Key  *separators = (const Key *) (page + HT_LEAF_SEPARATORS_AT);
+		Shape		shape = read_shape(page);
+		bool		more = with_lane<Key>(shape, [&](auto lane)
+										  {
+											  return find_entries_in_leaf<decltype(lane)>(group, page, shape, at,
+																						  low, high, visit);
+										  });
 
-		for (;; at.block++)
-		{
-			const char *block = page + Layout<Key>::blocks_at + at.block * HT_LEAF_BLOCK_SIZE;
-
-			visit(at, block, find_slots(group, block, low, (Key) (high - low)));
-			if (at.block == Layout<Key>::blocks - 1)
-				break;
-			if (separators[at.block] > high)
-			{
-				/* A separator in use is not above the next leaf's low bound. */
-				if (separators[at.block] < (Key) -1)
-					return;
-				break;
-			}
-		}
-		if (!goes_on(tree, at.rank, high) || gives_up(group, tree))
+		if (!more || !goes_on(tree, at.rank, high) || gives_up(group, tree))
 			return;
 		at = first_block_in_leaf(group, tree, at.rank + 1, low);
 	}
 }
 
-/* The number of slots of all leaves. */
-template <typename Key>
+/* Numbers for the slots of all leaves, as many for each leaf as any can have. */
 HD_BOTH uint64_t
 count_slots(uint32_t leaves)
 {
-	return (uint64_t) leaves * (uint64_t) (Layout<Key>::blocks * Layout<Key>::slots);
+	return (uint64_t) leaves * HT_LEAF_MAX_ENTRIES;
 }
 
 /*
@@ -397,11 +537,19 @@ template <typename Group, typename Key>
 HD_BOTH uint64_t
 number_of_slot(const Group &group, const Tree<Key> &tree, LeafBlock at, Key key)
 {
-	const char *block = tree.pages + (size_t) tree.blocks[at.rank] * HT_PAGE_SIZE +
-		Layout<Key>::blocks_at + at.block * HT_LEAF_BLOCK_SIZE;
+	const char *page = tree.pages + (size_t) tree.blocks[at.rank] * HT_PAGE_SIZE;
+	Shape		shape = read_shape(page);
+	uint32_t	set = with_lane<Key>(shape, [&](auto lane)
+									 {
+										 using Lane = decltype(lane);
+										 const char *block = page + Layout<Lane>::blocks_at +
+											 at.block * HT_LEAF_BLOCK_SIZE;
 
-	return count_slots<Key>(at.rank) +
-		(uint64_t) (at.block * Layout<Key>::slots + lowest_bit(find_slots(group, block, key, (Key) 0)));
+										 return find_slots(group, block, slots_of<Lane>(shape),
+														   stored_key<Lane>(shape, key), (Lane) 0);
+									 });
+
+	return count_slots(at.rank) + (uint64_t) (at.block * HT_LEAF_MAX_SLOTS + lowest_bit(set));
 }
 
 /* A summary of a probe's hits. */
@@ -423,26 +571,26 @@ find_summary_from(const Group &group, const Tree<Key> &tree, uint32_t rank, Key 
 	if (low > high)
 		return found;
 	find_entries(group, tree, first_block_in_leaf(group, tree, rank, low), low, high,
-				 [&](LeafBlock at, const char *block, uint32_t slots)
+				 [&](const Slots &slots)
 				 {
 					 /*
 					  * Entries are in order from block to block, but not inside a
 					  * block.
 					  */
-					 if (found.count == 0 && slots != 0)
+					 if (found.count == 0 && slots.set != 0)
 					 {
-						 uint32_t	rest = slots & (slots - 1);
+						 uint32_t	rest = slots.set & (slots.set - 1);
 
-						 found.first_block = at;
-						 found.first = load_tid<Key>(block, lowest_bit(slots));
+						 found.first_block = slots.at;
+						 found.first = slots.tid(lowest_bit(slots.set));
 						 for (; Points && rest != 0; rest &= rest - 1)
 						 {
-							 uint64_t	tid = load_tid<Key>(block, lowest_bit(rest));
+							 uint64_t	tid = slots.tid(lowest_bit(rest));
 
 							 found.first = tid < found.first ? tid : found.first;
 						 }
 					 }
-					 found.count += (uint32_t) count_bits(slots);
+					 found.count += (uint32_t) count_bits(slots.set);
 				 });
 	return found;
 }
@@ -463,10 +611,10 @@ find_hits(const Group &group, const Tree<Key> &tree, LeafBlock at, Key low, Key 
 {
 	uint64_t	n = 0;
 
-	find_entries(group, tree, at, low, high, [&](LeafBlock, const char *block, uint32_t slots)
+	find_entries(group, tree, at, low, high, [&](const Slots &slots)
 				 {
-					 for (; slots != 0; slots &= slots - 1)
-						 put(n++, load_tid<Key>(block, lowest_bit(slots)));
+					 for (uint32_t rest = slots.set; rest != 0; rest &= rest - 1)
+						 put(n++, slots.tid(lowest_bit(rest)));
 				 });
 }
 

@@ -87,7 +87,7 @@ END $$;
 DO $$
 BEGIN
 	FOR i IN 1..6 LOOP
-		INSERT INTO shadowed SELECT -g, 500000 FROM generate_series(i * 50000, i * 50000 + 49999) g;
+		INSERT INTO shadowed SELECT -g, 500000 FROM generate_series(i * 120000, i * 120000 + 119999) g;
 		PERFORM harmonia_check('shadowed_8', true), harmonia_check('shadowed_128', true);
 	END LOOP;
 END $$;

@@ -28,25 +28,25 @@ BEGIN
 END $$;
 
 -- One row at a time
-SELECT key, result, leaves > 5 AS split FROM grow(3000, 1, '(k) WITH (fanout = 8)',
+SELECT key, result, leaves > 2 AS split FROM grow(3000, 1, '(k) WITH (fanout = 8)',
 	'i', '-i', 'shuffle(i)', 'CASE WHEN i % 2 = 0 THEN i ELSE -i END', 'CASE WHEN i % 2 = 0 THEN i ELSE 1000000 - i END',
 	'i % 7', '7', 'i % 100 * 1000 + i / 100', 'CASE WHEN i % 3 = 0 THEN i END', 'NULL');
 -- Too few for a batch
-SELECT key, result, leaves > 15 AS split FROM grow(10000, 50, '(k) WITH (fanout = 8)',
+SELECT key, result, leaves > 7 AS split FROM grow(10000, 50, '(k) WITH (fanout = 8)',
 	'i', '-i', 'shuffle(i)', 'CASE WHEN i % 2 = 0 THEN i ELSE -i END', 'i % 7', 'NULL');
 -- In batches
-SELECT key, result, leaves > 30 AS split FROM grow(20000, 1000, '(k) WITH (fanout = 8)',
+SELECT key, result, leaves > 15 AS split FROM grow(20000, 1000, '(k) WITH (fanout = 8)',
 	'i', '-i', 'shuffle(i)', 'CASE WHEN i % 2 = 0 THEN i ELSE -i END', 'CASE WHEN i % 2 = 0 THEN i ELSE 1000000 - i END',
 	'i % 7', '7', 'i % 100 * 1000 + i / 100', 'CASE WHEN i % 3 = 0 THEN i END', 'NULL');
-SELECT key, result, leaves > 30 AS split FROM grow(20000, 20000, '(k)', 'i', '-i', 'shuffle(i)', 'i % 7', '7', 'NULL');
+SELECT key, result, leaves > 15 AS split FROM grow(20000, 20000, '(k)', 'i', '-i', 'shuffle(i)', 'i % 7', '7', 'NULL');
 -- Indexes with other orders
-SELECT key, result, leaves > 30 AS split FROM grow(20000, 500, '(k DESC)', 'i', 'shuffle(i)', 'CASE WHEN i % 3 = 0 THEN i END');
-SELECT key, result, leaves > 30 AS split FROM grow(20000, 500, '(k NULLS FIRST) WITH (fanout = 128)',
+SELECT key, result, leaves > 15 AS split FROM grow(20000, 500, '(k DESC)', 'i', 'shuffle(i)', 'CASE WHEN i % 3 = 0 THEN i END');
+SELECT key, result, leaves > 15 AS split FROM grow(20000, 500, '(k NULLS FIRST) WITH (fanout = 128)',
 	'-i', 'shuffle(i)', 'CASE WHEN i % 3 = 0 THEN i END');
-SELECT key, result, leaves > 30 AS split FROM grow(20000, 500, '(k DESC NULLS LAST) WITH (fanout = 8)',
+SELECT key, result, leaves > 15 AS split FROM grow(20000, 500, '(k DESC NULLS LAST) WITH (fanout = 8)',
 	'i', 'shuffle(i)', 'CASE WHEN i % 3 = 0 THEN i END');
 SET harmonia.batch_inserts = off;
-SELECT key, result, leaves > 30 AS split FROM grow(20000, 20000, '(k) WITH (fanout = 8)',
+SELECT key, result, leaves > 15 AS split FROM grow(20000, 20000, '(k) WITH (fanout = 8)',
 	'i', '-i', 'shuffle(i)', 'CASE WHEN i % 2 = 0 THEN i ELSE -i END', 'i % 7', '7', 'NULL');
 RESET harmonia.batch_inserts;
 
@@ -83,9 +83,9 @@ CREATE TABLE m (k bigint, id int) WITH (autovacuum_enabled = off);
 INSERT INTO m SELECT i, i FROM generate_series(1, 50000) i;
 CREATE INDEX m_k ON m USING harmonia (k) WITH (fanout = 8, fillfactor = 10);
 SET harmonia.insert_batch_memory = '1MB';
-INSERT INTO m SELECT 25000 + i % 100, i FROM generate_series(50001, 200000) i;
+INSERT INTO m SELECT 25000 + i % 100, i FROM generate_series(50001, 450000) i;
 SELECT verify('m_k'), movements > 0 AS moved FROM harmonia_index_info('m_k');
-INSERT INTO m SELECT 1000 - i % 2000, i FROM generate_series(200001, 230000) i;
+INSERT INTO m SELECT 1000 - i % 2000, i FROM generate_series(450001, 480000) i;
 SELECT verify('m_k');
 RESET harmonia.insert_batch_memory;
 DROP TABLE m;
@@ -365,10 +365,11 @@ BEGIN
 	-- After a checkpoint each page is logged as a whole once: try three times.
 	FOR attempt IN 1 .. 3 LOOP
 		CREATE TABLE split (k bigint);
-		INSERT INTO split SELECT i * 10 FROM generate_series(1, 522 * 30) i;
+		-- of class 64
+		INSERT INTO split SELECT (i * 10) << 32 FROM generate_series(1::bigint, 580 * 30) i;
 		CREATE INDEX split_k ON split USING harmonia (k) WITH (fillfactor = 100);
 		EXECUTE 'EXPLAIN (ANALYZE, WAL, FORMAT json) INSERT INTO split
-			SELECT 5220 * i + 5 FROM generate_series(1, 29) i' INTO plan;
+			SELECT (5800 * i + 5) << 32 FROM generate_series(1::bigint, 29) i' INTO plan;
 		result := least(result, (plan->0->'Plan'->>'WAL Bytes')::numeric / 29);
 		ASSERT (SELECT leaf_pages FROM harmonia_index_info('split_k')) = 59;
 		DROP TABLE split;

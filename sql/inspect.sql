@@ -26,7 +26,7 @@ FROM harmonia_nodes('i', 1);
 
 SELECT block, leaf, auxiliary, entries, low_key - 2147483648 AS low, low_tid,
 	high_key - 2147483648 AS high, high_tid, right_link
-FROM harmonia_leaves('i', 1) WHERE leaf < 3 OR leaf > 67;
+FROM harmonia_leaves('i', 1) WHERE leaf < 3 OR leaf > 39;
 
 SELECT leaf_block, slot, key, value, tid FROM harmonia_leaf_items('i', 5) LIMIT 5;
 
@@ -53,7 +53,7 @@ $$;
 SELECT leaf, count(*), count(*) FILTER (WHERE found = leaf) AS found
 FROM harmonia_leaves('i', 1) l, harmonia_leaf_items('i', l.block) e,
 	find_leaf('i', 1, e.key) found
-WHERE leaf IN (0, 1, 7, 8, 9, 63, 64, 69) GROUP BY leaf ORDER BY leaf;
+WHERE leaf IN (0, 1, 7, 8, 9, 39, 40, 41) GROUP BY leaf ORDER BY leaf;
 
 -- Leaf by leaf the entries are the table's rows, in order.
 SELECT count(*), count(*) FILTER (WHERE value = k::text) AS right
@@ -73,15 +73,16 @@ FROM harmonia_segments('oi') s, harmonia_leaves('oi', s.block) l, harmonia_leaf_
 
 -- Splits shadow a bottom node: an auxiliary node then leads to its leaves.
 CREATE TABLE s (k bigint);
-INSERT INTO s SELECT g * 10 FROM generate_series(1, 522 * 20) g;
+-- Keys so far apart that leaves store 64 bits of each
+INSERT INTO s SELECT (g * 10) << 32 FROM generate_series(1::bigint, 580 * 20) g;
 CREATE INDEX si ON s USING harmonia (k) WITH (fanout = 8, fillfactor = 100);
-INSERT INTO s SELECT 522 * 10 * 3 + 5;
-INSERT INTO s SELECT 522 * 10 * 12 + 5;
+INSERT INTO s SELECT (580 * 10 * 3 + 5)::bigint << 32;
+INSERT INTO s SELECT (580 * 10 * 12 + 5)::bigint << 32;
 SELECT leaves, pure_leaves, auxiliaries, nodes, extents, state FROM harmonia_segments('si');
 SELECT node, level, first_child,
-	ARRAY(SELECT key - 9223372036854775808 FROM unnest(keys) key) AS keys, auxiliary
+	ARRAY(SELECT (key - 9223372036854775808) / 2^32 FROM unnest(keys) key) AS keys, auxiliary
 FROM harmonia_nodes('si', 1);
-SELECT block, leaf, auxiliary, entries, low_key - 9223372036854775808 AS low, right_link
+SELECT block, leaf, auxiliary, entries, round((low_key - 9223372036854775808) / 2^32) AS low, right_link
 FROM harmonia_leaves('si', 1);
 SELECT kind, count(*)
 FROM generate_series(0, pg_relation_size('si') / 8192 - 1) block, harmonia_page('si', block)
@@ -106,7 +107,7 @@ SELECT * FROM harmonia_leaf_items('n_first', 2) LIMIT 2;
 CREATE TABLE m (k int);
 INSERT INTO m SELECT g % 2 FROM generate_series(1, 20000) g;
 CREATE INDEX mi ON m USING harmonia (k) WITH (fanout = 128);
-INSERT INTO m SELECT 0 FROM generate_series(1, 400000);
+INSERT INTO m SELECT 0 FROM generate_series(1, 900000);
 SELECT entries, segments, movements > 0 AS moved, free_pages > 0 AS free
 FROM harmonia_index_info('mi');
 SELECT count(*) > 0 AS moved, min(low_key) - 2147483648 AS low, bool_and(state = 'live') AS live,

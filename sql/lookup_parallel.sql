@@ -211,7 +211,7 @@ ROLLBACK;
 RESET min_parallel_table_scan_size;
 CREATE TABLE large WITH (autovacuum_enabled = off) AS SELECT i AS k, i AS id FROM generate_series(1::bigint, 700000) i ORDER BY hashint8(i);
 CREATE TABLE small WITH (autovacuum_enabled = off) AS SELECT i * 7 AS k, i AS n FROM generate_series(1::bigint, 30000) i;
-CREATE INDEX large_k ON large USING harmonia (k);
+CREATE INDEX large_k ON large USING harmonia (k) WITH (fillfactor = 50);
 :vacuum ANALYZE large;
 :vacuum ANALYZE small;
 CREATE FUNCTION workers(query text) RETURNS text LANGUAGE plpgsql AS $$

@@ -259,7 +259,7 @@ bench_break_even(const Entries<Key> &entries, Buffers &)
 		blocks.push_back(leaf.block);
 		lows.push_back(leaf.low.key);
 	}
-	tree = {Entries<Key>::width, entries.pages, blocks.data(), lows.data(), (uint32_t) blocks.size()};
+	tree = {entries.pages, blocks.data(), lows.data(), (uint32_t) blocks.size()};
 
 	for (uint32_t size = 64; size <= largest; size *= 2)
 	{

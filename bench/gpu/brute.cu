@@ -209,7 +209,7 @@ brute_on_cpu(uint32_t queries)
 			blocks.push_back(leaf.block);
 			lows.push_back(leaf.low.key);
 		}
-		tree = {Entries<Key>::width, entries.pages, blocks.data(), lows.data(), (uint32_t) blocks.size()};
+		tree = {entries.pages, blocks.data(), lows.data(), (uint32_t) blocks.size()};
 		for (uint32_t i = 0; i < queries; i++)
 		{
 			ranks[i] = (uint32_t) draw_rank(UNIFORM, i, queries, count, 0);

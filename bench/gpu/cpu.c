@@ -76,10 +76,10 @@ search_runs(const HtSearch *search, const Run *runs, uint32_t count, HtHit *hits
 uint32_t
 cpu_search(const CpuTree *tree, const uint64_t *keys, uint32_t count, void *scratch, HtHit *hits)
 {
-	const HtSearch *search = ht_search(tree->width, NULL);
+	const HtSearch *search = ht_search(NULL);
 	HtPsa	   *psa = scratch;
 	HtProbe    *probes = (HtProbe *) (psa + 1);
-	uint32_t	room = count + (uint32_t) ht_leaf_slots(tree->width);
+	uint32_t	room = count + HT_LEAF_MAX_SLOTS;
 	uint32_t	hit_count = 0;
 	uint32_t	leaf = 0;
 	uint32_t	done = 0;

@@ -14,7 +14,6 @@ extern "C" {
 /* Leaf pages in memory, in key order, without duplicate keys. */
 typedef struct CpuTree
 {
-	HtWidth		width;
 	const char *pages;
 	const uint32_t *blocks;		/* of the leaves */
 	const uint64_t *lows;		/* their low keys */

@@ -60,7 +60,7 @@ public:
 
 	CpuTree		leaves() const
 	{
-		return {shape.width, pages, blocks.data(), lows.data(), (uint32_t) blocks.size()};
+		return {pages, blocks.data(), lows.data(), (uint32_t) blocks.size()};
 	}
 
 private:
@@ -204,8 +204,8 @@ bench_cpu_steps(const Entries<Key> &entries, Buffers &)
 {
 	CpuIndex<Key> index(entries);
 	RegularCopy<Key> regular(entries);
-	const HtSearch *portable = ht_search(Entries<Key>::width, "portable");
-	const HtSearch *best = ht_search(Entries<Key>::width, nullptr);
+	const HtSearch *portable = ht_search("portable");
+	const HtSearch *best = ht_search(nullptr);
 
 	for (Draw draw : all_draws)
 	{
@@ -254,7 +254,7 @@ bench_cpu_psa(const Entries<Key> &entries, Buffers &)
 	constexpr int key_bits = 8 * (int) sizeof(Key);
 	CpuIndex<Key> index(entries);
 	CpuBatch<Key> batch(entries, options.queries, UNIFORM);
-	const HtSearch *best = ht_search(Entries<Key>::width, nullptr);
+	const HtSearch *best = ht_search(nullptr);
 	std::string section = tree_section("psa", entries);
 
 	for (int bits = 0; bits <= key_bits; bits += bits < 32 ? 4 : 8)

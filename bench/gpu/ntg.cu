@@ -43,7 +43,7 @@ model_steps(const Lookups<Key> &lookups, int fanout, HtGroupSearch search, HtGro
 
 		/* With all queries, neighbours are closer by this factor. */
 		uint64_t	rank = sorted[first] + distance * sorted_count / lookups.queries;
-		uint32_t	leaf = (uint32_t) (rank / Entries<Key>::leaf_fill());
+		uint32_t	leaf = (uint32_t) (rank / lookups.entries.fill);
 
 		for (int level = profile.levels - 1; level >= 0; level--)
 		{

@@ -70,7 +70,7 @@ bench_steps(const Entries<Key> &entries, Buffers &buffers)
 	for (Draw draw : all_draws)
 	{
 		std::string section = text("steps %s %s", width_name<Key>().c_str(), draw_name(draw));
-		HdResult	unsorted = {0, 0, {HT_GROUP_LINEAR, wide_group, 0}, 0, 0, 0};
+		HdResult	unsorted = {0, 0, 0, {HT_GROUP_LINEAR, wide_group, 0}, 0, 0, 0};
 		HtGroupChoice choice;
 		Times		times;
 

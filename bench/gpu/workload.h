@@ -19,31 +19,36 @@ mix(uint64_t z)
 	return z ^ (z >> 31);
 }
 
-/* Tids encode the ranks of their entries, so that hits can be checked. */
-constexpr uint64_t tid_factor = 0x79B97F4A7C15;
+/*
+ * Tids encode the ranks of their entries, so that hits can be checked.  They are those of a
+ * heap of up to 64 GB, which leaves store in 4 bytes.
+ */
+constexpr uint32_t tid_factor = 0x7F4A7C15;
 
-constexpr uint64_t
-inverse(uint64_t odd)
+constexpr uint32_t
+inverse(uint32_t odd)
 {
-	uint64_t	x = odd;
+	uint32_t	x = odd;
 
 	for (int i = 0; i < 6; i++)
 		x *= 2 - odd * x;
 	return x;
 }
 
-constexpr uint64_t tid_inverse = inverse(tid_factor);
+constexpr uint32_t tid_inverse = inverse(tid_factor);
 
 HD_BOTH uint64_t
 tid_of(uint64_t rank)
 {
-	return (rank + 1) * tid_factor & HT_TID_MAX;
+	uint32_t	stored = (uint32_t) (rank + 1) * tid_factor;
+
+	return (uint64_t) (stored >> 9) << 16 | (stored & 511);
 }
 
 HD_BOTH uint64_t
 rank_of(uint64_t tid)
 {
-	return (tid * tid_inverse - 1) & HT_TID_MAX;
+	return (uint32_t) (tid >> 16 << 9 | (tid & 511)) * tid_inverse - 1;
 }
 
 /* Call work(i) for each i below count, on all processors. */
@@ -76,6 +81,8 @@ struct Entries
 	static constexpr HtWidth width = sizeof(Key) == 4 ? HT_WIDTH32 : HT_WIDTH64;
 
 	bool		serial;			/* serial keys; otherwise random ones */
+	int			bits;			/* class of all leaves */
+	uint32_t	fill;			/* entries of a leaf */
 	std::vector<Key> keys;
 	std::vector<HdLeaf> leaves;
 	uint32_t	blocks;
@@ -83,11 +90,15 @@ struct Entries
 
 	Entries(uint64_t count, bool serial_keys) : serial(serial_keys), keys(count)
 	{
-		const uint32_t fill = leaf_fill();
 		const uint64_t step = 1 << 16;
 
 		/* A random key in each of "count" equal intervals of the key range. */
 		const uint64_t interval = (sizeof(Key) == 4 ? UINT64_C(1) << 32 : UINT64_MAX) / count;
+
+		/* As a build does: the narrowest class into which a full leaf fits. */
+		bits = ht_class_for((serial ? 1 : interval) * HT_LEAF_MAX_ENTRIES);
+		bits = std::min(bits, 8 * (int) sizeof(Key));
+		fill = (uint32_t) (HT_LEAF_BLOCKS(bits) * (HT_LEAF_SLOTS(bits, 4) - 1));
 
 		on_all_cpus((uint32_t) ((count + step - 1) / step), [&](uint32_t n)
 					{
@@ -113,8 +124,7 @@ struct Entries
 
 						for (uint64_t i = 0; i < n; i++)
 							entries[i] = {keys[first + i], tid_of(first + i)};
-						ht_leaf_init(page, width);
-						ht_leaf_fill(page, width, entries, (int) n);
+						ht_leaf_fill(page, ht_leaf_shape(bits, 4, entries[0].key), entries, (int) n);
 						leaves[leaf] = {entries[0], block_of(leaf)};
 					});
 	}
@@ -125,10 +135,6 @@ struct Entries
 		free(pages);
 	}
 
-	static uint32_t leaf_fill()
-	{
-		return (uint32_t) (ht_leaf_blocks(width) * (ht_leaf_slots(width) - 1));
-	}
 	/* Like segments, leave some blocks without leaves. */
 	static uint32_t block_of(uint32_t leaf)
 	{

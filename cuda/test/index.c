@@ -21,9 +21,11 @@ leaf_entries(const Index *index, uint32_t leaf)
 static void
 fill_leaf(Index *index, uint32_t leaf)
 {
+	const HtEntry *entries = index->model.entries + index->starts[leaf];
+	int			n = leaf_entries(index, leaf);
+
 	ht_leaf_fill(index->pages + (size_t) index->leaves[leaf].block * HT_PAGE_SIZE,
-				 index->model.width, index->model.entries + index->starts[leaf],
-				 leaf_entries(index, leaf));
+				 model_shape(index->model.width, entries, n), entries, n);
 }
 
 static void
@@ -37,7 +39,6 @@ add_leaf(Index *index, uint32_t block, int start, int end)
 	index->leaves[leaf] = (HpLeaf) {low, block, 0};
 	index->starts[leaf] = start;
 	index->starts[leaf + 1] = end;
-	ht_leaf_init(index->pages + (size_t) block * HT_PAGE_SIZE, index->model.width);
 	fill_leaf(index, leaf);
 }
 
@@ -63,9 +64,9 @@ make_index(Content content, HtWidth width)
 	model_make(&index.model, content, width);
 
 	/* Leave some blocks unused between leaves. */
-	fill = 1 + index.model.count / (INDEX_MAX_LEAVES / 4) + rnd_below(ht_leaf_capacity(width) / 2);
+	fill = 1 + index.model.count / (INDEX_MAX_LEAVES / 4) + rnd_below(ht_leaf_capacity(model_full_shape(width)) / 2);
 	if (content == CONTENT_ONE_LEAF)
-		fill = ht_leaf_capacity(width);
+		fill = ht_leaf_capacity(model_full_shape(width));
 	for (int start = 0; content != CONTENT_NONE && (start < index.model.count || start == 0); start += fill)
 	{
 		int			end = start + fill < index.model.count ? start + fill : index.model.count;
@@ -99,7 +100,6 @@ split_leaf(Index *index, uint32_t leaf)
 	index->starts[leaf + 1] = middle;
 	index->leaves[leaf + 1] = (HpLeaf) {index->model.entries[middle], index->blocks++, 0};
 	index->leaf_count++;
-	ht_leaf_init(index->pages + (size_t) index->leaves[leaf + 1].block * HT_PAGE_SIZE, index->model.width);
 	fill_leaf(index, leaf);
 	fill_leaf(index, leaf + 1);
 	index->leaves_copied = false;
@@ -149,7 +149,7 @@ change_index(Index *index)
 
 		memcpy(entries + start, old + index->starts[leaf], sizeof(HtEntry) * (size_t) n);
 		if (changes)
-			n = change_entries(entries + start, n, ht_leaf_capacity(index->model.width),
+			n = change_entries(entries + start, n, ht_leaf_capacity(model_full_shape(index->model.width)),
 							   index->model.count < MODEL_MAX_ENTRIES / 2 ? rnd_below(30) : 0, end);
 		index->starts[leaf] = start;
 		start += n;
@@ -159,7 +159,7 @@ change_index(Index *index)
 		 */
 		if (changes)
 			ht_leaf_fill(index->pages + (size_t) index->leaves[leaf].block * HT_PAGE_SIZE,
-						 index->model.width, entries + start - n, n);
+						 model_shape(index->model.width, entries + start - n, n), entries + start - n, n);
 		if (leaf + 1 == index->leaf_count)
 			index->starts[leaf + 1] = start;
 	}

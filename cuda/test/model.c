@@ -39,14 +39,40 @@ rnd_row(void)
 	return (uint64_t) rnd_below(MODEL_PAGES) << 16 | (uint64_t) (1 + rnd_below(300));
 }
 
+HtLeafShape
+model_full_shape(HtWidth width)
+{
+	return ht_leaf_shape(8 * (int) width, HT_TID_BYTES, 0);
+}
+
+HtLeafShape
+model_shape(HtWidth width, const HtEntry *entries, int n)
+{
+	int			tid_bytes = 4 + rnd_below(3);
+	uint64_t	base = n == 0 ? clip(rnd(), width) : entries[0].key;
+	int			bits;
+
+	/* The base can be anywhere below the entries. */
+	if (rnd_below(2))
+		base -= rnd_below(2) ? base : base < 1000 ? 0 : (uint64_t) rnd_below(1000);
+	bits = n == 0 ? 16 : ht_class_for(entries[n - 1].key - base);
+	while (bits < 8 * (int) width && rnd_below(4) == 0)
+		bits *= 2;
+	for (int i = 0; i < n; i++)
+		if (ht_tid_bytes(entries[i].tid) > tid_bytes)
+			tid_bytes = ht_tid_bytes(entries[i].tid);
+	return ht_leaf_shape(bits, tid_bytes, base);
+}
+
 void
 model_make(Model *model, Content content, HtWidth width)
 {
 	uint64_t	max = ht_key_max(width);
 	int			n = content == CONTENT_NONE || content == CONTENT_EMPTY ? 0 :
-		content == CONTENT_ONE_LEAF ? rnd_below(ht_leaf_capacity(width)) :
+		content == CONTENT_ONE_LEAF ? rnd_below(ht_leaf_capacity(model_full_shape(width))) :
 		1 + rnd_skewed(MODEL_MAX_ENTRIES);
 	int			keys = 1 + rnd_below(n / 100 + 2);
+	int			tid_bytes = 4 + rnd_below(3);
 
 	for (int i = 0; i < n; i++)
 	{
@@ -58,7 +84,7 @@ model_make(Model *model, Content content, HtWidth width)
 			key = max / (uint64_t) keys * (uint64_t) rnd_below(keys + 1);
 		else if (content == CONTENT_ENDS && rnd_below(10) != 0)
 			key = rnd_below(2) ? 0 : max;
-		model->entries[i] = make_entry(key, rnd_below(2) ? rnd_tid() : rnd_row());
+		model->entries[i] = make_entry(key, rnd_below(2) ? rnd_tid_of(tid_bytes) : rnd_row());
 	}
 	model->width = width;
 	model->count = sort_entries(model->entries, n);

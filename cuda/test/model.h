@@ -36,6 +36,12 @@ typedef struct Model
 /* Fill the model with random entries.  It has room for MODEL_MAX_ENTRIES. */
 extern void model_make(Model *model, Content content, HtWidth width);
 
+/* The widest shape of leaves of an index: all others have room for as many entries. */
+extern HtLeafShape model_full_shape(HtWidth width);
+
+/* A random shape of a leaf that can store these entries, which are in order. */
+extern HtLeafShape model_shape(HtWidth width, const HtEntry *entries, int n);
+
 /* Sort entries and remove duplicates.  Returns how many are left. */
 extern int	sort_entries(HtEntry *entries, int n);
 

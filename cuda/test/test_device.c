@@ -35,15 +35,16 @@ static uint32_t leaf_count;
 static void
 make_page(char *page, HtWidth width, const HtEntry *from, int n)
 {
+	HtLeafShape shape = model_shape(width, from, n);
 	HtLeafChange change;
 	int		   *order;
 
 	for (int i = 0; i < HT_PAGE_SIZE; i++)
 		page[i] = (char) rnd();
-	ht_leaf_init(page, width);
+	ht_leaf_init(page, shape);
 	if (rnd_below(2))
 	{
-		ht_leaf_fill(page, width, from, n);
+		ht_leaf_fill(page, shape, from, n);
 		return;
 	}
 	order = allocate(sizeof(int) * (size_t) (n + 1));
@@ -56,7 +57,7 @@ make_page(char *page, HtWidth width, const HtEntry *from, int n)
 		order[j] = i;
 	}
 	for (int i = 0; i < n; i++)
-		expect(ht_leaf_insert(page, width, from[order[i]], &change) == HT_INSERTED, "insert");
+		expect(ht_leaf_insert(page, from[order[i]], &change) == HT_INSERTED, "insert");
 	free(order);
 }
 
@@ -121,7 +122,7 @@ make_index(Content content, HtWidth width, int fanout)
 	uint32_t   *numbers = allocate(sizeof(uint32_t) * blocks);
 	char	   *pages;
 	int			done = 0;
-	int			fill = 1 + model.count / (MAX_LEAVES / 2) + rnd_skewed(ht_leaf_capacity(width));
+	int			fill = 1 + model.count / (MAX_LEAVES / 2) + rnd_skewed(ht_leaf_capacity(model_full_shape(width)));
 
 	if (content == CONTENT_ONE_LEAF)
 		fill = MODEL_MAX_ENTRIES;
@@ -147,8 +148,8 @@ make_index(Content content, HtWidth width, int fanout)
 
 		if (n > model.count - done)
 			n = model.count - done;
-		if (n > ht_leaf_capacity(width))
-			n = ht_leaf_capacity(width);
+		if (n > ht_leaf_capacity(model_full_shape(width)))
+			n = ht_leaf_capacity(model_full_shape(width));
 
 		/*
 		 * Choose any bound above the last entry before the leaf and not above its first
@@ -569,7 +570,7 @@ test_mistakes(void)
 	expect(hd_index_write(index, &number, page, 1) == HD_INVALID, "block beyond");
 	expect(strstr(hd_device_error(device), "block 2") != NULL, "message");
 	expect(hd_index_set_leaves(index, list, 3) == HD_INVALID, "order of leaves");
-	expect(hd_index_set_leaves(index, list, UINT32_MAX / (uint32_t) ht_leaf_capacity(HT_WIDTH64) + 1) ==
+	expect(hd_index_set_leaves(index, list, UINT32_MAX / HT_LEAF_MAX_ENTRIES + 1) ==
 		   HD_NO_MEMORY, "more leaves than can be counted");
 	list[1].block = 2;
 	expect(hd_index_set_leaves(index, list, 2) == HD_INVALID, "leaf beyond");

@@ -543,7 +543,8 @@ static HpIndexName
 make_equal_keys(const Connection *client)
 {
 	HpRequest	request = {.operation = HP_SYNC_BEGIN, .create = 1, .width = HT_WIDTH32, .fanout = 64};
-	int			capacity = ht_leaf_capacity(HT_WIDTH32);
+	HtLeafShape shape = model_full_shape(HT_WIDTH32);
+	int			capacity = ht_leaf_capacity(shape);
 	HtEntry    *entries = allocate(sizeof(HtEntry) * (size_t) capacity);
 
 	request.index.build_id = rnd();
@@ -553,8 +554,8 @@ make_equal_keys(const Connection *client)
 	expect(ask_status(client, &request, NULL) == HP_OK, "reserve");
 	for (int i = 0; i < capacity; i++)
 		entries[i] = make_entry(7, (uint64_t) i + 1);
-	ht_leaf_init(client->staging + 64, HT_WIDTH32);
-	ht_leaf_fill(client->staging + 64, HT_WIDTH32, entries, capacity);
+	ht_leaf_init(client->staging + 64, shape);
+	ht_leaf_fill(client->staging + 64, shape, entries, capacity);
 	request.operation = HP_SYNC_PAGES;
 	request.count = 1;
 	request.data_at = 64;

@@ -31,13 +31,15 @@ typedef struct HmBuild
 	HmBuildSort *sort;
 	HtWidth		width;
 	int			fanout;
-	int			leaf_target;	/* entries on a leaf */
 	uint32		leaves_max;		/* leaves of a segment */
 	BlockNumber next_block;		/* blocks written so far */
 	uint64		next_stamp;
 	uint64		written;		/* entries */
 	char	   *image;			/* room for the largest segment, aligned */
-	HtEntry    *entries;		/* and for its entries and the one after */
+	HtEntry    *entries;		/* and for its entries, however many these are, and
+								 * the one after */
+	uint64		entries_room;
+	HmLeafPlan *plan;			/* of the segment's leaves */
 	HmDirectoryEntry *segments;
 	int			segment_count;
 	int			segment_room;
@@ -80,18 +82,18 @@ write_pages(HmBuild *build, char *pages, uint32 count)
 	pfree(list);
 }
 
-/* Write a segment of n entries, which build->entries holds. */
+/* Write a segment with so many leaves, as build->plan and build->entries say. */
 static void
-write_segment(HmBuild *build, HmSegmentSpec *spec, uint64 n)
+write_segment(HmBuild *build, HmSegmentSpec *spec, uint32 leaves)
 {
 	HmDirectoryEntry *entry;
 	uint32		pages;
 
-	spec->leaves = (uint32) Max(1, (n + build->leaf_target - 1) / build->leaf_target);
+	spec->leaves = leaves;
 	spec->leaf_room = spec->leaves;
 	spec->start = build->next_block;
 	spec->stamp = build->next_stamp++;
-	pages = hm_segment_image(spec, build->entries, n, build->image);
+	pages = hm_segment_image(spec, build->plan, build->entries, build->image);
 	write_pages(build, build->image, pages);
 	HM_FAULT(build_segment_written);
 
@@ -110,23 +112,22 @@ write_segment(HmBuild *build, HmSegmentSpec *spec, uint64 n)
 	entry->stamp = (uint32) spec->stamp;
 }
 
-/* Write all entries of a part, spread evenly over as few segments as will do. */
+/* Write all entries of a part, into segments that are full but for the last one. */
 static void
 write_part(HmBuild *build, HmPart part)
 {
 	bool		nulls = part != HM_PART_KEYS;
-	uint64		total = hm_build_sort_count(build->sort, nulls);
-	uint64		leaves = (total + build->leaf_target - 1) / build->leaf_target;
-	uint64		segments = (leaves + build->leaves_max - 1) / build->leaves_max;
-	uint64		have = 0;		/* entries read ahead */
+	uint64		rest = hm_build_sort_count(build->sort, nulls);	/* not written yet */
+	uint64		have = 0;		/* of them, read ahead */
+	uint64		step = 0;
 	HtEntry		low = {0, 0};
 
-	for (uint64 i = 0; i < segments; i++)
+	while (rest > 0)
 	{
-		uint64		n = total * (i + 1) / segments - total * i / segments;
-		bool		last = i == segments - 1;
-		uint64		want = last ? n : n + 1;
+		uint64		want = Min(rest, build->entries_room);
 		HmSegmentSpec spec = {0};
+		uint32		leaves;
+		uint64		n;
 
 		CHECK_FOR_INTERRUPTS();
 		have += hm_build_sort_read(build->sort, nulls, build->entries + have, want - have);
@@ -134,18 +135,22 @@ write_part(HmBuild *build, HmPart part)
 			elog(ERROR, "entries for index \"%s\" went missing in sorting",
 				 RelationGetRelationName(build->index));
 
+		/* So many entries fill more leaves than a segment has, unless they are the last ones. */
+		leaves = hm_plan_leaves(build->width, hm_fillfactor(build->index), low, NULL,
+								build->entries, have, step, build->leaves_max, build->plan, &n);
+		step = hm_key_step(build->entries, n);
 		spec.width = build->width;
 		spec.fanout = build->fanout;
 		spec.part = part;
 		spec.low = low;
-		spec.has_high = !last;
-		if (!last)
+		spec.has_high = n < rest;
+		if (spec.has_high)
 			spec.high = low = build->entries[n];
-		write_segment(build, &spec, n);
+		write_segment(build, &spec, leaves);
 
-		if (!last)
-			build->entries[0] = low;
 		have -= n;
+		rest -= n;
+		memmove(build->entries, build->entries + n, have * sizeof(HtEntry));
 		build->written += n;
 		pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, (int64) build->written);
 	}
@@ -217,21 +222,25 @@ write_index(HmBuild *build)
 	Relation	index = build->index;
 	Size		pages = HM_SEGMENT_MAX_BLOCKS;
 	HmAlignedPage metapage;
+	HtLeafShape widest;
+	uint64		entries;
 	char	   *memory;
 
 	build->width = hm_key_type(index)->width;
+	widest = ht_leaf_shape(8 * (int) build->width, HT_TID_BYTES, 0);
 	build->fanout = hm_fanout(index);
-	build->leaf_target = hm_leaf_target(index, build->width);
 	build->leaves_max = hm_segment_room(build->width, build->fanout, HM_SEGMENT_MAX_BLOCKS);
 	build->next_stamp = 1;
 
 	/* A small table's segment is smaller. */
-	pages = Min(pages, Max(hm_build_sort_count(build->sort, false),
-						   hm_build_sort_count(build->sort, true)) / build->leaf_target + 8);
+	entries = Max(hm_build_sort_count(build->sort, false), hm_build_sort_count(build->sort, true));
+	pages = Min(pages, entries / hm_leaf_target(index, widest) + 8);
+	entries = Min(entries, (uint64) build->leaves_max * HT_LEAF_MAX_ENTRIES) + 1;
 	memory = palloc_extended(pages * BLCKSZ + HM_IO_ALIGN, MCXT_ALLOC_HUGE);
 	build->image = (char *) TYPEALIGN(HM_IO_ALIGN, memory);
-	build->entries = palloc_extended((pages * build->leaf_target + 1) * sizeof(HtEntry),
-									 MCXT_ALLOC_HUGE);
+	build->entries = palloc_extended(entries * sizeof(HtEntry), MCXT_ALLOC_HUGE);
+	build->entries_room = entries;
+	build->plan = palloc(build->leaves_max * sizeof(HmLeafPlan));
 	build->segment_room = 64;
 	build->segments = palloc(build->segment_room * sizeof(HmDirectoryEntry));
 
@@ -261,6 +270,7 @@ write_index(HmBuild *build)
 
 	pfree(build->segments);
 	pfree(build->entries);
+	pfree(build->plan);
 	pfree(memory);
 }
 

@@ -76,7 +76,7 @@ hm_check_page(HmCheck *check, BlockNumber block, Page page, HmPageKind kind)
 		hm_corrupt(check, block, "the page is empty instead of a %s", names[kind]);
 	if (!hm_page_is(page, kind))
 		hm_corrupt(check, block, "the page is not a %s", names[kind]);
-	if (((PageHeader) page)->pd_lower != ((PageHeader) page)->pd_upper)
+	if (kind != HM_PAGE_LEAF && ((PageHeader) page)->pd_lower != ((PageHeader) page)->pd_upper)
 		hm_corrupt(check, block, "the page has a hole from %u to %u",
 				   ((PageHeader) page)->pd_lower, ((PageHeader) page)->pd_upper);
 
@@ -276,7 +276,7 @@ static Snapshot
 begin_fingerprints(HmCheck *check)
 {
 	int64		entries = (int64) RelationGetNumberOfBlocks(check->index) *
-		ht_leaf_capacity(hm_key_type(check->index)->width);
+		HT_LEAF_MAX_ENTRIES;
 	Snapshot	snapshot;
 
 	check->filter = bloom_create(entries, maintenance_work_mem,

@@ -82,6 +82,7 @@ check_header(HmCheck *check, Page page)
 	HmSegment  *segment = hm_page_segment(page);
 	BlockNumber blocks = RelationGetNumberOfBlocks(check->index);
 	HmSegmentSpec spec = {0};
+	HmLeafPlan	plan = {ht_leaf_shape(8 * (int) check->width, HT_TID_BYTES, 0), 0};
 	HmSegment  *right;
 	char	   *image;
 
@@ -102,7 +103,7 @@ check_header(HmCheck *check, Page page)
 	spec.leaves = 1;
 	image = palloc((Size) BLCKSZ * (hm_segment_blocks(spec.width, spec.fanout, spec.leaf_room) -
 									spec.leaf_room + 1));
-	hm_segment_image(&spec, NULL, 0, image);
+	hm_segment_image(&spec, &plan, NULL, image);
 	right = hm_page_segment((Page) image);
 
 #define CHECK_NUMBER(field, name) \
@@ -270,10 +271,10 @@ check_leaf(HmCheck *check, uint32 i, Page page)
 		hm_corrupt(check, block, "the right link is block %u, must be %u",
 				   hm_page_special(page)->right, right);
 
-	problem = ht_leaf_check(page, check->width);
+	problem = hm_leaf_problem(page, check->width);
 	if (problem != NULL)
 		hm_corrupt(check, block, "%s", problem);
-	count = ht_leaf_read(page, check->width, entries);
+	count = ht_leaf_read(page, entries);
 	for (int j = 0; j < count; j++)
 	{
 		HmPosition	position = hm_position(check->part, entries[j].key, entries[j].tid);

@@ -19,14 +19,15 @@ StaticAssertDecl(BLCKSZ == HT_PAGE_SIZE, "harmonia supports a block size of 8192
 /* ----------------------------------------------------------------
  *		Pages
  *
- * Every page that was ever written has a special area of 128 bytes.  pd_lower equals
- * pd_upper on all pages, so generic WAL sees no hole and logs all bytes.
+ * Every page that was ever written has a special area of 48 bytes.  pd_lower equals
+ * pd_upper on all pages but leaves, so generic WAL sees no hole and logs all bytes.  A leaf has
+ * a hole: the bytes that are left to hints (ht_leaf_hole()), which are not logged.
  * ----------------------------------------------------------------
  */
 #define HM_METAPAGE_BLKNO	0
 
 #define HM_MAGIC			0x48524D4E	/* "HRMN" */
-#define HM_FORMAT_VERSION	1
+#define HM_FORMAT_VERSION	2
 #define HM_ENDIAN_MARKER	0x0102
 #define HM_PAGE_ID			0xFF8A	/* last two bytes of every page */
 
@@ -46,37 +47,87 @@ typedef enum HmPageKind
 #define HM_HAS_HIGH		0x01	/* high is a bound; if not set, the page
 								 * reaches to the end of its part */
 
+/*
+ * The last bytes of every page.  Bounds are those of a leaf, with their TIDs as 48 bits.  Before
+ * it, from HT_PAGE_END on, 80 bytes are left: to hints on leaves (ht_leaf_hole()), and on
+ * all pages to keys wider than 64 bits.
+ */
 typedef struct HmSpecial
 {
 	uint64		stamp;			/* of the segment that the page belongs to; never
 								 * used again */
-	HtEntry		low;			/* leaf: no entry is below this */
-	HtEntry		high;			/* leaf: all entries are below this */
+	uint64		low_key;		/* no entry is below this bound */
+	uint64		high_key;		/* all entries are below this bound */
+	uint32		low_block;
+	uint32		high_block;
+	uint16		low_offset;
+	uint16		high_offset;
 	BlockNumber right;			/* leaf: block of the next leaf of the segment,
 								 * or InvalidBlockNumber */
 	BlockNumber segment;		/* block of the segment's header */
-	uint8		part;			/* HmPart */
-	uint8		flags;
-	uint8		unused[74];
-	uint16		kind;			/* HmPageKind */
+	uint8		part:4,			/* HmPart */
+				flags:4;
+	uint8		kind;			/* HmPageKind */
 	uint16		page_id;		/* HM_PAGE_ID */
 } HmSpecial;
 
-StaticAssertDecl(sizeof(HmSpecial) == BLCKSZ - HT_PAGE_END, "special area does not fit");
+StaticAssertDecl(sizeof(HmSpecial) == 48, "special area differs in size");
+StaticAssertDecl(sizeof(HmSpecial) <= BLCKSZ - HT_PAGE_END, "special area does not fit");
 
 static inline HmSpecial *
 hm_page_special(Page page)
 {
-	return (HmSpecial *) ((char *) page + HT_PAGE_END);
+	return (HmSpecial *) ((char *) page + BLCKSZ - sizeof(HmSpecial));
+}
+
+/* The bounds of a leaf, without its part. */
+static inline HtEntry
+hm_leaf_low(Page page)
+{
+	HmSpecial  *special = hm_page_special(page);
+	HtEntry		low = {special->low_key, (uint64) special->low_block << 16 | special->low_offset};
+
+	return low;
+}
+
+static inline HtEntry
+hm_leaf_high(Page page)
+{
+	HmSpecial  *special = hm_page_special(page);
+	HtEntry		high = {special->high_key, (uint64) special->high_block << 16 | special->high_offset};
+
+	return high;
+}
+
+static inline void
+hm_leaf_set_low(Page page, HtEntry low)
+{
+	HmSpecial  *special = hm_page_special(page);
+
+	special->low_key = low.key;
+	special->low_block = (uint32) (low.tid >> 16);
+	special->low_offset = (uint16) low.tid;
+}
+
+/* Give a leaf a high bound. */
+static inline void
+hm_leaf_set_high(Page page, HtEntry high)
+{
+	HmSpecial  *special = hm_page_special(page);
+
+	special->high_key = high.key;
+	special->high_block = (uint32) (high.tid >> 16);
+	special->high_offset = (uint16) high.tid;
+	special->flags |= HM_HAS_HIGH;
 }
 
 /* The low bound of a leaf: no entry of it is below. */
 static inline HmPosition
 hm_page_low(Page page)
 {
-	HmSpecial  *special = hm_page_special(page);
+	HtEntry		low = hm_leaf_low(page);
 
-	return hm_position((HmPart) special->part, special->low.key, special->low.tid);
+	return hm_position((HmPart) hm_page_special(page)->part, low.key, low.tid);
 }
 
 /* Whether a leaf or header has a high bound inside its part. */
@@ -96,7 +147,11 @@ hm_page_high(Page page)
 	HmSpecial  *special = hm_page_special(page);
 
 	if (special->flags & HM_HAS_HIGH)
-		return hm_position((HmPart) special->part, special->high.key, special->high.tid);
+	{
+		HtEntry		high = hm_leaf_high(page);
+
+		return hm_position((HmPart) special->part, high.key, high.tid);
+	}
 	return hm_position((HmPart) (special->part + 1), 0, 0);
 }
 
@@ -173,6 +228,23 @@ typedef struct HmExtent
 /* HmMeta.flags */
 #define HM_META_SMALL_LIMITS	0x01
 
+/* Columns of an index at most, as many as PostgreSQL allows. */
+#define HM_META_COLUMNS			32
+
+/*
+ * A column of the index.  So far there is one, its key; what is said of others is reserved, and
+ * zero.
+ */
+typedef struct HmMetaColumn
+{
+	Oid			type;
+	Oid			collation;
+	uint32		collation_version;	/* hash of the version's name */
+	uint16		bits;			/* of the column's normalised key; or, if it is included,
+								 * of its value */
+	uint16		flags;
+} HmMetaColumn;
+
 typedef struct HmMeta
 {
 	uint32		magic;
@@ -196,6 +268,11 @@ typedef struct HmMeta
 	HmDirectoryEntry root[HM_ROOT_MAX];
 	HmExtent	free[HM_FREE_MAX];	/* sorted by start; neighbours are joined */
 	TimestampTz last_movement;	/* when "retired" last grew; 0: never */
+	uint64		hash_seed;		/* of columns whose keys are hashed; reserved */
+	uint16		key_columns;
+	uint16		included_columns;	/* these follow them; reserved */
+	uint32		included_bytes; /* of an entry's included values; reserved */
+	HmMetaColumn columns[HM_META_COLUMNS];
 } HmMeta;
 
 StaticAssertDecl(HM_DIRECTORY_AT + sizeof(HmMeta) <= HT_PAGE_END, "metapage does not fit");
@@ -230,12 +307,14 @@ hm_page_directory(Page page)
  */
 typedef struct HmSegment
 {
-	uint64		stamp;
+	uint64		stamp:56,		/* in one aligned word, so that both can be read
+								 * together without the lock */
+				state:8;
 	HtEntry		low;
 	HtEntry		high;			/* valid with HM_HAS_HIGH in the special area */
-	uint32		state;
 	uint16		fanout;
 	uint16		levels;
+	uint32		unused;
 	uint32		nodes;			/* inner nodes; also the number of leaf 0, which
 								 * follows them in breadth-first order */
 	uint32		bottom_start;	/* number of the first bottom node */

@@ -102,15 +102,17 @@ growth_blocks(Relation index)
 /*
  * Write a segment that begins at low and reaches to the end of its part.  Its only leaf
  * gets the first of *n entries, as many as a build puts on a leaf; *n becomes their
- * number.  Returns the segment's directory entry, and its blocks in *extent.  The caller
+ * number.  step is the expected distance of keys.  Returns the segment's directory entry, and its blocks in *extent.  The caller
  * holds the allocation lock and no buffer lock.
  */
 static HmDirectoryEntry
-write_last_segment(Relation index, HmPosition low, const HtEntry *entries, int64 *n,
-				   HmExtent *extent)
+write_last_segment(Relation index, HmPosition low, uint64 step, const HtEntry *entries,
+				   int64 *n, HmExtent *extent)
 {
 	HmCache    *cache = hm_cache(index, false);
 	HmSegmentSpec spec = {0};
+	HmLeafPlan	plan;
+	uint64		planned;
 	char	   *image;
 	uint32		pages;
 	HmDirectoryEntry entry = {0};
@@ -127,9 +129,11 @@ write_last_segment(Relation index, HmPosition low, const HtEntry *entries, int64
 	spec.start = extent->start;
 	spec.stamp = hm_stamp_allocate(index);
 
-	*n = Min(*n, hm_leaf_target(index, spec.width));
+	hm_plan_leaves(spec.width, hm_fillfactor(index), low.entry, NULL, entries, (uint64) *n, step, 1,
+				   &plan, &planned);
+	*n = (int64) planned;
 	image = palloc((Size) BLCKSZ * (extent->length - spec.leaf_room + 1));
-	pages = hm_segment_image(&spec, entries, (uint64) *n, image);
+	pages = hm_segment_image(&spec, &plan, entries, image);
 	hm_segment_write(index, spec.start, image, pages);
 	pfree(image);
 
@@ -151,7 +155,7 @@ hm_create_first_segment(Relation index, HmPart part, const HtEntry *entries, int
 	bool		lost;
 
 	hm_allocation_lock(index);
-	entry = write_last_segment(index, low, entries, &n, &extent);
+	entry = write_last_segment(index, low, 0, entries, &n, &extent);
 	HM_FAULT(first_segment_written);
 	hm_directory_begin(index, low, 1, &edit);
 	lost = hm_directory_has_part(&edit, part);
@@ -173,11 +177,22 @@ hm_create_first_segment(Relation index, HmPart part, const HtEntry *entries, int
 	return lost ? 0 : n;
 }
 
-int64
-hm_append_segment(Relation index, HmPart part, const HtEntry *coming, int64 n,
-				  HmSegmentName name)
+/* Whether a last leaf can end before this bound. */
+static bool
+ends_before(Page leaf, HtEntry bound)
 {
-	HmPosition	position = hm_position(part, coming[0].key, coming[0].tid);
+	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
+	int			count = ht_leaf_read(leaf, entries);
+
+	return ht_leaf_fits_key(ht_leaf_shape_of(leaf), bound.key) &&
+		(count == 0 || ht_entry_cmp(entries[count - 1], bound) < 0);
+}
+
+int64
+hm_append_segment(Relation index, HmPart part, HtEntry bound, uint64 step,
+				  const HtEntry *coming, int64 n, HmSegmentName name)
+{
+	HmPosition	position = hm_position(part, bound.key, bound.tid);
 	HtWidth		width = hm_cache(index, false)->width;
 	HmExtent	extent;
 	HmDirectoryEntry entry;
@@ -187,7 +202,7 @@ hm_append_segment(Relation index, HmPart part, const HtEntry *coming, int64 n,
 	bool		added = false;
 
 	hm_allocation_lock(index);
-	entry = write_last_segment(index, position, coming, &n, &extent);
+	entry = write_last_segment(index, position, step, coming, &n, &extent);
 	HM_FAULT(append_written);
 	hm_directory_begin(index, position, 1, &edit);
 
@@ -200,25 +215,25 @@ hm_append_segment(Relation index, HmPart part, const HtEntry *coming, int64 n,
 	{
 		HtEntry		end = {ht_key_max(width), HT_TID_MAX};
 		Buffer		leaf = hm_segment_descend(index, header, end, true, NULL);
+		Page		leaf_page;
 
 		if (BufferIsValid(edit.page) &&
 			BufferGetBlockNumber(leaf) == BufferGetBlockNumber(edit.page))
 			hm_page_no_progress(index, leaf);
 		LockBuffer(leaf, BUFFER_LOCK_EXCLUSIVE);
 		hm_page_check(index, leaf, HM_PAGE_LEAF);
-		if (hm_is_above_full_leaf(index, BufferGetPage(leaf), width,
-								  ht_leaf_count(BufferGetPage(leaf), width), coming[0]))
+		leaf_page = BufferGetPage(leaf);
+		if (hm_begins_leaf(index, leaf_page, ht_leaf_count(leaf_page), coming[0]) &&
+			ends_before(leaf_page, bound))
 		{
 			GenericXLogState *state = GenericXLogStart(index);
-			Page		leaf_page;
 
 			hm_directory_apply(&edit, state, 0, &entry, 1);
 			page = GenericXLogRegisterBuffer(state, header, 0);
 			hm_page_segment(page)->high = position.entry;
 			hm_page_special(page)->flags |= HM_HAS_HIGH;
 			leaf_page = GenericXLogRegisterBuffer(state, leaf, 0);
-			hm_page_special(leaf_page)->high = position.entry;
-			hm_page_special(leaf_page)->flags |= HM_HAS_HIGH;
+			hm_leaf_set_high(leaf_page, bound);
 			hm_device_mark_page(index, leaf, HM_ALL_LINES);
 			hm_device_mark_blocks(index, extent.start, extent.length);
 			hm_device_structure_changes(index);

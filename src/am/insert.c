@@ -84,43 +84,72 @@ hm_entries_below(const HtEntry *entries, int64 n, HtEntry bound)
 }
 
 bool
-hm_is_above_full_leaf(Relation index, Page page, HtWidth width, int count, HtEntry entry)
+hm_begins_leaf(Relation index, Page page, int count, HtEntry entry)
 {
 	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
+	HtLeafShape shape = ht_leaf_shape_of(page);
+	int			enough = hm_leaf_target(index, shape);
 
-	if (count < hm_leaf_target(index, width))
+	if (!ht_leaf_fits_key(shape, entry.key))
+		enough = (enough + 1) / 2;
+	if (count < enough)
 		return false;
-	count = ht_leaf_read(page, width, entries);
+	count = ht_leaf_read(page, entries);
 	return ht_entry_cmp(entries[count - 1], entry) < 0;
 }
 
-bool
-hm_leaf_has_room(Page page, HtWidth width, int count, int64 n)
+HtEntry
+hm_begun_bound(Page page, HtEntry entry)
 {
-	int			capacity = ht_leaf_capacity(width);
+	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
+	int			count;
 
-	if (n < HM_CROWD && hm_page_has_high(page))
+	if (ht_leaf_fits_key(ht_leaf_shape_of(page), entry.key))
+		return entry;
+	count = ht_leaf_read(page, entries);
+	entries[count - 1].tid++;
+	return entries[count - 1];
+}
+
+bool
+hm_leaf_has_room(HtLeafShape shape, bool is_last, int count, int64 n)
+{
+	int			capacity = ht_leaf_capacity(shape);
+
+	if (n < HM_CROWD && !is_last)
 		capacity -= capacity * HM_CROWDED_PERCENT / 100;
 	return count + n <= capacity;
 }
 
 int64
-hm_entries_for_leaf(Relation index, Page page, HtWidth width, int count,
-					const HtEntry *entries, int64 n)
+hm_entries_for_leaf(Relation index, Page page, int count, const HtEntry *entries, int64 n)
 {
+	HtLeafShape shape = ht_leaf_shape_of(page);
 	int64		free_slots;
 
 	if (hm_page_has_high(page))
-		return n == 1 ? 1 : hm_entries_below(entries, n, hm_page_special(page)->high);
-	if (hm_is_above_full_leaf(index, page, width, count, entries[0]))
+		return n == 1 ? 1 : hm_entries_below(entries, n, hm_leaf_high(page));
+	if (hm_begins_leaf(index, page, count, entries[0]))
 		return 0;
 
 	/*
 	 * Fill the last leaf as full as a build does, no further, so that the other entries
 	 * can be appended.
 	 */
-	free_slots = hm_leaf_target(index, width) - count;
-	return Min(n, Max(1, free_slots));
+	free_slots = hm_leaf_target(index, shape) - count;
+	n = Min(n, Max(1, free_slots));
+	if (!ht_leaf_fits_key(shape, entries[n - 1].key))
+		n = hm_entries_below(entries, n, hm_leaf_reach(shape));
+	return n;
+}
+
+HtEntry
+hm_leaf_reach(HtLeafShape shape)
+{
+	uint64		most = ht_class_max(shape.bits);
+	HtEntry		reach = {shape.base > PG_UINT64_MAX - most ? PG_UINT64_MAX : shape.base + most, HT_TID_MAX};
+
+	return reach;
 }
 
 int
@@ -154,12 +183,13 @@ hm_merge_entries(const HtEntry *old, int old_count, const HtEntry *coming, int64
 }
 
 void
-hm_rewrite_leaf(Relation index, Buffer leaf, HtWidth width, const HtEntry *entries, int count)
+hm_rewrite_leaf(Relation index, Buffer leaf, HtLeafShape shape, const HtEntry *entries,
+				int count)
 {
 	GenericXLogState *state = GenericXLogStart(index);
 
 	hm_device_mark_page(index, leaf, HM_ALL_LINES);
-	ht_leaf_fill(GenericXLogRegisterBuffer(state, leaf, 0), width, entries, count);
+	hm_leaf_fill(GenericXLogRegisterBuffer(state, leaf, 0), shape, entries, count);
 	HM_FAULT(insert_merging);
 	GenericXLogFinish(state);
 	HM_FAULT(insert_merged);
@@ -171,15 +201,16 @@ hm_rewrite_leaf(Relation index, Buffer leaf, HtWidth width, const HtEntry *entri
  * now.
  */
 static int64
-merge_into_leaf(Relation index, Buffer leaf, HtWidth width, const HtEntry *entries, int64 n)
+merge_into_leaf(Relation index, Buffer leaf, const HtEntry *entries, int64 n)
 {
+	HtLeafShape shape = ht_leaf_shape_of(BufferGetPage(leaf));
 	HtEntry		old[HT_LEAF_MAX_ENTRIES];
 	HtEntry		merged[HT_LEAF_MAX_ENTRIES];
-	int			old_count = ht_leaf_read(BufferGetPage(leaf), width, old);
+	int			old_count = ht_leaf_read(BufferGetPage(leaf), old);
 	int			count = hm_merge_entries(old, old_count, entries, &n,
-										 ht_leaf_capacity(width), merged);
+										 ht_leaf_capacity(shape), merged);
 
-	hm_rewrite_leaf(index, leaf, width, merged, count);
+	hm_rewrite_leaf(index, leaf, shape, merged, count);
 	return n;
 }
 
@@ -188,7 +219,7 @@ merge_into_leaf(Relation index, Buffer leaf, HtWidth width, const HtEntry *entri
  * caller has locked the leaf exclusively.  Returns how many of the n are in the leaf now.
  */
 static int64
-insert_into_leaf(Relation index, Buffer leaf, HtWidth width, const HtEntry *entries, int64 n)
+insert_into_leaf(Relation index, Buffer leaf, const HtEntry *entries, int64 n)
 {
 	Page		page = BufferGetPage(leaf);
 	HtLeafChange change = {0};
@@ -198,19 +229,19 @@ insert_into_leaf(Relation index, Buffer leaf, HtWidth width, const HtEntry *entr
 	START_CRIT_SECTION();
 	for (i = 0; i < n; i++)
 	{
-		HtInsertResult result = ht_leaf_insert(page, width, entries[i], &change);
+		HtInsertResult result = ht_leaf_insert(page, entries[i], &change);
 
-		if (result == HT_FULL)
+		if (result == HT_FULL || result == HT_NO_FIT)
 			break;
 		if (result == HT_INSERTED)
 			changed = true;
 	}
 	if (changed)
 	{
-		hm_device_mark_page(index, leaf, ht_leaf_change_lines(width, &change));
+		hm_device_mark_page(index, leaf, ht_leaf_change_lines(page, &change));
 		MarkBufferDirty(leaf);
 		HM_FAULT(insert_changed);
-		hm_log_leaf_change(index, leaf, width, &change);
+		hm_log_leaf_change(index, leaf, &change);
 		HM_FAULT(insert_logged);
 	}
 	END_CRIT_SECTION();
@@ -218,14 +249,21 @@ insert_into_leaf(Relation index, Buffer leaf, HtWidth width, const HtEntry *entr
 }
 
 int64
-hm_insert_if_room(Relation index, Buffer leaf, HtWidth width, int count,
-				  const HtEntry *entries, int64 n)
+hm_insert_if_room(Relation index, Buffer leaf, int count, const HtEntry *entries, int64 n)
 {
-	if (n == 0 || !hm_leaf_has_room(BufferGetPage(leaf), width, count, n))
+	Page		page = BufferGetPage(leaf);
+	HtLeafShape shape = ht_leaf_shape_of(page);
+
+	if (n == 0 || !hm_leaf_has_room(shape, !hm_page_has_high(page), count, n))
 		return 0;
+	for (int64 i = 0; i < n; i++)
+	{
+		if (!ht_leaf_fits(shape, entries[i]))
+			return 0;
+	}
 	if (n >= HM_MERGE_THRESHOLD)
-		return merge_into_leaf(index, leaf, width, entries, n);
-	return insert_into_leaf(index, leaf, width, entries, n);
+		return merge_into_leaf(index, leaf, entries, n);
+	return insert_into_leaf(index, leaf, entries, n);
 }
 
 void
@@ -238,7 +276,6 @@ hm_insert_sorted(Relation index, HmPart part, const HtEntry *entries, int64 n)
 		int64		n_before = n;
 		HmPosition	position = hm_position(part, entries[0].key, entries[0].tid);
 		Buffer		header = hm_segment_enter_to_write(index, position, BUFFER_LOCK_SHARE);
-		HtWidth		width = hm_cache(index, false)->width;
 		Buffer		leaf;
 		Page		page;
 		int			count;
@@ -256,12 +293,12 @@ hm_insert_sorted(Relation index, HmPart part, const HtEntry *entries, int64 n)
 		leaf = hm_segment_leaf(index, header, entries[0], false, BUFFER_LOCK_EXCLUSIVE, NULL);
 		page = BufferGetPage(leaf);
 
-		count = ht_leaf_count(page, width);
-		here = hm_entries_for_leaf(index, page, width, count, entries, n);
+		count = ht_leaf_count(page);
+		here = hm_entries_for_leaf(index, page, count, entries, n);
 		if ((here == 0 && hm_page_has_high(page)) ||
 			idle == HM_MAX_IDLE_ROUNDS)
 			hm_page_no_progress(index, leaf);
-		inserted = hm_insert_if_room(index, leaf, width, count, entries, here);
+		inserted = hm_insert_if_room(index, leaf, count, entries, here);
 		UnlockReleaseBuffer(leaf);
 		UnlockReleaseBuffer(header);
 

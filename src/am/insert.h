@@ -17,26 +17,35 @@
 extern int64 hm_entries_below(const HtEntry *entries, int64 n, HtEntry bound);
 
 /*
- * Whether a leaf with count entries is as full as a build makes it, and the new entry is
- * above all of them.  At the end of a part such an entry begins a new leaf, so that
- * ascending inserts leave the room that the fill factor asks for.
+ * Whether an entry at the end of a part begins a new leaf: it is above all of the last leaf, which
+ * has count entries, and that is as full as a build makes it.  So ascending inserts leave
+ * the room that the fill factor asks for.  If the leaf cannot store the key, half as full
+ * is enough.
  */
-extern bool hm_is_above_full_leaf(Relation index, Page page, HtWidth width, int count,
-								  HtEntry entry);
+extern bool hm_begins_leaf(Relation index, Page page, int count, HtEntry entry);
 
 /*
- * Whether a leaf with count entries should receive n more.  The last leaf of a part may
- * get full: ascending inserts push no entries.
+ * The low bound of the leaf that such an entry begins: the entry or, if the leaf before cannot
+ * store keys up to it, what comes right after its last entry.
  */
-extern bool hm_leaf_has_room(Page page, HtWidth width, int count, int64 n);
+extern HtEntry hm_begun_bound(Page page, HtEntry entry);
+
+/*
+ * Whether a leaf of a shape with count entries should receive n more.  The last leaf of a part
+ * (is_last) may get full: ascending inserts push no entries.
+ */
+extern bool hm_leaf_has_room(HtLeafShape shape, bool is_last, int count, int64 n);
 
 /*
  * How many of n sorted entries, the first of which belongs in this leaf, should go into
  * it; the leaf has count entries. 0 means that they should have a new leaf to the right
- * of it.
+ * of it, or that it has to become wider.
  */
-extern int64 hm_entries_for_leaf(Relation index, Page page, HtWidth width, int count,
+extern int64 hm_entries_for_leaf(Relation index, Page page, int count,
 								 const HtEntry *entries, int64 n);
+
+/* The last position that a leaf of a shape can store. */
+extern HtEntry hm_leaf_reach(HtLeafShape shape);
 
 /*
  * Merge the entries of a leaf with the first of *n new ones, as many as make no more than
@@ -46,16 +55,19 @@ extern int64 hm_entries_for_leaf(Relation index, Page page, HtWidth width, int c
 extern int	hm_merge_entries(const HtEntry *old, int old_count, const HtEntry *coming,
 							 int64 *n, int max, HtEntry *merged);
 
-/* Rewrite a leaf with these entries.  The caller has locked it exclusively. */
-extern void hm_rewrite_leaf(Relation index, Buffer leaf, HtWidth width,
+/*
+ * Rewrite a leaf with these entries, in this shape.  The caller has locked it exclusively and, if
+ * its shape changes, its header as well.
+ */
+extern void hm_rewrite_leaf(Relation index, Buffer leaf, HtLeafShape shape,
 							const HtEntry *entries, int count);
 
 /*
  * Insert n entries, all of which belong in this leaf, if it has room for all of them
- * beside the count that it has.  The caller has locked it exclusively.  Returns how many
- * are in the leaf now; 0 if it has not enough room.
+ * beside the count that it has, and can store them.  The caller has locked it exclusively.
+ * Returns how many are in the leaf now; 0 if it has not enough room, or is too narrow.
  */
-extern int64 hm_insert_if_room(Relation index, Buffer leaf, HtWidth width, int count,
+extern int64 hm_insert_if_room(Relation index, Buffer leaf, int count,
 							   const HtEntry *entries, int64 n);
 
 /* ----------------------------------------------------------------
@@ -100,10 +112,10 @@ extern int64 hm_create_first_segment(Relation index, HmPart part, const HtEntry 
 
 /*
  * Add a segment to the right of the last one of a part, with the first of n entries, if
- * these are still above all others.  "name" is the last segment.  Returns how many were
- * inserted.
+ * these still begin a leaf there.  "name" is the last segment, bound the new one's low
+ * bound, step the distance of keys in the leaf before.  Returns how many were inserted.
  */
-extern int64 hm_append_segment(Relation index, HmPart part, const HtEntry *coming, int64 n,
-							   HmSegmentName name);
+extern int64 hm_append_segment(Relation index, HmPart part, HtEntry bound, uint64 step,
+							   const HtEntry *coming, int64 n, HmSegmentName name);
 
 #endif							/* HARMONIA_INSERT_H */

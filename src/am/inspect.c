@@ -312,20 +312,24 @@ harmonia_leaves(PG_FUNCTION_ARGS)
 	for (uint32 i = 0; i < count; i++)
 	{
 		HmSpecial  *special = hm_page_special((Page) page.data);
+		HtLeafShape shape;
 		HmRow		row = {0};
 
 		CHECK_FOR_INTERRUPTS();
 		copy_leaf(index, leaves[i].block, (Page) page.data, strategy);
+		shape = ht_leaf_shape_of(page.data);
 		hm_show_number(&row, leaves[i].block);
 		if (leaves[i].number >= 0)
 			hm_show_number(&row, leaves[i].number);
 		else
 			hm_show_null(&row);
 		hm_show_block(&row, leaves[i].auxiliary);
-		hm_show_number(&row, ht_leaf_count(page.data, width));
-		hm_show_bound(&row, true, special->low);
-		hm_show_bound(&row, hm_page_has_high((Page) page.data), special->high);
+		hm_show_number(&row, ht_leaf_count(page.data));
+		hm_show_bound(&row, true, hm_leaf_low((Page) page.data));
+		hm_show_bound(&row, hm_page_has_high((Page) page.data), hm_leaf_high((Page) page.data));
 		hm_show_block(&row, special->right);
+		hm_show_number(&row, shape.bits);
+		hm_show_number(&row, shape.tid_bytes);
 		hm_add_row(&sink, &row);
 	}
 	MemoryContextSwitchTo(old_context);
@@ -335,40 +339,23 @@ harmonia_leaves(PG_FUNCTION_ARGS)
 
 /* The slot in a block of a leaf that holds an entry. */
 static int
-slot_of(const char *block, HtWidth width, HtEntry entry)
+slot_of(const char *page, int block, int count, HtEntry entry)
 {
-	int			slots = ht_leaf_slots(width);
-	uint32		key32 = (uint32) entry.key;
-	void	   *key = width == HT_WIDTH32 ? (void *) &key32 : (void *) &entry.key;
-	uint32		tid_block = (uint32) (entry.tid >> 16);
-	uint16		tid_offset = (uint16) entry.tid;
 	int			slot = 0;
 
-	for (; slot < slots - 1; slot++)
-	{
-		const char *tid = block + slots * width + slot * HT_TID_BYTES;
-
-		if (memcmp(block + slot * width, key, width) == 0 &&
-			memcmp(tid, &tid_block, sizeof(tid_block)) == 0 &&
-			memcmp(tid + sizeof(tid_block), &tid_offset, sizeof(tid_offset)) == 0)
-			break;
-	}
+	while (slot < count - 1 && ht_entry_cmp(ht_leaf_entry(page, block, slot), entry) != 0)
+		slot++;
 	return slot;
 }
 
-/*
- * harmonia_leaf_items(index regclass, block bigint)
- *
- * This is the only function outside src/tree that knows the bytes of a block of a leaf,
- * because it shows in which slots the entries are.
- */
+/* harmonia_leaf_items(index regclass, block bigint) */
 Datum
 harmonia_leaf_items(PG_FUNCTION_ARGS)
 {
 	Relation	index = open_argument(fcinfo);
 	const HmKeyType *type = hm_key_type(index);
 	Buffer		buffer = read_argument_of_kind(fcinfo, index, HM_PAGE_LEAF);
-	int			slots = ht_leaf_slots(type->width);
+	HtLeafShape shape;
 	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
 	PGAlignedBlock page;
 	int			n = 0;
@@ -380,21 +367,21 @@ harmonia_leaf_items(PG_FUNCTION_ARGS)
 	memcpy(page.data, BufferGetPage(buffer), BLCKSZ);
 	UnlockReleaseBuffer(buffer);
 	getTypeOutputInfo(type->type, &output, &is_varlena);
-	ht_leaf_read(page.data, type->width, entries);
+	ht_leaf_read(page.data, entries);
+	shape = ht_leaf_shape_of(page.data);
 
 	hm_begin_rows(fcinfo, &sink);
 	old_context = MemoryContextSwitchTo(sink.context);
-	for (int b = 0; b < ht_leaf_blocks(type->width); b++)
+	for (int b = 0; b < ht_leaf_blocks(shape); b++)
 	{
-		const char *block = page.data + ht_leaf_blocks_at(type->width) + b * HT_LEAF_BLOCK_SIZE;
-		int			count = (uint8) block[HT_LEAF_BLOCK_COUNT_AT];
+		int			count = ht_leaf_block_count(page.data, b);
 
-		for (int i = 0; i < Min(count, slots); i++, n++)
+		for (int i = 0; i < count; i++, n++)
 		{
 			HmRow		row = {0};
 
 			hm_show_number(&row, b);
-			hm_show_number(&row, slot_of(block, type->width, entries[n]));
+			hm_show_number(&row, slot_of(page.data, b, count, entries[n]));
 			hm_show_number(&row, entries[n].key);
 			if (type->returnable && hm_page_special((Page) page.data)->part == HM_PART_KEYS)
 				hm_show_text(&row, OidOutputFunctionCall(output, type->restore(entries[n].key)));
@@ -411,7 +398,7 @@ harmonia_leaf_items(PG_FUNCTION_ARGS)
 
 /* The number of entries, children or leaves of a page, by its kind. */
 static void
-show_page_count(HmRow *row, Page page, HtWidth width)
+show_page_count(HmRow *row, Page page)
 {
 	switch (hm_page_special(page)->kind)
 	{
@@ -428,7 +415,7 @@ show_page_count(HmRow *row, Page page, HtWidth width)
 			hm_show_number(row, hm_page_auxiliary(page)->count);
 			break;
 		case HM_PAGE_LEAF:
-			hm_show_number(row, ht_leaf_count(page, width));
+			hm_show_number(row, ht_leaf_count(page));
 			break;
 		default:
 			hm_show_null(row);
@@ -443,7 +430,6 @@ harmonia_page(PG_FUNCTION_ARGS)
 		NULL, "metapage", "directory", "header", "keys", "auxiliary", "leaf", "spare"
 	};
 	Relation	index = open_argument(fcinfo);
-	HtWidth		width = hm_key_type(index)->width;
 	Buffer		buffer = read_argument(fcinfo, index);
 	BlockNumber block = BufferGetBlockNumber(buffer);
 	PGAlignedBlock page;
@@ -481,9 +467,9 @@ harmonia_page(PG_FUNCTION_ARGS)
 			for (int i = 0; i < 3; i++)
 				hm_show_null(&row);
 		}
-		show_page_count(&row, (Page) page.data, width);
-		hm_show_bound(&row, leaf, special->low);
-		hm_show_bound(&row, leaf && hm_page_has_high((Page) page.data), special->high);
+		show_page_count(&row, (Page) page.data);
+		hm_show_bound(&row, leaf, hm_leaf_low((Page) page.data));
+		hm_show_bound(&row, leaf && hm_page_has_high((Page) page.data), hm_leaf_high((Page) page.data));
 		hm_show_block(&row, leaf ? special->right : InvalidBlockNumber);
 	}
 	index_close(index, AccessShareLock);
@@ -498,6 +484,7 @@ typedef struct IndexInfoSums
 	uint64		keys;
 	uint64		leaves;
 	uint64		auxiliaries;
+	uint64		slots;			/* of all leaves */
 	uint64		owned;			/* blocks in extents of segments */
 	uint64		shadowed;		/* segments */
 	uint32		levels;			/* of the deepest segment */
@@ -535,7 +522,8 @@ sum_segment(Relation index, const HmDirectoryEntry *entry, HtWidth width,
 	{
 		CHECK_FOR_INTERRUPTS();
 		copy_leaf(index, leaves[i].block, (Page) page.data, strategy);
-		sums->entries += ht_leaf_count(page.data, width);
+		sums->entries += ht_leaf_count(page.data);
+		sums->slots += ht_leaf_capacity(ht_leaf_shape_of(page.data));
 	}
 }
 
@@ -583,8 +571,7 @@ harmonia_index_info(PG_FUNCTION_ARGS)
 	hm_show_number(&row, sums.shadowed);
 	hm_show_number(&row, sums.levels + meta.depth + 1);
 	if (sums.leaves > 0)
-		hm_show_text(&row, psprintf("%.1f", 100.0 * sums.entries /
-									(sums.leaves * ht_leaf_capacity(width))));
+		hm_show_text(&row, psprintf("%.1f", 100.0 * sums.entries / sums.slots));
 	else
 		hm_show_null(&row);
 	hm_show_number(&row, blocks);

@@ -50,7 +50,7 @@ extern void hm_page_init(Page page, HmPageKind kind, uint64 stamp,
 extern void hm_meta_init(Relation index, Page page);
 
 /*
- * Check everything that must hold inside a leaf (ht_leaf_check()).  To be called before
+ * Check everything that must hold inside a leaf (hm_leaf_problem()).  To be called before
  * its entries are copied to other leaves, so that damage does not spread.  The caller
  * holds the buffer's lock.
  * Errors: index_corrupted.
@@ -140,8 +140,7 @@ extern void hm_visibility_gate_drain(Relation index);
  * page as "change" says, and has marked the buffer dirty.  Does nothing for an index
  * without WAL.
  */
-extern void hm_log_leaf_change(Relation index, Buffer buffer, HtWidth width,
-							   const HtLeafChange *change);
+extern void hm_log_leaf_change(Relation index, Buffer buffer, const HtLeafChange *change);
 
 /*
  * Log a page that hm_page_init() has just made, in few bytes, so that what is written to
@@ -300,6 +299,58 @@ extern void hm_directory_apply(HmDirectoryEdit *edit, GenericXLogState *state,
 extern void hm_directory_end(HmDirectoryEdit *edit);
 
 /* ----------------------------------------------------------------
+ *		Shapes of leaves (shape.c)
+ * ----------------------------------------------------------------
+ */
+
+/* The number of entries that a build puts on a leaf of a shape, by the index's fill factor. */
+extern int	hm_leaf_target(Relation index, HtLeafShape shape);
+
+/*
+ * What is wrong inside a leaf, as a constant string: its bytes, or a shape that does not suit its
+ * bounds; NULL if nothing is.  width is that of the index.
+ */
+extern const char *hm_leaf_problem(Page page, HtWidth width);
+
+/*
+ * Replace all entries of a leaf, as ht_leaf_fill() does; the page's header says where the leaf has
+ * its hole.
+ */
+extern void hm_leaf_fill(Page page, HtLeafShape shape, const HtEntry *entries, int n);
+
+/* The bytes that these entries' TIDs are stored in; there is room for those of a larger table. */
+extern int	hm_tid_bytes(const HtEntry *entries, uint64 n);
+
+/* The average distance of the keys of sorted entries; 0 if there is none. */
+extern uint64 hm_key_step(const HtEntry *entries, uint64 n);
+
+/*
+ * The shape for a leaf with n sorted entries.  low and high are its bounds; high is NULL for the
+ * last leaf of a part.  Then "step" is the expected distance of keys to come, 0 if it is not
+ * known.
+ */
+extern HtLeafShape hm_leaf_shape(HtWidth width, HtEntry low, const HtEntry *high,
+								 const HtEntry *entries, int n, uint64 step);
+
+/* A leaf that is to be filled: with so many of the next entries. */
+typedef struct HmLeafPlan
+{
+	HtLeafShape shape;
+	int			count;
+} HmLeafPlan;
+
+/*
+ * Divide n sorted entries among leaves that are "percent" full: each gets as many as the class
+ * that has room for most.  low is the first leaf's low bound, those of the others are their first
+ * entries.  high is the high bound of the last leaf, NULL if that is the last one of its part;
+ * step is as for hm_leaf_shape().  Plans at most max leaves, and one if there are no entries.
+ * Returns their number, and in *planned the number of their entries.
+ */
+extern uint32 hm_plan_leaves(HtWidth width, int percent, HtEntry low, const HtEntry *high,
+							 const HtEntry *entries, uint64 n, uint64 step, uint32 max,
+							 HmLeafPlan *plan, uint64 *planned);
+
+/* ----------------------------------------------------------------
  *		Segments (segment.c, reader.c)
  * ----------------------------------------------------------------
  */
@@ -315,9 +366,6 @@ extern uint32 hm_segment_room(HtWidth width, int fanout, uint32 blocks);
  * included.
  */
 extern uint32 hm_segment_blocks(HtWidth width, int fanout, uint32 leaf_room);
-
-/* The number of entries that a build puts on a leaf, by the index's fill factor. */
-extern int	hm_leaf_target(Relation index, HtWidth width);
 
 /* What hm_segment_image() has to make. */
 typedef struct HmSegmentSpec
@@ -336,11 +384,11 @@ typedef struct HmSegmentSpec
 
 /*
  * Lay out a whole segment in memory: header, key pages and the leaves to be filled, with
- * n entries spread evenly over them.  image has room for these pages; pages of further
+ * the entries that the plan gives to each.  image has room for these pages; pages of further
  * leaves are not touched.  Returns the number of pages made.
  */
-extern uint32 hm_segment_image(const HmSegmentSpec *spec, const HtEntry *entries,
-							   uint64 n, char *image);
+extern uint32 hm_segment_image(const HmSegmentSpec *spec, const HmLeafPlan *plan,
+							   const HtEntry *entries, char *image);
 
 /*
  * Write the pages of an image into the first blocks of an extent, and log them as full
@@ -390,18 +438,25 @@ typedef struct HmSegmentName
 	uint64		stamp;
 } HmSegmentName;
 
+typedef enum HmMoveMode
+{
+	HM_MOVE_KEEP_ROOM,			/* leaves keep some room if splits have shown that
+								 * entries arrive there */
+	HM_MOVE_PACK,				/* all leaves become as full as a build makes them */
+	HM_MOVE_IF_SMALLER			/* the same, but only if that saves leaves or auxiliary
+								 * nodes */
+} HmMoveMode;
+
 /*
  * Movement: rewrite one segment, or two neighbours together, in pure layout, as one or
- * more new segments.  Leaves keep some room if splits have shown that entries arrive
- * there; if pack is true, all leaves become as full as a build makes them.  Returns
- * false, and does nothing, if a segment has been replaced already or if the two cannot be
- * replaced together.  last_header, if not NULL, becomes the header's block of the last new
+ * more new segments.  Returns false, and changes nothing, if a segment has been replaced
+ * already, if the two cannot be replaced together, or if it would not pay.  last_header, if not NULL, becomes the header's block of the last new
  * segment.  The caller holds no buffer lock and no allocation lock.
  * Errors: index_corrupted.  The movement is then undone, apart from lost blocks and the
  * mark in the header, which the next writer removes.
  */
 extern bool hm_segments_move(Relation index, const HmSegmentName *segments, int count,
-							 bool pack, BlockNumber *last_header);
+							 HmMoveMode mode, BlockNumber *last_header);
 
 /*
  * Enter the segment that covers a position, to write: like hm_segment_enter(), but waits
@@ -415,7 +470,8 @@ typedef struct HmSegmentUse
 {
 	HmSegmentName name;
 	HmPosition	low;
-	uint64		entries;
+	uint64		packed;			/* leaves that its entries fill when packed, in parts
+								 * of a leaf */
 	uint32		leaves;
 	uint32		pure_leaves;
 	bool		grows;			/* the last one of its part, with room for more
@@ -438,6 +494,9 @@ extern void hm_segment_uses_init(HmSegmentUses *uses);
  * The result is valid until the next call.
  */
 extern HmSegmentUse *hm_segment_uses_note(HmSegmentUses *uses, Buffer header);
+
+/* Add the entries of a leaf, which are so many. */
+extern void hm_segment_use_add(Relation index, HmSegmentUse *use, Page leaf, int entries);
 
 /*
  * Move the segments for which it pays: those that are sparse or shadowed or, if all is

@@ -52,13 +52,17 @@ typedef struct HmMove
 	HtEntry		low;			/* of the first source */
 	HtEntry		high;			/* of the last one */
 	bool		has_high;
-	bool		pack;			/* fill leaves as full as a build does */
+	HmMoveMode	mode;
 	bool		shadowed;		/* some source has an auxiliary node */
 	uint64		leaves;			/* of all sources */
+	uint64		fill;			/* percent of their slots in use, summed over leaves */
 	int			source_count;
 	HmMoveSource sources[HM_MOVE_MAX_SOURCES];
 	uint64		count;			/* entries */
+	uint64		room;
 	HtEntry    *entries;
+	uint32		new_leaves;
+	HmLeafPlan *plan;			/* of the new leaves */
 } HmMove;
 
 /* Set or clear the "moving" mark of headers.  The caller has locked them exclusively. */
@@ -205,8 +209,9 @@ move_begin(Relation index, HmMove *move)
 	{
 		HM_FAULT(move_marked);
 		move->count = 0;
-		move->entries = palloc_extended(move->leaves * ht_leaf_capacity(move->width) *
-										sizeof(HtEntry), MCXT_ALLOC_HUGE);
+		move->fill = 0;
+		move->room = (move->leaves + 1) * HT_LEAF_MAX_ENTRIES / 2;
+		move->entries = palloc_extended(move->room * sizeof(HtEntry), MCXT_ALLOC_HUGE);
 	}
 	return ready;
 }
@@ -228,24 +233,31 @@ move_read(Relation index, HmMove *move, const HmMoveSource *source)
 	while (BlockNumberIsValid(block))
 	{
 		Buffer		leaf;
-		HmSpecial  *special;
+		Page		page;
+		int			count;
 
 		CHECK_FOR_INTERRUPTS();
+		if (move->room - move->count < HT_LEAF_MAX_ENTRIES)
+		{
+			move->room *= 2;
+			move->entries = repalloc_huge(move->entries, move->room * sizeof(HtEntry));
+		}
 		hm_block_check(index, block);
 		leaf = ReadBuffer(index, block);
 		LockBuffer(leaf, BUFFER_LOCK_SHARE);
 		hm_page_check(index, leaf, HM_PAGE_LEAF);
 		hm_leaf_check(index, leaf, move->width);
-		special = hm_page_special(BufferGetPage(leaf));
-		if (leaves == source->leaves || special->stamp != source->stamp ||
-			ht_entry_cmp(special->low, low) != 0)
+		page = BufferGetPage(leaf);
+		if (leaves == source->leaves || hm_page_special(page)->stamp != source->stamp ||
+			ht_entry_cmp(hm_leaf_low(page), low) != 0)
 			break;
 
-		move->count += ht_leaf_read(BufferGetPage(leaf), move->width,
-									move->entries + move->count);
+		count = ht_leaf_read(page, move->entries + move->count);
+		move->count += (uint64) count;
+		move->fill += (uint64) count * 100 / ht_leaf_capacity(ht_leaf_shape_of(page));
 		leaves++;
-		low = special->high;
-		block = special->right;
+		low = hm_leaf_high(page);
+		block = hm_page_special(page)->right;
 		UnlockReleaseBuffer(leaf);
 	}
 
@@ -256,20 +268,39 @@ move_read(Relation index, HmMove *move, const HmMoveSource *source)
 }
 
 /*
- * The number of entries for each new leaf.  Where leaves have been split, further splits
+ * How full, in percent, new leaves are.  Where leaves have been split, further splits
  * are likely.  If all leaves were packed as a build packs them, they would soon be split
  * again, and the next VACUUM would move the segment again.  So they keep half of the room
  * that they have now.
  */
 static int
-entries_per_leaf(Relation index, const HmMove *move)
+fill_percent(Relation index, const HmMove *move)
 {
-	int			packed = hm_leaf_target(index, move->width);
-	int			now = (int) (move->count / move->leaves);
+	int			packed = hm_fillfactor(index);
+	int			now = (int) (move->fill / move->leaves);
 
-	if (move->pack || !move->shadowed || now >= packed)
+	if (move->mode != HM_MOVE_KEEP_ROOM || !move->shadowed || now >= packed)
 		return packed;
 	return (now + packed + 1) / 2;
+}
+
+/* Divide the entries read among new leaves. */
+static void
+move_plan(Relation index, HmMove *move)
+{
+	HtLeafShape widest = ht_leaf_shape(8 * (int) move->width, HT_TID_BYTES, 0);
+	int			percent = fill_percent(index, move);
+	uint64		least = Max(1, ht_leaf_capacity(widest) * percent / 100);
+	uint32		max = (uint32) (move->count / least + 1);
+	uint64		planned;
+
+	move->plan = palloc_extended(max * sizeof(HmLeafPlan), MCXT_ALLOC_HUGE);
+	move->new_leaves = hm_plan_leaves(move->width, percent, move->low,
+									  move->has_high ? &move->high : NULL, move->entries,
+									  move->count, 0, max, move->plan, &planned);
+	if (planned != move->count)
+		elog(ERROR, "movement in index \"%s\" has no room for all entries",
+			 RelationGetRelationName(index));
 }
 
 /*
@@ -280,30 +311,32 @@ static HmDirectoryEntry *
 move_write(Relation index, HmMove *move, HmExtent **extents, int *segment_count)
 {
 	int			fanout = hm_cache(index, false)->fanout;
-	int			per_leaf = entries_per_leaf(index, move);
-	uint64		leaves = Max(1, (move->count + per_leaf - 1) / per_leaf);
 	uint32		leaves_max = hm_segment_room(move->width, fanout, HM_SEGMENT_MAX_BLOCKS);
-	int			segments = (int) ((leaves + leaves_max - 1) / leaves_max);
+	int			segments = (int) ((move->new_leaves + leaves_max - 1) / leaves_max);
 	HmDirectoryEntry *result = palloc0(segments * sizeof(HmDirectoryEntry));
+	const HtEntry *entries = move->entries;
 	HtEntry		low = move->low;
 
 	*extents = palloc(segments * sizeof(HmExtent));
 	for (int i = 0; i < segments; i++)
 	{
-		uint64		from = move->count * i / segments;
-		uint64		to = move->count * (i + 1) / segments;
+		uint32		from = (uint32) ((uint64) move->new_leaves * i / segments);
+		uint32		to = (uint32) ((uint64) move->new_leaves * (i + 1) / segments);
 		bool		last = i == segments - 1;
+		uint64		count = 0;
 		HmSegmentSpec spec = {0};
 		uint32		blocks;
 		char	   *image;
 
+		for (uint32 leaf = from; leaf < to; leaf++)
+			count += (uint64) move->plan[leaf].count;
 		spec.width = move->width;
 		spec.fanout = fanout;
 		spec.part = move->part;
 		spec.low = low;
-		spec.high = last ? move->high : move->entries[to];
+		spec.high = last ? move->high : entries[count];
 		spec.has_high = !last || move->has_high;
-		spec.leaves = (uint32) Max(1, (to - from + per_leaf - 1) / per_leaf);
+		spec.leaves = to - from;
 		spec.leaf_room = spec.leaves;
 		blocks = hm_segment_blocks(spec.width, fanout, spec.leaf_room);
 		spec.start = hm_extent_allocate(index, blocks, HM_EXTENT_FOR_SEGMENT);
@@ -312,7 +345,7 @@ move_write(Relation index, HmMove *move, HmExtent **extents, int *segment_count)
 		(*extents)[i] = (HmExtent) {spec.start, blocks};
 
 		image = palloc_extended((Size) blocks * BLCKSZ, MCXT_ALLOC_HUGE);
-		hm_segment_image(&spec, move->entries + from, to - from, image);
+		hm_segment_image(&spec, move->plan + from, entries, image);
 		hm_segment_write(index, spec.start, image, blocks);
 		HM_FAULT(move_written);
 		pfree(image);
@@ -323,6 +356,7 @@ move_write(Relation index, HmMove *move, HmExtent **extents, int *segment_count)
 		result[i].block = spec.start;
 		result[i].stamp = (uint32) spec.stamp;
 		low = spec.high;
+		entries += count;
 	}
 	*segment_count = segments;
 	return result;
@@ -389,9 +423,26 @@ move_flip(Relation index, HmMove *move, const HmDirectoryEntry *entries,
 	return possible;
 }
 
+/* Remove the "moving" marks.  The caller holds the movement locks. */
+static void
+move_give_up(Relation index, HmMove *move)
+{
+	Buffer		headers[HM_MOVE_MAX_SOURCES];
+
+	for (int i = 0; i < move->source_count; i++)
+	{
+		headers[i] = ReadBuffer(index, move->sources[i].header);
+		LockBuffer(headers[i], BUFFER_LOCK_EXCLUSIVE);
+	}
+	mark_moving(index, headers, move->source_count, false);
+	for (int i = 0; i < move->source_count; i++)
+		UnlockReleaseBuffer(headers[i]);
+}
+
 /*
  * Copy marked segments and replace them by the copies.  *result becomes the directory
- * entry of the last new segment.  Returns false if they cannot be replaced together.
+ * entry of the last new segment.  Returns false if they cannot be replaced together, or if it
+ * would not pay.
  */
 static bool
 move_copy(Relation index, HmMove *move, HmDirectoryEntry *result)
@@ -404,6 +455,12 @@ move_copy(Relation index, HmMove *move, HmDirectoryEntry *result)
 	for (int i = 0; i < move->source_count; i++)
 		move_read(index, move, &move->sources[i]);
 	HM_FAULT(move_read);
+	move_plan(index, move);
+	if (move->mode == HM_MOVE_IF_SMALLER && !move->shadowed && move->new_leaves >= move->leaves)
+	{
+		move_give_up(index, move);
+		return false;
+	}
 
 	hm_allocation_lock(index);
 	entries = move_write(index, move, &extents, &segment_count);
@@ -424,7 +481,7 @@ move_copy(Relation index, HmMove *move, HmDirectoryEntry *result)
 }
 
 bool
-hm_segments_move(Relation index, const HmSegmentName *segments, int count, bool pack,
+hm_segments_move(Relation index, const HmSegmentName *segments, int count, HmMoveMode mode,
 				 BlockNumber *last_header)
 {
 	MemoryContext context,
@@ -435,7 +492,7 @@ hm_segments_move(Relation index, const HmSegmentName *segments, int count, bool 
 
 	Assert(count >= 1 && count <= HM_MOVE_MAX_SOURCES);
 	move.source_count = count;
-	move.pack = pack;
+	move.mode = mode;
 	for (int i = 0; i < count; i++)
 	{
 		move.sources[i].header = segments[i].header;

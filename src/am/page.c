@@ -18,7 +18,10 @@ hm_page_init(Page page, HmPageKind kind, uint64 stamp, BlockNumber segment, HmPa
 
 	PageInit(page, BLCKSZ, sizeof(HmSpecial));
 
-	/* Leave no hole: generic WAL does not log the bytes in it, and replay zeroes them. */
+	/*
+	 * Leave no hole: generic WAL does not log the bytes in it, and replay zeroes them.  A leaf
+	 * gets one when it is filled.
+	 */
 	((PageHeader) page)->pd_lower = ((PageHeader) page)->pd_upper;
 
 	special = hm_page_special(page);
@@ -26,7 +29,7 @@ hm_page_init(Page page, HmPageKind kind, uint64 stamp, BlockNumber segment, HmPa
 	special->segment = segment;
 	special->right = InvalidBlockNumber;
 	special->part = (uint8) part;
-	special->kind = (uint16) kind;
+	special->kind = (uint8) kind;
 	special->page_id = HM_PAGE_ID;
 }
 
@@ -50,6 +53,9 @@ hm_meta_init(Relation index, Page page)
 	meta->nulls_low = ((option & INDOPTION_NULLS_FIRST) != 0) !=
 		((option & INDOPTION_DESC) != 0);
 	meta->flags = HM_META_LIMITS;
+	meta->key_columns = 1;
+	meta->columns[0].type = type->type;
+	meta->columns[0].bits = (uint16) (8 * type->width);
 	meta->build_id = pg_prng_uint64(&pg_global_prng_state);
 	meta->next_stamp = 1;
 }
@@ -99,8 +105,16 @@ void
 hm_page_check(Relation index, Buffer buffer, HmPageKind kind)
 {
 	Page		page = BufferGetPage(buffer);
-	HmMeta	   *meta;
+	HmMeta	   *meta = hm_page_meta(page);
 
+	/* The special area, too, differs between versions. */
+	if (kind == HM_PAGE_META && !PageIsNew(page) && meta->magic == HM_MAGIC &&
+		meta->endian == HM_ENDIAN_MARKER && meta->version != HM_FORMAT_VERSION)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("index \"%s\" has on-disk version %d, this harmonia reads version %d",
+						RelationGetRelationName(index), meta->version, HM_FORMAT_VERSION),
+				 errhint("Install a harmonia release that reads this version, or REINDEX.")));
 	if (!hm_page_is(page, kind))
 		hm_report_damage(psprintf("The page is not a harmonia page of kind %d.", (int) kind),
 						 "index \"%s\" has an unexpected page at block %u",
@@ -114,17 +128,10 @@ hm_page_check(Relation index, Buffer buffer, HmPageKind kind)
 	if (kind != HM_PAGE_META)
 		return;
 
-	meta = hm_page_meta(page);
 	if (meta->magic != HM_MAGIC || meta->endian != HM_ENDIAN_MARKER ||
 		meta->block_size != BLCKSZ)
 		hm_report_damage("Magic number, byte order or block size does not match.",
 						 "index \"%s\" is not a harmonia index", RelationGetRelationName(index));
-	if (meta->version != HM_FORMAT_VERSION)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("index \"%s\" has on-disk version %d, this harmonia reads version %d",
-						RelationGetRelationName(index), meta->version, HM_FORMAT_VERSION),
-				 errhint("Install a harmonia release that reads this version, or REINDEX.")));
 	if (meta->flags != HM_META_LIMITS)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -147,7 +154,7 @@ hm_page_check(Relation index, Buffer buffer, HmPageKind kind)
 void
 hm_leaf_check(Relation index, Buffer buffer, HtWidth width)
 {
-	const char *problem = ht_leaf_check(BufferGetPage(buffer), width);
+	const char *problem = hm_leaf_problem(BufferGetPage(buffer), width);
 
 	if (problem != NULL)
 		hm_report_damage(problem, "index \"%s\" has a damaged leaf at block %u",

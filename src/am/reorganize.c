@@ -30,31 +30,41 @@
 
 PG_FUNCTION_INFO_V1(harmonia_reorganize);
 
-/* The number of leaves that so many entries take when they are packed. */
-static uint64
-packed_leaves(Relation index, uint64 entries)
-{
-	int			target = hm_leaf_target(index, hm_cache(index, false)->width);
+/* The share of a packed leaf is counted in these parts. */
+#define LEAF_PARTS	65536
 
-	return Max(1, (entries + target - 1) / target);
+void
+hm_segment_use_add(Relation index, HmSegmentUse *use, Page leaf, int entries)
+{
+	use->packed += (uint64) entries * LEAF_PARTS / hm_leaf_target(index, ht_leaf_shape_of(leaf));
+}
+
+/*
+ * The number of leaves that a segment's entries take when they are packed, if leaves keep their
+ * classes.
+ */
+static uint64
+packed_leaves(const HmSegmentUse *use)
+{
+	return Max(1, (use->packed + LEAF_PARTS - 1) / LEAF_PARTS);
 }
 
 /* Whether packing a segment would save at least half of its leaves. */
 static bool
-is_sparse(Relation index, const HmSegmentUse *use)
+is_sparse(const HmSegmentUse *use)
 {
-	return packed_leaves(index, use->entries) * 2 <= use->leaves;
+	return packed_leaves(use) * 2 <= use->leaves;
 }
 
 /* Whether it pays to move a segment; if all is true, whether it could be packed better. */
 static bool
-worth_moving(Relation index, const HmSegmentUse *use, bool all)
+worth_moving(const HmSegmentUse *use, bool all)
 {
 	uint32		shadowed = use->leaves - use->pure_leaves;
 
-	if (all && (shadowed > 0 || packed_leaves(index, use->entries) < use->leaves))
+	if (all && (shadowed > 0 || packed_leaves(use) < use->leaves))
 		return true;
-	return is_sparse(index, use) || shadowed * 4 > use->leaves;
+	return is_sparse(use) || shadowed * 4 > use->leaves;
 }
 
 /* Whether it pays to join a segment with the one after it. */
@@ -64,10 +74,10 @@ worth_joining(Relation index, const HmSegmentUse *a, const HmSegmentUse *b)
 	HmCache    *cache = hm_cache(index, false);
 	uint64		leaves_max = hm_segment_room(cache->width, cache->fanout,
 											 HM_SEGMENT_MAX_BLOCKS);
-	uint64		a_leaves = packed_leaves(index, a->entries);
-	uint64		b_leaves = packed_leaves(index, b->entries);
-	bool		a_sparse = is_sparse(index, a);
-	bool		b_sparse = is_sparse(index, b);
+	uint64		a_leaves = packed_leaves(a);
+	uint64		b_leaves = packed_leaves(b);
+	bool		a_sparse = is_sparse(a);
+	bool		b_sparse = is_sparse(b);
 
 	if (a->low.part != b->low.part || a_leaves + b_leaves > leaves_max * 3 / 4)
 		return false;
@@ -90,7 +100,7 @@ read_use(Buffer header, HmSegmentUse *use)
 	use->name.stamp = segment->stamp;
 	use->low = hm_position((HmPart) hm_page_special(page)->part,
 						   segment->low.key, segment->low.tid);
-	use->entries = 0;
+	use->packed = 0;
 	use->leaves = segment->leaves;
 	use->pure_leaves = segment->pure_leaves;
 	use->grows = !hm_page_has_high(page) &&
@@ -132,13 +142,13 @@ static bool
 join_with_next(Relation index, HmSegmentUse *use)
 {
 	HmSegmentName names[2] = {use[0].name, use[1].name};
-	uint64		entries = use[0].entries + use[1].entries;
+	uint64		packed = use[0].packed + use[1].packed;
 	BlockNumber block;
 	Buffer		header;
 	bool		alive;
 
 	if (!hm_directory_could_join(index, use[0].low, use[1].name.header) ||
-		!hm_segments_move(index, names, 2, true, &block))
+		!hm_segments_move(index, names, 2, HM_MOVE_PACK, &block))
 		return false;
 
 	/* If the new segment has been replaced already, nothing is known of it. */
@@ -148,7 +158,7 @@ join_with_next(Relation index, HmSegmentUse *use)
 	if (alive)
 		read_use(header, &use[1]);
 	UnlockReleaseBuffer(header);
-	use[1].entries = entries;
+	use[1].packed = packed;
 	return alive;
 }
 
@@ -167,9 +177,9 @@ hm_reorganize(Relation index, HmSegmentUses *uses, bool all)
 			movements++;
 			continue;
 		}
-		if (worth_moving(index, &items[i], all) &&
+		if (worth_moving(&items[i], all) &&
 			hm_segments_move(index, &items[i].name, 1,
-							 all || is_sparse(index, &items[i]), NULL))
+							 all || is_sparse(&items[i]) ? HM_MOVE_IF_SMALLER : HM_MOVE_KEEP_ROOM, NULL))
 			movements++;
 	}
 	return movements;
@@ -258,7 +268,8 @@ move_to_front(Relation index, bool pack)
 		vacuum_delay_point_compat();
 		if (!hm_extent_fits_below(index, candidates[i].blocks, candidates[i].last))
 			break;
-		if (hm_segments_move(index, &candidates[i].name, 1, pack, NULL))
+		if (hm_segments_move(index, &candidates[i].name, 1, pack ? HM_MOVE_PACK : HM_MOVE_KEEP_ROOM,
+							 NULL))
 			movements++;
 	}
 	pfree(candidates);
@@ -303,7 +314,7 @@ hm_compact(Relation index, bool always, HmSize *size)
  * leaf.  Returns false at the end of the index.
  */
 static bool
-count_step(Relation index, HtWidth width, HmSegmentUses *uses, HmPosition *position,
+count_step(Relation index, HmSegmentUses *uses, HmPosition *position,
 		   BufferAccessStrategy strategy)
 {
 	HmPosition	entered = *position;
@@ -318,7 +329,7 @@ count_step(Relation index, HtWidth width, HmSegmentUses *uses, HmPosition *posit
 	use = hm_segment_uses_note(uses, header);
 	leaf = hm_segment_leaf(index, header, entered.entry, false, BUFFER_LOCK_SHARE, strategy);
 	page = BufferGetPage(leaf);
-	use->entries += (uint64) ht_leaf_count(page, width);
+	hm_segment_use_add(index, use, page, ht_leaf_count(page));
 	if (hm_position_cmp(hm_page_high(page), entered) <= 0)
 		hm_page_no_progress(index, leaf);
 	*position = hm_page_high(page);
@@ -443,7 +454,6 @@ harmonia_reorganize(PG_FUNCTION_ARGS)
 	HmSegmentUses uses;
 	HmPosition	position = hm_position(HM_PART_NULLS_LOW, 0, 0);
 	BufferAccessStrategy strategy;
-	HtWidth		width;
 	HmSize		size;
 	int64		movements;
 
@@ -455,10 +465,10 @@ harmonia_reorganize(PG_FUNCTION_ARGS)
 
 	index = open_to_reorganize(oid, &heap);
 	hm_batch_apply(index);
-	width = hm_cache(index, true)->width;
+	hm_cache(index, true);
 	strategy = GetAccessStrategy(BAS_VACUUM);
 	hm_segment_uses_init(&uses);
-	while (count_step(index, width, &uses, &position, strategy))
+	while (count_step(index, &uses, &position, strategy))
 		;
 	movements = hm_reorganize(index, &uses, true);
 	movements += hm_compact(index, true, &size);

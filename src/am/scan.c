@@ -328,7 +328,7 @@ follow_right(IndexScanDesc scan, HmPosition position, Buffer *header)
 
 /* Copy the entries that match and lie on the far side of the position. */
 static void
-copy_items(HmScan *state, Page page, HtWidth width, HmPosition position, bool backward)
+copy_items(HmScan *state, Page page, HmPosition position, bool backward)
 {
 	HmScanPage *result = &state->page;
 	HmPosition	low = hm_page_low(page);
@@ -346,7 +346,7 @@ copy_items(HmScan *state, Page page, HtWidth width, HmPosition position, bool ba
 
 		if (hm_position_cmp(hm_position(range->part, range->low, 0), high) >= 0)
 			break;
-		result->count += ht_leaf_read_range(page, width, range->low, range->high,
+		result->count += ht_leaf_read_range(page, range->low, range->high,
 											result->items + result->count);
 	}
 
@@ -397,7 +397,6 @@ read_from(IndexScanDesc scan, HmPosition position, bool backward)
 {
 	HmScan	   *state = (HmScan *) scan->opaque;
 	Relation	index = scan->indexRelation;
-	HtWidth		width = state->type->width;
 	bool		try_right = !backward && state->page.valid;
 
 	if (BufferIsValid(state->page.buffer))
@@ -422,7 +421,7 @@ read_from(IndexScanDesc scan, HmPosition position, bool backward)
 				break;
 		}
 		hm_test_old_snapshot(scan->xs_snapshot, index, BufferGetPage(leaf));
-		copy_items(state, BufferGetPage(leaf), width, position, backward);
+		copy_items(state, BufferGetPage(leaf), position, backward);
 		try_right = !backward;
 
 		if (state->careful)

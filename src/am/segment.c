@@ -65,12 +65,6 @@ hm_segment_room(HtWidth width, int fanout, uint32 blocks)
 	return room;
 }
 
-int
-hm_leaf_target(Relation index, HtWidth width)
-{
-	return Max(1, ht_leaf_capacity(width) * hm_fillfactor(index) / 100);
-}
-
 void
 hm_segment_separator(const HmSegment *segment, uint32 leaf, uint32 *node, int *separator)
 {
@@ -164,34 +158,32 @@ image_header(const HmSegmentSpec *spec, char *image)
 }
 
 uint32
-hm_segment_image(const HmSegmentSpec *spec, const HtEntry *entries, uint64 n, char *image)
+hm_segment_image(const HmSegmentSpec *spec, const HmLeafPlan *plan, const HtEntry *entries,
+				 char *image)
 {
 	HmSegment  *segment = hm_page_segment((Page) image);
 	HtEntry		low = spec->low;
 
 	Assert(spec->leaves >= 1 && spec->leaves <= spec->leaf_room);
-	Assert(n <= (uint64) spec->leaves * ht_leaf_capacity(spec->width));
 
 	image_header(spec, image);
 	for (uint32 leaf = 0; leaf < spec->leaves; leaf++)
 	{
 		BlockNumber block = segment->leaf_base + leaf;
 		Page		page = (Page) (image + (Size) (block - spec->start) * BLCKSZ);
-		uint64		from = n * leaf / spec->leaves;
-		uint64		to = n * (leaf + 1) / spec->leaves;
 		bool		last = leaf == spec->leaves - 1;
-		HmSpecial  *special;
 
 		hm_page_init(page, HM_PAGE_LEAF, spec->stamp, spec->start, spec->part);
-		ht_leaf_fill(page, spec->width, entries + from, (int) (to - from));
+		hm_leaf_fill(page, plan[leaf].shape, entries, plan[leaf].count);
+		entries += plan[leaf].count;
 
-		special = hm_page_special(page);
-		special->low = low;
-		special->high = last ? spec->high : entries[to];
-		special->right = last ? InvalidBlockNumber : block + 1;
-		if (!last || spec->has_high)
-			special->flags |= HM_HAS_HIGH;
-		low = special->high;
+		hm_leaf_set_low(page, low);
+		if (!last)
+			hm_leaf_set_high(page, entries[0]);
+		else if (spec->has_high)
+			hm_leaf_set_high(page, spec->high);
+		if (!last)
+			hm_page_special(page)->right = block + 1;
 
 		if (leaf > 0)
 		{
@@ -203,8 +195,9 @@ hm_segment_image(const HmSegmentSpec *spec, const HtEntry *entries, uint64 n, ch
 			hm_segment_separator(segment, leaf, &node, &separator);
 			key_page = hm_node_page(segment, spec->width, node, &offset);
 			ht_node_set(image + (Size) key_page * BLCKSZ + offset, spec->width,
-						spec->fanout, separator, special->low);
+						spec->fanout, separator, low);
 		}
+		low = hm_leaf_high(page);
 	}
 	return segment->leaf_base - spec->start + spec->leaves;
 }

@@ -24,6 +24,8 @@ typedef struct HmSplit
 	Buffer		leaf;
 	HtWidth		width;
 	bool		append;			/* the new entries are above all of the part */
+	HtEntry		bound;			/* if so, the low bound of their leaf */
+	uint64		step;			/* distance of keys in the leaf */
 	const HtEntry *coming;		/* new entries of this part, in order */
 	int64		coming_count;	/* at least one */
 	int64		merged;			/* how many of them are in entries[] */
@@ -43,42 +45,46 @@ split_leaf(Relation index, GenericXLogState *state, HmSplit *split, Buffer fresh
 {
 	Page		left = GenericXLogRegisterBuffer(state, split->leaf, 0);
 	Page		right = GenericXLogRegisterBuffer(state, fresh, 0);
-	HmSpecial  *left_special = hm_page_special(left);
-	HmSpecial  *right_special;
+	HtEntry		low = split->bound;
+	HtEntry		high = hm_leaf_high(left);
 	const HtEntry *upper = split->coming;
-	int			upper_count;
+	HmLeafPlan	plan;
+	uint64		upper_count;
 
 	if (split->append)
 	{
-		upper_count = (int) Min(split->coming_count, hm_leaf_target(index, split->width));
-		*inserted += upper_count;
+		hm_plan_leaves(split->width, hm_fillfactor(index), low, NULL, upper,
+					   (uint64) split->coming_count, split->step, 1, &plan, &upper_count);
+		*inserted += (int64) upper_count;
 	}
 	else
 	{
 		int			keep = split->count / 2;
 
 		upper = split->entries + keep;
-		upper_count = split->count - keep;
-		ht_leaf_fill(left, split->width, split->entries, keep);
+		low = upper[0];
+		plan.count = split->count - keep;
+		plan.shape = hm_leaf_shape(split->width, low, hm_page_has_high(left) ? &high : NULL,
+								   upper, plan.count, split->step);
+		hm_leaf_fill(left, hm_leaf_shape(split->width, hm_leaf_low(left), &low, split->entries, keep, 0),
+					 split->entries, keep);
 		*inserted += split->merged;
 	}
 
-	right_special = hm_page_special(right);
-	right_special->kind = HM_PAGE_LEAF;
-	ht_leaf_fill(right, split->width, upper, upper_count);
-	right_special->low = upper[0];
-	right_special->high = left_special->high;
-	right_special->flags = left_special->flags;
-	right_special->right = left_special->right;
-	left_special->high = upper[0];
-	left_special->flags |= HM_HAS_HIGH;
-	left_special->right = BufferGetBlockNumber(fresh);
+	hm_page_special(right)->kind = HM_PAGE_LEAF;
+	hm_leaf_fill(right, plan.shape, upper, plan.count);
+	hm_leaf_set_low(right, low);
+	if (hm_page_has_high(left))
+		hm_leaf_set_high(right, high);
+	hm_page_special(right)->right = hm_page_special(left)->right;
+	hm_leaf_set_high(left, low);
+	hm_page_special(left)->right = BufferGetBlockNumber(fresh);
 
 	/* All pages of the split are locked by now. */
 	hm_device_mark_page(index, split->leaf, HM_ALL_LINES);
 	hm_device_mark_page(index, fresh, HM_ALL_LINES);
 	hm_device_structure_changes(index);
-	return upper[0];
+	return low;
 }
 
 /*
@@ -294,23 +300,49 @@ split_shadowing(Relation index, HmSplit *split, uint32 node, Buffer auxiliary)
 
 /*
  * Fill in split->entries: those of the leaf and the first of the new ones, at most as
- * many as make two leaves as full as a build does, but at least one more than fit on one
- * leaf.
+ * many as make two leaves as full as a build does, but at least one more than the leaf has.
+ * Returns the shape that all of them would have in one leaf.
+ *
+ * The halves are never wider than the leaf would be as a whole, so each has room for half of the
+ * entries.  New entries that the last leaf of a part cannot store are let in only if the first
+ * one is such, and then the leaf is less than half full (hm_begins_leaf()).
  */
-static void
+static HtLeafShape
 merge_for_split(Relation index, HmSplit *split, Page leaf)
 {
+	HtLeafShape shape = ht_leaf_shape_of(leaf);
+	HtEntry		high = hm_leaf_high(leaf);
 	HtEntry		old[HT_LEAF_MAX_ENTRIES];
-	int			count = ht_leaf_read(leaf, split->width, old);
-	int			max = Max(2 * hm_leaf_target(index, split->width),
-						  ht_leaf_capacity(split->width) + 1);
+	int			count = ht_leaf_read(leaf, old);
+	int			tid_bytes;
 
 	split->merged = split->coming_count;
 	if (hm_page_has_high(leaf))
-		split->merged = hm_entries_below(split->coming, split->merged,
-										 hm_page_special(leaf)->high);
-	split->count = hm_merge_entries(old, count, split->coming, &split->merged, max,
+		split->merged = hm_entries_below(split->coming, split->merged, high);
+	else if (ht_leaf_fits_key(shape, split->coming[0].key))
+		split->merged = hm_entries_below(split->coming, split->merged, hm_leaf_reach(shape));
+	else
+		shape = ht_leaf_shape(8 * (int) split->width, shape.tid_bytes, shape.base);
+
+	/* More than these cannot be merged. */
+	split->merged = Min(split->merged, 2 * HT_LEAF_MAX_ENTRIES);
+	tid_bytes = hm_tid_bytes(split->coming, (uint64) split->merged);
+	shape.tid_bytes = (uint8) Max(Max(shape.tid_bytes, tid_bytes), hm_tid_bytes(old, (uint64) count));
+	split->count = hm_merge_entries(old, count, split->coming, &split->merged,
+									Max(2 * hm_leaf_target(index, shape), count + 1),
 									split->entries);
+	split->step = hm_key_step(split->entries, (uint64) split->count);
+	return hm_leaf_shape(split->width, hm_leaf_low(leaf), hm_page_has_high(leaf) ? &high : NULL,
+						 split->entries, split->count, split->step);
+}
+
+/* The distance of keys in a leaf. */
+static uint64
+leaf_step(Page leaf)
+{
+	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
+
+	return hm_key_step(entries, (uint64) ht_leaf_read(leaf, entries));
 }
 
 int64
@@ -320,6 +352,7 @@ hm_make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 	HmSegment  *segment;
 	Page		leaf_page;
 	HmSegmentName name;
+	HtLeafShape shape = {0};
 	int			count;
 	bool		last;
 	int64		inserted;
@@ -345,9 +378,9 @@ hm_make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 	 * The first of several backends that found the leaf full has made room for the
 	 * others.  With many clients at the right end of the index, every split has others.
 	 */
-	count = ht_leaf_count(leaf_page, split.width);
-	inserted = hm_insert_if_room(index, split.leaf, split.width, count, coming,
-								 hm_entries_for_leaf(index, leaf_page, split.width, count, coming, n));
+	count = ht_leaf_count(leaf_page);
+	inserted = hm_insert_if_room(index, split.leaf, count, coming,
+								 hm_entries_for_leaf(index, leaf_page, count, coming, n));
 	if (inserted > 0)
 	{
 		UnlockReleaseBuffer(split.leaf);
@@ -357,19 +390,27 @@ hm_make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 
 	last = !BlockNumberIsValid(hm_page_special(leaf_page)->right);
 	split.append = !hm_page_has_high(leaf_page) &&
-		hm_is_above_full_leaf(index, leaf_page, split.width, count, coming[0]);
+		hm_begins_leaf(index, leaf_page, count, coming[0]);
 
-	if (!split.append)
+	if (split.append)
 	{
-		merge_for_split(index, &split, leaf_page);
+		split.bound = hm_begun_bound(leaf_page, coming[0]);
+		split.step = leaf_step(leaf_page);
+	}
+	else
+	{
+		shape = merge_for_split(index, &split, leaf_page);
 		if (split.merged == 0)
 			hm_page_no_progress(index, split.leaf);
 	}
 
-	if (!split.append && hm_leaf_has_room(leaf_page, split.width, split.count, 0))
+	if (!split.append && hm_leaf_has_room(shape, !hm_page_has_high(leaf_page), split.count, 0))
 	{
-		/* Some of the entries were in the leaf already, so the others fit. */
-		hm_rewrite_leaf(index, split.leaf, split.width, split.entries, split.count);
+		/*
+		 * The leaf only has to become wider, or some of the entries were in it already, so
+		 * the others fit.
+		 */
+		hm_rewrite_leaf(index, split.leaf, shape, split.entries, split.count);
 		inserted = split.merged;
 	}
 	else if (last && can_append_leaf(segment))
@@ -378,7 +419,7 @@ hm_make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 	{
 		UnlockReleaseBuffer(split.leaf);
 		UnlockReleaseBuffer(split.header);
-		return hm_append_segment(index, part, coming, n, name);
+		return hm_append_segment(index, part, split.bound, split.step, coming, n, name);
 	}
 	else
 	{
@@ -407,7 +448,7 @@ hm_make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 			UnlockReleaseBuffer(split.leaf);
 			UnlockReleaseBuffer(split.header);
 			if (full)
-				hm_segments_move(index, &name, 1, false, NULL);
+				hm_segments_move(index, &name, 1, HM_MOVE_KEEP_ROOM, NULL);
 			else
 				hm_add_spare_extent(index, name);
 			return 0;

@@ -36,7 +36,6 @@ typedef struct HmVacuum
 	IndexBulkDeleteResult *stats;
 	IndexBulkDeleteCallback callback;
 	void	   *state;
-	HtWidth		width;
 	BlockNumber blocks;			/* of the index when the walk began */
 	uint8	   *visited;		/* a bit for each of these: the walk drained it */
 	HmSegmentUses uses;			/* segments that the walk has met */
@@ -64,7 +63,7 @@ vacuum_leaf(HmVacuum *vacuum, Buffer leaf)
 	Page		page = BufferGetPage(leaf);
 	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
 	bool		dead[HT_LEAF_MAX_ENTRIES];
-	int			count = ht_leaf_read(page, vacuum->width, entries);
+	int			count = ht_leaf_read(page, entries);
 	int			dead_count = 0;
 
 	for (int i = 0; i < count; i++)
@@ -79,19 +78,19 @@ vacuum_leaf(HmVacuum *vacuum, Buffer leaf)
 	}
 	vacuum->stats->num_index_tuples += count - dead_count;
 	vacuum->stats->tuples_removed += dead_count;
-	vacuum->use->entries += (uint64) (count - dead_count);
+	hm_segment_use_add(vacuum->info->index, vacuum->use, page, count - dead_count);
 
 	if (dead_count > 0)
 	{
 		HtLeafChange change = {0};
 
 		START_CRIT_SECTION();
-		ht_leaf_remove(page, vacuum->width, dead, &change);
+		ht_leaf_remove(page, dead, &change);
 		hm_device_mark_page(vacuum->info->index, leaf,
-							ht_leaf_change_lines(vacuum->width, &change));
+							ht_leaf_change_lines(page, &change));
 		MarkBufferDirty(leaf);
 		HM_FAULT(vacuum_changed);
-		hm_log_leaf_change(vacuum->info->index, leaf, vacuum->width, &change);
+		hm_log_leaf_change(vacuum->info->index, leaf, &change);
 		HM_FAULT(vacuum_logged);
 		END_CRIT_SECTION();
 	}
@@ -203,7 +202,7 @@ hm_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 		vacuum.stats = palloc0(sizeof(IndexBulkDeleteResult));
 	vacuum.stats->num_index_tuples = 0;
 	vacuum.stats->estimated_count = false;
-	vacuum.width = hm_cache(index, true)->width;
+	hm_cache(index, true);
 	vacuum.blocks = RelationGetNumberOfBlocks(index);
 	vacuum.visited = palloc0(vacuum.blocks / 8 + 1);
 	hm_segment_uses_init(&vacuum.uses);

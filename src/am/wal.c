@@ -50,14 +50,13 @@ log_ranges(Buffer buffer, const HtByteRange *ranges, int count)
 }
 
 void
-hm_log_leaf_change(Relation index, Buffer buffer, HtWidth width,
-				   const HtLeafChange *change)
+hm_log_leaf_change(Relation index, Buffer buffer, const HtLeafChange *change)
 {
 	HtByteRange ranges[HT_LEAF_MAX_RANGES];
 
 	if (RelationNeedsWAL(index))
 		log_ranges(buffer, ranges,
-				   ht_leaf_change_ranges(BufferGetPage(buffer), width, change, ranges));
+				   ht_leaf_change_ranges(BufferGetPage(buffer), change, ranges));
 }
 
 /*

@@ -44,7 +44,7 @@ hm_walk_create(Relation index, uint32 capacity, HmLookupStats *stats)
 	memset(walk, 0, offsetof(HmWalk, psa));
 	walk->index = index;
 	walk->width = hm_key_type(index)->width;
-	walk->search = ht_search(walk->width, NULL);
+	walk->search = ht_search(NULL);
 	walk->stats = stats;
 	walk->sorted = hm_alloc_large(capacity * sizeof(HtProbe));
 	walk->active = palloc_extended(capacity * sizeof(uint32), MCXT_ALLOC_HUGE);
@@ -71,7 +71,7 @@ hm_walk_end(HmWalk *walk)
 bool
 hm_walk_set_variant(HmWalk *walk, const char *variant)
 {
-	const HtSearch *search = ht_search(walk->width, variant);
+	const HtSearch *search = ht_search(variant);
 
 	if (search == NULL)
 		return false;

@@ -1,6 +1,6 @@
 /*
  * leaf.c
- *		Leaf pages: the operations of leaf_template.h for both key widths.
+ *		Leaf pages: the operations of leaf_template.h for all shapes.
  */
 #include "tree.h"
 
@@ -23,25 +23,45 @@ typedef enum Packing
 	PACK_HIGH					/* into the last blocks, leaving no slot free */
 } Packing;
 
-static inline uint64_t
-load_tid(const uint8_t *tids, int slot)
+/* The operations on leaves of one shape. */
+typedef struct LeafFunctions
 {
-	uint32_t	block;
-	uint16_t	offset;
+	void		(*init) (void *page, HtLeafShape shape);
+	void		(*fill) (void *page, HtLeafShape shape, const HtEntry *entries, int n);
+	int			(*count) (const void *page);
+	HtEntry		(*entry) (const void *page, int block, int slot);
+	int			(*read) (const void *page, HtEntry *out);
+	int			(*read_range) (const void *page, uint64_t low_key, uint64_t high_key,
+							   HtEntry *out);
+	HtInsertResult (*insert) (void *page, HtEntry entry, HtLeafChange *change);
+	void		(*remove) (void *page, const bool *dead, HtLeafChange *change);
+	int			(*change_ranges) (const HtLeafChange *change, HtByteRange *ranges);
+	const char *(*check) (const void *page);
+} LeafFunctions;
 
-	memcpy(&block, tids + slot * HT_TID_BYTES, sizeof(block));
-	memcpy(&offset, tids + slot * HT_TID_BYTES + sizeof(block), sizeof(offset));
-	return (uint64_t) block << 16 | offset;
+/* In an integer of 8 bytes, the lowest n bytes are these. */
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#error "tids are stored with their lowest byte first; this needs load_tid() and store_tid() for big-endian machines"
+#endif
+
+/* bytes is a constant wherever these are called. */
+static inline uint64_t
+load_tid(const uint8_t *tids, int slot, int bytes)
+{
+	uint64_t	stored = 0;
+
+	memcpy(&stored, tids + slot * bytes, (size_t) bytes);
+	if (bytes == HT_TID_BYTES)
+		return stored;
+	return stored >> 9 << 16 | (stored & 511);
 }
 
 static inline void
-store_tid(uint8_t *tids, int slot, uint64_t tid)
+store_tid(uint8_t *tids, int slot, uint64_t tid, int bytes)
 {
-	uint32_t	block = (uint32_t) (tid >> 16);
-	uint16_t	offset = (uint16_t) tid;
+	uint64_t	stored = bytes == HT_TID_BYTES ? tid : tid >> 16 << 9 | (tid & 511);
 
-	memcpy(tids + slot * HT_TID_BYTES, &block, sizeof(block));
-	memcpy(tids + slot * HT_TID_BYTES + sizeof(block), &offset, sizeof(offset));
+	memcpy(tids + slot * bytes, &stored, (size_t) bytes);
 }
 
 /* The set of slots 0..n - 1. */
@@ -78,7 +98,7 @@ static inline void
 mark_slot(HtLeafChange *change, int block, int slot)
 {
 	change->blocks |= UINT64_C(1) << block;
-	change->slots[block] |= (uint16_t) (1 << slot);
+	change->slots[block] |= UINT32_C(1) << slot;
 }
 
 /* Append a range to n others, or extend the last one.  Returns the new n. */
@@ -100,87 +120,149 @@ add_range(HtByteRange *ranges, int n, size_t offset, size_t length)
 	return n + 1;
 }
 
+#define LT_BITS 16
+#define LT_TID 4
+#include "leaf_template.h"
+#undef LT_BITS
 #define LT_BITS 32
+#define LT_TID 4
 #include "leaf_template.h"
+#undef LT_BITS
 #define LT_BITS 64
+#define LT_TID 4
 #include "leaf_template.h"
+#undef LT_BITS
+#define LT_BITS 16
+#define LT_TID 5
+#include "leaf_template.h"
+#undef LT_BITS
+#define LT_BITS 32
+#define LT_TID 5
+#include "leaf_template.h"
+#undef LT_BITS
+#define LT_BITS 64
+#define LT_TID 5
+#include "leaf_template.h"
+#undef LT_BITS
+#define LT_BITS 16
+#define LT_TID 6
+#include "leaf_template.h"
+#undef LT_BITS
+#define LT_BITS 32
+#define LT_TID 6
+#include "leaf_template.h"
+#undef LT_BITS
+#define LT_BITS 64
+#define LT_TID 6
+#include "leaf_template.h"
+#undef LT_BITS
 
-void
-ht_leaf_init(void *page, HtWidth width)
+static const LeafFunctions *const functions[3][3] =
 {
-	if (width == HT_WIDTH32)
-		init_32(page);
-	else
-		init_64(page);
+	{&functions_16_4, &functions_16_5, &functions_16_6},
+	{&functions_32_4, &functions_32_5, &functions_32_6},
+	{&functions_64_4, &functions_64_5, &functions_64_6}
+};
+
+static inline const LeafFunctions *
+functions_for(int bits, int tid_bytes)
+{
+	return functions[bits == 16 ? 0 : bits == 32 ? 1 : 2]
+		[tid_bytes == 4 ? 0 : tid_bytes == 5 ? 1 : 2];
+}
+
+static inline const LeafFunctions *
+functions_of(const void *page)
+{
+	const uint8_t *bytes = page;
+
+	return functions_for(bytes[HT_LEAF_CLASS_AT], bytes[HT_LEAF_TID_BYTES_AT]);
+}
+
+HtLeafShape
+ht_leaf_shape_of(const void *page)
+{
+	const uint8_t *bytes = page;
+	uint8_t		bits = bytes[HT_LEAF_CLASS_AT];
+	uint8_t		tid_bytes = bytes[HT_LEAF_TID_BYTES_AT];
+	uint64_t	base;
+
+	if (bits != 16 && bits != 32)
+		bits = 64;
+	if (tid_bytes != 4 && tid_bytes != 5)
+		tid_bytes = HT_TID_BYTES;
+	memcpy(&base, bytes + HT_LEAF_BASE_AT, sizeof(base));
+	return ht_leaf_shape(bits, tid_bytes, base);
 }
 
 void
-ht_leaf_fill(void *page, HtWidth width, const HtEntry *entries, int n)
+ht_leaf_init(void *page, HtLeafShape shape)
 {
-	if (width == HT_WIDTH32)
-		fill_32(page, entries, n);
-	else
-		fill_64(page, entries, n);
+	functions_for(shape.bits, shape.tid_bytes)->init(page, shape);
+}
+
+void
+ht_leaf_fill(void *page, HtLeafShape shape, const HtEntry *entries, int n)
+{
+	functions_for(shape.bits, shape.tid_bytes)->fill(page, shape, entries, n);
 }
 
 int
-ht_leaf_count(const void *page, HtWidth width)
+ht_leaf_count(const void *page)
 {
-	return width == HT_WIDTH32 ? count_32(page) : count_64(page);
+	return functions_of(page)->count(page);
 }
 
 int
-ht_leaf_read(const void *page, HtWidth width, HtEntry *out)
+ht_leaf_block_count(const void *page, int block)
 {
-	return width == HT_WIDTH32 ? read_32(page, out) : read_64(page, out);
+	HtLeafShape shape = ht_leaf_shape_of(page);
+	const uint8_t *bytes = page;
+	int			count = bytes[ht_leaf_blocks_at(shape) + block * HT_LEAF_BLOCK_SIZE + HT_LEAF_BLOCK_COUNT_AT];
+
+	return count < ht_leaf_slots(shape) ? count : ht_leaf_slots(shape);
+}
+
+HtEntry
+ht_leaf_entry(const void *page, int block, int slot)
+{
+	return functions_of(page)->entry(page, block, slot);
 }
 
 int
-ht_leaf_read_range(const void *page, HtWidth width, uint64_t low_key,
-				   uint64_t high_key, HtEntry *out)
+ht_leaf_read(const void *page, HtEntry *out)
 {
-	/* Bounds need not fit the width; clip them. */
-	if (high_key > ht_key_max(width))
-		high_key = ht_key_max(width);
-	if (low_key > high_key)
-		return 0;
+	return functions_of(page)->read(page, out);
+}
 
-	if (width == HT_WIDTH32)
-		return read_range_32(page, (uint32_t) low_key, (uint32_t) high_key, out);
-	return read_range_64(page, low_key, high_key, out);
+int
+ht_leaf_read_range(const void *page, uint64_t low_key, uint64_t high_key, HtEntry *out)
+{
+	return functions_of(page)->read_range(page, low_key, high_key, out);
 }
 
 HtInsertResult
-ht_leaf_insert(void *page, HtWidth width, HtEntry entry, HtLeafChange *change)
+ht_leaf_insert(void *page, HtEntry entry, HtLeafChange *change)
 {
-	if (width == HT_WIDTH32)
-		return insert_32(page, entry, change);
-	return insert_64(page, entry, change);
+	return functions_of(page)->insert(page, entry, change);
 }
 
 void
-ht_leaf_remove(void *page, HtWidth width, const bool *dead, HtLeafChange *change)
+ht_leaf_remove(void *page, const bool *dead, HtLeafChange *change)
 {
-	if (width == HT_WIDTH32)
-		remove_32(page, dead, change);
-	else
-		remove_64(page, dead, change);
+	functions_of(page)->remove(page, dead, change);
 }
 
 int
-ht_leaf_change_ranges(const void *page, HtWidth width,
-					  const HtLeafChange *change, HtByteRange *ranges)
+ht_leaf_change_ranges(const void *page, const HtLeafChange *change, HtByteRange *ranges)
 {
-	(void) page;				/* the change has all that is needed */
-	if (width == HT_WIDTH32)
-		return change_ranges_32(change, ranges);
-	return change_ranges_64(change, ranges);
+	return functions_of(page)->change_ranges(change, ranges);
 }
 
 uint64_t
-ht_leaf_change_lines(HtWidth width, const HtLeafChange *change)
+ht_leaf_change_lines(const void *page, const HtLeafChange *change)
 {
-	int			first = ht_leaf_blocks_at(width) / HT_LEAF_BLOCK_SIZE;
+	int			first = ht_leaf_blocks_at(ht_leaf_shape_of(page)) / HT_LEAF_BLOCK_SIZE;
 	uint64_t	lines = change->blocks << first;	/* a block is a line */
 
 	/*
@@ -192,8 +274,31 @@ ht_leaf_change_lines(HtWidth width, const HtLeafChange *change)
 	return lines;
 }
 
-const char *
-ht_leaf_check(const void *page, HtWidth width)
+HtByteRange
+ht_leaf_hole(HtLeafShape shape)
 {
-	return width == HT_WIDTH32 ? check_32(page) : check_64(page);
+	HtByteRange hole;
+
+	if (shape.bits == 64)
+	{
+		hole.offset = HT_PAGE_END;
+		hole.length = (HT_LEAF_BLOCKS(64) * HT_LEAF_SLOTS(64, 4) + 63) / 64 * 8;
+	}
+	else
+	{
+		hole.offset = (uint16_t) (HT_LEAF_SEPARATORS_AT + HT_LEAF_MAX_SEPARATORS * shape.bits / 8);
+		hole.length = (uint16_t) (HT_LEAF_BLOCKS_AT(shape.bits) - hole.offset);
+	}
+	return hole;
+}
+
+const char *
+ht_leaf_check(const void *page)
+{
+	const uint8_t *bytes = page;
+	HtLeafShape shape = ht_leaf_shape_of(page);
+
+	if (bytes[HT_LEAF_CLASS_AT] != shape.bits || bytes[HT_LEAF_TID_BYTES_AT] != shape.tid_bytes)
+		return "widths of keys and tids are none that a leaf can have";
+	return functions_of(page)->check(page);
 }

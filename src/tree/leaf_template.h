@@ -1,35 +1,46 @@
 /*
  * leaf_template.h
- *		Leaf page operations for one key width.
+ *		Leaf page operations for one shape of leaves.
  *
- * leaf.c includes this once for each width, with LT_BITS defined as 32 or 64.  Every
- * name is made with LT(), so that both instances can exist side by side.  The functions
- * do what tree.h says about the ht_leaf_ functions of the same name.
+ * leaf.c includes this once for each shape, with LT_BITS (the class: 16, 32 or 64) and
+ * LT_TID (the bytes of a tid: 4, 5 or 6) defined.  Every name is made with LT(), so that
+ * all instances can exist side by side.  The functions do what tree.h says about the
+ * ht_leaf_ functions of the same name.  Inside of them keys are as they are stored: less
+ * the leaf's base.
  *
  * Two invariants are not needed by readers, but by inserts.  Separators never descend,
  * so that counting finds a block.  Separators after the last entry have the maximum
  * value, so that an entry above all others finds the last used block, not an empty
  * block far behind it.
  */
-#define LT_NAME_2(name, bits)	name##_##bits
-#define LT_NAME_1(name, bits)	LT_NAME_2(name, bits)
-#define LT(name)				LT_NAME_1(name, LT_BITS)
+#define LT_NAME_2(name, bits, tid)	name##_##bits##_##tid
+#define LT_NAME_1(name, bits, tid)	LT_NAME_2(name, bits, tid)
+#define LT(name)				LT_NAME_1(name, LT_BITS, LT_TID)
 
-#if LT_BITS == 32
+/* LT_SET holds a bit for each slot, and is as wide as a key if keys are wide enough. */
+#if LT_BITS == 16
+#define LT_KEY			uint16_t
+#define LT_KEY_MAX		UINT16_MAX
+#define LT_SET			uint32_t
+#elif LT_BITS == 32
 #define LT_KEY			uint32_t
 #define LT_KEY_MAX		UINT32_MAX
-#define LT_BLOCKS		60
-#define LT_SLOTS		12
+#define LT_SET			uint32_t
 #else
 #define LT_KEY			uint64_t
 #define LT_KEY_MAX		UINT64_MAX
-#define LT_BLOCKS		58
-#define LT_SLOTS		9
+#define LT_SET			uint64_t
 #endif
 
-#define LT_SEPARATORS	64		/* LT_BLOCKS - 1 of them in use */
-#define LT_LINE			(64 / (int) sizeof(LT_KEY)) /* keys in a cache line */
+#define LT_BLOCKS		HT_LEAF_BLOCKS(LT_BITS)
+#define LT_SLOTS		HT_LEAF_SLOTS(LT_BITS, LT_TID)
+
+/* Slots, rounded up to whole vectors of 16 bytes: compilers then vectorise loops over keys. */
+#define LT_LANES		((LT_SLOTS * LT_BITS + 127) / 128 * (128 / LT_BITS))
+#define LT_SEPARATORS	HT_LEAF_MAX_SEPARATORS	/* LT_BLOCKS - 1 of them in use */
+#define LT_LINE			(HT_LEAF_LINE_SIZE / (int) sizeof(LT_KEY))	/* keys in a cache line */
 #define LT_LINES		(LT_SEPARATORS / LT_LINE)
+#define LT_PIVOTS		(LT_LINES - 1)
 
 typedef struct LT(Block)
 {
@@ -43,28 +54,59 @@ typedef struct LT(Block)
 typedef struct __attribute__((may_alias)) LT(Page)
 {
 	uint8_t		header[HT_PAGE_START];
-	LT_KEY		pivots[LT_LINE];	/* LT_LINES - 1 of them in use */
+	uint8_t		bits;
+	uint8_t		tid_bytes;
+	uint8_t		reserved[6];
+#if LT_BITS < 64
+	uint64_t	base;
+#endif
+	LT_KEY		pivots[LT_PIVOTS];
+#if LT_BITS < 64
+	uint8_t		padding[HT_LEAF_SEPARATORS_AT - HT_LEAF_PIVOTS_AT(LT_BITS) - LT_PIVOTS * sizeof(LT_KEY)];
+#endif
 	LT_KEY		separators[LT_SEPARATORS];
+#if LT_BITS < 64
+	uint8_t		hole[HT_LEAF_BLOCKS_AT(LT_BITS) - HT_LEAF_SEPARATORS_AT - LT_SEPARATORS * sizeof(LT_KEY)];
+#endif
 	LT(Block)	blocks[LT_BLOCKS];
 } LT(Page);
 
 _Static_assert(sizeof(LT(Block)) == HT_LEAF_BLOCK_SIZE, "leaf block size");
 _Static_assert(offsetof(LT(Block), count) == HT_LEAF_BLOCK_COUNT_AT, "count offset");
+_Static_assert(offsetof(LT(Page), bits) == HT_LEAF_CLASS_AT, "class offset");
+_Static_assert(offsetof(LT(Page), tid_bytes) == HT_LEAF_TID_BYTES_AT, "tid bytes offset");
+_Static_assert(offsetof(LT(Page), pivots) == HT_LEAF_PIVOTS_AT(LT_BITS), "pivot offset");
 _Static_assert(offsetof(LT(Page), separators) == HT_LEAF_SEPARATORS_AT, "separator offset");
+_Static_assert(offsetof(LT(Page), blocks) == HT_LEAF_BLOCKS_AT(LT_BITS), "block offset");
 _Static_assert(sizeof(LT(Page)) == HT_PAGE_END, "leaf page size");
-_Static_assert(LT_SLOTS * HT_TID_BYTES <= sizeof(((LT(Block) *) 0)->tids), "tids fit");
+_Static_assert(LT_SLOTS * LT_TID <= sizeof(((LT(Block) *) 0)->tids), "tids fit");
+_Static_assert(LT_SLOTS <= HT_LEAF_MAX_SLOTS && LT_BLOCKS <= HT_LEAF_MAX_BLOCKS, "maxima");
 
 /*
  * The worst case: every second slot of a block changes, each with one range for its key
- * and one for its tid; also every count, every second separator and every second pivot.
+ * and one for its tid, unless a slot is small enough to be merged; also every count, every
+ * second separator and every second pivot.
  */
-_Static_assert((2 * ((LT_SLOTS + 1) / 2) + 1) * LT_BLOCKS + LT_BLOCKS / 2 +
-			   LT_LINES / 2 <= HT_LEAF_MAX_RANGES, "ranges of a change");
+_Static_assert(((sizeof(LT_KEY) <= RANGE_MERGE_GAP ? 1 : (LT_SLOTS + 1) / 2) +
+				(LT_TID <= RANGE_MERGE_GAP ? 1 : (LT_SLOTS + 1) / 2) + 1) * LT_BLOCKS +
+			   LT_BLOCKS / 2 + LT_LINES / 2 <= HT_LEAF_MAX_RANGES, "ranges of a change");
+
+/* What is subtracted from all keys. */
+static inline uint64_t
+LT(base)(const LT(Page) *page)
+{
+#if LT_BITS < 64
+	return page->base;
+#else
+	(void) page;
+	return 0;
+#endif
+}
 
 static inline HtEntry
 LT(entry)(const LT(Block) *block, int slot)
 {
-	HtEntry		entry = {block->keys[slot], load_tid(block->tids, slot)};
+	HtEntry		entry = {block->keys[slot], load_tid(block->tids, slot, LT_TID)};
 
 	return entry;
 }
@@ -85,7 +127,7 @@ LT(below)(const LT(Block) *block, int a, int b)
 {
 	if (block->keys[a] != block->keys[b])
 		return block->keys[a] < block->keys[b];
-	return load_tid(block->tids, a) < load_tid(block->tids, b);
+	return load_tid(block->tids, a, LT_TID) < load_tid(block->tids, b, LT_TID);
 }
 
 /* ----------------------------------------------------------------
@@ -96,8 +138,7 @@ LT(below)(const LT(Block) *block, int a, int b)
 /*
  * The first block that can hold a key: the number of separators below it.  The loops
  * have constant bounds and no branches, so that the compiler can unroll or vectorise
- * them.  The pivot of the last line is padding and never below a key, except on a
- * damaged page; the result must then still be on the page.
+ * them.  On a damaged page, too, the result must be on the page.
  */
 static inline int
 LT(first_block)(const LT(Page) *page, LT_KEY key)
@@ -106,10 +147,8 @@ LT(first_block)(const LT(Page) *page, LT_KEY key)
 	int			line = 0;
 	int			n = 0;
 
-	for (int i = 0; i < LT_LINES; i++)
+	for (int i = 0; i < LT_PIVOTS; i++)
 		line += page->pivots[i] < key;
-	if (line >= LT_LINES)
-		line = LT_LINES - 1;
 
 	separators = &page->separators[line * LT_LINE];
 	for (int i = 0; i < LT_LINE; i++)
@@ -123,7 +162,7 @@ LT(first_block)(const LT(Page) *page, LT_KEY key)
 static inline int
 LT(last_block)(const LT(Page) *page, LT_KEY key)
 {
-	return key == LT_KEY_MAX ? LT_BLOCKS - 1 : LT(first_block)(page, key + 1);
+	return key == LT_KEY_MAX ? LT_BLOCKS - 1 : LT(first_block)(page, (LT_KEY) (key + 1));
 }
 
 /* The slots of the lowest and of the greatest entry of a block that is not empty. */
@@ -170,7 +209,7 @@ LT(begins_before)(const LT(Block) *block, HtEntry entry)
 
 	for (int i = 0; i < LT(used)(block); i++)
 		found |= (block->keys[i] < key) |
-			((block->keys[i] == key) & (load_tid(block->tids, i) <= entry.tid));
+			((block->keys[i] == key) & (load_tid(block->tids, i, LT_TID) <= entry.tid));
 	return found;
 }
 
@@ -217,11 +256,13 @@ LT(find_block)(const LT(Page) *page, HtEntry entry)
 static inline uint32_t
 LT(find_keys)(const LT(Block) *block, LT_KEY low, LT_KEY high)
 {
-	LT_KEY		span = high - low;
-	LT_KEY		found = 0;
+	LT_KEY		span = (LT_KEY) (high - low);
+	LT_SET		found = 0;
+	LT_KEY		keys[LT_LANES];
 
-	for (int i = 0; i < LT_SLOTS; i++)
-		found |= (LT_KEY) (block->keys[i] - low) <= span ? (LT_KEY) 1 << i : 0;
+	memcpy(keys, block, sizeof(keys));
+	for (int i = 0; i < LT_LANES; i++)
+		found |= (LT_KEY) (keys[i] - low) <= span ? (LT_SET) 1 << i : 0;
 	return (uint32_t) found & slots_below(LT(used)(block));
 }
 
@@ -232,7 +273,7 @@ LT(holds)(const LT(Block) *block, HtEntry entry)
 	uint32_t	found = LT(find_keys)(block, (LT_KEY) entry.key, (LT_KEY) entry.key);
 
 	for (; found != 0; found &= found - 1)
-		if (load_tid(block->tids, __builtin_ctz(found)) == entry.tid)
+		if (load_tid(block->tids, __builtin_ctz(found), LT_TID) == entry.tid)
 			return true;
 	return false;
 }
@@ -261,7 +302,7 @@ LT(set_separator)(LT(Page) *page, int i, LT_KEY key, HtLeafChange *change)
 static inline LT_KEY
 LT(between)(LT_KEY low, LT_KEY high)
 {
-	return low + (high - low) / 2;
+	return (LT_KEY) (low + (high - low) / 2);
 }
 
 /*
@@ -296,7 +337,7 @@ LT(put)(LT(Page) *page, int b, int slot, HtEntry entry, HtLeafChange *change)
 	LT(Block)  *block = &page->blocks[b];
 
 	block->keys[slot] = (LT_KEY) entry.key;
-	store_tid(block->tids, slot, entry.tid);
+	store_tid(block->tids, slot, entry.tid, LT_TID);
 	mark_slot(change, b, slot);
 }
 
@@ -330,16 +371,34 @@ LT(init_separators)(LT(Page) *page)
 	memset(page->separators, 0xFF, sizeof(page->separators));
 }
 
-static void
-LT(init)(LT(Page) *page)
+/* Write what a leaf says of itself: the line before the separators, apart from pivots. */
+static inline void
+LT(set_shape)(LT(Page) *page, HtLeafShape shape)
 {
+	memset((char *) page + HT_PAGE_START, 0, HT_LEAF_SEPARATORS_AT - HT_PAGE_START);
+	page->bits = LT_BITS;
+	page->tid_bytes = LT_TID;
+#if LT_BITS < 64
+	page->base = shape.base;
+#else
+	(void) shape;
+#endif
+}
+
+static void
+LT(init)(void *at, HtLeafShape shape)
+{
+	LT(Page)   *page = at;
+
+	LT(set_shape)(page, shape);
 	LT(init_separators)(page);
 	memset(page->blocks, 0, sizeof(page->blocks));
 }
 
 static int
-LT(count)(const LT(Page) *page)
+LT(count)(const void *at)
 {
+	const		LT(Page) *page = at;
 	int			n = 0;
 
 	for (int b = 0; b < LT_BLOCKS; b++)
@@ -364,10 +423,10 @@ LT(read_keys)(const LT(Block) *block, LT_KEY low, LT_KEY high, HtEntry *out)
 static inline uint32_t
 LT(descents)(const LT(Block) *block)
 {
-	LT_KEY		found = 0;
+	LT_SET		found = 0;
 
 	for (int i = 0; i < LT_SLOTS - 1; i++)
-		found |= block->keys[i] >= block->keys[i + 1] ? (LT_KEY) 2 << i : 0;
+		found |= block->keys[i] >= block->keys[i + 1] ? (LT_SET) 2 << i : 0;
 	return (uint32_t) found & slots_below(LT(used)(block));
 }
 
@@ -413,7 +472,7 @@ LT(read_block)(const LT(Block) *block, LT_KEY low, LT_KEY high, HtEntry *out)
 }
 
 static int
-LT(read)(const LT(Page) *page, HtEntry *out)
+LT(read_stored)(const LT(Page) *page, HtEntry *out)
 {
 	int			n = 0;
 
@@ -422,14 +481,46 @@ LT(read)(const LT(Page) *page, HtEntry *out)
 	return n;
 }
 
+static HtEntry
+LT(entry_at)(const void *at, int block, int slot)
+{
+	const		LT(Page) *page = at;
+	HtEntry		entry = LT(entry)(&page->blocks[block], slot);
+
+	entry.key += LT(base)(page);
+	return entry;
+}
+
+/* Turn stored keys into keys. */
+static inline void
+LT(add_base)(const LT(Page) *page, HtEntry *entries, int n)
+{
+	uint64_t	base = LT(base)(page);
+
+	if (base == 0)
+		return;
+	for (int i = 0; i < n; i++)
+		entries[i].key += base;
+}
+
+static int
+LT(read)(const void *at, HtEntry *out)
+{
+	int			n = LT(read_stored)(at, out);
+
+	LT(add_base)(at, out, n);
+	return n;
+}
+
 /*
- * Write entries to all blocks of the page.  Empty blocks at the start get the minimum
- * as separator.  So an entry below all others finds the first used block and, if that
+ * Write entries to all blocks of the page; their keys have "base" added to what is
+ * stored.  Empty blocks at the start get the minimum as separator.  So an entry below all others finds the first used block and, if that
  * is full, the empty one before it: descending inserts then fill the page as ascending
  * ones do.
  */
 static void
-LT(write)(LT(Page) *page, const HtEntry *entries, int n, Packing packing, HtLeafChange *change)
+LT(write)(LT(Page) *page, const HtEntry *entries, int n, uint64_t base, Packing packing,
+		  HtLeafChange *change)
 {
 	int			start = 0;
 
@@ -450,35 +541,48 @@ LT(write)(LT(Page) *page, const HtEntry *entries, int n, Packing packing, HtLeaf
 			end = 0;
 
 		for (int i = start; i < end; i++)
-			LT(put)(page, b, i - start, entries[i], change);
+		{
+			HtEntry		stored = {entries[i].key - base, entries[i].tid};
+
+			LT(put)(page, b, i - start, stored, change);
+		}
 		block->count = (uint8_t) (end - start);
 		mark_count(change, b);
 		if (b < LT_BLOCKS - 1)
 			LT(set_separator)(page, b,
 							  end == n ? LT_KEY_MAX :
 							  end == 0 ? 0 :
-							  LT(between)((LT_KEY) entries[end - 1].key,
-										  (LT_KEY) entries[end].key),
+							  LT(between)((LT_KEY) (entries[end - 1].key - base),
+										  (LT_KEY) (entries[end].key - base)),
 							  change);
 		start = end;
 	}
 }
 
 static void
-LT(fill)(LT(Page) *page, const HtEntry *entries, int n)
+LT(fill)(void *at, HtLeafShape shape, const HtEntry *entries, int n)
 {
+	LT(Page)   *page = at;
 	HtLeafChange change;		/* not used */
 
 	memset(&change, 0, sizeof(change));
+	LT(set_shape)(page, shape);
 	LT(init_separators)(page);
-	LT(write)(page, entries, n, PACK_EVENLY, &change);
+	LT(write)(page, entries, n, LT(base)(page), PACK_EVENLY, &change);
 }
 
 static int
-LT(read_range)(const LT(Page) *page, LT_KEY low, LT_KEY high, HtEntry *out)
+LT(read_range)(const void *at, uint64_t low_key, uint64_t high_key, HtEntry *out)
 {
+	const		LT(Page) *page = at;
+	uint64_t	base = LT(base)(page);
+	LT_KEY		low = low_key <= base ? 0 : (LT_KEY) (low_key - base);
+	LT_KEY		high = high_key - base > LT_KEY_MAX ? LT_KEY_MAX : (LT_KEY) (high_key - base);
 	int			first = LT(first_block)(page, low);
 	int			n = 0;
+
+	if (low_key > high_key || high_key < base || (low_key > base && low_key - base > LT_KEY_MAX))
+		return 0;
 
 	for (int b = first; b < LT_BLOCKS; b++)
 	{
@@ -491,6 +595,7 @@ LT(read_range)(const LT(Page) *page, LT_KEY low, LT_KEY high, HtEntry *out)
 		if (last)
 			break;
 	}
+	LT(add_base)(page, out, n);
 	return n;
 }
 
@@ -507,9 +612,9 @@ static void
 LT(rebalance)(LT(Page) *page, Packing packing, HtLeafChange *change)
 {
 	HtEntry		entries[LT_BLOCKS * LT_SLOTS];
-	int			n = LT(read)(page, entries);
+	int			n = LT(read_stored)(page, entries);
 
-	LT(write)(page, entries, n, packing, change);
+	LT(write)(page, entries, n, 0, packing, change);
 }
 
 /*
@@ -597,8 +702,14 @@ LT(insert_or_rebalance)(LT(Page) *page, HtEntry entry, bool may_rebalance,
 }
 
 static HtInsertResult
-LT(insert)(LT(Page) *page, HtEntry entry, HtLeafChange *change)
+LT(insert)(void *at, HtEntry entry, HtLeafChange *change)
 {
+	LT(Page)   *page = at;
+	uint64_t	base = LT(base)(page);
+
+	if (!ht_leaf_fits(ht_leaf_shape(LT_BITS, LT_TID, base), entry))
+		return HT_NO_FIT;
+	entry.key -= base;
 	return LT(insert_or_rebalance)(page, entry, true, change);
 }
 
@@ -624,8 +735,9 @@ LT(dead_slots)(const LT(Block) *block, const bool *dead)
 
 /* The last entries of a block fill the holes of removed ones. */
 static void
-LT(remove)(LT(Page) *page, const bool *dead, HtLeafChange *change)
+LT(remove)(void *at, const bool *dead, HtLeafChange *change)
 {
+	LT(Page)   *page = at;
 	int			last = 0;		/* last block with entries */
 
 	for (int b = 0; b < LT_BLOCKS; b++)
@@ -666,7 +778,7 @@ LT(change_ranges)(const HtLeafChange *change, HtByteRange *ranges)
 {
 	int			n = 0;
 
-	for (int i = 0; change->separators != 0 && i < LT_LINES - 1; i++)
+	for (int i = 0; change->separators != 0 && i < LT_PIVOTS; i++)
 		if (change->separators >> (i * LT_LINE + LT_LINE - 1) & 1)
 			n = add_range(ranges, n, offsetof(LT(Page), pivots) + i * sizeof(LT_KEY),
 						  sizeof(LT_KEY));
@@ -684,7 +796,7 @@ LT(change_ranges)(const HtLeafChange *change, HtByteRange *ranges)
 		for (uint32_t slots = change->slots[b]; slots != 0; slots &= slots - 1)
 			n = add_range(ranges, n, at + __builtin_ctz(slots) * sizeof(LT_KEY), sizeof(LT_KEY));
 		for (uint32_t slots = change->slots[b]; slots != 0; slots &= slots - 1)
-			n = add_range(ranges, n, tids + __builtin_ctz(slots) * HT_TID_BYTES, HT_TID_BYTES);
+			n = add_range(ranges, n, tids + __builtin_ctz(slots) * LT_TID, LT_TID);
 		if (change->counts >> b & 1)
 			n = add_range(ranges, n, at + HT_LEAF_BLOCK_COUNT_AT, 1);
 	}
@@ -692,12 +804,17 @@ LT(change_ranges)(const HtLeafChange *change, HtByteRange *ranges)
 }
 
 static const char *
-LT(check)(const LT(Page) *page)
+LT(check)(const void *at)
 {
+	const		LT(Page) *page = at;
 	HtEntry		entries[LT_SLOTS];
 	HtEntry		previous = {0, 0};
 	bool		any = false;	/* is there a previous entry? */
 	int			used = 0;		/* number of separators with entries after them */
+
+	for (size_t i = 0; i < sizeof(page->reserved); i++)
+		if (page->reserved[i] != 0)
+			return "reserved byte is not 0";
 
 	for (int b = 0; b < LT_BLOCKS; b++)
 	{
@@ -712,6 +829,8 @@ LT(check)(const LT(Page) *page)
 
 			if (any && ht_entry_cmp(previous, entry) >= 0)
 				return "entries are out of order, or there is a duplicate";
+			if (entry.key > UINT64_MAX - LT(base)(page))
+				return "key is above the greatest one";
 			if (b > 0 && entry.key < page->separators[b - 1])
 				return "key is below the separator before its block";
 			if (entry.key > page->separators[b])
@@ -728,25 +847,29 @@ LT(check)(const LT(Page) *page)
 	for (int i = used; i < LT_SEPARATORS; i++)
 		if (page->separators[i] != LT_KEY_MAX)
 			return "unused separator is not the maximum key";
-	for (int i = 0; i < LT_LINE; i++)
-	{
-		LT_KEY		expected = i < LT_LINES - 1 ?
-			page->separators[i * LT_LINE + LT_LINE - 1] : LT_KEY_MAX;
-
-		if (page->pivots[i] != expected)
+	for (int i = 0; i < LT_PIVOTS; i++)
+		if (page->pivots[i] != page->separators[i * LT_LINE + LT_LINE - 1])
 			return "pivot differs from its separator";
-	}
 	return NULL;
 }
+
+static const LeafFunctions LT(functions) =
+{
+	LT(init), LT(fill), LT(count), LT(entry_at), LT(read), LT(read_range), LT(insert), LT(remove),
+	LT(change_ranges), LT(check)
+};
 
 #undef LT_NAME_2
 #undef LT_NAME_1
 #undef LT
 #undef LT_KEY
 #undef LT_KEY_MAX
+#undef LT_SET
 #undef LT_BLOCKS
 #undef LT_SLOTS
+#undef LT_LANES
 #undef LT_SEPARATORS
 #undef LT_LINE
 #undef LT_LINES
-#undef LT_BITS
+#undef LT_PIVOTS
+#undef LT_TID

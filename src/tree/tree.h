@@ -15,7 +15,7 @@
  *		entry		a (key, tid) pair.  Entries are ordered by key, then tid, and
  *					no two are equal.
  *		key			unsigned integer that sorts as the indexed type does, 32 or
- *					64 bits wide on the page, always 64 bits wide in memory.
+ *					64 bits wide, always 64 bits wide in memory.
  *		tid			heap tuple identifier: block number << 16 | offset number.
  *					0 is below and HT_TID_MAX above every valid tid.
  */
@@ -39,7 +39,7 @@
 #define HT_TID_MAX		((UINT64_C(1) << HT_TID_BITS) - 1)
 #define HT_TID_BYTES	6
 
-/* Width of the keys on a page, in bytes. */
+/* Width of an index's keys, in bytes.  Nodes store keys of this width, leaves narrower ones. */
 typedef enum HtWidth
 {
 	HT_WIDTH32 = 4,
@@ -73,22 +73,32 @@ ht_entry_cmp(HtEntry a, HtEntry b)
 /* ----------------------------------------------------------------
  *		Leaf pages (leaf.c)
  *
- * A leaf node is one page.  Its entries are in blocks of 128 bytes, which are two cache
- * lines and hold keys and tids together:
+ * A leaf node is one page.  It says itself how wide its keys and its tids are: its
+ * *shape*.  Keys are stored as their distance from the leaf's base, in 16, 32 or 64 bits
+ * (the *class*); the base of class 64 is 0.  Tids take 4, 5 or 6 bytes.  Entries are in
+ * blocks of 128 bytes, which are two cache lines and hold keys and tids together:
  *
- *							64-bit keys				32-bit keys
- *		pivots				64..127: 7 (of 8)		64..127: 3 (of 16)
- *		separators			128..639: 57 (of 64)	128..383: 59 (of 64)
- *		blocks				640..8063: 58			384..8063: 60
- *		in a block: keys	+0: 9 of 8 bytes		+0: 12 of 4 bytes
- *					tids	+72: 9 of 6 bytes		+48: 12 of 6 bytes
- *					count	+126: one byte			+126: one byte
+ *	byte	64		class: 16, 32 or 64
+ *			65		bytes of a tid: 4, 5 or 6
+ *			66..71	0
+ *
+ *							class 16			class 32			class 64
+ *		base				72..79				72..79				none
+ *		pivots				80..81: 1			80..91: 3			72..127: 7
+ *		separators			128..255: 58		128..383: 58		128..639: 57
+ *		hole				256..511			384..511			8064..8143
+ *		blocks				512..8063: 59		512..8063: 59		640..8063: 58
+ *		slots of a block	21, 18, 15			15, 14, 12			10, 9, 9
+ *							(with tids of 4, 5, 6 bytes)
+ *		in a block: keys	+0					+0					+0
+ *					tids	+slots * 2			+slots * 4			+slots * 8
+ *					count	+126				+126				+126
  *
  * Separator i is between block i and block i + 1: no entry of blocks 0..i has a
- * key above it, no entry of blocks i+1.. has a key below it.  Unused
- * separators are ht_key_max().  Pivot j repeats the last separator of cache
- * line j, so that a search reads one line of pivots, one of separators and
- * one block.  Separators never descend; those after the last block with
+ * key above it, no entry of blocks i+1.. has a key below it.  There is room for 64
+ * separators; unused ones have all bits set.  Pivot j repeats the last separator of cache
+ * line j, so that a search reads the line with the shape and the pivots, one line of
+ * separators and one block.  Separators never descend; those after the last block with
  * entries are unused.  Any block may be empty.
  *
  * Entries are in order from block to block: all entries of a block are below all
@@ -97,46 +107,117 @@ ht_entry_cmp(HtEntry a, HtEntry b)
  * them in order, which makes reading them faster.  Slots beyond the count of a block
  * have no defined content.
  *
- * A tid is stored as a 32-bit block number followed by a 16-bit offset, in the
- * machine's byte order, unaligned.
+ * Keys are stored in the machine's byte order.  A tid is stored as a number, its lowest
+ * byte first, unaligned: block << 16 | offset in 6 bytes, block << 9 | offset in 4 or 5.
+ * With 4 bytes blocks are below 2^23 and offsets below 512: tables of up to 64 GB.
+ *
+ * The hole is for hints about entries, a bit for each slot.  The engine does not touch it;
+ * the access method lets PostgreSQL's page header say that it is free.
  *
  * "page" always points to the whole page of HT_PAGE_SIZE bytes.  It is aligned to
  * 8 bytes, not necessarily to more (PostgreSQL's local buffers are not).
+ *
+ * The macros below are the only source of this layout, for C and for CUDA.
  * ----------------------------------------------------------------
  */
+#define HT_LEAF_CLASS_AT		64
+#define HT_LEAF_TID_BYTES_AT	65
+#define HT_LEAF_BASE_AT			72
+#define HT_LEAF_SEPARATORS_AT	128
+#define HT_LEAF_LINE_SIZE		64
+#define HT_LEAF_MAX_SEPARATORS	64
 #define HT_LEAF_BLOCK_SIZE		128
 #define HT_LEAF_BLOCK_COUNT_AT	126
-#define HT_LEAF_MAX_BLOCKS		60
-#define HT_LEAF_MAX_ENTRIES		720
-#define HT_LEAF_SEPARATORS_AT	128
+#define HT_LEAF_MAX_BLOCKS		59
+#define HT_LEAF_MAX_SLOTS		21
+#define HT_LEAF_MAX_ENTRIES		(HT_LEAF_MAX_BLOCKS * HT_LEAF_MAX_SLOTS)
+
+/* By the bits of a stored key, and the bytes of a stored tid. */
+#define HT_LEAF_PIVOTS_AT(bits)		((bits) == 64 ? 72 : 80)
+#define HT_LEAF_BLOCKS(bits)		((bits) == 64 ? 58 : 59)
+#define HT_LEAF_BLOCKS_AT(bits)		((bits) == 64 ? 640 : 512)
+#define HT_LEAF_SLOTS(bits, tid_bytes)	(HT_LEAF_BLOCK_COUNT_AT / ((bits) / 8 + (tid_bytes)))
+#define HT_LEAF_OFFSET_BITS(tid_bytes)	((tid_bytes) == HT_TID_BYTES ? 16 : 9)
+
+/* How a leaf stores its entries. */
+typedef struct HtLeafShape
+{
+	uint64_t	base;			/* subtracted from all keys; 0 if bits is 64 */
+	uint8_t		bits;			/* of a stored key: 16, 32 or 64 */
+	uint8_t		tid_bytes;		/* of a stored tid: 4, 5 or 6 */
+} HtLeafShape;
 
 /*
  * Number of blocks in a leaf page, of slots in a block, and of entries that a page can
- * hold.
+ * hold; byte offset of the first block.
  */
 static inline int
-ht_leaf_blocks(HtWidth width)
+ht_leaf_blocks(HtLeafShape shape)
 {
-	return width == HT_WIDTH32 ? 60 : 58;
+	return HT_LEAF_BLOCKS(shape.bits);
 }
 
 static inline int
-ht_leaf_slots(HtWidth width)
+ht_leaf_slots(HtLeafShape shape)
 {
-	return width == HT_WIDTH32 ? 12 : 9;
+	return HT_LEAF_SLOTS(shape.bits, shape.tid_bytes);
 }
 
 static inline int
-ht_leaf_capacity(HtWidth width)
+ht_leaf_capacity(HtLeafShape shape)
 {
-	return ht_leaf_blocks(width) * ht_leaf_slots(width);
+	return ht_leaf_blocks(shape) * ht_leaf_slots(shape);
 }
 
-/* Byte offset of the first block. */
 static inline int
-ht_leaf_blocks_at(HtWidth width)
+ht_leaf_blocks_at(HtLeafShape shape)
 {
-	return width == HT_WIDTH32 ? 384 : 640;
+	return HT_LEAF_BLOCKS_AT(shape.bits);
+}
+
+/* The largest distance from the base that a class can store. */
+static inline uint64_t
+ht_class_max(int bits)
+{
+	return UINT64_MAX >> (64 - bits);
+}
+
+/* The narrowest class for keys that are at most so far from the base. */
+static inline int
+ht_class_for(uint64_t distance)
+{
+	return distance <= UINT16_MAX ? 16 : distance <= UINT32_MAX ? 32 : 64;
+}
+
+/* The shape of a class; only narrow ones have a base. */
+static inline HtLeafShape
+ht_leaf_shape(int bits, int tid_bytes, uint64_t base)
+{
+	HtLeafShape shape = {bits == 64 ? 0 : base, (uint8_t) bits, (uint8_t) tid_bytes};
+
+	return shape;
+}
+
+/* The least bytes that a tid can be stored in. */
+static inline int
+ht_tid_bytes(uint64_t tid)
+{
+	if ((tid & 0xFFFF) >= UINT64_C(1) << 9 || tid >> 47 != 0)
+		return 6;
+	return tid >> 39 != 0 ? 5 : 4;
+}
+
+/* Whether a leaf of this shape can store a key, and an entry. */
+static inline bool
+ht_leaf_fits_key(HtLeafShape shape, uint64_t key)
+{
+	return key >= shape.base && key - shape.base <= ht_class_max(shape.bits);
+}
+
+static inline bool
+ht_leaf_fits(HtLeafShape shape, HtEntry entry)
+{
+	return ht_leaf_fits_key(shape, entry.key) && ht_tid_bytes(entry.tid) <= shape.tid_bytes;
 }
 
 /*
@@ -150,7 +231,7 @@ typedef struct HtLeafChange
 	uint64_t	blocks;			/* bit b: the count or a slot of block b changed */
 	uint64_t	counts;			/* bit b: the count of block b changed */
 	uint64_t	separators;		/* bit i: separator i changed, and perhaps a pivot */
-	uint16_t	slots[HT_LEAF_MAX_BLOCKS];	/* bit i: slot i of the block changed */
+	uint32_t	slots[HT_LEAF_MAX_BLOCKS];	/* bit i: slot i of the block changed */
 } HtLeafChange;
 
 /* A range of bytes in a page. */
@@ -167,32 +248,44 @@ typedef enum HtInsertResult
 {
 	HT_INSERTED,				/* the entry is now on the page */
 	HT_PRESENT,					/* it was there already; nothing changed */
-	HT_FULL						/* no slot is free; nothing changed */
+	HT_FULL,					/* no slot is free; nothing changed */
+	HT_NO_FIT					/* the leaf's shape cannot store the entry; nothing
+								 * changed */
 } HtInsertResult;
 
-/* Make the page an empty leaf: zero all engine bytes, set separators to the maximum. */
-extern void ht_leaf_init(void *page, HtWidth width);
+/*
+ * The shape of a leaf.  If its bytes are none of a shape, which only a damaged page's
+ * are, they are taken for those of the widest one.
+ */
+extern HtLeafShape ht_leaf_shape_of(const void *page);
+
+/* Make the page an empty leaf: write the shape, set separators, zero the blocks. */
+extern void ht_leaf_init(void *page, HtLeafShape shape);
 
 /*
  * Replace all entries of a leaf by n entries, given in order and without duplicates,
- * spread evenly over the blocks; 0 <= n <= ht_leaf_capacity().  Instead of a leaf, the
- * page's engine bytes may be zeros.  Slots beyond the count of a block keep their
- * content, so that filling a page again changes few bytes.
+ * spread evenly over the blocks; 0 <= n <= ht_leaf_capacity().  All fit the shape, which
+ * need not be the former one.  Instead of a leaf, the page's engine bytes may be zeros.
+ * Slots beyond the count of a block keep their content, so that filling a page again
+ * changes few bytes.
  */
-extern void ht_leaf_fill(void *page, HtWidth width, const HtEntry *entries, int n);
+extern void ht_leaf_fill(void *page, HtLeafShape shape, const HtEntry *entries, int n);
 
 /* The number of entries on the page. */
-extern int	ht_leaf_count(const void *page, HtWidth width);
+extern int	ht_leaf_count(const void *page);
+
+/* The number of entries in a block, and the entry in a slot of it. */
+extern int	ht_leaf_block_count(const void *page, int block);
+extern HtEntry ht_leaf_entry(const void *page, int block, int slot);
 
 /* Copy all entries out, in order.  Returns their number. */
-extern int	ht_leaf_read(const void *page, HtWidth width, HtEntry *out);
+extern int	ht_leaf_read(const void *page, HtEntry *out);
 
 /*
  * Copy out, in order, the entries whose key is in low_key..high_key, both included.
  * Returns their number.  Reads only the blocks that can hold such entries.
  */
-extern int	ht_leaf_read_range(const void *page, HtWidth width,
-							   uint64_t low_key, uint64_t high_key,
+extern int	ht_leaf_read_range(const void *page, uint64_t low_key, uint64_t high_key,
 							   HtEntry *out);
 
 /*
@@ -202,34 +295,35 @@ extern int	ht_leaf_read_range(const void *page, HtWidth width,
  * page completely.  If it saves later inserts more than it costs, the whole page is
  * rewritten.  Adds to *change.
  */
-extern HtInsertResult ht_leaf_insert(void *page, HtWidth width, HtEntry entry,
-									 HtLeafChange *change);
+extern HtInsertResult ht_leaf_insert(void *page, HtEntry entry, HtLeafChange *change);
 
 /*
  * Remove entries. dead[i] says whether to remove entry i, in the order of
  * ht_leaf_read().  The last entries of a block fill its holes.  Adds to *change.
  */
-extern void ht_leaf_remove(void *page, HtWidth width, const bool *dead,
-						   HtLeafChange *change);
+extern void ht_leaf_remove(void *page, const bool *dead, HtLeafChange *change);
 
 /*
  * The bytes of a change, as disjoint ranges in ascending order.  Ranges with a very
  * small gap between them are merged, because a range of its own costs more.  Writes at
  * most HT_LEAF_MAX_RANGES ranges and returns their number.
  */
-extern int	ht_leaf_change_ranges(const void *page, HtWidth width,
-								  const HtLeafChange *change, HtByteRange *ranges);
+extern int	ht_leaf_change_ranges(const void *page, const HtLeafChange *change,
+								  HtByteRange *ranges);
 
 /*
  * The 128-byte lines of a change: bit i stands for the bytes from 128 * i on.
  */
-extern uint64_t ht_leaf_change_lines(HtWidth width, const HtLeafChange *change);
+extern uint64_t ht_leaf_change_lines(const void *page, const HtLeafChange *change);
+
+/* The bytes that are left to hints, a bit for each slot. */
+extern HtByteRange ht_leaf_hole(HtLeafShape shape);
 
 /*
  * Check every invariant above.  Returns NULL if all hold, otherwise a constant string
  * that describes the violation.
  */
-extern const char *ht_leaf_check(const void *page, HtWidth width);
+extern const char *ht_leaf_check(const void *page);
 
 /* ----------------------------------------------------------------
  *		Inner nodes and the shape of a segment (inner.c)
@@ -395,9 +489,8 @@ ht_prefetch_far(const void *at)
 #define HT_NO_ROOM		UINT32_MAX
 
 /*
- * Functions that search leaf pages for probes, for one key width and one instruction
- * set.  Keys of probes must fit the width.  Hits are written to hits and, unless keys
- * is NULL, their keys to keys.
+ * Functions that search leaf pages of any shape for probes, for one instruction set.  Hits
+ * are written to hits and, unless keys is NULL, their keys to keys.
  */
 typedef struct HtSearch
 {
@@ -406,15 +499,15 @@ typedef struct HtSearch
 	/*
 	 * Find points, in any order.  Returns the number of answered probes, and in *found
 	 * the number of their hits, at most room.  Stops before a probe if less room is
-	 * left than a block has slots.  Any hint is allowed; the right one, which
+	 * left than HT_LEAF_MAX_SLOTS.  Any hint is allowed; the right one, which
 	 * prefetch_blocks() sets, saves time.
 	 */
 	uint32_t	(*points) (const void *page, const HtProbe *probes, uint32_t n,
 						   HtHit *hits, uint64_t *keys, uint32_t room, uint32_t *found);
 
 	/*
-	 * Find the entries in low..high, in the order of their blocks.  These bounds need
-	 * not fit the width.  Returns the number of hits; or HT_NO_ROOM if they do not fit,
+	 * Find the entries in low..high, in the order of their blocks.  Returns the number
+	 * of hits; or HT_NO_ROOM if they do not fit,
 	 * and then some may have been written.
 	 */
 	uint32_t	(*range) (const void *page, uint64_t low, uint64_t high, uint32_t probe,
@@ -433,7 +526,7 @@ typedef struct HtSearch
  * if name is NULL.  Returns NULL if this machine does not support the set, or the name
  * is unknown.
  */
-extern const HtSearch *ht_search(HtWidth width, const char *name);
+extern const HtSearch *ht_search(const char *name);
 
 /* ----------------------------------------------------------------
  *		Narrowed thread-group traversal (ntg.c)

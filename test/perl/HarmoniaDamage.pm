@@ -20,21 +20,22 @@ our @EXPORT = qw(
 my $page_size = 8192;
 
 # ----------------------------------------------------------------
-# Tables.  Each has a column k with an index TABLE_i.
+# Tables.  Each has a column k with an index TABLE_i.  Keys are so far apart that leaves of bigint
+# have class 64 and those of int class 32; TIDs take 4 bytes.
 # ----------------------------------------------------------------
 my %bases = (
 	# three levels of inner nodes, 96 leaves from block 2 on
 	tree => sub {
 		my ($t) = @_;
 		return "CREATE TABLE $t (k bigint);"
-		  . "INSERT INTO $t SELECT g * 10 FROM generate_series(1, 4992) g;"
+		  . "INSERT INTO $t SELECT (g * 10) << 32 FROM generate_series(1::bigint, 5568) g;"
 		  . "CREATE INDEX ${t}_i ON $t USING harmonia (k) WITH (fanout = 8, fillfactor = 10);";
 	},
 	# three levels, 32-bit keys, and a second segment for NULLs, at block 24
 	nulls => sub {
 		my ($t) = @_;
 		return "CREATE TABLE $t (k int);"
-		  . "INSERT INTO $t SELECT g FROM generate_series(1, 1440) g;"
+		  . "INSERT INTO $t SELECT g * 1000 FROM generate_series(1, 1936) g;"
 		  . "INSERT INTO $t SELECT NULL FROM generate_series(1, 500);"
 		  . "CREATE INDEX ${t}_i ON $t USING harmonia (k) WITH (fanout = 8, fillfactor = 10);";
 	},
@@ -42,23 +43,23 @@ my %bases = (
 	shadowed => sub {
 		my ($t) = @_;
 		return "CREATE TABLE $t (k bigint);"
-		  . "INSERT INTO $t SELECT g * 10 FROM generate_series(1, 522 * 20) g;"
+		  . "INSERT INTO $t SELECT (g * 10) << 32 FROM generate_series(1::bigint, 580 * 20) g;"
 		  . "CREATE INDEX ${t}_i ON $t USING harmonia (k) WITH (fanout = 8, fillfactor = 100);"
-		  . "INSERT INTO $t SELECT 522 * 10 * 3 + 5;"
-		  . "INSERT INTO $t SELECT 522 * 10 * 12 + 5;";
+		  . "INSERT INTO $t SELECT (580 * 10 * 3 + 5)::bigint << 32;"
+		  . "INSERT INTO $t SELECT (580 * 10 * 12 + 5)::bigint << 32;";
 	},
 	# key pages: block 2
 	keys => sub {
 		my ($t) = @_;
 		return "CREATE TABLE $t (k bigint);"
-		  . "INSERT INTO $t SELECT g FROM generate_series(1, 30000) g;"
+		  . "INSERT INTO $t SELECT g << 32 FROM generate_series(1::bigint, 30000) g;"
 		  . "CREATE INDEX ${t}_i ON $t USING harmonia (k) WITH (fanout = 128, fillfactor = 10);";
 	},
 	# several segments
 	segments => sub {
 		my ($t) = @_;
 		return "CREATE TABLE $t (k int);"
-		  . "INSERT INTO $t SELECT g FROM generate_series(1, 80000) g;"
+		  . "INSERT INTO $t SELECT g * 1000 FROM generate_series(1, 100000) g;"
 		  . "CREATE INDEX ${t}_i ON $t USING harmonia (k) WITH (fanout = 128, fillfactor = 10);";
 	},
 	# more than ten segments, most of them of 4 blocks
@@ -66,7 +67,7 @@ my %bases = (
 		my ($t) = @_;
 		return "CREATE TABLE $t (k bigint);"
 		  . "CREATE INDEX ${t}_i ON $t USING harmonia (k) WITH (fanout = 8, fillfactor = 10);"
-		  . "INSERT INTO $t SELECT g * 10 FROM generate_series(1, 52 * 60) g;";
+		  . "INSERT INTO $t SELECT (g * 10) << 32 FROM generate_series(1::bigint, 58 * 60) g;";
 	},
 	# a second segment, at block 98, with room for 11 leaves: 4 are in use by
 	# number, and a split has taken the last two blocks, for a leaf and an
@@ -74,10 +75,10 @@ my %bases = (
 	tail => sub {
 		my ($t) = @_;
 		return "CREATE TABLE $t (k bigint);"
-		  . "INSERT INTO $t SELECT g * 10 FROM generate_series(1, 4992) g;"
+		  . "INSERT INTO $t SELECT (g * 10) << 32 FROM generate_series(1::bigint, 5568) g;"
 		  . "CREATE INDEX ${t}_i ON $t USING harmonia (k) WITH (fanout = 8, fillfactor = 10);"
-		  . "INSERT INTO $t SELECT g * 10 FROM generate_series(4993, 4992 + 4 * 52) g;"
-		  . "INSERT INTO $t SELECT 49945 FROM generate_series(1, 500) g;";
+		  . "INSERT INTO $t SELECT (g * 10) << 32 FROM generate_series(5569::bigint, 5568 + 4 * 58) g;"
+		  . "INSERT INTO $t SELECT 55705::bigint << 32 FROM generate_series(1, 560) g;";
 	},
 	# a segment has been moved, and free extents are listed
 	moved => sub {
@@ -85,7 +86,7 @@ my %bases = (
 		return "CREATE TABLE $t (k int);"
 		  . "INSERT INTO $t SELECT g % 2 FROM generate_series(1, 20000) g;"
 		  . "CREATE INDEX ${t}_i ON $t USING harmonia (k) WITH (fanout = 128, fillfactor = 50);"
-		  . "INSERT INTO $t SELECT 0 FROM generate_series(1, 170000);";
+		  . "INSERT INTO $t SELECT 0 FROM generate_series(1, 330000);";
 	});
 
 sub base_names { return sort keys %bases; }

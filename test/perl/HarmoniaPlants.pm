@@ -16,17 +16,20 @@ my %meta = (
 	nulls_low => 84, depth => 85, next_stamp => 96, retired => 104, drained => 112,
 	root_count => 120, free_count => 124, root => 128, free => 128 + 192 * 24);
 my %header = (
-	stamp => 64, low_key => 72, low_tid => 80, high_key => 88, high_tid => 96, state => 104, fanout => 108,
-	levels => 110, nodes => 112, bottom_start => 116, leaf_room => 120, pure_leaves => 124,
+	stamp => 64, state => 71, low_key => 72, low_tid => 80, high_key => 88, high_tid => 96, fanout => 104,
+	levels => 106, nodes => 112, bottom_start => 116, leaf_room => 120, pure_leaves => 124,
 	tail_used => 128, leaves => 132, auxiliaries => 136, key_base => 140, leaf_base => 144,
 	key_region_at => 148, nodes_here => 152, nodes_per_page => 156, extent_count => 160,
 	spare_used => 164, extents => 168, child_region => 168 + 24 * 8);
 my %special = (
-	stamp => 8064, low_key => 8072, low_tid => 8080, high_key => 8088, high_tid => 8096, right => 8104,
-	segment => 8108, part => 8112, flags => 8113, kind => 8188, page_id => 8190);
+	stamp => 8144, low_key => 8152, high_key => 8160, right => 8180, segment => 8184,
+	part_and_flags => 8188, kind => 8189, page_id => 8190);	# flags are the higher half
 my %auxiliary = (count => 64, node => 68, keys => 72, children => 72 + 440 * 8);
-# of a leaf with 64-bit keys
-my %leaf = (pivots => 64, separators => 128, blocks => 640, block => 128, tids => 72, count => 126);
+# of a leaf of class 64 with TIDs of 4 bytes
+my %leaf = (
+	class => 64, tid_bytes => 65, base => 72, pivots => 72, separators => 128, blocks => 640, block => 128,
+	tids => 80, count => 126);
+my $narrow_blocks = 512;	# of the other classes
 
 sub add
 {
@@ -60,14 +63,33 @@ sub get_entry
 {
 	my ($data, $page, $block, $slot) = @_;
 	return (get($data, $page, $block + 8 * $slot, 'Q<'),
-		get($data, $page, $block + $leaf{tids} + 6 * $slot, 'Vv'));
+		get($data, $page, $block + $leaf{tids} + 4 * $slot, 'V'));
 }
 
 sub put_entry
 {
-	my ($data, $page, $block, $slot, $key, @tid) = @_;
+	my ($data, $page, $block, $slot, $key, $tid) = @_;
 	put($data, $page, $block + 8 * $slot, 'Q<', $key);
-	put($data, $page, $block + $leaf{tids} + 6 * $slot, 'Vv', @tid);
+	put($data, $page, $block + $leaf{tids} + 4 * $slot, 'V', $tid);
+	return;
+}
+
+# Make a leaf an empty one: of class 64, or of class 16 with this base.
+sub make_wide
+{
+	my ($data, $page) = @_;
+	put($data, $page, 12, 'v2', 8064, 8144);
+	put($data, $page, $leaf{class}, 'CC x6', 64, 4);
+	put($data, $page, $leaf{pivots}, 'a8072', "\xFF" x 568);
+	return;
+}
+
+sub make_narrow
+{
+	my ($data, $page, $base) = @_;
+	put($data, $page, 12, 'v2', 256, 512);
+	put($data, $page, $leaf{class}, 'CC x6 Q<', 16, 4, $base);
+	put($data, $page, 80, 'a8064', "\xFF" x 2 . "\0" x 46 . "\xFF" x 128);
 	return;
 }
 
@@ -105,7 +127,7 @@ sub deepen
 
 		$$data .= substr($$data, 0, 64) . pack('V2', $rest, 0) . $mine
 		  . "\0" x (8064 - 72 - length $mine) . substr($$data, 8064, 128);
-		put($data, $block, $special{kind}, 'v', 2);
+		put($data, $block, $special{kind}, 'C', 2);
 		put($data, 0, $meta{root} + 24 * ($block - $first), 'a24', $mine);
 		put($data, 0, $meta{root} + 24 * ($block - $first) + 16, 'V2', $block, 0);
 		$done += $rest;
@@ -281,11 +303,11 @@ my @plants = (
 	# Segment headers
 	[ 'zeroed header', tree => sub { put($_[0], 1, 0, 'a8192', '') },
 		qr/Block 1: the page is empty instead of a segment header/ ],
-	[ 'dead segment', tree => sub { put($_[0], 1, $header{state}, 'V', 1) },
+	[ 'dead segment', tree => sub { put($_[0], 1, $header{state}, 'C', 1) },
 		qr/Block 1: the directory refers to a segment that has been replaced/ ],
 	[ 'torn header', tree => sub { put($_[0], 1, 4096, 'a4096', '') },
 		qr/Block 1: the page is not a segment header/ ],
-	[ 'unknown state', tree => sub { put($_[0], 1, $header{state}, 'V', 8) },
+	[ 'unknown state', tree => sub { put($_[0], 1, $header{state}, 'C', 8) },
 		qr/Block 1: the segment has unknown state 0x8/ ],
 	[ 'segment stamp', tree => sub { put($_[0], 1, $header{stamp}, 'Q<', 77) },
 		qr/Block 1: the page has stamp 1, its segment at block 1 has 77/ ],
@@ -293,7 +315,7 @@ my @plants = (
 		qr/Block 1: the segment begins at \(77, / ],
 	[ 'segment high bound', segments => sub { add($_[0], 1, $header{high_key}, 'Q<', 1) },
 		qr/Block 1: the segment ends before .*, but the next one begins at/ ],
-	[ 'segment without high bound', segments => sub { put($_[0], 1, $special{flags}, 'C', 0) },
+	[ 'segment without high bound', segments => sub { put($_[0], 1, $special{part_and_flags}, 'C', 1) },
 		qr/Block 1: the segment has no upper bound, but the next one/ ],
 	[ 'leaf count', tree => sub { add($_[0], 1, $header{leaves}, 'V', 1) },
 		qr/Block 1: inner nodes lead to 96 leaves, but the header counts 97/ ],
@@ -489,9 +511,9 @@ my @plants = (
 		qr/Block 20: separators are out of order/ ],
 	[ 'leaf pivot', tree => sub { put($_[0], 20, $leaf{pivots} + 8, 'Q<', 3) },
 		qr/Block 20: pivot differs from its separator/ ],
-	[ 'leaf pivots all low', tree => sub { put($_[0], 20, $leaf{pivots}, 'Q<8', (0) x 8) },
+	[ 'leaf pivots all low', tree => sub { put($_[0], 20, $leaf{pivots}, 'Q<7', (0) x 7) },
 		qr/Block 20: pivot differs from its separator/ ],
-	[ 'pivots and separators all low', tree => sub { put($_[0], 20, $leaf{pivots}, 'Q<72', (0) x 72) },
+	[ 'pivots and separators all low', tree => sub { put($_[0], 20, $leaf{pivots}, 'Q<71', (0) x 71) },
 		qr/Block 20: key is above the separator/ ],
 	[ 'entry above its leaf', tree => sub {
 			# the last entry of the page: its block's separator is unused
@@ -502,19 +524,18 @@ my @plants = (
 		qr/Block 20: entry .* is outside the leaf's bounds/ ],
 	[ 'entry below its leaf', tree => sub { my $at = leaf_block($_[0], 20, 1); put($_[0], 20, $at, 'Q<', 1) },
 		qr/Block 20: entry \(1, .* is outside the leaf's bounds/ ],
-	[ 'offset 0', tree => sub { my $at = leaf_block($_[0], 20, 1, 1); put($_[0], 20, $at + $leaf{tids} + 4, 'v', 0) },
+	[ 'offset 0', tree => sub {
+			my $at = leaf_block($_[0], 20, 1, 1) + $leaf{tids};
+			put($_[0], 20, $at, 'V', get($_[0], 20, $at, 'V') & ~511);
+		},
 		qr/Block 20: an entry refers to row \(\d+,0\)/ ],
-	[ 'offset beyond any', tree => sub { put($_[0], 20, leaf_block($_[0], 20, 1) + $leaf{tids} + 4, 'v', 65535) },
-		qr/Block 20: an entry refers to row \(\d+,65535\)/ ],
-	[ 'row without block', tree => sub { put($_[0], 20, leaf_block($_[0], 20, 1) + $leaf{tids}, 'V', 0xFFFFFFFF) },
-		qr/Block 20: an entry refers to row \(4294967295,\d+\)/ ],
-	[ 'row beyond the table', tree => sub { put($_[0], 20, leaf_block($_[0], 20, 1) + $leaf{tids}, 'V', 99999) },
+	[ 'row beyond the table', tree => sub { put($_[0], 20, leaf_block($_[0], 20, 1) + $leaf{tids}, 'V', 99999 << 9 | 1) },
 		qr/Block 20: an entry refers to row \(99999,\d+\), but the table has \d+ blocks/ ],
-	[ 'NULL with a key', nulls => sub { put($_[0], 25, 384, 'V', 1) },
+	[ 'NULL with a key', nulls => sub { put($_[0], 25, $narrow_blocks, 'v', 1) },
 		qr/Block 25: (an entry for NULL has key 1|key is above the separator)/ ],
 	[ 'last NULLs with a key', nulls => sub {
-			my @used = grep { get($_[0], 25, $_ + $leaf{count}, 'C') > 0 } map { 384 + 128 * $_ } 0 .. 59;
-			put($_[0], 25, $used[-1], 'V12', (1) x 12);
+			my @used = grep { get($_[0], 25, $_ + $leaf{count}, 'C') > 0 } map { $narrow_blocks + 128 * $_ } 0 .. 58;
+			put($_[0], 25, $used[-1], 'v21', (1) x 21);
 		},
 		qr/Block 25: an entry for NULL has key 1/ ],
 	[ 'right link to itself', tree => sub { put($_[0], 20, $special{right}, 'V', 20) },
@@ -529,12 +550,12 @@ my @plants = (
 		qr/Block 20: the leaf ends before .*, but inner nodes have/ ],
 	[ 'high key below the low one', tree => sub { put($_[0], 20, $special{high_key}, 'Q<', 0) },
 		qr/Block 20: the leaf ends before \(0, / ],
-	[ 'no high key', tree => sub { put($_[0], 20, $special{flags}, 'C', 0) },
+	[ 'no high key', tree => sub { put($_[0], 20, $special{part_and_flags}, 'C', 1) },
 		qr/Block 20: the leaf has no upper bound/ ],
-	[ 'high key of the last leaf', tree => sub { put($_[0], 97, $special{flags}, 'C', 1) },
+	[ 'high key of the last leaf', tree => sub { put($_[0], 97, $special{part_and_flags}, 'C', 0x11) },
 		qr/Block 97: the leaf has an upper bound, but is the last one of its part/ ],
-	[ 'unknown flag', tree => sub { put($_[0], 20, $special{flags}, 'C', 0x81) },
-		qr/Block 20: the page has unknown flags 0x81/ ],
+	[ 'unknown flag', tree => sub { put($_[0], 20, $special{part_and_flags}, 'C', 0x91) },
+		qr/Block 20: the page has unknown flags 0x09/ ],
 	[ 'low key', tree => sub { add($_[0], 20, $special{low_key}, 'Q<', -1) },
 		qr/Block 20: the leaf begins at .*, but inner nodes have/ ],
 	[ 'low key that does not fit', nulls => sub { put($_[0], 5, $special{low_key}, 'Q<', 2**32) },
@@ -545,9 +566,9 @@ my @plants = (
 		qr/Block 20: the page has stamp 2, its segment at block 1 has 1/ ],
 	[ 'leaf of another segment', tree => sub { put($_[0], 20, $special{segment}, 'V', 7) },
 		qr/Block 20: the page belongs to the segment at block 7, not 1/ ],
-	[ 'leaf of another part', tree => sub { put($_[0], 20, $special{part}, 'C', 2) },
+	[ 'leaf of another part', tree => sub { put($_[0], 20, $special{part_and_flags}, 'C', 0x12) },
 		qr/Block 20: the page is of part 2, its segment of part 1/ ],
-	[ 'leaf of another kind', tree => sub { put($_[0], 20, $special{kind}, 'v', 4) },
+	[ 'leaf of another kind', tree => sub { put($_[0], 20, $special{kind}, 'C', 4) },
 		qr/Block 20: the page is not a leaf/ ],
 	[ 'foreign page', tree => sub { put($_[0], 20, $special{page_id}, 'v', 0xFF80) },
 		qr/Block 20: the page is not a leaf/ ],
@@ -561,8 +582,31 @@ my @plants = (
 		qr/^XX002: .*: Row \(\d+,\d+\) of table "\w+" has no entry in it/, 'true' ],
 	[ 'leaves exchanged', tree => sub { swap($_[0], 20, 0, 8192, 8192) },
 		qr/Block 20: the leaf begins at/ ],
-	[ 'hole', tree => sub { put($_[0], 20, 12, 'v', 100) },
-		qr/Block 20: the page has a hole from 100 to 8064/ ],
+	[ 'hole', tree => sub { put($_[0], 1, 12, 'v', 100) },
+		qr/Block 1: the page has a hole from 100 to 8144/ ],
+	[ 'hole of a leaf', tree => sub { put($_[0], 20, 12, 'v', 100) },
+		qr/Block 20: the hole is not where the leaf has it/ ],
+	[ 'class that there is not', tree => sub { put($_[0], 20, $leaf{class}, 'C', 48) },
+		qr/Block 20: widths of keys and tids are none that a leaf can have/ ],
+	[ 'class wider than the index', nulls => sub { make_wide($_[0], 5) },
+		qr/Block 5: the leaf stores wider keys than the index has/ ],
+	[ 'class too narrow for the bounds', nulls => sub { make_narrow($_[0], 5, get($_[0], 5, $leaf{base}, 'Q<')) },
+		qr/Block 5: the leaf cannot store all keys between its bounds/ ],
+	[ 'width of TIDs that there is not', tree => sub { put($_[0], 20, $leaf{tid_bytes}, 'C', 7) },
+		qr/Block 20: widths of keys and tids are none that a leaf can have/ ],
+	[ 'width of TIDs of other leaves', tree => sub { put($_[0], 20, $leaf{tid_bytes}, 'C', 6) },
+		qr/^XX002: .*Block 20: / ],
+	[ 'base', nulls => sub { add($_[0], 5, $leaf{base}, 'Q<', 1) },
+		qr/Block 5: the base of the leaf is not its low bound/ ],
+	[ 'reserved byte of a leaf', tree => sub { put($_[0], 20, 70, 'C', 1) },
+		qr/Block 20: reserved byte is not 0/ ],
+	[ 'older version', tree => sub { put($_[0], 0, $meta{version}, 'v', 1) },
+		qr/^0A000: index "\w+" has on-disk version 1, this harmonia reads version 2/ ],
+	[ 'page of an older version', tree => sub {
+			put($_[0], 0, $meta{version}, 'v', 1);
+			put($_[0], 0, 12, 'v3', (8064) x 3);	# its special area
+		},
+		qr/^0A000: index "\w+" has on-disk version 1, this harmonia reads version 2/ ],
 	[ 'file cut off', tree => sub { substr(${ $_[0] }, 8192 * 50) = '' },
 		qr/^XX002: .*(is not within the 50 blocks|but the index has 50 blocks)/ ],
 	[ 'empty file', tree => sub { ${ $_[0] } = '' },
@@ -573,9 +617,9 @@ my @plants = (
 		qr/^XX002: .*: Row \(\d+,\d+\) of table "\w+" has no entry in it/, 'true' ],
 	[ 'wrong key', tree => sub { my $at = leaf_block($_[0], 20, 1); add($_[0], 20, $at, 'Q<', 1) },
 		qr/^XX002: .*: Row \(\d+,\d+\) of table "\w+" has no entry in it/, 'true' ],
-	[ 'wrong row', tree => sub { add($_[0], 20, leaf_block($_[0], 20, 1) + $leaf{tids} + 4, 'v', 1) },
+	[ 'wrong row', tree => sub { add($_[0], 20, leaf_block($_[0], 20, 1) + $leaf{tids}, 'V', 1) },
 		qr/^XX002: .*: Row \(\d+,\d+\) of table "\w+" has no entry in it/, 'true' ],
-	[ 'wrong null', nulls => sub { put($_[0], 25, 384 + $leaf{count}, 'C', 0) },
+	[ 'wrong null', nulls => sub { put($_[0], 25, $narrow_blocks + $leaf{count}, 'C', 0) },
 		qr/^XX002: .*: Row \(\d+,\d+\) of table "\w+" has no entry in it/, 'true' ]);
 
 sub plants { return @plants; }

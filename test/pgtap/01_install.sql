@@ -4,7 +4,7 @@ SELECT plan(18);
 
 SELECT has_extension('harmonia');
 SELECT is((SELECT amtype FROM pg_am WHERE amname = 'harmonia'), 'i', 'harmonia is an index access method');
-SELECT is((SELECT extversion FROM pg_extension WHERE extname = 'harmonia'), '0.1.0', 'version');
+SELECT is((SELECT extversion FROM pg_extension WHERE extname = 'harmonia'), '0.2.0', 'version');
 
 -- Each operator class is valid and the default of its type.
 SELECT ok(

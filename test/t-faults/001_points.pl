@@ -19,11 +19,11 @@ my $only = $ENV{POINTS} // '';
 # ----------------------------------------------------------------
 
 # Ascending keys make more segments than the metapage or a directory page can list.
-my $ascending = 'INSERT INTO t SELECT i, i FROM generate_series(30000, 68000) i;';
+my $ascending = 'INSERT INTO t SELECT i, i FROM generate_series(30000, 97000) i;';
 
 # Many keys between others: leaves are split, bottom nodes shadowed and segments moved.
 my $dense = 'INSERT INTO t SELECT x, x FROM'
-  . ' (SELECT 3000 + i * 7919 % 1000 x FROM generate_series(1, 8000) i) s;';
+  . ' (SELECT 3000 + i * 7919 % 1000 x FROM generate_series(1, 16000) i) s;';
 
 my %loads = (
 	ascending => { load => $ascending },
@@ -42,7 +42,7 @@ my %loads = (
 	},
 	# Blocks at the end of the file become free.
 	truncate => {
-		prepare => 'INSERT INTO t SELECT i, i FROM generate_series(30000, 34000) i;'
+		prepare => 'INSERT INTO t SELECT i, i FROM generate_series(30000, 37000) i;'
 		  . ' DELETE FROM t WHERE k > 9000;',
 		load => 'VACUUM (INDEX_CLEANUP on) t;'
 	},
@@ -209,7 +209,7 @@ sub try_point
 SET client_min_messages = warning;
 DROP TABLE IF EXISTS t;
 CREATE TABLE t (k int, k2 int);
-INSERT INTO t SELECT 10 * i, 10 * i FROM generate_series(1, 1200) i;
+INSERT INTO t SELECT 6 * i, 6 * i FROM generate_series(1, 2100) i;
 CREATE INDEX t_k ON t USING harmonia (k) WITH (fillfactor = 10);
 CREATE INDEX t_k2 ON t (k2);
 CHECKPOINT;
@@ -244,7 +244,7 @@ SELECT same_as_btree();
 SELECT 'lost', lost_pages FROM harmonia_index_info('t_k');
 DELETE FROM t WHERE k % 4 = 0;
 INSERT INTO t SELECT x, x FROM (SELECT i * 13 % 20000 x FROM generate_series(1, 3000) i) s;
-INSERT INTO t SELECT i, i FROM generate_series(70001, 70500) i;
+INSERT INTO t SELECT i, i FROM generate_series(99001, 99500) i;
 SET harmonia.batch_inserts = off;
 INSERT INTO t SELECT x, x FROM (SELECT 3000 + i % 37 x FROM generate_series(1, 1000) i) s;
 UPDATE t SET k = k + 1, k2 = k2 + 1 WHERE k > 18000;

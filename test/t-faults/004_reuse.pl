@@ -47,7 +47,7 @@ sub insert_until
 {
 	my ($key, $condition) = @_;
 
-	for (1 .. 50)
+	for (1 .. 150)
 	{
 		return if $condition->();
 		sql("INSERT INTO t SELECT $key FROM generate_series(1, 300)");
@@ -82,7 +82,7 @@ sub waits_for
 	sql(<<'END');
 CREATE TABLE t (k int) WITH (autovacuum_enabled = off);
 INSERT INTO t SELECT i FROM generate_series(1, 12000) i;
-CREATE INDEX t_k ON t USING harmonia (k) WITH (fillfactor = 100);
+CREATE INDEX t_k ON t USING harmonia (k) WITH (fillfactor = 58);
 END
 	sql('VACUUM ANALYZE t');
 	sql('DELETE FROM t WHERE k % 100 <> 0');
@@ -127,7 +127,7 @@ END
 
 	sql(<<'END');
 CREATE TABLE t (k int) WITH (autovacuum_enabled = off);
-INSERT INTO t SELECT 10 * i FROM generate_series(1, 3960) i;
+INSERT INTO t SELECT 1000 * i FROM generate_series(1, 4862) i;
 CREATE INDEX t_k ON t USING harmonia (k) WITH (fillfactor = 50);
 END
 	# The file must not get shorter.
@@ -137,7 +137,7 @@ END
 	# that the last of the old leaves stays in block 12.
 	sql('ALTER INDEX t_k SET (fillfactor = 100)');
 	sql("SELECT harmonia_reorganize('t_k')");
-	sql('INSERT INTO t SELECT 36500 + i * 10 + 5 FROM generate_series(1, 300) i');
+	sql('INSERT INTO t SELECT (4000 + i) * 1000 + 5 FROM generate_series(1, 300) i');
 	is(sql("SELECT block, pure_leaves, extents FROM harmonia_segments('t_k')"), '1|6|{[1,12)}', "$name: fewer leaves");
 	my $expected = sql("SET enable_indexscan = off; SET enable_bitmapscan = off; SELECT count(*), sum(k) FROM t");
 

@@ -61,7 +61,7 @@ sql('DROP TABLE t');
 sql(<<'END');
 CREATE TABLE t (k int) WITH (autovacuum_enabled = off);
 CREATE INDEX t_k ON t USING harmonia (k) WITH (fillfactor = 10);
-INSERT INTO t SELECT i FROM generate_series(1, 45000) i;
+INSERT INTO t SELECT i FROM generate_series(1, 77000) i;
 END
 my ($pages, $entries) = split /\|/, sql(<<'END');
 SELECT count(*), max(p.count) FROM generate_series(0, pg_relation_size('t_k') / 8192 - 1) b, harmonia_page('t_k', b) p

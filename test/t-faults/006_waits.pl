@@ -40,9 +40,9 @@ END
 # with the wait event.
 for my $case (
 	[ 'movement', 'move_marked', "SELECT harmonia_reorganize('t_k')", 'INSERT INTO t VALUES (3000)', 'Movement' ],
-	[ 'movement by another', 'move_locked', 'INSERT INTO t SELECT 3000 FROM generate_series(1, 9000)',
+	[ 'movement by another', 'move_locked', 'INSERT INTO t SELECT 3000 FROM generate_series(1, 20000)',
 		"SELECT harmonia_reorganize('t_k') > 0", 'Movement' ],
-	[ 'sweep', 'sweep_entered', 'VACUUM t', 'INSERT INTO t SELECT 3000 FROM generate_series(1, 9000)', 'Allocation' ])
+	[ 'sweep', 'sweep_entered', 'VACUUM t', 'INSERT INTO t SELECT 3000 FROM generate_series(1, 20000)', 'Allocation' ])
 {
 	my ($name, $point, $first, $second, $event) = @$case;
 	my ($holder, $waiter, $locker) = map { open_session($node) } 1 .. 3;

@@ -53,14 +53,14 @@ for my $i (0 .. $#plants)
 }
 
 # No plan looks for a row where none can be, or counts it.
-my $keys = 'ARRAY(SELECT g FROM generate_series(9000, 10000) g)';
+my $keys = 'ARRAY(SELECT g << 32 FROM generate_series(10000::bigint, 11100) g)';
 my @ways = (
-	[ 'Index Scan', 'indexscan', 'count(ctid)', 'k BETWEEN 9000 AND 10000' ],
-	[ 'Index Only Scan', 'indexonlyscan', 'count(k)', 'k BETWEEN 9000 AND 10000' ],
-	[ 'Bitmap Index Scan', 'bitmapscan', 'count(ctid)', 'k BETWEEN 9000 AND 10000' ],
+	[ 'Index Scan', 'indexscan', 'count(ctid)', 'k BETWEEN 10000::bigint << 32 AND 11100::bigint << 32' ],
+	[ 'Index Only Scan', 'indexonlyscan', 'count(k)', 'k BETWEEN 10000::bigint << 32 AND 11100::bigint << 32' ],
+	[ 'Bitmap Index Scan', 'bitmapscan', 'count(ctid)', 'k BETWEEN 10000::bigint << 32 AND 11100::bigint << 32' ],
 	[ 'HarmoniaLookup', '', 'count(ctid)', "k = ANY ($keys)" ],
 	[ 'HarmoniaLookup', '', 'count(k)', "k = ANY ($keys)" ]);
-for my $i (grep { $plants[$_][0] =~ /^(offset 0|offset beyond any|row without block)$/ } 0 .. $#plants)
+for my $i (grep { $plants[$_][0] =~ /^offset 0$/ } 0 .. $#plants)
 {
 	my $size = $node->safe_psql('postgres', "VACUUM (INDEX_CLEANUP off) p$i; SELECT pg_relation_size('p$i')");
 
@@ -81,7 +81,7 @@ for my $i (grep { $plants[$_][0] =~ /^(offset 0|offset beyond any|row without bl
 	is($node->safe_psql('postgres', "SELECT pg_relation_size('p$i')"), $size,
 		"$plants[$i][0]: the table has not grown");
 	my ($result, $out, $err) = $node->psql('postgres',
-		"\\set VERBOSITY verbose\nDELETE FROM p$i WHERE k < 100;\nVACUUM (INDEX_CLEANUP on) p$i;");
+		"\\set VERBOSITY verbose\nDELETE FROM p$i WHERE k < 100::bigint << 32;\nVACUUM (INDEX_CLEANUP on) p$i;");
 	like($err, qr/^.*ERROR:  XX002: an entry of index "p${i}_i" refers to row/,
 		"$plants[$i][0]: reported by VACUUM");
 }

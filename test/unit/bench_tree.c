@@ -24,6 +24,13 @@ rnd(void)
 	return random_state;
 }
 
+/* A TID that leaves store in 4 bytes. */
+static uint64_t
+rnd_tid(void)
+{
+	return (rnd() & 0x7FFFFF) << 16 | (1 + rnd() % 291);
+}
+
 static double
 seconds(void)
 {
@@ -73,11 +80,11 @@ typedef enum Order
 
 /* Insert into all pages in turn until they hold "to" percent. */
 static void
-bench_insert(HtWidth width, Order order, int from, int to)
+bench_insert(HtLeafShape shape, Order order, int from, int to)
 {
 	static const char *const names[] = {"random", "ascending", "descending", "one key"};
 	char	   *pages = allocate((size_t) PAGES * HT_PAGE_SIZE);
-	int			capacity = ht_leaf_capacity(width);
+	int			capacity = ht_leaf_capacity(shape);
 	int			first = capacity * from / 100;
 	int			last = capacity * to / 100;
 	HtEntry    *entries = allocate((size_t) PAGES * capacity * sizeof(HtEntry));
@@ -94,15 +101,15 @@ bench_insert(HtWidth width, Order order, int from, int to)
 
 		for (int i = 0; i < capacity; i++)
 		{
-			mine[i].tid = rnd() & HT_TID_MAX;
+			mine[i].tid = rnd_tid();
 			mine[i].key = order == ONE_KEY ? 42 :
 				order == ASCENDING ? (uint64_t) i * 5 :
 				order == DESCENDING ? (uint64_t) (capacity - i) * 5 :
-				rnd() & ht_key_max(width);
+				rnd() & ht_class_max(shape.bits);
 		}
 		if (first > 0)
 			ht_sort_entries(mine, scratch, first);
-		ht_leaf_fill(pages + (size_t) page * HT_PAGE_SIZE, width, mine, first);
+		ht_leaf_fill(pages + (size_t) page * HT_PAGE_SIZE, shape, mine, first);
 	}
 
 	/* Twice: a copy of the pages gives the time, the pages give the bytes. */
@@ -119,11 +126,11 @@ bench_insert(HtWidth width, Order order, int from, int to)
 				HtByteRange ranges[HT_LEAF_MAX_RANGES];
 				int			n;
 
-				ht_leaf_insert(copy + (size_t) page * HT_PAGE_SIZE, width,
+				ht_leaf_insert(copy + (size_t) page * HT_PAGE_SIZE,
 							   entries[(size_t) page * capacity + i], &change);
 				if (pass == 0)
 					continue;
-				n = ht_leaf_change_ranges(copy, width, &change, ranges);
+				n = ht_leaf_change_ranges(copy, &change, ranges);
 				log_ranges += n;
 				for (int r = 0; r < n; r++)
 					bytes += ranges[r].length;
@@ -133,7 +140,7 @@ bench_insert(HtWidth width, Order order, int from, int to)
 		free(copy);
 	}
 	printf("insert %d-bit %s, %d%% to %d%% full: %.1f ns, %.1f bytes in %.1f ranges\n",
-		   8 * (int) width, names[order], from, to, elapsed / inserts * 1e9,
+		   shape.bits, names[order], from, to, elapsed / inserts * 1e9,
 		   (double) bytes / inserts, (double) log_ranges / inserts);
 	free(pages);
 	free(entries);
@@ -142,10 +149,10 @@ bench_insert(HtWidth width, Order order, int from, int to)
 
 /* Look up one key per page in turn. */
 static void
-bench_search(HtWidth width)
+bench_search(HtLeafShape shape)
 {
 	char	   *pages = allocate((size_t) PAGES * HT_PAGE_SIZE);
-	int			n = ht_leaf_capacity(width) * 7 / 10;
+	int			n = ht_leaf_capacity(shape) * 7 / 10;
 	HtEntry    *entries = allocate((size_t) PAGES * n * sizeof(HtEntry));
 	HtEntry		out[HT_LEAF_MAX_ENTRIES];
 	long		found = 0;
@@ -157,11 +164,11 @@ bench_search(HtWidth width)
 
 		for (int i = 0; i < n; i++)
 		{
-			mine[i].key = rnd() & ht_key_max(width);
-			mine[i].tid = i;
+			mine[i].key = rnd() & ht_class_max(shape.bits);
+			mine[i].tid = rnd_tid();
 		}
 		ht_sort_entries(mine, (HtEntry *) out, n);
-		ht_leaf_fill(pages + (size_t) page * HT_PAGE_SIZE, width, mine, n);
+		ht_leaf_fill(pages + (size_t) page * HT_PAGE_SIZE, shape, mine, n);
 	}
 	start = seconds();
 	for (int i = 0; i < n; i++)
@@ -169,10 +176,10 @@ bench_search(HtWidth width)
 		{
 			uint64_t	key = entries[(size_t) page * n + (i * 7919 + page * 31) % n].key;
 
-			found += ht_leaf_read_range(pages + (size_t) page * HT_PAGE_SIZE, width,
+			found += ht_leaf_read_range(pages + (size_t) page * HT_PAGE_SIZE,
 										key, key, out);
 		}
-	printf("search %d-bit: %.1f ns (%ld found)\n", 8 * (int) width,
+	printf("search %d-bit: %.1f ns (%ld found)\n", shape.bits,
 		   (seconds() - start) / ((double) PAGES * n) * 1e9, found);
 	free(pages);
 	free(entries);
@@ -180,10 +187,10 @@ bench_search(HtWidth width)
 
 /* Read each page as a whole, in turn; it was built, or built half full and inserted into. */
 static void
-bench_read(HtWidth width, bool inserted)
+bench_read(HtLeafShape shape, bool inserted)
 {
 	char	   *pages = allocate((size_t) PAGES * HT_PAGE_SIZE);
-	int			n = ht_leaf_capacity(width) * 7 / 10;
+	int			n = ht_leaf_capacity(shape) * 7 / 10;
 	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
 	HtEntry		out[HT_LEAF_MAX_ENTRIES];
 	int			rounds = 50;
@@ -198,20 +205,20 @@ bench_read(HtWidth width, bool inserted)
 
 		for (int i = 0; i < n; i++)
 		{
-			entries[i].key = rnd() & ht_key_max(width);
-			entries[i].tid = i;
+			entries[i].key = rnd() & ht_class_max(shape.bits);
+			entries[i].tid = rnd_tid();
 		}
 		ht_sort_entries(entries, out, built);
-		ht_leaf_fill(to, width, entries, built);
+		ht_leaf_fill(to, shape, entries, built);
 		for (int i = built; i < n; i++)
-			ht_leaf_insert(to, width, entries[i], &change);
+			ht_leaf_insert(to, entries[i], &change);
 	}
 	start = seconds();
 	for (int i = 0; i < rounds; i++)
 		for (int page = 0; page < PAGES; page++)
-			found += ht_leaf_read_range(pages + (size_t) page * HT_PAGE_SIZE, width,
-										0, ht_key_max(width) - 1, out);
-	printf("read %d-bit, %s: %.2f ns an entry (%ld)\n", 8 * (int) width,
+			found += ht_leaf_read_range(pages + (size_t) page * HT_PAGE_SIZE,
+										0, ht_class_max(shape.bits) - 1, out);
+	printf("read %d-bit, %s: %.2f ns an entry (%ld)\n", shape.bits,
 		   inserted ? "inserted" : "built", (seconds() - start) / found * 1e9, found);
 	free(pages);
 }
@@ -258,19 +265,24 @@ main(int argc, char **argv)
 	bench_sort("random 64-bit keys", UINT64_MAX, n);
 	bench_sort("random 32-bit keys", UINT32_MAX, n);
 
+	for (int bits = 16; bits <= 64; bits *= 2)
+	{
+		HtLeafShape shape = ht_leaf_shape(bits, 4, 0);
+
+		bench_insert(shape, RANDOM, 0, 50);
+		bench_insert(shape, RANDOM, 50, 90);
+		bench_insert(shape, RANDOM, 90, 100);
+		bench_insert(shape, ASCENDING, 0, 100);
+		bench_insert(shape, ASCENDING, 90, 100);
+		bench_insert(shape, DESCENDING, 0, 100);
+		bench_insert(shape, DESCENDING, 50, 100);
+		bench_insert(shape, ONE_KEY, 0, 100);
+		bench_search(shape);
+		bench_read(shape, false);
+		bench_read(shape, true);
+	}
 	for (int w = 0; w < 2; w++)
 	{
-		bench_insert(widths[w], RANDOM, 0, 50);
-		bench_insert(widths[w], RANDOM, 50, 90);
-		bench_insert(widths[w], RANDOM, 90, 100);
-		bench_insert(widths[w], ASCENDING, 0, 100);
-		bench_insert(widths[w], ASCENDING, 90, 100);
-		bench_insert(widths[w], DESCENDING, 0, 100);
-		bench_insert(widths[w], DESCENDING, 50, 100);
-		bench_insert(widths[w], ONE_KEY, 0, 100);
-		bench_search(widths[w]);
-		bench_read(widths[w], false);
-		bench_read(widths[w], true);
 		bench_node(widths[w], 64);
 		bench_node(widths[w], 128);
 	}

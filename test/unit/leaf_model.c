@@ -11,18 +11,26 @@
 
 static const unsigned char foreign = 0xA5;	/* fills bytes that are not the engine's */
 
+void
+leaf_paint_hole(Leaf *leaf)
+{
+	HtByteRange hole = ht_leaf_hole(leaf->shape);
+
+	memset(leaf->page + hole.offset, foreign, hole.length);
+}
+
 Leaf *
-leaf_create(HtWidth width)
+leaf_create(int bits, int tid_bytes)
 {
 	Leaf	   *leaf = allocate(sizeof(Leaf));
 
 	memset(leaf, 0, sizeof(*leaf));
-	leaf->width = width;
+	leaf->shape = random_shape(bits, tid_bytes);
 	leaf->allocation = allocate(HT_PAGE_SIZE + 8);
 	leaf->page = leaf->allocation + 8;
 	leaf->logged = allocate(HT_PAGE_SIZE);
 	memset(leaf->page, foreign, HT_PAGE_SIZE);
-	ht_leaf_init(leaf->page, width);
+	ht_leaf_init(leaf->page, leaf->shape);
 	memcpy(leaf->logged, leaf->page, HT_PAGE_SIZE);
 	return leaf;
 }
@@ -44,7 +52,7 @@ leaf_log(Leaf *leaf)
 	int			n;
 
 	memset(ranges, 0, sizeof(ranges));
-	n = ht_leaf_change_ranges(leaf->page, leaf->width, &leaf->change, ranges);
+	n = ht_leaf_change_ranges(leaf->page, &leaf->change, ranges);
 	expect(n >= 0 && n <= HT_LEAF_MAX_RANGES, "%d ranges", n);
 	expect(ranges[HT_LEAF_MAX_RANGES].length == 0, "wrote beyond the last range");
 	for (int i = 0; i < n && !failed(); i++)
@@ -80,7 +88,7 @@ void
 leaf_expect_range(const Leaf *leaf, uint64_t low, uint64_t high)
 {
 	HtEntry		out[HT_LEAF_MAX_ENTRIES];
-	int			n = ht_leaf_read_range(leaf->page, leaf->width, low, high, out);
+	int			n = ht_leaf_read_range(leaf->page, low, high, out);
 	int			expected = 0;
 
 	for (int i = 0; i < leaf->n; i++)
@@ -100,24 +108,32 @@ leaf_expect_range(const Leaf *leaf, uint64_t low, uint64_t high)
 uint64_t
 leaf_probe(const Leaf *leaf)
 {
-	uint64_t	max = ht_key_max(leaf->width);
+	uint64_t	base = leaf->shape.base;
+	uint64_t	max = ht_class_max(leaf->shape.bits);
 
-	switch (rnd_below(leaf->n > 0 ? 4 : 2))
+	switch (rnd_below(leaf->n > 0 ? 6 : 4))
 	{
 		case 0:
-			return rnd() & max;
+			return base + (rnd() & max);
 		case 1:
-			return rnd_below(2) ? max : 0;
+			return rnd_below(2) ? base + max : base;
+		case 2:
+			return rnd_below(2) ? base - 1 : base + max + 1;
+		case 3:
+			return rnd_below(2) ? rnd() : rnd_below(2) ? UINT64_MAX : 0;
 		default:
-			return (leaf->model[rnd_below(leaf->n)].key + rnd_below(3) - 1) & max;
+			return leaf->model[rnd_below(leaf->n)].key + (uint64_t) rnd_below(3) - 1;
 	}
 }
 
 void
 leaf_expect_foreign(const Leaf *leaf)
 {
+	HtByteRange hole = ht_leaf_hole(leaf->shape);
+
 	for (int i = 0; i < HT_PAGE_SIZE; i++)
-		if (i < HT_PAGE_START || i >= HT_PAGE_END)
+		if (i < HT_PAGE_START || i >= HT_PAGE_END ||
+			(i >= hole.offset && i < hole.offset + hole.length))
 			expect((unsigned char) leaf->page[i] == foreign, "byte %d is not the engine's", i);
 }
 
@@ -126,11 +142,11 @@ void
 leaf_verify(const Leaf *leaf)
 {
 	HtEntry		out[HT_LEAF_MAX_ENTRIES];
-	const char *complaint = ht_leaf_check(leaf->page, leaf->width);
-	int			n = ht_leaf_read(leaf->page, leaf->width, out);
+	const char *complaint = ht_leaf_check(leaf->page);
+	int			n = ht_leaf_read(leaf->page, out);
 
 	expect(complaint == NULL, "%s", complaint ? complaint : "");
-	expect(ht_leaf_count(leaf->page, leaf->width) == leaf->n, "count is wrong");
+	expect(ht_leaf_count(leaf->page) == leaf->n, "count is wrong");
 	expect(n == leaf->n, "read %d of %d entries", n, leaf->n);
 	if (n == leaf->n)
 		for (int i = 0; i < n; i++)
@@ -154,12 +170,14 @@ leaf_insert(Leaf *leaf, HtEntry entry)
 	HtInsertResult expected = HT_INSERTED;
 	HtInsertResult result;
 
-	if (at < leaf->n && ht_entry_cmp(leaf->model[at], entry) == 0)
+	if (!ht_leaf_fits(leaf->shape, entry))
+		expected = HT_NO_FIT;
+	else if (at < leaf->n && ht_entry_cmp(leaf->model[at], entry) == 0)
 		expected = HT_PRESENT;
-	else if (leaf->n == ht_leaf_capacity(leaf->width))
+	else if (leaf->n == ht_leaf_capacity(leaf->shape))
 		expected = HT_FULL;
 
-	result = ht_leaf_insert(leaf->page, leaf->width, entry, &leaf->change);
+	result = ht_leaf_insert(leaf->page, entry, &leaf->change);
 	expect(result == expected, "insert gave %d, not %d", result, expected);
 	if (expected != HT_INSERTED)
 		return expected;
@@ -175,7 +193,7 @@ leaf_remove(Leaf *leaf, const bool *dead)
 {
 	int			n = 0;
 
-	ht_leaf_remove(leaf->page, leaf->width, dead, &leaf->change);
+	ht_leaf_remove(leaf->page, dead, &leaf->change);
 	for (int i = 0; i < leaf->n; i++)
 		if (!dead[i])
 			leaf->model[n++] = leaf->model[i];
@@ -208,25 +226,25 @@ void
 leaf_refill(Leaf *leaf)
 {
 	leaf->n = rnd_below(leaf->n + 1);
-	ht_leaf_fill(leaf->page, leaf->width, leaf->model, leaf->n);
+	ht_leaf_fill(leaf->page, leaf->shape, leaf->model, leaf->n);
 	memcpy(leaf->logged, leaf->page, HT_PAGE_SIZE);
 	memset(&leaf->change, 0, sizeof(leaf->change));
 }
 
 HtEntry
-pattern_entry(Pattern pattern, HtWidth width, int i)
+pattern_entry(Pattern pattern, HtLeafShape shape, int i)
 {
 	static uint64_t run = 0;
-	uint64_t	max = ht_key_max(width);
-	HtEntry		entry = {rnd() & max, rnd_tid()};
+	uint64_t	max = ht_class_max(shape.bits);
+	HtEntry		entry = {rnd() & max, rnd_tid_of(shape.tid_bytes)};
 
 	switch (pattern)
 	{
 		case ASCENDING:
-			entry.key = (uint64_t) i * 3;
+			entry.key = (uint64_t) i * 3 & max;
 			break;
 		case DESCENDING:
-			entry.key = max - (uint64_t) i * 3;
+			entry.key = max - ((uint64_t) i * 3 & max);
 			break;
 		case NARROW:
 			entry.key = rnd_below(40);
@@ -237,7 +255,7 @@ pattern_entry(Pattern pattern, HtWidth width, int i)
 			break;
 		case ONE_KEY_ASCENDING:
 			entry.key = 42;
-			entry.tid = 1 + i;
+			entry.tid = (uint64_t) (i / 500) << 16 | (uint64_t) (1 + i % 500);
 			break;
 		case MAX_KEY:
 			entry.key = max;
@@ -248,17 +266,19 @@ pattern_entry(Pattern pattern, HtWidth width, int i)
 		case RUNS:
 			if (rnd_below(30) == 0)
 				run = rnd_below(1000);
-			entry.key = run += rnd_below(2);
+			run += (uint64_t) rnd_below(2);
+			entry.key = run & max;
 			break;
 		default:
 			break;
 	}
+	entry.key += shape.base;
 	return entry;
 }
 
 uint8_t *
 leaf_block(const Leaf *leaf, int block)
 {
-	return (uint8_t *) leaf->page + ht_leaf_blocks_at(leaf->width) +
+	return (uint8_t *) leaf->page + ht_leaf_blocks_at(leaf->shape) +
 		block * HT_LEAF_BLOCK_SIZE;
 }

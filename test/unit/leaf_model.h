@@ -10,7 +10,7 @@
 /* A page, what it should hold, and what it held when it was last logged. */
 typedef struct Leaf
 {
-	HtWidth		width;
+	HtLeafShape shape;
 	char	   *allocation;
 	char	   *page;			/* aligned to 8 bytes, not to 16 */
 	char	   *logged;
@@ -34,7 +34,8 @@ typedef enum Pattern
 	N_PATTERNS
 } Pattern;
 
-extern Leaf *leaf_create(HtWidth width);
+/* A leaf of a class, with a random base. */
+extern Leaf *leaf_create(int bits, int tid_bytes);
 extern void leaf_free(Leaf *leaf);
 
 /*
@@ -49,8 +50,11 @@ extern void leaf_refill(Leaf *leaf);
 extern void leaf_verify(const Leaf *leaf);
 extern void leaf_expect_range(const Leaf *leaf, uint64_t low, uint64_t high);
 
-/* Expect that nothing was written outside of the engine's part of the page. */
+/* Expect that nothing was written outside of the engine's part of the page, or into its hole. */
 extern void leaf_expect_foreign(const Leaf *leaf);
+
+/* Make the hole what leaf_expect_foreign() expects. */
+extern void leaf_paint_hole(Leaf *leaf);
 
 /* Expect that the byte ranges of the changes since the last call contain all changes. */
 extern void leaf_log(Leaf *leaf);
@@ -62,6 +66,6 @@ extern uint64_t leaf_probe(const Leaf *leaf);
 extern uint8_t *leaf_block(const Leaf *leaf, int block);
 
 /* The i-th entry of a pattern. */
-extern HtEntry pattern_entry(Pattern pattern, HtWidth width, int i);
+extern HtEntry pattern_entry(Pattern pattern, HtLeafShape shape, int i);
 
 #endif							/* HARMONIA_LEAF_MODEL_H */

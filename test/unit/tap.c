@@ -94,6 +94,37 @@ rnd_tid(void)
 	return 1 + rnd() % (HT_TID_MAX - 1);
 }
 
+uint64_t
+rnd_tid_of(int bytes)
+{
+	if (bytes == HT_TID_BYTES)
+		return rnd_tid();
+	return rnd() % (UINT64_C(1) << (8 * bytes - 9)) << 16 | (1 + rnd() % 511);
+}
+
+HtLeafShape
+random_shape(int bits, int tid_bytes)
+{
+	uint64_t	highest = UINT64_MAX - ht_class_max(bits);
+	uint64_t	base = rnd();
+
+	switch (rnd_below(5))
+	{
+		case 0:
+			base = 0;
+			break;
+		case 1:
+			base = highest;
+			break;
+		case 2:
+			base = (UINT64_C(1) << rnd_below(64)) + (uint64_t) rnd_below(3) - 1;
+			break;
+		default:
+			break;
+	}
+	return ht_leaf_shape(bits, tid_bytes, base < highest ? base : highest);
+}
+
 void *
 allocate(size_t size)
 {

@@ -26,6 +26,12 @@ extern uint64_t rnd(void);
 extern int	rnd_below(int n);
 extern uint64_t rnd_tid(void);
 
+/* A TID that so many bytes can store. */
+extern uint64_t rnd_tid_of(int bytes);
+
+/* A shape whose base is at either end, at a power of two, or anywhere. */
+extern HtLeafShape random_shape(int bits, int tid_bytes);
+
 /* malloc(), but exits if there is no memory */
 extern void *allocate(size_t size);
 
@@ -47,13 +53,13 @@ width_bits(HtWidth width)
 }
 
 /* All tests of a part of the engine. */
-extern void test_leaf(HtWidth width);
-extern void test_leaf_damage(HtWidth width);
+extern void test_leaf(int bits, int tid_bytes);
+extern void test_leaf_damage(int bits, int tid_bytes);
 extern void test_shape(void);
 extern void test_node(HtWidth width);
 extern void test_sort(void);
 extern void test_psa(void);
-extern void test_search(HtWidth width);
+extern void test_search(int bits, int tid_bytes);
 extern void test_ntg(void);
 
 #endif							/* HARMONIA_TAP_H */

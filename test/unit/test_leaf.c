@@ -14,20 +14,20 @@ static const char *const pattern_names[N_PATTERNS] = {
 };
 
 static void
-test_leaf_pattern(HtWidth width, Pattern pattern)
+test_leaf_pattern(int bits, int tid_bytes, Pattern pattern)
 {
-	Leaf	   *leaf = leaf_create(width);
+	Leaf	   *leaf = leaf_create(bits, tid_bytes);
 	int			i = 0;
 
 	leaf_verify(leaf);
 	for (int round = 0; round < 40 && !failed(); round++)
 	{
-		int			inserts = rnd_below(3) == 0 ? 2 * ht_leaf_capacity(width) : rnd_below(200);
+		int			inserts = rnd_below(3) == 0 ? 2 * ht_leaf_capacity(leaf->shape) : rnd_below(200);
 		int			log_every = 1 + rnd_below(rnd_below(2) ? 3 : 300);
 
 		while (inserts-- > 0 && !failed())
 		{
-			HtEntry		entry = pattern_entry(pattern, width, i++);
+			HtEntry		entry = pattern_entry(pattern, leaf->shape, i++);
 
 			if (leaf_insert(leaf, entry) == HT_FULL)
 				break;
@@ -49,7 +49,7 @@ test_leaf_pattern(HtWidth width, Pattern pattern)
 			leaf_log(leaf);
 	}
 	leaf_free(leaf);
-	report("%d-bit leaf: %s", width_bits(width), pattern_names[pattern]);
+	report("%d-bit leaf, %d-byte tids: %s", bits, tid_bytes, pattern_names[pattern]);
 }
 
 /*
@@ -57,52 +57,59 @@ test_leaf_pattern(HtWidth width, Pattern pattern)
  * Descending ones log not much more.
  */
 static void
-test_leaf_in_order(HtWidth width)
+test_leaf_in_order(int bits, int tid_bytes)
 {
-	int			capacity = ht_leaf_capacity(width);
+	int			capacity = ht_leaf_capacity(ht_leaf_shape(bits, tid_bytes, 0));
 
 	for (int percent = 0; percent < 100; percent += 10)
 		for (int descending = 0; descending < 2; descending++)
 		{
-			Leaf	   *leaf = leaf_create(width);
+			Leaf	   *leaf = leaf_create(bits, tid_bytes);
+			uint64_t	base = leaf->shape.base;
 			int			start = capacity * percent / 100;
 			double		average;
 
 			for (int i = 0; i < start; i++)
-				leaf->model[i] = make_entry(1000000 + i, rnd_tid());
+				leaf->model[i] = make_entry(base + 20000 + (uint64_t) i, rnd_tid_of(tid_bytes));
 			leaf->n = start;
-			ht_leaf_fill(leaf->page, width, leaf->model, start);
+			ht_leaf_fill(leaf->page, leaf->shape, leaf->model, start);
 			memcpy(leaf->logged, leaf->page, HT_PAGE_SIZE);
 
 			for (int i = 0; i < capacity - start; i++)
 			{
-				HtEntry		entry = {descending ? 1000000 - 5 * i : 2000000 + 5 * i, rnd_tid()};
+				HtEntry		entry = {base + (uint64_t) (descending ? 20000 - 5 * i : 30000 + 5 * i),
+				rnd_tid_of(tid_bytes)};
 
 				expect(leaf_insert(leaf, entry) == HT_INSERTED, "page is full at %d", leaf->n);
 				leaf_log(leaf);
 			}
 			leaf_verify(leaf);
-			expect(leaf_insert(leaf, make_entry(UINT32_MAX, 1)) == HT_FULL, "page is not full");
+			expect(leaf_insert(leaf, make_entry(base + ht_class_max(bits), 1)) == HT_FULL, "page is not full");
 			average = (double) leaf->bytes / (capacity - start);
 			expect(average < (percent == 0 && !descending ? 30 : 300),
 				   "%.0f bytes changed per insert", average);
 			leaf_free(leaf);
 		}
-	report("%d-bit leaf: pages filled in order", width_bits(width));
+	report("%d-bit leaf, %d-byte tids: pages filled in order", bits, tid_bytes);
 }
 
 /* Fill with any number of entries: the counts of blocks differ by at most one. */
 static void
-test_leaf_fill(HtWidth width)
+test_leaf_fill(int bits, int tid_bytes)
 {
-	for (int n = 0; n <= ht_leaf_capacity(width) && !failed(); n++)
+	int			capacity = ht_leaf_capacity(ht_leaf_shape(bits, tid_bytes, 0));
+
+	for (int n = 0; n <= capacity && !failed(); n++)
 	{
-		Leaf	   *leaf = leaf_create(width);
-		int			least = ht_leaf_slots(width);
+		Leaf	   *leaf = leaf_create(bits, tid_bytes);
+		uint64_t	base = leaf->shape.base;
+		uint64_t	max = ht_class_max(bits);
+		int			least = ht_leaf_slots(leaf->shape);
 		int			most = 0;
 
 		for (int i = 0; i < n; i++)
-			leaf->model[i] = make_entry(n % 2 ? rnd() & ht_key_max(width) : (uint64_t) i / 20, i + 1);
+			leaf->model[i] = make_entry(base + (n % 2 ? rnd() & max : (uint64_t) i / 20),
+										(uint64_t) (i / 500) << 16 | (uint64_t) (i % 500 + 1));
 		qsort(leaf->model, n, sizeof(HtEntry), compare_entries);
 		leaf->n = n;
 		if (n % 3 == 0)
@@ -110,17 +117,18 @@ test_leaf_fill(HtWidth width)
 		else
 		{
 			/* Free slots can hold anything. */
-			memset(leaf->page + ht_leaf_blocks_at(width), 0x55,
-				   HT_PAGE_END - ht_leaf_blocks_at(width));
-			for (int b = 0; b < ht_leaf_blocks(width); b++)
+			memset(leaf->page + ht_leaf_blocks_at(leaf->shape), 0x55,
+				   (size_t) (HT_PAGE_END - ht_leaf_blocks_at(leaf->shape)));
+			for (int b = 0; b < ht_leaf_blocks(leaf->shape); b++)
 				leaf_block(leaf, b)[HT_LEAF_BLOCK_COUNT_AT] = 0;
-			for (int i = rnd_below(ht_leaf_capacity(width)); i > 0; i--)
-				ht_leaf_insert(leaf->page, width, make_entry(rnd() & ht_key_max(width), i),
+			for (int i = rnd_below(capacity); i > 0; i--)
+				ht_leaf_insert(leaf->page, make_entry(base + (rnd() & max), rnd_tid_of(tid_bytes)),
 							   &leaf->change);
 		}
-		ht_leaf_fill(leaf->page, width, leaf->model, n);
+		ht_leaf_fill(leaf->page, leaf->shape, leaf->model, n);
+		leaf_paint_hole(leaf);
 		leaf_verify(leaf);
-		for (int b = 0; b < ht_leaf_blocks(width); b++)
+		for (int b = 0; b < ht_leaf_blocks(leaf->shape); b++)
 		{
 			int			count = leaf_block(leaf, b)[HT_LEAF_BLOCK_COUNT_AT];
 
@@ -130,75 +138,126 @@ test_leaf_fill(HtWidth width)
 		expect(most - least <= 1, "%d entries: blocks of %d and of %d", n, least, most);
 		leaf_free(leaf);
 	}
-	report("%d-bit leaf: fill", width_bits(width));
+	report("%d-bit leaf, %d-byte tids: fill", bits, tid_bytes);
 }
 
+/* A separator of the page, as a key. */
 static uint64_t
 leaf_separator(const Leaf *leaf, int i)
 {
-	uint64_t	key64;
-	uint32_t	key32;
+	uint64_t	key = 0;
 
-	memcpy(&key64, leaf->page + HT_LEAF_SEPARATORS_AT + i * leaf->width, sizeof(key64));
-	memcpy(&key32, leaf->page + HT_LEAF_SEPARATORS_AT + i * leaf->width, sizeof(key32));
-	return leaf->width == HT_WIDTH32 ? key32 : key64;
+	memcpy(&key, leaf->page + HT_LEAF_SEPARATORS_AT + i * leaf->shape.bits / 8, leaf->shape.bits / 8);
+	return leaf->shape.base + key;
 }
 
 /* Ranges are right even if blocks outside of the range seem to have its keys. */
 static void
-test_leaf_range_blocks(HtWidth width)
+test_leaf_range_blocks(int bits, int tid_bytes)
 {
 	for (int round = 0; round < 200 && !failed(); round++)
 	{
-		Leaf	   *leaf = leaf_create(width);
+		Leaf	   *leaf = leaf_create(bits, tid_bytes);
+		int			last = ht_leaf_blocks(leaf->shape) - 1;
 		uint64_t	low;
 		uint64_t	high;
-		int			last = ht_leaf_blocks(width) - 1;
 
 		for (int i = 0; i < 400; i++)
-			leaf_insert(leaf, pattern_entry(round % 2 ? RANDOM_KEYS : RUNS, width, i));
-		low = leaf_probe(leaf);
+			leaf_insert(leaf, pattern_entry(round % 2 ? RANDOM_KEYS : RUNS, leaf->shape, i));
+		do
+			low = leaf_probe(leaf);
+		while (!ht_leaf_fits_key(leaf->shape, low));
 		high = round % 3 ? low + rnd() % 50 : leaf_probe(leaf);
 
 		for (int b = 0; b <= last; b++)
 			if ((b > 0 && leaf_separator(leaf, b - 1) > high) ||
 				(b < last && leaf_separator(leaf, b) < low))
 			{
-				uint32_t	low32 = (uint32_t) low;
+				uint64_t	stored = low - leaf->shape.base;
 
-				memcpy(leaf_block(leaf, b),
-					   width == HT_WIDTH32 ? (void *) &low32 : (void *) &low, width);
+				memcpy(leaf_block(leaf, b), &stored, bits / 8);
 				leaf_block(leaf, b)[HT_LEAF_BLOCK_COUNT_AT] = 1;
 			}
 		leaf_expect_range(leaf, low, high);
 		leaf_free(leaf);
 	}
-	report("%d-bit leaf: ranges read no more blocks than needed", width_bits(width));
+	report("%d-bit leaf, %d-byte tids: ranges read no more blocks than needed", bits, tid_bytes);
 }
 
-/* Bounds can be larger than any key. */
+/* What just fits a leaf is stored; what just does not fit is refused. */
 static void
-test_leaf_wide_bounds(void)
+test_leaf_limits(int bits, int tid_bytes)
 {
-	Leaf	   *leaf = leaf_create(HT_WIDTH32);
+	for (int round = 0; round < 20 && !failed(); round++)
+	{
+		Leaf	   *leaf = leaf_create(bits, tid_bytes);
+		uint64_t	base = leaf->shape.base;
+		uint64_t	last = base + ht_class_max(bits);
+		uint64_t	max_block = tid_bytes == HT_TID_BYTES ? UINT32_MAX : (UINT64_C(1) << (8 * tid_bytes - 9)) - 1;
+		uint64_t	max_offset = tid_bytes == HT_TID_BYTES ? UINT16_MAX : 511;
+		uint64_t	tids[] = {1, max_offset, max_block << 16 | 1, max_block << 16 | max_offset};
 
-	for (int i = 0; i < 300; i++)
-		leaf_insert(leaf, pattern_entry(i % 2 ? EXTREMES : RANDOM_KEYS, HT_WIDTH32, i));
-	leaf_expect_range(leaf, 5, UINT64_C(1) << 32);
-	leaf_expect_range(leaf, UINT64_C(1) << 32, UINT64_MAX);
-	leaf_expect_range(leaf, (UINT64_C(1) << 32) + 5, (UINT64_C(1) << 32) + 9);
-	leaf_free(leaf);
-	report("32-bit leaf: bounds wider than keys");
+		for (int i = 0; i < 4; i++)
+		{
+			expect(leaf_insert(leaf, make_entry(base, tids[i])) == HT_INSERTED, "the base does not fit");
+			expect(leaf_insert(leaf, make_entry(last, tids[i])) == HT_INSERTED,
+				   "the greatest key does not fit");
+		}
+		if (base > 0)
+			expect(leaf_insert(leaf, make_entry(base - 1, 1)) == HT_NO_FIT, "a key below the base fits");
+		if (last < UINT64_MAX)
+			expect(leaf_insert(leaf, make_entry(last + 1, 1)) == HT_NO_FIT, "a key beyond the class fits");
+		if (tid_bytes < HT_TID_BYTES)
+		{
+			expect(leaf_insert(leaf, make_entry(base, (max_block + 1) << 16 | 1)) == HT_NO_FIT,
+				   "a block beyond the width fits");
+			expect(leaf_insert(leaf, make_entry(base, 512)) == HT_NO_FIT, "an offset of 512 fits");
+		}
+		leaf_verify(leaf);
+		leaf_log(leaf);
+		leaf_free(leaf);
+	}
+	expect(ht_class_for(0) == 16 && ht_class_for(65535) == 16 && ht_class_for(65536) == 32 &&
+		   ht_class_for(UINT32_MAX) == 32 && ht_class_for(UINT64_C(1) << 32) == 64 &&
+		   ht_class_for(UINT64_MAX) == 64, "a class is not the narrowest");
+	report("%d-bit leaf, %d-byte tids: limits", bits, tid_bytes);
+}
+
+/* A page can be filled again with another shape; nothing of the former one shows. */
+static void
+test_leaf_reshape(int bits, int tid_bytes)
+{
+	for (int round = 0; round < 50 && !failed(); round++)
+	{
+		Leaf	   *leaf = leaf_create(16 << rnd_below(3), 4 + rnd_below(3));
+
+		for (int i = rnd_below(1500); i > 0; i--)
+			leaf_insert(leaf, pattern_entry(RANDOM_KEYS, leaf->shape, i));
+		leaf->shape = random_shape(bits, tid_bytes);
+		leaf->n = rnd_below(ht_leaf_capacity(leaf->shape) + 1);
+		for (int i = 0; i < leaf->n; i++)
+			leaf->model[i] = pattern_entry(RANDOM_KEYS, leaf->shape, i);
+		qsort(leaf->model, (size_t) leaf->n, sizeof(HtEntry), compare_entries);
+		for (int i = 1; i < leaf->n; i++)
+			if (ht_entry_cmp(leaf->model[i - 1], leaf->model[i]) == 0)
+				leaf->n = i;
+		ht_leaf_fill(leaf->page, leaf->shape, leaf->model, leaf->n);
+		leaf_paint_hole(leaf);
+		memset(leaf->page + HT_PAGE_END, leaf->page[0], HT_PAGE_SIZE - HT_PAGE_END);
+		leaf_verify(leaf);
+		leaf_free(leaf);
+	}
+	report("%d-bit leaf, %d-byte tids: filled again from another shape", bits, tid_bytes);
 }
 
 void
-test_leaf(HtWidth width)
+test_leaf(int bits, int tid_bytes)
 {
 	for (int pattern = 0; pattern < N_PATTERNS; pattern++)
-		test_leaf_pattern(width, (Pattern) pattern);
-	test_leaf_in_order(width);
-	test_leaf_fill(width);
-	test_leaf_range_blocks(width);
-	if (width == HT_WIDTH32)
-		test_leaf_wide_bounds();
+		test_leaf_pattern(bits, tid_bytes, (Pattern) pattern);
+	test_leaf_in_order(bits, tid_bytes);
+	test_leaf_fill(bits, tid_bytes);
+	test_leaf_range_blocks(bits, tid_bytes);
+	test_leaf_limits(bits, tid_bytes);
+	test_leaf_reshape(bits, tid_bytes);
 }

@@ -12,8 +12,8 @@
 static void
 leaf_damage(Leaf *leaf, int kind)
 {
-	int			blocks = ht_leaf_blocks(leaf->width);
-	int			blocks_at = ht_leaf_blocks_at(leaf->width);
+	int			blocks = ht_leaf_blocks(leaf->shape);
+	int			blocks_at = ht_leaf_blocks_at(leaf->shape);
 
 	if (kind == 0)
 		for (int i = HT_PAGE_START; i < HT_PAGE_END; i++)
@@ -43,13 +43,13 @@ leaf_damage(Leaf *leaf, int kind)
  * is in order.
  */
 static void
-test_leaf_damaged(HtWidth width)
+test_leaf_damaged(int bits, int tid_bytes)
 {
-	int			capacity = ht_leaf_capacity(width);
+	int			capacity = HT_LEAF_MAX_ENTRIES;	/* the shape may be damaged, too */
 
 	for (int round = 0; round < 2000 && !failed(); round++)
 	{
-		Leaf	   *leaf = leaf_create(width);
+		Leaf	   *leaf = leaf_create(bits, tid_bytes);
 		HtEntry    *out = allocate(capacity * sizeof(HtEntry));
 		bool	   *dead = allocate(capacity);
 		bool		sound;
@@ -58,20 +58,20 @@ test_leaf_damaged(HtWidth width)
 
 		if (rnd_below(2))
 			for (int i = 0; i < n; i++)
-				leaf_insert(leaf, pattern_entry((Pattern) (round % N_PATTERNS), width, i));
+				leaf_insert(leaf, pattern_entry((Pattern) (round % N_PATTERNS), leaf->shape, i));
 		else
 		{
 			/* The first blocks are full, the others empty. */
-			n -= n % ht_leaf_slots(width);
+			n -= n % ht_leaf_slots(leaf->shape);
 			for (int i = 0; i < n; i++)
-				leaf_insert(leaf, pattern_entry(ASCENDING, width, i));
+				leaf_insert(leaf, pattern_entry(ASCENDING, leaf->shape, i));
 		}
 		leaf_damage(leaf, rnd_below(5));
 
-		sound = ht_leaf_check(leaf->page, width) == NULL;
-		count = ht_leaf_count(leaf->page, width);
+		sound = ht_leaf_check(leaf->page) == NULL;
+		count = ht_leaf_count(leaf->page);
 		expect(count >= 0 && count <= capacity, "count of %d entries", count);
-		expect(ht_leaf_read(leaf->page, width, out) == count, "read other than the count");
+		expect(ht_leaf_read(leaf->page, out) == count, "read other than the count");
 		for (int i = 1; i < count && sound; i++)
 			expect(ht_entry_cmp(out[i - 1], out[i]) < 0, "a sound page, but out of order");
 		for (int i = 0; i < 10; i++)
@@ -79,7 +79,7 @@ test_leaf_damaged(HtWidth width)
 			uint64_t	low = leaf_probe(leaf);
 			uint64_t	high = leaf_probe(leaf);
 
-			n = ht_leaf_read_range(leaf->page, width, low, high, out);
+			n = ht_leaf_read_range(leaf->page, low, high, out);
 			expect(n >= 0 && n <= count, "%d entries of %d in a range", n, count);
 			for (int j = 0; j < n; j++)
 				expect(out[j].key >= low && out[j].key <= high, "a key outside of the range");
@@ -87,47 +87,51 @@ test_leaf_damaged(HtWidth width)
 
 		for (int i = 0; i < 100; i++)
 		{
-			HtEntry		entry = {leaf_probe(leaf), rnd_tid()};
+			HtEntry		entry = {leaf_probe(leaf), rnd_tid_of(tid_bytes)};
 
-			ht_leaf_insert(leaf->page, width, entry, &leaf->change);
+			ht_leaf_insert(leaf->page, entry, &leaf->change);
 		}
 		for (int i = 0; i < capacity; i++)
 			dead[i] = rnd_below(2);
-		ht_leaf_remove(leaf->page, width, dead, &leaf->change);
-		expect(ht_leaf_read(leaf->page, width, out) <= capacity, "too many entries");
+		ht_leaf_remove(leaf->page, dead, &leaf->change);
+		expect(ht_leaf_read(leaf->page, out) <= capacity, "too many entries");
+		leaf_paint_hole(leaf);
 		leaf_expect_foreign(leaf);
 
 		free(out);
 		free(dead);
 		leaf_free(leaf);
 	}
-	report("%d-bit leaf: damaged pages", width_bits(width));
+	report("%d-bit leaf, %d-byte tids: damaged pages", bits, tid_bytes);
 }
 
 static void
 expect_corrupt(const Leaf *leaf, const char *saved, const char *what)
 {
-	expect(ht_leaf_check(leaf->page, leaf->width) != NULL, "not noticed: %s", what);
+	expect(ht_leaf_check(leaf->page) != NULL, "not noticed: %s", what);
 	memcpy(leaf->page, saved, HT_PAGE_SIZE);
-	expect(ht_leaf_check(leaf->page, leaf->width) == NULL, "page is not sound again");
+	expect(ht_leaf_check(leaf->page) == NULL, "page is not sound again");
 }
 
 static void
-test_leaf_check(HtWidth width)
+test_leaf_check(int bits, int tid_bytes)
 {
-	Leaf	   *leaf = leaf_create(width);
+	Leaf	   *leaf = leaf_create(bits, tid_bytes);
+	int			width = bits / 8;
 	char		saved[HT_PAGE_SIZE];
-	int			n = ht_leaf_capacity(width) / 2;
-	int			slots = ht_leaf_slots(width);
+	int			n = ht_leaf_capacity(leaf->shape) / 2;
+	int			slots = ht_leaf_slots(leaf->shape);
+	int			step = bits == 16 ? 40 : 1000;
 	char	   *separators = leaf->page + HT_LEAF_SEPARATORS_AT;
-	char	   *pivots = leaf->page + HT_PAGE_START;
+	char	   *pivots = leaf->page + HT_LEAF_PIVOTS_AT(bits);
 
 	for (int i = 0; i < n; i++)
-		leaf->model[i] = make_entry(1000 + (uint64_t) i * 1000, 1 + i);
-	ht_leaf_fill(leaf->page, width, leaf->model, n);
+		leaf->model[i] = make_entry(leaf->shape.base + (uint64_t) (i + 1) * step,
+									(uint64_t) i << 16 | 1);
+	ht_leaf_fill(leaf->page, leaf->shape, leaf->model, n);
 	memcpy(saved, leaf->page, HT_PAGE_SIZE);
 
-	for (int b = 0; b < ht_leaf_blocks(width); b++)
+	for (int b = 0; b < ht_leaf_blocks(leaf->shape); b++)
 	{
 		uint8_t    *block = leaf_block(leaf, b);
 		uint8_t    *tids = block + slots * width;
@@ -142,20 +146,20 @@ test_leaf_check(HtWidth width)
 			/* One key on both sides of the separator, TIDs in the wrong order. */
 			memcpy(block, separators + (b - 1) * width, width);
 			memcpy(last + slot * width, separators + (b - 1) * width, width);
-			if (ht_leaf_check(leaf->page, width) != NULL)
+			if (ht_leaf_check(leaf->page) != NULL)
 				expect(false, "a key on both sides of a separator is sound");
-			memset(tids, 0, HT_TID_BYTES);
+			memset(tids, 0, tid_bytes);
 			expect_corrupt(leaf, saved, "tids of one key out of order between blocks");
 		}
 		memcpy(block, block + width, width);
-		memcpy(tids, tids + HT_TID_BYTES, HT_TID_BYTES);
+		memcpy(tids, tids + tid_bytes, tid_bytes);
 		expect_corrupt(leaf, saved, "an entry twice");
 		memset(block, 0, width);
 		if (b > 0)
 			expect_corrupt(leaf, saved, "key below the separator before it");
 		memcpy(leaf->page, saved, HT_PAGE_SIZE);
 		memset(block + (block[HT_LEAF_BLOCK_COUNT_AT] - 1) * width, 0xFF, width);
-		if (b < ht_leaf_blocks(width) - 1)
+		if (b < ht_leaf_blocks(leaf->shape) - 1)
 			expect_corrupt(leaf, saved, "key above the separator behind it");
 		memcpy(leaf->page, saved, HT_PAGE_SIZE);
 	}
@@ -164,35 +168,46 @@ test_leaf_check(HtWidth width)
 	{
 		memset(separators + i * width, 0, width);
 		expect_corrupt(leaf, saved, "separator too low");
-		if (i >= ht_leaf_blocks(width) - 1)
+		if (i >= ht_leaf_blocks(leaf->shape) - 1)
 			continue;
 		memset(separators + i * width, 0xFF, width);
 		expect_corrupt(leaf, saved, "separator too high");
 	}
 
-	for (int i = 0; i < 64 / (int) width; i++)
+	for (int i = 0; i < HT_LEAF_MAX_SEPARATORS * width / HT_LEAF_LINE_SIZE - 1; i++)
 	{
 		pivots[i * width] ^= 1;
 		expect_corrupt(leaf, saved, "pivot that differs from its separator");
 	}
 
+	for (int i = HT_LEAF_CLASS_AT; i < HT_LEAF_BASE_AT; i++)
+	{
+		leaf->page[i] = 7;
+		expect_corrupt(leaf, saved, "a shape that there is not");
+	}
+	if (bits < 64)
+	{
+		memset(leaf->page + HT_LEAF_BASE_AT, 0xFF, 8);
+		expect_corrupt(leaf, saved, "a base too high for the keys");
+	}
+
 	/* Blocks without entries: only the separators are wrong. */
-	ht_leaf_init(leaf->page, width);
+	ht_leaf_init(leaf->page, leaf->shape);
 	memcpy(saved, leaf->page, HT_PAGE_SIZE);
 	memset(separators, 0, width);
 	expect_corrupt(leaf, saved, "separator that should be unused");
-	ht_leaf_insert(leaf->page, width, make_entry(9, 9), &leaf->change);
+	ht_leaf_insert(leaf->page, make_entry(leaf->shape.base + 9, 9), &leaf->change);
 	memcpy(saved, leaf->page, HT_PAGE_SIZE);
 	memset(separators + 10 * width, 0x7F, width);
 	expect_corrupt(leaf, saved, "separators out of order");
 
 	leaf_free(leaf);
-	report("%d-bit leaf: check finds corruption", width_bits(width));
+	report("%d-bit leaf, %d-byte tids: check finds corruption", bits, tid_bytes);
 }
 
 void
-test_leaf_damage(HtWidth width)
+test_leaf_damage(int bits, int tid_bytes)
 {
-	test_leaf_check(width);
-	test_leaf_damaged(width);
+	test_leaf_check(bits, tid_bytes);
+	test_leaf_damaged(bits, tid_bytes);
 }

@@ -13,7 +13,7 @@
 
 typedef struct Leaf
 {
-	HtWidth		width;
+	HtLeafShape shape;
 	char	   *allocation;
 	char	   *page;			/* aligned to 8 bytes, not to 16 */
 	HtEntry		entries[ENTRIES];
@@ -22,40 +22,42 @@ typedef struct Leaf
 
 /* Few values make runs of equal keys over several blocks; all values make keys unique. */
 static uint64_t
-random_key(HtWidth width, int values)
+random_key(HtLeafShape shape, int values)
 {
-	uint64_t	max = ht_key_max(width);
+	uint64_t	max = ht_class_max(shape.bits);
 
 	if (values == 0)
-		return rnd() & max;
+		return shape.base + (rnd() & max);
 	if (values < 0)
-		return rnd_below(2) ? max - (uint64_t) rnd_below(-values) : (uint64_t) rnd_below(-values);
-	return max / 2 + (uint64_t) rnd_below(values);
+		return shape.base + (rnd_below(2) ? max - (uint64_t) rnd_below(-values) : (uint64_t) rnd_below(-values));
+	return shape.base + max / 2 + (uint64_t) rnd_below(values);
 }
 
 /* Swap two entries of a block: their order in it must not matter. */
 static void
 swap_slots(Leaf *leaf, int b, int i, int j)
 {
-	char	   *block = leaf->page + ht_leaf_blocks_at(leaf->width) + b * HT_LEAF_BLOCK_SIZE;
-	char	   *tids = block + ht_leaf_slots(leaf->width) * leaf->width;
+	char	   *block = leaf->page + ht_leaf_blocks_at(leaf->shape) + b * HT_LEAF_BLOCK_SIZE;
+	size_t		width = leaf->shape.bits / 8;
+	size_t		tid_bytes = leaf->shape.tid_bytes;
+	char	   *tids = block + ht_leaf_slots(leaf->shape) * width;
 	char		key[8];
 	char		tid[HT_TID_BYTES];
 
-	memcpy(key, block + i * leaf->width, leaf->width);
-	memcpy(block + i * leaf->width, block + j * leaf->width, leaf->width);
-	memcpy(block + j * leaf->width, key, leaf->width);
-	memcpy(tid, tids + i * HT_TID_BYTES, HT_TID_BYTES);
-	memcpy(tids + i * HT_TID_BYTES, tids + j * HT_TID_BYTES, HT_TID_BYTES);
-	memcpy(tids + j * HT_TID_BYTES, tid, HT_TID_BYTES);
+	memcpy(key, block + i * width, width);
+	memcpy(block + i * width, block + j * width, width);
+	memcpy(block + j * width, key, width);
+	memcpy(tid, tids + i * tid_bytes, tid_bytes);
+	memcpy(tids + i * tid_bytes, tids + j * tid_bytes, tid_bytes);
+	memcpy(tids + j * tid_bytes, tid, tid_bytes);
 }
 
 static void
 shuffle(Leaf *leaf)
 {
-	for (int b = 0; b < ht_leaf_blocks(leaf->width); b++)
+	for (int b = 0; b < ht_leaf_blocks(leaf->shape); b++)
 	{
-		int			count = leaf->page[ht_leaf_blocks_at(leaf->width) +
+		int			count = leaf->page[ht_leaf_blocks_at(leaf->shape) +
 									   b * HT_LEAF_BLOCK_SIZE + HT_LEAF_BLOCK_COUNT_AT];
 
 		for (int i = count - 1; i > 0; i--)
@@ -65,37 +67,38 @@ shuffle(Leaf *leaf)
 
 /* A leaf that was filled and then changed. */
 static void
-make_leaf(Leaf *leaf, HtWidth width, int values)
+make_leaf(Leaf *leaf, int bits, int tid_bytes, int values)
 {
 	HtEntry		scratch[ENTRIES];
 	HtLeafChange change;
 	bool		dead[ENTRIES];
-	int			n = rnd_below(ht_leaf_capacity(width) + 1);
 	int			kept = 0;
+	int			n;
 
-	leaf->width = width;
-	ht_leaf_init(leaf->page, width);
+	leaf->shape = random_shape(bits, tid_bytes);
+	n = rnd_below(ht_leaf_capacity(leaf->shape) + 1);
+	ht_leaf_init(leaf->page, leaf->shape);
 	for (int i = 0; i < n; i++)
-		leaf->entries[i] = make_entry(random_key(width, values), rnd_tid());
+		leaf->entries[i] = make_entry(random_key(leaf->shape, values), rnd_tid_of(tid_bytes));
 	ht_sort_entries(leaf->entries, scratch, (size_t) n);
 	for (int i = 0; i < n; i++)
 	{
 		if (kept == 0 || ht_entry_cmp(leaf->entries[kept - 1], leaf->entries[i]) < 0)
 			leaf->entries[kept++] = leaf->entries[i];
 	}
-	ht_leaf_fill(leaf->page, width, leaf->entries, kept);
+	ht_leaf_fill(leaf->page, leaf->shape, leaf->entries, kept);
 
 	memset(&change, 0, sizeof(change));
 	for (int i = rnd_below(100); i > 0; i--)
-		ht_leaf_insert(leaf->page, width, make_entry(random_key(width, values), rnd_tid()), &change);
+		ht_leaf_insert(leaf->page, make_entry(random_key(leaf->shape, values), rnd_tid_of(tid_bytes)), &change);
 	if (rnd_below(2))
 	{
-		n = ht_leaf_count(leaf->page, width);
+		n = ht_leaf_count(leaf->page);
 		for (int i = 0; i < n; i++)
 			dead[i] = rnd_below(4) == 0;
-		ht_leaf_remove(leaf->page, width, dead, &change);
+		ht_leaf_remove(leaf->page, dead, &change);
 	}
-	leaf->n = ht_leaf_read(leaf->page, width, leaf->entries);
+	leaf->n = ht_leaf_read(leaf->page, leaf->entries);
 	shuffle(leaf);
 }
 
@@ -151,16 +154,19 @@ compare(const Leaf *leaf, HtHit *hits, const uint64_t *keys, int n, HtHit *expec
 static uint64_t
 probe_key(const Leaf *leaf, int values)
 {
-	uint64_t	max = ht_key_max(leaf->width);
+	uint64_t	base = leaf->shape.base;
+	uint64_t	max = ht_class_max(leaf->shape.bits);
 
-	switch (rnd_below(4))
+	switch (rnd_below(5))
 	{
 		case 0:
-			return random_key(leaf->width, values);
+			return random_key(leaf->shape, values);
 		case 1:
-			return rnd_below(2) ? 0 : max;
+			return rnd_below(2) ? base : base + max;
+		case 4:
+			return rnd_below(3) == 0 ? rnd() : rnd_below(2) ? base - 1 : base + max + 1;
 		case 2:
-			return leaf->n == 0 ? 7 : (leaf->entries[rnd_below(leaf->n)].key + 1) & max;
+			return leaf->n == 0 ? 7 : (leaf->entries[rnd_below(leaf->n)].key + 1);
 		default:
 			return leaf->n == 0 ? 7 : leaf->entries[rnd_below(leaf->n)].key;
 	}
@@ -177,7 +183,7 @@ try_points(const HtSearch *search, const Leaf *leaf, int values, uint32_t room)
 	uint32_t	found = UINT32_MAX;
 	uint32_t	answered;
 	bool		want_keys = rnd_below(2);
-	uint32_t	slots = (uint32_t) ht_leaf_slots(leaf->width);
+	uint32_t	slots = (uint32_t) ht_leaf_slots(leaf->shape);
 	int			n = 0;
 
 	for (uint32_t i = 0; i < count; i++)
@@ -250,7 +256,7 @@ try_damaged(const HtSearch *search, Leaf *leaf)
 			leaf->page[i] = (char) rnd();
 	}
 	for (int i = 0; i < 10; i++)
-		probes[i] = (HtProbe) {rnd() & ht_key_max(leaf->width), (uint32_t) i, 0};
+		probes[i] = (HtProbe) {leaf->shape.base + (rnd() & ht_class_max(leaf->shape.bits)), (uint32_t) i, 0};
 	hits[ENTRIES].tid = keys[ENTRIES] = 4711;
 	search->prefetch_separators(leaf->page, probes, 10);
 	search->prefetch_blocks(leaf->page, probes, 10);
@@ -262,35 +268,35 @@ try_damaged(const HtSearch *search, Leaf *leaf)
 }
 
 void
-test_search(HtWidth width)
+test_search(int bits, int tid_bytes)
 {
 	static const char *const names[] = {"portable", "avx2", "avx512"};
 	Leaf		leaf;
 
-	expect(ht_search(width, "mmx") == NULL, "found a variant that there is not");
-	expect(ht_search(width, NULL) != NULL, "found no variant");
-	expect(ht_search(width, "portable") != NULL, "found no portable variant");
-	report("%d-bit search: variants, best is %s", width_bits(width), ht_search(width, NULL)->name);
+	expect(ht_search("mmx") == NULL, "found a variant that there is not");
+	expect(ht_search(NULL) != NULL, "found no variant");
+	expect(ht_search("portable") != NULL, "found no portable variant");
+	report("%d-bit search, %d-byte tids: variants, best is %s", bits, tid_bytes, ht_search(NULL)->name);
 
 	memset(&leaf, 0, sizeof(leaf));
 	leaf.allocation = allocate(HT_PAGE_SIZE + 8);
 	leaf.page = leaf.allocation + 8;
 	for (int variant = 0; variant < 3; variant++)
 	{
-		const HtSearch *search = ht_search(width, names[variant]);
+		const HtSearch *search = ht_search(names[variant]);
 		static const int values[] = {0, 1, 3, 50, 1000, -1, -30};
 
 		if (search == NULL)
 		{
-			report("%d-bit search: %s # SKIP not on this machine", width_bits(width), names[variant]);
+			report("%d-bit search, %d-byte tids: %s # SKIP not on this machine", bits, tid_bytes, names[variant]);
 			continue;
 		}
-		for (int round = 0; round < 700 && !failed(); round++)
+		for (int round = 0; round < 350 && !failed(); round++)
 		{
 			int			keys = values[round % 7];
 
 			memset(leaf.page, 0, HT_PAGE_SIZE);
-			make_leaf(&leaf, width, keys);
+			make_leaf(&leaf, bits, tid_bytes, keys);
 			for (int i = 0; i < 5 && !failed(); i++)
 			{
 				uint32_t	room = rnd_below(2) ? HITS / 4 : (uint32_t) rnd_below(60);
@@ -300,7 +306,7 @@ test_search(HtWidth width)
 			}
 			try_damaged(search, &leaf);
 		}
-		report("%d-bit search: %s", width_bits(width), names[variant]);
+		report("%d-bit search, %d-byte tids: %s", bits, tid_bytes, names[variant]);
 	}
 	free(leaf.allocation);
 }

@@ -12,17 +12,20 @@ main(int argc, char **argv)
 {
 	tap_start(argc, argv);
 
-	test_leaf(HT_WIDTH32);
-	test_leaf_damage(HT_WIDTH32);
-	test_leaf(HT_WIDTH64);
-	test_leaf_damage(HT_WIDTH64);
+	for (int tid_bytes = 4; tid_bytes <= 6; tid_bytes++)
+	{
+		for (int bits = 16; bits <= 64; bits *= 2)
+		{
+			test_leaf(bits, tid_bytes);
+			test_leaf_damage(bits, tid_bytes);
+			test_search(bits, tid_bytes);
+		}
+	}
 	test_shape();
 	test_node(HT_WIDTH32);
 	test_node(HT_WIDTH64);
 	test_sort();
 	test_psa();
-	test_search(HT_WIDTH32);
-	test_search(HT_WIDTH64);
 	test_ntg();
 
 	return tap_finish();

@@ -1,0 +1,222 @@
+/*
+ * shape.c
+ *		Which shape a leaf gets: how wide it stores its keys and TIDs.
+ *
+ * A leaf's base is its low bound's key.  Its class follows from its bounds alone: it can store
+ * any key that belongs in the leaf.  So no key that arrives makes it wider, and only splits
+ * change bounds.  The last leaf of a part has no high bound.  Its class is a bound of its own, a
+ * soft one: as far as ascending keys are expected to come until the leaf is full, at the
+ * distance that they have had.  A key beyond it begins a new leaf, or makes the leaf
+ * wider if it is less than half full (split.c).
+ *
+ * TIDs are as wide as those stored ask for, with some room, because a table grows.  One that
+ * does not fit makes the leaf wider, or splits it.
+ */
+#include "postgres.h"
+
+#include "am/internal.h"
+
+/* TIDs are given a width that also suits blocks that are higher by one part in so many. */
+#define TID_ROOM	4
+
+/* From so many entries on, their own distances say more than those of their neighbours. */
+#define OWN_STEP_MIN	8
+
+int
+hm_leaf_target(Relation index, HtLeafShape shape)
+{
+	return Max(1, ht_leaf_capacity(shape) * hm_fillfactor(index) / 100);
+}
+
+/* Whether the high bound of a leaf with this shape is within what it can store. */
+static bool
+reaches(HtLeafShape shape, uint64 key)
+{
+	return shape.bits == 64 || ht_leaf_fits_key(shape, key);
+}
+
+const char *
+hm_leaf_problem(Page page, HtWidth width)
+{
+	HtLeafShape shape = ht_leaf_shape_of(page);
+	HtByteRange hole = ht_leaf_hole(shape);
+	const char *problem = ht_leaf_check(page);
+
+	if (problem != NULL)
+		return problem;
+	if (shape.bits > 8 * (int) width)
+		return "the leaf stores wider keys than the index has";
+	if (shape.bits < 64 && shape.base != hm_leaf_low(page).key)
+		return "the base of the leaf is not its low bound";
+	if (hm_page_has_high(page) && !reaches(shape, hm_leaf_high(page).key))
+		return "the leaf cannot store all keys between its bounds";
+	if (((PageHeader) page)->pd_lower != hole.offset ||
+		((PageHeader) page)->pd_upper != hole.offset + hole.length)
+		return "the hole is not where the leaf has it";
+	return NULL;
+}
+
+void
+hm_leaf_fill(Page page, HtLeafShape shape, const HtEntry *entries, int n)
+{
+	HtByteRange hole = ht_leaf_hole(shape);
+
+	ht_leaf_fill(page, shape, entries, n);
+	((PageHeader) page)->pd_lower = hole.offset;
+	((PageHeader) page)->pd_upper = hole.offset + hole.length;
+}
+
+int
+hm_tid_bytes(const HtEntry *entries, uint64 n)
+{
+	uint64		offsets = 0;
+	uint64		block = 0;
+
+	for (uint64 i = 0; i < n; i++)
+	{
+		offsets |= entries[i].tid & 0xFFFF;
+		block = Max(block, entries[i].tid >> 16);
+	}
+	block += block / TID_ROOM;
+	return block > PG_UINT32_MAX ? HT_TID_BYTES : ht_tid_bytes(block << 16 | offsets);
+}
+
+uint64
+hm_key_step(const HtEntry *entries, uint64 n)
+{
+	return n < 2 ? 0 : (entries[n - 1].key - entries[0].key) / (n - 1) + 1;
+}
+
+/*
+ * Whether a last leaf of this shape, with n entries, can also store those that ascending
+ * inserts will add until it is full, if their keys are "step" apart.
+ */
+static bool
+can_grow(HtLeafShape shape, const HtEntry *entries, uint64 n, uint64 step)
+{
+	uint64		more = Max((uint64) ht_leaf_capacity(shape), n) - n;
+	uint64		last = n == 0 ? shape.base : entries[n - 1].key;
+	uint64		rest;
+
+	if (!ht_leaf_fits_key(shape, last))
+		return false;
+	rest = ht_class_max(shape.bits) - (last - shape.base);
+	return more == 0 || step <= rest / more;
+}
+
+static uint64
+likely_step(const HtEntry *entries, uint64 n, uint64 step)
+{
+	return n >= OWN_STEP_MIN || step == 0 ? hm_key_step(entries, n) : step;
+}
+
+HtLeafShape
+hm_leaf_shape(HtWidth width, HtEntry low, const HtEntry *high, const HtEntry *entries, int n,
+			  uint64 step)
+{
+	int			tid_bytes = hm_tid_bytes(entries, (uint64) n);
+	HtLeafShape result = ht_leaf_shape(8 * (int) width, tid_bytes, low.key);
+
+	step = likely_step(entries, (uint64) n, step);
+
+	/* From wide to narrow, as long as the narrower one will do. */
+	for (int bits = 4 * (int) width; bits >= 16; bits /= 2)
+	{
+		HtLeafShape shape = ht_leaf_shape(bits, tid_bytes, low.key);
+
+		if (high != NULL ? !reaches(shape, high->key) : !can_grow(shape, entries, (uint64) n, step))
+			break;
+		result = shape;
+	}
+
+	/*
+	 * A last leaf that is fuller than the class that it will need can hold stays narrow: it
+	 * will be split soon, or closed.
+	 */
+	while (high == NULL && ht_leaf_capacity(result) < n && result.bits > 16 &&
+		   ht_leaf_fits_key(ht_leaf_shape(result.bits / 2, tid_bytes, low.key), entries[n - 1].key))
+		result = ht_leaf_shape(result.bits / 2, tid_bytes, low.key);
+	return result;
+}
+
+/*
+ * How many of n sorted entries a leaf of this shape gets, if it begins at the shape's base and
+ * the next leaf begins with the entry after them.  If it gets all of them it reaches to
+ * "high", or to the end of the part if that is NULL.
+ */
+static uint64
+entries_within(HtLeafShape shape, int percent, const HtEntry *high, const HtEntry *entries,
+			   uint64 n, uint64 step)
+{
+	uint64		target = Max(1, ht_leaf_capacity(shape) * percent / 100);
+	uint64		low = 0;
+	uint64		end;
+
+	if (n <= target)
+	{
+		if (high != NULL ? reaches(shape, high->key) :
+			can_grow(shape, entries, n, likely_step(entries, n, step)))
+			return n;
+		end = n;
+	}
+	else
+		end = target + 1;
+
+	/* Count the entries that can be stored; the last of them is the next leaf's. */
+	while (low < end)
+	{
+		uint64		middle = low + (end - low) / 2;
+
+		if (ht_leaf_fits_key(shape, entries[middle].key))
+			low = middle + 1;
+		else
+			end = middle;
+	}
+	return low == 0 ? 0 : low - 1;
+}
+
+uint32
+hm_plan_leaves(HtWidth width, int percent, HtEntry low, const HtEntry *high,
+			   const HtEntry *entries, uint64 n, uint64 step, uint32 max, HmLeafPlan *plan,
+			   uint64 *planned)
+{
+	int			tid_bytes = hm_tid_bytes(entries, n);
+	uint64		done = 0;
+	uint32		leaves = 0;
+
+	*planned = n;
+	if (n == 0)
+	{
+		plan[0].shape = hm_leaf_shape(width, low, high, entries, 0, step);
+		plan[0].count = 0;
+		return 1;
+	}
+	do
+	{
+		HtLeafShape best = ht_leaf_shape(8 * (int) width, tid_bytes, low.key);
+		uint64		most = Min(n - done, Max(1, ht_leaf_capacity(best) * percent / 100));
+
+		/* Of two classes with as many entries the narrower one has more room. */
+		for (int bits = 4 * (int) width; bits >= 16; bits /= 2)
+		{
+			HtLeafShape shape = ht_leaf_shape(bits, tid_bytes, low.key);
+			uint64		here = entries_within(shape, percent, high, entries + done, n - done, step);
+
+			if (here >= most)
+			{
+				best = shape;
+				most = here;
+			}
+		}
+		plan[leaves].shape = best;
+		plan[leaves].count = (int) most;
+		leaves++;
+		if (most > 1)
+			step = hm_key_step(entries + done, most);
+		done += most;
+		if (done < n)
+			low = entries[done];
+	} while (done < n && leaves < max);
+	*planned = done;
+	return leaves;
+}
