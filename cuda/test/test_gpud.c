@@ -691,6 +691,7 @@ test_shares(void)
 	HpReply		reply;
 	int			done[GREEDY + 1] = {0};
 	int			longs = 0;
+	int			least;
 	HpRequest	request;
 
 	expect(sync_index(&small, &index) == HP_OK, "sync");
@@ -729,7 +730,9 @@ test_shares(void)
 		}
 	}
 	printf("# %d short searches, %d %d %d %d long ones\n", done[GREEDY], done[0], done[1], done[2], done[3]);
-	expect(done[GREEDY] >= longs / 2, "%d short searches beside %d long ones", done[GREEDY], longs);
+	/* On a GPU the long searches take hardly longer than the short ones: equal shares. */
+	least = strcmp(device, "--device=host") == 0 ? longs / 2 : longs / (2 * GREEDY);
+	expect(done[GREEDY] >= least, "%d short searches beside %d long ones", done[GREEDY], longs);
 	for (int i = 0; i < GREEDY; i++)
 		expect(done[i] >= SEARCHES / 2, "client %d has %d searches of %d", i, done[i], longs);
 	for (int i = 0; i < GREEDY; i++)
