@@ -14,7 +14,7 @@ CREATE TABLE small (k int);
 INSERT INTO small SELECT generate_series(1, 1000);
 CREATE INDEX small_k ON small USING harmonia (k);
 CREATE TABLE large (k int);
-INSERT INTO large SELECT generate_series(1, 400000);
+INSERT INTO large SELECT generate_series(1, 700000);
 CREATE INDEX large_k ON large USING harmonia (k) WITH (fillfactor = 20);
 ANALYZE small, large;
 SELECT harmonia_load('small_k');
