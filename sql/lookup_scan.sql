@@ -60,7 +60,7 @@ BEGIN
 			'SELECT max(k) FROM s WHERE k = ANY (stable_array(3))',
 			-- Known lengths
 			'SELECT * FROM s WHERE k = ANY (''{1}'')', 'SELECT k FROM s WHERE k = ANY (''{1}'')',
-			'SELECT * FROM s WHERE k IN (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20)']
+			'SELECT * FROM s WHERE k IN (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40)']
 		LOOP
 			ordered := lookup_nodes(query);
 			scattered := lookup_nodes(regexp_replace(query, '\ms\M|by_s', CASE WHEN query LIKE 'EXECUTE%' THEN 'by_u' ELSE 'u' END));
