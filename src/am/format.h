@@ -73,6 +73,7 @@ typedef struct HmSpecial
 
 StaticAssertDecl(sizeof(HmSpecial) == 48, "special area differs in size");
 StaticAssertDecl(sizeof(HmSpecial) <= BLCKSZ - HT_PAGE_END, "special area does not fit");
+StaticAssertDecl(sizeof(HmSpecial) <= 64, "lookups prefetch one cache line of it");
 
 static inline HmSpecial *
 hm_page_special(Page page)

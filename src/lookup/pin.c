@@ -39,6 +39,9 @@
 #define FEW_PINS		1000
 
 #define CACHE_LINE		64
+
+/* The line with the special area of an index's page, which every visit reads (format.h). */
+#define SPECIAL_LINE	(BLCKSZ - CACHE_LINE)
 #define MEMORY_PAGE		4096
 
 static Buffer *remembered = NULL;
@@ -235,10 +238,10 @@ hm_pin_prefetch(Relation index, BlockNumber block, int from, int to, bool many)
 	 */
 	page = (char *) BufferGetPage(buffer);
 	if (*remembered_buffer(row, block) == InvalidBuffer)
-		(void) *(volatile char *) (page + HT_PAGE_END);
+		(void) *(volatile char *) (page + SPECIAL_LINE);
 	if (many)
 	{
-		ht_prefetch_far(page + HT_PAGE_END);
+		ht_prefetch_far(page + SPECIAL_LINE);
 		ht_prefetch_far(page + from);
 
 		/*
@@ -248,7 +251,7 @@ hm_pin_prefetch(Relation index, BlockNumber block, int from, int to, bool many)
 		if ((uintptr_t) page % MEMORY_PAGE != 0)
 			ht_prefetch_far(page + MEMORY_PAGE);
 	}
-	ht_prefetch(page + HT_PAGE_END);
+	ht_prefetch(page + SPECIAL_LINE);
 	for (int at = from; at <= to; at += CACHE_LINE)
 		ht_prefetch(page + at);
 }
