@@ -466,11 +466,15 @@ extern uint32_t ht_psa_more(HtPsa *psa, HtProbe *scratch);
  * Prefetch what will be read from a page some time from now, into the second-level cache:
  * first-level caches fetch too few lines at a time.  1 M random keys of 20 M: 19 M
  * look-ups a second with these, 29 M with the second level (bench/paper.sh, Zen 4).
+ *
+ * gcc takes a function that only prefetches for one without effects, and leaves out calls
+ * of it; the empty instruction is an effect.
  */
 static inline void
 ht_prefetch(const void *at)
 {
 	__builtin_prefetch(at, 0, 2);
+	__asm__ volatile ("");
 }
 
 /*
