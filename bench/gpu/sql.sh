@@ -119,10 +119,10 @@ section_joins() {
 	query_row joins 'plain scan of the probes' 'SELECT sum(p) FROM probes'
 	query_row joins 'count(*)' 'SELECT count(*) FROM probes JOIN points USING (k)' "${plans[@]}"
 	query_row joins 'inner with heap' 'SELECT sum(v) FROM probes JOIN points USING (k)' "${plans[@]}"
-	query_row joins 'inner index-only, outer column' \
+	query_row joins 'inner index-only with an outer column' \
 		'SELECT sum(p) FROM probes JOIN points USING (k)' "${plans[@]}"
-	query_row joins 'inner index-only, key' 'SELECT max(points.k) FROM probes JOIN points USING (k)' "${plans[@]}"
-	query_row joins 'inner index-only, expression' 'SELECT sum(points.k % 10) FROM probes JOIN points USING (k)' "${plans[@]}"
+	query_row joins 'inner index-only with the key' 'SELECT max(points.k) FROM probes JOIN points USING (k)' "${plans[@]}"
+	query_row joins 'inner index-only with an expression' 'SELECT sum(points.k % 10) FROM probes JOIN points USING (k)' "${plans[@]}"
 	query_row joins 'semi' \
 		'SELECT sum(p) FROM probes WHERE EXISTS (SELECT FROM points WHERE points.k = probes.k)' "${plans[@]}"
 	query_row joins 'anti' \
