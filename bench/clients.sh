@@ -1,18 +1,23 @@
 #!/bin/bash
-# Compares indexes under the workloads of sysbench and pgbench, on a private server.
-# Each access method has its own database with the same rows; its index replaces the
-# original one.  Prints Markdown tables of medians.
+# Compares indexes under the workloads of sysbench and pgbench, and while clients insert
+# single rows, on a private server.  Prints Markdown tables of medians.
 #
 # usage: bench/clients.sh [SECTION...]
 #
-#   sysbench pgbench      default: both
+#   sysbench pgbench inserts      default: all of them
 #
 # Environment: ROWS (2000000), RUNS (3), SECONDS_A_RUN (5), and the variables of
 # bench/common.sh.  Takes about 1500 bytes of memory and as much disk space for each
 # row.
 #
+#   INSERT_ROWS     rows of each table before clients insert (ROWS / 4)
+#   INSERT_CLIENTS  numbers of clients ("1 8 16 32")
+#   INSERT_CASES    some of "random ascending sequences timestamps duplicates"; default: all
+#   WAITS=1         also print what the backends wait for, by samples of pg_stat_activity
+#
 # sysbench looks up column k of its table sbtest1, pgbench column aid of
-# pgbench_accounts.
+# pgbench_accounts.  For both, each access method has its own database with the same rows;
+# its index replaces the original one.
 
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR/../tools source=common.sh
@@ -107,6 +112,83 @@ section_pgbench() {
 	pgbench_row tpcb-like -b tpcb-like
 }
 
-command -v sysbench >/dev/null || "$root/tools/setup.sh" clients
+# Keys of single-row inserts: the column's type, the key of row i of those that a table has
+# before, and the key that clients insert; :r is random.
+declare -A insert_type=(
+	[random]=bigint [ascending]=bigint [sequences]=bigint [timestamps]=timestamptz [duplicates]=int)
+declare -A insert_first=(
+	[random]='hashint8extended(i, 0)'
+	[ascending]='i'
+	[sequences]="(i % 8) * 1000000000000 + i"
+	[timestamps]="clock_timestamp()"
+	[duplicates]='i % 100')
+declare -A insert_key=(
+	[random]='hashint8extended(:r, 1)'
+	[ascending]="nextval('ascending')"
+	[sequences]="(:r::bigint % 8) * 1000000000000 + nextval('ascending')"
+	[timestamps]="clock_timestamp() - interval '1 ms' * (:r::bigint % 100)"
+	[duplicates]=':r::bigint % 100')
+
+# define_sampler: a function that returns, many times a second, what each backend that runs a
+# statement waits for.
+define_sampler() {
+	sql <<-'END'
+		CREATE FUNCTION sample_waits(seconds float8) RETURNS SETOF text LANGUAGE plpgsql AS $$
+		DECLARE until timestamptz := clock_timestamp() + interval '1 s' * seconds;
+		BEGIN
+			WHILE clock_timestamp() < until LOOP
+				PERFORM pg_stat_clear_snapshot(), pg_sleep(0.01);
+				RETURN QUERY SELECT coalesce(wait_event_type || ' ' || wait_event, 'runs') FROM pg_stat_activity
+					WHERE backend_type = 'client backend' AND state = 'active' AND pid <> pg_backend_pid();
+			END LOOP;
+		END $$
+	END
+}
+
+# insert_row CASE CLIENTS: measures single-row inserts.
+insert_row() {
+	local case=$1 clients=$2 run method
+	for ((run = 0; run < runs; run++)); do
+		for method in btree harmonia; do
+			[ -z "${WAITS:-}" ] || sql -c "SELECT sample_waits($seconds_a_run)" >>"$dir/waits.$method" &
+			transactions_a_second "$clients" '\set r random(1, 9000000000000000)' \
+				"INSERT INTO ${case}_$method VALUES (${insert_key[$case]});" | note "$method" rows/s
+			wait
+		done
+	done
+	record_noted "clients that insert: $case" "$clients"
+	[ -n "${WAITS:-}" ] || return 0
+	for method in btree harmonia; do
+		printf '%s, %s clients, %s: ' "$case" "$clients" "$method"
+		sort "$dir/waits.$method" | uniq -c | sort -rn |
+			awk '{ n = $1; $1 = ""; printf("%s%s %d", (NR > 1 ? "," : ""), $0, n) } END { print "" }'
+		rm "$dir/waits.$method"
+	done
+}
+
+section_inserts() {
+	local case clients method
+	local count=${INSERT_ROWS:-$((rows / 4))}
+	say "$count rows before"
+	[ -z "${WAITS:-}" ] || define_sampler
+	sql -c "CREATE SEQUENCE ascending START $((count + 1))"
+	for case in ${INSERT_CASES:-random ascending sequences timestamps duplicates}; do
+		for method in btree harmonia; do
+			sql -c "CREATE TABLE ${case}_$method (k ${insert_type[$case]})" \
+				-c "CREATE INDEX ON ${case}_$method USING $method (k)" \
+				-c "INSERT INTO ${case}_$method SELECT ${insert_first[$case]} FROM generate_series(1::bigint, $count) i" \
+				-c "VACUUM ANALYZE ${case}_$method" -c CHECKPOINT
+		done
+		for clients in ${INSERT_CLIENTS:-1 8 16 32}; do
+			insert_row "$case" "$clients"
+		done
+		sql -c "SELECT harmonia_check('${case}_harmonia_k_idx', true)" >"$dir/checked"
+		sql -c "DROP TABLE ${case}_btree, ${case}_harmonia"
+	done
+}
+
+sections=("$@")
+[ $# -gt 0 ] || sections=(sysbench pgbench inserts)
+[[ " ${sections[*]} " != *' sysbench '* ]] || command -v sysbench >/dev/null || "$root/tools/setup.sh" clients
 start_server $((rows * 1500 / 1000000 + 256)) -c synchronous_commit=off -c max_parallel_workers_per_gather=0
-run_sections sysbench pgbench -- "$@"
+run_sections sysbench pgbench inserts -- "$@"
