@@ -252,6 +252,7 @@ directory_split(Relation index, Buffer meta_buffer, BlockNumber block, BlockNumb
 	hm_page_check(index, buffer, HM_PAGE_DIRECTORY);
 	fresh_buffer = ReadBufferExtended(index, MAIN_FORKNUM, fresh_block,
 									  RBM_ZERO_AND_LOCK, NULL);
+	hm_page_withdraw(BufferGetPage(fresh_buffer));
 
 	state = GenericXLogStart(index);
 	meta = hm_page_meta(GenericXLogRegisterBuffer(state, meta_buffer, 0));
@@ -294,6 +295,7 @@ directory_deepen(Relation index, Buffer meta_buffer, BlockNumber fresh_block)
 	Page		page = GenericXLogRegisterBuffer(state, fresh_buffer, GENERIC_XLOG_FULL_IMAGE);
 	HmDirectory *fresh = hm_page_directory(page);
 
+	hm_page_withdraw(BufferGetPage(fresh_buffer));
 	hm_page_init(page, HM_PAGE_DIRECTORY, 0, InvalidBlockNumber, HM_PART_KEYS);
 	fresh->count = meta->root_count;
 	memcpy(fresh->entries, meta->root, meta->root_count * sizeof(HmDirectoryEntry));

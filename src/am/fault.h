@@ -24,7 +24,9 @@
  * locks, around a WAL record.
  */
 #define HM_FAULT_LIST(POINT) \
-	/* insert.c: entries of a leaf */ \
+	/* target.c, insert.c: entries of a leaf */ \
+	POINT(insert_leaf_known) \
+	POINT(insert_leaf_found) \
 	POINT(insert_changed) \
 	POINT(insert_logged) \
 	POINT(insert_merging) \

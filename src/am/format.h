@@ -405,6 +405,20 @@ extern bool hm_segment_is_alive(Page page, uint64 stamp);
 extern bool hm_segment_is_alive_for(Page page, const HmDirectoryEntry *entry);
 
 /*
+ * Whether a page is the header of the segment with this stamp, and that segment is alive and
+ * not being moved.  The caller has the page pinned, and needs no lock of it.  What it may
+ * conclude from the answer says target.c.
+ */
+extern bool hm_segment_is_open(Page page, uint64 stamp);
+
+/*
+ * Make sure that hm_segment_is_open() does not take a page that is being overwritten for the
+ * header that it may have been.  To be called before a block of an extent that was allocated gets
+ * new contents; the caller has locked the page exclusively.
+ */
+extern void hm_page_withdraw(Page page);
+
+/*
  * Check that a page is one of a harmonia index and of this kind, and that its counts are
  * in range.  The caller holds the buffer's lock.
  * Errors: index_corrupted; feature_not_supported for a metapage of an on-disk version

@@ -181,11 +181,10 @@ hm_create_first_segment(Relation index, HmPart part, const HtEntry *entries, int
 static bool
 ends_before(Page leaf, HtEntry bound)
 {
-	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
-	int			count = ht_leaf_read(leaf, entries);
+	HtEntry		greatest;
 
 	return ht_leaf_fits_key(ht_leaf_shape_of(leaf), bound.key) &&
-		(count == 0 || ht_entry_cmp(entries[count - 1], bound) < 0);
+		(!hm_leaf_greatest(leaf, &greatest) || ht_entry_cmp(greatest, bound) < 0);
 }
 
 int64

@@ -2,11 +2,16 @@
  * insert.c
  *		Inserting entries into leaves.
  *
- * Algorithm 1 of the papers: an insert holds the segment's header in share mode (its
- * share of the coarse lock) and the leaf exclusively (the fine lock).  Splits need the
- * header exclusively, so the leaf that was found under the share lock stays the right
- * one.  If the leaf is full, the insert releases both locks, makes room under the coarse
- * lock (split.c), and starts again.
+ * Algorithm 1 of the papers: an insert locks the leaf exclusively (the fine lock).  Splits and
+ * movement need the segment's header exclusively (the coarse lock).  An insert has its share of
+ * that lock while it looks for the leaf; then it verifies that the leaf is the right one
+ * (target.c).
+ *
+ * If the leaf is full, the insert makes room under the coarse lock (split.c).  With many clients at
+ * one leaf, all would meet it full.  So one that has the leaf locked takes the coarse lock
+ * at once if that is free, and the others find room when they get the leaf.  If it is not free,
+ * a single entry goes into the slots that are otherwise left free.  Only if there is none,
+ * an insert gives the leaf up, waits for the coarse lock, and starts again.
  */
 #include "postgres.h"
 
@@ -84,31 +89,47 @@ hm_entries_below(const HtEntry *entries, int64 n, HtEntry bound)
 }
 
 bool
+hm_leaf_greatest(Page page, HtEntry *entry)
+{
+	int			block = ht_leaf_blocks(ht_leaf_shape_of(page)) - 1;
+	int			count;
+
+	while (block > 0 && ht_leaf_block_count(page, block) == 0)
+		block--;
+	count = ht_leaf_block_count(page, block);
+	for (int i = 0; i < count; i++)
+	{
+		HtEntry		other = ht_leaf_entry(page, block, i);
+
+		if (i == 0 || ht_entry_cmp(other, *entry) > 0)
+			*entry = other;
+	}
+	return count > 0;
+}
+
+bool
 hm_begins_leaf(Relation index, Page page, int count, HtEntry entry)
 {
-	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
+	HtEntry		greatest;
 	HtLeafShape shape = ht_leaf_shape_of(page);
 	int			enough = hm_leaf_target(index, shape);
 
 	if (!ht_leaf_fits_key(shape, entry.key))
 		enough = (enough + 1) / 2;
-	if (count < enough)
-		return false;
-	count = ht_leaf_read(page, entries);
-	return ht_entry_cmp(entries[count - 1], entry) < 0;
+	return count >= enough && hm_leaf_greatest(page, &greatest) &&
+		ht_entry_cmp(greatest, entry) < 0;
 }
 
 HtEntry
 hm_begun_bound(Page page, HtEntry entry)
 {
-	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
-	int			count;
+	HtEntry		bound = {0, 0};
 
 	if (ht_leaf_fits_key(ht_leaf_shape_of(page), entry.key))
 		return entry;
-	count = ht_leaf_read(page, entries);
-	entries[count - 1].tid++;
-	return entries[count - 1];
+	(void) hm_leaf_greatest(page, &bound);
+	bound.tid++;
+	return bound;
 }
 
 bool
@@ -266,6 +287,24 @@ hm_insert_if_room(Relation index, Buffer leaf, int count, const HtEntry *entries
 	return insert_into_leaf(index, leaf, entries, n);
 }
 
+/*
+ * Insert an entry for which its leaf, the target, has no room: make room, if the header can be
+ * locked at once, or use a slot that is left free otherwise.  Releases the target.  Returns 1,
+ * or 0 if neither was possible.
+ */
+static int64
+insert_into_full_leaf(Relation index, HmPart part, HmTarget *target, const HtEntry *entry)
+{
+	int64		inserted = 0;
+
+	if (hm_target_lock_header(target))
+		return hm_make_room_in(index, part, target->header, target->leaf, entry, 1);
+	if (ht_leaf_fits(ht_leaf_shape_of(BufferGetPage(target->leaf)), *entry))
+		inserted = insert_into_leaf(index, target->leaf, entry, 1);
+	hm_target_release(target);
+	return inserted;
+}
+
 void
 hm_insert_sorted(Relation index, HmPart part, const HtEntry *entries, int64 n)
 {
@@ -274,39 +313,45 @@ hm_insert_sorted(Relation index, HmPart part, const HtEntry *entries, int64 n)
 	while (n > 0)
 	{
 		int64		n_before = n;
-		HmPosition	position = hm_position(part, entries[0].key, entries[0].tid);
-		Buffer		header = hm_segment_enter_to_write(index, position, BUFFER_LOCK_SHARE);
-		Buffer		leaf;
+		HmTarget	target;
+		HmTargetResult result = HM_TARGET_LOCKED;
 		Page		page;
 		int			count;
 		int64		here,
 					inserted;
 
-		if (!BufferIsValid(header))
+		if (!hm_target_known(index, part, entries[0], &target))
+			result = hm_target_find(index, part, entries[0], &target);
+		if (result == HM_TARGET_NO_SEGMENT)
 		{
 			inserted = hm_create_first_segment(index, part, entries, n);
 			entries += inserted;
 			n -= inserted;
 			continue;
 		}
+		if (idle == HM_MAX_IDLE_ROUNDS)
+			hm_report_damage(NULL, "an entry finds no place in index \"%s\"",
+							 RelationGetRelationName(index));
+		if (result == HM_TARGET_CHANGED)
+		{
+			idle++;
+			continue;
+		}
 
-		leaf = hm_segment_leaf(index, header, entries[0], false, BUFFER_LOCK_EXCLUSIVE, NULL);
-		page = BufferGetPage(leaf);
-
+		page = BufferGetPage(target.leaf);
 		count = ht_leaf_count(page);
 		here = hm_entries_for_leaf(index, page, count, entries, n);
-		if ((here == 0 && hm_page_has_high(page)) ||
-			idle == HM_MAX_IDLE_ROUNDS)
-			hm_page_no_progress(index, leaf);
-		inserted = hm_insert_if_room(index, leaf, count, entries, here);
-		UnlockReleaseBuffer(leaf);
-		UnlockReleaseBuffer(header);
+		inserted = hm_insert_if_room(index, target.leaf, count, entries, here);
+		if (inserted == 0 && n == 1)
+			inserted = insert_into_full_leaf(index, part, &target, entries);
+		else
+			hm_target_release(&target);
 
 		entries += inserted;
 		n -= inserted;
 		if (n > 0)
 			HM_FAULT(batch_leaf_done);
-		if (here == 0 || inserted < here)
+		if (n > 0 && (here == 0 || inserted < here))
 		{
 			HM_FAULT(insert_leaf_full);
 			inserted = hm_make_room(index, part, entries, n);

@@ -1,12 +1,61 @@
 /*
  * insert.h
- *		What inserting into leaves (insert.c), splitting them (split.c) and the growth of an
- *		index (grow.c) share; no other file includes this one.
+ *		What finding leaves to be changed (target.c), inserting into them (insert.c), splitting
+ *		them (split.c) and the growth of an index (grow.c) share; no other file includes this
+ *		one.
  */
 #ifndef HARMONIA_INSERT_H
 #define HARMONIA_INSERT_H
 
 #include "am/internal.h"
+
+/* ----------------------------------------------------------------
+ *		The leaf to be changed (target.c)
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * The leaf in which an entry belongs: its buffer is locked exclusively, that of its
+ * segment's header pinned.  Until the leaf is unlocked, the entry may be inserted: the segment
+ * is alive, and a mover waits for the leaf.
+ */
+typedef struct HmTarget
+{
+	Buffer		header;
+	Buffer		leaf;
+	uint64		stamp;			/* of the segment */
+} HmTarget;
+
+extern void hm_target_release(HmTarget *target);
+
+/*
+ * Lock the leaf in which an entry belongs, if this backend remembers it.  The caller holds no
+ * buffer lock.
+ */
+extern bool hm_target_known(Relation index, HmPart part, HtEntry entry, HmTarget *target);
+
+typedef enum HmTargetResult
+{
+	HM_TARGET_LOCKED,
+	HM_TARGET_CHANGED,			/* the leaf was split, or its segment moved, before it
+								 * could be locked: try again; nothing is locked */
+	HM_TARGET_NO_SEGMENT		/* the part has no segment yet */
+} HmTargetResult;
+
+/*
+ * Find the leaf in which an entry belongs, lock it and remember it.  Waits while its segment is
+ * being moved.  If the result is HM_TARGET_CHANGED, which damage explains too, the caller must
+ * not try for ever.  The caller holds no buffer lock and no allocation lock.
+ * Errors: index_corrupted.
+ */
+extern HmTargetResult hm_target_find(Relation index, HmPart part, HtEntry entry,
+									 HmTarget *target);
+
+/*
+ * Lock the header of the target's segment exclusively, too, if that is possible at once.  It is
+ * against the order of locks, and so must not wait.
+ */
+extern bool hm_target_lock_header(HmTarget *target);
 
 /* ----------------------------------------------------------------
  *		Entries of one leaf (insert.c)
@@ -23,6 +72,9 @@ extern int64 hm_entries_below(const HtEntry *entries, int64 n, HtEntry bound);
  * is enough.
  */
 extern bool hm_begins_leaf(Relation index, Page page, int count, HtEntry entry);
+
+/* The greatest entry of a leaf; false if it has none.  The caller has locked it. */
+extern bool hm_leaf_greatest(Page page, HtEntry *entry);
 
 /*
  * The low bound of the leaf that such an entry begins: the entry or, if the leaf before cannot
@@ -82,6 +134,14 @@ extern int64 hm_insert_if_room(Relation index, Buffer leaf, int count,
  * holds no buffer lock.
  */
 extern int64 hm_make_room(Relation index, HmPart part, const HtEntry *coming, int64 n);
+
+/*
+ * The same for a leaf that the caller has found to have no room, and has locked exclusively,
+ * as well as its segment's header, which is alive and not being moved.  Unlocks and releases
+ * both.
+ */
+extern int64 hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf,
+							 const HtEntry *coming, int64 n);
 
 /* ----------------------------------------------------------------
  *		Extents and segments (grow.c)

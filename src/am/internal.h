@@ -57,12 +57,32 @@ extern void hm_meta_init(Relation index, Page page);
  */
 extern void hm_leaf_check(Relation index, Buffer buffer, HtWidth width);
 
+/* A leaf that this backend has changed (target.c). */
+typedef struct HmKnownLeaf
+{
+	BlockNumber leaf;
+	BlockNumber header;
+	uint64		stamp;
+	HmPart		part;
+	HtEntry		low;			/* its bounds then */
+	HtEntry		high;			/* above all entries if it had none */
+} HmKnownLeaf;
+
 /*
- * A backend's copy of the metapage's lasting fields and of the directory's root.  It
- * belongs to the relcache entry, and is freed with it.
+ * How many leaves a backend remembers.  Clients that add to several ascending sequences change
+ * as many leaves in turn.
+ */
+#define HM_KNOWN_LEAVES		8
+
+/*
+ * A backend's copy of the metapage's lasting fields and of the directory's root, and the
+ * leaves that it remembers.  It belongs to the relcache entry, and is freed with it.
  */
 typedef struct HmCache
 {
+	int			known_count;
+	int			known_next;		/* the one to be forgotten next */
+	HmKnownLeaf known[HM_KNOWN_LEAVES];
 	HtWidth		width;
 	int			fanout;
 	bool		nulls_low;

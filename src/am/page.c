@@ -6,6 +6,7 @@
 #include "postgres.h"
 
 #include "common/pg_prng.h"
+#include "port/atomics.h"
 #include "utils/memutils.h"
 
 #include "am/internal.h"
@@ -60,6 +61,13 @@ hm_meta_init(Relation index, Page page)
 	meta->next_stamp = 1;
 }
 
+void
+hm_page_withdraw(Page page)
+{
+	((volatile HmSpecial *) hm_page_special(page))->stamp = 0;
+	pg_write_barrier();
+}
+
 bool
 hm_page_is(Page page, HmPageKind kind)
 {
@@ -82,6 +90,23 @@ hm_segment_is_alive(Page page, uint64 stamp)
 	return hm_page_is(page, HM_PAGE_SEGMENT) &&
 		hm_page_segment(page)->stamp == stamp &&
 		!(hm_page_segment(page)->state & HM_SEGMENT_DEAD);
+}
+
+bool
+hm_segment_is_open(Page page, uint64 stamp)
+{
+	uint64		word = *(volatile uint64 *) hm_page_segment(page);
+	struct
+	{
+		uint64		stamp:56,
+					state:8;
+	}			first;
+
+	StaticAssertStmt(sizeof(first) == sizeof(word), "stamp and state are not one word");
+	memcpy(&first, &word, sizeof(first));
+	pg_read_barrier();
+	return first.stamp == stamp && first.state == 0 &&
+		((volatile HmSpecial *) hm_page_special(page))->stamp == stamp;
 }
 
 bool
@@ -192,6 +217,9 @@ hm_cache(Relation index, bool renew)
 		cache = MemoryContextAlloc(index->rd_indexcxt, sizeof(HmCache));
 		index->rd_amcache = cache;
 	}
+
+	/* Blocks of known leaves may be gone, if the file was truncated. */
+	cache->known_count = cache->known_next = 0;
 	cache->width = (HtWidth) meta->width;
 	cache->fanout = meta->fanout;
 	cache->nulls_low = meta->nulls_low != 0;

@@ -213,6 +213,7 @@ hm_segment_write(Relation index, BlockNumber start, const char *image, uint32 pa
 		HM_FAULT(segment_page_begun);
 		buffer = ReadBufferExtended(index, MAIN_FORKNUM, start + i, RBM_ZERO_AND_LOCK, NULL);
 		START_CRIT_SECTION();
+		hm_page_withdraw(BufferGetPage(buffer));
 		memcpy(BufferGetPage(buffer), image + (Size) i * BLCKSZ, BLCKSZ);
 		MarkBufferDirty(buffer);
 		HM_FAULT(segment_page_changed);

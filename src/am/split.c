@@ -122,6 +122,7 @@ fresh_buffer(Relation index, const HmSplit *split, Buffer other, BlockNumber blo
 
 	buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_ZERO_AND_LOCK, NULL);
 	START_CRIT_SECTION();
+	hm_page_withdraw(BufferGetPage(buffer));
 	hm_page_init(BufferGetPage(buffer), HM_PAGE_SPARE, hm_page_segment(header)->stamp,
 				 BufferGetBlockNumber(split->header), (HmPart) hm_page_special(header)->part);
 	MarkBufferDirty(buffer);
@@ -348,49 +349,57 @@ leaf_step(Page leaf)
 int64
 hm_make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 {
-	HmSplit		split;
-	HmSegment  *segment;
-	Page		leaf_page;
-	HmSegmentName name;
-	HtLeafShape shape = {0};
+	Buffer		header = hm_segment_enter_to_write(index,
+												   hm_position(part, coming[0].key, coming[0].tid),
+												   BUFFER_LOCK_EXCLUSIVE);
+	Buffer		leaf;
+	Page		page;
 	int			count;
-	bool		last;
 	int64		inserted;
 
-	split.header = hm_segment_enter_to_write(index,
-											 hm_position(part, coming[0].key, coming[0].tid),
-											 BUFFER_LOCK_EXCLUSIVE);
-	if (!BufferIsValid(split.header))
+	if (!BufferIsValid(header))
 		return 0;
-	split.width = hm_cache(index, false)->width;
-	split.coming = coming;
-	split.coming_count = n;
-	segment = hm_page_segment(BufferGetPage(split.header));
-	name.header = BufferGetBlockNumber(split.header);
-	name.stamp = segment->stamp;
-
-	split.leaf = hm_segment_leaf(index, split.header, coming[0], false,
-								 BUFFER_LOCK_EXCLUSIVE, NULL);
-	leaf_page = BufferGetPage(split.leaf);
-	hm_leaf_check(index, split.leaf, split.width);
+	leaf = hm_segment_leaf(index, header, coming[0], false, BUFFER_LOCK_EXCLUSIVE, NULL);
 
 	/*
 	 * The first of several backends that found the leaf full has made room for the
-	 * others.  With many clients at the right end of the index, every split has others.
+	 * others.
 	 */
-	count = ht_leaf_count(leaf_page);
-	inserted = hm_insert_if_room(index, split.leaf, count, coming,
-								 hm_entries_for_leaf(index, leaf_page, count, coming, n));
+	page = BufferGetPage(leaf);
+	count = ht_leaf_count(page);
+	inserted = hm_insert_if_room(index, leaf, count, coming,
+								 hm_entries_for_leaf(index, page, count, coming, n));
 	if (inserted > 0)
 	{
-		UnlockReleaseBuffer(split.leaf);
-		UnlockReleaseBuffer(split.header);
+		UnlockReleaseBuffer(leaf);
+		UnlockReleaseBuffer(header);
 		return inserted;
 	}
+	return hm_make_room_in(index, part, header, leaf, coming, n);
+}
 
+int64
+hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf,
+				const HtEntry *coming, int64 n)
+{
+	HmSplit		split;
+	HmSegment  *segment = hm_page_segment(BufferGetPage(header));
+	Page		leaf_page = BufferGetPage(leaf);
+	HmSegmentName name = {BufferGetBlockNumber(header), segment->stamp};
+	HtLeafShape shape = {0};
+	bool		last;
+	int64		inserted;
+
+	split.header = header;
+	split.leaf = leaf;
+	split.width = hm_cache(index, false)->width;
+	split.coming = coming;
+	split.coming_count = n;
+	hm_segment_check(index, header, split.width);
+	hm_leaf_check(index, leaf, split.width);
 	last = !BlockNumberIsValid(hm_page_special(leaf_page)->right);
 	split.append = !hm_page_has_high(leaf_page) &&
-		hm_begins_leaf(index, leaf_page, count, coming[0]);
+		hm_begins_leaf(index, leaf_page, ht_leaf_count(leaf_page), coming[0]);
 
 	if (split.append)
 	{

@@ -66,6 +66,8 @@ my %loads = (
 # Each point and the load that reaches it.  "lost": a fault there must lose at least one
 # block.  "crash": an error there is a crash.
 my @points = (
+	[ insert_leaf_known => 'sparse' ],
+	[ insert_leaf_found => 'sparse' ],
 	[ insert_changed => 'sparse', crash => 1 ],
 	[ insert_logged => 'sparse', crash => 1 ],
 	[ insert_merging => 'dense' ],

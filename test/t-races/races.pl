@@ -412,6 +412,9 @@ my $above = 'INSERT INTO t SELECT 130000 + i, i FROM generate_series(1, 12000) i
 my $nulls = 'INSERT INTO t SELECT NULL, i FROM generate_series(1, 100) i';
 
 for my $case (
+	[ insert_leaf_known => 30, $dense ],
+	[ insert_leaf_found => 1, $dense ],
+	[ insert_leaf_found => 3, $above ],
 	[ insert_leaf_full => 0, $dense ],
 	[ insert_leaf_full => 3, $above ],
 	[ batch_leaf_done => 2, $dense ],
