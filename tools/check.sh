@@ -360,6 +360,12 @@ run_pgtap() {
 run_docs() {
 	mkdir "$dir/docs"
 	tar -C "$root" --exclude=./.git --exclude=./.private --exclude=./cuda/build -cf - . | tar -C "$dir/docs" -xf -
+	local -x PYTHONPATH=${PYTHONPATH:-} PYTHON=${PYTHON:-python3}
+	# By tools/setup.sh drivers.
+	if [ -d "$root/.private/drivers" ]; then
+		cp -R "$root/.private/drivers" "$dir/drivers"
+		PYTHONPATH=$dir/drivers PYTHON=/usr/bin/python3
+	fi
 	chown -R "$(server_user)" "$dir/docs"
 	(cd "$dir/docs" && PG_CONFIG=$system_pg_config run_prove test/docs/pages.pl)
 }

@@ -14,6 +14,7 @@
 #   package       what Debian packages are made with, but for CUDA
 #   clients       the client of bench/clients.sh
 #   plot          what draws the benchmarks' plots
+#   drivers       the client libraries of doc/CLIENTS.md, those in Python by pip into .private/drivers
 #   pgdg          apt.postgresql.org, for PostgreSQL versions that the distribution does not have
 #
 # Does nothing, and needs no privileges, if all is there.  PG_CONFIG says which PostgreSQL:
@@ -30,7 +31,7 @@ named_pg_config=${PG_CONFIG:-}
 missing=()
 
 usage() {
-	sed -n '2,24s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+	sed -n '2,25s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
 	exit 2
 }
 
@@ -194,6 +195,26 @@ install_missing() {
 	fi
 }
 
+# Those of a distribution may be too old for the examples.
+python_drivers=("psycopg[binary]~=3.2" "asyncpg~=0.30" "sqlalchemy~=2.0" "django~=5.2")
+
+has_python_drivers() {
+	PYTHONPATH=$root/.private/drivers /usr/bin/python3 -c \
+		'import asyncpg, django, psycopg, psycopg_binary, sqlalchemy' 2>/dev/null
+}
+
+add_drivers() {
+	need default-jdk-headless command -v javac
+	need libpostgresql-jdbc-java test -e /usr/share/java/postgresql.jar
+	has_python_drivers || need python3-pip /usr/bin/python3 -m pip --version
+	if [ "${#missing[@]}" -gt 0 ]; then
+		update_lists
+		install_packages "${missing[@]}"
+	fi
+	has_python_drivers || /usr/bin/python3 -m pip install -q --root-user-action ignore \
+		--upgrade --target "$root/.private/drivers" "${python_drivers[@]}"
+}
+
 # PostgreSQL's own packages; postgresql-common brings the script that has their key.
 add_pgdg() {
 	local script=/usr/share/postgresql-common/pgdg/apt.postgresql.org.sh
@@ -225,7 +246,7 @@ parts=()
 [ $# -gt 0 ] || usage
 for part in "$@"; do
 	case $part in
-		pgdg) [ "$action" = advise ] || add_pgdg ;;
+		pgdg | drivers) [ "$action" = advise ] || "add_$part" ;;
 		build | run | device | test | pgtap | roots | ci | instrumented | package | clients | plot)
 			parts+=("$part")
 			;;

@@ -2,9 +2,10 @@
 # Each must succeed, and print what the block after it shows:
 #
 #   ```sql      one psql session a page, one server and one database for all pages
-#   ```sh       a shell of its own in the checkout, where sudo does nothing and DESTDIR is set
+#   ```sh       a shell of its own in the checkout, where sudo does nothing, DESTDIR is set, and
+#               clients find that server
 #   ```conf     goes into postgresql.conf; the server is restarted
-#   ```python   and ```java run if what they import is installed
+#   ```python   and ```java run if what they import is installed (tools/setup.sh drivers)
 #   ```text     what the block before it prints: numbers, units and widths may be others, and
 #               a line "..." stands for any lines
 #
@@ -46,6 +47,7 @@ chomp(my $bindir = `pg_config --bindir`);
 chomp(my $libdir = `pg_config --pkglibdir`);
 my $has_daemon = -x "$libdir/harmonia_gpud";
 my $driver = jdbc_driver();
+my $python = $ENV{PYTHON} // 'python3';
 my $psql;
 
 mkdir $server or die "could not make $server: $!";
@@ -212,11 +214,11 @@ sub run_python
 
 	for my $module (sort keys %modules)
 	{
-		my ($output, $ok) = run('python3', '-c', "import $module");
+		my ($output, $ok) = run($python, '-c', "import $module");
 		return ('', 1, "Python has no $module") unless $ok;
 	}
 	write_file("$dir/example.py", $text);
-	return run_client('python3', "$dir/example.py");
+	return run_client($python, "$dir/example.py");
 }
 
 sub run_java
@@ -231,7 +233,7 @@ sub run_java
 
 my %runners = (
 	sql => \&run_sql,
-	sh => sub { run('bash', '-e', '-o', 'pipefail', '-c', $_[0]) },
+	sh => sub { run_client('bash', '-e', '-o', 'pipefail', '-c', $_[0]) },
 	conf => \&run_conf,
 	python => \&run_python,
 	java => \&run_java);
