@@ -5,6 +5,10 @@
 # With the device daemon, for "docker run --gpus all" and harmonia.gpu = on:
 #
 #   docker build --build-arg DAEMON=cuda -t harmonia:cuda .
+#
+# The extension alone, as CloudNativePG mounts it into servers (packaging/README.md):
+#
+#   docker build --target cnpg --build-arg PG_MAJOR=18 --build-arg DEBIAN_CODENAME=trixie .
 
 ARG PG_MAJOR=15
 ARG DEBIAN_CODENAME=bookworm
@@ -35,6 +39,12 @@ RUN tools/setup.sh device && \
 	install -D cuda/build/harmonia_gpud "/daemon/usr/lib/postgresql/$PG_MAJOR/lib/harmonia_gpud"
 
 FROM daemon-$DAEMON AS daemon
+
+FROM scratch AS cnpg
+ARG PG_MAJOR
+COPY --from=extension /installed/usr/lib/postgresql/$PG_MAJOR/lib/harmonia.so /lib/
+COPY --from=extension /installed/usr/share/postgresql/$PG_MAJOR/extension/ /share/extension/
+COPY LICENSE /licenses/harmonia/
 
 FROM postgres:$PG_MAJOR-$DEBIAN_CODENAME
 COPY --from=extension /installed/ /

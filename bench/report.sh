@@ -1,5 +1,6 @@
 #!/bin/bash
-# Makes README.md, with tables, targets and plots, from the figures in a folder.
+# Makes README.md, one page with machine and versions, plots, targets and tables, from what
+# bench/run.sh has left in a folder.
 #
 # usage: bench/report.sh FOLDER
 #
@@ -21,7 +22,9 @@ fi
 {
 	printf '# Measurements, %s\n\n' "$(basename "$folder")"
 	echo 'Made by bench/report.sh from the CSV files here. More is better if a unit ends in "/s", otherwise less.'
-	printf 'Conditions: [conditions.md](conditions.md).\n\n'
+	echo '## Machine and versions'
+	sed 's/^## /### /' "$folder/conditions.md"
+	printf '\n## Plots\n\n'
 	for plot in "$folder"/*.svg; do
 		[ ! -e "$plot" ] || printf '![%s](%s)\n' "$(basename "$plot" .svg)" "$(basename "$plot")"
 	done

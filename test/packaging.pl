@@ -61,6 +61,7 @@ ok(-s $provided->{docfile}, 'its documentation');
 is((found('CHANGELOG.md', qr/^## \[($version)\]/m))[0], $control, "CHANGELOG's newest version");
 is((found('debian/changelog', qr/^harmonia \(($version)(?:-[^)]*)?\)/m))[0],
 	$control, "debian/changelog's newest version");
+is((found('packaging/harmonia.spec', qr/^Version: +($version)$/m))[0], $control, 'version of the RPM');
 
 # PostgreSQL versions: src/compat.h decides.
 my ($first, $after) =

@@ -385,6 +385,8 @@ run_bench() {
 		printf 'no figures for:\n%s\n' "$missing"
 		return 1
 	}
+	# The page at the end has all that a reader needs.
+	grep -q '^- PostgreSQL' "$dir/bench/README.md" && grep -q '[.]svg)$' "$dir/bench/README.md"
 }
 
 # Whether there is any test of a suite.

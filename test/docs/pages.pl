@@ -26,13 +26,16 @@ use lib $FindBin::Bin;
 use Pages;
 
 # In the order in which they run; later pages use the tables of earlier ones.
-my @pages = qw(README.md doc/MANUAL.md doc/CLIENTS.md doc/GPU.md doc/PERFORMANCE.md);
+my @pages = qw(README.md doc/MANUAL.md doc/CLIENTS.md doc/GPU.md doc/PERFORMANCE.md CONTRIBUTING.md
+  SECURITY.md packaging/README.md);
 
 # First lines of the blocks of sh that cannot run here, and why.
 my %not_run = (
 	'sudo apt-get' => 'installs packages',
 	'make PG_CONFIG=' => "names a PostgreSQL of the reader's",
 	'docker build' => 'needs Docker',
+	'make check' => 'runs all this, too',
+	'mkdir -p ~/rpmbuild' => 'needs a repository and rpmbuild',
 	'java -cp' => 'names files of the reader; the program itself runs');
 
 my $seconds_a_block = 180;
@@ -247,6 +250,7 @@ sub reason_not_to_run
 	my ($block) = @_;
 
 	return 'there is no harmonia_gpud: no C++ compiler?' if $block->{page} eq 'doc/GPU.md' && !$has_daemon;
+	return 'for a cluster' if $block->{language} eq 'yaml';
 	return undef if $block->{language} ne 'sh';
 	for my $start (sort keys %not_run)
 	{
