@@ -132,7 +132,7 @@ declare -A insert_key=(
 # define_sampler: a function that returns, many times a second, what each backend that runs a
 # statement waits for.
 define_sampler() {
-	sql <<-'END'
+	sql <<-'SQL'
 		CREATE FUNCTION sample_waits(seconds float8) RETURNS SETOF text LANGUAGE plpgsql AS $$
 		DECLARE until timestamptz := clock_timestamp() + interval '1 s' * seconds;
 		BEGIN
@@ -142,7 +142,7 @@ define_sampler() {
 					WHERE backend_type = 'client backend' AND state = 'active' AND pid <> pg_backend_pid();
 			END LOOP;
 		END $$
-	END
+	SQL
 }
 
 # insert_row CASE CLIENTS: measures single-row inserts.
