@@ -333,6 +333,20 @@ hm_find_targets(PlanState *node, PartitionPruneState *state, ExprContext *econte
 #define hm_attribute_not_null(desc, column) (TupleDescAttr(desc, (column) - 1)->attnotnull)
 #endif
 
+/*
+ * The record by which nbtree makes replay resolve conflicts with snapshots.  16 renamed its fields,
+ * and added whether logical decoding on a standby may need the table.
+ */
+#if PG_VERSION_NUM >= 160000
+#define hm_fill_conflict(record, index, heap, horizon) \
+	((record)->locator = (index)->rd_locator, \
+	 (record)->snapshotConflictHorizon = (horizon), \
+	 (record)->isCatalogRel = RelationIsAccessibleInLogicalDecoding(heap))
+#else
+#define hm_fill_conflict(record, index, heap, horizon) \
+	((record)->node = (index)->rd_node, (record)->latestRemovedFullXid = (horizon))
+#endif
+
 /* 17 lets extensions name their wait events. */
 #if PG_VERSION_NUM >= 170000
 #define hm_wait_event(name) WaitEventExtensionNew(name)

@@ -27,6 +27,7 @@
  */
 #include "postgres.h"
 
+#include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "common/hashfn.h"
@@ -62,6 +63,8 @@ typedef struct Batch
 {
 	Oid			index;
 	char		status;			/* for simplehash */
+	bool		unchanged;		/* some entries come from UPDATEs that leave their
+								 * keys as they are */
 	QueuedPart	parts[BATCH_PARTS];
 } Batch;
 
@@ -105,7 +108,10 @@ batch_for(Oid index)
 
 	batch = batch_table_insert(batches, index, &found);
 	if (!found)
+	{
+		batch->unchanged = false;
 		memset(batch->parts, 0, sizeof(batch->parts));
+	}
 	return batch;
 }
 
@@ -171,6 +177,7 @@ batch_apply(Batch *batch, Relation index)
 	MemoryContext work;
 	MemoryContext old;
 	int64		count = batch_count(batch);
+	Relation	heap = table_open(index->rd_index->indrelid, AccessShareLock);
 
 	/* Scratch space and what the insertion allocates are freed together. */
 	work = AllocSetContextCreate(CurrentMemoryContext, "harmonia batch apply",
@@ -185,7 +192,8 @@ batch_apply(Batch *batch, Relation index)
 		if (queued->count == 0)
 			continue;
 		queued_sort(queued);
-		hm_insert_sorted(index, (HmPart) part, queued->entries, queued->count);
+		hm_insert_sorted(index, heap, (HmPart) part, queued->entries, queued->count,
+						 batch->unchanged);
 	}
 
 	HM_FAULT(batch_inserted);
@@ -193,6 +201,7 @@ batch_apply(Batch *batch, Relation index)
 	/* Look after the entries are in the index, see the file head. */
 	CheckForSerializableConflictIn(index, NULL, InvalidBlockNumber);
 
+	table_close(heap, AccessShareLock);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(work);
 
@@ -204,6 +213,7 @@ batch_apply(Batch *batch, Relation index)
 			pfree(batch->parts[part].entries);
 	}
 	memset(batch->parts, 0, sizeof(batch->parts));
+	batch->unchanged = false;
 	HM_FAULT(batch_emptied);
 
 	elog(DEBUG1, "applied " INT64_FORMAT " queued entries to index \"%s\"",
@@ -260,8 +270,10 @@ hm_batch_discard(void)
 /* Queue an entry if the statement is batched; am.h has the contract. */
 bool
 hm_batch_add(Relation index, Relation heap, IndexInfo *info,
-			 IndexUniqueCheck check, HmPart part, HtEntry entry)
+			 IndexUniqueCheck check, HmPart part, HtEntry entry, bool unchanged)
 {
+	Batch	   *batch;
+
 	if (hm_scope.depth != HM_SCOPE_HERE)
 	{
 		hm_scope_open_late();
@@ -282,7 +294,9 @@ hm_batch_add(Relation index, Relation heap, IndexInfo *info,
 		return false;
 	}
 
-	queued_append(&batch_for(RelationGetRelid(index))->parts[part], entry);
+	batch = batch_for(RelationGetRelid(index));
+	batch->unchanged |= unchanged;
+	queued_append(&batch->parts[part], entry);
 
 	/* Sorting needs as much memory again. */
 	if (pending * (int64) (2 * sizeof(HtEntry)) >= insert_batch_memory * INT64CONST(1024))

@@ -39,6 +39,11 @@
 	POINT(split_in_order_logged) \
 	POINT(split_shadow_changed) \
 	POINT(split_shadow_logged) \
+	/* dead.c */ \
+	POINT(dead_found) \
+	POINT(dead_conflict_logged) \
+	POINT(remove_changed) \
+	POINT(remove_logged) \
 	/* grow.c */ \
 	POINT(spare_allocated) \
 	POINT(spare_changed) \
@@ -98,8 +103,6 @@
 	POINT(build_metapage_logged) \
 	POINT(build_done) \
 	/* vacuum.c */ \
-	POINT(vacuum_changed) \
-	POINT(vacuum_logged) \
 	POINT(vacuum_leaf_cleaned) \
 	POINT(vacuum_walked) \
 	POINT(vacuum_others_drained) \

@@ -19,6 +19,7 @@
 #include "miscadmin.h"
 #include "storage/predicate.h"
 
+#include "am/dead.h"
 #include "am/fault.h"
 #include "am/insert.h"
 #include "compat.h"
@@ -56,9 +57,9 @@ hm_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	else
 		entry.key = hm_key_type(index)->normalise(values[0]);
 
-	if (!hm_batch_add(index, heap, info, check, part, entry))
+	if (!hm_batch_add(index, heap, info, check, part, entry, unchanged))
 	{
-		hm_insert_sorted(index, part, &entry, 1);
+		hm_insert_sorted(index, heap, part, &entry, 1, unchanged);
 
 		/*
 		 * index_insert() looked for conflicting readers before the entry was in the
@@ -306,7 +307,8 @@ insert_into_full_leaf(Relation index, HmPart part, HmTarget *target, const HtEnt
 }
 
 void
-hm_insert_sorted(Relation index, HmPart part, const HtEntry *entries, int64 n)
+hm_insert_sorted(Relation index, Relation heap, HmPart part, const HtEntry *entries,
+				 int64 n, bool unchanged)
 {
 	int			idle = 0;
 
@@ -342,6 +344,12 @@ hm_insert_sorted(Relation index, HmPart part, const HtEntry *entries, int64 n)
 		count = ht_leaf_count(page);
 		here = hm_entries_for_leaf(index, page, count, entries, n);
 		inserted = hm_insert_if_room(index, target.leaf, count, entries, here);
+		if (inserted == 0 && hm_remove_dead(index, heap, target.leaf, unchanged))
+		{
+			count = ht_leaf_count(page);
+			here = hm_entries_for_leaf(index, page, count, entries, n);
+			inserted = hm_insert_if_room(index, target.leaf, count, entries, here);
+		}
 		if (inserted == 0 && n == 1)
 			inserted = insert_into_full_leaf(index, part, &target, entries);
 		else

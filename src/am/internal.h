@@ -87,6 +87,9 @@ typedef struct HmCache
 	int			fanout;
 	bool		nulls_low;
 	int			depth;
+	int			dead_skip;		/* splits before which not to look for dead entries
+								 * (dead.c) */
+	int			dead_next_skip;
 	uint32		root_count;
 	HmDirectoryEntry root[HM_ROOT_MAX];
 } HmCache;
@@ -168,6 +171,15 @@ extern void hm_log_leaf_change(Relation index, Buffer buffer, const HtLeafChange
  * a critical section and has marked the buffer dirty.
  */
 extern void hm_log_blank_page(Relation index, Buffer buffer);
+
+/*
+ * Log that entries are about to be removed which a snapshot on a standby may need if it does not see
+ * the end of the transaction "horizon", which has deleted rows of the table.  Replay waits for
+ * such snapshots, or cancels their queries, before it comes to the next record.  Does nothing
+ * if the horizon is invalid, or no standby can replay the index.  The caller holds the lock
+ * of the page from which it removes the entries next.
+ */
+extern void hm_log_conflict(Relation index, Relation heap, TransactionId horizon);
 
 /* ----------------------------------------------------------------
  *		Extents (extent.c): contiguous blocks, used, free and new
@@ -445,11 +457,12 @@ extern Buffer hm_segment_leaf(Relation index, Buffer header, HtEntry entry, bool
  * Insert entries of one part, sorted and without duplicates, as the papers' Algorithm 1
  * applies a batch of updates.  An entry that is in the index already is left alone.
  * After an error any number of the entries may be in the index; the caller may insert all
- * of them again.  The caller holds no buffer lock and no allocation lock.
+ * of them again.  "unchanged" says that some come from UPDATEs that leave their keys as they
+ * are (dead.h).  The caller holds no buffer lock and no allocation lock.
  * Errors: index_corrupted, program_limit_exceeded.
  */
-extern void hm_insert_sorted(Relation index, HmPart part,
-							 const HtEntry *entries, int64 n);
+extern void hm_insert_sorted(Relation index, Relation heap, HmPart part,
+							 const HtEntry *entries, int64 n, bool unchanged);
 
 /* What identifies a segment: the block of its header, and its stamp. */
 typedef struct HmSegmentName
@@ -546,7 +559,7 @@ extern int	hm_compact(Relation index, bool always, HmSize *size);
  * the caller holds no buffer lock.
  */
 extern bool hm_batch_add(Relation index, Relation heap, IndexInfo *info,
-						 IndexUniqueCheck check, HmPart part, HtEntry entry);
+						 IndexUniqueCheck check, HmPart part, HtEntry entry, bool unchanged);
 
 /*
  * Insert this backend's queued entries of all indexes.  The caller holds no buffer lock.

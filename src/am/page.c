@@ -214,7 +214,7 @@ hm_cache(Relation index, bool renew)
 	meta = hm_page_meta(BufferGetPage(buffer));
 	if (cache == NULL)
 	{
-		cache = MemoryContextAlloc(index->rd_indexcxt, sizeof(HmCache));
+		cache = MemoryContextAllocZero(index->rd_indexcxt, sizeof(HmCache));
 		index->rd_amcache = cache;
 	}
 

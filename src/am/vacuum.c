@@ -25,10 +25,9 @@
 #include "commands/vacuum.h"
 #include "miscadmin.h"
 
+#include "am/dead.h"
 #include "am/fault.h"
-#include "am/internal.h"
 #include "compat.h"
-#include "device/device.h"
 
 typedef struct HmVacuum
 {
@@ -81,19 +80,7 @@ vacuum_leaf(HmVacuum *vacuum, Buffer leaf)
 	hm_segment_use_add(vacuum->info->index, vacuum->use, page, count - dead_count);
 
 	if (dead_count > 0)
-	{
-		HtLeafChange change = {0};
-
-		START_CRIT_SECTION();
-		ht_leaf_remove(page, dead, &change);
-		hm_device_mark_page(vacuum->info->index, leaf,
-							ht_leaf_change_lines(page, &change));
-		MarkBufferDirty(leaf);
-		HM_FAULT(vacuum_changed);
-		hm_log_leaf_change(vacuum->info->index, leaf, &change);
-		HM_FAULT(vacuum_logged);
-		END_CRIT_SECTION();
-	}
+		hm_leaf_remove(vacuum->info->index, leaf, dead);
 }
 
 /* Drain the blocks that the walk has not visited. */

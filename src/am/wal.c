@@ -1,6 +1,7 @@
 /*
  * wal.c
- *		Generic WAL records for changes inside a leaf.
+ *		WAL records of our own making: generic ones for changes inside a leaf, and recovery
+ *		conflicts.
  *
  * GenericXLogFinish() finds what has changed by comparing the page with a copy, byte by
  * byte, which takes some 8 us a page.  A leaf operation knows what it has changed.  So
@@ -12,7 +13,10 @@
 #include "postgres.h"
 
 #include "access/generic_xlog.h"
+#include "access/nbtxlog.h"
 #include "access/rmgr.h"
+#include "access/transam.h"
+#include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "miscadmin.h"
 
@@ -76,4 +80,30 @@ hm_log_blank_page(Relation index, Buffer buffer)
 	log_newpage_buffer(buffer, true);
 	header->pd_lower = header->pd_upper;
 	log_ranges(buffer, &lower, 1);
+}
+
+/*
+ * Generic records have no recovery conflicts.  Core has a record that does nothing else in replay:
+ * the one by which nbtree says that it uses a deleted page again.  It names a relation and a
+ * transaction, and touches no page.
+ */
+void
+hm_log_conflict(Relation index, Relation heap, TransactionId horizon)
+{
+	FullTransactionId next;
+	uint64		behind;
+	xl_btree_reuse_page record;
+
+	if (!TransactionIdIsValid(horizon) || !RelationNeedsWAL(index) || !XLogStandbyInfoActive())
+		return;
+
+	/* The horizon is a past transaction, so it is less than 2^32 before the next one. */
+	next = ReadNextFullTransactionId();
+	behind = (uint32) (XidFromFullTransactionId(next) - horizon);
+	memset(&record, 0, sizeof(record));
+	hm_fill_conflict(&record, index, heap,
+					 FullTransactionIdFromU64(U64FromFullTransactionId(next) - behind));
+	XLogBeginInsert();
+	XLogRegisterData((char *) &record, SizeOfBtreeReusePage);
+	(void) XLogInsert(RM_BTREE_ID, XLOG_BTREE_REUSE_PAGE);
 }

@@ -35,6 +35,11 @@ my %loads = (
 	},
 	# The first NULL.
 	null => { load => 'INSERT INTO t SELECT NULL FROM generate_series(1, 10) i;' },
+	# Rows are dead when their leaves are full.
+	dead => {
+		prepare => "$dense DELETE FROM t WHERE k BETWEEN 3000 AND 4000;",
+		load => $dense
+	},
 	# Some segments are sparse, and some have been retired since the last VACUUM.
 	vacuum => {
 		prepare => "$dense DELETE FROM t WHERE k % 10 <> 0;",
@@ -79,6 +84,10 @@ my @points = (
 	[ split_in_order_logged => 'ascending' ],
 	[ split_shadow_changed => 'dense' ],
 	[ split_shadow_logged => 'dense' ],
+	[ dead_found => 'dead' ],
+	[ dead_conflict_logged => 'dead' ],
+	[ remove_changed => 'dead', crash => 1 ],
+	[ remove_logged => 'vacuum', crash => 1 ],
 	[ spare_allocated => 'dense', lost => 1 ],
 	[ spare_changed => 'dense', lost => 1 ],
 	[ spare_logged => 'dense' ],
@@ -131,8 +140,6 @@ my @points = (
 	[ build_metapage_changed => 'build' ],
 	[ build_metapage_logged => 'build' ],
 	[ build_done => 'build' ],
-	[ vacuum_changed => 'vacuum', crash => 1 ],
-	[ vacuum_logged => 'vacuum', crash => 1 ],
 	[ vacuum_leaf_cleaned => 'vacuum' ],
 	[ vacuum_walked => 'vacuum' ],
 	[ vacuum_others_drained => 'vacuum' ],

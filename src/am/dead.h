@@ -1,0 +1,27 @@
+/*
+ * dead.h
+ *		Removing entries of dead rows; for the files of this folder.
+ */
+#ifndef HARMONIA_DEAD_H
+#define HARMONIA_DEAD_H
+
+#include "am/internal.h"
+
+/*
+ * Remove entries from a leaf, and log that: dead[i] says whether entry i, in the order of
+ * ht_leaf_read(), is to go.  The caller has locked the leaf exclusively, and knows that no
+ * snapshot here needs the entries; what snapshots on a standby need is its concern, too.
+ */
+extern void hm_leaf_remove(Relation index, Buffer leaf, const bool *dead);
+
+/*
+ * A leaf is full: remove entries of rows that are dead to all, if it seems to have such.
+ * "unchanged" says that the entries to be inserted come from UPDATEs that leave the key as it
+ * is, so that the leaf probably has their former versions.  Returns true if so many are gone that
+ * the caller should try again; if not, the leaf should be split.  The caller has locked the
+ * leaf exclusively; its segment was alive, and not being moved, when the caller got the lock.
+ * Errors: index_corrupted, if an entry leads to no row.
+ */
+extern bool hm_remove_dead(Relation index, Relation heap, Buffer leaf, bool unchanged);
+
+#endif							/* HARMONIA_DEAD_H */

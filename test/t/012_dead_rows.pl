@@ -1,0 +1,230 @@
+# Entries of dead rows leave the index before VACUUM comes, when their leaf is full.  No
+# snapshot misses a row by that, here or on a replica.
+use strict;
+use warnings;
+
+use FaultSessions;
+use Harmonia;
+use PostgreSQL::Test::Cluster;
+use Test::More;
+
+my $primary = new_node('primary', allows_streaming => 1, conf => "wal_keep_size = 1GB\n");
+
+sub sql { return $primary->safe_psql('postgres', $_[0]); }
+
+sub entries { return sql("SELECT entries FROM harmonia_index_info('$_[0]')"); }
+
+# ----------------------------------------------------------------
+# What comes and goes does not make the index grow
+# ----------------------------------------------------------------
+sql(<<'END');
+CREATE PROCEDURE queue(tab regclass, rounds int) LANGUAGE plpgsql AS $$
+BEGIN
+	FOR i IN 1..rounds LOOP
+		EXECUTE format('INSERT INTO %s SELECT $1', tab) USING i;
+		EXECUTE format('DELETE FROM %1$s WHERE ctid = (SELECT ctid FROM %1$s ORDER BY k LIMIT 1 FOR UPDATE SKIP LOCKED)', tab);
+		COMMIT;
+	END LOOP;
+END $$;
+CREATE PROCEDURE rolled_back(tab regclass, rounds int) LANGUAGE plpgsql AS $$
+BEGIN
+	FOR i IN 1..rounds LOOP
+		BEGIN
+			EXECUTE format('INSERT INTO %s SELECT generate_series(1, 100)', tab);
+			RAISE 'undo' USING ERRCODE = 'U0001';
+		EXCEPTION WHEN SQLSTATE 'U0001' THEN
+		END;
+	END LOOP;
+END $$;
+CREATE PROCEDURE flips(tab regclass, rounds int) LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE format('INSERT INTO %s SELECT i %% 3 FROM generate_series(1, 50) i', tab);
+	COMMIT;
+	FOR i IN 1..rounds LOOP
+		EXECUTE format('UPDATE %s SET k = (k + 1) %% 3', tab);
+		COMMIT;
+	END LOOP;
+END $$;
+END
+
+my %changes = (
+	queue => 'CALL queue(%s, 5000)',
+	rolled_back => 'CALL rolled_back(%s, 100)',
+	flips => 'CALL flips(%s, 200)');
+
+for my $kind ('', 'UNLOGGED')
+{
+	for my $change (sort keys %changes)
+	{
+		my $table = lc "$change$kind";
+		my $name = "$change, " . ($kind || 'logged');
+
+		sql(<<"END");
+CREATE $kind TABLE $table (k int);
+CREATE INDEX ${table}_k ON $table USING harmonia (k);
+INSERT INTO $table VALUES (0);
+END
+		sql(sprintf($changes{$change}, "'$table'"));
+		my $pages = sql("SELECT leaf_pages FROM harmonia_index_info('${table}_k')");
+		cmp_ok($pages, '<=', 3, "$name: few leaves ($pages)");
+		check_index($primary, "${table}_k", "$name: the index is as its table");
+	}
+}
+
+# ----------------------------------------------------------------
+# Old snapshots, here and on replicas
+#
+# The rows of a table are deleted, and its heap pages are not pruned: they have free room, and
+# nothing reads them.  So no record but that of the index speaks of the rows.
+# ----------------------------------------------------------------
+sql(<<'END');
+CREATE TABLE t (k int) WITH (fillfactor = 50);
+CREATE INDEX t_k ON t USING harmonia (k);
+INSERT INTO t SELECT i FROM generate_series(1, 1000) i;
+END
+$primary->backup('backup');
+
+my $plans = 'SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off;'
+  . ' SET harmonia.enable_lookup_scan = off; SET harmonia.enable_lookup_join = off';
+my $by_index = 'SELECT count(*) FROM t WHERE k > 0';
+my %standbys;
+
+for my $kind ('waits', 'cancels', 'feedback')
+{
+	my $node = PostgreSQL::Test::Cluster->new($kind);
+	my $delay = { waits => '-1', cancels => '10ms', feedback => '600s' }->{$kind};
+	my $feedback = $kind eq 'feedback' ? 'on' : 'off';
+
+	$node->init_from_backup($primary, 'backup', has_streaming => 1);
+	$node->append_conf('postgresql.conf', <<"END");
+hot_standby_feedback = $feedback
+max_standby_streaming_delay = $delay
+wal_receiver_status_interval = 1s
+END
+	$standbys{$kind} = $node;
+}
+
+# A session with a snapshot in which the table has all rows
+sub old_session
+{
+	my ($node) = @_;
+	my $session = open_session($node, $plans);
+
+	ask($session, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
+	is(ask($session, $by_index), 1000, $node->name . ': a snapshot with all rows');
+	return $session;
+}
+
+# Fill the leaves with rows of the same keys.
+sub fill
+{
+	my ($node) = @_;
+
+	$node->safe_psql('postgres',
+		join ';', ('INSERT INTO t SELECT 1 + i * 7 % 1000 FROM generate_series(1, 500) i') x 4);
+	return;
+}
+
+# A snapshot here keeps the entries.
+my $session = old_session($primary);
+sql('DELETE FROM t');
+fill($primary);
+cmp_ok(entries('t_k'), '>=', 3000, 'a snapshot keeps entries');
+is(ask($session, $by_index), 1000, 'and finds the rows by them');
+ask($session, 'COMMIT');
+close_session($session);
+
+# So does one on a replica with feedback.
+$standbys{feedback}->start;
+sql('TRUNCATE t; INSERT INTO t SELECT i FROM generate_series(1, 1000) i');
+$primary->wait_for_catchup($standbys{feedback});
+$session = old_session($standbys{feedback});
+$primary->poll_query_until('postgres',
+	'SELECT backend_xmin IS NOT NULL FROM pg_stat_replication') || die 'no feedback';
+sql('DELETE FROM t');
+fill($primary);
+cmp_ok(entries('t_k'), '>=', 3000, "a replica's snapshot keeps entries");
+$primary->wait_for_catchup($standbys{feedback});
+is(ask($session, $by_index), 1000, 'and finds the rows by them on the replica');
+ask($session, 'COMMIT');
+close_session($session);
+$standbys{feedback}->stop;
+
+# Without feedback replay waits for the snapshot or cancels its query.
+$standbys{$_}->start foreach 'waits', 'cancels';
+sql('TRUNCATE t; INSERT INTO t SELECT i FROM generate_series(1, 1000) i');
+$primary->wait_for_catchup($standbys{$_}) foreach 'waits', 'cancels';
+my %sessions = map { $_ => old_session($standbys{$_}) } 'waits', 'cancels';
+sql('DELETE FROM t');
+fill($primary);
+cmp_ok(entries('t_k'), '<', 3000, 'entries have been removed');
+my $end = sql('SELECT pg_current_wal_insert_lsn()');
+
+wait_until($standbys{waits},
+	"SELECT FROM pg_stat_activity WHERE wait_event = 'RecoveryConflictSnapshot'"
+	  . " UNION ALL SELECT FROM (SELECT pg_last_wal_replay_lsn() l) s WHERE l >= '$end'")
+  || die 'replay neither waits nor ends';
+is(ask($sessions{waits}, $by_index), 1000, 'replay waits for a snapshot that needs removed entries');
+ask($sessions{waits}, 'COMMIT');
+$primary->wait_for_catchup($standbys{$_}) foreach 'waits', 'cancels';
+is(ask($sessions{waits}, $by_index), 2000, 'a new snapshot needs none of them');
+
+# A session that is idle in a transaction is disconnected.
+my $answer = eval { ask($sessions{cancels}, $by_index) } // $sessions{cancels}{err};
+like($answer, qr/conflict with recovery/, 'or cancels it');
+close_session($_) foreach values %sessions;
+check_index($standbys{$_}, 't_k', "$_: the replica has the same") foreach 'waits', 'cancels';
+$standbys{cancels}->stop;
+
+# A snapshot from before a promotion.
+sql('TRUNCATE t; INSERT INTO t SELECT i FROM generate_series(1, 1000) i');
+$primary->wait_for_catchup($standbys{waits});
+$session = old_session($standbys{waits});
+sql('DELETE FROM t');
+$primary->wait_for_catchup($standbys{waits});
+$standbys{waits}->promote;
+fill($standbys{waits});
+is(ask($session, $by_index), 1000, 'a snapshot from before a promotion finds all rows');
+ask($session, 'COMMIT');
+is(ask($session, $by_index), 2000, 'a later one finds the new rows');
+close_session($session);
+fill($standbys{waits});
+check_index($standbys{waits}, 't_k', 'the promoted replica');
+$standbys{waits}->stop;
+
+# ----------------------------------------------------------------
+# Line pointers that are used again at once
+#
+# Rows with few keys come and go, and VACUUM frees their line pointers, so that an entry soon
+# stands for another row with the same key.
+# ----------------------------------------------------------------
+sql(<<'END');
+CREATE TABLE few (id serial, k int, k2 int);
+CREATE INDEX few_k ON few USING harmonia (k);
+CREATE INDEX few_k2 ON few (k2);
+CREATE FUNCTION few_problem(key int) RETURNS void LANGUAGE plpgsql STABLE
+SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+BEGIN
+	PERFORM check_index.compare(format('key %s', key),
+		(SELECT (count(*), sum(id))::text FROM few WHERE k2 = key),
+		(SELECT (count(*), sum(id))::text FROM few WHERE k = key));
+END $$;
+END
+my @time = ('-T', $ENV{HARMONIA_SECONDS} // 6);
+my $load = start_pgbench($primary, {
+		'come@5' => "\\set k random(1, 5)\nINSERT INTO few (k, k2) SELECT :k, :k FROM generate_series(1, 5);\n",
+		'go@4' => "\\set k random(1, 5)\nDELETE FROM few WHERE ctid = ANY (ARRAY(SELECT ctid FROM few WHERE k = :k LIMIT 6 FOR UPDATE SKIP LOCKED));\n",
+		'change@2' => "\\set k random(1, 5)\nUPDATE few SET k = k + 1, k2 = k2 + 1 WHERE k = :k AND id % 7 = 0;\n"
+		  . "UPDATE few SET k = 1, k2 = 1 WHERE k > 5;\n",
+		'undo@1' => "BEGIN;\nINSERT INTO few (k, k2) SELECT 3, 3 FROM generate_series(1, 20);\nROLLBACK;\n" },
+	'-c', 3, '--max-tries=100', @time);
+my $vacuum = start_pgbench($primary, { vacuum => "VACUUM few;\n" }, '-c', 1, @time);
+my $readers = start_pgbench($primary, { read => "\\set k random(1, 6)\nSELECT few_problem(:k);\n" }, '-c', 2, @time);
+
+no_errors($load, 'rows come and go');
+no_errors($vacuum, 'VACUUM');
+no_errors($readers, 'readers');
+check_index($primary, 'few_k');
+
+$primary->stop;
+done_testing();
