@@ -3,6 +3,7 @@
  *		Inner nodes and the shape of a segment.
  */
 #include "tree.h"
+#include "wide.h"
 
 #include <string.h>
 
@@ -57,122 +58,9 @@ ht_node_init(void *node, HtWidth width, int fanout)
 	memset((char *) node + used, 0, ht_node_size(width, fanout) - used);
 }
 
-static inline uint64_t
-load_key(const char *node, HtWidth width, int i)
-{
-	if (width == HT_WIDTH32)
-	{
-		uint32_t	key;
-
-		memcpy(&key, node + i * sizeof(key), sizeof(key));
-		return key;
-	}
-	else
-	{
-		uint64_t	key;
-
-		memcpy(&key, node + i * sizeof(key), sizeof(key));
-		return key;
-	}
-}
-
-static inline uint64_t
-load_tid(const char *node, HtWidth width, int fanout, int i)
-{
-	const char *at = node + (fanout - 1) * width + i * HT_TID_BYTES;
-	uint32_t	block;
-	uint16_t	offset;
-
-	memcpy(&block, at, sizeof(block));
-	memcpy(&offset, at + sizeof(block), sizeof(offset));
-	return (uint64_t) block << 16 | offset;
-}
-
-void
-ht_node_set(void *node, HtWidth width, int fanout, int i, HtEntry separator)
-{
-	char	   *at = (char *) node + (fanout - 1) * width + i * HT_TID_BYTES;
-	uint32_t	block = (uint32_t) (separator.tid >> 16);
-	uint16_t	offset = (uint16_t) separator.tid;
-
-	if (width == HT_WIDTH32)
-	{
-		uint32_t	key = (uint32_t) separator.key;
-
-		memcpy((char *) node + i * sizeof(key), &key, sizeof(key));
-	}
-	else
-		memcpy((char *) node + i * sizeof(separator.key), &separator.key,
-			   sizeof(separator.key));
-	memcpy(at, &block, sizeof(block));
-	memcpy(at + sizeof(block), &offset, sizeof(offset));
-}
-
-HtEntry
-ht_node_get(const void *node, HtWidth width, int fanout, int i)
-{
-	HtEntry		separator = {load_key(node, width, i), load_tid(node, width, fanout, i)};
-
-	return separator;
-}
-
-/*
- * Count the separators with a key below the given one.  The range halves whatever the
- * comparison says, so that the result moves data instead of taking a branch.
- */
-static inline int
-count_below(const char *node, HtWidth width, int fanout, uint64_t key)
-{
-	int			base = 0;
-	int			n = fanout - 1;
-
-	while (n > 1)
-	{
-		int			half = n / 2;
-
-		base += load_key(node, width, base + half - 1) < key ? half : 0;
-		n -= half;
-	}
-	return base + (load_key(node, width, base) < key);
-}
-
-/*
- * Count the separators below an entry, and also those equal to it if "equal" is true.
- * Tids are compared only if a separator has the entry's key.
- */
-static inline int
-count_separators(const char *node, HtWidth width, int fanout, HtEntry entry, bool equal)
-{
-	int			low = count_below(node, width, fanout, entry.key);
-	int			high = fanout - 1;
-
-	if (low == high || load_key(node, width, low) != entry.key)
-		return low;
-
-	while (low < high)
-	{
-		int			middle = (low + high) / 2;
-
-		if (ht_entry_cmp(ht_node_get(node, width, fanout, middle), entry) < (equal ? 1 : 0))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-int
-ht_node_count_le(const void *node, HtWidth width, int fanout, HtEntry entry)
-{
-	if (width == HT_WIDTH32)
-		return count_separators(node, HT_WIDTH32, fanout, entry, true);
-	return count_separators(node, HT_WIDTH64, fanout, entry, true);
-}
-
-int
-ht_node_count_lt(const void *node, HtWidth width, int fanout, HtEntry entry)
-{
-	if (width == HT_WIDTH32)
-		return count_separators(node, HT_WIDTH32, fanout, entry, false);
-	return count_separators(node, HT_WIDTH64, fanout, entry, false);
-}
+#define HT_KEYS 64
+#include "inner_template.h"
+#define HT_KEYS 128
+#include "inner_template.h"
+#define HT_KEYS 256
+#include "inner_template.h"

@@ -2,124 +2,11 @@
  * leaf.c
  *		Leaf pages: the operations of leaf_template.h for all shapes.
  */
-#include "tree.h"
+#include "leaf.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-/* Merge ranges with at most this many bytes between them: another range costs more. */
-#define RANGE_MERGE_GAP		4
-
-/*
- * If the nearest free slot is farther away than this many blocks, consider a rewrite.
- */
-#define REBALANCE_DISTANCE	4
-
-/* How entries are packed into the blocks of a page. */
-typedef enum Packing
-{
-	PACK_EVENLY,				/* evenly into all blocks */
-	PACK_LOW,					/* into the first blocks, leaving no slot free */
-	PACK_HIGH					/* into the last blocks, leaving no slot free */
-} Packing;
-
-/* The operations on leaves of one shape. */
-typedef struct LeafFunctions
-{
-	void		(*init) (void *page, HtLeafShape shape);
-	void		(*fill) (void *page, HtLeafShape shape, const HtEntry *entries, int n);
-	int			(*count) (const void *page);
-	HtEntry		(*entry) (const void *page, int block, int slot);
-	int			(*read) (const void *page, HtEntry *out);
-	int			(*read_range) (const void *page, uint64_t low_key, uint64_t high_key,
-							   HtEntry *out);
-	HtInsertResult (*insert) (void *page, HtEntry entry, HtLeafChange *change);
-	void		(*remove) (void *page, const bool *dead, HtLeafChange *change);
-	int			(*change_ranges) (const HtLeafChange *change, HtByteRange *ranges);
-	const char *(*check) (const void *page);
-} LeafFunctions;
-
-/* In an integer of 8 bytes, the lowest n bytes are these. */
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-#error "tids are stored with their lowest byte first; this needs load_tid() and store_tid() for big-endian machines"
-#endif
-
-/* bytes is a constant wherever these are called. */
-static inline uint64_t
-load_tid(const uint8_t *tids, int slot, int bytes)
-{
-	uint64_t	stored = 0;
-
-	memcpy(&stored, tids + slot * bytes, (size_t) bytes);
-	if (bytes == HT_TID_BYTES)
-		return stored;
-	return stored >> 9 << 16 | (stored & 511);
-}
-
-static inline void
-store_tid(uint8_t *tids, int slot, uint64_t tid, int bytes)
-{
-	uint64_t	stored = bytes == HT_TID_BYTES ? tid : tid >> 16 << 9 | (tid & 511);
-
-	memcpy(tids + slot * bytes, &stored, (size_t) bytes);
-}
-
-/* The set of slots 0..n - 1. */
-static inline uint32_t
-slots_below(int n)
-{
-	return (UINT32_C(1) << n) - 1;
-}
-
-/* Sort the few entries of a block. */
-static inline void
-sort_entries(HtEntry *entries, int n)
-{
-	for (int i = 1; i < n; i++)
-	{
-		HtEntry		entry = entries[i];
-		int			j = i;
-
-		for (; j > 0 && ht_entry_cmp(entries[j - 1], entry) > 0; j--)
-			entries[j] = entries[j - 1];
-		entries[j] = entry;
-	}
-}
-
-/* Note that the count of a block, or a slot, changed. */
-static inline void
-mark_count(HtLeafChange *change, int block)
-{
-	change->blocks |= UINT64_C(1) << block;
-	change->counts |= UINT64_C(1) << block;
-}
-
-static inline void
-mark_slot(HtLeafChange *change, int block, int slot)
-{
-	change->blocks |= UINT64_C(1) << block;
-	change->slots[block] |= UINT32_C(1) << slot;
-}
-
-/* Append a range to n others, or extend the last one.  Returns the new n. */
-static inline int
-add_range(HtByteRange *ranges, int n, size_t offset, size_t length)
-{
-	if (n > 0)
-	{
-		HtByteRange *last = &ranges[n - 1];
-
-		if (offset - (last->offset + last->length) <= RANGE_MERGE_GAP)
-		{
-			last->length = (uint16_t) (offset + length - last->offset);
-			return n;
-		}
-	}
-	ranges[n].offset = (uint16_t) offset;
-	ranges[n].length = (uint16_t) length;
-	return n + 1;
-}
-
+#define LT_WIDE 0
 #define LT_BITS 16
 #define LT_TID 4
 #include "leaf_template.h"
@@ -156,6 +43,8 @@ add_range(HtByteRange *ranges, int n, size_t offset, size_t length)
 #define LT_TID 6
 #include "leaf_template.h"
 #undef LT_BITS
+
+#undef LT_WIDE
 
 static const LeafFunctions *const functions[3][3] =
 {
@@ -301,4 +190,10 @@ ht_leaf_check(const void *page)
 	if (bytes[HT_LEAF_CLASS_AT] != shape.bits || bytes[HT_LEAF_TID_BYTES_AT] != shape.tid_bytes)
 		return "widths of keys and tids are none that a leaf can have";
 	return functions_of(page)->check(page);
+}
+
+const LeafFunctions *
+ht_leaf_functions(int bits, int tid_bytes)
+{
+	return functions_for(bits, tid_bytes);
 }

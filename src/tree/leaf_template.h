@@ -2,11 +2,12 @@
  * leaf_template.h
  *		Leaf page operations for one shape of leaves.
  *
- * leaf.c includes this once for each shape, with LT_BITS (the class: 16, 32 or 64) and
- * LT_TID (the bytes of a tid: 4, 5 or 6) defined.  Every name is made with LT(), so that
- * all instances can exist side by side.  The functions do what tree.h says about the
- * ht_leaf_ functions of the same name.  Inside of them keys are as they are stored: less
- * the leaf's base.
+ * leaf.c and leaf_wide.c include this once for each shape, with LT_BITS (the class), LT_TID
+ * (the bytes of a tid: 4, 5 or 6) and LT_WIDE (0: a class that stores key after key, leaf_flat.h;
+ * 1: one that stores keys in lanes, leaf_lanes.h) defined.  Every name is made with LT(), so that
+ * all instances can exist side by side.  The functions do what tree.h says about the ht_leaf_
+ * functions of the same name.  Inside of them keys are as they are stored: less the leaf's base.
+ * LT_ENTRY is an entry with such a key, which has HT_KEYS bits in memory (key_macros.h).
  *
  * Two invariants are not needed by readers, but by inserts.  Separators never descend,
  * so that counting finds a block.  Separators after the last entry have the maximum
@@ -15,98 +16,37 @@
  */
 #define LT_NAME_2(name, bits, tid)	name##_##bits##_##tid
 #define LT_NAME_1(name, bits, tid)	LT_NAME_2(name, bits, tid)
-#define LT(name)				LT_NAME_1(name, LT_BITS, LT_TID)
-
-/* LT_SET holds a bit for each slot, and is as wide as a key if keys are wide enough. */
-#if LT_BITS == 16
-#define LT_KEY			uint16_t
-#define LT_KEY_MAX		UINT16_MAX
-#define LT_SET			uint32_t
-#elif LT_BITS == 32
-#define LT_KEY			uint32_t
-#define LT_KEY_MAX		UINT32_MAX
-#define LT_SET			uint32_t
+#if LT_WIDE
+#define LT_CLASS_2(bits)	w##bits
+#define LT_CLASS_1(bits)	LT_CLASS_2(bits)
+#define LT(name)			LT_NAME_1(name, LT_CLASS_1(LT_BITS), LT_TID)
 #else
-#define LT_KEY			uint64_t
-#define LT_KEY_MAX		UINT64_MAX
-#define LT_SET			uint64_t
+#define LT(name)			LT_NAME_1(name, LT_BITS, LT_TID)
 #endif
 
-#define LT_BLOCKS		HT_LEAF_BLOCKS(LT_BITS)
-#define LT_SLOTS		HT_LEAF_SLOTS(LT_BITS, LT_TID)
-
-/* Slots, rounded up to whole vectors of 16 bytes: compilers then vectorise loops over keys. */
-#define LT_LANES		((LT_SLOTS * LT_BITS + 127) / 128 * (128 / LT_BITS))
-#define LT_SEPARATORS	HT_LEAF_MAX_SEPARATORS	/* LT_BLOCKS - 1 of them in use */
-#define LT_LINE			(HT_LEAF_LINE_SIZE / (int) sizeof(LT_KEY))	/* keys in a cache line */
-#define LT_LINES		(LT_SEPARATORS / LT_LINE)
-#define LT_PIVOTS		(LT_LINES - 1)
-
-typedef struct LT(Block)
-{
-	LT_KEY		keys[LT_SLOTS];
-	uint8_t		tids[HT_LEAF_BLOCK_COUNT_AT - LT_SLOTS * sizeof(LT_KEY)];
-	uint8_t		count;
-	uint8_t		unused;
-} LT(Block);
-
-/* Other code sees pages as bytes, hence may_alias. */
-typedef struct __attribute__((may_alias)) LT(Page)
-{
-	uint8_t		header[HT_PAGE_START];
-	uint8_t		bits;
-	uint8_t		tid_bytes;
-	uint8_t		reserved[6];
-#if LT_BITS < 64
-	uint64_t	base;
-#endif
-	LT_KEY		pivots[LT_PIVOTS];
-#if LT_BITS < 64
-	uint8_t		padding[HT_LEAF_SEPARATORS_AT - HT_LEAF_PIVOTS_AT(LT_BITS) - LT_PIVOTS * sizeof(LT_KEY)];
-#endif
-	LT_KEY		separators[LT_SEPARATORS];
-#if LT_BITS < 64
-	uint8_t		hole[HT_LEAF_BLOCKS_AT(LT_BITS) - HT_LEAF_SEPARATORS_AT - LT_SEPARATORS * sizeof(LT_KEY)];
-#endif
-	LT(Block)	blocks[LT_BLOCKS];
-} LT(Page);
-
-_Static_assert(sizeof(LT(Block)) == HT_LEAF_BLOCK_SIZE, "leaf block size");
-_Static_assert(offsetof(LT(Block), count) == HT_LEAF_BLOCK_COUNT_AT, "count offset");
-_Static_assert(offsetof(LT(Page), bits) == HT_LEAF_CLASS_AT, "class offset");
-_Static_assert(offsetof(LT(Page), tid_bytes) == HT_LEAF_TID_BYTES_AT, "tid bytes offset");
-_Static_assert(offsetof(LT(Page), pivots) == HT_LEAF_PIVOTS_AT(LT_BITS), "pivot offset");
-_Static_assert(offsetof(LT(Page), separators) == HT_LEAF_SEPARATORS_AT, "separator offset");
-_Static_assert(offsetof(LT(Page), blocks) == HT_LEAF_BLOCKS_AT(LT_BITS), "block offset");
-_Static_assert(sizeof(LT(Page)) == HT_PAGE_END, "leaf page size");
-_Static_assert(LT_SLOTS * LT_TID <= sizeof(((LT(Block) *) 0)->tids), "tids fit");
-_Static_assert(LT_SLOTS <= HT_LEAF_MAX_SLOTS && LT_BLOCKS <= HT_LEAF_MAX_BLOCKS, "maxima");
-
-/*
- * The worst case: every second slot of a block changes, each with one range for its key
- * and one for its tid, unless a slot is small enough to be merged; also every count, every
- * second separator and every second pivot.
- */
-_Static_assert(((sizeof(LT_KEY) <= RANGE_MERGE_GAP ? 1 : (LT_SLOTS + 1) / 2) +
-				(LT_TID <= RANGE_MERGE_GAP ? 1 : (LT_SLOTS + 1) / 2) + 1) * LT_BLOCKS +
-			   LT_BLOCKS / 2 + LT_LINES / 2 <= HT_LEAF_MAX_RANGES, "ranges of a change");
-
-/* What is subtracted from all keys. */
-static inline uint64_t
-LT(base)(const LT(Page) *page)
-{
-#if LT_BITS < 64
-	return page->base;
+#if LT_BITS <= 64
+#define HT_KEYS			64
+#elif LT_BITS <= 128
+#define HT_KEYS			128
 #else
-	(void) page;
-	return 0;
+#define HT_KEYS			256
 #endif
-}
+#include "key_macros.h"
 
-static inline HtEntry
+#define LT_ENTRY		HT_ENTRY
+#define LT_CMP			HT_KEYED(ht_entry_cmp)
+
+/* How keys are stored. */
+#if LT_WIDE
+#include "leaf_lanes.h"
+#else
+#include "leaf_flat.h"
+#endif
+
+static inline LT_ENTRY
 LT(entry)(const LT(Block) *block, int slot)
 {
-	HtEntry		entry = {block->keys[slot], load_tid(block->tids, slot, LT_TID)};
+	LT_ENTRY	entry = {LT(key)(block, slot), load_tid(block->tids, slot, LT_TID)};
 
 	return entry;
 }
@@ -125,8 +65,8 @@ LT(used)(const LT(Block) *block)
 static inline bool
 LT(below)(const LT(Block) *block, int a, int b)
 {
-	if (block->keys[a] != block->keys[b])
-		return block->keys[a] < block->keys[b];
+	if (!KEY_EQUAL(LT(key)(block, a), LT(key)(block, b)))
+		return KEY_LESS(LT(key)(block, a), LT(key)(block, b));
 	return load_tid(block->tids, a, LT_TID) < load_tid(block->tids, b, LT_TID);
 }
 
@@ -135,34 +75,12 @@ LT(below)(const LT(Block) *block, int a, int b)
  * ----------------------------------------------------------------
  */
 
-/*
- * The first block that can hold a key: the number of separators below it.  The loops
- * have constant bounds and no branches, so that the compiler can unroll or vectorise
- * them.  On a damaged page, too, the result must be on the page.
- */
-static inline int
-LT(first_block)(const LT(Page) *page, LT_KEY key)
-{
-	const LT_KEY *separators;
-	int			line = 0;
-	int			n = 0;
-
-	for (int i = 0; i < LT_PIVOTS; i++)
-		line += page->pivots[i] < key;
-
-	separators = &page->separators[line * LT_LINE];
-	for (int i = 0; i < LT_LINE; i++)
-		n += separators[i] < key;
-
-	n += line * LT_LINE;
-	return n < LT_BLOCKS ? n : LT_BLOCKS - 1;
-}
-
 /* The last block that can hold a key. */
 static inline int
 LT(last_block)(const LT(Page) *page, LT_KEY key)
 {
-	return key == LT_KEY_MAX ? LT_BLOCKS - 1 : LT(first_block)(page, (LT_KEY) (key + 1));
+	return KEY_EQUAL(key, LT_KEY_MAX) ? LT_BLOCKS - 1 :
+		LT(first_block)(page, LT_STORED(KEY_ADD(key, KEY_OF(1))));
 }
 
 /* The slots of the lowest and of the greatest entry of a block that is not empty. */
@@ -188,13 +106,13 @@ LT(greatest_slot)(const LT(Block) *block)
 	return slot;
 }
 
-static inline HtEntry
+static inline LT_ENTRY
 LT(lowest)(const LT(Block) *block)
 {
 	return LT(entry)(block, LT(lowest_slot)(block));
 }
 
-static inline HtEntry
+static inline LT_ENTRY
 LT(greatest)(const LT(Block) *block)
 {
 	return LT(entry)(block, LT(greatest_slot)(block));
@@ -202,14 +120,14 @@ LT(greatest)(const LT(Block) *block)
 
 /* Does the block have an entry that is not above the given entry? */
 static inline bool
-LT(begins_before)(const LT(Block) *block, HtEntry entry)
+LT(begins_before)(const LT(Block) *block, LT_ENTRY entry)
 {
-	LT_KEY		key = (LT_KEY) entry.key;
+	LT_KEY		key = LT_STORED(entry.key);
 	bool		found = false;
 
 	for (int i = 0; i < LT(used)(block); i++)
-		found |= (block->keys[i] < key) |
-			((block->keys[i] == key) & (load_tid(block->tids, i, LT_TID) <= entry.tid));
+		found |= KEY_LESS(LT(key)(block, i), key) |
+			(KEY_EQUAL(LT(key)(block, i), key) & (load_tid(block->tids, i, LT_TID) <= entry.tid));
 	return found;
 }
 
@@ -219,14 +137,14 @@ LT(begins_before)(const LT(Block) *block, HtEntry entry)
  * above it; empty blocks do not count.
  */
 static inline int
-LT(find_block)(const LT(Page) *page, HtEntry entry)
+LT(find_block)(const LT(Page) *page, LT_ENTRY entry)
 {
-	LT_KEY		key = (LT_KEY) entry.key;
+	LT_KEY		key = LT_STORED(entry.key);
 	int			found = LT(first_block)(page, key);
 	int			low;
 	int			high;
 
-	if (page->separators[found] > key)
+	if (KEY_LESS(key, LT(separator)(page, found)))
 		return found;
 
 	low = found;
@@ -256,21 +174,14 @@ LT(find_block)(const LT(Page) *page, HtEntry entry)
 static inline uint32_t
 LT(find_keys)(const LT(Block) *block, LT_KEY low, LT_KEY high)
 {
-	LT_KEY		span = (LT_KEY) (high - low);
-	LT_SET		found = 0;
-	LT_KEY		keys[LT_LANES];
-
-	memcpy(keys, block, sizeof(keys));
-	for (int i = 0; i < LT_LANES; i++)
-		found |= (LT_KEY) (keys[i] - low) <= span ? (LT_SET) 1 << i : 0;
-	return (uint32_t) found & slots_below(LT(used)(block));
+	return LT(match_keys)(block, low, high) & slots_below(LT(used)(block));
 }
 
 /* Does a block hold an entry? */
 static inline bool
-LT(holds)(const LT(Block) *block, HtEntry entry)
+LT(holds)(const LT(Block) *block, LT_ENTRY entry)
 {
-	uint32_t	found = LT(find_keys)(block, (LT_KEY) entry.key, (LT_KEY) entry.key);
+	uint32_t	found = LT(find_keys)(block, LT_STORED(entry.key), LT_STORED(entry.key));
 
 	for (; found != 0; found &= found - 1)
 		if (load_tid(block->tids, __builtin_ctz(found), LT_TID) == entry.tid)
@@ -283,26 +194,13 @@ LT(holds)(const LT(Block) *block, HtEntry entry)
  * ----------------------------------------------------------------
  */
 
-/* Set a separator, and its pivot if it has one. */
 static inline void
 LT(set_separator)(LT(Page) *page, int i, LT_KEY key, HtLeafChange *change)
 {
-	if (page->separators[i] == key)
+	if (KEY_EQUAL(LT(separator)(page, i), key))
 		return;
-	page->separators[i] = key;
-	if (i % LT_LINE == LT_LINE - 1)
-		page->pivots[i / LT_LINE] = key;
+	LT(put_separator)(page, i, key);
 	change->separators |= UINT64_C(1) << i;
-}
-
-/*
- * A separator between two neighbouring keys.  If there is a key between them, take it:
- * a search for a key that equals a separator has to read both blocks.
- */
-static inline LT_KEY
-LT(between)(LT_KEY low, LT_KEY high)
-{
-	return (LT_KEY) (low + (high - low) / 2);
 }
 
 /*
@@ -316,44 +214,44 @@ LT(reset_separators)(LT(Page) *page, int first, int last, HtLeafChange *change)
 	for (int i = first; i < last; i++)
 	{
 		const LT(Block) *block = &page->blocks[i];
-		LT_KEY		low = 0;
+		LT_KEY		low = LT_ZERO;
 		LT_KEY		high = LT_KEY_MAX;
 
 		for (int j = 0; j < LT(used)(block); j++)
-			low = block->keys[j] > low ? block->keys[j] : low;
+			low = KEY_LESS(low, LT(key)(block, j)) ? LT(key)(block, j) : low;
 		block++;
 		for (int j = 0; j < LT(used)(block); j++)
-			high = block->keys[j] < high ? block->keys[j] : high;
+			high = KEY_LESS(LT(key)(block, j), high) ? LT(key)(block, j) : high;
 
-		if (page->separators[i] < low || page->separators[i] > high)
+		if (KEY_LESS(LT(separator)(page, i), low) || KEY_LESS(high, LT(separator)(page, i)))
 			LT(set_separator)(page, i, LT(between)(low, high), change);
 	}
 }
 
 /* Write an entry into a slot. */
 static inline void
-LT(put)(LT(Page) *page, int b, int slot, HtEntry entry, HtLeafChange *change)
+LT(put)(LT(Page) *page, int b, int slot, LT_ENTRY entry, HtLeafChange *change)
 {
 	LT(Block)  *block = &page->blocks[b];
 
-	block->keys[slot] = (LT_KEY) entry.key;
+	LT(put_key)(block, slot, LT_STORED(entry.key));
 	store_tid(block->tids, slot, entry.tid, LT_TID);
 	mark_slot(change, b, slot);
 }
 
 /* Add an entry to a block that has a free slot. */
 static inline void
-LT(append)(LT(Page) *page, int b, HtEntry entry, HtLeafChange *change)
+LT(append)(LT(Page) *page, int b, LT_ENTRY entry, HtLeafChange *change)
 {
 	LT(put)(page, b, page->blocks[b].count++, entry, change);
 	mark_count(change, b);
 }
 
 /* Replace the entry in a slot.  Returns the old one. */
-static inline HtEntry
-LT(exchange)(LT(Page) *page, int b, int slot, HtEntry entry, HtLeafChange *change)
+static inline LT_ENTRY
+LT(exchange)(LT(Page) *page, int b, int slot, LT_ENTRY entry, HtLeafChange *change)
 {
-	HtEntry		former = LT(entry)(&page->blocks[b], slot);
+	LT_ENTRY	former = LT(entry)(&page->blocks[b], slot);
 
 	LT(put)(page, b, slot, entry, change);
 	return former;
@@ -363,27 +261,6 @@ LT(exchange)(LT(Page) *page, int b, int slot, HtEntry entry, HtLeafChange *chang
  *		Whole pages
  * ----------------------------------------------------------------
  */
-
-static inline void
-LT(init_separators)(LT(Page) *page)
-{
-	memset(page->pivots, 0xFF, sizeof(page->pivots));
-	memset(page->separators, 0xFF, sizeof(page->separators));
-}
-
-/* Write what a leaf says of itself: the line before the separators, apart from pivots. */
-static inline void
-LT(set_shape)(LT(Page) *page, HtLeafShape shape)
-{
-	memset((char *) page + HT_PAGE_START, 0, HT_LEAF_SEPARATORS_AT - HT_PAGE_START);
-	page->bits = LT_BITS;
-	page->tid_bytes = LT_TID;
-#if LT_BITS < 64
-	page->base = shape.base;
-#else
-	(void) shape;
-#endif
-}
 
 static void
 LT(init)(void *at, HtLeafShape shape)
@@ -408,14 +285,14 @@ LT(count)(const void *at)
 
 /* Copy out, in order, the entries of a block with a key in low..high. */
 static inline int
-LT(read_keys)(const LT(Block) *block, LT_KEY low, LT_KEY high, HtEntry *out)
+LT(read_keys)(const LT(Block) *block, LT_KEY low, LT_KEY high, LT_ENTRY *out)
 {
 	uint32_t	found = LT(find_keys)(block, low, high);
 	int			n = 0;
 
 	for (; found != 0; found &= found - 1)
 		out[n++] = LT(entry)(block, __builtin_ctz(found));
-	sort_entries(out, n);
+	HT_KEYED(sort_entries)(out, n);
 	return n;
 }
 
@@ -426,7 +303,7 @@ LT(descents)(const LT(Block) *block)
 	LT_SET		found = 0;
 
 	for (int i = 0; i < LT_SLOTS - 1; i++)
-		found |= block->keys[i] >= block->keys[i + 1] ? (LT_SET) 2 << i : 0;
+		found |= !KEY_LESS(LT(key)(block, i), LT(key)(block, i + 1)) ? (LT_SET) 2 << i : 0;
 	return (uint32_t) found & slots_below(LT(used)(block));
 }
 
@@ -441,14 +318,14 @@ LT(descents)(const LT(Block) *block)
  * the same rank; then the tids have to be compared.
  */
 static inline int
-LT(read_block)(const LT(Block) *block, LT_KEY low, LT_KEY high, HtEntry *out)
+LT(read_block)(const LT(Block) *block, LT_KEY low, LT_KEY high, LT_ENTRY *out)
 {
 	int			count = LT(used)(block);
 	uint32_t	ranks = 0;
 
 	if (LT(descents)(block) == 0)
 	{
-		if (count > 0 && (block->keys[0] < low || block->keys[count - 1] > high))
+		if (count > 0 && (KEY_LESS(LT(key)(block, 0), low) || KEY_LESS(high, LT(key)(block, count - 1))))
 			return LT(read_keys)(block, low, high, out);
 		for (int i = 0; i < count; i++)
 			out[i] = LT(entry)(block, i);
@@ -462,7 +339,7 @@ LT(read_block)(const LT(Block) *block, LT_KEY low, LT_KEY high, HtEntry *out)
 		int			rank = 0;
 
 		for (int j = 0; j < count; j++)
-			rank += block->keys[j] < block->keys[i];
+			rank += KEY_LESS(LT(key)(block, j), LT(key)(block, i));
 		out[rank] = LT(entry)(block, i);
 		ranks |= UINT32_C(1) << rank;
 	}
@@ -472,39 +349,39 @@ LT(read_block)(const LT(Block) *block, LT_KEY low, LT_KEY high, HtEntry *out)
 }
 
 static int
-LT(read_stored)(const LT(Page) *page, HtEntry *out)
+LT(read_stored)(const LT(Page) *page, LT_ENTRY *out)
 {
 	int			n = 0;
 
 	for (int b = 0; b < LT_BLOCKS; b++)
-		n += LT(read_block)(&page->blocks[b], 0, LT_KEY_MAX, out + n);
+		n += LT(read_block)(&page->blocks[b], LT_ZERO, LT_KEY_MAX, out + n);
 	return n;
 }
 
-static HtEntry
+static LT_ENTRY
 LT(entry_at)(const void *at, int block, int slot)
 {
 	const		LT(Page) *page = at;
-	HtEntry		entry = LT(entry)(&page->blocks[block], slot);
+	LT_ENTRY	entry = LT(entry)(&page->blocks[block], slot);
 
-	entry.key += LT(base)(page);
+	entry.key = KEY_ADD(entry.key, LT(base)(page));
 	return entry;
 }
 
 /* Turn stored keys into keys. */
 static inline void
-LT(add_base)(const LT(Page) *page, HtEntry *entries, int n)
+LT(add_base)(const LT(Page) *page, LT_ENTRY *entries, int n)
 {
-	uint64_t	base = LT(base)(page);
+	HT_KEY		base = LT(base)(page);
 
-	if (base == 0)
+	if (KEY_EQUAL(base, KEY_OF(0)))
 		return;
 	for (int i = 0; i < n; i++)
-		entries[i].key += base;
+		entries[i].key = KEY_ADD(entries[i].key, base);
 }
 
 static int
-LT(read)(const void *at, HtEntry *out)
+LT(read)(const void *at, LT_ENTRY *out)
 {
 	int			n = LT(read_stored)(at, out);
 
@@ -514,12 +391,12 @@ LT(read)(const void *at, HtEntry *out)
 
 /*
  * Write entries to all blocks of the page; their keys have "base" added to what is
- * stored.  Empty blocks at the start get the minimum as separator.  So an entry below all others finds the first used block and, if that
- * is full, the empty one before it: descending inserts then fill the page as ascending
- * ones do.
+ * stored.  Empty blocks at the start get the minimum as separator.  So an entry below all
+ * others finds the first used block and, if that is full, the empty one before it: descending
+ * inserts then fill the page as ascending ones do.
  */
 static void
-LT(write)(LT(Page) *page, const HtEntry *entries, int n, uint64_t base, Packing packing,
+LT(write)(LT(Page) *page, const LT_ENTRY *entries, int n, HT_KEY base, Packing packing,
 		  HtLeafChange *change)
 {
 	int			start = 0;
@@ -542,7 +419,7 @@ LT(write)(LT(Page) *page, const HtEntry *entries, int n, uint64_t base, Packing 
 
 		for (int i = start; i < end; i++)
 		{
-			HtEntry		stored = {entries[i].key - base, entries[i].tid};
+			LT_ENTRY	stored = {KEY_SUBTRACT(entries[i].key, base), entries[i].tid};
 
 			LT(put)(page, b, i - start, stored, change);
 		}
@@ -551,16 +428,16 @@ LT(write)(LT(Page) *page, const HtEntry *entries, int n, uint64_t base, Packing 
 		if (b < LT_BLOCKS - 1)
 			LT(set_separator)(page, b,
 							  end == n ? LT_KEY_MAX :
-							  end == 0 ? 0 :
-							  LT(between)((LT_KEY) (entries[end - 1].key - base),
-										  (LT_KEY) (entries[end].key - base)),
+							  end == 0 ? LT_ZERO :
+							  LT(between)(LT_STORED(KEY_SUBTRACT(entries[end - 1].key, base)),
+										  LT_STORED(KEY_SUBTRACT(entries[end].key, base))),
 							  change);
 		start = end;
 	}
 }
 
 static void
-LT(fill)(void *at, HtLeafShape shape, const HtEntry *entries, int n)
+LT(fill)(void *at, HtLeafShape shape, const LT_ENTRY *entries, int n)
 {
 	LT(Page)   *page = at;
 	HtLeafChange change;		/* not used */
@@ -572,21 +449,23 @@ LT(fill)(void *at, HtLeafShape shape, const HtEntry *entries, int n)
 }
 
 static int
-LT(read_range)(const void *at, uint64_t low_key, uint64_t high_key, HtEntry *out)
+LT(read_range)(const void *at, HT_KEY low_key, HT_KEY high_key, LT_ENTRY *out)
 {
 	const		LT(Page) *page = at;
-	uint64_t	base = LT(base)(page);
-	LT_KEY		low = low_key <= base ? 0 : (LT_KEY) (low_key - base);
-	LT_KEY		high = high_key - base > LT_KEY_MAX ? LT_KEY_MAX : (LT_KEY) (high_key - base);
+	HT_KEY		base = LT(base)(page);
+	LT_KEY		low = KEY_LESS(base, low_key) ? LT_STORED(KEY_SUBTRACT(low_key, base)) : LT_ZERO;
+	LT_KEY		high = KEY_LESS(LT_KEY_MAX, KEY_SUBTRACT(high_key, base)) ? LT_KEY_MAX :
+		LT_STORED(KEY_SUBTRACT(high_key, base));
 	int			first = LT(first_block)(page, low);
 	int			n = 0;
 
-	if (low_key > high_key || high_key < base || (low_key > base && low_key - base > LT_KEY_MAX))
+	if (KEY_LESS(high_key, low_key) || KEY_LESS(high_key, base) ||
+		(KEY_LESS(base, low_key) && KEY_LESS(LT_KEY_MAX, KEY_SUBTRACT(low_key, base))))
 		return 0;
 
 	for (int b = first; b < LT_BLOCKS; b++)
 	{
-		bool		last = page->separators[b] > high;
+		bool		last = KEY_LESS(high, LT(separator)(page, b));
 
 		if (b == first || last)
 			n += LT(read_keys)(&page->blocks[b], low, high, out + n);
@@ -604,17 +483,17 @@ LT(read_range)(const void *at, uint64_t low_key, uint64_t high_key, HtEntry *out
  * ----------------------------------------------------------------
  */
 
-static HtInsertResult LT(insert_or_rebalance)(LT(Page) *page, HtEntry entry,
+static HtInsertResult LT(insert_or_rebalance)(LT(Page) *page, LT_ENTRY entry,
 											  bool may_rebalance, HtLeafChange *change);
 
 /* Write all entries of the page again, packed differently. */
 static void
 LT(rebalance)(LT(Page) *page, Packing packing, HtLeafChange *change)
 {
-	HtEntry		entries[LT_BLOCKS * LT_SLOTS];
+	LT_ENTRY	entries[LT_BLOCKS * LT_SLOTS];
 	int			n = LT(read_stored)(page, entries);
 
-	LT(write)(page, entries, n, 0, packing, change);
+	LT(write)(page, entries, n, KEY_OF(0), packing, change);
 }
 
 /*
@@ -630,12 +509,12 @@ LT(rebalance)(LT(Page) *page, Packing packing, HtLeafChange *change)
  * much as a few of them.  Do it only once: if it does not help, the page is damaged.
  */
 static HtInsertResult
-LT(insert_into_full)(LT(Page) *page, int b, HtEntry entry, bool may_rebalance,
+LT(insert_into_full)(LT(Page) *page, int b, LT_ENTRY entry, bool may_rebalance,
 					 HtLeafChange *change)
 {
 	const LT(Block) *block = &page->blocks[b];
-	bool		first = ht_entry_cmp(entry, LT(lowest)(block)) < 0;
-	bool		last = ht_entry_cmp(entry, LT(greatest)(block)) > 0;
+	bool		first = LT_CMP(entry, LT(lowest)(block)) < 0;
+	bool		last = LT_CMP(entry, LT(greatest)(block)) > 0;
 	Packing		packing = b == 0 && first ? PACK_HIGH :
 		b == LT_BLOCKS - 1 && last ? PACK_LOW : PACK_EVENLY;
 	int			room = -1;
@@ -687,7 +566,7 @@ LT(insert_into_full)(LT(Page) *page, int b, HtEntry entry, bool may_rebalance,
 }
 
 static HtInsertResult
-LT(insert_or_rebalance)(LT(Page) *page, HtEntry entry, bool may_rebalance,
+LT(insert_or_rebalance)(LT(Page) *page, LT_ENTRY entry, bool may_rebalance,
 						HtLeafChange *change)
 {
 	int			b = LT(find_block)(page, entry);
@@ -702,14 +581,17 @@ LT(insert_or_rebalance)(LT(Page) *page, HtEntry entry, bool may_rebalance,
 }
 
 static HtInsertResult
-LT(insert)(void *at, HtEntry entry, HtLeafChange *change)
+LT(insert)(void *at, LT_ENTRY entry, HtLeafChange *change)
 {
 	LT(Page)   *page = at;
+
+#if !LT_WIDE
 	uint64_t	base = LT(base)(page);
 
 	if (!ht_leaf_fits(ht_leaf_shape(LT_BITS, LT_TID, base), entry))
 		return HT_NO_FIT;
 	entry.key -= base;
+#endif
 	return LT(insert_or_rebalance)(page, entry, true, change);
 }
 
@@ -773,42 +655,12 @@ LT(remove)(void *at, const bool *dead, HtLeafChange *change)
 		LT(set_separator)(page, i, LT_KEY_MAX, change);
 }
 
-static int
-LT(change_ranges)(const HtLeafChange *change, HtByteRange *ranges)
-{
-	int			n = 0;
-
-	for (int i = 0; change->separators != 0 && i < LT_PIVOTS; i++)
-		if (change->separators >> (i * LT_LINE + LT_LINE - 1) & 1)
-			n = add_range(ranges, n, offsetof(LT(Page), pivots) + i * sizeof(LT_KEY),
-						  sizeof(LT_KEY));
-
-	for (uint64_t rest = change->separators; rest != 0; rest &= rest - 1)
-		n = add_range(ranges, n, offsetof(LT(Page), separators) + __builtin_ctzll(rest) * sizeof(LT_KEY),
-					  sizeof(LT_KEY));
-
-	for (uint64_t rest = change->blocks; rest != 0; rest &= rest - 1)
-	{
-		int			b = __builtin_ctzll(rest);
-		size_t		at = offsetof(LT(Page), blocks) + b * sizeof(LT(Block));
-		size_t		tids = at + offsetof(LT(Block), tids);
-
-		for (uint32_t slots = change->slots[b]; slots != 0; slots &= slots - 1)
-			n = add_range(ranges, n, at + __builtin_ctz(slots) * sizeof(LT_KEY), sizeof(LT_KEY));
-		for (uint32_t slots = change->slots[b]; slots != 0; slots &= slots - 1)
-			n = add_range(ranges, n, tids + __builtin_ctz(slots) * LT_TID, LT_TID);
-		if (change->counts >> b & 1)
-			n = add_range(ranges, n, at + HT_LEAF_BLOCK_COUNT_AT, 1);
-	}
-	return n;
-}
-
 static const char *
 LT(check)(const void *at)
 {
 	const		LT(Page) *page = at;
-	HtEntry		entries[LT_SLOTS];
-	HtEntry		previous = {0, 0};
+	LT_ENTRY	entries[LT_SLOTS];
+	LT_ENTRY	previous = {KEY_OF(0), 0};
 	bool		any = false;	/* is there a previous entry? */
 	int			used = 0;		/* number of separators with entries after them */
 
@@ -822,18 +674,18 @@ LT(check)(const void *at)
 
 		if (block->count > LT_SLOTS)
 			return "block count exceeds the slots of a block";
-		LT(read_block)(block, 0, LT_KEY_MAX, entries);
+		LT(read_block)(block, LT_ZERO, LT_KEY_MAX, entries);
 		for (int i = 0; i < block->count; i++)
 		{
-			HtEntry		entry = entries[i];
+			LT_ENTRY	entry = entries[i];
 
-			if (any && ht_entry_cmp(previous, entry) >= 0)
+			if (any && LT_CMP(previous, entry) >= 0)
 				return "entries are out of order, or there is a duplicate";
-			if (entry.key > UINT64_MAX - LT(base)(page))
+			if (KEY_LESS(KEY_SUBTRACT(KEY_MAX, LT(base)(page)), entry.key))
 				return "key is above the greatest one";
-			if (b > 0 && entry.key < page->separators[b - 1])
+			if (b > 0 && KEY_LESS(entry.key, LT(separator)(page, b - 1)))
 				return "key is below the separator before its block";
-			if (entry.key > page->separators[b])
+			if (KEY_LESS(LT(separator)(page, b), entry.key))
 				return "key is above the separator after its block";
 			previous = entry;
 			any = true;
@@ -842,18 +694,15 @@ LT(check)(const void *at)
 	}
 
 	for (int i = 1; i < LT_SEPARATORS; i++)
-		if (page->separators[i] < page->separators[i - 1])
+		if (KEY_LESS(LT(separator)(page, i), LT(separator)(page, i - 1)))
 			return "separators are out of order";
 	for (int i = used; i < LT_SEPARATORS; i++)
-		if (page->separators[i] != LT_KEY_MAX)
+		if (!KEY_EQUAL(LT(separator)(page, i), LT_KEY_MAX))
 			return "unused separator is not the maximum key";
-	for (int i = 0; i < LT_PIVOTS; i++)
-		if (page->pivots[i] != page->separators[i * LT_LINE + LT_LINE - 1])
-			return "pivot differs from its separator";
-	return NULL;
+	return LT(pivots_are_right)(page) ? NULL : "pivot differs from its separator";
 }
 
-static const LeafFunctions LT(functions) =
+static const HT_KEYED(LeafFunctions) LT(functions) =
 {
 	LT(init), LT(fill), LT(count), LT(entry_at), LT(read), LT(read_range), LT(insert), LT(remove),
 	LT(change_ranges), LT(check)
@@ -861,9 +710,15 @@ static const LeafFunctions LT(functions) =
 
 #undef LT_NAME_2
 #undef LT_NAME_1
+#undef LT_CLASS_2
+#undef LT_CLASS_1
 #undef LT
+#undef LT_ENTRY
+#undef LT_CMP
 #undef LT_KEY
 #undef LT_KEY_MAX
+#undef LT_ZERO
+#undef LT_STORED
 #undef LT_SET
 #undef LT_BLOCKS
 #undef LT_SLOTS
@@ -872,4 +727,7 @@ static const LeafFunctions LT(functions) =
 #undef LT_LINE
 #undef LT_LINES
 #undef LT_PIVOTS
+#undef LT_WORDS
+#undef LT_TAIL
 #undef LT_TID
+#include "key_macros_end.h"

@@ -2,38 +2,43 @@
  * search_template.h
  *		Searching a leaf for many keys, for one class of leaves and one instruction set.
  *
- * search.c includes this with ST_BITS (the class: 16, 32 or 64), ST_SET (the instruction
- * set's name) and ST_TARGET (the attribute of functions that use it).  The functions do
- * what tree.h says about HtSearch's members.  Inside of them a key, low or high of type
- * ST_KEY is as it is stored: less the leaf's base.
+ * search.c and search_wide.c include this with HT_KEYS (the width of the index's keys), ST_BITS
+ * (the class), ST_SET (the instruction set's name) and ST_TARGET (the attribute of functions that
+ * use it).  The functions do what tree.h says about HtSearch's members.  Inside of them a key,
+ * low or high of type ST_KEY is as it is stored: less the leaf's base.
  *
  * Pages may be damaged, or change while they are read.  The code never reads outside of
  * the page.
  */
 #define ST_NAME_2(name, set, bits)	name##_##set##_##bits
 #define ST_NAME_1(name, set, bits)	ST_NAME_2(name, set, bits)
-#define ST(name)					ST_NAME_1(name, ST_SET, ST_BITS)
 
-#if ST_BITS == 16
-#define ST_KEY			uint16_t
-#elif ST_BITS == 32
-#define ST_KEY			uint32_t
+/* A function of search_sets.h, and one of this file. */
+#define ST_COMPARE(name)			ST_NAME_1(name, ST_SET, ST_BITS)
+#if HT_KEYS == 64
+#define ST(name)					ST_COMPARE(name)
 #else
-#define ST_KEY			uint64_t
+#define ST_KEYED_2(name, set, bits, keys)	name##_##set##_##bits##_##keys
+#define ST_KEYED_1(name, set, bits, keys)	ST_KEYED_2(name, set, bits, keys)
+#define ST(name)					ST_KEYED_1(name, ST_SET, ST_BITS, HT_KEYS)
 #endif
 
-#define ST_BLOCKS		HT_LEAF_BLOCKS(ST_BITS)
-#define ST_BLOCKS_AT	HT_LEAF_BLOCKS_AT(ST_BITS)
-#define ST_LINE			(HT_LEAF_LINE_SIZE / (int) sizeof(ST_KEY))	/* keys of a cache line */
+#include "key_macros.h"
+
+#if HT_KEYS > 64 && ST_BITS >= 64
+#include "search_lanes.h"
+#else
+#include "search_flat.h"
+#endif
 
 /* What is subtracted from all keys. */
-static inline uint64_t
+static inline HT_KEY
 ST(base)(const char *page)
 {
-#if ST_BITS < 64
-	uint64_t	base;
+#if HT_KEYS > 64 || ST_BITS < 64
+	HT_KEY		base;
 
-	memcpy(&base, page + HT_LEAF_BASE_AT, sizeof(base));
+	memcpy(&base, page + (HT_KEYS == 64 ? HT_LEAF_BASE_AT : HT_WIDE_BASE_AT), sizeof(base));
 	return base;
 #else
 	(void) page;
@@ -41,50 +46,42 @@ ST(base)(const char *page)
 #endif
 }
 
-static inline ST_KEY
-ST(separator)(const char *page, int i)
+/* Whether a distance from the base is beyond the class. */
+static inline bool
+ST(is_beyond)(HT_KEY distance)
 {
-	ST_KEY		key;
-
-	memcpy(&key, page + HT_LEAF_SEPARATORS_AT + i * sizeof(key), sizeof(key));
-	return key;
+#if HT_KEYS == 64
+	return distance > (ST_KEY) -1;
+#else
+	return HT_KEYED(ht_key_bits)(distance) > ST_BITS;
+#endif
 }
 
 /* The key as it is stored; one that is out of the leaf's reach becomes the nearest one. */
 static inline ST_KEY
-ST(stored)(const char *page, uint64_t key)
+ST(stored)(const char *page, HT_KEY key)
 {
-	uint64_t	base = ST(base)(page);
+	HT_KEY		base = ST(base)(page);
 
-	if (key < base)
-		return 0;
-	return key - base > (ST_KEY) -1 ? (ST_KEY) -1 : (ST_KEY) (key - base);
-}
-
-/* The first block that can hold a key. */
-ST_TARGET static inline int
-ST(find_block)(const char *page, ST_KEY key)
-{
-	int			line = ST(count_pivots)(page, key);
-	int			block = line * ST_LINE +
-		ST(count_line)(page + HT_LEAF_SEPARATORS_AT + line * HT_LEAF_LINE_SIZE, key);
-
-	return block < ST_BLOCKS ? block : ST_BLOCKS - 1;
+	if (KEY_LESS(key, base))
+		return ST_ZERO;
+	key = KEY_SUBTRACT(key, base);
+	return ST(is_beyond)(key) ? ST_KEY_MAX : ST_NARROW(key);
 }
 
 /* The slots of a block in use, as a bit mask. */
 static inline uint32_t
 ST(used)(const char *block, int slots)
 {
-	int			count = (uint8_t) block[HT_LEAF_BLOCK_COUNT_AT];
+	int			count = (uint8_t) block[ST_COUNT_AT];
 
 	return (UINT32_C(1) << (count < slots ? count : slots)) - 1;
 }
 
 /* Write the hits in the slots of a mask.  Returns their number. */
 ST_TARGET static inline uint32_t
-ST(emit)(const char *block, uint32_t mask, int tid_bytes, uint64_t base, uint32_t probe,
-		 HtHit *hits, uint64_t *keys)
+ST(emit)(const char *block, uint32_t mask, int tid_bytes, HT_KEY base, uint32_t probe,
+		 HtHit *hits, HT_KEY *keys)
 {
 	uint32_t	n = 0;
 
@@ -92,54 +89,43 @@ ST(emit)(const char *block, uint32_t mask, int tid_bytes, uint64_t base, uint32_
 	{
 		int			slot = __builtin_ctz(mask);
 
-		hits[n].tid = load_tid(block, ST_BITS, tid_bytes, slot);
+		hits[n].tid = ST(tid)(block, tid_bytes, slot);
 		hits[n].probe = probe;
 		hits[n].all_visible = 0;
 		if (keys != NULL)
-		{
-			ST_KEY		key;
-
-			memcpy(&key, block + slot * sizeof(key), sizeof(key));
-			keys[n] = base + key;
-		}
+			keys[n] = KEY_ADD(base, ST_WIDEN(ST(key)(block, tid_bytes, slot)));
 		n++;
 	}
 	return n;
 }
 
 ST_TARGET static uint32_t
-ST(range)(const char *page, int tid_bytes, uint64_t low_key, uint64_t high_key, uint32_t probe,
-		  HtHit *hits, uint64_t *keys, uint32_t room)
+ST(range)(const char *page, int tid_bytes, HT_KEY low_key, HT_KEY high_key, uint32_t probe,
+		  HtHit *hits, HT_KEY *keys, uint32_t room)
 {
-	uint64_t	base = ST(base)(page);
+	HT_KEY		base = ST(base)(page);
 	ST_KEY		low = ST(stored)(page, low_key);
 	ST_KEY		high = ST(stored)(page, high_key);
+	int			slots = ST_SLOTS(tid_bytes);
 	uint32_t	n = 0;
 	int			b;
 
-	if (low_key > high_key || high_key < base || (low_key > base && low_key - base > (ST_KEY) -1))
+	if (KEY_LESS(high_key, low_key) || KEY_LESS(high_key, base) ||
+		(KEY_LESS(base, low_key) && ST(is_beyond)(KEY_SUBTRACT(low_key, base))))
 		return 0;
 
 	for (b = ST(find_block)(page, low);; b++)
 	{
-		const char *block = page + ST_BLOCKS_AT + b * HT_LEAF_BLOCK_SIZE;
-		uint32_t	mask = ST(match_block)(block, low, high) &
-			ST(used)(block, HT_LEAF_SLOTS(ST_BITS, tid_bytes));
+		const char *block = page + ST_BLOCKS_AT + b * ST_BLOCK_SIZE;
+		uint32_t	mask = ST_MATCH_RANGE(block, slots, low, high) & ST(used)(block, slots);
 
 		if (room - n < (uint32_t) __builtin_popcount(mask))
 			return HT_NO_ROOM;
 		n += ST(emit)(block, mask, tid_bytes, base, probe, hits + n,
 					  keys == NULL ? NULL : keys + n);
-		if (ST(separator)(page, b) > high || b == ST_BLOCKS - 1)
+		if (ST_LESS(high, ST(separator)(page, b)) || b == ST_BLOCKS - 1)
 			return n;
 	}
-}
-
-/* Is this block the only one that can hold a key? */
-static inline bool
-ST(belongs_only_in)(const char *page, int b, ST_KEY key)
-{
-	return ST(separator)(page, b) > key && (b == 0 || ST(separator)(page, b - 1) < key);
 }
 
 /*
@@ -150,27 +136,28 @@ ST(belongs_only_in)(const char *page, int b, ST_KEY key)
  * tid_bytes is a constant at each call of this.
  */
 ST_TARGET static inline __attribute__((always_inline)) uint32_t
-ST(points)(const char *page, int tid_bytes, const HtProbe *probes, uint32_t count,
-		   HtHit *hits, uint64_t *keys, uint32_t room, uint32_t *found)
+ST(points)(const char *page, int tid_bytes, const HT_PROBE *probes, uint32_t count,
+		   HtHit *hits, HT_KEY *keys, uint32_t room, uint32_t *found)
 {
-	int			slots = HT_LEAF_SLOTS(ST_BITS, tid_bytes);
-	uint64_t	base = ST(base)(page);
+	int			slots = ST_SLOTS(tid_bytes);
+	HT_KEY		base = ST(base)(page);
 	uint32_t	n = 0;
 	uint32_t	i;
 
 	for (i = 0; i < count; i++)
 	{
-		ST_KEY		key = (ST_KEY) (probes[i].key - base);
+		HT_KEY		distance = KEY_SUBTRACT(probes[i].key, base);
+		ST_KEY		key = ST_NARROW(distance);
 		int			b = probes[i].hint < ST_BLOCKS ? (int) probes[i].hint : 0;
-		const char *block = page + ST_BLOCKS_AT + b * HT_LEAF_BLOCK_SIZE;
-		uint32_t	mask = ST(match_key)(block, key) & ST(used)(block, slots);
+		const char *block = page + ST_BLOCKS_AT + b * ST_BLOCK_SIZE;
+		uint32_t	mask = ST_MATCH(block, slots, key) & ST(used)(block, slots);
 		int			slot = __builtin_ctz(mask | UINT32_C(1) << (slots - 1));
 
 		if (room - n < (uint32_t) slots)
 			break;
 
 		/* The leaf has no such key if it cannot store it. */
-		if (ST_BITS < 64 && __builtin_expect(probes[i].key - base > (ST_KEY) -1, 0))
+		if (ST_BITS < HT_KEYS && __builtin_expect(ST(is_beyond)(distance), 0))
 			continue;
 		if (__builtin_expect((mask & (mask - 1)) != 0 || !ST(belongs_only_in)(page, b, key), 0))
 		{
@@ -183,7 +170,7 @@ ST(points)(const char *page, int tid_bytes, const HtProbe *probes, uint32_t coun
 			n += more;
 			continue;
 		}
-		hits[n].tid = load_tid(block, ST_BITS, tid_bytes, slot);
+		hits[n].tid = ST(tid)(block, tid_bytes, slot);
 		hits[n].probe = probes[i].number;
 		hits[n].all_visible = 0;
 		if (keys != NULL)
@@ -195,53 +182,73 @@ ST(points)(const char *page, int tid_bytes, const HtProbe *probes, uint32_t coun
 }
 
 ST_TARGET static uint32_t
-ST(points_4)(const char *page, const HtProbe *probes, uint32_t count,
-			 HtHit *hits, uint64_t *keys, uint32_t room, uint32_t *found)
+ST(points_4)(const char *page, const HT_PROBE *probes, uint32_t count,
+			 HtHit *hits, HT_KEY *keys, uint32_t room, uint32_t *found)
 {
 	return ST(points)(page, 4, probes, count, hits, keys, room, found);
 }
 
 ST_TARGET static uint32_t
-ST(points_5)(const char *page, const HtProbe *probes, uint32_t count,
-			 HtHit *hits, uint64_t *keys, uint32_t room, uint32_t *found)
+ST(points_5)(const char *page, const HT_PROBE *probes, uint32_t count,
+			 HtHit *hits, HT_KEY *keys, uint32_t room, uint32_t *found)
 {
 	return ST(points)(page, 5, probes, count, hits, keys, room, found);
 }
 
 ST_TARGET static uint32_t
-ST(points_6)(const char *page, const HtProbe *probes, uint32_t count,
-			 HtHit *hits, uint64_t *keys, uint32_t room, uint32_t *found)
+ST(points_6)(const char *page, const HT_PROBE *probes, uint32_t count,
+			 HtHit *hits, HT_KEY *keys, uint32_t room, uint32_t *found)
 {
 	return ST(points)(page, 6, probes, count, hits, keys, room, found);
 }
 
 ST_TARGET static void
-ST(prefetch_separators)(const char *page, const HtProbe *probes, uint32_t count)
+ST(prefetch_separators)(const char *page, const HT_PROBE *probes, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
 		ht_prefetch(page + HT_LEAF_SEPARATORS_AT +
-					ST(count_pivots)(page, ST(stored)(page, probes[i].key)) * HT_LEAF_LINE_SIZE);
+					ST_COUNT_PIVOTS(page, ST(stored)(page, probes[i].key)) * HT_LEAF_LINE_SIZE);
 }
 
 ST_TARGET static void
-ST(prefetch_blocks)(const char *page, HtProbe *probes, uint32_t count)
+ST(prefetch_blocks)(const char *page, HT_PROBE *probes, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
 	{
 		int			b = ST(find_block)(page, ST(stored)(page, probes[i].key));
-		const char *block = page + ST_BLOCKS_AT + b * HT_LEAF_BLOCK_SIZE;
+		const char *block = page + ST_BLOCKS_AT + b * ST_BLOCK_SIZE;
 
 		probes[i].hint = (uint32_t) b;
-		ht_prefetch(block);
-		ht_prefetch(block + HT_LEAF_LINE_SIZE);
+		for (int line = 0; line < ST_BLOCK_SIZE; line += HT_LEAF_LINE_SIZE)
+			ht_prefetch(block + line);
 	}
 }
 
 #undef ST_NAME_2
 #undef ST_NAME_1
+#undef ST_KEYED_2
+#undef ST_KEYED_1
+#undef ST_COMPARE
 #undef ST
 #undef ST_KEY
+#undef ST_KEY_MAX
+#undef ST_ZERO
+#undef ST_NARROW
+#undef ST_WIDEN
+#undef ST_LESS
+#undef ST_EQUAL
 #undef ST_BLOCKS
 #undef ST_BLOCKS_AT
+#undef ST_BLOCK_SIZE
+#undef ST_COUNT_AT
+#undef ST_SLOTS
 #undef ST_LINE
+#undef ST_WORDS
+#undef ST_TAIL
+#undef ST_WORD
+#undef ST_LANES
+#undef ST_MATCH
+#undef ST_MATCH_RANGE
+#undef ST_COUNT_PIVOTS
 #undef ST_BITS
+#include "key_macros_end.h"

@@ -39,11 +39,19 @@
 #define HT_TID_MAX		((UINT64_C(1) << HT_TID_BITS) - 1)
 #define HT_TID_BYTES	6
 
-/* Width of an index's keys, in bytes.  Nodes store keys of this width, leaves narrower ones. */
+/*
+ * Width of an index's keys, in bytes.  Nodes store keys of this width, leaves narrower ones.
+ * wide.h has the functions for more than 64 bits.
+ */
 typedef enum HtWidth
 {
 	HT_WIDTH32 = 4,
-	HT_WIDTH64 = 8
+	HT_WIDTH64 = 8,
+	HT_WIDTH96 = 12,
+	HT_WIDTH128 = 16,
+	HT_WIDTH160 = 20,
+	HT_WIDTH192 = 24,
+	HT_WIDTH256 = 32
 } HtWidth;
 
 typedef struct HtEntry
@@ -52,7 +60,7 @@ typedef struct HtEntry
 	uint64_t	tid;
 } HtEntry;
 
-/* The largest key of a width.  Unused separators have this value. */
+/* The largest key of a width of at most 64 bits.  Unused separators have this value. */
 static inline uint64_t
 ht_key_max(HtWidth width)
 {
@@ -138,6 +146,43 @@ ht_entry_cmp(HtEntry a, HtEntry b)
 #define HT_LEAF_BLOCKS_AT(bits)		((bits) == 64 ? 640 : 512)
 #define HT_LEAF_SLOTS(bits, tid_bytes)	(HT_LEAF_BLOCK_COUNT_AT / ((bits) / 8 + (tid_bytes)))
 #define HT_LEAF_OFFSET_BITS(tid_bytes)	((tid_bytes) == HT_TID_BYTES ? 16 : 9)
+
+/*
+ * Leaves of indexes with keys of 128 or 256 bits (wide.h) have classes 16 and 32 as above, but
+ * with the base at HT_WIDE_BASE_AT and 0 at HT_LEAF_BASE_AT; and these wide classes, whose
+ * blocks have 256 bytes and keep keys in *lanes*: the first words of all keys, then the second
+ * ones, and so on.  A word has 64 bits, the highest one is the first.  The words are followed by
+ * a lane of tails of 32 bits if 64 does not divide the class.  So a vector compares the same
+ * word of several keys, and most searches need the first words alone.
+ *
+ *	byte	64		class: 128 + bits / 8
+ *			65		bytes of a tid: 4, 5 or 6
+ *			66..71	0
+ *			72..95	pivots: the first words of separators 7, 15 and 23
+ *			96..127	base, its lowest byte first
+ *			128		separators: the first words of all 32, then the second ones, and so on
+ *
+ *							class 64	96			128			192			256
+ *		hole				384..639	512..639	8088..8135	8088..8119	8088..8111
+ *		blocks				640: 29		640: 29		640: 29		896: 28		1152: 27
+ *		slots of a block	21, 19, 18	15, 14, 14	12, 12, 11	9, 8, 8		7, 6, 6
+ *							(with tids of 4, 5, 6 bytes)
+ *		in a block: words	+0, lane after lane
+ *					tids	+slots * class / 8
+ *					count	+254
+ */
+#define HT_WIDE_CLASS(bits)			(128 + (bits) / 8)
+#define HT_WIDE_PIVOTS_AT			72
+#define HT_WIDE_BASE_AT				96
+#define HT_WIDE_BASE_SIZE			32
+#define HT_WIDE_SEPARATORS			32
+#define HT_WIDE_BLOCK_SIZE			256
+#define HT_WIDE_BLOCK_COUNT_AT		254
+#define HT_WIDE_MAX_BLOCKS			29
+#define HT_WIDE_BLOCKS(bits)		((bits) <= 128 ? 29 : (bits) == 192 ? 28 : 27)
+#define HT_WIDE_BLOCKS_AT(bits)		(HT_PAGE_END - HT_WIDE_BLOCKS(bits) * HT_WIDE_BLOCK_SIZE)
+#define HT_WIDE_SLOTS(bits, tid_bytes)	(HT_WIDE_BLOCK_COUNT_AT / ((bits) / 8 + (tid_bytes)))
+#define HT_WIDE_HOLE_AT				8088
 
 /* How a leaf stores its entries. */
 typedef struct HtLeafShape

@@ -27,6 +27,7 @@ main(int argc, char **argv)
 	test_sort();
 	test_psa();
 	test_ntg();
+	test_wide();
 
 	return tap_finish();
 }

@@ -1,0 +1,162 @@
+/*
+ * inner_template.h
+ *		Inner nodes of indexes with keys of the width HT_KEYS.
+ *
+ * inner.c includes this once for each.
+ */
+#include "key_macros.h"
+
+#if HT_KEYS == 64
+static inline uint64_t
+load_key(const char *node, HtWidth width, int i)
+{
+	if (width == HT_WIDTH32)
+	{
+		uint32_t	key;
+
+		memcpy(&key, node + i * sizeof(key), sizeof(key));
+		return key;
+	}
+	else
+	{
+		uint64_t	key;
+
+		memcpy(&key, node + i * sizeof(key), sizeof(key));
+		return key;
+	}
+}
+
+static inline void
+store_key(char *node, HtWidth width, int i, uint64_t key)
+{
+	if (width == HT_WIDTH32)
+	{
+		uint32_t	stored = (uint32_t) key;
+
+		memcpy(node + i * sizeof(stored), &stored, sizeof(stored));
+	}
+	else
+		memcpy(node + i * sizeof(key), &key, sizeof(key));
+}
+#else
+/* The lowest bytes of a key come first, so those that a node leaves out are the last ones. */
+static inline HT_KEY
+HT_KEYED(load_key)(const char *node, HtWidth width, int i)
+{
+	HT_KEY		key = KEY_OF(0);
+
+	memcpy(&key, node + i * width, (size_t) width);
+	return key;
+}
+
+static inline void
+HT_KEYED(store_key)(char *node, HtWidth width, int i, HT_KEY key)
+{
+	memcpy(node + i * width, &key, (size_t) width);
+}
+#endif
+
+static inline uint64_t
+HT_KEYED(load_tid)(const char *node, HtWidth width, int fanout, int i)
+{
+	const char *at = node + (fanout - 1) * width + i * HT_TID_BYTES;
+	uint32_t	block;
+	uint16_t	offset;
+
+	memcpy(&block, at, sizeof(block));
+	memcpy(&offset, at + sizeof(block), sizeof(offset));
+	return (uint64_t) block << 16 | offset;
+}
+
+void
+HT_KEYED(ht_node_set)(void *node, HtWidth width, int fanout, int i, HT_ENTRY separator)
+{
+	char	   *at = (char *) node + (fanout - 1) * width + i * HT_TID_BYTES;
+	uint32_t	block = (uint32_t) (separator.tid >> 16);
+	uint16_t	offset = (uint16_t) separator.tid;
+
+	HT_KEYED(store_key)(node, width, i, separator.key);
+	memcpy(at, &block, sizeof(block));
+	memcpy(at + sizeof(block), &offset, sizeof(offset));
+}
+
+HT_ENTRY
+HT_KEYED(ht_node_get)(const void *node, HtWidth width, int fanout, int i)
+{
+	HT_ENTRY	separator = {HT_KEYED(load_key)(node, width, i), HT_KEYED(load_tid)(node, width, fanout, i)};
+
+	return separator;
+}
+
+/*
+ * Count the separators with a key below the given one.  The range halves whatever the
+ * comparison says, so that the result moves data instead of taking a branch.
+ */
+static inline int
+HT_KEYED(count_below)(const char *node, HtWidth width, int fanout, HT_KEY key)
+{
+	int			base = 0;
+	int			n = fanout - 1;
+
+	while (n > 1)
+	{
+		int			half = n / 2;
+
+		base += KEY_LESS(HT_KEYED(load_key)(node, width, base + half - 1), key) ? half : 0;
+		n -= half;
+	}
+	return base + KEY_LESS(HT_KEYED(load_key)(node, width, base), key);
+}
+
+/*
+ * Count the separators below an entry, and also those equal to it if "equal" is true.
+ * Tids are compared only if a separator has the entry's key.
+ */
+static inline int
+HT_KEYED(count_separators)(const char *node, HtWidth width, int fanout, HT_ENTRY entry, bool equal)
+{
+	int			low = HT_KEYED(count_below)(node, width, fanout, entry.key);
+	int			high = fanout - 1;
+
+	if (low == high || !KEY_EQUAL(HT_KEYED(load_key)(node, width, low), entry.key))
+		return low;
+
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+
+		if (HT_KEYED(ht_entry_cmp)(HT_KEYED(ht_node_get)(node, width, fanout, middle), entry) < (equal ? 1 : 0))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Compiled for the usual widths: a constant width makes loads single instructions. */
+#if HT_KEYS == 64
+#define FOR_WIDTHS(equal) \
+	if (width == HT_WIDTH32) \
+		return count_separators(node, HT_WIDTH32, fanout, entry, equal); \
+	return count_separators(node, HT_WIDTH64, fanout, entry, equal)
+#else
+#define FOR_WIDTHS(equal) \
+	if (width == (HtWidth) (HT_KEYS / 8)) \
+		return HT_KEYED(count_separators)(node, (HtWidth) (HT_KEYS / 8), fanout, entry, equal); \
+	return HT_KEYED(count_separators)(node, width, fanout, entry, equal)
+#endif
+
+int
+HT_KEYED(ht_node_count_le)(const void *node, HtWidth width, int fanout, HT_ENTRY entry)
+{
+	FOR_WIDTHS(true);
+}
+
+int
+HT_KEYED(ht_node_count_lt)(const void *node, HtWidth width, int fanout, HT_ENTRY entry)
+{
+	FOR_WIDTHS(false);
+}
+
+#undef FOR_WIDTHS
+#include "key_macros_end.h"

@@ -1,0 +1,226 @@
+/*
+ * search_lanes.h
+ *		Reading leaves that store keys in lanes, for search_template.h.
+ *
+ * ST_LANES(equal, bits) and ST_LANES(below, bits) are functions of search_sets.h.
+ */
+#if ST_BITS == 64
+#define ST_KEY			uint64_t
+#elif ST_BITS <= 128
+#define ST_KEY			HtKey128
+#else
+#define ST_KEY			HtKey256
+#endif
+
+#if ST_BITS <= 128
+#define ST_ZERO			((ST_KEY) 0)
+#define ST_KEY_MAX		((ST_KEY) ~(ST_KEY) 0 >> (8 * sizeof(ST_KEY) - ST_BITS))
+#define ST_LESS(a, b)	((a) < (b))
+#else
+#define ST_ZERO			ht_key256(0)
+#define ST_KEY_MAX		ht_key_ones_256(ST_BITS)
+#define ST_LESS(a, b)	ht_key256_less(a, b)
+#endif
+
+#define ST_WORDS		(ST_BITS / 64)
+#define ST_TAIL			(ST_BITS % 64 / 32)
+#define ST_BLOCKS		HT_WIDE_BLOCKS(ST_BITS)
+#define ST_BLOCKS_AT	HT_WIDE_BLOCKS_AT(ST_BITS)
+#define ST_BLOCK_SIZE	HT_WIDE_BLOCK_SIZE
+#define ST_COUNT_AT		HT_WIDE_BLOCK_COUNT_AT
+#define ST_SLOTS(tid_bytes)	HT_WIDE_SLOTS(ST_BITS, tid_bytes)
+#define ST_LINE			(HT_LEAF_LINE_SIZE / 8)
+
+#define ST_LANES(compare, bits)	ST_NAME_1(lanes_##compare, ST_SET, bits)
+#define ST_MATCH(block, slots, key)				ST(match_key)(block, slots, key)
+#define ST_MATCH_RANGE(block, slots, low, high)	ST(match_range)(block, slots, low, high)
+#define ST_COUNT_PIVOTS(page, key)				ST(count_pivots)(page, ST(word)(key, 0))
+
+/* A distance that the class can store, as it is stored; and back. */
+static inline ST_KEY
+ST(narrow)(HT_KEY distance)
+{
+#if ST_BITS == 64
+	return KEY_LOW(distance);
+#elif HT_KEYS == 128 || ST_BITS > 128
+	return distance;
+#else
+	return (ST_KEY) distance.words[1] << 64 | distance.words[0];
+#endif
+}
+
+static inline HT_KEY
+ST(widen)(ST_KEY key)
+{
+#if ST_BITS == 64
+	return KEY_OF(key);
+#elif HT_KEYS == 128 || ST_BITS > 128
+	return key;
+#else
+	HT_KEY		distance = {{(uint64_t) key, (uint64_t) (key >> 64), 0, 0}};
+
+	return distance;
+#endif
+}
+
+#define ST_NARROW(key)	ST(narrow)(key)
+#define ST_WIDEN(key)	ST(widen)(key)
+
+/* Word i of a key, the highest one is 0. */
+static inline uint64_t
+ST(word)(ST_KEY key, int i)
+{
+#if ST_BITS == 64
+	(void) i;
+	return key;
+#elif ST_BITS <= 128
+	return (uint64_t) (key >> (ST_BITS - 64 * (i + 1)));
+#else
+	return key.words[ST_WORDS - 1 - i];
+#endif
+}
+
+/* The key in place i of lanes that have so many places. */
+static inline ST_KEY
+ST(load_key)(const char *lanes, int places, int i)
+{
+	uint64_t	words[ST_WORDS];
+
+	for (int j = 0; j < ST_WORDS; j++)
+		memcpy(&words[j], lanes + (j * places + i) * 8, 8);
+#if ST_BITS == 64
+	return words[0];
+#elif ST_TAIL
+	{
+		uint32_t	tail;
+
+		memcpy(&tail, lanes + ST_WORDS * places * 8 + i * 4, 4);
+		return (ST_KEY) words[0] << 32 | tail;
+	}
+#elif ST_BITS == 128
+	return (ST_KEY) words[0] << 64 | words[1];
+#else
+	{
+		ST_KEY		key = ST_ZERO;
+
+		for (int j = 0; j < ST_WORDS; j++)
+			key.words[ST_WORDS - 1 - j] = words[j];
+		return key;
+	}
+#endif
+}
+
+static inline ST_KEY
+ST(separator)(const char *page, int i)
+{
+	return ST(load_key)(page + HT_LEAF_SEPARATORS_AT, HT_WIDE_SEPARATORS, i);
+}
+
+static inline ST_KEY
+ST(key)(const char *block, int tid_bytes, int slot)
+{
+	return ST(load_key)(block, ST_SLOTS(tid_bytes), slot);
+}
+
+static inline uint64_t
+ST(tid)(const char *block, int tid_bytes, int slot)
+{
+	return load_tid(block, ST_SLOTS(tid_bytes) * (ST_BITS / 8), tid_bytes, slot);
+}
+
+static inline uint64_t
+ST(first_separator_word)(const char *page, int i)
+{
+	uint64_t	word;
+
+	memcpy(&word, page + HT_LEAF_SEPARATORS_AT + i * 8, sizeof(word));
+	return word;
+}
+
+/* The slots whose key is the given one; bits for slots beyond the count may have any value. */
+ST_TARGET static inline uint32_t
+ST(match_key)(const char *block, int slots, ST_KEY key)
+{
+	uint32_t	set = ST_LANES(equal, 64)(block, slots, ST(word)(key, 0));
+
+	for (int i = 1; i < ST_WORDS; i++)
+		set &= ST_LANES(equal, 64)(block + i * slots * 8, slots, ST(word)(key, i));
+#if ST_TAIL
+	set &= ST_LANES(equal, 32)(block + ST_WORDS * slots * 8, slots, (uint32_t) key);
+#endif
+	return set;
+}
+
+/* The same for keys below the given one; those that equal it become *equal. */
+ST_TARGET static inline uint32_t
+ST(match_below)(const char *block, int slots, ST_KEY key, uint32_t *equal)
+{
+	uint32_t	below = ST_LANES(below, 64)(block, slots, ST(word)(key, 0));
+	uint32_t	same = ST_LANES(equal, 64)(block, slots, ST(word)(key, 0));
+
+	for (int i = 1; i < ST_WORDS; i++)
+	{
+		below |= same & ST_LANES(below, 64)(block + i * slots * 8, slots, ST(word)(key, i));
+		same &= ST_LANES(equal, 64)(block + i * slots * 8, slots, ST(word)(key, i));
+	}
+#if ST_TAIL
+	below |= same & ST_LANES(below, 32)(block + ST_WORDS * slots * 8, slots, (uint32_t) key);
+	same &= ST_LANES(equal, 32)(block + ST_WORDS * slots * 8, slots, (uint32_t) key);
+#endif
+	*equal = same;
+	return below;
+}
+
+ST_TARGET static inline uint32_t
+ST(match_range)(const char *block, int slots, ST_KEY low, ST_KEY high)
+{
+	uint32_t	equal;
+	uint32_t	outside = ST(match_below)(block, slots, low, &equal);
+	uint32_t	inside = ST(match_below)(block, slots, high, &equal);
+
+	return (inside | equal) & ~outside;
+}
+
+ST_TARGET static inline int
+ST(count_pivots)(const char *page, uint64_t word)
+{
+	return __builtin_popcount(ST_LANES(below, 64)(page + HT_WIDE_PIVOTS_AT, HT_WIDE_SEPARATORS / ST_LINE - 1, word) & 7);
+}
+
+/* The first block that can hold a key.  Mostly the first words tell. */
+ST_TARGET static inline int
+ST(find_block)(const char *page, ST_KEY key)
+{
+	uint64_t	word = ST(word)(key, 0);
+	int			line = ST(count_pivots)(page, word);
+	int			block = line * ST_LINE +
+		__builtin_popcount(ST_LANES(below, 64)(page + HT_LEAF_SEPARATORS_AT + line * HT_LEAF_LINE_SIZE, ST_LINE, word));
+	int			end = ST_BLOCKS - 1;
+
+	if (block >= end)
+		return end;
+	if (ST_BITS > 64 && __builtin_expect(ST(first_separator_word)(page, block) == word, 0))
+	{
+		while (block < end)
+		{
+			int			middle = block + (end - block) / 2;
+
+			if (ST_LESS(ST(separator)(page, middle), key))
+				block = middle + 1;
+			else
+				end = middle;
+		}
+	}
+	return block;
+}
+
+/* Is this block the only one that can hold a key? */
+static inline bool
+ST(belongs_only_in)(const char *page, int b, ST_KEY key)
+{
+	uint64_t	word = ST(word)(key, 0);
+
+	if (ST(first_separator_word)(page, b) > word && (b == 0 || ST(first_separator_word)(page, b - 1) < word))
+		return true;
+	return ST_LESS(key, ST(separator)(page, b)) && (b == 0 || ST_LESS(ST(separator)(page, b - 1), key));
+}

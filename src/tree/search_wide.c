@@ -1,0 +1,306 @@
+/*
+ * search_wide.c
+ *		Searching leaves of indexes with wide keys: instances of search_template.h for all
+ *		widths of keys, classes of leaves and instruction sets.
+ */
+#include "wide.h"
+
+#include <string.h>
+
+#include "search_sets.h"
+
+#define ST_SET portable
+#define ST_TARGET
+#define HT_KEYS 128
+#define ST_BITS 16
+#include "search_template.h"
+#define HT_KEYS 128
+#define ST_BITS 32
+#include "search_template.h"
+#define HT_KEYS 128
+#define ST_BITS 64
+#include "search_template.h"
+#define HT_KEYS 128
+#define ST_BITS 96
+#include "search_template.h"
+#define HT_KEYS 128
+#define ST_BITS 128
+#include "search_template.h"
+#define HT_KEYS 256
+#define ST_BITS 16
+#include "search_template.h"
+#define HT_KEYS 256
+#define ST_BITS 32
+#include "search_template.h"
+#define HT_KEYS 256
+#define ST_BITS 64
+#include "search_template.h"
+#define HT_KEYS 256
+#define ST_BITS 96
+#include "search_template.h"
+#define HT_KEYS 256
+#define ST_BITS 128
+#include "search_template.h"
+#define HT_KEYS 256
+#define ST_BITS 192
+#include "search_template.h"
+#define HT_KEYS 256
+#define ST_BITS 256
+#include "search_template.h"
+#undef ST_SET
+#undef ST_TARGET
+
+#ifdef ST_X86
+#define ST_SET avx2
+#define ST_TARGET ST_AVX2
+#define HT_KEYS 128
+#define ST_BITS 16
+#include "search_template.h"
+#define HT_KEYS 128
+#define ST_BITS 32
+#include "search_template.h"
+#define HT_KEYS 128
+#define ST_BITS 64
+#include "search_template.h"
+#define HT_KEYS 128
+#define ST_BITS 96
+#include "search_template.h"
+#define HT_KEYS 128
+#define ST_BITS 128
+#include "search_template.h"
+#define HT_KEYS 256
+#define ST_BITS 16
+#include "search_template.h"
+#define HT_KEYS 256
+#define ST_BITS 32
+#include "search_template.h"
+#define HT_KEYS 256
+#define ST_BITS 64
+#include "search_template.h"
+#define HT_KEYS 256
+#define ST_BITS 96
+#include "search_template.h"
+#define HT_KEYS 256
+#define ST_BITS 128
+#include "search_template.h"
+#define HT_KEYS 256
+#define ST_BITS 192
+#include "search_template.h"
+#define HT_KEYS 256
+#define ST_BITS 256
+#include "search_template.h"
+#undef ST_SET
+#undef ST_TARGET
+
+#define ST_SET avx512
+#define ST_TARGET ST_AVX512
+#define HT_KEYS 128
+#define ST_BITS 16
+#include "search_template.h"
+#define HT_KEYS 128
+#define ST_BITS 32
+#include "search_template.h"
+#define HT_KEYS 128
+#define ST_BITS 64
+#include "search_template.h"
+#define HT_KEYS 128
+#define ST_BITS 96
+#include "search_template.h"
+#define HT_KEYS 128
+#define ST_BITS 128
+#include "search_template.h"
+#define HT_KEYS 256
+#define ST_BITS 16
+#include "search_template.h"
+#define HT_KEYS 256
+#define ST_BITS 32
+#include "search_template.h"
+#define HT_KEYS 256
+#define ST_BITS 64
+#include "search_template.h"
+#define HT_KEYS 256
+#define ST_BITS 96
+#include "search_template.h"
+#define HT_KEYS 256
+#define ST_BITS 128
+#include "search_template.h"
+#define HT_KEYS 256
+#define ST_BITS 192
+#include "search_template.h"
+#define HT_KEYS 256
+#define ST_BITS 256
+#include "search_template.h"
+#undef ST_SET
+#undef ST_TARGET
+#endif
+
+/*
+ * A leaf's class in bits, and the bytes of its tids; those of the widest leaf of an index with
+ * keys of the given width if it is damaged.
+ */
+static inline int
+class_of(const char *page, int keys)
+{
+	int			class = (uint8_t) page[HT_LEAF_CLASS_AT];
+
+	switch (class)
+	{
+		case 16:
+		case 32:
+			return class;
+		case HT_WIDE_CLASS(64):
+			return 64;
+		case HT_WIDE_CLASS(96):
+			return 96;
+		case HT_WIDE_CLASS(128):
+			return 128;
+		case HT_WIDE_CLASS(192):
+			return keys < 192 ? keys : 192;
+		default:
+			return keys;
+	}
+}
+
+static inline int
+tid_bytes_of(const char *page)
+{
+	int			bytes = (uint8_t) page[HT_LEAF_TID_BYTES_AT];
+
+	return bytes == 4 || bytes == 5 ? bytes : HT_TID_BYTES;
+}
+
+/* Call a function of the instance for a class, which is one of those of the key's width. */
+#define CALL_128(class, call, set, ...) \
+	switch (class) \
+	{ \
+		case 16: \
+			call(set##_16_128, __VA_ARGS__); \
+			break; \
+		case 32: \
+			call(set##_32_128, __VA_ARGS__); \
+			break; \
+		case 64: \
+			call(set##_64_128, __VA_ARGS__); \
+			break; \
+		case 96: \
+			call(set##_96_128, __VA_ARGS__); \
+			break; \
+		default: \
+			call(set##_128_128, __VA_ARGS__); \
+			break; \
+	}
+
+#define CALL_256(class, call, set, ...) \
+	switch (class) \
+	{ \
+		case 16: \
+			call(set##_16_256, __VA_ARGS__); \
+			break; \
+		case 32: \
+			call(set##_32_256, __VA_ARGS__); \
+			break; \
+		case 64: \
+			call(set##_64_256, __VA_ARGS__); \
+			break; \
+		case 96: \
+			call(set##_96_256, __VA_ARGS__); \
+			break; \
+		case 128: \
+			call(set##_128_256, __VA_ARGS__); \
+			break; \
+		case 192: \
+			call(set##_192_256, __VA_ARGS__); \
+			break; \
+		default: \
+			call(set##_256_256, __VA_ARGS__); \
+			break; \
+	}
+
+#define CALL_POINTS(instance, page, ...) \
+	do { \
+		if (tid_bytes_of(page) == 4) \
+			return points_4_##instance(page, __VA_ARGS__); \
+		if (tid_bytes_of(page) == 5) \
+			return points_5_##instance(page, __VA_ARGS__); \
+		return points_6_##instance(page, __VA_ARGS__); \
+	} while (0)
+#define CALL_RANGE(instance, page, ...)	return range_##instance(page, tid_bytes_of(page), __VA_ARGS__)
+#define CALL_SEPARATORS(instance, ...)	prefetch_separators_##instance(__VA_ARGS__)
+#define CALL_BLOCKS(instance, ...)		prefetch_blocks_##instance(__VA_ARGS__)
+
+/* The functions for all leaves: each calls the one for the leaf's shape. */
+#define ST_FUNCTIONS(set, keybits) \
+static uint32_t \
+points_##set##_##keybits(const void *page, const HtProbe##keybits *probes, uint32_t n, HtHit *hits, \
+						 HtKey##keybits *keys, uint32_t room, uint32_t *found) \
+{ \
+	CALL_##keybits(class_of(page, keybits), CALL_POINTS, set, page, probes, n, hits, keys, room, found) \
+} \
+\
+static uint32_t \
+range_##set##_##keybits(const void *page, HtKey##keybits low, HtKey##keybits high, uint32_t probe, \
+						HtHit *hits, HtKey##keybits *keys, uint32_t room) \
+{ \
+	CALL_##keybits(class_of(page, keybits), CALL_RANGE, set, page, low, high, probe, hits, keys, room) \
+} \
+\
+static void \
+prefetch_separators_##set##_##keybits(const void *page, const HtProbe##keybits *probes, uint32_t n) \
+{ \
+	CALL_##keybits(class_of(page, keybits), CALL_SEPARATORS, set, page, probes, n) \
+} \
+\
+static void \
+prefetch_blocks_##set##_##keybits(const void *page, HtProbe##keybits *probes, uint32_t n) \
+{ \
+	CALL_##keybits(class_of(page, keybits), CALL_BLOCKS, set, page, probes, n) \
+}
+
+#define ST_SEARCH(set, keybits) \
+	{ \
+		#set, points_##set##_##keybits, range_##set##_##keybits, prefetch_separators_##set##_##keybits, \
+		prefetch_blocks_##set##_##keybits \
+	}
+
+ST_FUNCTIONS(portable, 128)
+ST_FUNCTIONS(portable, 256)
+#ifdef ST_X86
+ST_FUNCTIONS(avx2, 128)
+ST_FUNCTIONS(avx2, 256)
+ST_FUNCTIONS(avx512, 128)
+ST_FUNCTIONS(avx512, 256)
+#endif
+
+/* The best one first. */
+#ifdef ST_X86
+#define ST_SEARCHES(keybits) \
+	{ST_SEARCH(avx512, keybits), ST_SEARCH(avx2, keybits), ST_SEARCH(portable, keybits)}
+#else
+#define ST_SEARCHES(keybits) \
+	{ST_SEARCH(portable, keybits)}
+#endif
+
+static const HtSearch128 searches_128[] = ST_SEARCHES(128);
+static const HtSearch256 searches_256[] = ST_SEARCHES(256);
+
+const HtSearch128 *
+ht_search_128(const char *name)
+{
+	for (size_t i = 0; i < sizeof(searches_128) / sizeof(searches_128[0]); i++)
+	{
+		if ((name == NULL || strcmp(name, searches_128[i].name) == 0) && set_is_supported(searches_128[i].name))
+			return &searches_128[i];
+	}
+	return NULL;
+}
+
+const HtSearch256 *
+ht_search_256(const char *name)
+{
+	for (size_t i = 0; i < sizeof(searches_256) / sizeof(searches_256[0]); i++)
+	{
+		if ((name == NULL || strcmp(name, searches_256[i].name) == 0) && set_is_supported(searches_256[i].name))
+			return &searches_256[i];
+	}
+	return NULL;
+}
