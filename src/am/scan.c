@@ -483,14 +483,17 @@ save_mark(HmScan *state)
 	state->mark_here = false;
 }
 
-/* The tuple that an index-only scan returns for a key or for NULL. */
+/*
+ * The tuple that an index-only scan returns for a key or for NULL.  If the type cannot be given
+ * back, the scan reads no column, as for count(*), so NULL does.
+ */
 static IndexTuple
 index_only_tuple(IndexScanDesc scan, HmPart part, uint64 key)
 {
 	HmScan	   *state = (HmScan *) scan->opaque;
 	TupleDesc	descriptor = scan->xs_itupdesc;
 	Form_pg_attribute attribute = TupleDescAttr(descriptor, 0);
-	bool		isnull = part != HM_PART_KEYS;
+	bool		isnull = part != HM_PART_KEYS || !state->type->returnable;
 	Datum		value = isnull ? (Datum) 0 : state->type->restore(key);
 
 	if (isnull)
