@@ -3,6 +3,112 @@
 
 -- Indexes built by 0.1.0 have another on-disk format: REINDEX them.
 
+-- ----------------------------------------------------------------
+-- More types, whose keys have at most 64 bits and keep the order of values
+-- ----------------------------------------------------------------
+
+CREATE OPERATOR FAMILY timetz_ops USING harmonia;
+CREATE OPERATOR FAMILY macaddr_ops USING harmonia;
+CREATE OPERATOR FAMILY macaddr8_ops USING harmonia;
+
+CREATE OPERATOR CLASS timetz_ops
+	DEFAULT FOR TYPE pg_catalog.timetz USING harmonia FAMILY timetz_ops AS
+	OPERATOR 1 pg_catalog.<,
+	OPERATOR 2 pg_catalog.<=,
+	OPERATOR 3 pg_catalog.=,
+	OPERATOR 4 pg_catalog.>=,
+	OPERATOR 5 pg_catalog.>;
+
+CREATE OPERATOR CLASS macaddr_ops
+	DEFAULT FOR TYPE pg_catalog.macaddr USING harmonia FAMILY macaddr_ops AS
+	OPERATOR 1 pg_catalog.<,
+	OPERATOR 2 pg_catalog.<=,
+	OPERATOR 3 pg_catalog.=,
+	OPERATOR 4 pg_catalog.>=,
+	OPERATOR 5 pg_catalog.>;
+
+CREATE OPERATOR CLASS macaddr8_ops
+	DEFAULT FOR TYPE pg_catalog.macaddr8 USING harmonia FAMILY macaddr8_ops AS
+	OPERATOR 1 pg_catalog.<,
+	OPERATOR 2 pg_catalog.<=,
+	OPERATOR 3 pg_catalog.=,
+	OPERATOR 4 pg_catalog.>=,
+	OPERATOR 5 pg_catalog.>;
+
+-- ----------------------------------------------------------------
+-- Types whose keys have no order, so that their families have equality alone
+--
+-- A family has all of btree's equality operators or none: otherwise PostgreSQL 18 would not
+-- take expressions as equivalent that it takes as such without this extension.
+-- ----------------------------------------------------------------
+
+CREATE OPERATOR FAMILY enum_ops USING harmonia;
+CREATE OPERATOR FAMILY text_ops USING harmonia;
+CREATE OPERATOR FAMILY bpchar_ops USING harmonia;
+CREATE OPERATOR FAMILY bytea_ops USING harmonia;
+CREATE OPERATOR FAMILY bit_ops USING harmonia;
+CREATE OPERATOR FAMILY varbit_ops USING harmonia;
+CREATE OPERATOR FAMILY uuid_ops USING harmonia;
+CREATE OPERATOR FAMILY numeric_ops USING harmonia;
+CREATE OPERATOR FAMILY interval_ops USING harmonia;
+CREATE OPERATOR FAMILY network_ops USING harmonia;
+
+CREATE OPERATOR CLASS enum_ops
+	DEFAULT FOR TYPE pg_catalog.anyenum USING harmonia FAMILY enum_ops AS
+	OPERATOR 3 pg_catalog.=;
+
+CREATE OPERATOR CLASS text_ops
+	DEFAULT FOR TYPE pg_catalog.text USING harmonia FAMILY text_ops AS
+	OPERATOR 3 pg_catalog.=;
+
+CREATE OPERATOR CLASS varchar_ops
+	FOR TYPE pg_catalog.text USING harmonia FAMILY text_ops AS
+	STORAGE pg_catalog.text;
+
+CREATE OPERATOR CLASS name_ops
+	DEFAULT FOR TYPE pg_catalog.name USING harmonia FAMILY text_ops AS
+	OPERATOR 3 pg_catalog.=;
+
+ALTER OPERATOR FAMILY text_ops USING harmonia ADD
+	OPERATOR 3 pg_catalog.= (pg_catalog.name, pg_catalog.text),
+	OPERATOR 3 pg_catalog.= (pg_catalog.text, pg_catalog.name);
+
+CREATE OPERATOR CLASS bpchar_ops
+	DEFAULT FOR TYPE pg_catalog.bpchar USING harmonia FAMILY bpchar_ops AS
+	OPERATOR 3 pg_catalog.=;
+
+CREATE OPERATOR CLASS bytea_ops
+	DEFAULT FOR TYPE pg_catalog.bytea USING harmonia FAMILY bytea_ops AS
+	OPERATOR 3 pg_catalog.=;
+
+CREATE OPERATOR CLASS bit_ops
+	DEFAULT FOR TYPE pg_catalog.bit USING harmonia FAMILY bit_ops AS
+	OPERATOR 3 pg_catalog.=;
+
+CREATE OPERATOR CLASS varbit_ops
+	DEFAULT FOR TYPE pg_catalog.varbit USING harmonia FAMILY varbit_ops AS
+	OPERATOR 3 pg_catalog.=;
+
+CREATE OPERATOR CLASS uuid_ops
+	DEFAULT FOR TYPE pg_catalog.uuid USING harmonia FAMILY uuid_ops AS
+	OPERATOR 3 pg_catalog.=;
+
+CREATE OPERATOR CLASS numeric_ops
+	DEFAULT FOR TYPE pg_catalog.numeric USING harmonia FAMILY numeric_ops AS
+	OPERATOR 3 pg_catalog.=;
+
+CREATE OPERATOR CLASS interval_ops
+	DEFAULT FOR TYPE pg_catalog.interval USING harmonia FAMILY interval_ops AS
+	OPERATOR 3 pg_catalog.=;
+
+CREATE OPERATOR CLASS inet_ops
+	DEFAULT FOR TYPE pg_catalog.inet USING harmonia FAMILY network_ops AS
+	OPERATOR 3 pg_catalog.=;
+
+CREATE OPERATOR CLASS cidr_ops
+	FOR TYPE pg_catalog.inet USING harmonia FAMILY network_ops AS
+	STORAGE pg_catalog.inet;
+
 -- It also says how wide a leaf stores keys and TIDs.
 DROP FUNCTION harmonia_leaves(regclass, bigint);
 

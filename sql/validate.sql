@@ -2,7 +2,7 @@
 -- Operator class validation
 --
 
--- The extension's operator classes are valid and have all operators of btree's.
+-- The extension's operator classes are valid and have all operators of btree's, or equality alone.
 SELECT opcname, opcintype::regtype, opcdefault, amvalidate(c.oid)
 FROM pg_opclass c JOIN pg_am a ON a.oid = opcmethod
 WHERE amname = 'harmonia'
@@ -22,7 +22,11 @@ WHERE b.amopmethod = (SELECT oid FROM pg_am WHERE amname = 'btree')
 	AND b.amopfamily IN (SELECT opcfamily FROM pg_opclass WHERE opcdefault AND opcmethod = b.amopmethod)
 	AND NOT EXISTS (SELECT FROM pg_amop h
 					WHERE h.amopmethod = (SELECT oid FROM pg_am WHERE amname = 'harmonia')
-						AND h.amopopr = b.amopopr AND h.amopstrategy = b.amopstrategy);
+						AND h.amopopr = b.amopopr AND h.amopstrategy = b.amopstrategy)
+	AND (b.amopstrategy = 3
+		OR EXISTS (SELECT FROM pg_amop h
+				   WHERE h.amopmethod = (SELECT oid FROM pg_am WHERE amname = 'harmonia')
+						AND h.amoplefttype = b.amoplefttype AND h.amopstrategy = 1));
 
 CREATE SCHEMA broken;
 SET search_path = broken, public;
@@ -31,6 +35,11 @@ CREATE FUNCTION validate(name text) RETURNS boolean
 LANGUAGE sql AS $$ SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = name $$;
 
 -- a type that is not supported
+CREATE OPERATOR CLASS jsonb_broken_ops FOR TYPE jsonb USING harmonia AS
+	OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >;
+SELECT validate('jsonb_broken_ops');
+
+-- a type whose keys have no order
 CREATE OPERATOR CLASS text_broken_ops FOR TYPE text USING harmonia AS
 	OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >;
 SELECT validate('text_broken_ops');
@@ -43,6 +52,8 @@ CREATE OPERATOR CLASS empty_ops FOR TYPE int4 USING harmonia AS
 	OPERATOR 1 < (int8, int8), OPERATOR 2 <= (int8, int8), OPERATOR 3 = (int8, int8),
 	OPERATOR 4 >= (int8, int8), OPERATOR 5 > (int8, int8);
 SELECT validate('empty_ops');
+CREATE OPERATOR CLASS one_name_ops FOR TYPE name USING harmonia AS OPERATOR 3 = (text, text);
+SELECT validate('one_name_ops');
 
 -- some pairs of types missing
 CREATE OPERATOR FAMILY cross_ops USING harmonia;

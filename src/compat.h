@@ -101,6 +101,11 @@ typedef PGAlignedBlock HmAlignedPage;
 	plan_create_index_workers(RelationGetRelid(heap), RelationGetRelid(index))
 #endif
 
+/* 16 moved the macros for values of variable length out of postgres.h. */
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+
 /*
  * 17 lets an access method offer parallel builds.  18 lets one other than btree offer an
  * order and equality that the planner relies on everywhere.

@@ -17,6 +17,7 @@
 #include "access/amapi.h"
 #include "access/genam.h"
 #include "access/skey.h"
+#include "access/stratnum.h"
 #include "storage/buf.h"
 #include "storage/itemptr.h"
 #include "utils/rel.h"
@@ -98,12 +99,22 @@ typedef struct HmKeyType
 {
 	Oid			type;
 	HtWidth		width;
+
+	/*
+	 * Whether only equal values have equal keys.  If not, a key that is found says no more
+	 * than that the value may be the wanted one, and it has to be compared with it.
+	 */
+	bool		exact;
+	bool		ordered;		/* keys sort as values do */
 	bool		returnable;		/* restore() gives the value back bit for bit */
+
+	/* The key of a value.  What it allocates, it frees. */
 	uint64		(*normalise) (Datum value);
 
 	/*
 	 * normalise() for count values as an array without NULLs stores them.  keys may be the
-	 * same memory as values if keys are as wide as values.
+	 * same memory as values if keys are as wide as values.  NULL if values are passed by
+	 * reference.
 	 */
 	void		(*normalise_all) (const char *values, Size count, uint64 *keys);
 	Datum		(*restore) (uint64 key);	/* NULL unless returnable */
@@ -186,6 +197,14 @@ typedef struct HmRanges
 								 * so the operators must be asked */
 } HmRanges;
 
+/* Whether a scan key is `= ANY (array)`. */
+static inline bool
+hm_is_equal_any(ScanKey key)
+{
+	return (key->sk_flags & SK_SEARCHARRAY) != 0 &&
+		key->sk_strategy == BTEqualStrategyNumber;
+}
+
 /*
  * The keys from 0 to max that a btree strategy's comparison with a bracketed value
  * accepts, as the range *low to *high, both included.  Returns false if there are none.
@@ -205,11 +224,40 @@ extern void hm_ranges_from_keys(Relation index, ScanKey keys, int nkeys, HmRange
 
 /*
  * The keys that a scan key of the kind `= ANY (array)` names, if each element stands for
- * one key or for none.  They come in the array's order, and the same key may come more
+ * one key or for none, and no other value has that key.  They come in the array's order, and the same key may come more
  * than once.  Returns false if the scan key is of another kind.  *points is allocated in
  * the current memory context; free it by resetting the context.
  */
 extern bool hm_points_from_key(Relation index, ScanKey key, uint64 **points, uint32 *count);
+
+/* ----------------------------------------------------------------
+ *		Values by their keys (keyvalues.c), where keys are not exact
+ * ----------------------------------------------------------------
+ */
+
+/* Values that are looked for.  Arrays are palloc'd. */
+typedef struct HmKeyValues
+{
+	uint32		count;			/* keys */
+	uint64	   *keys;			/* in ascending order, each once */
+	uint32	   *first;			/* the first value of each key; and the number of
+								 * values */
+	Datum	   *values;			/* in the order of their keys */
+} HmKeyValues;
+
+/*
+ * The values that a scan key of the kind `= ANY (array)` names, and their keys.  Values point
+ * into the array, or into a copy of it in the current memory context.
+ */
+extern void hm_values_from_key(Relation index, ScanKey key, HmKeyValues *result);
+
+/*
+ * The function of the operator family's equality of the index's column, on the left, with
+ * values of a type (InvalidOid: the column's own), prepared in a memory context.  Call it with
+ * the index's collation.
+ */
+extern void hm_key_equality(Relation index, Oid argument, FmgrInfo *function,
+							MemoryContext context);
 
 /* ----------------------------------------------------------------
  *		Segments (directory.c)

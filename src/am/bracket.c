@@ -9,10 +9,11 @@
  * (float48lt, date_cmp_timestamp and so on); none of them raises an error that
  * the operator would not raise.
  *
- * Only a column of dates or timestamps without time zone compared with a
- * timestamp with time zone can be fuzzy.  There the operator converts the column's
- * values by the rules of the session's time zone, and around a change of the zone's offset
- * that conversion does not keep the order.
+ * Brackets are fuzzy in two cases.  One is a type that is not exact, whose keys stand for
+ * several values.  The other is a column of dates or timestamps without time zone compared
+ * with a timestamp with time zone.  There the operator converts the column's values by the
+ * rules of the session's time zone, and around a change of the zone's offset that conversion
+ * does not keep the order.
  */
 #include "postgres.h"
 
@@ -25,6 +26,7 @@
 #include "utils/timestamp.h"
 
 #include "am/am.h"
+#include "am/keyhash.h"
 
 /* A time zone's offset from UTC is less than this, in seconds: seven days. */
 #define OFFSET_LIMIT	(7 * SECS_PER_DAY)
@@ -62,10 +64,39 @@ bracket_above_all(void)
 	return (HmBracket) {.last = UINT64_MAX, .has_last = true};
 }
 
+/*
+ * The bracket of a value of the column's own type.  If the type is not exact, its key is that
+ * of other values, too.
+ */
 static HmBracket
 bracket_same(const HmKeyType *column, Datum value)
 {
-	return bracket_at(column->normalise(value));
+	HmBracket	bracket = bracket_at(column->normalise(value));
+
+	bracket.fuzzy = !column->exact;
+	return bracket;
+}
+
+/* ----------------------------------------------------------------
+ *		Strings
+ * ----------------------------------------------------------------
+ */
+static HmBracket
+bracket_text(const HmKeyType *column, Datum value)
+{
+	HmBracket	bracket = bracket_at(hm_text_key(value));
+
+	bracket.fuzzy = true;
+	return bracket;
+}
+
+static HmBracket
+bracket_name(const HmKeyType *column, Datum value)
+{
+	HmBracket	bracket = bracket_at(hm_name_key(value));
+
+	bracket.fuzzy = true;
+	return bracket;
 }
 
 /* ----------------------------------------------------------------
@@ -331,7 +362,9 @@ static const struct
 	{TIMESTAMPOID, DATEOID, bracket_date_in_timestamp},
 	{TIMESTAMPOID, TIMESTAMPTZOID, bracket_timestamptz_in_timestamp},
 	{TIMESTAMPTZOID, DATEOID, bracket_date_in_timestamptz},
-	{TIMESTAMPTZOID, TIMESTAMPOID, bracket_timestamp_in_timestamptz}
+	{TIMESTAMPTZOID, TIMESTAMPOID, bracket_timestamp_in_timestamptz},
+	{TEXTOID, NAMEOID, bracket_name},
+	{NAMEOID, TEXTOID, bracket_text}
 };
 
 HmBracketFunction

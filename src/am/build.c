@@ -15,6 +15,8 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/smgr.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
 #include "am/fault.h"
@@ -274,6 +276,41 @@ write_index(HmBuild *build)
 	pfree(memory);
 }
 
+/*
+ * Equal keys come from equal bytes, so under a collation that takes other bytes as equal there
+ * is no index.
+ */
+static void
+check_collation(Relation index)
+{
+	Oid			collation = index->rd_indcollation[0];
+
+	if (OidIsValid(collation) && !get_collation_isdeterministic(collation))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("access method \"%s\" does not support nondeterministic collations",
+						"harmonia"),
+				 errhint("Use a btree index, or an index on the column with a deterministic collation.")));
+}
+
+/*
+ * PostgreSQL believes that an index keeps the order of its column if the operator family has
+ * "less than".  hm_validate() reports families that should not have it.
+ */
+static void
+check_order(Relation index)
+{
+	Oid			type = index->rd_opcintype[0];
+
+	if (!hm_key_type(index)->ordered &&
+		OidIsValid(get_opfamily_member(index->rd_opfamily[0], type, type, BTLessStrategyNumber)))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("access method \"%s\" does not keep the order of type %s",
+						"harmonia", format_type_be(type)),
+				 errhint("Use an operator class with equality alone, such as the default one.")));
+}
+
 IndexBuildResult *
 hm_build(Relation heap, Relation index, IndexInfo *info)
 {
@@ -286,6 +323,8 @@ hm_build(Relation heap, Relation index, IndexInfo *info)
 				 errmsg("access method \"%s\" does not support exclusion constraints",
 						"harmonia"),
 				 errhint("Use a constraint with a btree or gist index.")));
+	check_collation(index);
+	check_order(index);
 	if (RelationGetNumberOfBlocks(index) != 0)
 		elog(ERROR, "index \"%s\" already contains data", RelationGetRelationName(index));
 	Assert(!hm_batch_pending(index));

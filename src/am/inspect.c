@@ -9,6 +9,7 @@
 
 #include "access/relation.h"
 #include "access/xlog.h"
+#include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "utils/lsyscache.h"
@@ -366,7 +367,10 @@ harmonia_leaf_items(PG_FUNCTION_ARGS)
 
 	memcpy(page.data, BufferGetPage(buffer), BLCKSZ);
 	UnlockReleaseBuffer(buffer);
-	getTypeOutputInfo(type->type, &output, &is_varlena);
+	/* "anyenum" has no output function. */
+	getTypeOutputInfo(IsPolymorphicType(type->type) ?
+					  TupleDescAttr(RelationGetDescr(index), 0)->atttypid : type->type,
+					  &output, &is_varlena);
 	ht_leaf_read(page.data, entries);
 	shape = ht_leaf_shape_of(page.data);
 

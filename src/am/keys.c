@@ -1,11 +1,13 @@
 /*
  * keys.c
- *		Values to normalised keys and back.
+ *		Values to normalised keys and back, and the list of types.
  *
- * A normalised key is an unsigned integer that sorts exactly as btree's
- * default operator class of the type does.  Two values that are equal to that
- * operator class have the same key, which is why floating-point columns cannot
+ * A normalised key is an unsigned integer.  Two values that are equal to btree's default
+ * operator class of the type have the same key, which is why floating-point columns cannot
  * be given back: -0.0 is stored as 0.0, and every NaN as the same NaN.
+ *
+ * Keys of an exact type are equal only if the values are.  Those of an ordered type sort
+ * exactly as that operator class does.  keyhash.c has the types that are not exact.
  */
 #include "postgres.h"
 
@@ -18,6 +20,7 @@
 #include "utils/timestamp.h"
 
 #include "am/am.h"
+#include "am/keyhash.h"
 
 StaticAssertDecl(FLOAT8PASSBYVAL, "harmonia needs a 64-bit PostgreSQL, which passes bigint and float8 by value");
 
@@ -259,20 +262,36 @@ NORMALISE_ALL(money, Cash, CashGetDatum)
  *		Lookup
  * ----------------------------------------------------------------
  */
+/* Type, width, exact?, ordered?, returnable?, and the functions. */
 static const HmKeyType key_types[] = {
-	{BOOLOID, HT_WIDTH32, true, bool_normalise, bool_normalise_all, bool_restore},
-	{CHAROID, HT_WIDTH32, true, char_normalise, char_normalise_all, char_restore},
-	{INT2OID, HT_WIDTH32, true, int2_normalise, int2_normalise_all, int2_restore},
-	{INT4OID, HT_WIDTH32, true, int4_normalise, int4_normalise_all, int4_restore},
-	{OIDOID, HT_WIDTH32, true, oid_normalise, oid_normalise_all, oid_restore},
-	{DATEOID, HT_WIDTH32, true, date_normalise, date_normalise_all, date_restore},
-	{FLOAT4OID, HT_WIDTH32, false, float4_normalise, float4_normalise_all, NULL},
-	{INT8OID, HT_WIDTH64, true, int8_normalise, int8_normalise_all, int8_restore},
-	{TIMEOID, HT_WIDTH64, true, time_normalise, time_normalise_all, time_restore},
-	{TIMESTAMPOID, HT_WIDTH64, true, timestamp_normalise, timestamp_normalise_all, timestamp_restore},
-	{TIMESTAMPTZOID, HT_WIDTH64, true, timestamptz_normalise, timestamptz_normalise_all, timestamptz_restore},
-	{FLOAT8OID, HT_WIDTH64, false, float8_normalise, float8_normalise_all, NULL},
-	{CASHOID, HT_WIDTH64, true, money_normalise, money_normalise_all, money_restore}
+	{BOOLOID, HT_WIDTH32, true, true, true, bool_normalise, bool_normalise_all, bool_restore},
+	{CHAROID, HT_WIDTH32, true, true, true, char_normalise, char_normalise_all, char_restore},
+	{INT2OID, HT_WIDTH32, true, true, true, int2_normalise, int2_normalise_all, int2_restore},
+	{INT4OID, HT_WIDTH32, true, true, true, int4_normalise, int4_normalise_all, int4_restore},
+	{OIDOID, HT_WIDTH32, true, true, true, oid_normalise, oid_normalise_all, oid_restore},
+	{DATEOID, HT_WIDTH32, true, true, true, date_normalise, date_normalise_all, date_restore},
+	{FLOAT4OID, HT_WIDTH32, true, true, false, float4_normalise, float4_normalise_all, NULL},
+	{INT8OID, HT_WIDTH64, true, true, true, int8_normalise, int8_normalise_all, int8_restore},
+	{TIMEOID, HT_WIDTH64, true, true, true, time_normalise, time_normalise_all, time_restore},
+	{TIMESTAMPOID, HT_WIDTH64, true, true, true, timestamp_normalise, timestamp_normalise_all, timestamp_restore},
+	{TIMESTAMPTZOID, HT_WIDTH64, true, true, true, timestamptz_normalise, timestamptz_normalise_all, timestamptz_restore},
+	{FLOAT8OID, HT_WIDTH64, true, true, false, float8_normalise, float8_normalise_all, NULL},
+	{CASHOID, HT_WIDTH64, true, true, true, money_normalise, money_normalise_all, money_restore},
+	{TIMETZOID, HT_WIDTH64, true, true, false, hm_timetz_key, NULL, NULL},
+	{MACADDROID, HT_WIDTH64, true, true, false, hm_macaddr_key, NULL, NULL},
+	{MACADDR8OID, HT_WIDTH64, true, true, false, hm_macaddr8_key, NULL, NULL},
+	/* Values of an enum can be added between others, so their OIDs have no order. */
+	{ANYENUMOID, HT_WIDTH32, true, false, true, oid_normalise, oid_normalise_all, oid_restore},
+	{TEXTOID, HT_WIDTH64, false, false, false, hm_text_key, NULL, NULL},
+	{NAMEOID, HT_WIDTH64, false, false, false, hm_name_key, NULL, NULL},
+	{BPCHAROID, HT_WIDTH64, false, false, false, hm_bpchar_key, NULL, NULL},
+	{BYTEAOID, HT_WIDTH64, false, false, false, hm_bytea_key, NULL, NULL},
+	{BITOID, HT_WIDTH64, false, false, false, hm_bit_key, NULL, NULL},
+	{VARBITOID, HT_WIDTH64, false, false, false, hm_bit_key, NULL, NULL},
+	{UUIDOID, HT_WIDTH64, false, false, false, hm_uuid_key, NULL, NULL},
+	{NUMERICOID, HT_WIDTH64, false, false, false, hm_numeric_key, NULL, NULL},
+	{INTERVALOID, HT_WIDTH64, false, false, false, hm_interval_key, NULL, NULL},
+	{INETOID, HT_WIDTH64, false, false, false, hm_inet_key, NULL, NULL}
 };
 
 const HmKeyType *
@@ -301,6 +320,6 @@ hm_key_type(Relation index)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("access method \"%s\" does not support type %s",
 						"harmonia", format_type_be(type)),
-				 errhint("Supported types are boolean, \"char\", smallint, integer, bigint, oid, date, time, timestamp, timestamp with time zone, real, double precision and money.")));
+				 errhint("The extension's operator classes are for the types that are supported.")));
 	return result;
 }

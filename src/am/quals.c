@@ -336,14 +336,6 @@ ranges_emit(HmRanges *result, const SpanList *list, bool nulls, bool nulls_low)
 		*range = null_range;
 }
 
-/* Whether a scan key is `= ANY (array)`. */
-static inline bool
-is_equal_any(ScanKey key)
-{
-	return (key->sk_flags & SK_SEARCHARRAY) != 0 &&
-		key->sk_strategy == BTEqualStrategyNumber;
-}
-
 /*
  * Narrow the window to what a scan key of any other kind allows; false if
  * nothing is left.
@@ -405,14 +397,15 @@ hm_points_from_key(Relation index, ScanKey key, uint64 **points, uint32 *count)
 
 	*points = NULL;
 	*count = 0;
-	if (!is_equal_any(key))
+	if (!hm_is_equal_any(key) || !type->exact)
 		return false;
 	if (key->sk_flags & SK_ISNULL)
 		return true;
 
 	function = bracket_function(type, key);
 	array_begin(&items, key->sk_argument);
-	if (same_type && items.count > 0 && !VARATT_IS_EXPANDED_HEADER(items.array) &&
+	if (same_type && type->normalise_all != NULL && items.count > 0 &&
+		!VARATT_IS_EXPANDED_HEADER(items.array) &&
 		!ARR_HASNULL(&items.array->flt))
 	{
 		/* Elements of the index's own type: each is a key. */
@@ -481,7 +474,7 @@ hm_ranges_from_keys(Relation index, ScanKey keys, int nkeys, HmRanges *result)
 			continue;
 		if (key->sk_flags & SK_ISNULL)
 			others = false;
-		else if (others && !is_equal_any(key))
+		else if (others && !hm_is_equal_any(key))
 			others = window_narrow(type, key, &window, &result->recheck);
 	}
 
@@ -489,7 +482,7 @@ hm_ranges_from_keys(Relation index, ScanKey keys, int nkeys, HmRanges *result)
 	{
 		SpanList	named;
 
-		if (!is_equal_any(&keys[i]))
+		if (!hm_is_equal_any(&keys[i]))
 			continue;
 		named = array_spans(type, &keys[i], &window, false, &result->recheck);
 		spans_normalise(&named);

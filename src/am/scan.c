@@ -103,6 +103,23 @@ forget_mark(HmScan *state)
 		release_page(state->marked);
 }
 
+/*
+ * CLUSTER reads all rows in the order of an index.  PostgreSQL asks for that only once for
+ * the access method, not for each index, so the scan finds out.
+ */
+static void
+refuse_cluster(IndexScanDesc scan)
+{
+	HmScan	   *state = (HmScan *) scan->opaque;
+
+	if (scan->xs_snapshot == SnapshotAny && scan->numberOfKeys == 0 && !state->type->ordered)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot cluster on index \"%s\" because it does not keep the order of its column",
+						RelationGetRelationName(scan->indexRelation)),
+				 errhint("Cluster on a btree index of the column.")));
+}
+
 void
 hm_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int norderbys)
 {
@@ -111,6 +128,7 @@ hm_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int nor
 
 	/* Insert this backend's queued entries, so that the scan finds them. */
 	hm_batch_apply(scan->indexRelation);
+	refuse_cluster(scan);
 
 	release_page(&state->page);
 	forget_mark(state);

@@ -28,6 +28,21 @@
 	 (1 << BTGreaterStrategyNumber))
 
 /*
+ * The strategies that a family has for a pair of types: all, or equality alone if the keys of
+ * one of them have no order.
+ */
+static uint64
+strategies_of(Oid left, Oid right)
+{
+	const HmKeyType *left_type = hm_key_type_lookup(left);
+	const HmKeyType *right_type = hm_key_type_lookup(right);
+
+	if ((left_type != NULL && !left_type->ordered) || (right_type != NULL && !right_type->ordered))
+		return 1 << BTEqualStrategyNumber;
+	return ALL_STRATEGIES;
+}
+
+/*
  * Whether an operator is the one that btree has for this strategy.  The access method
  * never calls operators: it compares as the default btree operator class of the type
  * does, so any other operator would get wrong answers.
@@ -64,6 +79,17 @@ operators_valid(const char *family, CatCList *operators)
 					 errmsg("operator family \"%s\" of access method %s contains operator %s with invalid strategy number %d",
 							family, "harmonia",
 							format_operator(form->amopopr), form->amopstrategy)));
+			result = false;
+			continue;
+		}
+
+		if ((strategies_of(form->amoplefttype, form->amoprighttype) >> form->amopstrategy & 1) == 0)
+		{
+			ereport(INFO,
+					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+					 errmsg("operator family \"%s\" of access method %s contains operator %s, but keys of type %s have no order",
+							family, "harmonia", format_operator(form->amopopr),
+							format_type_be(form->amoplefttype))));
 			result = false;
 			continue;
 		}
@@ -108,8 +134,8 @@ operators_valid(const char *family, CatCList *operators)
 }
 
 /*
- * Check that a family is complete: it has all strategies for each pair of types, and all
- * pairs of its types.  Reports problems by INFO; returns whether there was none.  *found
+ * Check that a family is complete: it has all strategies that it can have for each pair of
+ * types, and all pairs of its types.  Reports problems by INFO; returns whether there was none.  *found
  * becomes true if the family has operators that compare the type with itself.
  */
 static bool
@@ -131,7 +157,8 @@ groups_valid(const char *family, CatCList *operators, CatCList *functions,
 		if (group->lefttype == type && group->righttype == type)
 			*found = true;
 
-		if ((group->operatorset & ALL_STRATEGIES) != ALL_STRATEGIES)
+		if ((group->operatorset & strategies_of(group->lefttype, group->righttype)) !=
+			strategies_of(group->lefttype, group->righttype))
 		{
 			ereport(INFO,
 					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),

@@ -128,6 +128,20 @@ hm_explain_filtered(const char *label, CustomScanState *node, ExplainState *es)
 						 instrument->nfiltered2 / instrument->nloops : 0.0, 0, es);
 }
 
+void
+hm_explain_removed(HmNode *node, ExplainState *es)
+{
+	Instrumentation *instrument = node->css.ss.ps.instrument;
+	HmFetchStats sum;
+
+	hm_node_stats(node, &sum);
+	hm_fetch_stats_add(&sum, &node->workers);
+	if (instrument == NULL || (sum.removed == 0 && es->format == EXPLAIN_FORMAT_TEXT))
+		return;
+	ExplainPropertyFloat("Rows Removed by Index Recheck", NULL, instrument->nloops > 0 ?
+						 (double) sum.removed / instrument->nloops : 0.0, 0, es);
+}
+
 /*
  * Show what searched.  If the server has a device, also show why batches were left to the
  * CPU, and what went to the device and came back.

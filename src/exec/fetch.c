@@ -91,11 +91,9 @@ hm_fetch_create(Relation heap, Relation index, const EState *estate, bool index_
 	fetch->snapshot = snapshot;
 	fetch->type = hm_key_type(index);
 	fetch->key_column = index->rd_index->indkey.values[0];
+	fetch->key_context = CreateStandaloneExprContext();
 	if (fetch->key_column == 0)
-	{
 		fetch->key_expression = ExecInitExpr(linitial(RelationGetIndexExpressions(index)), NULL);
-		fetch->key_context = CreateStandaloneExprContext();
-	}
 	fetch->compare_always = snapshot->snapshot_type != SNAPSHOT_MVCC ||
 		estate->es_epq_active != NULL;
 	fetch->index_only = index_only;
@@ -225,12 +223,16 @@ drop_run(HmFetch *fetch)
 }
 
 void
-hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done)
+hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done,
+			   const HmProbeValues *values)
 {
+	Assert(fetch->type->exact || !fetch->index_only);
+	Assert(fetch->type->exact || !probes->distinct);
 	drop_run(fetch);
 	make_room(fetch, probes->count);
 	fetch->probes = *probes;
 	fetch->done = done;
+	fetch->values = values != NULL ? *values : (HmProbeValues) {0};
 	fetch->counting = false;
 	fetch->count = fetch->next = 0;
 	fetch->finished = probes->count == 0;
@@ -303,7 +305,8 @@ read_portion(HmFetch *fetch)
 		else
 			read_hits(fetch);
 		fetch->finished = hm_lookup_at_end(fetch->lookup);
-		fetch->compare = fetch->compare_always || !hm_lookup_is_exact(fetch->lookup);
+		fetch->compare_keys = fetch->compare_always || !hm_lookup_is_exact(fetch->lookup);
+		fetch->compare = fetch->compare_keys || fetch->values.values != NULL;
 	} while (fetch->count == 0 && !fetch->finished);
 	if (!wants_keys(fetch))
 		sort_hits(fetch);
@@ -313,21 +316,63 @@ read_portion(HmFetch *fetch)
 	return fetch->count > 0;
 }
 
+/* Whether a value's key is one of a probe's keys. */
+static inline bool
+is_among_keys(const HmFetch *fetch, uint32 probe, Datum value)
+{
+	uint64		low = fetch->probes.low[probe];
+	uint64		high = fetch->probes.high == NULL ? low : fetch->probes.high[probe];
+	uint64		key = fetch->type->normalise(value);
+
+	return key >= low && key <= high;
+}
+
+/* Whether a value is equal to one of a probe's values. */
+static bool
+is_among_values(const HmFetch *fetch, uint32 probe, Datum value)
+{
+	const HmProbeValues *values = &fetch->values;
+	Oid			collation = fetch->index->rd_indcollation[0];
+	Size		from = values->rows != NULL ? values->rows[probe] : probe;
+	Size		to;
+
+	if (values->first != NULL)
+	{
+		from = values->first[probe];
+		to = values->first[probe + 1];
+	}
+	else
+	{
+		from *= values->stride;
+		to = from + 1;
+	}
+	for (; from < to; from++)
+	{
+		if (DatumGetBool(FunctionCall2Coll(values->equal, collation, value, values->values[from])))
+			return true;
+	}
+	return false;
+}
+
 bool
 hm_fetch_is_key(HmFetch *fetch, uint32 probe, Datum value, bool is_null)
 {
-	uint64		low,
-				high,
-				key;
+	MemoryContext old_context;
+	bool		result;
 
 	if (!fetch->compare || probe == HM_NO_PROBE)
 		return true;
-	if (is_null)
+	if (is_null || (fetch->compare_keys && !is_among_keys(fetch, probe, value)))
 		return false;
-	low = fetch->probes.low[probe];
-	high = fetch->probes.high == NULL ? low : fetch->probes.high[probe];
-	key = fetch->type->normalise(value);
-	return key >= low && key <= high;
+	if (fetch->values.values == NULL)
+		return true;
+
+	/* Operators may allocate memory for values that are stored out of line. */
+	old_context = MemoryContextSwitchTo(fetch->key_context->ecxt_per_tuple_memory);
+	result = is_among_values(fetch, probe, value);
+	MemoryContextSwitchTo(old_context);
+	fetch->stats.removed += !result;
+	return result;
 }
 
 bool
@@ -338,11 +383,11 @@ hm_fetch_has_key(HmFetch *fetch, uint32 probe)
 
 	if (!fetch->compare || probe == HM_NO_PROBE)
 		return true;
+	ResetExprContext(fetch->key_context);
 	if (fetch->key_column != 0)
 		value = slot_getattr(fetch->slot, fetch->key_column, &is_null);
 	else
 	{
-		ResetExprContext(fetch->key_context);
 		fetch->key_context->ecxt_scantuple = fetch->slot;
 		value = ExecEvalExprSwitchContext(fetch->key_expression, fetch->key_context, &is_null);
 	}
@@ -521,6 +566,7 @@ hm_fetch_stats_add(HmFetchStats *sum, const HmFetchStats *stats)
 	hm_lookup_stats_add(&sum->lookup, &stats->lookup);
 	sum->heap_fetches += stats->heap_fetches;
 	sum->heap_blocks += stats->heap_blocks;
+	sum->removed += stats->removed;
 }
 
 void
@@ -530,8 +576,7 @@ hm_fetch_end(HmFetch *fetch)
 	ExecClearTuple(fetch->slot);
 	drop_run(fetch);
 	hm_heap_end(fetch);
-	if (fetch->key_context != NULL)
-		FreeExprContext(fetch->key_context, true);
+	FreeExprContext(fetch->key_context, true);
 	if (fetch->own_slot)
 		ExecDropSingleTupleTableSlot(fetch->slot);
 	if (fetch->scan != NULL)

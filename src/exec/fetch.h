@@ -54,7 +54,7 @@ struct HmFetch
 								 * expression */
 	ExprState  *key_expression;
 	ExprContext *key_context;
-	bool		compare_always; /* "compare", for all portions */
+	bool		compare_always; /* "compare_keys", for all portions */
 	bool		index_only;
 	bool		first_rows;
 
@@ -63,6 +63,7 @@ struct HmFetch
 	HmProbes	probes;
 	const uint8 *done;			/* nonzero: no more hits of that probe are
 								 * wanted; or NULL */
+	HmProbeValues values;		/* of the probes; all zero if there are none */
 	bool		finished;		/* the engine is known to have no more hits */
 	bool		reads_keys;		/* hm_fetch_key() has been called */
 	bool		counting;		/* only the number of pairs is wanted */
@@ -77,8 +78,9 @@ struct HmFetch
 	uint32		skipped;		/* hits of this portion whose probe was done */
 	HmHit	   *hits;
 	HmHit	   *scratch;		/* for sorting; NULL until it is needed */
-	bool		compare;		/* whether to compare the keys of tuples with
+	bool		compare_keys;	/* whether to compare the keys of tuples with
 								 * their probes */
+	bool		compare;		/* whether to compare their keys or values */
 	uint32		visible;		/* the first "visible" hits are on
 								 * all-visible pages, and need not be
 								 * fetched from the heap */
@@ -126,7 +128,8 @@ hm_fetch_is_done(const HmFetch *fetch, uint32 probe)
  * entry of the index and the snapshot is an MVCC one, it is (hm_lookup_is_exact()).  Then
  * it is not compared, because the key may be an expression that is slow to evaluate.  For
  * all other hits the tuple decides.  The exception is counting on a device: it does not
- * name the probe, so it has to be believed.
+ * name the probe, so it has to be believed.  Where keys are not exact, the tuple always
+ * decides, and not by its key alone; then nothing is counted on a device.
  */
 extern bool hm_fetch_has_key(HmFetch *fetch, uint32 probe);
 

@@ -311,13 +311,14 @@ has_key(HmFetch *fetch, HeapTuple tuple, uint32 probe)
 	return hm_fetch_is_key(fetch, probe, value, is_null);
 }
 
-/* Drop the matches whose tuple does not have one of the probe's keys. */
+/* Drop the matches whose tuple does not have one of the probe's keys or values. */
 static void
 compare_keys(HmFetch *fetch)
 {
 	HmRun	   *run = &fetch->run;
 	uint32		kept = 0;
 
+	ResetExprContext(fetch->key_context);
 	for (uint32 i = 0; i < run->count; i++)
 	{
 		if (!has_key(fetch, &run->tuples[i], run->probes[i]))

@@ -156,6 +156,10 @@ typedef struct LookupJoin
 	bool		may_be_fuzzy;	/* "quals" may have to be evaluated */
 	bool		plain_key;		/* the only key clause is equality with a plain
 								 * column of the key's type */
+	int			value_column;	/* if keys are not exact, and plain_key: the kept
+								 * column that the fetch compares tuples
+								 * with; otherwise negative */
+	FmgrInfo	equal;			/* compares them */
 	int			key_count;
 	JoinKey    *keys;
 	ExprState  *inner_quals;

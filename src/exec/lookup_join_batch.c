@@ -526,6 +526,8 @@ begin_fetch(LookupJoin *join)
 		target->table = table_open(target->table_oid, AccessShareLock);
 		target->index = index_open(target->index_oid, AccessShareLock);
 	}
+	if (join->value_column >= 0)
+		hm_key_equality(target->index, InvalidOid, &join->equal, join->fetch_context);
 	old_context = MemoryContextSwitchTo(join->fetch_context);
 	join->node.fetch = hm_fetch_create(target->table, target->index,
 									   join->node.css.ss.ps.state, join->index_only, join->first_rows, NULL);
@@ -541,6 +543,7 @@ hm_join_next_target(LookupJoin *join)
 	while ((join->target = bms_next_member(targets, join->target)) >= 0)
 	{
 		HmProbes	probes = {0};
+		HmProbeValues values = {0};
 
 		if (!join->several_targets)
 			join->probes = all_probes(join);
@@ -557,7 +560,14 @@ hm_join_next_target(LookupJoin *join)
 		probes.low = join->probes->low;
 		probes.high = join->batch.points ? NULL : join->probes->high;
 		probes.distinct = join->batch.duplicates;
-		hm_fetch_start(join->node.fetch, &probes, join->probes->done);
+		if (join->value_column >= 0)
+		{
+			values.values = join->batch.rows.values + join->value_column;
+			values.rows = join->probes->rows;
+			values.stride = (uint32) join->batch.rows.count;
+			values.equal = &join->equal;
+		}
+		hm_fetch_start(join->node.fetch, &probes, join->probes->done, &values);
 		join->run = NULL;
 		return true;
 	}

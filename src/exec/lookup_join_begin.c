@@ -25,6 +25,7 @@ begin_keys(LookupJoin *join, List *descriptions, List *arguments)
 	{
 		int			i = foreach_current_index(cell);
 		Expr	   *argument = lfirst(cell);
+		Expr	   *column = argument;
 		JoinKey    *key = &join->keys[i];
 
 		key->strategy = (StrategyNumber) list_nth_int(descriptions, 2 * i);
@@ -36,13 +37,19 @@ begin_keys(LookupJoin *join, List *descriptions, List *arguments)
 		key->argument = ExecInitExpr(argument, &join->node.css.ss.ps);
 		join->may_be_fuzzy |= hm_may_be_fuzzy(join->key_type->type,
 											  (Oid) list_nth_int(descriptions, 2 * i + 1));
-		if (IsA(argument, Var))
-			key->column = join->sources[((Var *) argument)->varattno - 1];
+		while (IsA(column, RelabelType))
+			column = ((RelabelType *) column)->arg;
+		if (IsA(column, Var))
+			key->column = join->sources[((Var *) column)->varattno - 1];
 		Assert(key->column >= 0);
 	}
 	join->plain_key = join->key_count == 1 && join->keys[0].column > 0 &&
 		join->keys[0].strategy == BTEqualStrategyNumber &&
 		(Oid) lsecond_int(descriptions) == join->key_type->type;
+
+	/* The fetch compares values of a plain column, so the clause need not be evaluated. */
+	if (join->plain_key && !join->key_type->exact)
+		join->may_be_fuzzy = false;
 }
 
 static void
@@ -153,12 +160,18 @@ begin_columns(LookupJoin *join, TupleDesc outer, List *other_quals)
 		add_columns(plan->scan.plan.targetlist, &evaluated);
 	needed = bms_copy(evaluated);
 	add_columns(plan->scan.plan.targetlist, &needed);
+	if (join->plain_key && !join->key_type->exact)
+		add_columns(list_nth(plan->custom_exprs, HM_JOIN_ARGUMENTS), &needed);
 
+	join->value_column = -1;
 	rows->columns = palloc(Max(1, join->column_count) * sizeof(JoinColumn));
 	while ((column = bms_next_member(needed, column)) >= 0)
 	{
 		if (join->sources[column] == 0)
 			continue;
+		if (join->plain_key && !join->key_type->exact &&
+			join->sources[column] == join->keys[0].column)
+			join->value_column = count;
 		kept[column] = count;
 		rows->columns[count++].source = join->sources[column];
 	}

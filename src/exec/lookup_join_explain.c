@@ -77,6 +77,8 @@ hm_join_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 		ExplainPropertyBool("Distinct Keys", true, es);
 	if (es->analyze)
 	{
+		if (join->value_column >= 0)
+			hm_explain_removed(&join->node, es);
 		hm_explain_filtered("Rows Removed by Join Filter", node, es);
 		hm_explain_stats(&join->node, es);
 	}

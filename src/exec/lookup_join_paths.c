@@ -41,6 +41,7 @@ match_clause(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index,
 	int			unused;
 
 	if (!IsA(clause, OpExpr) || list_length(clause->args) != 2 ||
+		!hm_has_collation(index, clause->inputcollid) ||
 		!restriction_is_securely_promotable(info, inner))
 		return;
 	if (bms_is_subset(info->left_relids, inner->relids) &&

@@ -185,6 +185,12 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 	if (scan->index_only)
 		scan->key_attribute = scan->index->rd_index->indkey.values[0];
 
+	scan->compares_values = !hm_key_type(scan->index)->exact && scan->arm_count == 1 &&
+		scan->arms[0].count == 1 && hm_is_equal_any(&scan->arms[0].keys[0]);
+	if (scan->compares_values)
+		hm_key_equality(scan->index, scan->arms[0].keys[0].sk_subtype, &scan->equal,
+						estate->es_query_cxt);
+
 	/* WHERE CURRENT OF looks for the tuple in the scan's own slot. */
 	scan->node.fetch = hm_fetch_create(heap, scan->index, estate, scan->index_only,
 									   scan->first_rows,
@@ -275,7 +281,10 @@ explain(CustomScanState *node, List *ancestors, ExplainState *es)
 		ExplainPropertyBool("Keys From Subplan", true, es);
 	if (es->analyze && scan->node.fetch != NULL)
 	{
-		hm_explain_filtered("Rows Removed by Index Recheck", node, es);
+		if (scan->compares_values)
+			hm_explain_removed(&scan->node, es);
+		else
+			hm_explain_filtered("Rows Removed by Index Recheck", node, es);
 		hm_explain_stats(&scan->node, es);
 	}
 }

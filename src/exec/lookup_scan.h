@@ -31,6 +31,10 @@ typedef struct LookupScan
 	int			arm_count;
 	ScanArm    *arms;
 	ExprState  *clauses;		/* the conditions of all arms */
+	bool		compares_values;	/* a single array is the only condition, and
+									 * the fetch compares rows with its values,
+									 * because keys are not exact */
+	FmgrInfo	equal;			/* compares them */
 	HmSubplanKeys *subplan;		/* a sub-select that has the keys, or NULL */
 	HmSlices   *slices;			/* NULL if not parallel */
 
@@ -42,6 +46,8 @@ typedef struct LookupScan
 	bool		recheck;		/* ranges may have keys that do not satisfy the
 								 * conditions */
 	bool		points;			/* no range has more than one key */
+	HmKeyValues values;			/* with compares_values: the values that these keys
+								 * stand for, in the same order */
 	uint32		count;
 	uint64	   *low;
 	uint64	   *high;			/* NULL: "low" has keys in any order, with

@@ -11,6 +11,9 @@
  * the engine sorts the probes of each batch anyway (key_groups.c).  If a sub-select makes
  * the array, the elements may be read from it (subplan_keys.c).
  *
+ * If keys are not exact, the keys of such an array are sorted, each of them once, and the
+ * fetch compares rows with the values that have the key.
+ *
  * The processes of a parallel scan divide the keys (slices.c).
  */
 #include "postgres.h"
@@ -103,6 +106,26 @@ union_ranges(LookupScan *scan, HmRanges *result)
 			result->ranges[++kept] = *next;
 	}
 	result->count = kept + 1;
+}
+
+/*
+ * If a single array is the only condition, and keys are not exact, look up each key once, and
+ * have the fetch compare the rows that it finds with the key's values.  Evaluating the
+ * condition for each row could take as long as the array is.
+ */
+static void
+make_values(LookupScan *scan)
+{
+	HmKeyValues *values = &scan->values;
+
+	evaluate_arguments(scan);
+	hm_values_from_key(scan->index, &scan->arms[0].keys[0], values);
+	scan->count = values->count;
+	scan->low = values->keys;
+	scan->high = palloc_extended(Max(1, scan->count) * sizeof(uint64), MCXT_ALLOC_HUGE);
+	memcpy(scan->high, scan->low, scan->count * sizeof(uint64));
+	scan->points = true;
+	scan->recheck = false;
 }
 
 /*
@@ -234,7 +257,9 @@ hm_scan_start(LookupScan *scan)
 	if (!scan->from_subplan)
 	{
 		MemoryContextReset(scan->context);
-		if (!make_points(scan))
+		if (scan->compares_values)
+			make_values(scan);
+		else if (!make_points(scan))
 			make_ranges(scan);
 	}
 	scan->divided = scan->slices != NULL && scan->count > 0;
@@ -254,6 +279,7 @@ bool
 hm_scan_start_batch(LookupScan *scan)
 {
 	HmProbes	probes = {0};
+	HmProbeValues values = {0};
 	uint64	   *keys = NULL;
 
 	do
@@ -269,12 +295,18 @@ hm_scan_start_batch(LookupScan *scan)
 			probes.count = Min(scan->limit, scan->end - scan->next);
 			probes.low = scan->low + scan->next;
 			probes.high = scan->points ? NULL : scan->high + scan->next;
+			if (scan->compares_values)
+			{
+				values.values = scan->values.values;
+				values.first = scan->values.first + scan->next;
+				values.equal = &scan->equal;
+			}
 			scan->next += probes.count;
 		}
 	} while (probes.count == 0 && claim(scan));
 	if (probes.count == 0)
 		return false;
 	scan->limit = (uint32) Min((uint64) scan->limit * BATCH_GROWTH, scan->max_limit);
-	hm_fetch_start(scan->node.fetch, &probes, NULL);
+	hm_fetch_start(scan->node.fetch, &probes, NULL, &values);
 	return true;
 }

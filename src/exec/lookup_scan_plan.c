@@ -72,6 +72,7 @@ match_clause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Expr *clau
 	Node	   *left,
 			   *right;
 	Oid			operator;
+	Oid			collation;
 	bool		array = false;
 	int			strategy;
 	Oid			left_type,
@@ -85,6 +86,7 @@ match_clause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Expr *clau
 		left = linitial(expr->args);
 		right = lsecond(expr->args);
 		operator = expr->opno;
+		collation = expr->inputcollid;
 		if (match_index_to_operand(right, 0, index))
 		{
 			Node	   *swap = left;
@@ -101,12 +103,14 @@ match_clause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Expr *clau
 		left = linitial(expr->args);
 		right = lsecond(expr->args);
 		operator = expr->opno;
+		collation = expr->inputcollid;
 		array = true;
 	}
 	else
 		return false;
 
-	if (!OidIsValid(operator) || !match_index_to_operand(left, 0, index) ||
+	if (!OidIsValid(operator) || !hm_has_collation(index, collation) ||
+		!match_index_to_operand(left, 0, index) ||
 		bms_is_member(rel->relid, pull_varnos(root, right)) ||
 		!bms_is_empty(pull_varnos(root, right)) || contain_volatile_functions(right))
 		return false;
@@ -399,6 +403,12 @@ cost_conditions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 	cost_qual_eval(result, list_difference_ptr(rel->baserestrictinfo, conditions->exact), root);
 	if (!finds_others(index, conditions))
 		return;
+	if (is_single_array(conditions) && !hm_key_type_lookup(index->opcintype[0])->exact)
+	{
+		/* The fetch compares each row with the value of its key. */
+		result->per_tuple += cpu_operator_cost;
+		return;
+	}
 	cost_qual_eval(&key_cost, conditions->clauses, root);
 	result->startup += key_cost.startup;
 	result->per_tuple += key_cost.per_tuple;

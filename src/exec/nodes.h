@@ -28,7 +28,7 @@ extern int	hm_batch_size;
 
 /*
  * Whether the bracket of a value of this type among keys of another may be fuzzy (am.h).
- * If so, the clause has to be evaluated for each row.
+ * If so, the clause has to be evaluated for each row.  It always is if keys are not exact.
  */
 extern bool hm_may_be_fuzzy(Oid key, Oid type);
 
@@ -144,6 +144,7 @@ typedef struct HmFetchStats
 								 * heap */
 	uint64		heap_blocks;	/* how often the fetch went to another heap
 								 * block */
+	uint64		removed;		/* tuples whose value was none of their probe's */
 } HmFetchStats;
 
 typedef struct HmFetch HmFetch;
@@ -168,12 +169,29 @@ extern Size hm_fetch_leaves_memory(bool index_only);
 extern uint32 hm_fetch_portion_hits(bool index_only);
 
 /*
- * Start a batch; what is left of the one before is dropped.  The arrays of probes and
- * done belong to the caller and must stay until the next batch is started.  done, which
- * may be NULL, has a byte for each probe (see hm_lookup_start()); pairs of probes that
- * are done are left out.
+ * The values of a batch's probes, where keys are not exact.  Only tuples that have one of
+ * their probe's values are matches.  Probe i has values[first[i]] up to, but without,
+ * values[first[i + 1]].  Without "first" it has one value, that of row rows[i], or i if there
+ * are no "rows" either; and values of rows are "stride" apart.
  */
-extern void hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done);
+typedef struct HmProbeValues
+{
+	const Datum *values;
+	const uint32 *first;
+	const uint32 *rows;
+	uint32		stride;
+	FmgrInfo   *equal;			/* the column's value is its first argument */
+} HmProbeValues;
+
+/*
+ * Start a batch; what is left of the one before is dropped.  The arrays of probes, done and
+ * values belong to the caller and must stay until the next batch is started.  done, which
+ * may be NULL, has a byte for each probe (see hm_lookup_start()); pairs of probes that
+ * are done are left out.  values is NULL if keys are exact, or if the caller evaluates the
+ * conditions itself.
+ */
+extern void hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done,
+						   const HmProbeValues *values);
 
 /*
  * A run: the next matches of a batch.  A match is a pair of a probe and a tuple that is
@@ -543,8 +561,12 @@ extern void hm_explain_clauses(const char *label, List *clauses, CustomScanState
 extern void hm_explain_list(const char *label, List *exprs, CustomScanState *node,
 							List *ancestors, ExplainState *es);
 
-/* Show how many rows the node filtered out (nfiltered2) per loop, if any. */
+/*
+ * Show how many rows the node filtered out (nfiltered2) per loop, if any; and how many its
+ * fetches did.
+ */
 extern void hm_explain_filtered(const char *label, CustomScanState *node, ExplainState *es);
+extern void hm_explain_removed(HmNode *node, ExplainState *es);
 
 /*
  * Show the counters of the node's fetches, in this process and in parallel workers; or

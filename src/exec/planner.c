@@ -96,9 +96,16 @@ hm_operator_strategy(const IndexOptInfo *index, Oid operator)
 }
 
 bool
+hm_has_collation(const IndexOptInfo *index, Oid collation)
+{
+	return !OidIsValid(index->indexcollations[0]) || index->indexcollations[0] == collation;
+}
+
+bool
 hm_may_be_fuzzy(Oid key, Oid type)
 {
-	return type == TIMESTAMPTZOID && (key == DATEOID || key == TIMESTAMPOID);
+	return !hm_key_type_lookup(key)->exact ||
+		(type == TIMESTAMPTZOID && (key == DATEOID || key == TIMESTAMPOID));
 }
 
 /* Whether one column is all that expressions read of a relation. */

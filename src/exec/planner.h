@@ -28,6 +28,9 @@ extern bool hm_has_index(const RelOptInfo *rel);
  */
 extern int	hm_operator_strategy(const IndexOptInfo *index, Oid operator);
 
+/* Whether an operator that is called with this collation agrees with the index. */
+extern bool hm_has_collation(const IndexOptInfo *index, Oid collation);
+
 /*
  * Whether one column is all that is read of the relation, by its target list and by these
  * clauses; and whether an index can return its key (index-only).
@@ -109,7 +112,7 @@ extern bool hm_is_key(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, N
 
 /*
  * All targets of a relation: HmTargets, each with an index that has the expression as its
- * key, and the operator family and key type of the model.  NIL if some table has no such
+ * key, and the operator family, key type and collation of the model.  NIL if some table has no such
  * index.
  */
 extern List *hm_targets(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *model, Node *key);

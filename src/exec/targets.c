@@ -323,6 +323,7 @@ find_index(Search *search, RelOptInfo *table)
 
 		if (hm_can_use_index(index) && index->opfamily[0] == search->model->opfamily[0] &&
 			index->opcintype[0] == search->model->opcintype[0] &&
+			index->indexcollations[0] == search->model->indexcollations[0] &&
 			hm_is_key(search->root, search->rel, index, search->key))
 			return index;
 	}

@@ -23,11 +23,19 @@ my %keys = (
 	timestamp => "timestamp '2000-01-01' + (%s) * interval '6 hours'",
 	timestamptz => "timestamptz '2000-01-01 00:00+00' + (%s) * interval '6 hours'",
 	float4 => '((%s) / 4.0)::float4',
-	float8 => '((%s) / 4.0)::float8');
+	float8 => '((%s) / 4.0)::float8',
+	text => "lpad(((%s) + 100000)::text, 8, '0')",
+	uuid => "lpad(to_hex((%s) + 100000), 32, '0')::uuid",
+	numeric => '((%s) / 4.0)::numeric',
+	interval => "(%s) * interval '6 hours'",
+	inet => "inet '10.0.0.0' + (%s)::int8");
 my @families = ([qw(int2 int4 int8)], [qw(date timestamp timestamptz)], [qw(float4 float8)]);
+# Types whose keys are not exact, and have no order.
+my @equality_families = ([qw(text)], [qw(uuid)], [qw(numeric)], [qw(interval)], [qw(inet)]);
 my %extremes = (
 	int2 => '-32768', int4 => '2147483647', int8 => '-9223372036854775808', date => 'infinity', timestamp => '-infinity',
-	timestamptz => 'infinity', float4 => 'NaN', float8 => '-Infinity');
+	timestamptz => 'infinity', float4 => 'NaN', float8 => '-Infinity',
+	text => '', uuid => 'ffffffff-ffff-ffff-ffff-ffffffffffff', numeric => 'NaN', interval => '178000000 years', inet => '::1/64');
 
 # ----------------------------------------------------------------
 # Queries
@@ -56,6 +64,11 @@ sub key_condition
 	my $range = sprintf '%s %s %s AND %s %s %s', $k, $r->pick('>', '>='), key($r, $type, $low), $k, $r->pick('<', '<='), key($r, $type, $low + $r->below(50));
 
 	return $r->pick(
+		"$k IN ($list)", "$k = ANY (ARRAY[$list])", "$k = ANY ($series)", "$k = ANY ($series) AND $range", "($k IN ($list) OR $k = " . key($r, $type) . ')',
+		"$k = ANY (ARRAY(SELECT k FROM o WHERE n < " . $r->below(1000) . '))', "$k = ANY ($series) AND $k = ANY (ARRAY(SELECT high FROM o))",
+		"$k = ANY ((SELECT array_agg(k) FROM o WHERE n < " . $r->below(1000) . ")::$r->{o_type}\[])", "(($k IN ($list) AND $v > 30) OR ($k = ANY ($series) AND $v < 9))")
+	  if $r->{equality};
+	return $r->pick(
 		"$k IN ($list)", "$k = ANY (ARRAY[$list])", "$k = ANY ($series)", "$k = ANY ($series)",
 		"($range OR $k IN ($list))", "($k < " . key($r, $type, 5) . " OR $range)", "($range OR $range OR $k = " . key($r, $type) . ')',
 		"$k = ANY (ARRAY(SELECT k FROM o WHERE n < " . $r->below(1000) . '))',
@@ -75,9 +88,10 @@ sub restriction
 {
 	my ($r) = @_;
 	my $compares = $r->pick('<', '<=', '=', '>=', '>');
+	my $max = $r->{t_type} eq 'uuid' ? 'max(k::text)::uuid' : 'max(k)';
 	return $r->pick(
 		"t.id $compares \$1", 't.id BETWEEN $1 AND $1 + 700', "t.k $compares \$2", "t.k $compares \$2", '(t.k < $2 OR t.id = $1)', 't.k IN ($2, $3)',
-		"t.id $compares (SELECT \$1 + count(*) FROM o WHERE v < 10)", "t.k $compares (SELECT max(k) FROM o WHERE n < \$1)");
+		"t.id $compares (SELECT \$1 + count(*) FROM o WHERE v < 10)", "t.k $compares (SELECT $max FROM o WHERE n < \$1)");
 }
 
 sub scan_query
@@ -91,6 +105,9 @@ sub scan_query
 sub join_condition
 {
 	my ($r, $t, $o) = @_;
+	return $r->pick("$t.k = $o.k", "$t.k = $o.k", "$o.k = $t.k AND $t.v > $o.v", "$t.k = $o.high AND $t.k >= $o.k", "$t.k = $o.k AND $o.n % 2 = 0",
+		"$t.k = $o.k AND $t.k = $o.high", "$t.k = CASE WHEN $o.n % 2 = 0 THEN $o.k ELSE $o.high END")
+	  if $r->{equality};
 	return $r->pick("$t.k = $o.k", "$t.k = $o.k", "$t.k = $o.k", "$o.k = $t.k AND $t.v > $o.v", "$t.k BETWEEN $o.k AND $o.high", "$t.k > $o.k AND $t.k < $o.high",
 		"$o.k <= $t.k AND $o.high > $t.k AND $t.id % 4 > 0", "$t.k = $o.high AND $t.k >= $o.k", "$t.k = $o.k AND $o.n % 2 = 0");
 }
@@ -130,6 +147,7 @@ sub aggregate
 		'count(*)', 'count(t.v)', 'count(o.k)', 'count(o)', 'sum(t.v)', 'sum(t.id)', 'avg(o.v)', 'avg(t.id)', 'min(t.k)',
 		'max(t.k)', 'min(o.k)', 'max(o.high)', 'bool_and(t.v > 1)', 'bool_or(o.v > 48)', 'sum(t.v - o.v)', 'sum(t.id * 10000000000000)', 'avg(t.id * -10000000000000)',
 		'count(DISTINCT t.v)');
+	$aggregate =~ s/^(?:min|max)\((.*)\)$/min($1::text)/ if $r->{t_type} eq 'uuid';
 	return $aggregate . $r->pick('', '', '', ' FILTER (WHERE t.v % 3 = 0)', ' FILTER (WHERE o.v > 20)', ' FILTER (WHERE t.k > o.k)', ' FILTER (WHERE t.id < $1)');
 }
 
@@ -192,7 +210,9 @@ sub make_tables
 {
 	my ($r) = @_;
 
-	$r->{family} = $families[ $r->below(scalar @families) ];
+	my @choice = $r->{equality_alone} ? @equality_families : (@families, @equality_families);
+	$r->{family} = $choice[ $r->below(scalar @choice) ];
+	$r->{equality} = grep { $_ == $r->{family} } @equality_families;
 	$r->{t_type} = $r->pick(@{ $r->{family} });
 	my $o_type = $r->{o_type} = $r->pick(@{ $r->{family} });
 	$r->{look_width} = $r->pick(60, 800, 4000);
@@ -351,13 +371,15 @@ END
 	return @indexes ? '' : 'there is no index';
 }
 
-# Compare random queries: size has the number of tables and of queries for each.  Returns
+# Compare random queries: size has the number of tables and of queries for each, and may have
+# "equality", for types alone whose keys are not exact.  Returns
 # how many queries were run, how many of these used lookups, and the first problem, or ''.
 sub compare_lookups_at_random
 {
 	my ($node, $seed, %size) = @_;
 	my $r = HarmoniaRandom->new($seed);
 	my ($compared, $used) = (0, 0);
+	$r->{equality_alone} = $size{equality};
 
 	make_lookup_functions($node);
 	for my $table (1 .. $size{tables})
