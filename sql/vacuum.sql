@@ -214,3 +214,17 @@ SELECT rounds('same', 8, 'INSERT INTO cycle SELECT 7, i FROM generate_series(1, 
 SELECT kind, max(pages) FILTER (WHERE cycle > n / 2) <= max(pages) FILTER (WHERE cycle <= n / 2) * 1.25 AS bounded
 	FROM (SELECT *, count(*) OVER (PARTITION BY kind) AS n FROM sizes) s GROUP BY kind ORDER BY kind;
 SELECT verify('cycle_k'), lost_pages FROM harmonia_index_info('cycle_k');
+
+--
+-- A table with vacuum_truncate = off keeps the free blocks at the end of its indexes
+--
+CREATE TABLE kept (k int) WITH (autovacuum_enabled = off, vacuum_truncate = off);
+CREATE INDEX kept_k ON kept USING harmonia (k);
+INSERT INTO kept SELECT i FROM generate_series(1, 100000) i;
+SELECT pg_relation_size('kept_k') AS before \gset
+DELETE FROM kept;
+:vacuum kept;
+SELECT pg_relation_size('kept_k') >= :before AS kept_blocks;
+ALTER TABLE kept RESET (vacuum_truncate);
+:vacuum kept;
+SELECT pg_relation_size('kept_k') < :before AS kept_blocks_no_longer, verify('kept_k');

@@ -359,4 +359,12 @@ hm_find_targets(PlanState *node, PartitionPruneState *state, ExprContext *econte
 #define hm_wait_event(name) PG_WAIT_EXTENSION
 #endif
 
+/* 18 has a variable vacuum_truncate, for tables that do not set the option. */
+#if PG_VERSION_NUM >= 180000
+#define hm_vacuum_truncates(options) \
+	((options) != NULL && (options)->vacuum_truncate_set ? (options)->vacuum_truncate : vacuum_truncate)
+#else
+#define hm_vacuum_truncates(options) ((options) == NULL || (options)->vacuum_truncate)
+#endif
+
 #endif							/* HARMONIA_COMPAT_H */

@@ -260,9 +260,9 @@ extern bool hm_worth_truncating(BlockNumber free, BlockNumber blocks);
 
 /*
  * Whether the transaction can truncate: that of a parallel worker cannot, as it does not
- * commit.
+ * commit, and vacuum_truncate can forbid it.  The caller holds a lock on the index's table.
  */
-extern bool hm_can_truncate(void);
+extern bool hm_can_truncate(Relation index);
 
 /*
  * Have the transaction give free blocks at the end of the file back to the file system

@@ -289,7 +289,7 @@ hm_compact(Relation index, bool always, HmSize *size)
 
 	do
 	{
-		HmSweep		sweep = hm_extents_sweep(index, hm_can_truncate());
+		HmSweep		sweep = hm_extents_sweep(index, hm_can_truncate(index));
 		int			moved = 0;
 		BlockNumber leaving;
 

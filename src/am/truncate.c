@@ -19,11 +19,14 @@
 #include "access/xact.h"
 #include "catalog/index.h"
 #include "catalog/storage.h"
+#include "commands/vacuum.h"
 #include "storage/lmgr.h"
 #include "utils/memutils.h"
+#include "utils/rel.h"
 
 #include "am/fault.h"
 #include "am/internal.h"
+#include "compat.h"
 
 /*
  * Fewer blocks than this, if they are less than a sixteenth of the file, are not worth a
@@ -47,7 +50,7 @@ hm_truncate_at_commit(Relation index, BlockNumber end)
 	BlockNumber free = blocks - hm_extents_free_end(index, end);
 	MemoryContext old_context;
 
-	if (!hm_can_truncate() || !hm_worth_truncating(free, blocks))
+	if (!hm_can_truncate(index) || !hm_worth_truncating(free, blocks))
 		return 0;
 	old_context = MemoryContextSwitchTo(TopTransactionContext);
 	noted = list_append_unique_oid(noted, RelationGetRelid(index));
@@ -56,9 +59,19 @@ hm_truncate_at_commit(Relation index, BlockNumber end)
 }
 
 bool
-hm_can_truncate(void)
+hm_can_truncate(Relation index)
 {
-	return !IsParallelWorker();
+	Relation	table;
+	StdRdOptions *options;
+	bool		allowed;
+
+	if (IsParallelWorker())
+		return false;
+	table = relation_open(index->rd_index->indrelid, NoLock);
+	options = (StdRdOptions *) table->rd_options;
+	allowed = hm_vacuum_truncates(options);
+	relation_close(table, NoLock);
+	return allowed;
 }
 
 /*
