@@ -66,4 +66,16 @@ SET LOCAL enable_seqscan = off;
 SELECT lookup_nodes('SELECT sum(v) FROM t JOIN many USING (k) WHERE t.k >= 0');
 ROLLBACK;
 
+-- A stored array of any length is looked up, also in a table that is in the order of the key, where
+-- PostgreSQL charges a plain index scan for few pages.
+CREATE TABLE in_order AS SELECT i AS k, i AS v FROM generate_series(1, 100000) i;
+CREATE INDEX in_order_k ON in_order USING harmonia (k);
+VACUUM ANALYZE in_order;
+BEGIN;
+SET LOCAL random_page_cost = 1.1;
+SELECT n, lookup_nodes(format('SELECT sum(v) FROM in_order WHERE k = ANY (%L)',
+	(SELECT array_agg(1 + i * 7919 % 100000) FROM generate_series(1, n) i)))
+	FROM (VALUES (20), (100), (1000), (10000), (50000)) v (n);
+ROLLBACK;
+
 DROP SCHEMA lookup_cost CASCADE;

@@ -359,6 +359,18 @@ hm_find_targets(PlanState *node, PartitionPruneState *state, ExprContext *econte
 #define hm_wait_event(name) PG_WAIT_EXTENSION
 #endif
 
+/*
+ * How many of an index's pages, and of an array's elements, an index scan with that array is
+ * charged for: since 17 for no more than a third of the pages (btcostestimate()).
+ */
+#if PG_VERSION_NUM >= 170000
+#define hm_array_scan_pages(pages) ceil((pages) * 0.3333333)
+#define hm_array_scan_keys(keys, pages) Min(keys, hm_array_scan_pages(pages))
+#else
+#define hm_array_scan_pages(pages) ((double) (pages))
+#define hm_array_scan_keys(keys, pages) (keys)
+#endif
+
 /* 18 has a variable vacuum_truncate, for tables that do not set the option. */
 #if PG_VERSION_NUM >= 180000
 #define hm_vacuum_truncates(options) \

@@ -8,6 +8,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "access/detoast.h"
 #include "access/stratnum.h"
 #include "nodes/makefuncs.h"
@@ -450,12 +452,14 @@ cost_lookup_scan(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	 * The keys are sorted before the first row is returned.
 	 *
 	 * In a table that is in the order of the key, PostgreSQL treats the rows of all keys
-	 * as neighbours, and so charges a plain index scan for few pages.  The costs can be
-	 * compared only if a lookup scan is charged in the same way.
+	 * as neighbours, and so charges a plain index scan for few pages; nor does it charge one
+	 * with an array for all keys and leaves, since version 17.  The costs can be compared only if a
+	 * lookup scan is charged in the same way.
 	 */
+	work->as_array = true;
 	work->runs = 1;
 	work->correlation = hm_key_correlation(root, index);
-	path->startup_cost = work->probes * 2 * cpu_operator_cost;
+	path->startup_cost = hm_array_scan_keys(work->probes, index->pages) * 2 * cpu_operator_cost;
 	if (work->processes > 1)
 		path->startup_cost += dividing_cost(conditions, work->probes * work->processes);
 	path->total_cost = path->startup_cost;

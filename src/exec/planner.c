@@ -320,11 +320,13 @@ void
 hm_cost_lookup(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 			   const HmLookupWork *work, Cost *startup, Cost *total)
 {
-	double		leaves = leaves_visited(root, index, work->probes, work->hits);
-	double		all = leaves_visited(root, index, work->probes * work->processes,
-									 work->hits * work->processes);
+	double		probes = work->as_array ? hm_array_scan_keys(work->probes, index->pages) : work->probes;
+	double		most = work->as_array ? hm_array_scan_pages(index->pages) : index->pages;
+	double		leaves = Min(most, leaves_visited(root, index, work->probes, work->hits));
+	double		all = Min(most, leaves_visited(root, index, work->probes * work->processes,
+											   work->hits * work->processes));
 
-	hm_cost_lookup_least(work->probes, startup, total);
+	hm_cost_lookup_least(probes, startup, total);
 	*total += shared_pages_cost(index->reltablespace, leaves, all, index->pages,
 								work->processes) +
 		heap_cost(root, rel, index, work) +

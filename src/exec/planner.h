@@ -67,6 +67,8 @@ typedef struct HmLookupWork
 	double		correlation;	/* 1 or -1: the table is in that order; 0: rows
 								 * may be anywhere */
 	bool		index_only;
+	bool		as_array;		/* keys and leaves are charged as those of an index
+								 * scan with an array */
 } HmLookupWork;
 
 /*
