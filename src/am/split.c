@@ -5,7 +5,6 @@
  */
 #include "postgres.h"
 
-#include "access/generic_xlog.h"
 #include "miscadmin.h"
 
 #include "am/fault.h"
@@ -36,15 +35,14 @@ typedef struct HmSplit
 /*
  * Put a new leaf to the right of the leaf that is split.  When appending, it receives new
  * entries alone; otherwise the two leaves share split->entries.  "fresh" is the new
- * leaf's blank page, locked exclusively.  Registers both pages with the WAL record.  Adds
+ * leaf's blank page, locked exclusively.  Both pages become part of the change.  Adds
  * the number of inserted entries to *inserted; returns the low bound of the new leaf.
  */
 static HtEntry
-split_leaf(Relation index, GenericXLogState *state, HmSplit *split, Buffer fresh,
-		   int64 *inserted)
+split_leaf(Relation index, HmSplit *split, Buffer fresh, int64 *inserted)
 {
-	Page		left = GenericXLogRegisterBuffer(state, split->leaf, 0);
-	Page		right = GenericXLogRegisterBuffer(state, fresh, 0);
+	Page		left = hm_change_page(split->leaf);
+	Page		right = hm_change_page(fresh);
 	HtEntry		low = split->bound;
 	HtEntry		high = hm_leaf_high(left);
 	const HtEntry *upper = split->coming;
@@ -164,7 +162,6 @@ split_in_order(Relation index, HmSplit *split)
 	int			separator;
 	Buffer		keys = InvalidBuffer;
 	Buffer		fresh;
-	GenericXLogState *state;
 	Page		header_page,
 				keys_page;
 	HtEntry		bound;
@@ -180,16 +177,16 @@ split_in_order(Relation index, HmSplit *split)
 	}
 	fresh = fresh_buffer(index, split, keys, segment->leaf_base + number);
 
-	state = GenericXLogStart(index);
-	header_page = GenericXLogRegisterBuffer(state, split->header, 0);
-	keys_page = page_number > 0 ? GenericXLogRegisterBuffer(state, keys, 0) : header_page;
-	bound = split_leaf(index, state, split, fresh, &inserted);
+	hm_change_begin(index);
+	header_page = hm_change_page(split->header);
+	keys_page = page_number > 0 ? hm_change_page(keys) : header_page;
+	bound = split_leaf(index, split, fresh, &inserted);
 	segment = hm_page_segment(header_page);
 	segment->pure_leaves++;
 	segment->leaves++;
 	ht_node_set((char *) keys_page + offset, split->width, segment->fanout, separator, bound);
 	HM_FAULT(split_in_order_changed);
-	GenericXLogFinish(state);
+	hm_change_finish();
 	HM_FAULT(split_in_order_logged);
 
 	UnlockReleaseBuffer(fresh);
@@ -255,30 +252,31 @@ static int64
 split_shadowing(Relation index, HmSplit *split, uint32 node, Buffer auxiliary)
 {
 	int64		inserted = 0;
-	GenericXLogState *state = GenericXLogStart(index);
-	Page		header_page = GenericXLogRegisterBuffer(state, split->header, 0);
-	HmSegment  *segment = hm_page_segment(header_page);
-	BlockNumber *shadow = &hm_segment_auxiliaries(segment)[node - segment->bottom_start];
+	HmSegment  *segment;
+	BlockNumber *shadow;
 	HmAuxiliary *children;
 	Page		page;
 	Buffer		fresh;
 	HtEntry		bound;
 	int			i;
 
+	hm_change_begin(index);
+	segment = hm_page_segment(hm_change_page(split->header));
+	shadow = &hm_segment_auxiliaries(segment)[node - segment->bottom_start];
 	if (BufferIsValid(auxiliary))
-		page = GenericXLogRegisterBuffer(state, auxiliary, 0);
+		page = hm_change_page(auxiliary);
 	else
 	{
 		*shadow = hm_take_spare(segment);
 		segment->auxiliaries++;
 		auxiliary = fresh_buffer(index, split, InvalidBuffer, *shadow);
-		page = GenericXLogRegisterBuffer(state, auxiliary, 0);
+		page = hm_change_page(auxiliary);
 		fill_auxiliary(index, page, split->header, split->width, node);
 	}
 
 	fresh = fresh_buffer(index, split, auxiliary, hm_take_spare(segment));
 	segment->leaves++;
-	bound = split_leaf(index, state, split, fresh, &inserted);
+	bound = split_leaf(index, split, fresh, &inserted);
 
 	children = hm_page_auxiliary(page);
 	i = hm_auxiliary_child(children, bound, true) + 1;
@@ -291,7 +289,7 @@ split_shadowing(Relation index, HmSplit *split, uint32 node, Buffer auxiliary)
 	children->count++;
 	hm_auxiliary_set(children, i, bound, BufferGetBlockNumber(fresh));
 	HM_FAULT(split_shadow_changed);
-	GenericXLogFinish(state);
+	hm_change_finish();
 	HM_FAULT(split_shadow_logged);
 
 	UnlockReleaseBuffer(fresh);
@@ -396,7 +394,6 @@ hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf,
 	split.coming = coming;
 	split.coming_count = n;
 	hm_segment_check(index, header, split.width);
-	hm_leaf_check(index, leaf, split.width);
 	last = !BlockNumberIsValid(hm_page_special(leaf_page)->right);
 	split.append = !hm_page_has_high(leaf_page) &&
 		hm_begins_leaf(index, leaf_page, ht_leaf_count(leaf_page), coming[0]);
@@ -408,6 +405,7 @@ hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf,
 	}
 	else
 	{
+		hm_leaf_check(index, leaf, split.width);
 		shape = merge_for_split(index, &split, leaf_page);
 		if (split.merged == 0)
 			hm_page_no_progress(index, split.leaf);
