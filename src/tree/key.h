@@ -118,6 +118,16 @@ ht_key256_shift_right(HtKey256 key, int shift)
 	return result;
 }
 
+/* The low word of that: a digit of a sort. */
+static inline uint64_t
+ht_key256_digit(HtKey256 key, int shift)
+{
+	int			word = shift / 64;
+	uint64_t	high = word < 3 ? key.words[word + 1] : 0;
+
+	return key.words[word] >> shift % 64 | high << 1 << (63 - shift % 64);
+}
+
 /* ----------------------------------------------------------------
  *		For all widths
  * ----------------------------------------------------------------

@@ -43,6 +43,7 @@
 #define KEY_SUBTRACT(a, b)		((HT_KEY) ((a) - (b)))
 #define KEY_SHIFT_RIGHT(a, n)	((HT_KEY) ((a) >> (n)))
 #define KEY_LOW(a)				((uint64_t) (a))
+#define KEY_DIGIT(a, n)			((uint64_t) ((a) >> (n)))
 #else
 #define KEY_OF(low)				ht_key256(low)
 #define KEY_MAX					ht_key256_max()
@@ -52,4 +53,5 @@
 #define KEY_SUBTRACT(a, b)		ht_key256_subtract(a, b)
 #define KEY_SHIFT_RIGHT(a, n)	ht_key256_shift_right(a, n)
 #define KEY_LOW(a)				((a).words[0])
+#define KEY_DIGIT(a, n)			ht_key256_digit(a, n)
 #endif

@@ -19,4 +19,5 @@
 #undef KEY_SUBTRACT
 #undef KEY_SHIFT_RIGHT
 #undef KEY_LOW
+#undef KEY_DIGIT
 #undef HT_KEYS

@@ -41,14 +41,14 @@ HT_KEYED(make_digit)(HT_KEY min, HT_KEY max, int bits)
 
 	digit.min = min;
 	digit.shift = range_bits > bits ? range_bits - bits : 0;
-	digit.buckets = (size_t) KEY_LOW(KEY_SHIFT_RIGHT(KEY_SUBTRACT(max, min), digit.shift)) + 1;
+	digit.buckets = (size_t) KEY_DIGIT(KEY_SUBTRACT(max, min), digit.shift) + 1;
 	return digit;
 }
 
 static inline size_t
 HT_KEYED(digit_of)(HT_KEYED(Digit) digit, HT_KEY key)
 {
-	return (size_t) KEY_LOW(KEY_SHIFT_RIGHT(KEY_SUBTRACT(key, digit.min), digit.shift));
+	return (size_t) KEY_DIGIT(KEY_SUBTRACT(key, digit.min), digit.shift);
 }
 
 static inline HT_KEYED(Digit)

@@ -62,6 +62,7 @@ test_key(void)
 			   difference.words[2] == (a < b ? UINT64_MAX : 0), "difference");
 		expect(shifted.words[0] == (uint64_t) (a >> shift) && shifted.words[1] == (uint64_t) (a >> shift >> 64),
 			   "shift");
+		expect(ht_key256_digit(wide_a, shift) == (uint64_t) (a >> shift), "digit");
 		expect(ht_key_bits_256(wide_a) == ht_key_bits_128(a), "bits");
 
 		/* The same in the upper half. */
@@ -71,6 +72,7 @@ test_key(void)
 		wide_b.words[3] = wide_b.words[1];
 		expect(ht_key256_less(wide_a, wide_b) == (a < b), "less in the upper half");
 		shifted = ht_key256_shift_right(wide_a, 128 + shift);
+		expect(ht_key256_digit(wide_a, 128 + shift) == (uint64_t) (a >> shift), "high digit");
 		expect(shifted.words[0] == (uint64_t) (a >> shift) && shifted.words[1] == (uint64_t) (a >> shift >> 64) &&
 			   shifted.words[2] == 0 && shifted.words[3] == 0, "long shift");
 		expect(ht_key256_equal(ht_key256_add(ht_key256_subtract(wide_a, wide_b), wide_b), wide_a), "there and back");
