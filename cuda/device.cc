@@ -22,6 +22,9 @@ static constexpr uint32_t sort_min = 32768;
 /* Nor are batches sorted by fewer bits than this. */
 static constexpr int sort_bits_min = 4;
 
+/* Nor by more. */
+static constexpr int sort_bits_max = 64;
+
 /*
  * Entries of a leaf, about: leaves differ in width, and Equation 2 takes a logarithm of their
  * number.
@@ -148,7 +151,7 @@ HdStatus
 hd_index_create(HdDevice *device, HtWidth width, int fanout, HdIndex **index)
 {
 	*index = nullptr;
-	if (width != HT_WIDTH32 && width != HT_WIDTH64)
+	if (width != HT_WIDTH32 && width != HT_WIDTH64 && width != HT_WIDTH128 && width != HT_WIDTH256)
 		return device->fail(HD_INVALID, "keys of %d bytes are not supported", (int) width);
 	if (fanout < HT_MIN_FANOUT || fanout > HT_MAX_FANOUT)
 		return device->fail(HD_INVALID, "fanout %d is out of range", fanout);
@@ -210,14 +213,20 @@ hd_index_write_lines(HdIndex *index, const uint32_t *numbers, const void *lines,
 	return count == 0 ? HD_OK : index->write(numbers, (const char *) lines, count, HD_LINE_SIZE);
 }
 
+static int
+bit_length(uint64_t value)
+{
+	return value == 0 ? 0 : 64 - __builtin_clzll(value);
+}
+
 /*
  * Build the key region.  The last key of a node is followed by the first key of the next
  * node of the level, so key i of level l is the low bound of leaf (i + 1) * (number of
  * leaves below a node of level l + 1).
  */
-template <typename Key>
+template <typename Key, typename LowKey>
 static void
-build_levels(const HtShape &shape, const HdLeaf *leaves, std::vector<char> &region)
+build_levels(const HtShape &shape, LowKey low_key, std::vector<char> &region)
 {
 	Key		   *keys;
 	uint64_t	below = 1;
@@ -229,13 +238,17 @@ build_levels(const HtShape &shape, const HdLeaf *leaves, std::vector<char> &regi
 		Key		   *at = keys + (size_t) shape.level_start[level] * (size_t) shape.fanout;
 
 		for (uint64_t leaf = below; leaf < shape.leaves; leaf += below)
-			*at++ = (Key) leaves[leaf].low.key;
+			*at++ = (Key) low_key((uint32_t) leaf);
 		below *= (uint64_t) shape.fanout;
 	}
 }
 
-HdStatus
-hd_index_set_leaves(HdIndex *index, const HdLeaf *leaves, uint32_t count)
+/*
+ * Set the list of leaves.  low_key(i), low_tid(i) and block(i) give what is known of leaf i.
+ */
+template <typename LowKey, typename LowTid, typename Block>
+static HdStatus
+set_leaves(HdIndex *index, uint32_t count, LowKey low_key, LowTid low_tid, Block block)
 {
 	HtWidth		width = index->shape.width;
 	int			fanout = index->shape.fanout;
@@ -245,12 +258,12 @@ hd_index_set_leaves(HdIndex *index, const HdLeaf *leaves, uint32_t count)
 		return index->device->fail(HD_NO_MEMORY, "%u leaves are too many", count);
 	for (uint32_t i = 0; i < count; i++)
 	{
-		if (leaves[i].block >= index->reserved)
+		if (block(i) >= index->reserved)
 			return index->device->fail(HD_INVALID, "leaf %u is at block %u, beyond the %u reserved blocks",
-									   i, leaves[i].block, index->reserved);
-		if (i > 1 && ht_entry_cmp(leaves[i - 1].low, leaves[i].low) > 0)
+									   i, block(i), index->reserved);
+		if (i > 1 && (low_key(i) < low_key(i - 1) || (low_key(i) == low_key(i - 1) && low_tid(i) < low_tid(i - 1))))
 			return index->device->fail(HD_INVALID, "low bound of leaf %u is below that of the leaf before", i);
-		if (i > 0 && leaves[i].low.key > ht_key_max(width))
+		if (i > 0 && bit_length(low_key(i)) > 8 * (int) width)
 			return index->device->fail(HD_INVALID, "low bound of leaf %u is too wide for the index", i);
 	}
 
@@ -261,12 +274,16 @@ hd_index_set_leaves(HdIndex *index, const HdLeaf *leaves, uint32_t count)
 		HtShape		shape;
 
 		for (uint32_t i = 0; i < count; i++)
-			blocks[i] = leaves[i].block;
+			blocks[i] = block(i);
 		ht_shape_init(&shape, width, fanout, count);
 		if (width == HT_WIDTH32)
-			build_levels<uint32_t>(shape, leaves, keys);
+			build_levels<uint32_t>(shape, low_key, keys);
+		else if (width == HT_WIDTH64)
+			build_levels<uint64_t>(shape, low_key, keys);
+		else if (width == HT_WIDTH128)
+			build_levels<Wide<2>>(shape, low_key, keys);
 		else
-			build_levels<uint64_t>(shape, leaves, keys);
+			build_levels<Wide<4>>(shape, low_key, keys);
 
 		index->shape = shape;
 		index->leaf_blocks.swap(blocks);
@@ -277,10 +294,38 @@ hd_index_set_leaves(HdIndex *index, const HdLeaf *leaves, uint32_t count)
 		return index->device->fail(HD_NO_MEMORY, "out of memory");
 	}
 
-	index->low_key = count > 1 ? leaves[1].low.key : 0;
-	index->high_key = count > 1 ? leaves[count - 1].low.key : 0;
+	index->low_key = AnyKey(count > 1 ? low_key(1) : 0);
+	index->high_key = AnyKey(count > 1 ? low_key(count - 1) : 0);
 	index->profiled = false;
 	return index->load_levels();
+}
+
+HdStatus
+hd_index_set_leaves(HdIndex *index, const HdLeaf *leaves, uint32_t count)
+{
+	if (index->shape.width > HT_WIDTH64)
+		return index->device->fail(HD_INVALID, "the index has wide keys");
+	return set_leaves(index, count,
+					  [=](uint32_t i) { return leaves[i].low.key; },
+					  [=](uint32_t i) { return leaves[i].low.tid; },
+					  [=](uint32_t i) { return leaves[i].block; });
+}
+
+HdStatus
+hd_index_set_wide_leaves(HdIndex *index, const HdWideLeaf *leaves, uint32_t count)
+{
+	if (index->shape.width <= HT_WIDTH64)
+		return index->device->fail(HD_INVALID, "the index has no wide keys");
+	return set_leaves(index, count,
+					  [=](uint32_t i)
+					  {
+						  AnyKey	key;
+
+						  std::copy(leaves[i].low_key, leaves[i].low_key + 4, key.words);
+						  return key;
+					  },
+					  [=](uint32_t i) { return leaves[i].low_tid; },
+					  [=](uint32_t i) { return leaves[i].block; });
 }
 
 uint64_t
@@ -332,8 +377,12 @@ HdIndex::profile(const void *sample, uint32_t count)
 
 	if (shape.width == HT_WIDTH32)
 		trace(*this, (const uint32_t *) sample, count, children.data());
-	else
+	else if (shape.width == HT_WIDTH64)
 		trace(*this, (const uint64_t *) sample, count, children.data());
+	else if (shape.width == HT_WIDTH128)
+		trace(*this, (const Wide<2> *) sample, count, children.data());
+	else
+		trace(*this, (const Wide<4> *) sample, count, children.data());
 	run.fanout = shape.fanout;
 	run.levels = shape.levels;
 	run.queries = count;
@@ -343,12 +392,6 @@ HdIndex::profile(const void *sample, uint32_t count)
 	if (linear.threads * linear.warp_steps < group.threads * group.warp_steps)
 		group = linear;
 	profiled = true;
-}
-
-static int
-bit_length(uint64_t value)
-{
-	return value == 0 ? 0 : 64 - __builtin_clzll(value);
 }
 
 /*
@@ -361,7 +404,7 @@ plan_sort(const HdIndex &index, const HdBatch &batch)
 {
 	SortPlan	plan = {0, 0, 0};
 	int			key_bits = 8 * (int) index.shape.width;
-	int			line = 64 / (int) index.shape.width;
+	int			line = 64 / (int) index.shape.width;	/* keys of a cache line */
 	int			common_bits = bit_length(index.low_key ^ index.high_key);
 	int			range_bits = bit_length(index.high_key - index.low_key);
 	uint64_t	entries = (uint64_t) index.leaf_blocks.size() * usual_leaf_entries;
@@ -378,7 +421,7 @@ plan_sort(const HdIndex &index, const HdBatch &batch)
 		if (batch.count < sort_min || plan.bits < sort_bits_min)
 			plan.bits = 0;
 	}
-	plan.bits = std::min(plan.bits, range_bits);
+	plan.bits = std::min(plan.bits, std::min(range_bits, sort_bits_max));
 	if (plan.bits == 0)
 		plan.base = 0;
 	plan.first_bit = range_bits - plan.bits;

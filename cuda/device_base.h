@@ -23,7 +23,7 @@ struct SortPlan
 {
 	int			bits;
 	int			first_bit;
-	uint64_t	base;
+	AnyKey		base;
 };
 
 /*
@@ -95,8 +95,8 @@ struct HdIndex
 	std::vector<char> keys;		/* key region */
 
 	/* The low keys of the second and of the last leaf. */
-	uint64_t	low_key = 0;
-	uint64_t	high_key = 0;
+	harmonia::AnyKey low_key = 0;
+	harmonia::AnyKey high_key = 0;
 
 	bool		profiled = false;
 	HtGroupChoice group = {};

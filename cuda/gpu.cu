@@ -193,7 +193,7 @@ struct CudaIndex : HdIndex
 	HdStatus	search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *result);
 	template <typename Key>
 	HdStatus	sort(const Digits<Key> &digits, HdOutput output, Probes<Key> &probes);
-	template <typename Value>
+	template <typename Key, typename Value>
 	HdStatus	restore(int passes, uint32_t count, Value *out);
 	template <typename Key>
 	HdStatus	choose_group(const Probes<Key> &probes, HdResult *result);
@@ -488,8 +488,12 @@ set_key_range(const SortPlan &plan, Key low_key, Probes<Key> &probes)
 {
 	int			end = plan.first_bit + plan.bits;
 
-	probes.prefix = low_key - probes.base;
-	probes.prefix_mask = end < 8 * (int) sizeof(Key) ? (Key) -1 << end : 0;
+	/* Only tiles need it, which wide keys do not have. */
+	if constexpr (!is_wide<Key>)
+	{
+		probes.prefix = low_key - probes.base;
+		probes.prefix_mask = end < 8 * (int) sizeof(Key) ? (Key) -1 << end : 0;
+	}
 	probes.top_shift = std::max(end - 32, 0);
 	probes.min_shift = std::max(plan.first_bit - probes.top_shift, 0);
 }
@@ -523,11 +527,11 @@ CudaIndex::sort(const Digits<Key> &digits, HdOutput output, Probes<Key> &probes)
 		if (output != HD_PAIRS)
 		{
 			TRY(device, device->batch.slots[pass].reserve(count * sizeof(uint16_t)));
-			TRY(device, device->batch.runs[pass].reserve(partition_tiles(count) * digit_bins * sizeof(Run)));
+			TRY(device, device->batch.runs[pass].reserve(partition_tiles(count, pass_probes<Key>) * digit_bins * sizeof(Run)));
 			output_of_pass.slots = device->batch.slots[pass].as<uint16_t>();
 			output_of_pass.runs = device->batch.runs[pass].as<Run>();
 		}
-		TRY(device, launch_partition<Key>(probes.low, probes.numbers, count, pass == 0 ? digits.base : 0,
+		TRY(device, launch_partition<Key>(probes.low, probes.numbers, count, pass == 0 ? digits.base : Key(0),
 										  digits.digit[pass],
 										  device->batch.starts.as<uint32_t>() + pass * digit_bins,
 										  output_of_pass, device->stream));
@@ -541,7 +545,7 @@ CudaIndex::sort(const Digits<Key> &digits, HdOutput output, Probes<Key> &probes)
 /*
  * Move values, which are in device->batch.values[0] in search order, to "out" in probe order.
  */
-template <typename Value>
+template <typename Key, typename Value>
 HdStatus
 CudaIndex::restore(int passes, uint32_t count, Value *out)
 {
@@ -557,8 +561,8 @@ CudaIndex::restore(int passes, uint32_t count, Value *out)
 			TRY(device, device->batch.values[pass].reserve(count * sizeof(Value)));
 			to = device->batch.values[pass].as<Value>();
 		}
-		TRY(device, launch_restore<Value>(device->batch.slots[pass].as<uint16_t>(), device->batch.runs[pass].as<Run>(),
-										  values, count, to, device->stream));
+		TRY(device, (launch_restore<Key, Value>(device->batch.slots[pass].as<uint16_t>(), device->batch.runs[pass].as<Run>(),
+										  values, count, to, device->stream)));
 		values = to;
 	}
 	return HD_OK;
@@ -584,7 +588,7 @@ CudaIndex::choose_group(const Probes<Key> &probes, HdResult *result)
 										  device->stream));
 		AWAIT(device);
 		for (uint32_t i = 0; i < count; i++)
-			sample[i] += probes.base;
+			sample[i] = sample[i] + probes.base;
 		profile(sample, count);
 	}
 	result->group = group;
@@ -743,8 +747,8 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 	if (restores)
 	{
 		HdStatus	status = batch.output == HD_COUNT ?
-			restore(digits.passes, batch.count, (uint32_t *) out_values) :
-			restore(digits.passes, batch.count, (uint64_t *) out_values);
+			restore<Key>(digits.passes, batch.count, (uint32_t *) out_values) :
+			restore<Key>(digits.passes, batch.count, (uint64_t *) out_values);
 
 		if (status != HD_OK)
 			return status;
@@ -804,7 +808,11 @@ CudaIndex::search(const HdBatch &batch, const SortPlan &plan, HdResult *result)
 {
 	if (shape.width == HT_WIDTH32)
 		return search_keys<uint32_t>(batch, plan, result);
-	return search_keys<uint64_t>(batch, plan, result);
+	if (shape.width == HT_WIDTH64)
+		return search_keys<uint64_t>(batch, plan, result);
+	if (shape.width == HT_WIDTH128)
+		return search_keys<Wide<2>>(batch, plan, result);
+	return search_keys<Wide<4>>(batch, plan, result);
 }
 
 }								/* namespace */

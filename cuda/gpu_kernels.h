@@ -114,7 +114,7 @@ struct Results
 };
 
 /*
- * gpu_search_32.cu, gpu_search_64.cu
+ * gpu_search_32.cu, gpu_search_64.cu, gpu_search_wide.cu
  *
  * Search.  If probes are partitioned, they have numbers if the output is pairs or they
  * are ranges.
@@ -134,8 +134,15 @@ template <typename Key>
 extern cudaError_t launch_count(const Key *low, uint32_t count, const Digits<Key> &digits,
 								uint32_t *starts, cudaStream_t stream);
 
+/*
+ * The probes that each thread of a radix partition pass takes: as many as fit into 48 KB of
+ * shared memory.
+ */
+template <typename Key>
+constexpr int pass_probes = sizeof(Key) <= 8 ? 8 : sizeof(Key) <= 16 ? 4 : 2;
+
 /* The number of tiles that a radix partition pass over this many probes has. */
-extern uint32_t partition_tiles(uint32_t count);
+extern uint32_t partition_tiles(uint32_t count, int probes_of_thread);
 
 /*
  * Radix partition probes by a digit of key - base.  Changes "starts" while it runs.  If
@@ -146,8 +153,8 @@ extern cudaError_t launch_partition(const Key *low, const uint32_t *numbers, uin
 									Key base, Digit<Key> digit, uint32_t *starts,
 									const RadixPartition<Key> &out, cudaStream_t stream);
 
-/* Move values from the order after a pass to the order before it. */
-template <typename Value>
+/* Move values from the order after a pass, with keys of this type, to the order before it. */
+template <typename Key, typename Value>
 extern cudaError_t launch_restore(const uint16_t *slots, const Run *runs, const Value *values,
 								  uint32_t count, Value *out, cudaStream_t stream);
 

@@ -2,7 +2,8 @@
  * gpu_search.cuh
  *		The search kernels, thin shells around search.h, and their launchers.
  *
- * gpu_search_32.cu and gpu_search_64.cu instantiate them, each for one key width.
+ * gpu_search_32.cu, gpu_search_64.cu and gpu_search_wide.cu instantiate them.  Wide keys are
+ * searched without tiles: their slots in shared memory would not suffice.
  */
 #ifndef HARMONIA_CUDA_GPU_SEARCH_CUH
 #define HARMONIA_CUDA_GPU_SEARCH_CUH
@@ -88,8 +89,11 @@ launch_kind(const HtGroupChoice &group, bool partitioned, const Tree<Key> &tree,
 	switch (group.threads)
 	{
 		case 1:
-			if (partitioned && group.search == HT_GROUP_KARY)
-				return launch_tiles<Key, Points, Pairs>(tree, probes, results, stream);
+			if constexpr (!is_wide<Key>)
+			{
+				if (partitioned && group.search == HT_GROUP_KARY)
+					return launch_tiles<Key, Points, Pairs>(tree, probes, results, stream);
+			}
 			if (tree.fanout == HD_DEFAULT_FANOUT)
 				return launch_groups<Key, 1, HD_DEFAULT_FANOUT, Points, Pairs>(tree, probes, results, stream);
 			return launch_groups<Key, 1, 0, Points, Pairs>(tree, probes, results, stream);

@@ -20,14 +20,14 @@ constexpr int count_loads = 8;
 constexpr int write_threads = 256;
 
 /*
- * A block partitions one tile of probes; each thread takes thread_probes of them.  Long
+ * A block partitions one tile of probes; each thread takes pass_probes of them.  Long
  * runs are written faster, but larger tiles do not fit into shared memory on every GPU.
  */
 constexpr int tile_threads = 512;
 constexpr int tile_blocks = 2;	/* on a multiprocessor */
-constexpr int thread_probes = 8;
-constexpr uint32_t tile = tile_threads * thread_probes;
-static_assert(tile_threads >= digit_bins && tile <= UINT16_MAX + 1, "one thread for each bin, slots have 16 bits");
+template <typename Key>
+constexpr uint32_t tile_size = tile_threads * pass_probes<Key>;
+static_assert(tile_threads >= digit_bins && tile_size<uint32_t> <= UINT16_MAX + 1, "one thread for each bin, slots have 16 bits");
 
 static uint32_t
 blocks_for(uint32_t count, uint32_t together)
@@ -56,7 +56,7 @@ count_kernel(const Key *low, uint32_t count, const Digits<Key> digits, uint32_t 
 		{
 			uint32_t	i = start + j * count_threads + threadIdx.x;
 
-			some[j] = i < count ? low[i] - digits.base : 0;
+			some[j] = i < count ? (Key) (low[i] - digits.base) : Key(0);
 		}
 #pragma unroll
 		for (int j = 0; j < count_loads; j++)
@@ -110,9 +110,9 @@ launch_count(const Key *low, uint32_t count, const Digits<Key> &digits, uint32_t
 }
 
 uint32_t
-partition_tiles(uint32_t count)
+partition_tiles(uint32_t count, int probes_of_thread)
 {
-	return blocks_for(count, tile);
+	return blocks_for(count, tile_threads * (uint32_t) probes_of_thread);
 }
 
 /*
@@ -126,6 +126,8 @@ partition_kernel(const Key *low, const uint32_t *numbers, uint32_t count, Key ba
 				 uint32_t *next, const RadixPartition<Key> out)
 {
 	using Scan = cub::BlockScan<uint32_t, tile_threads>;
+	constexpr int thread_probes = pass_probes<Key>;
+	constexpr uint32_t tile = tile_size<Key>;
 	extern __shared__ __align__(16) char shared[];
 	__shared__ typename Scan::TempStorage scan;
 	__shared__ uint32_t starts[digit_bins];	/* of runs in the tile */
@@ -146,7 +148,7 @@ partition_kernel(const Key *low, const uint32_t *numbers, uint32_t count, Key ba
 	{
 		uint32_t	i = j * tile_threads + threadIdx.x;
 
-		keys[j] = i < size ? low[start + i] - base : 0;
+		keys[j] = i < size ? (Key) (low[start + i] - base) : Key(0);
 	}
 	if (bin < digit_bins)
 		starts[bin] = 0;
@@ -211,13 +213,13 @@ cudaError_t
 launch_partition(const Key *low, const uint32_t *numbers, uint32_t count, Key base,
 				 Digit<Key> digit, uint32_t *next, const RadixPartition<Key> &out, cudaStream_t stream)
 {
-	size_t		size = tile * (sizeof(Key) + (out.numbers != nullptr ? sizeof(uint32_t) : 0));
+	size_t		size = tile_size<Key> * (sizeof(Key) + (out.numbers != nullptr ? sizeof(uint32_t) : 0));
 	cudaError_t error = cudaFuncSetAttribute(partition_kernel<Key>,
 											 cudaFuncAttributeMaxDynamicSharedMemorySize, (int) size);
 
 	if (error != cudaSuccess)
 		return error;
-	partition_kernel<Key> <<<partition_tiles(count), tile_threads, size, stream>>>
+	partition_kernel<Key> <<<partition_tiles(count, pass_probes<Key>), tile_threads, size, stream>>>
 		(low, numbers, count, base, digit, next, out);
 	return cudaGetLastError();
 }
@@ -240,12 +242,13 @@ run_of(const Run *runs, uint32_t slot)
  * The reverse of a pass: read the values of each run side by side, then restore the
  * tile's original order.
  */
-template <typename Value>
+template <int thread_probes, typename Value>
 static __global__ void
 __launch_bounds__(tile_threads)
 restore_kernel(const uint16_t *slots, const Run *all_runs, const Value *values, uint32_t count,
 			   Value *out)
 {
+	constexpr uint32_t tile = tile_threads * thread_probes;
 	__shared__ Run runs[digit_bins];
 	__shared__ Value sorted[tile];
 	uint32_t	start = blockIdx.x * tile;
@@ -281,12 +284,13 @@ restore_kernel(const uint16_t *slots, const Run *all_runs, const Value *values, 
 	}
 }
 
-template <typename Value>
+template <typename Key, typename Value>
 cudaError_t
 launch_restore(const uint16_t *slots, const Run *runs, const Value *values, uint32_t count,
 			   Value *out, cudaStream_t stream)
 {
-	restore_kernel<<<partition_tiles(count), tile_threads, 0, stream>>>(slots, runs, values, count, out);
+	restore_kernel<pass_probes<Key>><<<partition_tiles(count, pass_probes<Key>), tile_threads, 0, stream>>>
+		(slots, runs, values, count, out);
 	return cudaGetLastError();
 }
 
@@ -317,13 +321,21 @@ launch_write(const uint32_t *numbers, const char *staged, uint32_t count, size_t
 	template cudaError_t launch_count<Key>(const Key *, uint32_t, const Digits<Key> &, uint32_t *, cudaStream_t); \
 	template cudaError_t launch_partition<Key>(const Key *, const uint32_t *, uint32_t, Key, Digit<Key>, \
 											   uint32_t *, const RadixPartition<Key> &, cudaStream_t);
-#define FOR_VALUE(Value) \
-	template cudaError_t launch_restore<Value>(const uint16_t *, const Run *, const Value *, uint32_t, \
-											   Value *, cudaStream_t);
+#define FOR_VALUE(Key, Value) \
+	template cudaError_t launch_restore<Key, Value>(const uint16_t *, const Run *, const Value *, uint32_t, \
+													Value *, cudaStream_t);
 
 FOR_KEY(uint32_t)
 FOR_KEY(uint64_t)
-FOR_VALUE(uint32_t)
-FOR_VALUE(uint64_t)
+FOR_KEY(Wide<2>)
+FOR_KEY(Wide<4>)
+FOR_VALUE(uint32_t, uint32_t)
+FOR_VALUE(uint32_t, uint64_t)
+FOR_VALUE(uint64_t, uint32_t)
+FOR_VALUE(uint64_t, uint64_t)
+FOR_VALUE(Wide<2>, uint32_t)
+FOR_VALUE(Wide<2>, uint64_t)
+FOR_VALUE(Wide<4>, uint32_t)
+FOR_VALUE(Wide<4>, uint64_t)
 
 }								/* namespace harmonia */

@@ -135,9 +135,17 @@ typedef struct HdLeaf
 	uint32_t	block;
 } HdLeaf;
 
+/* The same for an index with wide keys: the lowest word of the key comes first. */
+typedef struct HdWideLeaf
+{
+	uint64_t	low_key[4];
+	uint64_t	low_tid;
+	uint32_t	block;
+} HdWideLeaf;
+
 /*
- * Create an index without blocks and leaves; HT_MIN_FANOUT <= fanout <= HT_MAX_FANOUT.
- * The caller frees it before it closes the device.
+ * Create an index without blocks and leaves; HT_MIN_FANOUT <= fanout <= HT_MAX_FANOUT.  The
+ * width is 32, 64, 128 or 256 bits.  The caller frees the index before it closes the device.
  */
 extern HdStatus hd_index_create(HdDevice *device, HtWidth width, int fanout, HdIndex **index);
 extern void hd_index_free(HdIndex *index);
@@ -168,6 +176,9 @@ extern HdStatus hd_index_write_lines(HdIndex *index, const uint32_t *numbers, co
  */
 extern HdStatus hd_index_set_leaves(HdIndex *index, const HdLeaf *leaves, uint32_t count);
 
+/* The same for an index with keys of 128 or 256 bits. */
+extern HdStatus hd_index_set_wide_leaves(HdIndex *index, const HdWideLeaf *leaves, uint32_t count);
+
 /* Device memory that the index takes, in bytes. */
 extern uint64_t hd_index_memory(const HdIndex *index);
 
@@ -191,8 +202,8 @@ typedef enum HdOutput
 #define HD_UNSORTED		0
 
 /*
- * A batch of probes.  Keys are normalised and as wide as the index's: uint32_t or
- * uint64_t.  Without "high" probes are points.  Otherwise they are ranges that include
+ * A batch of probes.  Keys are normalised and as wide as the index's: uint32_t,
+ * uint64_t, HtKey128 or HtKey256.  Without "high" probes are points.  Otherwise they are ranges that include
  * both bounds; a range with low above high matches nothing.  Probes may come in any
  * order and may be duplicates.
  *

@@ -133,6 +133,24 @@ HostIndex::write(const uint32_t *numbers, const char *from, uint32_t count, size
 	return HD_OK;
 }
 
+template <typename Key>
+Key
+read_once(const Key *key)
+{
+	return *(const volatile Key *) key;
+}
+
+template <int Words>
+Wide<Words>
+read_once(const Wide<Words> *key)
+{
+	Wide<Words> result;
+
+	for (int i = 0; i < Words; i++)
+		result.words[i] = ((const volatile uint64_t *) key->words)[i];
+	return result;
+}
+
 template <typename Key, int Threads>
 void
 HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &order,
@@ -159,8 +177,8 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 			return;
 
 		/* Read each key once: the owner of the memory may change it at any time. */
-		Key			from = ((const volatile Key *) low)[probe];
-		Key			to = ((const volatile Key *) high)[probe];
+		Key			from = read_once(&low[probe]);
+		Key			to = read_once(&high[probe]);
 		Found		found = usual ?
 			find_summary<HD_DEFAULT_FANOUT, true>(group, searched, from, to) :
 			find_summary<0, true>(group, searched, from, to);
@@ -225,7 +243,7 @@ HostIndex::sort_and_search(const HdBatch &batch, const SortPlan &plan, HdTicker 
 		 * Read each key once, so that the owner cannot confuse the sort by changing it.
 		 */
 		for (uint32_t i = 0; i < batch.count; i++)
-			digits[i] = (uint64_t) (Key) (low[i] - base) >> plan.first_bit & mask;
+			digits[i] = (uint64_t) ((Key) (low[i] - base) >> plan.first_bit) & mask;
 		std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b)
 						 {
 							 steps.step();
@@ -307,8 +325,12 @@ HostIndex::search(const HdBatch &batch, const SortPlan &plan, HdResult *result)
 
 	if (shape.width == HT_WIDTH32)
 		sort_and_search<uint32_t>(batch, plan, ticker, result);
-	else
+	else if (shape.width == HT_WIDTH64)
 		sort_and_search<uint64_t>(batch, plan, ticker, result);
+	else if (shape.width == HT_WIDTH128)
+		sort_and_search<Wide<2>>(batch, plan, ticker, result);
+	else
+		sort_and_search<Wide<4>>(batch, plan, ticker, result);
 	if (batch.by_block && result->hits <= batch.room && !ticker.gives_up())
 		sort_by_block(batch, result->hits, ticker);
 	if (ticker.gives_up())

@@ -17,33 +17,106 @@
 #define HARMONIA_CUDA_SEARCH_H
 
 #include "harmonia_device.h"
-
-#ifdef __CUDACC__
-#define HD_BOTH __host__ __device__ __forceinline__
-#else
-#define HD_BOTH inline
-#endif
+#include "wide.h"
 
 namespace harmonia
 {
 
-/* Offsets and counts of a leaf page of one class; tree.h describes the layout. */
+/*
+ * Offsets and counts of a leaf page of one class; tree.h describes the layout.  Lane is the type of
+ * a stored key.
+ */
 template <typename Lane>
 struct Layout
 {
 	static constexpr int bits = 8 * sizeof(Lane);
+	static constexpr int block_size = HT_LEAF_BLOCK_SIZE;
+	static constexpr int count_at = HT_LEAF_BLOCK_COUNT_AT;
 	static constexpr int pivots_at = HT_LEAF_PIVOTS_AT(bits);
 	static constexpr int blocks = HT_LEAF_BLOCKS(bits);
 	static constexpr int blocks_at = HT_LEAF_BLOCKS_AT(bits);
 	static constexpr int max_slots = HT_LEAF_SLOTS(bits, 4);
 	static constexpr int line = HT_LEAF_LINE_SIZE / sizeof(Lane);	/* keys in a cache line */
 	static constexpr int lines = HT_LEAF_MAX_SEPARATORS / line; /* cache lines of separators */
+
+	static constexpr HD_BOTH int slots(int tid_bytes)
+	{
+		return HT_LEAF_SLOTS(bits, tid_bytes);
+	}
 };
 
+/* The key that a leaf of a wide class stores, in lanes; see tree.h. */
+template <int Bits>
+struct Laned
+{
+	static constexpr int bits = Bits;
+	static constexpr int words = Bits / 64;
+	static constexpr bool has_tail = Bits % 64 != 0;
+
+	Wide<(Bits + 63) / 64> key;
+
+	/* Word i, the highest one is 0. */
+	HD_BOTH uint64_t word(int i) const
+	{
+		if constexpr (has_tail)
+			return key.words[1] << 32 | key.words[0] >> 32;
+		else
+			return key.words[words - 1 - i];
+	}
+	HD_BOTH uint32_t tail() const
+	{
+		return (uint32_t) key.words[0];
+	}
+	/* The key in place i of lanes that have so many places. */
+	static HD_BOTH Laned load(const char *lanes, int places, int i)
+	{
+		const uint64_t *at = (const uint64_t *) lanes;
+		Laned		result;
+
+		if constexpr (has_tail)
+		{
+			static_assert(Bits == 96, "one word and a tail");
+			uint32_t	low = ((const uint32_t *) (at + places))[i];
+
+			result.key.words[0] = at[i] << 32 | low;
+			result.key.words[1] = at[i] >> 32;
+		}
+		else
+		{
+			for (int j = 0; j < words; j++)
+				result.key.words[words - 1 - j] = at[j * places + i];
+		}
+		return result;
+	}
+};
+
+template <int Bits>
+struct Layout<Laned<Bits>>
+{
+	static constexpr int bits = Bits;
+	static constexpr int block_size = HT_WIDE_BLOCK_SIZE;
+	static constexpr int count_at = HT_WIDE_BLOCK_COUNT_AT;
+	static constexpr int blocks = HT_WIDE_BLOCKS(Bits);
+	static constexpr int blocks_at = HT_WIDE_BLOCKS_AT(Bits);
+	static constexpr int max_slots = HT_WIDE_SLOTS(Bits, 4);
+	static constexpr int line = HT_LEAF_LINE_SIZE / 8;
+	static constexpr int lines = HT_WIDE_SEPARATORS / line;
+
+	static constexpr HD_BOTH int slots(int tid_bytes)
+	{
+		return HT_WIDE_SLOTS(Bits, tid_bytes);
+	}
+};
+
+/* Keys that are more than 64 bits wide are structs. */
+template <typename Key>
+constexpr bool is_wide = sizeof(Key) > 8;
+
 /* What a leaf says of itself. */
+template <typename Key>
 struct Shape
 {
-	uint64_t	base;			/* not used by class 64 */
+	Key			base;			/* not used by class 64 of an index of 64 bits */
 	int			bits;
 	int			tid_bytes;
 };
@@ -258,7 +331,8 @@ goes_on(const Tree<Key> &tree, uint32_t rank, Key key)
 }
 
 /* Read the shape of a leaf.  A damaged one becomes the widest. */
-HD_BOTH Shape
+template <typename Key>
+HD_BOTH Shape<Key>
 read_shape(const char *page)
 {
 	struct alignas(16) Line
@@ -269,9 +343,12 @@ read_shape(const char *page)
 	static_assert(HT_LEAF_CLASS_AT % 16 == 0 && HT_LEAF_BASE_AT == HT_LEAF_CLASS_AT + 8, "one load");
 	static_assert(HT_LEAF_TID_BYTES_AT == HT_LEAF_CLASS_AT + 1, "the second byte");
 	Line		line = *(const Line *) (page + HT_LEAF_CLASS_AT);
-	Shape		shape;
+	Shape<Key>	shape;
 
-	shape.base = line.base;
+	if constexpr (is_wide<Key>)
+		shape.base = *(const Key *) (page + HT_WIDE_BASE_AT);
+	else
+		shape.base = (Key) line.base;
 	shape.bits = (int) (line.widths & 0xFF);
 	shape.tid_bytes = (int) (line.widths >> 8 & 0xFF);
 	if (shape.tid_bytes != 4 && shape.tid_bytes != 5)
@@ -285,27 +362,116 @@ read_shape(const char *page)
  */
 template <typename Key, typename Run>
 HD_BOTH auto
-with_lane(const Shape &shape, Run run)
+with_lane(const Shape<Key> &shape, Run run)
 {
 	if (shape.bits == 16)
 		return run((uint16_t) 0);
-	if constexpr (sizeof(Key) == 8)
+	if constexpr (is_wide<Key>)
 	{
-		if (shape.bits != 32)
-			return run((uint64_t) 0);
+		if (shape.bits == 32)
+			return run((uint32_t) 0);
+		if (shape.bits == HT_WIDE_CLASS(64))
+			return run(Laned<64>());
+		if (shape.bits == HT_WIDE_CLASS(96))
+			return run(Laned<96>());
+		if constexpr (sizeof(Key) > 16)
+		{
+			if (shape.bits == HT_WIDE_CLASS(192))
+				return run(Laned<192>());
+			if (shape.bits != HT_WIDE_CLASS(128))
+				return run(Laned<256>());
+		}
+		return run(Laned<128>());
 	}
-	return run((uint32_t) 0);
+	else
+	{
+		if constexpr (sizeof(Key) == 8)
+		{
+			if (shape.bits != 32)
+				return run((uint64_t) 0);
+		}
+		return run((uint32_t) 0);
+	}
 }
 
 /* The slots of a block. */
-template <typename Lane>
+template <typename Lane, typename Key>
 HD_BOTH int
-slots_of(const Shape &shape)
+slots_of(const Shape<Key> &shape)
 {
-	constexpr int bits = Layout<Lane>::bits;
+	return shape.tid_bytes == 4 ? Layout<Lane>::slots(4) :
+		shape.tid_bytes == 5 ? Layout<Lane>::slots(5) : Layout<Lane>::slots(6);
+}
 
-	return shape.tid_bytes == 4 ? HT_LEAF_SLOTS(bits, 4) :
-		shape.tid_bytes == 5 ? HT_LEAF_SLOTS(bits, 5) : HT_LEAF_SLOTS(bits, 6);
+/* Is a distance from the base beyond what the class can store? */
+template <typename Lane, typename Key>
+HD_BOTH bool
+is_beyond(Key distance)
+{
+	if constexpr (!is_wide<Key>)
+		return distance > (Lane) -1;
+	else if constexpr (Layout<Lane>::bits == 8 * (int) sizeof(Key))
+		return false;
+	else
+		return (distance >> Layout<Lane>::bits) > Key(0);
+}
+
+/* A distance that the class can store, as it is stored; and the greatest one. */
+template <typename Lane, typename Key>
+HD_BOTH Lane
+narrowed(Key distance)
+{
+	if constexpr (is_wide<Key> && sizeof(Lane) >= 8)
+	{
+		Lane		lane;
+
+		lane.key = decltype(lane.key) (distance);
+		return lane;
+	}
+	else
+		return (Lane) distance;
+}
+
+template <typename Lane>
+HD_BOTH Lane
+greatest()
+{
+	return (Lane) -1;
+}
+
+template <>
+HD_BOTH Laned<64>
+greatest<Laned<64>>()
+{
+	return {KeyLimits<Wide<1>>::max()};
+}
+
+template <>
+HD_BOTH Laned<96>
+greatest<Laned<96>>()
+{
+	return {KeyLimits<Wide<2>>::max() >> 32};
+}
+
+template <>
+HD_BOTH Laned<128>
+greatest<Laned<128>>()
+{
+	return {KeyLimits<Wide<2>>::max()};
+}
+
+template <>
+HD_BOTH Laned<192>
+greatest<Laned<192>>()
+{
+	return {KeyLimits<Wide<3>>::max()};
+}
+
+template <>
+HD_BOTH Laned<256>
+greatest<Laned<256>>()
+{
+	return {KeyLimits<Wide<4>>::max()};
 }
 
 /*
@@ -314,33 +480,62 @@ slots_of(const Shape &shape)
  */
 template <typename Lane, typename Key>
 HD_BOTH Lane
-stored_key(const Shape &shape, Key key)
+stored_key(const Shape<Key> &shape, Key key)
 {
-	if constexpr (sizeof(Lane) == 8)
+	if constexpr (sizeof(Lane) == 8 && !is_wide<Key>)
 		return key;
 	else
 	{
-		Key			base = (Key) shape.base;
+		Key			base = shape.base;
 
 		if (key < base)
-			return 0;
-		return (Key) (key - base) > (Lane) -1 ? (Lane) -1 : (Lane) (key - base);
+			return narrowed<Lane>(Key(0));
+		return is_beyond<Lane>((Key) (key - base)) ? greatest<Lane>() : narrowed<Lane>((Key) (key - base));
 	}
 }
 
 /* Can a leaf store any key of low..high? */
 template <typename Lane, typename Key>
 HD_BOTH bool
-reaches(const Shape &shape, Key low, Key high)
+reaches(const Shape<Key> &shape, Key low, Key high)
 {
-	if constexpr (sizeof(Lane) == 8)
+	if constexpr (sizeof(Lane) == 8 && !is_wide<Key>)
 		return true;
 	else
 	{
-		Key			base = (Key) shape.base;
+		Key			base = shape.base;
 
-		return high >= base && (low <= base || (Key) (low - base) <= (Lane) -1);
+		return high >= base && (low <= base || !is_beyond<Lane>((Key) (low - base)));
 	}
+}
+
+/* Separator i of a leaf; and whether a key is below it, or it is the greatest one. */
+template <typename Lane>
+HD_BOTH bool
+below_separator(const char *page, int i, Lane key)
+{
+	return ((const Lane *) (page + HT_LEAF_SEPARATORS_AT))[i] > key;
+}
+
+template <int Bits>
+HD_BOTH bool
+below_separator(const char *page, int i, Laned<Bits> key)
+{
+	return Laned<Bits>::load(page + HT_LEAF_SEPARATORS_AT, HT_WIDE_SEPARATORS, i).key > key.key;
+}
+
+template <typename Lane>
+HD_BOTH bool
+is_greatest_separator(const char *page, int i, Lane)
+{
+	return ((const Lane *) (page + HT_LEAF_SEPARATORS_AT))[i] == (Lane) -1;
+}
+
+template <int Bits>
+HD_BOTH bool
+is_greatest_separator(const char *page, int i, Laned<Bits>)
+{
+	return Laned<Bits>::load(page + HT_LEAF_SEPARATORS_AT, HT_WIDE_SEPARATORS, i).key == greatest<Laned<Bits>>().key;
 }
 
 /* Find the first block of a leaf that can hold a key. */
@@ -358,11 +553,69 @@ find_block(const Group &group, const char *page, Lane key)
 	return block < Leaf::blocks ? block : Leaf::blocks - 1;
 }
 
-/* Find the slots of a block whose keys are in low..low + span. */
+/*
+ * The same in a leaf of a wide class.  First words tell, unless a separator has the same as the
+ * key; then the group's threads all do the same binary search.
+ */
+template <typename Group, int Bits>
+HD_BOTH int
+find_block(const Group &group, const char *page, Laned<Bits> key)
+{
+	using Leaf = Layout<Laned<Bits>>;
+	const uint64_t *pivots = (const uint64_t *) (page + HT_WIDE_PIVOTS_AT);
+	const uint64_t *separators = (const uint64_t *) (page + HT_LEAF_SEPARATORS_AT);
+	int			line = find_child<Leaf::lines>(group, pivots, Leaf::lines, key.word(0));
+	int			block = line * Leaf::line +
+		find_child<Leaf::line>(group, separators + line * Leaf::line, Leaf::line, key.word(0));
+	int			end = Leaf::blocks - 1;
+
+	if (block >= end)
+		return end;
+	if (Bits > 64 && separators[block] == key.word(0))
+	{
+		while (block < end)
+		{
+			int			middle = block + (end - block) / 2;
+
+			if (Laned<Bits>::load(page + HT_LEAF_SEPARATORS_AT, HT_WIDE_SEPARATORS, middle).key < key.key)
+				block = middle + 1;
+			else
+				end = middle;
+		}
+	}
+	return block;
+}
+
+/* Find the slots of a block whose keys are in low..high. */
+template <typename Group, int Bits>
+HD_BOTH uint32_t
+find_slots(const Group &group, const char *block, int slots, Laned<Bits> low, Laned<Bits> high)
+{
+	constexpr int most = Layout<Laned<Bits>>::max_slots;
+	uint32_t	set = 0;
+	int			count = ((const uint8_t *) block)[HT_WIDE_BLOCK_COUNT_AT];
+
+	for (int first = 0; first < most; first += Group::threads)
+		set |= group.vote([&](int thread)
+						  {
+							  int			i = first + thread;
+
+							  if (i >= slots)
+								  return false;
+
+							  Laned<Bits> stored = Laned<Bits>::load(block, slots, i);
+
+							  return low.key <= stored.key && stored.key <= high.key;
+						  }) << first;
+	return set & ((UINT32_C(1) << (count < slots ? count : slots)) - 1);
+}
+
+/* Find the slots of a block whose keys are in low..high. */
 template <typename Group, typename Lane>
 HD_BOTH uint32_t
-find_slots(const Group &group, const char *block, int slots, Lane low, Lane span)
+find_slots(const Group &group, const char *block, int slots, Lane low, Lane high)
 {
+	Lane		span = (Lane) (high - low);
 	constexpr int most = Layout<Lane>::max_slots;
 	uint32_t	set = 0;
 	int			count;
@@ -451,7 +704,7 @@ HD_BOTH LeafBlock
 first_block_in_leaf(const Group &group, const Tree<Key> &tree, uint32_t rank, Key key)
 {
 	const char *page = tree.pages + (size_t) tree.blocks[rank] * HT_PAGE_SIZE;
-	Shape		shape = read_shape(page);
+	Shape<Key>	shape = read_shape<Key>(page);
 	LeafBlock	at;
 
 	at.rank = rank;
@@ -468,11 +721,10 @@ first_block_in_leaf(const Group &group, const Tree<Key> &tree, uint32_t rank, Ke
  */
 template <typename Lane, typename Group, typename Key, typename Visit>
 HD_BOTH bool
-find_entries_in_leaf(const Group &group, const char *page, const Shape &shape, LeafBlock at,
+find_entries_in_leaf(const Group &group, const char *page, const Shape<Key> &shape, LeafBlock at,
 					 Key low_key, Key high_key, Visit visit)
 {
 	using Leaf = Layout<Lane>;
-	const Lane *separators = (const Lane *) (page + HT_LEAF_SEPARATORS_AT);
 	Lane		low = stored_key<Lane>(shape, low_key);
 	Lane		high = stored_key<Lane>(shape, high_key);
 	int			slots = slots_of<Lane>(shape);
@@ -480,20 +732,20 @@ find_entries_in_leaf(const Group &group, const char *page, const Shape &shape, L
 
 	if (!reaches<Lane>(shape, low_key, high_key))
 		return true;
-	found.tids_at = slots * (int) sizeof(Lane);
+	found.tids_at = slots * (Leaf::bits / 8);
 	found.tid_bytes = shape.tid_bytes;
 	for (;; at.block++)
 	{
 		found.at = at;
-		found.block = page + Leaf::blocks_at + at.block * HT_LEAF_BLOCK_SIZE;
-		found.set = find_slots(group, found.block, slots, low, (Lane) (high - low));
+		found.block = page + Leaf::blocks_at + at.block * Leaf::block_size;
+		found.set = find_slots(group, found.block, slots, low, high);
 		visit(found);
 		if (at.block == Leaf::blocks - 1)
 			return true;
 
 		/* A separator in use is not above the next leaf's low bound. */
-		if (separators[at.block] > high)
-			return separators[at.block] == (Lane) -1;
+		if (below_separator(page, at.block, high))
+			return is_greatest_separator(page, at.block, high);
 	}
 }
 
@@ -509,7 +761,7 @@ find_entries(const Group &group, const Tree<Key> &tree, LeafBlock at, Key low, K
 	for (;;)
 	{
 		const char *page = tree.pages + (size_t) tree.blocks[at.rank] * HT_PAGE_SIZE;
-		Shape		shape = read_shape(page);
+		Shape<Key>	shape = read_shape<Key>(page);
 		bool		more = with_lane<Key>(shape, [&](auto lane)
 										  {
 											  return find_entries_in_leaf<decltype(lane)>(group, page, shape, at,
@@ -538,15 +790,15 @@ HD_BOTH uint64_t
 number_of_slot(const Group &group, const Tree<Key> &tree, LeafBlock at, Key key)
 {
 	const char *page = tree.pages + (size_t) tree.blocks[at.rank] * HT_PAGE_SIZE;
-	Shape		shape = read_shape(page);
+	Shape<Key>	shape = read_shape<Key>(page);
 	uint32_t	set = with_lane<Key>(shape, [&](auto lane)
 									 {
 										 using Lane = decltype(lane);
 										 const char *block = page + Layout<Lane>::blocks_at +
-											 at.block * HT_LEAF_BLOCK_SIZE;
+											 at.block * Layout<Lane>::block_size;
+										 Lane		stored = stored_key<Lane>(shape, key);
 
-										 return find_slots(group, block, slots_of<Lane>(shape),
-														   stored_key<Lane>(shape, key), (Lane) 0);
+										 return find_slots(group, block, slots_of<Lane>(shape), stored, stored);
 									 });
 
 	return count_slots(at.rank) + (uint64_t) (at.block * HT_LEAF_MAX_SLOTS + lowest_bit(set));

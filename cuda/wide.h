@@ -1,0 +1,228 @@
+/*
+ * wide.h
+ *		Keys of more than 64 bits, with the operators that the traversal uses.
+ *
+ * The bytes are those of HtKey128 and HtKey256 (src/tree/key.h): the lowest word comes first.
+ */
+#ifndef HARMONIA_CUDA_WIDE_H
+#define HARMONIA_CUDA_WIDE_H
+
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#define HD_BOTH __host__ __device__ __forceinline__
+#else
+#define HD_BOTH inline
+#endif
+
+namespace harmonia
+{
+
+/* An unsigned number of 64 * Words bits; arithmetic is modulo its range. */
+template <int Words>
+struct Wide
+{
+	uint64_t	words[Words];
+
+	Wide() = default;
+	HD_BOTH Wide(uint64_t low)
+	{
+		words[0] = low;
+		for (int i = 1; i < Words; i++)
+			words[i] = 0;
+	}
+
+	/* The low words of a wider number, or a narrower one. */
+	template <int Others>
+	HD_BOTH explicit Wide(const Wide<Others> &other)
+	{
+		for (int i = 0; i < Words; i++)
+			words[i] = i < Others ? other.words[i] : 0;
+	}
+	HD_BOTH explicit operator uint64_t() const
+	{
+		return words[0];
+	}
+	HD_BOTH explicit operator uint32_t() const
+	{
+		return (uint32_t) words[0];
+	}
+	HD_BOTH explicit operator uint16_t() const
+	{
+		return (uint16_t) words[0];
+	}
+};
+
+template <int Words>
+HD_BOTH bool
+operator==(const Wide<Words> &a, const Wide<Words> &b)
+{
+	uint64_t	different = 0;
+
+	for (int i = 0; i < Words; i++)
+		different |= a.words[i] ^ b.words[i];
+	return different == 0;
+}
+
+template <int Words>
+HD_BOTH bool
+operator<(const Wide<Words> &a, const Wide<Words> &b)
+{
+	bool		less = false;
+
+	for (int i = 0; i < Words; i++)
+		less = a.words[i] < b.words[i] || (a.words[i] == b.words[i] && less);
+	return less;
+}
+
+template <int Words>
+HD_BOTH bool
+operator>(const Wide<Words> &a, const Wide<Words> &b)
+{
+	return b < a;
+}
+
+template <int Words>
+HD_BOTH bool
+operator<=(const Wide<Words> &a, const Wide<Words> &b)
+{
+	return !(b < a);
+}
+
+template <int Words>
+HD_BOTH bool
+operator>=(const Wide<Words> &a, const Wide<Words> &b)
+{
+	return !(a < b);
+}
+
+template <int Words>
+HD_BOTH Wide<Words>
+operator+(const Wide<Words> &a, const Wide<Words> &b)
+{
+	Wide<Words> sum;
+	uint64_t	carry = 0;
+
+	for (int i = 0; i < Words; i++)
+	{
+		uint64_t	word = a.words[i] + carry;
+
+		carry = word < carry;
+		sum.words[i] = word + b.words[i];
+		carry += sum.words[i] < word;
+	}
+	return sum;
+}
+
+template <int Words>
+HD_BOTH Wide<Words>
+operator-(const Wide<Words> &a, const Wide<Words> &b)
+{
+	Wide<Words> difference;
+	uint64_t	borrow = 0;
+
+	for (int i = 0; i < Words; i++)
+	{
+		uint64_t	word = a.words[i] - b.words[i];
+
+		difference.words[i] = word - borrow;
+		borrow = (a.words[i] < b.words[i]) + (word < borrow);
+	}
+	return difference;
+}
+
+template <int Words>
+HD_BOTH Wide<Words>
+operator^(const Wide<Words> &a, const Wide<Words> &b)
+{
+	Wide<Words> result;
+
+	for (int i = 0; i < Words; i++)
+		result.words[i] = a.words[i] ^ b.words[i];
+	return result;
+}
+
+template <int Words>
+HD_BOTH Wide<Words>
+operator&(const Wide<Words> &a, const Wide<Words> &b)
+{
+	Wide<Words> result;
+
+	for (int i = 0; i < Words; i++)
+		result.words[i] = a.words[i] & b.words[i];
+	return result;
+}
+
+/* By 0 to 64 * Words - 1 bits. */
+template <int Words>
+HD_BOTH Wide<Words>
+operator>>(const Wide<Words> &a, int shift)
+{
+	Wide<Words> result;
+
+	for (int i = 0; i < Words; i++)
+	{
+		uint64_t	low = 0;
+		uint64_t	high = 0;
+
+		/* No index depends on the shift, so that words stay in registers. */
+		for (int j = 0; j < Words; j++)
+		{
+			low = j == i + shift / 64 ? a.words[j] : low;
+			high = j == i + shift / 64 + 1 ? a.words[j] : high;
+		}
+		result.words[i] = shift % 64 == 0 ? low : low >> shift % 64 | high << (64 - shift % 64);
+	}
+	return result;
+}
+
+/* The greatest key of a type. */
+template <typename Key>
+struct KeyLimits
+{
+	static HD_BOTH Key max()
+	{
+		return (Key) -1;
+	}
+};
+
+template <int Words>
+struct KeyLimits<Wide<Words>>
+{
+	static HD_BOTH Wide<Words> max()
+	{
+		Wide<Words> key;
+
+		for (int i = 0; i < Words; i++)
+			key.words[i] = UINT64_MAX;
+		return key;
+	}
+};
+
+/* The number of bits from the highest one that is set; on the host. */
+template <int Words>
+inline int
+bit_length(const Wide<Words> &key)
+{
+	for (int i = Words - 1; i >= 0; i--)
+	{
+		if (key.words[i] != 0)
+			return 64 * i + 64 - __builtin_clzll(key.words[i]);
+	}
+	return 0;
+}
+
+/* Keys of any width are planned with as this. */
+using AnyKey = Wide<4>;
+
+/* A planned key as an index's; the low bits of it. */
+template <typename Key>
+inline Key
+key_of(const AnyKey &key)
+{
+	return (Key) key;
+}
+
+}								/* namespace harmonia */
+
+#endif							/* HARMONIA_CUDA_WIDE_H */
