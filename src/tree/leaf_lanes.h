@@ -231,7 +231,7 @@ LT(match_keys)(const LT(Block) *block, LT_KEY low, LT_KEY high)
 	{
 		LT_KEY		key = LT(key)(block, i);
 
-		found |= (uint32_t) (!KEY_LESS(key, low) & !KEY_LESS(high, key)) << i;
+		found |= (uint32_t) ((int) !KEY_LESS(key, low) & (int) !KEY_LESS(high, key)) << i;
 	}
 	return found;
 }

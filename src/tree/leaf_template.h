@@ -126,8 +126,8 @@ LT(begins_before)(const LT(Block) *block, LT_ENTRY entry)
 	bool		found = false;
 
 	for (int i = 0; i < LT(used)(block); i++)
-		found |= KEY_LESS(LT(key)(block, i), key) |
-			(KEY_EQUAL(LT(key)(block, i), key) & (load_tid(block->tids, i, LT_TID) <= entry.tid));
+		found |= (int) KEY_LESS(LT(key)(block, i), key) |
+			((int) KEY_EQUAL(LT(key)(block, i), key) & (int) (load_tid(block->tids, i, LT_TID) <= entry.tid));
 	return found;
 }
 
