@@ -2,8 +2,9 @@
  * dead.c
  *		Removing entries of dead rows before VACUUM does.
  *
- * Before a leaf is split, the table is asked which of its entries lead to rows that are dead
- * to all snapshots: by table_index_delete_tuples(), as nbtree's deletion does
+ * A scan hears from the table which rows are dead to all snapshots, and sets hints for their
+ * entries, so that later scans leave them out.  Before a leaf is split, the table is asked
+ * which of its entries lead to dead rows, those with hints first: by table_index_delete_tuples(), as nbtree's deletion does
  * (PostgreSQL's access/nbtree/README, "Bottom-Up deletion").  If they are many, the leaf is
  * not split.
  *
@@ -19,14 +20,20 @@
  * transaction whose deletion of a row it has relied on, and a record that makes replay wait
  * for, or cancel, queries with snapshots from before it precedes the removal
  * (hm_log_conflict()).
+ *
+ * Hints are bits in the leaf's hole, which are not logged (src/am/README).  They are no reason to
+ * remove an entry, only one to ask.
  */
 #include "postgres.h"
 
 #include "access/tableam.h"
 #include "miscadmin.h"
+#include "port/pg_bitutils.h"
+#include "storage/bufmgr.h"
 
 #include "am/dead.h"
 #include "am/fault.h"
+#include "am/insert.h"
 #include "device/device.h"
 
 /*
@@ -42,10 +49,21 @@
  */
 #define HM_DEAD_MAX_SKIP	15
 
-/* What table_index_delete_tuples() is asked about the entries of a leaf. */
+/*
+ * Heap pages that are named in one question; the heap ignores more (BOTTOMUP_MAX_NBLOCKS in
+ * PostgreSQL's access/heap/heapam.c).
+ */
+#define HM_DEAD_BLOCKS		6
+
+/* What table_index_delete_tuples() is asked about the entries of a leaf, and its answers. */
 typedef struct HmDeadQuestion
 {
-	int			count;
+	Relation	index;
+	Relation	heap;
+	Buffer		leaf;
+	int			count;			/* entries of the leaf */
+	int			found;			/* dead ones */
+	TransactionId horizon;		/* to be logged before they are removed, or invalid */
 	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
 	bool		dead[HT_LEAF_MAX_ENTRIES];
 	TM_IndexDelete tids[HT_LEAF_MAX_ENTRIES];
@@ -60,6 +78,7 @@ hm_leaf_remove(Relation index, Buffer leaf, const bool *dead)
 
 	START_CRIT_SECTION();
 	ht_leaf_remove(page, dead, &change);
+	ht_leaf_clear_hints(page, &change);
 	hm_device_mark_page(index, leaf, ht_leaf_change_lines(page, &change));
 	MarkBufferDirty(leaf);
 	HM_FAULT(remove_changed);
@@ -68,85 +87,176 @@ hm_leaf_remove(Relation index, Buffer leaf, const bool *dead)
 	END_CRIT_SECTION();
 }
 
-/*
- * Ask the table which entries of a leaf are dead.  It looks at a few heap pages, those with
- * most former versions of rows or, if keys do not stay unchanged, with most entries of this leaf;
- * of equal ones the first in the table.  It stops when it has found as many as wanted or when a
- * page has none.  Returns the number of dead entries; *horizon
- * becomes the transaction to log before they are removed, or InvalidTransactionId.
- */
-static int
-find_dead(Relation index, Relation heap, Buffer leaf, bool unchanged, int wanted,
-		  HmDeadQuestion *question, TransactionId *horizon)
+void
+hm_leaf_hint(Buffer leaf, const HtEntry *entries, int n)
 {
-	const HtEntry *entries = question->entries;
-	int			count = ht_leaf_read(BufferGetPage(leaf), question->entries);
-	int			result = 0;
-	TM_IndexDeleteOp operation;
+	Page		page = BufferGetPage(leaf);
+	bool		changed = false;
 
-	question->count = count;
-	*horizon = InvalidTransactionId;
-	if (count == 0)
-		return 0;
-	for (int i = 0; i < count; i++)
+	/* A snapshot that is too old notices only by LSNs that it may miss rows. */
+	if (hm_old_snapshots_possible())
+		return;
+	for (int i = 0; i < n; i++)
+	{
+		int			slot = ht_leaf_slot(page, entries[i]);
+
+		if (slot < 0)
+			continue;
+		ht_leaf_set_hint(page, slot);
+		changed = true;
+	}
+	if (changed)
+		MarkBufferDirtyHint(leaf, true);
+}
+
+/* Prepare a question about all entries of a leaf, none of which is promising. */
+static void
+prepare(HmDeadQuestion *question, Relation index, Relation heap, Buffer leaf)
+{
+	question->index = index;
+	question->heap = heap;
+	question->leaf = leaf;
+	question->count = ht_leaf_read(BufferGetPage(leaf), question->entries);
+	question->found = 0;
+	question->horizon = InvalidTransactionId;
+	for (int i = 0; i < question->count; i++)
 	{
 		TM_IndexStatus *status = &question->status[i];
 
-		hm_tid_check(index, entries[i].tid);
-		hm_tid_unpack(entries[i].tid, &question->tids[i].tid);
+		hm_tid_check(index, question->entries[i].tid);
+		hm_tid_unpack(question->entries[i].tid, &question->tids[i].tid);
 		question->tids[i].id = (int16) i;
 		status->idxoffnum = (OffsetNumber) (i + 1); /* for messages */
 		status->knowndeletable = false;
-
-		/* Former versions of a row mostly have lower TIDs. */
-		status->promising = unchanged && i + 1 < count && entries[i + 1].key == entries[i].key;
+		status->promising = false;
 		status->freespace = 1;
 		question->dead[i] = false;
 	}
+}
 
-	operation.irel = index;
-	operation.iblknum = BufferGetBlockNumber(leaf);
+/*
+ * Ask the table about n entries.  It looks at a few heap pages, those with most promising
+ * entries or, if there are none, with most entries; of equal ones the first in the table.  It
+ * stops when it has found as many dead ones as wanted or when a page has none.  No entry is
+ * said to be dead: the table has to find that out itself, whatever a hint says.
+ */
+static void
+ask(HmDeadQuestion *question, TM_IndexDelete *tids, int n, int wanted)
+{
+	TransactionId horizon;
+	TM_IndexDeleteOp operation;
+
+	if (n == 0)
+		return;
+	operation.irel = question->index;
+	operation.iblknum = BufferGetBlockNumber(question->leaf);
 	operation.bottomup = true;
 	operation.bottomupfreespace = wanted;
-	operation.ndeltids = count;
-	operation.deltids = question->tids;
+	operation.ndeltids = n;
+	operation.deltids = tids;
 	operation.status = question->status;
-	*horizon = table_index_delete_tuples(heap, &operation);
+	horizon = table_index_delete_tuples(question->heap, &operation);
+	if (TransactionIdIsValid(horizon) &&
+		(!TransactionIdIsValid(question->horizon) ||
+		 TransactionIdFollows(horizon, question->horizon)))
+		question->horizon = horizon;
 
 	for (int i = 0; i < operation.ndeltids; i++)
 	{
-		int			entry = question->tids[i].id;
+		int			entry = tids[i].id;
 
 		if (!question->status[entry].knowndeletable)
 			continue;
 		question->dead[entry] = true;
-		result++;
+		question->found++;
 	}
-	return result;
 }
 
-/*
- * Remove dead entries of a leaf, which the caller has locked exclusively.  Returns whether they
- * were enough.
- */
-static bool
-remove_from_leaf(Relation index, Relation heap, Buffer leaf, bool unchanged)
+static int
+compare_tids(const void *a, const void *b)
 {
-	int			capacity = ht_leaf_capacity(ht_leaf_shape_of(BufferGetPage(leaf)));
-	int			enough = Max(1, capacity / HM_DEAD_ENOUGH);
-	TransactionId horizon;
-	HmDeadQuestion question;
-	int			found = find_dead(index, heap, leaf, unchanged, capacity / HM_DEAD_WANTED, &question,
-									  &horizon);
+	return ItemPointerCompare((ItemPointer) &((const TM_IndexDelete *) a)->tid,
+							  (ItemPointer) &((const TM_IndexDelete *) b)->tid);
+}
+
+/* Make the entries promising that are hinted to be dead. */
+static void
+note_hints(HmDeadQuestion *question)
+{
+	Page		page = BufferGetPage(question->leaf);
+	int			blocks = ht_leaf_blocks(ht_leaf_shape_of(page));
+
+	for (int block = 0; block < blocks; block++)
+	{
+		uint32		hints = ht_leaf_hints(page, block);
+
+		for (; hints != 0; hints &= hints - 1)
+		{
+			HtEntry		entry = ht_leaf_entry(page, block, pg_rightmost_one_pos32(hints));
+			int			i = (int) hm_entries_below(question->entries, question->count, entry);
+
+			if (i < question->count && ht_entry_cmp(question->entries[i], entry) == 0)
+				question->status[i].promising = true;
+		}
+	}
+}
+
+/* Ask about the entries in all heap pages that have some with hints. */
+static void
+ask_hinted(HmDeadQuestion *question)
+{
+	TM_IndexDelete tids[HT_LEAF_MAX_ENTRIES];
+	int			n = 0;
+	int			blocks = 0;
+	int			end;
+
+	note_hints(question);
+	qsort(question->tids, (size_t) question->count, sizeof(TM_IndexDelete), compare_tids);
+	for (int i = 0; i < question->count; i = end)
+	{
+		BlockNumber block = ItemPointerGetBlockNumber(&question->tids[i].tid);
+		bool		hinted = false;
+
+		for (end = i; end < question->count &&
+			 ItemPointerGetBlockNumber(&question->tids[end].tid) == block; end++)
+			hinted |= question->status[question->tids[end].id].promising;
+		if (!hinted)
+			continue;
+		memcpy(tids + n, question->tids + i, (end - i) * sizeof(TM_IndexDelete));
+		n += end - i;
+		if (++blocks == HM_DEAD_BLOCKS)
+		{
+			ask(question, tids, n, PG_INT32_MAX);
+			n = blocks = 0;
+		}
+	}
+	ask(question, tids, n, PG_INT32_MAX);
+}
+
+/* Ask about all entries.  Former versions of a row mostly have lower TIDs. */
+static void
+ask_all(HmDeadQuestion *question, bool unchanged)
+{
+	for (int i = 0; unchanged && i + 1 < question->count; i++)
+		question->status[i].promising =
+			question->entries[i].key == question->entries[i + 1].key;
+	ask(question, question->tids, question->count, question->count / HM_DEAD_WANTED);
+}
+
+/* Remove the entries that the table has found dead.  Returns whether they are enough. */
+static bool
+remove_found(HmDeadQuestion *question)
+{
+	int			capacity = ht_leaf_capacity(ht_leaf_shape_of(BufferGetPage(question->leaf)));
 
 	HM_FAULT(dead_found);
-	if (found > 0)
+	if (question->found > 0)
 	{
-		hm_log_conflict(index, heap, horizon);
+		hm_log_conflict(question->index, question->heap, question->horizon);
 		HM_FAULT(dead_conflict_logged);
-		hm_leaf_remove(index, leaf, question.dead);
+		hm_leaf_remove(question->index, question->leaf, question->dead);
 	}
-	return found >= enough;
+	return question->found >= Max(1, capacity / HM_DEAD_ENOUGH);
 }
 
 /* Whether it is worth while to look for dead entries although nothing suggests them. */
@@ -174,13 +284,22 @@ note_turn(Relation index, bool success)
 bool
 hm_remove_dead(Relation index, Relation heap, Buffer leaf, bool unchanged)
 {
+	HmDeadQuestion question;
 	bool		result;
 
-	if (unchanged)
-		return remove_from_leaf(index, heap, leaf, true);
-	if (!is_turn(index))
+	if (ht_leaf_has_hints(BufferGetPage(leaf)))
+	{
+		prepare(&question, index, heap, leaf);
+		ask_hinted(&question);
+		if (remove_found(&question))
+			return true;
+	}
+	if (!unchanged && !is_turn(index))
 		return false;
-	result = remove_from_leaf(index, heap, leaf, false);
-	note_turn(index, result);
+	prepare(&question, index, heap, leaf);
+	ask_all(&question, unchanged);
+	result = remove_found(&question);
+	if (!unchanged)
+		note_turn(index, result);
 	return result;
 }

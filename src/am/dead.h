@@ -15,6 +15,13 @@
 extern void hm_leaf_remove(Relation index, Buffer leaf, const bool *dead);
 
 /*
+ * Set hints that entries are dead to all.  Entries that are not on the leaf are left out.  The caller
+ * has locked the leaf, in either mode, and knows that the entries that are on it now are those
+ * whose rows it has seen dead.  Not for transactions that began in recovery.
+ */
+extern void hm_leaf_hint(Buffer leaf, const HtEntry *entries, int n);
+
+/*
  * A leaf is full: remove entries of rows that are dead to all, if it seems to have such.
  * "unchanged" says that the entries to be inserted come from UPDATEs that leave the key as it
  * is, so that the leaf probably has their former versions.  Returns true if so many are gone that

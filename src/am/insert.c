@@ -260,6 +260,7 @@ insert_into_leaf(Relation index, Buffer leaf, const HtEntry *entries, int64 n)
 	}
 	if (changed)
 	{
+		ht_leaf_clear_hints(page, &change);
 		hm_device_mark_page(index, leaf, ht_leaf_change_lines(page, &change));
 		MarkBufferDirty(leaf);
 		HM_FAULT(insert_changed);

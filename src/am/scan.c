@@ -14,6 +14,9 @@
  * keeps a pin on the leaf from which it returns tuples, for which VACUUM waits.  After
  * reading a leaf it checks that the segment is still alive, because VACUUM does not clean
  * the pages of retired segments.
+ *
+ * Rows that the server finds dead to all while it follows the scan's TIDs get hints (dead.c), by
+ * which later scans leave them out.
  */
 #include "postgres.h"
 
@@ -25,8 +28,8 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
+#include "am/dead.h"
 #include "am/fault.h"
-#include "am/internal.h"
 #include "compat.h"
 
 /*
@@ -39,12 +42,14 @@
 typedef struct HmScanPage
 {
 	bool		valid;
-	Buffer		buffer;			/* pinned if the scan is careful */
+	Buffer		buffer;			/* pinned if the scan keeps a pin */
 	HmPosition	low;			/* bounds of what was read */
 	HmPosition	high;
 	BlockNumber right;			/* the leaf to the right, if high is its
 								 * beginning */
 	uint64		stamp;
+	BlockNumber block;
+	XLogRecPtr	lsn;			/* of the leaf when it was read */
 	int			current;		/* item returned last */
 	int			count;
 	HtEntry		items[HT_LEAF_MAX_ENTRIES];
@@ -55,6 +60,9 @@ typedef struct HmScan
 	const HmKeyType *type;
 	bool		descending;		/* the index is DESC: storage is read backwards */
 	bool		careful;
+	bool		keeps_pin;		/* on the leaf from which it returns tuples */
+	int			dead_count;		/* items of the page whose rows are dead to all */
+	uint16	   *dead;			/* their numbers, or NULL */
 	MemoryContext range_context;
 	HmRanges	ranges;
 	HmScanPage *marked;			/* a copy, once the scan has left the page; or
@@ -83,6 +91,55 @@ hm_begin_scan(Relation index, int nkeys, int norderbys)
 	scan->xs_itupdesc = RelationGetDescr(index);
 	scan->opaque = state;
 	return scan;
+}
+
+/* Note that the row of the item returned last is dead to all. */
+static void
+note_dead(HmScan *state)
+{
+	if (state->dead == NULL)
+		state->dead = MemoryContextAlloc(GetMemoryChunkContext(state),
+										 HT_LEAF_MAX_ENTRIES * sizeof(uint16));
+
+	/* A scan that turns round can meet an item again and again. */
+	if (state->dead_count < HT_LEAF_MAX_ENTRIES)
+		state->dead[state->dead_count++] = (uint16) state->page.current;
+}
+
+/*
+ * Before the scan leaves its page: set hints for the items whose rows are dead.  By now VACUUM
+ * may have removed an entry and freed its line pointer, and a new row with the same key may
+ * have got that, and an equal entry.  A pin has kept VACUUM from that.  Without a pin, the leaf
+ * must not have changed since it was read, which its LSN shows, if changes are logged.
+ */
+static void
+give_hints(IndexScanDesc scan)
+{
+	HmScan	   *state = (HmScan *) scan->opaque;
+	HmScanPage *page = &state->page;
+	bool		pinned = BufferIsValid(page->buffer);
+	int			count = state->dead_count;
+	Buffer		buffer = page->buffer;
+
+	state->dead_count = 0;
+	if (count == 0 || !(pinned || RelationNeedsWAL(scan->indexRelation)))
+		return;
+	if (!pinned)
+		buffer = ReadBuffer(scan->indexRelation, page->block);
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	if (hm_page_is(BufferGetPage(buffer), HM_PAGE_LEAF) &&
+		hm_page_special(BufferGetPage(buffer))->stamp == page->stamp &&
+		(pinned || BufferGetLSNAtomic(buffer) == page->lsn))
+	{
+		HtEntry		entries[HT_LEAF_MAX_ENTRIES];
+
+		for (int i = 0; i < count; i++)
+			entries[i] = page->items[state->dead[i]];
+		hm_leaf_hint(buffer, entries, count);
+	}
+	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	if (!pinned)
+		ReleaseBuffer(buffer);
 }
 
 static void
@@ -130,6 +187,7 @@ hm_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int nor
 	hm_batch_apply(scan->indexRelation);
 	refuse_cluster(scan);
 
+	give_hints(scan);
 	release_page(&state->page);
 	forget_mark(state);
 	if (keys != NULL && scan->numberOfKeys > 0)
@@ -147,8 +205,11 @@ hm_end_scan(IndexScanDesc scan)
 {
 	HmScan	   *state = (HmScan *) scan->opaque;
 
+	give_hints(scan);
 	release_page(&state->page);
 	forget_mark(state);
+	if (state->dead != NULL)
+		pfree(state->dead);
 	if (state->marked != NULL)
 		pfree(state->marked);
 	MemoryContextDelete(state->range_context);
@@ -344,9 +405,12 @@ follow_right(IndexScanDesc scan, HmPosition position, Buffer *header)
 	return InvalidBuffer;
 }
 
-/* Copy the entries that match and lie on the far side of the position. */
+/*
+ * Copy the entries that match and lie on the far side of the position, but not those that are
+ * hinted to be dead, if skip_dead is true.
+ */
 static void
-copy_items(HmScan *state, Page page, HmPosition position, bool backward)
+copy_items(HmScan *state, Page page, HmPosition position, bool backward, bool skip_dead)
 {
 	HmScanPage *result = &state->page;
 	HmPosition	low = hm_page_low(page);
@@ -358,14 +422,15 @@ copy_items(HmScan *state, Page page, HmPosition position, bool backward)
 		low = position;
 
 	result->count = 0;
+	skip_dead = skip_dead && ht_leaf_has_hints(page);
 	for (int i = first_range(&state->ranges, low); i < state->ranges.count; i++)
 	{
 		const HmRange *range = &state->ranges.ranges[i];
 
 		if (hm_position_cmp(hm_position(range->part, range->low, 0), high) >= 0)
 			break;
-		result->count += ht_leaf_read_range(page, range->low, range->high,
-											result->items + result->count);
+		result->count += (skip_dead ? ht_leaf_read_live : ht_leaf_read_range)
+			(page, range->low, range->high, result->items + result->count);
 	}
 
 	/*
@@ -417,6 +482,7 @@ read_from(IndexScanDesc scan, HmPosition position, bool backward)
 	Relation	index = scan->indexRelation;
 	bool		try_right = !backward && state->page.valid;
 
+	give_hints(scan);
 	if (BufferIsValid(state->page.buffer))
 	{
 		ReleaseBuffer(state->page.buffer);
@@ -439,7 +505,11 @@ read_from(IndexScanDesc scan, HmPosition position, bool backward)
 				break;
 		}
 		hm_test_old_snapshot(scan->xs_snapshot, index, BufferGetPage(leaf));
-		copy_items(state, BufferGetPage(leaf), position, backward);
+
+		/* A transaction that began in recovery may have a snapshot that needs these. */
+		copy_items(state, BufferGetPage(leaf), position, backward, scan->ignore_killed_tuples);
+		state->page.block = BufferGetBlockNumber(leaf);
+		state->page.lsn = BufferGetLSNAtomic(leaf);
 		try_right = !backward;
 
 		if (state->careful)
@@ -460,6 +530,11 @@ read_from(IndexScanDesc scan, HmPosition position, bool backward)
 				state->page.buffer = leaf;
 			else
 				ReleaseBuffer(leaf);
+		}
+		else if (state->keeps_pin && state->page.count > 0)
+		{
+			LockBuffer(leaf, BUFFER_LOCK_UNLOCK);
+			state->page.buffer = leaf;
 		}
 		else
 			UnlockReleaseBuffer(leaf);
@@ -551,11 +626,15 @@ hm_get_tuple(IndexScanDesc scan, ScanDirection direction)
 
 	if (!page->valid)
 	{
+		/* Without a log, nothing but a pin lets the scan set hints. */
+		state->keeps_pin = !RelationNeedsWAL(scan->indexRelation) && scan->ignore_killed_tuples;
 		if (!read_first(scan, backward))
 			return false;
 	}
 	else
 	{
+		if (scan->kill_prior_tuple)
+			note_dead(state);
 		page->current += backward ? -1 : 1;
 		if (page->current < 0 || page->current >= page->count)
 		{
@@ -581,6 +660,7 @@ hm_get_bitmap(IndexScanDesc scan, TIDBitmap *bitmap)
 	ItemPointerData tids[HT_LEAF_MAX_ENTRIES];
 	int64		result = 0;
 
+	state->keeps_pin = false;
 	if (!read_first(scan, false))
 		return 0;
 	do
@@ -618,6 +698,7 @@ hm_restore_position(IndexScanDesc scan)
 		state->page.current = state->mark_current;
 		return;
 	}
+	give_hints(scan);
 	release_page(&state->page);
 	if (!state->mark_set)
 		return;

@@ -53,15 +53,27 @@ hm_leaf_problem(Page page, HtWidth width)
 	if (((PageHeader) page)->pd_lower != hole.offset ||
 		((PageHeader) page)->pd_upper != hole.offset + hole.length)
 		return "the hole is not where the leaf has it";
+	for (int block = 0; block < ht_leaf_blocks(shape); block++)
+	{
+		if (ht_leaf_hints(page, block) >> ht_leaf_block_count(page, block) != 0)
+			return "a slot without entry has a hint";
+	}
 	return NULL;
 }
 
 void
 hm_leaf_fill(Page page, HtLeafShape shape, const HtEntry *entries, int n)
 {
+	HtByteRange former = ht_leaf_hole(ht_leaf_shape_of(page));
 	HtByteRange hole = ht_leaf_hole(shape);
 
+	/*
+	 * Forget hints, and leave none of the former shape's bytes where the new one has hints.
+	 * GenericXLogFinish() zeroes holes, too, but only for what it logs.
+	 */
+	memset((char *) page + former.offset, 0, former.length);
 	ht_leaf_fill(page, shape, entries, n);
+	memset((char *) page + hole.offset, 0, hole.length);
 	((PageHeader) page)->pd_lower = hole.offset;
 	((PageHeader) page)->pd_upper = hole.offset + hole.length;
 }

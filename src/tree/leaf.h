@@ -35,7 +35,9 @@ typedef struct Functions \
 	int			(*count) (const void *page); \
 	Entry		(*entry) (const void *page, int block, int slot); \
 	int			(*read) (const void *page, Entry *out); \
-	int			(*read_range) (const void *page, Key low_key, Key high_key, Entry *out); \
+	int			(*read_range) (const void *page, Key low_key, Key high_key, \
+							   const uint8_t *hints, Entry *out); \
+	int			(*slot) (const void *page, Entry entry); \
 	HtInsertResult (*insert) (void *page, Entry entry, HtLeafChange *change); \
 	void		(*remove) (void *page, const bool *dead, HtLeafChange *change); \
 	int			(*change_ranges) (const HtLeafChange *change, HtByteRange *ranges); \

@@ -193,7 +193,7 @@ HT_KEYED(read_distances)(const void *page, HT_SHAPE shape, HT_KEY low, HT_KEY hi
 	{
 		HtEntry		stored[HT_LEAF_MAX_ENTRIES];
 
-		n = wide_functions(shape.bits, shape.tid_bytes)->read_range(page, KEY_LOW(low), KEY_LOW(high), stored);
+		n = wide_functions(shape.bits, shape.tid_bytes)->read_range(page, KEY_LOW(low), KEY_LOW(high), NULL, stored);
 		for (int i = 0; i < n; i++)
 			out[i] = HT_KEYED(widen)(stored[i], shape.base);
 	}
@@ -205,14 +205,14 @@ HT_KEYED(read_distances)(const void *page, HT_SHAPE shape, HT_KEY low, HT_KEY hi
 
 		n = wide_functions_128(shape.bits, shape.tid_bytes)->read_range(page, HT_KEYED(narrow_128)(first, KEY_OF(0)).key,
 																		 HT_KEYED(narrow_128)(last, KEY_OF(0)).key,
-																		 stored);
+																		 NULL, stored);
 		for (int i = 0; i < n; i++)
 			out[i] = HT_KEYED(widen_128)(stored[i], shape.base);
 	}
 #if HT_KEYS == 256
 	else
 	{
-		n = wide_functions_256(shape.bits, shape.tid_bytes)->read_range(page, low, high, out);
+		n = wide_functions_256(shape.bits, shape.tid_bytes)->read_range(page, low, high, NULL, out);
 		for (int i = 0; i < n; i++)
 			out[i].key = KEY_ADD(out[i].key, shape.base);
 	}

@@ -283,17 +283,23 @@ LT(count)(const void *at)
 	return n;
 }
 
-/* Copy out, in order, the entries of a block with a key in low..high. */
+/* Copy out, in order, the entries of a block with a key in low..high, but those in "skipped". */
 static inline int
-LT(read_keys)(const LT(Block) *block, LT_KEY low, LT_KEY high, LT_ENTRY *out)
+LT(read_keys_but)(const LT(Block) *block, LT_KEY low, LT_KEY high, uint32_t skipped, LT_ENTRY *out)
 {
-	uint32_t	found = LT(find_keys)(block, low, high);
+	uint32_t	found = LT(find_keys)(block, low, high) & ~skipped;
 	int			n = 0;
 
 	for (; found != 0; found &= found - 1)
 		out[n++] = LT(entry)(block, __builtin_ctz(found));
 	HT_KEYED(sort_entries)(out, n);
 	return n;
+}
+
+static inline int
+LT(read_keys)(const LT(Block) *block, LT_KEY low, LT_KEY high, LT_ENTRY *out)
+{
+	return LT(read_keys_but)(block, low, high, 0, out);
 }
 
 /* The slots below the count whose key is not above that of the slot before. */
@@ -448,8 +454,10 @@ LT(fill)(void *at, HtLeafShape shape, const LT_ENTRY *entries, int n)
 	LT(write)(page, entries, n, LT(base)(page), PACK_EVENLY, &change);
 }
 
+/* If hints is not NULL, entries that are hinted to be dead are left out. */
 static int
-LT(read_range)(const void *at, HT_KEY low_key, HT_KEY high_key, LT_ENTRY *out)
+LT(read_range)(const void *at, HT_KEY low_key, HT_KEY high_key, const uint8_t *hints,
+			   LT_ENTRY *out)
 {
 	const		LT(Page) *page = at;
 	HT_KEY		base = LT(base)(page);
@@ -466,9 +474,10 @@ LT(read_range)(const void *at, HT_KEY low_key, HT_KEY high_key, LT_ENTRY *out)
 	for (int b = first; b < LT_BLOCKS; b++)
 	{
 		bool		last = KEY_LESS(high, LT(separator)(page, b));
+		uint32_t	dead = hints == NULL ? 0 : ht_hints_load(hints, b * LT_SLOTS, LT_SLOTS);
 
-		if (b == first || last)
-			n += LT(read_keys)(&page->blocks[b], low, high, out + n);
+		if (b == first || last || dead != 0)
+			n += LT(read_keys_but)(&page->blocks[b], low, high, dead, out + n);
 		else
 			n += LT(read_block)(&page->blocks[b], low, high, out + n);
 		if (last)
@@ -476,6 +485,28 @@ LT(read_range)(const void *at, HT_KEY low_key, HT_KEY high_key, LT_ENTRY *out)
 	}
 	LT(add_base)(page, out, n);
 	return n;
+}
+
+/* The slot that holds an entry, counted from the page's first one on, or -1. */
+static int
+LT(slot)(const void *at, LT_ENTRY entry)
+{
+	const		LT(Page) *page = at;
+	HT_KEY		base = LT(base)(page);
+	LT_KEY		key;
+	int			b;
+	uint32_t	found;
+
+	if (KEY_LESS(entry.key, base) || KEY_LESS(LT_KEY_MAX, KEY_SUBTRACT(entry.key, base)))
+		return -1;
+	entry.key = KEY_SUBTRACT(entry.key, base);
+	key = LT_STORED(entry.key);
+	b = LT(find_block)(page, entry);
+	found = LT(find_keys)(&page->blocks[b], key, key);
+	for (; found != 0; found &= found - 1)
+		if (load_tid(page->blocks[b].tids, __builtin_ctz(found), LT_TID) == entry.tid)
+			return b * LT_SLOTS + __builtin_ctz(found);
+	return -1;
 }
 
 /* ----------------------------------------------------------------
@@ -704,8 +735,8 @@ LT(check)(const void *at)
 
 static const HT_KEYED(LeafFunctions) LT(functions) =
 {
-	LT(init), LT(fill), LT(count), LT(entry_at), LT(read), LT(read_range), LT(insert), LT(remove),
-	LT(change_ranges), LT(check)
+	LT(init), LT(fill), LT(count), LT(entry_at), LT(read), LT(read_range), LT(slot), LT(insert),
+	LT(remove), LT(change_ranges), LT(check)
 };
 
 #undef LT_NAME_2

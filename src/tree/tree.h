@@ -25,6 +25,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define HT_PAGE_SIZE	8192
 
@@ -119,8 +120,10 @@ ht_entry_cmp(HtEntry a, HtEntry b)
  * byte first, unaligned: block << 16 | offset in 6 bytes, block << 9 | offset in 4 or 5.
  * With 4 bytes blocks are below 2^23 and offsets below 512: tables of up to 64 GB.
  *
- * The hole is for hints about entries, a bit for each slot.  The engine does not touch it;
- * the access method lets PostgreSQL's page header say that it is free.
+ * The hole is for hints about entries, a bit for each slot: bit n is that of slot
+ * n % slots of block n / slots.  Only functions that have "hint" in their name, and
+ * ht_leaf_read_live(), touch it.  The access method lets PostgreSQL's page header say that
+ * it is free.
  *
  * "page" always points to the whole page of HT_PAGE_SIZE bytes.  It is aligned to
  * 8 bytes, not necessarily to more (PostgreSQL's local buffers are not).
@@ -361,8 +364,39 @@ extern int	ht_leaf_change_ranges(const void *page, const HtLeafChange *change,
  */
 extern uint64_t ht_leaf_change_lines(const void *page, const HtLeafChange *change);
 
-/* The bytes that are left to hints, a bit for each slot. */
+/* The bytes that are left to hints, a bit for each slot; a multiple of 8. */
 extern HtByteRange ht_leaf_hole(HtLeafShape shape);
+
+/*
+ * The slot that holds an entry, counted from the first slot of the first block on; -1 if
+ * the page does not have the entry.
+ */
+extern int	ht_leaf_slot(const void *page, HtEntry entry);
+
+/*
+ * Hints that entries are dead (hints.c).  None of the other functions looks at hints, or moves
+ * them with the entries: after a change of the page ht_leaf_clear_hints() removes those that
+ * it makes wrong, and who fills a page again zeroes the hole.  Setting a hint needs no
+ * exclusive lock.
+ */
+extern bool ht_leaf_has_hints(const void *page);
+extern uint32_t ht_leaf_hints(const void *page, int block);	/* a bit for each slot */
+extern void ht_leaf_set_hint(void *page, int slot);
+extern void ht_leaf_clear_hints(void *page, const HtLeafChange *change);
+
+/* ht_leaf_read_range() without entries that are hinted to be dead. */
+extern int	ht_leaf_read_live(const void *page, uint64_t low_key, uint64_t high_key,
+							  HtEntry *out);
+
+/* The hints of n slots, at most 32, from bit "first" on. */
+static inline uint32_t
+ht_hints_load(const uint8_t *hints, int first, int n)
+{
+	uint64_t	word;
+
+	memcpy(&word, hints + first / 8, sizeof(word));
+	return (uint32_t) (word >> first % 8 & ((UINT64_C(1) << n) - 1));
+}
 
 /*
  * Check every invariant above.  Returns NULL if all hold, otherwise a constant string

@@ -55,6 +55,7 @@ width_bits(HtWidth width)
 /* All tests of a part of the engine. */
 extern void test_leaf(int bits, int tid_bytes);
 extern void test_leaf_damage(int bits, int tid_bytes);
+extern void test_hints(int bits, int tid_bytes);
 extern void test_shape(void);
 extern void test_node(HtWidth width);
 extern void test_sort(void);

@@ -18,6 +18,7 @@ main(int argc, char **argv)
 		{
 			test_leaf(bits, tid_bytes);
 			test_leaf_damage(bits, tid_bytes);
+			test_hints(bits, tid_bytes);
 			test_search(bits, tid_bytes);
 		}
 	}
