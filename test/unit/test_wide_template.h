@@ -603,6 +603,25 @@ HT_KEYED(compare)(const LEAF *leaf, HtHit *hits, const HT_KEY *keys, int n, HtHi
 
 #define HITS	(50 * HT_LEAF_MAX_ENTRIES)
 
+/*
+ * The hint for a key that the leaf can store is the first block that can have it: no block
+ * before it can, and it is not before a block that cannot either.
+ */
+static void
+HT_KEYED(expect_hint)(const LEAF *leaf, const HT_PROBE *probe)
+{
+	if (!HT_KEYED(ht_leaf_fits_key)(leaf->shape, probe->key))
+		return;
+	for (int b = 0; b < HT_KEYED(ht_leaf_blocks)(leaf->shape); b++)
+		for (int slot = 0; slot < HT_KEYED(ht_leaf_block_count)(leaf->page, b); slot++)
+		{
+			HT_KEY		key = HT_KEYED(ht_leaf_entry)(leaf->page, b, slot).key;
+
+			expect(b >= (int) probe->hint || KEY_LESS(key, probe->key), "hint %u is too high", probe->hint);
+			expect(b <= (int) probe->hint || !KEY_LESS(key, probe->key), "hint %u is too low", probe->hint);
+		}
+}
+
 static void
 HT_KEYED(try_points)(const HT_SEARCH *search, const LEAF *leaf, uint32_t room)
 {
@@ -621,7 +640,11 @@ HT_KEYED(try_points)(const HT_SEARCH *search, const LEAF *leaf, uint32_t room)
 		probes[i] = (HT_PROBE) {HT_KEYED(leaf_probe)(leaf), 1000 + i, (uint32_t) rnd_below(70)};
 	search->prefetch_separators(leaf->page, probes, count);
 	if (rnd_below(2))
+	{
 		search->prefetch_blocks(leaf->page, probes, count);
+		for (uint32_t i = 0; i < count && i < 2; i++)
+			HT_KEYED(expect_hint)(leaf, &probes[i]);
+	}
 	for (uint32_t i = 0; i < count; i++)
 		if (rnd_below(4) == 0)
 			probes[i].hint += (uint32_t) (rnd_below(5) - 2);
