@@ -104,12 +104,17 @@ HT_KEYED(make_index)(Content content)
 		HT_KEY		base = from < n ? HT_KEYED(entries)[from].key : KEY_OF(0);
 		HT_KEY		last;
 		HT_SHAPE	shape;
+		int			class;
 
 		if (leaf == MAX_LEAVES - 1)
 			n = HT_KEYED(count) = from + (here < n - from ? here : n - from);
 		here = here < n - from ? here : n - from;
 		last = here > 0 ? HT_KEYED(entries)[from + here - 1].key : base;
-		shape = HT_KEYED(ht_leaf_shape)(HT_KEYED(ht_class_for)(KEY_SUBTRACT(last, base)), HT_TID_BYTES, base);
+		class = HT_KEYED(ht_class_for)(KEY_SUBTRACT(last, base));
+		for (int i = 0; i < 7; i++)
+			if (classes[i] > class && classes[i] <= HT_KEYS && rnd_below(4) == 0)
+				class = classes[i];
+		shape = HT_KEYED(ht_leaf_shape)(class, HT_TID_BYTES, base);
 		for (int i = 0; i < HT_PAGE_SIZE; i++)
 			pages[(size_t) leaf * HT_PAGE_SIZE + (size_t) i] = (char) rnd();
 		HT_KEYED(ht_leaf_init)(pages + (size_t) leaf * HT_PAGE_SIZE, shape);
