@@ -138,7 +138,7 @@ LT(base)(const LT(Page) *page)
  * have constant bounds and no branches, so that the compiler can unroll or vectorise
  * them.  On a damaged page, too, the result must be on the page.
  */
-static inline int
+static ALWAYS_INLINE int
 LT(first_block)(const LT(Page) *page, LT_KEY key)
 {
 	const LT_KEY *separators;

@@ -43,7 +43,7 @@
 #include "leaf_flat.h"
 #endif
 
-static inline LT_ENTRY
+static ALWAYS_INLINE LT_ENTRY
 LT(entry)(const LT(Block) *block, int slot)
 {
 	LT_ENTRY	entry = {LT(key)(block, slot), load_tid(block->tids, slot, LT_TID)};
