@@ -1,8 +1,8 @@
 #!/bin/bash
 # Compares a harmonia index with btree and hash indexes under changes, on a private
 # server: mixes of inserts, deletes and look-ups; single-row inserters; size and look-up
-# time after churn, before and after movement; rows that die young; and how long an insert waits for a
-# movement.  Prints Markdown tables.
+# time after churn, before and after movement; tables whose rows die young; and how long
+# an insert waits for a movement.  Prints Markdown tables.
 #
 # usage: bench/updates.sh [SECTION...]
 #
@@ -165,7 +165,7 @@ dead_case() {
 	for ((run = 0; run < runs; run++)); do
 		for method in btree harmonia; do
 			sql -c 'DROP TABLE IF EXISTS d; DROP SEQUENCE IF EXISTS d_s; CREATE SEQUENCE d_s' -c "${setup//METHOD/$method}"
-			transactions_a_second 2 "$@" | note "$method" tps/s
+			transactions_a_second 2 "$@" | note "$method" transactions/s
 			sql -c "SELECT pg_relation_size('d_k') / 8192" | note "$method" pages
 		done
 	done
