@@ -11,127 +11,16 @@
 
 #define ST_SET portable
 #define ST_TARGET
-#define HT_KEYS 128
-#define ST_BITS 16
-#include "search_template.h"
-#define HT_KEYS 128
-#define ST_BITS 32
-#include "search_template.h"
-#define HT_KEYS 128
-#define ST_BITS 64
-#include "search_template.h"
-#define HT_KEYS 128
-#define ST_BITS 96
-#include "search_template.h"
-#define HT_KEYS 128
-#define ST_BITS 128
-#include "search_template.h"
-#define HT_KEYS 256
-#define ST_BITS 16
-#include "search_template.h"
-#define HT_KEYS 256
-#define ST_BITS 32
-#include "search_template.h"
-#define HT_KEYS 256
-#define ST_BITS 64
-#include "search_template.h"
-#define HT_KEYS 256
-#define ST_BITS 96
-#include "search_template.h"
-#define HT_KEYS 256
-#define ST_BITS 128
-#include "search_template.h"
-#define HT_KEYS 256
-#define ST_BITS 192
-#include "search_template.h"
-#define HT_KEYS 256
-#define ST_BITS 256
-#include "search_template.h"
-#undef ST_SET
-#undef ST_TARGET
+#include "search_wide_set.h"
 
 #ifdef ST_X86
 #define ST_SET avx2
 #define ST_TARGET ST_AVX2
-#define HT_KEYS 128
-#define ST_BITS 16
-#include "search_template.h"
-#define HT_KEYS 128
-#define ST_BITS 32
-#include "search_template.h"
-#define HT_KEYS 128
-#define ST_BITS 64
-#include "search_template.h"
-#define HT_KEYS 128
-#define ST_BITS 96
-#include "search_template.h"
-#define HT_KEYS 128
-#define ST_BITS 128
-#include "search_template.h"
-#define HT_KEYS 256
-#define ST_BITS 16
-#include "search_template.h"
-#define HT_KEYS 256
-#define ST_BITS 32
-#include "search_template.h"
-#define HT_KEYS 256
-#define ST_BITS 64
-#include "search_template.h"
-#define HT_KEYS 256
-#define ST_BITS 96
-#include "search_template.h"
-#define HT_KEYS 256
-#define ST_BITS 128
-#include "search_template.h"
-#define HT_KEYS 256
-#define ST_BITS 192
-#include "search_template.h"
-#define HT_KEYS 256
-#define ST_BITS 256
-#include "search_template.h"
-#undef ST_SET
-#undef ST_TARGET
+#include "search_wide_set.h"
 
 #define ST_SET avx512
 #define ST_TARGET ST_AVX512
-#define HT_KEYS 128
-#define ST_BITS 16
-#include "search_template.h"
-#define HT_KEYS 128
-#define ST_BITS 32
-#include "search_template.h"
-#define HT_KEYS 128
-#define ST_BITS 64
-#include "search_template.h"
-#define HT_KEYS 128
-#define ST_BITS 96
-#include "search_template.h"
-#define HT_KEYS 128
-#define ST_BITS 128
-#include "search_template.h"
-#define HT_KEYS 256
-#define ST_BITS 16
-#include "search_template.h"
-#define HT_KEYS 256
-#define ST_BITS 32
-#include "search_template.h"
-#define HT_KEYS 256
-#define ST_BITS 64
-#include "search_template.h"
-#define HT_KEYS 256
-#define ST_BITS 96
-#include "search_template.h"
-#define HT_KEYS 256
-#define ST_BITS 128
-#include "search_template.h"
-#define HT_KEYS 256
-#define ST_BITS 192
-#include "search_template.h"
-#define HT_KEYS 256
-#define ST_BITS 256
-#include "search_template.h"
-#undef ST_SET
-#undef ST_TARGET
+#include "search_wide_set.h"
 #endif
 
 /*
