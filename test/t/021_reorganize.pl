@@ -57,11 +57,15 @@ is($node->safe_psql('postgres', q{
 		- spare_pages - free_pages, lost_pages
 	FROM harmonia_index_info('t_k')}),
 	'0|0', 'each block has a use, and none is lost');
-$node->safe_psql('postgres', q{SELECT harmonia_reorganize('t_k')});
+# One round can make another possible: two segments that have become one can be joined with a
+# third, or fit into a gap nearer to the front.
+my $rounds = 0;
+$rounds++
+  while $rounds < 10 && $node->safe_psql('postgres', q{SELECT harmonia_reorganize('t_k')}) > 0;
+cmp_ok($rounds, '<', 10, 'reorganization comes to an end');
 is($node->safe_psql('postgres', q{
-	SELECT harmonia_reorganize('t_k'), shadowed_segments, auxiliary_pages, lost_pages
-	FROM harmonia_index_info('t_k')}),
-	'0|0|0|0', 'all segments are pure after reorganization');
+	SELECT shadowed_segments, auxiliary_pages, lost_pages FROM harmonia_index_info('t_k')}),
+	'0|0|0', 'all segments are pure after reorganization');
 is($node->safe_psql('postgres', q{
 	SELECT count(*) FROM harmonia_segments('t_k') s, LATERAL (SELECT count(*) n, min(l.low_key) low
 		FROM harmonia_leaves('t_k', s.block) l) l
