@@ -264,11 +264,13 @@ CREATE INDEX long_b ON long USING harmonia (b);
 INSERT INTO long SELECT id + 60, k, c, b FROM long;
 ANALYZE long;
 SELECT harmonia_check(index, true) FROM unnest('{long_k,long_c,long_b}'::regclass[]) index;
+SET lookup.seqscan = off;
 SELECT * FROM compare_lookups(
 	'SELECT id FROM long WHERE k = ANY (ARRAY(SELECT k FROM long WHERE id < 9))',
 	'SELECT a.id, b.id FROM long a JOIN long b ON a.c = b.c WHERE a.id < 20',
 	'SELECT a.id FROM long a WHERE EXISTS (SELECT FROM long b WHERE a.b = b.b AND b.id > a.id)',
 	'SELECT id FROM long WHERE c IN (repeat(''y'', 100000) || 3, repeat(''y'', 100000) || 999)');
+SET lookup.seqscan = on;
 
 --
 -- Texts and names; and what is taken as a text

@@ -4,6 +4,7 @@
 SET client_min_messages = warning;
 SET timezone = 'UTC';
 SET jit = off;
+SET enable_memoize = off;
 SET max_parallel_workers_per_gather = 0;
 SET harmonia.enable_lookup_aggregate = off;
 CREATE SCHEMA lookup_prune;

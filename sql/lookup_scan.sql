@@ -177,7 +177,7 @@ CALL use_lookups(true);
 SELECT * FROM plan('SELECT count(*) + 1, count(k), max(1) IS NULL FROM t WHERE k IN (1, 2)', 'VERBOSE');
 SELECT * FROM plan('SELECT count(*) + 1 AS n, -count(k), now() IS NULL FROM t WHERE k IN (1, 2) AND k > 1', 'VERBOSE');
 SELECT * FROM explained('SELECT count(*) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 5000)))');
-SELECT query, lookup_nodes(query) FROM unnest(ARRAY['SELECT count(id) FROM t WHERE k IN (1, 2)', 'SELECT count(DISTINCT k) FROM t WHERE k IN (1, 2)',
+SELECT query, lookup_nodes(query) FROM unnest(ARRAY['SELECT count(v) FROM t WHERE k IN (1, 2)', 'SELECT count(DISTINCT k) FROM t WHERE k IN (1, 2)',
 	'SELECT count(*) FILTER (WHERE k > 1) FROM t WHERE k IN (1, 2)', 'SELECT count(k ORDER BY k) FROM t WHERE k IN (1, 2)', 'SELECT count(k + 1) FROM t WHERE k IN (1, 2)',
 	'SELECT count(*) FROM t WHERE k IN (1, 2) HAVING count(*) > 5', 'SELECT count(*) FROM t WHERE k IN (1, 2) GROUP BY k', 'SELECT count(*) FROM t WHERE k IN (1, 2) GROUP BY ()',
 	'SELECT count(*), sum(k) FROM t WHERE k IN (1, 2)', 'SELECT count(*) FROM t WHERE k IN (1, 2) AND v > ''v1''', 'SELECT count(*) FROM t WHERE k IN (1, 2) AND random() < 2',

@@ -110,7 +110,7 @@ CREATE TABLE tiny (k int);
 CREATE INDEX tiny_k ON tiny USING harmonia (k);
 INSERT INTO tiny SELECT i FROM generate_series(1, 20) i;
 ANALYZE tiny;
-SELECT * FROM plans('SELECT * FROM tiny WHERE k = 5', 'SELECT * FROM tiny WHERE k < 15', 'SELECT * FROM tiny ORDER BY k LIMIT 1');
+SELECT * FROM plans('SELECT * FROM tiny WHERE k = 5', 'SELECT * FROM tiny WHERE k < 15', 'SELECT * FROM tiny ORDER BY k');
 
 --
 -- Conditions and expressions

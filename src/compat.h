@@ -1,13 +1,13 @@
 /*
  * compat.h
- *		What differs between PostgreSQL 15, 16, 17 and 18.  The only file that
+ *		What differs between PostgreSQL 15 to 19.  The only file that
  *		looks at PG_VERSION_NUM; each shim names the version that changed.
  */
 #ifndef HARMONIA_COMPAT_H
 #define HARMONIA_COMPAT_H
 
-#if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 190000
-#error "harmonia supports PostgreSQL 15 to 18"
+#if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 200000
+#error "harmonia supports PostgreSQL 15 to 19"
 #endif
 
 /* 16 renamed relfilenodes to relfilelocators, and aligned pages for direct I/O. */
@@ -112,18 +112,31 @@ typedef PGAlignedBlock HmAlignedPage;
  */
 #if PG_VERSION_NUM >= 180000
 #include "access/nbtree.h"
-#define HM_SET_ROUTINE_EXTRAS(routine) \
-	do { \
-		(routine)->amcanbuildparallel = true; \
-		(routine)->amconsistentequality = true; \
-		(routine)->amconsistentordering = true; \
-		(routine)->amtranslatestrategy = bttranslatestrategy; \
-		(routine)->amtranslatecmptype = bttranslatecmptype; \
-	} while (0)
+#define HM_ROUTINE_EXTRAS \
+	.amcanbuildparallel = true, \
+	.amconsistentequality = true, \
+	.amconsistentordering = true, \
+	.amtranslatestrategy = bttranslatestrategy, \
+	.amtranslatecmptype = bttranslatecmptype,
 #elif PG_VERSION_NUM >= 170000
-#define HM_SET_ROUTINE_EXTRAS(routine) ((routine)->amcanbuildparallel = true)
+#define HM_ROUTINE_EXTRAS	.amcanbuildparallel = true,
 #else
-#define HM_SET_ROUTINE_EXTRAS(routine) ((void) 0)
+#define HM_ROUTINE_EXTRAS
+#endif
+
+/* Up to 18, the server frees what a handler of an access method returns; 19 keeps and never frees it. */
+#if PG_VERSION_NUM >= 190000
+#define hm_handed_over(routine) (routine)
+#else
+#include "access/amapi.h"
+static inline IndexAmRoutine *
+hm_handed_over(const IndexAmRoutine *routine)
+{
+	IndexAmRoutine *result = makeNode(IndexAmRoutine);
+
+	*result = *routine;
+	return result;
+}
 #endif
 
 /* 18 replaced pg_attribute_noreturn() by pg_noreturn, which has to stand in front. */
@@ -172,18 +185,24 @@ typedef PGAlignedBlock HmAlignedPage;
 
 /*
  * Whether a path without order may win against those that a relation has.  18 compares
- * the number of disabled nodes before costs; our paths have none.
+ * the number of disabled nodes before costs; our paths have none.  19 looks at what partial paths
+ * cost before their first row, too.
  */
-#if PG_VERSION_NUM >= 180000
+#if PG_VERSION_NUM >= 190000
 #define hm_add_path_precheck(rel, startup, total) \
 	add_path_precheck(rel, 0, startup, total, NIL, NULL)
-#define hm_add_partial_path_precheck(rel, total) \
-	add_partial_path_precheck(rel, 0, total, NIL)
+#define hm_add_partial_path_precheck(rel, startup, total) \
+	add_partial_path_precheck(rel, 0, startup, total, NIL)
+#elif PG_VERSION_NUM >= 180000
+#define hm_add_path_precheck(rel, startup, total) \
+	add_path_precheck(rel, 0, startup, total, NIL, NULL)
+#define hm_add_partial_path_precheck(rel, startup, total) \
+	((void) (startup), add_partial_path_precheck(rel, 0, total, NIL))
 #else
 #define hm_add_path_precheck(rel, startup, total) \
 	add_path_precheck(rel, startup, total, NIL, NULL)
-#define hm_add_partial_path_precheck(rel, total) \
-	add_partial_path_precheck(rel, total, NIL)
+#define hm_add_partial_path_precheck(rel, startup, total) \
+	((void) (startup), add_partial_path_precheck(rel, total, NIL))
 #endif
 
 /* 18 moved what extends EXPLAIN to headers of its own. */
@@ -371,12 +390,157 @@ hm_find_targets(PlanState *node, PartitionPruneState *state, ExprContext *econte
 #define hm_array_scan_keys(keys, pages) (keys)
 #endif
 
-/* 18 has a variable vacuum_truncate, for tables that do not set the option. */
-#if PG_VERSION_NUM >= 180000
+/*
+ * 18 has a variable vacuum_truncate, for tables that do not set the option.  In 19 the option knows
+ * itself whether it is set.
+ */
+#if PG_VERSION_NUM >= 190000
+#define hm_vacuum_truncates(options) \
+	((options) != NULL && (options)->vacuum_truncate != PG_TERNARY_UNSET ? \
+	 (options)->vacuum_truncate == PG_TERNARY_TRUE : vacuum_truncate)
+#elif PG_VERSION_NUM >= 180000
 #define hm_vacuum_truncates(options) \
 	((options) != NULL && (options)->vacuum_truncate_set ? (options)->vacuum_truncate : vacuum_truncate)
 #else
 #define hm_vacuum_truncates(options) ((options) == NULL || (options)->vacuum_truncate)
+#endif
+
+/*
+ * What a date is as a timestamp, where it may be out of range.  hm_overflow() then is less or more than
+ * 0.  19 says that by an ErrorSaveContext and an infinite result.
+ */
+#if PG_VERSION_NUM >= 190000
+#include "nodes/miscnodes.h"
+typedef ErrorSaveContext HmConversion;
+#define HM_CONVERSION	{T_ErrorSaveContext}
+#define hm_convert(function, value, conversion) function##_safe(value, (Node *) (conversion))
+#define hm_overflow(conversion, result) \
+	(!(conversion).error_occurred ? 0 : TIMESTAMP_IS_NOEND(result) ? 1 : -1)
+#else
+typedef int HmConversion;
+#define HM_CONVERSION	0
+#define hm_convert(function, value, conversion) function##_opt_overflow(value, conversion)
+#define hm_overflow(conversion, result) (conversion)
+#endif
+
+/* 19 is told of an array's elements when an iteration begins. */
+#if PG_VERSION_NUM >= 190000
+#define hm_array_iter_setup(iterator, array, length, by_value, align) \
+	array_iter_setup(iterator, array, length, by_value, align)
+#define hm_array_iter_next(iterator, is_null, i, length, by_value, align) \
+	array_iter_next(iterator, is_null, i)
+#else
+#define hm_array_iter_setup(iterator, array, length, by_value, align) \
+	array_iter_setup(iterator, array)
+#define hm_array_iter_next(iterator, is_null, i, length, by_value, align) \
+	array_iter_next(iterator, is_null, i, length, by_value, align)
+#endif
+
+/* 19 gave scans of tables, and slots for their rows, flags.  We set none. */
+#if PG_VERSION_NUM >= 190000
+#define hm_beginscan_parallel(heap, scan) table_beginscan_parallel(heap, scan, SO_NONE)
+#define hm_index_fetch_begin(heap) table_index_fetch_begin(heap, SO_NONE)
+#define hm_init_scan_slot(estate, node, desc, callbacks) \
+	ExecInitScanTupleSlot(estate, node, desc, callbacks, 0)
+#else
+#define hm_beginscan_parallel(heap, scan) table_beginscan_parallel(heap, scan)
+#define hm_index_fetch_begin(heap) table_index_fetch_begin(heap)
+#define hm_init_scan_slot(estate, node, desc, callbacks) \
+	ExecInitScanTupleSlot(estate, node, desc, callbacks)
+#endif
+
+/*
+ * 19 has readers set bits of the visibility map, if their query does not write to the table.  Nothing of
+ * ours relies on that, so they do not.  It pins the map's page nevertheless.
+ */
+#if PG_VERSION_NUM >= 190000
+#define hm_prune_page(heap, buffer) \
+	do { \
+		Buffer		map_buffer = InvalidBuffer; \
+		\
+		heap_page_prune_opt(heap, buffer, &map_buffer, false); \
+		if (BufferIsValid(map_buffer)) \
+			ReleaseBuffer(map_buffer); \
+	} while (0)
+#else
+#define hm_prune_page(heap, buffer) heap_page_prune_opt(heap, buffer)
+#endif
+
+/* 19 renamed what sets a page's checksum. */
+#if PG_VERSION_NUM >= 190000
+#define hm_set_checksum(page, block) PageSetChecksum(page, block)
+#else
+#define hm_set_checksum(page, block) PageSetChecksumInplace(page, block)
+#endif
+
+/* 19 wants to be told when a tuple descriptor is complete. */
+#if PG_VERSION_NUM >= 190000
+#define hm_finalize_desc(desc) TupleDescFinalize(desc)
+#else
+#define hm_finalize_desc(desc) ((void) (desc))
+#endif
+
+/* 19 hands EXPLAIN's state to the planner. */
+#if PG_VERSION_NUM >= 190000
+#define HM_PLANNER_PARAMETERS \
+	Query *parse, const char *query_string, int options, ParamListInfo params, ExplainState *es
+#define HM_PLANNER_ARGUMENTS	parse, query_string, options, params, es
+#else
+#define HM_PLANNER_PARAMETERS \
+	Query *parse, const char *query_string, int options, ParamListInfo params
+#define HM_PLANNER_ARGUMENTS	parse, query_string, options, params
+#endif
+
+/* 19 renamed the counters of plan nodes. */
+#if PG_VERSION_NUM >= 190000
+#include "executor/instrument.h"
+typedef NodeInstrumentation HmNodeInstrumentation;
+typedef WorkerNodeInstrumentation HmWorkerInstrumentation;
+#else
+#include "executor/instrument.h"
+typedef Instrumentation HmNodeInstrumentation;
+typedef WorkerInstrumentation HmWorkerInstrumentation;
+#endif
+
+/* 19 made a buffer's state 64 bits wide. */
+#if PG_VERSION_NUM >= 190000
+#define hm_buffer_state(desc) pg_atomic_read_u64(&(desc)->state)
+#else
+#define hm_buffer_state(desc) pg_atomic_read_u32(&(desc)->state)
+#endif
+
+/*
+ * For a semijoin whose outer rows are to be made distinct, 19 passes a relation that already is;
+ * before, the path had to be made.  And it renamed the path that drops equal neighbours.
+ */
+#if PG_VERSION_NUM >= 190000
+typedef UniquePath HmUniquePath;
+#define hm_is_unique_path(path) IsA(path, UniquePath)
+#define hm_create_unique_path(root, rel, path, info) (path)
+#define hm_rel_before_unique(root, rel) \
+	(bms_membership((rel)->relids) == BMS_SINGLETON ? \
+	 find_base_rel(root, bms_singleton_member((rel)->relids)) : find_join_rel(root, (rel)->relids))
+#else
+typedef UpperUniquePath HmUniquePath;
+#define hm_is_unique_path(path) IsA(path, UpperUniquePath)
+#define hm_create_unique_path(root, rel, path, info) \
+	((Path *) create_unique_path(root, rel, path, info))
+#define hm_rel_before_unique(root, rel) (rel)
+#endif
+
+/* 19 passes partial sums of int8 between processes in 128 bits; before, as decimal digits. */
+#if PG_VERSION_NUM >= 190000
+#define HM_BINARY_SUMS
+#endif
+
+/*
+ * 19 aggregates eagerly: some relations of a join stand for groups of rows.  They are children of
+ * nothing, and have no indexes.
+ */
+#if PG_VERSION_NUM >= 190000
+#define hm_is_grouped(rel) IS_GROUPED_REL(rel)
+#else
+#define hm_is_grouped(rel) false
 #endif
 
 #endif							/* HARMONIA_COMPAT_H */

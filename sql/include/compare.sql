@@ -39,7 +39,7 @@ END $$;
 
 -- A line of EXPLAIN, or all lines in one, in PostgreSQL 15's words; NULL if 15 has no
 -- such line. 16 and later number parameters by the plans that they come from, 18
--- counts fractions of rows and marks disabled nodes.
+-- counts fractions of rows and marks disabled nodes, 19 names plans.
 CREATE FUNCTION old_line(line text) RETURNS text LANGUAGE plpgsql IMMUTABLE
 AS $$
 BEGIN
@@ -49,6 +49,7 @@ BEGIN
 	line := regexp_replace(line, ',\n *"Disabled": (true|false)|\n *Disabled: (true|false)', '', 'g');
 	line := regexp_replace(line, '(rows=|Actual Rows"?: )(\d+)\.00', '\1\2', 'g');
 	line := regexp_replace(line, 'InitPlan (\d+) \(returns \$\d+\)', 'InitPlan \1');
+	line := regexp_replace(line, '(InitPlan|SubPlan) [a-z]+_(\d+)', '\1 \2', 'g');
 	RETURN replace(line, '(InitPlan 1).col1', '$0');
 END $$;
 

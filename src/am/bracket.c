@@ -27,6 +27,7 @@
 
 #include "am/am.h"
 #include "am/keyhash.h"
+#include "compat.h"
 
 /* A time zone's offset from UTC is less than this, in seconds: seven days. */
 #define OFFSET_LIMIT	(7 * SECS_PER_DAY)
@@ -194,28 +195,28 @@ bracket_converted(const HmKeyType *column, Timestamp value, int overflow)
 static HmBracket
 bracket_date_in_timestamp(const HmKeyType *column, Datum value)
 {
-	int			overflow;
-	Timestamp	converted = date2timestamp_opt_overflow(DatumGetDateADT(value), &overflow);
+	HmConversion conversion = HM_CONVERSION;
+	Timestamp	converted = hm_convert(date2timestamp, DatumGetDateADT(value), &conversion);
 
-	return bracket_converted(column, converted, overflow);
+	return bracket_converted(column, converted, hm_overflow(conversion, converted));
 }
 
 static HmBracket
 bracket_date_in_timestamptz(const HmKeyType *column, Datum value)
 {
-	int			overflow;
-	TimestampTz converted = date2timestamptz_opt_overflow(DatumGetDateADT(value), &overflow);
+	HmConversion conversion = HM_CONVERSION;
+	TimestampTz converted = hm_convert(date2timestamptz, DatumGetDateADT(value), &conversion);
 
-	return bracket_converted(column, converted, overflow);
+	return bracket_converted(column, converted, hm_overflow(conversion, converted));
 }
 
 static HmBracket
 bracket_timestamp_in_timestamptz(const HmKeyType *column, Datum value)
 {
-	int			overflow;
-	TimestampTz converted = timestamp2timestamptz_opt_overflow(DatumGetTimestamp(value), &overflow);
+	HmConversion conversion = HM_CONVERSION;
+	TimestampTz converted = hm_convert(timestamp2timestamptz, DatumGetTimestamp(value), &conversion);
 
-	return bracket_converted(column, converted, overflow);
+	return bracket_converted(column, converted, hm_overflow(conversion, converted));
 }
 
 /*

@@ -66,7 +66,7 @@ write_pages(HmBuild *build, char *pages, uint32 count)
 	{
 		blocks[i] = build->next_block + i;
 		list[i] = (Page) (pages + (Size) i * BLCKSZ);
-		PageSetChecksumInplace(list[i], blocks[i]);
+		hm_set_checksum(list[i], blocks[i]);
 		smgrextend(RelationGetSmgr(index), MAIN_FORKNUM, blocks[i], list[i], true);
 	}
 	HM_FAULT(build_pages_extended);
@@ -75,7 +75,7 @@ write_pages(HmBuild *build, char *pages, uint32 count)
 		log_newpages(&HmRelationLocator(index), MAIN_FORKNUM, (int) count, blocks, list, true);
 		for (uint32 i = 0; i < count; i++)
 		{
-			PageSetChecksumInplace(list[i], blocks[i]);
+			hm_set_checksum(list[i], blocks[i]);
 			smgrwrite(RelationGetSmgr(index), MAIN_FORKNUM, blocks[i], list[i], true);
 		}
 	}
@@ -349,7 +349,7 @@ hm_build_empty(Relation index)
 	memset(buffer.data, 0, BLCKSZ);
 	hm_meta_init(index, page);
 	log_newpage(&HmRelationLocator(index), INIT_FORKNUM, HM_METAPAGE_BLKNO, page, true);
-	PageSetChecksumInplace(page, HM_METAPAGE_BLKNO);
+	hm_set_checksum(page, HM_METAPAGE_BLKNO);
 	smgrextend(smgr, INIT_FORKNUM, HM_METAPAGE_BLKNO, buffer.data, true);
 	smgrimmedsync(smgr, INIT_FORKNUM);
 }

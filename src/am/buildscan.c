@@ -224,7 +224,7 @@ hm_build_worker_main(dsm_segment *segment, shm_toc *toc)
 	info->ii_Concurrent = shared->concurrent;
 	sort = sort_begin(index, shared->participants);
 	heap_tuples = sort_scan(sort, heap, index, info, false,
-							table_beginscan_parallel(heap, scan));
+							hm_beginscan_parallel(heap, scan));
 	result += ParallelWorkerNumber;
 	result->keys = worker_export(&sort->keys, &shared->files, false);
 	result->nulls = worker_export(&sort->nulls, &shared->files, true);
@@ -426,7 +426,7 @@ hm_build_sort(Relation heap, Relation index, IndexInfo *info,
 	sort = sort_begin(index, leader ? leader->context->nworkers_launched + 1 : 1);
 	sort->leader = leader;
 	if (leader)
-		scan = table_beginscan_parallel(heap, leader->scan);
+		scan = hm_beginscan_parallel(heap, leader->scan);
 	*heap_tuples = sort_scan(sort, heap, index, info, true, scan);
 	if (leader)
 		*heap_tuples += leader_collect(leader, sort, info);

@@ -81,57 +81,59 @@ handler_property(Oid index_oid, int attno, IndexAMProperty property,
 	return true;
 }
 
+static const IndexAmRoutine routine = {
+	.type = T_IndexAmRoutine,
+
+	/* Strategies are btree's; there are no support functions. */
+	.amstrategies = BTMaxStrategyNumber,
+	.amsupport = 0,
+	.amoptsprocnum = 0,
+	.amcanorder = true,
+	.amcanorderbyop = false,
+	.amcanbackward = true,
+	.amcanunique = false,
+	.amcanmulticol = false,
+	.amoptionalkey = true,
+	.amsearcharray = true,
+	.amsearchnulls = true,
+	.amstorage = false,
+	.amclusterable = true,
+	.ampredlocks = false,
+	.amcanparallel = false,
+	.amcaninclude = false,
+	.amusemaintenanceworkmem = false,
+	.amparallelvacuumoptions = VACUUM_OPTION_PARALLEL_BULKDEL |
+	VACUUM_OPTION_PARALLEL_COND_CLEANUP,
+	.amkeytype = InvalidOid,
+	HM_ROUTINE_EXTRAS
+
+	.ambuild = hm_build,
+	.ambuildempty = hm_build_empty,
+	.aminsert = hm_insert,
+	.ambulkdelete = hm_bulk_delete,
+	.amvacuumcleanup = hm_vacuum_cleanup,
+	.amcanreturn = hm_can_return,
+	.amcostestimate = hm_cost_estimate,
+	.amoptions = handler_options,
+	.amproperty = handler_property,
+	.ambuildphasename = hm_build_phase_name,
+	.amvalidate = hm_validate,
+	.amadjustmembers = NULL,
+	.ambeginscan = hm_begin_scan,
+	.amrescan = hm_rescan,
+	.amgettuple = hm_get_tuple,
+	.amgetbitmap = hm_get_bitmap,
+	.amendscan = hm_end_scan,
+	.ammarkpos = hm_mark_position,
+	.amrestrpos = hm_restore_position,
+	.amestimateparallelscan = NULL,
+	.aminitparallelscan = NULL,
+	.amparallelrescan = NULL,
+};
+
 PG_FUNCTION_INFO_V1(harmonia_handler);
 Datum
 harmonia_handler(PG_FUNCTION_ARGS)
 {
-	IndexAmRoutine *routine = makeNode(IndexAmRoutine);
-
-	/* Strategies are btree's; there are no support functions. */
-	routine->amstrategies = BTMaxStrategyNumber;
-	routine->amsupport = 0;
-	routine->amoptsprocnum = 0;
-	routine->amcanorder = true;
-	routine->amcanorderbyop = false;
-	routine->amcanbackward = true;
-	routine->amcanunique = false;
-	routine->amcanmulticol = false;
-	routine->amoptionalkey = true;
-	routine->amsearcharray = true;
-	routine->amsearchnulls = true;
-	routine->amstorage = false;
-	routine->amclusterable = true;
-	routine->ampredlocks = false;
-	routine->amcanparallel = false;
-	routine->amcaninclude = false;
-	routine->amusemaintenanceworkmem = false;
-	routine->amparallelvacuumoptions =
-		VACUUM_OPTION_PARALLEL_BULKDEL | VACUUM_OPTION_PARALLEL_COND_CLEANUP;
-	routine->amkeytype = InvalidOid;
-	HM_SET_ROUTINE_EXTRAS(routine);
-
-	routine->ambuild = hm_build;
-	routine->ambuildempty = hm_build_empty;
-	routine->aminsert = hm_insert;
-	routine->ambulkdelete = hm_bulk_delete;
-	routine->amvacuumcleanup = hm_vacuum_cleanup;
-	routine->amcanreturn = hm_can_return;
-	routine->amcostestimate = hm_cost_estimate;
-	routine->amoptions = handler_options;
-	routine->amproperty = handler_property;
-	routine->ambuildphasename = hm_build_phase_name;
-	routine->amvalidate = hm_validate;
-	routine->amadjustmembers = NULL;
-	routine->ambeginscan = hm_begin_scan;
-	routine->amrescan = hm_rescan;
-	routine->amgettuple = hm_get_tuple;
-	routine->amgetbitmap = hm_get_bitmap;
-	routine->amendscan = hm_end_scan;
-	routine->ammarkpos = hm_mark_position;
-	routine->amrestrpos = hm_restore_position;
-	routine->amestimateparallelscan = NULL;
-	routine->aminitparallelscan = NULL;
-	routine->amparallelrescan = NULL;
-
-	PG_RETURN_POINTER(routine);
+	PG_RETURN_POINTER(hm_handed_over(&routine));
 }

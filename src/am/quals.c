@@ -21,6 +21,7 @@
 #include "utils/memutils.h"
 
 #include "am/internal.h"
+#include "compat.h"
 
 /* From so many bytes on, an array is copied into huge pages. */
 #define LARGE_VALUE		(4 * 1024 * 1024)
@@ -170,7 +171,8 @@ array_begin(ArrayItems *items, Datum argument)
 	items->next = 0;
 	get_typlenbyvalalign(AARR_ELEMTYPE(items->array), &items->length, &items->by_value,
 						 &items->align);
-	array_iter_setup(&items->iterator, items->array);
+	hm_array_iter_setup(&items->iterator, items->array, items->length, items->by_value,
+						items->align);
 }
 
 /* The next element that is not NULL; false if there is none. */
@@ -182,8 +184,8 @@ array_next(ArrayItems *items, Datum *value)
 	while (is_null && items->next < items->count)
 	{
 		CHECK_FOR_INTERRUPTS();
-		*value = array_iter_next(&items->iterator, &is_null, items->next++, items->length,
-								 items->by_value, items->align);
+		*value = hm_array_iter_next(&items->iterator, &is_null, items->next++, items->length,
+									items->by_value, items->align);
 	}
 	return !is_null;
 }

@@ -4,10 +4,12 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "catalog/pg_type.h"
 #include "utils/builtins.h"
 #include "utils/json.h"
 #include "utils/timestamp.h"
+#include "utils/tuplestore.h"
 
 #include "am/rows.h"
 

@@ -212,8 +212,21 @@ numeric_from_int128(int128 value)
 
 /*
  * The transition state of sum() and avg() of int8, as int8_avg_serialize() writes it: the
- * count, and a number with its digits, most significant first, to the base 10000.
+ * count, and the sum, in 128 bits or as digits, most significant first, to the base 10000.
  */
+#ifdef HM_BINARY_SUMS
+static Datum
+serialize_sum(const HmAggregateState *state)
+{
+	StringInfoData buffer;
+
+	pq_begintypsend(&buffer);
+	pq_sendint64(&buffer, state->count);
+	pq_sendint64(&buffer, (uint64) ((uint128) state->u.sum >> 64));
+	pq_sendint64(&buffer, (uint64) state->u.sum);
+	return PointerGetDatum(pq_endtypsend(&buffer));
+}
+#else
 static Datum
 serialize_sum(const HmAggregateState *state)
 {
@@ -235,6 +248,7 @@ serialize_sum(const HmAggregateState *state)
 		pq_sendint16(&buffer, digits[--count]);
 	return PointerGetDatum(pq_endtypsend(&buffer));
 }
+#endif
 
 static Datum
 numeric_result(const HmAggregateState *state, bool partial, bool *is_null)

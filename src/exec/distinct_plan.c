@@ -12,6 +12,7 @@
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 
+#include "compat.h"
 #include "exec/planner.h"
 
 /* Whether a query returns the distinct values of one expression, and does nothing else. */
@@ -41,8 +42,8 @@ input_of(Path *path)
 		input = ((AggPath *) path)->subpath;
 	else if (IsA(path, GroupPath))
 		input = ((GroupPath *) path)->subpath;
-	else if (IsA(path, UpperUniquePath))
-		input = ((UpperUniquePath *) path)->subpath;
+	else if (hm_is_unique_path(path))
+		input = ((HmUniquePath *) path)->subpath;
 	if (input != NULL && IsA(input, SortPath))
 		input = ((SortPath *) input)->subpath;
 	return input;

@@ -9,6 +9,7 @@
 #include "optimizer/planner.h"
 #include "utils/guc.h"
 
+#include "compat.h"
 #include "exec/exec.h"
 #include "exec/planner.h"
 
@@ -26,14 +27,14 @@ static set_join_pathlist_hook_type next_join_pathlist_hook = NULL;
 static create_upper_paths_hook_type next_create_upper_paths_hook = NULL;
 
 static PlannedStmt *
-plan_query(Query *parse, const char *query_string, int options, ParamListInfo params)
+plan_query(HM_PLANNER_PARAMETERS)
 {
 	/* The planner changes the query, too. */
 	if (hm_enable_lookup_join)
 		hm_rewrite_not_in(parse);
 	if (next_planner_hook)
-		return next_planner_hook(parse, query_string, options, params);
-	return standard_planner(parse, query_string, options, params);
+		return next_planner_hook(HM_PLANNER_ARGUMENTS);
+	return standard_planner(HM_PLANNER_ARGUMENTS);
 }
 
 static void

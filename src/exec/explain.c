@@ -119,7 +119,7 @@ hm_explain_list(const char *label, List *exprs, CustomScanState *node, List *anc
 void
 hm_explain_filtered(const char *label, CustomScanState *node, ExplainState *es)
 {
-	Instrumentation *instrument = node->ss.ps.instrument;
+	HmNodeInstrumentation *instrument = node->ss.ps.instrument;
 
 	if (instrument == NULL ||
 		(instrument->nfiltered2 <= 0 && es->format == EXPLAIN_FORMAT_TEXT))
@@ -131,7 +131,7 @@ hm_explain_filtered(const char *label, CustomScanState *node, ExplainState *es)
 void
 hm_explain_removed(HmNode *node, ExplainState *es)
 {
-	Instrumentation *instrument = node->css.ss.ps.instrument;
+	HmNodeInstrumentation *instrument = node->css.ss.ps.instrument;
 	HmFetchStats sum;
 
 	hm_node_stats(node, &sum);
@@ -200,7 +200,7 @@ explain_device(const HmLookupStats *stats, ExplainState *es)
 static bool
 ran_in_silent_workers(const PlanState *node)
 {
-	const WorkerInstrumentation *workers = node->worker_instrument;
+	const HmWorkerInstrumentation *workers = node->worker_instrument;
 
 	if (node->plan->parallel_aware || workers == NULL)
 		return false;

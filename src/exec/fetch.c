@@ -101,7 +101,7 @@ hm_fetch_create(Relation heap, Relation index, const EState *estate, bool index_
 	fetch->finished = true;
 	fetch->is_heap = heap->rd_rel->relam == HEAP_TABLE_AM_OID;
 	if (!fetch->is_heap)
-		fetch->scan = table_index_fetch_begin(heap);
+		fetch->scan = hm_index_fetch_begin(heap);
 	fetch->own_slot = slot == NULL;
 	fetch->slot = fetch->own_slot ? table_slot_create(heap, NULL) : slot;
 	fetch->max_room = hm_fetch_portion_hits(index_only);

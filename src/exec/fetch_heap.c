@@ -347,7 +347,7 @@ hm_heap_run(HmFetch *fetch)
 
 	prefetch_memory(fetch);
 	run->buffer = pin_page(fetch, block);
-	heap_page_prune_opt(fetch->heap, run->buffer);
+	hm_prune_page(fetch->heap, run->buffer);
 	fetch->stats.heap_blocks++;
 	LockBuffer(run->buffer, BUFFER_LOCK_SHARE);
 	while (fetch->next < fetch->count && run->count < HM_RUN_MAX)

@@ -144,6 +144,7 @@ begin_groups(LookupAggregate *state, EState *estate, TupleDesc desc)
 						   read->nulls_only ? BOOLOID : attribute->atttypid, -1,
 						   attribute->attndims);
 	}
+	hm_finalize_desc(set_aside_desc);
 	state->write_slot = ExecInitExtraTupleSlot(estate, set_aside_desc, &TTSOpsVirtual);
 	state->read_slot = ExecInitExtraTupleSlot(estate, set_aside_desc, &TTSOpsMinimalTuple);
 }

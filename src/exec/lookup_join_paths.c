@@ -253,8 +253,9 @@ add_distinct_path(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, Rel
 				  JoinPathExtraData *extra)
 {
 	Node	   *argument = linitial(keys->arguments);
-	Path	   *before = hm_path_before_distinct(outer, argument);
-	Path	   *outer_path = before != NULL ? before : outer->cheapest_total_path;
+	RelOptInfo *rel = type == JOIN_UNIQUE_OUTER ? hm_rel_before_unique(root, outer) : outer;
+	Path	   *before = hm_path_before_distinct(rel, argument);
+	Path	   *outer_path = before != NULL ? before : rel->cheapest_total_path;
 	LookupCost	cost;
 
 	if (type == JOIN_UNIQUE_OUTER)
@@ -332,7 +333,7 @@ add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo 
 	/* Make the outer rows distinct, and then join them as for an inner join. */
 	if (type == JOIN_UNIQUE_OUTER)
 	{
-		outer_path = (Path *) create_unique_path(root, outer, outer_path, extra->sjinfo);
+		outer_path = hm_create_unique_path(root, outer, outer_path, extra->sjinfo);
 		join_type = JOIN_INNER;
 	}
 	if (outer_path == NULL || PATH_REQ_OUTER(outer_path) != NULL)
@@ -410,7 +411,7 @@ may_pay(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, JoinType type
 	else
 		return false;
 	hm_cost_lookup_least(probes, &startup, &total);
-	return hm_add_partial_path_precheck(joinrel, total);
+	return hm_add_partial_path_precheck(joinrel, startup, total);
 }
 
 /* Whether a lookup join can evaluate and return all that this join needs. */
@@ -436,7 +437,7 @@ hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
 	if (type != JOIN_INNER && type != JOIN_LEFT && type != JOIN_SEMI &&
 		type != JOIN_ANTI && type != JOIN_UNIQUE_OUTER)
 		return;
-	if (!may_join(root, joinrel, inner))
+	if (hm_is_grouped(joinrel) || !may_join(root, joinrel, inner))
 		return;
 
 	/*

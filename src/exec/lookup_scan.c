@@ -167,8 +167,7 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 	 */
 	if (!scan->index_only)
 	{
-		ExecInitScanTupleSlot(estate, &node->ss, RelationGetDescr(heap),
-							  table_slot_callbacks(heap));
+		hm_init_scan_slot(estate, &node->ss, RelationGetDescr(heap), table_slot_callbacks(heap));
 		ExecAssignScanProjectionInfo(&node->ss);
 		node->ss.ps.qual = ExecInitQual(plan->scan.plan.qual, &node->ss.ps);
 	}

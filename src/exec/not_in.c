@@ -23,6 +23,9 @@
  * Queries that lock or change rows stay as they are, too.  After a concurrent change,
  * EvalPlanQual evaluates a subplan again, but takes the rows of an antijoin's other side
  * as they were.
+ *
+ * 19 makes some antijoins itself, of others than these, too.  It does not look into views and
+ * conditions such as IS NOT NULL, so what is here goes on to be of use.
  */
 #include "postgres.h"
 

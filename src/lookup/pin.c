@@ -181,7 +181,7 @@ hm_pin_seems_valid(Buffer buffer, BlockNumber block)
 	BufferDesc *desc = GetBufferDescriptor(buffer - 1);
 
 	return desc->tag.blockNum == block &&
-		BUF_STATE_GET_USAGECOUNT(pg_atomic_read_u32(&desc->state)) > 0;
+		BUF_STATE_GET_USAGECOUNT(hm_buffer_state(desc)) > 0;
 }
 
 Buffer

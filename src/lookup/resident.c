@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/xlog.h"
 #include "catalog/pg_class.h"
 #include "fmgr.h"

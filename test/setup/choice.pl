@@ -80,7 +80,7 @@ sub chooses
 }
 
 chooses('nothing installed: the newest that apt has', '17 home/17/bin/pg_config ', apt => [ 15, 17 ]);
-chooses('nothing installed, no lists', '18 home/18/bin/pg_config ', no_lists => 1);
+chooses('nothing installed, no lists', '19 home/19/bin/pg_config ', no_lists => 1);
 chooses('nothing at all', 'error: neither is a PostgreSQL installed .*', apt => [14]);
 chooses('all is there', '15 bin/pg_config ', servers => [15], headers => [15], pg_config => 15, apt => [15]);
 chooses('a server alone', '15 home/15/bin/pg_config ', servers => [15], apt => [ 15, 17 ]);
@@ -110,7 +110,7 @@ chooses('a package that is named', '16 home/16/bin/pg_config ',
 	PG_CONFIG => "$folder/home/16/bin/pg_config", servers => [15], headers => [15], pg_config => 15);
 chooses('an installation that is named', '15 home/15/bin/pg_config ',
 	PG_CONFIG => "$folder/home/15/bin/pg_config", servers => [ 15, 17 ], headers => [ 15, 17 ], pg_config => 17);
-chooses('one that is not supported', 'error: PG_CONFIG=\S+ is of PostgreSQL 14.1 .* 15 to 18',
+chooses('one that is not supported', 'error: PG_CONFIG=\S+ is of PostgreSQL 14.1 .* 15 to 19',
 	PG_CONFIG => "$folder/home/14/bin/pg_config", servers => [14]);
 chooses('one that is not there', 'error: PG_CONFIG=/none/pg_config does not run; .*', PG_CONFIG => '/none/pg_config');
 
