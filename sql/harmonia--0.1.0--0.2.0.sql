@@ -132,3 +132,32 @@ COMMENT ON FUNCTION harmonia_leaves(regclass, bigint)
 IS 'leaves of a segment, in key order';
 
 REVOKE ALL ON FUNCTION harmonia_leaves(regclass, bigint) FROM PUBLIC;
+
+-- ----------------------------------------------------------------
+-- Progress
+-- ----------------------------------------------------------------
+
+CREATE FUNCTION harmonia_progress(
+	OUT pid int,
+	OUT datid oid,
+	OUT relid oid,
+	OUT command text,
+	OUT phase text,
+	OUT segments_total bigint,
+	OUT segments_done bigint,
+	OUT blocks_total bigint,
+	OUT blocks_done bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION harmonia_progress()
+IS 'progress of functions that take long, of all sessions';
+
+CREATE VIEW pg_stat_progress_harmonia AS
+	SELECT p.pid, p.datid, d.datname, p.relid AS indexrelid, p.command, p.phase,
+		p.segments_total, p.segments_done, p.blocks_total, p.blocks_done
+	FROM harmonia_progress() p
+		LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) p.datid;
+
+GRANT SELECT ON pg_stat_progress_harmonia TO PUBLIC;

@@ -543,4 +543,11 @@ typedef UpperUniquePath HmUniquePath;
 #define hm_is_grouped(rel) false
 #endif
 
+/* 16 renamed what reads the state of a backend. */
+#if PG_VERSION_NUM >= 160000
+#define hm_backend_status(i) pgstat_get_local_beentry_by_index(i)
+#else
+#define hm_backend_status(i) pgstat_fetch_stat_local_beentry(i)
+#endif
+
 #endif							/* HARMONIA_COMPAT_H */

@@ -146,6 +146,7 @@ check_directory(HmCheck *check, const HmMeta *meta)
 	if (meta->depth == 0)
 	{
 		check_entries(check, HM_METAPAGE_BLKNO, meta->root, meta->root_count, "segment");
+		check->segment_count = meta->root_count;
 		return;
 	}
 
@@ -181,6 +182,7 @@ check_directory(HmCheck *check, const HmMeta *meta)
 					   hm_show_position(low));
 		check_entries(check, block, directory->entries, directory->count, "segment");
 		before = hm_directory_low(&directory->entries[directory->count - 1]);
+		check->segment_count += directory->count;
 		UnlockReleaseBuffer(buffer);
 	}
 }
@@ -306,7 +308,7 @@ check_heap(HmCheck *check, Snapshot snapshot)
 
 	/* Scan only what the snapshot sees, as a concurrent build does. */
 	info->ii_Concurrent = true;
-	table_index_build_scan(check->heap, check->index, info, true, false,
+	table_index_build_scan(check->heap, check->index, info, true, true,
 						   heap_tuple_callback, check, scan);
 	bloom_free(check->filter);
 	UnregisterSnapshot(snapshot);
@@ -335,10 +337,15 @@ check_index(Relation index, Relation heap, bool heapallindexed)
 	if (heapallindexed)
 		snapshot = begin_fingerprints(&check);
 	check_metapage(&check);
+	hm_progress_phase(HM_PROGRESS_CHECKING_SEGMENTS, check.segment_count, 0);
 	hm_check_segments(&check);
+	hm_progress_phase(HM_PROGRESS_CHECKING_EXTENTS, 0, 0);
 	hm_check_extents(&check);
 	if (heapallindexed)
+	{
+		hm_progress_phase(HM_PROGRESS_CHECKING_TABLE, 0, 0);
 		check_heap(&check, snapshot);
+	}
 }
 
 /*
@@ -372,7 +379,11 @@ harmonia_check(PG_FUNCTION_ARGS)
 				 errmsg("cannot verify unlogged index \"%s\" during recovery, skipping",
 						RelationGetRelationName(index))));
 	else
+	{
+		hm_progress_begin(index, HM_PROGRESS_CHECK);
 		check_index(index, heap, heapallindexed);
+		hm_progress_end();
+	}
 
 	AtEOXact_GUC(false, nest_level);
 	SetUserIdAndSecContext(user, security);

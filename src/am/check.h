@@ -10,6 +10,7 @@
 
 #include "am/copy.h"
 #include "am/internal.h"
+#include "am/progress.h"
 #include "compat.h"
 
 /* A leaf as the inner nodes describe it. */
@@ -31,6 +32,7 @@ typedef struct HmCheck
 								 * so any TID may be valid */
 	BufferAccessStrategy strategy;
 	bloom_filter *filter;		/* NULL unless heapallindexed */
+	int64		segment_count;	/* in the directory, when that was checked */
 
 	/* The segment under verification. */
 	MemoryContext context;		/* reset for each segment */

@@ -390,6 +390,7 @@ hm_check_segments(HmCheck *check)
 {
 	HmPosition	position = hm_position(HM_PART_NULLS_LOW, 0, 0);
 	MemoryContext old_context;
+	int64		done = 0;
 
 	check->context = AllocSetContextCreate(CurrentMemoryContext, "harmonia check",
 										   ALLOCSET_DEFAULT_SIZES);
@@ -402,6 +403,7 @@ hm_check_segments(HmCheck *check)
 			break;
 		position = check_segment(check, header, position);
 		MemoryContextReset(check->context);
+		hm_progress_segments(++done);
 	}
 	MemoryContextSwitchTo(old_context);
 	MemoryContextDelete(check->context);

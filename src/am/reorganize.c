@@ -27,6 +27,7 @@
 
 #include "am/internal.h"
 #include "am/open.h"
+#include "am/progress.h"
 #include "compat.h"
 
 PG_FUNCTION_INFO_V1(harmonia_reorganize);
@@ -169,9 +170,11 @@ hm_reorganize(Relation index, HmSegmentUses *uses, bool all)
 	HmSegmentUse *items = uses->items;
 	int			movements = 0;
 
+	hm_progress_phase(HM_PROGRESS_MOVING, uses->count, 0);
 	for (int i = 0; i < uses->count; i++)
 	{
 		vacuum_delay_point_compat();
+		hm_progress_segments(i);
 		if (i + 1 < uses->count && worth_joining(index, &items[i], &items[i + 1]) &&
 			join_with_next(index, &items[i]))
 		{
@@ -264,9 +267,11 @@ move_to_front(Relation index, bool pack)
 	 * Stop at the first one that cannot be moved: the file cannot become shorter than up
 	 * to its end.
 	 */
+	hm_progress_phase(HM_PROGRESS_COMPACTING, count, 0);
 	for (int i = 0; i < count; i++)
 	{
 		vacuum_delay_point_compat();
+		hm_progress_segments(i);
 		if (!hm_extent_fits_below(index, candidates[i].blocks, candidates[i].last))
 			break;
 		if (hm_segments_move(index, &candidates[i].name, 1, pack ? HM_MOVE_PACK : HM_MOVE_KEEP_ROOM,
@@ -338,6 +343,18 @@ count_step(Relation index, HmSegmentUses *uses, HmPosition *position,
 	UnlockReleaseBuffer(header);
 	vacuum_delay_point_compat();
 	return true;
+}
+
+/* How many segments the directory lists. */
+static int
+count_segments(Relation index)
+{
+	BlockNumber *pages;
+	int			page_count,
+				count;
+
+	pfree(hm_directory_read(index, &count, &pages, &page_count));
+	return count;
 }
 
 /* Whether any index of a table, of which nothing is locked, is not valid. */
@@ -469,10 +486,13 @@ harmonia_reorganize(PG_FUNCTION_ARGS)
 	hm_cache(index, true);
 	strategy = GetAccessStrategy(BAS_VACUUM);
 	hm_segment_uses_init(&uses);
+	hm_progress_begin(index, HM_PROGRESS_REORGANIZE);
+	hm_progress_phase(HM_PROGRESS_COUNTING, count_segments(index), 0);
 	while (count_step(index, &uses, &position, strategy))
-		;
+		hm_progress_segments(uses.count);
 	movements = hm_reorganize(index, &uses, true);
 	movements += hm_compact(index, true, &size);
+	hm_progress_end();
 
 	FreeAccessStrategy(strategy);
 	pfree(uses.items);

@@ -1,0 +1,71 @@
+# What harmonia_reorganize() reports while it runs, to whom, and that VACUUM, which moves segments
+# too, reports its own progress alone.
+#
+# The library is built with FAULT_POINTS (src/am/fault.h) and SMALL_LIMITS.
+use strict;
+use warnings;
+
+use FaultSessions;
+use Harmonia;
+use Test::More;
+
+my $node = new_node('progress');
+my $progress = 'SELECT indexrelid::regclass, command, phase, segments_total > 0, segments_done'
+  . ' FROM pg_stat_progress_harmonia';
+
+sub sql { return $node->safe_psql('postgres', $_[0]); }
+
+sub make_table
+{
+	sql(<<'END');
+SET client_min_messages = warning;
+DROP TABLE IF EXISTS t;
+CREATE TABLE t (k int) WITH (autovacuum_enabled = off);
+INSERT INTO t SELECT i FROM generate_series(1, 6000) i;
+CREATE INDEX t_k ON t USING harmonia (k) WITH (fillfactor = 100);
+INSERT INTO t SELECT i FROM generate_series(1, 6000, 10) i;
+END
+	return;
+}
+
+sub stop_at
+{
+	my ($session, $point, $statement) = @_;
+
+	hold($node, $point);
+	ask($session, "SET harmonia.fault = '$point:wait'");
+	send_sql($session, $statement);
+	stopped_at($node, $point);
+	return;
+}
+
+sql('CREATE ROLE other');
+my $session = open_session($node);
+
+make_table();
+stop_at($session, 'move_marked', "SELECT harmonia_reorganize('t_k')");
+is(sql($progress), 't_k|harmonia_reorganize|moving segments|t|0', 'a movement is reported');
+is(sql('SET ROLE other; SELECT pid IS NOT NULL, datname, command, phase, segments_total FROM pg_stat_progress_harmonia'),
+	't|postgres|||', 'others learn that something runs, but not what');
+is(sql('SELECT count(*) FROM pg_stat_progress_vacuum'), '0', 'no other view shows it');
+release('move_marked');
+cmp_ok(answer($session), '>', 1, 'segments are moved');
+is(sql($progress), '', 'nothing is left');
+
+make_table();
+stop_at($session, 'move_marked', "SELECT harmonia_reorganize('t_k')");
+sql("SELECT pg_cancel_backend($session->{pid})");
+release('move_marked');
+like(answer($session), qr/canceling statement/, 'reorganization is cancelled');
+is(sql($progress), '', 'nothing is left after an error');
+
+sql('DELETE FROM t WHERE k % 50 > 0');
+stop_at($session, 'move_marked', 'VACUUM t');
+is(sql($progress), '', 'VACUUM is not reported as ours');
+is(sql('SELECT relid::regclass, phase FROM pg_stat_progress_vacuum'), 't|vacuuming indexes', 'but as it is');
+release('move_marked');
+answer($session);
+
+close_session($session);
+$node->stop;
+done_testing();
