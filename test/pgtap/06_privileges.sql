@@ -1,7 +1,7 @@
 -- Who may do what: the extension is for superusers to create, its functions are for
 -- the owners of indexes, or for those to whom superusers grant them.
 \ir setup.inc
-SELECT plan(14);
+SELECT plan(15);
 
 SELECT is(string_agg(proname, ' ' ORDER BY proname),
 	'harmonia_device harmonia_handler harmonia_load harmonia_reorganize harmonia_stat_indexes harmonia_unload',
@@ -25,6 +25,7 @@ SELECT lives_ok('CREATE TABLE owned.t AS SELECT i AS k FROM generate_series(1, 1
 SELECT lives_ok('CREATE INDEX t_k ON owned.t USING harmonia (k)', 'CREATE INDEX needs no further right');
 SELECT lives_ok('SELECT harmonia_reorganize(''owned.t_k'')', 'the owner packs an index');
 SELECT lives_ok('SELECT count(*) FROM pg_stat_harmonia', 'everybody sees statistics');
+SELECT lives_ok('SELECT count(*) FROM pg_stat_progress_harmonia', 'and progress');
 SELECT throws_ok('SELECT harmonia_check(''owned.t_k'')', '42501');
 SELECT throws_ok('SELECT * FROM harmonia_index_info(''owned.t_k'')', '42501');
 SELECT throws_ok('SELECT * FROM harmonia_page(''owned.t_k'', 0)', '42501', NULL,
