@@ -17,6 +17,7 @@
 #include "utils/tuplestore.h"
 
 #include "am/open.h"
+#include "am/progress.h"
 #include "compat.h"
 #include "lookup/remote.h"
 
@@ -132,8 +133,10 @@ harmonia_load(PG_FUNCTION_ARGS)
 	index = open_own_index(PG_GETARG_OID(0));
 	hm_inspect_check_valid(index);
 	hm_batch_apply(index);
+	hm_progress_begin(index, HM_PROGRESS_LOAD);
 	reason = hm_sync(index, true, &copy, &stats);
 	report_refusal(index, reason);
+	hm_progress_end();
 
 	stats.counts.copy_memory = copy.memory;
 	hm_stats_add(RelationGetRelid(index), &stats.counts);

@@ -23,6 +23,7 @@
 
 #include "am/fault.h"
 #include "am/format.h"
+#include "am/progress.h"
 #include "compat.h"
 #include "lookup/remote.h"
 
@@ -314,6 +315,7 @@ send_leaves(Sync *sync, const HmLeafList *list)
 
 	if (!reserve(sync, &end) || !begin_halves(sync, true))
 		return false;
+	hm_progress_phase(HM_PROGRESS_COPYING, 0, list->count);
 	for (uint32 i = 0; i < list->count; i++)
 	{
 		const HmListedLeaf *leaf = &list->leaves[i];
@@ -324,8 +326,12 @@ send_leaves(Sync *sync, const HmLeafList *list)
 		CHECK_FOR_INTERRUPTS();
 		if (leaf->block >= end)
 			return false;
-		if (sync->count == HALF_PAGES && !send_half(sync))
-			return false;
+		if (sync->count == HALF_PAGES)
+		{
+			hm_progress_blocks(i);
+			if (!send_half(sync))
+				return false;
+		}
 		buffer = hm_pin(sync->index, leaf->block);
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
 		page = BufferGetPage(buffer);

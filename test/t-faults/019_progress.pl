@@ -1,5 +1,5 @@
-# What harmonia_reorganize() reports while it runs, to whom, and that VACUUM, which moves segments
-# too, reports its own progress alone.
+# What harmonia_reorganize() and harmonia_load() report while they run, to whom, and that VACUUM,
+# which moves segments too, reports its own progress alone.
 #
 # The library is built with FAULT_POINTS (src/am/fault.h) and SMALL_LIMITS.
 use strict;
@@ -7,9 +7,10 @@ use warnings;
 
 use FaultSessions;
 use Harmonia;
+use HarmoniaDevice;
 use Test::More;
 
-my $node = new_node('progress');
+my $node = new_device_node('progress');
 my $progress = 'SELECT indexrelid::regclass, command, phase, segments_total > 0, segments_done'
   . ' FROM pg_stat_progress_harmonia';
 
@@ -64,6 +65,19 @@ stop_at($session, 'move_marked', 'VACUUM t');
 is(sql($progress), '', 'VACUUM is not reported as ours');
 is(sql('SELECT relid::regclass, phase FROM pg_stat_progress_vacuum'), 't|vacuuming indexes', 'but as it is');
 release('move_marked');
+answer($session);
+
+make_table();
+stop_at($session, 'sync_copied', "SELECT harmonia_load('t_k')");
+is(sql('SELECT command, phase, segments_total, blocks_total > 1, blocks_done < blocks_total FROM pg_stat_progress_harmonia'),
+	'harmonia_load|copying pages|0|t|t', 'a load is reported');
+release('sync_copied');
+answer($session);
+
+stop_at($session, 'sync_copied', 'INSERT INTO t SELECT generate_series(1, 20000); '
+	  . 'SET harmonia.force_device = on; SELECT count(*) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 3000)))');
+is(sql($progress), '', 'a re-sync is not');
+release('sync_copied');
 answer($session);
 
 close_session($session);
