@@ -219,16 +219,15 @@ INSERT INTO r SELECT i % 1300, i FROM generate_series(1, 2000) i;
 CREATE INDEX r_k ON r USING harmonia (k);
 :vacuum ANALYZE p, r;
 SET enable_partitionwise_join = on;
-SET cpu_tuple_cost = 0.1;
 SET enable_partitionwise_aggregate = on;
 BEGIN;
 CALL use_lookups(true);
 SELECT * FROM plan('SELECT p.k, count(*), sum(v) FROM p JOIN r USING (k) GROUP BY p.k HAVING sum(x) > 5');
 ROLLBACK;
-SELECT * FROM compare_lookups('SELECT p.k, count(*), sum(v) FROM p JOIN r USING (k) GROUP BY p.k HAVING sum(x) > 5', 'SELECT p.k, count(*), sum(x + v) FROM p LEFT JOIN r USING (k) GROUP BY p.k',
+-- Versions differ in when they join partitions one by one.
+SELECT n, result, query FROM compare_lookups('SELECT p.k, count(*), sum(v) FROM p JOIN r USING (k) GROUP BY p.k HAVING sum(x) > 5', 'SELECT p.k, count(*), sum(x + v) FROM p LEFT JOIN r USING (k) GROUP BY p.k',
 	'SELECT n % 5, count(*), sum(x) FROM p JOIN r USING (k) GROUP BY 1', 'SELECT count(*), sum(x) FROM p JOIN r USING (k)');
 RESET enable_partitionwise_join;
-RESET cpu_tuple_cost;
 RESET enable_partitionwise_aggregate;
 
 --

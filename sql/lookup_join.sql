@@ -330,11 +330,10 @@ SELECT * FROM compare_lookups(
 	'SELECT p.n, t.id FROM p JOIN t USING (k)', 'SELECT p.n, t.id, p.tableoid FROM p LEFT JOIN t USING (k) WHERE p.k > 600', 'SELECT o.n, p.n FROM o JOIN p USING (k)',
 	'SELECT o.n, id FROM o JOIN mv USING (k)', 'SELECT o.n, id FROM o JOIN tmp USING (k)', 'SELECT tmp.k FROM tmp WHERE EXISTS (SELECT FROM t WHERE t.k = tmp.k + 1)');
 SET enable_partitionwise_join = on;
-SET cpu_tuple_cost = 0.1;
-SELECT * FROM compare_lookups('SELECT q.n, p.n FROM q JOIN p USING (k)', 'SELECT q.n, p.k FROM q LEFT JOIN p USING (k)', 'SELECT q.n FROM q WHERE EXISTS (SELECT FROM p WHERE p.k = q.k)',
+-- Versions differ in when they do.
+SELECT n, result, split_part(nodes, ',', 1) AS node, query FROM compare_lookups('SELECT q.n, p.n FROM q JOIN p USING (k)', 'SELECT q.n, p.k FROM q LEFT JOIN p USING (k)', 'SELECT q.n FROM q WHERE EXISTS (SELECT FROM p WHERE p.k = q.k)',
 	'SELECT q.n FROM q WHERE NOT EXISTS (SELECT FROM p WHERE p.k = q.k AND p.n <> q.n)');
 RESET enable_partitionwise_join;
-RESET cpu_tuple_cost;
 
 --
 -- Changes
