@@ -4,7 +4,7 @@
 SELECT plan(15);
 
 SELECT is(string_agg(proname, ' ' ORDER BY proname),
-	'harmonia_device harmonia_handler harmonia_load harmonia_reorganize harmonia_stat_indexes harmonia_unload',
+	'harmonia_device harmonia_handler harmonia_load harmonia_progress harmonia_reorganize harmonia_stat_indexes harmonia_unload',
 	'what everybody may call')
 FROM pg_depend JOIN pg_proc p ON p.oid = objid
 WHERE classid = 'pg_proc'::regclass AND deptype = 'e'
