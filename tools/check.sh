@@ -157,7 +157,7 @@ prepare() {
 	# Suites run in a copy that the server's user can read and write.
 	mkdir "$dir/work"
 	local part
-	for part in sql expected test; do
+	for part in sql expected packaging test; do
 		cp -R "$root/$part" "$dir/work"
 	done
 	chown -R "$(server_user)" "$dir/work"
