@@ -110,6 +110,12 @@ hm_fetch_create(Relation heap, Relation index, const EState *estate, bool index_
 	return fetch;
 }
 
+void
+hm_fetch_without_tids(HmFetch *fetch)
+{
+	fetch->by_probe = true;
+}
+
 /* End the lookup, if there is one, and add its counters to the fetch's. */
 static void
 keep_stats(HmFetch *fetch)
@@ -210,6 +216,14 @@ make_portion_room(HmFetch *fetch)
 		fetch->keys = MemoryContextAllocHuge(context, room * sizeof(uint64));
 }
 
+/* Drop the portion. */
+static void
+drop_portion(HmFetch *fetch)
+{
+	fetch->count = fetch->next = 0;
+	fetch->tally.count = fetch->tally_next = fetch->tally_used = 0;
+}
+
 /* Drop the run: release its page. */
 static void
 drop_run(HmFetch *fetch)
@@ -234,7 +248,7 @@ hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done,
 	fetch->done = done;
 	fetch->values = values != NULL ? *values : (HmProbeValues) {0};
 	fetch->counting = false;
-	fetch->count = fetch->next = 0;
+	drop_portion(fetch);
 	fetch->finished = probes->count == 0;
 	if (!fetch->finished)
 		hm_lookup_start(fetch->lookup, probes, done);
@@ -246,7 +260,7 @@ hm_fetch_stop(HmFetch *fetch)
 	ExecClearTuple(fetch->slot);
 	drop_run(fetch);
 	hm_heap_stop(fetch);
-	fetch->count = fetch->next = 0;
+	drop_portion(fetch);
 	fetch->finished = true;
 	if (fetch->scan != NULL)
 		table_index_fetch_reset(fetch->scan);
@@ -271,19 +285,33 @@ read_hits(HmFetch *fetch)
 								  wants_keys(fetch) ? fetch->keys : NULL, fetch->room);
 }
 
+/*
+ * What is wanted of hits on all-visible pages.  A serializable transaction needs each TID, to
+ * lock its heap page.
+ */
+static HmGateAnswer
+wanted_answer(const HmFetch *fetch)
+{
+	if (IsolationIsSerializable() || wants_keys(fetch))
+		return HM_ANSWER_HITS;
+	if (fetch->counting)
+		return HM_ANSWER_COUNT;
+	return fetch->by_probe ? HM_ANSWER_TALLY : HM_ANSWER_HITS;
+}
+
 /* The same inside the visibility gate.  Hits on all-visible pages come first. */
 static void
 read_hits_in_gate(HmFetch *fetch)
 {
-	/* A serializable transaction needs each TID, to lock its heap page. */
-	bool		only_count = fetch->counting && !IsolationIsSerializable();
-	HmMapReader reader = hm_map_reader(fetch, only_count);
+	HmGateAnswer answer = wanted_answer(fetch);
+	HmMapReader reader = hm_map_reader(fetch, answer == HM_ANSWER_COUNT);
 
 	hm_lookup_set_reader(fetch->lookup, &reader);
-	fetch->count = hm_lookup_next_in_gate(fetch->lookup, fetch->hits,
+	fetch->count = hm_lookup_next_in_gate(fetch->lookup, answer, fetch->hits,
 										  wants_keys(fetch) ? fetch->keys : NULL,
-										  fetch->room, &fetch->visible,
-										  only_count ? &fetch->counted : NULL);
+										  fetch->room, &fetch->visible, &fetch->tally,
+										  &fetch->counted);
+	fetch->tally_next = fetch->tally_used = 0;
 }
 
 /*
@@ -296,6 +324,7 @@ read_portion(HmFetch *fetch)
 {
 	hm_heap_stop(fetch);
 	fetch->visible = 0;
+	fetch->tally.count = 0;
 	do
 	{
 		make_portion_room(fetch);
@@ -307,13 +336,13 @@ read_portion(HmFetch *fetch)
 		fetch->finished = hm_lookup_at_end(fetch->lookup);
 		fetch->compare_keys = fetch->compare_always || !hm_lookup_is_exact(fetch->lookup);
 		fetch->compare = fetch->compare_keys || fetch->values.values != NULL;
-	} while (fetch->count == 0 && !fetch->finished);
+	} while (fetch->count == 0 && fetch->tally.count == 0 && !fetch->finished);
 	if (!wants_keys(fetch))
 		sort_hits(fetch);
 
 	fetch->next = fetch->skipped = 0;
 	hm_heap_start(fetch);
-	return fetch->count > 0;
+	return fetch->count > 0 || fetch->tally.count > 0;
 }
 
 /* Whether a value's key is one of a probe's keys. */
@@ -399,6 +428,33 @@ hm_fetch_has_key(HmFetch *fetch, uint32 probe)
  * ----------------------------------------------------------------
  */
 
+/* Make a run of the next hits of the tally.  It may be empty. */
+static void
+make_tally_run(HmFetch *fetch)
+{
+	HmRun	   *run = &fetch->run;
+	const HmTally *tally = &fetch->tally;
+
+	for (; fetch->tally_next < tally->count; fetch->tally_next++, fetch->tally_used = 0)
+	{
+		uint32		hits = tally->hits[fetch->tally_next];
+		uint32		probe = tally->first + fetch->tally_next;
+
+		if (hits == 0)
+			continue;
+		if (tally->numbers != NULL)
+			probe = tally->numbers[fetch->tally_next];
+		if (hm_fetch_is_done(fetch, probe))
+			continue;
+		for (; fetch->tally_used < hits; fetch->tally_used++)
+		{
+			if (run->count == HM_RUN_MAX)
+				return;
+			run->probes[run->count++] = probe;
+		}
+	}
+}
+
 /* Make a run of the next hits that are visible by the map. */
 static void
 make_visible_run(HmFetch *fetch)
@@ -461,7 +517,8 @@ make_slot_run(HmFetch *fetch)
 static bool
 has_hits(HmFetch *fetch)
 {
-	if (fetch->next < fetch->count || (!fetch->finished && read_portion(fetch)))
+	if (fetch->next < fetch->count || fetch->tally_next < fetch->tally.count ||
+		(!fetch->finished && read_portion(fetch)))
 		return true;
 	hm_fetch_stop(fetch);
 	return false;
@@ -477,9 +534,15 @@ hm_fetch_run(HmFetch *fetch)
 		CHECK_FOR_INTERRUPTS();
 		drop_run(fetch);
 		run->slot = NULL;
+		run->in_order = false;
 		if (!has_hits(fetch))
 			return NULL;
-		if (fetch->next < fetch->visible)
+		if (fetch->tally_next < fetch->tally.count)
+		{
+			make_tally_run(fetch);
+			run->in_order = fetch->tally.numbers == NULL;
+		}
+		else if (fetch->next < fetch->visible)
 			make_visible_run(fetch);
 		else if (fetch->is_heap)
 			hm_heap_run(fetch);

@@ -57,6 +57,7 @@ struct HmFetch
 	bool		compare_always; /* "compare_keys", for all portions */
 	bool		index_only;
 	bool		first_rows;
+	bool		by_probe;		/* the caller wants no TIDs */
 
 	HmLookup   *lookup;
 	uint32		capacity;		/* of lookup */
@@ -86,6 +87,9 @@ struct HmFetch
 								 * fetched from the heap */
 	uint64	   *keys;			/* if index_only, for ranges: the key of each
 								 * hit; NULL until it is needed */
+	HmTally		tally;			/* other hits on all-visible pages, by probe */
+	uint32		tally_next;		/* the first probe that has not been in a run */
+	uint32		tally_used;		/* its hits that have been */
 	HmMapPage	maps[HM_MAP_PAGES];
 
 	/* The table */

@@ -211,7 +211,7 @@ prefetch_rows(LookupJoin *join)
 	const JoinProbes *probes = join->probes;
 	uint32		probe;
 
-	if (rows->count == 0 || join->batch.count < AHEAD_MIN_ROWS)
+	if (rows->count == 0 || join->batch.count < AHEAD_MIN_ROWS || run->in_order)
 		return;
 	for (uint32 i = 0; run->count >= ROW_AHEAD && i < run->count; i++)
 		hm_row_prefetch(rows, hm_probe_row(probes, run->probes[i]));

@@ -531,6 +531,7 @@ begin_fetch(LookupJoin *join)
 	old_context = MemoryContextSwitchTo(join->fetch_context);
 	join->node.fetch = hm_fetch_create(target->table, target->index,
 									   join->node.css.ss.ps.state, join->index_only, join->first_rows, NULL);
+	hm_fetch_without_tids(join->node.fetch);
 	join->fetch_target = join->target;
 	MemoryContextSwitchTo(old_context);
 }

@@ -161,6 +161,12 @@ extern HmFetch *hm_fetch_create(Relation heap, Relation index, const EState *est
 								bool index_only, bool first_rows, TupleTableSlot *slot);
 
 /*
+ * Say that hm_fetch_tid() will not be called.  Then matches that a device finds with index_only
+ * may come in the order of their probes.
+ */
+extern void hm_fetch_without_tids(HmFetch *fetch);
+
+/*
  * A lookup may use as much memory as a hash table (work_mem and hash_mem_multiplier).  The
  * bytes that a fetch leaves to the batch's rows, probes and lookup; and the maximum number
  * of hits in a portion.
@@ -211,6 +217,7 @@ typedef struct HmRun
 	uint32		count;			/* matches */
 	Buffer		buffer;			/* the page, or InvalidBuffer */
 	TupleTableSlot *slot;		/* the single tuple, or NULL */
+	bool		in_order;		/* probes ascend: there is no need to prefetch */
 	uint32		probes[HM_RUN_MAX];
 	uint32		hits[HM_RUN_MAX];	/* for fetch.c */
 	HeapTupleData tuples[HM_RUN_MAX];

@@ -375,23 +375,28 @@ put_visible_first(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 n, uint32 
 }
 
 uint32
-hm_lookup_next_in_gate(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max,
-					   uint32 *visible, uint64 *counted)
+hm_lookup_next_in_gate(HmLookup *lookup, HmGateAnswer answer, HmHit *hits, uint64 *keys,
+					   uint32 max, uint32 *visible, HmTally *tally, uint64 *counted)
 {
 	BlockNumber door;
 	uint32		stale;
 	uint32		n;
-	uint64		none = 0;
+	uint64		not_returned = 0;
 
-	hm_remote_set_reader(lookup->remote, &lookup->reader, counted != NULL);
+	Assert(keys == NULL || answer == HM_ANSWER_HITS);
+	hm_remote_set_reader(lookup->remote, &lookup->reader, answer);
 	prepare(lookup, keys != NULL);
 	HM_FAULT(lookup_prepared);
 	door = hm_visibility_gate_enter(lookup->index);
 	forget_pages(lookup);
-	n = next_hits(lookup, hits, keys, Min(max, HM_GATE_MAX_HITS), &stale,
-				  counted != NULL ? counted : &none);
+	n = next_hits(lookup, hits, keys, Min(max, HM_GATE_MAX_HITS), &stale, &not_returned);
 	*visible = put_visible_first(lookup, hits, keys, n, stale);
 	hm_visibility_gate_leave(lookup->index, door);
-	hm_remote_set_reader(lookup->remote, NULL, false);
+	hm_remote_set_reader(lookup->remote, NULL, HM_ANSWER_HITS);
+
+	if (answer == HM_ANSWER_COUNT)
+		*counted += not_returned;
+	hm_remote_tally(lookup->remote, tally);
+	tally->numbers = lookup->numbers != NULL ? lookup->numbers + tally->first : NULL;
 	return n;
 }

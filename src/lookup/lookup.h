@@ -175,18 +175,45 @@ extern bool hm_lookup_is_exact(const HmLookup *lookup);
  * the heap has to be asked.  These may be on all-visible pages, too: hits that were read
  * before the gate was entered are not looked up, because for them the map proves nothing.
  *
- * If counted is not NULL, the caller only counts rows.  Then hits of the device that are on
- * all-visible pages are not returned; their number is added to *counted.  The others have
- * the probe number HM_NO_PROBE.  Hits of the CPU are returned as usual.
+ * With HM_ANSWER_TALLY, hits of the device that are on all-visible pages are not returned, but
+ * are in the tally, by probe: each is one visible row of a probe.  The probes come in their
+ * order, which for the caller is the order of what it keeps of them.  A probe that is done may
+ * be in the tally, too.  With HM_ANSWER_COUNT the number of these hits is added to *counted,
+ * and the others have the probe number HM_NO_PROBE.  Neither is for callers that want keys or
+ * TIDs.
  *
  * Enters the gate, reads at most HM_GATE_MAX_HITS hits, and leaves it; whatever takes long
- * is done before.  May return 0 before the end, if all hits were only counted or none is
- * wanted: hm_lookup_at_end() tells.  Not during recovery: the gate does not stop replay.
+ * is done before.  May return 0 before the end, if no hit is to be returned:
+ * hm_lookup_at_end() tells.  Not during recovery: the gate does not stop replay.
  */
 #define HM_NO_PROBE		PG_UINT32_MAX
 
-extern uint32 hm_lookup_next_in_gate(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max,
-									 uint32 *visible, uint64 *counted);
+/*
+ * What the caller wants to know of hits on all-visible pages that a device has found.  The CPU
+ * returns them as usual in any case.
+ */
+typedef enum HmGateAnswer
+{
+	HM_ANSWER_HITS,				/* the hits */
+	HM_ANSWER_TALLY,			/* how many each probe has */
+	HM_ANSWER_COUNT				/* how many there are */
+} HmGateAnswer;
+
+/*
+ * A tally: the numbers of hits that some of the batch's probes have on all-visible pages, beside
+ * those that are returned.  Valid until the next call for the lookup.
+ */
+typedef struct HmTally
+{
+	uint32		count;			/* probes; 0: there is no tally */
+	uint32		first;			/* the first one's number in the batch */
+	const uint32 *hits;			/* for each of them */
+	const uint32 *numbers;		/* NULL, or what a probe's number is instead */
+} HmTally;
+
+extern uint32 hm_lookup_next_in_gate(HmLookup *lookup, HmGateAnswer answer, HmHit *hits,
+									 uint64 *keys, uint32 max, uint32 *visible,
+									 HmTally *tally, uint64 *counted);
 
 /*
  * What reads the visibility map for that.  Only what it reads inside the gate counts.

@@ -49,10 +49,10 @@ hm_remote_create(Relation index, HtWidth width, HmLookupStats *stats)
 }
 
 void
-hm_remote_set_reader(HmRemote *remote, const HmMapReader *reader, bool counting)
+hm_remote_set_reader(HmRemote *remote, const HmMapReader *reader, HmGateAnswer answer)
 {
 	remote->reader = reader;
-	remote->counting = counting;
+	remote->answer = answer;
 }
 
 void
@@ -178,6 +178,58 @@ count_visible(HmRemote *remote)
 	remote->hits = kept;
 }
 
+/*
+ * Tally the hits of a chunk of this many probes that are on all-visible pages, and keep the
+ * others.
+ */
+static void
+tally_visible(HmRemote *remote, uint32 count)
+{
+	uint8		all_visible[SHOWN_TIDS];
+	uint64		kept = 0;
+
+	if (remote->tally_room < count)
+	{
+		if (remote->tally != NULL)
+			pfree(remote->tally);
+		remote->tally = NULL;
+		remote->tally = MemoryContextAllocHuge(remote->context, count * sizeof(uint32));
+		remote->tally_room = count;
+	}
+	memset(remote->tally, 0, count * sizeof(uint32));
+	for (uint64 begin = 0; begin < remote->hits; begin += SHOWN_TIDS)
+	{
+		const uint64 *tids = remote->hit_tids + begin;
+		const uint32 *probes = remote->hit_probes + begin;
+		uint32		n = (uint32) Min(SHOWN_TIDS, remote->hits - begin);
+
+		for (uint32 i = 0; i < n; i++)
+			hm_tid_check(remote->index, tids[i]);
+		remote->reader->look(remote->reader->argument, tids, n, all_visible);
+		for (uint32 i = 0; i < n; i++)
+		{
+			uint32		probe = probes[i];
+
+			remote->tally[probe] += all_visible[i];
+			remote->hit_tids[kept] = tids[i];
+			remote->hit_probes[kept] = probe;
+			kept += all_visible[i] == 0;
+		}
+	}
+	remote->tallied = remote->hits > kept ? count : 0;
+	remote->counted += remote->hits - kept;
+	remote->hits = kept;
+}
+
+void
+hm_remote_tally(const HmRemote *remote, HmTally *tally)
+{
+	tally->first = remote->first;
+	tally->count = remote->tallied;
+	tally->hits = remote->tally;
+	tally->numbers = NULL;
+}
+
 /* Search the next chunk and show its hits. */
 static HmCpuReason
 next_chunk(HmRemote *remote)
@@ -217,9 +269,14 @@ next_chunk(HmRemote *remote)
 	if (remote->hits > 0)
 	{
 		remote->claim->number = hm_client_claim(remote, save_hits);
-		if (remote->counting && !remote->by_map)
-			count_visible(remote);
-		else if (!remote->counting && remote_in_gate(remote))
+		if (remote_counts(remote))
+		{
+			if (!remote->by_map)
+				count_visible(remote);
+		}
+		else if (remote->answer == HM_ANSWER_TALLY)
+			tally_visible(remote, count);
+		else if (remote_in_gate(remote))
 			mark_visible(remote);
 	}
 	return HM_CPU_NO_REASON;
@@ -314,6 +371,7 @@ hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max, uint32 *
 {
 	bool		shown = false;
 
+	remote->tallied = 0;
 	*rest = 0;
 	*reason = HM_CPU_NO_REASON;
 	for (;;)
@@ -357,5 +415,7 @@ hm_remote_end(HmRemote *remote)
 {
 	drop_hits(remote);
 	remote->stats->counts.copy_memory = remote->copy.memory;
+	if (remote->tally != NULL)
+		pfree(remote->tally);
 	pfree(remote);
 }

@@ -140,7 +140,8 @@ extern void hm_remote_prepare(HmRemote *remote);
  *
  * With a reader the caller is in the visibility gate.  So this loads no copy, and shows
  * HM_GATE_MAX_HITS hits at most.  If none of these is to be returned it returns 0 with
- * *rest HM_NO_PROBE, and the next call goes on.
+ * *rest HM_NO_PROBE, and the next call goes on.  Hits that are tallied are in
+ * hm_remote_tally() then.
  */
 extern uint32 hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max,
 							 uint32 *rest, HmCpuReason *reason, uint64 *counted);
@@ -150,9 +151,13 @@ extern void hm_remote_forget(HmRemote *remote);
 
 /*
  * Set the reader of hm_lookup_next_in_gate(), before the gate is entered; NULL after it was
- * left.  It is shown all hits as soon as they come.  If "counting", those on all-visible
- * pages are only counted, and the others have no probe numbers.
+ * left.  It is shown all hits as soon as they come.  "answer" says what becomes of those that
+ * are on all-visible pages.
  */
-extern void hm_remote_set_reader(HmRemote *remote, const HmMapReader *reader, bool counting);
+extern void hm_remote_set_reader(HmRemote *remote, const HmMapReader *reader,
+								 HmGateAnswer answer);
+
+/* Get the tally of the last call of hm_remote_next(), valid until the next one. */
+extern void hm_remote_tally(const HmRemote *remote, HmTally *tally);
 
 #endif							/* HARMONIA_LOOKUP_REMOTE_H */

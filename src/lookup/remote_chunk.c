@@ -50,7 +50,7 @@ page_map_words(const HmRemote *remote, uint32 count)
 {
 	uint32		words;
 
-	if (!remote->counting || remote->map_changes)
+	if (!remote_counts(remote) || remote->map_changes)
 		return 0;
 	words = (uint32) (((uint64) remote->reader->pages + 31) / 32);
 	if ((Size) words * sizeof(uint32) * PAGE_MAP_SHARE > (Size) count * remote->width)
@@ -71,7 +71,7 @@ chunk_offsets(const HmRemote *remote, bool is_range, uint32 count, uint64 room)
 	offsets.probes_at = offsets.map_at +
 		TYPEALIGN(64, (Size) offsets.map_words * sizeof(uint32));
 	offsets.tids_at = offsets.probes_at +
-		(remote->counting ? 0 : TYPEALIGN(64, room * sizeof(uint32)));
+		(remote_counts(remote) ? 0 : TYPEALIGN(64, room * sizeof(uint32)));
 	offsets.end = offsets.tids_at + room * sizeof(uint64);
 	return offsets;
 }
@@ -199,7 +199,7 @@ hm_remote_search_chunk(HmRemote *remote, uint32 *count)
 		bool		is_range = high != NULL || too_large;
 		HpRequest	request = {0};
 		const HpReply *reply;
-		const uint32 *probes;
+		uint32	   *probes;
 		char	   *staging;
 		uint32	   *map = NULL;
 		Offsets		offsets;
@@ -244,7 +244,7 @@ hm_remote_search_chunk(HmRemote *remote, uint32 *count)
 		request.search.count = *count;
 		request.search.is_range = is_range;
 		request.search.distinct = remote->probes.distinct;
-		request.search.tids_only = remote->counting;
+		request.search.tids_only = remote_counts(remote);
 		request.search.by_block = !remote_in_gate(remote);
 		request.search.map_at = map != NULL ? offsets.map_at : 0;
 		request.search.map_pages = map != NULL ? remote->reader->pages : 0;
@@ -267,7 +267,7 @@ hm_remote_search_chunk(HmRemote *remote, uint32 *count)
 		if (reply->status != HP_OK || reply->hits > room || reply->counted > reply->hits ||
 			(map == NULL && reply->counted > 0))
 			return HM_CPU_DEVICE_FAILED;
-		probes = remote->counting ? NULL : (const uint32 *) (staging + offsets.probes_at);
+		probes = remote_counts(remote) ? NULL : (uint32 *) (staging + offsets.probes_at);
 		if (probes != NULL && !are_of_chunk(probes, reply->hits, *count))
 			return HM_CPU_DEVICE_FAILED;
 
@@ -284,7 +284,7 @@ hm_remote_search_chunk(HmRemote *remote, uint32 *count)
 		remote->hit_probes = probes;
 		remote->hit_tids = (uint64 *) (staging + offsets.tids_at);
 		remote->stats->counts.bytes_from_device += remote->hits *
-			(sizeof(uint64) + (remote->counting ? 0 : sizeof(uint32)));
+			(sizeof(uint64) + (remote_counts(remote) ? 0 : sizeof(uint32)));
 		return HM_CPU_NO_REASON;
 	}
 }

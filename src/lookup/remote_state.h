@@ -38,7 +38,7 @@ struct HmRemote
 	uint32		first;
 	uint64		hits;
 	uint64		handed;			/* number of hits that have been returned */
-	const uint32 *hit_probes;	/* NULL: they have no probe numbers */
+	uint32	   *hit_probes;		/* NULL: they have no probe numbers */
 	uint64	   *hit_tids;
 	uint8	   *all_visible;	/* for each hit, if there is a reader */
 	void	   *saved;			/* separate memory of the hits, or NULL */
@@ -46,10 +46,15 @@ struct HmRemote
 	double		rate;			/* hits per probe in the last chunk, or 0 */
 
 	const HmMapReader *reader;	/* NULL outside the visibility gate */
-	bool		counting;		/* only count hits on all-visible pages */
+	HmGateAnswer answer;		/* what becomes of hits on all-visible pages */
 	bool		map_changes;	/* too fast for the device to count */
 	bool		by_map;			/* the device has counted those of the last chunk */
-	uint64		counted;		/* of these, how many have not been reported */
+	uint64		counted;		/* hits that are counted or tallied, and have not
+								 * been reported */
+
+	uint32	   *tally;			/* hits of each probe of the last chunk */
+	uint32		tally_room;
+	uint32		tallied;		/* probes in it that the last call reports */
 
 	HmLookupStats *stats;		/* the lookup's */
 };
@@ -59,6 +64,13 @@ static inline bool
 remote_in_gate(const HmRemote *remote)
 {
 	return remote->reader != NULL;
+}
+
+/* Are hits on all-visible pages only counted? */
+static inline bool
+remote_counts(const HmRemote *remote)
+{
+	return remote->answer == HM_ANSWER_COUNT;
 }
 
 /*
