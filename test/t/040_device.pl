@@ -108,6 +108,54 @@ $number = 'SELECT count(*) FROM t WHERE k BETWEEN 1 AND 99 OR k BETWEEN 200 AND 
 is($node->safe_psql('postgres', "$lookups; $number"), '1201', 'rows in ranges');
 like(nodes_of($node, $number, $lookups), qr/HarmoniaLookupCount.*Device: GPU/s, 'the device counts rows in ranges');
 
+# Joins that read the index alone get what is on all-visible pages by probe, and the rest as hits.
+# Keys have several rows, outer rows several equal keys, and four pages in ten are not all-visible.
+$node->safe_psql('postgres', <<'END');
+CREATE TABLE m (k int) WITH (autovacuum_enabled = off);
+INSERT INTO m SELECT i % 5000 FROM generate_series(1, 20000) i;
+CREATE INDEX m_k ON m USING harmonia (k);
+CREATE TABLE o AS SELECT i * 7919 % 6000 AS k, i::bigint * 7919 % 6000 + 1000000000000 * (i % 50 / 49) AS far, i AS p
+	FROM generate_series(1, 12000) i;
+INSERT INTO o VALUES (NULL, NULL, 0);
+VACUUM ANALYZE m, o;
+DELETE FROM m WHERE k < 2000 AND k % 100 = 77;
+INSERT INTO m VALUES (3), (3), (5500);
+END
+my %by_probe = (
+	'an inner join' => 'SELECT count(*), sum(p), sum(m.k), min(m.k) FROM o JOIN m USING (k)',
+	'an inner join, row by row' => 'SELECT count(s.*), sum(p), sum(hashint4(k)) FROM (SELECT o.p, m.k FROM o JOIN m USING (k) OFFSET 0) s',
+	'a join with a condition' => 'SELECT count(*), sum(p) FROM o JOIN m ON m.k = o.k AND m.k % 3 = o.p % 3',
+	'a left join' => 'SELECT count(*), sum(p), count(m.k), sum(m.k) FROM o LEFT JOIN m USING (k)',
+	'a semijoin' => 'SELECT count(*), sum(p) FROM o WHERE EXISTS (SELECT FROM m WHERE m.k = o.k)',
+	'an antijoin' => 'SELECT count(*), sum(p) FROM o WHERE NOT EXISTS (SELECT FROM m WHERE m.k = o.k)',
+	'groups' => 'SELECT sum(n * g), count(*) FROM (SELECT p % 7 AS g, count(*) AS n FROM o JOIN m USING (k) GROUP BY 1) s',
+	'a join with distinct keys' => 'SELECT count(*), sum(k) FROM m WHERE k IN (SELECT k FROM o)',
+	'distinct keys that the index cannot have' => 'SELECT count(*), sum(k) FROM m WHERE k IN (SELECT far FROM o)');
+for my $case (sort keys %by_probe)
+{
+	my $expected = $node->safe_psql('postgres',
+		"SET harmonia.enable_lookup_join = off; SET harmonia.enable_lookup_scan = off; $by_probe{$case}");
+	my $plan = nodes_of($node, $by_probe{$case}, $lookups);
+
+	like($plan, qr/LookupJoin.*Index Only: true.*Device: GPU/s, "$case: the plan");
+	my ($hits, $fetched) = $plan =~ /Hits: (\d+) .*Heap Fetches: (\d+)/;
+	cmp_ok($fetched, '>', $hits / 20, "$case: $fetched of $hits hits are fetched");
+	cmp_ok($fetched, '<', $hits * 3 / 5, "$case: and no more");
+	is($node->safe_psql('postgres', "$lookups; $by_probe{$case}"), $expected, $case);
+	is($node->safe_psql('postgres', "SET work_mem = '64kB'; $lookups; $by_probe{$case}"), $expected, "$case, in several batches");
+	is($node->safe_psql('postgres', "SET default_transaction_isolation = 'serializable'; $lookups; $by_probe{$case}"),
+		$expected, "$case, in a serializable transaction");
+}
+
+# Two of four rows have been taken when a join begins again, for an outer row that finds none.
+is($node->safe_psql('postgres', <<"END"), '0 2 0 2 0', 'a join that begins again has no rows of before');
+$lookups;
+SET harmonia.enable_lookup_scan = off;
+SELECT string_agg((SELECT count(*) FROM (SELECT FROM o JOIN m USING (k) WHERE o.p = g LIMIT 2) l)::text, ' ' ORDER BY i)
+	FROM unnest(ARRAY[0, 2, 3, 5, 0]) WITH ORDINALITY AS u (g, i);
+END
+like($node->safe_psql('postgres', "$lookups; EXPLAIN SELECT FROM o JOIN m USING (k) WHERE o.p = 3 LIMIT 2"), qr/LookupJoin/, 'it is a lookup join');
+
 # Each key has rows all over the table, and portions of hits are small.  The device returns hits
 # in the order of heap pages, so a page is not visited for every portion.
 $node->safe_psql('postgres', 'CREATE TABLE w AS SELECT i % 100 AS k, i AS v FROM generate_series(1, 30000) i;'
