@@ -448,8 +448,8 @@ hd_index_search(HdIndex *index, const HdBatch *batch, HdResult *result)
 		return device->fail(HD_INVALID, "unknown output %d", (int) batch->output);
 	if (batch->distinct && (batch->output != HD_PAIRS || batch->high != nullptr))
 		return device->fail(HD_INVALID, "only pairs of points can be distinct");
-	if (batch->map_pages > 0 && (batch->output != HD_PAIRS || batch->probes != nullptr))
-		return device->fail(HD_INVALID, "only tids can be counted by a map");
+	if (batch->map_pages > 0 && (batch->output != HD_PAIRS || (batch->probes != nullptr && batch->counts == nullptr)))
+		return device->fail(HD_INVALID, "only pairs can be counted by a map, and with probes only where there are counts");
 	if (batch->by_block && (batch->output != HD_PAIRS || batch->map_pages > 0))
 		return device->fail(HD_INVALID, "only pairs without a map can be sorted by block");
 	if (batch->count == 0)

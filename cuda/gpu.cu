@@ -104,6 +104,7 @@ struct BatchMemory
 				map,
 				kept,
 				kept_probes,
+				counts,
 				hit_sort,
 				seen,
 				staged,
@@ -595,7 +596,7 @@ CudaIndex::choose_group(const Probes<Key> &probes, HdResult *result)
 	return HD_OK;
 }
 
-/* Count the hits on pages of the batch's map.  Replaces the tids by those of the other hits. */
+/* Count the hits on pages of the batch's map.  Replaces the hits by the others. */
 HdStatus
 CudaIndex::count_by_map(const HdBatch &batch, Hits &hits, HdResult *result)
 {
@@ -603,7 +604,10 @@ CudaIndex::count_by_map(const HdBatch &batch, Hits &hits, HdResult *result)
 	cudaStream_t stream = device->stream;
 	size_t		map_size = ((size_t) batch.map_pages + 31) / 32 * sizeof(uint32_t);
 	unsigned long long *kept_count = device->batch.hits.as<unsigned long long>();
+	size_t		counts_size = hits.probes != nullptr ? batch.count * sizeof(uint32_t) : 0;
+	uint32_t   *counts = batch.counts;
 	PageMap		map = {batch.map, batch.map_pages};
+	Hits		kept = {};
 
 	if (!batch.on_device)
 	{
@@ -612,13 +616,27 @@ CudaIndex::count_by_map(const HdBatch &batch, Hits &hits, HdResult *result)
 		map.words = device->batch.map.as<uint32_t>();
 	}
 	TRY(device, device->batch.kept.reserve(result->hits * sizeof(uint64_t)));
+	kept.tids = device->batch.kept.as<uint64_t>();
+	if (hits.probes != nullptr)
+	{
+		TRY(device, device->batch.kept_probes.reserve(result->hits * sizeof(uint32_t)));
+		kept.probes = device->batch.kept_probes.as<uint32_t>();
+		if (!batch.on_device)
+		{
+			TRY(device, device->batch.counts.reserve(counts_size));
+			counts = device->batch.counts.as<uint32_t>();
+		}
+		TRY(device, cudaMemsetAsync(counts, 0, counts_size, stream));
+	}
 	TRY(device, cudaMemsetAsync(kept_count, 0, sizeof(*kept_count), stream));
-	TRY(device, launch_keep(hits.tids, result->hits, map, device->batch.kept.as<uint64_t>(), kept_count, stream));
+	TRY(device, launch_keep(hits, result->hits, map, kept, kept_count, counts, stream));
+	if (hits.probes != nullptr && !batch.on_device)
+		TRY(device, cudaMemcpyAsync(batch.counts, counts, counts_size, cudaMemcpyDeviceToHost, stream));
 	TRY(device, cudaMemcpyAsync(&device->words->count, kept_count, sizeof(*kept_count),
 								cudaMemcpyDeviceToHost, stream));
 	AWAIT(device);
 	result->counted = result->hits - device->words->count;
-	hits.tids = device->batch.kept.as<uint64_t>();
+	hits = kept;
 	return HD_OK;
 }
 

@@ -13,34 +13,43 @@ namespace harmonia
 constexpr int keep_threads = 256;
 
 /*
- * One thread for each tid.  A warp reserves room for the tids that it keeps.
+ * One thread for each hit.  A warp reserves room for the hits that it keeps.  The counts of a
+ * chunk's probes fit into the second-level cache.
  */
 static __global__ void
 __launch_bounds__(keep_threads)
-keep_kernel(const uint64_t *tids, uint64_t count, const PageMap map, uint64_t *kept,
-			unsigned long long *kept_count)
+keep_kernel(const Hits hits, uint64_t count, const PageMap map, const Hits kept,
+			unsigned long long *kept_count, uint32_t *counts)
 {
 	constexpr uint32_t all_lanes = 0xFFFFFFFF;
 	uint64_t	i = (uint64_t) blockIdx.x * keep_threads + threadIdx.x;
 	uint32_t	lane = threadIdx.x % 32;
-	uint64_t	tid = i < count ? tids[i] : 0;
-	uint32_t	set = __ballot_sync(all_lanes, i < count && !map.counts(tid));
+	uint64_t	tid = i < count ? hits.tids[i] : 0;
+	bool		counted = i < count && map.counts(tid);
+	uint32_t	set = __ballot_sync(all_lanes, i < count && !counted);
 	unsigned long long start = 0;
 
 	if (lane == 0 && set != 0)
 		start = atomicAdd(kept_count, (unsigned long long) __popc(set));
 	start = __shfl_sync(all_lanes, start, 0);
 	if ((set >> lane & 1) != 0)
-		kept[start + (uint64_t) __popc(set & ((1u << lane) - 1))] = tid;
+	{
+		start += (uint64_t) __popc(set & ((1u << lane) - 1));
+		kept.tids[start] = tid;
+		if (hits.probes != nullptr)
+			kept.probes[start] = hits.probes[i];
+	}
+	if (counted && hits.probes != nullptr)
+		atomicAdd(&counts[hits.probes[i]], 1u);
 }
 
 cudaError_t
-launch_keep(const uint64_t *tids, uint64_t count, const PageMap &map, uint64_t *kept,
-			unsigned long long *kept_count, cudaStream_t stream)
+launch_keep(const Hits &hits, uint64_t count, const PageMap &map, const Hits &kept,
+			unsigned long long *kept_count, uint32_t *counts, cudaStream_t stream)
 {
 	uint64_t	blocks = (count - 1) / keep_threads + 1;
 
-	keep_kernel<<<(uint32_t) blocks, keep_threads, 0, stream>>>(tids, count, map, kept, kept_count);
+	keep_kernel<<<(uint32_t) blocks, keep_threads, 0, stream>>>(hits, count, map, kept, kept_count, counts);
 	return cudaGetLastError();
 }
 

@@ -181,12 +181,13 @@ extern cudaError_t launch_sort_hits(void *memory, size_t &memory_size, const Hit
 									const Hits &to, uint64_t count, cudaStream_t stream);
 
 /*
- * Move the tids that a map does not count to "kept", in any order, and set *kept_count,
- * which is zero at the start, to their number.
+ * Move the hits that a map does not count to "kept", in any order, and set *kept_count,
+ * which is zero at the start, to their number.  If hits have probes, add the others to the
+ * counts of their probes.
  */
-extern cudaError_t launch_keep(const uint64_t *tids, uint64_t count, const PageMap &map,
-							   uint64_t *kept, unsigned long long *kept_count,
-							   cudaStream_t stream);
+extern cudaError_t launch_keep(const Hits &hits, uint64_t count, const PageMap &map,
+							   const Hits &kept, unsigned long long *kept_count,
+							   uint32_t *counts, cudaStream_t stream);
 
 }								/* namespace harmonia */
 

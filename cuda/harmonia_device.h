@@ -230,13 +230,15 @@ typedef struct HdBatch
 	HdOutput	output;
 	uint32_t   *probes;			/* HD_PAIRS; NULL: return only the tids */
 	uint64_t   *tids;			/* HD_PAIRS: room, HD_FIRST: count entries */
-	uint32_t   *counts;			/* HD_COUNT: count entries */
+	uint32_t   *counts;			/* HD_COUNT, and a map with probes: count entries */
 	uint64_t	room;
 
 	/*
 	 * Heap pages whose hits are only counted: a bit for each page, the lowest bit of a
-	 * word first.  HD_PAIRS without probes only.  Tids of other hits, and tids that no
-	 * heap can have, are returned; there are HdResult.hits - HdResult.counted of them.
+	 * word first.  HD_PAIRS only.  Other hits, and those with tids that no heap can have,
+	 * are returned; there are HdResult.hits - HdResult.counted of them.  With probes, hits
+	 * are counted for each probe, in counts; these are not set if there are no hits, or more
+	 * than room.  The hits of one probe are then not adjacent.
 	 */
 	const uint32_t *map;
 	uint32_t	map_pages;		/* 0: no map, all tids are returned */

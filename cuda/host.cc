@@ -168,6 +168,9 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 	searched.blocks = leaf_blocks.data();
 	searched.stop = &ticker;
 
+	if (batch.map_pages > 0 && batch.probes != nullptr)
+		memset(batch.counts, 0, batch.count * sizeof(uint32_t));
+
 	/* distinct points: a bit for each slot of all leaves */
 	std::vector<bool> seen(batch.distinct ? count_slots(searched.leaves) : 0);
 
@@ -207,10 +210,12 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 				if (map.counts(tid))
 				{
 					result->counted++;
+					if (batch.probes != nullptr)
+						batch.counts[probe]++;
 					return;
 				}
 				if (batch.probes != nullptr)
-					batch.probes[start + n] = probe;
+					batch.probes[start + n - result->counted] = probe;
 				batch.tids[start + n - result->counted] = tid;
 			};
 

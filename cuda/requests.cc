@@ -316,7 +316,6 @@ Service::search(const Client &client, HpReply *reply)
 	require(wanted.is_range <= 1 && wanted.distinct <= 1 && wanted.tids_only <= 1 && wanted.by_block <= 1,
 			"flags must be 0 or 1");
 	require(!wanted.is_range || !wanted.distinct, "only points can be distinct");
-	require(wanted.map_pages == 0 || wanted.tids_only, "hits that have probe numbers cannot be counted");
 	require(wanted.map_pages == 0 || !wanted.by_block, "hits that are counted have no order");
 	if (copy == nullptr)
 		return HP_UNKNOWN;
@@ -329,6 +328,8 @@ Service::search(const Client &client, HpReply *reply)
 	if (wanted.map_pages > 0)
 		batch.map = (const uint32_t *) staging.at(wanted.map_at, ((uint64_t) wanted.map_pages + 31) / 32,
 												  sizeof(uint32_t));
+	if (wanted.map_pages > 0 && !wanted.tids_only)
+		batch.counts = (uint32_t *) staging.at(wanted.counts_at, wanted.count, sizeof(uint32_t));
 	batch.map_pages = wanted.map_pages;
 	batch.by_block = wanted.by_block;
 	batch.count = wanted.count;

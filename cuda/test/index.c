@@ -10,6 +10,7 @@
 #define PROBES		100
 #define ROOM		(1 << 17)
 #define MAP_AT		((uint64_t) 3 << 20)
+#define COUNTS_AT	((uint64_t) 7 << 19)
 #define GUARD		UINT64_C(0xA5A5A5A5A5A5A5A5)
 
 static int
@@ -304,6 +305,30 @@ sync_index(const Connection *connection, Index *index)
 	return status;
 }
 
+/* Is a tid on a page of the map in staging memory? */
+static bool
+is_on_map(const Connection *connection, const HpSearch *search, uint64_t tid)
+{
+	const uint32_t *map = (const uint32_t *) (connection->staging + search->map_at);
+	uint64_t	page = tid >> 16;
+	uint32_t	offset = (uint32_t) (tid & 0xFFFF);
+
+	return page < search->map_pages && (map[page / 32] >> page % 32 & 1) != 0 && offset >= 1 &&
+		offset <= HT_PAGE_SIZE / 4;
+}
+
+/* Put a map of some pages in staging memory. */
+static void
+make_map(const Connection *connection, HpSearch *search)
+{
+	uint32_t   *map = (uint32_t *) (connection->staging + MAP_AT);
+
+	search->map_at = MAP_AT;
+	search->map_pages = 1 + (uint32_t) rnd_below(MODEL_PAGES * 2);
+	for (uint32_t i = 0; i < (search->map_pages + 31) / 32; i++)
+		map[i] = (uint32_t) rnd();
+}
+
 /*
  * Repeat a search, whose tids are in staging memory, with a map of some pages: their hits are
  * counted, and the tids of the others come.
@@ -313,22 +338,14 @@ count_by_map(const Connection *connection, HpRequest request, uint64_t hits)
 {
 	HpSearch   *search = &request.search;
 	uint64_t   *tids = (uint64_t *) (connection->staging + search->tids_at);
-	uint32_t   *map = (uint32_t *) (connection->staging + MAP_AT);
 	uint64_t	kept = 0;
 	uint64_t	sum = 0;
 	HpReply		reply;
 
-	search->map_at = MAP_AT;
-	search->map_pages = 1 + (uint32_t) rnd_below(MODEL_PAGES * 2);
-	for (uint32_t i = 0; i < (search->map_pages + 31) / 32; i++)
-		map[i] = (uint32_t) rnd();
+	make_map(connection, search);
 	for (uint64_t i = 0; i < hits; i++)
 	{
-		uint64_t	page = tids[i] >> 16;
-		uint32_t	offset = (uint32_t) (tids[i] & 0xFFFF);
-
-		if (page < search->map_pages && (map[page / 32] >> page % 32 & 1) != 0 && offset >= 1 &&
-			offset <= HT_PAGE_SIZE / 4)
+		if (is_on_map(connection, search, tids[i]))
 			continue;
 		kept++;
 		sum += tids[i];
@@ -338,6 +355,48 @@ count_by_map(const Connection *connection, HpRequest request, uint64_t hits)
 	for (uint64_t i = 0; i < kept && !failed(); i++)
 		sum -= tids[i];
 	expect(sum == 0, "other tids with a map");
+}
+
+/*
+ * Repeat a search with a map of some pages: their hits are counted by probe, and the others
+ * come as pairs.
+ */
+static void
+tally_by_map(const Connection *connection, const Index *index, HpRequest request,
+			 const uint64_t *low, const uint64_t *high, uint64_t hits)
+{
+	HpSearch   *search = &request.search;
+	uint32_t   *probes = (uint32_t *) (connection->staging + search->probes_at);
+	uint64_t   *tids = (uint64_t *) (connection->staging + search->tids_at);
+	uint32_t   *counts = (uint32_t *) (connection->staging + COUNTS_AT);
+	HtHit	   *all = malloc(sizeof(HtHit) * (hits + 1));
+	uint32_t	wanted[PROBES] = {0};
+	uint64_t	kept = 0;
+	uint64_t	sum = 0;
+	HpReply		reply;
+
+	make_map(connection, search);
+	search->counts_at = COUNTS_AT;
+	model_search(&index->model, low, high, search->count, all);
+	for (uint64_t i = 0; i < hits; i++)
+	{
+		if (is_on_map(connection, search, all[i].tid))
+			wanted[all[i].probe]++;
+		else
+		{
+			kept++;
+			sum += all[i].tid * (all[i].probe + 1);
+		}
+	}
+	free(all);
+	memset(counts, 0xFF, (search->count + 1) * sizeof(uint32_t));
+	expect(ask(connection, &request, &reply) && reply.status == HP_OK && reply.hits == hits &&
+		   reply.counted == hits - kept, "hits tallied by a map");
+	for (uint64_t i = 0; i < kept && !failed(); i++)
+		sum -= tids[i] * (probes[i] + 1);
+	expect(sum == 0, "other pairs with a map");
+	expect(hits == 0 || memcmp(counts, wanted, search->count * sizeof(uint32_t)) == 0, "counts of probes");
+	expect(counts[search->count] == UINT32_MAX, "counts of more probes");
 }
 
 void
@@ -417,6 +476,9 @@ search_index(const Connection *connection, const Index *index)
 	expect(sum == 0, "other tids");
 	if (!failed())
 		count_by_map(connection, request, expected);
+	search->tids_only = 0;
+	if (!failed())
+		tally_by_map(connection, index, request, low, high, expected);
 }
 
 HpRequest

@@ -279,6 +279,68 @@ check_tids(HdIndex *index, HdBatch *batch, uint64_t hits)
 	batch->tids = with_probes;
 }
 
+/*
+ * Search again with a map of pages and with probe numbers: hits on these pages must be counted for
+ * their probes, and the others returned, in any order.
+ */
+static void
+check_tally(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t *high, uint64_t hits)
+{
+	uint32_t	pages = 1 + (uint32_t) rnd_below(MODEL_PAGES * 2);
+	uint32_t	words = (pages + 31) / 32;
+	uint32_t   *map = allocate(sizeof(uint32_t) * words);
+	uint32_t   *wanted = allocate(sizeof(uint32_t) * (batch->count + 1));
+	HtHit	   *all = allocate(sizeof(HtHit) * (hits + 1));
+	uint64_t	kept = 0;
+	uint64_t	sum = 0;
+	HdResult	result;
+
+	for (uint32_t i = 0; i < words; i++)
+		map[i] = (uint32_t) rnd();
+	memset(wanted, 0, sizeof(uint32_t) * batch->count);
+	model_search(&model, low, high, batch->count, all);
+	for (uint64_t i = 0; i < hits; i++)
+	{
+		uint64_t	page = all[i].tid >> 16;
+		uint32_t	offset = (uint32_t) (all[i].tid & 0xFFFF);
+
+		if (page < pages && (map[page / 32] >> page % 32 & 1) != 0 && offset >= 1 && offset <= HT_PAGE_SIZE / 4)
+			wanted[all[i].probe]++;
+		else
+		{
+			kept++;
+			sum += all[i].tid * (all[i].probe + 1);
+		}
+	}
+	batch->map = map;
+	batch->map_pages = pages;
+	batch->by_block = false;
+	batch->counts = allocate(sizeof(uint32_t) * (batch->count + 1));
+	batch->counts[batch->count] = (uint32_t) GUARD;
+	batch->tids[batch->room] = GUARD;
+	batch->probes[batch->room] = (uint32_t) GUARD;
+	expect(hd_index_search(index, batch, &result) == HD_OK, "tally: %s", hd_device_error(device));
+	expect(result.hits == hits, "%llu hits in a tally, not %llu", (unsigned long long) result.hits,
+		   (unsigned long long) hits);
+	expect(batch->tids[batch->room] == GUARD && batch->probes[batch->room] == (uint32_t) GUARD &&
+		   batch->counts[batch->count] == (uint32_t) GUARD, "a tally writes beyond the room");
+	if (hits > 0 && hits <= batch->room)
+	{
+		expect(result.counted == hits - kept, "%llu hits tallied, not %llu", (unsigned long long) result.counted,
+			   (unsigned long long) (hits - kept));
+		expect(memcmp(batch->counts, wanted, sizeof(uint32_t) * batch->count) == 0, "counts of probes");
+		for (uint64_t i = 0; i < kept && !failed(); i++)
+			sum -= batch->tids[i] * (batch->probes[i] + 1);
+		expect(sum == 0, "pairs that the map does not count");
+	}
+	batch->map_pages = 0;
+	free(batch->counts);
+	batch->counts = NULL;
+	free(map);
+	free(wanted);
+	free(all);
+}
+
 static void
 check_pairs(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t *high)
 {
@@ -307,6 +369,7 @@ check_pairs(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t 
 
 	model_compare(&model, low, high, batch->count, room, batch->probes, batch->tids, batch->by_block);
 	check_tids(index, batch, expected);
+	check_tally(index, batch, low, high, expected);
 	free(batch->probes);
 	free(batch->tids);
 }

@@ -1237,6 +1237,8 @@ test_bad_staging(void)
 		TRY("tids", false, make_search(&good, &good_index, 0), request.search.tids_at = at);
 		TRY("map", false, make_search(&good, &good_index, 0),
 			(request.search.tids_only = 1, request.search.map_pages = 1, request.search.map_at = at));
+		TRY("counts", false, make_search(&good, &good_index, 0),
+			(request.search.map_pages = 1, request.search.counts_at = at));
 	}
 	report("hostile: offsets");
 
@@ -1256,7 +1258,6 @@ test_bad_staging(void)
 	TRY("tids alone", false, make_search(&good, &good_index, 0), request.search.tids_only = 2);
 	TRY("pages", false, make_search(&good, &good_index, 0),
 		(request.search.tids_only = 1, request.search.map_pages = UINT32_MAX));
-	TRY("a map for probe numbers", false, make_search(&good, &good_index, 0), request.search.map_pages = 1);
 	TRY("by block", false, make_search(&good, &good_index, 0), request.search.by_block = 2);
 	TRY("a map and an order", false, make_search(&good, &good_index, 0),
 		(request.search.tids_only = request.search.map_pages = request.search.by_block = 1));
@@ -1586,7 +1587,8 @@ make_random_request(const Index *indexes, int n, uint64_t size)
 	request.search.is_range = (uint32_t) rnd_below(2);
 	request.search.tids_only = (uint32_t) rnd_below(2);
 	request.search.by_block = (uint32_t) rnd_below(2);
-	request.search.map_pages = request.search.tids_only && !request.search.by_block ? (uint32_t) rnd_below(100) : 0;
+	request.search.map_pages = !request.search.by_block ? (uint32_t) rnd_below(100) : 0;
+	request.search.counts_at = 3072;
 	request.search.room = (uint64_t) rnd_below(100);
 	request.search.high_at = 1024;
 	request.search.probes_at = 2048;

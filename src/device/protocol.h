@@ -40,7 +40,7 @@
 
 #include "tree/tree.h"
 
-#define HP_VERSION		6
+#define HP_VERSION		7
 #define HP_CONTROL_FD	3
 
 /* Clients that wait for another client's sync get HP_WAITING at this interval. */
@@ -132,9 +132,11 @@ typedef struct HpLeaf
  * of one probe are adjacent; otherwise the order is undefined.  With tids_only nothing
  * is written at probes_at.
  *
- * With tids_only there can be a map of heap pages at map_at: a bit for each page, the lowest
- * bit of a uint32_t first.  Hits on a page whose bit is set are only counted.  The daemon
- * uses the map for this search and keeps nothing of it.
+ * There can be a map of heap pages at map_at: a bit for each page, the lowest bit of a uint32_t
+ * first.  Hits on a page whose bit is set are only counted.  Without tids_only they are counted
+ * by probe: if there are hits, and not more than room, a uint32_t for each probe is written at
+ * counts_at.  The hits of one probe are then not adjacent.  The daemon uses the map for this
+ * search and keeps nothing of it.
  *
  * With by_block, which excludes a map, hits come in the order of heap blocks; those of one
  * probe are then not adjacent.
@@ -153,6 +155,7 @@ typedef struct HpSearch
 	uint64_t	map_at;
 	uint32_t	map_pages;		/* 0: no map */
 	uint32_t	by_block;
+	uint64_t	counts_at;		/* only with a map, without tids_only */
 } HpSearch;
 
 typedef struct HpRequest

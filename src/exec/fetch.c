@@ -304,7 +304,7 @@ static void
 read_hits_in_gate(HmFetch *fetch)
 {
 	HmGateAnswer answer = wanted_answer(fetch);
-	HmMapReader reader = hm_map_reader(fetch, answer == HM_ANSWER_COUNT);
+	HmMapReader reader = hm_map_reader(fetch, answer != HM_ANSWER_HITS);
 
 	hm_lookup_set_reader(fetch->lookup, &reader);
 	fetch->count = hm_lookup_next_in_gate(fetch->lookup, answer, fetch->hits,

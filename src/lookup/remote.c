@@ -178,6 +178,21 @@ count_visible(HmRemote *remote)
 	remote->hits = kept;
 }
 
+uint32 *
+hm_remote_make_tally(HmRemote *remote, uint32 count)
+{
+	if (remote->tally_room < count)
+	{
+		if (remote->tally != NULL)
+			pfree(remote->tally);
+		remote->tally = NULL;
+		remote->tally_room = 0;
+		remote->tally = MemoryContextAllocHuge(remote->context, count * sizeof(uint32));
+		remote->tally_room = count;
+	}
+	return remote->tally;
+}
+
 /*
  * Tally the hits of a chunk of this many probes that are on all-visible pages, and keep the
  * others.
@@ -186,17 +201,10 @@ static void
 tally_visible(HmRemote *remote, uint32 count)
 {
 	uint8		all_visible[SHOWN_TIDS];
+	uint32	   *tally = hm_remote_make_tally(remote, count);
 	uint64		kept = 0;
 
-	if (remote->tally_room < count)
-	{
-		if (remote->tally != NULL)
-			pfree(remote->tally);
-		remote->tally = NULL;
-		remote->tally = MemoryContextAllocHuge(remote->context, count * sizeof(uint32));
-		remote->tally_room = count;
-	}
-	memset(remote->tally, 0, count * sizeof(uint32));
+	memset(tally, 0, count * sizeof(uint32));
 	for (uint64 begin = 0; begin < remote->hits; begin += SHOWN_TIDS)
 	{
 		const uint64 *tids = remote->hit_tids + begin;
@@ -210,15 +218,28 @@ tally_visible(HmRemote *remote, uint32 count)
 		{
 			uint32		probe = probes[i];
 
-			remote->tally[probe] += all_visible[i];
+			tally[probe] += all_visible[i];
 			remote->hit_tids[kept] = tids[i];
 			remote->hit_probes[kept] = probe;
 			kept += all_visible[i] == 0;
 		}
 	}
-	remote->tallied = remote->hits > kept ? count : 0;
 	remote->counted += remote->hits - kept;
 	remote->hits = kept;
+}
+
+/* Show the hits of a chunk of this many probes, unless the device has looked at the page map. */
+static void
+answer_hits(HmRemote *remote, uint32 count)
+{
+	if (remote->answer == HM_ANSWER_HITS)
+		mark_visible(remote);
+	else if (remote->by_map)
+		return;
+	else if (remote->answer == HM_ANSWER_TALLY)
+		tally_visible(remote, count);
+	else
+		count_visible(remote);
 }
 
 void
@@ -269,16 +290,11 @@ next_chunk(HmRemote *remote)
 	if (remote->hits > 0)
 	{
 		remote->claim->number = hm_client_claim(remote, save_hits);
-		if (remote_counts(remote))
-		{
-			if (!remote->by_map)
-				count_visible(remote);
-		}
-		else if (remote->answer == HM_ANSWER_TALLY)
-			tally_visible(remote, count);
-		else if (remote_in_gate(remote))
-			mark_visible(remote);
+		if (remote_in_gate(remote))
+			answer_hits(remote, count);
 	}
+	if (remote->answer == HM_ANSWER_TALLY && remote->counted > 0)
+		remote->tallied = count;
 	return HM_CPU_NO_REASON;
 }
 

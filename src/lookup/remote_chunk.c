@@ -21,7 +21,7 @@
 #define MIN_ROOM			1024
 
 /*
- * Where hits are counted, a page map goes along with the keys of a chunk, if it is at most
+ * Where hits are counted or tallied, a page map goes along with the keys of a chunk, if it is at most
  * this share of their size.  Then reading the visibility map twice takes less time than
  * looking up one TID for each key.
  */
@@ -37,6 +37,8 @@ typedef struct Offsets
 	Size		high_at;
 	Size		map_at;
 	uint32		map_words;		/* 0: no page map */
+	Size		sent;			/* the end of what is sent */
+	Size		counts_at;
 	Size		probes_at;
 	Size		tids_at;
 	Size		end;
@@ -50,7 +52,7 @@ page_map_words(const HmRemote *remote, uint32 count)
 {
 	uint32		words;
 
-	if (!remote_counts(remote) || remote->map_changes)
+	if (remote->answer == HM_ANSWER_HITS || remote->map_changes)
 		return 0;
 	words = (uint32) (((uint64) remote->reader->pages + 31) / 32);
 	if ((Size) words * sizeof(uint32) * PAGE_MAP_SHARE > (Size) count * remote->width)
@@ -68,8 +70,10 @@ chunk_offsets(const HmRemote *remote, bool is_range, uint32 count, uint64 room)
 	offsets.map_at = offsets.high_at +
 		(is_range ? TYPEALIGN(64, (Size) count * remote->width) : 0);
 	offsets.map_words = page_map_words(remote, count);
-	offsets.probes_at = offsets.map_at +
+	offsets.sent = offsets.counts_at = offsets.map_at +
 		TYPEALIGN(64, (Size) offsets.map_words * sizeof(uint32));
+	offsets.probes_at = offsets.counts_at +
+		(remote_counts(remote) || offsets.map_words == 0 ? 0 : TYPEALIGN(64, (Size) count * sizeof(uint32)));
 	offsets.tids_at = offsets.probes_at +
 		(remote_counts(remote) ? 0 : TYPEALIGN(64, room * sizeof(uint32)));
 	offsets.end = offsets.tids_at + room * sizeof(uint64);
@@ -184,6 +188,24 @@ page_map_holds(const HmRemote *remote, const uint32 *map, uint32 words)
 	return lost == 0;
 }
 
+/*
+ * Copy the device's tally of a chunk out of staging memory, which may be used again before the
+ * tally has been.  Returns false if the tally does not have so many hits.
+ */
+static bool
+take_tally(HmRemote *remote, const uint32 *counts, uint32 count, uint64 hits)
+{
+	uint32	   *tally = hm_remote_make_tally(remote, count);
+	uint64		sum = 0;
+
+	for (uint32 i = 0; i < count; i++)
+	{
+		tally[i] = counts[i];
+		sum += counts[i];
+	}
+	return sum == hits;
+}
+
 HmCpuReason
 hm_remote_search_chunk(HmRemote *remote, uint32 *count)
 {
@@ -248,8 +270,9 @@ hm_remote_search_chunk(HmRemote *remote, uint32 *count)
 		request.search.by_block = !remote_in_gate(remote);
 		request.search.map_at = map != NULL ? offsets.map_at : 0;
 		request.search.map_pages = map != NULL ? remote->reader->pages : 0;
+		request.search.counts_at = offsets.counts_at;
 		reply = hm_client_ask(&request);
-		remote->stats->counts.bytes_to_device += offsets.probes_at;
+		remote->stats->counts.bytes_to_device += offsets.sent;
 		if (reply == NULL)
 			return HM_CPU_DEVICE_FAILED;
 		if (reply->status == HP_UNKNOWN)
@@ -268,7 +291,7 @@ hm_remote_search_chunk(HmRemote *remote, uint32 *count)
 			(map == NULL && reply->counted > 0))
 			return HM_CPU_DEVICE_FAILED;
 		probes = remote_counts(remote) ? NULL : (uint32 *) (staging + offsets.probes_at);
-		if (probes != NULL && !are_of_chunk(probes, reply->hits, *count))
+		if (probes != NULL && !are_of_chunk(probes, reply->hits - reply->counted, *count))
 			return HM_CPU_DEVICE_FAILED;
 
 		remote->rate = (double) reply->hits / *count;
@@ -278,6 +301,9 @@ hm_remote_search_chunk(HmRemote *remote, uint32 *count)
 			remote->map_changes = true;
 			continue;
 		}
+		if (map != NULL && probes != NULL && reply->counted > 0 &&
+			!take_tally(remote, (const uint32 *) (staging + offsets.counts_at), *count, reply->counted))
+			return HM_CPU_DEVICE_FAILED;
 		remote->by_map = map != NULL;
 		remote->counted += reply->counted;
 		remote->hits = reply->hits - reply->counted;

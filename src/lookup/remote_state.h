@@ -48,7 +48,8 @@ struct HmRemote
 	const HmMapReader *reader;	/* NULL outside the visibility gate */
 	HmGateAnswer answer;		/* what becomes of hits on all-visible pages */
 	bool		map_changes;	/* too fast for the device to count */
-	bool		by_map;			/* the device has counted those of the last chunk */
+	bool		by_map;			/* the device has counted or tallied those of the
+								 * last chunk */
 	uint64		counted;		/* hits that are counted or tallied, and have not
 								 * been reported */
 
@@ -82,5 +83,8 @@ remote_counts(const HmRemote *remote)
  * hits of an earlier chunk are left.
  */
 extern HmCpuReason hm_remote_search_chunk(HmRemote *remote, uint32 *count);
+
+/* Make room for a tally of so many probes (remote.c).  Its content is undefined. */
+extern uint32 *hm_remote_make_tally(HmRemote *remote, uint32 count);
 
 #endif							/* HARMONIA_LOOKUP_REMOTE_STATE_H */
