@@ -337,12 +337,12 @@ next_result(LookupJoin *join, uint32 *row, bool *with_inner)
 	}
 }
 
-/* Whether every match is a result, so that they need only be counted. */
+/* Whether every match is a result. */
 static inline bool
-counts_matches(const LookupJoin *join)
+takes_all_matches(const LookupJoin *join)
 {
-	return join->counting && join->type == JOIN_INNER && !join->has_conditions &&
-		join->batch.exact && join->node.css.ss.ps.qual == NULL;
+	return join->type == JOIN_INNER && !join->has_conditions && join->batch.exact &&
+		join->node.css.ss.ps.qual == NULL;
 }
 
 /*
@@ -372,7 +372,7 @@ go_on(LookupJoin *join)
 			case PHASE_MATCH:
 				if (join->one_match)
 					mark_matches(join);
-				else if (counts_matches(join))
+				else if (join->counting && takes_all_matches(join))
 					join->counted += hm_fetch_count(join->node.fetch);
 				else if (has_run(join))
 					return;
@@ -442,6 +442,30 @@ hm_lookup_join_has_blocks(const CustomScanState *node)
 	return ((const LookupJoin *) node)->result.slot != NULL;
 }
 
+/* The next results of the run, at most "limit": their rows and matches. */
+static uint32
+next_results(LookupJoin *join, uint32 limit, uint32 *rows, uint32 *matches, bool *with_inner)
+{
+	uint32		count = 0;
+
+	if (join->phase == PHASE_MATCH && takes_all_matches(join))
+	{
+		*with_inner = true;
+		for (; count < limit && join->match < join->run->count; count++)
+		{
+			rows[count] = hm_probe_row(join->probes, join->run->probes[join->match]);
+			matches[count] = join->match++;
+		}
+		return count;
+	}
+	while (count < limit && next_result(join, &rows[count], with_inner))
+	{
+		matches[count++] = join->match - 1;
+		ResetExprContext(join->node.css.ss.ps.ps_ExprContext);
+	}
+	return count;
+}
+
 uint32
 hm_lookup_join_block(CustomScanState *node, HmColumn *columns, uint32 max)
 {
@@ -452,18 +476,13 @@ hm_lookup_join_block(CustomScanState *node, HmColumn *columns, uint32 max)
 
 	while (n < max)
 	{
-		uint32		limit = Min(max - n, HM_RUN_MAX);
-		uint32		count = 0;
+		uint32		count;
 		bool		with_inner = false;
 
 		go_on(join);
 		if (join->phase == PHASE_DONE)
 			break;
-		while (count < limit && next_result(join, &rows[count], &with_inner))
-		{
-			matches[count++] = join->match - 1;
-			ResetExprContext(node->ss.ps.ps_ExprContext);
-		}
+		count = next_results(join, Min(max - n, HM_RUN_MAX), rows, matches, &with_inner);
 		hm_join_put_results(join, columns, n, rows, matches, count, with_inner);
 		n += count;
 	}
