@@ -7,7 +7,7 @@
  * FAULT_SLOW=ms: each search takes this long, unless it is abandoned.
  * FAULT_DEVICE=n: call number n and all later ones fail; opening the device is the
  * first call.  FAULT_PROBES: one hit of each search has a probe number that does not
- * exist.  FAULT_HITS: each search has one hit too many, the last hit's row for the
+ * exist or, where hits are counted by probe, is counted twice.  FAULT_HITS: each search has one hit too many, the last hit's row for the
  * first probe.
  */
 #include "../device_base.h"
@@ -121,7 +121,12 @@ struct FaultyIndex : HdIndex
 			status = device->fail(HD_ABANDONED, "simulated slow search");
 		if (getenv("FAULT_PROBES") != nullptr && status == HD_OK && batch.probes != nullptr &&
 			result->hits > 0)
-			batch.probes[result->hits / 2] = batch.count;
+		{
+			if (result->counted > 0)
+				batch.counts[batch.count / 2]++;
+			else
+				batch.probes[result->hits / 2] = batch.count;
+		}
 		if (getenv("FAULT_HITS") != nullptr && status == HD_OK && batch.probes != nullptr &&
 			result->hits > 1 && result->hits < batch.room)
 		{

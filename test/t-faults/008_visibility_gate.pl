@@ -121,15 +121,19 @@ for my $read (sort keys %reads)
 	try_read($read, 1, @$_) for @device_stops;
 }
 
-# The device counts with bits of the visibility map, which are read before it searches.
-try_read('count', 1, 'remote_map_read', 0, 1) if has_daemon();
+# The device counts and tallies with bits of the visibility map, which are read before it
+# searches.
+if (has_daemon())
+{
+	try_read($_, 1, 'remote_map_read', 0, 1) for 'count', 'join';
+}
 
 # Rows come when these bits have been read, on a page that was all-visible, and another lookup
 # brings the copy up to date.  The device finds these rows and takes them for visible.
-if (has_daemon())
+for my $read (has_daemon() ? ('count', 'join') : ())
 {
-	my $name = 'rows that come after the map was read';
-	my $query = $reads{count}[1];
+	my $name = "rows that come after the map was read, $read";
+	my $query = $reads{$read}[1] =~ s/, sum\(t.k\)//r;
 	my ($reader, $other) = map { open_reader(1) } 1 .. 2;
 
 	make_table();

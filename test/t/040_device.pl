@@ -147,6 +147,18 @@ for my $case (sort keys %by_probe)
 		$expected, "$case, in a serializable transaction");
 }
 
+# A serializable transaction locks the pages whose rows it takes at the map's word.
+is($node->safe_psql('postgres', <<"END"), '10000|t', 'a serializable transaction locks pages');
+CREATE TABLE s AS SELECT generate_series(0, 4999) AS k;
+CREATE INDEX s_k ON s USING harmonia (k);
+VACUUM ANALYZE s;
+$lookups;
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT count(p) AS found, max(p) FROM o JOIN s USING (k) \\gset
+SELECT :found, count(*) > 0 FROM pg_locks WHERE mode = 'SIReadLock' AND relation = 's'::regclass;
+ROLLBACK;
+END
+
 # Two of four rows have been taken when a join begins again, for an outer row that finds none.
 is($node->safe_psql('postgres', <<"END"), '0 2 0 2 0', 'a join that begins again has no rows of before');
 $lookups;
