@@ -45,6 +45,25 @@ struct Layout
 	}
 };
 
+/* What a leaf of class 0 stores of a key: nothing.  All entries have the leaf's base as key. */
+struct NoLane
+{
+};
+
+template <>
+struct Layout<NoLane>
+{
+	static constexpr int bits = 0;
+	static constexpr int block_size = HT_LEAF_BLOCK_SIZE;
+	static constexpr int blocks = HT_LEAF_BLOCKS(0);
+	static constexpr int blocks_at = HT_LEAF_BLOCKS_AT(0);
+
+	static constexpr HD_BOTH int slots(int tid_bytes)
+	{
+		return HT_LEAF_SLOTS(0, tid_bytes);
+	}
+};
+
 /* The key that a leaf of a wide class stores, in lanes; see tree.h. */
 template <int Bits>
 struct Laned
@@ -364,6 +383,8 @@ template <typename Key, typename Run>
 HD_BOTH auto
 with_lane(const Shape<Key> &shape, Run run)
 {
+	if (shape.bits == 0)
+		return run(NoLane());
 	if (shape.bits == 16)
 		return run((uint16_t) 0);
 	if constexpr (is_wide<Key>)
@@ -408,7 +429,9 @@ template <typename Lane, typename Key>
 HD_BOTH bool
 is_beyond(Key distance)
 {
-	if constexpr (!is_wide<Key>)
+	if constexpr (Layout<Lane>::bits == 0)
+		return distance > Key(0);
+	else if constexpr (!is_wide<Key>)
 		return distance > (Lane) -1;
 	else if constexpr (Layout<Lane>::bits == 8 * (int) sizeof(Key))
 		return false;
@@ -482,7 +505,9 @@ template <typename Lane, typename Key>
 HD_BOTH Lane
 stored_key(const Shape<Key> &shape, Key key)
 {
-	if constexpr (sizeof(Lane) == 8 && !is_wide<Key>)
+	if constexpr (Layout<Lane>::bits == 0)
+		return {};
+	else if constexpr (sizeof(Lane) == 8 && !is_wide<Key>)
 		return key;
 	else
 	{
@@ -536,6 +561,36 @@ HD_BOTH bool
 is_greatest_separator(const char *page, int i, Laned<Bits>)
 {
 	return Laned<Bits>::load(page + HT_LEAF_SEPARATORS_AT, HT_WIDE_SEPARATORS, i).key == greatest<Laned<Bits>>().key;
+}
+
+/* Class 0 has no separators: entries of the key can be in all blocks. */
+HD_BOTH bool
+below_separator(const char *, int, NoLane)
+{
+	return false;
+}
+
+HD_BOTH bool
+is_greatest_separator(const char *, int, NoLane)
+{
+	return false;
+}
+
+template <typename Group>
+HD_BOTH int
+find_block(const Group &, const char *, NoLane)
+{
+	return 0;
+}
+
+/* All slots in use have the leaf's key. */
+template <typename Group>
+HD_BOTH uint32_t
+find_slots(const Group &, const char *block, int slots, NoLane, NoLane)
+{
+	int			count = ((const uint8_t *) block)[HT_LEAF_BLOCK_COUNT_AT];
+
+	return (UINT32_C(1) << (count < slots ? count : slots)) - 1;
 }
 
 /* Find the first block of a leaf that can hold a key. */

@@ -55,9 +55,9 @@ model_shape(HtWidth width, const HtEntry *entries, int n)
 	/* The base can be anywhere below the entries. */
 	if (rnd_below(2))
 		base -= rnd_below(2) ? base : base < 1000 ? 0 : (uint64_t) rnd_below(1000);
-	bits = n == 0 ? 16 : ht_class_for(entries[n - 1].key - base);
+	bits = n == 0 ? 0 : ht_class_for(entries[n - 1].key - base);
 	while (bits < 8 * (int) width && rnd_below(4) == 0)
-		bits *= 2;
+		bits = bits == 0 ? 16 : 2 * bits;
 	for (int i = 0; i < n; i++)
 		if (ht_tid_bytes(entries[i].tid) > tid_bytes)
 			tid_bytes = ht_tid_bytes(entries[i].tid);

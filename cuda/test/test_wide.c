@@ -30,7 +30,7 @@ static const char *const content_names[CONTENTS] = {
 	"random keys", "tenants", "serial keys", "few keys", "least and greatest keys"
 };
 
-static const int classes[] = {16, 32, 64, 96, 128, 192, 256};
+static const int classes[] = {0, 16, 32, 64, 96, 128, 192, 256};
 
 static HdDevice *device;
 static HdKind kind = HD_HOST;

@@ -111,7 +111,7 @@ HT_KEYED(make_index)(Content content)
 		here = here < n - from ? here : n - from;
 		last = here > 0 ? HT_KEYED(entries)[from + here - 1].key : base;
 		class = HT_KEYED(ht_class_for)(KEY_SUBTRACT(last, base));
-		for (int i = 0; i < 7; i++)
+		for (int i = 0; i < 8; i++)
 			if (classes[i] > class && classes[i] <= HT_KEYS && rnd_below(4) == 0)
 				class = classes[i];
 		shape = HT_KEYED(ht_leaf_shape)(class, HT_TID_BYTES, base);

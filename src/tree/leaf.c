@@ -7,6 +7,18 @@
 #include <stdlib.h>
 
 #define LT_WIDE 0
+#define LT_BITS 0
+#define LT_TID 4
+#include "leaf_template.h"
+#undef LT_BITS
+#define LT_BITS 0
+#define LT_TID 5
+#include "leaf_template.h"
+#undef LT_BITS
+#define LT_BITS 0
+#define LT_TID 6
+#include "leaf_template.h"
+#undef LT_BITS
 #define LT_BITS 16
 #define LT_TID 4
 #include "leaf_template.h"
@@ -46,8 +58,9 @@
 
 #undef LT_WIDE
 
-static const LeafFunctions *const functions[3][3] =
+static const LeafFunctions *const functions[4][3] =
 {
+	{&functions_0_4, &functions_0_5, &functions_0_6},
 	{&functions_16_4, &functions_16_5, &functions_16_6},
 	{&functions_32_4, &functions_32_5, &functions_32_6},
 	{&functions_64_4, &functions_64_5, &functions_64_6}
@@ -56,7 +69,7 @@ static const LeafFunctions *const functions[3][3] =
 static inline const LeafFunctions *
 functions_for(int bits, int tid_bytes)
 {
-	return functions[bits == 16 ? 0 : bits == 32 ? 1 : 2]
+	return functions[bits == 0 ? 0 : bits == 16 ? 1 : bits == 32 ? 2 : 3]
 		[tid_bytes == 4 ? 0 : tid_bytes == 5 ? 1 : 2];
 }
 
@@ -76,7 +89,7 @@ ht_leaf_shape_of(const void *page)
 	uint8_t		tid_bytes = bytes[HT_LEAF_TID_BYTES_AT];
 	uint64_t	base;
 
-	if (bits != 16 && bits != 32)
+	if (bits != 0 && bits != 16 && bits != 32)
 		bits = 64;
 	if (tid_bytes != 4 && tid_bytes != 5)
 		tid_bytes = HT_TID_BYTES;

@@ -30,7 +30,7 @@ HT_KEYED(ht_leaf_shape_of)(const void *page)
 	const uint8_t *bytes = page;
 	int			class = bytes[HT_LEAF_CLASS_AT];
 	uint8_t		tid_bytes = bytes[HT_LEAF_TID_BYTES_AT];
-	int			bits = class == 16 || class == 32 ? class :
+	int			bits = class == 0 || class == 16 || class == 32 ? class :
 		class == HT_WIDE_CLASS(64) ? 64 :
 		class == HT_WIDE_CLASS(96) ? 96 :
 		HT_KEYS == 128 || class == HT_WIDE_CLASS(128) ? 128 :

@@ -11,6 +11,9 @@
 
 #define ST_SET portable
 #define ST_TARGET
+#define ST_BITS 0
+#define HT_KEYS 64
+#include "search_template.h"
 #define ST_BITS 16
 #define HT_KEYS 64
 #include "search_template.h"
@@ -26,6 +29,9 @@
 #ifdef ST_X86
 #define ST_SET avx2
 #define ST_TARGET ST_AVX2
+#define ST_BITS 0
+#define HT_KEYS 64
+#include "search_template.h"
 #define ST_BITS 16
 #define HT_KEYS 64
 #include "search_template.h"
@@ -40,6 +46,9 @@
 
 #define ST_SET avx512
 #define ST_TARGET ST_AVX512
+#define ST_BITS 0
+#define HT_KEYS 64
+#include "search_template.h"
 #define ST_BITS 16
 #define HT_KEYS 64
 #include "search_template.h"
@@ -76,6 +85,12 @@ points_##set(const void *page, const HtProbe *probes, uint32_t n, HtHit *hits, \
 { \
 	switch (class_of(page) << 8 | tid_bytes_of(page)) \
 	{ \
+		case 4: \
+			return points_4_##set##_0(page, probes, n, hits, keys, room, found); \
+		case 5: \
+			return points_5_##set##_0(page, probes, n, hits, keys, room, found); \
+		case 6: \
+			return points_6_##set##_0(page, probes, n, hits, keys, room, found); \
 		case 16 << 8 | 4: \
 			return points_4_##set##_16(page, probes, n, hits, keys, room, found); \
 		case 16 << 8 | 5: \
@@ -104,6 +119,8 @@ range_##set(const void *page, uint64_t low, uint64_t high, uint32_t probe, HtHit
 \
 	switch (class_of(page)) \
 	{ \
+		case 0: \
+			return range_##set##_0(page, tid_bytes, low, high, probe, hits, keys, room); \
 		case 16: \
 			return range_##set##_16(page, tid_bytes, low, high, probe, hits, keys, room); \
 		case 32: \
@@ -118,6 +135,9 @@ prefetch_separators_##set(const void *page, const HtProbe *probes, uint32_t n) \
 { \
 	switch (class_of(page)) \
 	{ \
+		case 0: \
+			prefetch_separators_##set##_0(page, probes, n); \
+			break; \
 		case 16: \
 			prefetch_separators_##set##_16(page, probes, n); \
 			break; \
@@ -134,6 +154,9 @@ prefetch_blocks_##set(const void *page, HtProbe *probes, uint32_t n) \
 { \
 	switch (class_of(page)) \
 	{ \
+		case 0: \
+			prefetch_blocks_##set##_0(page, probes, n); \
+			break; \
 		case 16: \
 			prefetch_blocks_##set##_16(page, probes, n); \
 			break; \

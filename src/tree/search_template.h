@@ -27,6 +27,8 @@
 
 #if HT_KEYS > 64 && ST_BITS >= 64
 #include "search_lanes.h"
+#elif ST_BITS == 0
+#include "search_single.h"
 #else
 #include "search_flat.h"
 #endif
@@ -51,7 +53,7 @@ static inline bool
 ST(is_beyond)(HT_KEY distance)
 {
 #if HT_KEYS == 64
-	return distance > (ST_KEY) -1;
+	return distance > ST_KEY_MAX;
 #else
 	return HT_KEYED(ht_key_bits)(distance) > ST_BITS;
 #endif

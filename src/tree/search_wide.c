@@ -34,6 +34,7 @@ class_of(const char *page, int keys)
 
 	switch (class)
 	{
+		case 0:
 		case 16:
 		case 32:
 			return class;
@@ -62,6 +63,9 @@ tid_bytes_of(const char *page)
 #define CALL_128(class, call, set, ...) \
 	switch (class) \
 	{ \
+		case 0: \
+			call(set##_0_128, __VA_ARGS__); \
+			break; \
 		case 16: \
 			call(set##_16_128, __VA_ARGS__); \
 			break; \
@@ -82,6 +86,9 @@ tid_bytes_of(const char *page)
 #define CALL_256(class, call, set, ...) \
 	switch (class) \
 	{ \
+		case 0: \
+			call(set##_0_256, __VA_ARGS__); \
+			break; \
 		case 16: \
 			call(set##_16_256, __VA_ARGS__); \
 			break; \

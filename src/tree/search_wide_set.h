@@ -8,6 +8,9 @@
  */
 
 #define HT_KEYS 128
+#define ST_BITS 0
+#include "search_template.h"
+#define HT_KEYS 128
 #define ST_BITS 16
 #include "search_template.h"
 #define HT_KEYS 128
@@ -21,6 +24,9 @@
 #include "search_template.h"
 #define HT_KEYS 128
 #define ST_BITS 128
+#include "search_template.h"
+#define HT_KEYS 256
+#define ST_BITS 0
 #include "search_template.h"
 #define HT_KEYS 256
 #define ST_BITS 16

@@ -83,25 +83,26 @@ ht_entry_cmp(HtEntry a, HtEntry b)
  *		Leaf pages (leaf.c)
  *
  * A leaf node is one page.  It says itself how wide its keys and its tids are: its
- * *shape*.  Keys are stored as their distance from the leaf's base, in 16, 32 or 64 bits
- * (the *class*); the base of class 64 is 0.  Tids take 4, 5 or 6 bytes.  Entries are in
- * blocks of 128 bytes, which are two cache lines and hold keys and tids together:
+ * *shape*.  Keys are stored as their distance from the leaf's base, in 0, 16, 32 or 64 bits
+ * (the *class*); the base of class 64 is 0.  All entries of a leaf of class 0 have one key, the
+ * base.  Tids take 4, 5 or 6 bytes.  Entries are in blocks of 128 bytes, which are two cache
+ * lines and hold keys and tids together:
  *
- *	byte	64		class: 16, 32 or 64
+ *	byte	64		class: 0, 16, 32 or 64
  *			65		bytes of a tid: 4, 5 or 6
  *			66..71	0
  *
- *							class 16			class 32			class 64
- *		base				72..79				72..79				none
- *		pivots				80..81: 1			80..91: 3			72..127: 7
- *		separators			128..255: 58		128..383: 58		128..639: 57
- *		hole				256..511			384..511			8064..8143
- *		blocks				512..8063: 59		512..8063: 59		640..8063: 58
- *		slots of a block	21, 18, 15			15, 14, 12			10, 9, 9
+ *							class 0			class 16		class 32		class 64
+ *		base				72..79			72..79			72..79			none
+ *		pivots				none			80..81: 1		80..91: 3		72..127: 7
+ *		separators			none			128..255: 58	128..383: 58	128..639: 57
+ *		hole				128..383		256..511		384..511		8064..8143
+ *		blocks				384..8063: 60	512..8063: 59	512..8063: 59	640..8063: 58
+ *		slots of a block	31, 25, 21		21, 18, 15		15, 14, 12		10, 9, 9
  *							(with tids of 4, 5, 6 bytes)
- *		in a block: keys	+0					+0					+0
- *					tids	+slots * 2			+slots * 4			+slots * 8
- *					count	+126				+126				+126
+ *		in a block: keys	none			+0				+0				+0
+ *					tids	+0				+slots * 2		+slots * 4		+slots * 8
+ *					count	+126			+126			+126			+126
  *
  * Separator i is between block i and block i + 1: no entry of blocks 0..i has a
  * key above it, no entry of blocks i+1.. has a key below it.  There is room for 64
@@ -139,19 +140,19 @@ ht_entry_cmp(HtEntry a, HtEntry b)
 #define HT_LEAF_MAX_SEPARATORS	64
 #define HT_LEAF_BLOCK_SIZE		128
 #define HT_LEAF_BLOCK_COUNT_AT	126
-#define HT_LEAF_MAX_BLOCKS		59
-#define HT_LEAF_MAX_SLOTS		21
+#define HT_LEAF_MAX_BLOCKS		60
+#define HT_LEAF_MAX_SLOTS		31
 #define HT_LEAF_MAX_ENTRIES		(HT_LEAF_MAX_BLOCKS * HT_LEAF_MAX_SLOTS)
 
 /* By the bits of a stored key, and the bytes of a stored tid. */
 #define HT_LEAF_PIVOTS_AT(bits)		((bits) == 64 ? 72 : 80)
-#define HT_LEAF_BLOCKS(bits)		((bits) == 64 ? 58 : 59)
-#define HT_LEAF_BLOCKS_AT(bits)		((bits) == 64 ? 640 : 512)
+#define HT_LEAF_BLOCKS(bits)		((bits) == 64 ? 58 : (bits) == 0 ? 60 : 59)
+#define HT_LEAF_BLOCKS_AT(bits)		((bits) == 64 ? 640 : (bits) == 0 ? 384 : 512)
 #define HT_LEAF_SLOTS(bits, tid_bytes)	(HT_LEAF_BLOCK_COUNT_AT / ((bits) / 8 + (tid_bytes)))
 #define HT_LEAF_OFFSET_BITS(tid_bytes)	((tid_bytes) == HT_TID_BYTES ? 16 : 9)
 
 /*
- * Leaves of indexes with keys of 128 or 256 bits (wide.h) have classes 16 and 32 as above, but
+ * Leaves of indexes with keys of 128 or 256 bits (wide.h) have classes 0, 16 and 32 as above, but
  * with the base at HT_WIDE_BASE_AT and 0 at HT_LEAF_BASE_AT; and these wide classes, whose
  * blocks have 256 bytes and keep keys in *lanes*: the first words of all keys, then the second
  * ones, and so on.  A word has 64 bits, the highest one is the first.  The words are followed by
@@ -191,7 +192,7 @@ ht_entry_cmp(HtEntry a, HtEntry b)
 typedef struct HtLeafShape
 {
 	uint64_t	base;			/* subtracted from all keys; 0 if bits is 64 */
-	uint8_t		bits;			/* of a stored key: 16, 32 or 64 */
+	uint8_t		bits;			/* of a stored key: 0, 16, 32 or 64 */
 	uint8_t		tid_bytes;		/* of a stored tid: 4, 5 or 6 */
 } HtLeafShape;
 
@@ -227,14 +228,14 @@ ht_leaf_blocks_at(HtLeafShape shape)
 static inline uint64_t
 ht_class_max(int bits)
 {
-	return UINT64_MAX >> (64 - bits);
+	return bits == 0 ? 0 : UINT64_MAX >> (64 - bits);
 }
 
 /* The narrowest class for keys that are at most so far from the base. */
 static inline int
 ht_class_for(uint64_t distance)
 {
-	return distance <= UINT16_MAX ? 16 : distance <= UINT32_MAX ? 32 : 64;
+	return distance == 0 ? 0 : distance <= UINT16_MAX ? 16 : distance <= UINT32_MAX ? 32 : 64;
 }
 
 /* The shape of a class; only narrow ones have a base. */
@@ -290,7 +291,7 @@ typedef struct HtByteRange
 } HtByteRange;
 
 /* The maximum number of ranges of a change. */
-#define HT_LEAF_MAX_RANGES	832
+#define HT_LEAF_MAX_RANGES	840
 
 typedef enum HtInsertResult
 {

@@ -32,7 +32,7 @@ HT_KEYED(ht_entry_cmp)(HT_ENTRY a, HT_ENTRY b)
 typedef struct HT_SHAPE
 {
 	HT_KEY		base;			/* subtracted from all keys */
-	uint16_t	bits;			/* of a stored key: 16, 32, 64, 96, 128, 192, 256 */
+	uint16_t	bits;			/* of a stored key: 0, 16, 32, 64, 96, 128, 192, 256 */
 	uint8_t		tid_bytes;		/* of a stored tid: 4, 5 or 6 */
 } HT_SHAPE;
 
@@ -88,7 +88,7 @@ HT_KEYED(ht_class_for)(HT_KEY distance)
 {
 	int			bits = HT_KEYED(ht_key_bits)(distance);
 
-	return bits <= 16 ? 16 : bits <= 32 ? 32 : bits <= 64 ? 64 : bits <= 96 ? 96 :
+	return bits == 0 ? 0 : bits <= 16 ? 16 : bits <= 32 ? 32 : bits <= 64 ? 64 : bits <= 96 ? 96 :
 		bits <= 128 ? 128 : bits <= 192 ? 192 : 256;
 }
 

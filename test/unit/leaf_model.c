@@ -272,7 +272,7 @@ pattern_entry(Pattern pattern, HtLeafShape shape, int i)
 		default:
 			break;
 	}
-	entry.key += shape.base;
+	entry.key = (entry.key & max) + shape.base;
 	return entry;
 }
 

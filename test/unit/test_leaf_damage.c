@@ -113,6 +113,42 @@ expect_corrupt(const Leaf *leaf, const char *saved, const char *what)
 	expect(ht_leaf_check(leaf->page) == NULL, "page is not sound again");
 }
 
+/* The same for a leaf of class 0, which has neither keys nor separators. */
+static void
+test_single_check(int tid_bytes)
+{
+	Leaf	   *leaf = leaf_create(0, tid_bytes);
+	char		saved[HT_PAGE_SIZE];
+	int			n = ht_leaf_capacity(leaf->shape) / 2;
+
+	for (int i = 0; i < n; i++)
+		leaf->model[i] = make_entry(leaf->shape.base, (uint64_t) (i + 1) << 16 | 1);
+	ht_leaf_fill(leaf->page, leaf->shape, leaf->model, n);
+	memcpy(saved, leaf->page, HT_PAGE_SIZE);
+
+	for (int b = 0; b < ht_leaf_blocks(leaf->shape); b++)
+	{
+		uint8_t    *block = leaf_block(leaf, b);
+
+		block[HT_LEAF_BLOCK_COUNT_AT] = (uint8_t) (ht_leaf_slots(leaf->shape) + 1);
+		expect_corrupt(leaf, saved, "count above the number of slots");
+		memcpy(block, block + tid_bytes, (size_t) tid_bytes);
+		expect_corrupt(leaf, saved, "an entry twice");
+		if (b > 0)
+		{
+			memset(block, 0, (size_t) tid_bytes);
+			expect_corrupt(leaf, saved, "tids out of order between blocks");
+		}
+	}
+	for (int i = HT_LEAF_CLASS_AT; i < HT_LEAF_BASE_AT; i++)
+	{
+		leaf->page[i] = 7;
+		expect_corrupt(leaf, saved, "a shape that there is not");
+	}
+	leaf_free(leaf);
+	report("0-bit leaf, %d-byte tids: check finds corruption", tid_bytes);
+}
+
 static void
 test_leaf_check(int bits, int tid_bytes)
 {
@@ -208,6 +244,9 @@ test_leaf_check(int bits, int tid_bytes)
 void
 test_leaf_damage(int bits, int tid_bytes)
 {
-	test_leaf_check(bits, tid_bytes);
+	if (bits == 0)
+		test_single_check(tid_bytes);
+	else
+		test_leaf_check(bits, tid_bytes);
 	test_leaf_damaged(bits, tid_bytes);
 }

@@ -26,11 +26,15 @@ random_key(HtLeafShape shape, int values)
 {
 	uint64_t	max = ht_class_max(shape.bits);
 
+	uint64_t	distance;
+
 	if (values == 0)
-		return shape.base + (rnd() & max);
-	if (values < 0)
-		return shape.base + (rnd_below(2) ? max - (uint64_t) rnd_below(-values) : (uint64_t) rnd_below(-values));
-	return shape.base + max / 2 + (uint64_t) rnd_below(values);
+		distance = rnd();
+	else if (values < 0)
+		distance = rnd_below(2) ? max - (uint64_t) rnd_below(-values) : (uint64_t) rnd_below(-values);
+	else
+		distance = max / 2 + (uint64_t) rnd_below(values);
+	return shape.base + (distance & max);
 }
 
 /* Swap two entries of a block: their order in it must not matter. */

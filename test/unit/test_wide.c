@@ -30,7 +30,7 @@ static const char *const pattern_names[N_PATTERNS] = {
 	"the maximum key", "extreme keys", "clumps of keys", "one first word", "powers of two",
 };
 
-static const int classes[] = {16, 32, 64, 96, 128, 192, 256};
+static const int classes[] = {0, 16, 32, 64, 96, 128, 192, 256};
 
 static const unsigned char foreign = 0xA5;	/* fills bytes that are not the engine's */
 
@@ -79,7 +79,7 @@ test_key(void)
 	}
 	expect(ht_key_bits_128(0) == 0 && ht_key_bits_128(1) == 1 && ht_key_bits_128((HtKey128) 1 << 64) == 65 &&
 		   ht_key_bits_128(~(HtKey128) 0) == 128 && ht_key_bits_256(ht_key256_max()) == 256, "bits");
-	expect(ht_class_for_128(0xFFFF) == 16 && ht_class_for_128(0x10000) == 32 &&
+	expect(ht_class_for_128(0) == 0 && ht_class_for_128(1) == 16 && ht_class_for_128(0xFFFF) == 16 && ht_class_for_128(0x10000) == 32 &&
 		   ht_class_for_128((HtKey128) 1 << 32) == 64 && ht_class_for_128((HtKey128) 1 << 64) == 96 &&
 		   ht_class_for_128((HtKey128) 1 << 96) == 128 &&
 		   ht_class_for_256(ht_key_ones_256(129)) == 192 && ht_class_for_256(ht_key_ones_256(193)) == 256,

@@ -49,6 +49,8 @@ HT_KEYED(pattern_key)(Pattern pattern, int bits, int i)
 	HT_KEY		max = HT_KEYED(ht_class_max)(bits);
 	HT_KEY		key;
 
+	if (bits == 0)
+		return KEY_OF(0);
 	switch (pattern)
 	{
 		case ASCENDING:
@@ -398,7 +400,7 @@ HT_KEYED(test_leaf_limits)(int bits, int tid_bytes)
 		HT_ENTRY	far = {first.key, (UINT64_C(1) << (8 * tid_bytes - 9)) << 16 | 1};
 
 		expect(HT_KEYED(leaf_insert)(leaf, first) == HT_INSERTED, "the base does not fit");
-		expect(HT_KEYED(leaf_insert)(leaf, last) == HT_INSERTED, "the greatest key does not fit");
+		expect(HT_KEYED(leaf_insert)(leaf, last) == (bits == 0 ? HT_PRESENT : HT_INSERTED), "the greatest key does not fit");
 		if (!KEY_EQUAL(first.key, KEY_OF(0)))
 			expect(HT_KEYED(leaf_insert)(leaf, below) == HT_NO_FIT, "a key below the base fits");
 		if (!KEY_EQUAL(last.key, KEY_MAX))
@@ -417,7 +419,7 @@ HT_KEYED(test_leaf_reshape)(int bits, int tid_bytes)
 {
 	for (int round = 0; round < 30 && !failed(); round++)
 	{
-		int			former = classes[rnd_below(HT_KEYS == 128 ? 5 : 7)];
+		int			former = classes[rnd_below(HT_KEYS == 128 ? 6 : 8)];
 		LEAF	   *leaf = HT_KEYED(leaf_create)(former, 4 + rnd_below(3));
 
 		for (int i = rnd_below(1300); i > 0; i--)
@@ -450,7 +452,7 @@ HT_KEYED(test_leaf_check)(int bits, int tid_bytes)
 
 	for (int i = 0; i < n; i++)
 	{
-		leaf->model[i].key = KEY_ADD(leaf->shape.base, KEY_OF((uint64_t) (i + 1) * 50));
+		leaf->model[i].key = KEY_ADD(leaf->shape.base, KEY_OF(bits == 0 ? 0 : (uint64_t) (i + 1) * 50));
 		leaf->model[i].tid = (uint64_t) i << 16 | 1;
 	}
 	HT_KEYED(ht_leaf_fill)(leaf->page, leaf->shape, leaf->model, n);
@@ -459,7 +461,7 @@ HT_KEYED(test_leaf_check)(int bits, int tid_bytes)
 	for (int i = HT_LEAF_CLASS_AT; i < HT_LEAF_SEPARATORS_AT && !failed(); i++)
 	{
 		bool		is_base = i >= HT_WIDE_BASE_AT && i < HT_WIDE_BASE_AT + HT_KEYS / 8;
-		bool		is_free = bits == 16 ? i >= 82 && !is_base && i < HT_WIDE_BASE_AT :
+		bool		is_free = bits == 0 ? i >= 80 && !is_base && i < HT_WIDE_BASE_AT : bits == 16 ? i >= 82 && !is_base && i < HT_WIDE_BASE_AT :
 			bits == 32 ? i >= 92 && !is_base && i < HT_WIDE_BASE_AT : false;
 
 		leaf->page[i] = (char) (leaf->page[i] + 7);
@@ -469,14 +471,17 @@ HT_KEYED(test_leaf_check)(int bits, int tid_bytes)
 	}
 
 	/* The first separator's highest byte, a count, and an entry twice. */
-	leaf->page[separators + (bits < 64 ? bits / 8 - 1 : 7)] = (char) 0xFF;
-	expect(HT_KEYED(ht_leaf_check)(leaf->page) != NULL, "separator too high");
-	memcpy(leaf->page, saved, HT_PAGE_SIZE);
+	if (bits > 0)
+	{
+		leaf->page[separators + (bits < 64 ? bits / 8 - 1 : 7)] = (char) 0xFF;
+		expect(HT_KEYED(ht_leaf_check)(leaf->page) != NULL, "separator too high");
+		memcpy(leaf->page, saved, HT_PAGE_SIZE);
+	}
 	leaf->page[block + HT_KEYED(ht_leaf_block_size)(leaf->shape) - 2] = 100;
 	expect(HT_KEYED(ht_leaf_check)(leaf->page) != NULL, "count above the number of slots");
 	memcpy(leaf->page, saved, HT_PAGE_SIZE);
 	memset(leaf->page + HT_WIDE_BASE_AT, 0xFF, HT_KEYS / 8);
-	expect(HT_KEYED(ht_leaf_check)(leaf->page) != NULL, "a base too high for the keys");
+	expect(bits == 0 || HT_KEYED(ht_leaf_check)(leaf->page) != NULL, "a base too high for the keys");
 	HT_KEYED(leaf_free)(leaf);
 }
 
@@ -848,7 +853,7 @@ HT_KEYED(test_node)(Pattern pattern, HtWidth width, int fanout)
 static void
 HT_KEYED(test_width)(void)
 {
-	int			count = HT_KEYS == 128 ? 5 : 7;
+	int			count = HT_KEYS == 128 ? 6 : 8;
 
 	for (int i = 0; i < count; i++)
 	{
