@@ -32,21 +32,21 @@ SELECT key, result, leaves > 2 AS split FROM grow(3000, 1, '(k) WITH (fanout = 8
 	'i', '-i', 'shuffle(i)', 'CASE WHEN i % 2 = 0 THEN i ELSE -i END', 'CASE WHEN i % 2 = 0 THEN i ELSE 1000000 - i END',
 	'i % 7', '7', 'i % 100 * 1000 + i / 100', 'CASE WHEN i % 3 = 0 THEN i END', 'NULL');
 -- Too few for a batch
-SELECT key, result, leaves > 7 AS split FROM grow(10000, 50, '(k) WITH (fanout = 8)',
+SELECT key, result, leaves > 5 AS split FROM grow(10000, 50, '(k) WITH (fanout = 8)',
 	'i', '-i', 'shuffle(i)', 'CASE WHEN i % 2 = 0 THEN i ELSE -i END', 'i % 7', 'NULL');
 -- In batches
-SELECT key, result, leaves > 15 AS split FROM grow(20000, 1000, '(k) WITH (fanout = 8)',
+SELECT key, result, leaves > 10 AS split FROM grow(20000, 1000, '(k) WITH (fanout = 8)',
 	'i', '-i', 'shuffle(i)', 'CASE WHEN i % 2 = 0 THEN i ELSE -i END', 'CASE WHEN i % 2 = 0 THEN i ELSE 1000000 - i END',
 	'i % 7', '7', 'i % 100 * 1000 + i / 100', 'CASE WHEN i % 3 = 0 THEN i END', 'NULL');
-SELECT key, result, leaves > 15 AS split FROM grow(20000, 20000, '(k)', 'i', '-i', 'shuffle(i)', 'i % 7', '7', 'NULL');
+SELECT key, result, leaves > 10 AS split FROM grow(20000, 20000, '(k)', 'i', '-i', 'shuffle(i)', 'i % 7', '7', 'NULL');
 -- Indexes with other orders
-SELECT key, result, leaves > 15 AS split FROM grow(20000, 500, '(k DESC)', 'i', 'shuffle(i)', 'CASE WHEN i % 3 = 0 THEN i END');
-SELECT key, result, leaves > 15 AS split FROM grow(20000, 500, '(k NULLS FIRST) WITH (fanout = 128)',
+SELECT key, result, leaves > 10 AS split FROM grow(20000, 500, '(k DESC)', 'i', 'shuffle(i)', 'CASE WHEN i % 3 = 0 THEN i END');
+SELECT key, result, leaves > 10 AS split FROM grow(20000, 500, '(k NULLS FIRST) WITH (fanout = 128)',
 	'-i', 'shuffle(i)', 'CASE WHEN i % 3 = 0 THEN i END');
-SELECT key, result, leaves > 15 AS split FROM grow(20000, 500, '(k DESC NULLS LAST) WITH (fanout = 8)',
+SELECT key, result, leaves > 10 AS split FROM grow(20000, 500, '(k DESC NULLS LAST) WITH (fanout = 8)',
 	'i', 'shuffle(i)', 'CASE WHEN i % 3 = 0 THEN i END');
 SET harmonia.batch_inserts = off;
-SELECT key, result, leaves > 15 AS split FROM grow(20000, 20000, '(k) WITH (fanout = 8)',
+SELECT key, result, leaves > 10 AS split FROM grow(20000, 20000, '(k) WITH (fanout = 8)',
 	'i', '-i', 'shuffle(i)', 'CASE WHEN i % 2 = 0 THEN i ELSE -i END', 'i % 7', '7', 'NULL');
 RESET harmonia.batch_inserts;
 
@@ -83,7 +83,7 @@ CREATE TABLE m (k bigint, id int) WITH (autovacuum_enabled = off);
 INSERT INTO m SELECT i, i FROM generate_series(1, 50000) i;
 CREATE INDEX m_k ON m USING harmonia (k) WITH (fanout = 8, fillfactor = 10);
 SET harmonia.insert_batch_memory = '1MB';
-INSERT INTO m SELECT 25000 + i % 100, i FROM generate_series(50001, 450000) i;
+INSERT INTO m SELECT 25000 + i % 300, i FROM generate_series(50001, 450000) i;
 SELECT verify('m_k'), movements > 0 AS moved FROM harmonia_index_info('m_k');
 INSERT INTO m SELECT 1000 - i % 2000, i FROM generate_series(450001, 480000) i;
 SELECT verify('m_k');

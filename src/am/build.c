@@ -121,7 +121,7 @@ write_part(HmBuild *build, HmPart part)
 	bool		nulls = part != HM_PART_KEYS;
 	uint64		rest = hm_build_sort_count(build->sort, nulls);	/* not written yet */
 	uint64		have = 0;		/* of them, read ahead */
-	uint64		step = 0;
+	uint64		step = HM_STEP_UNKNOWN;
 	HtEntry		low = {0, 0};
 
 	while (rest > 0)

@@ -155,7 +155,7 @@ hm_create_first_segment(Relation index, HmPart part, const HtEntry *entries, int
 	bool		lost;
 
 	hm_allocation_lock(index);
-	entry = write_last_segment(index, low, 0, entries, &n, &extent);
+	entry = write_last_segment(index, low, HM_STEP_UNKNOWN, entries, &n, &extent);
 	HM_FAULT(first_segment_written);
 	hm_directory_begin(index, low, 1, &edit);
 	lost = hm_directory_has_part(&edit, part);

@@ -369,16 +369,21 @@ extern void hm_leaf_fill(Page page, HtLeafShape shape, const HtEntry *entries, i
 /* The bytes that these entries' TIDs are stored in; there is room for those of a larger table. */
 extern int	hm_tid_bytes(const HtEntry *entries, uint64 n);
 
-/* The average distance of the keys of sorted entries; 0 if there is none. */
+/* The distance of keys where there are too few to tell. */
+#define HM_STEP_UNKNOWN		PG_UINT64_MAX
+
+/* The average distance of the keys of sorted entries, rounded up: 0 if all have one key. */
 extern uint64 hm_key_step(const HtEntry *entries, uint64 n);
 
 /*
  * The shape for a leaf with n sorted entries.  low and high are its bounds; high is NULL for the
- * last leaf of a part.  Then "step" is the expected distance of keys to come, 0 if it is not
- * known.
+ * last leaf of a part.  Then "step" is the expected distance of keys to come.
  */
 extern HtLeafShape hm_leaf_shape(HtWidth width, HtEntry low, const HtEntry *high,
 								 const HtEntry *entries, int n, uint64 step);
+
+/* Whether a leaf with these bounds can have only one key. */
+extern bool hm_is_single_key(HtEntry low, HtEntry high);
 
 /* A leaf that is to be filled: with so many of the next entries. */
 typedef struct HmLeafPlan

@@ -297,7 +297,7 @@ move_plan(Relation index, HmMove *move)
 	move->plan = palloc_extended(max * sizeof(HmLeafPlan), MCXT_ALLOC_HUGE);
 	move->new_leaves = hm_plan_leaves(move->width, percent, move->low,
 									  move->has_high ? &move->high : NULL, move->entries,
-									  move->count, 0, max, move->plan, &planned);
+									  move->count, HM_STEP_UNKNOWN, max, move->plan, &planned);
 	if (planned != move->count)
 		elog(ERROR, "movement in index \"%s\" has no room for all entries",
 			 RelationGetRelationName(index));

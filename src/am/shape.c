@@ -28,11 +28,34 @@ hm_leaf_target(Relation index, HtLeafShape shape)
 	return Max(1, ht_leaf_capacity(shape) * hm_fillfactor(index) / 100);
 }
 
-/* Whether the high bound of a leaf with this shape is within what it can store. */
-static bool
-reaches(HtLeafShape shape, uint64 key)
+/* The next narrower class. */
+static int
+narrower(int bits)
 {
-	return shape.bits == 64 || ht_leaf_fits_key(shape, key);
+	return bits > 16 ? bits / 2 : 0;
+}
+
+/*
+ * The greatest key that belongs in a leaf with this high bound.  The bound itself does not, and no
+ * TID is 0.
+ */
+static uint64
+last_key(HtEntry high)
+{
+	return high.tid == 0 && high.key > 0 ? high.key - 1 : high.key;
+}
+
+/* Whether a leaf of this shape can store all keys up to its high bound. */
+static bool
+reaches(HtLeafShape shape, HtEntry high)
+{
+	return shape.bits == 64 || ht_leaf_fits_key(shape, last_key(high));
+}
+
+bool
+hm_is_single_key(HtEntry low, HtEntry high)
+{
+	return last_key(high) == low.key;
 }
 
 const char *
@@ -48,7 +71,7 @@ hm_leaf_problem(Page page, HtWidth width)
 		return "the leaf stores wider keys than the index has";
 	if (shape.bits < 64 && shape.base != hm_leaf_low(page).key)
 		return "the base of the leaf is not its low bound";
-	if (hm_page_has_high(page) && !reaches(shape, hm_leaf_high(page).key))
+	if (hm_page_has_high(page) && !reaches(shape, hm_leaf_high(page)))
 		return "the leaf cannot store all keys between its bounds";
 	if (((PageHeader) page)->pd_lower != hole.offset ||
 		((PageHeader) page)->pd_upper != hole.offset + hole.length)
@@ -96,7 +119,11 @@ hm_tid_bytes(const HtEntry *entries, uint64 n)
 uint64
 hm_key_step(const HtEntry *entries, uint64 n)
 {
-	return n < 2 ? 0 : (entries[n - 1].key - entries[0].key) / (n - 1) + 1;
+	if (n < 2)
+		return HM_STEP_UNKNOWN;
+	if (entries[n - 1].key == entries[0].key)
+		return 0;
+	return (entries[n - 1].key - entries[0].key) / (n - 1) + 1;
 }
 
 /*
@@ -113,13 +140,15 @@ can_grow(HtLeafShape shape, const HtEntry *entries, uint64 n, uint64 step)
 	if (!ht_leaf_fits_key(shape, last))
 		return false;
 	rest = ht_class_max(shape.bits) - (last - shape.base);
+	if (step == HM_STEP_UNKNOWN)
+		step = 1;
 	return more == 0 || step <= rest / more;
 }
 
 static uint64
 likely_step(const HtEntry *entries, uint64 n, uint64 step)
 {
-	return n >= OWN_STEP_MIN || step == 0 ? hm_key_step(entries, n) : step;
+	return n >= OWN_STEP_MIN || step == HM_STEP_UNKNOWN ? hm_key_step(entries, n) : step;
 }
 
 HtLeafShape
@@ -132,11 +161,11 @@ hm_leaf_shape(HtWidth width, HtEntry low, const HtEntry *high, const HtEntry *en
 	step = likely_step(entries, (uint64) n, step);
 
 	/* From wide to narrow, as long as the narrower one will do. */
-	for (int bits = 4 * (int) width; bits >= 16; bits /= 2)
+	while (result.bits > 0)
 	{
-		HtLeafShape shape = ht_leaf_shape(bits, tid_bytes, low.key);
+		HtLeafShape shape = ht_leaf_shape(narrower(result.bits), tid_bytes, low.key);
 
-		if (high != NULL ? !reaches(shape, high->key) : !can_grow(shape, entries, (uint64) n, step))
+		if (high != NULL ? !reaches(shape, *high) : !can_grow(shape, entries, (uint64) n, step))
 			break;
 		result = shape;
 	}
@@ -145,9 +174,9 @@ hm_leaf_shape(HtWidth width, HtEntry low, const HtEntry *high, const HtEntry *en
 	 * A last leaf that is fuller than the class that it will need can hold stays narrow: it
 	 * will be split soon, or closed.
 	 */
-	while (high == NULL && ht_leaf_capacity(result) < n && result.bits > 16 &&
-		   ht_leaf_fits_key(ht_leaf_shape(result.bits / 2, tid_bytes, low.key), entries[n - 1].key))
-		result = ht_leaf_shape(result.bits / 2, tid_bytes, low.key);
+	while (high == NULL && ht_leaf_capacity(result) < n && result.bits > 0 &&
+		   ht_leaf_fits_key(ht_leaf_shape(narrower(result.bits), tid_bytes, low.key), entries[n - 1].key))
+		result = ht_leaf_shape(narrower(result.bits), tid_bytes, low.key);
 	return result;
 }
 
@@ -166,7 +195,7 @@ entries_within(HtLeafShape shape, int percent, const HtEntry *high, const HtEntr
 
 	if (n <= target)
 	{
-		if (high != NULL ? reaches(shape, high->key) :
+		if (high != NULL ? reaches(shape, *high) :
 			can_grow(shape, entries, n, likely_step(entries, n, step)))
 			return n;
 		end = n;
@@ -209,10 +238,14 @@ hm_plan_leaves(HtWidth width, int percent, HtEntry low, const HtEntry *high,
 		uint64		most = Min(n - done, Max(1, ht_leaf_capacity(best) * percent / 100));
 
 		/* Of two classes with as many entries the narrower one has more room. */
-		for (int bits = 4 * (int) width; bits >= 16; bits /= 2)
+		for (int bits = best.bits; bits > 0;)
 		{
-			HtLeafShape shape = ht_leaf_shape(bits, tid_bytes, low.key);
-			uint64		here = entries_within(shape, percent, high, entries + done, n - done, step);
+			HtLeafShape shape;
+			uint64		here;
+
+			bits = narrower(bits);
+			shape = ht_leaf_shape(bits, tid_bytes, low.key);
+			here = entries_within(shape, percent, high, entries + done, n - done, step);
 
 			if (here >= most)
 			{

@@ -29,7 +29,7 @@ my %auxiliary = (count => 64, node => 68, keys => 72, children => 72 + 440 * 8);
 my %leaf = (
 	class => 64, tid_bytes => 65, base => 72, pivots => 72, separators => 128, blocks => 640, block => 128,
 	tids => 80, count => 126);
-my $narrow_blocks = 512;	# of the other classes
+my %narrow = (blocks => 512, tids => 42);	# of class 16
 
 sub add
 {
@@ -90,6 +90,16 @@ sub make_narrow
 	put($data, $page, 12, 'v2', 256, 512);
 	put($data, $page, $leaf{class}, 'CC x6 Q<', 16, 4, $base);
 	put($data, $page, 80, 'a8064', "\xFF" x 2 . "\0" x 46 . "\xFF" x 128);
+	return;
+}
+
+# The same of class 0.
+sub make_single
+{
+	my ($data, $page, $base) = @_;
+	put($data, $page, 12, 'v2', 128, 384);
+	put($data, $page, $leaf{class}, 'CC x6 Q<', 0, 4, $base);
+	put($data, $page, 80, 'a8064', '');
 	return;
 }
 
@@ -531,13 +541,15 @@ my @plants = (
 		qr/Block 20: an entry refers to row \(\d+,0\)/ ],
 	[ 'row beyond the table', tree => sub { put($_[0], 20, leaf_block($_[0], 20, 1) + $leaf{tids}, 'V', 99999 << 9 | 1) },
 		qr/Block 20: an entry refers to row \(99999,\d+\), but the table has \d+ blocks/ ],
-	[ 'NULL with a key', nulls => sub { put($_[0], 25, $narrow_blocks, 'v', 1) },
-		qr/Block 25: (an entry for NULL has key 1|key is above the separator)/ ],
-	[ 'last NULLs with a key', nulls => sub {
-			my @used = grep { get($_[0], 25, $_ + $leaf{count}, 'C') > 0 } map { $narrow_blocks + 128 * $_ } 0 .. 58;
-			put($_[0], 25, $used[-1], 'v21', (1) x 21);
+	[ 'NULL with a key', nulls => sub {
+			make_narrow($_[0], 25, 0);
+			put($_[0], 25, $narrow{blocks}, 'v', 1);
+			put($_[0], 25, $narrow{blocks} + $narrow{tids}, 'V', 1 << 9 | 1);
+			put($_[0], 25, $narrow{blocks} + $leaf{count}, 'C', 1);
 		},
 		qr/Block 25: an entry for NULL has key 1/ ],
+	[ 'NULLs with another key', nulls => sub { put($_[0], 25, $leaf{base}, 'Q<', 1) },
+		qr/Block 25: the base of the leaf is not its low bound/ ],
 	[ 'right link to itself', tree => sub { put($_[0], 20, $special{right}, 'V', 20) },
 		qr/Block 20: the right link is block 20, must be 21/ ],
 	[ 'right link back', tree => sub { put($_[0], 20, $special{right}, 'V', 5) },
@@ -592,6 +604,8 @@ my @plants = (
 		qr/Block 5: the leaf stores wider keys than the index has/ ],
 	[ 'class too narrow for the bounds', nulls => sub { make_narrow($_[0], 5, get($_[0], 5, $leaf{base}, 'Q<')) },
 		qr/Block 5: the leaf cannot store all keys between its bounds/ ],
+	[ 'class 0 where there can be several keys', nulls => sub { make_single($_[0], 5, get($_[0], 5, $leaf{base}, 'Q<')) },
+		qr/Block 5: the leaf cannot store all keys between its bounds/ ],
 	[ 'width of TIDs that there is not', tree => sub { put($_[0], 20, $leaf{tid_bytes}, 'C', 7) },
 		qr/Block 20: widths of keys and tids are none that a leaf can have/ ],
 	[ 'width of TIDs of other leaves', tree => sub { put($_[0], 20, $leaf{tid_bytes}, 'C', 6) },
@@ -619,7 +633,7 @@ my @plants = (
 		qr/^XX002: .*: Row \(\d+,\d+\) of table "\w+" has no entry in it/, 'true' ],
 	[ 'wrong row', tree => sub { add($_[0], 20, leaf_block($_[0], 20, 1) + $leaf{tids}, 'V', 1) },
 		qr/^XX002: .*: Row \(\d+,\d+\) of table "\w+" has no entry in it/, 'true' ],
-	[ 'wrong null', nulls => sub { put($_[0], 25, $narrow_blocks + $leaf{count}, 'C', 0) },
+	[ 'wrong null', nulls => sub { put($_[0], 25, 384 + $leaf{count}, 'C', 0) },
 		qr/^XX002: .*: Row \(\d+,\d+\) of table "\w+" has no entry in it/, 'true' ]);
 
 sub plants { return @plants; }
