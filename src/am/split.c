@@ -23,7 +23,8 @@ typedef struct HmSplit
 	Buffer		leaf;
 	HtWidth		width;
 	bool		append;			/* the new entries are above all of the part */
-	HtEntry		bound;			/* if so, the low bound of their leaf */
+	HtEntry		bound;			/* the low bound of the new leaf */
+	int			keep;			/* entries[] that stay in the left leaf; unless append */
 	uint64		step;			/* distance of keys in the leaf */
 	const HtEntry *coming;		/* new entries of this part, in order */
 	int64		coming_count;	/* at least one */
@@ -57,15 +58,13 @@ split_leaf(Relation index, HmSplit *split, Buffer fresh, int64 *inserted)
 	}
 	else
 	{
-		int			keep = split->count / 2;
-
-		upper = split->entries + keep;
-		low = upper[0];
-		plan.count = split->count - keep;
+		upper = split->entries + split->keep;
+		plan.count = split->count - split->keep;
 		plan.shape = hm_leaf_shape(split->width, low, hm_page_has_high(left) ? &high : NULL,
 								   upper, plan.count, split->step);
-		hm_leaf_fill(left, hm_leaf_shape(split->width, hm_leaf_low(left), &low, split->entries, keep, 0),
-					 split->entries, keep);
+		hm_leaf_fill(left, hm_leaf_shape(split->width, hm_leaf_low(left), &low, split->entries,
+										 split->keep, HM_STEP_UNKNOWN),
+					 split->entries, split->keep);
 		*inserted += split->merged;
 	}
 
@@ -335,6 +334,57 @@ merge_for_split(Relation index, HmSplit *split, Page leaf)
 						 split->entries, split->count, split->step);
 }
 
+/*
+ * Where to cut a leaf that consists mostly of one key's entries, from its low bound on, and gets
+ * one more entry behind all of these.  Rows that come later have greater TIDs, as a rule, so the
+ * left leaf would stay half empty.
+ *
+ * A leaf that has this key alone keeps all entries, and the new one goes to the right.  In another
+ * leaf the cut is at the end of the key, so that the left one becomes one of class 0.  Then there
+ * may be nothing for the right one, once for each such key.
+ *
+ * Returns false if the leaf is another one, or the left leaf would not have room.
+ */
+static bool
+cut_after_key(HmSplit *split, Page leaf)
+{
+	HtEntry		entry = split->coming[0];
+	HtEntry		low = hm_leaf_low(leaf);
+	HtEntry		high = hm_leaf_high(leaf);
+	int			end = 0;
+
+	if (split->merged != 1 || low.key != entry.key)
+		return false;
+	while (end < split->count && split->entries[end].key == entry.key)
+		end++;
+	if (end < 2 || end <= split->count / 2 || ht_entry_cmp(split->entries[end - 1], entry) != 0)
+		return false;
+
+	if (hm_page_has_high(leaf) ? !hm_is_single_key(low, high) : end < split->count)
+	{
+		split->bound.key = entry.key + 1;
+		split->bound.tid = 0;
+		split->keep = end;
+	}
+	else
+	{
+		split->bound = entry;
+		split->keep = end - 1;
+	}
+	return split->keep <= ht_leaf_capacity(hm_leaf_shape(split->width, low, &split->bound, split->entries,
+														 split->keep, HM_STEP_UNKNOWN));
+}
+
+/* Decide where to cut split->entries: in the middle, as a rule. */
+static void
+choose_cut(HmSplit *split, Page leaf)
+{
+	if (cut_after_key(split, leaf))
+		return;
+	split->keep = split->count / 2;
+	split->bound = split->entries[split->keep];
+}
+
 /* The distance of keys in a leaf. */
 static uint64
 leaf_step(Page leaf)
@@ -409,6 +459,7 @@ hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf,
 		shape = merge_for_split(index, &split, leaf_page);
 		if (split.merged == 0)
 			hm_page_no_progress(index, split.leaf);
+		choose_cut(&split, leaf_page);
 	}
 
 	if (!split.append && hm_leaf_has_room(shape, !hm_page_has_high(leaf_page), split.count, 0))
