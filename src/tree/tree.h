@@ -247,13 +247,25 @@ ht_leaf_shape(int bits, int tid_bytes, uint64_t base)
 	return shape;
 }
 
-/* The least bytes that a tid can be stored in. */
+/*
+ * The bits of the heap blocks whose tids are stored in 4 and in 5 bytes.  With the small limits of
+ * an extension for tests, small tables have tids of all widths; reading pages does not depend on it.
+ */
+#ifdef HM_SMALL_LIMITS
+#define HT_TID_4_BLOCK_BITS		6
+#define HT_TID_5_BLOCK_BITS		8
+#else
+#define HT_TID_4_BLOCK_BITS		23
+#define HT_TID_5_BLOCK_BITS		31
+#endif
+
+/* The least bytes that a tid is stored in. */
 static inline int
 ht_tid_bytes(uint64_t tid)
 {
-	if ((tid & 0xFFFF) >= UINT64_C(1) << 9 || tid >> 47 != 0)
+	if ((tid & 0xFFFF) >= UINT64_C(1) << 9 || tid >> (16 + HT_TID_5_BLOCK_BITS) != 0)
 		return 6;
-	return tid >> 39 != 0 ? 5 : 4;
+	return tid >> (16 + HT_TID_4_BLOCK_BITS) != 0 ? 5 : 4;
 }
 
 /* Whether a leaf of this shape can store a key, and an entry. */
