@@ -27,11 +27,28 @@
  *
  * Splits lock the header exclusively, and the leaf.  They have nothing to fear from a writer that
  * holds neither.
+ *
+ * A leaf is locked for a microsecond or two, and it takes longer to put a process to sleep and to
+ * wake it up.  If many clients want the same leaf, those that sleep would pass the lock on at that
+ * pace.  So a writer tries for a while before it sleeps.
  */
 #include "postgres.h"
 
+#include "storage/s_lock.h"
+
 #include "am/fault.h"
 #include "am/insert.h"
+
+/*
+ * For how many pauses of the CPU a writer at least and at most waits for a leaf's lock before it
+ * sleeps.  The least is about what an insertion takes; the most is some 60 us.
+ */
+#define MIN_PAUSES	32
+#define MAX_PAUSES	2048
+
+/* How much that changes with a wait that was long enough, and with one that was not. */
+#define MORE_PAUSES	128
+#define LESS_PAUSES	8
 
 /* A remembered leaf in which an entry belonged when it was last looked at; NULL if there is none. */
 static HmKnownLeaf *
@@ -111,6 +128,32 @@ is_within(Page page, HtEntry entry)
 		(!hm_page_has_high(page) || ht_entry_cmp(entry, hm_leaf_high(page)) < 0);
 }
 
+/*
+ * Lock a leaf exclusively.  How long it pays to try follows from how that went the last times: not
+ * at all if whoever has the lock is waiting for a CPU, or for WAL to be written.
+ */
+static void
+lock_leaf(Buffer leaf)
+{
+	static int	limit = MAX_PAUSES / 8;
+	int			pauses = 0;
+
+	for (int next = MIN_PAUSES / 2; !ConditionalLockBuffer(leaf); next *= 2)
+	{
+		if (pauses + next > limit)
+		{
+			limit = Max(limit - LESS_PAUSES, MIN_PAUSES);
+			LockBuffer(leaf, BUFFER_LOCK_EXCLUSIVE);
+			return;
+		}
+		for (int i = 0; i < next; i++)
+			SPIN_DELAY();
+		pauses += next;
+	}
+	if (pauses > 0)
+		limit = Min(limit + MORE_PAUSES, MAX_PAUSES);
+}
+
 void
 hm_target_release(HmTarget *target)
 {
@@ -135,7 +178,7 @@ hm_target_known(Relation index, HmPart part, HtEntry entry, HmTarget *target)
 	target->header = ReadBuffer(index, known->header);
 	target->leaf = ReadBuffer(index, known->leaf);
 	HM_FAULT(insert_leaf_known);
-	LockBuffer(target->leaf, BUFFER_LOCK_EXCLUSIVE);
+	lock_leaf(target->leaf);
 	page = BufferGetPage(target->leaf);
 	if (is_leaf_of(page, part, target->stamp) &&
 		hm_segment_is_open(BufferGetPage(target->header), target->stamp))
@@ -163,7 +206,7 @@ hm_target_find(Relation index, HmPart part, HtEntry entry, HmTarget *target)
 	target->leaf = hm_segment_descend(index, target->header, entry, false, NULL);
 	LockBuffer(target->header, BUFFER_LOCK_UNLOCK);
 	HM_FAULT(insert_leaf_found);
-	LockBuffer(target->leaf, BUFFER_LOCK_EXCLUSIVE);
+	lock_leaf(target->leaf);
 
 	page = BufferGetPage(target->leaf);
 	if (!hm_segment_is_open(BufferGetPage(target->header), target->stamp))
