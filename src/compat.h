@@ -543,6 +543,21 @@ typedef UpperUniquePath HmUniquePath;
 #define hm_is_grouped(rel) false
 #endif
 
+/* The hook that is called when the planner has described a relation; 19 has another one for that. */
+#if PG_VERSION_NUM >= 190000
+#include "optimizer/pathnode.h"
+#define hm_relation_hook build_simple_rel_hook
+typedef build_simple_rel_hook_type hm_relation_hook_type;
+#define HM_RELATION_HOOK_PARAMETERS PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte
+#define HM_RELATION_HOOK_ARGUMENTS root, rel, rte
+#else
+#include "optimizer/plancat.h"
+#define hm_relation_hook get_relation_info_hook
+typedef get_relation_info_hook_type hm_relation_hook_type;
+#define HM_RELATION_HOOK_PARAMETERS PlannerInfo *root, Oid relation, bool is_parent, RelOptInfo *rel
+#define HM_RELATION_HOOK_ARGUMENTS root, relation, is_parent, rel
+#endif
+
 /* 16 renamed what reads the state of a backend. */
 #if PG_VERSION_NUM >= 160000
 #define hm_backend_status(i) pgstat_get_local_beentry_by_index(i)

@@ -99,6 +99,8 @@ typedef struct HmKeyType
 {
 	Oid			type;
 	HtWidth		width;
+	uint8		bits;			/* keys are in the range least..least + 2^bits - 1 */
+	uint64		least;
 
 	/*
 	 * Whether only equal values have equal keys.  If not, a key that is found says no more
@@ -120,14 +122,91 @@ typedef struct HmKeyType
 	Datum		(*restore) (uint64 key);	/* NULL unless returnable */
 } HmKeyType;
 
+/* Whether an index has several columns, and so composite keys (fields.c). */
+static inline bool
+hm_is_composite(Relation index)
+{
+	return IndexRelationGetNumberOfKeyAttributes(index) > 1;
+}
+
 /*
- * The key type of an index's column, found by the input type of its operator class.
+ * The key type of one of an index's columns, counted from 0, found by the input type of its
+ * operator class; and that of an index with one column.
  * Errors: feature_not_supported for a type that this method does not support.
  */
+extern const HmKeyType *hm_column_type(Relation index, int column);
 extern const HmKeyType *hm_key_type(Relation index);
 
 /* The key type for a type; NULL if the type is not supported. */
 extern const HmKeyType *hm_key_type_lookup(Oid type);
+
+/* ----------------------------------------------------------------
+ *		Composite keys (fields.c): those of indexes with several columns
+ * ----------------------------------------------------------------
+ */
+
+/* Columns of an index at most. */
+#define HM_MAX_KEY_COLUMNS		8
+
+/*
+ * The bits of a composite key that stand for one column.  The field of an index's only column
+ * is all of the key.
+ *
+ * A field that has one bit more than the keys of its column is "whole": it tells them, and
+ * NULL, apart.  If it has as many bits, NULL shares its value with one key.  If it has
+ * fewer, it is "cut", and many keys share each value.
+ */
+typedef struct HmField
+{
+	const HmKeyType *type;
+	uint8		bits;
+	uint8		shift;			/* of the lowest bit, in the key */
+} HmField;
+
+typedef struct HmFields
+{
+	int			count;			/* columns */
+	HmField		fields[HM_MAX_KEY_COLUMNS];
+} HmFields;
+
+/* Whether a field's values sort as its column's keys do, NULL excepted. */
+static inline bool
+hm_field_is_ordered(const HmField *field)
+{
+	return field->bits >= field->type->bits;
+}
+
+static inline uint64
+hm_field_mask(const HmField *field)
+{
+	return field->bits == 64 ? PG_UINT64_MAX : (UINT64_C(1) << field->bits) - 1;
+}
+
+/* Keys, or values of a field, from low to high, both included. */
+typedef struct HmSpan
+{
+	uint64		low;
+	uint64		high;
+} HmSpan;
+
+/* The fields of an index's keys, as its metapage says.  The caller holds no buffer lock. */
+extern void hm_fields_read(Relation index, HmFields *fields);
+
+/* The width of an index's keys. */
+extern HtWidth hm_key_width(Relation index);
+
+/*
+ * The key of a row's values.  Returns false if the row belongs in the NULL part, where
+ * all keys are 0; those of several columns never do.
+ */
+extern bool hm_row_key(const HmFields *fields, const Datum *values, const bool *isnull,
+					   uint64 *key);
+
+/*
+ * The value of a field for a key of its column; and for NULL, in a composite key.
+ */
+extern uint64 hm_field_value(const HmField *field, uint64 key);
+extern uint64 hm_field_null(const HmField *field);
 
 /* ----------------------------------------------------------------
  *		Memory (memory.c)
@@ -189,12 +268,26 @@ typedef struct HmRange
 	uint64		high;
 } HmRange;
 
+/*
+ * A condition on a field that ranges of keys do not express: entries match whose field lies in
+ * one of the spans, which are disjoint and in ascending order.
+ */
+typedef struct HmFieldFilter
+{
+	HmField		field;
+	int			count;
+	HmSpan	   *spans;
+} HmFieldFilter;
+
 typedef struct HmRanges
 {
 	int			count;
 	HmRange    *ranges;			/* palloc'd in the current memory context */
 	bool		recheck;		/* the ranges may have entries that do not match,
 								 * so the operators must be asked */
+	int			filter_count;	/* filters that entries may be tested with, to leave
+								 * out some that do not match */
+	HmFieldFilter filters[HM_MAX_KEY_COLUMNS];
 } HmRanges;
 
 /* Whether a scan key is `= ANY (array)`. */
@@ -395,5 +488,8 @@ extern void hm_cost_estimate(struct PlannerInfo *root, struct IndexPath *path,
 extern void hm_options_init(void);
 extern void hm_batch_init(void);
 extern void hm_truncate_init(void);
+
+/* Install the planner's hook (order.c), from _PG_init, too. */
+extern void hm_order_init(void);
 
 #endif							/* HARMONIA_AM_H */

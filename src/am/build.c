@@ -228,7 +228,7 @@ write_index(HmBuild *build)
 	uint64		entries;
 	char	   *memory;
 
-	build->width = hm_key_type(index)->width;
+	build->width = hm_key_width(index);
 	widest = ht_leaf_shape(8 * (int) build->width, HT_TID_BYTES, 0);
 	build->fanout = hm_fanout(index);
 	build->leaves_max = hm_segment_room(build->width, build->fanout, HM_SEGMENT_MAX_BLOCKS);
@@ -281,9 +281,9 @@ write_index(HmBuild *build)
  * is no index.
  */
 static void
-check_collation(Relation index)
+check_collation(Relation index, int column)
 {
-	Oid			collation = index->rd_indcollation[0];
+	Oid			collation = index->rd_indcollation[column];
 
 	if (OidIsValid(collation) && !get_collation_isdeterministic(collation))
 		ereport(ERROR,
@@ -298,12 +298,13 @@ check_collation(Relation index)
  * "less than".  hm_validate() reports families that should not have it.
  */
 static void
-check_order(Relation index)
+check_order(Relation index, int column)
 {
-	Oid			type = index->rd_opcintype[0];
+	Oid			type = index->rd_opcintype[column];
 
-	if (!hm_key_type(index)->ordered &&
-		OidIsValid(get_opfamily_member(index->rd_opfamily[0], type, type, BTLessStrategyNumber)))
+	if (!hm_column_type(index, column)->ordered &&
+		OidIsValid(get_opfamily_member(index->rd_opfamily[column], type, type,
+									   BTLessStrategyNumber)))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("access method \"%s\" does not keep the order of type %s",
@@ -323,8 +324,11 @@ hm_build(Relation heap, Relation index, IndexInfo *info)
 				 errmsg("access method \"%s\" does not support exclusion constraints",
 						"harmonia"),
 				 errhint("Use a constraint with a btree or gist index.")));
-	check_collation(index);
-	check_order(index);
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+	{
+		check_collation(index, i);
+		check_order(index, i);
+	}
 	if (RelationGetNumberOfBlocks(index) != 0)
 		elog(ERROR, "index \"%s\" already contains data", RelationGetRelationName(index));
 	Assert(!hm_batch_pending(index));

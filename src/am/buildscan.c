@@ -86,7 +86,7 @@ struct HmBuildSort
 	MemoryContext context;
 	HmSpool		keys;
 	HmSpool		nulls;
-	uint64		(*normalise) (Datum value);
+	HmFields	fields;
 	Leader	   *leader;			/* NULL in a worker, and if there are no workers */
 };
 
@@ -128,7 +128,7 @@ sort_begin(Relation index, int shares)
 	Size		memory = (Size) maintenance_work_mem * 1024 / shares;
 
 	sort->context = context;
-	sort->normalise = hm_key_type(index)->normalise;
+	hm_fields_plan(index, &sort->fields);
 	hm_spool_init(&sort->keys, context, memory - memory / NULLS_SHARE);
 	hm_spool_init(&sort->nulls, context, memory / NULLS_SHARE);
 	return sort;
@@ -139,11 +139,10 @@ scan_callback(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 			  bool alive, void *arg)
 {
 	HmBuildSort *sort = arg;
+	uint64		key;
+	HmSpool    *spool = hm_row_key(&sort->fields, values, isnull, &key) ? &sort->keys : &sort->nulls;
 
-	if (isnull[0])
-		hm_spool_add(&sort->nulls, 0, hm_tid_pack(tid));
-	else
-		hm_spool_add(&sort->keys, sort->normalise(values[0]), hm_tid_pack(tid));
+	hm_spool_add(spool, key, hm_tid_pack(tid));
 }
 
 /* Scan and sort the table, or this process's share of it. */

@@ -230,6 +230,7 @@ check_metapage(HmCheck *check)
 	meta = hm_page_meta(BufferGetPage(buffer));
 
 	check->width = (HtWidth) meta->width;
+	hm_fields_from_meta(index, meta, &check->fields);
 	check->fanout = meta->fanout;
 	check->nulls_low = meta->nulls_low != 0;
 	if (meta->nulls_low > 1 || check->nulls_low != nulls_low)
@@ -256,10 +257,8 @@ heap_tuple_callback(Relation index, ItemPointer tid, Datum *values, bool *isnull
 	HmCheck    *check = arg;
 	HmFingerprint fingerprint = {0, hm_tid_pack(tid), HM_PART_KEYS};
 
-	if (isnull[0])
+	if (!hm_row_key(&check->fields, values, isnull, &fingerprint.key))
 		fingerprint.part = check->nulls_low ? HM_PART_NULLS_LOW : HM_PART_NULLS_HIGH;
-	else
-		fingerprint.key = hm_key_type(index)->normalise(values[0]);
 	if (bloom_lacks_element(check->filter, (unsigned char *) &fingerprint, sizeof(fingerprint)))
 		hm_report_damage(psprintf("Row (%u,%u) of table \"%s\" has no entry in it.",
 								  ItemPointerGetBlockNumberNoCheck(tid),

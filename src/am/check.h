@@ -26,6 +26,7 @@ typedef struct HmCheck
 	Relation	index;
 	Relation	heap;
 	HtWidth		width;
+	HmFields	fields;
 	int			fanout;
 	bool		nulls_low;
 	BlockNumber heap_blocks;	/* InvalidBlockNumber: the table is not a heap,

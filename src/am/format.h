@@ -233,16 +233,15 @@ typedef struct HmExtent
 #define HM_META_COLUMNS			32
 
 /*
- * A column of the index.  So far there is one, its key; what is said of others is reserved, and
- * zero.
+ * A column of the index.  Collations and flags are reserved, and zero; so are included columns.
  */
 typedef struct HmMetaColumn
 {
 	Oid			type;
 	Oid			collation;
 	uint32		collation_version;	/* hash of the version's name */
-	uint16		bits;			/* of the column's normalised key; or, if it is included,
-								 * of its value */
+	uint16		bits;			/* of the column's field in a key (am.h); or, if it is
+								 * included, of its value */
 	uint16		flags;
 } HmMetaColumn;
 

@@ -64,7 +64,7 @@ hm_fillfactor(Relation index)
 bool
 hm_can_return(Relation index, int attno)
 {
-	return hm_key_type(index)->returnable && !RecoveryInProgress();
+	return !hm_is_composite(index) && hm_key_type(index)->returnable && !RecoveryInProgress();
 }
 
 /*
@@ -92,7 +92,7 @@ static const IndexAmRoutine routine = {
 	.amcanorderbyop = false,
 	.amcanbackward = true,
 	.amcanunique = false,
-	.amcanmulticol = false,
+	.amcanmulticol = true,
 	.amoptionalkey = true,
 	.amsearcharray = true,
 	.amsearchnulls = true,

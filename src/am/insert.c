@@ -51,11 +51,11 @@ hm_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 {
 	HtEntry		entry = {0, hm_tid_pack(tid)};
 	HmPart		part = HM_PART_KEYS;
+	HmFields	fields;
 
-	if (isnull[0])
+	hm_fields_read(index, &fields);
+	if (!hm_row_key(&fields, values, isnull, &entry.key))
 		part = hm_cache(index, false)->nulls_low ? HM_PART_NULLS_LOW : HM_PART_NULLS_HIGH;
-	else
-		entry.key = hm_key_type(index)->normalise(values[0]);
 
 	if (!hm_batch_add(index, heap, info, check, part, entry, unchanged))
 	{

@@ -260,7 +260,7 @@ Datum
 harmonia_nodes(PG_FUNCTION_ARGS)
 {
 	Relation	index = open_argument(fcinfo);
-	HtWidth		width = hm_key_type(index)->width;
+	HtWidth		width = hm_key_width(index);
 	Buffer		header = read_argument_of_kind(fcinfo, index, HM_PAGE_SEGMENT);
 	HmSegmentCopy *copy = hm_segment_copy(index, header, width);
 	HmSegment  *segment = hm_page_segment(copy->header);
@@ -297,7 +297,7 @@ Datum
 harmonia_leaves(PG_FUNCTION_ARGS)
 {
 	Relation	index = open_argument(fcinfo);
-	HtWidth		width = hm_key_type(index)->width;
+	HtWidth		width = hm_key_width(index);
 	Buffer		header = read_argument_of_kind(fcinfo, index, HM_PAGE_SEGMENT);
 	BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
 	HmReaderLeaf *leaves;
@@ -354,13 +354,13 @@ Datum
 harmonia_leaf_items(PG_FUNCTION_ARGS)
 {
 	Relation	index = open_argument(fcinfo);
-	const HmKeyType *type = hm_key_type(index);
+	const HmKeyType *type = hm_is_composite(index) ? NULL : hm_key_type(index);
 	Buffer		buffer = read_argument_of_kind(fcinfo, index, HM_PAGE_LEAF);
 	HtLeafShape shape;
 	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
 	PGAlignedBlock page;
 	int			n = 0;
-	Oid			output;
+	Oid			output = InvalidOid;
 	bool		is_varlena;
 	HmRowSink	sink;
 	MemoryContext old_context;
@@ -368,9 +368,10 @@ harmonia_leaf_items(PG_FUNCTION_ARGS)
 	memcpy(page.data, BufferGetPage(buffer), BLCKSZ);
 	UnlockReleaseBuffer(buffer);
 	/* "anyenum" has no output function. */
-	getTypeOutputInfo(IsPolymorphicType(type->type) ?
-					  TupleDescAttr(RelationGetDescr(index), 0)->atttypid : type->type,
-					  &output, &is_varlena);
+	if (type != NULL)
+		getTypeOutputInfo(IsPolymorphicType(type->type) ?
+						  TupleDescAttr(RelationGetDescr(index), 0)->atttypid : type->type,
+						  &output, &is_varlena);
 	ht_leaf_read(page.data, entries);
 	shape = ht_leaf_shape_of(page.data);
 
@@ -387,7 +388,8 @@ harmonia_leaf_items(PG_FUNCTION_ARGS)
 			hm_show_number(&row, b);
 			hm_show_number(&row, slot_of(page.data, b, count, entries[n]));
 			hm_show_number(&row, entries[n].key);
-			if (type->returnable && hm_page_special((Page) page.data)->part == HM_PART_KEYS)
+			if (type != NULL && type->returnable &&
+				hm_page_special((Page) page.data)->part == HM_PART_KEYS)
 				hm_show_text(&row, OidOutputFunctionCall(output, type->restore(entries[n].key)));
 			else
 				hm_show_null(&row);
@@ -536,7 +538,7 @@ Datum
 harmonia_index_info(PG_FUNCTION_ARGS)
 {
 	Relation	index = open_argument(fcinfo);
-	HtWidth		width = hm_key_type(index)->width;
+	HtWidth		width = hm_key_width(index);
 	BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
 	IndexInfoSums sums = {0};
 	HmDirectoryEntry *segments;

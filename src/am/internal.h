@@ -84,6 +84,7 @@ typedef struct HmCache
 	int			known_next;		/* the one to be forgotten next */
 	HmKnownLeaf known[HM_KNOWN_LEAVES];
 	HtWidth		width;
+	HmFields	fields;
 	int			fanout;
 	bool		nulls_low;
 	int			depth;
@@ -107,6 +108,24 @@ extern HmCache *hm_cache(Relation index, bool renew);
  * entries may lie beyond the end of the file.
  */
 extern bool hm_cache_is_current(Relation index);
+
+/* ----------------------------------------------------------------
+ *		Composite keys (fields.c)
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * How the key of a new index is divided among its columns.
+ * Errors: too_many_columns; feature_not_supported.
+ */
+extern void hm_fields_plan(Relation index, HmFields *fields);
+
+/*
+ * Write that to a metapage, and read it.  Reading returns false if what is there cannot be that
+ * index's.
+ */
+extern void hm_fields_write(const HmFields *fields, HmMeta *meta);
+extern bool hm_fields_from_meta(Relation index, const HmMeta *meta, HmFields *fields);
 
 /* ----------------------------------------------------------------
  *		Heavyweight locks (locks.c)

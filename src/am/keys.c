@@ -262,36 +262,36 @@ NORMALISE_ALL(money, Cash, CashGetDatum)
  *		Lookup
  * ----------------------------------------------------------------
  */
-/* Type, width, exact?, ordered?, returnable?, and the functions. */
+/* Type, width, bits, least key, exact?, ordered?, returnable?, and the functions. */
 static const HmKeyType key_types[] = {
-	{BOOLOID, HT_WIDTH32, true, true, true, bool_normalise, bool_normalise_all, bool_restore},
-	{CHAROID, HT_WIDTH32, true, true, true, char_normalise, char_normalise_all, char_restore},
-	{INT2OID, HT_WIDTH32, true, true, true, int2_normalise, int2_normalise_all, int2_restore},
-	{INT4OID, HT_WIDTH32, true, true, true, int4_normalise, int4_normalise_all, int4_restore},
-	{OIDOID, HT_WIDTH32, true, true, true, oid_normalise, oid_normalise_all, oid_restore},
-	{DATEOID, HT_WIDTH32, true, true, true, date_normalise, date_normalise_all, date_restore},
-	{FLOAT4OID, HT_WIDTH32, true, true, false, float4_normalise, float4_normalise_all, NULL},
-	{INT8OID, HT_WIDTH64, true, true, true, int8_normalise, int8_normalise_all, int8_restore},
-	{TIMEOID, HT_WIDTH64, true, true, true, time_normalise, time_normalise_all, time_restore},
-	{TIMESTAMPOID, HT_WIDTH64, true, true, true, timestamp_normalise, timestamp_normalise_all, timestamp_restore},
-	{TIMESTAMPTZOID, HT_WIDTH64, true, true, true, timestamptz_normalise, timestamptz_normalise_all, timestamptz_restore},
-	{FLOAT8OID, HT_WIDTH64, true, true, false, float8_normalise, float8_normalise_all, NULL},
-	{CASHOID, HT_WIDTH64, true, true, true, money_normalise, money_normalise_all, money_restore},
-	{TIMETZOID, HT_WIDTH64, true, true, false, hm_timetz_key, NULL, NULL},
-	{MACADDROID, HT_WIDTH64, true, true, false, hm_macaddr_key, NULL, NULL},
-	{MACADDR8OID, HT_WIDTH64, true, true, false, hm_macaddr8_key, NULL, NULL},
+	{BOOLOID, HT_WIDTH32, 1, 0, true, true, true, bool_normalise, bool_normalise_all, bool_restore},
+	{CHAROID, HT_WIDTH32, 8, 0, true, true, true, char_normalise, char_normalise_all, char_restore},
+	{INT2OID, HT_WIDTH32, 16, SIGN32 - (1 << 15), true, true, true, int2_normalise, int2_normalise_all, int2_restore},
+	{INT4OID, HT_WIDTH32, 32, 0, true, true, true, int4_normalise, int4_normalise_all, int4_restore},
+	{OIDOID, HT_WIDTH32, 32, 0, true, true, true, oid_normalise, oid_normalise_all, oid_restore},
+	{DATEOID, HT_WIDTH32, 32, 0, true, true, true, date_normalise, date_normalise_all, date_restore},
+	{FLOAT4OID, HT_WIDTH32, 32, 0, true, true, false, float4_normalise, float4_normalise_all, NULL},
+	{INT8OID, HT_WIDTH64, 64, 0, true, true, true, int8_normalise, int8_normalise_all, int8_restore},
+	{TIMEOID, HT_WIDTH64, 64, 0, true, true, true, time_normalise, time_normalise_all, time_restore},
+	{TIMESTAMPOID, HT_WIDTH64, 64, 0, true, true, true, timestamp_normalise, timestamp_normalise_all, timestamp_restore},
+	{TIMESTAMPTZOID, HT_WIDTH64, 64, 0, true, true, true, timestamptz_normalise, timestamptz_normalise_all, timestamptz_restore},
+	{FLOAT8OID, HT_WIDTH64, 64, 0, true, true, false, float8_normalise, float8_normalise_all, NULL},
+	{CASHOID, HT_WIDTH64, 64, 0, true, true, true, money_normalise, money_normalise_all, money_restore},
+	{TIMETZOID, HT_WIDTH64, 64, 0, true, true, false, hm_timetz_key, NULL, NULL},
+	{MACADDROID, HT_WIDTH64, 48, 0, true, true, false, hm_macaddr_key, NULL, NULL},
+	{MACADDR8OID, HT_WIDTH64, 64, 0, true, true, false, hm_macaddr8_key, NULL, NULL},
 	/* Values of an enum can be added between others, so their OIDs have no order. */
-	{ANYENUMOID, HT_WIDTH32, true, false, true, oid_normalise, oid_normalise_all, oid_restore},
-	{TEXTOID, HT_WIDTH64, false, false, false, hm_text_key, NULL, NULL},
-	{NAMEOID, HT_WIDTH64, false, false, false, hm_name_key, NULL, NULL},
-	{BPCHAROID, HT_WIDTH64, false, false, false, hm_bpchar_key, NULL, NULL},
-	{BYTEAOID, HT_WIDTH64, false, false, false, hm_bytea_key, NULL, NULL},
-	{BITOID, HT_WIDTH64, false, false, false, hm_bit_key, NULL, NULL},
-	{VARBITOID, HT_WIDTH64, false, false, false, hm_bit_key, NULL, NULL},
-	{UUIDOID, HT_WIDTH64, false, false, false, hm_uuid_key, NULL, NULL},
-	{NUMERICOID, HT_WIDTH64, false, false, false, hm_numeric_key, NULL, NULL},
-	{INTERVALOID, HT_WIDTH64, false, false, false, hm_interval_key, NULL, NULL},
-	{INETOID, HT_WIDTH64, false, false, false, hm_inet_key, NULL, NULL}
+	{ANYENUMOID, HT_WIDTH32, 32, 0, true, false, true, oid_normalise, oid_normalise_all, oid_restore},
+	{TEXTOID, HT_WIDTH64, 64, 0, false, false, false, hm_text_key, NULL, NULL},
+	{NAMEOID, HT_WIDTH64, 64, 0, false, false, false, hm_name_key, NULL, NULL},
+	{BPCHAROID, HT_WIDTH64, 64, 0, false, false, false, hm_bpchar_key, NULL, NULL},
+	{BYTEAOID, HT_WIDTH64, 64, 0, false, false, false, hm_bytea_key, NULL, NULL},
+	{BITOID, HT_WIDTH64, 64, 0, false, false, false, hm_bit_key, NULL, NULL},
+	{VARBITOID, HT_WIDTH64, 64, 0, false, false, false, hm_bit_key, NULL, NULL},
+	{UUIDOID, HT_WIDTH64, 64, 0, false, false, false, hm_uuid_key, NULL, NULL},
+	{NUMERICOID, HT_WIDTH64, 64, 0, false, false, false, hm_numeric_key, NULL, NULL},
+	{INTERVALOID, HT_WIDTH64, 64, 0, false, false, false, hm_interval_key, NULL, NULL},
+	{INETOID, HT_WIDTH64, 64, 0, false, false, false, hm_inet_key, NULL, NULL}
 };
 
 const HmKeyType *
@@ -310,9 +310,9 @@ hm_key_type_lookup(Oid type)
  * a domain or a type with the same storage (regclass under oid_ops).
  */
 const HmKeyType *
-hm_key_type(Relation index)
+hm_column_type(Relation index, int column)
 {
-	Oid			type = index->rd_opcintype[0];
+	Oid			type = index->rd_opcintype[column];
 	const HmKeyType *result = hm_key_type_lookup(type);
 
 	if (result == NULL)
@@ -322,4 +322,11 @@ hm_key_type(Relation index)
 						"harmonia", format_type_be(type)),
 				 errhint("The extension's operator classes are for the types that are supported.")));
 	return result;
+}
+
+const HmKeyType *
+hm_key_type(Relation index)
+{
+	Assert(!hm_is_composite(index));
+	return hm_column_type(index, 0);
 }

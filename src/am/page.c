@@ -37,26 +37,25 @@ hm_page_init(Page page, HmPageKind kind, uint64 stamp, BlockNumber segment, HmPa
 void
 hm_meta_init(Relation index, Page page)
 {
-	const HmKeyType *type = hm_key_type(index);
 	HmMeta	   *meta = hm_page_meta(page);
 	int16		option = index->rd_indoption[0];
+	HmFields	fields;
 
 	hm_page_init(page, HM_PAGE_META, 0, InvalidBlockNumber, HM_PART_KEYS);
 	meta->magic = HM_MAGIC;
 	meta->version = HM_FORMAT_VERSION;
 	meta->endian = HM_ENDIAN_MARKER;
 	meta->block_size = BLCKSZ;
-	meta->key_type = type->type;
-	meta->width = (uint16) type->width;
+	meta->key_type = index->rd_opcintype[0];
+	meta->width = (uint16) hm_key_width(index);
 	meta->fanout = (uint16) hm_fanout(index);
 
 	/* A descending index is an ascending one that is read backwards. */
 	meta->nulls_low = ((option & INDOPTION_NULLS_FIRST) != 0) !=
 		((option & INDOPTION_DESC) != 0);
 	meta->flags = HM_META_LIMITS;
-	meta->key_columns = 1;
-	meta->columns[0].type = type->type;
-	meta->columns[0].bits = (uint16) (8 * type->width);
+	hm_fields_plan(index, &fields);
+	hm_fields_write(&fields, meta);
 	meta->build_id = pg_prng_uint64(&pg_global_prng_state);
 	meta->next_stamp = 1;
 }
@@ -131,6 +130,7 @@ hm_page_check(Relation index, Buffer buffer, HmPageKind kind)
 {
 	Page		page = BufferGetPage(buffer);
 	HmMeta	   *meta = hm_page_meta(page);
+	HmFields	fields;
 
 	/* The special area, too, differs between versions. */
 	if (kind == HM_PAGE_META && !PageIsNew(page) && meta->magic == HM_MAGIC &&
@@ -168,7 +168,10 @@ hm_page_check(Relation index, Buffer buffer, HmPageKind kind)
 	if (meta->key_type != index->rd_opcintype[0])
 		hm_report_damage(NULL, "index \"%s\" was built for keys of another type",
 						 RelationGetRelationName(index));
-	if (meta->width != hm_key_type(index)->width ||
+	if (!hm_fields_from_meta(index, meta, &fields))
+		hm_report_damage("What it says of the columns of keys does not match the index.",
+						 "index \"%s\" has a damaged metapage", RelationGetRelationName(index));
+	if (meta->width != hm_key_width(index) ||
 		meta->fanout < HT_MIN_FANOUT || meta->fanout > HT_MAX_FANOUT ||
 		meta->depth > 1 || (meta->depth == 1 && meta->root_count == 0) ||
 		meta->root_count > HM_ROOT_MAX || meta->free_count > HM_FREE_MAX)
@@ -221,6 +224,7 @@ hm_cache(Relation index, bool renew)
 	/* Blocks of known leaves may be gone, if the file was truncated. */
 	cache->known_count = cache->known_next = 0;
 	cache->width = (HtWidth) meta->width;
+	hm_fields_from_meta(index, meta, &cache->fields);
 	cache->fanout = meta->fanout;
 	cache->nulls_low = meta->nulls_low != 0;
 	cache->depth = meta->depth;

@@ -21,23 +21,11 @@
 #include "utils/memutils.h"
 
 #include "am/internal.h"
+#include "am/quals.h"
 #include "compat.h"
 
 /* From so many bytes on, an array is copied into huge pages. */
 #define LARGE_VALUE		(4 * 1024 * 1024)
-
-/* Keys from low to high, both included, in the part of keys. */
-typedef struct Span
-{
-	uint64		low;
-	uint64		high;
-} Span;
-
-typedef struct SpanList
-{
-	Span	   *spans;
-	int			count;
-} SpanList;
 
 bool
 hm_bracket_range(StrategyNumber strategy, const HmBracket *bracket, uint64 max,
@@ -99,7 +87,7 @@ hm_bracket_range(StrategyNumber strategy, const HmBracket *bracket, uint64 max,
 
 /* The common keys of two spans; false if there are none. */
 static bool
-span_intersect(const Span *a, const Span *b, Span *result)
+span_intersect(const HmSpan *a, const HmSpan *b, HmSpan *result)
 {
 	result->low = Max(a->low, b->low);
 	result->high = Min(a->high, b->high);
@@ -204,24 +192,24 @@ array_end(ArrayItems *items)
  * That is exact for inequalities, whose spans all begin or all end at the same
  * key.
  */
-static SpanList
-array_spans(const HmKeyType *type, ScanKey key, const Span *window, bool hull,
+static HmSpanList
+array_spans(const HmKeyType *type, ScanKey key, const HmSpan *window, bool hull,
 			bool *recheck)
 {
 	HmBracketFunction function = bracket_function(type, key);
 	uint64		max = ht_key_max(type->width);
-	SpanList	result;
+	HmSpanList	result;
 	ArrayItems	items;
 	Datum		value;
 
 	array_begin(&items, key->sk_argument);
 	result.count = 0;
 	result.spans = MemoryContextAllocHuge(CurrentMemoryContext,
-										  sizeof(Span) * (Size) (hull ? 1 : Max(items.count, 1)));
+										  sizeof(HmSpan) * (Size) (hull ? 1 : Max(items.count, 1)));
 	while (array_next(&items, &value))
 	{
 		HmBracket	bracket = function(type, value);
-		Span		span;
+		HmSpan		span;
 
 		if (bracket.fuzzy)
 			*recheck = true;
@@ -242,24 +230,23 @@ array_spans(const HmKeyType *type, ScanKey key, const Span *window, bool hull,
 
 /* Add a span to a list; none there begins above it. */
 static inline void
-spans_append(SpanList *list, const Span *next)
+spans_append(HmSpanList *list, const HmSpan *next, bool join)
 {
-	Span	   *last = list->count > 0 ? &list->spans[list->count - 1] : NULL;
+	HmSpan	   *last = list->count > 0 ? &list->spans[list->count - 1] : NULL;
 
-	if (last != NULL && (next->low <= last->high || next->low == last->high + 1))
+	if (last != NULL && (next->low <= last->high || (join && next->low == last->high + 1)))
 		last->high = Max(last->high, next->high);
 	else
 		list->spans[list->count++] = *next;
 }
 
-/* Sort spans, and join those that overlap or touch. */
-static void
-spans_normalise(SpanList *list)
+void
+hm_spans_normalise(HmSpanList *list, bool join)
 {
 	Size		count = (Size) list->count;
 	uint64	   *lows = MemoryContextAllocHuge(CurrentMemoryContext, sizeof(uint64) * (count + 1));
 	HtProbe    *order = MemoryContextAllocHuge(CurrentMemoryContext, sizeof(HtProbe) * (count + 1));
-	SpanList	result = {0};
+	HmSpanList	result = {0};
 	HtProbe    *scratch;
 	HtPsa		psa;
 
@@ -269,14 +256,14 @@ spans_normalise(SpanList *list)
 	pfree(lows);
 
 	scratch = MemoryContextAllocHuge(CurrentMemoryContext, sizeof(HtProbe) * (psa.largest + 1));
-	result.spans = MemoryContextAllocHuge(CurrentMemoryContext, sizeof(Span) * (count + 1));
+	result.spans = MemoryContextAllocHuge(CurrentMemoryContext, sizeof(HmSpan) * (count + 1));
 	while (psa.sorted < psa.count)
 	{
 		uint32		begin = psa.sorted;
 		uint32		end = ht_psa_more(&psa, scratch);
 
 		for (uint32 i = begin; i < end; i++)
-			spans_append(&result, &list->spans[order[i].number]);
+			spans_append(&result, &list->spans[order[i].number], join);
 		CHECK_FOR_INTERRUPTS();
 	}
 	pfree(order);
@@ -286,16 +273,16 @@ spans_normalise(SpanList *list)
 }
 
 /* Intersect two lists, both sorted and disjoint; frees their memory. */
-static SpanList
-spans_intersect(SpanList a, SpanList b)
+static HmSpanList
+spans_intersect(HmSpanList a, HmSpanList b)
 {
-	SpanList	result;
+	HmSpanList	result;
 	int			i = 0;
 	int			j = 0;
 
 	result.count = 0;
 	result.spans = MemoryContextAllocHuge(CurrentMemoryContext,
-										  sizeof(Span) * ((Size) a.count + b.count + 1));
+										  sizeof(HmSpan) * ((Size) a.count + b.count + 1));
 	while (i < a.count && j < b.count)
 	{
 		if (span_intersect(&a.spans[i], &b.spans[j], &result.spans[result.count]))
@@ -312,7 +299,7 @@ spans_intersect(SpanList a, SpanList b)
 
 /* Make the result: the spans of a list, and the range of NULLs. */
 static void
-ranges_emit(HmRanges *result, const SpanList *list, bool nulls, bool nulls_low)
+ranges_emit(HmRanges *result, const HmSpanList *list, bool nulls, bool nulls_low)
 {
 	HmRange    *range;
 	const HmRange null_range = {
@@ -343,14 +330,14 @@ ranges_emit(HmRanges *result, const SpanList *list, bool nulls, bool nulls_low)
  * nothing is left.
  */
 static bool
-window_narrow(const HmKeyType *type, ScanKey key, Span *window, bool *recheck)
+window_narrow(const HmKeyType *type, ScanKey key, HmSpan *window, bool *recheck)
 {
 	HmBracket	bracket;
-	Span		span;
+	HmSpan		span;
 
 	if (key->sk_flags & SK_SEARCHARRAY)
 	{
-		SpanList	hull = array_spans(type, key, window, true, recheck);
+		HmSpanList	hull = array_spans(type, key, window, true, recheck);
 		bool		found = hull.count > 0;
 
 		if (found)
@@ -447,54 +434,71 @@ hm_points_from_key(Relation index, ScanKey key, uint64 **points, uint32 *count)
  * The operators are strict, so a NULL argument matches nothing, and a NULL key matches
  * nothing but IS NULL.
  */
-void
-hm_ranges_from_keys(Relation index, ScanKey keys, int nkeys, HmRanges *result)
+bool
+hm_column_spans(const HmKeyType *type, int column, ScanKey keys, int nkeys, bool join,
+				HmColumnSpans *result)
 {
-	const HmKeyType *type = hm_key_type(index);
-	Span		window = {0, ht_key_max(type->width)};
-	SpanList	list = {&window, 1};
-	bool		nulls = true;
+	HmSpan	   *window = palloc(sizeof(HmSpan));
+	HmSpanList	list = {window, 1};
 	bool		others = true;
+	bool		found = false;
 
-	result->count = 0;
-	result->ranges = NULL;
+	*window = (HmSpan) {0, ht_key_max(type->width)};
+	result->nulls = true;
 	result->recheck = false;
 
 	for (int i = 0; i < nkeys; i++)
 	{
 		ScanKey		key = &keys[i];
 
-		Assert(key->sk_attno == 1);
 		Assert((key->sk_flags & (SK_ROW_HEADER | SK_ORDER_BY)) == 0);
+		if (key->sk_attno != column + 1)
+			continue;
+		found = true;
 
 		if (key->sk_flags & SK_SEARCHNULL)
 			others = false;
 		else
-			nulls = false;
+			result->nulls = false;
 
 		if (key->sk_flags & (SK_SEARCHNULL | SK_SEARCHNOTNULL))
 			continue;
 		if (key->sk_flags & SK_ISNULL)
 			others = false;
 		else if (others && !hm_is_equal_any(key))
-			others = window_narrow(type, key, &window, &result->recheck);
+			others = window_narrow(type, key, window, &result->recheck);
 	}
 
 	for (int i = 0; others && i < nkeys; i++)
 	{
-		SpanList	named;
+		HmSpanList	named;
 
-		if (!hm_is_equal_any(&keys[i]))
+		if (keys[i].sk_attno != column + 1 || !hm_is_equal_any(&keys[i]))
 			continue;
-		named = array_spans(type, &keys[i], &window, false, &result->recheck);
-		spans_normalise(&named);
-		list = list.spans == &window ? named : spans_intersect(list, named);
+		named = array_spans(type, &keys[i], window, false, &result->recheck);
+		hm_spans_normalise(&named, join);
+		list = list.spans == window ? named : spans_intersect(list, named);
 		others = list.count > 0;
 	}
 	if (!others)
 		list.count = 0;
+	result->list = list;
+	return found;
+}
 
-	ranges_emit(result, &list, nulls, hm_cache(index, false)->nulls_low);
-	if (list.spans != &window)
-		pfree(list.spans);
+void
+hm_ranges_from_keys(Relation index, ScanKey keys, int nkeys, HmRanges *result)
+{
+	HmColumnSpans spans;
+
+	*result = (HmRanges) {0};
+	if (hm_is_composite(index))
+	{
+		hm_composite_ranges(index, keys, nkeys, result);
+		return;
+	}
+	hm_column_spans(hm_key_type(index), 0, keys, nkeys, true, &spans);
+	result->recheck = spans.recheck;
+	ranges_emit(result, &spans.list, spans.nulls, hm_cache(index, false)->nulls_low);
+	pfree(spans.list.spans);
 }

@@ -57,7 +57,7 @@ typedef struct HmScanPage
 
 typedef struct HmScan
 {
-	const HmKeyType *type;
+	const HmKeyType *type;		/* of the index's only column; NULL if there are several */
 	bool		descending;		/* the index is DESC: storage is read backwards */
 	bool		careful;
 	bool		keeps_pin;		/* on the leaf from which it returns tuples */
@@ -83,7 +83,7 @@ hm_begin_scan(Relation index, int nkeys, int norderbys)
 	HmScan	   *state = palloc(sizeof(HmScan));
 
 	memset(state, 0, offsetof(HmScan, page.items));
-	state->type = hm_key_type(index);
+	state->type = hm_is_composite(index) ? NULL : hm_key_type(index);
 	state->descending = (index->rd_indoption[0] & INDOPTION_DESC) != 0;
 	state->range_context = AllocSetContextCreate(CurrentMemoryContext,
 												 "harmonia scan ranges",
@@ -169,12 +169,15 @@ refuse_cluster(IndexScanDesc scan)
 {
 	HmScan	   *state = (HmScan *) scan->opaque;
 
-	if (scan->xs_snapshot == SnapshotAny && scan->numberOfKeys == 0 && !state->type->ordered)
+	if (scan->xs_snapshot == SnapshotAny && scan->numberOfKeys == 0 &&
+		(state->type == NULL || !state->type->ordered))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot cluster on index \"%s\" because it does not keep the order of its column",
-						RelationGetRelationName(scan->indexRelation)),
-				 errhint("Cluster on a btree index of the column.")));
+				 errmsg("cannot cluster on index \"%s\" because it does not keep the order of its %s",
+						RelationGetRelationName(scan->indexRelation),
+						state->type == NULL ? "columns" : "column"),
+				 errhint("Cluster on a btree index of the %s.",
+						 state->type == NULL ? "columns" : "column")));
 }
 
 void
@@ -405,6 +408,49 @@ follow_right(IndexScanDesc scan, HmPosition position, Buffer *header)
 	return InvalidBuffer;
 }
 
+/* Whether an entry passes all filters. */
+static bool
+passes_filters(const HmRanges *ranges, uint64 key)
+{
+	for (int i = 0; i < ranges->filter_count; i++)
+	{
+		const HmFieldFilter *filter = &ranges->filters[i];
+		uint64		value = key >> filter->field.shift & hm_field_mask(&filter->field);
+		int			low = 0,
+					high = filter->count;
+
+		/* The first span that does not end below the value. */
+		while (low < high)
+		{
+			int			middle = (low + high) / 2;
+
+			if (filter->spans[middle].high < value)
+				low = middle + 1;
+			else
+				high = middle;
+		}
+		if (low == filter->count || filter->spans[low].low > value)
+			return false;
+	}
+	return true;
+}
+
+/* Leave out the entries that do not pass the filters. */
+static void
+filter_items(const HmRanges *ranges, HmScanPage *page)
+{
+	int			kept = 0;
+
+	if (ranges->filter_count == 0)
+		return;
+	for (int i = 0; i < page->count; i++)
+	{
+		if (passes_filters(ranges, page->items[i].key))
+			page->items[kept++] = page->items[i];
+	}
+	page->count = kept;
+}
+
 /*
  * Copy the entries that match and lie on the far side of the position, but not those that are
  * hinted to be dead, if skip_dead is true.
@@ -453,6 +499,7 @@ copy_items(HmScan *state, Page page, HmPosition position, bool backward, bool sk
 		result->count -= skip;
 		memmove(result->items, result->items + skip, result->count * sizeof(HtEntry));
 	}
+	filter_items(&state->ranges, result);
 	result->low = low;
 	result->high = high;
 	result->right = backward ? InvalidBlockNumber : hm_page_special(page)->right;
@@ -576,6 +623,17 @@ save_mark(HmScan *state)
 	state->mark_here = false;
 }
 
+/* A tuple all of whose columns are NULL. */
+static IndexTuple
+null_tuple(TupleDesc descriptor)
+{
+	Datum		values[INDEX_MAX_KEYS] = {0};
+	bool		nulls[INDEX_MAX_KEYS];
+
+	memset(nulls, true, sizeof(nulls));
+	return index_form_tuple(descriptor, values, nulls);
+}
+
 /*
  * The tuple that an index-only scan returns for a key or for NULL.  If the type cannot be given
  * back, the scan reads no column, as for count(*), so NULL does.
@@ -586,15 +644,16 @@ index_only_tuple(IndexScanDesc scan, HmPart part, uint64 key)
 	HmScan	   *state = (HmScan *) scan->opaque;
 	TupleDesc	descriptor = scan->xs_itupdesc;
 	Form_pg_attribute attribute = TupleDescAttr(descriptor, 0);
-	bool		isnull = part != HM_PART_KEYS || !state->type->returnable;
-	Datum		value = isnull ? (Datum) 0 : state->type->restore(key);
+	bool		isnull = part != HM_PART_KEYS || state->type == NULL || !state->type->returnable;
+	Datum		value;
 
 	if (isnull)
 	{
 		if (state->null_tuple == NULL)
-			state->null_tuple = index_form_tuple(descriptor, &value, &isnull);
+			state->null_tuple = null_tuple(descriptor);
 		return state->null_tuple;
 	}
+	value = state->type->restore(key);
 	if (state->tuple == NULL)
 	{
 		state->tuple = index_form_tuple(descriptor, &value, &isnull);

@@ -79,6 +79,31 @@ hm_fetch_portion_hits(bool index_only)
 						Min(hits, index_only ? HM_GATE_MAX_HITS : MAX_LAST_PORTION));
 }
 
+/* Prepare to compute the keys of tuples. */
+static void
+init_keys(HmFetch *fetch)
+{
+	Relation	index = fetch->index;
+	List	   *expressions = RelationGetIndexExpressions(index);
+	ListCell   *next = list_head(expressions);
+
+	hm_fields_read(index, &fetch->fields);
+	if (!hm_is_composite(index))
+	{
+		fetch->type = hm_key_type(index);
+		fetch->key_column = index->rd_index->indkey.values[0];
+	}
+	fetch->key_context = CreateStandaloneExprContext();
+	for (int i = 0; i < fetch->fields.count; i++)
+	{
+		fetch->columns[i] = index->rd_index->indkey.values[i];
+		if (fetch->columns[i] != 0)
+			continue;
+		fetch->expressions[i] = ExecInitExpr(lfirst(next), NULL);
+		next = lnext(expressions, next);
+	}
+}
+
 HmFetch *
 hm_fetch_create(Relation heap, Relation index, const EState *estate, bool index_only,
 				bool first_rows, TupleTableSlot *slot)
@@ -89,11 +114,7 @@ hm_fetch_create(Relation heap, Relation index, const EState *estate, bool index_
 	fetch->heap = heap;
 	fetch->index = index;
 	fetch->snapshot = snapshot;
-	fetch->type = hm_key_type(index);
-	fetch->key_column = index->rd_index->indkey.values[0];
-	fetch->key_context = CreateStandaloneExprContext();
-	if (fetch->key_column == 0)
-		fetch->key_expression = ExecInitExpr(linitial(RelationGetIndexExpressions(index)), NULL);
+	init_keys(fetch);
 	fetch->compare_always = snapshot->snapshot_type != SNAPSHOT_MVCC ||
 		estate->es_epq_active != NULL;
 	fetch->index_only = index_only;
@@ -240,8 +261,8 @@ void
 hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done,
 			   const HmProbeValues *values)
 {
-	Assert(fetch->type->exact || !fetch->index_only);
-	Assert(fetch->type->exact || !probes->distinct);
+	Assert((fetch->type != NULL && fetch->type->exact) ||
+		   (!fetch->index_only && !probes->distinct));
 	drop_run(fetch);
 	make_room(fetch, probes->count);
 	fetch->probes = *probes;
@@ -345,13 +366,12 @@ read_portion(HmFetch *fetch)
 	return fetch->count > 0 || fetch->tally.count > 0;
 }
 
-/* Whether a value's key is one of a probe's keys. */
+/* Whether a key is one of a probe's keys. */
 static inline bool
-is_among_keys(const HmFetch *fetch, uint32 probe, Datum value)
+is_among_keys(const HmFetch *fetch, uint32 probe, uint64 key)
 {
 	uint64		low = fetch->probes.low[probe];
 	uint64		high = fetch->probes.high == NULL ? low : fetch->probes.high[probe];
-	uint64		key = fetch->type->normalise(value);
 
 	return key >= low && key <= high;
 }
@@ -391,7 +411,7 @@ hm_fetch_is_key(HmFetch *fetch, uint32 probe, Datum value, bool is_null)
 
 	if (!fetch->compare || probe == HM_NO_PROBE)
 		return true;
-	if (is_null || (fetch->compare_keys && !is_among_keys(fetch, probe, value)))
+	if (is_null || (fetch->compare_keys && !is_among_keys(fetch, probe, fetch->type->normalise(value))))
 		return false;
 	if (fetch->values.values == NULL)
 		return true;
@@ -404,23 +424,31 @@ hm_fetch_is_key(HmFetch *fetch, uint32 probe, Datum value, bool is_null)
 	return result;
 }
 
+/* The value of a column of the index, for the tuple in the slot. */
+static Datum
+column_value(HmFetch *fetch, int column, bool *is_null)
+{
+	if (fetch->columns[column] != 0)
+		return slot_getattr(fetch->slot, fetch->columns[column], is_null);
+	fetch->key_context->ecxt_scantuple = fetch->slot;
+	return ExecEvalExprSwitchContext(fetch->expressions[column], fetch->key_context, is_null);
+}
+
 bool
 hm_fetch_has_key(HmFetch *fetch, uint32 probe)
 {
-	Datum		value;
-	bool		is_null;
+	Datum		values[HM_MAX_KEY_COLUMNS];
+	bool		nulls[HM_MAX_KEY_COLUMNS];
+	uint64		key;
 
 	if (!fetch->compare || probe == HM_NO_PROBE)
 		return true;
 	ResetExprContext(fetch->key_context);
-	if (fetch->key_column != 0)
-		value = slot_getattr(fetch->slot, fetch->key_column, &is_null);
-	else
-	{
-		fetch->key_context->ecxt_scantuple = fetch->slot;
-		value = ExecEvalExprSwitchContext(fetch->key_expression, fetch->key_context, &is_null);
-	}
-	return hm_fetch_is_key(fetch, probe, value, is_null);
+	for (int i = 0; i < fetch->fields.count; i++)
+		values[i] = column_value(fetch, i, &nulls[i]);
+	if (fetch->type != NULL)
+		return hm_fetch_is_key(fetch, probe, values[0], nulls[0]);
+	return hm_row_key(&fetch->fields, values, nulls, &key) && is_among_keys(fetch, probe, key);
 }
 
 /* ----------------------------------------------------------------

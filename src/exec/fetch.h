@@ -49,10 +49,12 @@ struct HmFetch
 	Relation	heap;
 	Relation	index;
 	Snapshot	snapshot;
-	const HmKeyType *type;
+	const HmKeyType *type;		/* NULL if the index has several columns */
 	AttrNumber	key_column;		/* the table's column, or 0 if the key is an
-								 * expression */
-	ExprState  *key_expression;
+								 * expression, or has several columns */
+	HmFields	fields;
+	AttrNumber	columns[HM_MAX_KEY_COLUMNS];	/* the table's column, or 0 */
+	ExprState  *expressions[HM_MAX_KEY_COLUMNS];	/* in that case */
 	ExprContext *key_context;
 	bool		compare_always; /* "compare_keys", for all portions */
 	bool		index_only;

@@ -17,10 +17,14 @@ typedef enum JoinPhase
 	PHASE_DONE
 } JoinPhase;
 
-/* A key clause: it compares the inner side's key with an argument from the outer side. */
+/*
+ * A key clause: it compares the inner side's key with an argument from the outer side.  If the
+ * index has several columns: a column's value.
+ */
 typedef struct JoinKey
 {
 	StrategyNumber strategy;
+	const HmKeyType *type;		/* of the column */
 	HmBracketFunction bracket;
 	ExprState  *argument;
 	int			column;			/* the outer row's, if the argument is a plain
@@ -152,6 +156,9 @@ typedef struct LookupJoin
 									 * which only the key is kept */
 	HmDistinctKeys distinct;	/* these keys */
 	const HmKeyType *key_type;
+	bool		composite;		/* the index has several columns, and keys are the
+								 * values of the first ones */
+	HmFields	fields;			/* of such keys; of no columns until the first batch */
 
 	bool		may_be_fuzzy;	/* "quals" may have to be evaluated */
 	bool		plain_key;		/* the only key clause is equality with a plain

@@ -154,6 +154,68 @@ store_outer(LookupJoin *join, TupleTableSlot *outer)
 }
 
 /*
+ * The keys of its column that a key clause accepts for an outer row.  Returns false if there are
+ * none.  *stored says whether the outer row is in the scan slot.  Clears batch.exact if some of the
+ * keys do not satisfy the clause.
+ */
+static bool
+clause_range(LookupJoin *join, const JoinKey *key, TupleTableSlot *outer, bool *stored,
+			 uint64 *low, uint64 *high)
+{
+	ExprContext *econtext = join->node.css.ss.ps.ps_ExprContext;
+	bool		is_null;
+	Datum		value;
+	HmBracket	bracket;
+
+	if (key->column > 0)
+		value = slot_getattr(outer, key->column, &is_null);
+	else
+	{
+		if (!*stored)
+			econtext->ecxt_scantuple = store_outer(join, outer);
+		*stored = true;
+		value = ExecEvalExprSwitchContext(key->argument, econtext, &is_null);
+	}
+	if (is_null)
+		return false;
+	bracket = key->bracket(key->type, value);
+	join->batch.exact &= !bracket.fuzzy;
+	return hm_bracket_range(key->strategy, &bracket, ht_key_max(key->type->width), low, high) &&
+		*low <= *high;
+}
+
+/*
+ * The same for all of an index's columns: the keys that begin with the values of the first
+ * ones.  A column that may have several values is the last one that restricts them.
+ */
+static bool
+composite_range(LookupJoin *join, TupleTableSlot *outer, uint64 *low, uint64 *high)
+{
+	bool		stored = false;
+	bool		single = true;
+	uint64		rest = PG_UINT64_MAX;
+
+	*low = 0;
+	join->batch.exact = false;
+	for (int i = 0; i < join->key_count; i++)
+	{
+		const HmField *field = &join->fields.fields[i];
+		uint64		key_low,
+					key_high;
+
+		if (!clause_range(join, &join->keys[i], outer, &stored, &key_low, &key_high))
+			return false;
+		single &= key_low == key_high;
+		if (!single)
+			continue;
+		*low |= hm_field_value(field, key_low) << field->shift;
+		rest = (UINT64_C(1) << field->shift) - 1;
+	}
+	*high = *low | rest;
+	return true;
+}
+
+/*
  * Compute the range of keys to look up for an outer row.  Returns false if no key can
  * satisfy the key clauses.  Clears batch.exact if the range has keys that do not satisfy
  * them.
@@ -161,37 +223,20 @@ store_outer(LookupJoin *join, TupleTableSlot *outer)
 static bool
 row_range(LookupJoin *join, TupleTableSlot *outer, uint64 *low, uint64 *high)
 {
-	ExprContext *econtext = join->node.css.ss.ps.ps_ExprContext;
-	uint64		max = ht_key_max(join->key_type->width);
 	bool		stored = false;
 
+	ResetExprContext(join->node.css.ss.ps.ps_ExprContext);
+	if (join->composite)
+		return composite_range(join, outer, low, high);
 	*low = 0;
-	*high = max;
-	ResetExprContext(econtext);
+	*high = PG_UINT64_MAX;
 	for (int i = 0; i < join->key_count; i++)
 	{
-		JoinKey    *key = &join->keys[i];
-		bool		is_null;
-		Datum		value;
-		HmBracket	bracket;
 		uint64		key_low,
 					key_high;
 
-		if (key->column > 0)
-			value = slot_getattr(outer, key->column, &is_null);
-		else
-		{
-			if (!stored)
-				econtext->ecxt_scantuple = store_outer(join, outer);
-			stored = true;
-			value = ExecEvalExprSwitchContext(key->argument, econtext, &is_null);
-		}
-		if (is_null)
+		if (!clause_range(join, &join->keys[i], outer, &stored, &key_low, &key_high))
 			return false;
-		bracket = key->bracket(join->key_type, value);
-		if (!hm_bracket_range(key->strategy, &bracket, max, &key_low, &key_high))
-			return false;
-		join->batch.exact &= !bracket.fuzzy;
 		*low = Max(*low, key_low);
 		*high = Min(*high, key_high);
 	}
@@ -385,12 +430,25 @@ fill_rows(LookupJoin *join)
 	join->limit = (uint32) Min((uint64) join->limit * FIRST_ROWS_GROWTH, join->max_limit);
 }
 
+/* Read how the composite keys of the join's only index are divided. */
+static void
+read_fields(LookupJoin *join)
+{
+	Relation	index = index_open(join->targets[0].index_oid, AccessShareLock);
+
+	Assert(!join->several_targets);
+	hm_fields_read(index, &join->fields);
+	index_close(index, NoLock);
+}
+
 bool
 hm_join_fill_batch(LookupJoin *join)
 {
 	/* If all targets are pruned, no row has a match. */
 	if (!join->keeps_unmatched && bms_is_empty(hm_pruning_choose(&join->pruning)))
 		return false;
+	if (join->composite && join->fields.count == 0)
+		read_fields(join);
 	begin_batch(&join->batch);
 	if (join->drops_duplicates)
 		fill_distinct(join);

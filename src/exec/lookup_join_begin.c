@@ -28,22 +28,22 @@ begin_keys(LookupJoin *join, List *descriptions, List *arguments)
 		Expr	   *column = argument;
 		JoinKey    *key = &join->keys[i];
 
-		key->strategy = (StrategyNumber) list_nth_int(descriptions, 2 * i);
-		key->bracket = hm_bracket_function(join->key_type->type,
-									   (Oid) list_nth_int(descriptions, 2 * i + 1));
+		Oid			type = (Oid) list_nth_int(descriptions, 3 * i + 1);
+
+		key->strategy = (StrategyNumber) list_nth_int(descriptions, 3 * i);
+		key->type = hm_key_type_lookup((Oid) list_nth_int(descriptions, 3 * i + 2));
+		key->bracket = hm_bracket_function(key->type->type, type);
 		if (key->bracket == NULL)
-			elog(ERROR, "harmonia cannot compare type %u with type %u",
-				 join->key_type->type, (Oid) list_nth_int(descriptions, 2 * i + 1));
+			elog(ERROR, "harmonia cannot compare type %u with type %u", key->type->type, type);
 		key->argument = ExecInitExpr(argument, &join->node.css.ss.ps);
-		join->may_be_fuzzy |= hm_may_be_fuzzy(join->key_type->type,
-											  (Oid) list_nth_int(descriptions, 2 * i + 1));
+		join->may_be_fuzzy |= join->composite || hm_may_be_fuzzy(key->type->type, type);
 		while (IsA(column, RelabelType))
 			column = ((RelabelType *) column)->arg;
 		if (IsA(column, Var))
 			key->column = join->sources[((Var *) column)->varattno - 1];
 		Assert(key->column >= 0);
 	}
-	join->plain_key = join->key_count == 1 && join->keys[0].column > 0 &&
+	join->plain_key = join->key_count == 1 && !join->composite && join->keys[0].column > 0 &&
 		join->keys[0].strategy == BTEqualStrategyNumber &&
 		(Oid) lsecond_int(descriptions) == join->key_type->type;
 
@@ -271,6 +271,7 @@ hm_join_begin(LookupJoin *join)
 	join->key_type = hm_key_type_lookup((Oid) lthird_int(flags));
 	join->first_rows = lfourth_int(flags) != 0;
 	join->drops_duplicates = list_nth_int(flags, 4) != 0;
+	join->composite = list_nth_int(flags, 5) != 0;
 	begin_sources(join, list_nth(plan->custom_private, HM_JOIN_SOURCES));
 	join->inner_quals = ExecInitQual(inner_quals, state);
 	join->quals = ExecInitQual(quals, state);

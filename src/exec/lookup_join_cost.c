@@ -45,8 +45,9 @@ hm_join_cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinTy
 					 JoinKeys *keys, bool index_only, JoinPathExtraData *extra, double probes,
 					 int width, double processes, LookupCost *cost)
 {
-	Selectivity selectivity = clauselist_selectivity(root, keys->clauses, (int) inner->relid,
-													 JOIN_INNER, NULL);
+	Selectivity selectivity = clauselist_selectivity(root,
+													 list_concat_copy(keys->clauses, keys->restrictions),
+													 (int) inner->relid, JOIN_INNER, NULL);
 	HmLookupWork work = {0};
 	double		tuples = 0;
 	double		hits;
@@ -102,7 +103,9 @@ candidate_clauses(List *targets, JoinKeys *keys, JoinPathExtraData *extra)
 {
 	const IndexOptInfo *index = ((HmTarget *) linitial(targets))->index;
 
-	for (int i = 1; i < list_length(keys->description); i += 2)
+	if (hm_has_columns(index))
+		return extra->restrictlist;
+	for (int i = 1; i < list_length(keys->description); i += 3)
 	{
 		if (hm_may_be_fuzzy(index->opcintype[0], (Oid) list_nth_int(keys->description, i)))
 			return extra->restrictlist;

@@ -26,9 +26,31 @@
 #include "compat.h"
 #include "exec/lookup_join_plan.h"
 
-/* Take a join clause as a key clause if it compares the index's key. */
+/* Add a comparison of a column of the index with an argument to the keys. */
 static void
-match_clause(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index,
+add_key(const IndexOptInfo *index, int column, Oid operator, Node *argument, JoinKeys *keys)
+{
+	int			strategy;
+	Oid			left_type,
+				right_type;
+
+	get_op_opfamily_properties(operator, index->opfamily[column], false, &strategy,
+							   &left_type, &right_type);
+	keys->arguments = lappend(keys->arguments, argument);
+	keys->description = lappend_int(keys->description, strategy);
+	keys->description = lappend_int(keys->description, (int) right_type);
+	keys->description = lappend_int(keys->description, (int) index->opcintype[column]);
+	keys->equal |= strategy == BTEqualStrategyNumber;
+	keys->lower |= strategy >= BTGreaterEqualStrategyNumber;
+	keys->upper |= strategy <= BTLessEqualStrategyNumber;
+}
+
+/*
+ * Take a join clause as a key clause if it compares a column of the index; if the index has
+ * several, only if it compares for equality.
+ */
+static bool
+match_clause(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int column,
 			 RestrictInfo *info, JoinKeys *keys)
 {
 	OpExpr	   *clause = (OpExpr *) info->clause;
@@ -36,17 +58,14 @@ match_clause(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index,
 			   *argument;
 	Oid			operator;
 	int			strategy;
-	Oid			left_type,
-				right_type;
-	int			unused;
 
 	if (!IsA(clause, OpExpr) || list_length(clause->args) != 2 ||
-		!hm_has_collation(index, clause->inputcollid) ||
+		!hm_has_collation(index, column, clause->inputcollid) ||
 		!restriction_is_securely_promotable(info, inner))
-		return;
+		return false;
 	if (bms_is_subset(info->left_relids, inner->relids) &&
 		!bms_is_member((int) inner->relid, info->right_relids) &&
-		hm_is_key(root, inner, index, linitial(clause->args)))
+		hm_is_key(root, inner, index, column, linitial(clause->args)))
 	{
 		key = linitial(clause->args);
 		argument = lsecond(clause->args);
@@ -54,32 +73,100 @@ match_clause(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index,
 	}
 	else if (bms_is_subset(info->right_relids, inner->relids) &&
 			 !bms_is_member((int) inner->relid, info->left_relids) &&
-			 hm_is_key(root, inner, index, lsecond(clause->args)))
+			 hm_is_key(root, inner, index, column, lsecond(clause->args)))
 	{
 		key = lsecond(clause->args);
 		argument = linitial(clause->args);
 		operator = get_commutator(clause->opno);
 	}
 	else
-		return;
+		return false;
 
 	/* The RestrictInfo caches the answer. */
 	if (!OidIsValid(operator) || contain_volatile_functions((Node *) info))
-		return;
-	strategy = hm_operator_strategy(index, operator);
-	if (strategy == 0)
-		return;
-	get_op_opfamily_properties(operator, index->opfamily[0], false, &unused,
-							   &left_type, &right_type);
+		return false;
+	strategy = hm_operator_strategy(index, column, operator);
+	if (strategy == 0 || (hm_has_columns(index) && strategy != BTEqualStrategyNumber))
+		return false;
 
 	keys->expr = key;
 	keys->clauses = lappend(keys->clauses, info);
-	keys->arguments = lappend(keys->arguments, argument);
-	keys->description = lappend_int(keys->description, strategy);
-	keys->description = lappend_int(keys->description, (int) right_type);
-	keys->equal |= strategy == BTEqualStrategyNumber;
-	keys->lower |= strategy >= BTGreaterEqualStrategyNumber;
-	keys->upper |= strategy <= BTLessEqualStrategyNumber;
+	add_key(index, column, operator, argument, keys);
+	return true;
+}
+
+/*
+ * Whether a restriction of the inner side gives a column of the index its value.  If so, add that
+ * to the keys.
+ */
+static bool
+match_restriction(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int column,
+				  RestrictInfo *info, JoinKeys *keys)
+{
+	OpExpr	   *clause = (OpExpr *) info->clause;
+	Node	   *argument;
+	Oid			operator;
+
+	if (!IsA(clause, OpExpr) || list_length(clause->args) != 2 || info->pseudoconstant ||
+		!hm_has_collation(index, column, clause->inputcollid) ||
+		!restriction_is_securely_promotable(info, inner))
+		return false;
+	argument = lsecond(clause->args);
+	operator = clause->opno;
+	if (!hm_is_key(root, inner, index, column, linitial(clause->args)))
+	{
+		if (!hm_is_key(root, inner, index, column, argument))
+			return false;
+		argument = linitial(clause->args);
+		operator = get_commutator(operator);
+	}
+	if (!OidIsValid(operator) || !bms_is_empty(pull_varnos(root, argument)) ||
+		contain_volatile_functions((Node *) info) ||
+		hm_operator_strategy(index, column, operator) != BTEqualStrategyNumber)
+		return false;
+	keys->restrictions = lappend(keys->restrictions, info);
+	add_key(index, column, operator, argument, keys);
+	return true;
+}
+
+/* Whether a clause decides what matches in a join: it is not evaluated above an outer join. */
+static bool
+decides_match(JoinType type, RelOptInfo *joinrel, RestrictInfo *info)
+{
+	return !IS_OUTER_JOIN(type) || !RINFO_IS_PUSHED_DOWN(info, joinrel->relids);
+}
+
+/*
+ * Collect the key clauses of a join for an index of several columns: for as many of its first
+ * columns as have one, or a value that a restriction of the inner side gives them.  Returns whether there is a
+ * key clause.
+ */
+static bool
+match_columns(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index,
+			  JoinType type, RelOptInfo *joinrel, List *restrictions, JoinKeys *keys)
+{
+	*keys = (JoinKeys) {0};
+	for (int i = 0; i < index->nkeycolumns; i++)
+	{
+		bool		found = false;
+		ListCell   *cell;
+
+		foreach(cell, restrictions)
+		{
+			RestrictInfo *info = lfirst_node(RestrictInfo, cell);
+
+			if (!found && decides_match(type, joinrel, info))
+				found = match_clause(root, inner, index, i, info, keys);
+		}
+		foreach(cell, inner->baserestrictinfo)
+		{
+			if (!found)
+				found = match_restriction(root, inner, index, i, lfirst(cell), keys);
+		}
+		if (!found)
+			break;
+	}
+	return keys->clauses != NIL;
 }
 
 /*
@@ -92,15 +179,15 @@ match_restrictions(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index,
 {
 	ListCell   *cell;
 
+	if (hm_has_columns(index))
+		return match_columns(root, inner, index, type, joinrel, restrictions, keys);
 	*keys = (JoinKeys) {0};
 	foreach(cell, restrictions)
 	{
 		RestrictInfo *info = lfirst_node(RestrictInfo, cell);
 
-		/* A clause that is evaluated above an outer join does not decide what matches. */
-		if (IS_OUTER_JOIN(type) && RINFO_IS_PUSHED_DOWN(info, joinrel->relids))
-			continue;
-		match_clause(root, inner, index, info, keys);
+		if (decides_match(type, joinrel, info))
+			match_clause(root, inner, index, 0, info, keys);
 	}
 	return keys->equal || (keys->lower && keys->upper);
 }
@@ -222,12 +309,12 @@ static bool
 needs_only_key(RelOptInfo *joinrel, RelOptInfo *outer, List *targets, JoinKeys *keys,
 			   JoinPathExtraData *extra)
 {
-	const HmKeyType *key_type =
-		hm_key_type_lookup(((HmTarget *) linitial(targets))->index->opcintype[0]);
+	const IndexOptInfo *index = ((HmTarget *) linitial(targets))->index;
+	const HmKeyType *key_type = hm_key_type_lookup(index->opcintype[0]);
 	Node	   *argument = linitial(keys->arguments);
 	ListCell   *cell;
 
-	if (!keys->equal || list_length(extra->restrictlist) != 1 ||
+	if (!keys->equal || hm_has_columns(index) || list_length(extra->restrictlist) != 1 ||
 		hm_may_be_fuzzy(key_type->type, (Oid) lsecond_int(keys->description)))
 		return false;
 	foreach(cell, joinrel->reltarget->exprs)
@@ -452,7 +539,8 @@ hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
 		JoinKeys	keys;
 		List	   *targets;
 
-		if (!hm_can_use_index(index) ||
+		/* Partitions are looked for by one column. */
+		if (!hm_can_use_index(index) || (hm_has_columns(index) && table != inner) ||
 			!match_restrictions(root, inner, index, type, joinrel, extra->restrictlist, &keys))
 			continue;
 		if (!can_join(joinrel, outer, inner, extra))

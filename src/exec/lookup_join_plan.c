@@ -317,6 +317,7 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	scan->custom_scan_tlist = plan.tlist;
 	flags = list_make5_int(linitial_int(flags), lsecond_int(flags), (int) index->opcintype[0],
 						   hm_wants_first_rows(root), lthird_int(flags));
+	flags = lappend_int(flags, hm_has_columns(index));
 	scan->custom_private = list_make5(flags,
 									  list_nth(path->custom_private, PATH_DESCRIPTION),
 									  plan.sources, targets, pruning);

@@ -13,8 +13,12 @@ typedef struct JoinKeys
 {
 	List	   *clauses;		/* RestrictInfos */
 	List	   *arguments;		/* the outer side of each */
-	List	   *description;	/* strategy and argument type of each */
-	Node	   *expr;			/* the key */
+	List	   *restrictions;	/* RestrictInfos of the inner side that give columns
+								 * of an index with several their values, and have
+								 * arguments, too */
+	List	   *description;	/* strategy, argument type, and type of the column, of
+								 * each */
+	Node	   *expr;			/* the key, or one of its columns */
 	bool		equal;
 	bool		lower;
 	bool		upper;

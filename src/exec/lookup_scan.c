@@ -132,15 +132,15 @@ begin_arms(LookupScan *scan, List *descriptions, List *arguments)
 		List	   *description = lfirst(cell);
 		ScanArm    *arm = &scan->arms[foreach_current_index(cell)];
 
-		arm->count = list_length(description) / 3;
+		arm->count = list_length(description) / 4;
 		arm->keys = palloc0(arm->count * sizeof(ScanKeyData));
 		arm->arguments = palloc(arm->count * sizeof(ExprState *));
 		for (int i = 0; i < arm->count; i++)
 		{
-			arm->keys[i].sk_attno = 1;
-			arm->keys[i].sk_strategy = (StrategyNumber) list_nth_int(description, 3 * i);
-			arm->keys[i].sk_subtype = (Oid) list_nth_int(description, 3 * i + 1);
-			arm->keys[i].sk_flags = list_nth_int(description, 3 * i + 2) ? SK_SEARCHARRAY : 0;
+			arm->keys[i].sk_strategy = (StrategyNumber) list_nth_int(description, 4 * i);
+			arm->keys[i].sk_subtype = (Oid) list_nth_int(description, 4 * i + 1);
+			arm->keys[i].sk_flags = list_nth_int(description, 4 * i + 2) ? SK_SEARCHARRAY : 0;
+			arm->keys[i].sk_attno = (AttrNumber) (list_nth_int(description, 4 * i + 3) + 1);
 			arm->arguments[i] = ExecInitExpr(list_nth(arguments, argument++),
 											 &scan->node.css.ss.ps);
 		}
@@ -184,7 +184,8 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 	if (scan->index_only)
 		scan->key_attribute = scan->index->rd_index->indkey.values[0];
 
-	scan->compares_values = !hm_key_type(scan->index)->exact && scan->arm_count == 1 &&
+	scan->compares_values = !hm_is_composite(scan->index) &&
+		!hm_key_type(scan->index)->exact && scan->arm_count == 1 &&
 		scan->arms[0].count == 1 && hm_is_equal_any(&scan->arms[0].keys[0]);
 	if (scan->compares_values)
 		hm_key_equality(scan->index, scan->arms[0].keys[0].sk_subtype, &scan->equal,

@@ -77,7 +77,7 @@ union_ranges(LookupScan *scan, HmRanges *result)
 		HmRanges	ranges;
 
 		hm_ranges_from_keys(scan->index, scan->arms[i].keys, scan->arms[i].count, &ranges);
-		result->recheck |= ranges.recheck;
+		result->recheck |= ranges.recheck || ranges.filter_count > 0;
 		if (ranges.count == 0)
 			continue;
 		if (result->count == 0)
@@ -141,7 +141,7 @@ make_points(LookupScan *scan)
 	if (!scan->from_subplan)
 	{
 		evaluate_arguments(scan);
-		if (scan->arm_count > 1 || scan->arms[0].count > 1 ||
+		if (scan->arm_count > 1 || scan->arms[0].count > 1 || hm_is_composite(scan->index) ||
 			!hm_points_from_key(scan->index, &scan->arms[0].keys[0], &scan->low, &scan->count))
 			return false;
 	}

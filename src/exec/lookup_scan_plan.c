@@ -41,11 +41,14 @@
  */
 #define BYTE_OPERATORS	100
 
+/* The numbers that describe a condition. */
+#define DESCRIPTION_LENGTH	4
+
 /* An arm: conditions on the key that are combined by AND. */
 typedef struct Arm
 {
 	List	   *clauses;
-	List	   *description;	/* strategy, subtype, is it an array? */
+	List	   *description;	/* strategy, subtype, is it an array?, column */
 	List	   *arguments;		/* the value that each condition compares
 								 * with */
 	double		keys;			/* the expected number of ranges */
@@ -65,11 +68,12 @@ typedef struct Conditions
 } Conditions;
 
 /*
- * Whether a clause compares the index's key with something that is the same for the whole
+ * Whether a clause compares a column of the index with something that is the same for the whole
  * scan.  If so, add it to an arm.
  */
 static bool
-match_clause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Expr *clause, Arm *arm)
+match_column(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, int column, Expr *clause,
+			 Arm *arm)
 {
 	Node	   *left,
 			   *right;
@@ -89,7 +93,7 @@ match_clause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Expr *clau
 		right = lsecond(expr->args);
 		operator = expr->opno;
 		collation = expr->inputcollid;
-		if (match_index_to_operand(right, 0, index))
+		if (match_index_to_operand(right, column, index))
 		{
 			Node	   *swap = left;
 
@@ -111,28 +115,55 @@ match_clause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Expr *clau
 	else
 		return false;
 
-	if (!OidIsValid(operator) || !hm_has_collation(index, collation) ||
-		!match_index_to_operand(left, 0, index) ||
+	if (!OidIsValid(operator) || !hm_has_collation(index, column, collation) ||
+		!match_index_to_operand(left, column, index) ||
 		bms_is_member(rel->relid, pull_varnos(root, right)) ||
 		!bms_is_empty(pull_varnos(root, right)) || contain_volatile_functions(right))
 		return false;
-	strategy = hm_operator_strategy(index, operator);
+	strategy = hm_operator_strategy(index, column, operator);
 	if (strategy == 0)
 		return false;
 
-	get_op_opfamily_properties(operator, index->opfamily[0], false, &unused,
+	get_op_opfamily_properties(operator, index->opfamily[column], false, &unused,
 							   &left_type, &right_type);
 	arm->clauses = lappend(arm->clauses, clause);
 	arm->description = lappend_int(arm->description, strategy);
 	arm->description = lappend_int(arm->description, (int) right_type);
 	arm->description = lappend_int(arm->description, array);
+	arm->description = lappend_int(arm->description, column);
 	arm->arguments = lappend(arm->arguments, right);
 	if (array && strategy == BTEqualStrategyNumber)
 	{
-		arm->keys = Max(arm->keys, hm_estimate_array_length(root, right));
+		double		length = hm_estimate_array_length(root, right);
+
+		arm->keys = hm_has_columns(index) ? arm->keys * length : Max(arm->keys, length);
 		arm->guessed = !IsA(right, Const) && !IsA(right, ArrayExpr);
 	}
 	return true;
+}
+
+/* The same for any of its columns. */
+static bool
+match_clause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Expr *clause, Arm *arm)
+{
+	for (int i = 0; i < index->nkeycolumns; i++)
+	{
+		if (match_column(root, rel, index, i, clause, arm))
+			return true;
+	}
+	return false;
+}
+
+/* Whether one of an arm's conditions is on the index's first column. */
+static bool
+has_first_column(const Arm *arm)
+{
+	for (int i = 0; i < list_length(arm->description); i += DESCRIPTION_LENGTH)
+	{
+		if (list_nth_int(arm->description, i + 3) == 0)
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -239,11 +270,18 @@ match_restrictions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 
 		arm->description = list_concat(arm->description, common->description);
 		arm->arguments = list_concat(arm->arguments, common->arguments);
-		if (common->keys > 1)
+		if (hm_has_columns(index))
+			arm->keys *= common->keys;
+		else if (common->keys > 1)
 			arm->keys = Min(arm->keys, common->keys);
 		arm->guessed |= common->guessed;
 	}
 	result->arms = arms != NIL ? arms : list_make1(common);
+	foreach(cell, result->arms)
+	{
+		if (!has_first_column(lfirst(cell)))
+			return false;
+	}
 	return true;
 }
 
@@ -266,13 +304,14 @@ may_name_many(const RelOptInfo *rel)
 	return false;
 }
 
-/* Whether `= ANY (array)` is the only condition. */
+/* Whether `= ANY (array)`, on the only column of an index, is the only condition. */
 static bool
-is_single_array(const Conditions *conditions)
+is_single_array(const IndexOptInfo *index, const Conditions *conditions)
 {
 	List	   *description = ((Arm *) linitial(conditions->arms))->description;
 
-	return list_length(conditions->arms) == 1 && list_length(description) == 3 &&
+	return !hm_has_columns(index) && list_length(conditions->arms) == 1 &&
+		list_length(description) == DESCRIPTION_LENGTH &&
 		linitial_int(description) == BTEqualStrategyNumber && lthird_int(description) != 0;
 }
 
@@ -298,7 +337,7 @@ plan_lookup_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	}
 
 	/* All processes of a parallel scan need the keys, but workers cannot run the subplan. */
-	if (is_single_array(conditions) && !path->path.parallel_aware)
+	if (is_single_array(index, conditions) && !path->path.parallel_aware)
 		subplan = hm_plan_subplan_keys(root, rel, index->opcintype[0], linitial(arguments),
 									   (Oid) lsecond_int(linitial(descriptions)));
 
@@ -382,11 +421,13 @@ finds_others(const IndexOptInfo *index, const Conditions *conditions)
 {
 	ListCell   *cell;
 
+	if (hm_has_columns(index))
+		return true;
 	foreach(cell, conditions->arms)
 	{
 		List	   *description = ((Arm *) lfirst(cell))->description;
 
-		for (int i = 0; i < list_length(description); i += 3)
+		for (int i = 0; i < list_length(description); i += DESCRIPTION_LENGTH)
 		{
 			if (hm_may_be_fuzzy(index->opcintype[0], (Oid) list_nth_int(description, i + 1)))
 				return true;
@@ -405,7 +446,7 @@ cost_conditions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 	cost_qual_eval(result, list_difference_ptr(rel->baserestrictinfo, conditions->exact), root);
 	if (!finds_others(index, conditions))
 		return;
-	if (is_single_array(conditions) && !hm_key_type_lookup(index->opcintype[0])->exact)
+	if (is_single_array(index, conditions) && !hm_key_type_lookup(index->opcintype[0])->exact)
 	{
 		/* The fetch compares each row with the value of its key. */
 		result->per_tuple += cpu_operator_cost;

@@ -68,9 +68,9 @@ enum HmScanPrivate
 {
 	HM_SCAN_INDEX,				/* list of one OID */
 	HM_SCAN_FLAGS,				/* index-only?, first rows soon? */
-	HM_SCAN_ARMS,				/* a list for each arm: strategy, subtype and
-								 * "is it an array?" of each condition, whose
-								 * argument is in custom_exprs */
+	HM_SCAN_ARMS,				/* a list for each arm: strategy, subtype,
+								 * "is it an array?" and column of each
+								 * condition, whose argument is in custom_exprs */
 	HM_SCAN_SUBPLAN,			/* made by hm_plan_subplan_keys() for the only
 								 * argument; or NIL */
 	HM_SCAN_PRIVATE_LENGTH
@@ -87,8 +87,9 @@ enum HmJoinPrivate
 {
 	HM_JOIN_FLAGS,				/* JoinType, index-only?, type of the key, first
 								 * rows soon?, only distinct keys of the outer
-								 * side? */
-	HM_JOIN_KEYS,				/* strategy and argument type of each key clause */
+								 * side?, several columns? */
+	HM_JOIN_KEYS,				/* strategy, argument type and type of the column of
+								 * each argument */
 	HM_JOIN_SOURCES,			/* for each column of the scan tuple: the outer
 								 * plan's column number, or 0 if it is the
 								 * inner side's */
@@ -111,7 +112,9 @@ enum HmTargetPrivate
 
 enum HmJoinExprs
 {
-	HM_JOIN_ARGUMENTS,			/* the outer sides of the key clauses */
+	HM_JOIN_ARGUMENTS,			/* the outer sides of the key clauses; if the index has
+								 * several columns, the value of each of the first
+								 * ones */
 	HM_JOIN_KEY_CLAUSES,		/* the key clauses, which are among the join
 								 * clauses, too */
 	HM_JOIN_INNER_QUALS,		/* the inner side's restrictions */

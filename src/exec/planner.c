@@ -90,15 +90,16 @@ hm_has_index(const RelOptInfo *rel)
 }
 
 int
-hm_operator_strategy(const IndexOptInfo *index, Oid operator)
+hm_operator_strategy(const IndexOptInfo *index, int column, Oid operator)
 {
-	return get_op_opfamily_strategy(operator, index->opfamily[0]);
+	return get_op_opfamily_strategy(operator, index->opfamily[column]);
 }
 
 bool
-hm_has_collation(const IndexOptInfo *index, Oid collation)
+hm_has_collation(const IndexOptInfo *index, int column, Oid collation)
 {
-	return !OidIsValid(index->indexcollations[0]) || index->indexcollations[0] == collation;
+	return !OidIsValid(index->indexcollations[column]) ||
+		index->indexcollations[column] == collation;
 }
 
 bool
@@ -335,7 +336,7 @@ hm_cost_lookup(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 	{
 		QualCost	key_cost;
 
-		cost_qual_eval_node(&key_cost, linitial(index->indexprs), root);
+		cost_qual_eval(&key_cost, index->indexprs, root);
 		*startup += key_cost.startup;
 		*total += key_cost.startup + key_cost.per_tuple * work->rows;
 	}

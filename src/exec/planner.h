@@ -22,14 +22,21 @@ extern bool hm_can_use_index(const IndexOptInfo *index);
 /* Whether a table has an index that can be used for lookups. */
 extern bool hm_has_index(const RelOptInfo *rel);
 
-/*
- * The strategy of an operator in the index's operator family, with the key on its left
- * side; 0 if the operator is not in the family.
- */
-extern int	hm_operator_strategy(const IndexOptInfo *index, Oid operator);
+/* Whether an index has several columns. */
+static inline bool
+hm_has_columns(const IndexOptInfo *index)
+{
+	return index->nkeycolumns > 1;
+}
 
-/* Whether an operator that is called with this collation agrees with the index. */
-extern bool hm_has_collation(const IndexOptInfo *index, Oid collation);
+/*
+ * The strategy of an operator in the operator family of one of the index's columns, with the
+ * column on its left side; 0 if the operator is not in the family.  Columns are counted from 0.
+ */
+extern int	hm_operator_strategy(const IndexOptInfo *index, int column, Oid operator);
+
+/* Whether an operator that is called with this collation agrees with the column. */
+extern bool hm_has_collation(const IndexOptInfo *index, int column, Oid collation);
 
 /*
  * Whether one column is all that is read of the relation, by its target list and by these
@@ -107,10 +114,11 @@ typedef struct HmTarget
 extern RelOptInfo *hm_first_table(PlannerInfo *root, RelOptInfo *rel);
 
 /*
- * Whether an expression on a relation's columns is the key of an index of one of its
+ * Whether an expression on a relation's columns is one of the columns of an index of one of its
  * tables.
  */
-extern bool hm_is_key(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Node *expr);
+extern bool hm_is_key(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, int column,
+					  Node *expr);
 
 /*
  * All targets of a relation: HmTargets, each with an index that has the expression as its

@@ -97,12 +97,13 @@ translate(PlannerInfo *root, RelOptInfo *rel, RelOptInfo *member, Node *expr)
 }
 
 /*
- * Whether an expression is a column of a relation, and that is the key of an index of the
+ * Whether an expression is a column of a relation, and that is a column of an index of the
  * relation or one of its children.  Sets *known to false if only translating the
  * expression can tell.
  */
 static bool
-is_key_column(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Node *expr, bool *known)
+is_key_column(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, int number, Node *expr,
+			  bool *known)
 {
 	AppendRelInfo *info = NULL;
 	Var		   *column;
@@ -113,10 +114,11 @@ is_key_column(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Node *exp
 
 	/* An index's expression may be a column, taken for another type as it is. */
 	*known = IsA(expr, Var) && column->varattno > 0 &&
-		(index->indexkeys[0] != 0 || !IsA(linitial(index->indexprs), RelabelType));
+		(index->indexkeys[number] != 0 ||
+		 (index->nkeycolumns == 1 && !IsA(linitial(index->indexprs), RelabelType)));
 	if (!*known || column->varno != (int) rel->relid || index->rel == rel)
 		return *known && column->varno == (int) index->rel->relid &&
-			column->varattno == index->indexkeys[0];
+			column->varattno == index->indexkeys[number];
 
 	if (root->append_rel_array != NULL)
 		info = root->append_rel_array[index->rel->relid];
@@ -124,20 +126,20 @@ is_key_column(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Node *exp
 	if (!*known)
 		return false;
 	column = list_nth(info->translated_vars, column->varattno - 1);
-	return column != NULL && IsA(column, Var) && column->varattno == index->indexkeys[0];
+	return column != NULL && IsA(column, Var) && column->varattno == index->indexkeys[number];
 }
 
 bool
-hm_is_key(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Node *expr)
+hm_is_key(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, int column, Node *expr)
 {
 	bool		known;
-	bool		result = is_key_column(root, rel, index, expr, &known);
+	bool		result = is_key_column(root, rel, index, column, expr, &known);
 
 	/* Translating takes long, and there may be thousands of children. */
 	if (known)
 		return result;
 	return bms_is_subset(pull_varnos(root, expr), rel->relids) &&
-		match_index_to_operand(translate(root, rel, index->rel, expr), 0, index);
+		match_index_to_operand(translate(root, rel, index->rel, expr), column, index);
 }
 
 /* ----------------------------------------------------------------
@@ -156,7 +158,7 @@ sorts_alike(Search *search, PartitionScheme scheme)
 										   scheme->partopcintype[0], BTLessStrategyNumber);
 
 	return OidIsValid(less) &&
-		hm_operator_strategy(search->model, less) == BTLessStrategyNumber;
+		hm_operator_strategy(search->model, 0, less) == BTLessStrategyNumber;
 }
 
 /* Whether a relation's first partition key is the join's key. */
@@ -321,10 +323,11 @@ find_index(Search *search, RelOptInfo *table)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
 
-		if (hm_can_use_index(index) && index->opfamily[0] == search->model->opfamily[0] &&
+		if (hm_can_use_index(index) && !hm_has_columns(index) &&
+			index->opfamily[0] == search->model->opfamily[0] &&
 			index->opcintype[0] == search->model->opcintype[0] &&
 			index->indexcollations[0] == search->model->indexcollations[0] &&
-			hm_is_key(search->root, search->rel, index, search->key))
+			hm_is_key(search->root, search->rel, index, 0, search->key))
 			return index;
 	}
 	return NULL;

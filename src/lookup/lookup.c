@@ -55,7 +55,7 @@ hm_lookup_create(Relation index, uint32 capacity)
 	lookup->index = index;
 	lookup->capacity = capacity;
 	lookup->walk = hm_walk_create(index, capacity, &lookup->stats);
-	lookup->remote = hm_remote_create(index, hm_key_type(index)->width, &lookup->stats);
+	lookup->remote = hm_remote_create(index, hm_key_width(index), &lookup->stats);
 	return lookup;
 }
 

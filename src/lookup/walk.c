@@ -43,7 +43,7 @@ hm_walk_create(Relation index, uint32 capacity, HmLookupStats *stats)
 
 	memset(walk, 0, offsetof(HmWalk, psa));
 	walk->index = index;
-	walk->width = hm_key_type(index)->width;
+	walk->width = hm_key_width(index);
 	walk->search = ht_search(NULL);
 	walk->stats = stats;
 	walk->sorted = hm_alloc_large(capacity * sizeof(HtProbe));

@@ -1,0 +1,238 @@
+/*
+ * fields.c
+ *		Composite keys: those of indexes with several columns.
+ *
+ * A composite key has 64 bits, however many columns there are.  Each column has a field of it,
+ * the first one the highest bits.  So entries with equal values in the first columns are
+ * neighbours.  Where all columns' keys fit, with a bit for NULL, fields are whole.  Where they
+ * do not, wide columns' keys are cut.
+ *
+ * A cut field has the lowest bits of its column's key, plus a hash of the other bits.  So:
+ *
+ * - Values whose upper bits are equal have different fields, in the order of the values.  These
+ *	 are, in fields of 32 bits, all bigints from 0 to 2^32 - 1, and times within 71
+ *	 minutes.  Ids that are given out in order stay neighbours, and leaves that have one tenant's
+ *	 ids store them in as few bits as those of an index on the id alone.
+ * - Values that differ in their upper bits have the fields of random numbers, so two of them have
+ *	 the same one with a probability of 2^-bits, wherever their bits differ.
+ *
+ * What is computed here is on disk, so it must never change.  How many bits a field has is
+ * in the metapage, so hm_fields_plan() may.
+ */
+#include "postgres.h"
+
+#include "am/internal.h"
+
+/*
+ * The bits of all fields together.  With SMALL_LIMITS they are few, so that many values share
+ * theirs with others.
+ */
+#ifdef HM_SMALL_LIMITS
+#define KEY_BITS		12
+#else
+#define KEY_BITS		64
+#endif
+
+/* The bits of a whole field. */
+static inline int
+whole_bits(const HmKeyType *type)
+{
+	return type->bits + 1;
+}
+
+/* ----------------------------------------------------------------
+ *		How many bits a field has
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Give whole fields to those columns that need no more than their part.  Returns the number of
+ * bits that are left, and in *wide the number of columns that have none yet.
+ */
+static int
+plan_narrow(HmFields *fields, int *wide)
+{
+	int			rest = KEY_BITS;
+	bool		changed = true;
+
+	*wide = fields->count;
+	while (changed && *wide > 0)
+	{
+		int			part = rest / *wide;
+
+		changed = false;
+		for (int i = 0; i < fields->count; i++)
+		{
+			HmField    *field = &fields->fields[i];
+
+			if (field->bits > 0 || whole_bits(field->type) > part)
+				continue;
+			field->bits = (uint8) whole_bits(field->type);
+			rest -= field->bits;
+			(*wide)--;
+			changed = true;
+		}
+	}
+	return rest;
+}
+
+/*
+ * Wide columns share what is left.  The first ones get more, because a condition on the first
+ * column alone should find few other values: with two, three and four, 32 + 32 bits,
+ * 24 + 20 + 20 and 19 + 16 + 14 + 15.
+ */
+void
+hm_fields_plan(Relation index, HmFields *fields)
+{
+	int			rest;
+	int			wide;
+	int			shift = 0;
+
+	*fields = (HmFields) {.count = IndexRelationGetNumberOfKeyAttributes(index)};
+	if (fields->count > HM_MAX_KEY_COLUMNS)
+		ereport(ERROR,
+				(errcode(ERRCODE_TOO_MANY_COLUMNS),
+				 errmsg("access method \"%s\" cannot index more than %d columns",
+						"harmonia", HM_MAX_KEY_COLUMNS),
+				 errhint("Leave out the last columns: conditions on them are checked in the table's rows.")));
+	for (int i = 0; i < fields->count; i++)
+		fields->fields[i].type = hm_column_type(index, i);
+	if (fields->count == 1)
+	{
+		fields->fields[0].bits = (uint8) (8 * fields->fields[0].type->width);
+		return;
+	}
+
+	rest = plan_narrow(fields, &wide);
+	for (int i = 0; i < fields->count; i++)
+	{
+		HmField    *field = &fields->fields[i];
+		int			bits = wide > 1 ? 3 * rest / (2 * wide + 2) : rest;
+
+		if (field->bits > 0)
+			continue;
+		field->bits = (uint8) Min(bits, whole_bits(field->type));
+		rest -= field->bits;
+		wide--;
+	}
+	for (int i = fields->count - 1; i >= 0; i--)
+	{
+		fields->fields[i].shift = (uint8) shift;
+		shift += fields->fields[i].bits;
+	}
+}
+
+void
+hm_fields_write(const HmFields *fields, HmMeta *meta)
+{
+	meta->key_columns = (uint16) fields->count;
+	for (int i = 0; i < fields->count; i++)
+	{
+		meta->columns[i].type = fields->fields[i].type->type;
+		meta->columns[i].bits = fields->fields[i].bits;
+	}
+}
+
+bool
+hm_fields_from_meta(Relation index, const HmMeta *meta, HmFields *fields)
+{
+	int			shift = 0;
+
+	*fields = (HmFields) {.count = meta->key_columns};
+	if (fields->count != IndexRelationGetNumberOfKeyAttributes(index) ||
+		fields->count > HM_MAX_KEY_COLUMNS || meta->included_columns != 0)
+		return false;
+	for (int i = fields->count - 1; i >= 0; i--)
+	{
+		HmField    *field = &fields->fields[i];
+
+		field->type = hm_column_type(index, i);
+		field->bits = (uint8) meta->columns[i].bits;
+		field->shift = (uint8) shift;
+		if (meta->columns[i].type != field->type->type || meta->columns[i].flags != 0 ||
+			meta->columns[i].bits < 1 || meta->columns[i].bits > 64 - shift)
+			return false;
+		shift += field->bits;
+	}
+	return true;
+}
+
+void
+hm_fields_read(Relation index, HmFields *fields)
+{
+	if (hm_is_composite(index))
+		*fields = hm_cache(index, false)->fields;
+	else
+		hm_fields_plan(index, fields);
+}
+
+HtWidth
+hm_key_width(Relation index)
+{
+	return hm_is_composite(index) ? HT_WIDTH64 : hm_key_type(index)->width;
+}
+
+/* ----------------------------------------------------------------
+ *		Keys
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * A hash of a number; that of 0 is 0.  This is the last step of MurmurHash3.
+ */
+static inline uint64
+mix(uint64 number)
+{
+	number ^= number >> 33;
+	number *= UINT64_C(0xFF51AFD7ED558CCD);
+	number ^= number >> 33;
+	number *= UINT64_C(0xC4CEB9FE1A85EC53);
+	number ^= number >> 33;
+	return number;
+}
+
+/* What is added to the lowest bits of a key that has these upper bits, in a cut field. */
+static inline uint64
+offset_of_upper(const HmField *field, uint64 upper)
+{
+	/* Those of small numbers that are not negative should be 0, so that nothing is added. */
+	return mix(upper ^ UINT64_C(1) << (field->type->bits - 1 - field->bits));
+}
+
+uint64
+hm_field_value(const HmField *field, uint64 key)
+{
+	key -= field->type->least;
+	if (hm_field_is_ordered(field))
+		return key;
+	return (key + offset_of_upper(field, key >> field->bits)) & hm_field_mask(field);
+}
+
+uint64
+hm_field_null(const HmField *field)
+{
+	if (field->bits >= whole_bits(field->type))
+		return UINT64_C(1) << field->type->bits;
+	return UINT64_C(0x9E3779B97F4A7C15) & hm_field_mask(field);
+}
+
+bool
+hm_row_key(const HmFields *fields, const Datum *values, const bool *isnull, uint64 *key)
+{
+	*key = 0;
+	if (fields->count == 1)
+	{
+		if (!isnull[0])
+			*key = fields->fields[0].type->normalise(values[0]);
+		return !isnull[0];
+	}
+	for (int i = 0; i < fields->count; i++)
+	{
+		const HmField *field = &fields->fields[i];
+		uint64		value = isnull[i] ? hm_field_null(field) :
+			hm_field_value(field, field->type->normalise(values[i]));
+
+		*key |= value << field->shift;
+	}
+	return true;
+}
