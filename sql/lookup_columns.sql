@@ -1,0 +1,107 @@
+--
+-- Lookup nodes with indexes of several columns
+--
+SET client_min_messages = warning;
+SET jit = off;
+-- Versions differ in when they choose it
+SET harmonia.enable_lookup_aggregate = off;
+CREATE SCHEMA lookup_columns;
+SET search_path = lookup_columns, public;
+\getenv srcdir PG_ABS_SRCDIR
+\set compare :srcdir '/sql/include/compare.sql'
+\i :compare
+\set lookup :srcdir '/sql/include/lookup.sql'
+\i :lookup
+
+CREATE TABLE t (a bigint, b bigint, c text, v int) WITH (autovacuum_enabled = off);
+INSERT INTO t SELECT i % 50, i / 50, 'c' || i % 7, i FROM generate_series(1, 10000) i;
+INSERT INTO t SELECT a, b, NULL, -1 FROM unnest('{-1,4294967295,4294967296,-9223372036854775808,NULL}'::bigint[]) a,
+	unnest('{-1,4294967295,4294967296,9223372036854775807,NULL}'::bigint[]) b;
+CREATE INDEX t_key ON t USING harmonia (a, b, c);
+CREATE TABLE pairs (a int, b int, v int) WITH (autovacuum_enabled = off);
+INSERT INTO pairs SELECT i % 50, i / 50, i FROM generate_series(1, 10000) i;
+INSERT INTO pairs SELECT a, b, -1 FROM unnest('{-2147483648,-11895787,NULL}'::int[]) a, unnest('{-2147483648,-11895787,NULL}'::int[]) b;
+CREATE INDEX pairs_key ON pairs USING harmonia (a, b);
+CREATE TABLE narrow (a smallint, d date, v int) WITH (autovacuum_enabled = off);
+INSERT INTO narrow SELECT i % 50, date '2024-01-01' + i / 50, i FROM generate_series(1, 5000) i;
+INSERT INTO narrow VALUES (NULL, '2024-01-01', 0), (1, NULL, 0), (NULL, NULL, 0), (1, 'infinity', 0);
+CREATE INDEX narrow_key ON narrow USING harmonia (a, d);
+CREATE TABLE o (a bigint, b bigint, c text, d timestamptz, n int) WITH (autovacuum_enabled = off);
+INSERT INTO o SELECT i % 60, i % 210, 'c' || i % 8, timestamptz '2024-01-01 00:00' + i % 120 * interval '12 hours', i FROM generate_series(1, 1500) i;
+INSERT INTO o SELECT a, b, c, '-infinity', -1 FROM t WHERE v = -1;
+VACUUM ANALYZE t, pairs, narrow, o;
+
+--
+-- Scans: constants and arrays, and lists of rows
+--
+SELECT * FROM compare_lookups(
+	'SELECT * FROM t WHERE a = 7 AND b = ANY (ARRAY(SELECT i FROM generate_series(1, 300, 3) i))',
+	'SELECT * FROM t WHERE a = ANY (ARRAY[7, 8, NULL]) AND b IN (3, 5, 4294967295)',
+	'SELECT * FROM t WHERE a IN (7, -1, 4294967296)',
+	'SELECT * FROM t WHERE a IN (7, 8) AND b BETWEEN 10 AND 20',
+	'SELECT * FROM t WHERE a IN (7, 8) AND b > 190 AND c = ''c3''',
+	'SELECT * FROM t WHERE a IN (7, 8) AND c IN (''c3'', ''c4'') AND v % 2 = 0',
+	'SELECT * FROM t WHERE (a, b) IN ((1, 2), (3, 4), (-1, -1), (4294967296, 9223372036854775807))',
+	'SELECT * FROM t WHERE (a, b, c) IN ((1, 2, ''c3''), (3, 4, ''c0''), (3, 4, ''c1''))',
+	'SELECT * FROM t WHERE a = 7 AND (b = 3 OR b BETWEEN 9 AND 11 OR b IS NULL)',
+	'SELECT * FROM t WHERE a = 7 AND (b = 3 OR c = ''c5'')',
+	'SELECT * FROM t WHERE a = 7 OR b = 3',
+	'SELECT count(*) FROM t WHERE a = 7 AND b IN (1, 2, 3)',
+	'SELECT * FROM pairs WHERE a IN (7, -11895787) AND b IN (-11895787, 4)',
+	'SELECT count(*) FROM narrow WHERE a IN (1, 2) AND d = ''infinity''',
+	'SELECT count(d) FROM narrow WHERE a = 1 AND d IN (''2024-01-05'', ''2024-01-06'')',
+	'SELECT * FROM narrow WHERE a IN (1, 2, 40000) AND d >= ''2024-03-01''');
+SELECT * FROM explained('SELECT * FROM t WHERE a = 7 AND b IN (1, 2, 3)');
+
+--
+-- Joins on several columns, or with values for some
+--
+SELECT * FROM compare_lookups(
+	'SELECT * FROM o JOIN t ON t.a = o.a AND t.b = o.b',
+	'SELECT * FROM o JOIN t ON t.a = o.a AND t.b = o.b AND t.c = o.c',
+	'SELECT * FROM o JOIN t USING (a, b) WHERE t.v % 3 = 0 AND o.n < 900',
+	'SELECT * FROM o LEFT JOIN t ON t.a = o.a AND t.b = o.b AND t.v > 100',
+	'SELECT * FROM o WHERE EXISTS (SELECT FROM t WHERE t.a = o.a AND t.b = o.b)',
+	'SELECT * FROM o WHERE NOT EXISTS (SELECT FROM t WHERE t.a = o.a AND t.b = o.b)',
+	'SELECT * FROM o WHERE (a, b) IN (SELECT a, b FROM t WHERE v < 5000)',
+	'SELECT t.* FROM t WHERE (a, b) IN (SELECT a, b FROM o WHERE n < 500)',
+	'SELECT * FROM o JOIN t ON t.a = 7 AND t.b = o.b',
+	'SELECT * FROM o JOIN t ON t.a = o.a AND t.b = 7',
+	'SELECT * FROM o JOIN t ON t.a = o.a AND t.b = 7 AND t.c = o.c',
+	'SELECT * FROM o JOIN t ON t.a = o.a WHERE o.n < 20',
+	'SELECT * FROM o JOIN t ON t.a = o.a AND t.c = o.c WHERE o.n < 200',
+	'SELECT * FROM o JOIN t ON t.a = (o.n + 1) % 50 AND t.b = CASE WHEN o.n % 2 = 0 THEN o.b ELSE o.n END',
+	'SELECT * FROM o JOIN pairs p ON p.a = o.a AND p.b = o.b',
+	'SELECT * FROM o JOIN pairs p ON p.a = o.a AND p.b = o.n % 200 AND p.v <> o.n',
+	'SELECT * FROM o JOIN narrow n ON n.a = o.a AND n.d = o.d',
+	'SELECT * FROM o JOIN narrow n ON n.a = o.a AND n.d = o.d::date',
+	'SELECT count(*) FROM o JOIN narrow n ON n.a = o.a AND n.d = o.d::date',
+	'SELECT o.n % 5, count(*), sum(t.v) FROM o JOIN t USING (a, b) GROUP BY 1 ORDER BY 1',
+	'SELECT x.n, (SELECT sum(t.v) FROM o JOIN t ON t.a = x.a AND t.b = o.b WHERE o.n < 30) FROM o x WHERE x.n < 20 ORDER BY 1');
+BEGIN;
+CALL use_lookups(false);
+SELECT * FROM explained('SELECT t.v FROM o JOIN t ON t.a = 7 AND t.b = o.b WHERE o.n < 10');
+COMMIT;
+
+-- A partitioned table is joined by indexes of one column
+CREATE TABLE parts (a bigint, b bigint, v int) PARTITION BY HASH (a);
+CREATE TABLE parts_0 PARTITION OF parts FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE TABLE parts_1 PARTITION OF parts FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+INSERT INTO parts SELECT a, b, v FROM t;
+CREATE INDEX parts_key ON parts USING harmonia (a, b);
+CREATE INDEX parts_b ON parts USING harmonia (b);
+ANALYZE parts;
+SELECT * FROM compare_lookups(
+	'SELECT * FROM o JOIN parts p ON p.a = o.a AND p.b = o.b',
+	'SELECT * FROM o JOIN parts p ON p.b = o.b WHERE o.n < 20',
+	'SELECT * FROM parts WHERE a IN (7, 8) AND b IN (3, 5)');
+
+-- Prepared statements, whose parameters are a column's value
+PREPARE join_with (bigint) AS SELECT count(*), sum(t.v) FROM o JOIN t ON t.a = $1 AND t.b = o.b;
+SET plan_cache_mode = force_generic_plan;
+CALL use_lookups(false);
+EXECUTE join_with (7);
+EXECUTE join_with (NULL);
+EXECUTE join_with (4294967296);
+
+DROP SCHEMA lookup_columns CASCADE;

@@ -1,0 +1,218 @@
+# Random conditions on several columns get the same answers from an index on these columns
+# as from a sequential scan.
+#
+# The suite "slow" runs this with HARMONIA_LENGTH=long: a hundred thousand queries.
+use strict;
+use warnings;
+
+use Harmonia;
+use HarmoniaRandom;
+use Test::More;
+
+# For each type, how to make a value from a number, types to compare with, and extremes.
+my %types = (
+	bool => { value => '((%s) %% 2 = 0)', order => 1, extremes => ['true'] },
+	'"char"' => { value => 'chr(40 + (%s) %% 60)::"char"', order => 1, extremes => ["''"] },
+	int2 => { value => '((%s) %% 30000)::int2', order => 1, others => [ 'int4', 'int8' ], extremes => [ '-32768', '32767', '-1' ] },
+	int4 => { value => '(%s)::int4', order => 1, others => [ 'int2', 'int8' ], extremes => [ '-2147483648', '2147483647', '-1' ] },
+	int8 => {
+		value => '(%s)::int8', order => 1, others => ['int4'],
+		extremes => [ '-9223372036854775808', '9223372036854775807', '4294967295', '4294967296', '-1', '-4294967297' ] },
+	wide => { type => 'int8', value => '(%s)::int8 * 3000000019', order => 1, extremes => [ '9223372036854775807', '-3000000019' ] },
+	oid => { value => '(%s)::oid', order => 1, extremes => ['4294967295'] },
+	date => { value => "(date '2000-01-01' + (%s)::int4)", order => 1, others => ['timestamp'], extremes => [ "'infinity'", "'-infinity'" ] },
+	timestamptz => {
+		value => "(timestamptz '2000-01-01 00:00Z' + (%s) * interval '100 seconds')", order => 1, others => ['timestamp'],
+		extremes => [ "'infinity'", "'-infinity'" ] },
+	float8 => { value => '((%s) / 4.0)::float8', order => 1, others => ['float4'], extremes => [ "'NaN'", "'-Infinity'", "'-0'" ] },
+	text => { value => "lpad(((%s) + 100000)::text, 8, '0')", extremes => [ "''", "'00100001'" ] },
+	numeric => { value => '((%s) / 4.0)::numeric', extremes => [ "'NaN'", '0.000' ] },
+	uuid => { value => "lpad(to_hex((%s) + 100000), 32, '0')::uuid", extremes => ["'ffffffff-ffff-ffff-ffff-ffffffffffff'"] });
+
+my $seed = test_seed();
+my %size = test_length(
+	short => { tables => 8, rounds => 3, queries => 40 },
+	long => { tables => 100, rounds => 10, queries => 100 });
+my $r = HarmoniaRandom->new($seed);
+my $node = new_node('columns_random', conf => "shared_buffers = 32MB\nautovacuum = off");
+
+$node->safe_psql('postgres', <<'END');
+-- Run a query by a sequential scan and by plans over the index, in one snapshot, and raise an
+-- error if the answers differ.  Returns the kinds of plans that used the index.
+CREATE FUNCTION compared(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	kind text;
+	plan json;
+	wanted text;
+	got text;
+	used text := '';
+BEGIN
+	FOREACH kind IN ARRAY '{seq,index,bitmap,lookup}'::text[] LOOP
+		PERFORM set_config('jit', 'off', true),
+			set_config('enable_seqscan', (kind = 'seq')::text, true),
+			set_config('enable_indexscan', (kind = 'index')::text, true),
+			set_config('enable_bitmapscan', (kind = 'bitmap')::text, true),
+			set_config('enable_hashjoin', (kind = 'seq')::text, true),
+			set_config('enable_mergejoin', 'off', true),
+			set_config('enable_nestloop', (kind <> 'lookup')::text, true),
+			set_config('harmonia.enable_lookup_scan', (kind = 'lookup')::text, true),
+			set_config('harmonia.enable_lookup_join', (kind = 'lookup')::text, true);
+		EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO plan;
+		IF (kind = 'lookup' AND plan::text ~ 'HarmoniaLookup') OR (kind <> 'lookup' AND plan::text ~ '"Index Name": "t_') THEN
+			used := used || kind || ' ';
+		END IF;
+		EXECUTE format('SELECT (count(*), sum(hash_record_extended(q, 0))) FROM (%s) q', query) INTO got;
+		wanted := coalesce(wanted, got);
+		IF got <> wanted THEN
+			RAISE 'wrong answer' USING DETAIL = format('%s: %s, not %s, from %s%s%s', kind, got, wanted, query, chr(10), plan);
+		END IF;
+	END LOOP;
+	RETURN used;
+END $$;
+END
+
+# An SQL expression for a value of a column.
+sub value
+{
+	my ($column, $number, $as) = @_;
+	my $type = $types{ $column->{kind} };
+	return 'NULL' if $r->chance(30);
+	return "(" . $r->pick(@{ $type->{extremes} }) . ")::$column->{type}" if $r->chance(40);
+	my $value = sprintf $type->{value}, $number // $r->below($column->{width});
+	return $as ? "($value)::$as" : $value;
+}
+
+# A condition on a column.
+sub condition
+{
+	my ($column) = @_;
+	my $type = $types{ $column->{kind} };
+	my $name = $column->{name};
+	my $low = $r->below($column->{width});
+	my $as = $type->{others} && $column->{width} < 30_000 && $r->chance(200) ? $r->pick(@{ $type->{others} }) : undef;
+	my $list = join ', ', map { value($column) } 0 .. $r->below(8);
+	my @conditions = (
+		9 => "$name = " . value($column, undef, $as),
+		4 => "$name IN ($list)",
+		2 => "$name = ANY (ARRAY[$list]::$column->{type}\[])",
+		1 => "$name IS NULL",
+		1 => "$name IS NOT NULL",
+		1 => "($name = " . value($column) . " OR $name = " . value($column) . ')',
+		1 => "$name = ANY (ARRAY(SELECT @{[sprintf $type->{value}, 'i']} FROM generate_series($low, $low + 300) i))");
+	push @conditions, (
+		4 => "$name BETWEEN " . value($column, $low, $as) . ' AND ' . value($column, $low + $r->below(20)),
+		2 => "$name " . $r->pick('<', '<=', '>', '>=') . ' ' . value($column, undef, $as),
+		1 => "$name " . $r->pick('<', '<=', '>', '>=') . " ANY (ARRAY[$list]::$column->{type}\[])")
+	  if $type->{order};
+	return $r->pick_weighted(@conditions);
+}
+
+# Conditions that are joined by AND: mostly one on each of the first columns.
+sub conditions
+{
+	my (@columns) = @_;
+	my @list = map { condition($_) } grep { $r->chance(700) } @columns;
+
+	push @list, condition($r->pick(@columns)) if $r->chance(200) || !@list;
+	return join ' AND ', @list;
+}
+
+# A query over the table, or a join with the table o, which has the same columns.
+sub query
+{
+	my (@columns) = @_;
+	my $all = join ' AND ', map { "t.$_->{name} = o.$_->{name}" } @columns;
+	my $some = join ' AND ', map { $r->chance(600) ? "t.$_->{name} = o.$_->{name}" : condition({ %$_, name => "t.$_->{name}" }) } @columns;
+	my $arms = join ' OR ', map {
+		'(' . join(' AND ', map { "$_->{name} = " . value($_) } @columns) . ')'
+	} 0 .. 1 + $r->below(6);
+
+	return $r->pick_weighted(
+		12 => 'SELECT * FROM t WHERE ' . conditions(@columns),
+		3 => "SELECT * FROM t WHERE $arms",
+		1 => "SELECT * FROM t WHERE ($arms) AND " . conditions(@columns),
+		1 => 'SELECT * FROM t WHERE (' . conditions(@columns) . ') OR (' . conditions(@columns) . ')',
+		4 => "SELECT t.*, o.n FROM o JOIN t ON $all",
+		4 => "SELECT t.*, o.n FROM o JOIN t ON $some",
+		2 => "SELECT t.id, o.n FROM o LEFT JOIN t ON $some",
+		1 => "SELECT o.* FROM o WHERE EXISTS (SELECT FROM t WHERE $some)",
+		1 => "SELECT o.* FROM o WHERE NOT EXISTS (SELECT FROM t WHERE $all)");
+}
+
+# SQL that creates both tables, with rows, and the columns.
+sub make_tables
+{
+	my @columns = map {
+		my $kind = $r->pick(sort keys %types);
+		{ name => "c$_", kind => $kind, type => $types{$kind}{type} // $kind, width => $r->pick(3, 20, 300, 20_000) }
+	} 1 .. 2 + $r->below(3);
+	my $list = join ', ', map { "$_->{name} $_->{type}" } @columns;
+	my $index = join ', ', map { $_->{name} . $r->pick('', '', '', $types{ $_->{kind} }{order} ? ' DESC' : '', ' NULLS FIRST') } @columns;
+	my $options = $r->pick('', '', ' WITH (fillfactor = 50)', ' WITH (fanout = 8)');
+
+	return ("DROP TABLE IF EXISTS t, o; CREATE TABLE t (id bigserial, $list, v int); CREATE TABLE o (n serial, $list);"
+		  . ($r->chance(500) ? "CREATE INDEX t_c ON t USING harmonia ($index)$options;" . rows(@columns) : rows(@columns) . "CREATE INDEX t_c ON t USING harmonia ($index)$options;")
+		  . 'INSERT INTO o (' . join(', ', map { $_->{name} } @columns) . ') SELECT ' . join(', ', map { $_->{name} } @columns)
+		  . ' FROM t WHERE id % 20 = 0; INSERT INTO o (' . join(', ', map { $_->{name} } @columns) . ') VALUES '
+		  . join(', ', map { '(' . join(', ', map { value($_) } @columns) . ')' } 1 .. 40) . '; ANALYZE t, o;', @columns);
+}
+
+# SQL that inserts rows.
+sub rows
+{
+	my (@columns) = @_;
+	my $first = $r->below(10_000);
+	my @values = map {
+		my $number = $r->pick("abs(hashint4(i + $_->{width})) % $_->{width}", "i % $_->{width}", "i / 7 % $_->{width}");
+		sprintf "CASE WHEN i %% 31 <> %d THEN $types{$_->{kind}}{value} END", $r->below(31), $number;
+	} @columns;
+	my $names = join ', ', map { $_->{name} } @columns;
+
+	return "INSERT INTO t ($names, v) SELECT " . join(', ', @values) . ", i % 100 FROM generate_series($first, $first + " . $r->pick(300, 4000) . ') i;'
+	  . "INSERT INTO t ($names, v) VALUES " . join(', ', map { '(' . join(', ', map { value($_) } @columns) . ', 1)' } 1 .. 60) . ';';
+}
+
+# SQL that changes rows.
+sub change
+{
+	my (@columns) = @_;
+	my $column = $r->pick(@columns);
+
+	return $r->pick(
+		rows(@columns),
+		"UPDATE t SET $column->{name} = " . value($column) . ' WHERE id % 7 = ' . $r->below(7) . ';',
+		'DELETE FROM t WHERE id % 5 = ' . $r->below(5) . ';',
+		'DELETE FROM t WHERE ' . conditions(@columns) . ';',
+		'REINDEX INDEX t_c;', 'VACUUM t;');
+}
+
+my ($compared, $problem, %used) = (0, '');
+TABLE: for my $table (1 .. $size{tables})
+{
+	my ($sql, @columns) = make_tables();
+	$node->safe_psql('postgres', $sql);
+	for (1 .. $size{rounds})
+	{
+		$node->safe_psql('postgres', change(@columns)) for 1 .. 2;
+
+		my @queries = map { query(@columns) } 1 .. $size{queries};
+		my ($result, $out, $err) = $node->psql('postgres',
+			join('', map { "SELECT compared(\$query\$$_\$query\$);\n" } @queries) . "SELECT harmonia_check('t_c', true);\n");
+
+		if ($result != 0 || $err ne '')
+		{
+			$problem = "table $table, $sql\n" . ($err || "psql returned $result");
+			last TABLE;
+		}
+		$used{$_}++ for map { split } split /\n/, $out;
+		$compared += @queries;
+	}
+}
+
+is($problem, '', 'same answers');
+is($compared, $size{tables} * $size{rounds} * $size{queries}, 'no query was left out');
+cmp_ok($used{$_} // 0, '>', $compared / 5, ($used{$_} // 0) . " of $compared queries used the index by $_ scans")
+  for ('index', 'bitmap', 'lookup');
+
+$node->stop;
+done_testing();
