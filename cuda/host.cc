@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <unistd.h>
 
@@ -59,10 +60,11 @@ struct HostDevice : HdDevice
 struct HostIndex : HdIndex
 {
 	char	   *pages = nullptr;
+	void	   *allocated = nullptr;	/* the pages are in it, aligned */
 
 	~HostIndex() override
 	{
-		free(pages);
+		free(allocated);
 	}
 	HdStatus	reserve(uint32_t blocks) override;
 	HdStatus	write(const uint32_t *numbers, const char *from, uint32_t count,
@@ -112,16 +114,18 @@ HostDevice::create_index()
 HdStatus
 HostIndex::reserve(uint32_t blocks)
 {
-	char	   *more = (char *) aligned_alloc(HT_PAGE_SIZE, (size_t) blocks * HT_PAGE_SIZE);
+	size_t		space = ((size_t) blocks + 1) * HT_PAGE_SIZE;
+	void	   *more = calloc(space, 1);
+	void	   *aligned = more;
 
 	if (more == nullptr)
 		return device->fail(HD_NO_MEMORY, "out of memory for %u blocks", blocks);
+	std::align(HT_PAGE_SIZE, (size_t) blocks * HT_PAGE_SIZE, aligned, space);
 	if (reserved > 0)
-		memcpy(more, pages, (size_t) reserved * HT_PAGE_SIZE);
-	memset(more + (size_t) reserved * HT_PAGE_SIZE, 0,
-		   (size_t) (blocks - reserved) * HT_PAGE_SIZE);
-	free(pages);
-	pages = more;
+		memcpy(aligned, pages, (size_t) reserved * HT_PAGE_SIZE);
+	free(allocated);
+	allocated = more;
+	pages = (char *) aligned;
 	return HD_OK;
 }
 
