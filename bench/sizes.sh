@@ -88,7 +88,7 @@ section_build() {
 
 # grow_row CASE TYPE EXPRESSION: measures insertion, row by row, into a table with an index.
 grow_row() {
-	local server method count=$((rows / 5 * 4))
+	local server method count=$((rows * 4 / 5))
 	for server in "${servers[@]}"; do
 		use_server "$server"
 		for method in btree harmonia; do
