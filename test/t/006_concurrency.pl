@@ -32,7 +32,7 @@ $writers = start_pgbench($node, {
 		'batch' => <<'END' }, '-c', 4, '-t', 60);
 \set from random(1, 10000000)
 INSERT INTO pairs (k, k2) SELECT x, x FROM
-	(SELECT 500000 + hashint4(i) % 1000 x FROM generate_series(:from, :from + 1000) i) s;
+	(SELECT 500000 + hashint4(i) % 1000 x FROM generate_series(:from, :from + 3000) i) s;
 END
 $readers = read_pairs($node, '-c', 2, '-t', 20);
 no_errors($writers, 'writers');
