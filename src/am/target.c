@@ -129,8 +129,8 @@ is_within(Page page, HtEntry entry)
 }
 
 /*
- * Lock a leaf exclusively.  How long it pays to try follows from how that went the last times: not
- * at all if whoever has the lock is waiting for a CPU, or for WAL to be written.
+ * Lock a leaf exclusively.  How long it pays to try follows from how that went the last times: it
+ * does not if the process that has the lock waits for a CPU or for WAL.
  */
 static void
 lock_leaf(Buffer leaf)
