@@ -8,7 +8,8 @@
  * as descriptor HP_CONTROL_FD. src/device/protocol.h describes the protocol on that
  * connection and on the socket.  Messages to stderr go to the server's log.  "memory"
  * limits the memory of all copies; 0, the default, allows nearly all of the device's
- * memory.  "auto" means CUDA: the host device is only for tests, as backends themselves
+ * memory.  Tests set HARMONIA_PIECE to have searches performed in pieces of so many probes.
+ * "auto" means CUDA: the host device is only for tests, as backends themselves
  * search faster.
  */
 #include <cerrno>

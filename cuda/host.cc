@@ -26,7 +26,12 @@ now_ms()
 		(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/* Counts the steps of work that takes long, and ticks now and then. */
+/* Thrown if the result of a sort is no longer wanted. */
+struct Abandoned
+{
+};
+
+/* Counts the steps of a sort, and ticks now and then. */
 struct Steps
 {
 	HdTicker   &ticker;
@@ -34,8 +39,8 @@ struct Steps
 
 	void		step()
 	{
-		if (++count % 16384 == 0)
-			ticker.gives_up();
+		if (++count % 16384 == 0 && ticker.gives_up())
+			throw Abandoned();
 	}
 };
 
@@ -332,16 +337,23 @@ HostIndex::search(const HdBatch &batch, const SortPlan &plan, HdResult *result)
 {
 	HdTicker	ticker(device);
 
-	if (shape.width == HT_WIDTH32)
-		sort_and_search<uint32_t>(batch, plan, ticker, result);
-	else if (shape.width == HT_WIDTH64)
-		sort_and_search<uint64_t>(batch, plan, ticker, result);
-	else if (shape.width == HT_WIDTH128)
-		sort_and_search<Wide<2>>(batch, plan, ticker, result);
-	else
-		sort_and_search<Wide<4>>(batch, plan, ticker, result);
-	if (batch.by_block && result->hits <= batch.room && !ticker.gives_up())
-		sort_by_block(batch, result->hits, ticker);
+	try
+	{
+		if (shape.width == HT_WIDTH32)
+			sort_and_search<uint32_t>(batch, plan, ticker, result);
+		else if (shape.width == HT_WIDTH64)
+			sort_and_search<uint64_t>(batch, plan, ticker, result);
+		else if (shape.width == HT_WIDTH128)
+			sort_and_search<Wide<2>>(batch, plan, ticker, result);
+		else
+			sort_and_search<Wide<4>>(batch, plan, ticker, result);
+		if (batch.by_block && result->hits <= batch.room && !ticker.gives_up())
+			sort_by_block(batch, result->hits, ticker);
+	}
+	catch (const Abandoned &)
+	{
+		/* The ticker knows. */
+	}
 	if (ticker.gives_up())
 		return device->fail(HD_ABANDONED, "the search was abandoned");
 	return HD_OK;

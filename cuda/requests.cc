@@ -23,6 +23,19 @@ static_assert(sizeof(HpLeaf) == sizeof(HdLeaf), "HpLeaf can be copied to HdLeaf"
 /* Offsets in staging memory are multiples of this. */
 static constexpr uint64_t staging_alignment = 64;
 
+/*
+ * A piece of a search is to take so long.  The first piece that a client wants has so many probes,
+ * and none has fewer than the minimum: GPUs search many in little more time than a few.
+ */
+static constexpr int64_t piece_us = 20000;
+static constexpr uint32_t gpu_piece_first = 1 << 20;
+static constexpr uint32_t gpu_piece_min = 1 << 16;
+static constexpr uint32_t host_piece_first = 1 << 14;
+static constexpr uint32_t host_piece_min = 1 << 4;
+
+/* A piece is at most so many times as large as the one before. */
+static constexpr uint32_t piece_growth = 8;
+
 /* How many numbers of pages or lines are copied and checked at a time. */
 static constexpr uint32_t numbers_max = 1 << 16;
 
@@ -303,14 +316,104 @@ Service::sync_leaves(Client &client)
 	return status(copies.set_leaves(client.sync, leaves.data(), request.count));
 }
 
+/* No piece of a search is made smaller than this. */
+uint32_t
+Service::piece_min() const
+{
+	return info.kind == HD_CUDA ? gpu_piece_min : host_piece_min;
+}
+
+/* The number of probes of a client's next piece. */
+uint32_t
+Service::piece_of(const Client &client) const
+{
+	if (fixed_piece > 0)
+		return fixed_piece;
+	if (client.piece > 0)
+		return client.piece;
+	return info.kind == HD_CUDA ? gpu_piece_first : host_piece_first;
+}
+
+/* Note how long a piece has taken, in us, to choose the size of the next one. */
+void
+Service::note_piece(Client &client, uint32_t probes, int64_t time)
+{
+	double		share = (double) piece_us / (double) std::max(time, (int64_t) 1);
+	uint32_t	next = (uint32_t) std::min(probes * std::min(share, (double) piece_growth), 1e9);
+
+	client.piece = std::max(time > piece_us ? next : std::max(next, piece_of(client)), piece_min());
+}
+
+/*
+ * Search the next probes of a batch, and add to what the client's search has found.  Later pieces
+ * may be searched in later states of the copy; each has other probes.
+ */
 HpStatus
-Service::search(const Client &client, HpReply *reply)
+Service::search_piece(Client &client, Copy *copy, HdBatch batch)
+{
+	SearchProgress &progress = client.progress;
+	HdResult   &sum = progress.found;
+	uint32_t	first = progress.probes;
+	uint32_t	n = batch.count - first;
+	uint64_t	stored = sum.hits - sum.counted;
+	bool		has_room = sum.hits <= batch.room;
+	size_t		width = (size_t) copy->width;
+	int64_t		begin = now_us();
+	HdResult	result;
+	HdStatus	searched;
+
+	/* That equal points count as one cannot be said of pieces. */
+	if (!batch.distinct && n > piece_of(client))
+		n = piece_of(client);
+	current_piece = batch.distinct ? 0 : n;
+	batch.count = n;
+	batch.low = (const char *) batch.low + first * width;
+	if (batch.high != nullptr)
+		batch.high = (const char *) batch.high + first * width;
+	if (batch.counts != nullptr)
+		batch.counts += first;
+	batch.room = has_room ? batch.room - sum.hits : 0;
+	if (has_room)
+	{
+		batch.tids += stored;
+		if (batch.probes != nullptr)
+			batch.probes += stored;
+	}
+	searched = copies.search(copy, batch, &result);
+	if (searched == HD_ABANDONED && gives_way)
+	{
+		client.piece = std::max(n / 4, piece_min());
+		client.unfinished = true;
+		return HP_OK;
+	}
+	if (searched != HD_OK)
+		return status(searched);
+	note_piece(client, n, now_us() - begin);
+
+	if (batch.counts != nullptr && result.hits == 0)
+		memset(batch.counts, 0, n * sizeof(uint32_t));
+	if (batch.probes != nullptr && first > 0 && result.hits <= batch.room)
+	{
+		for (uint64_t i = 0; i < result.hits - result.counted; i++)
+			batch.probes[i] += first;
+	}
+	sum.hits += result.hits;
+	sum.counted += result.hits <= batch.room ? result.counted : 0;
+	sum.sort_ms += result.sort_ms;
+	sum.search_ms += result.search_ms;
+	progress.probes += n;
+	client.unfinished = progress.probes < client.request.search.count;
+	return HP_OK;
+}
+
+HpStatus
+Service::search(Client &client, HpReply *reply)
 {
 	const HpSearch &wanted = client.request.search;
 	Copy	   *copy = copies.find(client.request.index);
 	const Staging &staging = client.staging;
+	const HdResult &result = client.progress.found;
 	HdBatch		batch = {};
-	HdResult	result;
 	HpStatus	found;
 
 	require(wanted.is_range <= 1 && wanted.distinct <= 1 && wanted.tids_only <= 1 && wanted.by_block <= 1,
@@ -339,8 +442,8 @@ Service::search(const Client &client, HpReply *reply)
 	batch.psa_bits = HD_AUTOMATIC;
 	batch.threads = HD_AUTOMATIC;
 	batch.timed = true;
-	found = status(copies.search(copy, batch, &result));
-	if (found != HP_OK)
+	found = search_piece(client, copy, batch);
+	if (found != HP_OK || client.unfinished)
 		return found;
 
 	reply->hits = result.hits;

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <fcntl.h>
 #include <new>
 #include <poll.h>
@@ -36,11 +37,17 @@ static constexpr int backlog = 128;
 static constexpr uint64_t pinned_max = UINT64_C(1) << 30;
 
 /*
- * How long a search may take.  The largest one that staging memory has room for takes a GPU
- * less than 0.1 s.
+ * How long all pieces of a search may take.  The largest search that staging memory has room
+ * for takes a GPU less than 0.1 s.
  */
 static constexpr int64_t gpu_search_max_ms = 1000;
 static constexpr int64_t host_search_max_ms = 20000;
+
+/*
+ * A piece of a search is to take a fifth of this.  If one takes longer, and others wait, it is
+ * given up, and smaller ones are tried.
+ */
+static constexpr int64_t piece_max_ms = 100;
 
 /* Identifies the socket's file, for remove_socket(). */
 static struct stat own_socket;
@@ -59,6 +66,10 @@ Service::Service(HdDevice *on, uint64_t memory_limit)
 {
 	struct rlimit descriptors;
 
+	const char *piece = getenv("HARMONIA_PIECE");
+
+	if (piece != nullptr)
+		fixed_piece = (uint32_t) atoi(piece);
 	clients_max = clients_limit;
 	if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0)
 		clients_max = std::min(clients_max, (size_t) descriptors.rlim_cur / 2);
@@ -103,7 +114,7 @@ Service::listen()
 	return bound == 0 && stat(HP_SOCKET, &own_socket) == 0 && ::listen(fd, backlog) == 0;
 }
 
-static int64_t
+int64_t
 now_us()
 {
 	return std::chrono::duration_cast<std::chrono::microseconds>
@@ -127,6 +138,7 @@ Service::run(int control_connection)
 	while (!device_failed)
 	{
 		bool		client_waits = false;
+		bool		unfinished = false;
 
 		polled.clear();
 		owners.clear();
@@ -138,9 +150,10 @@ Service::run(int control_connection)
 			polled.push_back({client.connection.get(), (short) (client.waits ? 0 : POLLIN), 0});
 			owners.push_back(&client);
 			client_waits |= client.waits;
+			unfinished |= client.unfinished && client.ready;
 		}
 
-		if (poll(polled.data(), polled.size(), client_waits ? HP_WAITING_MS : -1) < 0)
+		if (poll(polled.data(), polled.size(), unfinished ? 0 : client_waits ? HP_WAITING_MS : -1) < 0)
 			continue;
 		if (polled[0].revents != 0 && !answer_ping())
 			return true;
@@ -176,10 +189,29 @@ Service::answer_ping()
 	return true;
 }
 
+/* Does a client other than the current one have a request, or someone want to connect? */
+bool
+Service::others_wait()
+{
+	std::vector<struct pollfd> polled = {{listener.get(), POLLIN, 0}};
+
+	for (const Client &client : clients)
+	{
+		if (&client == current)
+			continue;
+		if (client.ready)
+			return true;
+		if (!client.waits)
+			polled.push_back({client.connection.get(), POLLIN, 0});
+	}
+	return poll(polled.data(), polled.size(), 0) > 0;
+}
+
 /*
  * Called by the device while it performs a request: is that still wanted?  Not if the client or
  * the supervisor has gone; nor if a search takes so long that it must be damaged pages, or equal
- * keys, that keep the device from other clients' requests.
+ * keys, that keep the device from other clients' requests.  A piece that takes too long gives way
+ * to others, if it can be divided.
  */
 bool
 Service::goes_on()
@@ -192,9 +224,15 @@ Service::goes_on()
 	if (poll(polled, 2, 0) > 0 &&
 		((polled[0].revents != 0 && !answer_ping()) || polled[1].revents != 0))
 		return false;
-	too_long = current != nullptr && current->request.operation == HP_SEARCH &&
-		now_ms() - current_since > (info.kind == HD_CUDA ? gpu_search_max_ms : host_search_max_ms);
-	return !too_long;
+	if (current == nullptr || current->request.operation != HP_SEARCH)
+		return true;
+
+	int64_t		taken = now_ms() - current_since;
+
+	too_long = current->progress.time / 1000 + taken >
+		(info.kind == HD_CUDA ? gpu_search_max_ms : host_search_max_ms);
+	gives_way = !too_long && current_piece > piece_min() && taken > piece_max_ms && others_wait();
+	return !too_long && !gives_way;
 }
 
 /* Note what poll() says of a client. */
@@ -210,7 +248,7 @@ Service::notice(Client &client, short events)
 	}
 }
 
-/* Receive and perform the next request, if there is any. */
+/* Receive and perform the next request, or the next piece of one, if there is any. */
 void
 Service::serve_next()
 {
@@ -224,7 +262,10 @@ Service::serve_next()
 	if (next == nullptr)
 		return;
 	next->ready = false;
-	receive(*next);
+	if (next->unfinished)
+		serve_or_wait(*next, Descriptor());
+	else
+		receive(*next);
 }
 
 void
@@ -317,6 +358,13 @@ Service::receive(Client &client)
 	}
 
 	client.request = request;
+	serve_or_wait(client, passed);
+}
+
+/* Perform a client's request, or note that it has to wait. */
+void
+Service::serve_or_wait(Client &client, const Descriptor &passed)
+{
 	if (client.greeted && passed.get() < 0 && is_blocked(client))
 	{
 		client.waits = true;
@@ -328,8 +376,8 @@ Service::receive(Client &client)
 }
 
 /*
- * Perform a client's request and reply.  Closes the connection if the client breaks a
- * rule.
+ * Perform a client's request, or a piece of it, and reply at its end.  Closes the connection if
+ * the client breaks a rule.
  */
 void
 Service::serve(Client &client, const Descriptor &passed)
@@ -337,11 +385,12 @@ Service::serve(Client &client, const Descriptor &passed)
 	HpReply		reply;
 	int64_t		begin = now_us();
 
-	client.waits = false;
+	client.waits = client.unfinished = false;
 	clock = std::max(clock, client.start);
 	current = &client;
 	current_since = begin / 1000;
-	too_long = false;
+	current_piece = 0;
+	too_long = gives_way = false;
 	try
 	{
 		perform(client, passed, &reply);
@@ -360,6 +409,14 @@ Service::serve(Client &client, const Descriptor &passed)
 	current = nullptr;
 	client.heard = now_ms();
 	client.end = clock + now_us() - begin;
+	if (client.unfinished)
+	{
+		client.progress.time += now_us() - begin;
+		client.ready = true;
+		client.start = client.end;
+		return;
+	}
+	client.progress = {};
 	if (reply.status == HP_FAILED)
 	{
 		fprintf(stderr, "harmonia_gpud: %s\n", reply.text);
@@ -434,7 +491,7 @@ Service::close(Client &client)
 {
 	end_sync(client, false);
 	client.staging.unmap();
-	client.waits = client.ready = false;
+	client.waits = client.ready = client.unfinished = false;
 	if (current == &client)
 		current = nullptr;
 	client.connection.set(-1);

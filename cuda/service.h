@@ -100,11 +100,22 @@ private:
 	bool		pinned = false;
 };
 
+/* A clock that never goes back, in us. */
+int64_t		now_us();
+
 /*
  * Remove the socket that Service::listen() made, unless another daemon has replaced it.
  * May be called by a signal handler.
  */
 void		remove_socket();
+
+/* How far a client's search has come, and what it has found so far. */
+struct SearchProgress
+{
+	uint32_t	probes = 0;
+	HdResult	found = {};
+	int64_t		time = 0;		/* that it has taken, in us */
+};
 
 struct Client
 {
@@ -117,6 +128,13 @@ struct Client
 	int64_t		heard = 0;		/* when its last request was performed, in ms */
 	HpRequest	request = {};
 	Copy	   *sync = nullptr; /* copy in this client's sync, or NULL */
+
+	/*
+	 * A search is performed in pieces.  Between them, it is other clients' turn.
+	 */
+	bool		unfinished = false; /* the request is a search with pieces left */
+	SearchProgress progress;
+	uint32_t	piece = 0;		/* number of probes that take some ms; 0: unknown */
 
 	/*
 	 * The daemon's time is shared by start-time fair queueing: of the clients with a
@@ -169,16 +187,21 @@ private:
 	/* The request that is performed. */
 	const Client *current = nullptr;
 	int64_t		current_since = 0;	/* in ms */
+	uint32_t	current_piece = 0;	/* probes that could be searched in smaller pieces */
 	bool		too_long = false;	/* it is abandoned for that reason */
+	bool		gives_way = false;	/* or because other clients wait */
 	int64_t		clock = 0;		/* its start */
+	uint32_t	fixed_piece = 0;	/* tests: the size of all pieces */
 
 	/* service.cc */
 	bool		answer_ping();
 	bool		goes_on();
+	bool		others_wait();
 	void		accept();
 	void		notice(Client &client, short events);
 	void		serve_next();
 	void		receive(Client &client);
+	void		serve_or_wait(Client &client, const Descriptor &passed);
 	void		serve(Client &client, const Descriptor &passed);
 	void		serve_waiting();
 	void		tell_waiting();
@@ -194,7 +217,11 @@ private:
 	HpStatus	sync_begin(Client &client, HpReply *reply);
 	HpStatus	sync_write(Client &client, size_t item);
 	HpStatus	sync_leaves(Client &client);
-	HpStatus	search(const Client &client, HpReply *reply);
+	HpStatus	search(Client &client, HpReply *reply);
+	HpStatus	search_piece(Client &client, Copy *copy, HdBatch batch);
+	uint32_t	piece_min() const;
+	uint32_t	piece_of(const Client &client) const;
+	void		note_piece(Client &client, uint32_t probes, int64_t time);
 	void		drop(Client &client);
 	void		end_sync(Client &client, bool keep);
 	HpStatus	status(HdStatus status);

@@ -13,6 +13,8 @@
 #define COUNTS_AT	((uint64_t) 7 << 19)
 #define GUARD		UINT64_C(0xA5A5A5A5A5A5A5A5)
 
+bool		search_pieces = false;
+
 static int
 leaf_entries(const Index *index, uint32_t leaf)
 {
@@ -455,7 +457,8 @@ search_index(const Connection *connection, const Index *index)
 	expect(probes[search->room] == (uint32_t) GUARD && tids[search->room] == GUARD,
 		   "the daemon writes beyond the room");
 	if (!failed())
-		model_compare(model, low, high, n, search->room, probes, tids, search->by_block != 0);
+		model_compare(model, low, high, n, search->room, probes, tids,
+					  !search->by_block ? MODEL_BY_PROBE : search_pieces ? MODEL_ANY_ORDER : MODEL_BY_BLOCK);
 
 	/* Search again without probe numbers; nothing may be written at probes_at. */
 	if (reply.status != HP_OK)

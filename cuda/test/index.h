@@ -55,6 +55,9 @@ extern int	sync_begin(const Connection *connection, Index *index);
 extern int	sync_blocks(const Connection *connection, Index *index);
 extern int	sync_end(const Connection *connection, Index *index);
 
+/* The daemon searches in small pieces: only those of one piece are in the order of heap blocks. */
+extern bool search_pieces;
+
 /* Search for random keys or ranges, and expect the model's hits. */
 extern void search_index(const Connection *connection, const Index *index);
 

@@ -168,7 +168,7 @@ model_search(const Model *model, const uint64_t *low, const uint64_t *high, uint
 
 void
 model_compare(const Model *model, const uint64_t *low, const uint64_t *high, uint32_t count,
-			  uint64_t room, const uint32_t *probes, const uint64_t *tids, bool by_block)
+			  uint64_t room, const uint32_t *probes, const uint64_t *tids, ModelOrder order)
 {
 	uint64_t	expected = model_search(model, low, high, count, NULL);
 	uint64_t	n = room < expected ? room : expected;
@@ -180,10 +180,10 @@ model_compare(const Model *model, const uint64_t *low, const uint64_t *high, uin
 		found[i] = (HtHit) {tids[i], probes[i], 0};
 	if (room >= expected)
 	{
-		for (uint64_t i = 2; i < n && !by_block; i++)
+		for (uint64_t i = 2; i < n && order == MODEL_BY_PROBE; i++)
 			expect(probes[i] == probes[i - 1] || probes[i] != probes[i - 2],
 				   "hits of a probe are apart");
-		for (uint64_t i = 1; i < n && by_block; i++)
+		for (uint64_t i = 1; i < n && order == MODEL_BY_BLOCK; i++)
 			expect(tids[i - 1] >> 16 <= tids[i] >> 16, "hits are not in the order of blocks");
 		qsort(found, n, sizeof(HtHit), compare_hits);
 		for (uint64_t i = 0; i < n && !failed(); i++)

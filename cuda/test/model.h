@@ -61,12 +61,18 @@ extern uint64_t model_search(const Model *model, const uint64_t *low, const uint
 
 /*
  * Expect that the given pairs are the model's hits: each one once if there is room for
- * all of them, otherwise any "room" of them.  The hits of a probe must be adjacent, or, with
- * by_block, all hits in the order of heap blocks.
+ * all of them, otherwise any "room" of them.
  */
+typedef enum ModelOrder
+{
+	MODEL_BY_PROBE,				/* the hits of a probe are adjacent */
+	MODEL_BY_BLOCK,				/* hits are in the order of heap blocks */
+	MODEL_ANY_ORDER
+} ModelOrder;
+
 extern void model_compare(const Model *model, const uint64_t *low, const uint64_t *high,
 						  uint32_t count, uint64_t room, const uint32_t *probes,
-						  const uint64_t *tids, bool by_block);
+						  const uint64_t *tids, ModelOrder order);
 
 /* Random number below n; small numbers are more likely. */
 extern int	rnd_skewed(int n);

@@ -367,7 +367,8 @@ check_pairs(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t 
 	expect(batch->probes[room] == (uint32_t) GUARD && batch->tids[room] == GUARD,
 		   "the device writes beyond the room");
 
-	model_compare(&model, low, high, batch->count, room, batch->probes, batch->tids, batch->by_block);
+	model_compare(&model, low, high, batch->count, room, batch->probes, batch->tids,
+				  batch->by_block ? MODEL_BY_BLOCK : MODEL_BY_PROBE);
 	check_tids(index, batch, expected);
 	check_tally(index, batch, low, high, expected);
 	free(batch->probes);

@@ -289,7 +289,7 @@ check_all(const Connection *client, const Index *index, const HpReply *reply)
 	if (!failed())
 		model_compare(&index->model, &low, &high, 1, MODEL_MAX_ENTRIES,
 					  (const uint32_t *) (client->staging + 128),
-					  (const uint64_t *) (client->staging + 1024 * 1024), false);
+					  (const uint64_t *) (client->staging + 1024 * 1024), MODEL_BY_PROBE);
 }
 
 static void
@@ -528,6 +528,7 @@ test_many_clients(void)
 
 #define LONG_LEAVES		400
 #define LONG_PROBES		200000
+#define SORTED_PROBES	16000000
 
 static double
 now_ms(void)
@@ -577,15 +578,19 @@ make_equal_keys(const Connection *client)
 	return request.index;
 }
 
-/* Send a search for the same key again and again, which would take the host device minutes. */
+/*
+ * Send a search for the same key again and again, which would take the host device minutes.
+ * If points are to be distinct, it is not divided.
+ */
 static void
-send_long_search(const Connection *client, HpIndexName name)
+send_long_search(const Connection *client, HpIndexName name, bool distinct)
 {
 	HpRequest	request = {.operation = HP_SEARCH, .index = name};
 
 	for (int i = 0; i < LONG_PROBES; i++)
 		((uint32_t *) client->staging)[i] = 7;
 	request.search.count = LONG_PROBES;
+	request.search.distinct = distinct;
 	request.search.probes_at = 1 << 20;
 	request.search.tids_at = 2 << 20;
 	request.search.room = 1000;
@@ -621,7 +626,7 @@ test_gone_client(void)
 		Connection	gone = connect_client(GENERATION);
 		double		start;
 
-		send_long_search(&gone, name);
+		send_long_search(&gone, name, true);
 		usleep(20000);
 		expect(ping(), "a ping during a search is not answered");
 		send_search_all(&other, &index);
@@ -637,12 +642,143 @@ test_gone_client(void)
 	report("clients that go away during a search");
 
 	/* The supervisor goes. */
-	send_long_search(&other, name);
+	send_long_search(&other, name, true);
 	usleep(20000);
 	stop();
 	report("end during a search");
 	close_connection(&other);
 	free_index(&index);
+}
+
+/* A client goes while the host device sorts its probes, which takes seconds. */
+static void
+test_gone_sorting(void)
+{
+	const uint64_t size = UINT64_C(128) << 20;
+	Connection	other = connect_client(GENERATION);
+	Connection	gone = connect_client(GENERATION);
+	Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
+	HpRequest	request = about(&index, HP_SEARCH);
+	uint64_t   *keys;
+	HpReply		reply;
+	double		start;
+
+	expect(sync_index(&other, &index) == HP_OK, "sync");
+	expect(ftruncate(gone.memory, (off_t) size) == 0, "ftruncate");
+	expect(map_staging(&gone, gone.memory, size, &reply) && reply.status == HP_OK, "map");
+	keys = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, gone.memory, 0);
+	expect(keys != MAP_FAILED, "mmap");
+	if (failed())
+		return;
+	for (int i = 0; i < SORTED_PROBES; i++)
+		keys[i] = model_probe(&index.model);
+	request.search.count = SORTED_PROBES;
+	request.search.distinct = 1;
+	expect(send_request(&gone, &request), "send");
+	usleep(300000);
+	send_search_all(&other, &index);
+	expect(is_silent(&other), "two searches at once");
+	start = now_ms();
+	close_connection(&gone);
+	receive_all(&other, &index);
+	printf("# the next client waited %.1f ms\n", now_ms() - start);
+	expect(now_ms() - start < 100, "the next client waited %.1f ms", now_ms() - start);
+	munmap(keys, size);
+	close_connection(&other);
+	free_index(&index);
+	report("a client that goes away while its probes are sorted");
+}
+
+/*
+ * A long search is divided: other clients are served meanwhile, though they come later.  Its
+ * first pieces turn out to be too large, as each of its probes takes long.
+ */
+static void
+test_pieces(void)
+{
+	Connection	large = connect_client(GENERATION);
+	Connection	small = connect_client(GENERATION);
+	HpIndexName name = make_equal_keys(&large);
+	Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
+	double		longest = 0;
+
+	expect(sync_index(&small, &index) == HP_OK, "sync");
+	send_long_search(&large, name, false);
+	usleep(20000);
+	for (int i = 0; i < 20 && !failed(); i++)
+	{
+		double		start = now_ms();
+
+		send_search_all(&small, &index);
+		receive_all(&small, &index);
+		longest = now_ms() - start > longest ? now_ms() - start : longest;
+	}
+	expect(is_silent(&large), "the long search has ended");
+	printf("# short searches beside a long one took up to %.1f ms\n", longest);
+	expect(longest < 400, "a short search took %.1f ms", longest);
+	expect(ping(), "a ping is not answered");
+	close_connection(&large);
+	close_connection(&small);
+	free_index(&index);
+	report("a long search in pieces");
+}
+
+/*
+ * A search finds the same in pieces, also while its copy is brought up to date and dropped
+ * between them.
+ */
+static void
+test_small_pieces(void)
+{
+	Connection	client;
+	Connection	other;
+	Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
+
+	setenv("HARMONIA_PIECE", "7", 1);
+	search_pieces = true;
+	start(MEMORY);
+	unsetenv("HARMONIA_PIECE");
+	for (HtWidth width = HT_WIDTH32; width <= HT_WIDTH64; width += 4)
+	{
+		for (Content content = 0; content < CONTENT_COUNT; content++)
+			test_life(width, content);
+	}
+	client = connect_client(GENERATION);
+	other = connect_client(GENERATION);
+	expect(sync_index(&client, &index) == HP_OK, "sync");
+	for (int round = 0; round < 200 && !failed(); round++)
+	{
+		HpRequest	request = about(&index, HP_SEARCH);
+		HpReply		reply;
+
+		/* The same probe many times: a piece finds all of its hits, or none is left. */
+		uint64_t	key = index.model.entries[0].key;
+		uint64_t	each = model_search(&index.model, &key, &key, 1, NULL);
+
+		pack_keys(client.staging, &key, 1, index.model.width);
+		for (int i = 1; i < 1000; i++)
+			memcpy(client.staging + i * (int) index.model.width, client.staging, (size_t) index.model.width);
+		request.search.count = 1000;
+		request.search.probes_at = 64 * 1024;
+		request.search.tids_at = 1024 * 1024;
+		request.search.room = 60000;
+		expect(send_request(&client, &request), "send");
+		if (round % 4 == 0)
+		{
+			request = about(&index, HP_DROP);
+			expect(ask_status(&other, &request, NULL) == HP_OK, "drop");
+		}
+		expect(sync_index(&other, &index) == HP_OK, "sync");
+		expect(receive_reply(&client, &reply), "a search has no reply");
+		expect(reply.status == HP_UNKNOWN || (reply.status == HP_OK && reply.hits == 1000 * each),
+			   "status %u, %llu hits", reply.status, (unsigned long long) reply.hits);
+	}
+	close_connection(&client);
+	close_connection(&other);
+	free_index(&index);
+	stop();
+	search_pieces = false;
+	report("searches in small pieces");
 }
 
 /* A client stops in its sync. */
@@ -958,7 +1094,7 @@ test_no_memory(void)
 	report("a device that runs out of memory now and then");
 }
 
-/* A search that takes too long is abandoned, and the copy stays. */
+/* A search that takes too long, all pieces together, is abandoned, and the copy stays. */
 static void
 test_too_long(void)
 {
@@ -976,6 +1112,24 @@ test_too_long(void)
 		begin = now_ms();
 		expect(probe_status(&client, &index) == HP_TOO_LONG, "the search was not abandoned");
 		expect(now_ms() - begin > 500 && now_ms() - begin < 5000, "after %.0f ms", now_ms() - begin);
+	}
+	close_connection(&client);
+	stop();
+
+	setenv("FAULT_SLOW", "300", 1);
+	setenv("HARMONIA_PIECE", "1", 1);
+	start(MEMORY);
+	unsetenv("FAULT_SLOW");
+	unsetenv("HARMONIA_PIECE");
+	client = connect_client(GENERATION);
+	expect(sync_index(&client, &index) == HP_OK, "sync");
+	for (uint32_t probes = 1; probes < 20; probes += 9)
+	{
+		HpRequest	request = make_search(&client, &index, 0);
+
+		request.search.count = probes;
+		request.search.probes_at = 64 * 1024;
+		expect(ask_status(&client, &request, NULL) == (probes == 1 ? HP_OK : HP_TOO_LONG), "%u pieces", probes);
 	}
 	close_connection(&client);
 	free_index(&index);
@@ -1763,6 +1917,15 @@ main(int argc, char **argv)
 
 	start(MEMORY);
 	test_gone_client();
+	test_small_pieces();
+	if (strcmp(device, "--device=host") == 0)
+	{
+		start(MEMORY);
+		test_gone_sorting();
+		test_pieces();
+		stop();
+		report("end");
+	}
 
 	test_memory();
 	test_pinned();

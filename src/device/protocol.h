@@ -31,7 +31,9 @@
  * answer hangs.  It ends when that connection ends.
  *
  * A request whose client has closed its connection is abandoned at once, whatever it is
- * doing.  A search that takes very long is abandoned, too, with HP_TOO_LONG.
+ * doing.  A search that takes very long is abandoned, too, with HP_TOO_LONG.  Between pieces of a
+ * long search, the daemon performs other clients' requests; only searches for distinct points are
+ * not divided.
  */
 #ifndef HARMONIA_PROTOCOL_H
 #define HARMONIA_PROTOCOL_H
@@ -138,8 +140,8 @@ typedef struct HpLeaf
  * counts_at.  The hits of one probe are then not adjacent.  The daemon uses the map for this
  * search and keeps nothing of it.
  *
- * With by_block, which excludes a map, hits come in the order of heap blocks; those of one
- * probe are then not adjacent.
+ * With by_block, which excludes a map, hits come in the order of heap blocks, those of each piece
+ * of the search after those of the one before; those of one probe are then not adjacent.
  */
 typedef struct HpSearch
 {
