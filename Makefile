@@ -6,6 +6,7 @@
 #   make check           install what is missing, build, run all tests on private
 #                        servers; the system's PostgreSQL is not touched
 #   make check-slow      the same for the suites that take minutes
+#   make check-deaths    1,000 deaths, stops and hangs of the device daemon during searches
 #   make gpucheck        the suites that batches matter to, with all of them on the GPU;
 #                        needs one
 #   make bench           run all benchmarks on private servers; takes hours, with QUICK=1
@@ -24,7 +25,7 @@
 PG_CONFIG ?= pg_config
 
 # These may have to install PostgreSQL first, so they must work without PGXS.
-SCRIPT_GOALS := check check-slow gpucheck bench bench-gpu demo cuda
+SCRIPT_GOALS := check check-slow check-deaths gpucheck bench bench-gpu demo cuda
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
 
@@ -35,6 +36,9 @@ check:
 
 check-slow:
 	tools/check.sh --slow
+
+check-deaths:
+	DEATHS=1000 TESTS=test/t-slow/device_deaths.pl tools/check.sh slow
 
 gpucheck:
 	GPU=on TESTS='test/t/03*.pl test/t/04*.pl' tools/check.sh device regress isolation tap

@@ -19,6 +19,7 @@ int			hm_gpu_mode = HM_GPU_AUTO;
 int			hm_device_memory = 0;
 bool		hm_enable_device = true;
 bool		hm_force_device = false;
+int			hm_device_restart_delay = 1000;
 static int	max_resident_blocks = 1024 * 1024;
 
 static const struct config_enum_entry gpu_modes[] = {
@@ -103,6 +104,11 @@ define_settings(void)
 							"0 means nearly all of the device's memory.",
 							&hm_device_memory, 0, 0, INT_MAX,
 							PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
+	DefineCustomIntVariable("harmonia.device_restart_delay",
+							"Sets the time after which a device daemon that has ended is started again.",
+							"It doubles each time, up to a minute.",
+							&hm_device_restart_delay, 1000, 10, 60000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("harmonia.max_resident_blocks",
 							"Limits the blocks of all indexes that have a copy on the device.",
 							"Each block takes 12 bytes of shared memory.",

@@ -27,6 +27,7 @@ typedef struct HmSlot
 	uint32		first;			/* in HmDeviceShared.words */
 	uint32		words;
 	int			users;			/* backends that hold it by hm_device_watch() */
+	int			loader;			/* process id of the one that makes the copy, or 0 */
 	pg_atomic_uint64 structure;
 	pg_atomic_uint32 marked;
 	pg_atomic_uint32 overflow;	/* a block without a word has changed */
@@ -74,6 +75,7 @@ typedef enum HmGpuMode
 
 extern int	hm_gpu_mode;
 extern int	hm_device_memory;	/* MB; 0: no limit */
+extern int	hm_device_restart_delay;	/* ms */
 
 /*
  * Find the slot of an index of this database.  If there is none and "make" is true,

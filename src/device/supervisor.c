@@ -36,7 +36,11 @@
 
 #define DAEMON				"harmonia_gpud"
 
-#define FIRST_DELAY_MS		1000
+/*
+ * The delay doubles up to this many times the first one, harmonia.device_restart_delay, but not
+ * beyond LAST_DELAY_MS.
+ */
+#define LAST_DELAY_RATIO	60
 #define LAST_DELAY_MS		60000
 
 /* How long the daemon may take to get ready, and to end. */
@@ -53,7 +57,7 @@
 /* The daemon's process; 0 if it does not run. */
 static pid_t daemon_pid = 0;
 static int	control = -1;
-static int	delay_ms = FIRST_DELAY_MS;
+static int	delay_ms;
 static TimestampTz up_since;
 static TimestampTz pinged = 0;	/* when a ping was sent that has no answer; 0: none */
 static HpReply ready;			/* what the daemon said when it was ready */
@@ -239,6 +243,13 @@ receive_ready(HpReply *reply)
 	return false;
 }
 
+/* The longest delay before the daemon is started again. */
+static int
+last_delay(void)
+{
+	return Min(hm_device_restart_delay * LAST_DELAY_RATIO, LAST_DELAY_MS);
+}
+
 /* Report why the daemon does not run. */
 static void
 report(int level, const char *reason)
@@ -296,7 +307,7 @@ start_daemon(void)
 	if (reply.text[0] == '\0')
 		snprintf(reply.text, sizeof(reply.text), "\"%s\" ended with wait status %d.",
 				 DAEMON, status);
-	if (delay_ms == FIRST_DELAY_MS)
+	if (delay_ms <= hm_device_restart_delay)
 		report(WARNING, reply.text);
 	set_state(HM_DEVICE_FAILED, NULL, reply.text);
 }
@@ -308,8 +319,8 @@ daemon_ended(bool hangs)
 	int			status;
 
 	/* After a long run, start it again soon. */
-	if (TimestampDifferenceExceeds(up_since, GetCurrentTimestamp(), LAST_DELAY_MS))
-		delay_ms = FIRST_DELAY_MS;
+	if (TimestampDifferenceExceeds(up_since, GetCurrentTimestamp(), last_delay()))
+		delay_ms = hm_device_restart_delay;
 	end_daemon(&status);
 	set_state(HM_DEVICE_FAILED, NULL, hangs ? "The daemon did not answer." : "The daemon ended.");
 	ereport(WARNING,
@@ -424,7 +435,7 @@ supervise(void)
 				set_state(HM_DEVICE_OFF, NULL, "");
 			else if (sleep_for(delay_ms))
 			{
-				delay_ms = Min(delay_ms * 2, LAST_DELAY_MS);
+				delay_ms = Min(delay_ms * 2, last_delay());
 				start_daemon();
 			}
 			break;
@@ -437,7 +448,7 @@ supervise(void)
 			break;
 
 		default:
-			delay_ms = FIRST_DELAY_MS;
+			delay_ms = hm_device_restart_delay;
 			if (hm_gpu_mode == HM_GPU_OFF)
 				sleep_for(-1);
 			else
