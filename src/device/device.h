@@ -179,6 +179,13 @@ extern HmWatchResult hm_device_watch(const HpIndexName *name, Oid relation, Bloc
 									 HmWatch *watch);
 extern void hm_device_release(void);
 
+/*
+ * This backend makes a whole copy of the index that it holds: until it releases the index,
+ * hm_device_is_loading() is true.
+ */
+extern void hm_device_loads(void);
+extern bool hm_device_is_loading(Relation index);
+
 /* Was an index watched all the time between two values of its count? */
 static inline bool
 hm_device_same_count(uint64 a, uint64 b)

@@ -376,8 +376,32 @@ hm_device_release(void)
 		return;
 	LWLockAcquire(hm_device->lock, LW_EXCLUSIVE);
 	held->users--;
+	if (held->loader == MyProcPid)
+		held->loader = 0;
 	LWLockRelease(hm_device->lock);
 	held = NULL;
+}
+
+void
+hm_device_loads(void)
+{
+	Assert(held != NULL);
+	LWLockAcquire(hm_device->lock, LW_EXCLUSIVE);
+	held->loader = MyProcPid;
+	LWLockRelease(hm_device->lock);
+}
+
+bool
+hm_device_is_loading(Relation index)
+{
+	HmSlot	   *slot;
+	bool		result;
+
+	LWLockAcquire(hm_device->lock, LW_SHARED);
+	slot = hm_slot_find(RelationGetRelid(index), false);
+	result = slot != NULL && slot->loader != 0;
+	LWLockRelease(hm_device->lock);
+	return result;
 }
 
 bool

@@ -64,6 +64,8 @@ hm_cpu_reason_text(HmCpuReason reason)
 			return "few keys";
 		case HM_CPU_NOT_RESIDENT:
 			return "index is not resident";
+		case HM_CPU_LOADING:
+			return "index is being copied to the device";
 		case HM_CPU_CHEAPER:
 			return "faster on the CPU";
 		case HM_CPU_TOO_LARGE:
@@ -161,6 +163,9 @@ compare(Relation index, uint32 keys, bool *load)
 				device;
 	bool		explore;
 
+	/* The CPU is done before the copy is. */
+	if (hm_device_is_loading(index))
+		return HM_CPU_LOADING;
 	if (!hm_stats_costs(RelationGetRelid(index), &costs))
 		return HM_CPU_NOT_RESIDENT;
 	if (costs.refused != 0 &&

@@ -487,7 +487,10 @@ sync_copy(Sync *sync, bool load, HmCopy *copy)
 		hm_device_same_count(reply->structure, pg_atomic_read_u64(sync->watch.structure)))
 		copied = reply->structure;
 	if (copied == 0)
+	{
 		sync->stats->counts.loads++;
+		hm_device_loads();
+	}
 	HM_FAULT(sync_begun);
 
 	count = send_state(sync, copied);

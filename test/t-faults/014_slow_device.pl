@@ -5,6 +5,7 @@
 use strict;
 use warnings;
 
+use FaultSessions;
 use Harmonia;
 use HarmoniaDevice;
 use Test::More;
@@ -34,6 +35,30 @@ my $start = time;
 like($err, qr/canceling statement due to statement timeout/, 'a query is cancelled');
 is($node->safe_psql('postgres', "SELECT harmonia_unload('t_k')"), 't', 'the next client is served');
 cmp_ok(time - $start, '<', 0.5, 'at once');
+
+# So does one whose session ends.
+my $session = start_psql($node, $query);
+wait_for_work($node);
+$node->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'work'");
+finish($session);
+$start = time;
+is($node->safe_psql('postgres', "SELECT harmonia_load('t_k') > 0"), 't', 'the next client is served');
+cmp_ok(time - $start, '<', 0.5, 'at once');
+
+# A session that waits while another one makes a copy holds nobody else up: the CPU is done sooner.
+my $loader = open_session($node, "SET harmonia.fault = 'sync_begun:wait'; SELECT harmonia_unload('t_k')");
+hold($node, 'sync_begun');
+send_sql($loader, "SELECT harmonia_load('t_k') > 0");
+stopped_at($node, 'sync_begun');
+my $hold_settings = 'SET harmonia.force_device = off';
+$start = time;
+is($node->safe_psql('postgres', "$hold_settings; $query"), '6667|66670000', 'the CPU answers while a copy is made');
+cmp_ok(time - $start, '<', 5, 'without waiting for it');
+like(nodes_of($node, $query, $hold_settings), qr/CPU Reason: index is being copied to the device/, 'EXPLAIN says why');
+release('sync_begun');
+is(answer($loader), 't', 'the copy is made');
+unlike(nodes_of($node, $query, $hold_settings), qr/being copied/, 'then it is there');
+close_session($loader);
 
 $node->stop;
 done_testing();
