@@ -83,18 +83,84 @@ CALL use_lookups(false);
 SELECT * FROM explained('SELECT t.v FROM o JOIN t ON t.a = 7 AND t.b = o.b WHERE o.n < 10');
 COMMIT;
 
--- A partitioned table is joined by indexes of one column
-CREATE TABLE parts (a bigint, b bigint, v int) PARTITION BY HASH (a);
+--
+-- Partitioned inner tables: by the first column, by the second, by both, by a range of the last one
+--
+CREATE TABLE parts (a bigint, b bigint, c text, v int) PARTITION BY HASH (a);
 CREATE TABLE parts_0 PARTITION OF parts FOR VALUES WITH (MODULUS 2, REMAINDER 0);
-CREATE TABLE parts_1 PARTITION OF parts FOR VALUES WITH (MODULUS 2, REMAINDER 1);
-INSERT INTO parts SELECT a, b, v FROM t;
+CREATE TABLE parts_1 (gone int, v int, c text, b bigint, a bigint);
+ALTER TABLE parts_1 DROP gone;
+ALTER TABLE parts ATTACH PARTITION parts_1 FOR VALUES WITH (MODULUS 2, REMAINDER 1);
 CREATE INDEX parts_key ON parts USING harmonia (a, b);
-CREATE INDEX parts_b ON parts USING harmonia (b);
-ANALYZE parts;
+CREATE TABLE ranges (a bigint, b bigint, v int) PARTITION BY RANGE (b);
+CREATE TABLE ranges_0 PARTITION OF ranges FOR VALUES FROM (MINVALUE) TO (50);
+CREATE TABLE ranges_1 PARTITION OF ranges FOR VALUES FROM (50) TO (4294967296) PARTITION BY LIST (a);
+CREATE TABLE ranges_1_0 PARTITION OF ranges_1 FOR VALUES IN (1, 2, 3, 5, 8, 13, 21, 34);
+CREATE TABLE ranges_1_1 PARTITION OF ranges_1 DEFAULT;
+CREATE TABLE ranges_rest PARTITION OF ranges DEFAULT;
+CREATE INDEX ranges_key ON ranges USING harmonia (a, b DESC);
+CREATE TABLE both_columns (a bigint, b bigint, v int) PARTITION BY HASH (b, a);
+CREATE TABLE both_columns_0 PARTITION OF both_columns FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+CREATE TABLE both_columns_1 PARTITION OF both_columns FOR VALUES WITH (MODULUS 2, REMAINDER 1);
+-- Indexes that divide their keys in different ways
+CREATE INDEX both_columns_0_key ON both_columns_0 USING harmonia (a, b);
+CREATE INDEX both_columns_1_key ON both_columns_1 USING harmonia (a, b, v);
+CREATE TABLE days (a smallint, d date, v int) PARTITION BY RANGE (d);
+CREATE TABLE days_0 PARTITION OF days FOR VALUES FROM (MINVALUE) TO ('2024-02-01');
+CREATE TABLE days_1 PARTITION OF days FOR VALUES FROM ('2024-02-01') TO ('2024-03-01');
+CREATE TABLE days_rest PARTITION OF days DEFAULT;
+CREATE INDEX days_key ON days USING harmonia (a, d);
+CREATE TABLE parent (a bigint, b bigint, v int);
+CREATE TABLE child (v int, b bigint, a bigint);
+ALTER TABLE child INHERIT parent;
+CREATE INDEX parent_key ON parent USING harmonia ((a + 1), b);
+CREATE INDEX child_key ON child USING harmonia ((a + 1), b);
+INSERT INTO parts SELECT a, b, c, v FROM t;
+INSERT INTO ranges SELECT a, b, v FROM t;
+INSERT INTO both_columns SELECT a, b, v FROM t;
+INSERT INTO days SELECT * FROM narrow;
+INSERT INTO parent SELECT a, b, v FROM t WHERE v % 2 = 0;
+INSERT INTO child (a, b, v) SELECT a, b, v FROM t WHERE v % 2 <> 0;
+VACUUM ANALYZE parts, ranges, both_columns, days, parent, child;
 SELECT * FROM compare_lookups(
-	'SELECT * FROM o JOIN parts p ON p.a = o.a AND p.b = o.b',
-	'SELECT * FROM o JOIN parts p ON p.b = o.b WHERE o.n < 20',
+	'SELECT * FROM o JOIN parts p ON p.a = o.a AND p.b = o.b', 'SELECT * FROM o JOIN parts p ON p.a = o.a WHERE o.n < 20', 'SELECT * FROM o JOIN parts p ON p.a = 7 AND p.b = o.b',
+	'SELECT p.tableoid::regclass, o.n FROM o JOIN parts p ON p.a = o.a AND p.b = 7 WHERE p.c > ''c2''', 'SELECT * FROM o LEFT JOIN parts p ON p.a = o.a AND p.b = o.b AND p.v > 100',
+	'SELECT * FROM o WHERE EXISTS (SELECT FROM parts p WHERE p.a = o.a AND p.b = o.b)', 'SELECT * FROM o WHERE NOT EXISTS (SELECT FROM parts p WHERE p.a = o.a AND p.b = o.b)',
+	'SELECT count(*) FROM o JOIN parts p USING (a, b)', 'SELECT o.n % 5, count(*), sum(p.v) FROM o JOIN parts p USING (a, b) GROUP BY 1 ORDER BY 1',
 	'SELECT * FROM parts WHERE a IN (7, 8) AND b IN (3, 5)');
+SELECT * FROM compare_lookups(
+	'SELECT * FROM o JOIN ranges r ON r.a = o.a AND r.b = o.b', 'SELECT * FROM o LEFT JOIN ranges r ON r.a = o.a AND r.b = o.b WHERE o.n < 900', 'SELECT * FROM o JOIN ranges r ON r.a = o.a WHERE o.n < 20',
+	'SELECT * FROM o JOIN ranges r ON r.a = o.a AND r.b = o.b AND r.b < 70', 'SELECT * FROM o JOIN ranges r ON r.a = o.a AND r.b = 51', 'SELECT * FROM o WHERE EXISTS (SELECT FROM ranges r WHERE r.a = o.a AND r.b = o.b)',
+	'SELECT * FROM o WHERE NOT EXISTS (SELECT FROM ranges r WHERE r.a = o.a AND r.b = o.b AND r.v >= 0)', 'SELECT r.* FROM ranges r WHERE (a, b) IN (SELECT a, b FROM o WHERE n < 500)',
+	'SELECT x.n, (SELECT sum(r.v) FROM o JOIN ranges r ON r.a = x.a AND r.b = o.b WHERE o.n < 30) FROM o x WHERE x.n < 20 ORDER BY 1');
+SELECT * FROM compare_lookups(
+	'SELECT * FROM o JOIN both_columns r ON r.a = o.a AND r.b = o.b', 'SELECT * FROM o LEFT JOIN both_columns r ON r.a = o.a AND r.b = o.b', 'SELECT * FROM o WHERE NOT EXISTS (SELECT FROM both_columns r WHERE r.a = o.a AND r.b = o.b)',
+	'SELECT * FROM o JOIN days r ON r.a = o.a AND r.d = o.d', 'SELECT * FROM o LEFT JOIN days r ON r.a = o.a AND r.d = o.d::date', 'SELECT * FROM o WHERE EXISTS (SELECT FROM days r WHERE r.a = o.a AND r.d = o.d)',
+	'SELECT * FROM o JOIN parent r ON r.a + 1 = o.a AND r.b = o.b', 'SELECT * FROM o WHERE NOT EXISTS (SELECT FROM parent r WHERE r.a + 1 = o.a AND r.b = o.b)');
+BEGIN;
+CALL use_lookups(false);
+-- Probes go to partitions that may have the first column's value, or the second one's.
+SELECT * FROM explained('SELECT p.v FROM parts p JOIN o ON p.a = o.a AND p.b = o.b WHERE o.n BETWEEN 10 AND 14');
+SELECT * FROM explained('SELECT r.v FROM ranges r JOIN o ON r.a = o.a AND r.b = o.b WHERE o.n BETWEEN 45 AND 54');
+-- A partition without such an index
+DROP INDEX both_columns_1_key;
+SELECT lookup_nodes('SELECT * FROM o JOIN both_columns r ON r.a = o.a AND r.b = o.b');
+CREATE INDEX ON both_columns_1 USING harmonia (b, a);
+SELECT lookup_nodes('SELECT * FROM o JOIN both_columns r ON r.a = o.a AND r.b = o.b');
+ROLLBACK;
+-- The partition that is left is pruned when the plan runs.
+PREPARE pruned (bigint) AS SELECT count(*), sum(r.v) FROM o LEFT JOIN ranges r ON r.a = o.a AND r.b = $1 AND r.b < 50 AND o.n < 100;
+PREPARE all_pruned (bigint) AS SELECT count(*) FROM o JOIN ranges r ON r.a = o.a AND r.b = $1 AND r.b < 50;
+BEGIN;
+CALL use_lookups(false);
+SET LOCAL plan_cache_mode = force_generic_plan;
+SELECT lookup_nodes('EXECUTE pruned (7)');
+EXECUTE pruned (7);
+EXECUTE pruned (77);
+EXECUTE pruned (NULL);
+EXECUTE all_pruned (7);
+EXECUTE all_pruned (77);
+COMMIT;
 
 -- Prepared statements, whose parameters are a column's value
 PREPARE join_with (bigint) AS SELECT count(*), sum(t.v) FROM o JOIN t ON t.a = $1 AND t.b = o.b;

@@ -35,6 +35,7 @@ typedef struct JoinKey
 typedef struct JoinProbes
 {
 	uint32		count;
+	bool		points;			/* every probe is a single key */
 	uint32	   *rows;			/* the outer row, by its number in the batch;
 								 * NULL: probe i is of row i */
 	uint64	   *low;
@@ -88,7 +89,6 @@ typedef struct JoinBatch
 	JoinRows	rows;
 	uint8	   *matched;		/* for each row: nonzero if it has a match; NULL
 								 * if nobody asks */
-	bool		points;			/* every probe is a single key */
 	bool		duplicates;		/* several may be the same, and one is enough */
 	bool		exact;			/* each probe has exactly the keys that satisfy
 								 * the key clauses */
@@ -100,6 +100,9 @@ typedef struct JoinBatch
 								 * several targets */
 	uint32		chosen_room;
 	uint64	   *hashes;			/* partition hash values of the points */
+	uint64	   *column_keys;	/* if there are several targets and columns: the keys
+								 * of each row's columns */
+	uint8	   *single_columns;	/* and how many of the first ones have one value */
 	bool		hashed;
 } JoinBatch;
 
@@ -115,6 +118,7 @@ typedef struct JoinTarget
 	bool		by_slot;		/* deform tuples by a slot */
 	Relation	table;			/* both are NULL until the first fetch */
 	Relation	index;
+	HmFields	fields;			/* of composite keys; read with the index */
 } JoinTarget;
 
 /* Run-time pruning (prune.c).  Numbers of targets are those of LookupJoin.targets. */
@@ -158,7 +162,8 @@ typedef struct LookupJoin
 	const HmKeyType *key_type;
 	bool		composite;		/* the index has several columns, and keys are the
 								 * values of the first ones */
-	HmFields	fields;			/* of such keys; of no columns until the first batch */
+	int			share_column;	/* the column of such keys that shares are about; its
+								 * type is key_type */
 
 	bool		may_be_fuzzy;	/* "quals" may have to be evaluated */
 	bool		plain_key;		/* the only key clause is equality with a plain
@@ -305,6 +310,26 @@ hm_row_value(const JoinRows *rows, uint32 row, int column, bool *is_null)
 }
 
 /* ----------------------------------------------------------------
+ *		Probes (lookup_join_probe.c)
+ * ----------------------------------------------------------------
+ */
+
+/* Set all columns of the scan slot to NULL. */
+extern void hm_join_clear_candidate(LookupJoin *join);
+
+/*
+ * Compute the range of keys to look up for an outer row.  Returns false if no key can
+ * satisfy the key clauses.  Clears batch.exact if the range has keys that do not satisfy
+ * them.  If the batch keeps the keys of columns, it gets those of its next row, and the range is
+ * that of the column that shares are about.
+ */
+extern bool hm_join_row_range(LookupJoin *join, TupleTableSlot *outer, uint64 *low, uint64 *high);
+
+/* The range of composite keys whose first columns have these keys. */
+extern void hm_join_compose(const HmFields *fields, const uint64 *keys, int count,
+							uint64 *low, uint64 *high);
+
+/* ----------------------------------------------------------------
  *		Batches (lookup_join_batch.c)
  * ----------------------------------------------------------------
  */
@@ -317,6 +342,15 @@ extern void hm_join_restart(LookupJoin *join);
  * rows, or none of them can be part of the result because all targets are pruned.
  */
 extern bool hm_join_fill_batch(LookupJoin *join);
+
+/*
+ * Whether the batch keeps the keys of columns, of which each target makes its own composite keys.
+ */
+static inline bool
+hm_join_keeps_columns(const LookupJoin *join)
+{
+	return join->composite && join->several_targets;
+}
 
 /*
  * Go to the next target for which the batch has probes, and start to look them up.  Opens

@@ -49,9 +49,10 @@ static inline Size
 row_memory(const LookupJoin *join)
 {
 	Size		probe = PROBE_MEMORY + (join->plain_key ? 0 : sizeof(uint64));
+	Size		columns = hm_join_keeps_columns(join) ? join->key_count * sizeof(uint64) + sizeof(uint8) : 0;
 
 	/* With several targets there are the chosen probes, too. */
-	return hm_lookup_probe_memory() + join->batch.rows.count * sizeof(Datum) + probe +
+	return hm_lookup_probe_memory() + join->batch.rows.count * sizeof(Datum) + probe + columns +
 		(join->several_targets ? probe + sizeof(uint32) + sizeof(uint64) : 0);
 }
 
@@ -89,6 +90,12 @@ make_room(LookupJoin *join)
 	if (join->one_match || join->keeps_unmatched)
 		batch->matched = hm_resize_large(context, batch->matched, room);
 	make_probes_room(join, &batch->all, (uint32) room);
+	if (hm_join_keeps_columns(join))
+	{
+		batch->column_keys = hm_resize_large(context, batch->column_keys,
+											 room * join->key_count * sizeof(uint64));
+		batch->single_columns = hm_resize_large(context, batch->single_columns, room);
+	}
 	if (batch->all_rows != NULL)
 		batch->all_rows = hm_resize_large(context, batch->all_rows, room * sizeof(uint32));
 	if (batch->all.rows != NULL)
@@ -118,130 +125,6 @@ make_chosen_room(LookupJoin *join)
  *		Filling a batch
  * ----------------------------------------------------------------
  */
-
-/* Set all columns of the scan slot to NULL. */
-static void
-clear_candidate(LookupJoin *join)
-{
-	TupleTableSlot *slot = join->node.css.ss.ss_ScanTupleSlot;
-
-	ExecClearTuple(slot);
-	memset(slot->tts_isnull, true, join->column_count * sizeof(bool));
-	ExecStoreVirtualTuple(slot);
-}
-
-/*
- * Start a candidate in the scan slot: fill in the columns of an outer row, and set all
- * others to NULL.  Returns the scan slot.  Its values may point into the outer row.
- */
-static TupleTableSlot *
-store_outer(LookupJoin *join, TupleTableSlot *outer)
-{
-	TupleTableSlot *slot = join->node.css.ss.ss_ScanTupleSlot;
-
-	clear_candidate(join);
-	for (int i = 0; i < join->column_count; i++)
-	{
-		int			source = join->sources[i];
-
-		if (source > 0)
-		{
-			slot->tts_values[i] = outer->tts_values[source - 1];
-			slot->tts_isnull[i] = outer->tts_isnull[source - 1];
-		}
-	}
-	return slot;
-}
-
-/*
- * The keys of its column that a key clause accepts for an outer row.  Returns false if there are
- * none.  *stored says whether the outer row is in the scan slot.  Clears batch.exact if some of the
- * keys do not satisfy the clause.
- */
-static bool
-clause_range(LookupJoin *join, const JoinKey *key, TupleTableSlot *outer, bool *stored,
-			 uint64 *low, uint64 *high)
-{
-	ExprContext *econtext = join->node.css.ss.ps.ps_ExprContext;
-	bool		is_null;
-	Datum		value;
-	HmBracket	bracket;
-
-	if (key->column > 0)
-		value = slot_getattr(outer, key->column, &is_null);
-	else
-	{
-		if (!*stored)
-			econtext->ecxt_scantuple = store_outer(join, outer);
-		*stored = true;
-		value = ExecEvalExprSwitchContext(key->argument, econtext, &is_null);
-	}
-	if (is_null)
-		return false;
-	bracket = key->bracket(key->type, value);
-	join->batch.exact &= !bracket.fuzzy;
-	return hm_bracket_range(key->strategy, &bracket, ht_key_max(key->type->width), low, high) &&
-		*low <= *high;
-}
-
-/*
- * The same for all of an index's columns: the keys that begin with the values of the first
- * ones.  A column that may have several values is the last one that restricts them.
- */
-static bool
-composite_range(LookupJoin *join, TupleTableSlot *outer, uint64 *low, uint64 *high)
-{
-	bool		stored = false;
-	bool		single = true;
-	uint64		rest = PG_UINT64_MAX;
-
-	*low = 0;
-	join->batch.exact = false;
-	for (int i = 0; i < join->key_count; i++)
-	{
-		const HmField *field = &join->fields.fields[i];
-		uint64		key_low,
-					key_high;
-
-		if (!clause_range(join, &join->keys[i], outer, &stored, &key_low, &key_high))
-			return false;
-		single &= key_low == key_high;
-		if (!single)
-			continue;
-		*low |= hm_field_value(field, key_low) << field->shift;
-		rest = (UINT64_C(1) << field->shift) - 1;
-	}
-	*high = *low | rest;
-	return true;
-}
-
-/*
- * Compute the range of keys to look up for an outer row.  Returns false if no key can
- * satisfy the key clauses.  Clears batch.exact if the range has keys that do not satisfy
- * them.
- */
-static bool
-row_range(LookupJoin *join, TupleTableSlot *outer, uint64 *low, uint64 *high)
-{
-	bool		stored = false;
-
-	ResetExprContext(join->node.css.ss.ps.ps_ExprContext);
-	if (join->composite)
-		return composite_range(join, outer, low, high);
-	*low = 0;
-	*high = PG_UINT64_MAX;
-	for (int i = 0; i < join->key_count; i++)
-	{
-		uint64		key_low,
-					key_high;
-
-		if (!clause_range(join, &join->keys[i], outer, &stored, &key_low, &key_high))
-			return false;
-		*low = Max(*low, key_low);
-		*high = Min(*high, key_high);
-	}
-	return *low <= *high;
-}
 
 /* The key of an outer row, if it is a plain column; false if it is NULL. */
 static inline bool
@@ -286,7 +169,7 @@ add_row(LookupJoin *join, TupleTableSlot *outer)
 	if (join->plain_key)
 		found = row_key(join, outer, &low);
 	else
-		found = row_range(join, outer, &low, &high);
+		found = hm_join_row_range(join, outer, &low, &high);
 	if (!found && !join->keeps_unmatched)
 		return;
 
@@ -295,7 +178,7 @@ add_row(LookupJoin *join, TupleTableSlot *outer)
 		if (!join->plain_key)
 		{
 			probes->high[probes->count] = high;
-			batch->points &= low == high;
+			probes->points &= low == high;
 		}
 		if (probes->rows != NULL)
 			probes->rows[probes->count] = batch->count;
@@ -335,7 +218,7 @@ begin_batch(JoinBatch *batch)
 	hm_rows_reset(&batch->rows);
 	batch->count = batch->all.count = 0;
 	batch->all.rows = NULL;
-	batch->points = batch->exact = true;
+	batch->all.points = batch->exact = true;
 	batch->duplicates = batch->hashed = false;
 }
 
@@ -365,7 +248,7 @@ read_keys(LookupJoin *join)
 		if (TupIsNull(outer))
 			break;
 		slot_getsomeattrs(outer, join->outer_last);
-		if (join->plain_key ? row_key(join, outer, &low) : row_range(join, outer, &low, &high))
+		if (join->plain_key ? row_key(join, outer, &low) : hm_join_row_range(join, outer, &low, &high))
 			hm_distinct_add(&join->distinct, low);
 	}
 	join->outer_done = true;
@@ -430,15 +313,18 @@ fill_rows(LookupJoin *join)
 	join->limit = (uint32) Min((uint64) join->limit * FIRST_ROWS_GROWTH, join->max_limit);
 }
 
-/* Read how the composite keys of the join's only index are divided. */
+/* Open a target's table and index, if they are not. */
 static void
-read_fields(LookupJoin *join)
+open_target(LookupJoin *join, JoinTarget *target)
 {
-	Relation	index = index_open(join->targets[0].index_oid, AccessShareLock);
+	if (target->table != NULL)
+		return;
 
-	Assert(!join->several_targets);
-	hm_fields_read(index, &join->fields);
-	index_close(index, NoLock);
+	/* The planner or the plan cache has locked the table, but not in a parallel worker. */
+	target->table = table_open(target->table_oid, AccessShareLock);
+	target->index = index_open(target->index_oid, AccessShareLock);
+	if (join->composite)
+		hm_fields_read(target->index, &target->fields);
 }
 
 bool
@@ -447,14 +333,14 @@ hm_join_fill_batch(LookupJoin *join)
 	/* If all targets are pruned, no row has a match. */
 	if (!join->keeps_unmatched && bms_is_empty(hm_pruning_choose(&join->pruning)))
 		return false;
-	if (join->composite && join->fields.count == 0)
-		read_fields(join);
+	if (join->composite && !join->several_targets && join->target_count > 0)
+		open_target(join, &join->targets[0]);
 	begin_batch(&join->batch);
 	if (join->drops_duplicates)
 		fill_distinct(join);
 	else
 		fill_rows(join);
-	clear_candidate(join);
+	hm_join_clear_candidate(join);
 	join->target = -1;
 	return join->batch.count > 0;
 }
@@ -507,6 +393,7 @@ choose_probes(LookupJoin *join, const HmShare *share)
 	if (share->modulus > 0)
 		hash_points(join, share->hash);
 	chosen->count = 0;
+	chosen->points = all->points;
 	for (uint32 i = 0; i < all->count; i++)
 	{
 		uint64		low = all->low[i];
@@ -524,6 +411,26 @@ choose_probes(LookupJoin *join, const HmShare *share)
 		if (chosen->done != NULL)
 			chosen->done[chosen->count] = 0;
 		chosen->rows[chosen->count++] = row;
+	}
+}
+
+/*
+ * Make composite keys of the columns' keys of the chosen probes, as the target's index has them.
+ */
+static void
+compose_chosen(LookupJoin *join, const HmFields *fields)
+{
+	const JoinBatch *batch = &join->batch;
+	JoinProbes *chosen = &join->batch.chosen;
+
+	chosen->points = true;
+	for (uint32 i = 0; i < chosen->count; i++)
+	{
+		Size		row = chosen->rows[i];
+
+		hm_join_compose(fields, batch->column_keys + row * join->key_count,
+						batch->single_columns[row], &chosen->low[i], &chosen->high[i]);
+		chosen->points &= chosen->low[i] == chosen->high[i];
 	}
 }
 
@@ -575,15 +482,7 @@ begin_fetch(LookupJoin *join)
 	if (join->node.fetch != NULL && join->fetch_target == join->target)
 		return;
 	hm_join_end_fetch(join);
-	if (target->table == NULL)
-	{
-		/*
-		 * The planner or the plan cache has locked the table, but not in a parallel
-		 * worker.
-		 */
-		target->table = table_open(target->table_oid, AccessShareLock);
-		target->index = index_open(target->index_oid, AccessShareLock);
-	}
+	open_target(join, target);
 	if (join->value_column >= 0)
 		hm_key_equality(target->index, InvalidOid, &join->equal, join->fetch_context);
 	old_context = MemoryContextSwitchTo(join->fetch_context);
@@ -615,9 +514,11 @@ hm_join_next_target(LookupJoin *join)
 			continue;
 
 		begin_fetch(join);
+		if (hm_join_keeps_columns(join))
+			compose_chosen(join, &join->targets[join->target].fields);
 		probes.count = join->probes->count;
 		probes.low = join->probes->low;
-		probes.high = join->batch.points ? NULL : join->probes->high;
+		probes.high = join->probes->points ? NULL : join->probes->high;
 		probes.distinct = join->batch.duplicates;
 		if (join->value_column >= 0)
 		{

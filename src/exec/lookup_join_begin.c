@@ -272,6 +272,7 @@ hm_join_begin(LookupJoin *join)
 	join->first_rows = lfourth_int(flags) != 0;
 	join->drops_duplicates = list_nth_int(flags, 4) != 0;
 	join->composite = list_nth_int(flags, 5) != 0;
+	join->share_column = list_nth_int(flags, 6);
 	begin_sources(join, list_nth(plan->custom_private, HM_JOIN_SOURCES));
 	join->inner_quals = ExecInitQual(inner_quals, state);
 	join->quals = ExecInitQual(quals, state);

@@ -28,7 +28,8 @@
 
 /* Add a comparison of a column of the index with an argument to the keys. */
 static void
-add_key(const IndexOptInfo *index, int column, Oid operator, Node *argument, JoinKeys *keys)
+add_key(const IndexOptInfo *index, int column, Node *key, Oid operator, Node *argument,
+		JoinKeys *keys)
 {
 	int			strategy;
 	Oid			left_type,
@@ -36,6 +37,8 @@ add_key(const IndexOptInfo *index, int column, Oid operator, Node *argument, Joi
 
 	get_op_opfamily_properties(operator, index->opfamily[column], false, &strategy,
 							   &left_type, &right_type);
+	if (list_length(keys->exprs) == column)
+		keys->exprs = lappend(keys->exprs, key);
 	keys->arguments = lappend(keys->arguments, argument);
 	keys->description = lappend_int(keys->description, strategy);
 	keys->description = lappend_int(keys->description, (int) right_type);
@@ -89,9 +92,8 @@ match_clause(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int colu
 	if (strategy == 0 || (hm_has_columns(index) && strategy != BTEqualStrategyNumber))
 		return false;
 
-	keys->expr = key;
 	keys->clauses = lappend(keys->clauses, info);
-	add_key(index, column, operator, argument, keys);
+	add_key(index, column, key, operator, argument, keys);
 	return true;
 }
 
@@ -104,19 +106,22 @@ match_restriction(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int
 				  RestrictInfo *info, JoinKeys *keys)
 {
 	OpExpr	   *clause = (OpExpr *) info->clause;
-	Node	   *argument;
+	Node	   *key,
+			   *argument;
 	Oid			operator;
 
 	if (!IsA(clause, OpExpr) || list_length(clause->args) != 2 || info->pseudoconstant ||
 		!hm_has_collation(index, column, clause->inputcollid) ||
 		!restriction_is_securely_promotable(info, inner))
 		return false;
+	key = linitial(clause->args);
 	argument = lsecond(clause->args);
 	operator = clause->opno;
-	if (!hm_is_key(root, inner, index, column, linitial(clause->args)))
+	if (!hm_is_key(root, inner, index, column, key))
 	{
 		if (!hm_is_key(root, inner, index, column, argument))
 			return false;
+		key = argument;
 		argument = linitial(clause->args);
 		operator = get_commutator(operator);
 	}
@@ -125,7 +130,7 @@ match_restriction(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int
 		hm_operator_strategy(index, column, operator) != BTEqualStrategyNumber)
 		return false;
 	keys->restrictions = lappend(keys->restrictions, info);
-	add_key(index, column, operator, argument, keys);
+	add_key(index, column, key, operator, argument, keys);
 	return true;
 }
 
@@ -410,7 +415,7 @@ static void
 add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
 		  List *targets, JoinType type, JoinKeys *keys, JoinPathExtraData *extra)
 {
-	bool		index_only = is_index_only(inner, targets, keys->expr, extra);
+	bool		index_only = is_index_only(inner, targets, linitial(keys->exprs), extra);
 	Path	   *outer_path = outer->cheapest_total_path;
 	JoinType	join_type = type;
 	LookupCost	cost;
@@ -539,13 +544,12 @@ hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
 		JoinKeys	keys;
 		List	   *targets;
 
-		/* Partitions are looked for by one column. */
-		if (!hm_can_use_index(index) || (hm_has_columns(index) && table != inner) ||
+		if (!hm_can_use_index(index) ||
 			!match_restrictions(root, inner, index, type, joinrel, extra->restrictlist, &keys))
 			continue;
 		if (!can_join(joinrel, outer, inner, extra))
 			return;
-		targets = hm_targets(root, inner, index, keys.expr);
+		targets = hm_targets(root, inner, index, keys.exprs);
 		if (targets != NIL)
 			add_paths(root, joinrel, outer, inner, targets, type, &keys, extra);
 	}

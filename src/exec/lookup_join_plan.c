@@ -269,7 +269,7 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	CustomScan *scan = makeNode(CustomScan);
 	RelOptInfo *inner = list_nth(path->custom_private, PATH_INNER);
 	List	   *join_targets = list_nth(path->custom_private, PATH_TARGETS);
-	IndexOptInfo *index = ((HmTarget *) linitial(join_targets))->index;
+	HmTarget   *first = linitial(join_targets);
 	List	   *flags = list_nth(path->custom_private, PATH_FLAGS);
 	List	   *keys = get_actual_clauses(list_nth(path->custom_private, PATH_KEYS));
 	List	   *arguments = list_nth(path->custom_private, PATH_ARGUMENTS);
@@ -315,9 +315,10 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	scan->methods = &hm_lookup_join_methods;
 	scan->custom_plans = plans;
 	scan->custom_scan_tlist = plan.tlist;
-	flags = list_make5_int(linitial_int(flags), lsecond_int(flags), (int) index->opcintype[0],
+	flags = list_make5_int(linitial_int(flags), lsecond_int(flags), (int) first->index->opcintype[first->column],
 						   hm_wants_first_rows(root), lthird_int(flags));
-	flags = lappend_int(flags, hm_has_columns(index));
+	flags = lappend_int(flags, hm_has_columns(first->index));
+	flags = lappend_int(flags, first->column);
 	scan->custom_private = list_make5(flags,
 									  list_nth(path->custom_private, PATH_DESCRIPTION),
 									  plan.sources, targets, pruning);

@@ -18,7 +18,8 @@ typedef struct JoinKeys
 								 * arguments, too */
 	List	   *description;	/* strategy, argument type, and type of the column, of
 								 * each */
-	Node	   *expr;			/* the key, or one of its columns */
+	List	   *exprs;			/* the key; or, for each of an index's first columns, what
+								 * it is of the inner side */
 	bool		equal;
 	bool		lower;
 	bool		upper;

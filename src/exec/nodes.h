@@ -85,9 +85,10 @@ enum HmScanExprs
 
 enum HmJoinPrivate
 {
-	HM_JOIN_FLAGS,				/* JoinType, index-only?, type of the key, first
-								 * rows soon?, only distinct keys of the outer
-								 * side?, several columns? */
+	HM_JOIN_FLAGS,				/* JoinType, index-only?, type of the key (of the
+								 * column that shares are about), first rows
+								 * soon?, only distinct keys of the outer side?,
+								 * several columns?, the column of shares */
 	HM_JOIN_KEYS,				/* strategy, argument type and type of the column of
 								 * each argument */
 	HM_JOIN_SOURCES,			/* for each column of the scan tuple: the outer

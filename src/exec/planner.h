@@ -105,6 +105,8 @@ typedef struct HmTarget
 	RelOptInfo *rel;
 	IndexOptInfo *index;
 	HmShare		share;
+	int			column;			/* of the index, that the share is about; the same for
+								 * all targets of a join */
 } HmTarget;
 
 /*
@@ -121,11 +123,11 @@ extern bool hm_is_key(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, i
 					  Node *expr);
 
 /*
- * All targets of a relation: HmTargets, each with an index that has the expression as its
- * key, and the operator family, key type and collation of the model.  NIL if some table has no such
- * index.
+ * All targets of a relation: HmTargets, each with an index that has the expressions as its
+ * first columns, and the operator families, key types and collations of the model.  NIL if some
+ * table has no such index.
  */
-extern List *hm_targets(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *model, Node *key);
+extern List *hm_targets(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *model, List *keys);
 
 /*
  * Plan the run-time pruning of HmTargets by the inner side's restrictions.  Returns a

@@ -8,7 +8,8 @@
  *
  * Where the join's key is the first partition key, a partition's bounds say which keys it
  * can have; other keys need not be looked up there.  This is the target's share.  It is
- * kept simple: a range that may be too wide, and a remainder of the hash value.
+ * kept simple: a range that may be too wide, and a remainder of the hash value.  In a join on
+ * several columns it is about one of them.
  */
 #include "postgres.h"
 
@@ -29,10 +30,11 @@ typedef struct Search
 {
 	PlannerInfo *root;
 	RelOptInfo *rel;			/* the inner side, in whose columns the
-								 * key is */
-	Node	   *key;
+								 * keys are */
+	List	   *keys;			/* for each of the index's first columns */
 	IndexOptInfo *model;
-	const HmKeyType *key_type;
+	int			column;			/* of the index, that shares are about */
+	const HmKeyType *key_type;	/* of that column */
 	List	   *targets;		/* HmTargets found so far */
 } Search;
 
@@ -158,20 +160,34 @@ sorts_alike(Search *search, PartitionScheme scheme)
 										   scheme->partopcintype[0], BTLessStrategyNumber);
 
 	return OidIsValid(less) &&
-		hm_operator_strategy(search->model, 0, less) == BTLessStrategyNumber;
+		hm_operator_strategy(search->model, search->column, less) == BTLessStrategyNumber;
 }
 
-/* Whether a relation's first partition key is the join's key. */
+/* Whether a relation's first partition key is the join's key, or this column of it. */
 static bool
-is_partitioned_by_key(Search *search, RelOptInfo *rel)
+is_partitioned_by_key(Search *search, RelOptInfo *rel, int column)
 {
-	Node	   *key = translate(search->root, search->rel, rel, search->key);
+	Node	   *key;
 
+	if (rel->part_scheme == NULL ||
+		rel->part_scheme->partopcintype[0] != search->model->opcintype[column])
+		return false;
+	key = translate(search->root, search->rel, rel, list_nth(search->keys, column));
 	if (IsA(key, RelabelType))
 		key = (Node *) ((RelabelType *) key)->arg;
-	return rel->part_scheme != NULL &&
-		rel->part_scheme->partopcintype[0] == search->model->opcintype[0] &&
-		equal(linitial(rel->partexprs[0]), key);
+	return equal(linitial(rel->partexprs[0]), key);
+}
+
+/* Choose the column that shares are about: the first partition key, if it is one of the keys. */
+static void
+choose_column(Search *search)
+{
+	int			column = list_length(search->keys) - 1;
+
+	while (column > 0 && !is_partitioned_by_key(search, search->rel, column))
+		column--;
+	search->column = column;
+	search->key_type = hm_key_type_lookup(search->model->opcintype[column]);
 }
 
 /*
@@ -293,7 +309,7 @@ partition_shares(Search *search, RelOptInfo *rel, const HmShare *whole)
 
 	for (int i = 0; i < rel->nparts; i++)
 		shares[i] = *whole;
-	if (!is_partitioned_by_key(search, rel))
+	if (!is_partitioned_by_key(search, rel, search->column))
 		return shares;
 	if (rel->boundinfo->strategy == PARTITION_STRATEGY_HASH)
 		share_hashes(search, rel, shares);
@@ -312,6 +328,26 @@ partition_shares(Search *search, RelOptInfo *rel, const HmShare *whole)
  * ----------------------------------------------------------------
  */
 
+/* Whether an index has the keys as its first columns, and these are like the model's. */
+static bool
+is_like_model(Search *search, IndexOptInfo *index)
+{
+	const IndexOptInfo *model = search->model;
+
+	if (!hm_can_use_index(index) || hm_has_columns(index) != hm_has_columns(model) ||
+		index->nkeycolumns < list_length(search->keys))
+		return false;
+	for (int i = 0; i < list_length(search->keys); i++)
+	{
+		if (index->opfamily[i] != model->opfamily[i] ||
+			index->opcintype[i] != model->opcintype[i] ||
+			index->indexcollations[i] != model->indexcollations[i] ||
+			!hm_is_key(search->root, search->rel, index, i, list_nth(search->keys, i)))
+			return false;
+	}
+	return true;
+}
+
 static IndexOptInfo *
 find_index(Search *search, RelOptInfo *table)
 {
@@ -323,11 +359,7 @@ find_index(Search *search, RelOptInfo *table)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
 
-		if (hm_can_use_index(index) && !hm_has_columns(index) &&
-			index->opfamily[0] == search->model->opfamily[0] &&
-			index->opcintype[0] == search->model->opcintype[0] &&
-			index->indexcollations[0] == search->model->indexcollations[0] &&
-			hm_is_key(search->root, search->rel, index, 0, search->key))
+		if (is_like_model(search, index))
 			return index;
 	}
 	return NULL;
@@ -349,6 +381,7 @@ add_tables(Search *search, RelOptInfo *rel, const HmShare *share)
 
 		target->rel = rel;
 		target->share = *share;
+		target->column = search->column;
 		target->index = hm_can_look_up(search->root, rel) ? find_index(search, rel) : NULL;
 		search->targets = lappend(search->targets, target);
 		return target->index != NULL;
@@ -378,10 +411,11 @@ add_tables(Search *search, RelOptInfo *rel, const HmShare *share)
 }
 
 List *
-hm_targets(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *model, Node *key)
+hm_targets(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *model, List *keys)
 {
-	Search		search = {root, rel, key, model, hm_key_type_lookup(model->opcintype[0]), NIL};
+	Search		search = {.root = root,.rel = rel,.keys = keys,.model = model};
 	HmShare		all = {0, PG_UINT64_MAX, 0, 0, InvalidOid};
 
+	choose_column(&search);
 	return add_tables(&search, rel, &all) ? search.targets : NIL;
 }
