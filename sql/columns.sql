@@ -9,10 +9,10 @@ SET search_path = columns, public;
 \set compare :srcdir '/sql/include/compare.sql'
 \i :compare
 
--- Run a query by a sequential scan, a plain scan and a bitmap scan. Says how many rows it has,
--- and whether the plans used the index, and had the same answers.
+-- Run a query by a sequential scan, a plain scan, an index-only scan where there is one, and a bitmap
+-- scan. Says how many rows it has, and whether the plans used the index, and had the same answers.
 CREATE FUNCTION answers(tab regclass, VARIADIC conditions text[])
-	RETURNS TABLE (condition text, n bigint, index text, bitmap text) LANGUAGE plpgsql
+	RETURNS TABLE (condition text, n bigint, index text, "only" text, bitmap text) LANGUAGE plpgsql
 AS $$
 DECLARE
 	query text;
@@ -25,6 +25,7 @@ BEGIN
 		wanted := digest(query, false);
 		n := wanted.n;
 		index := compare_scan('index', query, false, wanted);
+		"only" := compare_scan('only', query, false, wanted);
 		bitmap := compare_scan('bitmap', query, false, wanted);
 		RETURN NEXT;
 	END LOOP;
@@ -121,6 +122,16 @@ SELECT * FROM answers('pairs',
 	'a < 3 AND b = 52',
 	'a >= -11895787 AND a < 0 AND b IS NOT NULL',
 	'b = -11895787');
+-- Pages that are not all-visible, and rows that are gone or not there yet
+BEGIN;
+UPDATE pairs SET b = b # 1 WHERE a = -11895787 OR b % 7 = 0;
+DELETE FROM pairs WHERE a IS NULL AND b IS NULL;
+SELECT * FROM answers('pairs', 'a = -11895787', 'a IS NULL', 'a = 7 AND b > 2000', 'a < 0');
+ROLLBACK;
+SELECT * FROM answers('pairs', 'a = -11895787', 'a IS NULL');
+-- What each index can return
+SELECT c.relname, string_agg(pg_index_column_has_property(c.oid, n, 'returnable')::text, ', ' ORDER BY n)
+	FROM pg_class c, generate_series(1, c.relnatts) n WHERE relname ~ '_key$' AND relkind = 'i' GROUP BY c.relname ORDER BY c.relname;
 
 --
 -- Types that are not exact, and have no order
@@ -150,6 +161,16 @@ SELECT * FROM plan('SELECT * FROM tenants WHERE tenant = 3 ORDER BY id LIMIT 3')
 SELECT * FROM plan('SELECT min(tenant) FROM tenants');
 SELECT * FROM plan('SELECT count(*) FROM tenants WHERE tenant = 3 AND id = 43');
 SELECT * FROM plan('SELECT n FROM narrow WHERE flag IS NULL AND n = 3 AND d > ''2024-01-01''');
+SELECT * FROM plan('SELECT a, b FROM pairs WHERE a = 3 AND b > 7 ORDER BY b');
+SELECT * FROM plan('SELECT tenant FROM tenants WHERE tenant = 3');
+-- Forward and backward
+BEGIN;
+CALL use('only');
+DECLARE d SCROLL CURSOR FOR SELECT a, b FROM pairs WHERE a = -11895787;
+MOVE FORWARD ALL IN d;
+FETCH BACKWARD ALL IN d;
+FETCH FORWARD ALL IN d;
+COMMIT;
 RESET enable_seqscan;
 CLUSTER tenants USING tenants_key;
 

@@ -84,6 +84,32 @@ SELECT * FROM explained('SELECT t.v FROM o JOIN t ON t.a = 7 AND t.b = o.b WHERE
 COMMIT;
 
 --
+-- Index-only: all columns that are read can be returned. NULL shares its key with -11895787.
+--
+SELECT * FROM compare_lookups(
+	'SELECT a, b FROM pairs WHERE a IN (7, -11895787) AND b IN (-11895787, 4)', 'SELECT a, b FROM pairs WHERE a IN (7, -11895787)', 'SELECT count(*) FROM pairs WHERE a IN (7, -11895787)',
+	'SELECT b FROM pairs WHERE (a, b) IN ((7, 4), (-11895787, -11895787))', 'SELECT count(b) FROM pairs WHERE a IN (7, 8, -2147483648)', 'SELECT a FROM narrow WHERE a IN (1, 2, 3) AND d IN (''2024-01-05'', ''2024-01-06'', ''infinity'')',
+	'SELECT a, d FROM narrow WHERE a IN (1, 2, 3)', 'SELECT count(*) FROM narrow WHERE a IN (1, 2, 3)', 'SELECT count(d), max(d) FROM narrow WHERE a IN (1, 2, 3)');
+SELECT * FROM compare_lookups(
+	'SELECT o.n, p.a, p.b FROM o JOIN pairs p ON p.a = o.a AND p.b = o.b', 'SELECT o.n, p.a, p.b FROM o JOIN pairs p ON p.a = o.a WHERE o.n < 20', 'SELECT o.n, p.b FROM o LEFT JOIN pairs p ON p.a = o.a AND p.b = o.b',
+	'SELECT count(*) FROM o JOIN pairs p ON p.a = o.a AND p.b = o.b', 'SELECT count(*) FROM o JOIN pairs p ON p.a = o.a WHERE o.n < 20', 'SELECT o.n, count(*), sum(p.b) FROM o JOIN pairs p ON p.a = o.a WHERE o.n < 20 GROUP BY o.n ORDER BY o.n',
+	'SELECT * FROM o WHERE EXISTS (SELECT FROM pairs p WHERE p.a = o.a AND p.b = o.b)', 'SELECT * FROM o WHERE NOT EXISTS (SELECT FROM pairs p WHERE p.a = o.a AND p.b = o.b)', 'SELECT * FROM o WHERE EXISTS (SELECT FROM pairs p WHERE p.a = o.a)',
+	'SELECT o.n, p.b FROM o JOIN pairs p ON p.a = o.a AND p.b % 2 = o.n % 2 WHERE o.n < 100', 'SELECT o.n, p.b FROM o JOIN pairs p ON p.a = o.a AND p.b IS NULL', 'SELECT count(*) FROM o JOIN pairs p ON p.a = -11895787 AND p.b = o.b',
+	'SELECT o.n, p.a FROM (SELECT n, b, nullif(-11895787 + n % 3, -11895786)::int AS a FROM o) o JOIN pairs p ON p.a = o.a', 'SELECT count(*) FROM (SELECT n, -11895787 + n % 3 AS a FROM o) o JOIN pairs p ON p.a = o.a AND p.b = o.a',
+	'SELECT o.n, x.a, x.d FROM o JOIN narrow x ON x.a = o.a AND x.d = o.d', 'SELECT o.n, x.d FROM o JOIN narrow x ON x.a = o.a WHERE o.n < 20', 'SELECT count(*) FROM o JOIN narrow x ON x.a = o.a AND x.d = o.d::date',
+	'SELECT * FROM o WHERE NOT EXISTS (SELECT FROM narrow x WHERE x.a = o.a AND x.d = o.d::date)');
+BEGIN;
+CALL use_lookups(true);
+SELECT * FROM explained('SELECT x.d FROM o JOIN narrow x ON x.a = o.a AND x.d = o.d::date WHERE o.n < 10');
+-- Pages that are not all-visible
+UPDATE pairs SET v = v + 1 WHERE a < 10 OR a IS NULL;
+DELETE FROM pairs WHERE b IS NULL AND a = -11895787;
+SELECT * FROM compare_lookups(
+	'SELECT o.n, p.a, p.b FROM o JOIN pairs p ON p.a = o.a', 'SELECT count(*) FROM o JOIN pairs p ON p.a = o.a AND p.b = o.b', 'SELECT a, b FROM pairs WHERE a IN (7, -11895787)',
+	'SELECT o.n, p.a, p.b FROM (SELECT n, -11895787 + n % 3 AS a FROM o) o JOIN pairs p ON p.a = o.a');
+ROLLBACK;
+
+--
 -- Partitioned inner tables: by the first column, by the second, by both, by a range of the last one
 --
 CREATE TABLE parts (a bigint, b bigint, c text, v int) PARTITION BY HASH (a);
@@ -136,6 +162,7 @@ SELECT * FROM compare_lookups(
 SELECT * FROM compare_lookups(
 	'SELECT * FROM o JOIN both_columns r ON r.a = o.a AND r.b = o.b', 'SELECT * FROM o LEFT JOIN both_columns r ON r.a = o.a AND r.b = o.b', 'SELECT * FROM o WHERE NOT EXISTS (SELECT FROM both_columns r WHERE r.a = o.a AND r.b = o.b)',
 	'SELECT * FROM o JOIN days r ON r.a = o.a AND r.d = o.d', 'SELECT * FROM o LEFT JOIN days r ON r.a = o.a AND r.d = o.d::date', 'SELECT * FROM o WHERE EXISTS (SELECT FROM days r WHERE r.a = o.a AND r.d = o.d)',
+	'SELECT o.n, r.a, r.d FROM o JOIN days r ON r.a = o.a AND r.d = o.d::date', 'SELECT count(*) FROM o JOIN days r ON r.a = o.a AND r.d = o.d::date', 'SELECT * FROM o WHERE NOT EXISTS (SELECT FROM days r WHERE r.a = o.a AND r.d = o.d)',
 	'SELECT * FROM o JOIN parent r ON r.a + 1 = o.a AND r.b = o.b', 'SELECT * FROM o WHERE NOT EXISTS (SELECT FROM parent r WHERE r.a + 1 = o.a AND r.b = o.b)');
 BEGIN;
 CALL use_lookups(false);

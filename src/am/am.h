@@ -208,6 +208,34 @@ extern bool hm_row_key(const HmFields *fields, const Datum *values, const bool *
 extern uint64 hm_field_value(const HmField *field, uint64 key);
 extern uint64 hm_field_null(const HmField *field);
 
+/*
+ * Whether a field may be given back as a value: all but NULL of a field that is not whole.
+ */
+static inline bool
+hm_field_is_returnable(const HmField *field)
+{
+	return field->type->returnable && hm_field_is_ordered(field);
+}
+
+/* Whether NULL shares its value of a field with exactly one key. */
+static inline bool
+hm_field_shares_null(const HmField *field)
+{
+	return field->bits == field->type->bits;
+}
+
+/*
+ * The column's value in a composite key.  Returns false if the key does not tell: the field is
+ * not returnable, or this is the value that NULL shares.
+ */
+extern bool hm_field_restore(const HmField *field, uint64 key, Datum *value, bool *is_null);
+
+/*
+ * The method's amcanreturn (handler.c): whether an index can return a column, counted from 1, as
+ * an index-only scan needs it.
+ */
+extern bool hm_can_return(Relation index, int attno);
+
 /* ----------------------------------------------------------------
  *		Memory (memory.c)
  * ----------------------------------------------------------------

@@ -78,6 +78,18 @@ alloc_spans(const HmSpanList *keys)
 	return MemoryContextAllocHuge(CurrentMemoryContext, sizeof(HmSpan) * room);
 }
 
+/* Whether a value is in one of the spans. */
+static bool
+has_value(const HmSpanList *list, uint64 value)
+{
+	for (int i = 0; i < list->count; i++)
+	{
+		if (list->spans[i].low <= value && value <= list->spans[i].high)
+			return true;
+	}
+	return false;
+}
+
 /* The values of a field for what is accepted of its column. */
 static void
 field_spans(const HmField *field, const HmColumnSpans *column, FieldSpans *result)
@@ -111,7 +123,8 @@ field_spans(const HmField *field, const HmColumnSpans *column, FieldSpans *resul
 	result->points = true;
 	for (int i = 0; i < list.count; i++)
 		result->points &= list.spans[i].low == list.spans[i].high;
-	result->recheck = column->recheck || field->bits <= field->type->bits;
+	result->recheck = column->recheck || field->bits < field->type->bits ||
+		(hm_field_shares_null(field) && has_value(&list, hm_field_null(field)));
 }
 
 /*

@@ -217,6 +217,20 @@ hm_field_null(const HmField *field)
 }
 
 bool
+hm_field_restore(const HmField *field, uint64 key, Datum *value, bool *is_null)
+{
+	uint64		number = key >> field->shift & hm_field_mask(field);
+
+	if (!hm_field_is_returnable(field))
+		return false;
+	*is_null = number == hm_field_null(field);
+	if (*is_null && hm_field_shares_null(field))
+		return false;
+	*value = *is_null ? (Datum) 0 : field->type->restore(number + field->type->least);
+	return true;
+}
+
+bool
 hm_row_key(const HmFields *fields, const Datum *values, const bool *isnull, uint64 *key)
 {
 	*key = 0;

@@ -60,11 +60,23 @@ hm_fillfactor(Relation index)
 /*
  * Index-only scans need the value bit for bit.  They also need VACUUM to wait for their
  * pins, which replay on a standby does not do.
+ *
+ * The planner asks this of every index of a table, so nothing is read from the index: a damaged one
+ * must not keep the table from being read.  If an index has other fields than new ones get, scans
+ * return what its keys do not tell from the table.  So they do not compute expressions.
  */
 bool
 hm_can_return(Relation index, int attno)
 {
-	return !hm_is_composite(index) && hm_key_type(index)->returnable && !RecoveryInProgress();
+	HmFields	fields;
+
+	if (RecoveryInProgress())
+		return false;
+	if (!hm_is_composite(index))
+		return hm_key_type(index)->returnable;
+	hm_fields_plan(index, &fields);
+	return index->rd_index->indkey.values[attno - 1] != 0 &&
+		hm_field_is_returnable(&fields.fields[attno - 1]);
 }
 
 /*

@@ -646,6 +646,20 @@ extern uint64 hm_build_sort_read(HmBuildSort *sort, bool nulls, HtEntry *out, ui
 extern void hm_build_sort_end(HmBuildSort *sort);
 
 /* ----------------------------------------------------------------
+ *		Tuples of index-only scans (scantuple.c)
+ * ----------------------------------------------------------------
+ */
+typedef struct HmScanTuple HmScanTuple;
+
+/*
+ * Set scan->xs_itup for the row xs_heaptid, whose key is given.  *tuple is NULL for the first call;
+ * it lives as long as the scan, and has to be ended.  The tuple is valid until the next call.  Returns
+ * false if the scan does not see the row, so that it can be passed over.
+ */
+extern bool hm_scan_tuple(IndexScanDesc scan, HmScanTuple **tuple, HmPart part, uint64 key);
+extern void hm_scan_tuple_end(HmScanTuple *tuple);
+
+/* ----------------------------------------------------------------
  *		Access method routines; PostgreSQL's documentation of the index access method
  *		interface has their contracts
  * ----------------------------------------------------------------
@@ -662,7 +676,6 @@ extern IndexBulkDeleteResult *hm_bulk_delete(IndexVacuumInfo *info,
 											 void *state);
 extern IndexBulkDeleteResult *hm_vacuum_cleanup(IndexVacuumInfo *info,
 												IndexBulkDeleteResult *stats);
-extern bool hm_can_return(Relation index, int attno);
 extern bool hm_validate(Oid opclass);
 extern IndexScanDesc hm_begin_scan(Relation index, int nkeys, int norderbys);
 extern void hm_rescan(IndexScanDesc scan, ScanKey keys, int nkeys,

@@ -70,9 +70,7 @@ typedef struct HmScan
 	bool		mark_set;
 	bool		mark_here;		/* the mark is an item of the current page */
 	int			mark_current;
-	IndexTuple	tuple;			/* for index-only scans; key stored in place */
-	char	   *tuple_key;
-	IndexTuple	null_tuple;
+	HmScanTuple *tuple;			/* for index-only scans; NULL if there was none yet */
 	HmScanPage	page;			/* the last field, because its items are large */
 } HmScan;
 
@@ -211,6 +209,8 @@ hm_end_scan(IndexScanDesc scan)
 	give_hints(scan);
 	release_page(&state->page);
 	forget_mark(state);
+	if (state->tuple != NULL)
+		hm_scan_tuple_end(state->tuple);
 	if (state->dead != NULL)
 		pfree(state->dead);
 	if (state->marked != NULL)
@@ -623,46 +623,6 @@ save_mark(HmScan *state)
 	state->mark_here = false;
 }
 
-/* A tuple all of whose columns are NULL. */
-static IndexTuple
-null_tuple(TupleDesc descriptor)
-{
-	Datum		values[INDEX_MAX_KEYS] = {0};
-	bool		nulls[INDEX_MAX_KEYS];
-
-	memset(nulls, true, sizeof(nulls));
-	return index_form_tuple(descriptor, values, nulls);
-}
-
-/*
- * The tuple that an index-only scan returns for a key or for NULL.  If the type cannot be given
- * back, the scan reads no column, as for count(*), so NULL does.
- */
-static IndexTuple
-index_only_tuple(IndexScanDesc scan, HmPart part, uint64 key)
-{
-	HmScan	   *state = (HmScan *) scan->opaque;
-	TupleDesc	descriptor = scan->xs_itupdesc;
-	Form_pg_attribute attribute = TupleDescAttr(descriptor, 0);
-	bool		isnull = part != HM_PART_KEYS || state->type == NULL || !state->type->returnable;
-	Datum		value;
-
-	if (isnull)
-	{
-		if (state->null_tuple == NULL)
-			state->null_tuple = null_tuple(descriptor);
-		return state->null_tuple;
-	}
-	value = state->type->restore(key);
-	if (state->tuple == NULL)
-	{
-		state->tuple = index_form_tuple(descriptor, &value, &isnull);
-		state->tuple_key = (char *) state->tuple + IndexInfoFindDataOffset(state->tuple->t_info);
-	}
-	store_att_byval(state->tuple_key, value, attribute->attlen);
-	return state->tuple;
-}
-
 /* Begin at the first entry of the scan or, if backward, at the last one. */
 static bool
 read_first(IndexScanDesc scan, bool backward)
@@ -676,6 +636,29 @@ read_first(IndexScanDesc scan, bool backward)
 					 backward);
 }
 
+/* Go to the next item.  Returns false if there are no more. */
+static bool
+next_item(IndexScanDesc scan, bool backward)
+{
+	HmScan	   *state = (HmScan *) scan->opaque;
+	HmScanPage *page = &state->page;
+
+	if (!page->valid)
+	{
+		/* Without a log, nothing but a pin lets the scan set hints. */
+		state->keeps_pin = !RelationNeedsWAL(scan->indexRelation) && scan->ignore_killed_tuples;
+		return read_first(scan, backward);
+	}
+	if (scan->kill_prior_tuple)
+		note_dead(state);
+	scan->kill_prior_tuple = false;
+	page->current += backward ? -1 : 1;
+	if (page->current >= 0 && page->current < page->count)
+		return true;
+	save_mark(state);
+	return read_from(scan, backward ? page->low : page->high, backward);
+}
+
 bool
 hm_get_tuple(IndexScanDesc scan, ScanDirection direction)
 {
@@ -683,31 +666,16 @@ hm_get_tuple(IndexScanDesc scan, ScanDirection direction)
 	HmScanPage *page = &state->page;
 	bool		backward = ScanDirectionIsBackward(direction) != state->descending;
 
-	if (!page->valid)
+	do
 	{
-		/* Without a log, nothing but a pin lets the scan set hints. */
-		state->keeps_pin = !RelationNeedsWAL(scan->indexRelation) && scan->ignore_killed_tuples;
-		if (!read_first(scan, backward))
+		CHECK_FOR_INTERRUPTS();
+		if (!next_item(scan, backward))
 			return false;
-	}
-	else
-	{
-		if (scan->kill_prior_tuple)
-			note_dead(state);
-		page->current += backward ? -1 : 1;
-		if (page->current < 0 || page->current >= page->count)
-		{
-			save_mark(state);
-			if (!read_from(scan, backward ? page->low : page->high, backward))
-				return false;
-		}
-	}
-
-	hm_tid_check(scan->indexRelation, page->items[page->current].tid);
-	hm_tid_unpack(page->items[page->current].tid, &scan->xs_heaptid);
-	scan->xs_recheck = state->ranges.recheck;
-	if (scan->xs_want_itup)
-		scan->xs_itup = index_only_tuple(scan, page->low.part, page->items[page->current].key);
+		hm_tid_check(scan->indexRelation, page->items[page->current].tid);
+		hm_tid_unpack(page->items[page->current].tid, &scan->xs_heaptid);
+		scan->xs_recheck = state->ranges.recheck;
+	} while (scan->xs_want_itup &&
+			 !hm_scan_tuple(scan, &state->tuple, page->low.part, page->items[page->current].key));
 	return true;
 }
 

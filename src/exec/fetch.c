@@ -16,6 +16,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/xlog.h"
 #include "catalog/pg_am.h"
 #include "executor/nodeHash.h"
@@ -79,6 +80,21 @@ hm_fetch_portion_hits(bool index_only)
 						Min(hits, index_only ? HM_GATE_MAX_HITS : MAX_LAST_PORTION));
 }
 
+/* Prepare to return columns from composite keys. */
+static void
+init_returned(HmFetch *fetch)
+{
+	for (int i = 0; i < fetch->fields.count; i++)
+	{
+		const HmField *field = &fetch->fields.fields[i];
+
+		if (!hm_can_return(fetch->index, i + 1))
+			continue;
+		fetch->returned[fetch->returned_count++] = i;
+		fetch->may_be_unknown |= !hm_field_is_returnable(field) || hm_field_shares_null(field);
+	}
+}
+
 /* Prepare to compute the keys of tuples. */
 static void
 init_keys(HmFetch *fetch)
@@ -115,6 +131,8 @@ hm_fetch_create(Relation heap, Relation index, const EState *estate, bool index_
 	fetch->index = index;
 	fetch->snapshot = snapshot;
 	init_keys(fetch);
+	if (index_only && fetch->type == NULL)
+		init_returned(fetch);
 	fetch->compare_always = snapshot->snapshot_type != SNAPSHOT_MVCC ||
 		estate->es_epq_active != NULL;
 	fetch->index_only = index_only;
@@ -261,7 +279,7 @@ void
 hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done,
 			   const HmProbeValues *values)
 {
-	Assert((fetch->type != NULL && fetch->type->exact) ||
+	Assert(fetch->type == NULL ? !probes->distinct : fetch->type->exact ||
 		   (!fetch->index_only && !probes->distinct));
 	drop_run(fetch);
 	make_room(fetch, probes->count);
@@ -317,7 +335,56 @@ wanted_answer(const HmFetch *fetch)
 		return HM_ANSWER_HITS;
 	if (fetch->counting)
 		return HM_ANSWER_COUNT;
-	return fetch->by_probe ? HM_ANSWER_TALLY : HM_ANSWER_HITS;
+	return fetch->by_probe && !fetch->may_be_unknown ? HM_ANSWER_TALLY : HM_ANSWER_HITS;
+}
+
+/* The key of one of the portion's hits, if index_only. */
+static inline uint64
+hit_key(const HmFetch *fetch, uint32 hit)
+{
+	return wants_keys(fetch) ? fetch->keys[hit] : fetch->probes.low[fetch->hits[hit].probe];
+}
+
+/* Whether a composite key tells all columns that may be asked for. */
+static bool
+is_known(const HmFetch *fetch, uint64 key)
+{
+	for (int i = 0; i < fetch->returned_count; i++)
+	{
+		Datum		value;
+		bool		is_null;
+
+		if (!hm_field_restore(&fetch->fields.fields[fetch->returned[i]], key, &value, &is_null))
+			return false;
+	}
+	return true;
+}
+
+/* Have those hits on all-visible pages fetched from the heap whose keys do not tell all. */
+static void
+fetch_unknown(HmFetch *fetch)
+{
+	for (uint32 i = 0; i < fetch->visible;)
+	{
+		uint32		last = fetch->visible - 1;
+		HmHit		hit = fetch->hits[i];
+
+		if (is_known(fetch, hit_key(fetch, i)))
+		{
+			i++;
+			continue;
+		}
+		fetch->hits[i] = fetch->hits[last];
+		fetch->hits[last] = hit;
+		if (wants_keys(fetch))
+		{
+			uint64		key = fetch->keys[i];
+
+			fetch->keys[i] = fetch->keys[last];
+			fetch->keys[last] = key;
+		}
+		fetch->visible = last;
+	}
 }
 
 /* The same inside the visibility gate.  Hits on all-visible pages come first. */
@@ -333,6 +400,8 @@ read_hits_in_gate(HmFetch *fetch)
 										  fetch->room, &fetch->visible, &fetch->tally,
 										  &fetch->counted);
 	fetch->tally_next = fetch->tally_used = 0;
+	if (fetch->may_be_unknown && !fetch->counting)
+		fetch_unknown(fetch);
 }
 
 /*
@@ -599,14 +668,44 @@ hm_fetch_store(HmFetch *fetch, uint32 match)
 	return ExecStoreBufferHeapTuple(&run->tuples[match], fetch->slot, run->buffer);
 }
 
-Datum
-hm_fetch_key(HmFetch *fetch, uint32 match)
+/* The key of a match, if index_only. */
+static inline uint64
+match_key(const HmFetch *fetch, uint32 match)
 {
 	const HmRun *run = &fetch->run;
 
+	return wants_keys(fetch) ? fetch->keys[run->hits[match]] :
+		fetch->probes.low[run->probes[match]];
+}
+
+Datum
+hm_fetch_key(HmFetch *fetch, uint32 match)
+{
 	fetch->reads_keys = true;
-	return fetch->type->restore(wants_keys(fetch) ? fetch->keys[run->hits[match]] :
-								fetch->probes.low[run->probes[match]]);
+	return fetch->type->restore(match_key(fetch, match));
+}
+
+Datum
+hm_fetch_column(HmFetch *fetch, uint32 match, AttrNumber attribute, bool *is_null)
+{
+	HmRun	   *run = &fetch->run;
+	int			column = 0;
+	Datum		value;
+
+	*is_null = false;
+	if (fetch->type != NULL)
+		return hm_fetch_key(fetch, match);
+	if (BufferIsValid(run->buffer))
+		return heap_getattr(&run->tuples[match], attribute, RelationGetDescr(fetch->heap), is_null);
+	if (run->slot != NULL)
+		return slot_getattr(run->slot, attribute, is_null);
+	fetch->reads_keys = true;
+	while (fetch->columns[column] != attribute)
+		column++;
+	if (!hm_field_restore(&fetch->fields.fields[column], match_key(fetch, match), &value, is_null))
+		elog(ERROR, "index \"%s\" cannot return column %d of a row",
+			 RelationGetRelationName(fetch->index), attribute);
+	return value;
 }
 
 void

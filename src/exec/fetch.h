@@ -55,6 +55,10 @@ struct HmFetch
 	HmFields	fields;
 	AttrNumber	columns[HM_MAX_KEY_COLUMNS];	/* the table's column, or 0 */
 	ExprState  *expressions[HM_MAX_KEY_COLUMNS];	/* in that case */
+	int			returned_count; /* if index_only, and the index has several columns: those that
+								 * it can return */
+	int			returned[HM_MAX_KEY_COLUMNS];
+	bool		may_be_unknown; /* some keys do not tell all of these */
 	ExprContext *key_context;
 	bool		compare_always; /* "compare_keys", for all portions */
 	bool		index_only;

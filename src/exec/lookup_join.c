@@ -98,7 +98,7 @@ fill_from_slot(LookupJoin *join, const JoinFill *fill, TupleTableSlot *inner)
 
 /*
  * Fill in the columns of the target's tuple, which is the run's last match that has been
- * taken.  If the join is index-only, the key is the only column.
+ * taken.  If the join is index-only, they are columns of the index.
  */
 static inline void
 fill_inner(LookupJoin *join, const JoinFill *fill)
@@ -114,8 +114,11 @@ fill_inner(LookupJoin *join, const JoinFill *fill)
 	{
 		for (int i = 0; i < fill->inner_count; i++)
 		{
-			slot->tts_values[fill->inner_to[i]] = hm_fetch_key(join->node.fetch, match);
-			slot->tts_isnull[fill->inner_to[i]] = false;
+			int			to = fill->inner_to[i];
+
+			slot->tts_values[to] = hm_fetch_column(join->node.fetch, match,
+												   (AttrNumber) target->columns[fill->inner_from[i]],
+												   &slot->tts_isnull[to]);
 		}
 	}
 	else if (target->by_slot || run->slot != NULL)

@@ -92,6 +92,7 @@ typedef struct JoinBatch
 	bool		duplicates;		/* several may be the same, and one is enough */
 	bool		exact;			/* each probe has exactly the keys that satisfy
 								 * the key clauses */
+	bool		exact_columns;	/* if the batch keeps the keys of columns: these do */
 	JoinProbes	all;
 	uint32	   *all_rows;		/* all.rows and all.done, if some row has no
 								 * probe */
@@ -325,8 +326,11 @@ extern void hm_join_clear_candidate(LookupJoin *join);
  */
 extern bool hm_join_row_range(LookupJoin *join, TupleTableSlot *outer, uint64 *low, uint64 *high);
 
-/* The range of composite keys whose first columns have these keys. */
-extern void hm_join_compose(const HmFields *fields, const uint64 *keys, int count,
+/*
+ * The range of composite keys whose first columns have these keys.  Returns whether no other rows
+ * are in that range.
+ */
+extern bool hm_join_compose(const HmFields *fields, const uint64 *keys, int count,
 							uint64 *low, uint64 *high);
 
 /* ----------------------------------------------------------------

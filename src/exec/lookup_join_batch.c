@@ -340,6 +340,7 @@ hm_join_fill_batch(LookupJoin *join)
 		fill_distinct(join);
 	else
 		fill_rows(join);
+	join->batch.exact_columns = join->batch.exact;
 	hm_join_clear_candidate(join);
 	join->target = -1;
 	return join->batch.count > 0;
@@ -420,16 +421,17 @@ choose_probes(LookupJoin *join, const HmShare *share)
 static void
 compose_chosen(LookupJoin *join, const HmFields *fields)
 {
-	const JoinBatch *batch = &join->batch;
-	JoinProbes *chosen = &join->batch.chosen;
+	JoinBatch  *batch = &join->batch;
+	JoinProbes *chosen = &batch->chosen;
 
 	chosen->points = true;
+	batch->exact = batch->exact_columns;
 	for (uint32 i = 0; i < chosen->count; i++)
 	{
 		Size		row = chosen->rows[i];
 
-		hm_join_compose(fields, batch->column_keys + row * join->key_count,
-						batch->single_columns[row], &chosen->low[i], &chosen->high[i]);
+		batch->exact &= hm_join_compose(fields, batch->column_keys + row * join->key_count,
+										batch->single_columns[row], &chosen->low[i], &chosen->high[i]);
 		chosen->points &= chosen->low[i] == chosen->high[i];
 	}
 }

@@ -29,10 +29,7 @@ put_inner(LookupJoin *join, int column, const uint32 *matches, uint32 count, Dat
 	for (uint32 i = 0; i < count; i++)
 	{
 		if (join->index_only)
-		{
-			values[i] = hm_fetch_key(join->node.fetch, matches[i]);
-			nulls[i] = false;
-		}
+			values[i] = hm_fetch_column(join->node.fetch, matches[i], (AttrNumber) attribute, &nulls[i]);
 		else if (target->by_slot || join->run->slot != NULL)
 		{
 			TupleTableSlot *inner = hm_fetch_store(join->node.fetch, matches[i]);

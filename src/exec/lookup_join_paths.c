@@ -277,32 +277,42 @@ make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *
 }
 
 /*
- * Whether the key is all that the join reads of its targets, and their indexes can return
- * it.
+ * The columns of the inner side that all targets can return from their indexes.
  */
-static bool
-is_index_only(RelOptInfo *inner, List *targets, Node *key, JoinPathExtraData *extra)
+static Bitmapset *
+returned_columns(RelOptInfo *inner, List *targets, List *keys)
 {
-	List	   *clauses;
+	Bitmapset  *columns = NULL;
 	ListCell   *cell;
 
-	if (IsA(key, RelabelType))
-		key = (Node *) ((RelabelType *) key)->arg;
-	if (!IsA(key, Var))
-		return false;
-	foreach(cell, inner->reltarget->exprs)
+	if (((HmTarget *) linitial(targets))->rel == inner)
+		return hm_returned_columns(((HmTarget *) linitial(targets))->index);
+
+	/* Columns have other numbers in partitions, but the keys are known. */
+	foreach(cell, keys)
 	{
-		if (lfirst_node(Var, cell)->varattno != ((Var *) key)->varattno)
-			return false;
+		int			i = foreach_current_index(cell);
+		Node	   *key = lfirst(cell);
+		bool		returned = enable_indexonlyscan;
+		ListCell   *target;
+
+		if (IsA(key, RelabelType))
+			key = (Node *) ((RelabelType *) key)->arg;
+		foreach(target, targets)
+			returned &= ((HmTarget *) lfirst(target))->index->canreturn[i];
+		if (returned && IsA(key, Var))
+			columns = bms_add_member(columns, ((Var *) key)->varattno - FirstLowInvalidHeapAttributeNumber);
 	}
-	foreach(cell, targets)
-	{
-		if (!hm_can_return_key(((HmTarget *) lfirst(cell))->index))
-			return false;
-	}
-	clauses = list_concat(extract_actual_clauses(inner->baserestrictinfo, false),
-						  get_actual_clauses(extra->restrictlist));
-	return hm_reads_only(inner, ((Var *) key)->varattno, clauses);
+	return columns;
+}
+
+/* Whether the join reads only what the indexes of its targets can return. */
+static bool
+is_index_only(RelOptInfo *inner, List *targets, List *keys, JoinPathExtraData *extra)
+{
+	return hm_reads_only(inner, returned_columns(inner, targets, keys),
+						 list_concat(extract_actual_clauses(inner->baserestrictinfo, false),
+									 get_actual_clauses(extra->restrictlist)));
 }
 
 /*
@@ -415,7 +425,7 @@ static void
 add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
 		  List *targets, JoinType type, JoinKeys *keys, JoinPathExtraData *extra)
 {
-	bool		index_only = is_index_only(inner, targets, linitial(keys->exprs), extra);
+	bool		index_only = is_index_only(inner, targets, keys->exprs, extra);
 	Path	   *outer_path = outer->cheapest_total_path;
 	JoinType	join_type = type;
 	LookupCost	cost;

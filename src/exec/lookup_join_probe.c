@@ -70,20 +70,25 @@ clause_range(LookupJoin *join, const JoinKey *key, TupleTableSlot *outer, bool *
 		*low <= *high;
 }
 
-void
+bool
 hm_join_compose(const HmFields *fields, const uint64 *keys, int count, uint64 *low, uint64 *high)
 {
 	uint64		rest = PG_UINT64_MAX;
+	bool		exact = true;
 
 	*low = 0;
 	for (int i = 0; i < count; i++)
 	{
 		const HmField *field = &fields->fields[i];
+		uint64		value = hm_field_value(field, keys[i]);
 
-		*low |= hm_field_value(field, keys[i]) << field->shift;
+		*low |= value << field->shift;
 		rest = (UINT64_C(1) << field->shift) - 1;
+		exact &= field->type->exact && hm_field_is_ordered(field) &&
+			!(hm_field_shares_null(field) && value == hm_field_null(field));
 	}
 	*high = *low | rest;
+	return exact;
 }
 
 /*
@@ -101,7 +106,6 @@ composite_range(LookupJoin *join, TupleTableSlot *outer, uint64 *low, uint64 *hi
 	int			single = 0;		/* so many first columns have one value */
 	bool		stored = false;
 
-	batch->exact = false;
 	if (join->target_count == 0)
 		return false;
 	for (int i = 0; i < join->key_count; i++)
@@ -120,6 +124,7 @@ composite_range(LookupJoin *join, TupleTableSlot *outer, uint64 *low, uint64 *hi
 		if (single == i && key_low == key_high)
 			single++;
 	}
+	batch->exact &= single == join->key_count;
 	if (hm_join_keeps_columns(join))
 	{
 		memcpy(batch->column_keys + (Size) batch->count * join->key_count, keys,
@@ -127,7 +132,7 @@ composite_range(LookupJoin *join, TupleTableSlot *outer, uint64 *low, uint64 *hi
 		batch->single_columns[batch->count] = (uint8) single;
 	}
 	else
-		hm_join_compose(&join->targets[0].fields, keys, single, low, high);
+		batch->exact &= hm_join_compose(&join->targets[0].fields, keys, single, low, high);
 	return true;
 }
 

@@ -20,16 +20,21 @@
  * ----------------------------------------------------------------
  */
 
-/* Make a tuple that has only the index's column, and the TID for WHERE CURRENT OF. */
+/* Make a tuple that has only columns of the index, and the TID for WHERE CURRENT OF. */
 static TupleTableSlot *
-store_key(LookupScan *scan, uint32 match)
+store_columns(LookupScan *scan, uint32 match)
 {
 	TupleTableSlot *slot = scan->node.css.ss.ss_ScanTupleSlot;
 
 	ExecClearTuple(slot);
 	memset(slot->tts_isnull, true, slot->tts_tupleDescriptor->natts * sizeof(bool));
-	slot->tts_values[scan->key_attribute - 1] = hm_fetch_key(scan->node.fetch, match);
-	slot->tts_isnull[scan->key_attribute - 1] = false;
+	for (int i = 0; i < scan->attribute_count; i++)
+	{
+		int			to = scan->attributes[i] - 1;
+
+		slot->tts_values[to] = hm_fetch_column(scan->node.fetch, match, scan->attributes[i],
+											   &slot->tts_isnull[to]);
+	}
 	slot->tts_tableOid = RelationGetRelid(scan->node.css.ss.ss_currentRelation);
 	hm_fetch_tid(scan->node.fetch, match, &slot->tts_tid);
 	return ExecStoreVirtualTuple(slot);
@@ -63,7 +68,7 @@ next_tuple(ScanState *state)
 				return NULL;
 			continue;
 		}
-		slot = scan->index_only ? store_key(scan, scan->match) :
+		slot = scan->index_only ? store_columns(scan, scan->match) :
 			hm_fetch_store(scan->node.fetch, scan->match);
 		scan->match++;
 		if (!scan->recheck || satisfies_clauses(scan, slot))
@@ -181,8 +186,11 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 		return;
 
 	scan->index = index_open(index_oid, exec_rt_fetch(plan->scan.scanrelid, estate)->rellockmode);
-	if (scan->index_only)
-		scan->key_attribute = scan->index->rd_index->indkey.values[0];
+	for (int i = 0; scan->index_only && i < IndexRelationGetNumberOfKeyAttributes(scan->index); i++)
+	{
+		if (hm_can_return(scan->index, i + 1))
+			scan->attributes[scan->attribute_count++] = scan->index->rd_index->indkey.values[i];
+	}
 
 	scan->compares_values = !hm_is_composite(scan->index) &&
 		!hm_key_type(scan->index)->exact && scan->arm_count == 1 &&

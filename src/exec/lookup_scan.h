@@ -27,7 +27,8 @@ typedef struct LookupScan
 	Relation	index;
 	bool		index_only;
 	bool		first_rows;		/* the first rows are wanted soon */
-	AttrNumber	key_attribute;	/* the table's column, if index_only */
+	int			attribute_count;	/* the table's columns that the index returns, if index_only */
+	AttrNumber	attributes[HM_MAX_KEY_COLUMNS];
 	int			arm_count;
 	ScanArm    *arms;
 	ExprState  *clauses;		/* the conditions of all arms */

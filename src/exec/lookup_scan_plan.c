@@ -578,8 +578,7 @@ add_lookup_scan_paths(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	if (guessed && has_first_rows_in_order(root, rel, index, conditions))
 		return;
 
-	work.index_only = may_be_index_only && hm_can_return_key(index) &&
-		hm_reads_only(rel, (AttrNumber) index->indexkeys[0], clauses);
+	work.index_only = may_be_index_only && hm_reads_only(rel, hm_returned_columns(index), clauses);
 	work.rows = work.hits = clamp_row_est(rel->tuples *
 										  clauselist_selectivity(root, conditions->infos,
 																 (int) rel->relid,

@@ -245,8 +245,14 @@ extern bool hm_fetch_peek(const HmFetch *fetch, uint32 ahead, uint32 *probe);
  */
 extern TupleTableSlot *hm_fetch_store(HmFetch *fetch, uint32 match);
 
-/* The value of the index's column in a match of the run, if index_only. */
+/* The value of the index's only column in a match of the run, if index_only. */
 extern Datum hm_fetch_key(HmFetch *fetch, uint32 match);
+
+/*
+ * The same of any index: the value of a column of the table that the index can return, given by its
+ * attribute number.
+ */
+extern Datum hm_fetch_column(HmFetch *fetch, uint32 match, AttrNumber attribute, bool *is_null);
 
 /*
  * The TID of a match of the run.  If the tuple was not fetched from the table, this is the

@@ -109,33 +109,28 @@ hm_may_be_fuzzy(Oid key, Oid type)
 		(type == TIMESTAMPTZOID && (key == DATEOID || key == TIMESTAMPOID));
 }
 
-/* Whether one column is all that expressions read of a relation. */
-static bool
-only_reads(List *exprs, Index relid, AttrNumber column)
+Bitmapset *
+hm_returned_columns(const IndexOptInfo *index)
+{
+	Bitmapset  *columns = NULL;
+
+	for (int i = 0; enable_indexonlyscan && i < index->nkeycolumns; i++)
+	{
+		if (index->canreturn[i] && index->indexkeys[i] > 0)
+			columns = bms_add_member(columns,
+									 index->indexkeys[i] - FirstLowInvalidHeapAttributeNumber);
+	}
+	return columns;
+}
+
+bool
+hm_reads_only(RelOptInfo *rel, const Bitmapset *columns, List *clauses)
 {
 	Bitmapset  *attributes = NULL;
-	int			member = -1;
 
-	pull_varattnos((Node *) exprs, relid, &attributes);
-	while ((member = bms_next_member(attributes, member)) >= 0)
-	{
-		if (member + FirstLowInvalidHeapAttributeNumber != column)
-			return false;
-	}
-	return true;
-}
-
-bool
-hm_reads_only(RelOptInfo *rel, AttrNumber column, List *clauses)
-{
-	return only_reads(rel->reltarget->exprs, rel->relid, column) &&
-		only_reads(clauses, rel->relid, column);
-}
-
-bool
-hm_can_return_key(const IndexOptInfo *index)
-{
-	return enable_indexonlyscan && index->canreturn[0] && index->indexkeys[0] > 0;
+	pull_varattnos((Node *) rel->reltarget->exprs, rel->relid, &attributes);
+	pull_varattnos((Node *) clauses, rel->relid, &attributes);
+	return columns != NULL && bms_is_subset(attributes, columns);
 }
 
 /*

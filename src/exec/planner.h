@@ -39,11 +39,12 @@ extern int	hm_operator_strategy(const IndexOptInfo *index, int column, Oid opera
 extern bool hm_has_collation(const IndexOptInfo *index, int column, Oid collation);
 
 /*
- * Whether one column is all that is read of the relation, by its target list and by these
- * clauses; and whether an index can return its key (index-only).
+ * The columns of the table that an index can return (index-only); and whether only some columns are
+ * read of a relation, by its target list and by these clauses.  Sets of columns are as those of
+ * pull_varattnos().
  */
-extern bool hm_reads_only(RelOptInfo *rel, AttrNumber column, List *clauses);
-extern bool hm_can_return_key(const IndexOptInfo *index);
+extern Bitmapset *hm_returned_columns(const IndexOptInfo *index);
+extern bool hm_reads_only(RelOptInfo *rel, const Bitmapset *columns, List *clauses);
 
 /*
  * Whether the first rows are wanted soon, and maybe not all of them: the query has a

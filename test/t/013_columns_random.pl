@@ -1,5 +1,5 @@
 # Random conditions on several columns get the same answers from an index on these columns
-# as from a sequential scan.
+# as from a sequential scan.  Some tables are partitioned.
 #
 # The suite "slow" runs this with HARMONIA_LENGTH=long: a hundred thousand queries.
 use strict;
@@ -47,10 +47,11 @@ DECLARE
 	got text;
 	used text := '';
 BEGIN
-	FOREACH kind IN ARRAY '{seq,index,bitmap,lookup}'::text[] LOOP
+	FOREACH kind IN ARRAY '{seq,index,only,bitmap,lookup}'::text[] LOOP
 		PERFORM set_config('jit', 'off', true),
 			set_config('enable_seqscan', (kind = 'seq')::text, true),
-			set_config('enable_indexscan', (kind = 'index')::text, true),
+			set_config('enable_indexscan', (kind IN ('index', 'only'))::text, true),
+			set_config('enable_indexonlyscan', (kind IN ('only', 'lookup'))::text, true),
 			set_config('enable_bitmapscan', (kind = 'bitmap')::text, true),
 			set_config('enable_hashjoin', (kind = 'seq')::text, true),
 			set_config('enable_mergejoin', 'off', true),
@@ -58,8 +59,12 @@ BEGIN
 			set_config('harmonia.enable_lookup_scan', (kind = 'lookup')::text, true),
 			set_config('harmonia.enable_lookup_join', (kind = 'lookup')::text, true);
 		EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO plan;
-		IF (kind = 'lookup' AND plan::text ~ 'HarmoniaLookup') OR (kind <> 'lookup' AND plan::text ~ '"Index Name": "t_') THEN
+		IF (kind = 'lookup' AND plan::text ~ 'HarmoniaLookup') OR (kind IN ('index', 'bitmap') AND plan::text ~ '"Index Name": "t_')
+			OR (kind = 'only' AND plan::text ~ 'Index Only Scan') THEN
 			used := used || kind || ' ';
+		END IF;
+		IF kind = 'lookup' AND plan::text ~ '"Index Only": true' THEN
+			used := used || 'lookup-only ';
 		END IF;
 		EXECUTE format('SELECT (count(*), sum(hash_record_extended(q, 0))) FROM (%s) q', query) INTO got;
 		wanted := coalesce(wanted, got);
@@ -127,7 +132,16 @@ sub query
 		'(' . join(' AND ', map { "$_->{name} = " . value($_) } @columns) . ')'
 	} 0 .. 1 + $r->below(6);
 
+	my $list = join ', ', map { "t.$_->{name}" } grep { $r->chance(800) } @columns;
+	$list = 't.c1' if $list eq '';
+
 	return $r->pick_weighted(
+		4 => "SELECT $list FROM t WHERE " . conditions(@columns),
+		2 => 'SELECT count(*) FROM t WHERE ' . conditions(@columns),
+		2 => "SELECT $list, o.n FROM o JOIN t ON $all",
+		2 => "SELECT $list, o.n FROM o JOIN t ON $some",
+		1 => "SELECT $list, o.n FROM o LEFT JOIN t ON $some",
+		1 => "SELECT count(*) FROM o JOIN t ON $some",
 		12 => 'SELECT * FROM t WHERE ' . conditions(@columns),
 		3 => "SELECT * FROM t WHERE $arms",
 		1 => "SELECT * FROM t WHERE ($arms) AND " . conditions(@columns),
@@ -142,19 +156,38 @@ sub query
 # SQL that creates both tables, with rows, and the columns.
 sub make_tables
 {
+	my $narrow = $r->chance(300);
 	my @columns = map {
-		my $kind = $r->pick(sort keys %types);
+		my $kind = $r->pick($narrow ? ('bool', '"char"', 'date', 'int2', 'int4', 'oid') : sort keys %types);
 		{ name => "c$_", kind => $kind, type => $types{$kind}{type} // $kind, width => $r->pick(3, 20, 300, 20_000) }
 	} 1 .. 2 + $r->below(3);
 	my $list = join ', ', map { "$_->{name} $_->{type}" } @columns;
 	my $index = join ', ', map { $_->{name} . $r->pick('', '', '', $types{ $_->{kind} }{order} ? ' DESC' : '', ' NULLS FIRST') } @columns;
 	my $options = $r->pick('', '', ' WITH (fillfactor = 50)', ' WITH (fanout = 8)');
+	my ($by, $partitions) = $r->chance(300) ? partitions(@columns) : ('', '');
 
-	return ("DROP TABLE IF EXISTS t, o; CREATE TABLE t (id bigserial, $list, v int); CREATE TABLE o (n serial, $list);"
+	return ("DROP TABLE IF EXISTS t, o; CREATE TABLE t (id bigserial, $list, v int) $by; $partitions CREATE TABLE o (n serial, $list);"
 		  . ($r->chance(500) ? "CREATE INDEX t_c ON t USING harmonia ($index)$options;" . rows(@columns) : rows(@columns) . "CREATE INDEX t_c ON t USING harmonia ($index)$options;")
 		  . 'INSERT INTO o (' . join(', ', map { $_->{name} } @columns) . ') SELECT ' . join(', ', map { $_->{name} } @columns)
 		  . ' FROM t WHERE id % 20 = 0; INSERT INTO o (' . join(', ', map { $_->{name} } @columns) . ') VALUES '
-		  . join(', ', map { '(' . join(', ', map { value($_) } @columns) . ')' } 1 .. 40) . '; ANALYZE t, o;', @columns);
+		  . join(', ', map { '(' . join(', ', map { value($_) } @columns) . ')' } 1 .. 40) . '; ' . $r->pick('', 'VACUUM t;') . ' ANALYZE t, o;', @columns);
+}
+
+# How the table is partitioned, by one or two of its columns, and SQL that creates the partitions.
+sub partitions
+{
+	my (@columns) = @_;
+	my $column = $r->pick(@columns);
+
+	if ($r->chance(400))
+	{
+		my $bound = 'NULL';
+		$bound = value($column) while $bound eq 'NULL';
+		return ("PARTITION BY RANGE ($column->{name})", "CREATE TABLE t_low PARTITION OF t FOR VALUES FROM (MINVALUE) TO ($bound);"
+			  . ' CREATE TABLE t_rest PARTITION OF t DEFAULT;');
+	}
+	my $by = $r->chance(300) ? 'c2, c1' : $column->{name};
+	return ("PARTITION BY HASH ($by)", join ' ', map { "CREATE TABLE t_$_ PARTITION OF t FOR VALUES WITH (MODULUS 3, REMAINDER $_);" } 0 .. 2);
 }
 
 # SQL that inserts rows.
@@ -197,7 +230,7 @@ TABLE: for my $table (1 .. $size{tables})
 
 		my @queries = map { query(@columns) } 1 .. $size{queries};
 		my ($result, $out, $err) = $node->psql('postgres',
-			join('', map { "SELECT compared(\$query\$$_\$query\$);\n" } @queries) . "SELECT harmonia_check('t_c', true);\n");
+			join('', map { "SELECT compared(\$query\$$_\$query\$);\n" } @queries) . "SELECT harmonia_check(relid, true) FROM pg_partition_tree('t_c') WHERE isleaf;\n");
 
 		if ($result != 0 || $err ne '')
 		{
@@ -213,6 +246,8 @@ is($problem, '', 'same answers');
 is($compared, $size{tables} * $size{rounds} * $size{queries}, 'no query was left out');
 cmp_ok($used{$_} // 0, '>', $compared / 5, ($used{$_} // 0) . " of $compared queries used the index by $_ scans")
   for ('index', 'bitmap', 'lookup');
+cmp_ok($used{$_} // 0, '>', 0, ($used{$_} // 0) . " of $compared queries read the index alone by $_ scans")
+  for ('only', 'lookup-only');
 
 $node->stop;
 done_testing();
