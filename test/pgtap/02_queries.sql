@@ -1,6 +1,6 @@
 -- Queries that an index serves.  Their answers do not depend on the index.
 \ir setup.inc
-SELECT plan(46);
+SELECT plan(58);
 
 CREATE TABLE orders (id int, customer int, placed timestamptz, total float8);
 INSERT INTO orders
@@ -58,6 +58,24 @@ SET LOCAL enable_bitmapscan = off;
 DECLARE by_time SCROLL CURSOR FOR SELECT id FROM orders WHERE placed > '2026-01-02Z' ORDER BY placed;
 MOVE FORWARD 5 IN by_time;
 SELECT results_eq('FETCH BACKWARD 2 FROM by_time', 'VALUES (148), (147)', 'a cursor goes back');
+
+-- Several columns
+RESET enable_hashjoin;
+CREATE TABLE lines (account bigint, id bigint, sku text);
+INSERT INTO lines SELECT i % 20, i, 'sku ' || i % 30 FROM generate_series(1, 5000) i;
+INSERT INTO lines VALUES (NULL, 1, 'sku 1'), (1, NULL, 'sku 1'), (1, 4294967297, 'sku 1');
+CREATE INDEX lines_account_id ON lines USING harmonia (account, id);
+CREATE INDEX lines_sku_account ON lines USING harmonia (sku, account);
+ANALYZE lines;
+SELECT served_by('lines_account_id', 'SELECT * FROM lines WHERE account = 1 AND id = 21', 'a row of an account');
+SELECT served_by('lines_account_id', 'SELECT * FROM lines WHERE account = 1 AND id BETWEEN 1 AND 500', 'a range of an account');
+SELECT served_by('lines_account_id', 'SELECT * FROM lines WHERE (account, id) IN ((1, 21), (2, 22), (2, 21))', 'a list of rows');
+SELECT served_by('lines_account_id', 'SELECT * FROM lines WHERE account = 1 AND id IS NULL', 'NULL in the second column');
+SELECT served_by('lines_sku_account', 'SELECT * FROM lines WHERE sku = ''sku 1'' AND account = 1', 'a text and a number');
+SET LOCAL enable_hashjoin = off;
+SET LOCAL enable_mergejoin = off;
+SET LOCAL enable_nestloop = off;
+SELECT served_by('lines_account_id', 'SELECT * FROM generate_series(1, 3000) i JOIN lines ON account = i % 20 AND id = i', 'a join on two columns');
 
 SELECT * FROM finish();
 ROLLBACK;

@@ -1,6 +1,6 @@
 -- The index follows changes of its table.
 \ir setup.inc
-SELECT plan(25);
+SELECT plan(33);
 
 CREATE TABLE stock (item int, amount int);
 CREATE INDEX stock_item ON stock USING harmonia (item);
@@ -66,6 +66,21 @@ CREATE INDEX sales_item ON sales USING harmonia (item);
 CREATE TABLE sales_2027 PARTITION OF sales FOR VALUES FROM ('2027-01-01') TO ('2028-01-01');
 INSERT INTO sales SELECT '2026-07-01'::date + i, i % 20 FROM generate_series(1, 500) i;
 SELECT served_by('sales_2027_item_idx', 'SELECT * FROM sales WHERE item = 7', 'partitioned table');
+
+-- Two columns
+CREATE TABLE shelf (house int, item bigint, amount int);
+CREATE INDEX shelf_house_item ON shelf USING harmonia (house, item);
+INSERT INTO shelf SELECT i % 50, i, i FROM generate_series(1, 5000) i;
+ANALYZE shelf;
+UPDATE shelf SET item = NULL WHERE house = 7 AND item > 4000;
+UPDATE shelf SET house = 8 WHERE house = 7 AND item < 1000;
+DELETE FROM shelf WHERE house = 8 AND item % 3 = 0;
+SELECT served_by('shelf_house_item', 'SELECT * FROM shelf WHERE house = 7 AND item IS NULL', 'two columns: NULL after UPDATE');
+SELECT served_by('shelf_house_item', 'SELECT * FROM shelf WHERE house = 8 AND item IN (7, 8, 9, 107, 108)', 'two columns: the first one changed');
+ALTER TABLE shelf ALTER item TYPE int;
+SELECT served_by('shelf_house_item', 'SELECT * FROM shelf WHERE house = 8 AND item IN (7, 8, 9, 107, 108)', 'two columns: another type');
+ALTER TABLE shelf RENAME item TO thing;
+SELECT served_by('shelf_house_item', 'SELECT * FROM shelf WHERE house = 9 AND thing BETWEEN 100 AND 900', 'two columns: renamed');
 
 SELECT * FROM finish();
 ROLLBACK;
