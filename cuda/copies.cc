@@ -232,6 +232,16 @@ Copies::set_leaves(Copy *copy, const HdLeaf *leaves, uint32_t count)
 }
 
 HdStatus
+Copies::add_leaves(Copy *copy, const HdNewLeaf *leaves, uint32_t count)
+{
+	HdStatus	status = with_memory(copy, 0, [&] { return hd_index_add_leaves(copy->index, leaves, count); });
+
+	if (status != HD_OK)
+		return status;
+	return with_memory(copy, 0, [] { return HD_OK; });
+}
+
+HdStatus
 Copies::search(Copy *copy, const HdBatch &batch, HdResult *result)
 {
 	HdStatus	status;

@@ -59,6 +59,7 @@ public:
 	HdStatus	write_pages(Copy *copy, const uint32_t *numbers, const void *pages, uint32_t count);
 	HdStatus	write_lines(Copy *copy, const uint32_t *numbers, const void *lines, uint32_t count);
 	HdStatus	set_leaves(Copy *copy, const HdLeaf *leaves, uint32_t count);
+	HdStatus	add_leaves(Copy *copy, const HdNewLeaf *leaves, uint32_t count);
 	HdStatus	search(Copy *copy, const HdBatch &batch, HdResult *result);
 
 	/* Device memory of all copies, in bytes. */

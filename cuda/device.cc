@@ -1,7 +1,7 @@
 /*
  * device.cc
  *		The functions of harmonia_device.h, as far as they are the same for all kinds
- *		of device.
+ *		of device; those for lists of leaves are in leaves.cc.
  */
 #include "device_base.h"
 
@@ -213,121 +213,6 @@ hd_index_write_lines(HdIndex *index, const uint32_t *numbers, const void *lines,
 	return count == 0 ? HD_OK : index->write(numbers, (const char *) lines, count, HD_LINE_SIZE);
 }
 
-static int
-bit_length(uint64_t value)
-{
-	return value == 0 ? 0 : 64 - __builtin_clzll(value);
-}
-
-/*
- * Build the key region.  The last key of a node is followed by the first key of the next
- * node of the level, so key i of level l is the low bound of leaf (i + 1) * (number of
- * leaves below a node of level l + 1).
- */
-template <typename Key, typename LowKey>
-static void
-build_levels(const HtShape &shape, LowKey low_key, std::vector<char> &region)
-{
-	Key		   *keys;
-	uint64_t	below = 1;
-
-	region.assign((size_t) shape.nodes * (size_t) shape.fanout * sizeof(Key), (char) 0xFF);
-	keys = (Key *) region.data();
-	for (int level = shape.levels - 1; level >= 0; level--)
-	{
-		Key		   *at = keys + (size_t) shape.level_start[level] * (size_t) shape.fanout;
-
-		for (uint64_t leaf = below; leaf < shape.leaves; leaf += below)
-			*at++ = (Key) low_key((uint32_t) leaf);
-		below *= (uint64_t) shape.fanout;
-	}
-}
-
-/*
- * Set the list of leaves.  low_key(i), low_tid(i) and block(i) give what is known of leaf i.
- */
-template <typename LowKey, typename LowTid, typename Block>
-static HdStatus
-set_leaves(HdIndex *index, uint32_t count, LowKey low_key, LowTid low_tid, Block block)
-{
-	HtWidth		width = index->shape.width;
-	int			fanout = index->shape.fanout;
-
-	/* A probe can hit all entries, and its hits are counted in 32 bits. */
-	if ((uint64_t) count * HT_LEAF_MAX_ENTRIES > UINT32_MAX)
-		return index->device->fail(HD_NO_MEMORY, "%u leaves are too many", count);
-	for (uint32_t i = 0; i < count; i++)
-	{
-		if (block(i) >= index->reserved)
-			return index->device->fail(HD_INVALID, "leaf %u is at block %u, beyond the %u reserved blocks",
-									   i, block(i), index->reserved);
-		if (i > 1 && (low_key(i) < low_key(i - 1) || (low_key(i) == low_key(i - 1) && low_tid(i) < low_tid(i - 1))))
-			return index->device->fail(HD_INVALID, "low bound of leaf %u is below that of the leaf before", i);
-		if (i > 0 && bit_length(low_key(i)) > 8 * (int) width)
-			return index->device->fail(HD_INVALID, "low bound of leaf %u is too wide for the index", i);
-	}
-
-	try
-	{
-		std::vector<uint32_t> blocks(count);
-		std::vector<char> keys;
-		HtShape		shape;
-
-		for (uint32_t i = 0; i < count; i++)
-			blocks[i] = block(i);
-		ht_shape_init(&shape, width, fanout, count);
-		if (width == HT_WIDTH32)
-			build_levels<uint32_t>(shape, low_key, keys);
-		else if (width == HT_WIDTH64)
-			build_levels<uint64_t>(shape, low_key, keys);
-		else if (width == HT_WIDTH128)
-			build_levels<Wide<2>>(shape, low_key, keys);
-		else
-			build_levels<Wide<4>>(shape, low_key, keys);
-
-		index->shape = shape;
-		index->leaf_blocks.swap(blocks);
-		index->keys.swap(keys);
-	}
-	catch (const std::bad_alloc &)
-	{
-		return index->device->fail(HD_NO_MEMORY, "out of memory");
-	}
-
-	index->low_key = AnyKey(count > 1 ? low_key(1) : 0);
-	index->high_key = AnyKey(count > 1 ? low_key(count - 1) : 0);
-	index->profiled = false;
-	return index->load_levels();
-}
-
-HdStatus
-hd_index_set_leaves(HdIndex *index, const HdLeaf *leaves, uint32_t count)
-{
-	if (index->shape.width > HT_WIDTH64)
-		return index->device->fail(HD_INVALID, "the index has wide keys");
-	return set_leaves(index, count,
-					  [=](uint32_t i) { return leaves[i].low.key; },
-					  [=](uint32_t i) { return leaves[i].low.tid; },
-					  [=](uint32_t i) { return leaves[i].block; });
-}
-
-HdStatus
-hd_index_set_wide_leaves(HdIndex *index, const HdWideLeaf *leaves, uint32_t count)
-{
-	if (index->shape.width <= HT_WIDTH64)
-		return index->device->fail(HD_INVALID, "the index has no wide keys");
-	return set_leaves(index, count,
-					  [=](uint32_t i)
-					  {
-						  AnyKey	key;
-
-						  std::copy(leaves[i].low_key, leaves[i].low_key + 4, key.words);
-						  return key;
-					  },
-					  [=](uint32_t i) { return leaves[i].low_tid; },
-					  [=](uint32_t i) { return leaves[i].block; });
-}
-
 uint64_t
 hd_index_memory(const HdIndex *index)
 {
@@ -392,6 +277,7 @@ HdIndex::profile(const void *sample, uint32_t count)
 	if (linear.threads * linear.warp_steps < group.threads * group.warp_steps)
 		group = linear;
 	profiled = true;
+	profiled_leaves = shape.leaves;
 }
 
 /*

@@ -1,7 +1,7 @@
 /*
  * device_base.h
- *		The base classes of all kinds of device. device.cc checks arguments, builds
- *		the inner levels and plans batches; the subclasses do the rest.
+ *		The base classes of all kinds of device. device.cc checks arguments and plans
+ *		batches, leaves.cc builds the inner levels; the subclasses do the rest.
  */
 #ifndef HARMONIA_CUDA_DEVICE_BASE_H
 #define HARMONIA_CUDA_DEVICE_BASE_H
@@ -90,15 +90,19 @@ struct HdIndex
 	HtShape		shape = {};
 	uint32_t	reserved = 0;	/* blocks */
 
-	/* Copies of what the device has, made by hd_index_set_leaves(). */
+	/* Copies of what the device has, made by leaves.cc. */
 	std::vector<uint32_t> leaf_blocks;
 	std::vector<char> keys;		/* key region */
+
+	/* The TIDs of the leaves' low bounds. */
+	std::vector<uint64_t> low_tids;
 
 	/* The low keys of the second and of the last leaf. */
 	harmonia::AnyKey low_key = 0;
 	harmonia::AnyKey high_key = 0;
 
 	bool		profiled = false;
+	uint32_t	profiled_leaves = 0;	/* number of leaves at that time */
 	HtGroupChoice group = {};
 
 	virtual ~ HdIndex()
@@ -111,8 +115,13 @@ struct HdIndex
 	 */
 	virtual HdStatus write(const uint32_t *numbers, const char *items, uint32_t count,
 						   size_t size) = 0;
-	/* Bring changed leaf_blocks and keys to the device. */
-	virtual HdStatus load_levels() = 0;
+
+	/*
+	 * Bring leaf_blocks and keys to the device.  If first > 0, the device has the blocks
+	 * of leaves before that one, and the keys of the bottom level that stand for them,
+	 * unless an earlier call has failed.
+	 */
+	virtual HdStatus load_levels(uint32_t first) = 0;
 	virtual uint64_t memory() const = 0;
 	virtual HdStatus search(const HdBatch &batch, const harmonia::SortPlan &plan,
 							HdResult *result) = 0;

@@ -17,6 +17,9 @@ namespace
 /* Upper limit of one transfer of items that are not adjacent, in bytes. */
 constexpr size_t staged_max = 32 << 20;
 
+/* Pinned memory through which inner levels go, in bytes. */
+constexpr size_t bounce_size = 4 << 20;
+
 /*
  * Digits for the radix partition.  The last pass takes the top bits.  A pass before it
  * takes some bits below them, unless these are too few.  More low bits cost more here
@@ -122,6 +125,8 @@ struct CudaDevice : HdDevice
 								 * searches */
 
 	BatchMemory batch;
+	char	   *bounce = nullptr;	/* bounce_size bytes */
+	size_t		bounced = 0;	/* of these, in use by transfers under way */
 
 	CudaDevice() : HdDevice(HD_CUDA)
 	{
@@ -136,6 +141,7 @@ struct CudaDevice : HdDevice
 	void		free_batch_memory() override;
 	HdStatus	try_kernel();
 	HdStatus	wait();
+	HdStatus	send(void *to, const void *from, size_t size);
 	HdStatus	end_stopped();
 
 	/*
@@ -171,6 +177,7 @@ struct CudaIndex : HdIndex
 	char	   *pages = nullptr;
 	Memory		device_keys;
 	Memory		device_blocks;
+	bool		levels_loaded = false;	/* they have all of keys and leaf_blocks */
 
 	~CudaIndex() override
 	{
@@ -183,7 +190,7 @@ struct CudaIndex : HdIndex
 	HdStatus	reserve(uint32_t blocks) override;
 	HdStatus	write(const uint32_t *numbers, const char *from, uint32_t count,
 					  size_t size) override;
-	HdStatus	load_levels() override;
+	HdStatus	load_levels(uint32_t first) override;
 	uint64_t	memory() const override
 	{
 		return (uint64_t) reserved * HT_PAGE_SIZE + device_keys.size + device_blocks.size;
@@ -225,6 +232,7 @@ CudaDevice::open(int wanted)
 	TRY(this, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 	TRY(this, cudaStreamCreateWithFlags(&stopping, cudaStreamNonBlocking));
 	TRY(this, cudaMallocHost((void **) &words, sizeof(*words)));
+	TRY(this, cudaMallocHost((void **) &bounce, bounce_size));
 	TRY(this, stop.reserve(sizeof(uint32_t)));
 	TRY(this, cudaMemsetAsync(stop.at, 0, sizeof(uint32_t), stream));
 	for (cudaEvent_t &event : events)
@@ -292,6 +300,34 @@ CudaDevice::wait()
 	return stopped ? end_stopped() : HD_OK;
 }
 
+/*
+ * Begin to bring memory that is not pinned to the device, by way of memory that is: several
+ * times as fast.  The caller waits for the end.
+ */
+HdStatus
+CudaDevice::send(void *to, const void *from, size_t size)
+{
+	for (size_t done = 0; done < size;)
+	{
+		size_t		n = std::min(size - done, bounce_size - bounced);
+
+		if (n == 0)
+		{
+			HdStatus	status = wait();
+
+			if (status != HD_OK)
+				return status;
+			bounced = 0;
+			continue;
+		}
+		memcpy(bounce + bounced, (const char *) from + done, n);
+		TRY(this, cudaMemcpyAsync((char *) to + done, bounce + bounced, n, cudaMemcpyHostToDevice, stream));
+		bounced += n;
+		done += n;
+	}
+	return HD_OK;
+}
+
 /* A search has stopped: let the next one go on. */
 HdStatus
 CudaDevice::end_stopped()
@@ -304,6 +340,7 @@ CudaDevice::end_stopped()
 CudaDevice::~CudaDevice()
 {
 	cudaFreeHost(words);
+	cudaFreeHost(bounce);
 	if (stopping != nullptr)
 		cudaStreamDestroy(stopping);
 	for (cudaEvent_t event : events)
@@ -443,21 +480,49 @@ CudaIndex::write(const uint32_t *numbers, const char *from, uint32_t count, size
 	return device->wait();
 }
 
+/*
+ * Make room for inner levels.  Does not keep the content.  Memory that grows once will grow
+ * again, and is slow to get.
+ */
+static HdStatus
+reserve_levels(CudaDevice *device, Memory &memory, size_t size)
+{
+	TRY(device, memory.reserve(size <= memory.size || memory.size == 0 ? size : size + size / 8));
+	return HD_OK;
+}
+
 HdStatus
-CudaIndex::load_levels()
+CudaIndex::load_levels(uint32_t first)
 {
 	CudaDevice *device = on();
 	size_t		blocks_size = leaf_blocks.size() * sizeof(uint32_t);
+	size_t		upper = shape.levels == 0 ? 0 :
+		(size_t) shape.level_start[shape.levels - 1] * (size_t) shape.fanout * (size_t) shape.width;
+	size_t		from = upper;
+	HdStatus	status;
 
-	TRY(device, device_keys.reserve(keys.size()));
-	TRY(device, device_blocks.reserve(blocks_size));
-	if (!keys.empty())
-		TRY(device, cudaMemcpyAsync(device_keys.at, keys.data(), keys.size(),
-									cudaMemcpyHostToDevice, device->stream));
-	if (blocks_size > 0)
-		TRY(device, cudaMemcpyAsync(device_blocks.at, leaf_blocks.data(), blocks_size,
-									cudaMemcpyHostToDevice, device->stream));
-	return device->wait();
+	if (!levels_loaded || keys.size() > device_keys.size || blocks_size > device_blocks.size)
+		first = 0;
+	levels_loaded = false;
+	status = reserve_levels(device, device_keys, keys.size());
+	if (status == HD_OK)
+		status = reserve_levels(device, device_blocks, blocks_size);
+
+	/* The levels above the bottom one are small; they are sent as a whole. */
+	if (first > 1)
+		from += (size_t) (first - 1) * (size_t) shape.width;
+	device->bounced = 0;
+	if (status == HD_OK)
+		status = device->send(device_keys.at, keys.data(), upper);
+	if (status == HD_OK && keys.size() > from)
+		status = device->send(device_keys.as<char>() + from, keys.data() + from, keys.size() - from);
+	if (status == HD_OK && leaf_blocks.size() > first)
+		status = device->send(device_blocks.as<uint32_t>() + first, leaf_blocks.data() + first,
+							  blocks_size - first * sizeof(uint32_t));
+	if (status == HD_OK)
+		status = device->wait();
+	levels_loaded = status == HD_OK;
+	return status;
 }
 
 /* ----------------------------------------------------------------

@@ -9,8 +9,8 @@
  *
  * A copy of an index consists of two things.  The first is a mirror of the index's
  * blocks, byte by byte; only leaf pages are ever read.  The second is a set of inner
- * levels over the list of leaves.  Whenever that list changes, the inner levels are
- * rebuilt from scratch, in pure Harmonia layout over all segments.  They consist of the
+ * levels over the list of leaves, in pure Harmonia layout over all segments.  Whenever that
+ * list changes, they are rebuilt from the first changed leaf on.  They consist of the
  * key region in breadth-first order, and of a child region that needs no array: every
  * node but the last of a level is full, so the number of the first node of each level
  * determines it.
@@ -178,6 +178,25 @@ extern HdStatus hd_index_set_leaves(HdIndex *index, const HdLeaf *leaves, uint32
 
 /* The same for an index with keys of 128 or 256 bits. */
 extern HdStatus hd_index_set_wide_leaves(HdIndex *index, const HdWideLeaf *leaves, uint32_t count);
+
+/*
+ * A leaf that the list does not have yet, or has with other bounds.  It takes the place of all
+ * leaves whose low bound is not below its own one, and is below "high".
+ */
+typedef struct HdNewLeaf
+{
+	HtEntry		low;
+	HtEntry		high;			/* above all entries of the leaf */
+	uint32_t	block;
+	uint32_t	is_last;		/* 1: the leaf has no high bound; 0 otherwise */
+} HdNewLeaf;
+
+/*
+ * Change the list of leaves by new ones, which come in key order and do not overlap.  The
+ * first leaf of an index has the least low bound there is, 0 and 0.  There may not be more
+ * leaves than reserved blocks.  To do this twice is to do it once.  Not for wide keys.
+ */
+extern HdStatus hd_index_add_leaves(HdIndex *index, const HdNewLeaf *leaves, uint32_t count);
 
 /* Device memory that the index takes, in bytes. */
 extern uint64_t hd_index_memory(const HdIndex *index);

@@ -74,7 +74,7 @@ struct HostIndex : HdIndex
 	HdStatus	reserve(uint32_t blocks) override;
 	HdStatus	write(const uint32_t *numbers, const char *from, uint32_t count,
 					  size_t size) override;
-	HdStatus	load_levels() override
+	HdStatus	load_levels(uint32_t) override
 	{
 		return HD_OK;
 	}

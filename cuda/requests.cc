@@ -19,6 +19,7 @@ namespace harmonia
 {
 
 static_assert(sizeof(HpLeaf) == sizeof(HdLeaf), "HpLeaf can be copied to HdLeaf");
+static_assert(sizeof(HpNewLeaf) == sizeof(HdNewLeaf), "HpNewLeaf can be copied to HdNewLeaf");
 
 /* Offsets in staging memory are multiples of this. */
 static constexpr uint64_t staging_alignment = 64;
@@ -185,6 +186,9 @@ Service::perform(Client &client, const Descriptor &passed, HpReply *reply)
 		case HP_SYNC_LEAVES:
 			reply->status = sync_leaves(client);
 			break;
+		case HP_SYNC_NEW_LEAVES:
+			reply->status = sync_new_leaves(client);
+			break;
 		case HP_SYNC_END:
 			copy->structure = request.structure;
 			end_sync(client, true);
@@ -266,6 +270,7 @@ Service::sync_begin(Client &client, HpReply *reply)
 	require(request.width == (uint32_t) copy->width && request.fanout == (uint32_t) copy->fanout,
 			"an index must keep its key width and fanout");
 	reply->structure = copy->structure;
+	reply->blocks = copy->blocks;
 	copy->in_sync = true;
 	client.sync = copy;
 	return HP_OK;
@@ -314,6 +319,27 @@ Service::sync_leaves(Client &client)
 		leaves[i].block = leaf.block;
 	}
 	return status(copies.set_leaves(client.sync, leaves.data(), request.count));
+}
+
+HpStatus
+Service::sync_new_leaves(Client &client)
+{
+	const HpRequest &request = client.request;
+	const HpNewLeaf *from = (const HpNewLeaf *) client.staging.at(request.data_at, request.count,
+																  sizeof(HpNewLeaf));
+
+	require(request.count <= client.sync->blocks, "there must not be more leaves than blocks");
+
+	std::vector<HdNewLeaf> leaves(request.count);
+
+	for (uint32_t i = 0; i < request.count; i++)
+	{
+		HpNewLeaf	leaf = from[i];
+
+		require(leaf.is_last <= 1, "flags must be 0 or 1");
+		leaves[i] = {leaf.low, leaf.high, leaf.block, leaf.is_last};
+	}
+	return status(copies.add_leaves(client.sync, leaves.data(), request.count));
 }
 
 /* No piece of a search is made smaller than this. */

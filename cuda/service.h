@@ -217,6 +217,7 @@ private:
 	HpStatus	sync_begin(Client &client, HpReply *reply);
 	HpStatus	sync_write(Client &client, size_t item);
 	HpStatus	sync_leaves(Client &client);
+	HpStatus	sync_new_leaves(Client &client);
 	HpStatus	search(Client &client, HpReply *reply);
 	HpStatus	search_piece(Client &client, Copy *copy, HdBatch batch);
 	uint32_t	piece_min() const;

@@ -100,11 +100,11 @@ struct FaultyIndex : HdIndex
 
 		return status != HD_OK ? status : host->write(numbers, items, count, size);
 	}
-	HdStatus	load_levels() override
+	HdStatus	load_levels(uint32_t first) override
 	{
 		HdStatus	status = begin(true);
 
-		return status != HD_OK ? status : host->load_levels();
+		return status != HD_OK ? status : host->load_levels(first);
 	}
 	uint64_t	memory() const override
 	{

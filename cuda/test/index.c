@@ -60,6 +60,7 @@ make_index(Content content, HtWidth width)
 	index.fanout = (uint32_t) (rnd_below(2) ? 64 : HT_MIN_FANOUT + rnd_below(HT_MAX_FANOUT - HT_MIN_FANOUT + 1));
 	index.model.entries = allocate(sizeof(HtEntry) * MODEL_MAX_ENTRIES);
 	index.leaves = allocate(sizeof(HpLeaf) * INDEX_MAX_LEAVES);
+	index.old_leaves = allocate(sizeof(HpLeaf) * INDEX_MAX_LEAVES);
 	index.starts = allocate(sizeof(int) * (INDEX_MAX_LEAVES + 1));
 	index.pages = allocate((size_t) INDEX_MAX_BLOCKS * HT_PAGE_SIZE);
 	index.copied = allocate((size_t) INDEX_MAX_BLOCKS * HT_PAGE_SIZE);
@@ -86,6 +87,7 @@ free_index(Index *index)
 {
 	free(index->model.entries);
 	free(index->leaves);
+	free(index->old_leaves);
 	free(index->starts);
 	free(index->pages);
 	free(index->copied);
@@ -210,7 +212,9 @@ sync_begin(const Connection *connection, Index *index)
 		memset(index->copied, 0, (size_t) INDEX_MAX_BLOCKS * HT_PAGE_SIZE);
 		index->blocks_copied = 0;
 		index->leaves_copied = false;
+		index->old_leaf_count = 0;
 	}
+	expect(reply.blocks >= index->blocks_copied, "room for %u blocks, not %u", reply.blocks, index->blocks_copied);
 	expect(reply.structure == (reply.created ? 0 : index->structure), "structure");
 	return status;
 }
@@ -259,6 +263,46 @@ sync_items(const Connection *connection, Index *index, HpOperation operation, si
 	return status;
 }
 
+/* Send the leaves that are not in the copy's list, and some others. */
+static int
+sync_new_leaves(const Connection *connection, const Index *index)
+{
+	HpRequest	request = about(index, HP_SYNC_NEW_LEAVES);
+	HpNewLeaf  *out;
+	uint32_t	old = 0;
+
+	request.data_at = 64 * (uint64_t) rnd_below(10);
+	out = (HpNewLeaf *) (connection->staging + request.data_at);
+	for (uint32_t i = 0; i < index->leaf_count; i++)
+	{
+		const HpLeaf *leaf = &index->leaves[i];
+		bool		last = i + 1 == index->leaf_count;
+
+		/* Leaves only get more. */
+		if (old < index->old_leaf_count && index->old_leaves[old].block == leaf->block)
+		{
+			old++;
+			if (rnd_below(4) != 0)
+				continue;
+		}
+		out[request.count++] = (HpNewLeaf) {i == 0 ? make_entry(0, 0) : leaf->low,
+			last ? make_entry(0, 0) : index->leaves[i + 1].low, leaf->block, last};
+	}
+	return ask_status(connection, &request, NULL);
+}
+
+/* Send the list of leaves. */
+static int
+sync_leaves(const Connection *connection, const Index *index)
+{
+	HpRequest	request = about(index, HP_SYNC_LEAVES);
+
+	request.count = index->leaf_count;
+	request.data_at = 64 * (uint64_t) rnd_below(10);
+	memcpy(connection->staging + request.data_at, index->leaves, sizeof(HpLeaf) * index->leaf_count);
+	return ask_status(connection, &request, NULL);
+}
+
 int
 sync_blocks(const Connection *connection, Index *index)
 {
@@ -277,12 +321,13 @@ sync_blocks(const Connection *connection, Index *index)
 	if (status != HP_OK || (index->leaves_copied && rnd_below(3)))
 		return status;
 
-	request = about(index, HP_SYNC_LEAVES);
-	request.count = index->leaf_count;
-	request.data_at = 64 * (uint64_t) rnd_below(10);
-	memcpy(connection->staging + request.data_at, index->leaves, sizeof(HpLeaf) * index->leaf_count);
-	status = ask_status(connection, &request, NULL);
+	status = rnd_below(2) ? sync_new_leaves(connection, index) : sync_leaves(connection, index);
 	index->leaves_copied = status == HP_OK;
+	if (status == HP_OK)
+	{
+		index->old_leaf_count = index->leaf_count;
+		memcpy(index->old_leaves, index->leaves, sizeof(HpLeaf) * index->leaf_count);
+	}
 	return status;
 }
 

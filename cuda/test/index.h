@@ -26,6 +26,8 @@ typedef struct Index
 	char	   *copied;
 	uint32_t	blocks_copied;
 	bool		leaves_copied;
+	HpLeaf	   *old_leaves;		/* the list that was copied last */
+	uint32_t	old_leaf_count;
 	uint64_t	structure;
 } Index;
 

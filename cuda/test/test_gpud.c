@@ -1384,6 +1384,7 @@ test_bad_staging(void)
 			TRY("items", true, about(&bad_index, operation), (request.count = 1, request.data_at = at));
 		}
 		TRY("leaves", true, about(&bad_index, HP_SYNC_LEAVES), (request.count = 1, request.data_at = at));
+		TRY("new leaves", true, about(&bad_index, HP_SYNC_NEW_LEAVES), (request.count = 1, request.data_at = at));
 		TRY("low keys", false, make_search(&good, &good_index, 0), request.search.low_at = at);
 		TRY("high keys", false, make_search(&good, &good_index, 0),
 			(request.search.is_range = 1, request.search.high_at = at));
@@ -1402,6 +1403,7 @@ test_bad_staging(void)
 		TRY("lines", true, about(&bad_index, HP_SYNC_LINES), request.count = count);
 		TRY("pages", true, about(&bad_index, HP_SYNC_PAGES), request.count = count);
 		TRY("leaves", true, about(&bad_index, HP_SYNC_LEAVES), request.count = count);
+		TRY("new leaves", true, about(&bad_index, HP_SYNC_NEW_LEAVES), request.count = count);
 		TRY("keys", false, make_search(&good, &good_index, 0), request.search.count = count);
 	}
 	TRY("lines", true, about(&bad_index, HP_SYNC_LINES), request.count = STAGING_SIZE / HP_LINE_SIZE + 1);
@@ -1430,6 +1432,9 @@ test_bad_staging(void)
 		request = about(&bad_index, HP_SYNC_PAGES);
 		request.numbers_at = request.data_at = STAGING_SIZE;
 		expect(ask_status(&last, &request, NULL) == HP_OK, "no page");
+		request = about(&bad_index, HP_SYNC_NEW_LEAVES);
+		request.data_at = STAGING_SIZE;
+		expect(ask_status(&last, &request, NULL) == HP_OK, "no new leaf");
 		close_connection(&last);
 	}
 
@@ -1477,6 +1482,20 @@ try_leaves(const char *what, HpLeaf first, HpLeaf second)
 }
 
 static void
+try_new_leaves(const char *what, HpNewLeaf first, HpNewLeaf second)
+{
+	Connection	bad = connect_bad(true);
+	HpRequest	request = about(&bad_index, HP_SYNC_NEW_LEAVES);
+	HpNewLeaf  *leaves = (HpNewLeaf *) bad.staging;
+
+	leaves[0] = first;
+	leaves[1] = second;
+	request.count = 2;
+	send_request(&bad, &request);
+	check_ended(&bad, what);
+}
+
+static void
 test_bad_content(void)
 {
 	static const uint32_t beyond[] = {9, 1000, 1u << 26, UINT32_MAX / 64, UINT32_MAX};
@@ -1486,11 +1505,18 @@ test_bad_content(void)
 		try_number(HP_SYNC_PAGES, beyond[i]);
 		try_number(HP_SYNC_LINES, beyond[i] < 1u << 26 ? beyond[i] * HP_PAGE_LINES : beyond[i]);
 		try_leaves("leaf beyond", (HpLeaf) {{1, 0}, beyond[i], 0}, (HpLeaf) {{2, 0}, 1, 0});
+		try_new_leaves("new leaf beyond", (HpNewLeaf) {{1, 0}, {2, 0}, 1, 0}, (HpNewLeaf) {{2, 0}, {3, 0}, beyond[i], 0});
 	}
 	try_leaves("leaf's end", (HpLeaf) {{1, 0}, 1, 1}, (HpLeaf) {{2, 0}, 2, 0});
 	try_leaves("order of leaves", (HpLeaf) {{2, 0}, 1, 0}, (HpLeaf) {{1, 0}, 2, 0});
 	try_leaves("order of leaves", (HpLeaf) {{2, 1}, 1, 0}, (HpLeaf) {{2, 0}, 2, 0});
 	try_leaves("too large a key", (HpLeaf) {{1, 0}, 1, 0}, (HpLeaf) {{UINT64_C(1) << 32, 0}, 2, 0});
+
+	try_new_leaves("new leaf's flag", (HpNewLeaf) {{1, 0}, {2, 0}, 1, 0}, (HpNewLeaf) {{2, 0}, {3, 0}, 2, 2});
+	try_new_leaves("order of new leaves", (HpNewLeaf) {{2, 0}, {3, 0}, 1, 0}, (HpNewLeaf) {{1, 0}, {2, 0}, 2, 0});
+	try_new_leaves("new leaves that overlap", (HpNewLeaf) {{1, 0}, {3, 1}, 1, 0}, (HpNewLeaf) {{3, 0}, {4, 0}, 2, 0});
+	try_new_leaves("two last leaves", (HpNewLeaf) {{1, 0}, {0, 0}, 1, 1}, (HpNewLeaf) {{3, 0}, {0, 0}, 2, 1});
+	try_new_leaves("too large a low key", (HpNewLeaf) {{1, 0}, {2, 0}, 1, 0}, (HpNewLeaf) {{UINT64_C(1) << 32, 0}, {0, 0}, 2, 1});
 
 	/* All leaves at existing blocks, but more leaves than blocks. */
 	{

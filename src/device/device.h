@@ -15,7 +15,8 @@
  * An index is watched while the device may have a copy of it.  For each block of a
  * watched index, shared memory has a word of 64 bits, one bit for each line.  For each
  * watched index it has a count of structure changes.  A writer marks the lines that it
- * changes while it holds the page locked exclusively.  A re-sync takes the marks of a
+ * changes while it holds the page locked exclusively.  A summary, with a bit for each 64
+ * words, spares re-syncs the words without marks.  A re-sync takes the marks of a
  * page, and then reads the marked lines, while it holds the page locked in share mode.
  * So no change is lost: a writer that finds the index not watched has locked the page
  * before the first copy reads it, and a writer that locks the page after a re-sync has
@@ -159,6 +160,8 @@ typedef struct HmWatch
 	pg_atomic_uint64 *structure;	/* count of structure changes; each value stands
 									 * for one state */
 	pg_atomic_uint32 *marked;	/* nonzero: there may be new marks */
+	pg_atomic_uint32 *overflow; /* nonzero: a block without a word has changed */
+	uint32		first_group;	/* in the summary of marks */
 } HmWatch;
 
 typedef enum HmWatchResult
@@ -185,6 +188,24 @@ extern void hm_device_release(void);
  */
 extern void hm_device_loads(void);
 extern bool hm_device_is_loading(Relation index);
+
+/*
+ * A walk over the blocks of a held index that have marks, in order.  It finds all marks that
+ * were made before it began, and maybe later ones.  The caller takes the marks: the next walk
+ * need not find what this one has.
+ */
+typedef struct HmMarkWalk
+{
+	const HmWatch *watch;
+	uint32		group;			/* the next one whose bit has not been taken */
+	uint32		base;			/* the group of the lowest of bits */
+	uint64		bits;			/* of groups that may have marks */
+	BlockNumber block;			/* the rest of the current group */
+	BlockNumber end;
+} HmMarkWalk;
+
+extern void hm_device_walk_marks(const HmWatch *watch, HmMarkWalk *walk);
+extern bool hm_device_next_marked(HmMarkWalk *walk, BlockNumber *block, uint64 *lines);
 
 /* Was an index watched all the time between two values of its count? */
 static inline bool

@@ -42,7 +42,7 @@
 
 #include "tree/tree.h"
 
-#define HP_VERSION		7
+#define HP_VERSION		8
 #define HP_CONTROL_FD	3
 
 /* Clients that wait for another client's sync get HP_WAITING at this interval. */
@@ -99,6 +99,8 @@ typedef enum HpOperation
 								 * at data_at; no number twice */
 	HP_SYNC_LEAVES,				/* count HpLeaf at data_at: the whole list, at most
 								 * as many as there are blocks */
+	HP_SYNC_NEW_LEAVES,			/* count HpNewLeaf at data_at, in key order: changes
+								 * the list */
 	HP_SYNC_END,				/* structure: returned by the next HP_SYNC_BEGIN */
 	HP_SEARCH,					/* see HpSearch */
 	HP_DROP,					/* index; no error if there is no copy */
@@ -127,6 +129,19 @@ typedef struct HpLeaf
 	uint32_t	block;
 	uint32_t	unused;			/* zero */
 } HpLeaf;
+
+/*
+ * Same as HdNewLeaf: a leaf that the list does not have yet, or has with other bounds.  It takes
+ * the place of all leaves that begin between its bounds.  The first leaf of an index has the
+ * low bound (0, 0).  New leaves do not overlap, and there may not be more leaves than blocks.
+ */
+typedef struct HpNewLeaf
+{
+	HtEntry		low;
+	HtEntry		high;
+	uint32_t	block;
+	uint32_t	is_last;		/* 1: there is no high bound; 0 otherwise */
+} HpNewLeaf;
 
 /*
  * Keys are as wide as the index's: uint32_t or uint64_t.  Hits are pairs: uint32_t probe
@@ -183,6 +198,8 @@ typedef struct HpReply
 	uint32_t	status;			/* HpStatus */
 	uint32_t	created;		/* HP_SYNC_BEGIN: the copy is new and empty */
 	uint64_t	structure;		/* HP_SYNC_BEGIN: of the last HP_SYNC_END */
+	uint32_t	blocks;			/* HP_SYNC_BEGIN: that the copy has room for */
+	uint32_t	unused;
 	uint64_t	hits;			/* HP_SEARCH: the number of all hits */
 	uint64_t	counted;		/* HP_SEARCH, HP_OK: of these, how many have no tid at
 								 * tids_at, because the map counts them */

@@ -36,9 +36,12 @@ static shmem_startup_hook_type next_shmem_startup = NULL;
 static Size
 shared_size(void)
 {
-	return add_size(offsetof(HmDeviceShared, words),
-					mul_size(max_resident_blocks,
-							 sizeof(pg_atomic_uint64) + sizeof(pg_atomic_uint32)));
+	Size		result = offsetof(HmDeviceShared, words);
+
+	result = add_size(result, mul_size(max_resident_blocks,
+									   sizeof(pg_atomic_uint64) + sizeof(pg_atomic_uint32)));
+	return add_size(result, mul_size(hm_summary_words((uint32) max_resident_blocks),
+									 sizeof(pg_atomic_uint64)));
 }
 
 static void
@@ -81,6 +84,9 @@ start_shared(void)
 			pg_atomic_init_u32(&hm_device->slots[i].marked, 0);
 			pg_atomic_init_u32(&hm_device->slots[i].overflow, 0);
 		}
+		for (uint32 i = 0; i < hm_summary_words(hm_device->word_count); i++)
+			pg_atomic_init_u64(&hm_device_summary()[i], 0);
+
 		/*
 		 * Words are initialized when they are first used, so that the server starts
 		 * quickly.

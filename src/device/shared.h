@@ -24,7 +24,7 @@ typedef struct HmSlot
 
 	/* The watched file; words is 0 if none is watched. */
 	HpIndexName name;
-	uint32		first;			/* in HmDeviceShared.words */
+	uint32		first;			/* in HmDeviceShared.words; the first of a group */
 	uint32		words;
 	int			users;			/* backends that hold it by hm_device_watch() */
 	int			loader;			/* process id of the one that makes the copy, or 0 */
@@ -51,17 +51,37 @@ typedef struct HmDeviceShared
 	TimestampTz stats_since;
 	HmSlot		slots[HM_DEVICE_SLOTS];
 	uint32		word_count;
-	pg_atomic_uint64 words[FLEXIBLE_ARRAY_MEMBER];	/* followed by as many buffers */
+	pg_atomic_uint64 words[FLEXIBLE_ARRAY_MEMBER];	/* followed by the summary, and by
+													 * as many buffers */
 } HmDeviceShared;
 
 /* NULL unless the library is preloaded. */
 extern HmDeviceShared *hm_device;
 
+/*
+ * The summary has a bit for each group of this many words: some of them may not be zero.  A
+ * group belongs to one index.
+ */
+#define HM_GROUP_WORDS		64
+
+/* The number of 64-bit words of the summary of this many words. */
+static inline uint32
+hm_summary_words(uint32 word_count)
+{
+	return word_count / (64 * HM_GROUP_WORDS) + 1;
+}
+
+static inline pg_atomic_uint64 *
+hm_device_summary(void)
+{
+	return &hm_device->words[hm_device->word_count];
+}
+
 /* For each word, the buffer in which its block was marked last. */
 static inline pg_atomic_uint32 *
 hm_device_buffers(void)
 {
-	return (pg_atomic_uint32 *) &hm_device->words[hm_device->word_count];
+	return (pg_atomic_uint32 *) (hm_device_summary() + hm_summary_words(hm_device->word_count));
 }
 
 /* harmonia.gpu */

@@ -20,6 +20,7 @@
 #include "commands/dbcommands.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
+#include "port/pg_bitutils.h"
 #include "tcop/utility.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
@@ -121,6 +122,21 @@ raise_flag(pg_atomic_uint32 *flag)
 		pg_atomic_write_u32(flag, 1);
 }
 
+/*
+ * Note in the summary that a word is not zero.  The word was set before, and that was a barrier.
+ * If the bit is set already, a re-sync that clears it from now on will read the word after that.
+ */
+static inline void
+summarize(uint32 word)
+{
+	uint32		group = word / HM_GROUP_WORDS;
+	pg_atomic_uint64 *summary = &hm_device_summary()[group / 64];
+	uint64		bit = UINT64CONST(1) << (group % 64);
+
+	if ((pg_atomic_read_u64(summary) & bit) == 0)
+		pg_atomic_fetch_or_u64(summary, bit);
+}
+
 /* Mark lines of a block.  Returns false if the block has no word. */
 static inline bool
 mark_block(const KnownIndex *at, BlockNumber block, uint64 lines)
@@ -131,6 +147,7 @@ mark_block(const KnownIndex *at, BlockNumber block, uint64 lines)
 		return false;
 	}
 	pg_atomic_fetch_or_u64(&hm_device->words[at->first + block], lines);
+	summarize(at->first + block);
 	return true;
 }
 
@@ -212,13 +229,16 @@ hm_slot_unwatch(HmSlot *slot)
 	pg_atomic_fetch_add_u32(&hm_device->version, 1);
 }
 
-/* Find the first unused range of this many words.  Returns false if there is none. */
+/*
+ * Find the first unused range of this many words that begins with a group.  Returns false if
+ * there is none.
+ */
 static bool
 find_range(uint32 words, uint32 *first)
 {
 	uint32		at = 0;
 
-	while (words <= hm_device->word_count - at)
+	while (at + words <= hm_device->word_count)
 	{
 		uint32		next = at;
 
@@ -227,7 +247,7 @@ find_range(uint32 words, uint32 *first)
 			HmSlot	   *slot = &hm_device->slots[i];
 
 			if (slot->words > 0 && slot->first < at + words && slot->first + slot->words > at)
-				next = Max(next, slot->first + slot->words);
+				next = Max(next, (uint32) TYPEALIGN(HM_GROUP_WORDS, slot->first + slot->words));
 		}
 		if (next == at)
 		{
@@ -362,8 +382,10 @@ hm_device_watch(const HpIndexName *name, Oid relation, BlockNumber blocks, HmWat
 		watch->blocks = slot->words;
 		watch->words = &hm_device->words[slot->first];
 		watch->buffers = &hm_device_buffers()[slot->first];
+		watch->first_group = slot->first / HM_GROUP_WORDS;
 		watch->structure = &slot->structure;
 		watch->marked = &slot->marked;
+		watch->overflow = &slot->overflow;
 	}
 	LWLockRelease(hm_device->lock);
 	return result;
@@ -402,6 +424,68 @@ hm_device_is_loading(Relation index)
 	result = slot != NULL && slot->loader != 0;
 	LWLockRelease(hm_device->lock);
 	return result;
+}
+
+void
+hm_device_walk_marks(const HmWatch *watch, HmMarkWalk *walk)
+{
+	walk->watch = watch;
+	walk->group = watch->first_group;
+	walk->block = walk->end = 0;
+	walk->bits = 0;
+}
+
+/*
+ * Take the bits of the summary from walk->group on, as far as they are in one word of it and belong
+ * to the index.  They are cleared before any word of their groups is read: a writer that marks a
+ * block later sets its bit again.
+ */
+static void
+take_summary(HmMarkWalk *walk)
+{
+	uint32		end = walk->watch->first_group + (walk->watch->blocks + HM_GROUP_WORDS - 1) / HM_GROUP_WORDS;
+	pg_atomic_uint64 *summary = &hm_device_summary()[walk->group / 64];
+	uint32		low = walk->group % 64;
+	uint64		own = PG_UINT64_MAX << low;
+
+	walk->base = walk->group - low;
+	if (end - walk->base < 64)
+		own &= (UINT64CONST(1) << (end - walk->base)) - 1;
+	walk->group = Min(end, walk->base + 64);
+	if (pg_atomic_read_u64(summary) & own)
+		walk->bits = pg_atomic_fetch_and_u64(summary, ~own) & own;
+}
+
+bool
+hm_device_next_marked(HmMarkWalk *walk, BlockNumber *block, uint64 *lines)
+{
+	const HmWatch *watch = walk->watch;
+	uint32		end = watch->first_group + (watch->blocks + HM_GROUP_WORDS - 1) / HM_GROUP_WORDS;
+
+	for (;;)
+	{
+		uint32		group;
+
+		for (; walk->block < walk->end; walk->block++)
+		{
+			*lines = pg_atomic_read_u64(&watch->words[walk->block]);
+			if (*lines != 0)
+			{
+				*block = walk->block++;
+				return true;
+			}
+		}
+		while (walk->bits == 0)
+		{
+			if (walk->group >= end)
+				return false;
+			take_summary(walk);
+		}
+		group = walk->base + (uint32) pg_rightmost_one_pos64(walk->bits) - watch->first_group;
+		walk->bits &= walk->bits - 1;
+		walk->block = group * HM_GROUP_WORDS;
+		walk->end = Min(walk->block + HM_GROUP_WORDS, watch->blocks);
+	}
 }
 
 bool

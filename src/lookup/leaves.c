@@ -1,8 +1,8 @@
 /*
  * leaves.c
- *		The list of an index's leaves, for the device.
+ *		The list of an index's leaves, for the device, and what is new in it.
  *
- * The list is read from the inner nodes, one segment at a time under its header's lock.
+ * The whole list is read from the inner nodes, one segment at a time under its header's lock.
  * It shows one state of the index only if the structure has not changed while it was
  * read; the caller checks that.
  */
@@ -73,4 +73,105 @@ hm_leaves_list(Relation index, HtWidth width, HmLeafList *list)
 	pfree(segments);
 	pfree(pages);
 	return stable;
+}
+
+/* ----------------------------------------------------------------
+ *		New leaves
+ * ----------------------------------------------------------------
+ */
+
+void
+hm_new_leaf_note(HmNotedLeaves *list, Buffer buffer)
+{
+	Page		page = BufferGetPage(buffer);
+	const HmSpecial *special = hm_page_special(page);
+	HmNotedLeaf *leaf;
+
+	if (!hm_page_is(page, HM_PAGE_LEAF) || special->part != HM_PART_KEYS)
+		return;
+	if (list->count == list->room)
+	{
+		list->room = Max(64, list->room * 2);
+		list->leaves = list->leaves == NULL ?
+			palloc_extended(list->room * sizeof(HmNotedLeaf), MCXT_ALLOC_HUGE) :
+			repalloc_huge(list->leaves, list->room * sizeof(HmNotedLeaf));
+	}
+	leaf = &list->leaves[list->count];
+	leaf->low = hm_leaf_low(page);
+	leaf->high = hm_leaf_high(page);
+	leaf->has_high = hm_page_has_high(page);
+	leaf->block = BufferGetBlockNumber(buffer);
+	leaf->segment = special->segment;
+	leaf->stamp = special->stamp;
+	leaf->number = list->count++;
+}
+
+/* Whether the directory leads to a leaf's segment at the leaf's low bound. */
+static bool
+is_in_directory(const HmNotedLeaf *leaf, const HmDirectoryEntry *segments, int count)
+{
+	HmPosition	low = hm_position(HM_PART_KEYS, leaf->low.key, leaf->low.tid);
+	int			first = 0;		/* of the segments that begin above it */
+	int			end = count;
+
+	while (first < end)
+	{
+		int			middle = first + (end - first) / 2;
+
+		if (hm_position_cmp(hm_directory_low(&segments[middle]), low) <= 0)
+			first = middle + 1;
+		else
+			end = middle;
+	}
+	return first > 0 && segments[first - 1].part == HM_PART_KEYS &&
+		segments[first - 1].block == leaf->segment &&
+		segments[first - 1].stamp == (uint32) leaf->stamp;
+}
+
+/* In key order, then in the order in which they were noted. */
+static int
+compare_noted(const void *a, const void *b)
+{
+	const HmNotedLeaf *left = *(const HmNotedLeaf *const *) a;
+	const HmNotedLeaf *right = *(const HmNotedLeaf *const *) b;
+	int			cmp = ht_entry_cmp(left->low, right->low);
+
+	return cmp != 0 ? cmp : left->number < right->number ? -1 : 1;
+}
+
+int64
+hm_new_leaves_write(const HmNotedLeaves *list, const HmDirectoryEntry *segments,
+					int segment_count, HpNewLeaf *out)
+{
+	const HmNotedLeaf **alive = palloc_extended(Max(1, list->count) * sizeof(HmNotedLeaf *),
+												MCXT_ALLOC_HUGE);
+	uint32		n = 0;
+	int64		written = 0;
+
+	for (uint32 i = 0; i < list->count; i++)
+	{
+		if (is_in_directory(&list->leaves[i], segments, segment_count))
+			alive[n++] = &list->leaves[i];
+	}
+	qsort(alive, n, sizeof(alive[0]), compare_noted);
+	for (uint32 i = 0; i < n && written >= 0; i++)
+	{
+		const HmNotedLeaf *leaf = alive[i];
+		const HmNotedLeaf *next = i + 1 < n ? alive[i + 1] : NULL;
+
+		if (next != NULL && ht_entry_cmp(leaf->low, next->low) == 0)
+			continue;
+		if (next != NULL && (!leaf->has_high || ht_entry_cmp(next->low, leaf->high) < 0))
+		{
+			written = -1;
+			break;
+		}
+		out[written].low = leaf->low;
+		out[written].high = leaf->high;
+		out[written].block = leaf->block;
+		out[written].is_last = !leaf->has_high;
+		written++;
+	}
+	pfree(alive);
+	return written;
 }

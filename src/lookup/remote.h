@@ -5,6 +5,7 @@
 #ifndef HARMONIA_LOOKUP_REMOTE_H
 #define HARMONIA_LOOKUP_REMOTE_H
 
+#include "am/format.h"
 #include "device/device.h"
 #include "lookup/walk.h"
 
@@ -34,6 +35,40 @@ typedef struct HmLeafList
  * Errors: index_corrupted.
  */
 extern bool hm_leaves_list(Relation index, HtWidth width, HmLeafList *list);
+
+/*
+ * A leaf whose bounds the copy may not know, as its page says.  hm_new_leaf_note() finds them
+ * on their pages: changes of structure mark these as a whole.
+ */
+typedef struct HmNotedLeaf
+{
+	HtEntry		low;
+	HtEntry		high;
+	bool		has_high;
+	BlockNumber block;
+	BlockNumber segment;		/* header of its segment, and */
+	uint64		stamp;			/* that one's stamp */
+	uint32		number;			/* in the order in which they were noted */
+} HmNotedLeaf;
+
+typedef struct HmNotedLeaves
+{
+	uint32		count;
+	uint32		room;
+	HmNotedLeaf *leaves;		/* palloc'd, or NULL if room is 0 */
+} HmNotedLeaves;
+
+/* Note a page if it is a leaf that holds keys.  The caller holds the page's lock. */
+extern void hm_new_leaf_note(HmNotedLeaves *list, Buffer buffer);
+
+/*
+ * Write those of the leaves that belong to one of these segments, which are the whole directory, to
+ * out[], which has room for all: in order, and each as it was noted last.  Others are left over from
+ * segments that are dead, or are not alive yet.  Returns their number, or -1 if they overlap, which is
+ * possible only if the leaves and the directory do not show one state.
+ */
+extern int64 hm_new_leaves_write(const HmNotedLeaves *list, const HmDirectoryEntry *segments,
+								 int segment_count, HpNewLeaf *out);
 
 /* ----------------------------------------------------------------
  *		Copies (sync.c)

@@ -2,15 +2,23 @@
  * sync.c
  *		Bringing the device's copy of an index up to date.
  *
- * A re-sync sends the lines of pages that have been marked since the last one and, if
- * the structure has changed, the list of leaves.  It takes a page's marks and reads its
- * lines under one share lock.  So the copy of a page shows the page as it was at one
+ * A re-sync sends the lines of leaves that have been marked since the last one and, if
+ * the structure has changed, what is new in the list of leaves.  It takes a page's marks and
+ * reads its lines under one share lock.  So the copy of a page shows the page as it was at one
  * moment after the call began.
  *
  * Each entry is in exactly one leaf, and in that leaf's copy, only if the list and the
  * pages show one state of the structure.  The structure count, read before and after,
- * tells.  If it has changed, the list and the pages that were marked in the meantime
- * are sent again.  At the end the daemon is told the count, and others may search.
+ * tells.  If it has changed, the pages that were marked in the meantime are sent, too.  At
+ * the end the daemon is told the count, and others may search.
+ *
+ * A change of structure marks leaves that it makes, or gives other bounds, as a whole.  So
+ * those that are new since the last re-sync are among the pages that are marked so, and a leaf
+ * says where its place is.  A page may look like a leaf and belong to no segment that is alive.
+ * The directory tells.  It is read after the marks were taken: a movement has the directory
+ * locked while it marks the leaves of new segments, so what was marked is alive by then, or
+ * never will be without being marked again.  New leaves that are sent twice, or were not new,
+ * do no harm.
  *
  * The daemon lets one client at a time do this.  If the re-sync fails in the middle,
  * because of an error or a cancelled query, the connection is closed and the daemon
@@ -24,6 +32,7 @@
 #include "am/fault.h"
 #include "am/format.h"
 #include "am/progress.h"
+#include "am/reader.h"
 #include "compat.h"
 #include "lookup/remote.h"
 
@@ -56,6 +65,7 @@ typedef struct Sync
 	HpIndexName name;
 	HmWatch		watch;
 	BlockNumber reserved;		/* blocks that the copy is known to have room for */
+	HmNotedLeaves noted;		/* that may be new */
 	HmLookupStats *stats;		/* to add to */
 	HmCpuReason reason;		/* of a failure */
 
@@ -242,7 +252,10 @@ add_lines(Sync *sync, BlockNumber block, Page page, uint64 lines)
 	}
 }
 
-/* Take the marks of a block and copy the marked lines. */
+/*
+ * Take the marks of a block and copy the marked lines.  The device reads leaves alone.  A block
+ * that becomes a leaf later is marked again as a whole.
+ */
 static inline void
 take_block(Sync *sync, BlockNumber block)
 {
@@ -252,10 +265,15 @@ take_block(Sync *sync, BlockNumber block)
 	HM_FAULT(sync_page_pinned);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	lines = pg_atomic_exchange_u64(&sync->watch.words[block], 0);
-	add_lines(sync, block, BufferGetPage(buffer), lines);
+	if (hm_page_is(BufferGetPage(buffer), HM_PAGE_LEAF))
+	{
+		add_lines(sync, block, BufferGetPage(buffer), lines);
+		if (lines == HM_ALL_LINES)
+			hm_new_leaf_note(&sync->noted, buffer);
+		sync->stats->synced_lines += pg_popcount64(lines);
+		sync->stats->counts.synced_blocks++;
+	}
 	UnlockReleaseBuffer(buffer);
-	sync->stats->synced_lines += pg_popcount64(lines);
-	sync->stats->counts.synced_blocks++;
 }
 
 /* Prefetch what take_block() will read. */
@@ -274,28 +292,37 @@ send_marked(Sync *sync)
 	uint32		in = 0,
 				out = 0;
 	BlockNumber end;
+	HmMarkWalk	walk;
+	bool		more = true;
 
 	if (pg_atomic_exchange_u32(sync->watch.marked, 0) == 0)
 		return true;
 
-	/*
-	 * Read the size after the exchange: a mark in a later block raises the flag again.
-	 */
 	if (!reserve(sync, &end) || !begin_halves(sync, false))
 		return false;
-	for (BlockNumber block = 0; block < end || out != in; block++)
+	hm_device_walk_marks(&sync->watch, &walk);
+	while (more || out != in)
 	{
-		if (block < end)
-		{
-			uint64		lines = pg_atomic_read_u64(&sync->watch.words[block]);
+		BlockNumber block;
+		uint64		lines;
 
-			if (lines == 0)
+		more = more && hm_device_next_marked(&walk, &block, &lines);
+		if (more)
+		{
+			/* The file may have grown, and that block have been marked, since we looked. */
+			if (block >= end && !reserve(sync, &end))
+				return false;
+
+			/* Marks of a block that was cut off say nothing. */
+			if (block >= end)
 				continue;
 			prefetch_block(sync, block, lines);
 			ahead[in++ % AHEAD] = block;
 			if (in - out < AHEAD)
 				continue;
 		}
+		else if (out == in)
+			break;
 		CHECK_FOR_INTERRUPTS();
 		if (sync->count + HP_PAGE_LINES > HALF_LINES && !send_half(sync))
 			return false;
@@ -350,34 +377,32 @@ send_leaves(Sync *sync, const HmLeafList *list)
 	return end_halves(sync);
 }
 
-/*
- * Send the list itself.  Also returns false, with sync->reason unchanged, if the index
- * has outgrown its words: a leaf without a word has not been sent, even if the copy has
- * room for it.
- */
+/* Get staging memory for a list.  Returns NULL, and sets the reason, if there is none. */
+static void *
+list_staging(Sync *sync, Size size)
+{
+	void	   *result = NULL;
+
+	Assert(!sync->posted);
+	if (size > HM_STAGING_MAX)
+		sync->reason = HM_CPU_TOO_LARGE;
+	else if ((result = hm_client_staging(Max(size, 1))) == NULL)
+		sync->reason = HM_CPU_DEVICE_FAILED;
+	return result;
+}
+
+/* Send the list itself. */
 static bool
 send_list(Sync *sync, const HmLeafList *list)
 {
 	Size		size = list->count * sizeof(HpLeaf);
 	HpRequest	request = request_for(sync, HP_SYNC_LEAVES);
-	HpLeaf	   *out;
+	HpLeaf	   *out = list_staging(sync, size);
 
-	Assert(!sync->posted);
-	if (size > HM_STAGING_MAX)
-	{
-		sync->reason = HM_CPU_TOO_LARGE;
-		return false;
-	}
-	out = (HpLeaf *) hm_client_staging(Max(size, 1));
 	if (out == NULL)
-	{
-		sync->reason = HM_CPU_DEVICE_FAILED;
 		return false;
-	}
 	for (uint32 i = 0; i < list->count; i++)
 	{
-		if (list->leaves[i].block >= sync->watch.blocks)
-			return false;
 		out[i].low = list->leaves[i].low;
 		out[i].block = list->leaves[i].block;
 		out[i].unused = 0;
@@ -387,30 +412,56 @@ send_list(Sync *sync, const HmLeafList *list)
 	return ask(sync, &request);
 }
 
+/*
+ * Send what is new in the list.  Sets *failed if these leaves do not show one state, although
+ * nothing has changed: then the whole list has to be sent.
+ */
+static bool
+send_new_leaves(Sync *sync, const HmDirectoryEntry *segments, int segment_count, bool *failed)
+{
+	HpRequest	request = request_for(sync, HP_SYNC_NEW_LEAVES);
+	HpNewLeaf  *out = list_staging(sync, sync->noted.count * sizeof(HpNewLeaf));
+	int64		count;
+
+	if (out == NULL)
+		return false;
+	count = hm_new_leaves_write(&sync->noted, segments, segment_count, out);
+	*failed = count < 0;
+	if (count <= 0)
+		return true;
+	request.count = (uint32) count;
+	sync->stats->counts.bytes_to_device += (uint64) count * sizeof(HpNewLeaf);
+	return ask(sync, &request);
+}
+
 /* ----------------------------------------------------------------
  *		The whole re-sync
  * ----------------------------------------------------------------
  */
 
 /*
- * Bring the leaves' pages and the list to one state.  "copied" is the structure count
- * of the copy's list, or 0 if it has none.  Returns the structure count at the end, or
- * 0 on failure.
+ * Bring the leaves' pages and the list to one state.  "copied" is the structure count of the
+ * copy's list and pages, or 0 if it has none.  Returns the structure count at the end, or 0 on
+ * failure.
  */
 static uint64
 send_state(Sync *sync, uint64 copied)
 {
 	HmLeafList	list = {0};
-	bool		has_pages = copied != 0;
+	bool		complete = copied == 0; /* send the whole list */
+	bool		has_pages = !complete;
+	uint64		result = 0;
 
 	sync->reason = HM_CPU_RESTLESS;
-	for (int attempt = 0; attempt < MAX_ATTEMPTS; attempt++)
+	for (int attempt = 0; attempt < MAX_ATTEMPTS && result == 0; attempt++)
 	{
 		uint64		count = pg_atomic_read_u64(sync->watch.structure);
-		bool		new_list = count != copied;
+		HmDirectoryEntry *segments = NULL;
+		int			segment_count = 0;
+		bool		failed = false;
 
 		CHECK_FOR_INTERRUPTS();
-		if (new_list && !hm_leaves_list(sync->index, sync->width, &list))
+		if (complete && !hm_leaves_list(sync->index, sync->width, &list))
 			continue;
 		HM_FAULT(sync_listed);
 		if (!has_pages)
@@ -427,19 +478,39 @@ send_state(Sync *sync, uint64 copied)
 		else if (!send_marked(sync))
 			break;
 		HM_FAULT(sync_copied);
+		if (!complete && sync->noted.count > 0)
+		{
+			BlockNumber *pages;
+			int			page_count;
+
+			segments = hm_directory_read(sync->index, &segment_count, &pages, &page_count);
+			pfree(pages);
+		}
 
 		pg_memory_barrier();
-		if (pg_atomic_read_u64(sync->watch.structure) != count)
-			continue;
-		if (new_list && !send_list(sync, &list))
-			break;
-		if (list.leaves != NULL)
-			pfree(list.leaves);
-		return count;
+		if (pg_atomic_read_u64(sync->watch.structure) == count)
+		{
+			/*
+			 * If the index has outgrown its words, leaves without a word have not been sent,
+			 * even if the copy has room for them.
+			 */
+			if (pg_atomic_read_u32(sync->watch.overflow) != 0)
+				attempt = MAX_ATTEMPTS;
+			else if (complete ? send_list(sync, &list) : segments == NULL || count == copied ||
+					 send_new_leaves(sync, segments, segment_count, &failed))
+				result = failed ? 0 : count;
+			else
+				attempt = MAX_ATTEMPTS;
+			complete |= failed;
+		}
+		if (segments != NULL)
+			pfree(segments);
 	}
 	if (list.leaves != NULL)
 		pfree(list.leaves);
-	return 0;
+	if (sync->noted.leaves != NULL)
+		pfree(sync->noted.leaves);
+	return result;
 }
 
 /* Read the copy's name, and the attributes needed to search it. */
@@ -491,6 +562,7 @@ sync_copy(Sync *sync, bool load, HmCopy *copy)
 		sync->stats->counts.loads++;
 		hm_device_loads();
 	}
+	sync->reserved = reply->blocks;
 	HM_FAULT(sync_begun);
 
 	count = send_state(sync, copied);
