@@ -41,6 +41,7 @@ check() {
 	printf '==> Host and %s device against a reference\n' "$device"
 	"$build/test_device" host
 	"$build/test_device" "$device"
+	"$build/test_leaves" "$device"
 	"$build/test_gpud" "$build/harmonia_gpud" "$device"
 	if [ "$device" = cuda ] && command -v compute-sanitizer >/dev/null; then
 		local tool

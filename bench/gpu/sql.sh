@@ -134,30 +134,41 @@ sent() {
 	sql -F ' ' -c "SELECT bytes_to_device, synced_blocks FROM pg_stat_harmonia WHERE indexrelname = 'points_harmonia'"
 }
 
-# How much longer the first batch after inserts takes than the batch before them, and
-# the bound for that: 1.5 times the transfer of what has changed, plus 2 ms.  "page
-# bound" counts whole changed pages, "bound" the changed lines that were sent.
+# resync_row SECTION N KEY: how much longer the first batch after N inserts takes than the batch
+# before them, and the bound for that: 1.5 times the transfer of what has changed, plus 0.5 ms.
+# "page bound" counts whole changed pages, "bound" what was sent.  KEY is an expression of i,
+# which is another number for each row that is ever inserted.
+resync_row() {
+	local n=$2 query run from to
+	query="SELECT count(*) FROM points WHERE k = ANY ((SELECT keys FROM arrays WHERE n = 1000)::bigint[])"
+	for ((run = 1; run <= runs; run++)); do
+		from=$(sent)
+		timings "$query" "$query" \
+			"INSERT INTO points SELECT $3, i FROM generate_series($inserted + 1::bigint, $inserted + $n) i" \
+			"$query" >"$dir/times"
+		to=$(sent)
+		inserted=$((inserted + n))
+		awk 'NR == 2 { before = $1 } NR == 4 { print $1 - before }' "$dir/times" | note GPU ms
+		echo "$from $to" | awk -v speed="$bytes_a_ms" '{ print 1.5 * ($3 - $1) / speed + 0.5 }' | note bound ms
+		echo "$from $to" | awk -v speed="$bytes_a_ms" '{ print 1.5 * 8192 * ($4 - $2) / speed + 0.5 }' |
+			note 'page bound' ms
+		echo "$from $to" | awk '{ print ($3 - $1) / 1e6 }' | note GPU 'MB sent'
+		echo "$from $to" | awk '{ print $4 - $2 }' | note GPU blocks
+	done
+	record_noted "$1" "$n"
+}
+
+# Random inserts, which split few leaves of an index that was built a while ago; and 100
+# neighbours in each of N / 100 places, which split one there.
 section_resync() {
-	local n query run from to
+	local n inserted=$rows
 	show_only points points_harmonia
 	options=$on_device
-	query="SELECT count(*) FROM points WHERE k = ANY ((SELECT keys FROM arrays WHERE n = 1000)::bigint[])"
-	for n in 1000 10000 100000; do
-		for ((run = 1; run <= runs; run++)); do
-			from=$(sent)
-			timings "$query" "$query" \
-				"INSERT INTO points SELECT hashint8extended(i, 0), i FROM generate_series(
-					$rows + $run * 1000003::bigint + $n * 17, $rows + $run * 1000003::bigint + $n * 18 - 1) i" \
-				"$query" >"$dir/times"
-			to=$(sent)
-			awk 'NR == 2 { before = $1 } NR == 4 { print $1 - before }' "$dir/times" | note GPU ms
-			echo "$from $to" | awk -v speed="$bytes_a_ms" '{ print 1.5 * ($3 - $1) / speed + 2 }' | note bound ms
-			echo "$from $to" | awk -v speed="$bytes_a_ms" '{ print 1.5 * 8192 * ($4 - $2) / speed + 2 }' |
-				note 'page bound' ms
-			echo "$from $to" | awk '{ print ($3 - $1) / 1e6 }' | note GPU 'MB sent'
-			echo "$from $to" | awk '{ print $4 - $2 }' | note GPU blocks
-		done
-		record_noted 're-sync by number of inserts' "$n"
+	for n in 100 1000 10000 100000; do
+		resync_row 're-sync by number of inserts' "$n" 'hashint8extended(i, 0)'
+	done
+	for n in 100 1000 10000 100000; do
+		resync_row 're-sync by number of inserts with splits' "$n" 'hashint8extended(i / 100, 7) + i % 100'
 	done
 	options=
 }
