@@ -49,6 +49,8 @@ static WaitEventSet *wait_set = NULL;
 static bool asking = false;		/* a request was sent and has not been answered */
 static bool syncing = false;	/* between HP_SYNC_BEGIN and its end */
 static HpOperation posted;		/* the operation of the last hm_client_post() */
+static bool patient = false;	/* see hm_client_be_patient() */
+static bool gave_up = false;	/* the last request was not waited for */
 
 static char *staging = NULL;
 static Size staging_size = 0;
@@ -127,6 +129,7 @@ end_of_transaction(XactEvent event, void *arg)
 		event == XACT_EVENT_PRE_PREPARE)
 		return;
 	staging_owner = NULL;
+	patient = false;
 	if (asking || syncing)
 		hm_client_close();
 
@@ -210,6 +213,9 @@ receive_reply(void)
 
 		if (received == sizeof(reply) && reply.status == HP_WAITING)
 		{
+			gave_up = !patient && !hm_force_device && posted != HP_DROP;
+			if (gave_up)
+				return NULL;
 			/* Other clients may load large copies: start the timeout again. */
 			start = 0;
 			continue;
@@ -420,6 +426,7 @@ hm_client_post(HpRequest *request)
 	if (request->operation == HP_SYNC_BEGIN)
 		syncing = true;
 	posted = (HpOperation) request->operation;
+	gave_up = false;
 	if (!send_request(request, -1))
 	{
 		hm_client_close();
@@ -443,6 +450,18 @@ hm_client_answer(void)
 	if (posted == HP_SYNC_END || posted == HP_DROP || answer->status != HP_OK)
 		syncing = false;
 	return answer;
+}
+
+bool
+hm_client_gave_up(void)
+{
+	return gave_up;
+}
+
+void
+hm_client_be_patient(void)
+{
+	patient = true;
 }
 
 const HpReply *

@@ -370,4 +370,13 @@ extern const HpReply *hm_client_ask(HpRequest *request);
 extern bool hm_client_post(HpRequest *request);
 extern const HpReply *hm_client_answer(void);
 
+/*
+ * A request that waits for another client's sync is given up after HP_WAITING_MS, as if the daemon
+ * had gone: the CPU is sooner.  Was that the reason for the last NULL?  Requests to drop a copy
+ * wait for as long as it takes, and so do all until the end of a transaction that is patient,
+ * and with harmonia.force_device.
+ */
+extern bool hm_client_gave_up(void);
+extern void hm_client_be_patient(void);
+
 #endif							/* HARMONIA_DEVICE_H */

@@ -46,7 +46,7 @@
 #define HP_CONTROL_FD	3
 
 /* Clients that wait for another client's sync get HP_WAITING at this interval. */
-#define HP_WAITING_MS	1000
+#define HP_WAITING_MS	500
 
 /* How long a client may pause in its sync while others wait for it. */
 #define HP_SYNC_IDLE_MS	5000

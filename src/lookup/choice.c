@@ -66,6 +66,8 @@ hm_cpu_reason_text(HmCpuReason reason)
 			return "index is not resident";
 		case HM_CPU_LOADING:
 			return "index is being copied to the device";
+		case HM_CPU_WAITING:
+			return "another session keeps the device busy with the index";
 		case HM_CPU_CHEAPER:
 			return "faster on the CPU";
 		case HM_CPU_TOO_LARGE:

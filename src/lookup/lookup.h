@@ -72,6 +72,7 @@ typedef enum HmCpuReason
 	HM_CPU_FEW_KEYS,
 	HM_CPU_NOT_RESIDENT,		/* there is no copy of the index */
 	HM_CPU_LOADING,				/* another backend makes the copy */
+	HM_CPU_WAITING,				/* another backend takes long to bring the copy up to date */
 	HM_CPU_CHEAPER,
 	HM_CPU_TOO_LARGE,			/* the index exceeds harmonia.max_resident_blocks */
 	HM_CPU_TOO_MANY_BLOCKS,		/* ... or what a device can search at all */

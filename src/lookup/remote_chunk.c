@@ -274,7 +274,7 @@ hm_remote_search_chunk(HmRemote *remote, uint32 *count)
 		reply = hm_client_ask(&request);
 		remote->stats->counts.bytes_to_device += offsets.sent;
 		if (reply == NULL)
-			return HM_CPU_DEVICE_FAILED;
+			return hm_client_gave_up() ? HM_CPU_WAITING : HM_CPU_DEVICE_FAILED;
 		if (reply->status == HP_UNKNOWN)
 			return HM_CPU_NOT_RESIDENT;
 		if (reply->status == HP_NO_MEMORY)

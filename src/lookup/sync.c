@@ -542,7 +542,7 @@ sync_copy(Sync *sync, bool load, HmCopy *copy)
 	request.fanout = (uint32) sync->fanout;
 	reply = hm_client_ask(&request);
 	if (reply == NULL)
-		return HM_CPU_DEVICE_FAILED;
+		return hm_client_gave_up() ? HM_CPU_WAITING : HM_CPU_DEVICE_FAILED;
 	if (reply->status == HP_UNKNOWN)
 	{
 		sync->stats->counts.evictions++;
@@ -615,7 +615,7 @@ hm_sync(Relation index, bool load, HmCopy *copy, HmLookupStats *stats)
 	if (reason != HM_CPU_NO_REASON && reason != HM_CPU_NOT_RESIDENT)
 		hm_client_close();
 	hm_device_release();
-	if (reason != HM_CPU_NO_REASON)
+	if (reason != HM_CPU_NO_REASON && reason != HM_CPU_WAITING)
 		hm_device_forget(index);
 	return reason;
 }

@@ -58,6 +58,21 @@ like(nodes_of($node, $query, $hold_settings), qr/CPU Reason: index is being copi
 release('sync_begun');
 is(answer($loader), 't', 'the copy is made');
 unlike(nodes_of($node, $query, $hold_settings), qr/being copied/, 'then it is there');
+
+# Nor does one that stops while it brings the copy up to date.
+ask($loader, "INSERT INTO t SELECT -i, 0 FROM generate_series(1, 100) i; SET harmonia.fault = 'sync_begun:wait'");
+hold($node, 'sync_begun');
+send_sql($loader, "SELECT harmonia_load('t_k') > 0");
+stopped_at($node, 'sync_begun');
+$start = time;
+like(nodes_of($node, $query, $hold_settings), qr/CPU Reason: another session keeps the device busy with the index/, 'the CPU answers');
+cmp_ok(time - $start, '<', 2, 'soon');
+is($node->safe_psql('postgres', "$hold_settings; $query"), '6667|66670000', 'with the same rows');
+my $patient = start_psql($node, "$hold_settings; SELECT harmonia_load('t_k') > 0");
+wait_for_work($node);
+release('sync_begun');
+is(answer($loader), 't', 'the copy is up to date');
+is(finish($patient), '', 'another harmonia_load() has waited for it');
 close_session($loader);
 
 $node->stop;
