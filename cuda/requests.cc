@@ -418,13 +418,13 @@ Service::search_piece(Client &client, Copy *copy, HdBatch batch)
 
 	if (batch.counts != nullptr && result.hits == 0)
 		memset(batch.counts, 0, n * sizeof(uint32_t));
-	if (batch.probes != nullptr && first > 0 && result.hits <= batch.room)
+	if (batch.probes != nullptr && first > 0)
 	{
-		for (uint64_t i = 0; i < result.hits - result.counted; i++)
+		for (uint64_t i = 0; i < std::min(result.hits, batch.room) - result.counted; i++)
 			batch.probes[i] += first;
 	}
 	sum.hits += result.hits;
-	sum.counted += result.hits <= batch.room ? result.counted : 0;
+	sum.counted += result.counted;
 	sum.sort_ms += result.sort_ms;
 	sum.search_ms += result.search_ms;
 	progress.probes += n;
