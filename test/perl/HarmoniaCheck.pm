@@ -54,6 +54,90 @@ BEGIN
 	END IF;
 END $$;
 
+-- The same for an index of several columns: arrays of the first ones, NULLs, rows, joins.
+CREATE FUNCTION check_index.run_columns(index regclass) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+	tab regclass;
+	name text;
+	predicate text;
+	columns text[];
+	types text[];
+	samples text[];
+	conditions text[];
+	condition text;
+	returned boolean;			-- there are index-only scans
+	expected text;
+	keys text;
+	alone constant text := 'SELECT (count(*), count(k), count(l), sum(hashtextextended(s::text, 0)))::text'
+		' FROM (SELECT %s k, %s l FROM %s WHERE (%s)%s) s';
+	few constant text := 'SELECT (count(*), sum(hashtextextended(ctid::text, 0)))::text FROM %s WHERE (%s)%s';
+BEGIN
+	SELECT indrelid, index::text, coalesce(' AND (' || pg_get_expr(indpred, indrelid) || ')', ''),
+			array_agg(pg_get_indexdef(index, attnum, true) ORDER BY attnum),
+			array_agg(format_type(atttypid, atttypmod) ORDER BY attnum)
+		INTO STRICT tab, name, predicate, columns, types
+		FROM pg_index JOIN pg_attribute ON attrelid = indexrelid
+		WHERE indexrelid = index GROUP BY indrelid, indpred;
+
+	SELECT bool_and(pg_index_column_has_property(index, n, 'returnable')) INTO returned FROM generate_series(1, cardinality(columns)) n;
+	PERFORM check_index.set_plans('seqscan', 'sort');
+	EXECUTE format('SELECT ARRAY[%s] FROM (SELECT * FROM %s WHERE true%s ORDER BY hashtextextended(ctid::text, 1) LIMIT 200) s',
+		(SELECT string_agg(format('array_agg((%s)::%s)::text', c, t), ', ') FROM unnest(columns, types) u(c, t)), tab, predicate)
+		INTO samples;
+	IF samples[1] IS NULL THEN
+		RETURN;
+	END IF;
+
+	-- PostgreSQL 17 does not look for NULLs in a NOT NULL column.
+	conditions := ARRAY(SELECT format('(%s) IS NULL', columns[1])
+			WHERE NOT EXISTS (SELECT FROM pg_attribute JOIN pg_index ON attrelid = indrelid AND attnum = indkey[0]
+				WHERE indexrelid = index AND attnotnull))
+		|| (SELECT array_agg(format('(%s) = %L::%s', c, s, t) ORDER BY s) FROM
+			(SELECT DISTINCT columns[1] c, s, types[1] t FROM unnest(samples[1]::text[]) s WHERE s IS NOT NULL LIMIT 3) v)
+		|| (SELECT array_agg((SELECT string_agg(format('(%s) = ANY (%L::%s[])', c, s, t), ' AND ')
+				FROM unnest(columns[:n], samples[:n], types[:n]) u(c, s, t)) ORDER BY n)
+			FROM generate_series(1, cardinality(columns)) n);
+	FOREACH condition IN ARRAY conditions LOOP
+		PERFORM check_index.set_plans('seqscan');
+		expected := check_index.result(format(few, tab, condition, predicate), 'Seq Scan');
+		PERFORM check_index.set_plans('indexscan');
+		PERFORM check_index.compare(left(condition, 1000), expected,
+			check_index.result(format(few, tab, condition, predicate), 'Index Scan using ' || name));
+		PERFORM check_index.set_plans('bitmapscan');
+		PERFORM check_index.compare('bitmap: ' || left(condition, 1000), expected,
+			check_index.result(format(few, tab, condition, predicate), 'Bitmap Index Scan on ' || name));
+		IF returned AND NOT pg_is_in_recovery() THEN
+			PERFORM check_index.set_plans('seqscan');
+			keys := check_index.result(format(alone, columns[1], columns[2], tab, condition, predicate), 'Seq Scan');
+			PERFORM check_index.set_plans('indexscan', 'indexonlyscan');
+			PERFORM check_index.compare('columns alone: ' || left(condition, 1000), keys,
+				check_index.result(format(alone, columns[1], columns[2], tab, condition, predicate), 'Index Only Scan using ' || name));
+		END IF;
+		CONTINUE WHEN condition !~ 'ANY';
+		PERFORM check_index.set_plans('lookup_scan');
+		PERFORM check_index.compare('lookup: ' || left(condition, 1000), expected,
+			check_index.result(format(few, tab, condition, predicate), 'HarmoniaLookupScan'));
+		CONTINUE WHEN NOT returned OR pg_is_in_recovery();
+		PERFORM check_index.set_plans('lookup_scan', 'indexonlyscan');
+		PERFORM check_index.compare('columns alone by lookup: ' || left(condition, 1000), keys,
+			check_index.result(format(alone, columns[1], columns[2], tab, condition, predicate), 'HarmoniaLookupScan'));
+	END LOOP;
+
+	-- Look each row of the samples up by itself.
+	PERFORM check_index.set_plans('seqscan', 'hashjoin');
+	condition := format('SELECT (count(*), sum(hashtextextended(t.ctid::text, 0)))::text FROM unnest(%s) u(%s)'
+		' JOIN (SELECT *, ctid FROM %s t WHERE true%s) t ON %s',
+		(SELECT string_agg(format('%L::%s[]', s, t), ', ' ORDER BY n) FROM unnest(samples, types) WITH ORDINALITY u(s, t, n)),
+		(SELECT string_agg('u' || n, ', ' ORDER BY n) FROM generate_series(1, cardinality(columns)) n), tab, predicate,
+		(SELECT string_agg(format('(%s) = u.u%s', c, n), ' AND ') FROM unnest(columns) WITH ORDINALITY u(c, n)));
+	expected := check_index.result(condition, 'Hash Join');
+	PERFORM check_index.set_plans('indexscan', 'nestloop');
+	PERFORM check_index.compare('searches', expected, check_index.result(condition, 'Nested Loop[^$]*Index Scan'));
+	PERFORM check_index.set_plans('lookup_join');
+	PERFORM check_index.compare('lookups', expected, check_index.result(condition, 'HarmoniaLookupJoin'));
+END $$;
+
 CREATE FUNCTION check_index.run(index regclass) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -74,6 +158,10 @@ DECLARE
 	samples text;
 	expected text;
 BEGIN
+	IF (SELECT indnkeyatts > 1 FROM pg_index WHERE indexrelid = index) THEN
+		PERFORM check_index.run_columns(index);
+		RETURN;
+	END IF;
 	SELECT indrelid, attname, NOT pg_index_column_has_property(index, 1, 'returnable'), attnotnull,
 			coalesce(' WHERE ' || pg_get_expr(indpred, indrelid), ''), relname,
 			CASE indoption[0] WHEN 0 THEN 'NULLS LAST' WHEN 3 THEN 'NULLS LAST' ELSE 'NULLS FIRST' END,

@@ -24,10 +24,12 @@ sub make_pairs
 	my ($node) = @_;
 
 	$node->safe_psql('postgres', <<'END');
-CREATE TABLE pairs (id bigserial PRIMARY KEY, k int, k2 int);
+CREATE TABLE pairs (id bigserial PRIMARY KEY, k int, k2 int, g smallint GENERATED ALWAYS AS ((k / 1000)::smallint) STORED, h int GENERATED ALWAYS AS (k) STORED);
 INSERT INTO pairs (k, k2) SELECT x, x FROM (SELECT nullif(hashint4(i) % 1000000, 7) x FROM generate_series(1, 60000) i) s;
 CREATE INDEX pairs_k ON pairs USING harmonia (k) WITH (fillfactor = 100);
 CREATE INDEX pairs_k2 ON pairs (k2);
+CREATE INDEX pairs_two ON pairs USING harmonia ((k / 1000), (id + 0));
+CREATE INDEX pairs_g ON pairs USING harmonia (g, h);
 VACUUM ANALYZE pairs;
 
 -- Compare ranges and arrays.  STABLE, so that all queries have the caller's snapshot.
@@ -38,6 +40,8 @@ DECLARE
 	a text;
 	b text;
 	keys int[] := ARRAY(SELECT low + i * 37 FROM generate_series(0, 100) i);
+	groups int[] := ARRAY[low / 1000, Least(high, low + 1000) / 1000];
+	ids bigint[] := ARRAY(SELECT id FROM pairs WHERE k2 BETWEEN low AND high LIMIT 200);
 BEGIN
 	SELECT (count(*), sum(id), md5(string_agg(k::text, ',')))::text INTO a
 		FROM (SELECT id, k FROM pairs WHERE k BETWEEN low AND high ORDER BY k) s;
@@ -56,6 +60,18 @@ BEGIN
 	SELECT (count(*), sum(id))::text INTO a FROM pairs WHERE k = ANY (keys);
 	SELECT (count(*), sum(id))::text INTO b FROM pairs WHERE k2 = ANY (keys);
 	PERFORM check_index.compare(format('= ANY (%s)', keys), b, a);
+
+	SELECT (count(*), sum(id))::text INTO a FROM pairs WHERE k / 1000 = ANY (groups) AND id + 0 > 30000;
+	SELECT (count(*), sum(id))::text INTO b FROM pairs
+		WHERE k2 BETWEEN low - 1000 AND Least(high, low + 1000) + 1000 AND k2 / 1000 = ANY (groups) AND id > 30000;
+	PERFORM check_index.compare(format('two columns, %s', groups), b, a);
+	SELECT (count(*), sum(h), sum(g))::text INTO a FROM pairs WHERE g = ANY (groups::smallint[]);
+	SELECT (count(*), sum(k2), sum(k2 / 1000))::text INTO b FROM pairs
+		WHERE k2 BETWEEN low - 1000 AND Least(high, low + 1000) + 1000 AND k2 / 1000 = ANY (groups);
+	PERFORM check_index.compare(format('two columns alone, %s', groups), b, a);
+	SELECT (count(*), sum(id))::text INTO a FROM pairs WHERE k / 1000 = low / 1000 AND id + 0 = ANY (ids);
+	SELECT (count(*), sum(id))::text INTO b FROM pairs WHERE id = ANY (ids) AND k2 / 1000 = low / 1000;
+	PERFORM check_index.compare(format('rows, %s to %s', low, high), b, a);
 EXCEPTION WHEN serialization_failure THEN
 	-- Replay on a standby cancels queries that hold what it needs.
 	RETURN;
@@ -77,6 +93,11 @@ BEGIN
 	PERFORM check_index.set_plans('bitmapscan');
 	SELECT (count(*), sum(id))::text INTO got FROM pairs WHERE k >= 0;
 	PERFORM check_index.compare('bitmap', expected, got);
+	PERFORM check_index.set_plans('seqscan');
+	SELECT (count(*), sum(id))::text INTO expected FROM pairs WHERE k / 1000 IS NULL AND id + 0 > 1000;
+	PERFORM check_index.set_plans('bitmapscan');
+	SELECT (count(*), sum(id))::text INTO got FROM pairs WHERE k / 1000 IS NULL AND id + 0 > 1000;
+	PERFORM check_index.compare('NULL in the first column', expected, got);
 EXCEPTION WHEN serialization_failure THEN
 	RETURN;
 END $$;
@@ -181,7 +202,7 @@ DELETE FROM load WHERE id < (SELECT max(id) FROM load) - 40000;
 END
 	'vacuum@2' => "VACUUM load;\n",
 	'checkpoint@1' => "CHECKPOINT;\n",
-	'reindex@1' => "REINDEX INDEX load_w;\n");
+	'reindex@1' => "REINDEX INDEX load_w;\nREINDEX INDEX load_tenant;\n");
 
 # The table for these scripts.  Options are those of CREATE, such as UNLOGGED.
 sub make_load
@@ -194,6 +215,8 @@ CREATE $options TABLE load (id bigserial PRIMARY KEY, k int, w bigint, f float8)
 CREATE INDEX load_k ON load USING harmonia (k);
 CREATE INDEX load_w ON load USING harmonia (w NULLS FIRST) WITH (fanout = 8);
 CREATE INDEX load_f ON load USING harmonia (f) WHERE k % 2 = 0;
+CREATE INDEX load_tenant ON load USING harmonia ((w % 100), (id + 0));
+CREATE INDEX load_text ON load USING harmonia (((k % 500)::text), (f + 0), (k + 0)) WHERE k % 3 = 0;
 END
 	return;
 }

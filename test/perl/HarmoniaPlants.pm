@@ -14,7 +14,8 @@ our @EXPORT = qw(plants);
 my %meta = (
 	magic => 64, version => 68, endian => 70, block_size => 72, key_type => 76, width => 80, fanout => 82, flags => 86,
 	nulls_low => 84, depth => 85, next_stamp => 96, retired => 104, drained => 112,
-	root_count => 120, free_count => 124, root => 128, free => 128 + 192 * 24);
+	root_count => 120, free_count => 124, root => 128, free => 128 + 192 * 24, key_columns => 6672,
+	columns => 6680);	# of 16 bytes
 my %header = (
 	stamp => 64, state => 71, low_key => 72, low_tid => 80, high_key => 88, high_tid => 96, fanout => 104,
 	levels => 106, nodes => 112, bottom_start => 116, leaf_room => 120, pure_leaves => 124,
@@ -172,6 +173,16 @@ my @plants = (
 		qr/^XX002: .* was built for keys of another type/ ],
 	[ 'key width', tree => sub { put($_[0], 0, $meta{width}, 'v', 4) },
 		qr/^XX002: .* damaged metapage/ ],
+	[ 'type of the second column', columns => sub { put($_[0], 0, $meta{columns} + 16, 'V', 23) },
+		qr/^XX002: .* has a damaged metapage/ ],
+	[ 'number of columns', columns => sub { put($_[0], 0, $meta{key_columns}, 'v', 3) },
+		qr/^XX002: .* has a damaged metapage/ ],
+	[ 'columns of more than 64 bits', columns => sub { put($_[0], 0, $meta{columns} + 12, 'v', 33) },
+		qr/^XX002: .* has a damaged metapage/ ],
+	[ 'column of no bits', columns => sub { put($_[0], 0, $meta{columns} + 28, 'v', 0) },
+		qr/^XX002: .* has a damaged metapage/ ],
+	[ 'other bits of a column', columns => sub { put($_[0], 0, $meta{columns} + 28, 'v', 31) },
+		qr/^XX002: .*: Row \(\d+,\d+\) of table "\w+" has no entry in it/, 'true' ],
 	[ 'root count', tree => sub { put($_[0], 0, $meta{root_count}, 'V', 1000000) },
 		qr/^XX002: .* damaged metapage/ ],
 	[ 'free count', tree => sub { put($_[0], 0, $meta{free_count}, 'V', 241) },
@@ -632,6 +643,8 @@ my @plants = (
 	[ 'wrong key', tree => sub { my $at = leaf_block($_[0], 20, 1); add($_[0], 20, $at, 'Q<', 1) },
 		qr/^XX002: .*: Row \(\d+,\d+\) of table "\w+" has no entry in it/, 'true' ],
 	[ 'wrong row', tree => sub { add($_[0], 20, leaf_block($_[0], 20, 1) + $leaf{tids}, 'V', 1) },
+		qr/^XX002: .*: Row \(\d+,\d+\) of table "\w+" has no entry in it/, 'true' ],
+	[ 'wrong second column', columns => sub { my $at = leaf_block($_[0], 20, 1); add($_[0], 20, $at, 'Q<', 1) },
 		qr/^XX002: .*: Row \(\d+,\d+\) of table "\w+" has no entry in it/, 'true' ],
 	[ 'wrong null', nulls => sub { put($_[0], 25, 384 + $leaf{count}, 'C', 0) },
 		qr/^XX002: .*: Row \(\d+,\d+\) of table "\w+" has no entry in it/, 'true' ]);

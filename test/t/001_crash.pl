@@ -14,6 +14,7 @@ $node->safe_psql('postgres', <<'END');
 CREATE TABLE t (id bigserial, k int, w bigint);
 CREATE INDEX t_k ON t USING harmonia (k);
 CREATE INDEX t_w ON t USING harmonia (w) WITH (fanout = 8);
+CREATE INDEX t_two ON t USING harmonia ((w % 100), (k + 0)) WITH (fanout = 8);
 INSERT INTO t (k, w) SELECT hashint4(i) % 50000, nullif(i % 1000, 7) FROM generate_series(1, 20000) i;
 CHECKPOINT;
 END
@@ -33,6 +34,7 @@ my @work = (
 	[ 'update' => 'UPDATE t SET k = k + 1, w = -w' ],
 	[ 'vacuum' => 'DELETE FROM t WHERE id % 3 = 0; VACUUM t; VACUUM t; DELETE FROM t WHERE id % 3 = 1; VACUUM t' ],
 	[ 'create index' => 'CREATE INDEX t_new ON t USING harmonia (id)' ],
+	[ 'create index on two columns' => 'CREATE INDEX t_new ON t USING harmonia ((k % 7), id)' ],
 	[ 'create index concurrently' => 'CREATE INDEX CONCURRENTLY t_new ON t USING harmonia (id)' ],
 	[ 'reindex' => 'REINDEX TABLE t' ]);
 

@@ -41,6 +41,9 @@ like(plan_of($standbys{on}, 'SELECT sum(k) FROM pairs WHERE k < 5'),
 like(plan_of($standbys{on}, 'SELECT k FROM pairs ORDER BY k LIMIT 1'),
 	qr/Index Scan using pairs_k /, 'a replica uses the order');
 
+like(plan_of($standbys{on}, 'SELECT sum(id) FROM pairs WHERE k / 1000 = 5 AND id + 0 > 7'),
+	qr/Index Scan using pairs_two /, 'a replica scans an index of two columns');
+
 my @time = ('-T', $ENV{HARMONIA_SECONDS} // 8);
 my $writers = write_pairs($primary, '-c', 3, @time);
 
@@ -51,7 +54,7 @@ my $vacuum = start_pgbench(
 	{
 		'vacuum@20' => "VACUUM pairs;\n",
 		'freeze@2' => "VACUUM FREEZE pairs;\n",
-		'reindex@1' => "REINDEX INDEX pairs_k;\n"
+		'reindex@1' => "REINDEX INDEX pairs_k;\nREINDEX INDEX pairs_two;\n"
 	},
 	'-c', 1, @time);
 my %readers = map { $_ => read_pairs($standbys{$_}, '-c', 2, @time) } sort keys %standbys;
@@ -63,7 +66,7 @@ while ($writers->{run}->pumpable)
 {
 	for my $node (values %standbys)
 	{
-		my $problem = index_problem($node, 'pairs_k');
+		my $problem = index_problem($node, 'pairs_k') . index_problem($node, 'pairs_two');
 
 		$checks++;
 		push @problems, $problem

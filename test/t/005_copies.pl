@@ -55,7 +55,7 @@ $node->start;
 for my $database ('wal_log', 'file_copy')
 {
 	is(index_problem($node, $_, $database), '', "$_ of a database made by $database")
-	  for ('load_k', 'load_w', 'load_f', 'pairs_k');
+	  for ('load_k', 'load_w', 'load_f', 'load_tenant', 'load_text', 'pairs_k', 'pairs_two', 'pairs_g');
 }
 
 # Another tablespace: the file is copied block by block.
@@ -63,11 +63,11 @@ my $tablespace = "$directory/tablespace";
 
 mkdir $tablespace or die "could not create $tablespace: $!";
 $node->safe_psql('postgres', "CREATE TABLESPACE elsewhere LOCATION '$tablespace'");
-$node->safe_psql('postgres', "ALTER INDEX $_ SET TABLESPACE elsewhere") for ('load_k', 'load_w', 'pairs_k');
+$node->safe_psql('postgres', "ALTER INDEX $_ SET TABLESPACE elsewhere") for ('load_k', 'load_w', 'load_tenant', 'pairs_k');
 crash_node($node);
 $node->start;
 check_all_indexes($node, 'in another tablespace');
-$node->safe_psql('postgres', "ALTER INDEX $_ SET TABLESPACE pg_default") for ('load_k', 'load_w', 'pairs_k');
+$node->safe_psql('postgres', "ALTER INDEX $_ SET TABLESPACE pg_default") for ('load_k', 'load_w', 'load_tenant', 'pairs_k');
 $node->safe_psql('postgres', 'DROP TABLESPACE elsewhere');
 
 # ----------------------------------------------------------------
@@ -77,7 +77,8 @@ $node->safe_psql('postgres', 'DROP TABLESPACE elsewhere');
 $node->safe_psql('template1', 'CREATE DATABASE restored');
 $node->command_ok([ 'pg_dump', '-Fc', '-f', "$directory/dump", '-d', 'postgres' ], 'pg_dump');
 $node->command_ok([ 'pg_restore', '-j', 2, '-d', 'restored', "$directory/dump" ], 'pg_restore');
-is(index_problem($node, $_, 'restored'), '', "$_ restored") for ('load_k', 'load_w', 'load_f', 'pairs_k');
+is(index_problem($node, $_, 'restored'), '', "$_ restored")
+  for ('load_k', 'load_w', 'load_f', 'load_tenant', 'load_text', 'pairs_k', 'pairs_two');
 
 my $definitions = "SELECT string_agg(pg_get_indexdef(indexrelid), E'\\n' ORDER BY indexrelid::regclass::text) FROM pg_index"
   . " WHERE indrelid IN ('load'::regclass, 'pairs'::regclass)";

@@ -18,7 +18,8 @@ my $vacuum = start_pgbench(
 	{
 		'vacuum@20' => "VACUUM pairs;\n",
 		'concurrently@1' => "REINDEX INDEX CONCURRENTLY pairs_k;\n",
-		'check@1' => "SELECT harmonia_check('pairs_k');\n"
+		'columns@1' => "REINDEX INDEX CONCURRENTLY pairs_two;\n",
+		'check@1' => "SELECT harmonia_check('pairs_k');\nSELECT harmonia_check('pairs_two');\n"
 	},
 	'-c', 1, @time);
 
