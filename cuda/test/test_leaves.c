@@ -275,7 +275,12 @@ main(int argc, char **argv)
 	if (argc > 1 && strcmp(argv[1], "cuda") == 0)
 		kind = HD_CUDA;
 	tap_start(argc > 1 ? argc - 1 : argc, argc > 1 ? argv + 1 : argv);
-	expect(hd_device_open(kind, 0, &device) == HD_OK, "open: %s", hd_device_error(device));
+	if (hd_device_open(kind, 0, &device) != HD_OK)
+	{
+		expect(false, "open: %s", hd_device_error(device));
+		report("open");
+		return tap_finish();
+	}
 	for (HtWidth width = HT_WIDTH32; width <= HT_WIDTH64; width += 4)
 	{
 		test_changes(width, 8);
