@@ -150,8 +150,9 @@ static double
 sort_scan(HmBuildSort *sort, Relation heap, Relation index, IndexInfo *info,
 		  bool progress, TableScanDesc scan)
 {
-	double		heap_tuples = table_index_build_scan(heap, index, info, true, progress,
-													 scan_callback, sort, scan);
+	double		heap_tuples = scan == NULL && hm_build_scans_pages(heap, info) ?
+		hm_build_scan_pages(heap, index, info, progress, scan_callback, sort) :
+		table_index_build_scan(heap, index, info, true, progress, scan_callback, sort, scan);
 
 	if (progress)
 		pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, HM_BUILD_PHASE_SORT);

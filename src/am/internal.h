@@ -10,6 +10,7 @@
 #include "access/generic_xlog.h"
 #include "access/itup.h"
 #include "access/reloptions.h"
+#include "access/tableam.h"
 #include "nodes/execnodes.h"
 
 #include "am/am.h"
@@ -644,6 +645,14 @@ extern uint64 hm_build_sort_read(HmBuildSort *sort, bool nulls, HtEntry *out, ui
 
 /* Free everything, delete temporary files and leave parallel mode. */
 extern void hm_build_sort_end(HmBuildSort *sort);
+
+/* ----------------------------------------------------------------
+ *		Reading mostly all-visible tables for a build (buildheap.c)
+ * ----------------------------------------------------------------
+ */
+extern bool hm_build_scans_pages(Relation heap, IndexInfo *info);
+extern double hm_build_scan_pages(Relation heap, Relation index, IndexInfo *info, bool progress,
+								  IndexBuildCallback callback, void *arg);
 
 /* ----------------------------------------------------------------
  *		Tuples of index-only scans (scantuple.c)
