@@ -129,6 +129,13 @@ DELETE FROM pairs WHERE a IS NULL AND b IS NULL;
 SELECT * FROM answers('pairs', 'a = -11895787', 'a IS NULL', 'a = 7 AND b > 2000', 'a < 0');
 ROLLBACK;
 SELECT * FROM answers('pairs', 'a = -11895787', 'a IS NULL');
+-- An expression is not returned, but its column is.
+CREATE TABLE sums (a int) WITH (autovacuum_enabled = off);
+INSERT INTO sums SELECT nullif(i % 100, 13) FROM generate_series(1, 2000) i;
+INSERT INTO sums VALUES (-11895787), (-11895788);
+CREATE INDEX sums_key ON sums USING harmonia ((a + 0), a);
+VACUUM ANALYZE sums;
+SELECT * FROM answers('sums', 'a + 0 = -11895787', 'a + 0 = -11895788', 'a + 0 IS NULL', 'a + 0 IN (7, 13, 14)');
 -- What each index can return
 SELECT c.relname, string_agg(pg_index_column_has_property(c.oid, n, 'returnable')::text, ', ' ORDER BY n)
 	FROM pg_class c, generate_series(1, c.relnatts) n WHERE relname ~ '_key$' AND relkind = 'i' GROUP BY c.relname ORDER BY c.relname;

@@ -71,6 +71,8 @@ SELECT * FROM compare_lookups(
 	'SELECT * FROM o JOIN t ON t.a = o.a WHERE o.n < 20',
 	'SELECT * FROM o JOIN t ON t.a = o.a AND t.c = o.c WHERE o.n < 200',
 	'SELECT * FROM o JOIN t ON t.a = (o.n + 1) % 50 AND t.b = CASE WHEN o.n % 2 = 0 THEN o.b ELSE o.n END',
+	'SELECT * FROM o JOIN t ON t.a = o.a AND t.b <> 7 WHERE o.n < 20',
+	'SELECT * FROM o JOIN t ON t.a = o.a AND t.b < 7 AND t.c = o.c WHERE o.n < 200',
 	'SELECT * FROM o JOIN pairs p ON p.a = o.a AND p.b = o.b',
 	'SELECT * FROM o JOIN pairs p ON p.a = o.a AND p.b = o.n % 200 AND p.v <> o.n',
 	'SELECT * FROM o JOIN narrow n ON n.a = o.a AND n.d = o.d',
