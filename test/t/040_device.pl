@@ -58,6 +58,26 @@ like(nodes_of($node, 'SELECT sum(k) FROM generate_series(1, 50000, 1000) g JOIN 
 	qr/Device: CPU\n\s+CPU Reason: keys of ranges are wanted/, 'the device does not return keys of ranges');
 is($node->safe_psql('postgres', "$lookups; SELECT count(*) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(5000000000, 5000001000)))"),
 	'0', 'keys that the index cannot have');
+
+# Two columns, alone.  NULL shares its key with -11895787, so such rows are looked at.
+$node->safe_psql('postgres', <<'END');
+CREATE TABLE pairs (a int, b int) WITH (autovacuum_enabled = off);
+INSERT INTO pairs SELECT i % 100, i FROM generate_series(1, 50000) i;
+INSERT INTO pairs SELECT a, b FROM unnest('{-11895787,NULL,7}'::int[]) a, unnest('{-11895787,NULL,8}'::int[]) b;
+CREATE INDEX pairs_key ON pairs USING harmonia (a, b);
+VACUUM ANALYZE pairs;
+SELECT harmonia_load('pairs_key');
+END
+my $probes = '(SELECT CASE WHEN i % 3 = 0 THEN -11895787 ELSE i % 100 END AS a, CASE WHEN i % 6 = 0 THEN -11895787 ELSE i END AS b'
+  . ' FROM generate_series(1, 30000) i) o';
+for my $query ("SELECT count(*), sum(p.a), sum(p.b) FROM $probes JOIN pairs p USING (a, b)",
+	'SELECT count(*) FROM generate_series(1, 30000) i JOIN pairs p ON a = i % 100 AND b = i',
+	"SELECT count(*) FROM $probes WHERE NOT EXISTS (SELECT FROM pairs p WHERE p.a = o.a AND p.b = o.b)")
+{
+	like(nodes_of($node, $query, $lookups), qr/Index Only: true.*Device: GPU/s, "the device searches: $query");
+	is($node->safe_psql('postgres', "$lookups; $query"),
+		$node->safe_psql('postgres', "SET harmonia.enable_lookup_join = off; SET enable_indexonlyscan = off; $query"), 'the same without it');
+}
 is($node->safe_psql('postgres', "$lookups; SELECT count(*) FROM generate_series(4294967297, 4294970000) g JOIN t ON k = g"),
 	'0', 'such keys are not taken for others');
 
