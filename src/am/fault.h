@@ -125,7 +125,7 @@
 	POINT(lookup_prepared) \
 	POINT(lookup_read) \
 	POINT(lookup_portion) \
-	/* sync.c, remote.c */ \
+	/* sync.c, sync_pages.c, remote.c */ \
 	POINT(sync_begun) \
 	POINT(sync_listed) \
 	POINT(sync_page_pinned) \
