@@ -5,7 +5,10 @@
  * The search is limited by the number of cache lines that a warp's loads touch, and by
  * the number of instructions.  So a block sorts a tile of probes by some more bits in
  * shared memory, and descends the tree once for all of them as far as their paths are
- * the same.  The result for each probe then replaces its key.
+ * the same.  If that leads to a few leaves, points are compared with the bounds of these
+ * leaves' blocks, which are staged in shared memory.  A point that is no bound is in one
+ * block, if at all; the others are put aside, so that all threads of a warp search blocks at
+ * the same time.  The result for each probe then replaces its key.
  */
 #ifndef HARMONIA_CUDA_GPU_TILE_CUH
 #define HARMONIA_CUDA_GPU_TILE_CUH
@@ -56,6 +59,7 @@ struct Tile
 			uint32_t	starts[local_bins];
 			Order		order;
 		};
+		uint16_t	aside[Points ? size : 1];	/* slots put aside */
 	};
 };
 
@@ -70,7 +74,13 @@ struct Span
 								 * by */
 	uint32_t	first_leaf;
 	uint32_t	last_leaf;
+	int			cut_bits;		/* low bits that do not fit into 32 bits */
 
+	/* Of a key in the span. */
+	__device__ __forceinline__ uint32_t cut(Key key) const
+	{
+		return (uint32_t) ((Key) (key - low) >> cut_bits);
+	}
 	__device__ __forceinline__ uint32_t bin_of(uint32_t key_top) const
 	{
 		return min((key_top - top) >> shift, local_bins - 1);
@@ -104,6 +114,7 @@ find_span(const Tree<Key> &tree, const Probes<Key> &probes, uint32_t top, uint32
 		high = (Key) -1;
 	}
 	span.length = high - span.low;
+	span.cut_bits = sizeof(Key) > 4 && span.length > UINT32_MAX ? 32 - __clz((int) ((uint64_t) span.length >> 32)) : 0;
 	span.top = top;
 	span.shift = max(32 - __clz((int) (top_last - top)) - local_bits, probes.min_shift);
 	leaf = find_leaf<0>(half, tree, half.first_lane == 0 ? span.low : high);
@@ -111,6 +122,70 @@ find_span(const Tree<Key> &tree, const Probes<Key> &probes, uint32_t top, uint32
 	span.last_leaf = __shfl_sync(all_lanes, leaf, warp_threads / 2);
 	return span;
 }
+
+/*
+ * The blocks of neighbouring leaves, and the bounds of these blocks inside a span.  A bound is
+ * what is left of it in 32 bits after the span's low key is subtracted and "shift" bits are cut,
+ * so two keys that look equal may differ, but the order of two that look different is right.
+ */
+template <typename Key>
+struct Stage
+{
+	static constexpr uint32_t max_leaves = 16;
+	static constexpr uint32_t stride = 64;	/* of a leaf */
+	static_assert(HT_LEAF_MAX_BLOCKS <= stride, "a bound for each block");
+
+	uint32_t	bounds[max_leaves * stride];
+	Shape<Key>	shapes[max_leaves];
+	const char *pages[max_leaves];
+
+	/* Fill the stage.  All threads of the block take part, and synchronise afterwards. */
+	__device__ __forceinline__ void fill(const Tree<Key> &tree, const Span<Key> &span)
+	{
+		uint32_t	leaves = span.last_leaf - span.first_leaf + 1;
+
+		for (uint32_t i = threadIdx.x; i < leaves * stride; i += block_threads)
+		{
+			uint32_t	rank = span.first_leaf + i / stride;
+			const char *page = tree.pages + (size_t) tree.blocks[rank] * HT_PAGE_SIZE;
+			Shape<Key>	shape = read_shape<Key>(page);
+			Key			after = rank + 1 < tree.leaves ? leaf_bounds(tree)[rank] : (Key) -1;
+			Key			bound = block_bound(page, shape, (int) (i % stride), after);
+
+			bounds[i] = bound < span.low ? 0 : (Key) (bound - span.low) > span.length ? UINT32_MAX : span.cut(bound);
+			if (i % stride == 0)
+			{
+				shapes[i / stride] = shape;
+				pages[i / stride] = page;
+			}
+		}
+	}
+
+	/* The first bound that is not below what is left of a key in the span. */
+	__device__ __forceinline__ uint32_t find(uint32_t leaves, uint32_t cut) const
+	{
+		uint32_t	leaf = 0;
+		uint32_t	left = leaves - 1;
+
+		while (left > 0)
+		{
+			uint32_t	step = (left + 1) / 2;
+
+			leaf += bounds[(leaf + step) * stride - 1] < cut ? step : 0;
+			left -= step;
+		}
+		return leaf * stride +
+			(uint32_t) find_child<(int) stride>(DeviceGroup<1>(), bounds + leaf * stride, (int) stride, cut);
+	}
+
+	/* Summarise the hits of a key in one block, which is given by its bound. */
+	__device__ __forceinline__ Found search(const Span<Key> &span, uint32_t bound, Key key) const
+	{
+		uint32_t	leaf = bound / stride;
+
+		return find_in_block(pages[leaf], shapes[leaf], LeafBlock{span.first_leaf + leaf, (int) (bound % stride)}, key);
+	}
+};
 
 /* Minimum and maximum of the values of a warp's threads. */
 __device__ __forceinline__ void
@@ -342,23 +417,92 @@ search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> pro
 		return;
 	}
 
+	__shared__ Stage<Key> stage;
+	__shared__ uint32_t aside;
+	__shared__ unsigned long long owned[Points && Pairs ? block_threads : 1];
+	__shared__ uint32_t several_in[block_warps];	/* is there a point with several hits? */
+	uint32_t	leaves = span.last_leaf - span.first_leaf + 1;
+	bool		staged = Points && leaves - 1 < Stage<Key>::max_leaves;	/* damaged nodes: leaves can be 0 */
 	uint64_t	own = 0;
 	bool		several = false;
 
-	/* No other thread uses this thread's slots. */
-#pragma unroll 1
-	for (uint32_t slot = threadIdx.x; slot < size; slot += block_threads)
+	if (threadIdx.x == 0)
+		aside = 0;
+	if (Points && Pairs)
 	{
+		owned[threadIdx.x] = 0;
+		if (threadIdx.x < block_warps)
+			several_in[threadIdx.x] = 0;
+	}
+	if (staged)
+		stage.fill(tree, span);
+	__syncthreads();
+
+	/* No other thread uses this thread's slots. */
+	if (staged)
+	{
+#pragma unroll 1
+		for (uint32_t slot = threadIdx.x; slot < size; slot += block_threads)
+		{
+			Key			key = (Key) memory.slots[slot];
+			uint32_t	bound = stage.find(leaves, span.cut(key));
+
+			if ((Key) (key - span.low) > span.length || stage.bounds[bound] == span.cut(key))
+			{
+				memory.aside[atomicAdd(&aside, 1)] = (uint16_t) slot;
+				continue;
+			}
+
+			Found		found = stage.search(span, bound, key);
+
+			if (Points && Pairs)
+				keep_distinct(tree, results, key, found);
+			own += found.count;
+			several |= found.count > 1;
+			memory.slots[slot] = Pairs ? pack_found(found) :
+				results.output == HD_FIRST ? found.first : found.count;
+		}
+		__syncthreads();
+	}
+#pragma unroll 1
+	for (uint32_t i = threadIdx.x; i < (staged ? aside : size); i += block_threads)
+	{
+		uint32_t	slot = staged ? memory.aside[i] : i;
 		Key			low = (Key) memory.slots[slot];
 		Key			high = Points ? low : probes.all_high[memory.order.numbers[slot]];
-		Found		found = find_summary_from<Points>(group, tree, span.leaf_of(tree, low), low, high);
+		Found		found;
+		uint32_t	bound = staged ? stage.find(leaves, span.cut(low)) + 1 : 0;
 
+		/* If just one bound is in doubt, the key is in the block before or after it. */
+		if (staged && (Key) (low - span.low) <= span.length && bound % Stage<Key>::stride != 0 &&
+			stage.bounds[bound] > span.cut(low))
+		{
+			Found		second = stage.search(span, bound, low);
+
+			found = stage.search(span, bound - 1, low);
+			if (found.count == 0)
+				found = second;
+			else
+				found.count += second.count;
+		}
+		else
+			found = find_summary_from<Points>(group, tree, span.leaf_of(tree, low), low, high);
 		if (Points && Pairs)
+		{
 			keep_distinct(tree, results, low, found);
-		own += found.count;
-		several |= found.count > 1;
+			if (found.count > 0)
+				atomicAdd(&owned[slot % block_threads], (unsigned long long) found.count);
+			if (found.count > 1)
+				several_in[slot % block_threads / warp_threads] = 1;
+		}
 		memory.slots[slot] = Pairs ? pack_found(found) :
 			results.output == HD_FIRST ? found.first : found.count;
+	}
+	if (Points && Pairs)
+	{
+		__syncthreads();
+		own += owned[threadIdx.x];
+		several |= several_in[threadIdx.x / warp_threads] != 0;
 	}
 	if constexpr (Points && Pairs)
 		give_tile_pairs(tree, probes, results, size, own, several, memory);

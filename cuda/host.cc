@@ -12,6 +12,7 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <type_traits>
 #include <unistd.h>
 
 using namespace harmonia;
@@ -160,6 +161,55 @@ read_once(const Wide<Words> *key)
 	return result;
 }
 
+/*
+ * Searches for points by the bounds of a leaf's blocks, as tiles do on a GPU (gpu_tile.cuh).  Here
+ * the leaf is the one that the point before led to, if that is the same.
+ */
+template <typename Key>
+struct HostStage
+{
+	static constexpr int stride = 64;
+	bool		filled = false;
+	uint32_t	rank = 0;
+	const char *page = nullptr;
+	Shape<Key>	shape = {};
+	Key			bounds[stride];
+
+	Found		search(const Tree<Key> &tree, Key key)
+	{
+		HostGroup<1> group;
+		uint32_t	leaf = find_leaf<0>(group, tree, key);
+		int			block;
+
+		if (!filled || leaf != rank)
+		{
+			filled = true;
+			rank = leaf;
+			page = tree.pages + (size_t) tree.blocks[rank] * HT_PAGE_SIZE;
+			shape = read_shape<Key>(page);
+			for (int i = 0; i < stride; i++)
+				bounds[i] = block_bound(page, shape, i, rank + 1 < tree.leaves ? leaf_bounds(tree)[rank] : (Key) -1);
+		}
+		block = find_child<stride>(group, bounds, stride, key);
+		return bounds[block] == key ? find_summary_from<true>(group, tree, rank, key, key) :
+			find_in_block(page, shape, LeafBlock{rank, block}, key);
+	}
+};
+
+/* Search for the entries in from..to as a GPU would. */
+template <int Threads, typename Key, typename Stage>
+Found
+search_one(const HostGroup<Threads> &group, const Tree<Key> &tree, Stage &stage, Key from, Key to)
+{
+	if constexpr (Threads == 1 && !is_wide<Key>)
+	{
+		if (from == to && tree.leaves > 0 && !tree.linear)
+			return stage.search(tree, from);
+	}
+	return tree.fanout == HD_DEFAULT_FANOUT ? find_summary<HD_DEFAULT_FANOUT, true>(group, tree, from, to) :
+		find_summary<0, true>(group, tree, from, to);
+}
+
 template <typename Key, int Threads>
 void
 HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &order,
@@ -169,8 +219,8 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 	const Key  *low = (const Key *) batch.low;
 	const Key  *high = (const Key *) (batch.high != nullptr ? batch.high : batch.low);
 	Tree<Key>	searched = tree<Key>(result->group.search == HT_GROUP_LINEAR);
-	bool		usual = searched.fanout == HD_DEFAULT_FANOUT;
 	PageMap		map = {batch.map, batch.map_pages};
+	std::conditional_t<is_wide<Key>, char, HostStage<Key>> stage;
 
 	searched.pages = pages;
 	searched.keys = (const Key *) keys.data();
@@ -191,9 +241,7 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 		/* Read each key once: the owner of the memory may change it at any time. */
 		Key			from = read_once(&low[probe]);
 		Key			to = read_once(&high[probe]);
-		Found		found = usual ?
-			find_summary<HD_DEFAULT_FANOUT, true>(group, searched, from, to) :
-			find_summary<0, true>(group, searched, from, to);
+		Found		found = search_one(group, searched, stage, from, to);
 
 		if (batch.output == HD_FIRST)
 			batch.tids[probe] = found.first;

@@ -593,6 +593,41 @@ find_slots(const Group &, const char *block, int slots, NoLane, NoLane)
 	return (UINT32_C(1) << (count < slots ? count : slots)) - 1;
 }
 
+/* The key that a leaf of a narrow class stores as a lane. */
+template <typename Lane, typename Key>
+HD_BOTH Key
+widened(const Shape<Key> &shape, Lane lane)
+{
+	return sizeof(Lane) == 8 ? (Key) lane : (Key) (shape.base + lane);
+}
+
+/*
+ * The greatest key that a search looks for in this block of a leaf first; it may go on to the next
+ * block if it looks for just that key.  "after" is the greatest one for the leaf as a whole, the next
+ * leaf's low bound.  Blocks that the leaf does not have, and those behind its entries, have it, too.
+ * Not for wide keys.
+ */
+template <typename Key>
+HD_BOTH Key
+block_bound(const char *page, const Shape<Key> &shape, int block, Key after)
+{
+	return with_lane<Key>(shape, [&](auto lane)
+						  {
+							  using Lane = decltype(lane);
+
+							  if (block >= Layout<Lane>::blocks - 1)
+								  return after;
+							  if constexpr (Layout<Lane>::bits == 0)
+								  return shape.base < after ? shape.base : after;
+							  else
+							  {
+								  Lane		separator = ((const Lane *) (page + HT_LEAF_SEPARATORS_AT))[block];
+
+								  return separator == greatest<Lane>() ? after : widened(shape, separator);
+							  }
+						  });
+}
+
 /* Find the first block of a leaf that can hold a key. */
 template <typename Group, typename Lane>
 HD_BOTH int
@@ -665,6 +700,48 @@ find_slots(const Group &group, const char *block, int slots, Laned<Bits> low, La
 	return set & ((UINT32_C(1) << (count < slots ? count : slots)) - 1);
 }
 
+/* The slots in use among a set. */
+HD_BOTH uint32_t
+slots_in_use(const char *block, int slots, uint32_t set)
+{
+	int			count = ((const uint8_t *) block)[HT_LEAF_BLOCK_COUNT_AT];
+
+	return set & ((UINT32_C(1) << (count < slots ? count : slots)) - 1);
+}
+
+/*
+ * Some keys of a block, loaded at once.  What is loaded beyond the last key must be masked out.
+ */
+template <typename Lane>
+struct alignas(16) LaneVector
+{
+	static constexpr int lanes = 16 / sizeof(Lane);
+	static constexpr int vectors = (Layout<Lane>::max_slots + lanes - 1) / lanes;	/* of a block */
+	static_assert(vectors * lanes <= 32 && vectors * 16 <= HT_LEAF_BLOCK_SIZE, "a set of lanes");
+	Lane		keys[lanes];
+};
+
+/* Find the slots of a block that have a key, with a single thread. */
+template <typename Lane>
+HD_BOTH uint32_t
+find_equal_slots(const char *block, int slots, Lane key)
+{
+	using Vector = LaneVector<Lane>;
+	uint32_t	set = 0;
+
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+	for (int i = 0; i < Vector::vectors; i++)
+	{
+		Vector		some = ((const Vector *) block)[i];
+
+		for (int j = 0; j < Vector::lanes; j++)
+			set |= some.keys[j] == key ? UINT32_C(1) << (i * Vector::lanes + j) : 0;
+	}
+	return slots_in_use(block, slots, set);
+}
+
 /* Find the slots of a block whose keys are in low..high. */
 template <typename Group, typename Lane>
 HD_BOTH uint32_t
@@ -673,31 +750,20 @@ find_slots(const Group &group, const char *block, int slots, Lane low, Lane high
 	Lane		span = (Lane) (high - low);
 	constexpr int most = Layout<Lane>::max_slots;
 	uint32_t	set = 0;
-	int			count;
 
 	if (Group::threads == 1)
 	{
-		/*
-		 * Load 16 bytes at a time.  What is loaded beyond the last key is masked out
-		 * below.
-		 */
-		constexpr int vector = 16 / sizeof(Lane);
-		constexpr int vectors = (most + vector - 1) / vector;
-		struct alignas(16) Vector
-		{
-			Lane		keys[vector];
-		};
-		static_assert(vectors * vector <= 32 && vectors * 16 <= HT_LEAF_BLOCK_SIZE, "a set of lanes");
+		using Vector = LaneVector<Lane>;
 
 #ifdef __CUDA_ARCH__
 #pragma unroll
 #endif
-		for (int i = 0; i < vectors; i++)
+		for (int i = 0; i < Vector::vectors; i++)
 		{
 			Vector		some = ((const Vector *) block)[i];
 
-			for (int j = 0; j < vector; j++)
-				set |= (uint32_t) ((Lane) (some.keys[j] - low) <= span) << (i * vector + j);
+			for (int j = 0; j < Vector::lanes; j++)
+				set |= (uint32_t) ((Lane) (some.keys[j] - low) <= span) << (i * Vector::lanes + j);
 		}
 	}
 	else
@@ -711,9 +777,7 @@ find_slots(const Group &group, const char *block, int slots, Lane low, Lane high
 									  (Lane) (((const Lane *) block)[i] - low) <= span;
 							  }) << first;
 	}
-
-	count = ((const uint8_t *) block)[HT_LEAF_BLOCK_COUNT_AT];
-	return set & ((UINT32_C(1) << (count < slots ? count : slots)) - 1);
+	return slots_in_use(block, slots, set);
 }
 
 /*
@@ -868,6 +932,62 @@ struct Found
 	LeafBlock	first_block;	/* of the first entry */
 };
 
+/* The lowest tid of some entries. */
+HD_BOTH uint64_t
+lowest_tid(const Slots &slots)
+{
+	uint32_t	rest = slots.set & (slots.set - 1);
+	uint64_t	lowest = slots.tid(lowest_bit(slots.set));
+
+	for (; rest != 0; rest &= rest - 1)
+	{
+		uint64_t	tid = slots.tid(lowest_bit(rest));
+
+		lowest = tid < lowest ? tid : lowest;
+	}
+	return lowest;
+}
+
+/*
+ * Summarise the hits of a key that can only be in one block of a leaf.  For a single thread, and
+ * not for wide keys.
+ */
+template <typename Key>
+HD_BOTH Found
+find_in_block(const char *page, const Shape<Key> &shape, LeafBlock at, Key key)
+{
+	return with_lane<Key>(shape, [&](auto lane)
+						  {
+							  using Lane = decltype(lane);
+							  using Leaf = Layout<Lane>;
+							  Found		found = {};
+
+							  /* In class 0, a search for the leaf's key goes on to its last block. */
+							  if constexpr (Leaf::bits != 0)
+							  {
+								  Slots		slots;
+								  int		room = slots_of<Lane>(shape);
+
+								  if (!reaches<Lane>(shape, key, key))
+									  return found;
+								  if (at.block >= Leaf::blocks)
+									  at.block = Leaf::blocks - 1;	/* separators descend: a damaged page */
+								  slots.at = at;
+								  slots.block = page + Leaf::blocks_at + at.block * Leaf::block_size;
+								  slots.set = find_equal_slots(slots.block, room, stored_key<Lane>(shape, key));
+								  slots.tids_at = room * (Leaf::bits / 8);
+								  slots.tid_bytes = shape.tid_bytes;
+								  if (slots.set != 0)
+								  {
+									  found.count = (uint32_t) count_bits(slots.set);
+									  found.first = lowest_tid(slots);
+									  found.first_block = at;
+								  }
+							  }
+							  return found;
+						  });
+}
+
 /* Summarise the hits of low..high; "rank" is the first leaf that can hold low. */
 template <bool Points, typename Group, typename Key>
 HD_BOTH Found
@@ -886,16 +1006,8 @@ find_summary_from(const Group &group, const Tree<Key> &tree, uint32_t rank, Key 
 					  */
 					 if (found.count == 0 && slots.set != 0)
 					 {
-						 uint32_t	rest = slots.set & (slots.set - 1);
-
 						 found.first_block = slots.at;
-						 found.first = slots.tid(lowest_bit(slots.set));
-						 for (; Points && rest != 0; rest &= rest - 1)
-						 {
-							 uint64_t	tid = slots.tid(lowest_bit(rest));
-
-							 found.first = tid < found.first ? tid : found.first;
-						 }
+						 found.first = Points ? lowest_tid(slots) : slots.tid(lowest_bit(slots.set));
 					 }
 					 found.count += (uint32_t) count_bits(slots.set);
 				 });
