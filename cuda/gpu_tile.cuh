@@ -36,7 +36,7 @@ constexpr int thread_bins = local_bins / block_threads;
 template <bool Points, bool Pairs>
 struct Tile
 {
-	static constexpr int probes = Points && Pairs ? 12 : 8;
+	static constexpr int probes = Points && Pairs ? 10 : 8;
 	static constexpr uint32_t size = block_threads * probes;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
 	static constexpr int blocks = Points && !Pairs ? 3 : 2;	/* all that fit */

@@ -67,16 +67,28 @@ make_index(Content content, HtWidth width)
 	memset(index.pages, 0, (size_t) INDEX_MAX_BLOCKS * HT_PAGE_SIZE);
 	model_make(&index.model, content, width);
 
-	/* Leave some blocks unused between leaves. */
+	/*
+	 * Leave some blocks unused between leaves.  A leaf ends with a key if that leaves it half
+	 * full: so some leaves have all entries of one key, and no others.
+	 */
 	fill = 1 + index.model.count / (INDEX_MAX_LEAVES / 4) + rnd_below(ht_leaf_capacity(model_full_shape(width)) / 2);
 	if (content == CONTENT_ONE_LEAF)
 		fill = ht_leaf_capacity(model_full_shape(width));
-	for (int start = 0; content != CONTENT_NONE && (start < index.model.count || start == 0); start += fill)
+	for (int start = 0, end; content != CONTENT_NONE && (start < index.model.count || start == 0); start = end)
 	{
-		int			end = start + fill < index.model.count ? start + fill : index.model.count;
+		const HtEntry *entries = index.model.entries;
 
+		end = start + fill < index.model.count ? start + fill : index.model.count;
+		for (int cut = end; cut < index.model.count && cut > start + fill / 2; cut--)
+			if (entries[cut - 1].key != entries[cut].key)
+			{
+				end = cut;
+				break;
+			}
 		block += (uint32_t) rnd_below(3) + 1;
 		add_leaf(&index, block - 1, start, end);
+		if (end == 0)
+			break;
 	}
 	index.blocks = block;
 	return index;

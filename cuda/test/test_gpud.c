@@ -828,6 +828,7 @@ test_shares(void)
 	int			done[GREEDY + 1] = {0};
 	int			longs = 0;
 	int			least;
+	bool		warm = false;
 	HpRequest	request;
 
 	expect(sync_index(&small, &index) == HP_OK, "sync");
@@ -847,7 +848,7 @@ test_shares(void)
 		expect(send_request(&greedy[i], &request), "send");
 	}
 	send_search_all(&small, &index);
-	while (longs < GREEDY * SEARCHES && !failed())
+	while ((!warm || longs < GREEDY * SEARCHES) && !failed())
 	{
 		expect(poll(polled, GREEDY + 1, 60000) > 0, "poll");
 		for (int i = GREEDY; i >= 0; i--)
@@ -857,7 +858,17 @@ test_shares(void)
 			done[i]++;
 			expect(receive_reply(i == GREEDY ? &small : &greedy[i], &reply), "reply");
 			if (i == GREEDY)
+			{
 				send_search_all(&small, &index);
+
+				/* Its first search also gets memory for the hits; count from the second on. */
+				if (!warm && done[GREEDY] == 2)
+				{
+					warm = true;
+					memset(done, 0, sizeof(done));
+					longs = 0;
+				}
+			}
 			else
 			{
 				longs++;
