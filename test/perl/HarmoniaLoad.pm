@@ -63,11 +63,11 @@ BEGIN
 
 	SELECT (count(*), sum(id))::text INTO a FROM pairs WHERE k / 1000 = ANY (groups) AND id + 0 > 30000;
 	SELECT (count(*), sum(id))::text INTO b FROM pairs
-		WHERE k2 BETWEEN low - 1000 AND Least(high, low + 1000) + 1000 AND k2 / 1000 = ANY (groups) AND id > 30000;
+		WHERE k2 BETWEEN low - 2000 AND Least(high, low + 1000) + 2000 AND k2 / 1000 = ANY (groups) AND id > 30000;
 	PERFORM check_index.compare(format('two columns, %s', groups), b, a);
 	SELECT (count(*), sum(h), sum(g))::text INTO a FROM pairs WHERE g = ANY (groups::smallint[]);
 	SELECT (count(*), sum(k2), sum(k2 / 1000))::text INTO b FROM pairs
-		WHERE k2 BETWEEN low - 1000 AND Least(high, low + 1000) + 1000 AND k2 / 1000 = ANY (groups);
+		WHERE k2 BETWEEN low - 2000 AND Least(high, low + 1000) + 2000 AND k2 / 1000 = ANY (groups);
 	PERFORM check_index.compare(format('two columns alone, %s', groups), b, a);
 	SELECT (count(*), sum(id))::text INTO a FROM pairs WHERE k / 1000 = low / 1000 AND id + 0 = ANY (ids);
 	SELECT (count(*), sum(id))::text INTO b FROM pairs WHERE id = ANY (ids) AND k2 / 1000 = low / 1000;
