@@ -2,7 +2,7 @@
  * buildheap.c
  *		Reading a heap whose pages are mostly all-visible, for an index build.
  *
- * table_index_build_scan() locks the page anew for each tuple and asks for whom it is alive.
+ * table_index_build_scan() locks the page and judges visibility for each tuple.
  * Where all tuples of a page are visible to everybody, neither is necessary, and that is
  * half the time of reading narrow rows.  So a scan with a snapshot, which has all visible tuples
  * of a page under one lock, serves these pages.  All others are left to
@@ -41,8 +41,8 @@ typedef struct HeapScan
 
 /*
  * Is a scan by pages the right one?  Pages that are not all-visible are read twice, so most must be.
- * A SERIALIZABLE transaction would lock what it reads with a snapshot.  Expressions and predicates
- * are left to core.
+ * A SERIALIZABLE transaction would lock what it reads with a snapshot, and a snapshot that can become
+ * too old would fail the build.  Expressions and predicates are left to core.
  */
 bool
 hm_build_scans_pages(Relation heap, IndexInfo *info)
@@ -50,7 +50,8 @@ hm_build_scans_pages(Relation heap, IndexInfo *info)
 	BlockNumber visible;
 
 	if (heap->rd_tableam != GetHeapamTableAmRoutine() || info->ii_Concurrent ||
-		info->ii_Expressions != NIL || info->ii_Predicate != NIL || IsolationIsSerializable())
+		info->ii_Expressions != NIL || info->ii_Predicate != NIL || IsolationIsSerializable() ||
+		hm_old_snapshots_possible())
 		return false;
 	visibilitymap_count(heap, &visible, NULL);
 	return visible / 3.0 >= RelationGetNumberOfBlocks(heap) / 4.0;
