@@ -177,7 +177,7 @@ levels_memory(const Copy &copy, uint32_t leaves)
 }
 
 /*
- * Growing moves the copy, which takes the memory of the old and the new allocation for
+ * Growing may move the copy, which takes the memory of the old and the new allocation for
  * a while.  So reserve an eighth more, if that fits without an eviction.
  */
 HdStatus

@@ -3,6 +3,7 @@
  *		The CUDA device: memory, transfers and the steps of a batch.
  */
 #include "gpu_kernels.h"
+#include "gpu_memory.h"
 
 #include <algorithm>
 #include <chrono>
@@ -174,15 +175,11 @@ struct CudaDevice : HdDevice
 
 struct CudaIndex : HdIndex
 {
-	char	   *pages = nullptr;
+	GrowingMemory pages;
 	Memory		device_keys;
 	Memory		device_blocks;
 	bool		levels_loaded = false;	/* they have all of keys and leaf_blocks */
 
-	~CudaIndex() override
-	{
-		cudaFree(pages);
-	}
 	CudaDevice *on() const
 	{
 		return (CudaDevice *) device;
@@ -426,26 +423,7 @@ CudaDevice::free_batch_memory()
 HdStatus
 CudaIndex::reserve(uint32_t blocks)
 {
-	CudaDevice *device = on();
-	size_t		kept = (size_t) reserved * HT_PAGE_SIZE;
-	size_t		size = (size_t) blocks * HT_PAGE_SIZE;
-	void	   *more;
-	cudaError_t error;
-
-	TRY(device, cudaMalloc(&more, size));
-	error = cudaMemsetAsync((char *) more + kept, 0, size - kept, device->stream);
-	if (error == cudaSuccess && kept > 0)
-		error = cudaMemcpyAsync(more, pages, kept, cudaMemcpyDeviceToDevice, device->stream);
-	if (error == cudaSuccess)
-		error = cudaStreamSynchronize(device->stream);
-	if (error != cudaSuccess)
-	{
-		cudaFree(more);
-		return device->status(error, "copying blocks");
-	}
-	cudaFree(pages);
-	pages = (char *) more;
-	return HD_OK;
+	return on()->status(pages.grow((size_t) blocks * HT_PAGE_SIZE, on()->stream), "making room for blocks");
 }
 
 HdStatus
@@ -459,7 +437,7 @@ CudaIndex::write(const uint32_t *numbers, const char *from, uint32_t count, size
 		together = numbers[i] == numbers[i - 1] + 1;
 	if (together)
 	{
-		TRY(device, cudaMemcpyAsync(pages + (size_t) numbers[0] * size, from, (size_t) count * size,
+		TRY(device, cudaMemcpyAsync(pages.at() + (size_t) numbers[0] * size, from, (size_t) count * size,
 									cudaMemcpyHostToDevice, device->stream));
 		return device->wait();
 	}
@@ -475,7 +453,7 @@ CudaIndex::write(const uint32_t *numbers, const char *from, uint32_t count, size
 		TRY(device, cudaMemcpyAsync(device->batch.staged.at, from + (size_t) first * size, n * size,
 									cudaMemcpyHostToDevice, device->stream));
 		TRY(device, launch_write(device->batch.staged_numbers.as<uint32_t>(), device->batch.staged.as<char>(),
-								 n, size, pages, device->stream));
+								 n, size, pages.at(), device->stream));
 	}
 	return device->wait();
 }
@@ -820,7 +798,7 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 
 	Tree<Key>	searched = tree<Key>(result->group.search == HT_GROUP_LINEAR);
 
-	searched.pages = pages;
+	searched.pages = pages.at();
 	searched.keys = device_keys.as<Key>();
 	searched.blocks = device_blocks.as<uint32_t>();
 	searched.stop = device->stop.at;

@@ -151,9 +151,9 @@ extern HdStatus hd_index_create(HdDevice *device, HtWidth width, int fanout, HdI
 extern void hd_index_free(HdIndex *index);
 
 /*
- * Make room for this many blocks in total and keep the existing ones.  While blocks move
- * to a larger allocation, the old and the new one both take memory.  Never shrinks.  New
- * blocks are zeros.
+ * Make room for this many blocks in total and keep the existing ones.  A large copy on a GPU
+ * grows where it is, if the driver can do that; otherwise, while blocks move to a larger
+ * allocation, the old and the new one both take memory.  Never shrinks.  New blocks are zeros.
  */
 extern HdStatus hd_index_reserve(HdIndex *index, uint32_t blocks);
 

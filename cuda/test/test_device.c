@@ -567,6 +567,88 @@ test_large_batch(HtWidth width)
 	report("search, %d bits: large batches", width_bits(width));
 }
 
+/* Write a leaf with one entry, at the last block. */
+static void
+write_last(HdIndex *index, uint32_t blocks, uint64_t key)
+{
+	HtLeafShape shape = model_full_shape(HT_WIDTH64);
+	HtEntry		entry = make_entry(key, key + 1);
+	char	   *page = allocate(HT_PAGE_SIZE);
+	uint32_t	number = blocks - 1;
+
+	ht_leaf_init(page, shape);
+	ht_leaf_fill(page, shape, &entry, 1);
+	expect(hd_index_reserve(index, blocks) == HD_OK, "%u blocks: %s", blocks, hd_device_error(device));
+	expect(hd_index_write(index, &number, page, 1) == HD_OK, "write: %s", hd_device_error(device));
+	free(page);
+}
+
+/* Search each of the leaves that write_last() has written. */
+static void
+search_grown(HdIndex *index, const uint32_t *blocks, int count)
+{
+	HdLeaf		list[10];
+	uint64_t	keys[10];
+	uint64_t	tids[10];
+	HdBatch		batch;
+	HdResult	result;
+
+	for (int i = 0; i < count; i++)
+	{
+		keys[i] = (uint64_t) i * 1000;
+		list[i] = (HdLeaf) {make_entry(keys[i], 0), blocks[i] - 1};
+	}
+	memset(&batch, 0, sizeof(batch));
+	batch.low = keys;
+	batch.count = (uint32_t) count;
+	batch.output = HD_FIRST;
+	batch.tids = tids;
+	batch.threads = 1;
+	expect(hd_index_set_leaves(index, list, (uint32_t) count) == HD_OK, "leaves");
+	expect(hd_index_search(index, &batch, &result) == HD_OK, "search: %s", hd_device_error(device));
+	for (int i = 0; i < count && !failed(); i++)
+		expect(tids[i] == keys[i] + 1, "leaf %d of %d after %u blocks", i, count, blocks[count - 1]);
+}
+
+/* A copy grows and keeps what it has; on a GPU also where there is no room for a second one. */
+static void
+test_growth(void)
+{
+	static const uint32_t blocks[] = {3, 400, 5000, 8193, 9000, 20000, 20500, 30000};
+	HdIndex    *index;
+	HdInfo		before,
+				after;
+	uint32_t	large[2];
+
+	expect(hd_device_info(device, &before) == HD_OK, "info");
+	expect(hd_index_create(device, HT_WIDTH64, 64, &index) == HD_OK, "create");
+	for (int i = 0; i < 8 && !failed(); i++)
+	{
+		write_last(index, blocks[i], (uint64_t) i * 1000);
+		search_grown(index, blocks, i + 1);
+		expect(hd_index_memory(index) >= (uint64_t) blocks[i] * HT_PAGE_SIZE, "memory");
+	}
+	hd_index_free(index);
+	report("a copy grows");
+
+	if (kind == HD_HOST)
+		return;
+	expect(hd_index_create(device, HT_WIDTH64, 64, &index) == HD_OK, "create");
+	for (int i = 0; i < 2; i++)
+	{
+		large[i] = (uint32_t) (before.memory_free / HT_PAGE_SIZE * (i == 0 ? 60 : 85) / 100);
+		write_last(index, large[i], (uint64_t) i * 1000);
+		search_grown(index, large, i + 1);
+	}
+	expect(hd_index_reserve(index, UINT32_MAX / 2) == HD_NO_MEMORY, "more than there is");
+	search_grown(index, large, 2);
+	hd_index_free(index);
+	expect(hd_device_info(device, &after) == HD_OK, "info");
+	expect(after.memory_free + ((uint64_t) 256 << 20) > before.memory_free, "%llu MB are not given back",
+		   (unsigned long long) ((before.memory_free - after.memory_free) >> 20));
+	report("a copy of more than half of the memory grows");
+}
+
 /* Serial numbers, whose top bits are all the same, or change in the middle. */
 static void
 test_sort_plan(void)
@@ -743,6 +825,7 @@ main(int argc, char **argv)
 		test_damage(width);
 	}
 	test_sort_plan();
+	test_growth();
 	test_mistakes();
 
 	hd_device_close(device);

@@ -1,0 +1,257 @@
+/*
+ * gpu_memory.cu
+ *		Device memory for the pages of a copy, which grows.
+ */
+#include "gpu_memory.h"
+
+#include <algorithm>
+#include <cudaTypedefs.h>
+
+namespace harmonia
+{
+
+/*
+ * Memory up to this size moves when it grows: mapped memory comes in units of some megabytes, and
+ * copies can be many and small.
+ */
+static constexpr size_t moved_max = 64 << 20;
+
+/* Functions of the driver, to which nothing is linked.  All of them, or none, are there. */
+struct Driver
+{
+	PFN_cuMemAddressReserve_v10020 reserve;
+	PFN_cuMemAddressFree_v10020 free;
+	PFN_cuMemCreate_v10020 create;
+	PFN_cuMemRelease_v10020 release;
+	PFN_cuMemMap_v10020 map;
+	PFN_cuMemUnmap_v10020 unmap;
+	PFN_cuMemSetAccess_v10020 set_access;
+	PFN_cuMemGetAllocationGranularity_v10020 granularity;
+
+	/* What memory is, and the unit that it comes in; 0: it cannot be mapped. */
+	CUmemAllocationProp kind;
+	size_t		unit;
+};
+
+template <typename Function>
+static bool
+find(const char *name, Function *function)
+{
+	cudaDriverEntryPointQueryResult found;
+	void	   *entry = nullptr;
+	constexpr unsigned int version = 10020;
+	cudaError_t error;
+
+#if CUDART_VERSION >= 12050
+	error = cudaGetDriverEntryPointByVersion(name, &entry, version, cudaEnableDefault, &found);
+#else
+	(void) version;
+	error = cudaGetDriverEntryPoint(name, &entry, cudaEnableDefault, &found);
+#endif
+	*function = (Function) entry;
+	if (error != cudaSuccess)
+		cudaGetLastError();
+	return error == cudaSuccess && found == cudaDriverEntryPointSuccess && entry != nullptr;
+}
+
+static Driver
+find_driver()
+{
+	Driver		driver = {};
+	int			device = 0;
+
+	if (cudaGetDevice(&device) != cudaSuccess ||
+		!find("cuMemAddressReserve", &driver.reserve) || !find("cuMemAddressFree", &driver.free) ||
+		!find("cuMemCreate", &driver.create) || !find("cuMemRelease", &driver.release) ||
+		!find("cuMemMap", &driver.map) || !find("cuMemUnmap", &driver.unmap) ||
+		!find("cuMemSetAccess", &driver.set_access) ||
+		!find("cuMemGetAllocationGranularity", &driver.granularity))
+		return driver;
+	driver.kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+	driver.kind.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+	driver.kind.location.id = device;
+	if (driver.granularity(&driver.unit, &driver.kind, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) != CUDA_SUCCESS)
+		driver.unit = 0;
+	return driver;
+}
+
+/* A process has one device. */
+static const Driver &
+driver()
+{
+	static const Driver found = find_driver();
+
+	return found;
+}
+
+static cudaError_t
+error_of(CUresult result)
+{
+	return result == CUDA_SUCCESS ? cudaSuccess :
+		result == CUDA_ERROR_OUT_OF_MEMORY ? cudaErrorMemoryAllocation : cudaErrorUnknown;
+}
+
+static size_t
+round_up(size_t size, size_t unit)
+{
+	return (size + unit - 1) / unit * unit;
+}
+
+cudaError_t
+GrowingMemory::grow(size_t needed, cudaStream_t stream)
+{
+	if (needed <= room)
+		return cudaSuccess;
+	return needed > moved_max && driver().unit > 0 ? map(needed, stream) : move(needed, stream);
+}
+
+/* Take a larger allocation, and copy the content. */
+cudaError_t
+GrowingMemory::move(size_t needed, cudaStream_t stream)
+{
+	void	   *more;
+	cudaError_t error = cudaMalloc(&more, needed);
+
+	if (error != cudaSuccess)
+		return error;
+	error = cudaMemsetAsync((char *) more + room, 0, needed - room, stream);
+	if (error == cudaSuccess && room > 0)
+		error = cudaMemcpyAsync(more, start, room, cudaMemcpyDeviceToDevice, stream);
+	if (error == cudaSuccess)
+		error = cudaStreamSynchronize(stream);
+	if (error != cudaSuccess)
+	{
+		cudaFree(more);
+		return error;
+	}
+	free();
+	start = (char *) more;
+	room = needed;
+	return cudaSuccess;
+}
+
+/* Map an allocation, and let the device use it. */
+CUresult
+GrowingMemory::map_part(CUdeviceptr at, const Part &part) const
+{
+	CUmemAccessDesc access = {};
+	CUresult	result = driver().map(at, part.size, 0, part.handle, 0);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	access.location = driver().kind.location;
+	access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+	result = driver().set_access(at, part.size, &access, 1);
+	if (result != CUDA_SUCCESS)
+		driver().unmap(at, part.size);
+	return result;
+}
+
+/* Map all allocations at other addresses.  *mapped are the bytes mapped, also on failure. */
+CUresult
+GrowingMemory::map_all(CUdeviceptr at, size_t *mapped) const
+{
+	*mapped = 0;
+	for (const Part &part : parts)
+	{
+		CUresult	result = map_part(at + *mapped, part);
+
+		if (result != CUDA_SUCCESS)
+			return result;
+		*mapped += part.size;
+	}
+	return CUDA_SUCCESS;
+}
+
+/*
+ * Add an allocation behind the others.  If there are no addresses left there, all of them get
+ * other addresses; an allocation can be mapped twice meanwhile.
+ */
+cudaError_t
+GrowingMemory::map(size_t needed, cudaStream_t stream)
+{
+	const Driver &driver = harmonia::driver();
+	bool		moves = parts.empty();	/* from an ordinary allocation, if there is any */
+	size_t		kept = moves ? 0 : room;
+	Part		part = {0, round_up(needed - kept, driver.unit)};
+	size_t		wanted = addresses;
+	CUdeviceptr begin = (CUdeviceptr) start;
+	size_t		mapped = kept;
+	CUresult	result;
+	cudaError_t error;
+
+	parts.reserve(parts.size() + 1);
+	result = driver.create(&part.handle, part.size, &driver.kind, 0);
+	if (result != CUDA_SUCCESS)
+		return error_of(result);
+	if (kept + part.size > addresses)
+	{
+		wanted = round_up(std::max(2 * addresses, kept + part.size), driver.unit);
+		result = driver.reserve(&begin, wanted, 0, 0, 0);
+		if (result != CUDA_SUCCESS)
+		{
+			driver.release(part.handle);
+			return error_of(result);
+		}
+		result = map_all(begin, &mapped);
+	}
+	if (result == CUDA_SUCCESS)
+	{
+		result = map_part(begin + kept, part);
+		if (result == CUDA_SUCCESS)
+			mapped += part.size;
+	}
+	error = error_of(result);
+	if (error == cudaSuccess)
+		error = cudaMemsetAsync((char *) begin + kept, 0, part.size, stream);
+	if (error == cudaSuccess && moves && room > 0)
+		error = cudaMemcpyAsync((char *) begin, start, room, cudaMemcpyDeviceToDevice, stream);
+	if (error == cudaSuccess)
+		error = cudaStreamSynchronize(stream);
+	if (error != cudaSuccess)
+	{
+		/* Undo what was done. */
+		if (begin != (CUdeviceptr) start || moves)
+		{
+			if (mapped > 0)
+				driver.unmap(begin, mapped);
+			driver.free(begin, wanted);
+		}
+		else if (mapped > kept)
+			driver.unmap(begin + kept, part.size);
+		driver.release(part.handle);
+		return error;
+	}
+
+	if (moves)
+		cudaFree(start);
+	else if (begin != (CUdeviceptr) start)
+	{
+		driver.unmap((CUdeviceptr) start, room);
+		driver.free((CUdeviceptr) start, addresses);
+	}
+	parts.push_back(part);
+	start = (char *) begin;
+	addresses = wanted;
+	room = kept + part.size;
+	return cudaSuccess;
+}
+
+void
+GrowingMemory::free()
+{
+	if (parts.empty())
+		cudaFree(start);
+	else
+	{
+		driver().unmap((CUdeviceptr) start, room);
+		driver().free((CUdeviceptr) start, addresses);
+		for (const Part &part : parts)
+			driver().release(part.handle);
+		parts.clear();
+	}
+	start = nullptr;
+	room = addresses = 0;
+}
+
+}								/* namespace harmonia */

@@ -1,0 +1,67 @@
+/*
+ * gpu_memory.h
+ *		Device memory for the pages of a copy, which grows.
+ *
+ * Only the CUDA device includes this.
+ */
+#ifndef HARMONIA_CUDA_GPU_MEMORY_H
+#define HARMONIA_CUDA_GPU_MEMORY_H
+
+#include <cstddef>
+#include <cuda.h>
+#include <cuda_runtime.h>
+#include <vector>
+
+namespace harmonia
+{
+
+/*
+ * Memory that keeps its content while it grows.  Small memory moves to a larger allocation.
+ * Large memory is mapped from several allocations, one behind the other, so that nothing is
+ * copied, and no second one is needed for a while; where the driver can do that.
+ */
+class GrowingMemory
+{
+public:
+	GrowingMemory() = default;
+	GrowingMemory(const GrowingMemory &) = delete;
+	GrowingMemory & operator=(const GrowingMemory &) = delete;
+	~GrowingMemory()
+	{
+		free();
+	}
+
+	/*
+	 * Make room for so many bytes; what is new is zeros.  On failure everything is as it was.
+	 * Nobody uses the memory meanwhile.
+	 */
+	cudaError_t grow(size_t needed, cudaStream_t stream);
+	void		free();
+
+	char	   *at() const
+	{
+		return start;
+	}
+
+private:
+	char	   *start = nullptr;
+	size_t		room = 0;		/* bytes that it takes */
+
+	/* If it is mapped: the addresses reserved, and the allocations. */
+	struct Part
+	{
+		CUmemGenericAllocationHandle handle;
+		size_t		size;
+	};
+	size_t		addresses = 0;
+	std::vector<Part> parts;
+
+	cudaError_t move(size_t needed, cudaStream_t stream);
+	cudaError_t map(size_t needed, cudaStream_t stream);
+	CUresult	map_part(CUdeviceptr at, const Part &part) const;
+	CUresult	map_all(CUdeviceptr at, size_t *mapped) const;
+};
+
+}								/* namespace harmonia */
+
+#endif							/* HARMONIA_CUDA_GPU_MEMORY_H */
