@@ -12,7 +12,6 @@
  */
 #include "postgres.h"
 
-#include "access/heapam.h"
 #include "access/tableam.h"
 #include "access/visibilitymap.h"
 #include "access/xact.h"
@@ -20,10 +19,9 @@
 #include "commands/progress.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "storage/bufmgr.h"
-#include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "am/heaprows.h"
 #include "am/internal.h"
 #include "compat.h"
 
@@ -36,7 +34,17 @@ typedef struct HeapScan
 	IndexBuildCallback callback;
 	void	   *arg;
 	BlockNumber next;
-	double		tuples;			/* live ones found by core */
+	double		tuples;			/* live ones */
+
+	/* The page at hand. */
+	HeapScanDesc scan;
+	TupleTableSlot *slot;
+	HeapTupleData tuple;		/* in the slot */
+	OffsetNumber roots[MaxHeapTuplesPerPage];
+	bool		have_roots;
+
+	bool		fixed;			/* the index's columns are at fixed offsets: */
+	HmHeapColumns columns;
 } HeapScan;
 
 /*
@@ -68,26 +76,58 @@ scan_before(HeapScan *state, BlockNumber block)
 	state->next = block;
 }
 
-/* The offset that index entries have for a heap-only tuple.  Fills "roots" if it is not. */
+/* The offset that an index entry has for the heap-only tuple that the scan is at. */
 static OffsetNumber
-root_offset(Relation heap, Buffer buffer, OffsetNumber offset, OffsetNumber *roots, bool *filled)
+root_offset(HeapScan *state)
 {
+	Buffer		buffer = state->scan->rs_cbuf;
+	OffsetNumber offset = hm_heap_offset(state->scan);
 	OffsetNumber root;
 
-	if (!*filled)
+	if (!state->have_roots)
 	{
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		heap_get_root_tuples(BufferGetPage(buffer), roots);
+		heap_get_root_tuples(BufferGetPage(buffer), state->roots);
 		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-		*filled = true;
+		state->have_roots = true;
 	}
-	root = roots[offset - 1];
+	root = state->roots[offset - 1];
 	if (!OffsetNumberIsValid(root))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("could not find the root of heap-only tuple (%u,%u) in table \"%s\"",
-						BufferGetBlockNumber(buffer), offset, RelationGetRelationName(heap))));
+						BufferGetBlockNumber(buffer), offset, RelationGetRelationName(state->heap))));
 	return root;
+}
+
+/* Call the callback for the tuple that the scan is at. */
+static void
+index_tuple(HeapScan *state)
+{
+	HeapTupleHeader tuple = hm_heap_tuple(state->scan);
+	OffsetNumber offset = hm_heap_offset(state->scan);
+	ItemPointerData tid;
+	Datum		values[INDEX_MAX_KEYS];
+	bool		isnull[INDEX_MAX_KEYS];
+
+	if (HeapTupleHeaderIsHeapOnly(tuple))
+		offset = root_offset(state);
+	ItemPointerSet(&tid, BufferGetBlockNumber(state->scan->rs_cbuf), offset);
+	if (state->fixed && hm_heap_columns_fit(&state->columns, tuple))
+	{
+		for (int i = 0; i < state->columns.count; i++)
+		{
+			values[i] = hm_heap_column(&state->columns, i, tuple);
+			isnull[i] = false;
+		}
+	}
+	else
+	{
+		hm_heap_store(state->scan, &state->tuple, state->slot);
+		FormIndexDatum(state->info, state->slot, NULL, values, isnull);
+	}
+	state->callback(state->index, &tid, values, isnull, true, state->arg);
+	state->tuples++;
 }
 
 /*
@@ -98,53 +138,43 @@ double
 hm_build_scan_pages(Relation heap, Relation index, IndexInfo *info, bool progress,
 					IndexBuildCallback callback, void *arg)
 {
-	HeapScan	state = {heap, index, info, callback, arg, 0, 0};
+	HeapScan	state = {heap, index, info, callback, arg};
 	BlockNumber blocks = RelationGetNumberOfBlocks(heap);
-	BlockNumber block = InvalidBlockNumber;
 	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	TableScanDesc scan = table_beginscan_strat(heap, snapshot, 0, NULL, true, false);
-	TupleTableSlot *slot = table_slot_create(heap, NULL);
-	OffsetNumber roots[MaxHeapTuplesPerPage];
-	bool		have_roots = false;
-	bool		visible = false;
-	Datum		values[INDEX_MAX_KEYS];
-	bool		isnull[INDEX_MAX_KEYS];
 
+	state.slot = table_slot_create(heap, NULL);
+	state.scan = hm_heap_page_scan(scan, state.slot);
+	state.fixed = hm_heap_columns_locate(&state.columns, RelationGetDescr(heap), info->ii_IndexAttrNumbers,
+										 info->ii_NumIndexAttrs);
+	Assert(state.scan != NULL);
 	if (progress)
 		pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, blocks);
-	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	while (table_scan_getnextslot(scan, ForwardScanDirection, state.slot))
 	{
-		Buffer		buffer = ((BufferHeapTupleTableSlot *) slot)->buffer;
-		ItemPointerData tid = slot->tts_tid;
+		BlockNumber block = BufferGetBlockNumber(state.scan->rs_cbuf);
+		bool		visible = PageIsAllVisible(BufferGetPage(state.scan->rs_cbuf));
 
-		if (ItemPointerGetBlockNumber(&tid) != block)
+		CHECK_FOR_INTERRUPTS();
+		if (visible)
 		{
-			CHECK_FOR_INTERRUPTS();
-			block = ItemPointerGetBlockNumber(&tid);
-			visible = PageIsAllVisible(BufferGetPage(buffer));
-			have_roots = false;
-			if (visible)
-			{
-				scan_before(&state, block);
-				state.next = block + 1;
-			}
-			if (progress)
-				pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, block);
+			scan_before(&state, block);
+			state.next = block + 1;
 		}
-		if (!visible)
-			continue;
-		if (HeapTupleHeaderIsHeapOnly(((HeapTupleTableSlot *) slot)->tuple->t_data))
-			ItemPointerSetOffsetNumber(&tid, root_offset(heap, buffer, ItemPointerGetOffsetNumber(&tid),
-														 roots, &have_roots));
-		FormIndexDatum(info, slot, NULL, values, isnull);
-		callback(index, &tid, values, isnull, true, arg);
-		state.tuples++;
+		if (progress)
+			pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, block);
+		state.have_roots = false;
+		do
+		{
+			if (visible)
+				index_tuple(&state);
+		} while (hm_heap_next_in_page(state.scan));
 	}
 	scan_before(&state, blocks);
 	if (progress)
 		pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, blocks);
 
-	ExecDropSingleTupleTableSlot(slot);
+	ExecDropSingleTupleTableSlot(state.slot);
 	table_endscan(scan);
 	UnregisterSnapshot(snapshot);
 	return state.tuples;

@@ -7,6 +7,7 @@
 #define HARMONIA_EXEC_LOOKUP_JOIN_H
 
 #include "exec/nodes.h"
+#include "exec/plan_rows.h"
 
 typedef enum JoinPhase
 {
@@ -69,14 +70,6 @@ typedef struct JoinRows
 	Size		left;			/* bytes there */
 	Size		copied;			/* bytes of all copies */
 } JoinRows;
-
-/* How outer rows are read (lookup_join_outer.c). */
-typedef struct JoinOuter
-{
-	PlanState  *plan;
-	TableScanDesc scan;			/* where the next row comes from, or NULL: from
-								 * the plan */
-} JoinOuter;
 
 /*
  * A batch: outer rows and their probes.  A row has one probe, or none if no key can
@@ -183,7 +176,6 @@ typedef struct LookupJoin
 	int			column_count;	/* in the scan tuple */
 	int		   *sources;		/* for each of them: the outer row's column, or
 								 * 0 */
-	int			outer_last;		/* the highest of these */
 
 	int			target_count;	/* without those that were pruned when the node
 								 * began */
@@ -198,7 +190,7 @@ typedef struct LookupJoin
 	FmgrInfo	hash;			/* the function that computed batch.hashes */
 
 	JoinPhase	phase;
-	JoinOuter	outer;
+	PlanRows	outer;
 	bool		outer_done;
 	uint32		limit;			/* maximum number of rows in the next batch */
 	uint32		max_limit;
@@ -229,36 +221,6 @@ extern void hm_join_begin(LookupJoin *join);
 
 /* The inner side's range table index. */
 extern Index hm_join_inner_relid(LookupJoin *join);
-
-/* ----------------------------------------------------------------
- *		Reading outer rows (lookup_join_outer.c)
- * ----------------------------------------------------------------
- */
-
-/* Begin to read the rows of a plan, or begin again. */
-extern void hm_outer_begin(JoinOuter *outer, PlanState *plan);
-
-/* Read the first row.  For hm_outer_next(). */
-extern TupleTableSlot *hm_outer_first(JoinOuter *outer);
-
-/* Read the next row.  Returns an empty slot, or NULL, at the end; do not call it again. */
-static inline TupleTableSlot *
-hm_outer_next(JoinOuter *outer)
-{
-	TupleTableSlot *slot;
-
-	if (outer->scan == NULL)
-		return hm_outer_first(outer);
-	slot = ((ScanState *) outer->plan)->ss_ScanTupleSlot;
-	return table_scan_getnextslot(outer->scan, ForwardScanDirection, slot) ? slot : NULL;
-}
-
-/* The outer row of a probe. */
-static inline uint32
-hm_probe_row(const JoinProbes *probes, uint32 probe)
-{
-	return probes->rows == NULL ? probe : probes->rows[probe];
-}
 
 /* ----------------------------------------------------------------
  *		Outer rows (lookup_join_rows.c)
@@ -314,6 +276,13 @@ hm_row_value(const JoinRows *rows, uint32 row, int column, bool *is_null)
  *		Probes (lookup_join_probe.c)
  * ----------------------------------------------------------------
  */
+
+/* The outer row of a probe. */
+static inline uint32
+hm_probe_row(const JoinProbes *probes, uint32 probe)
+{
+	return probes->rows == NULL ? probe : probes->rows[probe];
+}
 
 /* Set all columns of the scan slot to NULL. */
 extern void hm_join_clear_candidate(LookupJoin *join);

@@ -165,7 +165,6 @@ add_row(LookupJoin *join, TupleTableSlot *outer)
 	uint64		high = 0;		/* keep the compiler quiet */
 	bool		found;
 
-	slot_getsomeattrs(outer, join->outer_last);
 	if (join->plain_key)
 		found = row_key(join, outer, &low);
 	else
@@ -201,7 +200,7 @@ hm_join_restart(LookupJoin *join)
 	join->max_limit = (uint32) Min((Size) hm_batch_size,
 								   memory / row_memory(join));
 	join->phase = PHASE_FILL;
-	hm_outer_begin(&join->outer, linitial(join->node.css.custom_ps));
+	hm_plan_rows_begin(&join->outer);
 	join->outer_done = false;
 	join->limit = join->first_rows ? Min(FIRST_ROWS_BATCH, join->max_limit) : join->max_limit;
 	join->batch.count = 0;
@@ -241,13 +240,12 @@ read_keys(LookupJoin *join)
 {
 	for (;;)
 	{
-		TupleTableSlot *outer = hm_outer_next(&join->outer);
+		TupleTableSlot *outer = hm_plan_rows_next(&join->outer);
 		uint64		low;
 		uint64		high;
 
-		if (TupIsNull(outer))
+		if (outer == NULL)
 			break;
-		slot_getsomeattrs(outer, join->outer_last);
 		if (join->plain_key ? row_key(join, outer, &low) : hm_join_row_range(join, outer, &low, &high))
 			hm_distinct_add(&join->distinct, low);
 	}
@@ -299,9 +297,9 @@ fill_rows(LookupJoin *join)
 	}
 	while (may_add_row(join, memory))
 	{
-		TupleTableSlot *outer = hm_outer_next(&join->outer);
+		TupleTableSlot *outer = hm_plan_rows_next(&join->outer);
 
-		if (TupIsNull(outer))
+		if (outer == NULL)
 		{
 			join->outer_done = true;
 			break;

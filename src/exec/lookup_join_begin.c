@@ -55,6 +55,7 @@ begin_keys(LookupJoin *join, List *descriptions, List *arguments)
 static void
 begin_sources(LookupJoin *join, List *sources)
 {
+	Bitmapset  *wanted = NULL;
 	ListCell   *cell;
 
 	join->column_count = list_length(sources);
@@ -64,8 +65,11 @@ begin_sources(LookupJoin *join, List *sources)
 		int			source = lfirst_int(cell);
 
 		join->sources[foreach_current_index(cell)] = source;
-		join->outer_last = Max(join->outer_last, source);
+		if (source > 0)
+			wanted = bms_add_member(wanted, source);
 	}
+	hm_plan_rows_init(&join->outer, linitial(join->node.css.custom_ps), wanted);
+	bms_free(wanted);
 }
 
 /* Add the columns of the scan tuple that expressions of the plan refer to to a set. */

@@ -299,7 +299,7 @@ extern HmSubplanKeys *hm_subplan_keys_begin(PlanState *node, List *plan, Node *a
  * Read the keys, in any order, with duplicates, into memory of CurrentMemoryContext.
  * Returns false if there is an array, because something has evaluated the parameter.
  */
-extern bool hm_subplan_keys_read(const HmSubplanKeys *keys, const HmKeyType *key_type,
+extern bool hm_subplan_keys_read(HmSubplanKeys *keys, const HmKeyType *key_type,
 								 uint64 **points, uint32 *count);
 
 /* Whether a change of parameters changes the keys. */

@@ -27,6 +27,7 @@
 #include "utils/lsyscache.h"
 
 #include "compat.h"
+#include "exec/plan_rows.h"
 #include "exec/planner.h"
 
 /* Room for this many keys is made at first, and at most if the planner expects more. */
@@ -39,6 +40,9 @@ struct HmSubplanKeys
 	int			param;
 	Oid			type;			/* of the keys in the rows */
 	Expr	   *argument;		/* array_agg()'s, or NULL: the first column */
+	PlanRows	rows;			/* its "plan" is NULL until rows are first read */
+	int			column;			/* of the rows, from 1 on; if it is not a column: */
+	ExprState  *expr;
 };
 
 /* ----------------------------------------------------------------
@@ -149,7 +153,7 @@ hm_subplan_keys_begin(PlanState *node, List *plan, Node *argument, Oid type)
 		return NULL;
 	if (lsecond_int(plan) == 0 && (aggregated = aggregate_argument(subplan, type)) == NULL)
 		return NULL;
-	keys = palloc(sizeof(HmSubplanKeys));
+	keys = palloc0(sizeof(HmSubplanKeys));
 	keys->node = node;
 	keys->param = castNode(Param, argument)->paramid;
 	keys->type = type;
@@ -185,75 +189,62 @@ make_room(KeyList *list)
 	list->room = room;
 }
 
-/*
- * The column of a table's rows that a plan returns, or that its parent evaluates an
- * expression on, if the plan does nothing else: then the rows need not go through it one
- * by one.  Otherwise 0.  (lookup_join_outer.c does the same for outer rows.)
- */
-static int
-plain_column(const PlanState *rows, const ExprState *expr)
-{
-	Var		   *column;
-
-	if (!IsA(rows, SeqScanState) || rows->qual != NULL || rows->instrument != NULL ||
-		rows->state->es_epq_active != NULL || (expr != NULL && rows->ps_ProjInfo != NULL) ||
-		rows->plan->targetlist == NIL)
-		return 0;
-	column = (Var *) linitial_node(TargetEntry, rows->plan->targetlist)->expr;
-	return IsA(column, Var) ? Max(0, column->varattno) : 0;
-}
-
-/* The next row: of a plan, or of its scan, if that is not NULL.  NULL or empty at the end. */
-static inline TupleTableSlot *
-next_row(PlanState *rows, TableScanDesc scan)
-{
-	TupleTableSlot *slot;
-
-	if (scan == NULL)
-		return ExecProcNode(rows);
-	CHECK_FOR_INTERRUPTS();
-	slot = ((ScanState *) rows)->ss_ScanTupleSlot;
-	return table_scan_getnextslot(scan, ForwardScanDirection, slot) ? slot : NULL;
-}
-
-/*
- * Read all rows of a plan into a list.  "expr" is evaluated on each row; NULL means the
- * row's first column.  NULLs match nothing, so they are left out.
- */
+/* Prepare to read the rows of a plan.  The argument's parent is the aggregate. */
 static void
-read_rows(const HmSubplanKeys *keys, PlanState *rows, ExprState *expr,
-		  const HmKeyType *key_type, KeyList *list)
+begin_rows(HmSubplanKeys *keys, PlanState *plan, PlanState *agg)
+{
+	Bitmapset  *attributes = NULL;
+	Bitmapset  *columns = NULL;
+	int			attribute = -1;
+
+	hm_plan_rows_begin(&keys->rows);
+	if (keys->rows.plan != NULL)
+		return;
+	if (keys->argument == NULL || IsA(keys->argument, Var))
+	{
+		keys->column = keys->argument == NULL ? 1 : ((Var *) keys->argument)->varattno;
+		columns = bms_make_singleton(keys->column);
+	}
+	else
+	{
+		keys->expr = ExecInitExpr(keys->argument, agg);
+		pull_varattnos((Node *) keys->argument, OUTER_VAR, &attributes);
+		while ((attribute = bms_next_member(attributes, attribute)) >= 0)
+			columns = bms_add_member(columns, attribute + FirstLowInvalidHeapAttributeNumber);
+	}
+	hm_plan_rows_init(&keys->rows, plan, columns);
+}
+
+/* A key's value in a row. */
+static inline Datum
+row_value(const HmSubplanKeys *keys, TupleTableSlot *row, bool *is_null)
 {
 	ExprContext *econtext = keys->node->ps_ExprContext;
+
+	if (keys->expr == NULL)
+	{
+		*is_null = row->tts_isnull[keys->column - 1];
+		return row->tts_values[keys->column - 1];
+	}
+	ResetExprContext(econtext);
+	econtext->ecxt_outertuple = row;
+	return ExecEvalExprSwitchContext(keys->expr, econtext, is_null);
+}
+
+/* Read all rows into a list of keys.  NULLs match nothing, so they are left out. */
+static void
+read_rows(HmSubplanKeys *keys, const HmKeyType *key_type, KeyList *list)
+{
 	HmBracketFunction bracket_function = keys->type == key_type->type ? NULL :
 		hm_bracket_function(key_type->type, keys->type);
 	uint64		max = ht_key_max(key_type->width);
-	int			plain = plain_column(rows, expr);
-	int			column = 1;
-	TableScanDesc scan = NULL;
+	TupleTableSlot *row;
 
-	for (;;)
+	while ((row = hm_plan_rows_next(&keys->rows)) != NULL)
 	{
-		TupleTableSlot *slot = next_row(rows, scan);
 		bool		is_null;
-		Datum		value;
+		Datum		value = row_value(keys, row, &is_null);
 
-		if (TupIsNull(slot))
-			break;
-		if (expr == NULL)
-			value = slot_getattr(slot, column, &is_null);
-		else
-		{
-			ResetExprContext(econtext);
-			econtext->ecxt_outertuple = slot;
-			value = ExecEvalExprSwitchContext(expr, econtext, &is_null);
-		}
-		if (scan == NULL && plain > 0)
-		{
-			/* It has begun the scan, and rescanned it if parameters have changed. */
-			scan = ((ScanState *) rows)->ss_currentScanDesc;
-			column = plain;
-		}
 		if (is_null)
 			continue;
 		if (list->count == list->room)
@@ -279,26 +270,20 @@ read_rows(const HmSubplanKeys *keys, PlanState *rows, ExprState *expr,
  * and returned its row.
  */
 static void
-read_aggregated(const HmSubplanKeys *keys, PlanState *agg, const HmKeyType *key_type,
-				KeyList *list)
+read_aggregated(HmSubplanKeys *keys, PlanState *agg, const HmKeyType *key_type, KeyList *list)
 {
-	ExprState  *expr;
-	MemoryContext old_context = MemoryContextSwitchTo(list->context);
-
-	expr = ExecInitExpr(keys->argument, agg);
-	MemoryContextSwitchTo(old_context);
 	if (agg->chgParam != NULL)
 		ExecReScan(agg);
 	if (agg->instrument)
 		InstrStartNode(agg->instrument);
-	read_rows(keys, outerPlanState(agg), expr, key_type, list);
+	begin_rows(keys, outerPlanState(agg), agg);
+	read_rows(keys, key_type, list);
 	if (agg->instrument)
 		InstrStopNode(agg->instrument, 1);
 }
 
 bool
-hm_subplan_keys_read(const HmSubplanKeys *keys, const HmKeyType *key_type, uint64 **points,
-					 uint32 *count)
+hm_subplan_keys_read(HmSubplanKeys *keys, const HmKeyType *key_type, uint64 **points, uint32 *count)
 {
 	EState	   *estate = keys->node->state;
 	SubPlanState *subplan = estate->es_param_exec_vals[keys->param].execPlan;
@@ -317,7 +302,10 @@ hm_subplan_keys_read(const HmSubplanKeys *keys, const HmKeyType *key_type, uint6
 	estate->es_direction = ForwardScanDirection;
 	old_context = MemoryContextSwitchTo(estate->es_query_cxt);
 	if (keys->argument == NULL)
-		read_rows(keys, rows, NULL, key_type, &list);
+	{
+		begin_rows(keys, rows, NULL);
+		read_rows(keys, key_type, &list);
+	}
 	else
 		read_aggregated(keys, rows, key_type, &list);
 	ExecReScan(rows);
