@@ -12,6 +12,7 @@ AS $$
 		set_config('enable_seqscan', coalesce(current_setting('lookup.seqscan', true), 'off'), true),
 		set_config('harmonia.enable_lookup_scan', 'on', true),
 		set_config('harmonia.enable_lookup_join', 'on', true),
+		set_config('harmonia.enable_foreign_join', 'on', true),
 		set_config(name, 'off', true) FROM unnest('{enable_hashjoin,enable_mergejoin,enable_nestloop}'::text[]) name;
 $$;
 
@@ -21,6 +22,7 @@ AS $$
 	CALL use(kind);
 	SELECT set_config('harmonia.enable_lookup_scan', 'off', true),
 		set_config('harmonia.enable_lookup_join', 'off', true),
+		set_config('harmonia.enable_foreign_join', 'off', true),
 		set_config(name, 'on', true) FROM unnest('{enable_hashjoin,enable_mergejoin,enable_nestloop}'::text[]) name;
 $$;
 
@@ -32,7 +34,7 @@ DECLARE
 BEGIN
 	EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO plan;
 	RETURN (SELECT string_agg(name, ', ' ORDER BY name)
-		FROM (SELECT concat_ws(' ', replace(node ->> 'Custom Plan Provider', 'HarmoniaLookup', ''), node ->> 'Join Type') AS name
+		FROM (SELECT concat_ws(' ', regexp_replace(node ->> 'Custom Plan Provider', 'Harmonia(Lookup)?', ''), node ->> 'Join Type') AS name
 			FROM jsonb_path_query(plan::jsonb, 'strict $.**') node
 			WHERE node ->> 'Custom Plan Provider' LIKE 'Harmonia%') names);
 END $$;

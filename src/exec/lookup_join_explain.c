@@ -25,6 +25,12 @@ join_name(JoinType type)
 	}
 }
 
+void
+hm_explain_join_type(JoinType type, ExplainState *es)
+{
+	ExplainPropertyText("Join Type", join_name(type), es);
+}
+
 /*
  * Show the inner table as the query names it, and the indexes of its targets.  Targets
  * that were pruned when the node began are only counted, as "Subplans Removed", as an
@@ -65,7 +71,7 @@ hm_join_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 	List	   *keys = list_nth(plan->custom_exprs, HM_JOIN_KEY_CLAUSES);
 	List	   *quals = list_nth(plan->custom_exprs, HM_JOIN_QUALS);
 
-	ExplainPropertyText("Join Type", join_name(join->type), es);
+	hm_explain_join_type(join->type, es);
 	explain_targets(join, es);
 	hm_explain_clauses("Index Cond", keys, node, ancestors, es);
 	hm_explain_clauses("Inner Filter", list_nth(plan->custom_exprs, HM_JOIN_INNER_QUALS),

@@ -134,9 +134,8 @@ match_restriction(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int
 	return true;
 }
 
-/* Whether a clause decides what matches in a join: it is not evaluated above an outer join. */
-static bool
-decides_match(JoinType type, RelOptInfo *joinrel, RestrictInfo *info)
+bool
+hm_decides_match(JoinType type, RelOptInfo *joinrel, RestrictInfo *info)
 {
 	return !IS_OUTER_JOIN(type) || !RINFO_IS_PUSHED_DOWN(info, joinrel->relids);
 }
@@ -160,7 +159,7 @@ match_columns(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index,
 		{
 			RestrictInfo *info = lfirst_node(RestrictInfo, cell);
 
-			if (!found && decides_match(type, joinrel, info))
+			if (!found && hm_decides_match(type, joinrel, info))
 				found = match_clause(root, inner, index, i, info, keys);
 		}
 		foreach(cell, inner->baserestrictinfo)
@@ -191,7 +190,7 @@ match_restrictions(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index,
 	{
 		RestrictInfo *info = lfirst_node(RestrictInfo, cell);
 
-		if (decides_match(type, joinrel, info))
+		if (hm_decides_match(type, joinrel, info))
 			match_clause(root, inner, index, 0, info, keys);
 	}
 	return keys->equal || (keys->lower && keys->upper);
@@ -466,12 +465,8 @@ add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo 
 	add_partial_path(joinrel, (Path *) path);
 }
 
-/*
- * Whether a lookup join is possible with this inner side.  Tests only what is quickly
- * known.
- */
-static bool
-may_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *inner)
+bool
+hm_may_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *inner)
 {
 	/* EvalPlanQual would have rows joined again that were changed concurrently. */
 	return IS_SIMPLE_REL(inner) && inner->rtekind == RTE_RELATION &&
@@ -516,9 +511,8 @@ may_pay(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, JoinType type
 	return hm_add_partial_path_precheck(joinrel, startup, total);
 }
 
-/* Whether a lookup join can evaluate and return all that this join needs. */
-static bool
-can_join(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner, JoinPathExtraData *extra)
+bool
+hm_can_join(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner, JoinPathExtraData *extra)
 {
 	List	   *restrictions = extract_actual_clauses(inner->baserestrictinfo, false);
 
@@ -539,7 +533,7 @@ hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
 	if (type != JOIN_INNER && type != JOIN_LEFT && type != JOIN_SEMI &&
 		type != JOIN_ANTI && type != JOIN_UNIQUE_OUTER)
 		return;
-	if (hm_is_grouped(joinrel) || !may_join(root, joinrel, inner))
+	if (hm_is_grouped(joinrel) || !hm_may_join(root, joinrel, inner))
 		return;
 
 	/*
@@ -557,7 +551,7 @@ hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
 		if (!hm_can_use_index(index) ||
 			!match_restrictions(root, inner, index, type, joinrel, extra->restrictlist, &keys))
 			continue;
-		if (!can_join(joinrel, outer, inner, extra))
+		if (!hm_can_join(joinrel, outer, inner, extra))
 			return;
 		targets = hm_targets(root, inner, index, keys.exprs);
 		if (targets != NIL)

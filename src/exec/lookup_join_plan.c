@@ -38,8 +38,8 @@ typedef struct OrderedClause
  * then by cost.  A cheap leakproof clause need not wait for those of lower levels.
  * (order_qual_clauses() in createplan.c)
  */
-static List *
-in_order(PlannerInfo *root, List *infos)
+List *
+hm_join_in_order(PlannerInfo *root, List *infos)
 {
 	OrderedClause *clauses = palloc(Max(1, list_length(infos)) * sizeof(OrderedClause));
 	List	   *result = NIL;
@@ -94,22 +94,8 @@ keys_left(PlannerInfo *root, List *clauses, List *keys, Index inner)
 	return result;
 }
 
-/* The scan tuple of a plan that is being made. */
-typedef struct JoinPlan
-{
-	List	   *outer_tlist;
-	Index		inner;
-	List	   *tlist;			/* the scan tuple's columns */
-	List	   *sources;		/* for each of them: the outer plan's column,
-								 * or 0 */
-} JoinPlan;
-
-/*
- * Whether two expressions are the same column, whatever outer joins (nullingrels) they
- * name.
- */
-static bool
-same_column(Node *a, Node *b)
+bool
+hm_same_column(Node *a, Node *b)
 {
 	if (IsA(a, Var) && IsA(b, Var))
 		return ((Var *) a)->varno == ((Var *) b)->varno &&
@@ -131,19 +117,14 @@ find_column(List *tlist, Node *column)
 	{
 		TargetEntry *entry = lfirst_node(TargetEntry, cell);
 
-		if (same_column((Node *) entry->expr, column))
+		if (hm_same_column((Node *) entry->expr, column))
 			return entry;
 	}
 	return NULL;
 }
 
-/*
- * Add to the scan tuple what it lacks of the columns that expressions refer to.  Call it
- * first for what is evaluated on the join's rows, because the first Var of a column is
- * kept.
- */
-static void
-provide_columns(JoinPlan *plan, List *exprs)
+void
+hm_join_provide_columns(JoinPlan *plan, List *exprs)
 {
 	List	   *columns = pull_var_clause((Node *) exprs,
 										  PVC_RECURSE_AGGREGATES | PVC_RECURSE_WINDOWFUNCS |
@@ -164,7 +145,7 @@ provide_columns(JoinPlan *plan, List *exprs)
 			/*
 			 * Only this join's own clauses refer to it, and they evaluate its expression.
 			 */
-			provide_columns(plan, list_make1(((PlaceHolderVar *) column)->phexpr));
+			hm_join_provide_columns(plan, list_make1(((PlaceHolderVar *) column)->phexpr));
 			continue;
 		}
 		if (source == 0 && !is_inner)
@@ -178,12 +159,8 @@ provide_columns(JoinPlan *plan, List *exprs)
 	}
 }
 
-/*
- * Replace the Vars in an expression by those that the scan tuple has for the same
- * columns.
- */
-static Node *
-use_columns(Node *node, void *context)
+Node *
+hm_join_use_columns(Node *node, void *context)
 {
 	JoinPlan   *plan = context;
 
@@ -196,7 +173,7 @@ use_columns(Node *node, void *context)
 		if (entry != NULL)
 			return copyObject((Node *) entry->expr);
 	}
-	return expression_tree_mutator(node, use_columns, plan);
+	return expression_tree_mutator(node, hm_join_use_columns, plan);
 }
 
 /* Append a 64-bit value to a plan's list, as two integers. */
@@ -283,26 +260,26 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	ListCell   *cell;
 	JoinPlan	plan = {0};
 
-	restrictions = in_order(root, restrictions);
+	restrictions = hm_join_in_order(root, restrictions);
 	if (IS_OUTER_JOIN(linitial_int(flags)))
 		extract_actual_join_clauses(restrictions, rel->relids, &quals, &other_quals);
 	else
 		quals = extract_actual_clauses(restrictions, false);
 	quals = keys_left(root, quals, keys, inner->relid);
 	keys = keys_left(root, keys, keys, inner->relid);
-	inner_quals = extract_actual_clauses(in_order(root, inner->baserestrictinfo), false);
+	inner_quals = extract_actual_clauses(hm_join_in_order(root, inner->baserestrictinfo), false);
 
 	use_physical_tlist(root, linitial(plans));
 	plan.outer_tlist = ((Plan *) linitial(plans))->targetlist;
 	plan.inner = inner->relid;
 
 	/* Not tlist, which is NIL if a projection will replace it. */
-	provide_columns(&plan, path->path.pathtarget->exprs);
-	provide_columns(&plan, other_quals);
-	provide_columns(&plan, arguments);
-	provide_columns(&plan, keys);
-	provide_columns(&plan, inner_quals);
-	provide_columns(&plan, quals);
+	hm_join_provide_columns(&plan, path->path.pathtarget->exprs);
+	hm_join_provide_columns(&plan, other_quals);
+	hm_join_provide_columns(&plan, arguments);
+	hm_join_provide_columns(&plan, keys);
+	hm_join_provide_columns(&plan, inner_quals);
+	hm_join_provide_columns(&plan, quals);
 
 	foreach(cell, join_targets)
 		targets = lappend(targets, plan_target(root, inner, plan.tlist, lfirst(cell)));
@@ -323,7 +300,7 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 									  list_nth(path->custom_private, PATH_DESCRIPTION),
 									  plan.sources, targets, pruning);
 	scan->custom_exprs = (List *)
-		use_columns((Node *) list_make4(arguments, keys, inner_quals, quals), &plan);
+		hm_join_use_columns((Node *) list_make4(arguments, keys, inner_quals, quals), &plan);
 	scan->custom_exprs = lappend(scan->custom_exprs, prune_steps);
 	return &scan->scan.plan;
 }

@@ -1,7 +1,7 @@
 /*
  * lookup_join_plan.h
  *		What lookup_join_paths.c, lookup_join_cost.c and lookup_join_plan.c offer to one
- *		another.
+ *		another, and to foreign_join_paths.c and foreign_join_plan.c.
  */
 #ifndef HARMONIA_EXEC_LOOKUP_JOIN_PLAN_H
 #define HARMONIA_EXEC_LOOKUP_JOIN_PLAN_H
@@ -76,5 +76,60 @@ extern void hm_join_cost_path(PlannerInfo *root, Path *path, Path *outer_path,
 							  RelOptInfo *inner, List *targets, JoinKeys *keys,
 							  JoinPathExtraData *extra, double distinct,
 							  const LookupCost *lookups);
+
+/* ----------------------------------------------------------------
+ *		What any join node has to ask for first (lookup_join_paths.c)
+ * ----------------------------------------------------------------
+ */
+
+/* Whether a join of this kind is possible with this inner side.  Tests what is quickly known. */
+extern bool hm_may_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *inner);
+
+/* Whether one of our joins can evaluate and return all that this join needs. */
+extern bool hm_can_join(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
+						JoinPathExtraData *extra);
+
+/* Whether a clause decides what matches in a join: it is not evaluated above an outer join. */
+extern bool hm_decides_match(JoinType type, RelOptInfo *joinrel, RestrictInfo *info);
+
+/* ----------------------------------------------------------------
+ *		Making the scan tuple (lookup_join_plan.c)
+ * ----------------------------------------------------------------
+ */
+
+/* The scan tuple of a plan that is being made. */
+typedef struct JoinPlan
+{
+	List	   *outer_tlist;
+	Index		inner;
+	List	   *tlist;			/* the scan tuple's columns */
+	List	   *sources;		/* for each of them: the outer plan's column,
+								 * or 0 */
+} JoinPlan;
+
+/*
+ * Clauses in the order in which PostgreSQL's own nodes evaluate them: by security level,
+ * then by cost.
+ */
+extern List *hm_join_in_order(PlannerInfo *root, List *infos);
+
+/*
+ * Whether two expressions are the same column, whatever outer joins (nullingrels) they
+ * name.
+ */
+extern bool hm_same_column(Node *a, Node *b);
+
+/*
+ * Add to the scan tuple what it lacks of the columns that expressions refer to.  Call it
+ * first for what is evaluated on the join's rows, because the first Var of a column is
+ * kept.
+ */
+extern void hm_join_provide_columns(JoinPlan *plan, List *exprs);
+
+/*
+ * Replace the Vars in an expression by those that the scan tuple has for the same
+ * columns.  context is a JoinPlan.
+ */
+extern Node *hm_join_use_columns(Node *node, void *context);
 
 #endif							/* HARMONIA_EXEC_LOOKUP_JOIN_PLAN_H */

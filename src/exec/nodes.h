@@ -19,6 +19,7 @@
 extern bool hm_enable_lookup_scan;
 extern bool hm_enable_lookup_join;
 extern bool hm_enable_lookup_aggregate;
+extern bool hm_enable_foreign_join;
 extern int	hm_batch_size;
 
 /* ----------------------------------------------------------------
@@ -59,6 +60,7 @@ extern const CustomScanMethods hm_lookup_scan_methods;
 extern const CustomScanMethods hm_lookup_count_methods;
 extern const CustomScanMethods hm_lookup_join_methods;
 extern const CustomScanMethods hm_lookup_aggregate_methods;
+extern const CustomScanMethods hm_foreign_join_methods;
 
 /*
  * What is in a plan's custom_private: lists of integers, but for lists of OIDs.
@@ -571,6 +573,7 @@ extern void hm_explain_table(Index rti, ExplainState *es);
 extern void hm_explain_index(Oid index, ExplainState *es);
 extern void hm_explain_indexes(List *indexes, List *tables, const Bitmapset *unused,
 							   ExplainState *es);
+extern void hm_explain_join_type(JoinType type, ExplainState *es);
 extern void hm_explain_clauses(const char *label, List *clauses, CustomScanState *node,
 							   List *ancestors, ExplainState *es);
 

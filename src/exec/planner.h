@@ -2,8 +2,8 @@
  * planner.h
  *		Declarations that the planner halves of the nodes share: planner.c, targets.c,
  *		lookup_scan_plan.c, lookup_count_plan.c, lookup_join_paths.c, lookup_join_cost.c,
- *		lookup_join_plan.c, lookup_aggregate_plan.c, distinct_plan.c, not_in.c,
- *		prune_plan.c and subplan_keys.c.
+ *		lookup_join_plan.c, foreign_join_paths.c, lookup_aggregate_plan.c,
+ *		distinct_plan.c, not_in.c, prune_plan.c and subplan_keys.c.
  */
 #ifndef HARMONIA_EXEC_PLANNER_H
 #define HARMONIA_EXEC_PLANNER_H
@@ -138,14 +138,17 @@ extern List *hm_targets(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *model,
 extern List *hm_plan_pruning(PlannerInfo *root, RelOptInfo *inner, List *targets, List **steps);
 
 /*
- * Offer paths: lookup scans of a relation; lookup joins of an outer and an inner
- * relation; and, for the result of grouping, a lookup count of what a scan of the input
+ * Offer paths: lookup scans of a relation; lookup joins and foreign joins of an outer
+ * and an inner relation; and, for the result of grouping, a lookup count of what a scan of the input
  * relation finds.  Called by the planner's hooks.
  */
 extern void hm_lookup_scan_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
 extern void hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel,
 								 RelOptInfo *outer, RelOptInfo *inner,
 								 JoinType type, JoinPathExtraData *extra);
+extern void hm_foreign_join_paths(PlannerInfo *root, RelOptInfo *joinrel,
+								  RelOptInfo *outer, RelOptInfo *inner,
+								  JoinType type, JoinPathExtraData *extra);
 extern void hm_lookup_count_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped,
 								  const GroupPathExtraData *extra);
 
