@@ -111,6 +111,7 @@ INSERT INTO parts SELECT * FROM r;
 CREATE INDEX ON parts_2 USING harmonia (k);
 CREATE INDEX ON parts_2 USING harmonia (b);
 CREATE INDEX ON parts_2 USING harmonia (t);
+CREATE INDEX ON parts_2 USING harmonia (id);
 CREATE TABLE lists (k int, id int, v text, b bigint, t text, n numeric) PARTITION BY RANGE (b);
 CREATE TABLE r_low (LIKE r);
 CREATE TABLE r_rest (LIKE r);
@@ -138,6 +139,8 @@ SELECT * FROM compare_lookups(
 	'SELECT o.i, f.id, f.v FROM o LEFT JOIN parts f ON f.k = o.b',
 	'SELECT o.i FROM o WHERE NOT EXISTS (SELECT FROM parts f WHERE f.k = o.k AND f.id > 100)',
 	'SELECT o.i, f.id, f.v FROM o JOIN parts f ON f.b = o.b',
+	-- a column that partitions are not made by, of the same type
+	'SELECT o.i, f.id, f.v FROM o JOIN parts f ON f.id = o.i',
 	'SELECT o.i, f.id, f.v, f.tableoid::regclass FROM o JOIN lists f USING (b)',
 	'SELECT o.i, f.id, f.v FROM o JOIN lists f ON f.b = o.k',
 	'SELECT o.i FROM o WHERE b IN (SELECT b FROM lists)',
