@@ -744,6 +744,33 @@ hm_fetch_count(HmFetch *fetch)
 }
 
 void
+hm_fetch_mark(HmFetch *fetch, uint8 *done)
+{
+	const HmRun *run;
+
+	Assert(done == fetch->done);
+	while (has_hits(fetch))
+	{
+		/* Serializable transactions lock the page of each hit. */
+		if (fetch->next < fetch->visible && !IsolationIsSerializable())
+		{
+			for (; fetch->next < fetch->visible; fetch->next++)
+			{
+				uint32		probe = fetch->hits[fetch->next].probe;
+
+				fetch->skipped += done[probe];
+				done[probe] = 1;
+			}
+		}
+		else if ((run = hm_fetch_run(fetch)) != NULL)
+		{
+			for (uint32 i = 0; i < run->count; i++)
+				done[run->probes[i]] = 1;
+		}
+	}
+}
+
+void
 hm_fetch_stats(HmFetch *fetch, HmFetchStats *stats)
 {
 	keep_stats(fetch);

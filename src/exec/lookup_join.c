@@ -287,17 +287,43 @@ next_in_run(LookupJoin *join, uint32 *row)
 	return false;
 }
 
+/* The same where every match of the fetch is one: nothing is read of the outer rows. */
+static void
+mark_all_matches(LookupJoin *join)
+{
+	const JoinProbes *probes = join->probes;
+	uint8	   *matched = join->batch.matched;
+
+	hm_fetch_mark(join->node.fetch, probes->done);
+	if (probes->done == matched)
+		return;
+	for (uint32 i = 0; i < probes->count; i++)
+		matched[hm_probe_row(probes, i)] |= probes->done[i];
+}
+
 /* Find all matches of the target, for joins that return none of them. */
 static void
 mark_matches(LookupJoin *join)
 {
 	uint32		row;
 
+	if (!join->has_conditions && join->batch.exact)
+	{
+		mark_all_matches(join);
+		return;
+	}
 	while (has_run(join))
 	{
 		while (next_in_run(join, &row))
 			ResetExprContext(join->node.css.ss.ps.ps_ExprContext);
 	}
+}
+
+/* Whether a row of the batch is returned without a tuple of the inner side. */
+static inline bool
+is_wanted(const LookupJoin *join, uint32 row)
+{
+	return join->batch.matched[row] == (join->type == JOIN_SEMI);
 }
 
 /*
@@ -307,12 +333,10 @@ mark_matches(LookupJoin *join)
 static inline bool
 next_row(LookupJoin *join, uint32 *row)
 {
-	uint8		wanted = join->type == JOIN_SEMI;
-
 	while (join->row < join->batch.count)
 	{
 		*row = join->row++;
-		if (join->batch.matched[*row] != wanted)
+		if (!is_wanted(join, *row))
 			continue;
 		if (join->fills_candidate)
 			fill_slot(join, &join->candidate, *row, false);
@@ -346,6 +370,14 @@ takes_all_matches(const LookupJoin *join)
 {
 	return join->type == JOIN_INNER && !join->has_conditions && join->batch.exact &&
 		join->node.css.ss.ps.qual == NULL;
+}
+
+/* Count the rows that are left of the batch and returned without a tuple of the inner side. */
+static void
+count_rows(LookupJoin *join)
+{
+	for (; join->row < join->batch.count; join->row++)
+		join->counted += is_wanted(join, join->row);
 }
 
 /*
@@ -383,6 +415,8 @@ go_on(LookupJoin *join)
 				break;
 
 			case PHASE_ROWS:
+				if (join->counting && join->node.css.ss.ps.qual == NULL)
+					count_rows(join);
 				if (join->row < join->batch.count)
 					return;
 				join->phase = PHASE_FILL;
@@ -445,7 +479,7 @@ hm_lookup_join_has_blocks(const CustomScanState *node)
 	return ((const LookupJoin *) node)->result.slot != NULL;
 }
 
-/* The next results of the run, at most "limit": their rows and matches. */
+/* The next results of the run or the batch, at most "limit": their rows and matches. */
 static uint32
 next_results(LookupJoin *join, uint32 limit, uint32 *rows, uint32 *matches, bool *with_inner)
 {
@@ -458,6 +492,16 @@ next_results(LookupJoin *join, uint32 limit, uint32 *rows, uint32 *matches, bool
 		{
 			rows[count] = hm_probe_row(join->probes, join->run->probes[join->match]);
 			matches[count] = join->match++;
+		}
+		return count;
+	}
+	if (join->phase == PHASE_ROWS && join->node.css.ss.ps.qual == NULL)
+	{
+		*with_inner = false;
+		for (; count < limit && join->row < join->batch.count; join->row++)
+		{
+			rows[count] = join->row;
+			count += is_wanted(join, join->row);
 		}
 		return count;
 	}

@@ -268,6 +268,11 @@ extern void hm_fetch_tid(const HmFetch *fetch, uint32 match, ItemPointer tid);
  */
 extern uint64 hm_fetch_count(HmFetch *fetch);
 
+/*
+ * The same, but set "done" of each probe that has a match to 1.  It is what hm_fetch_start() got.
+ */
+extern void hm_fetch_mark(HmFetch *fetch, uint8 *done);
+
 /* Drop what is left of the batch, and release the heap pages that are pinned for it. */
 extern void hm_fetch_stop(HmFetch *fetch);
 

@@ -93,7 +93,7 @@ answer_one(HmWalk *walk, const char *page, uint64 low, uint32 probe, bool filter
 
 /*
  * Answer the points that begin on the leaf.  Returns false if the output is full before
- * the end.
+ * the end.  None of them is done, since no hit of theirs has been returned.
  */
 static bool
 answer_points(HmWalk *walk, const char *page, WalkOutput *output)
@@ -104,20 +104,6 @@ answer_points(HmWalk *walk, const char *page, WalkOutput *output)
 		uint32		count = walk->group_end - walk->answered;
 		uint32		found;
 		uint32		n;
-
-		if (walk->done != NULL)
-		{
-			uint32		wanted = 0;
-
-			while (wanted < count && !walk->done[probes[wanted].number])
-				wanted++;
-			if (wanted == 0)
-			{
-				walk->answered++;
-				continue;
-			}
-			count = wanted;
-		}
 
 		n = walk->search->points(page, probes, count, output->hits + output->n,
 								 output->keys == NULL ? NULL : output->keys + output->n,
