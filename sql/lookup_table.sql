@@ -48,6 +48,17 @@ CREATE TABLE v (x text, k int, n int) WITH (autovacuum_enabled = off);
 INSERT INTO v SELECT repeat('x', i % 50), shuffle(i * 3) % 6000, i FROM generate_series(1, 1000) i;
 ANALYZE v;
 
+-- Partitions have their columns in another order; the first and the last one are empty.
+CREATE TABLE p (n int, k int) PARTITION BY RANGE (n);
+CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (1);
+CREATE TABLE p2 (k int, x text, n int);
+ALTER TABLE p2 DROP x;
+ALTER TABLE p ATTACH PARTITION p2 FOR VALUES FROM (1) TO (1000);
+CREATE TABLE p3 PARTITION OF p FOR VALUES FROM (1000) TO (2000);
+CREATE TABLE p4 PARTITION OF p FOR VALUES FROM (2000) TO (3000);
+INSERT INTO p SELECT i, CASE WHEN i % 7 > 0 THEN shuffle(i * 3) % 6000 END FROM generate_series(1, 1999) i;
+ANALYZE p;
+
 CREATE FUNCTION same() RETURNS SETOF record LANGUAGE sql
 AS $$
 	SELECT * FROM compare_lookups(
@@ -76,6 +87,15 @@ AS $$
 		'SELECT d.c, d.n, t.c FROM d JOIN t USING (k)',
 		'SELECT c FROM t WHERE k = ANY (ARRAY(SELECT k FROM d))',
 		'SELECT v.x, v.n, t.c FROM v JOIN t USING (k)',
+		'SELECT count(*) FROM p JOIN t USING (k)',
+		'SELECT p.n, t.c FROM p JOIN t USING (k)',
+		'SELECT p.n, t.c FROM p LEFT JOIN t USING (k)',
+		'SELECT p, p.tableoid, t.c FROM p JOIN t USING (k)',
+		'SELECT sum(n), count(*) FROM p WHERE EXISTS (SELECT FROM t WHERE t.k = p.k)',
+		'SELECT n FROM p WHERE NOT EXISTS (SELECT FROM t WHERE t.k = p.k)',
+		'SELECT c FROM t WHERE k = ANY (ARRAY(SELECT k FROM p))',
+		'SELECT c FROM t WHERE k = ANY ((SELECT array_agg(k + n) FROM p)::int[])',
+		'SELECT q.n, t.c FROM (SELECT n, k FROM v WHERE n % 3 > 0 UNION ALL SELECT n + 1, k FROM d UNION ALL SELECT n, k FROM o) q JOIN t USING (k)',
 		'SELECT c FROM t WHERE k = ANY (ARRAY(SELECT k FROM v))')
 $$;
 SELECT * FROM same() AS (n bigint, result text, nodes text, query text);
@@ -100,7 +120,10 @@ SELECT * FROM compare_lookups(
 	'SELECT g, (SELECT o.n FROM o JOIN t USING (k) WHERE t.c % 3 = g % 3 LIMIT 1) IS NULL FROM generate_series(1, 20) g',
 	'SELECT g, (SELECT count(*) FROM (SELECT FROM o JOIN t USING (k) WHERE t.c > g OFFSET 0 LIMIT 100) q) FROM generate_series(1, 20) g',
 	'SELECT g, (SELECT count(n) FROM (SELECT o.n FROM o LEFT JOIN t ON t.k = o.k AND t.c > g OFFSET 0 LIMIT 100) q) FROM generate_series(1, 20) g',
-	'SELECT g, (SELECT sum(c) FROM t WHERE k = ANY (ARRAY(SELECT o.k FROM o WHERE g > 0))) FROM generate_series(1, 5) g');
+	'SELECT g, (SELECT sum(c) FROM t WHERE k = ANY (ARRAY(SELECT o.k FROM o WHERE g > 0))) FROM generate_series(1, 5) g',
+	'SELECT g, (SELECT count(*) FROM (SELECT FROM p JOIN t USING (k) WHERE t.c > g OFFSET 0 LIMIT 1500) q) FROM generate_series(1, 20) g',
+	'SELECT g, (SELECT p.n FROM p JOIN t USING (k) WHERE t.c % 3 = g % 3 LIMIT 1) IS NULL FROM generate_series(1, 20) g',
+	'SELECT g, (SELECT count(*) FROM (SELECT k FROM v WHERE n > g * 10 UNION ALL SELECT k FROM d) q JOIN t USING (k)) FROM generate_series(1, 20) g');
 
 -- A cursor sees the table as it was, also in pages that it has begun to read, and of an older command.
 BEGIN;

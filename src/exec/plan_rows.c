@@ -7,6 +7,8 @@
  * Not so where the node has more to do: a filter, expressions, counting for EXPLAIN ANALYZE, or
  * EvalPlanQual.  Of a heap page's rows, only the first one goes through the scan (heaprows.h), if
  * the wanted columns are at fixed offsets.
+ *
+ * The children of an Append, such as partitions, are read one after the other in its place.
  */
 #include "postgres.h"
 
@@ -38,55 +40,110 @@ reads_table(const PlanState *plan, const int *columns, int count)
 	return true;
 }
 
+/* Whether all that a plan does is to return the rows of its children, one after the other. */
+static bool
+is_plain_append(const PlanState *plan)
+{
+	const AppendState *append = (const AppendState *) plan;
+
+	return IsA(plan, AppendState) && append->as_prune_state == NULL &&
+		append->as_nasyncplans == 0 && !plan->plan->parallel_aware &&
+		plan->instrument == NULL && plan->state->es_epq_active == NULL;
+}
+
+static void
+init_source(PlanRows *rows, PlanRowsSource *source, PlanState *plan)
+{
+	*source = (PlanRowsSource) {.plan = plan};
+	if (!reads_table(plan, rows->columns, rows->count))
+		return;
+
+	source->attributes = palloc(Max(1, rows->count) * sizeof(AttrNumber));
+	for (int i = 0; i < rows->count; i++)
+	{
+		source->attributes[i] = plain_attribute(plan->plan, rows->columns[i]);
+		source->last_attribute = Max(source->last_attribute, source->attributes[i]);
+	}
+	source->fixed = hm_heap_columns_locate(&source->offsets,
+										   RelationGetDescr(((ScanState *) plan)->ss_currentRelation),
+										   source->attributes, rows->count);
+	source->stored = ((ScanState *) plan)->ss_ScanTupleSlot;
+}
+
 void
 hm_plan_rows_init(PlanRows *rows, PlanState *plan, const Bitmapset *columns)
 {
+	PlanState **plans = &plan;
 	int			column = -1;
 
-	*rows = (PlanRows) {.plan = plan};
+	*rows = (PlanRows) {.plan = plan, .source_count = 1};
 	rows->columns = palloc(Max(1, bms_num_members(columns)) * sizeof(int));
 	while ((column = bms_next_member(columns, column)) >= 0)
 	{
 		rows->columns[rows->count++] = column - 1;
 		rows->last = column;
 	}
-	if (!reads_table(plan, rows->columns, rows->count))
-		return;
-
-	rows->attributes = palloc(Max(1, rows->count) * sizeof(AttrNumber));
-	for (int i = 0; i < rows->count; i++)
+	if (is_plain_append(plan))
 	{
-		rows->attributes[i] = plain_attribute(plan->plan, rows->columns[i]);
-		rows->last_attribute = Max(rows->last_attribute, rows->attributes[i]);
+		plans = ((AppendState *) plan)->appendplans;
+		rows->source_count = ((AppendState *) plan)->as_nplans;
 	}
-	rows->fixed = hm_heap_columns_locate(&rows->offsets, RelationGetDescr(((ScanState *) plan)->ss_currentRelation),
-										 rows->attributes, rows->count);
-	rows->stored = ((ScanState *) plan)->ss_ScanTupleSlot;
+	rows->sources = palloc(rows->source_count * sizeof(PlanRowsSource));
+	for (int i = 0; i < rows->source_count; i++)
+		init_source(rows, &rows->sources[i], plans[i]);
 	rows->slot = ExecInitExtraTupleSlot(plan->state, ExecGetResultType(plan), &TTSOpsVirtual);
 	ExecStoreAllNullTuple(rows->slot);
+}
+
+static void
+begin_source(PlanRows *rows, PlanRowsSource *source)
+{
+	rows->source = source;
+	rows->scan = NULL;
+	rows->heap = NULL;
 }
 
 void
 hm_plan_rows_begin(PlanRows *rows)
 {
-	rows->scan = NULL;
-	rows->heap = NULL;
+	begin_source(rows, rows->sources);
+}
+
+/* Go on to the next source; false if there is no more. */
+static bool
+next_source(PlanRows *rows)
+{
+	if (rows->source + 1 == rows->sources + rows->source_count)
+		return false;
+	begin_source(rows, rows->source + 1);
+	return true;
 }
 
 TupleTableSlot *
 hm_plan_rows_fetch(PlanRows *rows)
 {
-	TupleTableSlot *slot = ExecProcNode(rows->plan);
+	const PlanRowsSource *source;
+	TupleTableSlot *slot;
 
-	if (TupIsNull(slot))
-		return NULL;
+	/* An Append whose children are read in its place tells them which parameters have changed. */
+	if (rows->plan != rows->source->plan && rows->plan->chgParam != NULL)
+		ExecReScan(rows->plan);
+	for (;;)
+	{
+		slot = ExecProcNode(rows->source->plan);
+		if (!TupIsNull(slot))
+			break;
+		if (!next_source(rows))
+			return NULL;
+	}
+	source = rows->source;
 	if (rows->last > 0)
 		slot_getsomeattrs(slot, rows->last);
-	if (rows->attributes != NULL)
+	if (source->attributes != NULL)
 	{
 		/* It has begun the scan, and rescanned it if parameters have changed. */
-		rows->scan = ((ScanState *) rows->plan)->ss_currentScanDesc;
-		rows->heap = rows->fixed ? hm_heap_page_scan(rows->scan, rows->stored) : NULL;
+		rows->scan = ((ScanState *) source->plan)->ss_currentScanDesc;
+		rows->heap = source->fixed ? hm_heap_page_scan(rows->scan, source->stored) : NULL;
 	}
 	return slot;
 }
@@ -94,18 +151,20 @@ hm_plan_rows_fetch(PlanRows *rows)
 TupleTableSlot *
 hm_plan_rows_deform(PlanRows *rows, bool current)
 {
+	const PlanRowsSource *source = rows->source;
+
 	if (current)
-		hm_heap_store(rows->heap, &rows->tuple, rows->stored);
-	else if (!table_scan_getnextslot(rows->scan, ForwardScanDirection, rows->stored))
-		return NULL;
-	if (rows->last_attribute > 0)
-		slot_getsomeattrs(rows->stored, rows->last_attribute);
+		hm_heap_store(rows->heap, &rows->tuple, source->stored);
+	else if (!table_scan_getnextslot(rows->scan, ForwardScanDirection, source->stored))
+		return next_source(rows) ? hm_plan_rows_fetch(rows) : NULL;
+	if (source->last_attribute > 0)
+		slot_getsomeattrs(source->stored, source->last_attribute);
 	for (int i = 0; i < rows->count; i++)
 	{
-		int			attribute = rows->attributes[i] - 1;
+		int			attribute = source->attributes[i] - 1;
 
-		rows->slot->tts_values[rows->columns[i]] = rows->stored->tts_values[attribute];
-		rows->slot->tts_isnull[rows->columns[i]] = rows->stored->tts_isnull[attribute];
+		rows->slot->tts_values[rows->columns[i]] = source->stored->tts_values[attribute];
+		rows->slot->tts_isnull[rows->columns[i]] = source->stored->tts_isnull[attribute];
 	}
 	return rows->slot;
 }

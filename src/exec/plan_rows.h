@@ -9,21 +9,30 @@
 
 #include "am/heaprows.h"
 
+/* A plan that rows come from. */
+typedef struct PlanRowsSource
+{
+	PlanState  *plan;
+	AttrNumber *attributes;		/* if the plan does nothing but read a table: the table's; otherwise
+								 * NULL, and the following is not used */
+	int			last_attribute;
+	bool		fixed;			/* they are at fixed offsets: */
+	HmHeapColumns offsets;
+	TupleTableSlot *stored;		/* the scan's */
+} PlanRowsSource;
+
 typedef struct PlanRows
 {
 	PlanState  *plan;
 	int			count;			/* wanted columns */
 	int		   *columns;		/* numbered from 0 on */
 	int			last;			/* the last one, from 1 on */
-	AttrNumber *attributes;		/* if the plan does nothing but read a table: the table's; otherwise
-								 * NULL, and the following is not used */
-	int			last_attribute;
-	bool		fixed;			/* they are at fixed offsets: */
-	HmHeapColumns offsets;
-	TableScanDesc scan;			/* where the next row comes from, or NULL: from the plan */
+	PlanRowsSource *sources;	/* the plan, or the children of an Append */
+	int			source_count;
+	PlanRowsSource *source;		/* that is being read */
+	TableScanDesc scan;			/* where the next row comes from, or NULL: from the source's plan */
 	HeapScanDesc heap;			/* the same, if rows are taken from its page; or NULL */
 	HeapTupleData tuple;		/* in "stored" */
-	TupleTableSlot *stored;		/* the scan's */
 	TupleTableSlot *slot;		/* what is returned: like the plan's */
 } PlanRows;
 
@@ -56,11 +65,11 @@ hm_plan_rows_next(PlanRows *rows)
 	if (rows->heap == NULL || !hm_heap_next_in_page(rows->heap))
 		return rows->scan == NULL ? hm_plan_rows_fetch(rows) : hm_plan_rows_deform(rows, false);
 	tuple = hm_heap_tuple(rows->heap);
-	if (!hm_heap_columns_fit(&rows->offsets, tuple))
+	if (!hm_heap_columns_fit(&rows->source->offsets, tuple))
 		return hm_plan_rows_deform(rows, true);
 	for (int i = 0; i < rows->count; i++)
 	{
-		rows->slot->tts_values[rows->columns[i]] = hm_heap_column(&rows->offsets, i, tuple);
+		rows->slot->tts_values[rows->columns[i]] = hm_heap_column(&rows->source->offsets, i, tuple);
 		rows->slot->tts_isnull[rows->columns[i]] = false;
 	}
 	return rows->slot;

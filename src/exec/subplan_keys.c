@@ -197,9 +197,11 @@ begin_rows(HmSubplanKeys *keys, PlanState *plan, PlanState *agg)
 	Bitmapset  *columns = NULL;
 	int			attribute = -1;
 
-	hm_plan_rows_begin(&keys->rows);
 	if (keys->rows.plan != NULL)
+	{
+		hm_plan_rows_begin(&keys->rows);
 		return;
+	}
 	if (keys->argument == NULL || IsA(keys->argument, Var))
 	{
 		keys->column = keys->argument == NULL ? 1 : ((Var *) keys->argument)->varattno;
@@ -213,6 +215,7 @@ begin_rows(HmSubplanKeys *keys, PlanState *plan, PlanState *agg)
 			columns = bms_add_member(columns, attribute + FirstLowInvalidHeapAttributeNumber);
 	}
 	hm_plan_rows_init(&keys->rows, plan, columns);
+	hm_plan_rows_begin(&keys->rows);
 }
 
 /* A key's value in a row. */
