@@ -3,7 +3,7 @@
 #
 # usage: bench/run.sh [gpu] [SUITE...]
 #
-#   index sizes lookup answers types shapes parallel updates clients planning paper
+#   index sizes lookup answers types shapes parallel updates clients foreign planning paper
 #                                           on the CPU; default: all of them
 #   kernels device                          on a GPU, after the word gpu
 #
@@ -17,7 +17,7 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../tools/common.sh"
 
 kind=cpu
-suites=(index sizes lookup answers types shapes parallel updates clients planning paper)
+suites=(index sizes lookup answers types shapes parallel updates clients foreign planning paper)
 if [ "${1:-}" = gpu ]; then
 	kind=gpu
 	suites=(kernels device)
