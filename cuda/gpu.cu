@@ -112,7 +112,8 @@ struct BatchMemory
 				hit_sort,
 				seen,
 				staged,
-				staged_numbers;
+				staged_numbers,
+				outliers;
 };
 
 struct CudaDevice : HdDevice
@@ -179,6 +180,7 @@ struct CudaIndex : HdIndex
 	Memory		device_keys;
 	Memory		device_blocks;
 	bool		levels_loaded = false;	/* they have all of keys and leaf_blocks */
+	bool		long_tids = false;	/* a result did not fit into a short tid */
 
 	CudaDevice *on() const
 	{
@@ -194,14 +196,16 @@ struct CudaIndex : HdIndex
 	}
 	HdStatus	search(const HdBatch &batch, const SortPlan &plan, HdResult *result) override;
 
-	template <typename Key>
+	template <typename Key, typename Low>
 	HdStatus	search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *result);
-	template <typename Key>
-	HdStatus	sort(const Digits<Key> &digits, HdOutput output, Probes<Key> &probes);
-	template <typename Key, typename Value>
-	HdStatus	restore(int passes, uint32_t count, Value *out);
+	template <typename Key, typename Low>
+	HdStatus	sort(const Digits<Low> &digits, HdOutput output, const Outliers &outliers,
+					 Probes<Key, Low> &probes);
+	template <typename Low, typename Value, typename Out>
+	HdStatus	restore(int passes, uint32_t count, Out *out);
 	template <typename Key>
 	HdStatus	choose_group(const Probes<Key> &probes, HdResult *result);
+	bool		plan_narrow(const HdBatch &batch, const HdResult &result, SortPlan &plan) const;
 	HdStatus	count_by_map(const HdBatch &batch, Hits &hits, HdResult *result);
 	HdStatus	sort_by_block(Hits &hits, uint64_t count);
 };
@@ -509,16 +513,15 @@ CudaIndex::load_levels(uint32_t first)
  */
 
 /* Plan the passes of a sort. */
-template <typename Key>
-static Digits<Key>
+template <typename Low>
+static Digits<Low>
 plan_digits(const SortPlan &plan, bool ranges)
 {
-	Digits<Key> digits = {};
+	Digits<Low> digits = {};
 	int			top_bits = std::min(plan.bits, top_digit_bits);
 	int			low_bits = std::min(plan.bits - top_bits,
 									ranges ? low_digit_bits_ranges : low_digit_bits_points);
 
-	digits.base = (Key) plan.base;
 	if (low_bits >= low_digit_min)
 		digits.digit[digits.passes++] = {plan.first_bit + plan.bits - top_bits - low_bits, low_bits};
 	digits.digit[digits.passes++] = {plan.first_bit + plan.bits - top_bits, top_bits};
@@ -526,17 +529,17 @@ plan_digits(const SortPlan &plan, bool ranges)
 }
 
 /* Note which bits of keys can differ. */
-template <typename Key>
+template <typename Key, typename Low>
 static void
-set_key_range(const SortPlan &plan, Key low_key, Probes<Key> &probes)
+set_key_range(const SortPlan &plan, Key low_key, Probes<Key, Low> &probes)
 {
 	int			end = plan.first_bit + plan.bits;
 
 	/* Only tiles need it, which wide keys do not have. */
 	if constexpr (!is_wide<Key>)
 	{
-		probes.prefix = low_key - probes.base;
-		probes.prefix_mask = end < 8 * (int) sizeof(Key) ? (Key) -1 << end : 0;
+		probes.prefix = (Low) (low_key - probes.base);
+		probes.prefix_mask = end < 8 * (int) sizeof(Low) ? (Low) -1 << end : 0;
 	}
 	probes.top_shift = std::max(end - 32, 0);
 	probes.min_shift = std::max(plan.first_bit - probes.top_shift, 0);
@@ -547,22 +550,24 @@ set_key_range(const SortPlan &plan, Key low_key, Probes<Key> &probes)
  * tiles by lower bits.  Unless the output is pairs, keep slots and runs for the way back
  * to probe order.
  */
-template <typename Key>
+template <typename Key, typename Low>
 HdStatus
-CudaIndex::sort(const Digits<Key> &digits, HdOutput output, Probes<Key> &probes)
+CudaIndex::sort(const Digits<Low> &digits, HdOutput output, const Outliers &outliers,
+				Probes<Key, Low> &probes)
 {
 	CudaDevice *device = on();
 	uint32_t	count = probes.count;
 
 	TRY(device, device->batch.starts.reserve(passes_max * digit_bins * sizeof(uint32_t)));
-	TRY(device, launch_count<Key>(probes.low, count, digits, device->batch.starts.as<uint32_t>(),
-								  device->stream));
+	TRY(device, (launch_count<Key, Low>(probes.all_low, count, probes.base, digits,
+										device->batch.starts.as<uint32_t>(), device->stream)));
 	for (int pass = 0; pass < digits.passes; pass++)
 	{
-		RadixPartition<Key> output_of_pass = {};
+		RadixPartition<Low> output_of_pass = {};
+		uint32_t   *starts = device->batch.starts.as<uint32_t>() + pass * digit_bins;
 
-		TRY(device, device->batch.sorted_low[pass].reserve(count * sizeof(Key)));
-		output_of_pass.low = device->batch.sorted_low[pass].as<Key>();
+		TRY(device, device->batch.sorted_low[pass].reserve(count * sizeof(Low)));
+		output_of_pass.low = device->batch.sorted_low[pass].as<Low>();
 		if (output == HD_PAIRS || probes.all_high != nullptr)
 		{
 			TRY(device, device->batch.numbers[pass].reserve(count * sizeof(uint32_t)));
@@ -571,44 +576,41 @@ CudaIndex::sort(const Digits<Key> &digits, HdOutput output, Probes<Key> &probes)
 		if (output != HD_PAIRS)
 		{
 			TRY(device, device->batch.slots[pass].reserve(count * sizeof(uint16_t)));
-			TRY(device, device->batch.runs[pass].reserve(partition_tiles(count, pass_probes<Key>) * digit_bins * sizeof(Run)));
+			TRY(device, device->batch.runs[pass].reserve(partition_tiles(count, pass_probes<Low>) * digit_bins * sizeof(Run)));
 			output_of_pass.slots = device->batch.slots[pass].as<uint16_t>();
 			output_of_pass.runs = device->batch.runs[pass].as<Run>();
 		}
-		TRY(device, launch_partition<Key>(probes.low, probes.numbers, count, pass == 0 ? digits.base : Key(0),
-										  digits.digit[pass],
-										  device->batch.starts.as<uint32_t>() + pass * digit_bins,
-										  output_of_pass, device->stream));
+		if (pass == 0)
+			TRY(device, (launch_partition<Key, Low>(probes.all_low, nullptr, count, probes.base, digits.digit[pass], starts,
+													output_of_pass, outliers, device->stream)));
+		else
+			TRY(device, (launch_partition<Low, Low>(probes.low, probes.numbers, count, Low(0), digits.digit[pass], starts,
+													output_of_pass, outliers, device->stream)));
 		probes.low = output_of_pass.low;
 		probes.numbers = output_of_pass.numbers;
 	}
-	probes.base = digits.base;
 	return HD_OK;
 }
 
 /*
  * Move values, which are in device->batch.values[0] in search order, to "out" in probe order.
  */
-template <typename Key, typename Value>
+template <typename Low, typename Value, typename Out>
 HdStatus
-CudaIndex::restore(int passes, uint32_t count, Value *out)
+CudaIndex::restore(int passes, uint32_t count, Out *out)
 {
 	CudaDevice *device = on();
 	const Value *values = device->batch.values[0].as<Value>();
 
-	for (int pass = passes - 1; pass >= 0; pass--)
+	for (int pass = passes - 1; pass > 0; pass--)
 	{
-		Value	   *to = out;
-
-		if (pass > 0)
-		{
-			TRY(device, device->batch.values[pass].reserve(count * sizeof(Value)));
-			to = device->batch.values[pass].as<Value>();
-		}
-		TRY(device, (launch_restore<Key, Value>(device->batch.slots[pass].as<uint16_t>(), device->batch.runs[pass].as<Run>(),
-										  values, count, to, device->stream)));
-		values = to;
+		TRY(device, device->batch.values[pass].reserve(count * sizeof(Value)));
+		TRY(device, (launch_restore<Low, Value, Value>(device->batch.slots[pass].as<uint16_t>(), device->batch.runs[pass].as<Run>(),
+													   values, count, device->batch.values[pass].as<Value>(), device->stream)));
+		values = device->batch.values[pass].as<Value>();
 	}
+	TRY(device, (launch_restore<Low, Value, Out>(device->batch.slots[0].as<uint16_t>(), device->batch.runs[0].as<Run>(),
+												 values, count, out, device->stream)));
 	return HD_OK;
 }
 
@@ -705,10 +707,31 @@ CudaIndex::sort_by_block(Hits &hits, uint64_t count)
 	return HD_OK;
 }
 
-template <typename Key>
+/*
+ * Can points be sorted as 32-bit offsets?  If so, set the plan's base to what they are offsets
+ * from.  There are kernels for single threads only.
+ */
+bool
+CudaIndex::plan_narrow(const HdBatch &batch, const HdResult &result, SortPlan &plan) const
+{
+	const HtGroupChoice &used = result.group.threads == HD_AUTOMATIC && profiled ? group : result.group;
+	int			range_bits = plan.first_bit + plan.bits;
+
+	if (plan.bits == 0 || batch.high != nullptr || range_bits > 32 || used.threads != 1 || used.search != HT_GROUP_KARY)
+		return false;
+	if (plan.base == AnyKey(0))
+		plan.base = AnyKey((uint64_t) low_key >> range_bits << range_bits);
+	return true;
+}
+
+/*
+ * @tparam Low	the type of offsets that are sorted
+ */
+template <typename Key, typename Low>
 HdStatus
 CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *result)
 {
+	constexpr bool narrow = sizeof(Low) < sizeof(Key);
 	CudaDevice *device = on();
 	cudaStream_t stream = device->stream;
 	size_t		keys_size = batch.count * sizeof(Key);
@@ -717,12 +740,14 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 	uint64_t	outputs = pairs ? batch.room : batch.count;
 	bool		partitioned = plan.bits > 0;
 	bool		restores = partitioned && !pairs;
-	Digits<Key> digits = {};
-	Probes<Key> probes = {};
+	bool		short_tids = restores && batch.output == HD_FIRST && !long_tids;
+	Digits<Low> digits = {};
+	Probes<Key, Low> probes = {};
+	Outliers	outliers = {};
 	Results		results = {};
 	void	   *out_values = batch.output == HD_COUNT ? (void *) batch.counts : (void *) batch.tids;
 
-	probes.low = (const Key *) batch.low;
+	probes.all_low = (const Key *) batch.low;
 	probes.all_high = (const Key *) batch.high;
 	probes.count = batch.count;
 	results.output = batch.output;
@@ -732,7 +757,7 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 	{
 		TRY(device, device->batch.low.reserve(keys_size));
 		TRY(device, cudaMemcpyAsync(device->batch.low.at, batch.low, keys_size, cudaMemcpyHostToDevice, stream));
-		probes.low = device->batch.low.as<Key>();
+		probes.all_low = device->batch.low.as<Key>();
 		if (batch.high != nullptr)
 		{
 			TRY(device, device->batch.high.reserve(keys_size));
@@ -753,22 +778,32 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 		results.probes = device->batch.out_probes.as<uint32_t>();
 	}
 
-	probes.all_low = probes.low;
-
 	TRY(device, cudaEventRecord(device->events[0], stream));
+	if constexpr (narrow)
+	{
+		TRY(device, device->batch.outliers.reserve(((size_t) batch.count + 1) * sizeof(uint32_t)));
+		outliers.count = device->batch.outliers.as<uint32_t>();
+		outliers.numbers = outliers.count + 1;
+		TRY(device, cudaMemsetAsync(outliers.count, 0, sizeof(uint32_t), stream));
+	}
+	else
+		probes.low = probes.all_low;
 	if (partitioned)
 	{
 		HdStatus	status;
 
-		digits = plan_digits<Key>(plan, batch.high != nullptr);
-		status = sort(digits, batch.output, probes);
+		digits = plan_digits<Low>(plan, batch.high != nullptr);
+		probes.base = (Key) plan.base;
+		status = sort(digits, batch.output, outliers, probes);
 		if (status != HD_OK)
 			return status;
 		set_key_range(plan, (Key) low_key, probes);
 	}
 	TRY(device, cudaEventRecord(device->events[1], stream));
 
-	if (result->group.threads == HD_AUTOMATIC)
+	if constexpr (narrow)
+		result->group = result->group.threads == HD_AUTOMATIC ? group : result->group;
+	else if (result->group.threads == HD_AUTOMATIC)
 	{
 		HdStatus	status = choose_group(probes, result);
 
@@ -783,6 +818,7 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 		TRY(device, device->batch.values[0].reserve(outputs * value_size));
 		results.tids = device->batch.values[0].as<uint64_t>();
 		results.counts = device->batch.values[0].as<uint32_t>();
+		results.short_tids = short_tids ? device->batch.values[0].as<uint32_t>() : nullptr;
 	}
 	TRY(device, device->batch.hits.reserve(sizeof(unsigned long long)));
 	results.hits = device->batch.hits.as<unsigned long long>();
@@ -802,19 +838,44 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 	searched.keys = device_keys.as<Key>();
 	searched.blocks = device_blocks.as<uint32_t>();
 	searched.stop = device->stop.at;
-	TRY(device, launch_search<Key>(result->group, partitioned, searched, probes, results, stream));
-	TRY(device, cudaEventRecord(device->events[2], stream));
-
-	if (restores)
+	for (;;)
 	{
-		HdStatus	status = batch.output == HD_COUNT ?
-			restore<Key>(digits.passes, batch.count, (uint32_t *) out_values) :
-			restore<Key>(digits.passes, batch.count, (uint64_t *) out_values);
+		HdStatus	status = HD_OK;
 
+		if constexpr (narrow)
+			TRY(device, launch_narrow_search(searched, probes, results, stream));
+		else
+			TRY(device, launch_search<Key>(result->group, partitioned, searched, probes, results, stream));
+		TRY(device, cudaEventRecord(device->events[2], stream));
+
+		if (restores)
+			status = batch.output == HD_COUNT ? restore<Low, uint32_t>(digits.passes, batch.count, (uint32_t *) out_values) :
+				short_tids ? restore<Low, uint32_t>(digits.passes, batch.count, (uint64_t *) out_values) :
+				restore<Low, uint64_t>(digits.passes, batch.count, (uint64_t *) out_values);
 		if (status != HD_OK)
 			return status;
+		if constexpr (narrow)
+		{
+			Results		restored = results;
+
+			restored.tids = (uint64_t *) out_values;
+			restored.counts = (uint32_t *) out_values;
+			TRY(device, launch_outlier_search(searched, probes.all_low, outliers, restored, stream));
+		}
+		TRY(device, cudaEventRecord(device->events[3], stream));
+		if (!short_tids)
+			break;
+
+		/* Search again if a tid is too long, and remember that this index has such tids. */
+		TRY(device, cudaMemcpyAsync(&device->words->count, results.hits, sizeof(*results.hits),
+									cudaMemcpyDeviceToHost, stream));
+		AWAIT(device);
+		if (device->words->count == 0)
+			break;
+		long_tids = true;
+		short_tids = false;
+		results.short_tids = nullptr;
 	}
-	TRY(device, cudaEventRecord(device->events[3], stream));
 
 	if (pairs)
 	{
@@ -868,12 +929,17 @@ HdStatus
 CudaIndex::search(const HdBatch &batch, const SortPlan &plan, HdResult *result)
 {
 	if (shape.width == HT_WIDTH32)
-		return search_keys<uint32_t>(batch, plan, result);
+		return search_keys<uint32_t, uint32_t>(batch, plan, result);
 	if (shape.width == HT_WIDTH64)
-		return search_keys<uint64_t>(batch, plan, result);
+	{
+		SortPlan	narrow = plan;
+
+		return plan_narrow(batch, *result, narrow) ? search_keys<uint64_t, uint32_t>(batch, narrow, result) :
+			search_keys<uint64_t, uint64_t>(batch, plan, result);
+	}
 	if (shape.width == HT_WIDTH128)
-		return search_keys<Wide<2>>(batch, plan, result);
-	return search_keys<Wide<4>>(batch, plan, result);
+		return search_keys<Wide<2>, Wide<2>>(batch, plan, result);
+	return search_keys<Wide<4>, Wide<4>>(batch, plan, result);
 }
 
 }								/* namespace */

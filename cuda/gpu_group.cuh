@@ -53,6 +53,20 @@ struct DeviceGroup
 	}
 };
 
+/* Write the first hit of the i-th probe in search order. */
+__device__ __forceinline__ void
+put_first(const Results &results, uint32_t i, uint64_t tid)
+{
+	if (results.short_tids == nullptr)
+		results.tids[i] = tid;
+	else
+	{
+		results.short_tids[i] = to_short_tid(tid);
+		if (!fits_short_tid(tid))
+			*results.hits = 1;
+	}
+}
+
 /* ----------------------------------------------------------------
  *		Pairs
  * ----------------------------------------------------------------

@@ -37,9 +37,42 @@ struct Digit
 template <typename Key>
 struct Digits
 {
-	Key			base;			/* subtracted from each key first */
 	int			passes;
 	Digit<Key>	digit[passes_max];
+};
+
+/*
+ * Sorts move the distance of keys from a base.  Low, its type, is that of the keys or, if that
+ * suffices for the range in use, narrower.  Keys that are farther from the base are outliers then:
+ * all have the greatest distance, and are searched on their own.
+ */
+template <typename Low, typename Key>
+HD_BOTH Low
+offset_of(Key key, Key base)
+{
+	Key			offset = key - base;
+
+	if constexpr (sizeof(Low) < sizeof(Key))
+		return offset < (Low) -1 ? (Low) offset : (Low) -1;
+	else
+		return offset;
+}
+
+template <typename Key, typename Low>
+HD_BOTH bool
+is_outlier(Low offset)
+{
+	if constexpr (sizeof(Low) < sizeof(Key))
+		return offset == (Low) -1;
+	else
+		return false;
+}
+
+/* Numbers of outliers. */
+struct Outliers
+{
+	uint32_t   *numbers;		/* room for all probes */
+	uint32_t   *count;			/* zero at the start */
 };
 
 /* The probes of a tile that have the same digit. */
@@ -53,17 +86,17 @@ struct Run
 template <typename Key>
 struct RadixPartition
 {
-	Key		   *low;			/* key - base */
+	Key		   *low;			/* offset_of() keys */
 	uint32_t   *numbers;		/* of the probes */
 	uint16_t   *slots;			/* for the way back: each probe's slot in its tile */
 	Run		   *runs;			/* for the way back: digit_bins runs for each tile */
 };
 
 /* Probes on the device. */
-template <typename Key>
+template <typename Key, typename Low = Key>
 struct Probes
 {
-	const Key  *low;			/* key - base, in search order */
+	const Low  *low;			/* offset_of() keys, in search order */
 	const uint32_t *numbers;	/* probe numbers in search order; NULL: probes are in
 								 * their original order */
 	const Key  *all_low;		/* in probe order */
@@ -71,9 +104,9 @@ struct Probes
 	uint32_t	count;
 	Key			base;
 
-	/* Of key - base: the bits that are the same all over the range in use. */
-	Key			prefix;
-	Key			prefix_mask;
+	/* Of offsets: the bits that are the same all over the range in use. */
+	Low			prefix;
+	Low			prefix_mask;
 
 	/*
 	 * The top bits are the 32 highest bits of the others.  top_shift is the number of
@@ -83,17 +116,17 @@ struct Probes
 	int			top_shift;
 	int			min_shift;
 
-	HD_BOTH bool is_usual(Key offset) const
+	HD_BOTH bool is_usual(Low offset) const
 	{
-		return ((offset ^ prefix) & prefix_mask) == 0;
+		return ((offset ^ prefix) & prefix_mask) == 0 && !is_outlier<Key>(offset);
 	}
-	HD_BOTH uint32_t top_of(Key offset) const
+	HD_BOTH uint32_t top_of(Low offset) const
 	{
 		return (uint32_t) (offset >> top_shift);
 	}
-	HD_BOTH Key of_top(uint32_t top) const
+	HD_BOTH Low of_top(uint32_t top) const
 	{
-		return (prefix & prefix_mask) | ((Key) ((Key) top << top_shift) & (Key) ~prefix_mask);
+		return (prefix & prefix_mask) | ((Low) ((Low) top << top_shift) & (Low) ~prefix_mask);
 	}
 };
 
@@ -106,15 +139,36 @@ struct Results
 	HdOutput	output;
 	uint32_t   *probes;
 	uint64_t   *tids;
+	uint32_t   *short_tids;		/* HD_FIRST: instead of tids, if not NULL */
 	uint32_t   *counts;
 	uint64_t	room;
-	unsigned long long *hits;	/* HD_PAIRS: their number; zero at the start */
+	unsigned long long *hits;	/* HD_PAIRS: their number; short_tids: not zero if a tid
+								 * does not fit; zero at the start */
 	uint32_t   *seen;			/* distinct points: a bit for each slot of all
 								 * leaves, zero at the start; otherwise NULL */
 };
 
+/* A tid in 32 bits, as leaves with tids of 4 bytes have it. */
+HD_BOTH bool
+fits_short_tid(uint64_t tid)
+{
+	return tid >> 39 == 0 && (tid & 0xFFFF) <= 511;
+}
+
+HD_BOTH uint32_t
+to_short_tid(uint64_t tid)
+{
+	return (uint32_t) (tid >> 16 << 9 | (tid & 511));
+}
+
+HD_BOTH uint64_t
+from_short_tid(uint32_t tid)
+{
+	return (uint64_t) (tid >> 9) << 16 | (tid & 511);
+}
+
 /*
- * gpu_search_32.cu, gpu_search_64.cu, gpu_search_wide.cu
+ * gpu_search_32.cu, gpu_search_64.cu, gpu_search_narrow.cu, gpu_search_wide.cu
  *
  * Search.  If probes are partitioned, they have numbers if the output is pairs or they
  * are ranges.
@@ -124,14 +178,25 @@ extern cudaError_t launch_search(const HtGroupChoice &group, bool partitioned, c
 								 const Probes<Key> &probes, const Results &results,
 								 cudaStream_t stream);
 
+/*
+ * Search partitioned points with narrow offsets, except outliers, each with a single thread; and
+ * search the outliers.  The results of the latter are written in probe order, so results in search
+ * order must be back in probe order before.
+ */
+extern cudaError_t launch_narrow_search(const Tree<uint64_t> &tree, const Probes<uint64_t, uint32_t> &probes,
+										const Results &results, cudaStream_t stream);
+extern cudaError_t launch_outlier_search(const Tree<uint64_t> &tree, const uint64_t *low,
+										 const Outliers &outliers, const Results &results,
+										 cudaStream_t stream);
+
 /* gpu_sort.cu */
 
 /*
  * Set starts[pass * digit_bins + bin] to the number of probes whose digit in that pass
  * is below bin.
  */
-template <typename Key>
-extern cudaError_t launch_count(const Key *low, uint32_t count, const Digits<Key> &digits,
+template <typename Key, typename Low>
+extern cudaError_t launch_count(const Key *low, uint32_t count, Key base, const Digits<Low> &digits,
 								uint32_t *starts, cudaStream_t stream);
 
 /*
@@ -145,18 +210,22 @@ constexpr int pass_probes = sizeof(Key) <= 8 ? 8 : sizeof(Key) <= 16 ? 4 : 2;
 extern uint32_t partition_tiles(uint32_t count, int probes_of_thread);
 
 /*
- * Radix partition probes by a digit of key - base.  Changes "starts" while it runs.  If
- * numbers is NULL, probes are numbered from 0.
+ * Radix partition probes by a digit of their offsets from a base.  Changes "starts" while it
+ * runs.  If numbers is NULL, probes are numbered from 0.  Outliers are noted if there can be any.
  */
-template <typename Key>
+template <typename Key, typename Low>
 extern cudaError_t launch_partition(const Key *low, const uint32_t *numbers, uint32_t count,
-									Key base, Digit<Key> digit, uint32_t *starts,
-									const RadixPartition<Key> &out, cudaStream_t stream);
+									Key base, Digit<Low> digit, uint32_t *starts,
+									const RadixPartition<Low> &out, const Outliers &outliers,
+									cudaStream_t stream);
 
-/* Move values from the order after a pass, with keys of this type, to the order before it. */
-template <typename Key, typename Value>
+/*
+ * Move values from the order after a pass, with offsets of this type, to the order before it.
+ * If only the output has 64 bits, values are short tids, and become tids.
+ */
+template <typename Low, typename Value, typename Out>
 extern cudaError_t launch_restore(const uint16_t *slots, const Run *runs, const Value *values,
-								  uint32_t count, Value *out, cudaStream_t stream);
+								  uint32_t count, Out *out, cudaStream_t stream);
 
 /*
  * Copy staged item i to item numbers[i] of the mirror.  The items' size is a multiple of

@@ -46,25 +46,25 @@ search_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> probes, 
 	else if (group.thread == 0 && i < probes.count)
 	{
 		if (results.output == HD_FIRST)
-			results.tids[i] = found.first;
+			put_first(results, i, found.first);
 		else
 			results.counts[i] = found.count;
 	}
 }
 
-template <typename Key, bool Points, bool Pairs>
+template <typename Key, typename Low, bool Points, bool Pairs>
 static cudaError_t
-launch_tiles(const Tree<Key> &tree, const Probes<Key> &probes, const Results &results,
+launch_tiles(const Tree<Key> &tree, const Probes<Key, Low> &probes, const Results &results,
 			 cudaStream_t stream)
 {
 	constexpr uint32_t tile = Tile<Points, Pairs>::size;
 	constexpr size_t size = sizeof(typename Tile<Points, Pairs>::Memory);
-	cudaError_t error = cudaFuncSetAttribute(search_tile_kernel<Key, Points, Pairs>,
+	cudaError_t error = cudaFuncSetAttribute(search_tile_kernel<Key, Low, Points, Pairs>,
 											 cudaFuncAttributeMaxDynamicSharedMemorySize, (int) size);
 
 	if (error != cudaSuccess)
 		return error;
-	search_tile_kernel<Key, Points, Pairs> <<<(probes.count - 1) / tile + 1, block_threads, size, stream>>>
+	search_tile_kernel<Key, Low, Points, Pairs> <<<(probes.count - 1) / tile + 1, block_threads, size, stream>>>
 		(tree, probes, results);
 	return cudaGetLastError();
 }
@@ -92,7 +92,7 @@ launch_kind(const HtGroupChoice &group, bool partitioned, const Tree<Key> &tree,
 			if constexpr (!is_wide<Key>)
 			{
 				if (partitioned && group.search == HT_GROUP_KARY)
-					return launch_tiles<Key, Points, Pairs>(tree, probes, results, stream);
+					return launch_tiles<Key, Key, Points, Pairs>(tree, probes, results, stream);
 			}
 			if (tree.fanout == HD_DEFAULT_FANOUT)
 				return launch_groups<Key, 1, HD_DEFAULT_FANOUT, Points, Pairs>(tree, probes, results, stream);

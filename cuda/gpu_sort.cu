@@ -25,9 +25,15 @@ constexpr int write_threads = 256;
  */
 constexpr int tile_threads = 512;
 constexpr int tile_blocks = 2;	/* on a multiprocessor */
-template <typename Key>
-constexpr uint32_t tile_size = tile_threads * pass_probes<Key>;
-static_assert(tile_threads >= digit_bins && tile_size<uint32_t> <= UINT16_MAX + 1, "one thread for each bin, slots have 16 bits");
+static_assert(tile_threads >= digit_bins && tile_threads * pass_probes<uint32_t> <= UINT16_MAX + 1,
+			  "one thread for each bin, slots have 16 bits");
+
+/*
+ * Twice as many if offsets have 32 bits and there is no way back: a restore would lose more than a
+ * partition gains (measured on an H100).
+ */
+template <typename Low>
+constexpr int long_pass_probes = sizeof(Low) <= 4 ? 2 * pass_probes<Low> : pass_probes<Low>;
 
 static uint32_t
 blocks_for(uint32_t count, uint32_t together)
@@ -36,10 +42,10 @@ blocks_for(uint32_t count, uint32_t together)
 }
 
 /* Count the probes with each digit. */
-template <typename Key>
+template <typename Key, typename Low>
 static __global__ void
 __launch_bounds__(count_threads)
-count_kernel(const Key *low, uint32_t count, const Digits<Key> digits, uint32_t *totals)
+count_kernel(const Key *low, uint32_t count, Key base, const Digits<Low> digits, uint32_t *totals)
 {
 	constexpr uint32_t together = count_threads * count_loads;
 	__shared__ uint32_t counts[passes_max * digit_bins];
@@ -49,14 +55,14 @@ count_kernel(const Key *low, uint32_t count, const Digits<Key> digits, uint32_t 
 	__syncthreads();
 	for (uint32_t start = blockIdx.x * together; start < count; start += gridDim.x * together)
 	{
-		Key			some[count_loads];
+		Low			some[count_loads];
 
 #pragma unroll
 		for (int j = 0; j < count_loads; j++)
 		{
 			uint32_t	i = start + j * count_threads + threadIdx.x;
 
-			some[j] = i < count ? (Key) (low[i] - digits.base) : Key(0);
+			some[j] = i < count ? offset_of<Low>(low[i], base) : Low(0);
 		}
 #pragma unroll
 		for (int j = 0; j < count_loads; j++)
@@ -93,9 +99,9 @@ start_kernel(uint32_t *totals)
 	*mine = start;
 }
 
-template <typename Key>
+template <typename Key, typename Low>
 cudaError_t
-launch_count(const Key *low, uint32_t count, const Digits<Key> &digits, uint32_t *starts,
+launch_count(const Key *low, uint32_t count, Key base, const Digits<Low> &digits, uint32_t *starts,
 			 cudaStream_t stream)
 {
 	uint32_t	blocks = blocks_for(count, count_threads * count_loads);
@@ -104,7 +110,7 @@ launch_count(const Key *low, uint32_t count, const Digits<Key> &digits, uint32_t
 	if (error != cudaSuccess)
 		return error;
 	count_kernel<<<blocks < count_blocks ? blocks : count_blocks, count_threads, 0, stream>>>
-		(low, count, digits, starts);
+		(low, count, base, digits, starts);
 	start_kernel<<<digits.passes, digit_bins, 0, stream>>>(starts);
 	return cudaGetLastError();
 }
@@ -115,29 +121,45 @@ partition_tiles(uint32_t count, int probes_of_thread)
 	return blocks_for(count, tile_threads * (uint32_t) probes_of_thread);
 }
 
+/* Note the outliers among a warp's probes.  All threads of the warp take part. */
+static __device__ __forceinline__ void
+note_outlier(const Outliers &outliers, bool is_one, uint32_t number)
+{
+	uint32_t	set = __ballot_sync(UINT32_MAX, is_one);
+	uint32_t	lane = threadIdx.x % 32;
+	uint32_t	at = 0;
+
+	if (set == 0)
+		return;
+	if (lane == 0)
+		at = atomicAdd(outliers.count, (uint32_t) __popc(set));
+	at = __shfl_sync(UINT32_MAX, at, 0) + (uint32_t) __popc(set & ((1u << lane) - 1));
+	if (is_one)
+		outliers.numbers[at] = number;
+}
+
 /*
  * Sort a tile of probes in shared memory, then write the probes of each digit side by
  * side, at next[digit].
  */
-template <typename Key>
+template <int thread_probes, typename Key, typename Low>
 static __global__ void
 __launch_bounds__(tile_threads, tile_blocks)
-partition_kernel(const Key *low, const uint32_t *numbers, uint32_t count, Key base, Digit<Key> digit,
-				 uint32_t *next, const RadixPartition<Key> out)
+partition_kernel(const Key *low, const uint32_t *numbers, uint32_t count, Key base, Digit<Low> digit,
+				 uint32_t *next, const RadixPartition<Low> out, const Outliers outliers)
 {
 	using Scan = cub::BlockScan<uint32_t, tile_threads>;
-	constexpr int thread_probes = pass_probes<Key>;
-	constexpr uint32_t tile = tile_size<Key>;
+	constexpr uint32_t tile = tile_threads * thread_probes;
 	extern __shared__ __align__(16) char shared[];
 	__shared__ typename Scan::TempStorage scan;
 	__shared__ uint32_t starts[digit_bins];	/* of runs in the tile */
 	__shared__ uint32_t moves[digit_bins];	/* from there to the output */
-	Key		   *sorted = (Key *) shared;
+	Low		   *sorted = (Low *) shared;
 	uint32_t   *sorted_numbers = (uint32_t *) (sorted + tile);
 	uint32_t	bin = threadIdx.x;
 	uint32_t	start = blockIdx.x * tile;
 	uint32_t	size = min(tile, count - start);
-	Key			keys[thread_probes];
+	Low			keys[thread_probes];
 	uint32_t	slots[thread_probes];
 	uint32_t	run = 0;
 	uint32_t	run_start;
@@ -148,7 +170,9 @@ partition_kernel(const Key *low, const uint32_t *numbers, uint32_t count, Key ba
 	{
 		uint32_t	i = j * tile_threads + threadIdx.x;
 
-		keys[j] = i < size ? (Key) (low[start + i] - base) : Key(0);
+		keys[j] = i < size ? offset_of<Low>(low[start + i], base) : Low(0);
+		if constexpr (sizeof(Low) < sizeof(Key))
+			note_outlier(outliers, is_outlier<Key>(keys[j]), start + i);
 	}
 	if (bin < digit_bins)
 		starts[bin] = 0;
@@ -198,7 +222,7 @@ partition_kernel(const Key *low, const uint32_t *numbers, uint32_t count, Key ba
 
 		if (slot < size)
 		{
-			Key			key = sorted[slot];
+			Low			key = sorted[slot];
 			uint32_t	to = moves[digit(key)] + slot;
 
 			out.low[to] = key;
@@ -208,20 +232,39 @@ partition_kernel(const Key *low, const uint32_t *numbers, uint32_t count, Key ba
 	}
 }
 
-template <typename Key>
-cudaError_t
-launch_partition(const Key *low, const uint32_t *numbers, uint32_t count, Key base,
-				 Digit<Key> digit, uint32_t *next, const RadixPartition<Key> &out, cudaStream_t stream)
+template <int thread_probes, typename Key, typename Low>
+static cudaError_t
+launch_partition_tiles(const Key *low, const uint32_t *numbers, uint32_t count, Key base,
+					   Digit<Low> digit, uint32_t *next, const RadixPartition<Low> &out,
+					   const Outliers &outliers, cudaStream_t stream)
 {
-	size_t		size = tile_size<Key> * (sizeof(Key) + (out.numbers != nullptr ? sizeof(uint32_t) : 0));
-	cudaError_t error = cudaFuncSetAttribute(partition_kernel<Key>,
+	size_t		size = tile_threads * thread_probes * (sizeof(Low) + (out.numbers != nullptr ? sizeof(uint32_t) : 0));
+	cudaError_t error = cudaFuncSetAttribute(partition_kernel<thread_probes, Key, Low>,
 											 cudaFuncAttributeMaxDynamicSharedMemorySize, (int) size);
 
 	if (error != cudaSuccess)
 		return error;
-	partition_kernel<Key> <<<partition_tiles(count, pass_probes<Key>), tile_threads, size, stream>>>
-		(low, numbers, count, base, digit, next, out);
+	partition_kernel<thread_probes, Key, Low> <<<partition_tiles(count, thread_probes), tile_threads, size, stream>>>
+		(low, numbers, count, base, digit, next, out, outliers);
 	return cudaGetLastError();
+}
+
+template <typename Key, typename Low>
+cudaError_t
+launch_partition(const Key *low, const uint32_t *numbers, uint32_t count, Key base, Digit<Low> digit,
+				 uint32_t *next, const RadixPartition<Low> &out, const Outliers &outliers,
+				 cudaStream_t stream)
+{
+	if (out.slots == nullptr)
+	{
+		cudaError_t error = launch_partition_tiles<long_pass_probes<Low>>(low, numbers, count, base, digit, next, out,
+																		   outliers, stream);
+
+		if (error != cudaErrorInvalidValue)
+			return error;
+		cudaGetLastError();		/* the GPU has less shared memory */
+	}
+	return launch_partition_tiles<pass_probes<Low>>(low, numbers, count, base, digit, next, out, outliers, stream);
 }
 
 /*
@@ -242,15 +285,16 @@ run_of(const Run *runs, uint32_t slot)
  * The reverse of a pass: read the values of each run side by side, then restore the
  * tile's original order.
  */
-template <int thread_probes, typename Value>
+template <int thread_probes, typename Value, typename Out>
 static __global__ void
 __launch_bounds__(tile_threads)
 restore_kernel(const uint16_t *slots, const Run *all_runs, const Value *values, uint32_t count,
-			   Value *out)
+			   Out *out)
 {
 	constexpr uint32_t tile = tile_threads * thread_probes;
+	extern __shared__ __align__(16) char shared[];
 	__shared__ Run runs[digit_bins];
-	__shared__ Value sorted[tile];
+	Value	   *sorted = (Value *) shared;
 	uint32_t	start = blockIdx.x * tile;
 	uint32_t	size = min(tile, count - start);
 	uint16_t	mine[thread_probes];
@@ -280,16 +324,28 @@ restore_kernel(const uint16_t *slots, const Run *all_runs, const Value *values, 
 		uint32_t	i = j * tile_threads + threadIdx.x;
 
 		if (i < size)
-			out[start + i] = sorted[mine[j]];
+		{
+			if constexpr (sizeof(Out) > sizeof(Value))
+				out[start + i] = from_short_tid(sorted[mine[j]]);
+			else
+				out[start + i] = sorted[mine[j]];
+		}
 	}
 }
 
-template <typename Key, typename Value>
+template <typename Low, typename Value, typename Out>
 cudaError_t
 launch_restore(const uint16_t *slots, const Run *runs, const Value *values, uint32_t count,
-			   Value *out, cudaStream_t stream)
+			   Out *out, cudaStream_t stream)
 {
-	restore_kernel<pass_probes<Key>><<<partition_tiles(count, pass_probes<Key>), tile_threads, 0, stream>>>
+	constexpr int thread_probes = pass_probes<Low>;
+	constexpr size_t size = tile_threads * thread_probes * sizeof(Value);
+	cudaError_t error = cudaFuncSetAttribute(restore_kernel<thread_probes, Value, Out>,
+											 cudaFuncAttributeMaxDynamicSharedMemorySize, (int) size);
+
+	if (error != cudaSuccess)
+		return error;
+	restore_kernel<thread_probes, Value, Out> <<<partition_tiles(count, thread_probes), tile_threads, size, stream>>>
 		(slots, runs, values, count, out);
 	return cudaGetLastError();
 }
@@ -317,25 +373,25 @@ launch_write(const uint32_t *numbers, const char *staged, uint32_t count, size_t
 	return cudaGetLastError();
 }
 
-#define FOR_KEY(Key) \
-	template cudaError_t launch_count<Key>(const Key *, uint32_t, const Digits<Key> &, uint32_t *, cudaStream_t); \
-	template cudaError_t launch_partition<Key>(const Key *, const uint32_t *, uint32_t, Key, Digit<Key>, \
-											   uint32_t *, const RadixPartition<Key> &, cudaStream_t);
-#define FOR_VALUE(Key, Value) \
-	template cudaError_t launch_restore<Key, Value>(const uint16_t *, const Run *, const Value *, uint32_t, \
-													Value *, cudaStream_t);
+#define FOR_KEY(Key, Low) \
+	template cudaError_t launch_count<Key, Low>(const Key *, uint32_t, Key, const Digits<Low> &, uint32_t *, \
+												cudaStream_t); \
+	template cudaError_t launch_partition<Key, Low>(const Key *, const uint32_t *, uint32_t, Key, Digit<Low>, \
+													uint32_t *, const RadixPartition<Low> &, const Outliers &, \
+													cudaStream_t);
+#define FOR_LOW(Low) \
+	FOR_KEY(Low, Low) \
+	FOR_VALUE(Low, uint32_t, uint32_t) \
+	FOR_VALUE(Low, uint32_t, uint64_t) \
+	FOR_VALUE(Low, uint64_t, uint64_t)
+#define FOR_VALUE(Low, Value, Out) \
+	template cudaError_t launch_restore<Low, Value, Out>(const uint16_t *, const Run *, const Value *, uint32_t, \
+														 Out *, cudaStream_t);
 
-FOR_KEY(uint32_t)
-FOR_KEY(uint64_t)
-FOR_KEY(Wide<2>)
-FOR_KEY(Wide<4>)
-FOR_VALUE(uint32_t, uint32_t)
-FOR_VALUE(uint32_t, uint64_t)
-FOR_VALUE(uint64_t, uint32_t)
-FOR_VALUE(uint64_t, uint64_t)
-FOR_VALUE(Wide<2>, uint32_t)
-FOR_VALUE(Wide<2>, uint64_t)
-FOR_VALUE(Wide<4>, uint32_t)
-FOR_VALUE(Wide<4>, uint64_t)
+FOR_LOW(uint32_t)
+FOR_LOW(uint64_t)
+FOR_LOW(Wide<2>)
+FOR_LOW(Wide<4>)
+FOR_KEY(uint64_t, uint32_t)
 
 }								/* namespace harmonia */

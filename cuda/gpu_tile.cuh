@@ -96,9 +96,9 @@ struct Span
  * Find the span of keys with top bits from "top" to "top_last".  All threads of a warp
  * take part.
  */
-template <typename Key>
+template <typename Key, typename Low>
 __device__ __forceinline__ Span<Key>
-find_span(const Tree<Key> &tree, const Probes<Key> &probes, uint32_t top, uint32_t top_last)
+find_span(const Tree<Key> &tree, const Probes<Key, Low> &probes, uint32_t top, uint32_t top_last)
 {
 	DeviceGroup<warp_threads / 2> half;
 	Span<Key>	span;
@@ -106,7 +106,7 @@ find_span(const Tree<Key> &tree, const Probes<Key> &probes, uint32_t top, uint32
 	uint32_t	leaf;
 
 	span.low = probes.of_top(top) + probes.base;
-	high = probes.of_top(top_last) + (((Key) 1 << probes.top_shift) - 1) + probes.base;
+	high = probes.of_top(top_last) + (Key) (((Key) 1 << probes.top_shift) - 1) + probes.base;
 	if (top > top_last || span.low > high)
 	{
 		/* There are no such keys, or they wrap around: take all keys. */
@@ -203,9 +203,9 @@ warp_bounds(uint32_t &least, uint32_t &greatest)
  * Sort the tile's probes by their top bits into memory.slots, with their numbers in
  * memory.order.  All threads of the block take part.
  */
-template <bool Points, bool Pairs, typename Key>
+template <bool Points, bool Pairs, typename Key, typename Low>
 __device__ __forceinline__ Span<Key>
-sort_tile(const Tree<Key> &tree, const Probes<Key> &probes, uint32_t start, uint32_t size,
+sort_tile(const Tree<Key> &tree, const Probes<Key, Low> &probes, uint32_t start, uint32_t size,
 		  typename Tile<Points, Pairs>::Memory &memory)
 {
 	constexpr int tile_probes = Tile<Points, Pairs>::probes;
@@ -217,7 +217,7 @@ sort_tile(const Tree<Key> &tree, const Probes<Key> &probes, uint32_t start, uint
 	int			lane = (int) threadIdx.x % warp_threads;
 	uint32_t	low = UINT32_MAX;
 	uint32_t	high = 0;
-	Key			keys[tile_probes];	/* less base */
+	Low			keys[tile_probes];	/* offsets */
 	uint32_t	slots[tile_probes];
 	uint32_t	bins[thread_bins];
 
@@ -328,9 +328,9 @@ unpack_first_block(uint64_t packed)
 }
 
 /* Write the hits of points.  "own" is the number of hits in this thread's slots. */
-template <typename Key>
+template <typename Key, typename Low>
 __device__ __forceinline__ void
-give_tile_pairs(const Tree<Key> &tree, const Probes<Key> &probes, const Results &results, uint32_t size,
+give_tile_pairs(const Tree<Key> &tree, const Probes<Key, Low> &probes, const Results &results, uint32_t size,
 				uint64_t own, bool several, const Tile<true, true>::Memory &memory)
 {
 	constexpr int tile_probes = Tile<true, true>::probes;
@@ -382,10 +382,11 @@ give_tile_pairs(const Tree<Key> &tree, const Probes<Key> &probes, const Results 
 	}
 }
 
-template <typename Key, bool Points, bool Pairs>
+/* Outliers among the probes have no hits here. */
+template <typename Key, typename Low, bool Points, bool Pairs>
 __global__ void
 __launch_bounds__(block_threads, (Tile<Points, Pairs>::blocks))
-search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> probes, const Results results)
+search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key, Low> probes, const Results results)
 {
 	constexpr uint32_t tile = Tile<Points, Pairs>::size;
 	using Memory = typename Tile<Points, Pairs>::Memory;
@@ -425,6 +426,7 @@ search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> pro
 	bool		staged = Points && leaves - 1 < Stage<Key>::max_leaves;	/* damaged nodes: leaves can be 0 */
 	uint64_t	own = 0;
 	bool		several = false;
+	auto		is_far = [&](Key key) { return is_outlier<Key>((Low) (key - probes.base)); };
 
 	if (threadIdx.x == 0)
 		aside = 0;
@@ -447,7 +449,7 @@ search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> pro
 			Key			key = (Key) memory.slots[slot];
 			uint32_t	bound = stage.find(leaves, span.cut(key));
 
-			if ((Key) (key - span.low) > span.length || stage.bounds[bound] == span.cut(key))
+			if ((Key) (key - span.low) > span.length || stage.bounds[bound] == span.cut(key) || is_far(key))
 			{
 				memory.aside[atomicAdd(&aside, 1)] = (uint16_t) slot;
 				continue;
@@ -474,7 +476,9 @@ search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> pro
 		uint32_t	bound = staged ? stage.find(leaves, span.cut(low)) + 1 : 0;
 
 		/* If just one bound is in doubt, the key is in the block before or after it. */
-		if (staged && (Key) (low - span.low) <= span.length && bound % Stage<Key>::stride != 0 &&
+		if (is_far(low))
+			found = {};
+		else if (staged && (Key) (low - span.low) <= span.length && bound % Stage<Key>::stride != 0 &&
 			stage.bounds[bound] > span.cut(low))
 		{
 			Found		second = stage.search(span, bound, low);
@@ -514,7 +518,7 @@ search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> pro
 			uint64_t	value = memory.slots[memory.order.slot_of[i]];
 
 			if (results.output == HD_FIRST)
-				results.tids[start + i] = value;
+				put_first(results, start + i, value);
 			else
 				results.counts[start + i] = (uint32_t) value;
 		}

@@ -139,9 +139,10 @@ make_index(Content content, HtWidth width, int fanout)
 
 	leaf_count = 0;
 	pages = allocate((size_t) MAX_LEAVES * HT_PAGE_SIZE);
+	/* Empty leaves at the end have the greatest key as bound, which is far from serial ones. */
 	while (content != CONTENT_NONE &&
 		   (done < model.count || leaf_count == 0 ||
-			(content != CONTENT_ONE_LEAF && leaf_count < MAX_LEAVES && rnd_below(4) != 0)))
+			(content != CONTENT_ONE_LEAF && content != CONTENT_SERIAL && leaf_count < MAX_LEAVES && rnd_below(4) != 0)))
 	{
 		HdLeaf	   *leaf = &leaves[leaf_count];
 		int			n = rnd_below(5) == 0 && leaf_count < MAX_LEAVES / 4 ? 0 : fill;
@@ -226,6 +227,7 @@ check_map(HdIndex *index, HdBatch *batch, const uint64_t *all, uint64_t hits)
 	expect(result.hits == hits && batch->tids[batch->room] == GUARD, "%llu hits with a map, not %llu",
 		   (unsigned long long) result.hits, (unsigned long long) hits);
 	batch->map_pages = 0;
+	expect(result.counted <= hits, "%llu hits counted by a map", (unsigned long long) result.counted);
 	if (hits <= batch->room && !failed())
 	{
 		uint64_t	returned = hits - result.counted;
@@ -443,6 +445,8 @@ check_distinct(HdIndex *index, HdBatch *batch, const uint64_t *keys)
 		int			at;
 
 		expect(batch->probes[i] < batch->count, "a probe too many");
+		if (failed())
+			break;
 		found[i] = make_entry(keys[batch->probes[i]], batch->tids[i]);
 		at = model_lower(&model, found[i].key);
 		while (at < model.count && ht_entry_cmp(model.entries[at], found[i]) < 0)
@@ -572,14 +576,89 @@ test_single_keys(HtWidth width)
 	report("search, %d bits: leaves of one key", width_bits(width));
 }
 
+/*
+ * The number of probes that take more than one block of threads or one tile of a sort.  A GPU
+ * needs far more for that.
+ */
+static int
+large_count(void)
+{
+	const char *large = getenv("TEST_LARGE");
+
+	return (large != NULL ? atoi(large) : kind == HD_CUDA ? 2500000 : 100000) + rnd_below(1000);
+}
+
+/*
+ * Fill the model with keys in a range of 32 bits, or a few keys less, from "start" on: all over it, or
+ * at its start and one at its end.  Their tids fit into 32 bits, unless one is too long.
+ */
+static void
+make_narrow_model(uint64_t start, uint64_t range, int repeat, bool spread, bool long_tid)
+{
+	int			last;
+
+	model_make(&model, CONTENT_SERIAL, HT_WIDTH64);
+	last = (model.count - 1) / repeat;
+	for (int i = 0; i < model.count; i++)
+	{
+		uint64_t	step = spread && last > 0 ? range / (uint64_t) last : 1;
+
+		model.entries[i] = make_entry(start + (uint64_t) (i / repeat) * step,
+									  (uint64_t) rnd_below(1 << 23) << 16 | (uint64_t) (1 + rnd_below(511)));
+	}
+	model.entries[model.count - 1].key = start + range;
+	if (long_tid)
+		model.entries[rnd_below(model.count)].tid = rnd_below(2) ? UINT64_C(1) << 39 | 5 : 512;
+	model.count = sort_entries(model.entries, model.count);
+}
+
+/*
+ * A GPU sorts keys near each other as offsets of 32 bits.  Some probes are too far away for that,
+ * or just so, and those for the last key are beyond the range of the leaves' bounds.
+ */
+static void
+test_narrow_keys(void)
+{
+	uint64_t   *low = allocate(sizeof(uint64_t) * (size_t) (large_count() / 4 + 1000));
+
+	for (int round = 0; round < 6 && !failed(); round++)
+	{
+		uint64_t	range = UINT32_MAX - (uint64_t) (rnd_below(2) * rnd_below(3));
+		uint64_t	start = round / 2 == 0 ? 0 : round / 2 == 1 ? UINT64_MAX - range :
+			(UINT64_C(1) << 63) - (uint64_t) rnd_below(MODEL_MAX_ENTRIES);
+		int			repeat = rnd_below(2) ? 1 : 1 + rnd_below(50);
+		int			n = 1 + large_count() / 4 / repeat;
+		uint64_t	bases[3] = {0, start, start};
+		HdBatch		batch;
+		HdIndex    *index;
+
+		make_narrow_model(start, range, repeat, round % 2 == 0, rnd_below(2));
+		index = make_index(CONTENT_SERIAL, HT_WIDTH64, HD_DEFAULT_FANOUT);
+		if (leaf_count > 1)
+			bases[2] = leaves[1].low.key;
+		for (int i = 0; i < n; i++)
+			low[i] = rnd_below(8) != 0 ? model_probe(&model) :
+				bases[rnd_below(3)] + UINT32_MAX - 1 + (uint64_t) rnd_below(3);
+		memset(&batch, 0, sizeof(batch));
+		batch.low = low;
+		batch.count = (uint32_t) n;
+		batch.threads = rnd_below(2) ? 1 : HD_AUTOMATIC;
+		batch.psa_bits = rnd_below(4) == 0 ? HD_AUTOMATIC : 1 + rnd_below(40);
+		check_values(index, &batch, low, low);
+		check_pairs(index, &batch, low, low);
+		check_distinct(index, &batch, low);
+		check_values(index, &batch, low, low);
+		hd_index_free(index);
+	}
+	free(low);
+	report("search, 64 bits: keys near each other");
+}
+
 /* Search for more probes than one block of threads or one tile of a sort takes. */
 static void
 test_large_batch(HtWidth width)
 {
-	/* A GPU needs far more probes for that. */
-	const char *large = getenv("TEST_LARGE");
-	int			n = (large != NULL ? atoi(large) : kind == HD_CUDA ? 2500000 : 100000) +
-		rnd_below(1000);
+	int			n = large_count();
 	uint64_t   *low = allocate(sizeof(uint64_t) * (size_t) n);
 	HdBatch		batch;
 	HdResult	result;
@@ -873,6 +952,7 @@ main(int argc, char **argv)
 		test_large_batch(width);
 		test_damage(width);
 	}
+	test_narrow_keys();
 	test_sort_plan();
 	test_growth();
 	test_mistakes();
