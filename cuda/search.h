@@ -621,9 +621,11 @@ block_bound(const char *page, const Shape<Key> &shape, int block, Key after)
 								  return shape.base < after ? shape.base : after;
 							  else
 							  {
+								  /* The greatest separator is that of a block that ends with its key, or of none. */
 								  Lane		separator = ((const Lane *) (page + HT_LEAF_SEPARATORS_AT))[block];
+								  Key		start = sizeof(Lane) == sizeof(uint64_t) ? 0 : shape.base;
 
-								  return separator == greatest<Lane>() ? after : widened(shape, separator);
+								  return start < after && separator < (Key) (after - start) ? widened(shape, separator) : after;
 							  }
 						  });
 }

@@ -532,19 +532,21 @@ test_search_device(HtWidth width, Content content)
 }
 
 /*
- * Leaves of class 0, one for each key.  The first key that the next leaf can have is above that of
- * the leaf, so the end of the leaf cannot pass for the key.
+ * Leaves of a class whose entries have the least key that the class can store and the greatest one,
+ * many times each.  The first key that the next leaf can have is above that, so the end of the leaf
+ * cannot pass for the greatest key.
  */
 static void
-test_single_keys(HtWidth width)
+test_ends_of_class(HtWidth width, int bits)
 {
 	enum
 	{
 		LEAVES = 100
 	};
+	uint64_t	reach = ht_class_max(bits);
 	uint32_t	numbers[LEAVES];
 	char	   *pages = allocate(LEAVES * HT_PAGE_SIZE);
-	uint64_t	key = rnd_below(2) ? 0 : ht_key_max(width) - 10000;
+	uint64_t	base = rnd_below(2) ? 0 : ht_key_max(width) - LEAVES * (reach + 100);
 	HdIndex    *index;
 
 	model.width = width;
@@ -552,17 +554,21 @@ test_single_keys(HtWidth width)
 	for (uint32_t i = 0; i < LEAVES; i++)
 	{
 		HtEntry    *from = model.entries + model.count;
+		HtLeafShape shape;
 		int			n = 1 + rnd_skewed(MODEL_MAX_ENTRIES / LEAVES - 1);
+		int			low = rnd_skewed(n);
 
-		key += 2 + (uint64_t) rnd_below(50);
+		base += 2 + (uint64_t) rnd_below(50);
+		shape = ht_leaf_shape(bits, HT_TID_BYTES, base);
 		for (int j = 0; j < n; j++)
-			from[j] = make_entry(key, rnd_tid_of(4 + rnd_below(3)));
+			from[j] = make_entry(j < low ? base : base + reach, rnd_tid_of(4 + rnd_below(3)));
 		n = sort_entries(from, n);
 		numbers[i] = i;
-		leaves[i] = (HdLeaf) {make_entry(key - (uint64_t) rnd_below(2), 0), i};
-		ht_leaf_init(pages + i * HT_PAGE_SIZE, ht_leaf_shape(0, HT_TID_BYTES, key));
-		ht_leaf_fill(pages + i * HT_PAGE_SIZE, ht_leaf_shape(0, HT_TID_BYTES, key), from, n);
+		leaves[i] = (HdLeaf) {make_entry(base - (uint64_t) rnd_below(2), 0), i};
+		ht_leaf_init(pages + i * HT_PAGE_SIZE, shape);
+		ht_leaf_fill(pages + i * HT_PAGE_SIZE, shape, from, n);
 		model.count += n;
+		base += reach;
 	}
 	leaf_count = LEAVES;
 	expect(hd_index_create(device, width, HD_DEFAULT_FANOUT, &index) == HD_OK, "create");
@@ -573,7 +579,7 @@ test_single_keys(HtWidth width)
 		check_batch(index, width, 1, HT_GROUP_KARY);
 	hd_index_free(index);
 	free(pages);
-	report("search, %d bits: leaves of one key", width_bits(width));
+	report("search, %d bits: least and greatest keys of class %d", width_bits(width), bits);
 }
 
 /*
@@ -948,7 +954,10 @@ main(int argc, char **argv)
 	{
 		for (Content content = 0; content < CONTENT_COUNT; content++)
 			test_search_device(width, content);
-		test_single_keys(width);
+		test_ends_of_class(width, 0);
+		test_ends_of_class(width, 16);
+		if (width == HT_WIDTH64)
+			test_ends_of_class(width, 32);
 		test_large_batch(width);
 		test_damage(width);
 	}
