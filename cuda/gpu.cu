@@ -35,6 +35,16 @@ constexpr int low_digit_min = 4;
 static_assert(top_digit_bits <= digit_bits && low_digit_bits_points <= digit_bits &&
 			  low_digit_bits_ranges <= digit_bits, "digits fit into the bins");
 
+/*
+ * A batch of at least sample_min probes is sampled: to sort fewer takes hardly longer than to find
+ * out whether they come in order.  They do if the keys of nearly all windows are within the part
+ * of the key range in use that this many windows of a sorted batch cover.  More would make the
+ * search slower by what the sort takes.
+ */
+constexpr uint32_t sample_min = 1 << 20;
+constexpr uint32_t near_windows_min = sample_windows - 2;
+constexpr uint32_t ordered_windows = 16;
+
 /* A GPU that has not ended a search this long after it was told to stop has failed. */
 constexpr std::chrono::milliseconds stop_patience(1000);
 
@@ -45,6 +55,7 @@ constexpr std::chrono::milliseconds stop_patience(1000);
 struct HostWords
 {
 	unsigned long long count;	/* of hits, from the device */
+	uint32_t	near_windows;	/* set by sample_kernel */
 	uint32_t	one;			/* to set the stop word */
 	uint32_t	number;			/* for try_kernel() */
 	alignas(16) char tried[2][16];
@@ -160,6 +171,14 @@ struct CudaDevice : HdDevice
 	}
 };
 
+/* A batch's keys on the device. */
+struct BatchKeys
+{
+	const void *low;
+	const void *high;			/* NULL: points */
+	bool		ordered;		/* near each other are those with keys near each other */
+};
+
 #define TRY(device, call) \
 	do { \
 		HdStatus	status_ = (device)->status((call), #call); \
@@ -196,8 +215,13 @@ struct CudaIndex : HdIndex
 	}
 	HdStatus	search(const HdBatch &batch, const SortPlan &plan, HdResult *result) override;
 
+	HdStatus	bring_keys(const HdBatch &batch, BatchKeys &keys);
+	template <typename Key>
+	HdStatus	find_order(const HdBatch &batch, BatchKeys &keys);
 	template <typename Key, typename Low>
-	HdStatus	search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *result);
+	HdStatus	search_keys(const HdBatch &batch, const SortPlan &plan, const BatchKeys &keys, HdResult *result);
+	template <typename Key>
+	HdStatus	search_batch(const HdBatch &batch, const SortPlan &plan, HdResult *result);
 	template <typename Key, typename Low>
 	HdStatus	sort(const Digits<Low> &digits, HdOutput output, const Outliers &outliers,
 					 Probes<Key, Low> &probes);
@@ -634,7 +658,7 @@ CudaIndex::choose_group(const Probes<Key> &probes, HdResult *result)
 										  device->stream));
 		AWAIT(device);
 		for (uint32_t i = 0; i < count; i++)
-			sample[i] = sample[i] + probes.base;
+			sample[i] = sample[i] + probes.low_base;
 		profile(sample, count);
 	}
 	result->group = group;
@@ -724,21 +748,64 @@ CudaIndex::plan_narrow(const HdBatch &batch, const HdResult &result, SortPlan &p
 	return true;
 }
 
+/* Bring a batch's keys to the device, if they are not there. */
+HdStatus
+CudaIndex::bring_keys(const HdBatch &batch, BatchKeys &keys)
+{
+	CudaDevice *device = on();
+	size_t		size = batch.count * (size_t) shape.width;
+
+	keys = {batch.low, batch.high, false};
+	if (batch.on_device)
+		return HD_OK;
+	TRY(device, device->batch.low.reserve(size));
+	TRY(device, cudaMemcpyAsync(device->batch.low.at, batch.low, size, cudaMemcpyHostToDevice, device->stream));
+	keys.low = device->batch.low.at;
+	if (batch.high != nullptr)
+	{
+		TRY(device, device->batch.high.reserve(size));
+		TRY(device, cudaMemcpyAsync(device->batch.high.at, batch.high, size, cudaMemcpyHostToDevice, device->stream));
+		keys.high = device->batch.high.at;
+	}
+	return HD_OK;
+}
+
+/*
+ * Find out from samples whether probes come in the order of their keys, or so nearly that a sort
+ * would gain nothing.  Batches of equal keys do, too.  A wrong answer costs time only.
+ */
+template <typename Key>
+HdStatus
+CudaIndex::find_order(const HdBatch &batch, BatchKeys &keys)
+{
+	CudaDevice *device = on();
+	int			shift = 0;
+
+	while (batch.count >> shift > 2 * ordered_windows * window_probes)
+		shift++;
+	TRY(device, launch_sample<Key>((const Key *) keys.low, batch.count, (Key) low_key, (Key) high_key,
+								   (Key) ((high_key - low_key) >> shift), &device->words->near_windows,
+								   device->stream));
+	AWAIT(device);
+	keys.ordered = device->words->near_windows >= near_windows_min;
+	return HD_OK;
+}
+
 /*
  * @tparam Low	the type of offsets that are sorted
  */
 template <typename Key, typename Low>
 HdStatus
-CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *result)
+CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, const BatchKeys &keys, HdResult *result)
 {
 	constexpr bool narrow = sizeof(Low) < sizeof(Key);
 	CudaDevice *device = on();
 	cudaStream_t stream = device->stream;
-	size_t		keys_size = batch.count * sizeof(Key);
 	size_t		value_size = batch.output == HD_COUNT ? sizeof(uint32_t) : sizeof(uint64_t);
 	bool		pairs = batch.output == HD_PAIRS;
 	uint64_t	outputs = pairs ? batch.room : batch.count;
-	bool		partitioned = plan.bits > 0;
+	bool		tiled = plan.bits > 0;
+	bool		partitioned = tiled && !keys.ordered;
 	bool		restores = partitioned && !pairs;
 	bool		short_tids = restores && batch.output == HD_FIRST && !long_tids;
 	Digits<Low> digits = {};
@@ -747,24 +814,14 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 	Results		results = {};
 	void	   *out_values = batch.output == HD_COUNT ? (void *) batch.counts : (void *) batch.tids;
 
-	probes.all_low = (const Key *) batch.low;
-	probes.all_high = (const Key *) batch.high;
+	probes.all_low = (const Key *) keys.low;
+	probes.all_high = (const Key *) keys.high;
 	probes.count = batch.count;
 	results.output = batch.output;
 	results.room = batch.room;
 	results.probes = batch.probes;
 	if (!batch.on_device)
 	{
-		TRY(device, device->batch.low.reserve(keys_size));
-		TRY(device, cudaMemcpyAsync(device->batch.low.at, batch.low, keys_size, cudaMemcpyHostToDevice, stream));
-		probes.all_low = device->batch.low.as<Key>();
-		if (batch.high != nullptr)
-		{
-			TRY(device, device->batch.high.reserve(keys_size));
-			TRY(device, cudaMemcpyAsync(device->batch.high.at, batch.high, keys_size, cudaMemcpyHostToDevice,
-										stream));
-			probes.all_high = device->batch.high.as<Key>();
-		}
 		TRY(device, device->batch.out_values.reserve(outputs * value_size));
 		out_values = device->batch.out_values.at;
 	}
@@ -778,7 +835,6 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 		results.probes = device->batch.out_probes.as<uint32_t>();
 	}
 
-	TRY(device, cudaEventRecord(device->events[0], stream));
 	if constexpr (narrow)
 	{
 		TRY(device, device->batch.outliers.reserve(((size_t) batch.count + 1) * sizeof(uint32_t)));
@@ -788,16 +844,20 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 	}
 	else
 		probes.low = probes.all_low;
+	if (tiled)
+	{
+		probes.base = (Key) plan.base;
+		set_key_range(plan, (Key) low_key, probes);
+	}
 	if (partitioned)
 	{
 		HdStatus	status;
 
 		digits = plan_digits<Low>(plan, batch.high != nullptr);
-		probes.base = (Key) plan.base;
 		status = sort(digits, batch.output, outliers, probes);
 		if (status != HD_OK)
 			return status;
-		set_key_range(plan, (Key) low_key, probes);
+		probes.low_base = probes.base;
 	}
 	TRY(device, cudaEventRecord(device->events[1], stream));
 
@@ -845,7 +905,7 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 		if constexpr (narrow)
 			TRY(device, launch_narrow_search(searched, probes, results, stream));
 		else
-			TRY(device, launch_search<Key>(result->group, partitioned, searched, probes, results, stream));
+			TRY(device, launch_search<Key>(result->group, tiled, searched, probes, results, stream));
 		TRY(device, cudaEventRecord(device->events[2], stream));
 
 		if (restores)
@@ -925,21 +985,44 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, HdResult *res
 	return HD_OK;
 }
 
+template <typename Key>
+HdStatus
+CudaIndex::search_batch(const HdBatch &batch, const SortPlan &plan, HdResult *result)
+{
+	BatchKeys	keys;
+	HdStatus	status = bring_keys(batch, keys);
+
+	if (status != HD_OK)
+		return status;
+	TRY(on(), cudaEventRecord(on()->events[0], on()->stream));
+	if (plan.bits > 0 && batch.psa_bits == HD_AUTOMATIC && batch.count >= sample_min)
+	{
+		status = find_order<Key>(batch, keys);
+		if (status != HD_OK)
+			return status;
+		if (keys.ordered)
+			result->psa_bits = 0;
+	}
+	if constexpr (sizeof(Key) == HT_WIDTH64)
+	{
+		SortPlan	narrow = plan;
+
+		if (!keys.ordered && plan_narrow(batch, *result, narrow))
+			return search_keys<uint64_t, uint32_t>(batch, narrow, keys, result);
+	}
+	return search_keys<Key, Key>(batch, plan, keys, result);
+}
+
 HdStatus
 CudaIndex::search(const HdBatch &batch, const SortPlan &plan, HdResult *result)
 {
 	if (shape.width == HT_WIDTH32)
-		return search_keys<uint32_t, uint32_t>(batch, plan, result);
+		return search_batch<uint32_t>(batch, plan, result);
 	if (shape.width == HT_WIDTH64)
-	{
-		SortPlan	narrow = plan;
-
-		return plan_narrow(batch, *result, narrow) ? search_keys<uint64_t, uint32_t>(batch, narrow, result) :
-			search_keys<uint64_t, uint64_t>(batch, plan, result);
-	}
+		return search_batch<uint64_t>(batch, plan, result);
 	if (shape.width == HT_WIDTH128)
-		return search_keys<Wide<2>, Wide<2>>(batch, plan, result);
-	return search_keys<Wide<4>, Wide<4>>(batch, plan, result);
+		return search_batch<Wide<2>>(batch, plan, result);
+	return search_batch<Wide<4>>(batch, plan, result);
 }
 
 }								/* namespace */

@@ -14,17 +14,6 @@ constexpr int warp_threads = 32;
 constexpr int block_threads = 256;
 constexpr int block_warps = block_threads / warp_threads;
 constexpr uint32_t all_lanes = 0xFFFFFFFF;
-constexpr uint32_t staged_hits = 2048;
-
-/*
- * Index of a staged hit in shared memory.  The padding avoids bank conflicts if
- * neighbours have the same number of hits.
- */
-__host__ __device__ constexpr uint32_t
-staged_at(uint32_t hit)
-{
-	return hit + hit / 16;
-}
 
 /* A group of neighbouring threads of a warp. */
 template <int Threads>
@@ -89,41 +78,32 @@ sum_before(uint64_t own, uint64_t &warp_sum)
 	return sum - own;
 }
 
-/* Room in the results. */
-struct Reserved
-{
-	uint64_t	start;			/* of this warp */
-	uint64_t	block_start;
-	uint64_t	block_hits;
-};
-
 /*
  * Reserve room in the results for the hits of a block, and in it room for each of its
- * warps.  All threads of the block call this together, and synchronise before they call
- * it again.
+ * warps.  Returns the start of this warp's.  All threads of the block call this together, and
+ * synchronise before they call it again.
  */
-__device__ __forceinline__ Reserved
+__device__ __forceinline__ uint64_t
 reserve_hits(uint64_t warp_hits, unsigned long long *hits)
 {
 	__shared__ uint64_t warp_sums[block_warps];
 	__shared__ uint64_t block_start;
 	int			warp = (int) threadIdx.x / warp_threads;
-	Reserved	reserved = {};
+	uint64_t	before = 0;
+	uint64_t	block_hits = 0;
 
 	if (threadIdx.x % warp_threads == 0)
 		warp_sums[warp] = warp_hits;
 	__syncthreads();
 	for (int i = 0; i < block_warps; i++)
 	{
-		reserved.start += i < warp ? warp_sums[i] : 0;
-		reserved.block_hits += warp_sums[i];
+		before += i < warp ? warp_sums[i] : 0;
+		block_hits += warp_sums[i];
 	}
-	if (threadIdx.x == 0 && reserved.block_hits > 0)
-		block_start = (uint64_t) atomicAdd(hits, (unsigned long long) reserved.block_hits);
+	if (threadIdx.x == 0 && block_hits > 0)
+		block_start = (uint64_t) atomicAdd(hits, (unsigned long long) block_hits);
 	__syncthreads();
-	reserved.block_start = block_start;
-	reserved.start += block_start;
-	return reserved;
+	return block_start + before;
 }
 
 /* With distinct points: clear "found" if an equal point was found before. */
@@ -142,52 +122,21 @@ keep_distinct(const Tree<Key> &tree, const Results &results, Key key, Found &fou
 }
 
 /*
- * Write the hits of each group of the block.  All threads of the block call this
- * together, even those whose group has found nothing.
+ * Write the hits of each group's point.  All threads of the block call this together, even
+ * those whose group has found nothing.
  */
-template <bool Points, int Threads, typename Key>
+template <int Threads, typename Key>
 __device__ __forceinline__ void
 give_pairs(const DeviceGroup<Threads> &group, const Tree<Key> &tree, const Results &results,
-		   const Found &found, Key low, Key high, uint32_t number)
+		   const Found &found, Key key, uint32_t number)
 {
 	bool		leads = group.thread == 0;
 	uint64_t	warp_hits;
 	uint64_t	start = sum_before(leads ? found.count : 0, warp_hits);
-	Reserved	reserved = reserve_hits(warp_hits, results.hits);
 
-	start += reserved.start;
+	start += reserve_hits(warp_hits, results.hits);
 	if (Threads > 1)
 		start = __shfl_sync(all_lanes, (unsigned long long) start, group.first_lane);
-
-	/* Stage a few hits for each range in shared memory, to write them side by side. */
-	if constexpr (!Points)
-	{
-		__shared__ uint64_t tids[staged_at(staged_hits)];
-		__shared__ uint32_t numbers[staged_at(staged_hits)];
-
-		if (reserved.block_hits <= staged_hits)
-		{
-			if (found.count > 0)
-				find_hits(group, tree, found.first_block, low, high, [&](uint64_t n, uint64_t tid)
-						  {
-							  if ((int) (n % Threads) == group.thread)
-							  {
-								  uint32_t	at = staged_at((uint32_t) (start - reserved.block_start + n));
-
-								  tids[at] = tid;
-								  numbers[at] = number;
-							  }
-						  });
-			__syncthreads();
-			for (uint32_t n = threadIdx.x;
-				 n < reserved.block_hits && reserved.block_start + n < results.room; n += block_threads)
-			{
-				results.tids[reserved.block_start + n] = tids[staged_at(n)];
-				results.probes[reserved.block_start + n] = numbers[staged_at(n)];
-			}
-			return;
-		}
-	}
 
 	if (found.count == 1)
 	{
@@ -199,7 +148,7 @@ give_pairs(const DeviceGroup<Threads> &group, const Tree<Key> &tree, const Resul
 	}
 	else if (found.count > 1)
 	{
-		find_hits(group, tree, found.first_block, low, high, [&](uint64_t n, uint64_t tid)
+		find_hits(group, tree, found.first_block, key, [&](uint64_t n, uint64_t tid)
 				  {
 					  if ((int) (n % Threads) == group.thread && start + n < results.room)
 					  {

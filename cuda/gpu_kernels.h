@@ -96,13 +96,14 @@ struct RadixPartition
 template <typename Key, typename Low = Key>
 struct Probes
 {
-	const Low  *low;			/* offset_of() keys, in search order */
+	const Low  *low;			/* in search order: keys, less low_base */
 	const uint32_t *numbers;	/* probe numbers in search order; NULL: probes are in
 								 * their original order */
 	const Key  *all_low;		/* in probe order */
 	const Key  *all_high;		/* likewise; NULL: points */
 	uint32_t	count;
-	Key			base;
+	Key			base;			/* what offsets are from */
+	Key			low_base;		/* the base, or 0 if "low" has the keys themselves */
 
 	/* Of offsets: the bits that are the same all over the range in use. */
 	Low			prefix;
@@ -116,6 +117,14 @@ struct Probes
 	int			top_shift;
 	int			min_shift;
 
+	HD_BOTH Key key(uint32_t i) const
+	{
+		return low[i] + low_base;
+	}
+	HD_BOTH Low offset(uint32_t i) const
+	{
+		return low[i] + (Low) (low_base - base);
+	}
 	HD_BOTH bool is_usual(Low offset) const
 	{
 		return ((offset ^ prefix) & prefix_mask) == 0 && !is_outlier<Key>(offset);
@@ -170,11 +179,12 @@ from_short_tid(uint32_t tid)
 /*
  * gpu_search_32.cu, gpu_search_64.cu, gpu_search_narrow.cu, gpu_search_wide.cu
  *
- * Search.  If probes are partitioned, they have numbers if the output is pairs or they
- * are ranges.
+ * Search.  Probes that are near each other in search order are searched in tiles, if by single
+ * threads.  If the order is not the original one, probes have numbers if the output is pairs or
+ * they are ranges.
  */
 template <typename Key>
-extern cudaError_t launch_search(const HtGroupChoice &group, bool partitioned, const Tree<Key> &tree,
+extern cudaError_t launch_search(const HtGroupChoice &group, bool tiled, const Tree<Key> &tree,
 								 const Probes<Key> &probes, const Results &results,
 								 cudaStream_t stream);
 
@@ -190,6 +200,19 @@ extern cudaError_t launch_outlier_search(const Tree<uint64_t> &tree, const uint6
 										 cudaStream_t stream);
 
 /* gpu_sort.cu */
+
+/*
+ * Look at samples of probes: set *near_windows, in pinned memory, to the number of windows, of
+ * sample_windows, whose probes are all near each other.  A window is window_probes probes; they
+ * are near if their keys are no farther than "distance" from that of the first one.  Keys outside
+ * of least..greatest count as these.
+ */
+constexpr uint32_t sample_windows = 64;
+constexpr uint32_t window_probes = 2048;
+
+template <typename Key>
+extern cudaError_t launch_sample(const Key *low, uint32_t count, Key least, Key greatest, Key distance,
+								 uint32_t *near_windows, cudaStream_t stream);
 
 /*
  * Set starts[pass * digit_bins + bin] to the number of probes whose digit in that pass

@@ -30,19 +30,29 @@ search_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> probes, 
 	Key			high = 0;
 	uint32_t	number = i;
 	Found		found = {};
+	Places		places = {};
 
 	if (i < probes.count)
 	{
-		low = probes.low[i] + probes.base;
+		low = probes.key(i);
 		if ((Pairs || !Points) && probes.numbers != nullptr)
 			number = probes.numbers[i];
-		high = Points ? low : probes.all_high[number];
-		found = find_summary<Fanout, Points>(group, tree, low, high);
+		if constexpr (Points)
+			found = find_summary<Fanout>(group, tree, low);
+		else
+		{
+			high = probes.all_high[number];
+			places = find_places<Fanout>(group, tree, low, high);
+			if (!Pairs)
+				found.count = count_range(group, tree, places, low, high);
+		}
 		if (Points && Pairs && Threads == 1)
 			keep_distinct(tree, results, low, found);
 	}
-	if (Pairs)
-		give_pairs<Points>(group, tree, results, found, low, high, number);
+	if constexpr (Pairs && !Points)
+		give_ranges(group, tree, results, places, low, high, number);
+	else if constexpr (Pairs)
+		give_pairs(group, tree, results, found, low, number);
 	else if (group.thread == 0 && i < probes.count)
 	{
 		if (results.output == HD_FIRST)
@@ -52,12 +62,29 @@ search_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> probes, 
 	}
 }
 
+/*
+ * A block writes the hits of its ranges, which can be many.  So few ranges are divided among this many
+ * tiles at least, some for each of a GPU's blocks.
+ */
+constexpr uint32_t range_tiles = 4096;
+
+template <bool Points, bool Pairs>
+static uint32_t
+tile_size(uint32_t count)
+{
+	uint32_t	blocks = (count / range_tiles + block_threads - 1) / block_threads;
+
+	if (Points || !Pairs || blocks * block_threads > Tile<Points, Pairs>::size)
+		return Tile<Points, Pairs>::size;
+	return blocks == 0 ? block_threads : blocks * block_threads;
+}
+
 template <typename Key, typename Low, bool Points, bool Pairs>
 static cudaError_t
 launch_tiles(const Tree<Key> &tree, const Probes<Key, Low> &probes, const Results &results,
 			 cudaStream_t stream)
 {
-	constexpr uint32_t tile = Tile<Points, Pairs>::size;
+	uint32_t	tile = tile_size<Points, Pairs>(probes.count);
 	constexpr size_t size = sizeof(typename Tile<Points, Pairs>::Memory);
 	cudaError_t error = cudaFuncSetAttribute(search_tile_kernel<Key, Low, Points, Pairs>,
 											 cudaFuncAttributeMaxDynamicSharedMemorySize, (int) size);
@@ -65,7 +92,7 @@ launch_tiles(const Tree<Key> &tree, const Probes<Key, Low> &probes, const Result
 	if (error != cudaSuccess)
 		return error;
 	search_tile_kernel<Key, Low, Points, Pairs> <<<(probes.count - 1) / tile + 1, block_threads, size, stream>>>
-		(tree, probes, results);
+		(tree, probes, results, tile);
 	return cudaGetLastError();
 }
 
@@ -83,7 +110,7 @@ launch_groups(const Tree<Key> &tree, const Probes<Key> &probes, const Results &r
 
 template <typename Key, bool Points, bool Pairs>
 static cudaError_t
-launch_kind(const HtGroupChoice &group, bool partitioned, const Tree<Key> &tree,
+launch_kind(const HtGroupChoice &group, bool tiled, const Tree<Key> &tree,
 			const Probes<Key> &probes, const Results &results, cudaStream_t stream)
 {
 	switch (group.threads)
@@ -91,7 +118,7 @@ launch_kind(const HtGroupChoice &group, bool partitioned, const Tree<Key> &tree,
 		case 1:
 			if constexpr (!is_wide<Key>)
 			{
-				if (partitioned && group.search == HT_GROUP_KARY)
+				if (tiled && group.search == HT_GROUP_KARY)
 					return launch_tiles<Key, Key, Points, Pairs>(tree, probes, results, stream);
 			}
 			if (tree.fanout == HD_DEFAULT_FANOUT)
@@ -112,18 +139,18 @@ launch_kind(const HtGroupChoice &group, bool partitioned, const Tree<Key> &tree,
 
 template <typename Key>
 cudaError_t
-launch_search(const HtGroupChoice &group, bool partitioned, const Tree<Key> &tree,
+launch_search(const HtGroupChoice &group, bool tiled, const Tree<Key> &tree,
 			  const Probes<Key> &probes, const Results &results, cudaStream_t stream)
 {
 	bool		points = probes.all_high == nullptr;
 
 	if (points && results.output == HD_PAIRS)
-		return launch_kind<Key, true, true>(group, partitioned, tree, probes, results, stream);
+		return launch_kind<Key, true, true>(group, tiled, tree, probes, results, stream);
 	if (points)
-		return launch_kind<Key, true, false>(group, partitioned, tree, probes, results, stream);
+		return launch_kind<Key, true, false>(group, tiled, tree, probes, results, stream);
 	if (results.output == HD_PAIRS)
-		return launch_kind<Key, false, true>(group, partitioned, tree, probes, results, stream);
-	return launch_kind<Key, false, false>(group, partitioned, tree, probes, results, stream);
+		return launch_kind<Key, false, true>(group, tiled, tree, probes, results, stream);
+	return launch_kind<Key, false, false>(group, tiled, tree, probes, results, stream);
 }
 
 }								/* namespace harmonia */

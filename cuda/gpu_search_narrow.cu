@@ -39,13 +39,13 @@ outlier_kernel(const __grid_constant__ Tree<uint64_t> tree, const uint64_t *low,
 		{
 			number = outliers.numbers[i];
 			key = low[number];
-			found = find_summary<0, true>(group, tree, key, key);
+			found = find_summary<0>(group, tree, key);
 			if (Pairs)
 				keep_distinct(tree, results, key, found);
 		}
 		if (Pairs)
 		{
-			give_pairs<true>(group, tree, results, found, key, key, number);
+			give_pairs(group, tree, results, found, key, number);
 			__syncthreads();
 		}
 		else if (i < count)

@@ -41,6 +41,50 @@ blocks_for(uint32_t count, uint32_t together)
 	return (count - 1) / together + 1;
 }
 
+/* One warp for each window, in a single block. */
+constexpr int sample_threads = 1024;
+
+template <typename Key>
+static __device__ __forceinline__ Key
+clamped(Key key, Key least, Key greatest)
+{
+	return key < least ? least : greatest < key ? greatest : key;
+}
+
+template <typename Key>
+static __global__ void
+__launch_bounds__(sample_threads)
+sample_kernel(const Key *low, uint32_t count, Key least, Key greatest, Key distance, uint32_t *near_windows)
+{
+	constexpr uint32_t warps = sample_threads / 32;
+	uint32_t	pitch = (count - window_probes) / (sample_windows - 1);
+	int			near = 0;
+
+	for (uint32_t window = threadIdx.x / 32; window < sample_windows; window += warps)
+	{
+		const Key  *start = low + (size_t) window * pitch;
+		Key			first = clamped(start[0], least, greatest);
+		Key			key = clamped(start[threadIdx.x % 32 * (window_probes / 32) + window], least, greatest);
+
+		near += __all_sync(UINT32_MAX, (key < first ? first - key : key - first) <= distance);
+	}
+	near = __syncthreads_count(near > 0) + __syncthreads_count(near > 1);
+	if (threadIdx.x == 0)
+		*near_windows = (uint32_t) near / 32;
+}
+
+template <typename Key>
+cudaError_t
+launch_sample(const Key *low, uint32_t count, Key least, Key greatest, Key distance,
+			  uint32_t *near_windows, cudaStream_t stream)
+{
+	static_assert(sample_windows == 2 * sample_threads / 32 && sample_windows == window_probes / 32,
+				  "two windows for each warp, another offset in each");
+
+	sample_kernel<<<1, sample_threads, 0, stream>>>(low, count, least, greatest, distance, near_windows);
+	return cudaGetLastError();
+}
+
 /* Count the probes with each digit. */
 template <typename Key, typename Low>
 static __global__ void
@@ -380,6 +424,7 @@ launch_write(const uint32_t *numbers, const char *staged, uint32_t count, size_t
 													uint32_t *, const RadixPartition<Low> &, const Outliers &, \
 													cudaStream_t);
 #define FOR_LOW(Low) \
+	template cudaError_t launch_sample<Low>(const Low *, uint32_t, Low, Low, Low, uint32_t *, cudaStream_t); \
 	FOR_KEY(Low, Low) \
 	FOR_VALUE(Low, uint32_t, uint32_t) \
 	FOR_VALUE(Low, uint32_t, uint64_t) \

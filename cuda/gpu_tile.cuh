@@ -15,7 +15,7 @@
 
 #include <cub/block/block_scan.cuh>
 
-#include "gpu_group.cuh"
+#include "gpu_ranges.cuh"
 
 namespace harmonia
 {
@@ -226,7 +226,7 @@ sort_tile(const Tree<Key> &tree, const Probes<Key, Low> &probes, uint32_t start,
 	{
 		uint32_t	i = j * block_threads + threadIdx.x;
 
-		keys[j] = i < size ? probes.low[start + i] : 0;
+		keys[j] = i < size ? probes.offset(start + i) : 0;
 	}
 	for (uint32_t bin = threadIdx.x; bin < local_bins; bin += block_threads)
 		memory.starts[bin] = 0;
@@ -298,7 +298,7 @@ sort_tile(const Tree<Key> &tree, const Probes<Key, Low> &probes, uint32_t start,
 		if (i < size)
 		{
 			if (Pairs || !Points)
-				memory.order.numbers[slots[j]] = probes.numbers[start + i];
+				memory.order.numbers[slots[j]] = probes.numbers != nullptr ? probes.numbers[start + i] : start + i;
 			if (!Pairs)
 				memory.order.slot_of[i] = (uint16_t) slots[j];
 		}
@@ -337,7 +337,7 @@ give_tile_pairs(const Tree<Key> &tree, const Probes<Key, Low> &probes, const Res
 	uint32_t	lanes_before = (1u << threadIdx.x % warp_threads) - 1;
 	uint64_t	warp_hits;
 	uint64_t	before = sum_before(own, warp_hits);
-	uint64_t	start = reserve_hits(warp_hits, results.hits).start;
+	uint64_t	start = reserve_hits(warp_hits, results.hits);
 
 	if (!__any_sync(all_lanes, several))
 	{
@@ -375,20 +375,19 @@ give_tile_pairs(const Tree<Key> &tree, const Probes<Key, Low> &probes, const Res
 		};
 
 		if ((packed & several_hits) != 0)
-			find_hits(DeviceGroup<1>(), tree, unpack_first_block(packed), probes.all_low[number],
-					  probes.all_low[number], put);
+			find_hits(DeviceGroup<1>(), tree, unpack_first_block(packed), probes.all_low[number], put);
 		else if (packed != 0)
 			put(0, packed & HT_TID_MAX);
 	}
 }
 
-/* Outliers among the probes have no hits here. */
+/* Outliers among the probes have no hits here.  "tile" is the number of probes in a tile. */
 template <typename Key, typename Low, bool Points, bool Pairs>
 __global__ void
 __launch_bounds__(block_threads, (Tile<Points, Pairs>::blocks))
-search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key, Low> probes, const Results results)
+search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key, Low> probes, const Results results,
+				   uint32_t tile)
 {
-	constexpr uint32_t tile = Tile<Points, Pairs>::size;
 	using Memory = typename Tile<Points, Pairs>::Memory;
 	extern __shared__ __align__(16) char shared[];
 	Memory	   &memory = *(Memory *) shared;
@@ -398,22 +397,24 @@ search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key, Low
 
 	const Span<Key> span = sort_tile<Points, Pairs>(tree, probes, start, size, memory);
 
-	if (Pairs && !Points)
+	if constexpr (Pairs && !Points)
 	{
-		for (uint32_t slot = threadIdx.x; slot < tile; slot += block_threads)
+		for (uint32_t first = 0; first < size; first += block_threads)
 		{
+			uint32_t	slot = first + threadIdx.x;
+			uint32_t	number = 0;
 			Key			low = 0;
 			Key			high = 0;
-			Found		found = {};
+			Places		places = {};
 
 			if (slot < size)
 			{
+				number = memory.order.numbers[slot];
 				low = (Key) memory.slots[slot];
-				high = probes.all_high[memory.order.numbers[slot]];
-				found = find_summary_from<Points>(group, tree, span.leaf_of(tree, low), low, high);
+				high = probes.all_high[number];
+				places = find_places_from(group, tree, span.leaf_of(tree, low), low, high);
 			}
-			give_pairs<Points>(group, tree, results, found, low, high, slot < size ? memory.order.numbers[slot] : 0);
-			__syncthreads();
+			give_ranges(group, tree, results, places, low, high, number);
 		}
 		return;
 	}
@@ -471,7 +472,6 @@ search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key, Low
 	{
 		uint32_t	slot = staged ? memory.aside[i] : i;
 		Key			low = (Key) memory.slots[slot];
-		Key			high = Points ? low : probes.all_high[memory.order.numbers[slot]];
 		Found		found;
 		uint32_t	bound = staged ? stage.find(leaves, span.cut(low)) + 1 : 0;
 
@@ -489,8 +489,16 @@ search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key, Low
 			else
 				found.count += second.count;
 		}
+		else if constexpr (Points)
+			found = find_summary_from(group, tree, span.leaf_of(tree, low), low);
 		else
-			found = find_summary_from<Points>(group, tree, span.leaf_of(tree, low), low, high);
+		{
+			Key			high = probes.all_high[memory.order.numbers[slot]];
+
+			found = {};
+			found.count = count_range(group, tree, find_places_from(group, tree, span.leaf_of(tree, low), low, high),
+									  low, high);
+		}
 		if (Points && Pairs)
 		{
 			keep_distinct(tree, results, low, found);

@@ -5,6 +5,7 @@
  * It is meant to be correct, not fast. src/tree searches faster on CPUs.
  */
 #include "device_base.h"
+#include "ranges.h"
 
 #include <algorithm>
 #include <chrono>
@@ -191,23 +192,41 @@ struct HostStage
 				bounds[i] = block_bound(page, shape, i, rank + 1 < tree.leaves ? leaf_bounds(tree)[rank] : (Key) -1);
 		}
 		block = find_child<stride>(group, bounds, stride, key);
-		return bounds[block] == key ? find_summary_from<true>(group, tree, rank, key, key) :
+		return bounds[block] == key ? find_summary_from(group, tree, rank, key) :
 			find_in_block(page, shape, LeafBlock{rank, block}, key);
 	}
 };
 
-/* Search for the entries in from..to as a GPU would. */
+/* Search for a point as a GPU would. */
 template <int Threads, typename Key, typename Stage>
 Found
-search_one(const HostGroup<Threads> &group, const Tree<Key> &tree, Stage &stage, Key from, Key to)
+search_point(const HostGroup<Threads> &group, const Tree<Key> &tree, Stage &stage, Key key)
 {
 	if constexpr (Threads == 1 && !is_wide<Key>)
 	{
-		if (from == to && tree.leaves > 0 && !tree.linear)
-			return stage.search(tree, from);
+		if (tree.leaves > 0 && !tree.linear)
+			return stage.search(tree, key);
 	}
-	return tree.fanout == HD_DEFAULT_FANOUT ? find_summary<HD_DEFAULT_FANOUT, true>(group, tree, from, to) :
-		find_summary<0, true>(group, tree, from, to);
+	return tree.fanout == HD_DEFAULT_FANOUT ? find_summary<HD_DEFAULT_FANOUT>(group, tree, key) :
+		find_summary<0>(group, tree, key);
+}
+
+/* Call put(n, tid) for each hit of a range; n counts from 0. */
+template <int Threads, typename Key, typename Put>
+void
+find_range_hits(const HostGroup<Threads> &group, const Tree<Key> &tree, Places places, Key low, Key high, Put put)
+{
+	uint64_t	n = 0;
+
+	for (uint32_t i = 0; i < places.count; i++)
+	{
+		Slots		slots = slots_at(group, tree, places.first + i, i > 0 && i + 1 < places.count, low, high);
+
+		for (uint32_t rest = slots.set; rest != 0; rest &= rest - 1)
+			put(n++, slots.tid(lowest_bit(rest)));
+		if (search_gives_up(tree.stop))
+			return;
+	}
 }
 
 template <typename Key, int Threads>
@@ -217,7 +236,7 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 {
 	HostGroup<Threads> group;
 	const Key  *low = (const Key *) batch.low;
-	const Key  *high = (const Key *) (batch.high != nullptr ? batch.high : batch.low);
+	const Key  *high = (const Key *) batch.high;
 	Tree<Key>	searched = tree<Key>(result->group.search == HT_GROUP_LINEAR);
 	PageMap		map = {batch.map, batch.map_pages};
 	std::conditional_t<is_wide<Key>, char, HostStage<Key>> stage;
@@ -240,8 +259,18 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 
 		/* Read each key once: the owner of the memory may change it at any time. */
 		Key			from = read_once(&low[probe]);
-		Key			to = read_once(&high[probe]);
-		Found		found = search_one(group, searched, stage, from, to);
+		Key			to = high != nullptr ? read_once(&high[probe]) : from;
+		Places		places = {};
+		Found		found = {};
+
+		if (high == nullptr)
+			found = search_point(group, searched, stage, from);
+		else
+		{
+			places = searched.fanout == HD_DEFAULT_FANOUT ? find_places<HD_DEFAULT_FANOUT>(group, searched, from, to) :
+				find_places<0>(group, searched, from, to);
+			found.count = count_range(group, searched, places, from, to);
+		}
 
 		if (batch.output == HD_FIRST)
 			batch.tids[probe] = found.first;
@@ -276,8 +305,10 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 				batch.tids[start + n - result->counted] = tid;
 			};
 
-			if (found.count > 0)
-				find_hits(group, searched, found.first_block, from, to, put);
+			if (high != nullptr)
+				find_range_hits(group, searched, places, from, to, put);
+			else if (found.count > 0)
+				find_hits(group, searched, found.first_block, from, put);
 			result->hits += found.count;
 		}
 	}

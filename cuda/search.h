@@ -55,6 +55,7 @@ struct Layout<NoLane>
 {
 	static constexpr int bits = 0;
 	static constexpr int block_size = HT_LEAF_BLOCK_SIZE;
+	static constexpr int count_at = HT_LEAF_BLOCK_COUNT_AT;
 	static constexpr int blocks = HT_LEAF_BLOCKS(0);
 	static constexpr int blocks_at = HT_LEAF_BLOCKS_AT(0);
 
@@ -837,21 +838,20 @@ first_block_in_leaf(const Group &group, const Tree<Key> &tree, uint32_t rank, Ke
 }
 
 /*
- * Find the entries of one leaf in low..high, from block "at" on.  Returns whether the
- * next leaf can have some, too.
+ * Find the entries of one leaf with a key, from block "at" on.  Returns whether the next
+ * leaf can have some, too.
  */
 template <typename Lane, typename Group, typename Key, typename Visit>
 HD_BOTH bool
 find_entries_in_leaf(const Group &group, const char *page, const Shape<Key> &shape, LeafBlock at,
-					 Key low_key, Key high_key, Visit visit)
+					 Key key, Visit visit)
 {
 	using Leaf = Layout<Lane>;
-	Lane		low = stored_key<Lane>(shape, low_key);
-	Lane		high = stored_key<Lane>(shape, high_key);
+	Lane		stored = stored_key<Lane>(shape, key);
 	int			slots = slots_of<Lane>(shape);
 	Slots		found;
 
-	if (!reaches<Lane>(shape, low_key, high_key))
+	if (!reaches<Lane>(shape, key, key))
 		return true;
 	found.tids_at = slots * (Leaf::bits / 8);
 	found.tid_bytes = shape.tid_bytes;
@@ -859,25 +859,25 @@ find_entries_in_leaf(const Group &group, const char *page, const Shape<Key> &sha
 	{
 		found.at = at;
 		found.block = page + Leaf::blocks_at + at.block * Leaf::block_size;
-		found.set = find_slots(group, found.block, slots, low, high);
+		found.set = find_slots(group, found.block, slots, stored, stored);
 		visit(found);
 		if (at.block == Leaf::blocks - 1)
 			return true;
 
 		/* A separator in use is not above the next leaf's low bound. */
-		if (below_separator(page, at.block, high))
-			return is_greatest_separator(page, at.block, high);
+		if (below_separator(page, at.block, stored))
+			return is_greatest_separator(page, at.block, stored);
 	}
 }
 
 /*
- * Find the entries in low..high.  The search starts at block "at", which a search for
- * low has found.  Calls visit(slots) for each block that can hold such entries, in order;
+ * Find the entries with a key.  The search starts at block "at", which a search for the
+ * key has found.  Calls visit(slots) for each block that can hold such entries, in order;
  * slots.set may be empty.
  */
 template <typename Group, typename Key, typename Visit>
 HD_BOTH void
-find_entries(const Group &group, const Tree<Key> &tree, LeafBlock at, Key low, Key high, Visit visit)
+find_entries(const Group &group, const Tree<Key> &tree, LeafBlock at, Key key, Visit visit)
 {
 	for (;;)
 	{
@@ -886,12 +886,12 @@ find_entries(const Group &group, const Tree<Key> &tree, LeafBlock at, Key low, K
 		bool		more = with_lane<Key>(shape, [&](auto lane)
 										  {
 											  return find_entries_in_leaf<decltype(lane)>(group, page, shape, at,
-																						  low, high, visit);
+																						  key, visit);
 										  });
 
-		if (!more || !goes_on(tree, at.rank, high) || gives_up(group, tree))
+		if (!more || !goes_on(tree, at.rank, key) || gives_up(group, tree))
 			return;
-		at = first_block_in_leaf(group, tree, at.rank + 1, low);
+		at = first_block_in_leaf(group, tree, at.rank + 1, key);
 	}
 }
 
@@ -925,12 +925,11 @@ number_of_slot(const Group &group, const Tree<Key> &tree, LeafBlock at, Key key)
 	return count_slots(at.rank) + (uint64_t) (at.block * HT_LEAF_MAX_SLOTS + lowest_bit(set));
 }
 
-/* A summary of a probe's hits. */
+/* A summary of a point's hits. */
 struct Found
 {
 	uint32_t	count;
-	uint64_t	first;			/* tid of a point's lowest entry, or of any entry of
-								 * a range; 0 if there is none */
+	uint64_t	first;			/* tid of the lowest entry; 0 if there is none */
 	LeafBlock	first_block;	/* of the first entry */
 };
 
@@ -990,16 +989,14 @@ find_in_block(const char *page, const Shape<Key> &shape, LeafBlock at, Key key)
 						  });
 }
 
-/* Summarise the hits of low..high; "rank" is the first leaf that can hold low. */
-template <bool Points, typename Group, typename Key>
+/* Summarise the hits of a key; "rank" is the first leaf that can hold it. */
+template <typename Group, typename Key>
 HD_BOTH Found
-find_summary_from(const Group &group, const Tree<Key> &tree, uint32_t rank, Key low, Key high)
+find_summary_from(const Group &group, const Tree<Key> &tree, uint32_t rank, Key key)
 {
 	Found		found = {};
 
-	if (low > high)
-		return found;
-	find_entries(group, tree, first_block_in_leaf(group, tree, rank, low), low, high,
+	find_entries(group, tree, first_block_in_leaf(group, tree, rank, key), key,
 				 [&](const Slots &slots)
 				 {
 					 /*
@@ -1009,30 +1006,30 @@ find_summary_from(const Group &group, const Tree<Key> &tree, uint32_t rank, Key 
 					 if (found.count == 0 && slots.set != 0)
 					 {
 						 found.first_block = slots.at;
-						 found.first = Points ? lowest_tid(slots) : slots.tid(lowest_bit(slots.set));
+						 found.first = lowest_tid(slots);
 					 }
 					 found.count += (uint32_t) count_bits(slots.set);
 				 });
 	return found;
 }
 
-template <int Fanout, bool Points, typename Group, typename Key>
+template <int Fanout, typename Group, typename Key>
 HD_BOTH Found
-find_summary(const Group &group, const Tree<Key> &tree, Key low, Key high)
+find_summary(const Group &group, const Tree<Key> &tree, Key key)
 {
 	if (tree.leaves == 0)
 		return {};
-	return find_summary_from<Points>(group, tree, find_leaf<Fanout>(group, tree, low), low, high);
+	return find_summary_from(group, tree, find_leaf<Fanout>(group, tree, key), key);
 }
 
-/* Call put(n, tid) for each hit of a probe that has hits; n counts from 0. */
+/* Call put(n, tid) for each hit of a point that has hits; n counts from 0. */
 template <typename Group, typename Key, typename Put>
 HD_BOTH void
-find_hits(const Group &group, const Tree<Key> &tree, LeafBlock at, Key low, Key high, Put put)
+find_hits(const Group &group, const Tree<Key> &tree, LeafBlock at, Key key, Put put)
 {
 	uint64_t	n = 0;
 
-	find_entries(group, tree, at, low, high, [&](const Slots &slots)
+	find_entries(group, tree, at, key, [&](const Slots &slots)
 				 {
 					 for (uint32_t rest = slots.set; rest != 0; rest &= rest - 1)
 						 put(n++, slots.tid(lowest_bit(rest)));

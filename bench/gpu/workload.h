@@ -179,15 +179,17 @@ enum Draw
 	NORMAL,						/* mean 1/2, standard deviation 1/8 of the range */
 	GAMMA,						/* shape 3, mean 3/16 of the range */
 	ZIPF,						/* exponent 1, hot keys all over the range */
-	SERIAL						/* in key order */
+	SERIAL,						/* in key order */
+	NEARLY,						/* the same, but up to 1000 places from there */
+	EQUAL						/* all the same */
 };
 
-constexpr Draw all_draws[] = {UNIFORM, NORMAL, GAMMA, ZIPF, SERIAL};
+constexpr Draw all_draws[] = {UNIFORM, NORMAL, GAMMA, ZIPF, SERIAL, NEARLY, EQUAL};
 
 static inline const char *
 draw_name(Draw draw)
 {
-	static const char *const names[] = {"uniform", "normal", "gamma", "zipf", "serial"};
+	static const char *const names[] = {"uniform", "normal", "gamma", "zipf", "serial", "nearly-serial", "equal"};
 
 	return names[draw];
 }
@@ -219,6 +221,11 @@ draw_rank(Draw draw, uint64_t i, uint64_t queries, uint64_t ranks, uint64_t seed
 		case SERIAL:
 			at = ((double) i + 0.5) / (double) queries;
 			break;
+		case NEARLY:
+			at = ((double) i + (double) (a % 2001) - 1000) / (double) queries;
+			break;
+		case EQUAL:
+			return ranks / 3;
 		default:
 			return a % ranks;
 	}

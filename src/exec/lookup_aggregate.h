@@ -139,9 +139,6 @@ typedef struct Part
 	uint32		level;
 } Part;
 
-/* hm_lookup_join_block() or its like. */
-typedef uint32 (*HmReadBlock) (CustomScanState *node, HmColumn *columns, uint32 max);
-
 typedef struct LookupAggregate
 {
 	CustomScanState css;
@@ -155,7 +152,7 @@ typedef struct LookupAggregate
 	bool		evaluates;		/* some input has to be evaluated */
 
 	/* The block. */
-	HmReadBlock read_block;		/* reads one from the plan below; NULL: rows are read one by one */
+	bool		has_blocks;		/* the plan below returns blocks */
 	uint32		rows;
 	uint64		counted;		/* rows that are counted, but not added yet */
 	HmColumn   *columns;		/* those that are read have arrays */

@@ -1,0 +1,255 @@
+/*
+ * ranges.h
+ *		Traversal for ranges: how a thread group gets from two keys to the blocks between.
+ *
+ * The blocks where entries of a range can be lie side by side, from the first that can hold its
+ * low key to the last that can hold its high key.  Two searches find both, however many blocks
+ * are between them.  All entries of these are in the range, so only their number is read.
+ *
+ * Like search.h, this code trusts nothing that the pages hold: a place is checked against the
+ * leaf's number of blocks, and a count of entries against the slots of a block.
+ */
+#ifndef HARMONIA_CUDA_RANGES_H
+#define HARMONIA_CUDA_RANGES_H
+
+#include "search.h"
+
+namespace harmonia
+{
+
+/*
+ * The *places* of an index are its leaves' blocks, numbered as if each leaf had this many.  The
+ * list of leaves is short enough that 32 bits suffice.
+ */
+constexpr uint32_t leaf_places = 64;
+
+static_assert(HT_LEAF_MAX_BLOCKS <= leaf_places && HT_WIDE_SEPARATORS <= leaf_places, "a place for each block");
+
+/* The places where entries of a range can be. */
+struct Places
+{
+	uint32_t	first;
+	uint32_t	count;
+};
+
+/* The last leaf that can hold a key, of those from a leaf on that is not above it. */
+template <typename Key>
+HD_BOTH uint32_t
+find_last_leaf(const Tree<Key> &tree, uint32_t rank, Key key)
+{
+	uint32_t	left = tree.leaves - 1 - rank;
+	uint32_t	step = 1;
+
+	if (!goes_on(tree, rank, key))
+		return rank;
+	for (; step <= left && leaf_bounds(tree)[rank + step - 1] <= key; step *= 2)
+	{
+		rank += step;
+		left -= step;
+	}
+	left = step - 1 < left ? step - 1 : left;
+	while (left > 0)
+	{
+		step = (left + 1) / 2;
+		if (leaf_bounds(tree)[rank + step - 1] <= key)
+		{
+			rank += step;
+			left -= step;
+		}
+		else
+			left = step - 1;
+	}
+	return rank;
+}
+
+/* The key after a stored one that is not the greatest. */
+template <typename Lane>
+HD_BOTH Lane
+stored_after(Lane key)
+{
+	return (Lane) (key + 1);
+}
+
+template <int Bits>
+HD_BOTH Laned<Bits>
+stored_after(Laned<Bits> key)
+{
+	return {key.key + decltype(key.key)(1)};
+}
+
+template <typename Lane>
+HD_BOTH bool
+is_greatest(Lane key)
+{
+	return key == greatest<Lane>();
+}
+
+template <int Bits>
+HD_BOTH bool
+is_greatest(Laned<Bits> key)
+{
+	return key.key == greatest<Laned<Bits>>().key;
+}
+
+/* The first block of a leaf that can hold a key; leaf_places: all its entries are below. */
+template <typename Group, typename Key>
+HD_BOTH uint32_t
+find_first_place(const Group &group, const char *page, const Shape<Key> &shape, Key key)
+{
+	return with_lane<Key>(shape, [&](auto lane)
+						  {
+							  using Lane = decltype(lane);
+
+							  if (!reaches<Lane>(shape, key, KeyLimits<Key>::max()))
+								  return leaf_places;
+							  return (uint32_t) find_block(group, page, stored_key<Lane>(shape, key));
+						  });
+}
+
+/* The first block of a leaf that cannot hold a key or any below it; 0: all its entries are above. */
+template <typename Group, typename Key>
+HD_BOTH uint32_t
+find_end_place(const Group &group, const char *page, const Shape<Key> &shape, Key key)
+{
+	return with_lane<Key>(shape, [&](auto lane)
+						  {
+							  using Lane = decltype(lane);
+							  using Leaf = Layout<Lane>;
+
+							  if (!reaches<Lane>(shape, Key(0), key))
+								  return UINT32_C(0);
+							  if constexpr (Leaf::bits != 0)
+							  {
+								  Lane		stored = stored_key<Lane>(shape, key);
+
+								  if (!is_greatest(stored))
+									  return (uint32_t) find_block(group, page, stored_after(stored)) + 1;
+							  }
+							  return (uint32_t) Leaf::blocks;
+						  });
+}
+
+/* Find the places of a range; "rank" is the first leaf that can hold low. */
+template <typename Group, typename Key>
+HD_BOTH Places
+find_places_from(const Group &group, const Tree<Key> &tree, uint32_t rank, Key low, Key high)
+{
+	const char *page = tree.pages + (size_t) tree.blocks[rank] * HT_PAGE_SIZE;
+	Shape<Key>	shape = read_shape<Key>(page);
+	Places		places;
+	uint32_t	last;
+	uint32_t	end;
+
+	places.first = rank * leaf_places + find_first_place(group, page, shape, low);
+	if (low > high)
+		return {places.first, 0};
+	last = find_last_leaf(tree, rank, high);
+	if (last != rank)
+	{
+		page = tree.pages + (size_t) tree.blocks[last] * HT_PAGE_SIZE;
+		shape = read_shape<Key>(page);
+	}
+	end = last * leaf_places + find_end_place(group, page, shape, high);
+	places.count = end > places.first ? end - places.first : 0;
+	return places;
+}
+
+template <int Fanout, typename Group, typename Key>
+HD_BOTH Places
+find_places(const Group &group, const Tree<Key> &tree, Key low, Key high)
+{
+	if (tree.leaves == 0)
+		return {};
+	return find_places_from(group, tree, find_leaf<Fanout>(group, tree, low), low, high);
+}
+
+/*
+ * The entries of a range in one of its places; "whole" is for those between the first and the last
+ * one, which have nothing but entries of the range.
+ */
+template <typename Group, typename Key>
+HD_BOTH Slots
+slots_at(const Group &group, const Tree<Key> &tree, uint32_t place, bool whole, Key low, Key high)
+{
+	LeafBlock	at = {place / leaf_places, (int) (place % leaf_places)};
+	const char *page = tree.pages + (size_t) tree.blocks[at.rank] * HT_PAGE_SIZE;
+	Shape<Key>	shape = read_shape<Key>(page);
+
+	return with_lane<Key>(shape, [&](auto lane)
+						  {
+							  using Lane = decltype(lane);
+							  using Leaf = Layout<Lane>;
+							  int		slots = slots_of<Lane>(shape);
+							  Slots		found;
+
+							  found.at = at;
+							  found.block = page + Leaf::blocks_at;
+							  found.tids_at = slots * (Leaf::bits / 8);
+							  found.tid_bytes = shape.tid_bytes;
+							  found.set = 0;
+							  if (at.block >= Leaf::blocks)
+								  return found;
+							  found.block += at.block * Leaf::block_size;
+							  if (whole)
+							  {
+								  int		count = ((const uint8_t *) found.block)[Leaf::count_at];
+
+								  found.set = (UINT32_C(1) << (count < slots ? count : slots)) - 1;
+							  }
+							  else if (reaches<Lane>(shape, low, high))
+								  found.set = find_slots(group, found.block, slots, stored_key<Lane>(shape, low),
+														 stored_key<Lane>(shape, high));
+							  return found;
+						  });
+}
+
+/* Count the entries in some blocks of a leaf. */
+template <typename Key>
+HD_BOTH uint32_t
+count_in_blocks(const char *page, int first, int end)
+{
+	Shape<Key>	shape = read_shape<Key>(page);
+
+	return with_lane<Key>(shape, [&](auto lane)
+						  {
+							  using Lane = decltype(lane);
+							  using Leaf = Layout<Lane>;
+							  const uint8_t *counts = (const uint8_t *) page + Leaf::blocks_at + Leaf::count_at;
+							  int		slots = slots_of<Lane>(shape);
+							  uint32_t	sum = 0;
+
+							  for (int i = first; i < end && i < Leaf::blocks; i++)
+								  sum += (uint32_t) (counts[i * Leaf::block_size] < slots ? counts[i * Leaf::block_size] : slots);
+							  return sum;
+						  });
+}
+
+/* Count the entries of a range in its places. */
+template <typename Group, typename Key>
+HD_BOTH uint32_t
+count_range(const Group &group, const Tree<Key> &tree, Places places, Key low, Key high)
+{
+	uint32_t	last = places.first + places.count - 1;
+	uint32_t	sum = 0;
+
+	if (places.count > 0)
+		sum = (uint32_t) count_bits(slots_at(group, tree, places.first, false, low, high).set);
+	if (places.count > 1)
+		sum += (uint32_t) count_bits(slots_at(group, tree, last, false, low, high).set);
+	for (uint32_t place = places.first + 1; places.count > 2 && place < last;)
+	{
+		uint32_t	rank = place / leaf_places;
+		uint32_t	end = (rank + 1) * leaf_places < last ? (rank + 1) * leaf_places : last;
+
+		sum += count_in_blocks<Key>(tree.pages + (size_t) tree.blocks[rank] * HT_PAGE_SIZE,
+									(int) (place - rank * leaf_places), (int) (end - rank * leaf_places));
+		place = end;
+		if (place < last && gives_up(group, tree))
+			break;
+	}
+	return sum;
+}
+
+}								/* namespace harmonia */
+
+#endif							/* HARMONIA_CUDA_RANGES_H */
