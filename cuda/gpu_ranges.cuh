@@ -23,11 +23,11 @@ namespace harmonia
 /*
  * Places in a chunk, and those of a thread; hits that are listed at a time, and those that a thread
  * reads before it writes them.  A chunk has room for the places of a block of ranges that have
- * some 8 entries each: if all places fit, they are read once, otherwise twice.
+ * some 8 entries each.
  */
 constexpr int thread_places = 3;
 constexpr uint32_t chunk_places = block_threads * thread_places;
-constexpr uint32_t listed_hits = 4096;
+constexpr uint32_t listed_hits = 2048;
 constexpr int hits_at_once = 4;
 
 /*
@@ -37,12 +37,11 @@ constexpr int hits_at_once = 4;
 constexpr int packed_range_at = 56;
 
 __device__ __forceinline__ uint64_t
-pack_block(const char *pages, const Slots &slots)
+pack_block(const char *pages, const char *block, int tids_at, int tid_bytes)
 {
 	static_assert(HD_LINE_SIZE == 128, "2^32 pages have 2^38 lines");
 
-	return (uint64_t) (slots.block - pages) / HD_LINE_SIZE << 11 | (uint64_t) slots.tids_at << 3 |
-		(uint64_t) slots.tid_bytes;
+	return (uint64_t) (block - pages) / HD_LINE_SIZE << 11 | (uint64_t) tids_at << 3 | (uint64_t) tid_bytes;
 }
 
 __device__ __forceinline__ uint64_t
@@ -86,16 +85,20 @@ struct TakenPlaces
 };
 
 /*
- * Find the slots with hits at this thread's places of a chunk, which begins at place "chunk" among
- * the "total" ones of all ranges.  If they are to be written, notes the blocks.
+ * Find the slots with hits at this thread's places of a chunk, which begins at place "chunk" of those
+ * of all ranges and ends at "end" at the latest.  If they are to be written, notes the blocks.
  */
 template <typename Key>
 __device__ __forceinline__ TakenPlaces
-take_places(const Tree<Key> &tree, Ranges &ranges, uint64_t chunk, uint64_t total, bool written)
+take_places(const Tree<Key> &tree, Ranges &ranges, uint64_t chunk, uint64_t end, bool written)
 {
-	uint32_t	count = (uint32_t) min(total - chunk, (uint64_t) chunk_places);
+	uint32_t	count = (uint32_t) min(end - chunk, (uint64_t) chunk_places);
 	uint32_t	each = (count + block_threads - 1) / block_threads;
 	uint32_t	range = 0;
+	uint32_t	rank = UINT32_MAX;
+	LeafBlocks	blocks = {};
+	int			counts[thread_places];	/* stored counts of blocks */
+	int			most[thread_places];	/* -1: the set is known */
 	TakenPlaces taken;
 
 	taken.first = threadIdx.x * each;
@@ -110,6 +113,8 @@ take_places(const Tree<Key> &tree, Ranges &ranges, uint64_t chunk, uint64_t tota
 		uint64_t	i;
 
 		taken.sets[j] = 0;
+		counts[j] = 0;
+		most[j] = -1;
 		if ((uint32_t) j >= each || in_chunk >= count)
 			continue;
 		while (ranges.starts[range + 1] <= chunk + in_chunk)
@@ -122,13 +127,26 @@ take_places(const Tree<Key> &tree, Ranges &ranges, uint64_t chunk, uint64_t tota
 		}
 		else
 		{
-			Slots		slots = slots_at(DeviceGroup<1>(), tree, ranges.first[range] + (uint32_t) i, true, Key(0), Key(0));
+			uint32_t	place = ranges.first[range] + (uint32_t) i;
 
-			taken.sets[j] = slots.set;
-			block = pack_block(tree.pages, slots);
+			if (place / leaf_places != rank)
+			{
+				rank = place / leaf_places;
+				blocks = read_blocks(tree, rank);
+			}
+			counts[j] = blocks.stored_count(place % leaf_places);
+			most[j] = blocks.most(place % leaf_places);
+			block = pack_block(tree.pages, blocks.block(place % leaf_places), blocks.tids_at, blocks.tid_bytes);
 		}
 		if (written)
 			ranges.blocks[in_chunk] = block | (uint64_t) range << packed_range_at;
+	}
+	/* Only now, so that the counts are loaded at the same time. */
+#pragma unroll
+	for (int j = 0; j < thread_places; j++)
+	{
+		if (most[j] >= 0)
+			taken.sets[j] = (1u << min(counts[j], most[j])) - 1;
 	}
 	return taken;
 }
@@ -188,25 +206,31 @@ write_listed(const char *pages, const Ranges &ranges, const Results &results, ui
 	}
 }
 
-/* Is the search to be given up?  All threads of the block ask together, now and then. */
-template <typename Key>
-__device__ __forceinline__ bool
-block_gives_up(const Tree<Key> &tree, uint64_t chunk)
+/*
+ * The end of as many whole ranges as have their places in one chunk, if the first begins at place "from";
+ * if it is too long for that, the end of that range.
+ */
+__device__ __forceinline__ uint64_t
+end_of_turn(const Ranges &ranges, uint64_t from, uint64_t total)
 {
-	constexpr uint64_t period = 16 * chunk_places;
+	uint32_t	range = 0;
 
-	return chunk % period == period - chunk_places &&
-		__syncthreads_or(threadIdx.x == 0 && gives_up(DeviceGroup<1>(), tree)) != 0;
+	if (total - from <= chunk_places)
+		return total;
+#pragma unroll
+	for (uint32_t step = block_threads / 2; step > 0; step /= 2)
+		range += ranges.starts[range + step] <= from + chunk_places ? step : 0;
+	return ranges.starts[range] > from ? ranges.starts[range] : ranges.starts[range + 1];
 }
 
 /*
- * Write the hits of each group's range; without one, places.count is 0.  All threads of the block
- * call this together.
+ * Write the hits of each group's range.  All threads of the block call this together, even those whose
+ * group has none.
  */
 template <int Threads, typename Key>
 __device__ __forceinline__ void
 give_ranges(const DeviceGroup<Threads> &group, const Tree<Key> &tree, const Results &results,
-			Places places, Key low, Key high, uint32_t number)
+			const Range &range, uint32_t number)
 {
 	using Totals = cub::BlockScan<uint64_t, block_threads, cub::BLOCK_SCAN_WARP_SCANS>;
 	using Scan = cub::BlockScan<uint32_t, block_threads, cub::BLOCK_SCAN_WARP_SCANS>;
@@ -214,65 +238,86 @@ give_ranges(const DeviceGroup<Threads> &group, const Tree<Key> &tree, const Resu
 	__shared__ typename Scan::TempStorage scan;
 	__shared__ Ranges ranges;
 	uint64_t	start;
+	uint64_t	end;
 	uint64_t	total;
-	uint64_t	at = 0;			/* where the hits of a chunk are written */
+	uint32_t	chunks = 0;
 	bool		stopped = false;
 
-	for (int end = 0; end < 2 && (uint32_t) end < places.count; end++)
-	{
-		Slots		slots = slots_at(group, tree, end == 0 ? places.first : places.first + places.count - 1, false,
-									 low, high);
+	/* Now and then all threads ask together whether the search is to be given up. */
+	auto		stop = [&]() { return chunks++ % 4 == 3 &&
+		__syncthreads_or(threadIdx.x == 0 && gives_up(DeviceGroup<1>(), tree)) != 0; };
 
-		ranges.ends[end][threadIdx.x] = pack_block(tree.pages, slots);
-		ranges.sets[end][threadIdx.x] = slots.set;
+	if (range.places > 0)
+	{
+		ranges.ends[0][threadIdx.x] = pack_block(tree.pages, range.low_end.block, range.low_end.tids_at,
+												 range.low_end.tid_bytes);
+		ranges.sets[0][threadIdx.x] = range.low_end.set;
 	}
-	ranges.first[threadIdx.x] = places.first;
+	if (range.places > 1)
+	{
+		ranges.ends[1][threadIdx.x] = pack_block(tree.pages, range.high_end.block, range.high_end.tids_at,
+												 range.high_end.tid_bytes);
+		ranges.sets[1][threadIdx.x] = range.high_end.set;
+	}
+	ranges.first[threadIdx.x] = range.first;
 	ranges.numbers[threadIdx.x] = number;
-	Totals(totals).ExclusiveSum(group.thread == 0 ? places.count : 0, start, total);
+	Totals(totals).ExclusiveSum(group.thread == 0 ? range.places : 0, start, total);
 	ranges.starts[threadIdx.x] = start;
 	if (threadIdx.x == 0)
 		ranges.starts[block_threads] = total;
 	__syncthreads();
 
-	/* The hits of a range must be adjacent: count all before, unless one chunk has all. */
-	if (total > chunk_places)
+	for (uint64_t from = 0; from < total && !stopped; from = end)
 	{
-		uint64_t	own = 0;
-		uint64_t	hits;
+		bool		in_chunks;
+		uint64_t	at = 0;		/* where the hits of a chunk are written */
 
-		for (uint64_t chunk = 0; chunk < total && !stopped; chunk += chunk_places)
+		end = end_of_turn(ranges, from, total);
+		in_chunks = end - from > chunk_places;
+
+		/* The hits of a range must be adjacent: if it takes several chunks, count them before. */
+		if (in_chunks)
 		{
-			own += take_places(tree, ranges, chunk, total, false).hits();
-			stopped = block_gives_up(tree, chunk);
+			uint64_t	own = 0;
+			uint64_t	hits;
+
+			for (uint64_t chunk = from; chunk < end && !stopped; chunk += chunk_places)
+			{
+				own += take_places(tree, ranges, chunk, end, false).hits();
+				stopped = stop();
+			}
+			Totals(totals).ExclusiveSum(own, own, hits);
+			if (threadIdx.x == 0)
+				ranges.at = atomicAdd(results.hits, (unsigned long long) hits);
+			__syncthreads();
+			at = ranges.at;
 		}
-		Totals(totals).ExclusiveSum(own, own, hits);
-		if (threadIdx.x == 0)
-			ranges.at = atomicAdd(results.hits, (unsigned long long) hits);
-		__syncthreads();
-		at = ranges.at;
-	}
-	for (uint64_t chunk = 0; chunk < total && !stopped; chunk += chunk_places)
-	{
-		TakenPlaces taken = take_places(tree, ranges, chunk, total, true);
-		uint32_t	before;
-		uint32_t	hits;
-		uint32_t	listed = 0;
-
-		Scan(scan).ExclusiveSum(taken.hits(), before, hits);
-		if (threadIdx.x == 0 && total <= chunk_places)
-			ranges.at = atomicAdd(results.hits, (unsigned long long) hits);
-		do
+		for (uint64_t chunk = from; chunk < end && !stopped; chunk += chunk_places)
 		{
-			list_hits(taken, before, listed, ranges);
-			__syncthreads();
-			if (total <= chunk_places)
-				at = ranges.at;
-			write_listed(tree.pages, ranges, results, at + listed, min(hits - listed, listed_hits));
-			__syncthreads();
-			listed += listed_hits;
-		} while (listed < hits);
-		at += hits;
-		stopped = block_gives_up(tree, chunk);
+			TakenPlaces taken = take_places(tree, ranges, chunk, end, true);
+			unsigned long long reserved = 0;
+			uint32_t	before;
+			uint32_t	hits;
+			uint32_t	listed = 0;
+
+			Scan(scan).ExclusiveSum(taken.hits(), before, hits);
+			if (threadIdx.x == 0 && !in_chunks)
+				reserved = atomicAdd(results.hits, (unsigned long long) hits);
+			do
+			{
+				list_hits(taken, before, listed, ranges);
+				if (threadIdx.x == 0 && !in_chunks && listed == 0)
+					ranges.at = reserved;
+				__syncthreads();
+				if (!in_chunks)
+					at = ranges.at;
+				write_listed(tree.pages, ranges, results, at + listed, min(hits - listed, listed_hits));
+				__syncthreads();
+				listed += listed_hits;
+			} while (listed < hits);
+			at += hits;
+			stopped = stop();
+		}
 	}
 }
 

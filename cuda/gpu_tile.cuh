@@ -36,7 +36,7 @@ constexpr int thread_bins = local_bins / block_threads;
 template <bool Points, bool Pairs>
 struct Tile
 {
-	static constexpr int probes = Points && Pairs ? 10 : 8;
+	static constexpr int probes = Points && Pairs ? 10 : !Points && Pairs ? 4 : 8;
 	static constexpr uint32_t size = block_threads * probes;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
 	static constexpr int blocks = Points && !Pairs ? 3 : 2;	/* all that fit */
@@ -403,18 +403,18 @@ search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key, Low
 		{
 			uint32_t	slot = first + threadIdx.x;
 			uint32_t	number = 0;
-			Key			low = 0;
-			Key			high = 0;
-			Places		places = {};
+			Range		range = {};
 
 			if (slot < size)
 			{
+				Key			low = (Key) memory.slots[slot];
+				Key			high;
+
 				number = memory.order.numbers[slot];
-				low = (Key) memory.slots[slot];
 				high = probes.all_high[number];
-				places = find_places_from(group, tree, span.leaf_of(tree, low), low, high);
+				range = find_range_from(group, tree, span.leaf_of(tree, low), low, high);
 			}
-			give_ranges(group, tree, results, places, low, high, number);
+			give_ranges(group, tree, results, range, number);
 		}
 		return;
 	}
@@ -496,8 +496,7 @@ search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key, Low
 			Key			high = probes.all_high[memory.order.numbers[slot]];
 
 			found = {};
-			found.count = count_range(group, tree, find_places_from(group, tree, span.leaf_of(tree, low), low, high),
-									  low, high);
+			found.count = count_entries(group, tree, find_range_from(group, tree, span.leaf_of(tree, low), low, high));
 		}
 		if (Points && Pairs)
 		{

@@ -4,7 +4,7 @@
  *
  * The blocks where entries of a range can be lie side by side, from the first that can hold its
  * low key to the last that can hold its high key.  Two searches find both, however many blocks
- * are between them.  All entries of these are in the range, so only their number is read.
+ * are between them.  All entries of these others are in the range, so their keys are not read.
  *
  * Like search.h, this code trusts nothing that the pages hold: a place is checked against the
  * leaf's number of blocks, and a count of entries against the slots of a block.
@@ -24,13 +24,6 @@ namespace harmonia
 constexpr uint32_t leaf_places = 64;
 
 static_assert(HT_LEAF_MAX_BLOCKS <= leaf_places && HT_WIDE_SEPARATORS <= leaf_places, "a place for each block");
-
-/* The places where entries of a range can be. */
-struct Places
-{
-	uint32_t	first;
-	uint32_t	count;
-};
 
 /* The last leaf that can hold a key, of those from a leaf on that is not above it. */
 template <typename Key>
@@ -129,52 +122,11 @@ find_end_place(const Group &group, const char *page, const Shape<Key> &shape, Ke
 						  });
 }
 
-/* Find the places of a range; "rank" is the first leaf that can hold low. */
-template <typename Group, typename Key>
-HD_BOTH Places
-find_places_from(const Group &group, const Tree<Key> &tree, uint32_t rank, Key low, Key high)
-{
-	const char *page = tree.pages + (size_t) tree.blocks[rank] * HT_PAGE_SIZE;
-	Shape<Key>	shape = read_shape<Key>(page);
-	Places		places;
-	uint32_t	last;
-	uint32_t	end;
-
-	places.first = rank * leaf_places + find_first_place(group, page, shape, low);
-	if (low > high)
-		return {places.first, 0};
-	last = find_last_leaf(tree, rank, high);
-	if (last != rank)
-	{
-		page = tree.pages + (size_t) tree.blocks[last] * HT_PAGE_SIZE;
-		shape = read_shape<Key>(page);
-	}
-	end = last * leaf_places + find_end_place(group, page, shape, high);
-	places.count = end > places.first ? end - places.first : 0;
-	return places;
-}
-
-template <int Fanout, typename Group, typename Key>
-HD_BOTH Places
-find_places(const Group &group, const Tree<Key> &tree, Key low, Key high)
-{
-	if (tree.leaves == 0)
-		return {};
-	return find_places_from(group, tree, find_leaf<Fanout>(group, tree, low), low, high);
-}
-
-/*
- * The entries of a range in one of its places; "whole" is for those between the first and the last
- * one, which have nothing but entries of the range.
- */
+/* The entries of a range in a block of a leaf. */
 template <typename Group, typename Key>
 HD_BOTH Slots
-slots_at(const Group &group, const Tree<Key> &tree, uint32_t place, bool whole, Key low, Key high)
+find_slots_in_block(const Group &group, const char *page, const Shape<Key> &shape, LeafBlock at, Key low, Key high)
 {
-	LeafBlock	at = {place / leaf_places, (int) (place % leaf_places)};
-	const char *page = tree.pages + (size_t) tree.blocks[at.rank] * HT_PAGE_SIZE;
-	Shape<Key>	shape = read_shape<Key>(page);
-
 	return with_lane<Key>(shape, [&](auto lane)
 						  {
 							  using Lane = decltype(lane);
@@ -187,63 +139,152 @@ slots_at(const Group &group, const Tree<Key> &tree, uint32_t place, bool whole, 
 							  found.tids_at = slots * (Leaf::bits / 8);
 							  found.tid_bytes = shape.tid_bytes;
 							  found.set = 0;
-							  if (at.block >= Leaf::blocks)
-								  return found;
-							  found.block += at.block * Leaf::block_size;
-							  if (whole)
+							  if (at.block < Leaf::blocks && reaches<Lane>(shape, low, high))
 							  {
-								  int		count = ((const uint8_t *) found.block)[Leaf::count_at];
-
-								  found.set = (UINT32_C(1) << (count < slots ? count : slots)) - 1;
-							  }
-							  else if (reaches<Lane>(shape, low, high))
+								  found.block += at.block * Leaf::block_size;
 								  found.set = find_slots(group, found.block, slots, stored_key<Lane>(shape, low),
 														 stored_key<Lane>(shape, high));
+							  }
 							  return found;
 						  });
 }
 
-/* Count the entries in some blocks of a leaf. */
-template <typename Key>
-HD_BOTH uint32_t
-count_in_blocks(const char *page, int first, int end)
+/* The same at a place. */
+template <typename Group, typename Key>
+HD_BOTH Slots
+find_slots_at(const Group &group, const Tree<Key> &tree, uint32_t place, Key low, Key high)
 {
+	LeafBlock	at = {place / leaf_places, (int) (place % leaf_places)};
+	const char *page = tree.pages + (size_t) tree.blocks[at.rank] * HT_PAGE_SIZE;
+
+	return find_slots_in_block(group, page, read_shape<Key>(page), at, low, high);
+}
+
+/* Where the entries of a range are. */
+struct Range
+{
+	uint32_t	first;			/* place */
+	uint32_t	places;
+	Slots		low_end;		/* the entries at the first place; not set if there are no places */
+	Slots		high_end;		/* those at the last one; not set if that is the first one */
+};
+
+/* Find a range; "rank" is the first leaf that can hold low. */
+template <typename Group, typename Key>
+HD_BOTH Range
+find_range_from(const Group &group, const Tree<Key> &tree, uint32_t rank, Key low, Key high)
+{
+	const char *page = tree.pages + (size_t) tree.blocks[rank] * HT_PAGE_SIZE;
+	Shape<Key>	shape = read_shape<Key>(page);
+	Range		range = {};
+	uint32_t	block;
+	uint32_t	last;
+	uint32_t	end;
+
+	if (low > high)
+		return range;
+	block = find_first_place(group, page, shape, low);
+	range.first = rank * leaf_places + block;
+	if (block < leaf_places)
+		range.low_end = find_slots_in_block(group, page, shape, LeafBlock{rank, (int) block}, low, high);
+	else if (rank + 1 < tree.leaves)
+		range.low_end = find_slots_at(group, tree, range.first, low, high);
+
+	last = find_last_leaf(tree, rank, high);
+	if (last != rank)
+	{
+		page = tree.pages + (size_t) tree.blocks[last] * HT_PAGE_SIZE;
+		shape = read_shape<Key>(page);
+	}
+	block = find_end_place(group, page, shape, high);
+	end = last * leaf_places + block;
+	range.places = end > range.first ? end - range.first : 0;
+	if (range.places > 1 && block > 0)
+		range.high_end = find_slots_in_block(group, page, shape, LeafBlock{last, (int) block - 1}, low, high);
+	else if (range.places > 1)
+		range.high_end = find_slots_at(group, tree, end - 1, low, high);
+	return range;
+}
+
+template <int Fanout, typename Group, typename Key>
+HD_BOTH Range
+find_range(const Group &group, const Tree<Key> &tree, Key low, Key high)
+{
+	if (tree.leaves == 0)
+		return {};
+	return find_range_from(group, tree, find_leaf<Fanout>(group, tree, low), low, high);
+}
+
+/* The blocks of a leaf, whatever its class is. */
+struct LeafBlocks
+{
+	const char *first;
+	int			blocks;
+	int			block_size;
+	int			count_at;
+	int			slots;
+	int			tids_at;
+	int			tid_bytes;
+
+	/* A block; beyond the last one there are blocks without entries. */
+	HD_BOTH const char *block(uint32_t i) const
+	{
+		return first + (i < (uint32_t) blocks ? i : 0) * (uint32_t) block_size;
+	}
+	HD_BOTH int most(uint32_t i) const
+	{
+		return i < (uint32_t) blocks ? slots : 0;
+	}
+
+	/* What the block says of the number of its entries, which can be more than "most". */
+	HD_BOTH int stored_count(uint32_t i) const
+	{
+		return ((const uint8_t *) block(i))[count_at];
+	}
+	HD_BOTH int count(uint32_t i) const
+	{
+		return stored_count(i) < most(i) ? stored_count(i) : most(i);
+	}
+};
+
+template <typename Key>
+HD_BOTH LeafBlocks
+read_blocks(const Tree<Key> &tree, uint32_t rank)
+{
+	const char *page = tree.pages + (size_t) tree.blocks[rank] * HT_PAGE_SIZE;
 	Shape<Key>	shape = read_shape<Key>(page);
 
 	return with_lane<Key>(shape, [&](auto lane)
 						  {
 							  using Lane = decltype(lane);
 							  using Leaf = Layout<Lane>;
-							  const uint8_t *counts = (const uint8_t *) page + Leaf::blocks_at + Leaf::count_at;
 							  int		slots = slots_of<Lane>(shape);
-							  uint32_t	sum = 0;
 
-							  for (int i = first; i < end && i < Leaf::blocks; i++)
-								  sum += (uint32_t) (counts[i * Leaf::block_size] < slots ? counts[i * Leaf::block_size] : slots);
-							  return sum;
+							  return LeafBlocks{page + Leaf::blocks_at, Leaf::blocks, Leaf::block_size, Leaf::count_at,
+								  slots, slots * (Leaf::bits / 8), shape.tid_bytes};
 						  });
 }
 
-/* Count the entries of a range in its places. */
+/* Count the entries of a range. */
 template <typename Group, typename Key>
 HD_BOTH uint32_t
-count_range(const Group &group, const Tree<Key> &tree, Places places, Key low, Key high)
+count_entries(const Group &group, const Tree<Key> &tree, const Range &range)
 {
-	uint32_t	last = places.first + places.count - 1;
+	uint32_t	last = range.first + range.places - 1;
 	uint32_t	sum = 0;
 
-	if (places.count > 0)
-		sum = (uint32_t) count_bits(slots_at(group, tree, places.first, false, low, high).set);
-	if (places.count > 1)
-		sum += (uint32_t) count_bits(slots_at(group, tree, last, false, low, high).set);
-	for (uint32_t place = places.first + 1; places.count > 2 && place < last;)
+	if (range.places > 0)
+		sum = (uint32_t) count_bits(range.low_end.set);
+	if (range.places > 1)
+		sum += (uint32_t) count_bits(range.high_end.set);
+	for (uint32_t place = range.first + 1; range.places > 2 && place < last;)
 	{
 		uint32_t	rank = place / leaf_places;
 		uint32_t	end = (rank + 1) * leaf_places < last ? (rank + 1) * leaf_places : last;
+		LeafBlocks	blocks = read_blocks(tree, rank);
 
-		sum += count_in_blocks<Key>(tree.pages + (size_t) tree.blocks[rank] * HT_PAGE_SIZE,
-									(int) (place - rank * leaf_places), (int) (end - rank * leaf_places));
-		place = end;
+		for (; place < end; place++)
+			sum += (uint32_t) blocks.count(place % leaf_places);
 		if (place < last && gives_up(group, tree))
 			break;
 	}

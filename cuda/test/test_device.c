@@ -690,6 +690,7 @@ test_large_batch(HtWidth width)
 	batch.output = HD_COUNT;
 	batch.counts = allocate(sizeof(uint32_t) * (size_t) n);
 	expect(hd_index_search(index, &batch, &result) == HD_OK, "search");
+	expect(kind == HD_HOST || result.psa_bits > 0, "not sorted");
 	expect(result.group.threads >= 1 && result.group.threads <= 32 &&
 		   (result.group.threads & (result.group.threads - 1)) == 0,
 		   "group of %d", result.group.threads);
@@ -698,6 +699,174 @@ test_large_batch(HtWidth width)
 	free(low);
 	hd_index_free(index);
 	report("search, %d bits: large batches", width_bits(width));
+}
+
+static int
+compare_keys(const void *a, const void *b)
+{
+	return compare_tids(a, b);
+}
+
+/*
+ * Large batches that come in order, nearly so, or with one key only.  A GPU does not sort them, if
+ * they are large enough that it pays to find out.
+ */
+static void
+test_ordered_batches(HtWidth width)
+{
+	int			n = large_count();
+	bool		noticed = kind == HD_CUDA && n >= 1 << 20;
+	uint64_t   *low = allocate(sizeof(uint64_t) * (size_t) n);
+	Content		contents[3] = {CONTENT_SPREAD, CONTENT_SERIAL, CONTENT_SPREAD};
+
+	for (int order = 0; order < 3 && !failed(); order++)
+	{
+		HdBatch		batch;
+		HdResult	result;
+		HdIndex    *index;
+
+		do
+			model_make(&model, contents[order], width);
+		while (model.count < MODEL_MAX_ENTRIES / 4);
+		index = make_index(contents[order], width, HD_DEFAULT_FANOUT);
+		low[0] = model.entries[rnd_below(model.count)].key;
+		for (int i = 0; i < n; i++)
+			low[i] = order == 2 ? low[0] : model_probe(&model);
+		qsort(low, (size_t) n, sizeof(uint64_t), compare_keys);
+		for (int i = 0; i + 100 < n && order == 1; i += 100)
+		{
+			int			j = i + rnd_below(100);
+			uint64_t	key = low[i];
+
+			low[i] = low[j];
+			low[j] = key;
+		}
+		memset(&batch, 0, sizeof(batch));
+		batch.low = pack(low, n, width);
+		batch.count = (uint32_t) n;
+		batch.threads = rnd_below(2) ? 1 : HD_AUTOMATIC;
+		batch.psa_bits = HD_AUTOMATIC;
+		check_values(index, &batch, low, low);
+		if (order == 2)
+			check_distinct(index, &batch, low);
+		else
+			batch.high = order == 0 ? NULL : batch.low;
+		if (order < 2)
+			check_pairs(index, &batch, low, low);
+		batch.output = HD_COUNT;
+		batch.counts = allocate(sizeof(uint32_t) * (size_t) n);
+		expect(hd_index_search(index, &batch, &result) == HD_OK, "search");
+		expect(!noticed || result.psa_bits == 0, "order %d was sorted by %d bits", order, result.psa_bits);
+		free(batch.counts);
+		free((void *) batch.low);
+		hd_index_free(index);
+	}
+	free(low);
+	report("search, %d bits: batches in order", width_bits(width));
+}
+
+/* Ranges of so many entries that the hits of one take several turns, or only some fit into the room. */
+static void
+test_long_ranges(HtWidth width)
+{
+	for (int round = 0; round < 12 && !failed(); round++)
+	{
+		Content		content = (Content[]) {CONTENT_SPREAD, CONTENT_SERIAL, CONTENT_DUPLICATES, CONTENT_ENDS}[round % 4];
+		int			n = 1 + rnd_skewed(40);
+		uint64_t	low[40];
+		uint64_t	high[40];
+		HdBatch		batch;
+		HdIndex    *index;
+
+		model_make(&model, content, width);
+		index = make_index(content, width, HD_DEFAULT_FANOUT);
+		for (int i = 0; i < n; i++)
+		{
+			low[i] = model_probe(&model);
+			high[i] = model_probe(&model);
+			if (low[i] > high[i] && rnd_below(8) != 0)
+			{
+				uint64_t	key = low[i];
+
+				low[i] = high[i];
+				high[i] = key;
+			}
+		}
+		memset(&batch, 0, sizeof(batch));
+		batch.low = pack(low, n, width);
+		batch.high = pack(high, n, width);
+		batch.count = (uint32_t) n;
+		for (batch.threads = 1; batch.threads <= 32; batch.threads *= 4)
+		{
+			batch.psa_bits = rnd_below(2) * 16;
+			check_pairs(index, &batch, low, high);
+			check_values(index, &batch, low, high);
+		}
+		free((void *) batch.low);
+		free((void *) batch.high);
+		hd_index_free(index);
+	}
+	report("search, %d bits: long ranges", width_bits(width));
+}
+
+static bool
+never_goes_on(void *argument)
+{
+	++*(int *) argument;
+	return false;
+}
+
+/* Ranges of all entries, many times: far more hits than anybody would wait for. */
+static void
+test_abandoned_ranges(void)
+{
+	int			n = 1000000;
+	uint64_t   *low = allocate(sizeof(uint64_t) * (size_t) n);
+	uint64_t   *high = allocate(sizeof(uint64_t) * (size_t) n);
+	int			asked = 0;
+	HdBatch		batch;
+	HdResult	result;
+	HdIndex    *index;
+
+	do
+		model_make(&model, CONTENT_SPREAD, HT_WIDTH64);
+	while (model.count < MODEL_MAX_ENTRIES / 4);
+	index = make_index(CONTENT_SPREAD, HT_WIDTH64, HD_DEFAULT_FANOUT);
+	for (int i = 0; i < n; i++)
+	{
+		low[i] = 0;
+		high[i] = UINT64_MAX;
+	}
+	memset(&batch, 0, sizeof(batch));
+	batch.low = low;
+	batch.high = high;
+	batch.count = (uint32_t) n;
+	batch.room = 1000;
+	batch.probes = allocate(sizeof(uint32_t) * batch.room);
+	batch.tids = allocate(sizeof(uint64_t) * batch.room);
+	batch.counts = allocate(sizeof(uint32_t) * batch.count);
+	for (batch.psa_bits = HD_AUTOMATIC; batch.psa_bits <= 0; batch.psa_bits++)
+	{
+		for (batch.threads = 1; batch.threads <= 32; batch.threads *= 8)
+		{
+			hd_device_set_goes_on(device, never_goes_on, &asked);
+			batch.count = (uint32_t) n;
+			batch.output = HD_PAIRS;
+			expect(hd_index_search(index, &batch, &result) == HD_ABANDONED, "pairs: %s", hd_device_error(device));
+			hd_device_set_goes_on(device, NULL, NULL);
+			batch.count = 10;
+			expect(hd_index_search(index, &batch, &result) == HD_OK && result.hits == 10 * (uint64_t) model.count,
+				   "after that");
+		}
+	}
+	expect(asked > 0, "never asked");
+	free(batch.probes);
+	free(batch.tids);
+	free(batch.counts);
+	free(low);
+	free(high);
+	hd_index_free(index);
+	report("a search for ranges is abandoned");
 }
 
 /* Write a leaf with one entry, at the last block. */
@@ -903,8 +1072,11 @@ test_damage(HtWidth width)
 	char	   *pages = allocate(3 * HT_PAGE_SIZE);
 	HdLeaf		list[3] = {{{0, 0}, 0}, {{1000, 0}, 1}, {{2000, 0}, 2}};
 	uint32_t	numbers[3] = {0, 1, 2};
-	uint64_t	tids[100];
+	uint64_t	tids[101];
+	uint32_t	probes[100];
+	uint32_t	counts[100];
 	uint64_t	keys[100];
+	uint64_t	high[100];
 	HdBatch		batch;
 	HdResult	result;
 
@@ -913,18 +1085,42 @@ test_damage(HtWidth width)
 	expect(hd_index_reserve(index, 3) == HD_OK, "reserve");
 	expect(hd_index_set_leaves(index, list, 3) == HD_OK, "leaves");
 	for (int i = 0; i < 100; i++)
-		keys[i] = rnd();
+	{
+		keys[i] = rnd_below(2) ? rnd() : (uint64_t) rnd_below(3000);
+		high[i] = rnd_below(2) ? rnd() : keys[i] + (uint64_t) rnd_below(3000);
+	}
 	batch.low = keys;
 	batch.count = 100;
-	batch.output = HD_FIRST;
 	batch.tids = tids;
+	batch.probes = probes;
+	batch.counts = counts;
+	batch.room = 100;
+	tids[100] = GUARD;
 	for (int round = 0; round < 20; round++)
 	{
 		for (int i = 0; i < 3 * HT_PAGE_SIZE; i++)
 			pages[i] = (char) (rnd_below(4) == 0 ? 0xFF : rnd());
 		expect(hd_index_write(index, numbers, pages, 3) == HD_OK, "write");
 		for (batch.threads = 1; batch.threads <= 32; batch.threads *= 2)
+		{
+			uint64_t	sum = 0;
+
+			batch.psa_bits = rnd_below(2) * 8;
+			batch.high = NULL;
+			batch.output = HD_FIRST;
 			expect(hd_index_search(index, &batch, &result) == HD_OK, "search");
+
+			/* Counting and writing take the same for hits. */
+			batch.high = high;
+			batch.output = HD_COUNT;
+			expect(hd_index_search(index, &batch, &result) == HD_OK, "count");
+			batch.output = HD_PAIRS;
+			expect(hd_index_search(index, &batch, &result) == HD_OK, "pairs");
+			for (int i = 0; i < 100; i++)
+				sum += counts[i];
+			expect(result.hits == sum && tids[100] == GUARD, "%llu hits of ranges, not %llu",
+				   (unsigned long long) result.hits, (unsigned long long) sum);
+		}
 	}
 	hd_index_free(index);
 	free(pages);
@@ -959,9 +1155,12 @@ main(int argc, char **argv)
 		if (width == HT_WIDTH64)
 			test_ends_of_class(width, 32);
 		test_large_batch(width);
+		test_ordered_batches(width);
+		test_long_ranges(width);
 		test_damage(width);
 	}
 	test_narrow_keys();
+	test_abandoned_ranges();
 	test_sort_plan();
 	test_growth();
 	test_mistakes();
