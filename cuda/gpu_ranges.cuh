@@ -224,13 +224,13 @@ end_of_turn(const Ranges &ranges, uint64_t from, uint64_t total)
 }
 
 /*
- * Write the hits of each group's range.  All threads of the block call this together, even those whose
- * group has none.
+ * Write the hits of each group's range at its places.  All threads of the block call this together,
+ * even those whose group has none.
  */
 template <int Threads, typename Key>
 __device__ __forceinline__ void
 give_ranges(const DeviceGroup<Threads> &group, const Tree<Key> &tree, const Results &results,
-			const Range &range, uint32_t number)
+			Places places, Key low, Key high, uint32_t number)
 {
 	using Totals = cub::BlockScan<uint64_t, block_threads, cub::BLOCK_SCAN_WARP_SCANS>;
 	using Scan = cub::BlockScan<uint32_t, block_threads, cub::BLOCK_SCAN_WARP_SCANS>;
@@ -247,21 +247,16 @@ give_ranges(const DeviceGroup<Threads> &group, const Tree<Key> &tree, const Resu
 	auto		stop = [&]() { return chunks++ % 4 == 3 &&
 		__syncthreads_or(threadIdx.x == 0 && gives_up(DeviceGroup<1>(), tree)) != 0; };
 
-	if (range.places > 0)
+	for (int i = 0; i < 2 && (uint32_t) i < places.count; i++)
 	{
-		ranges.ends[0][threadIdx.x] = pack_block(tree.pages, range.low_end.block, range.low_end.tids_at,
-												 range.low_end.tid_bytes);
-		ranges.sets[0][threadIdx.x] = range.low_end.set;
+		Slots		slots = find_slots_at(group, tree, places.first + (i > 0 ? places.count - 1 : 0), low, high);
+
+		ranges.ends[i][threadIdx.x] = pack_block(tree.pages, slots.block, slots.tids_at, slots.tid_bytes);
+		ranges.sets[i][threadIdx.x] = slots.set;
 	}
-	if (range.places > 1)
-	{
-		ranges.ends[1][threadIdx.x] = pack_block(tree.pages, range.high_end.block, range.high_end.tids_at,
-												 range.high_end.tid_bytes);
-		ranges.sets[1][threadIdx.x] = range.high_end.set;
-	}
-	ranges.first[threadIdx.x] = range.first;
+	ranges.first[threadIdx.x] = places.first;
 	ranges.numbers[threadIdx.x] = number;
-	Totals(totals).ExclusiveSum(group.thread == 0 ? range.places : 0, start, total);
+	Totals(totals).ExclusiveSum(group.thread == 0 ? places.count : 0, start, total);
 	ranges.starts[threadIdx.x] = start;
 	if (threadIdx.x == 0)
 		ranges.starts[block_threads] = total;

@@ -30,7 +30,7 @@ search_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> probes, 
 	Key			high = 0;
 	uint32_t	number = i;
 	Found		found = {};
-	Range		range = {};
+	Places		places = {};
 
 	if (i < probes.count)
 	{
@@ -42,15 +42,15 @@ search_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> probes, 
 		else
 		{
 			high = probes.all_high[number];
-			range = find_range<Fanout>(group, tree, low, high);
+			places = find_places<Fanout>(group, tree, low, high);
 			if (!Pairs)
-				found.count = count_entries(group, tree, range);
+				found.count = count_entries(group, tree, places, low, high);
 		}
 		if (Points && Pairs && Threads == 1)
 			keep_distinct(tree, results, low, found);
 	}
 	if constexpr (Pairs && !Points)
-		give_ranges(group, tree, results, range, number);
+		give_ranges(group, tree, results, places, low, high, number);
 	else if constexpr (Pairs)
 		give_pairs(group, tree, results, found, low, number);
 	else if (group.thread == 0 && i < probes.count)

@@ -403,18 +403,18 @@ search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key, Low
 		{
 			uint32_t	slot = first + threadIdx.x;
 			uint32_t	number = 0;
-			Range		range = {};
+			Key			low = 0;
+			Key			high = 0;
+			Places		places = {};
 
 			if (slot < size)
 			{
-				Key			low = (Key) memory.slots[slot];
-				Key			high;
-
 				number = memory.order.numbers[slot];
+				low = (Key) memory.slots[slot];
 				high = probes.all_high[number];
-				range = find_range_from(group, tree, span.leaf_of(tree, low), low, high);
+				places = find_places_from(group, tree, span.leaf_of(tree, low), low, high);
 			}
-			give_ranges(group, tree, results, range, number);
+			give_ranges(group, tree, results, places, low, high, number);
 		}
 		return;
 	}
@@ -496,7 +496,8 @@ search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key, Low
 			Key			high = probes.all_high[memory.order.numbers[slot]];
 
 			found = {};
-			found.count = count_entries(group, tree, find_range_from(group, tree, span.leaf_of(tree, low), low, high));
+			found.count = count_entries(group, tree, find_places_from(group, tree, span.leaf_of(tree, low), low, high),
+										low, high);
 		}
 		if (Points && Pairs)
 		{

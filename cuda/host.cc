@@ -212,19 +212,20 @@ search_point(const HostGroup<Threads> &group, const Tree<Key> &tree, Stage &stag
 }
 
 /* Call put(n, tid) for each hit of a range; n counts from 0. */
-template <typename Key, typename Put>
+template <int Threads, typename Key, typename Put>
 void
-find_range_hits(const Tree<Key> &tree, const Range &range, Put put)
+find_range_hits(const HostGroup<Threads> &group, const Tree<Key> &tree, Places places, Key low, Key high, Put put)
 {
 	uint64_t	n = 0;
 
-	for (uint32_t i = 0; i < range.places && !search_gives_up(tree.stop); i++)
+	for (uint32_t i = 0; i < places.count && !search_gives_up(tree.stop); i++)
 	{
-		uint32_t	place = range.first + i;
+		uint32_t	place = places.first + i;
 		LeafBlocks	blocks = read_blocks(tree, place / leaf_places);
-		uint32_t	set = i == 0 ? range.low_end.set : i + 1 == range.places ? range.high_end.set :
-			(UINT32_C(1) << blocks.count(place % leaf_places)) - 1;
+		uint32_t	set = (UINT32_C(1) << blocks.count(place % leaf_places)) - 1;
 
+		if (i == 0 || i + 1 == places.count)
+			set = find_slots_at(group, tree, place, low, high).set;
 		for (; set != 0; set &= set - 1)
 			put(n++, load_tid(blocks.block(place % leaf_places), blocks.tids_at, blocks.tid_bytes, lowest_bit(set)));
 	}
@@ -261,16 +262,16 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 		/* Read each key once: the owner of the memory may change it at any time. */
 		Key			from = read_once(&low[probe]);
 		Key			to = high != nullptr ? read_once(&high[probe]) : from;
-		Range		range = {};
+		Places		places = {};
 		Found		found = {};
 
 		if (high == nullptr)
 			found = search_point(group, searched, stage, from);
 		else
 		{
-			range = searched.fanout == HD_DEFAULT_FANOUT ? find_range<HD_DEFAULT_FANOUT>(group, searched, from, to) :
-				find_range<0>(group, searched, from, to);
-			found.count = count_entries(group, searched, range);
+			places = searched.fanout == HD_DEFAULT_FANOUT ? find_places<HD_DEFAULT_FANOUT>(group, searched, from, to) :
+				find_places<0>(group, searched, from, to);
+			found.count = count_entries(group, searched, places, from, to);
 		}
 
 		if (batch.output == HD_FIRST)
@@ -307,7 +308,7 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 			};
 
 			if (high != nullptr)
-				find_range_hits(searched, range, put);
+				find_range_hits(group, searched, places, from, to, put);
 			else if (found.count > 0)
 				find_hits(group, searched, found.first_block, from, put);
 			result->hits += found.count;

@@ -25,6 +25,13 @@ constexpr uint32_t leaf_places = 64;
 
 static_assert(HT_LEAF_MAX_BLOCKS <= leaf_places && HT_WIDE_SEPARATORS <= leaf_places, "a place for each block");
 
+/* The places where entries of a range can be. */
+struct Places
+{
+	uint32_t	first;
+	uint32_t	count;
+};
+
 /* The last leaf that can hold a key, of those from a leaf on that is not above it. */
 template <typename Key>
 HD_BOTH uint32_t
@@ -122,11 +129,49 @@ find_end_place(const Group &group, const char *page, const Shape<Key> &shape, Ke
 						  });
 }
 
-/* The entries of a range in a block of a leaf. */
+/* Find the places of a range; "rank" is the first leaf that can hold low. */
+template <typename Group, typename Key>
+HD_BOTH Places
+find_places_from(const Group &group, const Tree<Key> &tree, uint32_t rank, Key low, Key high)
+{
+	const char *page = tree.pages + (size_t) tree.blocks[rank] * HT_PAGE_SIZE;
+	Shape<Key>	shape = read_shape<Key>(page);
+	Places		places;
+	uint32_t	last;
+	uint32_t	end;
+
+	places.first = rank * leaf_places + find_first_place(group, page, shape, low);
+	if (low > high)
+		return {places.first, 0};
+	last = find_last_leaf(tree, rank, high);
+	if (last != rank)
+	{
+		page = tree.pages + (size_t) tree.blocks[last] * HT_PAGE_SIZE;
+		shape = read_shape<Key>(page);
+	}
+	end = last * leaf_places + find_end_place(group, page, shape, high);
+	places.count = end > places.first ? end - places.first : 0;
+	return places;
+}
+
+template <int Fanout, typename Group, typename Key>
+HD_BOTH Places
+find_places(const Group &group, const Tree<Key> &tree, Key low, Key high)
+{
+	if (tree.leaves == 0)
+		return {};
+	return find_places_from(group, tree, find_leaf<Fanout>(group, tree, low), low, high);
+}
+
+/* The entries of a range at its first or its last place. */
 template <typename Group, typename Key>
 HD_BOTH Slots
-find_slots_in_block(const Group &group, const char *page, const Shape<Key> &shape, LeafBlock at, Key low, Key high)
+find_slots_at(const Group &group, const Tree<Key> &tree, uint32_t place, Key low, Key high)
 {
+	LeafBlock	at = {place / leaf_places, (int) (place % leaf_places)};
+	const char *page = tree.pages + (size_t) tree.blocks[at.rank] * HT_PAGE_SIZE;
+	Shape<Key>	shape = read_shape<Key>(page);
+
 	return with_lane<Key>(shape, [&](auto lane)
 						  {
 							  using Lane = decltype(lane);
@@ -147,72 +192,6 @@ find_slots_in_block(const Group &group, const char *page, const Shape<Key> &shap
 							  }
 							  return found;
 						  });
-}
-
-/* The same at a place. */
-template <typename Group, typename Key>
-HD_BOTH Slots
-find_slots_at(const Group &group, const Tree<Key> &tree, uint32_t place, Key low, Key high)
-{
-	LeafBlock	at = {place / leaf_places, (int) (place % leaf_places)};
-	const char *page = tree.pages + (size_t) tree.blocks[at.rank] * HT_PAGE_SIZE;
-
-	return find_slots_in_block(group, page, read_shape<Key>(page), at, low, high);
-}
-
-/* Where the entries of a range are. */
-struct Range
-{
-	uint32_t	first;			/* place */
-	uint32_t	places;
-	Slots		low_end;		/* the entries at the first place; not set if there are no places */
-	Slots		high_end;		/* those at the last one; not set if that is the first one */
-};
-
-/* Find a range; "rank" is the first leaf that can hold low. */
-template <typename Group, typename Key>
-HD_BOTH Range
-find_range_from(const Group &group, const Tree<Key> &tree, uint32_t rank, Key low, Key high)
-{
-	const char *page = tree.pages + (size_t) tree.blocks[rank] * HT_PAGE_SIZE;
-	Shape<Key>	shape = read_shape<Key>(page);
-	Range		range = {};
-	uint32_t	block;
-	uint32_t	last;
-	uint32_t	end;
-
-	if (low > high)
-		return range;
-	block = find_first_place(group, page, shape, low);
-	range.first = rank * leaf_places + block;
-	if (block < leaf_places)
-		range.low_end = find_slots_in_block(group, page, shape, LeafBlock{rank, (int) block}, low, high);
-	else if (rank + 1 < tree.leaves)
-		range.low_end = find_slots_at(group, tree, range.first, low, high);
-
-	last = find_last_leaf(tree, rank, high);
-	if (last != rank)
-	{
-		page = tree.pages + (size_t) tree.blocks[last] * HT_PAGE_SIZE;
-		shape = read_shape<Key>(page);
-	}
-	block = find_end_place(group, page, shape, high);
-	end = last * leaf_places + block;
-	range.places = end > range.first ? end - range.first : 0;
-	if (range.places > 1 && block > 0)
-		range.high_end = find_slots_in_block(group, page, shape, LeafBlock{last, (int) block - 1}, low, high);
-	else if (range.places > 1)
-		range.high_end = find_slots_at(group, tree, end - 1, low, high);
-	return range;
-}
-
-template <int Fanout, typename Group, typename Key>
-HD_BOTH Range
-find_range(const Group &group, const Tree<Key> &tree, Key low, Key high)
-{
-	if (tree.leaves == 0)
-		return {};
-	return find_range_from(group, tree, find_leaf<Fanout>(group, tree, low), low, high);
 }
 
 /* The blocks of a leaf, whatever its class is. */
@@ -265,19 +244,19 @@ read_blocks(const Tree<Key> &tree, uint32_t rank)
 						  });
 }
 
-/* Count the entries of a range. */
+/* Count the entries of a range at its places. */
 template <typename Group, typename Key>
 HD_BOTH uint32_t
-count_entries(const Group &group, const Tree<Key> &tree, const Range &range)
+count_entries(const Group &group, const Tree<Key> &tree, Places places, Key low, Key high)
 {
-	uint32_t	last = range.first + range.places - 1;
+	uint32_t	last = places.first + places.count - 1;
 	uint32_t	sum = 0;
 
-	if (range.places > 0)
-		sum = (uint32_t) count_bits(range.low_end.set);
-	if (range.places > 1)
-		sum += (uint32_t) count_bits(range.high_end.set);
-	for (uint32_t place = range.first + 1; range.places > 2 && place < last;)
+	if (places.count > 0)
+		sum = (uint32_t) count_bits(find_slots_at(group, tree, places.first, low, high).set);
+	if (places.count > 1)
+		sum += (uint32_t) count_bits(find_slots_at(group, tree, last, low, high).set);
+	for (uint32_t place = places.first + 1; places.count > 2 && place < last;)
 	{
 		uint32_t	rank = place / leaf_places;
 		uint32_t	end = (rank + 1) * leaf_places < last ? (rank + 1) * leaf_places : last;
