@@ -215,6 +215,7 @@ struct CudaIndex : HdIndex
 	}
 	HdStatus	search(const HdBatch &batch, const SortPlan &plan, HdResult *result) override;
 
+	SortPlan	plan_without_base(SortPlan plan) const;
 	HdStatus	bring_keys(const HdBatch &batch, BatchKeys &keys);
 	template <typename Key>
 	HdStatus	find_order(const HdBatch &batch, BatchKeys &keys);
@@ -658,7 +659,7 @@ CudaIndex::choose_group(const Probes<Key> &probes, HdResult *result)
 										  device->stream));
 		AWAIT(device);
 		for (uint32_t i = 0; i < count; i++)
-			sample[i] = sample[i] + probes.low_base;
+			sample[i] = sample[i] + probes.base;
 		profile(sample, count);
 	}
 	result->group = group;
@@ -857,7 +858,6 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, const BatchKe
 		status = sort(digits, batch.output, outliers, probes);
 		if (status != HD_OK)
 			return status;
-		probes.low_base = probes.base;
 	}
 	TRY(device, cudaEventRecord(device->events[1], stream));
 
@@ -985,6 +985,17 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, const BatchKe
 	return HD_OK;
 }
 
+/* Keys that are not sorted are searched as they are: as offsets from 0. */
+SortPlan
+CudaIndex::plan_without_base(SortPlan plan) const
+{
+	if (plan.base == AnyKey(0))
+		return plan;
+	plan.base = 0;
+	plan.first_bit = bit_length(low_key ^ high_key) - plan.bits;
+	return plan;
+}
+
 template <typename Key>
 HdStatus
 CudaIndex::search_batch(const HdBatch &batch, const SortPlan &plan, HdResult *result)
@@ -1003,11 +1014,13 @@ CudaIndex::search_batch(const HdBatch &batch, const SortPlan &plan, HdResult *re
 		if (keys.ordered)
 			result->psa_bits = 0;
 	}
+	if (keys.ordered)
+		return search_keys<Key, Key>(batch, plan_without_base(plan), keys, result);
 	if constexpr (sizeof(Key) == HT_WIDTH64)
 	{
 		SortPlan	narrow = plan;
 
-		if (!keys.ordered && plan_narrow(batch, *result, narrow))
+		if (plan_narrow(batch, *result, narrow))
 			return search_keys<uint64_t, uint32_t>(batch, narrow, keys, result);
 	}
 	return search_keys<Key, Key>(batch, plan, keys, result);

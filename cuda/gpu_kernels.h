@@ -96,14 +96,13 @@ struct RadixPartition
 template <typename Key, typename Low = Key>
 struct Probes
 {
-	const Low  *low;			/* in search order: keys, less low_base */
+	const Low  *low;			/* offset_of() keys, in search order */
 	const uint32_t *numbers;	/* probe numbers in search order; NULL: probes are in
 								 * their original order */
 	const Key  *all_low;		/* in probe order */
 	const Key  *all_high;		/* likewise; NULL: points */
 	uint32_t	count;
-	Key			base;			/* what offsets are from */
-	Key			low_base;		/* the base, or 0 if "low" has the keys themselves */
+	Key			base;
 
 	/* Of offsets: the bits that are the same all over the range in use. */
 	Low			prefix;
@@ -117,14 +116,6 @@ struct Probes
 	int			top_shift;
 	int			min_shift;
 
-	HD_BOTH Key key(uint32_t i) const
-	{
-		return low[i] + low_base;
-	}
-	HD_BOTH Low offset(uint32_t i) const
-	{
-		return low[i] + (Low) (low_base - base);
-	}
 	HD_BOTH bool is_usual(Low offset) const
 	{
 		return ((offset ^ prefix) & prefix_mask) == 0 && !is_outlier<Key>(offset);

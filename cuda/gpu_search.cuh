@@ -34,7 +34,7 @@ search_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> probes, 
 
 	if (i < probes.count)
 	{
-		low = probes.key(i);
+		low = probes.low[i] + probes.base;
 		if ((Pairs || !Points) && probes.numbers != nullptr)
 			number = probes.numbers[i];
 		if constexpr (Points)

@@ -226,7 +226,7 @@ sort_tile(const Tree<Key> &tree, const Probes<Key, Low> &probes, uint32_t start,
 	{
 		uint32_t	i = j * block_threads + threadIdx.x;
 
-		keys[j] = i < size ? probes.offset(start + i) : 0;
+		keys[j] = i < size ? probes.low[start + i] : 0;
 	}
 	for (uint32_t bin = threadIdx.x; bin < local_bins; bin += block_threads)
 		memory.starts[bin] = 0;
