@@ -31,7 +31,7 @@ constexpr int thread_bins = local_bins / block_threads;
  * Probes per thread and tile, and blocks on a multiprocessor.  These values were fastest
  * on an H100 with 2^26 64-bit keys, by up to a tenth (bench/gpu measures it).  More
  * blocks hide more latency, until registers spill; larger tiles take shared memory from
- * the first-level cache.
+ * the first-level cache.  The pairs of ranges need shared memory for other things, too.
  */
 template <bool Points, bool Pairs>
 struct Tile

@@ -285,7 +285,7 @@ typedef struct HdResult
 	uint64_t	hits;			/* HD_PAIRS only: the number of all hits */
 	uint64_t	counted;		/* of these, how many are on pages of the map; not set
 								 * if there are more hits than room */
-	int			psa_bits;		/* what was used */
+	int			psa_bits;		/* what was used; 0: not sorted, as batches in order are not */
 	HtGroupChoice group;
 	double		sort_ms;		/* time on the device, without transfers; 0 unless */
 	double		search_ms;		/* HdBatch.timed */
