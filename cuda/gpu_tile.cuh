@@ -381,13 +381,17 @@ give_tile_pairs(const Tree<Key> &tree, const Probes<Key, Low> &probes, const Res
 	}
 }
 
-/* Outliers among the probes have no hits here.  "tile" is the number of probes in a tile. */
+/*
+ * Outliers among the probes have no hits here.  "range_tile" is the number of probes in a tile if
+ * pairs of ranges are wanted; otherwise it is known.
+ */
 template <typename Key, typename Low, bool Points, bool Pairs>
 __global__ void
 __launch_bounds__(block_threads, (Tile<Points, Pairs>::blocks))
 search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key, Low> probes, const Results results,
-				   uint32_t tile)
+				   uint32_t range_tile)
 {
+	const uint32_t tile = !Points && Pairs ? range_tile : Tile<Points, Pairs>::size;
 	using Memory = typename Tile<Points, Pairs>::Memory;
 	extern __shared__ __align__(16) char shared[];
 	Memory	   &memory = *(Memory *) shared;
