@@ -204,6 +204,18 @@ RESET parallel_setup_cost;
 SET max_parallel_workers_per_gather = 0;
 
 --
+-- Scans: of ranges with keys that do not satisfy the conditions, of the index alone, of more columns than go into blocks
+--
+CREATE INDEX t_txt ON t USING harmonia (txt, big);
+SET lookup.seqscan = off;
+SELECT * FROM compare_lookups('SELECT sum(id), count(v) FROM t WHERE txt = ANY (''{v1,v2,v7}'') AND big < 9e18::int8 - 1500', 'SELECT max(v), count(id) FROM t WHERE txt = ANY (''{v1,v2,v7}'') AND big < 9e18::int8 - 1500',
+	'SELECT sum(id) FROM t WHERE txt = ANY (''{v1,v2,v7}'') AND big < 9e18::int8 - 4000', 'SELECT v % 3, count(*) FROM t WHERE txt IN (''v3'', ''v4'') AND big > 9e18::int8 - 1500 GROUP BY 1',
+	'SELECT sum(k), count(*) FILTER (WHERE k % 2 = 1) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 1000)))', 'SELECT sum(k), count(*) FILTER (WHERE k > 5) FROM t WHERE k < 500 OR k > 900',
+	'SELECT sum(v), count(txt) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 1000)))', 'SELECT sum(v), count(txt), avg(big), min(id) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 1000)))');
+SET lookup.seqscan = on;
+DROP INDEX t_txt;
+
+--
 -- Partitions, also one by one
 --
 CREATE TABLE p (k int, n int, x int8) PARTITION BY RANGE (k);

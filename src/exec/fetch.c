@@ -185,13 +185,6 @@ make_room(HmFetch *fetch, uint32 probes)
 	MemoryContextSwitchTo(old_context);
 }
 
-/* Whether the engine has to return the keys of hits.  Keys of points are known. */
-static inline bool
-wants_keys(const HmFetch *fetch)
-{
-	return fetch->index_only && fetch->probes.high != NULL && !fetch->counting;
-}
-
 /*
  * Maximum number of hits in the next portion.  It grows if the last portion was full,
  * that is, had no room for another leaf.  It shrinks if most of the last portion's hits
@@ -251,7 +244,7 @@ make_portion_room(HmFetch *fetch)
 		fetch->room = room;
 		fetch->hits = alloc_hits(fetch);
 	}
-	if (fetch->keys == NULL && wants_keys(fetch))
+	if (fetch->keys == NULL && hm_fetch_wants_keys(fetch))
 		fetch->keys = MemoryContextAllocHuge(context, room * sizeof(uint64));
 }
 
@@ -321,7 +314,7 @@ static void
 read_hits(HmFetch *fetch)
 {
 	fetch->count = hm_lookup_next(fetch->lookup, fetch->hits,
-								  wants_keys(fetch) ? fetch->keys : NULL, fetch->room);
+								  hm_fetch_wants_keys(fetch) ? fetch->keys : NULL, fetch->room);
 }
 
 /*
@@ -331,7 +324,7 @@ read_hits(HmFetch *fetch)
 static HmGateAnswer
 wanted_answer(const HmFetch *fetch)
 {
-	if (IsolationIsSerializable() || wants_keys(fetch))
+	if (IsolationIsSerializable() || hm_fetch_wants_keys(fetch))
 		return HM_ANSWER_HITS;
 	if (fetch->counting)
 		return HM_ANSWER_COUNT;
@@ -342,7 +335,7 @@ wanted_answer(const HmFetch *fetch)
 static inline uint64
 hit_key(const HmFetch *fetch, uint32 hit)
 {
-	return wants_keys(fetch) ? fetch->keys[hit] : fetch->probes.low[fetch->hits[hit].probe];
+	return hm_fetch_wants_keys(fetch) ? fetch->keys[hit] : fetch->probes.low[fetch->hits[hit].probe];
 }
 
 /* Whether a composite key tells all columns that may be asked for. */
@@ -376,7 +369,7 @@ fetch_unknown(HmFetch *fetch)
 		}
 		fetch->hits[i] = fetch->hits[last];
 		fetch->hits[last] = hit;
-		if (wants_keys(fetch))
+		if (hm_fetch_wants_keys(fetch))
 		{
 			uint64		key = fetch->keys[i];
 
@@ -396,7 +389,7 @@ read_hits_in_gate(HmFetch *fetch)
 
 	hm_lookup_set_reader(fetch->lookup, &reader);
 	fetch->count = hm_lookup_next_in_gate(fetch->lookup, answer, fetch->hits,
-										  wants_keys(fetch) ? fetch->keys : NULL,
+										  hm_fetch_wants_keys(fetch) ? fetch->keys : NULL,
 										  fetch->room, &fetch->visible, &fetch->tally,
 										  &fetch->counted);
 	fetch->tally_next = fetch->tally_used = 0;
@@ -427,7 +420,7 @@ read_portion(HmFetch *fetch)
 		fetch->compare_keys = fetch->compare_always || !hm_lookup_is_exact(fetch->lookup);
 		fetch->compare = fetch->compare_keys || fetch->values.values != NULL;
 	} while (fetch->count == 0 && fetch->tally.count == 0 && !fetch->finished);
-	if (!wants_keys(fetch))
+	if (!hm_fetch_wants_keys(fetch))
 		sort_hits(fetch);
 
 	fetch->next = fetch->skipped = 0;
@@ -573,7 +566,7 @@ make_visible_run(HmFetch *fetch)
 		run->probes[run->count] = hit->probe;
 		run->hits[run->count++] = fetch->next - 1;
 		/* Hits are not in the order of probes, so each key is a cache miss. */
-		if (fetch->reads_keys && !wants_keys(fetch))
+		if (fetch->reads_keys && !hm_fetch_wants_keys(fetch))
 			__builtin_prefetch(&fetch->probes.low[hit->probe]);
 	}
 }
@@ -656,69 +649,6 @@ hm_fetch_peek(const HmFetch *fetch, uint32 ahead, uint32 *probe)
 		return false;
 	*probe = fetch->hits[fetch->next + ahead].probe;
 	return true;
-}
-
-TupleTableSlot *
-hm_fetch_store(HmFetch *fetch, uint32 match)
-{
-	HmRun	   *run = &fetch->run;
-
-	if (run->slot != NULL)
-		return run->slot;
-	return ExecStoreBufferHeapTuple(&run->tuples[match], fetch->slot, run->buffer);
-}
-
-/* The key of a match, if index_only. */
-static inline uint64
-match_key(const HmFetch *fetch, uint32 match)
-{
-	const HmRun *run = &fetch->run;
-
-	return wants_keys(fetch) ? fetch->keys[run->hits[match]] :
-		fetch->probes.low[run->probes[match]];
-}
-
-Datum
-hm_fetch_key(HmFetch *fetch, uint32 match)
-{
-	fetch->reads_keys = true;
-	return fetch->type->restore(match_key(fetch, match));
-}
-
-Datum
-hm_fetch_column(HmFetch *fetch, uint32 match, AttrNumber attribute, bool *is_null)
-{
-	HmRun	   *run = &fetch->run;
-	int			column = 0;
-	Datum		value;
-
-	*is_null = false;
-	if (fetch->type != NULL)
-		return hm_fetch_key(fetch, match);
-	if (BufferIsValid(run->buffer))
-		return heap_getattr(&run->tuples[match], attribute, RelationGetDescr(fetch->heap), is_null);
-	if (run->slot != NULL)
-		return slot_getattr(run->slot, attribute, is_null);
-	fetch->reads_keys = true;
-	while (fetch->columns[column] != attribute)
-		column++;
-	if (!hm_field_restore(&fetch->fields.fields[column], match_key(fetch, match), &value, is_null))
-		elog(ERROR, "index \"%s\" cannot return column %d of a row",
-			 RelationGetRelationName(fetch->index), attribute);
-	return value;
-}
-
-void
-hm_fetch_tid(const HmFetch *fetch, uint32 match, ItemPointer tid)
-{
-	const HmRun *run = &fetch->run;
-
-	if (BufferIsValid(run->buffer))
-		*tid = run->tuples[match].t_self;
-	else if (run->slot != NULL)
-		*tid = run->slot->tts_tid;
-	else
-		hm_tid_unpack(fetch->hits[run->hits[match]].tid, tid);
 }
 
 uint64

@@ -1,7 +1,7 @@
 /*
  * fetch.h
- *		The state of a fetch, and what fetch.c, fetch_heap.c and fetch_map.c offer to one
- *		another.
+ *		The state of a fetch, and what fetch.c, fetch_match.c, fetch_heap.c and fetch_map.c offer
+ *		to one another.
  */
 #ifndef HARMONIA_EXEC_FETCH_H
 #define HARMONIA_EXEC_FETCH_H
@@ -131,6 +131,13 @@ static inline bool
 hm_fetch_is_done(const HmFetch *fetch, uint32 probe)
 {
 	return fetch->done != NULL && fetch->done[probe] != 0;
+}
+
+/* Whether the engine has to return the keys of hits.  Keys of points are known. */
+static inline bool
+hm_fetch_wants_keys(const HmFetch *fetch)
+{
+	return fetch->index_only && fetch->probes.high != NULL && !fetch->counting;
 }
 
 /*

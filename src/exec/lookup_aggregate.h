@@ -139,6 +139,9 @@ typedef struct Part
 	uint32		level;
 } Part;
 
+/* hm_lookup_join_block() or its like. */
+typedef uint32 (*HmReadBlock) (CustomScanState *node, HmColumn *columns, uint32 max);
+
 typedef struct LookupAggregate
 {
 	CustomScanState css;
@@ -152,7 +155,7 @@ typedef struct LookupAggregate
 	bool		evaluates;		/* some input has to be evaluated */
 
 	/* The block. */
-	bool		has_blocks;		/* the plan below returns blocks */
+	HmReadBlock read_block;		/* reads one from the plan below; NULL: rows are read one by one */
 	uint32		rows;
 	uint64		counted;		/* rows that are counted, but not added yet */
 	HmColumn   *columns;		/* those that are read have arrays */

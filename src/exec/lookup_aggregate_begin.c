@@ -62,6 +62,19 @@ hm_aggregates_begin(LookupAggregate *state)
 	}
 }
 
+/* How to read blocks from the plan below; NULL if it does not return any. */
+static HmReadBlock
+block_reader(const CustomScanState *child)
+{
+	const CustomScanMethods *methods = ((CustomScan *) child->ss.ps.plan)->methods;
+
+	if (methods == &hm_lookup_join_methods && hm_lookup_join_has_blocks(child))
+		return hm_lookup_join_block;
+	if (methods == &hm_lookup_scan_methods && hm_lookup_scan_has_blocks(child))
+		return hm_lookup_scan_block;
+	return NULL;
+}
+
 /*
  * The columns that have to be read: all that expressions refer to.  Of those that count()
  * alone refers to, no value is needed.
@@ -112,9 +125,8 @@ begin_reads(LookupAggregate *state, PlanState *child)
 	}
 
 	/* What a column in a block refers to may be gone by the end of the block. */
-	state->has_blocks = IsA(child, CustomScanState) &&
-		((CustomScan *) child->plan)->methods == &hm_lookup_join_methods &&
-		hm_lookup_join_has_blocks((CustomScanState *) child) && !references;
+	if (!references && IsA(child, CustomScanState))
+		state->read_block = block_reader((CustomScanState *) child);
 }
 
 static void

@@ -60,19 +60,27 @@ only_counts(const LookupAggregate *state)
 	return state->read_count == 0 && !state->evaluates && state->groups == NULL;
 }
 
-/* Read a block from the lookup join below, or count its rows. */
+/* Run the plan below, which returns blocks, to its end, and count its rows. */
+static uint64
+count_child(CustomScanState *child)
+{
+	return ((CustomScan *) child->ss.ps.plan)->methods == &hm_lookup_join_methods ?
+		hm_lookup_join_count(child) : hm_lookup_scan_count(child);
+}
+
+/* Read a block from the plan below, or count its rows. */
 static void
-read_join(LookupAggregate *state)
+read_block(LookupAggregate *state)
 {
 	PlanState  *child = linitial(state->css.custom_ps);
-	CustomScanState *join = (CustomScanState *) child;
+	CustomScanState *node = (CustomScanState *) child;
 	uint64		rows = state->counted;
 
 	if (rows == 0)
 	{
 		hm_child_enter(child);
-		rows = only_counts(state) ? hm_lookup_join_count(join) :
-			hm_lookup_join_block(join, state->columns, HM_BLOCK_ROWS);
+		rows = only_counts(state) ? count_child(node) :
+			state->read_block(node, state->columns, HM_BLOCK_ROWS);
 		hm_child_leave(child, rows);
 	}
 	state->rows = (uint32) Min(rows, PG_UINT32_MAX);
@@ -136,8 +144,8 @@ hm_aggregates_read_block(LookupAggregate *state)
 	MemoryContextReset(state->context);
 	if (state->source != NULL)
 		read_part(state);
-	else if (state->has_blocks)
-		read_join(state);
+	else if (state->read_block != NULL)
+		read_block(state);
 	else
 		read_child(state);
 	return state->rows > 0;

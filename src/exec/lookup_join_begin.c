@@ -11,9 +11,6 @@
 #include "compat.h"
 #include "exec/lookup_join.h"
 
-/* With so many columns of the inner side, a slot deforms them faster than one by one. */
-#define SLOT_MIN_COLUMNS	3
-
 static void
 begin_keys(LookupJoin *join, List *descriptions, List *arguments)
 {
@@ -192,7 +189,7 @@ begin_columns(LookupJoin *join, TupleDesc outer, List *other_quals)
 	begin_fill(join, &join->result, direct ? join->node.css.ss.ps.ps_ResultTupleSlot : NULL,
 			   result_to, direct ? result_from : NIL, kept);
 	for (int i = 0; i < join->target_count; i++)
-		join->targets[i].by_slot = bms_num_members(needed) - count >= SLOT_MIN_COLUMNS;
+		join->targets[i].by_slot = bms_num_members(needed) - count >= HM_SLOT_MIN_COLUMNS;
 }
 
 /* A 64-bit value that a plan stores as two integers. */

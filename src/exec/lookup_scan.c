@@ -49,33 +49,39 @@ satisfies_clauses(LookupScan *scan, TupleTableSlot *slot)
 	return ExecQual(scan->clauses, econtext);
 }
 
+/* Go on to a run with a match that has not been taken yet.  Returns false if there is none. */
+static bool
+find_match(LookupScan *scan)
+{
+	if (!scan->started)
+		hm_scan_start(scan);
+	while (scan->run == NULL || scan->match == scan->run->count)
+	{
+		scan->run = hm_fetch_run(scan->node.fetch);
+		scan->match = 0;
+		if (scan->run == NULL && !hm_scan_start_batch(scan))
+			return false;
+	}
+	return true;
+}
+
 static TupleTableSlot *
 next_tuple(ScanState *state)
 {
 	LookupScan *scan = (LookupScan *) state;
 
-	if (!scan->started)
-		hm_scan_start(scan);
-	for (;;)
+	while (find_match(scan))
 	{
-		TupleTableSlot *slot;
-
-		if (scan->run == NULL || scan->match == scan->run->count)
-		{
-			scan->run = hm_fetch_run(scan->node.fetch);
-			scan->match = 0;
-			if (scan->run == NULL && !hm_scan_start_batch(scan))
-				return NULL;
-			continue;
-		}
-		slot = scan->index_only ? store_columns(scan, scan->match) :
+		TupleTableSlot *slot = scan->index_only ? store_columns(scan, scan->match) :
 			hm_fetch_store(scan->node.fetch, scan->match);
+
 		scan->match++;
 		if (!scan->recheck || satisfies_clauses(scan, slot))
 			return slot;
 		InstrCountFiltered2(scan, 1);
 		ResetExprContext(scan->node.css.ss.ps.ps_ExprContext);
 	}
+	return NULL;
 }
 
 uint64
@@ -100,6 +106,73 @@ hm_lookup_scan_count(CustomScanState *node)
 		count += hm_fetch_count(scan->node.fetch);
 	while (hm_scan_start_batch(scan));
 	return count;
+}
+
+/* ----------------------------------------------------------------
+ *		Blocks
+ * ----------------------------------------------------------------
+ */
+
+bool
+hm_lookup_scan_has_blocks(const CustomScanState *node)
+{
+	const PlanState *state = &node->ss.ps;
+	ListCell   *cell;
+
+	foreach(cell, state->plan->targetlist)
+	{
+		const Var  *var = (const Var *) lfirst_node(TargetEntry, cell)->expr;
+
+		if (!IsA(var, Var) || var->varattno <= 0)
+			return false;
+	}
+	return list_length(state->plan->targetlist) < HM_SLOT_MIN_COLUMNS && state->qual == NULL &&
+		state->state->es_epq_active == NULL;
+}
+
+/* The next matches, at most "limit", that satisfy the scan's conditions; perhaps none. */
+static uint32
+next_matches(LookupScan *scan, uint32 limit, uint32 *matches)
+{
+	uint32		count = 0;
+
+	if (scan->recheck)
+	{
+		if (next_tuple(&scan->node.css.ss) == NULL)
+			return 0;
+		matches[0] = scan->match - 1;
+		ResetExprContext(scan->node.css.ss.ps.ps_ExprContext);
+		return 1;
+	}
+	for (; count < limit && scan->match < scan->run->count; count++)
+		matches[count] = scan->match++;
+	return count;
+}
+
+uint32
+hm_lookup_scan_block(CustomScanState *node, HmColumn *columns, uint32 max)
+{
+	LookupScan *scan = (LookupScan *) node;
+	uint32		matches[HM_RUN_MAX];
+	uint32		n = 0;
+
+	while (n < max && find_match(scan))
+	{
+		uint32		count = next_matches(scan, Min(max - n, HM_RUN_MAX), matches);
+		ListCell   *cell;
+
+		foreach(cell, node->ss.ps.plan->targetlist)
+		{
+			const Var  *var = (const Var *) lfirst_node(TargetEntry, cell)->expr;
+			HmColumn   *column = &columns[foreach_current_index(cell)];
+
+			if (column->values != NULL)
+				hm_fetch_columns(scan->node.fetch, var->varattno, false, matches, count,
+								 column->values + n, column->nulls + n);
+		}
+		n += count;
+	}
+	return n;
 }
 
 /* Whether a row from EvalPlanQual satisfies the scan's conditions. */

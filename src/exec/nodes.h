@@ -256,6 +256,17 @@ extern Datum hm_fetch_key(HmFetch *fetch, uint32 match);
  */
 extern Datum hm_fetch_column(HmFetch *fetch, uint32 match, AttrNumber attribute, bool *is_null);
 
+/* So many columns of a tuple are deformed faster by a slot than one by one. */
+#define HM_SLOT_MIN_COLUMNS	3
+
+/*
+ * The values of a column of the table in some matches of the run.  If index_only, the index must be able
+ * to return it.  by_slot: deform tuples by a slot.  What values point to is valid as long as the run, with by_slot
+ * until another tuple is stored.
+ */
+extern void hm_fetch_columns(HmFetch *fetch, AttrNumber attribute, bool by_slot, const uint32 *matches,
+							 uint32 count, Datum *values, bool *nulls);
+
 /*
  * The TID of a match of the run.  If the tuple was not fetched from the table, this is the
  * TID in the index: the root of the tuple's HOT chain.
@@ -393,6 +404,13 @@ extern Size hm_distinct_memory(const HmDistinctKeys *distinct);
 extern uint32 hm_distinct_next(HmDistinctKeys *distinct, uint32 limit, uint64 **keys,
 							   bool *duplicates);
 
+/* One column of the rows of a block. */
+typedef struct HmColumn
+{
+	Datum	   *values;
+	bool	   *nulls;
+} HmColumn;
+
 /* ----------------------------------------------------------------
  *		Joining (lookup_join.c, lookup_join_batch.c)
  * ----------------------------------------------------------------
@@ -400,13 +418,6 @@ extern uint32 hm_distinct_next(HmDistinctKeys *distinct, uint32 limit, uint64 **
 
 /* The maximum number of outer rows in a batch, if this many bytes of each are kept. */
 extern uint32 hm_join_batch_rows(Size width, bool index_only);
-
-/* One column of the rows of a block. */
-typedef struct HmColumn
-{
-	Datum	   *values;
-	bool	   *nulls;
-} HmColumn;
 
 /*
  * Whether a lookup join's rows can be had in blocks: its result is nothing but columns of
@@ -429,9 +440,18 @@ extern uint32 hm_lookup_join_block(CustomScanState *node, HmColumn *columns, uin
 extern uint64 hm_lookup_join_count(CustomScanState *node);
 
 /* ----------------------------------------------------------------
- *		Counting (lookup_scan.c)
+ *		Scanning (lookup_scan.c)
  * ----------------------------------------------------------------
  */
+
+/*
+ * Whether a lookup scan's rows can be had in blocks: it has no filter, its result is a column or two of the
+ * table, and the rows are not those of EvalPlanQual.
+ */
+extern bool hm_lookup_scan_has_blocks(const CustomScanState *node);
+
+/* Like hm_lookup_join_block(), for such a scan. */
+extern uint32 hm_lookup_scan_block(CustomScanState *node, HmColumn *columns, uint32 max);
 
 /*
  * Run a lookup scan that has no filter to its end.  Returns the number of tuples that it

@@ -1,0 +1,97 @@
+/*
+ * fetch_match.c
+ *		The tuples and values of a fetch's matches.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "utils/rel.h"
+
+#include "exec/fetch.h"
+
+TupleTableSlot *
+hm_fetch_store(HmFetch *fetch, uint32 match)
+{
+	HmRun	   *run = &fetch->run;
+
+	if (run->slot != NULL)
+		return run->slot;
+	return ExecStoreBufferHeapTuple(&run->tuples[match], fetch->slot, run->buffer);
+}
+
+/* The key of a match, if index_only. */
+static inline uint64
+match_key(const HmFetch *fetch, uint32 match)
+{
+	const HmRun *run = &fetch->run;
+
+	return hm_fetch_wants_keys(fetch) ? fetch->keys[run->hits[match]] :
+		fetch->probes.low[run->probes[match]];
+}
+
+Datum
+hm_fetch_key(HmFetch *fetch, uint32 match)
+{
+	fetch->reads_keys = true;
+	return fetch->type->restore(match_key(fetch, match));
+}
+
+Datum
+hm_fetch_column(HmFetch *fetch, uint32 match, AttrNumber attribute, bool *is_null)
+{
+	HmRun	   *run = &fetch->run;
+	int			column = 0;
+	Datum		value;
+
+	*is_null = false;
+	if (fetch->type != NULL)
+		return hm_fetch_key(fetch, match);
+	if (BufferIsValid(run->buffer))
+		return heap_getattr(&run->tuples[match], attribute, RelationGetDescr(fetch->heap), is_null);
+	if (run->slot != NULL)
+		return slot_getattr(run->slot, attribute, is_null);
+	fetch->reads_keys = true;
+	while (fetch->columns[column] != attribute)
+		column++;
+	if (!hm_field_restore(&fetch->fields.fields[column], match_key(fetch, match), &value, is_null))
+		elog(ERROR, "index \"%s\" cannot return column %d of a row",
+			 RelationGetRelationName(fetch->index), attribute);
+	return value;
+}
+
+void
+hm_fetch_tid(const HmFetch *fetch, uint32 match, ItemPointer tid)
+{
+	const HmRun *run = &fetch->run;
+
+	if (BufferIsValid(run->buffer))
+		*tid = run->tuples[match].t_self;
+	else if (run->slot != NULL)
+		*tid = run->slot->tts_tid;
+	else
+		hm_tid_unpack(fetch->hits[run->hits[match]].tid, tid);
+}
+
+void
+hm_fetch_columns(HmFetch *fetch, AttrNumber attribute, bool by_slot, const uint32 *matches,
+				 uint32 count, Datum *values, bool *nulls)
+{
+	TupleDesc	desc = RelationGetDescr(fetch->heap);
+	HmRun	   *run = &fetch->run;
+
+	by_slot = by_slot || run->slot != NULL;
+	for (uint32 i = 0; i < count; i++)
+	{
+		if (fetch->index_only)
+			values[i] = hm_fetch_column(fetch, matches[i], attribute, &nulls[i]);
+		else if (by_slot)
+		{
+			TupleTableSlot *slot = hm_fetch_store(fetch, matches[i]);
+
+			values[i] = attribute > 0 ? slot_getattr(slot, attribute, &nulls[i]) :
+				slot_getsysattr(slot, attribute, &nulls[i]);
+		}
+		else
+			values[i] = heap_getattr(&run->tuples[matches[i]], attribute, desc, &nulls[i]);
+	}
+}
