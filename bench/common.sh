@@ -239,3 +239,93 @@ record_noted() {
 		record "$1" "$2" "$system" "$value" "$unit" "$count"
 	done
 }
+
+# find_best_plan QUERY...: finds the fastest of PostgreSQL's own plans for these, which ask the same: the
+# planner's choice without our nodes, and what it chooses then if kinds of joins or bitmap scans are turned
+# off.  Each is tried once, and stopped when it takes longer than another one did.  Sets best_query,
+# best_options, and best_ms to the milliseconds it took.
+find_best_plan() {
+	local query off took tried='' plan without
+	options=
+	without=$(sql -c "LOAD 'harmonia'" -c "SELECT string_agg('-c ' || name || '=0', ' ') FROM pg_settings
+		WHERE name LIKE 'harmonia.enable%' AND name NOT LIKE '%device%'")
+	best_ms=300000
+	for query in "$@"; do
+		for off in '' '-c enable_hashjoin=0' '-c enable_mergejoin=0' '-c enable_hashjoin=0 -c enable_mergejoin=0' \
+			'-c enable_nestloop=0' '-c enable_bitmapscan=0 -c enable_seqscan=0'; do
+			options="$without $off"
+			plan=$(sql -c "EXPLAIN (COSTS OFF) $query" | md5sum)
+			[[ $tried != *$plan* ]] || continue
+			tried+=$plan
+			options+=" -c statement_timeout=$best_ms"
+			timings "$query" >"$dir/times" 2>"$dir/failed" || {
+				grep -q 'due to statement timeout' "$dir/failed" || die "$(cat "$dir/failed")"
+				continue
+			}
+			took=$(awk '{ print int($1 + 1) }' "$dir/times")
+			[ "$took" -lt "$best_ms" ] || continue
+			best_ms=$took
+			best_query=$query
+			best_options="$without $off"
+		done
+	done
+}
+
+# beside_best SECTION CASE QUERY [QUERY]...: records the times of the first query with our nodes, and of
+# PostgreSQL's best plan for all of these, which ask the same.  The two take turns, and their answers are
+# compared.  A run is a session, whose first execution does not count.  Plans that take longer than a
+# second have OTHER_RUNS (2) runs.  Sets what find_best_plan sets.
+beside_best() {
+	local expected times run count_of_runs system unit value count spread
+	local -A option=() query=() name=()
+	find_best_plan "${@:3}"
+	option=([harmonia]='' ['best plan']=$best_options)
+	query=([harmonia]=$3 ['best plan']=$best_query)
+	times=$((best_ms < 100 ? 9 : best_ms < 1000 ? 3 : 1))
+	count_of_runs=$((best_ms < 1000 || ${OTHER_RUNS:-2} > runs ? runs : ${OTHER_RUNS:-2}))
+	for ((run = 0; run < count_of_runs; run++)); do
+		for system in harmonia 'best plan'; do
+			options=${option[$system]}
+			run_in_turn "$system" "${query[$system]}" "$times"
+		done
+	done
+	for system in harmonia 'best plan'; do
+		options=${option[$system]}
+		name[$system]=$(plan_of "${query[$system]}")
+	done
+	options=
+	summary spread >"$dir/medians"
+	while IFS=$'\t' read -r system unit value count spread; do
+		record "$1" "$2" "$system" "$value" "$unit" "$count" "$spread; ${name[$system]}"
+	done <"$dir/medians"
+}
+
+# run_in_turn SYSTEM QUERY TIMES: notes the median of these executions in one session, after another one, and
+# compares the answer with $expected, which the first call sets.
+run_in_turn() {
+	local i statements=() answer
+	for ((i = 0; i <= $3; i++)); do
+		statements+=(-c "$2")
+	done
+	sql -c '\timing on' "${statements[@]}" >"$dir/session"
+	sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' "$dir/session" | tail -n +2 | median | note "$1" ms
+	answer=$(sed '/^Tim/d' "$dir/session" | sort -u)
+	[ -v expected ] || expected=$answer
+	[ "$answer" = "$expected" ] || die "answer of $1: $answer, not $expected, to $2"
+}
+
+# record_worst SECTION: records how many times as long as PostgreSQL's best plan harmonia took at worst.
+record_worst() {
+	awk -F , -v section="$1" '$2 == section { ms[$3, $4] = $5; cases[$3] }
+		END {
+			for (c in cases)
+				if (ms[c, "best plan"] > 0 && ms[c, "harmonia"] / ms[c, "best plan"] > worst) {
+					worst = ms[c, "harmonia"] / ms[c, "best plan"]
+					which = c
+				}
+			printf "%s\t%s\n", worst, which
+		}' "$csv" >"$dir/worst"
+	local worst which
+	IFS=$'\t' read -r worst which <"$dir/worst"
+	record "$1: worst case" 'beside best plan' harmonia "$worst" times 1 "$which"
+}

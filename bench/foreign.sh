@@ -15,10 +15,8 @@
 # 10000 and use_remote_estimate, with which PostgreSQL, too, asks for single keys.  The remote
 # tables have a btree and a harmonia index, and the remote server takes what it likes.  Probes are
 # keys of random rows.  "harmonia" is what the planner chooses, "best plan" the fastest of what
-# PostgreSQL itself can do: the planner's choice without our nodes, and what it chooses then if hash
-# joins, merge joins or both are turned off.  Each is tried once, and stopped when it takes longer
-# than another one did.  Systems take turns, and each answer is compared.  A run is a session; its first
-# execution does not count, as it connects.
+# PostgreSQL itself can do (find_best_plan in bench/common.sh).  The first execution in a session, which
+# connects, does not count.
 
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR/../tools source=common.sh
@@ -27,7 +25,6 @@ set -euo pipefail
 . "$root/bench/common.sh"
 
 start_suite foreign 10000000 5 0
-other_runs=${OTHER_RUNS:-2}
 wanted=${CASES:-.}
 most=$((rows / 10))
 
@@ -97,70 +94,17 @@ name_case() {
 	[[ ! $1 =~ $wanted ]] || printf '%s\t%s\n' "$1" "$(tr -s '\n\t' ' ' <<<"$2")"
 }
 
-# run_system SYSTEM TIMES: notes the median of these executions in one session, after another one.
-run_system() {
-	local i statements=() answer
-	options=${option[$1]}
-	for ((i = 0; i <= $2; i++)); do
-		statements+=(-c "$query")
-	done
-	sql -c '\timing on' "${statements[@]}" >"$dir/session"
-	sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' "$dir/session" | tail -n +2 | median | note "$1" ms
-	answer=$(sed '/^Tim/d' "$dir/session" | sort -u)
-	[ -v expected ] || expected=$answer
-	[ "$answer" = "$expected" ] || die "answer of $1: $answer, not $expected, to $query"
-}
-
-# find_best_plan: sets option[best plan] to the settings of PostgreSQL's fastest plan, and limit to the
-# milliseconds it took.
-find_best_plan() {
-	local off took
-	limit=300000
-	for off in '' '-c enable_hashjoin=0' '-c enable_mergejoin=0' '-c enable_hashjoin=0 -c enable_mergejoin=0'; do
-		options="$without $off -c statement_timeout=$limit"
-		timings "$query" >"$dir/times" 2>"$dir/failed" || {
-			grep -q 'due to statement timeout' "$dir/failed" || die "$(cat "$dir/failed")"
-			continue
-		}
-		took=$(awk '{ print int($1 + 1) }' "$dir/times")
-		[ "$took" -lt "$limit" ] || continue
-		limit=$took
-		option["best plan"]="$without $off"
-	done
-}
-
-# measure SECTION CASE QUERY
-measure() {
-	local query=$3 expected limit run times system unit value count spread
-	local -A option=([harmonia]='') name=()
-	find_best_plan
-	times=$((limit < 100 ? 9 : limit < 1000 ? 3 : 1))
-	for ((run = 0; run < (limit < 1000 ? runs : other_runs); run++)); do
-		run_system harmonia "$times"
-		run_system 'best plan' "$times"
-	done
-	for system in harmonia 'best plan'; do
-		options=${option[$system]}
-		name[$system]=$(plan_of "$query")
-	done
-	summary spread >"$dir/medians"
-	while IFS=$'\t' read -r system unit value count spread; do
-		record "$1" "$2" "$system" "$value" "$unit" "$count" "$spread; ${name[$system]}"
-	done <"$dir/medians"
-}
-
 # section_of SECTION SIZE: measures all cases with this fetch_size.
 section_of() {
 	local case query
 	options=
 	sql -c "ALTER SERVER remote OPTIONS ($(sql -c "SELECT CASE WHEN srvoptions::text LIKE '%fetch_size%' THEN 'SET' ELSE 'ADD' END
 		FROM pg_foreign_server") fetch_size '$2')"
-	without=$(sql -c "LOAD 'harmonia'" -c "SELECT string_agg('-c ' || name || '=0', ' ') FROM pg_settings
-		WHERE name LIKE 'harmonia.enable%' AND name NOT LIKE '%device%'")
 	cases >"$dir/cases"
 	while IFS=$'\t' read -r case query; do
-		measure "$1" "$case" "$query"
+		beside_best "$1" "$case" "$query"
 	done <"$dir/cases"
+	record_worst "$1"
 }
 
 section_fetch() {
