@@ -272,31 +272,38 @@ find_best_plan() {
 }
 
 # beside_best SECTION CASE QUERY [QUERY]...: records the times of the first query with our nodes, and of
-# PostgreSQL's best plan for all of these, which ask the same.  The two take turns, and their answers are
-# compared.  A run is a session, whose first execution does not count.  Plans that take longer than a
-# second have OTHER_RUNS (2) runs.  Sets what find_best_plan sets.
+# PostgreSQL's best plan for all of these, which ask the same.  Systems take turns, and their answers are
+# compared.  A run is a session, whose first execution does not count.  If the best plan takes longer than a
+# second there are OTHER_RUNS (2) runs.  more_systems may have the settings of other systems, by their names.
+# Sets what find_best_plan sets.
+declare -A more_systems=()
 beside_best() {
 	local expected times run count_of_runs system unit value count spread
-	local -A option=() query=() name=()
+	local systems=(harmonia 'best plan' "${!more_systems[@]}")
+	local -A options_of=() query_of=() plan_name=()
 	find_best_plan "${@:3}"
-	option=([harmonia]='' ['best plan']=$best_options)
-	query=([harmonia]=$3 ['best plan']=$best_query)
+	for system in "${systems[@]}"; do
+		options_of[$system]=${more_systems[$system]:-}
+		query_of[$system]=$3
+	done
+	options_of['best plan']=$best_options
+	query_of['best plan']=$best_query
 	times=$((best_ms < 100 ? 9 : best_ms < 1000 ? 3 : 1))
 	count_of_runs=$((best_ms < 1000 || ${OTHER_RUNS:-2} > runs ? runs : ${OTHER_RUNS:-2}))
 	for ((run = 0; run < count_of_runs; run++)); do
-		for system in harmonia 'best plan'; do
-			options=${option[$system]}
-			run_in_turn "$system" "${query[$system]}" "$times"
+		for system in "${systems[@]}"; do
+			options=${options_of[$system]}
+			run_in_turn "$system" "${query_of[$system]}" "$times"
 		done
 	done
-	for system in harmonia 'best plan'; do
-		options=${option[$system]}
-		name[$system]=$(plan_of "${query[$system]}")
+	for system in "${systems[@]}"; do
+		options=${options_of[$system]}
+		plan_name[$system]=$(plan_of "${query_of[$system]}")
 	done
 	options=
 	summary spread >"$dir/medians"
 	while IFS=$'\t' read -r system unit value count spread; do
-		record "$1" "$2" "$system" "$value" "$unit" "$count" "$spread; ${name[$system]}"
+		record "$1" "$2" "$system" "$value" "$unit" "$count" "$spread; ${plan_name[$system]}"
 	done <"$dir/medians"
 }
 

@@ -78,17 +78,17 @@ load_points() {
 # measure KIND COUNT WHAT QUERY [QUERY]: the time in all, and the planner's.
 measure() {
 	local run system i statements
-	local -A option=() query=()
+	local -A options_of=() query_of=()
 	beside_best "$1 partitions: $3" "$2" "${@:4}"
-	option=([harmonia]='' ['best plan']=$best_options)
-	query=([harmonia]=$4 ['best plan']=$best_query)
+	options_of=([harmonia]='' ['best plan']=$best_options)
+	query_of=([harmonia]=$4 ['best plan']=$best_query)
 	for ((run = 0; run < runs; run++)); do
 		for system in harmonia 'best plan'; do
 			statements=()
 			for ((i = 0; i < 6; i++)); do
-				statements+=(-c "EXPLAIN (SUMMARY) ${query[$system]}")
+				statements+=(-c "EXPLAIN (SUMMARY) ${query_of[$system]}")
 			done
-			options=${option[$system]}
+			options=${options_of[$system]}
 			sql "${statements[@]}" | sed -n 's/^Planning Time: \([0-9.]*\) ms$/\1/p' | tail -n +2 | median |
 				note "$system" ms
 		done
