@@ -131,7 +131,7 @@ measure() {
 			options_of[$server:$method]=
 			times_of[$server:$method]=5
 			if [ "$method" != harmonia ]; then
-				find_best_plan "${@:2}"
+				find_best_plan "${@:3}" "$2"
 				query_of[$server:$method]=$best_query
 				options_of[$server:$method]=$best_options
 				times_of[$server:$method]=$((best_ms < 1000 ? 5 : 1))
