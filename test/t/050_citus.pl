@@ -12,7 +12,6 @@ plan skip_all => 'Citus is not installed' if !-e "$share/extension/citus.control
 my $conf = <<'END';
 shared_preload_libraries = 'citus,harmonia'
 listen_addresses = '127.0.0.1'
-wal_level = logical
 shared_buffers = 64MB
 max_connections = 100
 max_prepared_transactions = 100
@@ -21,7 +20,7 @@ citus.shard_count = 6
 citus.override_table_visibility = off
 citus.enable_statistics_collection = off
 END
-my ($coordinator, @workers) = map { new_node($_, conf => $conf) } qw(coordinator worker_1 worker_2);
+my ($coordinator, @workers) = map { new_node($_, allows_streaming => 'logical', conf => $conf) } qw(coordinator worker_1 worker_2);
 
 # A query's answer on the coordinator.
 sub answer
