@@ -6,7 +6,7 @@
 #
 #   hash range      how the table is partitioned; default: both
 #
-# Environment: ROWS (20000000), PROBES (100000), PARTITIONS ("1 8 64 256 1000"; 1 is a table without),
+# Environment: ROWS (20000000), PROBES (100000), PARTITION_COUNTS ("1 8 64 256 1000"; 1 is a table without),
 # RUNS (5), OTHER_RUNS (runs of a plan that takes longer than a second: 2), and the variables of
 # bench/common.sh.  Takes about 250 bytes of memory and disk space for each row.
 #
@@ -23,7 +23,7 @@ set -euo pipefail
 
 start_suite partitions 20000000 5 0
 probes=${PROBES:-100000}
-read -ra partitions <<<"${PARTITIONS:-1 8 64 256 1000}"
+read -ra partitions <<<"${PARTITION_COUNTS:-1 8 64 256 1000}"
 
 # random_row SEED: an expression for the number of a row that depends on i.
 random_row() {

@@ -3,9 +3,11 @@
 #
 # usage: bench/run.sh [gpu] [SUITE...]
 #
-#   index sizes lookup answers types shapes parallel updates clients foreign planning paper
-#                                           on the CPU; default: all of them
+#   index sizes lookup answers types shapes parallel updates clients foreign partitions versions planning
+#   paper                                   on the CPU; default: all of them
+#   citus                                   the same, where there is Citus
 #   kernels device                          on a GPU, after the word gpu
+#   strom                                   the same, where there is PG-Strom
 #
 # The folder is bench/results/DATE-HOST-KIND, or RESULTS.  Existing figures of the same
 # suites in it are replaced.  QUICK=1 takes fewer rows and runs.  ROWS, RUNS,
@@ -17,7 +19,8 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../tools/common.sh"
 
 kind=cpu
-suites=(index sizes lookup answers types shapes parallel updates clients foreign planning paper)
+suites=(index sizes lookup answers types shapes parallel updates clients foreign partitions versions planning
+	paper)
 if [ "${1:-}" = gpu ]; then
 	kind=gpu
 	suites=(kernels device)
@@ -35,6 +38,7 @@ run_suite() {
 	case $1 in
 		kernels) "$root/bench/gpu/run.sh" -b ;;
 		device) "$root/bench/gpu/sql.sh" ;;
+		strom) "$root/bench/gpu/strom.sh" ;;
 		*) "$root/bench/$1.sh" ;;
 	esac
 }
