@@ -274,6 +274,28 @@ SELECT count(*) FROM o WHERE NOT EXISTS (SELECT FROM parts f WHERE f.k = o.k);
 RESET harmonia.enable_foreign_join;
 RESET ROLE;
 
+-- Privileges on columns; and a view's owner, whose privileges, policies and user mapping count, whoever asks
+REVOKE SELECT ON parts FROM regress_foreign_join;
+GRANT SELECT (k, id) ON parts TO regress_foreign_join;
+GRANT CREATE ON SCHEMA foreign_join TO regress_foreign_join;
+SET ROLE regress_foreign_join;
+SELECT lookup_nodes('SELECT count(*), sum(f.id) FROM o JOIN parts f USING (k)') AS nodes;
+SELECT count(*), sum(f.id) FROM o JOIN parts f USING (k);
+SELECT count(*), max(f.v) FROM o JOIN parts f USING (k);
+CREATE VIEW x AS SELECT o.i, f.id FROM o JOIN parts f USING (k);
+RESET ROLE;
+SELECT lookup_nodes('SELECT count(*), sum(id) FROM x') AS nodes;
+SELECT count(*), sum(id) FROM x;
+DROP USER MAPPING FOR regress_foreign_join SERVER loopback;
+DO $$
+BEGIN
+	PERFORM count(*) FROM x;
+EXCEPTION WHEN undefined_object THEN
+	RAISE WARNING 'no user mapping';
+END $$;
+CREATE USER MAPPING FOR regress_foreign_join SERVER loopback OPTIONS (user :'USER', password_required 'false');
+GRANT SELECT ON parts TO regress_foreign_join;
+
 -- The server must not compare what a policy hides by an operator that may tell
 CREATE TABLE secured (k int, v text, n numeric) PARTITION BY LIST (v);
 CREATE FOREIGN TABLE secured_all PARTITION OF secured DEFAULT SERVER loopback OPTIONS (table_name 'r', schema_name 'foreign_join');
@@ -303,6 +325,21 @@ CALL use_lookups(false);
 ALTER FOREIGN TABLE f OPTIONS (SET table_name 'gone');
 SELECT count(*) FROM o JOIN f USING (k);
 ROLLBACK;
+-- An error there, in a later batch, ends a subtransaction; then the session goes on
+BEGIN;
+CALL use_lookups(false);
+SET LOCAL work_mem = '64kB';
+SET LOCAL harmonia.batch_size = 1000;
+DELETE FROM f WHERE k = 7;
+DO $$
+BEGIN
+	PERFORM count(*) FROM o JOIN f USING (k) WHERE 1 / (f.id - 2990) < 2;
+EXCEPTION WHEN division_by_zero THEN
+	RAISE WARNING 'division by zero';
+END $$;
+SELECT count(*) FROM o JOIN f USING (k);
+ROLLBACK;
+SELECT count(*) FROM o JOIN f USING (k);
 
 -- A change of the partitions makes a new plan
 PREPARE p AS SELECT count(*), sum(f.id) FROM o JOIN parts f USING (k);

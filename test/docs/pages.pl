@@ -26,7 +26,7 @@ use lib $FindBin::Bin;
 use Pages;
 
 # In the order in which they run; later pages use the tables of earlier ones.
-my @pages = qw(README.md doc/MANUAL.md doc/CLIENTS.md doc/GPU.md doc/PERFORMANCE.md CONTRIBUTING.md
+my @pages = qw(README.md doc/MANUAL.md doc/CLIENTS.md doc/GPU.md doc/CITUS.md doc/PERFORMANCE.md CONTRIBUTING.md
   SECURITY.md packaging/README.md);
 
 # First lines of the blocks of sh that cannot run here, and why.
@@ -250,6 +250,7 @@ sub reason_not_to_run
 	my ($block) = @_;
 
 	return 'there is no harmonia_gpud: no C++ compiler?' if $block->{page} eq 'doc/GPU.md' && !$has_daemon;
+	return 'needs Citus, and runs in test/t/050_citus.pl' if $block->{page} eq 'doc/CITUS.md';
 	return 'for a cluster' if $block->{language} eq 'yaml';
 	return undef if $block->{language} ne 'sh';
 	for my $start (sort keys %not_run)
