@@ -135,6 +135,11 @@ answer('SET citus.defer_drop_after_shard_move = off; CALL citus_cleanup_orphaned
 @counts = on_workers('SELECT count(*) FROM (' . shard_indexes('points') . ') i');
 is_deeply(\@counts, [ 2, 10 ], 'indexes have moved with their shards');
 is_deeply([ on_workers('SELECT count(harmonia_check(name, true)) FROM (' . shard_indexes('points') . ') i') ], \@counts, 'and are right');
+is(answer(<<'END'), 12, 'as the coordinator can ask') or diag(answer("SELECT * FROM run_command_on_shards('points', 'SELECT 1')"));
+SELECT sum(result::int) FROM run_command_on_shards('points', $$
+	SELECT count(harmonia_check(indexrelid, true)) FROM pg_index i JOIN pg_class c ON c.oid = indexrelid
+	WHERE indrelid = '%s'::regclass AND relam = (SELECT oid FROM pg_am WHERE amname = 'harmonia') $$)
+END
 for my $name (sort keys %queries)
 {
 	my ($distributed, $local) = map { sprintf $queries{$name}[0], $_ } qw(points copied);
@@ -146,7 +151,9 @@ for my $name (sort keys %queries)
 # ----------------------------------------------------------------
 # The order of libraries
 # ----------------------------------------------------------------
+$coordinator->stop;
 $coordinator->adjust_conf('postgresql.conf', 'shared_preload_libraries', "'harmonia,citus'");
-ok(!$coordinator->restart(fail_ok => 1), 'Citus has to be the first library');
+ok(!$coordinator->start(fail_ok => 1), 'a server with harmonia before Citus does not start');
+like(slurp_file($coordinator->logfile), qr/Citus has to be loaded first/, 'which Citus says');
 
 done_testing();
