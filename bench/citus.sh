@@ -103,7 +103,7 @@ measure() {
 section_of() {
 	local keys others
 	# The servers are started with another one, which goes before their configuration.
-	on_workers "ALTER DATABASE postgres SET random_page_cost = $2"
+	on_workers 'SET citus.enable_ddl_propagation = off' "ALTER DATABASE postgres SET random_page_cost = $2"
 	keys=$(sql -c 'SELECT array_agg(k) FROM (SELECT k FROM probes ORDER BY p LIMIT 5000) p')
 	others=$(sql -c 'SELECT array_agg(other) FROM (SELECT other FROM probes ORDER BY p LIMIT 1000) p')
 	measure "$1" 'join of shards: sum(v)' 'SELECT sum(v) FROM probes JOIN points USING (k)'
