@@ -180,7 +180,7 @@ mix_round() {
 plan_of() {
 	sql -c "EXPLAIN (COSTS OFF) $1" | sed '/InitPlan/,+1d' |
 		sed -n 's/^[ >-]*\(Parallel \|\)\(Custom Scan ([A-Za-z]*)\|Hash [A-Za-z ]*Join\|Hash Join\|Nested Loop[A-Za-z ]*\|Merge [A-Za-z ]*Join\|Index Only Scan\|Index Scan\|Bitmap Heap Scan\|Seq Scan\).*/\2/p' |
-		awk '/^Custom/ { print; found = 1; exit } NR == 1 { first = $0 } END { if (!found) print first }'
+		awk '/^Custom/ && !found { print; found = 1 } NR == 1 { first = $0 } END { if (!found) print first }'
 }
 
 # show_only TABLE INDEX...: hides the table's other indexes from the planner.
