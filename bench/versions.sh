@@ -12,6 +12,7 @@
 #   PG_CONFIGS     the pg_config of each version, separated by spaces; a copy of the checkout is built for
 #                  each: "/usr/lib/postgresql/15/bin/pg_config /usr/lib/postgresql/18/bin/pg_config".
 #                  Default: the one PostgreSQL that all scripts take
+#   BINDIRS        instead, the programs of each version, with the extension
 #   and the variables of bench/common.sh
 #
 # Takes about 300 bytes of memory and disk space for each row and version.
@@ -35,20 +36,27 @@ megabytes=$((rows * 200 / 1000000 + 256))
 settings=(-c max_parallel_workers_per_gather=0 -c max_parallel_maintenance_workers=0 -c work_mem=64MB
 	-c session_preload_libraries=harmonia)
 
+# add_version PROGRAMS: starts a server.
+add_version() {
+	local name=main
+	[ ${#servers[@]} -eq 0 ] || name=version_${#servers[@]}
+	add_server "$name" "$1" "$megabytes" "${settings[@]}"
+	servers+=("$name")
+}
+
 start_servers() {
-	local pg_config name
-	if [ -z "${PG_CONFIGS:-}" ]; then
-		start_server "$megabytes" "${settings[@]}"
-		servers=(main)
-		return
-	fi
-	for pg_config in $PG_CONFIGS; do
-		name=$("$pg_config" --version | sed 's/^PostgreSQL \([0-9]*\).*/\1/')
-		[ ${#servers[@]} -gt 0 ] || name=main
+	local pg_config programs
+	for pg_config in ${PG_CONFIGS:-}; do
 		say "Building for $("$pg_config" --version)"
-		add_server "$name" "$(install_copy "$name" "$pg_config")" "$megabytes" "${settings[@]}"
-		servers+=("$name")
+		programs=$(install_copy "copy_${#servers[@]}" "$pg_config")
+		add_version "$programs"
 	done
+	for programs in ${BINDIRS:-}; do
+		add_version "$programs"
+	done
+	[ ${#servers[@]} -eq 0 ] || return 0
+	start_server "$megabytes" "${settings[@]}"
+	servers=(main)
 }
 
 # title WHAT: a table's name, with the version of the server in use.
