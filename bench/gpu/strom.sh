@@ -11,6 +11,8 @@
 #   make -C cuda && make install PG_CONFIG=$BINDIR/pg_config
 #   make -C pg-strom/src install PG_CONFIG=$BINDIR/pg_config
 #
+# The latter wants CUDA's libcufile-dev.  Not run yet, as no GPU host with that was at hand.
+#
 # Environment: ROWS (20000000), PROBES (ROWS / 20), RUNS (5), OTHER_RUNS (runs of a plan that takes longer than a
 # second: 2), and the variables of bench/common.sh.  Takes about 150 bytes of memory and disk space for each row.
 #
