@@ -57,12 +57,15 @@
 	POINT(append_logged) \
 	/* movement.c */ \
 	POINT(move_locked) \
-	POINT(move_marking) \
-	POINT(move_marked) \
 	POINT(move_read) \
 	POINT(move_allocated) \
 	POINT(move_written) \
 	POINT(move_copied) \
+	POINT(move_following) \
+	POINT(move_followed) \
+	POINT(move_marking) \
+	POINT(move_marked) \
+	POINT(move_complete) \
 	POINT(move_flip_changed) \
 	POINT(move_flip_logged) \
 	POINT(move_flipped) \

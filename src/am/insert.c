@@ -300,7 +300,7 @@ insert_into_full_leaf(Relation index, HmPart part, HmTarget *target, const HtEnt
 	int64		inserted = 0;
 
 	if (hm_target_lock_header(target))
-		return hm_make_room_in(index, part, target->header, target->leaf, entry, 1);
+		return hm_make_room_in(index, part, target->header, target->leaf, true, entry, 1);
 	if (ht_leaf_fits(ht_leaf_shape_of(BufferGetPage(target->leaf)), *entry))
 		inserted = insert_into_leaf(index, target->leaf, entry, 1);
 	hm_target_release(target);

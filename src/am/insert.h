@@ -138,10 +138,21 @@ extern int64 hm_make_room(Relation index, HmPart part, const HtEntry *coming, in
 /*
  * The same for a leaf that the caller has found to have no room, and has locked exclusively,
  * as well as its segment's header, which is alive and not being moved.  Unlocks and releases
- * both.
+ * both.  "listed" says that the directory leads to the segment.  If it does not, a movement is
+ * making it, and there can be no movement of it and no segment after it: where it would take
+ * these, the result is -1.
  */
-extern int64 hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf,
+extern int64 hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf, bool listed,
 							 const HtEntry *coming, int64 n);
+
+/*
+ * Insert the first of n entries into the segment with this header, to which the directory does
+ * not lead, making room if there is none.  All of the entries belong in it.  Returns how many were
+ * inserted, perhaps 0, after which the caller tries again, or -1 if there is no way to make room.
+ * The caller holds no buffer lock.
+ */
+extern int64 hm_insert_unlisted(Relation index, HmPart part, BlockNumber header_block,
+								const HtEntry *coming, int64 n);
 
 /* ----------------------------------------------------------------
  *		Extents and segments (grow.c)

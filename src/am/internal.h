@@ -141,8 +141,8 @@ extern bool hm_fields_from_meta(Relation index, const HmMeta *meta, HmFields *fi
 #define HM_WAIT_ALLOCATION		"HarmoniaAllocation"
 
 /*
- * Wait for one or two milliseconds before looking again whether another backend has come to
- * an end; *pauses, 0 at first, counts the calls.
+ * Wait for a moment, at most two milliseconds, before looking again whether another backend has come
+ * to an end; *pauses, 0 at first, counts the calls.
  * Errors: query_canceled and its like.
  */
 extern void hm_pause(int *pauses, const char *event);

@@ -5,7 +5,7 @@
  * They are locks of PostgreSQL's lock manager, so an error or a crash releases them.  But
  * no backend queues for a lock that VACUUM or a writer may hold for long: the server cancels an
  * autovacuum worker if a backend has stood in the queue behind it for deadlock_timeout.
- * A waiting backend asks again every two milliseconds.  src/am/README lists the locks and says
+ * A waiting backend asks again soon at first, later every two milliseconds.  src/am/README lists the locks and says
  * why such waits end.
  *
  * The visibility gate has two doors.  A lookup enters by the first one that is open, and
@@ -35,8 +35,12 @@
 #define HM_FIRST_DOOR_BLKNO		HM_METAPAGE_BLKNO
 #define HM_SECOND_DOOR_BLKNO	(MaxBlockNumber - 1)
 
-/* The longest time between two tries to get a lock. */
-#define HM_PAUSE_MAX_MS			2L
+/*
+ * The time between two looks doubles from the least to the most, in microseconds.  A mover keeps writers
+ * out for about a millisecond, so the first looks come soon.
+ */
+#define HM_PAUSE_MIN_US			50L
+#define HM_PAUSE_MAX_US			2000L
 
 /* ----------------------------------------------------------------
  *		Waiting
@@ -46,11 +50,26 @@
 void
 hm_pause(int *pauses, const char *event)
 {
-	long		ms = Min(++*pauses, HM_PAUSE_MAX_MS);
+	long		us = HM_PAUSE_MIN_US;
 
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms,
-					 hm_wait_event(event));
-	ResetLatch(MyLatch);
+	for (int i = 0; i < *pauses && us < HM_PAUSE_MAX_US; i++)
+		us *= 2;
+	us = Min(us, HM_PAUSE_MAX_US);
+	++*pauses;
+
+	/* A latch's timeout is in milliseconds. */
+	if (us >= 1000)
+	{
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, us / 1000,
+						 hm_wait_event(event));
+		ResetLatch(MyLatch);
+	}
+	else
+	{
+		pgstat_report_wait_start(hm_wait_event(event));
+		pg_usleep(us);
+		pgstat_report_wait_end();
+	}
 	CHECK_FOR_INTERRUPTS();
 }
 

@@ -394,40 +394,54 @@ leaf_step(Page leaf)
 	return hm_key_step(entries, (uint64) ht_leaf_read(leaf, entries));
 }
 
+/*
+ * Insert the first of n entries into a segment, the header of which the caller has locked
+ * exclusively, making room if there is none.  Unlocks and releases the header.  "listed" and the
+ * result are as for hm_make_room_in().
+ */
+static int64
+insert_under_header(Relation index, HmPart part, Buffer header, bool listed,
+					const HtEntry *coming, int64 n)
+{
+	Buffer		leaf = hm_segment_leaf(index, header, coming[0], false, BUFFER_LOCK_EXCLUSIVE, NULL);
+	Page		page = BufferGetPage(leaf);
+	int			count = ht_leaf_count(page);
+	int64		inserted = hm_insert_if_room(index, leaf, count, coming,
+											 hm_entries_for_leaf(index, page, count, coming, n));
+
+	if (inserted == 0)
+		return hm_make_room_in(index, part, header, leaf, listed, coming, n);
+	UnlockReleaseBuffer(leaf);
+	UnlockReleaseBuffer(header);
+	return inserted;
+}
+
 int64
 hm_make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 {
 	Buffer		header = hm_segment_enter_to_write(index,
 												   hm_position(part, coming[0].key, coming[0].tid),
 												   BUFFER_LOCK_EXCLUSIVE);
-	Buffer		leaf;
-	Page		page;
-	int			count;
-	int64		inserted;
 
 	if (!BufferIsValid(header))
 		return 0;
-	leaf = hm_segment_leaf(index, header, coming[0], false, BUFFER_LOCK_EXCLUSIVE, NULL);
 
-	/*
-	 * The first of several backends that found the leaf full has made room for the
-	 * others.
-	 */
-	page = BufferGetPage(leaf);
-	count = ht_leaf_count(page);
-	inserted = hm_insert_if_room(index, leaf, count, coming,
-								 hm_entries_for_leaf(index, page, count, coming, n));
-	if (inserted > 0)
-	{
-		UnlockReleaseBuffer(leaf);
-		UnlockReleaseBuffer(header);
-		return inserted;
-	}
-	return hm_make_room_in(index, part, header, leaf, coming, n);
+	/* If several backends have found the leaf full, the first one has made room for the others. */
+	return insert_under_header(index, part, header, true, coming, n);
 }
 
 int64
-hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf,
+hm_insert_unlisted(Relation index, HmPart part, BlockNumber header_block, const HtEntry *coming,
+				   int64 n)
+{
+	Buffer		header = ReadBuffer(index, header_block);
+
+	LockBuffer(header, BUFFER_LOCK_EXCLUSIVE);
+	return insert_under_header(index, part, header, false, coming, n);
+}
+
+int64
+hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf, bool listed,
 				const HtEntry *coming, int64 n)
 {
 	HmSplit		split;
@@ -477,6 +491,8 @@ hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf,
 	{
 		UnlockReleaseBuffer(split.leaf);
 		UnlockReleaseBuffer(split.header);
+		if (!listed)
+			return -1;
 		return hm_append_segment(index, part, split.bound, split.step, coming, n, name);
 	}
 	else
@@ -505,6 +521,8 @@ hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf,
 				UnlockReleaseBuffer(auxiliary);
 			UnlockReleaseBuffer(split.leaf);
 			UnlockReleaseBuffer(split.header);
+			if (full && !listed)
+				return -1;
 			if (full)
 				hm_segments_move(index, &name, 1, HM_MOVE_KEEP_ROOM, NULL);
 			else

@@ -64,7 +64,7 @@ my %loads = (
 	scan => { load => 'SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(k) FROM t WHERE k < 5000;' },
 	# A movement repairs what a failed one has left.
 	after_move => {
-		prepare => "SET harmonia.fault = 'move_copied:error'; $dense",
+		prepare => "SET harmonia.fault = 'move_complete:error'; $dense",
 		load => $dense
 	});
 
@@ -99,12 +99,15 @@ my @points = (
 	[ append_changed => 'ascending', lost => 1 ],
 	[ append_logged => 'ascending' ],
 	[ move_locked => 'dense' ],
-	[ move_marking => 'vacuum' ],
-	[ move_marked => 'dense' ],
 	[ move_read => 'dense' ],
 	[ move_allocated => 'dense', lost => 1 ],
 	[ move_written => 'dense', lost => 1 ],
 	[ move_copied => 'dense', lost => 1 ],
+	[ move_following => 'dense', lost => 1 ],
+	[ move_followed => 'dense', lost => 1 ],
+	[ move_marking => 'vacuum', lost => 1 ],
+	[ move_marked => 'dense', lost => 1 ],
+	[ move_complete => 'dense', lost => 1 ],
 	[ move_flip_changed => 'dense', lost => 1 ],
 	[ move_flip_logged => 'dense', lost => 1 ],
 	[ move_flipped => 'vacuum', lost => 1 ],

@@ -38,13 +38,13 @@ for my $i (0 .. 5)
 	$sessions[$i]->query_safe("SET application_name = 'writer'; INSERT INTO t VALUES (3000, 0)");
 }
 
-# Movement stops when the new segment is written, but not yet in the directory.
+# Movement stops when the new segment is complete, but not yet in the directory.
 my $lock = $node->background_psql('postgres');
 
-$lock->query_safe("SELECT pg_advisory_lock(hashtext('move_copied'))");
+$lock->query_safe("SELECT pg_advisory_lock(hashtext('move_complete'))");
 shadow();
 my $mover = start_psql($node,
-	"LOAD 'harmonia'; SET harmonia.fault = 'move_copied:wait'; SELECT harmonia_reorganize('t_k');");
+	"LOAD 'harmonia'; SET harmonia.fault = 'move_complete:wait'; SELECT harmonia_reorganize('t_k');");
 $node->poll_query_until('postgres',
 	"SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'work' AND wait_event = 'advisory'")
   or die 'the movement does not wait';

@@ -159,7 +159,8 @@ for my $stop (undef, 'insert_leaf_known')
 # ----------------------------------------------------------------
 # The segment is being moved: the header's mark
 #
-# The mover has read all leaves.  An entry that a writer added to one of them now would be lost.
+# The mover has looked at all leaves for the last time.  An entry that a writer added to one of them now
+# would be lost.
 # ----------------------------------------------------------------
 for my $stop (undef, 'insert_leaf_known', 'insert_leaf_found')
 {
@@ -179,10 +180,10 @@ for my $stop (undef, 'insert_leaf_known', 'insert_leaf_found')
 		send_sql($session, 'INSERT INTO t VALUES (15007)');
 		stopped_at($node, $stop);
 	}
-	hold($node, 'move_copied');
-	ask($mover, "SET harmonia.fault = 'move_copied:wait'");
+	hold($node, 'move_complete');
+	ask($mover, "SET harmonia.fault = 'move_complete:wait'");
 	send_sql($mover, "SELECT harmonia_reorganize('t_k')");
-	stopped_at($node, 'move_copied');
+	stopped_at($node, 'move_complete');
 	if ($stop)
 	{
 		release($stop);
@@ -193,7 +194,7 @@ for my $stop (undef, 'insert_leaf_known', 'insert_leaf_found')
 		send_sql($session, 'INSERT INTO t VALUES (15007)');
 	}
 	ok(blocked_on($node, pausing($node, 'Movement'), '^INSERT INTO t VALUES .15007'), "$name: the writer waits");
-	release('move_copied');
+	release('move_complete');
 	is(answer($session), '', "$name: the writer goes on");
 	like(answer($mover), qr/^\d+$/, "$name: movement ends");
 	close_session($_) for ($session, $mover);
@@ -207,8 +208,8 @@ for my $stop (undef, 'insert_leaf_known', 'insert_leaf_found')
 	my $session = remembering(undef, 15005);
 
 	my ($result, $out, $err) = $node->psql('postgres',
-		"LOAD 'harmonia'; SET harmonia.fault = 'move_copied:error'; SELECT harmonia_reorganize('t_k')");
-	like($err, qr/move_copied/, "$name: the mover fails");
+		"LOAD 'harmonia'; SET harmonia.fault = 'move_complete:error'; SELECT harmonia_reorganize('t_k')");
+	like($err, qr/move_complete/, "$name: the mover fails");
 	still_remembers($session, 15007, $name);
 	is(ask($session, "INSERT INTO t VALUES ($_)"), '', "$name: key $_") for (15007, 15008, 15009);
 	close_session($session);

@@ -161,7 +161,7 @@ my %ends = (
 			"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query ~ '^SELECT harmonia_reorg'");
 	});
 
-for my $point ('move_marked', 'move_read', 'move_copied', 'move_flipped')
+for my $point ('move_read', 'move_copied', 'move_followed', 'move_marked', 'move_complete', 'move_flipped')
 {
 	for my $end (sort keys %ends)
 	{
@@ -181,9 +181,10 @@ for my $point ('move_marked', 'move_read', 'move_copied', 'move_flipped')
 			is(read_all($other, $read), expected_rows($read), "$name: $read");
 		}
 		send_sql($writer, 'INSERT INTO t SELECT 17, 17 FROM generate_series(1, 1000);');
-		if ($point eq 'move_flipped')
+		my $waits = $point =~ /marked|complete/;
+		if (!$waits)
 		{
-			is(answer($writer), '', "$name: a writer finds the new segment");
+			is(answer($writer), '', "$name: a writer does not wait");
 		}
 		else
 		{
@@ -192,7 +193,7 @@ for my $point ('move_marked', 'move_read', 'move_copied', 'move_flipped')
 				'', "$name: a writer elsewhere does not wait");
 		}
 		$ends{$end}->($point);
-		is(answer($writer), '', "$name: a writer goes on") if $point ne 'move_flipped';
+		is(answer($writer), '', "$name: a writer goes on") if $waits;
 		if ($end eq 'goes on')
 		{
 			like(answer($mover), qr/^\d+$/, $name);
@@ -424,8 +425,10 @@ for my $case (
 	[ append_written => 1, $above ],
 	[ first_segment_written => 0, $nulls ],
 	[ move_locked => 0, $dense ],
-	[ move_marked => 0, $dense ],
 	[ move_copied => 0, $dense ],
+	[ move_followed => 0, $dense ],
+	[ move_marked => 0, $dense ],
+	[ move_complete => 0, $dense ],
 	[ move_flipped => 0, $dense ],
 	[ move_freed => 0, $dense ])
 {

@@ -1,0 +1,114 @@
+# A movement copies leaves while writers go on.  Sessions change leaves between its steps: each change is in
+# the new segments, too.
+#
+# Each case is tried with an index that writes WAL and with an unlogged one, of which LSNs say nothing; what
+# has changed is found in different ways.
+#
+# The library is built with FAULT_POINTS (src/am/fault.h) and SMALL_LIMITS.
+use strict;
+use warnings;
+
+use FaultSessions;
+use Harmonia;
+use Test::More;
+
+my $node = new_node('movement', conf => <<'END');
+shared_buffers = 32MB
+wal_consistency_checking = generic
+END
+
+sub sql { return $node->safe_psql('postgres', $_[0]); }
+
+# Some segments.  Leaves have been split, so that movement pays; the rows are few, so that many changes fit.
+# The rows of 20000 to 29999 come last in the table.
+sub make_table
+{
+	my ($kind) = @_;
+
+	sql(<<"END");
+SET client_min_messages = warning;
+DROP TABLE IF EXISTS t;
+CREATE $kind TABLE t (k int, k2 int) WITH (autovacuum_enabled = off);
+INSERT INTO t SELECT 10 * i, 10 * i FROM generate_series(1, 6000) i;
+CREATE INDEX t_k ON t USING harmonia (k) WITH (fillfactor = 90);
+CREATE INDEX t_k2 ON t (k2);
+INSERT INTO t SELECT 20 * i + 5, 20 * i + 5 FROM generate_series(1, 3000) i;
+END
+	return;
+}
+
+# The index has what its table has, and answers as the btree does.
+sub check
+{
+	my ($name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+	check_index($node, 't_k', "$name: the index is as the table");
+	my $rows = "SELECT md5(string_agg(k || ' ' || ctid, ',')) FROM (SELECT %s k, ctid FROM t WHERE %s < 1000000 ORDER BY %s, ctid) s";
+	my @answers = map {
+		sql('SET enable_seqscan = off; SET enable_bitmapscan = off; ' . $rows =~ s/%s/$_/gr)
+	} ('k', 'k2');
+	is($answers[0], $answers[1], "$name: the same rows as with a btree");
+	return;
+}
+
+# How often the backends have given a copy up, and begun another one, cannot be seen from outside; but how
+# many segments have been moved can.
+sub movements { return sql("SELECT movements FROM harmonia_index_info('t_k')"); }
+
+# Rows with these keys, one statement for each, so that none is in a batch.
+sub insert_each
+{
+	my (@keys) = @_;
+
+	return join(';', map { "INSERT INTO t VALUES ($_, $_)" } @keys);
+}
+
+sub insert_many
+{
+	my ($key, $from, $to) = @_;
+
+	return "INSERT INTO t SELECT x, x FROM (SELECT $key x FROM generate_series($from, $to) i) s";
+}
+
+# What is done while the mover has stopped.
+my @changes = (
+	[ 'no change' => 'SELECT 1' ],
+	[ 'a row here and there' => insert_each(map { 97 + 1000 * $_ } 0 .. 59) ],
+	[ 'the least and the greatest row' => insert_each(-5, 0, 70000, 70001) ],
+	[ 'a batch in each leaf' => insert_many('20 * i + 7', 1, 3000) ],
+	[ 'leaves that are split' => insert_many('30000 + i % 100', 1, 3000) ],
+	[ 'leaves that are split, row by row' => 'SET harmonia.batch_inserts = off; ' . insert_many('31000 + i % 100', 1, 2000) ],
+	[ 'rows at the end' => insert_many('70000 + i', 1, 5000) ],
+	# The table is asked for dead rows when a leaf is full.
+	[ 'dead rows that leave early' => 'SET harmonia.batch_inserts = off; DELETE FROM t WHERE k BETWEEN 40000 AND 42000;'
+		  . insert_many('40000 + i % 100', 1, 2000) ],
+	[ 'rows that are inserted and rolled back' => 'BEGIN; ' . insert_many('45000 + i', 1, 3000) . '; ROLLBACK' ]);
+
+for my $kind ('', 'UNLOGGED')
+{
+	for my $point ('move_copied', 'move_followed')
+	{
+		for my $change (@changes)
+		{
+			my ($name, $statements) = @$change;
+			$name = lc("$kind $point, $name") =~ s/^ //r;
+			my ($mover, $writer) = map { open_session($node) } 1 .. 2;
+
+			make_table($kind);
+			hold($node, $point);
+			ask($mover, "SET harmonia.fault = '$point:wait:1'");
+			send_sql($mover, "SELECT harmonia_reorganize('t_k')");
+			stopped_at($node, $point);
+			is(ask($writer, "SET statement_timeout = '60s'; $statements") =~ s/^1$//r, '', "$name: the writer does not wait");
+			release($point);
+			cmp_ok(answer($mover), '>', 0, "$name: segments are moved");
+			is(ask($writer, 'RESET statement_timeout; ' . insert_each(41, 42, 43)), '', "$name: the writer goes on");
+			close_session($_) for ($mover, $writer);
+			check($name);
+		}
+	}
+}
+
+$node->stop;
+done_testing();
