@@ -2,13 +2,13 @@
 # Compares a harmonia index with btree and hash indexes under changes, on a private
 # server: mixes of inserts, deletes and look-ups; single-row inserters; size and look-up
 # time after churn, before and after movement; tables whose rows die young; and how long
-# an insert waits for a movement.  Prints Markdown tables.
+# inserts wait for movements.  Prints Markdown tables.
 #
 # usage: bench/updates.sh [SECTION...]
 #
 #   mixes inserters churn dead waits      default: all of them
 #
-# Environment: ROWS (20000000), RUNS (3), SECONDS_A_RUN (10), WAIT_SECONDS (60), and the
+# Environment: ROWS (20000000), RUNS (3), SECONDS_A_RUN (10), WAIT_SECONDS (30), and the
 # variables of bench/common.sh.  Takes about 400 bytes of memory and as much disk space
 # for each row.
 #
@@ -22,7 +22,7 @@ set -euo pipefail
 . "$root/bench/common.sh"
 
 start_suite updates 20000000 3 10
-wait_seconds=${WAIT_SECONDS:-60}
+wait_seconds=${WAIT_SECONDS:-30}
 methods=(btree hash harmonia)
 
 # load METHOD...: makes a table for each access method, named after it.
@@ -134,25 +134,96 @@ section_churn() {
 	churn_row 'a window sliding over ascending keys'
 }
 
-# Clients insert single rows while everything is moved; pgbench logs the time of each
-# insert.
+# in_parts STATEMENT: runs a statement for parts of a series at the same time.  FROM and TO stand for a
+# part's ends; the series goes from $1 to $2.
+in_parts() {
+	local from=$1 to=$2 statement=$3 parts i part pids=()
+	parts=$(($(nproc) < 8 ? $(nproc) : 8))
+	for ((i = 0; i < parts; i++)); do
+		part=${statement//FROM_ROW/$((from + (to - from + 1) * i / parts))::bigint}
+		sql -c "${part//TO_ROW/$((from + (to - from + 1) * (i + 1) / parts - 1))::bigint}" &
+		pids+=($!)
+	done
+	for i in "${pids[@]}"; do
+		wait "$i"
+	done
+}
+
+# load_waits METHOD: like load, by several sessions.  Then so many rows are added that leaves are split.
+load_waits() {
+	local method=$1 insert
+	insert="INSERT INTO t_$method SELECT hashint8extended(i, 0), i FROM generate_series(FROM_ROW, TO_ROW) i"
+	sql -c "CREATE TABLE t_$method (k bigint, id bigint)"
+	in_parts 1 "$rows" "$insert"
+	sql -c "SET max_parallel_maintenance_workers = 8" -c "CREATE INDEX i_$method ON t_$method USING $method (k)"
+	in_parts $((rows + 1)) $((rows + rows / 8)) "$insert"
+	sql -c "VACUUM ANALYZE t_$method"
+}
+
+# start_inserters METHOD: four clients insert single rows with random keys; pgbench logs the time of each.
+start_inserters() {
+	printf '%s\n' '\set i random(1, 9000000000000000)' \
+		"INSERT INTO t_$1 VALUES (hashint8extended(:i, 0), :i);" >"$dir/script"
+	rm -f "$dir"/latency.*
+	(cd "$dir" && exec pgbench -n -M prepared -c 4 -j 4 -T 3600 -l --log-prefix="$dir/latency" -f "$dir/script" \
+		>"$dir/pgbench" 2>&1) &
+	inserters=$!
+	sleep 1
+}
+
+# stop_inserters METHOD CASE FROM TO: records how long inserts took that were under way between two times, in seconds.
+stop_inserters() {
+	local method=$1 case=$2 from=$3 to=$4 bound
+	sleep 0.2
+	kill "$inserters"
+	wait "$inserters" || true
+	# Client, transaction, microseconds, script, and the end as seconds and microseconds
+	cat "$dir"/latency.* | awk -v from="$from" -v to="$to" 'NF == 6 {
+			end = $5 + $6 / 1e6
+			if (end >= from && end - $3 / 1e6 <= to)
+				print $3 / 1000
+		}' | sort -g >"$dir/times"
+	[ -s "$dir/times" ] || die "no inserts $case"
+	for bound in 1 2 5 10 20 50 100; do
+		awk -v bound="$bound" '$1 > bound { n++ } END { print n / NR * 1e6 }' "$dir/times" >"$dir/share"
+		record "inserts longer than so many ms; $case" "$bound" "$method" "$(cat "$dir/share")" 'of a million' 1 \
+			"$(wc -l <"$dir/times") inserts"
+	done
+	record 'median insert' "$case" "$method" "$(awk '{ t[NR] = $1 } END { print t[int((NR + 1) / 2)] }' "$dir/times")" ms 1
+	record 'insert at 99.99 per cent' "$case" "$method" \
+		"$(awk '{ t[NR] = $1 } END { n = NR * 0.9999; print t[n > int(n) ? int(n) + 1 : n] }' "$dir/times")" ms 1
+	record 'longest insert' "$case" "$method" "$(tail -n 1 "$dir/times")" ms 1
+}
+
+# beside METHOD CASE COMMAND...: runs a command while the clients insert.
+beside() {
+	local method=$1 case=$2 from
+	shift 2
+	start_inserters "$method"
+	from=$(date +%s.%N)
+	"$@" >"$dir/beside"
+	stop_inserters "$method" "$case" "$from" "$(date +%s.%N)"
+}
+
+# Four clients insert single rows: alone, while everything is moved, and while VACUUM removes three quarters
+# of an eighth of the keys, so that segments are moved as well.
 section_waits() {
-	local before after longest
-	load harmonia
-	sql -c "INSERT INTO t_harmonia SELECT hashint8extended(i, 0), i FROM generate_series($rows + 1::bigint, $rows + $rows / 8) i"
-	printf '%s\n' '\set i random(1, 9000000000000000)' "INSERT INTO t_harmonia VALUES (hashint8extended(:i, 0), :i);" >"$dir/script"
-	(cd "$dir" && pgbench -n -M prepared -c 2 -j 1 -T "$wait_seconds" -l --log-prefix="$dir/latency" -f "$dir/script" >"$dir/pgbench") &
-	sleep $((wait_seconds / 10 + 1))
-	before=$(date +%s)
-	sql -c "SELECT harmonia_reorganize('i_harmonia')" >"$dir/moved"
-	after=$(date +%s)
-	wait
-	say "Moved $(cat "$dir/moved") segments in $((after - before)) s"
-	longest=$(cat "$dir"/latency.* | awk -v before="$before" -v after="$after" '
-		{ if ($5 >= before && $5 <= after) { if ($3 > during) during = $3 } else if ($3 > other) other = $3 }
-		END { print other / 1000, during / 1000 }')
-	record 'longest insert' 'without movement' harmonia "${longest% *}" ms 1
-	record 'longest insert' 'while segments are moved' harmonia "${longest#* }" ms 1
+	local method moved
+	load # removes the tables
+	for method in btree harmonia; do
+		load_waits "$method"
+	done
+	for method in btree harmonia; do
+		beside "$method" 'without movement' sleep "$wait_seconds"
+	done
+	beside harmonia 'while segments are moved' sql -c "SELECT harmonia_reorganize('i_harmonia')"
+	say "harmonia_reorganize() moved $(cat "$dir/beside") segments"
+	for method in btree harmonia; do
+		sql -c "DELETE FROM t_$method WHERE k BETWEEN 0 AND (2^61)::bigint AND id % 4 <> 0"
+		moved=$(sql -c "SELECT movements FROM harmonia_index_info('i_harmonia')")
+		beside "$method" 'beside VACUUM' sql -c "VACUUM (INDEX_CLEANUP on) t_$method"
+	done
+	say "VACUUM moved $(($(sql -c "SELECT movements FROM harmonia_index_info('i_harmonia')") - moved)) segments"
 }
 
 # dead_case NAME SQL STATEMENT...: two clients run a script for each of a btree and a harmonia index,

@@ -62,6 +62,7 @@
 	POINT(move_written) \
 	POINT(move_copied) \
 	POINT(move_following) \
+	POINT(move_leaf_checked) \
 	POINT(move_followed) \
 	POINT(move_marking) \
 	POINT(move_marked) \

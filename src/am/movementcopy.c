@@ -470,6 +470,7 @@ catch_up_source(HmMove *move, const HmMoveSource *source, bool marked, HmCopiedL
 		}
 		if (done)
 			known++;
+		HM_FAULT(move_leaf_checked);
 	}
 	if (marked && walk.leaves != source->leaves)
 		report_chain(&walk);

@@ -104,6 +104,7 @@ my @points = (
 	[ move_written => 'dense', lost => 1 ],
 	[ move_copied => 'dense', lost => 1 ],
 	[ move_following => 'dense', lost => 1 ],
+	[ move_leaf_checked => 'dense', lost => 1 ],
 	[ move_followed => 'dense', lost => 1 ],
 	[ move_marking => 'vacuum', lost => 1 ],
 	[ move_marked => 'dense', lost => 1 ],

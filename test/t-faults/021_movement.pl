@@ -15,6 +15,7 @@ use Test::More;
 my $node = new_node('movement', conf => <<'END');
 shared_buffers = 32MB
 wal_consistency_checking = generic
+restart_after_crash = on
 END
 
 sub sql { return $node->safe_psql('postgres', $_[0]); }
@@ -51,10 +52,6 @@ sub check
 	is($answers[0], $answers[1], "$name: the same rows as with a btree");
 	return;
 }
-
-# How often the backends have given a copy up, and begun another one, cannot be seen from outside; but how
-# many segments have been moved can.
-sub movements { return sql("SELECT movements FROM harmonia_index_info('t_k')"); }
 
 # Rows with these keys, one statement for each, so that none is in a batch.
 sub insert_each
@@ -108,6 +105,94 @@ for my $kind ('', 'UNLOGGED')
 			check($name);
 		}
 	}
+}
+
+# ----------------------------------------------------------------
+# Writers are kept out before the leaves are looked at for the last time
+#
+# The mover stops in the middle of its last round.  A row for a leaf that it has passed would be lost.
+# ----------------------------------------------------------------
+for my $kind ('', 'UNLOGGED')
+{
+	my $name = lc("$kind the last round") =~ s/^ //r;
+	my ($mover, $writer) = map { open_session($node) } 1 .. 2;
+
+	make_table($kind);
+	my ($leaves) = split /\|/, sql("SELECT leaves FROM harmonia_segments('t_k') ORDER BY block LIMIT 1");
+	my $skip = $leaves + 1;
+
+	# The writer remembers its leaf.
+	ask($writer, insert_each(3, 4));
+	hold($node, 'move_leaf_checked');
+	ask($mover, "SET harmonia.fault = 'move_leaf_checked:wait:$skip'");
+	send_sql($mover, "SELECT harmonia_reorganize('t_k')");
+	stopped_at($node, 'move_leaf_checked');
+	send_sql($writer, insert_each(5));
+	ok(blocked_on($node, pausing($node, 'Movement'), '^INSERT INTO t VALUES .5'), "$name: the writer waits");
+	release('move_leaf_checked');
+	cmp_ok(answer($mover), '>', 0, "$name: segments are moved");
+	is(answer($writer), '', "$name: the writer goes on");
+	close_session($_) for ($mover, $writer);
+	check($name);
+}
+
+# ----------------------------------------------------------------
+# VACUUM removes entries that have been copied
+#
+# An insert moves a segment.  Afterwards other rows get the TIDs of the removed ones.
+# ----------------------------------------------------------------
+for my $kind ('', 'UNLOGGED')
+{
+	my $name = lc("$kind VACUUM") =~ s/^ //r;
+	my ($mover, $vacuum) = map { open_session($node) } 1 .. 2;
+	my $rows = 'INSERT INTO t SELECT x, x FROM (SELECT 30000 + i * 7919 % 1000 x FROM generate_series(1, 16000) i) s';
+
+	make_table($kind);
+	sql('DELETE FROM t WHERE k BETWEEN 25000 AND 31000');
+	hold($node, 'move_copied');
+	ask($mover, "SET harmonia.fault = 'move_copied:wait'");
+	send_sql($mover, $rows);
+	stopped_at($node, 'move_copied');
+	my $entries = "SELECT sum(entries) FROM harmonia_segments('t_k') s, harmonia_leaves('t_k', s.block) l WHERE l.low_key BETWEEN 2147508648 AND 2147514648";
+	my $before = sql($entries);
+	send_sql($vacuum, 'VACUUM (INDEX_CLEANUP on, TRUNCATE off) t');
+	ok(wait_until($node, "SELECT FROM ($entries) s WHERE s.sum < $before"), "$name: entries are removed");
+	release('move_copied');
+	is(answer($_), '', "$name: a session ends") for ($mover, $vacuum);
+	close_session($_) for ($mover, $vacuum);
+	sql('INSERT INTO t SELECT 26001, 26001 FROM generate_series(1, 900)');
+	check($name);
+}
+
+# ----------------------------------------------------------------
+# Crashes while a copy catches up
+# ----------------------------------------------------------------
+for my $fault ('move_following:panic:1', 'move_leaf_checked:panic:25', 'move_followed:panic', 'move_marking:panic',
+	'move_marked:panic', 'move_complete:panic', 'move_flip_logged:panic')
+{
+	my $point = $fault =~ s/:.*//r;
+
+	make_table('');
+	my $writers = start_pgbench($node, {
+			'row@10' => <<'END', 'batch@1' => <<'END' }, '-c', 3, '-t', 100_000);
+\set k random(1, 60000)
+INSERT INTO t VALUES (:k, :k);
+DELETE FROM t WHERE k2 = :k + 1;
+END
+\set k random(1, 60000)
+INSERT INTO t SELECT x, x FROM (SELECT :k + i % 50 x FROM generate_series(1, 300) i) s;
+END
+	wait_for_work($node);
+	my ($result, $out, $err) = $node->psql('postgres',
+		"LOAD 'harmonia'; SET harmonia.fault = '$fault'; SELECT harmonia_reorganize('t_k')");
+	like($err, qr/PANIC.*fault point "$point"/, "$fault: crash");
+	finish($writers);
+	$node->poll_query_until('postgres', 'SELECT true') or die 'the server did not come back';
+	check($fault);
+	is(sql(insert_each(1 .. 9)), '', "$fault: writers go on");
+	sql('VACUUM t');
+	sql("SELECT harmonia_reorganize('t_k')");
+	check("$fault, later");
 }
 
 $node->stop;
