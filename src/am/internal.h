@@ -523,9 +523,11 @@ typedef enum HmMoveMode
 
 /*
  * Movement: rewrite one segment, or two neighbours together, in pure layout, as one or
- * more new segments.  Returns false, and changes nothing, if a segment has been replaced
- * already, if the two cannot be replaced together, or if it would not pay.  last_header, if not NULL, becomes the header's block of the last new
- * segment.  The caller holds no buffer lock and no allocation lock.
+ * more new segments.  Leaves that are split meanwhile may leave an auxiliary node.  Returns false,
+ * and changes nothing, if a segment has been replaced already, if the two cannot be replaced
+ * together, or if it would not pay.  last_header, if not NULL, becomes the header's block of the
+ * last new segment.  Takes memory for all entries and pages of a segment.  The caller holds no buffer
+ * lock and no allocation lock.
  * Errors: index_corrupted.  The movement is then undone, apart from lost blocks and the
  * mark in the header, which the next writer removes.
  */

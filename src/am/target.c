@@ -13,7 +13,7 @@
  *
  * - It does not say that its segment has died or is being moved; that stands in the first word
  *	 of the header.  The writer reads this word without the header's lock.  A mover sets its
- *	 mark before it locks any leaf.  If the mover locks the leaf after the writer, it
+ *	 mark before it locks the leaves for the last time.  If it then locks the leaf after the writer, it
  *	 copies what the writer has written.  If before, the writer sees the mark, because it has
  *	 the lock from the mover.  The mark stays until the segment is dead, or the mover has
  *	 given up.  The header says that it is dead until its block is used again.
