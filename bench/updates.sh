@@ -191,7 +191,7 @@ stop_inserters() {
 	done
 	record 'median insert' "$case" "$method" "$(awk '{ t[NR] = $1 } END { print t[int((NR + 1) / 2)] }' "$dir/times")" ms 1
 	record 'insert at 99.99 per cent' "$case" "$method" \
-		"$(awk '{ t[NR] = $1 } END { n = NR * 0.9999; print t[n > int(n) ? int(n) + 1 : n] }' "$dir/times")" ms 1
+		"$(awk '{ t[NR] = $1 } END { print t[int(NR * 0.9999 + 0.999)] }' "$dir/times")" ms 1
 	record 'longest insert' "$case" "$method" "$(tail -n 1 "$dir/times")" ms 1
 }
 

@@ -24,12 +24,8 @@ typedef struct HmMoveSource
 typedef struct HmCopiedLeaf
 {
 	BlockNumber block;
-	bool		own;			/* entries were allocated for this leaf alone */
-	int			count;
-	HtEntry		low;
-	HtEntry		high;			/* above all entries if it has none */
 	XLogRecPtr	lsn;
-	HtEntry    *entries;
+	Page		page;			/* a copy */
 } HmCopiedLeaf;
 
 /* A movement in progress.  Its memory is that of the movement's context. */
@@ -51,10 +47,9 @@ typedef struct HmMove
 	HmCopiedLeaf *leaves;
 	uint32		leaf_count;
 	uint32		leaf_room;
-	HtEntry    *entries;		/* of the first reading */
-	uint64		count;
-	uint64		room;
-	uint64		fill;			/* percent of their slots in use, summed over leaves */
+	uint64		count;			/* of their entries, when they were first read */
+	uint64		fill;			/* percent of their slots in use then, summed over leaves */
+	HtEntry    *entries;		/* these, until the new segments are written */
 
 	/* The new segments, which are the copy */
 	uint32		new_leaves;

@@ -12,8 +12,8 @@
  * Only splits change the bounds of leaves, and they never change a low bound.  So each leaf is a part of
  * one that was read before, and is compared with that part of what was read.
  *
- * A leaf has changed if its LSN has.  The LSN says nothing for indexes without WAL; of these all leaves
- * are read again each time.
+ * A leaf has changed if its LSN has.  The LSN says nothing for indexes without WAL; of these all bytes of
+ * each leaf are compared.
  */
 #include "postgres.h"
 
@@ -32,6 +32,15 @@
  *		Reading
  * ----------------------------------------------------------------
  */
+
+/* The high bound of a leaf; above all entries if it has none. */
+static HtEntry
+leaf_high(Page page)
+{
+	HtEntry		end = {PG_UINT64_MAX, HT_TID_MAX};
+
+	return hm_page_has_high(page) ? hm_leaf_high(page) : end;
+}
 
 /* Where a walk from leaf to leaf of a source stands. */
 typedef struct LeafWalk
@@ -65,14 +74,12 @@ report_chain(const LeafWalk *walk)
  * Lock the next leaf in share mode, or return InvalidBuffer at the end.  This follows right links,
  * not inner nodes (reader.c), because it does not hold the header's lock.  Entries to which the
  * links do not lead would be lost, so each leaf must begin where the one before it ends.
- * *leaf becomes what it is, but for its entries.
  * Errors: index_corrupted.
  */
 static Buffer
-walk_next(LeafWalk *walk, HmCopiedLeaf *leaf)
+walk_next(LeafWalk *walk)
 {
 	Relation	index = walk->move->index;
-	HtEntry		end = {PG_UINT64_MAX, HT_TID_MAX};
 	Buffer		buffer;
 	Page		page;
 
@@ -84,17 +91,13 @@ walk_next(LeafWalk *walk, HmCopiedLeaf *leaf)
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	hm_page_check(index, buffer, HM_PAGE_LEAF);
 	page = BufferGetPage(buffer);
-
-	leaf->block = walk->block;
-	leaf->low = hm_leaf_low(page);
-	leaf->high = hm_page_has_high(page) ? hm_leaf_high(page) : end;
-	leaf->lsn = BufferGetLSNAtomic(buffer);
 	if (hm_page_special(page)->stamp != walk->source->stamp ||
-		ht_entry_cmp(leaf->low, walk->low) != 0 || ht_entry_cmp(leaf->high, leaf->low) <= 0)
+		ht_entry_cmp(hm_leaf_low(page), walk->low) != 0 ||
+		ht_entry_cmp(leaf_high(page), walk->low) <= 0)
 		report_chain(walk);
 
 	walk->leaves++;
-	walk->low = leaf->high;
+	walk->low = leaf_high(page);
 	walk->block = hm_page_special(page)->right;
 	return buffer;
 }
@@ -111,57 +114,55 @@ note_leaf(HmMove *move, const HmCopiedLeaf *leaf)
 	move->leaves[move->leaf_count++] = *leaf;
 }
 
-/* Read a source for the first time. */
-static void
-read_source(HmMove *move, const HmMoveSource *source)
+/* Check a leaf, which is locked in share mode, copy it, and unlock it.  Returns the copy. */
+static Page
+read_leaf(HmMove *move, Buffer buffer)
 {
-	LeafWalk	walk;
-	HmCopiedLeaf leaf = {0};
-	Buffer		buffer;
+	HmCopiedLeaf leaf = {BufferGetBlockNumber(buffer), BufferGetLSNAtomic(buffer), palloc(BLCKSZ)};
 
-	walk_begin(&walk, move, source);
-	while (BufferIsValid(buffer = walk_next(&walk, &leaf)))
-	{
-		Page		page = BufferGetPage(buffer);
-
-		hm_leaf_check(move->index, buffer, move->width);
-		if (move->room - move->count < HT_LEAF_MAX_ENTRIES)
-		{
-			move->room *= 2;
-			move->entries = repalloc_huge(move->entries, move->room * sizeof(HtEntry));
-		}
-		leaf.count = ht_leaf_read(page, move->entries + move->count);
-		move->count += (uint64) leaf.count;
-		move->fill += (uint64) leaf.count * 100 / ht_leaf_capacity(ht_leaf_shape_of(page));
-		UnlockReleaseBuffer(buffer);
-		note_leaf(move, &leaf);
-	}
+	hm_leaf_check(move->index, buffer, move->width);
+	memcpy(leaf.page, BufferGetPage(buffer), BLCKSZ);
+	UnlockReleaseBuffer(buffer);
+	note_leaf(move, &leaf);
+	return leaf.page;
 }
 
-/* Read all sources for the first time. */
+/* Read all leaves for the first time. */
 static void
 read_sources(HmMove *move)
 {
-	uint32		leaves = 0;
-	uint64		at = 0;
-
-	for (int i = 0; i < move->source_count; i++)
-		leaves += move->sources[i].leaves;
 	move->leaf_count = 0;
-	move->leaf_room = leaves + 16;
+	move->leaf_room = 64;
 	move->leaves = palloc(move->leaf_room * sizeof(HmCopiedLeaf));
 	move->count = 0;
 	move->fill = 0;
-	move->room = (uint64) (leaves + 2) * HT_LEAF_MAX_ENTRIES / 2;
-	move->entries = palloc_extended(move->room * sizeof(HtEntry), MCXT_ALLOC_HUGE);
-
 	for (int i = 0; i < move->source_count; i++)
-		read_source(move, &move->sources[i]);
-	for (uint32 i = 0; i < move->leaf_count; i++)
 	{
-		move->leaves[i].entries = move->entries + at;
-		at += (uint64) move->leaves[i].count;
+		LeafWalk	walk;
+		Buffer		buffer;
+
+		walk_begin(&walk, move, &move->sources[i]);
+		while (BufferIsValid(buffer = walk_next(&walk)))
+		{
+			Page		page = read_leaf(move, buffer);
+			int			count = ht_leaf_count(page);
+
+			move->count += (uint64) count;
+			move->fill += (uint64) count * 100 / ht_leaf_capacity(ht_leaf_shape_of(page));
+		}
 	}
+}
+
+/* Collect the entries of all leaves that have been read. */
+static void
+collect_entries(HmMove *move)
+{
+	HtEntry    *next;
+
+	move->entries = palloc_extended(Max(1, move->count) * sizeof(HtEntry), MCXT_ALLOC_HUGE);
+	next = move->entries;
+	for (uint32 i = 0; i < move->leaf_count; i++)
+		next += ht_leaf_read(move->leaves[i].page, next);
 }
 
 /* ----------------------------------------------------------------
@@ -196,6 +197,7 @@ hm_copy_plan(HmMove *move)
 	uint32		max;
 
 	read_sources(move);
+	collect_entries(move);
 	percent = fill_percent(move);
 	least = Max(1, ht_leaf_capacity(widest) * percent / 100);
 	max = (uint32) (move->count / least + 1);
@@ -281,6 +283,8 @@ hm_copy_write(HmMove *move)
 		low = spec.high;
 		entries += count;
 	}
+	pfree(move->entries);
+	move->entries = NULL;
 }
 
 /* ----------------------------------------------------------------
@@ -298,31 +302,31 @@ typedef struct Difference
 } Difference;
 
 /*
- * Compare the n entries that a leaf has with those that it had when it was a part of "known", both in
- * order.
+ * Compare the entries that a leaf has with those that it had when it was a part of "known".
  */
 static void
-compare(const HmCopiedLeaf *known, const HmCopiedLeaf *leaf, Difference *difference)
+compare(Page known, Page leaf, Difference *difference)
 {
-	const HtEntry *old = known->entries + hm_entries_below(known->entries, known->count, leaf->low);
-	const HtEntry *old_end = known->entries + hm_entries_below(known->entries, known->count, leaf->high);
-	const HtEntry *new = leaf->entries;
-	const HtEntry *new_end = leaf->entries + leaf->count;
+	HtEntry		known_entries[HT_LEAF_MAX_ENTRIES];
+	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
+	int			known_count = ht_leaf_read(known, known_entries);
+	int			end = (int) hm_entries_below(known_entries, known_count, leaf_high(leaf));
+	int			old = (int) hm_entries_below(known_entries, known_count, hm_leaf_low(leaf));
+	int			count = ht_leaf_read(leaf, entries);
+	int			new = 0;
 
 	difference->added_count = 0;
 	difference->removed_count = 0;
-	while (old < old_end || new < new_end)
+	while (old < end || new < count)
 	{
-		int			cmp = old == old_end ? 1 : new == new_end ? -1 : ht_entry_cmp(*old, *new);
+		int			cmp = old == end ? 1 : new == count ? -1 : ht_entry_cmp(known_entries[old], entries[new]);
 
 		if (cmp < 0)
-			difference->removed[difference->removed_count++] = *old;
+			difference->removed[difference->removed_count++] = known_entries[old];
 		else if (cmp > 0)
-			difference->added[difference->added_count++] = *new;
-		if (cmp <= 0)
-			old++;
-		if (cmp >= 0)
-			new++;
+			difference->added[difference->added_count++] = entries[new];
+		old += cmp <= 0;
+		new += cmp >= 0;
 	}
 }
 
@@ -404,33 +408,39 @@ add_to_copy(const HmMove *move, const HtEntry *entries, int64 n)
 	return true;
 }
 
-/*
- * Bring the copy up to date with a leaf that may have changed, and unlock it.  "known" is the leaf of which it
- * was a part when it was read last; *leaf is what it is now, and gets its entries.  Returns false
- * if the copy has no place for an entry.
- */
+/* Bring the copy up to date with a leaf.  Returns false if it has no place for an entry. */
 static bool
-catch_up_leaf(HmMove *move, Buffer buffer, HmCopiedLeaf *known, HmCopiedLeaf *leaf, uint32 *changed)
+catch_up_leaf(HmMove *move, Page known, Page leaf, uint32 *changed)
 {
-	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
 	Difference	difference;
-
-	hm_leaf_check(move->index, buffer, move->width);
-	leaf->entries = entries;
-	leaf->count = ht_leaf_read(BufferGetPage(buffer), entries);
-	UnlockReleaseBuffer(buffer);
 
 	compare(known, leaf, &difference);
 	if (difference.added_count + difference.removed_count > 0)
 		(*changed)++;
 	remove_from_copy(move, difference.removed, difference.removed_count);
-	if (!add_to_copy(move, difference.added, difference.added_count))
-		return false;
+	return add_to_copy(move, difference.added, difference.added_count);
+}
 
-	leaf->own = true;
-	leaf->entries = palloc(Max(1, leaf->count) * sizeof(HtEntry));
-	memcpy(leaf->entries, entries, leaf->count * sizeof(HtEntry));
-	return true;
+/* Whether two leaves of an index without WAL are equal, but for their holes. */
+static bool
+same_bytes(Page a, Page b)
+{
+	HtByteRange hole = ht_leaf_hole(ht_leaf_shape_of(a));
+	int			end = hole.offset + hole.length;
+
+	/* If they have different shapes, they differ before the hole. */
+	return memcmp(a, b, hole.offset) == 0 && memcmp((char *) a + end, (char *) b + end, BLCKSZ - end) == 0;
+}
+
+/* Whether a leaf, which is locked, is as it was when it was read last. */
+static bool
+is_unchanged(const HmMove *move, const HmCopiedLeaf *known, Buffer buffer)
+{
+	if (BufferGetBlockNumber(buffer) != known->block)
+		return false;
+	if (RelationNeedsWAL(move->index))
+		return BufferGetLSNAtomic(buffer) == known->lsn;
+	return same_bytes(known->page, BufferGetPage(buffer));
 }
 
 /*
@@ -441,34 +451,33 @@ static bool
 catch_up_source(HmMove *move, const HmMoveSource *source, bool marked, HmCopiedLeaf **at,
 				const HmCopiedLeaf *known_end, uint32 *changed)
 {
-	Relation	index = move->index;
-	LeafWalk	walk;
-	HmCopiedLeaf leaf = {0};
 	HmCopiedLeaf *known = *at;
+	LeafWalk	walk;
 	Buffer		buffer;
 
 	walk_begin(&walk, move, source);
-	while (BufferIsValid(buffer = walk_next(&walk, &leaf)))
+	while (BufferIsValid(buffer = walk_next(&walk)))
 	{
-		bool		done;
+		int			cmp;
 
-		if (known == known_end || ht_entry_cmp(leaf.high, known->high) > 0)
+		if (known == known_end)
 			report_chain(&walk);
-		done = ht_entry_cmp(leaf.high, known->high) == 0;
-		if (leaf.block == known->block && leaf.lsn == known->lsn && RelationNeedsWAL(index))
+		cmp = ht_entry_cmp(walk.low, leaf_high(known->page));
+		if (cmp > 0)
+			report_chain(&walk);
+		if (is_unchanged(move, known, buffer))
 		{
 			UnlockReleaseBuffer(buffer);
 			note_leaf(move, known);
 		}
 		else
 		{
-			if (!catch_up_leaf(move, buffer, known, &leaf, changed))
+			if (!catch_up_leaf(move, known->page, read_leaf(move, buffer), changed))
 				return false;
-			note_leaf(move, &leaf);
-			if (done && known->own)
-				pfree(known->entries);
+			if (cmp == 0)
+				pfree(known->page);
 		}
-		if (done)
+		if (cmp == 0)
 			known++;
 		HM_FAULT(move_leaf_checked);
 	}

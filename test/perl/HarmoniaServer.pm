@@ -15,7 +15,7 @@ use Time::HiRes qw(usleep);
 
 our @EXPORT = qw(
   new_node prepare_database process_state crash_node crash_after write_file
-  start_psql start_pgbench finish no_errors wait_for_work
+  wait_for_restart start_psql start_pgbench finish no_errors wait_for_work
 );
 
 # Settings of all servers.  There are few buffers, so that pages are written and read
@@ -113,6 +113,20 @@ sub crash_node
 
 	# Older versions of the class have no method for this: forget the process.
 	delete $node->{_pid};
+	return;
+}
+
+# Wait until a server is up again after a backend's crash.  Its log was so long before that.
+sub wait_for_restart
+{
+	my ($node, $log_offset) = @_;
+	my $deadline = time + $PostgreSQL::Test::Utils::timeout_default;
+
+	until (slurp_file($node->logfile, $log_offset) =~ /ready to accept connections/)
+	{
+		die 'the server did not come back' if time > $deadline;
+		usleep(20_000);
+	}
 	return;
 }
 

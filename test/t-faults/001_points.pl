@@ -10,7 +10,6 @@ use Harmonia;
 use HarmoniaDevice;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(usleep);
 
 my $only = $ENV{POINTS} // '';
 
@@ -199,20 +198,6 @@ BEGIN
 END $$;
 END
 
-# Wait until the server is up again after a crash.
-sub wait_for_restart
-{
-	my ($log_offset) = @_;
-	my $deadline = time + $PostgreSQL::Test::Utils::timeout_default;
-
-	until (slurp_file($node->logfile, $log_offset) =~ /ready to accept connections/)
-	{
-		die 'the server did not come back' if time > $deadline;
-		usleep(20_000);
-	}
-	return;
-}
-
 # Try one fault; returns what is wrong afterwards, or ''.
 sub try_point
 {
@@ -237,7 +222,7 @@ END
 	if ($action eq 'panic' || $expected{crash})
 	{
 		return "no crash: $err" if $err !~ /PANIC/;
-		wait_for_restart($log_offset);
+		wait_for_restart($node, $log_offset);
 	}
 
 	if ($load == $loads{device} || $load == $loads{resident})

@@ -137,6 +137,50 @@ for my $kind ('', 'UNLOGGED')
 }
 
 # ----------------------------------------------------------------
+# The last segment gets a high bound
+#
+# Another segment is added after it, and nothing else changes in it: its last leaf was full.  The copy has no
+# high bound.
+# ----------------------------------------------------------------
+{
+	my $name = 'a segment after the last one';
+	my ($mover, $writer) = map { open_session($node) } 1 .. 2;
+	my $segments = "SELECT count(*) FROM harmonia_segments('t_k')";
+	my $add = "SET harmonia.batch_inserts = off; INSERT INTO t SELECT m + 1, m + 1 FROM (SELECT max(k2) m FROM t) s";
+	my $small = sub {
+		sql(<<'END');
+SET client_min_messages = warning;
+DROP TABLE IF EXISTS t;
+CREATE TABLE t (k int, k2 int) WITH (autovacuum_enabled = off);
+INSERT INTO t SELECT 10 * i, 10 * i FROM generate_series(1, 2500) i;
+CREATE INDEX t_k ON t USING harmonia (k) WITH (fillfactor = 90);
+CREATE INDEX t_k2 ON t (k2);
+INSERT INTO t SELECT 20 * i + 5, 20 * i + 5 FROM generate_series(1, 1000) i;
+END
+	};
+
+	$small->();
+	is(sql($segments), '1', "$name: there is one");
+	sql($add) while sql($segments) == 1;
+	my $added = sql('SELECT count(*) FROM t WHERE k2 > 25000');
+	$small->();
+	sql($add) for 2 .. $added;
+	is(sql($segments), '1', "$name: its last leaf is full");
+
+	hold($node, 'move_copied');
+	ask($mover, "SET harmonia.fault = 'move_copied:wait'");
+	send_sql($mover, "SELECT harmonia_reorganize('t_k')");
+	stopped_at($node, 'move_copied');
+	is(ask($writer, $add), '', "$name: a row");
+	is(sql($segments), '2', "$name: there are two");
+	release('move_copied');
+	cmp_ok(answer($mover), '>', 0, "$name: it is moved");
+	is(sql($segments), '2', "$name: there are two afterwards");
+	close_session($_) for ($mover, $writer);
+	check($name);
+}
+
+# ----------------------------------------------------------------
 # VACUUM removes entries that have been copied
 #
 # An insert moves a segment.  Afterwards other rows get the TIDs of the removed ones.
@@ -183,11 +227,12 @@ END
 INSERT INTO t SELECT x, x FROM (SELECT :k + i % 50 x FROM generate_series(1, 300) i) s;
 END
 	wait_for_work($node);
+	my $log_offset = -s $node->logfile;
 	my ($result, $out, $err) = $node->psql('postgres',
 		"LOAD 'harmonia'; SET harmonia.fault = '$fault'; SELECT harmonia_reorganize('t_k')");
 	like($err, qr/PANIC.*fault point "$point"/, "$fault: crash");
 	finish($writers);
-	$node->poll_query_until('postgres', 'SELECT true') or die 'the server did not come back';
+	wait_for_restart($node, $log_offset);
 	check($fault);
 	is(sql(insert_each(1 .. 9)), '', "$fault: writers go on");
 	sql('VACUUM t');
