@@ -6,7 +6,7 @@
 #   index sizes lookup answers types shapes parallel updates clients foreign partitions versions planning
 #   paper                                   on the CPU; default: all of them
 #   citus                                   the same, where there is Citus
-#   kernels device                          on a GPU, after the word gpu
+#   kernels device load                     on a GPU, after the word gpu
 #   strom                                   the same, where there is PG-Strom
 #
 # The folder is bench/results/DATE-HOST-KIND, or RESULTS.  Existing figures of the same
@@ -23,7 +23,7 @@ suites=(index sizes lookup answers types shapes parallel updates clients foreign
 	paper)
 if [ "${1:-}" = gpu ]; then
 	kind=gpu
-	suites=(kernels device)
+	suites=(kernels device load)
 	shift
 fi
 [ $# -eq 0 ] || suites=("$@")
@@ -39,6 +39,7 @@ run_suite() {
 		kernels) "$root/bench/gpu/run.sh" -b ;;
 		device) "$root/bench/gpu/sql.sh" ;;
 		strom) "$root/bench/gpu/strom.sh" ;;
+		load) "$root/bench/gpu/load.sh" ;;
 		*) "$root/bench/$1.sh" ;;
 	esac
 }

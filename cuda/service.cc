@@ -416,6 +416,7 @@ Service::serve(Client &client, const Descriptor &passed)
 		client.start = client.end;
 		return;
 	}
+	reply.busy_us = (uint32_t) std::min<int64_t>(client.progress.time + now_us() - begin, UINT32_MAX);
 	client.progress = {};
 	if (reply.status == HP_FAILED)
 	{

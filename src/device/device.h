@@ -35,6 +35,7 @@
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 
+#include "device/costs.h"
 #include "device/protocol.h"
 
 /*
@@ -161,6 +162,7 @@ typedef struct HmWatch
 									 * for one state */
 	pg_atomic_uint32 *marked;	/* nonzero: there may be new marks */
 	pg_atomic_uint32 *overflow; /* nonzero: a block without a word has changed */
+	pg_atomic_uint64 *owed;		/* number of marked lines, about */
 	uint32		first_group;	/* in the summary of marks */
 } HmWatch;
 
@@ -183,11 +185,9 @@ extern HmWatchResult hm_device_watch(const HpIndexName *name, Oid relation, Bloc
 extern void hm_device_release(void);
 
 /*
- * This backend makes a whole copy of the index that it holds: until it releases the index,
- * hm_device_is_loading() is true.
+ * This backend makes a whole copy of the index that it holds, until it releases the index.
  */
 extern void hm_device_loads(void);
-extern bool hm_device_is_loading(Relation index);
 
 /*
  * A walk over the blocks of a held index that have marks, in order.  It finds all marks that
@@ -214,9 +214,6 @@ hm_device_same_count(uint64 a, uint64 b)
 	return a >> 32 == b >> 32;
 }
 
-/* Is this index watched? */
-extern bool hm_device_is_watched(Relation index);
-
 /*
  * Has this index been watched since its count had the given value, and have all marks
  * made before this call been taken by a re-sync, finished or not?
@@ -233,36 +230,6 @@ extern bool hm_device_forget(Relation index);
  *		Statistics (stats.c)
  * ----------------------------------------------------------------
  */
-
-/*
- * Batches are divided into classes by size; each class covers four times the size of
- * the one before.  Each class has mean times per key, in ns.
- */
-#define HM_SIZE_CLASSES		10
-#define HM_SIZE_CLASS_MIN	256
-
-static inline int
-hm_size_class(uint32 keys)
-{
-	int			class = 0;
-
-	while (class < HM_SIZE_CLASSES - 1 && keys >= (uint32) HM_SIZE_CLASS_MIN * 4 << 2 * class)
-		class++;
-	return class;
-}
-
-/* Mean times of batches against an index, on the CPU and on the device; 0: unknown. */
-typedef struct HmDeviceCosts
-{
-	float		cpu[HM_SIZE_CLASSES];
-	float		device[HM_SIZE_CLASSES];
-	float		sync;			/* ns to bring the copy up to date */
-	float		debt;			/* ns that batches spent on the CPU for lack of a
-								 * copy, since the index was last loaded or unloaded */
-	uint32		batches;		/* number of measured batches */
-	TimestampTz refused;		/* when the device last had no room for the copy, or
-								 * 0 */
-} HmDeviceCosts;
 
 /* Counters of an index's batches, as pg_stat_harmonia shows them. */
 typedef struct HmBatchCounts
@@ -290,14 +257,21 @@ typedef struct HmDeviceStats
 	HmBatchCounts counts;
 } HmDeviceStats;
 
-/* Get the costs of an index of this database.  Returns false if there are none yet. */
-extern bool hm_stats_costs(Oid relation, HmDeviceCosts *costs);
+/* What the choice has to know of a copy, besides its costs. */
+typedef struct HmCopyState
+{
+	bool		watched;		/* there may be a copy */
+	bool		loading;		/* a backend makes it */
+	uint64		lines;			/* that it lacks, about */
+} HmCopyState;
 
 /*
- * Store costs of an index.  Overwrites what other backends have stored in the meantime,
- * which is harmless.
+ * Get the costs of an index of this database, to read or change them, and the state of its copy
+ * if state is not NULL.  Returns NULL if there is no room for them.  Otherwise the caller soon calls
+ * hm_stats_unlock_costs(), and nothing in between that may fail or wait.
  */
-extern void hm_stats_set_costs(Oid relation, const HmDeviceCosts *costs);
+extern HmDeviceCosts *hm_stats_lock_costs(Oid relation, HmCopyState *state);
+extern void hm_stats_unlock_costs(void);
 
 /* Add counters to a sum; copy_memory is replaced unless it is 0. */
 extern void hm_batch_counts_add(HmBatchCounts *sum, const HmBatchCounts *counts);
@@ -310,6 +284,21 @@ extern HmDeviceStats *hm_stats_read(int *count, TimestampTz *since);
 
 /* Reset the counters of one index or, if relation is invalid, of this database. */
 extern void hm_stats_reset(Oid relation);
+
+/* ----------------------------------------------------------------
+ *		The queue in front of the device (queue.c)
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * This backend is about to have the device work for it, so long, in ns: on a re-sync, and on a
+ * search.  Replaces what it has said before.  With two zeros, or at the end of the (sub)transaction
+ * at the latest, it leaves the queue.
+ */
+extern void hm_queue_enter(double sync_ns, double search_ns);
+
+/* What other backends have in the queue; sets all fields but the number of lines. */
+extern void hm_queue_others(HmQueue *queue);
 
 /* ----------------------------------------------------------------
  *		Talking to the daemon (client.c)

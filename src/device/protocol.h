@@ -42,7 +42,7 @@
 
 #include "tree/tree.h"
 
-#define HP_VERSION		8
+#define HP_VERSION		9
 #define HP_CONTROL_FD	3
 
 /* Clients that wait for another client's sync get HP_WAITING at this interval. */
@@ -199,7 +199,7 @@ typedef struct HpReply
 	uint32_t	created;		/* HP_SYNC_BEGIN: the copy is new and empty */
 	uint64_t	structure;		/* HP_SYNC_BEGIN: of the last HP_SYNC_END */
 	uint32_t	blocks;			/* HP_SYNC_BEGIN: that the copy has room for */
-	uint32_t	unused;
+	uint32_t	busy_us;		/* how long the daemon has worked on the request */
 	uint64_t	hits;			/* HP_SEARCH: the number of all hits */
 	uint64_t	counted;		/* HP_SEARCH, HP_OK: of these, how many have no tid at
 								 * tids_at, because the map counts them */

@@ -74,6 +74,9 @@ start_shared(void)
 		pg_atomic_init_u32(&hm_device->watched, 0);
 		pg_atomic_init_u32(&hm_device->version, 1);
 		pg_atomic_init_u32(&hm_device->suspected, 0);
+		pg_atomic_init_u64(&hm_device->queued_sync, 0);
+		pg_atomic_init_u64(&hm_device->queued_search, 0);
+		pg_atomic_init_u32(&hm_device->queued, 0);
 		hm_device->info.state = HM_DEVICE_OFF;
 		hm_device->stats_since = GetCurrentTimestamp();
 		hm_device->info.since = hm_device->stats_since;
@@ -83,6 +86,7 @@ start_shared(void)
 			pg_atomic_init_u64(&hm_device->slots[i].structure, 0);
 			pg_atomic_init_u32(&hm_device->slots[i].marked, 0);
 			pg_atomic_init_u32(&hm_device->slots[i].overflow, 0);
+			pg_atomic_init_u64(&hm_device->slots[i].owed, 0);
 		}
 		for (uint32 i = 0; i < hm_summary_words(hm_device->word_count); i++)
 			pg_atomic_init_u64(&hm_device_summary()[i], 0);
@@ -142,6 +146,7 @@ hm_device_init(void)
 	next_shmem_startup = shmem_startup_hook;
 	shmem_startup_hook = start_shared;
 	hm_watch_init();
+	hm_queue_init();
 	hm_supervisor_register();
 }
 

@@ -31,6 +31,7 @@ typedef struct HmSlot
 	pg_atomic_uint64 structure;
 	pg_atomic_uint32 marked;
 	pg_atomic_uint32 overflow;	/* a block without a word has changed */
+	pg_atomic_uint64 owed;		/* number of marked lines, about */
 } HmSlot;
 
 /*
@@ -46,6 +47,9 @@ typedef struct HmDeviceShared
 	HmDeviceInfo info;
 	Latch	   *supervisor;		/* NULL: it does not run */
 	pg_atomic_uint32 suspected; /* a backend waits for the daemon */
+	pg_atomic_uint64 queued_sync;	/* work that backends have for the device, in ns */
+	pg_atomic_uint64 queued_search;
+	pg_atomic_uint32 queued;	/* number of these backends */
 	uint64		clock;
 	uint64		incarnation;	/* number of structure counts begun so far */
 	TimestampTz stats_since;
@@ -107,8 +111,9 @@ extern HmSlot *hm_slot_find(Oid relation, bool make);
 /* Stop watching a slot without users.  The caller holds the lock in exclusive mode. */
 extern void hm_slot_unwatch(HmSlot *slot);
 
-/* Install the hook and the callback of watch.c. */
+/* Install the hook and the callback of watch.c, and the callbacks of queue.c. */
 extern void hm_watch_init(void);
+extern void hm_queue_init(void);
 
 /*
  * supervisor.c

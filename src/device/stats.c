@@ -12,31 +12,31 @@
 
 #include "device/shared.h"
 
-bool
-hm_stats_costs(Oid relation, HmDeviceCosts *costs)
-{
-	HmSlot	   *slot;
-
-	LWLockAcquire(hm_device->lock, LW_SHARED);
-	slot = hm_slot_find(relation, false);
-	if (slot != NULL)
-		*costs = slot->costs;
-	LWLockRelease(hm_device->lock);
-	return slot != NULL;
-}
-
-void
-hm_stats_set_costs(Oid relation, const HmDeviceCosts *costs)
+HmDeviceCosts *
+hm_stats_lock_costs(Oid relation, HmCopyState *state)
 {
 	HmSlot	   *slot;
 
 	LWLockAcquire(hm_device->lock, LW_EXCLUSIVE);
 	slot = hm_slot_find(relation, true);
-	if (slot != NULL)
+	if (slot == NULL)
 	{
-		slot->costs = *costs;
-		slot->used = ++hm_device->clock;
+		LWLockRelease(hm_device->lock);
+		return NULL;
 	}
+	slot->used = ++hm_device->clock;
+	if (state != NULL)
+	{
+		state->watched = slot->words > 0;
+		state->loading = slot->loader != 0;
+		state->lines = pg_atomic_read_u64(&slot->owed);
+	}
+	return &slot->costs;
+}
+
+void
+hm_stats_unlock_costs(void)
+{
 	LWLockRelease(hm_device->lock);
 }
 

@@ -21,6 +21,7 @@
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "port/pg_bitutils.h"
+#include "port/pg_bitutils.h"
 #include "tcop/utility.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
@@ -32,6 +33,9 @@ pg_atomic_uint32 *hm_device_watched = NULL;
 
 /* Extra words of an index: a quarter of its blocks, and this many. */
 #define GROWTH_WORDS		256
+
+/* How many lines a writer marks before it adds them to the number of marked lines. */
+#define REPORTED_LINES		16
 
 /*
  * Ranges that this backend remembers, valid as long as the set of watched indexes stays
@@ -45,6 +49,8 @@ typedef struct KnownIndex
 	HmSlot	   *slot;			/* NULL: not watched */
 	uint32		first;
 	uint32		words;
+	uint32		unreported;		/* lines that this backend has marked, and not added to
+								 * the slot's number */
 } KnownIndex;
 
 static KnownIndex known[KNOWN_INDEXES];
@@ -94,6 +100,7 @@ know_index(Relation index)
 	known_count = Min(known_count + 1, KNOWN_INDEXES);
 	result->name = name;
 	result->slot = NULL;
+	result->unreported = 0;
 	LWLockAcquire(hm_device->lock, LW_SHARED);
 	for (int i = 0; i < HM_DEVICE_SLOTS; i++)
 	{
@@ -137,17 +144,34 @@ summarize(uint32 word)
 		pg_atomic_fetch_or_u64(summary, bit);
 }
 
+/*
+ * Count lines that have got a mark.  Only a few at a time are added to the number in shared memory,
+ * which all writers of the index share.
+ */
+static inline void
+count_lines(KnownIndex *at, uint64 lines)
+{
+	at->unreported += (uint32) pg_popcount64(lines);
+	if (at->unreported < REPORTED_LINES)
+		return;
+	pg_atomic_fetch_add_u64(&at->slot->owed, at->unreported);
+	at->unreported = 0;
+}
+
 /* Mark lines of a block.  Returns false if the block has no word. */
 static inline bool
-mark_block(const KnownIndex *at, BlockNumber block, uint64 lines)
+mark_block(KnownIndex *at, BlockNumber block, uint64 lines)
 {
+	uint64		before;
+
 	if (block >= at->words)
 	{
 		raise_flag(&at->slot->overflow);
 		return false;
 	}
-	pg_atomic_fetch_or_u64(&hm_device->words[at->first + block], lines);
+	before = pg_atomic_fetch_or_u64(&hm_device->words[at->first + block], lines);
 	summarize(at->first + block);
+	count_lines(at, lines & ~before);
 	return true;
 }
 
@@ -308,6 +332,7 @@ start_watching(HmSlot *slot, const HpIndexName *name, BlockNumber blocks)
 	pg_atomic_write_u64(&slot->structure, ++hm_device->incarnation << 32);
 	pg_atomic_write_u32(&slot->marked, 0);
 	pg_atomic_write_u32(&slot->overflow, 0);
+	pg_atomic_write_u64(&slot->owed, 0);
 
 	/*
 	 * A writer that locks a page after the first copy has read it sees these changes.
@@ -386,6 +411,7 @@ hm_device_watch(const HpIndexName *name, Oid relation, BlockNumber blocks, HmWat
 		watch->structure = &slot->structure;
 		watch->marked = &slot->marked;
 		watch->overflow = &slot->overflow;
+		watch->owed = &slot->owed;
 	}
 	LWLockRelease(hm_device->lock);
 	return result;
@@ -411,19 +437,6 @@ hm_device_loads(void)
 	LWLockAcquire(hm_device->lock, LW_EXCLUSIVE);
 	held->loader = MyProcPid;
 	LWLockRelease(hm_device->lock);
-}
-
-bool
-hm_device_is_loading(Relation index)
-{
-	HmSlot	   *slot;
-	bool		result;
-
-	LWLockAcquire(hm_device->lock, LW_SHARED);
-	slot = hm_slot_find(RelationGetRelid(index), false);
-	result = slot != NULL && slot->loader != 0;
-	LWLockRelease(hm_device->lock);
-	return result;
 }
 
 void
@@ -486,19 +499,6 @@ hm_device_next_marked(HmMarkWalk *walk, BlockNumber *block, uint64 *lines)
 		walk->block = group * HM_GROUP_WORDS;
 		walk->end = Min(walk->block + HM_GROUP_WORDS, watch->blocks);
 	}
-}
-
-bool
-hm_device_is_watched(Relation index)
-{
-	HmSlot	   *slot;
-	bool		result;
-
-	LWLockAcquire(hm_device->lock, LW_SHARED);
-	slot = hm_slot_find(RelationGetRelid(index), false);
-	result = slot != NULL && slot->words > 0;
-	LWLockRelease(hm_device->lock);
-	return result;
 }
 
 bool

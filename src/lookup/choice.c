@@ -3,7 +3,8 @@
  *		The choice between the CPU and the device, for a batch.
  *
  * Shared memory has what the choice goes by: the times that batches of an index have
- * taken on either side.
+ * taken on either side, and what is in the way of this one.  costs.c of src/device compares
+ * them.
  */
 #include "postgres.h"
 
@@ -24,14 +25,10 @@
 #define REFUSED_MS			60000
 
 /*
- * One in this many batches is searched by the side that seems to be slower, to see
- * whether it still is; but not if it is slower by more than EXPLORE_RATIO.
+ * If an earlier copy has shown that the device is slower, as if a new one took this many times as
+ * long.
  */
-#define EXPLORE_ONE_IN		64
-#define EXPLORE_RATIO		4
-
-/* The weight of a batch in the means. */
-#define MEAN_WEIGHT			0.2f
+#define SLOWER_DEBT			64
 
 const char *
 hm_cpu_reason_text(HmCpuReason reason)
@@ -90,35 +87,11 @@ hm_cpu_reason_text(HmCpuReason reason)
 	return NULL;
 }
 
-/* Add a measurement to a mean; the first one becomes the mean. */
-static void
-add_to_mean(float *mean, double value)
+/* The time by which means know their age. */
+static uint32
+now_ms(void)
 {
-	*mean = *mean == 0 ? (float) value : *mean + MEAN_WEIGHT * ((float) value - *mean);
-}
-
-/*
- * The expected time of a batch, from the nearest classes with measurements.  On the CPU
- * each key takes the same time.  On the device ("fixed") a batch that is smaller than a
- * measured one takes about as long as that one.
- */
-static double
-expected_ns(const float *means, uint32 keys, bool fixed)
-{
-	int			class = hm_size_class(keys);
-
-	for (int distance = 0; distance < HM_SIZE_CLASSES; distance++)
-	{
-		int			below = class - distance;
-		int			above = class + distance;
-
-		if (below >= 0 && means[below] > 0)
-			return means[below] * keys;
-		if (above < HM_SIZE_CLASSES && means[above] > 0)
-			return means[above] *
-				(fixed ? (double) HM_SIZE_CLASS_MIN * (1 << 2 * above) : keys);
-	}
-	return 0;
+	return (uint32) (GetCurrentTimestamp() / 1000);
 }
 
 /* Why the device cannot be used at all for this index. */
@@ -153,112 +126,102 @@ why_not_at_all(Relation index)
 }
 
 /*
- * Is the device expected to be faster?  Sets *load to make a copy once batches have
- * spent as much time on the CPU as making one takes.  So if the copy turns out to be
- * useless, no more time is lost than that.
+ * Is it time to make a copy?  It is once batches have spent as much time on the CPU as making one
+ * takes.  So if the copy turns out to be useless, no more time is lost than that.
  */
 static HmCpuReason
-compare(Relation index, uint32 keys, bool *load)
+compare_load(Relation index, uint32 keys, const HmDeviceCosts *costs, HmChoice *choice)
 {
+	double		load_ns = (double) RelationGetNumberOfBlocks(index) * BLCKSZ * LOAD_NS_PER_BYTE;
+
+	if (hm_costs_device(costs, keys) > hm_costs_cpu(costs, keys))
+		load_ns *= SLOWER_DEBT;
+	if (costs->debt < load_ns)
+		return HM_CPU_NOT_RESIDENT;
+	choice->load = true;
+	return HM_CPU_NO_REASON;
+}
+
+/* Will the device be done sooner?  With "forced" it is only estimated when. */
+static HmCpuReason
+compare(Relation index, uint32 keys, bool forced, HmChoice *choice)
+{
+	HmCopyState state;
+	HmDeviceCosts *shared = hm_stats_lock_costs(RelationGetRelid(index), &state);
 	HmDeviceCosts costs;
-	double		cpu,
-				device;
-	bool		explore;
+	HmQueue		queue;
+
+	if (shared == NULL)
+		return forced ? HM_CPU_NO_REASON : HM_CPU_NOT_RESIDENT;
+	hm_queue_others(&queue);
+	queue.lines = state.lines;
+	if (forced || !state.watched || state.loading)
+		choice->expected = hm_costs_forced(shared, keys, &queue);
+	else
+		choice->expected = hm_costs_choose(shared, keys, &queue, now_ms());
+	costs = *shared;
+	hm_stats_unlock_costs();
+
+	if (forced)
+		return HM_CPU_NO_REASON;
 
 	/* The CPU is done before the copy is. */
-	if (hm_device_is_loading(index))
+	if (state.loading)
 		return HM_CPU_LOADING;
-	if (!hm_stats_costs(RelationGetRelid(index), &costs))
-		return HM_CPU_NOT_RESIDENT;
 	if (costs.refused != 0 &&
 		!TimestampDifferenceExceeds(costs.refused, GetCurrentTimestamp(), REFUSED_MS))
 		return HM_CPU_DEVICE_MEMORY;
-
-	cpu = expected_ns(costs.cpu, keys, false);
-	device = expected_ns(costs.device, keys, true);
-	explore = (costs.batches + 1) % EXPLORE_ONE_IN == 0;
-
-	if (!hm_device_is_watched(index))
-	{
-		double		load_ns = (double) RelationGetNumberOfBlocks(index) * BLCKSZ *
-			LOAD_NS_PER_BYTE;
-
-		/* An earlier copy may have shown that the device is slower. */
-		if (costs.debt < load_ns || (device > 0 && device > cpu && !explore))
-			return HM_CPU_NOT_RESIDENT;
-		*load = true;
-		return HM_CPU_NO_REASON;
-	}
-	if (device == 0)
-		return HM_CPU_NO_REASON;
-	if (cpu == 0)
-		return HM_CPU_CHEAPER;
-	device += costs.sync;
-	if (explore && device < cpu * EXPLORE_RATIO && cpu < device * EXPLORE_RATIO)
-		return device < cpu ? HM_CPU_CHEAPER : HM_CPU_NO_REASON;
-	return device < cpu ? HM_CPU_NO_REASON : HM_CPU_CHEAPER;
+	if (!state.watched)
+		return compare_load(index, keys, &costs, choice);
+	return choice->expected.on_device ? HM_CPU_NO_REASON : HM_CPU_CHEAPER;
 }
 
 void
 hm_choice_note_refusal(Relation index)
 {
-	HmDeviceCosts costs = {0};
+	HmDeviceCosts *costs = hm_stats_lock_costs(RelationGetRelid(index), NULL);
 
-	hm_stats_costs(RelationGetRelid(index), &costs);
-	costs.refused = GetCurrentTimestamp();
-	hm_stats_set_costs(RelationGetRelid(index), &costs);
+	if (costs == NULL)
+		return;
+	costs->refused = GetCurrentTimestamp();
+	hm_stats_unlock_costs();
 }
 
 void
 hm_choice_note_cpu(Relation index, uint32 keys, double ns)
 {
-	HmDeviceCosts costs = {0};
+	HmDeviceCosts *costs;
 
 	if (keys < MIN_KEYS || hm_device_state() != HM_DEVICE_UP ||
 		RelationUsesLocalBuffers(index))
 		return;
-	hm_stats_costs(RelationGetRelid(index), &costs);
-	add_to_mean(&costs.cpu[hm_size_class(keys)], ns / keys);
-	costs.debt += (float) ns;
-	costs.batches++;
-	hm_stats_set_costs(RelationGetRelid(index), &costs);
+	costs = hm_stats_lock_costs(RelationGetRelid(index), NULL);
+	if (costs == NULL)
+		return;
+	hm_costs_note_cpu(costs, keys, ns, now_ms());
+	hm_stats_unlock_costs();
 }
 
 void
-hm_choice_note_device(Relation index, uint32 keys, double device_ns, double sync_ns,
-					  bool loaded)
+hm_choice_note_device(Relation index, uint32 keys, const HmDeviceTimes *times)
 {
-	HmDeviceCosts costs = {0};
+	HmDeviceCosts *costs;
 
 	if (keys < MIN_KEYS)
 		return;
-	hm_stats_costs(RelationGetRelid(index), &costs);
-	add_to_mean(&costs.device[hm_size_class(keys)], device_ns / keys);
-	if (!loaded)
-		add_to_mean(&costs.sync, sync_ns);
-	else
-		costs.debt = 0;
-	costs.batches++;
-	costs.refused = 0;
-	hm_stats_set_costs(RelationGetRelid(index), &costs);
-}
-
-void
-hm_choice_note_sample(Relation index, uint32 keys, double ns)
-{
-	HmDeviceCosts costs = {0};
-
-	hm_stats_costs(RelationGetRelid(index), &costs);
-	add_to_mean(&costs.device[hm_size_class(keys)], ns / keys);
-	hm_stats_set_costs(RelationGetRelid(index), &costs);
+	costs = hm_stats_lock_costs(RelationGetRelid(index), NULL);
+	if (costs == NULL)
+		return;
+	hm_costs_note_device(costs, keys, times, now_ms());
+	hm_stats_unlock_costs();
 }
 
 HmCpuReason
-hm_choose(Relation index, const HmProbes *probes, bool keys_wanted, bool *load)
+hm_choose(Relation index, const HmProbes *probes, bool keys_wanted, HmChoice *choice)
 {
 	HmCpuReason reason;
 
-	*load = false;
+	memset(choice, 0, sizeof(*choice));
 
 	/* Small batches must not cost more than before. */
 	if (probes->count == 0 || (probes->count < MIN_KEYS && !hm_force_device))
@@ -268,10 +231,6 @@ hm_choose(Relation index, const HmProbes *probes, bool keys_wanted, bool *load)
 		return reason;
 	if (keys_wanted && probes->high != NULL)
 		return HM_CPU_RANGE_KEYS;
-	if (hm_force_device)
-	{
-		*load = true;
-		return HM_CPU_NO_REASON;
-	}
-	return compare(index, probes->count, load);
+	choice->load = hm_force_device;
+	return compare(index, probes->count, hm_force_device, choice);
 }

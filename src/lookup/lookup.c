@@ -197,15 +197,15 @@ start_walk(HmLookup *lookup, uint32 from)
 static void
 begin_batch(HmLookup *lookup, bool keys_wanted)
 {
-	bool		load;
-	HmCpuReason reason = hm_choose(lookup->index, &lookup->batch, keys_wanted, &load);
+	HmChoice	choice;
+	HmCpuReason reason = hm_choose(lookup->index, &lookup->batch, keys_wanted, &choice);
 
 	lookup->begun = true;
 	if (reason == HM_CPU_NO_REASON)
 	{
 		if (lookup->batch.distinct && !hm_remote_makes_distinct(lookup->remote, &lookup->batch))
 			make_distinct(lookup);
-		reason = hm_remote_start(lookup->remote, &lookup->batch, lookup->done, load);
+		reason = hm_remote_start(lookup->remote, &lookup->batch, lookup->done, &choice);
 	}
 	lookup->on_device = reason == HM_CPU_NO_REASON;
 	if (lookup->on_device)

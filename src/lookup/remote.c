@@ -122,8 +122,10 @@ static HmCpuReason
 bring_up_to_date(HmRemote *remote, bool load)
 {
 	HmCpuReason reason;
+	HmDeviceTimes *times = &remote->times;
 	instr_time	start;
 	uint64		loads = remote->stats->counts.loads;
+	uint64		lines = remote->stats->synced_lines;
 
 	if (remote->synced)
 		return HM_CPU_NO_REASON;
@@ -137,8 +139,10 @@ bring_up_to_date(HmRemote *remote, bool load)
 	if (reason == HM_CPU_DEVICE_MEMORY)
 		hm_choice_note_refusal(remote->index);
 	remote->synced = reason == HM_CPU_NO_REASON;
-	remote->loaded |= remote->stats->counts.loads > loads;
-	remote->sync_ns += hm_ns_since(start);
+	times->loaded |= remote->stats->counts.loads > loads;
+	times->sync += hm_ns_since(start);
+	times->sync_waited += hm_sync_waited();
+	times->lines += remote->stats->synced_lines - lines;
 	HM_FAULT(remote_synced);
 	return reason;
 }
@@ -251,6 +255,15 @@ hm_remote_tally(const HmRemote *remote, HmTally *tally)
 	tally->numbers = NULL;
 }
 
+/* The device's work for the rest of the batch, as expected, in ns; never 0. */
+static double
+rest_of_batch(const HmRemote *remote)
+{
+	double		rest = remote->probes.count - remote->next;
+
+	return 1 + remote->expected.busy * rest / remote->probes.count;
+}
+
 /* Search the next chunk and show its hits. */
 static HmCpuReason
 next_chunk(HmRemote *remote)
@@ -271,10 +284,11 @@ next_chunk(HmRemote *remote)
 		reason = bring_up_to_date(remote, attempt > 0 && !remote_in_gate(remote));
 		if (reason != HM_CPU_NO_REASON)
 			return reason;
+		hm_queue_enter(0, rest_of_batch(remote));
 		INSTR_TIME_SET_CURRENT(start);
 		count = remote->probes.count - remote->next;
 		reason = hm_remote_search_chunk(remote, &count);
-		remote->device_ns += hm_ns_since(start);
+		remote->times.search += hm_ns_since(start);
 		if (reason != HM_CPU_NOT_RESIDENT || attempt == 1)
 			break;
 		remote->synced = false;
@@ -298,6 +312,15 @@ next_chunk(HmRemote *remote)
 	return HM_CPU_NO_REASON;
 }
 
+/* Nothing has been spent on searches yet. */
+static void
+reset_times(HmRemote *remote)
+{
+	HmDeviceTimes *times = &remote->times;
+
+	times->search = times->asked = times->busy = 0;
+}
+
 /*
  * After a copy was made, measure how long smaller batches take on the device, with the
  * first keys of this batch.
@@ -313,8 +336,10 @@ calibrate(HmRemote *remote)
 		INSTR_TIME_SET_CURRENT(start);
 		if (hm_remote_search_chunk(remote, &count) != HM_CPU_NO_REASON)
 			break;
+		remote->times.search = hm_ns_since(start);
 		if (count == keys)
-			hm_choice_note_sample(remote->index, keys, hm_ns_since(start));
+			hm_choice_note_device(remote->index, keys, &remote->times);
+		reset_times(remote);
 	}
 	remote->hits = remote->counted = 0;
 }
@@ -325,7 +350,8 @@ calibrate(HmRemote *remote)
  */
 
 HmCpuReason
-hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done, bool load)
+hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done,
+				const HmChoice *choice)
 {
 	HmCpuReason reason;
 
@@ -333,13 +359,17 @@ hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done, boo
 	remote->probes = *probes;
 	remote->done = done;
 	remote->synced = false;
-	remote->loaded = false;
-	remote->device_ns = remote->sync_ns = 0;
+	memset(&remote->times, 0, sizeof(remote->times));
+	remote->expected = choice->expected;
+	remote->times.expected_wait = choice->expected.wait;
 	remote->counted = 0;
 	remote->next = 0;
-	reason = bring_up_to_date(remote, load);
-	if (reason == HM_CPU_NO_REASON && remote->loaded && !hm_force_device)
+	hm_queue_enter(choice->expected.sync, rest_of_batch(remote));
+	reason = bring_up_to_date(remote, choice->load);
+	if (reason == HM_CPU_NO_REASON && remote->times.loaded && !hm_force_device)
 		calibrate(remote);
+	if (reason != HM_CPU_NO_REASON)
+		hm_queue_enter(0, 0);
 	if (reason == HM_CPU_DEVICE_FAILED)
 		remote->stats->counts.fallbacks++;
 	return reason;
@@ -409,6 +439,7 @@ hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max, uint32 *
 		}
 		CHECK_FOR_INTERRUPTS();
 		*reason = next_chunk(remote);
+		hm_queue_enter(0, 0);
 		if (*reason != HM_CPU_NO_REASON)
 		{
 			if (remote->next > 0 || *reason == HM_CPU_DEVICE_FAILED)
@@ -420,8 +451,7 @@ hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max, uint32 *
 		shown = remote_in_gate(remote) && remote->hits + remote->counted > 0;
 	}
 	if (*rest == remote->probes.count)
-		hm_choice_note_device(remote->index, remote->probes.count, remote->device_ns,
-							  remote->sync_ns, remote->loaded);
+		hm_choice_note_device(remote->index, remote->probes.count, &remote->times);
 	drop_hits(remote);
 	return 0;
 }

@@ -94,6 +94,9 @@ typedef struct HmCopy
  */
 extern HmCpuReason hm_sync(Relation index, bool load, HmCopy *copy, HmLookupStats *stats);
 
+/* How long the last hm_sync() has waited for other sessions' work on the device, in ns. */
+extern double hm_sync_waited(void);
+
 /*
  * Will the device, if it still has the copy, search it in a state that is up to date
  * with what the index holds now?  Also true if another backend's re-sync will make it
@@ -111,23 +114,23 @@ extern void hm_copy_drop(Relation index);
  * ----------------------------------------------------------------
  */
 
+/* What has been chosen for a batch. */
+typedef struct HmChoice
+{
+	bool		load;			/* make a copy if there is none */
+	HmCostChoice expected;		/* on the device */
+} HmChoice;
+
 /*
  * Choose what searches a batch.  Returns HM_CPU_NO_REASON for the device, or the reason for
- * the CPU.  For the device, *load says whether to make a copy if there is none.
+ * the CPU.
  */
 extern HmCpuReason hm_choose(Relation index, const HmProbes *probes, bool keys_wanted,
-							 bool *load);
+							 HmChoice *choice);
 
-/*
- * Note how long a batch has taken: on the CPU; or on the device, where bringing the copy up
- * to date is counted apart, and not at all if the copy was made for this batch ("loaded").
- */
+/* Note how long a batch has taken. */
 extern void hm_choice_note_cpu(Relation index, uint32 keys, double ns);
-extern void hm_choice_note_device(Relation index, uint32 keys, double device_ns,
-								  double sync_ns, bool loaded);
-
-/* Note how long the device has taken for some keys of a batch, to measure a new copy. */
-extern void hm_choice_note_sample(Relation index, uint32 keys, double ns);
+extern void hm_choice_note_device(Relation index, uint32 keys, const HmDeviceTimes *times);
 
 /* Note that the device had no room for a copy. */
 extern void hm_choice_note_refusal(Relation index);
@@ -153,11 +156,11 @@ extern void hm_remote_end(HmRemote *remote);
 extern bool hm_remote_makes_distinct(const HmRemote *remote, const HmProbes *probes);
 
 /*
- * Start a batch on the device, after hm_choose() has chosen it.  With "load", makes a copy
- * if there is none.  Returns HM_CPU_NO_REASON, or the reason why the device cannot search.
+ * Start a batch on the device, after hm_choose() has chosen it.  Returns HM_CPU_NO_REASON, or the
+ * reason why the device cannot search.
  */
 extern HmCpuReason hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done,
-								   bool load);
+								   const HmChoice *choice);
 
 /* Abandon the rest of a batch. */
 extern void hm_remote_stop(HmRemote *remote);

@@ -206,6 +206,21 @@ take_tally(HmRemote *remote, const uint32 *counts, uint32 count, uint64 hits)
 	return sum == hits;
 }
 
+/* Ask the device, and note how long that takes. */
+static const HpReply *
+ask(HmRemote *remote, HpRequest *request)
+{
+	instr_time	start;
+	const HpReply *reply;
+
+	INSTR_TIME_SET_CURRENT(start);
+	reply = hm_client_ask(request);
+	remote->times.asked += hm_ns_since(start);
+	if (reply != NULL)
+		remote->times.busy += 1000.0 * reply->busy_us;
+	return reply;
+}
+
 HmCpuReason
 hm_remote_search_chunk(HmRemote *remote, uint32 *count)
 {
@@ -271,7 +286,7 @@ hm_remote_search_chunk(HmRemote *remote, uint32 *count)
 		request.search.map_at = map != NULL ? offsets.map_at : 0;
 		request.search.map_pages = map != NULL ? remote->reader->pages : 0;
 		request.search.counts_at = offsets.counts_at;
-		reply = hm_client_ask(&request);
+		reply = ask(remote, &request);
 		remote->stats->counts.bytes_to_device += offsets.sent;
 		if (reply == NULL)
 			return hm_client_gave_up() ? HM_CPU_WAITING : HM_CPU_DEVICE_FAILED;

@@ -29,9 +29,8 @@ struct HmRemote
 	HmProbes	probes;
 	const uint8 *done;
 	bool		synced;			/* the copy is as up to date as it must be */
-	double		device_ns;		/* spent on this batch */
-	double		sync_ns;
-	bool		loaded;			/* a copy was made for this batch */
+	HmDeviceTimes times;		/* spent on this batch */
+	HmCostChoice expected;		/* of it */
 	uint32		next;			/* first probe that has not been searched */
 
 	/* Hits of the last chunk.  Their probe numbers count from its first probe. */

@@ -126,7 +126,7 @@ harmonia_load(PG_FUNCTION_ARGS)
 	Relation	index;
 	HmCopy		copy;
 	HmLookupStats stats = {0};
-	HmDeviceCosts costs = {0};
+	HmDeviceCosts *costs;
 	HmCpuReason reason;
 
 	check_device();
@@ -141,10 +141,13 @@ harmonia_load(PG_FUNCTION_ARGS)
 
 	stats.counts.copy_memory = copy.memory;
 	hm_stats_add(RelationGetRelid(index), &stats.counts);
-	hm_stats_costs(RelationGetRelid(index), &costs);
-	costs.refused = 0;
-	costs.debt = 0;
-	hm_stats_set_costs(RelationGetRelid(index), &costs);
+	costs = hm_stats_lock_costs(RelationGetRelid(index), NULL);
+	if (costs != NULL)
+	{
+		costs->refused = 0;
+		costs->debt = 0;
+		hm_stats_unlock_costs();
+	}
 	index_close(index, NoLock);
 	PG_RETURN_INT64((int64) copy.memory);
 }

@@ -38,6 +38,9 @@
 /* If the structure changes in this many attempts, the re-sync gives up. */
 #define MAX_ATTEMPTS		30
 
+/* How long the last re-sync has waited for others to end theirs. */
+static double waited_ns = 0;
+
 /* Get staging memory for a list.  Returns NULL, and sets the reason, if there is none. */
 static void *
 list_staging(HmSync *sync, Size size)
@@ -197,11 +200,14 @@ sync_copy(HmSync *sync, bool load, HmCopy *copy)
 	const HpReply *reply;
 	uint64		copied = 0;
 	uint64		count;
+	instr_time	start;
 
 	request.create = load;
 	request.width = sync->width;
 	request.fanout = (uint32) sync->fanout;
+	INSTR_TIME_SET_CURRENT(start);
 	reply = hm_client_ask(&request);
+	waited_ns = hm_ns_since(start) - (reply != NULL ? 1000.0 * reply->busy_us : 0);
 	if (reply == NULL)
 		return hm_client_gave_up() ? HM_CPU_WAITING : HM_CPU_DEVICE_FAILED;
 	if (reply->status == HP_UNKNOWN)
@@ -249,6 +255,7 @@ hm_sync(Relation index, bool load, HmCopy *copy, HmLookupStats *stats)
 	uint64		loads_before = stats->counts.loads;
 
 	memset(copy, 0, sizeof(*copy));
+	waited_ns = 0;
 	sync.index = index;
 	sync.stats = stats;
 	if (RelationGetNumberOfBlocks(index) > HM_SYNC_MAX_BLOCKS)
@@ -279,6 +286,12 @@ hm_sync(Relation index, bool load, HmCopy *copy, HmLookupStats *stats)
 	if (reason != HM_CPU_NO_REASON && reason != HM_CPU_WAITING)
 		hm_device_forget(index);
 	return reason;
+}
+
+double
+hm_sync_waited(void)
+{
+	return waited_ns;
 }
 
 bool

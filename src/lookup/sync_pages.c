@@ -241,6 +241,9 @@ hm_sync_send_marked(HmSync *sync)
 	if (pg_atomic_exchange_u32(sync->watch.marked, 0) == 0)
 		return true;
 
+	/* Lines that are marked from here on may be counted, and taken nevertheless. */
+	pg_atomic_write_u64(sync->watch.owed, 0);
+
 	if (!reserve(sync, &end) || !begin_halves(sync, false))
 		return false;
 	hm_device_walk_marks(&sync->watch, &walk);
@@ -281,6 +284,7 @@ hm_sync_send_leaves(HmSync *sync, const HmLeafList *list)
 
 	if (!reserve(sync, &end) || !begin_halves(sync, true))
 		return false;
+	pg_atomic_write_u64(sync->watch.owed, 0);
 	hm_progress_phase(HM_PROGRESS_COPYING, 0, list->count);
 	for (uint32 i = 0; i < list->count; i++)
 	{

@@ -52,7 +52,8 @@ width_bits(HtWidth width)
 	return 8 * (int) width;
 }
 
-/* All tests of a part of the engine. */
+/* All tests of a part of the engine, or of the choice between CPU and device. */
+extern void test_costs(void);
 extern void test_leaf(int bits, int tid_bytes);
 extern void test_leaf_damage(int bits, int tid_bytes);
 extern void test_hints(int bits, int tid_bytes);

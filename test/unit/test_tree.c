@@ -31,6 +31,7 @@ main(int argc, char **argv)
 	test_psa();
 	test_ntg();
 	test_wide();
+	test_costs();
 
 	return tap_finish();
 }

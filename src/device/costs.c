@@ -1,0 +1,210 @@
+/*
+ * costs.c
+ *		Means of what batches cost, and the choice between the CPU and the device.
+ *
+ * The device's means are of what a batch takes alone.  Waiting is not part of them: it is
+ * expected anew for each batch, from what is in front of the device at that moment.  Only waiting
+ * that was not expected counts, so that what no number here shows still has its effect.
+ */
+#include "device/costs.h"
+
+/*
+ * The weight of a measurement in a mean.  It counts as at most CLIP times the mean: something may have
+ * held it up.
+ */
+#define WEIGHT			0.2
+#define CLIP			2
+
+/* The slower side is tried if that costs at most this share of the time that batches take. */
+#define EXPLORE_SHARE	(1.0 / 64)
+
+/*
+ * No request waits longer for another one than the larger of the two takes, or than a piece of a
+ * search: the daemon shares its time by pieces (cuda/requests.cc).
+ */
+#define PIECE_NS		20e6
+
+/* What is known of the device counts half when it is as old as this, and as so many batches. */
+#define FORGET_MS		10000
+#define FORGET_BATCHES	100
+
+/* A re-sync of fewer lines tells what one takes without any. */
+#define FEW_LINES		32
+
+static void
+add_to_mean(HmMean *mean, double value, uint32_t now_ms)
+{
+	double		clipped = value < CLIP * mean->value ? value : CLIP * mean->value;
+
+	if (mean->value == 0)
+		mean->value = (float) value;
+	else
+		mean->value += (float) (WEIGHT * (clipped - mean->value));
+	mean->at_ms = now_ms;
+}
+
+/*
+ * The expected time of a batch, from the nearest classes with measurements.  On the CPU
+ * each key takes the same time.  On the device ("fixed") a batch that is smaller than a
+ * measured one takes about as long as that one.
+ */
+static double
+expected(const HmMean *means, uint32_t keys, bool fixed)
+{
+	int			class = hm_size_class(keys);
+
+	for (int distance = 0; distance < HM_SIZE_CLASSES; distance++)
+	{
+		int			below = class - distance;
+		int			above = class + distance;
+
+		if (below >= 0 && means[below].value > 0)
+			return (double) means[below].value * keys;
+		if (above < HM_SIZE_CLASSES && means[above].value > 0)
+			return (double) means[above].value *
+				(fixed ? (double) HM_SIZE_CLASS_MIN * (1 << 2 * above) : keys);
+	}
+	return 0;
+}
+
+double
+hm_costs_cpu(const HmDeviceCosts *costs, uint32_t keys)
+{
+	return expected(costs->cpu, keys, false);
+}
+
+double
+hm_costs_device(const HmDeviceCosts *costs, uint32_t keys)
+{
+	return expected(costs->device, keys, true);
+}
+
+/* How long a re-sync takes that sends these lines. */
+static double
+sync_time(const HmDeviceCosts *costs, uint64_t lines)
+{
+	return lines == 0 ? 0 : costs->sync.value + (double) costs->line.value * (double) lines;
+}
+
+/* How long a batch waits that keeps the device busy for so long itself. */
+static double
+wait_time(const HmQueue *queue, double busy)
+{
+	double		wait = queue->search;
+	double		longest = (busy > PIECE_NS ? busy : PIECE_NS) * queue->searches;
+
+	if (wait > longest)
+		wait = longest;
+
+	/* The request that is being served is half done, on average. */
+	if (queue->searches > 0)
+		wait *= 1 - 0.5 / queue->searches;
+	return queue->sync + wait;
+}
+
+HmCostChoice
+hm_costs_forced(const HmDeviceCosts *costs, uint32_t keys, const HmQueue *queue)
+{
+	HmCostChoice choice;
+
+	choice.on_device = true;
+	choice.busy = expected(costs->busy, keys, true);
+	choice.wait = wait_time(queue, choice.busy);
+	choice.sync = sync_time(costs, queue->lines);
+	return choice;
+}
+
+/* May a batch try the slower side?  Each batch earns a share of its own time for that. */
+static bool
+explores(float *earned, double faster, double slower)
+{
+	*earned += (float) (faster * EXPLORE_SHARE);
+	if (*earned < slower - faster)
+		return false;
+	*earned = 0;
+	return true;
+}
+
+/*
+ * The expected time of a batch on the device, or less if that was measured long ago.  A device that was
+ * slow once could otherwise stay out of use for ever: the longer nobody uses it, the more lines a
+ * copy lacks, and the more it would cost to try.
+ */
+static double
+hoped(const HmDeviceCosts *costs, uint32_t keys, uint32_t now_ms)
+{
+	double		device = hm_costs_device(costs, keys);
+	double		age = now_ms - costs->device[hm_size_class(keys)].at_ms;
+
+	return device / (1 + age / (FORGET_MS + FORGET_BATCHES * device / 1e6));
+}
+
+HmCostChoice
+hm_costs_choose(HmDeviceCosts *costs, uint32_t keys, const HmQueue *queue, uint32_t now_ms)
+{
+	HmCostChoice choice = hm_costs_forced(costs, keys, queue);
+	double		cpu = hm_costs_cpu(costs, keys);
+	double		device = hoped(costs, keys, now_ms);
+	double		sync = choice.sync;
+	float	   *earned = &costs->explore[hm_size_class(keys)];
+
+	if (device == 0)
+		return choice;
+	if (cpu == 0)
+	{
+		choice.on_device = false;
+		return choice;
+	}
+
+	/*
+	 * A re-sync also serves the batches after this one.  So it is made when the batches since
+	 * the last one would have saved as much as it takes: if that does not pay in the end, at
+	 * most as much is lost again.
+	 */
+	device += choice.wait;
+	if (device + sync - costs->missed < cpu)
+	{
+		choice.on_device = device + sync < cpu ? !explores(earned, device + sync, cpu) : true;
+		return choice;
+	}
+	if (device < cpu)
+		costs->missed += (float) (cpu - device);
+	choice.on_device = device + sync > cpu && explores(earned, cpu, device + sync);
+	return choice;
+}
+
+void
+hm_costs_note_cpu(HmDeviceCosts *costs, uint32_t keys, double ns, uint32_t now_ms)
+{
+	add_to_mean(&costs->cpu[hm_size_class(keys)], ns / keys, now_ms);
+	costs->debt += (float) ns;
+}
+
+static void
+note_sync(HmDeviceCosts *costs, double ns, uint64_t lines, uint32_t now_ms)
+{
+	costs->missed = 0;
+	if (lines < FEW_LINES)
+		add_to_mean(&costs->sync, ns, now_ms);
+	else if (ns > costs->sync.value)
+		add_to_mean(&costs->line, (ns - costs->sync.value) / (double) lines, now_ms);
+}
+
+void
+hm_costs_note_device(HmDeviceCosts *costs, uint32_t keys, const HmDeviceTimes *times, uint32_t now_ms)
+{
+	int			class = hm_size_class(keys);
+	double		waited = times->asked - times->busy;
+	double		unexpected = waited + (times->loaded ? 0 : times->sync_waited) - times->expected_wait;
+	double		alone = times->search - waited;
+
+	if (unexpected > 0)
+		alone += unexpected;
+	add_to_mean(&costs->device[class], alone / keys, now_ms);
+	add_to_mean(&costs->busy[class], times->busy / keys, now_ms);
+	if (times->loaded)
+		costs->debt = costs->missed = 0;
+	else if (times->sync > 0)
+		note_sync(costs, times->sync - times->sync_waited, times->lines, now_ms);
+	costs->refused = 0;
+}

@@ -1,0 +1,109 @@
+/*
+ * costs.h
+ *		What batches cost on the CPU and on the device, and which of the two is sooner.
+ *
+ * Plain C without PostgreSQL's headers, so that a simulation of clients tests it
+ * (test/unit/test_costs.c).  All times are in ns unless the name says otherwise.
+ *
+ * A batch goes where it is expected to be done sooner, as things stand.  On the device it waits
+ * for what other sessions have asked for, and for the lines that the copy lacks.  So while many sessions
+ * search, some of them use the CPU, and a short queue is always left in front of the device.
+ */
+#ifndef HARMONIA_COSTS_H
+#define HARMONIA_COSTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Batches are divided into classes by size; each class covers four times the size of
+ * the one before.
+ */
+#define HM_SIZE_CLASSES		10
+#define HM_SIZE_CLASS_MIN	256
+
+static inline int
+hm_size_class(uint32_t keys)
+{
+	int			class = 0;
+
+	while (class < HM_SIZE_CLASSES - 1 && keys >= (uint32_t) HM_SIZE_CLASS_MIN * 4 << 2 * class)
+		class++;
+	return class;
+}
+
+/* A mean of measurements. */
+typedef struct HmMean
+{
+	float		value;			/* 0: nothing has been measured */
+	uint32_t	at_ms;			/* when it was measured last */
+} HmMean;
+
+/* Costs of an index's batches.  All zero: nothing is known. */
+typedef struct HmDeviceCosts
+{
+	HmMean		cpu[HM_SIZE_CLASSES];	/* of a key, by class */
+	HmMean		device[HM_SIZE_CLASSES];	/* the same, if nothing is in the way */
+	HmMean		busy[HM_SIZE_CLASSES];	/* of these, how long other requests have to wait */
+	HmMean		sync;			/* to bring the copy up to date, whatever it lacks */
+	HmMean		line;			/* and for each line that it lacks */
+	float		missed;			/* that batches would have saved since the last re-sync,
+								 * had the copy been up to date */
+	float		explore[HM_SIZE_CLASSES];	/* that may be spent on trying the slower one */
+	float		debt;			/* that batches spent on the CPU for lack of a copy, since the
+								 * index was last loaded or unloaded */
+	int64_t		refused;		/* TimestampTz: when the device last had no room for the copy,
+								 * or 0 */
+} HmDeviceCosts;
+
+/* What is in the way of a batch on the device. */
+typedef struct HmQueue
+{
+	double		search;			/* that other sessions' searches still take */
+	uint32_t	searches;		/* their number */
+	double		sync;			/* that their re-syncs still take */
+	uint64_t	lines;			/* that the copy lacks */
+} HmQueue;
+
+/* Where a batch goes, and what is expected if that is the device. */
+typedef struct HmCostChoice
+{
+	bool		on_device;
+	double		wait;			/* for other sessions */
+	double		sync;			/* of the re-sync before it */
+	double		busy;			/* of the device with this batch, after that */
+} HmCostChoice;
+
+/* How long a batch has taken on the device. */
+typedef struct HmDeviceTimes
+{
+	double		search;			/* all searches, from preparing a request to its answer */
+	double		asked;			/* of that, from sending a request to its answer */
+	double		busy;			/* of that, the device's work for this batch */
+	double		sync;			/* bringing the copy up to date */
+	double		sync_waited;	/* of that, waiting for other sessions */
+	uint64_t	lines;			/* that it took */
+	double		expected_wait;	/* HmCostChoice.wait */
+	bool		loaded;			/* a whole copy was made, which "sync" is about */
+} HmDeviceTimes;
+
+/* The expected time of a batch on either side, without what is in the way; 0: unknown. */
+extern double hm_costs_cpu(const HmDeviceCosts *costs, uint32_t keys);
+extern double hm_costs_device(const HmDeviceCosts *costs, uint32_t keys);
+
+/*
+ * Where does a batch of an index go that has a copy?  Notes in the costs what follows from that.
+ * now_ms is the time, in ms since anything.
+ */
+extern HmCostChoice hm_costs_choose(HmDeviceCosts *costs, uint32_t keys, const HmQueue *queue,
+									uint32_t now_ms);
+
+/* What is expected of a batch that goes to the device in any case. */
+extern HmCostChoice hm_costs_forced(const HmDeviceCosts *costs, uint32_t keys, const HmQueue *queue);
+
+/* Note what a batch has taken. */
+extern void hm_costs_note_cpu(HmDeviceCosts *costs, uint32_t keys, double ns, uint32_t now_ms);
+extern void hm_costs_note_device(HmDeviceCosts *costs, uint32_t keys, const HmDeviceTimes *times,
+								 uint32_t now_ms);
+
+#endif							/* HARMONIA_COSTS_H */

@@ -1,0 +1,426 @@
+/*
+ * test_costs.c
+ *		The choice between the CPU and the device: a simulation of clients that search batch after
+ *		batch, beside writers, on a machine with a few processors and one device.
+ *
+ * The same clients run with all batches on the CPU, with all on the device, and as
+ * hm_costs_choose() has it.  That must be as good as the better of the two.
+ */
+#include "tap.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../src/device/costs.h"
+
+#define MAX_CLIENTS		64
+#define NEVER			1e300
+
+/* The least share of the better side's throughput. */
+#define LEAST_SHARE		0.95
+
+typedef enum Policy
+{
+	ALL_ON_CPU,
+	ALL_ON_DEVICE,
+	CHOSEN
+} Policy;
+
+/* What is simulated.  Times are in ns. */
+typedef struct World
+{
+	int			processors;
+	int			clients;
+	int			writers;
+	uint32_t	keys;			/* of each batch */
+	double		think;			/* of a client between two batches */
+	double		cpu;			/* a batch on the CPU */
+	double		own;			/* a client's own work for a batch on the device */
+	double		busy;			/* the device's work */
+	double		lines_a_ns;		/* that all writers change */
+	double		sync;			/* a re-sync without lines, and */
+	double		line;			/* for each one */
+	bool		held_up;		/* now and then something takes long */
+} World;
+
+typedef enum Phase
+{
+	THINKS,
+	SEARCHES,					/* on the CPU */
+	SYNCS,						/* waits for a re-sync */
+	PREPARES,					/* a request */
+	ASKS						/* waits for its answer */
+} Phase;
+
+typedef struct Client
+{
+	Phase		phase;
+	double		until;			/* the end of the phase; NEVER: waits for its turn */
+	double		began;			/* the phase */
+	double		service;		/* of the device, for this phase */
+	double		queued_sync;	/* what other clients see of its batch */
+	double		queued;
+	double		walked;			/* how long the CPU takes */
+	uint64_t	lines;			/* that its re-sync has taken */
+	HmCostChoice choice;
+	HmDeviceTimes times;
+	double		turn;			/* when it began to wait for the device */
+} Client;
+
+static World world;
+static Policy policy;
+static double now;
+static Client clients[MAX_CLIENTS];
+static Client *served;			/* by the device, or NULL */
+static double synced_at;		/* time of the last re-sync */
+static HmDeviceCosts costs;
+static int	done;
+static int	on_device;
+
+/* A duration, which varies. */
+static double
+vary(double duration)
+{
+	double		factor = 0.8 + 0.4 * rnd_below(1000) / 1000;
+
+	if (world.held_up && rnd_below(300) == 0)
+		factor *= 10;
+	return duration * factor;
+}
+
+/* The time that work takes on a processor that others want, too. */
+static double
+on_processor(double work)
+{
+	int			wanted = world.writers;
+
+	for (int i = 0; i < world.clients; i++)
+		wanted += clients[i].phase == THINKS || clients[i].phase == SEARCHES || clients[i].phase == PREPARES;
+	return vary(work) * (wanted > world.processors ? (double) wanted / world.processors : 1);
+}
+
+static uint64_t
+lines_owed(void)
+{
+	return (uint64_t) ((now - synced_at) * world.lines_a_ns);
+}
+
+static void
+enter(Client *client, Phase phase, double duration)
+{
+	client->phase = phase;
+	client->began = now;
+	client->until = now + duration;
+}
+
+static void
+wait_for_device(Client *client, Phase phase, double service)
+{
+	enter(client, phase, 0);
+	client->until = NEVER;
+	client->turn = now;
+	client->service = service;
+}
+
+static HmQueue
+queue_before(const Client *client)
+{
+	HmQueue		queue = {0};
+
+	for (int i = 0; i < world.clients; i++)
+	{
+		if (&clients[i] == client || clients[i].queued == 0)
+			continue;
+		queue.sync += clients[i].queued_sync;
+		queue.search += clients[i].queued;
+		queue.searches++;
+	}
+	queue.lines = lines_owed();
+	return queue;
+}
+
+/* The client has a batch. */
+static void
+begin_batch(Client *client)
+{
+	HmQueue		queue = queue_before(client);
+
+	memset(&client->times, 0, sizeof(client->times));
+	if (policy == CHOSEN)
+		client->choice = hm_costs_choose(&costs, world.keys, &queue, (uint32_t) (now / 1e6));
+	else if (policy == ALL_ON_DEVICE)
+		client->choice = hm_costs_forced(&costs, world.keys, &queue);
+	else
+		client->choice.on_device = false;
+	if (!client->choice.on_device)
+	{
+		client->walked = on_processor(world.cpu);
+		enter(client, SEARCHES, client->walked);
+		return;
+	}
+	on_device++;
+	client->queued_sync = client->choice.sync;
+	client->queued = client->choice.busy + 1;
+	client->times.expected_wait = client->choice.wait;
+	if (queue.lines > 0)
+		wait_for_device(client, SYNCS, 0);
+	else
+		enter(client, PREPARES, on_processor(world.own));
+}
+
+/* The device begins to serve the client that has waited longest. */
+static void
+serve_next(void)
+{
+	Client	   *next = NULL;
+
+	for (int i = 0; i < world.clients; i++)
+	{
+		if (clients[i].until == NEVER && (next == NULL || clients[i].turn < next->turn))
+			next = &clients[i];
+	}
+	served = next;
+	if (next == NULL)
+		return;
+	if (next->phase == SYNCS)
+	{
+		next->lines = lines_owed();
+		synced_at = now;
+		next->service = vary(world.sync + world.line * (double) next->lines);
+	}
+	next->until = now + next->service;
+}
+
+/* A phase of a client ends. */
+static void
+end_phase(Client *client)
+{
+	uint32_t	now_ms = (uint32_t) (now / 1e6);
+
+	if (served == client)
+		served = NULL;
+	switch (client->phase)
+	{
+		case THINKS:
+			begin_batch(client);
+			return;
+		case SEARCHES:
+			hm_costs_note_cpu(&costs, world.keys, client->walked, now_ms);
+			break;
+		case SYNCS:
+			client->times.sync = now - client->began;
+			client->times.sync_waited = client->times.sync - client->service;
+			client->times.lines = client->lines;
+			client->queued_sync = 0;
+			enter(client, PREPARES, on_processor(world.own));
+			client->times.search = client->until - now;
+			return;
+		case PREPARES:
+			client->times.search = now - client->began;
+			wait_for_device(client, ASKS, vary(world.busy));
+			return;
+		case ASKS:
+			client->times.asked = now - client->began;
+			client->times.busy = client->service;
+			client->times.search += client->times.asked;
+			client->queued_sync = client->queued = 0;
+			hm_costs_note_device(&costs, world.keys, &client->times, now_ms);
+			break;
+	}
+	done++;
+	enter(client, THINKS, on_processor(world.think));
+}
+
+/* Batches a second. */
+static double
+simulate(Policy with, int batches)
+{
+	int			warm_up = batches / 4;
+	double		start = 0;
+
+	policy = with;
+	synced_at = now;
+	done = on_device = 0;
+	served = NULL;
+	memset(clients, 0, sizeof(clients));
+	for (int i = 0; i < world.clients; i++)
+		enter(&clients[i], THINKS, vary(world.think) * i / world.clients);
+	while (done < batches)
+	{
+		Client	   *next = &clients[0];
+
+		for (int i = 1; i < world.clients; i++)
+		{
+			if (clients[i].until < next->until)
+				next = &clients[i];
+		}
+		now = next->until;
+		end_phase(next);
+		if (served == NULL)
+			serve_next();
+		if (start == 0 && done >= warm_up)
+		{
+			start = now;
+			on_device = 0;
+		}
+	}
+	return (batches - warm_up) / ((now - start) / 1e9);
+}
+
+/* Compare the three; the better one's share that the choice reaches. */
+static double
+compare(const char *name)
+{
+	int			batches = 20000;
+	double		cpu = simulate(ALL_ON_CPU, batches);
+	double		device = simulate(ALL_ON_DEVICE, batches);
+	double		chosen = simulate(CHOSEN, batches);
+	double		share = chosen / (cpu > device ? cpu : device);
+
+	if (getenv("COSTS_VERBOSE") != NULL)
+		printf("# %-6s %2d clients %8u keys %d writers: CPU %9.1f device %9.1f chosen %9.1f batches/s, %3.0f %%, %3d %% on the device\n",
+			   name, world.clients, world.keys, world.writers, cpu, device, chosen, 100 * share,
+			   100 * on_device / (batches - batches / 4));
+	expect(share >= LEAST_SHARE, "%s: %d clients, %u keys, %d writers: %.1f batches/s chosen, CPU %.1f, device %.1f",
+		   name, world.clients, world.keys, world.writers, chosen, cpu, device);
+	return share;
+}
+
+/*
+ * A machine of 16 processors, and a device that takes this long for each request, for each key, and for
+ * a line of a re-sync.
+ */
+static World
+make_world(int n_clients, uint32_t keys, int writers, double request, double key, double line)
+{
+	World		result = {0};
+
+	result.processors = 16;
+	result.clients = n_clients;
+	result.writers = writers;
+	result.keys = keys;
+	result.think = 200e3 + 100.0 * keys;
+	result.cpu = 5e3 + (keys < 10000 ? 150.0 : 60.0) * keys;
+	result.own = 20e3 + 8.0 * keys;
+	result.busy = request + key * keys;
+	result.lines_a_ns = writers * 10e3 / 1e9;
+	result.sync = 60e3;
+	result.line = line;
+	result.held_up = true;
+	return result;
+}
+
+static void
+test_grid(const char *name, double request, double key, double line)
+{
+	static const uint32_t sizes[] = {300, 1000, 10000, 100000, 1000000, 10000000};
+	static const int counts[] = {1, 4, 16};
+
+	for (int writers = 0; writers <= 4; writers += 4)
+	{
+		for (int i = 0; i < 3; i++)
+		{
+			for (int j = 0; j < 6; j++)
+			{
+				memset(&costs, 0, sizeof(costs));
+				world = make_world(counts[i], sizes[j], writers, request, key, line);
+				compare(name);
+			}
+		}
+	}
+	report("%s: the choice is as good as the better side", name);
+}
+
+/* Writers that write so much that re-syncs take more time than the device saves. */
+static void
+test_bulk(void)
+{
+	for (int n = 1; n <= 4; n += 3)
+	{
+		memset(&costs, 0, sizeof(costs));
+		world = make_world(n, 1000, 4, 40e3, 2, 250);
+		world.lines_a_ns = 3e-3;
+		compare("bulk");
+	}
+	report("bulk: the choice is as good as the better side");
+}
+
+/* From one world to another, with what was learnt in the first one.  The first quarter does not count. */
+static void
+test_change(const char *name, World from, World to, int batches)
+{
+	double		cpu,
+				device,
+				chosen;
+
+	world = to;
+	cpu = simulate(ALL_ON_CPU, batches);
+	device = simulate(ALL_ON_DEVICE, batches);
+	memset(&costs, 0, sizeof(costs));
+	world = from;
+	simulate(CHOSEN, batches);
+	world = to;
+	chosen = simulate(CHOSEN, batches);
+	expect(chosen >= LEAST_SHARE * (cpu > device ? cpu : device),
+		   "%.1f batches/s chosen, CPU %.1f, device %.1f", chosen, cpu, device);
+	report("the choice follows when %s", name);
+}
+
+static void
+test_changes(void)
+{
+	World		fast = make_world(1, 10000, 0, 40e3, 2, 250);
+	World		slow = make_world(1, 10000, 0, 40e3, 150, 250);
+	World		many = make_world(16, 10000, 0, 300e3, 20, 250);
+	World		one = make_world(1, 100000, 0, 40e3, 2, 250);
+	World		weak = fast;
+	World		slow_beside = make_world(1, 10000, 4, 40e3, 150, 500);
+	World		fast_beside = make_world(1, 10000, 4, 40e3, 2, 500);
+	World		slow_million = make_world(1, 1000000, 0, 40e3, 150, 250);
+	World		fast_million = make_world(1, 1000000, 0, 40e3, 2, 250);
+
+	/* A CPU that is slower than the slow device. */
+	weak.cpu = 3e6;
+	test_change("the device gets slower", fast, slow, 20000);
+	test_change("the device gets faster", slow, fast, 20000);
+	test_change("the CPU gets faster", weak, slow, 20000);
+	test_change("clients go", many, one, 20000);
+	test_change("clients come", one, many, 20000);
+
+	/* What the copy lacks grows faster than what may be spent on trials. */
+	test_change("the device gets faster beside writers", slow_beside, fast_beside, 80000);
+
+	/* Few trials are enough where each takes long. */
+	slow_million.held_up = fast_million.held_up = false;
+	test_change("the device gets faster for large batches", slow_million, fast_million, 800);
+}
+
+/* The daemon performs searches in pieces of 20 ms, but no search of an index in the middle of a re-sync. */
+static void
+test_wait(void)
+{
+	HmQueue		queue = {0};
+	double		alone;
+
+	memset(&costs, 0, sizeof(costs));
+	alone = hm_costs_forced(&costs, 1000, &queue).wait;
+	expect(alone == 0, "%f ns without others", alone);
+	queue.search = 3e9;
+	queue.searches = 2;
+	expect(hm_costs_forced(&costs, 1000, &queue).wait <= 40e6, "a small batch waits for two pieces at most");
+	queue.sync = 1e9;
+	expect(hm_costs_forced(&costs, 1000, &queue).wait >= 1e9, "it waits for a re-sync");
+	report("waits for searches and re-syncs of others");
+}
+
+void
+test_costs(void)
+{
+	test_wait();
+	test_bulk();
+	test_changes();
+	test_grid("fast", 40e3, 2, 250);
+	test_grid("slow", 40e3, 150, 250);
+	test_grid("busy", 300e3, 20, 500);
+}
