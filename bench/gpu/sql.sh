@@ -7,8 +7,9 @@
 #   arrays joins resync mixes      default: all of them
 #
 # Environment: ROWS (67108864, 2^26), RUNS (5), BTREE_RUNS (3; 0 skips PostgreSQL's
-# plans), DEVICE (on; host tries the script without a GPU), and the variables of
-# bench/common.sh.  Takes about 200 bytes of memory and as much disk space for each row.
+# plans), DEVICE (on; host tries the script without a GPU), RESYNC_AHEAD (on;
+# harmonia.resync_ahead), and the variables of bench/common.sh.  Takes about 200 bytes of memory
+# and as much disk space for each row.
 #
 # All data is in shared buffers, each query has one process, and work_mem is large for
 # all systems.  PostgreSQL's time for a join is that of the faster of two plans: with
@@ -198,7 +199,7 @@ section_mixes() {
 
 [ -n "${BINDIR:-}" ] || make -s -j "$(nproc)" -C "$root/cuda"
 start_server $((rows * 150 / 1000000 + 512)) -c work_mem=1GB -c max_parallel_workers_per_gather=0 \
-	-c shared_preload_libraries=harmonia -c harmonia.gpu="$device"
+	-c shared_preload_libraries=harmonia -c harmonia.gpu="$device" -c harmonia.resync_ahead="${RESYNC_AHEAD:-on}"
 load
 
 run_sections arrays joins resync mixes -- "$@"

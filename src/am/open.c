@@ -11,6 +11,12 @@
 #include "am/internal.h"
 #include "am/open.h"
 
+bool
+hm_is_index(Relation relation)
+{
+	return relation->rd_rel->relkind == RELKIND_INDEX && relation->rd_indam->ambuild == hm_build;
+}
+
 /* Errors: wrong_object_type, unless the relation is an index of this method. */
 static void
 check_is_ours(Relation relation)
@@ -21,7 +27,7 @@ check_is_ours(Relation relation)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not an index", RelationGetRelationName(relation))));
-	if (kind == RELKIND_PARTITIONED_INDEX || relation->rd_indam->ambuild != hm_build)
+	if (!hm_is_index(relation))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a %s index",

@@ -18,6 +18,9 @@ extern Relation hm_inspect_open(Oid oid, LOCKMODE mode);
 /* The same, its table first, with the same lock, as queries do. */
 extern Relation hm_inspect_open_with_table(Oid oid, LOCKMODE mode, Relation *table);
 
+/* Is an open relation a harmonia index? */
+extern bool hm_is_index(Relation relation);
+
 /*
  * Check that all pages of an index are there: a concurrent build may not have written
  * them yet.

@@ -207,6 +207,12 @@ typedef struct HmMarkWalk
 extern void hm_device_walk_marks(const HmWatch *watch, HmMarkWalk *walk);
 extern bool hm_device_next_marked(HmMarkWalk *walk, BlockNumber *block, uint64 *lines);
 
+/* Have the next walk find what this one has not. */
+extern void hm_device_stop_walk(const HmMarkWalk *walk);
+
+/* Is this file watched for the index?  Unlike hm_device_watch(), does not begin to watch it. */
+extern bool hm_device_is_watching(Relation index, const HpIndexName *name);
+
 /* Was an index watched all the time between two values of its count? */
 static inline bool
 hm_device_same_count(uint64 a, uint64 b)
@@ -225,6 +231,37 @@ extern bool hm_device_is_unmarked(Relation index, const HpIndexName *name, uint6
  * it stays watched.
  */
 extern bool hm_device_forget(Relation index);
+
+/* ----------------------------------------------------------------
+ *		The process that brings copies up to date ahead of batches (ahead.c)
+ *
+ * Only one database has it at a time.
+ * ----------------------------------------------------------------
+ */
+
+/* GUC harmonia.resync_ahead */
+extern bool hm_resync_ahead;
+
+/* So many marked lines are enough for a step. */
+#ifdef HM_SMALL_LIMITS
+#define HM_AHEAD_LINES		32
+#else
+#define HM_AHEAD_LINES		256
+#endif
+
+/*
+ * Start the process for this database, unless one runs or was started a moment ago.
+ */
+extern void hm_ahead_start(void);
+
+/* This process begins to be it.  Returns false if there is another one. */
+extern bool hm_ahead_begin(void);
+
+/*
+ * Find an index of this database that has enough marked lines, and was searched lately.  Returns
+ * InvalidOid if there is none; then *idle says that none was even searched.
+ */
+extern Oid	hm_ahead_next(bool *idle);
 
 /* ----------------------------------------------------------------
  *		Statistics (stats.c)
@@ -272,6 +309,9 @@ typedef struct HmCopyState
  */
 extern HmDeviceCosts *hm_stats_lock_costs(Oid relation, HmCopyState *state);
 extern void hm_stats_unlock_costs(void);
+
+/* The time by which costs know their age. */
+extern uint32 hm_costs_now_ms(void);
 
 /* Add counters to a sum; copy_memory is replaced unless it is 0. */
 extern void hm_batch_counts_add(HmBatchCounts *sum, const HmBatchCounts *counts);

@@ -19,6 +19,7 @@ int			hm_gpu_mode = HM_GPU_AUTO;
 int			hm_device_memory = 0;
 bool		hm_enable_device = true;
 bool		hm_force_device = false;
+bool		hm_resync_ahead = true;
 int			hm_device_restart_delay = 1000;
 static int	max_resident_blocks = 1024 * 1024;
 
@@ -128,6 +129,11 @@ define_settings(void)
 							 "Enables batch lookups on the device.",
 							 NULL, &hm_enable_device, true,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("harmonia.resync_ahead",
+							 "Brings copies that are searched up to date while indexes change.",
+							 "A process of the background does so. Otherwise the next batch does.",
+							 &hm_resync_ahead, true,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("harmonia.force_device",
 							 "Uses the device for all batch lookups, whatever they cost.",
 							 NULL, &hm_force_device, false,

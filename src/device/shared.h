@@ -50,6 +50,11 @@ typedef struct HmDeviceShared
 	pg_atomic_uint64 queued_sync;	/* work that backends have for the device, in ns */
 	pg_atomic_uint64 queued_search;
 	pg_atomic_uint32 queued;	/* number of these backends */
+
+	/* The process that brings copies up to date ahead of batches. */
+	int			ahead_pid;		/* 0: it does not run */
+	Latch	   *ahead_latch;	/* as above, as NULL; read without a lock */
+	TimestampTz ahead_started;	/* when one was last asked for */
 	uint64		clock;
 	uint64		incarnation;	/* number of structure counts begun so far */
 	TimestampTz stats_since;
@@ -114,6 +119,9 @@ extern void hm_slot_unwatch(HmSlot *slot);
 /* Install the hook and the callback of watch.c, and the callbacks of queue.c. */
 extern void hm_watch_init(void);
 extern void hm_queue_init(void);
+
+/* The process of ahead.c has something to do.  May be called in a critical section. */
+extern void hm_ahead_wake(void);
 
 /*
  * supervisor.c

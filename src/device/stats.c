@@ -29,9 +29,15 @@ hm_stats_lock_costs(Oid relation, HmCopyState *state)
 	{
 		state->watched = slot->words > 0;
 		state->loading = slot->loader != 0;
-		state->lines = pg_atomic_read_u64(&slot->owed);
+		state->lines = (uint64) Max(0, (int64) pg_atomic_read_u64(&slot->owed));
 	}
 	return &slot->costs;
+}
+
+uint32
+hm_costs_now_ms(void)
+{
+	return (uint32) (GetCurrentTimestamp() / 1000);
 }
 
 void

@@ -151,10 +151,14 @@ summarize(uint32 word)
 static inline void
 count_lines(KnownIndex *at, uint64 lines)
 {
+	int64		owed;
+
 	at->unreported += (uint32) pg_popcount64(lines);
 	if (at->unreported < REPORTED_LINES)
 		return;
-	pg_atomic_fetch_add_u64(&at->slot->owed, at->unreported);
+	owed = (int64) pg_atomic_fetch_add_u64(&at->slot->owed, at->unreported);
+	if (owed < HM_AHEAD_LINES && owed + at->unreported >= HM_AHEAD_LINES)
+		hm_ahead_wake();
 	at->unreported = 0;
 }
 
@@ -499,6 +503,32 @@ hm_device_next_marked(HmMarkWalk *walk, BlockNumber *block, uint64 *lines)
 		walk->block = group * HM_GROUP_WORDS;
 		walk->end = Min(walk->block + HM_GROUP_WORDS, watch->blocks);
 	}
+}
+
+void
+hm_device_stop_walk(const HmMarkWalk *walk)
+{
+	pg_atomic_uint64 *summary = &hm_device_summary()[walk->base / 64];
+	uint64		bits = walk->bits;
+
+	if (walk->block < walk->end)
+		bits |= UINT64CONST(1) << (walk->watch->first_group + walk->block / HM_GROUP_WORDS - walk->base);
+	if (bits != 0)
+		pg_atomic_fetch_or_u64(summary, bits);
+}
+
+bool
+hm_device_is_watching(Relation index, const HpIndexName *name)
+{
+	BlockNumber blocks = RelationGetNumberOfBlocks(index);
+	HmSlot	   *slot;
+	bool		result;
+
+	LWLockAcquire(hm_device->lock, LW_SHARED);
+	slot = hm_slot_find(RelationGetRelid(index), false);
+	result = slot != NULL && is_watching(slot, name, blocks);
+	LWLockRelease(hm_device->lock);
+	return result;
 }
 
 bool

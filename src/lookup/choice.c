@@ -87,13 +87,6 @@ hm_cpu_reason_text(HmCpuReason reason)
 	return NULL;
 }
 
-/* The time by which means know their age. */
-static uint32
-now_ms(void)
-{
-	return (uint32) (GetCurrentTimestamp() / 1000);
-}
-
 /* Why the device cannot be used at all for this index. */
 static HmCpuReason
 why_not_at_all(Relation index)
@@ -158,7 +151,7 @@ compare(Relation index, uint32 keys, bool forced, HmChoice *choice)
 	if (forced || !state.watched || state.loading)
 		choice->expected = hm_costs_forced(shared, keys, &queue);
 	else
-		choice->expected = hm_costs_choose(shared, keys, &queue, now_ms());
+		choice->expected = hm_costs_choose(shared, keys, &queue, hm_costs_now_ms());
 	costs = *shared;
 	hm_stats_unlock_costs();
 
@@ -198,7 +191,7 @@ hm_choice_note_cpu(Relation index, uint32 keys, double ns)
 	costs = hm_stats_lock_costs(RelationGetRelid(index), NULL);
 	if (costs == NULL)
 		return;
-	hm_costs_note_cpu(costs, keys, ns, now_ms());
+	hm_costs_note_cpu(costs, keys, ns, hm_costs_now_ms());
 	hm_stats_unlock_costs();
 }
 
@@ -212,8 +205,10 @@ hm_choice_note_device(Relation index, uint32 keys, const HmDeviceTimes *times)
 	costs = hm_stats_lock_costs(RelationGetRelid(index), NULL);
 	if (costs == NULL)
 		return;
-	hm_costs_note_device(costs, keys, times, now_ms());
+	hm_costs_note_device(costs, keys, times, hm_costs_now_ms());
 	hm_stats_unlock_costs();
+	if (times->lines >= HM_AHEAD_LINES)
+		hm_ahead_start();
 }
 
 HmCpuReason

@@ -94,6 +94,12 @@ typedef struct HmCopy
  */
 extern HmCpuReason hm_sync(Relation index, bool load, HmCopy *copy, HmLookupStats *stats);
 
+/*
+ * Bring the copy of an index closer to what the index holds, if there is one: by some lines, as searches
+ * of that index have to wait.  The rest is left to the next call.  Adds the work to *stats.
+ */
+extern void hm_sync_ahead(Relation index, HmLookupStats *stats);
+
 /* How long the last hm_sync() has waited for other sessions' work on the device, in ns. */
 extern double hm_sync_waited(void);
 

@@ -38,6 +38,9 @@
 /* If the structure changes in this many attempts, the re-sync gives up. */
 #define MAX_ATTEMPTS		30
 
+/* A step of a re-sync ahead of batches sends about so many lines. */
+#define STEP_LINES			(2 * HM_AHEAD_LINES)
+
 /* How long the last re-sync has waited for others to end theirs. */
 static double waited_ns = 0;
 
@@ -125,6 +128,10 @@ send_state(HmSync *sync, uint64 copied)
 		bool		failed = false;
 
 		CHECK_FOR_INTERRUPTS();
+
+		/* Some lines alone bring no page to another state of the structure than others. */
+		if (count != copied)
+			sync->limit = 0;
 		if (complete && !hm_leaves_list(sync->index, sync->width, &list))
 			continue;
 		HM_FAULT(sync_listed);
@@ -246,8 +253,11 @@ sync_copy(HmSync *sync, bool load, HmCopy *copy)
 	return HM_CPU_NO_REASON;
 }
 
-HmCpuReason
-hm_sync(Relation index, bool load, HmCopy *copy, HmLookupStats *stats)
+/*
+ * Bring a copy up to date.  With "ahead" only if the index is watched, and maybe only in part.
+ */
+static HmCpuReason
+sync_index(Relation index, bool load, bool ahead, HmCopy *copy, HmLookupStats *stats)
 {
 	HmSync		sync = {0};
 	HmCpuReason reason;
@@ -264,6 +274,8 @@ hm_sync(Relation index, bool load, HmCopy *copy, HmLookupStats *stats)
 		return HM_CPU_DEVICE_FAILED;
 	read_metapage(&sync);
 	copy->name = sync.name;
+	if (ahead && !hm_device_is_watching(index, &sync.name))
+		return HM_CPU_NOT_RESIDENT;
 	switch (hm_device_watch(&sync.name, RelationGetRelid(index),
 							RelationGetNumberOfBlocks(index), &sync.watch))
 	{
@@ -275,6 +287,9 @@ hm_sync(Relation index, bool load, HmCopy *copy, HmLookupStats *stats)
 			break;
 	}
 
+	/* A long re-sync is done in steps.  The last one brings the copy up to date. */
+	if (ahead && (int64) pg_atomic_read_u64(sync.watch.owed) > STEP_LINES)
+		sync.limit = STEP_LINES;
 	reason = sync_copy(&sync, load, copy);
 	if (stats->counts.loads > loads_before)
 		stats->counts.synced_blocks = blocks_before;
@@ -286,6 +301,20 @@ hm_sync(Relation index, bool load, HmCopy *copy, HmLookupStats *stats)
 	if (reason != HM_CPU_NO_REASON && reason != HM_CPU_WAITING)
 		hm_device_forget(index);
 	return reason;
+}
+
+HmCpuReason
+hm_sync(Relation index, bool load, HmCopy *copy, HmLookupStats *stats)
+{
+	return sync_index(index, load, false, copy, stats);
+}
+
+void
+hm_sync_ahead(Relation index, HmLookupStats *stats)
+{
+	HmCopy		copy;
+
+	(void) sync_index(index, false, true, &copy, stats);
 }
 
 double

@@ -228,6 +228,23 @@ prefetch_block(HmSync *sync, BlockNumber block, uint64 lines)
 	hm_pin_prefetch_lines(sync->index, block, lines);
 }
 
+/*
+ * Are there marks to be taken?  The flag is lowered before any is.  With a limit it stays: a backend that
+ * finds it lowered relies on this re-sync to send all that was marked before.
+ */
+static bool
+begin_marked(HmSync *sync)
+{
+	if (sync->limit > 0)
+		return true;
+	if (pg_atomic_exchange_u32(sync->watch.marked, 0) == 0)
+		return false;
+
+	/* Lines that are marked from here on may be counted, and taken nevertheless. */
+	pg_atomic_write_u64(sync->watch.owed, 0);
+	return true;
+}
+
 bool
 hm_sync_send_marked(HmSync *sync)
 {
@@ -237,13 +254,10 @@ hm_sync_send_marked(HmSync *sync)
 	BlockNumber end;
 	HmMarkWalk	walk;
 	bool		more = true;
+	uint64		before = sync->stats->synced_lines;
 
-	if (pg_atomic_exchange_u32(sync->watch.marked, 0) == 0)
+	if (!begin_marked(sync))
 		return true;
-
-	/* Lines that are marked from here on may be counted, and taken nevertheless. */
-	pg_atomic_write_u64(sync->watch.owed, 0);
-
 	if (!reserve(sync, &end) || !begin_halves(sync, false))
 		return false;
 	hm_device_walk_marks(&sync->watch, &walk);
@@ -252,6 +266,11 @@ hm_sync_send_marked(HmSync *sync)
 		BlockNumber block;
 		uint64		lines;
 
+		if (more && sync->limit > 0 && sync->stats->synced_lines - before >= sync->limit)
+		{
+			hm_device_stop_walk(&walk);
+			more = false;
+		}
 		more = more && hm_device_next_marked(&walk, &block, &lines);
 		if (more)
 		{
@@ -274,6 +293,8 @@ hm_sync_send_marked(HmSync *sync)
 			return false;
 		take_block(sync, ahead[out++ % AHEAD]);
 	}
+	if (sync->limit > 0)
+		pg_atomic_fetch_sub_u64(sync->watch.owed, (int64) (sync->stats->synced_lines - before));
 	return end_halves(sync);
 }
 

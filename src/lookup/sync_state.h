@@ -22,6 +22,7 @@ typedef struct HmSync
 	HpIndexName name;
 	HmWatch		watch;
 	BlockNumber reserved;		/* blocks that the copy is known to have room for */
+	uint32		limit;			/* lines after which hm_sync_send_marked() may stop; 0: none */
 	HmNotedLeaves noted;		/* that may be new */
 	HmLookupStats *stats;		/* to add to */
 	HmCpuReason reason;		/* of a failure */
@@ -48,7 +49,10 @@ extern HpRequest hm_sync_request(const HmSync *sync, HpOperation operation);
  */
 extern bool hm_sync_ask(HmSync *sync, HpRequest *request);
 
-/* Send all marked lines, and note leaves that may be new.  Returns false after an error. */
+/*
+ * Send all marked lines, or some with sync->limit, and note leaves that may be new.  Returns false
+ * after an error.
+ */
 extern bool hm_sync_send_marked(HmSync *sync);
 
 /*
