@@ -75,6 +75,7 @@
 	/* segment.c */ \
 	POINT(segment_page_begun) \
 	POINT(segment_page_changed) \
+	POINT(segment_page_blank) \
 	POINT(segment_page_logged) \
 	/* directory.c */ \
 	POINT(directory_root_searched) \

@@ -202,6 +202,13 @@ extern void hm_log_blank_page(Relation index, Buffer buffer);
 extern void hm_log_conflict(Relation index, Relation heap, TransactionId horizon);
 
 /*
+ * Write an image to a page of a new segment and log that, in as few bytes as it takes: as a whole
+ * page, or as a blank one and the change that makes the image of it.  The caller holds the
+ * buffer's exclusive lock and is in a critical section.
+ */
+extern void hm_page_write(Relation index, Buffer buffer, const char *image);
+
+/*
  * A change of up to HM_CHANGE_PAGES pages that is logged in one generic record, or written without
  * one for an index without WAL.  As with GenericXLogStart() and its like, the caller changes
  * copies of the pages; nothing has happened before hm_change_finish().  But these
@@ -516,6 +523,8 @@ typedef enum HmMoveMode
 {
 	HM_MOVE_KEEP_ROOM,			/* leaves keep some room if splits have shown that
 								 * entries arrive there */
+	HM_MOVE_OUTGROWN,			/* leaves that would soon be split become half full, others
+								 * stay as full as they are */
 	HM_MOVE_PACK,				/* all leaves become as full as a build makes them */
 	HM_MOVE_IF_SMALLER			/* the same, but only if that saves leaves or auxiliary
 								 * nodes */

@@ -171,10 +171,21 @@ collect_entries(HmMove *move)
  */
 
 /*
+ * In a segment that has outgrown its size, leaves that are on average as full as the first number are moved
+ * into leaves as full as the second one.  Others stay as full as they are.
+ */
+#define NEARLY_FULL_PERCENT	75
+#define OUTGROWN_PERCENT	60
+
+/*
  * How full, in percent, new leaves are.  Where leaves have been split, further splits
  * are likely.  If all leaves were packed as a build packs them, they would soon be split
  * again, and the next VACUUM would move the segment again.  So they keep half of the room
  * that they have now.
+ *
+ * If an insert finds that the segment has outgrown its size, more of them will follow.  If leaves are nearly full,
+ * room for these takes the place of splits, which would cost as much WAL.  If they have just been split, packing
+ * them would bring the next splits nearer.
  */
 static int
 fill_percent(const HmMove *move)
@@ -182,6 +193,8 @@ fill_percent(const HmMove *move)
 	int			packed = hm_fillfactor(move->index);
 	int			now = (int) (move->fill / move->leaf_count);
 
+	if (move->mode == HM_MOVE_OUTGROWN)
+		return Min(packed, now >= NEARLY_FULL_PERCENT ? OUTGROWN_PERCENT : Max(now, 1));
 	if (move->mode != HM_MOVE_KEEP_ROOM || !move->shadowed || now >= packed)
 		return packed;
 	return (now + packed + 1) / 2;

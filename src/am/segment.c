@@ -7,7 +7,6 @@
  */
 #include "postgres.h"
 
-#include "access/xloginsert.h"
 #include "miscadmin.h"
 
 #include "am/fault.h"
@@ -214,11 +213,7 @@ hm_segment_write(Relation index, BlockNumber start, const char *image, uint32 pa
 		buffer = ReadBufferExtended(index, MAIN_FORKNUM, start + i, RBM_ZERO_AND_LOCK, NULL);
 		START_CRIT_SECTION();
 		hm_page_withdraw(BufferGetPage(buffer));
-		memcpy(BufferGetPage(buffer), image + (Size) i * BLCKSZ, BLCKSZ);
-		MarkBufferDirty(buffer);
-		HM_FAULT(segment_page_changed);
-		if (RelationNeedsWAL(index))
-			log_newpage_buffer(buffer, true);
+		hm_page_write(index, buffer, image + (Size) i * BLCKSZ);
 		HM_FAULT(segment_page_logged);
 		END_CRIT_SECTION();
 		UnlockReleaseBuffer(buffer);

@@ -14,6 +14,14 @@
 #include "device/device.h"
 
 /*
+ * A segment is moved because of its growth if it has so many leaves, in percent of those that it began
+ * with, but not before it has the least number; and whatever it began with, if it has the greatest number.
+ */
+#define HM_OUTGROWN_PERCENT	215
+#define HM_OUTGROWN_MIN		(HM_SEGMENT_MAX_BLOCKS * 3 / 2)
+#define HM_OUTGROWN_MAX		(HM_SEGMENT_MAX_BLOCKS * 7 / 2)
+
+/*
  * A leaf that is to be split, and what the split needs.  Both buffers are locked
  * exclusively.
  */
@@ -385,6 +393,22 @@ choose_cut(HmSplit *split, Page leaf)
 	split->bound = split->entries[split->keep];
 }
 
+/*
+ * Whether a segment has so many leaves that it is time to move it.  A movement costs least WAL in place
+ * of splits.  Random keys fill all leaves of a segment at about the same time, and then split them one
+ * after the other: when the segment has twice the leaves that it began with, most have just been
+ * split, and to write them again would be waste.  When it has some more, most are nearly full again, and
+ * a movement is what splits them (fill_percent() in movementcopy.c).
+ */
+static bool
+is_outgrown(const HmSegment *segment)
+{
+	const uint32 leaves = segment->leaves;
+
+	return leaves >= HM_OUTGROWN_MAX ||
+		(leaves >= HM_OUTGROWN_MIN && leaves * 100 >= segment->pure_leaves * HM_OUTGROWN_PERCENT);
+}
+
 /* The distance of keys in a leaf. */
 static uint64
 leaf_step(Page leaf)
@@ -500,7 +524,7 @@ hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf, bool li
 		uint32		node = bottom_node(index, split.header, split.width, coming[0]);
 		BlockNumber shadow = hm_segment_auxiliaries(segment)[node - segment->bottom_start];
 		Buffer		auxiliary = InvalidBuffer;
-		bool		full = segment->leaves >= 2 * HM_SEGMENT_MAX_BLOCKS;
+		bool		full = is_outgrown(segment);
 		bool		no_spare = hm_spare_blocks(segment) < (BlockNumberIsValid(shadow) ? 1 : 2);
 
 		if (BlockNumberIsValid(shadow))
@@ -524,7 +548,7 @@ hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf, bool li
 			if (full && !listed)
 				return -1;
 			if (full)
-				hm_segments_move(index, &name, 1, HM_MOVE_KEEP_ROOM, NULL);
+				hm_segments_move(index, &name, 1, HM_MOVE_OUTGROWN, NULL);
 			else
 				hm_add_spare_extent(index, name);
 			return 0;

@@ -23,6 +23,7 @@
 #include "access/xloginsert.h"
 #include "miscadmin.h"
 
+#include "am/fault.h"
 #include "am/internal.h"
 #include "compat.h"
 
@@ -34,6 +35,12 @@
  * between which there are eight bytes.
  */
 #define HM_DIFFERENCES_MAX	(BLCKSZ + BLCKSZ / 2)
+
+/*
+ * What it costs to log a page as blank first: an image with the page's header and special area, 121 bytes,
+ * and the head of the record with the contents.
+ */
+#define HM_BLANK_PAGE_COST	170
 
 StaticAssertDecl(HM_DIFFERENCES_MAX >= BLCKSZ + (BLCKSZ / 9 + 4) * 2 * sizeof(uint16),
 				 "no room for all differences");
@@ -215,6 +222,71 @@ append_part(char *delta, const char *old, const char *new, int from, int to)
 	if (hole_start < hole_end)
 		delta = append_range(delta, new, hole_start, hole_end);
 	return append_differences(delta, old, new, hole_end, to);
+}
+
+/*
+ * Make the blank page that has the header and the special area of an image, as replay of hm_page_write()'s
+ * first record makes it.
+ */
+static void
+make_blank(char *blank, const char *image)
+{
+	const PageHeaderData *header = (const PageHeaderData *) image;
+
+	memset(blank, 0, BLCKSZ);
+	memcpy(blank, image, SizeOfPageHeaderData);
+	memcpy(blank + header->pd_special, image + header->pd_special, BLCKSZ - header->pd_special);
+	((PageHeader) blank)->pd_lower = SizeOfPageHeaderData;
+	((PageHeader) blank)->pd_upper = header->pd_special;
+}
+
+/* Make the delta that turns a blank page into its image.  Returns its length. */
+static int
+blank_delta(const char *blank, const char *image, char *delta)
+{
+	const PageHeaderData *header = (const PageHeaderData *) image;
+	char	   *end = append_differences(delta, blank, image, 0, header->pd_lower);
+
+	end = append_differences(end, blank, image, header->pd_upper, BLCKSZ);
+	return (int) (end - delta);
+}
+
+void
+hm_page_write(Relation index, Buffer buffer, const char *image)
+{
+	Page		page = BufferGetPage(buffer);
+	const PageHeaderData *header = (const PageHeaderData *) image;
+	int			whole = BLCKSZ - (header->pd_upper - header->pd_lower);
+	char	   *blank = change.copies[0].data;	/* no change is under way */
+	char	   *delta = change.deltas[0];
+	bool		logged = RelationNeedsWAL(index);
+	bool		begin_blank;
+	int			length;
+	XLogRecPtr	lsn;
+
+	Assert(CritSectionCount > 0);
+	make_blank(blank, image);
+	length = blank_delta(blank, image, delta);
+	begin_blank = logged && length + HM_BLANK_PAGE_COST < whole;
+
+	memcpy(page, begin_blank ? blank : image, BLCKSZ);
+	MarkBufferDirty(buffer);
+	HM_FAULT(segment_page_changed);
+	if (!logged)
+		return;
+	lsn = log_newpage_buffer(buffer, true);
+	if (!begin_blank)
+		return;
+	HM_FAULT(segment_page_blank);
+
+	/* Without its LSN, the page would be logged whole. */
+	memcpy(page, image, BLCKSZ);
+	PageSetLSN(page, lsn);
+	XLogBeginInsert();
+	XLogRegisterBuffer(0, buffer, REGBUF_STANDARD);
+	XLogRegisterBufData(0, delta, length);
+	lsn = XLogInsert(RM_GENERIC_ID, 0);
+	PageSetLSN(page, lsn);
 }
 
 void

@@ -115,6 +115,7 @@ my @points = (
 	[ move_mark_removed => 'after_move' ],
 	[ segment_page_begun => 'dense', lost => 1 ],
 	[ segment_page_changed => 'dense', crash => 1, lost => 1 ],
+	[ segment_page_blank => 'dense', crash => 1, lost => 1 ],
 	[ segment_page_logged => 'dense', crash => 1, lost => 1 ],
 	[ directory_root_searched => 'ascending' ],
 	[ directory_allocated => 'ascending', lost => 1 ],
