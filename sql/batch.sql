@@ -101,10 +101,52 @@ RESET client_min_messages;
 SELECT check_index('bulk');
 
 -- MERGE
+SET client_min_messages = debug1;
 MERGE INTO bulk USING generate_series(501, 1500) s (k) ON bulk.k = s.k
 	WHEN MATCHED THEN UPDATE SET k = bulk.k + 5000
 	WHEN NOT MATCHED THEN INSERT VALUES (s.k);
+RESET client_min_messages;
 SELECT seen('bulk', 501, 1000) AS moved, seen('bulk', 1001, 1500) AS added, check_index('bulk');
+
+-- UPDATE by a join: the entries of all indexes
+CREATE TABLE joined (id int, k int);
+CREATE INDEX joined_k ON joined USING harmonia (k);
+CREATE TABLE new_keys AS SELECT i AS id, i * 7919 % 1000 AS k FROM generate_series(1, 400) i;
+INSERT INTO joined SELECT i, i FROM generate_series(1, 1000) i;
+SET client_min_messages = debug1;
+UPDATE joined SET k = new_keys.k + 1000 FROM new_keys WHERE joined.id = new_keys.id;
+RESET client_min_messages;
+SELECT seen('joined', 1000), check_index('joined');
+
+-- If the join reads an index that the statement writes, row by row, entries of this index are
+-- inserted at once, most of the time.  Those of other indexes are queued nevertheless.
+CREATE INDEX joined_id ON joined USING harmonia (id);
+SET enable_seqscan = off;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET harmonia.enable_lookup_join = off;
+SET jit = off;
+SET client_min_messages = debug1;
+UPDATE joined SET k = new_keys.k + 3000 FROM new_keys WHERE joined.id = new_keys.id;
+RESET client_min_messages;
+RESET harmonia.enable_lookup_join;
+RESET jit;
+RESET enable_seqscan;
+RESET enable_hashjoin;
+RESET enable_mergejoin;
+SELECT seen('joined', 3000), check_index('joined');
+
+-- Statements of functions that a query calls, EXECUTE, and lists of rows
+CREATE FUNCTION insert_many(low int, high int) RETURNS void LANGUAGE sql
+AS 'INSERT INTO bulk SELECT i FROM generate_series(low, high) i';
+PREPARE insert_some AS INSERT INTO bulk SELECT i FROM generate_series(1, 100) i;
+SELECT string_agg(format('(%s)', i), ', ') AS list FROM generate_series(1, 80) i \gset
+SET client_min_messages = debug1;
+SELECT insert_many(2001, 2200);
+EXECUTE insert_some;
+INSERT INTO bulk VALUES :list;
+RESET client_min_messages;
+SELECT check_index('bulk');
 
 -- With batches off, entries are inserted at once
 TRUNCATE bulk;
@@ -161,7 +203,10 @@ CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (500);
 CREATE TABLE parts_2 PARTITION OF parts FOR VALUES FROM (500) TO (1000);
 CREATE TABLE parts_rest PARTITION OF parts DEFAULT;
 CREATE INDEX parts_k ON parts USING harmonia (k);
-INSERT INTO parts SELECT i * 7919 % 1000 FROM generate_series(1, 1000) i;
+SET client_min_messages = debug1;
+INSERT INTO parts SELECT i * 7919 % 500 FROM generate_series(1, 500) i;
+\copy parts FROM PROGRAM 'seq 500 999'
+RESET client_min_messages;
 INSERT INTO parts VALUES (NULL), (-1);
 SELECT check_index('parts');
 UPDATE parts SET k = k + 100;

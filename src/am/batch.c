@@ -65,6 +65,8 @@ typedef struct Batch
 	char		status;			/* for simplehash */
 	bool		unchanged;		/* some entries come from UPDATEs that leave their
 								 * keys as they are */
+	int			at_once;		/* so many entries are inserted at once before more
+								 * are queued */
 	QueuedPart	parts[BATCH_PARTS];
 } Batch;
 
@@ -110,6 +112,7 @@ batch_for(Oid index)
 	if (!found)
 	{
 		batch->unchanged = false;
+		batch->at_once = 0;
 		memset(batch->parts, 0, sizeof(batch->parts));
 	}
 	return batch;
@@ -220,18 +223,6 @@ batch_apply(Batch *batch, Relation index)
 		 count, RelationGetRelationName(index));
 }
 
-/*
- * The queue is applied before it is full.  If it had only a few entries, the
- * statement alternates with readers: make it insert at once for a while, so that
- * useless queueing stays a small part of its work.
- */
-static void
-note_interruption(void)
-{
-	if (pending < BATCH_AFTER_INSERTS)
-		hm_scope.inserts = 0;
-}
-
 /* Apply all batches. */
 static void
 apply_pending(void)
@@ -295,6 +286,11 @@ hm_batch_add(Relation index, Relation heap, IndexInfo *info,
 	}
 
 	batch = batch_for(RelationGetRelid(index));
+	if (batch->at_once > 0)
+	{
+		batch->at_once--;
+		return false;
+	}
 	batch->unchanged |= unchanged;
 	queued_append(&batch->parts[part], entry);
 
@@ -304,7 +300,13 @@ hm_batch_add(Relation index, Relation heap, IndexInfo *info,
 	return true;
 }
 
-/* Apply what is queued for one index. */
+/*
+ * Apply what is queued for one index, which is going to be scanned.
+ *
+ * If there are only a few entries, the statement alternates between reading the index and writing
+ * it, as an update by a nested loop does.  Make it insert at once into this index for a while, so
+ * that useless queueing stays a small part of its work.  Entries of other indexes are queued as before.
+ */
 void
 hm_batch_apply(Relation index)
 {
@@ -316,19 +318,24 @@ hm_batch_apply(Relation index)
 	batch = batch_table_lookup(batches, RelationGetRelid(index));
 	if (batch != NULL && batch_count(batch) > 0)
 	{
-		note_interruption();
+		if (batch_count(batch) < BATCH_AFTER_INSERTS)
+			batch->at_once = BATCH_AFTER_INSERTS;
 		batch_apply(batch, index);
 	}
 }
 
-/* Apply what is queued for all indexes. */
+/*
+ * Apply what is queued for all indexes.  If there are only a few entries, insert at once for a while,
+ * as above, whatever the index.
+ */
 void
 hm_batch_apply_all(void)
 {
 	if (likely(pending == 0))
 		return;
 
-	note_interruption();
+	if (pending < BATCH_AFTER_INSERTS)
+		hm_scope.inserts = 0;
 	apply_pending();
 }
 
