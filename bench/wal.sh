@@ -7,7 +7,7 @@
 #
 #   grow update      default: both
 #
-# Environment: ROWS (8000000), and the variables of bench/common.sh.  Takes about 300 bytes of memory
+# Environment: ROWS (8000000), CASES (a pattern: cases of "grow" to be run), and the variables of bench/common.sh.  Takes about 300 bytes of memory
 # and as much disk space for each row.
 #
 # Each access method has its own table with the same rows, and there is one without an index.  What
@@ -64,7 +64,12 @@ add() {
 # times as many rows, and the index's size.
 grow_case() {
 	local name=$1 key=$2 count=$3 checkpoint=${4:-} method step start
-	local -A wal=()
+	local -A wal=() size=()
+	# shellcheck disable=SC2254
+	case $name in
+		${CASES:-*}) ;;
+		*) return 0 ;;
+	esac
 	for method in "${methods[@]}"; do
 		load "$method" "$key"
 		start=$(wal_position)
@@ -72,17 +77,25 @@ grow_case() {
 			[ -z "$checkpoint" ] || sql -c CHECKPOINT
 			add "$method" $((base * (step - 1) + 1)) $((base * step)) "$key" "$count"
 			wal[$method,$step]=$(wal_since "$start")
+			[ "$method" = none ] || size[$method,$step]=$(sql -c "SELECT pg_relation_size('grown_k') / ($base.0 * $step)")
 		done
-		[ "$method" = none ] ||
-			record 'size after growth' "$name" "$method" "$(sql -c "SELECT pg_relation_size('grown_k') / $rows.0")" 'bytes a row' 1
 	done
 	for step in 2 3 4 5 6 7 8; do
 		for method in btree harmonia; do
 			record "WAL by times as many rows: $name" "$step" "$method" \
 				"$(awk -v all="${wal[$method,$step]}" -v none="${wal[none,$step]}" -v n=$((base * (step - 1))) \
-					'BEGIN { print (all - none) / n }')" 'bytes a row' 1
+					'BEGIN { print (all - none) / n }')" 'bytes a row' 1 | tee -a "$dir/rates"
+			record "size by times as many rows: $name" "$step" "$method" "${size[$method,$step]}" 'bytes a row' 1
 		done
 	done
+
+	# Splits come in waves, so the mean of the steps tells more than any of them.
+	for method in btree harmonia; do
+		record 'WAL: mean of the steps' "$name" "$method" \
+			"$(awk -v method="| $method: " 'i = index($0, method) { sum += substr($0, i + length(method)) + 0; n++ } END { print sum / n }' "$dir/rates")" \
+			'bytes a row' 1
+	done
+	rm "$dir/rates"
 }
 
 section_grow() {

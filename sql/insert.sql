@@ -377,3 +377,34 @@ BEGIN
 	RETURN round(result);
 END $$;
 SELECT CASE WHEN bytes > 12000 THEN bytes END AS too_much FROM wal_of_a_split() bytes;
+
+--
+-- Inserts that are rolled back do not make the index grow, with what scans have found dead
+-- and without (PostgreSQL's own test of this is mvcc)
+--
+CREATE TABLE undone (k int, note text);
+CREATE INDEX undone_harmonia ON undone USING harmonia (k);
+CREATE INDEX undone_btree ON undone USING btree (k);
+CREATE FUNCTION insert_and_roll_back(scan text) RETURNS TABLE (harmonia bigint, btree bigint)
+	LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+DECLARE
+	harmonia_before bigint := pg_relation_size('undone_harmonia');
+	btree_before bigint := pg_relation_size('undone_btree');
+BEGIN
+	FOR i IN 1..100 LOOP
+		BEGIN
+			EXECUTE scan;
+			INSERT INTO undone SELECT g, 'undone' FROM generate_series(1, 100) g;
+			RAISE EXCEPTION SQLSTATE 'U0001';
+		EXCEPTION WHEN SQLSTATE 'U0001' THEN
+		END;
+	END LOOP;
+	RETURN QUERY SELECT pg_relation_size('undone_harmonia') - harmonia_before,
+		pg_relation_size('undone_btree') - btree_before;
+END $$;
+INSERT INTO undone VALUES (-1, '');
+SELECT harmonia, harmonia <= btree AS as_btree FROM insert_and_roll_back('SELECT FROM undone WHERE k > 0 AND k < 100');
+SELECT harmonia, harmonia <= btree AS as_btree FROM insert_and_roll_back('SELECT');
+SELECT harmonia_check('undone_harmonia', true);
+DROP TABLE undone;

@@ -523,7 +523,7 @@ typedef enum HmMoveMode
 {
 	HM_MOVE_KEEP_ROOM,			/* leaves keep some room if splits have shown that
 								 * entries arrive there */
-	HM_MOVE_OUTGROWN,			/* leaves that would soon be split become half full, others
+	HM_MOVE_OUTGROWN,			/* leaves that would soon be split get more room, others
 								 * stay as full as they are */
 	HM_MOVE_PACK,				/* all leaves become as full as a build makes them */
 	HM_MOVE_IF_SMALLER			/* the same, but only if that saves leaves or auxiliary

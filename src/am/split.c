@@ -17,7 +17,7 @@
  * A segment is moved because of its growth if it has so many leaves, in percent of those that it began
  * with, but not before it has the least number; and whatever it began with, if it has the greatest number.
  */
-#define HM_OUTGROWN_PERCENT	215
+#define HM_OUTGROWN_SHARE		215
 #define HM_OUTGROWN_MIN		(HM_SEGMENT_MAX_BLOCKS * 3 / 2)
 #define HM_OUTGROWN_MAX		(HM_SEGMENT_MAX_BLOCKS * 7 / 2)
 
@@ -406,7 +406,7 @@ is_outgrown(const HmSegment *segment)
 	const uint32 leaves = segment->leaves;
 
 	return leaves >= HM_OUTGROWN_MAX ||
-		(leaves >= HM_OUTGROWN_MIN && leaves * 100 >= segment->pure_leaves * HM_OUTGROWN_PERCENT);
+		(leaves >= HM_OUTGROWN_MIN && leaves * 100 >= segment->pure_leaves * HM_OUTGROWN_SHARE);
 }
 
 /* The distance of keys in a leaf. */
