@@ -9,7 +9,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $table = 'CREATE TABLE loaded (id int PRIMARY KEY, k int); CREATE INDEX loaded_k ON loaded USING harmonia (k);';
-my $publisher = new_node('publisher', conf => "wal_level = logical\nlog_min_messages = debug1\n");
+my $publisher = new_node('publisher', allows_streaming => 'logical', conf => "log_min_messages = debug1\n");
 my $subscriber = new_node('subscriber', conf => "log_min_messages = debug1\n");
 
 # The sizes of the batches that a server has applied.
@@ -24,12 +24,12 @@ sub batches
 $_->safe_psql('postgres', $table) for $publisher, $subscriber;
 $publisher->safe_psql('postgres', 'CREATE PUBLICATION p FOR TABLE loaded');
 $subscriber->safe_psql('postgres',
-	sprintf(q(CREATE SUBSCRIPTION s CONNECTION '%s' PUBLICATION p WITH (copy_data = off)), $publisher->connstr('postgres')));
+	sprintf(q(CREATE SUBSCRIPTION s CONNECTION '%s dbname=postgres' PUBLICATION p WITH (copy_data = off)), $publisher->connstr));
 
 my @clients = map {
 	my $from = 1000 * $_ + 1;
 	my $to = 1000 * ($_ + 1);
-	start_psql($publisher, "\\copy loaded FROM PROGRAM 'seq $from $to | sed s/.*/&,&/' WITH (FORMAT csv)");
+	start_psql($publisher, "\\copy loaded FROM PROGRAM 'seq $from $to | sed \"s/.*/&,&/\"' WITH (FORMAT csv)");
 } 0 .. 3;
 no_errors($_, 'COPY') for @clients;
 is(batches($publisher), '936 936 936 936', 'COPY by four clients: each queues its entries');
