@@ -3,7 +3,7 @@
  *		Means of what batches cost, and the choice between the CPU and the device.
  *
  * The device's means are of what a batch takes alone.  Waiting is not part of them: it is
- * expected anew for each batch, from what is in front of the device at that moment.  Only waiting
+ * expected for each batch, from what is in front of the device at that moment.  Only waiting
  * that was not expected counts, so that what no number here shows still has its effect.
  */
 #include "device/costs.h"
