@@ -46,8 +46,9 @@ my $checks = start_pgbench($node, {
 no_errors($_, 'writers') foreach @writers;
 no_errors($maintenance, 'maintenance');
 no_errors($checks, 'checks');
+# How many depends on the machine; that some did is what the test is about.
 cmp_ok($node->safe_psql('postgres', q{SELECT retired FROM harmonia_metapage('t_k')}),
-	'>', 10, 'segments moved');
+	'>', 0, 'segments moved');
 check_index($node, 't_k');
 
 # In the end all blocks are accounted for, and all segments can be packed.
