@@ -1,12 +1,12 @@
 #!/bin/bash
 # Compares a harmonia index with btree and hash indexes under changes, on a private
 # server: mixes of inserts, deletes and look-ups; single-row inserters; size and look-up
-# time after churn, before and after movement; tables whose rows die young; and how long
-# inserts wait for movements.  Prints Markdown tables.
+# time after churn, before and after movement; and how long inserts wait for movements.
+# Prints Markdown tables.
 #
 # usage: bench/updates.sh [SECTION...]
 #
-#   mixes inserters churn dead waits      default: all of them
+#   mixes inserters churn waits      default: all of them
 #
 # Environment: ROWS (20000000), RUNS (3), SECONDS_A_RUN (10), WAIT_SECONDS (30), and the
 # variables of bench/common.sh.  Takes about 400 bytes of memory and as much disk space
@@ -226,48 +226,6 @@ section_waits() {
 	say "VACUUM moved $(($(sql -c "SELECT movements FROM harmonia_index_info('i_harmonia')") - moved)) segments"
 }
 
-# dead_case NAME SQL STATEMENT...: two clients run a script for each of a btree and a harmonia index,
-# in turn, without VACUUM.  SQL makes the table d and the index d_k; METHOD stands for the access
-# method.  Records transactions per second, and the size of the index at the end.
-dead_case() {
-	local name=$1 setup=$2 method run
-	local options='-c enable_seqscan=off -c enable_bitmapscan=off'
-	shift 2
-	for ((run = 0; run < runs; run++)); do
-		for method in btree harmonia; do
-			sql -c 'DROP TABLE IF EXISTS d; DROP SEQUENCE IF EXISTS d_s; CREATE SEQUENCE d_s' -c "${setup//METHOD/$method}"
-			transactions_a_second 2 "$@" | note "$method" transactions/s
-			sql -c "SELECT pg_relation_size('d_k') / 8192" | note "$method" pages
-		done
-	done
-	record_noted 'rows that die young' "$name"
-}
-
-# Rows come and go between two VACUUMs.
-section_dead() {
-	local table='CREATE TABLE d (id bigint PRIMARY KEY, k bigint, n bigint) WITH (autovacuum_enabled = off);'
-	local index='CREATE INDEX d_k ON d USING METHOD (k)'
-	dead_case queue 'CREATE TABLE d (k bigint) WITH (autovacuum_enabled = off); CREATE INDEX d_k ON d USING METHOD (k)' \
-		"INSERT INTO d VALUES (nextval('d_s'));" \
-		'DELETE FROM d WHERE ctid = (SELECT ctid FROM d ORDER BY k LIMIT 1 FOR UPDATE SKIP LOCKED);'
-	dead_case 'sliding window' "CREATE TABLE d (k bigint) WITH (autovacuum_enabled = off); $index;
-		INSERT INTO d SELECT nextval('d_s') FROM generate_series(1, 1000)" \
-		"INSERT INTO d VALUES (nextval('d_s'));" \
-		"DELETE FROM d WHERE k BETWEEN currval('d_s') - 1010 AND currval('d_s') - 1000;"
-	dead_case 'values that change' "$table $index; INSERT INTO d SELECT i, 0, 0 FROM generate_series(1, 1000) i" \
-		'\set id random(1, 1000)' '\set delta random(-5000, 5000)' 'UPDATE d SET k = k + :delta WHERE id = :id;' \
-		'SELECT count(*) FROM d WHERE k BETWEEN :delta AND :delta + 10;'
-	dead_case 'status flips' "$table $index; INSERT INTO d SELECT i, 0, 0 FROM generate_series(1, 1000) i" \
-		'\set id random(1, 1000)' 'UPDATE d SET k = (k + 1) % 3 WHERE id = :id;' \
-		'SELECT id FROM d WHERE k = :id % 3 LIMIT 10;'
-	dead_case 'values that stay' "$table $index; CREATE INDEX ON d (n);
-		INSERT INTO d SELECT i, i % 10, 0 FROM generate_series(1, 1000) i" \
-		'\set id random(1, 1000)' 'UPDATE d SET n = n + 1 WHERE id = :id;'
-	dead_case 'rolled back' "$table $index" \
-		'\set i random(1, 1000)' 'SELECT count(*) FROM d WHERE k BETWEEN :i AND :i + 100;' BEGIN\; \
-		"INSERT INTO d SELECT nextval('d_s'), i, 0 FROM generate_series(:i, :i + 100) i;" ROLLBACK\;
-}
-
 start_server $((rows * 450 / 1000000 + 256)) \
 	-c work_mem=256MB -c synchronous_commit=off -c max_parallel_workers_per_gather=0
-run_sections mixes inserters churn dead waits -- "$@"
+run_sections mixes inserters churn waits -- "$@"
