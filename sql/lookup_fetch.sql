@@ -205,4 +205,35 @@ SELECT grows_by(mem, query), mem, query FROM unnest(ARRAY[
 	unnest('{64kB,64MB}'::text[]) mem ORDER BY mem DESC, query;
 COMMIT;
 
+-- One page after the other that is not all-visible, among hundreds that are. The map of all pages between
+-- the first and the last hit is looked at at once.
+CREATE TABLE pages (k int, pad text) WITH (autovacuum_enabled = off);
+INSERT INTO pages SELECT i, repeat('x', 1000) FROM generate_series(1, 2100) i;
+CREATE INDEX pages_k ON pages USING harmonia (k);
+VACUUM ANALYZE pages;
+CREATE FUNCTION lookups_find_deleted(page int) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	query text;
+	wanted record;
+	found record;
+	answers text := '';
+BEGIN
+	DELETE FROM pages WHERE ctid = format('(%s,3)', page)::tid;
+	FOREACH query IN ARRAY ARRAY[
+		'SELECT count(*) FROM pages WHERE k = ANY (ARRAY(SELECT generate_series(1, 2100)))',
+		'SELECT count(*) FROM pages WHERE k = ANY (ARRAY(SELECT generate_series(20, 2050)))',
+		'SELECT count(*) FROM generate_series(1, 2100) i JOIN pages ON k = i'] LOOP
+		CALL use_no_lookups('seq');
+		wanted := digest(query, false);
+		CALL use_lookups(true);
+		found := digest(query, false);
+		answers := answers || CASE WHEN lookup_nodes(query) IS NULL THEN ' not planned'
+			WHEN found = wanted THEN ' right' ELSE ' wrong' END;
+	END LOOP;
+	RETURN format('page %s:%s', page, answers);
+END $$;
+SELECT relpages, relallvisible = relpages AS all_visible FROM pg_class WHERE oid = 'pages'::regclass;
+SELECT unnest(ARRAY[format('SELECT lookups_find_deleted(%s)', page), 'VACUUM pages'])
+	FROM unnest(ARRAY[0, 1, 3, 4, 30, 31, 32, 33, 63, 64, 127, 150, 255, 256, 287, 288, 289, 298, 299]) page \gexec
+
 DROP SCHEMA lookup_fetch CASCADE;

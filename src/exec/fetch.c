@@ -280,6 +280,7 @@ hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done,
 	fetch->done = done;
 	fetch->values = values != NULL ? *values : (HmProbeValues) {0};
 	fetch->counting = false;
+	fetch->some_not_visible = !fetch->is_heap;
 	drop_portion(fetch);
 	fetch->finished = probes->count == 0;
 	if (!fetch->finished)

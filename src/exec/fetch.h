@@ -97,6 +97,7 @@ struct HmFetch
 	uint32		tally_next;		/* the first probe that has not been in a run */
 	uint32		tally_used;		/* its hits that have been */
 	HmMapPage	maps[HM_MAP_PAGES];
+	bool		some_not_visible;	/* pages of the table, as the batch has shown */
 
 	/* The table */
 	bool		is_heap;		/* its access method is PostgreSQL's heap */

@@ -339,6 +339,24 @@ move_up(HmHit *hits, uint64 *keys, uint32 from, uint32 to)
 	}
 }
 
+/* Whether all heap pages between the first and the last one of these hits are all-visible. */
+static bool
+all_are_visible(const HmLookup *lookup, const HmHit *hits, uint32 n)
+{
+	uint64		least = HT_TID_MAX;
+	uint64		greatest = 0;
+
+	for (uint32 i = 0; i < n; i++)
+	{
+		uint64		tid = hits[i].tid;
+
+		least = Min(least, tid);
+		greatest = Max(greatest, tid);
+	}
+	return n > 0 && lookup->reader.all(lookup->reader.argument, (BlockNumber) (least >> 16),
+									   (BlockNumber) (greatest >> 16), n);
+}
+
 /*
  * Move the hits on all-visible pages to the front, and return their number.  The first
  * "stale" hits are not looked up.  Those of them that the walk has read before the gate was
@@ -353,6 +371,8 @@ put_visible_first(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 n, uint32 
 	uint8		all_visible[SHOWN_HITS];
 	uint32		visible = 0;
 
+	if (stale == 0 && all_are_visible(lookup, hits, n))
+		return n;
 	for (uint32 i = 0; i < stale; i++)
 	{
 		if (hits[i].all_visible != 0)

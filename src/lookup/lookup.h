@@ -223,12 +223,16 @@ extern uint32 hm_lookup_next_in_gate(HmLookup *lookup, HmGateAnswer answer, HmHi
  * "look" looks TIDs up, and sets all_visible for each of them: 1 if its heap page is
  * all-visible, otherwise 0.
  *
+ * "all" tells whether all heap pages from first to last are all-visible, if it is cheaper to find that
+ * out than to look n TIDs up; otherwise it returns false.
+ *
  * "pack" makes a part of a page map, "words" words from number "first" on.  A page map has a
  * bit for each heap page, the lowest bit of a word first, set if the page is all-visible.
  */
 typedef struct HmMapReader
 {
 	void		(*look) (void *argument, const uint64 *tids, uint32 n, uint8 *all_visible);
+	bool		(*all) (void *argument, BlockNumber first, BlockNumber last, uint32 n);
 	void		(*pack) (void *argument, uint32 first, uint32 words, uint32 *bits);
 	void	   *argument;
 	BlockNumber pages;			/* that a page map covers, from the table's first on */
