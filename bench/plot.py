@@ -172,35 +172,37 @@ def draw(name, sections, path):
 # ----------------------------------------------------------------
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CPU, CORES, GPU = (ROOT / "bench/results" / name for name in
-                   ("2026-11-21-epyc-cpu", "2026-11-21-16-cores", "2026-11-21-h100-gpu"))
-CPU_CONDITIONS = "PostgreSQL 15.20, 20 million random bigint keys, AMD EPYC, in memory, one process"
-GPU_CONDITIONS = "PostgreSQL 15.20, 67 million random bigint keys, Intel Xeon and H100, in memory, one process"
+CPU, GPU, ANSWERS, SIZES, CORES = (ROOT / "bench/results" / name for name in (
+    "2026-11-21-epyc-cpu", "2026-11-21-h100-gpu", "2026-11-25-epyc-answers", "2026-11-23-sizes-idle", "2026-11-23-16-cores"))
+CPU_CONDITIONS = "PostgreSQL 15.20, 20 million random bigint keys, AMD EPYC, in memory, one process, 2026-11-21"
+GPU_CONDITIONS = "PostgreSQL 15.20, 67 million random bigint keys, Intel Xeon and H100, in memory, one process, 2026-11-21"
+FACTOR_CONDITIONS = """PostgreSQL 18.6, 20 million random bigint keys, in memory, one process, AMD EPYC, 2026-11-25; builds of
+10 million rows 2026-11-23; VACUUM and single inserts on 15, 2026-11-21 and 2026-11-23 (16 cores of a Xeon)"""
 
 LABELS = {"best plan": "PostgreSQL's best plan", "harmonia": "harmonia", "GPU": "harmonia on the GPU"}
 COUNT, SUM = (f"{what} by number of keys in = ANY" for what in ("count(*)", "sum(v)"))
 
+LARGE, INSERTERS = "PostgreSQL 18 with work_mem 1GB", "clients that insert: "
+
 # What of factors.svg is in which folder, suite, section, case and unit.
 FACTORS = [
-    ("count, array of 1,000,000 keys", CPU, "lookup", COUNT, "1000000", "ms"),
-    ("sum, array of 1,000,000 keys", CPU, "lookup", SUM, "1000000", "ms"),
-    ("sum, array of 100 keys", CPU, "lookup", SUM, "100", "ms"),
-    ("sum, array of 10 keys", CPU, "lookup", SUM, "10", "ms"),
-    ("inner join of 1,000,000 rows", CPU, "lookup", "joins", "inner with heap", "ms"),
-    ("the same, index-only", CPU, "lookup", "joins", "inner index-only", "ms"),
-    ("left join", CPU, "lookup", "joins", "left half without a match", "ms"),
-    ("EXISTS", CPU, "lookup", "joins", "semi: probes that exist", "ms"),
-    ("NOT EXISTS", CPU, "lookup", "joins", "anti: probes that do not exist", "ms"),
-    ("IN (SELECT ...)", CPU, "lookup", "joins", "IN (SELECT ...) with heap", "ms"),
-    ("join by 100,000 ranges", CPU, "lookup", "joins", "ranges of some 10 rows", "ms"),
-    ("CREATE INDEX", CPU, "index", "build", "bigint keys serial", "ms"),
-    ("what the index adds to INSERT, random keys", CPU, "index", "insert", "random keys", "ms"),
-    ("the same, ascending keys", CPU, "index", "insert", "ascending keys", "ms"),
+    ("count, join with a million rows", ANSWERS, "answers", LARGE, "join: count(*)", "ms"),
+    ("sum of the table's column, the same join", ANSWERS, "answers", LARGE, "join: sum(v)", "ms"),
+    ("EXISTS", ANSWERS, "answers", LARGE, "probes that exist: sum(p)", "ms"),
+    ("NOT EXISTS", ANSWERS, "answers", LARGE, "probes that do not exist: sum(p)", "ms"),
+    ("count, IN (SELECT ...)", ANSWERS, "answers", LARGE, "IN (SELECT): count(*)", "ms"),
+    ("sum, IN (SELECT ...)", ANSWERS, "answers", LARGE, "IN (SELECT): sum(v)", "ms"),
+    ("count, stored array of a million keys", ANSWERS, "answers", LARGE, "= ANY (stored array): count(*)", "ms"),
+    ("sum, the same array", ANSWERS, "answers", LARGE, "= ANY (stored array): sum(v)", "ms"),
+    ("count, = ANY (ARRAY(SELECT ...))", ANSWERS, "answers", LARGE, "= ANY (ARRAY(SELECT)): count(*)", "ms"),
+    ("sum, = ANY (ARRAY(SELECT ...))", ANSWERS, "answers", LARGE, "= ANY (ARRAY(SELECT)): sum(v)", "ms"),
+    ("CREATE INDEX, ascending keys", SIZES, "sizes", "build", "bigserial", "ms"),
+    ("CREATE INDEX, random keys", SIZES, "sizes", "build", "random bigint", "ms"),
     ("VACUUM after one row in ten is deleted", CPU, "index", "vacuum", "VACUUM after deleting every tenth row", "ms"),
-    ("8 clients insert rows, random keys", CPU, "updates", "clients that insert random keys", "8", "rows/s"),
-    ("8 clients insert rows, ascending keys", CPU, "updates", "clients that insert ascending keys", "8", "rows/s"),
-    ("on 16 cores, random keys", CORES, "updates", "clients that insert random keys", "8", "rows/s"),
-    ("on 16 cores, ascending keys", CORES, "updates", "clients that insert ascending keys", "8", "rows/s"),
+    ("1 client inserts single rows, random keys", CORES, "clients", INSERTERS + "random", "1", "rows/s"),
+    ("16 clients, random keys", CORES, "clients", INSERTERS + "random", "16", "rows/s"),
+    ("1 client, ascending keys", CORES, "clients", INSERTERS + "ascending", "1", "rows/s"),
+    ("8 clients, ascending keys", CORES, "clients", INSERTERS + "ascending", "8", "rows/s"),
 ]
 
 
@@ -234,23 +236,27 @@ def draw_arrays():
     for place, section, title in zip(axes, (COUNT, SUM), ("SELECT count(*) ... WHERE k = ANY (array)",
                                                           "SELECT sum(v) ... WHERE k = ANY (array)")):
         key_counts(place, sections[section]["ms"], title, ["best plan", "harmonia"])
-    save(figure, "arrays.svg", CPU_CONDITIONS + ", 2026-11-21")
+    save(figure, "arrays.svg", CPU_CONDITIONS)
 
 
 def draw_gpu():
     figure, axes = plt.subplots(figsize=(6, 3.4), layout="constrained")
     key_counts(axes, read(GPU)["device"][COUNT]["ms"], "SELECT count(*) ... WHERE k = ANY (array)",
                ["best plan", "harmonia", "GPU"])
-    save(figure, "gpu.svg", GPU_CONDITIONS + ", 2026-11-21")
+    save(figure, "gpu.svg", GPU_CONDITIONS)
+
+
+def factor(folder, suite, section, case, unit):
+    """How many times as good ours is; with PostgreSQL 18 where there are figures of two versions."""
+    values = read(folder)[suite][section][unit][case]
+    newest = {name.removesuffix(" PostgreSQL 18"): value for name, value in values.items() if name.endswith(" PostgreSQL 18")}
+    groups, _ = ratios({unit: {case: newest or values}})
+    return groups[0][1]["harmonia"]
 
 
 def draw_factors():
-    folders = {folder: read(folder) for folder in (CPU, CORES)}
-    names, times = [], []
-    for name, folder, suite, section, case, unit in FACTORS:
-        groups, _ = ratios({unit: {case: folders[folder][suite][section][unit][case]}})
-        names.append(name)
-        times.append(groups[0][1]["harmonia"])
+    names = [name for name, *_ in FACTORS]
+    times = [factor(*place) for _, *place in FACTORS]
     figure, axes = plt.subplots(figsize=(8, 5.2), layout="constrained")
     colors = [COLORS["harmonia"] if value >= 1 else "tab:red" for value in times]
     drawn = axes.barh(range(len(names)), [value - 1 for value in times], left=1, color=colors)
@@ -265,7 +271,7 @@ def draw_factors():
     axes.axvline(1, color="black", linewidth=1)
     axes.grid(axis="x", alpha=0.3)
     axes.set_title("How many times as fast as PostgreSQL's best plan, or as btree", fontsize="medium")
-    save(figure, "factors.svg", CPU_CONDITIONS + " or so many clients, 2026-11-21")
+    save(figure, "factors.svg", FACTOR_CONDITIONS)
 
 
 def draw_documents():
