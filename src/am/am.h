@@ -349,7 +349,8 @@ extern void hm_ranges_from_keys(Relation index, ScanKey keys, int nkeys, HmRange
  * than once.  Returns false if the scan key is of another kind.  *points is allocated in
  * the current memory context; free it by resetting the context.
  */
-extern bool hm_points_from_key(Relation index, ScanKey key, uint64 **points, uint32 *count);
+extern bool hm_points_from_key(const HmKeyType *type, ScanKey key, uint64 **points,
+							   uint32 *count);
 
 /* ----------------------------------------------------------------
  *		Values by their keys (keyvalues.c), where keys are not exact

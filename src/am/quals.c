@@ -375,9 +375,8 @@ array_keys(const HmKeyType *type, ArrayItems *items)
 }
 
 bool
-hm_points_from_key(Relation index, ScanKey key, uint64 **points, uint32 *count)
+hm_points_from_key(const HmKeyType *type, ScanKey key, uint64 **points, uint32 *count)
 {
-	const HmKeyType *type = hm_key_type(index);
 	uint64		max = ht_key_max(type->width);
 	HmBracketFunction function;
 	bool		same_type = !OidIsValid(key->sk_subtype) || key->sk_subtype == type->type;

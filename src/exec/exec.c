@@ -44,7 +44,10 @@ rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 	if (next_rel_pathlist_hook)
 		next_rel_pathlist_hook(root, rel, rti, rte);
 	if (hm_enable_lookup_scan)
+	{
 		hm_lookup_scan_paths(root, rel, rte);
+		hm_lookup_array_paths(root, rel, rte);
+	}
 }
 
 static void
@@ -69,6 +72,8 @@ create_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input
 		hm_lookup_count_paths(root, input, output, extra);
 	if (hm_enable_lookup_aggregate && stage == UPPERREL_GROUP_AGG)
 		hm_lookup_aggregate_paths(root, input, output, extra);
+	if (stage == UPPERREL_FINAL)
+		hm_show_partitions(root);
 }
 
 void

@@ -26,7 +26,7 @@ table_name(Oid table, ExplainState *es)
 
 /* In formats other than text, the properties are those of PostgreSQL's own scans. */
 void
-hm_explain_table(Index rti, ExplainState *es)
+hm_explain_table(const char *label, Index rti, ExplainState *es)
 {
 	Oid			table = rt_fetch(rti, es->rtable)->relid;
 	const char *name = get_rel_name(table);
@@ -40,7 +40,7 @@ hm_explain_table(Index rti, ExplainState *es)
 		ExplainPropertyText("Alias", alias, es);
 		return;
 	}
-	ExplainPropertyText("Inner Table",
+	ExplainPropertyText(label,
 						strcmp(name, alias) == 0 ? table_name(table, es) :
 						psprintf("%s %s", table_name(table, es), quote_identifier(alias)),
 						es);

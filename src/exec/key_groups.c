@@ -37,8 +37,9 @@ hm_sample_keys(const uint64 *keys, uint32 count, uint64 *sample, uint32 size)
 	return sampled;
 }
 
-uint32
-hm_move_to_front(uint64 *keys, uint32 count, uint64 limit)
+/* Move the keys that are not above a limit to the front.  Returns their number. */
+static uint32
+move_to_front(uint64 *keys, uint32 count, uint64 limit)
 {
 	uint32		moved = 0;
 
@@ -66,9 +67,9 @@ split_keys(uint64 *keys, uint32 count)
 	uint64		median = sample[(sampled - 1) / 2];
 	uint32		small;
 
-	small = hm_move_to_front(keys, count, median);
+	small = move_to_front(keys, count, median);
 	if (small == count)
-		small = median == 0 ? 0 : hm_move_to_front(keys, count, median - 1);
+		small = median == 0 ? 0 : move_to_front(keys, count, median - 1);
 	return small;
 }
 
@@ -79,6 +80,16 @@ hm_groups_begin(HmKeyGroups *groups, uint64 *keys, uint32 count)
 	groups->next = 0;
 	groups->ends = list_make1_int((int) count);
 	groups->context = CurrentMemoryContext;
+}
+
+uint32
+hm_groups_begin_claimed(HmKeyGroups *groups, uint64 *keys, uint32 count, uint64 low, uint64 high)
+{
+	uint32		end = move_to_front(keys, count, high);
+	uint32		begin = low == 0 ? 0 : move_to_front(keys, end, low - 1);
+
+	hm_groups_begin(groups, keys + begin, end - begin);
+	return end;
 }
 
 /* Find the end of the next batch. */

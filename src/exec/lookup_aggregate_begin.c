@@ -66,13 +66,9 @@ hm_aggregates_begin(LookupAggregate *state)
 static HmReadBlock
 block_reader(const CustomScanState *child)
 {
-	const CustomScanMethods *methods = ((CustomScan *) child->ss.ps.plan)->methods;
-
-	if (methods == &hm_lookup_join_methods && hm_lookup_join_has_blocks(child))
-		return hm_lookup_join_block;
-	if (methods == &hm_lookup_scan_methods && hm_lookup_scan_has_blocks(child))
-		return hm_lookup_scan_block;
-	return NULL;
+	if (hm_runs_as_join((CustomScan *) child->ss.ps.plan))
+		return hm_lookup_join_has_blocks(child) ? hm_lookup_join_block : NULL;
+	return hm_lookup_scan_has_blocks(child) ? hm_lookup_scan_block : NULL;
 }
 
 /*

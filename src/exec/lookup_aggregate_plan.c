@@ -158,6 +158,7 @@ find_lookup(List *paths)
 			lookup = (CustomPath *) ((ProjectionPath *) lookup)->subpath;
 		if (IsA(lookup, CustomPath) &&
 			(lookup->methods == &hm_lookup_join_path_methods ||
+			 lookup->methods == &hm_lookup_array_path_methods ||
 			 lookup->methods == &hm_lookup_scan_path_methods) &&
 			(best == NULL || path->total_cost < best->total_cost))
 			best = path;

@@ -64,7 +64,7 @@ only_counts(const LookupAggregate *state)
 static uint64
 count_child(CustomScanState *child)
 {
-	return ((CustomScan *) child->ss.ps.plan)->methods == &hm_lookup_join_methods ?
+	return hm_runs_as_join((CustomScan *) child->ss.ps.plan) ?
 		hm_lookup_join_count(child) : hm_lookup_scan_count(child);
 }
 

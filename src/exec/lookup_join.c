@@ -546,7 +546,8 @@ begin_join(CustomScanState *node, EState *estate, int eflags)
 {
 	LookupJoin *join = (LookupJoin *) node;
 
-	hm_child_begin(node, estate, eflags);
+	if (((CustomScan *) node->ss.ps.plan)->custom_plans != NIL)
+		hm_child_begin(node, estate, eflags);
 	hm_join_begin(join);
 	join->fetch_context = AllocSetContextCreate(CurrentMemoryContext,
 												"harmonia lookup join target",
@@ -570,7 +571,8 @@ end_join(CustomScanState *node)
 		index_close(join->targets[i].index, NoLock);
 		table_close(join->targets[i].table, NoLock);
 	}
-	hm_child_end(node);
+	if (!hm_join_has_array(join))
+		hm_child_end(node);
 }
 
 static void
@@ -578,7 +580,10 @@ rescan(CustomScanState *node)
 {
 	LookupJoin *join = (LookupJoin *) node;
 
-	hm_child_rescan(node);
+	if (hm_join_has_array(join))
+		hm_array_rescan(join, node->ss.ps.chgParam);
+	else
+		hm_child_rescan(node);
 	if (join->node.fetch != NULL)
 		hm_fetch_stop(join->node.fetch);
 	hm_pruning_rescan(&join->pruning, node->ss.ps.chgParam);
@@ -607,6 +612,34 @@ create_state(CustomScan *plan)
 	NodeSetTag(join, T_CustomScanState);
 	join->node.css.methods = &exec_methods;
 	return (Node *) join;
+}
+
+/* ----------------------------------------------------------------
+ *		Lookup scans of partitioned tables
+ * ----------------------------------------------------------------
+ */
+
+static const CustomExecMethods scan_exec_methods = {
+	.CustomName = "HarmoniaLookupScan",
+	.BeginCustomScan = begin_join,
+	.ExecCustomScan = exec_join,
+	.EndCustomScan = end_join,
+	.ReScanCustomScan = rescan,
+	.EstimateDSMCustomScan = hm_array_estimate_dsm,
+	.InitializeDSMCustomScan = hm_array_initialize_dsm,
+	.ReInitializeDSMCustomScan = hm_array_reinitialize_dsm,
+	.InitializeWorkerCustomScan = hm_array_initialize_worker,
+	.ShutdownCustomScan = hm_array_shutdown,
+	.ExplainCustomScan = hm_array_explain,
+};
+
+CustomScanState *
+hm_create_partitioned_scan(void)
+{
+	LookupJoin *join = (LookupJoin *) create_state(NULL);
+
+	join->node.css.methods = &scan_exec_methods;
+	return &join->node.css;
 }
 
 const CustomScanMethods hm_lookup_join_methods = {

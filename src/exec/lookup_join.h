@@ -2,9 +2,14 @@
  * lookup_join.h
  *		The state of a lookup join, and the functions that the files lookup_join*.c and
  *		prune.c offer to one another.
+ *
+ * A lookup scan of a partitioned table is such a join, too.  In place of outer rows it has the
+ * elements of an array.
  */
 #ifndef HARMONIA_EXEC_LOOKUP_JOIN_H
 #define HARMONIA_EXEC_LOOKUP_JOIN_H
+
+#include "access/skey.h"
 
 #include "exec/nodes.h"
 #include "exec/plan_rows.h"
@@ -71,6 +76,18 @@ typedef struct JoinRows
 	Size		copied;			/* bytes of all copies */
 } JoinRows;
 
+/* Which targets may have a key (lookup_join_shares.c). */
+typedef struct JoinShares JoinShares;
+
+/* A batch's probes, divided among the targets. */
+typedef struct JoinDivision
+{
+	uint32		room;			/* probes */
+	uint32	   *cells;			/* of each probe, for lookup_join_shares.c */
+	uint32	   *first;			/* of each target, its first place in "probes"; and the end */
+	uint32	   *probes;			/* numbers of probes, in order for each target */
+} JoinDivision;
+
 /*
  * A batch: outer rows and their probes.  A row has one probe, or none if no key can
  * satisfy its key clauses.
@@ -94,6 +111,8 @@ typedef struct JoinBatch
 								 * several targets */
 	uint32		chosen_room;
 	uint64	   *hashes;			/* partition hash values of the points */
+	bool		divided;		/* the targets' probes are in "division" */
+	JoinDivision division;
 	uint64	   *column_keys;	/* if there are several targets and columns: the keys
 								 * of each row's columns */
 	uint8	   *single_columns;	/* and how many of the first ones have one value */
@@ -126,6 +145,30 @@ typedef struct JoinPruning
 	bool		is_chosen;
 } JoinPruning;
 
+/* Elements of an array in place of outer rows (lookup_join_array.c). */
+typedef struct JoinArray
+{
+	int			key;			/* the array's number among the keys; negative if there
+								 * is no array */
+	ScanKeyData scan_key;		/* `= ANY (array)`, for the keys of elements */
+	HmSubplanKeys *subplan;		/* a sub-select that has the elements, or NULL */
+	HmSlices   *slices;			/* NULL if not parallel */
+	TupleTableSlot *slot;		/* an outer row: its column is an element */
+
+	MemoryContext context;		/* has what is read of the array */
+	bool		is_read;
+	bool		from_subplan;	/* the keys were read from "subplan" */
+	bool		started;		/* some keys may have been taken */
+	bool		divided;		/* other processes look up some of the keys */
+	uint64	   *keys;			/* if the join drops duplicates: keys in any order, with
+								 * duplicates */
+	uint32		count;
+	uint32		next;			/* the first key that is not claimed */
+	HmKeyGroups groups;			/* those that are */
+	struct ForeignKeys *elements;	/* otherwise: distinct elements */
+	uint32		next_element;
+} JoinArray;
+
 /*
  * How to fill a slot from a match: which of its columns come from the columns that are
  * kept of the outer row, and which from the target's tuple.
@@ -153,6 +196,7 @@ typedef struct LookupJoin
 	bool		drops_duplicates;	/* outer rows with equal keys are one row, of
 									 * which only the key is kept */
 	HmDistinctKeys distinct;	/* these keys */
+	JoinArray	array;
 	const HmKeyType *key_type;
 	bool		composite;		/* the index has several columns, and keys are the
 								 * values of the first ones */
@@ -188,6 +232,8 @@ typedef struct LookupJoin
 	int			fetch_target;	/* the target that node.fetch reads */
 	MemoryContext fetch_context;
 	FmgrInfo	hash;			/* the function that computed batch.hashes */
+	bool		shares_known;	/* "shares" has been made, if possible */
+	JoinShares *shares;			/* NULL if shares do not divide probes */
 
 	JoinPhase	phase;
 	PlanRows	outer;
@@ -336,6 +382,72 @@ extern bool hm_join_next_target(LookupJoin *join);
 extern void hm_join_end_fetch(LookupJoin *join);
 
 /* ----------------------------------------------------------------
+ *		Dividing probes among targets (lookup_join_shares.c)
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Prepare to divide probes among these targets.  Returns NULL if that would not be faster than to
+ * test each probe with each target's share.  Memory is allocated in CurrentMemoryContext.
+ */
+extern JoinShares *hm_shares_create(const JoinTarget *targets, int count);
+
+/* The hash function whose values of probes are needed, or InvalidOid. */
+extern Oid	hm_shares_hash(const JoinShares *shares);
+
+/* Whether it pays to divide these probes, and they are points. */
+extern bool hm_shares_may_divide(const JoinProbes *probes);
+
+/*
+ * Divide the probes of a batch.  hashes has their hash values, if there is a hash function.  The
+ * division's memory is in "context", and is used again.  Returns false if too many targets may have
+ * each probe.
+ */
+extern bool hm_shares_divide(const JoinShares *shares, int target_count, const JoinProbes *probes,
+							 const uint64 *hashes, MemoryContext context,
+							 JoinDivision *division);
+
+/* ----------------------------------------------------------------
+ *		Arrays in place of outer rows (lookup_join_array.c)
+ * ----------------------------------------------------------------
+ */
+
+/* Whether there is an array. */
+static inline bool
+hm_join_has_array(const LookupJoin *join)
+{
+	return join->array.key >= 0;
+}
+
+/* Set up the array from the plan's HM_JOIN_ARRAY.  The keys must be there. */
+extern void hm_array_begin(LookupJoin *join, List *plan);
+
+/* Go back to the first element; and drop what has been read if a parameter has changed. */
+extern void hm_array_restart(LookupJoin *join);
+extern void hm_array_rescan(LookupJoin *join, const Bitmapset *changed);
+
+/*
+ * If the join drops duplicates, the next batch: at most so many keys, none of which is in another
+ * batch.  It may have duplicates.  Returns their number, 0 if there are none left.
+ */
+extern uint32 hm_array_next_keys(LookupJoin *join, uint32 limit, uint64 **keys);
+
+/* Otherwise, the next element as a row; NULL at the end.  No element comes twice. */
+extern TupleTableSlot *hm_array_next_row(LookupJoin *join);
+
+/* The bytes that such keys take.  Reads the array if that has not been done. */
+extern Size hm_array_memory(LookupJoin *join);
+
+/* Callbacks of parallel scans: those of parallel.c, with slices of the keys. */
+extern Size hm_array_estimate_dsm(CustomScanState *node, ParallelContext *context);
+extern void hm_array_initialize_dsm(CustomScanState *node, ParallelContext *context,
+									void *coordinate);
+extern void hm_array_reinitialize_dsm(CustomScanState *node, ParallelContext *context,
+									  void *coordinate);
+extern void hm_array_initialize_worker(CustomScanState *node, shm_toc *toc, void *coordinate);
+extern void hm_array_shutdown(CustomScanState *node);
+
+/* ----------------------------------------------------------------
  *		Run-time pruning of targets (prune.c)
  * ----------------------------------------------------------------
  */
@@ -380,5 +492,8 @@ extern void hm_join_put_results(LookupJoin *join, HmColumn *columns, uint32 firs
  * ----------------------------------------------------------------
  */
 extern void hm_join_explain(CustomScanState *node, List *ancestors, ExplainState *es);
+
+/* The same for a lookup scan of a partitioned table. */
+extern void hm_array_explain(CustomScanState *node, List *ancestors, ExplainState *es);
 
 #endif							/* HARMONIA_EXEC_LOOKUP_JOIN_H */

@@ -44,6 +44,12 @@
 /* The bytes of a probe and of "matched". */
 #define PROBE_MEMORY	(sizeof(uint64) + sizeof(uint8))
 
+/*
+ * With several targets, what there is for each probe besides the chosen ones: its row, its hash
+ * value, and its places in the division.
+ */
+#define CHOSEN_MEMORY	(sizeof(uint32) + sizeof(uint64) + 4 * sizeof(uint32))
+
 /* The bytes that a row takes, without copies and bits for NULLs. */
 static inline Size
 row_memory(const LookupJoin *join)
@@ -53,7 +59,7 @@ row_memory(const LookupJoin *join)
 
 	/* With several targets there are the chosen probes, too. */
 	return hm_lookup_probe_memory() + join->batch.rows.count * sizeof(Datum) + probe + columns +
-		(join->several_targets ? probe + sizeof(uint32) + sizeof(uint64) : 0);
+		(join->several_targets ? probe + CHOSEN_MEMORY : 0);
 }
 
 uint32
@@ -200,13 +206,16 @@ hm_join_restart(LookupJoin *join)
 	join->max_limit = (uint32) Min((Size) hm_batch_size,
 								   memory / row_memory(join));
 	join->phase = PHASE_FILL;
-	hm_plan_rows_begin(&join->outer);
+	if (hm_join_has_array(join))
+		hm_array_restart(join);
+	else
+		hm_plan_rows_begin(&join->outer);
 	join->outer_done = false;
 	join->limit = join->first_rows ? Min(FIRST_ROWS_BATCH, join->max_limit) : join->max_limit;
 	join->batch.count = 0;
 	join->run = NULL;
 	hm_rows_reset(&join->batch.rows);
-	if (join->drops_duplicates)
+	if (join->drops_duplicates && !hm_join_has_array(join))
 		hm_distinct_reset(&join->distinct);
 }
 
@@ -218,7 +227,7 @@ begin_batch(JoinBatch *batch)
 	batch->count = batch->all.count = 0;
 	batch->all.rows = NULL;
 	batch->all.points = batch->exact = true;
-	batch->duplicates = batch->hashed = false;
+	batch->duplicates = batch->hashed = batch->divided = false;
 }
 
 /* Whether another row may be added to the batch.  Copies may use up its memory early. */
@@ -232,6 +241,13 @@ may_add_row(const LookupJoin *join, Size memory)
 	return batch->rows.copied == 0 || batch->count == 0 ||
 		batch->rows.copied +
 		batch->count * row_memory(join) <= memory;
+}
+
+/* The next outer row; NULL at the end. */
+static inline TupleTableSlot *
+next_outer(LookupJoin *join)
+{
+	return hm_join_has_array(join) ? hm_array_next_row(join) : hm_plan_rows_next(&join->outer);
 }
 
 /* Read all outer rows, and keep their keys. */
@@ -253,23 +269,40 @@ read_keys(LookupJoin *join)
 }
 
 /*
+ * Take the next keys from an array or from the outer rows.  They get the memory that those that
+ * are collected leave, but at least half of it.  Returns their number.
+ */
+static uint32
+take_keys(LookupJoin *join, uint64 **keys, bool *duplicates)
+{
+	Size		leaves = hm_fetch_leaves_memory(join->index_only);
+	Size		collected;
+	uint32		limit;
+
+	if (!hm_join_has_array(join) && !join->outer_done)
+		read_keys(join);
+	collected = hm_join_has_array(join) ? hm_array_memory(join) : hm_distinct_memory(&join->distinct);
+	limit = (uint32) Min((Size) hm_batch_size,
+						 (leaves - Min(leaves / 2, collected)) / row_memory(join));
+	if (!hm_join_has_array(join))
+		return hm_distinct_next(&join->distinct, limit, keys, duplicates);
+
+	limit = Min(limit, join->limit);
+	join->limit = (uint32) Min((uint64) join->limit * FIRST_ROWS_GROWTH, join->max_limit);
+	*duplicates = true;
+	return hm_array_next_keys(join, limit, keys);
+}
+
+/*
  * Make a batch of distinct keys.  All that the join returns of an outer row is the key.
- * The batch gets the memory that the keys leave, but at least half of it.
  */
 static void
 fill_distinct(LookupJoin *join)
 {
 	JoinBatch  *batch = &join->batch;
 	JoinRows   *rows = &batch->rows;
-	Size		leaves = hm_fetch_leaves_memory(join->index_only);
-	Size		memory;
 
-	if (!join->outer_done)
-		read_keys(join);
-	memory = leaves - Min(leaves / 2, hm_distinct_memory(&join->distinct));
-	batch->count = batch->all.count =
-		hm_distinct_next(&join->distinct, Min((uint32) hm_batch_size, memory / row_memory(join)),
-						 &batch->all.low, &batch->duplicates);
+	batch->count = batch->all.count = take_keys(join, &batch->all.low, &batch->duplicates);
 	if (batch->room < batch->count)
 	{
 		batch->room = batch->count;
@@ -297,7 +330,7 @@ fill_rows(LookupJoin *join)
 	}
 	while (may_add_row(join, memory))
 	{
-		TupleTableSlot *outer = hm_plan_rows_next(&join->outer);
+		TupleTableSlot *outer = next_outer(join);
 
 		if (outer == NULL)
 		{
@@ -377,39 +410,85 @@ hash_points(LookupJoin *join, Oid function)
 	batch->hashed = true;
 }
 
-/*
- * Choose the probes to look up in a target: those that its share allows, but not those
- * whose row has the one match that it needs.
- */
+/* Divide the batch's probes among the targets, if there are many of both. */
 static void
-choose_probes(LookupJoin *join, const HmShare *share)
+divide_probes(LookupJoin *join)
 {
 	JoinBatch  *batch = &join->batch;
-	const JoinProbes *all = &batch->all;
-	JoinProbes *chosen = &batch->chosen;
+	MemoryContext context = join->node.css.ss.ps.state->es_query_cxt;
+	MemoryContext old_context;
 
-	make_chosen_room(join);
+	if (!hm_shares_may_divide(&batch->all))
+		return;
+	if (!join->shares_known)
+	{
+		old_context = MemoryContextSwitchTo(context);
+		join->shares = hm_shares_create(join->targets, join->target_count);
+		MemoryContextSwitchTo(old_context);
+		join->shares_known = true;
+	}
+	if (join->shares == NULL)
+		return;
+	if (OidIsValid(hm_shares_hash(join->shares)))
+		hash_points(join, hm_shares_hash(join->shares));
+	batch->divided = hm_shares_divide(join->shares, join->target_count, &batch->all,
+									  batch->hashes, context, &batch->division);
+}
+
+/* Whether a share allows a probe. */
+static inline bool
+is_allowed(const JoinBatch *batch, const HmShare *share, uint32 probe)
+{
+	uint64		low = batch->all.low[probe];
+	uint64		high = batch->all.high == NULL ? low : batch->all.high[probe];
+
+	return low <= share->high && high >= share->low &&
+		(share->modulus == 0 || low != high ||
+		 batch->hashes[probe] % share->modulus == share->remainder);
+}
+
+/* Choose a probe, unless its row has the one match that it needs. */
+static inline void
+choose_probe(LookupJoin *join, uint32 probe)
+{
+	const JoinBatch *batch = &join->batch;
+	const JoinProbes *all = &batch->all;
+	JoinProbes *chosen = &join->batch.chosen;
+	uint32		row = hm_probe_row(all, probe);
+
+	if (join->one_match && batch->matched[row])
+		return;
+	chosen->low[chosen->count] = all->low[probe];
+	if (chosen->high != NULL)
+		chosen->high[chosen->count] = all->high == NULL ? all->low[probe] : all->high[probe];
+	if (chosen->done != NULL)
+		chosen->done[chosen->count] = 0;
+	chosen->rows[chosen->count++] = row;
+}
+
+/* Choose the probes to look up in a target: those that its share allows. */
+static void
+choose_probes(LookupJoin *join, int target)
+{
+	JoinBatch  *batch = &join->batch;
+	const HmShare *share = &join->targets[target].share;
+
+	batch->chosen.count = 0;
+	batch->chosen.points = batch->all.points;
+	if (batch->divided)
+	{
+		const JoinDivision *division = &batch->division;
+
+		for (uint32 i = division->first[target]; i < division->first[target + 1]; i++)
+			choose_probe(join, division->probes[i]);
+		return;
+	}
 	if (share->modulus > 0)
 		hash_points(join, share->hash);
-	chosen->count = 0;
-	chosen->points = all->points;
-	for (uint32 i = 0; i < all->count; i++)
+	for (uint32 i = 0; i < batch->all.count; i++)
 	{
-		uint64		low = all->low[i];
-		uint64		high = all->high == NULL ? low : all->high[i];
-		uint32		row = hm_probe_row(all, i);
-
-		if (low > share->high || high < share->low ||
-			(share->modulus > 0 && low == high &&
-			 batch->hashes[i] % share->modulus != share->remainder) ||
-			(join->one_match && batch->matched[row]))
-			continue;
-		chosen->low[chosen->count] = low;
-		if (chosen->high != NULL)
-			chosen->high[chosen->count] = high;
-		if (chosen->done != NULL)
-			chosen->done[chosen->count] = 0;
-		chosen->rows[chosen->count++] = row;
+		if (is_allowed(batch, share, i))
+			choose_probe(join, i);
 	}
 }
 
@@ -498,6 +577,11 @@ hm_join_next_target(LookupJoin *join)
 {
 	const Bitmapset *targets = hm_pruning_choose(&join->pruning);
 
+	if (join->target < 0 && join->several_targets)
+	{
+		make_chosen_room(join);
+		divide_probes(join);
+	}
 	while ((join->target = bms_next_member(targets, join->target)) >= 0)
 	{
 		HmProbes	probes = {0};
@@ -507,7 +591,7 @@ hm_join_next_target(LookupJoin *join)
 			join->probes = all_probes(join);
 		else
 		{
-			choose_probes(join, &join->targets[join->target].share);
+			choose_probes(join, join->target);
 			join->probes = &join->batch.chosen;
 		}
 		if (join->probes->count == 0)

@@ -36,7 +36,9 @@ begin_keys(LookupJoin *join, List *descriptions, List *arguments)
 		join->may_be_fuzzy |= join->composite || hm_may_be_fuzzy(key->type->type, type);
 		while (IsA(column, RelabelType))
 			column = ((RelabelType *) column)->arg;
-		if (IsA(column, Var))
+		if (i == join->array.key)
+			key->column = 1;
+		else if (IsA(column, Var))
 			key->column = join->sources[((Var *) column)->varattno - 1];
 		Assert(key->column >= 0);
 	}
@@ -65,7 +67,8 @@ begin_sources(LookupJoin *join, List *sources)
 		if (source > 0)
 			wanted = bms_add_member(wanted, source);
 	}
-	hm_plan_rows_init(&join->outer, linitial(join->node.css.custom_ps), wanted);
+	if (!hm_join_has_array(join))
+		hm_plan_rows_init(&join->outer, linitial(join->node.css.custom_ps), wanted);
 	bms_free(wanted);
 }
 
@@ -79,6 +82,17 @@ add_columns(List *exprs, Bitmapset **columns)
 	pull_varattnos((Node *) exprs, INDEX_VAR, &attributes);
 	while ((attribute = bms_next_member(attributes, attribute)) >= 0)
 		*columns = bms_add_member(*columns, attribute + FirstLowInvalidHeapAttributeNumber - 1);
+}
+
+/* Add the columns of the scan tuple that are this column of the outer row to a set. */
+static void
+add_sources(const LookupJoin *join, int source, Bitmapset **columns)
+{
+	for (int i = 0; i < join->column_count; i++)
+	{
+		if (join->sources[i] == source)
+			*columns = bms_add_member(*columns, i);
+	}
 }
 
 /*
@@ -162,7 +176,7 @@ begin_columns(LookupJoin *join, TupleDesc outer, List *other_quals)
 	needed = bms_copy(evaluated);
 	add_columns(plan->scan.plan.targetlist, &needed);
 	if (join->plain_key && !join->key_type->exact)
-		add_columns(list_nth(plan->custom_exprs, HM_JOIN_ARGUMENTS), &needed);
+		add_sources(join, join->keys[0].column, &needed);
 
 	join->value_column = -1;
 	rows->columns = palloc(Max(1, join->column_count) * sizeof(JoinColumn));
@@ -253,6 +267,15 @@ begin_targets(LookupJoin *join)
 	join->pruned = list_length(targets) - join->target_count;
 }
 
+/* What outer rows are like. */
+static TupleDesc
+outer_rows(LookupJoin *join)
+{
+	if (hm_join_has_array(join))
+		return join->array.slot->tts_tupleDescriptor;
+	return ExecGetResultType(linitial(join->node.css.custom_ps));
+}
+
 void
 hm_join_begin(LookupJoin *join)
 {
@@ -263,7 +286,7 @@ hm_join_begin(LookupJoin *join)
 	List	   *quals = list_nth(plan->custom_exprs, HM_JOIN_QUALS);
 	List	   *other_quals = list_difference(quals,
 											  list_nth(plan->custom_exprs, HM_JOIN_KEY_CLAUSES));
-	PlanState  *outer_plan = linitial(join->node.css.custom_ps);
+	List	   *array = list_nth(plan->custom_private, HM_JOIN_ARRAY);
 
 	join->type = (JoinType) linitial_int(flags);
 	join->one_match = join->type == JOIN_SEMI || join->type == JOIN_ANTI;
@@ -274,6 +297,7 @@ hm_join_begin(LookupJoin *join)
 	join->drops_duplicates = list_nth_int(flags, 4) != 0;
 	join->composite = list_nth_int(flags, 5) != 0;
 	join->share_column = list_nth_int(flags, 6);
+	join->array.key = array != NIL ? linitial_int(array) : -1;
 	begin_sources(join, list_nth(plan->custom_private, HM_JOIN_SOURCES));
 	join->inner_quals = ExecInitQual(inner_quals, state);
 	join->quals = ExecInitQual(quals, state);
@@ -282,7 +306,9 @@ hm_join_begin(LookupJoin *join)
 	begin_targets(join);
 	begin_keys(join, list_nth(plan->custom_private, HM_JOIN_KEYS),
 			   list_nth(plan->custom_exprs, HM_JOIN_ARGUMENTS));
-	begin_columns(join, ExecGetResultType(outer_plan), other_quals);
-	if (join->drops_duplicates)
+	if (hm_join_has_array(join))
+		hm_array_begin(join, array);
+	else if (join->drops_duplicates)
 		hm_distinct_begin(&join->distinct);
+	begin_columns(join, outer_rows(join), other_quals);
 }

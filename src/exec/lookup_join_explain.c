@@ -1,6 +1,6 @@
 /*
  * lookup_join_explain.c
- *		What EXPLAIN shows of a lookup join.
+ *		What EXPLAIN shows of a lookup join, and of a lookup scan of a partitioned table.
  */
 #include "postgres.h"
 
@@ -32,19 +32,19 @@ hm_explain_join_type(JoinType type, ExplainState *es)
 }
 
 /*
- * Show the inner table as the query names it, and the indexes of its targets.  Targets
+ * Show the inner table, under a label, as the query names it, and the indexes of its targets.  Targets
  * that were pruned when the node began are only counted, as "Subplans Removed", as an
  * Append does.
  */
 static void
-explain_targets(LookupJoin *join, ExplainState *es)
+explain_targets(const char *label, LookupJoin *join, ExplainState *es)
 {
 	Index		inner = hm_join_inner_relid(join);
 	List	   *indexes = NIL;
 	List	   *tables = NIL;
 	Bitmapset  *unused = NULL;
 
-	hm_explain_table(inner, es);
+	hm_explain_table(label, inner, es);
 	for (int i = 0; i < join->target_count; i++)
 	{
 		indexes = lappend_oid(indexes, join->targets[i].index_oid);
@@ -63,6 +63,18 @@ explain_targets(LookupJoin *join, ExplainState *es)
 		ExplainPropertyInteger("Subplans Removed", NULL, join->pruned, es);
 }
 
+/* Show what EXPLAIN ANALYZE has counted; the rows that conditions have rejected under a label. */
+static void
+explain_counters(const char *label, LookupJoin *join, ExplainState *es)
+{
+	if (!es->analyze)
+		return;
+	if (join->value_column >= 0)
+		hm_explain_removed(&join->node, es);
+	hm_explain_filtered(label, &join->node.css, es);
+	hm_explain_stats(&join->node, es);
+}
+
 void
 hm_join_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 {
@@ -72,7 +84,7 @@ hm_join_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 	List	   *quals = list_nth(plan->custom_exprs, HM_JOIN_QUALS);
 
 	hm_explain_join_type(join->type, es);
-	explain_targets(join, es);
+	explain_targets("Inner Table", join, es);
 	hm_explain_clauses("Index Cond", keys, node, ancestors, es);
 	hm_explain_clauses("Inner Filter", list_nth(plan->custom_exprs, HM_JOIN_INNER_QUALS),
 					   node, ancestors, es);
@@ -81,11 +93,23 @@ hm_join_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 		ExplainPropertyBool("Index Only", true, es);
 	if (join->drops_duplicates)
 		ExplainPropertyBool("Distinct Keys", true, es);
-	if (es->analyze)
-	{
-		if (join->value_column >= 0)
-			hm_explain_removed(&join->node, es);
-		hm_explain_filtered("Rows Removed by Join Filter", node, es);
-		hm_explain_stats(&join->node, es);
-	}
+	explain_counters("Rows Removed by Join Filter", join, es);
+}
+
+void
+hm_array_explain(CustomScanState *node, List *ancestors, ExplainState *es)
+{
+	LookupJoin *join = (LookupJoin *) node;
+	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
+
+	explain_targets("Table", join, es);
+	hm_explain_clauses("Index Cond", list_nth(plan->custom_exprs, HM_JOIN_ARRAY_CLAUSE),
+					   node, ancestors, es);
+	hm_explain_clauses("Filter", list_nth(plan->custom_exprs, HM_JOIN_INNER_QUALS),
+					   node, ancestors, es);
+	if (join->index_only)
+		ExplainPropertyBool("Index Only", true, es);
+	if (join->array.subplan != NULL)
+		ExplainPropertyBool("Keys From Subplan", true, es);
+	explain_counters("Rows Removed by Filter", join, es);
 }

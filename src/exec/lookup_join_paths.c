@@ -26,10 +26,9 @@
 #include "compat.h"
 #include "exec/lookup_join_plan.h"
 
-/* Add a comparison of a column of the index with an argument to the keys. */
-static void
-add_key(const IndexOptInfo *index, int column, Node *key, Oid operator, Node *argument,
-		JoinKeys *keys)
+void
+hm_join_add_key(const IndexOptInfo *index, int column, Node *key, Oid operator, Node *argument,
+				JoinKeys *keys)
 {
 	int			strategy;
 	Oid			left_type,
@@ -93,17 +92,13 @@ match_clause(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int colu
 		return false;
 
 	keys->clauses = lappend(keys->clauses, info);
-	add_key(index, column, key, operator, argument, keys);
+	hm_join_add_key(index, column, key, operator, argument, keys);
 	return true;
 }
 
-/*
- * Whether a restriction of the inner side gives a column of the index its value.  If so, add that
- * to the keys.
- */
-static bool
-match_restriction(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int column,
-				  RestrictInfo *info, JoinKeys *keys)
+bool
+hm_join_match_restriction(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int column,
+						  RestrictInfo *info, JoinKeys *keys)
 {
 	OpExpr	   *clause = (OpExpr *) info->clause;
 	Node	   *key,
@@ -130,7 +125,7 @@ match_restriction(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int
 		hm_operator_strategy(index, column, operator) != BTEqualStrategyNumber)
 		return false;
 	keys->restrictions = lappend(keys->restrictions, info);
-	add_key(index, column, key, operator, argument, keys);
+	hm_join_add_key(index, column, key, operator, argument, keys);
 	return true;
 }
 
@@ -165,7 +160,7 @@ match_columns(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index,
 		foreach(cell, inner->baserestrictinfo)
 		{
 			if (!found)
-				found = match_restriction(root, inner, index, i, lfirst(cell), keys);
+				found = hm_join_match_restriction(root, inner, index, i, lfirst(cell), keys);
 		}
 		if (!found)
 			break;
@@ -210,31 +205,6 @@ has_pseudoconstant(List *infos)
 	return false;
 }
 
-/*
- * Whether all that the join returns are columns of its inputs, or expressions that the
- * outer side has evaluated.  The join itself returns no other expressions, and no
- * whole-row reference to the inner table.
- */
-static bool
-can_provide_targets(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner)
-{
-	ListCell   *cell;
-
-	foreach(cell, joinrel->reltarget->exprs)
-	{
-		if (!IsA(lfirst(cell), Var) && !list_member(outer->reltarget->exprs, lfirst(cell)))
-			return false;
-	}
-	foreach(cell, inner->reltarget->exprs)
-	{
-		Var		   *column = lfirst(cell);
-
-		if (!IsA(column, Var) || column->varattno == InvalidAttrNumber)
-			return false;
-	}
-	return true;
-}
-
 /* Whether expressions have a whole-row reference to a relation. */
 static bool
 read_row(List *exprs, Index relid)
@@ -243,6 +213,38 @@ read_row(List *exprs, Index relid)
 
 	pull_varattnos((Node *) exprs, relid, &attributes);
 	return bms_is_member(InvalidAttrNumber - FirstLowInvalidHeapAttributeNumber, attributes);
+}
+
+bool
+hm_join_can_read(RelOptInfo *inner)
+{
+	ListCell   *cell;
+
+	foreach(cell, inner->reltarget->exprs)
+	{
+		Var		   *column = lfirst(cell);
+
+		if (!IsA(column, Var) || column->varattno == InvalidAttrNumber)
+			return false;
+	}
+	return !read_row(extract_actual_clauses(inner->baserestrictinfo, false), inner->relid);
+}
+
+/*
+ * Whether all that the join returns are columns of its inputs, or expressions that the
+ * outer side has evaluated.  The join itself returns no other expressions.
+ */
+static bool
+can_provide_targets(RelOptInfo *joinrel, RelOptInfo *outer)
+{
+	ListCell   *cell;
+
+	foreach(cell, joinrel->reltarget->exprs)
+	{
+		if (!IsA(lfirst(cell), Var) && !list_member(outer->reltarget->exprs, lfirst(cell)))
+			return false;
+	}
+	return true;
 }
 
 /*
@@ -305,13 +307,12 @@ returned_columns(RelOptInfo *inner, List *targets, List *keys)
 	return columns;
 }
 
-/* Whether the join reads only what the indexes of its targets can return. */
-static bool
-is_index_only(RelOptInfo *inner, List *targets, List *keys, JoinPathExtraData *extra)
+bool
+hm_join_is_index_only(RelOptInfo *inner, List *targets, List *keys, List *restrictions)
 {
 	return hm_reads_only(inner, returned_columns(inner, targets, keys),
 						 list_concat(extract_actual_clauses(inner->baserestrictinfo, false),
-									 get_actual_clauses(extra->restrictlist)));
+									 get_actual_clauses(restrictions)));
 }
 
 /*
@@ -424,7 +425,7 @@ static void
 add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
 		  List *targets, JoinType type, JoinKeys *keys, JoinPathExtraData *extra)
 {
-	bool		index_only = is_index_only(inner, targets, keys->exprs, extra);
+	bool		index_only = hm_join_is_index_only(inner, targets, keys->exprs, extra->restrictlist);
 	Path	   *outer_path = outer->cheapest_total_path;
 	JoinType	join_type = type;
 	LookupCost	cost;
@@ -514,13 +515,10 @@ may_pay(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, JoinType type
 bool
 hm_can_join(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner, JoinPathExtraData *extra)
 {
-	List	   *restrictions = extract_actual_clauses(inner->baserestrictinfo, false);
-
 	return !has_pseudoconstant(extra->restrictlist) &&
 		!has_pseudoconstant(inner->baserestrictinfo) &&
-		can_provide_targets(joinrel, outer, inner) &&
-		!read_row(get_actual_clauses(extra->restrictlist), inner->relid) &&
-		!read_row(restrictions, inner->relid);
+		can_provide_targets(joinrel, outer) && hm_join_can_read(inner) &&
+		!read_row(get_actual_clauses(extra->restrictlist), inner->relid);
 }
 
 void

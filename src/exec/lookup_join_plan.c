@@ -212,6 +212,17 @@ plan_target(PlannerInfo *root, RelOptInfo *inner, List *scan_tlist, HmTarget *ta
 	return list_make3(oids, numbers, columns);
 }
 
+List *
+hm_join_plan_targets(PlannerInfo *root, RelOptInfo *inner, List *scan_tlist, List *targets)
+{
+	List	   *result = NIL;
+	ListCell   *cell;
+
+	foreach(cell, targets)
+		result = lappend(result, plan_target(root, inner, scan_tlist, lfirst(cell)));
+	return result;
+}
+
 /*
  * Have a sequential scan return all columns of its table, as they are, if it has nothing to
  * compute.  Then it passes its slot on without a projection; the join takes only the columns
@@ -254,10 +265,9 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	List	   *inner_quals,
 			   *quals,
 			   *other_quals = NIL;
-	List	   *targets = NIL;
-	List	   *pruning,
+	List	   *targets,
+			   *pruning,
 			   *prune_steps;
-	ListCell   *cell;
 	JoinPlan	plan = {0};
 
 	restrictions = hm_join_in_order(root, restrictions);
@@ -281,8 +291,7 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	hm_join_provide_columns(&plan, inner_quals);
 	hm_join_provide_columns(&plan, quals);
 
-	foreach(cell, join_targets)
-		targets = lappend(targets, plan_target(root, inner, plan.tlist, lfirst(cell)));
+	targets = hm_join_plan_targets(root, inner, plan.tlist, join_targets);
 	pruning = hm_plan_pruning(root, inner, join_targets, &prune_steps);
 
 	scan->scan.plan.targetlist = tlist;
@@ -299,9 +308,11 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	scan->custom_private = list_make5(flags,
 									  list_nth(path->custom_private, PATH_DESCRIPTION),
 									  plan.sources, targets, pruning);
+	scan->custom_private = lappend(scan->custom_private, NIL);
 	scan->custom_exprs = (List *)
 		hm_join_use_columns((Node *) list_make4(arguments, keys, inner_quals, quals), &plan);
 	scan->custom_exprs = lappend(scan->custom_exprs, prune_steps);
+	scan->custom_exprs = lappend(scan->custom_exprs, NIL);
 	return &scan->scan.plan;
 }
 

@@ -1,7 +1,7 @@
 /*
  * lookup_join_plan.h
  *		What lookup_join_paths.c, lookup_join_cost.c and lookup_join_plan.c offer to one
- *		another, and to foreign_join_paths.c and foreign_join_plan.c.
+ *		another, and to lookup_array_plan.c, foreign_join_paths.c and foreign_join_plan.c.
  */
 #ifndef HARMONIA_EXEC_LOOKUP_JOIN_PLAN_H
 #define HARMONIA_EXEC_LOOKUP_JOIN_PLAN_H
@@ -85,12 +85,36 @@ extern void hm_join_cost_path(PlannerInfo *root, Path *path, Path *outer_path,
 /* Whether a join of this kind is possible with this inner side.  Tests what is quickly known. */
 extern bool hm_may_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *inner);
 
+/*
+ * Whether the inner side's restrictions and what is wanted of it are about its columns, without a
+ * whole-row reference.
+ */
+extern bool hm_join_can_read(RelOptInfo *inner);
+
 /* Whether one of our joins can evaluate and return all that this join needs. */
 extern bool hm_can_join(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner,
 						JoinPathExtraData *extra);
 
 /* Whether a clause decides what matches in a join: it is not evaluated above an outer join. */
 extern bool hm_decides_match(JoinType type, RelOptInfo *joinrel, RestrictInfo *info);
+
+/* Add a comparison of a column of the index with an argument to the keys. */
+extern void hm_join_add_key(const IndexOptInfo *index, int column, Node *key, Oid operator,
+							Node *argument, JoinKeys *keys);
+
+/*
+ * Whether a restriction of the inner side gives a column of the index its value.  If so, add that
+ * to the keys.
+ */
+extern bool hm_join_match_restriction(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index,
+									  int column, RestrictInfo *info, JoinKeys *keys);
+
+/*
+ * Whether a join with these restrictions, RestrictInfos, reads only what the indexes of its targets
+ * can return.  keys is what their first columns are of the inner side.
+ */
+extern bool hm_join_is_index_only(RelOptInfo *inner, List *targets, List *keys,
+								  List *restrictions);
 
 /* ----------------------------------------------------------------
  *		Making the scan tuple (lookup_join_plan.c)
@@ -131,5 +155,9 @@ extern void hm_join_provide_columns(JoinPlan *plan, List *exprs);
  * columns.  context is a JoinPlan.
  */
 extern Node *hm_join_use_columns(Node *node, void *context);
+
+/* Targets for the executor, whose rows fill this scan tuple: a list for each (HmTargetPrivate). */
+extern List *hm_join_plan_targets(PlannerInfo *root, RelOptInfo *inner, List *scan_tlist,
+								  List *targets);
 
 #endif							/* HARMONIA_EXEC_LOOKUP_JOIN_PLAN_H */

@@ -387,8 +387,11 @@ static const CustomExecMethods exec_methods = {
 static Node *
 create_state(CustomScan *plan)
 {
-	LookupScan *scan = palloc0(sizeof(LookupScan));
+	LookupScan *scan;
 
+	if (hm_runs_as_join(plan))
+		return (Node *) hm_create_partitioned_scan();
+	scan = palloc0(sizeof(LookupScan));
 	NodeSetTag(scan, T_CustomScanState);
 	scan->node.css.methods = &exec_methods;
 	return (Node *) scan;

@@ -142,7 +142,8 @@ make_points(LookupScan *scan)
 	{
 		evaluate_arguments(scan);
 		if (scan->arm_count > 1 || scan->arms[0].count > 1 || hm_is_composite(scan->index) ||
-			!hm_points_from_key(scan->index, &scan->arms[0].keys[0], &scan->low, &scan->count))
+			!hm_points_from_key(hm_key_type(scan->index), &scan->arms[0].keys[0], &scan->low,
+								&scan->count))
 			return false;
 	}
 	scan->high = NULL;
@@ -200,18 +201,19 @@ divide(LookupScan *scan)
 {
 	const uint64 *bounds = hm_slices_bounds(scan->slices);
 
+	if (scan->high == NULL)
+	{
+		hm_slices_divide_keys(scan->slices, scan->low, scan->count);
+		return;
+	}
 	if (bounds == NULL)
 	{
 		uint64		offer[HM_SLICES];
 
-		if (scan->high == NULL)
-			hm_slices_of_keys(scan->low, scan->count, offer);
-		else
-			hm_slices_of_ranges(scan->index, scan->low, scan->high, scan->count, offer);
+		hm_slices_of_ranges(scan->index, scan->low, scan->high, scan->count, offer);
 		bounds = hm_slices_offer(scan->slices, offer);
 	}
-	if (scan->high != NULL)
-		scan->count = hm_slices_cut(bounds, &scan->low, &scan->high, scan->count);
+	scan->count = hm_slices_cut(bounds, &scan->low, &scan->high, scan->count);
 }
 
 /*
@@ -231,14 +233,11 @@ claim(LookupScan *scan)
 
 	if (scan->high == NULL)
 	{
-		uint64	   *keys = scan->low + scan->next;
-		uint32		end = hm_move_to_front(keys, scan->count - scan->next, high);
-		uint32		begin = low == 0 ? 0 : hm_move_to_front(keys, end, low - 1);
 		MemoryContext old_context = MemoryContextSwitchTo(scan->context);
 
-		hm_groups_begin(&scan->groups, keys + begin, end - begin);
+		scan->next += hm_groups_begin_claimed(&scan->groups, scan->low + scan->next,
+											  scan->count - scan->next, low, high);
 		MemoryContextSwitchTo(old_context);
-		scan->next += end;
 		return true;
 	}
 	while (scan->next < scan->count && scan->high[scan->next] < low)

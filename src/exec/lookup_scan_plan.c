@@ -26,15 +26,6 @@
 #include "exec/planner.h"
 
 /*
- * If the planner does not know an array's length, it assumes ten elements, for the
- * competing plain index scan as well.  For ten both are equally fast.  For more, this
- * path is faster, so it gets a discount.  It gets none if the rows of ten elements fill
- * more than one portion: with more elements, this path visits the same heap pages more
- * often, while a bitmap scan visits each once.
- */
-#define GUESS_DISCOUNT	0.8
-
-/*
  * What it costs to send a byte of an array that is a constant to workers, in operators: a
  * plan has it twice.  An array of 100,000 bigints took 700 ms, while looking up its keys
  * took 40.
@@ -457,29 +448,35 @@ cost_conditions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 	result->per_tuple += key_cost.per_tuple;
 }
 
+Cost
+hm_cost_sending(List *arguments)
+{
+	Cost		cost = 0;
+	ListCell   *cell;
+
+	foreach(cell, arguments)
+	{
+		Const	   *array = lfirst(cell);
+
+		if (IsA(array, Const) && !array->constisnull && array->constlen == -1)
+			cost += (double) toast_raw_datum_size(array->constvalue) *
+				BYTE_OPERATORS * cpu_operator_cost;
+	}
+	return cost;
+}
+
 /*
- * What a parallel scan costs more, in each process.  The plan is sent to workers as text,
- * with all elements of arrays that are constants.  And each process handles all keys, to
- * find those that it has to look up.
+ * What a parallel scan costs more, in each process: that of getting the plan; and each process
+ * handles all keys, to find those that it has to look up.
  */
 static Cost
 dividing_cost(const Conditions *conditions, double keys)
 {
 	Cost		cost = keys * cpu_operator_cost;
-	ListCell   *arm,
-			   *argument;
+	ListCell   *cell;
 
-	foreach(arm, conditions->arms)
-	{
-		foreach(argument, ((Arm *) lfirst(arm))->arguments)
-		{
-			Const	   *array = lfirst(argument);
-
-			if (IsA(array, Const) && !array->constisnull && array->constlen == -1)
-				cost += (double) toast_raw_datum_size(array->constvalue) *
-					BYTE_OPERATORS * cpu_operator_cost;
-		}
-	}
+	foreach(cell, conditions->arms)
+		cost += hm_cost_sending(((Arm *) lfirst(cell))->arguments);
 	return cost;
 }
 
@@ -507,8 +504,8 @@ cost_lookup_scan(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	hm_cost_lookup(root, rel, index, work, &path->startup_cost, &path->total_cost);
 	if (guessed && work->rows <= hm_fetch_portion_hits(work->index_only))
 	{
-		path->startup_cost *= GUESS_DISCOUNT;
-		path->total_cost *= GUESS_DISCOUNT;
+		path->startup_cost *= HM_GUESS_DISCOUNT;
+		path->total_cost *= HM_GUESS_DISCOUNT;
 	}
 	cost_conditions(root, rel, index, conditions, &qual_cost);
 	path->startup_cost += qual_cost.startup + rel->reltarget->cost.startup;

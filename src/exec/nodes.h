@@ -63,6 +63,17 @@ extern const CustomScanMethods hm_lookup_aggregate_methods;
 extern const CustomScanMethods hm_foreign_join_methods;
 
 /*
+ * Whether a plan is executed as a lookup join, and has lists as HmJoinPrivate and HmJoinExprs say.
+ * A lookup scan of a partitioned table is.
+ */
+static inline bool
+hm_runs_as_join(const CustomScan *plan)
+{
+	return plan->methods == &hm_lookup_join_methods ||
+		(plan->methods == &hm_lookup_scan_methods && plan->scan.scanrelid == 0);
+}
+
+/*
  * What is in a plan's custom_private: lists of integers, but for lists of OIDs.
  * custom_exprs has lists of expressions.
  */
@@ -98,6 +109,9 @@ enum HmJoinPrivate
 								 * inner side's */
 	HM_JOIN_TARGETS,			/* a list for each target: HmTargetPrivate */
 	HM_JOIN_PRUNING,			/* made by hm_plan_pruning() */
+	HM_JOIN_ARRAY,				/* NIL; or, of a lookup scan of a partitioned table: which
+								 * of the keys is an array, and then what
+								 * hm_plan_subplan_keys() made */
 	HM_JOIN_PRIVATE_LENGTH
 };
 
@@ -117,12 +131,14 @@ enum HmJoinExprs
 {
 	HM_JOIN_ARGUMENTS,			/* the outer sides of the key clauses; if the index has
 								 * several columns, the value of each of the first
-								 * ones */
+								 * ones; or an array that has these values */
 	HM_JOIN_KEY_CLAUSES,		/* the key clauses, which are among the join
 								 * clauses, too */
 	HM_JOIN_INNER_QUALS,		/* the inner side's restrictions */
 	HM_JOIN_QUALS,				/* all join clauses */
 	HM_JOIN_PRUNE_STEPS,		/* the steps made by hm_plan_pruning() */
+	HM_JOIN_ARRAY_CLAUSE,		/* `= ANY (array)`, for EXPLAIN; of lookup scans
+								 * alone */
 	HM_JOIN_EXPRS_LENGTH
 };
 
@@ -345,13 +361,17 @@ typedef struct HmKeyGroups
 extern void hm_groups_begin(HmKeyGroups *groups, uint64 *keys, uint32 count);
 
 /*
+ * Begin to divide those of the keys that are in low..high, which are slices that this process has
+ * claimed.  Returns the number of keys that are done with then, at the front: those up to "high".
+ */
+extern uint32 hm_groups_begin_claimed(HmKeyGroups *groups, uint64 *keys, uint32 count,
+									  uint64 low, uint64 high);
+
+/*
  * Get the next batch: at most so many keys, none of which is in another batch.  It may
  * have duplicates.  Returns their number, 0 if there are none left.
  */
 extern uint32 hm_groups_next(HmKeyGroups *groups, uint32 limit, uint64 **keys);
-
-/* Move the keys that are not above a limit to the front.  Returns their number. */
-extern uint32 hm_move_to_front(uint64 *keys, uint32 count, uint64 limit);
 
 /* Take a sample of keys, and sort it.  Returns its size. */
 extern uint32 hm_sample_keys(const uint64 *keys, uint32 count, uint64 *sample, uint32 size);
@@ -432,6 +452,12 @@ extern bool hm_lookup_join_has_blocks(const CustomScanState *node);
  * what ExecProcNode() does besides: rescanning, and counting for EXPLAIN ANALYZE.
  */
 extern uint32 hm_lookup_join_block(CustomScanState *node, HmColumn *columns, uint32 max);
+
+/*
+ * The state of a lookup scan of a partitioned table, which is executed as a lookup join
+ * (hm_runs_as_join()).
+ */
+extern CustomScanState *hm_create_partitioned_scan(void);
 
 /*
  * Run a lookup join to its end.  Returns the number of rows that it would have returned.
@@ -569,11 +595,10 @@ extern const uint64 *hm_slices_offer(HmSlices *slices, const uint64 *bounds);
  */
 extern bool hm_slices_claim(HmSlices *slices, uint64 *low, uint64 *high);
 
-/*
- * Compute bounds: for one or more keys, in any order, that are looked up; or for sorted,
- * disjoint ranges of an index's keys.
- */
-extern void hm_slices_of_keys(const uint64 *keys, uint32 count, uint64 *bounds);
+/* See that there are bounds, for one or more keys, in any order, that are looked up. */
+extern void hm_slices_divide_keys(HmSlices *slices, const uint64 *keys, uint32 count);
+
+/* Compute bounds for sorted, disjoint ranges of an index's keys. */
 extern void hm_slices_of_ranges(Relation index, const uint64 *low, const uint64 *high,
 								uint32 count, uint64 *bounds);
 
@@ -588,8 +613,8 @@ extern uint32 hm_slices_cut(const uint64 *bounds, uint64 **low, uint64 **high, u
  * ----------------------------------------------------------------
  */
 
-/* Show a join's inner table, given by its range table index, as the query names it. */
-extern void hm_explain_table(Index rti, ExplainState *es);
+/* Show a table, given by its range table index, under a label, as the query names it. */
+extern void hm_explain_table(const char *label, Index rti, ExplainState *es);
 
 /*
  * Show the name of an index; or, for several, the names of indexes and their tables, and

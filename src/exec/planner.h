@@ -1,7 +1,7 @@
 /*
  * planner.h
  *		Declarations that the planner halves of the nodes share: planner.c, targets.c,
- *		lookup_scan_plan.c, lookup_count_plan.c, lookup_join_paths.c, lookup_join_cost.c,
+ *		lookup_scan_plan.c, lookup_array_plan.c, lookup_count_plan.c, lookup_join_paths.c, lookup_join_cost.c,
  *		lookup_join_plan.c, foreign_join_paths.c, lookup_aggregate_plan.c,
  *		distinct_plan.c, not_in.c, prune_plan.c and subplan_keys.c.
  */
@@ -100,6 +100,21 @@ extern double hm_lookup_pages(PlannerInfo *root, RelOptInfo *rel, const IndexOpt
  */
 extern int	hm_parallel_workers(RelOptInfo *rel, double pages);
 
+/*
+ * If the planner does not know an array's length, it assumes ten elements, for the
+ * competing plain index scan as well.  For ten both are equally fast.  For more, this
+ * path is faster, so it gets a discount.  It gets none if the rows of ten elements fill
+ * more than one portion: with more elements, this path visits the same heap pages more
+ * often, while a bitmap scan visits each once.
+ */
+#define HM_GUESS_DISCOUNT	0.8
+
+/*
+ * What it costs a worker to get the plan of a parallel scan with these arguments: it comes as text, with all
+ * elements of arrays that are constants.
+ */
+extern Cost hm_cost_sending(List *arguments);
+
 /* A target: a table that a join looks keys up in, with the index to use and its share. */
 typedef struct HmTarget
 {
@@ -138,11 +153,12 @@ extern List *hm_targets(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *model,
 extern List *hm_plan_pruning(PlannerInfo *root, RelOptInfo *inner, List *targets, List **steps);
 
 /*
- * Offer paths: lookup scans of a relation; lookup joins and foreign joins of an outer
+ * Offer paths: lookup scans of a relation, and of a partitioned table; lookup joins and foreign joins of an outer
  * and an inner relation; and, for the result of grouping, a lookup count of what a scan of the input
  * relation finds.  Called by the planner's hooks.
  */
 extern void hm_lookup_scan_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
+extern void hm_lookup_array_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
 extern void hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel,
 								 RelOptInfo *outer, RelOptInfo *inner,
 								 JoinType type, JoinPathExtraData *extra);
@@ -159,8 +175,15 @@ extern void hm_lookup_count_paths(PlannerInfo *root, RelOptInfo *input, RelOptIn
 extern void hm_lookup_aggregate_paths(PlannerInfo *root, RelOptInfo *input,
 									  RelOptInfo *grouped, GroupPathExtraData *extra);
 
-/* How lookup scan and lookup join paths are recognised. */
+/*
+ * Undo what hm_lookup_array_paths() may have done to a query's only relation.  Call it when all paths
+ * of a query level have been chosen.
+ */
+extern void hm_show_partitions(PlannerInfo *root);
+
+/* How paths of lookup scans, of partitioned tables too, and of lookup joins are recognised. */
 extern const CustomPathMethods hm_lookup_scan_path_methods;
+extern const CustomPathMethods hm_lookup_array_path_methods;
 extern const CustomPathMethods hm_lookup_join_path_methods;
 
 /*

@@ -108,16 +108,21 @@ hm_slices_claim(HmSlices *slices, uint64 *low, uint64 *high)
  */
 
 void
-hm_slices_of_keys(const uint64 *keys, uint32 count, uint64 *bounds)
+hm_slices_divide_keys(HmSlices *slices, const uint64 *keys, uint32 count)
 {
 	uint64		sample[SAMPLE * HM_SLICES];
-	uint32		sampled = hm_sample_keys(keys, count, sample, lengthof(sample));
+	uint64		bounds[HM_SLICES];
+	uint32		sampled;
 
+	if (hm_slices_bounds(slices) != NULL)
+		return;
+	sampled = hm_sample_keys(keys, count, sample, lengthof(sample));
 	for (uint32 i = 0; i < HM_SLICES; i++)
 		bounds[i] = sample[i * sampled / HM_SLICES];
 
 	/* Keys that are not in the sample may be below it. */
 	bounds[0] = 0;
+	hm_slices_offer(slices, bounds);
 }
 
 /*
