@@ -232,6 +232,7 @@ typedef struct LookupJoin
 	int			fetch_target;	/* the target that node.fetch reads */
 	MemoryContext fetch_context;
 	FmgrInfo	hash;			/* the function that computed batch.hashes */
+	Oid			hash_collation; /* and its collation */
 	bool		shares_known;	/* "shares" has been made, if possible */
 	JoinShares *shares;			/* NULL if shares do not divide probes */
 
@@ -392,8 +393,8 @@ extern void hm_join_end_fetch(LookupJoin *join);
  */
 extern JoinShares *hm_shares_create(const JoinTarget *targets, int count);
 
-/* The hash function whose values of probes are needed, or InvalidOid. */
-extern Oid	hm_shares_hash(const JoinShares *shares);
+/* A share by whose hash function values of probes are needed, or NULL. */
+extern const HmShare *hm_shares_hashed(const JoinShares *shares);
 
 /* Whether it pays to divide these probes, and they are points. */
 extern bool hm_shares_may_divide(const JoinProbes *probes);

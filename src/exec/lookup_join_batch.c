@@ -387,21 +387,23 @@ hm_join_fill_batch(LookupJoin *join)
  * target.
  */
 static void
-hash_points(LookupJoin *join, Oid function)
+hash_points(LookupJoin *join, const HmShare *share)
 {
 	JoinBatch  *batch = &join->batch;
-	Oid			collation = InvalidOid;
+	Oid			collation = share->collation;
 	bool		is_null = false;
 
-	if (batch->hashed && join->hash.fn_oid == function)
+	if (batch->hashed && join->hash.fn_oid == share->hash && join->hash_collation == collation)
 		return;
-	if (join->hash.fn_oid != function)
-		fmgr_info_cxt(function, &join->hash, join->node.css.ss.ps.state->es_query_cxt);
+	if (join->hash.fn_oid != share->hash)
+		fmgr_info_cxt(share->hash, &join->hash, join->node.css.ss.ps.state->es_query_cxt);
+	join->hash_collation = collation;
 	for (uint32 i = 0; i < batch->all.count; i++)
 	{
 		if (batch->all.high == NULL || batch->all.low[i] == batch->all.high[i])
 		{
-			Datum		value = join->key_type->restore(batch->all.low[i]);
+			Datum		value = join->value_column < 0 ? join->key_type->restore(batch->all.low[i]) :
+				hm_row_value(&batch->rows, hm_probe_row(&batch->all, i), join->value_column, &is_null);
 
 			batch->hashes[i] = compute_partition_hash_value(1, &join->hash, &collation,
 															&value, &is_null);
@@ -429,8 +431,8 @@ divide_probes(LookupJoin *join)
 	}
 	if (join->shares == NULL)
 		return;
-	if (OidIsValid(hm_shares_hash(join->shares)))
-		hash_points(join, hm_shares_hash(join->shares));
+	if (hm_shares_hashed(join->shares) != NULL)
+		hash_points(join, hm_shares_hashed(join->shares));
 	batch->divided = hm_shares_divide(join->shares, join->target_count, &batch->all,
 									  batch->hashes, context, &batch->division);
 }
@@ -484,7 +486,7 @@ choose_probes(LookupJoin *join, int target)
 		return;
 	}
 	if (share->modulus > 0)
-		hash_points(join, share->hash);
+		hash_points(join, share);
 	for (uint32 i = 0; i < batch->all.count; i++)
 	{
 		if (is_allowed(batch, share, i))

@@ -224,6 +224,7 @@ begin_target(LookupJoin *join, JoinTarget *target, List *plan)
 	target->table_oid = linitial_oid(oids);
 	target->index_oid = lsecond_oid(oids);
 	target->share.hash = lthird_oid(oids);
+	target->share.collation = lfourth_oid(oids);
 	target->share.low = join_halves(share, 0);
 	target->share.high = join_halves(share, 2);
 	target->share.modulus = (uint64) list_nth_int(share, 4);
@@ -265,6 +266,19 @@ begin_targets(LookupJoin *join)
 	while ((number = bms_next_member(needed, number)) >= 0)
 		begin_target(join, &join->targets[join->target_count++], list_nth(targets, number));
 	join->pruned = list_length(targets) - join->target_count;
+}
+
+/*
+ * Hash values are of what a key stands for.  If that can be neither restored nor kept, each target
+ * gets all keys in its range.
+ */
+static void
+forget_hashes(LookupJoin *join)
+{
+	if (join->key_type->returnable || join->value_column >= 0)
+		return;
+	for (int i = 0; i < join->target_count; i++)
+		join->targets[i].share.modulus = join->targets[i].share.remainder = 0;
 }
 
 /* What outer rows are like. */
@@ -311,4 +325,5 @@ hm_join_begin(LookupJoin *join)
 	else if (join->drops_duplicates)
 		hm_distinct_begin(&join->distinct);
 	begin_columns(join, outer_rows(join), other_quals);
+	forget_hashes(join);
 }

@@ -188,8 +188,8 @@ static List *
 plan_target(PlannerInfo *root, RelOptInfo *inner, List *scan_tlist, HmTarget *target)
 {
 	const HmShare *share = &target->share;
-	List	   *oids = list_make3_oid(planner_rt_fetch(target->rel->relid, root)->relid,
-									  target->index->indexoid, share->hash);
+	List	   *oids = list_make4_oid(planner_rt_fetch(target->rel->relid, root)->relid,
+									  target->index->indexoid, share->hash, share->collation);
 	List	   *numbers = append_halves(append_halves(NIL, share->low), share->high);
 	List	   *columns = NIL;
 	ListCell   *cell;

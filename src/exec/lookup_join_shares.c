@@ -39,7 +39,7 @@ typedef struct ShareInterval
 
 struct JoinShares
 {
-	Oid			hash;			/* the partition hash function, or InvalidOid */
+	const HmShare *hashed;		/* one that has a hash function, or NULL */
 	uint32		interval_count;
 	uint64	   *cuts;			/* the first key of each interval; the first is 0 */
 	ShareInterval *intervals;
@@ -131,9 +131,10 @@ make_cells(JoinShares *shares, const JoinTarget *targets, int count)
 			continue;
 		if (share->modulus > 0)
 		{
-			if (OidIsValid(shares->hash) && shares->hash != share->hash)
+			if (shares->hashed != NULL && (shares->hashed->hash != share->hash ||
+										   shares->hashed->collation != share->collation))
 				return false;
-			shares->hash = share->hash;
+			shares->hashed = share;
 		}
 		for (uint32 j = find_interval(shares, share->low);
 			 j < shares->interval_count && shares->cuts[j] <= share->high; j++)
@@ -225,10 +226,10 @@ hm_shares_create(const JoinTarget *targets, int count)
 	return shares;
 }
 
-Oid
-hm_shares_hash(const JoinShares *shares)
+const HmShare *
+hm_shares_hashed(const JoinShares *shares)
 {
-	return shares->hash;
+	return shares->hashed;
 }
 
 bool

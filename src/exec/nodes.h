@@ -48,6 +48,7 @@ typedef struct HmShare
 	uint64		remainder;
 	Oid			hash;			/* the partition hash function, of a value and
 								 * a seed */
+	Oid			collation;		/* that it is called with */
 } HmShare;
 
 static inline bool
@@ -118,7 +119,7 @@ enum HmJoinPrivate
 enum HmTargetPrivate
 {
 	HM_TARGET_OIDS,				/* the table, the index, and the share's hash
-								 * function */
+								 * function and its collation */
 	HM_TARGET_SHARE,			/* two halves of low and of high; modulus,
 								 * remainder */
 	HM_TARGET_COLUMNS,			/* for each column of the scan tuple: the

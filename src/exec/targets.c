@@ -280,15 +280,17 @@ share_lists(Search *search, RelOptInfo *rel, HmShare *shares)
 }
 
 /*
- * Hash partitions.  The value is hashed, so it must be possible to restore it from the
- * key.
+ * Hash partitions.  The value is hashed, so it must be possible to restore it from the key; or
+ * the executor keeps it, as it may if keys are not exact.
  */
 static void
 share_hashes(Search *search, RelOptInfo *rel, HmShare *shares)
 {
 	PartitionBoundInfo bounds = rel->boundinfo;
 
-	if (!search->key_type->returnable || rel->part_scheme->partnatts > 1)
+	if (rel->part_scheme->partnatts > 1 ||
+		(!search->key_type->returnable &&
+		 (search->key_type->exact || hm_has_columns(search->model))))
 		return;
 	for (int i = 0; i < bounds->ndatums; i++)
 	{
@@ -298,6 +300,7 @@ share_hashes(Search *search, RelOptInfo *rel, HmShare *shares)
 		share->modulus = (uint64) DatumGetInt32(bounds->datums[i][0]);
 		share->remainder = (uint64) remainder;
 		share->hash = rel->part_scheme->partsupfunc[0].fn_oid;
+		share->collation = rel->part_scheme->partcollation[0];
 	}
 }
 
@@ -414,7 +417,7 @@ List *
 hm_targets(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *model, List *keys)
 {
 	Search		search = {.root = root,.rel = rel,.keys = keys,.model = model};
-	HmShare		all = {0, PG_UINT64_MAX, 0, 0, InvalidOid};
+	HmShare		all = {.low = 0,.high = PG_UINT64_MAX};
 
 	choose_column(&search);
 	return add_tables(&search, rel, &all) ? search.targets : NIL;
