@@ -31,8 +31,8 @@
 #include "compat.h"
 #include "exec/lookup_join_plan.h"
 
-/* What finding the targets of an element costs, in operators. */
-#define ROUTING_OPERATORS	2
+/* What reading and sorting an element costs, in operators. */
+#define READING_OPERATORS	2
 
 /* A lookup scan that is considered. */
 typedef struct ArrayScan
@@ -149,20 +149,6 @@ match_restrictions(PlannerInfo *root, IndexOptInfo *index, ArrayScan *scan)
 			break;
 	}
 	return scan->info != NULL;
-}
-
-/* Whether the targets' shares keep some elements away from some of them. */
-static bool
-are_divided(List *targets)
-{
-	ListCell   *cell;
-
-	foreach(cell, targets)
-	{
-		if (!hm_share_is_all(&((HmTarget *) lfirst(cell))->share))
-			return list_length(targets) > 1;
-	}
-	return false;
 }
 
 /* ----------------------------------------------------------------
@@ -347,7 +333,8 @@ cost_array_scan(PlannerInfo *root, const ArrayScan *scan, double processes, Path
 	QualCost	filter;
 	double		rows,
 				pages;
-	Cost		reading = scan->elements * (2 + ROUTING_OPERATORS / processes) * cpu_operator_cost;
+	Cost		reading = scan->elements * READING_OPERATORS * cpu_operator_cost +
+		hm_cost_routing(scan->elements / processes, true, scan->targets);
 
 	path->startup_cost = path->total_cost = 0;
 	cost_targets(root, scan, processes, path, &rows, &pages);
@@ -519,7 +506,7 @@ hm_lookup_array_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 		if (!hm_can_use_index(index) || !match_restrictions(root, index, scan))
 			continue;
 		scan->targets = hm_targets(root, rel, index, scan->keys.exprs);
-		if (!are_divided(scan->targets))
+		if (!hm_shares_differ(scan->targets))
 			continue;
 		scan->index_only = hm_join_is_index_only(rel, scan->targets, scan->keys.exprs, NIL);
 		add_paths(root, scan);

@@ -15,8 +15,24 @@
 #include "compat.h"
 #include "exec/lookup_join_plan.h"
 
-/* Testing whether a target's share allows a probe costs a tenth of an operator. */
+/*
+ * Testing whether a target's share allows a probe costs a tenth of an operator.  Finding a key's targets by
+ * all shares at once (lookup_join_shares.c) costs no more than two, whatever their number.
+ */
 #define ROUTING_OPERATORS	0.1
+#define DIVIDING_OPERATORS	2
+
+Cost
+hm_cost_routing(double probes, bool points, List *targets)
+{
+	double		operators = list_length(targets) * ROUTING_OPERATORS;
+
+	if (list_length(targets) == 1)
+		return 0;
+	if (points && hm_shares_differ(targets))
+		operators = Min(operators, DIVIDING_OPERATORS);
+	return probes * operators * cpu_operator_cost;
+}
 
 /*
  * The number of hits whose rows have to be looked at.  A semijoin or antijoin is done
@@ -89,9 +105,7 @@ hm_join_cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinTy
 		cost->pages += hm_lookup_pages(root, target->rel, index, &work);
 	}
 
-	/* Choosing the probes for each target. */
-	if (list_length(targets) > 1)
-		cost->total += probes * list_length(targets) * ROUTING_OPERATORS * cpu_operator_cost;
+	cost->total += hm_cost_routing(probes, keys->equal, targets);
 }
 
 /*

@@ -51,6 +51,9 @@ typedef struct LookupCost
 	double		pages;			/* see hm_lookup_pages() */
 } LookupCost;
 
+/* The cost of choosing the probes for each target.  They are points or ranges. */
+extern Cost hm_cost_routing(double probes, bool points, List *targets);
+
 /*
  * The cost of looking up probes in all targets.  width is the size of an outer row, and
  * processes the number of processes that look up so many, each those of other rows.

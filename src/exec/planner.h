@@ -145,6 +145,9 @@ extern bool hm_is_key(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, i
  */
 extern List *hm_targets(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *model, List *keys);
 
+/* Whether the shares of HmTargets keep some keys away from some of them. */
+extern bool hm_shares_differ(List *targets);
+
 /*
  * Plan the run-time pruning of HmTargets by the inner side's restrictions.  Returns a
  * list for custom_private, which is NIL if nothing can be pruned at run time, and sets

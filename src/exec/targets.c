@@ -326,6 +326,19 @@ partition_shares(Search *search, RelOptInfo *rel, const HmShare *whole)
 	return shares;
 }
 
+bool
+hm_shares_differ(List *targets)
+{
+	ListCell   *cell;
+
+	foreach(cell, targets)
+	{
+		if (!hm_share_is_all(&((HmTarget *) lfirst(cell))->share))
+			return list_length(targets) > 1;
+	}
+	return false;
+}
+
 /* ----------------------------------------------------------------
  *		Tables
  * ----------------------------------------------------------------
