@@ -22,8 +22,8 @@
 #include "storage/itemptr.h"
 #include "utils/rel.h"
 
+#include "am/width.h"
 #include "compat.h"
-#include "tree/tree.h"
 
 /* ----------------------------------------------------------------
  *		Positions and bounds
@@ -59,7 +59,7 @@ hm_position_cmp(HmPosition a, HmPosition b)
 }
 
 static inline HmPosition
-hm_position(HmPart part, uint64 key, uint64 tid)
+hm_position(HmPart part, HT_KEY key, uint64 tid)
 {
 	HmPosition	result;
 
@@ -68,6 +68,12 @@ hm_position(HmPart part, uint64 key, uint64 tid)
 	result.part = part;
 	return result;
 }
+
+/*
+ * A key of any width, where what is done with it is not worth code for each width: keys of values,
+ * spans and ranges.  Those of narrower types are the same numbers.
+ */
+typedef HtKey128 HmKey;
 
 /* A TID as a number that sorts as TIDs do: 32 bits of block number, 16 of offset. */
 static inline uint64
@@ -100,7 +106,7 @@ typedef struct HmKeyType
 	Oid			type;
 	HtWidth		width;
 	uint8		bits;			/* keys are in the range least..least + 2^bits - 1 */
-	uint64		least;
+	uint64		least;			/* 0 if keys have more than 64 bits */
 
 	/*
 	 * Whether only equal values have equal keys.  If not, a key that is found says no more
@@ -111,15 +117,16 @@ typedef struct HmKeyType
 	bool		returnable;		/* restore() gives the value back bit for bit */
 
 	/* The key of a value.  What it allocates, it frees. */
-	uint64		(*normalise) (Datum value);
+	HmKey		(*normalise) (Datum value);
 
 	/*
 	 * normalise() for count values as an array without NULLs stores them.  keys may be the
 	 * same memory as values if keys are as wide as values.  NULL if values are passed by
-	 * reference.
+	 * reference, or keys have more than 64 bits.
 	 */
 	void		(*normalise_all) (const char *values, Size count, uint64 *keys);
-	Datum		(*restore) (uint64 key);	/* NULL unless returnable */
+	Datum		(*restore) (HmKey key); /* NULL unless returnable; palloc'd if it is passed by
+									 * reference */
 } HmKeyType;
 
 /* Whether an index has several columns, and so composite keys (fields.c). */
@@ -137,8 +144,13 @@ hm_is_composite(Relation index)
 extern const HmKeyType *hm_column_type(Relation index, int column);
 extern const HmKeyType *hm_key_type(Relation index);
 
-/* The key type for a type; NULL if the type is not supported. */
+/*
+ * The key type for a type, in an index on one column and in one on several; NULL if the type is not
+ * supported.  They differ for types whose keys have more than 64 bits: in a composite key
+ * these have the beginning and a hash of the value (keyhash.c).
+ */
 extern const HmKeyType *hm_key_type_lookup(Oid type);
+extern const HmKeyType *hm_field_type_lookup(Oid type);
 
 /* ----------------------------------------------------------------
  *		Composite keys (fields.c): those of indexes with several columns
@@ -165,6 +177,7 @@ typedef struct HmField
 
 typedef struct HmFields
 {
+	HtWidth		width;			/* of the keys */
 	int			count;			/* columns */
 	HmField		fields[HM_MAX_KEY_COLUMNS];
 } HmFields;
@@ -176,37 +189,46 @@ hm_field_is_ordered(const HmField *field)
 	return field->bits >= field->type->bits;
 }
 
-static inline uint64
+static inline HmKey
 hm_field_mask(const HmField *field)
 {
-	return field->bits == 64 ? PG_UINT64_MAX : (UINT64_C(1) << field->bits) - 1;
+	return ht_key_ones_128(field->bits);
 }
 
 /* Keys, or values of a field, from low to high, both included. */
 typedef struct HmSpan
 {
-	uint64		low;
-	uint64		high;
+	HmKey		low;
+	HmKey		high;
 } HmSpan;
 
 /* The fields of an index's keys, as its metapage says.  The caller holds no buffer lock. */
 extern void hm_fields_read(Relation index, HmFields *fields);
 
-/* The width of an index's keys. */
+/*
+ * The width of an index's keys; above 64 bits, code for 128 serves it.  The caller holds no buffer
+ * lock.
+ */
 extern HtWidth hm_key_width(Relation index);
+
+/*
+ * The width that a new index has, which the types of its columns decide.  Nothing is read from the
+ * index, so the planner may ask.
+ */
+extern HtWidth hm_planned_width(Relation index);
 
 /*
  * The key of a row's values.  Returns false if the row belongs in the NULL part, where
  * all keys are 0; those of several columns never do.
  */
 extern bool hm_row_key(const HmFields *fields, const Datum *values, const bool *isnull,
-					   uint64 *key);
+					   HmKey *key);
 
 /*
  * The value of a field for a key of its column; and for NULL, in a composite key.
  */
-extern uint64 hm_field_value(const HmField *field, uint64 key);
-extern uint64 hm_field_null(const HmField *field);
+extern HmKey hm_field_value(const HmField *field, HmKey key);
+extern HmKey hm_field_null(const HmField *field);
 
 /*
  * Whether a field may be given back as a value: all but NULL of a field that is not whole.
@@ -228,7 +250,7 @@ hm_field_shares_null(const HmField *field)
  * The column's value in a composite key.  Returns false if the key does not tell: the field is
  * not returnable, or this is the value that NULL shares.
  */
-extern bool hm_field_restore(const HmField *field, uint64 key, Datum *value, bool *is_null);
+extern bool hm_field_restore(const HmField *field, HmKey key, Datum *value, bool *is_null);
 
 /*
  * The method's amcanreturn (handler.c): whether an index can return a column, counted from 1, as
@@ -264,8 +286,8 @@ extern void *hm_resize_large(MemoryContext context, void *memory, Size size);
  */
 typedef struct HmBracket
 {
-	uint64		first;			/* the least key that is not below the value */
-	uint64		last;			/* the greatest key that is not above the value */
+	HmKey		first;			/* the least key that is not below the value */
+	HmKey		last;			/* the greatest key that is not above the value */
 	bool		has_first;		/* false: the value is above all keys */
 	bool		has_last;		/* false: the value is below all keys */
 	bool		fuzzy;			/* the value is somewhere in first..last: any
@@ -292,8 +314,8 @@ extern HmBracketFunction hm_bracket_function(Oid column, Oid argument);
 typedef struct HmRange
 {
 	HmPart		part;
-	uint64		low;
-	uint64		high;
+	HmKey		low;
+	HmKey		high;
 } HmRange;
 
 /*
@@ -331,8 +353,8 @@ hm_is_equal_any(ScanKey key)
  * accepts, as the range *low to *high, both included.  Returns false if there are none.
  * If the bracket is fuzzy, the range has all keys that may be accepted.
  */
-extern bool hm_bracket_range(StrategyNumber strategy, const HmBracket *bracket, uint64 max,
-						   uint64 *low, uint64 *high);
+extern bool hm_bracket_range(StrategyNumber strategy, const HmBracket *bracket, HmKey max,
+							 HmKey *low, HmKey *high);
 
 /*
  * Turn the scan keys of an index scan, which are joined by AND, into ranges.  Without any
@@ -411,7 +433,7 @@ extern Buffer hm_segment_enter(Relation index, HmPosition *position,
  * caller holds no buffer lock.
  * Errors: index_corrupted.
  */
-extern uint64 *hm_segment_keys(Relation index, int *count);
+extern HmKey *hm_segment_keys(Relation index, int *count);
 
 /* ----------------------------------------------------------------
  *		Damage (damage.c)

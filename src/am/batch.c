@@ -38,7 +38,7 @@
 
 #include "am/batch.h"
 #include "am/fault.h"
-#include "am/internal.h"
+#include "am/storage.h"
 
 /*
  * Insertions of a scope that are made at once before queueing starts.  Queueing
@@ -53,7 +53,7 @@
 /* Queued entries of one part of an index. */
 typedef struct QueuedPart
 {
-	HtEntry    *entries;
+	char	   *entries;
 	int64		count;
 	int64		capacity;
 } QueuedPart;
@@ -63,6 +63,7 @@ typedef struct Batch
 {
 	Oid			index;
 	char		status;			/* for simplehash */
+	const HmStorage *storage;	/* for the width of its keys */
 	bool		unchanged;		/* some entries come from UPDATEs that leave their
 								 * keys as they are */
 	int			at_once;		/* so many entries are inserted at once before more
@@ -88,14 +89,14 @@ static int	insert_batch_memory = 64 * 1024;
 static MemoryContext batch_context = NULL;
 static batch_table_hash *batches = NULL;
 static int64 pending = 0;		/* entries in all batches */
-
+static Size pending_size = 0;	/* of these, in bytes */
 
 /*
  * Find an index's batch, made if there is none.  The result is valid until the
  * next call.
  */
 static Batch *
-batch_for(Oid index)
+batch_for(Relation index)
 {
 	Batch	   *batch;
 	bool		found;
@@ -108,9 +109,10 @@ batch_for(Oid index)
 		batches = batch_table_create(batch_context, 16, NULL);
 	}
 
-	batch = batch_table_insert(batches, index, &found);
+	batch = batch_table_insert(batches, RelationGetRelid(index), &found);
 	if (!found)
 	{
+		batch->storage = hm_storage_of(index);
 		batch->unchanged = false;
 		batch->at_once = 0;
 		memset(batch->parts, 0, sizeof(batch->parts));
@@ -118,44 +120,41 @@ batch_for(Oid index)
 	return batch;
 }
 
-/* Queue an entry. */
-static void
-queued_append(QueuedPart *queued, HtEntry entry)
+/* Queue an entry, of so many bytes. */
+static inline void
+queued_append(QueuedPart *queued, const void *entry, Size size)
 {
 	if (queued->count == queued->capacity)
 	{
 		int64		capacity = Max(queued->capacity * 2, BATCH_FIRST_CAPACITY);
-		Size		size = capacity * sizeof(HtEntry);
 
 		if (queued->entries == NULL)
-			queued->entries = MemoryContextAlloc(batch_context, size);
+			queued->entries = MemoryContextAlloc(batch_context, capacity * size);
 		else
-			queued->entries = repalloc_huge(queued->entries, size);
+			queued->entries = repalloc_huge(queued->entries, capacity * size);
 		queued->capacity = capacity;
 	}
-	queued->entries[queued->count++] = entry;
+	memcpy(queued->entries + queued->count * size, entry, size);
+	queued->count++;
 	pending++;
+	pending_size += size;
+}
+
+/* Note that entries have left the queue. */
+static void
+forget_entries(const Batch *batch, int64 count)
+{
+	pending -= count;
+	pending_size -= count * batch->storage->entry_size;
 }
 
 /* Sort the queued entries of a part, and drop all but one of equal ones. */
 static void
-queued_sort(QueuedPart *queued)
+queued_sort(const Batch *batch, QueuedPart *queued)
 {
-	HtEntry    *entries = queued->entries;
-	HtEntry    *scratch;
-	int64		kept = 1;
+	int64		kept = batch->storage->sort(queued->entries, queued->count);
 
-	scratch = MemoryContextAllocHuge(CurrentMemoryContext,
-									 queued->count * sizeof(HtEntry));
-	ht_sort_entries(entries, scratch, queued->count);
-	pfree(scratch);
-
-	for (int64 i = 1; i < queued->count; i++)
-	{
-		if (ht_entry_cmp(entries[i], entries[kept - 1]) != 0)
-			entries[kept++] = entries[i];
-	}
-	pending -= queued->count - kept;
+	forget_entries(batch, queued->count - kept);
 	queued->count = kept;
 }
 
@@ -194,9 +193,9 @@ batch_apply(Batch *batch, Relation index)
 
 		if (queued->count == 0)
 			continue;
-		queued_sort(queued);
-		hm_insert_sorted(index, heap, (HmPart) part, queued->entries, queued->count,
-						 batch->unchanged);
+		queued_sort(batch, queued);
+		batch->storage->insert_sorted(index, heap, (HmPart) part, queued->entries, queued->count,
+									  batch->unchanged);
 	}
 
 	HM_FAULT(batch_inserted);
@@ -209,7 +208,7 @@ batch_apply(Batch *batch, Relation index)
 	MemoryContextDelete(work);
 
 	/* A statement may change many indexes: keep no memory. */
-	pending -= batch_count(batch);
+	forget_entries(batch, batch_count(batch));
 	for (int part = 0; part < BATCH_PARTS; part++)
 	{
 		if (batch->parts[part].entries != NULL)
@@ -253,6 +252,7 @@ hm_batch_discard(void)
 	{
 		batches = NULL;
 		pending = 0;
+		pending_size = 0;
 		MemoryContextDelete(batch_context);
 		batch_context = NULL;
 	}
@@ -261,7 +261,7 @@ hm_batch_discard(void)
 /* Queue an entry if the statement is batched; am.h has the contract. */
 bool
 hm_batch_add(Relation index, Relation heap, IndexInfo *info,
-			 IndexUniqueCheck check, HmPart part, HtEntry entry, bool unchanged)
+			 IndexUniqueCheck check, HmPart part, const void *entry, bool unchanged)
 {
 	Batch	   *batch;
 
@@ -285,17 +285,17 @@ hm_batch_add(Relation index, Relation heap, IndexInfo *info,
 		return false;
 	}
 
-	batch = batch_for(RelationGetRelid(index));
+	batch = batch_for(index);
 	if (batch->at_once > 0)
 	{
 		batch->at_once--;
 		return false;
 	}
 	batch->unchanged |= unchanged;
-	queued_append(&batch->parts[part], entry);
+	queued_append(&batch->parts[part], entry, batch->storage->entry_size);
 
 	/* Sorting needs as much memory again. */
-	if (pending * (int64) (2 * sizeof(HtEntry)) >= insert_batch_memory * INT64CONST(1024))
+	if (2 * pending_size >= (Size) insert_batch_memory * 1024)
 		apply_pending();
 	return true;
 }

@@ -40,14 +40,14 @@ StaticAssertDecl(END_TIMESTAMP + OFFSET_LIMIT * USECS_PER_SEC < PG_INT64_MAX,
  * ----------------------------------------------------------------
  */
 static HmBracket
-bracket_at(uint64 key)
+bracket_at(HmKey key)
 {
 	return (HmBracket) {.first = key, .last = key, .has_first = true, .has_last = true};
 }
 
 /* The bracket of a value in the gap right below a key; there must be a lower key. */
 static HmBracket
-bracket_below(uint64 key)
+bracket_below(HmKey key)
 {
 	Assert(key > 0);
 	return (HmBracket) {.first = key, .last = key - 1, .has_first = true, .has_last = true};
@@ -166,7 +166,7 @@ bracket_float8_in_float4(const HmKeyType *column, Datum value)
 {
 	float8		wanted = DatumGetFloat8(value);
 	float4		nearest = (float4) wanted;
-	uint64		key = column->normalise(Float4GetDatum(nearest));
+	HmKey		key = column->normalise(Float4GetDatum(nearest));
 
 	if (isnan(wanted) || (float8) nearest == wanted)
 		return bracket_at(key);
@@ -227,7 +227,7 @@ static HmBracket
 bracket_among_dates(const HmKeyType *column, Timestamp moment)
 {
 	int64		day;
-	uint64		key;
+	HmKey		key;
 
 	if (TIMESTAMP_IS_NOBEGIN(moment))
 		return bracket_at(column->normalise(DateADTGetDatum(DATEVAL_NOBEGIN)));

@@ -10,13 +10,10 @@
 #include "postgres.h"
 
 #include "access/xloginsert.h"
-#include "catalog/index.h"
 #include "commands/progress.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/smgr.h"
-#include "utils/builtins.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
 #include "am/fault.h"
@@ -86,16 +83,15 @@ write_pages(HmBuild *build, char *pages, uint32 count)
 
 /* Write a segment with so many leaves, as build->plan and build->entries say. */
 static void
-write_segment(HmBuild *build, HmSegmentSpec *spec, uint32 leaves)
+write_segment(HmBuild *build, HmSegmentSpec *spec, HtEntry low, HtEntry high, uint32 leaves)
 {
-	HmDirectoryEntry *entry;
 	uint32		pages;
 
 	spec->leaves = leaves;
 	spec->leaf_room = spec->leaves;
 	spec->start = build->next_block;
 	spec->stamp = build->next_stamp++;
-	pages = hm_segment_image(spec, build->plan, build->entries, build->image);
+	pages = hm_segment_image(spec, low, high, build->plan, build->entries, build->image);
 	write_pages(build, build->image, pages);
 	HM_FAULT(build_segment_written);
 
@@ -105,13 +101,7 @@ write_segment(HmBuild *build, HmSegmentSpec *spec, uint32 leaves)
 		build->segments = repalloc_huge(build->segments,
 										(Size) build->segment_room * sizeof(HmDirectoryEntry));
 	}
-	entry = &build->segments[build->segment_count++];
-	memset(entry, 0, sizeof(HmDirectoryEntry));
-	entry->key = spec->low.key;
-	entry->tid = spec->low.tid;
-	entry->part = (uint64) spec->part;
-	entry->block = spec->start;
-	entry->stamp = (uint32) spec->stamp;
+	build->segments[build->segment_count++] = hm_segment_entry(spec, low);
 }
 
 /* Write all entries of a part, into segments that are full but for the last one. */
@@ -121,13 +111,14 @@ write_part(HmBuild *build, HmPart part)
 	bool		nulls = part != HM_PART_KEYS;
 	uint64		rest = hm_build_sort_count(build->sort, nulls);	/* not written yet */
 	uint64		have = 0;		/* of them, read ahead */
-	uint64		step = HM_STEP_UNKNOWN;
-	HtEntry		low = {0, 0};
+	HT_KEY		step = HM_STEP_UNKNOWN;
+	HtEntry		low = {KEY_OF(0), 0};
 
 	while (rest > 0)
 	{
 		uint64		want = Min(rest, build->entries_room);
 		HmSegmentSpec spec = {0};
+		HtEntry		high = low;
 		uint32		leaves;
 		uint64		n;
 
@@ -144,11 +135,11 @@ write_part(HmBuild *build, HmPart part)
 		spec.width = build->width;
 		spec.fanout = build->fanout;
 		spec.part = part;
-		spec.low = low;
 		spec.has_high = n < rest;
 		if (spec.has_high)
-			spec.high = low = build->entries[n];
-		write_segment(build, &spec, leaves);
+			high = build->entries[n];
+		write_segment(build, &spec, low, high, leaves);
+		low = high;
 
 		have -= n;
 		rest -= n;
@@ -228,8 +219,8 @@ write_index(HmBuild *build)
 	uint64		entries;
 	char	   *memory;
 
-	build->width = hm_key_width(index);
-	widest = ht_leaf_shape(8 * (int) build->width, HT_TID_BYTES, 0);
+	build->width = hm_planned_width(index);
+	widest = ht_leaf_shape(8 * (int) build->width, HT_TID_BYTES, KEY_OF(0));
 	build->fanout = hm_fanout(index);
 	build->leaves_max = hm_segment_room(build->width, build->fanout, HM_SEGMENT_MAX_BLOCKS);
 	build->next_stamp = 1;
@@ -276,62 +267,11 @@ write_index(HmBuild *build)
 	pfree(memory);
 }
 
-/*
- * Equal keys come from equal bytes, so under a collation that takes other bytes as equal there
- * is no index.
- */
-static void
-check_collation(Relation index, int column)
-{
-	Oid			collation = index->rd_indcollation[column];
-
-	if (OidIsValid(collation) && !get_collation_isdeterministic(collation))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("access method \"%s\" does not support nondeterministic collations",
-						"harmonia"),
-				 errhint("Use a btree index, or an index on the column with a deterministic collation.")));
-}
-
-/*
- * PostgreSQL believes that an index keeps the order of its column if the operator family has
- * "less than".  hm_validate() reports families that should not have it.
- */
-static void
-check_order(Relation index, int column)
-{
-	Oid			type = index->rd_opcintype[column];
-
-	if (!hm_column_type(index, column)->ordered &&
-		OidIsValid(get_opfamily_member(index->rd_opfamily[column], type, type,
-									   BTLessStrategyNumber)))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("access method \"%s\" does not keep the order of type %s",
-						"harmonia", format_type_be(type)),
-				 errhint("Use an operator class with equality alone, such as the default one.")));
-}
-
 IndexBuildResult *
-hm_build(Relation heap, Relation index, IndexInfo *info)
+hm_build_index(Relation heap, Relation index, IndexInfo *info)
 {
 	IndexBuildResult *result = palloc(sizeof(IndexBuildResult));
 	HmBuild		build = {0};
-
-	if (info->ii_ExclusionOps != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("access method \"%s\" does not support exclusion constraints",
-						"harmonia"),
-				 errhint("Use a constraint with a btree or gist index.")));
-	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
-	{
-		check_collation(index, i);
-		check_order(index, i);
-	}
-	if (RelationGetNumberOfBlocks(index) != 0)
-		elog(ERROR, "index \"%s\" already contains data", RelationGetRelationName(index));
-	Assert(!hm_batch_pending(index));
 
 	build.index = index;
 	build.sort = hm_build_sort(heap, index, info, &result->heap_tuples, &result->index_tuples);
@@ -340,20 +280,4 @@ hm_build(Relation heap, Relation index, IndexInfo *info)
 	hm_build_sort_end(build.sort);
 	HM_FAULT(build_done);
 	return result;
-}
-
-/* The metapage of an index without entries, for the init fork. */
-void
-hm_build_empty(Relation index)
-{
-	HmAlignedPage buffer;
-	Page		page = (Page) buffer.data;
-	SMgrRelation smgr = RelationGetSmgr(index);
-
-	memset(buffer.data, 0, BLCKSZ);
-	hm_meta_init(index, page);
-	log_newpage(&HmRelationLocator(index), INIT_FORKNUM, HM_METAPAGE_BLKNO, page, true);
-	hm_set_checksum(page, HM_METAPAGE_BLKNO);
-	smgrextend(smgr, INIT_FORKNUM, HM_METAPAGE_BLKNO, buffer.data, true);
-	smgrimmedsync(smgr, INIT_FORKNUM);
 }

@@ -92,26 +92,6 @@ struct HmBuildSort
 
 extern PGDLLEXPORT void hm_build_worker_main(dsm_segment *segment, shm_toc *toc);
 
-char *
-hm_build_phase_name(int64 phase)
-{
-	switch (phase)
-	{
-		case PROGRESS_CREATEIDX_SUBPHASE_INITIALIZE:
-			return "initializing";
-		case HM_BUILD_PHASE_SCAN:
-			return "scanning table";
-		case HM_BUILD_PHASE_SORT:
-			return "sorting entries";
-		case HM_BUILD_PHASE_MERGE:
-			return "merging sorted runs";
-		case HM_BUILD_PHASE_WRITE:
-			return "writing pages";
-		default:
-			return NULL;
-	}
-}
-
 /* ----------------------------------------------------------------
  *		What leader and workers have in common
  * ----------------------------------------------------------------
@@ -139,10 +119,10 @@ scan_callback(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 			  bool alive, void *arg)
 {
 	HmBuildSort *sort = arg;
-	uint64		key;
+	HmKey		key;
 	HmSpool    *spool = hm_row_key(&sort->fields, values, isnull, &key) ? &sort->keys : &sort->nulls;
 
-	hm_spool_add(spool, key, hm_tid_pack(tid));
+	hm_spool_add(spool, (HT_KEY) key, hm_tid_pack(tid));
 }
 
 /* Scan and sort the table, or this process's share of it. */
@@ -285,7 +265,7 @@ leader_begin(Relation heap, Relation index, bool concurrent, int workers)
 	Size		scan_size;
 
 	EnterParallelMode();
-	context = CreateParallelContext("harmonia", "hm_build_worker_main", workers);
+	context = CreateParallelContext("harmonia", CppAsString2(hm_build_worker_main), workers);
 	leader->context = context;
 
 	/*

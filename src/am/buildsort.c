@@ -24,8 +24,12 @@
 
 #include "am/buildsort.h"
 
-/* Entries of a block of a temporary file. */
-#define BLOCK_ENTRIES		(BLCKSZ / sizeof(HtEntry))
+/*
+ * A temporary file consists of units: so many blocks as entries fill to the last byte.  These are
+ * their entries.
+ */
+#define UNIT_BLOCKS			(HM_KEYS == 64 ? 1 : HM_KEYS / 64 + 1)
+#define UNIT_ENTRIES		(UNIT_BLOCKS * BLCKSZ / sizeof(HtEntry))
 
 /*
  * A piece is at most 1/MIN_PIECES of the memory, and small enough to stay in the
@@ -35,11 +39,11 @@
 #define MAX_PIECE_SIZE		(512 * 1024)
 
 /* Room for entries that the first piece, which grows, begins with. */
-#define PIECE_START			BLOCK_ENTRIES
+#define PIECE_START			UNIT_ENTRIES
 
 /* Entries read from, or written to, a file at a time. */
-#define READ_MAX			(32 * BLOCK_ENTRIES)
-#define WRITE_MAX			(8 * BLOCK_ENTRIES)
+#define READ_MAX			(32 * UNIT_ENTRIES)
+#define WRITE_MAX			(8 * UNIT_ENTRIES)
 
 /* Entries fetched into the cache ahead of a merge: two cache lines. */
 #define PREFETCH_AHEAD		8
@@ -49,7 +53,7 @@
  * many; and the entries that an inner merge hands on at a time.
  */
 #define MAX_WIDTH			64
-#define INNER_MAX			BLOCK_ENTRIES
+#define INNER_MAX			UNIT_ENTRIES
 
 /*
  * The least and the most runs that are merged at a time.  Between these, as many as have
@@ -57,7 +61,7 @@
  */
 #define MIN_FAN_IN			8
 #define MAX_FAN_IN			1024
-#define READ_GOOD			(4 * BLOCK_ENTRIES)
+#define READ_GOOD			(4 * UNIT_ENTRIES)
 
 /* Sorted entries in memory. */
 typedef struct Piece
@@ -67,11 +71,11 @@ typedef struct Piece
 	uint64		room;
 } Piece;
 
-/* Sorted entries in a file, from the beginning of a block on. */
+/* Sorted entries in a file, from the beginning of a unit on. */
 typedef struct Run
 {
 	BufFile    *file;
-	int64		block;
+	int64		unit;
 	uint64		n;
 } Run;
 
@@ -95,7 +99,7 @@ typedef struct Source
  */
 typedef struct Contender
 {
-	uint64		key;
+	HT_KEY		key;
 	uint64		rest;			/* tid << SOURCE_BITS | source */
 } Contender;
 
@@ -123,7 +127,7 @@ typedef struct HmSpoolState
 	Piece	   *pieces;
 	HtEntry    *scratch;		/* for sorting */
 	BufFile    *spill;			/* runs written so far */
-	int64		spill_blocks;	/* their length */
+	int64		spill_units;	/* their length */
 	HtEntry		spill_last;		/* last entry of the last of them */
 	int			nruns;
 	int			max_runs;
@@ -168,18 +172,18 @@ source_fill(Source *source)
 		if (n == 0)
 			return false;
 		size = n * sizeof(HtEntry);
-		if (BufFileSeekBlock(source->run.file, source->run.block) != 0)
+		if (BufFileSeekBlock(source->run.file, source->run.unit * UNIT_BLOCKS) != 0)
 			ereport(ERROR,
 					(errcode_for_file_access(),
 					 errmsg("could not seek to block %lld of temporary file",
-							(long long) source->run.block)));
+							(long long) source->run.unit * UNIT_BLOCKS)));
 		read = BufFileRead(source->run.file, source->buffer, size);
 		if (read != size)
 			ereport(ERROR,
 					(errcode_for_file_access(),
 					 errmsg("could not read block %lld of temporary file: read only %zu of %zu bytes",
-							(long long) source->run.block, read, size)));
-		source->run.block += n / BLOCK_ENTRIES;
+							(long long) source->run.unit * UNIT_BLOCKS, read, size)));
+		source->run.unit += n / UNIT_ENTRIES;
 		source->run.n -= n;
 	}
 	source->next = source->buffer;
@@ -191,7 +195,7 @@ source_fill(Source *source)
 static inline Contender
 contender_none(uint64 source)
 {
-	Contender	result = {PG_UINT64_MAX, HT_TID_MAX << SOURCE_BITS | source};
+	Contender	result = {KEY_MAX, HT_TID_MAX << SOURCE_BITS | source};
 
 	return result;
 }
@@ -218,10 +222,10 @@ merge_pop(Merge *merge, uint64 i)
 static inline bool
 contender_less(Contender a, Contender b)
 {
-#ifdef HAVE_INT128
+#if defined(HAVE_INT128) && HM_KEYS == 64
 	return ((uint128) a.key << 64 | a.rest) < ((uint128) b.key << 64 | b.rest);
 #else
-	return (a.key < b.key) | ((a.key == b.key) & (a.rest < b.rest));
+	return KEY_LESS(a.key, b.key) | (KEY_EQUAL(a.key, b.key) & (a.rest < b.rest));
 #endif
 }
 
@@ -232,9 +236,9 @@ contender_less(Contender a, Contender b)
 static inline void
 merge_play(Contender *loser, Contender *winner)
 {
-	uint64		swap = -(uint64) contender_less(*loser, *winner);
-	uint64		key = (loser->key ^ winner->key) & swap;
-	uint64		rest = (loser->rest ^ winner->rest) & swap;
+	HT_KEY		swap = -(HT_KEY) contender_less(*loser, *winner);
+	HT_KEY		key = (loser->key ^ winner->key) & swap;
+	uint64		rest = (loser->rest ^ winner->rest) & (uint64) swap;
 
 	loser->key ^= key;
 	loser->rest ^= rest;
@@ -325,8 +329,8 @@ merge_begin(HmSpoolState *state, int first_run, int nruns, bool pieces)
 
 	/* The scratch space of sorting is now used to read runs. */
 	buffer_size = state->piece_entries / Max(nruns, 1);
-	buffer_size -= buffer_size % BLOCK_ENTRIES;
-	buffer_size = Max(buffer_size, BLOCK_ENTRIES);
+	buffer_size -= buffer_size % UNIT_ENTRIES;
+	buffer_size = Max(buffer_size, UNIT_ENTRIES);
 	buffer_size = Min(buffer_size, READ_MAX);
 	for (i = 0; i < nruns; i++)
 	{
@@ -412,7 +416,7 @@ merge_write(Merge *merge, BufFile *file)
  */
 
 static void
-runs_append(HmSpoolState *state, BufFile *file, int64 block, uint64 n)
+runs_append(HmSpoolState *state, BufFile *file, int64 unit, uint64 n)
 {
 	Run		   *run;
 
@@ -428,13 +432,13 @@ runs_append(HmSpoolState *state, BufFile *file, int64 block, uint64 n)
 	}
 	run = &state->runs[state->nruns++];
 	run->file = file;
-	run->block = block;
+	run->unit = unit;
 	run->n = n;
 }
 
 /*
  * Merge the pieces into a run in the spill file and empty them.  All pieces are
- * full, and so the run is of whole blocks.
+ * full, and so the run is of whole units.
  */
 static void
 spool_spill(HmSpoolState *state)
@@ -469,9 +473,9 @@ spool_spill(HmSpoolState *state)
 	if (state->nruns > 0 && ht_entry_cmp(state->spill_last, first) < 0)
 		state->runs[state->nruns - 1].n += n;
 	else
-		runs_append(state, state->spill, state->spill_blocks, n);
-	Assert(n % BLOCK_ENTRIES == 0);
-	state->spill_blocks += n / BLOCK_ENTRIES;
+		runs_append(state, state->spill, state->spill_units, n);
+	Assert(n % UNIT_ENTRIES == 0);
+	state->spill_units += n / UNIT_ENTRIES;
 	state->spill_last = last;
 	state->npieces = 0;
 }
@@ -497,7 +501,7 @@ runs_reduce(HmSpoolState *state)
 	while (state->nruns > fan_in)
 	{
 		BufFile    *file = BufFileCreateTemp(false);
-		int64		blocks = 0;
+		int64		units = 0;
 		int			done = 0;	/* runs merged */
 		int			made = 0;	/* runs made of them */
 
@@ -506,19 +510,19 @@ runs_reduce(HmSpoolState *state)
 			int			excess = made + state->nruns - done - fan_in;
 			int			n = Min(Min(fan_in, excess + 1), state->nruns - done);
 			Merge	   *merge = merge_begin(state, done, n, false);
-			Run			run = {file, blocks, merge->left};
+			Run			run = {file, units, merge->left};
 
 			merge_write(merge, file);
 			merge_end(merge);
-			blocks += run.n / BLOCK_ENTRIES;
-			if (run.n % BLOCK_ENTRIES != 0)
+			units += run.n / UNIT_ENTRIES;
+			if (run.n % UNIT_ENTRIES != 0)
 			{
-				Size		size = (BLOCK_ENTRIES - run.n % BLOCK_ENTRIES) * sizeof(HtEntry);
+				Size		size = (UNIT_ENTRIES - run.n % UNIT_ENTRIES) * sizeof(HtEntry);
 				char	   *zeros = palloc0(size);
 
 				BufFileWrite(file, zeros, size);
 				pfree(zeros);
-				blocks++;
+				units++;
 			}
 			state->runs[made++] = run;
 			done += n;
@@ -557,8 +561,8 @@ hm_spool_init(HmSpool *spool, MemoryContext context, Size memory)
 
 	state->context = spool_context;
 	piece_entries = Min(entries / MIN_PIECES, MAX_PIECE_SIZE);
-	piece_entries -= piece_entries % BLOCK_ENTRIES;
-	state->piece_entries = Max(piece_entries, BLOCK_ENTRIES);
+	piece_entries -= piece_entries % UNIT_ENTRIES;
+	state->piece_entries = Max(piece_entries, UNIT_ENTRIES);
 
 	/* The memory of one piece is for scratch space and reading buffers. */
 	state->max_pieces = Max(entries / state->piece_entries, MIN_PIECES) - 1;

@@ -31,7 +31,7 @@ extern void hm_spool_make_room(HmSpool *spool);
 
 /* Add an entry. */
 static inline void
-hm_spool_add(HmSpool *spool, uint64 key, uint64 tid)
+hm_spool_add(HmSpool *spool, HT_KEY key, uint64 tid)
 {
 	if (unlikely(spool->next == spool->end))
 		hm_spool_make_room(spool);

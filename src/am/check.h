@@ -1,6 +1,6 @@
 /*
  * check.h
- *		What the files share that verify an index: check.c, checksegment.c, checkinner.c and
+ *		What the files share that verify an index: checkindex.c, checksegment.c, checkinner.c and
  *		checkextents.c.  No other file includes this one.
  */
 #ifndef HARMONIA_CHECK_H
@@ -11,6 +11,7 @@
 #include "am/copy.h"
 #include "am/internal.h"
 #include "am/progress.h"
+#include "am/show.h"
 #include "compat.h"
 
 /* A leaf as the inner nodes describe it. */
@@ -51,7 +52,7 @@ typedef struct HmCheck
 /* What the bloom filter is given of an entry.  It has no padding. */
 typedef struct HmFingerprint
 {
-	uint64		key;
+	HT_KEY		key;
 	uint64		tid;
 	uint64		part;
 } HmFingerprint;
@@ -65,7 +66,7 @@ same_position(HmPosition a, HmPosition b)
 static inline HmPosition
 part_end(HmPart part)
 {
-	return hm_position((HmPart) (part + 1), 0, 0);
+	return hm_position((HmPart) (part + 1), KEY_OF(0), 0);
 }
 
 /* Report damage found in a block; what follows makes a sentence without its full stop. */

@@ -142,7 +142,7 @@ collect_extents(HmCheck *check, OwnedExtents *extents)
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
 		segment = hm_page_segment(BufferGetPage(buffer));
 		/* Skip a segment that has been replaced; it was alive when it was verified. */
-		if (hm_segment_is_alive_for(BufferGetPage(buffer), &segments[i]))
+		if (hm_segment_is_alive_for(BufferGetPage(buffer), segments[i].stamp))
 		{
 			for (uint32 j = 0; j < Min(segment->extent_count, HM_SEGMENT_MAX_EXTENTS); j++)
 				add_extent(extents, segment->extents[j], OWNER_SEGMENT, segments[i].block,

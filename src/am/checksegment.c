@@ -39,7 +39,7 @@ find_entry(HmCheck *check, const HmMeta *meta, HmPosition position,
 		{
 			buffer = ReadBuffer(check->index, meta->root[r].block);
 			LockBuffer(buffer, BUFFER_LOCK_SHARE);
-			hm_page_check(check->index, buffer, HM_PAGE_DIRECTORY);
+			hm_directory_check(check->index, buffer);
 			entries = hm_page_directory(BufferGetPage(buffer))->entries;
 			count = hm_page_directory(BufferGetPage(buffer))->count;
 		}
@@ -84,7 +84,7 @@ check_header(HmCheck *check, Page page)
 	HmSegment  *segment = hm_page_segment(page);
 	BlockNumber blocks = RelationGetNumberOfBlocks(check->index);
 	HmSegmentSpec spec = {0};
-	HmLeafPlan	plan = {ht_leaf_shape(8 * (int) check->width, HT_TID_BYTES, 0), 0};
+	HmLeafPlan	plan = {ht_leaf_shape(8 * (int) check->width, HT_TID_BYTES, check->low.entry.key), 0};
 	HmSegment  *right;
 	char	   *image;
 
@@ -98,14 +98,13 @@ check_header(HmCheck *check, Page page)
 	spec.width = check->width;
 	spec.fanout = check->fanout;
 	spec.part = check->part;
-	spec.low = check->low.entry;
 	spec.stamp = check->stamp;
 	spec.start = check->block;
 	spec.leaf_room = segment->leaf_room;
 	spec.leaves = 1;
 	image = palloc((Size) BLCKSZ * (hm_segment_blocks(spec.width, spec.fanout, spec.leaf_room) -
 									spec.leaf_room + 1));
-	hm_segment_image(&spec, &plan, NULL, image);
+	hm_segment_image(&spec, check->low.entry, check->low.entry, &plan, NULL, image);
 	right = hm_page_segment((Page) image);
 
 #define CHECK_NUMBER(field, name) \
@@ -195,10 +194,10 @@ enter_segment(HmCheck *check, HmPosition position)
 	if ((segment->state & ~HM_SEGMENT_MOVING) != 0)
 		hm_corrupt(check, entry.block, "the segment has unknown state 0x%X", segment->state);
 
-	check->low = hm_position(check->part, segment->low.key, segment->low.tid);
+	check->low = (HmPosition) {hm_segment_low(page), check->part};
 	check->has_high = hm_page_has_high(page);
 	check->high = check->has_high ?
-		hm_position(check->part, segment->high.key, segment->high.tid) : part_end(check->part);
+		(HmPosition) {hm_segment_high(page), check->part} : part_end(check->part);
 	if (!same_position(check->low, hm_directory_low(&entry)))
 		hm_corrupt(check, entry.block, "the segment begins at %s, but the directory has %s for it",
 				   hm_show_position(check->low), hm_show_position(hm_directory_low(&entry)));
@@ -298,8 +297,8 @@ check_leaf(HmCheck *check, uint32 i, Page page)
 	{
 		HmPosition	position = hm_position(check->part, entries[j].key, entries[j].tid);
 
-		if (check->part != HM_PART_KEYS && entries[j].key != 0)
-			hm_corrupt(check, block, "an entry for NULL has key " UINT64_FORMAT, entries[j].key);
+		if (check->part != HM_PART_KEYS && !KEY_EQUAL(entries[j].key, KEY_OF(0)))
+			hm_corrupt(check, block, "an entry for NULL has key %s", hm_show_key(entries[j].key));
 		if (hm_position_cmp(position, low) < 0 || hm_position_cmp(position, high) >= 0)
 			hm_corrupt(check, block, "entry %s is outside the leaf's bounds %s and %s",
 					   hm_show_position(position), hm_show_position(low), hm_show_position(high));
@@ -388,7 +387,7 @@ check_segment(HmCheck *check, Buffer header, HmPosition position)
 void
 hm_check_segments(HmCheck *check)
 {
-	HmPosition	position = hm_position(HM_PART_NULLS_LOW, 0, 0);
+	HmPosition	position = hm_position(HM_PART_NULLS_LOW, KEY_OF(0), 0);
 	MemoryContext old_context;
 	int64		done = 0;
 

@@ -36,7 +36,7 @@ typedef struct FieldSpans
 
 /* Add the values of a field from low to high; they wrap around if high is below low. */
 static void
-add_values(const HmField *field, HmSpanList *list, uint64 low, uint64 high)
+add_values(const HmField *field, HmSpanList *list, HmKey low, HmKey high)
 {
 	if (low > high)
 	{
@@ -51,13 +51,13 @@ add_values(const HmField *field, HmSpanList *list, uint64 low, uint64 high)
  * upper bits.  Keys with equal upper bits have values one after the other.
  */
 static void
-add_cut(const HmField *field, HmSpanList *list, uint64 low, uint64 high)
+add_cut(const HmField *field, HmSpanList *list, HmKey low, HmKey high)
 {
-	uint64		mask = hm_field_mask(field);
+	HmKey		mask = hm_field_mask(field);
 
 	for (;;)
 	{
-		uint64		last = ((low - field->type->least) | mask) + field->type->least;
+		HmKey		last = ((low - field->type->least) | mask) + field->type->least;
 
 		last = Min(last, high);
 		add_values(field, list, hm_field_value(field, low), hm_field_value(field, last));
@@ -80,7 +80,7 @@ alloc_spans(const HmSpanList *keys)
 
 /* Whether a value is in one of the spans. */
 static bool
-has_value(const HmSpanList *list, uint64 value)
+has_value(const HmSpanList *list, HmKey value)
 {
 	for (int i = 0; i < list->count; i++)
 	{
@@ -95,15 +95,14 @@ static void
 field_spans(const HmField *field, const HmColumnSpans *column, FieldSpans *result)
 {
 	const HmSpanList *keys = &column->list;
-	uint64		least = field->type->least;
-	uint64		most = least + (field->type->bits == 64 ? PG_UINT64_MAX :
-								(UINT64_C(1) << field->type->bits) - 1);
+	HmKey		least = field->type->least;
+	HmKey		most = least + ht_key_ones_128(field->type->bits);
 	HmSpanList	list = {alloc_spans(keys), 0};
 
 	for (int i = 0; i < keys->count; i++)
 	{
-		uint64		low = Max(keys->spans[i].low, least);
-		uint64		high = Min(keys->spans[i].high, most);
+		HmKey		low = Max(keys->spans[i].low, least);
+		HmKey		high = Min(keys->spans[i].high, most);
 
 		CHECK_FOR_INTERRUPTS();
 		if (low > high)
@@ -167,11 +166,11 @@ hm_composite_ranges(Relation index, ScanKey keys, int nkeys, HmRanges *result)
 	HmFields	fields;
 	HmSpanList	list = {palloc0(sizeof(HmSpan)), 1};
 	bool		equal = true;	/* the first fields are single values */
-	uint64		rest;			/* bits of the key that ranges do not restrict */
+	HmKey		rest;			/* bits of the key that ranges do not restrict */
 
 	hm_fields_read(index, &fields);
 	rest = hm_field_mask(&fields.fields[0]) << fields.fields[0].shift |
-		((UINT64_C(1) << fields.fields[0].shift) - 1);
+		ht_key_ones_128(fields.fields[0].shift);
 	for (int i = 0; i < fields.count && list.count > 0; i++)
 	{
 		const HmField *field = &fields.fields[i];
@@ -192,7 +191,7 @@ hm_composite_ranges(Relation index, ScanKey keys, int nkeys, HmRanges *result)
 		else if (equal && may_combine(list.count, spans.list.count))
 		{
 			list = combine(list, field, spans.list);
-			rest = (UINT64_C(1) << field->shift) - 1;
+			rest = ht_key_ones_128(field->shift);
 			equal = spans.points;
 		}
 		else

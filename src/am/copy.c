@@ -21,7 +21,10 @@ copy_page(Relation index, BlockNumber block, HmPageKind kind, char *to)
 
 	hm_block_exists_check(index, block);
 	buffer = ReadBuffer(index, block);
-	hm_page_check(index, buffer, kind);
+	if (kind == HM_PAGE_AUXILIARY)
+		hm_auxiliary_check(index, buffer);
+	else
+		hm_page_check(index, buffer, kind);
 	memcpy(to, BufferGetPage(buffer), BLCKSZ);
 	ReleaseBuffer(buffer);
 }

@@ -239,7 +239,7 @@ ask_all(HmDeadQuestion *question, bool unchanged)
 {
 	for (int i = 0; unchanged && i + 1 < question->count; i++)
 		question->status[i].promising =
-			question->entries[i].key == question->entries[i + 1].key;
+			KEY_EQUAL(question->entries[i].key, question->entries[i + 1].key);
 	ask(question, question->tids, question->count, question->count / HM_DEAD_WANTED);
 }
 

@@ -64,6 +64,13 @@ entries_choose(const HmDirectoryEntry *entries, int count, HmPosition position,
 	return i + 1 < count ? i + 1 : -1;
 }
 
+void
+hm_directory_check(Relation index, Buffer buffer)
+{
+	hm_page_check(index, buffer, HM_PAGE_DIRECTORY);
+	hm_count_check(index, buffer, hm_page_directory(BufferGetPage(buffer))->count, HM_DIRECTORY_MAX);
+}
+
 typedef enum LookupResult
 {
 	LOOKUP_FOUND,
@@ -127,13 +134,12 @@ directory_lookup(Relation index, HmCache *cache, HmPosition position,
 bool
 hm_segment_covers(Page header, HmPosition position, HmSearch search)
 {
-	HmSegment  *segment = hm_page_segment(header);
-	HmSpecial  *special = hm_page_special(header);
-	HmPosition	low = hm_position((HmPart) special->part, segment->low.key, segment->low.tid);
-	HmPosition	high = hm_position((HmPart) special->part, segment->high.key, segment->high.tid);
+	HmPart		part = (HmPart) hm_page_special(header)->part;
+	HmPosition	low = {hm_segment_low(header), part};
+	HmPosition	high = {hm_segment_high(header), part};
 
-	if (!(special->flags & HM_HAS_HIGH))
-		high = hm_position((HmPart) (special->part + 1), 0, 0);
+	if (!hm_page_has_high(header))
+		high = hm_position((HmPart) (part + 1), KEY_OF(0), 0);
 
 	if (search == HM_BEFORE)
 		return hm_position_cmp(low, position) < 0 && hm_position_cmp(position, high) <= 0;
@@ -197,7 +203,7 @@ hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock
 		buffer = ReadBuffer(index, entry.block);
 		LockBuffer(buffer, lock);
 		page = BufferGetPage(buffer);
-		if (hm_segment_is_alive_for(page, &entry) &&
+		if (hm_segment_is_alive_for(page, entry.stamp) &&
 			hm_segment_covers(page, wanted, search))
 		{
 			*position = wanted;
@@ -249,7 +255,7 @@ directory_split(Relation index, Buffer meta_buffer, BlockNumber block, BlockNumb
 		directory_overlap(index, block);
 	buffer = ReadBuffer(index, block);
 	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
-	hm_page_check(index, buffer, HM_PAGE_DIRECTORY);
+	hm_directory_check(index, buffer);
 	fresh_buffer = ReadBufferExtended(index, MAIN_FORKNUM, fresh_block,
 									  RBM_ZERO_AND_LOCK, NULL);
 	hm_page_withdraw(BufferGetPage(fresh_buffer));
@@ -349,7 +355,7 @@ hm_directory_begin(Relation index, HmPosition low, int count, HmDirectoryEdit *e
 		hm_block_check(index, block);
 		edit->page = ReadBuffer(index, block);
 		LockBuffer(edit->page, BUFFER_LOCK_EXCLUSIVE);
-		hm_page_check(index, edit->page, HM_PAGE_DIRECTORY);
+		hm_directory_check(index, edit->page);
 		room = hm_page_directory(BufferGetPage(edit->page))->count + count <= HM_DIRECTORY_MAX;
 		if (room)
 			break;
@@ -437,7 +443,7 @@ next_page_has_only(Relation index, HmDirectoryEdit *edit, BlockNumber block)
 		directory_overlap(index, meta->root[next].block);
 	buffer = ReadBuffer(index, meta->root[next].block);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	hm_page_check(index, buffer, HM_PAGE_DIRECTORY);
+	hm_directory_check(index, buffer);
 	directory = hm_page_directory(BufferGetPage(buffer));
 	result = directory->count == 1 && directory->entries[0].block == block;
 	UnlockReleaseBuffer(buffer);
@@ -571,7 +577,7 @@ hm_directory_read(Relation index, int *count, BlockNumber **pages, int *page_cou
 			hm_block_check(index, meta->root[i].block);
 			buffer = ReadBuffer(index, meta->root[i].block);
 			LockBuffer(buffer, BUFFER_LOCK_SHARE);
-			hm_page_check(index, buffer, HM_PAGE_DIRECTORY);
+			hm_directory_check(index, buffer);
 			directory = hm_page_directory(BufferGetPage(buffer));
 			memcpy(&result[*count], directory->entries,
 				   directory->count * sizeof(HmDirectoryEntry));
@@ -584,14 +590,26 @@ hm_directory_read(Relation index, int *count, BlockNumber **pages, int *page_cou
 	return result;
 }
 
-uint64 *
-hm_segment_keys(Relation index, int *count)
+HmListedSegment *
+hm_directory_list(Relation index, int *count, BlockNumber **pages, int *page_count)
+{
+	HmDirectoryEntry *entries = hm_directory_read(index, count, pages, page_count);
+	HmListedSegment *result = palloc_extended(Max(1, *count) * sizeof(HmListedSegment), MCXT_ALLOC_HUGE);
+
+	for (int i = 0; i < *count; i++)
+		result[i] = (HmListedSegment) {entries[i].block, entries[i].stamp};
+	pfree(entries);
+	return result;
+}
+
+HmKey *
+hm_directory_keys(Relation index, int *count)
 {
 	BlockNumber *pages;
 	int			page_count,
 				segment_count;
 	HmDirectoryEntry *segments = hm_directory_read(index, &segment_count, &pages, &page_count);
-	uint64	   *keys = palloc(Max(1, (Size) segment_count) * sizeof(uint64));
+	HmKey	   *keys = palloc(Max(1, (Size) segment_count) * sizeof(HmKey));
 
 	*count = 0;
 	for (int i = 0; i < segment_count; i++)

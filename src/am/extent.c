@@ -258,7 +258,7 @@ extent_cmp(const void *a, const void *b)
 static HmExtent *
 extents_in_use(Relation index, int *count)
 {
-	HmDirectoryEntry *segments;
+	HmListedSegment *segments;
 	BlockNumber *pages;
 	int			segment_count,
 				page_count;
@@ -266,7 +266,7 @@ extents_in_use(Relation index, int *count)
 	HtWidth		width = hm_cache(index, false)->width;
 	HmExtent   *used;
 
-	segments = hm_directory_read(index, &segment_count, &pages, &page_count);
+	segments = hm_segments_list(index, &segment_count, &pages, &page_count);
 	room = 1 + page_count + segment_count * 2;
 	used = palloc_extended(room * sizeof(HmExtent), MCXT_ALLOC_HUGE);
 	*count = 0;

@@ -24,14 +24,16 @@
 #include "am/internal.h"
 
 /*
- * The bits of all fields together.  With SMALL_LIMITS they are few, so that many values share
- * theirs with others.
+ * The bits of all fields together, in keys of 64 bits.  With SMALL_LIMITS they are few, so that many
+ * values share theirs with others.
  */
 #ifdef HM_SMALL_LIMITS
 #define KEY_BITS		12
 #else
 #define KEY_BITS		64
 #endif
+
+#define WIDE_BITS		128
 
 /* The bits of a whole field. */
 static inline int
@@ -81,11 +83,28 @@ plan_narrow(HmFields *fields, int *wide)
  * column alone should find few other values: with two, three and four, 32 + 32 bits,
  * 24 + 20 + 20 and 19 + 16 + 14 + 15.
  */
+static void
+plan_cut(HmFields *fields)
+{
+	int			wide;
+	int			rest = plan_narrow(fields, &wide);
+
+	for (int i = 0; i < fields->count; i++)
+	{
+		HmField    *field = &fields->fields[i];
+		int			bits = wide > 1 ? 3 * rest / (2 * wide + 2) : rest;
+
+		if (field->bits > 0)
+			continue;
+		field->bits = (uint8) Min(bits, whole_bits(field->type));
+		rest -= field->bits;
+		wide--;
+	}
+}
+
 void
 hm_fields_plan(Relation index, HmFields *fields)
 {
-	int			rest;
-	int			wide;
 	int			shift = 0;
 
 	*fields = (HmFields) {.count = IndexRelationGetNumberOfKeyAttributes(index)};
@@ -99,22 +118,13 @@ hm_fields_plan(Relation index, HmFields *fields)
 		fields->fields[i].type = hm_column_type(index, i);
 	if (fields->count == 1)
 	{
-		fields->fields[0].bits = (uint8) (8 * fields->fields[0].type->width);
+		fields->width = fields->fields[0].type->width;
+		fields->fields[0].bits = (uint8) (8 * fields->width);
 		return;
 	}
 
-	rest = plan_narrow(fields, &wide);
-	for (int i = 0; i < fields->count; i++)
-	{
-		HmField    *field = &fields->fields[i];
-		int			bits = wide > 1 ? 3 * rest / (2 * wide + 2) : rest;
-
-		if (field->bits > 0)
-			continue;
-		field->bits = (uint8) Min(bits, whole_bits(field->type));
-		rest -= field->bits;
-		wide--;
-	}
+	fields->width = HT_WIDTH64;
+	plan_cut(fields);
 	for (int i = fields->count - 1; i >= 0; i--)
 	{
 		fields->fields[i].shift = (uint8) shift;
@@ -137,10 +147,14 @@ bool
 hm_fields_from_meta(Relation index, const HmMeta *meta, HmFields *fields)
 {
 	int			shift = 0;
+	int			most = meta->width == HT_WIDTH128 ? WIDE_BITS : 64;
 
-	*fields = (HmFields) {.count = meta->key_columns};
+	*fields = (HmFields) {.width = (HtWidth) meta->width,.count = meta->key_columns};
 	if (fields->count != IndexRelationGetNumberOfKeyAttributes(index) ||
 		fields->count > HM_MAX_KEY_COLUMNS || meta->included_columns != 0)
+		return false;
+	if (fields->count == 1 ? fields->width != hm_key_type(index)->width :
+		fields->width != HT_WIDTH64 && fields->width != HT_WIDTH128)
 		return false;
 	for (int i = fields->count - 1; i >= 0; i--)
 	{
@@ -150,7 +164,7 @@ hm_fields_from_meta(Relation index, const HmMeta *meta, HmFields *fields)
 		field->bits = (uint8) meta->columns[i].bits;
 		field->shift = (uint8) shift;
 		if (meta->columns[i].type != field->type->type || meta->columns[i].flags != 0 ||
-			meta->columns[i].bits < 1 || meta->columns[i].bits > 64 - shift)
+			meta->columns[i].bits < 1 || meta->columns[i].bits > most - shift)
 			return false;
 		shift += field->bits;
 	}
@@ -160,16 +174,19 @@ hm_fields_from_meta(Relation index, const HmMeta *meta, HmFields *fields)
 void
 hm_fields_read(Relation index, HmFields *fields)
 {
-	if (hm_is_composite(index))
+	if (hm_is_composite(index) || index->rd_amcache != NULL)
 		*fields = hm_cache(index, false)->fields;
 	else
 		hm_fields_plan(index, fields);
 }
 
 HtWidth
-hm_key_width(Relation index)
+hm_planned_width(Relation index)
 {
-	return hm_is_composite(index) ? HT_WIDTH64 : hm_key_type(index)->width;
+	HmFields	fields;
+
+	hm_fields_plan(index, &fields);
+	return fields.width;
 }
 
 /* ----------------------------------------------------------------
@@ -199,27 +216,27 @@ offset_of_upper(const HmField *field, uint64 upper)
 	return mix(upper ^ UINT64_C(1) << (field->type->bits - 1 - field->bits));
 }
 
-uint64
-hm_field_value(const HmField *field, uint64 key)
+HmKey
+hm_field_value(const HmField *field, HmKey key)
 {
 	key -= field->type->least;
 	if (hm_field_is_ordered(field))
 		return key;
-	return (key + offset_of_upper(field, key >> field->bits)) & hm_field_mask(field);
+	return (key + offset_of_upper(field, (uint64) (key >> field->bits))) & hm_field_mask(field);
 }
 
-uint64
+HmKey
 hm_field_null(const HmField *field)
 {
 	if (field->bits >= whole_bits(field->type))
-		return UINT64_C(1) << field->type->bits;
+		return (HmKey) 1 << field->type->bits;
 	return UINT64_C(0x9E3779B97F4A7C15) & hm_field_mask(field);
 }
 
 bool
-hm_field_restore(const HmField *field, uint64 key, Datum *value, bool *is_null)
+hm_field_restore(const HmField *field, HmKey key, Datum *value, bool *is_null)
 {
-	uint64		number = key >> field->shift & hm_field_mask(field);
+	HmKey		number = key >> field->shift & hm_field_mask(field);
 
 	if (!hm_field_is_returnable(field))
 		return false;
@@ -231,7 +248,7 @@ hm_field_restore(const HmField *field, uint64 key, Datum *value, bool *is_null)
 }
 
 bool
-hm_row_key(const HmFields *fields, const Datum *values, const bool *isnull, uint64 *key)
+hm_row_key(const HmFields *fields, const Datum *values, const bool *isnull, HmKey *key)
 {
 	*key = 0;
 	if (fields->count == 1)
@@ -243,7 +260,7 @@ hm_row_key(const HmFields *fields, const Datum *values, const bool *isnull, uint
 	for (int i = 0; i < fields->count; i++)
 	{
 		const HmField *field = &fields->fields[i];
-		uint64		value = isnull[i] ? hm_field_null(field) :
+		HmKey		value = isnull[i] ? hm_field_null(field) :
 			hm_field_value(field, field->type->normalise(values[i]));
 
 		*key |= value << field->shift;

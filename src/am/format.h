@@ -3,6 +3,8 @@
  *		What is on disk: the kinds of pages, what stands on each, and the functions that
  *		read and check single pages.
  *
+ * What holds keys, or bounds, differs by their width (width.h).
+ *
  * Leaves are an exception: their bytes before the special area are those of src/tree.
  */
 #ifndef HARMONIA_FORMAT_H
@@ -48,9 +50,10 @@ typedef enum HmPageKind
 								 * reaches to the end of its part */
 
 /*
- * The last bytes of every page.  Bounds are those of a leaf, with their TIDs as 48 bits.  Before
- * it, from HT_PAGE_END on, 80 bytes are left: to hints on leaves (ht_leaf_hole()), and on
- * all pages to keys wider than 64 bits.
+ * The last bytes of every page.  Bounds are those of a leaf, with their TIDs as 48 bits.  In an index
+ * with wide keys the low bound's key is the base of the leaf (tree.h), and both keys here are the high
+ * bound's: its lowest word and the next one.  Before this, from HT_PAGE_END on, 80 bytes
+ * are left: to hints on leaves (ht_leaf_hole()), and to wide keys.
  */
 typedef struct HmSpecial
 {
@@ -86,8 +89,14 @@ static inline HtEntry
 hm_leaf_low(Page page)
 {
 	HmSpecial  *special = hm_page_special(page);
-	HtEntry		low = {special->low_key, (uint64) special->low_block << 16 | special->low_offset};
+	HtEntry		low;
 
+#if HM_KEYS == 64
+	low.key = special->low_key;
+#else
+	low.key = ht_leaf_shape_of(page).base;
+#endif
+	low.tid = (uint64) special->low_block << 16 | special->low_offset;
 	return low;
 }
 
@@ -95,17 +104,28 @@ static inline HtEntry
 hm_leaf_high(Page page)
 {
 	HmSpecial  *special = hm_page_special(page);
-	HtEntry		high = {special->high_key, (uint64) special->high_block << 16 | special->high_offset};
+	HtEntry		high;
 
+#if HM_KEYS == 64
+	high.key = special->high_key;
+#else
+	high.key = (HT_KEY) special->low_key << 64 | special->high_key;
+#endif
+	high.tid = (uint64) special->high_block << 16 | special->high_offset;
 	return high;
 }
 
+/* Set the low bound of a leaf that has been filled: its key is the base, unless the class is 64. */
 static inline void
 hm_leaf_set_low(Page page, HtEntry low)
 {
 	HmSpecial  *special = hm_page_special(page);
 
+#if HM_KEYS == 64
 	special->low_key = low.key;
+#else
+	Assert(KEY_EQUAL(ht_leaf_shape_of(page).base, low.key));
+#endif
 	special->low_block = (uint32) (low.tid >> 16);
 	special->low_offset = (uint16) low.tid;
 }
@@ -116,7 +136,10 @@ hm_leaf_set_high(Page page, HtEntry high)
 {
 	HmSpecial  *special = hm_page_special(page);
 
-	special->high_key = high.key;
+#if HM_KEYS != 64
+	special->low_key = ht_key_word_128(high.key, 1);
+#endif
+	special->high_key = KEY_LOW(high.key);
 	special->high_block = (uint32) (high.tid >> 16);
 	special->high_offset = (uint16) high.tid;
 	special->flags |= HM_HAS_HIGH;
@@ -153,7 +176,7 @@ hm_page_high(Page page)
 
 		return hm_position((HmPart) special->part, high.key, high.tid);
 	}
-	return hm_position((HmPart) (special->part + 1), 0, 0);
+	return hm_position((HmPart) (special->part + 1), KEY_OF(0), 0);
 }
 
 /* ----------------------------------------------------------------
@@ -170,7 +193,7 @@ hm_page_high(Page page)
  */
 typedef struct HmDirectoryEntry
 {
-	uint64		key;
+	HT_KEY		key;
 	uint64		tid:48,
 				part:16;
 	BlockNumber block;
@@ -187,6 +210,16 @@ hm_directory_low(const HmDirectoryEntry *entry)
 
 #define HM_DIRECTORY_AT			64
 
+/* The size of an entry in an index with keys of a width. */
+static inline uint32
+hm_directory_entry_size(HtWidth width)
+{
+	return (width <= HT_WIDTH64 ? sizeof(uint64) : sizeof(HtKey128)) + 16;
+}
+
+/* Entries that bytes have room for. */
+#define HM_ENTRIES_IN(bytes)	((int) ((bytes) / sizeof(HmDirectoryEntry)))
+
 /*
  * Limits.  The small ones are for testing: they let what only happens in large
  * indexes happen in small ones.  The on-disk format differs, so the metapage says
@@ -195,19 +228,21 @@ hm_directory_low(const HmDirectoryEntry *entry)
 #ifdef HM_SMALL_LIMITS
 #define HM_META_LIMITS			HM_META_SMALL_LIMITS
 #define HM_DIRECTORY_MAX		50
-#define HM_ROOT_MAX				40
+#define HM_ROOT_BYTES			960
 #define HM_FREE_MAX				5
 #define HM_SEGMENT_MAX_BLOCKS	12
 #define HM_SEGMENT_MAX_EXTENTS	5
 #else
 #define HM_META_LIMITS			0
-#define HM_DIRECTORY_MAX		333 /* entries of a directory page */
-#define HM_ROOT_MAX				192 /* entries of the root, in the metapage;
-									 * no more than of a directory page */
+#define HM_DIRECTORY_MAX		HM_ENTRIES_IN(HT_PAGE_END - HM_DIRECTORY_AT - 8)	/* of a directory page */
+#define HM_ROOT_BYTES			4608	/* of the root, in the metapage */
 #define HM_FREE_MAX				240 /* free extents in the metapage */
 #define HM_SEGMENT_MAX_BLOCKS	1024	/* of a segment's main extent */
 #define HM_SEGMENT_MAX_EXTENTS	24
 #endif
+
+/* Entries of the root: no more than a directory page has. */
+#define HM_ROOT_MAX				HM_ENTRIES_IN(HM_ROOT_BYTES)
 
 /* Body of a directory page. */
 typedef struct HmDirectory
@@ -265,7 +300,11 @@ typedef struct HmMeta
 								 * all blocks */
 	uint32		root_count;
 	uint32		free_count;
-	HmDirectoryEntry root[HM_ROOT_MAX];
+	union						/* the same bytes whatever the width of keys */
+	{
+		HmDirectoryEntry root[HM_ROOT_MAX];
+		uint64		root_words[HM_ROOT_BYTES / sizeof(uint64)];
+	};
 	HmExtent	free[HM_FREE_MAX];	/* sorted by start; neighbours are joined */
 	TimestampTz last_movement;	/* when "retired" last grew; 0: never */
 	uint64		hash_seed;		/* of columns whose keys are hashed; reserved */
@@ -276,6 +315,7 @@ typedef struct HmMeta
 } HmMeta;
 
 StaticAssertDecl(HM_DIRECTORY_AT + sizeof(HmMeta) <= HT_PAGE_END, "metapage does not fit");
+StaticAssertDecl(sizeof(((HmMeta *) NULL)->root) <= HM_ROOT_BYTES, "the root's size depends on the width of keys");
 
 static inline HmMeta *
 hm_page_meta(Page page)
@@ -310,8 +350,10 @@ typedef struct HmSegment
 	uint64		stamp:56,		/* in one aligned word, so that both can be read
 								 * together without the lock */
 				state:8;
-	HtEntry		low;
-	HtEntry		high;			/* valid with HM_HAS_HIGH in the special area */
+	uint64		low_key;		/* bounds: the lowest words of their keys, */
+	uint64		low_tid;
+	uint64		high_key;		/* valid with HM_HAS_HIGH in the special area */
+	uint64		high_tid;
 	uint16		fanout;
 	uint16		levels;
 	uint32		unused;
@@ -345,6 +387,73 @@ hm_page_segment(Page page)
 	return (HmSegment *) ((char *) page + HM_DIRECTORY_AT);
 }
 
+/* The other words of wide bounds, the lower one first; at HT_PAGE_END of a header. */
+typedef struct HmSegmentWords
+{
+	uint64		low[3];
+	uint64		high[3];
+} HmSegmentWords;
+
+static inline HmSegmentWords *
+hm_page_segment_words(Page page)
+{
+	return (HmSegmentWords *) ((char *) page + HT_PAGE_END);
+}
+
+StaticAssertDecl(HT_PAGE_END + sizeof(HmSegmentWords) <= BLCKSZ - sizeof(HmSpecial),
+				 "wide bounds do not fit");
+
+/* The bounds of a segment, by its header. */
+static inline HtEntry
+hm_segment_low(Page page)
+{
+	HmSegment  *segment = hm_page_segment(page);
+	HtEntry		low = {segment->low_key, segment->low_tid};
+
+#if HM_KEYS != 64
+	low.key |= (HT_KEY) hm_page_segment_words(page)->low[0] << 64;
+#endif
+	return low;
+}
+
+static inline HtEntry
+hm_segment_high(Page page)
+{
+	HmSegment  *segment = hm_page_segment(page);
+	HtEntry		high = {segment->high_key, segment->high_tid};
+
+#if HM_KEYS != 64
+	high.key |= (HT_KEY) hm_page_segment_words(page)->high[0] << 64;
+#endif
+	return high;
+}
+
+static inline void
+hm_segment_set_low(Page page, HtEntry low)
+{
+	HmSegment  *segment = hm_page_segment(page);
+
+	segment->low_key = KEY_LOW(low.key);
+	segment->low_tid = low.tid;
+#if HM_KEYS != 64
+	hm_page_segment_words(page)->low[0] = ht_key_word_128(low.key, 1);
+#endif
+}
+
+/* Give a segment a high bound. */
+static inline void
+hm_segment_set_high(Page page, HtEntry high)
+{
+	HmSegment  *segment = hm_page_segment(page);
+
+	segment->high_key = KEY_LOW(high.key);
+	segment->high_tid = high.tid;
+#if HM_KEYS != 64
+	hm_page_segment_words(page)->high[0] = ht_key_word_128(high.key, 1);
+#endif
+	hm_page_special(page)->flags |= HM_HAS_HIGH;
+}
+
 /*
  * The block of the auxiliary node of each bottom node, in order; InvalidBlockNumber for
  * one that has none.
@@ -356,7 +465,11 @@ hm_segment_auxiliaries(HmSegment *segment)
 }
 
 /* Children of an auxiliary node at most. */
+#if HM_KEYS == 64
 #define HM_AUXILIARY_MAX	440
+#else
+#define HM_AUXILIARY_MAX	((HT_PAGE_END - HM_DIRECTORY_AT - 8) / (HM_KEYS / 8 + 10))
+#endif
 
 /* Body of an auxiliary node's page: the explicit children of a shadowed bottom node. */
 typedef struct HmAuxiliary
@@ -364,7 +477,7 @@ typedef struct HmAuxiliary
 	uint32		count;			/* of children */
 	uint32		node;			/* number of the bottom node that this one
 								 * stands in for */
-	uint64		keys[HM_AUXILIARY_MAX]; /* low bound of each child; that of
+	HT_KEY		keys[HM_AUXILIARY_MAX]; /* low bound of each child; that of
 										 * the first is not used */
 	BlockNumber children[HM_AUXILIARY_MAX];
 	uint16		tids[HM_AUXILIARY_MAX][3];	/* the same bounds' TIDs: high, middle,
@@ -392,16 +505,16 @@ extern bool hm_page_is(Page page, HmPageKind kind);
 
 /*
  * Whether a page is the header that a directory entry means: a header with the entry's
- * stamp.  It may be dead.  The caller holds the page's lock.
+ * stamp, of which that has the lower half.  It may be dead.  The caller holds the page's lock.
  */
-extern bool hm_page_is_segment_of(Page page, const HmDirectoryEntry *entry);
+extern bool hm_page_is_segment_of(Page page, uint32 stamp);
 
 /*
  * Whether a page is the header of the segment with this stamp, or of the one that a
  * directory entry means, and that segment is alive.  The caller holds the page's lock.
  */
 extern bool hm_segment_is_alive(Page page, uint64 stamp);
-extern bool hm_segment_is_alive_for(Page page, const HmDirectoryEntry *entry);
+extern bool hm_segment_is_alive_for(Page page, uint32 stamp);
 
 /*
  * Whether a page is the header of the segment with this stamp, and that segment is alive and
@@ -418,12 +531,22 @@ extern bool hm_segment_is_open(Page page, uint64 stamp);
 extern void hm_page_withdraw(Page page);
 
 /*
- * Check that a page is one of a harmonia index and of this kind, and that its counts are
- * in range.  The caller holds the buffer's lock.
+ * Check that a page is one of a harmonia index and of this kind, and that a metapage suits the index.
+ * The caller holds the buffer's lock.
  * Errors: index_corrupted; feature_not_supported for a metapage of an on-disk version
  * that this library does not read.
  */
 extern void hm_page_check(Relation index, Buffer buffer, HmPageKind kind);
+
+/*
+ * Check a count that a page begins with.
+ * Errors: index_corrupted.
+ */
+extern void hm_count_check(Relation index, Buffer buffer, uint32 count, uint32 max);
+
+/* The same as hm_page_check() for these kinds, and that the count is in range. */
+extern void hm_directory_check(Relation index, Buffer buffer);
+extern void hm_auxiliary_check(Relation index, Buffer buffer);
 
 /*
  * Read, lock and check the metapage.  lock is BUFFER_LOCK_SHARE or BUFFER_LOCK_EXCLUSIVE.

@@ -1,7 +1,6 @@
 /*
  * grow.c
- *		What makes an index grow: further extents of a segment, and new segments at the end
- *		of a part.
+ *		New segments at the end of a part.
  */
 #include "postgres.h"
 
@@ -13,79 +12,8 @@
 #include "compat.h"
 #include "device/device.h"
 
-/*
- * The least blocks of a segment added at the right end and of an extent for splits; the
- * most of the latter.
- */
+/* The least blocks of a segment added at the right end. */
 #define HM_MIN_EXTENT		4
-#define HM_MAX_SPARE		128
-
-uint32
-hm_spare_blocks(const HmSegment *segment)
-{
-	uint32		result = segment->leaf_room - segment->pure_leaves - segment->tail_used;
-
-	if (segment->extent_count > 1)
-		result += segment->extents[segment->extent_count - 1].length - segment->spare_used;
-	return result;
-}
-
-BlockNumber
-hm_take_spare(HmSegment *segment)
-{
-	Assert(hm_spare_blocks(segment) > 0);
-	if (segment->extent_count > 1 &&
-		segment->spare_used < segment->extents[segment->extent_count - 1].length)
-		return segment->extents[segment->extent_count - 1].start + segment->spare_used++;
-	segment->tail_used++;
-	return segment->leaf_base + segment->leaf_room - segment->tail_used;
-}
-
-void
-hm_add_spare_extent(Relation index, HmSegmentName name)
-{
-	Buffer		header;
-	HmSegment  *segment;
-	HmExtent	extent = {InvalidBlockNumber, HM_MIN_EXTENT};
-	bool		added = false;
-
-	hm_allocation_lock(index);
-
-	header = ReadBuffer(index, name.header);
-	LockBuffer(header, BUFFER_LOCK_SHARE);
-	if (hm_page_is(BufferGetPage(header), HM_PAGE_SEGMENT))
-	{
-		segment = hm_page_segment(BufferGetPage(header));
-		extent.length = Min(HM_MAX_SPARE, Max(HM_MIN_EXTENT, segment->leaves / 4));
-	}
-	LockBuffer(header, BUFFER_LOCK_UNLOCK);
-
-	extent.start = hm_extent_allocate(index, extent.length, HM_EXTENT_FOR_FEW);
-	HM_FAULT(spare_allocated);
-
-	/* Another backend may have done the same, or moved the segment. */
-	LockBuffer(header, BUFFER_LOCK_EXCLUSIVE);
-	segment = hm_page_segment(BufferGetPage(header));
-	if (hm_segment_is_alive(BufferGetPage(header), name.stamp) &&
-		!(segment->state & HM_SEGMENT_MOVING) &&
-		segment->extent_count < HM_SEGMENT_MAX_EXTENTS &&
-		hm_spare_blocks(segment) < 2)
-	{
-		GenericXLogState *state = GenericXLogStart(index);
-
-		segment = hm_page_segment(GenericXLogRegisterBuffer(state, header, 0));
-		segment->extents[segment->extent_count++] = extent;
-		segment->spare_used = 0;
-		HM_FAULT(spare_changed);
-		GenericXLogFinish(state);
-		HM_FAULT(spare_logged);
-		added = true;
-	}
-	UnlockReleaseBuffer(header);
-	if (!added)
-		hm_extent_free(index, &extent, 1);
-	hm_allocation_unlock(index);
-}
 
 /*
  * The number of blocks for a segment that ascending inserts will fill: a share of the
@@ -106,7 +34,7 @@ growth_blocks(Relation index)
  * holds the allocation lock and no buffer lock.
  */
 static HmDirectoryEntry
-write_last_segment(Relation index, HmPosition low, uint64 step, const HtEntry *entries,
+write_last_segment(Relation index, HmPosition low, HT_KEY step, const HtEntry *entries,
 				   int64 *n, HmExtent *extent)
 {
 	HmCache    *cache = hm_cache(index, false);
@@ -115,12 +43,10 @@ write_last_segment(Relation index, HmPosition low, uint64 step, const HtEntry *e
 	uint64		planned;
 	char	   *image;
 	uint32		pages;
-	HmDirectoryEntry entry = {0};
 
 	spec.width = cache->width;
 	spec.fanout = cache->fanout;
 	spec.part = low.part;
-	spec.low = low.entry;
 	extent->length = growth_blocks(index);
 	spec.leaf_room = hm_segment_room(spec.width, spec.fanout, extent->length);
 	spec.leaves = 1;
@@ -133,22 +59,16 @@ write_last_segment(Relation index, HmPosition low, uint64 step, const HtEntry *e
 				   &plan, &planned);
 	*n = (int64) planned;
 	image = palloc((Size) BLCKSZ * (extent->length - spec.leaf_room + 1));
-	pages = hm_segment_image(&spec, &plan, entries, image);
+	pages = hm_segment_image(&spec, low.entry, low.entry, &plan, entries, image);
 	hm_segment_write(index, spec.start, image, pages);
 	pfree(image);
-
-	entry.key = low.entry.key;
-	entry.tid = low.entry.tid;
-	entry.part = (uint64) low.part;
-	entry.block = spec.start;
-	entry.stamp = (uint32) spec.stamp;
-	return entry;
+	return hm_segment_entry(&spec, low.entry);
 }
 
 int64
 hm_create_first_segment(Relation index, HmPart part, const HtEntry *entries, int64 n)
 {
-	HmPosition	low = hm_position(part, 0, 0);
+	HmPosition	low = hm_position(part, KEY_OF(0), 0);
 	HmExtent	extent;
 	HmDirectoryEntry entry;
 	HmDirectoryEdit edit;
@@ -188,7 +108,7 @@ ends_before(Page leaf, HtEntry bound)
 }
 
 int64
-hm_append_segment(Relation index, HmPart part, HtEntry bound, uint64 step,
+hm_append_segment(Relation index, HmPart part, HtEntry bound, HT_KEY step,
 				  const HtEntry *coming, int64 n, HmSegmentName name)
 {
 	HmPosition	position = hm_position(part, bound.key, bound.tid);
@@ -229,8 +149,7 @@ hm_append_segment(Relation index, HmPart part, HtEntry bound, uint64 step,
 
 			hm_directory_apply(&edit, state, 0, &entry, 1);
 			page = GenericXLogRegisterBuffer(state, header, 0);
-			hm_page_segment(page)->high = position.entry;
-			hm_page_special(page)->flags |= HM_HAS_HIGH;
+			hm_segment_set_high(page, position.entry);
 			leaf_page = GenericXLogRegisterBuffer(state, leaf, 0);
 			hm_leaf_set_high(leaf_page, bound);
 			hm_device_mark_page(index, leaf, HM_ALL_LINES);

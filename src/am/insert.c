@@ -18,6 +18,7 @@
 #include "access/generic_xlog.h"
 #include "miscadmin.h"
 #include "storage/predicate.h"
+#include "utils/memutils.h"
 
 #include "am/dead.h"
 #include "am/fault.h"
@@ -46,18 +47,21 @@
 #define HM_MAX_IDLE_ROUNDS	1000
 
 bool
-hm_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
-		  Relation heap, IndexUniqueCheck check, bool unchanged, IndexInfo *info)
+hm_insert_row(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap,
+			  IndexUniqueCheck check, bool unchanged, IndexInfo *info)
 {
-	HtEntry		entry = {0, hm_tid_pack(tid)};
+	HtEntry		entry;
+	HmKey		key;
 	HmPart		part = HM_PART_KEYS;
 	HmFields	fields;
 
 	hm_fields_read(index, &fields);
-	if (!hm_row_key(&fields, values, isnull, &entry.key))
+	if (!hm_row_key(&fields, values, isnull, &key))
 		part = hm_cache(index, false)->nulls_low ? HM_PART_NULLS_LOW : HM_PART_NULLS_HIGH;
+	entry.key = (HT_KEY) key;
+	entry.tid = hm_tid_pack(tid);
 
-	if (!hm_batch_add(index, heap, info, check, part, entry, unchanged))
+	if (!hm_batch_add(index, heap, info, check, part, &entry, unchanged))
 	{
 		hm_insert_sorted(index, heap, part, &entry, 1, unchanged);
 
@@ -124,7 +128,7 @@ hm_begins_leaf(Relation index, Page page, int count, HtEntry entry)
 HtEntry
 hm_begun_bound(Page page, HtEntry entry)
 {
-	HtEntry		bound = {0, 0};
+	HtEntry		bound = {KEY_OF(0), 0};
 
 	if (ht_leaf_fits_key(ht_leaf_shape_of(page), entry.key))
 		return entry;
@@ -168,9 +172,11 @@ hm_entries_for_leaf(Relation index, Page page, int count, const HtEntry *entries
 HtEntry
 hm_leaf_reach(HtLeafShape shape)
 {
-	uint64		most = ht_class_max(shape.bits);
-	HtEntry		reach = {shape.base > PG_UINT64_MAX - most ? PG_UINT64_MAX : shape.base + most, HT_TID_MAX};
+	HT_KEY		most = ht_class_max(shape.bits);
+	HtEntry		reach = {KEY_MAX, HT_TID_MAX};
 
+	if (!KEY_LESS(KEY_SUBTRACT(KEY_MAX, most), shape.base))
+		reach.key = KEY_ADD(shape.base, most);
 	return reach;
 }
 
@@ -369,4 +375,28 @@ hm_insert_sorted(Relation index, Relation heap, HmPart part, const HtEntry *entr
 		}
 		idle = n < n_before ? 0 : idle + 1;
 	}
+}
+
+int64
+hm_sort_queued(void *queued, int64 n)
+{
+	HtEntry    *entries = (HtEntry *) queued;
+	HtEntry    *scratch = MemoryContextAllocHuge(CurrentMemoryContext, n * sizeof(HtEntry));
+	int64		kept = 1;
+
+	ht_sort_entries(entries, scratch, n);
+	pfree(scratch);
+	for (int64 i = 1; i < n; i++)
+	{
+		if (ht_entry_cmp(entries[i], entries[kept - 1]) != 0)
+			entries[kept++] = entries[i];
+	}
+	return kept;
+}
+
+void
+hm_insert_queued(Relation index, Relation heap, HmPart part, const void *queued, int64 n,
+				 bool unchanged)
+{
+	hm_insert_sorted(index, heap, part, (const HtEntry *) queued, n, unchanged);
 }

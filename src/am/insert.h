@@ -155,7 +155,7 @@ extern int64 hm_insert_unlisted(Relation index, HmPart part, BlockNumber header_
 								const HtEntry *coming, int64 n);
 
 /* ----------------------------------------------------------------
- *		Extents and segments (grow.c)
+ *		Extents (spare.c) and segments (grow.c)
  * ----------------------------------------------------------------
  */
 
@@ -186,7 +186,7 @@ extern int64 hm_create_first_segment(Relation index, HmPart part, const HtEntry 
  * these still begin a leaf there.  "name" is the last segment, bound the new one's low
  * bound, step the distance of keys in the leaf before.  Returns how many were inserted.
  */
-extern int64 hm_append_segment(Relation index, HmPart part, HtEntry bound, uint64 step,
+extern int64 hm_append_segment(Relation index, HmPart part, HtEntry bound, HT_KEY step,
 							   const HtEntry *coming, int64 n, HmSegmentName name);
 
 #endif							/* HARMONIA_INSERT_H */

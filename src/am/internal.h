@@ -75,6 +75,12 @@ typedef struct HmKnownLeaf
  */
 #define HM_KNOWN_LEAVES		8
 
+/* The words of one with the widest keys. */
+#define HM_KNOWN_WORDS		13
+
+StaticAssertDecl(sizeof(HmKnownLeaf) <= HM_KNOWN_WORDS * sizeof(uint64),
+				 "size of a known leaf depends on the width of keys");
+
 /*
  * A backend's copy of the metapage's lasting fields and of the directory's root, and the
  * leaves that it remembers.  It belongs to the relcache entry, and is freed with it.
@@ -83,7 +89,11 @@ typedef struct HmCache
 {
 	int			known_count;
 	int			known_next;		/* the one to be forgotten next */
-	HmKnownLeaf known[HM_KNOWN_LEAVES];
+	union						/* the same bytes whatever the width of keys */
+	{
+		HmKnownLeaf known[HM_KNOWN_LEAVES];
+		uint64		known_words[HM_KNOWN_LEAVES * HM_KNOWN_WORDS];
+	};
 	HtWidth		width;
 	HmFields	fields;
 	int			fanout;
@@ -93,7 +103,11 @@ typedef struct HmCache
 								 * (dead.c) */
 	int			dead_next_skip;
 	uint32		root_count;
-	HmDirectoryEntry root[HM_ROOT_MAX];
+	union
+	{
+		HmDirectoryEntry root[HM_ROOT_MAX];
+		uint64		root_words[HM_ROOT_BYTES / sizeof(uint64)];
+	};
 } HmCache;
 
 /*
@@ -178,12 +192,23 @@ extern void hm_visibility_gate_drain(Relation index);
  */
 
 /*
- * Log a change of a leaf's entries as a generic WAL record and set the page's LSN.  The
+ * Log the contents of disjoint ranges of a page as a generic WAL record and set the page's LSN.  The
  * caller holds the buffer's exclusive lock, is in a critical section, has changed the
- * page as "change" says, and has marked the buffer dirty.  Does nothing for an index
- * without WAL.
+ * page, and has marked the buffer dirty.
  */
-extern void hm_log_leaf_change(Relation index, Buffer buffer, const HtLeafChange *change);
+extern void hm_log_ranges(Buffer buffer, const HtByteRange *ranges, int count);
+
+/*
+ * The same for a change of a leaf's entries.  Does nothing for an index without WAL.
+ */
+static inline void
+hm_log_leaf_change(Relation index, Buffer buffer, const HtLeafChange *change)
+{
+	HtByteRange ranges[HT_LEAF_MAX_RANGES];
+
+	if (RelationNeedsWAL(index))
+		hm_log_ranges(buffer, ranges, ht_leaf_change_ranges(BufferGetPage(buffer), change, ranges));
+}
 
 /*
  * Log a page that hm_page_init() has just made, in few bytes, so that what is written to
@@ -325,6 +350,22 @@ extern BlockNumber hm_truncate_at_commit(Relation index, BlockNumber end);
  */
 extern bool hm_segment_covers(Page header, HmPosition position, HmSearch search);
 
+/* A segment, as the directory lists it. */
+typedef struct HmListedSegment
+{
+	BlockNumber block;			/* of its header */
+	uint32		stamp;			/* the lower half */
+} HmListedSegment;
+
+/* hm_directory_read() for code that needs no bounds; the second one for all widths. */
+extern HmListedSegment *hm_directory_list(Relation index, int *count, BlockNumber **pages,
+										  int *page_count);
+extern HmListedSegment *hm_segments_list(Relation index, int *count, BlockNumber **pages,
+										 int *page_count);
+
+/* hm_segment_keys() for one width. */
+extern HmKey *hm_directory_keys(Relation index, int *count);
+
 /*
  * Changing the directory, in four steps.
  *
@@ -397,17 +438,17 @@ extern void hm_leaf_fill(Page page, HtLeafShape shape, const HtEntry *entries, i
 extern int	hm_tid_bytes(const HtEntry *entries, uint64 n);
 
 /* The distance of keys where there are too few to tell. */
-#define HM_STEP_UNKNOWN		PG_UINT64_MAX
+#define HM_STEP_UNKNOWN		KEY_MAX
 
 /* The average distance of the keys of sorted entries, rounded up: 0 if all have one key. */
-extern uint64 hm_key_step(const HtEntry *entries, uint64 n);
+extern HT_KEY hm_key_step(const HtEntry *entries, uint64 n);
 
 /*
  * The shape for a leaf with n sorted entries.  low and high are its bounds; high is NULL for the
  * last leaf of a part.  Then "step" is the expected distance of keys to come.
  */
 extern HtLeafShape hm_leaf_shape(HtWidth width, HtEntry low, const HtEntry *high,
-								 const HtEntry *entries, int n, uint64 step);
+								 const HtEntry *entries, int n, HT_KEY step);
 
 /* Whether a leaf with these bounds can have only one key. */
 extern bool hm_is_single_key(HtEntry low, HtEntry high);
@@ -427,7 +468,7 @@ typedef struct HmLeafPlan
  * Returns their number, and in *planned the number of their entries.
  */
 extern uint32 hm_plan_leaves(HtWidth width, int percent, HtEntry low, const HtEntry *high,
-							 const HtEntry *entries, uint64 n, uint64 step, uint32 max,
+							 const HtEntry *entries, uint64 n, HT_KEY step, uint32 max,
 							 HmLeafPlan *plan, uint64 *planned);
 
 /* ----------------------------------------------------------------
@@ -447,14 +488,12 @@ extern uint32 hm_segment_room(HtWidth width, int fanout, uint32 blocks);
  */
 extern uint32 hm_segment_blocks(HtWidth width, int fanout, uint32 leaf_room);
 
-/* What hm_segment_image() has to make. */
+/* What a new segment is to be. */
 typedef struct HmSegmentSpec
 {
 	HtWidth		width;
 	int			fanout;
 	HmPart		part;
-	HtEntry		low;
-	HtEntry		high;
 	bool		has_high;
 	uint64		stamp;
 	BlockNumber start;			/* block of the header */
@@ -462,13 +501,19 @@ typedef struct HmSegmentSpec
 	uint32		leaves;			/* leaves to be filled, 1 to leaf_room */
 } HmSegmentSpec;
 
+/* Lay out header and key pages in memory, but for bounds and separators. */
+extern void hm_segment_layout(const HmSegmentSpec *spec, char *image);
+
 /*
  * Lay out a whole segment in memory: header, key pages and the leaves to be filled, with
- * the entries that the plan gives to each.  image has room for these pages; pages of further
- * leaves are not touched.  Returns the number of pages made.
+ * the entries that the plan gives to each.  high counts if the segment has a high bound.  image has
+ * room for these pages; pages of further leaves are not touched.  Returns the number of pages made.
  */
-extern uint32 hm_segment_image(const HmSegmentSpec *spec, const HmLeafPlan *plan,
-							   const HtEntry *entries, char *image);
+extern uint32 hm_segment_image(const HmSegmentSpec *spec, HtEntry low, HtEntry high,
+							   const HmLeafPlan *plan, const HtEntry *entries, char *image);
+
+/* What leads to a new segment. */
+extern HmDirectoryEntry hm_segment_entry(const HmSegmentSpec *spec, HtEntry low);
 
 /*
  * Write the pages of an image into the first blocks of an extent, and log them as full
@@ -511,6 +556,11 @@ extern Buffer hm_segment_leaf(Relation index, Buffer header, HtEntry entry, bool
  */
 extern void hm_insert_sorted(Relation index, Relation heap, HmPart part,
 							 const HtEntry *entries, int64 n, bool unchanged);
+
+/* The same for entries as the queue of a statement has them, after hm_sort_queued() (storage.h). */
+extern void hm_insert_queued(Relation index, Relation heap, HmPart part, const void *queued,
+							 int64 n, bool unchanged);
+extern int64 hm_sort_queued(void *queued, int64 n);
 
 /* What identifies a segment: the block of its header, and its stamp. */
 typedef struct HmSegmentName
@@ -590,6 +640,9 @@ extern void hm_segment_use_add(Relation index, HmSegmentUse *use, Page leaf, int
  */
 extern int	hm_reorganize(Relation index, HmSegmentUses *uses, bool all);
 
+/* Move all segments that could be packed better, and compact the index; see storage.h. */
+extern int	hm_reorganize_all(Relation index);
+
 /* An index's size, once its transaction has committed. */
 typedef struct HmSize
 {
@@ -606,12 +659,12 @@ typedef struct HmSize
 extern int	hm_compact(Relation index, bool always, HmSize *size);
 
 /*
- * Offer an entry to the statement's batch (batch.c).  Returns true if the batch has
+ * Offer an entry, an HtEntry of the index's width, to the statement's batch (batch.c).  Returns true if the batch has
  * queued it, false if the caller has to insert it at once.  May apply the whole queue;
  * the caller holds no buffer lock.
  */
 extern bool hm_batch_add(Relation index, Relation heap, IndexInfo *info,
-						 IndexUniqueCheck check, HmPart part, HtEntry entry, bool unchanged);
+						 IndexUniqueCheck check, HmPart part, const void *entry, bool unchanged);
 
 /*
  * Insert this backend's queued entries of all indexes.  The caller holds no buffer lock.
@@ -676,7 +729,7 @@ typedef struct HmScanTuple HmScanTuple;
  * it lives as long as the scan, and has to be ended.  The tuple is valid until the next call.  Returns
  * false if the scan does not see the row, so that it can be passed over.
  */
-extern bool hm_scan_tuple(IndexScanDesc scan, HmScanTuple **tuple, HmPart part, uint64 key);
+extern bool hm_scan_tuple(IndexScanDesc scan, HmScanTuple **tuple, HmPart part, HmKey key);
 extern void hm_scan_tuple_end(HmScanTuple *tuple);
 
 /* ----------------------------------------------------------------
@@ -705,5 +758,22 @@ extern int64 hm_get_bitmap(IndexScanDesc scan, TIDBitmap *bitmap);
 extern void hm_end_scan(IndexScanDesc scan);
 extern void hm_mark_position(IndexScanDesc scan);
 extern void hm_restore_position(IndexScanDesc scan);
+
+/* Those that handle keys, for one width of them (storage.h). */
+extern IndexBuildResult *hm_build_index(Relation heap, Relation index, IndexInfo *info);
+extern bool hm_insert_row(Relation index, Datum *values, bool *isnull, ItemPointer tid,
+						  Relation heap, IndexUniqueCheck check, bool unchanged,
+						  IndexInfo *info);
+extern IndexBulkDeleteResult *hm_delete_dead(IndexVacuumInfo *info,
+											 IndexBulkDeleteResult *stats,
+											 IndexBulkDeleteCallback callback,
+											 void *state);
+extern IndexScanDesc hm_scan_begin(Relation index, int nkeys, int norderbys);
+extern void hm_scan_restart(IndexScanDesc scan, ScanKey keys, int nkeys);
+extern bool hm_scan_next(IndexScanDesc scan, ScanDirection direction);
+extern int64 hm_scan_bitmap(IndexScanDesc scan, TIDBitmap *bitmap);
+extern void hm_scan_end(IndexScanDesc scan);
+extern void hm_scan_mark(IndexScanDesc scan);
+extern void hm_scan_restore(IndexScanDesc scan);
 
 #endif							/* HARMONIA_INTERNAL_H */

@@ -80,7 +80,7 @@ free_copy(const void *copy, Datum value)
 }
 
 /* Under a deterministic collation, texts are equal if and only if their bytes are. */
-uint64
+HmKey
 hm_text_key(Datum value)
 {
 	struct varlena *text = PG_DETOAST_DATUM_PACKED(value);
@@ -91,7 +91,7 @@ hm_text_key(Datum value)
 }
 
 /* A name can be compared with a text, so it has the same key. */
-uint64
+HmKey
 hm_name_key(Datum value)
 {
 	const char *name = NameStr(*DatumGetName(value));
@@ -100,7 +100,7 @@ hm_name_key(Datum value)
 }
 
 /* Blanks at the end do not count. */
-uint64
+HmKey
 hm_bpchar_key(Datum value)
 {
 	struct varlena *text = PG_DETOAST_DATUM_PACKED(value);
@@ -112,14 +112,14 @@ hm_bpchar_key(Datum value)
 	return key;
 }
 
-uint64
+HmKey
 hm_bytea_key(Datum value)
 {
 	return hm_text_key(value);
 }
 
 /* Bits at the end of the last byte are zero, so the number of bits counts, too. */
-uint64
+HmKey
 hm_bit_key(Datum value)
 {
 	VarBit	   *bits = DatumGetVarBitP(value);
@@ -136,7 +136,7 @@ hm_bit_key(Datum value)
  */
 
 /* The first four bytes; version 7 begins with the time, and these change every 65 seconds. */
-uint64
+HmKey
 hm_uuid_key(Datum value)
 {
 	const pg_uuid_t *uuid = DatumGetUUIDP(value);
@@ -148,7 +148,7 @@ hm_uuid_key(Datum value)
 }
 
 /* Equal numbers have the same hash, whatever their scale. */
-uint64
+HmKey
 hm_numeric_key(Datum value)
 {
 	Numeric		number = DatumGetNumeric(value);
@@ -165,7 +165,7 @@ hm_numeric_key(Datum value)
  * 24 hours (interval_cmp_value() in timestamp.c).  The lower 64 bits of that number are all
  * of it for up to 292,000 years.
  */
-uint64
+HmKey
 hm_interval_key(Datum value)
 {
 	const Interval *interval = DatumGetIntervalP(value);
@@ -180,7 +180,7 @@ hm_interval_key(Datum value)
  * An IPv4 address with its netmask has room; of an IPv6 address, the first 31 bits are the
  * prefix.
  */
-uint64
+HmKey
 hm_inet_key(Datum value)
 {
 	inet	   *address = DatumGetInetPP(value);
@@ -208,7 +208,7 @@ hm_inet_key(Datum value)
 #define ZONE_LIMIT		(1 << (ZONE_BITS - 1))
 
 /* By the time in UTC, which has 41 bits, then by the zone (timetz_cmp_internal() in date.c). */
-uint64
+HmKey
 hm_timetz_key(Datum value)
 {
 	const TimeTzADT *timetz = DatumGetTimeTzADTP(value);
@@ -219,7 +219,7 @@ hm_timetz_key(Datum value)
 		(uint64) (timetz->zone + ZONE_LIMIT);
 }
 
-uint64
+HmKey
 hm_macaddr_key(Datum value)
 {
 	const macaddr *address = DatumGetMacaddrP(value);
@@ -228,7 +228,7 @@ hm_macaddr_key(Datum value)
 		(uint64) address->d << 16 | (uint64) address->e << 8 | (uint64) address->f;
 }
 
-uint64
+HmKey
 hm_macaddr8_key(Datum value)
 {
 	const macaddr8 *address = DatumGetMacaddr8P(value);

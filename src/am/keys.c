@@ -56,76 +56,76 @@ key_to_int64(uint64 key)
  *		32-bit keys
  * ----------------------------------------------------------------
  */
-static uint64
+static HmKey
 bool_normalise(Datum value)
 {
 	return DatumGetBool(value) ? 1 : 0;
 }
 
 static Datum
-bool_restore(uint64 key)
+bool_restore(HmKey key)
 {
 	return BoolGetDatum(key != 0);
 }
 
 /* "char" is compared as an unsigned character. */
-static uint64
+static HmKey
 char_normalise(Datum value)
 {
 	return (uint8) DatumGetChar(value);
 }
 
 static Datum
-char_restore(uint64 key)
+char_restore(HmKey key)
 {
 	return CharGetDatum((char) (uint8) key);
 }
 
-static uint64
+static HmKey
 int2_normalise(Datum value)
 {
 	return key_from_int32(DatumGetInt16(value));
 }
 
 static Datum
-int2_restore(uint64 key)
+int2_restore(HmKey key)
 {
 	return Int16GetDatum((int16) key_to_int32(key));
 }
 
-static uint64
+static HmKey
 int4_normalise(Datum value)
 {
 	return key_from_int32(DatumGetInt32(value));
 }
 
 static Datum
-int4_restore(uint64 key)
+int4_restore(HmKey key)
 {
 	return Int32GetDatum(key_to_int32(key));
 }
 
-static uint64
+static HmKey
 oid_normalise(Datum value)
 {
 	return DatumGetObjectId(value);
 }
 
 static Datum
-oid_restore(uint64 key)
+oid_restore(HmKey key)
 {
 	return ObjectIdGetDatum((Oid) key);
 }
 
 /* The infinities of dates and timestamps are the extreme integers already. */
-static uint64
+static HmKey
 date_normalise(Datum value)
 {
 	return key_from_int32(DatumGetDateADT(value));
 }
 
 static Datum
-date_restore(uint64 key)
+date_restore(HmKey key)
 {
 	return DateADTGetDatum(key_to_int32(key));
 }
@@ -134,7 +134,7 @@ date_restore(uint64 key)
  * IEEE numbers sort as integers of sign and magnitude.  NaN becomes the positive quiet
  * NaN, which is above infinity, as in btree.
  */
-static uint64
+static HmKey
 float4_normalise(Datum value)
 {
 	float4		number = DatumGetFloat4(value);
@@ -152,55 +152,55 @@ float4_normalise(Datum value)
  *		64-bit keys
  * ----------------------------------------------------------------
  */
-static uint64
+static HmKey
 int8_normalise(Datum value)
 {
 	return key_from_int64(DatumGetInt64(value));
 }
 
 static Datum
-int8_restore(uint64 key)
+int8_restore(HmKey key)
 {
 	return Int64GetDatum(key_to_int64(key));
 }
 
-static uint64
+static HmKey
 time_normalise(Datum value)
 {
 	return key_from_int64(DatumGetTimeADT(value));
 }
 
 static Datum
-time_restore(uint64 key)
+time_restore(HmKey key)
 {
 	return TimeADTGetDatum(key_to_int64(key));
 }
 
-static uint64
+static HmKey
 timestamp_normalise(Datum value)
 {
 	return key_from_int64(DatumGetTimestamp(value));
 }
 
 static Datum
-timestamp_restore(uint64 key)
+timestamp_restore(HmKey key)
 {
 	return TimestampGetDatum(key_to_int64(key));
 }
 
-static uint64
+static HmKey
 timestamptz_normalise(Datum value)
 {
 	return key_from_int64(DatumGetTimestampTz(value));
 }
 
 static Datum
-timestamptz_restore(uint64 key)
+timestamptz_restore(HmKey key)
 {
 	return TimestampTzGetDatum(key_to_int64(key));
 }
 
-static uint64
+static HmKey
 float8_normalise(Datum value)
 {
 	float8		number = DatumGetFloat8(value);
@@ -214,14 +214,14 @@ float8_normalise(Datum value)
 	return (bits & SIGN64) ? ~bits : bits | SIGN64;
 }
 
-static uint64
+static HmKey
 money_normalise(Datum value)
 {
 	return key_from_int64(DatumGetCash(value));
 }
 
 static Datum
-money_restore(uint64 key)
+money_restore(HmKey key)
 {
 	return CashGetDatum(key_to_int64(key));
 }
@@ -241,7 +241,7 @@ type##_normalise_all(const char *values, Size count, uint64 *keys) \
 	const Value *from = (const Value *) values; \
 \
 	for (Size i = 0; i < count; i++) \
-		keys[i] = type##_normalise(ToDatum(from[i])); \
+		keys[i] = (uint64) type##_normalise(ToDatum(from[i])); \
 }
 
 NORMALISE_ALL(bool, bool, BoolGetDatum)
@@ -295,7 +295,7 @@ static const HmKeyType key_types[] = {
 };
 
 const HmKeyType *
-hm_key_type_lookup(Oid type)
+hm_field_type_lookup(Oid type)
 {
 	for (int i = 0; i < lengthof(key_types); i++)
 	{
@@ -303,6 +303,12 @@ hm_key_type_lookup(Oid type)
 			return &key_types[i];
 	}
 	return NULL;
+}
+
+const HmKeyType *
+hm_key_type_lookup(Oid type)
+{
+	return hm_field_type_lookup(type);
 }
 
 /*
@@ -313,7 +319,8 @@ const HmKeyType *
 hm_column_type(Relation index, int column)
 {
 	Oid			type = index->rd_opcintype[column];
-	const HmKeyType *result = hm_key_type_lookup(type);
+	const HmKeyType *result = hm_is_composite(index) ? hm_field_type_lookup(type) :
+		hm_key_type_lookup(type);
 
 	if (result == NULL)
 		ereport(ERROR,

@@ -126,7 +126,7 @@ hm_values_from_key(Relation index, ScanKey key, HmKeyValues *result)
 	for (uint32 i = 0; i < count; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		keys[i] = bracket(type, values[i]).first;
+		keys[i] = (uint64) bracket(type, values[i]).first;
 	}
 
 	result->count = 0;

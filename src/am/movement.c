@@ -161,17 +161,17 @@ note_source(HmMove *move, int number, Buffer header)
 	if (number == 0)
 	{
 		move->part = part;
-		move->low = segment->low;
+		move->low = hm_segment_low(page);
 	}
-	else if (!move->has_high || move->part != part || ht_entry_cmp(move->high, segment->low) != 0)
+	else if (!move->has_high || move->part != part || ht_entry_cmp(move->high, hm_segment_low(page)) != 0)
 		return false;
-	move->high = segment->high;
+	move->high = hm_segment_high(page);
 	move->has_high = hm_page_has_high(page);
 	move->shadowed |= segment->auxiliaries > 0;
 
-	source->low = segment->low;
+	source->low = hm_segment_low(page);
 	source->leaves = segment->leaves;
-	leaf = hm_segment_descend(move->index, header, segment->low, false, NULL);
+	leaf = hm_segment_descend(move->index, header, source->low, false, NULL);
 	source->first_leaf = BufferGetBlockNumber(leaf);
 	ReleaseBuffer(leaf);
 	return true;

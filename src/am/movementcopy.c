@@ -37,7 +37,7 @@
 static HtEntry
 leaf_high(Page page)
 {
-	HtEntry		end = {PG_UINT64_MAX, HT_TID_MAX};
+	HtEntry		end = {KEY_MAX, HT_TID_MAX};
 
 	return hm_page_has_high(page) ? hm_leaf_high(page) : end;
 }
@@ -203,7 +203,7 @@ fill_percent(const HmMove *move)
 void
 hm_copy_plan(HmMove *move)
 {
-	HtLeafShape widest = ht_leaf_shape(8 * (int) move->width, HT_TID_BYTES, 0);
+	HtLeafShape widest = ht_leaf_shape(8 * (int) move->width, HT_TID_BYTES, KEY_OF(0));
 	int			percent;
 	uint64		least,
 				planned;
@@ -225,11 +225,11 @@ hm_copy_plan(HmMove *move)
 
 /* Write one new segment, and note what leads to it. */
 static void
-write_copy(HmMove *move, HmSegmentSpec *spec, const HmLeafPlan *plan, const HtEntry *entries)
+write_copy(HmMove *move, HmSegmentSpec *spec, HtEntry low, HtEntry high, const HmLeafPlan *plan,
+		   const HtEntry *entries)
 {
 	Relation	index = move->index;
 	uint32		blocks = hm_segment_blocks(spec->width, spec->fanout, spec->leaf_room);
-	HmDirectoryEntry *copy = &move->copies[move->copy_count];
 	uint32		pages;
 	char	   *image;
 
@@ -238,17 +238,12 @@ write_copy(HmMove *move, HmSegmentSpec *spec, const HmLeafPlan *plan, const HtEn
 	spec->stamp = hm_stamp_allocate(index);
 
 	image = palloc_extended((Size) blocks * BLCKSZ, MCXT_ALLOC_HUGE);
-	pages = hm_segment_image(spec, plan, entries, image);
+	pages = hm_segment_image(spec, low, high, plan, entries, image);
 	hm_segment_write(index, spec->start, image, pages);
 	HM_FAULT(move_written);
 	pfree(image);
 
-	copy->key = spec->low.key;
-	copy->tid = spec->low.tid;
-	copy->part = (uint64) spec->part;
-	copy->block = spec->start;
-	copy->stamp = (uint32) spec->stamp;
-	move->copy_count++;
+	move->copies[move->copy_count++] = hm_segment_entry(spec, low);
 }
 
 /*
@@ -278,6 +273,7 @@ hm_copy_write(HmMove *move)
 		uint32		to = (uint32) ((uint64) move->new_leaves * (i + 1) / segments);
 		bool		last = i == segments - 1;
 		uint64		count = 0;
+		HtEntry		high = move->high;
 		HmSegmentSpec spec = {0};
 
 		for (uint32 leaf = from; leaf < to; leaf++)
@@ -285,15 +281,15 @@ hm_copy_write(HmMove *move)
 		spec.width = move->width;
 		spec.fanout = fanout;
 		spec.part = move->part;
-		spec.low = low;
-		spec.high = last ? move->high : entries[count];
+		if (!last)
+			high = entries[count];
 		spec.has_high = !last || move->has_high;
 		spec.leaves = to - from;
 		spec.leaf_room = spec.leaves;
 		if (!spec.has_high)
 			spec.leaf_room += end_room(move, spec.leaves, leaves_max);
-		write_copy(move, &spec, move->plan + from, entries);
-		low = spec.high;
+		write_copy(move, &spec, low, high, move->plan + from, entries);
+		low = high;
 		entries += count;
 	}
 	pfree(move->entries);

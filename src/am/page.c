@@ -47,7 +47,6 @@ hm_meta_init(Relation index, Page page)
 	meta->endian = HM_ENDIAN_MARKER;
 	meta->block_size = BLCKSZ;
 	meta->key_type = index->rd_opcintype[0];
-	meta->width = (uint16) hm_key_width(index);
 	meta->fanout = (uint16) hm_fanout(index);
 
 	/* A descending index is an ascending one that is read backwards. */
@@ -55,6 +54,7 @@ hm_meta_init(Relation index, Page page)
 		((option & INDOPTION_DESC) != 0);
 	meta->flags = HM_META_LIMITS;
 	hm_fields_plan(index, &fields);
+	meta->width = (uint16) fields.width;
 	hm_fields_write(&fields, meta);
 	meta->build_id = pg_prng_uint64(&pg_global_prng_state);
 	meta->next_stamp = 1;
@@ -77,10 +77,10 @@ hm_page_is(Page page, HmPageKind kind)
 }
 
 bool
-hm_page_is_segment_of(Page page, const HmDirectoryEntry *entry)
+hm_page_is_segment_of(Page page, uint32 stamp)
 {
 	return hm_page_is(page, HM_PAGE_SEGMENT) &&
-		(uint32) hm_page_segment(page)->stamp == entry->stamp;
+		(uint32) hm_page_segment(page)->stamp == stamp;
 }
 
 bool
@@ -109,15 +109,14 @@ hm_segment_is_open(Page page, uint64 stamp)
 }
 
 bool
-hm_segment_is_alive_for(Page page, const HmDirectoryEntry *entry)
+hm_segment_is_alive_for(Page page, uint32 stamp)
 {
-	return hm_page_is_segment_of(page, entry) &&
+	return hm_page_is_segment_of(page, stamp) &&
 		!(hm_page_segment(page)->state & HM_SEGMENT_DEAD);
 }
 
-/* Check a count that a page begins with.  Errors: index_corrupted. */
-static void
-check_count(Relation index, Buffer buffer, uint32 count, uint32 max)
+void
+hm_count_check(Relation index, Buffer buffer, uint32 count, uint32 max)
 {
 	if (count < 1 || count > max)
 		hm_report_damage(psprintf("It claims to have %u entries.", count),
@@ -145,11 +144,6 @@ hm_page_check(Relation index, Buffer buffer, HmPageKind kind)
 						 "index \"%s\" has an unexpected page at block %u",
 						 RelationGetRelationName(index), BufferGetBlockNumber(buffer));
 
-	/* Callers rely on these counts. */
-	if (kind == HM_PAGE_DIRECTORY)
-		check_count(index, buffer, hm_page_directory(page)->count, HM_DIRECTORY_MAX);
-	else if (kind == HM_PAGE_AUXILIARY)
-		check_count(index, buffer, hm_page_auxiliary(page)->count, HM_AUXILIARY_MAX);
 	if (kind != HM_PAGE_META)
 		return;
 
@@ -171,22 +165,12 @@ hm_page_check(Relation index, Buffer buffer, HmPageKind kind)
 	if (!hm_fields_from_meta(index, meta, &fields))
 		hm_report_damage("What it says of the columns of keys does not match the index.",
 						 "index \"%s\" has a damaged metapage", RelationGetRelationName(index));
-	if (meta->width != hm_key_width(index) ||
-		meta->fanout < HT_MIN_FANOUT || meta->fanout > HT_MAX_FANOUT ||
+	if (meta->fanout < HT_MIN_FANOUT || meta->fanout > HT_MAX_FANOUT ||
 		meta->depth > 1 || (meta->depth == 1 && meta->root_count == 0) ||
-		meta->root_count > HM_ROOT_MAX || meta->free_count > HM_FREE_MAX)
-		hm_report_damage("Key width, fanout, depth or a count is out of range.",
+		meta->root_count > HM_ROOT_BYTES / hm_directory_entry_size((HtWidth) meta->width) ||
+		meta->free_count > HM_FREE_MAX)
+		hm_report_damage("Fanout, depth or a count is out of range.",
 						 "index \"%s\" has a damaged metapage", RelationGetRelationName(index));
-}
-
-void
-hm_leaf_check(Relation index, Buffer buffer, HtWidth width)
-{
-	const char *problem = hm_leaf_problem(BufferGetPage(buffer), width);
-
-	if (problem != NULL)
-		hm_report_damage(problem, "index \"%s\" has a damaged leaf at block %u",
-						 RelationGetRelationName(index), BufferGetBlockNumber(buffer));
 }
 
 Buffer
@@ -224,12 +208,13 @@ hm_cache(Relation index, bool renew)
 	/* Blocks of known leaves may be gone, if the file was truncated. */
 	cache->known_count = cache->known_next = 0;
 	cache->width = (HtWidth) meta->width;
-	hm_fields_from_meta(index, meta, &cache->fields);
+	(void) hm_fields_from_meta(index, meta, &cache->fields);
 	cache->fanout = meta->fanout;
 	cache->nulls_low = meta->nulls_low != 0;
 	cache->depth = meta->depth;
 	cache->root_count = meta->root_count;
-	memcpy(cache->root, meta->root, meta->root_count * sizeof(HmDirectoryEntry));
+	memcpy(cache->root_words, meta->root_words,
+		   meta->root_count * hm_directory_entry_size(cache->width));
 	UnlockReleaseBuffer(buffer);
 
 	/* An invalidation of the file resets this, see hm_cache_is_current(). */

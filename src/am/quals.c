@@ -28,8 +28,8 @@
 #define LARGE_VALUE		(4 * 1024 * 1024)
 
 bool
-hm_bracket_range(StrategyNumber strategy, const HmBracket *bracket, uint64 max,
-			   uint64 *low, uint64 *high)
+hm_bracket_range(StrategyNumber strategy, const HmBracket *bracket, HmKey max,
+				 HmKey *low, HmKey *high)
 {
 	*low = 0;
 	*high = max;
@@ -197,7 +197,7 @@ array_spans(const HmKeyType *type, ScanKey key, const HmSpan *window, bool hull,
 			bool *recheck)
 {
 	HmBracketFunction function = bracket_function(type, key);
-	uint64		max = ht_key_max(type->width);
+	HmKey		max = ht_key_max_128(type->width);
 	HmSpanList	result;
 	ArrayItems	items;
 	Datum		value;
@@ -228,48 +228,24 @@ array_spans(const HmKeyType *type, ScanKey key, const HmSpan *window, bool hull,
 	return result;
 }
 
-/* Add a span to a list; none there begins above it. */
-static inline void
-spans_append(HmSpanList *list, const HmSpan *next, bool join)
+/* Whether all keys of a list have at most 64 bits. */
+static bool
+is_narrow(const HmSpanList *list)
 {
-	HmSpan	   *last = list->count > 0 ? &list->spans[list->count - 1] : NULL;
+	HmKey		all = 0;
 
-	if (last != NULL && (next->low <= last->high || (join && next->low == last->high + 1)))
-		last->high = Max(last->high, next->high);
-	else
-		list->spans[list->count++] = *next;
+	for (int i = 0; i < list->count; i++)
+		all |= list->spans[i].low;
+	return all <= PG_UINT64_MAX;
 }
 
 void
 hm_spans_normalise(HmSpanList *list, bool join)
 {
-	Size		count = (Size) list->count;
-	uint64	   *lows = MemoryContextAllocHuge(CurrentMemoryContext, sizeof(uint64) * (count + 1));
-	HtProbe    *order = MemoryContextAllocHuge(CurrentMemoryContext, sizeof(HtProbe) * (count + 1));
-	HmSpanList	result = {0};
-	HtProbe    *scratch;
-	HtPsa		psa;
-
-	for (Size i = 0; i < count; i++)
-		lows[i] = list->spans[i].low;
-	ht_psa_start(&psa, lows, (uint32) count, order);
-	pfree(lows);
-
-	scratch = MemoryContextAllocHuge(CurrentMemoryContext, sizeof(HtProbe) * (psa.largest + 1));
-	result.spans = MemoryContextAllocHuge(CurrentMemoryContext, sizeof(HmSpan) * (count + 1));
-	while (psa.sorted < psa.count)
-	{
-		uint32		begin = psa.sorted;
-		uint32		end = ht_psa_more(&psa, scratch);
-
-		for (uint32 i = begin; i < end; i++)
-			spans_append(&result, &list->spans[order[i].number], join);
-		CHECK_FOR_INTERRUPTS();
-	}
-	pfree(order);
-	pfree(scratch);
-	pfree(list->spans);
-	*list = result;
+	if (is_narrow(list))
+		hm_spans_sort(list, join);
+	else
+		hm_spans_sort_128(list, join);
 }
 
 /* Intersect two lists, both sorted and disjoint; frees their memory. */
@@ -349,7 +325,7 @@ window_narrow(const HmKeyType *type, ScanKey key, HmSpan *window, bool *recheck)
 	bracket = bracket_function(type, key) (type, key->sk_argument);
 	if (bracket.fuzzy)
 		*recheck = true;
-	return hm_bracket_range(key->sk_strategy, &bracket, ht_key_max(type->width), &span.low, &span.high) &&
+	return hm_bracket_range(key->sk_strategy, &bracket, ht_key_max_128(type->width), &span.low, &span.high) &&
 		span_intersect(&span, window, window);
 }
 
@@ -377,7 +353,7 @@ array_keys(const HmKeyType *type, ArrayItems *items)
 bool
 hm_points_from_key(const HmKeyType *type, ScanKey key, uint64 **points, uint32 *count)
 {
-	uint64		max = ht_key_max(type->width);
+	HmKey		max = ht_key_max_128(type->width);
 	HmBracketFunction function;
 	bool		same_type = !OidIsValid(key->sk_subtype) || key->sk_subtype == type->type;
 	ArrayItems	items;
@@ -385,7 +361,7 @@ hm_points_from_key(const HmKeyType *type, ScanKey key, uint64 **points, uint32 *
 
 	*points = NULL;
 	*count = 0;
-	if (!hm_is_equal_any(key) || !type->exact)
+	if (!hm_is_equal_any(key) || !type->exact || type->width > HT_WIDTH64)
 		return false;
 	if (key->sk_flags & SK_ISNULL)
 		return true;
@@ -406,12 +382,12 @@ hm_points_from_key(const HmKeyType *type, ScanKey key, uint64 **points, uint32 *
 	while (array_next(&items, &value))
 	{
 		HmBracket	bracket;
-		uint64		low,
+		HmKey		low,
 					high;
 
 		if (same_type)
 		{
-			(*points)[(*count)++] = type->normalise(value);
+			(*points)[(*count)++] = (uint64) type->normalise(value);
 			continue;
 		}
 		bracket = function(type, value);
@@ -423,7 +399,7 @@ hm_points_from_key(const HmKeyType *type, ScanKey key, uint64 **points, uint32 *
 			pfree(*points);
 			return false;
 		}
-		(*points)[(*count)++] = low;
+		(*points)[(*count)++] = (uint64) low;
 	}
 	array_end(&items);
 	return true;
@@ -442,7 +418,7 @@ hm_column_spans(const HmKeyType *type, int column, ScanKey keys, int nkeys, bool
 	bool		others = true;
 	bool		found = false;
 
-	*window = (HmSpan) {0, ht_key_max(type->width)};
+	*window = (HmSpan) {0, ht_key_max_128(type->width)};
 	result->nulls = true;
 	result->recheck = false;
 

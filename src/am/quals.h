@@ -19,6 +19,10 @@ typedef struct HmSpanList
  */
 extern void hm_spans_normalise(HmSpanList *list, bool join);
 
+/* The same for lists whose low keys have at most 64 bits, and for any (spans.c). */
+extern void hm_spans_sort(HmSpanList *list, bool join);
+extern void hm_spans_sort_128(HmSpanList *list, bool join);
+
 /* What scan keys accept of one column. */
 typedef struct HmColumnSpans
 {

@@ -102,7 +102,7 @@ hm_reader_auxiliary(HmReader *reader, uint32 node)
 		return NULL;
 	check_own_block(reader->index, reader->header, block);
 	reader->auxiliary_page = reader->pin(reader->index, block);
-	hm_page_check(reader->index, reader->auxiliary_page, HM_PAGE_AUXILIARY);
+	hm_auxiliary_check(reader->index, reader->auxiliary_page);
 	return hm_page_auxiliary(BufferGetPage(reader->auxiliary_page));
 }
 
@@ -221,7 +221,7 @@ leaf_low(HmReader *reader, uint32 number)
 	int			separator;
 
 	if (number == 0)
-		return reader->segment->low;
+		return hm_segment_low(BufferGetPage(reader->header));
 	hm_segment_separator(reader->segment, number, &node, &separator);
 	return ht_node_get(hm_reader_node(reader, node), reader->width,
 					   reader->segment->fanout, separator);

@@ -13,6 +13,20 @@
 
 #include "am/rows.h"
 
+const char *
+hm_show_key(HmKey key)
+{
+	char		digits[40];
+	char	   *at = digits + sizeof(digits);
+
+	/* 2^128 has 39 digits. */
+	*--at = '\0';
+	do
+		*--at = (char) ('0' + (int) (key % 10));
+	while ((key /= 10) > 0);
+	return pstrdup(at);
+}
+
 void
 hm_show_null(HmRow *row)
 {
@@ -69,12 +83,12 @@ hm_show_time(HmRow *row, TimestampTz time)
 }
 
 void
-hm_show_bound(HmRow *row, bool exists, HtEntry bound)
+hm_show_bound(HmRow *row, bool exists, HmKey key, uint64 tid)
 {
 	if (exists)
 	{
-		hm_show_number(row, bound.key);
-		hm_show_tid(row, bound.tid);
+		hm_show_text(row, hm_show_key(key));
+		hm_show_tid(row, tid);
 	}
 	else
 	{

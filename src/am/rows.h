@@ -9,7 +9,7 @@
 #include "funcapi.h"
 #include "lib/stringinfo.h"
 
-#include "am/format.h"
+#include "am/show.h"
 
 #define HM_MAX_COLUMNS	24
 
@@ -30,7 +30,7 @@ extern void hm_show_tid(HmRow *row, uint64 tid);
 extern void hm_show_time(HmRow *row, TimestampTz time);
 
 /* A bound, as two columns; both are NULL if it does not exist. */
-extern void hm_show_bound(HmRow *row, bool exists, HtEntry bound);
+extern void hm_show_bound(HmRow *row, bool exists, HmKey key, uint64 tid);
 
 extern void hm_show_part(HmRow *row, uint32 part);
 

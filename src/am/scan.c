@@ -75,7 +75,7 @@ typedef struct HmScan
 } HmScan;
 
 IndexScanDesc
-hm_begin_scan(Relation index, int nkeys, int norderbys)
+hm_scan_begin(Relation index, int nkeys, int norderbys)
 {
 	IndexScanDesc scan = RelationGetIndexScan(index, nkeys, norderbys);
 	HmScan	   *state = palloc(sizeof(HmScan));
@@ -179,7 +179,7 @@ refuse_cluster(IndexScanDesc scan)
 }
 
 void
-hm_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int norderbys)
+hm_scan_restart(IndexScanDesc scan, ScanKey keys, int nkeys)
 {
 	HmScan	   *state = (HmScan *) scan->opaque;
 	MemoryContext old_context;
@@ -202,7 +202,7 @@ hm_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int nor
 }
 
 void
-hm_end_scan(IndexScanDesc scan)
+hm_scan_end(IndexScanDesc scan)
 {
 	HmScan	   *state = (HmScan *) scan->opaque;
 
@@ -240,7 +240,7 @@ first_range(const HmRanges *ranges, HmPosition position)
 		const HmRange *range = &ranges->ranges[middle];
 
 		if (range->part < position.part ||
-			(range->part == position.part && range->high < position.entry.key))
+			(range->part == position.part && KEY_LESS((HT_KEY) range->high, position.entry.key)))
 			low = middle + 1;
 		else
 			high = middle;
@@ -263,7 +263,7 @@ next_target(const HmRanges *ranges, bool backward, HmPosition *position)
 
 		if (i == ranges->count)
 			return false;
-		begin = hm_position(ranges->ranges[i].part, ranges->ranges[i].low, 0);
+		begin = hm_position(ranges->ranges[i].part, (HT_KEY) ranges->ranges[i].low, 0);
 		if (hm_position_cmp(begin, *position) > 0)
 			*position = begin;
 	}
@@ -273,12 +273,12 @@ next_target(const HmRanges *ranges, bool backward, HmPosition *position)
 
 		/* Range i counts only if it begins below the position. */
 		if (i == ranges->count ||
-			hm_position_cmp(hm_position(ranges->ranges[i].part, ranges->ranges[i].low, 0),
+			hm_position_cmp(hm_position(ranges->ranges[i].part, (HT_KEY) ranges->ranges[i].low, 0),
 							*position) >= 0)
 			i--;
 		if (i < 0)
 			return false;
-		end = hm_position(ranges->ranges[i].part, ranges->ranges[i].high, HT_TID_MAX);
+		end = hm_position(ranges->ranges[i].part, (HT_KEY) ranges->ranges[i].high, HT_TID_MAX);
 		if (hm_position_cmp(end, *position) < 0)
 			*position = end;
 	}
@@ -410,12 +410,12 @@ follow_right(IndexScanDesc scan, HmPosition position, Buffer *header)
 
 /* Whether an entry passes all filters. */
 static bool
-passes_filters(const HmRanges *ranges, uint64 key)
+passes_filters(const HmRanges *ranges, HT_KEY key)
 {
 	for (int i = 0; i < ranges->filter_count; i++)
 	{
 		const HmFieldFilter *filter = &ranges->filters[i];
-		uint64		value = key >> filter->field.shift & hm_field_mask(&filter->field);
+		HmKey		value = key >> filter->field.shift & hm_field_mask(&filter->field);
 		int			low = 0,
 					high = filter->count;
 
@@ -473,10 +473,10 @@ copy_items(HmScan *state, Page page, HmPosition position, bool backward, bool sk
 	{
 		const HmRange *range = &state->ranges.ranges[i];
 
-		if (hm_position_cmp(hm_position(range->part, range->low, 0), high) >= 0)
+		if (hm_position_cmp(hm_position(range->part, (HT_KEY) range->low, 0), high) >= 0)
 			break;
 		result->count += (skip_dead ? ht_leaf_read_live : ht_leaf_read_range)
-			(page, range->low, range->high, result->items + result->count);
+			(page, (HT_KEY) range->low, (HT_KEY) range->high, result->items + result->count);
 	}
 
 	/*
@@ -632,7 +632,7 @@ read_first(IndexScanDesc scan, bool backward)
 	pgstat_count_index_scan(scan->indexRelation);
 	hm_count_search(scan);
 	state->careful = scan->xs_want_itup || !IsMVCCSnapshot(scan->xs_snapshot);
-	return read_from(scan, hm_position((HmPart) (backward ? HM_PART_NULLS_HIGH + 1 : 0), 0, 0),
+	return read_from(scan, hm_position((HmPart) (backward ? HM_PART_NULLS_HIGH + 1 : 0), KEY_OF(0), 0),
 					 backward);
 }
 
@@ -660,7 +660,7 @@ next_item(IndexScanDesc scan, bool backward)
 }
 
 bool
-hm_get_tuple(IndexScanDesc scan, ScanDirection direction)
+hm_scan_next(IndexScanDesc scan, ScanDirection direction)
 {
 	HmScan	   *state = (HmScan *) scan->opaque;
 	HmScanPage *page = &state->page;
@@ -680,7 +680,7 @@ hm_get_tuple(IndexScanDesc scan, ScanDirection direction)
 }
 
 int64
-hm_get_bitmap(IndexScanDesc scan, TIDBitmap *bitmap)
+hm_scan_bitmap(IndexScanDesc scan, TIDBitmap *bitmap)
 {
 	HmScan	   *state = (HmScan *) scan->opaque;
 	HmScanPage *page = &state->page;
@@ -704,7 +704,7 @@ hm_get_bitmap(IndexScanDesc scan, TIDBitmap *bitmap)
 }
 
 void
-hm_mark_position(IndexScanDesc scan)
+hm_scan_mark(IndexScanDesc scan)
 {
 	HmScan	   *state = (HmScan *) scan->opaque;
 
@@ -716,7 +716,7 @@ hm_mark_position(IndexScanDesc scan)
 }
 
 void
-hm_restore_position(IndexScanDesc scan)
+hm_scan_restore(IndexScanDesc scan)
 {
 	HmScan	   *state = (HmScan *) scan->opaque;
 

@@ -59,7 +59,7 @@ begin(Relation index)
 
 /* The tuple for a key of an index's only column. */
 static IndexTuple
-single_tuple(HmScanTuple *tuple, TupleDesc descriptor, uint64 key)
+single_tuple(HmScanTuple *tuple, TupleDesc descriptor, HmKey key)
 {
 	Datum		value = tuple->type->restore(key);
 	bool		is_null = false;
@@ -69,7 +69,13 @@ single_tuple(HmScanTuple *tuple, TupleDesc descriptor, uint64 key)
 		tuple->tuple = index_form_tuple(descriptor, &value, &is_null);
 		tuple->tuple_key = (char *) tuple->tuple + IndexInfoFindDataOffset(tuple->tuple->t_info);
 	}
-	store_att_byval(tuple->tuple_key, value, TupleDescAttr(descriptor, 0)->attlen);
+	if (TupleDescAttr(descriptor, 0)->attbyval)
+		store_att_byval(tuple->tuple_key, value, TupleDescAttr(descriptor, 0)->attlen);
+	else
+	{
+		memcpy(tuple->tuple_key, DatumGetPointer(value), TupleDescAttr(descriptor, 0)->attlen);
+		pfree(DatumGetPointer(value));
+	}
 	return tuple->tuple;
 }
 
@@ -101,7 +107,7 @@ fetch_values(IndexScanDesc scan, HmScanTuple *tuple, Datum *values, bool *nulls)
 
 /* The tuple for a composite key; NULL if the scan does not see the row. */
 static IndexTuple
-composite_tuple(IndexScanDesc scan, HmScanTuple *tuple, uint64 key)
+composite_tuple(IndexScanDesc scan, HmScanTuple *tuple, HmKey key)
 {
 	Datum		values[INDEX_MAX_KEYS] = {0};
 	bool		nulls[INDEX_MAX_KEYS];
@@ -126,7 +132,7 @@ composite_tuple(IndexScanDesc scan, HmScanTuple *tuple, uint64 key)
 }
 
 bool
-hm_scan_tuple(IndexScanDesc scan, HmScanTuple **tuple, HmPart part, uint64 key)
+hm_scan_tuple(IndexScanDesc scan, HmScanTuple **tuple, HmPart part, HmKey key)
 {
 	MemoryContext old_context = MemoryContextSwitchTo(GetMemoryChunkContext(scan->opaque));
 

@@ -98,9 +98,8 @@ hm_node_page(const HmSegment *segment, HtWidth width, uint32 node, uint32 *offse
 	return 1 + node / segment->nodes_per_page;
 }
 
-/* Fill in the header and make all nodes empty. */
-static void
-image_header(const HmSegmentSpec *spec, char *image)
+void
+hm_segment_layout(const HmSegmentSpec *spec, char *image)
 {
 	HtShape		shape;
 	HmSegment  *segment;
@@ -109,13 +108,9 @@ image_header(const HmSegmentSpec *spec, char *image)
 
 	segment_shape(&shape, spec->width, spec->fanout, spec->leaf_room);
 	hm_page_init((Page) image, HM_PAGE_SEGMENT, spec->stamp, spec->start, spec->part);
-	if (spec->has_high)
-		hm_page_special((Page) image)->flags |= HM_HAS_HIGH;
 
 	segment = hm_page_segment((Page) image);
 	segment->stamp = spec->stamp;
-	segment->low = spec->low;
-	segment->high = spec->high;
 	segment->fanout = (uint16) spec->fanout;
 	segment->levels = (uint16) shape.levels;
 	segment->nodes = shape.nodes;
@@ -156,51 +151,6 @@ image_header(const HmSegmentSpec *spec, char *image)
 	}
 }
 
-uint32
-hm_segment_image(const HmSegmentSpec *spec, const HmLeafPlan *plan, const HtEntry *entries,
-				 char *image)
-{
-	HmSegment  *segment = hm_page_segment((Page) image);
-	HtEntry		low = spec->low;
-
-	Assert(spec->leaves >= 1 && spec->leaves <= spec->leaf_room);
-
-	image_header(spec, image);
-	for (uint32 leaf = 0; leaf < spec->leaves; leaf++)
-	{
-		BlockNumber block = segment->leaf_base + leaf;
-		Page		page = (Page) (image + (Size) (block - spec->start) * BLCKSZ);
-		bool		last = leaf == spec->leaves - 1;
-
-		hm_page_init(page, HM_PAGE_LEAF, spec->stamp, spec->start, spec->part);
-		hm_leaf_fill(page, plan[leaf].shape, entries, plan[leaf].count);
-		entries += plan[leaf].count;
-
-		hm_leaf_set_low(page, low);
-		if (!last)
-			hm_leaf_set_high(page, entries[0]);
-		else if (spec->has_high)
-			hm_leaf_set_high(page, spec->high);
-		if (!last)
-			hm_page_special(page)->right = block + 1;
-
-		if (leaf > 0)
-		{
-			uint32		node,
-						offset,
-						key_page;
-			int			separator;
-
-			hm_segment_separator(segment, leaf, &node, &separator);
-			key_page = hm_node_page(segment, spec->width, node, &offset);
-			ht_node_set(image + (Size) key_page * BLCKSZ + offset, spec->width,
-						spec->fanout, separator, low);
-		}
-		low = hm_leaf_high(page);
-	}
-	return segment->leaf_base - spec->start + spec->leaves;
-}
-
 void
 hm_segment_write(Relation index, BlockNumber start, const char *image, uint32 pages)
 {
@@ -218,39 +168,6 @@ hm_segment_write(Relation index, BlockNumber start, const char *image, uint32 pa
 		END_CRIT_SECTION();
 		UnlockReleaseBuffer(buffer);
 	}
-}
-
-int
-hm_auxiliary_child(const HmAuxiliary *auxiliary, HtEntry entry, bool before)
-{
-	int			low = 1,
-				high = (int) auxiliary->count;
-
-	/*
-	 * Count the children whose low bound is not above (with "before", is below) the
-	 * entry.
-	 */
-	while (low < high)
-	{
-		int			middle = (low + high) / 2;
-		int			cmp = ht_entry_cmp(hm_auxiliary_low(auxiliary, middle), entry);
-
-		if (cmp < 0 || (cmp == 0 && !before))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low - 1;
-}
-
-void
-hm_auxiliary_set(HmAuxiliary *auxiliary, int i, HtEntry low, BlockNumber child)
-{
-	auxiliary->keys[i] = low.key;
-	auxiliary->tids[i][0] = (uint16) (low.tid >> 32);
-	auxiliary->tids[i][1] = (uint16) (low.tid >> 16);
-	auxiliary->tids[i][2] = (uint16) low.tid;
-	auxiliary->children[i] = child;
 }
 
 /*

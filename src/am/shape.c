@@ -32,30 +32,40 @@ hm_leaf_target(Relation index, HtLeafShape shape)
 static int
 narrower(int bits)
 {
-	return bits > 16 ? bits / 2 : 0;
+	switch (bits)
+	{
+		case 128:
+			return 96;
+		case 96:
+			return 64;
+		case 16:
+			return 0;
+		default:
+			return bits / 2;
+	}
 }
 
 /*
  * The greatest key that belongs in a leaf with this high bound.  The bound itself does not, and no
  * TID is 0.
  */
-static uint64
+static HT_KEY
 last_key(HtEntry high)
 {
-	return high.tid == 0 && high.key > 0 ? high.key - 1 : high.key;
+	return high.tid == 0 && KEY_LESS(KEY_OF(0), high.key) ? KEY_SUBTRACT(high.key, KEY_OF(1)) : high.key;
 }
 
 /* Whether a leaf of this shape can store all keys up to its high bound. */
 static bool
 reaches(HtLeafShape shape, HtEntry high)
 {
-	return shape.bits == 64 || ht_leaf_fits_key(shape, last_key(high));
+	return shape.bits == HM_KEYS || ht_leaf_fits_key(shape, last_key(high));
 }
 
 bool
 hm_is_single_key(HtEntry low, HtEntry high)
 {
-	return last_key(high) == low.key;
+	return KEY_EQUAL(last_key(high), low.key);
 }
 
 const char *
@@ -69,7 +79,7 @@ hm_leaf_problem(Page page, HtWidth width)
 		return problem;
 	if (shape.bits > 8 * (int) width)
 		return "the leaf stores wider keys than the index has";
-	if (shape.bits < 64 && shape.base != hm_leaf_low(page).key)
+	if (shape.bits < HM_KEYS && !KEY_EQUAL(shape.base, hm_leaf_low(page).key))
 		return "the base of the leaf is not its low bound";
 	if (hm_page_has_high(page) && !reaches(shape, hm_leaf_high(page)))
 		return "the leaf cannot store all keys between its bounds";
@@ -82,6 +92,16 @@ hm_leaf_problem(Page page, HtWidth width)
 			return "a slot without entry has a hint";
 	}
 	return NULL;
+}
+
+void
+hm_leaf_check(Relation index, Buffer buffer, HtWidth width)
+{
+	const char *problem = hm_leaf_problem(BufferGetPage(buffer), width);
+
+	if (problem != NULL)
+		hm_report_damage(problem, "index \"%s\" has a damaged leaf at block %u",
+						 RelationGetRelationName(index), BufferGetBlockNumber(buffer));
 }
 
 void
@@ -116,14 +136,14 @@ hm_tid_bytes(const HtEntry *entries, uint64 n)
 	return block > PG_UINT32_MAX ? HT_TID_BYTES : ht_tid_bytes(block << 16 | offsets);
 }
 
-uint64
+HT_KEY
 hm_key_step(const HtEntry *entries, uint64 n)
 {
 	if (n < 2)
 		return HM_STEP_UNKNOWN;
-	if (entries[n - 1].key == entries[0].key)
-		return 0;
-	return (entries[n - 1].key - entries[0].key) / (n - 1) + 1;
+	if (KEY_EQUAL(entries[n - 1].key, entries[0].key))
+		return KEY_OF(0);
+	return KEY_SUBTRACT(entries[n - 1].key, entries[0].key) / (n - 1) + 1;
 }
 
 /*
@@ -131,29 +151,29 @@ hm_key_step(const HtEntry *entries, uint64 n)
  * inserts will add until it is full, if their keys are "step" apart.
  */
 static bool
-can_grow(HtLeafShape shape, const HtEntry *entries, uint64 n, uint64 step)
+can_grow(HtLeafShape shape, const HtEntry *entries, uint64 n, HT_KEY step)
 {
 	uint64		more = Max((uint64) ht_leaf_capacity(shape), n) - n;
-	uint64		last = n == 0 ? shape.base : entries[n - 1].key;
-	uint64		rest;
+	HT_KEY		last = n == 0 ? shape.base : entries[n - 1].key;
+	HT_KEY		rest;
 
 	if (!ht_leaf_fits_key(shape, last))
 		return false;
-	rest = ht_class_max(shape.bits) - (last - shape.base);
-	if (step == HM_STEP_UNKNOWN)
-		step = 1;
-	return more == 0 || step <= rest / more;
+	rest = KEY_SUBTRACT(ht_class_max(shape.bits), KEY_SUBTRACT(last, shape.base));
+	if (KEY_EQUAL(step, HM_STEP_UNKNOWN))
+		step = KEY_OF(1);
+	return more == 0 || !KEY_LESS(rest / more, step);
 }
 
-static uint64
-likely_step(const HtEntry *entries, uint64 n, uint64 step)
+static HT_KEY
+likely_step(const HtEntry *entries, uint64 n, HT_KEY step)
 {
-	return n >= OWN_STEP_MIN || step == HM_STEP_UNKNOWN ? hm_key_step(entries, n) : step;
+	return n >= OWN_STEP_MIN || KEY_EQUAL(step, HM_STEP_UNKNOWN) ? hm_key_step(entries, n) : step;
 }
 
 HtLeafShape
 hm_leaf_shape(HtWidth width, HtEntry low, const HtEntry *high, const HtEntry *entries, int n,
-			  uint64 step)
+			  HT_KEY step)
 {
 	int			tid_bytes = hm_tid_bytes(entries, (uint64) n);
 	HtLeafShape result = ht_leaf_shape(8 * (int) width, tid_bytes, low.key);
@@ -187,7 +207,7 @@ hm_leaf_shape(HtWidth width, HtEntry low, const HtEntry *high, const HtEntry *en
  */
 static uint64
 entries_within(HtLeafShape shape, int percent, const HtEntry *high, const HtEntry *entries,
-			   uint64 n, uint64 step)
+			   uint64 n, HT_KEY step)
 {
 	uint64		target = Max(1, ht_leaf_capacity(shape) * percent / 100);
 	uint64		low = 0;
@@ -218,7 +238,7 @@ entries_within(HtLeafShape shape, int percent, const HtEntry *high, const HtEntr
 
 uint32
 hm_plan_leaves(HtWidth width, int percent, HtEntry low, const HtEntry *high,
-			   const HtEntry *entries, uint64 n, uint64 step, uint32 max, HmLeafPlan *plan,
+			   const HtEntry *entries, uint64 n, HT_KEY step, uint32 max, HmLeafPlan *plan,
 			   uint64 *planned)
 {
 	int			tid_bytes = hm_tid_bytes(entries, n);

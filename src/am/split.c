@@ -33,7 +33,7 @@ typedef struct HmSplit
 	bool		append;			/* the new entries are above all of the part */
 	HtEntry		bound;			/* the low bound of the new leaf */
 	int			keep;			/* entries[] that stay in the left leaf; unless append */
-	uint64		step;			/* distance of keys in the leaf */
+	HT_KEY		step;			/* distance of keys in the leaf */
 	const HtEntry *coming;		/* new entries of this part, in order */
 	int64		coming_count;	/* at least one */
 	int64		merged;			/* how many of them are in entries[] */
@@ -230,7 +230,7 @@ fill_auxiliary(Relation index, Page page, Buffer header, HtWidth width, uint32 n
 	HmAuxiliary *auxiliary = hm_page_auxiliary(page);
 	uint32		first = segment->child_region[node] - segment->nodes;
 	uint32		count = Min(segment->fanout, segment->pure_leaves - first);
-	HtEntry		none = {0, 0};
+	HtEntry		none = {KEY_OF(0), 0};
 	HmReader	reader;
 	const char *separators;
 
@@ -361,16 +361,16 @@ cut_after_key(HmSplit *split, Page leaf)
 	HtEntry		high = hm_leaf_high(leaf);
 	int			end = 0;
 
-	if (split->merged != 1 || low.key != entry.key)
+	if (split->merged != 1 || !KEY_EQUAL(low.key, entry.key))
 		return false;
-	while (end < split->count && split->entries[end].key == entry.key)
+	while (end < split->count && KEY_EQUAL(split->entries[end].key, entry.key))
 		end++;
 	if (end < 2 || end <= split->count / 2 || ht_entry_cmp(split->entries[end - 1], entry) != 0)
 		return false;
 
 	if (hm_page_has_high(leaf) ? !hm_is_single_key(low, high) : end < split->count)
 	{
-		split->bound.key = entry.key + 1;
+		split->bound.key = KEY_ADD(entry.key, KEY_OF(1));
 		split->bound.tid = 0;
 		split->keep = end;
 	}
@@ -410,7 +410,7 @@ is_outgrown(const HmSegment *segment)
 }
 
 /* The distance of keys in a leaf. */
-static uint64
+static HT_KEY
 leaf_step(Page leaf)
 {
 	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
@@ -472,7 +472,7 @@ hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf, bool li
 	HmSegment  *segment = hm_page_segment(BufferGetPage(header));
 	Page		leaf_page = BufferGetPage(leaf);
 	HmSegmentName name = {BufferGetBlockNumber(header), segment->stamp};
-	HtLeafShape shape = {0};
+	HtLeafShape shape;
 	bool		last;
 	int64		inserted;
 
@@ -532,7 +532,7 @@ hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf, bool li
 			check_not_locked(index, &split, InvalidBuffer, shadow);
 			auxiliary = ReadBuffer(index, shadow);
 			LockBuffer(auxiliary, BUFFER_LOCK_EXCLUSIVE);
-			hm_page_check(index, auxiliary, HM_PAGE_AUXILIARY);
+			hm_auxiliary_check(index, auxiliary);
 			if (hm_page_auxiliary(BufferGetPage(auxiliary))->count == HM_AUXILIARY_MAX)
 				full = true;
 		}

@@ -69,7 +69,7 @@ find_known(HmCache *cache, HmPart part, HtEntry entry)
 static void
 note_bounds(HmKnownLeaf *known, Page page)
 {
-	HtEntry		end = {PG_UINT64_MAX, HT_TID_MAX};
+	HtEntry		end = {KEY_MAX, HT_TID_MAX};
 
 	known->low = hm_leaf_low(page);
 	known->high = hm_page_has_high(page) ? hm_leaf_high(page) : end;

@@ -174,11 +174,11 @@ vacuum_step(HmVacuum *vacuum, HmPosition *position)
 }
 
 IndexBulkDeleteResult *
-hm_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
+hm_delete_dead(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 			   IndexBulkDeleteCallback callback, void *state)
 {
 	Relation	index = info->index;
-	HmPosition	position = hm_position(HM_PART_NULLS_LOW, 0, 0);
+	HmPosition	position = hm_position(HM_PART_NULLS_LOW, KEY_OF(0), 0);
 	HmVacuum	vacuum = {info, stats, callback, state};
 	double		removed_before = stats ? stats->tuples_removed : 0;
 	uint64		retired_before,
@@ -222,23 +222,4 @@ hm_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	pfree(vacuum.visited);
 	pfree(vacuum.uses.items);
 	return vacuum.stats;
-}
-
-IndexBulkDeleteResult *
-hm_vacuum_cleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
-{
-	HmSize		size;
-
-	if (info->analyze_only)
-		return stats;
-
-	hm_compact(info->index, false, &size);
-	HM_FAULT(vacuum_compacted);
-
-	/* Without a bulk deletion nothing was counted: leave pg_class alone. */
-	if (stats == NULL)
-		return NULL;
-	stats->num_pages = size.blocks;
-	stats->pages_free = size.free;
-	return stats;
 }

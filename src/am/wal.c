@@ -56,9 +56,8 @@ append_range(char *delta, const char *page, int from, int to)
 	return delta + sizeof(head) + (to - from);
 }
 
-/* Log the contents of disjoint ranges of a page and set its LSN. */
-static void
-log_ranges(Buffer buffer, const HtByteRange *ranges, int count)
+void
+hm_log_ranges(Buffer buffer, const HtByteRange *ranges, int count)
 {
 	Page		page = BufferGetPage(buffer);
 	char		delta[HM_DELTA_MAX];
@@ -74,16 +73,6 @@ log_ranges(Buffer buffer, const HtByteRange *ranges, int count)
 	XLogRegisterBufData(0, delta, end - delta);
 	lsn = XLogInsert(RM_GENERIC_ID, 0);
 	PageSetLSN(page, lsn);
-}
-
-void
-hm_log_leaf_change(Relation index, Buffer buffer, const HtLeafChange *change)
-{
-	HtByteRange ranges[HT_LEAF_MAX_RANGES];
-
-	if (RelationNeedsWAL(index))
-		log_ranges(buffer, ranges,
-				   ht_leaf_change_ranges(BufferGetPage(buffer), change, ranges));
 }
 
 /*
@@ -102,7 +91,7 @@ hm_log_blank_page(Relation index, Buffer buffer)
 	header->pd_lower = SizeOfPageHeaderData;
 	log_newpage_buffer(buffer, true);
 	header->pd_lower = header->pd_upper;
-	log_ranges(buffer, &lower, 1);
+	hm_log_ranges(buffer, &lower, 1);
 }
 
 /*

@@ -28,7 +28,7 @@ begin_keys(LookupJoin *join, List *descriptions, List *arguments)
 		Oid			type = (Oid) list_nth_int(descriptions, 3 * i + 1);
 
 		key->strategy = (StrategyNumber) list_nth_int(descriptions, 3 * i);
-		key->type = hm_key_type_lookup((Oid) list_nth_int(descriptions, 3 * i + 2));
+		key->type = hm_field_type_lookup((Oid) list_nth_int(descriptions, 3 * i + 2));
 		key->bracket = hm_bracket_function(key->type->type, type);
 		if (key->bracket == NULL)
 			elog(ERROR, "harmonia cannot compare type %u with type %u", key->type->type, type);
@@ -306,7 +306,7 @@ hm_join_begin(LookupJoin *join)
 	join->one_match = join->type == JOIN_SEMI || join->type == JOIN_ANTI;
 	join->keeps_unmatched = join->type == JOIN_LEFT || join->type == JOIN_ANTI;
 	join->index_only = lsecond_int(flags) != 0;
-	join->key_type = hm_key_type_lookup((Oid) lthird_int(flags));
+	join->key_type = hm_field_type_lookup((Oid) lthird_int(flags));
 	join->first_rows = lfourth_int(flags) != 0;
 	join->drops_duplicates = list_nth_int(flags, 4) != 0;
 	join->composite = list_nth_int(flags, 5) != 0;

@@ -52,6 +52,8 @@ clause_range(LookupJoin *join, const JoinKey *key, TupleTableSlot *outer, bool *
 	bool		is_null;
 	Datum		value;
 	HmBracket	bracket;
+	HmKey		first,
+				last;
 
 	if (key->column > 0)
 		value = slot_getattr(outer, key->column, &is_null);
@@ -66,8 +68,11 @@ clause_range(LookupJoin *join, const JoinKey *key, TupleTableSlot *outer, bool *
 		return false;
 	bracket = key->bracket(key->type, value);
 	join->batch.exact &= !bracket.fuzzy;
-	return hm_bracket_range(key->strategy, &bracket, ht_key_max(key->type->width), low, high) &&
-		*low <= *high;
+	if (!hm_bracket_range(key->strategy, &bracket, ht_key_max(key->type->width), &first, &last))
+		return false;
+	*low = (uint64) first;
+	*high = (uint64) last;
+	return *low <= *high;
 }
 
 bool

@@ -437,7 +437,7 @@ cost_conditions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 	cost_qual_eval(result, list_difference_ptr(rel->baserestrictinfo, conditions->exact), root);
 	if (!finds_others(index, conditions))
 		return;
-	if (is_single_array(index, conditions) && !hm_key_type_lookup(index->opcintype[0])->exact)
+	if (is_single_array(index, conditions) && !hm_field_type_lookup(index->opcintype[0])->exact)
 	{
 		/* The fetch compares each row with the value of its key. */
 		result->per_tuple += cpu_operator_cost;

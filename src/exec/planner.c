@@ -105,7 +105,7 @@ hm_has_collation(const IndexOptInfo *index, int column, Oid collation)
 bool
 hm_may_be_fuzzy(Oid key, Oid type)
 {
-	return !hm_key_type_lookup(key)->exact ||
+	return !hm_field_type_lookup(key)->exact ||
 		(type == TIMESTAMPTZOID && (key == DATEOID || key == TIMESTAMPOID));
 }
 

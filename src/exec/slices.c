@@ -135,7 +135,7 @@ cut_at_segments(Relation index, const uint64 *low, const uint64 *high, uint32 co
 				HmRange **pieces)
 {
 	int			segment_count;
-	uint64	   *segments = hm_segment_keys(index, &segment_count);
+	HmKey	   *segments = hm_segment_keys(index, &segment_count);
 	uint32		made = 0;
 	int			next = 0;
 
@@ -149,7 +149,7 @@ cut_at_segments(Relation index, const uint64 *low, const uint64 *high, uint32 co
 			if (segments[next] <= start)
 				continue;
 			(*pieces)[made++] = (HmRange) {HM_PART_KEYS, start, segments[next] - 1};
-			start = segments[next];
+			start = (uint64) segments[next];
 		}
 		(*pieces)[made++] = (HmRange) {HM_PART_KEYS, start, high[i]};
 	}

@@ -253,17 +253,17 @@ read_rows(HmSubplanKeys *keys, const HmKeyType *key_type, KeyList *list)
 		if (list->count == list->room)
 			make_room(list);
 		if (bracket_function == NULL)
-			list->keys[list->count++] = key_type->normalise(value);
+			list->keys[list->count++] = (uint64) key_type->normalise(value);
 		else
 		{
 			HmBracket	bracket = bracket_function(key_type, value);
-			uint64		low,
+			HmKey		low,
 						high;
 
 			if (!hm_bracket_range(BTEqualStrategyNumber, &bracket, max, &low, &high))
 				continue;
 			Assert(low == high && !bracket.fuzzy);
-			list->keys[list->count++] = low;
+			list->keys[list->count++] = (uint64) low;
 		}
 	}
 }

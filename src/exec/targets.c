@@ -187,7 +187,7 @@ choose_column(Search *search)
 	while (column > 0 && !is_partitioned_by_key(search, search->rel, column))
 		column--;
 	search->column = column;
-	search->key_type = hm_key_type_lookup(search->model->opcintype[column]);
+	search->key_type = hm_field_type_lookup(search->model->opcintype[column]);
 }
 
 /*
@@ -199,13 +199,17 @@ bound_range(Search *search, Datum bound, int strategy, uint64 *low, uint64 *high
 {
 	Oid			type = search->key_type->type;
 	HmBracket	bracket = hm_bracket_function(type, type) (search->key_type, bound);
+	HmKey		first,
+				last;
 
 	if (!hm_bracket_range((StrategyNumber) strategy, &bracket,
-						ht_key_max(search->key_type->width), low, high))
+						  ht_key_max(search->key_type->width), &first, &last))
 	{
-		*low = PG_UINT64_MAX;
-		*high = 0;
+		first = PG_UINT64_MAX;
+		last = 0;
 	}
+	*low = (uint64) first;
+	*high = (uint64) last;
 }
 
 /*

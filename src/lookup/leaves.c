@@ -65,7 +65,7 @@ hm_leaves_list(Relation index, HtWidth width, HmLeafList *list)
 		hm_block_check(index, segments[i].block);
 		header = hm_pin(index, segments[i].block);
 		LockBuffer(header, BUFFER_LOCK_SHARE);
-		stable = hm_segment_is_alive_for(BufferGetPage(header), &segments[i]);
+		stable = hm_segment_is_alive_for(BufferGetPage(header), segments[i].stamp);
 		if (stable)
 			list_segment(index, header, width, list);
 		UnlockReleaseBuffer(header);

@@ -51,7 +51,7 @@ descend(Router *router, HtEntry entry)
 {
 	HmReader   *reader = &router->reader;
 
-	router->node_upper = reader->segment->high;
+	router->node_upper = hm_segment_high(BufferGetPage(reader->header));
 	router->node_bounded = hm_page_has_high(BufferGetPage(reader->header));
 	router->node = hm_reader_bottom(reader, entry, false, &router->node_upper,
 									&router->node_bounded);
@@ -208,7 +208,7 @@ route_segment(HmRoute *route, const HmRouteInput *input, Progress *progress, Rou
 		}
 		else
 			return SEGMENT_STOP;
-		if (segment_bounded && ht_entry_cmp(segment->high, progress->target) <= 0)
+		if (segment_bounded && ht_entry_cmp(hm_segment_high(BufferGetPage(router->reader.header)), progress->target) <= 0)
 			return SEGMENT_LEFT;
 	}
 }

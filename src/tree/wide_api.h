@@ -12,6 +12,13 @@ typedef struct HT_ENTRY
 	uint64_t	tid;
 } HT_ENTRY;
 
+/* The largest key of a width.  Unused separators have this value. */
+static inline HT_KEY
+HT_KEYED(ht_key_max)(HtWidth width)
+{
+	return HT_KEYED(ht_key_ones)(8 * (int) width);
+}
+
 /* Compare two entries: negative, zero or positive. */
 static inline int
 HT_KEYED(ht_entry_cmp)(HT_ENTRY a, HT_ENTRY b)
@@ -119,6 +126,12 @@ extern void HT_KEYED(ht_leaf_remove)(void *page, const bool *dead, HtLeafChange 
 extern int	HT_KEYED(ht_leaf_change_ranges)(const void *page, const HtLeafChange *change, HtByteRange *ranges);
 extern uint64_t HT_KEYED(ht_leaf_change_lines)(const void *page, const HtLeafChange *change);
 extern HtByteRange HT_KEYED(ht_leaf_hole)(HT_SHAPE shape);
+extern int	HT_KEYED(ht_leaf_slot)(const void *page, HT_ENTRY entry);
+extern bool HT_KEYED(ht_leaf_has_hints)(const void *page);
+extern uint32_t HT_KEYED(ht_leaf_hints)(const void *page, int block);
+extern void HT_KEYED(ht_leaf_set_hint)(void *page, int slot);
+extern void HT_KEYED(ht_leaf_clear_hints)(void *page, const HtLeafChange *change);
+extern int	HT_KEYED(ht_leaf_read_live)(const void *page, HT_KEY low_key, HT_KEY high_key, HT_ENTRY *out);
 extern const char *HT_KEYED(ht_leaf_check)(const void *page);
 
 /* ----------------------------------------------------------------
