@@ -217,12 +217,13 @@ CREATE OPERATOR CLASS bool_ops
 	OPERATOR 5 pg_catalog.>;
 
 -- ----------------------------------------------------------------
--- More types, whose keys have at most 64 bits and keep the order of values
+-- More types whose keys keep the order of values
 -- ----------------------------------------------------------------
 
 CREATE OPERATOR FAMILY timetz_ops USING harmonia;
 CREATE OPERATOR FAMILY macaddr_ops USING harmonia;
 CREATE OPERATOR FAMILY macaddr8_ops USING harmonia;
+CREATE OPERATOR FAMILY uuid_ops USING harmonia;
 
 CREATE OPERATOR CLASS timetz_ops
 	DEFAULT FOR TYPE pg_catalog.timetz USING harmonia FAMILY timetz_ops AS
@@ -248,6 +249,14 @@ CREATE OPERATOR CLASS macaddr8_ops
 	OPERATOR 4 pg_catalog.>=,
 	OPERATOR 5 pg_catalog.>;
 
+CREATE OPERATOR CLASS uuid_ops
+	DEFAULT FOR TYPE pg_catalog.uuid USING harmonia FAMILY uuid_ops AS
+	OPERATOR 1 pg_catalog.<,
+	OPERATOR 2 pg_catalog.<=,
+	OPERATOR 3 pg_catalog.=,
+	OPERATOR 4 pg_catalog.>=,
+	OPERATOR 5 pg_catalog.>;
+
 -- ----------------------------------------------------------------
 -- Types whose keys have no order, so that their families have equality alone
 --
@@ -261,7 +270,6 @@ CREATE OPERATOR FAMILY bpchar_ops USING harmonia;
 CREATE OPERATOR FAMILY bytea_ops USING harmonia;
 CREATE OPERATOR FAMILY bit_ops USING harmonia;
 CREATE OPERATOR FAMILY varbit_ops USING harmonia;
-CREATE OPERATOR FAMILY uuid_ops USING harmonia;
 CREATE OPERATOR FAMILY numeric_ops USING harmonia;
 CREATE OPERATOR FAMILY interval_ops USING harmonia;
 CREATE OPERATOR FAMILY network_ops USING harmonia;
@@ -300,10 +308,6 @@ CREATE OPERATOR CLASS bit_ops
 
 CREATE OPERATOR CLASS varbit_ops
 	DEFAULT FOR TYPE pg_catalog.varbit USING harmonia FAMILY varbit_ops AS
-	OPERATOR 3 pg_catalog.=;
-
-CREATE OPERATOR CLASS uuid_ops
-	DEFAULT FOR TYPE pg_catalog.uuid USING harmonia FAMILY uuid_ops AS
 	OPERATOR 3 pg_catalog.=;
 
 CREATE OPERATOR CLASS numeric_ops

@@ -217,6 +217,9 @@ extern HtWidth hm_key_width(Relation index);
  */
 extern HtWidth hm_planned_width(Relation index);
 
+/* The same for columns of these input types of operator classes, all of which are supported. */
+extern HtWidth hm_width_of_types(const Oid *types, int count);
+
 /*
  * The key of a row's values.  Returns false if the row belongs in the NULL part, where
  * all keys are 0; those of several columns never do.

@@ -59,7 +59,8 @@ check_order(Relation index, int column)
 {
 	Oid			type = index->rd_opcintype[column];
 
-	if (!hm_column_type(index, column)->ordered &&
+	(void) hm_column_type(index, column);
+	if (!hm_key_type_lookup(type)->ordered &&
 		OidIsValid(get_opfamily_member(index->rd_opfamily[column], type, type,
 									   BTLessStrategyNumber)))
 		ereport(ERROR,

@@ -78,6 +78,12 @@ plan_narrow(HmFields *fields, int *wide)
 	return rest;
 }
 
+HtWidth
+hm_width_of_types(const Oid *types, int count)
+{
+	return count == 1 ? hm_key_type_lookup(types[0])->width : HT_WIDTH64;
+}
+
 /*
  * Wide columns share what is left.  The first ones get more, because a condition on the first
  * column alone should find few other values: with two, three and four, 32 + 32 bits,
@@ -123,7 +129,7 @@ hm_fields_plan(Relation index, HmFields *fields)
 		return;
 	}
 
-	fields->width = HT_WIDTH64;
+	fields->width = hm_width_of_types(index->rd_opcintype, fields->count);
 	plan_cut(fields);
 	for (int i = fields->count - 1; i >= 0; i--)
 	{

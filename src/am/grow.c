@@ -103,7 +103,7 @@ ends_before(Page leaf, HtEntry bound)
 {
 	HtEntry		greatest;
 
-	return ht_leaf_fits_key(ht_leaf_shape_of(leaf), bound.key) &&
+	return (HM_SOFT_BOUNDS || ht_leaf_fits_key(ht_leaf_shape_of(leaf), bound.key)) &&
 		(!hm_leaf_greatest(leaf, &greatest) || ht_entry_cmp(greatest, bound) < 0);
 }
 

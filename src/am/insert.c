@@ -130,7 +130,7 @@ hm_begun_bound(Page page, HtEntry entry)
 {
 	HtEntry		bound = {KEY_OF(0), 0};
 
-	if (ht_leaf_fits_key(ht_leaf_shape_of(page), entry.key))
+	if (HM_SOFT_BOUNDS || ht_leaf_fits_key(ht_leaf_shape_of(page), entry.key))
 		return entry;
 	(void) hm_leaf_greatest(page, &bound);
 	bound.tid++;
@@ -147,6 +147,15 @@ hm_leaf_has_room(HtLeafShape shape, bool is_last, int count, int64 n)
 	return count + n <= capacity;
 }
 
+/* How many of n sorted entries, of which there is one, are not beyond what a leaf of a shape can store. */
+static int64
+entries_in_reach(HtLeafShape shape, const HtEntry *entries, int64 n)
+{
+	if (ht_leaf_fits_key(shape, entries[n - 1].key))
+		return n;
+	return hm_entries_below(entries, n, hm_leaf_reach(shape));
+}
+
 int64
 hm_entries_for_leaf(Relation index, Page page, int count, const HtEntry *entries, int64 n)
 {
@@ -154,7 +163,11 @@ hm_entries_for_leaf(Relation index, Page page, int count, const HtEntry *entries
 	int64		free_slots;
 
 	if (hm_page_has_high(page))
-		return n == 1 ? 1 : hm_entries_below(entries, n, hm_leaf_high(page));
+	{
+		if (n > 1)
+			n = hm_entries_below(entries, n, hm_leaf_high(page));
+		return HM_SOFT_BOUNDS ? entries_in_reach(shape, entries, n) : n;
+	}
 	if (hm_begins_leaf(index, page, count, entries[0]))
 		return 0;
 
@@ -163,10 +176,7 @@ hm_entries_for_leaf(Relation index, Page page, int count, const HtEntry *entries
 	 * can be appended.
 	 */
 	free_slots = hm_leaf_target(index, shape) - count;
-	n = Min(n, Max(1, free_slots));
-	if (!ht_leaf_fits_key(shape, entries[n - 1].key))
-		n = hm_entries_below(entries, n, hm_leaf_reach(shape));
-	return n;
+	return entries_in_reach(shape, entries, Min(n, Max(1, free_slots)));
 }
 
 HtEntry

@@ -437,6 +437,12 @@ extern void hm_leaf_fill(Page page, HtLeafShape shape, const HtEntry *entries, i
 /* The bytes that these entries' TIDs are stored in; there is room for those of a larger table. */
 extern int	hm_tid_bytes(const HtEntry *entries, uint64 n);
 
+/*
+ * Whether the class of a leaf with a high bound need not reach that bound (shape.c): so it is with
+ * keys of more than 64 bits.
+ */
+#define HM_SOFT_BOUNDS		(HM_KEYS > 64)
+
 /* The distance of keys where there are too few to tell. */
 #define HM_STEP_UNKNOWN		KEY_MAX
 

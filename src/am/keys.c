@@ -18,6 +18,7 @@
 #include "utils/cash.h"
 #include "utils/date.h"
 #include "utils/timestamp.h"
+#include "utils/uuid.h"
 
 #include "am/am.h"
 #include "am/keyhash.h"
@@ -227,6 +228,33 @@ money_restore(HmKey key)
 }
 
 /* ----------------------------------------------------------------
+ *		128-bit keys
+ * ----------------------------------------------------------------
+ */
+
+/* uuids are compared byte by byte, as if by memcmp(). */
+static HmKey
+uuid_normalise(Datum value)
+{
+	const unsigned char *bytes = DatumGetUUIDP(value)->data;
+	HmKey		key = 0;
+
+	for (int i = 0; i < UUID_LEN; i++)
+		key = key << 8 | bytes[i];
+	return key;
+}
+
+static Datum
+uuid_restore(HmKey key)
+{
+	pg_uuid_t  *uuid = palloc(sizeof(pg_uuid_t));
+
+	for (int i = UUID_LEN - 1; i >= 0; i--, key >>= 8)
+		uuid->data[i] = (unsigned char) key;
+	return UUIDPGetDatum(uuid);
+}
+
+/* ----------------------------------------------------------------
  *		Arrays
  * ----------------------------------------------------------------
  */
@@ -294,21 +322,34 @@ static const HmKeyType key_types[] = {
 	{INETOID, HT_WIDTH64, 64, 0, false, false, false, hm_inet_key, NULL, NULL}
 };
 
-const HmKeyType *
-hm_field_type_lookup(Oid type)
+/* Those that have other keys if the index has no other column. */
+static const HmKeyType wide_types[] = {
+	{UUIDOID, HT_WIDTH128, 128, 0, true, true, true, uuid_normalise, NULL, uuid_restore}
+};
+
+static const HmKeyType *
+find_type(const HmKeyType *types, int count, Oid type)
 {
-	for (int i = 0; i < lengthof(key_types); i++)
+	for (int i = 0; i < count; i++)
 	{
-		if (key_types[i].type == type)
-			return &key_types[i];
+		if (types[i].type == type)
+			return &types[i];
 	}
 	return NULL;
 }
 
 const HmKeyType *
+hm_field_type_lookup(Oid type)
+{
+	return find_type(key_types, lengthof(key_types), type);
+}
+
+const HmKeyType *
 hm_key_type_lookup(Oid type)
 {
-	return hm_field_type_lookup(type);
+	const HmKeyType *wide = find_type(wide_types, lengthof(wide_types), type);
+
+	return wide != NULL ? wide : hm_field_type_lookup(type);
 }
 
 /*

@@ -311,6 +311,12 @@ window_narrow(const HmKeyType *type, ScanKey key, HmSpan *window, bool *recheck)
 	HmBracket	bracket;
 	HmSpan		span;
 
+	/* Keys tell nothing of it: those of a composite key have less order than the column's family. */
+	if (!type->ordered && key->sk_strategy != BTEqualStrategyNumber)
+	{
+		*recheck = true;
+		return true;
+	}
 	if (key->sk_flags & SK_SEARCHARRAY)
 	{
 		HmSpanList	hull = array_spans(type, key, window, true, recheck);

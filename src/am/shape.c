@@ -9,6 +9,10 @@
  * distance that they have had.  A key beyond it begins a new leaf, or makes the leaf
  * wider if it is less than half full (split.c).
  *
+ * With keys of more than 64 bits all leaves have such a soft bound if it makes them narrower.  A leaf
+ * that ends with a tenant's keys has the first key of the next tenant as its high bound, far away.  Keys
+ * that arrive between the two are rare, and are treated as those beyond the last leaf's reach.
+ *
  * TIDs are as wide as those stored ask for, with some room, because a table grows.  One that
  * does not fit makes the leaf wider, or splits it.
  */
@@ -81,7 +85,7 @@ hm_leaf_problem(Page page, HtWidth width)
 		return "the leaf stores wider keys than the index has";
 	if (shape.bits < HM_KEYS && !KEY_EQUAL(shape.base, hm_leaf_low(page).key))
 		return "the base of the leaf is not its low bound";
-	if (hm_page_has_high(page) && !reaches(shape, hm_leaf_high(page)))
+	if (!HM_SOFT_BOUNDS && hm_page_has_high(page) && !reaches(shape, hm_leaf_high(page)))
 		return "the leaf cannot store all keys between its bounds";
 	if (((PageHeader) page)->pd_lower != hole.offset ||
 		((PageHeader) page)->pd_upper != hole.offset + hole.length)
@@ -171,6 +175,17 @@ likely_step(const HtEntry *entries, uint64 n, HT_KEY step)
 	return n >= OWN_STEP_MIN || KEY_EQUAL(step, HM_STEP_UNKNOWN) ? hm_key_step(entries, n) : step;
 }
 
+/*
+ * Whether a leaf of this shape with n sorted entries is wide enough.  It reaches to "high", or to the end
+ * of the part if that is NULL.
+ */
+static bool
+is_wide_enough(HtLeafShape shape, const HtEntry *high, const HtEntry *entries, uint64 n, HT_KEY step)
+{
+	return (high != NULL && reaches(shape, *high)) ||
+		((high == NULL || HM_SOFT_BOUNDS) && can_grow(shape, entries, n, step));
+}
+
 HtLeafShape
 hm_leaf_shape(HtWidth width, HtEntry low, const HtEntry *high, const HtEntry *entries, int n,
 			  HT_KEY step)
@@ -185,16 +200,16 @@ hm_leaf_shape(HtWidth width, HtEntry low, const HtEntry *high, const HtEntry *en
 	{
 		HtLeafShape shape = ht_leaf_shape(narrower(result.bits), tid_bytes, low.key);
 
-		if (high != NULL ? !reaches(shape, *high) : !can_grow(shape, entries, (uint64) n, step))
+		if (!is_wide_enough(shape, high, entries, (uint64) n, step))
 			break;
 		result = shape;
 	}
 
 	/*
-	 * A last leaf that is fuller than the class that it will need can hold stays narrow: it
-	 * will be split soon, or closed.
+	 * A leaf with a soft bound that is fuller than the class that it will need can hold stays narrow:
+	 * it will be split soon, or closed.
 	 */
-	while (high == NULL && ht_leaf_capacity(result) < n && result.bits > 0 &&
+	while ((high == NULL || HM_SOFT_BOUNDS) && ht_leaf_capacity(result) < n && result.bits > 0 &&
 		   ht_leaf_fits_key(ht_leaf_shape(narrower(result.bits), tid_bytes, low.key), entries[n - 1].key))
 		result = ht_leaf_shape(narrower(result.bits), tid_bytes, low.key);
 	return result;
@@ -215,15 +230,17 @@ entries_within(HtLeafShape shape, int percent, const HtEntry *high, const HtEntr
 
 	if (n <= target)
 	{
-		if (high != NULL ? reaches(shape, *high) :
-			can_grow(shape, entries, n, likely_step(entries, n, step)))
+		if (is_wide_enough(shape, high, entries, n, likely_step(entries, n, step)))
 			return n;
 		end = n;
 	}
 	else
 		end = target + 1;
 
-	/* Count the entries that can be stored; the last of them is the next leaf's. */
+	/*
+	 * Count the entries that can be stored; the last of them is the next leaf's, unless the bound is
+	 * soft.
+	 */
 	while (low < end)
 	{
 		uint64		middle = low + (end - low) / 2;
@@ -233,6 +250,8 @@ entries_within(HtLeafShape shape, int percent, const HtEntry *high, const HtEntr
 		else
 			end = middle;
 	}
+	if (HM_SOFT_BOUNDS)
+		return Min(low, target);
 	return low == 0 ? 0 : low - 1;
 }
 

@@ -30,7 +30,8 @@ typedef struct HmSplit
 	Buffer		header;
 	Buffer		leaf;
 	HtWidth		width;
-	bool		append;			/* the new entries are above all of the part */
+	bool		append;			/* the new entries are above all of the leaf, and begin
+								 * another one */
 	HtEntry		bound;			/* the low bound of the new leaf */
 	int			keep;			/* entries[] that stay in the left leaf; unless append */
 	HT_KEY		step;			/* distance of keys in the leaf */
@@ -60,8 +61,11 @@ split_leaf(Relation index, HmSplit *split, Buffer fresh, int64 *inserted)
 
 	if (split->append)
 	{
-		hm_plan_leaves(split->width, hm_fillfactor(index), low, NULL, upper,
-					   (uint64) split->coming_count, split->step, 1, &plan, &upper_count);
+		upper_count = (uint64) split->coming_count;
+		if (hm_page_has_high(left))
+			upper_count = (uint64) hm_entries_below(upper, split->coming_count, high);
+		hm_plan_leaves(split->width, hm_fillfactor(index), low, hm_page_has_high(left) ? &high : NULL,
+					   upper, upper_count, split->step, 1, &plan, &upper_count);
 		*inserted += (int64) upper_count;
 	}
 	else
@@ -310,8 +314,8 @@ split_shadowing(Relation index, HmSplit *split, uint32 node, Buffer auxiliary)
  * Returns the shape that all of them would have in one leaf.
  *
  * The halves are never wider than the leaf would be as a whole, so each has room for half of the
- * entries.  New entries that the last leaf of a part cannot store are let in only if the first
- * one is such, and then the leaf is less than half full (hm_begins_leaf()).
+ * entries.  New entries that a leaf with a soft bound cannot store are let in only if the first
+ * one is such, and then the leaf is less than half full (begins_leaf()).
  */
 static HtLeafShape
 merge_for_split(Relation index, HmSplit *split, Page leaf)
@@ -325,10 +329,13 @@ merge_for_split(Relation index, HmSplit *split, Page leaf)
 	split->merged = split->coming_count;
 	if (hm_page_has_high(leaf))
 		split->merged = hm_entries_below(split->coming, split->merged, high);
-	else if (ht_leaf_fits_key(shape, split->coming[0].key))
-		split->merged = hm_entries_below(split->coming, split->merged, hm_leaf_reach(shape));
-	else
-		shape = ht_leaf_shape(8 * (int) split->width, shape.tid_bytes, shape.base);
+	if (HM_SOFT_BOUNDS || !hm_page_has_high(leaf))
+	{
+		if (ht_leaf_fits_key(shape, split->coming[0].key))
+			split->merged = hm_entries_below(split->coming, split->merged, hm_leaf_reach(shape));
+		else
+			shape = ht_leaf_shape(8 * (int) split->width, shape.tid_bytes, shape.base);
+	}
 
 	/* More than these cannot be merged. */
 	split->merged = Min(split->merged, 2 * HT_LEAF_MAX_ENTRIES);
@@ -383,13 +390,58 @@ cut_after_key(HmSplit *split, Page leaf)
 														 split->keep, HM_STEP_UNKNOWN));
 }
 
-/* Decide where to cut split->entries: in the middle, as a rule. */
+/*
+ * The slots that the two leaves would have if the left one got so many of split->entries; 0 if these are too
+ * many for one of them.
+ */
+static int
+slots_of_halves(const HmSplit *split, Page leaf, int keep)
+{
+	HtEntry		high = hm_leaf_high(leaf);
+	const HtEntry *entries = split->entries;
+	HtLeafShape left = hm_leaf_shape(split->width, hm_leaf_low(leaf), &entries[keep], entries, keep,
+									 HM_STEP_UNKNOWN);
+	HtLeafShape right = hm_leaf_shape(split->width, entries[keep], hm_page_has_high(leaf) ? &high : NULL,
+									  entries + keep, split->count - keep, split->step);
+
+	if (keep > ht_leaf_capacity(left) || split->count - keep > ht_leaf_capacity(right))
+		return 0;
+	return ht_leaf_capacity(left) + ht_leaf_capacity(right);
+}
+
+/* Which of split->entries, of those in the middle, has the greatest distance from the one before. */
+static int
+greatest_step(const HmSplit *split)
+{
+	const HtEntry *entries = split->entries;
+	int			result = split->count / 2;
+
+	for (int i = split->count / 4 + 1; i < split->count - split->count / 4; i++)
+	{
+		if (KEY_LESS(KEY_SUBTRACT(entries[result].key, entries[result - 1].key),
+					 KEY_SUBTRACT(entries[i].key, entries[i - 1].key)))
+			result = i;
+	}
+	return result;
+}
+
+/*
+ * Decide where to cut split->entries: in the middle, as a rule.  Of wide keys, the first fields may change
+ * somewhere near the middle.  If the leaves become narrower, cut there.
+ */
 static void
 choose_cut(HmSplit *split, Page leaf)
 {
 	if (cut_after_key(split, leaf))
 		return;
 	split->keep = split->count / 2;
+	if (HM_SOFT_BOUNDS && split->keep > 0)
+	{
+		int			step = greatest_step(split);
+
+		if (slots_of_halves(split, leaf, step) > slots_of_halves(split, leaf, split->keep))
+			split->keep = step;
+	}
 	split->bound = split->entries[split->keep];
 }
 
@@ -416,6 +468,18 @@ leaf_step(Page leaf)
 	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
 
 	return hm_key_step(entries, (uint64) ht_leaf_read(leaf, entries));
+}
+
+/*
+ * Whether an entry for which a leaf has no room begins a new leaf to its right: that of the last leaf of a
+ * part may, and one that is beyond the soft bound of another leaf.
+ */
+static bool
+begins_leaf(Relation index, Page leaf, HtEntry entry)
+{
+	return (!hm_page_has_high(leaf) ||
+			(HM_SOFT_BOUNDS && !ht_leaf_fits_key(ht_leaf_shape_of(leaf), entry.key))) &&
+		hm_begins_leaf(index, leaf, ht_leaf_count(leaf), entry);
 }
 
 /*
@@ -483,8 +547,7 @@ hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf, bool li
 	split.coming_count = n;
 	hm_segment_check(index, header, split.width);
 	last = !BlockNumberIsValid(hm_page_special(leaf_page)->right);
-	split.append = !hm_page_has_high(leaf_page) &&
-		hm_begins_leaf(index, leaf_page, ht_leaf_count(leaf_page), coming[0]);
+	split.append = begins_leaf(index, leaf_page, coming[0]);
 
 	if (split.append)
 	{
@@ -511,7 +574,7 @@ hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf, bool li
 	}
 	else if (last && can_append_leaf(segment))
 		inserted = split_in_order(index, &split);
-	else if (split.append)
+	else if (split.append && !hm_page_has_high(leaf_page))
 	{
 		UnlockReleaseBuffer(split.leaf);
 		UnlockReleaseBuffer(split.header);

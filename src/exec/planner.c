@@ -73,7 +73,8 @@ bool
 hm_can_use_index(const IndexOptInfo *index)
 {
 	return (void *) index->amcostestimate == (void *) hm_cost_estimate &&
-		!index->hypothetical && (index->indpred == NIL || index->predOK);
+		!index->hypothetical && (index->indpred == NIL || index->predOK) &&
+		hm_width_of_types(index->opcintype, index->nkeycolumns) <= HT_WIDTH64;
 }
 
 bool

@@ -151,7 +151,7 @@ hm_is_key(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, int column, N
 
 /*
  * Whether the operator families of the partition key and of the index sort in the same
- * way.
+ * way, and keys do.
  */
 static bool
 sorts_alike(Search *search, PartitionScheme scheme)
@@ -160,6 +160,7 @@ sorts_alike(Search *search, PartitionScheme scheme)
 										   scheme->partopcintype[0], BTLessStrategyNumber);
 
 	return OidIsValid(less) &&
+		hm_field_type_lookup(search->model->opcintype[search->column])->ordered &&
 		hm_operator_strategy(search->model, search->column, less) == BTLessStrategyNumber;
 }
 
