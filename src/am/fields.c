@@ -2,8 +2,8 @@
  * fields.c
  *		Composite keys: those of indexes with several columns.
  *
- * A composite key has 64 bits, however many columns there are.  Each column has a field of it,
- * the first one the highest bits.  So entries with equal values in the first columns are
+ * A composite key has 64 bits, or 128 if its columns are of exact types that need more than 64 and
+ * no more than 128.  Each column has a field of it, the first one the highest bits.  So entries with equal values in the first columns are
  * neighbours.  Where all columns' keys fit, with a bit for NULL, fields are whole.  Where they
  * do not, wide columns' keys are cut.
  *
@@ -78,10 +78,26 @@ plan_narrow(HmFields *fields, int *wide)
 	return rest;
 }
 
+/*
+ * 64 bits are enough for several columns if they have room for the keys of all, and must be if 128 have
+ * not, or if the keys would not be exact for all that.
+ */
 HtWidth
 hm_width_of_types(const Oid *types, int count)
 {
-	return count == 1 ? hm_key_type_lookup(types[0])->width : HT_WIDTH64;
+	int			bits = 0;
+
+	if (count == 1)
+		return hm_key_type_lookup(types[0])->width;
+	for (int i = 0; i < count; i++)
+	{
+		const HmKeyType *type = hm_field_type_lookup(types[i]);
+
+		if (!type->exact)
+			return HT_WIDTH64;
+		bits += type->bits;
+	}
+	return bits > 64 && bits <= WIDE_BITS ? HT_WIDTH128 : HT_WIDTH64;
 }
 
 /*
@@ -108,6 +124,21 @@ plan_cut(HmFields *fields)
 	}
 }
 
+/* All columns' keys fit in 128 bits.  The first columns get the bits that are left for NULL. */
+static void
+plan_wide(HmFields *fields)
+{
+	int			rest = WIDE_BITS;
+
+	for (int i = 0; i < fields->count; i++)
+	{
+		fields->fields[i].bits = fields->fields[i].type->bits;
+		rest -= fields->fields[i].bits;
+	}
+	for (int i = 0; i < Min(rest, fields->count); i++)
+		fields->fields[i].bits++;
+}
+
 void
 hm_fields_plan(Relation index, HmFields *fields)
 {
@@ -130,7 +161,10 @@ hm_fields_plan(Relation index, HmFields *fields)
 	}
 
 	fields->width = hm_width_of_types(index->rd_opcintype, fields->count);
-	plan_cut(fields);
+	if (fields->width > HT_WIDTH64)
+		plan_wide(fields);
+	else
+		plan_cut(fields);
 	for (int i = fields->count - 1; i >= 0; i--)
 	{
 		fields->fields[i].shift = (uint8) shift;

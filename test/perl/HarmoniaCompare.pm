@@ -85,7 +85,11 @@ sub compare_at_random
 	my $generator = HarmoniaScripts->new($seed);
 	my $compared = 0;
 
-	$node->safe_psql('postgres', "CREATE DATABASE $_") for ('btree', 'harmonia');
+	for my $database ('btree', 'harmonia')
+	{
+		$node->safe_psql('postgres', "CREATE DATABASE $database");
+		$node->safe_psql($database, aggregates_of_uuid());
+	}
 	prepare_database($node, 'harmonia');
 
 	for my $table (1 .. $size{tables})
@@ -111,6 +115,16 @@ sub compare_at_random
 		note "$compared statements, table $table done: $new->{table} $new->{index} $new->{harmonia}";
 	}
 	return ($compared, '');
+}
+
+# min() and max() of uuids, which PostgreSQL does not have.
+sub aggregates_of_uuid
+{
+	return join ' ', map {
+		my ($name, $operator) = @$_;
+		"CREATE FUNCTION uuid_$name(uuid, uuid) RETURNS uuid IMMUTABLE STRICT LANGUAGE sql AS 'SELECT CASE WHEN \$1 $operator \$2 THEN \$1 ELSE \$2 END';"
+		  . " CREATE AGGREGATE $name(uuid) (SFUNC = uuid_$name, STYPE = uuid, SORTOP = $operator);"
+	} ([ 'min', '<' ], [ 'max', '>' ]);
 }
 
 # What harmonia_check() says of the index; '' if it is in order.

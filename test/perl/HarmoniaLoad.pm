@@ -216,6 +216,7 @@ CREATE INDEX load_k ON load USING harmonia (k);
 CREATE INDEX load_w ON load USING harmonia (w NULLS FIRST) WITH (fanout = 8);
 CREATE INDEX load_f ON load USING harmonia (f) WHERE k % 2 = 0;
 CREATE INDEX load_tenant ON load USING harmonia ((w % 100), (id + 0));
+CREATE INDEX load_uuid ON load USING harmonia ((md5(k::text)::uuid));
 CREATE INDEX load_text ON load USING harmonia (((k % 500)::text), (f + 0), (k + 0)) WHERE k % 3 = 0;
 END
 	return;

@@ -56,6 +56,16 @@ my %types = (
 		sql => sub { "($_[0])::float8 / 4" },
 		extremes => [ 'NaN', 'Infinity', '-Infinity', '-0', '0' ],
 		others => ['real']
+	},
+	# Neighbours differ in the lowest byte or, every 256, in the highest ones.
+	uuid => {
+		text => sub { my $number = $_[0] + 1_000_000_000; sprintf('%08x%022x%02x', $number >> 8, 0, $number & 255) },
+		sql => sub { "(lpad(to_hex((($_[0])::int8 + 1000000000) >> 8), 8, '0') || lpad(to_hex((($_[0])::int8 + 1000000000) & 255), 24, '0'))::uuid" },
+		extremes => [
+			'ffffffff-ffff-ffff-ffff-ffffffffffff', '00000000-0000-0000-0000-000000000000', '3b9aca00-0000-0001-0000-000000000000',
+			'003b9aca-0000-0000-ffff-ffffffffffff'
+		],
+		others => ['uuid']
 	});
 
 # A chunk of statements begins with at most so many rows.

@@ -15,6 +15,7 @@ CREATE TABLE t (id bigserial, k int, w bigint);
 CREATE INDEX t_k ON t USING harmonia (k);
 CREATE INDEX t_w ON t USING harmonia (w) WITH (fanout = 8);
 CREATE INDEX t_two ON t USING harmonia ((w % 100), (k + 0)) WITH (fanout = 8);
+CREATE INDEX t_uuid ON t USING harmonia ((md5(k::text)::uuid));
 INSERT INTO t (k, w) SELECT hashint4(i) % 50000, nullif(i % 1000, 7) FROM generate_series(1, 20000) i;
 CHECKPOINT;
 END

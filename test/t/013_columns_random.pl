@@ -27,7 +27,7 @@ my %types = (
 	float8 => { value => '((%s) / 4.0)::float8', order => 1, others => ['float4'], extremes => [ "'NaN'", "'-Infinity'", "'-0'" ] },
 	text => { value => "lpad(((%s) + 100000)::text, 8, '0')", extremes => [ "''", "'00100001'" ] },
 	numeric => { value => '((%s) / 4.0)::numeric', extremes => [ "'NaN'", '0.000' ] },
-	uuid => { value => "lpad(to_hex((%s) + 100000), 32, '0')::uuid", extremes => ["'ffffffff-ffff-ffff-ffff-ffffffffffff'"] });
+	uuid => { value => "lpad(to_hex((%s) + 100000), 32, '0')::uuid", order => 1, extremes => ["'ffffffff-ffff-ffff-ffff-ffffffffffff'"] });
 
 my $seed = test_seed();
 my %size = test_length(
