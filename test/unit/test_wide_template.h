@@ -386,6 +386,73 @@ HT_KEYED(test_leaf_pattern)(int bits, int tid_bytes, Pattern pattern)
 	HT_KEYED(leaf_free)(leaf);
 }
 
+/* In the test of hints an entry is dead if its TID says so. */
+static bool
+HT_KEYED(has_hint)(const LEAF *leaf, HT_ENTRY entry)
+{
+	int			slot = HT_KEYED(ht_leaf_slot)(leaf->page, entry);
+	int			slots = HT_KEYED(ht_leaf_slots)(leaf->shape);
+
+	expect(slot >= 0 &&
+		   HT_KEYED(ht_entry_cmp)(HT_KEYED(ht_leaf_entry)(leaf->page, slot / slots, slot % slots), entry) == 0,
+		   "an entry is not in its slot");
+	return slot >= 0 && (HT_KEYED(ht_leaf_hints)(leaf->page, slot / slots) >> slot % slots & 1) != 0;
+}
+
+/* Every hint is that of a dead entry, and only entries without hints are read. */
+static void
+HT_KEYED(verify_hints)(const LEAF *leaf)
+{
+	static HT_ENTRY out[HT_LEAF_MAX_ENTRIES];
+	HT_KEY		low = HT_KEYED(leaf_probe)(leaf);
+	HT_KEY		high = rnd_below(3) == 0 ? KEY_MAX : HT_KEYED(leaf_probe)(leaf);
+	HT_ENTRY	other = {low, HT_TID_MAX - 1};
+	int			n = HT_KEYED(ht_leaf_read_live)(leaf->page, low, high, out);
+	int			live = 0;
+	bool		any = false;
+
+	for (int i = 0; i < leaf->n && !failed(); i++)
+	{
+		bool		hint = HT_KEYED(has_hint)(leaf, leaf->model[i]);
+
+		any |= hint;
+		expect(!hint || leaf->model[i].tid % 3 == 0, "a hint for a live entry");
+		if (hint || !HT_KEYED(in_range)(leaf->model[i].key, low, high))
+			continue;
+		expect(live < n && HT_KEYED(ht_entry_cmp)(out[live], leaf->model[i]) == 0, "an entry without hint is not read");
+		live++;
+	}
+	expect(live == n, "an entry with a hint is read");
+	expect(HT_KEYED(ht_leaf_has_hints)(leaf->page) == any, "whether there are hints");
+	expect(HT_KEYED(ht_leaf_slot)(leaf->page, other) == -1, "an entry that is not there has a slot");
+}
+
+static void
+HT_KEYED(test_leaf_hints)(int bits, int tid_bytes)
+{
+	for (int round = 0; round < 5 && !failed(); round++)
+	{
+		LEAF	   *leaf = HT_KEYED(leaf_create)(bits, tid_bytes);
+		HtByteRange hole = HT_KEYED(ht_leaf_hole)(leaf->shape);
+
+		memset(leaf->page + hole.offset, 0, hole.length);
+		for (int step = 0; step < 40 && !failed(); step++)
+		{
+			for (int i = rnd_below(60); i > 0; i--)
+				HT_KEYED(leaf_insert)(leaf, HT_KEYED(pattern_entry)((Pattern) (step % 2 == 0 ? round : ONE_KEY), leaf->shape, i * step));
+			if (rnd_below(10) == 0)
+				HT_KEYED(leaf_remove_some)(leaf);
+			HT_KEYED(ht_leaf_clear_hints)(leaf->page, &leaf->change);
+			memset(&leaf->change, 0, sizeof(leaf->change));
+			for (int i = 0; i < leaf->n; i++)
+				if (leaf->model[i].tid % 3 == 0 && rnd_below(2) == 0)
+					HT_KEYED(ht_leaf_set_hint)(leaf->page, HT_KEYED(ht_leaf_slot)(leaf->page, leaf->model[i]));
+			HT_KEYED(verify_hints)(leaf);
+		}
+		HT_KEYED(leaf_free)(leaf);
+	}
+}
+
 /* What just fits a leaf is stored; what just does not fit is refused. */
 static void
 HT_KEYED(test_leaf_limits)(int bits, int tid_bytes)
@@ -862,6 +929,7 @@ HT_KEYED(test_width)(void)
 			for (int pattern = 0; pattern < N_PATTERNS; pattern++)
 				HT_KEYED(test_leaf_pattern)(classes[i], tid_bytes, (Pattern) pattern);
 			HT_KEYED(test_leaf_limits)(classes[i], tid_bytes);
+			HT_KEYED(test_leaf_hints)(classes[i], tid_bytes);
 			HT_KEYED(test_leaf_reshape)(classes[i], tid_bytes);
 			HT_KEYED(test_leaf_check)(classes[i], tid_bytes);
 			HT_KEYED(test_leaf_damaged)(classes[i], tid_bytes);
