@@ -3,9 +3,9 @@
  *		Composite keys: those of indexes with several columns.
  *
  * A composite key has 64 bits, or 128 if its columns are of exact types that need more than 64 and
- * no more than 128.  Each column has a field of it, the first one the highest bits.  So entries with equal values in the first columns are
- * neighbours.  Where all columns' keys fit, with a bit for NULL, fields are whole.  Where they
- * do not, wide columns' keys are cut.
+ * no more than 128.  Each column has a field of it, the first one the highest bits.  So entries
+ * with equal values in the first columns are neighbours.  Where all columns' keys fit, with a bit
+ * for NULL, fields are whole.  Where they do not, the widest columns' keys are cut.
  *
  * A cut field has the lowest bits of its column's key, plus a hash of the other bits.  So:
  *
@@ -101,7 +101,7 @@ hm_width_of_types(const Oid *types, int count)
 }
 
 /*
- * Wide columns share what is left.  The first ones get more, because a condition on the first
+ * The widest columns share what is left.  The first ones get more, because a condition on the first
  * column alone should find few other values: with two, three and four, 32 + 32 bits,
  * 24 + 20 + 20 and 19 + 16 + 14 + 15.
  */

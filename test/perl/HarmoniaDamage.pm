@@ -31,12 +31,19 @@ my %bases = (
 		  . "INSERT INTO $t SELECT (g * 10) << 32 FROM generate_series(1::bigint, 5568) g;"
 		  . "CREATE INDEX ${t}_i ON $t USING harmonia (k) WITH (fanout = 8, fillfactor = 10);";
 	},
-	# the same with keys of two columns, which are like those of "tree" but for their lower half
+	# the same with keys of two columns, which differ as those of "tree" do
 	columns => sub {
 		my ($t) = @_;
-		return "CREATE TABLE $t (k bigint, c bigint DEFAULT 77);"
-		  . "INSERT INTO $t SELECT g * 10 FROM generate_series(1::bigint, 5568) g;"
+		return "CREATE TABLE $t (k int, c int DEFAULT 77);"
+		  . "INSERT INTO $t SELECT g * 10 FROM generate_series(1, 5568) g;"
 		  . "CREATE INDEX ${t}_i ON $t USING harmonia (k, c) WITH (fanout = 8, fillfactor = 10);";
+	},
+	# keys of 128 bits, which differ in the first words; leaves of class 96
+	wide => sub {
+		my ($t) = @_;
+		return "CREATE TABLE $t (k uuid);"
+		  . "INSERT INTO $t SELECT (lpad(to_hex(g * 10), 16, '0') || '0000000000000007')::uuid FROM generate_series(1, 5568) g;"
+		  . "CREATE INDEX ${t}_i ON $t USING harmonia (k) WITH (fanout = 8, fillfactor = 10);";
 	},
 	# three levels, 32-bit keys, and a second segment for NULLs, at block 24
 	nulls => sub {

@@ -31,6 +31,8 @@ my %leaf = (
 	class => 64, tid_bytes => 65, base => 72, pivots => 72, separators => 128, blocks => 640, block => 128,
 	tids => 80, count => 126);
 my %narrow = (blocks => 512, tids => 42);	# of class 16
+# of class 96; and the words of a header's bounds
+my %wide = (base => 96, separators => 128, blocks => 640, block => 256, tails => 120, count => 254, low_word => 8064, high_word => 8088);
 
 sub add
 {
@@ -47,6 +49,14 @@ sub swap
 	substr($$data, $at + $offset, $length) = substr $$data, $at + $other, $length;
 	substr($$data, $at + $other, $length) = $bytes;
 	return;
+}
+
+# The offset of the first block of a leaf of class 96 that has an entry.
+sub wide_block
+{
+	my ($data, $page) = @_;
+	my ($found) = grep { get($data, $page, $_ + $wide{count}, 'C') > 0 } map { $wide{blocks} + $_ * $wide{block} } 0 .. 28;
+	return $found // die 'no entries';
 }
 
 # The offset of the first block of a leaf that has so many entries, or of the n-th such
@@ -173,7 +183,7 @@ my @plants = (
 		qr/^XX002: .* was built for keys of another type/ ],
 	[ 'key width', tree => sub { put($_[0], 0, $meta{width}, 'v', 4) },
 		qr/^XX002: .* damaged metapage/ ],
-	[ 'type of the second column', columns => sub { put($_[0], 0, $meta{columns} + 16, 'V', 23) },
+	[ 'type of the second column', columns => sub { put($_[0], 0, $meta{columns} + 16, 'V', 20) },
 		qr/^XX002: .* has a damaged metapage/ ],
 	[ 'number of columns', columns => sub { put($_[0], 0, $meta{key_columns}, 'v', 3) },
 		qr/^XX002: .* has a damaged metapage/ ],
@@ -636,6 +646,28 @@ my @plants = (
 		qr/^XX002: .*(is not within the 50 blocks|but the index has 50 blocks)/ ],
 	[ 'empty file', tree => sub { ${ $_[0] } = '' },
 		qr/^XX002: index "\w+" has no metapage/ ],
+
+	# Keys of 128 bits
+	[ 'width of wide keys', wide => sub { put($_[0], 0, $meta{width}, 'v', 8) },
+		qr/^XX002: .* damaged metapage/ ],
+	[ 'first bound of wide keys', wide => sub { add($_[0], 0, $meta{root} + 8, 'Q<', 1) },
+		qr/Block 0: the directory begins at \(18446744073709551616, / ],
+	[ 'higher word of the low bound', wide => sub { put($_[0], 1, $wide{low_word}, 'Q<', 1) },
+		qr/Block 1: the segment begins at \(18446744073709551616, \(0,0\)\), but the directory has \(0, / ],
+	[ 'base of a wide leaf', wide => sub { add($_[0], 30, $wide{base} + 8, 'Q<', 1) },
+		qr/Block 30: the leaf begins at \(\d{20,}, \(\d+,\d+\)\), but inner nodes have/ ],
+	[ 'higher word of the high bound', wide => sub { add($_[0], 30, $special{low_key}, 'Q<', 1) },
+		qr/Block 30: the leaf ends before \(\d{20,}, \(\d+,\d+\)\), but inner nodes have/ ],
+	[ 'lower word of the high bound', wide => sub { add($_[0], 30, $special{high_key}, 'Q<', 1) },
+		qr/Block 30: the leaf ends before \(\d{20,}, \(\d+,\d+\)\), but inner nodes have/ ],
+	[ 'class of a wide leaf', wide => sub { put($_[0], 30, $leaf{class}, 'C', 128 + 256 / 8) },
+		qr/Block 30: widths of keys and tids are none that a leaf can have/ ],
+	[ 'separator of a wide leaf', wide => sub { put($_[0], 30, $wide{separators}, 'Q<', 1 << 40) },
+		qr/Block 30: / ],
+	[ 'key of a wide leaf', wide => sub { put($_[0], 30, wide_block($_[0], 30), 'Q<', 1 << 40) },
+		qr/Block 30: / ],
+	[ 'wrong wide key', wide => sub { add($_[0], 30, wide_block($_[0], 30) + $wide{tails}, 'V', 1) },
+		qr/^XX002: .*: Row \(\d+,\d+\) of table "\w+" has no entry in it/, 'true' ],
 
 	# Rows without entry
 	[ 'entry missing', tree => sub { my $at = leaf_block($_[0], 20, 1); add($_[0], 20, $at + $leaf{count}, 'C', -1) },
