@@ -112,30 +112,30 @@ SELECT * FROM compare_lookups(
 ROLLBACK;
 
 --
--- Values that share a field of 32 bits, so that rows with other values are found: 7, 7704753371 and -715701439
+-- Values that share a field with 7, so that rows with other values are found: of 24 bits and of 20 bits
 --
-CREATE TABLE twins (a bigint, b bigint, v int) WITH (autovacuum_enabled = off);
-INSERT INTO twins SELECT a, b, g FROM unnest('{7,7704753371,-715701439}'::bigint[]) a, unnest('{7,7704753371,-715701439}'::bigint[]) b, generate_series(1, 3) g;
+CREATE TABLE twins (a bigint, b bigint, v int, c bigint DEFAULT 1) WITH (autovacuum_enabled = off);
+INSERT INTO twins SELECT a, b, g FROM unnest('{7,20788443,-10919296}'::bigint[]) a, unnest('{7,1914075,-815742}'::bigint[]) b, generate_series(1, 3) g;
 INSERT INTO twins SELECT i, i, -i FROM generate_series(1, 500) i WHERE i <> 7;
 DELETE FROM twins WHERE a = 7 AND b = 7 OR a < 0 AND v % 3 = 0;
-CREATE INDEX twins_key ON twins USING harmonia (a, b);
-CREATE TABLE twin_parts (a bigint, b bigint, v int) PARTITION BY HASH (b);
+CREATE INDEX twins_key ON twins USING harmonia (a, b, c);
+CREATE TABLE twin_parts (a bigint, b bigint, v int, c bigint) PARTITION BY HASH (b);
 CREATE TABLE twin_parts_0 PARTITION OF twin_parts FOR VALUES WITH (MODULUS 2, REMAINDER 0);
 CREATE TABLE twin_parts_1 PARTITION OF twin_parts FOR VALUES WITH (MODULUS 2, REMAINDER 1);
 INSERT INTO twin_parts SELECT * FROM twins;
-CREATE INDEX twin_parts_key ON twin_parts USING harmonia (a, b);
+CREATE INDEX twin_parts_key ON twin_parts USING harmonia (a, b, c);
 CREATE TABLE sought (a bigint, b bigint, n int) WITH (autovacuum_enabled = off);
-INSERT INTO sought SELECT a, b, row_number() OVER () FROM unnest('{7,7704753371,-715701439,8,NULL}'::bigint[]) a, unnest('{7,7704753371,-715701439,8,NULL}'::bigint[]) b, generate_series(1, 2);
+INSERT INTO sought SELECT a, b, row_number() OVER () FROM unnest('{7,20788443,-10919296,8,NULL}'::bigint[]) a, unnest('{7,1914075,-815742,8,NULL}'::bigint[]) b, generate_series(1, 2);
 VACUUM ANALYZE twins, twin_parts, sought;
-SELECT * FROM explained('SELECT v FROM twins WHERE (a, b) IN ((7, 7), (8, 8))');
+SELECT * FROM explained('SELECT v FROM twins WHERE (a, b, c) IN ((7, 7, 1), (8, 8, 1))');
 SELECT * FROM compare_lookups(
-	'SELECT * FROM twins WHERE a IN (7, 8)', 'SELECT * FROM twins WHERE (a, b) IN ((7, 7704753371), (-715701439, 7), (8, 8))', 'SELECT count(*) FROM twins WHERE a = 7 AND b IN (7, 7704753371)',
-	'SELECT * FROM sought s JOIN twins t ON t.a = s.a AND t.b = s.b', 'SELECT count(*) FROM sought s JOIN twins t ON t.a = s.a AND t.b = s.b', 'SELECT * FROM sought s JOIN twins t ON t.a = s.a',
-	'SELECT * FROM sought s LEFT JOIN twins t ON t.a = s.a AND t.b = s.b', 'SELECT * FROM sought s LEFT JOIN twins t ON t.a = s.a AND t.b = s.b AND t.v % 2 = 0',
-	'SELECT * FROM sought s WHERE EXISTS (SELECT FROM twins t WHERE t.a = s.a AND t.b = s.b)', 'SELECT * FROM sought s WHERE NOT EXISTS (SELECT FROM twins t WHERE t.a = s.a AND t.b = s.b)',
+	'SELECT * FROM twins WHERE a IN (7, 8)', 'SELECT * FROM twins WHERE (a, b) IN ((7, 1914075), (-10919296, 7), (8, 8))', 'SELECT count(*) FROM twins WHERE a = 7 AND b IN (7, 1914075)',
+	'SELECT * FROM sought s JOIN twins t ON t.a = s.a AND t.b = s.b', 'SELECT count(*) FROM sought s JOIN twins t ON t.a = s.a AND t.b = s.b AND t.c = 1', 'SELECT * FROM sought s JOIN twins t ON t.a = s.a',
+	'SELECT * FROM sought s LEFT JOIN twins t ON t.a = s.a AND t.b = s.b AND t.c = 1', 'SELECT * FROM sought s LEFT JOIN twins t ON t.a = s.a AND t.b = s.b AND t.v % 2 = 0',
+	'SELECT * FROM sought s WHERE EXISTS (SELECT FROM twins t WHERE t.a = s.a AND t.b = s.b)', 'SELECT * FROM sought s WHERE NOT EXISTS (SELECT FROM twins t WHERE t.a = s.a AND t.b = s.b AND t.c = 1)',
 	'SELECT * FROM sought s WHERE NOT EXISTS (SELECT FROM twins t WHERE t.a = s.a AND t.b = s.b AND t.v % 2 = 0)', 'SELECT count(*) FROM sought s WHERE EXISTS (SELECT FROM twins t WHERE t.a = s.a AND t.b = s.b AND t.v > 5)',
 	'SELECT * FROM twins WHERE (a, b) IN (SELECT a, b FROM sought)', 'SELECT * FROM sought s JOIN twins t ON t.a = 7 AND t.b = s.b', 'SELECT s.a, count(*), sum(t.v) FROM sought s JOIN twins t USING (a, b) GROUP BY s.a ORDER BY s.a',
-	'SELECT * FROM sought s JOIN twin_parts t ON t.a = s.a AND t.b = s.b', 'SELECT * FROM sought s LEFT JOIN twin_parts t ON t.a = s.a AND t.b = s.b', 'SELECT count(*) FROM sought s JOIN twin_parts t ON t.a = s.a AND t.b = s.b',
+	'SELECT * FROM sought s JOIN twin_parts t ON t.a = s.a AND t.b = s.b', 'SELECT * FROM sought s LEFT JOIN twin_parts t ON t.a = s.a AND t.b = s.b', 'SELECT count(*) FROM sought s JOIN twin_parts t ON t.a = s.a AND t.b = s.b AND t.c = 1',
 	'SELECT * FROM sought s WHERE EXISTS (SELECT FROM twin_parts t WHERE t.a = s.a AND t.b = s.b)', 'SELECT * FROM sought s WHERE NOT EXISTS (SELECT FROM twin_parts t WHERE t.a = s.a AND t.b = s.b)');
 
 --

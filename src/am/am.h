@@ -120,11 +120,11 @@ typedef struct HmKeyType
 	HmKey		(*normalise) (Datum value);
 
 	/*
-	 * normalise() for count values as an array without NULLs stores them.  keys may be the
-	 * same memory as values if keys are as wide as values.  NULL if values are passed by
-	 * reference, or keys have more than 64 bits.
+	 * normalise() for count values as an array without NULLs stores them, into an array of
+	 * the type's key size (keyarray.h), which may be the same memory if values have that size.
+	 * NULL for types that have none.
 	 */
-	void		(*normalise_all) (const char *values, Size count, uint64 *keys);
+	void		(*normalise_all) (const char *values, Size count, void *keys);
 	Datum		(*restore) (HmKey key); /* NULL unless returnable; palloc'd if it is passed by
 									 * reference */
 } HmKeyType;
@@ -370,11 +370,11 @@ extern void hm_ranges_from_keys(Relation index, ScanKey keys, int nkeys, HmRange
 
 /*
  * The keys that a scan key of the kind `= ANY (array)` names, if each element stands for
- * one key or for none, and no other value has that key.  They come in the array's order, and the same key may come more
- * than once.  Returns false if the scan key is of another kind.  *points is allocated in
+ * one key or for none, and no other value has that key.  They are an array of the index's key size
+ * (keyarray.h), in the order of the scan key's array, and the same key may come more than once.  Returns false if the scan key is of another kind.  *points is allocated in
  * the current memory context; free it by resetting the context.
  */
-extern bool hm_points_from_key(const HmKeyType *type, ScanKey key, uint64 **points,
+extern bool hm_points_from_key(const HmKeyType *type, ScanKey key, void **points,
 							   uint32 *count);
 
 /* ----------------------------------------------------------------

@@ -14,6 +14,7 @@
 #include <math.h>
 
 #include "catalog/pg_type.h"
+#include "port/pg_bswap.h"
 #include "utils/builtins.h"
 #include "utils/cash.h"
 #include "utils/date.h"
@@ -236,21 +237,19 @@ money_restore(HmKey key)
 static HmKey
 uuid_normalise(Datum value)
 {
-	const unsigned char *bytes = DatumGetUUIDP(value)->data;
-	HmKey		key = 0;
+	uint64		words[2];
 
-	for (int i = 0; i < UUID_LEN; i++)
-		key = key << 8 | bytes[i];
-	return key;
+	memcpy(words, DatumGetUUIDP(value), sizeof(words));
+	return (HmKey) pg_ntoh64(words[0]) << 64 | pg_ntoh64(words[1]);
 }
 
 static Datum
 uuid_restore(HmKey key)
 {
 	pg_uuid_t  *uuid = palloc(sizeof(pg_uuid_t));
+	uint64		words[2] = {pg_hton64((uint64) (key >> 64)), pg_hton64((uint64) key)};
 
-	for (int i = UUID_LEN - 1; i >= 0; i--, key >>= 8)
-		uuid->data[i] = (unsigned char) key;
+	memcpy(uuid, words, sizeof(words));
 	return UUIDPGetDatum(uuid);
 }
 
@@ -259,17 +258,18 @@ uuid_restore(HmKey key)
  * ----------------------------------------------------------------
  */
 /*
- * The same for contiguous values, as in an array.  Keys of 64 bits may overwrite
+ * The same for contiguous values, as in an array.  Keys of the same size may overwrite
  * their values.
  */
 #define NORMALISE_ALL(type, Value, ToDatum) \
 static void \
-type##_normalise_all(const char *values, Size count, uint64 *keys) \
+type##_normalise_all(const char *values, Size count, void *keys) \
 { \
 	const Value *from = (const Value *) values; \
+	uint64	   *to = keys; \
 \
 	for (Size i = 0; i < count; i++) \
-		keys[i] = (uint64) type##_normalise(ToDatum(from[i])); \
+		to[i] = (uint64) type##_normalise(ToDatum(from[i])); \
 }
 
 NORMALISE_ALL(bool, bool, BoolGetDatum)
@@ -285,6 +285,16 @@ NORMALISE_ALL(timestamp, Timestamp, TimestampGetDatum)
 NORMALISE_ALL(timestamptz, TimestampTz, TimestampTzGetDatum)
 NORMALISE_ALL(float8, float8, Float8GetDatum)
 NORMALISE_ALL(money, Cash, CashGetDatum)
+
+static void
+uuid_normalise_all(const char *values, Size count, void *keys)
+{
+	const pg_uuid_t *from = (const pg_uuid_t *) values;
+	HmKey	   *to = keys;
+
+	for (Size i = 0; i < count; i++)
+		to[i] = uuid_normalise(UUIDPGetDatum(&from[i]));
+}
 
 /* ----------------------------------------------------------------
  *		Lookup
@@ -324,7 +334,7 @@ static const HmKeyType key_types[] = {
 
 /* Those that have other keys if the index has no other column. */
 static const HmKeyType wide_types[] = {
-	{UUIDOID, HT_WIDTH128, 128, 0, true, true, true, uuid_normalise, NULL, uuid_restore}
+	{UUIDOID, HT_WIDTH128, 128, 0, true, true, true, uuid_normalise, uuid_normalise_all, uuid_restore}
 };
 
 static const HmKeyType *

@@ -21,6 +21,7 @@
 #include "utils/memutils.h"
 
 #include "am/internal.h"
+#include "am/keyarray.h"
 #include "am/quals.h"
 #include "compat.h"
 
@@ -337,19 +338,20 @@ window_narrow(const HmKeyType *type, ScanKey key, HmSpan *window, bool *recheck)
 
 /*
  * The keys of an array whose elements have the index's type and are not NULL.  If the
- * array is the caller's own copy, 64-bit keys overwrite its elements, and it is not
+ * array is the caller's own copy, keys of the same size overwrite its elements, and it is not
  * freed.
  */
-static uint64 *
+static void *
 array_keys(const HmKeyType *type, ArrayItems *items)
 {
 	char	   *values = ARR_DATA_PTR(&items->array->flt);
-	uint64	   *keys = (uint64 *) values;
-	bool		in_place = type->width == HT_WIDTH64 &&
+	void	   *keys = values;
+	Size		key_size = hm_key_size(type->width);
+	bool		in_place = key_size == (Size) items->length &&
 		(Pointer) items->array != DatumGetPointer(items->argument);
 
 	if (!in_place)
-		keys = hm_alloc_large(sizeof(uint64) * (Size) items->count);
+		keys = hm_alloc_large(key_size * (Size) items->count);
 	type->normalise_all(values, (Size) items->count, keys);
 	if (!in_place)
 		array_end(items);
@@ -357,8 +359,9 @@ array_keys(const HmKeyType *type, ArrayItems *items)
 }
 
 bool
-hm_points_from_key(const HmKeyType *type, ScanKey key, uint64 **points, uint32 *count)
+hm_points_from_key(const HmKeyType *type, ScanKey key, void **points, uint32 *count)
 {
+	Size		key_size = hm_key_size(type->width);
 	HmKey		max = ht_key_max_128(type->width);
 	HmBracketFunction function;
 	bool		same_type = !OidIsValid(key->sk_subtype) || key->sk_subtype == type->type;
@@ -367,7 +370,7 @@ hm_points_from_key(const HmKeyType *type, ScanKey key, uint64 **points, uint32 *
 
 	*points = NULL;
 	*count = 0;
-	if (!hm_is_equal_any(key) || !type->exact || type->width > HT_WIDTH64)
+	if (!hm_is_equal_any(key) || !type->exact)
 		return false;
 	if (key->sk_flags & SK_ISNULL)
 		return true;
@@ -384,7 +387,7 @@ hm_points_from_key(const HmKeyType *type, ScanKey key, uint64 **points, uint32 *
 		return true;
 	}
 
-	*points = hm_alloc_large(sizeof(uint64) * (Size) Max(items.count, 1));
+	*points = hm_alloc_large(key_size * (Size) Max(items.count, 1));
 	while (array_next(&items, &value))
 	{
 		HmBracket	bracket;
@@ -393,7 +396,7 @@ hm_points_from_key(const HmKeyType *type, ScanKey key, uint64 **points, uint32 *
 
 		if (same_type)
 		{
-			(*points)[(*count)++] = (uint64) type->normalise(value);
+			hm_key_put(*points, key_size, (*count)++, type->normalise(value));
 			continue;
 		}
 		bracket = function(type, value);
@@ -405,7 +408,7 @@ hm_points_from_key(const HmKeyType *type, ScanKey key, uint64 **points, uint32 *
 			pfree(*points);
 			return false;
 		}
-		(*points)[(*count)++] = (uint64) low;
+		hm_key_put(*points, key_size, (*count)++, low);
 	}
 	array_end(&items);
 	return true;

@@ -9,22 +9,16 @@
  */
 #include "postgres.h"
 
-#include "catalog/pg_operator.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
+#include "port/pg_bswap.h"
 #include "utils/memutils.h"
 #include "utils/tuplesort.h"
+#include "utils/typcache.h"
+#include "utils/uuid.h"
 
 #include "compat.h"
 #include "exec/nodes.h"
-
-#define ST_SORT sort_keys
-#define ST_ELEMENT_TYPE uint64
-#define ST_COMPARE(a, b) (*(a) < *(b) ? -1 : *(a) > *(b) ? 1 : 0)
-#define ST_SCOPE static
-#define ST_DEFINE
-#define ST_CHECK_FOR_INTERRUPTS
-#include "lib/sort_template.h"
 
 /* Room is made for so many keys at first, and how many times more if there is none left. */
 #define MIN_ROOM	1024
@@ -33,10 +27,10 @@
 #define SIGN		UINT64_C(0x8000000000000000)
 
 void
-hm_distinct_begin(HmDistinctKeys *distinct)
+hm_distinct_begin(HmDistinctKeys *distinct, Size key_size)
 {
-	*distinct = (HmDistinctKeys) {0};
-	distinct->max_room = get_hash_memory_limit() / sizeof(uint64);
+	*distinct = (HmDistinctKeys) {.key_size = key_size};
+	distinct->max_room = get_hash_memory_limit() / key_size;
 	distinct->max_room = Max(MIN_ROOM, Min(distinct->max_room, PG_INT32_MAX));
 	distinct->context = CurrentMemoryContext;
 	distinct->group_context = AllocSetContextCreate(CurrentMemoryContext, "harmonia key groups",
@@ -58,30 +52,47 @@ hm_distinct_reset(HmDistinctKeys *distinct)
 Size
 hm_distinct_memory(const HmDistinctKeys *distinct)
 {
-	return distinct->room * sizeof(uint64);
+	return distinct->room * distinct->key_size;
 }
 
-/* Drop duplicates. */
+/*
+ * Keys of 64 bits sort as bigints do, if the sign is the other way round.  Wide keys sort as uuids
+ * do, whose first byte is the highest one.
+ */
 static void
-drop_duplicates(HmDistinctKeys *distinct)
+put(HmDistinctKeys *distinct, HmKey key)
 {
-	uint64	   *keys = distinct->keys;
-	uint32		kept = 0;
+	uint64		words[2] = {pg_hton64((uint64) (key >> 64)), pg_hton64((uint64) key)};
 
-	sort_keys(keys, distinct->count);
-	for (uint32 i = 1; i < distinct->count; i++)
-	{
-		if (keys[i] != keys[kept])
-			keys[++kept] = keys[i];
-	}
-	distinct->count = kept + 1;
+	if (distinct->key_size == sizeof(uint64))
+		tuplesort_putdatum(distinct->sort, Int64GetDatum((int64) ((uint64) key ^ SIGN)), false);
+	else
+		tuplesort_putdatum(distinct->sort, UUIDPGetDatum((pg_uuid_t *) words), false);
 }
 
-/* Keys sort as bigints do, if the sign is the other way round. */
-static inline void
-put(HmDistinctKeys *distinct, uint64 key)
+/*
+ * Get the next key from the sort, in order; false at the end.  Up to 15 the sort returns a copy, for
+ * which the groups' memory is used: there are no groups.
+ */
+static bool
+get(HmDistinctKeys *distinct, HmKey *key)
 {
-	tuplesort_putdatum(distinct->sort, Int64GetDatum((int64) (key ^ SIGN)), false);
+	MemoryContext old_context = MemoryContextSwitchTo(distinct->group_context);
+	Datum		value;
+	bool		is_null;
+	bool		found = hm_tuplesort_getdatum(distinct->sort, &value, &is_null);
+
+	MemoryContextSwitchTo(old_context);
+	if (!found)
+		return false;
+	if (distinct->key_size == sizeof(uint64))
+		*key = (uint64) DatumGetInt64(value) ^ SIGN;
+	else
+	{
+		*key = hm_key_type_lookup(UUIDOID)->normalise(value);
+		MemoryContextReset(distinct->group_context);
+	}
+	return true;
 }
 
 /* Hand all keys to a sort. */
@@ -89,12 +100,13 @@ static void
 begin_sort(HmDistinctKeys *distinct)
 {
 	MemoryContext old_context = MemoryContextSwitchTo(distinct->context);
+	Oid			type = distinct->key_size == sizeof(uint64) ? INT8OID : UUIDOID;
 
-	distinct->sort = tuplesort_begin_datum(INT8OID, Int8LessOperator, InvalidOid, false,
-										   work_mem, NULL, TUPLESORT_NONE);
+	distinct->sort = tuplesort_begin_datum(type, lookup_type_cache(type, TYPECACHE_LT_OPR)->lt_opr,
+										   InvalidOid, false, work_mem, NULL, TUPLESORT_NONE);
 	MemoryContextSwitchTo(old_context);
 	for (uint32 i = 0; i < distinct->count; i++)
-		put(distinct, distinct->keys[i]);
+		put(distinct, hm_key_get(distinct->keys, distinct->key_size, i));
 	pfree(distinct->keys);
 	distinct->keys = NULL;
 	distinct->room = distinct->count = 0;
@@ -110,23 +122,23 @@ make_room(HmDistinctKeys *distinct)
 	{
 		distinct->room = (uint32) Min(room, distinct->max_room);
 		distinct->keys = hm_resize_large(distinct->context, distinct->keys,
-										 distinct->room * sizeof(uint64));
+										 distinct->room * distinct->key_size);
 		return;
 	}
-	drop_duplicates(distinct);
+	distinct->count = hm_drop_duplicates(distinct->keys, distinct->key_size, distinct->count);
 	if (distinct->count > distinct->room / 2)
 		begin_sort(distinct);
 }
 
 void
-hm_distinct_add_slowly(HmDistinctKeys *distinct, uint64 key)
+hm_distinct_add_slowly(HmDistinctKeys *distinct, HmKey key)
 {
 	if (distinct->sort == NULL)
 		make_room(distinct);
 	if (distinct->sort != NULL)
 		put(distinct, key);
 	else
-		distinct->keys[distinct->count++] = key;
+		hm_key_put(distinct->keys, distinct->key_size, distinct->count++, key);
 }
 
 /* All keys have been added. */
@@ -142,7 +154,7 @@ finish(HmDistinctKeys *distinct)
 		return;
 	}
 	old_context = MemoryContextSwitchTo(distinct->group_context);
-	hm_groups_begin(&distinct->groups, distinct->keys, distinct->count);
+	hm_groups_begin(&distinct->groups, distinct->keys, distinct->key_size, distinct->count);
 	MemoryContextSwitchTo(old_context);
 }
 
@@ -150,32 +162,28 @@ finish(HmDistinctKeys *distinct)
 static void
 read_sorted(HmDistinctKeys *distinct, uint32 limit)
 {
-	Datum		value;
-	bool		is_null;
+	HmKey		key;
 
 	if (distinct->room < limit)
 	{
 		distinct->room = limit;
 		distinct->keys = hm_resize_large(distinct->context, distinct->keys,
-										 limit * sizeof(uint64));
+										 limit * distinct->key_size);
 	}
 	distinct->count = 0;
-	while (distinct->count < limit &&
-		   hm_tuplesort_getdatum(distinct->sort, &value, &is_null))
+	while (distinct->count < limit && get(distinct, &key))
 	{
-		uint64		key = (uint64) DatumGetInt64(value) ^ SIGN;
-
 		CHECK_FOR_INTERRUPTS();
 		if (distinct->has_last && key == distinct->last)
 			continue;
 		distinct->has_last = true;
 		distinct->last = key;
-		distinct->keys[distinct->count++] = key;
+		hm_key_put(distinct->keys, distinct->key_size, distinct->count++, key);
 	}
 }
 
 uint32
-hm_distinct_next(HmDistinctKeys *distinct, uint32 limit, uint64 **keys, bool *duplicates)
+hm_distinct_next(HmDistinctKeys *distinct, uint32 limit, void **keys, bool *duplicates)
 {
 	if (!distinct->finished)
 		finish(distinct);

@@ -129,6 +129,7 @@ hm_fetch_create(Relation heap, Relation index, const EState *estate, bool index_
 
 	fetch->heap = heap;
 	fetch->index = index;
+	fetch->key_size = hm_key_size(hm_key_width(index));
 	fetch->snapshot = snapshot;
 	init_keys(fetch);
 	if (index_only && fetch->type == NULL)
@@ -245,7 +246,7 @@ make_portion_room(HmFetch *fetch)
 		fetch->hits = alloc_hits(fetch);
 	}
 	if (fetch->keys == NULL && hm_fetch_wants_keys(fetch))
-		fetch->keys = MemoryContextAllocHuge(context, room * sizeof(uint64));
+		fetch->keys = MemoryContextAllocHuge(context, room * fetch->key_size);
 }
 
 /* Drop the portion. */
@@ -256,7 +257,7 @@ drop_portion(HmFetch *fetch)
 	fetch->tally.count = fetch->tally_next = fetch->tally_used = 0;
 }
 
-/* Drop the run: release its page. */
+/* Drop the run: release its page, and the values that were made from its keys. */
 static void
 drop_run(HmFetch *fetch)
 {
@@ -266,6 +267,7 @@ drop_run(HmFetch *fetch)
 	if (BufferIsValid(run->buffer))
 		ReleaseBuffer(run->buffer);
 	run->buffer = InvalidBuffer;
+	ResetExprContext(fetch->key_context);
 }
 
 void
@@ -332,16 +334,9 @@ wanted_answer(const HmFetch *fetch)
 	return fetch->by_probe && !fetch->may_be_unknown ? HM_ANSWER_TALLY : HM_ANSWER_HITS;
 }
 
-/* The key of one of the portion's hits, if index_only. */
-static inline uint64
-hit_key(const HmFetch *fetch, uint32 hit)
-{
-	return hm_fetch_wants_keys(fetch) ? fetch->keys[hit] : fetch->probes.low[fetch->hits[hit].probe];
-}
-
 /* Whether a composite key tells all columns that may be asked for. */
 static bool
-is_known(const HmFetch *fetch, uint64 key)
+is_known(const HmFetch *fetch, HmKey key)
 {
 	for (int i = 0; i < fetch->returned_count; i++)
 	{
@@ -363,7 +358,7 @@ fetch_unknown(HmFetch *fetch)
 		uint32		last = fetch->visible - 1;
 		HmHit		hit = fetch->hits[i];
 
-		if (is_known(fetch, hit_key(fetch, i)))
+		if (is_known(fetch, hm_fetch_hit_key(fetch, i, hit.probe)))
 		{
 			i++;
 			continue;
@@ -371,12 +366,7 @@ fetch_unknown(HmFetch *fetch)
 		fetch->hits[i] = fetch->hits[last];
 		fetch->hits[last] = hit;
 		if (hm_fetch_wants_keys(fetch))
-		{
-			uint64		key = fetch->keys[i];
-
-			fetch->keys[i] = fetch->keys[last];
-			fetch->keys[last] = key;
-		}
+			hm_key_swap(fetch->keys, fetch->key_size, i, last);
 		fetch->visible = last;
 	}
 }
@@ -431,10 +421,11 @@ read_portion(HmFetch *fetch)
 
 /* Whether a key is one of a probe's keys. */
 static inline bool
-is_among_keys(const HmFetch *fetch, uint32 probe, uint64 key)
+is_among_keys(const HmFetch *fetch, uint32 probe, HmKey key)
 {
-	uint64		low = fetch->probes.low[probe];
-	uint64		high = fetch->probes.high == NULL ? low : fetch->probes.high[probe];
+	HmKey		low = hm_key_get(fetch->probes.low, fetch->key_size, probe);
+	HmKey		high = fetch->probes.high == NULL ? low :
+		hm_key_get(fetch->probes.high, fetch->key_size, probe);
 
 	return key >= low && key <= high;
 }
@@ -568,7 +559,7 @@ make_visible_run(HmFetch *fetch)
 		run->hits[run->count++] = fetch->next - 1;
 		/* Hits are not in the order of probes, so each key is a cache miss. */
 		if (fetch->reads_keys && !hm_fetch_wants_keys(fetch))
-			__builtin_prefetch(&fetch->probes.low[hit->probe]);
+			__builtin_prefetch(hm_key_at(fetch->probes.low, fetch->key_size, hit->probe));
 	}
 }
 

@@ -48,6 +48,7 @@ struct HmFetch
 {
 	Relation	heap;
 	Relation	index;
+	Size		key_size;		/* of its keys */
 	Snapshot	snapshot;
 	const HmKeyType *type;		/* NULL if the index has several columns */
 	AttrNumber	key_column;		/* the table's column, or 0 if the key is an
@@ -59,7 +60,8 @@ struct HmFetch
 								 * it can return */
 	int			returned[HM_MAX_KEY_COLUMNS];
 	bool		may_be_unknown; /* some keys do not tell all of these */
-	ExprContext *key_context;
+	ExprContext *key_context;	/* its memory has values that were made from keys of
+								 * the run, if they are passed by reference */
 	bool		compare_always; /* "compare_keys", for all portions */
 	bool		index_only;
 	bool		first_rows;
@@ -91,7 +93,7 @@ struct HmFetch
 	uint32		visible;		/* the first "visible" hits are on
 								 * all-visible pages, and need not be
 								 * fetched from the heap */
-	uint64	   *keys;			/* if index_only, for ranges: the key of each
+	void	   *keys;			/* if index_only, for ranges: the key of each
 								 * hit; NULL until it is needed */
 	HmTally		tally;			/* other hits on all-visible pages, by probe */
 	uint32		tally_next;		/* the first probe that has not been in a run */
@@ -139,6 +141,14 @@ static inline bool
 hm_fetch_wants_keys(const HmFetch *fetch)
 {
 	return fetch->index_only && fetch->probes.high != NULL && !fetch->counting;
+}
+
+/* The key of one of the portion's hits, which is of this probe, if index_only. */
+static inline HmKey
+hm_fetch_hit_key(const HmFetch *fetch, uint32 hit, uint32 probe)
+{
+	return hm_fetch_wants_keys(fetch) ? hm_key_get(fetch->keys, fetch->key_size, hit) :
+		hm_key_get(fetch->probes.low, fetch->key_size, probe);
 }
 
 /*

@@ -133,7 +133,8 @@ prefetch_memory(HmFetch *fetch)
 			__builtin_prefetch(page + Min(at + TUPLE_SECOND_LINE, BLCKSZ - 1));
 		}
 		if (fetch->compare && fetch->hits[ahead->tuples.hit - 1].probe != HM_NO_PROBE)
-			__builtin_prefetch(&fetch->probes.low[fetch->hits[ahead->tuples.hit - 1].probe]);
+			__builtin_prefetch(hm_key_at(fetch->probes.low, fetch->key_size,
+										 fetch->hits[ahead->tuples.hit - 1].probe));
 	}
 }
 

@@ -20,20 +20,23 @@ hm_fetch_store(HmFetch *fetch, uint32 match)
 }
 
 /* The key of a match, if index_only. */
-static inline uint64
+static inline HmKey
 match_key(const HmFetch *fetch, uint32 match)
 {
 	const HmRun *run = &fetch->run;
 
-	return hm_fetch_wants_keys(fetch) ? fetch->keys[run->hits[match]] :
-		fetch->probes.low[run->probes[match]];
+	return hm_fetch_hit_key(fetch, run->hits[match], run->probes[match]);
 }
 
 Datum
 hm_fetch_key(HmFetch *fetch, uint32 match)
 {
+	MemoryContext old_context = MemoryContextSwitchTo(fetch->key_context->ecxt_per_tuple_memory);
+	Datum		value = fetch->type->restore(match_key(fetch, match));
+
+	MemoryContextSwitchTo(old_context);
 	fetch->reads_keys = true;
-	return fetch->type->restore(match_key(fetch, match));
+	return value;
 }
 
 Datum

@@ -17,78 +17,43 @@
 /* Size of the sample whose median divides keys that are too many for one batch. */
 #define SAMPLE			63
 
-static int
-key_cmp(const void *a, const void *b)
-{
-	uint64		left = *(const uint64 *) a;
-	uint64		right = *(const uint64 *) b;
-
-	return left < right ? -1 : left > right ? 1 : 0;
-}
-
-uint32
-hm_sample_keys(const uint64 *keys, uint32 count, uint64 *sample, uint32 size)
-{
-	uint32		sampled = Min(count, size);
-
-	for (uint32 i = 0; i < sampled; i++)
-		sample[i] = keys[(uint64) i * count / sampled];
-	qsort(sample, sampled, sizeof(uint64), key_cmp);
-	return sampled;
-}
-
-/* Move the keys that are not above a limit to the front.  Returns their number. */
-static uint32
-move_to_front(uint64 *keys, uint32 count, uint64 limit)
-{
-	uint32		moved = 0;
-
-	for (uint32 i = 0; i < count; i++)
-	{
-		uint64		key = keys[i];
-
-		keys[i] = keys[moved];
-		keys[moved] = key;
-		moved += key <= limit;
-	}
-	return moved;
-}
-
 /*
  * Divide two or more keys into small keys, which go to the front, and large ones, about
  * as many of each.  No key is in both groups.  Returns the number of small keys, 0 if all
  * keys are equal.
  */
 static uint32
-split_keys(uint64 *keys, uint32 count)
+split_keys(void *keys, Size key_size, uint32 count)
 {
-	uint64		sample[SAMPLE];
-	uint32		sampled = hm_sample_keys(keys, count, sample, SAMPLE);
-	uint64		median = sample[(sampled - 1) / 2];
+	HmKey		sample[SAMPLE];
+	uint32		sampled = hm_sample_keys(keys, key_size, count, sample, SAMPLE);
+	HmKey		median = sample[(sampled - 1) / 2];
 	uint32		small;
 
-	small = move_to_front(keys, count, median);
+	small = hm_move_to_front(keys, key_size, count, median);
 	if (small == count)
-		small = median == 0 ? 0 : move_to_front(keys, count, median - 1);
+		small = median == 0 ? 0 : hm_move_to_front(keys, key_size, count, median - 1);
 	return small;
 }
 
 void
-hm_groups_begin(HmKeyGroups *groups, uint64 *keys, uint32 count)
+hm_groups_begin(HmKeyGroups *groups, void *keys, Size key_size, uint32 count)
 {
 	groups->keys = keys;
+	groups->key_size = key_size;
 	groups->next = 0;
 	groups->ends = list_make1_int((int) count);
 	groups->context = CurrentMemoryContext;
 }
 
 uint32
-hm_groups_begin_claimed(HmKeyGroups *groups, uint64 *keys, uint32 count, uint64 low, uint64 high)
+hm_groups_begin_claimed(HmKeyGroups *groups, void *keys, Size key_size, uint32 count, HmKey low,
+						HmKey high)
 {
-	uint32		end = move_to_front(keys, count, high);
-	uint32		begin = low == 0 ? 0 : move_to_front(keys, end, low - 1);
+	uint32		end = hm_move_to_front(keys, key_size, count, high);
+	uint32		begin = low == 0 ? 0 : hm_move_to_front(keys, key_size, end, low - 1);
 
-	hm_groups_begin(groups, keys + begin, end - begin);
+	hm_groups_begin(groups, hm_key_at(keys, key_size, begin), key_size, end - begin);
 	return end;
 }
 
@@ -110,7 +75,8 @@ next_end(HmKeyGroups *groups, uint32 limit)
 		uint32		small;
 
 		CHECK_FOR_INTERRUPTS();
-		small = split_keys(groups->keys + groups->next, end - groups->next);
+		small = split_keys(hm_key_at(groups->keys, groups->key_size, groups->next),
+						   groups->key_size, end - groups->next);
 
 		/* These keys are all equal: one of them is enough. */
 		if (small == 0)
@@ -126,7 +92,7 @@ next_end(HmKeyGroups *groups, uint32 limit)
 }
 
 uint32
-hm_groups_next(HmKeyGroups *groups, uint32 limit, uint64 **keys)
+hm_groups_next(HmKeyGroups *groups, uint32 limit, void **keys)
 {
 	MemoryContext old_context;
 	uint32		end;
@@ -137,7 +103,7 @@ hm_groups_next(HmKeyGroups *groups, uint32 limit, uint64 **keys)
 	old_context = MemoryContextSwitchTo(groups->context);
 	end = next_end(groups, limit);
 	MemoryContextSwitchTo(old_context);
-	*keys = groups->keys + groups->next;
+	*keys = hm_key_at(groups->keys, groups->key_size, groups->next);
 	count = end - groups->next;
 	groups->next = end;
 	return count;

@@ -291,6 +291,7 @@ static void
 cost_targets(PlannerInfo *root, const ArrayScan *scan, double processes, Path *path,
 			 double *rows, double *pages)
 {
+	const IndexOptInfo *index = ((HmTarget *) linitial(scan->targets))->index;
 	HmLookupWork work = {.processes = processes,.as_array = true,.runs = 1,.index_only = scan->index_only};
 	double		probes = scan->elements / processes;
 	double		tuples = 0;
@@ -298,8 +299,8 @@ cost_targets(PlannerInfo *root, const ArrayScan *scan, double processes, Path *p
 
 	foreach(cell, scan->targets)
 		tuples += ((HmTarget *) lfirst(cell))->rel->tuples;
-	work.correlation = hm_key_correlation(root, ((HmTarget *) linitial(scan->targets))->index);
-	work.batch = hm_join_batch_rows(0, scan->index_only);
+	work.correlation = hm_key_correlation(root, index);
+	work.batch = hm_join_batch_rows(hm_index_key_size(index), 0, scan->index_only);
 	if (processes > 1)
 		work.batch = Min(work.batch, Max(1, probes * HM_FIRST_RUN));
 	*rows = *pages = 0;

@@ -32,6 +32,7 @@ typedef struct JoinKey
 	StrategyNumber strategy;
 	const HmKeyType *type;		/* of the column */
 	HmBracketFunction bracket;
+	bool		is_exact;		/* an argument's key is its bracket */
 	ExprState  *argument;
 	int			column;			/* the outer row's, if the argument is a plain
 								 * column; otherwise 0 */
@@ -44,8 +45,9 @@ typedef struct JoinProbes
 	bool		points;			/* every probe is a single key */
 	uint32	   *rows;			/* the outer row, by its number in the batch;
 								 * NULL: probe i is of row i */
-	uint64	   *low;
-	uint64	   *high;			/* NULL if all are keys */
+	Size		key_size;		/* of these keys */
+	void	   *low;
+	void	   *high;			/* NULL if all are keys */
 	uint8	   *done;			/* nonzero when no more hits are wanted: after a
 								 * match that is enough; NULL: never */
 } JoinProbes;
@@ -113,7 +115,7 @@ typedef struct JoinBatch
 	uint64	   *hashes;			/* partition hash values of the points */
 	bool		divided;		/* the targets' probes are in "division" */
 	JoinDivision division;
-	uint64	   *column_keys;	/* if there are several targets and columns: the keys
+	HmKey	   *column_keys;	/* if there are several targets and columns: the keys
 								 * of each row's columns */
 	uint8	   *single_columns;	/* and how many of the first ones have one value */
 	bool		hashed;
@@ -131,6 +133,7 @@ typedef struct JoinTarget
 	bool		by_slot;		/* deform tuples by a slot */
 	Relation	table;			/* both are NULL until the first fetch */
 	Relation	index;
+	Size		key_size;		/* of the index's keys, and */
 	HmFields	fields;			/* of composite keys; read with the index */
 } JoinTarget;
 
@@ -160,7 +163,8 @@ typedef struct JoinArray
 	bool		from_subplan;	/* the keys were read from "subplan" */
 	bool		started;		/* some keys may have been taken */
 	bool		divided;		/* other processes look up some of the keys */
-	uint64	   *keys;			/* if the join drops duplicates: keys in any order, with
+	Size		key_size;
+	void	   *keys;			/* if the join drops duplicates: keys in any order, with
 								 * duplicates */
 	uint32		count;
 	uint32		next;			/* the first key that is not claimed */
@@ -340,14 +344,14 @@ extern void hm_join_clear_candidate(LookupJoin *join);
  * them.  If the batch keeps the keys of columns, it gets those of its next row, and the range is
  * that of the column that shares are about.
  */
-extern bool hm_join_row_range(LookupJoin *join, TupleTableSlot *outer, uint64 *low, uint64 *high);
+extern bool hm_join_row_range(LookupJoin *join, TupleTableSlot *outer, HmKey *low, HmKey *high);
 
 /*
  * The range of composite keys whose first columns have these keys.  Returns whether no other rows
  * are in that range.
  */
-extern bool hm_join_compose(const HmFields *fields, const uint64 *keys, int count,
-							uint64 *low, uint64 *high);
+extern bool hm_join_compose(const HmFields *fields, const HmKey *keys, int count,
+							HmKey *low, HmKey *high);
 
 /* ----------------------------------------------------------------
  *		Batches (lookup_join_batch.c)
@@ -388,10 +392,10 @@ extern void hm_join_end_fetch(LookupJoin *join);
  */
 
 /*
- * Prepare to divide probes among these targets.  Returns NULL if that would not be faster than to
+ * Prepare to divide probes with keys of this size among these targets.  Returns NULL if that would not be faster than to
  * test each probe with each target's share.  Memory is allocated in CurrentMemoryContext.
  */
-extern JoinShares *hm_shares_create(const JoinTarget *targets, int count);
+extern JoinShares *hm_shares_create(const JoinTarget *targets, int count, Size key_size);
 
 /* A share by whose hash function values of probes are needed, or NULL. */
 extern const HmShare *hm_shares_hashed(const JoinShares *shares);
@@ -431,7 +435,7 @@ extern void hm_array_rescan(LookupJoin *join, const Bitmapset *changed);
  * If the join drops duplicates, the next batch: at most so many keys, none of which is in another
  * batch.  It may have duplicates.  Returns their number, 0 if there are none left.
  */
-extern uint32 hm_array_next_keys(LookupJoin *join, uint32 limit, uint64 **keys);
+extern uint32 hm_array_next_keys(LookupJoin *join, uint32 limit, void **keys);
 
 /* Otherwise, the next element as a row; NULL at the end.  No element comes twice. */
 extern TupleTableSlot *hm_array_next_row(LookupJoin *join);

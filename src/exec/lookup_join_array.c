@@ -53,6 +53,7 @@ hm_array_begin(LookupJoin *join, List *plan)
 	array->slot = make_slot(state->state, type);
 	array->context = AllocSetContextCreate(CurrentMemoryContext, "harmonia array",
 										   ALLOCSET_DEFAULT_SIZES);
+	array->key_size = hm_key_size(join->key_type->width);
 	array->scan_key.sk_flags = SK_SEARCHARRAY;
 	array->scan_key.sk_strategy = BTEqualStrategyNumber;
 	array->scan_key.sk_subtype = type;
@@ -151,10 +152,11 @@ start(LookupJoin *join)
 	}
 	array->divided = array->slices != NULL && array->count > 0;
 	if (array->divided)
-		hm_slices_divide_keys(array->slices, array->keys, array->count);
+		hm_slices_divide_keys(array->slices, array->keys, array->key_size, array->count);
 	array->next = 0;
 	array->next_element = 0;
-	hm_groups_begin(&array->groups, array->keys, array->divided ? 0 : array->count);
+	hm_groups_begin(&array->groups, array->keys, array->key_size,
+					array->divided ? 0 : array->count);
 	MemoryContextSwitchTo(old_context);
 	array->is_read = array->started = true;
 }
@@ -171,7 +173,7 @@ static bool
 claim(JoinArray *array)
 {
 	MemoryContext old_context;
-	uint64		low,
+	HmKey		low,
 				high;
 
 	/* If there are no slices, the leader has released the shared memory. */
@@ -179,14 +181,15 @@ claim(JoinArray *array)
 		!hm_slices_claim(array->slices, &low, &high))
 		return false;
 	old_context = MemoryContextSwitchTo(array->context);
-	array->next += hm_groups_begin_claimed(&array->groups, array->keys + array->next,
-										   array->count - array->next, low, high);
+	array->next += hm_groups_begin_claimed(&array->groups,
+										   hm_key_at(array->keys, array->key_size, array->next),
+										   array->key_size, array->count - array->next, low, high);
 	MemoryContextSwitchTo(old_context);
 	return true;
 }
 
 uint32
-hm_array_next_keys(LookupJoin *join, uint32 limit, uint64 **keys)
+hm_array_next_keys(LookupJoin *join, uint32 limit, void **keys)
 {
 	JoinArray  *array = &join->array;
 	uint32		count;
@@ -220,7 +223,7 @@ hm_array_memory(LookupJoin *join)
 {
 	if (!join->array.started)
 		start(join);
-	return join->array.count * sizeof(uint64);
+	return join->array.count * join->array.key_size;
 }
 
 /* ----------------------------------------------------------------

@@ -32,6 +32,9 @@
 #define FIRST_ROWS_BATCH	1
 #define FIRST_ROWS_GROWTH	4
 
+/* The memory of a value that is made from a key, if it is passed by reference. */
+#define RESTORED_MEMORY		32
+
 /* Rows to make room for at first, and how many times more if there is none left. */
 #define MIN_ROOM		64
 #define ROOM_GROWTH		4
@@ -42,7 +45,11 @@
  */
 
 /* The bytes of a probe and of "matched". */
-#define PROBE_MEMORY	(sizeof(uint64) + sizeof(uint8))
+static inline Size
+probe_memory(Size key_size)
+{
+	return key_size + sizeof(uint8);
+}
 
 /*
  * With several targets, what there is for each probe besides the chosen ones: its row, its hash
@@ -50,34 +57,38 @@
  */
 #define CHOSEN_MEMORY	(sizeof(uint32) + sizeof(uint64) + 4 * sizeof(uint32))
 
-/* The bytes that a row takes, without copies and bits for NULLs. */
+/*
+ * The bytes that a row takes, without copies and bits for NULLs.  Before a target is open, its keys
+ * are taken to be as large as those of the batch.
+ */
 static inline Size
 row_memory(const LookupJoin *join)
 {
-	Size		probe = PROBE_MEMORY + (join->plain_key ? 0 : sizeof(uint64));
-	Size		columns = hm_join_keeps_columns(join) ? join->key_count * sizeof(uint64) + sizeof(uint8) : 0;
+	Size		key_size = join->batch.all.key_size;
+	Size		probe = probe_memory(key_size) + (join->plain_key ? 0 : key_size);
+	Size		columns = hm_join_keeps_columns(join) ? join->key_count * sizeof(HmKey) + sizeof(uint8) : 0;
 
 	/* With several targets there are the chosen probes, too. */
-	return hm_lookup_probe_memory() + join->batch.rows.count * sizeof(Datum) + probe + columns +
+	return hm_lookup_probe_memory(key_size) + join->batch.rows.count * sizeof(Datum) + probe + columns +
 		(join->several_targets ? probe + CHOSEN_MEMORY : 0);
 }
 
 uint32
-hm_join_batch_rows(Size width, bool index_only)
+hm_join_batch_rows(Size key_size, Size width, bool index_only)
 {
 	return (uint32) Min((Size) hm_batch_size,
 						hm_fetch_leaves_memory(index_only) /
-						(hm_lookup_probe_memory() + PROBE_MEMORY + width));
+						(hm_lookup_probe_memory(key_size) + probe_memory(key_size) + width));
 }
 
 static void
-make_probes_room(LookupJoin *join, JoinProbes *probes, uint32 room)
+make_probes_room(LookupJoin *join, JoinProbes *probes, Size key_size, uint32 room)
 {
 	MemoryContext context = join->node.css.ss.ps.state->es_query_cxt;
 
-	probes->low = hm_resize_large(context, probes->low, room * sizeof(uint64));
+	probes->low = hm_resize_large(context, probes->low, room * key_size);
 	if (!join->plain_key)
-		probes->high = hm_resize_large(context, probes->high, room * sizeof(uint64));
+		probes->high = hm_resize_large(context, probes->high, room * key_size);
 }
 
 /*
@@ -95,11 +106,11 @@ make_room(LookupJoin *join)
 	hm_rows_make_room(&batch->rows, (uint32) room);
 	if (join->one_match || join->keeps_unmatched)
 		batch->matched = hm_resize_large(context, batch->matched, room);
-	make_probes_room(join, &batch->all, (uint32) room);
+	make_probes_room(join, &batch->all, batch->all.key_size, (uint32) room);
 	if (hm_join_keeps_columns(join))
 	{
 		batch->column_keys = hm_resize_large(context, batch->column_keys,
-											 room * join->key_count * sizeof(uint64));
+											 room * join->key_count * sizeof(HmKey));
 		batch->single_columns = hm_resize_large(context, batch->single_columns, room);
 	}
 	if (batch->all_rows != NULL)
@@ -119,7 +130,10 @@ make_chosen_room(LookupJoin *join)
 
 	if (batch->chosen_room >= room)
 		return;
-	make_probes_room(join, &batch->chosen, (uint32) room);
+	/* Composite keys of the targets may differ in size. */
+	make_probes_room(join, &batch->chosen,
+					 hm_join_keeps_columns(join) ? sizeof(HmKey) : batch->all.key_size,
+					 (uint32) room);
 	batch->chosen.rows = hm_resize_large(context, batch->chosen.rows, room * sizeof(uint32));
 	if (join->one_match)
 		batch->chosen.done = hm_resize_large(context, batch->chosen.done, room);
@@ -134,7 +148,7 @@ make_chosen_room(LookupJoin *join)
 
 /* The key of an outer row, if it is a plain column; false if it is NULL. */
 static inline bool
-row_key(LookupJoin *join, TupleTableSlot *outer, uint64 *key)
+row_key(LookupJoin *join, TupleTableSlot *outer, HmKey *key)
 {
 	int			column = join->keys[0].column - 1;
 
@@ -142,6 +156,15 @@ row_key(LookupJoin *join, TupleTableSlot *outer, uint64 *key)
 		return false;
 	*key = join->key_type->normalise(outer->tts_values[column]);
 	return true;
+}
+
+/* The value of the key of a probe, if that is a point. */
+static inline Datum
+restore_key(const LookupJoin *join, uint32 probe)
+{
+	const JoinProbes *all = &join->batch.all;
+
+	return join->key_type->restore(hm_key_get(all->low, all->key_size, probe));
 }
 
 /* From now on, the batch's probes say which row they are of. */
@@ -167,8 +190,8 @@ add_row(LookupJoin *join, TupleTableSlot *outer)
 {
 	JoinBatch  *batch = &join->batch;
 	JoinProbes *probes = &batch->all;
-	uint64		low;
-	uint64		high = 0;		/* keep the compiler quiet */
+	HmKey		low;
+	HmKey		high = 0;		/* keep the compiler quiet */
 	bool		found;
 
 	if (join->plain_key)
@@ -182,12 +205,12 @@ add_row(LookupJoin *join, TupleTableSlot *outer)
 	{
 		if (!join->plain_key)
 		{
-			probes->high[probes->count] = high;
+			hm_key_put(probes->high, probes->key_size, probes->count, high);
 			probes->points &= low == high;
 		}
 		if (probes->rows != NULL)
 			probes->rows[probes->count] = batch->count;
-		probes->low[probes->count++] = low;
+		hm_key_put(probes->low, probes->key_size, probes->count++, low);
 	}
 	else if (probes->rows == NULL)
 		name_rows(join);
@@ -198,11 +221,40 @@ add_row(LookupJoin *join, TupleTableSlot *outer)
 	batch->count++;
 }
 
+/* Open a target's table and index, if they are not. */
+static void
+open_target(LookupJoin *join, JoinTarget *target)
+{
+	if (target->table != NULL)
+		return;
+
+	/* The planner or the plan cache has locked the table, but not in a parallel worker. */
+	target->table = table_open(target->table_oid, AccessShareLock);
+	target->index = index_open(target->index_oid, AccessShareLock);
+	target->key_size = hm_key_size(hm_key_width(target->index));
+	if (join->composite)
+		hm_fields_read(target->index, &target->fields);
+}
+
+/*
+ * The size of the batch's keys: those of the index or, if the batch keeps the keys of columns, of the
+ * column that shares are about.
+ */
+static Size
+batch_key_size(LookupJoin *join)
+{
+	if (!join->composite || join->several_targets || join->target_count == 0)
+		return hm_key_size(join->key_type->width);
+	open_target(join, &join->targets[0]);
+	return join->targets[0].key_size;
+}
+
 void
 hm_join_restart(LookupJoin *join)
 {
 	Size		memory = hm_fetch_leaves_memory(join->index_only);
 
+	join->batch.all.key_size = batch_key_size(join);
 	join->max_limit = (uint32) Min((Size) hm_batch_size,
 								   memory / row_memory(join));
 	join->phase = PHASE_FILL;
@@ -257,8 +309,8 @@ read_keys(LookupJoin *join)
 	for (;;)
 	{
 		TupleTableSlot *outer = hm_plan_rows_next(&join->outer);
-		uint64		low;
-		uint64		high;
+		HmKey		low;
+		HmKey		high;
 
 		if (outer == NULL)
 			break;
@@ -273,9 +325,11 @@ read_keys(LookupJoin *join)
  * are collected leave, but at least half of it.  Returns their number.
  */
 static uint32
-take_keys(LookupJoin *join, uint64 **keys, bool *duplicates)
+take_keys(LookupJoin *join, void **keys, bool *duplicates)
 {
 	Size		leaves = hm_fetch_leaves_memory(join->index_only);
+	const JoinRows *rows = &join->batch.rows;
+	Size		row = row_memory(join) + (rows->references ? rows->count * RESTORED_MEMORY : 0);
 	Size		collected;
 	uint32		limit;
 
@@ -283,7 +337,7 @@ take_keys(LookupJoin *join, uint64 **keys, bool *duplicates)
 		read_keys(join);
 	collected = hm_join_has_array(join) ? hm_array_memory(join) : hm_distinct_memory(&join->distinct);
 	limit = (uint32) Min((Size) hm_batch_size,
-						 (leaves - Min(leaves / 2, collected)) / row_memory(join));
+						 (leaves - Min(leaves / 2, collected)) / row);
 	if (!hm_join_has_array(join))
 		return hm_distinct_next(&join->distinct, limit, keys, duplicates);
 
@@ -301,6 +355,7 @@ fill_distinct(LookupJoin *join)
 {
 	JoinBatch  *batch = &join->batch;
 	JoinRows   *rows = &batch->rows;
+	MemoryContext old_context;
 
 	batch->count = batch->all.count = take_keys(join, &batch->all.low, &batch->duplicates);
 	if (batch->room < batch->count)
@@ -308,11 +363,13 @@ fill_distinct(LookupJoin *join)
 		batch->room = batch->count;
 		hm_rows_make_room(rows, batch->room);
 	}
+	old_context = MemoryContextSwitchTo(rows->context);
 	for (uint32 i = 0; i < batch->count; i++)
 	{
 		for (int j = 0; j < rows->count; j++)
-			rows->values[(Size) i * rows->count + j] = join->key_type->restore(batch->all.low[i]);
+			rows->values[(Size) i * rows->count + j] = restore_key(join, i);
 	}
+	MemoryContextSwitchTo(old_context);
 }
 
 /* Make a batch of the next outer rows. */
@@ -344,28 +401,12 @@ fill_rows(LookupJoin *join)
 	join->limit = (uint32) Min((uint64) join->limit * FIRST_ROWS_GROWTH, join->max_limit);
 }
 
-/* Open a target's table and index, if they are not. */
-static void
-open_target(LookupJoin *join, JoinTarget *target)
-{
-	if (target->table != NULL)
-		return;
-
-	/* The planner or the plan cache has locked the table, but not in a parallel worker. */
-	target->table = table_open(target->table_oid, AccessShareLock);
-	target->index = index_open(target->index_oid, AccessShareLock);
-	if (join->composite)
-		hm_fields_read(target->index, &target->fields);
-}
-
 bool
 hm_join_fill_batch(LookupJoin *join)
 {
 	/* If all targets are pruned, no row has a match. */
 	if (!join->keeps_unmatched && bms_is_empty(hm_pruning_choose(&join->pruning)))
 		return false;
-	if (join->composite && !join->several_targets && join->target_count > 0)
-		open_target(join, &join->targets[0]);
 	begin_batch(&join->batch);
 	if (join->drops_duplicates)
 		fill_distinct(join);
@@ -390,6 +431,9 @@ static void
 hash_points(LookupJoin *join, const HmShare *share)
 {
 	JoinBatch  *batch = &join->batch;
+	const JoinProbes *all = &batch->all;
+	ExprContext *econtext = join->node.css.ss.ps.ps_ExprContext;
+	MemoryContext old_context;
 	Oid			collation = share->collation;
 	bool		is_null = false;
 
@@ -398,17 +442,21 @@ hash_points(LookupJoin *join, const HmShare *share)
 	if (join->hash.fn_oid != share->hash)
 		fmgr_info_cxt(share->hash, &join->hash, join->node.css.ss.ps.state->es_query_cxt);
 	join->hash_collation = collation;
-	for (uint32 i = 0; i < batch->all.count; i++)
+	old_context = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
+	for (uint32 i = 0; i < all->count; i++)
 	{
-		if (batch->all.high == NULL || batch->all.low[i] == batch->all.high[i])
+		if (all->high == NULL ||
+			hm_key_get(all->low, all->key_size, i) == hm_key_get(all->high, all->key_size, i))
 		{
-			Datum		value = join->value_column < 0 ? join->key_type->restore(batch->all.low[i]) :
-				hm_row_value(&batch->rows, hm_probe_row(&batch->all, i), join->value_column, &is_null);
+			Datum		value = join->value_column < 0 ? restore_key(join, i) :
+				hm_row_value(&batch->rows, hm_probe_row(all, i), join->value_column, &is_null);
 
 			batch->hashes[i] = compute_partition_hash_value(1, &join->hash, &collation,
 															&value, &is_null);
+			ResetExprContext(econtext);
 		}
 	}
+	MemoryContextSwitchTo(old_context);
 	batch->hashed = true;
 }
 
@@ -425,7 +473,7 @@ divide_probes(LookupJoin *join)
 	if (!join->shares_known)
 	{
 		old_context = MemoryContextSwitchTo(context);
-		join->shares = hm_shares_create(join->targets, join->target_count);
+		join->shares = hm_shares_create(join->targets, join->target_count, batch->all.key_size);
 		MemoryContextSwitchTo(old_context);
 		join->shares_known = true;
 	}
@@ -438,20 +486,20 @@ divide_probes(LookupJoin *join)
 }
 
 /* Whether a share allows a probe. */
-static inline bool
-is_allowed(const JoinBatch *batch, const HmShare *share, uint32 probe)
+static pg_attribute_always_inline bool
+is_allowed(const JoinBatch *batch, const HmShare *share, Size key_size, uint32 probe)
 {
-	uint64		low = batch->all.low[probe];
-	uint64		high = batch->all.high == NULL ? low : batch->all.high[probe];
+	HmKey		low = hm_key_get(batch->all.low, key_size, probe);
+	HmKey		high = batch->all.high == NULL ? low : hm_key_get(batch->all.high, key_size, probe);
 
-	return low <= share->high && high >= share->low &&
+	return !hm_key_less(key_size, share->high, low) && !hm_key_less(key_size, high, share->low) &&
 		(share->modulus == 0 || low != high ||
 		 batch->hashes[probe] % share->modulus == share->remainder);
 }
 
 /* Choose a probe, unless its row has the one match that it needs. */
-static inline void
-choose_probe(LookupJoin *join, uint32 probe)
+static pg_attribute_always_inline void
+choose_probe(LookupJoin *join, Size key_size, uint32 probe)
 {
 	const JoinBatch *batch = &join->batch;
 	const JoinProbes *all = &batch->all;
@@ -460,58 +508,76 @@ choose_probe(LookupJoin *join, uint32 probe)
 
 	if (join->one_match && batch->matched[row])
 		return;
-	chosen->low[chosen->count] = all->low[probe];
+	hm_key_put(chosen->low, key_size, chosen->count, hm_key_get(all->low, key_size, probe));
 	if (chosen->high != NULL)
-		chosen->high[chosen->count] = all->high == NULL ? all->low[probe] : all->high[probe];
+		hm_key_put(chosen->high, key_size, chosen->count,
+				   hm_key_get(all->high == NULL ? all->low : all->high, key_size, probe));
 	if (chosen->done != NULL)
 		chosen->done[chosen->count] = 0;
 	chosen->rows[chosen->count++] = row;
 }
 
-/* Choose the probes to look up in a target: those that its share allows. */
-static void
-choose_probes(LookupJoin *join, int target)
+/* Choose the probes to look up in a target, whose keys have this size: those that its share allows. */
+static pg_attribute_always_inline void
+choose_by_size(LookupJoin *join, int target, Size key_size)
 {
 	JoinBatch  *batch = &join->batch;
 	const HmShare *share = &join->targets[target].share;
 
-	batch->chosen.count = 0;
-	batch->chosen.points = batch->all.points;
 	if (batch->divided)
 	{
 		const JoinDivision *division = &batch->division;
 
 		for (uint32 i = division->first[target]; i < division->first[target + 1]; i++)
-			choose_probe(join, division->probes[i]);
+			choose_probe(join, key_size, division->probes[i]);
 		return;
 	}
 	if (share->modulus > 0)
 		hash_points(join, share);
 	for (uint32 i = 0; i < batch->all.count; i++)
 	{
-		if (is_allowed(batch, share, i))
-			choose_probe(join, i);
+		if (is_allowed(batch, share, key_size, i))
+			choose_probe(join, key_size, i);
 	}
+}
+
+static void
+choose_probes(LookupJoin *join, int target)
+{
+	JoinBatch  *batch = &join->batch;
+
+	batch->chosen.count = 0;
+	batch->chosen.points = batch->all.points;
+	batch->chosen.key_size = batch->all.key_size;
+	if (batch->all.key_size == sizeof(uint64))
+		choose_by_size(join, target, sizeof(uint64));
+	else
+		choose_by_size(join, target, sizeof(HmKey));
 }
 
 /*
  * Make composite keys of the columns' keys of the chosen probes, as the target's index has them.
  */
 static void
-compose_chosen(LookupJoin *join, const HmFields *fields)
+compose_chosen(LookupJoin *join, const JoinTarget *target)
 {
 	JoinBatch  *batch = &join->batch;
 	JoinProbes *chosen = &batch->chosen;
 
+	chosen->key_size = target->key_size;
 	chosen->points = true;
 	batch->exact = batch->exact_columns;
 	for (uint32 i = 0; i < chosen->count; i++)
 	{
 		Size		row = chosen->rows[i];
+		HmKey		low,
+					high;
 
-		batch->exact &= hm_join_compose(fields, batch->column_keys + row * join->key_count,
-										batch->single_columns[row], &chosen->low[i], &chosen->high[i]);
-		chosen->points &= chosen->low[i] == chosen->high[i];
+		batch->exact &= hm_join_compose(&target->fields, batch->column_keys + row * join->key_count,
+										batch->single_columns[row], &low, &high);
+		hm_key_put(chosen->low, chosen->key_size, i, low);
+		hm_key_put(chosen->high, chosen->key_size, i, high);
+		chosen->points &= low == high;
 	}
 }
 
@@ -601,7 +667,7 @@ hm_join_next_target(LookupJoin *join)
 
 		begin_fetch(join);
 		if (hm_join_keeps_columns(join))
-			compose_chosen(join, &join->targets[join->target].fields);
+			compose_chosen(join, &join->targets[join->target]);
 		probes.count = join->probes->count;
 		probes.low = join->probes->low;
 		probes.high = join->probes->points ? NULL : join->probes->high;

@@ -28,11 +28,12 @@ begin_keys(LookupJoin *join, List *descriptions, List *arguments)
 		Oid			type = (Oid) list_nth_int(descriptions, 3 * i + 1);
 
 		key->strategy = (StrategyNumber) list_nth_int(descriptions, 3 * i);
-		key->type = hm_field_type_lookup((Oid) list_nth_int(descriptions, 3 * i + 2));
+		key->type = hm_column_key_type(join->composite, (Oid) list_nth_int(descriptions, 3 * i + 2));
 		key->bracket = hm_bracket_function(key->type->type, type);
 		if (key->bracket == NULL)
 			elog(ERROR, "harmonia cannot compare type %u with type %u", key->type->type, type);
 		key->argument = ExecInitExpr(argument, &join->node.css.ss.ps);
+		key->is_exact = key->type->type == type && key->type->exact;
 		join->may_be_fuzzy |= join->composite || hm_may_be_fuzzy(key->type->type, type);
 		while (IsA(column, RelabelType))
 			column = ((RelabelType *) column)->arg;
@@ -206,12 +207,15 @@ begin_columns(LookupJoin *join, TupleDesc outer, List *other_quals)
 		join->targets[i].by_slot = bms_num_members(needed) - count >= HM_SLOT_MIN_COLUMNS;
 }
 
-/* A 64-bit value that a plan stores as two integers. */
-static uint64
-join_halves(List *numbers, int first)
+/* A key that a plan stores as four integers. */
+static HmKey
+join_quarters(List *numbers, int first)
 {
-	return (uint64) (uint32) list_nth_int(numbers, first) << 32 |
-		(uint32) list_nth_int(numbers, first + 1);
+	HmKey		key = 0;
+
+	for (int i = 0; i < 4; i++)
+		key = key << 32 | (uint32) list_nth_int(numbers, first + i);
+	return key;
 }
 
 static void
@@ -225,10 +229,10 @@ begin_target(LookupJoin *join, JoinTarget *target, List *plan)
 	target->index_oid = lsecond_oid(oids);
 	target->share.hash = lthird_oid(oids);
 	target->share.collation = lfourth_oid(oids);
-	target->share.low = join_halves(share, 0);
-	target->share.high = join_halves(share, 2);
-	target->share.modulus = (uint64) list_nth_int(share, 4);
-	target->share.remainder = (uint64) list_nth_int(share, 5);
+	target->share.low = join_quarters(share, 0);
+	target->share.high = join_quarters(share, 4);
+	target->share.modulus = (uint64) list_nth_int(share, 8);
+	target->share.remainder = (uint64) list_nth_int(share, 9);
 	target->columns = palloc(Max(1, join->column_count) * sizeof(int));
 	foreach(cell, (List *) list_nth(plan, HM_TARGET_COLUMNS))
 	{
@@ -306,10 +310,10 @@ hm_join_begin(LookupJoin *join)
 	join->one_match = join->type == JOIN_SEMI || join->type == JOIN_ANTI;
 	join->keeps_unmatched = join->type == JOIN_LEFT || join->type == JOIN_ANTI;
 	join->index_only = lsecond_int(flags) != 0;
-	join->key_type = hm_field_type_lookup((Oid) lthird_int(flags));
 	join->first_rows = lfourth_int(flags) != 0;
 	join->drops_duplicates = list_nth_int(flags, 4) != 0;
 	join->composite = list_nth_int(flags, 5) != 0;
+	join->key_type = hm_column_key_type(join->composite, (Oid) lthird_int(flags));
 	join->share_column = list_nth_int(flags, 6);
 	join->array.key = array != NIL ? linitial_int(array) : -1;
 	begin_sources(join, list_nth(plan->custom_private, HM_JOIN_SOURCES));
@@ -323,7 +327,7 @@ hm_join_begin(LookupJoin *join)
 	if (hm_join_has_array(join))
 		hm_array_begin(join, array);
 	else if (join->drops_duplicates)
-		hm_distinct_begin(&join->distinct);
+		hm_distinct_begin(&join->distinct, hm_key_size(join->key_type->width));
 	begin_columns(join, outer_rows(join), other_quals);
 	forget_hashes(join);
 }

@@ -75,7 +75,8 @@ hm_join_cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinTy
 	*cost = (LookupCost) {0};
 	cost->candidates = rows_wanted(inner, type, keys, extra, probes, hits);
 	work.processes = processes;
-	work.batch = hm_join_batch_rows((Size) width, index_only);
+	work.batch = hm_join_batch_rows(hm_index_key_size(((HmTarget *) linitial(targets))->index),
+									(Size) width, index_only);
 	if (processes > 1)
 		work.batch = Min(work.batch, probes * HM_FIRST_RUN);
 	if (cost->candidates > probes)
@@ -143,12 +144,12 @@ add_evaluations(PlannerInfo *root, Path *path, List *exprs, double times)
  * and a sort if not even the distinct ones fit into memory (distinct_keys.c).
  */
 static void
-cost_distinct(Path *path, double rows, double distinct)
+cost_distinct(Path *path, Size key_size, double rows, double distinct)
 {
-	double		bytes = rows * sizeof(uint64);
+	double		bytes = rows * key_size;
 
 	path->total_cost += rows * cpu_operator_cost;
-	if (distinct * sizeof(uint64) > get_hash_memory_limit())
+	if (distinct * key_size > get_hash_memory_limit())
 		path->total_cost += rows * 2 * cpu_operator_cost * log2(rows) +
 			2 * seq_page_cost * ceil(bytes / BLCKSZ);
 	path->startup_cost = path->total_cost;
@@ -188,7 +189,8 @@ hm_join_cost_path(PlannerInfo *root, Path *path, Path *outer_path, RelOptInfo *i
 	path->startup_cost = outer_path->startup_cost;
 	path->total_cost = outer_path->total_cost;
 	if (distinct > 0)
-		cost_distinct(path, outer_rows, distinct);
+		cost_distinct(path, hm_index_key_size(((HmTarget *) linitial(targets))->index), outer_rows,
+					  distinct);
 	path->startup_cost += lookups->startup + target->startup;
 	path->total_cost += probes * row_cost + lookups->total + target->startup +
 		target->per_tuple * path->rows;

@@ -325,7 +325,7 @@ needs_only_key(RelOptInfo *joinrel, RelOptInfo *outer, List *targets, JoinKeys *
 			   JoinPathExtraData *extra)
 {
 	const IndexOptInfo *index = ((HmTarget *) linitial(targets))->index;
-	const HmKeyType *key_type = hm_field_type_lookup(index->opcintype[0]);
+	const HmKeyType *key_type = hm_column_key_type(hm_has_columns(index), index->opcintype[0]);
 	Node	   *argument = linitial(keys->arguments);
 	ListCell   *cell;
 

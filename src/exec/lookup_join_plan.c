@@ -176,11 +176,13 @@ hm_join_use_columns(Node *node, void *context)
 	return expression_tree_mutator(node, hm_join_use_columns, plan);
 }
 
-/* Append a 64-bit value to a plan's list, as two integers. */
+/* Append a key to a plan's list, as four integers. */
 static List *
-append_halves(List *list, uint64 value)
+append_quarters(List *list, HmKey key)
 {
-	return lappend_int(lappend_int(list, (int) (value >> 32)), (int) (uint32) value);
+	for (int shift = 96; shift >= 0; shift -= 32)
+		list = lappend_int(list, (int) (uint32) (key >> shift));
+	return list;
 }
 
 /* A target for the executor: the lists of HmTargetPrivate. */
@@ -190,7 +192,7 @@ plan_target(PlannerInfo *root, RelOptInfo *inner, List *scan_tlist, HmTarget *ta
 	const HmShare *share = &target->share;
 	List	   *oids = list_make4_oid(planner_rt_fetch(target->rel->relid, root)->relid,
 									  target->index->indexoid, share->hash, share->collation);
-	List	   *numbers = append_halves(append_halves(NIL, share->low), share->high);
+	List	   *numbers = append_quarters(append_quarters(NIL, share->low), share->high);
 	List	   *columns = NIL;
 	ListCell   *cell;
 

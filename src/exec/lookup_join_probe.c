@@ -46,14 +46,12 @@ store_outer(LookupJoin *join, TupleTableSlot *outer)
  */
 static bool
 clause_range(LookupJoin *join, const JoinKey *key, TupleTableSlot *outer, bool *stored,
-			 uint64 *low, uint64 *high)
+			 HmKey *low, HmKey *high)
 {
 	ExprContext *econtext = join->node.css.ss.ps.ps_ExprContext;
 	bool		is_null;
 	Datum		value;
 	HmBracket	bracket;
-	HmKey		first,
-				last;
 
 	if (key->column > 0)
 		value = slot_getattr(outer, key->column, &is_null);
@@ -66,29 +64,38 @@ clause_range(LookupJoin *join, const JoinKey *key, TupleTableSlot *outer, bool *
 	}
 	if (is_null)
 		return false;
-	bracket = key->bracket(key->type, value);
-	join->batch.exact &= !bracket.fuzzy;
-	if (!hm_bracket_range(key->strategy, &bracket, ht_key_max(key->type->width), &first, &last))
-		return false;
-	*low = (uint64) first;
-	*high = (uint64) last;
-	return *low <= *high;
+	if (key->is_exact)
+	{
+		HmKey		at = key->type->normalise(value);
+
+		*low = *high = at;
+		if (key->strategy == BTEqualStrategyNumber)
+			return true;
+		bracket = (HmBracket) {.first = at, .last = at, .has_first = true, .has_last = true};
+	}
+	else
+	{
+		bracket = key->bracket(key->type, value);
+		join->batch.exact &= !bracket.fuzzy;
+	}
+	return hm_bracket_range(key->strategy, &bracket, ht_key_max_128(key->type->width), low, high) &&
+		*low <= *high;
 }
 
 bool
-hm_join_compose(const HmFields *fields, const uint64 *keys, int count, uint64 *low, uint64 *high)
+hm_join_compose(const HmFields *fields, const HmKey *keys, int count, HmKey *low, HmKey *high)
 {
-	uint64		rest = PG_UINT64_MAX;
+	HmKey		rest = HM_KEY_MAX;
 	bool		exact = true;
 
 	*low = 0;
 	for (int i = 0; i < count; i++)
 	{
 		const HmField *field = &fields->fields[i];
-		uint64		value = hm_field_value(field, keys[i]);
+		HmKey		value = hm_field_value(field, keys[i]);
 
 		*low |= value << field->shift;
-		rest = (UINT64_C(1) << field->shift) - 1;
+		rest = ((HmKey) 1 << field->shift) - 1;
 		exact &= field->type->exact && hm_field_is_ordered(field) &&
 			!(hm_field_shares_null(field) && value == hm_field_null(field));
 	}
@@ -104,10 +111,10 @@ hm_join_compose(const HmFields *fields, const uint64 *keys, int count, uint64 *l
  * composite keys of them.  The range is that of the column that shares are about.
  */
 static bool
-composite_range(LookupJoin *join, TupleTableSlot *outer, uint64 *low, uint64 *high)
+composite_range(LookupJoin *join, TupleTableSlot *outer, HmKey *low, HmKey *high)
 {
 	JoinBatch  *batch = &join->batch;
-	uint64		keys[HM_MAX_KEY_COLUMNS];
+	HmKey		keys[HM_MAX_KEY_COLUMNS];
 	int			single = 0;		/* so many first columns have one value */
 	bool		stored = false;
 
@@ -115,7 +122,7 @@ composite_range(LookupJoin *join, TupleTableSlot *outer, uint64 *low, uint64 *hi
 		return false;
 	for (int i = 0; i < join->key_count; i++)
 	{
-		uint64		key_low,
+		HmKey		key_low,
 					key_high;
 
 		if (!clause_range(join, &join->keys[i], outer, &stored, &key_low, &key_high))
@@ -133,7 +140,7 @@ composite_range(LookupJoin *join, TupleTableSlot *outer, uint64 *low, uint64 *hi
 	if (hm_join_keeps_columns(join))
 	{
 		memcpy(batch->column_keys + (Size) batch->count * join->key_count, keys,
-			   join->key_count * sizeof(uint64));
+			   join->key_count * sizeof(HmKey));
 		batch->single_columns[batch->count] = (uint8) single;
 	}
 	else
@@ -142,7 +149,7 @@ composite_range(LookupJoin *join, TupleTableSlot *outer, uint64 *low, uint64 *hi
 }
 
 bool
-hm_join_row_range(LookupJoin *join, TupleTableSlot *outer, uint64 *low, uint64 *high)
+hm_join_row_range(LookupJoin *join, TupleTableSlot *outer, HmKey *low, HmKey *high)
 {
 	bool		stored = false;
 
@@ -150,10 +157,10 @@ hm_join_row_range(LookupJoin *join, TupleTableSlot *outer, uint64 *low, uint64 *
 	if (join->composite)
 		return composite_range(join, outer, low, high);
 	*low = 0;
-	*high = PG_UINT64_MAX;
+	*high = HM_KEY_MAX;
 	for (int i = 0; i < join->key_count; i++)
 	{
-		uint64		key_low,
+		HmKey		key_low,
 					key_high;
 
 		if (!clause_range(join, &join->keys[i], outer, &stored, &key_low, &key_high))

@@ -41,22 +41,14 @@ struct JoinShares
 {
 	const HmShare *hashed;		/* one that has a hash function, or NULL */
 	uint32		interval_count;
-	uint64	   *cuts;			/* the first key of each interval; the first is 0 */
+	Size		key_size;
+	void	   *cuts;			/* the first key of each interval; the first is 0 */
 	ShareInterval *intervals;
 	uint32		cell_count;
 	uint32	   *first;			/* of each cell, its first target in "targets"; and the
 								 * end */
 	uint32	   *targets;
 };
-
-static int
-cut_cmp(const void *a, const void *b)
-{
-	uint64		left = *(const uint64 *) a;
-	uint64		right = *(const uint64 *) b;
-
-	return left < right ? -1 : left > right ? 1 : 0;
-}
 
 static inline bool
 is_empty(const HmShare *share)
@@ -68,44 +60,40 @@ is_empty(const HmShare *share)
 static void
 make_cuts(JoinShares *shares, const JoinTarget *targets, int count)
 {
+	Size		key_size = shares->key_size;
+	HmKey		most = key_size == sizeof(uint64) ? PG_UINT64_MAX : HM_KEY_MAX;
 	uint32		cuts = 1;
 
-	shares->cuts = palloc((2 * (Size) count + 1) * sizeof(uint64));
-	shares->cuts[0] = 0;
+	shares->cuts = palloc((2 * (Size) count + 1) * key_size);
+	hm_key_put(shares->cuts, key_size, 0, 0);
 	for (int i = 0; i < count; i++)
 	{
 		const HmShare *share = &targets[i].share;
 
 		if (is_empty(share))
 			continue;
-		shares->cuts[cuts++] = share->low;
-		if (share->high != PG_UINT64_MAX)
-			shares->cuts[cuts++] = share->high + 1;
+		hm_key_put(shares->cuts, key_size, cuts++, share->low);
+		if (share->high < most)
+			hm_key_put(shares->cuts, key_size, cuts++, share->high + 1);
 	}
-	qsort(shares->cuts, cuts, sizeof(uint64), cut_cmp);
-	shares->interval_count = 1;
-	for (uint32 i = 1; i < cuts; i++)
-	{
-		if (shares->cuts[i] != shares->cuts[shares->interval_count - 1])
-			shares->cuts[shares->interval_count++] = shares->cuts[i];
-	}
+	shares->interval_count = hm_drop_duplicates(shares->cuts, key_size, cuts);
 	shares->intervals = palloc0(shares->interval_count * sizeof(ShareInterval));
 	for (uint32 i = 0; i < shares->interval_count; i++)
 		shares->intervals[i].modulus = 1;
 }
 
 /* The interval that has a key. */
-static inline uint32
-find_interval(const JoinShares *shares, uint64 key)
+static pg_attribute_always_inline uint32
+find_interval(const JoinShares *shares, Size key_size, HmKey key)
 {
-	const uint64 *cuts = shares->cuts;
+	const void *cuts = shares->cuts;
 	uint32		base = 0;
 
 	for (uint32 length = shares->interval_count; length > 1;)
 	{
 		uint32		half = length / 2;
 
-		base = cuts[base + half] <= key ? base + half : base;
+		base = hm_key_less(key_size, key, hm_key_get(cuts, key_size, base + half)) ? base : base + half;
 		length -= half;
 	}
 	return base;
@@ -136,8 +124,9 @@ make_cells(JoinShares *shares, const JoinTarget *targets, int count)
 				return false;
 			shares->hashed = share;
 		}
-		for (uint32 j = find_interval(shares, share->low);
-			 j < shares->interval_count && shares->cuts[j] <= share->high; j++)
+		for (uint32 j = find_interval(shares, shares->key_size, share->low);
+			 j < shares->interval_count &&
+			 hm_key_get(shares->cuts, shares->key_size, j) <= share->high; j++)
 		{
 			ShareInterval *interval = &shares->intervals[j];
 			uint64		modulus = Max(share->modulus, 1);
@@ -174,8 +163,9 @@ put_targets(JoinShares *shares, const JoinTarget *targets, int count, bool fill)
 
 		if (is_empty(share))
 			continue;
-		for (uint32 j = find_interval(shares, share->low);
-			 j < shares->interval_count && shares->cuts[j] <= share->high; j++)
+		for (uint32 j = find_interval(shares, shares->key_size, share->low);
+			 j < shares->interval_count &&
+			 hm_key_get(shares->cuts, shares->key_size, j) <= share->high; j++)
 		{
 			const ShareInterval *interval = &shares->intervals[j];
 
@@ -214,12 +204,13 @@ make_lists(JoinShares *shares, const JoinTarget *targets, int count)
 }
 
 JoinShares *
-hm_shares_create(const JoinTarget *targets, int count)
+hm_shares_create(const JoinTarget *targets, int count, Size key_size)
 {
 	JoinShares *shares = palloc0(sizeof(JoinShares));
 
 	if (count < MIN_TARGETS)
 		return NULL;
+	shares->key_size = key_size;
 	make_cuts(shares, targets, count);
 	if (!make_cells(shares, targets, count) || !make_lists(shares, targets, count))
 		return NULL;
@@ -239,13 +230,14 @@ hm_shares_may_divide(const JoinProbes *probes)
 }
 
 /* Find each probe's cell, and count the probes of each target in first[target + 1]. */
-static void
-find_cells(const JoinShares *shares, const JoinProbes *probes, const uint64 *hashes,
+static pg_attribute_always_inline void
+find_cells(const JoinShares *shares, Size key_size, const JoinProbes *probes, const uint64 *hashes,
 		   JoinDivision *division)
 {
 	for (uint32 i = 0; i < probes->count; i++)
 	{
-		const ShareInterval *interval = &shares->intervals[find_interval(shares, probes->low[i])];
+		const ShareInterval *interval = &shares->intervals[
+			find_interval(shares, key_size, hm_key_get(probes->low, key_size, i))];
 		uint32		cell = interval->cell;
 
 		if (interval->modulus > 1)
@@ -272,7 +264,10 @@ hm_shares_divide(const JoinShares *shares, int target_count, const JoinProbes *p
 	division->first = hm_resize_large(context, division->first,
 									  ((Size) target_count + 1) * sizeof(uint32));
 	memset(division->first, 0, ((Size) target_count + 1) * sizeof(uint32));
-	find_cells(shares, probes, hashes, division);
+	if (shares->key_size == sizeof(uint64))
+		find_cells(shares, sizeof(uint64), probes, hashes, division);
+	else
+		find_cells(shares, sizeof(HmKey), probes, hashes, division);
 	for (int i = 1; i <= target_count; i++)
 		places += division->first[i];
 	if (places > (uint64) probes->count * MAX_TARGETS)

@@ -25,6 +25,7 @@ typedef struct LookupScan
 {
 	HmNode		node;
 	Relation	index;
+	Size		key_size;		/* of its keys */
 	bool		index_only;
 	bool		first_rows;		/* the first rows are wanted soon */
 	int			attribute_count;	/* the table's columns that the index returns, if index_only */
@@ -50,8 +51,8 @@ typedef struct LookupScan
 	HmKeyValues values;			/* with compares_values: the values that these keys
 								 * stand for, in the same order */
 	uint32		count;
-	uint64	   *low;
-	uint64	   *high;			/* NULL: "low" has keys in any order, with
+	void	   *low;
+	void	   *high;			/* NULL: "low" has keys in any order, with
 								 * duplicates */
 	HmKeyGroups groups;			/* of such keys */
 	uint32		next;			/* first range that is not looked up yet; of

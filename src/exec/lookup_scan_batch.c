@@ -18,9 +18,18 @@
  */
 #include "postgres.h"
 
+#include "miscadmin.h"
 #include "utils/memutils.h"
 
 #include "exec/lookup_scan.h"
+
+#define ST_SORT sort_ranges
+#define ST_ELEMENT_TYPE HmRange
+#define ST_COMPARE(a, b) ((a)->low < (b)->low ? -1 : (a)->low > (b)->low ? 1 : 0)
+#define ST_SCOPE static
+#define ST_DEFINE
+#define ST_CHECK_FOR_INTERRUPTS
+#include "lib/sort_template.h"
 
 /*
  * Ranges of the first batch, and how many times larger each next one is, if the first
@@ -54,15 +63,6 @@ evaluate_arguments(LookupScan *scan)
 	}
 }
 
-static int
-range_cmp(const void *a, const void *b)
-{
-	uint64		left = ((const HmRange *) a)->low;
-	uint64		right = ((const HmRange *) b)->low;
-
-	return left < right ? -1 : left > right ? 1 : 0;
-}
-
 /*
  * Make the union of all arms' ranges: sorted, with ranges merged that overlap or touch.
  */
@@ -94,7 +94,7 @@ union_ranges(LookupScan *scan, HmRanges *result)
 	if (scan->arm_count == 1 || result->count == 0)
 		return;
 
-	qsort(result->ranges, result->count, sizeof(HmRange), range_cmp);
+	sort_ranges(result->ranges, result->count);
 	for (int i = 1; i < result->count; i++)
 	{
 		HmRange    *last = &result->ranges[kept];
@@ -106,6 +106,13 @@ union_ranges(LookupScan *scan, HmRanges *result)
 			result->ranges[++kept] = *next;
 	}
 	result->count = kept + 1;
+}
+
+/* Allocate an array of keys, in the current memory context. */
+static void *
+alloc_keys(const LookupScan *scan, Size count)
+{
+	return palloc_extended(Max(1, count) * scan->key_size, MCXT_ALLOC_HUGE);
 }
 
 /*
@@ -122,8 +129,8 @@ make_values(LookupScan *scan)
 	hm_values_from_key(scan->index, &scan->arms[0].keys[0], values);
 	scan->count = values->count;
 	scan->low = values->keys;
-	scan->high = palloc_extended(Max(1, scan->count) * sizeof(uint64), MCXT_ALLOC_HUGE);
-	memcpy(scan->high, scan->low, scan->count * sizeof(uint64));
+	scan->high = alloc_keys(scan, scan->count);
+	memcpy(scan->high, scan->low, scan->count * scan->key_size);
 	scan->points = true;
 	scan->recheck = false;
 }
@@ -160,16 +167,18 @@ make_ranges(LookupScan *scan)
 
 	union_ranges(scan, &ranges);
 	scan->count = (uint32) ranges.count;
-	scan->low = palloc_extended(Max(1, ranges.count) * sizeof(uint64), MCXT_ALLOC_HUGE);
-	scan->high = palloc_extended(Max(1, ranges.count) * sizeof(uint64), MCXT_ALLOC_HUGE);
+	scan->low = alloc_keys(scan, ranges.count);
+	scan->high = alloc_keys(scan, ranges.count);
 	scan->points = true;
 	for (int i = 0; i < ranges.count; i++)
 	{
+		const HmRange *range = &ranges.ranges[i];
+
 		/* The operators are strict, so there is no range in the NULL part. */
-		Assert(ranges.ranges[i].part == HM_PART_KEYS);
-		scan->low[i] = ranges.ranges[i].low;
-		scan->high[i] = ranges.ranges[i].high;
-		scan->points &= scan->low[i] == scan->high[i];
+		Assert(range->part == HM_PART_KEYS);
+		hm_key_put(scan->low, scan->key_size, i, range->low);
+		hm_key_put(scan->high, scan->key_size, i, range->high);
+		scan->points &= range->low == range->high;
 	}
 	scan->recheck = ranges.recheck;
 	if (ranges.ranges != NULL)
@@ -185,11 +194,11 @@ static uint32
 largest_batch(const LookupScan *scan)
 {
 	Size		leaves = hm_fetch_leaves_memory(scan->index_only);
-	Size		ranges = scan->count * (scan->high == NULL ? 1 : 2) * sizeof(uint64);
+	Size		ranges = scan->count * (scan->high == NULL ? 1 : 2) * scan->key_size;
 	Size		memory = Max(leaves - Min(leaves, ranges), leaves / 2);
 
 	return (uint32) Min((Size) hm_batch_size,
-						Max(MIN_LAST_LIMIT, memory / hm_lookup_probe_memory()));
+						Max(MIN_LAST_LIMIT, memory / hm_lookup_probe_memory(scan->key_size)));
 }
 
 /*
@@ -199,21 +208,22 @@ largest_batch(const LookupScan *scan)
 static void
 divide(LookupScan *scan)
 {
-	const uint64 *bounds = hm_slices_bounds(scan->slices);
+	const HmKey *bounds = hm_slices_bounds(scan->slices);
 
 	if (scan->high == NULL)
 	{
-		hm_slices_divide_keys(scan->slices, scan->low, scan->count);
+		hm_slices_divide_keys(scan->slices, scan->low, scan->key_size, scan->count);
 		return;
 	}
 	if (bounds == NULL)
 	{
-		uint64		offer[HM_SLICES];
+		HmKey		offer[HM_SLICES];
 
-		hm_slices_of_ranges(scan->index, scan->low, scan->high, scan->count, offer);
+		hm_slices_of_ranges(scan->index, scan->low, scan->high, scan->key_size, scan->count,
+							offer);
 		bounds = hm_slices_offer(scan->slices, offer);
 	}
-	scan->count = hm_slices_cut(bounds, &scan->low, &scan->high, scan->count);
+	scan->count = hm_slices_cut(bounds, &scan->low, &scan->high, scan->key_size, scan->count);
 }
 
 /*
@@ -223,7 +233,8 @@ divide(LookupScan *scan)
 static bool
 claim(LookupScan *scan)
 {
-	uint64		low,
+	Size		key_size = scan->key_size;
+	HmKey		low,
 				high;
 
 	/* If there are no slices, the leader has released the shared memory. */
@@ -235,15 +246,16 @@ claim(LookupScan *scan)
 	{
 		MemoryContext old_context = MemoryContextSwitchTo(scan->context);
 
-		scan->next += hm_groups_begin_claimed(&scan->groups, scan->low + scan->next,
+		scan->next += hm_groups_begin_claimed(&scan->groups,
+											  hm_key_at(scan->low, key_size, scan->next), key_size,
 											  scan->count - scan->next, low, high);
 		MemoryContextSwitchTo(old_context);
 		return true;
 	}
-	while (scan->next < scan->count && scan->high[scan->next] < low)
+	while (scan->next < scan->count && hm_key_get(scan->high, key_size, scan->next) < low)
 		scan->next++;
 	scan->end = scan->next;
-	while (scan->end < scan->count && scan->low[scan->end] <= high)
+	while (scan->end < scan->count && hm_key_get(scan->low, key_size, scan->end) <= high)
 		scan->end++;
 	return true;
 }
@@ -267,7 +279,7 @@ hm_scan_start(LookupScan *scan)
 	scan->next = 0;
 	scan->end = scan->divided ? 0 : scan->count;
 	if (scan->high == NULL)
-		hm_groups_begin(&scan->groups, scan->low, scan->end);
+		hm_groups_begin(&scan->groups, scan->low, scan->key_size, scan->end);
 	MemoryContextSwitchTo(old_context);
 	scan->max_limit = largest_batch(scan);
 	scan->limit = scan->first_rows ? Min(FIRST_BATCH, scan->max_limit) : scan->max_limit;
@@ -279,7 +291,7 @@ hm_scan_start_batch(LookupScan *scan)
 {
 	HmProbes	probes = {0};
 	HmProbeValues values = {0};
-	uint64	   *keys = NULL;
+	void	   *keys = NULL;
 
 	do
 	{
@@ -292,8 +304,9 @@ hm_scan_start_batch(LookupScan *scan)
 		else
 		{
 			probes.count = Min(scan->limit, scan->end - scan->next);
-			probes.low = scan->low + scan->next;
-			probes.high = scan->points ? NULL : scan->high + scan->next;
+			probes.low = hm_key_at(scan->low, scan->key_size, scan->next);
+			probes.high = scan->points ? NULL :
+				hm_key_at(scan->high, scan->key_size, scan->next);
 			if (scan->compares_values)
 			{
 				values.values = scan->values.values;

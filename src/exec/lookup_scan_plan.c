@@ -437,7 +437,7 @@ cost_conditions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 	cost_qual_eval(result, list_difference_ptr(rel->baserestrictinfo, conditions->exact), root);
 	if (!finds_others(index, conditions))
 		return;
-	if (is_single_array(index, conditions) && !hm_field_type_lookup(index->opcintype[0])->exact)
+	if (is_single_array(index, conditions) && !hm_key_type_lookup(index->opcintype[0])->exact)
 	{
 		/* The fetch compares each row with the value of its key. */
 		result->per_tuple += cpu_operator_cost;
@@ -580,7 +580,8 @@ add_lookup_scan_paths(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 										  clauselist_selectivity(root, conditions->infos,
 																 (int) rel->relid,
 																 JOIN_INNER, NULL));
-	work.batch = (double) hm_fetch_leaves_memory(work.index_only) / hm_lookup_probe_memory();
+	work.batch = (double) hm_fetch_leaves_memory(work.index_only) /
+		hm_lookup_probe_memory(hm_index_key_size(index));
 	work.batch = Min(work.batch, hm_batch_size);
 	path = make_path(rel, index, work.index_only, conditions);
 	cost_lookup_scan(root, rel, index, conditions, guessed, &work, &path->path);

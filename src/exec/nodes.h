@@ -28,10 +28,20 @@ extern int	hm_batch_size;
  */
 
 /*
- * Whether the bracket of a value of this type among keys of another may be fuzzy (am.h).
- * If so, the clause has to be evaluated for each row.  It always is if keys are not exact.
+ * Whether the bracket of a value of this type among keys of another, in an index of that column
+ * alone, may be fuzzy (am.h).  If so, the clause has to be evaluated for each row.  It always is if keys are not exact.
  */
 extern bool hm_may_be_fuzzy(Oid key, Oid type);
+
+/*
+ * The key type of a column of this type, in an index of this column alone or, if it is composite, of
+ * several columns.
+ */
+static inline const HmKeyType *
+hm_column_key_type(bool composite, Oid type)
+{
+	return composite ? hm_field_type_lookup(type) : hm_key_type_lookup(type);
+}
 
 /* The number of processes that divide work, where the leader counts as a part. */
 extern double hm_parallel_processes(int workers);
@@ -42,8 +52,8 @@ extern double hm_parallel_processes(int workers);
  */
 typedef struct HmShare
 {
-	uint64		low;
-	uint64		high;
+	HmKey		low;
+	HmKey		high;
 	uint64		modulus;
 	uint64		remainder;
 	Oid			hash;			/* the partition hash function, of a value and
@@ -54,7 +64,7 @@ typedef struct HmShare
 static inline bool
 hm_share_is_all(const HmShare *share)
 {
-	return share->low == 0 && share->high == PG_UINT64_MAX && share->modulus == 0;
+	return share->low == 0 && share->high == HM_KEY_MAX && share->modulus == 0;
 }
 
 extern const CustomScanMethods hm_lookup_scan_methods;
@@ -120,7 +130,7 @@ enum HmTargetPrivate
 {
 	HM_TARGET_OIDS,				/* the table, the index, and the share's hash
 								 * function and its collation */
-	HM_TARGET_SHARE,			/* two halves of low and of high; modulus,
+	HM_TARGET_SHARE,			/* four quarters of low and of high; modulus,
 								 * remainder */
 	HM_TARGET_COLUMNS,			/* for each column of the scan tuple: the
 								 * table's attribute number, or 0 if it is the
@@ -331,24 +341,36 @@ extern HmSubplanKeys *hm_subplan_keys_begin(PlanState *node, List *plan, Node *a
 											Oid type);
 
 /*
- * Read the keys, in any order, with duplicates, into memory of CurrentMemoryContext.
- * Returns false if there is an array, because something has evaluated the parameter.
+ * Read the keys, in any order, with duplicates, into an array of the type's key size, in
+ * memory of CurrentMemoryContext.  Returns false if there is an array, because something has
+ * evaluated the parameter.
  */
 extern bool hm_subplan_keys_read(HmSubplanKeys *keys, const HmKeyType *key_type,
-								 uint64 **points, uint32 *count);
+								 void **points, uint32 *count);
 
 /* Whether a change of parameters changes the keys. */
 extern bool hm_subplan_keys_changed(const HmSubplanKeys *keys, const Bitmapset *changed);
 
 /* ----------------------------------------------------------------
- *		Unsorted keys (key_groups.c, distinct_keys.c)
+ *		Unsorted keys (key_arrays.c, key_groups.c, distinct_keys.c)
  * ----------------------------------------------------------------
  */
+
+/* Move the keys that are not above a limit to the front.  Returns their number. */
+extern uint32 hm_move_to_front(void *keys, Size key_size, uint32 count, HmKey limit);
+
+/* Take a sample of keys, and sort it.  Returns its size. */
+extern uint32 hm_sample_keys(const void *keys, Size key_size, uint32 count, HmKey *sample,
+							 uint32 size);
+
+/* Sort one or more keys, and drop duplicates.  Returns how many keys are left. */
+extern uint32 hm_drop_duplicates(void *keys, Size key_size, uint32 count);
 
 /* Keys in any order, with duplicates, that are divided into batches. */
 typedef struct HmKeyGroups
 {
-	uint64	   *keys;
+	void	   *keys;
+	Size		key_size;
 	uint32		next;			/* first key that has not come into a batch */
 	List	   *ends;			/* the ends of groups that have no key in
 								 * common; the next group's end is last */
@@ -359,57 +381,55 @@ typedef struct HmKeyGroups
  * Begin to divide keys, which belong to the caller, and are put into another order.
  * Memory for the groups is in CurrentMemoryContext.
  */
-extern void hm_groups_begin(HmKeyGroups *groups, uint64 *keys, uint32 count);
+extern void hm_groups_begin(HmKeyGroups *groups, void *keys, Size key_size, uint32 count);
 
 /*
  * Begin to divide those of the keys that are in low..high, which are slices that this process has
  * claimed.  Returns the number of keys that are done with then, at the front: those up to "high".
  */
-extern uint32 hm_groups_begin_claimed(HmKeyGroups *groups, uint64 *keys, uint32 count,
-									  uint64 low, uint64 high);
+extern uint32 hm_groups_begin_claimed(HmKeyGroups *groups, void *keys, Size key_size,
+									  uint32 count, HmKey low, HmKey high);
 
 /*
  * Get the next batch: at most so many keys, none of which is in another batch.  It may
  * have duplicates.  Returns their number, 0 if there are none left.
  */
-extern uint32 hm_groups_next(HmKeyGroups *groups, uint32 limit, uint64 **keys);
-
-/* Take a sample of keys, and sort it.  Returns its size. */
-extern uint32 hm_sample_keys(const uint64 *keys, uint32 count, uint64 *sample, uint32 size);
+extern uint32 hm_groups_next(HmKeyGroups *groups, uint32 limit, void **keys);
 
 /* Keys of which each is looked up once. */
 typedef struct HmDistinctKeys
 {
 	uint32		count;			/* keys in memory, or in a batch */
 	uint32		room;
-	uint64	   *keys;
+	void	   *keys;
+	Size		key_size;
 	Size		max_room;
 	bool		finished;
 	HmKeyGroups groups;
 	struct Tuplesortstate *sort;	/* all keys, if they are too many for memory;
 									 * otherwise NULL */
 	bool		has_last;		/* the last key that was read from "sort" */
-	uint64		last;
+	HmKey		last;
 	MemoryContext context;
 	MemoryContext group_context;
 } HmDistinctKeys;
 
 /*
- * Begin to collect keys.  They may take the memory of a hash table; if there are more, they
- * are sorted on disk.  All memory is below CurrentMemoryContext.  The second function
+ * Begin to collect keys of a size.  They may take the memory of a hash table; if there are more,
+ * they are sorted on disk.  All memory is below CurrentMemoryContext.  The second function
  * drops all keys and frees what it can.
  */
-extern void hm_distinct_begin(HmDistinctKeys *distinct);
+extern void hm_distinct_begin(HmDistinctKeys *distinct, Size key_size);
 extern void hm_distinct_reset(HmDistinctKeys *distinct);
 
 /* Add a key. */
-extern void hm_distinct_add_slowly(HmDistinctKeys *distinct, uint64 key);
+extern void hm_distinct_add_slowly(HmDistinctKeys *distinct, HmKey key);
 
 static inline void
-hm_distinct_add(HmDistinctKeys *distinct, uint64 key)
+hm_distinct_add(HmDistinctKeys *distinct, HmKey key)
 {
 	if (likely(distinct->count < distinct->room))
-		distinct->keys[distinct->count++] = key;
+		hm_key_put(distinct->keys, distinct->key_size, distinct->count++, key);
 	else
 		hm_distinct_add_slowly(distinct, key);
 }
@@ -422,7 +442,7 @@ extern Size hm_distinct_memory(const HmDistinctKeys *distinct);
  * their number, 0 if there are none left.  Sets *duplicates if the batch may have
  * duplicates itself.  The keys are valid until the next call.
  */
-extern uint32 hm_distinct_next(HmDistinctKeys *distinct, uint32 limit, uint64 **keys,
+extern uint32 hm_distinct_next(HmDistinctKeys *distinct, uint32 limit, void **keys,
 							   bool *duplicates);
 
 /* One column of the rows of a block. */
@@ -437,8 +457,11 @@ typedef struct HmColumn
  * ----------------------------------------------------------------
  */
 
-/* The maximum number of outer rows in a batch, if this many bytes of each are kept. */
-extern uint32 hm_join_batch_rows(Size width, bool index_only);
+/*
+ * The maximum number of outer rows in a batch, if keys have this size, and this many bytes of each
+ * row are kept.
+ */
+extern uint32 hm_join_batch_rows(Size key_size, Size width, bool index_only);
 
 /*
  * Whether a lookup join's rows can be had in blocks: its result is nothing but columns of
@@ -586,28 +609,29 @@ extern void hm_slices_reset(HmSlices *slices);
  * The slices' first keys, in order, the first of them 0; NULL if there are none yet.  Then
  * a process offers its own, and gets those of the process that was first.
  */
-extern const uint64 *hm_slices_bounds(HmSlices *slices);
-extern const uint64 *hm_slices_offer(HmSlices *slices, const uint64 *bounds);
+extern const HmKey *hm_slices_bounds(HmSlices *slices);
+extern const HmKey *hm_slices_offer(HmSlices *slices, const HmKey *bounds);
 
 /*
  * Claim the next run of slices: all keys from *low to *high.  These are above the keys
  * that any process has claimed before.  Returns false if all slices are claimed.  Call
  * this only if there are bounds.
  */
-extern bool hm_slices_claim(HmSlices *slices, uint64 *low, uint64 *high);
+extern bool hm_slices_claim(HmSlices *slices, HmKey *low, HmKey *high);
 
 /* See that there are bounds, for one or more keys, in any order, that are looked up. */
-extern void hm_slices_divide_keys(HmSlices *slices, const uint64 *keys, uint32 count);
+extern void hm_slices_divide_keys(HmSlices *slices, const void *keys, Size key_size, uint32 count);
 
 /* Compute bounds for sorted, disjoint ranges of an index's keys. */
-extern void hm_slices_of_ranges(Relation index, const uint64 *low, const uint64 *high,
-								uint32 count, uint64 *bounds);
+extern void hm_slices_of_ranges(Relation index, const void *low, const void *high,
+								Size key_size, uint32 count, HmKey *bounds);
 
 /*
  * Cut sorted, disjoint ranges where slices begin.  Replaces the arrays, which are palloc'd.
  * Returns the new number of ranges.
  */
-extern uint32 hm_slices_cut(const uint64 *bounds, uint64 **low, uint64 **high, uint32 count);
+extern uint32 hm_slices_cut(const HmKey *bounds, void **low, void **high, Size key_size,
+							uint32 count);
 
 /* ----------------------------------------------------------------
  *		EXPLAIN (explain.c)

@@ -73,8 +73,13 @@ bool
 hm_can_use_index(const IndexOptInfo *index)
 {
 	return (void *) index->amcostestimate == (void *) hm_cost_estimate &&
-		!index->hypothetical && (index->indpred == NIL || index->predOK) &&
-		hm_width_of_types(index->opcintype, index->nkeycolumns) <= HT_WIDTH64;
+		!index->hypothetical && (index->indpred == NIL || index->predOK);
+}
+
+Size
+hm_index_key_size(const IndexOptInfo *index)
+{
+	return hm_key_size(hm_width_of_types(index->opcintype, index->nkeycolumns));
 }
 
 bool
@@ -106,7 +111,7 @@ hm_has_collation(const IndexOptInfo *index, int column, Oid collation)
 bool
 hm_may_be_fuzzy(Oid key, Oid type)
 {
-	return !hm_field_type_lookup(key)->exact ||
+	return !hm_key_type_lookup(key)->exact ||
 		(type == TIMESTAMPTZOID && (key == DATEOID || key == TIMESTAMPOID));
 }
 
@@ -162,6 +167,8 @@ hm_key_correlation(PlannerInfo *root, const IndexOptInfo *index)
 	AttStatsSlot slot;
 	double		correlation = 0;
 
+	if (!hm_column_key_type(hm_has_columns(index), index->opcintype[0])->ordered)
+		return 0;
 	examine_variable(root, (Node *) key->expr, 0, &data);
 	if (HeapTupleIsValid(data.statsTuple) && OidIsValid(less) &&
 		get_attstatsslot(&slot, data.statsTuple, STATISTIC_KIND_CORRELATION, less,

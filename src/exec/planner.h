@@ -22,6 +22,9 @@ extern bool hm_can_use_index(const IndexOptInfo *index);
 /* Whether a table has an index that can be used for lookups. */
 extern bool hm_has_index(const RelOptInfo *rel);
 
+/* The key size of an index, if it is built now.  Nothing is read from the index. */
+extern Size hm_index_key_size(const IndexOptInfo *index);
+
 /* Whether an index has several columns. */
 static inline bool
 hm_has_columns(const IndexOptInfo *index)
@@ -54,7 +57,7 @@ extern bool hm_wants_first_rows(PlannerInfo *root);
 
 /*
  * The correlation between the order of the table's rows and that of an index's key, from
- * -1 to 1; 0 if there are no statistics.
+ * -1 to 1; 0 if there are no statistics, or keys have no order.
  */
 extern double hm_key_correlation(PlannerInfo *root, const IndexOptInfo *index);
 

@@ -28,14 +28,14 @@ struct HmSlices
 	pg_atomic_uint32 chosen;	/* number of the offer that was taken, plus 1;
 								 * 0 if there is none yet */
 	pg_atomic_uint32 next;		/* the first slice that is not claimed */
-	uint64		offers[FLEXIBLE_ARRAY_MEMBER][HM_SLICES];	/* of each process: the
+	HmKey		offers[FLEXIBLE_ARRAY_MEMBER][HM_SLICES];	/* of each process: the
 															 * first keys of slices */
 };
 
 Size
 hm_slices_size(int processes)
 {
-	return offsetof(HmSlices, offers) + processes * sizeof(uint64[HM_SLICES]);
+	return offsetof(HmSlices, offers) + processes * sizeof(HmKey[HM_SLICES]);
 }
 
 void
@@ -52,7 +52,7 @@ hm_slices_reset(HmSlices *slices)
 	hm_slices_init(slices, slices->processes);
 }
 
-const uint64 *
+const HmKey *
 hm_slices_bounds(HmSlices *slices)
 {
 	uint32		chosen = pg_atomic_read_u32(&slices->chosen);
@@ -63,13 +63,13 @@ hm_slices_bounds(HmSlices *slices)
 	return slices->offers[chosen - 1];
 }
 
-const uint64 *
-hm_slices_offer(HmSlices *slices, const uint64 *bounds)
+const HmKey *
+hm_slices_offer(HmSlices *slices, const HmKey *bounds)
 {
 	uint32		number = IsParallelWorker() ? (uint32) ParallelWorkerNumber + 1 : 0;
 	uint32		chosen = 0;
 
-	memcpy(slices->offers[number], bounds, sizeof(uint64[HM_SLICES]));
+	memcpy(slices->offers[number], bounds, sizeof(HmKey[HM_SLICES]));
 
 	/* This is a full barrier: a process that sees the number sees the bounds, too. */
 	pg_atomic_compare_exchange_u32(&slices->chosen, &chosen, number + 1);
@@ -77,9 +77,9 @@ hm_slices_offer(HmSlices *slices, const uint64 *bounds)
 }
 
 bool
-hm_slices_claim(HmSlices *slices, uint64 *low, uint64 *high)
+hm_slices_claim(HmSlices *slices, HmKey *low, HmKey *high)
 {
-	const uint64 *bounds = hm_slices_bounds(slices);
+	const HmKey *bounds = hm_slices_bounds(slices);
 	uint32		next = pg_atomic_read_u32(&slices->next);
 	uint32		end;
 
@@ -94,7 +94,7 @@ hm_slices_claim(HmSlices *slices, uint64 *low, uint64 *high)
 			end = Min(next + Max(run, 1), HM_SLICES);
 		} while (!pg_atomic_compare_exchange_u32(&slices->next, &next, end));
 		*low = bounds[next];
-		*high = end == HM_SLICES ? PG_UINT64_MAX : bounds[end] - 1;
+		*high = end == HM_SLICES ? HM_KEY_MAX : bounds[end] - 1;
 		next = end;
 
 		/* Of slices that begin with the same key, all but the last are empty. */
@@ -108,15 +108,15 @@ hm_slices_claim(HmSlices *slices, uint64 *low, uint64 *high)
  */
 
 void
-hm_slices_divide_keys(HmSlices *slices, const uint64 *keys, uint32 count)
+hm_slices_divide_keys(HmSlices *slices, const void *keys, Size key_size, uint32 count)
 {
-	uint64		sample[SAMPLE * HM_SLICES];
-	uint64		bounds[HM_SLICES];
+	HmKey		sample[SAMPLE * HM_SLICES];
+	HmKey		bounds[HM_SLICES];
 	uint32		sampled;
 
 	if (hm_slices_bounds(slices) != NULL)
 		return;
-	sampled = hm_sample_keys(keys, count, sample, lengthof(sample));
+	sampled = hm_sample_keys(keys, key_size, count, sample, lengthof(sample));
 	for (uint32 i = 0; i < HM_SLICES; i++)
 		bounds[i] = sample[i * sampled / HM_SLICES];
 
@@ -131,7 +131,7 @@ hm_slices_divide_keys(HmSlices *slices, const uint64 *keys, uint32 count)
  * of pieces.
  */
 static uint32
-cut_at_segments(Relation index, const uint64 *low, const uint64 *high, uint32 count,
+cut_at_segments(Relation index, const void *low, const void *high, Size key_size, uint32 count,
 				HmRange **pieces)
 {
 	int			segment_count;
@@ -142,40 +142,41 @@ cut_at_segments(Relation index, const uint64 *low, const uint64 *high, uint32 co
 	*pieces = palloc(((Size) count + segment_count) * sizeof(HmRange));
 	for (uint32 i = 0; i < count; i++)
 	{
-		uint64		start = low[i];
+		HmKey		start = hm_key_get(low, key_size, i);
+		HmKey		end = hm_key_get(high, key_size, i);
 
-		for (; next < segment_count && segments[next] <= high[i]; next++)
+		for (; next < segment_count && segments[next] <= end; next++)
 		{
 			if (segments[next] <= start)
 				continue;
 			(*pieces)[made++] = (HmRange) {HM_PART_KEYS, start, segments[next] - 1};
-			start = (uint64) segments[next];
+			start = segments[next];
 		}
-		(*pieces)[made++] = (HmRange) {HM_PART_KEYS, start, high[i]};
+		(*pieces)[made++] = (HmRange) {HM_PART_KEYS, start, end};
 	}
 	pfree(segments);
 	return made;
 }
 
 void
-hm_slices_of_ranges(Relation index, const uint64 *low, const uint64 *high, uint32 count,
-					uint64 *bounds)
+hm_slices_of_ranges(Relation index, const void *low, const void *high, Size key_size,
+					uint32 count, HmKey *bounds)
 {
 	HmRange    *pieces = NULL;
 	double		pieces_per_slice;
 
 	/* A few ranges may have any number of rows.  Many are taken to have equal numbers. */
 	if (count < HM_SLICES)
-		count = cut_at_segments(index, low, high, count, &pieces);
+		count = cut_at_segments(index, low, high, key_size, count, &pieces);
 	pieces_per_slice = (double) count / HM_SLICES;
 	for (uint32 i = 0; i < HM_SLICES; i++)
 	{
 		double		place = i * pieces_per_slice;
 		uint32		piece = (uint32) place;
-		uint64		first = pieces != NULL ? pieces[piece].low : low[piece];
-		uint64		last = pieces != NULL ? pieces[piece].high : high[piece];
+		HmKey		first = pieces != NULL ? pieces[piece].low : hm_key_get(low, key_size, piece);
+		HmKey		last = pieces != NULL ? pieces[piece].high : hm_key_get(high, key_size, piece);
 
-		bounds[i] = first + (uint64) ((double) (last - first) * (place - piece));
+		bounds[i] = first + (HmKey) ((double) (last - first) * (place - piece));
 	}
 	bounds[0] = 0;
 	if (pieces != NULL)
@@ -183,29 +184,29 @@ hm_slices_of_ranges(Relation index, const uint64 *low, const uint64 *high, uint3
 }
 
 uint32
-hm_slices_cut(const uint64 *bounds, uint64 **low, uint64 **high, uint32 count)
+hm_slices_cut(const HmKey *bounds, void **low, void **high, Size key_size, uint32 count)
 {
-	Size		room = ((Size) count + HM_SLICES) * sizeof(uint64);
-	uint64	   *new_low = palloc_extended(room, MCXT_ALLOC_HUGE);
-	uint64	   *new_high = palloc_extended(room, MCXT_ALLOC_HUGE);
+	Size		room = ((Size) count + HM_SLICES) * key_size;
+	void	   *new_low = palloc_extended(room, MCXT_ALLOC_HUGE);
+	void	   *new_high = palloc_extended(room, MCXT_ALLOC_HUGE);
 	uint32		made = 0;
 	uint32		next = 0;
 
 	for (uint32 i = 0; i < count; i++)
 	{
-		uint64		start = (*low)[i];
-		uint64		end = (*high)[i];
+		HmKey		start = hm_key_get(*low, key_size, i);
+		HmKey		end = hm_key_get(*high, key_size, i);
 
 		for (; next < HM_SLICES && bounds[next] <= end; next++)
 		{
 			if (bounds[next] <= start)
 				continue;
-			new_low[made] = start;
-			new_high[made++] = bounds[next] - 1;
+			hm_key_put(new_low, key_size, made, start);
+			hm_key_put(new_high, key_size, made++, bounds[next] - 1);
 			start = bounds[next];
 		}
-		new_low[made] = start;
-		new_high[made++] = end;
+		hm_key_put(new_low, key_size, made, start);
+		hm_key_put(new_high, key_size, made++, end);
 	}
 	pfree(*low);
 	pfree(*high);

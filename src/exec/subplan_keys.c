@@ -171,7 +171,8 @@ hm_subplan_keys_changed(const HmSubplanKeys *keys, const Bitmapset *changed)
 typedef struct KeyList
 {
 	MemoryContext context;
-	uint64	   *keys;
+	Size		key_size;
+	void	   *keys;
 	Size		count;
 	Size		room;
 } KeyList;
@@ -185,7 +186,7 @@ make_room(KeyList *list)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("a sub-select returned too many keys for a lookup scan")));
-	list->keys = hm_resize_large(list->context, list->keys, room * sizeof(uint64));
+	list->keys = hm_resize_large(list->context, list->keys, room * list->key_size);
 	list->room = room;
 }
 
@@ -240,7 +241,7 @@ read_rows(HmSubplanKeys *keys, const HmKeyType *key_type, KeyList *list)
 {
 	HmBracketFunction bracket_function = keys->type == key_type->type ? NULL :
 		hm_bracket_function(key_type->type, keys->type);
-	uint64		max = ht_key_max(key_type->width);
+	HmKey		max = ht_key_max_128(key_type->width);
 	TupleTableSlot *row;
 
 	while ((row = hm_plan_rows_next(&keys->rows)) != NULL)
@@ -253,7 +254,7 @@ read_rows(HmSubplanKeys *keys, const HmKeyType *key_type, KeyList *list)
 		if (list->count == list->room)
 			make_room(list);
 		if (bracket_function == NULL)
-			list->keys[list->count++] = (uint64) key_type->normalise(value);
+			hm_key_put(list->keys, list->key_size, list->count++, key_type->normalise(value));
 		else
 		{
 			HmBracket	bracket = bracket_function(key_type, value);
@@ -263,7 +264,7 @@ read_rows(HmSubplanKeys *keys, const HmKeyType *key_type, KeyList *list)
 			if (!hm_bracket_range(BTEqualStrategyNumber, &bracket, max, &low, &high))
 				continue;
 			Assert(low == high && !bracket.fuzzy);
-			list->keys[list->count++] = (uint64) low;
+			hm_key_put(list->keys, list->key_size, list->count++, low);
 		}
 	}
 }
@@ -286,20 +287,20 @@ read_aggregated(HmSubplanKeys *keys, PlanState *agg, const HmKeyType *key_type, 
 }
 
 bool
-hm_subplan_keys_read(HmSubplanKeys *keys, const HmKeyType *key_type, uint64 **points, uint32 *count)
+hm_subplan_keys_read(HmSubplanKeys *keys, const HmKeyType *key_type, void **points, uint32 *count)
 {
 	EState	   *estate = keys->node->state;
 	SubPlanState *subplan = estate->es_param_exec_vals[keys->param].execPlan;
 	ScanDirection direction = estate->es_direction;
 	MemoryContext old_context;
 	PlanState  *rows;
-	KeyList		list = {CurrentMemoryContext};
+	KeyList		list = {CurrentMemoryContext, hm_key_size(key_type->width)};
 
 	if (subplan == NULL)
 		return false;
 	rows = subplan->planstate;
 	list.room = (Size) Max(MIN_ROOM, Min(MAX_ROOM, rows->plan->plan_rows));
-	list.keys = hm_alloc_large(list.room * sizeof(uint64));
+	list.keys = hm_alloc_large(list.room * list.key_size);
 
 	/* As ExecSetParamPlan() does it. */
 	estate->es_direction = ForwardScanDirection;

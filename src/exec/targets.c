@@ -160,7 +160,7 @@ sorts_alike(Search *search, PartitionScheme scheme)
 										   scheme->partopcintype[0], BTLessStrategyNumber);
 
 	return OidIsValid(less) &&
-		hm_field_type_lookup(search->model->opcintype[search->column])->ordered &&
+		search->key_type->ordered &&
 		hm_operator_strategy(search->model, search->column, less) == BTLessStrategyNumber;
 }
 
@@ -188,7 +188,8 @@ choose_column(Search *search)
 	while (column > 0 && !is_partitioned_by_key(search, search->rel, column))
 		column--;
 	search->column = column;
-	search->key_type = hm_field_type_lookup(search->model->opcintype[column]);
+	search->key_type = hm_column_key_type(hm_has_columns(search->model),
+										  search->model->opcintype[column]);
 }
 
 /*
@@ -196,21 +197,17 @@ choose_column(Search *search)
  * there are none.
  */
 static void
-bound_range(Search *search, Datum bound, int strategy, uint64 *low, uint64 *high)
+bound_range(Search *search, Datum bound, int strategy, HmKey *low, HmKey *high)
 {
 	Oid			type = search->key_type->type;
 	HmBracket	bracket = hm_bracket_function(type, type) (search->key_type, bound);
-	HmKey		first,
-				last;
 
 	if (!hm_bracket_range((StrategyNumber) strategy, &bracket,
-						  ht_key_max(search->key_type->width), &first, &last))
+						ht_key_max_128(search->key_type->width), low, high))
 	{
-		first = PG_UINT64_MAX;
-		last = 0;
+		*low = HM_KEY_MAX;
+		*high = 0;
 	}
-	*low = (uint64) first;
-	*high = (uint64) last;
 }
 
 /*
@@ -233,7 +230,7 @@ share_ranges(Search *search, RelOptInfo *rel, HmShare *shares)
 	for (int i = 0; i < bounds->ndatums; i++)
 	{
 		HmShare    *share;
-		uint64		low,
+		HmKey		low,
 					high;
 
 		if (bounds->indexes[i] < 0)
@@ -264,13 +261,13 @@ share_lists(Search *search, RelOptInfo *rel, HmShare *shares)
 
 	for (int i = 0; i < rel->nparts; i++)
 	{
-		lists[i].low = i == bounds->default_index ? 0 : PG_UINT64_MAX;
-		lists[i].high = i == bounds->default_index ? PG_UINT64_MAX : 0;
+		lists[i].low = i == bounds->default_index ? 0 : HM_KEY_MAX;
+		lists[i].high = i == bounds->default_index ? HM_KEY_MAX : 0;
 	}
 	for (int i = 0; i < bounds->ndatums; i++)
 	{
 		HmShare    *list = &lists[bounds->indexes[i]];
-		uint64		low,
+		HmKey		low,
 					high;
 
 		bound_range(search, bounds->datums[i][0], BTEqualStrategyNumber, &low, &high);
@@ -435,7 +432,7 @@ List *
 hm_targets(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *model, List *keys)
 {
 	Search		search = {.root = root,.rel = rel,.keys = keys,.model = model};
-	HmShare		all = {.low = 0,.high = PG_UINT64_MAX};
+	HmShare		all = {.low = 0,.high = HM_KEY_MAX};
 
 	choose_column(&search);
 	return add_tables(&search, rel, &all) ? search.targets : NIL;

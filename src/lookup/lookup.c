@@ -13,6 +13,7 @@
 
 #include "am/fault.h"
 #include "lookup/remote.h"
+#include "tree/wide.h"
 
 /* The number of hits of a walk that are shown to a reader in one call. */
 #define SHOWN_HITS		256
@@ -22,6 +23,8 @@ struct HmLookup
 	Relation	index;
 	uint32		capacity;
 	HmLookupStats stats;
+	Size		key_size;
+	const HmWalkMethods *walks; /* for the index's width */
 	HmWalk	   *walk;
 	HmRemote   *remote;
 	HmMapReader reader;
@@ -36,39 +39,42 @@ struct HmLookup
 
 	/* What the device gets instead of points that must be distinct. */
 	uint32		distinct_room;	/* of these two arrays */
-	uint64	   *distinct_low;
+	void	   *distinct_low;
 	uint32	   *distinct_numbers;
 	const uint32 *numbers;		/* numbers of these in the batch, or NULL */
 };
 
 Size
-hm_lookup_probe_memory(void)
+hm_lookup_probe_memory(Size key_size)
 {
-	return sizeof(HtProbe) + sizeof(uint32);
+	return (key_size == sizeof(uint64) ? sizeof(HtProbe) : sizeof(HtProbe128)) + sizeof(uint32);
 }
 
 HmLookup *
 hm_lookup_create(Relation index, uint32 capacity)
 {
 	HmLookup   *lookup = palloc0(sizeof(HmLookup));
+	HtWidth		width = hm_key_width(index);
 
 	lookup->index = index;
 	lookup->capacity = capacity;
-	lookup->walk = hm_walk_create(index, capacity, &lookup->stats);
-	lookup->remote = hm_remote_create(index, hm_key_width(index), &lookup->stats);
+	lookup->key_size = hm_key_size(width);
+	lookup->walks = width <= HT_WIDTH64 ? &hm_walk_methods : &hm_walk_methods_128;
+	lookup->walk = lookup->walks->create(index, capacity, &lookup->stats);
+	lookup->remote = hm_remote_create(index, width, &lookup->stats);
 	return lookup;
 }
 
 bool
 hm_lookup_set_variant(HmLookup *lookup, const char *variant)
 {
-	return hm_walk_set_variant(lookup->walk, variant);
+	return lookup->walks->set_variant(lookup->walk, variant);
 }
 
 void
 hm_lookup_set_snapshot(HmLookup *lookup, Snapshot snapshot)
 {
-	hm_walk_set_snapshot(lookup->walk, snapshot);
+	lookup->walks->set_snapshot(lookup->walk, snapshot);
 }
 
 void
@@ -104,7 +110,7 @@ void
 hm_lookup_end(HmLookup *lookup)
 {
 	hm_remote_end(lookup->remote);
-	hm_walk_end(lookup->walk);
+	lookup->walks->end(lookup->walk);
 	if (hm_device_state() != HM_DEVICE_NOT_LOADED && lookup->stats.counts.batches > 0)
 		hm_stats_add(RelationGetRelid(lookup->index), &lookup->stats.counts);
 	if (lookup->distinct_low != NULL)
@@ -147,8 +153,6 @@ make_distinct(HmLookup *lookup)
 {
 	MemoryContext context = GetMemoryChunkContext(lookup);
 	uint32		capacity = lookup->batch.count;
-	uint32		count;
-	const HtProbe *sorted = hm_walk_sort(lookup->walk, &lookup->batch, &count);
 
 	if (lookup->distinct_low == NULL || lookup->distinct_room < capacity)
 	{
@@ -158,16 +162,12 @@ make_distinct(HmLookup *lookup)
 			pfree(lookup->distinct_numbers);
 		}
 		lookup->distinct_room = capacity;
-		lookup->distinct_low = MemoryContextAllocHuge(context, capacity * sizeof(uint64));
+		lookup->distinct_low = MemoryContextAllocHuge(context, capacity * lookup->key_size);
 		lookup->distinct_numbers = MemoryContextAllocHuge(context, capacity * sizeof(uint32));
 	}
-	for (uint32 i = 0; i < count; i++)
-	{
-		lookup->distinct_low[i] = sorted[i].key;
-		lookup->distinct_numbers[i] = sorted[i].number;
-	}
+	lookup->batch.count = lookup->walks->sort(lookup->walk, &lookup->batch, lookup->distinct_low,
+											  lookup->distinct_numbers);
 	lookup->batch.low = lookup->distinct_low;
-	lookup->batch.count = count;
 	lookup->batch.distinct = false;
 	lookup->numbers = lookup->distinct_numbers;
 }
@@ -190,7 +190,7 @@ start_walk(HmLookup *lookup, uint32 from)
 	lookup->on_device = false;
 	lookup->walked_from = from;
 	lookup->walk_ns = 0;
-	hm_walk_start(lookup->walk, &lookup->batch, lookup->done, from);
+	lookup->walks->start(lookup->walk, &lookup->batch, lookup->done, from);
 }
 
 /* Decide whether the device searches a batch, and start it. */
@@ -217,7 +217,7 @@ begin_batch(HmLookup *lookup, bool keys_wanted)
 bool
 hm_lookup_at_end(const HmLookup *lookup)
 {
-	return lookup->begun && !lookup->on_device && hm_walk_at_end(lookup->walk);
+	return lookup->begun && !lookup->on_device && lookup->walks->at_end(lookup->walk);
 }
 
 bool
@@ -231,7 +231,7 @@ hm_lookup_is_exact(const HmLookup *lookup)
  * shown to the reader.  Hits that are only counted are added to *counted.
  */
 static uint32
-next_hits(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max, uint32 *stale,
+next_hits(HmLookup *lookup, HmHit *hits, void *keys, uint32 max, uint32 *stale,
 		  uint64 *counted)
 {
 	bool		was_at_end = hm_lookup_at_end(lookup);
@@ -259,7 +259,7 @@ next_hits(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max, uint32 *stale
 		}
 	}
 	if (!lookup->on_device)
-		n = hm_walk_next(lookup->walk, hits, keys, max, stale);
+		n = lookup->walks->next(lookup->walk, hits, keys, max, stale);
 	for (uint32 i = 0; i < n; i++)
 		hm_tid_check(lookup->index, hits[i].tid);
 	for (uint32 i = 0; lookup->numbers != NULL && i < n; i++)
@@ -282,7 +282,7 @@ next_hits(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max, uint32 *stale
 }
 
 uint32
-hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max)
+hm_lookup_next(HmLookup *lookup, HmHit *hits, void *keys, uint32 max)
 {
 	uint32		stale;
 	uint64		counted = 0;
@@ -316,13 +316,13 @@ prepare(HmLookup *lookup, bool keys_wanted)
 static void
 forget_pages(HmLookup *lookup)
 {
-	hm_walk_forget_pages(lookup->walk);
+	lookup->walks->forget_pages(lookup->walk);
 	hm_remote_forget(lookup->remote);
 }
 
 /* Move the hit with number "from" to the place "to" in front of it, with its key. */
 static inline void
-move_up(HmHit *hits, uint64 *keys, uint32 from, uint32 to)
+move_up(const HmLookup *lookup, HmHit *hits, void *keys, uint32 from, uint32 to)
 {
 	HmHit		hit = hits[from];
 
@@ -331,12 +331,7 @@ move_up(HmHit *hits, uint64 *keys, uint32 from, uint32 to)
 	hits[from] = hits[to];
 	hits[to] = hit;
 	if (keys != NULL)
-	{
-		uint64		key = keys[from];
-
-		keys[from] = keys[to];
-		keys[to] = key;
-	}
+		hm_key_swap(keys, lookup->key_size, from, to);
 }
 
 /* Whether all heap pages between the first and the last one of these hits are all-visible. */
@@ -365,7 +360,7 @@ all_are_visible(const HmLookup *lookup, const HmHit *hits, uint32 n)
  * gate or an earlier one, and have what it said.
  */
 static uint32
-put_visible_first(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 n, uint32 stale)
+put_visible_first(HmLookup *lookup, HmHit *hits, void *keys, uint32 n, uint32 stale)
 {
 	uint64		tids[SHOWN_HITS];
 	uint8		all_visible[SHOWN_HITS];
@@ -376,7 +371,7 @@ put_visible_first(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 n, uint32 
 	for (uint32 i = 0; i < stale; i++)
 	{
 		if (hits[i].all_visible != 0)
-			move_up(hits, keys, i, visible++);
+			move_up(lookup, hits, keys, i, visible++);
 	}
 	for (uint32 begin = stale; begin < n; begin += SHOWN_HITS)
 	{
@@ -388,14 +383,14 @@ put_visible_first(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 n, uint32 
 		for (uint32 i = 0; i < count; i++)
 		{
 			if (all_visible[i] != 0)
-				move_up(hits, keys, begin + i, visible++);
+				move_up(lookup, hits, keys, begin + i, visible++);
 		}
 	}
 	return visible;
 }
 
 uint32
-hm_lookup_next_in_gate(HmLookup *lookup, HmGateAnswer answer, HmHit *hits, uint64 *keys,
+hm_lookup_next_in_gate(HmLookup *lookup, HmGateAnswer answer, HmHit *hits, void *keys,
 					   uint32 max, uint32 *visible, HmTally *tally, uint64 *counted)
 {
 	BlockNumber door;

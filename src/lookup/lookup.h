@@ -31,12 +31,13 @@
 #include "utils/rel.h"
 #include "utils/snapshot.h"
 
+#include "am/keyarray.h"
 #include "device/device.h"
 #include "tree/tree.h"
 
 /*
- * A batch of probes: normalised keys, none of them NULL.  Without "high" probes are
- * points.  Otherwise they are ranges low[i]..high[i] that include both bounds; a range
+ * A batch of probes: normalised keys, none of them NULL, in arrays of the index's key size
+ * (keyarray.h).  Without "high" probes are points.  Otherwise they are ranges low[i]..high[i] that include both bounds; a range
  * with low above high matches nothing.  Probes may come in any order.  Duplicates and
  * overlapping ranges are allowed, and each probe gets its hits; but if points are
  * "distinct", only one of equal points, any of them, gets hits.
@@ -44,8 +45,8 @@
 typedef struct HmProbes
 {
 	uint32		count;
-	const uint64 *low;
-	const uint64 *high;			/* NULL: points */
+	const void *low;
+	const void *high;			/* NULL: points */
 	bool		distinct;		/* only for points without "done" */
 } HmProbes;
 
@@ -67,6 +68,7 @@ typedef enum HmCpuReason
 	HM_CPU_RECOVERY,			/* replay does not mark what it changes */
 	HM_CPU_TEMPORARY,			/* the index is temporary */
 	HM_CPU_OLD_SNAPSHOTS,		/* old_snapshot_threshold */
+	HM_CPU_WIDE_KEYS,			/* keys have more than 64 bits */
 	HM_CPU_RANGE_KEYS,			/* the device does not return the keys of hits, and
 								 * the caller wants those of ranges */
 	HM_CPU_FEW_KEYS,
@@ -105,11 +107,11 @@ typedef struct HmLookupStats
 typedef struct HmLookup HmLookup;
 
 /*
- * The memory in bytes that a lookup allocates for each probe of its capacity.  It takes up
- * to 16 bytes more where keys are skewed, and 12 more for a device that cannot drop
- * duplicates.  In addition it may allocate up to 40 kB.
+ * The memory in bytes that a lookup allocates for each probe of its capacity, in an index of
+ * this key size.  It takes up to 16 bytes more where keys are skewed, twice that with wide keys, and
+ * 12 more for a device that cannot drop duplicates.  In addition it may allocate up to 40 kB.
  */
-extern Size hm_lookup_probe_memory(void);
+extern Size hm_lookup_probe_memory(Size key_size);
 
 /*
  * Prepare lookups in an index.  The index belongs to the caller, which keeps it open and
@@ -141,7 +143,8 @@ extern bool hm_lookup_set_variant(HmLookup *lookup, const char *variant);
 extern void hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint8 *done);
 
 /*
- * Return up to max (1 or more) hits and, unless keys is NULL, the key of each hit.
+ * Return up to max (1 or more) hits and, unless keys is NULL, the key of each hit, in an array of
+ * the index's key size.
  * Hits of points come in key order.  Those of ranges come roughly in key order, because
  * blocks of leaves are unsorted.  Hits from the device come in the order of heap blocks, chunk
  * by chunk; those of hm_lookup_next_in_gate() come in any order.  Locks one page
@@ -151,7 +154,7 @@ extern void hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint
  *
  * Errors: index_corrupted; query_canceled and similar ones between pages.
  */
-extern uint32 hm_lookup_next(HmLookup *lookup, HmHit *hits, uint64 *keys, uint32 max);
+extern uint32 hm_lookup_next(HmLookup *lookup, HmHit *hits, void *keys, uint32 max);
 
 /*
  * Is it certain that no more hits will be returned?  It is after a call that returned 0 at
@@ -214,7 +217,7 @@ typedef struct HmTally
 } HmTally;
 
 extern uint32 hm_lookup_next_in_gate(HmLookup *lookup, HmGateAnswer answer, HmHit *hits,
-									 uint64 *keys, uint32 max, uint32 *visible,
+									 void *keys, uint32 max, uint32 *visible,
 									 HmTally *tally, uint64 *counted);
 
 /*

@@ -404,7 +404,7 @@ hand_out(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max)
 		hits[n].probe = probe;
 		hits[n].all_visible = remote->all_visible != NULL ? remote->all_visible[i] : 0;
 		if (keys != NULL && probe != HM_NO_PROBE)
-			keys[n] = remote->probes.low[probe];
+			keys[n] = ((const uint64 *) remote->probes.low)[probe];
 		n++;
 	}
 	remote->handed = i;

@@ -148,7 +148,7 @@ extern void hm_choice_note_refusal(Relation index);
 typedef struct HmRemote HmRemote;
 
 /*
- * Prepare batches against an index.  stats are the lookup's, and must outlive it; the
+ * Prepare batches against an index, whose keys have at most 64 bits if one is started.  stats are the lookup's, and must outlive it; the
  * device's share in them is counted there.  Memory is allocated in CurrentMemoryContext.
  */
 extern HmRemote *hm_remote_create(Relation index, HtWidth width, HmLookupStats *stats);

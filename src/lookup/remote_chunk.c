@@ -224,8 +224,9 @@ ask(HmRemote *remote, HpRequest *request)
 HmCpuReason
 hm_remote_search_chunk(HmRemote *remote, uint32 *count)
 {
-	const uint64 *low = remote->probes.low + remote->next;
-	const uint64 *high = remote->probes.high == NULL ? NULL : remote->probes.high + remote->next;
+	const uint64 *low = hm_key_at(remote->probes.low, sizeof(uint64), remote->next);
+	const uint64 *high = remote->probes.high == NULL ? NULL :
+		hm_key_at(remote->probes.high, sizeof(uint64), remote->next);
 	uint64		max = max_hits(remote);
 	uint64		room = 0;
 

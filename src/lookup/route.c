@@ -128,11 +128,11 @@ lead_to_leaf(Router *router, HtEntry entry)
 static inline uint32
 first_from(const HmRouteInput *input, uint32 first, HtEntry entry)
 {
-	uint64		last = entry.tid > 0 ? entry.key : entry.key - 1;
+	HT_KEY		last = entry.tid > 0 ? entry.key : KEY_SUBTRACT(entry.key, KEY_OF(1));
 
-	if (entry.key == 0 && entry.tid == 0)
+	if (KEY_EQUAL(entry.key, KEY_OF(0)) && entry.tid == 0)
 		return first;
-	while (first < input->sorted && input->probes[first].key <= last)
+	while (first < input->sorted && !KEY_LESS(last, input->probes[first].key))
 		first++;
 	return first;
 }
@@ -143,7 +143,7 @@ typedef struct Progress
 	HtEntry		target;			/* where to go on */
 	uint32		next;			/* first probe that is not in the route */
 	bool		has_reach;		/* probes in the route go on */
-	uint64		reach;			/* up to this key */
+	HT_KEY		reach;			/* up to this key */
 } Progress;
 
 /* Note how far probes reach.  Points are in order, ends of ranges need not be. */
@@ -157,9 +157,14 @@ extend_reach(const HmRouteInput *input, Progress *progress, uint32 begin)
 	else
 	{
 		if (!progress->has_reach)
-			progress->reach = 0;
+			progress->reach = KEY_OF(0);
 		for (uint32 i = begin; i < progress->next; i++)
-			progress->reach = Max(progress->reach, input->high[input->probes[i].number]);
+		{
+			HT_KEY		high = input->high[input->probes[i].number];
+
+			if (KEY_LESS(progress->reach, high))
+				progress->reach = high;
+		}
 	}
 	progress->has_reach = true;
 }
@@ -199,7 +204,7 @@ route_segment(HmRoute *route, const HmRouteInput *input, Progress *progress, Rou
 			return SEGMENT_STOP;
 
 		extend_reach(input, progress, begin);
-		if (progress->has_reach && progress->reach >= router->upper.key)
+		if (progress->has_reach && !KEY_LESS(progress->reach, router->upper.key))
 			progress->target = router->upper;
 		else if (next < input->sorted)
 		{

@@ -36,8 +36,8 @@
 /* The time to sort fewer probes than this is not measured. */
 #define TIMED_PROBES	32
 
-HmWalk *
-hm_walk_create(Relation index, uint32 capacity, HmLookupStats *stats)
+static HmWalk *
+create_walk(Relation index, uint32 capacity, HmLookupStats *stats)
 {
 	HmWalk	   *walk = palloc(sizeof(HmWalk));
 
@@ -51,8 +51,8 @@ hm_walk_create(Relation index, uint32 capacity, HmLookupStats *stats)
 	return walk;
 }
 
-void
-hm_walk_end(HmWalk *walk)
+static void
+end_walk(HmWalk *walk)
 {
 	pfree(walk->sorted);
 	if (walk->scratch != NULL)
@@ -68,8 +68,8 @@ hm_walk_end(HmWalk *walk)
 	pfree(walk);
 }
 
-bool
-hm_walk_set_variant(HmWalk *walk, const char *variant)
+static bool
+set_variant(HmWalk *walk, const char *variant)
 {
 	const HtSearch *search = ht_search(variant);
 
@@ -79,14 +79,14 @@ hm_walk_set_variant(HmWalk *walk, const char *variant)
 	return true;
 }
 
-void
-hm_walk_set_snapshot(HmWalk *walk, Snapshot snapshot)
+static void
+set_snapshot(HmWalk *walk, Snapshot snapshot)
 {
 	walk->snapshot = snapshot;
 }
 
-void
-hm_walk_forget_pages(HmWalk *walk)
+static void
+forget_pages(HmWalk *walk)
 {
 	walk->forget = true;
 }
@@ -119,8 +119,8 @@ make_scratch_room(HmWalk *walk)
 										   walk->scratch_room * sizeof(HtProbe));
 }
 
-void
-hm_walk_start(HmWalk *walk, const HmProbes *batch, const uint8 *done, uint32 base)
+static void
+start_walk(HmWalk *walk, const HmProbes *batch, const uint8 *done, uint32 base)
 {
 	HmProbes   *probes = &walk->probes;
 	instr_time	start = {0};
@@ -128,8 +128,8 @@ hm_walk_start(HmWalk *walk, const HmProbes *batch, const uint8 *done, uint32 bas
 	walk->base = base;
 	probes->count = batch->count - base;
 	start_sort_time(walk, &start);
-	probes->low = batch->low + base;
-	probes->high = batch->high == NULL ? NULL : batch->high + base;
+	probes->low = hm_key_at(batch->low, sizeof(HT_KEY), base);
+	probes->high = batch->high == NULL ? NULL : hm_key_at(batch->high, sizeof(HT_KEY), base);
 	probes->distinct = batch->distinct;
 	walk->done = done == NULL ? NULL : done + base;
 	ht_psa_start(&walk->psa, probes->low, probes->count, walk->sorted);
@@ -139,7 +139,7 @@ hm_walk_start(HmWalk *walk, const HmProbes *batch, const uint8 *done, uint32 bas
 	add_sort_time(walk, start);
 
 	walk->next = 0;
-	walk->position = hm_position(HM_PART_KEYS, 0, 0);
+	walk->position = hm_position(HM_PART_KEYS, KEY_OF(0), 0);
 	walk->active_count = 0;
 	walk->route.count = 0;
 	walk->current = 0;
@@ -174,7 +174,7 @@ add_sorted(HmWalk *walk, uint32 begin)
 	/* Equal keys are in the same radix partition. */
 	for (uint32 i = begin; i < end; i++)
 	{
-		if (i == begin || sorted[i].key != sorted[i - 1].key)
+		if (i == begin || !KEY_EQUAL(sorted[i].key, sorted[i - 1].key))
 			sorted[ready++] = sorted[i];
 	}
 	walk->ready = ready;
@@ -194,7 +194,7 @@ sort_more(HmWalk *walk)
 
 	/* Drop keys that do not fit the width: no entry has them. */
 	while (walk->ready > walk->next &&
-		   walk->sorted[walk->ready - 1].key > ht_key_max(walk->width))
+		   KEY_LESS(ht_key_max(walk->width), walk->sorted[walk->ready - 1].key))
 	{
 		walk->ready--;
 		walk->complete = true;
@@ -300,9 +300,14 @@ make_route(HmWalk *walk, HmPosition target)
 	input.next = walk->next;
 	input.target = target;
 	input.has_reach = walk->active_count > 0;
-	input.reach = 0;
+	input.reach = KEY_OF(0);
 	for (uint32 i = 0; i < walk->active_count; i++)
-		input.reach = Max(input.reach, walk_probe_high(walk, walk->active[i]));
+	{
+		HT_KEY		high = walk_probe_high(walk, walk->active[i]);
+
+		if (KEY_LESS(input.reach, high))
+			input.reach = high;
+	}
 
 	do
 	{
@@ -332,7 +337,7 @@ static inline bool
 goes_on(const HmWalk *walk, uint32 probe)
 {
 	return walk->high.part == HM_PART_KEYS &&
-		walk_probe_high(walk, probe) >= walk->high.entry.key &&
+		!KEY_LESS(walk_probe_high(walk, probe), walk->high.entry.key) &&
 		!walk_is_done(walk, probe);
 }
 
@@ -356,7 +361,7 @@ finish_leaf(HmWalk *walk)
 			uint32		probe = walk->sorted[i - 1].number;
 
 			if (walk->high.part != HM_PART_KEYS ||
-				walk->sorted[i - 1].key < walk->high.entry.key)
+				KEY_LESS(walk->sorted[i - 1].key, walk->high.entry.key))
 				break;
 			if (goes_on(walk, probe))
 				walk->active[kept++] = probe;
@@ -512,25 +517,29 @@ visit_leaf(HmWalk *walk, WalkOutput *output)
 	}
 }
 
-const HtProbe *
-hm_walk_sort(HmWalk *walk, const HmProbes *batch, uint32 *count)
+static uint32
+sort_batch(HmWalk *walk, const HmProbes *batch, void *keys, uint32 *numbers)
 {
-	hm_walk_start(walk, batch, NULL, 0);
+	start_walk(walk, batch, NULL, 0);
 	while (!walk->complete)
 		sort_more(walk);
-	*count = walk->ready;
-	return walk->sorted;
+	for (uint32 i = 0; i < walk->ready; i++)
+	{
+		((HT_KEY *) keys)[i] = walk->sorted[i].key;
+		numbers[i] = walk->sorted[i].number;
+	}
+	return walk->ready;
 }
 
-bool
-hm_walk_at_end(const HmWalk *walk)
+static bool
+at_end(const HmWalk *walk)
 {
 	return !walk->on_leaf && walk->complete && walk->active_count == 0 &&
 		walk->next >= walk->ready;
 }
 
-uint32
-hm_walk_next(HmWalk *walk, HmHit *hits, uint64 *keys, uint32 max, uint32 *stale)
+static uint32
+next_hits(HmWalk *walk, HmHit *hits, void *keys, uint32 max, uint32 *stale)
 {
 	WalkOutput		output = {hits, keys, 0, max};
 
@@ -553,3 +562,15 @@ hm_walk_next(HmWalk *walk, HmHit *hits, uint64 *keys, uint32 max, uint32 *stale)
 		hits[i].probe += walk->base;
 	return output.n;
 }
+
+const HmWalkMethods hm_walk_methods = {
+	.create = create_walk,
+	.end = end_walk,
+	.set_variant = set_variant,
+	.set_snapshot = set_snapshot,
+	.start = start_walk,
+	.sort = sort_batch,
+	.next = next_hits,
+	.at_end = at_end,
+	.forget_pages = forget_pages,
+};

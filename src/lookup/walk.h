@@ -9,6 +9,7 @@
 
 #include "am/am.h"
 #include "lookup/lookup.h"
+#include "lookup/width.h"
 
 /* The time since "start", in ns. */
 static inline double
@@ -44,6 +45,8 @@ extern void hm_pin_prefetch_lines(Relation index, BlockNumber block, uint64 line
 
 /* ----------------------------------------------------------------
  *		Routes (route.c)
+ *
+ * Routes and walks are compiled once for each width of keys (width.h).
  * ----------------------------------------------------------------
  */
 
@@ -76,13 +79,13 @@ typedef struct HmRouteInput
 	Relation	index;
 	HtWidth		width;
 	const HtProbe *probes;		/* in order */
-	const uint64 *high;			/* by number, or NULL: points */
+	const HT_KEY *high;			/* by number, or NULL: points */
 	uint32		next;			/* first probe that has not begun */
 	uint32		sorted;			/* number of probes sorted so far */
 	bool		complete;		/* all probes are sorted */
 	HmPosition	target;			/* where to begin */
 	bool		has_reach;		/* probes that have begun go on */
-	uint64		reach;			/* up to this key */
+	HT_KEY		reach;			/* up to this key */
 } HmRouteInput;
 
 typedef enum HmRouteResult
@@ -109,43 +112,55 @@ extern HmRouteResult hm_route_make(HmRoute *route, const HmRouteInput *input);
 typedef struct HmWalk HmWalk;
 
 /*
- * Prepare walks through an index, each for "capacity" probes at most.  stats are the
- * lookup's, and must outlive it; the pages that are visited are counted there, and the time
- * to sort.  Memory is allocated in CurrentMemoryContext.
+ * What can be done with walks, for lookup.c.  There is one of these for each width of keys, which
+ * knows what an HmWalk is; arrays of keys are of its key size.
  */
-extern HmWalk *hm_walk_create(Relation index, uint32 capacity, HmLookupStats *stats);
-extern void hm_walk_end(HmWalk *walk);
+typedef struct HmWalkMethods
+{
+	/*
+	 * Prepare walks through an index, each for "capacity" probes at most.  stats are the
+	 * lookup's, and must outlive it; the pages that are visited are counted there, and the
+	 * time to sort.  Memory is allocated in CurrentMemoryContext.
+	 */
+	HmWalk	   *(*create) (Relation index, uint32 capacity, HmLookupStats *stats);
+	void		(*end) (HmWalk *walk);
 
-/* See hm_lookup_set_variant() and hm_lookup_set_snapshot(). */
-extern bool hm_walk_set_variant(HmWalk *walk, const char *variant);
-extern void hm_walk_set_snapshot(HmWalk *walk, Snapshot snapshot);
+	/* See hm_lookup_set_variant() and hm_lookup_set_snapshot(). */
+	bool		(*set_variant) (HmWalk *walk, const char *variant);
+	void		(*set_snapshot) (HmWalk *walk, Snapshot snapshot);
 
-/*
- * Start a walk for a batch's probes from number "base" on.  The batch's arrays must stay as
- * for hm_lookup_start().
- */
-extern void hm_walk_start(HmWalk *walk, const HmProbes *batch, const uint8 *done, uint32 base);
+	/*
+	 * Start a walk for a batch's probes from number "base" on.  The batch's arrays must stay
+	 * as for hm_lookup_start().
+	 */
+	void		(*start) (HmWalk *walk, const HmProbes *batch, const uint8 *done, uint32 base);
 
-/*
- * Sort a batch instead, as a walk would: all of its points or, if they must be distinct,
- * one of each.  The result is valid until the next start.
- */
-extern const HtProbe *hm_walk_sort(HmWalk *walk, const HmProbes *batch, uint32 *count);
+	/*
+	 * Sort a batch instead, as a walk would: all of its points or, if they must be distinct,
+	 * one of each.  Sets keys and numbers, which have room for all, and returns how many
+	 * there are.
+	 */
+	uint32		(*sort) (HmWalk *walk, const HmProbes *batch, void *keys, uint32 *numbers);
 
-/*
- * Go on, see hm_lookup_next().  Returns 0 at the end.  The first *stale hits were read from
- * their page before this call.
- */
-extern uint32 hm_walk_next(HmWalk *walk, HmHit *hits, uint64 *keys, uint32 max, uint32 *stale);
+	/*
+	 * Go on, see hm_lookup_next().  Returns 0 at the end.  The first *stale hits were read
+	 * from their page before this call.
+	 */
+	uint32		(*next) (HmWalk *walk, HmHit *hits, void *keys, uint32 max, uint32 *stale);
 
-/* Is it certain that no more hits will be returned? */
-extern bool hm_walk_at_end(const HmWalk *walk);
+	/* Is it certain that no more hits will be returned? */
+	bool		(*at_end) (const HmWalk *walk);
 
-/*
- * Forget where the leaves are: the next call finds its way again from the headers of
- * living segments.  Hits that were read from a page before, but not returned, are not
- * lost; they come first.
- */
-extern void hm_walk_forget_pages(HmWalk *walk);
+	/*
+	 * Forget where the leaves are: the next call finds its way again from the headers of
+	 * living segments.  Hits that were read from a page before, but not returned, are not
+	 * lost; they come first.
+	 */
+	void		(*forget_pages) (HmWalk *walk);
+} HmWalkMethods;
+
+/* For keys of at most 64 bits, and of 128. */
+extern const HmWalkMethods hm_walk_methods;
+extern const HmWalkMethods hm_walk_methods_128;
 
 #endif							/* HARMONIA_LOOKUP_WALK_H */

@@ -23,9 +23,9 @@ make_portions(HmWalk *walk, const char *page, uint32 probe, bool filter)
 		MemoryContext context = GetMemoryChunkContext(walk);
 
 		walk->portion_hits = MemoryContextAlloc(context, HT_LEAF_MAX_ENTRIES * sizeof(HtHit));
-		walk->portion_keys = MemoryContextAlloc(context, HT_LEAF_MAX_ENTRIES * sizeof(uint64));
+		walk->portion_keys = MemoryContextAlloc(context, HT_LEAF_MAX_ENTRIES * sizeof(HT_KEY));
 	}
-	n = walk->search->range(page, walk->probes.low[probe], walk_probe_high(walk, probe), probe,
+	n = walk->search->range(page, walk_probe_low(walk, probe), walk_probe_high(walk, probe), probe,
 							walk->portion_hits, walk->portion_keys, HT_LEAF_MAX_ENTRIES);
 
 	/* Only a damaged page has more. */
@@ -58,7 +58,7 @@ emit_portion(HmWalk *walk, WalkOutput *output)
 	memcpy(output->hits + output->n, walk->portion_hits + walk->portion, n * sizeof(HmHit));
 	if (output->keys != NULL)
 		memcpy(output->keys + output->n, walk->portion_keys + walk->portion,
-			   n * sizeof(uint64));
+			   n * sizeof(HT_KEY));
 	output->n += n;
 	walk->portion += n;
 	return walk->portion == walk->portion_end;
@@ -70,7 +70,7 @@ emit_portion(HmWalk *walk, WalkOutput *output)
  * batch, which is in any order, it would be far from the cache.
  */
 static bool
-answer_one(HmWalk *walk, const char *page, uint64 low, uint32 probe, bool filter,
+answer_one(HmWalk *walk, const char *page, HT_KEY low, uint32 probe, bool filter,
 		   WalkOutput *output)
 {
 	uint32		n = HT_NO_ROOM;
@@ -134,7 +134,7 @@ hm_walk_answer(HmWalk *walk, const char *page, WalkOutput *output)
 	{
 		uint32		probe = walk->active[walk->answered_active++];
 
-		if (!answer_one(walk, page, walk->probes.low[probe], probe, walk->filter, output))
+		if (!answer_one(walk, page, walk_probe_low(walk, probe), probe, walk->filter, output))
 			return false;
 	}
 	if (walk->probes.high == NULL)

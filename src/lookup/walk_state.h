@@ -57,7 +57,7 @@ struct HmWalk
 	uint32		portion;
 	uint32		portion_end;
 	HtHit	   *portion_hits;	/* NULL until they are needed */
-	uint64	   *portion_keys;
+	HT_KEY	   *portion_keys;
 
 	/* Large members, which need no values before the walk starts. */
 	HtPsa		psa;
@@ -68,15 +68,23 @@ struct HmWalk
 typedef struct WalkOutput
 {
 	HmHit	   *hits;
-	uint64	   *keys;			/* or NULL */
+	HT_KEY	   *keys;			/* or NULL */
 	uint32		n;
 	uint32		max;
 } WalkOutput;
 
-static inline uint64
+/* The keys that a probe begins and ends with. */
+static inline HT_KEY
+walk_probe_low(const HmWalk *walk, uint32 probe)
+{
+	return ((const HT_KEY *) walk->probes.low)[probe];
+}
+
+static inline HT_KEY
 walk_probe_high(const HmWalk *walk, uint32 probe)
 {
-	return walk->probes.high == NULL ? walk->probes.low[probe] : walk->probes.high[probe];
+	return walk->probes.high == NULL ? walk_probe_low(walk, probe) :
+		((const HT_KEY *) walk->probes.high)[probe];
 }
 
 static inline bool

@@ -24,8 +24,8 @@ PG_MODULE_MAGIC;
 PG_FUNCTION_INFO_V1(harmonia_engine_lookup);
 PG_FUNCTION_INFO_V1(harmonia_engine_move);
 
-/* The normalised keys of an array, whose type must be the index's; palloc'd. */
-static uint64 *
+/* The normalised keys of an array, whose type must be the index's, in its key size; palloc'd. */
+static void *
 array_keys(const HmKeyType *type, ArrayType *array, int *count)
 {
 	Oid			element = ARR_ELEMTYPE(array);
@@ -34,7 +34,8 @@ array_keys(const HmKeyType *type, ArrayType *array, int *count)
 	char		align;
 	Datum	   *values;
 	bool	   *nulls;
-	uint64	   *keys;
+	Size		key_size = hm_key_size(type->width);
+	void	   *keys;
 
 	if (element != type->type)
 		ereport(ERROR,
@@ -43,15 +44,31 @@ array_keys(const HmKeyType *type, ArrayType *array, int *count)
 						format_type_be(type->type), format_type_be(element))));
 	get_typlenbyvalalign(element, &length, &by_value, &align);
 	deconstruct_array(array, element, length, by_value, align, &values, &nulls, count);
-	keys = palloc(Max(*count, 1) * sizeof(uint64));
+	keys = palloc(Max(*count, 1) * key_size);
 	for (int i = 0; i < *count; i++)
 	{
 		if (nulls[i])
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("a key is null")));
-		keys[i] = type->normalise(values[i]);
+		hm_key_put(keys, key_size, i, type->normalise(values[i]));
 	}
 	return keys;
+}
+
+/* A key as a numeric. */
+static Datum
+key_numeric(HmKey key)
+{
+	char		digits[40] = "";
+	int			at = lengthof(digits) - 1;
+
+	do
+	{
+		digits[--at] = (char) ('0' + key % 10);
+		key /= 10;
+	} while (key > 0);
+	return DirectFunctionCall3(numeric_in, CStringGetDatum(digits + at),
+							   ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
 }
 
 /* See harmonia_engine--0.1.0.sql for the arguments. */
@@ -64,7 +81,8 @@ harmonia_engine_lookup(PG_FUNCTION_ARGS)
 	HmProbes	probes = {0};
 	HmLookup   *lookup;
 	HmHit	   *hits;
-	uint64	   *keys;
+	Size		key_size;
+	void	   *keys;
 	uint8	   *done = NULL;
 	int			count,
 				portion;
@@ -76,6 +94,7 @@ harmonia_engine_lookup(PG_FUNCTION_ARGS)
 		elog(ERROR, "only \"highs\", \"between\" and \"variant\" may be null");
 	index = index_open(PG_GETARG_OID(0), AccessShareLock);
 	type = hm_key_type(index);
+	key_size = hm_key_size(type->width);
 	probes.low = array_keys(type, PG_GETARG_ARRAYTYPE_P(1), &count);
 	probes.count = (uint32) count;
 	if (!PG_ARGISNULL(2))
@@ -98,7 +117,7 @@ harmonia_engine_lookup(PG_FUNCTION_ARGS)
 		done = palloc0(Max(count, 1));
 
 	hits = palloc(portion * sizeof(HmHit));
-	keys = palloc(portion * sizeof(uint64));
+	keys = palloc(portion * key_size);
 	lookup = hm_lookup_create(index, probes.count);
 	if (!PG_ARGISNULL(6) &&
 		!hm_lookup_set_variant(lookup, text_to_cstring(PG_GETARG_TEXT_PP(6))))
@@ -124,9 +143,7 @@ harmonia_engine_lookup(PG_FUNCTION_ARGS)
 			hm_tid_unpack(hits[i].tid, &tid);
 			values[0] = Int32GetDatum((int32) hits[i].probe + 1);
 			values[1] = PointerGetDatum(&tid);
-			values[2] = DirectFunctionCall3(numeric_in,
-											CStringGetDatum(psprintf(UINT64_FORMAT, keys[i])),
-											ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
+			values[2] = key_numeric(hm_key_get(keys, key_size, i));
 			tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 		}
 		if (between != NULL && SPI_execute(between, false, 0) < 0)
@@ -152,18 +169,18 @@ harmonia_engine_move(PG_FUNCTION_ARGS)
 		Buffer		header = hm_segment_enter(index, &position, HM_AT_OR_AFTER,
 											  BUFFER_LOCK_SHARE);
 		HmSegmentName name;
-		HmSegment  *segment;
+		HtEntry		high;
 		HmSpecial  *special;
 
 		/* BufferIsValid() may evaluate its argument several times. */
 		if (!BufferIsValid(header))
 			break;
-		segment = hm_page_segment(BufferGetPage(header));
+		high = hm_segment_high(BufferGetPage(header));
 		special = hm_page_special(BufferGetPage(header));
 		name.header = BufferGetBlockNumber(header);
-		name.stamp = segment->stamp;
+		name.stamp = hm_page_segment(BufferGetPage(header))->stamp;
 		if (special->flags & HM_HAS_HIGH)
-			position = hm_position((HmPart) special->part, segment->high.key, segment->high.tid);
+			position = hm_position((HmPart) special->part, high.key, high.tid);
 		else
 			position = hm_position((HmPart) (special->part + 1), 0, 0);
 		UnlockReleaseBuffer(header);
