@@ -66,13 +66,18 @@ FROM (VALUES
 	('timestamptz', '''2026-01-01 UTC''::timestamptz + hashint4(i) * ''1 second''::interval'),
 	('real', 'CASE i % 50 WHEN 0 THEN ''NaN'' WHEN 1 THEN ''-Infinity'' WHEN 2 THEN -0.0 ELSE hashint4(i) / 7.0 END'),
 	('double precision', 'CASE i % 50 WHEN 0 THEN ''NaN'' WHEN 1 THEN ''Infinity'' WHEN 2 THEN -0.0 ELSE hashint4(i) / 7.0 END'),
-	('money', 'hashint4(i)'), ('"char"', 'chr(33 + i % 90)'), ('boolean', 'i % 3 = 0')) AS v(type, expression);
+	('uuid', 'md5((i % 5500)::text)'),
+	('uuid', 'lpad(to_hex(i / 700), 16, ''0'') || lpad(to_hex(i % 1300), 16, ''f'')'), ('money', 'hashint4(i)'), ('"char"', 'chr(33 + i % 90)'), ('boolean', 'i % 3 = 0')) AS v(type, expression);
 
 -- Larger indexes: with few and with many duplicates, and runs over many leaves
 CREATE TABLE uniform AS SELECT hashint8extended(i, 0) AS k FROM generate_series(1, 60000) i;
 CREATE TABLE dense AS SELECT (hashint4(i) % 20000)::bigint AS k FROM generate_series(1, 60000) i;
 CREATE TABLE runs AS SELECT (i % 7)::int AS k FROM generate_series(1, 30000) i;
 INSERT INTO runs SELECT 100 + i FROM generate_series(1, 30000) i;
+CREATE TABLE wide AS SELECT (CASE i % 3 WHEN 0 THEN md5(i::text) ELSE lpad(to_hex(i / 9000), 16, '0') || lpad(to_hex(i / 3), 16, '0') END)::uuid AS k
+	FROM generate_series(1, 60000) i;
+INSERT INTO wide SELECT '00000000-0000-0003-0000-000000002710' FROM generate_series(1, 3000);
+CREATE INDEX wide_k ON wide USING harmonia (k);
 CREATE INDEX uniform_k ON uniform USING harmonia (k) WITH (fillfactor = 50);
 CREATE INDEX dense_k ON dense USING harmonia (k) WITH (fanout = 8);
 CREATE INDEX runs_k ON runs USING harmonia (k);
@@ -81,7 +86,7 @@ INSERT INTO uniform SELECT hashint8extended(i, 1) FROM generate_series(1, 60000)
 INSERT INTO dense SELECT hashint4extended(i, 1) % 20000 FROM generate_series(1, 60000) i;
 INSERT INTO dense SELECT 20000 + i FROM generate_series(1, 10000) i;
 INSERT INTO runs SELECT 3 FROM generate_series(1, 3000);
-ANALYZE uniform, dense, runs;
+ANALYZE uniform, dense, runs, wide;
 
 -- Probes: existing keys and others, some repeated
 CREATE TABLE probes AS
@@ -91,11 +96,14 @@ SELECT
 		UNION ALL SELECT k FROM uniform WHERE k % 1000 = 0) s) AS uniform,
 	(SELECT array_agg(k) FROM (SELECT k FROM dense WHERE k % 11 = 0
 		UNION ALL SELECT generate_series(-25000, 35000, 77)) s) AS dense,
-	ARRAY[3, 101, 3, 6, 0, -1, 7, 15000, 30100, 2147483647, -2147483648] AS runs;
+	ARRAY[3, 101, 3, 6, 0, -1, 7, 15000, 30100, 2147483647, -2147483648] AS runs,
+	(SELECT array_agg(k) FROM (SELECT k FROM wide WHERE hashtext(k::text) % 7 = 0 UNION ALL SELECT md5(k::text)::uuid FROM wide WHERE hashtext(k::text) % 50 = 0
+		UNION ALL SELECT unnest('{00000000-0000-0000-0000-000000000000,ffffffff-ffff-ffff-ffff-ffffffffffff,00000000-0000-0003-0000-000000002710}'::uuid[])) s) AS wide;
 
 SELECT d.* FROM probes, differences('uniform', uniform, NULL::bigint[]) d;
 SELECT d.* FROM probes, differences('dense', dense, NULL::bigint[]) d;
 SELECT d.* FROM probes, differences('runs', runs, NULL::int[]) d;
+SELECT d.* FROM probes, differences('wide', wide, NULL::uuid[]) d;
 
 -- Portions of any size, down to one hit
 SELECT portion, d.*
@@ -116,6 +124,11 @@ FROM unnest(ARRAY[1, 77, 10000]) portion, differences('dense',
 	ARRAY[-19990, 5, 300, 200, 160, 20003, 25000, 4, 50000, -30000, 30100, 300, 9223372036854775807],
 	', ' || portion) d;
 SELECT * FROM differences('runs', ARRAY[2, 0, 6, 3, -2147483648], ARRAY[3, 6, 101, 2, 2147483647], ', 333');
+SELECT portion, d.*
+FROM unnest(ARRAY[77, 10000]) portion, differences('wide',
+	'{00000000-0000-0003-0000-000000002710,00000000-0000-0002-0000-000000000000,00000000-0000-0000-0000-000000000000,00000000-0000-0003-0000-000000002600,50000000-0000-0000-0000-000000000000,ffffffff-ffff-ffff-ffff-ffffffffffff}'::uuid[],
+	'{00000000-0000-0003-0000-000000002710,00000000-0000-0002-ffff-ffffffffffff,ffffffff-ffff-ffff-ffff-ffffffffffff,00000000-0000-0003-0000-000000002800,50ffffff-0000-0000-0000-000000000000,00000000-0000-0000-0000-000000000000}'::uuid[],
+	', ' || portion) d;
 
 -- Every instruction set that this machine has
 CREATE FUNCTION try_variant(variant text) RETURNS boolean
@@ -125,7 +138,9 @@ BEGIN
 	RETURN (SELECT d.missing + d.wrong + d.twice + d.key_wrong = 0 FROM probes,
 			differences('uniform', uniform, NULL::bigint[], format(', variant => %L', variant)) d)
 		AND (SELECT d.missing + d.wrong + d.twice + d.key_wrong = 0 FROM probes,
-			differences('runs', runs, array_fill(110, ARRAY[11]), format(', variant => %L', variant)) d);
+			differences('runs', runs, array_fill(110, ARRAY[11]), format(', variant => %L', variant)) d)
+		AND (SELECT d.missing + d.wrong + d.twice + d.key_wrong = 0 FROM probes,
+			differences('wide', wide, NULL::uuid[], format(', variant => %L', variant)) d);
 EXCEPTION
 	WHEN feature_not_supported THEN RETURN true;
 END
