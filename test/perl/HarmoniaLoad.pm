@@ -211,12 +211,12 @@ sub make_load
 
 	$options //= '';
 	$node->safe_psql('postgres', <<"END");
-CREATE $options TABLE load (id bigserial PRIMARY KEY, k int, w bigint, f float8);
+CREATE $options TABLE load (id bigserial PRIMARY KEY, k int, w bigint, f float8, u uuid GENERATED ALWAYS AS (md5(k::text)::uuid) STORED);
 CREATE INDEX load_k ON load USING harmonia (k);
 CREATE INDEX load_w ON load USING harmonia (w NULLS FIRST) WITH (fanout = 8);
 CREATE INDEX load_f ON load USING harmonia (f) WHERE k % 2 = 0;
 CREATE INDEX load_tenant ON load USING harmonia ((w % 100), (id + 0));
-CREATE INDEX load_uuid ON load USING harmonia ((md5(k::text)::uuid));
+CREATE INDEX load_u ON load USING harmonia (u) WITH (fanout = 16);
 CREATE INDEX load_text ON load USING harmonia (((k % 500)::text), (f + 0), (k + 0)) WHERE k % 3 = 0;
 END
 	return;

@@ -11,11 +11,11 @@ my $seed = test_seed();
 my $node = new_node('crash', conf => 'wal_level = replica');
 
 $node->safe_psql('postgres', <<'END');
-CREATE TABLE t (id bigserial, k int, w bigint);
+CREATE TABLE t (id bigserial, k int, w bigint, u uuid GENERATED ALWAYS AS (md5(k::text)::uuid) STORED);
 CREATE INDEX t_k ON t USING harmonia (k);
 CREATE INDEX t_w ON t USING harmonia (w) WITH (fanout = 8);
 CREATE INDEX t_two ON t USING harmonia ((w % 100), (k + 0)) WITH (fanout = 8);
-CREATE INDEX t_uuid ON t USING harmonia ((md5(k::text)::uuid));
+CREATE INDEX t_u ON t USING harmonia (u);
 INSERT INTO t (k, w) SELECT hashint4(i) % 50000, nullif(i % 1000, 7) FROM generate_series(1, 20000) i;
 CHECKPOINT;
 END
