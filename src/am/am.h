@@ -129,18 +129,19 @@ typedef struct HmKeyType
 									 * reference */
 } HmKeyType;
 
-/* Whether an index has several columns, and so composite keys (fields.c). */
+/* Whether an index has several columns, included ones among them, and so composite keys (fields.c). */
 static inline bool
 hm_is_composite(Relation index)
 {
-	return IndexRelationGetNumberOfKeyAttributes(index) > 1;
+	return IndexRelationGetNumberOfAttributes(index) > 1;
 }
 
 /*
- * The key type of one of an index's columns, counted from 0, found by the input type of its
- * operator class; and that of an index with one column.
+ * The input type of the operator class of one of an index's columns, counted from 0, or the type of an included
+ * column; its key type; and that of an index with one column.
  * Errors: feature_not_supported for a type that this method does not support.
  */
+extern Oid	hm_column_type_oid(Relation index, int column);
 extern const HmKeyType *hm_column_type(Relation index, int column);
 extern const HmKeyType *hm_key_type(Relation index);
 
@@ -217,8 +218,11 @@ extern HtWidth hm_key_width(Relation index);
  */
 extern HtWidth hm_planned_width(Relation index);
 
-/* The same for columns of these input types of operator classes, all of which are supported. */
-extern HtWidth hm_width_of_types(const Oid *types, int count);
+/*
+ * The same for columns of these types, all of which are supported.  Those after key_count are included
+ * columns.
+ */
+extern HtWidth hm_width_of_types(const Oid *types, int key_count, int count);
 
 /*
  * The key of a row's values.  Returns false if the row belongs in the NULL part, where

@@ -128,7 +128,7 @@ hm_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count,
 				 double *correlation, double *pages)
 {
 	path->indexinfo->tree_height = path->indexinfo->pages <= HM_SMALL_INDEX_PAGES ? 0 : 1;
-	if (path->indexinfo->nkeycolumns > 1 && !path->indexinfo->hypothetical)
+	if (path->indexinfo->ncolumns > 1 && !path->indexinfo->hypothetical)
 		cost_composite(root, path, loop_count, startup_cost, total_cost,
 					   selectivity, correlation, pages);
 	else

@@ -21,6 +21,8 @@
  */
 #include "postgres.h"
 
+#include "utils/builtins.h"
+
 #include "am/internal.h"
 
 /*
@@ -78,26 +80,33 @@ plan_narrow(HmFields *fields, int *wide)
 	return rest;
 }
 
-/*
- * 64 bits are enough for several columns if they have room for the keys of all, and must be if 128 have
- * not, or if the keys would not be exact for all that.
- */
-HtWidth
-hm_width_of_types(const Oid *types, int count)
+/* The bits of the keys of some columns. */
+static int
+bits_of_types(const Oid *types, int count)
 {
 	int			bits = 0;
+
+	for (int i = 0; i < count; i++)
+		bits += hm_field_type_lookup(types[i])->bits;
+	return bits;
+}
+
+/*
+ * 64 bits are enough for several columns if they have room for the keys of all, and must be if 128 have
+ * not, or if the keys would not be exact for all that.  Included columns must have room.
+ */
+HtWidth
+hm_width_of_types(const Oid *types, int key_count, int count)
+{
+	bool		exact = true;
+	int			bits;
 
 	if (count == 1)
 		return hm_key_type_lookup(types[0])->width;
 	for (int i = 0; i < count; i++)
-	{
-		const HmKeyType *type = hm_field_type_lookup(types[i]);
-
-		if (!type->exact)
-			return HT_WIDTH64;
-		bits += type->bits;
-	}
-	return bits > 64 && bits <= WIDE_BITS ? HT_WIDTH128 : HT_WIDTH64;
+		exact &= hm_field_type_lookup(types[i])->exact;
+	bits = bits_of_types(types, count);
+	return bits > 64 && bits <= WIDE_BITS && (exact || count > key_count) ? HT_WIDTH128 : HT_WIDTH64;
 }
 
 /*
@@ -124,11 +133,11 @@ plan_cut(HmFields *fields)
 	}
 }
 
-/* All columns' keys fit in 128 bits.  The first columns get the bits that are left for NULL. */
+/* All columns' keys fit.  The first columns get the bits that are left for NULL. */
 static void
-plan_wide(HmFields *fields)
+plan_whole(HmFields *fields)
 {
-	int			rest = WIDE_BITS;
+	int			rest = 8 * fields->width;
 
 	for (int i = 0; i < fields->count; i++)
 	{
@@ -139,18 +148,49 @@ plan_wide(HmFields *fields)
 		fields->fields[i].bits++;
 }
 
+/*
+ * Included columns are the last fields of a key, which no condition restricts.  So their values have to be there
+ * in full, and there has to be room for all columns.
+ */
+static void
+check_included(Relation index, const Oid *types, int key_count, int count)
+{
+	for (int i = key_count; i < count; i++)
+	{
+		const HmKeyType *type = hm_field_type_lookup(types[i]);
+
+		if (type == NULL || !type->returnable)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("access method \"%s\" cannot include type %s", "harmonia", format_type_be(types[i])),
+					 errhint("Columns of integers, dates, times and other types that index-only scans can return can be included.")));
+	}
+	if (count > key_count && bits_of_types(types, count) > WIDE_BITS)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("the columns of index \"%s\" are too wide", RelationGetRelationName(index)),
+				 errdetail("Key columns and included columns take %d bits together, %d are possible.",
+						   bits_of_types(types, count), WIDE_BITS),
+				 errhint("Include fewer or narrower columns.")));
+}
+
 void
 hm_fields_plan(Relation index, HmFields *fields)
 {
+	const int	key_count = IndexRelationGetNumberOfKeyAttributes(index);
+	Oid			types[HM_MAX_KEY_COLUMNS];
 	int			shift = 0;
 
-	*fields = (HmFields) {.count = IndexRelationGetNumberOfKeyAttributes(index)};
+	*fields = (HmFields) {.count = IndexRelationGetNumberOfAttributes(index)};
 	if (fields->count > HM_MAX_KEY_COLUMNS)
 		ereport(ERROR,
 				(errcode(ERRCODE_TOO_MANY_COLUMNS),
 				 errmsg("access method \"%s\" cannot index more than %d columns",
 						"harmonia", HM_MAX_KEY_COLUMNS),
 				 errhint("Leave out the last columns: conditions on them are checked in the table's rows.")));
+	for (int i = 0; i < fields->count; i++)
+		types[i] = hm_column_type_oid(index, i);
+	check_included(index, types, key_count, fields->count);
 	for (int i = 0; i < fields->count; i++)
 		fields->fields[i].type = hm_column_type(index, i);
 	if (fields->count == 1)
@@ -160,9 +200,9 @@ hm_fields_plan(Relation index, HmFields *fields)
 		return;
 	}
 
-	fields->width = hm_width_of_types(index->rd_opcintype, fields->count);
-	if (fields->width > HT_WIDTH64)
-		plan_wide(fields);
+	fields->width = hm_width_of_types(types, key_count, fields->count);
+	if (fields->width > HT_WIDTH64 || fields->count > key_count)
+		plan_whole(fields);
 	else
 		plan_cut(fields);
 	for (int i = fields->count - 1; i >= 0; i--)
@@ -173,9 +213,10 @@ hm_fields_plan(Relation index, HmFields *fields)
 }
 
 void
-hm_fields_write(const HmFields *fields, HmMeta *meta)
+hm_fields_write(Relation index, const HmFields *fields, HmMeta *meta)
 {
-	meta->key_columns = (uint16) fields->count;
+	meta->key_columns = (uint16) IndexRelationGetNumberOfKeyAttributes(index);
+	meta->included_columns = (uint16) (fields->count - meta->key_columns);
 	for (int i = 0; i < fields->count; i++)
 	{
 		meta->columns[i].type = fields->fields[i].type->type;
@@ -189,9 +230,10 @@ hm_fields_from_meta(Relation index, const HmMeta *meta, HmFields *fields)
 	int			shift = 0;
 	int			most = meta->width == HT_WIDTH128 ? WIDE_BITS : 64;
 
-	*fields = (HmFields) {.width = (HtWidth) meta->width,.count = meta->key_columns};
-	if (fields->count != IndexRelationGetNumberOfKeyAttributes(index) ||
-		fields->count > HM_MAX_KEY_COLUMNS || meta->included_columns != 0)
+	*fields = (HmFields) {.width = (HtWidth) meta->width,.count = meta->key_columns + meta->included_columns};
+	if (meta->key_columns != IndexRelationGetNumberOfKeyAttributes(index) ||
+		fields->count != IndexRelationGetNumberOfAttributes(index) ||
+		fields->count > HM_MAX_KEY_COLUMNS)
 		return false;
 	if (fields->count == 1 ? fields->width != hm_key_type(index)->width :
 		fields->width != HT_WIDTH64 && fields->width != HT_WIDTH128)

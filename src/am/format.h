@@ -268,15 +268,14 @@ typedef struct HmExtent
 #define HM_META_COLUMNS			32
 
 /*
- * A column of the index.  Collations and flags are reserved, and zero; so are included columns.
+ * A column of the index.  Collations and flags are reserved, and zero.
  */
 typedef struct HmMetaColumn
 {
 	Oid			type;
 	Oid			collation;
 	uint32		collation_version;	/* hash of the version's name */
-	uint16		bits;			/* of the column's field in a key (am.h); or, if it is
-								 * included, of its value */
+	uint16		bits;			/* of the column's field in a key (am.h) */
 	uint16		flags;
 } HmMetaColumn;
 
@@ -309,8 +308,8 @@ typedef struct HmMeta
 	TimestampTz last_movement;	/* when "retired" last grew; 0: never */
 	uint64		hash_seed;		/* of columns whose keys are hashed; reserved */
 	uint16		key_columns;
-	uint16		included_columns;	/* these follow them; reserved */
-	uint32		included_bytes; /* of an entry's included values; reserved */
+	uint16		included_columns;	/* these follow them, as fields of the key */
+	uint32		included_bytes; /* of an entry's values that are no fields; reserved */
 	HmMetaColumn columns[HM_META_COLUMNS];
 } HmMeta;
 

@@ -112,7 +112,7 @@ static const IndexAmRoutine routine = {
 	.amclusterable = true,
 	.ampredlocks = false,
 	.amcanparallel = false,
-	.amcaninclude = false,
+	.amcaninclude = true,
 	.amusemaintenanceworkmem = false,
 	.amparallelvacuumoptions = VACUUM_OPTION_PARALLEL_BULKDEL |
 	VACUUM_OPTION_PARALLEL_COND_CLEANUP,

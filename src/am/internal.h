@@ -139,7 +139,7 @@ extern void hm_fields_plan(Relation index, HmFields *fields);
  * Write that to a metapage, and read it.  Reading returns false if what is there cannot be that
  * index's.
  */
-extern void hm_fields_write(const HmFields *fields, HmMeta *meta);
+extern void hm_fields_write(Relation index, const HmFields *fields, HmMeta *meta);
 extern bool hm_fields_from_meta(Relation index, const HmMeta *meta, HmFields *fields);
 
 /* ----------------------------------------------------------------

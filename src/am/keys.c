@@ -16,6 +16,7 @@
 #include "catalog/pg_type.h"
 #include "port/pg_bswap.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/cash.h"
 #include "utils/date.h"
 #include "utils/timestamp.h"
@@ -364,12 +365,20 @@ hm_key_type_lookup(Oid type)
 
 /*
  * The operator class's input type decides, not the column's own, which may be
- * a domain or a type with the same storage (regclass under oid_ops).
+ * a domain or a type with the same storage (regclass under oid_ops).  An included column has no operator class.
  */
+Oid
+hm_column_type_oid(Relation index, int column)
+{
+	if (column < IndexRelationGetNumberOfKeyAttributes(index))
+		return index->rd_opcintype[column];
+	return getBaseType(TupleDescAttr(RelationGetDescr(index), column)->atttypid);
+}
+
 const HmKeyType *
 hm_column_type(Relation index, int column)
 {
-	Oid			type = index->rd_opcintype[column];
+	Oid			type = hm_column_type_oid(index, column);
 	const HmKeyType *result = hm_is_composite(index) ? hm_field_type_lookup(type) :
 		hm_key_type_lookup(type);
 

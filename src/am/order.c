@@ -26,7 +26,7 @@ describe_relation(HM_RELATION_HOOK_PARAMETERS)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
 
-		if ((void *) index->amcostestimate == (void *) hm_cost_estimate && index->nkeycolumns > 1)
+		if ((void *) index->amcostestimate == (void *) hm_cost_estimate && index->ncolumns > 1)
 		{
 			index->sortopfamily = NULL;
 

@@ -55,7 +55,7 @@ hm_meta_init(Relation index, Page page)
 	meta->flags = HM_META_LIMITS;
 	hm_fields_plan(index, &fields);
 	meta->width = (uint16) fields.width;
-	hm_fields_write(&fields, meta);
+	hm_fields_write(index, &fields, meta);
 	meta->build_id = pg_prng_uint64(&pg_global_prng_state);
 	meta->next_stamp = 1;
 }

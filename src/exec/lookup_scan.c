@@ -260,7 +260,7 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 
 	scan->index = index_open(index_oid, exec_rt_fetch(plan->scan.scanrelid, estate)->rellockmode);
 	scan->key_size = hm_key_size(hm_key_width(scan->index));
-	for (int i = 0; scan->index_only && i < IndexRelationGetNumberOfKeyAttributes(scan->index); i++)
+	for (int i = 0; scan->index_only && i < IndexRelationGetNumberOfAttributes(scan->index); i++)
 	{
 		if (hm_can_return(scan->index, i + 1))
 			scan->attributes[scan->attribute_count++] = scan->index->rd_index->indkey.values[i];

@@ -12,6 +12,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_statistic.h"
 #include "catalog/pg_type.h"
+#include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
@@ -79,7 +80,12 @@ hm_can_use_index(const IndexOptInfo *index)
 Size
 hm_index_key_size(const IndexOptInfo *index)
 {
-	return hm_key_size(hm_width_of_types(index->opcintype, index->nkeycolumns));
+	Oid			types[INDEX_MAX_KEYS];
+
+	for (int i = 0; i < index->ncolumns; i++)
+		types[i] = i < index->nkeycolumns ? index->opcintype[i] :
+			getBaseType(exprType((Node *) list_nth_node(TargetEntry, index->indextlist, i)->expr));
+	return hm_key_size(hm_width_of_types(types, index->nkeycolumns, index->ncolumns));
 }
 
 bool
@@ -120,7 +126,7 @@ hm_returned_columns(const IndexOptInfo *index)
 {
 	Bitmapset  *columns = NULL;
 
-	for (int i = 0; enable_indexonlyscan && i < index->nkeycolumns; i++)
+	for (int i = 0; enable_indexonlyscan && i < index->ncolumns; i++)
 	{
 		if (index->canreturn[i] && index->indexkeys[i] > 0)
 			columns = bms_add_member(columns,

@@ -25,11 +25,11 @@ extern bool hm_has_index(const RelOptInfo *rel);
 /* The key size of an index, if it is built now.  Nothing is read from the index. */
 extern Size hm_index_key_size(const IndexOptInfo *index);
 
-/* Whether an index has several columns. */
+/* Whether an index has several columns, included ones among them, and so composite keys. */
 static inline bool
 hm_has_columns(const IndexOptInfo *index)
 {
-	return index->nkeycolumns > 1;
+	return index->ncolumns > 1;
 }
 
 /*
