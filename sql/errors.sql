@@ -45,7 +45,7 @@ INSERT INTO t (k, l, big) SELECT i, i, i FROM generate_series(1, 100) i;
 SELECT * FROM outcome(
 	'CREATE INDEX ON t USING harmonia (k, k, k, k, k, k, k, k, l)',
 	'CREATE INDEX ON t USING harmonia (k, doc)',
-	'CREATE INDEX ON t USING harmonia (k) INCLUDE (l)',
+	'CREATE INDEX ON t USING harmonia (k) INCLUDE (doc)',
 	'CREATE UNIQUE INDEX ON t USING harmonia (k)',
 	'ALTER TABLE t ADD EXCLUDE USING harmonia (k WITH =)',
 	'ALTER TABLE t ADD EXCLUDE USING harmonia (k WITH =, l WITH =)',

@@ -1,0 +1,125 @@
+--
+-- Included columns
+--
+SET client_min_messages = warning;
+SET jit = off;
+SET max_parallel_workers_per_gather = 0;
+CREATE SCHEMA included;
+SET search_path = included, public;
+\getenv srcdir PG_ABS_SRCDIR
+\set compare :srcdir '/sql/include/compare.sql'
+\i :compare
+\set lookup :srcdir '/sql/include/lookup.sql'
+\i :lookup
+
+-- Keys and included values, NULL, least and greatest ones among them. Each key has three rows.
+CREATE TABLE t (a bigint, b int, c smallint, d date, e int, s text, n numeric) WITH (autovacuum_enabled = off);
+INSERT INTO t SELECT shuffle(i / 3), CASE WHEN i % 7 = 0 THEN NULL ELSE shuffle(i) END, i % 100, date '2026-01-01' + i % 500,
+	i % 1000, 's' || i / 3, i / 3
+FROM generate_series(1, 6000) i;
+INSERT INTO t SELECT a, b, c, date '2000-01-01', 0, 'x', 0
+FROM unnest('{NULL,-9223372036854775808,-1,0,1,9223372036854775807}'::bigint[]) a,
+	unnest('{NULL,-2147483648,-1,0,1,2147483647}'::int[]) b, unnest('{NULL,-32768,0,32767}'::smallint[]) c;
+CREATE TABLE p AS SELECT i AS p, CASE WHEN i % 11 = 0 THEN NULL WHEN i % 5 = 0 THEN -shuffle(i) ELSE shuffle(i) END::bigint AS a,
+	's' || i AS s, i % 1000 AS e FROM generate_series(1, 3000) i;
+INSERT INTO p SELECT -i, a, 'x', 0 FROM unnest('{-9223372036854775808,-1,0,1,9223372036854775807}'::bigint[]) WITH ORDINALITY u (a, i);
+
+CREATE INDEX t_a ON t USING harmonia (a) INCLUDE (b, c);
+CREATE INDEX t_e ON t USING harmonia (e) INCLUDE (b);
+CREATE INDEX t_sum ON t USING harmonia ((e + c)) INCLUDE (c, d);
+CREATE INDEX t_de ON t USING harmonia (d, e) INCLUDE (b);
+CREATE INDEX t_s ON t USING harmonia (s) INCLUDE (b);
+CREATE INDEX t_part ON t USING harmonia (e) INCLUDE (a) WHERE c > 50;
+VACUUM ANALYZE t, p;
+SELECT indexrelid::regclass AS index, indnatts, indnkeyatts, pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = 't'::regclass ORDER BY 1;
+
+-- Nodes of PostgreSQL and ours return included columns.
+BEGIN;
+CALL use('only');
+SELECT plan('SELECT b, c FROM t WHERE a = 5');
+CALL use_lookups(true);
+SELECT explained('SELECT p.p, t.b FROM p JOIN t USING (a)');
+SELECT explained('SELECT sum(b), max(c) FROM t WHERE a = ANY (ARRAY(SELECT a FROM p))');
+COMMIT;
+
+SELECT * FROM compare_lookups(
+	'SELECT a, b, c FROM t WHERE a = ANY (ARRAY(SELECT a FROM p))',
+	'SELECT b, c FROM t WHERE a = ANY (ARRAY(SELECT a FROM p)) AND c > 10',
+	'SELECT b, c FROM t WHERE a IN (-9223372036854775808, -1, 0, 1, 9223372036854775807)',
+	'SELECT sum(b), max(c), count(b), count(*) FROM t WHERE a = ANY (ARRAY(SELECT a FROM p))',
+	'SELECT b, sum(c) FROM t WHERE a = ANY (ARRAY(SELECT a FROM p)) GROUP BY b',
+	'SELECT p.p, t.b, t.c FROM p JOIN t USING (a)',
+	'SELECT sum(t.b), avg(t.c) FROM p JOIN t USING (a)',
+	'SELECT p.p, t.b FROM p LEFT JOIN t ON t.a = p.a AND t.b > 0',
+	'SELECT p.p FROM p WHERE EXISTS (SELECT FROM t WHERE t.a = p.a AND t.b < 0)',
+	'SELECT p.p FROM p WHERE NOT EXISTS (SELECT FROM t WHERE t.a = p.a AND t.c = 7)',
+	'SELECT b, c FROM t WHERE a IN (SELECT a FROM p)',
+	'SELECT p.p, t.b FROM p JOIN t USING (e) WHERE p.p < 300',
+	'SELECT p.p, t.a FROM p JOIN t ON t.e = p.e AND t.c > 50 WHERE p.p < 300',
+	'SELECT p.p, t.d FROM p JOIN t ON t.e + t.c = p.e WHERE p.p < 300',
+	'SELECT p.p, t.b FROM p JOIN t ON t.e = p.e AND t.d = ''2026-03-01''',
+	'SELECT d, e, b FROM t WHERE d = ''2026-03-01'' AND e = ANY (ARRAY(SELECT e FROM p))',
+	'SELECT p.p, t.b FROM p JOIN t USING (s)',
+	'SELECT b FROM t WHERE s = ANY (ARRAY(SELECT s FROM p))');
+
+-- Plain scans, with conditions on included columns, which no range expresses
+SELECT * FROM compare_queries(
+	'SELECT a, b, c FROM t WHERE a = 5 OR a = 0',
+	'SELECT a, b, c FROM t WHERE a BETWEEN -1 AND 1000000000 AND b > 0',
+	'SELECT a, b, c FROM t WHERE a IS NULL',
+	'SELECT a, b, c FROM t WHERE a IS NULL AND b IS NULL',
+	'SELECT a, b, c FROM t WHERE a IS NOT NULL AND c IS NULL',
+	'SELECT b, c FROM t WHERE a = ''-9223372036854775808'' AND b = 2147483647',
+	'SELECT a, b FROM t ORDER BY a, b, c',
+	'SELECT e, b FROM t WHERE e < 10 ORDER BY e DESC, b, a, c',
+	'SELECT b FROM t WHERE s = ''s17''');
+
+-- An update of an included column alone makes an entry; changes and VACUUM
+UPDATE t SET b = b + 1 WHERE e % 10 = 3 AND b < 2147483647;
+DELETE FROM t WHERE e % 10 = 4;
+INSERT INTO t SELECT * FROM t WHERE e % 10 = 5;
+SELECT * FROM compare_lookups('SELECT p.p, t.b, t.c FROM p JOIN t USING (a)', 'SELECT p.p, t.b FROM p JOIN t USING (s)');
+VACUUM t;
+SELECT * FROM compare_lookups('SELECT p.p, t.b, t.c FROM p JOIN t USING (a)', 'SELECT p.p, t.b FROM p JOIN t USING (s)');
+SELECT harmonia_check(i, true) FROM unnest('{t_a,t_e,t_sum,t_de,t_s,t_part}'::regclass[]) i;
+SELECT harmonia_reorganize('t_a') >= 0;
+REINDEX INDEX CONCURRENTLY t_a;
+SELECT harmonia_check('t_a', true);
+
+-- Partitions, whose columns have other numbers
+CREATE TABLE parted (a int, x text, v int) PARTITION BY LIST (a);
+CREATE TABLE parted_0 (v int, a int, x text);
+ALTER TABLE parted ATTACH PARTITION parted_0 FOR VALUES IN (0, 2, 4, 6, 8);
+CREATE TABLE parted_1 PARTITION OF parted DEFAULT;
+CREATE INDEX parted_a ON parted USING harmonia (a) INCLUDE (v);
+INSERT INTO parted SELECT i % 20, 'x', i FROM generate_series(1, 3000) i;
+VACUUM ANALYZE parted;
+SELECT * FROM compare_lookups(
+	'SELECT sum(v) FROM parted WHERE a = ANY (ARRAY(SELECT e FROM p))',
+	'SELECT p.p, parted.v FROM p JOIN parted ON parted.a = p.e');
+
+-- A column that changes its type
+ALTER TABLE t ALTER c TYPE int;
+SELECT * FROM compare_lookups('SELECT p.p, t.b, t.c FROM p JOIN t USING (a)');
+
+-- What cannot be included
+CREATE FUNCTION outcome(command text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	detail text;
+	hint text;
+BEGIN
+	EXECUTE command;
+	RETURN 'done';
+EXCEPTION WHEN OTHERS THEN
+	GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+	RETURN concat_ws('; ', sqlstate || ' ' || sqlerrm, nullif(detail, ''), nullif(hint, ''));
+END $$;
+SELECT command, outcome(command) FROM unnest(ARRAY[
+	'CREATE INDEX ON t USING harmonia (a) INCLUDE (s)',
+	'CREATE INDEX ON t USING harmonia (a) INCLUDE (n)',
+	'CREATE INDEX wide ON t USING harmonia (a) INCLUDE (b, d, c)',
+	'CREATE INDEX ON t USING harmonia (a) INCLUDE (b, b, b, b, b, b, b, b)',
+	'CREATE INDEX ON t USING harmonia (a) INCLUDE ((b + 1))',
+	'ALTER TABLE t ALTER b TYPE bigint']) command;
+
+DROP SCHEMA included CASCADE;
