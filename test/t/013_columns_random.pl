@@ -153,6 +153,24 @@ sub query
 		1 => "SELECT o.* FROM o WHERE NOT EXISTS (SELECT FROM t WHERE $all)");
 }
 
+# How many of the last columns the index includes.
+my %bits = (bool => 1, '"char"' => 8, int2 => 16, int4 => 32, oid => 32, date => 32);
+
+sub included
+{
+	my (@columns) = @_;
+	my $bits = 0;
+	my $most = 0;
+
+	$bits += $bits{ $_->{kind} } // 64 foreach @columns;
+	for my $column (reverse @columns[ 1 .. $#columns ])
+	{
+		last if !$types{ $column->{kind} }{order} || $column->{kind} =~ /float8|uuid/;
+		$most++;
+	}
+	return $bits <= 128 && $r->chance(500) ? $r->below($most + 1) : 0;
+}
+
 # SQL that creates both tables, with rows, and the columns.
 sub make_tables
 {
@@ -162,8 +180,11 @@ sub make_tables
 		{ name => "c$_", kind => $kind, type => $types{$kind}{type} // $kind, width => $r->pick(3, 20, 300, 20_000) }
 	} 1 .. 2 + $r->below(3);
 	my $list = join ', ', map { "$_->{name} $_->{type}" } @columns;
-	my $index = join ', ', map { $_->{name} . $r->pick('', '', '', $types{ $_->{kind} }{order} ? ' DESC' : '', ' NULLS FIRST') } @columns;
-	my $options = $r->pick('', '', ' WITH (fillfactor = 50)', ' WITH (fanout = 8)');
+	my $included = included(@columns);
+	my @keys = @columns[ 0 .. $#columns - $included ];
+	my $index = join ', ', map { $_->{name} . $r->pick('', '', '', $types{ $_->{kind} }{order} ? ' DESC' : '', ' NULLS FIRST') } @keys;
+	my $options = $included == 0 ? '' : ' INCLUDE (' . join(', ', map { $_->{name} } @columns[ @columns - $included .. $#columns ]) . ')';
+	$options .= $r->pick('', '', ' WITH (fillfactor = 50)', ' WITH (fanout = 8)');
 	my ($by, $partitions) = $r->chance(300) ? partitions(@columns) : ('', '');
 
 	return ("DROP TABLE IF EXISTS t, o; CREATE TABLE t (id bigserial, $list, v int) $by; $partitions CREATE TABLE o (n serial, $list);"
