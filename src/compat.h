@@ -15,11 +15,13 @@
 #define HmRelationLocator(relation) ((relation)->rd_locator)
 typedef PGIOAlignedBlock HmAlignedPage;
 #define HM_IO_ALIGN PG_IO_ALIGN_SIZE
+#define hm_first_file_subid(relation) ((relation)->rd_firstRelfilelocatorSubid)
 #define hm_index_file(index, database, tablespace, number) \
 	(*(database) = (index)->rd_locator.dbOid, *(tablespace) = (index)->rd_locator.spcOid, \
 	 *(number) = (index)->rd_locator.relNumber)
 #else
 #define HmRelationLocator(relation) ((relation)->rd_node)
+#define hm_first_file_subid(relation) ((relation)->rd_firstRelfilenodeSubid)
 typedef PGAlignedBlock HmAlignedPage;
 #define HM_IO_ALIGN MAXIMUM_ALIGNOF
 #define hm_index_file(index, database, tablespace, number) \

@@ -22,6 +22,7 @@ _PG_init(void)
 	hm_options_init();
 	hm_batch_init();
 	hm_truncate_init();
+	hm_mover_init();
 	hm_order_init();
 	hm_exec_init();
 	hm_device_init();

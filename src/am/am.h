@@ -540,12 +540,13 @@ extern void hm_cost_estimate(struct PlannerInfo *root, struct IndexPath *path,
 
 /*
  * Register the reloptions (handler.c), install the hooks and callbacks and define the GUCs
- * (batch.c), register the callback that truncates (truncate.c).  Call each once, from
+ * (batch.c, mover.c), register the callback that truncates (truncate.c).  Call each once, from
  * _PG_init.
  */
 extern void hm_options_init(void);
 extern void hm_batch_init(void);
 extern void hm_truncate_init(void);
+extern void hm_mover_init(void);
 
 /* Install the planner's hook (order.c), from _PG_init, too. */
 extern void hm_order_init(void);

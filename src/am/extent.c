@@ -63,7 +63,7 @@ extend_file(Relation index, BlockNumber start, uint32 length)
 {
 	HmAlignedPage zero;
 
-	if (length > MaxBlockNumber - start - 1)
+	if (length > MaxBlockNumber - start - 2)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("cannot extend index \"%s\" beyond %u blocks",

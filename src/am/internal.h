@@ -170,6 +170,14 @@ extern bool hm_movement_keep_out(Relation index, BlockNumber header);
 extern void hm_movement_let_in(Relation index, BlockNumber header);
 
 /*
+ * The lock of the background worker that moves segments of an index (mover.c).  It is never waited
+ * for: hm_mover_lock() returns false if another process has it, hm_mover_is_there() whether one has.
+ */
+extern bool hm_mover_lock(Relation index);
+extern void hm_mover_unlock(Relation index);
+extern bool hm_mover_is_there(Relation index);
+
+/*
  * While a backend owns blocks that neither the directory nor the free list knows of, it holds
  * the allocation lock in share mode, so that VACUUM does not take them for lost ones.
  */
@@ -648,6 +656,14 @@ extern int	hm_reorganize(Relation index, HmSegmentUses *uses, bool all);
 
 /* Move all segments that could be packed better, and compact the index; see storage.h. */
 extern int	hm_reorganize_all(Relation index);
+
+/*
+ * Whether inserts have made a segment grow so far that it should be moved.  The caller has locked its header.
+ */
+extern bool hm_segment_wants_movement(Relation index, Buffer header);
+
+/* Move the next segment that wants it; see storage.h. */
+extern bool hm_move_outgrown(Relation index, int *place);
 
 /* An index's size, once its transaction has committed. */
 typedef struct HmSize

@@ -29,11 +29,12 @@
 
 /*
  * Page numbers that stand for locks which belong to no page.  The file never has the last
- * two blocks that a file could have, see hm_extent_allocate().
+ * three blocks that a file could have, see hm_extent_allocate().
  */
 #define HM_ALLOCATION_BLKNO		MaxBlockNumber
 #define HM_FIRST_DOOR_BLKNO		HM_METAPAGE_BLKNO
 #define HM_SECOND_DOOR_BLKNO	(MaxBlockNumber - 1)
+#define HM_MOVER_BLKNO			(MaxBlockNumber - 2)
 
 /*
  * The time between two looks doubles from the least to the most, in microseconds.  A mover keeps writers
@@ -110,6 +111,27 @@ void
 hm_movement_let_in(Relation index, BlockNumber header)
 {
 	UnlockPage(index, header, ShareLock);
+}
+
+bool
+hm_mover_lock(Relation index)
+{
+	return ConditionalLockPage(index, HM_MOVER_BLKNO, ExclusiveLock);
+}
+
+void
+hm_mover_unlock(Relation index)
+{
+	UnlockPage(index, HM_MOVER_BLKNO, ExclusiveLock);
+}
+
+bool
+hm_mover_is_there(Relation index)
+{
+	if (!ConditionalLockPage(index, HM_MOVER_BLKNO, ShareLock))
+		return true;
+	UnlockPage(index, HM_MOVER_BLKNO, ShareLock);
+	return false;
 }
 
 /* ----------------------------------------------------------------

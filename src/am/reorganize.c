@@ -174,6 +174,50 @@ hm_reorganize(Relation index, HmSegmentUses *uses, bool all)
 	return movements;
 }
 
+/*
+ * The next segment that wants to be moved, from a place in the directory on, which becomes the place after
+ * it.  Returns false if there is none.
+ */
+static bool
+next_outgrown(Relation index, int *place, HmSegmentName *name)
+{
+	HmCache    *cache = hm_cache(index, true);
+	BlockNumber *pages;
+	int			page_count,
+				segment_count;
+	HmDirectoryEntry *entries = hm_directory_read(index, &segment_count, &pages, &page_count);
+	bool		found = false;
+
+	while (!found && *place < segment_count)
+	{
+		Buffer		header = ReadBuffer(index, entries[(*place)++].block);
+
+		LockBuffer(header, BUFFER_LOCK_SHARE);
+		if (hm_page_is(BufferGetPage(header), HM_PAGE_SEGMENT))
+		{
+			hm_segment_check(index, header, cache->width);
+			name->header = BufferGetBlockNumber(header);
+			name->stamp = hm_page_segment(BufferGetPage(header))->stamp;
+			found = hm_segment_wants_movement(index, header);
+		}
+		UnlockReleaseBuffer(header);
+	}
+	pfree(entries);
+	pfree(pages);
+	return found;
+}
+
+bool
+hm_move_outgrown(Relation index, int *place)
+{
+	HmSegmentName name;
+
+	if (!next_outgrown(index, place, &name))
+		return false;
+	(void) hm_segments_move(index, &name, 1, HM_MOVE_OUTGROWN, NULL);
+	return true;
+}
+
 /* ----------------------------------------------------------------
  *		Moving segments to the front of the file
  * ----------------------------------------------------------------

@@ -9,6 +9,7 @@
 
 #include "am/fault.h"
 #include "am/insert.h"
+#include "am/mover.h"
 #include "am/reader.h"
 #include "compat.h"
 #include "device/device.h"
@@ -20,6 +21,13 @@
 #define HM_OUTGROWN_SHARE		215
 #define HM_OUTGROWN_MIN		(HM_SEGMENT_MAX_BLOCKS * 3 / 2)
 #define HM_OUTGROWN_MAX		(HM_SEGMENT_MAX_BLOCKS * 7 / 2)
+
+/* The background worker has that much growth, in percent, to move it before an insert does. */
+#define HM_URGENT_PERCENT		25
+
+/* An auxiliary node with so many children, and a segment with so many extents, will soon be full. */
+#define HM_AUXILIARY_NEARLY		(HM_AUXILIARY_MAX * 4 / 5)
+#define HM_EXTENTS_NEARLY		(HM_SEGMENT_MAX_EXTENTS - 1)
 
 /*
  * A leaf that is to be split, and what the split needs.  Both buffers are locked
@@ -446,19 +454,79 @@ choose_cut(HmSplit *split, Page leaf)
 }
 
 /*
- * Whether a segment has so many leaves that it is time to move it.  A movement costs least WAL in place
+ * From how many leaves on it is time to move a segment.  A movement costs least WAL in place
  * of splits.  Random keys fill all leaves of a segment at about the same time, and then split them one
  * after the other: when the segment has twice the leaves that it began with, most have just been
  * split, and to write them again would be waste.  When it has some more, most are nearly full again, and
  * a movement is what splits them (fill_percent() in movementcopy.c).
  */
-static bool
-is_outgrown(const HmSegment *segment)
+static uint32
+outgrown_leaves(const HmSegment *segment)
 {
-	const uint32 leaves = segment->leaves;
+	return Min(HM_OUTGROWN_MAX, Max(HM_OUTGROWN_MIN, (segment->pure_leaves * HM_OUTGROWN_SHARE + 99) / 100));
+}
 
-	return leaves >= HM_OUTGROWN_MAX ||
-		(leaves >= HM_OUTGROWN_MIN && leaves * 100 >= segment->pure_leaves * HM_OUTGROWN_SHARE);
+bool
+hm_segment_wants_movement(Relation index, Buffer header)
+{
+	HmSegment  *segment = hm_page_segment(BufferGetPage(header));
+	uint32		bottom_nodes = segment->nodes - segment->bottom_start;
+	bool		result = segment->leaves >= outgrown_leaves(segment) ||
+		segment->extent_count >= HM_EXTENTS_NEARLY;
+
+	/* An auxiliary node has the children of its bottom node, and leaves that splits have added. */
+	if (segment->leaves - segment->pure_leaves + segment->fanout < HM_AUXILIARY_NEARLY)
+		return result;
+	for (uint32 i = 0; i < bottom_nodes && !result; i++)
+	{
+		BlockNumber block = hm_segment_auxiliaries(segment)[i];
+		Buffer		auxiliary;
+
+		if (!BlockNumberIsValid(block))
+			continue;
+		auxiliary = ReadBuffer(index, block);
+		hm_auxiliary_check(index, auxiliary);
+		result = hm_page_auxiliary(BufferGetPage(auxiliary))->count >= HM_AUXILIARY_NEARLY;
+		ReleaseBuffer(auxiliary);
+	}
+	return result;
+}
+
+/* How urgent it is that a segment is moved. */
+typedef enum Urgency
+{
+	MOVE_LATER,
+	MOVE_SOON,					/* a background worker should be asked */
+	MOVE_NOW					/* nothing else makes room */
+} Urgency;
+
+/* Whether "count" is the first or another one of the few numbers from which on a worker is asked. */
+static bool
+is_time_to_ask(uint32 count, uint32 least)
+{
+	return count >= least && (count - least) % (least / 32 + 1) == 0;
+}
+
+/*
+ * How urgent it is to move a segment, in which a split adds a leaf.  auxiliary is the auxiliary node that
+ * gets it, or NULL.  no_spare says that the segment needs another extent for it.  Without a worker
+ * nothing can wait.
+ */
+static Urgency
+movement_urgency(const HmSegment *segment, const HmAuxiliary *auxiliary, bool no_spare, bool has_worker)
+{
+	uint32		children = auxiliary != NULL ? auxiliary->count : 0;
+	uint32		outgrown = outgrown_leaves(segment);
+	uint32		urgent = has_worker ? outgrown + outgrown * HM_URGENT_PERCENT / 100 : outgrown;
+
+	if (segment->leaves >= urgent || children == HM_AUXILIARY_MAX ||
+		(no_spare && segment->extent_count == HM_SEGMENT_MAX_EXTENTS))
+		return MOVE_NOW;
+	if (has_worker && (is_time_to_ask(segment->leaves, outgrown) ||
+					   is_time_to_ask(children, HM_AUXILIARY_NEARLY) ||
+					   (no_spare && segment->extent_count >= HM_EXTENTS_NEARLY)))
+		return MOVE_SOON;
+	return MOVE_LATER;
 }
 
 /* The distance of keys in a leaf. */
@@ -528,6 +596,14 @@ hm_insert_unlisted(Relation index, HmPart part, BlockNumber header_block, const 
 	return insert_under_header(index, part, header, false, coming, n);
 }
 
+/* Have a segment moved, by a background worker if that has time.  The caller holds no buffer lock. */
+static void
+move_or_ask(Relation index, HmSegmentName name, Urgency urgency)
+{
+	if (urgency == MOVE_NOW || !hm_mover_ask(index))
+		hm_segments_move(index, &name, 1, HM_MOVE_OUTGROWN, NULL);
+}
+
 int64
 hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf, bool listed,
 				const HtEntry *coming, int64 n)
@@ -537,6 +613,7 @@ hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf, bool li
 	Page		leaf_page = BufferGetPage(leaf);
 	HmSegmentName name = {BufferGetBlockNumber(header), segment->stamp};
 	HtLeafShape shape;
+	Urgency		urgency = MOVE_LATER;
 	bool		last;
 	int64		inserted;
 
@@ -587,7 +664,6 @@ hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf, bool li
 		uint32		node = bottom_node(index, split.header, split.width, coming[0]);
 		BlockNumber shadow = hm_segment_auxiliaries(segment)[node - segment->bottom_start];
 		Buffer		auxiliary = InvalidBuffer;
-		bool		full = is_outgrown(segment);
 		bool		no_spare = hm_spare_blocks(segment) < (BlockNumberIsValid(shadow) ? 1 : 2);
 
 		if (BlockNumberIsValid(shadow))
@@ -596,29 +672,29 @@ hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf, bool li
 			auxiliary = ReadBuffer(index, shadow);
 			LockBuffer(auxiliary, BUFFER_LOCK_EXCLUSIVE);
 			hm_auxiliary_check(index, auxiliary);
-			if (hm_page_auxiliary(BufferGetPage(auxiliary))->count == HM_AUXILIARY_MAX)
-				full = true;
 		}
-		if (no_spare && segment->extent_count == HM_SEGMENT_MAX_EXTENTS)
-			full = true;
-
-		if (full || no_spare)
+		urgency = movement_urgency(segment,
+								   BufferIsValid(auxiliary) ? hm_page_auxiliary(BufferGetPage(auxiliary)) : NULL,
+								   no_spare, listed && hm_mover_is_possible(index));
+		if (urgency == MOVE_NOW || no_spare)
 		{
 			if (BufferIsValid(auxiliary))
 				UnlockReleaseBuffer(auxiliary);
 			UnlockReleaseBuffer(split.leaf);
 			UnlockReleaseBuffer(split.header);
-			if (full && !listed)
+			if (urgency == MOVE_NOW && !listed)
 				return -1;
-			if (full)
-				hm_segments_move(index, &name, 1, HM_MOVE_OUTGROWN, NULL);
-			else
+			if (urgency != MOVE_NOW)
 				hm_add_spare_extent(index, name);
+			if (urgency != MOVE_LATER)
+				move_or_ask(index, name, urgency);
 			return 0;
 		}
 		inserted = split_shadowing(index, &split, node, auxiliary);
 	}
 	UnlockReleaseBuffer(split.leaf);
 	UnlockReleaseBuffer(split.header);
+	if (urgency == MOVE_SOON)
+		move_or_ask(index, name, urgency);
 	return inserted;
 }

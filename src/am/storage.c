@@ -25,6 +25,7 @@ const HmStorage hm_storage = {
 	.list = hm_directory_list,
 	.segment_keys = hm_directory_keys,
 	.reorganize = hm_reorganize_all,
+	.move_outgrown = hm_move_outgrown,
 	.check = hm_check_index,
 	.show_segments = hm_show_segments,
 	.show_nodes = hm_show_nodes,

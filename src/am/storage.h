@@ -46,6 +46,13 @@ typedef struct HmStorage
 	 */
 	int			(*reorganize) (Relation index);
 
+	/*
+	 * Move the next segment that wants it (hm_segment_wants_movement()), from a place in the directory on,
+	 * counted in segments.  *place becomes the place after it.  Returns false if there is none.  The caller
+	 * holds no buffer lock.
+	 */
+	bool		(*move_outgrown) (Relation index, int *place);
+
 	/* Verify an index for harmonia_check().  The caller has locked it and its table. */
 	void		(*check) (Relation index, Relation heap, bool heapallindexed);
 

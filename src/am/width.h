@@ -155,6 +155,8 @@
 #define hm_segment_use_add		HT_KEYED(hm_segment_use_add)
 #define hm_reorganize			HT_KEYED(hm_reorganize)
 #define hm_reorganize_all		HT_KEYED(hm_reorganize_all)
+#define hm_move_outgrown		HT_KEYED(hm_move_outgrown)
+#define hm_segment_wants_movement	HT_KEYED(hm_segment_wants_movement)
 #define hm_compact				HT_KEYED(hm_compact)
 #define HmBuildSort				HT_KEYED(HmBuildSort)
 #define hm_build_sort			HT_KEYED(hm_build_sort)

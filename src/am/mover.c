@@ -1,0 +1,129 @@
+/*
+ * mover.c
+ *		Movement in the background: a process that moves segments which have grown, so that
+ *		inserts do not have to.
+ *
+ * A movement takes some ten milliseconds and more.  Writers go on meanwhile, but an insert that moves
+ * a segment itself waits for all of it.  So an insert that finds a segment grown asks for a
+ * background worker, once for each of a few numbers of leaves (hm_make_room_in()), and goes on.  Only
+ * if the segment has grown to its limit before it was moved, an insert moves it.
+ *
+ * There is one such process an index.  It has the index's mover lock, which it takes only if that is
+ * free, and moves one segment in each transaction, so that nobody waits long for its
+ * lock on the relation.  It ends when no segment wants to be moved.
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/lmgr.h"
+#include "tcop/tcopprot.h"
+#include "utils/guc.h"
+
+#include "am/internal.h"
+#include "am/mover.h"
+#include "am/open.h"
+#include "am/storage.h"
+#include "compat.h"
+
+extern PGDLLEXPORT void hm_mover_main(Datum argument);
+
+static bool background_movement = true;
+
+bool
+hm_mover_is_possible(Relation index)
+{
+	return background_movement && IsUnderPostmaster && !RelationUsesLocalBuffers(index) &&
+		index->rd_createSubid == InvalidSubTransactionId &&
+		hm_first_file_subid(index) == InvalidSubTransactionId;
+}
+
+bool
+hm_mover_ask(Relation index)
+{
+	BackgroundWorker worker = {0};
+	Oid			relation = RelationGetRelid(index);
+
+	if (hm_mover_is_there(index))
+		return true;
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = BGW_NEVER_RESTART;
+	strlcpy(worker.bgw_library_name, "harmonia", sizeof(worker.bgw_library_name));
+	strlcpy(worker.bgw_function_name, "hm_mover_main", sizeof(worker.bgw_function_name));
+	strlcpy(worker.bgw_name, "harmonia movement", sizeof(worker.bgw_name));
+	strlcpy(worker.bgw_type, "harmonia movement", sizeof(worker.bgw_type));
+	worker.bgw_main_arg = ObjectIdGetDatum(MyDatabaseId);
+	memcpy(worker.bgw_extra, &relation, sizeof(relation));
+	return RegisterDynamicBackgroundWorker(&worker, NULL);
+}
+
+/*
+ * Move the next segment that wants it, from a place in the directory on, in a transaction of its own
+ * (storage.h).  Also returns false if somebody wants to alter or drop the
+ * index, or if another process moves its segments.
+ */
+static bool
+step(Oid relation, int *place)
+{
+	Relation	index;
+	bool		moved = false;
+
+	StartTransactionCommand();
+	if (ConditionalLockRelationOid(relation, RowExclusiveLock))
+	{
+		/* Another relation can have got the number of an index that was dropped. */
+		index = try_relation_open(relation, NoLock);
+		if (index != NULL && hm_is_index(index) && hm_mover_lock(index))
+		{
+			moved = hm_storage_of(index)->move_outgrown(index, place);
+			hm_mover_unlock(index);
+		}
+		if (index != NULL)
+			relation_close(index, NoLock);
+	}
+	CommitTransactionCommand();
+	return moved;
+}
+
+void
+hm_mover_main(Datum argument)
+{
+	Oid			relation;
+	int			place = 0;
+	int			moved;
+
+	memcpy(&relation, MyBgworkerEntry->bgw_extra, sizeof(relation));
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, die);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(argument), InvalidOid, 0);
+
+	/* Segments grow while others are moved.  All are looked at until none wants it. */
+	do
+	{
+		moved = 0;
+		place = 0;
+		while (step(relation, &place))
+		{
+			moved++;
+			CHECK_FOR_INTERRUPTS();
+		}
+	} while (moved > 0);
+	proc_exit(0);
+}
+
+void
+hm_mover_init(void)
+{
+	DefineCustomBoolVariable("harmonia.background_movement",
+							 "Lets a background worker move segments that inserts have made grow.",
+							 "Otherwise the insert that finds a segment grown moves it.",
+							 &background_movement, true,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+}
