@@ -330,6 +330,11 @@ my $many = 'SELECT count(*) FROM %s WHERE k = ANY (ARRAY(SELECT generate_series(
 like(nodes_of($node, sprintf($many, 'big'), $lookups), qr/CPU Reason: index exceeds harmonia.max_resident_blocks/, 'EXPLAIN says so');
 like(nodes_of($node, sprintf($many, 'tt'), "CREATE TEMP TABLE tt (k int); CREATE INDEX tt_k ON tt USING harmonia (k); $lookups"),
 	qr/CPU Reason: temporary index/, 'EXPLAIN names a temporary index');
+$node->safe_psql('postgres', 'CREATE TABLE wide AS SELECT md5(i::text)::uuid AS k FROM generate_series(1, 2000) i; CREATE INDEX wide_k ON wide USING harmonia (k); ANALYZE wide');
+like(error_of("harmonia_load('wide_k')"), qr/0A000: cannot keep index "wide_k" on the device.*DETAIL:  Its keys have more than 64 bits/s, 'wide keys');
+my $uuids = 'SELECT count(*) FROM wide WHERE k = ANY (ARRAY(SELECT md5(i::text)::uuid FROM generate_series(1, 3000) i))';
+like(nodes_of($node, $uuids, $lookups), qr/Device: CPU\n\s+CPU Reason: keys have more than 64 bits/, 'EXPLAIN says so');
+is($node->safe_psql('postgres', "$lookups; $uuids"), '2000', 'the CPU answers');
 $node->safe_psql('postgres', 'CREATE UNLOGGED TABLE un AS SELECT generate_series(1, 1000) AS k; CREATE INDEX un_k ON un USING harmonia (k); ANALYZE un');
 is($node->safe_psql('postgres', "$lookups; " . sprintf($many, 'un')), '1000', 'an unlogged index');
 is(stat_of($node, 'un_k', 'device_batches'), '1', 'the device serves an unlogged index');
