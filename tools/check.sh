@@ -203,7 +203,7 @@ differs_by_device_alone() {
 }
 
 without_device() {
-	sed -E '/Device|Re-synced|Bytes (to|from)|^ *Batches: [0-9]+  Keys|^ *Heap Blocks: [0-9]+$|^\([0-9]+ rows?\)$/d'
+	sed -E '/Device|CPU Reason|Re-synced|Bytes (to|from)|^ *Batches: [0-9]+  Keys|^ *Heap Blocks: [0-9]+$|^\([0-9]+ rows?\)$/d'
 }
 
 run_pg_regress() {
