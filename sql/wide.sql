@@ -144,9 +144,14 @@ SELECT pg_relation_size('tenants_key') * 2 < pg_relation_size('tenants_btree') A
 -- Rows that begin another tenant between two, and rows of all tenants in turn, one by one
 SET harmonia.batch_inserts = off;
 TRUNCATE tenants;
-INSERT INTO tenants SELECT i / 600 * 10, i FROM generate_series(0, 29999) i;
-INSERT INTO tenants SELECT i % 490 + 3, i * 7 FROM generate_series(0, 9999) i;
+INSERT INTO tenants SELECT i / 1000 * 10, i FROM generate_series(0, 29999) i;
+INSERT INTO tenants SELECT i % 290 + 3, i * 7 FROM generate_series(0, 9999) i;
 SELECT verify('tenants_key');
+-- A leaf of two tenants is cut between them. (The first leaf of an index begins at 0, so it is wide.)
+TRUNCATE tenants;
+INSERT INTO tenants SELECT CASE WHEN i % 5 < 3 THEN 1 ELSE 2 END, i FROM generate_series(1, 3000) i;
+SELECT verify('tenants_key');
+SELECT count(*) AS wide_leaves FROM harmonia_segments('tenants_key') s, harmonia_leaves('tenants_key', s.block) l WHERE l.low_key > 0 AND key_bits > 16;
 TRUNCATE tenants;
 INSERT INTO tenants SELECT i % 50, i FROM generate_series(0, 39999) i;
 SELECT verify('tenants_key');
