@@ -1,11 +1,12 @@
 #!/bin/bash
-# Measures types whose keys are not exact, and keys of several columns: builds, sizes, joins, arrays
-# and lists of rows, beside btree, on private servers.  Prints Markdown tables of medians.
+# Measures types whose keys have 128 bits or are not exact, keys of several columns, and included columns: builds,
+# sizes, joins, arrays and lists of rows, beside btree, on private servers.  Prints Markdown tables of medians.
 #
 # usage: bench/types.sh [SECTION...]
 #
 #   uuid4 uuid7 text_c text_icu numeric
-#   bigints tenants uuids texts               of two columns      default: all of them
+#   bigints tenants uuids texts               of two columns
+#   included                                  a bigint, the other column included      default: all of them
 #
 # Environment:
 #
@@ -30,6 +31,7 @@ set -euo pipefail
 . "$root/bench/common.sh"
 
 start_suite types 5000000 3 0
+include=
 probes=${PROBES:-1000000}
 settings='-c work_mem=1GB -c max_parallel_workers_per_gather=0 -c max_parallel_maintenance_workers=0'
 
@@ -86,7 +88,7 @@ build_rows() {
 			for method in btree harmonia; do
 				sql -c "DROP INDEX IF EXISTS points_$method" -c CHECKPOINT
 				timings 'SET max_parallel_maintenance_workers = 0' \
-					"CREATE INDEX points_$method ON points USING $method ($columns)" | tail -n 1 | note "$method${suffix[$server]}" ms
+					"CREATE INDEX points_$method ON points USING $method ($columns) $include" | tail -n 1 | note "$method${suffix[$server]}" ms
 				sql -c "SELECT pg_relation_size('points_$method') / $rows::float8" | note "$method${suffix[$server]}" 'bytes a row'
 			done
 		done
@@ -211,7 +213,13 @@ section_uuids() { pair_section uuids int 'i / 1000' uuid 'md5(i::text)'; }
 
 section_texts() { pair_section texts int 'i / 1000' text 'substr(md5(i::text), 1, 20)'; }
 
+section_included() {
+	include='INCLUDE (v)'
+	section included bigint 'hashint8extended(i, 0)'
+	include=
+}
+
 start_server "$megabytes"
 sql -c 'CREATE EXTENSION pg_prewarm'
 prepare_other
-run_sections uuid4 uuid7 text_c text_icu numeric bigints tenants uuids texts -- "$@"
+run_sections uuid4 uuid7 text_c text_icu numeric bigints tenants uuids texts included -- "$@"
