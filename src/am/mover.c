@@ -10,7 +10,8 @@
  *
  * There is one such process an index.  It has the index's mover lock, which it takes only if that is
  * free, and moves one segment in each transaction, so that nobody waits long for its
- * lock on the relation.  It ends when no segment wants to be moved.
+ * lock on the relation.  It ends when no segment wants to be moved, or after two seconds; where inserts go on, they
+ * ask again.
  */
 #include "postgres.h"
 
@@ -24,12 +25,19 @@
 #include "storage/lmgr.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
+#include "utils/timestamp.h"
 
 #include "am/internal.h"
 #include "am/mover.h"
 #include "am/open.h"
 #include "am/storage.h"
 #include "compat.h"
+
+/*
+ * How long a worker stays, one movement more.  DROP DATABASE and others wait somewhat longer for a database to be
+ * left.
+ */
+#define STAY_MS		2000
 
 extern PGDLLEXPORT void hm_mover_main(Datum argument);
 
@@ -94,8 +102,9 @@ step(Oid relation, int *place)
 void
 hm_mover_main(Datum argument)
 {
+	TimestampTz begin = GetCurrentTimestamp();
 	Oid			relation;
-	int			place = 0;
+	int			place;
 	int			moved;
 
 	memcpy(&relation, MyBgworkerEntry->bgw_extra, sizeof(relation));
@@ -109,7 +118,7 @@ hm_mover_main(Datum argument)
 	{
 		moved = 0;
 		place = 0;
-		while (step(relation, &place))
+		while (!TimestampDifferenceExceeds(begin, GetCurrentTimestamp(), STAY_MS) && step(relation, &place))
 		{
 			moved++;
 			CHECK_FOR_INTERRUPTS();
