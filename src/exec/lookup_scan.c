@@ -65,6 +65,7 @@ find_match(LookupScan *scan)
 	return true;
 }
 
+/* The next row.  At the end the slot is empty, as WHERE CURRENT OF expects of a scan that has left its last row. */
 static TupleTableSlot *
 next_tuple(ScanState *state)
 {
@@ -81,7 +82,7 @@ next_tuple(ScanState *state)
 		InstrCountFiltered2(scan, 1);
 		ResetExprContext(scan->node.css.ss.ps.ps_ExprContext);
 	}
-	return NULL;
+	return ExecClearTuple(state->ss_ScanTupleSlot);
 }
 
 uint64
@@ -95,7 +96,7 @@ hm_lookup_scan_count(CustomScanState *node)
 		hm_scan_start(scan);
 	if (scan->recheck)
 	{
-		while (next_tuple(&node->ss) != NULL)
+		while (!TTS_EMPTY(next_tuple(&node->ss)))
 		{
 			count++;
 			ResetExprContext(node->ss.ps.ps_ExprContext);
@@ -138,7 +139,7 @@ next_matches(LookupScan *scan, uint32 limit, uint32 *matches)
 
 	if (scan->recheck)
 	{
-		if (next_tuple(&scan->node.css.ss) == NULL)
+		if (TTS_EMPTY(next_tuple(&scan->node.css.ss)))
 			return 0;
 		matches[0] = scan->match - 1;
 		ResetExprContext(scan->node.css.ss.ps.ps_ExprContext);
