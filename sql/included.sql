@@ -86,6 +86,21 @@ SELECT harmonia_reorganize('t_a') >= 0;
 REINDEX INDEX CONCURRENTLY t_a;
 SELECT harmonia_check('t_a', true);
 
+-- Enums, and domains of them
+CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
+CREATE DOMAIN frame AS mood;
+CREATE TABLE m (e int, mood mood, frame frame) WITH (autovacuum_enabled = off);
+INSERT INTO m SELECT i % 1000, (enum_range(NULL::mood))[i % 4], (enum_range(NULL::mood))[1 + i % 3] FROM generate_series(1, 3000) i;
+CREATE INDEX m_e ON m USING harmonia (e) INCLUDE (mood, frame);
+CREATE INDEX m_mood ON m USING harmonia (mood) INCLUDE (frame, e);
+VACUUM ANALYZE m;
+SELECT * FROM compare_lookups(
+	'SELECT e, mood, frame FROM m WHERE e = ANY (ARRAY(SELECT e FROM p))',
+	'SELECT p.p, m.mood, m.frame FROM p JOIN m USING (e)',
+	'SELECT frame, e FROM m WHERE mood = ANY (''{sad, happy}'')');
+SELECT * FROM compare_queries('SELECT mood, frame, e FROM m WHERE mood IS NULL', 'SELECT mood, frame FROM m WHERE e = 7');
+SELECT harmonia_check(i, true) FROM unnest('{m_e,m_mood}'::regclass[]) i;
+
 -- Partitions, whose columns have other numbers
 CREATE TABLE parted (a int, x text, v int) PARTITION BY LIST (a);
 CREATE TABLE parted_0 (v int, a int, x text);

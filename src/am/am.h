@@ -137,6 +137,12 @@ hm_is_composite(Relation index)
 }
 
 /*
+ * The type whose key an included column of a type gets: of a domain the type below it, and of all enums
+ * anyenum, as operator classes have it.
+ */
+extern Oid	hm_included_type_oid(Oid type);
+
+/*
  * The input type of the operator class of one of an index's columns, counted from 0, or the type of an included
  * column; its key type; and that of an index with one column.
  * Errors: feature_not_supported for a type that this method does not support.

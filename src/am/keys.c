@@ -363,6 +363,13 @@ hm_key_type_lookup(Oid type)
 	return wide != NULL ? wide : hm_field_type_lookup(type);
 }
 
+Oid
+hm_included_type_oid(Oid type)
+{
+	type = getBaseType(type);
+	return type_is_enum(type) ? ANYENUMOID : type;
+}
+
 /*
  * The operator class's input type decides, not the column's own, which may be
  * a domain or a type with the same storage (regclass under oid_ops).  An included column has no operator class.
@@ -372,7 +379,7 @@ hm_column_type_oid(Relation index, int column)
 {
 	if (column < IndexRelationGetNumberOfKeyAttributes(index))
 		return index->rd_opcintype[column];
-	return getBaseType(TupleDescAttr(RelationGetDescr(index), column)->atttypid);
+	return hm_included_type_oid(TupleDescAttr(RelationGetDescr(index), column)->atttypid);
 }
 
 const HmKeyType *

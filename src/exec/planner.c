@@ -84,7 +84,7 @@ hm_index_key_size(const IndexOptInfo *index)
 
 	for (int i = 0; i < index->ncolumns; i++)
 		types[i] = i < index->nkeycolumns ? index->opcintype[i] :
-			getBaseType(exprType((Node *) list_nth_node(TargetEntry, index->indextlist, i)->expr));
+			hm_included_type_oid(exprType((Node *) list_nth_node(TargetEntry, index->indextlist, i)->expr));
 	return hm_key_size(hm_width_of_types(types, index->nkeycolumns, index->ncolumns));
 }
 
