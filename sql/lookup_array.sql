@@ -277,6 +277,28 @@ CALL use_lookups(true);
 SELECT query, lookup_nodes(query) FROM unnest(ARRAY['SELECT id FROM x WHERE k IN (5, 700)', 'SELECT id FROM h WHERE k IN (5, 700) FOR UPDATE', 'UPDATE h SET id = 1 WHERE k IN (5, 6, 700)', 'DELETE FROM h WHERE k IN (5, 6, 700)', 'SELECT id FROM h TABLESAMPLE SYSTEM (100) WHERE k IN (5, 700)',
 	'SELECT id FROM h WHERE k IN (5, 6, 700) OR k BETWEEN 7 AND 9', 'SELECT id FROM h WHERE k < ANY (''{5, 700}'')', 'SELECT id FROM h WHERE k = ALL (''{5, 700}'')', 'SELECT id FROM r WHERE k IN (5, 6)', 'SELECT h FROM h WHERE k IN (5, 6, 700)']) query;
 ROLLBACK;
+-- WHERE CURRENT OF a cursor needs a scan of each partition
+CREATE TABLE current (k int, id int) PARTITION BY RANGE (k);
+CREATE TABLE current_1 PARTITION OF current FOR VALUES FROM (0) TO (2);
+CREATE TABLE current_2 PARTITION OF current FOR VALUES FROM (2) TO (4);
+CREATE INDEX ON current USING harmonia (k);
+INSERT INTO current SELECT i / 5000, i FROM generate_series(0, 19999) i;
+ANALYZE current;
+BEGIN;
+CALL use_lookups(true);
+SET LOCAL cursor_tuple_fraction = 1;
+SELECT query, lookup_nodes(query) FROM unnest(ARRAY['SELECT id FROM current WHERE k IN (1, 2)', 'DECLARE c CURSOR FOR SELECT id FROM current WHERE k IN (1, 2)',
+	'DECLARE c CURSOR FOR SELECT count(*) FROM current WHERE k IN (1, 2)']) query;
+DECLARE c CURSOR FOR SELECT k FROM current WHERE k IN (1, 2);
+FETCH FROM c;
+UPDATE current SET id = -1 WHERE CURRENT OF c RETURNING k, id;
+ROLLBACK;
+BEGIN;
+CALL use_lookups(true);
+DECLARE c CURSOR FOR SELECT k FROM current WHERE k IN (1, 2);
+MOVE 7500 FROM c;
+DELETE FROM current WHERE CURRENT OF c RETURNING k;
+ROLLBACK;
 -- With aggregation of each partition, its paths compete
 BEGIN;
 CALL use_lookups(true);

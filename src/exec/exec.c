@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "nodes/extensible.h"
+#include "nodes/parsenodes.h"
 #include "optimizer/paths.h"
 #include "optimizer/planner.h"
 #include "utils/guc.h"
@@ -22,20 +23,44 @@ bool		hm_enable_lookup_aggregate = true;
 bool		hm_enable_foreign_join = true;
 int			hm_batch_size = 16000000;
 
+/* Whether the query that is being planned is a cursor's. */
+static bool planning_cursor = false;
+
 static planner_hook_type next_planner_hook = NULL;
 static set_rel_pathlist_hook_type next_rel_pathlist_hook = NULL;
 static set_join_pathlist_hook_type next_join_pathlist_hook = NULL;
 static create_upper_paths_hook_type next_create_upper_paths_hook = NULL;
 
+bool
+hm_is_for_cursor(void)
+{
+	return planning_cursor;
+}
+
+/* Planning may evaluate functions, whose queries are planned meanwhile. */
 static PlannedStmt *
 plan_query(HM_PLANNER_PARAMETERS)
 {
+	const bool	outer_planning_cursor = planning_cursor;
+	PlannedStmt *volatile result = NULL;
+
 	/* The planner changes the query, too. */
 	if (hm_enable_lookup_join)
 		hm_rewrite_not_in(parse);
-	if (next_planner_hook)
-		return next_planner_hook(HM_PLANNER_ARGUMENTS);
-	return standard_planner(HM_PLANNER_ARGUMENTS);
+	planning_cursor = (options & CURSOR_OPT_FAST_PLAN) != 0;
+	PG_TRY();
+	{
+		if (next_planner_hook)
+			result = next_planner_hook(HM_PLANNER_ARGUMENTS);
+		else
+			result = standard_planner(HM_PLANNER_ARGUMENTS);
+	}
+	PG_FINALLY();
+	{
+		planning_cursor = outer_planning_cursor;
+	}
+	PG_END_TRY();
+	return result;
 }
 
 static void

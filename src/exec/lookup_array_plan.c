@@ -9,7 +9,8 @@
  * elements (lookup_join_array.c).
  *
  * It is not offered if the partitions' bounds say nothing about the key, nor where rows are
- * locked or changed, nor with several arrays or ORs: then there is the Append.
+ * locked or changed, nor with several arrays or ORs: then there is the Append.  Nor for a cursor
+ * that WHERE CURRENT OF may name: PostgreSQL looks for a scan of each partition in its plan.
  */
 #include "postgres.h"
 
@@ -469,6 +470,16 @@ hm_show_partitions(PlannerInfo *root)
 		rel->nparts = -rel->nparts;
 }
 
+/* Whether WHERE CURRENT OF may name rows of a relation: it is all that a cursor's query reads. */
+static bool
+may_be_changed_by_cursor(PlannerInfo *root, RelOptInfo *rel)
+{
+	const Query *query = root->parse;
+
+	return hm_is_for_cursor() && bms_equal(rel->relids, root->all_baserels) &&
+		!query->hasAggs && query->groupClause == NIL;
+}
+
 /* Whether one of a relation's restrictions has an array. */
 static bool
 has_array(const RelOptInfo *rel)
@@ -491,7 +502,7 @@ hm_lookup_array_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 
 	if (rel->reloptkind != RELOPT_BASEREL || rte->rtekind != RTE_RELATION ||
 		rte->relkind != RELKIND_PARTITIONED_TABLE || !rte->inh || !has_array(rel) ||
-		!hm_may_join(root, rel, rel) || !hm_join_can_read(rel))
+		!hm_may_join(root, rel, rel) || !hm_join_can_read(rel) || may_be_changed_by_cursor(root, rel))
 		return;
 
 	/* An index of the first table is the model: all other targets must have one like it. */

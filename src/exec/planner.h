@@ -181,6 +181,9 @@ extern void hm_lookup_count_paths(PlannerInfo *root, RelOptInfo *input, RelOptIn
 extern void hm_lookup_aggregate_paths(PlannerInfo *root, RelOptInfo *input,
 									  RelOptInfo *grouped, GroupPathExtraData *extra);
 
+/* Whether the query that is being planned is a cursor's. */
+extern bool hm_is_for_cursor(void);
+
 /*
  * Undo what hm_lookup_array_paths() may have done to a query's only relation.  Call it when all paths
  * of a query level have been chosen.
