@@ -17,6 +17,7 @@
 
 #include "access/relation.h"
 #include "access/xact.h"
+#include "catalog/index.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
@@ -72,9 +73,33 @@ hm_mover_ask(Relation index)
 }
 
 /*
+ * Open an index and lock it and its table, as inserts do.  REINDEX CONCURRENTLY drops an index when those have gone
+ * that have locked its table.  Returns NULL if it is no index that inserts go to, or if somebody wants to
+ * alter or drop one of the two.
+ */
+static Relation
+open_if_free(Oid relation)
+{
+	Oid			heap = IndexGetRelation(relation, true);
+	Relation	index;
+
+	if (!OidIsValid(heap) || !ConditionalLockRelationOid(heap, RowExclusiveLock) ||
+		!ConditionalLockRelationOid(relation, RowExclusiveLock))
+		return NULL;
+
+	/* Another relation can have got the number of an index that was dropped. */
+	index = try_relation_open(relation, NoLock);
+	if (index == NULL)
+		return NULL;
+	if (hm_is_index(index) && index->rd_index->indrelid == heap && index->rd_index->indisready)
+		return index;
+	relation_close(index, NoLock);
+	return NULL;
+}
+
+/*
  * Move the next segment that wants it, from a place in the directory on, in a transaction of its own
- * (storage.h).  Also returns false if somebody wants to alter or drop the
- * index, or if another process moves its segments.
+ * (storage.h).  Also returns false if the index is not free, or if another process moves its segments.
  */
 static bool
 step(Oid relation, int *place)
@@ -83,17 +108,15 @@ step(Oid relation, int *place)
 	bool		moved = false;
 
 	StartTransactionCommand();
-	if (ConditionalLockRelationOid(relation, RowExclusiveLock))
+	index = open_if_free(relation);
+	if (index != NULL)
 	{
-		/* Another relation can have got the number of an index that was dropped. */
-		index = try_relation_open(relation, NoLock);
-		if (index != NULL && hm_is_index(index) && hm_mover_lock(index))
+		if (hm_mover_lock(index))
 		{
 			moved = hm_storage_of(index)->move_outgrown(index, place);
 			hm_mover_unlock(index);
 		}
-		if (index != NULL)
-			relation_close(index, NoLock);
+		relation_close(index, NoLock);
 	}
 	CommitTransactionCommand();
 	return moved;

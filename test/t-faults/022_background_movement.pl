@@ -41,7 +41,7 @@ sub grow
 
 sub retired { return sql("SELECT retired FROM harmonia_metapage('t_k')"); }
 
-my $workers = "SELECT FROM pg_stat_activity WHERE backend_type = 'harmonia movement'";
+my $workers = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'harmonia movement'";
 
 sub worker_ends
 {
@@ -144,6 +144,38 @@ release('move_copied');
 worker_ends();
 cmp_ok(retired(), '>', 0, 'the worker moves');
 check_index($node, 't_k', 'the index is as the table after it');
+
+# ----------------------------------------------------------------
+# REINDEX CONCURRENTLY waits for the worker, as it does for an insert
+#
+# It drops the old index when those have gone that have locked the table; it takes no lock of the index that keeps
+# writers out.
+# ----------------------------------------------------------------
+my $reindexer = open_session($node);
+
+make_table('');
+hold($node, 'move_copied');
+set_for_workers('move_copied:wait');
+for my $round (1 .. 40)
+{
+	ask($writer, grow(400));
+	last if sql("SELECT count(*) FROM ($workers) w") > 0;
+}
+stopped_at($node, 'move_copied');
+set_for_workers('');
+is(sql("SELECT count(*) FROM pg_locks l, ($workers) w WHERE l.pid = w.pid AND relation = 't'::regclass AND mode = 'RowExclusiveLock'"),
+	'1', 'the worker has locked the table as an insert does');
+send_sql($reindexer, 'REINDEX INDEX CONCURRENTLY t_k');
+ok($node->poll_query_until('postgres',
+		"SELECT EXISTS (SELECT FROM pg_stat_activity a, ($workers) w WHERE a.pid = $reindexer->{pid}"
+	  . " AND w.pid = ANY (pg_blocking_pids(a.pid)))"),
+	'REINDEX CONCURRENTLY waits for the worker');
+release('move_copied');
+is(answer($reindexer), '', 'the index is built again');
+worker_ends();
+sql('CHECKPOINT');
+check_index($node, 't_k', 'the new index is as the table');
+close_session($reindexer);
 
 # ----------------------------------------------------------------
 # The index can be dropped while the worker is there
