@@ -39,6 +39,13 @@
 #define PROBE_OPERATORS		3
 
 /*
+ * What a probe of a composite key costs more, in operators: its key is composed, and it is a range if columns are left
+ * over, included ones among them.  That took 90 to 230 ns, when reading and adding up a row took 42
+ * (bench/types.sh bigints included, uuid4).
+ */
+#define COMPOSITE_OPERATORS	20
+
+/*
  * Visiting a page again, in shared buffers, costs as much as handling PAGE_TUPLES tuples.
  * A visit to a heap page or a leaf took 0.2 to 0.3 us.  To measure again, join a million
  * probes with 20 million rows with work_mem at 4 MB and at 1 GB, and compare the times and,
@@ -341,6 +348,8 @@ hm_cost_lookup(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 								work->processes) +
 		heap_cost(root, rel, index, work) +
 		work->hits * cpu_index_tuple_cost + work->rows * cpu_tuple_cost;
+	if (hm_has_columns(index))
+		*total += work->probes * COMPOSITE_OPERATORS * cpu_operator_cost;
 	if (index->indexprs != NIL && may_use_device(work->probes))
 	{
 		QualCost	key_cost;
