@@ -19,6 +19,14 @@ INSERT INTO t SELECT shuffle(i) % 3000, i FROM generate_series(1, 4000) i;
 CREATE INDEX t_k ON t USING harmonia (k);
 VACUUM ANALYZE t;
 
+CREATE TABLE w (u uuid, c int) WITH (autovacuum_enabled = off);
+INSERT INTO w SELECT md5(i::text)::uuid, i FROM generate_series(1, 4000, 3) i;
+CREATE INDEX w_u ON w USING harmonia (u);
+CREATE TABLE x (s smallint, c int) WITH (autovacuum_enabled = off);
+INSERT INTO x SELECT i, i FROM generate_series(1, 1000, 3) i;
+CREATE INDEX x_s ON x USING harmonia (s);
+VACUUM ANALYZE w, x;
+
 -- All columns of o are at fixed offsets. Old rows have neither "late" nor "number". There are NULLs
 -- in front of what is wanted, in it, and behind it; and pages with rows that died, rows that were
 -- updated, and nothing else.
@@ -68,6 +76,11 @@ AS $$
 		'SELECT o.* FROM o JOIN t USING (k)',
 		'SELECT o.u, o.b, o.nm, t.c FROM o JOIN t USING (k)',
 		'SELECT o.c, o.f, t.c FROM o LEFT JOIN t USING (k)',
+		'SELECT o.s, o.b, o.c, o.n, t.c FROM o JOIN t USING (k)',
+		'SELECT o.n, o.s, w.c FROM o JOIN w USING (u)',
+		'SELECT o.n, o.b, x.c FROM o JOIN x USING (s)',
+		'SELECT c FROM w WHERE u = ANY (ARRAY(SELECT u FROM o))',
+		'SELECT c FROM x WHERE s = ANY (ARRAY(SELECT s FROM o))',
 		'SELECT o.late, o.number FROM o JOIN t ON t.k = o.late',
 		'SELECT o.number FROM o JOIN t USING (k)',
 		'SELECT o.n FROM o JOIN t ON t.k = o.number',

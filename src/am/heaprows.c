@@ -58,3 +58,55 @@ hm_heap_store(HeapScanDesc scan, HeapTuple tuple, TupleTableSlot *slot)
 	ItemPointerSet(&tuple->t_self, BufferGetBlockNumber(scan->rs_cbuf), hm_heap_offset(scan));
 	ExecStoreBufferHeapTuple(tuple, slot, scan->rs_cbuf);
 }
+
+/* Where a tuple has a column. */
+static inline const char *
+column_of(const HmHeapColumn *column, HeapTupleHeader tuple)
+{
+	return (const char *) tuple + tuple->t_hoff + column->offset;
+}
+
+void
+hm_heap_column_store(const HmHeapColumns *columns, int i, const HeapTupleHeader *tuples,
+					 uint32 n, char *values)
+{
+	const HmHeapColumn *column = &columns->columns[i];
+
+	switch (column->length)
+	{
+		case sizeof(int32):
+			for (uint32 row = 0; row < n; row++)
+				memcpy(values + row * sizeof(int32), column_of(column, tuples[row]), sizeof(int32));
+			break;
+		case sizeof(int64):
+			for (uint32 row = 0; row < n; row++)
+				memcpy(values + row * sizeof(int64), column_of(column, tuples[row]), sizeof(int64));
+			break;
+		default:
+			for (uint32 row = 0; row < n; row++)
+				memcpy(values + row * column->length, column_of(column, tuples[row]), column->length);
+	}
+}
+
+void
+hm_heap_column_datums(const HmHeapColumns *columns, int i, const HeapTupleHeader *tuples,
+					  uint32 n, Datum *values, uint32 stride)
+{
+	const HmHeapColumn *column = &columns->columns[i];
+
+	Assert(column->by_value);
+	switch (column->length)
+	{
+		case sizeof(int32):
+			for (uint32 row = 0; row < n; row++)
+				values[(Size) row * stride] = fetch_att(column_of(column, tuples[row]), true, sizeof(int32));
+			break;
+		case sizeof(int64):
+			for (uint32 row = 0; row < n; row++)
+				values[(Size) row * stride] = fetch_att(column_of(column, tuples[row]), true, sizeof(int64));
+			break;
+		default:
+			for (uint32 row = 0; row < n; row++)
+				values[(Size) row * stride] = fetch_att(column_of(column, tuples[row]), true, column->length);
+	}
+}

@@ -68,6 +68,18 @@ hm_heap_tuple(HeapScanDesc scan)
 	return (HeapTupleHeader) PageGetItem(page, PageGetItemId(page, hm_heap_offset(scan)));
 }
 
+/* The scan's next visible tuple, if it is on the same page, or else NULL. */
+static inline HeapTupleHeader
+hm_heap_peek(HeapScanDesc scan)
+{
+	Page		page = BufferGetPage(scan->rs_cbuf);
+	uint32		next = (uint32) scan->rs_cindex + 1;
+
+	if (next >= (uint32) scan->rs_ntuples)
+		return NULL;
+	return (HeapTupleHeader) PageGetItem(page, PageGetItemId(page, scan->rs_vistuples[next]));
+}
+
 /*
  * Move the scan on to the next visible tuple of its page.  Returns false if there is no more; then
  * table_scan_getnextslot() goes to the next page.
@@ -98,5 +110,16 @@ hm_heap_column(const HmHeapColumns *columns, int i, HeapTupleHeader tuple)
 	return fetch_att((const char *) tuple + tuple->t_hoff + column->offset, column->by_value,
 					 column->length);
 }
+
+/*
+ * Copy the i-th column of n tuples, in all of which the columns fit.  hm_heap_column_store()
+ * makes an array as the tuples store the values, without padding; hm_heap_column_datums() one
+ * of Datums that are "stride" places apart, and the column has to be one that is passed by value.
+ */
+extern void hm_heap_column_store(const HmHeapColumns *columns, int i,
+								 const HeapTupleHeader *tuples, uint32 n, char *values);
+extern void hm_heap_column_datums(const HmHeapColumns *columns, int i,
+								  const HeapTupleHeader *tuples, uint32 n, Datum *values,
+								  uint32 stride);
 
 #endif							/* HARMONIA_AM_HEAPROWS_H */

@@ -210,6 +210,9 @@ typedef struct LookupJoin
 	bool		may_be_fuzzy;	/* "quals" may have to be evaluated */
 	bool		plain_key;		/* the only key clause is equality with a plain
 								 * column of the key's type */
+	int			page_key;		/* if outer rows may be taken by the page (lookup_join_page.c): the
+								 * key's place among the outer side's wanted columns, and */
+	int		   *page_columns;	/* those of the kept columns; otherwise NULL */
 	int			value_column;	/* if keys are not exact, and plain_key: the kept
 								 * column that the fetch compares tuples
 								 * with; otherwise negative */
@@ -366,6 +369,15 @@ extern void hm_join_restart(LookupJoin *join);
  * rows, or none of them can be part of the result because all targets are pruned.
  */
 extern bool hm_join_fill_batch(LookupJoin *join);
+
+/* Prepare to take outer rows by the heap page, if the join can (lookup_join_page.c). */
+extern void hm_join_page_begin(LookupJoin *join);
+
+/*
+ * Add the outer rows after the one that was read last that are on the same heap page, as far as the batch has room.
+ * Returns their number; 0 if the next row has to be read by itself.
+ */
+extern uint32 hm_join_page_add(LookupJoin *join);
 
 /*
  * Whether the batch keeps the keys of columns, of which each target makes its own composite keys.

@@ -387,8 +387,11 @@ fill_rows(LookupJoin *join)
 	}
 	while (may_add_row(join, memory))
 	{
-		TupleTableSlot *outer = next_outer(join);
+		TupleTableSlot *outer;
 
+		if (batch->count < batch->room && hm_join_page_add(join) > 0)
+			continue;
+		outer = next_outer(join);
 		if (outer == NULL)
 		{
 			join->outer_done = true;

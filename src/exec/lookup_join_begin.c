@@ -192,6 +192,7 @@ begin_columns(LookupJoin *join, TupleDesc outer, List *other_quals)
 		rows->columns[count++].source = join->sources[column];
 	}
 	hm_rows_begin(rows, count, outer);
+	hm_join_page_begin(join);
 
 	column = -1;
 	while ((column = bms_next_member(evaluated, column)) >= 0)

@@ -168,3 +168,31 @@ hm_plan_rows_deform(PlanRows *rows, bool current)
 	}
 	return rows->slot;
 }
+
+uint32
+hm_plan_rows_take(PlanRows *rows, HeapTupleHeader *tuples, uint32 max)
+{
+	uint32		n = 0;
+
+	while (rows->heap != NULL && n < max)
+	{
+		HeapTupleHeader tuple = hm_heap_peek(rows->heap);
+
+		if (tuple == NULL || !hm_heap_columns_fit(&rows->source->offsets, tuple))
+			break;
+		(void) hm_heap_next_in_page(rows->heap);
+		tuples[n++] = tuple;
+	}
+	return n;
+}
+
+int
+hm_plan_rows_place(const PlanRows *rows, int column)
+{
+	int			place = 0;
+
+	while (rows->columns[place] != column - 1)
+		place++;
+	Assert(place < rows->count);
+	return place;
+}

@@ -53,6 +53,16 @@ extern TupleTableSlot *hm_plan_rows_fetch(PlanRows *rows);
 extern TupleTableSlot *hm_plan_rows_deform(PlanRows *rows, bool current);
 
 /*
+ * Take the rows after the one that was read last, at most "max" of them, as tuples: as long as they are on its heap page
+ * and all wanted columns are at fixed offsets, which rows->source->offsets has in the order of
+ * rows->columns.  Returns their number.  They are valid until the next row is read.
+ */
+extern uint32 hm_plan_rows_take(PlanRows *rows, HeapTupleHeader *tuples, uint32 max);
+
+/* The place of a wanted column, numbered from 1 on, among the wanted columns. */
+extern int	hm_plan_rows_place(const PlanRows *rows, int column);
+
+/*
  * Read the next row.  Returns a slot whose wanted columns are deformed; other columns are not to
  * be looked at.  What they point to is valid until the next row is read.  Returns NULL at the
  * end; do not call it again then.

@@ -235,24 +235,53 @@ row_value(const HmSubplanKeys *keys, TupleTableSlot *row, bool *is_null)
 	return ExecEvalExprSwitchContext(keys->expr, econtext, is_null);
 }
 
+/*
+ * Add the keys of the rows after the one that was read last that are on the same heap page, as far as
+ * there is room.  Returns their number; 0 if the next row has to be read by itself.
+ */
+static uint32
+add_page(HmSubplanKeys *keys, const HmKeyType *key_type, KeyList *list)
+{
+	HeapTupleHeader tuples[MaxHeapTuplesPerPage];
+	char		values[MaxHeapTuplesPerPage * sizeof(HmKey)];
+	uint32		n = hm_plan_rows_take(&keys->rows, tuples,
+									  (uint32) Min(list->room - list->count, MaxHeapTuplesPerPage));
+
+	if (n == 0)
+		return 0;
+	hm_heap_column_store(&keys->rows.source->offsets,
+						 hm_plan_rows_place(&keys->rows, keys->column), tuples, n, values);
+	key_type->normalise_all(values, n, (char *) list->keys + list->count * list->key_size);
+	list->count += n;
+	return n;
+}
+
 /* Read all rows into a list of keys.  NULLs match nothing, so they are left out. */
 static void
 read_rows(HmSubplanKeys *keys, const HmKeyType *key_type, KeyList *list)
 {
 	HmBracketFunction bracket_function = keys->type == key_type->type ? NULL :
 		hm_bracket_function(key_type->type, keys->type);
+	bool		by_page = bracket_function == NULL && keys->expr == NULL &&
+		key_type->normalise_all != NULL;
 	HmKey		max = ht_key_max_128(key_type->width);
 	TupleTableSlot *row;
 
-	while ((row = hm_plan_rows_next(&keys->rows)) != NULL)
+	for (;;)
 	{
 		bool		is_null;
-		Datum		value = row_value(keys, row, &is_null);
+		Datum		value;
 
-		if (is_null)
-			continue;
 		if (list->count == list->room)
 			make_room(list);
+		if (by_page && add_page(keys, key_type, list) > 0)
+			continue;
+		row = hm_plan_rows_next(&keys->rows);
+		if (row == NULL)
+			break;
+		value = row_value(keys, row, &is_null);
+		if (is_null)
+			continue;
 		if (bracket_function == NULL)
 			hm_key_put(list->keys, list->key_size, list->count++, key_type->normalise(value));
 		else
