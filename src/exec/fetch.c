@@ -41,7 +41,8 @@
  *
  * An index-only portion has room for all entries of a leaf: the rest of a leaf would be
  * fetched from the heap.  If most hits are visible by the map, portions fit into the
- * processor's cache.
+ * processor's cache; but not where each portion has the engine look through the probes that may be
+ * done.
  */
 #define FIRST_PORTION	64
 #define HITS_OF_PROBE	2
@@ -196,8 +197,8 @@ static uint32
 portion_room(const HmFetch *fetch)
 {
 	uint32		first = fetch->index_only ? FIRST_INDEX_ONLY_PORTION : FIRST_PORTION;
-	uint32		limit = fetch->visible > fetch->count / 2 ?
-		Min(VISIBLE_PORTION, fetch->max_room) : fetch->max_room;
+	bool		in_cache = fetch->visible > fetch->count / 2 && fetch->done == NULL;
+	uint32		limit = in_cache ? Min(VISIBLE_PORTION, fetch->max_room) : fetch->max_room;
 	uint32		room = Max(fetch->room, first);
 	bool		slowly = fetch->first_rows || fetch->done != NULL;
 
@@ -397,11 +398,11 @@ static bool
 read_portion(HmFetch *fetch)
 {
 	hm_heap_stop(fetch);
-	fetch->visible = 0;
 	fetch->tally.count = 0;
 	do
 	{
 		make_portion_room(fetch);
+		fetch->visible = 0;
 		HM_FAULT(lookup_portion);
 		if (fetch->index_only && !RecoveryInProgress())
 			read_hits_in_gate(fetch);
