@@ -252,9 +252,7 @@ cost_aggregate(PlannerInfo *root, const Wanted *wanted, const Path *lookup, doub
 	startup += path->pathtarget->cost.startup;
 	path->rows = groups;
 	path->startup_cost = startup;
-	path->total_cost = startup +
-		groups * (cpu_tuple_cost + path->pathtarget->cost.per_tuple +
-				  list_length(wanted->aggregates) * cpu_operator_cost);
+	path->total_cost = startup + groups * (cpu_tuple_cost + path->pathtarget->cost.per_tuple);
 	if (wanted->having != NIL)
 	{
 		cost_qual_eval(&cost, wanted->having, root);
