@@ -81,6 +81,7 @@ AS $$
 		'SELECT o.n, o.b, x.c FROM o JOIN x USING (s)',
 		'SELECT c FROM w WHERE u = ANY (ARRAY(SELECT u FROM o))',
 		'SELECT c FROM x WHERE s = ANY (ARRAY(SELECT s FROM o))',
+		'SELECT c FROM t WHERE k = ANY (ARRAY(SELECT s FROM o))',
 		'SELECT o.late, o.number FROM o JOIN t ON t.k = o.late',
 		'SELECT o.number FROM o JOIN t USING (k)',
 		'SELECT o.n FROM o JOIN t ON t.k = o.number',
