@@ -560,6 +560,21 @@ typedef get_relation_info_hook_type hm_relation_hook_type;
 #define HM_RELATION_HOOK_ARGUMENTS root, relation, is_parent, rel
 #endif
 
+/* 18 has NOT NULL constraints that rows may violate. */
+#if PG_VERSION_NUM >= 180000
+#define hm_attribute_is_not_null(descriptor, i) \
+	(TupleDescCompactAttr(descriptor, i)->attnullability == ATTNULLABLE_VALID)
+#else
+#define hm_attribute_is_not_null(descriptor, i) (TupleDescAttr(descriptor, i)->attnotnull)
+#endif
+
+/* 18 renamed what verifies a page that was read, and has it tell whether the checksum was wrong. */
+#if PG_VERSION_NUM >= 180000
+#define hm_page_is_verified(page, block) PageIsVerified(page, block, 0, &(bool) {false})
+#else
+#define hm_page_is_verified(page, block) PageIsVerifiedExtended(page, block, 0)
+#endif
+
 /* 16 renamed what reads the state of a backend. */
 #if PG_VERSION_NUM >= 160000
 #define hm_backend_status(i) pgstat_get_local_beentry_by_index(i)

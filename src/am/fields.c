@@ -262,6 +262,15 @@ hm_fields_read(Relation index, HmFields *fields)
 		hm_fields_plan(index, fields);
 }
 
+bool
+hm_fields_try(Relation index, HmFields *fields)
+{
+	if (index->rd_amcache == NULL && !hm_meta_is_sound(index))
+		return false;
+	hm_fields_read(index, fields);
+	return true;
+}
+
 HtWidth
 hm_planned_width(Relation index)
 {

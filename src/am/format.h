@@ -555,6 +555,12 @@ extern void hm_auxiliary_check(Relation index, Buffer buffer);
 extern Buffer hm_meta_buffer(Relation index, int lock);
 
 /*
+ * Whether hm_meta_buffer() would raise no error: for the planner, which a damaged index must not
+ * keep from reading the table.  The caller holds no buffer lock.
+ */
+extern bool hm_meta_is_sound(Relation index);
+
+/*
  * Read the whole directory: the entries of all segments, in order, and the blocks of the
  * directory pages.  Both arrays are palloc'd.  Holds the metapage's share lock while it
  * reads; the caller holds no buffer lock.

@@ -142,6 +142,24 @@ extern void hm_fields_plan(Relation index, HmFields *fields);
 extern void hm_fields_write(Relation index, const HmFields *fields, HmMeta *meta);
 extern bool hm_fields_from_meta(Relation index, const HmMeta *meta, HmFields *fields);
 
+/*
+ * hm_fields_read() for the planner, which a damaged index must not keep from reading the table: returns
+ * false if the index is damaged.
+ */
+extern bool hm_fields_try(Relation index, HmFields *fields);
+
+/* ----------------------------------------------------------------
+ *		Order (order.c)
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Whether a scan of all of the index, forward, returns the rows of its table in the order that the index's
+ * columns, with DESC and NULLS FIRST or LAST, define; and backward, in the reverse order.  No if the
+ * index is damaged.  Both relations are locked.  The caller holds no buffer lock.
+ */
+extern bool hm_keeps_order(Relation index, Relation table);
+
 /* ----------------------------------------------------------------
  *		Heavyweight locks (locks.c)
  *

@@ -7,6 +7,7 @@
 
 #include "common/pg_prng.h"
 #include "port/atomics.h"
+#include "storage/smgr.h"
 #include "utils/memutils.h"
 
 #include "am/internal.h"
@@ -124,53 +125,143 @@ hm_count_check(Relation index, Buffer buffer, uint32 count, uint32 max)
 						 RelationGetRelationName(index), BufferGetBlockNumber(buffer));
 }
 
-void
-hm_page_check(Relation index, Buffer buffer, HmPageKind kind)
+/* What a metapage may have that keeps this library from using it. */
+typedef enum MetaProblem
 {
-	Page		page = BufferGetPage(buffer);
+	META_SOUND,
+	META_OTHER_VERSION,
+	META_NO_METAPAGE,
+	META_NO_HARMONIA,
+	META_OTHER_LIMITS,
+	META_OTHER_TYPE,
+	META_OTHER_COLUMNS,
+	META_BAD_COUNT
+} MetaProblem;
+
+/* The caller holds the page's lock. */
+static MetaProblem
+meta_problem(Relation index, Page page)
+{
 	HmMeta	   *meta = hm_page_meta(page);
 	HmFields	fields;
 
 	/* The special area, too, differs between versions. */
-	if (kind == HM_PAGE_META && !PageIsNew(page) && meta->magic == HM_MAGIC &&
-		meta->endian == HM_ENDIAN_MARKER && meta->version != HM_FORMAT_VERSION)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("index \"%s\" has on-disk version %d, this harmonia reads version %d",
-						RelationGetRelationName(index), meta->version, HM_FORMAT_VERSION),
-				 errhint("Install a harmonia release that reads this version, or REINDEX.")));
-	if (!hm_page_is(page, kind))
-		hm_report_damage(psprintf("The page is not a harmonia page of kind %d.", (int) kind),
-						 "index \"%s\" has an unexpected page at block %u",
-						 RelationGetRelationName(index), BufferGetBlockNumber(buffer));
-
-	if (kind != HM_PAGE_META)
-		return;
-
-	if (meta->magic != HM_MAGIC || meta->endian != HM_ENDIAN_MARKER ||
-		meta->block_size != BLCKSZ)
-		hm_report_damage("Magic number, byte order or block size does not match.",
-						 "index \"%s\" is not a harmonia index", RelationGetRelationName(index));
+	if (!PageIsNew(page) && meta->magic == HM_MAGIC && meta->endian == HM_ENDIAN_MARKER &&
+		meta->version != HM_FORMAT_VERSION)
+		return META_OTHER_VERSION;
+	if (!hm_page_is(page, HM_PAGE_META))
+		return META_NO_METAPAGE;
+	if (meta->magic != HM_MAGIC || meta->endian != HM_ENDIAN_MARKER || meta->block_size != BLCKSZ)
+		return META_NO_HARMONIA;
 	if (meta->flags != HM_META_LIMITS)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("index \"%s\" has flags %d, this harmonia reads flags %d",
-						RelationGetRelationName(index), meta->flags, HM_META_LIMITS),
-				 errdetail("Flag %d is set by a harmonia for tests, compiled with SMALL_LIMITS=1.",
-						   HM_META_SMALL_LIMITS),
-				 errhint("Install the harmonia that the index was built with, or REINDEX.")));
+		return META_OTHER_LIMITS;
 	if (meta->key_type != index->rd_opcintype[0])
-		hm_report_damage(NULL, "index \"%s\" was built for keys of another type",
-						 RelationGetRelationName(index));
+		return META_OTHER_TYPE;
 	if (!hm_fields_from_meta(index, meta, &fields))
-		hm_report_damage("What it says of the columns of keys does not match the index.",
-						 "index \"%s\" has a damaged metapage", RelationGetRelationName(index));
+		return META_OTHER_COLUMNS;
 	if (meta->fanout < HT_MIN_FANOUT || meta->fanout > HT_MAX_FANOUT ||
 		meta->depth > 1 || (meta->depth == 1 && meta->root_count == 0) ||
 		meta->root_count > HM_ROOT_BYTES / hm_directory_entry_size((HtWidth) meta->width) ||
 		meta->free_count > HM_FREE_MAX)
-		hm_report_damage("Fanout, depth or a count is out of range.",
-						 "index \"%s\" has a damaged metapage", RelationGetRelationName(index));
+		return META_BAD_COUNT;
+	return META_SOUND;
+}
+
+static void
+report_other_kind(Relation index, Buffer buffer, HmPageKind kind)
+{
+	hm_report_damage(psprintf("The page is not a harmonia page of kind %d.", (int) kind),
+					 "index \"%s\" has an unexpected page at block %u",
+					 RelationGetRelationName(index), BufferGetBlockNumber(buffer));
+}
+
+static void
+meta_check(Relation index, Buffer buffer)
+{
+	Page		page = BufferGetPage(buffer);
+	HmMeta	   *meta = hm_page_meta(page);
+
+	switch (meta_problem(index, page))
+	{
+		case META_SOUND:
+			break;
+		case META_OTHER_VERSION:
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("index \"%s\" has on-disk version %d, this harmonia reads version %d",
+							RelationGetRelationName(index), meta->version, HM_FORMAT_VERSION),
+					 errhint("Install a harmonia release that reads this version, or REINDEX.")));
+			break;
+		case META_NO_METAPAGE:
+			report_other_kind(index, buffer, HM_PAGE_META);
+			break;
+		case META_NO_HARMONIA:
+			hm_report_damage("Magic number, byte order or block size does not match.",
+							 "index \"%s\" is not a harmonia index", RelationGetRelationName(index));
+			break;
+		case META_OTHER_LIMITS:
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("index \"%s\" has flags %d, this harmonia reads flags %d",
+							RelationGetRelationName(index), meta->flags, HM_META_LIMITS),
+					 errdetail("Flag %d is set by a harmonia for tests, compiled with SMALL_LIMITS=1.",
+							   HM_META_SMALL_LIMITS),
+					 errhint("Install the harmonia that the index was built with, or REINDEX.")));
+			break;
+		case META_OTHER_TYPE:
+			hm_report_damage(NULL, "index \"%s\" was built for keys of another type",
+							 RelationGetRelationName(index));
+			break;
+		case META_OTHER_COLUMNS:
+			hm_report_damage("What it says of the columns of keys does not match the index.",
+							 "index \"%s\" has a damaged metapage", RelationGetRelationName(index));
+			break;
+		case META_BAD_COUNT:
+			hm_report_damage("Fanout, depth or a count is out of range.",
+							 "index \"%s\" has a damaged metapage", RelationGetRelationName(index));
+			break;
+	}
+}
+
+void
+hm_page_check(Relation index, Buffer buffer, HmPageKind kind)
+{
+	if (kind == HM_PAGE_META)
+		meta_check(index, buffer);
+	else if (!hm_page_is(BufferGetPage(buffer), kind))
+		report_other_kind(index, buffer, kind);
+}
+
+/*
+ * Whether a block can be read without an error.  One that is in no buffer is as it is in the file,
+ * so that copy is verified, as reading it into a buffer does.
+ */
+static bool
+block_is_readable(Relation index, BlockNumber block)
+{
+	HmAlignedPage page;
+
+	if (block >= RelationGetNumberOfBlocks(index))
+		return false;
+	if (BufferIsValid(PrefetchBuffer(index, MAIN_FORKNUM, block).recent_buffer))
+		return true;
+	smgrread(RelationGetSmgr(index), MAIN_FORKNUM, block, page.data);
+	return hm_page_is_verified((Page) page.data, block);
+}
+
+bool
+hm_meta_is_sound(Relation index)
+{
+	Buffer		buffer;
+	bool		result;
+
+	if (!block_is_readable(index, HM_METAPAGE_BLKNO))
+		return false;
+	buffer = ReadBuffer(index, HM_METAPAGE_BLKNO);
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	result = meta_problem(index, BufferGetPage(buffer)) == META_SOUND;
+	UnlockReleaseBuffer(buffer);
+	return result;
 }
 
 Buffer

@@ -168,7 +168,7 @@ refuse_cluster(IndexScanDesc scan)
 	HmScan	   *state = (HmScan *) scan->opaque;
 
 	if (scan->xs_snapshot == SnapshotAny && scan->numberOfKeys == 0 &&
-		(state->type == NULL || !state->type->ordered))
+		!hm_keeps_order(scan->indexRelation, scan->heapRelation))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot cluster on index \"%s\" because it does not keep the order of its %s",
