@@ -1,5 +1,5 @@
 # Random conditions on several columns get the same answers from an index on these columns
-# as from a sequential scan.  Some tables are partitioned.
+# as from a sequential scan, and rows in the same order.  Some tables are partitioned.
 #
 # The suite "slow" runs this with HARMONIA_LENGTH=long: a hundred thousand queries.
 use strict;
@@ -74,6 +74,92 @@ BEGIN
 	END LOOP;
 	RETURN used;
 END $$;
+
+-- The rows of a query, in order.
+CREATE FUNCTION sequence(query text) RETURNS text[] LANGUAGE plpgsql AS $$
+DECLARE
+	result text[];
+BEGIN
+	EXECUTE format('SELECT array_agg(q::text) FROM (%s) q', query) INTO result;
+	RETURN coalesce(result, '{}');
+END $$;
+
+-- Walk over a query's rows with a cursor, in both directions.  Returns where a row is not as wanted.
+CREATE FUNCTION lost_cursor(query text, wanted text[]) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	c refcursor;
+	got record;
+	place int := 0;
+	last int := cardinality(wanted);
+	step float8;
+BEGIN
+	PERFORM setseed(hashtext(query) / 2147483648.0);
+	OPEN c SCROLL FOR EXECUTE query;
+	FOR i IN 1..200 LOOP
+		step := random();
+		IF step < 0.03 THEN
+			FETCH LAST FROM c INTO got;
+			place := last;
+		ELSIF step < 0.06 THEN
+			place := 1 + trunc(random() * last);
+			FETCH ABSOLUTE place FROM c INTO got;
+		ELSIF step < 0.2 THEN
+			place := least(greatest(place - 20, 0), last + 1);
+			MOVE BACKWARD 20 FROM c;
+			FETCH PRIOR FROM c INTO got;
+			place := greatest(place - 1, 0);
+		ELSIF step < 0.5 THEN
+			FETCH PRIOR FROM c INTO got;
+			place := greatest(place - 1, 0);
+		ELSE
+			FETCH NEXT FROM c INTO got;
+			place := least(place + 1, last + 1);
+		END IF;
+		IF place BETWEEN 1 AND last AND got::text IS DISTINCT FROM wanted[place] THEN
+			RETURN format('step %s: %s, not row %s, %s', i, got, place, wanted[place]);
+		END IF;
+	END LOOP;
+	CLOSE c;
+	RETURN NULL;
+END $$;
+
+-- The same as compared() for a query with ORDER BY: the sequence of rows counts.
+CREATE FUNCTION compared_order(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	kind text;
+	plan json;
+	wanted text[];
+	got text[];
+	lost text;
+	used text := '';
+BEGIN
+	PERFORM set_config('jit', 'off', true), set_config('harmonia.enable_lookup_join', 'off', true),
+		set_config('harmonia.enable_lookup_scan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+		set_config('enable_hashjoin', 'off', true);
+	FOREACH kind IN ARRAY '{seq,index,only,merge}'::text[] LOOP
+		PERFORM set_config('enable_seqscan', (kind = 'seq')::text, true),
+			set_config('enable_indexscan', (kind <> 'seq')::text, true),
+			set_config('enable_indexonlyscan', (kind IN ('only', 'merge'))::text, true),
+			set_config('enable_sort', (kind = 'seq')::text, true),
+			set_config('enable_mergejoin', (kind IN ('seq', 'merge'))::text, true),
+			set_config('enable_nestloop', (kind IN ('index', 'only'))::text, true);
+		got := sequence(query);
+		wanted := coalesce(wanted, got);
+		EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO plan;
+		IF got <> wanted THEN
+			RAISE 'wrong order' USING DETAIL = format('%s: %s, not %s, from %s%s%s', kind, got, wanted, query, chr(10), plan);
+		END IF;
+		CONTINUE WHEN kind = 'seq' OR plan::text !~ '"Index Name": "t_' OR plan::text ~ '"Node Type": "(Incremental )?Sort"';
+		used := used || 'ordered-' || kind || ' ';
+		CONTINUE WHEN cardinality(wanted) > 500 OR query ~ 'JOIN';
+		lost := lost_cursor(query, wanted);
+		IF lost IS NOT NULL THEN
+			RAISE 'wrong row of a cursor' USING DETAIL = format('%s: %s, from %s%s%s', kind, lost, query, chr(10), plan);
+		END IF;
+		used := used || 'cursor ';
+	END LOOP;
+	RETURN used;
+END $$;
 END
 
 # An SQL expression for a value of a column.
@@ -85,6 +171,15 @@ sub value
 	return "(" . $r->pick(@{ $type->{extremes} }) . ")::$column->{type}" if $r->chance(40);
 	my $value = sprintf $type->{value}, $number // $r->below($column->{width});
 	return $as ? "($value)::$as" : $value;
+}
+
+# A value that the column takes, as it may be NOT NULL.
+sub stored_value
+{
+	my ($column) = @_;
+	my $value = value($column);
+	$value = value($column) while $column->{not_null} && $value eq 'NULL';
+	return $value;
 }
 
 # A condition on a column.
@@ -153,6 +248,34 @@ sub query
 		1 => "SELECT o.* FROM o WHERE NOT EXISTS (SELECT FROM t WHERE $all)");
 }
 
+# A query that wants rows in an order: mostly one that the index has, and of its columns alone, so that
+# rows that are equal in that order are equal.
+my %shown = (float8 => '%s + 0', numeric => 'trim_scale(%s)');
+
+sub ordered_query
+{
+	my ($keys, @columns) = @_;
+	my @keys = @$keys;
+	my $first = $r->chance(200) ? $r->below(scalar @keys) : 0;
+	my @by = @keys[ $first .. $first + $r->below(@keys - $first) ];
+	@by = @keys if $r->chance(500);
+	my $turn = $r->chance(500);
+	my @order = map {
+		my $descending = ($_->{descending} // 0) != $turn;
+		my $nulls_first = ($_->{nulls_first} // $_->{descending} // 0) != $turn;
+		$nulls_first = !$nulls_first if $r->chance(30);
+		"t.$_->{name} " . ($descending ? 'DESC' : 'ASC') . ' NULLS ' . ($nulls_first ? 'FIRST' : 'LAST')
+	} @by;
+	my $list = join ', ', map { sprintf($shown{ $_->{kind} } // '%s', "t.$_->{name}") . " AS $_->{name}" } @by;
+	my $from = $r->pick_weighted(
+		3 => 't',
+		6 => 't WHERE ' . conditions(map { { %$_, name => "t.$_->{name}" } } @columns),
+		2 => 't WHERE ' . join(' AND ', map { "t.$_->{name} = " . value($_) } @keys[ 0 .. $first ]),
+		1 => 'o JOIN t ON ' . join(' AND ', map { "t.$_->{name} = o.$_->{name}" } @keys));
+
+	return "SELECT $list FROM $from ORDER BY " . join(', ', @order) . $r->pick('', '', ' LIMIT 10', ' LIMIT 100', ' OFFSET 30 LIMIT 200');
+}
+
 # How many of the last columns the index includes.
 my %bits = (bool => 1, '"char"' => 8, int2 => 16, int4 => 32, oid => 32, date => 32);
 
@@ -174,24 +297,33 @@ sub included
 # SQL that creates both tables, with rows, and the columns.
 sub make_tables
 {
-	my $narrow = $r->chance(300);
+	my $narrow = $r->chance(500);
 	my @columns = map {
 		my $kind = $r->pick($narrow ? ('bool', '"char"', 'date', 'int2', 'int4', 'oid') : sort keys %types);
-		{ name => "c$_", kind => $kind, type => $types{$kind}{type} // $kind, width => $r->pick(3, 20, 300, 20_000) }
+		{ name => "c$_", kind => $kind, type => $types{$kind}{type} // $kind, width => $r->pick(3, 20, 300, 20_000), not_null => $r->chance(500) }
 	} 1 .. 2 + $r->below(3);
 	my $list = join ', ', map { "$_->{name} $_->{type}" } @columns;
+	my $checked = join ', ', map { "$_->{name} $_->{type}" . ($_->{not_null} ? ' NOT NULL' : '') } @columns;
 	my $included = included(@columns);
 	my @keys = @columns[ 0 .. $#columns - $included ];
-	my $index = join ', ', map { $_->{name} . $r->pick('', '', '', $types{ $_->{kind} }{order} ? ' DESC' : '', ' NULLS FIRST') } @keys;
+	my $same = $r->chance(700);
+	my $descending = $r->chance(300);
+	foreach (@keys)
+	{
+		$_->{descending} = $types{ $_->{kind} }{order} && ($same ? $descending : $r->chance(200));
+		$_->{nulls_first} = $_->{descending};
+		$_->{nulls_first} = !$_->{nulls_first} if $r->chance($same ? 100 : 300);
+	}
+	my $index = join ', ', map { "$_->{name} " . ($_->{descending} ? 'DESC' : 'ASC') . ' NULLS ' . ($_->{nulls_first} ? 'FIRST' : 'LAST') } @keys;
 	my $options = $included == 0 ? '' : ' INCLUDE (' . join(', ', map { $_->{name} } @columns[ @columns - $included .. $#columns ]) . ')';
 	$options .= $r->pick('', '', ' WITH (fillfactor = 50)', ' WITH (fanout = 8)');
 	my ($by, $partitions) = $r->chance(300) ? partitions(@columns) : ('', '');
 
-	return ("DROP TABLE IF EXISTS t, o; CREATE TABLE t (id bigserial, $list, v int) $by; $partitions CREATE TABLE o (n serial, $list);"
+	return ("DROP TABLE IF EXISTS t, o; CREATE TABLE t (id bigserial, $checked, v int) $by; $partitions CREATE TABLE o (n serial, $list);"
 		  . ($r->chance(500) ? "CREATE INDEX t_c ON t USING harmonia ($index)$options;" . rows(@columns) : rows(@columns) . "CREATE INDEX t_c ON t USING harmonia ($index)$options;")
 		  . 'INSERT INTO o (' . join(', ', map { $_->{name} } @columns) . ') SELECT ' . join(', ', map { $_->{name} } @columns)
 		  . ' FROM t WHERE id % 20 = 0; INSERT INTO o (' . join(', ', map { $_->{name} } @columns) . ') VALUES '
-		  . join(', ', map { '(' . join(', ', map { value($_) } @columns) . ')' } 1 .. 40) . '; ' . $r->pick('', 'VACUUM t;') . ' ANALYZE t, o;', @columns);
+		  . join(', ', map { '(' . join(', ', map { value($_) } @columns) . ')' } 1 .. 40) . '; ' . $r->pick('', 'VACUUM t;') . ' ANALYZE t, o;', \@keys, @columns);
 }
 
 # How the table is partitioned, by one or two of its columns, and SQL that creates the partitions.
@@ -218,12 +350,13 @@ sub rows
 	my $first = $r->below(10_000);
 	my @values = map {
 		my $number = $r->pick("abs(hashint4(i + $_->{width})) % $_->{width}", "i % $_->{width}", "i / 7 % $_->{width}");
-		sprintf "CASE WHEN i %% 31 <> %d THEN $types{$_->{kind}}{value} END", $r->below(31), $number;
+		my $value = sprintf $types{ $_->{kind} }{value}, $number;
+		$_->{not_null} ? $value : 'CASE WHEN i % 31 <> ' . $r->below(31) . " THEN $value END";
 	} @columns;
 	my $names = join ', ', map { $_->{name} } @columns;
 
 	return "INSERT INTO t ($names, v) SELECT " . join(', ', @values) . ", i % 100 FROM generate_series($first, $first + " . $r->pick(300, 4000) . ') i;'
-	  . "INSERT INTO t ($names, v) VALUES " . join(', ', map { '(' . join(', ', map { value($_) } @columns) . ', 1)' } 1 .. 60) . ';';
+	  . "INSERT INTO t ($names, v) VALUES " . join(', ', map { '(' . join(', ', map { stored_value($_) } @columns) . ', 1)' } 1 .. 60) . ';';
 }
 
 # SQL that changes rows.
@@ -232,9 +365,15 @@ sub change
 	my (@columns) = @_;
 	my $column = $r->pick(@columns);
 
+	if ($r->chance(100))
+	{
+		$column->{not_null} = !$column->{not_null};
+		return "DELETE FROM t WHERE $column->{name} IS NULL; ALTER TABLE t ALTER $column->{name} SET NOT NULL;" if $column->{not_null};
+		return "ALTER TABLE t ALTER $column->{name} DROP NOT NULL;" . rows(@columns);
+	}
 	return $r->pick(
 		rows(@columns),
-		"UPDATE t SET $column->{name} = " . value($column) . ' WHERE id % 7 = ' . $r->below(7) . ';',
+		"UPDATE t SET $column->{name} = " . stored_value($column) . ' WHERE id % 7 = ' . $r->below(7) . ';',
 		'DELETE FROM t WHERE id % 5 = ' . $r->below(5) . ';',
 		'DELETE FROM t WHERE ' . conditions(@columns) . ';',
 		'REINDEX INDEX t_c;', 'VACUUM t;');
@@ -243,15 +382,15 @@ sub change
 my ($compared, $problem, %used) = (0, '');
 TABLE: for my $table (1 .. $size{tables})
 {
-	my ($sql, @columns) = make_tables();
+	my ($sql, $keys, @columns) = make_tables();
 	$node->safe_psql('postgres', $sql);
 	for (1 .. $size{rounds})
 	{
 		$node->safe_psql('postgres', change(@columns)) for 1 .. 2;
 
-		my @queries = map { query(@columns) } 1 .. $size{queries};
+		my @queries = map { $r->chance(300) ? [ 'compared_order', ordered_query($keys, @columns) ] : [ 'compared', query(@columns) ] } 1 .. $size{queries};
 		my ($result, $out, $err) = $node->psql('postgres',
-			join('', map { "SELECT compared(\$query\$$_\$query\$);\n" } @queries) . "SELECT harmonia_check(relid, true) FROM pg_partition_tree('t_c') WHERE isleaf;\n");
+			join('', map { "SELECT $_->[0](\$query\$$_->[1]\$query\$);\n" } @queries) . "SELECT harmonia_check(relid, true) FROM pg_partition_tree('t_c') WHERE isleaf;\n");
 
 		if ($result != 0 || $err ne '')
 		{
@@ -268,7 +407,7 @@ is($compared, $size{tables} * $size{rounds} * $size{queries}, 'no query was left
 cmp_ok($used{$_} // 0, '>', $compared / 5, ($used{$_} // 0) . " of $compared queries used the index by $_ scans")
   for ('index', 'bitmap', 'lookup');
 cmp_ok($used{$_} // 0, '>', 0, ($used{$_} // 0) . " of $compared queries read the index alone by $_ scans")
-  for ('only', 'lookup-only');
+  for ('only', 'lookup-only', 'ordered-index', 'ordered-only', 'ordered-merge', 'cursor');
 
 $node->stop;
 done_testing();
