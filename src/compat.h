@@ -568,6 +568,30 @@ typedef get_relation_info_hook_type hm_relation_hook_type;
 #define hm_attribute_is_not_null(descriptor, i) (TupleDescAttr(descriptor, i)->attnotnull)
 #endif
 
+/* 16 returns a set of columns from find_nonnullable_vars(), 15 a list of Vars. */
+#if PG_VERSION_NUM >= 160000
+#include "access/sysattr.h"
+#include "nodes/multibitmapset.h"
+#define hm_is_nonnullable(columns, relation, attribute) \
+	mbms_is_member(relation, (attribute) - FirstLowInvalidHeapAttributeNumber, columns)
+#else
+#include "nodes/primnodes.h"
+static inline bool
+hm_is_nonnullable(List *columns, Index relation, AttrNumber attribute)
+{
+	ListCell   *cell;
+
+	foreach(cell, columns)
+	{
+		Var		   *column = lfirst_node(Var, cell);
+
+		if (column->varno == relation && column->varattno == attribute)
+			return true;
+	}
+	return false;
+}
+#endif
+
 /* 18 renamed what verifies a page that was read, and has it tell whether the checksum was wrong. */
 #if PG_VERSION_NUM >= 180000
 #define hm_page_is_verified(page, block) PageIsVerified(page, block, 0, &(bool) {false})

@@ -15,20 +15,13 @@
 #include "access/table.h"
 #include "catalog/pg_index.h"
 #include "nodes/pathnodes.h"
+#include "optimizer/clauses.h"
+#include "optimizer/optimizer.h"
 
 #include "am/internal.h"
 #include "compat.h"
 
 static hm_relation_hook_type next_relation_hook = NULL;
-
-/* Whether a column of an index, counted from 0, is never NULL.  Of an expression nobody knows. */
-static bool
-is_not_null(Relation index, Relation table, int column)
-{
-	AttrNumber	attribute = index->rd_index->indkey.values[column];
-
-	return attribute > 0 && hm_attribute_is_not_null(RelationGetDescr(table), attribute - 1);
-}
 
 /*
  * Whether a field's values sort as its column's do, in an index that is read backwards if
@@ -45,35 +38,155 @@ field_keeps_order(const HmField *field, int16 option, bool descending, bool not_
 	return not_null || (!hm_field_shares_null(field) && nulls_first == descending);
 }
 
-bool
-hm_keeps_order(Relation index, Relation table)
+/* hm_keeps_order() if it is known which key columns are not NULL in the rows that a scan returns. */
+static bool
+keeps_order(Relation index, const bool *not_null)
 {
 	bool		descending = (index->rd_indoption[0] & INDOPTION_DESC) != 0;
 	HmFields	fields;
 
-	if (!hm_is_composite(index))
-		return hm_key_type(index)->ordered;
 	if (!hm_fields_try(index, &fields))
 		return false;
 
 	/* Entries of one key are in the order of the included columns, which nobody sees. */
 	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
 	{
-		if (!field_keeps_order(&fields.fields[i], index->rd_indoption[i], descending,
-							   is_not_null(index, table, i)))
+		if (!field_keeps_order(&fields.fields[i], index->rd_indoption[i], descending, not_null[i]))
 			return false;
 	}
 	return true;
 }
 
-/* The same for an index that the planner has opened, and so locked, with its table. */
+/* Note which key columns of an index are NOT NULL.  Of expressions nobody knows. */
+static void
+note_constraints(Relation index, Relation table, bool *not_null)
+{
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+	{
+		AttrNumber	attribute = index->rd_index->indkey.values[i];
+
+		not_null[i] = attribute > 0 && hm_attribute_is_not_null(RelationGetDescr(table), attribute - 1);
+	}
+}
+
+bool
+hm_keeps_order(Relation index, Relation table)
+{
+	bool		not_null[INDEX_MAX_KEYS];
+
+	if (!hm_is_composite(index))
+		return hm_key_type(index)->ordered;
+	note_constraints(index, table, not_null);
+	return keeps_order(index, not_null);
+}
+
+/* ----------------------------------------------------------------
+ *		The planner
+ *
+ * A scan returns rows in order, too, if those with NULL in a column are no entries of the index, or are
+ * filtered out by the scan itself.
+ * ----------------------------------------------------------------
+ */
+
+/* Add the conditions of a join tree that all rows of the query fulfil: no outer join is above them. */
+static void
+collect_conditions(Node *node, List **conditions)
+{
+	if (IsA(node, FromExpr))
+	{
+		FromExpr   *from = (FromExpr *) node;
+		ListCell   *cell;
+
+		*conditions = list_concat(*conditions, (List *) from->quals);
+		foreach(cell, from->fromlist)
+			collect_conditions(lfirst(cell), conditions);
+	}
+	else if (IsA(node, JoinExpr) && ((JoinExpr *) node)->jointype == JOIN_INNER)
+	{
+		JoinExpr   *join = (JoinExpr *) node;
+
+		*conditions = list_concat(*conditions, (List *) join->quals);
+		collect_conditions(join->larg, conditions);
+		collect_conditions(join->rarg, conditions);
+	}
+}
+
+/*
+ * The columns that the query's conditions on a relation exclude NULL of.  Those on this relation alone
+ * are evaluated for each row that is read, others may be evaluated later.
+ */
+static List *
+columns_of_conditions(PlannerInfo *root, const RelOptInfo *rel)
+{
+	List	   *conditions = NIL;
+	List	   *clauses = NIL;
+	ListCell   *cell;
+
+	if (root->parse->jointree != NULL)
+		collect_conditions((Node *) root->parse->jointree, &conditions);
+	foreach(cell, conditions)
+	{
+		Node	   *clause = lfirst(cell);
+
+		if (bms_equal(pull_varnos(root, clause), rel->relids))
+			clauses = lappend(clauses, clause);
+	}
+	return find_nonnullable_vars((Node *) clauses);
+}
+
+/*
+ * Find a column of a table in the relation that the query names, of which the table may be a partition or
+ * a child: *attribute becomes that relation's column, or 0.
+ */
+static const RelOptInfo *
+named_relation(PlannerInfo *root, const RelOptInfo *rel, AttrNumber *attribute)
+{
+	while (IS_OTHER_REL(rel) && *attribute > 0)
+	{
+		AppendRelInfo *child = root->append_rel_array[rel->relid];
+
+		/* The columns of UNION ALL are not those of its tables. */
+		if (root->simple_rte_array[child->parent_relid]->rtekind != RTE_RELATION)
+			*attribute = 0;
+		else
+			*attribute = child->parent_colnos[*attribute - 1];
+		rel = root->simple_rel_array[child->parent_relid];
+	}
+	return rel;
+}
+
+/* Note which columns of an index the query's conditions, or the index's own, exclude NULL of. */
+static void
+note_conditions(PlannerInfo *root, const RelOptInfo *rel, const IndexOptInfo *index, bool *not_null)
+{
+	List	   *predicate = find_nonnullable_vars((Node *) index->indpred);
+
+	for (int i = 0; i < index->nkeycolumns; i++)
+	{
+		AttrNumber	attribute = (AttrNumber) index->indexkeys[i];
+		const RelOptInfo *named;
+
+		if (attribute <= 0 || not_null[i])
+			continue;
+		not_null[i] = hm_is_nonnullable(predicate, rel->relid, attribute);
+		named = named_relation(root, rel, &attribute);
+		if (!not_null[i] && attribute > 0)
+			not_null[i] = hm_is_nonnullable(columns_of_conditions(root, named), named->relid, attribute);
+	}
+}
+
+/* For an index that the planner has opened, and so locked, with its table. */
 static bool
-planned_index_keeps_order(const IndexOptInfo *info)
+scans_keep_order(PlannerInfo *root, const RelOptInfo *rel, const IndexOptInfo *info)
 {
 	Relation	index = index_open(info->indexoid, NoLock);
 	Relation	table = table_open(index->rd_index->indrelid, NoLock);
-	bool		result = hm_keeps_order(index, table);
+	bool		not_null[INDEX_MAX_KEYS];
+	bool		result;
 
+	note_constraints(index, table, not_null);
+	note_conditions(root, rel, info, not_null);
+	result = keeps_order(index, not_null);
 	table_close(table, NoLock);
 	index_close(index, NoLock);
 	return result;
@@ -93,7 +206,7 @@ describe_relation(HM_RELATION_HOOK_PARAMETERS)
 		if ((void *) index->amcostestimate != (void *) hm_cost_estimate || index->ncolumns == 1)
 			continue;
 		if (index->sortopfamily != NULL &&
-			(index->hypothetical || !planned_index_keeps_order(index)))
+			(index->hypothetical || !scans_keep_order(root, rel, index)))
 			index->sortopfamily = NULL;
 
 		/* btcostestimate() looks at it, and not only if the index has an order. */
