@@ -124,6 +124,8 @@ SELECT * FROM in_order('cut', '(a, g)', 'a, g');
 SELECT * FROM in_order('cut', '(b) INCLUDE (d)', 'b', 'b DESC', 'b, d');
 SELECT * FROM in_order('cut', '(a, b) INCLUDE (d)', 'a, b', 'a DESC, b DESC');
 SELECT * FROM in_order('cut', '(a) INCLUDE (f, b)', 'a');
+SELECT * FROM in_order('cut', '(e) INCLUDE (b)', 'e');
+SELECT * FROM in_order('cut', '(a, e) INCLUDE (c)', 'a, e');
 SELECT * FROM in_order('ints', '(b) INCLUDE (a)', 'b', 'b DESC');
 SELECT * FROM in_order('whole', '(a DESC) INCLUDE (b)', 'a', 'a DESC', 'a DESC, b');
 ALTER TABLE ints ALTER b DROP NOT NULL;
@@ -159,17 +161,24 @@ SELECT * FROM compare_queries(
 	'SELECT x.a, x.b FROM maybe x JOIN maybe y ON x.a = y.a AND x.b = y.b ORDER BY x.a, x.b',
 	'SELECT x.a, x.b FROM maybe x JOIN maybe y ON x.a = y.a AND x.b = y.b WHERE x.a < 7 AND x.b < 30 AND y.a < 7 AND y.b < 30 ORDER BY x.a, x.b',
 	'SELECT x.a, x.b, y.b AS c FROM maybe x LEFT JOIN maybe y ON x.a = y.a AND x.b = y.b AND y.a < 9 AND y.b < 500 ORDER BY x.a, x.b, y.b',
+	'SELECT x.a, x.b, y.b AS c FROM maybe x LEFT JOIN maybe y ON x.a = y.a AND x.b = y.b AND x.a < 9 AND x.b < 500 ORDER BY x.a, x.b, y.b',
 	'SELECT x.a, x.b, y.b AS c FROM maybe x LEFT JOIN maybe y ON x.a = y.a AND x.b = y.b WHERE x.a < 9 AND y.b < 30 ORDER BY x.a, x.b',
 	'SELECT x.a, x.b, y.b AS c FROM maybe x FULL JOIN (SELECT * FROM maybe WHERE a < 9 AND b < 30) y ON x.a = y.a AND x.b = y.b ORDER BY x.a, x.b, y.b');
-RESET enable_hashjoin;
-RESET enable_nestloop;
-RESET harmonia.enable_lookup_join;
 DROP INDEX maybe_a_b;
+CREATE INDEX ON ints (a, b);
 CREATE INDEX maybe_part ON maybe USING harmonia (a, b) WHERE b IS NOT NULL AND a <> 4;
 SELECT * FROM compare_queries(
 	'SELECT a, b FROM maybe WHERE b IS NOT NULL AND a <> 4 ORDER BY a, b',
-	'SELECT a, b FROM maybe WHERE b > 50 AND a <> 4 ORDER BY a DESC, b DESC LIMIT 100');
+	'SELECT a, b FROM maybe WHERE b > 50 AND a <> 4 ORDER BY a DESC, b DESC LIMIT 100',
+	'SELECT x.a, x.b, y.b AS c FROM ints x LEFT JOIN maybe y ON x.a = y.a AND x.b = y.b AND y.b IS NOT NULL AND y.a <> 4 ORDER BY x.a, x.b');
+BEGIN;
+CALL use('only');
+SELECT * FROM plan('SELECT x.a, x.b, y.b AS c FROM ints x LEFT JOIN maybe y ON x.a = y.a AND x.b = y.b AND y.b IS NOT NULL AND y.a <> 4 ORDER BY x.a, x.b');
+COMMIT;
 DROP INDEX maybe_part;
+RESET enable_hashjoin;
+RESET enable_nestloop;
+RESET harmonia.enable_lookup_join;
 CREATE INDEX maybe_nulls ON maybe USING harmonia (a NULLS FIRST, b) INCLUDE (a);
 SELECT * FROM compare_queries(
 	'SELECT a, b FROM maybe WHERE a < 10 AND b < 100 ORDER BY a NULLS FIRST, b',
