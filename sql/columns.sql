@@ -161,7 +161,7 @@ SELECT * FROM answers('texts',
 	'word = ''word 3''::name AND n = 53');
 
 --
--- NULL shares its value with a key, so the order of these columns is not used: plans sort
+-- NULL shares its value with a key, so plans sort unless conditions exclude NULLs
 --
 SET enable_seqscan = off;
 SELECT * FROM plan('SELECT * FROM tenants WHERE tenant = 3 ORDER BY id LIMIT 3');
