@@ -424,10 +424,8 @@ static inline bool
 is_among_keys(const HmFetch *fetch, uint32 probe, HmKey key)
 {
 	HmKey		low = hm_key_get(fetch->probes.low, fetch->key_size, probe);
-	HmKey		high = fetch->probes.high == NULL ? low :
-		hm_key_get(fetch->probes.high, fetch->key_size, probe);
 
-	return key >= low && key <= high;
+	return key >= low && key <= hm_probe_high(&fetch->probes, fetch->key_size, probe);
 }
 
 /* Whether a value is equal to one of a probe's values. */

@@ -38,11 +38,16 @@ typedef struct JoinKey
 								 * column; otherwise 0 */
 } JoinKey;
 
-/* Probes: keys or ranges of keys.  Each array has one element per probe. */
+/*
+ * Probes: keys or ranges of keys.  Each array has one element per probe.  Most often all ranges have
+ * the same length, because they are all keys that begin with the values of the same columns; then
+ * "high" has not been filled.
+ */
 typedef struct JoinProbes
 {
 	uint32		count;
-	bool		points;			/* every probe is a single key */
+	bool		same_length;
+	HmKey		length;			/* in that case: last key less first key */
 	uint32	   *rows;			/* the outer row, by its number in the batch;
 								 * NULL: probe i is of row i */
 	Size		key_size;		/* of these keys */

@@ -47,7 +47,6 @@ typedef struct LookupScan
 	bool		divided;		/* other processes look up some of the ranges */
 	bool		recheck;		/* ranges may have keys that do not satisfy the
 								 * conditions */
-	bool		points;			/* no range has more than one key */
 	HmKeyValues values;			/* with compares_values: the values that these keys
 								 * stand for, in the same order */
 	uint32		count;

@@ -131,7 +131,6 @@ make_values(LookupScan *scan)
 	scan->low = values->keys;
 	scan->high = alloc_keys(scan, scan->count);
 	memcpy(scan->high, scan->low, scan->count * scan->key_size);
-	scan->points = true;
 	scan->recheck = false;
 }
 
@@ -154,7 +153,6 @@ make_points(LookupScan *scan)
 			return false;
 	}
 	scan->high = NULL;
-	scan->points = true;
 	scan->recheck = false;
 	return true;
 }
@@ -169,7 +167,6 @@ make_ranges(LookupScan *scan)
 	scan->count = (uint32) ranges.count;
 	scan->low = alloc_keys(scan, ranges.count);
 	scan->high = alloc_keys(scan, ranges.count);
-	scan->points = true;
 	for (int i = 0; i < ranges.count; i++)
 	{
 		const HmRange *range = &ranges.ranges[i];
@@ -178,7 +175,6 @@ make_ranges(LookupScan *scan)
 		Assert(range->part == HM_PART_KEYS);
 		hm_key_put(scan->low, scan->key_size, i, range->low);
 		hm_key_put(scan->high, scan->key_size, i, range->high);
-		scan->points &= range->low == range->high;
 	}
 	scan->recheck = ranges.recheck;
 	if (ranges.ranges != NULL)
@@ -305,8 +301,9 @@ hm_scan_start_batch(LookupScan *scan)
 		{
 			probes.count = Min(scan->limit, scan->end - scan->next);
 			probes.low = hm_key_at(scan->low, scan->key_size, scan->next);
-			probes.high = scan->points ? NULL :
-				hm_key_at(scan->high, scan->key_size, scan->next);
+			probes.high = hm_key_at(scan->high, scan->key_size, scan->next);
+			if (hm_ranges_length(probes.low, probes.high, scan->key_size, probes.count, &probes.length))
+				probes.high = NULL;
 			if (scan->compares_values)
 			{
 				values.values = scan->values.values;

@@ -125,7 +125,8 @@ void
 hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint8 *done)
 {
 	Assert(probes->count <= lookup->capacity);
-	Assert(!probes->distinct || (probes->high == NULL && done == NULL));
+	Assert(probes->high == NULL || probes->length == 0);
+	Assert(!probes->distinct || (hm_probes_are_points(probes) && done == NULL));
 	hm_batch_apply(lookup->index);
 	pgstat_count_index_scan(lookup->index);
 	hm_remote_stop(lookup->remote);

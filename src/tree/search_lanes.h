@@ -214,13 +214,12 @@ ST(find_block)(const char *page, ST_KEY key)
 	return block;
 }
 
-/* Is this block the only one that can hold a key? */
+/* Is this block the only one that can hold keys in low..high? */
 static inline bool
-ST(belongs_only_in)(const char *page, int b, ST_KEY key)
+ST(belongs_only_in)(const char *page, int b, ST_KEY low, ST_KEY high)
 {
-	uint64_t	word = ST(word)(key, 0);
-
-	if (ST(first_separator_word)(page, b) > word && (b == 0 || ST(first_separator_word)(page, b - 1) < word))
+	if (ST(first_separator_word)(page, b) > ST(word)(high, 0) &&
+		(b == 0 || ST(first_separator_word)(page, b - 1) < ST(word)(low, 0)))
 		return true;
-	return ST_LESS(key, ST(separator)(page, b)) && (b == 0 || ST_LESS(ST(separator)(page, b - 1), key));
+	return ST_LESS(high, ST(separator)(page, b)) && (b == 0 || ST_LESS(ST(separator)(page, b - 1), low));
 }
