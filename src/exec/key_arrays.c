@@ -85,27 +85,3 @@ hm_drop_duplicates(void *keys, Size key_size, uint32 count)
 	sort_keys_128(keys, count);
 	return drop_equal(keys, sizeof(HmKey), count);
 }
-
-static pg_attribute_always_inline bool
-ranges_length(const void *low, const void *high, Size key_size, uint32 count, HmKey *length)
-{
-	HmKey		first = hm_key_get(high, key_size, 0) - hm_key_get(low, key_size, 0);
-
-	for (uint32 i = 1; i < count; i++)
-	{
-		if (hm_key_get(high, key_size, i) - hm_key_get(low, key_size, i) != first)
-			return false;
-	}
-	*length = first;
-	return true;
-}
-
-bool
-hm_ranges_length(const void *low, const void *high, Size key_size, uint32 count, HmKey *length)
-{
-	if (count == 0)
-		return false;
-	if (key_size == sizeof(uint64))
-		return ranges_length(low, high, sizeof(uint64), count, length);
-	return ranges_length(low, high, sizeof(HmKey), count, length);
-}

@@ -299,11 +299,9 @@ hm_scan_start_batch(LookupScan *scan)
 		}
 		else
 		{
-			probes.count = Min(scan->limit, scan->end - scan->next);
-			probes.low = hm_key_at(scan->low, scan->key_size, scan->next);
-			probes.high = hm_key_at(scan->high, scan->key_size, scan->next);
-			if (hm_ranges_length(probes.low, probes.high, scan->key_size, probes.count, &probes.length))
-				probes.high = NULL;
+			hm_probes_set_ranges(&probes, hm_key_at(scan->low, scan->key_size, scan->next),
+								 hm_key_at(scan->high, scan->key_size, scan->next),
+								 scan->key_size, Min(scan->limit, scan->end - scan->next));
 			if (scan->compares_values)
 			{
 				values.values = scan->values.values;

@@ -366,13 +366,6 @@ extern uint32 hm_sample_keys(const void *keys, Size key_size, uint32 count, HmKe
 /* Sort one or more keys, and drop duplicates.  Returns how many keys are left. */
 extern uint32 hm_drop_duplicates(void *keys, Size key_size, uint32 count);
 
-/*
- * Whether there are ranges, and all have the same length, as probes without high keys have
- * (HmProbes.length).  None is empty.
- */
-extern bool hm_ranges_length(const void *low, const void *high, Size key_size, uint32 count,
-							 HmKey *length);
-
 /* Keys in any order, with duplicates, that are divided into batches. */
 typedef struct HmKeyGroups
 {

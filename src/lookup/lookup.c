@@ -44,6 +44,37 @@ struct HmLookup
 	const uint32 *numbers;		/* numbers of these in the batch, or NULL */
 };
 
+/* Whether ranges have the same length, and none is empty; then sets it. */
+static pg_attribute_always_inline bool
+have_same_length(const void *low, const void *high, Size key_size, uint32 count, HmKey *length)
+{
+	for (uint32 i = 0; i < count; i++)
+	{
+		HmKey		first = hm_key_get(low, key_size, i);
+		HmKey		last = hm_key_get(high, key_size, i);
+
+		if (i == 0)
+			*length = last - first;
+		if (hm_key_less(key_size, last, first) || last - first != *length)
+			return false;
+	}
+	return count > 0;
+}
+
+void
+hm_probes_set_ranges(HmProbes *probes, const void *low, const void *high, Size key_size,
+					 uint32 count)
+{
+	HmKey		length = 0;
+	bool		same = key_size == sizeof(uint64) ?
+		have_same_length(low, high, sizeof(uint64), count, &length) :
+		have_same_length(low, high, sizeof(HmKey), count, &length);
+
+	*probes = (HmProbes) {
+		.count = count,.low = low,.high = same ? NULL : high,.length = same ? length : 0
+	};
+}
+
 Size
 hm_lookup_probe_memory(Size key_size)
 {

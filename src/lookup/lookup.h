@@ -53,6 +53,10 @@ typedef struct HmProbes
 	bool		distinct;		/* only for points without "done" */
 } HmProbes;
 
+/* Set probes to ranges low[i]..high[i].  If all have the same length, high is not used. */
+extern void hm_probes_set_ranges(HmProbes *probes, const void *low, const void *high, Size key_size,
+								 uint32 count);
+
 /* Whether the probes are points. */
 static inline bool
 hm_probes_are_points(const HmProbes *probes)
