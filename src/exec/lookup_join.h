@@ -52,7 +52,8 @@ typedef struct JoinProbes
 								 * NULL: probe i is of row i */
 	Size		key_size;		/* of these keys */
 	void	   *low;
-	void	   *high;			/* NULL if all are keys */
+	void	   *high;			/* NULL until it is needed */
+	Size		high_room;		/* the bytes that it needs */
 	uint8	   *done;			/* nonzero when no more hits are wanted: after a
 								 * match that is enough; NULL: never */
 } JoinProbes;
@@ -215,6 +216,8 @@ typedef struct LookupJoin
 	bool		may_be_fuzzy;	/* "quals" may have to be evaluated */
 	bool		plain_key;		/* the only key clause is equality with a plain
 								 * column of the key's type */
+	bool		plain_columns;	/* the same with several columns, whose types are
+								 * exact, in a single target */
 	int			value_column;	/* if keys are not exact, and plain_key: the kept
 								 * column that the fetch compares tuples
 								 * with; otherwise negative */
@@ -270,10 +273,10 @@ typedef struct LookupJoin
  */
 
 /*
- * Set up a join's state from its plan.  The outer plan's state must be there.  Memory is
- * allocated in CurrentMemoryContext.
+ * Set up a join's state from its plan, which may only be explained.  The outer plan's state must be
+ * there.  Memory is allocated in CurrentMemoryContext.
  */
-extern void hm_join_begin(LookupJoin *join);
+extern void hm_join_begin(LookupJoin *join, bool is_explained);
 
 /* The inner side's range table index. */
 extern Index hm_join_inner_relid(LookupJoin *join);
@@ -362,6 +365,9 @@ extern bool hm_join_compose(const HmFields *fields, const HmKey *keys, int count
  *		Batches (lookup_join_batch.c)
  * ----------------------------------------------------------------
  */
+
+/* Open a target's table and index, if they are not. */
+extern void hm_join_open_target(LookupJoin *join, JoinTarget *target);
 
 /* Drop the batch, and prepare to read the outer rows from the first one. */
 extern void hm_join_restart(LookupJoin *join);

@@ -81,14 +81,23 @@ hm_join_batch_rows(Size key_size, Size width, bool index_only)
 						(hm_lookup_probe_memory(key_size) + probe_memory(key_size) + width));
 }
 
+/* Make room for the last keys of probes. */
+static pg_noinline void
+make_high_room(LookupJoin *join, JoinProbes *probes)
+{
+	probes->high = hm_resize_large(join->node.css.ss.ps.state->es_query_cxt, probes->high,
+								   probes->high_room);
+}
+
 static void
 make_probes_room(LookupJoin *join, JoinProbes *probes, Size key_size, uint32 room)
 {
 	MemoryContext context = join->node.css.ss.ps.state->es_query_cxt;
 
 	probes->low = hm_resize_large(context, probes->low, room * key_size);
-	if (!join->plain_key)
-		probes->high = hm_resize_large(context, probes->high, room * key_size);
+	probes->high_room = room * key_size;
+	if (probes->high != NULL)
+		make_high_room(join, probes);
 }
 
 /*
@@ -158,24 +167,32 @@ row_key(LookupJoin *join, TupleTableSlot *outer, HmKey *key)
 	return true;
 }
 
-/* Set a probe's keys; those of the probes before it are set. */
-static pg_attribute_always_inline void
-put_range(JoinProbes *probes, Size key_size, uint32 probe, HmKey low, HmKey high)
+/* Fill in the last keys of the first probes, because the next one has another length. */
+static pg_noinline void
+keep_ends(LookupJoin *join, JoinProbes *probes, uint32 count)
 {
-	hm_key_put(probes->low, key_size, probe, low);
+	if (probes->high == NULL)
+		make_high_room(join, probes);
+	for (uint32 i = 0; i < count; i++)
+		hm_key_put(probes->high, probes->key_size, i,
+				   hm_key_get(probes->low, probes->key_size, i) + probes->length);
+	probes->same_length = false;
+}
+
+/* Set a probe's keys; those of the probes before it are set. */
+static inline void
+put_range(LookupJoin *join, JoinProbes *probes, uint32 probe, HmKey low, HmKey high)
+{
+	hm_key_put(probes->low, probes->key_size, probe, low);
 	if (probe == 0)
 	{
 		probes->same_length = true;
 		probes->length = high - low;
 	}
 	if (probes->same_length && high - low != probes->length)
-	{
-		for (uint32 i = 0; i < probe; i++)
-			hm_key_put(probes->high, key_size, i, hm_key_get(probes->low, key_size, i) + probes->length);
-		probes->same_length = false;
-	}
+		keep_ends(join, probes, probe);
 	if (!probes->same_length)
-		hm_key_put(probes->high, key_size, probe, high);
+		hm_key_put(probes->high, probes->key_size, probe, high);
 }
 
 /* The last key of a probe. */
@@ -236,7 +253,7 @@ add_row(LookupJoin *join, TupleTableSlot *outer)
 		if (join->plain_key)
 			hm_key_put(probes->low, probes->key_size, probes->count++, low);
 		else
-			put_range(probes, probes->key_size, probes->count++, low, high);
+			put_range(join, probes, probes->count++, low, high);
 	}
 	else if (probes->rows == NULL)
 		name_rows(join);
@@ -247,9 +264,8 @@ add_row(LookupJoin *join, TupleTableSlot *outer)
 	batch->count++;
 }
 
-/* Open a target's table and index, if they are not. */
-static void
-open_target(LookupJoin *join, JoinTarget *target)
+void
+hm_join_open_target(LookupJoin *join, JoinTarget *target)
 {
 	if (target->table != NULL)
 		return;
@@ -267,11 +283,10 @@ open_target(LookupJoin *join, JoinTarget *target)
  * column that shares are about.
  */
 static Size
-batch_key_size(LookupJoin *join)
+batch_key_size(const LookupJoin *join)
 {
 	if (!join->composite || join->several_targets || join->target_count == 0)
 		return hm_key_size(join->key_type->width);
-	open_target(join, &join->targets[0]);
 	return join->targets[0].key_size;
 }
 
@@ -573,6 +588,8 @@ choose_probes(LookupJoin *join, int target)
 
 	batch->chosen.count = 0;
 	batch->chosen.same_length = batch->all.same_length;
+	if (!batch->all.same_length && batch->chosen.high == NULL)
+		make_high_room(join, &batch->chosen);
 	batch->chosen.length = batch->all.length;
 	batch->chosen.key_size = batch->all.key_size;
 	if (batch->all.key_size == sizeof(uint64))
@@ -600,7 +617,7 @@ compose_chosen(LookupJoin *join, const JoinTarget *target)
 
 		batch->exact &= hm_join_compose(&target->fields, batch->column_keys + row * join->key_count,
 										batch->single_columns[row], &low, &high);
-		put_range(chosen, chosen->key_size, i, low, high);
+		put_range(join, chosen, i, low, high);
 	}
 }
 
@@ -652,7 +669,7 @@ begin_fetch(LookupJoin *join)
 	if (join->node.fetch != NULL && join->fetch_target == join->target)
 		return;
 	hm_join_end_fetch(join);
-	open_target(join, target);
+	hm_join_open_target(join, target);
 	if (join->value_column >= 0)
 		hm_key_equality(target->index, InvalidOid, &join->equal, join->fetch_context);
 	old_context = MemoryContextSwitchTo(join->fetch_context);

@@ -148,11 +148,31 @@ composite_range(LookupJoin *join, TupleTableSlot *outer, HmKey *low, HmKey *high
 	return true;
 }
 
+/* The same if keys are plain columns, and the batch has composite keys. */
+static bool
+plain_range(LookupJoin *join, const TupleTableSlot *outer, HmKey *low, HmKey *high)
+{
+	HmKey		keys[HM_MAX_KEY_COLUMNS];
+
+	for (int i = 0; i < join->key_count; i++)
+	{
+		int			column = join->keys[i].column - 1;
+
+		if (outer->tts_isnull[column])
+			return false;
+		keys[i] = join->keys[i].type->normalise(outer->tts_values[column]);
+	}
+	join->batch.exact &= hm_join_compose(&join->targets[0].fields, keys, join->key_count, low, high);
+	return true;
+}
+
 bool
 hm_join_row_range(LookupJoin *join, TupleTableSlot *outer, HmKey *low, HmKey *high)
 {
 	bool		stored = false;
 
+	if (join->plain_columns)
+		return plain_range(join, outer, low, high);
 	ResetExprContext(join->node.css.ss.ps.ps_ExprContext);
 	if (join->composite)
 		return composite_range(join, outer, low, high);

@@ -54,6 +54,11 @@ ST(is_beyond)(HT_KEY distance)
 {
 #if HT_KEYS == 64
 	return distance > ST_KEY_MAX;
+#elif ST_BITS == HT_KEYS
+	(void) distance;
+	return false;
+#elif HT_KEYS == 128
+	return distance >> ST_BITS != 0;
 #else
 	return HT_KEYED(ht_key_bits)(distance) > ST_BITS;
 #endif
