@@ -274,8 +274,7 @@ void
 hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done,
 			   const HmProbeValues *values)
 {
-	Assert(fetch->type == NULL ? !probes->distinct : fetch->type->exact ||
-		   (!fetch->index_only && !probes->distinct));
+	Assert(fetch->type == NULL || fetch->type->exact || (!fetch->index_only && !probes->distinct));
 	drop_run(fetch);
 	make_room(fetch, probes->count);
 	fetch->probes = *probes;

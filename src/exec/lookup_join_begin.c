@@ -21,8 +21,8 @@ field_is_exact(const LookupJoin *join, int column)
 	const JoinTarget *target = &join->targets[0];
 	const HmField *field = &target->fields.fields[column];
 
-	return !join->several_targets && target->index != NULL && field->type->exact &&
-		hm_field_is_ordered(field) && !hm_field_shares_null(field);
+	return !join->several_targets && target->index != NULL && hm_field_is_exact(field) &&
+		!hm_field_shares_null(field);
 }
 
 static void

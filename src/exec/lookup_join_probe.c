@@ -96,7 +96,7 @@ hm_join_compose(const HmFields *fields, const HmKey *keys, int count, HmKey *low
 
 		*low |= value << field->shift;
 		rest = ((HmKey) 1 << field->shift) - 1;
-		exact &= field->type->exact && hm_field_is_ordered(field) &&
+		exact &= hm_field_is_exact(field) &&
 			!(hm_field_shares_null(field) && value == hm_field_null(field));
 	}
 	*high = *low | rest;

@@ -52,7 +52,8 @@ typedef struct LookupScan
 	uint32		count;
 	void	   *low;
 	void	   *high;			/* NULL: "low" has keys in any order, with
-								 * duplicates */
+								 * duplicates; */
+	HmKey		length;			/* ranges of this length begin there */
 	HmKeyGroups groups;			/* of such keys */
 	uint32		next;			/* first range that is not looked up yet; of
 								 * such keys, first one that is not claimed */

@@ -135,6 +135,37 @@ make_values(LookupScan *scan)
 }
 
 /*
+ * If a single array is the only condition, and it is about the first column of several, look up all
+ * composite keys that begin with one of its elements.  Returns false if the column's field is not exact.
+ */
+static bool
+make_prefixes(LookupScan *scan)
+{
+	ScanKey		key = &scan->arms[0].keys[0];
+	HmFields	fields;
+	const HmField *field = &fields.fields[0];
+	Size		size;
+	void	   *keys;
+
+	hm_fields_read(scan->index, &fields);
+	if (key->sk_attno != 1 || !hm_field_is_exact(field) ||
+		!hm_points_from_key(field->type, key, &keys, &scan->count))
+		return false;
+
+	size = hm_key_size(field->type->width);
+	scan->low = hm_alloc_large(Max(1, scan->count) * scan->key_size);
+	scan->length = ((HmKey) 1 << field->shift) - 1;
+	for (uint32 i = 0; i < scan->count; i++)
+	{
+		HmKey		value = hm_field_value(field, hm_key_get(keys, size, i));
+
+		scan->recheck |= hm_field_shares_null(field) && value == hm_field_null(field);
+		hm_key_put(scan->low, scan->key_size, i, value << field->shift);
+	}
+	return true;
+}
+
+/*
  * If a single array is the only condition, take its keys as they are: the engine sorts
  * them faster than hm_ranges_from_keys() does.  Returns false if there are other
  * conditions.
@@ -142,18 +173,21 @@ make_values(LookupScan *scan)
 static bool
 make_points(LookupScan *scan)
 {
+	scan->recheck = false;
+	scan->length = 0;
+	scan->high = NULL;
 	scan->from_subplan = scan->subplan != NULL &&
 		hm_subplan_keys_read(scan->subplan, hm_key_type(scan->index), &scan->low, &scan->count);
 	if (!scan->from_subplan)
 	{
 		evaluate_arguments(scan);
-		if (scan->arm_count > 1 || scan->arms[0].count > 1 || hm_is_composite(scan->index) ||
-			!hm_points_from_key(hm_key_type(scan->index), &scan->arms[0].keys[0], &scan->low,
-								&scan->count))
+		if (scan->arm_count > 1 || scan->arms[0].count > 1)
 			return false;
+		if (hm_is_composite(scan->index))
+			return make_prefixes(scan);
+		return hm_points_from_key(hm_key_type(scan->index), &scan->arms[0].keys[0], &scan->low,
+								  &scan->count);
 	}
-	scan->high = NULL;
-	scan->recheck = false;
 	return true;
 }
 
@@ -295,6 +329,7 @@ hm_scan_start_batch(LookupScan *scan)
 		{
 			probes.count = hm_groups_next(&scan->groups, scan->limit, &keys);
 			probes.low = keys;
+			probes.length = scan->length;
 			probes.distinct = true;
 		}
 		else

@@ -37,7 +37,7 @@ struct HmLookup
 	uint32		walked_from;	/* the first probe that the CPU searches */
 	double		walk_ns;		/* time that the CPU has spent */
 
-	/* What the device gets instead of points that must be distinct. */
+	/* What the device gets instead of probes that must be distinct. */
 	uint32		distinct_room;	/* of these two arrays */
 	void	   *distinct_low;
 	uint32	   *distinct_numbers;
@@ -157,7 +157,7 @@ hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint8 *done)
 {
 	Assert(probes->count <= lookup->capacity);
 	Assert(probes->high == NULL || probes->length == 0);
-	Assert(!probes->distinct || (hm_probes_are_points(probes) && done == NULL));
+	Assert(!probes->distinct || (probes->high == NULL && done == NULL));
 	hm_batch_apply(lookup->index);
 	pgstat_count_index_scan(lookup->index);
 	hm_remote_stop(lookup->remote);
@@ -177,7 +177,7 @@ hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint8 *done)
  */
 
 /*
- * Replace the batch by one of each distinct point, for the device, and remember their
+ * Replace the batch by one of each distinct probe, for the device, and remember their
  * numbers.  If the device fails, the walk goes on with these.
  */
 static void

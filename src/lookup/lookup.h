@@ -41,8 +41,8 @@
  * with low above high matches nothing.  Without it all have the same length: they are the ranges
  * low[i]..low[i] + length, none of which may overflow the key size or, if length is 0, points.
  * These are searched faster.  Probes may come in any order.  Duplicates and
- * overlapping ranges are allowed, and each probe gets its hits; but if points are
- * "distinct", only one of equal points, any of them, gets hits.
+ * overlapping ranges are allowed, and each probe gets its hits; but if probes are
+ * "distinct", only one of equal probes, any of them, gets hits.
  */
 typedef struct HmProbes
 {
@@ -50,7 +50,7 @@ typedef struct HmProbes
 	const void *low;
 	const void *high;			/* or NULL */
 	HmKey		length;			/* 0 if there is "high" */
-	bool		distinct;		/* only for points without "done" */
+	bool		distinct;		/* only without "high" and without "done" */
 } HmProbes;
 
 /* Set probes to ranges low[i]..high[i].  If all have the same length, high is not used. */

@@ -151,7 +151,7 @@ hm_remote_makes_distinct(const HmRemote *remote, const HmProbes *probes)
 {
 	uint64		room = expected_room(remote, probes->count);
 
-	return chunk_offsets(remote, false, probes->count, room).end <= HM_STAGING_MAX &&
+	return hm_probes_are_points(probes) && chunk_offsets(remote, false, probes->count, room).end <= HM_STAGING_MAX &&
 		expected_hits(remote, probes->count) <= max_hits(remote) &&
 		!any_too_large(remote, probes->low, probes->count);
 }
