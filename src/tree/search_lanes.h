@@ -195,7 +195,7 @@ ST(match_range)(const char *block, int slots, ST_KEY low, ST_KEY high)
 
 	if (__builtin_expect((first & (first - 1)) != 0, 0))
 		return ST(match_words)(block, slots, low, high);
-	if (ST_LESS(key, low) | ST_LESS(high, key))
+	if (ST_LESS(key, low) || ST_LESS(high, key))
 		first = 0;
 #endif
 	return first;
