@@ -260,6 +260,16 @@ hm_field_shares_null(const HmField *field)
 }
 
 /*
+ * Whether a column's key has a field's value, of those keys that are looked up, alone: all of them, or all
+ * but the one that shares it with NULL.
+ */
+static inline bool
+hm_field_is_exact(const HmField *field)
+{
+	return field->type->exact && hm_field_is_ordered(field);
+}
+
+/*
  * The column's value in a composite key.  Returns false if the key does not tell: the field is
  * not returnable, or this is the value that NULL shares.
  */

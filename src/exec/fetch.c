@@ -275,8 +275,7 @@ void
 hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done,
 			   const HmProbeValues *values)
 {
-	Assert(fetch->type == NULL ? !probes->distinct : fetch->type->exact ||
-		   (!fetch->index_only && !probes->distinct));
+	Assert(fetch->type == NULL || fetch->type->exact || (!fetch->index_only && !probes->distinct));
 	drop_run(fetch);
 	make_room(fetch, probes->count);
 	fetch->probes = *probes;
@@ -425,10 +424,8 @@ static inline bool
 is_among_keys(const HmFetch *fetch, uint32 probe, HmKey key)
 {
 	HmKey		low = hm_key_get(fetch->probes.low, fetch->key_size, probe);
-	HmKey		high = fetch->probes.high == NULL ? low :
-		hm_key_get(fetch->probes.high, fetch->key_size, probe);
 
-	return key >= low && key <= high;
+	return key >= low && key <= hm_probe_high(&fetch->probes, fetch->key_size, probe);
 }
 
 /* Whether a value is equal to one of a probe's values. */
@@ -503,7 +500,7 @@ hm_fetch_has_key(HmFetch *fetch, uint32 probe)
 		values[i] = column_value(fetch, i, &nulls[i]);
 	if (fetch->type != NULL)
 		return hm_fetch_is_key(fetch, probe, values[0], nulls[0]);
-	return hm_row_key(&fetch->fields, values, nulls, &key) && is_among_keys(fetch, probe, (uint64) key);
+	return hm_row_key(&fetch->fields, values, nulls, &key) && is_among_keys(fetch, probe, key);
 }
 
 /* ----------------------------------------------------------------

@@ -140,7 +140,7 @@ hm_fetch_is_done(const HmFetch *fetch, uint32 probe)
 static inline bool
 hm_fetch_wants_keys(const HmFetch *fetch)
 {
-	return fetch->index_only && fetch->probes.high != NULL && !fetch->counting;
+	return fetch->index_only && !hm_probes_are_points(&fetch->probes) && !fetch->counting;
 }
 
 /* The key of one of the portion's hits, which is of this probe, if index_only. */

@@ -548,7 +548,7 @@ begin_join(CustomScanState *node, EState *estate, int eflags)
 
 	if (((CustomScan *) node->ss.ps.plan)->custom_plans != NIL)
 		hm_child_begin(node, estate, eflags);
-	hm_join_begin(join);
+	hm_join_begin(join, (eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0);
 	join->fetch_context = AllocSetContextCreate(CurrentMemoryContext,
 												"harmonia lookup join target",
 												ALLOCSET_DEFAULT_SIZES);

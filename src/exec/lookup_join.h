@@ -38,16 +38,22 @@ typedef struct JoinKey
 								 * column; otherwise 0 */
 } JoinKey;
 
-/* Probes: keys or ranges of keys.  Each array has one element per probe. */
+/*
+ * Probes: keys or ranges of keys.  Each array has one element per probe.  Most often all ranges have
+ * the same length, because they are all keys that begin with the values of the same columns; then
+ * "high" has not been filled.
+ */
 typedef struct JoinProbes
 {
 	uint32		count;
-	bool		points;			/* every probe is a single key */
+	bool		same_length;
+	HmKey		length;			/* in that case: last key less first key */
 	uint32	   *rows;			/* the outer row, by its number in the batch;
 								 * NULL: probe i is of row i */
 	Size		key_size;		/* of these keys */
 	void	   *low;
-	void	   *high;			/* NULL if all are keys */
+	void	   *high;			/* NULL until it is needed */
+	Size		high_room;		/* the bytes that it needs */
 	uint8	   *done;			/* nonzero when no more hits are wanted: after a
 								 * match that is enough; NULL: never */
 } JoinProbes;
@@ -213,6 +219,8 @@ typedef struct LookupJoin
 	int			page_key;		/* if outer rows may be taken by the page (lookup_join_page.c): the
 								 * key's place among the outer side's wanted columns, and */
 	int		   *page_columns;	/* those of the kept columns; otherwise NULL */
+	bool		plain_columns;	/* the same with several columns, whose types are
+								 * exact, in a single target */
 	int			value_column;	/* if keys are not exact, and plain_key: the kept
 								 * column that the fetch compares tuples
 								 * with; otherwise negative */
@@ -268,10 +276,10 @@ typedef struct LookupJoin
  */
 
 /*
- * Set up a join's state from its plan.  The outer plan's state must be there.  Memory is
- * allocated in CurrentMemoryContext.
+ * Set up a join's state from its plan, which may only be explained.  The outer plan's state must be
+ * there.  Memory is allocated in CurrentMemoryContext.
  */
-extern void hm_join_begin(LookupJoin *join);
+extern void hm_join_begin(LookupJoin *join, bool is_explained);
 
 /* The inner side's range table index. */
 extern Index hm_join_inner_relid(LookupJoin *join);
@@ -360,6 +368,9 @@ extern bool hm_join_compose(const HmFields *fields, const HmKey *keys, int count
  *		Batches (lookup_join_batch.c)
  * ----------------------------------------------------------------
  */
+
+/* Open a target's table and index, if they are not. */
+extern void hm_join_open_target(LookupJoin *join, JoinTarget *target);
 
 /* Drop the batch, and prepare to read the outer rows from the first one. */
 extern void hm_join_restart(LookupJoin *join);

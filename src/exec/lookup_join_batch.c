@@ -81,14 +81,23 @@ hm_join_batch_rows(Size key_size, Size width, bool index_only)
 						(hm_lookup_probe_memory(key_size) + probe_memory(key_size) + width));
 }
 
+/* Make room for the last keys of probes. */
+static pg_noinline void
+make_high_room(LookupJoin *join, JoinProbes *probes)
+{
+	probes->high = hm_resize_large(join->node.css.ss.ps.state->es_query_cxt, probes->high,
+								   probes->high_room);
+}
+
 static void
 make_probes_room(LookupJoin *join, JoinProbes *probes, Size key_size, uint32 room)
 {
 	MemoryContext context = join->node.css.ss.ps.state->es_query_cxt;
 
 	probes->low = hm_resize_large(context, probes->low, room * key_size);
-	if (!join->plain_key)
-		probes->high = hm_resize_large(context, probes->high, room * key_size);
+	probes->high_room = room * key_size;
+	if (probes->high != NULL)
+		make_high_room(join, probes);
 }
 
 /*
@@ -158,6 +167,42 @@ row_key(LookupJoin *join, TupleTableSlot *outer, HmKey *key)
 	return true;
 }
 
+/* Fill in the last keys of the first probes, because the next one has another length. */
+static pg_noinline void
+keep_ends(LookupJoin *join, JoinProbes *probes, uint32 count)
+{
+	if (probes->high == NULL)
+		make_high_room(join, probes);
+	for (uint32 i = 0; i < count; i++)
+		hm_key_put(probes->high, probes->key_size, i,
+				   hm_key_get(probes->low, probes->key_size, i) + probes->length);
+	probes->same_length = false;
+}
+
+/* Set a probe's keys; those of the probes before it are set. */
+static inline void
+put_range(LookupJoin *join, JoinProbes *probes, uint32 probe, HmKey low, HmKey high)
+{
+	hm_key_put(probes->low, probes->key_size, probe, low);
+	if (probe == 0)
+	{
+		probes->same_length = true;
+		probes->length = high - low;
+	}
+	if (probes->same_length && high - low != probes->length)
+		keep_ends(join, probes, probe);
+	if (!probes->same_length)
+		hm_key_put(probes->high, probes->key_size, probe, high);
+}
+
+/* The last key of a probe. */
+static pg_attribute_always_inline HmKey
+probe_high(const JoinProbes *probes, Size key_size, uint32 probe)
+{
+	return probes->same_length ? hm_key_get(probes->low, key_size, probe) + probes->length :
+		hm_key_get(probes->high, key_size, probe);
+}
+
 /* The value of the key of a probe, if that is a point. */
 static inline Datum
 restore_key(const LookupJoin *join, uint32 probe)
@@ -203,14 +248,12 @@ add_row(LookupJoin *join, TupleTableSlot *outer)
 
 	if (found)
 	{
-		if (!join->plain_key)
-		{
-			hm_key_put(probes->high, probes->key_size, probes->count, high);
-			probes->points &= low == high;
-		}
 		if (probes->rows != NULL)
 			probes->rows[probes->count] = batch->count;
-		hm_key_put(probes->low, probes->key_size, probes->count++, low);
+		if (join->plain_key)
+			hm_key_put(probes->low, probes->key_size, probes->count++, low);
+		else
+			put_range(join, probes, probes->count++, low, high);
 	}
 	else if (probes->rows == NULL)
 		name_rows(join);
@@ -221,9 +264,8 @@ add_row(LookupJoin *join, TupleTableSlot *outer)
 	batch->count++;
 }
 
-/* Open a target's table and index, if they are not. */
-static void
-open_target(LookupJoin *join, JoinTarget *target)
+void
+hm_join_open_target(LookupJoin *join, JoinTarget *target)
 {
 	if (target->table != NULL)
 		return;
@@ -241,11 +283,10 @@ open_target(LookupJoin *join, JoinTarget *target)
  * column that shares are about.
  */
 static Size
-batch_key_size(LookupJoin *join)
+batch_key_size(const LookupJoin *join)
 {
 	if (!join->composite || join->several_targets || join->target_count == 0)
 		return hm_key_size(join->key_type->width);
-	open_target(join, &join->targets[0]);
 	return join->targets[0].key_size;
 }
 
@@ -278,7 +319,8 @@ begin_batch(JoinBatch *batch)
 	hm_rows_reset(&batch->rows);
 	batch->count = batch->all.count = 0;
 	batch->all.rows = NULL;
-	batch->all.points = batch->exact = true;
+	batch->all.same_length = batch->exact = true;
+	batch->all.length = 0;
 	batch->duplicates = batch->hashed = batch->divided = false;
 }
 
@@ -448,8 +490,7 @@ hash_points(LookupJoin *join, const HmShare *share)
 	old_context = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
 	for (uint32 i = 0; i < all->count; i++)
 	{
-		if (all->high == NULL ||
-			hm_key_get(all->low, all->key_size, i) == hm_key_get(all->high, all->key_size, i))
+		if (hm_key_get(all->low, all->key_size, i) == probe_high(all, all->key_size, i))
 		{
 			Datum		value = join->value_column < 0 ? restore_key(join, i) :
 				hm_row_value(&batch->rows, hm_probe_row(all, i), join->value_column, &is_null);
@@ -493,7 +534,7 @@ static pg_attribute_always_inline bool
 is_allowed(const JoinBatch *batch, const HmShare *share, Size key_size, uint32 probe)
 {
 	HmKey		low = hm_key_get(batch->all.low, key_size, probe);
-	HmKey		high = batch->all.high == NULL ? low : hm_key_get(batch->all.high, key_size, probe);
+	HmKey		high = probe_high(&batch->all, key_size, probe);
 
 	return !hm_key_less(key_size, share->high, low) && !hm_key_less(key_size, high, share->low) &&
 		(share->modulus == 0 || low != high ||
@@ -512,9 +553,8 @@ choose_probe(LookupJoin *join, Size key_size, uint32 probe)
 	if (join->one_match && batch->matched[row])
 		return;
 	hm_key_put(chosen->low, key_size, chosen->count, hm_key_get(all->low, key_size, probe));
-	if (chosen->high != NULL)
-		hm_key_put(chosen->high, key_size, chosen->count,
-				   hm_key_get(all->high == NULL ? all->low : all->high, key_size, probe));
+	if (!all->same_length)
+		hm_key_put(chosen->high, key_size, chosen->count, hm_key_get(all->high, key_size, probe));
 	if (chosen->done != NULL)
 		chosen->done[chosen->count] = 0;
 	chosen->rows[chosen->count++] = row;
@@ -550,7 +590,10 @@ choose_probes(LookupJoin *join, int target)
 	JoinBatch  *batch = &join->batch;
 
 	batch->chosen.count = 0;
-	batch->chosen.points = batch->all.points;
+	batch->chosen.same_length = batch->all.same_length;
+	if (!batch->all.same_length && batch->chosen.high == NULL)
+		make_high_room(join, &batch->chosen);
+	batch->chosen.length = batch->all.length;
 	batch->chosen.key_size = batch->all.key_size;
 	if (batch->all.key_size == sizeof(uint64))
 		choose_by_size(join, target, sizeof(uint64));
@@ -568,7 +611,6 @@ compose_chosen(LookupJoin *join, const JoinTarget *target)
 	JoinProbes *chosen = &batch->chosen;
 
 	chosen->key_size = target->key_size;
-	chosen->points = true;
 	batch->exact = batch->exact_columns;
 	for (uint32 i = 0; i < chosen->count; i++)
 	{
@@ -578,9 +620,7 @@ compose_chosen(LookupJoin *join, const JoinTarget *target)
 
 		batch->exact &= hm_join_compose(&target->fields, batch->column_keys + row * join->key_count,
 										batch->single_columns[row], &low, &high);
-		hm_key_put(chosen->low, chosen->key_size, i, low);
-		hm_key_put(chosen->high, chosen->key_size, i, high);
-		chosen->points &= low == high;
+		put_range(join, chosen, i, low, high);
 	}
 }
 
@@ -632,7 +672,7 @@ begin_fetch(LookupJoin *join)
 	if (join->node.fetch != NULL && join->fetch_target == join->target)
 		return;
 	hm_join_end_fetch(join);
-	open_target(join, target);
+	hm_join_open_target(join, target);
 	if (join->value_column >= 0)
 		hm_key_equality(target->index, InvalidOid, &join->equal, join->fetch_context);
 	old_context = MemoryContextSwitchTo(join->fetch_context);
@@ -673,7 +713,8 @@ hm_join_next_target(LookupJoin *join)
 			compose_chosen(join, &join->targets[join->target]);
 		probes.count = join->probes->count;
 		probes.low = join->probes->low;
-		probes.high = join->probes->points ? NULL : join->probes->high;
+		probes.high = join->probes->same_length ? NULL : join->probes->high;
+		probes.length = join->probes->same_length ? join->probes->length : 0;
 		probes.distinct = join->batch.duplicates;
 		if (join->value_column >= 0)
 		{

@@ -11,6 +11,20 @@
 #include "compat.h"
 #include "exec/lookup_join.h"
 
+/*
+ * Whether rows with equal values of a column are all that its field of composite keys leads to, in the
+ * only target.
+ */
+static bool
+field_is_exact(const LookupJoin *join, int column)
+{
+	const JoinTarget *target = &join->targets[0];
+	const HmField *field = &target->fields.fields[column];
+
+	return !join->several_targets && target->index != NULL && hm_field_is_exact(field) &&
+		!hm_field_shares_null(field);
+}
+
 static void
 begin_keys(LookupJoin *join, List *descriptions, List *arguments)
 {
@@ -18,6 +32,7 @@ begin_keys(LookupJoin *join, List *descriptions, List *arguments)
 
 	join->key_count = list_length(arguments);
 	join->keys = palloc0(join->key_count * sizeof(JoinKey));
+	join->plain_columns = join->composite && !join->several_targets && join->target_count > 0;
 	foreach(cell, arguments)
 	{
 		int			i = foreach_current_index(cell);
@@ -34,7 +49,8 @@ begin_keys(LookupJoin *join, List *descriptions, List *arguments)
 			elog(ERROR, "harmonia cannot compare type %u with type %u", key->type->type, type);
 		key->argument = ExecInitExpr(argument, &join->node.css.ss.ps);
 		key->is_exact = key->type->type == type && key->type->exact;
-		join->may_be_fuzzy |= join->composite || hm_may_be_fuzzy(key->type->type, type);
+		join->may_be_fuzzy |= hm_may_be_fuzzy(key->type->type, type) ||
+			(join->composite && (key->strategy != BTEqualStrategyNumber || !field_is_exact(join, i)));
 		while (IsA(column, RelabelType))
 			column = ((RelabelType *) column)->arg;
 		if (i == join->array.key)
@@ -42,6 +58,7 @@ begin_keys(LookupJoin *join, List *descriptions, List *arguments)
 		else if (IsA(column, Var))
 			key->column = join->sources[((Var *) column)->varattno - 1];
 		Assert(key->column >= 0);
+		join->plain_columns &= key->is_exact && key->strategy == BTEqualStrategyNumber && key->column > 0;
 	}
 	join->plain_key = join->key_count == 1 && !join->composite && join->keys[0].column > 0 &&
 		join->keys[0].strategy == BTEqualStrategyNumber &&
@@ -296,7 +313,7 @@ outer_rows(LookupJoin *join)
 }
 
 void
-hm_join_begin(LookupJoin *join)
+hm_join_begin(LookupJoin *join, bool is_explained)
 {
 	PlanState  *state = &join->node.css.ss.ps;
 	CustomScan *plan = (CustomScan *) state->plan;
@@ -323,6 +340,8 @@ hm_join_begin(LookupJoin *join)
 	join->other_quals = ExecInitQual(other_quals, state);
 	join->has_conditions = inner_quals != NIL || other_quals != NIL;
 	begin_targets(join);
+	if (!is_explained && join->composite && !join->several_targets && join->target_count > 0)
+		hm_join_open_target(join, &join->targets[0]);
 	begin_keys(join, list_nth(plan->custom_private, HM_JOIN_KEYS),
 			   list_nth(plan->custom_exprs, HM_JOIN_ARGUMENTS));
 	if (hm_join_has_array(join))

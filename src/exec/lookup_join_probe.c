@@ -96,7 +96,7 @@ hm_join_compose(const HmFields *fields, const HmKey *keys, int count, HmKey *low
 
 		*low |= value << field->shift;
 		rest = ((HmKey) 1 << field->shift) - 1;
-		exact &= field->type->exact && hm_field_is_ordered(field) &&
+		exact &= hm_field_is_exact(field) &&
 			!(hm_field_shares_null(field) && value == hm_field_null(field));
 	}
 	*high = *low | rest;
@@ -148,11 +148,31 @@ composite_range(LookupJoin *join, TupleTableSlot *outer, HmKey *low, HmKey *high
 	return true;
 }
 
+/* The same if keys are plain columns, and the batch has composite keys. */
+static bool
+plain_range(LookupJoin *join, const TupleTableSlot *outer, HmKey *low, HmKey *high)
+{
+	HmKey		keys[HM_MAX_KEY_COLUMNS];
+
+	for (int i = 0; i < join->key_count; i++)
+	{
+		int			column = join->keys[i].column - 1;
+
+		if (outer->tts_isnull[column])
+			return false;
+		keys[i] = join->keys[i].type->normalise(outer->tts_values[column]);
+	}
+	join->batch.exact &= hm_join_compose(&join->targets[0].fields, keys, join->key_count, low, high);
+	return true;
+}
+
 bool
 hm_join_row_range(LookupJoin *join, TupleTableSlot *outer, HmKey *low, HmKey *high)
 {
 	bool		stored = false;
 
+	if (join->plain_columns)
+		return plain_range(join, outer, low, high);
 	ResetExprContext(join->node.css.ss.ps.ps_ExprContext);
 	if (join->composite)
 		return composite_range(join, outer, low, high);

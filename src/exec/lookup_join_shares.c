@@ -226,7 +226,7 @@ hm_shares_hashed(const JoinShares *shares)
 bool
 hm_shares_may_divide(const JoinProbes *probes)
 {
-	return probes->points && probes->count >= MIN_PROBES;
+	return probes->same_length && probes->length == 0 && probes->count >= MIN_PROBES;
 }
 
 /* Find each probe's cell, and count the probes of each target in first[target + 1]. */

@@ -47,13 +47,13 @@ typedef struct LookupScan
 	bool		divided;		/* other processes look up some of the ranges */
 	bool		recheck;		/* ranges may have keys that do not satisfy the
 								 * conditions */
-	bool		points;			/* no range has more than one key */
 	HmKeyValues values;			/* with compares_values: the values that these keys
 								 * stand for, in the same order */
 	uint32		count;
 	void	   *low;
 	void	   *high;			/* NULL: "low" has keys in any order, with
-								 * duplicates */
+								 * duplicates; */
+	HmKey		length;			/* ranges of this length begin there */
 	HmKeyGroups groups;			/* of such keys */
 	uint32		next;			/* first range that is not looked up yet; of
 								 * such keys, first one that is not claimed */

@@ -131,8 +131,38 @@ make_values(LookupScan *scan)
 	scan->low = values->keys;
 	scan->high = alloc_keys(scan, scan->count);
 	memcpy(scan->high, scan->low, scan->count * scan->key_size);
-	scan->points = true;
 	scan->recheck = false;
+}
+
+/*
+ * If a single array is the only condition, and it is about the first column of several, look up all
+ * composite keys that begin with one of its elements.  Returns false if the column's field is not exact.
+ */
+static bool
+make_prefixes(LookupScan *scan)
+{
+	ScanKey		key = &scan->arms[0].keys[0];
+	HmFields	fields;
+	const HmField *field = &fields.fields[0];
+	Size		size;
+	void	   *keys;
+
+	hm_fields_read(scan->index, &fields);
+	if (key->sk_attno != 1 || !hm_field_is_exact(field) ||
+		!hm_points_from_key(field->type, key, &keys, &scan->count))
+		return false;
+
+	size = hm_key_size(field->type->width);
+	scan->low = hm_alloc_large(Max(1, scan->count) * scan->key_size);
+	scan->length = ((HmKey) 1 << field->shift) - 1;
+	for (uint32 i = 0; i < scan->count; i++)
+	{
+		HmKey		value = hm_field_value(field, hm_key_get(keys, size, i));
+
+		scan->recheck |= hm_field_shares_null(field) && value == hm_field_null(field);
+		hm_key_put(scan->low, scan->key_size, i, value << field->shift);
+	}
+	return true;
 }
 
 /*
@@ -143,19 +173,21 @@ make_values(LookupScan *scan)
 static bool
 make_points(LookupScan *scan)
 {
+	scan->recheck = false;
+	scan->length = 0;
+	scan->high = NULL;
 	scan->from_subplan = scan->subplan != NULL &&
 		hm_subplan_keys_read(scan->subplan, hm_key_type(scan->index), &scan->low, &scan->count);
 	if (!scan->from_subplan)
 	{
 		evaluate_arguments(scan);
-		if (scan->arm_count > 1 || scan->arms[0].count > 1 || hm_is_composite(scan->index) ||
-			!hm_points_from_key(hm_key_type(scan->index), &scan->arms[0].keys[0], &scan->low,
-								&scan->count))
+		if (scan->arm_count > 1 || scan->arms[0].count > 1)
 			return false;
+		if (hm_is_composite(scan->index))
+			return make_prefixes(scan);
+		return hm_points_from_key(hm_key_type(scan->index), &scan->arms[0].keys[0], &scan->low,
+								  &scan->count);
 	}
-	scan->high = NULL;
-	scan->points = true;
-	scan->recheck = false;
 	return true;
 }
 
@@ -169,7 +201,6 @@ make_ranges(LookupScan *scan)
 	scan->count = (uint32) ranges.count;
 	scan->low = alloc_keys(scan, ranges.count);
 	scan->high = alloc_keys(scan, ranges.count);
-	scan->points = true;
 	for (int i = 0; i < ranges.count; i++)
 	{
 		const HmRange *range = &ranges.ranges[i];
@@ -178,7 +209,6 @@ make_ranges(LookupScan *scan)
 		Assert(range->part == HM_PART_KEYS);
 		hm_key_put(scan->low, scan->key_size, i, range->low);
 		hm_key_put(scan->high, scan->key_size, i, range->high);
-		scan->points &= range->low == range->high;
 	}
 	scan->recheck = ranges.recheck;
 	if (ranges.ranges != NULL)
@@ -299,14 +329,14 @@ hm_scan_start_batch(LookupScan *scan)
 		{
 			probes.count = hm_groups_next(&scan->groups, scan->limit, &keys);
 			probes.low = keys;
+			probes.length = scan->length;
 			probes.distinct = true;
 		}
 		else
 		{
-			probes.count = Min(scan->limit, scan->end - scan->next);
-			probes.low = hm_key_at(scan->low, scan->key_size, scan->next);
-			probes.high = scan->points ? NULL :
-				hm_key_at(scan->high, scan->key_size, scan->next);
+			hm_probes_set_ranges(&probes, hm_key_at(scan->low, scan->key_size, scan->next),
+								 hm_key_at(scan->high, scan->key_size, scan->next),
+								 scan->key_size, Min(scan->limit, scan->end - scan->next));
 			if (scan->compares_values)
 			{
 				values.values = scan->values.values;

@@ -39,11 +39,11 @@
 #define PROBE_OPERATORS		3
 
 /*
- * What a probe of a composite key costs more, in operators: its key is composed, and it is a range if columns are left
- * over, included ones among them.  That took 90 to 230 ns, when reading and adding up a row took 42
- * (bench/types.sh bigints included, uuid4).
+ * What a probe of a composite key costs more, in operators: its key is composed, has up to 128 bits, and is a range if
+ * columns are left over, included ones among them.  That took 30 to 50 ns for a bigint with an included integer, and
+ * 100 for two bigints, when reading and adding up a row took 45 (bench/types.sh bigints included, uuid4).
  */
-#define COMPOSITE_OPERATORS	20
+#define COMPOSITE_OPERATORS	6
 
 /*
  * Visiting a page again, in shared buffers, costs as much as handling PAGE_TUPLES tuples.

@@ -228,7 +228,7 @@ hm_choose(Relation index, const HmProbes *probes, bool keys_wanted, HmChoice *ch
 	reason = why_not_at_all(index);
 	if (reason != HM_CPU_NO_REASON)
 		return reason;
-	if (keys_wanted && probes->high != NULL)
+	if (keys_wanted && !hm_probes_are_points(probes))
 		return HM_CPU_RANGE_KEYS;
 	choice->load = hm_force_device;
 	return compare(index, probes->count, hm_force_device, choice);

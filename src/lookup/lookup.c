@@ -37,12 +37,43 @@ struct HmLookup
 	uint32		walked_from;	/* the first probe that the CPU searches */
 	double		walk_ns;		/* time that the CPU has spent */
 
-	/* What the device gets instead of points that must be distinct. */
+	/* What the device gets instead of probes that must be distinct. */
 	uint32		distinct_room;	/* of these two arrays */
 	void	   *distinct_low;
 	uint32	   *distinct_numbers;
 	const uint32 *numbers;		/* numbers of these in the batch, or NULL */
 };
+
+/* Whether ranges have the same length, and none is empty; then sets it. */
+static pg_attribute_always_inline bool
+have_same_length(const void *low, const void *high, Size key_size, uint32 count, HmKey *length)
+{
+	for (uint32 i = 0; i < count; i++)
+	{
+		HmKey		first = hm_key_get(low, key_size, i);
+		HmKey		last = hm_key_get(high, key_size, i);
+
+		if (i == 0)
+			*length = last - first;
+		if (hm_key_less(key_size, last, first) || last - first != *length)
+			return false;
+	}
+	return count > 0;
+}
+
+void
+hm_probes_set_ranges(HmProbes *probes, const void *low, const void *high, Size key_size,
+					 uint32 count)
+{
+	HmKey		length = 0;
+	bool		same = key_size == sizeof(uint64) ?
+		have_same_length(low, high, sizeof(uint64), count, &length) :
+		have_same_length(low, high, sizeof(HmKey), count, &length);
+
+	*probes = (HmProbes) {
+		.count = count,.low = low,.high = same ? NULL : high,.length = same ? length : 0
+	};
+}
 
 Size
 hm_lookup_probe_memory(Size key_size)
@@ -125,6 +156,7 @@ void
 hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint8 *done)
 {
 	Assert(probes->count <= lookup->capacity);
+	Assert(probes->high == NULL || probes->length == 0);
 	Assert(!probes->distinct || (probes->high == NULL && done == NULL));
 	hm_batch_apply(lookup->index);
 	pgstat_count_index_scan(lookup->index);
@@ -145,7 +177,7 @@ hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint8 *done)
  */
 
 /*
- * Replace the batch by one of each distinct point, for the device, and remember their
+ * Replace the batch by one of each distinct probe, for the device, and remember their
  * numbers.  If the device fails, the walk goes on with these.
  */
 static void

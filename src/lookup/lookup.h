@@ -37,18 +37,40 @@
 
 /*
  * A batch of probes: normalised keys, none of them NULL, in arrays of the index's key size
- * (keyarray.h).  Without "high" probes are points.  Otherwise they are ranges low[i]..high[i] that include both bounds; a range
- * with low above high matches nothing.  Probes may come in any order.  Duplicates and
- * overlapping ranges are allowed, and each probe gets its hits; but if points are
- * "distinct", only one of equal points, any of them, gets hits.
+ * (keyarray.h).  With "high" they are ranges low[i]..high[i] that include both bounds; a range
+ * with low above high matches nothing.  Without it all have the same length: they are the ranges
+ * low[i]..low[i] + length, none of which may overflow the key size or, if length is 0, points.
+ * These are searched faster.  Probes may come in any order.  Duplicates and
+ * overlapping ranges are allowed, and each probe gets its hits; but if probes are
+ * "distinct", only one of equal probes, any of them, gets hits.
  */
 typedef struct HmProbes
 {
 	uint32		count;
 	const void *low;
-	const void *high;			/* NULL: points */
-	bool		distinct;		/* only for points without "done" */
+	const void *high;			/* or NULL */
+	HmKey		length;			/* 0 if there is "high" */
+	bool		distinct;		/* only without "high" and without "done" */
 } HmProbes;
+
+/* Set probes to ranges low[i]..high[i].  If all have the same length, high is not used. */
+extern void hm_probes_set_ranges(HmProbes *probes, const void *low, const void *high, Size key_size,
+								 uint32 count);
+
+/* Whether the probes are points. */
+static inline bool
+hm_probes_are_points(const HmProbes *probes)
+{
+	return probes->high == NULL && probes->length == 0;
+}
+
+/* The key that a probe ends with. */
+static inline HmKey
+hm_probe_high(const HmProbes *probes, Size key_size, uint32 probe)
+{
+	return probes->high == NULL ? hm_key_get(probes->low, key_size, probe) + probes->length :
+		hm_key_get(probes->high, key_size, probe);
+}
 
 /*
  * A match: "tid" is packed by hm_tid_pack(), "probe" is the probe's index in the batch.

@@ -80,16 +80,21 @@ chunk_offsets(const HmRemote *remote, bool is_range, uint32 count, uint64 room)
 	return offsets;
 }
 
-/* Write keys in the width of the index. */
+/* Write keys in the width of the index, after adding "length" to each. */
 static void
-write_keys(const HmRemote *remote, char *to, const uint64 *keys, uint32 count)
+write_keys(const HmRemote *remote, char *to, const uint64 *keys, uint64 length, uint32 count)
 {
-	if (remote->width == HT_WIDTH64)
+	if (remote->width != HT_WIDTH64)
+	{
+		for (uint32 i = 0; i < count; i++)
+			((uint32 *) to)[i] = (uint32) Min(keys[i] + length, UINT32_MAX);
+	}
+	else if (length == 0)
 		memcpy(to, keys, (Size) count * sizeof(uint64));
 	else
 	{
 		for (uint32 i = 0; i < count; i++)
-			((uint32 *) to)[i] = (uint32) Min(keys[i], UINT32_MAX);
+			((uint64 *) to)[i] = keys[i] + length;
 	}
 }
 
@@ -146,7 +151,7 @@ hm_remote_makes_distinct(const HmRemote *remote, const HmProbes *probes)
 {
 	uint64		room = expected_room(remote, probes->count);
 
-	return chunk_offsets(remote, false, probes->count, room).end <= HM_STAGING_MAX &&
+	return hm_probes_are_points(probes) && chunk_offsets(remote, false, probes->count, room).end <= HM_STAGING_MAX &&
 		expected_hits(remote, probes->count) <= max_hits(remote) &&
 		!any_too_large(remote, probes->low, probes->count);
 }
@@ -234,7 +239,7 @@ hm_remote_search_chunk(HmRemote *remote, uint32 *count)
 	{
 		uint64		hits = expected_hits(remote, *count);
 		bool		too_large = any_too_large(remote, low, *count);
-		bool		is_range = high != NULL || too_large;
+		bool		is_range = !hm_probes_are_points(&remote->probes) || too_large;
 		HpRequest	request = {0};
 		const HpReply *reply;
 		uint32	   *probes;
@@ -260,9 +265,10 @@ hm_remote_search_chunk(HmRemote *remote, uint32 *count)
 		staging = hm_client_staging(offsets.end);
 		if (staging == NULL)
 			return HM_CPU_DEVICE_FAILED;
-		write_keys(remote, staging + offsets.low_at, low, *count);
+		write_keys(remote, staging + offsets.low_at, low, 0, *count);
 		if (is_range)
-			write_keys(remote, staging + offsets.high_at, high != NULL ? high : low, *count);
+			write_keys(remote, staging + offsets.high_at, high != NULL ? high : low,
+					   (uint64) remote->probes.length, *count);
 		if (too_large)
 			empty_ranges(remote, staging + offsets.low_at, staging + offsets.high_at, low, *count);
 		if (offsets.map_words > 0)

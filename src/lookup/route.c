@@ -146,14 +146,14 @@ typedef struct Progress
 	HT_KEY		reach;			/* up to this key */
 } Progress;
 
-/* Note how far probes reach.  Points are in order, ends of ranges need not be. */
+/* Note how far probes reach.  High keys need not be in order. */
 static void
 extend_reach(const HmRouteInput *input, Progress *progress, uint32 begin)
 {
 	if (begin == progress->next)
 		return;
 	if (input->high == NULL)
-		progress->reach = input->probes[progress->next - 1].key;
+		progress->reach = KEY_ADD(input->probes[progress->next - 1].key, input->length);
 	else
 	{
 		if (!progress->has_reach)

@@ -131,6 +131,7 @@ start_walk(HmWalk *walk, const HmProbes *batch, const uint8 *done, uint32 base)
 	probes->low = hm_key_at(batch->low, sizeof(HT_KEY), base);
 	probes->high = batch->high == NULL ? NULL : hm_key_at(batch->high, sizeof(HT_KEY), base);
 	probes->distinct = batch->distinct;
+	walk->length = (HT_KEY) batch->length;
 	walk->done = done == NULL ? NULL : done + base;
 	ht_psa_start(&walk->psa, probes->low, probes->count, walk->sorted);
 	make_scratch_room(walk);
@@ -297,13 +298,15 @@ make_route(HmWalk *walk, HmPosition target)
 	input.width = walk->width;
 	input.probes = walk->sorted;
 	input.high = walk->probes.high;
+	input.length = walk->length;
 	input.next = walk->next;
 	input.target = target;
 	input.has_reach = walk->active_count > 0;
 	input.reach = KEY_OF(0);
 	for (uint32 i = 0; i < walk->active_count; i++)
 	{
-		HT_KEY		high = walk_probe_high(walk, walk->active[i]);
+		uint32		probe = walk->active[i];
+		HT_KEY		high = walk_probe_high(walk, probe, walk_probe_low(walk, probe));
 
 		if (KEY_LESS(input.reach, high))
 			input.reach = high;
@@ -332,13 +335,43 @@ make_route(HmWalk *walk, HmPosition target)
  * ----------------------------------------------------------------
  */
 
-/* Can a probe have entries after this leaf? */
+/* Can a probe that ends with this key have entries after the leaf? */
 static inline bool
-goes_on(const HmWalk *walk, uint32 probe)
+goes_on(const HmWalk *walk, HT_KEY high)
 {
-	return walk->high.part == HM_PART_KEYS &&
-		!KEY_LESS(walk_probe_high(walk, probe), walk->high.entry.key) &&
-		!walk_is_done(walk, probe);
+	return walk->high.part == HM_PART_KEYS && !KEY_LESS(high, walk->high.entry.key);
+}
+
+/*
+ * Keep the probes that go on after the leaf: active ones, and those that began on it.  Without high
+ * keys, the order of the latter is that of their ends.
+ */
+static void
+keep_active(HmWalk *walk)
+{
+	uint32		kept = 0;
+
+	for (uint32 i = 0; i < walk->active_count; i++)
+	{
+		uint32		probe = walk->active[i];
+
+		if (goes_on(walk, walk_probe_high(walk, probe, walk_probe_low(walk, probe))) &&
+			!walk_is_done(walk, probe))
+			walk->active[kept++] = probe;
+	}
+	for (uint32 i = walk->group_end; i > walk->group_begin; i--)
+	{
+		const HtProbe *probe = &walk->sorted[i - 1];
+
+		if (!goes_on(walk, walk_probe_high(walk, probe->number, probe->key)))
+		{
+			if (walk->probes.high == NULL)
+				break;
+		}
+		else if (!walk_is_done(walk, probe->number))
+			walk->active[kept++] = probe->number;
+	}
+	walk->active_count = kept;
 }
 
 /* The leaf has been answered: keep the probes that go on, and check the route. */
@@ -346,36 +379,8 @@ static void
 finish_leaf(HmWalk *walk)
 {
 	HmRoute	   *route = &walk->route;
-	uint32		kept = 0;
 
-	for (uint32 i = 0; i < walk->active_count; i++)
-	{
-		if (goes_on(walk, walk->active[i]))
-			walk->active[kept++] = walk->active[i];
-	}
-	if (walk->probes.high == NULL)
-	{
-		/* Of points, only those with the last key can go on. */
-		for (uint32 i = walk->group_end; i > walk->group_begin; i--)
-		{
-			uint32		probe = walk->sorted[i - 1].number;
-
-			if (walk->high.part != HM_PART_KEYS ||
-				KEY_LESS(walk->sorted[i - 1].key, walk->high.entry.key))
-				break;
-			if (goes_on(walk, probe))
-				walk->active[kept++] = probe;
-		}
-	}
-	else
-	{
-		for (uint32 i = walk->group_begin; i < walk->group_end; i++)
-		{
-			if (goes_on(walk, walk->sorted[i].number))
-				walk->active[kept++] = walk->sorted[i].number;
-		}
-	}
-	walk->active_count = kept;
+	keep_active(walk);
 	walk->position = walk->high;
 	walk->on_leaf = false;
 

@@ -79,7 +79,8 @@ typedef struct HmRouteInput
 	Relation	index;
 	HtWidth		width;
 	const HtProbe *probes;		/* in order */
-	const HT_KEY *high;			/* by number, or NULL: points */
+	const HT_KEY *high;			/* by number, or NULL: */
+	HT_KEY		length;			/* the length of all probes */
 	uint32		next;			/* first probe that has not begun */
 	uint32		sorted;			/* number of probes sorted so far */
 	bool		complete;		/* all probes are sorted */

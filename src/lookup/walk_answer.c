@@ -13,7 +13,7 @@
 
 /* Collect the hits of one probe on the page, to return them in portions. */
 static void
-make_portions(HmWalk *walk, const char *page, uint32 probe, bool filter)
+make_portions(HmWalk *walk, const char *page, HT_KEY low, uint32 probe, bool filter)
 {
 	HtEntry		begin = walk->position.entry;
 	uint32		n;
@@ -25,7 +25,7 @@ make_portions(HmWalk *walk, const char *page, uint32 probe, bool filter)
 		walk->portion_hits = MemoryContextAlloc(context, HT_LEAF_MAX_ENTRIES * sizeof(HtHit));
 		walk->portion_keys = MemoryContextAlloc(context, HT_LEAF_MAX_ENTRIES * sizeof(HT_KEY));
 	}
-	n = walk->search->range(page, walk_probe_low(walk, probe), walk_probe_high(walk, probe), probe,
+	n = walk->search->range(page, low, walk_probe_high(walk, probe, low), probe,
 							walk->portion_hits, walk->portion_keys, HT_LEAF_MAX_ENTRIES);
 
 	/* Only a damaged page has more. */
@@ -78,7 +78,7 @@ answer_one(HmWalk *walk, const char *page, HT_KEY low, uint32 probe, bool filter
 	if (walk_is_done(walk, probe))
 		return true;
 	if (!filter)
-		n = walk->search->range(page, low, walk_probe_high(walk, probe),
+		n = walk->search->range(page, low, walk_probe_high(walk, probe, low),
 								probe, output->hits + output->n,
 								output->keys == NULL ? NULL : output->keys + output->n,
 								output->max - output->n);
@@ -87,39 +87,64 @@ answer_one(HmWalk *walk, const char *page, HT_KEY low, uint32 probe, bool filter
 		output->n += n;
 		return true;
 	}
-	make_portions(walk, page, probe, filter);
+	make_portions(walk, page, low, probe, filter);
 	return emit_portion(walk, output);
 }
 
 /*
- * Answer the points that begin on the leaf.  Returns false if the output is full before
- * the end.  None of them is done, since no hit of theirs has been returned.
+ * Have the engine answer probes that begin on the leaf, without high keys.  Returns the number of
+ * those that it has answered, as HtSearch.points does.
+ */
+static inline uint32
+search_leaf(const HmWalk *walk, const char *page, const HtProbe *probes, uint32 count,
+			const WalkOutput *output, uint32 *found)
+{
+	HmHit	   *hits = output->hits + output->n;
+	HT_KEY	   *keys = output->keys == NULL ? NULL : output->keys + output->n;
+	uint32		room = output->max - output->n;
+
+	if (KEY_EQUAL(walk->length, KEY_OF(0)))
+		return walk->search->points(page, probes, count, hits, keys, room, found);
+	return walk->search->ranges(page, probes, count, walk->length, hits, keys, room, found);
+}
+
+/*
+ * Answer the probes that begin on the leaf, if there are no high keys and none is done.  Returns
+ * false if the output is full before the end.
  */
 static bool
-answer_points(HmWalk *walk, const char *page, WalkOutput *output)
+answer_together(HmWalk *walk, const char *page, WalkOutput *output)
 {
 	while (walk->answered < walk->group_end)
 	{
 		const HtProbe *probes = &walk->sorted[walk->answered];
 		uint32		count = walk->group_end - walk->answered;
 		uint32		found;
-		uint32		n;
+		uint32		n = search_leaf(walk, page, probes, count, output, &found);
 
-		n = walk->search->points(page, probes, count, output->hits + output->n,
-								 output->keys == NULL ? NULL : output->keys + output->n,
-								 output->max - output->n, &found);
 		output->n += found;
 		walk->answered += n;
 		if (n < count)
 		{
 			/* Little room is left, but all hits of this probe may still fit. */
-			if (!answer_one(walk, page, probes[n].key, probes[n].number, false, output))
-			{
-				walk->answered++;
-				return false;
-			}
 			walk->answered++;
+			if (!answer_one(walk, page, probes[n].key, probes[n].number, false, output))
+				return false;
 		}
+	}
+	return true;
+}
+
+/* The same for probes with high keys. */
+static bool
+answer_singly(HmWalk *walk, const char *page, WalkOutput *output)
+{
+	while (walk->answered < walk->group_end)
+	{
+		const HtProbe *probe = &walk->sorted[walk->answered++];
+
+		if (!answer_one(walk, page, probe->key, probe->number, false, output))
+			return false;
 	}
 	return true;
 }
@@ -137,14 +162,5 @@ hm_walk_answer(HmWalk *walk, const char *page, WalkOutput *output)
 		if (!answer_one(walk, page, walk_probe_low(walk, probe), probe, walk->filter, output))
 			return false;
 	}
-	if (walk->probes.high == NULL)
-		return answer_points(walk, page, output);
-	while (walk->answered < walk->group_end)
-	{
-		const HtProbe *probe = &walk->sorted[walk->answered++];
-
-		if (!answer_one(walk, page, probe->key, probe->number, false, output))
-			return false;
-	}
-	return true;
+	return walk->probes.high == NULL ? answer_together(walk, page, output) : answer_singly(walk, page, output);
 }

@@ -18,6 +18,7 @@ struct HmWalk
 	/* The probes: those of the batch from "base" on. */
 	uint32		base;
 	HmProbes	probes;
+	HT_KEY		length;			/* of all probes, if there are no high keys */
 	const uint8 *done;
 	HtProbe    *sorted;
 	HtProbe    *scratch;		/* for sorting a radix partition */
@@ -73,7 +74,7 @@ typedef struct WalkOutput
 	uint32		max;
 } WalkOutput;
 
-/* The keys that a probe begins and ends with. */
+/* The keys that a probe begins and ends with.  Where the first one is at hand, pass it. */
 static inline HT_KEY
 walk_probe_low(const HmWalk *walk, uint32 probe)
 {
@@ -81,9 +82,9 @@ walk_probe_low(const HmWalk *walk, uint32 probe)
 }
 
 static inline HT_KEY
-walk_probe_high(const HmWalk *walk, uint32 probe)
+walk_probe_high(const HmWalk *walk, uint32 probe, HT_KEY low)
 {
-	return walk->probes.high == NULL ? walk_probe_low(walk, probe) :
+	return walk->probes.high == NULL ? KEY_ADD(low, walk->length) :
 		((const HT_KEY *) walk->probes.high)[probe];
 }
 

@@ -77,38 +77,49 @@ tid_bytes_of(const char *page)
 	return bytes == 4 || bytes == 5 ? bytes : HT_TID_BYTES;
 }
 
+/* Call a function of the instance for a leaf's shape. */
+#define CALL(function, set, page, ...) \
+	switch (class_of(page) << 8 | tid_bytes_of(page)) \
+	{ \
+		case 4: \
+			return function##_4_##set##_0(page, __VA_ARGS__); \
+		case 5: \
+			return function##_5_##set##_0(page, __VA_ARGS__); \
+		case 6: \
+			return function##_6_##set##_0(page, __VA_ARGS__); \
+		case 16 << 8 | 4: \
+			return function##_4_##set##_16(page, __VA_ARGS__); \
+		case 16 << 8 | 5: \
+			return function##_5_##set##_16(page, __VA_ARGS__); \
+		case 16 << 8 | 6: \
+			return function##_6_##set##_16(page, __VA_ARGS__); \
+		case 32 << 8 | 4: \
+			return function##_4_##set##_32(page, __VA_ARGS__); \
+		case 32 << 8 | 5: \
+			return function##_5_##set##_32(page, __VA_ARGS__); \
+		case 32 << 8 | 6: \
+			return function##_6_##set##_32(page, __VA_ARGS__); \
+	} \
+	if (tid_bytes_of(page) == 4) \
+		return function##_4_##set##_64(page, __VA_ARGS__); \
+	if (tid_bytes_of(page) == 5) \
+		return function##_5_##set##_64(page, __VA_ARGS__); \
+	return function##_6_##set##_64(page, __VA_ARGS__);
+
 /* The functions for all leaves: each calls the one for the leaf's shape. */
 #define ST_FUNCTIONS(set) \
 static uint32_t \
 points_##set(const void *page, const HtProbe *probes, uint32_t n, HtHit *hits, \
 			 uint64_t *keys, uint32_t room, uint32_t *found) \
 { \
-	switch (class_of(page) << 8 | tid_bytes_of(page)) \
-	{ \
-		case 4: \
-			return points_4_##set##_0(page, probes, n, hits, keys, room, found); \
-		case 5: \
-			return points_5_##set##_0(page, probes, n, hits, keys, room, found); \
-		case 6: \
-			return points_6_##set##_0(page, probes, n, hits, keys, room, found); \
-		case 16 << 8 | 4: \
-			return points_4_##set##_16(page, probes, n, hits, keys, room, found); \
-		case 16 << 8 | 5: \
-			return points_5_##set##_16(page, probes, n, hits, keys, room, found); \
-		case 16 << 8 | 6: \
-			return points_6_##set##_16(page, probes, n, hits, keys, room, found); \
-		case 32 << 8 | 4: \
-			return points_4_##set##_32(page, probes, n, hits, keys, room, found); \
-		case 32 << 8 | 5: \
-			return points_5_##set##_32(page, probes, n, hits, keys, room, found); \
-		case 32 << 8 | 6: \
-			return points_6_##set##_32(page, probes, n, hits, keys, room, found); \
-	} \
-	if (tid_bytes_of(page) == 4) \
-		return points_4_##set##_64(page, probes, n, hits, keys, room, found); \
-	if (tid_bytes_of(page) == 5) \
-		return points_5_##set##_64(page, probes, n, hits, keys, room, found); \
-	return points_6_##set##_64(page, probes, n, hits, keys, room, found); \
+	CALL(points, set, page, probes, n, hits, keys, room, found) \
+} \
+\
+static uint32_t \
+ranges_##set(const void *page, const HtProbe *probes, uint32_t n, uint64_t length, HtHit *hits, \
+			 uint64_t *keys, uint32_t room, uint32_t *found) \
+{ \
+	CALL(ranges, set, page, probes, n, length, hits, keys, room, found) \
 } \
 \
 static uint32_t \
@@ -170,7 +181,7 @@ prefetch_blocks_##set(const void *page, HtProbe *probes, uint32_t n) \
 
 #define ST_SEARCH(set) \
 	{ \
-		#set, points_##set, range_##set, prefetch_separators_##set, prefetch_blocks_##set \
+		#set, points_##set, ranges_##set, range_##set, prefetch_separators_##set, prefetch_blocks_##set \
 	}
 
 ST_FUNCTIONS(portable)

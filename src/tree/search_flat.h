@@ -62,9 +62,9 @@ ST(find_block)(const char *page, ST_KEY key)
 	return block < ST_BLOCKS ? block : ST_BLOCKS - 1;
 }
 
-/* Is this block the only one that can hold a key? */
+/* Is this block the only one that can hold keys in low..high? */
 static inline bool
-ST(belongs_only_in)(const char *page, int b, ST_KEY key)
+ST(belongs_only_in)(const char *page, int b, ST_KEY low, ST_KEY high)
 {
-	return ST(separator)(page, b) > key && (b == 0 || ST(separator)(page, b - 1) < key);
+	return ST(separator)(page, b) > high && (b == 0 || ST(separator)(page, b - 1) < low);
 }

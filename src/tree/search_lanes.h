@@ -151,6 +151,7 @@ ST(match_key)(const char *block, int slots, ST_KEY key)
 	return set;
 }
 
+#if ST_BITS > 64
 /* The same for keys below the given one; those that equal it become *equal. */
 ST_TARGET static inline uint32_t
 ST(match_below)(const char *block, int slots, ST_KEY key, uint32_t *equal)
@@ -171,14 +172,33 @@ ST(match_below)(const char *block, int slots, ST_KEY key, uint32_t *equal)
 	return below;
 }
 
-ST_TARGET static inline uint32_t
-ST(match_range)(const char *block, int slots, ST_KEY low, ST_KEY high)
+ST_TARGET static __attribute__((noinline)) uint32_t
+ST(match_words)(const char *block, int slots, ST_KEY low, ST_KEY high)
 {
 	uint32_t	equal;
 	uint32_t	outside = ST(match_below)(block, slots, low, &equal);
 	uint32_t	inside = ST(match_below)(block, slots, high, &equal);
 
 	return (inside | equal) & ~outside;
+}
+#endif
+
+/* The same for keys in low..high.  Mostly the first words leave one key at most, which is compared alone. */
+ST_TARGET static inline uint32_t
+ST(match_range)(const char *block, int slots, ST_KEY low, ST_KEY high)
+{
+	uint32_t	first = ST_LANES(between, 64)(block, slots, ST(word)(low, 0), ST(word)(high, 0)) &
+		((UINT32_C(1) << slots) - 1);
+
+#if ST_BITS > 64
+	ST_KEY		key = ST(load_key)(block, slots, __builtin_ctz(first | UINT32_C(1) << (slots - 1)));
+
+	if (__builtin_expect((first & (first - 1)) != 0, 0))
+		return ST(match_words)(block, slots, low, high);
+	if (ST_LESS(key, low) || ST_LESS(high, key))
+		first = 0;
+#endif
+	return first;
 }
 
 ST_TARGET static inline int
@@ -214,13 +234,12 @@ ST(find_block)(const char *page, ST_KEY key)
 	return block;
 }
 
-/* Is this block the only one that can hold a key? */
+/* Is this block the only one that can hold keys in low..high? */
 static inline bool
-ST(belongs_only_in)(const char *page, int b, ST_KEY key)
+ST(belongs_only_in)(const char *page, int b, ST_KEY low, ST_KEY high)
 {
-	uint64_t	word = ST(word)(key, 0);
-
-	if (ST(first_separator_word)(page, b) > word && (b == 0 || ST(first_separator_word)(page, b - 1) < word))
+	if (ST(first_separator_word)(page, b) > ST(word)(high, 0) &&
+		(b == 0 || ST(first_separator_word)(page, b - 1) < ST(word)(low, 0)))
 		return true;
-	return ST_LESS(key, ST(separator)(page, b)) && (b == 0 || ST_LESS(ST(separator)(page, b - 1), key));
+	return ST_LESS(high, ST(separator)(page, b)) && (b == 0 || ST_LESS(ST(separator)(page, b - 1), low));
 }

@@ -405,11 +405,22 @@ match_key_avx512_64(const char *block, uint64_t key)
 
 #endif							/* ST_X86 */
 
+/*
+ * Have a short loop unrolled, even where compilers would rather save instructions: where the number
+ * of slots is a constant, a search of a block then has no loops.
+ */
+#ifdef __clang__
+#define ST_UNROLL	_Pragma("unroll 8")
+#else
+#define ST_UNROLL	_Pragma("GCC unroll 8")
+#endif
+
 /* ----------------------------------------------------------------
  *		Lanes (leaf_lanes.h)
  *
- * lanes_equal, lanes_below: bit i says whether item i of a lane, of n items, equals a word or is
- * below it.  Bits from n on may have any value.  A few bytes behind the lane are read, too.
+ * lanes_equal, lanes_below, lanes_between: bit i says whether item i of a lane, of n items, equals a
+ * word, is below it, or is in low..high.  Bits from n on may have any value.  A few bytes behind the
+ * lane are read, too.
  * ----------------------------------------------------------------
  */
 
@@ -447,6 +458,21 @@ lanes_below_portable_##bits(const char *at, int n, uint##bits##_t word) \
 ST_PORTABLE_LANES(32)
 ST_PORTABLE_LANES(64)
 
+static inline uint32_t
+lanes_between_portable_64(const char *at, int n, uint64_t low, uint64_t high)
+{
+	uint32_t	set = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		uint64_t	other;
+
+		memcpy(&other, at + i * sizeof(other), sizeof(other));
+		set |= (uint32_t) ((other >= low) & (other <= high)) << i;
+	}
+	return set;
+}
+
 #ifdef ST_X86
 
 ST_AVX2 static inline uint32_t
@@ -455,6 +481,7 @@ lanes_equal_avx2_64(const char *at, int n, uint64_t word)
 	__m256i		words = _mm256_set1_epi64x((int64_t) word);
 	uint32_t	set = 0;
 
+	ST_UNROLL
 	for (int i = 0; i < n; i += 4)
 	{
 		__m256i		some = _mm256_loadu_si256((const __m256i *) (at + i * 8));
@@ -470,6 +497,7 @@ lanes_below_avx2_64(const char *at, int n, uint64_t word)
 	__m256i		words = _mm256_set1_epi64x((int64_t) (word ^ UINT64_C(0x8000000000000000)));
 	uint32_t	set = 0;
 
+	ST_UNROLL
 	for (int i = 0; i < n; i += 4)
 	{
 		__m256i		below = _mm256_cmpgt_epi64(words, load_flipped_64(at + i * 8));
@@ -480,11 +508,25 @@ lanes_below_avx2_64(const char *at, int n, uint64_t word)
 }
 
 ST_AVX2 static inline uint32_t
+lanes_between_avx2_64(const char *at, int n, uint64_t low, uint64_t high)
+{
+	__m256i		lows = _mm256_set1_epi64x((int64_t) (low ^ UINT64_C(0x8000000000000000)));
+	__m256i		highs = _mm256_set1_epi64x((int64_t) (high ^ UINT64_C(0x8000000000000000)));
+	uint32_t	outside = 0;
+
+	ST_UNROLL
+	for (int i = 0; i < n; i += 4)
+		outside |= outside_avx2_64(at + i * 8, lows, highs) << i;
+	return ~outside;
+}
+
+ST_AVX2 static inline uint32_t
 lanes_equal_avx2_32(const char *at, int n, uint32_t word)
 {
 	__m256i		words = _mm256_set1_epi32((int32_t) word);
 	uint32_t	set = 0;
 
+	ST_UNROLL
 	for (int i = 0; i < n; i += 8)
 	{
 		__m256i		some = _mm256_loadu_si256((const __m256i *) (at + i * 4));
@@ -500,6 +542,7 @@ lanes_below_avx2_32(const char *at, int n, uint32_t word)
 	__m256i		words = _mm256_set1_epi32((int32_t) (word ^ UINT32_C(0x80000000)));
 	uint32_t	set = 0;
 
+	ST_UNROLL
 	for (int i = 0; i < n; i += 8)
 	{
 		__m256i		below = _mm256_cmpgt_epi32(words, load_flipped_32(at + i * 4));
@@ -515,6 +558,7 @@ lanes_equal_avx512_64(const char *at, int n, uint64_t word)
 	__m512i		words = _mm512_set1_epi64((int64_t) word);
 	uint32_t	set = 0;
 
+	ST_UNROLL
 	for (int i = 0; i < n; i += 8)
 		set |= (uint32_t) _mm512_cmpeq_epu64_mask(_mm512_loadu_si512(at + i * 8), words) << i;
 	return set;
@@ -526,8 +570,26 @@ lanes_below_avx512_64(const char *at, int n, uint64_t word)
 	__m512i		words = _mm512_set1_epi64((int64_t) word);
 	uint32_t	set = 0;
 
+	ST_UNROLL
 	for (int i = 0; i < n; i += 8)
 		set |= (uint32_t) _mm512_cmplt_epu64_mask(_mm512_loadu_si512(at + i * 8), words) << i;
+	return set;
+}
+
+ST_AVX512 static inline uint32_t
+lanes_between_avx512_64(const char *at, int n, uint64_t low, uint64_t high)
+{
+	__m512i		lows = _mm512_set1_epi64((int64_t) low);
+	__m512i		highs = _mm512_set1_epi64((int64_t) high);
+	uint32_t	set = 0;
+
+	ST_UNROLL
+	for (int i = 0; i < n; i += 8)
+	{
+		__m512i		words = _mm512_loadu_si512(at + i * 8);
+
+		set |= (uint32_t) _mm512_mask_cmple_epu64_mask(_mm512_cmpge_epu64_mask(words, lows), words, highs) << i;
+	}
 	return set;
 }
 
@@ -537,6 +599,7 @@ lanes_equal_avx512_32(const char *at, int n, uint32_t word)
 	__m512i		words = _mm512_set1_epi32((int32_t) word);
 	uint32_t	set = 0;
 
+	ST_UNROLL
 	for (int i = 0; i < n; i += 16)
 		set |= (uint32_t) _mm512_cmpeq_epu32_mask(_mm512_loadu_si512(at + i * 4), words) << i;
 	return set;
@@ -548,6 +611,7 @@ lanes_below_avx512_32(const char *at, int n, uint32_t word)
 	__m512i		words = _mm512_set1_epi32((int32_t) word);
 	uint32_t	set = 0;
 
+	ST_UNROLL
 	for (int i = 0; i < n; i += 16)
 		set |= (uint32_t) _mm512_cmplt_epu32_mask(_mm512_loadu_si512(at + i * 4), words) << i;
 	return set;

@@ -52,12 +52,13 @@ ST(find_block)(const char *page, ST_KEY key)
 	return 0;
 }
 
-/* Is this block the only one that can hold a key? */
+/* Is this block the only one that can hold keys in low..high? */
 static inline bool
-ST(belongs_only_in)(const char *page, int b, ST_KEY key)
+ST(belongs_only_in)(const char *page, int b, ST_KEY low, ST_KEY high)
 {
 	(void) page;
 	(void) b;
-	(void) key;
+	(void) low;
+	(void) high;
 	return false;
 }

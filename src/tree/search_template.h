@@ -54,6 +54,11 @@ ST(is_beyond)(HT_KEY distance)
 {
 #if HT_KEYS == 64
 	return distance > ST_KEY_MAX;
+#elif ST_BITS == HT_KEYS
+	(void) distance;
+	return false;
+#elif HT_KEYS == 128
+	return distance >> ST_BITS != 0;
 #else
 	return HT_KEYED(ht_key_bits)(distance) > ST_BITS;
 #endif
@@ -69,6 +74,14 @@ ST(stored)(const char *page, HT_KEY key)
 		return ST_ZERO;
 	key = KEY_SUBTRACT(key, base);
 	return ST(is_beyond)(key) ? ST_KEY_MAX : ST_NARROW(key);
+}
+
+/* Whether no key of the range low..high, which is not empty, is in the leaf's reach. */
+static inline bool
+ST(is_out_of_reach)(HT_KEY base, HT_KEY low, HT_KEY high)
+{
+	return KEY_LESS(high, base) ||
+		(KEY_LESS(base, low) && ST(is_beyond)(KEY_SUBTRACT(low, base)));
 }
 
 /* The slots of a block in use, as a bit mask. */
@@ -112,8 +125,7 @@ ST(range)(const char *page, int tid_bytes, HT_KEY low_key, HT_KEY high_key, uint
 	uint32_t	n = 0;
 	int			b;
 
-	if (KEY_LESS(high_key, low_key) || KEY_LESS(high_key, base) ||
-		(KEY_LESS(base, low_key) && ST(is_beyond)(KEY_SUBTRACT(low_key, base))))
+	if (KEY_LESS(high_key, low_key) || ST(is_out_of_reach)(base, low_key, high_key))
 		return 0;
 
 	for (b = ST(find_block)(page, low);; b++)
@@ -131,15 +143,15 @@ ST(range)(const char *page, int tid_bytes, HT_KEY low_key, HT_KEY high_key, uint
 }
 
 /*
- * Most points have one hit or none, in the block that the hint names; they are answered
- * without a branch.  A point is answered as a range if it has several hits, may have
- * hits in the next block, or belongs in another block because the page has changed.
+ * Answer probes that are points, or ranges low..low + length.  Most have one hit or none, in the
+ * block that the hint names; they are answered without a branch.  A probe is answered by
+ * ST(range) if it may have hits in other blocks, or belongs elsewhere because the page has changed.
  *
- * tid_bytes is a constant at each call of this.
+ * tid_bytes and is_range are constants at each call of this.
  */
 ST_TARGET static inline __attribute__((always_inline)) uint32_t
-ST(points)(const char *page, int tid_bytes, const HT_PROBE *probes, uint32_t count,
-		   HtHit *hits, HT_KEY *keys, uint32_t room, uint32_t *found)
+ST(answer)(const char *page, int tid_bytes, bool is_range, const HT_PROBE *probes, uint32_t count,
+		   HT_KEY length, HtHit *hits, HT_KEY *keys, uint32_t room, uint32_t *found)
 {
 	int			slots = ST_SLOTS(tid_bytes);
 	HT_KEY		base = ST(base)(page);
@@ -148,61 +160,69 @@ ST(points)(const char *page, int tid_bytes, const HT_PROBE *probes, uint32_t cou
 
 	for (i = 0; i < count; i++)
 	{
-		HT_KEY		distance = KEY_SUBTRACT(probes[i].key, base);
-		ST_KEY		key = ST_NARROW(distance);
+		HT_KEY		low_key = probes[i].key;
+		HT_KEY		high_key = is_range ? KEY_ADD(low_key, length) : low_key;
+		HT_KEY		distance = KEY_SUBTRACT(low_key, base);
+		ST_KEY		low = is_range ? ST(stored)(page, low_key) : ST_NARROW(distance);
+		ST_KEY		high = is_range ? ST(stored)(page, high_key) : low;
 		int			b = probes[i].hint < ST_BLOCKS ? (int) probes[i].hint : 0;
 		const char *block = page + ST_BLOCKS_AT + b * ST_BLOCK_SIZE;
-		uint32_t	mask = ST_MATCH(block, slots, key) & ST(used)(block, slots);
+		uint32_t	mask = (is_range ? ST_MATCH_RANGE(block, slots, low, high) :
+							ST_MATCH(block, slots, low)) & ST(used)(block, slots);
 		int			slot = __builtin_ctz(mask | UINT32_C(1) << (slots - 1));
 
 		if (room - n < (uint32_t) slots)
 			break;
 
-		/* The leaf has no such key if it cannot store it. */
-		if (ST_BITS < HT_KEYS && __builtin_expect(ST(is_beyond)(distance), 0))
+		/* The leaf has no such keys if it cannot store them. */
+		if (is_range ? __builtin_expect(ST(is_out_of_reach)(base, low_key, high_key), 0) :
+			ST_BITS < HT_KEYS && __builtin_expect(ST(is_beyond)(distance), 0))
 			continue;
-		if (__builtin_expect((mask & (mask - 1)) != 0 || !ST(belongs_only_in)(page, b, key), 0))
+		if (__builtin_expect(!ST(belongs_only_in)(page, b, low, high), 0))
 		{
-			uint32_t	more = ST(range)(page, tid_bytes, probes[i].key, probes[i].key,
-										 probes[i].number, hits + n,
-										 keys == NULL ? NULL : keys + n, room - n);
+			uint32_t	more = ST(range)(page, tid_bytes, low_key, high_key, probes[i].number,
+										 hits + n, keys == NULL ? NULL : keys + n, room - n);
 
 			if (more == HT_NO_ROOM)
 				break;
 			n += more;
 			continue;
 		}
+		if (__builtin_expect((mask & (mask - 1)) != 0, 0))
+		{
+			n += ST(emit)(block, mask, tid_bytes, base, probes[i].number, hits + n,
+						  keys == NULL ? NULL : keys + n);
+			continue;
+		}
 		hits[n].tid = ST(tid)(block, tid_bytes, slot);
 		hits[n].probe = probes[i].number;
 		hits[n].all_visible = 0;
 		if (keys != NULL)
-			keys[n] = probes[i].key;
+			keys[n] = is_range ? KEY_ADD(base, ST_WIDEN(ST(key)(block, tid_bytes, slot))) : low_key;
 		n += mask != 0;
 	}
 	*found = n;
 	return i;
 }
 
-ST_TARGET static uint32_t
-ST(points_4)(const char *page, const HT_PROBE *probes, uint32_t count,
-			 HtHit *hits, HT_KEY *keys, uint32_t room, uint32_t *found)
-{
-	return ST(points)(page, 4, probes, count, hits, keys, room, found);
+#define ST_ANSWER(tid_bytes) \
+ST_TARGET static uint32_t \
+ST(points_##tid_bytes)(const char *page, const HT_PROBE *probes, uint32_t count, \
+					   HtHit *hits, HT_KEY *keys, uint32_t room, uint32_t *found) \
+{ \
+	return ST(answer)(page, tid_bytes, false, probes, count, KEY_OF(0), hits, keys, room, found); \
+} \
+\
+ST_TARGET static uint32_t \
+ST(ranges_##tid_bytes)(const char *page, const HT_PROBE *probes, uint32_t count, HT_KEY length, \
+					   HtHit *hits, HT_KEY *keys, uint32_t room, uint32_t *found) \
+{ \
+	return ST(answer)(page, tid_bytes, true, probes, count, length, hits, keys, room, found); \
 }
 
-ST_TARGET static uint32_t
-ST(points_5)(const char *page, const HT_PROBE *probes, uint32_t count,
-			 HtHit *hits, HT_KEY *keys, uint32_t room, uint32_t *found)
-{
-	return ST(points)(page, 5, probes, count, hits, keys, room, found);
-}
-
-ST_TARGET static uint32_t
-ST(points_6)(const char *page, const HT_PROBE *probes, uint32_t count,
-			 HtHit *hits, HT_KEY *keys, uint32_t room, uint32_t *found)
-{
-	return ST(points)(page, 6, probes, count, hits, keys, room, found);
-}
+ST_ANSWER(4)
+ST_ANSWER(5)
+ST_ANSWER(6)
 
 ST_TARGET static void
 ST(prefetch_separators)(const char *page, const HT_PROBE *probes, uint32_t count)
@@ -252,5 +272,6 @@ ST(prefetch_blocks)(const char *page, HT_PROBE *probes, uint32_t count)
 #undef ST_MATCH
 #undef ST_MATCH_RANGE
 #undef ST_COUNT_PIVOTS
+#undef ST_ANSWER
 #undef ST_BITS
 #include "key_macros_end.h"

@@ -112,14 +112,16 @@ tid_bytes_of(const char *page)
 			break; \
 	}
 
-#define CALL_POINTS(instance, page, ...) \
+#define CALL_FOR_TIDS(function, instance, page, ...) \
 	do { \
 		if (tid_bytes_of(page) == 4) \
-			return points_4_##instance(page, __VA_ARGS__); \
+			return function##_4_##instance(page, __VA_ARGS__); \
 		if (tid_bytes_of(page) == 5) \
-			return points_5_##instance(page, __VA_ARGS__); \
-		return points_6_##instance(page, __VA_ARGS__); \
+			return function##_5_##instance(page, __VA_ARGS__); \
+		return function##_6_##instance(page, __VA_ARGS__); \
 	} while (0)
+#define CALL_POINTS(instance, page, ...)	CALL_FOR_TIDS(points, instance, page, __VA_ARGS__)
+#define CALL_RANGES(instance, page, ...)	CALL_FOR_TIDS(ranges, instance, page, __VA_ARGS__)
 #define CALL_RANGE(instance, page, ...)	return range_##instance(page, tid_bytes_of(page), __VA_ARGS__)
 #define CALL_SEPARATORS(instance, ...)	prefetch_separators_##instance(__VA_ARGS__)
 #define CALL_BLOCKS(instance, ...)		prefetch_blocks_##instance(__VA_ARGS__)
@@ -131,6 +133,13 @@ points_##set##_##keybits(const void *page, const HtProbe##keybits *probes, uint3
 						 HtKey##keybits *keys, uint32_t room, uint32_t *found) \
 { \
 	CALL_##keybits(class_of(page, keybits), CALL_POINTS, set, page, probes, n, hits, keys, room, found) \
+} \
+\
+static uint32_t \
+ranges_##set##_##keybits(const void *page, const HtProbe##keybits *probes, uint32_t n, HtKey##keybits length, \
+						 HtHit *hits, HtKey##keybits *keys, uint32_t room, uint32_t *found) \
+{ \
+	CALL_##keybits(class_of(page, keybits), CALL_RANGES, set, page, probes, n, length, hits, keys, room, found) \
 } \
 \
 static uint32_t \
@@ -154,8 +163,8 @@ prefetch_blocks_##set##_##keybits(const void *page, HtProbe##keybits *probes, ui
 
 #define ST_SEARCH(set, keybits) \
 	{ \
-		#set, points_##set##_##keybits, range_##set##_##keybits, prefetch_separators_##set##_##keybits, \
-		prefetch_blocks_##set##_##keybits \
+		#set, points_##set##_##keybits, ranges_##set##_##keybits, range_##set##_##keybits, \
+		prefetch_separators_##set##_##keybits, prefetch_blocks_##set##_##keybits \
 	}
 
 ST_FUNCTIONS(portable, 128)

@@ -602,6 +602,13 @@ typedef struct HtSearch
 						   HtHit *hits, uint64_t *keys, uint32_t room, uint32_t *found);
 
 	/*
+	 * The same for ranges: each begins with its probe's key, and ends "length" above it, which is
+	 * no overflow.
+	 */
+	uint32_t	(*ranges) (const void *page, const HtProbe *probes, uint32_t n, uint64_t length,
+						   HtHit *hits, uint64_t *keys, uint32_t room, uint32_t *found);
+
+	/*
 	 * Find the entries in low..high, in the order of their blocks.  Returns the number
 	 * of hits; or HT_NO_ROOM if they do not fit,
 	 * and then some may have been written.

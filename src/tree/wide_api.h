@@ -177,6 +177,8 @@ typedef struct HT_SEARCH
 	const char *name;			/* of the instruction set */
 	uint32_t	(*points) (const void *page, const HT_PROBE *probes, uint32_t n,
 						   HtHit *hits, HT_KEY *keys, uint32_t room, uint32_t *found);
+	uint32_t	(*ranges) (const void *page, const HT_PROBE *probes, uint32_t n, HT_KEY length,
+						   HtHit *hits, HT_KEY *keys, uint32_t room, uint32_t *found);
 	uint32_t	(*range) (const void *page, HT_KEY low, HT_KEY high, uint32_t probe,
 						  HtHit *hits, HT_KEY *keys, uint32_t room);
 	void		(*prefetch_separators) (const void *page, const HT_PROBE *probes, uint32_t n);

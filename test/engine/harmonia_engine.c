@@ -100,10 +100,11 @@ harmonia_engine_lookup(PG_FUNCTION_ARGS)
 	if (!PG_ARGISNULL(2))
 	{
 		int			high_count;
+		void	   *high = array_keys(type, PG_GETARG_ARRAYTYPE_P(2), &high_count);
 
-		probes.high = array_keys(type, PG_GETARG_ARRAYTYPE_P(2), &high_count);
 		if (high_count != count)
 			elog(ERROR, "arrays differ in length");
+		hm_probes_set_ranges(&probes, probes.low, high, key_size, probes.count);
 	}
 	portion = PG_GETARG_INT32(3);
 	if (portion < 1)

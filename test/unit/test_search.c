@@ -176,8 +176,16 @@ probe_key(const Leaf *leaf, int values)
 	}
 }
 
+/* Lengths of ranges: some are shorter than gaps between keys, some longer than the leaf's reach. */
+static uint64_t
+random_length(void)
+{
+	return rnd_below(4) == 0 ? (uint64_t) rnd_below(4) : rnd() >> rnd_below(64);
+}
+
+/* Points, or ranges of one length, which is 0 now and then. */
 static void
-try_points(const HtSearch *search, const Leaf *leaf, int values, uint32_t room)
+try_probes(const HtSearch *search, const Leaf *leaf, int values, bool are_ranges, uint32_t room)
 {
 	static HtHit hits[HITS],
 				expected[HITS];
@@ -188,10 +196,17 @@ try_points(const HtSearch *search, const Leaf *leaf, int values, uint32_t room)
 	uint32_t	answered;
 	bool		want_keys = rnd_below(2);
 	uint32_t	slots = (uint32_t) ht_leaf_slots(leaf->shape);
+	uint64_t	length = are_ranges ? random_length() : 0;
+	const char *what = are_ranges ? "ranges" : "points";
 	int			n = 0;
 
 	for (uint32_t i = 0; i < count; i++)
-		probes[i] = (HtProbe) {probe_key(leaf, values), 1000 + i, (uint32_t) rnd_below(70)};
+	{
+		uint64_t	key = probe_key(leaf, values);
+
+		key = key > UINT64_MAX - length ? UINT64_MAX - length : key;
+		probes[i] = (HtProbe) {key, 1000 + i, (uint32_t) rnd_below(70)};
+	}
 	search->prefetch_separators(leaf->page, probes, count);
 	if (rnd_below(2))
 		search->prefetch_blocks(leaf->page, probes, count);
@@ -202,13 +217,16 @@ try_points(const HtSearch *search, const Leaf *leaf, int values, uint32_t room)
 		if (rnd_below(4) == 0)
 			probes[i].hint += (uint32_t) (rnd_below(5) - 2);
 	}
-	answered = search->points(leaf->page, probes, count, hits, want_keys ? keys : NULL, room, &found);
+	if (are_ranges)
+		answered = search->ranges(leaf->page, probes, count, length, hits, want_keys ? keys : NULL, room, &found);
+	else
+		answered = search->points(leaf->page, probes, count, hits, want_keys ? keys : NULL, room, &found);
 	expect(answered <= count && found <= room, "%u answered of %u, %u hits in room for %u",
 		   answered, count, found, room);
 
 	for (uint32_t i = 0; i <= answered && i < count && !failed(); i++)
 	{
-		int			more = expected_hits(leaf, probes[i].key, probes[i].key,
+		int			more = expected_hits(leaf, probes[i].key, probes[i].key + length,
 										 probes[i].number, expected + n);
 
 		/* It may stop only because there is too little room. */
@@ -219,7 +237,7 @@ try_points(const HtSearch *search, const Leaf *leaf, int values, uint32_t room)
 				   "stopped for nothing at probe %u", i);
 	}
 	if (!failed())
-		compare(leaf, hits, want_keys ? keys : NULL, (int) found, expected, n, "points");
+		compare(leaf, hits, want_keys ? keys : NULL, (int) found, expected, n, what);
 }
 
 static void
@@ -266,6 +284,8 @@ try_damaged(const HtSearch *search, Leaf *leaf)
 	search->prefetch_blocks(leaf->page, probes, 10);
 	search->points(leaf->page, probes, 10, hits, keys, ENTRIES, &found);
 	expect(found <= ENTRIES, "%u hits", found);
+	search->ranges(leaf->page, probes, 10, random_length(), hits, keys, ENTRIES, &found);
+	expect(found <= ENTRIES, "%u hits of ranges", found);
 	search->range(leaf->page, probes[0].key, probes[1].key, 0, hits, keys, ENTRIES);
 	search->range(leaf->page, 0, UINT64_MAX, 0, hits, keys, ENTRIES);
 	expect(hits[ENTRIES].tid == 4711 && keys[ENTRIES] == 4711, "wrote beyond the room");
@@ -305,7 +325,8 @@ test_search(int bits, int tid_bytes)
 			{
 				uint32_t	room = rnd_below(2) ? HITS / 4 : (uint32_t) rnd_below(60);
 
-				try_points(search, &leaf, keys, room);
+				try_probes(search, &leaf, keys, false, room);
+				try_probes(search, &leaf, keys, true, room);
 				try_range(search, &leaf, keys, room);
 			}
 			try_damaged(search, &leaf);

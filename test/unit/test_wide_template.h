@@ -694,8 +694,16 @@ HT_KEYED(expect_hint)(const LEAF *leaf, const HT_PROBE *probe)
 		}
 }
 
+/* Lengths of ranges: some are shorter than gaps between keys, some longer than the leaf's reach. */
+static HT_KEY
+HT_KEYED(random_length)(void)
+{
+	return rnd_below(4) == 0 ? KEY_OF((uint64_t) rnd_below(4)) : HT_KEYED(rnd_key)(rnd_below(HT_KEYS + 1));
+}
+
+/* Points, or ranges of one length, which is 0 now and then. */
 static void
-HT_KEYED(try_points)(const HT_SEARCH *search, const LEAF *leaf, uint32_t room)
+HT_KEYED(try_probes)(const HT_SEARCH *search, const LEAF *leaf, bool are_ranges, uint32_t room)
 {
 	static HtHit hits[HITS],
 				expected[HITS];
@@ -706,10 +714,18 @@ HT_KEYED(try_points)(const HT_SEARCH *search, const LEAF *leaf, uint32_t room)
 	uint32_t	answered;
 	bool		want_keys = rnd_below(2);
 	uint32_t	slots = (uint32_t) HT_KEYED(ht_leaf_slots)(leaf->shape);
+	HT_KEY		length = are_ranges ? HT_KEYED(random_length)() : KEY_OF(0);
+	HT_KEY		last = KEY_SUBTRACT(KEY_MAX, length);
+	const char *what = are_ranges ? "ranges" : "points";
 	int			n = 0;
 
 	for (uint32_t i = 0; i < count; i++)
-		probes[i] = (HT_PROBE) {HT_KEYED(leaf_probe)(leaf), 1000 + i, (uint32_t) rnd_below(70)};
+	{
+		HT_KEY		key = HT_KEYED(leaf_probe)(leaf);
+
+		key = KEY_LESS(last, key) ? last : key;
+		probes[i] = (HT_PROBE) {key, 1000 + i, (uint32_t) rnd_below(70)};
+	}
 	search->prefetch_separators(leaf->page, probes, count);
 	if (rnd_below(2))
 	{
@@ -720,12 +736,16 @@ HT_KEYED(try_points)(const HT_SEARCH *search, const LEAF *leaf, uint32_t room)
 	for (uint32_t i = 0; i < count; i++)
 		if (rnd_below(4) == 0)
 			probes[i].hint += (uint32_t) (rnd_below(5) - 2);
-	answered = search->points(leaf->page, probes, count, hits, want_keys ? keys : NULL, room, &found);
+	if (are_ranges)
+		answered = search->ranges(leaf->page, probes, count, length, hits, want_keys ? keys : NULL, room, &found);
+	else
+		answered = search->points(leaf->page, probes, count, hits, want_keys ? keys : NULL, room, &found);
 	expect(answered <= count && found <= room, "%u answered of %u, %u hits in room for %u",
 		   answered, count, found, room);
 	for (uint32_t i = 0; i <= answered && i < count && !failed(); i++)
 	{
-		int			more = HT_KEYED(expected_hits)(leaf, probes[i].key, probes[i].key, probes[i].number, expected + n);
+		int			more = HT_KEYED(expected_hits)(leaf, probes[i].key, KEY_ADD(probes[i].key, length), probes[i].number,
+												 expected + n);
 
 		if (i < answered)
 			n += more;
@@ -733,7 +753,7 @@ HT_KEYED(try_points)(const HT_SEARCH *search, const LEAF *leaf, uint32_t room)
 			expect((uint32_t) n + slots > room || (uint32_t) (n + more) > room, "stopped for nothing at probe %u", i);
 	}
 	if (!failed())
-		HT_KEYED(compare)(leaf, hits, want_keys ? keys : NULL, (int) found, expected, n, "points");
+		HT_KEYED(compare)(leaf, hits, want_keys ? keys : NULL, (int) found, expected, n, what);
 }
 
 static void
@@ -774,6 +794,8 @@ HT_KEYED(try_damaged)(const HT_SEARCH *search, LEAF *leaf)
 	search->prefetch_blocks(leaf->page, probes, 10);
 	search->points(leaf->page, probes, 10, hits, keys, HT_LEAF_MAX_ENTRIES, &found);
 	expect(found <= HT_LEAF_MAX_ENTRIES, "%u hits", found);
+	search->ranges(leaf->page, probes, 10, HT_KEYED(random_length)(), hits, keys, HT_LEAF_MAX_ENTRIES, &found);
+	expect(found <= HT_LEAF_MAX_ENTRIES, "%u hits of ranges", found);
 	search->range(leaf->page, probes[0].key, probes[1].key, 0, hits, keys, HT_LEAF_MAX_ENTRIES);
 	search->range(leaf->page, KEY_OF(0), KEY_MAX, 0, hits, keys, HT_LEAF_MAX_ENTRIES);
 	expect(hits[HT_LEAF_MAX_ENTRIES].tid == 4711, "wrote beyond the room");
@@ -799,7 +821,8 @@ HT_KEYED(test_search)(int bits, int tid_bytes)
 			{
 				uint32_t	room = rnd_below(2) ? HT_LEAF_MAX_ENTRIES : (uint32_t) rnd_below(60);
 
-				HT_KEYED(try_points)(search, leaf, room);
+				HT_KEYED(try_probes)(search, leaf, false, room);
+				HT_KEYED(try_probes)(search, leaf, true, room);
 				HT_KEYED(try_range)(search, leaf, room);
 			}
 			HT_KEYED(try_damaged)(search, leaf);

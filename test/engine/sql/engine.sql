@@ -130,6 +130,22 @@ FROM unnest(ARRAY[77, 10000]) portion, differences('wide',
 	'{00000000-0000-0003-0000-000000002710,00000000-0000-0002-ffff-ffffffffffff,ffffffff-ffff-ffff-ffff-ffffffffffff,00000000-0000-0003-0000-000000002800,50ffffff-0000-0000-0000-000000000000,00000000-0000-0000-0000-000000000000}'::uuid[],
 	', ' || portion) d;
 
+-- Ranges of one length, which are searched together: shorter than gaps between keys, within a leaf, and
+-- over many leaves
+SELECT v.*, d.*
+FROM unnest(ARRAY[1, 40, 1500], ARRAY[7, 500, 10000]) AS v(length, portion),
+	(SELECT array_agg(k) AS l FROM probes, unnest(dense[1:60] || dense[1:3]) k) s,
+	differences('dense', l, (SELECT array_agg(k + v.length) FROM unnest(l) k), ', ' || portion) d;
+SELECT v.*, d.*
+FROM unnest(ARRAY[1, 2 ^ 40, 2 ^ 52]::bigint[]) AS v(length), LATERAL
+	(SELECT array_agg(k) AS l FROM (SELECT k - v.length / 3 AS k FROM uniform WHERE k % 1000 = 0 AND abs(k) < 2 ^ 62) s) s,
+	differences('uniform', l, (SELECT array_agg(k + v.length) FROM unnest(l) k)) d;
+SELECT * FROM differences('runs', ARRAY[0, 2, 3, 3, 5, 98, 30099], ARRAY[2, 4, 5, 5, 7, 100, 30101], ', 333');
+SELECT d.*
+FROM (SELECT array_agg(k) AS l, array_agg(translate(k::text, '-', '')) AS texts FROM
+		(SELECT overlay(k::text PLACING '000' FROM 34)::uuid AS k FROM wide WHERE hashtext(k::text) % 300 = 0) s) s,
+	differences('wide', l, (SELECT array_agg(overlay(k PLACING 'fff' FROM 30)::uuid) FROM unnest(texts) k)) d;
+
 -- Every instruction set that this machine has
 CREATE FUNCTION try_variant(variant text) RETURNS boolean
 LANGUAGE plpgsql
@@ -139,6 +155,9 @@ BEGIN
 			differences('uniform', uniform, NULL::bigint[], format(', variant => %L', variant)) d)
 		AND (SELECT d.missing + d.wrong + d.twice + d.key_wrong = 0 FROM probes,
 			differences('runs', runs, array_fill(110, ARRAY[11]), format(', variant => %L', variant)) d)
+		AND (SELECT d.missing + d.wrong + d.twice + d.key_wrong = 0
+			FROM (SELECT array_agg(k) AS l, array_agg(k + 2::bigint ^ 50) AS h FROM uniform WHERE k % 1000 = 0 AND abs(k) < 2 ^ 62) s,
+			differences('uniform', l, h::bigint[], format(', variant => %L', variant)) d)
 		AND (SELECT d.missing + d.wrong + d.twice + d.key_wrong = 0 FROM probes,
 			differences('wide', wide, NULL::uuid[], format(', variant => %L', variant)) d);
 EXCEPTION
@@ -160,6 +179,8 @@ SELECT count(*), count(DISTINCT probe) AS probes, count(*) FILTER (WHERE key IS 
 FROM harmonia_engine_lookup('runs_k', ARRAY[3, 3, 101, 5, -5], NULL::int[], 10, first_only => true);
 SELECT count(*), count(DISTINCT probe) AS probes
 FROM harmonia_engine_lookup('runs_k', ARRAY[0, 1, 101, -5], ARRAY[200, 5, 200, -1], 10, first_only => true);
+SELECT count(*), count(DISTINCT probe) AS probes
+FROM harmonia_engine_lookup('runs_k', ARRAY[0, 2, 3, 101, -5], ARRAY[4, 6, 7, 105, -1], 10, first_only => true);
 
 -- The index changes between portions: each entry that was there is returned once, and
 -- besides these only added ones.
@@ -190,6 +211,7 @@ $$;
 
 CREATE TABLE asked AS SELECT
 	(SELECT array_agg(i) FROM generate_series(1, 20000, 3) i) || array_fill(5000, ARRAY[3]) AS points,
+	(SELECT array_agg(i) FROM generate_series(-5, 20000, 50) i) || array_fill(4999, ARRAY[3]) AS firsts,
 	ARRAY[1, 4990, 5000, 100, 15000, 7] AS lows,
 	ARRAY[20000, 5010, 5000, 9000, 15001, 6000] AS highs;
 
@@ -198,6 +220,8 @@ SELECT c.* FROM asked, change('INSERT INTO changing SELECT (random() * 20000)::i
 	points, NULL, 700) c;
 SELECT c.* FROM asked, change('INSERT INTO changing SELECT (random() * 20000)::int, true FROM generate_series(1, 300)',
 	lows, highs, 3000) c;
+SELECT c.* FROM asked, change('INSERT INTO changing SELECT (random() * 20000)::int, true FROM generate_series(1, 300)',
+	firsts, (SELECT array_agg(i + 60) FROM unnest(firsts) i), 700) c;
 -- Splits in the middle of a run of duplicates
 SELECT * FROM change('INSERT INTO changing SELECT 5000, true FROM generate_series(1, 50)',
 	ARRAY[4999, 5000, 5001, 5000], NULL, 400);
@@ -212,6 +236,10 @@ SELECT c.* FROM asked, change('INSERT INTO changing SELECT (random() * 20000)::i
 SELECT c.* FROM asked, change('INSERT INTO changing SELECT (random() * 20000)::int, true FROM generate_series(1, 300);
 	SELECT harmonia_engine_move(''changing_k'');
 	INSERT INTO changing SELECT 5000, true FROM generate_series(1, 100)', lows, highs, 3000) c;
+SELECT c.* FROM asked, change('INSERT INTO changing SELECT (random() * 20000)::int, true FROM generate_series(1, 300);
+	SELECT harmonia_engine_move(''changing_k'');
+	INSERT INTO changing SELECT 5000, true FROM generate_series(1, 100)',
+	firsts, (SELECT array_agg(i + 40) FROM unnest(firsts) i), 2000) c;
 
 -- What is refused
 SELECT harmonia_engine_lookup('dense_k', ARRAY[1], NULL::int[]);
