@@ -27,7 +27,7 @@ sub open_session
 		'<', \$session->{in}, '>', \$session->{out}, '2>', \$session->{err},
 		$session->{timeout});
 	$session->{pid} =
-	  ask($session, "LOAD 'harmonia'; SET enable_seqscan = off; SET harmonia.background_movement = off;"
+	  ask($session, "LOAD 'harmonia'; SET enable_seqscan = off;"
 		  . 'SELECT pg_backend_pid();' . ($setup // ''));
 	return $session;
 }

@@ -45,8 +45,11 @@ sub new_node
 	my $conf = delete $params{conf} // '';
 	my $node = PostgreSQL::Test::Cluster->new($name);
 
+	# Where sessions are stopped in the middle of a step, a worker moves nothing beside them.
+	my $alone = $INC{'FaultSessions.pm'} ? "harmonia.background_movement = off\n" : '';
+
 	$node->init(%params);
-	$node->append_conf('postgresql.conf', $settings . $conf);
+	$node->append_conf('postgresql.conf', $settings . $alone . $conf);
 	$node->start;
 	prepare_database($node, 'postgres');
 	return $node;

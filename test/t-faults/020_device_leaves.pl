@@ -10,8 +10,7 @@ use Harmonia;
 use HarmoniaDevice;
 use Test::More;
 
-# Inserts move segments themselves, so that each step changes what it should.
-my $node = new_device_node('device_leaves', conf => "autovacuum = off\nharmonia.background_movement = off\n");
+my $node = new_device_node('device_leaves', conf => "autovacuum = off\n");
 my $count = 20000;
 my $lookups = 'SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off';
 my $what = 'SELECT count(*), sum(k::bigint), count(DISTINCT k) FROM t WHERE';

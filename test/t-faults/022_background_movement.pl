@@ -10,6 +10,7 @@ use Harmonia;
 use Test::More;
 
 my $node = new_node('background_movement', conf => <<'END');
+harmonia.background_movement = on
 shared_buffers = 32MB
 autovacuum = off
 wal_consistency_checking = generic
