@@ -272,9 +272,7 @@ read_rows(HmSubplanKeys *keys, const HmKeyType *key_type, KeyList *list)
 		bool		is_null;
 		Datum		value;
 
-		if (list->count == list->room)
-			make_room(list);
-		if (by_page && add_page(keys, key_type, list) > 0)
+		if (by_page && list->count < list->room && add_page(keys, key_type, list) > 0)
 			continue;
 		row = hm_plan_rows_next(&keys->rows);
 		if (row == NULL)
@@ -282,6 +280,8 @@ read_rows(HmSubplanKeys *keys, const HmKeyType *key_type, KeyList *list)
 		value = row_value(keys, row, &is_null);
 		if (is_null)
 			continue;
+		if (list->count == list->room)
+			make_room(list);
 		if (bracket_function == NULL)
 			hm_key_put(list->keys, list->key_size, list->count++, key_type->normalise(value));
 		else
