@@ -126,19 +126,26 @@ cmp_ok(retired(), '>', 0, 'a segment that has grown to its limit is moved by an 
 $node->wait_for_log(qr/fault point "?move_locked/, $log_end);
 check_index($node, 't_k', 'the index is as the table');
 
+# A worker that has been asked for by inserts is stopped when it has copied a segment.
+sub stop_worker
+{
+	make_table('');
+	hold($node, 'move_copied');
+	set_for_workers('move_copied:wait');
+	for my $round (1 .. 40)
+	{
+		ask($writer, grow(400));
+		last if sql("SELECT count(*) FROM ($workers) w") > 0;
+	}
+	stopped_at($node, 'move_copied');
+	set_for_workers('');
+	return;
+}
+
 # ----------------------------------------------------------------
 # Inserts go on while the worker copies
 # ----------------------------------------------------------------
-make_table('');
-hold($node, 'move_copied');
-set_for_workers('move_copied:wait');
-for my $round (1 .. 40)
-{
-	ask($writer, grow(400));
-	last if sql("SELECT count(*) FROM ($workers) w") > 0;
-}
-stopped_at($node, 'move_copied');
-set_for_workers('');
+stop_worker();
 is(ask($writer, 'INSERT INTO t SELECT generate_series(1, 30000, 750)'), '', 'inserts go on while the worker copies');
 is(retired(), '0', 'nothing is moved yet');
 release('move_copied');
@@ -154,16 +161,7 @@ check_index($node, 't_k', 'the index is as the table after it');
 # ----------------------------------------------------------------
 my $reindexer = open_session($node);
 
-make_table('');
-hold($node, 'move_copied');
-set_for_workers('move_copied:wait');
-for my $round (1 .. 40)
-{
-	ask($writer, grow(400));
-	last if sql("SELECT count(*) FROM ($workers) w") > 0;
-}
-stopped_at($node, 'move_copied');
-set_for_workers('');
+stop_worker();
 is(sql("SELECT count(*) FROM pg_locks l, ($workers) w WHERE l.pid = w.pid AND relation = 't'::regclass AND mode = 'RowExclusiveLock'"),
 	'1', 'the worker has locked the table as an insert does');
 send_sql($reindexer, 'REINDEX INDEX CONCURRENTLY t_k');
