@@ -19,6 +19,14 @@
 #define EXPLORE_SHARE	(1.0 / 64)
 
 /*
+ * Gains and losses of batches on the device count up to this many times what a batch takes on the CPU.
+ * So a device that has been fast for a while may be late once.  One that was late often is out of use
+ * until the loss is EXPLORE_SHARE of the time since then, for at most 65,536 batches.
+ */
+#define MAX_GAIN		64
+#define MAX_LOSS		1024
+
+/*
  * No request waits longer for another one than the larger of the two takes, or than a piece of a
  * search: the daemon shares its time by pieces (cuda/requests.cc).
  */
@@ -147,11 +155,23 @@ hm_costs_choose(HmDeviceCosts *costs, uint32_t keys, const HmQueue *queue, uint3
 	double		device = hoped(costs, keys, now_ms);
 	double		sync = choice.sync;
 	float	   *earned = &costs->explore[hm_size_class(keys)];
+	float	   *gained = &costs->gained[hm_size_class(keys)];
 
 	if (device == 0)
 		return choice;
 	if (cpu == 0)
 	{
+		choice.on_device = false;
+		return choice;
+	}
+
+	/*
+	 * Means are no guard against a device that is fast as a rule and very late now and then.  What it
+	 * has lost has to be earned first, as for trials.
+	 */
+	if (*gained < 0)
+	{
+		*gained += (float) (cpu * EXPLORE_SHARE);
 		choice.on_device = false;
 		return choice;
 	}
@@ -180,6 +200,21 @@ hm_costs_note_cpu(HmDeviceCosts *costs, uint32_t keys, double ns, uint32_t now_m
 	costs->debt += (float) ns;
 }
 
+/* Note how much sooner a batch was done than it would have been on the CPU, without its own re-sync. */
+static void
+note_gain(HmDeviceCosts *costs, uint32_t keys, double ns)
+{
+	double		cpu = hm_costs_cpu(costs, keys);
+	float	   *gained = &costs->gained[hm_size_class(keys)];
+	double		sum = *gained + cpu - ns;
+
+	if (sum > MAX_GAIN * cpu)
+		sum = MAX_GAIN * cpu;
+	else if (sum < -MAX_LOSS * cpu)
+		sum = -MAX_LOSS * cpu;
+	*gained = (float) sum;
+}
+
 static void
 note_sync(HmDeviceCosts *costs, double ns, uint64_t lines, uint32_t now_ms)
 {
@@ -195,11 +230,13 @@ hm_costs_note_device(HmDeviceCosts *costs, uint32_t keys, const HmDeviceTimes *t
 {
 	int			class = hm_size_class(keys);
 	double		waited = times->asked - times->busy;
-	double		unexpected = waited + (times->loaded ? 0 : times->sync_waited) - times->expected_wait;
-	double		alone = times->search - waited;
+	double		sync_waited = times->loaded ? 0 : times->sync_waited;
+	double		unexpected = waited + sync_waited - times->expected_wait;
+	double		alone = times->all - times->sync - waited;
 
 	if (unexpected > 0)
 		alone += unexpected;
+	note_gain(costs, keys, times->all - times->sync + sync_waited);
 	add_to_mean(&costs->device[class], alone / keys, now_ms);
 	add_to_mean(&costs->busy[class], times->busy / keys, now_ms);
 	if (times->loaded)

@@ -50,6 +50,8 @@ typedef struct HmDeviceCosts
 	float		missed;			/* that batches would have saved since the last re-sync,
 								 * had the copy been up to date */
 	float		explore[HM_SIZE_CLASSES];	/* that may be spent on trying the slower one */
+	float		gained[HM_SIZE_CLASSES];	/* that batches have gained on the device, beside the CPU's
+								 * mean; below 0: lost.  Bounded */
 	float		debt;			/* that batches spent on the CPU for lack of a copy, since the
 								 * index was last loaded or unloaded */
 	int64_t		refused;		/* TimestampTz: when the device last had no room for the copy,
@@ -77,10 +79,10 @@ typedef struct HmCostChoice
 /* How long a batch has taken on the device. */
 typedef struct HmDeviceTimes
 {
-	double		search;			/* all searches, from preparing a request to its answer */
-	double		asked;			/* of that, from sending a request to its answer */
+	double		all;			/* from the choice to the last hit, but what was done with the hits */
+	double		asked;			/* of "all", from sending requests to their answers */
 	double		busy;			/* of that, the device's work for this batch */
-	double		sync;			/* bringing the copy up to date */
+	double		sync;			/* of "all", bringing the copy up to date */
 	double		sync_waited;	/* of that, waiting for other sessions */
 	uint64_t	lines;			/* that it took */
 	double		expected_wait;	/* HmCostChoice.wait */

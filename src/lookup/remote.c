@@ -270,7 +270,6 @@ next_chunk(HmRemote *remote)
 {
 	HmCpuReason reason;
 	uint32		count;
-	instr_time	start;
 
 	drop_hits(remote);
 
@@ -285,10 +284,8 @@ next_chunk(HmRemote *remote)
 		if (reason != HM_CPU_NO_REASON)
 			return reason;
 		hm_queue_enter(0, rest_of_batch(remote));
-		INSTR_TIME_SET_CURRENT(start);
 		count = remote->probes.count - remote->next;
 		reason = hm_remote_search_chunk(remote, &count);
-		remote->times.search += hm_ns_since(start);
 		if (reason != HM_CPU_NOT_RESIDENT || attempt == 1)
 			break;
 		remote->synced = false;
@@ -312,35 +309,34 @@ next_chunk(HmRemote *remote)
 	return HM_CPU_NO_REASON;
 }
 
-/* Nothing has been spent on searches yet. */
-static void
-reset_times(HmRemote *remote)
-{
-	HmDeviceTimes *times = &remote->times;
-
-	times->search = times->asked = times->busy = 0;
-}
-
 /*
  * After a copy was made, measure how long smaller batches take on the device, with the
- * first keys of this batch.
+ * first keys of this batch.  For this batch that is a part of making the copy.
  */
 static void
 calibrate(HmRemote *remote)
 {
+	HmDeviceTimes batch = remote->times;
+	instr_time	calibration;
+
+	INSTR_TIME_SET_CURRENT(calibration);
 	for (uint32 keys = HM_SIZE_CLASS_MIN; keys <= remote->probes.count / 4; keys *= 4)
 	{
+		HmDeviceTimes *times = &remote->times;
 		instr_time	start;
 		uint32		count = keys;
 
+		memset(times, 0, sizeof(*times));
+		times->loaded = true;
 		INSTR_TIME_SET_CURRENT(start);
 		if (hm_remote_search_chunk(remote, &count) != HM_CPU_NO_REASON)
 			break;
-		remote->times.search = hm_ns_since(start);
+		times->all = hm_ns_since(start);
 		if (count == keys)
-			hm_choice_note_device(remote->index, keys, &remote->times);
-		reset_times(remote);
+			hm_choice_note_device(remote->index, keys, times);
 	}
+	remote->times = batch;
+	remote->times.sync += hm_ns_since(calibration);
 	remote->hits = remote->counted = 0;
 }
 
@@ -354,7 +350,9 @@ hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done,
 				const HmChoice *choice)
 {
 	HmCpuReason reason;
+	instr_time	start;
 
+	INSTR_TIME_SET_CURRENT(start);
 	drop_hits(remote);
 	remote->probes = *probes;
 	remote->done = done;
@@ -372,18 +370,23 @@ hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done,
 		hm_queue_enter(0, 0);
 	if (reason == HM_CPU_DEVICE_FAILED)
 		remote->stats->counts.fallbacks++;
+	remote->times.all += hm_ns_since(start);
 	return reason;
 }
 
 void
 hm_remote_prepare(HmRemote *remote)
 {
+	instr_time	start;
+
 	if (remote->handed < remote->hits || remote->next == remote->probes.count)
 		return;
 
 	/* If there can be no copy, hm_remote_next() will find that out. */
+	INSTR_TIME_SET_CURRENT(start);
 	remote->synced = false;
 	(void) bring_up_to_date(remote, true);
+	remote->times.all += hm_ns_since(start);
 }
 
 /* Return hits, except those of probes that are done. */
@@ -411,9 +414,10 @@ hand_out(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max)
 	return n;
 }
 
-uint32
-hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max, uint32 *rest,
-			   HmCpuReason *reason, uint64 *counted)
+/* hm_remote_next(), which measures how long this takes. */
+static uint32
+next_hits(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max, uint32 *rest,
+		  HmCpuReason *reason, uint64 *counted)
 {
 	bool		shown = false;
 
@@ -450,10 +454,23 @@ hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max, uint32 *
 			remote->stats->counts.device_batches++;
 		shown = remote_in_gate(remote) && remote->hits + remote->counted > 0;
 	}
-	if (*rest == remote->probes.count)
-		hm_choice_note_device(remote->index, remote->probes.count, &remote->times);
 	drop_hits(remote);
 	return 0;
+}
+
+uint32
+hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max, uint32 *rest,
+			   HmCpuReason *reason, uint64 *counted)
+{
+	instr_time	start;
+	uint32		n;
+
+	INSTR_TIME_SET_CURRENT(start);
+	n = next_hits(remote, hits, keys, max, rest, reason, counted);
+	remote->times.all += hm_ns_since(start);
+	if (n == 0 && *rest == remote->probes.count)
+		hm_choice_note_device(remote->index, remote->probes.count, &remote->times);
+	return n;
 }
 
 void
