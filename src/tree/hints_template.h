@@ -53,15 +53,13 @@ HT_KEYED(ht_leaf_clear_hints)(void *page, const HtLeafChange *change)
 	for (uint64_t rest = change->blocks; rest != 0; rest &= rest - 1)
 	{
 		int			block = __builtin_ctzll(rest);
-		int			count = HT_KEYED(ht_leaf_block_count)(page, block);
+		int			first = block * slots;
+		uint64_t	used = (UINT64_C(1) << HT_KEYED(ht_leaf_block_count)(page, block)) - 1;
+		uint64_t	gone = (change->slots[block] | ~used) & ((UINT64_C(1) << slots) - 1);
 
-		for (int i = 0; i < slots; i++)
-		{
-			int			slot = block * slots + i;
-
-			if (i >= count || (change->slots[block] >> i & 1))
-				hints[slot / 8] &= (uint8_t) ~(1 << slot % 8);
-		}
+		gone <<= first % 8;
+		for (uint8_t *byte = hints + first / 8; gone != 0; byte++, gone >>= 8)
+			*byte &= (uint8_t) ~gone;
 	}
 }
 
