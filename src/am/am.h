@@ -174,12 +174,17 @@ extern const HmKeyType *hm_field_type_lookup(Oid type);
  * A field that has one bit more than the keys of its column is "whole": it tells them, and
  * NULL, apart.  If it has as many bits, NULL shares its value with one key.  If it has
  * fewer, it is "cut", and many keys share each value.
+ *
+ * Storage has the order of the first column.  A column that has the other direction has a descending field,
+ * unless that is cut.
  */
 typedef struct HmField
 {
 	const HmKeyType *type;
 	uint8		bits;
 	uint8		shift;			/* of the lowest bit, in the key */
+	bool		descending;		/* greater keys have lower values */
+	bool		nulls_low;		/* of a whole field: NULL is below all keys, not above */
 } HmField;
 
 typedef struct HmFields
@@ -189,11 +194,18 @@ typedef struct HmFields
 	HmField		fields[HM_MAX_KEY_COLUMNS];
 } HmFields;
 
-/* Whether a field's values sort as its column's keys do, NULL excepted. */
+/* Whether a field's values sort as its column's keys do, or the other way round, NULL excepted. */
 static inline bool
 hm_field_is_ordered(const HmField *field)
 {
 	return field->bits >= field->type->bits;
+}
+
+/* Whether a field tells NULL and all keys apart. */
+static inline bool
+hm_field_is_whole(const HmField *field)
+{
+	return field->bits > field->type->bits;
 }
 
 static inline HmKey
@@ -242,6 +254,9 @@ extern bool hm_row_key(const HmFields *fields, const Datum *values, const bool *
  */
 extern HmKey hm_field_value(const HmField *field, HmKey key);
 extern HmKey hm_field_null(const HmField *field);
+
+/* The values of an ordered field for the keys of its column from low to high. */
+extern HmSpan hm_field_span(const HmField *field, HmKey low, HmKey high);
 
 /*
  * Whether a field may be given back as a value: all but NULL of a field that is not whole.

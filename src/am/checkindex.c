@@ -214,8 +214,7 @@ check_metapage(HmCheck *check)
 	Relation	index = check->index;
 	Buffer		buffer;
 	HmMeta	   *meta;
-	bool		nulls_low = ((index->rd_indoption[0] & INDOPTION_NULLS_FIRST) != 0) !=
-		((index->rd_indoption[0] & INDOPTION_DESC) != 0);
+	bool		nulls_low = hm_option_has_nulls_low(index->rd_indoption[0], index->rd_indoption[0]);
 
 	if (RelationGetNumberOfBlocks(index) == 0)
 		hm_report_damage(NULL, "index \"%s\" has no metapage", RelationGetRelationName(index));

@@ -108,7 +108,7 @@ field_spans(const HmField *field, const HmColumnSpans *column, FieldSpans *resul
 		if (low > high)
 			continue;
 		if (hm_field_is_ordered(field))
-			add_values(field, &list, low - least, high - least);
+			list.spans[list.count++] = hm_field_span(field, low, high);
 		else if ((high - least) >> field->bits < ((low - least) >> field->bits) + MAX_UPPERS)
 			add_cut(field, &list, low, high);
 		else

@@ -16,7 +16,11 @@
  * - Values that differ in their upper bits have the fields of random numbers, so two of them have
  *	 the same one with a probability of 2^-bits, wherever their bits differ.
  *
- * What is computed here is on disk, so it must never change.  How many bits a field has is
+ * Fields that are not cut have the order of their columns.  Storage is as the first column has it, which is
+ * read backwards if that is descending.  Where another column has the other direction, its keys are
+ * complemented, and NULL gets the value that its place asks for.
+ *
+ * What is computed here is on disk, so it must never change.  How many bits a field has, and its direction, are
  * in the metapage, so hm_fields_plan() may.
  */
 #include "postgres.h"
@@ -174,6 +178,27 @@ check_included(Relation index, const Oid *types, int key_count, int count)
 				 errhint("Include fewer or narrower columns.")));
 }
 
+/*
+ * Let fields have the order that the key columns' options ask for, as seen from the first column, whose
+ * direction is that in which storage is read.  The order of cut fields, and that of types without one, is of no
+ * use.
+ */
+static void
+plan_order(Relation index, HmFields *fields)
+{
+	int16		first = index->rd_indoption[0];
+
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+	{
+		HmField    *field = &fields->fields[i];
+
+		if (!field->type->ordered || !hm_field_is_ordered(field))
+			continue;
+		field->descending = hm_option_is_descending(first, index->rd_indoption[i]);
+		field->nulls_low = hm_field_is_whole(field) && hm_option_has_nulls_low(first, index->rd_indoption[i]);
+	}
+}
+
 void
 hm_fields_plan(Relation index, HmFields *fields)
 {
@@ -210,6 +235,7 @@ hm_fields_plan(Relation index, HmFields *fields)
 		fields->fields[i].shift = (uint8) shift;
 		shift += fields->fields[i].bits;
 	}
+	plan_order(index, fields);
 }
 
 void
@@ -219,9 +245,24 @@ hm_fields_write(Relation index, const HmFields *fields, HmMeta *meta)
 	meta->included_columns = (uint16) (fields->count - meta->key_columns);
 	for (int i = 0; i < fields->count; i++)
 	{
-		meta->columns[i].type = fields->fields[i].type->type;
-		meta->columns[i].bits = fields->fields[i].bits;
+		const HmField *field = &fields->fields[i];
+
+		meta->columns[i].type = field->type->type;
+		meta->columns[i].bits = field->bits;
+		meta->columns[i].flags = (field->descending ? HM_COLUMN_DESCENDING : 0) |
+			(field->nulls_low ? HM_COLUMN_NULLS_LOW : 0);
 	}
+}
+
+/* Whether a field can have the order that flags say, which those of included columns have not. */
+static bool
+flags_are_sound(const HmField *field, uint16 flags, bool is_key)
+{
+	if (flags == 0)
+		return true;
+	return is_key && (flags & ~(HM_COLUMN_DESCENDING | HM_COLUMN_NULLS_LOW)) == 0 &&
+		field->type->ordered && hm_field_is_ordered(field) &&
+		((flags & HM_COLUMN_NULLS_LOW) == 0 || hm_field_is_whole(field));
 }
 
 bool
@@ -245,8 +286,11 @@ hm_fields_from_meta(Relation index, const HmMeta *meta, HmFields *fields)
 		field->type = hm_column_type(index, i);
 		field->bits = (uint8) meta->columns[i].bits;
 		field->shift = (uint8) shift;
-		if (meta->columns[i].type != field->type->type || meta->columns[i].flags != 0 ||
-			meta->columns[i].bits < 1 || meta->columns[i].bits > most - shift)
+		field->descending = (meta->columns[i].flags & HM_COLUMN_DESCENDING) != 0;
+		field->nulls_low = (meta->columns[i].flags & HM_COLUMN_NULLS_LOW) != 0;
+		if (meta->columns[i].type != field->type->type ||
+			meta->columns[i].bits < 1 || meta->columns[i].bits > most - shift ||
+			!flags_are_sound(field, meta->columns[i].flags, fields->count > 1 && i < meta->key_columns))
 			return false;
 		shift += field->bits;
 	}
@@ -307,20 +351,39 @@ offset_of_upper(const HmField *field, uint64 upper)
 	return mix(upper ^ UINT64_C(1) << (field->type->bits - 1 - field->bits));
 }
 
+/* The least value of keys in an ordered field.  NULL's is the one below if it is low. */
+static inline HmKey
+values_begin(const HmField *field)
+{
+	return field->nulls_low ? (HmKey) 1 << field->type->bits : 0;
+}
+
 HmKey
 hm_field_value(const HmField *field, HmKey key)
 {
 	key -= field->type->least;
-	if (hm_field_is_ordered(field))
-		return key;
-	return (key + offset_of_upper(field, (uint64) (key >> field->bits))) & hm_field_mask(field);
+	if (!hm_field_is_ordered(field))
+		return (key + offset_of_upper(field, (uint64) (key >> field->bits))) & hm_field_mask(field);
+	if (field->descending)
+		key = ht_key_ones_128(field->type->bits) - key;
+	return key + values_begin(field);
+}
+
+HmSpan
+hm_field_span(const HmField *field, HmKey low, HmKey high)
+{
+	HmKey		a = hm_field_value(field, low);
+	HmKey		b = hm_field_value(field, high);
+
+	Assert(hm_field_is_ordered(field));
+	return (HmSpan) {Min(a, b), Max(a, b)};
 }
 
 HmKey
 hm_field_null(const HmField *field)
 {
-	if (field->bits >= whole_bits(field->type))
-		return (HmKey) 1 << field->type->bits;
+	if (hm_field_is_whole(field))
+		return field->nulls_low ? values_begin(field) - 1 : (HmKey) 1 << field->type->bits;
 	return UINT64_C(0x9E3779B97F4A7C15) & hm_field_mask(field);
 }
 
@@ -334,7 +397,15 @@ hm_field_restore(const HmField *field, HmKey key, Datum *value, bool *is_null)
 	*is_null = number == hm_field_null(field);
 	if (*is_null && hm_field_shares_null(field))
 		return false;
-	*value = *is_null ? (Datum) 0 : field->type->restore(number + field->type->least);
+	if (*is_null)
+	{
+		*value = (Datum) 0;
+		return true;
+	}
+	number -= values_begin(field);
+	if (field->descending)
+		number = ht_key_ones_128(field->type->bits) - number;
+	*value = field->type->restore(number + field->type->least);
 	return true;
 }
 

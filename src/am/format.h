@@ -268,7 +268,14 @@ typedef struct HmExtent
 #define HM_META_COLUMNS			32
 
 /*
- * A column of the index.  Collations and flags are reserved, and zero.
+ * HmMetaColumn.flags, of the fields of key columns in composite keys (am.h): values are stored in descending
+ * order; NULL stands below them, not above.
+ */
+#define HM_COLUMN_DESCENDING	0x01
+#define HM_COLUMN_NULLS_LOW		0x02
+
+/*
+ * A column of the index.  Collations are reserved, and zero.
  */
 typedef struct HmMetaColumn
 {

@@ -11,6 +11,7 @@
 #include "access/itup.h"
 #include "access/reloptions.h"
 #include "access/tableam.h"
+#include "catalog/pg_index.h"
 #include "nodes/execnodes.h"
 
 #include "am/am.h"
@@ -152,6 +153,22 @@ extern bool hm_fields_try(Relation index, HmFields *fields);
  *		Order (order.c)
  * ----------------------------------------------------------------
  */
+
+/*
+ * Where storage, which is read backward if the first column is descending, has a column with an option, one
+ * of rd_indoption: whether its greater values come first, and whether NULL does.
+ */
+static inline bool
+hm_option_is_descending(int16 first, int16 option)
+{
+	return ((first ^ option) & INDOPTION_DESC) != 0;
+}
+
+static inline bool
+hm_option_has_nulls_low(int16 first, int16 option)
+{
+	return ((option & INDOPTION_NULLS_FIRST) != 0) != ((first & INDOPTION_DESC) != 0);
+}
 
 /*
  * Whether a scan of all of the index, forward, returns the rows of its table in the order that the index's

@@ -4,8 +4,8 @@
  *
  * PostgreSQL believes that an index keeps order if the operator families of all its columns
  * have "less than".  Those of types without order have not.  Composite keys have more to them:
- * fields may be cut, NULL may share a value with a key, and storage has one direction for all
- * columns.  So the planner's description of such an index is corrected.
+ * fields may be cut, NULL may share a value with a key, and in an index that is older than directions of
+ * fields these may be other than the columns'.  So the planner's description of such an index is corrected.
  *
  * What the planner believes of order has to be exact, as there is no recheck of it.
  */
@@ -24,25 +24,24 @@
 static hm_relation_hook_type next_relation_hook = NULL;
 
 /*
- * Whether a field's values sort as its column's do, in an index that is read backwards if
- * descending is true.  NULL of a field that is whole has the greatest value.
+ * Whether a field's values sort as a column with this option does, in an index whose first column
+ * has the option "first".
  */
 static bool
-field_keeps_order(const HmField *field, int16 option, bool descending, bool not_null)
+field_keeps_order(const HmField *field, int16 first, int16 option, bool not_null)
 {
-	bool		nulls_first = (option & INDOPTION_NULLS_FIRST) != 0;
-
 	if (!field->type->ordered || !hm_field_is_ordered(field) ||
-		((option & INDOPTION_DESC) != 0) != descending)
+		field->descending != hm_option_is_descending(first, option))
 		return false;
-	return not_null || (!hm_field_shares_null(field) && nulls_first == descending);
+	return not_null ||
+		(hm_field_is_whole(field) && field->nulls_low == hm_option_has_nulls_low(first, option));
 }
 
 /* hm_keeps_order() if it is known which key columns are not NULL in the rows that a scan returns. */
 static bool
 keeps_order(Relation index, const bool *not_null)
 {
-	bool		descending = (index->rd_indoption[0] & INDOPTION_DESC) != 0;
+	const int16 *options = index->rd_indoption;
 	HmFields	fields;
 
 	if (!hm_fields_try(index, &fields))
@@ -51,7 +50,7 @@ keeps_order(Relation index, const bool *not_null)
 	/* Entries of one key are in the order of the included columns, which nobody sees. */
 	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
 	{
-		if (!field_keeps_order(&fields.fields[i], index->rd_indoption[i], descending, not_null[i]))
+		if (!field_keeps_order(&fields.fields[i], options[0], options[i], not_null[i]))
 			return false;
 	}
 	return true;

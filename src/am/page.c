@@ -51,8 +51,7 @@ hm_meta_init(Relation index, Page page)
 	meta->fanout = (uint16) hm_fanout(index);
 
 	/* A descending index is an ascending one that is read backwards. */
-	meta->nulls_low = ((option & INDOPTION_NULLS_FIRST) != 0) !=
-		((option & INDOPTION_DESC) != 0);
+	meta->nulls_low = hm_option_has_nulls_low(option, option);
 	meta->flags = HM_META_LIMITS;
 	hm_fields_plan(index, &fields);
 	meta->width = (uint16) fields.width;
