@@ -38,11 +38,11 @@ VACUUM ANALYZE whole;
 SELECT * FROM in_order('whole', '(a, b)', 'a, b', 'a DESC, b DESC', 'a', 'a DESC',
 	'a NULLS FIRST, b NULLS FIRST', 'a, b DESC', 'b, a');
 SELECT * FROM in_order('whole', '(a DESC, b DESC)', 'a, b', 'a DESC, b DESC');
--- NULLs on the other side, and two directions: no order
+-- Each column has its direction, and its side for NULLs; sql/order_options.sql tries all
 SELECT * FROM in_order('whole', '(a NULLS FIRST, b NULLS FIRST)', 'a NULLS FIRST, b NULLS FIRST', 'a DESC NULLS LAST, b DESC NULLS LAST');
 SELECT * FROM in_order('whole', '(a, b NULLS FIRST)', 'a, b NULLS FIRST');
 SELECT * FROM in_order('whole', '(a DESC NULLS LAST, b DESC NULLS LAST)', 'a DESC NULLS LAST, b DESC NULLS LAST');
-SELECT * FROM in_order('whole', '(a, b DESC)', 'a, b DESC', 'a DESC, b', 'a');
+SELECT * FROM in_order('whole', '(a, b DESC)', 'a, b DESC', 'a DESC, b', 'a', 'a, b', 'a, b DESC NULLS LAST');
 SELECT * FROM in_order('whole', '(a DESC, b)', 'a DESC, b');
 
 CREATE TABLE small (a smallint, b "char", c bool);
@@ -73,10 +73,11 @@ ALTER TABLE ints ALTER b SET NOT NULL;
 ALTER TABLE bigints ALTER a SET NOT NULL;
 SELECT * FROM in_order('ints', '(a, b)', 'a, b', 'a DESC, b DESC');
 SELECT * FROM in_order('bigints', '(a, b)', 'a, b', 'a DESC, b DESC');
--- Any NULLS FIRST or LAST will do
+-- Any NULLS FIRST or LAST will do, and any directions
 SELECT * FROM in_order('ints', '(a NULLS FIRST, b)', 'a NULLS FIRST, b', 'a DESC NULLS LAST, b DESC', 'a, b');
 SELECT * FROM in_order('bigints', '(a DESC, b DESC NULLS LAST)', 'a DESC, b DESC NULLS LAST', 'a, b NULLS FIRST');
-SELECT * FROM in_order('ints', '(a, b DESC)', 'a, b DESC');
+SELECT * FROM in_order('ints', '(a, b DESC)', 'a, b DESC', 'a DESC NULLS LAST, b', 'a, b');
+SELECT * FROM in_order('bigints', '(a DESC, b NULLS FIRST)', 'a DESC, b', 'a, b DESC', 'a, b');
 -- Plans are made again when NULLs may come
 CREATE INDEX ints_a_b ON ints USING harmonia (a, b);
 PREPARE first_ints AS SELECT * FROM ints WHERE b < 5 ORDER BY a, b OFFSET 1 LIMIT 4;

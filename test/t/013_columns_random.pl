@@ -306,11 +306,11 @@ sub make_tables
 	my $checked = join ', ', map { "$_->{name} $_->{type}" . ($_->{not_null} ? ' NOT NULL' : '') } @columns;
 	my $included = included(@columns);
 	my @keys = @columns[ 0 .. $#columns - $included ];
-	my $same = $r->chance(700);
+	my $same = $r->chance(300);
 	my $descending = $r->chance(300);
 	foreach (@keys)
 	{
-		$_->{descending} = $types{ $_->{kind} }{order} && ($same ? $descending : $r->chance(200));
+		$_->{descending} = $same ? $descending : $r->chance(500);
 		$_->{nulls_first} = $_->{descending};
 		$_->{nulls_first} = !$_->{nulls_first} if $r->chance($same ? 100 : 300);
 	}

@@ -9,14 +9,23 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# Where the bits of the first column are in the metapage, and the fanout.
+# Where the bits of the first column are in the metapage, the flags of the second one, and the fanout.
 my $bits = 6692;
+my $flags = 6710;
 my $fanout = 82;
 
 # What is done to the metapage of an index; and what scans say of it, if that is an error.
 my %damage = (
 	sound => [ sub { } ],
 	older => [ sub { put($_[0], 0, $bits, 'v', 6) } ],
+	# as if built before fields had directions; and one that its column has not
+	undirected => [ sub { put($_[0], 0, $flags, 'v', 0) } ],
+	turned => [ sub { put($_[0], 0, $flags, 'v', 1) } ],
+	turned_nulls => [ sub { put($_[0], 0, $flags, 'v', 2) } ],
+	unknown_flag => [ sub { put($_[0], 0, $flags, 'v', 4) }, qr/damaged metapage/ ],
+	cut_flag => [ sub { put($_[0], 0, $flags - 2, 'vv', 6, 1) }, qr/damaged metapage/ ],
+	full_flag => [ sub { put($_[0], 0, $flags - 2, 'vv', 16, 2) }, qr/damaged metapage/ ],
+	included_flag => [ sub { put($_[0], 0, $flags + 16, 'v', 1) }, qr/damaged metapage/ ],
 	fanout => [ sub { put($_[0], 0, $fanout, 'v', 0) }, qr/damaged metapage/ ],
 	zeroed => [ sub { put($_[0], 0, 0, 'a8192', '') }, qr/has an unexpected page/ ],
 	garbage => [ sub { put($_[0], 0, 0, 'a8192', 'x' x 8192) }, qr/invalid page in block 0/ ],
@@ -28,12 +37,29 @@ my $node = new_node('order', conf => "autovacuum = off\n",
 	$version >= 18 ? (extra => ['--no-data-checksums']) : ());
 my %files;
 
+# The order of the indexes.  Those whose names end with "nulls" have no column that is NOT NULL.
+my %order = (undirected => 'a, b DESC');
+
+sub order_of
+{
+	my ($table) = @_;
+	return $order{$table} // 'a, b';
+}
+
 # The plan of a query that wants rows in the index's order.
 sub ordered_plan
 {
 	my ($table) = @_;
 	return $node->psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; SET enable_bitmapscan = off;"
-		  . "EXPLAIN (COSTS OFF) SELECT a, b FROM $table WHERE c IS NULL ORDER BY a, b");
+		  . "EXPLAIN (COSTS OFF) SELECT a, b FROM $table WHERE c IS NULL ORDER BY " . order_of($table));
+}
+
+# The rows of a table, sorted, as one value.
+sub sorted_rows
+{
+	my ($table) = @_;
+	my $order = order_of($table);
+	return "SELECT md5(string_agg(format('%s %s', a, b), ',' ORDER BY n)) FROM (SELECT a, b, row_number() OVER () AS n FROM (SELECT a, b FROM $table ORDER BY $order) p) q";
 }
 
 # Change the files of indexes while the server is down.
@@ -54,9 +80,12 @@ sub change
 
 foreach my $table ('checksum', keys %damage)
 {
-	$node->safe_psql('postgres', "CREATE TABLE $table (a int NOT NULL, b smallint NOT NULL, c int);"
-		  . "CREATE INDEX ON $table USING harmonia (a, b)");
-	$files{$table} = $node->data_dir . '/' . $node->safe_psql('postgres', "SELECT pg_relation_filepath('${table}_a_b_idx')");
+	my $constraint = $table =~ /nulls$/ ? '' : 'NOT NULL';
+	my $included = $table =~ /^included/ ? 'INCLUDE (d)' : '';
+
+	$node->safe_psql('postgres', "CREATE TABLE $table (a int $constraint, b smallint $constraint, c int, d smallint);"
+		  . "CREATE INDEX ${table}_i ON $table USING harmonia (" . order_of($table) . ") $included");
+	$files{$table} = $node->data_dir . '/' . $node->safe_psql('postgres', "SELECT pg_relation_filepath('${table}_i')");
 }
 change(map { $_ => $damage{$_}[0] } keys %damage);
 
@@ -81,18 +110,31 @@ foreach my $table (sort keys %damage)
 	like($message, $error, "$table: what a scan says");
 }
 
-# Rows of the index with cut fields, sorted
-$node->safe_psql('postgres', "INSERT INTO older SELECT i * 7919 % 5000, i % 10 FROM generate_series(1, 3000) i; ANALYZE older");
-my $rows = "SELECT md5(string_agg(format('%s %s', a, b), ',')) FROM (SELECT a, b FROM older ORDER BY a, b) q";
-is($node->safe_psql('postgres', "SET enable_seqscan = off; $rows"),
-	$node->safe_psql('postgres', "SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off; $rows"),
-	'rows of an index with cut fields are sorted');
-my ($result, $out, $message) = $node->psql('postgres', 'CLUSTER older USING older_a_b_idx');
-like($message, qr/it does not keep the order of its columns/, 'CLUSTER refuses an index with cut fields');
-$node->safe_psql('postgres', 'REINDEX INDEX older_a_b_idx');
-($result, $out, $message) = ordered_plan('older');
-unlike($out, qr/Sort/, 'REINDEX gives it an order');
-$node->safe_psql('postgres', 'CLUSTER older USING older_a_b_idx');
+# Rows of indexes with cut fields or other directions are found, and sorted
+foreach my $table ('older', 'undirected', 'turned', 'turned_nulls')
+{
+	my $rows = sorted_rows($table);
+
+	$node->safe_psql('postgres', "INSERT INTO $table SELECT i * 7919 % 5000, i % 10 FROM generate_series(1, 3000) i; VACUUM ANALYZE $table");
+	$node->safe_psql('postgres', "INSERT INTO $table VALUES (NULL, 1), (1, NULL), (NULL, NULL)") if $table =~ /nulls$/;
+	is($node->safe_psql('postgres', "SET enable_seqscan = off; $rows"),
+		$node->safe_psql('postgres', "SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off; $rows"),
+		"$table: rows are sorted");
+	is($node->safe_psql('postgres', "SET enable_seqscan = off; SELECT count(*) FROM $table WHERE a BETWEEN 1000 AND 1999 AND b > 4"),
+		$node->safe_psql('postgres', "SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off;"
+			  . "SELECT count(*) FROM $table WHERE a BETWEEN 1000 AND 1999 AND b > 4"), "$table: rows are found");
+	$node->safe_psql('postgres', "SELECT harmonia_check('${table}_i', true)");
+	my ($result, $out, $message) = $node->psql('postgres', "CLUSTER $table USING ${table}_i");
+	like($message, qr/it does not keep the order of its columns/, "CLUSTER refuses an index that is $table");
+	$node->safe_psql('postgres', "REINDEX INDEX ${table}_i");
+	($result, $out, $message) = ordered_plan($table);
+	unlike($out, qr/Sort/, "$table: REINDEX gives it an order");
+	$node->safe_psql('postgres', "CLUSTER $table USING ${table}_i");
+	is($node->safe_psql('postgres', "SET enable_seqscan = off; $rows"),
+		$node->safe_psql('postgres', "SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off; $rows"),
+		"$table: rows after REINDEX");
+}
+my ($result, $out, $message);
 
 # A page that its checksum does not fit
 $node->stop;
