@@ -248,6 +248,23 @@ UPDATE tenants SET id = -id WHERE id % 7 = 0;
 SELECT verify('tenants_latest'), verify('tenants_first');
 SELECT * FROM compare_queries('SELECT tenant, id FROM tenants ORDER BY tenant, id DESC', 'SELECT flag, at FROM tenants WHERE at IS NULL ORDER BY flag');
 
+-- Ascending ids come below others of their tenant, and still fill leaves
+CREATE FUNCTION entries_a_leaf(index regclass) RETURNS numeric LANGUAGE sql
+	AS 'SELECT avg(entries) FROM harmonia_segments(index) s, harmonia_leaves(index, s.block) l';
+CREATE TABLE grown (tenant int NOT NULL, id bigint NOT NULL);
+CREATE INDEX grown_latest ON grown USING harmonia (tenant, id DESC);
+DO $$ BEGIN FOR i IN 1..30000 LOOP INSERT INTO grown VALUES (7, i); END LOOP; END $$;
+SELECT entries_a_leaf('grown_latest') > 600 AS full, verify('grown_latest');
+TRUNCATE grown;
+DO $$ BEGIN FOR i IN 1..40000 LOOP INSERT INTO grown VALUES (i % 20, i); END LOOP; END $$;
+SELECT entries_a_leaf('grown_latest') > 450 AS full, verify('grown_latest');
+SELECT * FROM compare_queries('SELECT tenant, id FROM grown ORDER BY tenant, id DESC', 'SELECT tenant, id FROM grown WHERE tenant > 5 AND id < 20000 ORDER BY tenant DESC, id');
+-- From a built index on, too, and in large statements
+REINDEX INDEX grown_latest;
+INSERT INTO grown SELECT i % 20, i FROM generate_series(40001, 60000) i;
+DO $$ BEGIN FOR i IN 60001..80000 LOOP INSERT INTO grown VALUES (i % 20, i); END LOOP; END $$;
+SELECT entries_a_leaf('grown_latest') > 450 AS full, verify('grown_latest');
+
 --
 -- Partitions: one may have been attached with an index that has other options
 --

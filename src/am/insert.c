@@ -126,13 +126,16 @@ hm_begins_leaf(Relation index, Page page, int count, HtEntry entry)
 }
 
 HtEntry
-hm_begun_bound(Page page, HtEntry entry)
+hm_begun_bound(Page page, HtEntry entry, HT_KEY step)
 {
+	HtLeafShape shape = ht_leaf_shape_of(page);
 	HtEntry		bound = {KEY_OF(0), 0};
 
-	if (HM_SOFT_BOUNDS || ht_leaf_fits_key(ht_leaf_shape_of(page), entry.key))
+	if (!HM_SOFT_BOUNDS && ht_leaf_fits_key(shape, entry.key))
 		return entry;
 	(void) hm_leaf_greatest(page, &bound);
+	if (HM_SOFT_BOUNDS)
+		return hm_bound_below(bound, entry, step, ht_leaf_capacity(shape));
 	bound.tid++;
 	return bound;
 }

@@ -1,8 +1,8 @@
 /*
  * insert.h
  *		What finding leaves to be changed (target.c), inserting into them (insert.c), splitting
- *		them (split.c) and the growth of an index (grow.c) share; no other file includes this
- *		one.
+ *		them (split.c, cut.c) and the growth of an index (grow.c) share; no other file includes
+ *		this one.
  */
 #ifndef HARMONIA_INSERT_H
 #define HARMONIA_INSERT_H
@@ -78,9 +78,10 @@ extern bool hm_leaf_greatest(Page page, HtEntry *entry);
 
 /*
  * The low bound of the leaf that such an entry begins: the entry or, if the leaf before cannot
- * store keys up to it, what comes right after its last entry.
+ * store keys up to it, what comes right after its last entry.  If bounds are soft, one that leaves room
+ * below the entry (hm_bound_below()).  step is the distance of keys in the leaf before.
  */
-extern HtEntry hm_begun_bound(Page page, HtEntry entry);
+extern HtEntry hm_begun_bound(Page page, HtEntry entry, HT_KEY step);
 
 /*
  * Whether a leaf of a shape with count entries should receive n more.  The last leaf of a part
@@ -153,6 +154,43 @@ extern int64 hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer 
  */
 extern int64 hm_insert_unlisted(Relation index, HmPart part, BlockNumber header_block,
 								const HtEntry *coming, int64 n);
+
+/* ----------------------------------------------------------------
+ *		Splits: how they are done (split.c), and where (cut.c)
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * A leaf that is to be split, and what the split needs.  Both buffers are locked
+ * exclusively.
+ */
+typedef struct HmSplit
+{
+	Buffer		header;
+	Buffer		leaf;
+	HtWidth		width;
+	bool		append;			/* the new entries are above all of the leaf, and begin
+								 * another one */
+	HtEntry		bound;			/* the low bound of the new leaf */
+	int			keep;			/* entries[] that stay in the left leaf; unless append */
+	HT_KEY		step;			/* distance of keys in the leaf */
+	const HtEntry *coming;		/* new entries of this part, in order */
+	int64		coming_count;	/* at least one */
+	int64		merged;			/* how many of them are in entries[] */
+	int			count;			/* of entries[], which the two leaves share */
+	HtEntry		entries[2 * HT_LEAF_MAX_ENTRIES];
+} HmSplit;
+
+/*
+ * A low bound for a leaf whose first entry is "first", and before which the other leaf ends with the entry
+ * "before".  Keys that come below "first", but nearer to it than to "before", should get into the leaf that
+ * begins there.  So the bound is lower by the distance that so many keys have which are a step apart,
+ * unless it would come near to "before".
+ */
+extern HtEntry hm_bound_below(HtEntry before, HtEntry first, HT_KEY step, int keys);
+
+/* Decide which of split->entries stay in the left leaf, and on the new leaf's bound. */
+extern void hm_choose_cut(HmSplit *split, Page leaf);
 
 /* ----------------------------------------------------------------
  *		Extents (spare.c) and segments (grow.c)

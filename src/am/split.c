@@ -30,27 +30,6 @@
 #define HM_EXTENTS_NEARLY		(HM_SEGMENT_MAX_EXTENTS - 1)
 
 /*
- * A leaf that is to be split, and what the split needs.  Both buffers are locked
- * exclusively.
- */
-typedef struct HmSplit
-{
-	Buffer		header;
-	Buffer		leaf;
-	HtWidth		width;
-	bool		append;			/* the new entries are above all of the leaf, and begin
-								 * another one */
-	HtEntry		bound;			/* the low bound of the new leaf */
-	int			keep;			/* entries[] that stay in the left leaf; unless append */
-	HT_KEY		step;			/* distance of keys in the leaf */
-	const HtEntry *coming;		/* new entries of this part, in order */
-	int64		coming_count;	/* at least one */
-	int64		merged;			/* how many of them are in entries[] */
-	int			count;			/* of entries[], which the two leaves share */
-	HtEntry		entries[2 * HT_LEAF_MAX_ENTRIES];
-} HmSplit;
-
-/*
  * Put a new leaf to the right of the leaf that is split.  When appending, it receives new
  * entries alone; otherwise the two leaves share split->entries.  "fresh" is the new
  * leaf's blank page, locked exclusively.  Both pages become part of the change.  Adds
@@ -358,102 +337,6 @@ merge_for_split(Relation index, HmSplit *split, Page leaf)
 }
 
 /*
- * Where to cut a leaf that consists mostly of one key's entries, from its low bound on, and gets
- * one more entry behind all of these.  Rows that come later have greater TIDs, as a rule, so the
- * left leaf would stay half empty.
- *
- * A leaf that has this key alone keeps all entries, and the new one goes to the right.  In another
- * leaf the cut is at the end of the key, so that the left one becomes one of class 0.  Then there
- * may be nothing for the right one, once for each such key.
- *
- * Returns false if the leaf is another one, or the left leaf would not have room.
- */
-static bool
-cut_after_key(HmSplit *split, Page leaf)
-{
-	HtEntry		entry = split->coming[0];
-	HtEntry		low = hm_leaf_low(leaf);
-	HtEntry		high = hm_leaf_high(leaf);
-	int			end = 0;
-
-	if (split->merged != 1 || !KEY_EQUAL(low.key, entry.key))
-		return false;
-	while (end < split->count && KEY_EQUAL(split->entries[end].key, entry.key))
-		end++;
-	if (end < 2 || end <= split->count / 2 || ht_entry_cmp(split->entries[end - 1], entry) != 0)
-		return false;
-
-	if (hm_page_has_high(leaf) ? !hm_is_single_key(low, high) : end < split->count)
-	{
-		split->bound.key = KEY_ADD(entry.key, KEY_OF(1));
-		split->bound.tid = 0;
-		split->keep = end;
-	}
-	else
-	{
-		split->bound = entry;
-		split->keep = end - 1;
-	}
-	return split->keep <= ht_leaf_capacity(hm_leaf_shape(split->width, low, &split->bound, split->entries,
-														 split->keep, HM_STEP_UNKNOWN));
-}
-
-/*
- * The slots that the two leaves would have if the left one got so many of split->entries; 0 if these are too
- * many for one of them.
- */
-static int
-slots_of_halves(const HmSplit *split, Page leaf, int keep)
-{
-	HtEntry		high = hm_leaf_high(leaf);
-	const HtEntry *entries = split->entries;
-	HtLeafShape left = hm_leaf_shape(split->width, hm_leaf_low(leaf), &entries[keep], entries, keep,
-									 HM_STEP_UNKNOWN);
-	HtLeafShape right = hm_leaf_shape(split->width, entries[keep], hm_page_has_high(leaf) ? &high : NULL,
-									  entries + keep, split->count - keep, split->step);
-
-	if (keep > ht_leaf_capacity(left) || split->count - keep > ht_leaf_capacity(right))
-		return 0;
-	return ht_leaf_capacity(left) + ht_leaf_capacity(right);
-}
-
-/* Which of split->entries, of those in the middle, has the greatest distance from the one before. */
-static int
-greatest_step(const HmSplit *split)
-{
-	const HtEntry *entries = split->entries;
-	int			result = split->count / 2;
-
-	for (int i = split->count / 4 + 1; i < split->count - split->count / 4; i++)
-	{
-		if (KEY_LESS(KEY_SUBTRACT(entries[result].key, entries[result - 1].key),
-					 KEY_SUBTRACT(entries[i].key, entries[i - 1].key)))
-			result = i;
-	}
-	return result;
-}
-
-/*
- * Decide where to cut split->entries: in the middle, as a rule.  Of wide keys, the first fields may change
- * somewhere near the middle.  If the leaves become narrower, cut there.
- */
-static void
-choose_cut(HmSplit *split, Page leaf)
-{
-	if (cut_after_key(split, leaf))
-		return;
-	split->keep = split->count / 2;
-	if (HM_SOFT_BOUNDS && split->keep > 0)
-	{
-		int			step = greatest_step(split);
-
-		if (slots_of_halves(split, leaf, step) > slots_of_halves(split, leaf, split->keep))
-			split->keep = step;
-	}
-	split->bound = split->entries[split->keep];
-}
-
-/*
  * From how many leaves on it is time to move a segment.  A movement costs least WAL in place
  * of splits.  Random keys fill all leaves of a segment at about the same time, and then split them one
  * after the other: when the segment has twice the leaves that it began with, most have just been
@@ -628,8 +511,8 @@ hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf, bool li
 
 	if (split.append)
 	{
-		split.bound = hm_begun_bound(leaf_page, coming[0]);
 		split.step = leaf_step(leaf_page);
+		split.bound = hm_begun_bound(leaf_page, coming[0], split.step);
 	}
 	else
 	{
@@ -637,7 +520,7 @@ hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf, bool li
 		shape = merge_for_split(index, &split, leaf_page);
 		if (split.merged == 0)
 			hm_page_no_progress(index, split.leaf);
-		choose_cut(&split, leaf_page);
+		hm_choose_cut(&split, leaf_page);
 	}
 
 	if (!split.append && hm_leaf_has_room(shape, !hm_page_has_high(leaf_page), split.count, 0))

@@ -194,6 +194,9 @@
 #define hm_make_room			HT_KEYED(hm_make_room)
 #define hm_make_room_in			HT_KEYED(hm_make_room_in)
 #define hm_insert_unlisted		HT_KEYED(hm_insert_unlisted)
+#define HmSplit					HT_KEYED(HmSplit)
+#define hm_bound_below			HT_KEYED(hm_bound_below)
+#define hm_choose_cut			HT_KEYED(hm_choose_cut)
 #define hm_create_first_segment	HT_KEYED(hm_create_first_segment)
 #define hm_append_segment		HT_KEYED(hm_append_segment)
 
