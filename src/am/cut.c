@@ -126,7 +126,7 @@ place_of_coming(const HmSplit *split)
 	int			first = 0;
 	int			last;
 
-	while (ht_entry_cmp(split->entries[first], split->coming[0]) != 0)
+	while (first < split->count && ht_entry_cmp(split->entries[first], split->coming[0]) != 0)
 		first++;
 	last = first + (int) split->merged - 1;
 	return last < split->count && ht_entry_cmp(split->entries[last], split->coming[split->merged - 1]) == 0 ? first : -1;
