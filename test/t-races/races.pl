@@ -149,6 +149,11 @@ END
 # Movement stops while others read and write
 # ----------------------------------------------------------------
 
+# The rows of 119017 belong in the second segment, which is not the one that is moved first.
+make_table();
+is($node->safe_psql('postgres', "SELECT count(*) FROM harmonia_segments('t_k') WHERE low_key - 2147483648 < 119017"),
+	'2', 'there are two segments');
+
 # How a movement that has stopped at a point ends.
 my %ends = (
 	'goes on' => sub { release($_[0]); },
@@ -189,7 +194,7 @@ for my $point ('move_read', 'move_copied', 'move_followed', 'move_marked', 'move
 		else
 		{
 			ok(blocked_on($node, pausing($node, 'Movement'), '^INSERT INTO t SELECT 17'), "$name: a writer waits");
-			is(ask($other, 'INSERT INTO t SELECT 90017, 17 FROM generate_series(1, 1000);'),
+			is(ask($other, 'INSERT INTO t SELECT 119017, 17 FROM generate_series(1, 1000);'),
 				'', "$name: a writer elsewhere does not wait");
 		}
 		$ends{$end}->($point);
