@@ -30,6 +30,7 @@ typedef struct HmFault
 	int			point;			/* HmFaultPoint, or -1 for none */
 	HmFaultAction action;
 	int			skip;
+	int			times;
 } HmFault;
 
 #define HM_FAULT_NAME(name) #name,
@@ -40,7 +41,7 @@ static const char *const action_names[] = {"error", "panic", "wait"};
 /* The point at which something happens, or -1. */
 int			hm_fault_chosen = -1;
 
-static HmFault current = {-1, HM_FAULT_ERROR, 0};
+static HmFault current = {-1, HM_FAULT_ERROR, 0, 1};
 
 /* GUCs */
 static char *fault_string = NULL;
@@ -57,17 +58,27 @@ find_name(const char *const *names, int count, const char *name, size_t length)
 	return -1;
 }
 
+/* Read the number after a colon.  Returns what follows it, or NULL if there is none. */
+static const char *
+parse_number(const char *colon, int *number)
+{
+	char	   *end;
+
+	*number = strtol(colon + 1, &end, 10);
+	return end > colon + 1 && *number >= 0 ? end : NULL;
+}
+
 static bool
 parse_fault(const char *string, HmFault *fault)
 {
 	const char *action = strchr(string, ':');
-	const char *skip;
+	const char *rest;
 	int			number;
-	char	   *end;
 
 	fault->point = -1;
 	fault->action = HM_FAULT_ERROR;
 	fault->skip = 0;
+	fault->times = 1;
 	if (*string == '\0')
 		return true;
 	if (action == NULL)
@@ -77,20 +88,17 @@ parse_fault(const char *string, HmFault *fault)
 		return false;
 
 	action++;
-	skip = strchr(action, ':');
-	number = find_name(action_names, lengthof(action_names), action,
-					   skip ? skip - action : strlen(action));
+	rest = action + strcspn(action, ":");
+	number = find_name(action_names, lengthof(action_names), action, rest - action);
 	if (number < 0)
 		return false;
 	fault->action = (HmFaultAction) number;
 
-	if (skip != NULL)
-	{
-		fault->skip = strtol(skip + 1, &end, 10);
-		if (end == skip + 1 || *end != '\0' || fault->skip < 0)
-			return false;
-	}
-	return true;
+	if (*rest == ':')
+		rest = parse_number(rest, &fault->skip);
+	if (rest != NULL && *rest == ':')
+		rest = parse_number(rest, &fault->times);
+	return rest != NULL && *rest == '\0' && fault->times > 0;
 }
 
 static bool
@@ -100,7 +108,7 @@ fault_check(char **value, void **extra, GucSource source)
 
 	if (!parse_fault(*value, &fault))
 	{
-		GUC_check_errdetail("It is a point's name, \"error\", \"panic\" or \"wait\", and how often the point is to be skipped.");
+		GUC_check_errdetail("It is a point's name, \"error\", \"panic\" or \"wait\", and how often the point is to be skipped and to be met.");
 		GUC_check_errhint("harmonia.fault_points lists the points.");
 		return false;
 	}
@@ -148,7 +156,8 @@ hm_fault_reached(HmFaultPoint point)
 		current.skip--;
 		return;
 	}
-	hm_fault_chosen = -1;
+	if (--current.times == 0)
+		hm_fault_chosen = -1;
 
 	switch (current.action)
 	{
@@ -180,7 +189,7 @@ hm_fault_init(void)
 
 	DefineCustomStringVariable("harmonia.fault",
 							   "Makes the session fail or wait at a fault point.",
-							   "The point's name, \"error\", \"panic\" or \"wait\", and how often to skip it, with colons between.",
+							   "The point's name, \"error\", \"panic\" or \"wait\", how often to skip it and to meet it, with colons between.",
 							   &fault_string,
 							   "",
 							   PGC_SUSET,

@@ -3,9 +3,9 @@
  *		Fault points: places where a test can make a backend fail or stop.
  *
  * For developers.  They exist only in a library built with FAULT_POINTS=1, in
- * which the parameter harmonia.fault, 'point:action' or 'point:action:skip',
- * chooses one point of the session and what happens there, once, after it has
- * been passed "skip" times:
+ * which the parameter harmonia.fault, 'point:action', 'point:action:skip' or
+ * 'point:action:skip:times', chooses one point of the session and what happens there,
+ * once or so many times, after it has been passed "skip" times:
  *
  *	error	an ERROR; in a critical section the server makes a PANIC of it
  *	panic	a PANIC, with all WAL up to there on disk

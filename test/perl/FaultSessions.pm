@@ -10,7 +10,7 @@ use PostgreSQL::Test::Utils;
 
 our @EXPORT = qw(
   open_session close_session send_sql ask answer
-  hold release wait_until stopped_at blocked_on settled pausing
+  hold release release_once wait_until stopped_at blocked_on settled pausing
 );
 
 my %holders;
@@ -93,6 +93,22 @@ sub release
 	my ($point) = @_;
 
 	close_session(delete $holders{$point});
+	return;
+}
+
+# Let a session that has stopped at a fault point go on, and make those wait that come to the point next.
+sub release_once
+{
+	my ($node, $point) = @_;
+	my $next = open_session($node);
+
+	# It stands in the queue behind the session that has stopped.
+	send_sql($next, "SELECT pg_advisory_lock(hashtext('$point'))");
+	wait_until($node, "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND pid = $next->{pid}")
+	  || die "the lock of $point is free";
+	release($point);
+	answer($next);
+	$holders{$point} = $next;
 	return;
 }
 
