@@ -1,12 +1,12 @@
 #!/bin/bash
 # Compares a harmonia index with btree and hash indexes under changes, on a private
-# server: mixes of inserts, deletes and look-ups; single-row inserters; size and look-up
-# time after churn, before and after movement; and how long inserts wait for movements.
-# Prints Markdown tables.
+# server: mixes of inserts, deletes and look-ups; single-row inserters; statements that change
+# many rows; size and look-up time after churn, before and after movement; and how long inserts
+# wait for movements.  Prints Markdown tables, and which targets are reached.
 #
 # usage: bench/updates.sh [SECTION...]
 #
-#   mixes inserters churn waits      default: all of them
+#   mixes inserters statements churn waits      default: all of them
 #
 # Environment: ROWS (20000000), RUNS (3), SECONDS_A_RUN (10), WAIT_SECONDS (30), and the
 # variables of bench/common.sh.  Takes about 400 bytes of memory and as much disk space
@@ -75,6 +75,76 @@ section_inserters() {
 	for clients in 1 2 4 8; do
 		inserter_row ascending "nextval('ascending') + 2^62::bigint" "$clients"
 	done
+}
+
+# in_ms COMMAND...: runs a command for each part of 1 to 4, at the same time, with the part as last argument.
+# Prints the milliseconds until all have ended.
+in_ms() {
+	local part from=${EPOCHREALTIME/./} pids=()
+	for part in 1 2 3 4; do
+		"$@" "$part" &
+		pids+=($!)
+	done
+	for part in "${pids[@]}"; do
+		wait "$part"
+	done
+	echo $(((${EPOCHREALTIME/./} - from) / 1000))
+}
+
+copy_part() {
+	sql -c "COPY t_$1 FROM '$dir/copy.$2'"
+}
+
+# rows_a_second ROWS: makes that of the milliseconds on each line of the input.
+rows_a_second() {
+	awk -v n="$1" '{ print n / $1 * 1000 }'
+}
+
+# Random keys, with default settings.
+section_statements() {
+	local method run part count=$((rows / 40))
+	local methods=(btree harmonia)
+	load "${methods[@]}"
+	for ((run = 0; run < runs; run++)); do
+		for part in 1 2 3 4; do
+			sql -c "COPY (SELECT hashint8extended(i, 0), i FROM generate_series($rows + ($run * 4 + $part) * $count::bigint + 1,
+				$rows + ($run * 4 + $part + 1) * $count::bigint) i) TO '$dir/copy.$part'"
+		done
+		for method in "${methods[@]}"; do
+			in_ms copy_part "$method" | rows_a_second $((4 * count)) | note "$method" rows/s
+		done
+		rm "$dir"/copy.?
+	done
+	record_noted 'statements of many rows' 'COPY by 4 clients'
+
+	for ((run = 0; run < runs; run++)); do
+		sql -c 'DROP TABLE IF EXISTS new_keys' \
+			-c "CREATE TABLE new_keys AS SELECT i AS id, hashint8extended(i, $run + 1) AS k
+				FROM generate_series($run * $count::bigint + 1, ($run + 1) * $count::bigint) i" -c 'VACUUM ANALYZE new_keys'
+		for method in "${methods[@]}"; do
+			timings "UPDATE t_$method t SET k = n.k FROM new_keys n WHERE t.id = n.id" |
+				rows_a_second "$count" | note "$method" rows/s
+		done
+	done
+	record_noted 'statements of many rows' 'UPDATE by a join'
+
+	# It finds its rows by the index that it changes, one by one.
+	count=$((rows / 400))
+	for method in "${methods[@]}"; do
+		sql -c "VACUUM ANALYZE t_$method"
+	done
+	for ((run = 0; run < runs; run++)); do
+		sql -c 'DROP TABLE IF EXISTS new_keys' \
+			-c "CREATE TABLE new_keys AS SELECT hashint8extended(i, 0) AS old, hashint8extended(i, $run + 1) AS k
+				FROM generate_series(($rows - ($run + 1) * $count)::bigint + 1, ($rows - $run * $count)::bigint) i" \
+			-c 'VACUUM ANALYZE new_keys'
+		for method in "${methods[@]}"; do
+			timings 'SET enable_hashjoin = off' 'SET enable_mergejoin = off' \
+				"UPDATE t_$method t SET k = n.k FROM new_keys n WHERE t.k = n.old" | tail -n 1 |
+				rows_a_second "$count" | note "$method" rows/s
+		done
+	done
+	record_noted 'statements of many rows' 'UPDATE by a join on the key'
 }
 
 # churn_row CASE: records the size of each index, also relative to a packed one, and its
@@ -228,4 +298,5 @@ section_waits() {
 
 start_server $((rows * 450 / 1000000 + 256)) \
 	-c work_mem=256MB -c synchronous_commit=off -c max_parallel_workers_per_gather=0
-run_sections mixes inserters churn waits -- "$@"
+run_sections mixes inserters statements churn waits -- "$@"
+print_targets

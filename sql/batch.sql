@@ -212,6 +212,37 @@ SELECT check_index('parts');
 UPDATE parts SET k = k + 100;
 SELECT check_index('parts'), check_index('parts_1'), check_index('parts_2'), check_index('parts_rest');
 
+-- Statements that other statements bring about: those of BEFORE triggers, and all triggers of COPY, are
+-- inside the statement, and their entries are inserted at once.  Those of other AFTER triggers, and of foreign
+-- keys, come when it has ended, and are queued for themselves.
+CREATE TABLE base (id int PRIMARY KEY, k int);
+CREATE INDEX base_k ON base USING harmonia (k);
+CREATE TABLE referring (k int REFERENCES base ON UPDATE CASCADE);
+CREATE INDEX referring_k ON referring USING harmonia (k);
+CREATE TABLE log (k int);
+CREATE INDEX log_k ON log USING harmonia (k);
+CREATE FUNCTION log_many() RETURNS trigger LANGUAGE plpgsql
+AS $$
+BEGIN
+	INSERT INTO log SELECT i FROM generate_series(1, 200) i;
+	RETURN new;
+END $$;
+CREATE TRIGGER many BEFORE INSERT ON base FOR EACH STATEMENT EXECUTE FUNCTION log_many();
+SET client_min_messages = debug1;
+INSERT INTO base SELECT i, i FROM generate_series(1, 100) i;
+RESET client_min_messages;
+DROP TRIGGER many ON base;
+CREATE TRIGGER many AFTER INSERT ON base FOR EACH STATEMENT EXECUTE FUNCTION log_many();
+SET client_min_messages = debug1;
+INSERT INTO base SELECT i, i FROM generate_series(101, 200) i;
+\copy base FROM PROGRAM 'seq 201 300 | sed "s/.*/&,&/"' WITH (FORMAT csv)
+RESET client_min_messages;
+INSERT INTO referring SELECT 1 FROM generate_series(1, 200) i;
+SET client_min_messages = debug1;
+UPDATE base SET id = 1000 WHERE id = 1;
+RESET client_min_messages;
+SELECT check_index('base'), check_index('referring'), check_index('log');
+
 --
 -- Readers inside the statement
 --
