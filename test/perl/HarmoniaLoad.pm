@@ -10,7 +10,7 @@ use HarmoniaCheck;
 use HarmoniaServer;
 use Test::More;
 
-our @EXPORT = qw(make_pairs write_pairs read_pairs make_load start_load crash_rounds);
+our @EXPORT = qw(make_pairs write_pairs come_and_go read_pairs make_load start_load crash_rounds);
 
 # ----------------------------------------------------------------
 # Pairs: the same key twice
@@ -160,6 +160,20 @@ END
 SELECT check_index.pairs_range(:low, :high);
 END
 	'all@1' => "SELECT check_index.pairs_all();\n");
+
+# Rows that come and go: leaves fill with entries of dead rows.
+sub come_and_go
+{
+	my ($node, @options) = @_;
+
+	return start_pgbench($node, {
+			'queue' => <<'END' }, @options);
+\set k random(600000, 600003)
+INSERT INTO pairs (k, k2) SELECT :k, :k FROM generate_series(1, 200);
+DELETE FROM pairs WHERE k2 = :k;
+END
+}
+
 
 sub write_pairs { my ($node, @options) = @_; return start_pgbench($node, \%pairs_writers, '--max-tries=100', @options); }
 sub read_pairs { my ($node, @options) = @_; return start_pgbench($node, \%pairs_readers, @options); }

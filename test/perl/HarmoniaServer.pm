@@ -16,6 +16,7 @@ use Time::HiRes qw(usleep);
 our @EXPORT = qw(
   new_node prepare_database process_state crash_node crash_after write_file
   wait_for_restart start_psql start_pgbench finish no_errors wait_for_work
+  early_removals
 );
 
 # Settings of all servers.  There are few buffers, so that pages are written and read
@@ -63,6 +64,21 @@ sub prepare_database
 	$node->safe_psql($database, 'CREATE EXTENSION harmonia');
 	$node->safe_psql($database, check_functions());
 	return;
+}
+
+# How often entries of dead rows have left a harmonia index before VACUUM came, as far as the WAL that
+# a server still has tells: their removal begins with a record of btree's, which says that a page is used again.
+sub early_removals
+{
+	my ($node) = @_;
+	my $wal = $node->data_dir . '/pg_wal';
+	my ($first) = sort grep { /^[0-9A-F]{24}$/ } map { (split m{/})[-1] } glob "$wal/*";
+	my %btree = map { $_ => 1 } split /\n/, $node->safe_psql('postgres',
+		"SELECT pg_relation_filenode(c.oid) FROM pg_class c JOIN pg_am a ON a.oid = c.relam WHERE amname = 'btree'");
+	my ($records) = run_command([ 'pg_waldump', '-p', $wal, '-r', 'Btree', $first,
+			$node->safe_psql('postgres', 'SELECT pg_walfile_name(pg_current_wal_lsn())') ]);
+
+	return scalar grep { !$btree{$_} } $records =~ m{REUSE_PAGE rel:? \d+/\d+/(\d+)}g;
 }
 
 # The process ids of a process's children that have not ended.

@@ -6,6 +6,7 @@ use warnings;
 use Harmonia;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(sleep);
 
 my $seed = test_seed();
 my $node = new_node('crash', conf => 'wal_level = replica');
@@ -33,6 +34,9 @@ my @work = (
 		  . join('', map { ($_ * 7919) % 1000003 . "\t" . ($_ % 13 ? $_ : '\N') . "\n" } 1 .. 200_000)
 		  . "\\.\n" ],
 	[ 'update' => 'UPDATE t SET k = k + 1, w = -w' ],
+	# Leaves fill with entries of dead rows, which leave early.
+	[ 'rows that come and go' => "DO \$\$ BEGIN LOOP INSERT INTO t (k, w) SELECT 60000 + j % 5, j FROM generate_series(1, 300) j; COMMIT;"
+		  . " DELETE FROM t WHERE k BETWEEN 60000 AND 60004; COMMIT; END LOOP; END \$\$" ],
 	[ 'vacuum' => 'DELETE FROM t WHERE id % 3 = 0; VACUUM t; VACUUM t; DELETE FROM t WHERE id % 3 = 1; VACUUM t' ],
 	[ 'create index' => 'CREATE INDEX t_new ON t USING harmonia (id)' ],
 	[ 'create index on two columns' => 'CREATE INDEX t_new ON t USING harmonia ((k % 7), id)' ],
@@ -47,6 +51,14 @@ for my $work (@work)
 
 	# The moment is random on purpose, between the beginning and the end.
 	wait_for_work($node);
+	if ($name =~ /go$/)
+	{
+		my $removals = 0;
+		my $end = time() + 3 * $PostgreSQL::Test::Utils::timeout_default;
+
+		sleep(0.1) while ($removals = early_removals($node)) < 5 && time() < $end;
+		cmp_ok($removals, '>=', 5, "$name: entries of dead rows have left early");
+	}
 	crash_after($node, rand(0.6));
 	finish($session);
 	$node->start;

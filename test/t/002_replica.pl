@@ -12,7 +12,8 @@ my $primary = new_node('primary', allows_streaming => 1, conf => "shared_buffers
 make_pairs($primary);
 $primary->backup('backup');
 
-# Without feedback, VACUUM's records soon cancel queries.
+# Without feedback, VACUUM's records soon cancel queries.  With it, rows that a replica may need are kept, until it
+# says otherwise.
 my %standbys;
 for my $feedback ('on', 'off')
 {
@@ -21,6 +22,7 @@ for my $feedback ('on', 'off')
 	$node->init_from_backup($primary, 'backup', has_streaming => 1);
 	$node->append_conf('postgresql.conf', <<END);
 hot_standby_feedback = $feedback
+wal_receiver_status_interval = 1s
 max_standby_streaming_delay = ${\($feedback eq 'on' ? '600s' : '50ms')}
 END
 	$node->start;
@@ -46,13 +48,15 @@ like(plan_of($standbys{on}, 'SELECT sum(id) FROM pairs WHERE k / 1000 = 5 AND id
 
 my @time = ('-T', $ENV{HARMONIA_SECONDS} // 8);
 my $writers = write_pairs($primary, '-c', 3, @time);
+my $queue = come_and_go($primary, '-c', 1, '--max-tries=100', @time);
 
 # No REINDEX CONCURRENTLY: it does not wait for snapshots on a replica.  Older ones there
 # miss rows in the new index, with any access method.
 my $vacuum = start_pgbench(
 	$primary,
 	{
-		'vacuum@20' => "VACUUM pairs;\n",
+		# Meanwhile leaves fill with entries of dead rows.
+		'vacuum@20' => "\\sleep 300 ms\nVACUUM pairs;\n",
 		'freeze@2' => "VACUUM FREEZE pairs;\n",
 		'reindex@1' => "REINDEX INDEX pairs_k;\nREINDEX INDEX pairs_two;\n"
 	},
@@ -77,7 +81,10 @@ while ($writers->{run}->pumpable)
 is(join('', @problems), '', 'checks of the whole index');
 cmp_ok($checks, '>', 1, "$checks checks");
 no_errors($writers, 'writers');
+no_errors($queue, 'rows that come and go');
 no_errors($vacuum, 'vacuum');
+my $removals = early_removals($primary);
+cmp_ok($removals, '>', 0, "entries of dead rows have left early ($removals times)");
 no_errors($readers{on}, 'readers, feedback on');
 unlike(finish($readers{off}), qr/wrong answer|XX00|unexpected|damage|corrupt/, 'readers, feedback off');
 
