@@ -65,6 +65,8 @@ my $end = sql('SELECT pg_current_wal_flush_lsn()');
 my $file = sql("SELECT pg_relation_filenode('t_k')");
 my ($records) = run_command([ 'pg_waldump', '-p', $primary->data_dir . '/pg_wal', '-s', $start, '-e', $end, '-r', 'XLOG' ]);
 like($records, qr{FPI_FOR_HINT.*rel \d+/\d+/$file blk}, 'the page of its hints is logged');
+my ($length) = $records =~ m{len \(rec/tot\): +\d+/ +(\d+),.*FPI_FOR_HINT.*rel \d+/\d+/$file blk};
+cmp_ok($length, '<', 8192, 'without its hole, where the hints are');
 
 # ----------------------------------------------------------------
 # A leaf's entries are asked about in several questions, and the newest deletion counts
@@ -147,5 +149,26 @@ close_session($session);
 check_index($standby, 't_k', 'the index is as its table');
 
 $standby->stop;
+
+# ----------------------------------------------------------------
+# A snapshot that is too old finds out by LSNs, which hints leave alone.  So there are none where that is
+# possible, up to PostgreSQL 16.
+# ----------------------------------------------------------------
+for my $threshold (sql('SHOW server_version_num') < 170000 ? ('-1', '1min') : ())
+{
+	$primary->append_conf('postgresql.conf', "old_snapshot_threshold = $threshold");
+	$primary->restart;
+	make_table();
+	sql('DELETE FROM t WHERE k <= 500');
+	is(scan(), 500, "old_snapshot_threshold $threshold: the rows that are left");
+	my $session = open_session($primary, $plans);
+	my $read = "SELECT pg_stat_get_xact_tuples_returned('t_k'::regclass)";
+	ask($session, 'BEGIN');
+	is(ask($session, $by_index), 500, "old_snapshot_threshold $threshold: the same rows");
+	is(ask($session, $read), $threshold eq '-1' ? 500 : 1000, "old_snapshot_threshold $threshold: whether there are hints");
+	ask($session, 'COMMIT');
+	close_session($session);
+}
+
 $primary->stop;
 done_testing();
