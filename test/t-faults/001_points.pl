@@ -175,6 +175,7 @@ my $node = new_node('points', conf => (has_daemon() ? device_settings() : '') . 
 restart_after_crash = on
 wal_consistency_checking = generic
 harmonia.force_device = off
+harmonia.background_movement = off
 END
 
 # Both indexes return the same rows and keys in the same order, as far as they have one: forward, backward and in

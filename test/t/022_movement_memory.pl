@@ -49,6 +49,7 @@ for (; $answer !~ /^[1-9]\d*$/ && $megabytes <= 64; $megabytes++)
 	next if $answer =~ /^\d+$/;
 	$failed++;
 	like($answer, qr/out of memory/, "$megabytes MB are too little") or last;
+	sql("SET statement_timeout = '60s'; INSERT INTO t SELECT x, x FROM (SELECT hashint8extended(i, 4 + $megabytes) x FROM generate_series(1, 50) i) s");
 }
 like($answer, qr/^[1-9]\d*$/, 'segments are moved when there is enough memory');
 cmp_ok($failed, '>=', 8, "memory ran out in $failed tries");
