@@ -12,6 +12,7 @@
  *   ranges      ranges of different lengths
  *   break_even  small batches including transfers, against the CPU
  *   brute       compare all keys with each query, in small trees
+ *   wide        as sizes, with keys of 128 bits: uuids, and ids of tenants
  *
  *   cpu_steps   optimisations in turn on one thread of the CPU
  *   cpu_psa     number of sorted bits on the CPU
@@ -19,7 +20,7 @@
  *
  * If no section is named, all but the last three are run; these need -d host.  Defaults: 100
  * million queries (-q), medians of 5 runs (-r) after a warm-up run, 2^23 to 2^26 entries
- * (-n), keys of 64 and of 32 bits (-w).  Queries ask for existing keys.  Keys and results are
+ * (-n), keys of 64 and of 32 bits (-w; not for wide).  Queries ask for existing keys.  Keys and results are
  * in device memory.  Times are the device's, from before the sort to after the last result;
  * break_even is different.  With -d host the host device does all of that.  This shows that
  * it works, but its times mean nothing.
@@ -39,7 +40,7 @@ HdDevice   *device;
 static char device_name[256];
 
 static const char *const sections[] = {
-	"sizes", "fanouts", "psa", "ntg", "steps", "ranges", "break_even", "brute",
+	"sizes", "fanouts", "psa", "ntg", "steps", "ranges", "break_even", "brute", "wide",
 	"cpu_steps", "cpu_psa", "cpu_brute"
 };
 
@@ -126,7 +127,7 @@ run_small(Buffers &buffers)
 }
 
 static void
-run_all()
+run_narrow()
 {
 	Buffers		buffers(options.queries);
 
@@ -143,6 +144,18 @@ run_all()
 			run_small<uint64_t>(buffers);
 		else
 			run_small<uint32_t>(buffers);
+	}
+}
+
+static void
+run_wide()
+{
+	Buffers		buffers(options.queries, sizeof(WideKey) / sizeof(uint64_t));
+
+	for (int size : options.sizes)
+	{
+		for (bool serial : {false, true})
+			bench_wide(Entries<WideKey>(UINT64_C(1) << size, serial), buffers);
 	}
 }
 
@@ -210,7 +223,9 @@ main(int argc, char **argv)
 	snprintf(device_name, sizeof(device_name), "%s", info.name);
 
 	printf("suite,section,case,system,value,unit,runs,remark,device,details\n");
-	run_all();
+	run_narrow();
+	if (wanted("wide"))
+		run_wide();
 	hd_device_close(device);
 	return 0;
 }

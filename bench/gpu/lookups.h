@@ -20,9 +20,10 @@ struct Buffers
 	Array<uint32_t> seen;
 	Array<unsigned long long> wrong;
 
-	explicit	Buffers(uint32_t queries)
-		: room((uint64_t) queries * 2), low(queries), high(queries), ranks(queries), probes(room),
-		tids(room), counts(queries), seen(room / 32 + 1), wrong(1)
+	/* Keys have at most so many words of 64 bits. */
+	explicit	Buffers(uint32_t queries, uint32_t words = 1)
+		: room((uint64_t) queries * 2), low((uint64_t) queries * words), high((uint64_t) queries * words),
+		ranks(queries), probes(room), tids(room), counts(queries), seen(room / 32 + 1), wrong(1)
 	{
 	}
 };
@@ -232,6 +233,7 @@ template <typename Key> extern void bench_ranges(const Entries<Key> &entries, Bu
 template <typename Key> extern void bench_steps(const Entries<Key> &entries, Buffers &buffers);
 template <typename Key> extern void bench_break_even(const Entries<Key> &entries, Buffers &buffers);
 template <typename Key> extern void bench_brute(Buffers &buffers);
+extern void bench_wide(const Entries<WideKey> &entries, Buffers &buffers);
 
 /* The sections of the CPU (cpu_steps.cu, brute.cu). */
 template <typename Key> extern void bench_cpu_steps(const Entries<Key> &entries, Buffers &buffers);

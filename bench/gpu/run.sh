@@ -3,7 +3,7 @@
 #
 # usage: bench/gpu/run.sh [-f | -b] [SECTION...]
 #
-#   sizes fanouts psa ntg steps ranges break_even brute      default: all of them;
+#   sizes fanouts psa ntg steps ranges break_even brute wide     default: all of them;
 #   bench.cu describes them
 #
 # Prints the figures as CSV and, if RESULTS names a folder, writes them to kernels.csv
@@ -42,6 +42,7 @@ check() {
 	"$build/test_device" host
 	"$build/test_device" "$device"
 	"$build/test_leaves" "$device"
+	"$build/test_wide" "$device"
 	"$build/test_gpud" "$build/harmonia_gpud" "$device"
 	if [ "$device" = cuda ] && command -v compute-sanitizer >/dev/null; then
 		local tool

@@ -10,6 +10,14 @@
 
 #include "bench.h"
 
+extern "C"
+{
+#include "../../src/tree/wide.h"
+}
+
+/* As a uuid's key. */
+using WideKey = harmonia::Wide<2>;
+
 HD_BOTH uint64_t
 mix(uint64_t z)
 {
@@ -74,37 +82,144 @@ on_all_cpus(uint32_t count, Work work)
  * ----------------------------------------------------------------
  */
 
+/* What depends on the width of keys. */
+template <typename Key>
+struct Engine
+{
+	using Leaf = HdLeaf;
+
+	static constexpr HtWidth width = sizeof(Key) == 4 ? HT_WIDTH32 : HT_WIDTH64;
+
+	/*
+	 * A random key in one of "count" equal intervals of the key range, or one of serial keys; "run" is
+	 * for wider ones.
+	 */
+	static Key	random_key(uint64_t i, uint64_t count)
+	{
+		uint64_t	interval = (sizeof(Key) == 4 ? UINT64_C(1) << 32 : UINT64_MAX) / count;
+
+		return (Key) (i * interval + mix(i) % interval);
+	}
+	static Key	serial_key(uint64_t i, uint64_t run)
+	{
+		(void) run;
+		return (Key) ((UINT64_C(1) << (8 * sizeof(Key) - 1)) + i + 1);
+	}
+
+	/* As a build does: the narrowest class into which a full leaf fits. */
+	static int	bits(uint64_t count, bool serial)
+	{
+		uint64_t	interval = (sizeof(Key) == 4 ? UINT64_C(1) << 32 : UINT64_MAX) / count;
+
+		return std::min(ht_class_for((serial ? 1 : interval) * HT_LEAF_MAX_ENTRIES), 8 * (int) sizeof(Key));
+	}
+	static uint32_t fill(int bits)
+	{
+		return (uint32_t) (HT_LEAF_BLOCKS(bits) * (HT_LEAF_SLOTS(bits, 4) - 1));
+	}
+
+	/* Fill a page with keys whose ranks begin with "rank". */
+	static Leaf fill_leaf(char *page, int bits, const Key *keys, uint64_t rank, uint64_t n, uint32_t block)
+	{
+		HtEntry		entries[HT_LEAF_MAX_ENTRIES];
+
+		for (uint64_t i = 0; i < n; i++)
+			entries[i] = {keys[i], tid_of(rank + i)};
+		ht_leaf_fill(page, ht_leaf_shape(bits, 4, entries[0].key), entries, (int) n);
+		return {entries[0], block};
+	}
+	static HdStatus set_leaves(HdIndex *index, const std::vector<Leaf> &leaves)
+	{
+		return hd_index_set_leaves(index, leaves.data(), (uint32_t) leaves.size());
+	}
+};
+
+template <>
+struct Engine<WideKey>
+{
+	using Leaf = HdWideLeaf;
+
+	static constexpr HtWidth width = HT_WIDTH128;
+
+	/* A uuid of version 4. */
+	static WideKey random_key(uint64_t i, uint64_t count)
+	{
+		uint64_t	interval = UINT64_MAX / count;
+		WideKey		key;
+
+		key.words[1] = ((i * interval + mix(i) % interval) & ~UINT64_C(0xF000)) | 0x4000;
+		key.words[0] = mix(~i) >> 2 | UINT64_C(1) << 63;
+		return key;
+	}
+
+	/* The ids of one tenant after the other; a tenant has "run" of them. */
+	static WideKey serial_key(uint64_t i, uint64_t run)
+	{
+		WideKey		key;
+
+		key.words[1] = (UINT64_C(1) << 63) + i / run;
+		key.words[0] = (UINT64_C(1) << 63) + i + 1;
+		return key;
+	}
+	static int	bits(uint64_t, bool serial)
+	{
+		return serial ? 16 : 128;
+	}
+	static uint32_t fill(int bits)
+	{
+		HtLeafShape128 shape = ht_leaf_shape_128(bits, 4, 0);
+
+		return (uint32_t) (ht_leaf_blocks_128(shape) * (ht_leaf_slots_128(shape) - 1));
+	}
+	static Leaf fill_leaf(char *page, int bits, const WideKey *keys, uint64_t rank, uint64_t n, uint32_t block)
+	{
+		HtEntry128	entries[HT_LEAF_MAX_ENTRIES];
+		Leaf		leaf = {};
+
+		for (uint64_t i = 0; i < n; i++)
+		{
+			memcpy(&entries[i].key, &keys[i], sizeof(WideKey));
+			entries[i].tid = tid_of(rank + i);
+		}
+		ht_leaf_fill_128(page, ht_leaf_shape_128(bits, 4, entries[0].key), entries, (int) n);
+		memcpy(leaf.low_key, &keys[0], sizeof(WideKey));
+		leaf.low_tid = entries[0].tid;
+		leaf.block = block;
+		return leaf;
+	}
+	static HdStatus set_leaves(HdIndex *index, const std::vector<Leaf> &leaves)
+	{
+		return hd_index_set_wide_leaves(index, leaves.data(), (uint32_t) leaves.size());
+	}
+};
+
+/* Leaves of a tenant, in an index with serial wide keys. */
+constexpr uint64_t tenant_leaves = 8;
+
 /* Distinct keys in order, and their leaf pages, filled as a build fills them. */
 template <typename Key>
 struct Entries
 {
-	static constexpr HtWidth width = sizeof(Key) == 4 ? HT_WIDTH32 : HT_WIDTH64;
+	static constexpr HtWidth width = Engine<Key>::width;
 
 	bool		serial;			/* serial keys; otherwise random ones */
 	int			bits;			/* class of all leaves */
 	uint32_t	fill;			/* entries of a leaf */
 	std::vector<Key> keys;
-	std::vector<HdLeaf> leaves;
+	std::vector<typename Engine<Key>::Leaf> leaves;
 	uint32_t	blocks;
 	char	   *pages;
 
-	Entries(uint64_t count, bool serial_keys) : serial(serial_keys), keys(count)
+	Entries(uint64_t count, bool serial_keys)
+		: serial(serial_keys), bits(Engine<Key>::bits(count, serial_keys)), fill(Engine<Key>::fill(bits)), keys(count)
 	{
 		const uint64_t step = 1 << 16;
-
-		/* A random key in each of "count" equal intervals of the key range. */
-		const uint64_t interval = (sizeof(Key) == 4 ? UINT64_C(1) << 32 : UINT64_MAX) / count;
-
-		/* As a build does: the narrowest class into which a full leaf fits. */
-		bits = ht_class_for((serial ? 1 : interval) * HT_LEAF_MAX_ENTRIES);
-		bits = std::min(bits, 8 * (int) sizeof(Key));
-		fill = (uint32_t) (HT_LEAF_BLOCKS(bits) * (HT_LEAF_SLOTS(bits, 4) - 1));
 
 		on_all_cpus((uint32_t) ((count + step - 1) / step), [&](uint32_t n)
 					{
 						for (uint64_t i = n * step; i < std::min(count, (n + 1) * step); i++)
-							keys[i] = (Key) (serial ? (UINT64_C(1) << (8 * sizeof(Key) - 1)) + i + 1 :
-											 i * interval + mix(i) % interval);
+							keys[i] = serial ? Engine<Key>::serial_key(i, fill * tenant_leaves) :
+								Engine<Key>::random_key(i, count);
 					});
 		leaves.resize((count + fill - 1) / fill);
 		blocks = block_of((uint32_t) leaves.size()) + 1;
@@ -117,15 +232,12 @@ struct Entries
 					});
 		on_all_cpus((uint32_t) leaves.size(), [&](uint32_t leaf)
 					{
-						HtEntry		entries[HT_LEAF_MAX_ENTRIES];
 						uint64_t	first = (uint64_t) leaf * fill;
 						uint64_t	n = std::min((uint64_t) fill, count - first);
-						char	   *page = pages + (size_t) block_of(leaf) * HT_PAGE_SIZE;
+						uint32_t	block = block_of(leaf);
 
-						for (uint64_t i = 0; i < n; i++)
-							entries[i] = {keys[first + i], tid_of(first + i)};
-						ht_leaf_fill(page, ht_leaf_shape(bits, 4, entries[0].key), entries, (int) n);
-						leaves[leaf] = {entries[0], block_of(leaf)};
+						leaves[leaf] = Engine<Key>::fill_leaf(pages + (size_t) block * HT_PAGE_SIZE, bits,
+															  &keys[first], first, n, block);
 					});
 	}
 	Entries(const Entries &) = delete;
@@ -158,7 +270,7 @@ public:
 		CHECK(hd_index_create(device, Entries<Key>::width, fanout, &index));
 		CHECK(hd_index_reserve(index, entries.blocks));
 		CHECK(hd_index_write(index, numbers.data(), entries.pages, entries.blocks));
-		CHECK(hd_index_set_leaves(index, entries.leaves.data(), (uint32_t) entries.leaves.size()));
+		CHECK(Engine<Key>::set_leaves(index, entries.leaves));
 	}
 	Copy(const Copy &) = delete;
 	Copy & operator=(const Copy &) = delete;
