@@ -221,24 +221,37 @@ Copies::write_lines(Copy *copy, const uint32_t *numbers, const void *lines, uint
 }
 
 /* The size of the inner levels is only known afterwards, so check the limit again. */
+template <typename Action>
 HdStatus
-Copies::set_leaves(Copy *copy, const HdLeaf *leaves, uint32_t count)
+Copies::with_levels(const Copy *copy, Action action)
 {
-	HdStatus	status = with_memory(copy, 0, [&] { return hd_index_set_leaves(copy->index, leaves, count); });
+	HdStatus	status = with_memory(copy, 0, action);
 
-	if (status != HD_OK)
-		return status;
-	return with_memory(copy, 0, [] { return HD_OK; });
+	return status == HD_OK ? with_memory(copy, 0, [] { return HD_OK; }) : status;
 }
 
 HdStatus
-Copies::add_leaves(Copy *copy, const HdNewLeaf *leaves, uint32_t count)
+Copies::set_leaves(Copy *copy, const std::vector<HdLeaf> &leaves)
 {
-	HdStatus	status = with_memory(copy, 0, [&] { return hd_index_add_leaves(copy->index, leaves, count); });
+	return with_levels(copy, [&] { return hd_index_set_leaves(copy->index, leaves.data(), (uint32_t) leaves.size()); });
+}
 
-	if (status != HD_OK)
-		return status;
-	return with_memory(copy, 0, [] { return HD_OK; });
+HdStatus
+Copies::set_leaves(Copy *copy, const std::vector<HdWideLeaf> &leaves)
+{
+	return with_levels(copy, [&] { return hd_index_set_wide_leaves(copy->index, leaves.data(), (uint32_t) leaves.size()); });
+}
+
+HdStatus
+Copies::add_leaves(Copy *copy, const std::vector<HdNewLeaf> &leaves)
+{
+	return with_levels(copy, [&] { return hd_index_add_leaves(copy->index, leaves.data(), (uint32_t) leaves.size()); });
+}
+
+HdStatus
+Copies::add_leaves(Copy *copy, const std::vector<HdWideNewLeaf> &leaves)
+{
+	return with_levels(copy, [&] { return hd_index_add_wide_leaves(copy->index, leaves.data(), (uint32_t) leaves.size()); });
 }
 
 HdStatus

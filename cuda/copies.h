@@ -12,6 +12,7 @@
 
 #include <cstring>
 #include <map>
+#include <vector>
 
 #include "harmonia_device.h"
 #include "../src/device/protocol.h"
@@ -58,8 +59,10 @@ public:
 	HdStatus	reserve(Copy *copy, uint32_t blocks);
 	HdStatus	write_pages(Copy *copy, const uint32_t *numbers, const void *pages, uint32_t count);
 	HdStatus	write_lines(Copy *copy, const uint32_t *numbers, const void *lines, uint32_t count);
-	HdStatus	set_leaves(Copy *copy, const HdLeaf *leaves, uint32_t count);
-	HdStatus	add_leaves(Copy *copy, const HdNewLeaf *leaves, uint32_t count);
+	HdStatus	set_leaves(Copy *copy, const std::vector<HdLeaf> &leaves);
+	HdStatus	set_leaves(Copy *copy, const std::vector<HdWideLeaf> &leaves);
+	HdStatus	add_leaves(Copy *copy, const std::vector<HdNewLeaf> &leaves);
+	HdStatus	add_leaves(Copy *copy, const std::vector<HdWideNewLeaf> &leaves);
 	HdStatus	search(Copy *copy, const HdBatch &batch, HdResult *result);
 
 	/* Device memory of all copies, in bytes. */
@@ -108,6 +111,10 @@ private:
 	 */
 	template <typename Action>
 	HdStatus	with_memory(const Copy *copy, uint64_t more, Action action);
+
+	/* The same for a change of the list of leaves, which changes the size of the inner levels. */
+	template <typename Action>
+	HdStatus	with_levels(const Copy *copy, Action action);
 };
 
 }								/* namespace harmonia */

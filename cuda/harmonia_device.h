@@ -194,9 +194,22 @@ typedef struct HdNewLeaf
 /*
  * Change the list of leaves by new ones, which come in key order and do not overlap.  The
  * first leaf of an index has the least low bound there is, 0 and 0.  There may not be more
- * leaves than reserved blocks.  To do this twice is to do it once.  Not for wide keys.
+ * leaves than reserved blocks.  To do this twice is to do it once.
  */
 extern HdStatus hd_index_add_leaves(HdIndex *index, const HdNewLeaf *leaves, uint32_t count);
+
+/* The same for an index with keys of 128 or 256 bits; the lowest word of a key comes first. */
+typedef struct HdWideNewLeaf
+{
+	uint64_t	low_key[4];
+	uint64_t	low_tid;
+	uint64_t	high_key[4];
+	uint64_t	high_tid;
+	uint32_t	block;
+	uint32_t	is_last;
+} HdWideNewLeaf;
+
+extern HdStatus hd_index_add_wide_leaves(HdIndex *index, const HdWideNewLeaf *leaves, uint32_t count);
 
 /* Device memory that the index takes, in bytes. */
 extern uint64_t hd_index_memory(const HdIndex *index);

@@ -274,33 +274,45 @@ private:
 	}
 };
 
-/* Check new leaves: in order, none inside another, all keys of the index's width. */
+/* A new leaf, with keys as they come. */
+template <typename Key>
+struct NewLeaf
+{
+	Bound<Key>	low;
+	Bound<Key>	high;
+	uint32_t	block;
+	bool		last;
+};
+
+/*
+ * Check new leaves: in order, none inside another, all keys of the index's width.  leaf(i) gives a
+ * NewLeaf, with keys that may be wider than the index's.
+ */
+template <typename Leaf>
 HdStatus
-check_new_leaves(HdIndex *index, const HdNewLeaf *leaves, uint32_t count)
+check_new_leaves(HdIndex *index, uint32_t count, Leaf leaf)
 {
 	for (uint32_t i = 0; i < count; i++)
 	{
-		HdStatus	status = check_block(index, i, leaves[i].block);
-		bool		last = leaves[i].is_last;
-		Bound<uint64_t> low = {leaves[i].low.key, leaves[i].low.tid};
-		Bound<uint64_t> high = {leaves[i].high.key, leaves[i].high.tid};
+		auto		one = leaf(i);
+		HdStatus	status = check_block(index, i, one.block);
 
 		if (status != HD_OK)
 			return status;
-		if (bit_length(low.key) > 8 * (int) index->shape.width ||
-			(!last && bit_length(high.key) > 8 * (int) index->shape.width))
+		if (bit_length(one.low.key) > 8 * (int) index->shape.width ||
+			(!one.last && bit_length(one.high.key) > 8 * (int) index->shape.width))
 			return index->device->fail(HD_INVALID, "a bound of new leaf %u is too wide for the index", i);
-		if ((!last && !(low < high)) || (last && i + 1 < count) ||
-			(!last && i + 1 < count && Bound<uint64_t>{leaves[i + 1].low.key, leaves[i + 1].low.tid} < high))
+		if ((!one.last && !(one.low < one.high)) || (one.last && i + 1 < count) ||
+			(!one.last && i + 1 < count && leaf(i + 1).low < one.high))
 			return index->device->fail(HD_INVALID, "new leaf %u is not in order", i);
 	}
 	return HD_OK;
 }
 
 /* Put new leaves in place of those that begin where they are. */
-template <typename Key>
+template <typename Key, typename Leaf>
 HdStatus
-add_leaves(HdIndex *index, const HdNewLeaf *leaves, uint32_t count)
+replace_leaves(HdIndex *index, uint32_t count, Leaf leaf)
 {
 	List<Key>	old(index);
 	Tail<Key>	tail;
@@ -308,17 +320,17 @@ add_leaves(HdIndex *index, const HdNewLeaf *leaves, uint32_t count)
 	uint32_t	at;
 	HdStatus	status;
 
-	tail.first = at = old.find(0, {(Key) leaves[0].low.key, leaves[0].low.tid});
+	tail.first = at = old.find(0, {(Key) leaf(0).low.key, leaf(0).low.tid});
 	tail.reserve((size_t) (old.length() - at) + count);
 	for (uint32_t i = 0; i < count; i++)
 	{
-		Bound<Key>	low = {(Key) leaves[i].low.key, leaves[i].low.tid};
+		auto		one = leaf(i);
+		Bound<Key>	low = {(Key) one.low.key, one.low.tid};
 		uint32_t	end = old.find(at, low);
 
 		old.copy(at, end, &tail);
-		tail.add(low, leaves[i].block);
-		at = leaves[i].is_last ? old.length() :
-			old.find(end, {(Key) leaves[i].high.key, leaves[i].high.tid});
+		tail.add(low, one.block);
+		at = one.last ? old.length() : old.find(end, {(Key) one.high.key, one.high.tid});
 	}
 	old.copy(at, old.length(), &tail);
 
@@ -327,6 +339,36 @@ add_leaves(HdIndex *index, const HdNewLeaf *leaves, uint32_t count)
 	if (status == HD_OK && total > index->reserved)
 		status = index->device->fail(HD_INVALID, "there must not be more leaves than blocks");
 	return status == HD_OK ? replace_tail(index, tail) : status;
+}
+
+/* The same for leaves that have not been checked. */
+template <typename Key, typename Leaf>
+HdStatus
+add_leaves(HdIndex *index, uint32_t count, Leaf leaf)
+{
+	HdStatus	status = check_new_leaves(index, count, leaf);
+
+	if (status != HD_OK || count == 0)
+		return status;
+	try
+	{
+		return replace_leaves<Key>(index, count, leaf);
+	}
+	catch (const std::bad_alloc &)
+	{
+		return index->device->fail(HD_NO_MEMORY, "out of memory");
+	}
+}
+
+/* A wide bound. */
+Bound<AnyKey>
+wide_bound(const uint64_t *key, uint64_t tid)
+{
+	Bound<AnyKey> bound;
+
+	std::copy(key, key + 4, bound.key.words);
+	bound.tid = tid;
+	return bound;
 }
 
 }								/* namespace */
@@ -347,14 +389,7 @@ hd_index_set_leaves(HdIndex *index, const HdLeaf *leaves, uint32_t count)
 HdStatus
 hd_index_set_wide_leaves(HdIndex *index, const HdWideLeaf *leaves, uint32_t count)
 {
-	auto		low = [=](uint32_t i)
-	{
-		Bound<AnyKey> result;
-
-		std::copy(leaves[i].low_key, leaves[i].low_key + 4, result.key.words);
-		result.tid = leaves[i].low_tid;
-		return result;
-	};
+	auto		low = [=](uint32_t i) { return wide_bound(leaves[i].low_key, leaves[i].low_tid); };
 	auto		block = [=](uint32_t i) { return leaves[i].block; };
 
 	if (index->shape.width == HT_WIDTH128)
@@ -367,20 +402,34 @@ hd_index_set_wide_leaves(HdIndex *index, const HdWideLeaf *leaves, uint32_t coun
 HdStatus
 hd_index_add_leaves(HdIndex *index, const HdNewLeaf *leaves, uint32_t count)
 {
-	HdStatus	status = HD_OK;
+	auto		leaf = [=](uint32_t i)
+	{
+		const HdNewLeaf &one = leaves[i];
 
-	if (index->shape.width > HT_WIDTH64)
-		return index->device->fail(HD_INVALID, "the index has wide keys");
-	status = check_new_leaves(index, leaves, count);
-	if (status != HD_OK || count == 0)
-		return status;
-	try
+		return NewLeaf<uint64_t>{{one.low.key, one.low.tid}, {one.high.key, one.high.tid}, one.block, one.is_last != 0};
+	};
+
+	if (index->shape.width == HT_WIDTH32)
+		return add_leaves<uint32_t>(index, count, leaf);
+	if (index->shape.width == HT_WIDTH64)
+		return add_leaves<uint64_t>(index, count, leaf);
+	return index->device->fail(HD_INVALID, "the index has wide keys");
+}
+
+HdStatus
+hd_index_add_wide_leaves(HdIndex *index, const HdWideNewLeaf *leaves, uint32_t count)
+{
+	auto		leaf = [=](uint32_t i)
 	{
-		return index->shape.width == HT_WIDTH32 ? add_leaves<uint32_t>(index, leaves, count) :
-			add_leaves<uint64_t>(index, leaves, count);
-	}
-	catch (const std::bad_alloc &)
-	{
-		return index->device->fail(HD_NO_MEMORY, "out of memory");
-	}
+		const HdWideNewLeaf &one = leaves[i];
+
+		return NewLeaf<AnyKey>{wide_bound(one.low_key, one.low_tid), wide_bound(one.high_key, one.high_tid),
+							   one.block, one.is_last != 0};
+	};
+
+	if (index->shape.width == HT_WIDTH128)
+		return add_leaves<Wide<2>>(index, count, leaf);
+	if (index->shape.width == HT_WIDTH256)
+		return add_leaves<Wide<4>>(index, count, leaf);
+	return index->device->fail(HD_INVALID, "the index has no wide keys");
 }

@@ -18,9 +18,6 @@
 namespace harmonia
 {
 
-static_assert(sizeof(HpLeaf) == sizeof(HdLeaf), "HpLeaf can be copied to HdLeaf");
-static_assert(sizeof(HpNewLeaf) == sizeof(HdNewLeaf), "HpNewLeaf can be copied to HdNewLeaf");
-
 /* Offsets in staging memory are multiples of this. */
 static constexpr uint64_t staging_alignment = 64;
 
@@ -254,7 +251,8 @@ Service::sync_begin(Client &client, HpReply *reply)
 	Copy	   *copy = copies.find(request.index);
 
 	require(request.create <= 1, "flags must be 0 or 1");
-	require(request.width == HT_WIDTH32 || request.width == HT_WIDTH64, "keys must have 32 or 64 bits");
+	require(request.width == HT_WIDTH32 || request.width == HT_WIDTH64 || request.width == HT_WIDTH128,
+			"keys must have 32, 64 or 128 bits");
 	require(request.fanout >= HT_MIN_FANOUT && request.fanout <= HT_MAX_FANOUT, "the fanout is out of range");
 	if (copy == nullptr && !request.create)
 		return HP_UNKNOWN;
@@ -299,47 +297,94 @@ Service::sync_write(Client &client, size_t item)
 	return status(written);
 }
 
+/* A bound of a leaf of a copy with keys of at most 64 bits. */
+static HtEntry
+narrow_bound(const HpBound &bound)
+{
+	require(bound.key[1] == 0, "bounds must not be wider than the index's keys");
+	return {bound.key[0], bound.tid};
+}
+
+static void
+narrow_leaf(const HpLeaf &leaf, HdLeaf *to)
+{
+	*to = {narrow_bound(leaf.low), leaf.block};
+}
+
+static void
+narrow_leaf(const HpNewLeaf &leaf, HdNewLeaf *to)
+{
+	*to = {narrow_bound(leaf.low), leaf.is_last ? HtEntry{} : narrow_bound(leaf.high), leaf.block, leaf.is_last};
+}
+
+static void
+wide_leaf(const HpLeaf &leaf, HdWideLeaf *to)
+{
+	*to = {{leaf.low.key[0], leaf.low.key[1]}, leaf.low.tid, leaf.block};
+}
+
+static void
+wide_leaf(const HpNewLeaf &leaf, HdWideNewLeaf *to)
+{
+	*to = {{leaf.low.key[0], leaf.low.key[1]}, leaf.low.tid, {leaf.high.key[0], leaf.high.key[1]}, leaf.high.tid,
+		leaf.block, leaf.is_last};
+}
+
+static void
+check_leaf(const HpLeaf &leaf)
+{
+	require(leaf.unused == 0, "unused bytes of leaves must be zero");
+}
+
+static void
+check_leaf(const HpNewLeaf &leaf)
+{
+	require(leaf.is_last <= 1, "flags must be 0 or 1");
+}
+
+/* Copy leaves out of staging memory, then check each and convert it. */
+template <typename Leaf, typename From>
+static std::vector<Leaf>
+take_leaves(const From *from, uint32_t count, void (*convert) (const From &, Leaf *))
+{
+	std::vector<Leaf> leaves(count);
+
+	for (uint32_t i = 0; i < count; i++)
+	{
+		From		leaf = from[i];
+
+		check_leaf(leaf);
+		convert(leaf, &leaves[i]);
+	}
+	return leaves;
+}
+
 HpStatus
 Service::sync_leaves(Client &client)
 {
 	const HpRequest &request = client.request;
+	Copy	   *copy = client.sync;
 	const HpLeaf *from = (const HpLeaf *) client.staging.at(request.data_at, request.count,
 															sizeof(HpLeaf));
 
-	require(request.count <= client.sync->blocks, "there must not be more leaves than blocks");
-
-	std::vector<HdLeaf> leaves(request.count);
-
-	for (uint32_t i = 0; i < request.count; i++)
-	{
-		HpLeaf		leaf = from[i];
-
-		require(leaf.unused == 0, "unused bytes of leaves must be zero");
-		leaves[i].low = leaf.low;
-		leaves[i].block = leaf.block;
-	}
-	return status(copies.set_leaves(client.sync, leaves.data(), request.count));
+	require(request.count <= copy->blocks, "there must not be more leaves than blocks");
+	if (copy->width > HT_WIDTH64)
+		return status(copies.set_leaves(copy, take_leaves<HdWideLeaf>(from, request.count, wide_leaf)));
+	return status(copies.set_leaves(copy, take_leaves<HdLeaf>(from, request.count, narrow_leaf)));
 }
 
 HpStatus
 Service::sync_new_leaves(Client &client)
 {
 	const HpRequest &request = client.request;
+	Copy	   *copy = client.sync;
 	const HpNewLeaf *from = (const HpNewLeaf *) client.staging.at(request.data_at, request.count,
 																  sizeof(HpNewLeaf));
 
-	require(request.count <= client.sync->blocks, "there must not be more leaves than blocks");
-
-	std::vector<HdNewLeaf> leaves(request.count);
-
-	for (uint32_t i = 0; i < request.count; i++)
-	{
-		HpNewLeaf	leaf = from[i];
-
-		require(leaf.is_last <= 1, "flags must be 0 or 1");
-		leaves[i] = {leaf.low, leaf.high, leaf.block, leaf.is_last};
-	}
-	return status(copies.add_leaves(client.sync, leaves.data(), request.count));
+	require(request.count <= copy->blocks, "there must not be more leaves than blocks");
+	if (copy->width > HT_WIDTH64)
+		return status(copies.add_leaves(copy, take_leaves<HdWideNewLeaf>(from, request.count, wide_leaf)));
+	return status(copies.add_leaves(copy, take_leaves<HdNewLeaf>(from, request.count, narrow_leaf)));
 }
 
 /* No piece of a search is made smaller than this. */

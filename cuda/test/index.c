@@ -21,14 +21,44 @@ leaf_entries(const Index *index, uint32_t leaf)
 	return index->starts[leaf + 1] - index->starts[leaf];
 }
 
+/* A page of an index with wide keys, in any class that can store them. */
+static void
+fill_wide_page(char *page, const HtEntry *entries, int n)
+{
+	static const int classes[] = {0, 16, 32, 64, 96, 128};
+	HtEntry128	wide[HT_LEAF_MAX_ENTRIES];
+	HtKey128	base = n == 0 ? (HtKey128) rnd() << 64 : wide_key(entries[0].key);
+	int			bits = n == 0 ? 0 : ht_class_for_128(wide_key(entries[n - 1].key) - base);
+	int			tid_bytes = 4 + rnd_below(3);
+
+	for (int i = 0; i < n; i++)
+	{
+		wide[i] = (HtEntry128) {wide_key(entries[i].key), entries[i].tid};
+		if (ht_tid_bytes(entries[i].tid) > tid_bytes)
+			tid_bytes = ht_tid_bytes(entries[i].tid);
+	}
+	for (int i = 0; i < 6; i++)
+		if (classes[i] > bits && rnd_below(4) == 0)
+			bits = classes[i];
+	ht_leaf_fill_128(page, ht_leaf_shape_128(bits, tid_bytes, base), wide, n);
+}
+
+/* Fill a leaf with these entries. */
+static void
+fill_with(Index *index, uint32_t leaf, const HtEntry *entries, int n)
+{
+	char	   *page = index->pages + (size_t) index->leaves[leaf].block * HT_PAGE_SIZE;
+
+	if (index->model.width > HT_WIDTH64)
+		fill_wide_page(page, entries, n);
+	else
+		ht_leaf_fill(page, model_shape(index->model.width, entries, n), entries, n);
+}
+
 static void
 fill_leaf(Index *index, uint32_t leaf)
 {
-	const HtEntry *entries = index->model.entries + index->starts[leaf];
-	int			n = leaf_entries(index, leaf);
-
-	ht_leaf_fill(index->pages + (size_t) index->leaves[leaf].block * HT_PAGE_SIZE,
-				 model_shape(index->model.width, entries, n), entries, n);
+	fill_with(index, leaf, index->model.entries + index->starts[leaf], leaf_entries(index, leaf));
 }
 
 static void
@@ -39,7 +69,7 @@ add_leaf(Index *index, uint32_t block, int start, int end)
 
 	if (start < index->model.count)
 		low = index->model.entries[start];
-	index->leaves[leaf] = (HpLeaf) {low, block, 0};
+	index->leaves[leaf] = (IndexLeaf) {low, block};
 	index->starts[leaf] = start;
 	index->starts[leaf + 1] = end;
 	fill_leaf(index, leaf);
@@ -59,8 +89,8 @@ make_index(Content content, HtWidth width)
 	index.name.relfilenode = (uint32_t) rnd_below(3);
 	index.fanout = (uint32_t) (rnd_below(2) ? 64 : HT_MIN_FANOUT + rnd_below(HT_MAX_FANOUT - HT_MIN_FANOUT + 1));
 	index.model.entries = allocate(sizeof(HtEntry) * MODEL_MAX_ENTRIES);
-	index.leaves = allocate(sizeof(HpLeaf) * INDEX_MAX_LEAVES);
-	index.old_leaves = allocate(sizeof(HpLeaf) * INDEX_MAX_LEAVES);
+	index.leaves = allocate(sizeof(IndexLeaf) * INDEX_MAX_LEAVES);
+	index.old_leaves = allocate(sizeof(IndexLeaf) * INDEX_MAX_LEAVES);
 	index.starts = allocate(sizeof(int) * (INDEX_MAX_LEAVES + 1));
 	index.pages = allocate((size_t) INDEX_MAX_BLOCKS * HT_PAGE_SIZE);
 	index.copied = allocate((size_t) INDEX_MAX_BLOCKS * HT_PAGE_SIZE);
@@ -71,9 +101,9 @@ make_index(Content content, HtWidth width)
 	 * Leave some blocks unused between leaves.  A leaf ends with a key if that leaves it half
 	 * full: so some leaves have all entries of one key, and no others.
 	 */
-	fill = 1 + index.model.count / (INDEX_MAX_LEAVES / 4) + rnd_below(ht_leaf_capacity(model_full_shape(width)) / 2);
+	fill = 1 + index.model.count / (INDEX_MAX_LEAVES / 4) + rnd_below(model_capacity(width) / 2);
 	if (content == CONTENT_ONE_LEAF)
-		fill = ht_leaf_capacity(model_full_shape(width));
+		fill = model_capacity(width);
 	for (int start = 0, end; content != CONTENT_NONE && (start < index.model.count || start == 0); start = end)
 	{
 		const HtEntry *entries = index.model.entries;
@@ -112,10 +142,10 @@ split_leaf(Index *index, uint32_t leaf)
 	int			middle = (index->starts[leaf] + index->starts[leaf + 1]) / 2;
 	size_t		behind = index->leaf_count - leaf - 1;
 
-	memmove(&index->leaves[leaf + 2], &index->leaves[leaf + 1], behind * sizeof(HpLeaf));
+	memmove(&index->leaves[leaf + 2], &index->leaves[leaf + 1], behind * sizeof(IndexLeaf));
 	memmove(&index->starts[leaf + 2], &index->starts[leaf + 1], (behind + 1) * sizeof(int));
 	index->starts[leaf + 1] = middle;
-	index->leaves[leaf + 1] = (HpLeaf) {index->model.entries[middle], index->blocks++, 0};
+	index->leaves[leaf + 1] = (IndexLeaf) {index->model.entries[middle], index->blocks++};
 	index->leaf_count++;
 	fill_leaf(index, leaf);
 	fill_leaf(index, leaf + 1);
@@ -166,7 +196,7 @@ change_index(Index *index)
 
 		memcpy(entries + start, old + index->starts[leaf], sizeof(HtEntry) * (size_t) n);
 		if (changes)
-			n = change_entries(entries + start, n, ht_leaf_capacity(model_full_shape(index->model.width)),
+			n = change_entries(entries + start, n, model_capacity(index->model.width),
 							   index->model.count < MODEL_MAX_ENTRIES / 2 ? rnd_below(30) : 0, end);
 		index->starts[leaf] = start;
 		start += n;
@@ -175,8 +205,7 @@ change_index(Index *index)
 		 * round.
 		 */
 		if (changes)
-			ht_leaf_fill(index->pages + (size_t) index->leaves[leaf].block * HT_PAGE_SIZE,
-						 model_shape(index->model.width, entries + start - n, n), entries + start - n, n);
+			fill_with(index, leaf, entries + start - n, n);
 		if (leaf + 1 == index->leaf_count)
 			index->starts[leaf + 1] = start;
 	}
@@ -191,6 +220,14 @@ change_index(Index *index)
 			index->blocks < INDEX_MAX_BLOCKS)
 			split_leaf(index, leaf);
 	}
+}
+
+HpBound
+bound_of(HtWidth width, HtEntry entry)
+{
+	HtKey128	key = width > HT_WIDTH64 ? wide_key(entry.key) : entry.key;
+
+	return (HpBound) {{(uint64_t) key, (uint64_t) (key >> 64)}, entry.tid};
 }
 
 HpRequest
@@ -287,8 +324,9 @@ sync_new_leaves(const Connection *connection, const Index *index)
 	out = (HpNewLeaf *) (connection->staging + request.data_at);
 	for (uint32_t i = 0; i < index->leaf_count; i++)
 	{
-		const HpLeaf *leaf = &index->leaves[i];
+		const IndexLeaf *leaf = &index->leaves[i];
 		bool		last = i + 1 == index->leaf_count;
+		HtEntry		end = make_entry(0, 0);
 
 		/* Leaves only get more. */
 		if (old < index->old_leaf_count && index->old_leaves[old].block == leaf->block)
@@ -297,8 +335,8 @@ sync_new_leaves(const Connection *connection, const Index *index)
 			if (rnd_below(4) != 0)
 				continue;
 		}
-		out[request.count++] = (HpNewLeaf) {i == 0 ? make_entry(0, 0) : leaf->low,
-			last ? make_entry(0, 0) : index->leaves[i + 1].low, leaf->block, last};
+		out[request.count++] = (HpNewLeaf) {bound_of(index->model.width, i == 0 ? end : leaf->low),
+			bound_of(index->model.width, last ? end : index->leaves[i + 1].low), leaf->block, last};
 	}
 	return ask_status(connection, &request, NULL);
 }
@@ -308,10 +346,13 @@ static int
 sync_leaves(const Connection *connection, const Index *index)
 {
 	HpRequest	request = about(index, HP_SYNC_LEAVES);
+	HpLeaf	   *out;
 
 	request.count = index->leaf_count;
 	request.data_at = 64 * (uint64_t) rnd_below(10);
-	memcpy(connection->staging + request.data_at, index->leaves, sizeof(HpLeaf) * index->leaf_count);
+	out = (HpLeaf *) (connection->staging + request.data_at);
+	for (uint32_t i = 0; i < index->leaf_count; i++)
+		out[i] = (HpLeaf) {bound_of(index->model.width, index->leaves[i].low), index->leaves[i].block, 0};
 	return ask_status(connection, &request, NULL);
 }
 
@@ -338,7 +379,7 @@ sync_blocks(const Connection *connection, Index *index)
 	if (status == HP_OK)
 	{
 		index->old_leaf_count = index->leaf_count;
-		memcpy(index->old_leaves, index->leaves, sizeof(HpLeaf) * index->leaf_count);
+		memcpy(index->old_leaves, index->leaves, sizeof(IndexLeaf) * index->leaf_count);
 	}
 	return status;
 }
@@ -492,7 +533,7 @@ search_index(const Connection *connection, const Index *index)
 	if (search->room > ROOM)
 		search->room = ROOM;
 	search->low_at = 64 * (uint64_t) rnd_below(10);
-	search->high_at = search->low_at + 1024 * (uint64_t) (1 + rnd_below(3));
+	search->high_at = search->low_at + 2048 * (uint64_t) (1 + rnd_below(3));
 	search->probes_at = 64 * 1024 + 64 * (uint64_t) rnd_below(10);
 	search->tids_at = 1024 * 1024 + 64 * (uint64_t) rnd_below(10);
 	pack_keys(connection->staging + search->low_at, low, (int) n, model->width);

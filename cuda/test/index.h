@@ -11,13 +11,19 @@
 #define INDEX_MAX_LEAVES	300
 #define INDEX_MAX_BLOCKS	400
 
+typedef struct IndexLeaf
+{
+	HtEntry		low;			/* of the model */
+	uint32_t	block;
+} IndexLeaf;
+
 typedef struct Index
 {
 	HpIndexName name;
 	Model		model;
 	uint32_t	fanout;
 	uint32_t	leaf_count;
-	HpLeaf	   *leaves;
+	IndexLeaf  *leaves;
 	int		   *starts;			/* first entry of each leaf, and the end of the last */
 	uint32_t	blocks;
 	char	   *pages;
@@ -26,7 +32,7 @@ typedef struct Index
 	char	   *copied;
 	uint32_t	blocks_copied;
 	bool		leaves_copied;
-	HpLeaf	   *old_leaves;		/* the list that was copied last */
+	IndexLeaf  *old_leaves;		/* the list that was copied last */
 	uint32_t	old_leaf_count;
 	uint64_t	structure;
 } Index;
@@ -37,6 +43,9 @@ extern void free_index(Index *index);
 
 /* Insert, remove, split leaves. */
 extern void change_index(Index *index);
+
+/* A bound as it is sent, for an index of a width. */
+extern HpBound bound_of(HtWidth width, HtEntry entry);
 
 /* A request about the index. */
 extern HpRequest about(const Index *index, HpOperation operation);

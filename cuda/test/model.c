@@ -45,6 +45,13 @@ model_full_shape(HtWidth width)
 	return ht_leaf_shape(8 * (int) width, HT_TID_BYTES, 0);
 }
 
+int
+model_capacity(HtWidth width)
+{
+	return width <= HT_WIDTH64 ? ht_leaf_capacity(model_full_shape(width)) :
+		ht_leaf_capacity_128(ht_leaf_shape_128(8 * (int) width, HT_TID_BYTES, 0));
+}
+
 HtLeafShape
 model_shape(HtWidth width, const HtEntry *entries, int n)
 {
@@ -69,7 +76,7 @@ model_make(Model *model, Content content, HtWidth width)
 {
 	uint64_t	max = ht_key_max(width);
 	int			n = content == CONTENT_NONE || content == CONTENT_EMPTY ? 0 :
-		content == CONTENT_ONE_LEAF ? rnd_below(ht_leaf_capacity(model_full_shape(width))) :
+		content == CONTENT_ONE_LEAF ? rnd_below(model_capacity(width)) :
 		1 + rnd_skewed(MODEL_MAX_ENTRIES);
 	int			keys = 1 + rnd_below(n / 100 + 2);
 	int			tid_bytes = 4 + rnd_below(3);
@@ -204,9 +211,15 @@ void
 pack_keys(void *to, const uint64_t *keys, int n, HtWidth width)
 {
 	uint32_t   *narrow = to;
+	HtKey128   *wide = to;
 
 	if (width == HT_WIDTH64)
 		memcpy(to, keys, sizeof(uint64_t) * (size_t) n);
+	else if (width == HT_WIDTH128)
+	{
+		for (int i = 0; i < n; i++)
+			wide[i] = wide_key(keys[i]);
+	}
 	else
 	{
 		for (int i = 0; i < n; i++)

@@ -5,6 +5,7 @@
 #ifndef HARMONIA_TEST_MODEL_H
 #define HARMONIA_TEST_MODEL_H
 
+#include "../../src/tree/wide.h"
 #include "../../test/unit/tap.h"
 
 typedef enum Content
@@ -26,6 +27,10 @@ extern const char *const content_names[];
 /* Half of the entries are of the first pages of a heap, the others of any. */
 #define MODEL_PAGES			2000
 
+/*
+ * Of an index with keys of 128 bits the model has keys of 64 bits.  Those of the index are
+ * their images, which wide_key() makes.
+ */
 typedef struct Model
 {
 	HtWidth		width;
@@ -38,6 +43,9 @@ extern void model_make(Model *model, Content content, HtWidth width);
 
 /* The widest shape of leaves of an index: all others have room for as many entries. */
 extern HtLeafShape model_full_shape(HtWidth width);
+
+/* How many entries any leaf of an index has room for. */
+extern int	model_capacity(HtWidth width);
 
 /* A random shape of a leaf that can store these entries, which are in order. */
 extern HtLeafShape model_shape(HtWidth width, const HtEntry *entries, int n);
@@ -81,6 +89,19 @@ static inline uint64_t
 clip(uint64_t key, HtWidth width)
 {
 	return key & ht_key_max(width);
+}
+
+/*
+ * The image of a key: in the same order, also in leaves of 16 bits and more, and with the same
+ * ends.
+ */
+static inline HtKey128
+wide_key(uint64_t key)
+{
+	uint64_t	high = key >> 24;
+	uint64_t	low = key & 0xFFFFFF;
+
+	return (HtKey128) (high << 24 | high >> 16) << 64 | (low == 0xFFFFFF ? UINT64_MAX : low);
 }
 
 /* Convert keys to the width that the device expects. */

@@ -31,6 +31,7 @@
 #define MEMORY		"--memory=64"
 
 static const char *device = "--device=host";
+static const HtWidth some_widths[3] = {HT_WIDTH64, HT_WIDTH32, HT_WIDTH128};
 static Daemon daemon_process;
 
 static void
@@ -230,7 +231,7 @@ test_names(void)
 
 	for (int i = 0; i < 5; i++)
 	{
-		indexes[i] = make_index(CONTENT_SPREAD, i % 2 ? HT_WIDTH32 : HT_WIDTH64);
+		indexes[i] = make_index(CONTENT_SPREAD, some_widths[i % 3]);
 		indexes[i].name = indexes[0].name;
 	}
 	indexes[1].name.build_id ^= UINT64_C(1) << 40;
@@ -566,7 +567,7 @@ make_equal_keys(const Connection *client)
 		expect(ask_status(client, &request, NULL) == HP_OK, "page");
 	}
 	for (uint32_t i = 0; i < LONG_LEAVES; i++)
-		((HpLeaf *) client->staging)[i] = (HpLeaf) {make_entry(7, 0), i, 0};
+		((HpLeaf *) client->staging)[i] = (HpLeaf) {bound_of(HT_WIDTH32, make_entry(7, 0)), i, 0};
 	request.operation = HP_SYNC_LEAVES;
 	request.count = LONG_LEAVES;
 	request.data_at = 0;
@@ -738,7 +739,7 @@ test_small_pieces(void)
 	search_pieces = true;
 	start(MEMORY);
 	unsetenv("HARMONIA_PIECE");
-	for (HtWidth width = HT_WIDTH32; width <= HT_WIDTH64; width += 4)
+	for (HtWidth width = HT_WIDTH32; width <= HT_WIDTH128; width *= 2)
 	{
 		for (Content content = 0; content < CONTENT_COUNT; content++)
 			test_life(width, content);
@@ -1029,7 +1030,7 @@ test_memory(void)
 		start(round < 2 ? "--memory=4" : "--memory=0");
 		client = connect_client(GENERATION);
 		for (int i = 0; i < 6; i++)
-			indexes[i] = make_index(CONTENT_SPREAD, i % 2 ? HT_WIDTH32 : HT_WIDTH64);
+			indexes[i] = make_index(CONTENT_SPREAD, some_widths[i % 3]);
 		for (int i = 0; i < 100 && !failed(); i++)
 		{
 			Index	   *index = &indexes[rnd_below(6)];
@@ -1068,7 +1069,7 @@ test_no_memory(void)
 	start(MEMORY);
 	client = connect_client(GENERATION);
 	for (int i = 0; i < 4; i++)
-		indexes[i] = make_index(CONTENT_SPREAD, i % 2 ? HT_WIDTH32 : HT_WIDTH64);
+		indexes[i] = make_index(CONTENT_SPREAD, some_widths[i % 3]);
 	for (int i = 0; i < 500 && !failed(); i++)
 	{
 		Index	   *index = &indexes[rnd_below(4)];
@@ -1334,7 +1335,8 @@ test_bad_requests(void)
 	report("hostile: syncs");
 
 	TRY("width", false, about(&bad_index, HP_SYNC_BEGIN), request.width = 0);
-	TRY("width", false, about(&bad_index, HP_SYNC_BEGIN), request.width = 16);
+	TRY("width", false, about(&bad_index, HP_SYNC_BEGIN), request.width = HT_WIDTH96);
+	TRY("width", false, about(&bad_index, HP_SYNC_BEGIN), request.width = HT_WIDTH256);
 	TRY("width", false, about(&bad_index, HP_SYNC_BEGIN), request.width = UINT32_MAX);
 	TRY("fanout", false, about(&bad_index, HP_SYNC_BEGIN), request.fanout = HT_MIN_FANOUT - 1);
 	TRY("fanout", false, about(&bad_index, HP_SYNC_BEGIN), request.fanout = HT_MAX_FANOUT + 1);
@@ -1480,6 +1482,9 @@ try_number(HpOperation operation, uint32_t number)
 	check_ended(&bad, "block beyond");
 }
 
+/* A bound with a second word. */
+#define BOUND(high, low, tid)	{{low, high}, tid}
+
 static void
 try_leaves(const char *what, HpLeaf first, HpLeaf second)
 {
@@ -1487,7 +1492,7 @@ try_leaves(const char *what, HpLeaf first, HpLeaf second)
 	HpRequest	request = about(&bad_index, HP_SYNC_LEAVES);
 	HpLeaf	   *leaves = (HpLeaf *) bad.staging;
 
-	leaves[0] = (HpLeaf) {{0, 0}, 0, 0};
+	leaves[0] = (HpLeaf) {BOUND(0, 0, 0), 0, 0};
 	leaves[1] = first;
 	leaves[2] = second;
 	request.count = 3;
@@ -1518,19 +1523,31 @@ test_bad_content(void)
 	{
 		try_number(HP_SYNC_PAGES, beyond[i]);
 		try_number(HP_SYNC_LINES, beyond[i] < 1u << 26 ? beyond[i] * HP_PAGE_LINES : beyond[i]);
-		try_leaves("leaf beyond", (HpLeaf) {{1, 0}, beyond[i], 0}, (HpLeaf) {{2, 0}, 1, 0});
-		try_new_leaves("new leaf beyond", (HpNewLeaf) {{1, 0}, {2, 0}, 1, 0}, (HpNewLeaf) {{2, 0}, {3, 0}, beyond[i], 0});
+		try_leaves("leaf beyond", (HpLeaf) {BOUND(0, 1, 0), beyond[i], 0}, (HpLeaf) {BOUND(0, 2, 0), 1, 0});
+		try_new_leaves("new leaf beyond", (HpNewLeaf) {BOUND(0, 1, 0), BOUND(0, 2, 0), 1, 0}, (HpNewLeaf) {BOUND(0, 2, 0), BOUND(0, 3, 0), beyond[i], 0});
 	}
-	try_leaves("leaf's end", (HpLeaf) {{1, 0}, 1, 1}, (HpLeaf) {{2, 0}, 2, 0});
-	try_leaves("order of leaves", (HpLeaf) {{2, 0}, 1, 0}, (HpLeaf) {{1, 0}, 2, 0});
-	try_leaves("order of leaves", (HpLeaf) {{2, 1}, 1, 0}, (HpLeaf) {{2, 0}, 2, 0});
-	try_leaves("too large a key", (HpLeaf) {{1, 0}, 1, 0}, (HpLeaf) {{UINT64_C(1) << 32, 0}, 2, 0});
+	try_leaves("leaf's end", (HpLeaf) {BOUND(0, 1, 0), 1, 1}, (HpLeaf) {BOUND(0, 2, 0), 2, 0});
+	try_leaves("order of leaves", (HpLeaf) {BOUND(0, 2, 0), 1, 0}, (HpLeaf) {BOUND(0, 1, 0), 2, 0});
+	try_leaves("order of leaves", (HpLeaf) {BOUND(0, 2, 1), 1, 0}, (HpLeaf) {BOUND(0, 2, 0), 2, 0});
+	try_leaves("too large a key", (HpLeaf) {BOUND(0, 1, 0), 1, 0}, (HpLeaf) {BOUND(0, UINT64_C(1) << 32, 0), 2, 0});
 
-	try_new_leaves("new leaf's flag", (HpNewLeaf) {{1, 0}, {2, 0}, 1, 0}, (HpNewLeaf) {{2, 0}, {3, 0}, 2, 2});
-	try_new_leaves("order of new leaves", (HpNewLeaf) {{2, 0}, {3, 0}, 1, 0}, (HpNewLeaf) {{1, 0}, {2, 0}, 2, 0});
-	try_new_leaves("new leaves that overlap", (HpNewLeaf) {{1, 0}, {3, 1}, 1, 0}, (HpNewLeaf) {{3, 0}, {4, 0}, 2, 0});
-	try_new_leaves("two last leaves", (HpNewLeaf) {{1, 0}, {0, 0}, 1, 1}, (HpNewLeaf) {{3, 0}, {0, 0}, 2, 1});
-	try_new_leaves("too large a low key", (HpNewLeaf) {{1, 0}, {2, 0}, 1, 0}, (HpNewLeaf) {{UINT64_C(1) << 32, 0}, {0, 0}, 2, 1});
+	try_new_leaves("new leaf's flag", (HpNewLeaf) {BOUND(0, 1, 0), BOUND(0, 2, 0), 1, 0}, (HpNewLeaf) {BOUND(0, 2, 0), BOUND(0, 3, 0), 2, 2});
+	try_new_leaves("order of new leaves", (HpNewLeaf) {BOUND(0, 2, 0), BOUND(0, 3, 0), 1, 0}, (HpNewLeaf) {BOUND(0, 1, 0), BOUND(0, 2, 0), 2, 0});
+	try_new_leaves("new leaves that overlap", (HpNewLeaf) {BOUND(0, 1, 0), BOUND(0, 3, 1), 1, 0}, (HpNewLeaf) {BOUND(0, 3, 0), BOUND(0, 4, 0), 2, 0});
+	try_new_leaves("two last leaves", (HpNewLeaf) {BOUND(0, 1, 0), BOUND(0, 0, 0), 1, 1}, (HpNewLeaf) {BOUND(0, 3, 0), BOUND(0, 0, 0), 2, 1});
+	try_new_leaves("too large a low key", (HpNewLeaf) {BOUND(0, 1, 0), BOUND(0, 2, 0), 1, 0}, (HpNewLeaf) {BOUND(0, UINT64_C(1) << 32, 0), BOUND(0, 0, 0), 2, 1});
+	try_leaves("a second word", (HpLeaf) {BOUND(0, 1, 0), 1, 0}, (HpLeaf) {BOUND(1, 2, 0), 2, 0});
+	try_new_leaves("a low bound's second word", (HpNewLeaf) {BOUND(0, 1, 0), BOUND(0, 2, 0), 1, 0},
+				   (HpNewLeaf) {BOUND(1, 2, 0), BOUND(0, 0, 0), 2, 1});
+	try_new_leaves("a high bound's second word", (HpNewLeaf) {BOUND(0, 1, 0), BOUND(0, 2, 0), 1, 0},
+				   (HpNewLeaf) {BOUND(0, 2, 0), BOUND(1, 3, 0), 2, 0});
+
+	/* Second words are compared first. */
+	bad_index.model.width = HT_WIDTH128;
+	try_leaves("order of wide leaves", (HpLeaf) {BOUND(2, 1, 0), 1, 0}, (HpLeaf) {BOUND(1, 2, 0), 2, 0});
+	try_new_leaves("order of new wide leaves", (HpNewLeaf) {BOUND(1, 1, 0), BOUND(3, 1, 0), 1, 0},
+				   (HpNewLeaf) {BOUND(2, 5, 0), BOUND(4, 0, 0), 2, 0});
+	bad_index.model.width = HT_WIDTH32;
 
 	/* All leaves at existing blocks, but more leaves than blocks. */
 	{
@@ -1820,7 +1837,7 @@ test_random_messages(void)
 	long		ends = 0;
 
 	for (int i = 0; i < 3; i++)
-		indexes[i] = make_index(CONTENT_NONE, i ? HT_WIDTH32 : HT_WIDTH64);
+		indexes[i] = make_index(CONTENT_NONE, some_widths[i]);
 	close(bad.socket);
 	bad.socket = -1;
 	for (int round = 0; round < rounds && !failed(); round++)
@@ -1940,7 +1957,7 @@ main(int argc, char **argv)
 	test_no_folder();
 
 	start(MEMORY);
-	for (HtWidth width = HT_WIDTH32; width <= HT_WIDTH64; width += 4)
+	for (HtWidth width = HT_WIDTH32; width <= HT_WIDTH128; width *= 2)
 	{
 		for (Content content = 0; content < CONTENT_COUNT; content++)
 			test_life(width, content);

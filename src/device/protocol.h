@@ -42,7 +42,7 @@
 
 #include "tree/tree.h"
 
-#define HP_VERSION		9
+#define HP_VERSION		10
 #define HP_CONTROL_FD	3
 
 /* Clients that wait for another client's sync get HP_WAITING at this interval. */
@@ -122,29 +122,36 @@ typedef enum HpStatus
 								 * client's sync has ended */
 } HpStatus;
 
-/* Same as HdLeaf of cuda/harmonia_device.h. */
+/* A bound of a leaf.  Keys of at most 64 bits have a second word of zeros. */
+typedef struct HpBound
+{
+	uint64_t	key[2];			/* the lowest word first */
+	uint64_t	tid;
+} HpBound;
+
+/* A leaf of the list. */
 typedef struct HpLeaf
 {
-	HtEntry		low;
+	HpBound		low;			/* no entry of the leaf is below this */
 	uint32_t	block;
 	uint32_t	unused;			/* zero */
 } HpLeaf;
 
 /*
- * Same as HdNewLeaf: a leaf that the list does not have yet, or has with other bounds.  It takes
+ * A leaf that the list does not have yet, or has with other bounds.  It takes
  * the place of all leaves that begin between its bounds.  The first leaf of an index has the
  * low bound (0, 0).  New leaves do not overlap, and there may not be more leaves than blocks.
  */
 typedef struct HpNewLeaf
 {
-	HtEntry		low;
-	HtEntry		high;
+	HpBound		low;
+	HpBound		high;			/* above all entries of the leaf */
 	uint32_t	block;
 	uint32_t	is_last;		/* 1: there is no high bound; 0 otherwise */
 } HpNewLeaf;
 
 /*
- * Keys are as wide as the index's: uint32_t or uint64_t.  Hits are pairs: uint32_t probe
+ * Keys are as wide as the index's: uint32_t, uint64_t, or 16 bytes with the lowest one first.  Hits are pairs: uint32_t probe
  * numbers at probes_at and uint64_t tids at tids_at, with "room" entries each.  The hits
  * of one probe are adjacent; otherwise the order is undefined.  With tids_only nothing
  * is written at probes_at.
@@ -184,7 +191,7 @@ typedef struct HpRequest
 								 * memory */
 	uint32_t	version;		/* HP_HELLO */
 	uint32_t	create;			/* HP_SYNC_BEGIN: make a copy if there is none */
-	uint32_t	width;			/* HP_SYNC_BEGIN: HtWidth */
+	uint32_t	width;			/* HP_SYNC_BEGIN: HtWidth, of 32, 64 or 128 bits */
 	uint32_t	fanout;			/* HP_SYNC_BEGIN */
 	uint64_t	size;			/* HP_MAP */
 	uint64_t	numbers_at;
