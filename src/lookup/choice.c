@@ -55,8 +55,6 @@ hm_cpu_reason_text(HmCpuReason reason)
 			return "temporary index";
 		case HM_CPU_OLD_SNAPSHOTS:
 			return "old_snapshot_threshold is set";
-		case HM_CPU_WIDE_KEYS:
-			return "keys have more than 64 bits";
 		case HM_CPU_RANGE_KEYS:
 			return "keys of ranges are wanted";
 		case HM_CPU_FEW_KEYS:
@@ -117,8 +115,6 @@ why_not_at_all(Relation index)
 		return HM_CPU_RECOVERY;
 	if (hm_old_snapshots_possible())
 		return HM_CPU_OLD_SNAPSHOTS;
-	if (hm_key_width(index) > HT_WIDTH64)
-		return HM_CPU_WIDE_KEYS;
 	return HM_CPU_NO_REASON;
 }
 

@@ -10,8 +10,19 @@
 
 #include "miscadmin.h"
 
+#include "lookup/width.h"
+
 #include "am/reader.h"
 #include "lookup/remote.h"
+
+/* A bound as lists have it. */
+static inline HtEntry128
+listed_bound(HtEntry bound)
+{
+	HtEntry128	result = {bound.key, bound.tid};
+
+	return result;
+}
 
 static void
 add_leaf(HmLeafList *list, const HmReaderLeaf *from, uint64 stamp)
@@ -26,7 +37,7 @@ add_leaf(HmLeafList *list, const HmReaderLeaf *from, uint64 stamp)
 			repalloc_huge(list->leaves, list->room * sizeof(HmListedLeaf));
 	}
 	leaf = &list->leaves[list->count++];
-	leaf->low = from->low;
+	leaf->low = listed_bound(from->low);
 	leaf->block = from->block;
 	leaf->stamp = stamp;
 }
@@ -45,17 +56,27 @@ list_segment(Relation index, Buffer header, HtWidth width, HmLeafList *list)
 	hm_reader_end(&reader);
 }
 
-bool
-hm_leaves_list(Relation index, HtWidth width, HmLeafList *list)
+static void
+read_directory(Relation index, HmReadDirectory *directory)
 {
-	int			segment_count,
-				page_count;
 	BlockNumber *pages;
-	HmDirectoryEntry *segments = hm_directory_read(index, &segment_count, &pages, &page_count);
+	int			page_count;
+
+	directory->segments = hm_directory_read(index, &directory->count, &pages, &page_count);
+	pfree(pages);
+}
+
+static bool
+list_leaves(Relation index, HtWidth width, HmLeafList *list)
+{
+	HmReadDirectory directory;
+	const HmDirectoryEntry *segments;
 	bool		stable = true;
 
+	read_directory(index, &directory);
+	segments = directory.segments;
 	list->count = 0;
-	for (int i = 0; i < segment_count && stable; i++)
+	for (int i = 0; i < directory.count && stable; i++)
 	{
 		Buffer		header;
 
@@ -70,8 +91,7 @@ hm_leaves_list(Relation index, HtWidth width, HmLeafList *list)
 			list_segment(index, header, width, list);
 		UnlockReleaseBuffer(header);
 	}
-	pfree(segments);
-	pfree(pages);
+	pfree(directory.segments);
 	return stable;
 }
 
@@ -80,8 +100,8 @@ hm_leaves_list(Relation index, HtWidth width, HmLeafList *list)
  * ----------------------------------------------------------------
  */
 
-void
-hm_new_leaf_note(HmNotedLeaves *list, Buffer buffer)
+static void
+note_leaf(HmNotedLeaves *list, Buffer buffer)
 {
 	Page		page = BufferGetPage(buffer);
 	const HmSpecial *special = hm_page_special(page);
@@ -97,8 +117,8 @@ hm_new_leaf_note(HmNotedLeaves *list, Buffer buffer)
 			repalloc_huge(list->leaves, list->room * sizeof(HmNotedLeaf));
 	}
 	leaf = &list->leaves[list->count];
-	leaf->low = hm_leaf_low(page);
-	leaf->high = hm_leaf_high(page);
+	leaf->low = listed_bound(hm_leaf_low(page));
+	leaf->high = listed_bound(hm_leaf_high(page));
 	leaf->has_high = hm_page_has_high(page);
 	leaf->block = BufferGetBlockNumber(buffer);
 	leaf->segment = special->segment;
@@ -108,11 +128,12 @@ hm_new_leaf_note(HmNotedLeaves *list, Buffer buffer)
 
 /* Whether the directory leads to a leaf's segment at the leaf's low bound. */
 static bool
-is_in_directory(const HmNotedLeaf *leaf, const HmDirectoryEntry *segments, int count)
+is_in_directory(const HmNotedLeaf *leaf, const HmReadDirectory *directory)
 {
-	HmPosition	low = hm_position(HM_PART_KEYS, leaf->low.key, leaf->low.tid);
+	const HmDirectoryEntry *segments = directory->segments;
+	HmPosition	low = hm_position(HM_PART_KEYS, (HT_KEY) leaf->low.key, leaf->low.tid);
 	int			first = 0;		/* of the segments that begin above it */
-	int			end = count;
+	int			end = directory->count;
 
 	while (first < end)
 	{
@@ -134,14 +155,13 @@ compare_noted(const void *a, const void *b)
 {
 	const HmNotedLeaf *left = *(const HmNotedLeaf *const *) a;
 	const HmNotedLeaf *right = *(const HmNotedLeaf *const *) b;
-	int			cmp = ht_entry_cmp(left->low, right->low);
+	int			cmp = ht_entry_cmp_128(left->low, right->low);
 
 	return cmp != 0 ? cmp : left->number < right->number ? -1 : 1;
 }
 
-int64
-hm_new_leaves_write(const HmNotedLeaves *list, const HmDirectoryEntry *segments,
-					int segment_count, HpNewLeaf *out)
+static int64
+write_new_leaves(const HmNotedLeaves *list, const HmReadDirectory *directory, HpNewLeaf *out)
 {
 	const HmNotedLeaf **alive = palloc_extended(Max(1, list->count) * sizeof(HmNotedLeaf *),
 												MCXT_ALLOC_HUGE);
@@ -150,7 +170,7 @@ hm_new_leaves_write(const HmNotedLeaves *list, const HmDirectoryEntry *segments,
 
 	for (uint32 i = 0; i < list->count; i++)
 	{
-		if (is_in_directory(&list->leaves[i], segments, segment_count))
+		if (is_in_directory(&list->leaves[i], directory))
 			alive[n++] = &list->leaves[i];
 	}
 	qsort(alive, n, sizeof(alive[0]), compare_noted);
@@ -159,15 +179,15 @@ hm_new_leaves_write(const HmNotedLeaves *list, const HmDirectoryEntry *segments,
 		const HmNotedLeaf *leaf = alive[i];
 		const HmNotedLeaf *next = i + 1 < n ? alive[i + 1] : NULL;
 
-		if (next != NULL && ht_entry_cmp(leaf->low, next->low) == 0)
+		if (next != NULL && ht_entry_cmp_128(leaf->low, next->low) == 0)
 			continue;
-		if (next != NULL && (!leaf->has_high || ht_entry_cmp(next->low, leaf->high) < 0))
+		if (next != NULL && (!leaf->has_high || ht_entry_cmp_128(next->low, leaf->high) < 0))
 		{
 			written = -1;
 			break;
 		}
-		out[written].low = leaf->low;
-		out[written].high = leaf->high;
+		out[written].low = hm_sent_bound(leaf->low);
+		out[written].high = hm_sent_bound(leaf->high);
 		out[written].block = leaf->block;
 		out[written].is_last = !leaf->has_high;
 		written++;
@@ -175,3 +195,10 @@ hm_new_leaves_write(const HmNotedLeaves *list, const HmDirectoryEntry *segments,
 	pfree(alive);
 	return written;
 }
+
+const HmLeafMethods hm_leaf_methods = {
+	.list = list_leaves,
+	.note = note_leaf,
+	.read_directory = read_directory,
+	.write_new = write_new_leaves
+};

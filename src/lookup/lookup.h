@@ -90,7 +90,6 @@ typedef enum HmCpuReason
 	HM_CPU_RECOVERY,			/* replay does not mark what it changes */
 	HM_CPU_TEMPORARY,			/* the index is temporary */
 	HM_CPU_OLD_SNAPSHOTS,		/* old_snapshot_threshold */
-	HM_CPU_WIDE_KEYS,			/* keys have more than 64 bits */
 	HM_CPU_RANGE_KEYS,			/* the device does not return the keys of hits, and
 								 * the caller wants those of ranges */
 	HM_CPU_FEW_KEYS,

@@ -391,8 +391,9 @@ hm_remote_prepare(HmRemote *remote)
 
 /* Return hits, except those of probes that are done. */
 static uint32
-hand_out(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max)
+hand_out(HmRemote *remote, HmHit *hits, void *keys, uint32 max)
 {
+	Size		key_size = hm_key_size(remote->width);
 	uint32		n = 0;
 	uint64		i;
 
@@ -407,7 +408,7 @@ hand_out(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max)
 		hits[n].probe = probe;
 		hits[n].all_visible = remote->all_visible != NULL ? remote->all_visible[i] : 0;
 		if (keys != NULL && probe != HM_NO_PROBE)
-			keys[n] = ((const uint64 *) remote->probes.low)[probe];
+			hm_key_put(keys, key_size, n, hm_key_get(remote->probes.low, key_size, probe));
 		n++;
 	}
 	remote->handed = i;
@@ -416,7 +417,7 @@ hand_out(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max)
 
 /* hm_remote_next(), which measures how long this takes. */
 static uint32
-next_hits(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max, uint32 *rest,
+next_hits(HmRemote *remote, HmHit *hits, void *keys, uint32 max, uint32 *rest,
 		  HmCpuReason *reason, uint64 *counted)
 {
 	bool		shown = false;
@@ -459,7 +460,7 @@ next_hits(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max, uint32 *rest,
 }
 
 uint32
-hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max, uint32 *rest,
+hm_remote_next(HmRemote *remote, HmHit *hits, void *keys, uint32 max, uint32 *rest,
 			   HmCpuReason *reason, uint64 *counted)
 {
 	instr_time	start;

@@ -11,11 +11,14 @@
 
 /* ----------------------------------------------------------------
  *		The list of leaves (leaves.c)
+ *
+ * leaves.c is compiled once for each width of keys (width.h).  Bounds in these lists have 128 bits
+ * for all of them.
  * ----------------------------------------------------------------
  */
 typedef struct HmListedLeaf
 {
-	HtEntry		low;
+	HtEntry128	low;
 	BlockNumber block;
 	uint64		stamp;			/* of its segment */
 } HmListedLeaf;
@@ -28,22 +31,13 @@ typedef struct HmLeafList
 } HmLeafList;
 
 /*
- * List all leaves that hold keys, in order.  Replaces the list's content.  Returns
- * false if the index has changed so much in the meantime that a segment was not found.
- * The caller holds no buffer lock.
- *
- * Errors: index_corrupted.
- */
-extern bool hm_leaves_list(Relation index, HtWidth width, HmLeafList *list);
-
-/*
- * A leaf whose bounds the copy may not know, as its page says.  hm_new_leaf_note() finds them
+ * A leaf whose bounds the copy may not know, as its page says.  "note" finds them
  * on their pages: changes of structure mark these as a whole.
  */
 typedef struct HmNotedLeaf
 {
-	HtEntry		low;
-	HtEntry		high;
+	HtEntry128	low;
+	HtEntry128	high;
 	bool		has_high;
 	BlockNumber block;
 	BlockNumber segment;		/* header of its segment, and */
@@ -58,17 +52,56 @@ typedef struct HmNotedLeaves
 	HmNotedLeaf *leaves;		/* palloc'd, or NULL if room is 0 */
 } HmNotedLeaves;
 
-/* Note a page if it is a leaf that holds keys.  The caller holds the page's lock. */
-extern void hm_new_leaf_note(HmNotedLeaves *list, Buffer buffer);
+/* The index's directory, as it was read. */
+typedef struct HmReadDirectory
+{
+	void	   *segments;		/* palloc'd; of the index's width */
+	int			count;
+} HmReadDirectory;
 
-/*
- * Write those of the leaves that belong to one of these segments, which are the whole directory, to
- * out[], which has room for all: in order, and each as it was noted last.  Others are left over from
- * segments that are dead, or are not alive yet.  Returns their number, or -1 if they overlap, which is
- * possible only if the leaves and the directory do not show one state.
- */
-extern int64 hm_new_leaves_write(const HmNotedLeaves *list, const HmDirectoryEntry *segments,
-								 int segment_count, HpNewLeaf *out);
+/* What can be done with leaves, for sync.c.  There is one of these for each width of keys. */
+typedef struct HmLeafMethods
+{
+	/*
+	 * List all leaves that hold keys, in order.  Replaces the list's content.  Returns
+	 * false if the index has changed so much in the meantime that a segment was not found.
+	 * The caller holds no buffer lock.
+	 *
+	 * Errors: index_corrupted.
+	 */
+	bool		(*list) (Relation index, HtWidth width, HmLeafList *list);
+
+	/* Note a page if it is a leaf that holds keys.  The caller holds the page's lock. */
+	void		(*note) (HmNotedLeaves *list, Buffer buffer);
+
+	/*
+	 * Read the directory.  The caller frees the segments.
+	 *
+	 * Errors: index_corrupted.
+	 */
+	void		(*read_directory) (Relation index, HmReadDirectory *directory);
+
+	/*
+	 * Write those of the leaves that belong to segments of the directory to
+	 * out[], which has room for all: in order, and each as it was noted last.  Others are left over from
+	 * segments that are dead, or are not alive yet.  Returns their number, or -1 if they overlap, which is
+	 * possible only if the leaves and the directory do not show one state.
+	 */
+	int64		(*write_new) (const HmNotedLeaves *list, const HmReadDirectory *directory, HpNewLeaf *out);
+} HmLeafMethods;
+
+/* For keys of at most 64 bits, and of 128. */
+extern const HmLeafMethods hm_leaf_methods;
+extern const HmLeafMethods hm_leaf_methods_128;
+
+/* A bound as it is sent. */
+static inline HpBound
+hm_sent_bound(HtEntry128 bound)
+{
+	HpBound		result = {{ht_key_word_128(bound.key, 0), ht_key_word_128(bound.key, 1)}, bound.tid};
+
+	return result;
+}
 
 /* ----------------------------------------------------------------
  *		Copies (sync.c)
@@ -148,7 +181,7 @@ extern void hm_choice_note_refusal(Relation index);
 typedef struct HmRemote HmRemote;
 
 /*
- * Prepare batches against an index, whose keys have at most 64 bits if one is started.  stats are the lookup's, and must outlive it; the
+ * Prepare batches against an index.  stats are the lookup's, and must outlive it; the
  * device's share in them is counted there.  Memory is allocated in CurrentMemoryContext.
  */
 extern HmRemote *hm_remote_create(Relation index, HtWidth width, HmLookupStats *stats);
@@ -187,7 +220,7 @@ extern void hm_remote_prepare(HmRemote *remote);
  * *rest HM_NO_PROBE, and the next call goes on.  Hits that are tallied are in
  * hm_remote_tally() then.
  */
-extern uint32 hm_remote_next(HmRemote *remote, HmHit *hits, uint64 *keys, uint32 max,
+extern uint32 hm_remote_next(HmRemote *remote, HmHit *hits, void *keys, uint32 max,
 							 uint32 *rest, HmCpuReason *reason, uint64 *counted);
 
 /* Bring the copy up to date again before the next search. */

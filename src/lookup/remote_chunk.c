@@ -82,32 +82,40 @@ chunk_offsets(const HmRemote *remote, bool is_range, uint32 count, uint64 room)
 
 /* Write keys in the width of the index, after adding "length" to each. */
 static void
-write_keys(const HmRemote *remote, char *to, const uint64 *keys, uint64 length, uint32 count)
+write_keys(const HmRemote *remote, char *to, const void *keys, HmKey length, uint32 count)
 {
-	if (remote->width != HT_WIDTH64)
+	const uint64 *narrow = keys;
+
+	if (remote->width == HT_WIDTH32)
 	{
 		for (uint32 i = 0; i < count; i++)
-			((uint32 *) to)[i] = (uint32) Min(keys[i] + length, UINT32_MAX);
+			((uint32 *) to)[i] = (uint32) Min(narrow[i] + (uint64) length, UINT32_MAX);
 	}
 	else if (length == 0)
-		memcpy(to, keys, (Size) count * sizeof(uint64));
+		memcpy(to, keys, (Size) count * remote->width);
+	else if (remote->width == HT_WIDTH64)
+	{
+		for (uint32 i = 0; i < count; i++)
+			((uint64 *) to)[i] = narrow[i] + (uint64) length;
+	}
 	else
 	{
 		for (uint32 i = 0; i < count; i++)
-			((uint64 *) to)[i] = keys[i] + length;
+			((HmKey *) to)[i] = ((const HmKey *) keys)[i] + length;
 	}
 }
 
 /* Is any of these keys too large for the index?  No entry has such a key. */
 static bool
-any_too_large(const HmRemote *remote, const uint64 *keys, uint32 count)
+any_too_large(const HmRemote *remote, const void *keys, uint32 count)
 {
+	const uint64 *narrow = keys;
 	uint64		bits = 0;
 
-	if (remote->width == HT_WIDTH64)
+	if (remote->width != HT_WIDTH32)
 		return false;
 	for (uint32 i = 0; i < count; i++)
-		bits |= keys[i];
+		bits |= narrow[i];
 	return bits > ht_key_max(remote->width);
 }
 
@@ -229,9 +237,10 @@ ask(HmRemote *remote, HpRequest *request)
 HmCpuReason
 hm_remote_search_chunk(HmRemote *remote, uint32 *count)
 {
-	const uint64 *low = hm_key_at(remote->probes.low, sizeof(uint64), remote->next);
-	const uint64 *high = remote->probes.high == NULL ? NULL :
-		hm_key_at(remote->probes.high, sizeof(uint64), remote->next);
+	Size		key_size = hm_key_size(remote->width);
+	const void *low = hm_key_at(remote->probes.low, key_size, remote->next);
+	const void *high = remote->probes.high == NULL ? NULL :
+		hm_key_at(remote->probes.high, key_size, remote->next);
 	uint64		max = max_hits(remote);
 	uint64		room = 0;
 
@@ -268,7 +277,7 @@ hm_remote_search_chunk(HmRemote *remote, uint32 *count)
 		write_keys(remote, staging + offsets.low_at, low, 0, *count);
 		if (is_range)
 			write_keys(remote, staging + offsets.high_at, high != NULL ? high : low,
-					   (uint64) remote->probes.length, *count);
+					   remote->probes.length, *count);
 		if (too_large)
 			empty_ranges(remote, staging + offsets.low_at, staging + offsets.high_at, low, *count);
 		if (offsets.map_words > 0)

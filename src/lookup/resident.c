@@ -77,11 +77,6 @@ open_own_index(Oid oid)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot keep temporary index \"%s\" on the device",
 						RelationGetRelationName(index))));
-	if (hm_key_width(index) > HT_WIDTH64)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot keep index \"%s\" on the device", RelationGetRelationName(index)),
-				 errdetail("Its keys have more than 64 bits.")));
 	return index;
 }
 

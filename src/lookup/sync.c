@@ -70,7 +70,7 @@ send_list(HmSync *sync, const HmLeafList *list)
 		return false;
 	for (uint32 i = 0; i < list->count; i++)
 	{
-		out[i].low = list->leaves[i].low;
+		out[i].low = hm_sent_bound(list->leaves[i].low);
 		out[i].block = list->leaves[i].block;
 		out[i].unused = 0;
 	}
@@ -84,7 +84,7 @@ send_list(HmSync *sync, const HmLeafList *list)
  * nothing has changed: then the whole list has to be sent.
  */
 static bool
-send_new_leaves(HmSync *sync, const HmDirectoryEntry *segments, int segment_count, bool *failed)
+send_new_leaves(HmSync *sync, const HmReadDirectory *directory, bool *failed)
 {
 	HpRequest	request = hm_sync_request(sync, HP_SYNC_NEW_LEAVES);
 	HpNewLeaf  *out = list_staging(sync, sync->noted.count * sizeof(HpNewLeaf));
@@ -92,7 +92,7 @@ send_new_leaves(HmSync *sync, const HmDirectoryEntry *segments, int segment_coun
 
 	if (out == NULL)
 		return false;
-	count = hm_new_leaves_write(&sync->noted, segments, segment_count, out);
+	count = sync->leaves->write_new(&sync->noted, directory, out);
 	*failed = count < 0;
 	if (count <= 0)
 		return true;
@@ -123,8 +123,7 @@ send_state(HmSync *sync, uint64 copied)
 	for (int attempt = 0; attempt < MAX_ATTEMPTS && result == 0; attempt++)
 	{
 		uint64		count = pg_atomic_read_u64(sync->watch.structure);
-		HmDirectoryEntry *segments = NULL;
-		int			segment_count = 0;
+		HmReadDirectory directory = {0};
 		bool		failed = false;
 
 		CHECK_FOR_INTERRUPTS();
@@ -132,7 +131,7 @@ send_state(HmSync *sync, uint64 copied)
 		/* Some lines alone bring no page to another state of the structure than others. */
 		if (count != copied)
 			sync->limit = 0;
-		if (complete && !hm_leaves_list(sync->index, sync->width, &list))
+		if (complete && !sync->leaves->list(sync->index, sync->width, &list))
 			continue;
 		HM_FAULT(sync_listed);
 		if (!has_pages)
@@ -150,13 +149,7 @@ send_state(HmSync *sync, uint64 copied)
 			break;
 		HM_FAULT(sync_copied);
 		if (!complete && sync->noted.count > 0)
-		{
-			BlockNumber *pages;
-			int			page_count;
-
-			segments = hm_directory_read(sync->index, &segment_count, &pages, &page_count);
-			pfree(pages);
-		}
+			sync->leaves->read_directory(sync->index, &directory);
 
 		pg_memory_barrier();
 		if (pg_atomic_read_u64(sync->watch.structure) == count)
@@ -167,15 +160,15 @@ send_state(HmSync *sync, uint64 copied)
 			 */
 			if (pg_atomic_read_u32(sync->watch.overflow) != 0)
 				attempt = MAX_ATTEMPTS;
-			else if (complete ? send_list(sync, &list) : segments == NULL || count == copied ||
-					 send_new_leaves(sync, segments, segment_count, &failed))
+			else if (complete ? send_list(sync, &list) : directory.segments == NULL || count == copied ||
+					 send_new_leaves(sync, &directory, &failed))
 				result = failed ? 0 : count;
 			else
 				attempt = MAX_ATTEMPTS;
 			complete |= failed;
 		}
-		if (segments != NULL)
-			pfree(segments);
+		if (directory.segments != NULL)
+			pfree(directory.segments);
 	}
 	if (list.leaves != NULL)
 		pfree(list.leaves);
@@ -193,6 +186,7 @@ read_metapage(HmSync *sync)
 
 	sync->name.build_id = meta->build_id;
 	sync->width = (HtWidth) meta->width;
+	sync->leaves = sync->width <= HT_WIDTH64 ? &hm_leaf_methods : &hm_leaf_methods_128;
 	sync->fanout = meta->fanout;
 	UnlockReleaseBuffer(buffer);
 	hm_index_file(sync->index, &sync->name.database, &sync->name.tablespace,

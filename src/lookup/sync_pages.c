@@ -213,7 +213,7 @@ take_block(HmSync *sync, BlockNumber block)
 	{
 		add_lines(sync, block, BufferGetPage(buffer), lines);
 		if (lines == HM_ALL_LINES)
-			hm_new_leaf_note(&sync->noted, buffer);
+			sync->leaves->note(&sync->noted, buffer);
 		sync->stats->synced_lines += pg_popcount64(lines);
 		sync->stats->counts.synced_blocks++;
 	}

@@ -18,6 +18,7 @@ typedef struct HmSync
 {
 	Relation	index;
 	HtWidth		width;
+	const HmLeafMethods *leaves;	/* for that width */
 	int			fanout;
 	HpIndexName name;
 	HmWatch		watch;
