@@ -211,6 +211,7 @@ sub make_tables
 	my ($r) = @_;
 
 	my @choice = $r->{equality_alone} ? @equality_families : (@families, @equality_families);
+	@choice = grep { $_->[0] eq $r->{one_family} } @families if $r->{one_family};
 	$r->{family} = $choice[ $r->below(scalar @choice) ];
 	$r->{equality} = grep { $_ == $r->{family} } @equality_families;
 	$r->{t_type} = $r->pick(@{ $r->{family} });
@@ -372,7 +373,8 @@ END
 }
 
 # Compare random queries: size has the number of tables and of queries for each, and may have
-# "equality", for types alone whose keys are not exact.  Returns
+# "equality", for types alone whose keys are not exact, or "family", for one family of types, which is
+# named by its first one.  Returns
 # how many queries were run, how many of these used lookups, and the first problem, or ''.
 sub compare_lookups_at_random
 {
@@ -380,6 +382,7 @@ sub compare_lookups_at_random
 	my $r = HarmoniaRandom->new($seed);
 	my ($compared, $used) = (0, 0);
 	$r->{equality_alone} = $size{equality};
+	$r->{one_family} = $size{family};
 
 	make_lookup_functions($node);
 	for my $table (1 .. $size{tables})
