@@ -4,7 +4,7 @@
 #
 # usage: bench/gpu/sql.sh [SECTION...]
 #
-#   arrays joins resync mixes      default: all of them
+#   arrays joins wide resync mixes      default: all of them
 #
 # Environment: ROWS (67108864, 2^26), RUNS (5), BTREE_RUNS (3; 0 skips PostgreSQL's
 # plans), DEVICE (on; host tries the script without a GPU), RESYNC_AHEAD (on;
@@ -29,6 +29,7 @@ probes=$((rows * 10 / 67))
 sizes=100,300,1000,3000,10000,30000,100000,300000,1000000,10000000
 # Speed of a transfer from PostgreSQL's memory through the daemon's to the device.
 bytes_a_ms=54000000
+table=points
 
 # times RUNS STATEMENT: prints the milliseconds of several runs in one session.  If
 # there is more than one run, a warm-up run comes first.
@@ -71,12 +72,12 @@ load() {
 	record_noted 'copy of the index' load
 }
 
-# query_row SECTION CASE QUERY PLAN...: measures a query with PostgreSQL's plans under
+# query_row SECTION CASE QUERY PLAN...: measures a query of $table with PostgreSQL's plans under
 # each of the settings PLAN, on the CPU, and on the device.
 query_row() {
 	local section=$1 case=$2 query=$3 plan best='' time answer expected
 	shift 3
-	show_only points points_btree
+	show_only "$table" "${table}_btree"
 	: >"$dir/best"
 	for plan in "$@"; do
 		[ "$btree_runs" -gt 0 ] || break
@@ -89,7 +90,7 @@ query_row() {
 		fi
 	done
 	[ ! -s "$dir/best" ] || note 'best plan' ms <"$dir/best"
-	show_only points points_harmonia
+	show_only "$table" "${table}_harmonia"
 	options=$on_cpu
 	expected=$(sql -c "$query")
 	times "$runs" "$query" | note harmonia ms
@@ -128,6 +129,28 @@ section_joins() {
 		'SELECT sum(p) FROM probes WHERE EXISTS (SELECT FROM points WHERE points.k = probes.k)' "${plans[@]}"
 	query_row joins 'anti' \
 		'SELECT sum(p) FROM probes WHERE NOT EXISTS (SELECT FROM points WHERE points.k = probes.k + 1)' "${plans[@]}"
+}
+
+# Keys of 128 bits, in tables of a quarter of the rows: uuids, and two columns, the ids of
+# tenants with 1,000 rows each.
+section_wide() {
+	local plans=('enable_hashjoin=off -c enable_mergejoin=off' enable_nestloop=off) count=$((rows / 4)) wanted=$((probes / 4))
+	sql -c "CREATE TABLE uuids AS SELECT md5(i::text)::uuid AS k, i::int AS v FROM generate_series(1::bigint, $count) i" \
+		-c "CREATE TABLE orders AS SELECT (i / 1000)::int AS tenant, i AS id, i::int AS v FROM generate_series(1::bigint, $count) i" \
+		-c "CREATE TABLE wanted AS SELECT md5(r::text)::uuid AS k, (r / 1000)::int AS tenant, r AS id, i::int AS p
+			FROM (SELECT i, 1 + (hashint8extended(i, 1) & 4611686018427387903) % $count AS r FROM generate_series(1::bigint, $wanted) i) s" \
+		-c 'CREATE INDEX uuids_btree ON uuids (k)' -c 'CREATE INDEX orders_btree ON orders (tenant, id)' \
+		-c 'CREATE INDEX uuids_harmonia ON uuids USING harmonia (k)' -c 'CREATE INDEX orders_harmonia ON orders USING harmonia (tenant, id)' \
+		-c 'VACUUM (ANALYZE, FREEZE) uuids, orders, wanted' \
+		-c "SELECT harmonia_load('uuids_harmonia'), harmonia_load('orders_harmonia')" >>"$dir/load"
+	table=uuids
+	query_row wide 'uuid count(*)' 'SELECT count(*) FROM wanted JOIN uuids USING (k)' "${plans[@]}"
+	query_row wide 'uuid inner with heap' 'SELECT sum(v) FROM wanted JOIN uuids USING (k)' "${plans[@]}"
+	query_row wide 'uuid inner index-only with an outer column' 'SELECT sum(p) FROM wanted JOIN uuids USING (k)' "${plans[@]}"
+	table=orders
+	query_row wide 'int and bigint count(*)' 'SELECT count(*) FROM wanted JOIN orders USING (tenant, id)' "${plans[@]}"
+	query_row wide 'int and bigint inner with heap' 'SELECT sum(v) FROM wanted JOIN orders USING (tenant, id)' "${plans[@]}"
+	table=points
 }
 
 # Prints the number of bytes and blocks that have been sent to the device.
@@ -202,4 +225,4 @@ start_server $((rows * 150 / 1000000 + 512)) -c work_mem=1GB -c max_parallel_wor
 	-c shared_preload_libraries=harmonia -c harmonia.gpu="$device" -c harmonia.resync_ahead="${RESYNC_AHEAD:-on}"
 load
 
-run_sections arrays joins resync mixes -- "$@"
+run_sections arrays joins wide resync mixes -- "$@"
