@@ -62,6 +62,16 @@ is((found('CHANGELOG.md', qr/^## \[($version)\]/m))[0], $control, "CHANGELOG's n
 is((found('debian/changelog', qr/^harmonia \(($version)(?:-[^)]*)?\)/m))[0],
 	$control, "debian/changelog's newest version");
 is((found('packaging/harmonia.spec', qr/^Version: +($version)$/m))[0], $control, 'version of the RPM');
+is((found('packaging/harmonia.spec', qr/^\* .* - ($version)-\d+$/m))[0], $control, "the RPM's changelog");
+
+# Nothing is called released in one place and not in another.
+my ($state) = found('CHANGELOG.md', qr/^## \[$version\] - (.*)$/m);
+my ($distribution) = found('debian/changelog', qr/^harmonia \(\S+\) (\w+);/m);
+like($state, qr/^(?:unreleased|\d{4}-\d\d-\d\d)$/, "CHANGELOG's newest version has a date, or is not released");
+is($distribution eq 'UNRELEASED', $state eq 'unreleased', 'debian/changelog says the same');
+my ($mail) = found('debian/control', qr/^Maintainer: .* <(\S+)>$/m);
+is_deeply([ grep { $_ ne $mail } found('debian/changelog', qr/^ -- .* <(\S+)>/m), found('packaging/harmonia.spec', qr/^\* .* <(\S+)>/m) ],
+	[], 'there is one maintainer');
 
 # PostgreSQL versions: src/compat.h decides.
 my ($first, $after) =
