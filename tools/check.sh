@@ -243,7 +243,10 @@ prove_in_checkout() {
 
 run_packaging() { prove_in_checkout test/packaging.pl; }
 run_setup() { prove_in_checkout test/setup/*.pl; }
-run_roots() { prove_in_checkout -I test/roots test/roots/*.pl; }
+run_roots() {
+	# shellcheck disable=SC2086
+	prove_in_checkout -I test/roots ${TESTS:-test/roots/*.pl}
+}
 
 run_unit() {
 	local programs
