@@ -341,6 +341,19 @@ SELECT count(*) FROM o JOIN f USING (k);
 ROLLBACK;
 SELECT count(*) FROM o JOIN f USING (k);
 
+-- The remote server is asked what arrays cost, but not for one row where there are paths for single keys
+CREATE FUNCTION asks_for_arrays(query text) RETURNS bool LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE 'EXPLAIN ' || query;
+	PERFORM pg_stat_clear_snapshot();
+	RETURN s.query ~ 'ANY' FROM pg_stat_activity s WHERE application_name = 'regress_foreign_join' AND datname = current_database();
+END $$;
+SET postgres_fdw.application_name = 'regress_foreign_join';
+SELECT postgres_fdw_disconnect_all() AS disconnected;
+SELECT asks_for_arrays('SELECT f.v FROM o JOIN f_estimated f USING (k) WHERE o.i = 5') AS one,
+	asks_for_arrays('SELECT f.v FROM o JOIN f_estimated f USING (k) WHERE o.i IN (5, 6)') AS two;
+RESET postgres_fdw.application_name;
+
 -- A change of the partitions makes a new plan
 PREPARE p AS SELECT count(*), sum(f.id) FROM o JOIN parts f USING (k);
 SET plan_cache_mode = force_generic_plan;

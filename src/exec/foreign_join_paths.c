@@ -599,6 +599,27 @@ may_pay(RelOptInfo *joinrel, Path *outer_path)
 }
 
 /*
+ * Whether a nested loop does with one outer row what we could do.  A wrapper that has paths for single
+ * keys asks the remote server for costs, and asking it for those of arrays takes longer than the query.
+ */
+static bool
+is_single_lookup(const Path *outer_path, RelOptInfo *outer, RelOptInfo *inner)
+{
+	ListCell   *cell;
+
+	if (!enable_nestloop || outer_path->rows > 1)
+		return false;
+	foreach(cell, inner->cheapest_parameterized_paths)
+	{
+		Relids		required = PATH_REQ_OUTER((Path *) lfirst(cell));
+
+		if (required != NULL && bms_is_subset(required, outer->relids))
+			return true;
+	}
+	return false;
+}
+
+/*
  * Whether the query may write to foreign tables.  A batch's remote query would see what rows of
  * earlier batches have written.
  */
@@ -640,8 +661,8 @@ hm_foreign_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
 	if (type == JOIN_UNIQUE_OUTER)
 		outer_path = hm_create_unique_path(root, outer, outer_path, extra->sjinfo);
 	if (outer_path == NULL || PATH_REQ_OUTER(outer_path) != NULL || !may_pay(joinrel, outer_path) ||
-		!has_foreign(root, inner) || may_write_remotely(root) ||
-		!hm_can_join(joinrel, outer, inner, extra))
+		!has_foreign(root, inner) || is_single_lookup(outer_path, outer, inner) ||
+		may_write_remotely(root) || !hm_can_join(joinrel, outer, inner, extra))
 		return;
 
 	foreach(cell, extra->restrictlist)
