@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /*
@@ -48,6 +49,15 @@ leave_folder(void)
 	unlink("log");
 	rmdir("pg_stat_tmp");
 	rmdir(folder);
+}
+
+double
+now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double) now.tv_sec * 1000 + (double) now.tv_nsec / 1e6;
 }
 
 void

@@ -31,6 +31,9 @@ typedef struct Connection
 
 #define STAGING_SIZE	((size_t) 4 << 20)
 
+/* The time since anything, in ms. */
+extern double now_ms(void);
+
 /* Create an empty folder and work in it until the program ends. */
 extern void enter_folder(const char *argv_daemon);
 

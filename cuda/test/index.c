@@ -13,7 +13,17 @@
 #define COUNTS_AT	((uint64_t) 7 << 19)
 #define GUARD		UINT64_C(0xA5A5A5A5A5A5A5A5)
 
+/*
+ * After a search that took at least as long as a piece is to take, the daemon searches in smaller pieces for a
+ * while.
+ */
+#define SLOW_MS			20
+#define SEARCHES_AFTER	20
+
 bool		search_pieces = false;
+
+/* So many of the next searches may be in several pieces. */
+static int	slow_searches = 0;
 
 static int
 leaf_entries(const Index *index, uint32_t leaf)
@@ -513,6 +523,7 @@ search_index(const Connection *connection, const Index *index)
 	uint32_t   *probes;
 	uint64_t   *tids;
 	HpReply		reply;
+	double		start;
 
 	search->is_range = (uint32_t) rnd_below(2);
 	for (uint32_t i = 0; i < n; i++)
@@ -544,9 +555,12 @@ search_index(const Connection *connection, const Index *index)
 	probes[search->room] = (uint32_t) GUARD;
 	tids[search->room] = GUARD;
 
+	start = now_ms();
 	expect(ask(connection, &request, &reply), "a search has no reply");
 	if (failed())
 		return;
+	if (now_ms() - start >= SLOW_MS)
+		slow_searches = SEARCHES_AFTER;
 	expect((int) reply.status == (expected > search->room ? HP_NO_ROOM : HP_OK), "search: status %u, %s",
 		   reply.status, reply.text);
 	expect(reply.hits == expected, "%llu hits instead of %llu", (unsigned long long) reply.hits,
@@ -556,7 +570,9 @@ search_index(const Connection *connection, const Index *index)
 		   "the daemon writes beyond the room");
 	if (!failed())
 		model_compare(model, low, high, n, search->room, probes, tids,
-					  !search->by_block ? MODEL_BY_PROBE : search_pieces ? MODEL_ANY_ORDER : MODEL_BY_BLOCK);
+					  !search->by_block ? MODEL_BY_PROBE :
+					  search_pieces || slow_searches > 0 ? MODEL_ANY_ORDER : MODEL_BY_BLOCK);
+	slow_searches -= slow_searches > 0;
 
 	/* Search again without probe numbers; nothing may be written at probes_at. */
 	if (reply.status != HP_OK)

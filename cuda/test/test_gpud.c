@@ -24,7 +24,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define GENERATION	UINT64_C(0x123456789ABCDEF0)
@@ -530,15 +529,6 @@ test_many_clients(void)
 #define LONG_LEAVES		400
 #define LONG_PROBES		200000
 #define SORTED_PROBES	16000000
-
-static double
-now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double) now.tv_sec * 1000 + (double) now.tv_nsec / 1e6;
-}
 
 /* Make a copy whose leaves are full of one key: each probe for it visits all of them. */
 static HpIndexName
