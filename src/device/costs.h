@@ -79,7 +79,7 @@ typedef struct HmCostChoice
 /* How long a batch has taken on the device. */
 typedef struct HmDeviceTimes
 {
-	double		all;			/* from the choice to the last hit, but what was done with the hits */
+	double		all;			/* from the start to the last hit, without what was done with the hits */
 	double		asked;			/* of "all", from sending requests to their answers */
 	double		busy;			/* of that, the device's work for this batch */
 	double		sync;			/* of "all", bringing the copy up to date */
