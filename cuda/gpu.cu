@@ -560,12 +560,8 @@ set_key_range(const SortPlan &plan, Key low_key, Probes<Key, Low> &probes)
 {
 	int			end = plan.first_bit + plan.bits;
 
-	/* Only tiles need it, which wide keys do not have. */
-	if constexpr (!is_wide<Key>)
-	{
-		probes.prefix = (Low) (low_key - probes.base);
-		probes.prefix_mask = end < 8 * (int) sizeof(Low) ? (Low) -1 << end : 0;
-	}
+	probes.prefix = (Low) (low_key - probes.base);
+	probes.prefix_mask = end < 8 * (int) sizeof(Low) ? KeyLimits<Low>::max() << end : Low(0);
 	probes.top_shift = std::max(end - 32, 0);
 	probes.min_shift = std::max(plan.first_bit - probes.top_shift, 0);
 }

@@ -118,7 +118,7 @@ struct Probes
 
 	HD_BOTH bool is_usual(Low offset) const
 	{
-		return ((offset ^ prefix) & prefix_mask) == 0 && !is_outlier<Key>(offset);
+		return ((offset ^ prefix) & prefix_mask) == Low(0) && !is_outlier<Key>(offset);
 	}
 	HD_BOTH uint32_t top_of(Low offset) const
 	{

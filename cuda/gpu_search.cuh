@@ -2,8 +2,8 @@
  * gpu_search.cuh
  *		The search kernels, thin shells around search.h, and their launchers.
  *
- * gpu_search_32.cu, gpu_search_64.cu and gpu_search_wide.cu instantiate them.  Wide keys are
- * searched without tiles: their slots in shared memory would not suffice.
+ * gpu_search_32.cu, gpu_search_64.cu and gpu_search_wide.cu instantiate them.  Of wide keys, points
+ * of 128 bits alone are searched in tiles.
  */
 #ifndef HARMONIA_CUDA_GPU_SEARCH_CUH
 #define HARMONIA_CUDA_GPU_SEARCH_CUH
@@ -68,14 +68,14 @@ search_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> probes, 
  */
 constexpr uint32_t range_tiles = 4096;
 
-template <bool Points, bool Pairs>
+template <typename Key, bool Points, bool Pairs>
 static uint32_t
 tile_size(uint32_t count)
 {
 	uint32_t	blocks = (count / range_tiles + block_threads - 1) / block_threads;
 
-	if (Points || !Pairs || blocks * block_threads > Tile<Points, Pairs>::size)
-		return Tile<Points, Pairs>::size;
+	if (Points || !Pairs || blocks * block_threads > Tile<Key, Points, Pairs>::size)
+		return Tile<Key, Points, Pairs>::size;
 	return blocks == 0 ? block_threads : blocks * block_threads;
 }
 
@@ -84,8 +84,8 @@ static cudaError_t
 launch_tiles(const Tree<Key> &tree, const Probes<Key, Low> &probes, const Results &results,
 			 cudaStream_t stream)
 {
-	uint32_t	tile = tile_size<Points, Pairs>(probes.count);
-	constexpr size_t size = sizeof(typename Tile<Points, Pairs>::Memory);
+	uint32_t	tile = tile_size<Key, Points, Pairs>(probes.count);
+	constexpr size_t size = sizeof(typename Tile<Key, Points, Pairs>::Memory);
 	cudaError_t error = cudaFuncSetAttribute(search_tile_kernel<Key, Low, Points, Pairs>,
 											 cudaFuncAttributeMaxDynamicSharedMemorySize, (int) size);
 
@@ -116,7 +116,7 @@ launch_kind(const HtGroupChoice &group, bool tiled, const Tree<Key> &tree,
 	switch (group.threads)
 	{
 		case 1:
-			if constexpr (!is_wide<Key>)
+			if constexpr (!is_wide<Key> || (Points && sizeof(Key) == HT_WIDTH128))
 			{
 				if (tiled && group.search == HT_GROUP_KARY)
 					return launch_tiles<Key, Key, Points, Pairs>(tree, probes, results, stream);

@@ -29,11 +29,11 @@ constexpr int thread_bins = local_bins / block_threads;
 
 /*
  * Probes per thread and tile, and blocks on a multiprocessor.  These values were fastest
- * on an H100 with 2^26 64-bit keys, by up to a tenth (bench/gpu measures it).  More
+ * on an H100 with 2^26 keys, by up to a tenth (bench/gpu measures it).  More
  * blocks hide more latency, until registers spill; larger tiles take shared memory from
  * the first-level cache.  The pairs of ranges need shared memory for other things, too.
  */
-template <bool Points, bool Pairs>
+template <typename Key, bool Points, bool Pairs>
 struct Tile
 {
 	static constexpr int probes = Points && Pairs ? 10 : !Points && Pairs ? 4 : 8;
@@ -41,7 +41,7 @@ struct Tile
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
 	static constexpr int blocks = Points && !Pairs ? 3 : 2;	/* all that fit */
 #else
-	static constexpr int blocks = Points && !Pairs ? 6 : !Points && Pairs ? 4 : 5;
+	static constexpr int blocks = (Points && !Pairs ? 6 : !Points && Pairs ? 4 : 5) - (is_wide<Key> ? 1 : 0);
 #endif
 
 	/* Reuses the memory of the counters. */
@@ -53,7 +53,7 @@ struct Tile
 	};
 	struct Memory
 	{
-		uint64_t	slots[size];	/* sorted keys, then their results */
+		uint64_t	slots[size];	/* what key_in_slot() takes, sorted; then results */
 		union
 		{
 			uint32_t	starts[local_bins];
@@ -61,6 +61,76 @@ struct Tile
 		};
 		uint16_t	aside[Points ? size : 1];	/* slots put aside */
 	};
+};
+
+/*
+ * What is in a tile's slots before they have results: keys, or, as wide keys do not fit, the places
+ * where the tile's keys are.
+ */
+template <typename Key, typename Low>
+__device__ __forceinline__ Key
+key_in_slot(const Probes<Key, Low> &probes, uint32_t start, uint64_t slot)
+{
+	if constexpr (is_wide<Key>)
+		return probes.low[start + (uint32_t) slot] + probes.base;
+	else
+		return (Key) slot;
+}
+
+/* What a thread keeps of a probe while its tile is sorted. */
+template <typename Low>
+struct TileProbe
+{
+	Low			offset;
+
+	template <typename Key>
+	__device__ __forceinline__ void take(const Probes<Key, Low> &, Low of_probe)
+	{
+		offset = of_probe;
+	}
+	template <typename Key>
+	__device__ __forceinline__ bool is_usual(const Probes<Key, Low> &probes) const
+	{
+		return probes.is_usual(offset);
+	}
+	template <typename Key>
+	__device__ __forceinline__ uint32_t top(const Probes<Key, Low> &probes) const
+	{
+		return probes.top_of(offset);
+	}
+	template <typename Key>
+	__device__ __forceinline__ uint64_t slot(const Probes<Key, Low> &probes, uint32_t) const
+	{
+		return (Key) (offset + probes.base);
+	}
+};
+
+/* Of a wide key, its top bits.  Unusual keys have all of them set; others that have are taken for unusual. */
+template <int Words>
+struct TileProbe<Wide<Words>>
+{
+	uint32_t	top_bits;
+
+	template <typename Key>
+	__device__ __forceinline__ void take(const Probes<Key> &probes, Key offset)
+	{
+		top_bits = probes.is_usual(offset) ? probes.top_of(offset) : UINT32_MAX;
+	}
+	template <typename Key>
+	__device__ __forceinline__ bool is_usual(const Probes<Key> &) const
+	{
+		return top_bits != UINT32_MAX;
+	}
+	template <typename Key>
+	__device__ __forceinline__ uint32_t top(const Probes<Key> &) const
+	{
+		return top_bits;
+	}
+	template <typename Key>
+	__device__ __forceinline__ uint64_t slot(const Probes<Key> &, uint32_t i) const
+	{
+		return i;
+	}
 };
 
 /* The common range of a tile's keys, apart from keys outside the range in use. */
@@ -106,15 +176,15 @@ find_span(const Tree<Key> &tree, const Probes<Key, Low> &probes, uint32_t top, u
 	uint32_t	leaf;
 
 	span.low = probes.of_top(top) + probes.base;
-	high = probes.of_top(top_last) + (Key) (((Key) 1 << probes.top_shift) - 1) + probes.base;
+	high = probes.of_top(top_last) + (Key) (((Key) 1 << probes.top_shift) - (Key) 1) + probes.base;
 	if (top > top_last || span.low > high)
 	{
 		/* There are no such keys, or they wrap around: take all keys. */
 		span.low = 0;
-		high = (Key) -1;
+		high = KeyLimits<Key>::max();
 	}
 	span.length = high - span.low;
-	span.cut_bits = sizeof(Key) > 4 && span.length > UINT32_MAX ? 32 - __clz((int) ((uint64_t) span.length >> 32)) : 0;
+	span.cut_bits = max(bit_length(span.length) - 32, 0);
 	span.top = top;
 	span.shift = max(32 - __clz((int) (top_last - top)) - local_bits, probes.min_shift);
 	leaf = find_leaf<0>(half, tree, half.first_lane == 0 ? span.low : high);
@@ -124,20 +194,56 @@ find_span(const Tree<Key> &tree, const Probes<Key, Low> &probes, uint32_t top, u
 }
 
 /*
- * The blocks of neighbouring leaves, and the bounds of these blocks inside a span.  A bound is
- * what is left of it in 32 bits after the span's low key is subtracted and "shift" bits are cut,
- * so two keys that look equal may differ, but the order of two that look different is right.
+ * How keys are cut to 32 bits in a leaf of wide keys: their distance from its base, less the low bits that
+ * have no room if its greatest key is to have some.  (In a span of several tenants the highest 32 bits
+ * tell the tenant, and no more.)
+ */
+template <typename Key>
+struct LeafCut
+{
+	Key			after;			/* the next leaf's low bound */
+	Key			base;
+	int			bits;			/* that are cut */
+
+	__device__ __forceinline__ void set(const Shape<Key> &shape, Key high)
+	{
+		int			reach = shape.bits <= 32 ? shape.bits : 8 * (shape.bits - HT_WIDE_CLASS(0));
+
+		after = high;
+		base = shape.base;
+		bits = max(min(high > base ? bit_length(high - base) : 0, reach) - 32, 0);
+	}
+	__device__ __forceinline__ uint32_t of(Key key) const
+	{
+		Key			distance = key > base ? (key - base) >> bits : Key(0);
+
+		return distance < Key(UINT32_MAX) ? (uint32_t) distance : UINT32_MAX;
+	}
+};
+
+/*
+ * The blocks of neighbouring leaves, and their bounds, cut to 32 bits: as keys in the span are, or, if they
+ * are wide, as in the leaf.  So two keys that look equal may differ, but the order of two that look
+ * different is right.
  */
 template <typename Key>
 struct Stage
 {
 	static constexpr uint32_t max_leaves = 16;
 	static constexpr uint32_t stride = 64;	/* of a leaf */
-	static_assert(HT_LEAF_MAX_BLOCKS <= stride, "a bound for each block");
+	static_assert(HT_LEAF_MAX_BLOCKS <= stride && HT_WIDE_MAX_BLOCKS <= stride, "a bound for each block");
 
 	uint32_t	bounds[max_leaves * stride];
 	Shape<Key>	shapes[max_leaves];
 	const char *pages[max_leaves];
+	LeafCut<Key> cuts[is_wide<Key> ? max_leaves : 1];
+
+	/* A key, and the first bound that is not below it. */
+	struct Place
+	{
+		uint32_t	bound;
+		uint32_t	cut;		/* the key */
+	};
 
 	/* Fill the stage.  All threads of the block take part, and synchronise afterwards. */
 	__device__ __forceinline__ void fill(const Tree<Key> &tree, const Span<Key> &span)
@@ -149,10 +255,20 @@ struct Stage
 			uint32_t	rank = span.first_leaf + i / stride;
 			const char *page = tree.pages + (size_t) tree.blocks[rank] * HT_PAGE_SIZE;
 			Shape<Key>	shape = read_shape<Key>(page);
-			Key			after = rank + 1 < tree.leaves ? leaf_bounds(tree)[rank] : (Key) -1;
+			Key			after = rank + 1 < tree.leaves ? leaf_bounds(tree)[rank] : KeyLimits<Key>::max();
 			Key			bound = block_bound(page, shape, (int) (i % stride), after);
 
-			bounds[i] = bound < span.low ? 0 : (Key) (bound - span.low) > span.length ? UINT32_MAX : span.cut(bound);
+			if constexpr (is_wide<Key>)
+			{
+				LeafCut<Key> cut;
+
+				cut.set(shape, after);
+				bounds[i] = cut.of(bound);
+				if (i % stride == 0)
+					cuts[i / stride] = cut;
+			}
+			else
+				bounds[i] = bound < span.low ? 0 : (Key) (bound - span.low) > span.length ? UINT32_MAX : span.cut(bound);
 			if (i % stride == 0)
 			{
 				shapes[i / stride] = shape;
@@ -161,21 +277,30 @@ struct Stage
 		}
 	}
 
-	/* The first bound that is not below what is left of a key in the span. */
-	__device__ __forceinline__ uint32_t find(uint32_t leaves, uint32_t cut) const
+	/* The place of a key in the span. */
+	__device__ __forceinline__ Place find(const Span<Key> &span, uint32_t leaves, Key key) const
 	{
 		uint32_t	leaf = 0;
 		uint32_t	left = leaves - 1;
+		uint32_t	cut;
 
+		if constexpr (!is_wide<Key>)
+			cut = span.cut(key);
 		while (left > 0)
 		{
 			uint32_t	step = (left + 1) / 2;
+			bool		below;
 
-			leaf += bounds[(leaf + step) * stride - 1] < cut ? step : 0;
+			if constexpr (is_wide<Key>)
+				below = cuts[leaf + step - 1].after < key;
+			else
+				below = bounds[(leaf + step) * stride - 1] < cut;
+			leaf += below ? step : 0;
 			left -= step;
 		}
-		return leaf * stride +
-			(uint32_t) find_child<(int) stride>(DeviceGroup<1>(), bounds + leaf * stride, (int) stride, cut);
+		if constexpr (is_wide<Key>)
+			cut = cuts[leaf].of(key);
+		return {leaf * stride + (uint32_t) find_child<(int) stride>(DeviceGroup<1>(), bounds + leaf * stride, (int) stride, cut), cut};
 	}
 
 	/* Summarise the hits of a key in one block, which is given by its bound. */
@@ -206,9 +331,9 @@ warp_bounds(uint32_t &least, uint32_t &greatest)
 template <bool Points, bool Pairs, typename Key, typename Low>
 __device__ __forceinline__ Span<Key>
 sort_tile(const Tree<Key> &tree, const Probes<Key, Low> &probes, uint32_t start, uint32_t size,
-		  typename Tile<Points, Pairs>::Memory &memory)
+		  typename Tile<Key, Points, Pairs>::Memory &memory)
 {
-	constexpr int tile_probes = Tile<Points, Pairs>::probes;
+	constexpr int tile_probes = Tile<Key, Points, Pairs>::probes;
 	using Scan = cub::BlockScan<uint32_t, block_threads>;
 	__shared__ typename Scan::TempStorage scan;
 	__shared__ uint32_t least[block_warps];
@@ -217,7 +342,7 @@ sort_tile(const Tree<Key> &tree, const Probes<Key, Low> &probes, uint32_t start,
 	int			lane = (int) threadIdx.x % warp_threads;
 	uint32_t	low = UINT32_MAX;
 	uint32_t	high = 0;
-	Low			keys[tile_probes];	/* offsets */
+	TileProbe<Low> keys[tile_probes];
 	uint32_t	slots[tile_probes];
 	uint32_t	bins[thread_bins];
 
@@ -226,17 +351,17 @@ sort_tile(const Tree<Key> &tree, const Probes<Key, Low> &probes, uint32_t start,
 	{
 		uint32_t	i = j * block_threads + threadIdx.x;
 
-		keys[j] = i < size ? probes.low[start + i] : 0;
+		keys[j].take(probes, i < size ? probes.low[start + i] : Low(0));
 	}
 	for (uint32_t bin = threadIdx.x; bin < local_bins; bin += block_threads)
 		memory.starts[bin] = 0;
 #pragma unroll
 	for (int j = 0; j < tile_probes; j++)
 	{
-		if (j * block_threads + threadIdx.x < size && probes.is_usual(keys[j]))
+		if (j * block_threads + threadIdx.x < size && keys[j].is_usual(probes))
 		{
-			low = min(low, probes.top_of(keys[j]));
-			high = max(high, probes.top_of(keys[j]));
+			low = min(low, keys[j].top(probes));
+			high = max(high, keys[j].top(probes));
 		}
 	}
 	warp_bounds(low, high);
@@ -266,7 +391,7 @@ sort_tile(const Tree<Key> &tree, const Probes<Key, Low> &probes, uint32_t start,
 	{
 		if (j * block_threads + threadIdx.x < size)
 		{
-			uint32_t	bin = span.bin_of(probes.top_of(keys[j]));
+			uint32_t	bin = span.bin_of(keys[j].top(probes));
 
 			slots[j] = bin << 16 | atomicAdd(&memory.starts[bin], 1);
 		}
@@ -286,7 +411,7 @@ sort_tile(const Tree<Key> &tree, const Probes<Key, Low> &probes, uint32_t start,
 		if (i < size)
 		{
 			slots[j] = memory.starts[slots[j] >> 16] + (slots[j] & 0xFFFF);
-			memory.slots[slots[j]] = (Key) (keys[j] + probes.base);
+			memory.slots[slots[j]] = keys[j].slot(probes, i);
 		}
 	}
 	__syncthreads();
@@ -331,9 +456,9 @@ unpack_first_block(uint64_t packed)
 template <typename Key, typename Low>
 __device__ __forceinline__ void
 give_tile_pairs(const Tree<Key> &tree, const Probes<Key, Low> &probes, const Results &results, uint32_t size,
-				uint64_t own, bool several, const Tile<true, true>::Memory &memory)
+				uint64_t own, bool several, const typename Tile<Key, true, true>::Memory &memory)
 {
-	constexpr int tile_probes = Tile<true, true>::probes;
+	constexpr int tile_probes = Tile<Key, true, true>::probes;
 	uint32_t	lanes_before = (1u << threadIdx.x % warp_threads) - 1;
 	uint64_t	warp_hits;
 	uint64_t	before = sum_before(own, warp_hits);
@@ -387,12 +512,12 @@ give_tile_pairs(const Tree<Key> &tree, const Probes<Key, Low> &probes, const Res
  */
 template <typename Key, typename Low, bool Points, bool Pairs>
 __global__ void
-__launch_bounds__(block_threads, (Tile<Points, Pairs>::blocks))
+__launch_bounds__(block_threads, (Tile<Key, Points, Pairs>::blocks))
 search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key, Low> probes, const Results results,
 				   uint32_t range_tile)
 {
-	const uint32_t tile = !Points && Pairs ? range_tile : Tile<Points, Pairs>::size;
-	using Memory = typename Tile<Points, Pairs>::Memory;
+	const uint32_t tile = !Points && Pairs ? range_tile : Tile<Key, Points, Pairs>::size;
+	using Memory = typename Tile<Key, Points, Pairs>::Memory;
 	extern __shared__ __align__(16) char shared[];
 	Memory	   &memory = *(Memory *) shared;
 	DeviceGroup<1> group;
@@ -451,16 +576,16 @@ search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key, Low
 #pragma unroll 1
 		for (uint32_t slot = threadIdx.x; slot < size; slot += block_threads)
 		{
-			Key			key = (Key) memory.slots[slot];
-			uint32_t	bound = stage.find(leaves, span.cut(key));
+			Key			key = key_in_slot(probes, start, memory.slots[slot]);
+			auto		place = stage.find(span, leaves, key);
 
-			if ((Key) (key - span.low) > span.length || stage.bounds[bound] == span.cut(key) || is_far(key))
+			if ((Key) (key - span.low) > span.length || stage.bounds[place.bound] == place.cut || is_far(key))
 			{
 				memory.aside[atomicAdd(&aside, 1)] = (uint16_t) slot;
 				continue;
 			}
 
-			Found		found = stage.search(span, bound, key);
+			Found		found = stage.search(span, place.bound, key);
 
 			if (Points && Pairs)
 				keep_distinct(tree, results, key, found);
@@ -475,15 +600,22 @@ search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key, Low
 	for (uint32_t i = threadIdx.x; i < (staged ? aside : size); i += block_threads)
 	{
 		uint32_t	slot = staged ? memory.aside[i] : i;
-		Key			low = (Key) memory.slots[slot];
+		Key			low = key_in_slot(probes, start, memory.slots[slot]);
 		Found		found;
-		uint32_t	bound = staged ? stage.find(leaves, span.cut(low)) + 1 : 0;
+		typename Stage<Key>::Place place = {};
+		uint32_t	bound = 0;
+
+		if (staged)
+		{
+			place = stage.find(span, leaves, low);
+			bound = place.bound + 1;
+		}
 
 		/* If just one bound is in doubt, the key is in the block before or after it. */
 		if (is_far(low))
 			found = {};
 		else if (staged && (Key) (low - span.low) <= span.length && bound % Stage<Key>::stride != 0 &&
-			stage.bounds[bound] > span.cut(low))
+			stage.bounds[bound] > place.cut)
 		{
 			Found		second = stage.search(span, bound, low);
 

@@ -594,19 +594,33 @@ find_slots(const Group &, const char *block, int slots, NoLane, NoLane)
 	return (UINT32_C(1) << (count < slots ? count : slots)) - 1;
 }
 
-/* The key that a leaf of a narrow class stores as a lane. */
+/* What is added to the keys that a leaf stores. */
 template <typename Lane, typename Key>
 HD_BOTH Key
-widened(const Shape<Key> &shape, Lane lane)
+stored_base(const Shape<Key> &shape)
 {
-	return sizeof(Lane) == 8 ? (Key) lane : (Key) (shape.base + lane);
+	return sizeof(Lane) == 8 && !is_wide<Key> ? Key(0) : shape.base;
+}
+
+/* Separator i of a leaf, as a distance from what is added. */
+template <typename Key, typename Lane>
+HD_BOTH Key
+separator_distance(const char *page, int i, Lane)
+{
+	return Key(((const Lane *) (page + HT_LEAF_SEPARATORS_AT))[i]);
+}
+
+template <typename Key, int Bits>
+HD_BOTH Key
+separator_distance(const char *page, int i, Laned<Bits>)
+{
+	return Key(Laned<Bits>::load(page + HT_LEAF_SEPARATORS_AT, HT_WIDE_SEPARATORS, i).key);
 }
 
 /*
  * The greatest key that a search looks for in this block of a leaf first; it may go on to the next
  * block if it looks for just that key.  "after" is the greatest one for the leaf as a whole, the next
  * leaf's low bound.  Blocks that the leaf does not have, and those behind its entries, have it, too.
- * Not for wide keys.
  */
 template <typename Key>
 HD_BOTH Key
@@ -623,10 +637,10 @@ block_bound(const char *page, const Shape<Key> &shape, int block, Key after)
 							  else
 							  {
 								  /* The greatest separator is that of a block that ends with its key, or of none. */
-								  Lane		separator = ((const Lane *) (page + HT_LEAF_SEPARATORS_AT))[block];
-								  Key		start = sizeof(Lane) == sizeof(uint64_t) ? 0 : shape.base;
+								  Key		distance = separator_distance<Key>(page, block, lane);
+								  Key		start = stored_base<Lane>(shape);
 
-								  return start < after && separator < (Key) (after - start) ? widened(shape, separator) : after;
+								  return start < after && distance < (Key) (after - start) ? (Key) (start + distance) : after;
 							  }
 						  });
 }
@@ -743,6 +757,42 @@ find_equal_slots(const char *block, int slots, Lane key)
 			set |= some.keys[j] == key ? UINT32_C(1) << (i * Vector::lanes + j) : 0;
 	}
 	return slots_in_use(block, slots, set);
+}
+
+/* The same in a leaf of a wide class: first words are compared, and then the keys that have the first word. */
+template <int Bits>
+HD_BOTH uint32_t
+find_equal_slots(const char *block, int slots, Laned<Bits> key)
+{
+	struct alignas(16) Vector
+	{
+		uint64_t	words[2];
+	};
+	constexpr int most = Layout<Laned<Bits>>::max_slots;
+	int			count = ((const uint8_t *) block)[HT_WIDE_BLOCK_COUNT_AT];
+	uint32_t	set = 0;
+
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+	for (int i = 0; i < (most + 1) / 2; i++)
+	{
+		Vector		some = ((const Vector *) block)[i];
+
+		set |= (uint32_t) (some.words[0] == key.word(0)) << 2 * i | (uint32_t) (some.words[1] == key.word(0)) << (2 * i + 1);
+	}
+	set &= (UINT32_C(1) << (count < slots ? count : slots)) - 1;
+	if (Bits > 64)
+	{
+		for (uint32_t rest = set; rest != 0; rest &= rest - 1)
+		{
+			int			slot = lowest_bit(rest);
+
+			if (!(Laned<Bits>::load(block, slots, slot).key == key.key))
+				set &= ~(UINT32_C(1) << slot);
+		}
+	}
+	return set;
 }
 
 /* Find the slots of a block whose keys are in low..high. */
@@ -950,8 +1000,7 @@ lowest_tid(const Slots &slots)
 }
 
 /*
- * Summarise the hits of a key that can only be in one block of a leaf.  For a single thread, and
- * not for wide keys.
+ * Summarise the hits of a key that can only be in one block of a leaf.  For a single thread.
  */
 template <typename Key>
 HD_BOTH Found

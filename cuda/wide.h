@@ -153,6 +153,50 @@ operator&(const Wide<Words> &a, const Wide<Words> &b)
 	return result;
 }
 
+template <int Words>
+HD_BOTH Wide<Words>
+operator|(const Wide<Words> &a, const Wide<Words> &b)
+{
+	Wide<Words> result;
+
+	for (int i = 0; i < Words; i++)
+		result.words[i] = a.words[i] | b.words[i];
+	return result;
+}
+
+template <int Words>
+HD_BOTH Wide<Words>
+operator~(const Wide<Words> &a)
+{
+	Wide<Words> result;
+
+	for (int i = 0; i < Words; i++)
+		result.words[i] = ~a.words[i];
+	return result;
+}
+
+/* By 0 to 64 * Words - 1 bits, as below. */
+template <int Words>
+HD_BOTH Wide<Words>
+operator<<(const Wide<Words> &a, int shift)
+{
+	Wide<Words> result;
+
+	for (int i = 0; i < Words; i++)
+	{
+		uint64_t	high = 0;
+		uint64_t	low = 0;
+
+		for (int j = 0; j < Words; j++)
+		{
+			high = j == i - shift / 64 ? a.words[j] : high;
+			low = j == i - shift / 64 - 1 ? a.words[j] : low;
+		}
+		result.words[i] = shift % 64 == 0 ? high : high << shift % 64 | low >> (64 - shift % 64);
+	}
+	return result;
+}
+
 /* By 0 to 64 * Words - 1 bits. */
 template <int Words>
 HD_BOTH Wide<Words>
@@ -199,17 +243,26 @@ struct KeyLimits<Wide<Words>>
 	}
 };
 
-/* The number of bits from the highest one that is set; on the host. */
+/* The number of bits from the highest one that is set. */
+HD_BOTH int
+bit_length(uint64_t key)
+{
+#ifdef __CUDA_ARCH__
+	return 64 - __clzll((long long) key);
+#else
+	return key == 0 ? 0 : 64 - __builtin_clzll(key);
+#endif
+}
+
 template <int Words>
-inline int
+HD_BOTH int
 bit_length(const Wide<Words> &key)
 {
-	for (int i = Words - 1; i >= 0; i--)
-	{
-		if (key.words[i] != 0)
-			return 64 * i + 64 - __builtin_clzll(key.words[i]);
-	}
-	return 0;
+	int			length = 0;
+
+	for (int i = 0; i < Words; i++)
+		length = key.words[i] != 0 ? 64 * i + bit_length(key.words[i]) : length;
+	return length;
 }
 
 /* Keys of any width are planned with as this. */
