@@ -16,6 +16,54 @@ static_assert(HP_LINE_SIZE == HD_LINE_SIZE, "lines are written as they come");
 /* Empty copies take no device memory; this limits their number. */
 static constexpr size_t copies_max = 4096;
 
+/* A partial copy whose free places are a smaller share than this looks for others. */
+static constexpr uint32_t few_places_share = 16;
+
+/* What a copy needs beside its blocks and inner levels, for these grow in steps: a share of the memory. */
+static constexpr uint64_t margin_share = 32;
+
+void
+Places::add(uint32_t first, uint32_t end)
+{
+	owners.resize(end, none);
+	unused.reserve(end);
+	while (end > first)
+		unused.push_back(--end);
+}
+
+bool
+Places::make(uint32_t block, uint32_t *place)
+{
+	if (find(block, place))
+		return true;
+	if (unused.empty())
+		return false;
+	if (block >= places.size())
+		places.resize((size_t) block + block / 8 + 1, none);
+	*place = unused.back();
+	unused.pop_back();
+	places[block] = *place;
+	owners[*place] = block;
+	return true;
+}
+
+void
+Places::keep(const uint32_t *kept, uint32_t count)
+{
+	std::vector<bool> needed(owners.size());
+
+	for (uint32_t i = 0; i < count; i++)
+		needed[kept[i]] = true;
+	for (uint32_t place = 0; place < owners.size(); place++)
+	{
+		if (needed[place] || owners[place] == none)
+			continue;
+		places[owners[place]] = none;
+		owners[place] = none;
+		unused.push_back(place);
+	}
+}
+
 Copies::Copies(HdDevice *on, uint64_t limit_bytes) : device(on), limit(limit_bytes)
 {
 	HdInfo		info;
@@ -178,23 +226,21 @@ levels_memory(const Copy &copy, uint32_t leaves)
 
 /*
  * Growing may move the copy, which takes the memory of the old and the new allocation for
- * a while.  So reserve an eighth more, if that fits without an eviction.
+ * a while.  So reserve an eighth more, if that fits without an eviction; partial copies are not
+ * to grow.
  */
 HdStatus
-Copies::reserve(Copy *copy, uint32_t blocks)
+Copies::reserve_blocks(Copy *copy, uint32_t blocks)
 {
 	uint32_t	generous = blocks + std::min(blocks / 8, UINT32_MAX - blocks);
 	HdStatus	status = HD_NO_MEMORY;
-
-	if (blocks <= copy->blocks)
-		return HD_OK;
 
 	/* The inner levels must fit, too, before anything is evicted or sent. */
 	too_large = blocks > HP_MAX_BLOCKS ||
 		(uint64_t) blocks * HT_PAGE_SIZE + levels_memory(*copy, blocks) > limit;
 	if (too_large)
 		return HD_NO_MEMORY;
-	if (memory() + (uint64_t) (generous - copy->blocks) * HT_PAGE_SIZE <= limit)
+	if (!copy->is_partial() && memory() + (uint64_t) (generous - copy->blocks) * HT_PAGE_SIZE <= limit)
 		status = hd_index_reserve(copy->index, generous);
 	if (status == HD_OK)
 		copy->blocks = generous;
@@ -209,15 +255,83 @@ Copies::reserve(Copy *copy, uint32_t blocks)
 }
 
 HdStatus
+Copies::reserve(Copy *copy, uint32_t blocks)
+{
+	uint32_t	before = copy->blocks;
+	HdStatus	status;
+
+	if (blocks <= before)
+		return HD_OK;
+	status = reserve_blocks(copy, blocks);
+	if (status == HD_OK && copy->is_partial())
+		copy->places.add(before, copy->blocks);
+	return status;
+}
+
+uint32_t
+Copies::blocks_max(const Copy *copy) const
+{
+	uint64_t	others = memory() - hd_index_memory(copy->index);
+	uint64_t	allowed = std::max(limit - std::min(limit, others), limit / 2);
+	uint64_t	each = HT_PAGE_SIZE + 2 * (uint64_t) copy->width + sizeof(uint32_t);
+
+	return (uint32_t) std::min((allowed - allowed / margin_share) / each, (uint64_t) HP_MAX_BLOCKS);
+}
+
+void
+Copies::collect(Copy *copy)
+{
+	uint32_t	count;
+	const uint32_t *kept = hd_index_leaf_blocks(copy->index, &count);
+
+	if (copy->is_partial() && copy->places.free_count() < copy->blocks / few_places_share)
+		copy->places.keep(kept, count);
+}
+
+/* Replace numbers of blocks, or of their lines, by those of places.  Returns false if there are too few. */
+static bool
+find_places(Copy *copy, std::vector<uint32_t> &numbers, uint32_t block_items)
+{
+	for (uint32_t &number : numbers)
+	{
+		uint32_t	place;
+
+		if (!copy->places.make(number / block_items, &place))
+			return false;
+		number = place * block_items + number % block_items;
+	}
+	return true;
+}
+
+HdStatus
+Copies::write(Copy *copy, const uint32_t *numbers, const void *items, uint32_t count, size_t size)
+{
+	std::vector<uint32_t> at;
+
+	if (copy->is_partial())
+	{
+		at.assign(numbers, numbers + count);
+		too_large = !find_places(copy, at, (uint32_t) (HT_PAGE_SIZE / size));
+		if (too_large)
+			return HD_NO_MEMORY;
+		numbers = at.data();
+	}
+	return with_memory(copy, 0, [&] {
+		return size == HD_LINE_SIZE ? hd_index_write_lines(copy->index, numbers, items, count) :
+			hd_index_write(copy->index, numbers, items, count);
+	});
+}
+
+HdStatus
 Copies::write_pages(Copy *copy, const uint32_t *numbers, const void *pages, uint32_t count)
 {
-	return with_memory(copy, 0, [&] { return hd_index_write(copy->index, numbers, pages, count); });
+	return write(copy, numbers, pages, count, HT_PAGE_SIZE);
 }
 
 HdStatus
 Copies::write_lines(Copy *copy, const uint32_t *numbers, const void *lines, uint32_t count)
 {
-	return with_memory(copy, 0, [&] { return hd_index_write_lines(copy->index, numbers, lines, count); });
+	return write(copy, numbers, lines, count, HD_LINE_SIZE);
 }
 
 /* The size of the inner levels is only known afterwards, so check the limit again. */

@@ -20,6 +20,44 @@
 namespace harmonia
 {
 
+/* The places of a partial copy: where it has which block of the index. */
+class Places
+{
+public:
+	/* There are more places.  May throw bad_alloc. */
+	void		add(uint32_t first, uint32_t end);
+
+	/* Find a block's place.  Returns false if it has none. */
+	bool		find(uint32_t block, uint32_t *place) const
+	{
+		if (block >= places.size() || places[block] == none)
+			return false;
+		*place = places[block];
+		return true;
+	}
+
+	/* The same, but give it one.  Returns false if none is free.  May throw bad_alloc. */
+	bool		make(uint32_t block, uint32_t *place);
+
+	/* Free all places but these.  May throw bad_alloc. */
+	void		keep(const uint32_t *kept, uint32_t count);
+
+	uint32_t	free_count() const
+	{
+		return (uint32_t) unused.size();
+	}
+	bool		empty() const
+	{
+		return owners.empty();
+	}
+
+private:
+	static constexpr uint32_t none = UINT32_MAX;
+	std::vector<uint32_t> places;	/* of each block, or none */
+	std::vector<uint32_t> owners;	/* the block of each place, or none */
+	std::vector<uint32_t> unused;	/* places */
+};
+
 struct Copy
 {
 	HdIndex    *index;
@@ -29,6 +67,19 @@ struct Copy
 	uint64_t	structure = 0;	/* of the last HP_SYNC_END */
 	uint64_t	used = 0;		/* value of Copies.clock at the last use */
 	bool		in_sync = false;	/* in a sync; it is not evicted */
+
+	/*
+	 * A partial copy has zones.  The device knows blocks by their places; leaves of the list
+	 * have these numbers.
+	 */
+	uint64_t	zones_number = 0;	/* 0: not partial */
+	std::vector<HpZone> zones;
+	Places		places;
+
+	bool		is_partial() const
+	{
+		return zones_number != 0;
+	}
 };
 
 class Copies
@@ -47,6 +98,15 @@ public:
 	 */
 	HdStatus	create(const HpIndexName &name, HtWidth width, int fanout, Copy **copy);
 
+	/*
+	 * The number of blocks that a copy can have.  A copy that could use all memory leaves what
+	 * other copies have now, up to half of it.
+	 */
+	uint32_t	blocks_max(const Copy *copy) const;
+
+	/* A sync begins: free the places of a partial copy that its leaves do not need, if it has few. */
+	void		collect(Copy *copy);
+
 	/* Free a copy, or all of them, even during a sync. */
 	void		drop(const Copy *copy);
 	void		drop_all();
@@ -54,7 +114,8 @@ public:
 	/*
 	 * As the functions of harmonia_device.h, but other copies are evicted if there is
 	 * not enough memory.  If that does not help, the status is HD_NO_MEMORY: the copy
-	 * still exists, but its content is unusable.
+	 * still exists, but its content is unusable.  Numbers of blocks and lines are the index's, those
+	 * of leaves in lists are places if the copy is partial.  May throw bad_alloc.
 	 */
 	HdStatus	reserve(Copy *copy, uint32_t blocks);
 	HdStatus	write_pages(Copy *copy, const uint32_t *numbers, const void *pages, uint32_t count);
@@ -101,6 +162,8 @@ private:
 	bool		too_large = false;
 	std::map<HpIndexName, Copy, Before> all;
 
+	HdStatus	write(Copy *copy, const uint32_t *numbers, const void *items, uint32_t count, size_t size);
+	HdStatus	reserve_blocks(Copy *copy, uint32_t blocks);
 	bool		evict(const Copy *kept);
 	void		free_batch_memory(uint64_t more);
 	bool		make_room(const Copy *kept, uint64_t more);

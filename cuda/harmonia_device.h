@@ -211,6 +211,11 @@ typedef struct HdWideNewLeaf
 
 extern HdStatus hd_index_add_wide_leaves(HdIndex *index, const HdWideNewLeaf *leaves, uint32_t count);
 
+/*
+ * The blocks of the leaves of the list.  Valid until the list changes.
+ */
+extern const uint32_t *hd_index_leaf_blocks(const HdIndex *index, uint32_t *count);
+
 /* Device memory that the index takes, in bytes. */
 extern uint64_t hd_index_memory(const HdIndex *index);
 

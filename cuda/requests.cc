@@ -171,6 +171,12 @@ Service::perform(Client &client, const Descriptor &passed, HpReply *reply)
 		case HP_SYNC_BEGIN:
 			reply->status = sync_begin(client, reply);
 			break;
+		case HP_SYNC_ZONES:
+			sync_zones(client);
+			break;
+		case HP_SYNC_GET_ZONES:
+			sync_get_zones(client, reply);
+			break;
 		case HP_SYNC_RESERVE:
 			reply->status = status(copies.reserve(copy, request.count));
 			break;
@@ -267,11 +273,55 @@ Service::sync_begin(Client &client, HpReply *reply)
 	}
 	require(request.width == (uint32_t) copy->width && request.fanout == (uint32_t) copy->fanout,
 			"an index must keep its key width and fanout");
+	copies.collect(copy);
 	reply->structure = copy->structure;
 	reply->blocks = copy->blocks;
+	reply->free_blocks = copy->places.free_count();
+	reply->blocks_max = copies.blocks_max(copy);
+	reply->zones = copy->zones_number;
+	reply->zone_count = (uint32_t) copy->zones.size();
 	copy->in_sync = true;
 	client.sync = copy;
 	return HP_OK;
+}
+
+/* Take the zones of a copy that is, or becomes, partial. */
+void
+Service::sync_zones(Client &client)
+{
+	const HpRequest &request = client.request;
+	Copy	   *copy = client.sync;
+	const HpZone *from = (const HpZone *) client.staging.at(request.data_at, request.count, sizeof(HpZone));
+
+	require(request.zones != 0, "zones must have a number");
+	require(request.count > 0 && request.count <= HP_MAX_ZONES, "a partial copy must have zones, and not too many");
+	require(copy->is_partial() || copy->blocks == 0, "a copy with blocks cannot become partial");
+
+	std::vector<HpZone> zones(from, from + request.count);
+
+	for (uint32_t i = 0; i < request.count; i++)
+	{
+		const HpZone &zone = zones[i];
+
+		require(zone.resident <= 1 && zone.unused == 0, "flags must be 0 or 1, and unused bytes zero");
+		require(i == 0 ? zone.low[0] == 0 && zone.low[1] == 0 :
+				zone.low[1] > zones[i - 1].low[1] ||
+				(zone.low[1] == zones[i - 1].low[1] && zone.low[0] > zones[i - 1].low[0]),
+				"zones must be in order, and begin with the least key");
+	}
+	copy->zones.swap(zones);
+	copy->zones_number = request.zones;
+}
+
+void
+Service::sync_get_zones(Client &client, HpReply *reply)
+{
+	const Copy *copy = client.sync;
+	HpZone	   *to = (HpZone *) client.staging.at(client.request.data_at, HP_MAX_ZONES, sizeof(HpZone));
+
+	std::copy(copy->zones.begin(), copy->zones.end(), to);
+	reply->zones = copy->zones_number;
+	reply->zone_count = (uint32_t) copy->zones.size();
 }
 
 /* Write pages or lines, depending on the size of an item. */
@@ -290,6 +340,10 @@ Service::sync_write(Client &client, size_t item)
 		uint32_t	n = (uint32_t) std::min(request.count - first, (uint64_t) numbers_max);
 
 		memcpy(numbers.data(), from + first, n * sizeof(uint32_t));
+		numbers.resize(n);
+		for (uint32_t number : numbers)
+			require(!client.sync->is_partial() || item == HP_LINE_SIZE || number < HP_NUMBERED_BLOCKS,
+					"blocks of a partial copy must have lines with numbers");
 		written = item == HP_LINE_SIZE ?
 			copies.write_lines(client.sync, numbers.data(), items + first * item, n) :
 			copies.write_pages(client.sync, numbers.data(), items + first * item, n);
@@ -342,10 +396,13 @@ check_leaf(const HpNewLeaf &leaf)
 	require(leaf.is_last <= 1, "flags must be 0 or 1");
 }
 
-/* Copy leaves out of staging memory, then check each and convert it. */
+/*
+ * Copy leaves out of staging memory, then check each and convert it.  The device knows those of a
+ * partial copy by their places.
+ */
 template <typename Leaf, typename From>
 static std::vector<Leaf>
-take_leaves(const From *from, uint32_t count, void (*convert) (const From &, Leaf *))
+take_leaves(const Copy *copy, const From *from, uint32_t count, void (*convert) (const From &, Leaf *))
 {
 	std::vector<Leaf> leaves(count);
 
@@ -355,6 +412,8 @@ take_leaves(const From *from, uint32_t count, void (*convert) (const From &, Lea
 
 		check_leaf(leaf);
 		convert(leaf, &leaves[i]);
+		require(!copy->is_partial() || copy->places.find(leaf.block, &leaves[i].block),
+				"leaves of a partial copy must be blocks that it has");
 	}
 	return leaves;
 }
@@ -369,8 +428,8 @@ Service::sync_leaves(Client &client)
 
 	require(request.count <= copy->blocks, "there must not be more leaves than blocks");
 	if (copy->width > HT_WIDTH64)
-		return status(copies.set_leaves(copy, take_leaves<HdWideLeaf>(from, request.count, wide_leaf)));
-	return status(copies.set_leaves(copy, take_leaves<HdLeaf>(from, request.count, narrow_leaf)));
+		return status(copies.set_leaves(copy, take_leaves<HdWideLeaf>(copy, from, request.count, wide_leaf)));
+	return status(copies.set_leaves(copy, take_leaves<HdLeaf>(copy, from, request.count, narrow_leaf)));
 }
 
 HpStatus
@@ -383,8 +442,8 @@ Service::sync_new_leaves(Client &client)
 
 	require(request.count <= copy->blocks, "there must not be more leaves than blocks");
 	if (copy->width > HT_WIDTH64)
-		return status(copies.add_leaves(copy, take_leaves<HdWideNewLeaf>(from, request.count, wide_leaf)));
-	return status(copies.add_leaves(copy, take_leaves<HdNewLeaf>(from, request.count, narrow_leaf)));
+		return status(copies.add_leaves(copy, take_leaves<HdWideNewLeaf>(copy, from, request.count, wide_leaf)));
+	return status(copies.add_leaves(copy, take_leaves<HdNewLeaf>(copy, from, request.count, narrow_leaf)));
 }
 
 /* No piece of a search is made smaller than this. */
@@ -493,6 +552,13 @@ Service::search(Client &client, HpReply *reply)
 	require(wanted.map_pages == 0 || !wanted.by_block, "hits that are counted have no order");
 	if (copy == nullptr)
 		return HP_UNKNOWN;
+
+	/* Zones can change between two pieces, too. */
+	if (wanted.zones != copy->zones_number)
+	{
+		client.unfinished = false;
+		return HP_OTHER_ZONES;
+	}
 	batch.low = staging.at(wanted.low_at, wanted.count, (size_t) copy->width);
 	if (wanted.is_range)
 		batch.high = staging.at(wanted.high_at, wanted.count, (size_t) copy->width);

@@ -215,6 +215,8 @@ private:
 	void		hello(Client &client);
 	HpStatus	map(Client &client, const Descriptor &passed);
 	HpStatus	sync_begin(Client &client, HpReply *reply);
+	void		sync_zones(Client &client);
+	void		sync_get_zones(Client &client, HpReply *reply);
 	HpStatus	sync_write(Client &client, size_t item);
 	HpStatus	sync_leaves(Client &client);
 	HpStatus	sync_new_leaves(Client &client);

@@ -32,6 +32,12 @@ typedef struct HmSlot
 	pg_atomic_uint32 marked;
 	pg_atomic_uint32 overflow;	/* a block without a word has changed */
 	pg_atomic_uint64 owed;		/* number of marked lines, about */
+
+	/* Of an index with a partial copy (heat.c) */
+	float		share;			/* of probes in resident zones; 1 for other indexes */
+	uint32		division;		/* the number of its division into zones */
+	pg_atomic_uint64 heat_sum;	/* probes since the heat was read */
+	pg_atomic_uint32 heat[HP_MAX_ZONES];
 } HmSlot;
 
 /*
@@ -57,6 +63,7 @@ typedef struct HmDeviceShared
 	TimestampTz ahead_started;	/* when one was last asked for */
 	uint64		clock;
 	uint64		incarnation;	/* number of structure counts begun so far */
+	uint32		divisions;		/* number of divisions into zones so far */
 	TimestampTz stats_since;
 	HmSlot		slots[HM_DEVICE_SLOTS];
 	uint32		word_count;

@@ -77,6 +77,10 @@ hm_cpu_reason_text(HmCpuReason reason)
 			return "device memory is in use";
 		case HM_CPU_RESTLESS:
 			return "index changes too fast";
+		case HM_CPU_NOT_IN_ZONES:
+			return "this part of the index is not resident";
+		case HM_CPU_OTHER_ZONES:
+			return "other parts of the index are resident by now";
 		case HM_CPU_MANY_HITS:
 			return "too many hits";
 		case HM_CPU_TOO_LONG:

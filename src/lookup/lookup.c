@@ -12,6 +12,7 @@
 #include "utils/memutils.h"
 
 #include "am/fault.h"
+#include "lookup/division.h"
 #include "lookup/remote.h"
 #include "tree/wide.h"
 
@@ -42,6 +43,12 @@ struct HmLookup
 	void	   *distinct_low;
 	uint32	   *distinct_numbers;
 	const uint32 *numbers;		/* numbers of these in the batch, or NULL */
+
+	/* A batch that is divided: part is what is searched now, rest what the CPU searches after it. */
+	HmDivision *division;		/* NULL: none was divided yet */
+	HmProbes	rest;
+	const uint32 *rest_numbers;
+	bool		has_rest;
 };
 
 /* Whether ranges have the same length, and none is empty; then sets it. */
@@ -141,6 +148,8 @@ void
 hm_lookup_end(HmLookup *lookup)
 {
 	hm_remote_end(lookup->remote);
+	if (lookup->division != NULL)
+		hm_division_end(lookup->division);
 	lookup->walks->end(lookup->walk);
 	if (hm_device_state() != HM_DEVICE_NOT_LOADED && lookup->stats.counts.batches > 0)
 		hm_stats_add(RelationGetRelid(lookup->index), &lookup->stats.counts);
@@ -167,6 +176,7 @@ hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint8 *done)
 	lookup->numbers = NULL;
 	lookup->begun = false;
 	lookup->on_device = false;
+	lookup->has_rest = false;
 	lookup->stats.counts.batches++;
 	lookup->stats.counts.keys += probes->count;
 }
@@ -225,6 +235,39 @@ start_walk(HmLookup *lookup, uint32 from)
 	lookup->walks->start(lookup->walk, &lookup->batch, lookup->done, from);
 }
 
+/* Have the CPU search what the device could not have searched. */
+static void
+start_rest(HmLookup *lookup)
+{
+	lookup->has_rest = false;
+	lookup->batch = lookup->rest;
+	lookup->numbers = lookup->rest_numbers;
+	start_walk(lookup, 0);
+}
+
+/*
+ * The device has a part of the index: leave the probes that are not in that part to the CPU.  "done"
+ * is not looked at any longer: it goes by the numbers of all probes.
+ */
+static void
+divide_batch(HmLookup *lookup, const HmZones *zones)
+{
+	HmDividedBatch divided;
+	instr_time	start;
+
+	INSTR_TIME_SET_CURRENT(start);
+	if (lookup->division == NULL)
+		lookup->division = hm_division_create(GetMemoryChunkContext(lookup), lookup->key_size);
+	hm_divide(lookup->division, lookup->index, zones, &lookup->batch, lookup->numbers, &divided);
+	lookup->done = NULL;
+	lookup->batch = divided.resident;
+	lookup->numbers = divided.resident_numbers;
+	lookup->rest = divided.others;
+	lookup->rest_numbers = divided.others_numbers;
+	lookup->has_rest = divided.others.count > 0;
+	hm_remote_divide(lookup->remote, &lookup->batch, hm_ns_since(start));
+}
+
 /* Decide whether the device searches a batch, and start it. */
 static void
 begin_batch(HmLookup *lookup, bool keys_wanted)
@@ -239,6 +282,8 @@ begin_batch(HmLookup *lookup, bool keys_wanted)
 			make_distinct(lookup);
 		reason = hm_remote_start(lookup->remote, &lookup->batch, lookup->done, &choice);
 	}
+	if (reason == HM_CPU_NO_REASON && hm_remote_zones(lookup->remote) != NULL)
+		divide_batch(lookup, hm_remote_zones(lookup->remote));
 	lookup->on_device = reason == HM_CPU_NO_REASON;
 	if (lookup->on_device)
 		return;
@@ -249,7 +294,8 @@ begin_batch(HmLookup *lookup, bool keys_wanted)
 bool
 hm_lookup_at_end(const HmLookup *lookup)
 {
-	return lookup->begun && !lookup->on_device && lookup->walks->at_end(lookup->walk);
+	return lookup->begun && !lookup->on_device && !lookup->has_rest &&
+		lookup->walks->at_end(lookup->walk);
 }
 
 bool
@@ -287,11 +333,21 @@ next_hits(HmLookup *lookup, HmHit *hits, void *keys, uint32 max, uint32 *stale,
 			/* If the device has failed, the CPU goes on where it stopped. */
 			if (rest == 0)
 				note_reason(lookup, reason);
-			start_walk(lookup, rest);
+			if (rest == lookup->batch.count && lookup->has_rest)
+				start_rest(lookup);
+			else
+				start_walk(lookup, rest);
 		}
 	}
 	if (!lookup->on_device)
+	{
 		n = lookup->walks->next(lookup->walk, hits, keys, max, stale);
+		if (n == 0 && lookup->has_rest)
+		{
+			start_rest(lookup);
+			n = lookup->walks->next(lookup->walk, hits, keys, max, stale);
+		}
+	}
 	for (uint32 i = 0; i < n; i++)
 		hm_tid_check(lookup->index, hits[i].tid);
 	for (uint32 i = 0; lookup->numbers != NULL && i < n; i++)

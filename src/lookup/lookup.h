@@ -102,6 +102,8 @@ typedef enum HmCpuReason
 	HM_CPU_DEVICE_MEMORY,		/* the device has too little memory */
 	HM_CPU_BUSY,				/* other backends use the rest of the memory */
 	HM_CPU_RESTLESS,			/* leaves are split faster than they are copied */
+	HM_CPU_NOT_IN_ZONES,		/* no probe is in the part of the index that the device has */
+	HM_CPU_OTHER_ZONES,			/* the device has other parts of the index by now */
 	HM_CPU_MANY_HITS,			/* a single probe has more than fit in staging memory,
 								 * or than one entry of the visibility gate covers */
 	HM_CPU_TOO_LONG,			/* the device has abandoned the search */

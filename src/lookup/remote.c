@@ -117,9 +117,11 @@ hm_remote_stop(HmRemote *remote)
 	drop_hits(remote);
 }
 
-/* Bring the copy up to date, unless it is so already. */
+/*
+ * Bring the copy up to date, unless it is so already.  With probes, zones of a partial copy may be exchanged.
+ */
 static HmCpuReason
-bring_up_to_date(HmRemote *remote, bool load)
+bring_up_to_date(HmRemote *remote, bool load, const HmProbes *probes)
 {
 	HmCpuReason reason;
 	HmDeviceTimes *times = &remote->times;
@@ -135,7 +137,7 @@ bring_up_to_date(HmRemote *remote, bool load)
 		return HM_CPU_NO_REASON;
 	}
 	INSTR_TIME_SET_CURRENT(start);
-	reason = hm_sync(remote->index, load, &remote->copy, remote->stats);
+	reason = hm_sync(remote->index, load, probes, &remote->copy, remote->stats);
 	if (reason == HM_CPU_DEVICE_MEMORY)
 		hm_choice_note_refusal(remote->index);
 	remote->synced = reason == HM_CPU_NO_REASON;
@@ -280,7 +282,7 @@ next_chunk(HmRemote *remote)
 	 */
 	for (int attempt = 0;; attempt++)
 	{
-		reason = bring_up_to_date(remote, attempt > 0 && !remote_in_gate(remote));
+		reason = bring_up_to_date(remote, attempt > 0 && !remote_in_gate(remote), NULL);
 		if (reason != HM_CPU_NO_REASON)
 			return reason;
 		hm_queue_enter(0, rest_of_batch(remote));
@@ -291,6 +293,8 @@ next_chunk(HmRemote *remote)
 		remote->synced = false;
 		remote->copy.structure = 0;
 	}
+	if (reason == HM_CPU_OTHER_ZONES)
+		remote->copy.structure = 0;
 	if (reason != HM_CPU_NO_REASON)
 		return reason;
 	HM_FAULT(remote_searched);
@@ -363,7 +367,9 @@ hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done,
 	remote->counted = 0;
 	remote->next = 0;
 	hm_queue_enter(choice->expected.sync, rest_of_batch(remote));
-	reason = bring_up_to_date(remote, choice->load);
+	remote->zones = 0;
+	reason = bring_up_to_date(remote, choice->load, &remote->probes);
+	remote->zones = remote->copy.zones;
 	if (reason == HM_CPU_NO_REASON && remote->times.loaded && !hm_force_device)
 		calibrate(remote);
 	if (reason != HM_CPU_NO_REASON)
@@ -372,6 +378,20 @@ hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done,
 		remote->stats->counts.fallbacks++;
 	remote->times.all += hm_ns_since(start);
 	return reason;
+}
+
+const HmZones *
+hm_remote_zones(const HmRemote *remote)
+{
+	return remote->zones == 0 ? NULL : hm_zones_find(remote->zones);
+}
+
+void
+hm_remote_divide(HmRemote *remote, const HmProbes *probes, double ns)
+{
+	remote->probes = *probes;
+	remote->done = NULL;
+	remote->times.all += ns;
 }
 
 void
@@ -385,7 +405,7 @@ hm_remote_prepare(HmRemote *remote)
 	/* If there can be no copy, hm_remote_next() will find that out. */
 	INSTR_TIME_SET_CURRENT(start);
 	remote->synced = false;
-	(void) bring_up_to_date(remote, true);
+	(void) bring_up_to_date(remote, true, NULL);
 	remote->times.all += hm_ns_since(start);
 }
 

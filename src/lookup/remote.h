@@ -8,6 +8,7 @@
 #include "am/format.h"
 #include "device/device.h"
 #include "lookup/walk.h"
+#include "lookup/zones.h"
 
 /* ----------------------------------------------------------------
  *		The list of leaves (leaves.c)
@@ -71,6 +72,12 @@ typedef struct HmLeafMethods
 	 */
 	bool		(*list) (Relation index, HtWidth width, HmLeafList *list);
 
+	/*
+	 * Get the range of keys that a page can have.  Returns false unless it is a leaf that holds keys.
+	 * The caller holds the page's lock.
+	 */
+	bool		(*range) (Page page, HmKey *low, HmKey *high);
+
 	/* Note a page if it is a leaf that holds keys.  The caller holds the page's lock. */
 	void		(*note) (HmNotedLeaves *list, Buffer buffer);
 
@@ -114,18 +121,22 @@ typedef struct HmCopy
 	HpIndexName name;			/* what it is known by */
 	uint64		structure;		/* the index's structure count; 0: there is no copy */
 	uint64		memory;			/* that it takes, in bytes */
+	uint64		zones;			/* the number of its zones; 0: it has the whole index */
 } HmCopy;
 
 /*
  * Bring the device's copy of an index up to date with what the index holds at some
- * moment during the call.  With "load", makes a copy if there is none.  Adds the work to
+ * moment during the call.  With "load", makes a copy if there is none.  If the index does not fit, the
+ * copy is partial: then hm_zones_find() finds its zones.  If probes is not NULL, these say what should be
+ * resident in a new copy, and what is may be changed by what earlier batches have asked for.  Adds the work to
  * *stats: loads, evictions, what was re-synced, and the bytes to the device.  Returns
  * HM_CPU_NO_REASON, or the reason why there is no such copy.  The caller holds no buffer
  * lock.
  *
  * Errors: index_corrupted; query_canceled and similar ones.
  */
-extern HmCpuReason hm_sync(Relation index, bool load, HmCopy *copy, HmLookupStats *stats);
+extern HmCpuReason hm_sync(Relation index, bool load, const HmProbes *probes, HmCopy *copy,
+						   HmLookupStats *stats);
 
 /*
  * Bring the copy of an index closer to what the index holds, if there is one: by some lines, as searches
@@ -200,6 +211,18 @@ extern bool hm_remote_makes_distinct(const HmRemote *remote, const HmProbes *pro
  */
 extern HmCpuReason hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done,
 								   const HmChoice *choice);
+
+/*
+ * The zones of the copy that is about to be searched, or NULL if it has the whole index.  Then the caller
+ * calls hm_remote_divide() before anything else.
+ */
+extern const HmZones *hm_remote_zones(const HmRemote *remote);
+
+/*
+ * Search these probes instead: those of the batch that are in resident zones.  "ns" is how long it took to
+ * find them.
+ */
+extern void hm_remote_divide(HmRemote *remote, const HmProbes *probes, double ns);
 
 /* Abandon the rest of a batch. */
 extern void hm_remote_stop(HmRemote *remote);

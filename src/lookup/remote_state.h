@@ -32,6 +32,8 @@ struct HmRemote
 	HmDeviceTimes times;		/* spent on this batch */
 	HmCostChoice expected;		/* of it */
 	uint32		next;			/* first probe that has not been searched */
+	uint64		zones;			/* the number of the zones by which the batch was divided;
+								 * 0: the copy has the whole index */
 
 	/* Hits of the last chunk.  Their probe numbers count from its first probe. */
 	uint32		first;

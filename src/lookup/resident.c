@@ -135,7 +135,7 @@ harmonia_load(PG_FUNCTION_ARGS)
 	hm_batch_apply(index);
 	hm_progress_begin(index, HM_PROGRESS_LOAD);
 	hm_client_be_patient();
-	reason = hm_sync(index, true, &copy, &stats);
+	reason = hm_sync(index, true, NULL, &copy, &stats);
 	report_refusal(index, reason);
 	hm_progress_end();
 

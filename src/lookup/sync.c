@@ -41,6 +41,15 @@
 /* A step of a re-sync ahead of batches sends about so many lines. */
 #define STEP_LINES			(2 * HM_AHEAD_LINES)
 
+/* A partial copy has this share of its places free when it is made. */
+#define FREE_SHARE			16
+
+/* The heat of zones is looked at after so many probes for each zone. */
+#define HEAT_A_ZONE			64
+
+/* An index is not divided if fewer blocks than this would fit. */
+#define MIN_ROOM			64
+
 /* How long the last re-sync has waited for others to end theirs. */
 static double waited_ns = 0;
 
@@ -58,24 +67,37 @@ list_staging(HmSync *sync, Size size)
 	return result;
 }
 
+/* Is the list's leaf i in the copy? */
+static bool
+is_sent(const HmSync *sync, const HmLeafList *list, uint32 i)
+{
+	return sync->zones == NULL || hm_sync_leaf_touches(sync, sync->zones->resident, list, i);
+}
+
 /* Send the list itself. */
 static bool
 send_list(HmSync *sync, const HmLeafList *list)
 {
-	Size		size = list->count * sizeof(HpLeaf);
 	HpRequest	request = hm_sync_request(sync, HP_SYNC_LEAVES);
-	HpLeaf	   *out = list_staging(sync, size);
+	HpLeaf	   *out;
+	uint32		count = 0;
 
+	for (uint32 i = 0; i < list->count; i++)
+		count += is_sent(sync, list, i);
+	out = list_staging(sync, count * sizeof(HpLeaf));
 	if (out == NULL)
 		return false;
 	for (uint32 i = 0; i < list->count; i++)
 	{
-		out[i].low = hm_sent_bound(list->leaves[i].low);
-		out[i].block = list->leaves[i].block;
-		out[i].unused = 0;
+		if (!is_sent(sync, list, i))
+			continue;
+		out->low = hm_sent_bound(list->leaves[i].low);
+		out->block = list->leaves[i].block;
+		out->unused = 0;
+		out++;
 	}
-	request.count = list->count;
-	sync->stats->counts.bytes_to_device += size;
+	request.count = count;
+	sync->stats->counts.bytes_to_device += count * sizeof(HpLeaf);
 	return hm_sync_ask(sync, &request);
 }
 
@@ -102,6 +124,121 @@ send_new_leaves(HmSync *sync, const HmReadDirectory *directory, bool *failed)
 }
 
 /* ----------------------------------------------------------------
+ *		Zones of a partial copy
+ * ----------------------------------------------------------------
+ */
+
+/* Get the zones that the copy has.  Returns false, and sets the reason, on failure. */
+static bool
+get_zones(HmSync *sync, const HpReply *begun)
+{
+	HpRequest	request = hm_sync_request(sync, HP_SYNC_GET_ZONES);
+	uint64		number = begun->zones;
+	uint32		count = begun->zone_count;
+	HpZone	   *staging;
+
+	sync->zones = hm_zones_find(number);
+	if (sync->zones != NULL)
+		return true;
+	staging = list_staging(sync, HP_MAX_ZONES * sizeof(HpZone));
+	if (staging == NULL || !hm_sync_ask(sync, &request))
+		return false;
+	sync->zones = hm_zones_take(number, staging, count);
+	if (sync->zones == NULL)
+		sync->reason = HM_CPU_DEVICE_FAILED;
+	return sync->zones != NULL;
+}
+
+static bool
+send_zones(HmSync *sync)
+{
+	HpRequest	request = hm_sync_request(sync, HP_SYNC_ZONES);
+	HpZone	   *staging = list_staging(sync, sync->zones->count * sizeof(HpZone));
+
+	if (staging == NULL)
+		return false;
+	hm_zones_write(sync->zones, staging);
+	request.count = sync->zones->count;
+	request.zones = sync->zones->number;
+	return hm_sync_ask(sync, &request);
+}
+
+/* The number of leaves that begin in each zone. */
+static uint32 *
+count_leaves(const HmZones *zones, const HmLeafList *list)
+{
+	uint32	   *leaves = palloc0(zones->count * sizeof(uint32));
+
+	for (uint32 i = 0; i < list->count; i++)
+		leaves[hm_zone_of(zones, sizeof(HmKey), list->leaves[i].low.key)]++;
+	return leaves;
+}
+
+/*
+ * Divide the index of a new partial copy into zones, and make those resident that the batch at hand has
+ * most probes in.  Some places are left free for leaves that are split, and for exchanges.
+ */
+static bool
+choose_zones(HmSync *sync, const HmLeafList *list)
+{
+	HmKey	   *lows = palloc_extended(Max(1, list->count) * sizeof(HmKey), MCXT_ALLOC_HUGE);
+	uint32	   *heat = palloc0(HP_MAX_ZONES * sizeof(uint32));
+	uint32	   *leaves;
+	double		share;
+
+	for (uint32 i = 0; i < list->count; i++)
+		lows[i] = list->leaves[i].low.key;
+	sync->zones = hm_zones_divide(RelationGetRelid(sync->index), lows, list->count);
+	leaves = count_leaves(sync->zones, list);
+	if (sync->probes != NULL)
+		(void) hm_zones_count(sync->zones, sync->probes, hm_key_size(sync->width), heat);
+	share = hm_zones_choose(sync->zones, heat, leaves, sync->room - sync->room / FREE_SHARE);
+	hm_heat_set_share(RelationGetRelid(sync->index), share);
+	memcpy(sync->added, sync->zones->resident, sizeof(sync->added));
+	pfree(lows);
+	pfree(heat);
+	pfree(leaves);
+	return send_zones(sync);
+}
+
+/*
+ * Have hot zones take the place of cold ones in the copy: as many as there are free places for.
+ */
+static void
+exchange_zones(HmSync *sync, const HmLeafList *list, const uint32 *heat)
+{
+	HmZones    *changed = hm_zones_change(sync->zones);
+	uint32	   *leaves = count_leaves(changed, list);
+
+	hm_zones_exchange(changed, heat, leaves, sync->free / 2);
+	for (uint32 i = 0; i < changed->count; i++)
+		sync->added[i] = changed->resident[i] && !sync->zones->resident[i];
+	sync->zones = changed;
+	pfree(leaves);
+}
+
+/*
+ * Is it time to exchange zones of the copy?  If so, returns the heat.  It is looked at after so many
+ * probes that equally hot zones do not differ much.
+ */
+static uint32 *
+want_exchange(const HmSync *sync)
+{
+	const HmZones *zones = sync->zones;
+	uint32	   *heat;
+
+	if (zones == NULL || sync->probes == NULL)
+		return NULL;
+	heat = palloc(HP_MAX_ZONES * sizeof(uint32));
+	if (hm_heat_read(RelationGetRelid(sync->index), hm_zones_division(zones->number),
+					 (uint64) HEAT_A_ZONE * zones->count, heat, zones->count) &&
+		hm_zones_want_exchange(zones, heat))
+		return heat;
+	pfree(heat);
+	return NULL;
+}
+
+/* ----------------------------------------------------------------
  *		The whole re-sync
  * ----------------------------------------------------------------
  */
@@ -115,7 +252,9 @@ static uint64
 send_state(HmSync *sync, uint64 copied)
 {
 	HmLeafList	list = {0};
-	bool		complete = copied == 0; /* send the whole list */
+	uint32	   *heat = copied != 0 ? want_exchange(sync) : NULL;
+	bool		exchanges = heat != NULL;
+	bool		complete = copied == 0 || exchanges;	/* send the whole list */
 	bool		has_pages = !complete;
 	uint64		result = 0;
 
@@ -134,6 +273,14 @@ send_state(HmSync *sync, uint64 copied)
 		if (complete && !sync->leaves->list(sync->index, sync->width, &list))
 			continue;
 		HM_FAULT(sync_listed);
+		if (sync->partial && sync->zones == NULL && !choose_zones(sync, &list))
+			break;
+		if (heat != NULL)
+		{
+			exchange_zones(sync, &list, heat);
+			pfree(heat);
+			heat = NULL;
+		}
 		if (!has_pages)
 		{
 			/* What is marked from here on is sent in the next attempt at the latest. */
@@ -144,6 +291,8 @@ send_state(HmSync *sync, uint64 copied)
 				continue;
 			}
 			has_pages = true;
+			if (exchanges && !hm_sync_send_marked(sync))
+				break;
 		}
 		else if (!hm_sync_send_marked(sync))
 			break;
@@ -160,7 +309,7 @@ send_state(HmSync *sync, uint64 copied)
 			 */
 			if (pg_atomic_read_u32(sync->watch.overflow) != 0)
 				attempt = MAX_ATTEMPTS;
-			else if (complete ? send_list(sync, &list) : directory.segments == NULL || count == copied ||
+			else if (complete ? send_list(sync, &list) && (!exchanges || send_zones(sync)) : directory.segments == NULL || count == copied ||
 					 send_new_leaves(sync, &directory, &failed))
 				result = failed ? 0 : count;
 			else
@@ -193,14 +342,12 @@ read_metapage(HmSync *sync)
 				  &sync->name.relfilenode);
 }
 
-/* Begin a sync, send what has changed, and end the sync.  Returns the reason. */
-static HmCpuReason
-sync_copy(HmSync *sync, bool load, HmCopy *copy)
+/* Begin a sync.  Returns the reply, or NULL. */
+static const HpReply *
+begin_sync(const HmSync *sync, bool load)
 {
 	HpRequest	request = hm_sync_request(sync, HP_SYNC_BEGIN);
 	const HpReply *reply;
-	uint64		copied = 0;
-	uint64		count;
 	instr_time	start;
 
 	request.create = load;
@@ -208,7 +355,38 @@ sync_copy(HmSync *sync, bool load, HmCopy *copy)
 	request.fanout = (uint32) sync->fanout;
 	INSTR_TIME_SET_CURRENT(start);
 	reply = hm_client_ask(&request);
-	waited_ns = hm_ns_since(start) - (reply != NULL ? 1000.0 * reply->busy_us : 0);
+	waited_ns += hm_ns_since(start) - (reply != NULL ? 1000.0 * reply->busy_us : 0);
+	return reply;
+}
+
+/*
+ * Begin to make a copy: a partial one if the index does not fit.  What the daemon has is no longer
+ * useful; a whole copy's memory is, for another whole copy.  Returns the reply, or NULL.
+ */
+static const HpReply *
+begin_copy(HmSync *sync, const HpReply *reply)
+{
+	BlockNumber blocks = RelationGetNumberOfBlocks(sync->index);
+	HpRequest	request = hm_sync_request(sync, HP_DROP);
+
+	sync->partial = blocks > Min(reply->blocks_max, HM_SYNC_MAX_BLOCKS);
+	sync->room = Min(reply->blocks_max, HM_SYNC_MAX_BLOCKS);
+	if (reply->zones == 0 && (!sync->partial || reply->blocks == 0))
+		return reply;
+	reply = hm_client_ask(&request);
+	return reply == NULL ? NULL : begin_sync(sync, true);
+}
+
+/* Begin a sync, send what has changed, and end the sync.  Returns the reason. */
+static HmCpuReason
+sync_copy(HmSync *sync, bool load, HmCopy *copy)
+{
+	HpRequest	request;
+	const HpReply *reply = begin_sync(sync, load);
+	uint64		copied = 0;
+	uint64		count;
+	BlockNumber blocks;
+
 	if (reply == NULL)
 		return hm_client_gave_up() ? HM_CPU_WAITING : HM_CPU_DEVICE_FAILED;
 	if (reply->status == HP_UNKNOWN)
@@ -225,12 +403,28 @@ sync_copy(HmSync *sync, bool load, HmCopy *copy)
 	if (!reply->created &&
 		hm_device_same_count(reply->structure, pg_atomic_read_u64(sync->watch.structure)))
 		copied = reply->structure;
+	blocks = reply->blocks;
 	if (copied == 0)
 	{
 		sync->stats->counts.loads++;
 		hm_device_loads();
+		reply = begin_copy(sync, reply);
+		if (reply == NULL)
+			return HM_CPU_DEVICE_FAILED;
+		if (reply->status != HP_OK || (sync->partial && sync->room < MIN_ROOM))
+			return HM_CPU_DEVICE_MEMORY;
+		blocks = reply->blocks;
+		hm_heat_set_share(RelationGetRelid(sync->index), 1);
 	}
-	sync->reserved = reply->blocks;
+	else if (reply->zones != 0)
+	{
+		sync->partial = true;
+		sync->room = reply->blocks;
+		sync->free = reply->free_blocks;
+		if (!get_zones(sync, reply))
+			return sync->reason;
+	}
+	sync->reserved = blocks;
 	HM_FAULT(sync_begun);
 
 	count = send_state(sync, copied);
@@ -244,6 +438,7 @@ sync_copy(HmSync *sync, bool load, HmCopy *copy)
 			HM_CPU_DEVICE_FAILED;
 	copy->structure = count;
 	copy->memory = reply->copy_memory;
+	copy->zones = sync->zones != NULL ? sync->zones->number : 0;
 	return HM_CPU_NO_REASON;
 }
 
@@ -251,7 +446,8 @@ sync_copy(HmSync *sync, bool load, HmCopy *copy)
  * Bring a copy up to date.  With "ahead" only if the index is watched, and maybe only in part.
  */
 static HmCpuReason
-sync_index(Relation index, bool load, bool ahead, HmCopy *copy, HmLookupStats *stats)
+sync_index(Relation index, bool load, bool ahead, const HmProbes *probes, HmCopy *copy,
+		   HmLookupStats *stats)
 {
 	HmSync		sync = {0};
 	HmCpuReason reason;
@@ -262,7 +458,8 @@ sync_index(Relation index, bool load, bool ahead, HmCopy *copy, HmLookupStats *s
 	waited_ns = 0;
 	sync.index = index;
 	sync.stats = stats;
-	if (RelationGetNumberOfBlocks(index) > HM_SYNC_MAX_BLOCKS)
+	sync.probes = probes;
+	if (RelationGetNumberOfBlocks(index) > HM_SYNC_MAX_NUMBER)
 		return HM_CPU_TOO_MANY_BLOCKS;
 	if (!hm_client_connect())
 		return HM_CPU_DEVICE_FAILED;
@@ -298,9 +495,9 @@ sync_index(Relation index, bool load, bool ahead, HmCopy *copy, HmLookupStats *s
 }
 
 HmCpuReason
-hm_sync(Relation index, bool load, HmCopy *copy, HmLookupStats *stats)
+hm_sync(Relation index, bool load, const HmProbes *probes, HmCopy *copy, HmLookupStats *stats)
 {
-	return sync_index(index, load, false, copy, stats);
+	return sync_index(index, load, false, probes, copy, stats);
 }
 
 void
@@ -308,7 +505,7 @@ hm_sync_ahead(Relation index, HmLookupStats *stats)
 {
 	HmCopy		copy;
 
-	(void) sync_index(index, false, true, &copy, stats);
+	(void) sync_index(index, false, true, NULL, &copy, stats);
 }
 
 double

@@ -82,14 +82,15 @@ reserve(HmSync *sync, BlockNumber *end)
 	HpRequest	request = hm_sync_request(sync, HP_SYNC_RESERVE);
 
 	*end = Min(RelationGetNumberOfBlocks(sync->index), sync->watch.blocks);
-	if (*end > HM_SYNC_MAX_BLOCKS)
+	if (*end > (sync->partial ? HM_SYNC_MAX_NUMBER : HM_SYNC_MAX_BLOCKS))
 	{
 		sync->reason = HM_CPU_TOO_MANY_BLOCKS;
 		return false;
 	}
-	if (*end <= sync->reserved)
+	request.count = sync->partial ? sync->room : *end;
+	if (request.count <= sync->reserved)
 		return true;
-	request.count = sync->reserved = *end;
+	sync->reserved = request.count;
 	return hm_sync_ask(sync, &request);
 }
 
@@ -197,8 +198,25 @@ add_lines(HmSync *sync, BlockNumber block, Page page, uint64 lines)
 }
 
 /*
- * Take the marks of a block and copy the marked lines.  The device reads leaves alone.  A block
- * that becomes a leaf later is marked again as a whole.
+ * Does the device read this page, which is locked?  It reads leaves alone.  A partial copy has those
+ * with keys of resident zones.  A leaf's range of keys only becomes smaller, so if it is not sent now, it
+ * need not be later, unless its zones become resident.
+ */
+static inline bool
+is_read(const HmSync *sync, Page page)
+{
+	HmKey		low,
+				high;
+
+	if (sync->zones == NULL)
+		return hm_page_is(page, HM_PAGE_LEAF);
+	return sync->leaves->range(page, &low, &high) &&
+		hm_zones_touch(sync->zones, sync->zones->resident, low, high);
+}
+
+/*
+ * Take the marks of a block and copy the marked lines.  A block that becomes a leaf later is marked
+ * again as a whole.
  */
 static inline void
 take_block(HmSync *sync, BlockNumber block)
@@ -209,7 +227,7 @@ take_block(HmSync *sync, BlockNumber block)
 	HM_FAULT(sync_page_pinned);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	lines = pg_atomic_exchange_u64(&sync->watch.words[block], 0);
-	if (hm_page_is(BufferGetPage(buffer), HM_PAGE_LEAF))
+	if (is_read(sync, BufferGetPage(buffer)))
 	{
 		add_lines(sync, block, BufferGetPage(buffer), lines);
 		if (lines == HM_ALL_LINES)
@@ -315,6 +333,8 @@ hm_sync_send_leaves(HmSync *sync, const HmLeafList *list)
 		bool		is_leaf;
 
 		CHECK_FOR_INTERRUPTS();
+		if (sync->zones != NULL && !hm_sync_leaf_touches(sync, sync->added, list, i))
+			continue;
 		if (leaf->block >= end)
 			return false;
 		if (sync->count == HALF_PAGES)
