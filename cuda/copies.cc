@@ -284,8 +284,10 @@ Copies::collect(Copy *copy)
 	uint32_t	count;
 	const uint32_t *kept = hd_index_leaf_blocks(copy->index, &count);
 
-	if (copy->is_partial() && copy->places.free_count() < copy->blocks / few_places_share)
-		copy->places.keep(kept, count);
+	if (!copy->is_partial() || (!copy->has_left && copy->places.free_count() >= copy->blocks / few_places_share))
+		return;
+	copy->places.keep(kept, count);
+	copy->has_left = false;
 }
 
 /* Replace numbers of blocks, or of their lines, by those of places.  Returns false if there are too few. */
@@ -347,12 +349,14 @@ Copies::with_levels(const Copy *copy, Action action)
 HdStatus
 Copies::set_leaves(Copy *copy, const std::vector<HdLeaf> &leaves)
 {
+	copy->has_left = true;
 	return with_levels(copy, [&] { return hd_index_set_leaves(copy->index, leaves.data(), (uint32_t) leaves.size()); });
 }
 
 HdStatus
 Copies::set_leaves(Copy *copy, const std::vector<HdWideLeaf> &leaves)
 {
+	copy->has_left = true;
 	return with_levels(copy, [&] { return hd_index_set_wide_leaves(copy->index, leaves.data(), (uint32_t) leaves.size()); });
 }
 

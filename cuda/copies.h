@@ -75,6 +75,7 @@ struct Copy
 	uint64_t	zones_number = 0;	/* 0: not partial */
 	std::vector<HpZone> zones;
 	Places		places;
+	bool		has_left = false;	/* leaves have left the list since places were freed */
 
 	bool		is_partial() const
 	{
@@ -104,7 +105,10 @@ public:
 	 */
 	uint32_t	blocks_max(const Copy *copy) const;
 
-	/* A sync begins: free the places of a partial copy that its leaves do not need, if it has few. */
+	/*
+	 * A sync begins: free the places of a partial copy that its leaves do not need, if there may be many, or
+	 * if few are free.
+	 */
 	void		collect(Copy *copy);
 
 	/* Free a copy, or all of them, even during a sync. */

@@ -43,6 +43,7 @@ struct HmLookup
 	void	   *distinct_low;
 	uint32	   *distinct_numbers;
 	const uint32 *numbers;		/* numbers of these in the batch, or NULL */
+	const uint32 *device_numbers;	/* the same, after the CPU has begun with other probes */
 
 	/* A batch that is divided: part is what is searched now, rest what the CPU searches after it. */
 	HmDivision *division;		/* NULL: none was divided yet */
@@ -285,6 +286,7 @@ begin_batch(HmLookup *lookup, bool keys_wanted)
 	if (reason == HM_CPU_NO_REASON && hm_remote_zones(lookup->remote) != NULL)
 		divide_batch(lookup, hm_remote_zones(lookup->remote));
 	lookup->on_device = reason == HM_CPU_NO_REASON;
+	lookup->device_numbers = lookup->numbers;
 	if (lookup->on_device)
 		return;
 	note_reason(lookup, reason);
@@ -484,12 +486,14 @@ hm_lookup_next_in_gate(HmLookup *lookup, HmGateAnswer answer, HmHit *hits, void 
 	BlockNumber door;
 	uint32		stale;
 	uint32		n;
+	bool		on_device;
 	uint64		not_returned = 0;
 
 	Assert(keys == NULL || answer == HM_ANSWER_HITS);
 	hm_remote_set_reader(lookup->remote, &lookup->reader, answer);
 	prepare(lookup, keys != NULL);
 	HM_FAULT(lookup_prepared);
+	on_device = lookup->on_device;
 	door = hm_visibility_gate_enter(lookup->index);
 	forget_pages(lookup);
 	n = next_hits(lookup, hits, keys, Min(max, HM_GATE_MAX_HITS), &stale, &not_returned);
@@ -500,6 +504,8 @@ hm_lookup_next_in_gate(HmLookup *lookup, HmGateAnswer answer, HmHit *hits, void 
 	if (answer == HM_ANSWER_COUNT)
 		*counted += not_returned;
 	hm_remote_tally(lookup->remote, tally);
-	tally->numbers = lookup->numbers != NULL ? lookup->numbers + tally->first : NULL;
+	if (!on_device)
+		tally->count = 0;
+	tally->numbers = lookup->device_numbers != NULL ? lookup->device_numbers + tally->first : NULL;
 	return n;
 }

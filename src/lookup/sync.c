@@ -41,8 +41,9 @@
 /* A step of a re-sync ahead of batches sends about so many lines. */
 #define STEP_LINES			(2 * HM_AHEAD_LINES)
 
-/* A partial copy has this share of its places free when it is made. */
+/* A partial copy has this share of its places free when it is made, and room for so many zones. */
 #define FREE_SHARE			16
+#define FREE_ZONES			4
 
 /* The heat of zones is looked at after so many probes for each zone. */
 #define HEAT_A_ZONE			64
@@ -192,7 +193,9 @@ choose_zones(HmSync *sync, const HmLeafList *list)
 	leaves = count_leaves(sync->zones, list);
 	if (sync->probes != NULL)
 		(void) hm_zones_count(sync->zones, sync->probes, hm_key_size(sync->width), heat);
-	share = hm_zones_choose(sync->zones, heat, leaves, sync->room - sync->room / FREE_SHARE);
+	share = hm_zones_choose(sync->zones, heat, leaves,
+							sync->room - Min(sync->room / 2,
+											 Max(sync->room / FREE_SHARE, FREE_ZONES * list->count / sync->zones->count)));
 	hm_heat_set_share(RelationGetRelid(sync->index), share);
 	memcpy(sync->added, sync->zones->resident, sizeof(sync->added));
 	pfree(lows);

@@ -118,7 +118,7 @@ HmZones *
 hm_zones_divide(Oid relation, const HmKey *lows, uint32 count)
 {
 	HmZones    *zones = new_zones();
-	uint32		wanted = Max(1, Min(count, HP_MAX_ZONES));
+	uint32		wanted = Max(1, Min(count / HM_ZONE_LEAVES, HP_MAX_ZONES));
 
 	zones->low[0] = 0;
 	zones->count = 1;

@@ -89,8 +89,11 @@ extern HmZones *hm_zones_take(uint64 number, const HpZone *from, uint32 count);
 extern void hm_zones_write(const HmZones *zones, HpZone *to);
 
 /*
- * Divide an index into zones, by low keys of its leaves in order.  None is resident.
+ * Divide an index into zones, by low keys of its leaves in order.  None is resident.  Zones have this
+ * many leaves or more, all about as many.
  */
+#define HM_ZONE_LEAVES		8
+
 extern HmZones *hm_zones_divide(Oid relation, const HmKey *lows, uint32 count);
 
 /* The same zones under the next number, to change what is resident. */
