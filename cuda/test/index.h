@@ -10,6 +10,7 @@
 
 #define INDEX_MAX_LEAVES	300
 #define INDEX_MAX_BLOCKS	400
+#define INDEX_MAX_ZONES		20
 
 typedef struct IndexLeaf
 {
@@ -35,9 +36,22 @@ typedef struct Index
 	IndexLeaf  *old_leaves;		/* the list that was copied last */
 	uint32_t	old_leaf_count;
 	uint64_t	structure;
+
+	/*
+	 * Of a partial copy: the zones that it has, with keys of the model; and which blocks of leaves.
+	 */
+	bool		partial;
+	uint64_t	zones_number;	/* 0: no zones have been sent */
+	uint32_t	zone_count;
+	uint64_t	zone_lows[INDEX_MAX_ZONES];
+	bool		resident[INDEX_MAX_ZONES];
+	bool		has_block[INDEX_MAX_BLOCKS];
 } Index;
 
-/* Make an index with a random name and random content. */
+/*
+ * Make an index with a random name and random content.  The caller can set "partial" before the first
+ * sync.
+ */
 extern Index make_index(Content content, HtWidth width);
 extern void free_index(Index *index);
 

@@ -135,6 +135,9 @@ typedef struct HmDeviceInfo
 extern HmDeviceState hm_device_state(void);
 extern void hm_device_info(HmDeviceInfo *info);
 
+/* How much memory copies can take, about, in bytes; 0 if unknown. */
+extern uint64 hm_device_room(void);
+
 /* GUC harmonia.enable_device: batches may use the device. */
 extern bool hm_enable_device;
 

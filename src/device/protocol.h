@@ -134,9 +134,9 @@ typedef enum HpStatus
 								 * into harmonia.device_memory; if this was a sync,
 								 * the copy has been dropped */
 	HP_TOO_LONG,				/* the search took too long, and has been abandoned */
+	HP_OTHER_ZONES,				/* the copy has other zones than the search names */
 	HP_FAILED,					/* the device failed, or there is none; the daemon
 								 * ends */
-	HP_OTHER_ZONES,				/* the copy has other zones than the search names */
 	HP_WAITING					/* not the final reply: that comes when another
 								 * client's sync has ended */
 } HpStatus;

@@ -183,3 +183,14 @@ hm_device_info(HmDeviceInfo *info)
 	*info = hm_device->info;
 	LWLockRelease(hm_device->lock);
 }
+
+uint64
+hm_device_room(void)
+{
+	HmDeviceInfo info;
+
+	if (hm_device_memory > 0)
+		return (uint64) hm_device_memory * 1024 * 1024;
+	hm_device_info(&info);
+	return info.memory;
+}

@@ -8,6 +8,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "access/xlog.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -23,6 +25,12 @@
 
 /* How long to wait before a copy is tried again that had no room on the device. */
 #define REFUSED_MS			60000
+
+/*
+ * A partial copy is expected to answer at least this share of a batch.  So one that nobody asks about
+ * any longer is tried now and then, and can learn what is asked for.
+ */
+#define MIN_SHARE			(1.0 / 64)
 
 /*
  * If an earlier copy has shown that the device is slower, as if a new one took this many times as
@@ -129,7 +137,9 @@ why_not_at_all(Relation index)
 static HmCpuReason
 compare_load(Relation index, uint32 keys, const HmDeviceCosts *costs, HmChoice *choice)
 {
-	double		load_ns = (double) RelationGetNumberOfBlocks(index) * BLCKSZ * LOAD_NS_PER_BYTE;
+	double		bytes = (double) RelationGetNumberOfBlocks(index) * BLCKSZ;
+	double		room = (double) hm_device_room();
+	double		load_ns = (room > 0 ? Min(bytes, room) : bytes) * LOAD_NS_PER_BYTE;
 
 	if (hm_costs_device(costs, keys) > hm_costs_cpu(costs, keys))
 		load_ns *= SLOWER_DEBT;
@@ -139,7 +149,17 @@ compare_load(Relation index, uint32 keys, const HmDeviceCosts *costs, HmChoice *
 	return HM_CPU_NO_REASON;
 }
 
-/* Will the device be done sooner?  With "forced" it is only estimated when. */
+/* How many probes of a batch the device can be expected to answer. */
+static uint32
+keys_there(uint32 keys, const HmCopyState *state)
+{
+	return state->watched ? (uint32) ceil(keys * Max(state->share, MIN_SHARE)) : keys;
+}
+
+/*
+ * Will the device be done sooner?  With "forced" it is only estimated when.  A partial copy answers a part
+ * of the batch, and the CPU the rest in any case: so it is the part that is compared.
+ */
 static HmCpuReason
 compare(Relation index, uint32 keys, bool forced, HmChoice *choice)
 {
@@ -152,7 +172,8 @@ compare(Relation index, uint32 keys, bool forced, HmChoice *choice)
 		return forced ? HM_CPU_NO_REASON : HM_CPU_NOT_RESIDENT;
 	hm_queue_others(&queue);
 	queue.lines = state.lines;
-	if (forced || !state.watched || state.loading)
+	keys = keys_there(keys, &state);
+	if (forced || !state.watched || state.loading || keys < MIN_KEYS)
 		choice->expected = hm_costs_forced(shared, keys, &queue);
 	else
 		choice->expected = hm_costs_choose(shared, keys, &queue, hm_costs_now_ms());
@@ -168,6 +189,8 @@ compare(Relation index, uint32 keys, bool forced, HmChoice *choice)
 	if (costs.refused != 0 &&
 		!TimestampDifferenceExceeds(costs.refused, GetCurrentTimestamp(), REFUSED_MS))
 		return HM_CPU_DEVICE_MEMORY;
+	if (keys < MIN_KEYS)
+		return HM_CPU_NOT_IN_ZONES;
 	if (!state.watched)
 		return compare_load(index, keys, &costs, choice);
 	return choice->expected.on_device ? HM_CPU_NO_REASON : HM_CPU_CHEAPER;

@@ -248,9 +248,10 @@ start_rest(HmLookup *lookup)
 
 /*
  * The device has a part of the index: leave the probes that are not in that part to the CPU.  "done"
- * is not looked at any longer: it goes by the numbers of all probes.
+ * is not looked at any longer: it goes by the numbers of all probes.  Returns HM_CPU_NO_REASON, or why the
+ * device has nothing to do.
  */
-static void
+static HmCpuReason
 divide_batch(HmLookup *lookup, const HmZones *zones)
 {
 	HmDividedBatch divided;
@@ -261,12 +262,19 @@ divide_batch(HmLookup *lookup, const HmZones *zones)
 		lookup->division = hm_division_create(GetMemoryChunkContext(lookup), lookup->key_size);
 	hm_divide(lookup->division, lookup->index, zones, &lookup->batch, lookup->numbers, &divided);
 	lookup->done = NULL;
+	hm_remote_divide(lookup->remote, &divided.resident, hm_ns_since(start));
+	if (divided.resident.count == 0)
+	{
+		lookup->batch = divided.others;
+		lookup->numbers = divided.others_numbers;
+		return HM_CPU_NOT_IN_ZONES;
+	}
 	lookup->batch = divided.resident;
 	lookup->numbers = divided.resident_numbers;
 	lookup->rest = divided.others;
 	lookup->rest_numbers = divided.others_numbers;
 	lookup->has_rest = divided.others.count > 0;
-	hm_remote_divide(lookup->remote, &lookup->batch, hm_ns_since(start));
+	return HM_CPU_NO_REASON;
 }
 
 /* Decide whether the device searches a batch, and start it. */
@@ -284,7 +292,7 @@ begin_batch(HmLookup *lookup, bool keys_wanted)
 		reason = hm_remote_start(lookup->remote, &lookup->batch, lookup->done, &choice);
 	}
 	if (reason == HM_CPU_NO_REASON && hm_remote_zones(lookup->remote) != NULL)
-		divide_batch(lookup, hm_remote_zones(lookup->remote));
+		reason = divide_batch(lookup, hm_remote_zones(lookup->remote));
 	lookup->on_device = reason == HM_CPU_NO_REASON;
 	lookup->device_numbers = lookup->numbers;
 	if (lookup->on_device)
@@ -318,6 +326,7 @@ next_hits(HmLookup *lookup, HmHit *hits, void *keys, uint32 max, uint32 *stale,
 	double		sorted_before = lookup->stats.sort_ns;
 	double		taken;
 	instr_time	start;
+	instr_time	walk_start;
 	HmCpuReason reason;
 	uint32		rest;
 	uint32		n = 0;
@@ -343,12 +352,14 @@ next_hits(HmLookup *lookup, HmHit *hits, void *keys, uint32 max, uint32 *stale,
 	}
 	if (!lookup->on_device)
 	{
+		INSTR_TIME_SET_CURRENT(walk_start);
 		n = lookup->walks->next(lookup->walk, hits, keys, max, stale);
 		if (n == 0 && lookup->has_rest)
 		{
 			start_rest(lookup);
 			n = lookup->walks->next(lookup->walk, hits, keys, max, stale);
 		}
+		lookup->walk_ns += hm_ns_since(walk_start);
 	}
 	for (uint32 i = 0; i < n; i++)
 		hm_tid_check(lookup->index, hits[i].tid);
@@ -358,8 +369,6 @@ next_hits(HmLookup *lookup, HmHit *hits, void *keys, uint32 max, uint32 *stale,
 			hits[i].probe = lookup->numbers[hits[i].probe];
 	}
 	taken = hm_ns_since(start);
-	if (!lookup->on_device)
-		lookup->walk_ns += taken;
 	if (lookup->walked_from == 0 && !was_at_end && hm_lookup_at_end(lookup))
 		hm_choice_note_cpu(lookup->index, lookup->batch.count, lookup->walk_ns);
 	lookup->stats.search_ns += taken - (lookup->stats.sort_ns - sorted_before);

@@ -138,7 +138,9 @@ bring_up_to_date(HmRemote *remote, bool load, const HmProbes *probes)
 	}
 	INSTR_TIME_SET_CURRENT(start);
 	reason = hm_sync(remote->index, load, probes, &remote->copy, remote->stats);
-	if (reason == HM_CPU_DEVICE_MEMORY)
+
+	/* A copy that has outgrown the memory can be made again, as a partial one. */
+	if (reason == HM_CPU_DEVICE_MEMORY && remote->stats->counts.loads > loads)
 		hm_choice_note_refusal(remote->index);
 	remote->synced = reason == HM_CPU_NO_REASON;
 	times->loaded |= remote->stats->counts.loads > loads;
@@ -392,6 +394,8 @@ hm_remote_divide(HmRemote *remote, const HmProbes *probes, double ns)
 	remote->probes = *probes;
 	remote->done = NULL;
 	remote->times.all += ns;
+	if (probes->count == 0)
+		hm_queue_enter(0, 0);
 }
 
 void
