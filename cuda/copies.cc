@@ -17,10 +17,10 @@ static_assert(HP_LINE_SIZE == HD_LINE_SIZE, "lines are written as they come");
 static constexpr size_t copies_max = 4096;
 
 /* A partial copy whose free places are a smaller share than this looks for others. */
-static constexpr uint32_t few_places_share = 16;
+static constexpr uint32_t few_places_share = 64;
 
 /* What a copy needs beside its blocks and inner levels, for these grow in steps: a share of the memory. */
-static constexpr uint64_t margin_share = 32;
+static constexpr uint64_t margin_share = 128;
 
 void
 Places::add(uint32_t first, uint32_t end)
@@ -279,15 +279,13 @@ Copies::blocks_max(const Copy *copy) const
 }
 
 void
-Copies::collect(Copy *copy)
+Copies::collect(Copy *copy, bool few)
 {
 	uint32_t	count;
 	const uint32_t *kept = hd_index_leaf_blocks(copy->index, &count);
 
-	if (!copy->is_partial() || (!copy->has_left && copy->places.free_count() >= copy->blocks / few_places_share))
-		return;
-	copy->places.keep(kept, count);
-	copy->has_left = false;
+	if (copy->is_partial() && (!few || copy->places.free_count() < copy->blocks / few_places_share))
+		copy->places.keep(kept, count);
 }
 
 /* Replace numbers of blocks, or of their lines, by those of places.  Returns false if there are too few. */
@@ -349,14 +347,12 @@ Copies::with_levels(const Copy *copy, Action action)
 HdStatus
 Copies::set_leaves(Copy *copy, const std::vector<HdLeaf> &leaves)
 {
-	copy->has_left = true;
 	return with_levels(copy, [&] { return hd_index_set_leaves(copy->index, leaves.data(), (uint32_t) leaves.size()); });
 }
 
 HdStatus
 Copies::set_leaves(Copy *copy, const std::vector<HdWideLeaf> &leaves)
 {
-	copy->has_left = true;
 	return with_levels(copy, [&] { return hd_index_set_wide_leaves(copy->index, leaves.data(), (uint32_t) leaves.size()); });
 }
 

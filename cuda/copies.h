@@ -75,8 +75,6 @@ struct Copy
 	uint64_t	zones_number = 0;	/* 0: not partial */
 	std::vector<HpZone> zones;
 	Places		places;
-	bool		has_left = false;	/* leaves have left the list since places were freed */
-
 	bool		is_partial() const
 	{
 		return zones_number != 0;
@@ -105,11 +103,8 @@ public:
 	 */
 	uint32_t	blocks_max(const Copy *copy) const;
 
-	/*
-	 * A sync begins: free the places of a partial copy that its leaves do not need, if there may be many, or
-	 * if few are free.
-	 */
-	void		collect(Copy *copy);
+	/* Free the places of a partial copy that its leaves do not need; with "few" only if few are free. */
+	void		collect(Copy *copy, bool few);
 
 	/* Free a copy, or all of them, even during a sync. */
 	void		drop(const Copy *copy);

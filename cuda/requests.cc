@@ -172,7 +172,7 @@ Service::perform(Client &client, const Descriptor &passed, HpReply *reply)
 			reply->status = sync_begin(client, reply);
 			break;
 		case HP_SYNC_ZONES:
-			sync_zones(client);
+			sync_zones(client, reply);
 			break;
 		case HP_SYNC_GET_ZONES:
 			sync_get_zones(client, reply);
@@ -273,7 +273,7 @@ Service::sync_begin(Client &client, HpReply *reply)
 	}
 	require(request.width == (uint32_t) copy->width && request.fanout == (uint32_t) copy->fanout,
 			"an index must keep its key width and fanout");
-	copies.collect(copy);
+	copies.collect(copy, true);
 	reply->structure = copy->structure;
 	reply->blocks = copy->blocks;
 	reply->free_blocks = copy->places.free_count();
@@ -285,9 +285,9 @@ Service::sync_begin(Client &client, HpReply *reply)
 	return HP_OK;
 }
 
-/* Take the zones of a copy that is, or becomes, partial. */
+/* Take the zones of a copy that is, or becomes, partial, and make room for leaves of others. */
 void
-Service::sync_zones(Client &client)
+Service::sync_zones(Client &client, HpReply *reply)
 {
 	const HpRequest &request = client.request;
 	Copy	   *copy = client.sync;
@@ -311,6 +311,8 @@ Service::sync_zones(Client &client)
 	}
 	copy->zones.swap(zones);
 	copy->zones_number = request.zones;
+	copies.collect(copy, false);
+	reply->free_blocks = copy->places.free_count();
 }
 
 void

@@ -215,7 +215,7 @@ private:
 	void		hello(Client &client);
 	HpStatus	map(Client &client, const Descriptor &passed);
 	HpStatus	sync_begin(Client &client, HpReply *reply);
-	void		sync_zones(Client &client);
+	void		sync_zones(Client &client, HpReply *reply);
 	void		sync_get_zones(Client &client, HpReply *reply);
 	HpStatus	sync_write(Client &client, size_t item);
 	HpStatus	sync_leaves(Client &client);

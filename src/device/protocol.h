@@ -105,7 +105,8 @@ typedef enum HpOperation
 	HP_SYNC_BEGIN,				/* index, create, width, fanout */
 	HP_SYNC_ZONES,				/* count HpZone at data_at, and their number, zones: the copy is
 								 * partial from now on.  Either it was, or it has no
-								 * blocks yet */
+								 * blocks yet.  What it has of leaves that are not in
+								 * its list is lost */
 	HP_SYNC_GET_ZONES,			/* writes the HpZones of a partial copy at data_at, where there
 								 * is room for HP_MAX_ZONES; the reply says how many */
 	HP_SYNC_RESERVE,			/* count: the copy gets room for at least this many
@@ -237,7 +238,8 @@ typedef struct HpReply
 	uint32_t	created;		/* HP_SYNC_BEGIN: the copy is new and empty */
 	uint64_t	structure;		/* HP_SYNC_BEGIN: of the last HP_SYNC_END */
 	uint32_t	blocks;			/* HP_SYNC_BEGIN: that the copy has room for */
-	uint32_t	free_blocks;	/* HP_SYNC_BEGIN: of these, how many a partial copy does not use */
+	uint32_t	free_blocks;	/* HP_SYNC_BEGIN and HP_SYNC_ZONES: of these, how many a partial
+								 * copy does not use */
 	uint32_t	blocks_max;		/* HP_SYNC_BEGIN: that a copy of this index can have in the memory
 								 * allowed */
 	uint64_t	zones;			/* HP_SYNC_BEGIN: the number of the copy's zones; 0: it is not

@@ -41,9 +41,16 @@
 /* A step of a re-sync ahead of batches sends about so many lines. */
 #define STEP_LINES			(2 * HM_AHEAD_LINES)
 
-/* A partial copy has this share of its places free when it is made, and room for so many zones. */
-#define FREE_SHARE			16
-#define FREE_ZONES			4
+/*
+ * A partial copy has this share of its places free when it is made, and room for a few zones.  If a
+ * smaller share is free later, zones leave it.
+ */
+#define FREE_SHARE			64
+#define FREE_ZONES			2
+#define FULL_SHARE			256
+
+/* At most this share of a copy is exchanged in one re-sync. */
+#define EXCHANGE_SHARE		16
 
 /* The heat of zones is looked at after so many probes for each zone. */
 #define HEAT_A_ZONE			64
@@ -68,29 +75,29 @@ list_staging(HmSync *sync, Size size)
 	return result;
 }
 
-/* Is the list's leaf i in the copy? */
+/* Is the list's leaf i to be sent? */
 static bool
-is_sent(const HmSync *sync, const HmLeafList *list, uint32 i)
+is_sent(const HmSync *sync, const HmLeafList *list, const bool *flags, uint32 i)
 {
-	return sync->zones == NULL || hm_sync_leaf_touches(sync, sync->zones->resident, list, i);
+	return flags == NULL || hm_sync_leaf_touches(sync, flags, list, i);
 }
 
-/* Send the list itself. */
+/* Send the list itself; unless flags is NULL, only leaves that touch zones with a flag. */
 static bool
-send_list(HmSync *sync, const HmLeafList *list)
+send_list(HmSync *sync, const HmLeafList *list, const bool *flags)
 {
 	HpRequest	request = hm_sync_request(sync, HP_SYNC_LEAVES);
 	HpLeaf	   *out;
 	uint32		count = 0;
 
 	for (uint32 i = 0; i < list->count; i++)
-		count += is_sent(sync, list, i);
+		count += is_sent(sync, list, flags, i);
 	out = list_staging(sync, count * sizeof(HpLeaf));
 	if (out == NULL)
 		return false;
 	for (uint32 i = 0; i < list->count; i++)
 	{
-		if (!is_sent(sync, list, i))
+		if (!is_sent(sync, list, flags, i))
 			continue;
 		out->low = hm_sent_bound(list->leaves[i].low);
 		out->block = list->leaves[i].block;
@@ -164,6 +171,13 @@ send_zones(HmSync *sync)
 	return hm_sync_ask(sync, &request);
 }
 
+/* How many places to leave free of so many, in an index with so many leaves and zones. */
+static uint32
+free_places(uint32 room, uint32 leaves, uint32 zones)
+{
+	return Min(room / 2, Max(room / FREE_SHARE, FREE_ZONES * leaves / zones));
+}
+
 /* The number of leaves that begin in each zone. */
 static uint32 *
 count_leaves(const HmZones *zones, const HmLeafList *list)
@@ -194,8 +208,7 @@ choose_zones(HmSync *sync, const HmLeafList *list)
 	if (sync->probes != NULL)
 		(void) hm_zones_count(sync->zones, sync->probes, hm_key_size(sync->width), heat);
 	share = hm_zones_choose(sync->zones, heat, leaves,
-							sync->room - Min(sync->room / 2,
-											 Max(sync->room / FREE_SHARE, FREE_ZONES * list->count / sync->zones->count)));
+							sync->room - free_places(sync->room, list->count, sync->zones->count));
 	hm_heat_set_share(RelationGetRelid(sync->index), share);
 	memcpy(sync->added, sync->zones->resident, sizeof(sync->added));
 	pfree(lows);
@@ -205,37 +218,50 @@ choose_zones(HmSync *sync, const HmLeafList *list)
 }
 
 /*
- * Have hot zones take the place of cold ones in the copy: as many as there are free places for.
+ * Have hot zones take the place of cold ones.  The list is cut down to the leaves of zones that stay, so that
+ * the daemon can give the places of others to what comes.  All leaves are in the list that was read: the
+ * caller has found that the structure has not changed meanwhile.
  */
-static void
+static bool
 exchange_zones(HmSync *sync, const HmLeafList *list, const uint32 *heat)
 {
 	HmZones    *changed = hm_zones_change(sync->zones);
 	uint32	   *leaves = count_leaves(changed, list);
+	bool	   *stay = palloc0(HP_MAX_ZONES * sizeof(bool));
+	bool		result;
 
-	hm_zones_exchange(changed, heat, leaves, sync->free / 2);
+	hm_zones_exchange(changed, heat, leaves, (int64) sync->free - (int64) free_places(sync->room, list->count, changed->count),
+					  sync->room / EXCHANGE_SHARE);
 	for (uint32 i = 0; i < changed->count; i++)
+	{
+		stay[i] = changed->resident[i] && sync->zones->resident[i];
 		sync->added[i] = changed->resident[i] && !sync->zones->resident[i];
+	}
 	sync->zones = changed;
 	pfree(leaves);
+	result = send_list(sync, list, stay) && send_zones(sync);
+	pfree(stay);
+	return result;
 }
 
 /*
  * Is it time to exchange zones of the copy?  If so, returns the heat.  It is looked at after so many
- * probes that equally hot zones do not differ much.
+ * probes that equally hot zones do not differ much; and if leaves that were split have used up nearly all places.
  */
 static uint32 *
 want_exchange(const HmSync *sync)
 {
 	const HmZones *zones = sync->zones;
+	bool		full;
 	uint32	   *heat;
 
 	if (zones == NULL || sync->probes == NULL)
 		return NULL;
+	full = sync->free < sync->room / FULL_SHARE;
 	heat = palloc(HP_MAX_ZONES * sizeof(uint32));
 	if (hm_heat_read(RelationGetRelid(sync->index), hm_zones_division(zones->number),
-					 (uint64) HEAT_A_ZONE * zones->count, heat, zones->count) &&
-		hm_zones_want_exchange(zones, heat))
+					 full ? 0 : (uint64) HEAT_A_ZONE * zones->count, heat, zones->count) &&
+		(full || hm_zones_want_exchange(zones, heat)))
 		return heat;
 	pfree(heat);
 	return NULL;
@@ -280,7 +306,13 @@ send_state(HmSync *sync, uint64 copied)
 			break;
 		if (heat != NULL)
 		{
-			exchange_zones(sync, &list, heat);
+			/* First bring what is new in zones that stay: the list leads to it. */
+			if (!hm_sync_send_marked(sync))
+				break;
+			if (pg_atomic_read_u64(sync->watch.structure) != count)
+				continue;
+			if (!exchange_zones(sync, &list, heat))
+				break;
 			pfree(heat);
 			heat = NULL;
 		}
@@ -312,7 +344,7 @@ send_state(HmSync *sync, uint64 copied)
 			 */
 			if (pg_atomic_read_u32(sync->watch.overflow) != 0)
 				attempt = MAX_ATTEMPTS;
-			else if (complete ? send_list(sync, &list) && (!exchanges || send_zones(sync)) : directory.segments == NULL || count == copied ||
+			else if (complete ? send_list(sync, &list, sync->zones == NULL ? NULL : sync->zones->resident) : directory.segments == NULL || count == copied ||
 					 send_new_leaves(sync, &directory, &failed))
 				result = failed ? 0 : count;
 			else

@@ -10,7 +10,7 @@
 /* Larger indexes are not sent as a whole, and even larger ones not at all. */
 #ifdef HM_SMALL_LIMITS
 #define HM_SYNC_MAX_BLOCKS	2000
-#define HM_SYNC_MAX_NUMBER	6000
+#define HM_SYNC_MAX_NUMBER	4000
 #else
 #define HM_SYNC_MAX_BLOCKS	HP_MAX_BLOCKS
 #define HM_SYNC_MAX_NUMBER	HP_NUMBERED_BLOCKS

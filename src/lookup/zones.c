@@ -257,10 +257,10 @@ hm_zones_choose(HmZones *zones, const uint32 *heat, const uint32 *leaves, uint32
 
 /*
  * List hot zones that are not resident, and cold ones that are: the hottest and the coldest first, as
- * many as can be exchanged one for one.  Returns their number.
+ * many as can be exchanged one for one.  Returns their number, and sets that of resident zones.
  */
 static uint32
-list_exchanges(const HmZones *zones, const uint32 *heat, Heat *hot, Heat *cold)
+list_exchanges(const HmZones *zones, const uint32 *heat, Heat *hot, Heat *cold, uint32 *residents)
 {
 	uint32		hot_count = 0;
 	uint32		cold_count = 0;
@@ -284,6 +284,7 @@ list_exchanges(const HmZones *zones, const uint32 *heat, Heat *hot, Heat *cold)
 		cold[i] = cold[cold_count - 1 - i];
 		cold[cold_count - 1 - i] = swap;
 	}
+	*residents = cold_count;
 	while (pairs < hot_count && pairs < cold_count &&
 		   hot[pairs].heat > (uint64) MUCH_HOTTER * cold[pairs].heat + NOISE)
 		pairs++;
@@ -295,7 +296,8 @@ hm_zones_want_exchange(const HmZones *zones, const uint32 *heat)
 {
 	Heat	   *hot = palloc(zones->count * sizeof(Heat));
 	Heat	   *cold = palloc(zones->count * sizeof(Heat));
-	uint32		pairs = list_exchanges(zones, heat, hot, cold);
+	uint32		residents;
+	uint32		pairs = list_exchanges(zones, heat, hot, cold, &residents);
 	double		all = 0;
 	double		gain = 0;
 
@@ -308,21 +310,39 @@ hm_zones_want_exchange(const HmZones *zones, const uint32 *heat)
 	return gain > all * WORTH_SHARE;
 }
 
-bool
-hm_zones_exchange(HmZones *zones, const uint32 *heat, const uint32 *leaves, uint32 room)
+/* Zones that leave make at least this much room. */
+static inline int64
+zone_gives(const uint32 *leaves, uint32 zone)
+{
+	return Max((int64) leaves[zone] - 1, 0);
+}
+
+void
+hm_zones_exchange(HmZones *zones, const uint32 *heat, const uint32 *leaves, int64 spare, uint32 limit)
 {
 	Heat	   *hot = palloc(zones->count * sizeof(Heat));
 	Heat	   *cold = palloc(zones->count * sizeof(Heat));
-	uint32		pairs = list_exchanges(zones, heat, hot, cold);
-	uint32		done = 0;
+	uint32		cold_count;
+	uint32		pairs = list_exchanges(zones, heat, hot, cold, &cold_count);
+	uint32		gone = 0;
+	uint32		come = 0;
+	uint32		moved = 0;
 
-	for (; done < pairs && zone_room(leaves, hot[done].zone) <= room; done++)
+	for (; spare < 0 && gone < cold_count; gone++)
 	{
-		room -= zone_room(leaves, hot[done].zone);
-		zones->resident[hot[done].zone] = true;
-		zones->resident[cold[done].zone] = false;
+		spare += zone_gives(leaves, cold[gone].zone);
+		zones->resident[cold[gone].zone] = false;
+	}
+	for (; gone < pairs && moved + zone_room(leaves, hot[come].zone) <= limit; gone++)
+	{
+		spare += zone_gives(leaves, cold[gone].zone);
+		zones->resident[cold[gone].zone] = false;
+		if (zone_room(leaves, hot[come].zone) > spare)
+			continue;
+		spare -= zone_room(leaves, hot[come].zone);
+		moved += zone_room(leaves, hot[come].zone);
+		zones->resident[hot[come++].zone] = true;
 	}
 	pfree(hot);
 	pfree(cold);
-	return done > 0;
 }

@@ -117,9 +117,11 @@ extern double hm_zones_choose(HmZones *zones, const uint32 *heat, const uint32 *
 extern bool hm_zones_want_exchange(const HmZones *zones, const uint32 *heat);
 
 /*
- * Make hot zones resident with at most so many leaves all together, each in place of one that is much
- * colder.  Returns whether any was exchanged.
+ * Make hot zones resident with at most "limit" leaves all together, each in place of one that is much
+ * colder.  "spare" is the number of leaves that the copy has room for besides; if it is below zero, the coldest
+ * zones go first.
  */
-extern bool hm_zones_exchange(HmZones *zones, const uint32 *heat, const uint32 *leaves, uint32 room);
+extern void hm_zones_exchange(HmZones *zones, const uint32 *heat, const uint32 *leaves, int64 spare,
+							  uint32 limit);
 
 #endif							/* HARMONIA_LOOKUP_ZONES_H */
