@@ -5,12 +5,17 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "storage/bufmgr.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 
 #include "device/shared.h"
+
+/* The number of words, if no setting says it, and at most. */
+#define MIN_WORDS		(1 << 20)
+#define MAX_WORDS		((1 << 26) - 1)
 
 HmDeviceShared *hm_device = NULL;
 
@@ -21,7 +26,7 @@ bool		hm_enable_device = true;
 bool		hm_force_device = false;
 bool		hm_resync_ahead = true;
 int			hm_device_restart_delay = 1000;
-static int	max_resident_blocks = 1024 * 1024;
+static int	max_resident_blocks = 0;
 
 static const struct config_enum_entry gpu_modes[] = {
 	{"off", HM_GPU_OFF, false},
@@ -34,15 +39,25 @@ static const struct config_enum_entry gpu_modes[] = {
 static shmem_request_hook_type next_shmem_request = NULL;
 static shmem_startup_hook_type next_shmem_startup = NULL;
 
+/*
+ * The number of words: as many as the setting says, or as an index needs that is twice as large as
+ * shared buffers.  Batches against a larger one wait for the disk.
+ */
+static uint32
+count_words(void)
+{
+	if (max_resident_blocks > 0)
+		return (uint32) max_resident_blocks;
+	return (uint32) Min(MAX_WORDS, Max(MIN_WORDS, 2 * (uint64) NBuffers));
+}
+
 static Size
 shared_size(void)
 {
 	Size		result = offsetof(HmDeviceShared, words);
 
-	result = add_size(result, mul_size(max_resident_blocks,
-									   sizeof(pg_atomic_uint64) + sizeof(pg_atomic_uint32)));
-	return add_size(result, mul_size(hm_summary_words((uint32) max_resident_blocks),
-									 sizeof(pg_atomic_uint64)));
+	result = add_size(result, mul_size(count_words(), sizeof(pg_atomic_uint64) + sizeof(pg_atomic_uint32)));
+	return add_size(result, mul_size(hm_summary_words(count_words()), sizeof(pg_atomic_uint64)));
 }
 
 static void
@@ -81,7 +96,7 @@ start_shared(void)
 		hm_device->info.state = HM_DEVICE_OFF;
 		hm_device->stats_since = GetCurrentTimestamp();
 		hm_device->info.since = hm_device->stats_since;
-		hm_device->word_count = (uint32) max_resident_blocks;
+		hm_device->word_count = count_words();
 		for (int i = 0; i < HM_DEVICE_SLOTS; i++)
 		{
 			pg_atomic_init_u64(&hm_device->slots[i].structure, 0);
@@ -125,8 +140,8 @@ define_settings(void)
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("harmonia.max_resident_blocks",
 							"Limits the blocks of all indexes that have a copy on the device.",
-							"Each block takes 12 bytes of shared memory.",
-							&max_resident_blocks, 1024 * 1024, 1024, (1 << 26) - 1,
+							"Each block takes 12 bytes of shared memory. 0 means twice shared_buffers, and at least 8 GB.",
+							&max_resident_blocks, 0, 0, MAX_WORDS,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("harmonia.enable_device",
 							 "Enables batch lookups on the device.",

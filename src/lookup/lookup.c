@@ -136,6 +136,7 @@ hm_lookup_stats_add(HmLookupStats *sum, const HmLookupStats *stats)
 	sum->leaves += stats->leaves;
 	sum->restarts += stats->restarts;
 	sum->synced_lines += stats->synced_lines;
+	sum->divided += stats->divided;
 	sum->sort_ns += stats->sort_ns;
 	sum->search_ns += stats->search_ns;
 	if (stats->reason_probes > sum->reason_probes)
@@ -274,6 +275,7 @@ divide_batch(HmLookup *lookup, const HmZones *zones)
 	lookup->rest = divided.others;
 	lookup->rest_numbers = divided.others_numbers;
 	lookup->has_rest = divided.others.count > 0;
+	lookup->stats.divided += lookup->has_rest;
 	return HM_CPU_NO_REASON;
 }
 

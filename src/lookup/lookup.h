@@ -121,6 +121,7 @@ typedef struct HmLookupStats
 	uint64		restarts;		/* leaves were split, or their segment replaced,
 								 * before they were visited */
 	uint64		synced_lines;	/* lines of synced_blocks */
+	uint64		divided;		/* batches that the device was given a part of */
 	double		sort_ns;		/* time spent sorting probes */
 	double		search_ns;		/* all other time */
 	HmCpuReason reason;			/* why the largest batch for the CPU was not for the */

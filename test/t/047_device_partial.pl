@@ -43,6 +43,7 @@ my $lookups = 'DO $$ BEGIN PERFORM lookups(); END $$';
 cmp_ok($node->safe_psql('postgres', "SELECT pg_relation_size('t_k')"), '>', 2.5 * 1024 * 1024, 'the index is larger than the memory');
 cmp_ok($node->safe_psql('postgres', "SELECT harmonia_load('t_k')"), '<=', 2 * 1024 * 1024, 'a part of it is copied');
 my $rows = 'SELECT count(*), sum(v) FROM t WHERE k = ANY (ARRAY(SELECT hashint4(g)::bigint FROM generate_series(1, 250000, 5) g))';
+like(nodes_of($node, $rows, $lookups), qr/Device: GPU( \(host device\))?, CPU/, 'EXPLAIN names both');
 my ($batches, $device_keys, $fallbacks) = nodes_of($node, $rows, $lookups) =~ /Device Batches: (\d+)  Keys: (\d+)  Fallbacks: (\d+)/;
 is($batches, 1, 'the device searches');
 cmp_ok($device_keys, '>', 15000, 'many of the keys');
