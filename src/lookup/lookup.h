@@ -132,8 +132,8 @@ typedef struct HmLookup HmLookup;
 
 /*
  * The memory in bytes that a lookup allocates for each probe of its capacity, in an index of
- * this key size.  It takes up to 16 bytes more where keys are skewed, twice that with wide keys, and
- * 12 more for a device that cannot drop duplicates.  In addition it may allocate up to 40 kB.
+ * this key size.  It takes up to 16 bytes more where keys are skewed, twice that with wide keys, 12 more for a
+ * device that cannot drop duplicates, and 24 (40 with wide keys) if a device has a part of the index.  In addition it may allocate up to 40 kB.
  */
 extern Size hm_lookup_probe_memory(Size key_size);
 

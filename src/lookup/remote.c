@@ -143,10 +143,17 @@ bring_up_to_date(HmRemote *remote, bool load, const HmProbes *probes)
 	if (reason == HM_CPU_DEVICE_MEMORY && remote->stats->counts.loads > loads)
 		hm_choice_note_refusal(remote->index);
 	remote->synced = reason == HM_CPU_NO_REASON;
-	times->loaded |= remote->stats->counts.loads > loads;
-	times->sync += hm_ns_since(start);
-	times->sync_waited += hm_sync_waited();
-	times->lines += remote->stats->synced_lines - lines;
+
+	/* An exchange of zones is for the batches to come, and says nothing about other re-syncs. */
+	if (remote->synced && remote->copy.exchanged)
+		times->all -= hm_ns_since(start);
+	else
+	{
+		times->loaded |= remote->stats->counts.loads > loads;
+		times->sync += hm_ns_since(start);
+		times->sync_waited += hm_sync_waited();
+		times->lines += remote->stats->synced_lines - lines;
+	}
 	HM_FAULT(remote_synced);
 	return reason;
 }
@@ -370,8 +377,14 @@ hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done,
 	remote->next = 0;
 	hm_queue_enter(choice->expected.sync, rest_of_batch(remote));
 	remote->zones = 0;
+
+	/* Zones are got in a re-sync; this backend may have needed their room for those of other indexes. */
+	if (remote->copy.zones != 0 && hm_zones_find(remote->copy.zones) == NULL)
+		remote->copy.structure = 0;
 	reason = bring_up_to_date(remote, choice->load, &remote->probes);
 	remote->zones = remote->copy.zones;
+	if (reason == HM_CPU_NO_REASON && remote->zones != 0 && hm_zones_find(remote->zones) == NULL)
+		reason = HM_CPU_OTHER_ZONES;
 	if (reason == HM_CPU_NO_REASON && remote->times.loaded && !hm_force_device)
 		calibrate(remote);
 	if (reason != HM_CPU_NO_REASON)

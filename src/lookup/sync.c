@@ -315,6 +315,7 @@ send_state(HmSync *sync, uint64 copied)
 				break;
 			pfree(heat);
 			heat = NULL;
+			sync->exchanged = true;
 		}
 		if (!has_pages)
 		{
@@ -473,6 +474,7 @@ sync_copy(HmSync *sync, bool load, HmCopy *copy)
 			HM_CPU_DEVICE_FAILED;
 	copy->structure = count;
 	copy->memory = reply->copy_memory;
+	copy->exchanged = sync->exchanged;
 	copy->zones = sync->zones != NULL ? sync->zones->number : 0;
 	return HM_CPU_NO_REASON;
 }

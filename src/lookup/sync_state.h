@@ -32,6 +32,7 @@ typedef struct HmSync
 	uint32		free;			/* of these, how many it has not */
 	HmZones    *zones;			/* what it has after the re-sync; NULL: not yet known */
 	bool		added[HP_MAX_ZONES];	/* what it does not have yet */
+	bool		exchanged;		/* zones were exchanged */
 	const HmProbes *probes;		/* that should be resident, or NULL */
 
 	uint32		limit;			/* lines after which hm_sync_send_marked() may stop; 0: none */

@@ -7,6 +7,7 @@ use warnings;
 use Harmonia;
 use HarmoniaDevice;
 use Test::More;
+use Time::HiRes qw(usleep);
 
 my $seconds = $ENV{SECS} // 25;
 my $node = new_device_node('device_partial', conf => <<'END');
@@ -163,6 +164,28 @@ my ($all, $on_device, $keys, $keys_there, $synced, $loads, $failed) = split /\|/
 cmp_ok($on_device, '>', 50, "$on_device of $all batches and $keys_there of $keys keys on the device, $loads copies");
 cmp_ok($synced, '>', 500, "$synced blocks had changed before");
 cmp_ok($failed, '<', $on_device / 5, "$failed of these fell back to the CPU");
+
+# ----------------------------------------------------------------
+# Daemons that die
+# ----------------------------------------------------------------
+$node->append_conf('postgresql.conf', 'harmonia.device_restart_delay = 10ms');
+$node->reload;
+$readers = start_pgbench($node, { 'compare' => "\\set seed random(1, 1000000)\n\\set keys random(1, 20000)\n"
+	  . "BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT compare(:seed, :keys);\nCOMMIT;\n" }, '-c', 3, '-T', 10);
+$writers = start_pgbench($node, { 'single' => "\\set i random(1, 100000000)\nINSERT INTO t (k, v) VALUES (hashint4(:i), :i);\n" }, '-c', 1, '-T', 10);
+my $kills = 0;
+for (1 .. 16)
+{
+	usleep(500_000);
+	my $victim = $node->safe_psql('postgres', 'SELECT pid FROM harmonia_device()');
+	$kills += kill 'KILL', $victim if $victim ne '';
+}
+for my $session ([ readers => $readers ], [ writers => $writers ])
+{
+	my $errors = finish($session->[1]);
+	unlike($errors, qr/ERROR|abort|FATAL|PANIC/, "$session->[0] beside $kills deaths: no errors") or diag substr $errors, 0, 2000;
+}
+cmp_ok($kills, '>', 5, "$kills daemons were killed");
 
 $node->stop;
 done_testing();
