@@ -109,8 +109,8 @@ divide_points(HmDivision *division, const HmZones *zones, const HmProbes *probes
 	{
 		HmKey		key = hm_key_get(probes->low, key_size, i);
 		uint32		number = numbers == NULL ? i : numbers[i];
-		uint32		zone = hm_zone_of(zones, key_size, key);
-		bool		is_resident = zones->resident[zone];
+		uint32		zone;
+		bool		is_resident = hm_zone_resident(zones, key_size, key, &zone);
 
 		division->heat[zone]++;
 		hm_key_put(others.low, key_size, others.count, key);

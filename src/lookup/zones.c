@@ -78,6 +78,22 @@ make_buckets(HmZones *zones)
 	zones->first[HM_ZONE_BUCKETS] = (uint16) (zones->count - 1);
 }
 
+/* It is settled what is resident: note that of buckets. */
+static void
+note_residents(HmZones *zones)
+{
+	for (uint32 bucket = 0; bucket < HM_ZONE_BUCKETS; bucket++)
+	{
+		uint32		first = zones->first[bucket];
+		bool		same = true;
+
+		for (uint32 zone = first + 1; zone <= zones->first[bucket + 1]; zone++)
+			same &= zones->resident[zone] == zones->resident[first];
+		zones->bucket_is[bucket] = !same ? HM_BUCKET_MIXED :
+			zones->resident[first] ? HM_BUCKET_RESIDENT : HM_BUCKET_ABSENT;
+	}
+}
+
 HmZones *
 hm_zones_take(uint64 number, const HpZone *from, uint32 count)
 {
@@ -94,6 +110,7 @@ hm_zones_take(uint64 number, const HpZone *from, uint32 count)
 	}
 	zones->count = count;
 	make_buckets(zones);
+	note_residents(zones);
 	zones->number = number;
 	return zones;
 }
@@ -131,6 +148,7 @@ hm_zones_divide(Oid relation, const HmKey *lows, uint32 count)
 	}
 	memset(zones->resident, 0, sizeof(zones->resident));
 	make_buckets(zones);
+	note_residents(zones);
 	zones->number = (uint64) hm_heat_divide(relation, zones->count) << 32 | 1;
 	return zones;
 }
@@ -252,6 +270,7 @@ hm_zones_choose(HmZones *zones, const uint32 *heat, const uint32 *leaves, uint32
 		chosen_leaves += leaves[zone];
 	}
 	pfree(order);
+	note_residents(zones);
 	return all > 0 ? chosen / all : chosen_leaves / Max(1, all_leaves);
 }
 
@@ -343,6 +362,7 @@ hm_zones_exchange(HmZones *zones, const uint32 *heat, const uint32 *leaves, int6
 		moved += zone_room(leaves, hot[come].zone);
 		zones->resident[hot[come++].zone] = true;
 	}
+	note_residents(zones);
 	pfree(hot);
 	pfree(cold);
 }

@@ -33,7 +33,22 @@ typedef struct HmZones
 
 	int			shift;
 	uint16		first[HM_ZONE_BUCKETS + 1]; /* the zone in which a bucket begins */
+	uint8		bucket_is[HM_ZONE_BUCKETS]; /* whether its zones are resident, if that is the same for all */
 } HmZones;
+
+/* Values of bucket_is */
+#define HM_BUCKET_ABSENT	0
+#define HM_BUCKET_RESIDENT	1
+#define HM_BUCKET_MIXED		2
+
+/* The bucket of a key that is not below low[1]. */
+static pg_attribute_always_inline uint32
+hm_zone_bucket(const HmZones *zones, Size key_size, HmKey key)
+{
+	if (key_size == sizeof(uint64))
+		return (uint32) Min(((uint64) key - (uint64) zones->low[1]) >> zones->shift, HM_ZONE_BUCKETS - 1);
+	return (uint32) Min((key - zones->low[1]) >> zones->shift, HM_ZONE_BUCKETS - 1);
+}
 
 static inline uint32
 hm_zones_division(uint64 number)
@@ -51,10 +66,7 @@ hm_zone_of(const HmZones *zones, Size key_size, HmKey key)
 
 	if (zones->count == 1 || hm_key_less(key_size, key, zones->low[1]))
 		return 0;
-	if (key_size == sizeof(uint64))
-		bucket = (uint32) Min(((uint64) key - (uint64) zones->low[1]) >> zones->shift, HM_ZONE_BUCKETS - 1);
-	else
-		bucket = (uint32) Min((key - zones->low[1]) >> zones->shift, HM_ZONE_BUCKETS - 1);
+	bucket = hm_zone_bucket(zones, key_size, key);
 	zone = zones->first[bucket];
 	last = zones->first[bucket + 1];
 	while (zone < last)
@@ -67,6 +79,25 @@ hm_zone_of(const HmZones *zones, Size key_size, HmKey key)
 			zone = middle;
 	}
 	return zone;
+}
+
+/*
+ * Is a key in a resident zone?  Sets *zone to its zone, or one near it.  Few buckets are mixed, so a processor
+ * can tell what comes, unlike which zone of a bucket it is.
+ */
+static pg_attribute_always_inline bool
+hm_zone_resident(const HmZones *zones, Size key_size, HmKey key, uint32 *zone)
+{
+	if (likely(zones->count > 1 && !hm_key_less(key_size, key, zones->low[1])))
+	{
+		uint32		bucket = hm_zone_bucket(zones, key_size, key);
+
+		*zone = zones->first[bucket];
+		if (likely(zones->bucket_is[bucket] != HM_BUCKET_MIXED))
+			return zones->bucket_is[bucket] == HM_BUCKET_RESIDENT;
+	}
+	*zone = hm_zone_of(zones, key_size, key);
+	return zones->resident[*zone];
 }
 
 /* Has any zone with keys from low to high its flag set? */
