@@ -97,7 +97,7 @@ statement() {
 check() {
 	local number=1 device cpu
 	for ((number = 1; number <= arrays; number++)); do
-		device=$(sql -c "$(statement "$1" | sed "s/:number/$number/")")
+		device=$(sql -c 'SET harmonia.force_device = on' -c "$(statement "$1" | sed "s/:number/$number/")" | tail -n 1)
 		cpu=$(sql -c 'SET harmonia.enable_device = off' -c "$(statement "$1" | sed "s/:number/$number/")" | tail -n 1)
 		[ "$device" = "$cpu" ] || die "$1: $device rows on the device, $cpu on the CPU"
 	done
