@@ -352,7 +352,7 @@ hm_zones_exchange(HmZones *zones, const uint32 *heat, const uint32 *leaves, int6
 		spare += zone_gives(leaves, cold[gone].zone);
 		zones->resident[cold[gone].zone] = false;
 	}
-	for (; gone < pairs && moved + zone_room(leaves, hot[come].zone) <= limit; gone++)
+	for (; gone < pairs && (moved == 0 || moved + zone_room(leaves, hot[come].zone) <= limit); gone++)
 	{
 		spare += zone_gives(leaves, cold[gone].zone);
 		zones->resident[cold[gone].zone] = false;

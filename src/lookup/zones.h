@@ -148,7 +148,7 @@ extern double hm_zones_choose(HmZones *zones, const uint32 *heat, const uint32 *
 extern bool hm_zones_want_exchange(const HmZones *zones, const uint32 *heat);
 
 /*
- * Make hot zones resident with at most "limit" leaves all together, each in place of one that is much
+ * Make hot zones resident with at most "limit" leaves all together, or one zone, each in place of one that is much
  * colder.  "spare" is the number of leaves that the copy has room for besides; if it is below zero, the coldest
  * zones go first.
  */

@@ -70,6 +70,21 @@ for my $query (
 	like(nodes_of($node, $query, $lookups), qr/Device Batches: [1-9]/, 'the device takes part');
 }
 
+# More indexes than a session keeps the zones of, in several batches each
+$node->safe_psql('postgres', <<'END');
+CREATE TABLE p (k bigint, v int) PARTITION BY HASH (k);
+DO $$ BEGIN FOR i IN 0 .. 5 LOOP
+	EXECUTE format('CREATE TABLE p%s PARTITION OF p FOR VALUES WITH (MODULUS 6, REMAINDER %s)', i, i);
+END LOOP; END $$;
+INSERT INTO p SELECT i, i FROM generate_series(1, 300000) i;
+CREATE INDEX p_k ON p USING harmonia (k) WITH (fillfactor = 20);
+VACUUM ANALYZE p;
+END
+my $many = 'SELECT count(*), sum(p.v) FROM generate_series(1, 400000, 3) g JOIN p ON p.k = g';
+is($node->safe_psql('postgres', "SET work_mem = '1MB'; $lookups; $many"), $node->safe_psql('postgres', "$hash_join; $many"), 'six partitions');
+my ($several) = nodes_of($node, $many, "SET work_mem = '1MB'; $lookups") =~ /Device Batches: (\d+)/;
+cmp_ok($several // 0, '>', 6, "$several batches on the device");
+
 # ----------------------------------------------------------------
 # What is resident follows the probes
 # ----------------------------------------------------------------
