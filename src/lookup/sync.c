@@ -282,8 +282,7 @@ send_state(HmSync *sync, uint64 copied)
 {
 	HmLeafList	list = {0};
 	uint32	   *heat = copied != 0 ? want_exchange(sync) : NULL;
-	bool		exchanges = heat != NULL;
-	bool		complete = copied == 0 || exchanges;	/* send the whole list */
+	bool		complete = copied == 0 || heat != NULL;	/* send the whole list */
 	bool		has_pages = !complete;
 	uint64		result = 0;
 
@@ -306,7 +305,7 @@ send_state(HmSync *sync, uint64 copied)
 			break;
 		if (heat != NULL)
 		{
-			/* First bring what is new in zones that stay: the list leads to it. */
+			/* First bring what has changed in zones that stay: the list leads to it. */
 			if (!hm_sync_send_marked(sync))
 				break;
 			if (pg_atomic_read_u64(sync->watch.structure) != count)
@@ -327,8 +326,6 @@ send_state(HmSync *sync, uint64 copied)
 				continue;
 			}
 			has_pages = true;
-			if (exchanges && !hm_sync_send_marked(sync))
-				break;
 		}
 		else if (!hm_sync_send_marked(sync))
 			break;

@@ -90,23 +90,43 @@ cmp_ok($several // 0, '>', 6, "$several batches on the device");
 # ----------------------------------------------------------------
 $node->safe_psql('postgres', "SELECT harmonia_unload(i) FROM unnest('{t_k,w_u,d_k}'::regclass[]) i");
 my $few = 'SELECT count(*), sum(v) FROM t WHERE k = ANY (ARRAY(SELECT k FROM t WHERE k BETWEEN %s ORDER BY hashint8(k) LIMIT 40000))';
+my $loads_before;
 for my $range ('-2200000000 AND -900000000', '900000000 AND 2200000000', '-700000000 AND 700000000')
 {
 	my $query = sprintf $few, $range;
-	my $wanted = $node->safe_psql('postgres', "$hash_join; $query");
 	my $share = 0;
 
 	for (1 .. 60)
 	{
-		is($node->safe_psql('postgres', "$lookups; $query"), $wanted, "keys $range") if $_ % 20 == 1;
+		# Leaves are split between the re-syncs that exchange zones.
+		$node->safe_psql('postgres', "INSERT INTO t (k, v) SELECT hashint4(i), i FROM generate_series($_ * 1000000, $_ * 1000000 + 500) i")
+		  if $_ < 10 && $range =~ /^-7/;
+		my $wanted = $node->safe_psql('postgres', "$hash_join; $query");
+
+		is($node->safe_psql('postgres', "$lookups; $query"), $wanted, "keys $range") if $_ % 20 == 1 || $range =~ /^-7/;
 		my $nodes = nodes_of($node, $query, $lookups);
 
 		($share) = $nodes =~ /Device Batches: \d+  Keys: (\d+)/;
 		last if ($share // 0) > 35000;
 	}
-	cmp_ok($share, '>', 35000, "keys $range become resident");
-	is($node->safe_psql('postgres', "$lookups; $query"), $wanted, "keys $range, resident");
+	cmp_ok($share // 0, '>', 35000, "keys $range become resident");
+	is($node->safe_psql('postgres', "$lookups; $query"), $node->safe_psql('postgres', "$hash_join; $query"), "keys $range, resident");
+	$loads_before //= stat_of($node, 't_k', 'loads, fallbacks');
 }
+is(stat_of($node, 't_k', 'loads, fallbacks'), $loads_before, 'by exchanges of zones, not by other copies');
+
+# Movements make leaves that begin in one zone and end in another; what is inserted there is found.
+my $every = 'SELECT count(*), sum(v) FROM t WHERE k = ANY (ARRAY(SELECT k FROM t))';
+for my $round (1 .. 4)
+{
+	$node->safe_psql('postgres', "INSERT INTO t (k, v) SELECT hashint4(i), i FROM generate_series($round * 3000000, $round * 3000000 + 3000) i");
+	$node->safe_psql('postgres', "$lookups; $every");
+	$node->safe_psql('postgres', "SELECT harmonia_reorganize('t_k')");
+	$node->safe_psql('postgres', "$lookups; $every");
+	$node->safe_psql('postgres', "INSERT INTO t (k, v) SELECT hashint4(i), i FROM generate_series($round * 5000000, $round * 5000000 + 3000) i");
+	is($node->safe_psql('postgres', "$lookups; $every"), $node->safe_psql('postgres', "$hash_join; $every"), "all keys after a movement: $round");
+}
+like(nodes_of($node, $every, $lookups), qr/Device Batches: [1-9]/, 'the device takes part');
 
 # ----------------------------------------------------------------
 # Beside writers
