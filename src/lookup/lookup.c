@@ -36,7 +36,7 @@ struct HmLookup
 	bool		begun;			/* it has been decided whether the device searches */
 	bool		on_device;		/* the device has searched so far */
 	uint32		walked_from;	/* the first probe that the CPU searches */
-	double		walk_ns;		/* time that the CPU has spent */
+	double		walk_ns;		/* time that the CPU has spent, until hits were ready to be used */
 
 	/* What the device gets instead of probes that must be distinct. */
 	uint32		distinct_room;	/* of these two arrays */
@@ -231,10 +231,21 @@ note_reason(HmLookup *lookup, HmCpuReason reason)
 static void
 start_walk(HmLookup *lookup, uint32 from)
 {
+	instr_time	start;
+
+	INSTR_TIME_SET_CURRENT(start);
 	lookup->on_device = false;
 	lookup->walked_from = from;
-	lookup->walk_ns = 0;
 	lookup->walks->start(lookup->walk, &lookup->batch, lookup->done, from);
+	lookup->walk_ns = hm_ns_since(start);
+}
+
+/* If this call has ended a walk, note how long it took. */
+static void
+note_walk(const HmLookup *lookup, bool was_at_end)
+{
+	if (lookup->walked_from == 0 && !was_at_end && hm_lookup_at_end(lookup))
+		hm_choice_note_cpu(lookup->index, lookup->batch.count, lookup->walk_ns);
 }
 
 /* Have the CPU search what the device could not have searched. */
@@ -324,7 +335,6 @@ static uint32
 next_hits(HmLookup *lookup, HmHit *hits, void *keys, uint32 max, uint32 *stale,
 		  uint64 *counted)
 {
-	bool		was_at_end = hm_lookup_at_end(lookup);
 	double		sorted_before = lookup->stats.sort_ns;
 	double		taken;
 	instr_time	start;
@@ -371,8 +381,6 @@ next_hits(HmLookup *lookup, HmHit *hits, void *keys, uint32 max, uint32 *stale,
 			hits[i].probe = lookup->numbers[hits[i].probe];
 	}
 	taken = hm_ns_since(start);
-	if (lookup->walked_from == 0 && !was_at_end && hm_lookup_at_end(lookup))
-		hm_choice_note_cpu(lookup->index, lookup->batch.count, lookup->walk_ns);
 	lookup->stats.search_ns += taken - (lookup->stats.sort_ns - sorted_before);
 
 	*counted += only_counted;
@@ -385,10 +393,14 @@ next_hits(HmLookup *lookup, HmHit *hits, void *keys, uint32 max, uint32 *stale,
 uint32
 hm_lookup_next(HmLookup *lookup, HmHit *hits, void *keys, uint32 max)
 {
+	bool		was_at_end = hm_lookup_at_end(lookup);
 	uint32		stale;
+	uint32		n;
 	uint64		counted = 0;
 
-	return next_hits(lookup, hits, keys, max, &stale, &counted);
+	n = next_hits(lookup, hits, keys, max, &stale, &counted);
+	note_walk(lookup, was_at_end);
+	return n;
 }
 
 /* ----------------------------------------------------------------
@@ -494,9 +506,11 @@ uint32
 hm_lookup_next_in_gate(HmLookup *lookup, HmGateAnswer answer, HmHit *hits, void *keys,
 					   uint32 max, uint32 *visible, HmTally *tally, uint64 *counted)
 {
+	bool		was_at_end = hm_lookup_at_end(lookup);
 	BlockNumber door;
 	uint32		stale;
 	uint32		n;
+	instr_time	start;
 	bool		on_device;
 	uint64		not_returned = 0;
 
@@ -508,8 +522,12 @@ hm_lookup_next_in_gate(HmLookup *lookup, HmGateAnswer answer, HmHit *hits, void 
 	door = hm_visibility_gate_enter(lookup->index);
 	forget_pages(lookup);
 	n = next_hits(lookup, hits, keys, Min(max, HM_GATE_MAX_HITS), &stale, &not_returned);
+	INSTR_TIME_SET_CURRENT(start);
 	*visible = put_visible_first(lookup, hits, keys, n, stale);
+	if (!lookup->on_device)
+		lookup->walk_ns += hm_ns_since(start);
 	hm_visibility_gate_leave(lookup->index, door);
+	note_walk(lookup, was_at_end);
 	hm_remote_set_reader(lookup->remote, NULL, HM_ANSWER_HITS);
 
 	if (answer == HM_ANSWER_COUNT)
