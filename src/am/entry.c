@@ -222,3 +222,25 @@ hm_restore_position(IndexScanDesc scan)
 {
 	hm_storage_of(scan->indexRelation)->restore_position(scan);
 }
+
+/* ----------------------------------------------------------------
+ *		Hints
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * A worker has another transaction than its leader, and a snapshot can be imported.  So it is not enough to
+ * look at the transaction.
+ */
+bool
+hm_heeds_hints(Snapshot snapshot)
+{
+	return IsMVCCSnapshot(snapshot) && !snapshot->takenDuringRecovery &&
+		!TransactionStartedDuringRecovery();
+}
+
+void
+hm_give_hints(Relation index, Relation heap, HmDeadRow *rows, int n)
+{
+	hm_storage_of(index)->hint_rows(index, heap, rows, n);
+}

@@ -44,6 +44,9 @@
 	POINT(dead_conflict_logged) \
 	POINT(remove_changed) \
 	POINT(remove_logged) \
+	/* hint.c */ \
+	POINT(hint_leaf_read) \
+	POINT(hint_rows_asked) \
 	/* grow.c */ \
 	POINT(spare_allocated) \
 	POINT(spare_changed) \
