@@ -65,6 +65,7 @@ note_hinted(Relation index, Buffer header, uint64 stamp)
 
 		hm_page_segment(GenericXLogRegisterBuffer(state, header, 0))->hinted = 1;
 		GenericXLogFinish(state);
+		HM_FAULT(hint_noted);
 	}
 	LockBuffer(header, BUFFER_LOCK_UNLOCK);
 }
@@ -249,6 +250,7 @@ hm_hint_rows(Relation index, Relation heap, HmDeadRow *rows, int n)
 	int			i = 0;
 	HmHintLeaf	leaf;
 
+	HM_FAULT(hint_begun);
 	qsort(rows, (size_t) n, sizeof(HmDeadRow), compare_rows);
 	leaf.high = hm_position(HM_PART_KEYS, (HT_KEY) rows[0].low, 0);
 	for (; i < n && leaves > 0; leaves--)
