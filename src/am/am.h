@@ -555,8 +555,8 @@ extern void hm_visibility_gate_leave(Relation index, BlockNumber door);
  */
 
 /*
- * Whether a lookup with this snapshot gives hints, and leaves out entries that have them.  Not if
- * transaction or snapshot are from recovery: then "dead to all" was about the snapshots of another server.
+ * Whether a lookup with this snapshot gives hints, and leaves out entries that have them.  Not if the snapshot
+ * was taken in recovery: then "dead to all" was about the snapshots of another server.
  */
 extern bool hm_heeds_hints(Snapshot snapshot);
 

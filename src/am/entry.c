@@ -229,14 +229,13 @@ hm_restore_position(IndexScanDesc scan)
  */
 
 /*
- * A worker has another transaction than its leader, and a snapshot can be imported.  So it is not enough to
- * look at the transaction.
+ * It does not matter when the transaction began.  A worker has another one than its leader, and a snapshot can be
+ * imported; and a transaction that lasts longer than recovery gets new snapshots.
  */
 bool
 hm_heeds_hints(Snapshot snapshot)
 {
-	return IsMVCCSnapshot(snapshot) && !snapshot->takenDuringRecovery &&
-		!TransactionStartedDuringRecovery();
+	return IsMVCCSnapshot(snapshot) && !snapshot->takenDuringRecovery;
 }
 
 void
