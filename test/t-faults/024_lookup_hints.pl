@@ -67,8 +67,9 @@ for my $case (
 			# If VACUUM ends, new rows get the line pointers of those that are gone.
 			my $other = open_session($node);
 			send_sql($other, 'VACUUM (INDEX_CLEANUP on, TRUNCATE off) t');
-			settled($node, $other);
-			is(sql("SELECT CASE WHEN state = 'active' THEN 'waits' ELSE 'ends' END FROM pg_stat_activity WHERE pid = $other->{pid}"),
+			wait_until($node, "SELECT FROM pg_stat_activity WHERE pid = $other->{pid}"
+				  . " AND (state = 'idle' OR wait_event_type = 'BufferPin')") || die 'VACUUM neither ends nor waits';
+			is(sql("SELECT CASE state WHEN 'idle' THEN 'ends' ELSE 'waits' END FROM pg_stat_activity WHERE pid = $other->{pid}"),
 				$vacuum, "$name: VACUUM $vacuum");
 			sql('INSERT INTO t SELECT 3 * i, 1 FROM generate_series(1, 1300) i');
 			release($point);
