@@ -429,6 +429,7 @@ read_portion(HmFetch *fetch)
 		sort_hits(fetch);
 
 	fetch->next = fetch->skipped = 0;
+	fetch->dead_left = Max(HM_DEAD_ROWS / 2, fetch->count / HM_HITS_OF_DEAD_ROW);
 	hm_heap_start(fetch);
 	return fetch->count > 0 || fetch->tally.count > 0;
 }

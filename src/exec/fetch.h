@@ -105,6 +105,7 @@ struct HmFetch
 	/* Rows that were found dead, whose entries are to get hints */
 	HmDeadRow  *dead;			/* room for HM_DEAD_ROWS; NULL until there is one */
 	int			dead_count;
+	uint32		dead_left;		/* so many more of this portion may be noted */
 
 	/* The table */
 	bool		is_heap;		/* its access method is PostgreSQL's heap */
@@ -132,6 +133,12 @@ struct HmFetch
  * heap page may have so many more.
  */
 #define HM_DEAD_ROWS		2048
+
+/*
+ * To give a hint takes some ten times as long as to find a row dead.  So beyond the first ones, at most one row of
+ * so many hits of a portion is noted.  The next lookup notes others.
+ */
+#define HM_HITS_OF_DEAD_ROW	16
 
 /* The heap block of a hit. */
 static inline BlockNumber

@@ -339,8 +339,10 @@ compare_keys(HmFetch *fetch)
 static void
 note_dead(HmFetch *fetch, const HmHit *hit)
 {
-	if (fetch->dead_count == HM_DEAD_ROWS || !hm_lookup_is_exact(fetch->lookup))
+	if (fetch->dead_left == 0 || fetch->dead_count == HM_DEAD_ROWS ||
+		!hm_lookup_is_exact(fetch->lookup))
 		return;
+	fetch->dead_left--;
 	if (fetch->dead == NULL)
 		fetch->dead = MemoryContextAlloc(GetMemoryChunkContext(fetch),
 										 HM_DEAD_ROWS * sizeof(HmDeadRow));
