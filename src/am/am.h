@@ -590,6 +590,33 @@ extern void hm_visibility_gate_leave(Relation index, BlockNumber door);
 #endif
 
 /* ----------------------------------------------------------------
+ *		Hints that entries are dead (hint.c, entry.c)
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Whether a lookup with this snapshot gives hints, and leaves out entries that have them.  Not if the snapshot
+ * was taken in recovery: then "dead to all" was about the snapshots of another server.
+ */
+extern bool hm_heeds_hints(Snapshot snapshot);
+
+/* A row of a heap table that a lookup has found dead to all, and the range that found it. */
+typedef struct HmDeadRow
+{
+	HmKey		low;			/* the row's key is in low..high */
+	HmKey		high;
+	uint64		tid;
+} HmDeadRow;
+
+/*
+ * Give hints for the entries of n rows, 1 or more, which are put into another order.  Visits each leaf
+ * once, and asks the table again.  Entries that are not found are left out.  The caller heeds
+ * hints (hm_heeds_hints()), and holds no buffer lock.
+ * Errors: index_corrupted.
+ */
+extern void hm_give_hints(Relation index, Relation heap, HmDeadRow *rows, int n);
+
+/* ----------------------------------------------------------------
  *		The rest
  * ----------------------------------------------------------------
  */

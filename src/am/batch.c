@@ -45,7 +45,10 @@
  * a few does not pay.  The planner's estimate is not used: it knows little about
  * rows that come from a function or a file.
  */
-#define BATCH_AFTER_INSERTS		64
+#define BATCH_AFTER_INSERTS		8
+
+/* A queue that has fewer entries when it is applied was useless, and so many are then inserted at once. */
+#define BATCH_FEW				64
 
 #define BATCH_FIRST_CAPACITY	64	/* small, for there may be many partitions */
 #define BATCH_PARTS				(HM_PART_NULLS_HIGH + 1)
@@ -318,8 +321,8 @@ hm_batch_apply(Relation index)
 	batch = batch_table_lookup(batches, RelationGetRelid(index));
 	if (batch != NULL && batch_count(batch) > 0)
 	{
-		if (batch_count(batch) < BATCH_AFTER_INSERTS)
-			batch->at_once = BATCH_AFTER_INSERTS;
+		if (batch_count(batch) < BATCH_FEW)
+			batch->at_once = BATCH_FEW;
 		batch_apply(batch, index);
 	}
 }
@@ -334,8 +337,8 @@ hm_batch_apply_all(void)
 	if (likely(pending == 0))
 		return;
 
-	if (pending < BATCH_AFTER_INSERTS)
-		hm_scope.inserts = 0;
+	if (pending < BATCH_FEW)
+		hm_scope.inserts = BATCH_AFTER_INSERTS - BATCH_FEW;
 	apply_pending();
 }
 

@@ -1,6 +1,6 @@
 /*
  * dead.h
- *		Removing entries of dead rows; for the files of this folder.
+ *		Removing entries of dead rows, and hints about them; for the files of this folder.
  */
 #ifndef HARMONIA_DEAD_H
 #define HARMONIA_DEAD_H
@@ -20,6 +20,15 @@ extern void hm_leaf_remove(Relation index, Buffer leaf, const bool *dead);
  * whose rows it has seen dead.  Not for transactions that began in recovery.
  */
 extern void hm_leaf_hint(Buffer leaf, const HtEntry *entries, int n);
+
+/*
+ * Note in the header of a segment, which is or was at this block, that its leaves have hints.  The
+ * caller holds no buffer lock.
+ */
+extern void hm_segment_note_hinted(Relation index, BlockNumber block, uint64 stamp);
+
+/* hm_give_hints() for an index with keys of this width. */
+extern void hm_hint_rows(Relation index, Relation heap, HmDeadRow *rows, int n);
 
 /*
  * A leaf is full: remove entries of rows that are dead to all, if it seems to have such.

@@ -232,3 +232,24 @@ hm_restore_position(IndexScanDesc scan)
 {
 	hm_storage_of(scan->indexRelation)->restore_position(scan);
 }
+
+/* ----------------------------------------------------------------
+ *		Hints
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * It does not matter when the transaction began.  A worker has another one than its leader, and a snapshot can be
+ * imported; and a transaction that lasts longer than recovery gets new snapshots.
+ */
+bool
+hm_heeds_hints(Snapshot snapshot)
+{
+	return IsMVCCSnapshot(snapshot) && !snapshot->takenDuringRecovery;
+}
+
+void
+hm_give_hints(Relation index, Relation heap, HmDeadRow *rows, int n)
+{
+	hm_storage_of(index)->hint_rows(index, heap, rows, n);
+}

@@ -44,6 +44,11 @@
 	POINT(dead_conflict_logged) \
 	POINT(remove_changed) \
 	POINT(remove_logged) \
+	/* hint.c */ \
+	POINT(hint_begun) \
+	POINT(hint_leaf_read) \
+	POINT(hint_rows_asked) \
+	POINT(hint_noted) \
 	/* grow.c */ \
 	POINT(spare_allocated) \
 	POINT(spare_changed) \

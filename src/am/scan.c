@@ -118,6 +118,7 @@ give_hints(IndexScanDesc scan)
 	bool		pinned = BufferIsValid(page->buffer);
 	int			count = state->dead_count;
 	Buffer		buffer = page->buffer;
+	BlockNumber header = InvalidBlockNumber;
 
 	state->dead_count = 0;
 	if (count == 0 || !(pinned || RelationNeedsWAL(scan->indexRelation)))
@@ -134,10 +135,16 @@ give_hints(IndexScanDesc scan)
 		for (int i = 0; i < count; i++)
 			entries[i] = page->items[state->dead[i]];
 		hm_leaf_hint(buffer, entries, count);
+		header = hm_page_special(BufferGetPage(buffer))->segment;
 	}
 	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
 	if (!pinned)
 		ReleaseBuffer(buffer);
+	if (header != InvalidBlockNumber)
+	{
+		hm_block_check(scan->indexRelation, header);
+		hm_segment_note_hinted(scan->indexRelation, header, page->stamp);
+	}
 }
 
 static void
@@ -553,8 +560,10 @@ read_from(IndexScanDesc scan, HmPosition position, bool backward)
 		}
 		hm_test_old_snapshot(scan->xs_snapshot, index, BufferGetPage(leaf));
 
-		/* A transaction that began in recovery may have a snapshot that needs these. */
-		copy_items(state, BufferGetPage(leaf), position, backward, scan->ignore_killed_tuples);
+		/* A transaction or snapshot from recovery may need these. */
+		copy_items(state, BufferGetPage(leaf), position, backward,
+				   scan->ignore_killed_tuples &&
+				   !(IsMVCCSnapshot(scan->xs_snapshot) && scan->xs_snapshot->takenDuringRecovery));
 		state->page.block = BufferGetBlockNumber(leaf);
 		state->page.lsn = BufferGetLSNAtomic(leaf);
 		try_right = !backward;

@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "am/dead.h"
 #include "am/show.h"
 #include "am/storage.h"
 
@@ -19,6 +20,7 @@ const HmStorage hm_storage = {
 	.end_scan = hm_scan_end,
 	.mark_position = hm_scan_mark,
 	.restore_position = hm_scan_restore,
+	.hint_rows = hm_hint_rows,
 	.sort = hm_sort_queued,
 	.insert_sorted = hm_insert_queued,
 	.compact = hm_compact,

@@ -30,6 +30,9 @@ typedef struct HmStorage
 	void		(*mark_position) (IndexScanDesc scan);
 	void		(*restore_position) (IndexScanDesc scan);
 
+	/* hm_give_hints() */
+	void		(*hint_rows) (Relation index, Relation heap, HmDeadRow *rows, int n);
+
 	/* Sort n entries, and drop all but one of equal ones.  Returns how many are left. */
 	int64		(*sort) (void *entries, int64 n);
 

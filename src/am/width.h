@@ -203,6 +203,8 @@
 /* dead.h, movement.h, buildsort.h */
 #define hm_leaf_remove			HT_KEYED(hm_leaf_remove)
 #define hm_leaf_hint			HT_KEYED(hm_leaf_hint)
+#define hm_segment_note_hinted	HT_KEYED(hm_segment_note_hinted)
+#define hm_hint_rows			HT_KEYED(hm_hint_rows)
 #define hm_remove_dead			HT_KEYED(hm_remove_dead)
 #define HmMoveSource			HT_KEYED(HmMoveSource)
 #define HmMove					HT_KEYED(HmMove)

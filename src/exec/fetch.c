@@ -146,6 +146,7 @@ hm_fetch_create(Relation heap, Relation index, const EState *estate, bool index_
 	fetch->own_slot = slot == NULL;
 	fetch->slot = fetch->own_slot ? table_slot_create(heap, NULL) : slot;
 	fetch->max_room = hm_fetch_portion_hits(index_only);
+	fetch->gives_hints = fetch->is_heap && hm_heeds_hints(snapshot);
 	fetch->io_concurrency = get_tablespace_io_concurrency(heap->rd_rel->reltablespace);
 	PredicateLockRelation(index, snapshot);
 	return fetch;
@@ -289,9 +290,21 @@ hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done,
 		hm_lookup_start(fetch->lookup, probes, done);
 }
 
+/* Give hints for the entries of the dead rows that were noted. */
+static void
+give_hints(HmFetch *fetch)
+{
+	int			count = fetch->dead_count;
+
+	fetch->dead_count = 0;
+	if (count > 0)
+		hm_give_hints(fetch->index, fetch->heap, fetch->dead, count);
+}
+
 void
 hm_fetch_stop(HmFetch *fetch)
 {
+	give_hints(fetch);
 	ExecClearTuple(fetch->slot);
 	drop_run(fetch);
 	hm_heap_stop(fetch);
@@ -397,6 +410,7 @@ static bool
 read_portion(HmFetch *fetch)
 {
 	hm_heap_stop(fetch);
+	give_hints(fetch);
 	fetch->tally.count = 0;
 	do
 	{
@@ -415,6 +429,7 @@ read_portion(HmFetch *fetch)
 		sort_hits(fetch);
 
 	fetch->next = fetch->skipped = 0;
+	fetch->dead_left = Max(HM_DEAD_ROWS / 2, fetch->count / HM_HITS_OF_DEAD_ROW);
 	hm_heap_start(fetch);
 	return fetch->count > 0 || fetch->tally.count > 0;
 }
@@ -597,6 +612,8 @@ make_slot_run(HmFetch *fetch)
 static bool
 has_hits(HmFetch *fetch)
 {
+	if (fetch->dead_count >= HM_DEAD_ROWS / 2)
+		give_hints(fetch);
 	if (fetch->next < fetch->count || fetch->tally_next < fetch->tally.count ||
 		(!fetch->finished && read_portion(fetch)))
 		return true;
@@ -709,6 +726,7 @@ hm_fetch_stats_add(HmFetchStats *sum, const HmFetchStats *stats)
 void
 hm_fetch_end(HmFetch *fetch)
 {
+	give_hints(fetch);
 	hm_map_release(fetch);
 	ExecClearTuple(fetch->slot);
 	drop_run(fetch);
@@ -720,4 +738,6 @@ hm_fetch_end(HmFetch *fetch)
 		table_index_fetch_end(fetch->scan);
 	if (fetch->lookup != NULL)
 		hm_lookup_end(fetch->lookup);
+	if (fetch->dead != NULL)
+		pfree(fetch->dead);
 }

@@ -59,6 +59,7 @@ struct HmFetch
 	int			returned_count; /* if index_only, and the index has several columns: those that
 								 * it can return */
 	int			returned[HM_MAX_KEY_COLUMNS];
+	bool		gives_hints;	/* that entries are dead */
 	bool		may_be_unknown; /* some keys do not tell all of these */
 	ExprContext *key_context;	/* its memory has values that were made from keys of
 								 * the run, if they are passed by reference */
@@ -101,6 +102,11 @@ struct HmFetch
 	HmMapPage	maps[HM_MAP_PAGES];
 	bool		some_not_visible;	/* pages of the table, as the batch has shown */
 
+	/* Rows that were found dead, whose entries are to get hints */
+	HmDeadRow  *dead;			/* room for HM_DEAD_ROWS; NULL until there is one */
+	int			dead_count;
+	uint32		dead_left;		/* so many more of this portion may be noted */
+
 	/* The table */
 	bool		is_heap;		/* its access method is PostgreSQL's heap */
 	IndexFetchTableData *scan;	/* of other access methods */
@@ -121,6 +127,18 @@ struct HmFetch
 	HmFetchStats stats;
 	HmRun		run;
 };
+
+/*
+ * The number of dead rows that can be noted.  When there are half as many, their entries get hints; a
+ * heap page may have so many more.
+ */
+#define HM_DEAD_ROWS		2048
+
+/*
+ * To give a hint takes some ten times as long as to find a row dead.  So beyond the first ones, at most one row of
+ * so many hits of a portion is noted.  The next lookup notes others.
+ */
+#define HM_HITS_OF_DEAD_ROW	16
 
 /* The heap block of a hit. */
 static inline BlockNumber

@@ -332,10 +332,32 @@ compare_keys(HmFetch *fetch)
 	run->count = kept;
 }
 
+/*
+ * Note that a hit's row is dead to all.  A device finds its entry again whether or not it has a hint, and
+ * does not always say for which probe.
+ */
+static void
+note_dead(HmFetch *fetch, const HmHit *hit)
+{
+	if (fetch->dead_left == 0 || fetch->dead_count == HM_DEAD_ROWS ||
+		!hm_lookup_is_exact(fetch->lookup))
+		return;
+	fetch->dead_left--;
+	if (fetch->dead == NULL)
+		fetch->dead = MemoryContextAlloc(GetMemoryChunkContext(fetch),
+										 HM_DEAD_ROWS * sizeof(HmDeadRow));
+	fetch->dead[fetch->dead_count++] = (HmDeadRow) {
+		.low = hm_key_get(fetch->probes.low, fetch->key_size, hit->probe),
+		.high = hm_probe_high(&fetch->probes, fetch->key_size, hit->probe),
+		.tid = hit->tid
+	};
+}
+
 void
 hm_heap_run(HmFetch *fetch)
 {
 	HmRun	   *run = &fetch->run;
+	bool		all_dead = false;
 	BlockNumber block = hm_hit_block(&fetch->hits[fetch->next]);
 
 	/* The page's first hits may have become unwanted, and maybe all of them. */
@@ -369,8 +391,12 @@ hm_heap_run(HmFetch *fetch)
 		fetch->stats.heap_fetches++;
 		hm_tid_unpack(hit->tid, &tid);
 		if (!heap_hot_search_buffer(&tid, fetch->heap, run->buffer, fetch->snapshot, tuple,
-									NULL, true))
+									fetch->gives_hints ? &all_dead : NULL, true))
+		{
+			if (all_dead)
+				note_dead(fetch, hit);
 			continue;
+		}
 		pgstat_count_heap_fetch(fetch->index);
 		run->probes[run->count] = hit->probe;
 		run->hits[run->count++] = fetch->next - 1;

@@ -199,6 +199,7 @@ route_segment(HmRoute *route, const HmRouteInput *input, Progress *progress, Rou
 		route->leaves[route->count].end = next;
 		route->leaves[route->count].stamp = segment->stamp;
 		route->leaves[route->count].buffer = InvalidBuffer;
+		route->leaves[route->count].hinted = segment->hinted != 0;
 		route->count++;
 		if (route->count == HM_ROUTE_MAX || !router->bounded)
 			return SEGMENT_STOP;

@@ -83,6 +83,7 @@ static void
 set_snapshot(HmWalk *walk, Snapshot snapshot)
 {
 	walk->snapshot = snapshot;
+	walk->heeds_hints = hm_heeds_hints(snapshot);
 }
 
 static void
@@ -421,8 +422,10 @@ leaf_covers(const HmRouteLeaf *leaf, Page page, HmPosition target)
 
 /* Begin to answer on a leaf that covers the target. */
 static void
-begin_leaf(HmWalk *walk, Page page, uint32 end)
+begin_leaf(HmWalk *walk, Page page, const HmRouteLeaf *leaf)
 {
+	uint32		end = leaf->end;
+
 	walk->on_leaf = true;
 	walk->high = hm_page_high(page);
 	walk->right = hm_page_special(page)->right;
@@ -440,6 +443,11 @@ begin_leaf(HmWalk *walk, Page page, uint32 end)
 			end--;
 	}
 	walk->group_end = walk->next = Max(end, walk->next);
+
+	/* Few probes that begin here, and none that goes on, are found where their hints say. */
+	walk->live = leaf->hinted && walk->heeds_hints &&
+		walk->search->has_hints((const char *) page, &walk->sorted[walk->group_begin],
+								walk->active_count > 0 ? 0 : walk->group_end - walk->group_begin);
 }
 
 /* Leave a leaf to the next call. */
@@ -499,7 +507,7 @@ visit_leaf(HmWalk *walk, WalkOutput *output)
 		walk->stats->leaves++;
 		if (walk->snapshot != NULL)
 			hm_test_old_snapshot(walk->snapshot, walk->index, page);
-		begin_leaf(walk, page, leaf->end);
+		begin_leaf(walk, page, leaf);
 		answered = hm_walk_answer(walk, (const char *) page, output);
 		if (!answered && before > 0)
 		{

@@ -57,6 +57,7 @@ typedef struct HmRouteLeaf
 	uint32		end;			/* the first probe that begins after this leaf */
 	uint64		stamp;			/* of its segment */
 	Buffer		buffer;			/* if it is pinned already */
+	bool		hinted;			/* it may have hints */
 } HmRouteLeaf;
 
 #define HM_ROUTE_MAX		256

@@ -86,7 +86,8 @@ hm_walk_look_ahead(HmWalk *walk)
 		HtProbe    *probes = routed_probes(walk, walk->blocks_asked, &count);
 
 		walk->search->prefetch_blocks(BufferGetPage(route->leaves[walk->blocks_asked].buffer),
-									  probes, count);
+									  probes, count,
+									  walk->heeds_hints && route->leaves[walk->blocks_asked].hinted);
 		walk->blocks_asked++;
 	}
 }

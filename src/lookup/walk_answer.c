@@ -25,7 +25,7 @@ make_portions(HmWalk *walk, const char *page, HT_KEY low, uint32 probe, bool fil
 		walk->portion_hits = MemoryContextAlloc(context, HT_LEAF_MAX_ENTRIES * sizeof(HtHit));
 		walk->portion_keys = MemoryContextAlloc(context, HT_LEAF_MAX_ENTRIES * sizeof(HT_KEY));
 	}
-	n = walk->search->range(page, low, walk_probe_high(walk, probe, low), probe,
+	n = walk->search->range(page, low, walk_probe_high(walk, probe, low), probe, walk->live,
 							walk->portion_hits, walk->portion_keys, HT_LEAF_MAX_ENTRIES);
 
 	/* Only a damaged page has more. */
@@ -79,7 +79,7 @@ answer_one(HmWalk *walk, const char *page, HT_KEY low, uint32 probe, bool filter
 		return true;
 	if (!filter)
 		n = walk->search->range(page, low, walk_probe_high(walk, probe, low),
-								probe, output->hits + output->n,
+								probe, walk->live, output->hits + output->n,
 								output->keys == NULL ? NULL : output->keys + output->n,
 								output->max - output->n);
 	if (n != HT_NO_ROOM)
@@ -135,7 +135,7 @@ answer_together(HmWalk *walk, const char *page, WalkOutput *output)
 	return true;
 }
 
-/* The same for probes with high keys. */
+/* The same for probes with high keys, and where entries are left out. */
 static bool
 answer_singly(HmWalk *walk, const char *page, WalkOutput *output)
 {
@@ -162,5 +162,6 @@ hm_walk_answer(HmWalk *walk, const char *page, WalkOutput *output)
 		if (!answer_one(walk, page, walk_probe_low(walk, probe), probe, walk->filter, output))
 			return false;
 	}
-	return walk->probes.high == NULL ? answer_together(walk, page, output) : answer_singly(walk, page, output);
+	return walk->probes.high == NULL && !walk->live ? answer_together(walk, page, output) :
+		answer_singly(walk, page, output);
 }

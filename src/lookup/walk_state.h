@@ -13,6 +13,7 @@ struct HmWalk
 	HtWidth		width;
 	const HtSearch *search;
 	Snapshot	snapshot;
+	bool		heeds_hints;
 	HmLookupStats *stats;		/* the lookup's */
 
 	/* The probes: those of the batch from "base" on. */
@@ -45,6 +46,7 @@ struct HmWalk
 	bool		on_leaf;
 	HmPosition	high;			/* where it ends */
 	BlockNumber right;
+	bool		live;			/* leave out entries that are hinted to be dead */
 	bool		filter;			/* it begins below "position": skip entries before
 								 * that */
 	uint32		group_begin,	/* sorted probes that begin on it */

@@ -195,16 +195,11 @@ ht_leaf_hole(HtLeafShape shape)
 {
 	HtByteRange hole;
 
+	hole.offset = (uint16_t) HT_LEAF_HOLE_AT(shape.bits);
 	if (shape.bits == 64)
-	{
-		hole.offset = HT_PAGE_END;
 		hole.length = (HT_LEAF_BLOCKS(64) * HT_LEAF_SLOTS(64, 4) + 63) / 64 * 8;
-	}
 	else
-	{
-		hole.offset = (uint16_t) (HT_LEAF_SEPARATORS_AT + HT_LEAF_MAX_SEPARATORS * shape.bits / 8);
 		hole.length = (uint16_t) (HT_LEAF_BLOCKS_AT(shape.bits) - hole.offset);
-	}
 	return hole;
 }
 

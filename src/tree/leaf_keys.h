@@ -363,13 +363,12 @@ HtByteRange
 HT_KEYED(ht_leaf_hole)(HT_SHAPE shape)
 {
 	HtByteRange hole;
-	int			end = HT_LEAF_SEPARATORS_AT + HT_WIDE_SEPARATORS * shape.bits / 8;
 	int			bits = HT_WIDE_BLOCKS(shape.bits) * HT_WIDE_SLOTS(shape.bits, 4);
 
 	if (shape.bits < 64)
 		return ht_leaf_hole(ht_leaf_shape(shape.bits, shape.tid_bytes, 0));
-	hole.offset = (uint16_t) (shape.bits < 128 ? end : HT_WIDE_HOLE_AT);
-	hole.length = (uint16_t) (shape.bits < 128 ? HT_WIDE_BLOCKS_AT(shape.bits) - end : (bits + 63) / 64 * 8);
+	hole.offset = (uint16_t) HT_WIDE_HOLE_AT(shape.bits);
+	hole.length = (uint16_t) (shape.bits < 128 ? HT_WIDE_BLOCKS_AT(shape.bits) - hole.offset : (bits + 63) / 64 * 8);
 	return hole;
 }
 

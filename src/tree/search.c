@@ -123,21 +123,39 @@ ranges_##set(const void *page, const HtProbe *probes, uint32_t n, uint64_t lengt
 } \
 \
 static uint32_t \
-range_##set(const void *page, uint64_t low, uint64_t high, uint32_t probe, HtHit *hits, \
-			uint64_t *keys, uint32_t room) \
+range_##set(const void *page, uint64_t low, uint64_t high, uint32_t probe, bool live, \
+			HtHit *hits, uint64_t *keys, uint32_t room) \
 { \
 	int			tid_bytes = tid_bytes_of(page); \
 \
 	switch (class_of(page)) \
 	{ \
 		case 0: \
-			return range_##set##_0(page, tid_bytes, low, high, probe, hits, keys, room); \
+			return range_##set##_0(page, tid_bytes, low, high, probe, live, hits, keys, room); \
 		case 16: \
-			return range_##set##_16(page, tid_bytes, low, high, probe, hits, keys, room); \
+			return range_##set##_16(page, tid_bytes, low, high, probe, live, hits, keys, room); \
 		case 32: \
-			return range_##set##_32(page, tid_bytes, low, high, probe, hits, keys, room); \
+			return range_##set##_32(page, tid_bytes, low, high, probe, live, hits, keys, room); \
 		default: \
-			return range_##set##_64(page, tid_bytes, low, high, probe, hits, keys, room); \
+			return range_##set##_64(page, tid_bytes, low, high, probe, live, hits, keys, room); \
+	} \
+} \
+\
+static bool \
+has_hints_##set(const void *page, const HtProbe *probes, uint32_t n) \
+{ \
+	int			tid_bytes = tid_bytes_of(page); \
+\
+	switch (class_of(page)) \
+	{ \
+		case 0: \
+			return has_hints_##set##_0(page, tid_bytes, probes, n); \
+		case 16: \
+			return has_hints_##set##_16(page, tid_bytes, probes, n); \
+		case 32: \
+			return has_hints_##set##_32(page, tid_bytes, probes, n); \
+		default: \
+			return has_hints_##set##_64(page, tid_bytes, probes, n); \
 	} \
 } \
 \
@@ -161,27 +179,30 @@ prefetch_separators_##set(const void *page, const HtProbe *probes, uint32_t n) \
 } \
 \
 static void \
-prefetch_blocks_##set(const void *page, HtProbe *probes, uint32_t n) \
+prefetch_blocks_##set(const void *page, HtProbe *probes, uint32_t n, bool hints) \
 { \
+	int			tid_bytes = tid_bytes_of(page); \
+\
 	switch (class_of(page)) \
 	{ \
 		case 0: \
-			prefetch_blocks_##set##_0(page, probes, n); \
+			prefetch_blocks_##set##_0(page, tid_bytes, probes, n, hints); \
 			break; \
 		case 16: \
-			prefetch_blocks_##set##_16(page, probes, n); \
+			prefetch_blocks_##set##_16(page, tid_bytes, probes, n, hints); \
 			break; \
 		case 32: \
-			prefetch_blocks_##set##_32(page, probes, n); \
+			prefetch_blocks_##set##_32(page, tid_bytes, probes, n, hints); \
 			break; \
 		default: \
-			prefetch_blocks_##set##_64(page, probes, n); \
+			prefetch_blocks_##set##_64(page, tid_bytes, probes, n, hints); \
 	} \
 }
 
 #define ST_SEARCH(set) \
 	{ \
-		#set, points_##set, ranges_##set, range_##set, prefetch_separators_##set, prefetch_blocks_##set \
+		#set, points_##set, ranges_##set, range_##set, has_hints_##set, \
+		prefetch_separators_##set, prefetch_blocks_##set \
 	}
 
 ST_FUNCTIONS(portable)

@@ -114,9 +114,22 @@ ST(emit)(const char *block, uint32_t mask, int tid_bytes, HT_KEY base, uint32_t 
 	return n;
 }
 
+/* Where the hints of a block begin, and those hints, as a bit mask. */
+static inline const uint8_t *
+ST(hints_at)(const char *page, int slots, int b)
+{
+	return (const uint8_t *) page + ST_HOLE_AT + b * slots / 8;
+}
+
+static inline uint32_t
+ST(hints)(const char *page, int slots, int b)
+{
+	return ht_hints_load((const uint8_t *) page + ST_HOLE_AT, b * slots, slots);
+}
+
 ST_TARGET static uint32_t
 ST(range)(const char *page, int tid_bytes, HT_KEY low_key, HT_KEY high_key, uint32_t probe,
-		  HtHit *hits, HT_KEY *keys, uint32_t room)
+		  bool live, HtHit *hits, HT_KEY *keys, uint32_t room)
 {
 	HT_KEY		base = ST(base)(page);
 	ST_KEY		low = ST(stored)(page, low_key);
@@ -133,6 +146,8 @@ ST(range)(const char *page, int tid_bytes, HT_KEY low_key, HT_KEY high_key, uint
 		const char *block = page + ST_BLOCKS_AT + b * ST_BLOCK_SIZE;
 		uint32_t	mask = ST_MATCH_RANGE(block, slots, low, high) & ST(used)(block, slots);
 
+		if (live)
+			mask &= ~ST(hints)(page, slots, b);
 		if (room - n < (uint32_t) __builtin_popcount(mask))
 			return HT_NO_ROOM;
 		n += ST(emit)(block, mask, tid_bytes, base, probe, hits + n,
@@ -181,7 +196,7 @@ ST(answer)(const char *page, int tid_bytes, bool is_range, const HT_PROBE *probe
 		if (__builtin_expect(!ST(belongs_only_in)(page, b, low, high), 0))
 		{
 			uint32_t	more = ST(range)(page, tid_bytes, low_key, high_key, probes[i].number,
-										 hits + n, keys == NULL ? NULL : keys + n, room - n);
+										 false, hits + n, keys == NULL ? NULL : keys + n, room - n);
 
 			if (more == HT_NO_ROOM)
 				break;
@@ -224,6 +239,29 @@ ST_ANSWER(4)
 ST_ANSWER(5)
 ST_ANSWER(6)
 
+/* Whether there are hints in the blocks that the probes name or, if these are many, on the page. */
+static inline bool
+ST(has_hints)(const char *page, int tid_bytes, const HT_PROBE *probes, uint32_t count)
+{
+	int			slots = ST_SLOTS(tid_bytes);
+	uint64_t	any = 0;
+
+	if (count > 0 && count <= HT_FEW_PROBES)
+	{
+		for (uint32_t i = 0; i < count; i++)
+			any |= ST(hints)(page, slots, probes[i].hint < ST_BLOCKS ? (int) probes[i].hint : 0);
+		return any != 0;
+	}
+	for (int i = 0; i < (ST_BLOCKS * ST_SLOTS(4) + 63) / 64; i++)
+	{
+		uint64_t	word;
+
+		memcpy(&word, page + ST_HOLE_AT + i * sizeof(word), sizeof(word));
+		any |= word;
+	}
+	return any != 0;
+}
+
 ST_TARGET static void
 ST(prefetch_separators)(const char *page, const HT_PROBE *probes, uint32_t count)
 {
@@ -233,8 +271,10 @@ ST(prefetch_separators)(const char *page, const HT_PROBE *probes, uint32_t count
 }
 
 ST_TARGET static void
-ST(prefetch_blocks)(const char *page, HT_PROBE *probes, uint32_t count)
+ST(prefetch_blocks)(const char *page, int tid_bytes, HT_PROBE *probes, uint32_t count, bool hints)
 {
+	int			slots = ST_SLOTS(tid_bytes);
+
 	for (uint32_t i = 0; i < count; i++)
 	{
 		int			b = ST(find_block)(page, ST(stored)(page, probes[i].key));
@@ -243,6 +283,8 @@ ST(prefetch_blocks)(const char *page, HT_PROBE *probes, uint32_t count)
 		probes[i].hint = (uint32_t) b;
 		for (int line = 0; line < ST_BLOCK_SIZE; line += HT_LEAF_LINE_SIZE)
 			ht_prefetch(block + line);
+		if (hints)
+			ht_prefetch(ST(hints_at)(page, slots, b));
 	}
 }
 
@@ -261,6 +303,7 @@ ST(prefetch_blocks)(const char *page, HT_PROBE *probes, uint32_t count)
 #undef ST_EQUAL
 #undef ST_BLOCKS
 #undef ST_BLOCKS_AT
+#undef ST_HOLE_AT
 #undef ST_BLOCK_SIZE
 #undef ST_COUNT_AT
 #undef ST_SLOTS

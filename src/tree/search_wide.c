@@ -124,7 +124,8 @@ tid_bytes_of(const char *page)
 #define CALL_RANGES(instance, page, ...)	CALL_FOR_TIDS(ranges, instance, page, __VA_ARGS__)
 #define CALL_RANGE(instance, page, ...)	return range_##instance(page, tid_bytes_of(page), __VA_ARGS__)
 #define CALL_SEPARATORS(instance, ...)	prefetch_separators_##instance(__VA_ARGS__)
-#define CALL_BLOCKS(instance, ...)		prefetch_blocks_##instance(__VA_ARGS__)
+#define CALL_BLOCKS(instance, page, ...)	prefetch_blocks_##instance(page, tid_bytes_of(page), __VA_ARGS__)
+#define CALL_HAS_HINTS(instance, page, ...)	return has_hints_##instance(page, tid_bytes_of(page), __VA_ARGS__)
 
 /* The functions for all leaves: each calls the one for the leaf's shape. */
 #define ST_FUNCTIONS(set, keybits) \
@@ -144,9 +145,15 @@ ranges_##set##_##keybits(const void *page, const HtProbe##keybits *probes, uint3
 \
 static uint32_t \
 range_##set##_##keybits(const void *page, HtKey##keybits low, HtKey##keybits high, uint32_t probe, \
-						HtHit *hits, HtKey##keybits *keys, uint32_t room) \
+						bool live, HtHit *hits, HtKey##keybits *keys, uint32_t room) \
 { \
-	CALL_##keybits(class_of(page, keybits), CALL_RANGE, set, page, low, high, probe, hits, keys, room) \
+	CALL_##keybits(class_of(page, keybits), CALL_RANGE, set, page, low, high, probe, live, hits, keys, room) \
+} \
+\
+static bool \
+has_hints_##set##_##keybits(const void *page, const HtProbe##keybits *probes, uint32_t n) \
+{ \
+	CALL_##keybits(class_of(page, keybits), CALL_HAS_HINTS, set, page, probes, n) \
 } \
 \
 static void \
@@ -156,15 +163,15 @@ prefetch_separators_##set##_##keybits(const void *page, const HtProbe##keybits *
 } \
 \
 static void \
-prefetch_blocks_##set##_##keybits(const void *page, HtProbe##keybits *probes, uint32_t n) \
+prefetch_blocks_##set##_##keybits(const void *page, HtProbe##keybits *probes, uint32_t n, bool hints) \
 { \
-	CALL_##keybits(class_of(page, keybits), CALL_BLOCKS, set, page, probes, n) \
+	CALL_##keybits(class_of(page, keybits), CALL_BLOCKS, set, page, probes, n, hints) \
 }
 
 #define ST_SEARCH(set, keybits) \
 	{ \
 		#set, points_##set##_##keybits, ranges_##set##_##keybits, range_##set##_##keybits, \
-		prefetch_separators_##set##_##keybits, prefetch_blocks_##set##_##keybits \
+		has_hints_##set##_##keybits, prefetch_separators_##set##_##keybits, prefetch_blocks_##set##_##keybits \
 	}
 
 ST_FUNCTIONS(portable, 128)

@@ -148,6 +148,8 @@ ht_entry_cmp(HtEntry a, HtEntry b)
 #define HT_LEAF_PIVOTS_AT(bits)		((bits) == 64 ? 72 : 80)
 #define HT_LEAF_BLOCKS(bits)		((bits) == 64 ? 58 : (bits) == 0 ? 60 : 59)
 #define HT_LEAF_BLOCKS_AT(bits)		((bits) == 64 ? 640 : (bits) == 0 ? 384 : 512)
+#define HT_LEAF_HOLE_AT(bits) \
+	((bits) == 64 ? HT_PAGE_END : HT_LEAF_SEPARATORS_AT + HT_LEAF_MAX_SEPARATORS * (bits) / 8)
 #define HT_LEAF_SLOTS(bits, tid_bytes)	(HT_LEAF_BLOCK_COUNT_AT / ((bits) / 8 + (tid_bytes)))
 #define HT_LEAF_OFFSET_BITS(tid_bytes)	((tid_bytes) == HT_TID_BYTES ? 16 : 9)
 
@@ -186,7 +188,8 @@ ht_entry_cmp(HtEntry a, HtEntry b)
 #define HT_WIDE_BLOCKS(bits)		((bits) <= 128 ? 29 : (bits) == 192 ? 28 : 27)
 #define HT_WIDE_BLOCKS_AT(bits)		(HT_PAGE_END - HT_WIDE_BLOCKS(bits) * HT_WIDE_BLOCK_SIZE)
 #define HT_WIDE_SLOTS(bits, tid_bytes)	(HT_WIDE_BLOCK_COUNT_AT / ((bits) / 8 + (tid_bytes)))
-#define HT_WIDE_HOLE_AT				8088
+#define HT_WIDE_HOLE_AT(bits) \
+	((bits) < 128 ? HT_LEAF_SEPARATORS_AT + HT_WIDE_SEPARATORS * (bits) / 8 : 8088)
 
 /* How a leaf stores its entries. */
 typedef struct HtLeafShape
@@ -581,6 +584,9 @@ ht_prefetch_far(const void *at)
 	__builtin_prefetch(at, 0, 3);
 }
 
+/* See HtSearch.has_hints. */
+#define HT_FEW_PROBES	4
+
 /* Returned by HtSearch.range if its hits do not fit. */
 #define HT_NO_ROOM		UINT32_MAX
 
@@ -609,19 +615,25 @@ typedef struct HtSearch
 						   HtHit *hits, uint64_t *keys, uint32_t room, uint32_t *found);
 
 	/*
-	 * Find the entries in low..high, in the order of their blocks.  Returns the number
-	 * of hits; or HT_NO_ROOM if they do not fit,
-	 * and then some may have been written.
+	 * Find the entries in low..high, in the order of their blocks; if "live", but those
+	 * that are hinted to be dead.  Returns the number of hits; or HT_NO_ROOM if they do not
+	 * fit, and then some may have been written.
 	 */
 	uint32_t	(*range) (const void *page, uint64_t low, uint64_t high, uint32_t probe,
-						  HtHit *hits, uint64_t *keys, uint32_t room);
+						  bool live, HtHit *hits, uint64_t *keys, uint32_t room);
+
+	/*
+	 * Whether hits of the probes may be hinted to be dead.  Of up to HT_FEW_PROBES probes it looks
+	 * only at the blocks that their hints name, otherwise at the whole page.
+	 */
+	bool		(*has_hints) (const void *page, const HtProbe *probes, uint32_t n);
 
 	/*
 	 * Prefetch the lines of separators that probes will read; or, once these are in the
-	 * cache, the blocks.  The page may change at the same time.
+	 * cache, the blocks and, if "hints", the hints that they have.  The page may change at the same time.
 	 */
 	void		(*prefetch_separators) (const void *page, const HtProbe *probes, uint32_t n);
-	void		(*prefetch_blocks) (const void *page, HtProbe *probes, uint32_t n);
+	void		(*prefetch_blocks) (const void *page, HtProbe *probes, uint32_t n, bool hints);
 } HtSearch;
 
 /*

@@ -180,9 +180,10 @@ typedef struct HT_SEARCH
 	uint32_t	(*ranges) (const void *page, const HT_PROBE *probes, uint32_t n, HT_KEY length,
 						   HtHit *hits, HT_KEY *keys, uint32_t room, uint32_t *found);
 	uint32_t	(*range) (const void *page, HT_KEY low, HT_KEY high, uint32_t probe,
-						  HtHit *hits, HT_KEY *keys, uint32_t room);
+						  bool live, HtHit *hits, HT_KEY *keys, uint32_t room);
+	bool		(*has_hints) (const void *page, const HT_PROBE *probes, uint32_t n);
 	void		(*prefetch_separators) (const void *page, const HT_PROBE *probes, uint32_t n);
-	void		(*prefetch_blocks) (const void *page, HT_PROBE *probes, uint32_t n);
+	void		(*prefetch_blocks) (const void *page, HT_PROBE *probes, uint32_t n, bool hints);
 } HT_SEARCH;
 
 extern const HT_SEARCH *HT_KEYED(ht_search)(const char *name);

@@ -55,6 +55,12 @@ my %loads = (
 		load => 'SET enable_seqscan = off; SET enable_indexscan = off; SET enable_bitmapscan = off;'
 		  . ' SELECT count(k) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 9000)));'
 	},
+	# A lookup finds dead rows.
+	hints => {
+		prepare => "DELETE FROM t WHERE k % 5 = 0;",
+		load => 'SET enable_seqscan = off; SET enable_indexscan = off; SET enable_bitmapscan = off;'
+		  . ' SELECT count(c) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(1, 9000)));'
+	},
 	device => {
 		prepare => $dense,
 		load => 'SET harmonia.force_device = on; SET enable_seqscan = off; SET enable_indexscan = off; SET enable_bitmapscan = off;'
@@ -87,6 +93,10 @@ my @points = (
 	[ dead_conflict_logged => 'dead' ],
 	[ remove_changed => 'dead', crash => 1 ],
 	[ remove_logged => 'vacuum', crash => 1 ],
+	[ hint_begun => 'hints' ],
+	[ hint_leaf_read => 'hints' ],
+	[ hint_rows_asked => 'hints' ],
+	[ hint_noted => 'hints' ],
 	[ spare_allocated => 'dense', lost => 1 ],
 	[ spare_changed => 'dense', lost => 1 ],
 	[ spare_logged => 'dense' ],
@@ -279,7 +289,7 @@ for my $entry (@points, has_daemon() ? @device_points : ())
 	}
 	# An index on an integer and a bigint has keys of 128 bits, and no NULL part.
 	is(try_point('k, c', $point, 'panic', $loads{$load}, %expected), '', "$point: panic, keys of 128 bits")
-	  if $load =~ /^(?:ascending|dense|sparse|dead|vacuum|truncate|build|after_move)$/ && $point =~ $only;
+	  if $load =~ /^(?:ascending|dense|sparse|dead|hints|vacuum|truncate|build|after_move)$/ && $point =~ $only;
 }
 
 $node->stop;

@@ -16,6 +16,9 @@ my $primary = new_node('primary', allows_streaming => 1, conf => "wal_log_hints 
 my $plans = 'SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off;'
   . ' SET harmonia.enable_lookup_scan = off; SET harmonia.enable_lookup_join = off';
 my $by_index = 'SELECT count(*) FROM t WHERE k > 0';
+my $lookup = q[SELECT count(xmin) FROM t WHERE k BETWEEN 1 AND 600 OR k BETWEEN 601 AND 5000];
+my $lookups = q[SET harmonia.enable_lookup_scan = on; SET enable_indexscan = off;];
+my $by_lookup = "$lookups $lookup; SET harmonia.enable_lookup_scan = off; SET enable_indexscan = on";
 
 sub sql { return $primary->safe_psql('postgres', $_[0]); }
 
@@ -112,6 +115,9 @@ for my $case ([ 'the last rows are deleted last', '<', '>=' ], [ 'the first rows
 # removed because of a hint alone.
 # ----------------------------------------------------------------
 make_table();
+# A first hint, so that the header tells of hints.
+sql('INSERT INTO t VALUES (5000); DELETE FROM t WHERE k = 5000');
+is(scan(), 1000, 'one hint');
 sql('CHECKPOINT');
 my ($leaf, $bits) = split /\|/,
   sql("SELECT l.block, key_bits FROM harmonia_segments('t_k') s, harmonia_leaves('t_k', s.block) l WHERE tid_bytes = 4 LIMIT 1");
@@ -139,10 +145,26 @@ $standby->start;
 
 my ($session, $rows) = old_session($standby);
 is($rows, 1000, 'a replica does not believe hints');
+is(ask($session, $by_lookup), 1000, 'in a lookup neither');
+my $snapshot = ask($session, 'SELECT pg_export_snapshot()');
 $standby->promote;
 is(ask($session, $by_index), 1000, 'nor does a transaction that began before the promotion');
+is(ask($session, $by_lookup), 1000, 'in a lookup neither');
+
+# Neither a worker's transaction nor one that has imported the snapshot began in recovery.
+my $parallel = 'SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0;'
+  . ' SET parallel_leader_participation = off; SET min_parallel_index_scan_size = 0';
+ask($session, $parallel);
+like(ask($session, "$lookups EXPLAIN $lookup"), qr/Gather.*HarmoniaLookup/s, 'a parallel lookup');
+is(ask($session, $by_lookup), 1000, 'nor do its workers');
+my $import = open_session($standby, $plans);
+ask($import, "BEGIN ISOLATION LEVEL REPEATABLE READ; SET TRANSACTION SNAPSHOT '$snapshot'");
+is(ask($import, $by_index), 1000, 'nor does one that has its snapshot');
+is(ask($import, $by_lookup), 1000, 'in a lookup neither');
+close_session($import);
 ask($session, 'COMMIT');
 is(ask($session, $by_index), 1000 - $planted, 'a later one does');
+is(ask($session, $by_lookup), 1000 - $planted, 'in a lookup, too');
 fill($standby);
 is(ask($session, $by_index), 3000, 'entries of living rows are not removed, whatever hints say');
 close_session($session);

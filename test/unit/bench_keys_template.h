@@ -74,7 +74,7 @@ HT_KEYED(search_runs)(const HT_SEARCH *search, const HT_KEYED(Run) *runs, uint32
 	for (uint32_t i = 0; i < count; i++)
 		search->prefetch_separators(runs[i].page, runs[i].probes, runs[i].count);
 	for (uint32_t i = 0; i < count; i++)
-		search->prefetch_blocks(runs[i].page, runs[i].probes, runs[i].count);
+		search->prefetch_blocks(runs[i].page, runs[i].probes, runs[i].count, false);
 	for (uint32_t i = 0; i < count; i++)
 	{
 		uint32_t	found;

@@ -117,15 +117,59 @@ compare_hits(const void *a, const void *b)
 	return x->tid < y->tid ? -1 : x->tid > y->tid;
 }
 
+/* Hints for some of the leaf's entries, or for none. */
+static void
+set_hints(Leaf *leaf)
+{
+	int			one_of = 1 + rnd_below(8);
+
+	if (rnd_below(3) == 0)
+		return;
+	for (int i = 0; i < leaf->n; i++)
+	{
+		if (rnd_below(one_of) == 0)
+			ht_leaf_set_hint(leaf->page, ht_leaf_slot(leaf->page, leaf->entries[i]));
+	}
+}
+
+static bool
+has_hint(const Leaf *leaf, HtEntry entry)
+{
+	int			slot = ht_leaf_slot(leaf->page, entry);
+	int			slots = ht_leaf_slots(leaf->shape);
+
+	return (ht_leaf_hints(leaf->page, slot / slots) >> slot % slots & 1) != 0;
+}
+
+/* Few probes look at the hints of their blocks only. */
+static void
+expect_has_hints(const HtSearch *search, const Leaf *leaf, const HtProbe *probes, uint32_t count)
+{
+	bool		expected = ht_leaf_has_hints(leaf->page);
+
+	if (count > 0 && count <= HT_FEW_PROBES)
+	{
+		expected = false;
+		for (uint32_t i = 0; i < count; i++)
+		{
+			int			block = probes[i].hint < (uint32_t) ht_leaf_blocks(leaf->shape) ? (int) probes[i].hint : 0;
+
+			expected |= ht_leaf_hints(leaf->page, block) != 0;
+		}
+	}
+	expect(search->has_hints(leaf->page, probes, count) == expected, "hints of %u probes", count);
+}
+
 /* TIDs are unique, so a probe and a TID identify one hit. */
 static int
-expected_hits(const Leaf *leaf, uint64_t low, uint64_t high, uint32_t probe, HtHit *hits)
+expected_hits(const Leaf *leaf, uint64_t low, uint64_t high, uint32_t probe, bool live, HtHit *hits)
 {
 	int			n = 0;
 
 	for (int i = 0; i < leaf->n; i++)
 	{
-		if (leaf->entries[i].key >= low && leaf->entries[i].key <= high)
+		if (leaf->entries[i].key >= low && leaf->entries[i].key <= high &&
+			!(live && has_hint(leaf, leaf->entries[i])))
 			hits[n++] = (HtHit) {leaf->entries[i].tid, probe, 0};
 	}
 	return n;
@@ -209,7 +253,7 @@ try_probes(const HtSearch *search, const Leaf *leaf, int values, bool are_ranges
 	}
 	search->prefetch_separators(leaf->page, probes, count);
 	if (rnd_below(2))
-		search->prefetch_blocks(leaf->page, probes, count);
+		search->prefetch_blocks(leaf->page, probes, count, rnd_below(2));
 
 	/* The page can change after that: then hints are wrong by one block or by many. */
 	for (uint32_t i = 0; i < count; i++)
@@ -217,6 +261,8 @@ try_probes(const HtSearch *search, const Leaf *leaf, int values, bool are_ranges
 		if (rnd_below(4) == 0)
 			probes[i].hint += (uint32_t) (rnd_below(5) - 2);
 	}
+	expect_has_hints(search, leaf, probes, count);
+	expect_has_hints(search, leaf, probes, count % (HT_FEW_PROBES + 2));
 	if (are_ranges)
 		answered = search->ranges(leaf->page, probes, count, length, hits, want_keys ? keys : NULL, room, &found);
 	else
@@ -227,7 +273,7 @@ try_probes(const HtSearch *search, const Leaf *leaf, int values, bool are_ranges
 	for (uint32_t i = 0; i <= answered && i < count && !failed(); i++)
 	{
 		int			more = expected_hits(leaf, probes[i].key, probes[i].key + length,
-										 probes[i].number, expected + n);
+										 probes[i].number, false, expected + n);
 
 		/* It may stop only because there is too little room. */
 		if (i < answered)
@@ -249,14 +295,15 @@ try_range(const HtSearch *search, const Leaf *leaf, int values, uint32_t room)
 	uint64_t	low = probe_key(leaf, values);
 	uint64_t	high = rnd_below(3) == 0 ? low : probe_key(leaf, values);
 	bool		want_keys = rnd_below(2);
+	bool		live = rnd_below(2);
 	uint32_t	n;
 	int			n_expected;
 
 	/* Bounds can be wider than keys. */
 	if (rnd_below(10) == 0)
 		high = UINT64_MAX;
-	n = search->range(leaf->page, low, high, 77, hits, want_keys ? keys : NULL, room);
-	n_expected = expected_hits(leaf, low, high, 77, expected);
+	n = search->range(leaf->page, low, high, 77, live, hits, want_keys ? keys : NULL, room);
+	n_expected = expected_hits(leaf, low, high, 77, live, expected);
 	if (n == HT_NO_ROOM)
 		expect(room < (uint32_t) n_expected, "no room for %d hits in %u", n_expected, room);
 	else
@@ -281,13 +328,15 @@ try_damaged(const HtSearch *search, Leaf *leaf)
 		probes[i] = (HtProbe) {leaf->shape.base + (rnd() & ht_class_max(leaf->shape.bits)), (uint32_t) i, 0};
 	hits[ENTRIES].tid = keys[ENTRIES] = 4711;
 	search->prefetch_separators(leaf->page, probes, 10);
-	search->prefetch_blocks(leaf->page, probes, 10);
+	search->prefetch_blocks(leaf->page, probes, 10, true);
+	search->has_hints(leaf->page, probes, 2);
+	search->has_hints(leaf->page, probes, 10);
 	search->points(leaf->page, probes, 10, hits, keys, ENTRIES, &found);
 	expect(found <= ENTRIES, "%u hits", found);
 	search->ranges(leaf->page, probes, 10, random_length(), hits, keys, ENTRIES, &found);
 	expect(found <= ENTRIES, "%u hits of ranges", found);
-	search->range(leaf->page, probes[0].key, probes[1].key, 0, hits, keys, ENTRIES);
-	search->range(leaf->page, 0, UINT64_MAX, 0, hits, keys, ENTRIES);
+	search->range(leaf->page, probes[0].key, probes[1].key, 0, false, hits, keys, ENTRIES);
+	search->range(leaf->page, 0, UINT64_MAX, 0, true, hits, keys, ENTRIES);
 	expect(hits[ENTRIES].tid == 4711 && keys[ENTRIES] == 4711, "wrote beyond the room");
 }
 
@@ -321,6 +370,7 @@ test_search(int bits, int tid_bytes)
 
 			memset(leaf.page, 0, HT_PAGE_SIZE);
 			make_leaf(&leaf, bits, tid_bytes, keys);
+			set_hints(&leaf);
 			for (int i = 0; i < 5 && !failed(); i++)
 			{
 				uint32_t	room = rnd_below(2) ? HITS / 4 : (uint32_t) rnd_below(60);

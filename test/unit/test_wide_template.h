@@ -640,13 +640,49 @@ HT_KEYED(compare_hits)(const void *a, const void *b)
 	return x->tid < y->tid ? -1 : x->tid > y->tid;
 }
 
+/* Hints for some of the leaf's entries, or for none. */
+static void
+HT_KEYED(set_hints)(LEAF *leaf)
+{
+	HtByteRange hole = HT_KEYED(ht_leaf_hole)(leaf->shape);
+	int			one_of = 1 + rnd_below(8);
+
+	memset(leaf->page + hole.offset, 0, hole.length);
+	if (rnd_below(3) == 0)
+		return;
+	for (int i = 0; i < leaf->n; i++)
+		if (rnd_below(one_of) == 0)
+			HT_KEYED(ht_leaf_set_hint)(leaf->page, HT_KEYED(ht_leaf_slot)(leaf->page, leaf->model[i]));
+}
+
+static void
+HT_KEYED(expect_has_hints)(const HT_SEARCH *search, const LEAF *leaf, const HT_PROBE *probes, uint32_t count)
+{
+	bool		expected = HT_KEYED(ht_leaf_has_hints)(leaf->page);
+
+	if (count > 0 && count <= HT_FEW_PROBES)
+	{
+		expected = false;
+		for (uint32_t i = 0; i < count; i++)
+		{
+			int			block = (int) probes[i].hint;
+
+			if (probes[i].hint >= (uint32_t) HT_KEYED(ht_leaf_blocks)(leaf->shape))
+				block = 0;
+			expected |= HT_KEYED(ht_leaf_hints)(leaf->page, block) != 0;
+		}
+	}
+	expect(search->has_hints(leaf->page, probes, count) == expected, "hints of %u probes", count);
+}
+
 static int
-HT_KEYED(expected_hits)(const LEAF *leaf, HT_KEY low, HT_KEY high, uint32_t probe, HtHit *hits)
+HT_KEYED(expected_hits)(const LEAF *leaf, HT_KEY low, HT_KEY high, uint32_t probe, bool live, HtHit *hits)
 {
 	int			n = 0;
 
 	for (int i = 0; i < leaf->n; i++)
-		if (HT_KEYED(in_range)(leaf->model[i].key, low, high))
+		if (HT_KEYED(in_range)(leaf->model[i].key, low, high) &&
+			!(live && HT_KEYED(has_hint)(leaf, leaf->model[i])))
 			hits[n++] = (HtHit) {leaf->model[i].tid, probe, 0};
 	return n;
 }
@@ -729,13 +765,15 @@ HT_KEYED(try_probes)(const HT_SEARCH *search, const LEAF *leaf, bool are_ranges,
 	search->prefetch_separators(leaf->page, probes, count);
 	if (rnd_below(2))
 	{
-		search->prefetch_blocks(leaf->page, probes, count);
+		search->prefetch_blocks(leaf->page, probes, count, rnd_below(2));
 		for (uint32_t i = 0; i < count && i < 2; i++)
 			HT_KEYED(expect_hint)(leaf, &probes[i]);
 	}
 	for (uint32_t i = 0; i < count; i++)
 		if (rnd_below(4) == 0)
 			probes[i].hint += (uint32_t) (rnd_below(5) - 2);
+	HT_KEYED(expect_has_hints)(search, leaf, probes, count);
+	HT_KEYED(expect_has_hints)(search, leaf, probes, count % (HT_FEW_PROBES + 2));
 	if (are_ranges)
 		answered = search->ranges(leaf->page, probes, count, length, hits, want_keys ? keys : NULL, room, &found);
 	else
@@ -745,7 +783,7 @@ HT_KEYED(try_probes)(const HT_SEARCH *search, const LEAF *leaf, bool are_ranges,
 	for (uint32_t i = 0; i <= answered && i < count && !failed(); i++)
 	{
 		int			more = HT_KEYED(expected_hits)(leaf, probes[i].key, KEY_ADD(probes[i].key, length), probes[i].number,
-												 expected + n);
+												 false, expected + n);
 
 		if (i < answered)
 			n += more;
@@ -765,11 +803,12 @@ HT_KEYED(try_range)(const HT_SEARCH *search, const LEAF *leaf, uint32_t room)
 	HT_KEY		low = HT_KEYED(leaf_probe)(leaf);
 	HT_KEY		high = rnd_below(3) == 0 ? low : HT_KEYED(leaf_probe)(leaf);
 	bool		want_keys = rnd_below(2);
+	bool		live = rnd_below(2);
 	uint32_t	n;
 	int			n_expected;
 
-	n = search->range(leaf->page, low, high, 77, hits, want_keys ? keys : NULL, room);
-	n_expected = HT_KEYED(expected_hits)(leaf, low, high, 77, expected);
+	n = search->range(leaf->page, low, high, 77, live, hits, want_keys ? keys : NULL, room);
+	n_expected = HT_KEYED(expected_hits)(leaf, low, high, 77, live, expected);
 	if (n == HT_NO_ROOM)
 		expect(room < (uint32_t) n_expected, "no room for %d hits in %u", n_expected, room);
 	else
@@ -791,13 +830,15 @@ HT_KEYED(try_damaged)(const HT_SEARCH *search, LEAF *leaf)
 		probes[i] = (HT_PROBE) {HT_KEYED(leaf_probe)(leaf), (uint32_t) i, 0};
 	hits[HT_LEAF_MAX_ENTRIES].tid = 4711;
 	search->prefetch_separators(leaf->page, probes, 10);
-	search->prefetch_blocks(leaf->page, probes, 10);
+	search->prefetch_blocks(leaf->page, probes, 10, true);
+	search->has_hints(leaf->page, probes, 2);
+	search->has_hints(leaf->page, probes, 10);
 	search->points(leaf->page, probes, 10, hits, keys, HT_LEAF_MAX_ENTRIES, &found);
 	expect(found <= HT_LEAF_MAX_ENTRIES, "%u hits", found);
 	search->ranges(leaf->page, probes, 10, HT_KEYED(random_length)(), hits, keys, HT_LEAF_MAX_ENTRIES, &found);
 	expect(found <= HT_LEAF_MAX_ENTRIES, "%u hits of ranges", found);
-	search->range(leaf->page, probes[0].key, probes[1].key, 0, hits, keys, HT_LEAF_MAX_ENTRIES);
-	search->range(leaf->page, KEY_OF(0), KEY_MAX, 0, hits, keys, HT_LEAF_MAX_ENTRIES);
+	search->range(leaf->page, probes[0].key, probes[1].key, 0, false, hits, keys, HT_LEAF_MAX_ENTRIES);
+	search->range(leaf->page, KEY_OF(0), KEY_MAX, 0, true, hits, keys, HT_LEAF_MAX_ENTRIES);
 	expect(hits[HT_LEAF_MAX_ENTRIES].tid == 4711, "wrote beyond the room");
 }
 
@@ -821,6 +862,7 @@ HT_KEYED(test_search)(int bits, int tid_bytes)
 			{
 				uint32_t	room = rnd_below(2) ? HT_LEAF_MAX_ENTRIES : (uint32_t) rnd_below(60);
 
+				HT_KEYED(set_hints)(leaf);
 				HT_KEYED(try_probes)(search, leaf, false, room);
 				HT_KEYED(try_probes)(search, leaf, true, room);
 				HT_KEYED(try_range)(search, leaf, room);
