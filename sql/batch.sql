@@ -64,7 +64,7 @@ CREATE INDEX bulk_k ON bulk USING harmonia (k);
 -- What is queued, and when
 --
 
--- After its first 64 insertions a statement queues
+-- After its first 8 insertions a statement queues
 SET client_min_messages = debug1;
 INSERT INTO bulk SELECT i * 7919 % 1000 FROM generate_series(1, 1000) i;
 INSERT INTO bulk SELECT i FROM generate_series(1, 64) i;
