@@ -62,7 +62,7 @@ search_runs(const HtSearch *search, const Run *runs, uint32_t count, HtHit *hits
 	for (uint32_t i = 0; i < count; i++)
 		search->prefetch_separators(runs[i].page, runs[i].probes, runs[i].count);
 	for (uint32_t i = 0; i < count; i++)
-		search->prefetch_blocks(runs[i].page, runs[i].probes, runs[i].count);
+		search->prefetch_blocks(runs[i].page, runs[i].probes, runs[i].count, false);
 	for (uint32_t i = 0; i < count; i++)
 	{
 		uint32_t	found;
