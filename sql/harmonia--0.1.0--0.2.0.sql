@@ -113,6 +113,43 @@ CREATE OPERATOR CLASS cidr_ops
 	FOR TYPE pg_catalog.inet USING harmonia FAMILY network_ops AS
 	STORAGE pg_catalog.inet;
 
+-- ----------------------------------------------------------------
+-- Strings in the order of collation "C", for ranges
+--
+-- Keys begin with the first bytes of strings, so "less than" finds a range of keys.  Among strings that begin
+-- alike there is no order, so the planner is told that these indexes have none.
+-- ----------------------------------------------------------------
+
+CREATE OPERATOR FAMILY text_c_ops USING harmonia;
+
+CREATE OPERATOR CLASS text_c_ops
+	FOR TYPE pg_catalog.text USING harmonia FAMILY text_c_ops AS
+	OPERATOR 1 pg_catalog.<,
+	OPERATOR 2 pg_catalog.<=,
+	OPERATOR 3 pg_catalog.=,
+	OPERATOR 4 pg_catalog.>=,
+	OPERATOR 5 pg_catalog.>;
+
+CREATE OPERATOR CLASS name_c_ops
+	FOR TYPE pg_catalog.name USING harmonia FAMILY text_c_ops AS
+	OPERATOR 1 pg_catalog.<,
+	OPERATOR 2 pg_catalog.<=,
+	OPERATOR 3 pg_catalog.=,
+	OPERATOR 4 pg_catalog.>=,
+	OPERATOR 5 pg_catalog.>;
+
+ALTER OPERATOR FAMILY text_c_ops USING harmonia ADD
+	OPERATOR 1 pg_catalog.< (pg_catalog.name, pg_catalog.text),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.name, pg_catalog.text),
+	OPERATOR 3 pg_catalog.= (pg_catalog.name, pg_catalog.text),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.name, pg_catalog.text),
+	OPERATOR 5 pg_catalog.> (pg_catalog.name, pg_catalog.text),
+	OPERATOR 1 pg_catalog.< (pg_catalog.text, pg_catalog.name),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.text, pg_catalog.name),
+	OPERATOR 3 pg_catalog.= (pg_catalog.text, pg_catalog.name),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.text, pg_catalog.name),
+	OPERATOR 5 pg_catalog.> (pg_catalog.text, pg_catalog.name);
+
 -- It also says how wide a leaf stores keys and TIDs.
 DROP FUNCTION harmonia_leaves(regclass, bigint);
 

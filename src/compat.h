@@ -166,6 +166,13 @@ hm_handed_over(const IndexAmRoutine *routine)
 #define hm_is_owner(relation_oid) pg_class_ownercheck(relation_oid, GetUserId())
 #endif
 
+/* Whether a collation sorts as memcmp() does.  18 replaced lc_collate_is_c() by a field. */
+#if PG_VERSION_NUM >= 180000
+#define hm_collation_is_c(collation) (pg_newlocale_from_collation(collation)->collate_is_c)
+#else
+#define hm_collation_is_c(collation) lc_collate_is_c(collation)
+#endif
+
 /* 17 gave estimate_array_length() the PlannerInfo, because it uses statistics. */
 #if PG_VERSION_NUM >= 170000
 #define hm_estimate_array_length(root, array) estimate_array_length(root, array)

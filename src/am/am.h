@@ -101,6 +101,14 @@ hm_tid_is_valid(uint64 packed)
  *		Keys (keys.c): values to normalised keys and back
  * ----------------------------------------------------------------
  */
+
+/*
+ * Metapages and plans name a key type by its id: the type's OID, or, for keys that keep more of the order
+ * than those of the type's default operator class, one of these, which are no type's.
+ */
+#define HM_TEXT_C		((Oid) 1)
+#define HM_NAME_C		((Oid) 2)
+
 typedef struct HmKeyType
 {
 	Oid			type;
@@ -127,7 +135,27 @@ typedef struct HmKeyType
 	void		(*normalise_all) (const char *values, Size count, void *keys);
 	Datum		(*restore) (HmKey key); /* NULL unless returnable; palloc'd if it is passed by
 									 * reference */
+
+	/*
+	 * If not 0, keys are not ordered, but what is above so many of their lowest bits never falls as
+	 * values rise.  The lowest bits are a hash of the value.
+	 */
+	uint8		hash_bits;
+	Oid			id;				/* InvalidOid if it is the type's */
 } HmKeyType;
+
+static inline Oid
+hm_key_type_id(const HmKeyType *type)
+{
+	return OidIsValid(type->id) ? type->id : type->type;
+}
+
+/* Whether keys restrict values that are compared with "less than" and its like. */
+static inline bool
+hm_keys_have_ranges(const HmKeyType *type)
+{
+	return type->ordered || type->hash_bits > 0;
+}
 
 /* Whether an index has several columns, included ones among them, and so composite keys (fields.c). */
 static inline bool
@@ -143,21 +171,29 @@ hm_is_composite(Relation index)
 extern Oid	hm_included_type_oid(Oid type);
 
 /*
- * The input type of the operator class of one of an index's columns, counted from 0, or the type of an included
- * column; its key type; and that of an index with one column.
+ * The id of the key type that a column has, alone, whose operator class has this family and input type.  Types
+ * for which it depends on the family have keys for ranges if the family has "less than".  May read the catalogs.
+ */
+extern Oid	hm_type_id_of_class(Oid family, Oid type);
+
+/*
+ * The id of the key type of one of an index's columns, counted from 0, if it were alone; its key type; and that of
+ * an index with one column.  May read the catalogs, unless hm_column_types_load() has been called since a lock was
+ * last taken.
  * Errors: feature_not_supported for a type that this method does not support.
  */
-extern Oid	hm_column_type_oid(Relation index, int column);
+extern Oid	hm_column_type_id(Relation index, int column);
+extern void hm_column_types_load(Relation index);
 extern const HmKeyType *hm_column_type(Relation index, int column);
 extern const HmKeyType *hm_key_type(Relation index);
 
 /*
- * The key type for a type, in an index on one column and in one on several; NULL if the type is not
+ * The key type with an id, in an index on one column and in one on several; NULL if the type is not
  * supported.  They differ for types whose keys have more than 64 bits: in a composite key
  * these have the beginning and a hash of the value (keyhash.c).
  */
-extern const HmKeyType *hm_key_type_lookup(Oid type);
-extern const HmKeyType *hm_field_type_lookup(Oid type);
+extern const HmKeyType *hm_key_type_lookup(Oid id);
+extern const HmKeyType *hm_field_type_lookup(Oid id);
 
 /* ----------------------------------------------------------------
  *		Composite keys (fields.c): those of indexes with several columns
@@ -237,10 +273,10 @@ extern HtWidth hm_key_width(Relation index);
 extern HtWidth hm_planned_width(Relation index);
 
 /*
- * The same for columns of these types, all of which are supported.  Those after key_count are included
- * columns.
+ * The same for columns of key types with these ids, all of which are supported.  Those after key_count are
+ * included columns.
  */
-extern HtWidth hm_width_of_types(const Oid *types, int key_count, int count);
+extern HtWidth hm_width_of_types(const Oid *ids, int key_count, int count);
 
 /*
  * The key of a row's values.  Returns false if the row belongs in the NULL part, where
@@ -330,6 +366,9 @@ typedef struct HmBracket
 	bool		has_last;		/* false: the value is below all keys */
 	bool		fuzzy;			/* the value is somewhere in first..last: any
 								 * key of these may be below it, equal or above */
+	uint8		hash_bits;		/* HmKeyType.hash_bits of the column: first and last are
+								 * where equal values are; what is less may be anywhere
+								 * among the keys that differ in these bits alone */
 } HmBracket;
 
 typedef HmBracket (*HmBracketFunction) (const HmKeyType *column, Datum value);
@@ -421,7 +460,8 @@ extern bool hm_points_from_key(const HmKeyType *type, ScanKey key, void **points
 typedef struct HmKeyValues
 {
 	uint32		count;			/* keys */
-	uint64	   *keys;			/* in ascending order, each once */
+	void	   *keys;			/* in ascending order, each once, of the index's key
+								 * size (keyarray.h) */
 	uint32	   *first;			/* the first value of each key; and the number of
 								 * values */
 	Datum	   *values;			/* in the order of their keys */

@@ -75,6 +75,7 @@ bracket_same(const HmKeyType *column, Datum value)
 	HmBracket	bracket = bracket_at(column->normalise(value));
 
 	bracket.fuzzy = !column->exact;
+	bracket.hash_bits = column->hash_bits;
 	return bracket;
 }
 
@@ -83,21 +84,25 @@ bracket_same(const HmKeyType *column, Datum value)
  * ----------------------------------------------------------------
  */
 static HmBracket
-bracket_text(const HmKeyType *column, Datum value)
+bracket_string(const HmKeyType *column, HmKey key)
 {
-	HmBracket	bracket = bracket_at(hm_text_key(value));
+	HmBracket	bracket = bracket_at(key);
 
 	bracket.fuzzy = true;
+	bracket.hash_bits = column->hash_bits;
 	return bracket;
+}
+
+static HmBracket
+bracket_text(const HmKeyType *column, Datum value)
+{
+	return bracket_string(column, column->hash_bits > 0 ? hm_text_c_key(value) : hm_text_key(value));
 }
 
 static HmBracket
 bracket_name(const HmKeyType *column, Datum value)
 {
-	HmBracket	bracket = bracket_at(hm_name_key(value));
-
-	bracket.fuzzy = true;
-	return bracket;
+	return bracket_string(column, column->hash_bits > 0 ? hm_name_c_key(value) : hm_name_key(value));
 }
 
 /* ----------------------------------------------------------------

@@ -13,6 +13,7 @@
 #include "storage/smgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/pg_locale.h"
 
 #include "am/fault.h"
 #include "am/storage.h"
@@ -41,6 +42,7 @@ static void
 check_collation(Relation index, int column)
 {
 	Oid			collation = index->rd_indcollation[column];
+	Oid			id = hm_column_type_id(index, column);
 
 	if (OidIsValid(collation) && !get_collation_isdeterministic(collation))
 		ereport(ERROR,
@@ -48,6 +50,14 @@ check_collation(Relation index, int column)
 				 errmsg("access method \"%s\" does not support nondeterministic collations",
 						"harmonia"),
 				 errhint("Use a btree index, or an index on the column with a deterministic collation.")));
+
+	/* Keys for ranges are in the order of bytes. */
+	if ((id == HM_TEXT_C || id == HM_NAME_C) && !hm_collation_is_c(collation))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("access method \"%s\" keeps the order of type %s for collation \"C\" alone, not for collation \"%s\"",
+						"harmonia", format_type_be(index->rd_opcintype[column]), get_collation_name(collation)),
+				 errhint("Write (column COLLATE \"C\" text_c_ops), or use the default operator class, which has equality alone.")));
 }
 
 /*
@@ -60,7 +70,7 @@ check_order(Relation index, int column)
 	Oid			type = index->rd_opcintype[column];
 
 	(void) hm_column_type(index, column);
-	if (!hm_key_type_lookup(type)->ordered &&
+	if (!hm_keys_have_ranges(hm_key_type_lookup(hm_column_type_id(index, column))) &&
 		OidIsValid(get_opfamily_member(index->rd_opfamily[column], type, type,
 									   BTLessStrategyNumber)))
 		ereport(ERROR,

@@ -86,12 +86,12 @@ plan_narrow(HmFields *fields, int *wide)
 
 /* The bits of the keys of some columns. */
 static int
-bits_of_types(const Oid *types, int count)
+bits_of_types(const Oid *ids, int count)
 {
 	int			bits = 0;
 
 	for (int i = 0; i < count; i++)
-		bits += hm_field_type_lookup(types[i])->bits;
+		bits += hm_field_type_lookup(ids[i])->bits;
 	return bits;
 }
 
@@ -100,16 +100,16 @@ bits_of_types(const Oid *types, int count)
  * not, or if the keys would not be exact for all that.  Included columns must have room.
  */
 HtWidth
-hm_width_of_types(const Oid *types, int key_count, int count)
+hm_width_of_types(const Oid *ids, int key_count, int count)
 {
 	bool		exact = true;
 	int			bits;
 
 	if (count == 1)
-		return hm_key_type_lookup(types[0])->width;
+		return hm_key_type_lookup(ids[0])->width;
 	for (int i = 0; i < count; i++)
-		exact &= hm_field_type_lookup(types[i])->exact;
-	bits = bits_of_types(types, count);
+		exact &= hm_field_type_lookup(ids[i])->exact;
+	bits = bits_of_types(ids, count);
 	return bits > 64 && bits <= WIDE_BITS && (exact || count > key_count) ? HT_WIDTH128 : HT_WIDTH64;
 }
 
@@ -157,24 +157,24 @@ plan_whole(HmFields *fields)
  * in full, and there has to be room for all columns.
  */
 static void
-check_included(Relation index, const Oid *types, int key_count, int count)
+check_included(Relation index, const Oid *ids, int key_count, int count)
 {
 	for (int i = key_count; i < count; i++)
 	{
-		const HmKeyType *type = hm_field_type_lookup(types[i]);
+		const HmKeyType *type = hm_field_type_lookup(ids[i]);
 
 		if (type == NULL || !type->returnable)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("access method \"%s\" cannot include type %s", "harmonia", format_type_be(types[i])),
+					 errmsg("access method \"%s\" cannot include type %s", "harmonia", format_type_be(ids[i])),
 					 errhint("Columns of integers, dates, times and other types that index-only scans can return can be included.")));
 	}
-	if (count > key_count && bits_of_types(types, count) > WIDE_BITS)
+	if (count > key_count && bits_of_types(ids, count) > WIDE_BITS)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("the columns of index \"%s\" are too wide", RelationGetRelationName(index)),
 				 errdetail("Key columns and included columns take %d bits together, %d are possible.",
-						   bits_of_types(types, count), WIDE_BITS),
+						   bits_of_types(ids, count), WIDE_BITS),
 				 errhint("Include fewer or narrower columns.")));
 }
 
@@ -203,7 +203,7 @@ void
 hm_fields_plan(Relation index, HmFields *fields)
 {
 	const int	key_count = IndexRelationGetNumberOfKeyAttributes(index);
-	Oid			types[HM_MAX_KEY_COLUMNS];
+	Oid			ids[HM_MAX_KEY_COLUMNS];
 	int			shift = 0;
 
 	*fields = (HmFields) {.count = IndexRelationGetNumberOfAttributes(index)};
@@ -214,8 +214,8 @@ hm_fields_plan(Relation index, HmFields *fields)
 						"harmonia", HM_MAX_KEY_COLUMNS),
 				 errhint("Leave out the last columns: conditions on them are checked in the table's rows.")));
 	for (int i = 0; i < fields->count; i++)
-		types[i] = hm_column_type_oid(index, i);
-	check_included(index, types, key_count, fields->count);
+		ids[i] = hm_column_type_id(index, i);
+	check_included(index, ids, key_count, fields->count);
 	for (int i = 0; i < fields->count; i++)
 		fields->fields[i].type = hm_column_type(index, i);
 	if (fields->count == 1)
@@ -225,7 +225,7 @@ hm_fields_plan(Relation index, HmFields *fields)
 		return;
 	}
 
-	fields->width = hm_width_of_types(types, key_count, fields->count);
+	fields->width = hm_width_of_types(ids, key_count, fields->count);
 	if (fields->width > HT_WIDTH64 || fields->count > key_count)
 		plan_whole(fields);
 	else
@@ -247,7 +247,7 @@ hm_fields_write(Relation index, const HmFields *fields, HmMeta *meta)
 	{
 		const HmField *field = &fields->fields[i];
 
-		meta->columns[i].type = field->type->type;
+		meta->columns[i].type = hm_key_type_id(field->type);
 		meta->columns[i].bits = field->bits;
 		meta->columns[i].flags = (field->descending ? HM_COLUMN_DESCENDING : 0) |
 			(field->nulls_low ? HM_COLUMN_NULLS_LOW : 0);
@@ -288,7 +288,7 @@ hm_fields_from_meta(Relation index, const HmMeta *meta, HmFields *fields)
 		field->shift = (uint8) shift;
 		field->descending = (meta->columns[i].flags & HM_COLUMN_DESCENDING) != 0;
 		field->nulls_low = (meta->columns[i].flags & HM_COLUMN_NULLS_LOW) != 0;
-		if (meta->columns[i].type != field->type->type ||
+		if (meta->columns[i].type != hm_key_type_id(field->type) ||
 			meta->columns[i].bits < 1 || meta->columns[i].bits > most - shift ||
 			!flags_are_sound(field, meta->columns[i].flags, fields->count > 1 && i < meta->key_columns))
 			return false;

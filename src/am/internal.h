@@ -150,6 +150,22 @@ extern bool hm_fields_from_meta(Relation index, const HmMeta *meta, HmFields *fi
 extern bool hm_fields_try(Relation index, HmFields *fields);
 
 /* ----------------------------------------------------------------
+ *		Values by their keys (valuesort.c)
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Sort values, of which there is at least one, by their keys into *result, whose arrays have room for them.
+ * "length" is the type's typlen.
+ */
+extern void hm_values_sort(HmKeyValues *result, const void *keys, const Datum *values, uint32 count,
+						   int16 length);
+#if HM_KEYS == 64
+extern void hm_values_sort_128(HmKeyValues *result, const void *keys, const Datum *values, uint32 count,
+							   int16 length);
+#endif
+
+/* ----------------------------------------------------------------
  *		Order (order.c)
  * ----------------------------------------------------------------
  */

@@ -11,6 +11,12 @@
 /* HmKeyType.normalise of each type. */
 extern HmKey hm_text_key(Datum value);
 extern HmKey hm_name_key(Datum value);
+
+/* The same for ranges of strings, which sort as memcmp() does; so many bits of the keys are a hash. */
+#define HM_C_HASH_BITS	40
+
+extern HmKey hm_text_c_key(Datum value);
+extern HmKey hm_name_c_key(Datum value);
 extern HmKey hm_bpchar_key(Datum value);
 extern HmKey hm_bytea_key(Datum value);
 extern HmKey hm_bit_key(Datum value);

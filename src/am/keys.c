@@ -301,7 +301,10 @@ uuid_normalise_all(const char *values, Size count, void *keys)
  *		Lookup
  * ----------------------------------------------------------------
  */
-/* Type, width, bits, least key, exact?, ordered?, returnable?, and the functions. */
+/*
+ * Type, width, bits, least key, exact?, ordered?, returnable?, the functions; and, if there are any, bits of
+ * hash and an id of its own.
+ */
 static const HmKeyType key_types[] = {
 	{BOOLOID, HT_WIDTH32, 1, 0, true, true, true, bool_normalise, bool_normalise_all, bool_restore},
 	{CHAROID, HT_WIDTH32, 8, 0, true, true, true, char_normalise, char_normalise_all, char_restore},
@@ -338,6 +341,15 @@ static const HmKeyType wide_types[] = {
 	{UUIDOID, HT_WIDTH128, 128, 0, true, true, true, uuid_normalise, uuid_normalise_all, uuid_restore}
 };
 
+/*
+ * Those for families that have "less than", of types whose keys keep too little of the order otherwise.  They are
+ * for collations that sort as memcmp() does.
+ */
+static const HmKeyType range_types[] = {
+	{TEXTOID, HT_WIDTH128, 128, 0, false, false, false, hm_text_c_key, NULL, NULL, HM_C_HASH_BITS, HM_TEXT_C},
+	{NAMEOID, HT_WIDTH128, 128, 0, false, false, false, hm_name_c_key, NULL, NULL, HM_C_HASH_BITS, HM_NAME_C}
+};
+
 static const HmKeyType *
 find_type(const HmKeyType *types, int count, Oid type)
 {
@@ -349,18 +361,44 @@ find_type(const HmKeyType *types, int count, Oid type)
 	return NULL;
 }
 
-const HmKeyType *
-hm_field_type_lookup(Oid type)
+/* The range type with an id of its own. */
+static const HmKeyType *
+find_range_type(Oid id)
 {
-	return find_type(key_types, lengthof(key_types), type);
+	for (int i = 0; i < lengthof(range_types); i++)
+	{
+		if (range_types[i].id == id)
+			return &range_types[i];
+	}
+	return NULL;
 }
 
 const HmKeyType *
-hm_key_type_lookup(Oid type)
+hm_field_type_lookup(Oid id)
 {
-	const HmKeyType *wide = find_type(wide_types, lengthof(wide_types), type);
+	const HmKeyType *range = find_range_type(id);
 
-	return wide != NULL ? wide : hm_field_type_lookup(type);
+	return find_type(key_types, lengthof(key_types), range != NULL ? range->type : id);
+}
+
+const HmKeyType *
+hm_key_type_lookup(Oid id)
+{
+	const HmKeyType *result = find_range_type(id);
+
+	if (result == NULL)
+		result = find_type(wide_types, lengthof(wide_types), id);
+	return result != NULL ? result : hm_field_type_lookup(id);
+}
+
+Oid
+hm_type_id_of_class(Oid family, Oid type)
+{
+	const HmKeyType *range = find_type(range_types, lengthof(range_types), type);
+
+	if (range != NULL && OidIsValid(get_opfamily_member(family, type, type, BTLessStrategyNumber)))
+		return range->id;
+	return type;
 }
 
 Oid
@@ -375,25 +413,33 @@ hm_included_type_oid(Oid type)
  * a domain or a type with the same storage (regclass under oid_ops).  An included column has no operator class.
  */
 Oid
-hm_column_type_oid(Relation index, int column)
+hm_column_type_id(Relation index, int column)
 {
 	if (column < IndexRelationGetNumberOfKeyAttributes(index))
-		return index->rd_opcintype[column];
+		return hm_type_id_of_class(index->rd_opfamily[column], index->rd_opcintype[column]);
 	return hm_included_type_oid(TupleDescAttr(RelationGetDescr(index), column)->atttypid);
+}
+
+/* The entries of the catalogs' caches stay at least until the next lock is taken. */
+void
+hm_column_types_load(Relation index)
+{
+	for (int i = 0; i < IndexRelationGetNumberOfAttributes(index); i++)
+		(void) hm_column_type_id(index, i);
 }
 
 const HmKeyType *
 hm_column_type(Relation index, int column)
 {
-	Oid			type = hm_column_type_oid(index, column);
-	const HmKeyType *result = hm_is_composite(index) ? hm_field_type_lookup(type) :
-		hm_key_type_lookup(type);
+	Oid			id = hm_column_type_id(index, column);
+	const HmKeyType *result = hm_is_composite(index) ? hm_field_type_lookup(id) :
+		hm_key_type_lookup(id);
 
 	if (result == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("access method \"%s\" does not support type %s",
-						"harmonia", format_type_be(type)),
+						"harmonia", format_type_be(id)),
 				 errhint("The extension's operator classes are for the types that are supported.")));
 	return result;
 }

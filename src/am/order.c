@@ -1,9 +1,10 @@
 /*
  * order.c
- *		Which indexes on several columns keep the order of these.
+ *		Which indexes keep the order of their columns.
  *
  * PostgreSQL believes that an index keeps order if the operator families of all its columns
- * have "less than".  Those of types without order have not.  Composite keys have more to them:
+ * have "less than".  Those of types without order have not.  That of texts in the order of collation C has it,
+ * for ranges, but texts that begin alike are in no order.  Composite keys have more to them:
  * fields may be cut, NULL may share a value with a key, and in an index that is older than directions of
  * fields these may be other than the columns'.  So the planner's description of such an index is corrected.
  *
@@ -44,6 +45,8 @@ keeps_order(Relation index, const bool *not_null)
 	const int16 *options = index->rd_indoption;
 	HmFields	fields;
 
+	if (!hm_is_composite(index))
+		return hm_key_type(index)->ordered;
 	if (!hm_fields_try(index, &fields))
 		return false;
 
@@ -73,8 +76,6 @@ hm_keeps_order(Relation index, Relation table)
 {
 	bool		not_null[INDEX_MAX_KEYS];
 
-	if (!hm_is_composite(index))
-		return hm_key_type(index)->ordered;
 	note_constraints(index, table, not_null);
 	return keeps_order(index, not_null);
 }
@@ -191,6 +192,18 @@ scans_keep_order(PlannerInfo *root, const RelOptInfo *rel, const IndexOptInfo *i
 	return result;
 }
 
+/*
+ * Whether an index has the order that PostgreSQL believes it has.  The key type of an only column tells, without a
+ * look at the index.
+ */
+static bool
+planner_may_trust(PlannerInfo *root, const RelOptInfo *rel, const IndexOptInfo *index)
+{
+	if (index->ncolumns == 1)
+		return hm_key_type_lookup(hm_type_id_of_class(index->opfamily[0], index->opcintype[0]))->ordered;
+	return !index->hypothetical && scans_keep_order(root, rel, index);
+}
+
 static void
 describe_relation(HM_RELATION_HOOK_PARAMETERS)
 {
@@ -202,10 +215,9 @@ describe_relation(HM_RELATION_HOOK_PARAMETERS)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
 
-		if ((void *) index->amcostestimate != (void *) hm_cost_estimate || index->ncolumns == 1)
+		if ((void *) index->amcostestimate != (void *) hm_cost_estimate)
 			continue;
-		if (index->sortopfamily != NULL &&
-			(index->hypothetical || !scans_keep_order(root, rel, index)))
+		if (index->sortopfamily != NULL && !planner_may_trust(root, rel, index))
 			index->sortopfamily = NULL;
 
 		/* btcostestimate() looks at it, and not only if the index has an order. */

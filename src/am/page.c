@@ -257,6 +257,7 @@ hm_meta_is_sound(Relation index)
 	if (!block_is_readable(index, HM_METAPAGE_BLKNO))
 		return false;
 	buffer = ReadBuffer(index, HM_METAPAGE_BLKNO);
+	hm_column_types_load(index);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	result = meta_problem(index, BufferGetPage(buffer)) == META_SOUND;
 	UnlockReleaseBuffer(buffer);
@@ -268,6 +269,7 @@ hm_meta_buffer(Relation index, int lock)
 {
 	Buffer		buffer = ReadBuffer(index, HM_METAPAGE_BLKNO);
 
+	hm_column_types_load(index);
 	LockBuffer(buffer, lock);
 	hm_page_check(index, buffer, HM_PAGE_META);
 	return buffer;

@@ -32,9 +32,18 @@ bool
 hm_bracket_range(StrategyNumber strategy, const HmBracket *bracket, HmKey max,
 				 HmKey *low, HmKey *high)
 {
+	HmKey		hash = ht_key_ones_128(bracket->hash_bits);
+	HmKey		first = bracket->first;
+	HmKey		last = bracket->last;
+
 	*low = 0;
 	*high = max;
 
+	if (strategy != BTEqualStrategyNumber)
+	{
+		first &= ~hash;
+		last |= hash;
+	}
 	if (bracket->fuzzy)
 	{
 		if (strategy == BTLessStrategyNumber)
@@ -48,36 +57,36 @@ hm_bracket_range(StrategyNumber strategy, const HmBracket *bracket, HmKey max,
 		case BTLessStrategyNumber:
 			if (!bracket->has_first)
 				return true;
-			if (bracket->first == 0)
+			if (first == 0)
 				return false;
-			*high = bracket->first - 1;
+			*high = first - 1;
 			return true;
 
 		case BTLessEqualStrategyNumber:
 			if (!bracket->has_last)
 				return false;
-			*high = Min(bracket->last, max);
+			*high = Min(last, max);
 			return true;
 
 		case BTEqualStrategyNumber:
 			if (!bracket->has_first || !bracket->has_last)
 				return false;
-			*low = bracket->first;
-			*high = bracket->last;
+			*low = first;
+			*high = last;
 			return *low <= *high;
 
 		case BTGreaterEqualStrategyNumber:
 			if (!bracket->has_first)
 				return false;
-			*low = bracket->first;
+			*low = first;
 			return true;
 
 		case BTGreaterStrategyNumber:
 			if (!bracket->has_last)
 				return true;
-			if (bracket->last >= max)
+			if (last >= max)
 				return false;
-			*low = bracket->last + 1;
+			*low = last + 1;
 			return true;
 
 		default:
@@ -313,7 +322,7 @@ window_narrow(const HmKeyType *type, ScanKey key, HmSpan *window, bool *recheck)
 	HmSpan		span;
 
 	/* Keys tell nothing of it: those of a composite key have less order than the column's family. */
-	if (!type->ordered && key->sk_strategy != BTEqualStrategyNumber)
+	if (!hm_keys_have_ranges(type) && key->sk_strategy != BTEqualStrategyNumber)
 	{
 		*recheck = true;
 		return true;

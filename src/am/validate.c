@@ -27,17 +27,23 @@
 	 (1 << BTGreaterEqualStrategyNumber) | \
 	 (1 << BTGreaterStrategyNumber))
 
+/* Whether keys of a type, in a family, have no order, not even one for ranges. */
+static bool
+has_no_order(Oid family, Oid type)
+{
+	const HmKeyType *key_type = hm_key_type_lookup(hm_type_id_of_class(family, type));
+
+	return key_type != NULL && !hm_keys_have_ranges(key_type);
+}
+
 /*
  * The strategies that a family has for a pair of types: all, or equality alone if the keys of
  * one of them have no order.
  */
 static uint64
-strategies_of(Oid left, Oid right)
+strategies_of(Oid family, Oid left, Oid right)
 {
-	const HmKeyType *left_type = hm_key_type_lookup(left);
-	const HmKeyType *right_type = hm_key_type_lookup(right);
-
-	if ((left_type != NULL && !left_type->ordered) || (right_type != NULL && !right_type->ordered))
+	if (has_no_order(family, left) || has_no_order(family, right))
 		return 1 << BTEqualStrategyNumber;
 	return ALL_STRATEGIES;
 }
@@ -83,7 +89,7 @@ operators_valid(const char *family, CatCList *operators)
 			continue;
 		}
 
-		if ((strategies_of(form->amoplefttype, form->amoprighttype) >> form->amopstrategy & 1) == 0)
+		if ((strategies_of(form->amopfamily, form->amoplefttype, form->amoprighttype) >> form->amopstrategy & 1) == 0)
 		{
 			ereport(INFO,
 					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
@@ -139,7 +145,7 @@ operators_valid(const char *family, CatCList *operators)
  * becomes true if the family has operators that compare the type with itself.
  */
 static bool
-groups_valid(const char *family, CatCList *operators, CatCList *functions,
+groups_valid(const char *family, Oid family_oid, CatCList *operators, CatCList *functions,
 			 Oid type, bool *found)
 {
 	bool		result = true;
@@ -157,8 +163,8 @@ groups_valid(const char *family, CatCList *operators, CatCList *functions,
 		if (group->lefttype == type && group->righttype == type)
 			*found = true;
 
-		if ((group->operatorset & strategies_of(group->lefttype, group->righttype)) !=
-			strategies_of(group->lefttype, group->righttype))
+		if ((group->operatorset & strategies_of(family_oid, group->lefttype, group->righttype)) !=
+			strategies_of(family_oid, group->lefttype, group->righttype))
 		{
 			ereport(INFO,
 					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
@@ -222,7 +228,7 @@ hm_validate(Oid opclass)
 
 	if (!operators_valid(family, operators))
 		result = false;
-	if (!groups_valid(family, operators, functions, class_form->opcintype, &found))
+	if (!groups_valid(family, class_form->opcfamily, operators, functions, class_form->opcintype, &found))
 		result = false;
 	if (!found)
 	{

@@ -227,6 +227,9 @@
 /* quals.h */
 #define hm_spans_sort			HT_KEYED(hm_spans_sort)
 
+/* internal.h */
+#define hm_values_sort			HT_KEYED(hm_values_sort)
+
 /* check.h, copy.h, show.h */
 #define HmExpectedLeaf			HT_KEYED(HmExpectedLeaf)
 #define HmCheck					HT_KEYED(HmCheck)

@@ -93,7 +93,7 @@ match_array(PlannerInfo *root, IndexOptInfo *index, int column, RestrictInfo *in
 {
 	RelOptInfo *rel = scan->rel;
 	ScalarArrayOpExpr *clause = (ScalarArrayOpExpr *) info->clause;
-	Oid			key_type = index->opcintype[column];
+	Oid			key_type = hm_index_type_id(index, column);
 	Node	   *array;
 	Oid			left_type,
 				right_type;
@@ -229,7 +229,7 @@ plan_array_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlis
 	{
 		/* All processes of a parallel scan need the keys, but workers cannot run the subplan. */
 		array = list_concat(array,
-							hm_plan_subplan_keys(root, rel, first->index->opcintype[0], array_of(scan),
+							hm_plan_subplan_keys(root, rel, hm_index_type_id(first->index, 0), array_of(scan),
 												 (Oid) lsecond_int(scan->keys.description)));
 	}
 	targets = hm_join_plan_targets(root, rel, columns.tlist, scan->targets);
@@ -240,7 +240,7 @@ plan_array_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlis
 	plan->methods = &hm_lookup_scan_methods;
 	plan->custom_scan_tlist = columns.tlist;
 	flags = list_make5_int(JOIN_INNER, scan->index_only,
-						   (int) first->index->opcintype[first->column],
+						   (int) hm_index_type_id(first->index, first->column),
 						   hm_wants_first_rows(root), scan->distinct);
 	flags = lappend_int(flags, hm_has_columns(first->index));
 	flags = lappend_int(flags, first->column);
@@ -350,7 +350,7 @@ cost_array_scan(PlannerInfo *root, const ArrayScan *scan, double processes, Path
 		path->total_cost *= HM_GUESS_DISCOUNT;
 	}
 	cost_qual_eval(&filter, other_restrictions(scan), root);
-	if (!hm_key_type_lookup(index->opcintype[0])->exact || hm_has_columns(index))
+	if (!hm_key_type_lookup(hm_index_type_id(index, 0))->exact || hm_has_columns(index))
 		filter.per_tuple += cpu_operator_cost;
 	path->startup_cost += filter.startup + target->cost.startup;
 	path->total_cost += filter.startup + filter.per_tuple * rows + target->cost.startup +

@@ -49,7 +49,7 @@ begin_keys(LookupJoin *join, List *descriptions, List *arguments)
 			elog(ERROR, "harmonia cannot compare type %u with type %u", key->type->type, type);
 		key->argument = ExecInitExpr(argument, &join->node.css.ss.ps);
 		key->is_exact = key->type->type == type && key->type->exact;
-		join->may_be_fuzzy |= hm_may_be_fuzzy(key->type->type, type) ||
+		join->may_be_fuzzy |= hm_may_be_fuzzy(hm_key_type_id(key->type), type) ||
 			(join->composite && (key->strategy != BTEqualStrategyNumber || !field_is_exact(join, i)));
 		while (IsA(column, RelabelType))
 			column = ((RelabelType *) column)->arg;

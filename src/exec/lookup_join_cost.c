@@ -122,7 +122,7 @@ candidate_clauses(List *targets, JoinKeys *keys, JoinPathExtraData *extra)
 		return extra->restrictlist;
 	for (int i = 1; i < list_length(keys->description); i += 3)
 	{
-		if (hm_may_be_fuzzy(index->opcintype[0], (Oid) list_nth_int(keys->description, i)))
+		if (hm_may_be_fuzzy(hm_index_type_id(index, 0), (Oid) list_nth_int(keys->description, i)))
 			return extra->restrictlist;
 	}
 	return list_difference_ptr(extra->restrictlist, keys->clauses);

@@ -41,7 +41,7 @@ hm_join_add_key(const IndexOptInfo *index, int column, Node *key, Oid operator, 
 	keys->arguments = lappend(keys->arguments, argument);
 	keys->description = lappend_int(keys->description, strategy);
 	keys->description = lappend_int(keys->description, (int) right_type);
-	keys->description = lappend_int(keys->description, (int) index->opcintype[column]);
+	keys->description = lappend_int(keys->description, (int) hm_index_type_id(index, column));
 	keys->equal |= strategy == BTEqualStrategyNumber;
 	keys->lower |= strategy >= BTGreaterEqualStrategyNumber;
 	keys->upper |= strategy <= BTLessEqualStrategyNumber;
@@ -325,12 +325,12 @@ needs_only_key(RelOptInfo *joinrel, RelOptInfo *outer, List *targets, JoinKeys *
 			   JoinPathExtraData *extra)
 {
 	const IndexOptInfo *index = ((HmTarget *) linitial(targets))->index;
-	const HmKeyType *key_type = hm_column_key_type(hm_has_columns(index), index->opcintype[0]);
+	const HmKeyType *key_type = hm_column_key_type(hm_has_columns(index), hm_index_type_id(index, 0));
 	Node	   *argument = linitial(keys->arguments);
 	ListCell   *cell;
 
 	if (!keys->equal || hm_has_columns(index) || list_length(extra->restrictlist) != 1 ||
-		hm_may_be_fuzzy(key_type->type, (Oid) lsecond_int(keys->description)))
+		hm_may_be_fuzzy(hm_key_type_id(key_type), (Oid) lsecond_int(keys->description)))
 		return false;
 	foreach(cell, joinrel->reltarget->exprs)
 	{

@@ -303,7 +303,7 @@ plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	scan->methods = &hm_lookup_join_methods;
 	scan->custom_plans = plans;
 	scan->custom_scan_tlist = plan.tlist;
-	flags = list_make5_int(linitial_int(flags), lsecond_int(flags), (int) first->index->opcintype[first->column],
+	flags = list_make5_int(linitial_int(flags), lsecond_int(flags), (int) hm_index_type_id(first->index, first->column),
 						   hm_wants_first_rows(root), lthird_int(flags));
 	flags = lappend_int(flags, hm_has_columns(first->index));
 	flags = lappend_int(flags, first->column);

@@ -329,7 +329,7 @@ plan_lookup_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 
 	/* All processes of a parallel scan need the keys, but workers cannot run the subplan. */
 	if (is_single_array(index, conditions) && !path->path.parallel_aware)
-		subplan = hm_plan_subplan_keys(root, rel, index->opcintype[0], linitial(arguments),
+		subplan = hm_plan_subplan_keys(root, rel, hm_index_type_id(index, 0), linitial(arguments),
 									   (Oid) lsecond_int(linitial(descriptions)));
 
 	scan->scan.plan.targetlist = tlist;
@@ -420,7 +420,7 @@ finds_others(const IndexOptInfo *index, const Conditions *conditions)
 
 		for (int i = 0; i < list_length(description); i += DESCRIPTION_LENGTH)
 		{
-			if (hm_may_be_fuzzy(index->opcintype[0], (Oid) list_nth_int(description, i + 1)))
+			if (hm_may_be_fuzzy(hm_index_type_id(index, 0), (Oid) list_nth_int(description, i + 1)))
 				return true;
 		}
 	}
@@ -437,7 +437,7 @@ cost_conditions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 	cost_qual_eval(result, list_difference_ptr(rel->baserestrictinfo, conditions->exact), root);
 	if (!finds_others(index, conditions))
 		return;
-	if (is_single_array(index, conditions) && !hm_key_type_lookup(index->opcintype[0])->exact)
+	if (is_single_array(index, conditions) && !hm_key_type_lookup(hm_index_type_id(index, 0))->exact)
 	{
 		/* The fetch compares each row with the value of its key. */
 		result->per_tuple += cpu_operator_cost;

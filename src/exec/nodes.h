@@ -28,19 +28,19 @@ extern int	hm_batch_size;
  */
 
 /*
- * Whether the bracket of a value of this type among keys of another, in an index of that column
- * alone, may be fuzzy (am.h).  If so, the clause has to be evaluated for each row.  It always is if keys are not exact.
+ * Whether the bracket of a value of this type among keys of a key type, which is named by its id, in an index of that
+ * column alone, may be fuzzy (am.h).  If so, the clause has to be evaluated for each row.  It always is if keys are not exact.
  */
 extern bool hm_may_be_fuzzy(Oid key, Oid type);
 
 /*
- * The key type of a column of this type, in an index of this column alone or, if it is composite, of
+ * The key type with an id (am.h) of a column, in an index of this column alone or, if it is composite, of
  * several columns.
  */
 static inline const HmKeyType *
-hm_column_key_type(bool composite, Oid type)
+hm_column_key_type(bool composite, Oid id)
 {
-	return composite ? hm_field_type_lookup(type) : hm_key_type_lookup(type);
+	return composite ? hm_field_type_lookup(id) : hm_key_type_lookup(id);
 }
 
 /* The number of processes that divide work, where the leader counts as a part. */

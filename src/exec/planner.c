@@ -87,12 +87,12 @@ hm_can_use_index(const IndexOptInfo *index)
 Size
 hm_index_key_size(const IndexOptInfo *index)
 {
-	Oid			types[INDEX_MAX_KEYS];
+	Oid			ids[INDEX_MAX_KEYS];
 
 	for (int i = 0; i < index->ncolumns; i++)
-		types[i] = i < index->nkeycolumns ? index->opcintype[i] :
+		ids[i] = i < index->nkeycolumns ? hm_index_type_id(index, i) :
 			hm_included_type_oid(exprType((Node *) list_nth_node(TargetEntry, index->indextlist, i)->expr));
-	return hm_key_size(hm_width_of_types(types, index->nkeycolumns, index->ncolumns));
+	return hm_key_size(hm_width_of_types(ids, index->nkeycolumns, index->ncolumns));
 }
 
 bool
@@ -180,7 +180,7 @@ hm_key_correlation(PlannerInfo *root, const IndexOptInfo *index)
 	AttStatsSlot slot;
 	double		correlation = 0;
 
-	if (!hm_column_key_type(hm_has_columns(index), index->opcintype[0])->ordered)
+	if (!hm_keys_have_ranges(hm_column_key_type(hm_has_columns(index), hm_index_type_id(index, 0))))
 		return 0;
 	examine_variable(root, (Node *) key->expr, 0, &data);
 	if (HeapTupleIsValid(data.statsTuple) && OidIsValid(less) &&

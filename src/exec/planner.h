@@ -32,6 +32,13 @@ hm_has_columns(const IndexOptInfo *index)
 	return index->ncolumns > 1;
 }
 
+/* The id of the key type of one of its columns, counted from 0, if it were alone (am.h). */
+static inline Oid
+hm_index_type_id(const IndexOptInfo *index, int column)
+{
+	return hm_type_id_of_class(index->opfamily[column], index->opcintype[column]);
+}
+
 /*
  * The strategy of an operator in the operator family of one of the index's columns, with the
  * column on its left side; 0 if the operator is not in the family.  Columns are counted from 0.

@@ -189,7 +189,7 @@ choose_column(Search *search)
 		column--;
 	search->column = column;
 	search->key_type = hm_column_key_type(hm_has_columns(search->model),
-										  search->model->opcintype[column]);
+										  hm_index_type_id(search->model, column));
 }
 
 /*
