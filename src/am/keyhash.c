@@ -38,16 +38,6 @@
 #define PREFIX_BYTES	3
 #define HASH_BITS		(64 - 8 * PREFIX_BYTES)
 
-/*
- * The first bytes of a string that its key for ranges begins with, and those of them that are used.
- */
-#define ORDERED_BYTES	((128 - HM_C_HASH_BITS) / 8)
-#ifdef HM_SMALL_LIMITS
-#define ORDERED_USED	2
-#else
-#define ORDERED_USED	ORDERED_BYTES
-#endif
-
 /* What all keys that are not exact go through. */
 static inline uint64
 inexact(uint64 key)
@@ -81,21 +71,6 @@ key_of_bytes(const char *bytes, int length, uint64 seed)
 				   hash_bytes_with(bytes, length, seed) >> (64 - HASH_BITS));
 }
 
-/*
- * The key of a string in the order of its bytes.  A string has no zero bytes, so that one that ends where
- * another goes on is below it.
- */
-static HmKey
-ordered_key_of_bytes(const char *bytes, int length)
-{
-	HmKey		prefix = 0;
-	uint64		hash = hash_bytes_with(bytes, length, HASH_SEED);
-
-	for (int i = 0; i < ORDERED_BYTES; i++)
-		prefix = prefix << 8 | (i < length && i < ORDERED_USED ? (uint8) bytes[i] : 0);
-	return prefix << HM_C_HASH_BITS | inexact(hash >> (64 - HM_C_HASH_BITS));
-}
-
 /* Free what was detoasted of a value. */
 static inline void
 free_copy(const void *copy, Datum value)
@@ -113,24 +88,6 @@ hm_text_key(Datum value)
 
 	free_copy(text, value);
 	return key;
-}
-
-HmKey
-hm_text_c_key(Datum value)
-{
-	struct varlena *text = PG_DETOAST_DATUM_PACKED(value);
-	HmKey		key = ordered_key_of_bytes(VARDATA_ANY(text), (int) VARSIZE_ANY_EXHDR(text));
-
-	free_copy(text, value);
-	return key;
-}
-
-HmKey
-hm_name_c_key(Datum value)
-{
-	const char *name = NameStr(*DatumGetName(value));
-
-	return ordered_key_of_bytes(name, (int) strlen(name));
 }
 
 /* A name can be compared with a text, so it has the same key. */

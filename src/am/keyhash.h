@@ -1,6 +1,6 @@
 /*
  * keyhash.h
- *		Keys of values that do not fit into 64 bits, or are passed by reference (keyhash.c),
+ *		Keys of values that do not fit into 64 bits, or are passed by reference (keyhash.c, keyorder.c),
  *		for the list of types in keys.c.
  */
 #ifndef HARMONIA_AM_KEYHASH_H
@@ -12,7 +12,7 @@
 extern HmKey hm_text_key(Datum value);
 extern HmKey hm_name_key(Datum value);
 
-/* The same for ranges of strings, which sort as memcmp() does; so many bits of the keys are a hash. */
+/* The same for ranges of strings, which sort as memcmp() does (keyorder.c); so many bits of the keys are a hash. */
 #define HM_C_HASH_BITS	40
 
 extern HmKey hm_text_c_key(Datum value);
