@@ -40,9 +40,20 @@ CREATE OPERATOR CLASS jsonb_broken_ops FOR TYPE jsonb USING harmonia AS
 SELECT validate('jsonb_broken_ops');
 
 -- a type whose keys have no order
-CREATE OPERATOR CLASS text_broken_ops FOR TYPE text USING harmonia AS
+CREATE OPERATOR CLASS bytea_broken_ops FOR TYPE bytea USING harmonia AS
 	OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >;
-SELECT validate('text_broken_ops');
+SELECT validate('bytea_broken_ops');
+
+-- texts have keys for ranges if the family has "less than", and then it has to have all operators
+CREATE OPERATOR CLASS text_range_ops FOR TYPE text USING harmonia AS
+	OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >;
+SELECT validate('text_range_ops');
+CREATE OPERATOR CLASS text_partial_ops FOR TYPE text USING harmonia AS
+	OPERATOR 1 <, OPERATOR 3 =;
+SELECT validate('text_partial_ops');
+CREATE OPERATOR CLASS text_other_ops FOR TYPE text USING harmonia AS
+	OPERATOR 1 ~<~, OPERATOR 2 ~<=~, OPERATOR 3 =, OPERATOR 4 ~>=~, OPERATOR 5 ~>~;
+SELECT validate('text_other_ops');
 
 -- some operators missing, or all
 CREATE OPERATOR CLASS partial_ops FOR TYPE int4 USING harmonia AS
