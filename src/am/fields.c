@@ -276,7 +276,7 @@ hm_fields_from_meta(Relation index, const HmMeta *meta, HmFields *fields)
 		fields->count != IndexRelationGetNumberOfAttributes(index) ||
 		fields->count > HM_MAX_KEY_COLUMNS)
 		return false;
-	if (fields->count == 1 ? fields->width != hm_key_type(index)->width :
+	if (fields->count == 1 ? fields->width != hm_column_type(index, 0)->width :
 		fields->width != HT_WIDTH64 && fields->width != HT_WIDTH128)
 		return false;
 	for (int i = fields->count - 1; i >= 0; i--)

@@ -279,7 +279,7 @@ typedef struct HmExtent
  */
 typedef struct HmMetaColumn
 {
-	Oid			type;
+	Oid			type;			/* id of the key type (am.h) */
 	Oid			collation;
 	uint32		collation_version;	/* hash of the version's name */
 	uint16		bits;			/* of the column's field in a key (am.h) */

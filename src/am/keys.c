@@ -22,7 +22,7 @@
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
-#include "am/am.h"
+#include "am/internal.h"
 #include "am/keyhash.h"
 
 StaticAssertDecl(FLOAT8PASSBYVAL, "harmonia needs a 64-bit PostgreSQL, which passes bigint and float8 by value");
@@ -447,6 +447,14 @@ hm_column_type(Relation index, int column)
 const HmKeyType *
 hm_key_type(Relation index)
 {
+	const HmCache *cache = (const HmCache *) index->rd_amcache;
+	const HmKeyType *result = hm_column_type(index, 0);
+
 	Assert(!hm_is_composite(index));
-	return hm_column_type(index, 0);
+
+	/* Operators may have been added to the family since the metapage was read. */
+	if (cache != NULL && cache->fields.fields[0].type != result)
+		hm_report_damage(NULL, "index \"%s\" was built for keys of another type",
+						 RelationGetRelationName(index));
+	return result;
 }

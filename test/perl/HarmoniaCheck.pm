@@ -166,7 +166,7 @@ BEGIN
 			coalesce(' WHERE ' || pg_get_expr(indpred, indrelid), ''), relname,
 			CASE indoption[0] WHEN 0 THEN 'NULLS LAST' WHEN 3 THEN 'NULLS LAST' ELSE 'NULLS FIRST' END,
 			CASE indoption[0] WHEN 0 THEN 'NULLS FIRST' WHEN 3 THEN 'NULLS FIRST' ELSE 'NULLS LAST' END,
-			EXISTS (SELECT FROM pg_opclass o JOIN pg_amop ON amopfamily = opcfamily WHERE o.oid = indclass[0] AND amopstrategy = 1)
+			EXISTS (SELECT FROM pg_opclass o JOIN pg_amop ON amopfamily = opcfamily WHERE o.oid = indclass[0] AND amopstrategy = 1 AND opcname !~ '_c_ops$')
 		INTO STRICT tab, col, unreturnable, not_null, condition, name, nulls, nulls_descending, ordered
 		FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = indkey[0]
 			JOIN pg_class c ON c.oid = indexrelid

@@ -30,6 +30,7 @@ my %types = (
 		extremes => [ "'infinity'", "'-infinity'" ] },
 	float8 => { value => '((%s) / 4.0)::float8', order => 1, others => ['float4'], extremes => [ "'NaN'", "'-Infinity'", "'-0'" ] },
 	text => { value => "lpad(((%s) + 100000)::text, 8, '0')", extremes => [ "''", "'00100001'" ] },
+	word => { value => "lpad(((%s) + 100000)::text, 12, '0')", class => ' text_c_ops', extremes => [ "''", "'000000100001'", "'0000001'" ] },
 	numeric => { value => '((%s) / 4.0)::numeric', extremes => [ "'NaN'", '0.000' ] },
 	uuid => { value => "lpad(to_hex((%s) + 100000), 32, '0')::uuid", order => 1, extremes => ["'ffffffff-ffff-ffff-ffff-ffffffffffff'"] });
 
@@ -43,6 +44,7 @@ sub make_functions
 	my ($node) = @_;
 
 	$node->safe_psql('postgres', <<'END');
+CREATE DOMAIN word AS text COLLATE "C";
 -- Run a query by a sequential scan and by plans over the index, in one snapshot, and raise an
 -- error if the answers differ.  Returns the kinds of plans that used the index.
 CREATE FUNCTION compared(query text) RETURNS text LANGUAGE plpgsql AS $$
@@ -322,7 +324,7 @@ sub make_tables
 		$_->{nulls_first} = $_->{descending};
 		$_->{nulls_first} = !$_->{nulls_first} if $r->chance($same ? 100 : 300);
 	}
-	my $index = join ', ', map { "$_->{name} " . ($_->{descending} ? 'DESC' : 'ASC') . ' NULLS ' . ($_->{nulls_first} ? 'FIRST' : 'LAST') } @keys;
+	my $index = join ', ', map { $_->{name} . ($types{ $_->{kind} }{class} // '') . ($_->{descending} ? ' DESC' : ' ASC') . ' NULLS ' . ($_->{nulls_first} ? 'FIRST' : 'LAST') } @keys;
 	my $options = $included == 0 ? '' : ' INCLUDE (' . join(', ', map { $_->{name} } @columns[ @columns - $included .. $#columns ]) . ')';
 	$options .= $r->pick('', '', ' WITH (fillfactor = 50)', ' WITH (fanout = 8)');
 	my ($by, $partitions) = $r->chance(300) ? partitions(@columns) : ('', '');

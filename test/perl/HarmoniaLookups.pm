@@ -25,17 +25,18 @@ my %keys = (
 	float4 => '((%s) / 4.0)::float4',
 	float8 => '((%s) / 4.0)::float8',
 	text => "lpad(((%s) + 100000)::text, 8, '0')",
+	word => q{(lpad((((%1$s) + 100000) / 16)::text, 8, '0') || ', and so on, ' || lpad((((%1$s) + 100000) %% 16)::text, 2, '0'))::word},
 	uuid => q{(lpad(to_hex(((%1$s) + 100000) / 64), 16, '0') || lpad(to_hex(((%1$s) + 100000) %% 3000), 16, '0'))::uuid},
 	numeric => '((%s) / 4.0)::numeric',
 	interval => "(%s) * interval '6 hours'",
 	inet => "inet '10.0.0.0' + (%s)::int8");
-my @families = ([qw(int2 int4 int8)], [qw(date timestamp timestamptz)], [qw(float4 float8)], [qw(uuid)]);
-# Types whose keys are not exact, and have no order.
+my @families = ([qw(int2 int4 int8)], [qw(date timestamp timestamptz)], [qw(float4 float8)], [qw(uuid)], [qw(word)]);
+# Types whose keys are not exact, and have no order.  A word is a text whose index has keys for ranges.
 my @equality_families = ([qw(text)], [qw(numeric)], [qw(interval)], [qw(inet)]);
 my %extremes = (
 	int2 => '-32768', int4 => '2147483647', int8 => '-9223372036854775808', date => 'infinity', timestamp => '-infinity',
 	timestamptz => 'infinity', float4 => 'NaN', float8 => '-Infinity',
-	text => '', uuid => 'ffffffff-ffff-ffff-ffff-ffffffffffff', numeric => 'NaN', interval => '178000000 years', inet => '::1/64');
+	text => '', word => '', uuid => 'ffffffff-ffff-ffff-ffff-ffffffffffff', numeric => 'NaN', interval => '178000000 years', inet => '::1/64');
 
 # ----------------------------------------------------------------
 # Queries
@@ -220,12 +221,14 @@ sub make_tables
 	my $width = $r->{look_width};
 	my $t_key = sprintf $keys{ $r->{t_type} }, sprintf('abs(hashint4(i + %d)) %% %d - %d', $r->below(1000), $width, int($width / 10));
 	my $o_key = sprintf 'abs(hashint4(i + %d)) %% %d - %d', $r->below(1000), int($width * 1.2), int($width / 8);
-	my $index = $r->pick('', ' DESC', ' NULLS FIRST', ' DESC NULLS LAST') . ')' . $r->pick('', ' WITH (fillfactor = 50)', ' WITH (fanout = 8)');
+	my $index = ($r->{t_type} eq 'word' ? ' text_c_ops' : '') . $r->pick('', ' DESC', ' NULLS FIRST', ' DESC NULLS LAST') . ')' . $r->pick('', ' WITH (fillfactor = 50)', ' WITH (fanout = 8)');
 	my $rows = $r->pick(200, 3000, 5000);
 	my $make_t = make_t($r, $width);
 
 	return (<<"END", $t_key);
 DROP TABLE IF EXISTS t, o;
+DROP DOMAIN IF EXISTS word;
+CREATE DOMAIN word AS text COLLATE "C";
 $make_t
 CREATE TABLE o (n int, k $o_type, high $o_type, v int);
 INSERT INTO t (k, v) SELECT CASE WHEN i % 29 <> 3 THEN $t_key END, i % 100 FROM generate_series(1, $rows) i;

@@ -233,8 +233,8 @@ sub close_script
 	return (join("\n", @{ $self->{script} }) . "\n", $self->{compared});
 }
 
-# Begin a new table.  Returns a hash: "table" is SQL that creates the table, "index" what
-# follows the access method's name in CREATE INDEX, "btree" and "harmonia" the options.
+# Begin a new table.  Returns a hash: "table" is SQL that creates the table, "btree" and
+# "harmonia" what follows the access method's name in CREATE INDEX.
 sub new_table
 {
 	my ($self) = @_;
@@ -254,9 +254,8 @@ sub new_table
 	return {
 		table => 'DROP TABLE IF EXISTS t;'
 		  . " CREATE TABLE t (id int8 PRIMARY KEY, k $self->{type}, v int NOT NULL);",
-		index => "(k$order)",
-		btree => "WITH ($options)",
-		harmonia => "WITH ($options, fanout = $fanout)"
+		btree => "(k$order) WITH ($options)",
+		harmonia => '(k' . $self->operator_class . "$order) WITH ($options, fanout = $fanout)"
 	};
 }
 

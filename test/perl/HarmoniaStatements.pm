@@ -57,6 +57,14 @@ my %types = (
 		extremes => [ 'NaN', 'Infinity', '-Infinity', '-0', '0' ],
 		others => ['real']
 	},
+	# A domain over text, with collation C.  16 neighbours begin alike, further than keys tell them apart but by a hash.
+	word => {
+		text => sub { my $number = $_[0] + 1_000_000_000; sprintf('%010d, and so on, %02d', $number >> 4, $number & 15) },
+		sql => sub { "lpad(((($_[0])::int8 + 1000000000) >> 4)::text, 10, '0') || ', and so on, ' || lpad(((($_[0])::int8 + 1000000000) & 15)::text, 2, '0')" },
+		extremes => [ '0', '0062500000, and so on', 'ä€ä€ä€ä€', "\x7f" ],
+		class => ' text_c_ops',
+		others => ['name']
+	},
 	# Neighbours differ in the lowest byte or, every 256, in the highest ones.
 	uuid => {
 		text => sub { my $number = $_[0] + 1_000_000_000; sprintf('%08x%022x%02x', $number >> 8, 0, $number & 255) },
@@ -72,6 +80,9 @@ my %types = (
 sub table_limit { return 20_000; }
 
 sub type_names { return sort keys %types; }
+
+# What names a type's operator class that is not the default one, in harmonia indexes.
+sub operator_class { my ($self) = @_; return $types{ $self->{type} }{class} // ''; }
 
 # ----------------------------------------------------------------
 # Keys

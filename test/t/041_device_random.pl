@@ -29,7 +29,7 @@ sub check_device
 	return;
 }
 
-for my $family (undef, 'uuid')
+for my $family (undef, 'uuid', 'word')
 {
 	my $name = $family // 'any type';
 	my $node = new_device_node('device_random_' . ($family // 'any'));
