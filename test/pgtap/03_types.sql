@@ -1,6 +1,6 @@
 -- An index on every supported type, with difficult keys.
 \ir setup.inc
-SELECT plan(14 * 6);
+SELECT plan(14 * 6 + 8);
 
 CREATE FUNCTION test_type(type text, keys text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
@@ -36,6 +36,15 @@ SELECT test_type('money', '{-92233720368547758.08,92233720368547758.07,0.01,-0.0
 -- A domain is indexed like its base type.
 CREATE DOMAIN positive AS int CHECK (value > 0);
 SELECT test_type('positive', '{1,2147483647,42}');
+
+-- Texts under collation C have ranges with text_c_ops, which also serve LIKE with a prefix.
+CREATE TABLE orders AS SELECT ('ORD-' || lpad((i * 7919 % 10000)::text, 6, '0')) COLLATE "C" AS code, i AS n FROM generate_series(1, 5000) i;
+CREATE INDEX orders_code ON orders USING harmonia (code text_c_ops);
+ANALYZE orders;
+SELECT served_by('orders_code', 'SELECT * FROM orders WHERE code = ''ORD-007919''', 'text_c_ops =');
+SELECT served_by('orders_code', 'SELECT * FROM orders WHERE code BETWEEN ''ORD-0010'' AND ''ORD-0011''', 'text_c_ops BETWEEN');
+SELECT served_by('orders_code', 'SELECT * FROM orders WHERE code > ''ORD-0099''', 'text_c_ops >');
+SELECT served_by('orders_code', 'SELECT * FROM orders WHERE code LIKE ''ORD-001%''', 'text_c_ops LIKE');
 
 SELECT * FROM finish();
 ROLLBACK;
