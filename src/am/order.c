@@ -194,13 +194,15 @@ scans_keep_order(PlannerInfo *root, const RelOptInfo *rel, const IndexOptInfo *i
 
 /*
  * Whether an index has the order that PostgreSQL believes it has.  The key type of an only column tells, without a
- * look at the index.
+ * look at the index.  There is none if the type is not supported, as in an index that is not built.
  */
 static bool
 planner_may_trust(PlannerInfo *root, const RelOptInfo *rel, const IndexOptInfo *index)
 {
+	const HmKeyType *type = hm_key_type_lookup(hm_type_id_of_class(index->opfamily[0], index->opcintype[0]));
+
 	if (index->ncolumns == 1)
-		return hm_key_type_lookup(hm_type_id_of_class(index->opfamily[0], index->opcintype[0]))->ordered;
+		return type != NULL && type->ordered;
 	return !index->hypothetical && scans_keep_order(root, rel, index);
 }
 
