@@ -453,7 +453,7 @@ hm_key_type(Relation index)
 	Assert(!hm_is_composite(index));
 
 	/* Operators may have been added to the family since the metapage was read. */
-	if (cache != NULL && cache->fields.fields[0].type != result)
+	if (cache != NULL && hm_key_type_id(cache->fields.fields[0].type) != hm_key_type_id(result))
 		hm_report_damage(NULL, "index \"%s\" was built for keys of another type",
 						 RelationGetRelationName(index));
 	return result;
