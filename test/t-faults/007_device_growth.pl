@@ -41,7 +41,7 @@ DECLARE
 	i int := 0;
 BEGIN
 	WHILE pg_relation_size('t_k') / 8192 <= $words + 8 LOOP
-		INSERT INTO t SELECT 100 * j + 1 + i % 99 FROM generate_series(1, 3000) j WHERE j % 15 = i % 15;
+		INSERT INTO t SELECT 100 * j + 1 + i % 99 FROM generate_series(1, 3000) j WHERE j % 150 = i % 150;
 		i := i + 1;
 	END LOOP;
 END \$\$;
