@@ -62,7 +62,8 @@ hm_fillfactor(Relation index)
  * pins, which replay on a standby does not do.
  *
  * The planner asks this of every index of a table, so nothing is read from the index: a damaged one
- * must not keep the table from being read.  If an index has other fields than new ones get, scans
+ * must not keep the table from being read.  Nor must a partitioned one, which is never scanned, and may be of a type
+ * that no index can be built for.  If an index has other fields than new ones get, scans
  * return what its keys do not tell from the table.  So they do not compute expressions.
  */
 bool
@@ -70,7 +71,7 @@ hm_can_return(Relation index, int attno)
 {
 	HmFields	fields;
 
-	if (RecoveryInProgress())
+	if (RecoveryInProgress() || index->rd_rel->relkind == RELKIND_PARTITIONED_INDEX)
 		return false;
 	if (!hm_is_composite(index))
 		return hm_key_type(index)->returnable;
