@@ -187,7 +187,7 @@ ALTER TABLE c ATTACH PARTITION c_2 FOR VALUES FROM (300) TO (700);
 CREATE TABLE c_3 PARTITION OF c FOR VALUES FROM (700) TO (MAXVALUE);
 CREATE INDEX ON c USING harmonia (a, k);
 CREATE INDEX ON c USING harmonia (k, w);
-INSERT INTO c SELECT i % 3, shuffle(i) % 1000, 'w' || i % 4, i FROM generate_series(1, 12000) i;
+INSERT INTO c SELECT i % 3, shuffle(i) % 1000, 'w' || i % 4, i FROM generate_series(1, 36000) i;
 :vacuum ANALYZE t, u, q, c;
 CREATE TABLE o_t AS SELECT k::text, n FROM o;
 CREATE TABLE o_u AS SELECT md5(k::text)::uuid AS k, n FROM o;
