@@ -15,7 +15,7 @@ use Time::HiRes qw(usleep);
 our @EXPORT = qw(
   on_gpu new_device_node wait_for_device daemon_pid socket_path
   device_settings has_daemon skip_without_daemon
-  is_running wait_for_end stat_of nodes_of
+  is_running wait_for_end stat_of nodes_of create_compare_queries
 );
 
 # tools/check.sh says which device it is.  All batches go there, whatever they cost.
@@ -121,6 +121,38 @@ sub nodes_of
 	my ($node, $query, $settings) = @_;
 	return $node->safe_psql('postgres',
 		($settings // '') . ";\nEXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) $query");
+}
+
+# Create compare_queries(queries, probes), which executes each query, with the probes as $1, once without lookup
+# nodes and once with them, and raises an error if the answers differ.
+sub create_compare_queries
+{
+	my ($node) = @_;
+
+	$node->safe_psql('postgres', <<'END');
+CREATE FUNCTION compare_queries(queries text[], probes bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	query text;
+	wanted record;
+	got record;
+BEGIN
+	FOREACH query IN ARRAY queries LOOP
+		PERFORM set_config('enable_hashjoin', 'on', true), set_config('enable_nestloop', 'on', true),
+			set_config('enable_seqscan', 'on', true), set_config('enable_indexscan', 'off', true),
+			set_config('enable_indexonlyscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+			set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true),
+			set_config('harmonia.enable_lookup_join', 'off', true), set_config('harmonia.enable_lookup_scan', 'off', true);
+		EXECUTE query INTO wanted USING probes;
+		PERFORM set_config('enable_hashjoin', 'off', true), set_config('enable_nestloop', 'off', true),
+			set_config('enable_seqscan', 'off', true), set_config('enable_indexonlyscan', 'on', true),
+			set_config('harmonia.enable_lookup_join', 'on', true), set_config('harmonia.enable_lookup_scan', 'on', true);
+		EXECUTE query INTO got USING probes;
+		IF wanted IS DISTINCT FROM got THEN
+			RAISE 'wrong answer: % instead of % from %', got, wanted, query;
+		END IF;
+	END LOOP;
+END $$;
+END
 }
 
 1;

@@ -13,6 +13,7 @@ max_connections = 30
 autovacuum = off
 END
 
+create_compare_queries($node);
 $node->safe_psql('postgres', <<'END');
 CREATE SEQUENCE ids;
 CREATE TABLE t (id bigint DEFAULT nextval('ids'), k bigint, v int) WITH (autovacuum_enabled = off);
@@ -43,25 +44,8 @@ DECLARE
 		'SELECT count(*), sum(u.k), NULL FROM unnest($1) p(k) JOIN u ON u.k = (p.k % 20000)::int',
 		'SELECT count(*), sum(s.k), NULL FROM generate_series(0, 3000) p(k) JOIN s ON s.k = p.k WHERE $1 IS NOT NULL',
 		'SELECT count(*), sum(s.k), NULL FROM generate_series(0, 3000) p(k) JOIN s ON s.k = p.k WHERE $1 IS NOT NULL'];
-	query text;
-	wanted record;
-	got record;
 BEGIN
-	FOREACH query IN ARRAY queries LOOP
-		PERFORM set_config('enable_hashjoin', 'on', true), set_config('enable_nestloop', 'on', true),
-			set_config('enable_seqscan', 'on', true), set_config('enable_indexscan', 'off', true),
-			set_config('enable_indexonlyscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
-			set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true),
-			set_config('harmonia.enable_lookup_join', 'off', true), set_config('harmonia.enable_lookup_scan', 'off', true);
-		EXECUTE query INTO wanted USING probes;
-		PERFORM set_config('enable_hashjoin', 'off', true), set_config('enable_nestloop', 'off', true),
-			set_config('enable_seqscan', 'off', true), set_config('enable_indexonlyscan', 'on', true),
-			set_config('harmonia.enable_lookup_join', 'on', true), set_config('harmonia.enable_lookup_scan', 'on', true);
-		EXECUTE query INTO got USING probes;
-		IF wanted IS DISTINCT FROM got THEN
-			RAISE 'wrong answer: % instead of % from %', got, wanted, query;
-		END IF;
-	END LOOP;
+	PERFORM compare_queries(queries, probes);
 END $$;
 END
 

@@ -131,6 +131,7 @@ like(nodes_of($node, $every, $lookups), qr/Device Batches: [1-9]/, 'the device t
 # ----------------------------------------------------------------
 # Beside writers
 # ----------------------------------------------------------------
+create_compare_queries($node);
 $node->safe_psql('postgres', <<'END');
 -- Compare, in one snapshot, what the device and a sequential scan find for random keys of t.
 CREATE FUNCTION compare(seed int, keys int) RETURNS void LANGUAGE plpgsql AS $$
@@ -147,25 +148,8 @@ DECLARE
 		'SELECT count(*) FROM t WHERE k = ANY ($1 || $1)',
 		'SELECT count(*) FROM t WHERE k BETWEEN $1[1] AND $1[1] + 400000000 OR k BETWEEN $1[2] AND $1[2] + 400000000',
 		'SELECT count(*), sum(w.v), NULL FROM unnest($1) p(k) JOIN w ON w.u = md5((p.k % 100000)::text)::uuid'];
-	query text;
-	wanted record;
-	got record;
 BEGIN
-	FOREACH query IN ARRAY queries LOOP
-		PERFORM set_config('enable_hashjoin', 'on', true), set_config('enable_nestloop', 'on', true),
-			set_config('enable_seqscan', 'on', true), set_config('enable_indexscan', 'off', true),
-			set_config('enable_indexonlyscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
-			set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true),
-			set_config('harmonia.enable_lookup_join', 'off', true), set_config('harmonia.enable_lookup_scan', 'off', true);
-		EXECUTE query INTO wanted USING probes;
-		PERFORM set_config('enable_hashjoin', 'off', true), set_config('enable_nestloop', 'off', true),
-			set_config('enable_seqscan', 'off', true), set_config('enable_indexonlyscan', 'on', true),
-			set_config('harmonia.enable_lookup_join', 'on', true), set_config('harmonia.enable_lookup_scan', 'on', true);
-		EXECUTE query INTO got USING probes;
-		IF wanted IS DISTINCT FROM got THEN
-			RAISE 'wrong answer: % instead of % from %', got, wanted, query;
-		END IF;
-	END LOOP;
+	PERFORM compare_queries(queries, probes);
 END $$;
 END
 my $pid = daemon_pid($node);
