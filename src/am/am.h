@@ -596,7 +596,7 @@ extern void hm_visibility_gate_leave(Relation index, BlockNumber door);
 
 /*
  * Whether a lookup with this snapshot gives hints, and leaves out entries that have them.  Not if the snapshot
- * was taken in recovery: then "dead to all" was about the snapshots of another server.
+ * was taken in recovery, or the transaction began there: "dead to all" was about the snapshots of another server.
  */
 extern bool hm_heeds_hints(Snapshot snapshot);
 

@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "access/relscan.h"
+#include "access/xact.h"
 #include "access/xloginsert.h"
 #include "catalog/index.h"
 #include "commands/progress.h"
@@ -239,13 +240,13 @@ hm_restore_position(IndexScanDesc scan)
  */
 
 /*
- * It does not matter when the transaction began.  A worker has another one than its leader, and a snapshot can be
- * imported; and a transaction that lasts longer than recovery gets new snapshots.
+ * The transaction alone does not tell: a worker has another one than its leader, and a snapshot can be imported.
  */
 bool
 hm_heeds_hints(Snapshot snapshot)
 {
-	return IsMVCCSnapshot(snapshot) && !snapshot->takenDuringRecovery;
+	return IsMVCCSnapshot(snapshot) && !snapshot->takenDuringRecovery &&
+		!TransactionStartedDuringRecovery();
 }
 
 void
