@@ -22,6 +22,13 @@ static constexpr uint32_t few_places_share = 64;
 /* What a copy needs beside its blocks and inner levels, for these grow in steps: a share of the memory. */
 static constexpr uint64_t margin_share = 128;
 
+/*
+ * So many blocks of the host's memory, 256 MB, are got at a time: in about 0.1 s, as the system clears
+ * the memory.  A copy that grows gets this share more than it needs.
+ */
+static constexpr uint32_t host_step = 1 << 15;
+static constexpr uint32_t host_spare_share = 64;
+
 void
 Places::add(uint32_t first, uint32_t end)
 {
@@ -64,12 +71,17 @@ Places::keep(const uint32_t *kept, uint32_t count)
 	}
 }
 
-Copies::Copies(HdDevice *on, uint64_t limit_bytes) : device(on), limit(limit_bytes)
+Copies::Copies(HdDevice *on, uint64_t limit_bytes, uint64_t host_limit_bytes) : device(on), limit(limit_bytes)
 {
 	HdInfo		info;
 
+	if (hd_device_info(device, &info) != HD_OK)
+		return;
+	if (info.maps_host)
+		host_limit = host_limit_bytes;
+
 	/* Keep a tenth for the memory of batches. */
-	if (limit == 0 && hd_device_info(device, &info) == HD_OK)
+	if (limit == 0)
 	{
 		batch_limit = info.memory / 10;
 		limit = info.memory - batch_limit;
@@ -150,6 +162,16 @@ Copies::memory() const
 	return sum;
 }
 
+uint64_t
+Copies::host_memory() const
+{
+	uint64_t	sum = 0;
+
+	for (const auto &one : all)
+		sum += hd_index_host_memory(one.second.index);
+	return sum;
+}
+
 /*
  * Evict the least recently used copy, but not "kept" and none that is in a sync.
  * Returns false if there is none.
@@ -213,6 +235,25 @@ Copies::with_memory(const Copy *copy, uint64_t more, Action action)
 	return status;
 }
 
+/* What other copies leave of the device's memory, or half of it, without what inner levels need to grow. */
+uint64_t
+Copies::device_share(const Copy *copy) const
+{
+	uint64_t	others = memory() - hd_index_memory(copy->index);
+	uint64_t	share = std::max(limit - std::min(limit, others), limit / 2);
+
+	return share - share / margin_share;
+}
+
+/* What other copies leave of the host's memory. */
+uint64_t
+Copies::host_share(const Copy *copy) const
+{
+	uint64_t	others = host_memory() - hd_index_host_memory(copy->index);
+
+	return host_limit - std::min(host_limit, others);
+}
+
 /* The memory that the inner levels over this many leaves take, about. */
 static uint64_t
 levels_memory(const Copy &copy, uint32_t leaves)
@@ -224,6 +265,55 @@ levels_memory(const Copy &copy, uint32_t leaves)
 	return keys * (uint64_t) copy.width + leaves * sizeof(uint32_t);
 }
 
+/* At least what inner levels take for each leaf, if there are many. */
+static uint64_t
+leaf_levels_memory(const Copy *copy)
+{
+	return 2 * (uint64_t) copy->width + sizeof(uint32_t);
+}
+
+/* Get a part of the host's memory.  If there is less than is allowed, no more is asked for later. */
+HdStatus
+Copies::reserve_on_host(Copy *copy, uint32_t blocks)
+{
+	uint32_t	share = (uint32_t) std::min(host_share(copy) / HT_PAGE_SIZE, (uint64_t) HP_MAX_BLOCKS);
+	uint32_t	have = (uint32_t) (hd_index_host_memory(copy->index) / HT_PAGE_SIZE);
+	uint32_t	wanted = std::min(blocks - copy->blocks, host_step);
+	HdStatus	status;
+
+	too_large = wanted > share - std::min(share, have);
+	if (too_large)
+		return HD_NO_MEMORY;
+	if (!copy->is_partial())
+		wanted = std::min(std::max(wanted, blocks / host_spare_share), share - have);
+	wanted = std::min(wanted, host_step);
+	status = hd_index_reserve(copy->index, copy->blocks + wanted, true);
+	if (status == HD_OK)
+		copy->blocks += wanted;
+	else if (status == HD_NO_MEMORY)
+		host_limit = host_memory();
+	return status;
+}
+
+/* Make room on the device for as many blocks as it can have of so many, and then on the host. */
+HdStatus
+Copies::reserve_with_host(Copy *copy, uint32_t blocks)
+{
+	uint64_t	share = device_share(copy);
+	uint64_t	for_blocks = share - std::min(share, blocks * leaf_levels_memory(copy));
+	uint64_t	there = for_blocks / HT_PAGE_SIZE + hd_index_host_memory(copy->index) / HT_PAGE_SIZE;
+	uint32_t	on_device = (uint32_t) std::min(there, (uint64_t) blocks);
+	HdStatus	status;
+
+	if (on_device <= copy->blocks)
+		return reserve_on_host(copy, blocks);
+	status = with_memory(copy, (uint64_t) (on_device - copy->blocks) * HT_PAGE_SIZE,
+						 [&] { return hd_index_reserve(copy->index, on_device, false); });
+	if (status == HD_OK)
+		copy->blocks = on_device;
+	return status;
+}
+
 /*
  * Growing may move the copy, which takes the memory of the old and the new allocation for
  * a while.  So reserve an eighth more, if that fits without an eviction; partial copies are not
@@ -233,22 +323,26 @@ HdStatus
 Copies::reserve_blocks(Copy *copy, uint32_t blocks)
 {
 	uint32_t	generous = blocks + std::min(blocks / 8, UINT32_MAX - blocks);
+	uint64_t	needed = (uint64_t) blocks * HT_PAGE_SIZE + levels_memory(*copy, blocks);
 	HdStatus	status = HD_NO_MEMORY;
 
+	too_large = blocks > HP_MAX_BLOCKS;
+	if (!too_large && host_limit > 0 && needed > device_share(copy))
+		return reserve_with_host(copy, blocks);
+
 	/* The inner levels must fit, too, before anything is evicted or sent. */
-	too_large = blocks > HP_MAX_BLOCKS ||
-		(uint64_t) blocks * HT_PAGE_SIZE + levels_memory(*copy, blocks) > limit;
+	too_large |= needed > limit;
 	if (too_large)
 		return HD_NO_MEMORY;
 	if (!copy->is_partial() && memory() + (uint64_t) (generous - copy->blocks) * HT_PAGE_SIZE <= limit)
-		status = hd_index_reserve(copy->index, generous);
+		status = hd_index_reserve(copy->index, generous, false);
 	if (status == HD_OK)
 		copy->blocks = generous;
 	if (status != HD_NO_MEMORY)
 		return status;
 
 	status = with_memory(copy, (uint64_t) (blocks - copy->blocks) * HT_PAGE_SIZE,
-						 [&] { return hd_index_reserve(copy->index, blocks); });
+						 [&] { return hd_index_reserve(copy->index, blocks, false); });
 	if (status == HD_OK)
 		copy->blocks = blocks;
 	return status;
@@ -271,11 +365,12 @@ Copies::reserve(Copy *copy, uint32_t blocks)
 uint32_t
 Copies::blocks_max(const Copy *copy) const
 {
-	uint64_t	others = memory() - hd_index_memory(copy->index);
-	uint64_t	allowed = std::max(limit - std::min(limit, others), limit / 2);
-	uint64_t	each = HT_PAGE_SIZE + 2 * (uint64_t) copy->width + sizeof(uint32_t);
+	uint64_t	share = device_share(copy);
+	uint64_t	host_blocks = host_share(copy) / HT_PAGE_SIZE;
+	uint64_t	levels = leaf_levels_memory(copy);
+	uint64_t	blocks = (share + host_blocks * HT_PAGE_SIZE) / (HT_PAGE_SIZE + levels);
 
-	return (uint32_t) std::min((allowed - allowed / margin_share) / each, (uint64_t) HP_MAX_BLOCKS);
+	return (uint32_t) std::min({blocks, share / levels, (uint64_t) HP_MAX_BLOCKS});
 }
 
 void

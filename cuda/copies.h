@@ -6,6 +6,9 @@
  * keeps for batches, except during a search.  If a copy needs more, that is given back, then
  * the least recently used copies are evicted.  The same happens if the device runs out of
  * memory.
+ *
+ * Where the host's memory is allowed, too, a copy that the device has no room for has its last blocks
+ * there.  Nothing is evicted for that.
  */
 #ifndef HARMONIA_CUDA_COPIES_H
 #define HARMONIA_CUDA_COPIES_H
@@ -84,8 +87,11 @@ struct Copy
 class Copies
 {
 public:
-	/* limit_bytes 0: copies may take nearly all of the device's memory. */
-	Copies(HdDevice *on, uint64_t limit_bytes);
+	/*
+	 * limit_bytes 0: copies may take nearly all of the device's memory.  They may also take so much of
+	 * the host's memory, if the device can map it.
+	 */
+	Copies(HdDevice *on, uint64_t limit_bytes, uint64_t host_limit_bytes);
 	~Copies();
 
 	/* Find a copy and count this as a use; NULL if there is none. */
@@ -99,7 +105,7 @@ public:
 
 	/*
 	 * The number of blocks that a copy can have.  A copy that could use all memory leaves what
-	 * other copies have now, up to half of it.
+	 * other copies have now, up to half of it; of the host's memory it leaves all that others have.
 	 */
 	uint32_t	blocks_max(const Copy *copy) const;
 
@@ -115,6 +121,9 @@ public:
 	 * not enough memory.  If that does not help, the status is HD_NO_MEMORY: the copy
 	 * still exists, but its content is unusable.  Numbers of blocks and lines are the index's, those
 	 * of leaves in lists are places if the copy is partial.  May throw bad_alloc.
+	 *
+	 * Getting the host's memory takes long, so reserve() gets a part of it at a time: copy->blocks says
+	 * how far it has come, and the caller calls it again.
 	 */
 	HdStatus	reserve(Copy *copy, uint32_t blocks);
 	HdStatus	write_pages(Copy *copy, const uint32_t *numbers, const void *pages, uint32_t count);
@@ -125,8 +134,9 @@ public:
 	HdStatus	add_leaves(Copy *copy, const std::vector<HdWideNewLeaf> &leaves);
 	HdStatus	search(Copy *copy, const HdBatch &batch, HdResult *result);
 
-	/* Device memory of all copies, in bytes. */
+	/* Memory of all copies on the device, and on the host beyond that, in bytes. */
 	uint64_t	memory() const;
+	uint64_t	host_memory() const;
 
 	uint32_t	count() const
 	{
@@ -155,6 +165,7 @@ private:
 
 	HdDevice   *device;
 	uint64_t	limit;
+	uint64_t	host_limit = 0;
 	uint64_t	batch_limit = 0;	/* what batches may take beyond that */
 	uint64_t	clock = 0;
 	uint64_t	evicted = 0;
@@ -162,7 +173,11 @@ private:
 	std::map<HpIndexName, Copy, Before> all;
 
 	HdStatus	write(Copy *copy, const uint32_t *numbers, const void *items, uint32_t count, size_t size);
+	uint64_t	device_share(const Copy *copy) const;
+	uint64_t	host_share(const Copy *copy) const;
 	HdStatus	reserve_blocks(Copy *copy, uint32_t blocks);
+	HdStatus	reserve_on_host(Copy *copy, uint32_t blocks);
+	HdStatus	reserve_with_host(Copy *copy, uint32_t blocks);
 	bool		evict(const Copy *kept);
 	void		free_batch_memory(uint64_t more);
 	bool		make_room(const Copy *kept, uint64_t more);

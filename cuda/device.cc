@@ -176,15 +176,19 @@ hd_index_free(HdIndex *index)
 }
 
 HdStatus
-hd_index_reserve(HdIndex *index, uint32_t blocks)
+hd_index_reserve(HdIndex *index, uint32_t blocks, bool on_host)
 {
-	HdStatus	status = HD_OK;
+	HdStatus	status;
 
-	if (blocks > index->reserved)
-		status = index->reserve(blocks);
-	if (status == HD_OK && blocks > index->reserved)
-		index->reserved = blocks;
-	return status;
+	if (blocks <= index->reserved)
+		return HD_OK;
+	status = index->reserve(blocks, on_host);
+	if (status != HD_OK)
+		return status;
+	if (on_host)
+		index->host_blocks += blocks - index->reserved;
+	index->reserved = blocks;
+	return HD_OK;
 }
 
 HdStatus
@@ -223,7 +227,13 @@ hd_index_leaf_blocks(const HdIndex *index, uint32_t *count)
 uint64_t
 hd_index_memory(const HdIndex *index)
 {
-	return index->memory();
+	return (uint64_t) (index->reserved - index->host_blocks) * HT_PAGE_SIZE + index->levels_memory();
+}
+
+uint64_t
+hd_index_host_memory(const HdIndex *index)
+{
+	return (uint64_t) index->host_blocks * HT_PAGE_SIZE;
 }
 
 /* Record the child taken at each level for each of some keys. */

@@ -89,6 +89,7 @@ struct HdIndex
 	HdDevice   *device = nullptr;
 	HtShape		shape = {};
 	uint32_t	reserved = 0;	/* blocks */
+	uint32_t	host_blocks = 0;	/* of these, in the host's memory */
 
 	/* Copies of what the device has, made by leaves.cc. */
 	std::vector<uint32_t> leaf_blocks;
@@ -108,7 +109,9 @@ struct HdIndex
 	virtual ~ HdIndex()
 	{
 	}
-	virtual HdStatus reserve(uint32_t blocks) = 0;
+
+	/* Make room for more blocks than there are: see hd_index_reserve(). */
+	virtual HdStatus reserve(uint32_t blocks, bool on_host) = 0;
 	/*
 	 * Write items of "size" bytes, a multiple of 16, which are numbered over all
 	 * blocks.
@@ -122,7 +125,9 @@ struct HdIndex
 	 * unless an earlier call has failed.
 	 */
 	virtual HdStatus load_levels(uint32_t first) = 0;
-	virtual uint64_t memory() const = 0;
+
+	/* The device memory of all but blocks, in bytes. */
+	virtual uint64_t levels_memory() const = 0;
 	virtual HdStatus search(const HdBatch &batch, const harmonia::SortPlan &plan,
 							HdResult *result) = 0;
 

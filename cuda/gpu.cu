@@ -134,6 +134,7 @@ struct CudaDevice : HdDevice
 	cudaStream_t stopping = nullptr;	/* on which the stop word is set */
 	cudaEvent_t events[4] = {};
 	HostWords  *words = nullptr;
+	bool		maps_host = false;
 	Memory		stop;			/* the word that tells a search to stop; zero between
 								 * searches */
 
@@ -205,13 +206,13 @@ struct CudaIndex : HdIndex
 	{
 		return (CudaDevice *) device;
 	}
-	HdStatus	reserve(uint32_t blocks) override;
+	HdStatus	reserve(uint32_t blocks, bool on_host) override;
 	HdStatus	write(const uint32_t *numbers, const char *from, uint32_t count,
 					  size_t size) override;
 	HdStatus	load_levels(uint32_t first) override;
-	uint64_t	memory() const override
+	uint64_t	levels_memory() const override
 	{
-		return (uint64_t) reserved * HT_PAGE_SIZE + device_keys.size + device_blocks.size;
+		return device_keys.size + device_blocks.size;
 	}
 	HdStatus	search(const HdBatch &batch, const SortPlan &plan, HdResult *result) override;
 
@@ -265,6 +266,7 @@ CudaDevice::open(int wanted)
 		TRY(this, cudaEventCreate(&event));
 	TRY(this, cudaGetDeviceProperties(&properties, wanted));
 	snprintf(name, sizeof(name), "%s", properties.name);
+	maps_host = host_memory_maps();
 	return try_kernel();
 }
 
@@ -388,6 +390,7 @@ CudaDevice::info(HdInfo *result)
 	memcpy(result->name, name, sizeof(name));
 	result->memory = all;
 	result->memory_free = unused;
+	result->maps_host = maps_host;
 	return HD_OK;
 }
 
@@ -450,9 +453,9 @@ CudaDevice::free_batch_memory()
  */
 
 HdStatus
-CudaIndex::reserve(uint32_t blocks)
+CudaIndex::reserve(uint32_t blocks, bool on_host)
 {
-	return on()->status(pages.grow((size_t) blocks * HT_PAGE_SIZE, on()->stream), "making room for blocks");
+	return on()->status(pages.grow((size_t) blocks * HT_PAGE_SIZE, on_host, on()->stream), "making room for blocks");
 }
 
 HdStatus

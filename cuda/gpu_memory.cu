@@ -1,6 +1,6 @@
 /*
  * gpu_memory.cu
- *		Device memory for the pages of a copy, which grows.
+ *		Memory for the pages of a copy, which grows: on the device, and beyond that on its host.
  */
 #include "gpu_memory.h"
 
@@ -16,6 +16,13 @@ namespace harmonia
  */
 static constexpr size_t moved_max = 64 << 20;
 
+/* What memory is, and the unit that it comes in; 0: it cannot be mapped. */
+struct MappedKind
+{
+	CUmemAllocationProp properties;
+	size_t		unit;
+};
+
 /* Functions of the driver, to which nothing is linked.  All of them, or none, are there. */
 struct Driver
 {
@@ -28,9 +35,9 @@ struct Driver
 	PFN_cuMemSetAccess_v10020 set_access;
 	PFN_cuMemGetAllocationGranularity_v10020 granularity;
 
-	/* What memory is, and the unit that it comes in; 0: it cannot be mapped. */
-	CUmemAllocationProp kind;
-	size_t		unit;
+	/* Memory of the device, and of the host. */
+	MappedKind	device;
+	MappedKind	host;
 };
 
 template <typename Function>
@@ -54,6 +61,16 @@ find(const char *name, Function *function)
 	return error == cudaSuccess && found == cudaDriverEntryPointSuccess && entry != nullptr;
 }
 
+static void
+find_unit(const Driver &driver, CUmemLocationType type, int id, MappedKind *kind)
+{
+	kind->properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+	kind->properties.location.type = type;
+	kind->properties.location.id = id;
+	if (driver.granularity(&kind->unit, &kind->properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) != CUDA_SUCCESS)
+		kind->unit = 0;
+}
+
 static Driver
 find_driver()
 {
@@ -67,11 +84,21 @@ find_driver()
 		!find("cuMemSetAccess", &driver.set_access) ||
 		!find("cuMemGetAllocationGranularity", &driver.granularity))
 		return driver;
-	driver.kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-	driver.kind.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-	driver.kind.location.id = device;
-	if (driver.granularity(&driver.unit, &driver.kind, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) != CUDA_SUCCESS)
-		driver.unit = 0;
+	find_unit(driver, CU_MEM_LOCATION_TYPE_DEVICE, device, &driver.device);
+#if CUDART_VERSION >= 12020
+	{
+		int			node = 0;
+
+		/* The memory that is nearest. */
+		if (cudaDeviceGetAttribute(&node, cudaDevAttrHostNumaId, device) != cudaSuccess)
+			cudaGetLastError();
+		find_unit(driver, CU_MEM_LOCATION_TYPE_HOST_NUMA, std::max(node, 0), &driver.host);
+
+		/* Parts of both kinds lie side by side. */
+		if (driver.device.unit > 0 && driver.host.unit > 0)
+			driver.device.unit = driver.host.unit = std::max(driver.device.unit, driver.host.unit);
+	}
+#endif
 	return driver;
 }
 
@@ -98,11 +125,22 @@ round_up(size_t size, size_t unit)
 }
 
 cudaError_t
-GrowingMemory::grow(size_t needed, cudaStream_t stream)
+GrowingMemory::grow(size_t needed, bool on_host, cudaStream_t stream)
 {
 	if (needed <= room)
 		return cudaSuccess;
-	return needed > moved_max && driver().unit > 0 ? map(needed, stream) : move(needed, stream);
+	if (!on_host && (needed <= moved_max || driver().device.unit == 0))
+		return parts.empty() ? move(needed, stream) : map(needed, false, stream);
+
+	/* What is in an ordinary allocation stays on the device. */
+	if (on_host && parts.empty() && room > 0)
+	{
+		cudaError_t error = map(room, false, stream);
+
+		if (error != cudaSuccess || needed <= room)
+			return error;
+	}
+	return map(needed, on_host, stream);
 }
 
 /* Take a larger allocation, and copy the content. */
@@ -139,7 +177,7 @@ GrowingMemory::map_part(CUdeviceptr at, const Part &part) const
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	access.location = driver().kind.location;
+	access.location = driver().device.properties.location;
 	access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 	result = driver().set_access(at, part.size, &access, 1);
 	if (result != CUDA_SUCCESS)
@@ -168,12 +206,13 @@ GrowingMemory::map_all(CUdeviceptr at, size_t *mapped) const
  * other addresses; an allocation can be mapped twice meanwhile.
  */
 cudaError_t
-GrowingMemory::map(size_t needed, cudaStream_t stream)
+GrowingMemory::map(size_t needed, bool on_host, cudaStream_t stream)
 {
 	const Driver &driver = harmonia::driver();
+	const MappedKind &kind = on_host ? driver.host : driver.device;
 	bool		moves = parts.empty();	/* from an ordinary allocation, if there is any */
 	size_t		kept = moves ? 0 : room;
-	Part		part = {0, round_up(needed - kept, driver.unit)};
+	Part		part = {0, round_up(needed - kept, kind.unit)};
 	size_t		wanted = addresses;
 	CUdeviceptr begin = (CUdeviceptr) start;
 	size_t		mapped = kept;
@@ -181,12 +220,12 @@ GrowingMemory::map(size_t needed, cudaStream_t stream)
 	cudaError_t error;
 
 	parts.reserve(parts.size() + 1);
-	result = driver.create(&part.handle, part.size, &driver.kind, 0);
+	result = driver.create(&part.handle, part.size, &kind.properties, 0);
 	if (result != CUDA_SUCCESS)
-		return error_of(result);
+		return on_host ? cudaErrorMemoryAllocation : error_of(result);
 	if (kept + part.size > addresses)
 	{
-		wanted = round_up(std::max(2 * addresses, kept + part.size), driver.unit);
+		wanted = round_up(std::max(2 * addresses, kept + part.size), kind.unit);
 		result = driver.reserve(&begin, wanted, 0, 0, 0);
 		if (result != CUDA_SUCCESS)
 		{
@@ -252,6 +291,19 @@ GrowingMemory::free()
 	}
 	start = nullptr;
 	room = addresses = 0;
+}
+
+bool
+host_memory_maps()
+{
+	GrowingMemory memory;
+	size_t		unit = driver().host.unit;
+	bool		maps;
+
+	/* Zeros are written, by the device. */
+	maps = unit > 0 && driver().device.unit > 0 && memory.grow(unit, true, nullptr) == cudaSuccess;
+	cudaGetLastError();
+	return maps;
 }
 
 }								/* namespace harmonia */

@@ -1,6 +1,6 @@
 /*
  * gpu_memory.h
- *		Device memory for the pages of a copy, which grows.
+ *		Memory for the pages of a copy, which grows: on the device, and beyond that on its host.
  *
  * Only the CUDA device includes this.
  */
@@ -18,7 +18,8 @@ namespace harmonia
 /*
  * Memory that keeps its content while it grows.  Small memory moves to a larger allocation.
  * Large memory is mapped from several allocations, one behind the other, so that nothing is
- * copied, and no second one is needed for a while; where the driver can do that.
+ * copied, and no second one is needed for a while; where the driver can do that.  Allocations can also
+ * be of the host's memory.  Kernels read and write that as they do the device's, over the bus.
  */
 class GrowingMemory
 {
@@ -32,10 +33,11 @@ public:
 	}
 
 	/*
-	 * Make room for so many bytes; what is new is zeros.  On failure everything is as it was.
-	 * Nobody uses the memory meanwhile.
+	 * Make room for so many bytes; what is new is zeros, and is in the device's memory, or in the
+	 * host's, which the process must be able to map.  On failure everything is as it was.  Nobody uses the
+	 * memory meanwhile.
 	 */
-	cudaError_t grow(size_t needed, cudaStream_t stream);
+	cudaError_t grow(size_t needed, bool on_host, cudaStream_t stream);
 	void		free();
 
 	char	   *at() const
@@ -57,10 +59,13 @@ private:
 	std::vector<Part> parts;
 
 	cudaError_t move(size_t needed, cudaStream_t stream);
-	cudaError_t map(size_t needed, cudaStream_t stream);
+	cudaError_t map(size_t needed, bool on_host, cudaStream_t stream);
 	CUresult	map_part(CUdeviceptr at, const Part &part) const;
 	CUresult	map_all(CUdeviceptr at, size_t *mapped) const;
 };
+
+/* Can the host's memory be mapped?  The answer comes from a trial. */
+extern bool host_memory_maps();
 
 }								/* namespace harmonia */
 

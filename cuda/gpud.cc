@@ -2,13 +2,13 @@
  * gpud.cc
  *		harmonia_gpud, the device daemon: searches copies of indexes for PostgreSQL.
  *
- * usage: harmonia_gpud --device=auto|cuda|host [--memory=MB]
+ * usage: harmonia_gpud --device=auto|cuda|host [--memory=MB] [--host-memory=MB]
  *
  * The server's supervisor starts it in the data directory, with a connection to itself
  * as descriptor HP_CONTROL_FD. src/device/protocol.h describes the protocol on that
  * connection and on the socket.  Messages to stderr go to the server's log.  "memory"
  * limits the memory of all copies; 0, the default, allows nearly all of the device's
- * memory.  Tests set HARMONIA_PIECE to have searches performed in pieces of so many probes.
+ * memory.  "host-memory" is what they may take of the machine's beyond that, by default nothing.  Tests set HARMONIA_PIECE to have searches performed in pieces of so many probes.
  * "auto" means CUDA: the host device is only for tests, as backends themselves
  * search faster.
  */
@@ -35,14 +35,28 @@ struct Options
 {
 	HdKind		kind;
 	uint64_t	memory;			/* bytes */
+	uint64_t	host_memory;
 };
 
 [[noreturn]] void
 usage()
 {
-	fprintf(stderr, "usage: harmonia_gpud --device=auto|cuda|host [--memory=MB]\n"
+	fprintf(stderr, "usage: harmonia_gpud --device=auto|cuda|host [--memory=MB] [--host-memory=MB]\n"
 			"PostgreSQL starts this program.\n");
 	exit(2);
+}
+
+uint64_t
+parse_megabytes(const char *text)
+{
+	char	   *end;
+	unsigned long long megabytes;
+
+	errno = 0;
+	megabytes = strtoull(text, &end, 10);
+	if (errno != 0 || end == text || *end != '\0' || megabytes > UINT64_MAX >> 20)
+		usage();
+	return megabytes << 20;
 }
 
 Options
@@ -51,6 +65,7 @@ parse(int argc, char **argv)
 	static const struct option known[] = {
 		{"device", required_argument, nullptr, 'd'},
 		{"memory", required_argument, nullptr, 'm'},
+		{"host-memory", required_argument, nullptr, 'h'},
 		{}
 	};
 	Options		options = {};
@@ -66,16 +81,9 @@ parse(int argc, char **argv)
 				usage();
 		}
 		else if (option == 'm')
-		{
-			char	   *end;
-			unsigned long long megabytes;
-
-			errno = 0;
-			megabytes = strtoull(optarg, &end, 10);
-			if (errno != 0 || end == optarg || *end != '\0' || megabytes > UINT64_MAX >> 20)
-				usage();
-			options.memory = megabytes << 20;
-		}
+			options.memory = parse_megabytes(optarg);
+		else if (option == 'h')
+			options.host_memory = parse_megabytes(optarg);
 		else
 			usage();
 	}
@@ -154,9 +162,9 @@ failure(const char *text)
 
 /* Serve on a device until the supervisor ends.  Returns false on failure. */
 bool
-serve(HdDevice *device, uint64_t memory)
+serve(HdDevice *device, const Options &options)
 {
-	Service		service(device, memory);
+	Service		service(device, options.memory, options.host_memory);
 
 	if (!service.listen())
 	{
@@ -193,7 +201,7 @@ main(int argc, char **argv)
 	if (opened != HD_OK)
 		tell(failure(device != nullptr ? hd_device_error(device) : "out of memory"));
 	else
-		served = serve(device, options.memory);
+		served = serve(device, options);
 	hd_device_close(device);
 	return served ? 0 : 1;
 }

@@ -58,6 +58,7 @@ typedef struct HdInfo
 	char		name[256];
 	uint64_t	memory;			/* total and unused bytes; 0 if unknown */
 	uint64_t	memory_free;
+	bool		maps_host;		/* copies can have blocks in the host's memory */
 } HdInfo;
 
 /* ----------------------------------------------------------------
@@ -154,8 +155,11 @@ extern void hd_index_free(HdIndex *index);
  * Make room for this many blocks in total and keep the existing ones.  A large copy on a GPU
  * grows where it is, if the driver can do that; otherwise, while blocks move to a larger
  * allocation, the old and the new one both take memory.  Never shrinks.  New blocks are zeros.
+ *
+ * With on_host, which needs HdInfo.maps_host, new blocks are in the host's memory, pinned: a GPU reads them
+ * over the bus.
  */
-extern HdStatus hd_index_reserve(HdIndex *index, uint32_t blocks);
+extern HdStatus hd_index_reserve(HdIndex *index, uint32_t blocks, bool on_host);
 
 /*
  * Write blocks: pages[i] becomes block numbers[i].  Pages have HT_PAGE_SIZE bytes each
@@ -216,8 +220,9 @@ extern HdStatus hd_index_add_wide_leaves(HdIndex *index, const HdWideNewLeaf *le
  */
 extern const uint32_t *hd_index_leaf_blocks(const HdIndex *index, uint32_t *count);
 
-/* Device memory that the index takes, in bytes. */
+/* Memory that the index takes on the device, and on the host beyond that, in bytes. */
 extern uint64_t hd_index_memory(const HdIndex *index);
+extern uint64_t hd_index_host_memory(const HdIndex *index);
 
 /* ----------------------------------------------------------------
  *		Batches

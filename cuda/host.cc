@@ -73,17 +73,16 @@ struct HostIndex : HdIndex
 	{
 		free(allocated);
 	}
-	HdStatus	reserve(uint32_t blocks) override;
+	HdStatus	reserve(uint32_t blocks, bool on_host) override;
 	HdStatus	write(const uint32_t *numbers, const char *from, uint32_t count,
 					  size_t size) override;
 	HdStatus	load_levels(uint32_t) override
 	{
 		return HD_OK;
 	}
-	uint64_t	memory() const override
+	uint64_t	levels_memory() const override
 	{
-		return (uint64_t) reserved * HT_PAGE_SIZE + keys.size() +
-			leaf_blocks.size() * sizeof(uint32_t);
+		return keys.size() + leaf_blocks.size() * sizeof(uint32_t);
 	}
 	HdStatus	search(const HdBatch &batch, const SortPlan &plan, HdResult *result) override;
 
@@ -109,6 +108,7 @@ HostDevice::info(HdInfo *result)
 	strcpy(result->name, "host");
 	result->memory = (uint64_t) sysconf(_SC_PHYS_PAGES) * page;
 	result->memory_free = (uint64_t) sysconf(_SC_AVPHYS_PAGES) * page;
+	result->maps_host = true;
 	return HD_OK;
 }
 
@@ -118,8 +118,9 @@ HostDevice::create_index()
 	return new HostIndex;
 }
 
+/* All memory is the host's, so where blocks are makes no difference but in what is counted. */
 HdStatus
-HostIndex::reserve(uint32_t blocks)
+HostIndex::reserve(uint32_t blocks, bool)
 {
 	size_t		space = ((size_t) blocks + 1) * HT_PAGE_SIZE;
 	void	   *more = calloc(space, 1);

@@ -275,7 +275,6 @@ Service::sync_begin(Client &client, HpReply *reply)
 			"an index must keep its key width and fanout");
 	copies.collect(copy, true);
 	reply->structure = copy->structure;
-	reply->blocks = copy->blocks;
 	reply->free_blocks = copy->places.free_count();
 	reply->blocks_max = copies.blocks_max(copy);
 	reply->zones = copy->zones_number;
@@ -630,7 +629,12 @@ Service::status(HdStatus status)
 void
 Service::describe(HpReply *reply, const Copy *copy, const char *text)
 {
-	reply->copy_memory = copy != nullptr ? hd_index_memory(copy->index) : 0;
+	if (copy != nullptr)
+	{
+		reply->blocks = copy->blocks;
+		reply->copy_host_memory = hd_index_host_memory(copy->index);
+		reply->copy_memory = hd_index_memory(copy->index) + reply->copy_host_memory;
+	}
 	reply->memory = info.memory;
 	reply->memory_free = info.memory_free;
 	reply->is_gpu = info.kind == HD_CUDA;

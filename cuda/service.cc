@@ -60,8 +60,8 @@ Descriptor::set(int descriptor)
 	fd = descriptor;
 }
 
-Service::Service(HdDevice *on, uint64_t memory_limit)
-	: device(on), copies(on, memory_limit),
+Service::Service(HdDevice *on, uint64_t memory_limit, uint64_t host_memory_limit)
+	: device(on), copies(on, memory_limit, host_memory_limit),
 	pins{std::min(pinned_max, (uint64_t) sysconf(_SC_PHYS_PAGES) / 8 * (uint64_t) sysconf(_SC_PAGESIZE))}
 {
 	struct rlimit descriptors;

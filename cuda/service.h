@@ -154,7 +154,7 @@ struct Client
 class Service
 {
 public:
-	Service(HdDevice *on, uint64_t memory_limit);
+	Service(HdDevice *on, uint64_t memory_limit, uint64_t host_memory_limit);
 	~Service();
 
 	/* Listen on HP_SOCKET.  Returns false and sets errno on failure. */

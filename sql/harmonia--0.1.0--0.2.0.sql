@@ -202,3 +202,46 @@ CREATE VIEW pg_stat_progress_harmonia AS
 		LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) p.datid;
 
 GRANT SELECT ON pg_stat_progress_harmonia TO PUBLIC;
+
+-- ----------------------------------------------------------------
+-- Statistics: where copies are, and which share of the probes they can answer
+-- ----------------------------------------------------------------
+
+DROP VIEW pg_stat_harmonia;
+DROP FUNCTION harmonia_stat_indexes();
+
+CREATE FUNCTION harmonia_stat_indexes(
+	OUT relid oid,
+	OUT batches bigint,
+	OUT keys bigint,
+	OUT hits bigint,
+	OUT device_batches bigint,
+	OUT device_keys bigint,
+	OUT fallbacks bigint,
+	OUT loads bigint,
+	OUT evictions bigint,
+	OUT synced_blocks bigint,
+	OUT bytes_to_device bigint,
+	OUT bytes_from_device bigint,
+	OUT resident boolean,
+	OUT device_bytes bigint,
+	OUT stats_reset timestamptz,
+	OUT host_bytes bigint,
+	OUT resident_share float8)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION harmonia_stat_indexes()
+IS 'statistics of batch lookups in harmonia indexes of this database';
+
+CREATE VIEW pg_stat_harmonia AS
+	SELECT s.relid AS indexrelid, n.nspname AS schemaname, c.relname AS indexrelname,
+		s.batches, s.keys, s.hits, s.device_batches, s.device_keys, s.fallbacks, s.loads, s.evictions,
+		s.synced_blocks, s.bytes_to_device, s.bytes_from_device, s.resident, s.device_bytes,
+		s.host_bytes, s.resident_share, s.stats_reset
+	FROM harmonia_stat_indexes() s
+		JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) s.relid
+		JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace;
+
+GRANT SELECT ON pg_stat_harmonia TO PUBLIC;

@@ -268,7 +268,7 @@ public:
 		for (uint32_t i = 0; i < entries.blocks; i++)
 			numbers[i] = i;
 		CHECK(hd_index_create(device, Entries<Key>::width, fanout, &index));
-		CHECK(hd_index_reserve(index, entries.blocks));
+		CHECK(hd_index_reserve(index, entries.blocks, false));
 		CHECK(hd_index_write(index, numbers.data(), entries.pages, entries.blocks));
 		CHECK(Engine<Key>::set_leaves(index, entries.leaves));
 	}

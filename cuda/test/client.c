@@ -88,7 +88,7 @@ print_log(void)
 }
 
 Daemon
-start_daemon(const char *device, const char *memory)
+start_daemon(const char *device, const char *memory, const char *host_memory)
 {
 	Daemon		daemon;
 	int			ends[2];
@@ -107,7 +107,7 @@ start_daemon(const char *device, const char *memory)
 		if (log < 0 || control < 0 || dup2(log, STDERR_FILENO) < 0 || dup2(log, 20) < 0 ||
 			dup2(control, HP_CONTROL_FD) < 0)
 			_exit(3);
-		execl(daemon_path, daemon_path, device, memory, (char *) NULL);
+		execl(daemon_path, daemon_path, device, memory, host_memory, (char *) NULL);
 		_exit(3);
 	}
 	close(ends[1]);

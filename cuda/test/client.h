@@ -40,8 +40,8 @@ extern void enter_folder(const char *argv_daemon);
 /* Print what daemons have logged. */
 extern void print_log(void);
 
-/* Start a daemon; device and memory are its options. */
-extern Daemon start_daemon(const char *device, const char *memory);
+/* Start a daemon with up to three options, the last of which may be NULL. */
+extern Daemon start_daemon(const char *device, const char *memory, const char *host_memory);
 
 /*
  * Close the supervisor's connection.  Returns the exit status as waitpid() does, or -1

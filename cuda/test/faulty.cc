@@ -88,11 +88,11 @@ struct FaultyIndex : HdIndex
 			usleep(1000);
 		return !ticker.gives_up();
 	}
-	HdStatus	reserve(uint32_t blocks) override
+	HdStatus	reserve(uint32_t blocks, bool on_host) override
 	{
 		HdStatus	status = begin(true);
 
-		return status != HD_OK ? status : host->reserve(blocks);
+		return status != HD_OK ? status : host->reserve(blocks, on_host);
 	}
 	HdStatus	write(const uint32_t *numbers, const char *items, uint32_t count, size_t size) override
 	{
@@ -106,10 +106,10 @@ struct FaultyIndex : HdIndex
 
 		return status != HD_OK ? status : host->load_levels(first);
 	}
-	uint64_t	memory() const override
+	uint64_t	levels_memory() const override
 	{
 		(HdIndex &) *host = *this;
-		return host->memory();
+		return host->levels_memory();
 	}
 	HdStatus	search(const HdBatch &batch, const harmonia::SortPlan &plan, HdResult *result) override
 	{

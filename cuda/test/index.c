@@ -257,6 +257,25 @@ ask_status(const Connection *connection, const HpRequest *request, HpReply *repl
 	return ask(connection, request, reply) ? (int) reply->status : CONNECTION_ENDED;
 }
 
+int
+ask_room(const Connection *connection, const HpRequest *request, HpReply *reply)
+{
+	HpReply		mine;
+	uint32_t	before = 0;
+	int			status;
+
+	if (reply == NULL)
+		reply = &mine;
+	while ((status = ask_status(connection, request, reply)) == HP_OK && reply->blocks < request->count)
+	{
+		expect(reply->blocks > before, "room for %u of %u blocks, as before", reply->blocks, request->count);
+		if (reply->blocks <= before)
+			return HP_NO_MEMORY;
+		before = reply->blocks;
+	}
+	return status;
+}
+
 /* ----------------------------------------------------------------
  *		Partial copies
  * ----------------------------------------------------------------
@@ -531,7 +550,7 @@ sync_blocks(const Connection *connection, Index *index)
 	/* The daemon looks for places that are no longer needed only where few are free. */
 	request.count = index->partial ? 2 * note_blocks(index) + 40 : index->blocks;
 	if (status == HP_OK && (request.count > index->blocks_copied || rnd_below(2)))
-		status = ask_status(connection, &request, NULL);
+		status = ask_room(connection, &request, NULL);
 	if (status == HP_OK && request.count > index->blocks_copied)
 		index->blocks_copied = request.count;
 	if (status == HP_OK && rnd_below(2))

@@ -71,6 +71,9 @@ extern HpRequest about(const Index *index, HpOperation operation);
 #define CONNECTION_ENDED	(-1)
 extern int	ask_status(const Connection *connection, const HpRequest *request, HpReply *reply);
 
+/* The same with HP_SYNC_RESERVE, until there is room for all blocks. */
+extern int	ask_room(const Connection *connection, const HpRequest *request, HpReply *reply);
+
 /*
  * Bring the copy up to date.  Returns the status of the last request.  The other
  * functions are the steps of sync_index(), for tests that stop between them.

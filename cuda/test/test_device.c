@@ -23,6 +23,7 @@
 
 static HdDevice *device;
 static HdKind kind = HD_HOST;
+static bool maps_host;			/* as in HdInfo */
 
 static Model model;				/* the index under test */
 static HdLeaf *leaves;
@@ -128,7 +129,7 @@ make_index(Content content, HtWidth width, int fanout)
 		fill = MODEL_MAX_ENTRIES;
 	expect(hd_index_create(device, width, fanout, &index) == HD_OK, "create");
 	/* Reserve twice, so that blocks move. */
-	expect(hd_index_reserve(index, SPARE_BLOCKS) == HD_OK, "reserve");
+	expect(hd_index_reserve(index, SPARE_BLOCKS, false) == HD_OK, "reserve");
 	for (uint32_t i = 0; i < blocks; i++)
 	{
 		uint32_t	j = (uint32_t) rnd_below((int) i + 1);
@@ -168,9 +169,9 @@ make_index(Content content, HtWidth width, int fanout)
 		if (leaf_count == 1 && leaf->block < SPARE_BLOCKS)
 			expect(hd_index_write(index, numbers, pages, 1) == HD_OK, "write before blocks move");
 		if (leaf_count == 1)
-			expect(hd_index_reserve(index, blocks) == HD_OK, "reserve more");
+			expect(hd_index_reserve(index, blocks, maps_host && rnd_below(2)) == HD_OK, "reserve more");
 	}
-	expect(hd_index_reserve(index, blocks) == HD_OK, "reserve more");
+	expect(hd_index_reserve(index, blocks, false) == HD_OK, "reserve more");
 	/* Do not write the first leaf again. */
 	if (leaf_count > 0 && numbers[0] < SPARE_BLOCKS)
 		expect(hd_index_write(index, numbers + 1, pages + HT_PAGE_SIZE, leaf_count - 1) == HD_OK, "write");
@@ -525,7 +526,7 @@ test_search_device(HtWidth width, Content content)
 			check_batch(index, width, threads, HT_GROUP_LINEAR);
 		}
 		check_batch(index, width, HD_AUTOMATIC, HT_GROUP_KARY);
-		expect(hd_index_memory(index) >= (uint64_t) leaf_count * HT_PAGE_SIZE, "memory");
+		expect(hd_index_memory(index) + hd_index_host_memory(index) >= (uint64_t) leaf_count * HT_PAGE_SIZE, "memory");
 		hd_index_free(index);
 	}
 	report("search, %d bits: %s", width_bits(width), content_names[content]);
@@ -572,7 +573,7 @@ test_ends_of_class(HtWidth width, int bits)
 	}
 	leaf_count = LEAVES;
 	expect(hd_index_create(device, width, HD_DEFAULT_FANOUT, &index) == HD_OK, "create");
-	expect(hd_index_reserve(index, LEAVES) == HD_OK, "reserve");
+	expect(hd_index_reserve(index, LEAVES, false) == HD_OK, "reserve");
 	expect(hd_index_write(index, numbers, pages, LEAVES) == HD_OK, "write");
 	expect(hd_index_set_leaves(index, leaves, LEAVES) == HD_OK, "leaves: %s", hd_device_error(device));
 	for (int i = 0; i < 20; i++)
@@ -871,7 +872,7 @@ test_abandoned_ranges(void)
 
 /* Write a leaf with one entry, at the last block. */
 static void
-write_last(HdIndex *index, uint32_t blocks, uint64_t key)
+write_last(HdIndex *index, uint32_t blocks, uint64_t key, bool on_host)
 {
 	HtLeafShape shape = model_full_shape(HT_WIDTH64);
 	HtEntry		entry = make_entry(key, key + 1);
@@ -880,7 +881,7 @@ write_last(HdIndex *index, uint32_t blocks, uint64_t key)
 
 	ht_leaf_init(page, shape);
 	ht_leaf_fill(page, shape, &entry, 1);
-	expect(hd_index_reserve(index, blocks) == HD_OK, "%u blocks: %s", blocks, hd_device_error(device));
+	expect(hd_index_reserve(index, blocks, on_host) == HD_OK, "%u blocks: %s", blocks, hd_device_error(device));
 	expect(hd_index_write(index, &number, page, 1) == HD_OK, "write: %s", hd_device_error(device));
 	free(page);
 }
@@ -912,26 +913,41 @@ search_grown(HdIndex *index, const uint32_t *blocks, int count)
 		expect(tids[i] == keys[i] + 1, "leaf %d of %d after %u blocks", i, count, blocks[count - 1]);
 }
 
-/* A copy grows and keeps what it has; on a GPU also where there is no room for a second one. */
+/* A copy grows and keeps what it has: on the device, on the host (1), or on the one or the other (2). */
+static void
+grow(int where)
+{
+	static const uint32_t blocks[] = {3, 400, 5000, 8193, 9000, 20000, 20500, 30000};
+	HdIndex    *index;
+	uint32_t	host_blocks = 0;
+
+	expect(hd_index_create(device, HT_WIDTH64, 64, &index) == HD_OK, "create");
+	for (int i = 0; i < 8 && !failed(); i++)
+	{
+		bool		on_host = where == 1 || (where == 2 && rnd_below(2));
+
+		write_last(index, blocks[i], (uint64_t) i * 1000, on_host);
+		search_grown(index, blocks, i + 1);
+		host_blocks += on_host ? blocks[i] - (i > 0 ? blocks[i - 1] : 0) : 0;
+		expect(hd_index_host_memory(index) == (uint64_t) host_blocks * HT_PAGE_SIZE, "memory of the host");
+		expect(hd_index_memory(index) >= (uint64_t) (blocks[i] - host_blocks) * HT_PAGE_SIZE, "memory");
+	}
+	hd_index_free(index);
+}
+
+/* The same; on a GPU also where there is no room for a second copy. */
 static void
 test_growth(void)
 {
-	static const uint32_t blocks[] = {3, 400, 5000, 8193, 9000, 20000, 20500, 30000};
 	HdIndex    *index;
 	HdInfo		before,
 				after;
 	uint32_t	large[2];
 
 	expect(hd_device_info(device, &before) == HD_OK, "info");
-	expect(hd_index_create(device, HT_WIDTH64, 64, &index) == HD_OK, "create");
-	for (int i = 0; i < 8 && !failed(); i++)
-	{
-		write_last(index, blocks[i], (uint64_t) i * 1000);
-		search_grown(index, blocks, i + 1);
-		expect(hd_index_memory(index) >= (uint64_t) blocks[i] * HT_PAGE_SIZE, "memory");
-	}
-	hd_index_free(index);
-	report("a copy grows");
+	for (int where = 0; where < (maps_host ? 5 : 1); where++)
+		grow(where < 2 ? where : 2);
+	report("a copy grows%s", maps_host ? ", also on the host" : "");
 
 	if (kind == HD_HOST)
 		return;
@@ -939,10 +955,10 @@ test_growth(void)
 	for (int i = 0; i < 2; i++)
 	{
 		large[i] = (uint32_t) (before.memory_free / HT_PAGE_SIZE * (i == 0 ? 60 : 85) / 100);
-		write_last(index, large[i], (uint64_t) i * 1000);
+		write_last(index, large[i], (uint64_t) i * 1000, false);
 		search_grown(index, large, i + 1);
 	}
-	expect(hd_index_reserve(index, UINT32_MAX / 2) == HD_NO_MEMORY, "more than there is");
+	expect(hd_index_reserve(index, UINT32_MAX / 2, false) == HD_NO_MEMORY, "more than there is");
 	search_grown(index, large, 2);
 	hd_index_free(index);
 	expect(hd_device_info(device, &after) == HD_OK, "info");
@@ -963,7 +979,7 @@ test_sort_plan(void)
 	uint32_t	count;
 
 	expect(hd_index_create(device, HT_WIDTH64, 64, &index) == HD_OK, "create");
-	expect(hd_index_reserve(index, 1) == HD_OK, "reserve");
+	expect(hd_index_reserve(index, 1, false) == HD_OK, "reserve");
 	memset(&batch, 0, sizeof(batch));
 	batch.low = &key;
 	batch.count = 1;
@@ -1009,7 +1025,7 @@ test_mistakes(void)
 	expect(hd_index_create(device, HT_WIDTH64, 7, &index) == HD_INVALID, "fanout 7");
 	expect(hd_index_create(device, HT_WIDTH64, 129, &index) == HD_INVALID, "fanout 129");
 	expect(hd_index_create(device, HT_WIDTH64, 64, &index) == HD_OK, "create");
-	expect(hd_index_reserve(index, 2) == HD_OK, "reserve");
+	expect(hd_index_reserve(index, 2, false) == HD_OK, "reserve");
 	expect(hd_index_write(index, &number, page, 1) == HD_INVALID, "block beyond");
 	number = 2 * HT_PAGE_SIZE / HD_LINE_SIZE;
 	expect(hd_index_write_lines(index, &number, page, 1) == HD_INVALID, "line beyond");
@@ -1082,7 +1098,7 @@ test_damage(HtWidth width)
 
 	memset(&batch, 0, sizeof(batch));
 	expect(hd_index_create(device, width, 16, &index) == HD_OK, "create");
-	expect(hd_index_reserve(index, 3) == HD_OK, "reserve");
+	expect(hd_index_reserve(index, 3, false) == HD_OK, "reserve");
 	expect(hd_index_set_leaves(index, list, 3) == HD_OK, "leaves");
 	for (int i = 0; i < 100; i++)
 	{
@@ -1143,7 +1159,8 @@ main(int argc, char **argv)
 	hd_device_close(device);
 	expect(hd_device_open(kind, 0, &device) == HD_OK, "open: %s", hd_device_error(device));
 	expect(hd_device_info(device, &info) == HD_OK, "info: %s", hd_device_error(device));
-	printf("# %s\n", info.name);
+	maps_host = info.maps_host;
+	printf("# %s%s\n", info.name, maps_host ? "" : ", which cannot map the host's memory");
 	report("open");
 
 	for (HtWidth width = HT_WIDTH32; width <= HT_WIDTH64; width += 4)

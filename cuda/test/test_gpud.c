@@ -33,11 +33,18 @@ static const char *device = "--device=host";
 static const HtWidth some_widths[3] = {HT_WIDTH64, HT_WIDTH32, HT_WIDTH128};
 static Daemon daemon_process;
 
+/* Start a daemon whose copies may also take the host's memory, unless host_memory is NULL. */
+static void
+start_with_host(const char *memory, const char *host_memory)
+{
+	daemon_process = start_daemon(device, memory, host_memory);
+	expect(daemon_process.ready.status == HP_OK, "start: %s", daemon_process.ready.text);
+}
+
 static void
 start(const char *memory)
 {
-	daemon_process = start_daemon(device, memory);
-	expect(daemon_process.ready.status == HP_OK, "start: %s", daemon_process.ready.text);
+	start_with_host(memory, NULL);
 }
 
 static void
@@ -118,13 +125,14 @@ test_start(void)
 	}
 	report("start and end");
 
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < 6; i++)
 	{
 		static const char *const wrong[][2] = {
 			{"--device=gpu", MEMORY}, {MEMORY, MEMORY}, {"--device=host", "--memory=1x"},
-			{"--device=host", "--memory=99999999999999"}, {"--device=host", "more"}
+			{"--device=host", "--memory=99999999999999"}, {"--device=host", "--host-memory=-1x"},
+			{"--device=host", "more"}
 		};
-		Daemon		none = start_daemon(wrong[i][0], wrong[i][1]);
+		Daemon		none = start_daemon(wrong[i][0], wrong[i][1], NULL);
 
 		status = stop_daemon(&none);
 		expect(WIFEXITED(status) && WEXITSTATUS(status) == 2, "%s %s: status %#x", wrong[i][0],
@@ -145,7 +153,7 @@ test_no_device(void)
 	setenv("CUDA_VISIBLE_DEVICES", "", 1);
 	for (int i = 0; i < 2; i++)
 	{
-		Daemon		none = start_daemon(devices[i], MEMORY);
+		Daemon		none = start_daemon(devices[i], MEMORY, NULL);
 		int			status = wait_daemon(&none);
 
 		expect(none.ready.status == HP_FAILED && strstr(none.ready.text, "CUDA") != NULL,
@@ -165,7 +173,7 @@ test_no_folder(void)
 
 	unlink(HP_SOCKET);
 	expect(rmdir("pg_stat_tmp") == 0, "rmdir");
-	none = start_daemon(device, MEMORY);
+	none = start_daemon(device, MEMORY, NULL);
 	status = wait_daemon(&none);
 	expect(none.ready.status == HP_FAILED && strstr(none.ready.text, HP_SOCKET) != NULL,
 		   "it says \"%s\"", none.ready.text);
@@ -906,7 +914,7 @@ reserve_copy(const Connection *client, uint32_t number, uint32_t blocks, HpReply
 		return status;
 	request.operation = HP_SYNC_RESERVE;
 	request.count = blocks;
-	status = ask_status(client, &request, reply);
+	status = ask_room(client, &request, reply);
 	if (status != HP_OK)
 		return status;
 	request.operation = HP_SYNC_END;
@@ -1017,12 +1025,12 @@ test_memory(void)
 	stop();
 	report("too many blocks");
 
-	/* Random syncs and searches of more copies than fit. */
-	for (int round = 0; round < 3; round++)
+	/* Random syncs and searches of more copies than fit, some of which are partly on the host. */
+	for (int round = 0; round < 6; round++)
 	{
 		Index		indexes[6];
 
-		start(round < 2 ? "--memory=4" : "--memory=0");
+		start_with_host(round % 3 < 2 ? "--memory=4" : "--memory=0", round < 3 ? NULL : round == 3 ? "--host-memory=3" : "--host-memory=64");
 		client = connect_client(GENERATION);
 		for (int i = 0; i < 6; i++)
 		{
@@ -1047,6 +1055,59 @@ test_memory(void)
 		stop();
 	}
 	report("copies come and go");
+}
+
+/* What the device has no room for is in the host's memory, as far as that is allowed. */
+static void
+test_host_memory(void)
+{
+	Connection	client;
+	HpRequest	request = {.operation = HP_SYNC_BEGIN, .width = HT_WIDTH64, .fanout = 64};
+	HpReply		reply;
+	uint64_t	on_device;
+
+	start_with_host("--memory=8", "--host-memory=4");	/* 1024 and 512 blocks */
+	client = connect_client(GENERATION);
+	expect(reserve_copy(&client, 1, 300, &reply) == HP_OK && reply.copy_host_memory == 0, "a copy that fits");
+	expect(reserve_copy(&client, 2, 1000, &reply) == HP_OK && reply.evictions == 0 && reply.copies == 2,
+		   "a copy that does not: %s", reply.text);
+	on_device = reply.copy_memory - reply.copy_host_memory;
+	expect(reply.copy_host_memory >= 250 * HT_PAGE_SIZE && reply.copy_host_memory <= 512 * HT_PAGE_SIZE,
+		   "%llu bytes on the host", (unsigned long long) reply.copy_host_memory);
+	expect(on_device >= 650 * HT_PAGE_SIZE && on_device <= 724 * HT_PAGE_SIZE, "%llu bytes on the device",
+		   (unsigned long long) on_device);
+	expect(has_copy(&client, 1), "the other copy is gone");
+
+	/* How large another one could be, and a copy of that size */
+	request.index.build_id = 3;
+	request.create = 1;
+	expect(ask_status(&client, &request, &reply) == HP_OK && reply.blocks_max > 600 && reply.blocks_max < 760,
+		   "%u blocks at most", reply.blocks_max);
+	request.operation = HP_SYNC_RESERVE;
+	request.count = reply.blocks_max;
+	expect(ask_room(&client, &request, &reply) == HP_OK && reply.copy_host_memory > 0, "as many: %s", reply.text);
+	request.operation = HP_SYNC_END;
+	expect(ask_status(&client, &request, &reply) == HP_OK, "end");
+
+	/* Growing takes more of the host's memory, and more than all is refused. */
+	expect(reserve_copy(&client, 4, 1400, &reply) == HP_OK && reply.copy_host_memory <= 512 * HT_PAGE_SIZE, "a large copy");
+	on_device = reply.copy_memory - reply.copy_host_memory;
+	request = (HpRequest) {.operation = HP_SYNC_BEGIN, .width = HT_WIDTH64, .fanout = 64};
+	request.index.build_id = 4;
+	expect(ask_status(&client, &request, &reply) == HP_OK && reply.blocks >= 1400, "begin");
+	request.operation = HP_SYNC_RESERVE;
+	request.count = reply.blocks + 10;
+	expect(ask_room(&client, &request, &reply) == HP_OK &&
+		   reply.copy_memory - reply.copy_host_memory >= on_device, "a copy that grows");
+	request.count = 1536;
+	expect(ask_room(&client, &request, &reply) == HP_NO_MEMORY && reply.text[0] != '\0', "a copy that outgrows both");
+	expect(!has_copy(&client, 4), "it is still there");
+
+	/* Its memory can be used again. */
+	expect(reserve_copy(&client, 5, 1400, &reply) == HP_OK, "another one");
+	close_connection(&client);
+	stop();
+	report("copies that are partly on the host");
 }
 
 /* ----------------------------------------------------------------
@@ -1165,7 +1226,7 @@ test_failure(void)
 
 		snprintf(number, sizeof(number), "%d", call);
 		setenv("FAULT_DEVICE", number, 1);
-		daemon_process = start_daemon(device, MEMORY);
+		daemon_process = start_daemon(device, MEMORY, NULL);
 		status = (int) daemon_process.ready.status;
 		if (status == HP_OK)
 		{
@@ -2080,6 +2141,7 @@ main(int argc, char **argv)
 	}
 
 	test_memory();
+	test_host_memory();
 	test_pinned();
 	test_hostile();
 	return finish();

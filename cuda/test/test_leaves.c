@@ -222,7 +222,7 @@ test_changes(HtWidth width, int fanout)
 
 	make_entries();
 	expect(hd_index_create(device, width, fanout, &index) == HD_OK, "create");
-	expect(hd_index_reserve(index, BLOCKS) == HD_OK, "reserve");
+	expect(hd_index_reserve(index, BLOCKS, false) == HD_OK, "reserve");
 	for (int round = 0; round < 300 && !failed(); round++)
 	{
 		change();
@@ -250,7 +250,7 @@ test_mistakes(void)
 	HdNewLeaf	many[4] = {{{1, 0}, {2, 0}, 0, 0}, {{2, 0}, {3, 0}, 0, 0}, {{3, 0}, {4, 0}, 0, 0}, {{4, 0}, {0, 0}, 0, 1}};
 
 	expect(hd_index_create(device, HT_WIDTH32, 8, &index) == HD_OK, "create");
-	expect(hd_index_reserve(index, 3) == HD_OK, "reserve");
+	expect(hd_index_reserve(index, 3, false) == HD_OK, "reserve");
 	expect_refused(index, good, (HdNewLeaf) {{9, 0}, {20, 0}, 1, 0}, "overlap");
 	expect_refused(index, good, (HdNewLeaf) {{9, UINT64_MAX}, {20, 0}, 1, 0}, "overlap");
 	expect_refused(index, good, (HdNewLeaf) {{10, 0}, {10, 0}, 1, 0}, "no room between the bounds");

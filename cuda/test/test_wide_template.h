@@ -136,7 +136,7 @@ HT_KEYED(make_index)(Content content)
 	}
 
 	expect(hd_index_create(device, (HtWidth) (HT_KEYS / 8), (int[]) {8, 64, 128}[rnd_below(3)], &index) == HD_OK, "create");
-	expect(hd_index_reserve(index, MAX_LEAVES) == HD_OK, "reserve");
+	expect(hd_index_reserve(index, MAX_LEAVES, false) == HD_OK, "reserve");
 	expect(hd_index_write(index, blocks, pages, leaf) == HD_OK, "write");
 	expect(hd_index_set_leaves(index, NULL, 0) == HD_INVALID, "leaves with narrow bounds");
 	expect(hd_index_set_wide_leaves(index, leaves, leaf) == HD_OK, "leaves: %s", hd_device_error(device));

@@ -287,6 +287,7 @@ typedef struct HmBatchCounts
 	uint64		bytes_to_device;
 	uint64		bytes_from_device;
 	uint64		copy_memory;	/* not a sum: last known size of the copy, in bytes */
+	uint64		copy_host_memory;	/* of this, what is not on the device */
 } HmBatchCounts;
 
 typedef struct HmDeviceStats
@@ -318,7 +319,7 @@ extern void hm_stats_unlock_costs(void);
 /* The time by which costs know their age. */
 extern uint32 hm_costs_now_ms(void);
 
-/* Add counters to a sum; copy_memory is replaced unless it is 0. */
+/* Add counters to a sum; the copy's memory is replaced unless it is 0. */
 extern void hm_batch_counts_add(HmBatchCounts *sum, const HmBatchCounts *counts);
 
 /* Add to an index's counters. */

@@ -48,7 +48,7 @@
 
 #include "tree/tree.h"
 
-#define HP_VERSION		11
+#define HP_VERSION		12
 #define HP_CONTROL_FD	3
 
 /* Clients that wait for another client's sync get HP_WAITING at this interval. */
@@ -110,8 +110,10 @@ typedef enum HpOperation
 	HP_SYNC_GET_ZONES,			/* writes the HpZones of a partial copy at data_at, where there
 								 * is room for HP_MAX_ZONES; the reply says how many */
 	HP_SYNC_RESERVE,			/* count: the copy gets room for at least this many
-								 * blocks, at most HP_MAX_BLOCKS; new ones are zeros.  A
-								 * partial one gets room for so many, whatever their numbers */
+								 * blocks, at most HP_MAX_BLOCKS, or, if that takes long,
+								 * for more blocks than before: ask again.  New ones are
+								 * zeros.  A partial one gets room for so many, whatever
+								 * their numbers */
 	HP_SYNC_LINES,				/* count uint32_t numbers of lines at numbers_at, the
 								 * lines at data_at; no number twice */
 	HP_SYNC_PAGES,				/* count uint32_t block numbers at numbers_at, pages
@@ -131,8 +133,8 @@ typedef enum HpStatus
 	HP_OK,
 	HP_UNKNOWN,					/* there is no copy, and "create" was 0 */
 	HP_NO_ROOM,					/* more hits than room: ask again with more */
-	HP_NO_MEMORY,				/* the copy does not fit into the device's memory or
-								 * into harmonia.device_memory; if this was a sync,
+	HP_NO_MEMORY,				/* the copy does not fit into the device's memory, or
+								 * what the settings allow; if this was a sync,
 								 * the copy has been dropped */
 	HP_TOO_LONG,				/* the search took too long, and has been abandoned */
 	HP_OTHER_ZONES,				/* the copy has other zones than the search names */
@@ -237,7 +239,7 @@ typedef struct HpReply
 	uint32_t	status;			/* HpStatus */
 	uint32_t	created;		/* HP_SYNC_BEGIN: the copy is new and empty */
 	uint64_t	structure;		/* HP_SYNC_BEGIN: of the last HP_SYNC_END */
-	uint32_t	blocks;			/* HP_SYNC_BEGIN: that the copy has room for */
+	uint32_t	blocks;			/* that the copy has room for */
 	uint32_t	free_blocks;	/* HP_SYNC_BEGIN and HP_SYNC_ZONES: of these, how many a partial
 								 * copy does not use */
 	uint32_t	blocks_max;		/* HP_SYNC_BEGIN: that a copy of this index can have in the memory
@@ -249,7 +251,8 @@ typedef struct HpReply
 	uint64_t	hits;			/* HP_SEARCH: the number of all hits */
 	uint64_t	counted;		/* HP_SEARCH, HP_OK: of these, how many have no tid at
 								 * tids_at, because the map counts them */
-	uint64_t	copy_memory;	/* device memory of this copy, in bytes */
+	uint64_t	copy_memory;	/* of this copy, in bytes */
+	uint64_t	copy_host_memory;	/* of this, what is not on the device */
 	uint64_t	memory;			/* of the device, in bytes; 0 if unknown */
 	uint64_t	memory_free;	/* read when copies last grew or shrank */
 	uint32_t	is_gpu;

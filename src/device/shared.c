@@ -22,6 +22,7 @@ HmDeviceShared *hm_device = NULL;
 /* GUCs */
 int			hm_gpu_mode = HM_GPU_AUTO;
 int			hm_device_memory = 0;
+int			hm_device_host_memory = 0;
 bool		hm_enable_device = true;
 bool		hm_force_device = false;
 bool		hm_resync_ahead = true;
@@ -133,6 +134,11 @@ define_settings(void)
 							"0 means nearly all of the device's memory.",
 							&hm_device_memory, 0, 0, INT_MAX,
 							PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
+	DefineCustomIntVariable("harmonia.device_host_memory",
+							"Sets how much of this machine's memory copies of indexes may take for what the device has no room for.",
+							"The memory is pinned, and the device reads it where it is. With 0 the CPU searches what the device has no room for.",
+							&hm_device_host_memory, 0, 0, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);
 	DefineCustomIntVariable("harmonia.device_restart_delay",
 							"Sets the time after which a device daemon that has ended is started again.",
 							"It doubles each time, up to a minute.",
@@ -203,9 +209,10 @@ uint64
 hm_device_room(void)
 {
 	HmDeviceInfo info;
+	uint64		beyond = (uint64) hm_device_host_memory * 1024 * 1024;
 
 	if (hm_device_memory > 0)
-		return (uint64) hm_device_memory * 1024 * 1024;
+		return (uint64) hm_device_memory * 1024 * 1024 + beyond;
 	hm_device_info(&info);
-	return info.memory;
+	return info.memory > 0 ? info.memory + beyond : 0;
 }

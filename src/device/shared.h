@@ -111,6 +111,7 @@ typedef enum HmGpuMode
 
 extern int	hm_gpu_mode;
 extern int	hm_device_memory;	/* MB; 0: no limit */
+extern int	hm_device_host_memory;	/* MB */
 extern int	hm_device_restart_delay;	/* ms */
 
 /*

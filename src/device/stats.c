@@ -62,7 +62,10 @@ hm_batch_counts_add(HmBatchCounts *sum, const HmBatchCounts *counts)
 	sum->bytes_to_device += counts->bytes_to_device;
 	sum->bytes_from_device += counts->bytes_from_device;
 	if (counts->copy_memory > 0)
+	{
 		sum->copy_memory = counts->copy_memory;
+		sum->copy_host_memory = counts->copy_host_memory;
+	}
 }
 
 void
@@ -112,13 +115,15 @@ hm_stats_reset(Oid relation)
 	for (int i = 0; i < HM_DEVICE_SLOTS; i++)
 	{
 		HmSlot	   *slot = &hm_device->slots[i];
-		uint64		copy_memory = slot->counts.copy_memory;
+		HmBatchCounts reset = {
+			.copy_memory = slot->counts.copy_memory,
+			.copy_host_memory = slot->counts.copy_host_memory
+		};
 
 		if (slot->database != MyDatabaseId ||
 			(OidIsValid(relation) && slot->relation != relation))
 			continue;
-		memset(&slot->counts, 0, sizeof(slot->counts));
-		slot->counts.copy_memory = copy_memory;
+		slot->counts = reset;
 	}
 	if (!OidIsValid(relation))
 		hm_device->stats_since = GetCurrentTimestamp();

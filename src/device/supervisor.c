@@ -65,6 +65,7 @@ static HpReply ready;			/* what the daemon said when it was ready */
 /* The settings of the last start or attempt to start. */
 static int	started_mode;
 static int	started_memory;
+static int	started_host_memory;
 
 extern PGDLLEXPORT void hm_supervisor_main(Datum argument);
 
@@ -99,7 +100,8 @@ become_daemon(int connection)
 	char		path[MAXPGPATH];
 	char		device[32];
 	char		memory[32];
-	char	   *arguments[] = {DAEMON, device, memory, NULL};
+	char		host_memory[32];
+	char	   *arguments[] = {DAEMON, device, memory, host_memory, NULL};
 	sigset_t	none;
 	int			null = open("/dev/null", O_RDWR);
 
@@ -113,6 +115,7 @@ become_daemon(int connection)
 	snprintf(path, sizeof(path), "%s/%s", pkglib_path, DAEMON);
 	snprintf(device, sizeof(device), "--device=%s", started_mode == HM_GPU_HOST ? "host" : "cuda");
 	snprintf(memory, sizeof(memory), "--memory=%d", started_memory);
+	snprintf(host_memory, sizeof(host_memory), "--host-memory=%d", started_host_memory);
 
 	/*
 	 * dup2() clears the close-on-exec flag.  The daemon closes all other descriptors.
@@ -269,6 +272,7 @@ start_daemon(void)
 
 	started_mode = hm_gpu_mode;
 	started_memory = hm_device_memory;
+	started_host_memory = hm_device_host_memory;
 	snprintf(path, sizeof(path), "%s/%s", pkglib_path, DAEMON);
 	if (access(path, X_OK) != 0)
 	{
@@ -391,7 +395,8 @@ watch_daemon(void)
 static bool
 settings_changed(void)
 {
-	return hm_gpu_mode != started_mode || hm_device_memory != started_memory;
+	return hm_gpu_mode != started_mode || hm_device_memory != started_memory ||
+		hm_device_host_memory != started_host_memory;
 }
 
 /*

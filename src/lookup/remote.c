@@ -516,6 +516,7 @@ hm_remote_end(HmRemote *remote)
 {
 	drop_hits(remote);
 	remote->stats->counts.copy_memory = remote->copy.memory;
+	remote->stats->counts.copy_host_memory = remote->copy.host_memory;
 	if (remote->tally != NULL)
 		pfree(remote->tally);
 	pfree(remote);

@@ -121,6 +121,7 @@ typedef struct HmCopy
 	HpIndexName name;			/* what it is known by */
 	uint64		structure;		/* the index's structure count; 0: there is no copy */
 	uint64		memory;			/* that it takes, in bytes */
+	uint64		host_memory;	/* of this, what is not on the device */
 	uint64		zones;			/* the number of its zones; 0: it has the whole index */
 	bool		exchanged;		/* the last re-sync has exchanged some of them */
 } HmCopy;

@@ -101,7 +101,7 @@ report_refusal(Relation index, HmCpuReason reason)
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("not enough device memory for index \"%s\"", name),
-				 errhint("Raise harmonia.device_memory if that is the limit.")));
+				 errhint("Raise harmonia.device_memory or harmonia.device_host_memory if that is the limit.")));
 	if (reason == HM_CPU_BUSY || reason == HM_CPU_RESTLESS)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
@@ -140,6 +140,7 @@ harmonia_load(PG_FUNCTION_ARGS)
 	hm_progress_end();
 
 	stats.counts.copy_memory = copy.memory;
+	stats.counts.copy_host_memory = copy.host_memory;
 	hm_stats_add(RelationGetRelid(index), &stats.counts);
 	costs = hm_stats_lock_costs(RelationGetRelid(index), NULL);
 	if (costs != NULL)
@@ -229,8 +230,8 @@ harmonia_stat_indexes(PG_FUNCTION_ARGS)
 	for (int i = 0; i < count; i++)
 	{
 		const HmBatchCounts *counts = &stats[i].counts;
-		Datum		values[15];
-		bool		nulls[15] = {0};
+		Datum		values[17];
+		bool		nulls[17] = {0};
 
 		if (stats[i].database != MyDatabaseId)
 			continue;
@@ -249,6 +250,9 @@ harmonia_stat_indexes(PG_FUNCTION_ARGS)
 		values[12] = BoolGetDatum(stats[i].watched);
 		values[13] = Int64GetDatum(stats[i].watched ? (int64) counts->copy_memory : 0);
 		values[14] = TimestampTzGetDatum(since);
+		values[15] = Int64GetDatum(stats[i].watched ? (int64) counts->copy_host_memory : 0);
+		values[16] = Float8GetDatum(stats[i].share);
+		nulls[16] = !stats[i].watched;
 		tuplestore_putvalues(set->setResult, set->setDesc, values, nulls);
 	}
 	return (Datum) 0;

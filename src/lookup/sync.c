@@ -471,6 +471,7 @@ sync_copy(HmSync *sync, bool load, HmCopy *copy)
 			HM_CPU_DEVICE_FAILED;
 	copy->structure = count;
 	copy->memory = reply->copy_memory;
+	copy->host_memory = reply->copy_host_memory;
 	copy->exchanged = sync->exchanged;
 	copy->zones = sync->zones != NULL ? sync->zones->number : 0;
 	return HM_CPU_NO_REASON;

@@ -38,8 +38,8 @@ hm_sync_request(const HmSync *sync, HpOperation operation)
 }
 
 /*
- * Wait for the answer to the last request.  If it is an error, set the reason and
- * return false.
+ * Wait for the answer to the last request, and note for how many blocks there is room.  If it is an
+ * error, set the reason and return false.
  */
 static bool
 await_answer(HmSync *sync)
@@ -57,7 +57,10 @@ await_answer(HmSync *sync)
 	else if (reply->status != HP_OK)
 		sync->reason = HM_CPU_DEVICE_FAILED;
 	else
+	{
+		sync->reserved = reply->blocks;
 		return true;
+	}
 	return false;
 }
 
@@ -88,10 +91,22 @@ reserve(HmSync *sync, BlockNumber *end)
 		return false;
 	}
 	request.count = sync->partial ? sync->room : *end;
-	if (request.count <= sync->reserved)
-		return true;
-	sync->reserved = request.count;
-	return hm_sync_ask(sync, &request);
+
+	/* The daemon may get memory part by part. */
+	while (sync->reserved < request.count)
+	{
+		BlockNumber before = sync->reserved;
+
+		if (!hm_sync_ask(sync, &request))
+			return false;
+		if (sync->reserved <= before)
+		{
+			sync->reason = HM_CPU_DEVICE_FAILED;
+			return false;
+		}
+		CHECK_FOR_INTERRUPTS();
+	}
+	return true;
 }
 
 /* ----------------------------------------------------------------
