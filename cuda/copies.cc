@@ -295,23 +295,27 @@ Copies::reserve_on_host(Copy *copy, uint32_t blocks)
 	return status;
 }
 
-/* Make room on the device for as many blocks as it can have of so many, and then on the host. */
+/*
+ * Make room on the device for as many blocks as it can have of so many, and then on the host.  From then
+ * on the copy grows there: to make room on the device has evicted others, which come back.
+ */
 HdStatus
 Copies::reserve_with_host(Copy *copy, uint32_t blocks)
 {
 	uint64_t	share = device_share(copy);
 	uint64_t	for_blocks = share - std::min(share, blocks * leaf_levels_memory(copy));
-	uint64_t	there = for_blocks / HT_PAGE_SIZE + hd_index_host_memory(copy->index) / HT_PAGE_SIZE;
-	uint32_t	on_device = (uint32_t) std::min(there, (uint64_t) blocks);
-	HdStatus	status;
+	uint32_t	on_device = (uint32_t) std::min(for_blocks / HT_PAGE_SIZE, (uint64_t) blocks);
 
-	if (on_device <= copy->blocks)
-		return reserve_on_host(copy, blocks);
-	status = with_memory(copy, (uint64_t) (on_device - copy->blocks) * HT_PAGE_SIZE,
-						 [&] { return hd_index_reserve(copy->index, on_device, false); });
-	if (status == HD_OK)
+	if (hd_index_host_memory(copy->index) == 0 && on_device > copy->blocks)
+	{
+		HdStatus	status = with_memory(copy, (uint64_t) (on_device - copy->blocks) * HT_PAGE_SIZE,
+										 [&] { return hd_index_reserve(copy->index, on_device, false); });
+
+		if (status != HD_OK)
+			return status;
 		copy->blocks = on_device;
-	return status;
+	}
+	return copy->blocks < blocks ? reserve_on_host(copy, blocks) : HD_OK;
 }
 
 /*

@@ -1088,8 +1088,12 @@ test_host_memory(void)
 	expect(ask_room(&client, &request, &reply) == HP_OK && reply.copy_host_memory > 0, "as many: %s", reply.text);
 	request.operation = HP_SYNC_END;
 	expect(ask_status(&client, &request, &reply) == HP_OK, "end");
+	expect(reserve_copy(&client, 4, 1400, &reply) == HP_NO_MEMORY, "the host's memory is taken from others");
 
 	/* Growing takes more of the host's memory, and more than all is refused. */
+	request.operation = HP_DROP;
+	for (request.index.build_id = 1; request.index.build_id <= 3; request.index.build_id++)
+		expect(ask_status(&client, &request, NULL) == HP_OK, "drop");
 	expect(reserve_copy(&client, 4, 1400, &reply) == HP_OK && reply.copy_host_memory <= 512 * HT_PAGE_SIZE, "a large copy");
 	on_device = reply.copy_memory - reply.copy_host_memory;
 	request = (HpRequest) {.operation = HP_SYNC_BEGIN, .width = HT_WIDTH64, .fanout = 64};
