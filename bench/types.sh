@@ -10,7 +10,7 @@
 #
 # Environment:
 #
-#   ROWS (5000000), PROBES (1000000), RUNS (3)
+#   ROWS (10000000), PROBES (1000000), RUNS (3)
 #   OTHER_PG_CONFIG  pg_config of another version of PostgreSQL, for which a copy of the
 #                    checkout is built; or OTHER_BINDIR, its programs with the extension
 #   and the variables of bench/common.sh
@@ -30,7 +30,7 @@ set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$root/bench/common.sh"
 
-start_suite types 5000000 3 0
+start_suite types 10000000 3 0
 include=
 probes=${PROBES:-1000000}
 settings='-c work_mem=1GB -c max_parallel_workers_per_gather=0 -c max_parallel_maintenance_workers=0'
