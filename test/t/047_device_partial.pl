@@ -185,6 +185,27 @@ cmp_ok($synced, '>', 500, "$synced blocks had changed before");
 cmp_ok($failed, '<', $on_device / 5, "$failed of these fell back to the CPU");
 
 # ----------------------------------------------------------------
+# Statements that are cancelled
+# ----------------------------------------------------------------
+# In one session, so that what a cancelled statement leaves behind meets the next one
+my $wanted = $node->safe_psql('postgres', "$hash_join; $every");
+my $script = "$lookups;\n";
+for my $round (1 .. 60)
+{
+	my $timeout = 2 * $round;
+	$script .= "SET statement_timeout = '${timeout}ms';\n$every;\nRESET statement_timeout;\n";
+	$script .= "$every;\n" if $round % 6 == 0;
+}
+my (undef, $answers, $cancelled) = $node->psql('postgres', $script, on_error_stop => 0);
+my @others = grep { $_ ne $wanted && $_ ne '' } split /\n/, $answers;
+is_deeply(\@others, [], 'statements that end have the right answer');
+my $ended = () = $answers =~ /^\Q$wanted\E$/mg;
+my $cancels = () = $cancelled =~ /canceling statement due to statement timeout/g;
+cmp_ok($cancels, '>', 5, "$cancels statements were cancelled");
+is($ended + $cancels, 70, 'and all others have ended');
+like(nodes_of($node, $every, $lookups), qr/Device Batches: [1-9]/, 'the device takes part after that');
+
+# ----------------------------------------------------------------
 # Daemons that die
 # ----------------------------------------------------------------
 $node->append_conf('postgresql.conf', 'harmonia.device_restart_delay = 10ms');
