@@ -30,6 +30,12 @@
 #define HM_EXTENTS_NEARLY		(HM_SEGMENT_MAX_EXTENTS - 1)
 
 /*
+ * The last auxiliary node of a part gets new leaves at its end up to so many children.  The others are for
+ * splits of these leaves, by keys that come late.
+ */
+#define HM_AUXILIARY_APPENDS	(HM_AUXILIARY_MAX * 3 / 5)
+
+/*
  * Put a new leaf to the right of the leaf that is split.  When appending, it receives new
  * entries alone; otherwise the two leaves share split->entries.  "fresh" is the new
  * leaf's blank page, locked exclusively.  Both pages become part of the change.  Adds
@@ -145,6 +151,49 @@ can_append_leaf(HmSegment *segment)
 }
 
 /*
+ * The number of the bottom node below which an entry belongs.  The caller holds the
+ * header's lock.
+ * Errors: index_corrupted.
+ */
+static uint32
+bottom_node(Relation index, Buffer header, HtWidth width, HtEntry entry)
+{
+	HmReader	reader;
+	uint32		node;
+
+	hm_reader_begin(&reader, index, header, width, ReadBuffer);
+	node = hm_reader_bottom(&reader, entry, false, NULL, NULL);
+	hm_reader_end(&reader);
+	return node;
+}
+
+/*
+ * Whether the leaf after a part's last one can become a child of the last bottom node's auxiliary node: there is
+ * one, with room for splits of the leaves before, and the main extent has a block for it.  Keys that ascend
+ * nearly, such as times, split leaves before the last one.  To add a segment each time would waste
+ * most of the new extents.
+ */
+static bool
+can_append_to_auxiliary(Relation index, const HmSplit *split)
+{
+	HmSegment  *segment = hm_page_segment(BufferGetPage(split->header));
+	uint32		node = bottom_node(index, split->header, split->width, split->coming[0]);
+	BlockNumber shadow = hm_segment_auxiliaries(segment)[node - segment->bottom_start];
+	Buffer		auxiliary;
+	bool		result;
+
+	if (!BlockNumberIsValid(shadow) || segment->leaf_room - segment->pure_leaves <= segment->tail_used)
+		return false;
+	check_not_locked(index, split, InvalidBuffer, shadow);
+	auxiliary = ReadBuffer(index, shadow);
+	LockBuffer(auxiliary, BUFFER_LOCK_SHARE);
+	hm_auxiliary_check(index, auxiliary);
+	result = hm_page_auxiliary(BufferGetPage(auxiliary))->count < HM_AUXILIARY_APPENDS;
+	UnlockReleaseBuffer(auxiliary);
+	return result;
+}
+
+/*
  * Split the segment's last leaf.  The new leaf becomes the next numbered one, so the
  * layout stays pure.  Returns how many entries were inserted.
  */
@@ -191,23 +240,6 @@ split_in_order(Relation index, HmSplit *split)
 	if (page_number > 0)
 		UnlockReleaseBuffer(keys);
 	return inserted;
-}
-
-/*
- * The number of the bottom node below which an entry belongs.  The caller holds the
- * header's lock.
- * Errors: index_corrupted.
- */
-static uint32
-bottom_node(Relation index, Buffer header, HtWidth width, HtEntry entry)
-{
-	HmReader	reader;
-	uint32		node;
-
-	hm_reader_begin(&reader, index, header, width, ReadBuffer);
-	node = hm_reader_bottom(&reader, entry, false, NULL, NULL);
-	hm_reader_end(&reader);
-	return node;
 }
 
 /*
@@ -534,7 +566,8 @@ hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf, bool li
 	}
 	else if (last && can_append_leaf(segment))
 		inserted = split_in_order(index, &split);
-	else if (split.append && !hm_page_has_high(leaf_page))
+	else if (split.append && !hm_page_has_high(leaf_page) &&
+			 !can_append_to_auxiliary(index, &split))
 	{
 		UnlockReleaseBuffer(split.leaf);
 		UnlockReleaseBuffer(split.header);
