@@ -23,7 +23,8 @@ typedef enum Packing
 {
 	PACK_EVENLY,				/* evenly into all blocks */
 	PACK_LOW,					/* into the first blocks, leaving no slot free */
-	PACK_HIGH					/* into the last blocks, leaving no slot free */
+	PACK_HIGH,					/* into the last blocks, leaving no slot free */
+	PACK_LOOSELY				/* evenly into the first blocks, leaving others empty */
 } Packing;
 
 /* The operations on leaves of one shape, for stored keys of each width. */

@@ -408,6 +408,7 @@ LT(write)(LT(Page) *page, const LT_ENTRY *entries, int n, HT_KEY base, Packing p
 		  HtLeafChange *change)
 {
 	int			start = 0;
+	int			used = (n / LT_SLOTS + LT_BLOCKS + 1) / 2;	/* blocks, if packed loosely */
 
 	for (int b = 0; b < LT_BLOCKS; b++)
 	{
@@ -416,6 +417,8 @@ LT(write)(LT(Page) *page, const LT_ENTRY *entries, int n, HT_KEY base, Packing p
 
 		if (packing == PACK_LOW)
 			end = (b + 1) * LT_SLOTS;
+		else if (packing == PACK_LOOSELY)
+			end = (n * (b + 1) + used - 1) / used;
 		else if (packing == PACK_HIGH)
 			end = n - (LT_BLOCKS - 1 - b) * LT_SLOTS;
 		else
@@ -530,6 +533,37 @@ LT(rebalance)(LT(Page) *page, Packing packing, HtLeafChange *change)
 }
 
 /*
+ * How to pack a page when an entry comes to block b, which is full: below all its entries (first), or above them
+ * (last).  Entries that come to an end of the page fill it from there.  But if keys ascend nearly, many come to the
+ * end and others among the last ones.  Both find room if slots are free in all used blocks, and other blocks are
+ * empty.
+ */
+static inline Packing
+LT(choose_packing)(const LT(Page) *page, int b, bool first, bool last)
+{
+	bool		at_end = b == LT_BLOCKS - 1 && last;
+
+	if (b == 0 && first)
+		return PACK_HIGH;
+	if ((at_end || page->blocks[LT_BLOCKS - 1].count == 0) &&
+		LT(count)(page) < LT_BLOCKS * LT_SLOTS * 3 / 4)
+		return PACK_LOOSELY;
+	return at_end ? PACK_LOW : PACK_EVENLY;
+}
+
+/*
+ * Whether it pays to write all entries again, evenly, where one would have to be pushed through so many blocks:
+ * whether that moves fewer entries than to fill the free slots in this way.
+ */
+static inline bool
+LT(rewrite_pays)(const LT(Page) *page, int distance)
+{
+	int			count = LT(count)(page);
+
+	return distance * (LT_BLOCKS * LT_SLOTS - count) > count;
+}
+
+/*
  * Insert an entry that belongs in a full block.
  *
  * The nearest block with a free slot takes an entry.  Each full block on the way
@@ -548,8 +582,6 @@ LT(insert_into_full)(LT(Page) *page, int b, LT_ENTRY entry, bool may_rebalance,
 	const LT(Block) *block = &page->blocks[b];
 	bool		first = LT_CMP(entry, LT(lowest)(block)) < 0;
 	bool		last = LT_CMP(entry, LT(greatest)(block)) > 0;
-	Packing		packing = b == 0 && first ? PACK_HIGH :
-		b == LT_BLOCKS - 1 && last ? PACK_LOW : PACK_EVENLY;
 	int			room = -1;
 
 	/*
@@ -578,11 +610,15 @@ LT(insert_into_full)(LT(Page) *page, int b, LT_ENTRY entry, bool may_rebalance,
 			return HT_FULL;
 	}
 
-	if (may_rebalance && abs(room - b) > REBALANCE_DISTANCE &&
-		(packing != PACK_EVENLY || LT(count)(page) < LT_BLOCKS * LT_SLOTS * 3 / 4))
+	if (may_rebalance && abs(room - b) > REBALANCE_DISTANCE)
 	{
-		LT(rebalance)(page, packing, change);
-		return LT(insert_or_rebalance)(page, entry, false, change);
+		Packing		packing = LT(choose_packing)(page, b, first, last);
+
+		if (packing != PACK_EVENLY || LT(rewrite_pays)(page, abs(room - b)))
+		{
+			LT(rebalance)(page, packing, change);
+			return LT(insert_or_rebalance)(page, entry, false, change);
+		}
 	}
 
 	for (int i = right; i < room; i++)
