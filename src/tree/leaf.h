@@ -18,13 +18,12 @@
  */
 #define REBALANCE_DISTANCE	4
 
-/* How entries are packed into the blocks of a page. */
+/* How entries are packed into blocks. */
 typedef enum Packing
 {
 	PACK_EVENLY,				/* evenly into all blocks */
 	PACK_LOW,					/* into the first blocks, leaving no slot free */
-	PACK_HIGH,					/* into the last blocks, leaving no slot free */
-	PACK_LOOSELY				/* evenly into the first blocks, leaving others empty */
+	PACK_HIGH					/* into the last blocks, leaving no slot free */
 } Packing;
 
 /* The operations on leaves of one shape, for stored keys of each width. */

@@ -357,11 +357,11 @@ LT(read_block)(const LT(Block) *block, LT_KEY low, LT_KEY high, LT_ENTRY *out)
 }
 
 static int
-LT(read_stored)(const LT(Page) *page, LT_ENTRY *out)
+LT(read_stored)(const LT(Page) *page, int first, int last, LT_ENTRY *out)
 {
 	int			n = 0;
 
-	for (int b = 0; b < LT_BLOCKS; b++)
+	for (int b = first; b <= last; b++)
 		n += LT(read_block)(&page->blocks[b], LT_ZERO, LT_KEY_MAX, out + n);
 	return n;
 }
@@ -391,52 +391,52 @@ LT(add_base)(const LT(Page) *page, LT_ENTRY *entries, int n)
 static int
 LT(read)(const void *at, LT_ENTRY *out)
 {
-	int			n = LT(read_stored)(at, out);
+	int			n = LT(read_stored)(at, 0, LT_BLOCKS - 1, out);
 
 	LT(add_base)(at, out, n);
 	return n;
 }
 
 /*
- * Write entries to all blocks of the page; their keys have "base" added to what is
- * stored.  Empty blocks at the start get the minimum as separator.  So an entry below all
+ * Write entries to these blocks of the page, whose other entries belong elsewhere; their keys have "base"
+ * added to what is stored.  If they are not all blocks, each gets an entry.  Empty blocks at the start get
+ * the minimum as separator.  So an entry below all
  * others finds the first used block and, if that is full, the empty one before it: descending
  * inserts then fill the page as ascending ones do.
  */
 static void
-LT(write)(LT(Page) *page, const LT_ENTRY *entries, int n, HT_KEY base, Packing packing,
-		  HtLeafChange *change)
+LT(write)(LT(Page) *page, int first, int last, const LT_ENTRY *entries, int n, HT_KEY base,
+		  Packing packing, HtLeafChange *change)
 {
+	const int	blocks = last - first + 1;
 	int			start = 0;
-	int			used = (n / LT_SLOTS + LT_BLOCKS + 1) / 2;	/* blocks, if packed loosely */
 
-	for (int b = 0; b < LT_BLOCKS; b++)
+	for (int i = 0; i < blocks; i++)
 	{
+		int			b = first + i;
 		LT(Block)  *block = &page->blocks[b];
 		int			end;
 
 		if (packing == PACK_LOW)
-			end = (b + 1) * LT_SLOTS;
-		else if (packing == PACK_LOOSELY)
-			end = (n * (b + 1) + used - 1) / used;
+			end = (i + 1) * LT_SLOTS;
 		else if (packing == PACK_HIGH)
-			end = n - (LT_BLOCKS - 1 - b) * LT_SLOTS;
+			end = n - (blocks - 1 - i) * LT_SLOTS;
 		else
-			end = (n * (b + 1) + LT_BLOCKS - 1) / LT_BLOCKS;
+			end = (n * (i + 1) + blocks - 1) / blocks;
 		if (end > n)
 			end = n;
 		if (end < 0)
 			end = 0;
 
-		for (int i = start; i < end; i++)
+		for (int j = start; j < end; j++)
 		{
-			LT_ENTRY	stored = {KEY_SUBTRACT(entries[i].key, base), entries[i].tid};
+			LT_ENTRY	stored = {KEY_SUBTRACT(entries[j].key, base), entries[j].tid};
 
-			LT(put)(page, b, i - start, stored, change);
+			LT(put)(page, b, j - start, stored, change);
 		}
 		block->count = (uint8_t) (end - start);
 		mark_count(change, b);
-		if (b < LT_BLOCKS - 1)
+		if (b < last)
 			LT(set_separator)(page, b,
 							  end == n ? LT_KEY_MAX :
 							  end == 0 ? LT_ZERO :
@@ -456,7 +456,7 @@ LT(fill)(void *at, HtLeafShape shape, const LT_ENTRY *entries, int n)
 	memset(&change, 0, sizeof(change));
 	LT(set_shape)(page, shape);
 	LT(init_separators)(page);
-	LT(write)(page, entries, n, LT(base)(page), PACK_EVENLY, &change);
+	LT(write)(page, 0, LT_BLOCKS - 1, entries, n, LT(base)(page), PACK_EVENLY, &change);
 }
 
 /* If hints is not NULL, entries that are hinted to be dead are left out. */
@@ -522,45 +522,62 @@ LT(slot)(const void *at, LT_ENTRY entry)
 static HtInsertResult LT(insert_or_rebalance)(LT(Page) *page, LT_ENTRY entry,
 											  bool may_rebalance, HtLeafChange *change);
 
-/* Write all entries of the page again, packed differently. */
+/* Write all entries of these blocks again, packed differently. */
 static void
-LT(rebalance)(LT(Page) *page, Packing packing, HtLeafChange *change)
+LT(rebalance)(LT(Page) *page, int first, int last, Packing packing, HtLeafChange *change)
 {
 	LT_ENTRY	entries[LT_BLOCKS * LT_SLOTS];
-	int			n = LT(read_stored)(page, entries);
+	int			n = LT(read_stored)(page, first, last, entries);
 
-	LT(write)(page, entries, n, KEY_OF(0), packing, change);
+	LT(write)(page, first, last, entries, n, KEY_OF(0), packing, change);
 }
 
 /*
- * How to pack a page when an entry comes to block b, which is full: below all its entries (first), or above them
- * (last).  Entries that come to an end of the page fill it from there.  But if keys ascend nearly, many come to the
- * end and others among the last ones.  Both find room if slots are free in all used blocks, and other blocks are
- * empty.
+ * Find the blocks around b, which is full, and "room", the nearest one with a free slot, that are worth writing again
+ * evenly: the fewest of which a quarter of the slots is free.  Keys that ascend nearly come to the last used blocks;
+ * they get room among these, and the others stay as they are.
+ *
+ * If that takes all blocks, it is worth it if fewer entries are moved than if the other free slots were filled by
+ * pushing entries as far.
  */
-static inline Packing
-LT(choose_packing)(const LT(Page) *page, int b, bool first, bool last)
+static bool
+LT(find_crowded)(const LT(Page) *page, int b, int room, int *first, int *last)
 {
-	bool		at_end = b == LT_BLOCKS - 1 && last;
+	int			distance = abs(room - b);
+	int			middle = (b + room) / 2;
 
-	if (b == 0 && first)
-		return PACK_HIGH;
-	if ((at_end || page->blocks[LT_BLOCKS - 1].count == 0) &&
-		LT(count)(page) < LT_BLOCKS * LT_SLOTS * 3 / 4)
-		return PACK_LOOSELY;
-	return at_end ? PACK_LOW : PACK_EVENLY;
+	for (int reach = distance;; reach *= 2)
+	{
+		int			count = 0;
+		int			slots;
+
+		*first = middle < reach ? 0 : middle - reach;
+		*last = middle + reach < LT_BLOCKS ? middle + reach : LT_BLOCKS - 1;
+		for (int i = *first; i <= *last; i++)
+			count += LT(used)(&page->blocks[i]);
+		slots = (*last - *first + 1) * LT_SLOTS;
+		if (*first == 0 && *last == LT_BLOCKS - 1)
+			return distance * (slots - count) > count;
+		if (count <= slots * 3 / 4)
+			return count >= *last - *first + 1;
+	}
 }
 
 /*
- * Whether it pays to write all entries again, evenly, where one would have to be pushed through so many blocks:
- * whether that moves fewer entries than to fill the free slots in this way.
+ * Write entries again where one would have to be pushed far from block b, where it belongs, to "room".  It
+ * comes to an end of the page if at_start or at_end is true: others will, too, and fill it from there.
+ * Returns false if the entry should rather be pushed.
  */
-static inline bool
-LT(rewrite_pays)(const LT(Page) *page, int distance)
+static bool
+LT(make_room)(LT(Page) *page, int b, int room, bool at_start, bool at_end, HtLeafChange *change)
 {
-	int			count = LT(count)(page);
+	int			first = 0;
+	int			last = LT_BLOCKS - 1;
 
-	return distance * (LT_BLOCKS * LT_SLOTS - count) > count;
+	if (!at_start && !at_end && !LT(find_crowded)(page, b, room, &first, &last))
+		return false;
+	LT(rebalance)(page, first, last, at_start ? PACK_HIGH : at_end ? PACK_LOW : PACK_EVENLY, change);
+	return true;
 }
 
 /*
@@ -610,16 +627,9 @@ LT(insert_into_full)(LT(Page) *page, int b, LT_ENTRY entry, bool may_rebalance,
 			return HT_FULL;
 	}
 
-	if (may_rebalance && abs(room - b) > REBALANCE_DISTANCE)
-	{
-		Packing		packing = LT(choose_packing)(page, b, first, last);
-
-		if (packing != PACK_EVENLY || LT(rewrite_pays)(page, abs(room - b)))
-		{
-			LT(rebalance)(page, packing, change);
-			return LT(insert_or_rebalance)(page, entry, false, change);
-		}
-	}
+	if (may_rebalance && abs(room - b) > REBALANCE_DISTANCE &&
+		LT(make_room)(page, b, room, b == 0 && first, b == LT_BLOCKS - 1 && last, change))
+		return LT(insert_or_rebalance)(page, entry, false, change);
 
 	for (int i = right; i < room; i++)
 		entry = LT(exchange)(page, i, LT(greatest_slot)(&page->blocks[i]), entry, change);
