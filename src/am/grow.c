@@ -18,24 +18,23 @@
 /*
  * The number of blocks for a segment that ascending inserts will fill: a share of the
  * index, so that small indexes do not waste space and large ones do not have many
- * segments.
+ * segments; but at most so many.
  */
 static uint32
-growth_blocks(Relation index)
+growth_blocks(Relation index, uint32 most)
 {
-	return Min(HM_SEGMENT_MAX_BLOCKS,
-			   Max(HM_MIN_EXTENT, RelationGetNumberOfBlocks(index) / 8));
+	return Max(HM_MIN_EXTENT, Min(most, RelationGetNumberOfBlocks(index) / 8));
 }
 
 /*
  * Write a segment that begins at low and reaches to the end of its part.  Its only leaf
  * gets the first of *n entries, as many as a build puts on a leaf; *n becomes their
- * number.  step is the expected distance of keys.  Returns the segment's directory entry, and its blocks in *extent.  The caller
+ * number.  step is the expected distance of keys, most the most blocks of the main extent.  Returns the segment's directory entry, and its blocks in *extent.  The caller
  * holds the allocation lock and no buffer lock.
  */
 static HmDirectoryEntry
 write_last_segment(Relation index, HmPosition low, HT_KEY step, const HtEntry *entries,
-				   int64 *n, HmExtent *extent)
+				   int64 *n, uint32 most, HmExtent *extent)
 {
 	HmCache    *cache = hm_cache(index, false);
 	HmSegmentSpec spec = {0};
@@ -47,7 +46,7 @@ write_last_segment(Relation index, HmPosition low, HT_KEY step, const HtEntry *e
 	spec.width = cache->width;
 	spec.fanout = cache->fanout;
 	spec.part = low.part;
-	extent->length = growth_blocks(index);
+	extent->length = growth_blocks(index, most);
 	spec.leaf_room = hm_segment_room(spec.width, spec.fanout, extent->length);
 	spec.leaves = 1;
 	extent->start = hm_extent_allocate(index, extent->length, HM_EXTENT_FOR_SEGMENT);
@@ -75,7 +74,7 @@ hm_create_first_segment(Relation index, HmPart part, const HtEntry *entries, int
 	bool		lost;
 
 	hm_allocation_lock(index);
-	entry = write_last_segment(index, low, HM_STEP_UNKNOWN, entries, &n, &extent);
+	entry = write_last_segment(index, low, HM_STEP_UNKNOWN, entries, &n, HM_SEGMENT_MAX_BLOCKS, &extent);
 	HM_FAULT(first_segment_written);
 	hm_directory_begin(index, low, 1, &edit);
 	lost = hm_directory_has_part(&edit, part);
@@ -109,7 +108,7 @@ ends_before(Page leaf, HtEntry bound)
 
 int64
 hm_append_segment(Relation index, HmPart part, HtEntry bound, HT_KEY step,
-				  const HtEntry *coming, int64 n, HmSegmentName name)
+				  const HtEntry *coming, int64 n, uint32 most, HmSegmentName name)
 {
 	HmPosition	position = hm_position(part, bound.key, bound.tid);
 	HtWidth		width = hm_cache(index, false)->width;
@@ -121,7 +120,7 @@ hm_append_segment(Relation index, HmPart part, HtEntry bound, HT_KEY step,
 	bool		added = false;
 
 	hm_allocation_lock(index);
-	entry = write_last_segment(index, position, step, coming, &n, &extent);
+	entry = write_last_segment(index, position, step, coming, &n, most, &extent);
 	HM_FAULT(append_written);
 	hm_directory_begin(index, position, 1, &edit);
 

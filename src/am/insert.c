@@ -255,6 +255,20 @@ merge_into_leaf(Relation index, Buffer leaf, const HtEntry *entries, int64 n)
 	return n;
 }
 
+/* Log a change of a leaf's entries.  The caller is in a critical section. */
+static void
+finish_change(Relation index, Buffer leaf, const HtLeafChange *change)
+{
+	Page		page = BufferGetPage(leaf);
+
+	ht_leaf_clear_hints(page, change);
+	hm_device_mark_page(index, leaf, ht_leaf_change_lines(page, change));
+	MarkBufferDirty(leaf);
+	HM_FAULT(insert_changed);
+	hm_log_leaf_change(index, leaf, change);
+	HM_FAULT(insert_logged);
+}
+
 /*
  * Insert entries into a leaf one by one, until it is full, with one WAL record.  The
  * caller has locked the leaf exclusively.  Returns how many of the n are in the leaf now.
@@ -278,16 +292,38 @@ insert_into_leaf(Relation index, Buffer leaf, const HtEntry *entries, int64 n)
 			changed = true;
 	}
 	if (changed)
-	{
-		ht_leaf_clear_hints(page, &change);
-		hm_device_mark_page(index, leaf, ht_leaf_change_lines(page, &change));
-		MarkBufferDirty(leaf);
-		HM_FAULT(insert_changed);
-		hm_log_leaf_change(index, leaf, &change);
-		HM_FAULT(insert_logged);
-	}
+		finish_change(index, leaf, &change);
 	END_CRIT_SECTION();
 	return i;
+}
+
+/*
+ * Insert an entry into its leaf if that has a free slot where the entry belongs.  Nearly all single entries find one; then
+ * nothing has to be known of the leaf's other blocks, each of which is a line of memory that another writer may just
+ * have changed.  Of an entry that may begin a leaf, hm_entries_for_leaf() decides.  The caller has locked the leaf
+ * exclusively.  Returns false if the leaf is as it was.
+ */
+static bool
+add_to_leaf(Relation index, Buffer leaf, HtEntry entry)
+{
+	Page		page = BufferGetPage(leaf);
+	HtLeafChange change = {0};
+	HtInsertResult result;
+	int			end = HT_LEAF_MAX_BLOCKS;
+
+	if (!hm_page_has_high(page))
+	{
+		HtLeafShape shape = ht_leaf_shape_of(page);
+
+		end = (hm_leaf_target(index, shape) - 1) / ht_leaf_slots(shape);
+	}
+
+	START_CRIT_SECTION();
+	result = ht_leaf_add(page, entry, end, &change);
+	if (result == HT_INSERTED)
+		finish_change(index, leaf, &change);
+	END_CRIT_SECTION();
+	return result == HT_INSERTED || result == HT_PRESENT;
 }
 
 int64
@@ -358,6 +394,12 @@ hm_insert_sorted(Relation index, Relation heap, HmPart part, const HtEntry *entr
 		{
 			idle++;
 			continue;
+		}
+
+		if (n == 1 && add_to_leaf(index, target.leaf, entries[0]))
+		{
+			hm_target_release(&target);
+			return;
 		}
 
 		page = BufferGetPage(target.leaf);

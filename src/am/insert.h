@@ -222,9 +222,10 @@ extern int64 hm_create_first_segment(Relation index, HmPart part, const HtEntry 
 /*
  * Add a segment to the right of the last one of a part, with the first of n entries, if
  * these still begin a leaf there.  "name" is the last segment, bound the new one's low
- * bound, step the distance of keys in the leaf before.  Returns how many were inserted.
+ * bound, step the distance of keys in the leaf before, most the most blocks that it gets.  Returns how many
+ * were inserted.
  */
 extern int64 hm_append_segment(Relation index, HmPart part, HtEntry bound, HT_KEY step,
-							   const HtEntry *coming, int64 n, HmSegmentName name);
+							   const HtEntry *coming, int64 n, uint32 most, HmSegmentName name);
 
 #endif							/* HARMONIA_INSERT_H */

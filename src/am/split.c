@@ -168,29 +168,36 @@ bottom_node(Relation index, Buffer header, HtWidth width, HtEntry entry)
 }
 
 /*
- * Whether the leaf after a part's last one can become a child of the last bottom node's auxiliary node: there is
- * one, with room for splits of the leaves before, and the main extent has a block for it.  Keys that ascend
- * nearly, such as times, split leaves before the last one.  To add a segment each time would waste
- * most of the new extents.
+ * Where the leaf after a part's last one goes that cannot be the next numbered one.  If keys ascend nearly, as times
+ * do, leaves before the last one are split, too, and shadow the last bottom node.  Then its auxiliary node gets
+ * the new leaf, as long as there is room for splits of the leaves before.  To add a segment each time would
+ * waste most of the new extents.
  */
-static bool
-can_append_to_auxiliary(Relation index, const HmSplit *split)
+typedef enum AppendPlace
+{
+	APPEND_TO_AUXILIARY,
+	APPEND_SEGMENT,				/* the main extent is full, or nothing is shadowed */
+	APPEND_SMALL_SEGMENT		/* the auxiliary node is full, so that the main extent is not */
+} AppendPlace;
+
+static AppendPlace
+append_place(Relation index, const HmSplit *split)
 {
 	HmSegment  *segment = hm_page_segment(BufferGetPage(split->header));
 	uint32		node = bottom_node(index, split->header, split->width, split->coming[0]);
 	BlockNumber shadow = hm_segment_auxiliaries(segment)[node - segment->bottom_start];
 	Buffer		auxiliary;
-	bool		result;
+	uint32		children;
 
 	if (!BlockNumberIsValid(shadow) || segment->leaf_room - segment->pure_leaves <= segment->tail_used)
-		return false;
+		return APPEND_SEGMENT;
 	check_not_locked(index, split, InvalidBuffer, shadow);
 	auxiliary = ReadBuffer(index, shadow);
 	LockBuffer(auxiliary, BUFFER_LOCK_SHARE);
 	hm_auxiliary_check(index, auxiliary);
-	result = hm_page_auxiliary(BufferGetPage(auxiliary))->count < HM_AUXILIARY_APPENDS;
+	children = hm_page_auxiliary(BufferGetPage(auxiliary))->count;
 	UnlockReleaseBuffer(auxiliary);
-	return result;
+	return children < HM_AUXILIARY_APPENDS ? APPEND_TO_AUXILIARY : APPEND_SMALL_SEGMENT;
 }
 
 /*
@@ -529,6 +536,7 @@ hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf, bool li
 	HmSegmentName name = {BufferGetBlockNumber(header), segment->stamp};
 	HtLeafShape shape;
 	Urgency		urgency = MOVE_LATER;
+	AppendPlace place;
 	bool		last;
 	int64		inserted;
 
@@ -567,13 +575,17 @@ hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf, bool li
 	else if (last && can_append_leaf(segment))
 		inserted = split_in_order(index, &split);
 	else if (split.append && !hm_page_has_high(leaf_page) &&
-			 !can_append_to_auxiliary(index, &split))
+			 (place = append_place(index, &split)) != APPEND_TO_AUXILIARY)
 	{
+		/* The next segment will come to the same end as this one. */
+		uint32		most = place == APPEND_SMALL_SEGMENT ? segment->leaves + segment->leaves / 8 :
+			HM_SEGMENT_MAX_BLOCKS;
+
 		UnlockReleaseBuffer(split.leaf);
 		UnlockReleaseBuffer(split.header);
 		if (!listed)
 			return -1;
-		return hm_append_segment(index, part, split.bound, split.step, coming, n, name);
+		return hm_append_segment(index, part, split.bound, split.step, coming, n, most, name);
 	}
 	else
 	{

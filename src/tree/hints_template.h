@@ -59,7 +59,11 @@ HT_KEYED(ht_leaf_clear_hints)(void *page, const HtLeafChange *change)
 
 		gone <<= first % 8;
 		for (uint8_t *byte = hints + first / 8; gone != 0; byte++, gone >>= 8)
-			*byte &= (uint8_t) ~gone;
+		{
+			/* Others may have the line in their caches. */
+			if (*byte & (uint8_t) gone)
+				*byte &= (uint8_t) ~gone;
+		}
 	}
 }
 

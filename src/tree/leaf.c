@@ -163,6 +163,12 @@ ht_leaf_insert(void *page, HtEntry entry, HtLeafChange *change)
 	return functions_of(page)->insert(page, entry, change);
 }
 
+HtInsertResult
+ht_leaf_add(void *page, HtEntry entry, int end, HtLeafChange *change)
+{
+	return functions_of(page)->add(page, entry, end, change);
+}
+
 void
 ht_leaf_remove(void *page, const bool *dead, HtLeafChange *change)
 {

@@ -39,6 +39,7 @@ typedef struct Functions \
 							   const uint8_t *hints, Entry *out); \
 	int			(*slot) (const void *page, Entry entry); \
 	HtInsertResult (*insert) (void *page, Entry entry, HtLeafChange *change); \
+	HtInsertResult (*add) (void *page, Entry entry, int end, HtLeafChange *change); \
 	void		(*remove) (void *page, const bool *dead, HtLeafChange *change); \
 	int			(*change_ranges) (const HtLeafChange *change, HtByteRange *ranges); \
 	const char *(*check) (const void *page); \

@@ -323,6 +323,26 @@ HT_KEYED(ht_leaf_insert)(void *page, HT_ENTRY entry, HtLeafChange *change)
 																   change);
 }
 
+HtInsertResult
+HT_KEYED(ht_leaf_add)(void *page, HT_ENTRY entry, int end, HtLeafChange *change)
+{
+	HT_SHAPE	shape = HT_KEYED(ht_leaf_shape_of)(page);
+
+	if (!HT_KEYED(ht_leaf_fits)(shape, entry))
+		return HT_NO_FIT;
+	if (shape.bits <= 64)
+		return wide_functions(shape.bits, shape.tid_bytes)->add(page, HT_KEYED(narrow)(entry, shape.base), end, change);
+#if HT_KEYS == 256
+	if (shape.bits > 128)
+	{
+		entry.key = KEY_SUBTRACT(entry.key, shape.base);
+		return wide_functions_256(shape.bits, shape.tid_bytes)->add(page, entry, end, change);
+	}
+#endif
+	return wide_functions_128(shape.bits, shape.tid_bytes)->add(page, HT_KEYED(narrow_128)(entry, shape.base), end,
+																change);
+}
+
 void
 HT_KEYED(ht_leaf_remove)(void *page, const bool *dead, HtLeafChange *change)
 {

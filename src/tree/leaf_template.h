@@ -659,19 +659,47 @@ LT(insert_or_rebalance)(LT(Page) *page, LT_ENTRY entry, bool may_rebalance,
 	return HT_INSERTED;
 }
 
-static HtInsertResult
-LT(insert)(void *at, LT_ENTRY entry, HtLeafChange *change)
+/* Subtract the base from an entry's key; false if the page cannot store that. */
+static inline bool
+LT(subtract_base)(const LT(Page) *page, LT_ENTRY *entry)
 {
-	LT(Page)   *page = at;
-
 #if !LT_WIDE
 	uint64_t	base = LT(base)(page);
 
-	if (!ht_leaf_fits(ht_leaf_shape(LT_BITS, LT_TID, base), entry))
-		return HT_NO_FIT;
-	entry.key -= base;
+	if (!ht_leaf_fits(ht_leaf_shape(LT_BITS, LT_TID, base), *entry))
+		return false;
+	entry->key -= base;
+#else
+	(void) page;
+	(void) entry;
 #endif
-	return LT(insert_or_rebalance)(page, entry, true, change);
+	return true;
+}
+
+static HtInsertResult
+LT(insert)(void *at, LT_ENTRY entry, HtLeafChange *change)
+{
+	if (!LT(subtract_base)(at, &entry))
+		return HT_NO_FIT;
+	return LT(insert_or_rebalance)(at, entry, true, change);
+}
+
+/* The separator after the last used block has the maximum value. */
+static HtInsertResult
+LT(add)(void *at, LT_ENTRY entry, int end, HtLeafChange *change)
+{
+	LT(Page)   *page = at;
+	int			b;
+
+	if (!LT(subtract_base)(page, &entry))
+		return HT_NO_FIT;
+	b = LT(find_block)(page, entry);
+	if (LT(holds)(&page->blocks[b], entry))
+		return HT_PRESENT;
+	if (page->blocks[b].count >= LT_SLOTS || (b >= end && KEY_EQUAL(LT(separator)(page, b), LT_KEY_MAX)))
+		return HT_FULL;
+	LT(append)(page, b, entry, change);
+	return HT_INSERTED;
 }
 
 /*
@@ -784,7 +812,7 @@ LT(check)(const void *at)
 static const HT_KEYED(LeafFunctions) LT(functions) =
 {
 	LT(init), LT(fill), LT(count), LT(entry_at), LT(read), LT(read_range), LT(slot), LT(insert),
-	LT(remove), LT(change_ranges), LT(check)
+	LT(add), LT(remove), LT(change_ranges), LT(check)
 };
 
 #undef LT_NAME_2

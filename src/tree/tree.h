@@ -362,6 +362,14 @@ extern int	ht_leaf_read_range(const void *page, uint64_t low_key, uint64_t high_
 extern HtInsertResult ht_leaf_insert(void *page, HtEntry entry, HtLeafChange *change);
 
 /*
+ * Insert an entry if its block has a free slot, and report HT_FULL otherwise.  This reads a few lines of the page, where
+ * ht_leaf_count() reads them all.  An entry above all others also gets HT_FULL if the last used block is "end", or comes
+ * after it.  So what is inserted makes a page with more entries than "end" blocks have slots only if it is below
+ * others.  Adds to *change.
+ */
+extern HtInsertResult ht_leaf_add(void *page, HtEntry entry, int end, HtLeafChange *change);
+
+/*
  * Remove entries. dead[i] says whether to remove entry i, in the order of
  * ht_leaf_read().  The last entries of a block fill its holes.  Adds to *change.
  */

@@ -122,6 +122,7 @@ extern HT_ENTRY HT_KEYED(ht_leaf_entry)(const void *page, int block, int slot);
 extern int	HT_KEYED(ht_leaf_read)(const void *page, HT_ENTRY *out);
 extern int	HT_KEYED(ht_leaf_read_range)(const void *page, HT_KEY low_key, HT_KEY high_key, HT_ENTRY *out);
 extern HtInsertResult HT_KEYED(ht_leaf_insert)(void *page, HT_ENTRY entry, HtLeafChange *change);
+extern HtInsertResult HT_KEYED(ht_leaf_add)(void *page, HT_ENTRY entry, int end, HtLeafChange *change);
 extern void HT_KEYED(ht_leaf_remove)(void *page, const bool *dead, HtLeafChange *change);
 extern int	HT_KEYED(ht_leaf_change_ranges)(const void *page, const HtLeafChange *change, HtByteRange *ranges);
 extern uint64_t HT_KEYED(ht_leaf_change_lines)(const void *page, const HtLeafChange *change);
