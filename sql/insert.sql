@@ -57,6 +57,15 @@ INSERT INTO a SELECT i, i FROM generate_series(1, 50000) i;
 SELECT leaf_fill > 80 AS full, shadowed_segments, auxiliary_pages, movements FROM harmonia_index_info('a_k');
 SELECT verify('a_k');
 
+-- Keys that ascend nearly split leaves before the last one, but do not begin segments all the time; rows one by one
+CREATE TABLE n (k int, id int) WITH (autovacuum_enabled = off);
+CREATE INDEX n_k ON n USING harmonia (k);
+DO $$ BEGIN FOR i IN 1..60000 LOOP INSERT INTO n VALUES (10 * i - shuffle(i) % 40000, i); END LOOP; END $$;
+SELECT leaf_fill > 50 AS full, shadowed_segments > 0 AS shadowed, segments < 30 AS few, spare_pages < leaf_pages / 4 AS used
+	FROM harmonia_index_info('n_k');
+SELECT verify('n_k');
+DROP TABLE n;
+
 --
 -- Insertion into full leaves of a built index: at both ends, everywhere, in one place
 --

@@ -163,6 +163,23 @@ leaf_verify(const Leaf *leaf)
 	leaf_expect_foreign(leaf);
 }
 
+/* Try ht_leaf_add(), which may refuse, but then changes nothing. */
+static HtInsertResult
+try_to_add(Leaf *leaf, HtEntry entry, bool above_all)
+{
+	char		before[HT_PAGE_SIZE];
+	int			end = rnd_below(2) ? HT_LEAF_MAX_BLOCKS : rnd_below(ht_leaf_blocks(leaf->shape));
+	HtInsertResult result;
+
+	memcpy(before, leaf->page, HT_PAGE_SIZE);
+	result = ht_leaf_add(leaf->page, entry, end, &leaf->change);
+	if (result != HT_INSERTED)
+		expect(memcmp(before, leaf->page, HT_PAGE_SIZE) == 0, "page changed although nothing was added");
+	else if (above_all)
+		expect(leaf->n < end * ht_leaf_slots(leaf->shape), "entry was added behind block %d", end);
+	return result;
+}
+
 HtInsertResult
 leaf_insert(Leaf *leaf, HtEntry entry)
 {
@@ -177,7 +194,9 @@ leaf_insert(Leaf *leaf, HtEntry entry)
 	else if (leaf->n == ht_leaf_capacity(leaf->shape))
 		expected = HT_FULL;
 
-	result = ht_leaf_insert(leaf->page, entry, &leaf->change);
+	result = rnd_below(2) ? try_to_add(leaf, entry, at == leaf->n) : HT_FULL;
+	if (result == HT_FULL)
+		result = ht_leaf_insert(leaf->page, entry, &leaf->change);
 	expect(result == expected, "insert gave %d, not %d", result, expected);
 	if (expected != HT_INSERTED)
 		return expected;

@@ -101,6 +101,33 @@ test_leaf_in_order(int bits, int tid_bytes)
 	report("%d-bit leaf, %d-byte tids: pages filled in order", bits, tid_bytes);
 }
 
+/*
+ * An entry that comes late to a page that fills in order, and others after it, change blocks at the end of the page
+ * alone.
+ */
+static void
+test_leaf_late(int bits, int tid_bytes)
+{
+	Leaf	   *leaf = leaf_create(bits, tid_bytes);
+	int			slots = ht_leaf_slots(leaf->shape);
+	int			count = slots * (ht_leaf_blocks(leaf->shape) * 2 / 3);
+	int			late = count - 6 * slots;
+
+	for (int i = 0; i < count; i++)
+		expect(leaf_insert(leaf, series_entry(leaf->shape, 10 * i)) == HT_INSERTED, "page is full at %d", leaf->n);
+	leaf_log(leaf);
+	leaf->bytes = 0;
+	for (int i = 1; i < 10; i++)
+	{
+		expect(leaf_insert(leaf, series_entry(leaf->shape, 10 * late + i)) == HT_INSERTED, "page is full at %d", leaf->n);
+		leaf_log(leaf);
+	}
+	leaf_verify(leaf);
+	expect(leaf->bytes < HT_PAGE_SIZE / 4, "%ld bytes changed", (long) leaf->bytes);
+	leaf_free(leaf);
+	report("%d-bit leaf, %d-byte tids: late entries of a page filled in order", bits, tid_bytes);
+}
+
 /* Fill with any number of entries: the counts of blocks differ by at most one. */
 static void
 test_leaf_fill(int bits, int tid_bytes)
@@ -266,7 +293,10 @@ test_leaf(int bits, int tid_bytes)
 	test_leaf_in_order(bits, tid_bytes);
 	test_leaf_fill(bits, tid_bytes);
 	if (bits > 0)
+	{
+		test_leaf_late(bits, tid_bytes);
 		test_leaf_range_blocks(bits, tid_bytes);
+	}
 	test_leaf_limits(bits, tid_bytes);
 	test_leaf_reshape(bits, tid_bytes);
 }

@@ -312,7 +312,9 @@ HT_KEYED(leaf_insert)(LEAF *leaf, HT_ENTRY entry)
 	else if (leaf->n == HT_KEYED(ht_leaf_capacity)(leaf->shape))
 		expected = HT_FULL;
 
-	result = HT_KEYED(ht_leaf_insert)(leaf->page, entry, &leaf->change);
+	result = rnd_below(2) ? HT_KEYED(ht_leaf_add)(leaf->page, entry, HT_LEAF_MAX_BLOCKS, &leaf->change) : HT_FULL;
+	if (result == HT_FULL)
+		result = HT_KEYED(ht_leaf_insert)(leaf->page, entry, &leaf->change);
 	expect(result == expected, "insert gave %d, not %d", result, expected);
 	if (expected != HT_INSERTED)
 		return expected;
