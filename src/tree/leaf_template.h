@@ -398,9 +398,8 @@ LT(read)(const void *at, LT_ENTRY *out)
 }
 
 /*
- * Write entries to these blocks of the page, whose other entries belong elsewhere; their keys have "base"
- * added to what is stored.  If they are not all blocks, each gets an entry.  Empty blocks at the start get
- * the minimum as separator.  So an entry below all
+ * Write entries to blocks first..last of the page; their keys have "base" added to what is stored.  If these are not
+ * all blocks, each must get an entry.  Empty blocks at the start get the minimum as separator.  So an entry below all
  * others finds the first used block and, if that is full, the empty one before it: descending
  * inserts then fill the page as ascending ones do.
  */
@@ -588,9 +587,8 @@ LT(make_room)(LT(Page) *page, int b, int room, bool at_start, bool at_end, HtLea
  * entry that it gets into the slot that became free.  So such a block has to log only
  * one slot.
  *
- * If the free slot is far away although there are many, or if the page is being filled
- * from one end, later inserts would go as far or farther.  Rewriting the page costs as
- * much as a few of them.  Do it only once: if it does not help, the page is damaged.
+ * If the free slot is far away, later inserts would go as far or farther.  Rewriting some blocks, or the
+ * page, costs as much as a few of them.  Do it only once: if it does not help, the page is damaged.
  */
 static HtInsertResult
 LT(insert_into_full)(LT(Page) *page, int b, LT_ENTRY entry, bool may_rebalance,

@@ -363,9 +363,8 @@ extern HtInsertResult ht_leaf_insert(void *page, HtEntry entry, HtLeafChange *ch
 
 /*
  * Insert an entry if its block has a free slot, and report HT_FULL otherwise.  This reads a few lines of the page, where
- * ht_leaf_count() reads them all.  An entry above all others also gets HT_FULL if the last used block is "end", or comes
- * after it.  So what is inserted makes a page with more entries than "end" blocks have slots only if it is below
- * others.  Adds to *change.
+ * ht_leaf_count() reads one of each block.  An entry above all others also gets HT_FULL if the last used block is number
+ * "end", or a later one.  So such an entry is inserted only if the blocks before "end" hold all.  Adds to *change.
  */
 extern HtInsertResult ht_leaf_add(void *page, HtEntry entry, int end, HtLeafChange *change);
 
