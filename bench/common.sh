@@ -272,10 +272,10 @@ find_best_plan() {
 }
 
 # beside_best SECTION CASE QUERY [QUERY]...: records the times of the first query with our nodes, and of
-# PostgreSQL's best plan for all of these, which ask the same.  Systems take turns, and their answers are
-# compared.  A run is a session, whose first execution does not count.  If the best plan takes longer than a
-# second there are OTHER_RUNS (2) runs.  more_systems may have the settings of other systems, by their names.
-# Sets what find_best_plan sets.
+# PostgreSQL's best plan for all of these, which ask the same.  Systems take turns at each execution, and
+# their answers are compared.  A run is a session, in which the first execution of each does not count.  If
+# the best plan takes longer than a second there are OTHER_RUNS (2) runs.  more_systems may have the settings
+# of other systems, by their names.  Sets what find_best_plan sets.
 declare -A more_systems=()
 beside_best() {
 	local expected times run count_of_runs system unit value count spread
@@ -289,13 +289,11 @@ beside_best() {
 	done
 	options_of['best plan']=$best_options
 	query_of['best plan']=$best_query
-	times=$((best_ms < 100 ? 9 : best_ms < 1000 ? 3 : 1))
+	times=$((best_ms < 10 ? 49 : best_ms < 100 ? 9 : best_ms < 1000 ? 3 : 1))
 	count_of_runs=$((best_ms < 1000 || ${OTHER_RUNS:-2} > runs ? runs : ${OTHER_RUNS:-2}))
+	options=
 	for ((run = 0; run < count_of_runs; run++)); do
-		for system in "${systems[@]}"; do
-			options=${options_of[$system]}
-			run_in_turn "$system" "${query_of[$system]}" "$times"
-		done
+		run_together "$times"
 	done
 	for system in "${systems[@]}"; do
 		options=${options_of[$system]}
@@ -308,18 +306,43 @@ beside_best() {
 	done <"$dir/medians"
 }
 
+# run_together TIMES: runs the queries of beside_best in one session, so many times and once before that; notes
+# the medians, and compares the answers.  What disturbs the machine so meets all systems alike.
+run_together() {
+	local i system order=("${systems[@]}")
+	for ((i = 0; i <= $1; i++)); do
+		for system in "${order[@]}"; do
+			printf '%s\n' '\timing off' 'RESET ALL;'
+			sed 's/-c \([^ =]*\)=\([^ ]*\)/SET \1 = \2;\n/g' <<<"${options_of[$system]}"
+			printf '%s\n' "\echo of $i $system" '\timing on' "${query_of[$system]};"
+		done
+		[ "${order[0]}" = harmonia ] && order=('best plan' "${!more_systems[@]}" harmonia) || order=("${systems[@]}")
+	done >"$dir/together.sql"
+	sql -f "$dir/together.sql" >"$dir/session"
+	for system in "${systems[@]}"; do
+		awk -v wanted="$system" '/^of / { counts = $2 > 0; sub(/^of [0-9]+ /, ""); now = $0 }
+			/^Time: / && now == wanted && counts { print $2 }' "$dir/session" | median | note "$system" ms
+		check_answer "$system" "$(awk -v wanted="$system" '/^of / { sub(/^of [0-9]+ /, ""); now = $0; next }
+			!/^Tim/ && now == wanted' "$dir/session" | sort -u)" "${query_of[$system]}"
+	done
+}
+
+# check_answer SYSTEM ANSWER QUERY: compares with $expected, which the first call sets.
+check_answer() {
+	[ -v expected ] || expected=$2
+	[ "$2" = "$expected" ] || die "answer of $1: $2, not $expected, to $3"
+}
+
 # run_in_turn SYSTEM QUERY TIMES: notes the median of these executions in one session, after another one, and
-# compares the answer with $expected, which the first call sets.
+# checks the answer.
 run_in_turn() {
-	local i statements=() answer
+	local i statements=()
 	for ((i = 0; i <= $3; i++)); do
 		statements+=(-c "$2")
 	done
 	sql -c '\timing on' "${statements[@]}" >"$dir/session"
 	sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' "$dir/session" | tail -n +2 | median | note "$1" ms
-	answer=$(sed '/^Tim/d' "$dir/session" | sort -u)
-	[ -v expected ] || expected=$answer
-	[ "$answer" = "$expected" ] || die "answer of $1: $answer, not $expected, to $2"
+	check_answer "$1" "$(sed '/^Tim/d' "$dir/session" | sort -u)" "$2"
 }
 
 # record_worst SECTION: records how many times as long as PostgreSQL's best plan harmonia took at worst.

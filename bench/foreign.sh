@@ -13,8 +13,8 @@
 #
 # "fetch" has a fetch_size of 10000, for all plans; "default" has postgres_fdw's 100; "estimates" has
 # 10000 and use_remote_estimate, with which PostgreSQL, too, asks for single keys.  The remote
-# tables have a btree and a harmonia index, and the remote server takes what it likes.  Probes are
-# keys of random rows.  "harmonia" is what the planner chooses, "best plan" the fastest of what
+# tables have a btree and a harmonia index on the key, and the remote server takes what it likes.  Probes are
+# keys of random rows.  The small foreign table has 1024 rows, each the match of as many probes.  "harmonia" is what the planner chooses, "best plan" the fastest of what
 # PostgreSQL itself can do (find_best_plan in bench/common.sh).  The first execution in a session, which
 # connects, does not count.
 
@@ -36,9 +36,10 @@ load() {
 	use_server remote
 	sql -c "CREATE TABLE points AS SELECT $columns FROM generate_series(1::bigint, $rows) i" \
 		-c 'CREATE TABLE points_0 AS SELECT * FROM points WHERE k < 0' \
-		-c 'CREATE TABLE points_1 AS SELECT * FROM points WHERE k >= 0'
-	for table in points points_0 points_1; do
-		sql -c "CREATE INDEX ON $table (k)" -c "CREATE INDEX ON $table USING harmonia (k)"
+		-c 'CREATE TABLE points_1 AS SELECT * FROM points WHERE k >= 0' \
+		-c 'CREATE TABLE small AS SELECT i AS k, i::int AS v FROM generate_series(0::bigint, 1023) i'
+	for table in points points_0 points_1 small; do
+		sql -c "CREATE INDEX ON $table (k)" -c "CREATE INDEX ON $table USING harmonia (k)" -c "CREATE INDEX ON $table (v)"
 	done
 	sql -c 'VACUUM (ANALYZE, FREEZE)' -c 'CREATE EXTENSION pg_prewarm' \
 		-c "SELECT pg_prewarm(oid) FROM pg_class WHERE relkind IN ('r', 'i') AND relnamespace = 'public'::regnamespace" >"$dir/load"
@@ -49,6 +50,7 @@ load() {
 	sql -c 'CREATE EXTENSION postgres_fdw' -c "CREATE SERVER remote FOREIGN DATA WRAPPER postgres_fdw $server" \
 		-c "CREATE USER MAPPING FOR CURRENT_USER SERVER remote OPTIONS (user '$user')" \
 		-c 'CREATE FOREIGN TABLE points (k bigint, v int) SERVER remote' \
+		-c 'CREATE FOREIGN TABLE small (k bigint, v int) SERVER remote' \
 		-c 'CREATE TABLE parts (k bigint, v int) PARTITION BY RANGE (k)' \
 		-c "CREATE FOREIGN TABLE parts_0 PARTITION OF parts FOR VALUES FROM (MINVALUE) TO (0)
 			SERVER remote OPTIONS (table_name 'points_0')" \
@@ -56,11 +58,12 @@ load() {
 			SERVER remote OPTIONS (table_name 'points_1')" \
 		-c "CREATE TABLE probes AS
 			SELECT i::int AS p, hashint8extended(1 + (hashint8extended(i, 1) & 4611686018427387903) % $rows, 0) AS k,
+				hashint8extended(i, 2) & 1023 AS small_k,
 				CASE WHEN i % 100 = 0 THEN hashint8extended(1 + (hashint8extended(i, 1) & 4611686018427387903) % $rows, 0)
 					ELSE hashint8extended(i, 5) END AS rare
 			FROM generate_series(1::bigint, $most) i" \
 		-c 'CREATE INDEX ON probes (p)' -c 'VACUUM (ANALYZE, FREEZE) probes' \
-		-c 'ANALYZE points' -c 'ANALYZE parts'
+		-c 'ANALYZE points' -c 'ANALYZE parts' -c 'ANALYZE small'
 }
 
 # cases: prints a line for each case: its name, a tab, the query.
@@ -73,6 +76,8 @@ cases() {
 			name_case "$share in $what: sum(v)" "SELECT sum(v) FROM probes JOIN $table USING (k) WHERE p <= $probes"
 		done <<-END
 			1 probe	1
+			2 probes	2
+			3 probes	3
 			10 probes	10
 			100 probes	100
 			probes for 0.01 %	$((most / 1000))
@@ -86,6 +91,10 @@ cases() {
 		name_case "$share: EXISTS" "SELECT sum(p) FROM probes WHERE $probes AND EXISTS (SELECT FROM $table WHERE $table.k = rare)"
 		name_case "$share: NOT EXISTS" \
 			"SELECT sum(p) FROM probes WHERE $probes AND NOT EXISTS (SELECT FROM $table WHERE $table.k = rare)"
+		name_case "probes for 1 % in 10 rows of $what: sum(v)" "SELECT sum(v) FROM probes JOIN $table USING (k) WHERE $probes AND v <= 10"
+	done
+	for probes in 1 10 1000 "$most"; do
+		name_case "$probes probes in a small foreign table: sum(v)" "SELECT sum(v) FROM probes JOIN small ON small.k = small_k WHERE p <= $probes"
 	done
 }
 

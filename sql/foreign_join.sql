@@ -341,7 +341,19 @@ SELECT count(*) FROM o JOIN f USING (k);
 ROLLBACK;
 SELECT count(*) FROM o JOIN f USING (k);
 
--- The remote server is asked what arrays cost, but not for one row where there are paths for single keys
+-- The remote server is asked what arrays cost, but not where an array would not pay: for about as many rows as there
+-- are tables, if there are paths for single keys, or for many keys of few rows
+CREATE TABLE r_lower AS SELECT k, id FROM r WHERE k < 1000;
+CREATE TABLE r_upper AS SELECT k, id FROM r WHERE k >= 1000;
+CREATE TABLE halves (k int, id int) PARTITION BY RANGE (k);
+CREATE FOREIGN TABLE lower_half PARTITION OF halves FOR VALUES FROM (MINVALUE) TO (1000) SERVER loopback
+	OPTIONS (table_name 'r_lower', schema_name 'foreign_join', use_remote_estimate 'true');
+CREATE FOREIGN TABLE upper_half PARTITION OF halves FOR VALUES FROM (1000) TO (MAXVALUE) SERVER loopback
+	OPTIONS (table_name 'r_upper', schema_name 'foreign_join', use_remote_estimate 'true');
+CREATE TABLE r_few AS SELECT k, id FROM r WHERE k < 3;
+CREATE FOREIGN TABLE few (k int, id int) SERVER loopback
+	OPTIONS (table_name 'r_few', schema_name 'foreign_join', use_remote_estimate 'true');
+ANALYZE r_lower, r_upper, halves, r_few, few;
 CREATE FUNCTION asks_for_arrays(query text) RETURNS bool LANGUAGE plpgsql AS $$
 BEGIN
 	EXECUTE 'EXPLAIN ' || query;
@@ -351,7 +363,11 @@ END $$;
 SET postgres_fdw.application_name = 'regress_foreign_join';
 SELECT postgres_fdw_disconnect_all() AS disconnected;
 SELECT asks_for_arrays('SELECT f.v FROM o JOIN f_estimated f USING (k) WHERE o.i = 5') AS one,
-	asks_for_arrays('SELECT f.v FROM o JOIN f_estimated f USING (k) WHERE o.i IN (5, 6)') AS two;
+	asks_for_arrays('SELECT f.v FROM o JOIN f_estimated f USING (k) WHERE o.i IN (5, 6)') AS two,
+	asks_for_arrays('SELECT f.id FROM o JOIN few f USING (k)') AS of_few;
+SELECT asks_for_arrays('SELECT f.id FROM o JOIN halves f USING (k) WHERE o.i IN (5, 6, 7)') AS three_of_halves,
+	asks_for_arrays('SELECT f.id FROM o JOIN halves f USING (k) WHERE o.i IN (5, 6, 7, 8)') AS four_of_halves,
+	asks_for_arrays('SELECT f.k FROM o JOIN halves f ON f.id = o.i WHERE o.i IN (5, 6)') AS two_elsewhere;
 RESET postgres_fdw.application_name;
 
 -- A change of the partitions makes a new plan

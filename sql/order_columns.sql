@@ -158,6 +158,8 @@ SELECT * FROM compare_queries(
 SET enable_hashjoin = off;
 SET enable_nestloop = off;
 SET harmonia.enable_lookup_join = off;
+-- PostgreSQL 19 has more uses for it
+SET enable_incremental_sort = off;
 SELECT * FROM compare_queries(
 	'SELECT x.a, x.b FROM maybe x JOIN maybe y ON x.a = y.a AND x.b = y.b ORDER BY x.a, x.b',
 	'SELECT x.a, x.b FROM maybe x JOIN maybe y ON x.a = y.a AND x.b = y.b WHERE x.a < 7 AND x.b < 30 AND y.a < 7 AND y.b < 30 ORDER BY x.a, x.b',
@@ -165,6 +167,7 @@ SELECT * FROM compare_queries(
 	'SELECT x.a, x.b, y.b AS c FROM maybe x LEFT JOIN maybe y ON x.a = y.a AND x.b = y.b AND x.a < 9 AND x.b < 500 ORDER BY x.a, x.b, y.b',
 	'SELECT x.a, x.b, y.b AS c FROM maybe x LEFT JOIN maybe y ON x.a = y.a AND x.b = y.b WHERE x.a < 9 AND y.b < 30 ORDER BY x.a, x.b',
 	'SELECT x.a, x.b, y.b AS c FROM maybe x FULL JOIN (SELECT * FROM maybe WHERE a < 9 AND b < 30) y ON x.a = y.a AND x.b = y.b ORDER BY x.a, x.b, y.b');
+RESET enable_incremental_sort;
 DROP INDEX maybe_a_b;
 CREATE INDEX ON ints (a, b);
 CREATE INDEX maybe_part ON maybe USING harmonia (a, b) WHERE b IS NOT NULL AND a <> 4;

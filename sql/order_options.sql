@@ -281,7 +281,9 @@ SELECT * FROM compare_queries('SELECT a, b FROM turned ORDER BY a, b DESC', 'SEL
 	'SELECT a, b FROM turned WHERE a > 5 AND b < 500 ORDER BY a, b DESC LIMIT 1000', 'SELECT min(b), max(b) FROM turned WHERE a = 5');
 BEGIN;
 CALL use('only');
-SELECT * FROM plan('SELECT a, b FROM turned WHERE b > 500 ORDER BY a, b DESC LIMIT 10');
+-- From 19 on, only the partition with the other index is sorted
+SELECT btrim("QUERY PLAN", ' ->') AS part FROM plan('SELECT a, b FROM turned WHERE b > 500 ORDER BY a, b DESC LIMIT 10')
+	WHERE "QUERY PLAN" ~ 'Scan|Sort$|Merge' ORDER BY part;
 COMMIT;
 -- Each index makes its own keys of a lookup's
 PREPARE join_all AS SELECT count(*), sum(t.b) FROM whole w JOIN turned t ON t.a = w.a AND t.b = w.b;

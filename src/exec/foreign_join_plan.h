@@ -8,10 +8,21 @@
 #include "exec/foreign_join.h"
 #include "exec/lookup_join_plan.h"
 
-/* A foreign table, as it is read with one condition more: key = ANY (array). */
+/* The number of elements that an array of unknown length is taken to have, here and remotely. */
+#define HM_NOMINAL_KEYS	10
+
+/* The foreign tables of an inner side. */
+typedef struct ForeignTables
+{
+	int			count;
+	Cost		startup;		/* until all have returned a row, at least */
+} ForeignTables;
+
+/* A foreign or local table, as it is read with one condition more: key = ANY (array). */
 typedef struct ForeignTarget
 {
 	RelOptInfo *rel;
+	RestrictInfo *condition;	/* NULL: a local table */
 	Path	   *path;			/* for as many keys as an array is taken to have; its parent is
 								 * a copy of the relation */
 	bool		linear;			/* the costs of other numbers follow from the rows; otherwise,
@@ -35,8 +46,8 @@ typedef struct ForeignInner
 	Oid			type;			/* of the array's elements */
 	Index		security_level;
 	Param	   *param;			/* the array */
-	List	   *targets;		/* ForeignTargets; NIL: no join is
-								 * possible */
+	List	   *targets;		/* ForeignTargets; NIL: no join is possible */
+	bool		sends_known;	/* see hm_foreign_sends_arrays() */
 } ForeignInner;
 
 /* The order of a path's custom_private. */
@@ -49,5 +60,10 @@ enum ForeignPathPrivate
 };
 
 extern const CustomPathMethods hm_foreign_join_path_methods;
+
+extern void hm_count_foreign(PlannerInfo *root, RelOptInfo *rel, ForeignTables *tables);
+extern ForeignInner *hm_foreign_inner(PlannerInfo *root, RelOptInfo *inner, RestrictInfo *info,
+									  bool inner_left);
+extern bool hm_foreign_sends_arrays(PlannerInfo *root, ForeignInner *side);
 
 #endif							/* HARMONIA_EXEC_FOREIGN_JOIN_PLAN_H */
