@@ -166,10 +166,18 @@ hm_handed_over(const IndexAmRoutine *routine)
 #define hm_is_owner(relation_oid) pg_class_ownercheck(relation_oid, GetUserId())
 #endif
 
-/* Whether a collation sorts as memcmp() does.  18 replaced lc_collate_is_c() by a field. */
+/*
+ * Whether a collation sorts as memcmp() does.  18 replaced lc_collate_is_c() by a field.  Up to 18,
+ * pg_locale.h includes ICU's headers, which need not be installed beside the server's.
+ */
 #if PG_VERSION_NUM >= 180000
+#pragma push_macro("USE_ICU")
+#undef USE_ICU
+#include "utils/pg_locale.h"
+#pragma pop_macro("USE_ICU")
 #define hm_collation_is_c(collation) (pg_newlocale_from_collation(collation)->collate_is_c)
 #else
+extern bool lc_collate_is_c(Oid collation);
 #define hm_collation_is_c(collation) lc_collate_is_c(collation)
 #endif
 

@@ -1,5 +1,5 @@
 # Files must agree on the extension's version and on the PostgreSQL versions that it
-# supports.  META.json follows PGXN's rules.
+# supports.  META.json follows PGXN's rules.  Sources can be built with what packages have.
 
 use strict;
 use warnings;
@@ -96,5 +96,9 @@ is(slurp('debian/control'), $packages, 'debian/control is made from control.in')
 # What installs packages in another way than users do hides what is missing for these.
 unlike(slurp($_), qr/apt-get\s+(?:\S+\s+)*install/, "$_ leaves packages to tools/setup.sh")
   for '.ci/run', '.github/workflows/ci.yml', 'Dockerfile';
+
+# Some headers of the server include those of libraries whose development packages need not be there.
+is_deeply([ map { chomp; $_ } `grep -lrE 'include "(utils/pg_locale|libpq/libpq-be|jit/llvmjit|utils/xml)[.]h"' --include=*.[ch] src` ],
+	['src/compat.h'], 'sources need no headers but the server\'s');
 
 done_testing();

@@ -14,7 +14,6 @@
 #include "storage/smgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/pg_locale.h"
 
 #include "am/fault.h"
 #include "am/storage.h"
