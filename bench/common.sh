@@ -274,7 +274,7 @@ find_best_plan() {
 # beside_best SECTION CASE QUERY [QUERY]...: records the times of the first query with our nodes, and of
 # PostgreSQL's best plan for all of these, which ask the same.  Systems take turns at each execution, and
 # their answers are compared.  A run is a session, in which the first execution of each does not count.  If
-# the best plan takes longer than a second there are OTHER_RUNS (2) runs.  more_systems may have the settings
+# the best plan takes longer than a second, and twice as long as ours, there are OTHER_RUNS (2) runs.  more_systems may have the settings
 # of other systems, by their names.  Sets what find_best_plan sets.
 declare -A more_systems=()
 beside_best() {
@@ -294,6 +294,7 @@ beside_best() {
 	options=
 	for ((run = 0; run < count_of_runs; run++)); do
 		run_together "$times"
+		is_twice_as_fast || count_of_runs=$runs
 	done
 	for system in "${systems[@]}"; do
 		options=${options_of[$system]}
@@ -325,6 +326,11 @@ run_together() {
 		check_answer "$system" "$(awk -v wanted="$system" '/^of / { sub(/^of [0-9]+ /, ""); now = $0; next }
 			!/^Tim/ && now == wanted' "$dir/session" | sort -u)" "${query_of[$system]}"
 	done
+}
+
+# is_twice_as_fast: whether harmonia took less than half of the time of the best plan, by what is noted last.
+is_twice_as_fast() {
+	awk -F '\t' '{ ms[$1] = $3 } END { exit ms["harmonia"] * 2 >= ms["best plan"] }' "$dir/noted"
 }
 
 # check_answer SYSTEM ANSWER QUERY: compares with $expected, which the first call sets.

@@ -290,6 +290,24 @@ is_foreign(PlannerInfo *root, RelOptInfo *rel)
 		rel->fdwroutine != NULL && bms_is_empty(rel->lateral_relids);
 }
 
+/* What one row of another relation costs to be looked up in a foreign table, or 0 if there is no path. */
+static Cost
+single_key_cost(const RelOptInfo *rel)
+{
+	Cost		least = 0;
+	ListCell   *cell;
+
+	foreach(cell, rel->cheapest_parameterized_paths)
+	{
+		Path	   *path = lfirst(cell);
+		Cost		cost = path->total_cost - path->startup_cost;
+
+		if (PATH_REQ_OUTER(path) != NULL && (least == 0 || cost < least))
+			least = cost;
+	}
+	return least;
+}
+
 /*
  * Add the foreign tables of a relation to what has been counted: the relation itself, or those among its
  * children.
@@ -303,7 +321,8 @@ hm_count_foreign(PlannerInfo *root, RelOptInfo *rel, ForeignTables *tables)
 		return;
 	if (!planner_rt_fetch(rel->relid, root)->inh)
 	{
-		Cost		least = 0;
+		Cost		least = -1;
+		Cost		key = single_key_cost(rel);
 
 		if (!is_foreign(root, rel))
 			return;
@@ -311,11 +330,12 @@ hm_count_foreign(PlannerInfo *root, RelOptInfo *rel, ForeignTables *tables)
 		{
 			const Path *path = lfirst(cell);
 
-			if (least == 0 || path->startup_cost < least)
+			if (least < 0 || path->startup_cost < least)
 				least = path->startup_cost;
 		}
+		tables->startup += Max(least, 0);
+		tables->single_key = tables->count == 0 ? key : Min(tables->single_key, key);
 		tables->count++;
-		tables->startup += least;
 		return;
 	}
 	foreach(cell, root->append_rel_list)

@@ -32,6 +32,9 @@
 /* Testing whether a key is in a target's share costs so many operators. */
 #define SHARE_OPERATORS	2
 
+/* A key of an array takes at least such a part of what one key takes that is looked up alone. */
+#define ARRAY_PART		0.5
+
 /*
  * To ask the remote server about the query of one table, and to go to tables without a match, takes such a
  * part of the time of a query that finds a row or two.
@@ -220,8 +223,8 @@ outer_may_pay(RelOptInfo *joinrel, const Path *outer_path)
 }
 
 /*
- * The same, with what the queries take at least: they start, each key is sent, and each row that is found
- * is read there, sent, and read here.  Only a wrapper knows more, and it may ask the remote server.
+ * The same, with what the queries take at least: they start, each key is sent and looked up, and each row
+ * that is found is read there, sent, and read here.  Only a wrapper knows more, and it may ask the remote server.
  */
 static bool
 may_pay(RelOptInfo *joinrel, const Path *outer_path, const ForeignTables *tables,
@@ -232,8 +235,8 @@ may_pay(RelOptInfo *joinrel, const Path *outer_path, const ForeignTables *tables
 
 	cost_outer(&least, outer_path);
 	least.startup_cost += tables->startup;
-	least.total_cost += tables->startup + clause->distinct * KEY_COST + found * 3 * cpu_tuple_cost +
-		joinrel->rows * cpu_tuple_cost;
+	least.total_cost += tables->startup + clause->distinct * KEY_COST + joinrel->rows * cpu_tuple_cost +
+		Max(found * 3 * cpu_tuple_cost, clause->distinct * tables->single_key * ARRAY_PART);
 	return hm_add_path_precheck(joinrel, least.startup_cost, least.total_cost);
 }
 

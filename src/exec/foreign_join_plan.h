@@ -16,6 +16,8 @@ typedef struct ForeignTables
 {
 	int			count;
 	Cost		startup;		/* until all have returned a row, at least */
+	Cost		single_key;		/* of a query for one key, without its start; 0: there may be no
+								 * path for one */
 } ForeignTables;
 
 /* A foreign or local table, as it is read with one condition more: key = ANY (array). */
