@@ -24,8 +24,9 @@
 #include "exec/foreign_join_plan.h"
 
 /*
- * What a key costs that is sent: it is made text, parsed, and looked up or put into the remote
- * server's hash table.
+ * What a key costs at least that is sent: it is made text, parsed, and looked up or put into the remote
+ * server's hash table.  That takes about as long as a row that is returned, so it is not charged less than a
+ * wrapper charges for that.
  */
 #define KEY_COST		(2 * cpu_tuple_cost)
 
@@ -129,7 +130,7 @@ cost_path(PlannerInfo *root, Path *path, const Path *outer_path, const ForeignIn
 		ForeignTarget *target = lfirst(cell);
 		double		rows = clamp_row_est(target->rel->rows * Min(1.0, keys * clause->selectivity));
 		double		sent = clamp_row_est(keys * target->fraction);
-		Cost		sending = sent * KEY_COST;
+		Cost		sending = sent * Max(KEY_COST, target->per_row);
 		Cost		startup;
 		Cost		total = target_cost(target, sent, rows, &startup);
 

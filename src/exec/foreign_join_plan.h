@@ -29,7 +29,7 @@ typedef struct ForeignTarget
 								 * a copy of the relation */
 	bool		linear;			/* the costs of other numbers follow from the rows; otherwise,
 								 * they are proportional to the number */
-	Cost		per_row;
+	Cost		per_row;		/* 0 if not linear */
 	List	   *share;			/* conditions on a key, which is a CaseTestExpr: other keys have
 								 * no rows here.  NIL: any may have */
 	double		fraction;		/* of the keys, in the share */
