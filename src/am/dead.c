@@ -37,8 +37,9 @@
 #include "device/device.h"
 
 /*
- * A leaf is not split if one of so many of its slots has become free.  The table looks for more, as
- * long as each heap page that it reads has some: the next inserts need them.
+ * A leaf is not split if one of so many of its slots has become free.  The search goes on until half of the
+ * entries are known to be dead, as long as the table's pages have many dead rows: the next inserts
+ * need room, too, and each page is read once for all of them.
  */
 #define HM_DEAD_ENOUGH		16
 #define HM_DEAD_WANTED		2
@@ -55,6 +56,13 @@
  */
 #define HM_DEAD_BLOCKS		6
 
+/*
+ * Without hints, a leaf is worth so many questions at most, and another one only if the one before has found
+ * so many dead rows.  Other writers of the leaf wait meanwhile.
+ */
+#define HM_DEAD_QUESTIONS	8
+#define HM_DEAD_FRUITFUL	(2 * HM_DEAD_BLOCKS)
+
 /* What table_index_delete_tuples() is asked about the entries of a leaf, and its answers. */
 typedef struct HmDeadQuestion
 {
@@ -64,11 +72,19 @@ typedef struct HmDeadQuestion
 	int			count;			/* entries of the leaf */
 	int			found;			/* dead ones */
 	TransactionId horizon;		/* to be logged before they are removed, or invalid */
-	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
+	HtEntry		entries[HT_LEAF_MAX_ENTRIES];	/* in their order */
 	bool		dead[HT_LEAF_MAX_ENTRIES];
 	TM_IndexDelete tids[HT_LEAF_MAX_ENTRIES];
 	TM_IndexStatus status[HT_LEAF_MAX_ENTRIES];
 } HmDeadQuestion;
+
+/* The entries of a leaf that lead to one page of the table. */
+typedef struct HmDeadPage
+{
+	int			first;			/* of HmDeadQuestion.tids, in the order of TIDs */
+	int			count;
+	int			promising;
+} HmDeadPage;
 
 void
 hm_leaf_remove(Relation index, Buffer leaf, const bool *dead)
@@ -135,13 +151,12 @@ prepare(HmDeadQuestion *question, Relation index, Relation heap, Buffer leaf)
 }
 
 /*
- * Ask the table about n entries.  It looks at a few heap pages, those with most promising
- * entries or, if there are none, with most entries; of equal ones the first in the table.  It
- * stops when it has found as many dead ones as wanted or when a page has none.  No entry is
- * said to be dead: the table has to find that out itself, whatever a hint says.
+ * Ask the table about n entries, on HM_DEAD_BLOCKS of its pages at most.  It stops at a page that has no
+ * dead one of them.  No entry is said to be dead: the table has to find that out itself, whatever a hint
+ * says.
  */
 static void
-ask(HmDeadQuestion *question, TM_IndexDelete *tids, int n, int wanted)
+ask(HmDeadQuestion *question, TM_IndexDelete *tids, int n)
 {
 	TransactionId horizon;
 	TM_IndexDeleteOp operation;
@@ -151,7 +166,7 @@ ask(HmDeadQuestion *question, TM_IndexDelete *tids, int n, int wanted)
 	operation.irel = question->index;
 	operation.iblknum = BufferGetBlockNumber(question->leaf);
 	operation.bottomup = true;
-	operation.bottomupfreespace = wanted;
+	operation.bottomupfreespace = PG_INT32_MAX;
 	operation.ndeltids = n;
 	operation.deltids = tids;
 	operation.status = question->status;
@@ -201,46 +216,105 @@ note_hints(HmDeadQuestion *question)
 	}
 }
 
-/* Ask about the entries in all heap pages that have some with hints. */
+/* Sort the TIDs and find out which pages of the table they are on.  Returns the number of pages. */
+static int
+list_pages(HmDeadQuestion *question, HmDeadPage *pages)
+{
+	int			n = 0;
+	BlockNumber block = InvalidBlockNumber;
+
+	qsort(question->tids, (size_t) question->count, sizeof(TM_IndexDelete), compare_tids);
+	for (int i = 0; i < question->count; i++)
+	{
+		if (n == 0 || ItemPointerGetBlockNumber(&question->tids[i].tid) != block)
+		{
+			block = ItemPointerGetBlockNumber(&question->tids[i].tid);
+			pages[n++] = (HmDeadPage) {i, 0, 0};
+		}
+		pages[n - 1].count++;
+		pages[n - 1].promising += question->status[question->tids[i].id].promising;
+	}
+	return n;
+}
+
+/* Ask about the entries of the first of n pages.  Returns how many pages these were. */
+static int
+ask_pages(HmDeadQuestion *question, const HmDeadPage *pages, int n)
+{
+	TM_IndexDelete tids[HT_LEAF_MAX_ENTRIES];
+	int			count = 0;
+
+	n = Min(n, HM_DEAD_BLOCKS);
+	for (int i = 0; i < n; i++)
+	{
+		memcpy(tids + count, question->tids + pages[i].first, pages[i].count * sizeof(TM_IndexDelete));
+		count += pages[i].count;
+	}
+	ask(question, tids, count);
+	return n;
+}
+
+/* Ask about the entries on all pages that have some with hints. */
 static void
 ask_hinted(HmDeadQuestion *question)
 {
-	TM_IndexDelete tids[HT_LEAF_MAX_ENTRIES];
-	int			n = 0;
-	int			blocks = 0;
-	int			end;
+	HmDeadPage	pages[HT_LEAF_MAX_ENTRIES];
+	int			n;
+	int			hinted = 0;
 
 	note_hints(question);
-	qsort(question->tids, (size_t) question->count, sizeof(TM_IndexDelete), compare_tids);
-	for (int i = 0; i < question->count; i = end)
+	n = list_pages(question, pages);
+	for (int i = 0; i < n; i++)
 	{
-		BlockNumber block = ItemPointerGetBlockNumber(&question->tids[i].tid);
-		bool		hinted = false;
-
-		for (end = i; end < question->count &&
-			 ItemPointerGetBlockNumber(&question->tids[end].tid) == block; end++)
-			hinted |= question->status[question->tids[end].id].promising;
-		if (!hinted)
-			continue;
-		memcpy(tids + n, question->tids + i, (end - i) * sizeof(TM_IndexDelete));
-		n += end - i;
-		if (++blocks == HM_DEAD_BLOCKS)
-		{
-			ask(question, tids, n, PG_INT32_MAX);
-			n = blocks = 0;
-		}
+		if (pages[i].promising > 0)
+			pages[hinted++] = pages[i];
 	}
-	ask(question, tids, n, PG_INT32_MAX);
+	for (int i = 0; i < hinted; i += HM_DEAD_BLOCKS)
+		(void) ask_pages(question, pages + i, hinted - i);
 }
 
-/* Ask about all entries.  Former versions of a row mostly have lower TIDs. */
+/*
+ * Order by the expected number of dead rows; the same power of two counts as equal.  Of equal pages the
+ * first one in the table is the oldest one.
+ */
+static int
+compare_pages(const void *a, const void *b)
+{
+	const HmDeadPage *one = a;
+	const HmDeadPage *other = b;
+	uint32		one_promising = pg_nextpower2_32(Max(1, one->promising));
+	uint32		other_promising = pg_nextpower2_32(Max(1, other->promising));
+	uint32		one_count = pg_nextpower2_32(one->count);
+	uint32		other_count = pg_nextpower2_32(other->count);
+
+	if (one_promising != other_promising)
+		return one_promising > other_promising ? -1 : 1;
+	if (one_count != other_count)
+		return one_count > other_count ? -1 : 1;
+	return one->first < other->first ? -1 : 1;
+}
+
+/* Ask about entries without hints.  Former versions of a row mostly have lower TIDs. */
 static void
 ask_all(HmDeadQuestion *question, bool unchanged)
 {
+	HmDeadPage	pages[HT_LEAF_MAX_ENTRIES];
+	int			n;
+	int			asked = 0;
+	int			found_before;
+
 	for (int i = 0; unchanged && i + 1 < question->count; i++)
 		question->status[i].promising =
 			KEY_EQUAL(question->entries[i].key, question->entries[i + 1].key);
-	ask(question, question->tids, question->count, question->count / HM_DEAD_WANTED);
+	n = list_pages(question, pages);
+	qsort(pages, (size_t) n, sizeof(HmDeadPage), compare_pages);
+	do
+	{
+		found_before = question->found;
+		asked += ask_pages(question, pages + asked, n - asked);
+	} while (asked < Min(n, HM_DEAD_QUESTIONS * HM_DEAD_BLOCKS) &&
+			 question->found < question->count / HM_DEAD_WANTED &&
+			 question->found - found_before >= HM_DEAD_FRUITFUL);
 }
 
 /* Remove the entries that the table has found dead.  Returns whether they are enough. */

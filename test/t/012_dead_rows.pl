@@ -73,6 +73,25 @@ END
 	}
 }
 
+# Updates leave the key as it is, and the former versions are on many pages of the table.  A full leaf asks
+# about more of these than one question has; otherwise leaves of the past stay behind, full of dead entries.
+sql(<<'END');
+CREATE TABLE stay (id int, k int, n int);
+CREATE INDEX stay_k ON stay USING harmonia (k);
+CREATE INDEX ON stay (n);
+INSERT INTO stay SELECT i, i % 10, 0 FROM generate_series(1, 1000) i;
+CREATE PROCEDURE update_n(rounds int) LANGUAGE plpgsql AS $$
+BEGIN
+	FOR i IN 1..rounds LOOP
+		UPDATE stay SET n = n + 1 WHERE id * 7919 % 97 = i * 31 % 97;
+		COMMIT;
+	END LOOP;
+END $$;
+END
+sql('SET harmonia.batch_inserts = off; CALL update_n(6000)');
+cmp_ok(sql("SELECT leaf_pages FROM harmonia_index_info('stay_k')"), '<=', 4, 'values that stay: few leaves');
+check_index($primary, 'stay_k', 'values that stay: the index is as its table');
+
 # ----------------------------------------------------------------
 # Hints: a scan leaves out what an earlier one has found dead
 # ----------------------------------------------------------------
