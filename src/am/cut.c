@@ -159,13 +159,55 @@ cut_below(HmSplit *split, Page leaf)
 }
 
 /*
- * Decide where to cut split->entries: in the middle, as a rule.  Of wide keys, the first fields may change
+ * Which of split->entries is the first one of its key, next to the middle; or 0 if none in the middle half is.
+ */
+static int
+key_begins(const HmSplit *split)
+{
+	const HtEntry *entries = split->entries;
+	int			middle = split->count / 2;
+
+	for (int i = 0; i < split->count / 4; i++)
+	{
+		if (!KEY_EQUAL(entries[middle - i].key, entries[middle - i - 1].key))
+			return middle - i;
+		if (!KEY_EQUAL(entries[middle + i].key, entries[middle + i - 1].key))
+			return middle + i;
+	}
+	return 0;
+}
+
+/*
+ * Cut between two keys, so that the entries of each stay together.  A key's next rows have greater TIDs, as
+ * a rule: if it were cut in two, they would all go to the right leaf, and the left one would keep its room.
+ *
+ * Returns false if there is no such place near the middle, or the leaves would not have room.
+ */
+static bool
+cut_between_keys(HmSplit *split, Page leaf)
+{
+	int			keep = key_begins(split);
+	HtEntry		bound;
+
+	if (keep == 0)
+		return false;
+	bound = (HtEntry) {split->entries[keep].key, 0};
+	if (slots_of_halves(split, leaf, keep, bound) == 0)
+		return false;
+	split->keep = keep;
+	split->bound = bound;
+	return true;
+}
+
+/*
+ * Decide where to cut split->entries: in the middle, as a rule, or between two keys near it.  Of wide keys, the first fields may change
  * somewhere near the middle.  If the leaves become narrower, cut there.
  */
 void
 hm_choose_cut(HmSplit *split, Page leaf)
 {
-	if (cut_after_key(split, leaf) || cut_below(split, leaf))
+	if (cut_after_key(split, leaf) || cut_below(split, leaf) ||
+		(!HM_SOFT_BOUNDS && cut_between_keys(split, leaf)))
 		return;
 	split->keep = split->count / 2;
 	if (HM_SOFT_BOUNDS && split->keep > 0)
