@@ -115,6 +115,33 @@ $lookups++ while $lookups < 20 && hits($session, $ranges) > 49899;
 cmp_ok($lookups, '<', 20, "few dead rows: $lookups lookups");
 
 # ----------------------------------------------------------------
+# Entries without a row
+#
+# Damage leaves them behind.  Their line pointers are unused, or beyond those that the page has.  That is no
+# reason for a hint: a new row with the same key may get the line pointer, and its entry is there already.
+# ----------------------------------------------------------------
+sql(<<'END');
+CREATE TABLE wanted (k int);
+INSERT INTO wanted SELECT generate_series(1, 900);
+CREATE TABLE gone (k int, v int);
+INSERT INTO gone SELECT i, 0 FROM generate_series(1, 900) i;
+CREATE INDEX gone_k ON gone USING harmonia (k);
+ANALYZE wanted, gone;
+DELETE FROM gone WHERE k % 3 = 1 OR k > 850;
+UPDATE pg_index SET indisready = false WHERE indexrelid = 'gone_k'::regclass;
+VACUUM (TRUNCATE off) gone;
+UPDATE pg_index SET indisready = true WHERE indexrelid = 'gone_k'::regclass;
+UPDATE pg_class SET relhasindex = true WHERE relname = 'gone';
+END
+my $all = 'SELECT count(v) FROM gone WHERE k = ANY (ARRAY(SELECT k FROM wanted))';
+my $looks = open_session($node, $settings);
+is(hits($looks, $all), 900, 'entries without a row are found') for 1, 2;
+sql('INSERT INTO gone SELECT i, 1 FROM generate_series(1, 900) i WHERE i % 3 = 1 OR i > 850');
+is(ask($looks, $all), 900, 'new rows in their place are not hidden');
+close_session($looks);
+is(sql("SELECT harmonia_check('gone_k', true)"), '', 'and all have their entries');
+
+# ----------------------------------------------------------------
 # A row that some snapshot needs
 # ----------------------------------------------------------------
 sql('TRUNCATE r; INSERT INTO r SELECT i, i FROM generate_series(1, 1000) i');
