@@ -142,7 +142,7 @@ read_sources(HmMove *move)
 		Buffer		buffer;
 
 		walk_begin(&walk, move, &move->sources[i]);
-		while (BufferIsValid(buffer = walk_next(&walk)))
+		while ((buffer = walk_next(&walk)) != InvalidBuffer)
 		{
 			Page		page = read_leaf(move, buffer);
 			int			count = ht_leaf_count(page);
@@ -465,7 +465,7 @@ catch_up_source(HmMove *move, const HmMoveSource *source, bool marked, HmCopiedL
 	Buffer		buffer;
 
 	walk_begin(&walk, move, source);
-	while (BufferIsValid(buffer = walk_next(&walk)))
+	while ((buffer = walk_next(&walk)) != InvalidBuffer)
 	{
 		int			cmp;
 
