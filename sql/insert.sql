@@ -92,7 +92,7 @@ CREATE TABLE m (k bigint, id int) WITH (autovacuum_enabled = off);
 INSERT INTO m SELECT i, i FROM generate_series(1, 50000) i;
 CREATE INDEX m_k ON m USING harmonia (k) WITH (fanout = 8, fillfactor = 10);
 SET harmonia.insert_batch_memory = '1MB';
-INSERT INTO m SELECT 25000 + i % 300, i FROM generate_series(50001, 450000) i;
+INSERT INTO m SELECT 25000 + i % 600, i FROM generate_series(50001, 450000) i;
 SELECT verify('m_k'), movements > 0 AS moved FROM harmonia_index_info('m_k');
 INSERT INTO m SELECT 1000 - i % 2000, i FROM generate_series(450001, 480000) i;
 SELECT verify('m_k');
