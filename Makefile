@@ -19,7 +19,7 @@
 # WERROR=1 makes warnings errors.  Two options make an extension for tests.  With
 # SMALL_LIMITS=1 small indexes go through what otherwise happens in large ones only.
 # With FAULT_POINTS=1 the parameter harmonia.fault makes a session fail or wait at a
-# step of its work (src/am/fault.h).  Another PostgreSQL, compiler or option rebuilds
+# step of its work (src/am/fault.h), and assertions are checked.  Another PostgreSQL, compiler or option rebuilds
 # what was built before.
 
 PG_CONFIG ?= pg_config
@@ -95,7 +95,8 @@ ifneq (,$(SMALL_LIMITS))
 PG_CPPFLAGS += -DHM_SMALL_LIMITS
 endif
 ifneq (,$(FAULT_POINTS))
-PG_CPPFLAGS += -DHM_FAULT_POINTS
+# Assertions work on a server without them, too.
+PG_CPPFLAGS += -DHM_FAULT_POINTS -DUSE_ASSERT_CHECKING
 endif
 
 # PostgreSQL was configured for gcc; clang does not know all of its options.

@@ -11,7 +11,7 @@
 #   isolation  test/specs       pg_isolation_regress
 #   tap        test/t           crashes, replicas, concurrency
 #   faults     test/t-faults    errors and crashes at each step, in an extension
-#                               built with FAULT_POINTS and SMALL_LIMITS
+#                               built with FAULT_POINTS, assertions and SMALL_LIMITS
 #   pgtap      test/pgtap       examples of use
 #   docs       test/docs        the blocks of README and manual, in order
 #   engine     test/engine      the batch lookup engine, called from SQL
