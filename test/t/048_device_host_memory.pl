@@ -131,11 +131,8 @@ my $writers = start_pgbench($node, {
 		'reorganize@1' => "SELECT harmonia_reorganize('t_k');\n",
 		'vacuum@1' => "VACUUM t;\n" },
 	'-c', 1, '-T', $seconds);
-for my $session ([ readers => $readers ], [ writers => $writers ])
-{
-	my $errors = finish($session->[1]);
-	unlike($errors, qr/ERROR|abort|FATAL|PANIC/, "$session->[0]: no errors") or diag substr $errors, 0, 2000;
-}
+no_errors($readers, 'readers: no errors');
+no_errors($writers, 'writers: no errors');
 is(index_problem($node, 't_k'), '', 'the index is in order');
 is(daemon_pid($node), $pid, 'the daemon lives');
 
