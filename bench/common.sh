@@ -314,7 +314,7 @@ run_together() {
 	for ((i = 0; i <= $1; i++)); do
 		for system in "${order[@]}"; do
 			printf '%s\n' '\timing off' 'RESET ALL;'
-			sed 's/-c \([^ =]*\)=\([^ ]*\)/SET \1 = \2;\n/g' <<<"${options_of[$system]}"
+			printf '%s;\n' "${options_of[$system]//-c /;SET }"
 			printf '%s\n' "\echo of $i $system" '\timing on' "${query_of[$system]};"
 		done
 		[ "${order[0]}" = harmonia ] && order=('best plan' "${!more_systems[@]}" harmonia) || order=("${systems[@]}")
