@@ -100,6 +100,16 @@ SELECT * FROM compare_lookups(
 	'SELECT o.n, p.a FROM (SELECT n, b, nullif(-11895787 + n % 3, -11895786)::int AS a FROM o) o JOIN pairs p ON p.a = o.a', 'SELECT count(*) FROM (SELECT n, -11895787 + n % 3 AS a FROM o) o JOIN pairs p ON p.a = o.a AND p.b = o.a',
 	'SELECT o.n, x.a, x.d FROM o JOIN narrow x ON x.a = o.a AND x.d = o.d', 'SELECT o.n, x.d FROM o JOIN narrow x ON x.a = o.a WHERE o.n < 20', 'SELECT count(*) FROM o JOIN narrow x ON x.a = o.a AND x.d = o.d::date',
 	'SELECT * FROM o WHERE NOT EXISTS (SELECT FROM narrow x WHERE x.a = o.a AND x.d = o.d::date)');
+-- Outer rows with columns of the same types: those of a page without NULLs are taken together.
+CREATE TABLE page (n int NOT NULL, b int, a int) WITH (autovacuum_enabled = off);
+INSERT INTO page SELECT i, b, a FROM generate_series(1, 3) i, pairs WHERE v % 3 = 0 OR v = -1 AND a IS NOT NULL AND b IS NOT NULL;
+INSERT INTO page SELECT 0, b, a FROM pairs WHERE v = -1;
+INSERT INTO page SELECT 4, -11895787, i FROM generate_series(0, 99) i;
+VACUUM ANALYZE page;
+SELECT * FROM compare_lookups(
+	'SELECT count(*) FROM page o JOIN pairs p USING (a, b)', 'SELECT o.n, p.a, p.b FROM page o JOIN pairs p ON p.a = o.a AND p.b = o.b', 'SELECT o.n, p.b FROM page o LEFT JOIN pairs p ON p.a = o.a AND p.b = o.b',
+	'SELECT o.n, p.v FROM page o JOIN pairs p ON p.b = o.a AND p.a = o.b', 'SELECT count(*) FROM page o JOIN pairs p ON p.a = o.a WHERE o.n = 0', 'SELECT count(*) FROM page o JOIN pairs p USING (a, b) WHERE o.n IN (1, 4)',
+	'SELECT * FROM page o WHERE EXISTS (SELECT FROM pairs p WHERE p.a = o.a AND p.b = o.b)', 'SELECT * FROM page o WHERE NOT EXISTS (SELECT FROM pairs p WHERE p.a = o.a AND p.b = o.b)');
 BEGIN;
 CALL use_lookups(true);
 SELECT * FROM explained('SELECT x.d FROM o JOIN narrow x ON x.a = o.a AND x.d = o.d::date WHERE o.n < 10');

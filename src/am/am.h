@@ -291,6 +291,12 @@ extern bool hm_row_key(const HmFields *fields, const Datum *values, const bool *
 extern HmKey hm_field_value(const HmField *field, HmKey key);
 extern HmKey hm_field_null(const HmField *field);
 
+/*
+ * Add the field's values for an array of keys of its column to as many composite keys.  Returns whether each of
+ * these values tells the key: no other one has it, nor NULL.
+ */
+extern bool hm_field_add_values(const HmField *field, const void *keys, Size count, HmKey *composed);
+
 /* The values of an ordered field for the keys of its column from low to high. */
 extern HmSpan hm_field_span(const HmField *field, HmKey low, HmKey high);
 

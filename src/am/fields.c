@@ -28,6 +28,7 @@
 #include "utils/builtins.h"
 
 #include "am/internal.h"
+#include "am/keyarray.h"
 
 /*
  * The bits of all fields together, in keys of 64 bits.  With SMALL_LIMITS they are few, so that many
@@ -358,8 +359,8 @@ values_begin(const HmField *field)
 	return field->nulls_low ? (HmKey) 1 << field->type->bits : 0;
 }
 
-HmKey
-hm_field_value(const HmField *field, HmKey key)
+static pg_attribute_always_inline HmKey
+field_value(const HmField *field, HmKey key)
 {
 	key -= field->type->least;
 	if (!hm_field_is_ordered(field))
@@ -367,6 +368,12 @@ hm_field_value(const HmField *field, HmKey key)
 	if (field->descending)
 		key = ht_key_ones_128(field->type->bits) - key;
 	return key + values_begin(field);
+}
+
+HmKey
+hm_field_value(const HmField *field, HmKey key)
+{
+	return field_value(field, key);
 }
 
 HmSpan
@@ -385,6 +392,34 @@ hm_field_null(const HmField *field)
 	if (hm_field_is_whole(field))
 		return field->nulls_low ? values_begin(field) - 1 : (HmKey) 1 << field->type->bits;
 	return UINT64_C(0x9E3779B97F4A7C15) & hm_field_mask(field);
+}
+
+/* hm_field_add_values() for keys of a size; tells whether one of them has NULL's value. */
+static pg_attribute_always_inline bool
+add_values_of_size(const HmField *field, const void *keys, Size key_size, Size count, HmKey *composed)
+{
+	const HmField copy = *field;	/* which the loop's stores cannot change */
+	HmKey		null = hm_field_null(field);
+	bool		has_null = false;
+
+	for (Size i = 0; i < count; i++)
+	{
+		HmKey		value = field_value(&copy, hm_key_get(keys, key_size, i));
+
+		composed[i] |= value << copy.shift;
+		has_null |= value == null;
+	}
+	return has_null;
+}
+
+bool
+hm_field_add_values(const HmField *field, const void *keys, Size count, HmKey *composed)
+{
+	bool		has_null = hm_key_size(field->type->width) == sizeof(uint64) ?
+		add_values_of_size(field, keys, sizeof(uint64), count, composed) :
+		add_values_of_size(field, keys, sizeof(HmKey), count, composed);
+
+	return hm_field_is_exact(field) && !(hm_field_shares_null(field) && has_null);
 }
 
 bool

@@ -36,6 +36,8 @@ typedef struct JoinKey
 	ExprState  *argument;
 	int			column;			/* the outer row's, if the argument is a plain
 								 * column; otherwise 0 */
+	int			page_place;		/* if outer rows may be taken by the page: its place among the
+								 * outer side's wanted columns */
 } JoinKey;
 
 /*
@@ -216,9 +218,9 @@ typedef struct LookupJoin
 	bool		may_be_fuzzy;	/* "quals" may have to be evaluated */
 	bool		plain_key;		/* the only key clause is equality with a plain
 								 * column of the key's type */
-	int			page_key;		/* if outer rows may be taken by the page (lookup_join_page.c): the
-								 * key's place among the outer side's wanted columns, and */
-	int		   *page_columns;	/* those of the kept columns; otherwise NULL */
+	int		   *page_columns;	/* if outer rows may be taken by the page (lookup_join_page.c): the
+								 * places of the kept columns among the outer side's wanted
+								 * columns; otherwise NULL */
 	bool		plain_columns;	/* the same with several columns, whose types are
 								 * exact, in a single target */
 	int			value_column;	/* if keys are not exact, and plain_key: the kept
