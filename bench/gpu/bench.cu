@@ -13,6 +13,7 @@
  *   break_even  small batches including transfers, against the CPU
  *   brute       compare all keys with each query, in small trees
  *   wide        as sizes, with keys of 128 bits: uuids, and ids of tenants
+ *   rivals      beside searches of arrays of sorted keys, which cannot be changed
  *
  *   cpu_steps   optimisations in turn on one thread of the CPU
  *   cpu_psa     number of sorted bits on the CPU
@@ -40,7 +41,7 @@ HdDevice   *device;
 static char device_name[256];
 
 static const char *const sections[] = {
-	"sizes", "fanouts", "psa", "ntg", "steps", "ranges", "break_even", "brute", "wide",
+	"sizes", "fanouts", "psa", "ntg", "steps", "ranges", "break_even", "brute", "wide", "rivals",
 	"cpu_steps", "cpu_psa", "cpu_brute"
 };
 
@@ -95,6 +96,7 @@ run_large(uint64_t entry_count, Buffers &buffers)
 		{"steps", bench_steps<Key>},
 		{"ranges", bench_ranges<Key>},
 		{"break_even", bench_break_even<Key>},
+		{"rivals", bench_rivals<Key>},
 		{"cpu_steps", bench_cpu_steps<Key>},
 		{"cpu_psa", bench_cpu_psa<Key>},
 	};

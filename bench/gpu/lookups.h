@@ -232,6 +232,7 @@ template <typename Key> extern void bench_ntg(const Entries<Key> &entries, Buffe
 template <typename Key> extern void bench_ranges(const Entries<Key> &entries, Buffers &buffers);
 template <typename Key> extern void bench_steps(const Entries<Key> &entries, Buffers &buffers);
 template <typename Key> extern void bench_break_even(const Entries<Key> &entries, Buffers &buffers);
+template <typename Key> extern void bench_rivals(const Entries<Key> &entries, Buffers &buffers);
 template <typename Key> extern void bench_brute(Buffers &buffers);
 extern void bench_wide(const Entries<WideKey> &entries, Buffers &buffers);
 
