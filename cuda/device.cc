@@ -355,6 +355,9 @@ hd_index_search(HdIndex *index, const HdBatch *batch, HdResult *result)
 		return device->fail(HD_INVALID, "only pairs can be counted by a map, and with probes only where there are counts");
 	if (batch->by_block && (batch->output != HD_PAIRS || batch->map_pages > 0))
 		return device->fail(HD_INVALID, "only pairs without a map can be sorted by block");
+	if (batch->keys != nullptr &&
+		(batch->output != HD_PAIRS || batch->high == nullptr || batch->map_pages > 0 || batch->by_block))
+		return device->fail(HD_INVALID, "only pairs of ranges have keys, without a map and in no order");
 	if (batch->count == 0)
 		return HD_OK;
 

@@ -272,6 +272,12 @@ typedef struct HdBatch
 	HdOutput	output;
 	uint32_t   *probes;			/* HD_PAIRS; NULL: return only the tids */
 	uint64_t   *tids;			/* HD_PAIRS: room, HD_FIRST: count entries */
+
+	/*
+	 * HD_PAIRS of ranges, without a map and not by_block: the key of each hit, as wide as the index's,
+	 * with room for as many; or NULL.  (The key of a point's hit is the point.)
+	 */
+	void	   *keys;
 	uint32_t   *counts;			/* HD_COUNT, and a map with probes: count entries */
 	uint64_t	room;
 

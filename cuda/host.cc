@@ -212,10 +212,13 @@ search_point(const HostGroup<Threads> &group, const Tree<Key> &tree, Stage &stag
 		find_summary<0>(group, tree, key);
 }
 
-/* Call put(n, tid) for each hit of a range; n counts from 0. */
+/*
+ * Call put(n, tid, key) for each hit of a range; n counts from 0.  The key is 0 unless keys are wanted.
+ */
 template <int Threads, typename Key, typename Put>
 void
-find_range_hits(const HostGroup<Threads> &group, const Tree<Key> &tree, Places places, Key low, Key high, Put put)
+find_range_hits(const HostGroup<Threads> &group, const Tree<Key> &tree, Places places, Key low, Key high,
+				bool wants_keys, Put put)
 {
 	uint64_t	n = 0;
 
@@ -223,12 +226,21 @@ find_range_hits(const HostGroup<Threads> &group, const Tree<Key> &tree, Places p
 	{
 		uint32_t	place = places.first + i;
 		LeafBlocks	blocks = read_blocks(tree, place / leaf_places);
+		const char *block = blocks.block(place % leaf_places);
 		uint32_t	set = (UINT32_C(1) << blocks.count(place % leaf_places)) - 1;
+		Shape<Key>	shape = {};
 
 		if (i == 0 || i + 1 == places.count)
 			set = find_slots_at(group, tree, place, low, high).set;
+		if (wants_keys)
+			shape = read_shape<Key>(tree.pages + (size_t) tree.blocks[place / leaf_places] * HT_PAGE_SIZE);
 		for (; set != 0; set &= set - 1)
-			put(n++, load_tid(blocks.block(place % leaf_places), blocks.tids_at, blocks.tid_bytes, lowest_bit(set)));
+		{
+			int			slot = lowest_bit(set);
+
+			put(n++, load_tid(block, blocks.tids_at, blocks.tid_bytes, slot),
+				wants_keys ? load_key(shape, block, slot) : Key(0));
+		}
 	}
 }
 
@@ -292,10 +304,12 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 				slot = true;
 			}
 
-			auto		put = [&](uint64_t n, uint64_t tid)
+			auto		put = [&](uint64_t n, uint64_t tid, Key key)
 			{
 				if (start + n >= batch.room)
 					return;
+				if (batch.keys != nullptr)
+					((Key *) batch.keys)[start + n] = key;
 				if (map.counts(tid))
 				{
 					result->counted++;
@@ -309,9 +323,10 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 			};
 
 			if (high != nullptr)
-				find_range_hits(group, searched, places, from, to, put);
+				find_range_hits(group, searched, places, from, to, batch.keys != nullptr, put);
 			else if (found.count > 0)
-				find_hits(group, searched, found.first_block, from, put);
+				find_hits(group, searched, found.first_block, from,
+						  [&](uint64_t n, uint64_t tid) { put(n, tid, from); });
 			result->hits += found.count;
 		}
 	}

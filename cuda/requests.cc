@@ -509,6 +509,8 @@ Service::search_piece(Client &client, Copy *copy, HdBatch batch)
 		batch.tids += stored;
 		if (batch.probes != nullptr)
 			batch.probes += stored;
+		if (batch.keys != nullptr)
+			batch.keys = (char *) batch.keys + stored * width;
 	}
 	searched = copies.search(copy, batch, &result);
 	if (searched == HD_ABANDONED && gives_way)
@@ -547,10 +549,12 @@ Service::search(Client &client, HpReply *reply)
 	HdBatch		batch = {};
 	HpStatus	found;
 
-	require(wanted.is_range <= 1 && wanted.distinct <= 1 && wanted.tids_only <= 1 && wanted.by_block <= 1,
-			"flags must be 0 or 1");
+	require(wanted.is_range <= 1 && wanted.distinct <= 1 && wanted.tids_only <= 1 && wanted.by_block <= 1 &&
+			wanted.with_keys <= 1 && wanted.unused == 0, "flags must be 0 or 1, and unused bytes zero");
 	require(!wanted.is_range || !wanted.distinct, "only points can be distinct");
 	require(wanted.map_pages == 0 || !wanted.by_block, "hits that are counted have no order");
+	require(!wanted.with_keys || (wanted.is_range && wanted.map_pages == 0 && !wanted.by_block),
+			"only hits of ranges have keys, without a map and in no order");
 	if (copy == nullptr)
 		return HP_UNKNOWN;
 
@@ -566,6 +570,8 @@ Service::search(Client &client, HpReply *reply)
 	if (!wanted.tids_only)
 		batch.probes = (uint32_t *) staging.at(wanted.probes_at, wanted.room, sizeof(uint32_t));
 	batch.tids = (uint64_t *) staging.at(wanted.tids_at, wanted.room, sizeof(uint64_t));
+	if (wanted.with_keys)
+		batch.keys = staging.at(wanted.keys_at, wanted.room, (size_t) copy->width);
 	if (wanted.map_pages > 0)
 		batch.map = (const uint32_t *) staging.at(wanted.map_at, ((uint64_t) wanted.map_pages + 31) / 32,
 												  sizeof(uint32_t));

@@ -855,6 +855,42 @@ struct LeafBlock
 	int			block;
 };
 
+/* The key in a slot of a block, as a distance from what is added. */
+template <typename Key, typename Lane>
+HD_BOTH Key
+stored_distance(const char *block, int, int slot, Lane)
+{
+	return Key(((const Lane *) block)[slot]);
+}
+
+template <typename Key, int Bits>
+HD_BOTH Key
+stored_distance(const char *block, int slots, int slot, Laned<Bits>)
+{
+	return Key(Laned<Bits>::load(block, slots, slot).key);
+}
+
+template <typename Key>
+HD_BOTH Key
+stored_distance(const char *, int, int, NoLane)
+{
+	return Key(0);
+}
+
+/* Load the key in a slot of a block of a leaf with this shape. */
+template <typename Key>
+HD_BOTH Key
+load_key(const Shape<Key> &shape, const char *block, int slot)
+{
+	return with_lane<Key>(shape, [&](auto lane)
+						  {
+							  using Lane = decltype(lane);
+
+							  return (Key) (stored_base<Lane>(shape) +
+											stored_distance<Key>(block, slots_of<Lane>(shape), slot, lane));
+						  });
+}
+
 /* The slots of a block in which a search has found entries. */
 struct Slots
 {

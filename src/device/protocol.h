@@ -48,7 +48,7 @@
 
 #include "tree/tree.h"
 
-#define HP_VERSION		12
+#define HP_VERSION		13
 #define HP_CONTROL_FD	3
 
 /* Clients that wait for another client's sync get HP_WAITING at this interval. */
@@ -194,7 +194,10 @@ typedef struct HpNewLeaf
  * counts_at.  The hits of one probe are then not adjacent.  The daemon uses the map for this
  * search and keeps nothing of it.
  *
- * With by_block, which excludes a map, hits come in the order of heap blocks, those of each piece
+ * With with_keys, for ranges without a map, the key of each hit is written at keys_at, as wide as the
+ * index's, for as many hits as there is room for.  (The key of a point's hit is the point.)
+ *
+ * With by_block, which excludes a map and keys, hits come in the order of heap blocks, those of each piece
  * of the search after those of the one before; those of one probe are then not adjacent.
  */
 typedef struct HpSearch
@@ -213,6 +216,9 @@ typedef struct HpSearch
 	uint32_t	by_block;
 	uint64_t	counts_at;		/* only with a map, without tids_only */
 	uint64_t	zones;			/* the number of the copy's zones; 0: it is not partial */
+	uint64_t	keys_at;		/* only with_keys */
+	uint32_t	with_keys;
+	uint32_t	unused;			/* zero */
 } HpSearch;
 
 typedef struct HpRequest

@@ -63,8 +63,6 @@ hm_cpu_reason_text(HmCpuReason reason)
 			return "temporary index";
 		case HM_CPU_OLD_SNAPSHOTS:
 			return "old_snapshot_threshold is set";
-		case HM_CPU_RANGE_KEYS:
-			return "keys of ranges are wanted";
 		case HM_CPU_FEW_KEYS:
 			return "few keys";
 		case HM_CPU_NOT_RESIDENT:
@@ -239,7 +237,7 @@ hm_choice_note_device(Relation index, uint32 keys, const HmDeviceTimes *times)
 }
 
 HmCpuReason
-hm_choose(Relation index, const HmProbes *probes, bool keys_wanted, HmChoice *choice)
+hm_choose(Relation index, const HmProbes *probes, HmChoice *choice)
 {
 	HmCpuReason reason;
 
@@ -251,8 +249,6 @@ hm_choose(Relation index, const HmProbes *probes, bool keys_wanted, HmChoice *ch
 	reason = why_not_at_all(index);
 	if (reason != HM_CPU_NO_REASON)
 		return reason;
-	if (keys_wanted && !hm_probes_are_points(probes))
-		return HM_CPU_RANGE_KEYS;
 	choice->load = hm_force_device;
 	return compare(index, probes->count, hm_force_device, choice);
 }

@@ -295,14 +295,14 @@ static void
 begin_batch(HmLookup *lookup, bool keys_wanted)
 {
 	HmChoice	choice;
-	HmCpuReason reason = hm_choose(lookup->index, &lookup->batch, keys_wanted, &choice);
+	HmCpuReason reason = hm_choose(lookup->index, &lookup->batch, &choice);
 
 	lookup->begun = true;
 	if (reason == HM_CPU_NO_REASON)
 	{
 		if (lookup->batch.distinct && !hm_remote_makes_distinct(lookup->remote, &lookup->batch))
 			make_distinct(lookup);
-		reason = hm_remote_start(lookup->remote, &lookup->batch, lookup->done, &choice);
+		reason = hm_remote_start(lookup->remote, &lookup->batch, lookup->done, keys_wanted, &choice);
 	}
 	if (reason == HM_CPU_NO_REASON && hm_remote_zones(lookup->remote) != NULL)
 		reason = divide_batch(lookup, hm_remote_zones(lookup->remote));

@@ -90,8 +90,6 @@ typedef enum HmCpuReason
 	HM_CPU_RECOVERY,			/* replay does not mark what it changes */
 	HM_CPU_TEMPORARY,			/* the index is temporary */
 	HM_CPU_OLD_SNAPSHOTS,		/* old_snapshot_threshold */
-	HM_CPU_RANGE_KEYS,			/* the device does not return the keys of hits, and
-								 * the caller wants those of ranges */
 	HM_CPU_FEW_KEYS,
 	HM_CPU_NOT_RESIDENT,		/* there is no copy of the index */
 	HM_CPU_LOADING,				/* another backend makes the copy */
@@ -169,10 +167,10 @@ extern void hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint
 
 /*
  * Return up to max (1 or more) hits and, unless keys is NULL, the key of each hit, in an array of
- * the index's key size.
+ * the index's key size.  All calls for a batch want keys, or none does.
  * Hits of points come in key order.  Those of ranges come roughly in key order, because
  * blocks of leaves are unsorted.  Hits from the device come in the order of heap blocks, chunk
- * by chunk; those of hm_lookup_next_in_gate() come in any order.  Locks one page
+ * by chunk; those of ranges with keys, and of hm_lookup_next_in_gate(), come in any order.  Locks one page
  * at a time; the caller holds no buffer lock.
  *
  * Returns 0 at the end.

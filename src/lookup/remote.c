@@ -75,12 +75,20 @@ save_hits(void *owner)
 {
 	HmRemote   *remote = owner;
 	uint64		left = remote->hits - remote->handed;
+	Size		keys_size = remote->hit_keys != NULL ? left * remote->width : 0;
 	uint64	   *tids;
 	uint32	   *probes;
 
 	if (left == 0)
 		return;
-	tids = MemoryContextAllocHuge(remote->context, left * (sizeof(uint64) + sizeof(uint32)));
+	tids = MemoryContextAllocHuge(remote->context, left * (sizeof(uint64) + sizeof(uint32)) + MAXALIGN(keys_size));
+	remote->saved = tids;
+	if (remote->hit_keys != NULL)
+	{
+		memcpy(tids, (char *) remote->hit_keys + remote->handed * remote->width, keys_size);
+		remote->hit_keys = tids;
+		tids += MAXALIGN(keys_size) / sizeof(uint64);
+	}
 	probes = (uint32 *) (tids + left);
 	memcpy(tids, remote->hit_tids + remote->handed, left * sizeof(uint64));
 	if (remote->hit_probes != NULL)
@@ -90,7 +98,6 @@ save_hits(void *owner)
 	}
 	if (remote->all_visible != NULL)
 		memmove(remote->all_visible, remote->all_visible + remote->handed, left);
-	remote->saved = tids;
 	remote->hit_tids = tids;
 	remote->hits = left;
 	remote->handed = 0;
@@ -360,7 +367,7 @@ calibrate(HmRemote *remote)
 
 HmCpuReason
 hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done,
-				const HmChoice *choice)
+				bool keys_wanted, const HmChoice *choice)
 {
 	HmCpuReason reason;
 	instr_time	start;
@@ -369,6 +376,7 @@ hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done,
 	drop_hits(remote);
 	remote->probes = *probes;
 	remote->done = done;
+	remote->with_keys = keys_wanted && !hm_probes_are_points(probes);
 	remote->synced = false;
 	memset(&remote->times, 0, sizeof(remote->times));
 	remote->expected = choice->expected;
@@ -426,7 +434,7 @@ hm_remote_prepare(HmRemote *remote)
 	remote->times.all += hm_ns_since(start);
 }
 
-/* Return hits, except those of probes that are done. */
+/* Return hits, except those of probes that are done.  The key of a point's hit is the point. */
 static uint32
 hand_out(HmRemote *remote, HmHit *hits, void *keys, uint32 max)
 {
@@ -434,6 +442,7 @@ hand_out(HmRemote *remote, HmHit *hits, void *keys, uint32 max)
 	uint32		n = 0;
 	uint64		i;
 
+	Assert((keys != NULL && !hm_probes_are_points(&remote->probes)) == remote->with_keys);
 	for (i = remote->handed; i < remote->hits && n < max; i++)
 	{
 		uint32		probe = remote->hit_probes == NULL ? HM_NO_PROBE :
@@ -444,7 +453,9 @@ hand_out(HmRemote *remote, HmHit *hits, void *keys, uint32 max)
 		hits[n].tid = remote->hit_tids[i];
 		hits[n].probe = probe;
 		hits[n].all_visible = remote->all_visible != NULL ? remote->all_visible[i] : 0;
-		if (keys != NULL && probe != HM_NO_PROBE)
+		if (remote->hit_keys != NULL)
+			hm_key_put(keys, key_size, n, remote_key(remote->width, remote->hit_keys, i));
+		else if (keys != NULL && probe != HM_NO_PROBE)
 			hm_key_put(keys, key_size, n, hm_key_get(remote->probes.low, key_size, probe));
 		n++;
 	}

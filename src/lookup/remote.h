@@ -177,8 +177,7 @@ typedef struct HmChoice
  * Choose what searches a batch.  Returns HM_CPU_NO_REASON for the device, or the reason for
  * the CPU.
  */
-extern HmCpuReason hm_choose(Relation index, const HmProbes *probes, bool keys_wanted,
-							 HmChoice *choice);
+extern HmCpuReason hm_choose(Relation index, const HmProbes *probes, HmChoice *choice);
 
 /* Note how long a batch has taken. */
 extern void hm_choice_note_cpu(Relation index, uint32 keys, double ns);
@@ -208,11 +207,12 @@ extern void hm_remote_end(HmRemote *remote);
 extern bool hm_remote_makes_distinct(const HmRemote *remote, const HmProbes *probes);
 
 /*
- * Start a batch on the device, after hm_choose() has chosen it.  Returns HM_CPU_NO_REASON, or the
- * reason why the device cannot search.
+ * Start a batch on the device, after hm_choose() has chosen it.  keys_wanted says whether
+ * hm_remote_next() will be asked for keys.  Returns HM_CPU_NO_REASON, or the reason why the device
+ * cannot search.
  */
 extern HmCpuReason hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done,
-								   const HmChoice *choice);
+								   bool keys_wanted, const HmChoice *choice);
 
 /*
  * The zones of the copy that is about to be searched, or NULL if it has the whole index.  Then the caller

@@ -41,6 +41,7 @@ typedef struct Offsets
 	Size		counts_at;
 	Size		probes_at;
 	Size		tids_at;
+	Size		keys_at;
 	Size		end;
 } Offsets;
 
@@ -76,7 +77,8 @@ chunk_offsets(const HmRemote *remote, bool is_range, uint32 count, uint64 room)
 		(remote_counts(remote) || offsets.map_words == 0 ? 0 : TYPEALIGN(64, (Size) count * sizeof(uint32)));
 	offsets.tids_at = offsets.probes_at +
 		(remote_counts(remote) ? 0 : TYPEALIGN(64, room * sizeof(uint32)));
-	offsets.end = offsets.tids_at + room * sizeof(uint64);
+	offsets.keys_at = offsets.tids_at + TYPEALIGN(64, room * sizeof(uint64));
+	offsets.end = offsets.keys_at + (remote->with_keys ? room * remote->width : 0);
 	return offsets;
 }
 
@@ -176,6 +178,41 @@ are_of_chunk(const uint32 *probes, uint64 n, uint32 count)
 }
 
 /*
+ * Is each hit's key one of its probe's keys?  "low" are the chunk's probes; high is NULL if all have one length.
+ * These rows are not fetched, so nothing else would show that a device is wrong.
+ */
+static pg_attribute_always_inline bool
+keys_are_of_probes(const HmRemote *remote, HtWidth width, const void *low, const void *high,
+				   const uint32 *probes, const void *keys, uint64 n)
+{
+	Size		key_size = hm_key_size(width);
+	bool		wrong = false;
+
+	for (uint64 i = 0; i < n; i++)
+	{
+		HmKey		key = remote_key(width, keys, i);
+		HmKey		first = hm_key_get(low, key_size, probes[i]);
+
+		wrong |= hm_key_less(key_size, key, first);
+		wrong |= high == NULL ? hm_key_less(key_size, remote->probes.length, key - first) :
+			hm_key_less(key_size, hm_key_get(high, key_size, probes[i]), key);
+	}
+	return !wrong;
+}
+
+/* The same, compiled for each width. */
+static bool
+are_keys_of_probes(const HmRemote *remote, const void *low, const void *high,
+				   const uint32 *probes, const void *keys, uint64 n)
+{
+	if (remote->width == HT_WIDTH32)
+		return keys_are_of_probes(remote, HT_WIDTH32, low, high, probes, keys, n);
+	if (remote->width == HT_WIDTH64)
+		return keys_are_of_probes(remote, HT_WIDTH64, low, high, probes, keys, n);
+	return keys_are_of_probes(remote, HT_WIDTH128, low, high, probes, keys, n);
+}
+
+/*
  * Are the pages of a page map still all-visible?
  *
  * The map was read before the search, but other backends bring the copy up to date as well.
@@ -252,6 +289,7 @@ hm_remote_search_chunk(HmRemote *remote, uint32 *count)
 		HpRequest	request = {0};
 		const HpReply *reply;
 		uint32	   *probes;
+		void	   *keys;
 		char	   *staging;
 		uint32	   *map = NULL;
 		Offsets		offsets;
@@ -298,7 +336,9 @@ hm_remote_search_chunk(HmRemote *remote, uint32 *count)
 		request.search.is_range = is_range;
 		request.search.distinct = remote->probes.distinct;
 		request.search.tids_only = remote_counts(remote);
-		request.search.by_block = !remote_in_gate(remote);
+		request.search.by_block = !remote_in_gate(remote) && !remote->with_keys;
+		request.search.with_keys = remote->with_keys;
+		request.search.keys_at = remote->with_keys ? offsets.keys_at : 0;
 		request.search.map_at = map != NULL ? offsets.map_at : 0;
 		request.search.map_pages = map != NULL ? remote->reader->pages : 0;
 		request.search.counts_at = offsets.counts_at;
@@ -327,6 +367,9 @@ hm_remote_search_chunk(HmRemote *remote, uint32 *count)
 		probes = remote_counts(remote) ? NULL : (uint32 *) (staging + offsets.probes_at);
 		if (probes != NULL && !are_of_chunk(probes, reply->hits - reply->counted, *count))
 			return HM_CPU_DEVICE_FAILED;
+		keys = remote->with_keys ? staging + offsets.keys_at : NULL;
+		if (keys != NULL && !are_keys_of_probes(remote, low, high, probes, keys, reply->hits))
+			return HM_CPU_DEVICE_FAILED;
 
 		remote->rate = (double) reply->hits / *count;
 		if (map != NULL && !page_map_holds(remote, map, offsets.map_words))
@@ -343,8 +386,9 @@ hm_remote_search_chunk(HmRemote *remote, uint32 *count)
 		remote->hits = reply->hits - reply->counted;
 		remote->hit_probes = probes;
 		remote->hit_tids = (uint64 *) (staging + offsets.tids_at);
+		remote->hit_keys = keys;
 		remote->stats->counts.bytes_from_device += remote->hits *
-			(sizeof(uint64) + (remote_counts(remote) ? 0 : sizeof(uint32)));
+			(sizeof(uint64) + (remote_counts(remote) ? 0 : sizeof(uint32)) + (keys != NULL ? remote->width : 0));
 		return HM_CPU_NO_REASON;
 	}
 }

@@ -32,6 +32,8 @@ struct HmRemote
 	HmDeviceTimes times;		/* spent on this batch */
 	HmCostChoice expected;		/* of it */
 	uint32		next;			/* first probe that has not been searched */
+	bool		with_keys;		/* the device returns the keys of hits: they are wanted, and
+								 * probes are ranges */
 	uint64		zones;			/* the number of the zones by which the batch was divided;
 								 * 0: the copy has the whole index */
 
@@ -41,6 +43,7 @@ struct HmRemote
 	uint64		handed;			/* number of hits that have been returned */
 	uint32	   *hit_probes;		/* NULL: they have no probe numbers */
 	uint64	   *hit_tids;
+	void	   *hit_keys;		/* as wide as the index's; NULL unless with_keys */
 	uint8	   *all_visible;	/* for each hit, if there is a reader */
 	void	   *saved;			/* separate memory of the hits, or NULL */
 	StagingClaim *claim;
@@ -73,6 +76,13 @@ static inline bool
 remote_counts(const HmRemote *remote)
 {
 	return remote->answer == HM_ANSWER_COUNT;
+}
+
+/* A key as the device has it, with number i of an array. */
+static pg_attribute_always_inline HmKey
+remote_key(HtWidth width, const void *keys, uint64 i)
+{
+	return width == HT_WIDTH32 ? ((const uint32 *) keys)[i] : hm_key_get(keys, hm_key_size(width), i);
 }
 
 /*
