@@ -115,6 +115,8 @@ struct BatchMemory
 				values[passes_max],
 				out_probes,
 				out_values,
+				out_keys,
+				hit_slots,
 				hits,
 				map,
 				kept,
@@ -234,6 +236,8 @@ struct CudaIndex : HdIndex
 	bool		plan_narrow(const HdBatch &batch, const HdResult &result, SortPlan &plan) const;
 	HdStatus	count_by_map(const HdBatch &batch, Hits &hits, HdResult *result);
 	HdStatus	sort_by_block(Hits &hits, uint64_t count);
+	template <typename Key>
+	HdStatus	give_keys(const HdBatch &batch, uint64_t count);
 };
 
 /* ----------------------------------------------------------------
@@ -731,6 +735,25 @@ CudaIndex::sort_by_block(Hits &hits, uint64_t count)
 	return HD_OK;
 }
 
+/* Write the keys of a batch's hits, whose slots are known. */
+template <typename Key>
+HdStatus
+CudaIndex::give_keys(const HdBatch &batch, uint64_t count)
+{
+	CudaDevice *device = on();
+	Key		   *keys = (Key *) batch.keys;
+
+	if (!batch.on_device)
+	{
+		TRY(device, device->batch.out_keys.reserve(count * sizeof(Key)));
+		keys = device->batch.out_keys.as<Key>();
+	}
+	TRY(device, launch_read_keys<Key>(pages.at(), device->batch.hit_slots.as<uint64_t>(), count, keys, device->stream));
+	if (!batch.on_device)
+		TRY(device, cudaMemcpyAsync(batch.keys, keys, count * sizeof(Key), cudaMemcpyDeviceToHost, device->stream));
+	return HD_OK;
+}
+
 /*
  * Can points be sorted as 32-bit offsets?  If so, set the plan's base to what they are offsets
  * from.  There are kernels for single threads only.
@@ -833,6 +856,11 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, const BatchKe
 	{
 		TRY(device, device->batch.out_probes.reserve(outputs * sizeof(uint32_t)));
 		results.probes = device->batch.out_probes.as<uint32_t>();
+	}
+	if (batch.keys != nullptr)
+	{
+		TRY(device, device->batch.hit_slots.reserve(batch.room * sizeof(uint64_t)));
+		results.slots = device->batch.hit_slots.as<uint64_t>();
 	}
 
 	if constexpr (narrow)
@@ -951,6 +979,8 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, const BatchKe
 			status = count_by_map(batch, hits, result);
 		else if (batch.by_block && count > 1 && count <= batch.room)
 			status = sort_by_block(hits, count);
+		else if (batch.keys != nullptr && outputs > 0)
+			status = give_keys<Key>(batch, outputs);
 		if (status != HD_OK)
 			return status;
 		outputs -= result->counted;

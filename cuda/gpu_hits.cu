@@ -1,7 +1,7 @@
 /*
  * gpu_hits.cu
  *		What is done with hits after the search: those that are only counted are left out,
- *		or all are sorted by heap block.
+ *		or all are sorted by heap block, or their keys are read.
  */
 #include <cub/device/device_radix_sort.cuh>
 
@@ -66,5 +66,44 @@ launch_sort_hits(void *memory, size_t &memory_size, const Hits &from, const Hits
 	return cub::DeviceRadixSort::SortPairs(memory, memory_size, from.tids, to.tids, from.probes,
 										   to.probes, count, block_first_bit, HT_TID_BITS, stream);
 }
+
+constexpr int key_threads = 256;
+
+/* One thread for each hit.  Neighbours mostly read the same block, and the shape of the same leaf. */
+template <typename Key>
+static __global__ void
+__launch_bounds__(key_threads)
+read_keys_kernel(const char *pages, const uint64_t *slots, uint64_t count, Key *keys)
+{
+	constexpr uint64_t page_lines = HT_PAGE_SIZE / HD_LINE_SIZE;
+	uint64_t	i = (uint64_t) blockIdx.x * key_threads + threadIdx.x;
+
+	if (i < count)
+	{
+		uint64_t	line = slots[i] >> slot_bits;
+		int			slot = (int) (slots[i] & ((1 << slot_bits) - 1));
+		Shape<Key>	shape = read_shape<Key>(pages + line / page_lines * HT_PAGE_SIZE);
+
+		keys[i] = load_key(shape, pages + line * HD_LINE_SIZE, slot);
+	}
+}
+
+template <typename Key>
+cudaError_t
+launch_read_keys(const char *pages, const uint64_t *slots, uint64_t count, Key *keys, cudaStream_t stream)
+{
+	uint64_t	blocks = (count - 1) / key_threads + 1;
+
+	read_keys_kernel<Key> <<<(uint32_t) blocks, key_threads, 0, stream>>>(pages, slots, count, keys);
+	return cudaGetLastError();
+}
+
+#define FOR_KEY(Key) \
+	template cudaError_t launch_read_keys<Key>(const char *, const uint64_t *, uint64_t, Key *, cudaStream_t);
+
+FOR_KEY(uint32_t)
+FOR_KEY(uint64_t)
+FOR_KEY(Wide<2>)
+FOR_KEY(Wide<4>)
 
 }								/* namespace harmonia */

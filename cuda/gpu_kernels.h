@@ -140,6 +140,7 @@ struct Results
 	uint32_t   *probes;
 	uint64_t   *tids;
 	uint32_t   *short_tids;		/* HD_FIRST: instead of tids, if not NULL */
+	uint64_t   *slots;			/* HD_PAIRS of ranges: of hits, see pack_slot(); NULL: not wanted */
 	uint32_t   *counts;
 	uint64_t	room;
 	unsigned long long *hits;	/* HD_PAIRS: their number; short_tids: not zero if a tid
@@ -147,6 +148,21 @@ struct Results
 	uint32_t   *seen;			/* distinct points: a bit for each slot of all
 								 * leaves, zero at the start; otherwise NULL */
 };
+
+/*
+ * Where a hit's entry is: its block, in lines from the first page on, and the slot there.  Keys of hits
+ * are read after the search, by these: kernels that write pairs need no registers for keys, and
+ * need not know how wide they are.
+ */
+constexpr int slot_bits = 5;
+
+static_assert(HT_LEAF_MAX_SLOTS <= 1 << slot_bits, "a slot has as many bits");
+
+HD_BOTH uint64_t
+pack_slot(uint64_t line, uint32_t slot)
+{
+	return line << slot_bits | slot;
+}
 
 /* A tid in 32 bits, as leaves with tids of 4 bytes have it. */
 HD_BOTH bool
@@ -271,6 +287,11 @@ extern cudaError_t launch_sort_hits(void *memory, size_t &memory_size, const Hit
 extern cudaError_t launch_keep(const Hits &hits, uint64_t count, const PageMap &map,
 							   const Hits &kept, unsigned long long *kept_count,
 							   uint32_t *counts, cudaStream_t stream);
+
+/* Read the keys of hits, given by their slots. */
+template <typename Key>
+extern cudaError_t launch_read_keys(const char *pages, const uint64_t *slots, uint64_t count, Key *keys,
+									cudaStream_t stream);
 
 }								/* namespace harmonia */
 

@@ -45,11 +45,15 @@ pack_block(const char *pages, const char *block, int tids_at, int tid_bytes)
 }
 
 __device__ __forceinline__ uint64_t
+packed_line(uint64_t packed)
+{
+	return packed >> 11 & ((UINT64_C(1) << 38) - 1);
+}
+
+__device__ __forceinline__ uint64_t
 load_packed_tid(const char *pages, uint64_t packed, int slot)
 {
-	uint64_t	line = packed >> 11 & ((UINT64_C(1) << 38) - 1);
-
-	return load_tid(pages + line * HD_LINE_SIZE, (int) (packed >> 3 & 0xFF), (int) (packed & 7), slot);
+	return load_tid(pages + packed_line(packed) * HD_LINE_SIZE, (int) (packed >> 3 & 0xFF), (int) (packed & 7), slot);
 }
 
 /* The ranges of a block of threads, in shared memory. */
@@ -201,6 +205,12 @@ write_listed(const char *pages, const Ranges &ranges, const Results &results, ui
 			{
 				results.tids[at + n] = tids[j];
 				results.probes[at + n] = numbers[j];
+				if (results.slots != nullptr)
+				{
+					uint32_t	hit = ranges.list[n];
+
+					results.slots[at + n] = pack_slot(packed_line(ranges.blocks[hit / 32]), hit % 32);
+				}
 			}
 		}
 	}
