@@ -205,14 +205,21 @@ write_listed(const char *pages, const Ranges &ranges, const Results &results, ui
 			{
 				results.tids[at + n] = tids[j];
 				results.probes[at + n] = numbers[j];
-				if (results.slots != nullptr)
-				{
-					uint32_t	hit = ranges.list[n];
-
-					results.slots[at + n] = pack_slot(packed_line(ranges.blocks[hit / 32]), hit % 32);
-				}
 			}
 		}
+	}
+}
+
+/* Note where the listed hits are.  A loop of its own, or registers spill. */
+__device__ __forceinline__ void
+note_slots(const Ranges &ranges, const Results &results, uint64_t at, uint32_t count)
+{
+#pragma unroll 1
+	for (uint32_t n = threadIdx.x; n < count && at + n < results.room; n += block_threads)
+	{
+		uint32_t	hit = ranges.list[n];
+
+		results.slots[at + n] = pack_slot(packed_line(ranges.blocks[hit / 32]), hit % 32);
 	}
 }
 
@@ -317,6 +324,8 @@ give_ranges(const DeviceGroup<Threads> &group, const Tree<Key> &tree, const Resu
 				if (!in_chunks)
 					at = ranges.at;
 				write_listed(tree.pages, ranges, results, at + listed, min(hits - listed, listed_hits));
+				if (results.slots != nullptr)
+					note_slots(ranges, results, at + listed, min(hits - listed, listed_hits));
 				__syncthreads();
 				listed += listed_hits;
 			} while (listed < hits);
