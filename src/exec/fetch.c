@@ -81,17 +81,31 @@ hm_fetch_portion_hits(bool index_only)
 						Min(hits, index_only ? HM_GATE_MAX_HITS : MAX_LAST_PORTION));
 }
 
-/* Prepare to return columns from composite keys. */
+/*
+ * Prepare to return columns from keys: all that the index can return, or those among them that the table has
+ * under these numbers.
+ */
 static void
-init_returned(HmFetch *fetch)
+init_returned(HmFetch *fetch, bool all, const Bitmapset *attributes)
 {
+	fetch->returned_count = 0;
+	fetch->returned_bits = 0;
+	fetch->may_be_unknown = false;
 	for (int i = 0; i < fetch->fields.count; i++)
 	{
 		const HmField *field = &fetch->fields.fields[i];
 
+		if (!all && !bms_is_member(fetch->columns[i], attributes))
+			continue;
+		if (fetch->type != NULL)
+		{
+			fetch->returned_bits = ~(HmKey) 0;
+			continue;
+		}
 		if (!hm_can_return(fetch->index, i + 1))
 			continue;
 		fetch->returned[fetch->returned_count++] = i;
+		fetch->returned_bits |= hm_field_mask(field) << field->shift;
 		fetch->may_be_unknown |= !hm_field_is_returnable(field) || hm_field_shares_null(field);
 	}
 }
@@ -133,8 +147,8 @@ hm_fetch_create(Relation heap, Relation index, const EState *estate, bool index_
 	fetch->key_size = hm_key_size(hm_key_width(index));
 	fetch->snapshot = snapshot;
 	init_keys(fetch);
-	if (index_only && fetch->type == NULL)
-		init_returned(fetch);
+	if (index_only)
+		init_returned(fetch, true, NULL);
 	fetch->compare_always = snapshot->snapshot_type != SNAPSHOT_MVCC ||
 		estate->es_epq_active != NULL;
 	fetch->index_only = index_only;
@@ -156,6 +170,13 @@ void
 hm_fetch_without_tids(HmFetch *fetch)
 {
 	fetch->by_probe = true;
+}
+
+void
+hm_fetch_needs(HmFetch *fetch, const Bitmapset *attributes)
+{
+	if (fetch->index_only)
+		init_returned(fetch, false, attributes);
 }
 
 /* End the lookup, if there is one, and add its counters to the fetch's. */
@@ -251,6 +272,34 @@ make_portion_room(HmFetch *fetch)
 		fetch->keys = MemoryContextAllocHuge(context, room * fetch->key_size);
 }
 
+/* The bits of keys that are set in any of a batch's probes. */
+static pg_attribute_always_inline HmKey
+bits_of_probes(const HmProbes *probes, Size key_size)
+{
+	HmKey		bits = 0;
+
+	for (uint32 i = 0; i < probes->count; i++)
+		bits |= hm_key_get(probes->low, key_size, i);
+	return bits;
+}
+
+/*
+ * Do a batch's hits need their own keys?  A point's hit has the point's key.  If all keys of a range begin
+ * alike, and all keys that begin so are in it, its first key tells what they have in common.
+ */
+static bool
+needs_keys(const HmFetch *fetch, const HmProbes *probes)
+{
+	HmKey		length = probes->length;
+
+	if (!fetch->index_only || fetch->returned_bits == 0 || hm_probes_are_points(probes))
+		return false;
+	if (probes->high != NULL || (length & (length + 1)) != 0 || (fetch->returned_bits & length) != 0)
+		return true;
+	return (length & (fetch->key_size == sizeof(uint64) ? bits_of_probes(probes, sizeof(uint64)) :
+					  bits_of_probes(probes, sizeof(HmKey)))) != 0;
+}
+
 /* Drop the portion. */
 static void
 drop_portion(HmFetch *fetch)
@@ -283,6 +332,7 @@ hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done,
 	fetch->done = done;
 	fetch->values = values != NULL ? *values : (HmProbeValues) {0};
 	fetch->counting = false;
+	fetch->keys_wanted = needs_keys(fetch, probes);
 	fetch->some_not_visible = !fetch->is_heap;
 	drop_portion(fetch);
 	fetch->finished = probes->count == 0;
@@ -403,8 +453,8 @@ read_hits_in_gate(HmFetch *fetch)
 
 /*
  * Read the next portion; false if there are no more hits.  Hits that have to be fetched
- * from the heap are sorted into heap order, except where the keys of ranges are wanted:
- * those stay in the same order as their keys.
+ * from the heap are sorted into heap order, except where their keys are wanted: those stay
+ * in the same order as their keys.
  */
 static bool
 read_portion(HmFetch *fetch)

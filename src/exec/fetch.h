@@ -57,8 +57,10 @@ struct HmFetch
 	AttrNumber	columns[HM_MAX_KEY_COLUMNS];	/* the table's column, or 0 */
 	ExprState  *expressions[HM_MAX_KEY_COLUMNS];	/* in that case */
 	int			returned_count; /* if index_only, and the index has several columns: those that
-								 * it can return */
+								 * may be asked for */
 	int			returned[HM_MAX_KEY_COLUMNS];
+	HmKey		returned_bits;	/* of keys: those that tell what may be asked for */
+	bool		keys_wanted;	/* a hit of the batch needs its own key for that */
 	bool		gives_hints;	/* that entries are dead */
 	bool		may_be_unknown; /* some keys do not tell all of these */
 	ExprContext *key_context;	/* its memory has values that were made from keys of
@@ -94,8 +96,8 @@ struct HmFetch
 	uint32		visible;		/* the first "visible" hits are on
 								 * all-visible pages, and need not be
 								 * fetched from the heap */
-	void	   *keys;			/* if index_only, for ranges: the key of each
-								 * hit; NULL until it is needed */
+	void	   *keys;			/* if keys_wanted: the key of each hit; NULL
+								 * until it is needed */
 	HmTally		tally;			/* other hits on all-visible pages, by probe */
 	uint32		tally_next;		/* the first probe that has not been in a run */
 	uint32		tally_used;		/* its hits that have been */
@@ -154,14 +156,17 @@ hm_fetch_is_done(const HmFetch *fetch, uint32 probe)
 	return fetch->done != NULL && fetch->done[probe] != 0;
 }
 
-/* Whether the engine has to return the keys of hits.  Keys of points are known. */
+/* Whether the engine has to return the keys of hits. */
 static inline bool
 hm_fetch_wants_keys(const HmFetch *fetch)
 {
-	return fetch->index_only && !hm_probes_are_points(&fetch->probes) && !fetch->counting;
+	return fetch->keys_wanted && !fetch->counting;
 }
 
-/* The key of one of the portion's hits, which is of this probe, if index_only. */
+/*
+ * The key of one of the portion's hits, which is of this probe, if index_only; or a key that says the same of
+ * the columns that may be asked for.
+ */
 static inline HmKey
 hm_fetch_hit_key(const HmFetch *fetch, uint32 hit, uint32 probe)
 {

@@ -662,6 +662,26 @@ hm_join_end_fetch(LookupJoin *join)
 	MemoryContextReset(join->fetch_context);
 }
 
+/* Add the columns of a target's table that a slot is filled from. */
+static void
+add_filled(const JoinFill *fill, const JoinTarget *target, Bitmapset **attributes)
+{
+	for (int i = 0; i < fill->inner_count; i++)
+		*attributes = bms_add_member(*attributes, target->columns[fill->inner_from[i]]);
+}
+
+/* Tell the fetch which columns the join may ask for. */
+static void
+set_needs(LookupJoin *join, const JoinTarget *target)
+{
+	Bitmapset  *attributes = NULL;
+
+	add_filled(&join->candidate, target, &attributes);
+	add_filled(&join->result, target, &attributes);
+	hm_fetch_needs(join->node.fetch, attributes);
+	bms_free(attributes);
+}
+
 /* Make the node's fetch read the current target. */
 static void
 begin_fetch(LookupJoin *join)
@@ -679,6 +699,8 @@ begin_fetch(LookupJoin *join)
 	join->node.fetch = hm_fetch_create(target->table, target->index,
 									   join->node.css.ss.ps.state, join->index_only, join->first_rows, NULL);
 	hm_fetch_without_tids(join->node.fetch);
+	if (join->index_only)
+		set_needs(join, target);
 	join->fetch_target = join->target;
 	MemoryContextSwitchTo(old_context);
 }

@@ -200,6 +200,12 @@ extern HmFetch *hm_fetch_create(Relation heap, Relation index, const EState *est
 extern void hm_fetch_without_tids(HmFetch *fetch);
 
 /*
+ * Say which columns of the table hm_fetch_column() and hm_fetch_columns() may be asked for with index_only, by
+ * their attribute numbers.  Without this call, these are all that the index can return.
+ */
+extern void hm_fetch_needs(HmFetch *fetch, const Bitmapset *attributes);
+
+/*
  * A lookup may use as much memory as a hash table (work_mem and hash_mem_multiplier).  The
  * bytes that a fetch leaves to the batch's rows, probes and lookup; and the maximum number
  * of hits in a portion.
