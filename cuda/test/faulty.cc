@@ -8,11 +8,12 @@
  * FAULT_DEVICE=n: call number n and all later ones fail; opening the device is the
  * first call.  FAULT_PROBES: one hit of each search has a probe number that does not
  * exist or, where hits are counted by probe, is counted twice.  FAULT_HITS: each search has one hit too many, the last hit's row for the
- * first probe.
+ * first probe.  FAULT_KEYS: one hit of each search has the greatest key, where keys are wanted.
  */
 #include "../device_base.h"
 
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <unistd.h>
 
@@ -132,8 +133,13 @@ struct FaultyIndex : HdIndex
 		{
 			batch.probes[result->hits] = 0;
 			batch.tids[result->hits] = batch.tids[result->hits - 1];
+			if (batch.keys != nullptr)
+				memcpy((char *) batch.keys + result->hits * (size_t) shape.width,
+					   (char *) batch.keys + (result->hits - 1) * (size_t) shape.width, (size_t) shape.width);
 			result->hits++;
 		}
+		if (getenv("FAULT_KEYS") != nullptr && status == HD_OK && batch.keys != nullptr && result->hits > 0)
+			memset((char *) batch.keys + result->hits / 2 * (size_t) shape.width, 0xFF, (size_t) shape.width);
 		return status;
 	}
 };

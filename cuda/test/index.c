@@ -11,6 +11,7 @@
 #define ROOM		(1 << 17)
 #define MAP_AT		((uint64_t) 3 << 20)
 #define COUNTS_AT	((uint64_t) 7 << 19)
+#define KEYS_AT		(((uint64_t) 2 << 20) + 1024)	/* of ROOM / 2 hits, without a map */
 #define GUARD		UINT64_C(0xA5A5A5A5A5A5A5A5)
 
 /*
@@ -685,6 +686,29 @@ tally_by_map(const Connection *connection, const Index *index, HpRequest request
 	expect(counts[search->count] == UINT32_MAX, "counts of more probes");
 }
 
+/* Repeat a search for ranges, and ask for the keys of hits, too. */
+static void
+ask_keys(const Connection *connection, const Index *index, HpRequest request,
+		 const uint64_t *low, const uint64_t *high, uint64_t hits)
+{
+	HpSearch   *search = &request.search;
+	size_t		width = (size_t) index->model.width;
+	char	   *keys = connection->staging + KEYS_AT;
+	HpReply		reply;
+
+	search->with_keys = 1;
+	search->keys_at = KEYS_AT;
+	search->room = hits;
+	memset(keys, 0xA5, (hits + 1) * width);
+	expect(ask(connection, &request, &reply) && reply.status == HP_OK && reply.hits == hits, "hits with keys");
+	for (size_t i = 0; i < width; i++)
+		expect(keys[hits * width + i] == (char) 0xA5, "the daemon writes keys beyond the room");
+	if (!failed())
+		model_compare_keys(&index->model, low, high, search->count, hits,
+						   (const uint32_t *) (connection->staging + search->probes_at),
+						   (const uint64_t *) (connection->staging + search->tids_at), keys);
+}
+
 void
 search_index(const Connection *connection, const Index *index)
 {
@@ -790,6 +814,8 @@ search_index(const Connection *connection, const Index *index)
 	search->tids_only = 0;
 	if (!failed())
 		tally_by_map(connection, index, request, low, high, expected);
+	if (search->is_range && expected <= ROOM / 2 && !failed())
+		ask_keys(connection, index, request, low, high, expected);
 }
 
 HpRequest

@@ -207,6 +207,76 @@ model_compare(const Model *model, const uint64_t *low, const uint64_t *high, uin
 	free(found);
 }
 
+/* A hit and its key, as the index has it. */
+typedef struct KeyedHit
+{
+	uint32_t	probe;
+	uint64_t	tid;
+	HtKey128	key;
+} KeyedHit;
+
+static int
+compare_keyed(const void *a, const void *b)
+{
+	const KeyedHit *left = a;
+	const KeyedHit *right = b;
+
+	if (left->probe != right->probe)
+		return left->probe < right->probe ? -1 : 1;
+	if (left->tid != right->tid)
+		return left->tid < right->tid ? -1 : 1;
+	return left->key < right->key ? -1 : left->key > right->key;
+}
+
+/* Search the model as model_search() does, and store keys, too. */
+static uint64_t
+search_keyed(const Model *model, const uint64_t *low, const uint64_t *high, uint32_t count, KeyedHit *hits)
+{
+	uint64_t	n = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+	{
+		for (int j = model_lower(model, low[i]); j < model->count && model->entries[j].key <= high[i]; j++)
+		{
+			uint64_t	key = model->entries[j].key;
+
+			hits[n++] = (KeyedHit) {i, model->entries[j].tid, model->width == HT_WIDTH128 ? wide_key(key) : key};
+		}
+	}
+	qsort(hits, n, sizeof(KeyedHit), compare_keyed);
+	return n;
+}
+
+void
+model_compare_keys(const Model *model, const uint64_t *low, const uint64_t *high, uint32_t count,
+				   uint64_t room, const uint32_t *probes, const uint64_t *tids, const void *keys)
+{
+	uint64_t	expected = model_search(model, low, high, count, NULL);
+	uint64_t	n = room < expected ? room : expected;
+	KeyedHit   *wanted = allocate(sizeof(KeyedHit) * (expected + 1));
+	KeyedHit   *found = allocate(sizeof(KeyedHit) * (n + 1));
+
+	expect(search_keyed(model, low, high, count, wanted) == expected, "hits of the model");
+	for (uint64_t i = 0; i < n; i++)
+	{
+		HtKey128	key = model->width == HT_WIDTH128 ? ((const HtKey128 *) keys)[i] :
+			model->width == HT_WIDTH64 ? ((const uint64_t *) keys)[i] : ((const uint32_t *) keys)[i];
+
+		found[i] = (KeyedHit) {probes[i], tids[i], key};
+	}
+	qsort(found, n, sizeof(KeyedHit), compare_keyed);
+	for (uint64_t i = 0; i < n && !failed(); i++)
+	{
+		if (room >= expected)
+			expect(compare_keyed(&wanted[i], &found[i]) == 0, "the key of hit %llu differs", (unsigned long long) i);
+		else
+			expect(bsearch(&found[i], wanted, expected, sizeof(KeyedHit), compare_keyed) != NULL,
+				   "the key of hit %llu is wrong", (unsigned long long) i);
+	}
+	free(wanted);
+	free(found);
+}
+
 void
 pack_keys(void *to, const uint64_t *keys, int n, HtWidth width)
 {

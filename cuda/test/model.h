@@ -82,6 +82,13 @@ extern void model_compare(const Model *model, const uint64_t *low, const uint64_
 						  uint32_t count, uint64_t room, const uint32_t *probes,
 						  const uint64_t *tids, ModelOrder order);
 
+/*
+ * Expect that these are the model's hits, each with its key: each one once if there is room for all of
+ * them, otherwise any "room" of them.  Keys are as pack_keys() makes them.
+ */
+extern void model_compare_keys(const Model *model, const uint64_t *low, const uint64_t *high, uint32_t count,
+							   uint64_t room, const uint32_t *probes, const uint64_t *tids, const void *keys);
+
 /* Random number below n; small numbers are more likely. */
 extern int	rnd_skewed(int n);
 

@@ -344,6 +344,33 @@ check_tally(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t 
 	free(all);
 }
 
+/*
+ * Search for ranges again, and ask for the keys of hits, with enough room or too little.
+ */
+static void
+check_keys(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t *high, uint64_t hits)
+{
+	size_t		width = (size_t) model.width;
+	uint64_t	room = batch->room;
+	char	   *keys = allocate(width * (room + 1));
+	HdResult	result;
+
+	memset(keys, 0xA5, width * (room + 1));
+	batch->keys = keys;
+	batch->by_block = false;
+	batch->probes[room] = (uint32_t) GUARD;
+	batch->tids[room] = GUARD;
+	expect(hd_index_search(index, batch, &result) == HD_OK, "keys: %s", hd_device_error(device));
+	expect(result.hits == hits, "keys of %llu hits instead of %llu", (unsigned long long) result.hits,
+		   (unsigned long long) hits);
+	for (size_t i = 0; i < width; i++)
+		expect(keys[width * room + i] == (char) 0xA5, "the device writes keys beyond the room");
+	if (!failed())
+		model_compare_keys(&model, low, high, batch->count, room, batch->probes, batch->tids, keys);
+	batch->keys = NULL;
+	free(keys);
+}
+
 static void
 check_pairs(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t *high)
 {
@@ -372,6 +399,9 @@ check_pairs(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t 
 
 	model_compare(&model, low, high, batch->count, room, batch->probes, batch->tids,
 				  batch->by_block ? MODEL_BY_BLOCK : MODEL_BY_PROBE);
+	if (batch->high != NULL)
+		check_keys(index, batch, low, high, expected);
+	batch->by_block = rnd_below(2);
 	check_tids(index, batch, expected);
 	check_tally(index, batch, low, high, expected);
 	free(batch->probes);
@@ -1017,6 +1047,7 @@ test_mistakes(void)
 	uint32_t	number = 2;
 	uint64_t	key = 5;
 	uint64_t	tid = GUARD;
+	uint64_t	found = GUARD;
 	uint32_t	probe;
 	HdBatch		batch;
 	HdResult	result;
@@ -1062,8 +1093,25 @@ test_mistakes(void)
 	batch.probes = NULL;
 	expect(hd_index_search(index, &batch, &result) == HD_INVALID, "a map and an order");
 	batch.probes = &probe;
+	batch.keys = &found;
 	batch.map_pages = 0;
 	batch.by_block = false;
+	expect(hd_index_search(index, &batch, &result) == HD_INVALID, "keys of points");
+	batch.high = &key;
+	batch.by_block = true;
+	expect(hd_index_search(index, &batch, &result) == HD_INVALID, "keys and an order");
+	batch.by_block = false;
+	batch.counts = &probe;
+	batch.map_pages = 1;
+	expect(hd_index_search(index, &batch, &result) == HD_INVALID, "keys and a map");
+	batch.map_pages = 0;
+	batch.output = HD_COUNT;
+	expect(hd_index_search(index, &batch, &result) == HD_INVALID, "keys of counts");
+	batch.output = HD_PAIRS;
+	expect(hd_index_search(index, &batch, &result) == HD_OK && found == GUARD, "keys of no hits");
+	batch.high = NULL;
+	batch.keys = NULL;
+	batch.counts = NULL;
 	batch.output = HD_FIRST;
 	batch.psa_bits = -2;
 	expect(hd_index_search(index, &batch, &result) == HD_INVALID, "bits");

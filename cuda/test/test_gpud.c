@@ -1473,6 +1473,8 @@ test_bad_staging(void)
 			(request.search.tids_only = 1, request.search.map_pages = 1, request.search.map_at = at));
 		TRY("counts", false, make_search(&good, &good_index, 0),
 			(request.search.map_pages = 1, request.search.counts_at = at));
+		TRY("keys of hits", false, make_search(&good, &good_index, 0),
+			(request.search.is_range = request.search.with_keys = 1, request.search.keys_at = at));
 	}
 	report("hostile: offsets");
 
@@ -1496,6 +1498,14 @@ test_bad_staging(void)
 	TRY("by block", false, make_search(&good, &good_index, 0), request.search.by_block = 2);
 	TRY("a map and an order", false, make_search(&good, &good_index, 0),
 		(request.search.tids_only = request.search.map_pages = request.search.by_block = 1));
+	TRY("with keys", false, make_search(&good, &good_index, 0),
+		(request.search.is_range = 1, request.search.with_keys = 2));
+	TRY("unused bytes of a search", false, make_search(&good, &good_index, 0), request.search.unused = 1);
+	TRY("keys of points", false, make_search(&good, &good_index, 0), request.search.with_keys = 1);
+	TRY("keys and an order", false, make_search(&good, &good_index, 0),
+		(request.search.is_range = request.search.with_keys = request.search.by_block = 1));
+	TRY("keys and a map", false, make_search(&good, &good_index, 0),
+		(request.search.is_range = request.search.with_keys = request.search.tids_only = request.search.map_pages = 1));
 	report("hostile: counts");
 
 	/* The last item may end exactly where the memory ends. */
@@ -1954,6 +1964,9 @@ make_random_request(const Index *indexes, int n, uint64_t size)
 	request.search.by_block = (uint32_t) rnd_below(2);
 	request.search.map_pages = !request.search.by_block ? (uint32_t) rnd_below(100) : 0;
 	request.search.counts_at = 3072;
+	request.search.with_keys = request.search.is_range && !request.search.by_block &&
+		request.search.map_pages == 0 && rnd_below(2);
+	request.search.keys_at = 8192;
 	request.search.room = (uint64_t) rnd_below(100);
 	request.search.high_at = 1024;
 	request.search.probes_at = 2048;

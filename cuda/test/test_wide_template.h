@@ -235,6 +235,27 @@ HT_KEYED(check_batch)(HdIndex *index, Content content, uint32_t n, bool ranges)
 		for (uint64_t i = 0; i < expected && !failed(); i++)
 			expect(compare_hits(&wanted[i], &found[i]) == 0, "hit %llu differs", (unsigned long long) i);
 
+		/* Each hit of a range has its key, which is that of an entry with its tid. */
+		if (ranges)
+		{
+			HT_KEY	   *keys = allocate((expected + 1) * sizeof(HT_KEY));
+
+			keys[expected] = KEY_OF(GUARD);
+			batch.keys = keys;
+			expect(hd_index_search(index, &batch, &result) == HD_OK, "keys: %s", hd_device_error(device));
+			expect(result.hits == expected && KEY_EQUAL(keys[expected], KEY_OF(GUARD)), "keys of other hits");
+			for (uint64_t i = 0; i < expected && !failed(); i++)
+			{
+				HT_ENTRY	entry = {keys[i], batch.tids[i]};
+
+				expect(bsearch(&entry, HT_KEYED(entries), (size_t) HT_KEYED(count), sizeof(HT_ENTRY),
+							   HT_KEYED(compare_entries)) != NULL && !KEY_LESS(keys[i], low[batch.probes[i]]) && !KEY_LESS(high[batch.probes[i]], keys[i]),
+					   "the key of hit %llu is wrong", (unsigned long long) i);
+			}
+			batch.keys = NULL;
+			free(keys);
+		}
+
 		/* Of equal points one has hits. */
 		if (!ranges)
 		{
