@@ -240,7 +240,18 @@ sub query
 	my $list = join ', ', map { "t.$_->{name}" } grep { $r->chance(800) } @columns;
 	$list = 't.c1' if $list eq '';
 
+	# The first column alone: the index tells the others.
+	my $last = $columns[-1]{name};
+	my $any = $r->pick(@columns)->{name};
+	my $totals = $r->pick("count(t.$last), sum(hashtext(t.$last\::text))", "count(*), count(t.$any), min(t.$any\::text)", 'count(*)', "count(t.$last)");
+	my $first = "t.c1 = o.c1 AND o.n <= " . (1 + $r->below(40));
+
 	return $r->pick_weighted(
+		3 => "SELECT $totals FROM o JOIN t ON $first",
+		2 => "SELECT $totals FROM t WHERE c1 = ANY (ARRAY(SELECT c1 FROM o WHERE n <= 30))",
+		2 => "SELECT o.n, t.$last FROM o " . $r->pick('', 'LEFT ') . "JOIN t ON $first",
+		1 => "SELECT t.$last, $totals, sum(o.n) FROM o JOIN t ON $first GROUP BY t.$last",
+		1 => "SELECT o.n FROM o WHERE " . $r->pick('', 'NOT ') . "EXISTS (SELECT FROM t WHERE $first AND t.$last IS NOT NULL)",
 		4 => "SELECT $list FROM t WHERE " . conditions(@columns),
 		2 => 'SELECT count(*) FROM t WHERE ' . conditions(@columns),
 		2 => "SELECT $list, o.n FROM o JOIN t ON $all",

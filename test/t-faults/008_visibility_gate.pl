@@ -116,8 +116,7 @@ for my $read (sort keys %reads)
 {
 	try_read($read, 0, @$_) for @stops;
 
-	# The device does not return the keys that it finds in a range.
-	next if !has_daemon() || $read =~ /^ranges|join of/;
+	next if !has_daemon();
 	try_read($read, 1, @$_) for @device_stops;
 }
 

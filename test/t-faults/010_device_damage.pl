@@ -50,6 +50,8 @@ my %queries = (
 	scan => 'SELECT count(*), sum(k), sum(v) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(5, 200000, 5)))',
 	'index-only scan' => 'SELECT count(*), sum(k) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(5, 200000, 5)))',
 	join => "SELECT count(*), sum(s.k), sum(v) $outer JOIN t USING (k)",
+	'index-only join by ranges' => "SELECT count(*), sum(s.k), sum(t.k) $outer JOIN t ON t.k BETWEEN s.k AND s.k + 30",
+	'index-only join by ranges of several lengths' => "SELECT count(*), sum(s.k), sum(t.k) $outer JOIN t ON t.k BETWEEN s.k AND s.k + s.k % 30",
 	'index-only join' => "SELECT count(*), sum(s.k) $outer JOIN t USING (k)",
 	'join by ranges' => "SELECT count(*), sum(s.k), sum(v) $outer JOIN t ON t.k BETWEEN s.k AND s.k + 30",
 	semijoin => "SELECT count(*), sum(k) $outer WHERE EXISTS (SELECT FROM t WHERE t.k BETWEEN s.k AND s.k + 30 AND v > 0)",
@@ -82,11 +84,29 @@ for my $name ('scan', 'scan by an expression', 'join', 'join by ranges', 'semijo
 	like(nodes_of($node, $queries{$name}), qr/Device Batches: [1-9].*Fallbacks: 0/s, "$name: the device answers");
 }
 
+# A key that is none of its probe's shows that the device is wrong.
+my @ranges = ('index-only join by ranges', 'index-only join by ranges of several lengths');
+for my $name (@ranges)
+{
+	is($node->safe_psql('postgres', $queries{$name}), plain_answer($node, $queries{$name}), "a hit too many: $name");
+	like(nodes_of($node, $queries{$name}), qr/Fallbacks: [1-9]/, "$name: the CPU answers");
+}
+
 # The key decides too where the heap has to be asked whether a row is visible.
 $node->safe_psql('postgres', 'UPDATE t SET v = v + 1');
 for my $name ('index-only scan', 'index-only join')
 {
 	is($node->safe_psql('postgres', $queries{$name}), plain_answer($node, $queries{$name}), "a hit too many: $name, not all-visible");
+}
+
+$node->stop;
+
+# One hit of each search has the greatest key.
+$node = damaged_node('device_keys', 'FAULT_KEYS');
+for my $name (@ranges)
+{
+	is($node->safe_psql('postgres', $queries{$name}), plain_answer($node, $queries{$name}), "a wrong key: $name");
+	like(nodes_of($node, $queries{$name}), qr/Fallbacks: [1-9]/, "$name: the CPU answers");
 }
 
 $node->stop;

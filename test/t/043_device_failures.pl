@@ -15,8 +15,10 @@ $node->safe_psql('postgres', <<'END');
 CREATE TABLE t (k int, v int) WITH (autovacuum_enabled = off);
 INSERT INTO t SELECT i, i FROM generate_series(1, 300000) i;
 CREATE INDEX t_k ON t USING harmonia (k);
+CREATE TABLE c AS SELECT k, v FROM t;
+CREATE INDEX c_k ON c USING harmonia (k) INCLUDE (v);
 CREATE TABLE p AS SELECT hashint4(i) & 524287 AS k FROM generate_series(1, 200000) i;
-VACUUM ANALYZE t, p;
+VACUUM ANALYZE t, c, p;
 ALTER DATABASE postgres SET enable_hashjoin = off;
 ALTER DATABASE postgres SET enable_mergejoin = off;
 ALTER DATABASE postgres SET enable_nestloop = off;
@@ -33,7 +35,8 @@ is($node->safe_psql('postgres', $join), $wanted, 'the device answers');
 # ----------------------------------------------------------------
 my $readers = start_pgbench($node, {
 		'join' => "SELECT 1 / ((count(*), sum(t.v))::text = '(' || replace('$wanted', '|', ',') || ')')::int FROM p JOIN t USING (k);\n",
-		'keys' => "SELECT 1 / ((count(*), sum(t.k))::text = '(' || replace('$wanted', '|', ',') || ')')::int FROM p JOIN t USING (k);\n" },
+		'keys' => "SELECT 1 / ((count(*), sum(t.k))::text = '(' || replace('$wanted', '|', ',') || ')')::int FROM p JOIN t USING (k);\n",
+		'covered' => "SELECT 1 / ((count(*), sum(c.v))::text = '(' || replace('$wanted', '|', ',') || ')')::int FROM p JOIN c USING (k);\n" },
 	'-c', 3, '-T', 20);
 my $writer = start_pgbench($node, {
 		'insert' => "\\set i random(1, 100000)\nINSERT INTO t SELECT :i + 600000, i FROM generate_series(1, 50) i;\n" },

@@ -28,7 +28,11 @@ CREATE INDEX w_u ON w USING harmonia (u) WITH (fillfactor = 70);
 CREATE TABLE d (k int) WITH (autovacuum_enabled = off);
 INSERT INTO d SELECT i / 40000 FROM generate_series(1, 300000) i;
 CREATE INDEX d_k ON d USING harmonia (k) WITH (fillfactor = 50);
-VACUUM ANALYZE t, w, d;
+-- An included column
+CREATE TABLE c (k bigint, v int) WITH (autovacuum_enabled = off);
+INSERT INTO c SELECT hashint4(i / 3), i FROM generate_series(1, 150000) i;
+CREATE INDEX c_k ON c USING harmonia (k) INCLUDE (v) WITH (fillfactor = 60);
+VACUUM ANALYZE t, w, d, c;
 
 CREATE FUNCTION lookups() RETURNS void LANGUAGE sql AS $$
 	SELECT set_config('enable_seqscan', 'off', false), set_config('enable_hashjoin', 'off', false),
@@ -63,6 +67,9 @@ for my $query (
 	'SELECT count(*) FROM generate_series(1, 250000, 7) g WHERE NOT EXISTS (SELECT FROM t WHERE t.k = hashint4(g))',
 	'SELECT count(*), sum(w.v) FROM generate_series(1, 150000, 7) g JOIN w ON w.u = md5(g::text)::uuid',
 	'SELECT count(*) FROM w WHERE u = ANY (ARRAY(SELECT md5(g::text)::uuid FROM generate_series(1, 150000, 7) g))',
+	'SELECT count(*), sum(c.v) FROM generate_series(1, 60000, 3) g JOIN c ON c.k = hashint4(g)',
+	'SELECT count(*), sum(v) FROM c WHERE k = ANY (ARRAY(SELECT hashint4(g)::bigint FROM generate_series(1, 60000, 3) g))',
+	'SELECT count(*), sum(t.k) FROM generate_series(1, 100) g JOIN t ON t.k BETWEEN hashint4(g) AND hashint4(g) + g * 100000::bigint',
 	'SELECT count(*), sum(d.k) FROM generate_series(0, 1000) g JOIN d ON d.k = g',
 	'SELECT count(*) FROM d WHERE k = ANY (ARRAY(SELECT generate_series(0, 3000)))')
 {
