@@ -75,9 +75,10 @@ hm_can_return(Relation index, int attno)
 		return false;
 	if (!hm_is_composite(index))
 		return hm_key_type(index)->returnable;
+	if (index->rd_index->indkey.values[attno - 1] == 0 || !hm_column_type(index, attno - 1)->returnable)
+		return false;
 	hm_fields_plan(index, &fields);
-	return index->rd_index->indkey.values[attno - 1] != 0 &&
-		hm_field_is_returnable(&fields.fields[attno - 1]);
+	return hm_field_is_returnable(&fields.fields[attno - 1]);
 }
 
 /*

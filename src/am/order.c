@@ -38,25 +38,32 @@ field_keeps_order(const HmField *field, int16 first, int16 option, bool not_null
 		(hm_field_is_whole(field) && field->nulls_low == hm_option_has_nulls_low(first, option));
 }
 
-/* hm_keeps_order() if it is known which key columns are not NULL in the rows that a scan returns. */
+/*
+ * hm_keeps_order() for a composite key, if it is known which key columns are not NULL in the rows that a scan
+ * returns.
+ */
 static bool
-keeps_order(Relation index, const bool *not_null)
+fields_keep_order(const HmFields *fields, Relation index, const bool *not_null)
 {
 	const int16 *options = index->rd_indoption;
-	HmFields	fields;
-
-	if (!hm_is_composite(index))
-		return hm_key_type(index)->ordered;
-	if (!hm_fields_try(index, &fields))
-		return false;
 
 	/* Entries of one key are in the order of the included columns, which nobody sees. */
 	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
 	{
-		if (!field_keeps_order(&fields.fields[i], options[0], options[i], not_null[i]))
+		if (!field_keeps_order(&fields->fields[i], options[0], options[i], not_null[i]))
 			return false;
 	}
 	return true;
+}
+
+/* The same if all key columns are NOT NULL, or none. */
+static bool
+fields_keep_order_if(const HmFields *fields, Relation index, bool all_not_null)
+{
+	bool		not_null[INDEX_MAX_KEYS];
+
+	memset(not_null, all_not_null, sizeof(not_null));
+	return fields_keep_order(fields, index, not_null);
 }
 
 /* Note which key columns of an index are NOT NULL.  Of expressions nobody knows. */
@@ -74,10 +81,15 @@ note_constraints(Relation index, Relation table, bool *not_null)
 bool
 hm_keeps_order(Relation index, Relation table)
 {
+	HmFields	fields;
 	bool		not_null[INDEX_MAX_KEYS];
 
+	if (!hm_is_composite(index))
+		return hm_key_type(index)->ordered;
+	if (!hm_fields_try(index, &fields))
+		return false;
 	note_constraints(index, table, not_null);
-	return keeps_order(index, not_null);
+	return fields_keep_order(&fields, index, not_null);
 }
 
 /* ----------------------------------------------------------------
@@ -155,39 +167,72 @@ named_relation(PlannerInfo *root, const RelOptInfo *rel, AttrNumber *attribute)
 	return rel;
 }
 
+/* A relation whose indexes are described.  What is asked for all of them is found out once, if at all. */
+typedef struct Description
+{
+	PlannerInfo *root;
+	const RelOptInfo *rel;
+	bool		has_conditions;
+	List	   *conditions;		/* columns_of_conditions() of the relation that the query names */
+} Description;
+
+/* Whether the query's conditions exclude NULL of a column. */
+static bool
+is_excluded(Description *description, AttrNumber attribute)
+{
+	const RelOptInfo *named = named_relation(description->root, description->rel, &attribute);
+
+	if (attribute <= 0)
+		return false;
+	if (!description->has_conditions)
+	{
+		description->conditions = columns_of_conditions(description->root, named);
+		description->has_conditions = true;
+	}
+	return hm_is_nonnullable(description->conditions, named->relid, attribute);
+}
+
 /* Note which columns of an index the query's conditions, or the index's own, exclude NULL of. */
 static void
-note_conditions(PlannerInfo *root, const RelOptInfo *rel, const IndexOptInfo *index, bool *not_null)
+note_conditions(Description *description, const IndexOptInfo *index, bool *not_null)
 {
 	List	   *predicate = find_nonnullable_vars((Node *) index->indpred);
 
 	for (int i = 0; i < index->nkeycolumns; i++)
 	{
 		AttrNumber	attribute = (AttrNumber) index->indexkeys[i];
-		const RelOptInfo *named;
 
-		if (attribute <= 0 || not_null[i])
-			continue;
-		not_null[i] = hm_is_nonnullable(predicate, rel->relid, attribute);
-		named = named_relation(root, rel, &attribute);
-		if (!not_null[i] && attribute > 0)
-			not_null[i] = hm_is_nonnullable(columns_of_conditions(root, named), named->relid, attribute);
+		if (attribute > 0 && !not_null[i])
+			not_null[i] = hm_is_nonnullable(predicate, description->rel->relid, attribute) ||
+				is_excluded(description, attribute);
 	}
 }
 
-/* For an index that the planner has opened, and so locked, with its table. */
+/*
+ * For a composite index that the planner has opened, and so locked, with its table.  Constraints and conditions are
+ * looked at only if the order depends on them.
+ */
 static bool
-scans_keep_order(PlannerInfo *root, const RelOptInfo *rel, const IndexOptInfo *info)
+scans_keep_order(Description *description, const IndexOptInfo *info)
 {
 	Relation	index = index_open(info->indexoid, NoLock);
-	Relation	table = table_open(index->rd_index->indrelid, NoLock);
-	bool		not_null[INDEX_MAX_KEYS];
-	bool		result;
+	HmFields	fields;
+	bool		result = false;
 
-	note_constraints(index, table, not_null);
-	note_conditions(root, rel, info, not_null);
-	result = keeps_order(index, not_null);
-	table_close(table, NoLock);
+	if (hm_fields_try(index, &fields) && fields_keep_order_if(&fields, index, true))
+	{
+		result = fields_keep_order_if(&fields, index, false);
+		if (!result)
+		{
+			Relation	table = table_open(index->rd_index->indrelid, NoLock);
+			bool		not_null[INDEX_MAX_KEYS];
+
+			note_constraints(index, table, not_null);
+			table_close(table, NoLock);
+			note_conditions(description, info, not_null);
+			result = fields_keep_order(&fields, index, not_null);
+		}
+	}
 	index_close(index, NoLock);
 	return result;
 }
@@ -197,18 +242,20 @@ scans_keep_order(PlannerInfo *root, const RelOptInfo *rel, const IndexOptInfo *i
  * look at the index.  There is none if the type is not supported, as in an index that is not built.
  */
 static bool
-planner_may_trust(PlannerInfo *root, const RelOptInfo *rel, const IndexOptInfo *index)
+planner_may_trust(Description *description, const IndexOptInfo *index)
 {
-	const HmKeyType *type = hm_key_type_lookup(hm_type_id_of_class(index->opfamily[0], index->opcintype[0]));
+	const HmKeyType *type;
 
-	if (index->ncolumns == 1)
-		return type != NULL && type->ordered;
-	return !index->hypothetical && scans_keep_order(root, rel, index);
+	if (index->ncolumns > 1)
+		return !index->hypothetical && scans_keep_order(description, index);
+	type = hm_key_type_lookup(hm_type_id_of_class(index->opfamily[0], index->opcintype[0]));
+	return type != NULL && type->ordered;
 }
 
 static void
 describe_relation(HM_RELATION_HOOK_PARAMETERS)
 {
+	Description description = {.root = root, .rel = rel};
 	ListCell   *cell;
 
 	if (next_relation_hook)
@@ -219,7 +266,7 @@ describe_relation(HM_RELATION_HOOK_PARAMETERS)
 
 		if ((void *) index->amcostestimate != (void *) hm_cost_estimate)
 			continue;
-		if (index->sortopfamily != NULL && !planner_may_trust(root, rel, index))
+		if (index->sortopfamily != NULL && !planner_may_trust(&description, index))
 			index->sortopfamily = NULL;
 
 		/* btcostestimate() looks at it, and not only if the index has an order. */
