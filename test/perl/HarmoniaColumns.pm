@@ -451,8 +451,17 @@ my %bits = (
 	map { $_ => 64 } qw(int8 wide money time timetz timestamp timestamptz float8 macaddr8));
 
 # The types of an index's columns: any, or narrow ones, or those that have room in a key together, with NULLs or without.
+# Some have keys of 128 bits that leave none for NULL, or that only an index on one column has.
+my @pairs = grep { $bits{$_} == 64 } sort keys %bits;
+my @singles = qw(word path cname uuid);
+
 sub kinds_of_columns
 {
+	if (!@kinds && $r->chance(200))
+	{
+		return $r->chance(500) ? $r->pick(@singles) : ($r->pick(@pairs), $r->pick(@pairs));
+	}
+
 	my $how = $r->pick_weighted(3 => 'any', 1 => 'narrow', 4 => 'exact');
 	my $count = @kinds ? 2 + $r->below(3) : $r->pick(1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8);
 	my $room = $r->pick(128, 128 - $count);
