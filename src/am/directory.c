@@ -344,7 +344,7 @@ hm_directory_begin(Relation index, HmPosition low, int count, HmDirectoryEdit *e
 			UnlockReleaseBuffer(edit->meta);
 			if (!BlockNumberIsValid(fresh_block))
 			{
-				fresh_block = hm_extent_allocate(index, 1, HM_EXTENT_FOR_FEW);
+				fresh_block = hm_extent_allocate(index, 1, HM_EXTENT_FOR_FEW, InvalidBlockNumber);
 				HM_FAULT(directory_allocated);
 			}
 			continue;
@@ -375,7 +375,7 @@ hm_directory_begin(Relation index, HmPosition low, int count, HmDirectoryEdit *e
 		UnlockReleaseBuffer(edit->meta);
 		if (!BlockNumberIsValid(fresh_block))
 		{
-			fresh_block = hm_extent_allocate(index, 1, HM_EXTENT_FOR_FEW);
+			fresh_block = hm_extent_allocate(index, 1, HM_EXTENT_FOR_FEW, InvalidBlockNumber);
 			HM_FAULT(directory_allocated);
 		}
 	}

@@ -19,24 +19,38 @@
 #include "compat.h"
 
 /*
+ * The number of the extent on the list to take blocks from, or -1 if none is long enough: the one that begins
+ * at "next", if there is one.
+ */
+static int
+choose_from_list(const HmMeta *meta, uint32 length, HmExtentUse use, BlockNumber next)
+{
+	int			best = -1;
+
+	for (uint32 i = 0; i < meta->free_count; i++)
+	{
+		if (meta->free[i].length < length)
+			continue;
+		if (meta->free[i].start == next)
+			return (int) i;
+		if (best < 0 || (use == HM_EXTENT_FOR_FEW && meta->free[i].length < meta->free[best].length))
+			best = (int) i;
+	}
+	return best;
+}
+
+/*
  * Take blocks from an extent on the list.  Returns the first one, or InvalidBlockNumber
  * if no extent is long enough.
  * Errors: index_corrupted.
  */
 static BlockNumber
-extent_from_list(Relation index, HmMeta *meta, uint32 length, HmExtentUse use)
+extent_from_list(Relation index, HmMeta *meta, uint32 length, HmExtentUse use, BlockNumber next)
 {
 	BlockNumber blocks = RelationGetNumberOfBlocks(index);
-	int			best = -1;
+	int			best = choose_from_list(meta, length, use, next);
 	BlockNumber start;
 
-	for (uint32 i = 0; i < meta->free_count; i++)
-	{
-		if (meta->free[i].length >= length &&
-			(best < 0 || (use == HM_EXTENT_FOR_FEW &&
-						  meta->free[i].length < meta->free[best].length)))
-			best = (int) i;
-	}
 	if (best < 0)
 		return InvalidBlockNumber;
 
@@ -131,12 +145,12 @@ extent_from_file(Relation index, uint32 length)
 }
 
 BlockNumber
-hm_extent_allocate(Relation index, uint32 length, HmExtentUse use)
+hm_extent_allocate(Relation index, uint32 length, HmExtentUse use, BlockNumber next)
 {
 	Buffer		buffer = hm_meta_buffer(index, BUFFER_LOCK_EXCLUSIVE);
 	GenericXLogState *state = GenericXLogStart(index);
 	HmMeta	   *meta = hm_page_meta(GenericXLogRegisterBuffer(state, buffer, 0));
-	BlockNumber start = extent_from_list(index, meta, length, use);
+	BlockNumber start = extent_from_list(index, meta, length, use, next);
 
 	if (BlockNumberIsValid(start))
 	{

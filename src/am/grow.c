@@ -23,7 +23,9 @@
 static uint32
 growth_blocks(Relation index, uint32 most)
 {
-	return Max(HM_MIN_EXTENT, Min(most, RelationGetNumberOfBlocks(index) / 8));
+	uint32		blocks = RelationGetNumberOfBlocks(index);
+
+	return Max(HM_MIN_EXTENT, Min(most, Max(blocks / 16, Min(blocks / 8, 16))));
 }
 
 /*
@@ -49,7 +51,7 @@ write_last_segment(Relation index, HmPosition low, HT_KEY step, const HtEntry *e
 	extent->length = growth_blocks(index, most);
 	spec.leaf_room = hm_segment_room(spec.width, spec.fanout, extent->length);
 	spec.leaves = 1;
-	extent->start = hm_extent_allocate(index, extent->length, HM_EXTENT_FOR_SEGMENT);
+	extent->start = hm_extent_allocate(index, extent->length, HM_EXTENT_FOR_SEGMENT, InvalidBlockNumber);
 	HM_FAULT(last_segment_allocated);
 	spec.start = extent->start;
 	spec.stamp = hm_stamp_allocate(index);

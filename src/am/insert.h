@@ -197,6 +197,9 @@ extern void hm_choose_cut(HmSplit *split, Page leaf);
  * ----------------------------------------------------------------
  */
 
+/* The number of leaves from which on a segment is moved because of its growth. */
+extern uint32 hm_outgrown_leaves(const HmSegment *segment);
+
 /* The number of unused blocks that a segment has for splits. */
 extern uint32 hm_spare_blocks(const HmSegment *segment);
 

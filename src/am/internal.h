@@ -327,11 +327,11 @@ typedef enum HmExtentUse
 
 /*
  * Take a new extent of this length, in blocks, from the free list or by making the file
- * longer.  Returns its first block.  The caller holds the allocation lock and no buffer
- * lock.
+ * longer.  Returns its first block, which is "next" if these blocks are on the list; that may be
+ * InvalidBlockNumber.  The caller holds the allocation lock and no buffer lock.
  * Errors: program_limit_exceeded; index_corrupted for a damaged list.
  */
-extern BlockNumber hm_extent_allocate(Relation index, uint32 length, HmExtentUse use);
+extern BlockNumber hm_extent_allocate(Relation index, uint32 length, HmExtentUse use, BlockNumber next);
 
 /*
  * Whether the list has a free extent of at least this length, in which so many blocks end

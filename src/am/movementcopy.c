@@ -25,6 +25,12 @@
 #include "am/movement.h"
 #include "compat.h"
 
+/*
+ * The blocks of a new segment's main extent at most, as a share of the index.
+ */
+#define HM_COPY_LEAST		64
+#define HM_COPY_SHARE		16
+
 /* If an entry finds no place so often, there is none. */
 #define MAX_IDLE_ROUNDS		10
 
@@ -233,7 +239,7 @@ write_copy(HmMove *move, HmSegmentSpec *spec, HtEntry low, HtEntry high, const H
 	uint32		pages;
 	char	   *image;
 
-	spec->start = hm_extent_allocate(index, blocks, HM_EXTENT_FOR_SEGMENT);
+	spec->start = hm_extent_allocate(index, blocks, HM_EXTENT_FOR_SEGMENT, InvalidBlockNumber);
 	HM_FAULT(move_allocated);
 	spec->stamp = hm_stamp_allocate(index);
 
@@ -256,11 +262,18 @@ end_room(const HmMove *move, uint32 leaves, uint32 leaves_max)
 	return move->room_at_end ? Min(leaves_max - leaves, leaves / 8 + 4) : 0;
 }
 
+/* The most blocks of a new segment's main extent. */
+static uint32
+copy_blocks(Relation index)
+{
+	return Min(HM_SEGMENT_MAX_BLOCKS, Max(HM_COPY_LEAST, RelationGetNumberOfBlocks(index) / HM_COPY_SHARE));
+}
+
 void
 hm_copy_write(HmMove *move)
 {
 	int			fanout = hm_cache(move->index, false)->fanout;
-	uint32		leaves_max = hm_segment_room(move->width, fanout, HM_SEGMENT_MAX_BLOCKS);
+	uint32		leaves_max = hm_segment_room(move->width, fanout, copy_blocks(move->index));
 	int			segments = (int) ((move->new_leaves + leaves_max - 1) / leaves_max);
 	const HtEntry *entries = move->entries;
 	HtEntry		low = move->low;

@@ -14,14 +14,6 @@
 #include "compat.h"
 #include "device/device.h"
 
-/*
- * A segment is moved because of its growth if it has so many leaves, in percent of those that it began
- * with, but not before it has the least number; and whatever it began with, if it has the greatest number.
- */
-#define HM_OUTGROWN_SHARE		215
-#define HM_OUTGROWN_MIN		(HM_SEGMENT_MAX_BLOCKS * 3 / 2)
-#define HM_OUTGROWN_MAX		(HM_SEGMENT_MAX_BLOCKS * 7 / 2)
-
 /* The background worker has that much growth, in percent, to move it before an insert does. */
 #define HM_URGENT_PERCENT		25
 
@@ -189,7 +181,7 @@ append_place(Relation index, const HmSplit *split)
 	Buffer		auxiliary;
 	uint32		children;
 
-	if (!BlockNumberIsValid(shadow) || segment->leaf_room - segment->pure_leaves <= segment->tail_used)
+	if (!BlockNumberIsValid(shadow))
 		return APPEND_SEGMENT;
 	check_not_locked(index, split, InvalidBuffer, shadow);
 	auxiliary = ReadBuffer(index, shadow);
@@ -375,25 +367,12 @@ merge_for_split(Relation index, HmSplit *split, Page leaf)
 						 split->entries, split->count, split->step);
 }
 
-/*
- * From how many leaves on it is time to move a segment.  A movement costs least WAL in place
- * of splits.  Random keys fill all leaves of a segment at about the same time, and then split them one
- * after the other: when the segment has twice the leaves that it began with, most have just been
- * split, and to write them again would be waste.  When it has some more, most are nearly full again, and
- * a movement is what splits them (fill_percent() in movementcopy.c).
- */
-static uint32
-outgrown_leaves(const HmSegment *segment)
-{
-	return Min(HM_OUTGROWN_MAX, Max(HM_OUTGROWN_MIN, (segment->pure_leaves * HM_OUTGROWN_SHARE + 99) / 100));
-}
-
 bool
 hm_segment_wants_movement(Relation index, Buffer header)
 {
 	HmSegment  *segment = hm_page_segment(BufferGetPage(header));
 	uint32		bottom_nodes = segment->nodes - segment->bottom_start;
-	bool		result = segment->leaves >= outgrown_leaves(segment) ||
+	bool		result = segment->leaves >= hm_outgrown_leaves(segment) ||
 		segment->extent_count >= HM_EXTENTS_NEARLY;
 
 	/* An auxiliary node has the children of its bottom node, and leaves that splits have added. */
@@ -438,7 +417,7 @@ static Urgency
 movement_urgency(const HmSegment *segment, const HmAuxiliary *auxiliary, bool no_spare, bool has_worker)
 {
 	uint32		children = auxiliary != NULL ? auxiliary->count : 0;
-	uint32		outgrown = outgrown_leaves(segment);
+	uint32		outgrown = hm_outgrown_leaves(segment);
 	uint32		urgent = has_worker ? outgrown + outgrown * HM_URGENT_PERCENT / 100 : outgrown;
 
 	if (segment->leaves >= urgent || children == HM_AUXILIARY_MAX ||
