@@ -317,12 +317,10 @@ ask_all(HmDeadQuestion *question, bool unchanged)
 			 question->found - found_before >= HM_DEAD_FRUITFUL);
 }
 
-/* Remove the entries that the table has found dead.  Returns whether they are enough. */
-static bool
+/* Remove the entries that the table has found dead. */
+static void
 remove_found(HmDeadQuestion *question)
 {
-	int			capacity = ht_leaf_capacity(ht_leaf_shape_of(BufferGetPage(question->leaf)));
-
 	HM_FAULT(dead_found);
 	if (question->found > 0)
 	{
@@ -330,7 +328,15 @@ remove_found(HmDeadQuestion *question)
 		HM_FAULT(dead_conflict_logged);
 		hm_leaf_remove(question->index, question->leaf, question->dead);
 	}
-	return question->found >= Max(1, capacity / HM_DEAD_ENOUGH);
+}
+
+/* Whether so many entries are enough for a leaf not to be split, which has to make room for n. */
+static bool
+is_enough(Buffer leaf, int found, int64 n)
+{
+	int			capacity = ht_leaf_capacity(ht_leaf_shape_of(BufferGetPage(leaf)));
+
+	return found >= Max(capacity / HM_DEAD_ENOUGH, Min(n, capacity / HM_DEAD_WANTED));
 }
 
 /* Whether it is worth while to look for dead entries although nothing suggests them. */
@@ -356,24 +362,28 @@ note_turn(Relation index, bool success)
 }
 
 bool
-hm_remove_dead(Relation index, Relation heap, Buffer leaf, bool unchanged)
+hm_remove_dead(Relation index, Relation heap, Buffer leaf, int64 n, bool unchanged)
 {
 	HmDeadQuestion question;
-	bool		result;
+	int			found = 0;
 
 	if (ht_leaf_has_hints(BufferGetPage(leaf)))
 	{
 		prepare(&question, index, heap, leaf);
 		ask_hinted(&question);
-		if (remove_found(&question))
+		remove_found(&question);
+		found = question.found;
+		if (is_enough(leaf, found, n))
 			return true;
 	}
-	if (!unchanged && !is_turn(index))
-		return false;
-	prepare(&question, index, heap, leaf);
-	ask_all(&question, unchanged);
-	result = remove_found(&question);
-	if (!unchanged)
-		note_turn(index, result);
-	return result;
+	if (unchanged || is_turn(index))
+	{
+		prepare(&question, index, heap, leaf);
+		ask_all(&question, unchanged);
+		remove_found(&question);
+		if (!unchanged)
+			note_turn(index, is_enough(leaf, question.found, 1));
+		found += question.found;
+	}
+	return is_enough(leaf, found, 1);
 }

@@ -31,13 +31,13 @@ extern void hm_segment_note_hinted(Relation index, BlockNumber block, uint64 sta
 extern void hm_hint_rows(Relation index, Relation heap, HmDeadRow *rows, int n);
 
 /*
- * A leaf is full: remove entries of rows that are dead to all, if it seems to have such.
- * "unchanged" says that the entries to be inserted come from UPDATEs that leave the key as it
+ * A leaf has no room for n entries: remove entries of rows that are dead to all, if it seems to have such; if there are
+ * so many, room for all n, or for half of what the leaf can hold.  "unchanged" says that the entries to be inserted come from UPDATEs that leave the key as it
  * is, so that the leaf probably has their former versions.  Returns true if so many are gone that
  * the caller should try again; if not, the leaf should be split.  The caller has locked the
  * leaf exclusively; its segment was alive, and not being moved, when the caller got the lock.
  * Errors: index_corrupted, if an entry leads to no row.
  */
-extern bool hm_remove_dead(Relation index, Relation heap, Buffer leaf, bool unchanged);
+extern bool hm_remove_dead(Relation index, Relation heap, Buffer leaf, int64 n, bool unchanged);
 
 #endif							/* HARMONIA_DEAD_H */

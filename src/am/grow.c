@@ -12,7 +12,8 @@
 #include "compat.h"
 #include "device/device.h"
 
-/* The least blocks of a segment added at the right end. */
+/* The blocks of a part's first segment, and the least of another one that is added at the right end. */
+#define HM_FIRST_EXTENT		2
 #define HM_MIN_EXTENT		4
 
 /*
@@ -25,7 +26,7 @@ growth_blocks(Relation index, uint32 most)
 {
 	uint32		blocks = RelationGetNumberOfBlocks(index);
 
-	return Max(HM_MIN_EXTENT, Min(most, Max(blocks / 16, Min(blocks / 8, 16))));
+	return Min(most, Max(Max(HM_FIRST_EXTENT, Min(blocks, HM_MIN_EXTENT)), Max(blocks / 16, Min(blocks / 8, 16))));
 }
 
 /*
@@ -76,7 +77,7 @@ hm_create_first_segment(Relation index, HmPart part, const HtEntry *entries, int
 	bool		lost;
 
 	hm_allocation_lock(index);
-	entry = write_last_segment(index, low, HM_STEP_UNKNOWN, entries, &n, HM_SEGMENT_MAX_BLOCKS, &extent);
+	entry = write_last_segment(index, low, HM_STEP_UNKNOWN, entries, &n, HM_FIRST_EXTENT, &extent);
 	HM_FAULT(first_segment_written);
 	hm_directory_begin(index, low, 1, &edit);
 	lost = hm_directory_has_part(&edit, part);

@@ -407,7 +407,7 @@ hm_insert_sorted(Relation index, Relation heap, HmPart part, const HtEntry *entr
 		count = ht_leaf_count(page);
 		here = hm_entries_for_leaf(index, page, count, entries, n);
 		inserted = hm_insert_if_room(index, target.leaf, count, entries, here);
-		if (inserted == 0 && hm_remove_dead(index, heap, target.leaf, unchanged))
+		if (inserted == 0 && hm_remove_dead(index, heap, target.leaf, here > 0 ? here : n, unchanged))
 		{
 			count = ht_leaf_count(page);
 			here = hm_entries_for_leaf(index, page, count, entries, n);
