@@ -50,6 +50,9 @@
  */
 #define HM_DEAD_MAX_SKIP	15
 
+/* If the last search has found enough, so many pages without dead rows do not end the next one. */
+#define HM_DEAD_VAIN		2
+
 /*
  * Heap pages that are named in one question; the heap ignores more (BOTTOMUP_MAX_NBLOCKS in
  * PostgreSQL's access/heap/heapam.c).
@@ -294,14 +297,17 @@ compare_pages(const void *a, const void *b)
 	return one->first < other->first ? -1 : 1;
 }
 
-/* Ask about entries without hints.  Former versions of a row mostly have lower TIDs. */
+/*
+ * Ask about entries without hints.  Former versions of a row mostly have lower TIDs.  Of the pages at the beginning so many
+ * may have no dead rows, such as those of a transaction that is still in progress.
+ */
 static void
-ask_all(HmDeadQuestion *question, bool unchanged)
+ask_all(HmDeadQuestion *question, bool unchanged, int vain)
 {
 	HmDeadPage	pages[HT_LEAF_MAX_ENTRIES];
 	int			n;
 	int			asked = 0;
-	int			found_before;
+	bool		again;
 
 	for (int i = 0; unchanged && i + 1 < question->count; i++)
 		question->status[i].promising =
@@ -310,11 +316,19 @@ ask_all(HmDeadQuestion *question, bool unchanged)
 	qsort(pages, (size_t) n, sizeof(HmDeadPage), compare_pages);
 	do
 	{
-		found_before = question->found;
-		asked += ask_pages(question, pages + asked, n - asked);
-	} while (asked < Min(n, HM_DEAD_QUESTIONS * HM_DEAD_BLOCKS) &&
-			 question->found < question->count / HM_DEAD_WANTED &&
-			 question->found - found_before >= HM_DEAD_FRUITFUL);
+		int			before = question->found;
+		int			pages_asked = ask_pages(question, pages + asked, n - asked);
+
+		again = question->found - before >= HM_DEAD_FRUITFUL;
+		if (question->found == 0 && vain > 0)
+		{
+			vain--;
+			pages_asked = 1;
+			again = true;
+		}
+		asked += pages_asked;
+	} while (again && asked < Min(n, HM_DEAD_QUESTIONS * HM_DEAD_BLOCKS) &&
+			 question->found < question->count / HM_DEAD_WANTED);
 }
 
 /* Remove the entries that the table has found dead. */
@@ -379,7 +393,7 @@ hm_remove_dead(Relation index, Relation heap, Buffer leaf, int64 n, bool unchang
 	if (unchanged || is_turn(index))
 	{
 		prepare(&question, index, heap, leaf);
-		ask_all(&question, unchanged);
+		ask_all(&question, unchanged, hm_cache(index, false)->dead_next_skip == 0 ? HM_DEAD_VAIN : 0);
 		remove_found(&question);
 		if (!unchanged)
 			note_turn(index, is_enough(leaf, question.found, 1));

@@ -183,6 +183,21 @@ hm_entries_for_leaf(Relation index, Page page, int count, const HtEntry *entries
 	return entries_in_reach(shape, entries, Min(n, Max(1, free_slots)));
 }
 
+/*
+ * How many slots have to become free in a leaf so that it need not be split, or get a new one to its right.  n entries are to
+ * be inserted, of which "here" belong in it.
+ */
+static int64
+slots_wanted(Relation index, Page page, int count, int64 here, int64 n)
+{
+	int			target;
+
+	if (hm_page_has_high(page))
+		return Max(here, 1);
+	target = hm_leaf_target(index, ht_leaf_shape_of(page));
+	return n + Max(0, count - target);
+}
+
 HtEntry
 hm_leaf_reach(HtLeafShape shape)
 {
@@ -407,7 +422,7 @@ hm_insert_sorted(Relation index, Relation heap, HmPart part, const HtEntry *entr
 		count = ht_leaf_count(page);
 		here = hm_entries_for_leaf(index, page, count, entries, n);
 		inserted = hm_insert_if_room(index, target.leaf, count, entries, here);
-		if (inserted == 0 && hm_remove_dead(index, heap, target.leaf, here > 0 ? here : n, unchanged))
+		if (inserted == 0 && hm_remove_dead(index, heap, target.leaf, slots_wanted(index, page, count, here, n), unchanged))
 		{
 			count = ht_leaf_count(page);
 			here = hm_entries_for_leaf(index, page, count, entries, n);
