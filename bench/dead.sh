@@ -13,7 +13,8 @@
 # to be run), and the variables of bench/common.sh.  All cases take about 90 times SECONDS_A_RUN.  ROWS is
 # not used.
 #
-# Two clients run a script for each access method, in turn.  Each run begins with a new table d, its index
+# Two clients run a script for each access method, in turn: with btree for SECONDS_A_RUN, and then with harmonia as many
+# transactions, because what is left after more of them may be larger.  Each run begins with a new table d, its index
 # d_k and a checkpoint.  Everything is in shared buffers, fsync and synchronous_commit are off.
 
 set -euo pipefail
@@ -44,7 +45,7 @@ stop_reader() {
 # dead_case NAME SQL STATEMENT...: measures a case.  SQL makes the table d and the index d_k; METHOD stands
 # for the access method.  A long reader is there in cases that have it in their names.
 dead_case() {
-	local name=$1 setup=$2 method run seconds=$seconds_a_run
+	local name=$1 setup=$2 method run rate transactions seconds=$seconds_a_run
 	local seconds_a_run=$seconds options='-c enable_seqscan=off -c enable_bitmapscan=off'
 	shift 2
 	# shellcheck disable=SC2254
@@ -54,11 +55,14 @@ dead_case() {
 	esac
 	[ "$name" != queue ] || seconds_a_run=$queue_seconds
 	for ((run = 0; run < runs; run++)); do
+		transactions=
 		for method in btree harmonia; do
 			sql -c 'DROP TABLE IF EXISTS d, h; DROP SEQUENCE IF EXISTS d_s; CREATE SEQUENCE d_s' \
 				-c "${setup//METHOD/$method}" -c "ALTER TABLE d SET (autovacuum_enabled = $autovacuum)" -c CHECKPOINT
 			[[ $name != *'long reader'* ]] || start_reader
-			transactions_a_second 2 "$@" | note "$method" transactions/s
+			rate=$(transactions_a_second 2 "$@")
+			echo "$rate" | note "$method" transactions/s
+			[ "$seconds_a_run" -eq 0 ] || transactions=$(awk -v rate="$rate" -v seconds="$seconds_a_run" 'BEGIN { print int(rate * seconds / 2) + 1 }')
 			[[ $name != *'long reader'* ]] || stop_reader
 			sql -c "SELECT pg_relation_size('d_k') / 8192" | note "$method" pages
 			sql -c "SELECT pg_stat_get_autovacuum_count('d'::regclass)" | note "$method" 'runs of autovacuum'
