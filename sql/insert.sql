@@ -61,10 +61,43 @@ SELECT verify('a_k');
 CREATE TABLE n (k int, id int) WITH (autovacuum_enabled = off);
 CREATE INDEX n_k ON n USING harmonia (k);
 DO $$ BEGIN FOR i IN 1..60000 LOOP INSERT INTO n VALUES (10 * i - shuffle(i) % 40000, i); END LOOP; END $$;
-SELECT leaf_fill > 50 AS full, shadowed_segments > 0 AS shadowed, segments < 30 AS few, spare_pages < leaf_pages / 4 AS used
+SELECT leaf_fill > 50 AS full, shadowed_segments > 0 AS shadowed, segments < 5 AS few, spare_pages < leaf_pages / 8 AS used
 	FROM harmonia_index_info('n_k');
 SELECT verify('n_k');
 DROP TABLE n;
+
+-- An index of one leaf has a metapage and a header besides
+CREATE TABLE o (k int);
+CREATE INDEX o_k ON o USING harmonia (k);
+INSERT INTO o VALUES (1);
+SELECT pages, header_pages, leaf_pages FROM harmonia_index_info('o_k');
+DROP TABLE o;
+
+-- Few blocks are spare while a segment grows, and while the first and the last one grow in turns; rows one by one
+CREATE FUNCTION most_spare(rows int, key text) RETURNS numeric LANGUAGE plpgsql
+AS $$
+DECLARE
+	result numeric := 0;
+BEGIN
+	FOR i IN 1..rows LOOP
+		EXECUTE format('INSERT INTO s SELECT %s FROM (SELECT $1 AS i) x', key) USING i;
+		IF i % 2000 = 0 THEN
+			result := greatest(result, (SELECT spare_pages::numeric / pages FROM harmonia_index_info('s_k') WHERE pages > 60));
+		END IF;
+	END LOOP;
+	RETURN result;
+END $$;
+CREATE TABLE s (k bigint, filler int) WITH (autovacuum_enabled = off);
+CREATE INDEX s_k ON s USING harmonia (k);
+SELECT most_spare(60000, 'hashint8extended(i, 0)') < 0.08 AS little;
+SELECT verify('s_k');
+TRUNCATE s;
+INSERT INTO s SELECT i / 4 FROM generate_series(1, 10000) i;
+SELECT segments > 1 AS many FROM harmonia_index_info('s_k');
+SELECT most_spare(80000, 'CASE WHEN i % 2 = 0 THEN -1 ELSE 1 END * abs(hashint8extended(i, 0))') < 0.12 AS little;
+SELECT verify('s_k');
+DROP TABLE s;
+DROP FUNCTION most_spare;
 
 --
 -- Insertion into full leaves of a built index: at both ends, everywhere, in one place

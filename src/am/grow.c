@@ -19,14 +19,16 @@
 /*
  * The number of blocks for a segment that ascending inserts will fill: a share of the
  * index, so that small indexes do not waste space and large ones do not have many
- * segments; but at most so many.
+ * segments; but at most so many.  The share is smaller in an index that is not quite small, because there
+ * the header counts for less.
  */
 static uint32
 growth_blocks(Relation index, uint32 most)
 {
 	uint32		blocks = RelationGetNumberOfBlocks(index);
+	uint32		least = Max(HM_FIRST_EXTENT, Min(blocks, HM_MIN_EXTENT));
 
-	return Min(most, Max(Max(HM_FIRST_EXTENT, Min(blocks, HM_MIN_EXTENT)), Max(blocks / 16, Min(blocks / 8, 16))));
+	return Min(most, Max(least, Max(blocks / 16, Min(blocks / 8, 16))));
 }
 
 /*

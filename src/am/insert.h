@@ -210,8 +210,8 @@ extern uint32 hm_spare_blocks(const HmSegment *segment);
 extern BlockNumber hm_take_spare(HmSegment *segment);
 
 /*
- * Give a segment another extent for its splits, unless another backend has done so or the
- * segment has been replaced.  The caller holds no buffer lock.
+ * Give a segment more blocks for its splits, in another extent or by making the last one longer, unless another
+ * backend has done so or the segment has been replaced.  The caller holds no buffer lock.
  */
 extern void hm_add_spare_extent(Relation index, HmSegmentName name);
 

@@ -26,7 +26,8 @@
 #include "compat.h"
 
 /*
- * The blocks of a new segment's main extent at most, as a share of the index.
+ * The blocks of a new segment's main extent at most, as a share of the index, but not less than the least number.  The
+ * room that the next movement needs for its copy is a share of the index, too.
  */
 #define HM_COPY_LEAST		64
 #define HM_COPY_SHARE		16

@@ -14,7 +14,8 @@
 
 /*
  * A segment is moved because of its growth if it has so many leaves, in percent of those that it began
- * with, but not before it has the least number; and whatever it began with, if it has the greatest number.
+ * with, but not before it has the least number; and whatever it began with, if it has the greatest number.  One that did not
+ * begin small is also moved if it has twice the share.
  */
 #define HM_OUTGROWN_SHARE		215
 #define HM_OUTGROWN_MIN		(HM_SEGMENT_MAX_BLOCKS * 3 / 2)
@@ -92,76 +93,84 @@ extent_length(const HmSegment *segment)
 	return Min(HM_MAX_SPARE, Max(HM_MIN_EXTENT, Max(leaves / HM_SPARE_SHARE, length)));
 }
 
-/* Whether a segment, of which the header is locked, has a place for an extent, and needs it. */
+/* Whether a segment, of which the header is locked, lives and needs more blocks. */
 static bool
-wants_extent(Page header, HmSegmentName name, HmExtent extent)
+wants_extent(Page header, HmSegmentName name)
 {
 	HmSegment  *segment = hm_page_segment(header);
 
 	return hm_segment_is_alive(header, name.stamp) &&
 		!(segment->state & HM_SEGMENT_MOVING) &&
-		(segment->extent_count < HM_SEGMENT_MAX_EXTENTS || block_after(segment) == extent.start) &&
 		hm_spare_blocks(segment) < 2;
 }
 
-/* Add an extent to a segment.  It makes the last one longer if it begins where that ends. */
-static void
+/*
+ * Add an extent to a segment.  It makes the last one longer if it begins where that ends.  Returns false if there is
+ * no place for it.
+ */
+static bool
 add_extent(HmSegment *segment, HmExtent extent)
 {
 	if (block_after(segment) == extent.start)
-	{
 		segment->extents[segment->extent_count - 1].length += extent.length;
-		return;
+	else if (segment->extent_count < HM_SEGMENT_MAX_EXTENTS)
+	{
+		segment->extents[segment->extent_count++] = extent;
+		segment->spare_used = 0;
 	}
-	segment->extents[segment->extent_count++] = extent;
-	segment->spare_used = 0;
+	else
+		return false;
+	return true;
+}
+
+/* Allocate blocks, those from "next" on if they are free, and add them to a segment, which has wanted them. */
+static void
+allocate_for(Relation index, Buffer header, HmSegmentName name, uint32 length, BlockNumber next)
+{
+	HmExtent	extent = {hm_extent_allocate(index, length, HM_EXTENT_FOR_FEW, next), length};
+	bool		added = false;
+
+	HM_FAULT(spare_allocated);
+
+	/* Another backend may have done the same, or moved the segment. */
+	LockBuffer(header, BUFFER_LOCK_EXCLUSIVE);
+	if (wants_extent(BufferGetPage(header), name))
+	{
+		GenericXLogState *state = GenericXLogStart(index);
+
+		added = add_extent(hm_page_segment(GenericXLogRegisterBuffer(state, header, 0)), extent);
+		HM_FAULT(spare_changed);
+		GenericXLogFinish(state);
+		HM_FAULT(spare_logged);
+	}
+	LockBuffer(header, BUFFER_LOCK_UNLOCK);
+	if (!added)
+		hm_extent_free(index, &extent, 1);
 }
 
 void
 hm_add_spare_extent(Relation index, HmSegmentName name)
 {
 	Buffer		header;
-	HmExtent	extent = {InvalidBlockNumber, HM_MIN_EXTENT};
-	HmSegment  *segment;
-	BlockNumber next;
-	bool		added;
+	bool		wanted;
+	uint32		length = 0;
+	BlockNumber next = InvalidBlockNumber;
 
 	hm_allocation_lock(index);
-
 	header = ReadBuffer(index, name.header);
 	LockBuffer(header, BUFFER_LOCK_SHARE);
-	segment = hm_page_segment(BufferGetPage(header));
-	added = !hm_segment_is_alive(BufferGetPage(header), name.stamp) || hm_spare_blocks(segment) >= 2;
-	if (!added)
+	wanted = wants_extent(BufferGetPage(header), name);
+	if (wanted)
 	{
-		extent.length = extent_length(segment);
+		HmSegment  *segment = hm_page_segment(BufferGetPage(header));
+
+		length = extent_length(segment);
 		next = block_after(segment);
 	}
 	LockBuffer(header, BUFFER_LOCK_UNLOCK);
-	if (added)
-	{
-		ReleaseBuffer(header);
-		hm_allocation_unlock(index);
-		return;
-	}
 
-	extent.start = hm_extent_allocate(index, extent.length, HM_EXTENT_FOR_FEW, next);
-	HM_FAULT(spare_allocated);
-
-	/* Another backend may have done the same, or moved the segment. */
-	LockBuffer(header, BUFFER_LOCK_EXCLUSIVE);
-	added = wants_extent(BufferGetPage(header), name, extent);
-	if (added)
-	{
-		GenericXLogState *state = GenericXLogStart(index);
-
-		add_extent(hm_page_segment(GenericXLogRegisterBuffer(state, header, 0)), extent);
-		HM_FAULT(spare_changed);
-		GenericXLogFinish(state);
-		HM_FAULT(spare_logged);
-	}
-	UnlockReleaseBuffer(header);
-	if (!added)
-		hm_extent_free(index, &extent, 1);
+	if (wanted)
+		allocate_for(index, header, name, length, next);
+	ReleaseBuffer(header);
 	hm_allocation_unlock(index);
 }

@@ -92,6 +92,28 @@ sql('SET harmonia.batch_inserts = off; CALL update_n(6000)');
 cmp_ok(sql("SELECT leaf_pages FROM harmonia_index_info('stay_k')"), '<=', 4, 'values that stay: few leaves');
 check_index($primary, 'stay_k', 'values that stay: the index is as its table');
 
+# A statement's rows need more room than the dead rows leave that scans have found.  The others of the leaf are asked
+# about, too.
+sql(<<'END');
+CREATE TABLE wide_rows (k int, filler text);
+CREATE INDEX wide_rows_k ON wide_rows USING harmonia (k);
+INSERT INTO wide_rows SELECT 1000 + i FROM generate_series(1, 2000) i;
+CREATE PROCEDURE insert_in_vain(rounds int) LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+BEGIN
+	FOR i IN 1..rounds LOOP
+		BEGIN
+			INSERT INTO wide_rows SELECT j, repeat('x', 480) FROM generate_series(1, 100) j;
+			RAISE 'undo' USING ERRCODE = 'U0001';
+		EXCEPTION WHEN SQLSTATE 'U0001' THEN
+		END;
+		PERFORM FROM wide_rows WHERE k = i % 100;
+	END LOOP;
+END $$;
+CALL insert_in_vain(300);
+END
+cmp_ok(sql("SELECT leaf_pages FROM harmonia_index_info('wide_rows_k')"), '<=', 7, 'a few hints, many rows: few leaves');
+check_index($primary, 'wide_rows_k', 'a few hints, many rows: the index is as its table');
+
 # ----------------------------------------------------------------
 # Hints: a scan leaves out what an earlier one has found dead
 # ----------------------------------------------------------------
