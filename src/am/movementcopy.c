@@ -26,10 +26,11 @@
 #include "compat.h"
 
 /*
- * The blocks of a new segment's main extent at most, as a share of the index, but not less than the least number.  The
- * room that the next movement needs for its copy is a share of the index, too.
+ * The blocks of a new segment's main extent at most, where inserts make it grow: a share of the index, but not less than
+ * the least number.  So the room that the next movement needs for its copy is a share of the index, too.  VACUUM would join
+ * smaller segments.
  */
-#define HM_COPY_LEAST		64
+#define HM_COPY_LEAST		128
 #define HM_COPY_SHARE		16
 
 /* If an entry finds no place so often, there is none. */
@@ -265,16 +266,20 @@ end_room(const HmMove *move, uint32 leaves, uint32 leaves_max)
 
 /* The most blocks of a new segment's main extent. */
 static uint32
-copy_blocks(Relation index)
+copy_blocks(const HmMove *move)
 {
-	return Min(HM_SEGMENT_MAX_BLOCKS, Max(HM_COPY_LEAST, RelationGetNumberOfBlocks(index) / HM_COPY_SHARE));
+	uint32		share = RelationGetNumberOfBlocks(move->index) / HM_COPY_SHARE;
+
+	if (move->mode != HM_MOVE_OUTGROWN)
+		return HM_SEGMENT_MAX_BLOCKS;
+	return Min(HM_SEGMENT_MAX_BLOCKS, Max(HM_COPY_LEAST, share));
 }
 
 void
 hm_copy_write(HmMove *move)
 {
 	int			fanout = hm_cache(move->index, false)->fanout;
-	uint32		leaves_max = hm_segment_room(move->width, fanout, copy_blocks(move->index));
+	uint32		leaves_max = hm_segment_room(move->width, fanout, copy_blocks(move));
 	int			segments = (int) ((move->new_leaves + leaves_max - 1) / leaves_max);
 	const HtEntry *entries = move->entries;
 	HtEntry		low = move->low;
