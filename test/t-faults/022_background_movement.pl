@@ -35,9 +35,18 @@ END
 # Single inserts of keys all over the index, which make its segments grow.
 sub grow
 {
-	my ($rows) = @_;
+	my ($rows, $from) = (@_, 1);
+	my $to = $from + $rows - 1;
 
-	return "SET harmonia.batch_inserts = off; INSERT INTO t SELECT 10 * (i * 7919 % 3000) + i % 10 FROM generate_series(1, $rows) i";
+	return "SET harmonia.batch_inserts = off; INSERT INTO t SELECT 10 * (i * 7919 % 3000) + i % 10 FROM generate_series($from, $to) i";
+}
+
+# A few of them, other ones in each round.
+sub grow_little
+{
+	my ($round) = @_;
+
+	return grow(100, 1 + 100 * ($round % 4));
 }
 
 sub retired { return sql("SELECT retired FROM harmonia_metapage('t_k')"); }
@@ -61,9 +70,9 @@ for my $kind ('', 'UNLOGGED')
 	my $name = lc("$kind table") =~ s/^ //r;
 
 	make_table($kind);
-	for my $round (1 .. 40)
+	for my $round (1 .. 160)
 	{
-		sql($never . grow(400));
+		sql($never . grow_little($round));
 		worker_ends();
 	}
 	cmp_ok(retired(), '>', 0, "$name: segments are moved");
@@ -132,9 +141,9 @@ sub stop_worker
 	make_table('');
 	hold($node, 'move_copied');
 	set_for_workers('move_copied:wait');
-	for my $round (1 .. 40)
+	for my $round (1 .. 160)
 	{
-		ask($writer, grow(400));
+		ask($writer, grow_little($round));
 		last if sql("SELECT count(*) FROM ($workers) w") > 0;
 	}
 	stopped_at($node, 'move_copied');
