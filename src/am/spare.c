@@ -20,7 +20,7 @@
 #define HM_OUTGROWN_SHARE		215
 #define HM_OUTGROWN_MIN		(HM_SEGMENT_MAX_BLOCKS * 3 / 2)
 #define HM_OUTGROWN_MAX		(HM_SEGMENT_MAX_BLOCKS * 7 / 2)
-#define HM_OUTGROWN_SMALL	(HM_SEGMENT_MAX_BLOCKS / 8)
+#define HM_OUTGROWN_SMALL	128
 
 /* The blocks of an extent for splits, at least and at most; and at least as a share of the segment's leaves. */
 #ifdef HM_SMALL_LIMITS
