@@ -70,7 +70,7 @@ for my $kind ('', 'UNLOGGED')
 	my $name = lc("$kind table") =~ s/^ //r;
 
 	make_table($kind);
-	for my $round (1 .. 160)
+	for my $round (1 .. 400)
 	{
 		sql($never . grow_little($round));
 		worker_ends();
@@ -141,7 +141,7 @@ sub stop_worker
 	make_table('');
 	hold($node, 'move_copied');
 	set_for_workers('move_copied:wait');
-	for my $round (1 .. 160)
+	for my $round (1 .. 400)
 	{
 		ask($writer, grow_little($round));
 		last if sql("SELECT count(*) FROM ($workers) w") > 0;
