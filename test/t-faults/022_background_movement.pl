@@ -7,6 +7,7 @@ use warnings;
 
 use FaultSessions;
 use Harmonia;
+use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = new_node('background_movement', conf => <<'END');
@@ -130,9 +131,15 @@ my $log_end = -s $node->logfile;
 
 make_table('');
 set_for_workers('move_locked:error');
+for my $round (1 .. 400)
+{
+	ask($writer, grow_little($round));
+	worker_ends();
+	last if slurp_file($node->logfile, $log_end) =~ /fault point "?move_locked/;
+}
+$node->wait_for_log(qr/fault point "?move_locked/, $log_end);
 is(ask($writer, grow(20000)), '', 'inserts go on where the worker fails');
 cmp_ok(retired(), '>', 0, 'a segment that has grown to its limit is moved by an insert');
-$node->wait_for_log(qr/fault point "?move_locked/, $log_end);
 check_index($node, 't_k', 'the index is as the table');
 
 # A worker that has been asked for by inserts is stopped when it has copied a segment.
