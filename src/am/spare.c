@@ -24,7 +24,7 @@
 
 /* The blocks of an extent for splits, at least and at most; and at least as a share of the segment's leaves. */
 #ifdef HM_SMALL_LIMITS
-#define HM_MIN_EXTENT		5
+#define HM_MIN_EXTENT		4
 #else
 #define HM_MIN_EXTENT		2
 #endif

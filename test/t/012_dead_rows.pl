@@ -93,7 +93,7 @@ cmp_ok(sql("SELECT leaf_pages FROM harmonia_index_info('stay_k')"), '<=', 4, 'va
 check_index($primary, 'stay_k', 'values that stay: the index is as its table');
 
 # A statement's rows need more room than the dead rows leave that scans have found.  The others of the leaf are asked
-# about, too.
+# about, too; the first heap pages are those of the statement itself.
 sql(<<'END');
 CREATE TABLE wide_rows (k int, filler text);
 CREATE INDEX wide_rows_k ON wide_rows USING harmonia (k);
