@@ -10,7 +10,6 @@
 namespace harmonia
 {
 
-static_assert(sizeof(HpIndexName) == 24, "names are compared byte by byte");
 static_assert(HP_LINE_SIZE == HD_LINE_SIZE, "lines are written as they come");
 
 /* Empty copies take no device memory; this limits their number. */
@@ -71,14 +70,14 @@ Places::keep(const uint32_t *kept, uint32_t count)
 	}
 }
 
-Copies::Copies(HdDevice *on, uint64_t limit_bytes, uint64_t host_limit_bytes) : device(on), limit(limit_bytes)
+Copies::Copies(HdDevice *on, int device_number, uint64_t limit_bytes, Indexes &all_indexes)
+	: device(on), number(device_number), indexes(all_indexes), limit(limit_bytes)
 {
 	HdInfo		info;
 
 	if (hd_device_info(device, &info) != HD_OK)
 		return;
-	if (info.maps_host)
-		host_limit = host_limit_bytes;
+	maps_host = info.maps_host;
 
 	/* Keep a tenth for the memory of batches. */
 	if (limit == 0)
@@ -90,66 +89,85 @@ Copies::Copies(HdDevice *on, uint64_t limit_bytes, uint64_t host_limit_bytes) : 
 
 Copies::~Copies()
 {
-	drop_all();
+	for (const Copy &copy : all)
+		hd_index_free(copy.index);
 }
 
 Copy *
-Copies::find(const HpIndexName &name)
+Copies::find(const IndexPointer &index)
 {
-	auto		found = all.find(name);
-
-	if (found == all.end())
-		return nullptr;
-	found->second.used = ++clock;
-	return &found->second;
+	for (Copy &copy : all)
+	{
+		if (copy.of == index)
+			return &copy;
+	}
+	return nullptr;
 }
 
 HdStatus
-Copies::create(const HpIndexName &name, HtWidth width, int fanout, Copy **copy)
+Copies::create(const IndexPointer &index, Copy **copy)
 {
-	Copy		made = {};
-	HdStatus	status = hd_index_create(device, width, fanout, &made.index);
+	HdIndex    *made;
+	HdStatus	status = hd_index_create(device, index->width, index->fanout, &made);
 
 	too_large = false;
 	if (status != HD_OK)
 		return status;
-	made.width = width;
-	made.fanout = fanout;
-	made.used = ++clock;
 	try
 	{
-		*copy = &all.emplace(name, made).first->second;
+		all.emplace_front();
 	}
 	catch (const std::bad_alloc &)
 	{
-		hd_index_free(made.index);
+		hd_index_free(made);
 		throw;
 	}
+	*copy = &all.front();
+	(*copy)->index = made;
+	(*copy)->of = index;
+	forced = true;
 	if (all.size() > copies_max)
 		evict(*copy);
 	return HD_OK;
 }
 
+/* Free the memory of a copy, whose index has been told before. */
 void
-Copies::drop(const Copy *copy)
+Copies::free_copy(const Copy *copy)
 {
-	for (auto i = all.begin(); i != all.end(); i++)
-	{
-		if (&i->second == copy)
-		{
-			hd_index_free(i->second.index);
-			all.erase(i);
-			return;
-		}
-	}
+	uint64_t	host_memory = hd_index_host_memory(copy->index);
+
+	hd_index_free(copy->index);
+	all.remove_if([copy](const Copy &one) { return &one == copy; });
+
+	std::lock_guard<std::mutex> guard(indexes.lock);
+
+	indexes.host.taken -= host_memory;
 }
 
 void
-Copies::drop_all()
+Copies::sweep()
 {
-	for (auto &one : all)
-		hd_index_free(one.second.index);
-	all.clear();
+	std::vector<const Copy *> left;
+
+	{
+		std::lock_guard<std::mutex> guard(indexes.lock);
+
+		for (const Copy &copy : all)
+		{
+			if ((copy.of->holders & set_of(number)) == 0)
+				left.push_back(&copy);
+		}
+	}
+	for (const Copy *copy : left)
+		free_copy(copy);
+}
+
+CopiedIndex::Held
+Copies::held(const Copy *copy) const
+{
+	return {copy->blocks, blocks_max(copy), copy->places.free_count(), hd_index_memory(copy->index),
+		hd_index_host_memory(copy->index)};
 }
 
 uint64_t
@@ -157,41 +175,94 @@ Copies::memory() const
 {
 	uint64_t	sum = 0;
 
-	for (const auto &one : all)
-		sum += hd_index_memory(one.second.index);
+	for (const Copy &copy : all)
+		sum += hd_index_memory(copy.index);
 	return sum;
 }
 
+/* Does another device have a copy, too, that can be searched?  The caller holds the lock. */
+bool
+Copies::is_spare(const Copy &copy) const
+{
+	return !copy.of->in_sync && (copy.of->holders & ~set_of(number)) != 0;
+}
+
+/* The memory of "kept", and of all copies that must not be evicted for it. */
 uint64_t
-Copies::host_memory() const
+Copies::staying_memory(const Copy *kept) const
 {
 	uint64_t	sum = 0;
+	std::lock_guard<std::mutex> guard(indexes.lock);
 
-	for (const auto &one : all)
-		sum += hd_index_host_memory(one.second.index);
+	for (const Copy &copy : all)
+	{
+		if (&copy == kept || copy.of->in_sync || (!forced && !is_spare(copy)))
+			sum += hd_index_memory(copy.index);
+	}
 	return sum;
 }
 
 /*
- * Evict the least recently used copy, but not "kept" and none that is in a sync.
- * Returns false if there is none.
+ * Evict the least recently used copy that another device has, too; with force also of others.  Not
+ * "kept", and none that is in a sync.  Returns false if there is none.
  */
 bool
 Copies::evict(const Copy *kept)
 {
-	const Copy *oldest = nullptr;
+	const Copy *victim = nullptr;
 
-	for (const auto &one : all)
 	{
-		if (&one.second != kept && !one.second.in_sync &&
-			(oldest == nullptr || one.second.used < oldest->used))
-			oldest = &one.second;
+		std::lock_guard<std::mutex> guard(indexes.lock);
+		bool		victim_spare = false;
+
+		for (const Copy &copy : all)
+		{
+			bool		spare = is_spare(copy);
+
+			if (&copy == kept || copy.of->in_sync || (!spare && !forced))
+				continue;
+			if (victim != nullptr && (spare == victim_spare ? copy.of->used >= victim->of->used : victim_spare))
+				continue;
+			victim = &copy;
+			victim_spare = spare;
+		}
+		if (victim == nullptr)
+			return false;
+		indexes.leave(victim->of, number, true);
 	}
-	if (oldest == nullptr)
-		return false;
-	drop(oldest);
-	evicted++;
+	free_copy(victim);
 	return true;
+}
+
+/* Leave a copy to another device that has it, and has room for so many blocks.  Returns false if there is none. */
+bool
+Copies::give_way(const Copy *copy, uint32_t blocks)
+{
+	CopiedIndex &index = *copy->of;
+	std::lock_guard<std::mutex> guard(indexes.lock);
+
+	for (int other = 0; other < HD_MAX_DEVICES; other++)
+	{
+		if (other == number || (index.holders & set_of(other)) == 0 || index.held[other].blocks_max < blocks)
+			continue;
+		indexes.leave(copy->of, number, false);
+		return true;
+	}
+	return false;
+}
+
+template <typename Action>
+HdStatus
+Copies::with_place(Copy *copy, uint32_t blocks, Action action)
+{
+	HdStatus	status;
+
+	forced = false;
+	status = action();
+	if (status != HD_NO_MEMORY || give_way(copy, blocks))
+		return status;
+	forced = true;
+	return action();
 }
 
 /* Free the memory of batches if, with this much more for copies, it is not allowed. */
@@ -204,12 +275,12 @@ Copies::free_batch_memory(uint64_t more)
 
 /*
  * Make room for this much more memory of a copy.  Returns false if there is not enough; then
- * nothing is evicted if that could never have helped.
+ * nothing is evicted, as that could not have helped.
  */
 bool
 Copies::make_room(const Copy *kept, uint64_t more)
 {
-	if (hd_index_memory(kept->index) + more > limit)
+	if (staying_memory(kept) + more > limit)
 		return false;
 	free_batch_memory(more);
 	while (memory() + more > limit)
@@ -235,11 +306,25 @@ Copies::with_memory(const Copy *copy, uint64_t more, Action action)
 	return status;
 }
 
-/* What other copies leave of the device's memory, or half of it, without what inner levels need to grow. */
+/*
+ * What other copies leave of the device's memory, or half of it, without what inner levels need to grow.  Those
+ * that another device has, too, can leave all of theirs.
+ */
 uint64_t
 Copies::device_share(const Copy *copy) const
 {
-	uint64_t	others = memory() - hd_index_memory(copy->index);
+	uint64_t	others = 0;
+
+	{
+		std::lock_guard<std::mutex> guard(indexes.lock);
+
+		for (const Copy &other : all)
+		{
+			if (&other != copy && !is_spare(other))
+				others += hd_index_memory(other.index);
+		}
+	}
+
 	uint64_t	share = std::max(limit - std::min(limit, others), limit / 2);
 
 	return share - share / margin_share;
@@ -249,27 +334,50 @@ Copies::device_share(const Copy *copy) const
 uint64_t
 Copies::host_share(const Copy *copy) const
 {
-	uint64_t	others = host_memory() - hd_index_host_memory(copy->index);
+	std::lock_guard<std::mutex> guard(indexes.lock);
+	uint64_t	others = indexes.host.taken - hd_index_host_memory(copy->index);
 
-	return host_limit - std::min(host_limit, others);
+	return maps_host ? indexes.host.limit - std::min(indexes.host.limit, others) : 0;
 }
 
 /* The memory that the inner levels over this many leaves take, about. */
 static uint64_t
-levels_memory(const Copy &copy, uint32_t leaves)
+levels_memory(const CopiedIndex &index, uint32_t leaves)
 {
 	uint64_t	keys = leaves;
 
 	for (uint64_t level = leaves; level > 1; keys += level)
-		level = (level + (uint64_t) copy.fanout - 1) / (uint64_t) copy.fanout;
-	return keys * (uint64_t) copy.width + leaves * sizeof(uint32_t);
+		level = (level + (uint64_t) index.fanout - 1) / (uint64_t) index.fanout;
+	return keys * (uint64_t) index.width + leaves * sizeof(uint32_t);
 }
 
 /* At least what inner levels take for each leaf, if there are many. */
 static uint64_t
 leaf_levels_memory(const Copy *copy)
 {
-	return 2 * (uint64_t) copy->width + sizeof(uint32_t);
+	return 2 * (uint64_t) copy->of->width + sizeof(uint32_t);
+}
+
+/* Returns false if another device has been faster. */
+static bool
+take_host_memory(Indexes &indexes, uint64_t bytes)
+{
+	std::lock_guard<std::mutex> guard(indexes.lock);
+
+	if (indexes.host.taken + bytes > indexes.host.limit)
+		return false;
+	indexes.host.taken += bytes;
+	return true;
+}
+
+static void
+return_host_memory(Indexes &indexes, uint64_t bytes, bool is_all)
+{
+	std::lock_guard<std::mutex> guard(indexes.lock);
+
+	indexes.host.taken -= bytes;
+	if (is_all)
+		indexes.host.limit = indexes.host.taken;
 }
 
 /* Get a part of the host's memory.  If there is less than is allowed, no more is asked for later. */
@@ -284,14 +392,16 @@ Copies::reserve_on_host(Copy *copy, uint32_t blocks)
 	too_large = wanted > share - std::min(share, have);
 	if (too_large)
 		return HD_NO_MEMORY;
-	if (!copy->is_partial())
+	if (!copy->is_partial)
 		wanted = std::min(std::max(wanted, blocks / host_spare_share), share - have);
 	wanted = std::min(wanted, host_step);
+	if (!take_host_memory(indexes, (uint64_t) wanted * HT_PAGE_SIZE))
+		return HD_NO_MEMORY;
 	status = hd_index_reserve(copy->index, copy->blocks + wanted, true);
 	if (status == HD_OK)
 		copy->blocks += wanted;
-	else if (status == HD_NO_MEMORY)
-		host_limit = host_memory();
+	else
+		return_host_memory(indexes, (uint64_t) wanted * HT_PAGE_SIZE, status == HD_NO_MEMORY);
 	return status;
 }
 
@@ -327,18 +437,18 @@ HdStatus
 Copies::reserve_blocks(Copy *copy, uint32_t blocks)
 {
 	uint32_t	generous = blocks + std::min(blocks / 8, UINT32_MAX - blocks);
-	uint64_t	needed = (uint64_t) blocks * HT_PAGE_SIZE + levels_memory(*copy, blocks);
+	uint64_t	needed = (uint64_t) blocks * HT_PAGE_SIZE + levels_memory(*copy->of, blocks);
 	HdStatus	status = HD_NO_MEMORY;
 
 	too_large = blocks > HP_MAX_BLOCKS;
-	if (!too_large && host_limit > 0 && needed > device_share(copy))
-		return reserve_with_host(copy, blocks);
+	if (!too_large && host_share(copy) > 0 && needed > device_share(copy))
+		return forced ? reserve_with_host(copy, blocks) : HD_NO_MEMORY;
 
 	/* The inner levels must fit, too, before anything is evicted or sent. */
 	too_large |= needed > limit;
 	if (too_large)
 		return HD_NO_MEMORY;
-	if (!copy->is_partial() && memory() + (uint64_t) (generous - copy->blocks) * HT_PAGE_SIZE <= limit)
+	if (!copy->is_partial && memory() + (uint64_t) (generous - copy->blocks) * HT_PAGE_SIZE <= limit)
 		status = hd_index_reserve(copy->index, generous, false);
 	if (status == HD_OK)
 		copy->blocks = generous;
@@ -360,8 +470,8 @@ Copies::reserve(Copy *copy, uint32_t blocks)
 
 	if (blocks <= before)
 		return HD_OK;
-	status = reserve_blocks(copy, blocks);
-	if (status == HD_OK && copy->is_partial())
+	status = with_place(copy, blocks, [&] { return reserve_blocks(copy, blocks); });
+	if (status == HD_OK && copy->is_partial)
 		copy->places.add(before, copy->blocks);
 	return status;
 }
@@ -383,7 +493,7 @@ Copies::collect(Copy *copy, bool few)
 	uint32_t	count;
 	const uint32_t *kept = hd_index_leaf_blocks(copy->index, &count);
 
-	if (copy->is_partial() && (!few || copy->places.free_count() < copy->blocks / few_places_share))
+	if (copy->is_partial && (!few || copy->places.free_count() < copy->blocks / few_places_share))
 		copy->places.keep(kept, count);
 }
 
@@ -407,7 +517,7 @@ Copies::write(Copy *copy, const uint32_t *numbers, const void *items, uint32_t c
 {
 	std::vector<uint32_t> at;
 
-	if (copy->is_partial())
+	if (copy->is_partial)
 	{
 		at.assign(numbers, numbers + count);
 		too_large = !find_places(copy, at, (uint32_t) (HT_PAGE_SIZE / size));
@@ -415,9 +525,11 @@ Copies::write(Copy *copy, const uint32_t *numbers, const void *items, uint32_t c
 			return HD_NO_MEMORY;
 		numbers = at.data();
 	}
-	return with_memory(copy, 0, [&] {
-		return size == HD_LINE_SIZE ? hd_index_write_lines(copy->index, numbers, items, count) :
-			hd_index_write(copy->index, numbers, items, count);
+	return with_place(copy, copy->blocks, [&] {
+		return with_memory(copy, 0, [&] {
+			return size == HD_LINE_SIZE ? hd_index_write_lines(copy->index, numbers, items, count) :
+				hd_index_write(copy->index, numbers, items, count);
+		});
 	});
 }
 
@@ -436,11 +548,13 @@ Copies::write_lines(Copy *copy, const uint32_t *numbers, const void *lines, uint
 /* The size of the inner levels is only known afterwards, so check the limit again. */
 template <typename Action>
 HdStatus
-Copies::with_levels(const Copy *copy, Action action)
+Copies::with_levels(Copy *copy, Action action)
 {
-	HdStatus	status = with_memory(copy, 0, action);
+	return with_place(copy, copy->blocks, [&] {
+		HdStatus	status = with_memory(copy, 0, action);
 
-	return status == HD_OK ? with_memory(copy, 0, [] { return HD_OK; }) : status;
+		return status == HD_OK ? with_memory(copy, 0, [] { return HD_OK; }) : status;
+	});
 }
 
 HdStatus
@@ -473,6 +587,7 @@ Copies::search(Copy *copy, const HdBatch &batch, HdResult *result)
 	HdStatus	status;
 
 	too_large = false;
+	forced = true;
 	do
 		status = hd_index_search(copy->index, &batch, result);
 	while (status == HD_NO_MEMORY && evict(copy));

@@ -1,24 +1,26 @@
 /*
  * copies.h
- *		The copies of indexes that the daemon keeps on its device.
+ *		The copies of indexes that the daemon keeps on one of its devices.
  *
  * All copies together take no more memory than allowed; nor do they with what the device
- * keeps for batches, except during a search.  If a copy needs more, that is given back, then
- * the least recently used copies are evicted.  The same happens if the device runs out of
- * memory.
+ * keeps for batches, except during a search.  If a copy needs more, that is given back.  Then copies are evicted
+ * that other devices have, too, the least recently used one first.  If that is not enough, and another device has
+ * room for the copy that needs more, this device gives that copy up; otherwise it evicts any others.  The same
+ * happens if the device runs out of memory.
  *
  * Where the host's memory is allowed, too, a copy that the device has no room for has its last blocks
- * there.  Nothing is evicted for that.
+ * there, unless another device has room for it.  Nothing is evicted for that.
+ *
+ * Only the thread that uses the device calls these functions, without Indexes.lock, which they take for a
+ * moment.
  */
 #ifndef HARMONIA_CUDA_COPIES_H
 #define HARMONIA_CUDA_COPIES_H
 
-#include <cstring>
-#include <map>
+#include <list>
 #include <vector>
 
-#include "harmonia_device.h"
-#include "../src/device/protocol.h"
+#include "indexes.h"
 
 namespace harmonia
 {
@@ -64,44 +66,43 @@ private:
 struct Copy
 {
 	HdIndex    *index;
-	HtWidth		width;
-	int			fanout;
+	IndexPointer of;
 	uint32_t	blocks = 0;		/* that it has room for */
-	uint64_t	structure = 0;	/* of the last HP_SYNC_END */
-	uint64_t	used = 0;		/* value of Copies.clock at the last use */
-	bool		in_sync = false;	/* in a sync; it is not evicted */
 
 	/*
-	 * A partial copy has zones.  The device knows blocks by their places; leaves of the list
-	 * have these numbers.
+	 * The device knows blocks of a partial copy by their places; leaves of the list have these
+	 * numbers.
 	 */
-	uint64_t	zones_number = 0;	/* 0: not partial */
-	std::vector<HpZone> zones;
+	bool		is_partial = false;
 	Places		places;
-	bool		is_partial() const
-	{
-		return zones_number != 0;
-	}
 };
 
 class Copies
 {
 public:
 	/*
-	 * limit_bytes 0: copies may take nearly all of the device's memory.  They may also take so much of
-	 * the host's memory, if the device can map it.
+	 * limit_bytes 0: copies may take nearly all of the device's memory.  They may also take the host's, as
+	 * far as all_indexes.host allows, if the device can map it.
 	 */
-	Copies(HdDevice *on, uint64_t limit_bytes, uint64_t host_limit_bytes);
+	Copies(HdDevice *on, int device_number, uint64_t limit_bytes, Indexes &all_indexes);
+	Copies(const Copies &) = delete;
+	Copies & operator=(const Copies &) = delete;
 	~Copies();
 
-	/* Find a copy and count this as a use; NULL if there is none. */
-	Copy	   *find(const HpIndexName &name);
+	/* Find the copy of an index; NULL if there is none. */
+	Copy	   *find(const IndexPointer &index);
 
 	/*
-	 * Create a copy without blocks.  There must be none of this name.  May throw
+	 * Create a copy without blocks.  There must be none of this index.  May throw
 	 * bad_alloc.
 	 */
-	HdStatus	create(const HpIndexName &name, HtWidth width, int fanout, Copy **copy);
+	HdStatus	create(const IndexPointer &index, Copy **copy);
+
+	/* Free the copies that the device is no holder of any more. */
+	void		sweep();
+
+	/* What others are told of a copy. */
+	CopiedIndex::Held held(const Copy *copy) const;
 
 	/*
 	 * The number of blocks that a copy can have.  A copy that could use all memory leaves what
@@ -112,14 +113,10 @@ public:
 	/* Free the places of a partial copy that its leaves do not need; with "few" only if few are free. */
 	void		collect(Copy *copy, bool few);
 
-	/* Free a copy, or all of them, even during a sync. */
-	void		drop(const Copy *copy);
-	void		drop_all();
-
 	/*
 	 * As the functions of harmonia_device.h, but other copies are evicted if there is
-	 * not enough memory.  If that does not help, the status is HD_NO_MEMORY: the copy
-	 * still exists, but its content is unusable.  Numbers of blocks and lines are the index's, those
+	 * not enough memory.  If that does not help, or this copy gives way itself, the status is HD_NO_MEMORY: the
+	 * copy still exists, but its content is unusable.  Numbers of blocks and lines are the index's, those
 	 * of leaves in lists are places if the copy is partial.  May throw bad_alloc.
 	 *
 	 * Getting the host's memory takes long, so reserve() gets a part of it at a time: copy->blocks says
@@ -134,18 +131,8 @@ public:
 	HdStatus	add_leaves(Copy *copy, const std::vector<HdWideNewLeaf> &leaves);
 	HdStatus	search(Copy *copy, const HdBatch &batch, HdResult *result);
 
-	/* Memory of all copies on the device, and on the host beyond that, in bytes. */
+	/* Memory of all copies on the device, in bytes. */
 	uint64_t	memory() const;
-	uint64_t	host_memory() const;
-
-	uint32_t	count() const
-	{
-		return (uint32_t) all.size();
-	}
-	uint64_t	evictions() const
-	{
-		return evicted;
-	}
 
 	/* The reason why the last status was not HD_OK; valid until the next call. */
 	const char *error() const
@@ -154,33 +141,36 @@ public:
 	}
 
 private:
-	/* HpIndexName has no padding. */
-	struct Before
-	{
-		bool		operator() (const HpIndexName &a, const HpIndexName &b) const
-		{
-			return memcmp(&a, &b, sizeof(a)) < 0;
-		}
-	};
-
 	HdDevice   *device;
+	int			number;
+	Indexes    &indexes;
 	uint64_t	limit;
-	uint64_t	host_limit = 0;
+	bool		maps_host = false;
 	uint64_t	batch_limit = 0;	/* what batches may take beyond that */
-	uint64_t	clock = 0;
-	uint64_t	evicted = 0;
 	bool		too_large = false;
-	std::map<HpIndexName, Copy, Before> all;
+	bool		forced = false;	/* copies that no other device has may be evicted */
+	std::list<Copy> all;
 
 	HdStatus	write(Copy *copy, const uint32_t *numbers, const void *items, uint32_t count, size_t size);
+	void		free_copy(const Copy *copy);
+	bool		is_spare(const Copy &copy) const;
+	uint64_t	staying_memory(const Copy *kept) const;
 	uint64_t	device_share(const Copy *copy) const;
 	uint64_t	host_share(const Copy *copy) const;
+	bool		give_way(const Copy *copy, uint32_t blocks);
 	HdStatus	reserve_blocks(Copy *copy, uint32_t blocks);
 	HdStatus	reserve_on_host(Copy *copy, uint32_t blocks);
 	HdStatus	reserve_with_host(Copy *copy, uint32_t blocks);
 	bool		evict(const Copy *kept);
 	void		free_batch_memory(uint64_t more);
 	bool		make_room(const Copy *kept, uint64_t more);
+
+	/*
+	 * Perform an action on a copy that is to have so many blocks; again with force if there is not enough
+	 * memory, and no other device has room for the copy.
+	 */
+	template <typename Action>
+	HdStatus	with_place(Copy *copy, uint32_t blocks, Action action);
 
 	/*
 	 * Evict others until the copy can take this much more memory, then perform an
@@ -191,7 +181,7 @@ private:
 
 	/* The same for a change of the list of leaves, which changes the size of the inner levels. */
 	template <typename Action>
-	HdStatus	with_levels(const Copy *copy, Action action);
+	HdStatus	with_levels(Copy *copy, Action action);
 };
 
 }								/* namespace harmonia */

@@ -66,6 +66,8 @@ hd_device_open(HdKind kind, int number, HdDevice **device)
 void
 hd_device_close(HdDevice *device)
 {
+	if (device != nullptr)
+		device->enter();
 	delete device;
 }
 
@@ -74,18 +76,21 @@ hd_device_info(HdDevice *device, HdInfo *info)
 {
 	memset(info, 0, sizeof(*info));
 	info->kind = device->kind;
+	device->enter();
 	return device->info(info);
 }
 
 HdStatus
 hd_device_pin(HdDevice *device, void *memory, size_t size)
 {
+	device->enter();
 	return device->pin(memory, size);
 }
 
 HdStatus
 hd_device_unpin(HdDevice *device, void *memory)
 {
+	device->enter();
 	return device->unpin(memory);
 }
 
@@ -98,6 +103,7 @@ hd_device_batch_memory(const HdDevice *device)
 void
 hd_device_free_batch_memory(HdDevice *device)
 {
+	device->enter();
 	device->free_batch_memory();
 }
 
@@ -172,6 +178,8 @@ hd_index_create(HdDevice *device, HtWidth width, int fanout, HdIndex **index)
 void
 hd_index_free(HdIndex *index)
 {
+	if (index != nullptr)
+		index->device->enter();
 	delete index;
 }
 
@@ -182,6 +190,7 @@ hd_index_reserve(HdIndex *index, uint32_t blocks, bool on_host)
 
 	if (blocks <= index->reserved)
 		return HD_OK;
+	index->device->enter();
 	status = index->reserve(blocks, on_host);
 	if (status != HD_OK)
 		return status;
@@ -194,6 +203,7 @@ hd_index_reserve(HdIndex *index, uint32_t blocks, bool on_host)
 HdStatus
 hd_index_write(HdIndex *index, const uint32_t *numbers, const void *pages, uint32_t count)
 {
+	index->device->enter();
 	for (uint32_t i = 0; i < count; i++)
 	{
 		if (numbers[i] >= index->reserved)
@@ -208,6 +218,7 @@ hd_index_write_lines(HdIndex *index, const uint32_t *numbers, const void *lines,
 {
 	constexpr uint32_t page_lines = HT_PAGE_SIZE / HD_LINE_SIZE;
 
+	index->device->enter();
 	for (uint32_t i = 0; i < count; i++)
 	{
 		if (numbers[i] / page_lines >= index->reserved)
@@ -337,6 +348,7 @@ hd_index_search(HdIndex *index, const HdBatch *batch, HdResult *result)
 	HdDevice   *device = index->device;
 	int			threads = batch->threads;
 
+	device->enter();
 	memset(result, 0, sizeof(*result));
 	if (batch->psa_bits < HD_AUTOMATIC)
 		return device->fail(HD_INVALID, "cannot sort by %d bits", batch->psa_bits);

@@ -67,7 +67,14 @@ struct HdDevice
 	{
 	}
 	virtual HdStatus open(int number) = 0;
+
+	/* The calling thread is about to use the device or its indexes. */
+	virtual void enter()
+	{
+	}
 	virtual HdStatus info(HdInfo *result) = 0;
+
+	/* Any thread calls these at any time, so they change nothing of the device. */
 	virtual HdStatus pin(void *memory, size_t size) = 0;
 	virtual HdStatus unpin(void *memory) = 0;
 	virtual HdIndex *create_index() = 0;	/* may throw bad_alloc */

@@ -131,6 +131,7 @@ struct BatchMemory
 
 struct CudaDevice : HdDevice
 {
+	int			number = -1;	/* -1: it is not open */
 	char		name[sizeof(HdInfo::name)] = "";
 	cudaStream_t stream = nullptr;
 	cudaStream_t stopping = nullptr;	/* on which the stop word is set */
@@ -148,7 +149,8 @@ struct CudaDevice : HdDevice
 	{
 	}
 	~CudaDevice() override;
-	HdStatus	open(int number) override;
+	HdStatus	open(int wanted) override;
+	void		enter() override;
 	HdStatus	info(HdInfo *result) override;
 	HdStatus	pin(void *memory, size_t size) override;
 	HdStatus	unpin(void *memory) override;
@@ -260,6 +262,7 @@ CudaDevice::open(int wanted)
 	if (wanted < 0 || wanted >= count)
 		return fail(HD_UNSUPPORTED, "there is no CUDA device %d", wanted);
 	TRY(this, cudaSetDevice(wanted));
+	number = wanted;
 	TRY(this, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 	TRY(this, cudaStreamCreateWithFlags(&stopping, cudaStreamNonBlocking));
 	TRY(this, cudaMallocHost((void **) &words, sizeof(*words)));
@@ -272,6 +275,14 @@ CudaDevice::open(int wanted)
 	snprintf(name, sizeof(name), "%s", properties.name);
 	maps_host = host_memory_maps();
 	return try_kernel();
+}
+
+/* CUDA's current device is one for each thread.  If this fails, so do the calls after it. */
+void
+CudaDevice::enter()
+{
+	if (number >= 0 && cudaSetDevice(number) != cudaSuccess)
+		cudaGetLastError();
 }
 
 /*
@@ -402,12 +413,10 @@ CudaDevice::info(HdInfo *result)
 HdStatus
 CudaDevice::pin(void *memory, size_t size)
 {
-	cudaError_t error = cudaHostRegister(memory, size, cudaHostRegisterDefault);
-
-	if (error == cudaSuccess)
+	if (cudaHostRegister(memory, size, cudaHostRegisterPortable) == cudaSuccess)
 		return HD_OK;
 	cudaGetLastError();
-	return fail(HD_NO_MEMORY, "pinning %zu bytes: %s", size, cudaGetErrorString(error));
+	return HD_NO_MEMORY;
 }
 
 HdStatus
@@ -418,8 +427,7 @@ CudaDevice::unpin(void *memory)
 	if (error == cudaSuccess)
 		return HD_OK;
 	cudaGetLastError();
-	return fail(error == cudaErrorHostMemoryNotRegistered || error == cudaErrorInvalidValue ?
-				HD_INVALID : HD_FAILED, "unpinning: %s", cudaGetErrorString(error));
+	return error == cudaErrorHostMemoryNotRegistered || error == cudaErrorInvalidValue ? HD_INVALID : HD_FAILED;
 }
 
 HdIndex *

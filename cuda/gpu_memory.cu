@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <cudaTypedefs.h>
+#include <mutex>
+
+#include "harmonia_device.h"
 
 namespace harmonia
 {
@@ -34,8 +37,12 @@ struct Driver
 	PFN_cuMemUnmap_v10020 unmap;
 	PFN_cuMemSetAccess_v10020 set_access;
 	PFN_cuMemGetAllocationGranularity_v10020 granularity;
+	bool		found;
+};
 
-	/* Memory of the device, and of the host. */
+/* The memory of a device, and of the host near it. */
+struct Kinds
+{
 	MappedKind	device;
 	MappedKind	host;
 };
@@ -75,16 +82,31 @@ static Driver
 find_driver()
 {
 	Driver		driver = {};
-	int			device = 0;
 
-	if (cudaGetDevice(&device) != cudaSuccess ||
-		!find("cuMemAddressReserve", &driver.reserve) || !find("cuMemAddressFree", &driver.free) ||
-		!find("cuMemCreate", &driver.create) || !find("cuMemRelease", &driver.release) ||
-		!find("cuMemMap", &driver.map) || !find("cuMemUnmap", &driver.unmap) ||
-		!find("cuMemSetAccess", &driver.set_access) ||
-		!find("cuMemGetAllocationGranularity", &driver.granularity))
-		return driver;
-	find_unit(driver, CU_MEM_LOCATION_TYPE_DEVICE, device, &driver.device);
+	driver.found = find("cuMemAddressReserve", &driver.reserve) && find("cuMemAddressFree", &driver.free) &&
+		find("cuMemCreate", &driver.create) && find("cuMemRelease", &driver.release) &&
+		find("cuMemMap", &driver.map) && find("cuMemUnmap", &driver.unmap) &&
+		find("cuMemSetAccess", &driver.set_access) &&
+		find("cuMemGetAllocationGranularity", &driver.granularity);
+	return driver;
+}
+
+static const Driver &
+driver()
+{
+	static const Driver found = find_driver();
+
+	return found;
+}
+
+static Kinds
+find_kinds(int device)
+{
+	Kinds		kinds = {};
+
+	if (!driver().found)
+		return kinds;
+	find_unit(driver(), CU_MEM_LOCATION_TYPE_DEVICE, device, &kinds.device);
 #if CUDART_VERSION >= 12020
 	{
 		int			node = 0;
@@ -92,23 +114,29 @@ find_driver()
 		/* The memory that is nearest. */
 		if (cudaDeviceGetAttribute(&node, cudaDevAttrHostNumaId, device) != cudaSuccess)
 			cudaGetLastError();
-		find_unit(driver, CU_MEM_LOCATION_TYPE_HOST_NUMA, std::max(node, 0), &driver.host);
+		find_unit(driver(), CU_MEM_LOCATION_TYPE_HOST_NUMA, std::max(node, 0), &kinds.host);
 
 		/* Parts of both kinds lie side by side. */
-		if (driver.device.unit > 0 && driver.host.unit > 0)
-			driver.device.unit = driver.host.unit = std::max(driver.device.unit, driver.host.unit);
+		if (kinds.device.unit > 0 && kinds.host.unit > 0)
+			kinds.device.unit = kinds.host.unit = std::max(kinds.device.unit, kinds.host.unit);
 	}
 #endif
-	return driver;
+	return kinds;
 }
 
-/* A process has one device. */
-static const Driver &
-driver()
+/* The kinds of memory of the calling thread's device.  A thread that has none cannot map any. */
+static const Kinds &
+kinds()
 {
-	static const Driver found = find_driver();
+	static const Kinds none = {};
+	static std::once_flag asked[HD_MAX_DEVICES];
+	static Kinds found[HD_MAX_DEVICES];
+	int			device;
 
-	return found;
+	if (cudaGetDevice(&device) != cudaSuccess || device < 0 || device >= HD_MAX_DEVICES)
+		return none;
+	std::call_once(asked[device], [device] { found[device] = find_kinds(device); });
+	return found[device];
 }
 
 static cudaError_t
@@ -129,7 +157,7 @@ GrowingMemory::grow(size_t needed, bool on_host, cudaStream_t stream)
 {
 	if (needed <= room)
 		return cudaSuccess;
-	if (!on_host && (needed <= moved_max || driver().device.unit == 0))
+	if (!on_host && (needed <= moved_max || kinds().device.unit == 0))
 		return parts.empty() ? move(needed, stream) : map(needed, false, stream);
 
 	/* What is in an ordinary allocation stays on the device. */
@@ -177,7 +205,7 @@ GrowingMemory::map_part(CUdeviceptr at, const Part &part) const
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	access.location = driver().device.properties.location;
+	access.location = kinds().device.properties.location;
 	access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 	result = driver().set_access(at, part.size, &access, 1);
 	if (result != CUDA_SUCCESS)
@@ -209,7 +237,7 @@ cudaError_t
 GrowingMemory::map(size_t needed, bool on_host, cudaStream_t stream)
 {
 	const Driver &driver = harmonia::driver();
-	const MappedKind &kind = on_host ? driver.host : driver.device;
+	const MappedKind &kind = on_host ? kinds().host : kinds().device;
 	bool		moves = parts.empty();	/* from an ordinary allocation, if there is any */
 	size_t		kept = moves ? 0 : room;
 	Part		part = {0, round_up(needed - kept, kind.unit)};
@@ -297,11 +325,11 @@ bool
 host_memory_maps()
 {
 	GrowingMemory memory;
-	size_t		unit = driver().host.unit;
+	size_t		unit = kinds().host.unit;
 	bool		maps;
 
 	/* Zeros are written, by the device. */
-	maps = unit > 0 && driver().device.unit > 0 && memory.grow(unit, true, nullptr) == cudaSuccess;
+	maps = unit > 0 && kinds().device.unit > 0 && memory.grow(unit, true, nullptr) == cudaSuccess;
 	cudaGetLastError();
 	return maps;
 }

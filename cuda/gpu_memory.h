@@ -2,7 +2,8 @@
  * gpu_memory.h
  *		Memory for the pages of a copy, which grows: on the device, and beyond that on its host.
  *
- * Only the CUDA device includes this.
+ * Only the CUDA device includes this.  The memory belongs to the device that is the calling thread's current
+ * one; it is the same in all calls for the same memory.
  */
 #ifndef HARMONIA_CUDA_GPU_MEMORY_H
 #define HARMONIA_CUDA_GPU_MEMORY_H

@@ -2,16 +2,20 @@
  * gpud.cc
  *		harmonia_gpud, the device daemon: searches copies of indexes for PostgreSQL.
  *
- * usage: harmonia_gpud --device=auto|cuda|host [--memory=MB] [--host-memory=MB]
+ * usage: harmonia_gpud --device=auto|cuda|host [--devices=all|NUMBER,...] [--memory=MB] [--host-memory=MB]
  *
  * The server's supervisor starts it in the data directory, with a connection to itself
  * as descriptor HP_CONTROL_FD. src/device/protocol.h describes the protocol on that
- * connection and on the socket.  Messages to stderr go to the server's log.  "memory"
- * limits the memory of all copies; 0, the default, allows nearly all of the device's
- * memory.  "host-memory" is what they may take of the machine's beyond that, by default nothing.  Tests set HARMONIA_PIECE to have searches performed in pieces of so many probes.
+ * connection and on the socket.  Messages to stderr go to the server's log.
+ *
+ * "devices" are those to use, by default the first one, 0.  Those that cannot be opened are left out.
+ * "memory" limits the memory of all copies on each device; 0, the default, allows nearly all of the device's
+ * memory.  "host-memory" is what copies on all devices together may take of the machine's beyond that, by default
+ * nothing.  Tests set HARMONIA_PIECE to have searches performed in pieces of so many probes.
  * "auto" means CUDA: the host device is only for tests, as backends themselves
  * search faster.
  */
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -34,6 +38,7 @@ namespace
 struct Options
 {
 	HdKind		kind;
+	std::vector<int> numbers;	/* of devices; empty: all of them */
 	uint64_t	memory;			/* bytes */
 	uint64_t	host_memory;
 };
@@ -41,7 +46,8 @@ struct Options
 [[noreturn]] void
 usage()
 {
-	fprintf(stderr, "usage: harmonia_gpud --device=auto|cuda|host [--memory=MB] [--host-memory=MB]\n"
+	fprintf(stderr, "usage: harmonia_gpud --device=auto|cuda|host [--devices=all|NUMBER,...] [--memory=MB]\n"
+			"		[--host-memory=MB]\n"
 			"PostgreSQL starts this program.\n");
 	exit(2);
 }
@@ -59,16 +65,40 @@ parse_megabytes(const char *text)
 	return megabytes << 20;
 }
 
+/* Parse "all", or different numbers. */
+std::vector<int>
+parse_devices(const char *text)
+{
+	std::vector<int> numbers;
+
+	if (strcmp(text, "all") == 0)
+		return numbers;
+	for (;;)
+	{
+		char	   *end;
+		long		number = strtol(text, &end, 10);
+
+		if (end == text || number < 0 || number >= HD_MAX_DEVICES || (*end != '\0' && *end != ',') ||
+			std::find(numbers.begin(), numbers.end(), (int) number) != numbers.end())
+			usage();
+		numbers.push_back((int) number);
+		if (*end == '\0')
+			return numbers;
+		text = end + 1;
+	}
+}
+
 Options
 parse(int argc, char **argv)
 {
 	static const struct option known[] = {
 		{"device", required_argument, nullptr, 'd'},
+		{"devices", required_argument, nullptr, 'n'},
 		{"memory", required_argument, nullptr, 'm'},
 		{"host-memory", required_argument, nullptr, 'h'},
 		{}
 	};
-	Options		options = {};
+	Options		options = {HD_CUDA, {0}, 0, 0};
 	bool		has_device = false;
 
 	for (int option; (option = getopt_long(argc, argv, "", known, nullptr)) != -1;)
@@ -80,6 +110,8 @@ parse(int argc, char **argv)
 			if (options.kind == HD_CUDA && strcmp(optarg, "cuda") != 0 && strcmp(optarg, "auto") != 0)
 				usage();
 		}
+		else if (option == 'n')
+			options.numbers = parse_devices(optarg);
 		else if (option == 'm')
 			options.memory = parse_megabytes(optarg);
 		else if (option == 'h')
@@ -160,11 +192,49 @@ failure(const char *text)
 	return reply;
 }
 
-/* Serve on a device until the supervisor ends.  Returns false on failure. */
-bool
-serve(HdDevice *device, const Options &options)
+/*
+ * Open devices, as many as can be opened.  If there are none, tells the supervisor why the last one could not
+ * be.
+ */
+std::vector<HdDevice *>
+open_devices(const Options &options)
 {
-	Service		service(device, options.memory, options.host_memory);
+	std::vector<int> numbers = options.numbers;
+	std::vector<HdDevice *> devices;
+	char		text[sizeof(HpReply::text)] = "there is no device";
+
+	for (int i = 0; options.numbers.empty() && i < std::min(hd_device_count(options.kind), HD_MAX_DEVICES); i++)
+		numbers.push_back(i);
+
+	/* Why there are none, the first one knows best. */
+	if (numbers.empty())
+		numbers.push_back(0);
+	for (int number : numbers)
+	{
+		HdDevice   *device;
+		HdInfo		info;
+
+		if (hd_device_open(options.kind, number, &device) == HD_OK && hd_device_info(device, &info) == HD_OK)
+		{
+			devices.push_back(device);
+			continue;
+		}
+		snprintf(text, sizeof(text), "%.*s", (int) sizeof(text) - 1,
+				 device != nullptr ? hd_device_error(device) : "out of memory");
+		if (numbers.size() > 1)
+			fprintf(stderr, "harmonia_gpud: device %d is left out: %s\n", number, text);
+		hd_device_close(device);
+	}
+	if (devices.empty())
+		tell(failure(text));
+	return devices;
+}
+
+/* Serve on devices until the supervisor ends.  Returns false on failure. */
+bool
+serve(const std::vector<HdDevice *> &devices, const Options &options)
+{
+	Service		service(devices, options.memory, options.host_memory);
 
 	if (!service.listen())
 	{
@@ -176,14 +246,9 @@ serve(HdDevice *device, const Options &options)
 	}
 	if (!tell(service.ready()))
 		return false;
-	if (service.run(HP_CONTROL_FD))
-	{
-		remove_socket();
-		return true;
-	}
-
-	/* Do not clean up: the failed driver might crash or hang. */
-	_exit(1);
+	service.run(HP_CONTROL_FD);
+	remove_socket();
+	return true;
 }
 
 }								/* namespace */
@@ -192,16 +257,13 @@ int
 main(int argc, char **argv)
 {
 	Options		options = parse(argc, argv);
-	HdDevice   *device;
-	HdStatus	opened;
-	bool		served = false;
+	std::vector<HdDevice *> devices;
+	bool		served;
 
 	leave_server();
-	opened = hd_device_open(options.kind, 0, &device);
-	if (opened != HD_OK)
-		tell(failure(device != nullptr ? hd_device_error(device) : "out of memory"));
-	else
-		served = serve(device, options);
-	hd_device_close(device);
+	devices = open_devices(options);
+	served = !devices.empty() && serve(devices, options);
+	for (HdDevice *device : devices)
+		hd_device_close(device);
 	return served ? 0 : 1;
 }

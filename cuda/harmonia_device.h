@@ -15,8 +15,8 @@
  * node but the last of a level is full, so the number of the first node of each level
  * determines it.
  *
- * Only one thread at a time may use a device and its indexes.  Calls return when all
- * work is done.  They return a status and never exit; hd_device_error() gives the
+ * Only one thread at a time may use a device and its indexes; it need not always be the same.  Several
+ * threads may use several devices at the same time.  Calls return when all work is done.  They return a status and never exit; hd_device_error() gives the
  * reason.  After HD_FAILED the only valid call is to close the device.
  */
 #ifndef HARMONIA_CUDA_DEVICE_H
@@ -66,7 +66,11 @@ typedef struct HdInfo
  * ----------------------------------------------------------------
  */
 
-/* The number of devices of a kind. */
+/*
+ * The number of devices of a kind.  There is one host device, but each number below HD_MAX_DEVICES opens
+ * another one, so that tests can have several.
+ */
+#define HD_MAX_DEVICES	16
 extern int	hd_device_count(HdKind kind);
 
 /*
@@ -86,7 +90,9 @@ extern HdStatus hd_device_info(HdDevice *device, HdInfo *info);
  * Pin host memory that will hold pages and batches; this makes transfers to and from it
  * faster.  The memory can be used even if pinning fails.  On the host device pinning does
  * nothing.  Unpin memory before unmapping it.  Unpinning memory that is not pinned
- * returns HD_INVALID.
+ * returns HD_INVALID.  Memory is pinned for all devices of a kind.
+ *
+ * Any thread may call these at any time; hd_device_error() does not tell why they fail.
  */
 extern HdStatus hd_device_pin(HdDevice *device, void *memory, size_t size);
 extern HdStatus hd_device_unpin(HdDevice *device, void *memory);

@@ -97,7 +97,7 @@ struct HostIndex : HdIndex
 HdStatus
 HostDevice::open(int number)
 {
-	return number == 0 ? HD_OK : fail(HD_UNSUPPORTED, "there is only one host device");
+	return number >= 0 && number < HD_MAX_DEVICES ? HD_OK : fail(HD_UNSUPPORTED, "there is no host device %d", number);
 }
 
 HdStatus

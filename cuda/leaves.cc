@@ -155,6 +155,7 @@ replace_tail(HdIndex *index, const Tail<Key> &tail)
 	index->shape = shape;
 	index->low_key = AnyKey(count > 1 ? bottom[0] : Key(0));
 	index->high_key = AnyKey(count > 1 ? bottom[count - 2] : Key(0));
+	index->device->enter();
 	return index->load_levels(moves ? 0 : tail.first);
 }
 

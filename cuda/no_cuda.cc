@@ -22,11 +22,11 @@ struct NoDevice : HdDevice
 	}
 	HdStatus	pin(void *, size_t) override
 	{
-		return fail(HD_UNSUPPORTED, "built without CUDA");
+		return HD_UNSUPPORTED;
 	}
 	HdStatus	unpin(void *) override
 	{
-		return fail(HD_UNSUPPORTED, "built without CUDA");
+		return HD_UNSUPPORTED;
 	}
 	HdIndex    *create_index() override
 	{

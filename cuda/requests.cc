@@ -103,6 +103,12 @@ Staging::at(uint64_t offset, uint64_t count, size_t item) const
  * ----------------------------------------------------------------
  */
 
+static bool
+is_sync(uint32_t operation)
+{
+	return operation >= HP_SYNC_BEGIN && operation <= HP_SYNC_END;
+}
+
 /*
  * Does a client's request have to wait for the end of another client's sync?  A client
  * that is in a sync itself never waits, because two such clients could wait for each
@@ -113,12 +119,13 @@ Service::is_blocked(const Client &client)
 {
 	const HpRequest &request = client.request;
 
-	if (request.operation == HP_HELLO || request.operation == HP_MAP || client.sync != nullptr)
+	if (!client.greeted || client.passed.get() >= 0 || request.operation == HP_HELLO ||
+		request.operation == HP_MAP || client.sync != nullptr)
 		return false;
 
-	const Copy *copy = copies.find(request.index);
+	IndexPointer index = indexes.find(request.index);
 
-	return copy != nullptr && copy->in_sync;
+	return index != nullptr && index->in_sync;
 }
 
 /* Does any client wait for the end of this client's sync? */
@@ -127,97 +134,179 @@ Service::is_waited_for(const Client &client)
 {
 	for (const Client &other : clients)
 	{
-		if (other.waits && copies.find(other.request.index) == client.sync)
+		if (other.waits && indexes.find(other.request.index) == client.sync)
 			return true;
 	}
 	return false;
 }
 
+DeviceSet
+Service::all_devices() const
+{
+	return (DeviceSet) ((UINT64_C(1) << workers.size()) - 1);
+}
+
+/* The devices of which one can begin a client's request, or the next piece of its search. */
+DeviceSet
+Service::able_devices(const Client &client)
+{
+	IndexPointer index = client.request.operation == HP_SEARCH ? indexes.find(client.request.index) : nullptr;
+
+	return index != nullptr ? index->holders : all_devices();
+}
+
+/* The blocks that all copies of an index have room for. */
+static uint32_t
+blocks_of(const CopiedIndex &index)
+{
+	uint32_t	blocks = UINT32_MAX;
+
+	for (int device = 0; device < HD_MAX_DEVICES; device++)
+	{
+		if ((index.holders & set_of(device)) != 0)
+			blocks = std::min(blocks, index.held[device].blocks);
+	}
+	return blocks;
+}
+
 /*
- * Perform client.request and fill the reply.  Throws BrokenRule.  If the reply's status
- * is HP_FAILED, the caller ends the daemon.
+ * Begin client.request, or the next piece of a search: check the rules, and do what needs no device.  Returns the devices
+ * that have yet to perform it; "worker" is one that could.  Throws BrokenRule.
  */
-void
-Service::perform(Client &client, const Descriptor &passed, HpReply *reply)
+DeviceSet
+Service::begin(Client &client, const Worker &worker)
 {
 	const HpRequest &request = client.request;
 	uint32_t	operation = request.operation;
-	bool		is_sync = operation >= HP_SYNC_BEGIN && operation <= HP_SYNC_END;
 	bool		about_index = operation != HP_HELLO && operation != HP_MAP;
-	Copy	   *copy = nullptr;
 
 	require(operation < HP_OPERATIONS, "unknown operation");
 	require(client.greeted == (operation != HP_HELLO), "HP_HELLO must be the first request, and only the first");
-	require((passed.get() >= 0) == (operation == HP_MAP), "HP_MAP, and nothing else, must come with a descriptor");
+	require((client.passed.get() >= 0) == (operation == HP_MAP), "HP_MAP, and nothing else, must come with a descriptor");
+	client.reply = {};
+	client.index = nullptr;
 	if (about_index)
 	{
 		require(request.index.unused == 0, "unused bytes of index names must be zero");
-		copy = copies.find(request.index);
-		require(client.sync == nullptr || copy == client.sync, "a sync is for one index only");
-		require(client.sync == nullptr || operation == HP_DROP || (is_sync && operation != HP_SYNC_BEGIN),
+		client.index = indexes.use(request.index);
+		require(client.sync == nullptr || client.index == client.sync, "a sync is for one index only");
+		require(client.sync == nullptr || operation == HP_DROP || (is_sync(operation) && operation != HP_SYNC_BEGIN),
 				"during a sync only its own requests are allowed");
-		require(client.sync != nullptr || !is_sync || operation == HP_SYNC_BEGIN, "sync requests need HP_SYNC_BEGIN first");
+		require(client.sync != nullptr || !is_sync(operation) || operation == HP_SYNC_BEGIN,
+				"sync requests need HP_SYNC_BEGIN first");
 	}
 
-	memset(reply, 0, sizeof(*reply));
 	switch (operation)
 	{
 		case HP_HELLO:
 			hello(client);
-			break;
+			return set_of(worker.number);
 		case HP_MAP:
-			reply->status = map(client, passed);
-			break;
+			return set_of(worker.number);
 		case HP_SYNC_BEGIN:
-			reply->status = sync_begin(client, reply);
+			sync_begin(client);
 			break;
 		case HP_SYNC_ZONES:
-			sync_zones(client, reply);
+			sync_zones(client);
 			break;
 		case HP_SYNC_GET_ZONES:
-			sync_get_zones(client, reply);
-			break;
-		case HP_SYNC_RESERVE:
-			reply->status = status(copies.reserve(copy, request.count));
-			break;
-		case HP_SYNC_LINES:
-			reply->status = sync_write(client, HP_LINE_SIZE);
-			break;
-		case HP_SYNC_PAGES:
-			reply->status = sync_write(client, HT_PAGE_SIZE);
-			break;
-		case HP_SYNC_LEAVES:
-			reply->status = sync_leaves(client);
-			break;
-		case HP_SYNC_NEW_LEAVES:
-			reply->status = sync_new_leaves(client);
-			break;
+			sync_get_zones(client);
+			return 0;
 		case HP_SYNC_END:
-			copy->structure = request.structure;
+			client.index->structure = request.structure;
 			end_sync(client, true);
-			break;
+			return 0;
 		case HP_SEARCH:
-			reply->status = search(client, reply);
-			break;
+			return may_search(client) ? set_of(worker.number) : 0;
 		case HP_DROP:
-			drop(client);
-			break;
+			return drop(client);
 	}
-	/*
-	 * Asking the device for its free memory is not free; do it only when copies have
-	 * changed.
-	 */
-	if (operation == HP_HELLO || copies.memory() != info_copies)
-	{
-		info_copies = copies.memory();
-		if (reply->status != HP_FAILED && hd_device_info(device, &info) != HD_OK)
-			reply->status = HP_FAILED;
-	}
+	return client.index != nullptr ? client.index->holders : 0;
+}
 
-	if (reply->status != HP_OK && is_sync)
+/*
+ * Perform a device's share of client.request.  The copy is NULL if the device has none.  Throws BrokenRule and
+ * ClientGone.  If HP_FAILED is returned, the caller ends the daemon.
+ */
+HpStatus
+Service::perform(Worker &worker, Client &client, Copy *copy)
+{
+	uint32_t	operation = client.request.operation;
+
+	if (operation == HP_MAP)
+		return client.staging.map(client.passed.get(), client.request.size) ? HP_OK : HP_NO_MEMORY;
+	if (operation == HP_SYNC_BEGIN)
+		return make_copy(worker, client, copy);
+	if (operation == HP_HELLO || operation == HP_DROP)
+		return HP_OK;
+	if (copy == nullptr)
+		return operation == HP_SEARCH ? HP_UNKNOWN : HP_NO_MEMORY;
+	switch (operation)
+	{
+		case HP_SYNC_ZONES:
+			copy->is_partial = true;
+			worker.copies.collect(copy, false);
+			return HP_OK;
+		case HP_SYNC_RESERVE:
+			return status(worker, worker.copies.reserve(copy, client.request.count));
+		case HP_SYNC_LINES:
+			return sync_write(worker, client, copy, HP_LINE_SIZE);
+		case HP_SYNC_PAGES:
+			return sync_write(worker, client, copy, HT_PAGE_SIZE);
+		case HP_SYNC_LEAVES:
+			return sync_leaves(worker, client, copy);
+		case HP_SYNC_NEW_LEAVES:
+			return sync_new_leaves(worker, client, copy);
+	}
+	return search(worker, client, copy);
+}
+
+/*
+ * Note what a device's share of a request has come to.  A device that has no room for a copy gives it up; if no
+ * other one has a copy, there is none any more.
+ */
+void
+Service::note_result(Worker &worker, Client &client, HpStatus status)
+{
+	HpReply    &reply = client.reply;
+
+	if (status == HP_NO_MEMORY)
+		snprintf(reply.text, sizeof(reply.text), "%s", worker.copies.error());
+	if (status != HP_OK && is_sync(client.request.operation))
+	{
+		indexes.leave(client.index, worker.number, false);
+		worker.sweeps = true;
+		if (client.index->holders != 0)
+			return;
+	}
+	reply.status = status;
+}
+
+/* All devices have performed a request: complete its reply. */
+void
+Service::complete(Client &client)
+{
+	const HpRequest &request = client.request;
+	const CopiedIndex *index = client.index.get();
+	const HdResult &found = client.progress.found;
+	HpReply    &reply = client.reply;
+
+	if (request.operation == HP_SEARCH)
+	{
+		reply.hits = found.hits;
+		reply.counted = found.counted;
+		reply.sort_ms = (float) found.sort_ms;
+		reply.search_ms = (float) found.search_ms;
+	}
+	if (request.operation == HP_SYNC_BEGIN && reply.status == HP_OK)
+	{
+		reply.structure = index->structure;
+		reply.zones = index->zones_number;
+		reply.zone_count = (uint32_t) index->zones.size();
+	}
+	if (reply.status != HP_OK && is_sync(request.operation))
 		end_sync(client, false);
-	describe(reply, about_index ? copies.find(request.index) : nullptr,
-			 reply->status == HP_NO_MEMORY || reply->status == HP_FAILED ? copies.error() : info.name);
+	describe(&reply, index, reply.status == HP_NO_MEMORY ? reply.text : name);
 }
 
 /*
@@ -237,64 +326,62 @@ Service::hello(Client &client)
 			if (&other != &client && other.greeted)
 				close(other);
 		}
-		copies.drop_all();
+		for (Worker &worker : workers)
+			worker.sweeps = true;
+		indexes.drop_all();
 	}
 	generation = request.generation;
 	has_generation = true;
 	client.greeted = true;
 }
 
-HpStatus
-Service::map(Client &client, const Descriptor &passed)
-{
-	return client.staging.map(passed.get(), client.request.size) ? HP_OK : HP_NO_MEMORY;
-}
-
-HpStatus
-Service::sync_begin(Client &client, HpReply *reply)
+/* Begin a sync, of an index that all devices are to have if it is new. */
+void
+Service::sync_begin(Client &client)
 {
 	const HpRequest &request = client.request;
-	Copy	   *copy = copies.find(request.index);
 
 	require(request.create <= 1, "flags must be 0 or 1");
 	require(request.width == HT_WIDTH32 || request.width == HT_WIDTH64 || request.width == HT_WIDTH128,
 			"keys must have 32, 64 or 128 bits");
 	require(request.fanout >= HT_MIN_FANOUT && request.fanout <= HT_MAX_FANOUT, "the fanout is out of range");
-	if (copy == nullptr && !request.create)
-		return HP_UNKNOWN;
-	if (copy == nullptr)
+	if (client.index == nullptr && !request.create)
 	{
-		HdStatus	created = copies.create(request.index, (HtWidth) request.width,
-											(int) request.fanout, &copy);
-
-		if (created != HD_OK)
-			return status(created);
-		reply->created = 1;
+		client.reply.status = HP_UNKNOWN;
+		return;
 	}
-	require(request.width == (uint32_t) copy->width && request.fanout == (uint32_t) copy->fanout,
+	if (client.index == nullptr)
+	{
+		client.index = indexes.create(request.index, (HtWidth) request.width, (int) request.fanout, all_devices());
+		client.reply.created = 1;
+	}
+	require(request.width == (uint32_t) client.index->width && request.fanout == (uint32_t) client.index->fanout,
 			"an index must keep its key width and fanout");
-	copies.collect(copy, true);
-	reply->structure = copy->structure;
-	reply->free_blocks = copy->places.free_count();
-	reply->blocks_max = copies.blocks_max(copy);
-	reply->zones = copy->zones_number;
-	reply->zone_count = (uint32_t) copy->zones.size();
-	copy->in_sync = true;
-	client.sync = copy;
+	client.index->in_sync = true;
+	client.sync = client.index;
+}
+
+/* A device's share of the beginning of a sync. */
+HpStatus
+Service::make_copy(Worker &worker, Client &client, Copy *copy)
+{
+	if (copy == nullptr)
+		return status(worker, worker.copies.create(client.index, &copy));
+	worker.copies.collect(copy, true);
 	return HP_OK;
 }
 
 /* Take the zones of a copy that is, or becomes, partial, and make room for leaves of others. */
 void
-Service::sync_zones(Client &client, HpReply *reply)
+Service::sync_zones(Client &client)
 {
 	const HpRequest &request = client.request;
-	Copy	   *copy = client.sync;
+	CopiedIndex &index = *client.index;
 	const HpZone *from = (const HpZone *) client.staging.at(request.data_at, request.count, sizeof(HpZone));
 
 	require(request.zones != 0, "zones must have a number");
 	require(request.count > 0 && request.count <= HP_MAX_ZONES, "a partial copy must have zones, and not too many");
-	require(copy->is_partial() || copy->blocks == 0, "a copy with blocks cannot become partial");
+	require(index.zones_number != 0 || blocks_of(index) == 0, "a copy with blocks cannot become partial");
 
 	std::vector<HpZone> zones(from, from + request.count);
 
@@ -308,26 +395,24 @@ Service::sync_zones(Client &client, HpReply *reply)
 				(zone.low[1] == zones[i - 1].low[1] && zone.low[0] > zones[i - 1].low[0]),
 				"zones must be in order, and begin with the least key");
 	}
-	copy->zones.swap(zones);
-	copy->zones_number = request.zones;
-	copies.collect(copy, false);
-	reply->free_blocks = copy->places.free_count();
+	index.zones.swap(zones);
+	index.zones_number = request.zones;
 }
 
 void
-Service::sync_get_zones(Client &client, HpReply *reply)
+Service::sync_get_zones(Client &client)
 {
-	const Copy *copy = client.sync;
+	const CopiedIndex &index = *client.index;
 	HpZone	   *to = (HpZone *) client.staging.at(client.request.data_at, HP_MAX_ZONES, sizeof(HpZone));
 
-	std::copy(copy->zones.begin(), copy->zones.end(), to);
-	reply->zones = copy->zones_number;
-	reply->zone_count = (uint32_t) copy->zones.size();
+	std::copy(index.zones.begin(), index.zones.end(), to);
+	client.reply.zones = index.zones_number;
+	client.reply.zone_count = (uint32_t) index.zones.size();
 }
 
 /* Write pages or lines, depending on the size of an item. */
 HpStatus
-Service::sync_write(Client &client, size_t item)
+Service::sync_write(Worker &worker, Client &client, Copy *copy, size_t item)
 {
 	const HpRequest &request = client.request;
 	const uint32_t *from = (const uint32_t *) client.staging.at(request.numbers_at, request.count,
@@ -343,13 +428,13 @@ Service::sync_write(Client &client, size_t item)
 		memcpy(numbers.data(), from + first, n * sizeof(uint32_t));
 		numbers.resize(n);
 		for (uint32_t number : numbers)
-			require(!client.sync->is_partial() || item == HP_LINE_SIZE || number < HP_NUMBERED_BLOCKS,
+			require(!copy->is_partial || item == HP_LINE_SIZE || number < HP_NUMBERED_BLOCKS,
 					"blocks of a partial copy must have lines with numbers");
 		written = item == HP_LINE_SIZE ?
-			copies.write_lines(client.sync, numbers.data(), items + first * item, n) :
-			copies.write_pages(client.sync, numbers.data(), items + first * item, n);
+			worker.copies.write_lines(copy, numbers.data(), items + first * item, n) :
+			worker.copies.write_pages(copy, numbers.data(), items + first * item, n);
 	}
-	return status(written);
+	return status(worker, written);
 }
 
 /* A bound of a leaf of a copy with keys of at most 64 bits. */
@@ -413,45 +498,49 @@ take_leaves(const Copy *copy, const From *from, uint32_t count, void (*convert) 
 
 		check_leaf(leaf);
 		convert(leaf, &leaves[i]);
-		require(!copy->is_partial() || copy->places.find(leaf.block, &leaves[i].block),
+		require(!copy->is_partial || copy->places.find(leaf.block, &leaves[i].block),
 				"leaves of a partial copy must be blocks that it has");
 	}
 	return leaves;
 }
 
 HpStatus
-Service::sync_leaves(Client &client)
+Service::sync_leaves(Worker &worker, Client &client, Copy *copy)
 {
 	const HpRequest &request = client.request;
-	Copy	   *copy = client.sync;
 	const HpLeaf *from = (const HpLeaf *) client.staging.at(request.data_at, request.count,
 															sizeof(HpLeaf));
 
 	require(request.count <= copy->blocks, "there must not be more leaves than blocks");
-	if (copy->width > HT_WIDTH64)
-		return status(copies.set_leaves(copy, take_leaves<HdWideLeaf>(copy, from, request.count, wide_leaf)));
-	return status(copies.set_leaves(copy, take_leaves<HdLeaf>(copy, from, request.count, narrow_leaf)));
+	if (copy->of->width > HT_WIDTH64)
+		return status(worker, worker.copies.set_leaves(copy, take_leaves<HdWideLeaf>(copy, from, request.count, wide_leaf)));
+	return status(worker, worker.copies.set_leaves(copy, take_leaves<HdLeaf>(copy, from, request.count, narrow_leaf)));
 }
 
 HpStatus
-Service::sync_new_leaves(Client &client)
+Service::sync_new_leaves(Worker &worker, Client &client, Copy *copy)
 {
 	const HpRequest &request = client.request;
-	Copy	   *copy = client.sync;
 	const HpNewLeaf *from = (const HpNewLeaf *) client.staging.at(request.data_at, request.count,
 																  sizeof(HpNewLeaf));
 
 	require(request.count <= copy->blocks, "there must not be more leaves than blocks");
-	if (copy->width > HT_WIDTH64)
-		return status(copies.add_leaves(copy, take_leaves<HdWideNewLeaf>(copy, from, request.count, wide_leaf)));
-	return status(copies.add_leaves(copy, take_leaves<HdNewLeaf>(copy, from, request.count, narrow_leaf)));
+	if (copy->of->width > HT_WIDTH64)
+		return status(worker, worker.copies.add_leaves(copy, take_leaves<HdWideNewLeaf>(copy, from, request.count, wide_leaf)));
+	return status(worker, worker.copies.add_leaves(copy, take_leaves<HdNewLeaf>(copy, from, request.count, narrow_leaf)));
+}
+
+bool
+Service::is_gpu() const
+{
+	return kind == HD_CUDA;
 }
 
 /* No piece of a search is made smaller than this. */
 uint32_t
 Service::piece_min() const
 {
-	return info.kind == HD_CUDA ? gpu_piece_min : host_piece_min;
+	return is_gpu() ? gpu_piece_min : host_piece_min;
 }
 
 /* The number of probes of a client's next piece. */
@@ -462,7 +551,7 @@ Service::piece_of(const Client &client) const
 		return fixed_piece;
 	if (client.piece > 0)
 		return client.piece;
-	return info.kind == HD_CUDA ? gpu_piece_first : host_piece_first;
+	return is_gpu() ? gpu_piece_first : host_piece_first;
 }
 
 /* Note how long a piece has taken, in us, to choose the size of the next one. */
@@ -480,7 +569,7 @@ Service::note_piece(Client &client, uint32_t probes, int64_t time)
  * may be searched in later states of the copy; each has other probes.
  */
 HpStatus
-Service::search_piece(Client &client, Copy *copy, HdBatch batch)
+Service::search_piece(Worker &worker, Client &client, Copy *copy, HdBatch batch)
 {
 	SearchProgress &progress = client.progress;
 	HdResult   &sum = progress.found;
@@ -488,7 +577,7 @@ Service::search_piece(Client &client, Copy *copy, HdBatch batch)
 	uint32_t	n = batch.count - first;
 	uint64_t	stored = sum.hits - sum.counted;
 	bool		has_room = sum.hits <= batch.room;
-	size_t		width = (size_t) copy->width;
+	size_t		width = (size_t) copy->of->width;
 	int64_t		begin = now_us();
 	HdResult	result;
 	HdStatus	searched;
@@ -496,7 +585,7 @@ Service::search_piece(Client &client, Copy *copy, HdBatch batch)
 	/* That equal points count as one cannot be said of pieces. */
 	if (!batch.distinct && n > piece_of(client))
 		n = piece_of(client);
-	current_piece = batch.distinct ? 0 : n;
+	worker.piece = batch.distinct ? 0 : n;
 	batch.count = n;
 	batch.low = (const char *) batch.low + first * width;
 	if (batch.high != nullptr)
@@ -512,15 +601,15 @@ Service::search_piece(Client &client, Copy *copy, HdBatch batch)
 		if (batch.keys != nullptr)
 			batch.keys = (char *) batch.keys + stored * width;
 	}
-	searched = copies.search(copy, batch, &result);
-	if (searched == HD_ABANDONED && gives_way)
+	searched = worker.copies.search(copy, batch, &result);
+	if (searched == HD_ABANDONED && worker.gives_way)
 	{
 		client.piece = std::max(n / 4, piece_min());
 		client.unfinished = true;
 		return HP_OK;
 	}
 	if (searched != HD_OK)
-		return status(searched);
+		return status(worker, searched);
 	note_piece(client, n, now_us() - begin);
 
 	if (batch.counts != nullptr && result.hits == 0)
@@ -539,15 +628,11 @@ Service::search_piece(Client &client, Copy *copy, HdBatch batch)
 	return HP_OK;
 }
 
-HpStatus
-Service::search(Client &client, HpReply *reply)
+/* Can a search be made, and of the copy that it names?  If not, the reply says why.  Zones can change between two pieces, too. */
+bool
+Service::may_search(Client &client)
 {
 	const HpSearch &wanted = client.request.search;
-	Copy	   *copy = copies.find(client.request.index);
-	const Staging &staging = client.staging;
-	const HdResult &result = client.progress.found;
-	HdBatch		batch = {};
-	HpStatus	found;
 
 	require(wanted.is_range <= 1 && wanted.distinct <= 1 && wanted.tids_only <= 1 && wanted.by_block <= 1 &&
 			wanted.with_keys <= 1 && wanted.unused == 0, "flags must be 0 or 1, and unused bytes zero");
@@ -555,23 +640,30 @@ Service::search(Client &client, HpReply *reply)
 	require(wanted.map_pages == 0 || !wanted.by_block, "hits that are counted have no order");
 	require(!wanted.with_keys || (wanted.is_range && wanted.map_pages == 0 && !wanted.by_block),
 			"only hits of ranges have keys, without a map and in no order");
-	if (copy == nullptr)
-		return HP_UNKNOWN;
+	if (client.index == nullptr)
+		client.reply.status = HP_UNKNOWN;
+	else if (wanted.zones != client.index->zones_number)
+		client.reply.status = HP_OTHER_ZONES;
+	return client.reply.status == HP_OK;
+}
 
-	/* Zones can change between two pieces, too. */
-	if (wanted.zones != copy->zones_number)
-	{
-		client.unfinished = false;
-		return HP_OTHER_ZONES;
-	}
-	batch.low = staging.at(wanted.low_at, wanted.count, (size_t) copy->width);
+/* Search for the next piece of a batch. */
+HpStatus
+Service::search(Worker &worker, Client &client, Copy *copy)
+{
+	const HpSearch &wanted = client.request.search;
+	const Staging &staging = client.staging;
+	HdBatch		batch = {};
+	HpStatus	found;
+
+	batch.low = staging.at(wanted.low_at, wanted.count, (size_t) copy->of->width);
 	if (wanted.is_range)
-		batch.high = staging.at(wanted.high_at, wanted.count, (size_t) copy->width);
+		batch.high = staging.at(wanted.high_at, wanted.count, (size_t) copy->of->width);
 	if (!wanted.tids_only)
 		batch.probes = (uint32_t *) staging.at(wanted.probes_at, wanted.room, sizeof(uint32_t));
 	batch.tids = (uint64_t *) staging.at(wanted.tids_at, wanted.room, sizeof(uint64_t));
 	if (wanted.with_keys)
-		batch.keys = staging.at(wanted.keys_at, wanted.room, (size_t) copy->width);
+		batch.keys = staging.at(wanted.keys_at, wanted.room, (size_t) copy->of->width);
 	if (wanted.map_pages > 0)
 		batch.map = (const uint32_t *) staging.at(wanted.map_at, ((uint64_t) wanted.map_pages + 31) / 32,
 												  sizeof(uint32_t));
@@ -586,68 +678,109 @@ Service::search(Client &client, HpReply *reply)
 	batch.psa_bits = HD_AUTOMATIC;
 	batch.threads = HD_AUTOMATIC;
 	batch.timed = true;
-	found = search_piece(client, copy, batch);
-	if (found != HP_OK || client.unfinished)
-		return found;
-
-	reply->hits = result.hits;
-	reply->counted = result.counted;
-	reply->sort_ms = (float) result.sort_ms;
-	reply->search_ms = (float) result.search_ms;
-	return result.hits > wanted.room ? HP_NO_ROOM : HP_OK;
+	found = search_piece(worker, client, copy, batch);
+	return found == HP_OK && !client.unfinished && client.progress.found.hits > wanted.room ? HP_NO_ROOM : found;
 }
 
-void
+/* Drop the copies of an index.  Returns the devices that have to free them. */
+DeviceSet
 Service::drop(Client &client)
 {
+	DeviceSet	holders = client.index != nullptr ? client.index->holders : 0;
+
 	if (client.sync != nullptr)
 		end_sync(client, false);
-	else if (const Copy *copy = copies.find(client.request.index))
-		copies.drop(copy);
+	else if (client.index != nullptr)
+		drop_index(client.index);
+	return holders;
 }
 
-/* End the client's sync, if it is in one.  Without "keep" the copy is dropped. */
+/* An index has no copies any more; devices free what they have when they are free themselves. */
+void
+Service::drop_index(const IndexPointer &index)
+{
+	for (Worker &worker : workers)
+		worker.sweeps |= (index->holders & set_of(worker.number)) != 0;
+	indexes.drop(index);
+}
+
+/* End the client's sync, if it is in one.  Without "keep" the copies are dropped. */
 void
 Service::end_sync(Client &client, bool keep)
 {
-	Copy	   *copy = client.sync;
+	IndexPointer index = client.sync;
 
-	if (copy == nullptr)
+	if (index == nullptr)
 		return;
 	client.sync = nullptr;
-	copy->in_sync = false;
+	index->in_sync = false;
 	if (!keep)
-		copies.drop(copy);
+		drop_index(index);
 }
 
 HpStatus
-Service::status(HdStatus status)
+Service::status(Worker &worker, HdStatus status)
 {
-	require(status != HD_INVALID, hd_device_error(device));
-	if (status == HD_ABANDONED && too_long)
+	require(status != HD_INVALID, hd_device_error(worker.device));
+	if (status == HD_ABANDONED && worker.too_long)
 		return HP_TOO_LONG;
 	if (status == HD_ABANDONED)
 		throw ClientGone();
 	return status == HD_OK ? HP_OK : status == HD_NO_MEMORY ? HP_NO_MEMORY : HP_FAILED;
 }
 
-/* Fill the fields that every reply has. */
+/* Fill the fields that every reply has.  What is said of the copies is true of each of them. */
 void
-Service::describe(HpReply *reply, const Copy *copy, const char *text)
+Service::describe(HpReply *reply, const CopiedIndex *index, const char *text)
 {
-	if (copy != nullptr)
+	if (index != nullptr && index->holders != 0)
 	{
-		reply->blocks = copy->blocks;
-		reply->copy_host_memory = hd_index_host_memory(copy->index);
-		reply->copy_memory = hd_index_memory(copy->index) + reply->copy_host_memory;
+		reply->blocks = blocks_of(*index);
+		reply->free_blocks = UINT32_MAX;
+		for (const Worker &worker : workers)
+		{
+			const CopiedIndex::Held &held = index->held[worker.number];
+
+			if ((index->holders & set_of(worker.number)) == 0)
+				continue;
+			reply->free_blocks = std::min(reply->free_blocks, held.free_blocks);
+			reply->blocks_max = std::max(reply->blocks_max, held.blocks_max);
+			reply->copy_host_memory = std::max(reply->copy_host_memory, held.host_memory);
+			reply->copy_memory = std::max(reply->copy_memory, held.memory + held.host_memory);
+		}
 	}
-	reply->memory = info.memory;
-	reply->memory_free = info.memory_free;
-	reply->is_gpu = info.kind == HD_CUDA;
-	reply->copies = copies.count();
-	reply->evictions = copies.evictions();
+	for (const Worker &worker : workers)
+	{
+		reply->memory = std::max(reply->memory, worker.info.memory);
+		reply->memory_free = std::max(reply->memory_free, worker.info.memory_free);
+	}
+	reply->devices = (uint32_t) workers.size();
+	reply->is_gpu = is_gpu();
+	reply->copies = indexes.count();
+	reply->evictions = indexes.evictions();
 	reply->pinned = pins.pinned;
-	snprintf(reply->text, sizeof(reply->text), "%.*s", (int) sizeof(reply->text) - 1, text);
+	if (text != reply->text)
+		snprintf(reply->text, sizeof(reply->text), "%s", text);
+}
+
+/* What devices are called: "2 x" one name, or different names. */
+void
+Service::make_name()
+{
+	std::string names;
+
+	for (auto worker = workers.begin(); worker != workers.end();)
+	{
+		auto		first = worker;
+		int			same = 0;
+
+		for (; worker != workers.end() && strcmp(worker->info.name, first->info.name) == 0; worker++)
+			same++;
+		names += names.empty() ? "" : ", ";
+		names += same > 1 ? std::to_string(same) + " x " : "";
+		names += first->info.name;
+	}
+	snprintf(name, sizeof(name), "%s", names.c_str());
 }
 
 /* The message that tells the supervisor that the daemon is ready. */
@@ -656,9 +789,17 @@ Service::ready()
 {
 	HpReply		reply = {};
 
-	if (hd_device_info(device, &info) != HD_OK)
+	for (Worker &worker : workers)
+	{
+		if (hd_device_info(worker.device, &worker.info) == HD_OK)
+			continue;
 		reply.status = HP_FAILED;
-	describe(&reply, nullptr, reply.status == HP_OK ? info.name : hd_device_error(device));
+		describe(&reply, nullptr, hd_device_error(worker.device));
+		return reply;
+	}
+	kind = workers.front().info.kind;
+	make_name();
+	describe(&reply, nullptr, name);
 	return reply;
 }
 

@@ -12,10 +12,12 @@
 #include <fcntl.h>
 #include <new>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -60,12 +62,10 @@ Descriptor::set(int descriptor)
 	fd = descriptor;
 }
 
-Service::Service(HdDevice *on, uint64_t memory_limit, uint64_t host_memory_limit)
-	: device(on), copies(on, memory_limit, host_memory_limit),
-	pins{std::min(pinned_max, (uint64_t) sysconf(_SC_PHYS_PAGES) / 8 * (uint64_t) sysconf(_SC_PAGESIZE))}
+Service::Service(const std::vector<HdDevice *> &devices, uint64_t memory_limit, uint64_t host_memory_limit)
+	: pins{std::min(pinned_max, (uint64_t) sysconf(_SC_PHYS_PAGES) / 8 * (uint64_t) sysconf(_SC_PAGESIZE))}
 {
 	struct rlimit descriptors;
-
 	const char *piece = getenv("HARMONIA_PIECE");
 
 	if (piece != nullptr)
@@ -73,9 +73,12 @@ Service::Service(HdDevice *on, uint64_t memory_limit, uint64_t host_memory_limit
 	clients_max = clients_limit;
 	if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0)
 		clients_max = std::min(clients_max, (size_t) descriptors.rlim_cur / 2);
+	indexes.host.limit = host_memory_limit;
+	for (HdDevice *device : devices)
+		workers.emplace_back(*this, (int) workers.size(), device, memory_limit, indexes);
 }
 
-/* Clients go before the copies, which they use. */
+/* Clients go before the devices, which they use. */
 Service::~Service()
 {
 	clients.clear();
@@ -127,54 +130,192 @@ now_ms()
 	return now_us() / 1000;
 }
 
-bool
+void
 Service::run(int control_connection)
+{
+	std::vector<std::thread> threads;
+
+	control = control_connection;
+	nudge.set(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	for (Worker &worker : workers)
+	{
+		hd_device_set_goes_on(worker.device, goes_on_call, &worker);
+		if (worker.number > 0)
+			threads.emplace_back([this, &worker] { work(worker); });
+	}
+	work(workers.front());
+	for (std::thread &thread : threads)
+		thread.join();
+}
+
+/* What the thread of a device does until the end. */
+void
+Service::work(Worker &worker)
+{
+	Held		held(indexes.lock);
+
+	while (!ended)
+	{
+		Client	   *next;
+
+		worker.owes_sign = false;
+		answer_ping();
+		wake_others(false);
+		if (worker.sweeps)
+		{
+			worker.sweeps = false;
+			held.unlock();
+			worker.copies.sweep();
+			held.lock();
+		}
+		if (!looking)
+		{
+			look(held, worker);
+			wake_others(false);
+		}
+		next = ended ? nullptr : choose(worker);
+		if (next != nullptr)
+			serve(held, worker, *next);
+		else if (looking && !worker.sweeps && !ended)
+		{
+			worker.state = Worker::SLEEPING;
+			worker.woken.wait(held);
+			worker.state = Worker::WORKING;
+		}
+	}
+}
+
+/*
+ * Wake the threads of other devices that have something to do.  With needs_looker one of those that sleep
+ * is to look for messages, unless a thread does.
+ */
+void
+Service::wake_others(bool needs_looker)
+{
+	needs_looker &= !looking;
+	for (Worker &other : workers)
+	{
+		if (other.state == Worker::SLEEPING && (needs_looker || has_work(other)))
+		{
+			other.woken.notify_one();
+			needs_looker = false;
+		}
+		else if (other.state == Worker::LOOKING && !nudged && has_work(other))
+			wake_looker();
+	}
+}
+
+/* End the poll of the thread that looks for messages, if there is one. */
+void
+Service::wake_looker()
+{
+	uint64_t	one = 1;
+
+	if (looking)
+		nudged = write(nudge.get(), &one, sizeof(one)) == sizeof(one);
+}
+
+/* The supervisor's connection has ended: so does everything. */
+void
+Service::end()
+{
+	ended = true;
+	for (Worker &worker : workers)
+		worker.woken.notify_one();
+	wake_looker();
+}
+
+bool
+Service::has_work(const Worker &worker)
+{
+	return worker.sweeps || choose(worker) != nullptr;
+}
+
+/* How long may a thread wait for messages, in ms? */
+int
+Service::look_timeout(Worker &worker)
+{
+	if (has_work(worker))
+		return 0;
+	for (const Client &client : clients)
+	{
+		if (client.ready || client.begun())
+			return HP_WAITING_MS;
+	}
+	return -1;
+}
+
+/* Take clients out of the list that are gone, and that no device works for. */
+void
+Service::remove_gone(std::list<Client> &gone)
+{
+	for (auto i = clients.begin(); i != clients.end();)
+	{
+		auto		client = i++;
+
+		if (client->gone && !client->begun())
+			gone.splice(gone.end(), clients, client);
+	}
+}
+
+/*
+ * Receive messages, and wait for some if the thread has nothing else to do.  Only the thread that does this removes
+ * clients, so the others' descriptors stay what they are meanwhile.
+ */
+void
+Service::look(Held &held, Worker &worker)
 {
 	std::vector<struct pollfd> polled;
 	std::vector<Client *> owners;
+	std::list<Client> gone;
+	int			timeout = look_timeout(worker);
+	int			events;
+	uint64_t	nudges;
 
-	control = control_connection;
-	hd_device_set_goes_on(device, [](void *service) { return ((Service *) service)->goes_on(); }, this);
-	while (!device_failed)
+	remove_gone(gone);
+	polled.push_back({control, POLLIN | POLLRDHUP, 0});
+	polled.push_back({listener.get(), POLLIN, 0});
+	polled.push_back({nudge.get(), POLLIN, 0});
+	for (Client &client : clients)
 	{
-		bool		client_waits = false;
-		bool		unfinished = false;
-
-		polled.clear();
-		owners.clear();
-		polled.push_back({control, POLLIN | POLLRDHUP, 0});
-		polled.push_back({listener.get(), POLLIN, 0});
-		for (Client &client : clients)
-		{
-			/* From a waiting client, notice only the end of its connection. */
-			polled.push_back({client.connection.get(), (short) (client.waits ? 0 : POLLIN), 0});
-			owners.push_back(&client);
-			client_waits |= client.waits;
-			unfinished |= client.unfinished && client.ready;
-		}
-
-		if (poll(polled.data(), polled.size(), unfinished ? 0 : client_waits ? HP_WAITING_MS : -1) < 0)
-			continue;
-		if (polled[0].revents != 0 && !answer_ping())
-			return true;
+		/*
+		 * A client with a request sends nothing, as a rule; and it may have its reply before this poll
+		 * ends.
+		 */
+		polled.push_back({client.gone ? -1 : client.connection.get(), (short) (client.early ? 0 : POLLIN), 0});
+		owners.push_back(&client);
+	}
+	looking = true;
+	worker.state = Worker::LOOKING;
+	held.unlock();
+	gone.clear();
+	events = poll(polled.data(), polled.size(), timeout);
+	held.lock();
+	looking = false;
+	worker.state = Worker::WORKING;
+	if (events > 0)
+	{
+		if (polled[0].revents != 0 && !receive_ping())
+			end();
+		answer_ping();
+		if (polled[2].revents != 0 && read(nudge.get(), &nudges, sizeof(nudges)) == sizeof(nudges))
+			nudged = false;
 		for (size_t i = 0; i < owners.size(); i++)
-			notice(*owners[i], polled[i + 2].revents);
-		serve_next();
-		end_stalled_syncs();
-		serve_waiting();
-		tell_waiting();
-		clients.remove_if([](const Client &client) { return client.connection.get() < 0; });
+			notice(*owners[i], polled[i + 3].revents);
 		if ((polled[1].revents & POLLIN) != 0)
 			accept();
 	}
-	return false;
+	end_stalled_syncs();
+	tell_waiting();
 }
 
-/* Answer a ping of the supervisor.  Returns false if its connection has ended. */
+/*
+ * Receive a ping of the supervisor, if there is one.  Returns false if its connection has ended.  Each device that works
+ * has to give a sign of life before it is answered.
+ */
 bool
-Service::answer_ping()
+Service::receive_ping()
 {
-	HpReply		reply = {};
 	char		ping;
 	ssize_t		received = recv(control, &ping, sizeof(ping), MSG_DONTWAIT);
 
@@ -182,29 +323,55 @@ Service::answer_ping()
 		return true;
 	if (received <= 0)
 		return false;
-	describe(&reply, nullptr, info.name);
-
-	/* It sends the next ping after this answer, so there is room. */
-	(void) !send(control, &reply, sizeof(reply), MSG_NOSIGNAL | MSG_DONTWAIT);
+	pinged = true;
+	for (Worker &worker : workers)
+		worker.owes_sign = worker.state == Worker::WORKING && worker.client != nullptr;
 	return true;
 }
 
-/* Does a client other than the current one have a request, or someone want to connect? */
+void
+Service::answer_ping()
+{
+	HpReply		reply = {};
+
+	if (!pinged)
+		return;
+	for (const Worker &worker : workers)
+	{
+		if (worker.owes_sign)
+			return;
+	}
+	pinged = false;
+	describe(&reply, nullptr, name);
+
+	/* It sends the next ping after this answer, so there is room. */
+	(void) !send(control, &reply, sizeof(reply), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* Does a client other than the current one have a request for this device, or someone want to connect? */
 bool
-Service::others_wait()
+Service::others_wait(Worker &worker)
 {
 	std::vector<struct pollfd> polled = {{listener.get(), POLLIN, 0}};
 
+	if (choose(worker) != nullptr)
+		return true;
+
+	/* Another thread, which is free, receives what comes. */
+	if (looking)
+		return false;
 	for (const Client &client : clients)
 	{
-		if (&client == current)
-			continue;
-		if (client.ready)
-			return true;
-		if (!client.waits)
+		if (!client.ready && !client.begun() && !client.gone)
 			polled.push_back({client.connection.get(), POLLIN, 0});
 	}
 	return poll(polled.data(), polled.size(), 0) > 0;
+}
+
+bool
+Service::goes_on_call(void *worker)
+{
+	return ((Worker *) worker)->service.goes_on(*(Worker *) worker);
 }
 
 /*
@@ -214,58 +381,88 @@ Service::others_wait()
  * to others, if it can be divided.
  */
 bool
-Service::goes_on()
+Service::goes_on(Worker &worker)
 {
+	std::lock_guard<std::mutex> guard(indexes.lock);
+	const Client *client = worker.client;
 	struct pollfd polled[] = {
 		{control, POLLIN | POLLRDHUP, 0},
-		{current != nullptr ? current->connection.get() : -1, POLLRDHUP, 0}
+		{client != nullptr && !client->gone ? client->connection.get() : -1, POLLRDHUP, 0}
 	};
+	int			events = poll(polled, 2, 0);
 
-	if (poll(polled, 2, 0) > 0 &&
-		((polled[0].revents != 0 && !answer_ping()) || polled[1].revents != 0))
+	if (events > 0 && polled[0].revents != 0 && !receive_ping())
+		end();
+	worker.owes_sign = false;
+	answer_ping();
+	if (ended || (client != nullptr && client->gone) || (events > 0 && polled[1].revents != 0))
 		return false;
-	if (current == nullptr || current->request.operation != HP_SEARCH)
+	if (client == nullptr || client->request.operation != HP_SEARCH)
 		return true;
 
-	int64_t		taken = now_ms() - current_since;
+	int64_t		taken = now_ms() - worker.since;
 
-	too_long = current->progress.time / 1000 + taken >
-		(info.kind == HD_CUDA ? gpu_search_max_ms : host_search_max_ms);
-	gives_way = !too_long && current_piece > piece_min() && taken > piece_max_ms && others_wait();
-	return !too_long && !gives_way;
+	worker.too_long = client->progress.time / 1000 + taken > (is_gpu() ? gpu_search_max_ms : host_search_max_ms);
+	worker.gives_way = !worker.too_long && worker.piece > piece_min() && taken > piece_max_ms && others_wait(worker);
+	return !worker.too_long && !worker.gives_way;
 }
 
 /* Note what poll() says of a client. */
 void
 Service::notice(Client &client, short events)
 {
+	if (client.gone)
+		return;
 	if ((events & (POLLHUP | POLLERR | POLLNVAL)) != 0)
 		close(client);
-	else if ((events & POLLIN) != 0 && !client.ready)
-	{
-		client.ready = true;
-		client.start = std::max(clock, client.end);
-	}
+	else if ((events & POLLIN) != 0 && (client.ready || client.begun()))
+		client.early = true;
+	else if ((events & POLLIN) != 0)
+		receive(client);
 }
 
-/* Receive and perform the next request, or the next piece of one, if there is any. */
-void
-Service::serve_next()
+/* Is a client's request to be begun, or gone on with, before another's? */
+bool
+Service::precedes(const Client &client, const Client &other) const
+{
+	if (client.waits || other.waits)
+		return client.waits && (!other.waits || client.waits_since < other.waits_since);
+	return client.start < other.start;
+}
+
+/*
+ * Choose the next client that a device can do something for; NULL if there is none.  Requests that had to wait for a
+ * sync come first, the longest waiting one before the others.  Notes which ones have to wait.
+ */
+Client *
+Service::choose(const Worker &worker)
 {
 	Client	   *next = nullptr;
 
 	for (Client &client : clients)
 	{
-		if (client.ready && (next == nullptr || client.start < next->start))
+		DeviceSet	able = client.todo;
+
+		if (client.gone || (!client.ready && !client.begun()))
+			continue;
+		if (!client.begun())
+		{
+			if (is_blocked(client))
+			{
+				if (!client.waits)
+				{
+					client.waits = true;
+					client.waits_since = ++waits;
+					client.told = now_ms();
+				}
+				continue;
+			}
+			able = able_devices(client);
+		}
+		if ((able & set_of(worker.number)) != 0 && (next == nullptr || precedes(client, *next)))
 			next = &client;
 	}
-	if (next == nullptr)
-		return;
-	next->ready = false;
-	if (next->unfinished)
-		serve_or_wait(*next, Descriptor());
-	else
-		receive(*next);
+	return next;
 }
 
 void
@@ -295,7 +492,7 @@ Service::accept()
 	}
 	try
 	{
-		clients.emplace_back(device, pins);
+		clients.emplace_back(workers.front().device, pins);
 	}
 	catch (const std::bad_alloc &)
 	{
@@ -304,7 +501,7 @@ Service::accept()
 	clients.back().connection.swap(accepted);
 }
 
-/* Receive a request; perform it, unless it has to wait. */
+/* Receive a request. */
 void
 Service::receive(Client &client)
 {
@@ -358,95 +555,155 @@ Service::receive(Client &client)
 	}
 
 	client.request = request;
-	serve_or_wait(client, passed);
+	client.passed.swap(passed);
+	client.ready = true;
+	client.start = std::max(clock, client.end);
 }
 
-/* Perform a client's request, or note that it has to wait. */
+/* Begin a client's request, or perform a device's share of it. */
 void
-Service::serve_or_wait(Client &client, const Descriptor &passed)
+Service::serve(Held &held, Worker &worker, Client &client)
 {
-	if (client.greeted && passed.get() < 0 && is_blocked(client))
+	if (!client.begun())
 	{
-		client.waits = true;
-		client.waits_since = ++waits;
-		client.told = now_ms();
+		client.waits = client.ready = client.unfinished = false;
+		clock = std::max(clock, client.start);
+		client.end = clock;
+		try
+		{
+			client.todo = begin(client, worker);
+		}
+		catch (const BrokenRule &rule)
+		{
+			client.broken = rule.rule;
+		}
 	}
-	else
-		serve(client, passed);
+	if ((client.todo & set_of(worker.number)) != 0)
+		use_device(held, worker, client);
+	if (!client.begun())
+		finish(client);
 }
 
-/*
- * Perform a client's request, or a piece of it, and reply at its end.  Closes the connection if
- * the client breaks a rule.
- */
+/* Perform a device's share of a request.  The lock is released meanwhile. */
 void
-Service::serve(Client &client, const Descriptor &passed)
+Service::use_device(Held &held, Worker &worker, Client &client)
 {
-	HpReply		reply;
 	int64_t		begin = now_us();
+	int64_t		time;
+	bool		sweeps = worker.sweeps;
+	bool		leaves = false;
+	HpStatus	result = HP_OK;
+	HdInfo		info = worker.info;
+	const Copy *copy = nullptr;
+	CopiedIndex::Held has = {};
+	std::string broken;
 
-	client.waits = client.unfinished = false;
-	clock = std::max(clock, client.start);
-	current = &client;
-	current_since = begin / 1000;
-	current_piece = 0;
-	too_long = gives_way = false;
+	client.todo &= ~set_of(worker.number);
+	client.doing |= set_of(worker.number);
+	worker.client = &client;
+	worker.since = begin / 1000;
+	worker.piece = 0;
+	worker.too_long = worker.gives_way = worker.sweeps = false;
+	wake_others(true);
+	held.unlock();
 	try
 	{
-		perform(client, passed, &reply);
+		if (sweeps)
+			worker.copies.sweep();
+		result = perform(worker, client, worker.copies.find(client.index));
 	}
 	catch (const ClientGone &)
 	{
-		close(client);
-		return;
+		leaves = true;
 	}
-	catch (const BrokenRule &broken)
+	catch (const BrokenRule &rule)
 	{
-		fprintf(stderr, "harmonia_gpud: closed a connection that broke a rule: %s\n", broken.rule);
+		broken = rule.rule;
+	}
+	copy = worker.copies.find(client.index);
+	if (copy != nullptr)
+		has = worker.copies.held(copy);
+
+	/*
+	 * Asking the device for its free memory is not free; do it only when copies have
+	 * changed.
+	 */
+	if (result != HP_FAILED && (client.request.operation == HP_HELLO || worker.copies.memory() != worker.info_copies))
+	{
+		worker.info_copies = worker.copies.memory();
+		if (hd_device_info(worker.device, &info) != HD_OK)
+			result = HP_FAILED;
+	}
+	held.lock();
+
+	time = now_us() - begin;
+	client.doing &= ~set_of(worker.number);
+	client.longest = std::max(client.longest, time);
+	client.end += time;
+	worker.client = nullptr;
+	worker.info = info;
+	if (result == HP_FAILED)
+		fail(worker, client);
+	if (copy != nullptr)
+		client.index->held[worker.number] = has;
+	if (!broken.empty())
+		client.broken = broken;
+	if (leaves)
 		close(client);
+	else
+		note_result(worker, client, result);
+}
+
+/* All devices have performed a client's request, or a piece of it: reply at its end. */
+void
+Service::finish(Client &client)
+{
+	HpReply    &reply = client.reply;
+
+	client.progress.time += client.longest;
+	client.longest = 0;
+	client.heard = now_ms();
+	if (!client.broken.empty() && !client.gone)
+	{
+		fprintf(stderr, "harmonia_gpud: closed a connection that broke a rule: %s\n", client.broken.c_str());
+		close(client);
+	}
+	if (client.gone)
+	{
+		end_sync(client, false);
 		return;
 	}
-	current = nullptr;
-	client.heard = now_ms();
-	client.end = clock + now_us() - begin;
 	if (client.unfinished)
 	{
-		client.progress.time += now_us() - begin;
 		client.ready = true;
 		client.start = client.end;
 		return;
 	}
-	reply.busy_us = (uint32_t) std::min<int64_t>(client.progress.time + now_us() - begin, UINT32_MAX);
+	complete(client);
+	reply.busy_us = (uint32_t) std::min<int64_t>(client.progress.time, UINT32_MAX);
 	client.progress = {};
-	if (reply.status == HP_FAILED)
-	{
-		fprintf(stderr, "harmonia_gpud: %s\n", reply.text);
-		device_failed = true;
-	}
+	client.index = nullptr;
+	client.passed.set(-1);
+	if (client.early)
+		wake_looker();
+	client.early = false;
 	if (send(client.connection.get(), &reply, sizeof(reply), MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(reply))
 		close(client);
 }
 
-/*
- * Serve clients whose requests need not wait any longer; the longest waiting one first.
- */
+/* A device has failed while it performed a client's request. */
 void
-Service::serve_waiting()
+Service::fail(Worker &worker, const Client &client)
 {
-	while (!device_failed)
-	{
-		Client	   *first = nullptr;
+	HpReply		reply = {};
 
-		for (Client &client : clients)
-		{
-			if (client.waits && !is_blocked(client) &&
-				(first == nullptr || client.waits_since < first->waits_since))
-				first = &client;
-		}
-		if (first == nullptr)
-			return;
-		serve(*first, Descriptor());
-	}
+	reply.status = HP_FAILED;
+	describe(&reply, nullptr, worker.copies.error());
+	fprintf(stderr, "harmonia_gpud: device %d: %s\n", worker.number, reply.text);
+	(void) !send(client.connection.get(), &reply, sizeof(reply), MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	/* Do not clean up: the failed driver might crash or hang.  Nor do other devices matter: see run(). */
+	_exit(1);
 }
 
 /*
@@ -460,7 +717,7 @@ Service::tell_waiting()
 	reply.status = HP_WAITING;
 	for (Client &client : clients)
 	{
-		if (!client.waits || now_ms() - client.told < HP_WAITING_MS)
+		if (client.gone || !client.waits || now_ms() - client.told < HP_WAITING_MS)
 			continue;
 		client.told = now_ms();
 
@@ -478,7 +735,7 @@ Service::end_stalled_syncs()
 {
 	for (Client &client : clients)
 	{
-		if (client.sync == nullptr || client.ready || now_ms() - client.heard < HP_SYNC_IDLE_MS ||
+		if (client.sync == nullptr || client.ready || client.begun() || now_ms() - client.heard < HP_SYNC_IDLE_MS ||
 			!is_waited_for(client))
 			continue;
 		fprintf(stderr, "harmonia_gpud: closed a connection: its client stopped in a sync that others wait for\n");
@@ -486,16 +743,19 @@ Service::end_stalled_syncs()
 	}
 }
 
-/* Close a client's connection.  A sync that it has not ended takes the copy with it. */
+/*
+ * Close a client's connection.  A sync that it has not ended takes the copies with it, but not before all devices
+ * have left off performing its request.
+ */
 void
 Service::close(Client &client)
 {
-	end_sync(client, false);
-	client.staging.unmap();
-	client.waits = client.ready = client.unfinished = false;
-	if (current == &client)
-		current = nullptr;
-	client.connection.set(-1);
+	client.gone = true;
+	client.todo = 0;
+	client.waits = client.ready = false;
+	shutdown(client.connection.get(), SHUT_RDWR);
+	if (!client.begun())
+		end_sync(client, false);
 }
 
 }								/* namespace harmonia */

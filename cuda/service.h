@@ -7,8 +7,12 @@
 #ifndef HARMONIA_CUDA_SERVICE_H
 #define HARMONIA_CUDA_SERVICE_H
 
+#include <atomic>
+#include <condition_variable>
 #include <list>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "copies.h"
 
@@ -60,7 +64,7 @@ struct ClientGone
 struct PinBudget
 {
 	uint64_t	limit;			/* bytes */
-	uint64_t	pinned = 0;
+	std::atomic<uint64_t> pinned {0};
 };
 
 /*
@@ -122,39 +126,102 @@ struct Client
 	Descriptor	connection;
 	Staging		staging;
 	bool		greeted = false;	/* HP_HELLO came */
+	bool		gone = false;	/* it is removed once no device works for it */
 	bool		waits = false;	/* the request waits for another client's sync */
 	uint64_t	waits_since = 0;	/* value of Service.waits when the wait began */
 	int64_t		told = 0;		/* when HP_WAITING was last sent, in ms */
 	int64_t		heard = 0;		/* when its last request was performed, in ms */
 	HpRequest	request = {};
-	Copy	   *sync = nullptr; /* copy in this client's sync, or NULL */
+	Descriptor	passed;			/* came with the request */
+	bool		early = false;	/* more has come before the reply was sent */
+	IndexPointer sync;			/* index in this client's sync, or NULL */
 
 	/*
-	 * A search is performed in pieces.  Between them, it is other clients' turn.
+	 * A request that has begun.  Its index may be NULL.  The devices that have yet to perform it, and those that
+	 * do at the moment.
+	 */
+	IndexPointer index;
+	DeviceSet	todo = 0;
+	DeviceSet	doing = 0;
+	HpReply		reply = {};		/* what it has come to so far */
+	std::string broken;			/* the rule that it breaks */
+	int64_t		longest = 0;	/* time that a device has taken for it, in us */
+
+	/*
+	 * A search is performed in pieces.  Between them, it is other clients' turn.  Only the thread that
+	 * performs a piece uses this meanwhile.
 	 */
 	bool		unfinished = false; /* the request is a search with pieces left */
 	SearchProgress progress;
 	uint32_t	piece = 0;		/* number of probes that take some ms; 0: unknown */
 
 	/*
-	 * The daemon's time is shared by start-time fair queueing: of the clients with a
+	 * The devices' time is shared by start-time fair queueing: of the clients with a
 	 * request, the one with the earliest start is next.  A start is the end of the
 	 * client's last request, in time of its own, in us; but never before the start of
-	 * the request that was performed last, so that pauses earn nothing.
+	 * the request that was begun last, so that pauses earn nothing.
 	 */
-	bool		ready = false;	/* there is a request to be received */
+	bool		ready = false;	/* there is a request, or a piece, to begin */
 	int64_t		start = 0;
 	int64_t		end = 0;
 
 	Client(HdDevice *device, PinBudget &pins) : staging(device, pins)
 	{
 	}
+	bool		begun() const
+	{
+		return (todo | doing) != 0;
+	}
 };
 
+class Service;
+
+/* A device, and the thread that uses it. */
+struct Worker
+{
+	Service    &service;
+	int			number;
+	HdDevice   *device;
+	Copies		copies;
+	HdInfo		info = {};
+	uint64_t	info_copies = 0;	/* memory of the copies when info was read */
+	bool		sweeps = false; /* there may be copies to free */
+
+	/* What the thread does. */
+	enum
+	{
+		WORKING,
+		LOOKING,				/* it waits for messages, on behalf of all */
+		SLEEPING				/* it waits for "woken" */
+	}			state = WORKING;
+	std::condition_variable woken;
+	bool		owes_sign = false;	/* of life, since the last ping */
+
+	/* The request that it performs, or NULL. */
+	Client	   *client = nullptr;
+	int64_t		since = 0;		/* in ms */
+	uint32_t	piece = 0;		/* probes that could be searched in smaller pieces */
+	bool		too_long = false;	/* it is abandoned for that reason */
+	bool		gives_way = false;	/* or because other clients wait */
+
+	Worker(Service &of, int worker_number, HdDevice *on, uint64_t memory_limit, Indexes &indexes)
+		: service(of), number(worker_number), device(on), copies(on, worker_number, memory_limit, indexes)
+	{
+	}
+};
+
+/*
+ * Each device has a thread, the main thread among them.  A thread that has nothing to do for its device
+ * looks for messages; if another one does, it sleeps.  The one that receives a request performs it, if its device can.  So
+ * with one device there is one thread, and no request changes hands.
+ *
+ * Indexes.lock protects everything here, too.  Threads release it to poll, and while they use a device.
+ */
 class Service
 {
 public:
-	Service(HdDevice *on, uint64_t memory_limit, uint64_t host_memory_limit);
+	/* There must be 1 to HD_MAX_DEVICES devices, all of one kind. */
+	Service(const std::vector<HdDevice *> &devices, uint64_t memory_limit, uint64_t host_memory_limit);
 	~Service();
 
 	/* Listen on HP_SOCKET.  Returns false and sets errno on failure. */
@@ -164,71 +231,93 @@ public:
 	HpReply		ready();
 
 	/*
-	 * Serve clients.  Returns true when the supervisor's connection ends, false if the
-	 * device fails.
+	 * Serve clients until the supervisor's connection ends.  If a device fails, this ends the process: no
+	 * call of CUDA can be relied on after that, not even for other devices.
 	 */
-	bool		run(int control_connection);
+	void		run(int control_connection);
 
 private:
-	HdDevice   *device;
-	Copies		copies;
+	Indexes		indexes;
+	std::list<Worker> workers;
+	char		name[sizeof(HpReply::text)] = "";	/* of the devices */
 	PinBudget	pins;
 	int			control = -1;
 	Descriptor	listener;
-	std::list<Client> clients;	/* those without a connection are removed soon */
+	Descriptor	nudge;			/* ends the poll of the thread that looks */
+	bool		nudged = false;
+	bool		looking = false;	/* a thread does */
+	bool		ended = false;	/* the supervisor's connection has */
+	bool		pinged = false; /* a ping has no answer yet */
+	std::list<Client> clients;
 	uint64_t	waits = 0;		/* how often a request had to wait */
 	uint64_t	generation = 0; /* of the last HP_HELLO, if there was one */
 	bool		has_generation = false;
-	bool		device_failed = false;
-	HdInfo		info = {};
-	uint64_t	info_copies = 0;	/* memory of the copies when info was read */
 	size_t		clients_max;
-
-	/* The request that is performed. */
-	const Client *current = nullptr;
-	int64_t		current_since = 0;	/* in ms */
-	uint32_t	current_piece = 0;	/* probes that could be searched in smaller pieces */
-	bool		too_long = false;	/* it is abandoned for that reason */
-	bool		gives_way = false;	/* or because other clients wait */
-	int64_t		clock = 0;		/* its start */
+	HdKind		kind = HD_HOST;	/* of all devices */
+	int64_t		clock = 0;		/* start of the request that was begun last */
 	uint32_t	fixed_piece = 0;	/* tests: the size of all pieces */
 
+	using Held = std::unique_lock<std::mutex>;
+
 	/* service.cc */
-	bool		answer_ping();
-	bool		goes_on();
-	bool		others_wait();
+	void		work(Worker &worker);
+	void		wake_others(bool needs_looker);
+	void		wake_looker();
+	void		end();
+	void		look(Held &held, Worker &worker);
+	int			look_timeout(Worker &worker);
+	void		remove_gone(std::list<Client> &gone);
+	bool		receive_ping();
+	void		answer_ping();
+	static bool goes_on_call(void *worker);
+	bool		goes_on(Worker &worker);
+	bool		others_wait(Worker &worker);
 	void		accept();
 	void		notice(Client &client, short events);
-	void		serve_next();
+	Client	   *choose(const Worker &worker);
+	bool		has_work(const Worker &worker);
+	bool		precedes(const Client &client, const Client &other) const;
 	void		receive(Client &client);
-	void		serve_or_wait(Client &client, const Descriptor &passed);
-	void		serve(Client &client, const Descriptor &passed);
-	void		serve_waiting();
+	void		serve(Held &held, Worker &worker, Client &client);
+	void		use_device(Held &held, Worker &worker, Client &client);
+	void		finish(Client &client);
+	[[noreturn]] void fail(Worker &worker, const Client &client);
 	void		tell_waiting();
 	void		end_stalled_syncs();
 	void		close(Client &client);
 
-	/* requests.cc */
+	/* requests.cc: the lock is held */
 	bool		is_blocked(const Client &client);
 	bool		is_waited_for(const Client &client);
-	void		perform(Client &client, const Descriptor &passed, HpReply *reply);
+	DeviceSet	all_devices() const;
+	DeviceSet	able_devices(const Client &client);
+	DeviceSet	begin(Client &client, const Worker &worker);
 	void		hello(Client &client);
-	HpStatus	map(Client &client, const Descriptor &passed);
-	HpStatus	sync_begin(Client &client, HpReply *reply);
-	void		sync_zones(Client &client, HpReply *reply);
-	void		sync_get_zones(Client &client, HpReply *reply);
-	HpStatus	sync_write(Client &client, size_t item);
-	HpStatus	sync_leaves(Client &client);
-	HpStatus	sync_new_leaves(Client &client);
-	HpStatus	search(Client &client, HpReply *reply);
-	HpStatus	search_piece(Client &client, Copy *copy, HdBatch batch);
+	void		sync_begin(Client &client);
+	void		sync_zones(Client &client);
+	void		sync_get_zones(Client &client);
+	bool		may_search(Client &client);
+	DeviceSet	drop(Client &client);
+	void		drop_index(const IndexPointer &index);
+	void		end_sync(Client &client, bool keep);
+	void		note_result(Worker &worker, Client &client, HpStatus status);
+	void		complete(Client &client);
+	void		describe(HpReply *reply, const CopiedIndex *index, const char *text);
+	void		make_name();
+
+	/* requests.cc: the lock is not held, as the device is used */
+	HpStatus	perform(Worker &worker, Client &client, Copy *copy);
+	HpStatus	make_copy(Worker &worker, Client &client, Copy *copy);
+	HpStatus	sync_write(Worker &worker, Client &client, Copy *copy, size_t item);
+	HpStatus	sync_leaves(Worker &worker, Client &client, Copy *copy);
+	HpStatus	sync_new_leaves(Worker &worker, Client &client, Copy *copy);
+	HpStatus	search(Worker &worker, Client &client, Copy *copy);
+	HpStatus	search_piece(Worker &worker, Client &client, Copy *copy, HdBatch batch);
+	HpStatus	status(Worker &worker, HdStatus status);
 	uint32_t	piece_min() const;
 	uint32_t	piece_of(const Client &client) const;
 	void		note_piece(Client &client, uint32_t probes, int64_t time);
-	void		drop(Client &client);
-	void		end_sync(Client &client, bool keep);
-	HpStatus	status(HdStatus status);
-	void		describe(HpReply *reply, const Copy *copy, const char *text);
+	bool		is_gpu() const;
 };
 
 }								/* namespace harmonia */

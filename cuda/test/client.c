@@ -27,6 +27,8 @@
 #define PATIENCE_MS		60000
 #define SILENCE_MS		100
 
+const char *daemon_devices = NULL;
+
 static char daemon_path[4096];
 static char folder[] = "/tmp/harmonia_gpud.XXXXXX";
 static pid_t owner;
@@ -107,7 +109,10 @@ start_daemon(const char *device, const char *memory, const char *host_memory)
 		if (log < 0 || control < 0 || dup2(log, STDERR_FILENO) < 0 || dup2(log, 20) < 0 ||
 			dup2(control, HP_CONTROL_FD) < 0)
 			_exit(3);
-		execl(daemon_path, daemon_path, device, memory, host_memory, (char *) NULL);
+		if (daemon_devices != NULL)
+			execl(daemon_path, daemon_path, daemon_devices, device, memory, host_memory, (char *) NULL);
+		else
+			execl(daemon_path, daemon_path, device, memory, host_memory, (char *) NULL);
 		_exit(3);
 	}
 	close(ends[1]);

@@ -40,6 +40,9 @@ extern void enter_folder(const char *argv_daemon);
 /* Print what daemons have logged. */
 extern void print_log(void);
 
+/* The option for the daemon's devices, or NULL for its default. */
+extern const char *daemon_devices;
+
 /* Start a daemon with up to three options, the last of which may be NULL. */
 extern Daemon start_daemon(const char *device, const char *memory, const char *host_memory);
 

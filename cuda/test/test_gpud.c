@@ -2,11 +2,12 @@
  * test_gpud.c
  *		Tests the daemon from the outside, as its supervisor and its clients see it.
  *
- * usage: test_gpud DAEMON [host | cuda | faulty [SEED]]
+ * usage: test_gpud DAEMON [host | cuda | two-hosts | two-cudas | faulty [SEED]]
  *
  * Covers copies, compared with a model; syncs by several clients; memory limits; all
  * ways to end; and messages that no correct client sends.  TEST_ROUNDS is the number of
- * random ones.  With "faulty", DAEMON is a daemon whose device fails as the environment
+ * random ones.  With two devices everything is as with one, but for which copies give way to others (test_devices.c).
+ * With "faulty", DAEMON is a daemon whose device fails as the environment
  * says, and only that is tested.
  */
 #define _GNU_SOURCE
@@ -995,8 +996,8 @@ test_memory(void)
 	expect(!has_copy(&client, 6) && has_copy(&client, 2) && has_copy(&client, 5), "what is there");
 	request.index.build_id = 2;
 	expect(ask_status(&other, &request, NULL) == HP_OK, "begin");
-	expect(reserve_copy(&client, 6, 1000, &reply) == HP_NO_MEMORY && reply.copies == 1,
-		   "a copy in a sync is in the way");
+	expect(reserve_copy(&client, 6, 1000, &reply) == HP_NO_MEMORY && reply.copies == 3,
+		   "a copy in a sync is in the way, so others are not evicted");
 	expect(!has_copy(&client, 6), "a copy without memory is still there");
 	expect(reserve_copy(&client, 7, 600, &reply) == HP_OK && reply.copies == 2, "a smaller one");
 	request.operation = HP_SYNC_RESERVE;
@@ -1025,9 +1026,15 @@ test_memory(void)
 	stop();
 	report("too many blocks");
 
-	/* Random syncs and searches of more copies than fit, some of which are partly on the host. */
+}
+
+/* Random syncs and searches of more copies than fit, some of which are partly on the host. */
+static void
+test_coming_and_going(void)
+{
 	for (int round = 0; round < 6; round++)
 	{
+		Connection	client;
 		Index		indexes[6];
 
 		start_with_host(round % 3 < 2 ? "--memory=4" : "--memory=0", round < 3 ? NULL : round == 3 ? "--host-memory=3" : "--host-memory=64");
@@ -2105,11 +2112,13 @@ main(int argc, char **argv)
 {
 	if (argc < 2)
 	{
-		fprintf(stderr, "usage: %s DAEMON [host | cuda | faulty [SEED]]\n", argv[0]);
+		fprintf(stderr, "usage: %s DAEMON [host | cuda | two-hosts | two-cudas | faulty [SEED]]\n", argv[0]);
 		return 2;
 	}
-	if (argc > 2 && strcmp(argv[2], "cuda") == 0)
+	if (argc > 2 && strstr(argv[2], "cuda") != NULL)
 		device = "--device=cuda";
+	if (argc > 2 && strstr(argv[2], "two-") != NULL)
+		daemon_devices = "--devices=0,1";
 	tap_start(argc > 3 ? argc - 2 : 1, argc > 3 ? argv + 2 : argv);
 	enter_folder(argv[1]);
 
@@ -2157,8 +2166,12 @@ main(int argc, char **argv)
 		report("end");
 	}
 
-	test_memory();
-	test_host_memory();
+	if (daemon_devices == NULL)
+	{
+		test_memory();
+		test_host_memory();
+	}
+	test_coming_and_going();
 	test_pinned();
 	test_hostile();
 	return finish();

@@ -48,7 +48,7 @@
 
 #include "tree/tree.h"
 
-#define HP_VERSION		13
+#define HP_VERSION		14
 #define HP_CONTROL_FD	3
 
 /* Clients that wait for another client's sync get HP_WAITING at this interval. */
@@ -257,18 +257,20 @@ typedef struct HpReply
 	uint64_t	hits;			/* HP_SEARCH: the number of all hits */
 	uint64_t	counted;		/* HP_SEARCH, HP_OK: of these, how many have no tid at
 								 * tids_at, because the map counts them */
-	uint64_t	copy_memory;	/* of this copy, in bytes */
+	uint64_t	copy_memory;	/* of this copy on one device, in bytes */
 	uint64_t	copy_host_memory;	/* of this, what is not on the device */
-	uint64_t	memory;			/* of the device, in bytes; 0 if unknown */
+	uint64_t	memory;			/* of the largest device, in bytes; 0 if unknown */
 	uint64_t	memory_free;	/* read when copies last grew or shrank */
 	uint32_t	is_gpu;
-	uint32_t	copies;			/* number of copies in the daemon */
-	uint64_t	evictions;		/* since it started */
+	uint32_t	devices;		/* their number */
+	uint32_t	copies;			/* number of indexes with copies in the daemon */
+	uint32_t	unused;			/* zero */
+	uint64_t	evictions;		/* of an index's last copy, since the daemon started */
 	uint64_t	pinned;			/* staging memory of all clients that is pinned, in
 								 * bytes */
 	float		sort_ms;		/* HP_SEARCH: time on the device */
 	float		search_ms;
-	char		text[128];		/* the device's name, or the error */
+	char		text[128];		/* the devices' names, or the error */
 } HpReply;
 
 #endif							/* HARMONIA_PROTOCOL_H */
