@@ -2,9 +2,11 @@
  * faulty.cc
  *		A device that fails, in place of the CUDA device of a daemon under test.
  *
- * Apart from that it is the host device.  Environment variables select the faults:
+ * Apart from that it is the host device, of which there are three.  Environment variables select the faults:
+ * FAULT_NUMBER=n: only device n has them; otherwise all have.
  * FAULT_MEMORY=n: each call runs out of memory with a chance of one in n.
  * FAULT_SLOW=ms: each search takes this long, unless it is abandoned.
+ * FAULT_HANG=ms: each search takes this long, and nothing is heard of it meanwhile.
  * FAULT_DEVICE=n: call number n and all later ones fail; opening the device is the
  * first call.  FAULT_PROBES: one hit of each search has a probe number that does not
  * exist or, where hits are counted by probe, is counted twice.  FAULT_HITS: each search has one hit too many, the last hit's row for the
@@ -22,6 +24,7 @@ namespace
 
 struct FaultyDevice : HdDevice
 {
+	int			number = 0;
 	std::unique_ptr<HdDevice> host;
 	int			calls = 0;
 	uint64_t	random = 1;
@@ -30,11 +33,19 @@ struct FaultyDevice : HdDevice
 	{
 	}
 
+	/* The value of a fault; NULL if the device does not have it. */
+	const char *fault(const char *name) const
+	{
+		const char *only = getenv("FAULT_NUMBER");
+
+		return only == nullptr || atoi(only) == number ? getenv(name) : nullptr;
+	}
+
 	/* Count a call and decide whether it fails. */
 	HdStatus	begin(bool takes_memory)
 	{
-		const char *fatal = getenv("FAULT_DEVICE");
-		const char *memory = getenv("FAULT_MEMORY");
+		const char *fatal = fault("FAULT_DEVICE");
+		const char *memory = fault("FAULT_MEMORY");
 
 		calls++;
 		random = random * UINT64_C(6364136223846793005) + 1;
@@ -44,10 +55,12 @@ struct FaultyDevice : HdDevice
 			return fail(HD_NO_MEMORY, "simulated lack of memory");
 		return HD_OK;
 	}
-	HdStatus	open(int number) override
+	HdStatus	open(int wanted) override
 	{
-		HdStatus	status = begin(false);
+		HdStatus	status;
 
+		number = wanted;
+		status = begin(false);
 		return status != HD_OK ? status : host->open(number);
 	}
 	HdStatus	info(HdInfo *result) override
@@ -74,6 +87,10 @@ struct FaultyIndex : HdIndex
 
 	explicit FaultyIndex(HdIndex *index) : host(index)
 	{
+	}
+	const char *fault(const char *name) const
+	{
+		return ((FaultyDevice *) device)->fault(name);
 	}
 	HdStatus	begin(bool takes_memory)
 	{
@@ -118,9 +135,11 @@ struct FaultyIndex : HdIndex
 
 		if (status == HD_OK)
 			status = host->search(batch, plan, result);
-		if (getenv("FAULT_SLOW") != nullptr && status == HD_OK && !passes(atoi(getenv("FAULT_SLOW"))))
+		if (fault("FAULT_HANG") != nullptr)
+			usleep((useconds_t) atoi(fault("FAULT_HANG")) * 1000);
+		if (fault("FAULT_SLOW") != nullptr && status == HD_OK && !passes(atoi(fault("FAULT_SLOW"))))
 			status = device->fail(HD_ABANDONED, "simulated slow search");
-		if (getenv("FAULT_PROBES") != nullptr && status == HD_OK && batch.probes != nullptr &&
+		if (fault("FAULT_PROBES") != nullptr && status == HD_OK && batch.probes != nullptr &&
 			result->hits > 0)
 		{
 			if (result->counted > 0)
@@ -128,7 +147,7 @@ struct FaultyIndex : HdIndex
 			else
 				batch.probes[result->hits / 2] = batch.count;
 		}
-		if (getenv("FAULT_HITS") != nullptr && status == HD_OK && batch.probes != nullptr &&
+		if (fault("FAULT_HITS") != nullptr && status == HD_OK && batch.probes != nullptr &&
 			result->hits > 1 && result->hits < batch.room)
 		{
 			batch.probes[result->hits] = 0;
@@ -161,5 +180,5 @@ hd_cuda_device()
 int
 hd_cuda_count()
 {
-	return 1;
+	return 3;
 }

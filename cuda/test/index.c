@@ -233,6 +233,19 @@ change_index(Index *index)
 	}
 }
 
+void
+set_tids(Index *index, uint64_t tid)
+{
+	for (int i = 0; i < index->model.count; i++)
+		index->model.entries[i].tid = tid;
+	for (uint32_t leaf = 0; leaf < index->leaf_count; leaf++)
+	{
+		index->leaves[leaf].low.tid = 0;
+		fill_leaf(index, leaf);
+	}
+	index->leaves_copied = false;
+}
+
 HpBound
 bound_of(HtWidth width, HtEntry entry)
 {

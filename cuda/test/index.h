@@ -58,6 +58,9 @@ extern void free_index(Index *index);
 /* Insert, remove, split leaves. */
 extern void change_index(Index *index);
 
+/* Give all entries the same tid, above 0.  The keys must differ. */
+extern void set_tids(Index *index, uint64_t tid);
+
 /* A bound as it is sent, for an index of a width. */
 extern HpBound bound_of(HtWidth width, HtEntry entry);
 
