@@ -70,6 +70,13 @@ Places::keep(const uint32_t *kept, uint32_t count)
 	}
 }
 
+/* At least what inner levels take for each leaf, if there are many. */
+static uint64_t
+leaf_levels_memory(const Copy *copy)
+{
+	return 2 * (uint64_t) copy->of->width + sizeof(uint32_t);
+}
+
 Copies::Copies(HdDevice *on, int device_number, uint64_t limit_bytes, Indexes &all_indexes)
 	: device(on), number(device_number), indexes(all_indexes), limit(limit_bytes)
 {
@@ -166,7 +173,9 @@ Copies::sweep()
 CopiedIndex::Held
 Copies::held(const Copy *copy) const
 {
-	return {copy->blocks, blocks_max(copy), copy->places.free_count(), hd_index_memory(copy->index),
+	uint64_t	forced_blocks = (limit + host_share(copy)) / (HT_PAGE_SIZE + leaf_levels_memory(copy));
+
+	return {copy->blocks, blocks_max(copy), (uint32_t) std::min(forced_blocks, (uint64_t) HP_MAX_BLOCKS), copy->places.free_count(), hd_index_memory(copy->index),
 		hd_index_host_memory(copy->index)};
 }
 
@@ -243,7 +252,7 @@ Copies::give_way(const Copy *copy, uint32_t blocks)
 
 	for (int other = 0; other < HD_MAX_DEVICES; other++)
 	{
-		if (other == number || (index.holders & set_of(other)) == 0 || index.held[other].blocks_max < blocks)
+		if (other == number || (index.holders & set_of(other)) == 0 || index.held[other].blocks_forced < blocks)
 			continue;
 		indexes.leave(copy->of, number, false);
 		return true;
@@ -349,13 +358,6 @@ levels_memory(const CopiedIndex &index, uint32_t leaves)
 	for (uint64_t level = leaves; level > 1; keys += level)
 		level = (level + (uint64_t) index.fanout - 1) / (uint64_t) index.fanout;
 	return keys * (uint64_t) index.width + leaves * sizeof(uint32_t);
-}
-
-/* At least what inner levels take for each leaf, if there are many. */
-static uint64_t
-leaf_levels_memory(const Copy *copy)
-{
-	return 2 * (uint64_t) copy->of->width + sizeof(uint32_t);
 }
 
 /* Returns false if another device has been faster. */

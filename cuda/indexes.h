@@ -52,6 +52,7 @@ struct CopiedIndex
 	{
 		uint32_t	blocks;
 		uint32_t	blocks_max;
+		uint32_t	blocks_forced;	/* that it could have if all others were evicted */
 		uint32_t	free_blocks;
 		uint64_t	memory;
 		uint64_t	host_memory;
