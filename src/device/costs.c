@@ -104,9 +104,11 @@ wait_time(const HmQueue *queue, double busy)
 	if (wait > longest)
 		wait = longest;
 
-	/* The request that is being served is half done, on average. */
-	if (queue->searches > 0)
-		wait *= 1 - 0.5 / queue->searches;
+	/* Requests that are being served, one by each device, are half done, on average. */
+	if (queue->searches < queue->devices)
+		wait = 0;
+	else
+		wait *= (1 - 0.5 * queue->devices / queue->searches) / queue->devices;
 	return queue->sync + wait;
 }
 

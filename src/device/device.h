@@ -126,10 +126,10 @@ typedef struct HmDeviceInfo
 	HmDeviceState state;
 	bool		is_gpu;
 	int			pid;			/* of the daemon; 0 if it does not run */
-	uint64		memory;			/* in bytes; 0 if unknown */
+	uint64		memory;			/* of the largest device, in bytes; 0 if unknown */
 	uint64		starts;			/* of the daemon, since the server started */
 	TimestampTz since;			/* when the state last changed */
-	char		text[128];		/* the device's name, or the error */
+	char		text[128];		/* the devices' names, or the error */
 } HmDeviceInfo;
 
 extern HmDeviceState hm_device_state(void);

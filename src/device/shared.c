@@ -21,6 +21,7 @@ HmDeviceShared *hm_device = NULL;
 
 /* GUCs */
 int			hm_gpu_mode = HM_GPU_AUTO;
+char	   *hm_gpu_devices = NULL;
 int			hm_device_memory = 0;
 int			hm_device_host_memory = 0;
 bool		hm_enable_device = true;
@@ -94,6 +95,7 @@ start_shared(void)
 		pg_atomic_init_u64(&hm_device->queued_sync, 0);
 		pg_atomic_init_u64(&hm_device->queued_search, 0);
 		pg_atomic_init_u32(&hm_device->queued, 0);
+		pg_atomic_init_u32(&hm_device->devices, 1);
 		hm_device->info.state = HM_DEVICE_OFF;
 		hm_device->stats_since = GetCurrentTimestamp();
 		hm_device->info.since = hm_device->stats_since;
@@ -120,6 +122,41 @@ start_shared(void)
 	LWLockRelease(AddinShmemInitLock);
 }
 
+/* The daemon takes numbers below this (cuda/harmonia_device.h). */
+#define MAX_GPU_DEVICES		16
+
+/* Check harmonia.gpu_devices: "all", or different numbers. */
+static bool
+check_gpu_devices(char **value, void **extra, GucSource source)
+{
+	const char *text = *value;
+	uint32		seen = 0;
+
+	if (strcmp(text, "all") == 0)
+		return true;
+	for (;;)
+	{
+		char	   *end;
+		long		number = strtol(text, &end, 10);
+
+		if (end == text || number < 0 || number >= MAX_GPU_DEVICES || (*end != '\0' && *end != ','))
+		{
+			GUC_check_errdetail("It must be \"all\", or numbers from 0 to %d with commas between them.",
+								MAX_GPU_DEVICES - 1);
+			return false;
+		}
+		if (seen & (UINT32_C(1) << number))
+		{
+			GUC_check_errdetail("Device %ld occurs twice.", number);
+			return false;
+		}
+		seen |= UINT32_C(1) << number;
+		if (*end == '\0')
+			return true;
+		text = end + 1;
+	}
+}
+
 static void
 define_settings(void)
 {
@@ -129,8 +166,13 @@ define_settings(void)
 							 "\"host\" searches copies on the CPU, for tests.",
 							 &hm_gpu_mode, HM_GPU_AUTO, gpu_modes,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomStringVariable("harmonia.gpu_devices",
+							   "Sets the GPUs that batches are searched on.",
+							   "Their numbers, as CUDA counts them, with commas between them, or \"all\".",
+							   &hm_gpu_devices, "0",
+							   PGC_SIGHUP, 0, check_gpu_devices, NULL, NULL);
 	DefineCustomIntVariable("harmonia.device_memory",
-							"Limits the device's memory for copies of indexes.",
+							"Limits the memory of each device for copies of indexes.",
 							"0 means nearly all of the device's memory.",
 							&hm_device_memory, 0, 0, INT_MAX,
 							PGC_SIGHUP, GUC_UNIT_MB, NULL, NULL, NULL);

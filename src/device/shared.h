@@ -56,6 +56,7 @@ typedef struct HmDeviceShared
 	pg_atomic_uint64 queued_sync;	/* work that backends have for the device, in ns */
 	pg_atomic_uint64 queued_search;
 	pg_atomic_uint32 queued;	/* number of these backends */
+	pg_atomic_uint32 devices;	/* that share the work */
 
 	/* The process that brings copies up to date ahead of batches. */
 	int			ahead_pid;		/* 0: it does not run */
@@ -110,7 +111,8 @@ typedef enum HmGpuMode
 } HmGpuMode;
 
 extern int	hm_gpu_mode;
-extern int	hm_device_memory;	/* MB; 0: no limit */
+extern char *hm_gpu_devices;	/* "all", or numbers with commas between them */
+extern int	hm_device_memory;	/* MB of each device; 0: no limit */
 extern int	hm_device_host_memory;	/* MB */
 extern int	hm_device_restart_delay;	/* ms */
 

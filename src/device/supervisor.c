@@ -30,6 +30,7 @@
 #include "storage/latch.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
+#include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 #include "device/shared.h"
@@ -64,6 +65,7 @@ static HpReply ready;			/* what the daemon said when it was ready */
 
 /* The settings of the last start or attempt to start. */
 static int	started_mode;
+static char *started_devices = NULL;
 static int	started_memory;
 static int	started_host_memory;
 
@@ -79,6 +81,7 @@ set_state(HmDeviceState state, const HpReply *reply, const char *text)
 	info->pid = (int) daemon_pid;
 	info->is_gpu = reply != NULL && reply->is_gpu;
 	info->memory = reply != NULL ? reply->memory : 0;
+	pg_atomic_write_u32(&hm_device->devices, reply != NULL ? Max(reply->devices, 1) : 1);
 	info->since = GetCurrentTimestamp();
 	if (state == HM_DEVICE_STARTING)
 		info->starts++;
@@ -99,9 +102,10 @@ become_daemon(int connection)
 {
 	char		path[MAXPGPATH];
 	char		device[32];
+	char		devices[128];
 	char		memory[32];
 	char		host_memory[32];
-	char	   *arguments[] = {DAEMON, device, memory, host_memory, NULL};
+	char	   *arguments[] = {DAEMON, device, devices, memory, host_memory, NULL};
 	sigset_t	none;
 	int			null = open("/dev/null", O_RDWR);
 
@@ -114,6 +118,7 @@ become_daemon(int connection)
 
 	snprintf(path, sizeof(path), "%s/%s", pkglib_path, DAEMON);
 	snprintf(device, sizeof(device), "--device=%s", started_mode == HM_GPU_HOST ? "host" : "cuda");
+	snprintf(devices, sizeof(devices), "--devices=%s", started_devices);
 	snprintf(memory, sizeof(memory), "--memory=%d", started_memory);
 	snprintf(host_memory, sizeof(host_memory), "--host-memory=%d", started_host_memory);
 
@@ -271,6 +276,9 @@ start_daemon(void)
 	int			status;
 
 	started_mode = hm_gpu_mode;
+	if (started_devices != NULL)
+		pfree(started_devices);
+	started_devices = MemoryContextStrdup(TopMemoryContext, hm_gpu_devices);
 	started_memory = hm_device_memory;
 	started_host_memory = hm_device_host_memory;
 	snprintf(path, sizeof(path), "%s/%s", pkglib_path, DAEMON);
@@ -395,7 +403,7 @@ watch_daemon(void)
 static bool
 settings_changed(void)
 {
-	return hm_gpu_mode != started_mode || hm_device_memory != started_memory ||
+	return hm_gpu_mode != started_mode || strcmp(hm_gpu_devices, started_devices) != 0 || hm_device_memory != started_memory ||
 		hm_device_host_memory != started_host_memory;
 }
 
