@@ -209,7 +209,8 @@ is_deeply(\@others, [], 'statements that end have the right answer');
 my $ended = () = $answers =~ /^\Q$wanted\E$/mg;
 my $cancels = () = $cancelled =~ /canceling statement due to statement timeout/g;
 cmp_ok($cancels, '>', 5, "$cancels statements were cancelled");
-is($ended + $cancels, 70, 'and all others have ended');
+# A RESET can take too long, too.
+cmp_ok($ended + $cancels, '>=', 70, 'and all others have ended');
 like(nodes_of($node, $every, $lookups), qr/Device Batches: [1-9]/, 'the device takes part after that');
 
 # ----------------------------------------------------------------
