@@ -53,14 +53,15 @@ my %bases = (
 		  . "INSERT INTO $t SELECT NULL FROM generate_series(1, 500);"
 		  . "CREATE INDEX ${t}_i ON $t USING harmonia (k) WITH (fanout = 8, fillfactor = 10);";
 	},
-	# two auxiliary nodes, at blocks 22 and 24
+	# two auxiliary nodes, at blocks 22 and 24; the first block of those that splits get next is in use, another one is not
 	shadowed => sub {
 		my ($t) = @_;
 		return "CREATE TABLE $t (k bigint);"
 		  . "INSERT INTO $t SELECT (g * 10) << 32 FROM generate_series(1::bigint, 580 * 20) g;"
 		  . "CREATE INDEX ${t}_i ON $t USING harmonia (k) WITH (fanout = 8, fillfactor = 100);"
 		  . "INSERT INTO $t SELECT (580 * 10 * 3 + 5)::bigint << 32;"
-		  . "INSERT INTO $t SELECT (580 * 10 * 12 + 5)::bigint << 32;";
+		  . "INSERT INTO $t SELECT (580 * 10 * 12 + 5)::bigint << 32;"
+		  . "INSERT INTO $t SELECT (580 * 10 * 13 + 5)::bigint << 32;";
 	},
 	# key pages: block 2
 	keys => sub {
@@ -76,7 +77,7 @@ my %bases = (
 		  . "INSERT INTO $t SELECT g * 1000 FROM generate_series(1, 100000) g;"
 		  . "CREATE INDEX ${t}_i ON $t USING harmonia (k) WITH (fanout = 128, fillfactor = 10);";
 	},
-	# more than ten segments, most of them of 4 blocks
+	# more than ten segments, most of them of 4 blocks, the first one of 2
 	steps => sub {
 		my ($t) = @_;
 		return "CREATE TABLE $t (k bigint);"

@@ -353,7 +353,7 @@ my @plants = (
 	[ 'leaf count too small', tree => sub { add($_[0], 1, $header{leaves}, 'V', -1) },
 		qr/Block 1: the header counts 95 leaves/ ],
 	[ 'more leaves than counted', shadowed => sub { add($_[0], 1, $header{leaves}, 'V', -1) },
-		qr/Block 1: inner nodes lead to more than the segment's 21 leaves/ ],
+		qr/Block 1: inner nodes lead to more than the segment's 22 leaves/ ],
 	[ 'no leaf room', tree => sub { put($_[0], 1, $header{leaf_room}, 'V', 0) },
 		qr/Block 1: the segment has room for 0 leaves/ ],
 	[ 'no pure leaves', tree => sub { put($_[0], 1, $header{pure_leaves}, 'V', 0) },
@@ -428,11 +428,11 @@ my @plants = (
 	[ 'separator of the root', tree => sub { my $at = node_at($_[0], 1, 0, 128); add($_[0], 1, $at, 'Q<', 1) },
 		qr/Block 1: the leaf at block \d+ begins|Block \d+: the leaf (begins at|ends before) .*, but inner nodes have/ ],
 	[ 'separator beyond the segment', steps => sub {
-			# the separator of the last leaf
-			my ($leaf, $at) = (get($_[0], 1, $header{pure_leaves}, 'V') - 1, node_at($_[0], 1, 0, 128));
-			put($_[0], 1, $at + 8 * ($leaf - 1), 'Q<', ~0 - 5);
+			# the separator of the second segment's last leaf
+			my ($leaf, $at) = (get($_[0], 3, $header{pure_leaves}, 'V') - 1, node_at($_[0], 3, 0, 128));
+			put($_[0], 3, $at + 8 * ($leaf - 1), 'Q<', ~0 - 5);
 		},
-		qr/Block 1: the leaf at block \d+ begins at .*, but its segment ends before/ ],
+		qr/Block 3: the leaf at block \d+ begins at .*, but its segment ends before/ ],
 	[ 'separators out of order', tree => sub { my $at = node_at($_[0], 1, 5, 128); swap($_[0], 1, $at, 8, $at + 8) },
 		qr/Block 1: separator 1 of node 5, .*, is not above the one before/ ],
 	[ 'separator without leaf', tree => sub { my $at = node_at($_[0], 1, 0, 128); put($_[0], 1, $at + 48, 'Q<', ~0 - 1) },
@@ -507,7 +507,7 @@ my @plants = (
 		},
 		qr/Block 24: the auxiliary node stands in for node 2, not 1/ ],
 	[ 'auxiliary node missing', shadowed => sub { put($_[0], 1, $header{child_region} + 4 * 4, 'V', 0xFFFFFFFF) },
-		qr/Block 1: inner nodes lead to 21 leaves, but the header counts 22/ ],
+		qr/Block 1: inner nodes lead to 22 leaves, but the header counts 23/ ],
 	[ 'auxiliary counter', shadowed => sub { add($_[0], 1, $header{auxiliaries}, 'V', 1) },
 		qr/Block 1: the segment has 2 auxiliary nodes, but its header counts 3/ ],
 	[ 'auxiliary node is a leaf', shadowed => sub { put($_[0], 1, $header{child_region} + 4 * 4, 'V', 3) },

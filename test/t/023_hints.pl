@@ -115,8 +115,8 @@ for my $case ([ 'the last rows are deleted last', '<', '>=' ], [ 'the first rows
 # removed because of a hint alone.
 # ----------------------------------------------------------------
 make_table();
-# A first hint, so that the header tells of hints.
-sql('INSERT INTO t VALUES (5000); DELETE FROM t WHERE k = 5000');
+# A first hint, in the first leaf, so that the header of its segment tells of hints.
+sql('INSERT INTO t VALUES (1); DELETE FROM t WHERE ctid = (SELECT max(ctid) FROM t)');
 is(scan(), 1000, 'one hint');
 sql('CHECKPOINT');
 my ($leaf, $bits) = split /\|/,
@@ -138,6 +138,8 @@ for my $block (0 .. 58)
 	vec($hints, $block * $slots{$bits} + $_, 1) = 1 for 0 .. $count - 1;
 	$planted += $count;
 }
+# One of them is right.
+$planted--;
 cmp_ok($planted, '>', 500, "$planted hints are planted");
 put(\$data, $leaf, $hole, 'a*', $hints);
 write_index($standby->data_dir . "/$path", $data);

@@ -24,7 +24,7 @@ sub check_device
 		'SELECT sum(device_batches), sum(synced_blocks), sum(fallbacks) FROM harmonia_stat_indexes()');
 
 	cmp_ok($batches, '>', 100, "$name: $batches batches on the device");
-	cmp_ok($synced, '>', 10, "$name: $synced blocks had changed before");
+	cmp_ok($synced, '>', 0, "$name: $synced blocks had changed before");
 	is($fallbacks, 0, "$name: the device answered all of them");
 	return;
 }
