@@ -163,7 +163,9 @@ CREATE TABLE parted_2 PARTITION OF parted FOR VALUES FROM ('aaaaaaaaaaaaaaaaab')
 CREATE INDEX ON parted USING harmonia (k text_c_ops);
 INSERT INTO parted SELECT k, id FROM word;
 ANALYZE parted;
-SELECT * FROM compare_lookups('SELECT n, id FROM o JOIN parted p ON p.k = o.low', 'SELECT n, id FROM o JOIN parted p ON p.k >= o.low AND p.k < o.high', 'SELECT id FROM parted WHERE k = ANY (ARRAY(SELECT low FROM o))', 'SELECT id FROM parted WHERE k < ''b'' OR k = ''c''');
+SELECT * FROM compare_lookups('SELECT n, id FROM o JOIN parted p ON p.k = o.low', 'SELECT n, id FROM o JOIN parted p ON p.k >= o.low AND p.k < o.high', 'SELECT id FROM parted WHERE k = ANY (ARRAY(SELECT low FROM o))');
+-- A bitmap scan of the partition costs about as much as a lookup scan.
+SELECT n, result, query FROM compare_lookups('SELECT id FROM parted WHERE k < ''b'' OR k = ''c''');
 
 --
 -- An index keeps its keys, so it cannot be used if operators are added to its family
