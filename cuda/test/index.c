@@ -290,6 +290,34 @@ ask_room(const Connection *connection, const HpRequest *request, HpReply *reply)
 	return status;
 }
 
+int
+make_copy(const Connection *client, uint32_t number, uint32_t blocks, HpReply *reply)
+{
+	HpRequest	request = {.operation = HP_SYNC_BEGIN, .create = 1, .width = HT_WIDTH64, .fanout = 64};
+	int			status;
+
+	request.index.build_id = number;
+	status = ask_status(client, &request, NULL);
+	if (status != HP_OK)
+		return status;
+	request.operation = HP_SYNC_RESERVE;
+	request.count = blocks;
+	status = ask_room(client, &request, reply);
+	if (status != HP_OK)
+		return status;
+	request.operation = HP_SYNC_END;
+	return ask_status(client, &request, reply);
+}
+
+bool
+has_copy(const Connection *client, uint32_t number)
+{
+	HpRequest	request = {.operation = HP_SEARCH};
+
+	request.index.build_id = number;
+	return ask_status(client, &request, NULL) == HP_OK;
+}
+
 /* ----------------------------------------------------------------
  *		Partial copies
  * ----------------------------------------------------------------

@@ -77,6 +77,12 @@ extern int	ask_status(const Connection *connection, const HpRequest *request, Hp
 /* The same with HP_SYNC_RESERVE, until there is room for all blocks. */
 extern int	ask_room(const Connection *connection, const HpRequest *request, HpReply *reply);
 
+/* Make a copy of this many blocks, without leaves.  Returns the status of the last request. */
+extern int	make_copy(const Connection *client, uint32_t number, uint32_t blocks, HpReply *reply);
+
+/* Whether the daemon has such a copy. */
+extern bool has_copy(const Connection *client, uint32_t number);
+
 /*
  * Bring the copy up to date.  Returns the status of the last request.  The other
  * functions are the steps of sync_index(), for tests that stop between them.

@@ -78,35 +78,6 @@ test_numbers(void)
  * ----------------------------------------------------------------
  */
 
-/* Make a copy of this many blocks.  Returns the status of the last request. */
-static int
-make_copy(const Connection *client, uint32_t number, uint32_t blocks, HpReply *reply)
-{
-	HpRequest	request = {.operation = HP_SYNC_BEGIN, .create = 1, .width = HT_WIDTH64, .fanout = 64};
-	int			status;
-
-	request.index.build_id = number;
-	status = ask_status(client, &request, NULL);
-	if (status != HP_OK)
-		return status;
-	request.operation = HP_SYNC_RESERVE;
-	request.count = blocks;
-	status = ask_room(client, &request, reply);
-	if (status != HP_OK)
-		return status;
-	request.operation = HP_SYNC_END;
-	return ask_status(client, &request, reply);
-}
-
-static bool
-has_copy(const Connection *client, uint32_t number)
-{
-	HpRequest	request = {.operation = HP_SEARCH};
-
-	request.index.build_id = number;
-	return ask_status(client, &request, NULL) == HP_OK;
-}
-
 static void
 test_places(void)
 {

@@ -927,35 +927,6 @@ test_shares(void)
  * ----------------------------------------------------------------
  */
 
-/* Make a copy of this many blocks.  Returns the status of the last request. */
-static int
-reserve_copy(const Connection *client, uint32_t number, uint32_t blocks, HpReply *reply)
-{
-	HpRequest	request = {.operation = HP_SYNC_BEGIN, .create = 1, .width = HT_WIDTH64, .fanout = 64};
-	int			status;
-
-	request.index.build_id = number;
-	status = ask_status(client, &request, NULL);
-	if (status != HP_OK)
-		return status;
-	request.operation = HP_SYNC_RESERVE;
-	request.count = blocks;
-	status = ask_room(client, &request, reply);
-	if (status != HP_OK)
-		return status;
-	request.operation = HP_SYNC_END;
-	return ask_status(client, &request, reply);
-}
-
-static bool
-has_copy(const Connection *client, uint32_t number)
-{
-	HpRequest	request = {.operation = HP_SEARCH};
-
-	request.index.build_id = number;
-	return ask_status(client, &request, NULL) == HP_OK;
-}
-
 /* Clients map more staging memory than may be pinned; it is used all the same. */
 static void
 test_pinned(void)
@@ -1007,24 +978,24 @@ test_memory(void)
 	client = connect_client(GENERATION);
 	other = connect_client(GENERATION);
 	for (uint32_t i = 1; i <= 3; i++)
-		expect(reserve_copy(&client, i, 300, &reply) == HP_OK && reply.copies == i &&
+		expect(make_copy(&client, i, 300, &reply) == HP_OK && reply.copies == i &&
 			   reply.evictions == 0 && reply.copy_memory >= 300 * HT_PAGE_SIZE, "copy %u", i);
-	expect(reserve_copy(&client, 4, 300, &reply) == HP_OK && reply.copies == 3 && reply.evictions == 1,
+	expect(make_copy(&client, 4, 300, &reply) == HP_OK && reply.copies == 3 && reply.evictions == 1,
 		   "one copy too many");
 	expect(!has_copy(&client, 1) && has_copy(&client, 2), "the wrong copy is evicted");
-	expect(reserve_copy(&client, 5, 300, &reply) == HP_OK && reply.evictions == 2, "two too many");
+	expect(make_copy(&client, 5, 300, &reply) == HP_OK && reply.evictions == 2, "two too many");
 	expect(has_copy(&client, 2) && !has_copy(&client, 3) && has_copy(&client, 4), "the wrong copy is evicted");
 	report("the least recently used copy is evicted");
 
-	expect(reserve_copy(&client, 6, 1025, &reply) == HP_NO_MEMORY && reply.text[0] != '\0' &&
+	expect(make_copy(&client, 6, 1025, &reply) == HP_NO_MEMORY && reply.text[0] != '\0' &&
 		   reply.evictions == 2, "a copy that will never fit");
 	expect(!has_copy(&client, 6) && has_copy(&client, 2) && has_copy(&client, 5), "what is there");
 	request.index.build_id = 2;
 	expect(ask_status(&other, &request, NULL) == HP_OK, "begin");
-	expect(reserve_copy(&client, 6, 1000, &reply) == HP_NO_MEMORY && reply.copies == 3,
+	expect(make_copy(&client, 6, 1000, &reply) == HP_NO_MEMORY && reply.copies == 3,
 		   "a copy in a sync is in the way, so others are not evicted");
 	expect(!has_copy(&client, 6), "a copy without memory is still there");
-	expect(reserve_copy(&client, 7, 600, &reply) == HP_OK && reply.copies == 2, "a smaller one");
+	expect(make_copy(&client, 7, 600, &reply) == HP_OK && reply.copies == 2, "a smaller one");
 	request.operation = HP_SYNC_RESERVE;
 	request.count = 900;
 	expect(ask_status(&other, &request, &reply) == HP_OK && reply.copies == 1 && !has_copy(&client, 7),
@@ -1034,7 +1005,7 @@ test_memory(void)
 		   reply.copy_memory <= 1024 * HT_PAGE_SIZE, "end");
 	expect(has_copy(&client, 2), "the copy that has grown");
 	for (uint32_t i = 100; i < 4300; i++)
-		reserve_copy(&client, i, 0, &reply);
+		make_copy(&client, i, 0, &reply);
 	expect(reply.status == HP_OK && reply.copies <= 4096, "%u copies of nothing", reply.copies);
 	close_connection(&client);
 	close_connection(&other);
@@ -1044,8 +1015,8 @@ test_memory(void)
 	/* More blocks than any copy can have do not evict anything, whatever the limit. */
 	start("--memory=1000000");
 	client = connect_client(GENERATION);
-	expect(reserve_copy(&client, 1, 300, &reply) == HP_OK, "a copy");
-	expect(reserve_copy(&client, 2, HP_MAX_BLOCKS + 1, &reply) == HP_NO_MEMORY && reply.evictions == 0 &&
+	expect(make_copy(&client, 1, 300, &reply) == HP_OK, "a copy");
+	expect(make_copy(&client, 2, HP_MAX_BLOCKS + 1, &reply) == HP_NO_MEMORY && reply.evictions == 0 &&
 		   has_copy(&client, 1), "a copy with too many blocks");
 	close_connection(&client);
 	stop();
@@ -1100,8 +1071,8 @@ test_host_memory(void)
 
 	start_with_host("--memory=8", "--host-memory=4");	/* 1024 and 512 blocks */
 	client = connect_client(GENERATION);
-	expect(reserve_copy(&client, 1, 300, &reply) == HP_OK && reply.copy_host_memory == 0, "a copy that fits");
-	expect(reserve_copy(&client, 2, 1000, &reply) == HP_OK && reply.evictions == 0 && reply.copies == 2,
+	expect(make_copy(&client, 1, 300, &reply) == HP_OK && reply.copy_host_memory == 0, "a copy that fits");
+	expect(make_copy(&client, 2, 1000, &reply) == HP_OK && reply.evictions == 0 && reply.copies == 2,
 		   "a copy that does not: %s", reply.text);
 	on_device = reply.copy_memory - reply.copy_host_memory;
 	expect(reply.copy_host_memory >= 250 * HT_PAGE_SIZE && reply.copy_host_memory <= 512 * HT_PAGE_SIZE,
@@ -1120,13 +1091,13 @@ test_host_memory(void)
 	expect(ask_room(&client, &request, &reply) == HP_OK && reply.copy_host_memory > 0, "as many: %s", reply.text);
 	request.operation = HP_SYNC_END;
 	expect(ask_status(&client, &request, &reply) == HP_OK, "end");
-	expect(reserve_copy(&client, 4, 1400, &reply) == HP_NO_MEMORY, "the host's memory is taken from others");
+	expect(make_copy(&client, 4, 1400, &reply) == HP_NO_MEMORY, "the host's memory is taken from others");
 
 	/* Growing takes more of the host's memory, and more than all is refused. */
 	request.operation = HP_DROP;
 	for (request.index.build_id = 1; request.index.build_id <= 3; request.index.build_id++)
 		expect(ask_status(&client, &request, NULL) == HP_OK, "drop");
-	expect(reserve_copy(&client, 4, 1400, &reply) == HP_OK && reply.copy_host_memory <= 512 * HT_PAGE_SIZE, "a large copy");
+	expect(make_copy(&client, 4, 1400, &reply) == HP_OK && reply.copy_host_memory <= 512 * HT_PAGE_SIZE, "a large copy");
 	on_device = reply.copy_memory - reply.copy_host_memory;
 	request = (HpRequest) {.operation = HP_SYNC_BEGIN, .width = HT_WIDTH64, .fanout = 64};
 	request.index.build_id = 4;
@@ -1140,7 +1111,7 @@ test_host_memory(void)
 	expect(!has_copy(&client, 4), "it is still there");
 
 	/* Its memory can be used again. */
-	expect(reserve_copy(&client, 5, 1400, &reply) == HP_OK, "another one");
+	expect(make_copy(&client, 5, 1400, &reply) == HP_OK, "another one");
 	close_connection(&client);
 	stop();
 	report("copies that are partly on the host");
