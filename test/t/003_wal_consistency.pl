@@ -65,13 +65,14 @@ finish($writers);
 $primary->start;
 check_all_indexes($primary, 'the primary has recovered');
 
-# The WAL has pages to compare with.
+# The WAL has pages to compare with.  Just after a checkpoint the records hold pages that
+# replay puts in place, so these come later.
 my ($records) = run_command(
 	[
-		'pg_waldump', '--bkp-details', '--rmgr=Generic', '--limit=10', '--start', $start,
+		'pg_waldump', '--bkp-details', '--rmgr=Generic', '--limit=10000', '--start', $start,
 		'--path', $primary->data_dir . '/pg_wal'
 	]);
 
-like($records, qr/for WAL verification/, 'WAL has pages to compare with');
+ok($records =~ /for WAL verification/, 'WAL has pages to compare with');
 $primary->stop;
 done_testing();
