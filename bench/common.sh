@@ -147,13 +147,11 @@ transactions_a_second() {
 	run_pgbench "$clients" -f "$dir/script"
 }
 
-# run_pgbench CLIENTS OPTION...: prints transactions per second.  If $transactions is set, each client
-# runs so many.
+# run_pgbench CLIENTS OPTION...: prints transactions per second.
 run_pgbench() {
 	local clients=$1 length=(-T "$seconds_a_run")
 	shift
 	[ "$seconds_a_run" -gt 0 ] || length=(-t 100)
-	[ -z "${transactions:-}" ] || length=(-t "$transactions")
 	PGOPTIONS=$options pgbench -n -M prepared -c "$clients" -j "$((clients < $(nproc) ? clients : $(nproc)))" \
 		"${length[@]}" "$@" | sed -n 's/^tps = \([0-9.]*\) .*/\1/p'
 }

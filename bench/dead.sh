@@ -9,13 +9,14 @@
 #   auto        with autovacuum, which looks every ten seconds
 #   default: both
 #
-# Environment: SECONDS_A_RUN (120), QUEUE_SECONDS (the queue's; five times SECONDS_A_RUN), RUNS (1), CASES (a pattern: cases
+# Environment: SECONDS_A_RUN (120), QUEUE_SECONDS (the queue's; five times SECONDS_A_RUN), TURN (20), RUNS (1), CASES (a pattern: cases
 # to be run), and the variables of bench/common.sh.  All cases take about 90 times SECONDS_A_RUN.  ROWS is
 # not used.
 #
-# Two clients run a script for each access method, in turn: with btree for SECONDS_A_RUN, and then with harmonia as many
-# transactions, because what is left after more of them may be larger.  Each run begins with a new table d, its index
-# d_k and a checkpoint.  Everything is in shared buffers, fsync and synchronous_commit are off.
+# Two clients run a script with each access method for SECONDS_A_RUN, in turns of TURN seconds, so that a machine whose
+# speed changes is no worse for one of them.  Harmonia misses a turn when it is ahead in transactions, because what is
+# left after more of them may be larger.  Each run begins with a new table d and its index d_k, in a schema for each
+# access method, and a checkpoint.  Everything is in shared buffers, fsync and synchronous_commit are off.
 
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR/../tools source=common.sh
@@ -26,12 +27,13 @@ set -euo pipefail
 start_suite dead 0 1 120
 queue_seconds=${QUEUE_SECONDS:-$((5 * seconds_a_run))}
 cases=${CASES:-*}
+turn=${TURN:-$((seconds_a_run < 20 ? seconds_a_run : 20))}
 
 # start_reader: opens a transaction with a snapshot that lasts; sets $reader to its process.  psql keeps the
 # transaction open until its input ends.
 start_reader() {
 	coproc READER { sql -c '\set ON_ERROR_STOP 1' -f - >"$dir/reader"; }
-	echo 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM d;' >&"${READER[1]}"
+	echo 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM btree.d LIMIT 1;' >&"${READER[1]}"
 	until [ "$(sql -c "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'")" = 1 ]; do
 		sleep 0.1
 	done
@@ -42,30 +44,57 @@ stop_reader() {
 	wait "$READER_PID"
 }
 
+# make_table METHOD SQL: makes the table and the index anew.
+make_table() {
+	sql -c "DROP SCHEMA IF EXISTS $1 CASCADE; CREATE SCHEMA $1; SET search_path = $1; CREATE SEQUENCE d_s" \
+		-c "${2//METHOD/$1}" -c "ALTER TABLE d SET (autovacuum_enabled = $autovacuum)"
+}
+
+# take_turn METHOD STATEMENT...: adds a turn to $turns, and its transactions a second to $total.
+take_turn() {
+	local method=$1 rate options="-c enable_seqscan=off -c enable_bitmapscan=off -c search_path=$1,public" seconds_a_run=$turn
+	shift
+	rate=$(transactions_a_second 2 "$@")
+	turns[$method]=$((turns[$method] + 1))
+	total[$method]=$(awk -v total="${total[$method]}" -v rate="$rate" 'BEGIN { print total + rate }')
+}
+
+# take_turns SECONDS STATEMENT...: both access methods in turn, until btree has run for that long.
+take_turns() {
+	local n=$((($1 + turn - 1) / (turn > 0 ? turn : 1))) i
+	shift
+	for ((i = 0; i < (n > 0 ? n : 1); i++)); do
+		take_turn btree "$@"
+		if [ "$i" -eq 0 ] || awk "BEGIN { exit !(${total[harmonia]} < ${total[btree]}) }"; then
+			take_turn harmonia "$@"
+		fi
+	done
+}
+
 # dead_case NAME SQL STATEMENT...: measures a case.  SQL makes the table d and the index d_k; METHOD stands
 # for the access method.  A long reader is there in cases that have it in their names.
 dead_case() {
-	local name=$1 setup=$2 method run rate transactions seconds=$seconds_a_run
-	local seconds_a_run=$seconds options='-c enable_seqscan=off -c enable_bitmapscan=off'
+	local name=$1 setup=$2 seconds=$seconds_a_run method run
+	local -A turns total
 	shift 2
 	# shellcheck disable=SC2254
 	case $name in
 		$cases) ;;
 		*) return 0 ;;
 	esac
-	[ "$name" != queue ] || seconds_a_run=$queue_seconds
+	[ "$name" != queue ] || seconds=$queue_seconds
 	for ((run = 0; run < runs; run++)); do
-		transactions=
+		turns=([btree]=0 [harmonia]=0) total=([btree]=0 [harmonia]=0)
+		make_table btree "$setup"
+		make_table harmonia "$setup"
+		sql -c CHECKPOINT
+		[[ $name != *'long reader'* ]] || start_reader
+		take_turns "$seconds" "$@"
+		[[ $name != *'long reader'* ]] || stop_reader
 		for method in btree harmonia; do
-			sql -c 'DROP TABLE IF EXISTS d, h; DROP SEQUENCE IF EXISTS d_s; CREATE SEQUENCE d_s' \
-				-c "${setup//METHOD/$method}" -c "ALTER TABLE d SET (autovacuum_enabled = $autovacuum)" -c CHECKPOINT
-			[[ $name != *'long reader'* ]] || start_reader
-			rate=$(transactions_a_second 2 "$@")
-			echo "$rate" | note "$method" transactions/s
-			[ "$seconds_a_run" -eq 0 ] || transactions=$(awk -v rate="$rate" -v seconds="$seconds_a_run" 'BEGIN { print int(rate * seconds / 2) + 1 }')
-			[[ $name != *'long reader'* ]] || stop_reader
-			sql -c "SELECT pg_relation_size('d_k') / 8192" | note "$method" pages
-			sql -c "SELECT pg_stat_get_autovacuum_count('d'::regclass)" | note "$method" 'runs of autovacuum'
+			awk "BEGIN { print ${total[$method]} / ${turns[$method]} }" | note "$method" transactions/s
+			sql -c "SELECT pg_relation_size('$method.d_k') / 8192" | note "$method" pages
+			sql -c "SELECT pg_stat_get_autovacuum_count('$method.d'::regclass)" | note "$method" 'runs of autovacuum'
 		done
 	done
 	record_noted "$section" "$name"
