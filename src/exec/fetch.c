@@ -453,8 +453,7 @@ read_hits_in_gate(HmFetch *fetch)
 
 /*
  * Read the next portion; false if there are no more hits.  Hits that have to be fetched
- * from the heap are sorted into heap order, except where their keys are wanted: those stay
- * in the same order as their keys.
+ * from the heap are sorted into heap order.  Their keys, if keys are wanted, are of no use then.
  */
 static bool
 read_portion(HmFetch *fetch)
@@ -475,8 +474,7 @@ read_portion(HmFetch *fetch)
 		fetch->compare_keys = fetch->compare_always || !hm_lookup_is_exact(fetch->lookup);
 		fetch->compare = fetch->compare_keys || fetch->values.values != NULL;
 	} while (fetch->count == 0 && fetch->tally.count == 0 && !fetch->finished);
-	if (!hm_fetch_wants_keys(fetch))
-		sort_hits(fetch);
+	sort_hits(fetch);
 
 	fetch->next = fetch->skipped = 0;
 	fetch->dead_left = Max(HM_DEAD_ROWS / 2, fetch->count / HM_HITS_OF_DEAD_ROW);

@@ -77,7 +77,7 @@ struct HmFetch
 								 * wanted; or NULL */
 	HmProbeValues values;		/* of the probes; all zero if there are none */
 	bool		finished;		/* the engine is known to have no more hits */
-	bool		reads_keys;		/* hm_fetch_key() has been called */
+	bool		reads_keys;		/* values have been made from keys */
 	bool		counting;		/* only the number of pairs is wanted */
 	uint64		counted;		/* pairs that the engine has only counted;
 								 * they are in no portion */
@@ -96,7 +96,7 @@ struct HmFetch
 	uint32		visible;		/* the first "visible" hits are on
 								 * all-visible pages, and need not be
 								 * fetched from the heap */
-	void	   *keys;			/* if keys_wanted: the key of each hit; NULL
+	void	   *keys;			/* if keys_wanted: the key of each of these "visible" hits; NULL
 								 * until it is needed */
 	HmTally		tally;			/* other hits on all-visible pages, by probe */
 	uint32		tally_next;		/* the first probe that has not been in a run */

@@ -19,7 +19,7 @@ hm_fetch_store(HmFetch *fetch, uint32 match)
 	return ExecStoreBufferHeapTuple(&run->tuples[match], fetch->slot, run->buffer);
 }
 
-/* The key of a match, if index_only. */
+/* The key of a match that is visible by the map, if index_only. */
 static inline HmKey
 match_key(const HmFetch *fetch, uint32 match)
 {
@@ -28,17 +28,18 @@ match_key(const HmFetch *fetch, uint32 match)
 	return hm_fetch_hit_key(fetch, run->hits[match], run->probes[match]);
 }
 
-Datum
-hm_fetch_key(HmFetch *fetch, uint32 match)
+/* The same as a value, if the index has one column. */
+static Datum
+restore_key(HmFetch *fetch, uint32 match)
 {
 	MemoryContext old_context = MemoryContextSwitchTo(fetch->key_context->ecxt_per_tuple_memory);
 	Datum		value = fetch->type->restore(match_key(fetch, match));
 
 	MemoryContextSwitchTo(old_context);
-	fetch->reads_keys = true;
 	return value;
 }
 
+/* Keys of matches that come from the heap are not asked for: these are not in the order of their keys. */
 Datum
 hm_fetch_column(HmFetch *fetch, uint32 match, AttrNumber attribute, bool *is_null)
 {
@@ -46,14 +47,14 @@ hm_fetch_column(HmFetch *fetch, uint32 match, AttrNumber attribute, bool *is_nul
 	int			column = 0;
 	Datum		value;
 
-	*is_null = false;
-	if (fetch->type != NULL)
-		return hm_fetch_key(fetch, match);
 	if (BufferIsValid(run->buffer))
 		return heap_getattr(&run->tuples[match], attribute, RelationGetDescr(fetch->heap), is_null);
 	if (run->slot != NULL)
 		return slot_getattr(run->slot, attribute, is_null);
+	*is_null = false;
 	fetch->reads_keys = true;
+	if (fetch->type != NULL)
+		return restore_key(fetch, match);
 	while (fetch->columns[column] != attribute)
 		column++;
 	if (!hm_field_restore(&fetch->fields.fields[column], match_key(fetch, match), &value, is_null))

@@ -226,6 +226,17 @@ begin_arms(LookupScan *scan, List *descriptions, List *arguments)
 	}
 }
 
+static Bitmapset *
+set_of(const List *numbers)
+{
+	Bitmapset  *set = NULL;
+	ListCell   *cell;
+
+	foreach(cell, numbers)
+		set = bms_add_member(set, lfirst_int(cell));
+	return set;
+}
+
 static void
 begin_scan(CustomScanState *node, EState *estate, int eflags)
 {
@@ -261,11 +272,8 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 
 	scan->index = index_open(index_oid, exec_rt_fetch(plan->scan.scanrelid, estate)->rellockmode);
 	scan->key_size = hm_key_size(hm_key_width(scan->index));
-	for (int i = 0; scan->index_only && i < IndexRelationGetNumberOfAttributes(scan->index); i++)
-	{
-		if (hm_can_return(scan->index, i + 1))
-			scan->attributes[scan->attribute_count++] = scan->index->rd_index->indkey.values[i];
-	}
+	scan->columns = set_of(list_nth(private, HM_SCAN_COLUMNS));
+	scan->clause_columns = set_of(list_nth(private, HM_SCAN_CLAUSE_COLUMNS));
 
 	scan->compares_values = !hm_is_composite(scan->index) &&
 		!hm_key_type(scan->index)->exact && scan->arm_count == 1 &&

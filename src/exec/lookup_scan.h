@@ -28,7 +28,9 @@ typedef struct LookupScan
 	Size		key_size;		/* of its keys */
 	bool		index_only;
 	bool		first_rows;		/* the first rows are wanted soon */
-	int			attribute_count;	/* the table's columns that the index returns, if index_only */
+	Bitmapset  *columns;		/* if index_only: the table's columns that are read from rows, */
+	Bitmapset  *clause_columns; /* and those of "clauses" */
+	int			attribute_count;	/* those that rows of the present ranges need */
 	AttrNumber	attributes[HM_MAX_KEY_COLUMNS];
 	int			arm_count;
 	ScanArm    *arms;

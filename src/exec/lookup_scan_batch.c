@@ -290,6 +290,24 @@ claim(LookupScan *scan)
 	return true;
 }
 
+/* Find out which columns rows need, and tell the fetch. */
+static void
+choose_columns(LookupScan *scan)
+{
+	Bitmapset  *columns = bms_union(scan->columns, scan->recheck ? scan->clause_columns : NULL);
+
+	scan->attribute_count = 0;
+	for (int i = 0; i < IndexRelationGetNumberOfAttributes(scan->index); i++)
+	{
+		AttrNumber	attribute = scan->index->rd_index->indkey.values[i];
+
+		if (hm_can_return(scan->index, i + 1) && bms_is_member(attribute, columns))
+			scan->attributes[scan->attribute_count++] = attribute;
+	}
+	hm_fetch_needs(scan->node.fetch, columns);
+	bms_free(columns);
+}
+
 void
 hm_scan_start(LookupScan *scan)
 {
@@ -303,6 +321,8 @@ hm_scan_start(LookupScan *scan)
 		else if (!make_points(scan))
 			make_ranges(scan);
 	}
+	if (scan->index_only)
+		choose_columns(scan);
 	scan->divided = scan->slices != NULL && scan->count > 0;
 	if (scan->divided)
 		divide(scan);

@@ -306,6 +306,21 @@ is_single_array(const IndexOptInfo *index, const Conditions *conditions)
 		linitial_int(description) == BTEqualStrategyNumber && lthird_int(description) != 0;
 }
 
+/* The attribute numbers of a table's columns in some expressions, which have no system columns. */
+static List *
+columns_of(Index relid, Node *expressions)
+{
+	Bitmapset  *attributes = NULL;
+	List	   *columns = NIL;
+	int			next = -1;
+
+	pull_varattnos(expressions, relid, &attributes);
+	while ((next = bms_next_member(attributes, next)) >= 0)
+		columns = lappend_int(columns, next + FirstLowInvalidHeapAttributeNumber);
+	bms_free(attributes);
+	return columns;
+}
+
 static Plan *
 plan_lookup_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 				 List *clauses, List *plans)
@@ -317,6 +332,8 @@ plan_lookup_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	List	   *descriptions = NIL;
 	List	   *arguments = NIL;
 	List	   *subplan = NIL;
+	List	   *columns = NIL;
+	List	   *clause_columns = NIL;
 	ListCell   *cell;
 
 	foreach(cell, conditions->arms)
@@ -338,9 +355,16 @@ plan_lookup_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	scan->scan.scanrelid = rel->relid;
 	scan->flags = path->flags;
 	scan->methods = &hm_lookup_scan_methods;
+	if (index_only)
+	{
+		/* The target list may have columns that nobody reads. */
+		columns = columns_of(rel->relid, (Node *) list_concat_copy(rel->reltarget->exprs, scan->scan.plan.qual));
+		clause_columns = columns_of(rel->relid, (Node *) conditions->clauses);
+	}
 	scan->custom_private = list_make4(list_make1_oid(index->indexoid),
 									  list_make2_int(index_only, hm_wants_first_rows(root)),
 									  descriptions, subplan);
+	scan->custom_private = lappend(lappend(scan->custom_private, columns), clause_columns);
 	scan->custom_exprs = list_make2(arguments, conditions->clauses);
 	return &scan->scan.plan;
 }

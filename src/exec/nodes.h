@@ -97,6 +97,8 @@ enum HmScanPrivate
 								 * condition, whose argument is in custom_exprs */
 	HM_SCAN_SUBPLAN,			/* made by hm_plan_subplan_keys() for the only
 								 * argument; or NIL */
+	HM_SCAN_COLUMNS,			/* if index-only: the table's columns that are read from rows, by */
+	HM_SCAN_CLAUSE_COLUMNS,		/* attribute numbers; and those of the conditions */
 	HM_SCAN_PRIVATE_LENGTH
 };
 
@@ -280,12 +282,9 @@ extern bool hm_fetch_peek(const HmFetch *fetch, uint32 ahead, uint32 *probe);
  */
 extern TupleTableSlot *hm_fetch_store(HmFetch *fetch, uint32 match);
 
-/* The value of the index's only column in a match of the run, if index_only. */
-extern Datum hm_fetch_key(HmFetch *fetch, uint32 match);
-
 /*
- * The same of any index: the value of a column of the table that the index can return, given by its
- * attribute number.
+ * If index_only: the value that a column of the table has in a match of the run.  The index can return the column, which is
+ * given by its attribute number.
  */
 extern Datum hm_fetch_column(HmFetch *fetch, uint32 match, AttrNumber attribute, bool *is_null);
 
