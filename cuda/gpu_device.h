@@ -1,0 +1,210 @@
+/*
+ * gpu_device.h
+ *		The CUDA device and its indexes; gpu_device.cu and gpu_index.cu.
+ */
+#ifndef HARMONIA_CUDA_GPU_DEVICE_H
+#define HARMONIA_CUDA_GPU_DEVICE_H
+
+#include "gpu_kernels.h"
+#include "gpu_memory.h"
+
+namespace harmonia
+{
+
+/*
+ * Words in pinned memory: transfers to and from other memory would block until all work
+ * before them is done.
+ */
+struct HostWords
+{
+	unsigned long long count;	/* of hits, from the device */
+	uint32_t	near_windows;	/* set by sample_kernel */
+	uint32_t	one;			/* to set the stop word */
+	uint32_t	number;			/* for try_kernel() */
+	alignas(16) char tried[2][16];
+};
+
+/* Device memory that grows and is kept from batch to batch. */
+struct Memory
+{
+	void	   *at = nullptr;
+	size_t		size = 0;
+
+	Memory() = default;
+	Memory(const Memory &) = delete;
+	Memory & operator=(const Memory &) = delete;
+	~Memory()
+	{
+		free();
+	}
+	void		free()
+	{
+		cudaFree(at);
+		at = nullptr;
+		size = 0;
+	}
+
+	/* Make room; does not keep the content. */
+	cudaError_t reserve(size_t needed)
+	{
+		cudaError_t error;
+
+		if (needed <= size)
+			return cudaSuccess;
+		free();
+		error = cudaMalloc(&at, needed);
+		if (error == cudaSuccess)
+			size = needed;
+		return error;
+	}
+
+	template <typename Type>
+	Type	   *as()
+	{
+		return (Type *) at;
+	}
+};
+
+/* Memory of the current batch; all indexes share it. */
+struct BatchMemory
+{
+	Memory		low,
+				high,
+				starts,
+				sorted_low[passes_max],
+				numbers[passes_max],
+				slots[passes_max],
+				runs[passes_max],
+				values[passes_max],
+				out_probes,
+				out_values,
+				out_keys,
+				hit_slots,
+				hits,
+				map,
+				kept,
+				kept_probes,
+				counts,
+				hit_sort,
+				seen,
+				staged,
+				staged_numbers,
+				outliers;
+};
+
+struct CudaDevice : HdDevice
+{
+	int			number = -1;	/* -1: it is not open */
+	char		name[sizeof(HdInfo::name)] = "";
+	cudaStream_t stream = nullptr;
+	cudaStream_t stopping = nullptr;	/* on which the stop word is set */
+	cudaEvent_t events[4] = {};
+	HostWords  *words = nullptr;
+	bool		maps_host = false;
+	Memory		stop;			/* the word that tells a search to stop; zero between
+								 * searches */
+
+	BatchMemory batch;
+	char	   *bounce = nullptr;	/* bounce_size bytes */
+	size_t		bounced = 0;	/* of these, in use by transfers under way */
+
+	CudaDevice() : HdDevice(HD_CUDA)
+	{
+	}
+	~CudaDevice() override;
+	HdStatus	open(int wanted) override;
+	void		enter() override;
+	HdStatus	info(HdInfo *result) override;
+	HdStatus	pin(void *memory, size_t size) override;
+	HdStatus	unpin(void *memory) override;
+	HdIndex    *create_index() override;
+	uint64_t	batch_memory() const override;
+	void		free_batch_memory() override;
+	HdStatus	try_kernel();
+	HdStatus	wait();
+	HdStatus	send(void *to, const void *from, size_t size);
+	HdStatus	end_stopped();
+
+	/*
+	 * The status for the result of a CUDA call.  Clears CUDA's last error, so that a
+	 * later call does not report it.
+	 */
+	HdStatus	status(cudaError_t error, const char *what)
+	{
+		if (error == cudaSuccess)
+			return HD_OK;
+		cudaGetLastError();
+		return fail(error == cudaErrorMemoryAllocation ? HD_NO_MEMORY : HD_FAILED,
+					"%s: %s", what, cudaGetErrorString(error));
+	}
+};
+
+/* A batch's keys on the device. */
+struct BatchKeys
+{
+	const void *low;
+	const void *high;			/* NULL: points */
+	bool		ordered;		/* near each other are those with keys near each other */
+};
+
+#define TRY(device, call) \
+	do { \
+		HdStatus	status_ = (device)->status((call), #call); \
+		if (status_ != HD_OK) \
+			return status_; \
+	} while (0)
+
+#define AWAIT(device) \
+	do { \
+		HdStatus	status_ = (device)->wait(); \
+		if (status_ != HD_OK) \
+			return status_; \
+	} while (0)
+
+struct CudaIndex : HdIndex
+{
+	GrowingMemory pages;
+	Memory		device_keys;
+	Memory		device_blocks;
+	bool		levels_loaded = false;	/* they have all of keys and leaf_blocks */
+	bool		long_tids = false;	/* a result did not fit into a short tid */
+
+	CudaDevice *on() const
+	{
+		return (CudaDevice *) device;
+	}
+	HdStatus	reserve(uint32_t blocks, bool on_host) override;
+	HdStatus	write(const uint32_t *numbers, const char *from, uint32_t count,
+					  size_t size) override;
+	HdStatus	load_levels(uint32_t first) override;
+	uint64_t	levels_memory() const override
+	{
+		return device_keys.size + device_blocks.size;
+	}
+	HdStatus	search(const HdBatch &batch, const SortPlan &plan, HdResult *result) override;
+
+	SortPlan	plan_without_base(SortPlan plan) const;
+	HdStatus	bring_keys(const HdBatch &batch, BatchKeys &keys);
+	template <typename Key>
+	HdStatus	find_order(const HdBatch &batch, BatchKeys &keys);
+	template <typename Key, typename Low>
+	HdStatus	search_keys(const HdBatch &batch, const SortPlan &plan, const BatchKeys &keys, HdResult *result);
+	template <typename Key>
+	HdStatus	search_batch(const HdBatch &batch, const SortPlan &plan, HdResult *result);
+	template <typename Key, typename Low>
+	HdStatus	sort(const Digits<Low> &digits, HdOutput output, const Outliers &outliers,
+					 Probes<Key, Low> &probes);
+	template <typename Low, typename Value, typename Out>
+	HdStatus	restore(int passes, uint32_t count, Out *out);
+	template <typename Key>
+	HdStatus	choose_group(const Probes<Key> &probes, HdResult *result);
+	bool		plan_narrow(const HdBatch &batch, const HdResult &result, SortPlan &plan) const;
+	HdStatus	count_by_map(const HdBatch &batch, Hits &hits, HdResult *result);
+	HdStatus	sort_by_block(Hits &hits, uint64_t count);
+	template <typename Key>
+	HdStatus	give_keys(const HdBatch &batch, uint64_t count);
+};
+
+}								/* namespace harmonia */
+
+#endif							/* HARMONIA_CUDA_GPU_DEVICE_H */
