@@ -24,7 +24,8 @@
 #
 # All but slow, races, bench and roots, which are --slow, are run if none is named. KEEP=1 keeps
 # the working directory; PROVE_FLAGS goes to prove; TESTS="test/t/*crash*" limits
-# the suites of TAP tests, REGRESS="plan scan" that of regression tests.
+# the suites of TAP tests, REGRESS="plan scan" that of regression tests.  JOBS is the number of
+# TAP tests at a time (1).
 #
 # GPU=on has the servers of regress, isolation and tap look all batches up on a GPU, and
 # device test that, too; GPU=host does the same with the host device.  BINDIR is that of a
@@ -301,7 +302,7 @@ run_tap_tests() {
 		tests=($TESTS)
 	fi
 	as_server_user rm -rf tmp_check
-	if run_prove -I "$pgxs_src/test/perl" -I test/perl --failures "${tests[@]}"; then
+	if run_prove -j "${JOBS:-1}" -I "$pgxs_src/test/perl" -I test/perl --failures "${tests[@]}"; then
 		return 0
 	fi
 	for log in tmp_check/log/regress_log_*; do
