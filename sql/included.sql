@@ -113,6 +113,24 @@ SELECT * FROM compare_lookups(
 	'SELECT sum(v) FROM parted WHERE a = ANY (ARRAY(SELECT e FROM p))',
 	'SELECT p.p, parted.v FROM p JOIN parted ON parted.a = p.e');
 
+-- Rows that the table has to be asked about are read page by page, though keys are returned for the other ones.
+CREATE TABLE spread (a int, v int) WITH (autovacuum_enabled = off);
+INSERT INTO spread SELECT i % 100, i FROM generate_series(1, 2000) i;
+VACUUM spread;
+CREATE INDEX ON spread USING harmonia (a) INCLUDE (v);
+UPDATE spread SET v = v + 1 WHERE v % 250 = 0;
+ANALYZE spread;
+BEGIN;
+CALL use_lookups(true);
+SELECT * FROM explained('SELECT sum(v) FROM generate_series(0, 120) g JOIN spread ON a = g');
+ROLLBACK;
+SELECT * FROM compare_lookups(
+	'SELECT g, v FROM generate_series(0, 120) g JOIN spread ON a = g',
+	'SELECT v FROM spread WHERE a IN (3, 4, 77)',
+	'SELECT a FROM spread WHERE a IN (3, 4, 77) AND v > 500',
+	'SELECT count(*) FROM spread WHERE a BETWEEN 3 AND 4 OR a = 77',
+	'SELECT count(*) FROM spread WHERE a IN (3, 4, 77)');
+
 -- A column that changes its type
 ALTER TABLE t ALTER c TYPE int;
 SELECT * FROM compare_lookups('SELECT p.p, t.b, t.c FROM p JOIN t USING (a)');
