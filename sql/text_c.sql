@@ -31,8 +31,8 @@ DELETE FROM t WHERE id % 50 = 7;
 VACUUM ANALYZE t;
 SELECT verify('t_k');
 
--- Each operator with each value and each kind of scan, compared with what the table has. Returns how often the
--- answers differed, and in how many cases the plan used no index.
+-- Each operator with each value, but for most of the long series, and each kind of scan, compared with what the table has. Returns
+-- how often the answers differed, and in how many cases the plan used no index.
 CREATE FUNCTION compare_operators(kind text, templates text[], OUT cases int, OUT differing int, OUT not_used int) LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -43,7 +43,7 @@ DECLARE
 	got text;
 BEGIN
 	cases := 0; differing := 0; not_used := 0;
-	FOR word IN SELECT k AS one, coalesce(lead(k) OVER (ORDER BY hashtext(k)), '') AS two FROM word LOOP
+	FOR word IN SELECT k AS one, coalesce(lead(k) OVER (ORDER BY hashtext(k)), '') AS two FROM word WHERE k !~ '^(https|2024)' OR id % 8 = 0 LOOP
 		FOREACH template IN ARRAY templates LOOP
 			query := format('SELECT count(*) || '' '' || coalesce(sum(id), 0) FROM t WHERE ' || template, word.one, word.two);
 			CALL use_no_lookups('seq');
