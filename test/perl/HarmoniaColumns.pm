@@ -383,12 +383,13 @@ sub query
 	my $any = $r->pick(@columns)->{name};
 	my $totals = $r->pick("count(t.$last), sum(hashtext(t.$last\::text))", "count(*), count(t.$any), min(t.$any\::text)", 'count(*)', "count(t.$last)");
 	my $first = "t.c1 = o.c1 AND o.n <= " . (1 + $r->below(40));
+	my $group = sprintf($types{ $columns[-1]{kind} }{forms} // '%s', "t.$last");
 
 	return $r->pick_weighted(
 		3 => "SELECT $totals FROM o JOIN t ON $first",
 		2 => "SELECT $totals FROM t WHERE c1 = ANY (ARRAY(SELECT c1 FROM o WHERE n <= 30))",
 		2 => "SELECT o.n, t.$last FROM o " . $r->pick('', 'LEFT ') . "JOIN t ON $first",
-		1 => "SELECT t.$last, $totals, sum(o.n) FROM o JOIN t ON $first GROUP BY t.$last",
+		1 => "SELECT $group, $totals, sum(o.n) FROM o JOIN t ON $first GROUP BY $group",
 		1 => "SELECT o.n FROM o WHERE " . $r->pick('', 'NOT ') . "EXISTS (SELECT FROM t WHERE $first AND t.$last IS NOT NULL)",
 		4 => "SELECT $list FROM t WHERE " . conditions(@columns),
 		2 => 'SELECT count(*) FROM t WHERE ' . conditions(@columns),
