@@ -196,6 +196,7 @@ $node->safe_psql('postgres', 'CREATE TABLE sent (k text COLLATE "C", v int); ALT
 my $subscriber = new_node('text_order_subscriber', extra => [ '--locale=C', '--encoding=UTF8' ]);
 $subscriber->safe_psql('postgres', 'CREATE TABLE sent (k text COLLATE "C", v int); CREATE INDEX sent_k ON sent USING harmonia (k text_c_ops)');
 $subscriber->safe_psql('postgres', "CREATE SUBSCRIPTION sent CONNECTION '@{[$node->connstr]} dbname=postgres' PUBLICATION sent");
+$subscriber->wait_for_subscription_sync($node, 'sent');
 $node->safe_psql('postgres', <<'END');
 INSERT INTO sent SELECT 'https://www.example.com/' || i % 100, i FROM generate_series(1, 1000) i;
 INSERT INTO sent SELECT repeat('x', i), i FROM generate_series(0, 20) i;
