@@ -143,6 +143,13 @@ test_no_folder(void)
  * ----------------------------------------------------------------
  */
 
+/* With the thread sanitizer each takes long, and what threads do is the same in all of them. */
+#ifdef __SANITIZE_THREAD__
+#define LIFE_ROUNDS		4
+#else
+#define LIFE_ROUNDS		20
+#endif
+
 void
 test_life(HtWidth width, Content content, bool partial)
 {
@@ -155,7 +162,7 @@ test_life(HtWidth width, Content content, bool partial)
 	request.create = 0;
 	expect(ask_status(&client, &request, NULL) == HP_UNKNOWN, "there is a copy of a new index");
 	expect(probe_status(&client, &index) == HP_UNKNOWN, "search without a copy");
-	for (int round = 0; round < 20 && !failed(); round++)
+	for (int round = 0; round < LIFE_ROUNDS && !failed(); round++)
 	{
 		/* Now and then drop the copy, or use another client. */
 		request = about(&index, HP_DROP);

@@ -83,7 +83,14 @@ cmp_ok($checks, '>', 1, "$checks checks");
 no_errors($writers, 'writers');
 no_errors($queue, 'rows that come and go');
 no_errors($vacuum, 'vacuum');
-my $removals = early_removals($primary);
+
+# On a busy machine that may take longer.
+my $removals;
+for (1 .. 20)
+{
+	last if ($removals = early_removals($primary)) > 0;
+	finish(come_and_go($primary, '-c', 1, '--max-tries=100', '-T', 2));
+}
 cmp_ok($removals, '>', 0, "entries of dead rows have left early ($removals times)");
 no_errors($readers{on}, 'readers, feedback on');
 unlike(finish($readers{off}), qr/wrong answer|XX00|unexpected|damage|corrupt/, 'readers, feedback off');
