@@ -30,8 +30,10 @@ typedef struct LookupScan
 	bool		first_rows;		/* the first rows are wanted soon */
 	Bitmapset  *columns;		/* if index_only: the table's columns that are read from rows, */
 	Bitmapset  *clause_columns; /* and those of "clauses" */
-	int			attribute_count;	/* those that rows of the present ranges need */
+	int			attribute_count;	/* those that rows of the present ranges need; */
 	AttrNumber	attributes[HM_MAX_KEY_COLUMNS];
+	bool		chosen;			/* they have been found out, */
+	bool		chosen_for_recheck; /* for this value of "recheck" */
 	int			arm_count;
 	ScanArm    *arms;
 	ExprState  *clauses;		/* the conditions of all arms */

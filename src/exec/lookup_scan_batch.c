@@ -306,6 +306,8 @@ choose_columns(LookupScan *scan)
 	}
 	hm_fetch_needs(scan->node.fetch, columns);
 	bms_free(columns);
+	scan->chosen = true;
+	scan->chosen_for_recheck = scan->recheck;
 }
 
 void
@@ -321,7 +323,7 @@ hm_scan_start(LookupScan *scan)
 		else if (!make_points(scan))
 			make_ranges(scan);
 	}
-	if (scan->index_only)
+	if (scan->index_only && !(scan->chosen && scan->chosen_for_recheck == scan->recheck))
 		choose_columns(scan);
 	scan->divided = scan->slices != NULL && scan->count > 0;
 	if (scan->divided)
