@@ -23,6 +23,7 @@ CudaDevice::open(int wanted)
 {
 	cudaDeviceProp properties;
 	int			count = 0;
+	int			same_addresses = 0;
 	cudaError_t error = cudaGetDeviceCount(&count);
 
 	if (error != cudaSuccess)
@@ -40,11 +41,15 @@ CudaDevice::open(int wanted)
 	TRY(this, cudaMallocHost((void **) &bounce, bounce_size));
 	TRY(this, stop.reserve(sizeof(uint32_t)));
 	TRY(this, cudaMemsetAsync(stop.at, 0, sizeof(uint32_t), stream));
+	TRY(this, found.reserve(sizeof(unsigned long long)));
+	TRY(this, cudaMemsetAsync(found.at, 0, sizeof(unsigned long long), stream));
 	for (cudaEvent_t &event : events)
 		TRY(this, cudaEventCreate(&event));
 	TRY(this, cudaGetDeviceProperties(&properties, wanted));
 	snprintf(name, sizeof(name), "%s", properties.name);
 	maps_host = host_memory_maps();
+	TRY(this, cudaDeviceGetAttribute(&same_addresses, cudaDevAttrCanUseHostPointerForRegisteredMem, wanted));
+	sees_pinned = same_addresses != 0;
 	return try_kernel();
 }
 

@@ -1,6 +1,6 @@
 /*
  * gpu_device.h
- *		The CUDA device and its indexes; gpu_device.cu and gpu_index.cu.
+ *		The CUDA device and its indexes; gpu_device.cu, gpu_index.cu and gpu_small.cu.
  */
 #ifndef HARMONIA_CUDA_GPU_DEVICE_H
 #define HARMONIA_CUDA_GPU_DEVICE_H
@@ -101,8 +101,10 @@ struct CudaDevice : HdDevice
 	cudaEvent_t events[4] = {};
 	HostWords  *words = nullptr;
 	bool		maps_host = false;
+	bool		sees_pinned = false;	/* it reads and writes pinned memory by the host's addresses */
 	Memory		stop;			/* the word that tells a search to stop; zero between
 								 * searches */
+	Memory		found;			/* the number of a small batch's hits; zero between batches */
 
 	BatchMemory batch;
 	char	   *bounce = nullptr;	/* bounce_size bytes */
@@ -187,6 +189,17 @@ struct CudaIndex : HdIndex
 	HdStatus	bring_keys(const HdBatch &batch, BatchKeys &keys);
 	template <typename Key>
 	HdStatus	find_order(const HdBatch &batch, BatchKeys &keys);
+	template <typename Key>
+	Tree<Key>	searched_tree(HtGroupSearch search)
+	{
+		Tree<Key>	searched = tree<Key>(search == HT_GROUP_LINEAR);
+
+		searched.pages = pages.at();
+		searched.keys = device_keys.as<Key>();
+		searched.blocks = device_blocks.as<uint32_t>();
+		searched.stop = on()->stop.at;
+		return searched;
+	}
 	template <typename Key, typename Low>
 	HdStatus	search_keys(const HdBatch &batch, const SortPlan &plan, const BatchKeys &keys, HdResult *result);
 	template <typename Key>
@@ -203,6 +216,11 @@ struct CudaIndex : HdIndex
 	HdStatus	sort_by_block(Hits &hits, uint64_t count);
 	template <typename Key>
 	HdStatus	give_keys(const HdBatch &batch, uint64_t count);
+
+	/* gpu_small.cu */
+	bool		is_small(const HdBatch &batch) const;
+	template <typename Key>
+	HdStatus	search_small(const HdBatch &batch, HdResult *result);
 };
 
 }								/* namespace harmonia */

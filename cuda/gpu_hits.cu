@@ -53,9 +53,6 @@ launch_keep(const Hits &hits, uint64_t count, const PageMap &map, const Hits &ke
 	return cudaGetLastError();
 }
 
-/* The bits of a tid that are the heap block. */
-constexpr int block_first_bit = 16;
-
 cudaError_t
 launch_sort_hits(void *memory, size_t &memory_size, const Hits &from, const Hits &to, uint64_t count,
 				 cudaStream_t stream)

@@ -510,12 +510,8 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, const BatchKe
 		TRY(device, cudaMemsetAsync(results.seen, 0, seen_size, stream));
 	}
 
-	Tree<Key>	searched = tree<Key>(result->group.search == HT_GROUP_LINEAR);
+	Tree<Key>	searched = searched_tree<Key>(result->group.search);
 
-	searched.pages = pages.at();
-	searched.keys = device_keys.as<Key>();
-	searched.blocks = device_blocks.as<uint32_t>();
-	searched.stop = device->stop.at;
 	for (;;)
 	{
 		HdStatus	status = HD_OK;
@@ -621,8 +617,11 @@ HdStatus
 CudaIndex::search_batch(const HdBatch &batch, const SortPlan &plan, HdResult *result)
 {
 	BatchKeys	keys;
-	HdStatus	status = bring_keys(batch, keys);
+	HdStatus	status;
 
+	if (is_small(batch))
+		return search_small<Key>(batch, result);
+	status = bring_keys(batch, keys);
 	if (status != HD_OK)
 		return status;
 	TRY(on(), cudaEventRecord(on()->events[0], on()->stream));

@@ -273,6 +273,9 @@ struct Hits
 	uint32_t   *probes;
 };
 
+/* The bits of a tid from this one on are the heap block. */
+constexpr int block_first_bit = 16;
+
 /*
  * Sort hits by heap block.  If memory is NULL, only sets memory_size to what it takes.
  */

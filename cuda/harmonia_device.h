@@ -268,6 +268,7 @@ typedef struct HdBatch
 	const void *high;			/* NULL: points */
 	uint32_t	count;
 	bool		on_device;
+	bool		pinned;			/* all arrays are in memory that hd_device_pin() has pinned, for any device */
 
 	/*
 	 * Equal points count as one: only one of them, any of them, gets hits.  HD_PAIRS

@@ -677,6 +677,7 @@ Service::search(Worker &worker, Client &client, Copy *copy)
 	batch.distinct = wanted.distinct;
 	batch.psa_bits = HD_AUTOMATIC;
 	batch.threads = HD_AUTOMATIC;
+	batch.pinned = staging.is_pinned();
 	batch.timed = true;
 	found = search_piece(worker, client, copy, batch);
 	return found == HP_OK && !client.unfinished && client.progress.found.hits > wanted.room ? HP_NO_ROOM : found;

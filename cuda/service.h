@@ -93,6 +93,11 @@ public:
 
 	void		unmap();
 
+	bool		is_pinned() const
+	{
+		return pinned;
+	}
+
 	/* Address of "count" items of a size at an offset; throws BrokenRule. */
 	void	   *at(uint64_t offset, uint64_t count, size_t item) const;
 

@@ -36,6 +36,10 @@ public:
 			hd_device_unpin(device, at);
 		free(at);
 	}
+	bool		is_pinned() const
+	{
+		return pinned;
+	}
 
 private:
 	bool		pinned;
@@ -106,6 +110,7 @@ measure_device(HdIndex *index, HostBatch<Key> &batch)
 
 	searched.low = batch.low.at;
 	searched.count = batch.count;
+	searched.pinned = batch.low.is_pinned() && batch.probes.is_pinned() && batch.tids.is_pinned();
 	searched.output = HD_PAIRS;
 	searched.probes = batch.probes.at;
 	searched.tids = batch.tids.at;

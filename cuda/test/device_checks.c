@@ -8,6 +8,7 @@
 
 #define SPARE_BLOCKS	50
 #define PROBES			300
+#define ARENA_SIZE		((size_t) 32 << 20)
 
 HdDevice   *device;
 HdKind		kind = HD_HOST;
@@ -15,6 +16,31 @@ bool		maps_host;
 Model		model;
 HdLeaf	   *leaves;
 uint32_t	leaf_count;
+
+/* Pinned memory for the arrays of a batch that says that they are there. */
+static char *arena;
+static size_t arena_used;
+
+/* Memory for one of a batch's arrays. */
+static void *
+take(const HdBatch *batch, size_t size)
+{
+	char	   *taken = arena + arena_used;
+
+	if (!batch->pinned)
+		return allocate(size);
+	arena_used += (size + 63) / 64 * 64;
+	if (arena_used > ARENA_SIZE)
+		abort();
+	return taken;
+}
+
+static void
+give(const HdBatch *batch, const void *memory)
+{
+	if (!batch->pinned)
+		free((void *) memory);
+}
 
 /*
  * Fill a page, either in order or by insertion in random order.  The latter leaves
@@ -199,7 +225,7 @@ check_map(HdIndex *index, HdBatch *batch, const uint64_t *all, uint64_t hits)
 {
 	uint32_t	pages = 1 + (uint32_t) rnd_below(MODEL_PAGES * 2);
 	uint32_t	words = (pages + 31) / 32;
-	uint32_t   *map = allocate(sizeof(uint32_t) * words);
+	uint32_t   *map = take(batch, sizeof(uint32_t) * words);
 	uint64_t	density = (uint64_t) rnd_below(4);
 	uint64_t	kept = 0;
 	HdResult	result;
@@ -232,7 +258,7 @@ check_map(HdIndex *index, HdBatch *batch, const uint64_t *all, uint64_t hits)
 		expect(kept == returned, "%llu tids and not %llu with a map", (unsigned long long) returned,
 			   (unsigned long long) kept);
 	}
-	free(map);
+	give(batch, map);
 }
 
 /*
@@ -247,7 +273,7 @@ check_tids(HdIndex *index, HdBatch *batch, uint64_t hits)
 	HdResult	result;
 
 	batch->probes = NULL;
-	batch->tids = allocate(sizeof(uint64_t) * (batch->room + 1));
+	batch->tids = take(batch, sizeof(uint64_t) * (batch->room + 1));
 	batch->tids[batch->room] = GUARD;
 	expect(hd_index_search(index, batch, &result) == HD_OK, "tids: %s", hd_device_error(device));
 	expect(result.hits == hits && batch->tids[batch->room] == GUARD, "tids of %llu hits instead of %llu",
@@ -262,7 +288,7 @@ check_tids(HdIndex *index, HdBatch *batch, uint64_t hits)
 		expect(memcmp(batch->tids, with_probes, hits * sizeof(uint64_t)) == 0, "other tids");
 	}
 	check_map(index, batch, with_probes, hits);
-	free(batch->tids);
+	give(batch, batch->tids);
 	batch->probes = probes;
 	batch->tids = with_probes;
 }
@@ -276,7 +302,7 @@ check_tally(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t 
 {
 	uint32_t	pages = 1 + (uint32_t) rnd_below(MODEL_PAGES * 2);
 	uint32_t	words = (pages + 31) / 32;
-	uint32_t   *map = allocate(sizeof(uint32_t) * words);
+	uint32_t   *map = take(batch, sizeof(uint32_t) * words);
 	uint32_t   *wanted = allocate(sizeof(uint32_t) * (batch->count + 1));
 	HtHit	   *all = allocate(sizeof(HtHit) * (hits + 1));
 	uint64_t	kept = 0;
@@ -303,7 +329,7 @@ check_tally(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t 
 	batch->map = map;
 	batch->map_pages = pages;
 	batch->by_block = false;
-	batch->counts = allocate(sizeof(uint32_t) * (batch->count + 1));
+	batch->counts = take(batch, sizeof(uint32_t) * (batch->count + 1));
 	batch->counts[batch->count] = (uint32_t) GUARD;
 	batch->tids[batch->room] = GUARD;
 	batch->probes[batch->room] = (uint32_t) GUARD;
@@ -322,9 +348,9 @@ check_tally(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t 
 		expect(sum == 0, "pairs that the map does not count");
 	}
 	batch->map_pages = 0;
-	free(batch->counts);
+	give(batch, batch->counts);
 	batch->counts = NULL;
-	free(map);
+	give(batch, map);
 	free(wanted);
 	free(all);
 }
@@ -337,7 +363,7 @@ check_keys(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t *
 {
 	size_t		width = (size_t) model.width;
 	uint64_t	room = batch->room;
-	char	   *keys = allocate(width * (room + 1));
+	char	   *keys = take(batch, width * (room + 1));
 	HdResult	result;
 
 	memset(keys, 0xA5, width * (room + 1));
@@ -353,7 +379,7 @@ check_keys(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t *
 	if (!failed())
 		model_compare_keys(&model, low, high, batch->count, room, batch->probes, batch->tids, keys);
 	batch->keys = NULL;
-	free(keys);
+	give(batch, keys);
 }
 
 void
@@ -369,8 +395,8 @@ check_pairs(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t 
 	batch->output = HD_PAIRS;
 	batch->by_block = rnd_below(2);
 	batch->room = room;
-	batch->probes = allocate(sizeof(uint32_t) * (room + 1));
-	batch->tids = allocate(sizeof(uint64_t) * (room + 1));
+	batch->probes = take(batch, sizeof(uint32_t) * (room + 1));
+	batch->tids = take(batch, sizeof(uint64_t) * (room + 1));
 	for (uint64_t i = 0; i <= room; i++)
 	{
 		batch->probes[i] = (uint32_t) GUARD;
@@ -389,8 +415,8 @@ check_pairs(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t 
 	batch->by_block = rnd_below(2);
 	check_tids(index, batch, expected);
 	check_tally(index, batch, low, high, expected);
-	free(batch->probes);
-	free(batch->tids);
+	give(batch, batch->probes);
+	give(batch, batch->tids);
 }
 
 void
@@ -479,16 +505,10 @@ check_distinct(HdIndex *index, HdBatch *batch, const uint64_t *keys)
 	free(found);
 }
 
-void
-check_batch(HdIndex *index, HtWidth width, int threads, HtGroupSearch group_search)
+/* Make random probes: ranges, or points. */
+static void
+make_probes(uint64_t *low, uint64_t *high, int n, bool ranges)
 {
-	int			n = 1 + rnd_skewed(PROBES);
-	uint64_t   *low = allocate(sizeof(uint64_t) * (size_t) n);
-	uint64_t   *high = allocate(sizeof(uint64_t) * (size_t) n);
-	bool		ranges = rnd_below(2);
-	HdBatch		batch;
-
-	memset(&batch, 0, sizeof(batch));
 	for (int i = 0; i < n; i++)
 	{
 		low[i] = high[i] = model_probe(&model);
@@ -503,6 +523,19 @@ check_batch(HdIndex *index, HtWidth width, int threads, HtGroupSearch group_sear
 				high[i] = model_probe(&model);
 		}
 	}
+}
+
+void
+check_batch(HdIndex *index, HtWidth width, int threads, HtGroupSearch group_search)
+{
+	int			n = 1 + rnd_skewed(PROBES);
+	uint64_t   *low = allocate(sizeof(uint64_t) * (size_t) n);
+	uint64_t   *high = allocate(sizeof(uint64_t) * (size_t) n);
+	bool		ranges = rnd_below(2);
+	HdBatch		batch;
+
+	memset(&batch, 0, sizeof(batch));
+	make_probes(low, high, n, ranges);
 	batch.low = pack(low, n, width);
 	batch.high = ranges ? pack(high, n, width) : NULL;
 	batch.count = (uint32_t) n;
@@ -516,6 +549,43 @@ check_batch(HdIndex *index, HtWidth width, int threads, HtGroupSearch group_sear
 		check_distinct(index, &batch, low);
 	free((void *) batch.low);
 	free((void *) batch.high);
+	free(low);
+	free(high);
+}
+
+void
+check_pinned_batch(HdIndex *index, HtWidth width, int n)
+{
+	uint64_t   *low = allocate(sizeof(uint64_t) * (size_t) n);
+	uint64_t   *high = allocate(sizeof(uint64_t) * (size_t) n);
+	size_t		size = (size_t) width * (size_t) n;
+	bool		ranges = rnd_below(2);
+	HdBatch		batch;
+
+	memset(&batch, 0, sizeof(batch));
+	make_probes(low, high, n, ranges);
+	if (posix_memalign((void **) &arena, 4096, ARENA_SIZE) != 0)
+		abort();
+	arena_used = 0;
+	batch.pinned = hd_device_pin(device, arena, ARENA_SIZE) == HD_OK;
+	batch.low = take(&batch, size);
+	batch.high = ranges ? take(&batch, size) : NULL;
+	pack_keys((void *) batch.low, low, n, width);
+	if (ranges)
+		pack_keys((void *) batch.high, high, n, width);
+	batch.count = (uint32_t) n;
+	batch.psa_bits = HD_AUTOMATIC;
+	batch.threads = HD_AUTOMATIC;
+	batch.timed = rnd_below(2);
+
+	/* Where nearly all entries have one key, there would be no room. */
+	if (model_search(&model, low, high, (uint32_t) n, NULL) < ARENA_SIZE / 256)
+		check_pairs(index, &batch, low, high);
+	give(&batch, batch.low);
+	give(&batch, batch.high);
+	if (batch.pinned)
+		expect(hd_device_unpin(device, arena) == HD_OK, "unpin");
+	free(arena);
 	free(low);
 	free(high);
 }

@@ -38,4 +38,7 @@ extern void check_distinct(HdIndex *index, HdBatch *batch, const uint64_t *keys)
 /* Make a random batch, and do all of that with it. */
 extern void check_batch(HdIndex *index, HtWidth width, int threads, HtGroupSearch group_search);
 
+/* Make a random batch of n probes in pinned memory, and search for pairs. */
+extern void check_pinned_batch(HdIndex *index, HtWidth width, int n);
+
 #endif							/* HARMONIA_TEST_DEVICE_CHECKS_H */

@@ -30,6 +30,10 @@ test_search_device(HtWidth width, Content content)
 			check_batch(index, width, threads, HT_GROUP_LINEAR);
 		}
 		check_batch(index, width, HD_AUTOMATIC, HT_GROUP_KARY);
+
+		/* A GPU searches small ones in another way: see gpu_small.cu. */
+		check_pinned_batch(index, width, 3000 + rnd_below(2000));
+		check_pinned_batch(index, width, 1 + rnd_skewed(1000));
 		expect(hd_index_memory(index) + hd_index_host_memory(index) >= (uint64_t) leaf_count * HT_PAGE_SIZE, "memory");
 		hd_index_free(index);
 	}
