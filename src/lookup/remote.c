@@ -150,6 +150,7 @@ bring_up_to_date(HmRemote *remote, bool load, const HmProbes *probes)
 	if (reason == HM_CPU_DEVICE_MEMORY && remote->stats->counts.loads > loads)
 		hm_choice_note_refusal(remote->index);
 	remote->synced = reason == HM_CPU_NO_REASON;
+	remote->may_load |= remote->synced;
 
 	/* An exchange of zones is for the batches to come, and says nothing about other re-syncs. */
 	if (remote->synced && remote->copy.exchanged)
@@ -294,11 +295,12 @@ next_chunk(HmRemote *remote)
 	/*
 	 * The copy can be evicted after it was brought up to date and before the search.
 	 * Then load it again, but not in the visibility gate, where VACUUM waits: loading
-	 * takes long.
+	 * takes long.  A copy of which this batch knows only by an earlier one can have been evicted
+	 * long ago; whether to load that has been chosen.
 	 */
 	for (int attempt = 0;; attempt++)
 	{
-		reason = bring_up_to_date(remote, attempt > 0 && !remote_in_gate(remote), NULL);
+		reason = bring_up_to_date(remote, attempt > 0 && remote->may_load && !remote_in_gate(remote), NULL);
 		if (reason != HM_CPU_NO_REASON)
 			return reason;
 		hm_queue_enter(0, rest_of_batch(remote));
@@ -389,6 +391,9 @@ hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done,
 	/* Zones are got in a re-sync; this backend may have needed their room for those of other indexes. */
 	if (remote->copy.zones != 0 && hm_zones_find(remote->copy.zones) == NULL)
 		remote->copy.structure = 0;
+	remote->may_load = choice->load;
+	if (remote->copy.structure == 0)
+		hm_copy_recall(remote->index, &remote->copy);
 	reason = bring_up_to_date(remote, choice->load, &remote->probes);
 	remote->zones = remote->copy.zones;
 	if (reason == HM_CPU_NO_REASON && remote->zones != 0 && hm_zones_find(remote->zones) == NULL)
@@ -430,7 +435,7 @@ hm_remote_prepare(HmRemote *remote)
 	/* If there can be no copy, hm_remote_next() will find that out. */
 	INSTR_TIME_SET_CURRENT(start);
 	remote->synced = false;
-	(void) bring_up_to_date(remote, true, NULL);
+	(void) bring_up_to_date(remote, remote->may_load, NULL);
 	remote->times.all += hm_ns_since(start);
 }
 

@@ -111,7 +111,7 @@ hm_sent_bound(HtEntry128 bound)
 }
 
 /* ----------------------------------------------------------------
- *		Copies (sync.c)
+ *		Copies (sync.c, copies.c)
  * ----------------------------------------------------------------
  */
 
@@ -148,6 +148,18 @@ extern void hm_sync_ahead(Relation index, HmLookupStats *stats);
 
 /* How long the last hm_sync() has waited for other sessions' work on the device, in ns. */
 extern double hm_sync_waited(void);
+
+/* Set what a copy of an index is known by, the rest of which stands in the metapage. */
+extern void hm_copy_name(Relation index, const HmMeta *meta, HpIndexName *name);
+
+/* Remember a copy that has been brought up to date, unless it is partial. */
+extern void hm_copy_remember(const HmCopy *copy);
+
+/*
+ * Set *copy to what this backend remembers of an index's copy, without its memory; or to zeros.  It may be out of
+ * date, or gone.  The caller holds no buffer lock.
+ */
+extern void hm_copy_recall(Relation index, HmCopy *copy);
 
 /*
  * Will the device, if it still has the copy, search it in a state that is up to date

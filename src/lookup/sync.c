@@ -366,13 +366,11 @@ read_metapage(HmSync *sync)
 	Buffer		buffer = hm_meta_buffer(sync->index, BUFFER_LOCK_SHARE);
 	HmMeta	   *meta = hm_page_meta(BufferGetPage(buffer));
 
-	sync->name.build_id = meta->build_id;
+	hm_copy_name(sync->index, meta, &sync->name);
 	sync->width = (HtWidth) meta->width;
 	sync->leaves = sync->width <= HT_WIDTH64 ? &hm_leaf_methods : &hm_leaf_methods_128;
 	sync->fanout = meta->fanout;
 	UnlockReleaseBuffer(buffer);
-	hm_index_file(sync->index, &sync->name.database, &sync->name.tablespace,
-				  &sync->name.relfilenode);
 }
 
 /* Begin a sync.  Returns the reply, or NULL. */
@@ -532,7 +530,11 @@ sync_index(Relation index, bool load, bool ahead, const HmProbes *probes, HmCopy
 HmCpuReason
 hm_sync(Relation index, bool load, const HmProbes *probes, HmCopy *copy, HmLookupStats *stats)
 {
-	return sync_index(index, load, false, probes, copy, stats);
+	HmCpuReason reason = sync_index(index, load, false, probes, copy, stats);
+
+	if (reason == HM_CPU_NO_REASON)
+		hm_copy_remember(copy);
+	return reason;
 }
 
 void
@@ -547,13 +549,6 @@ double
 hm_sync_waited(void)
 {
 	return waited_ns;
-}
-
-bool
-hm_copy_is_current(Relation index, const HmCopy *copy)
-{
-	return copy->structure != 0 && hm_client_connect() &&
-		hm_device_is_unmarked(index, &copy->name, copy->structure);
 }
 
 void
