@@ -164,6 +164,7 @@ int64
 hm_entries_for_leaf(Relation index, Page page, int count, const HtEntry *entries, int64 n)
 {
 	HtLeafShape shape = ht_leaf_shape_of(page);
+	HtEntry		greatest;
 	int64		free_slots;
 
 	if (hm_page_has_high(page))
@@ -177,10 +178,15 @@ hm_entries_for_leaf(Relation index, Page page, int count, const HtEntry *entries
 
 	/*
 	 * Fill the last leaf as full as a build does, no further, so that the other entries
-	 * can be appended.
+	 * can be appended.  Those below its greatest entry have no other place.
 	 */
 	free_slots = hm_leaf_target(index, shape) - count;
-	return entries_in_reach(shape, entries, Min(n, Max(1, free_slots)));
+	if (free_slots <= 0 && n > 1 && hm_leaf_greatest(page, &greatest))
+	{
+		free_slots = ht_leaf_capacity(shape) - count;
+		n = hm_entries_below(entries, n, greatest);
+	}
+	return entries_in_reach(shape, entries, Max(1, Min(n, free_slots)));
 }
 
 /*
