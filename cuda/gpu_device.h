@@ -186,6 +186,7 @@ struct CudaIndex : HdIndex
 	HdStatus	search(const HdBatch &batch, const SortPlan &plan, HdResult *result) override;
 
 	SortPlan	plan_without_base(SortPlan plan) const;
+	HdStatus	begin_distinct(Results &results);
 	HdStatus	bring_keys(const HdBatch &batch, BatchKeys &keys);
 	template <typename Key>
 	HdStatus	find_order(const HdBatch &batch, BatchKeys &keys);

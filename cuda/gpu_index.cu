@@ -405,6 +405,19 @@ CudaIndex::find_order(const HdBatch &batch, BatchKeys &keys)
 	return HD_OK;
 }
 
+/* No slot has been seen. */
+HdStatus
+CudaIndex::begin_distinct(Results &results)
+{
+	CudaDevice *device = on();
+	size_t		size = (count_slots((uint32_t) leaf_blocks.size()) + 31) / 32 * sizeof(uint32_t);
+
+	TRY(device, device->batch.seen.reserve(size));
+	results.seen = device->batch.seen.as<uint32_t>();
+	TRY(device, cudaMemsetAsync(results.seen, 0, size, device->stream));
+	return HD_OK;
+}
+
 /*
  * @tparam Low	the type of offsets that are sorted
  */
@@ -503,11 +516,10 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, const BatchKe
 	TRY(device, cudaMemsetAsync(results.hits, 0, sizeof(unsigned long long), stream));
 	if (batch.distinct)
 	{
-		size_t		seen_size = (count_slots((uint32_t) leaf_blocks.size()) + 31) / 32 * sizeof(uint32_t);
+		HdStatus	status = begin_distinct(results);
 
-		TRY(device, device->batch.seen.reserve(seen_size));
-		results.seen = device->batch.seen.as<uint32_t>();
-		TRY(device, cudaMemsetAsync(results.seen, 0, seen_size, stream));
+		if (status != HD_OK)
+			return status;
 	}
 
 	Tree<Key>	searched = searched_tree<Key>(result->group.search);

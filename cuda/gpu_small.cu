@@ -102,14 +102,14 @@ finish_kernel(const Hits from, unsigned long long *found, const Hits to, uint64_
 }
 
 /*
- * Is a batch searched here?  The first batch of an index is not: samples of its keys are taken to choose the thread
- * group.
+ * Is a batch searched here?  The first batch of an index is not, unless its points are distinct: samples of its keys are taken to
+ * choose the thread group.
  */
 bool
 CudaIndex::is_small(const HdBatch &batch) const
 {
-	return batch.pinned && on()->sees_pinned && profiled && batch.count <= small_max && batch.output == HD_PAIRS &&
-		!batch.on_device && !batch.distinct && batch.map_pages == 0 && batch.keys == nullptr &&
+	return batch.pinned && on()->sees_pinned && (profiled || batch.distinct) && batch.count <= small_max &&
+		batch.output == HD_PAIRS && !batch.on_device && batch.map_pages == 0 && batch.keys == nullptr &&
 		batch.psa_bits == HD_AUTOMATIC && batch.threads == HD_AUTOMATIC;
 }
 
@@ -144,9 +144,18 @@ CudaIndex::search_small(const HdBatch &batch, HdResult *result)
 	results.probes = hits.probes;
 	results.room = batch.room;
 	results.hits = device->found.as<unsigned long long>();
-	result->group = group;
+	if (batch.distinct)
+	{
+		HdStatus	status = begin_distinct(results);
+
+		if (status != HD_OK)
+			return status;
+	}
+	else
+		result->group = group;
 	result->psa_bits = 0;
-	TRY(device, launch_search<Key>(group, false, searched_tree<Key>(group.search), probes, results, device->stream));
+	TRY(device, launch_search<Key>(result->group, false, searched_tree<Key>(result->group.search), probes, results,
+								   device->stream));
 	finish_kernel<<<1, finish_threads, 0, device->stream>>>(hits, results.hits, sorted, batch.by_block ? batch.room : 0,
 															&device->words->count);
 	TRY(device, cudaGetLastError());

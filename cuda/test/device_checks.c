@@ -472,9 +472,10 @@ check_distinct(HdIndex *index, HdBatch *batch, const uint64_t *keys)
 
 	batch->output = HD_PAIRS;
 	batch->distinct = true;
+	batch->by_block = rnd_below(2);
 	batch->room = (uint64_t) model.count + 1;
-	batch->probes = allocate(sizeof(uint32_t) * batch->room);
-	batch->tids = allocate(sizeof(uint64_t) * batch->room);
+	batch->probes = take(batch, sizeof(uint32_t) * batch->room);
+	batch->tids = take(batch, sizeof(uint64_t) * batch->room);
 	expect(hd_index_search(index, batch, &result) == HD_OK, "distinct: %s", hd_device_error(device));
 	expect(result.hits == expected, "%llu distinct hits instead of %llu",
 		   (unsigned long long) result.hits, (unsigned long long) expected);
@@ -499,8 +500,8 @@ check_distinct(HdIndex *index, HdBatch *batch, const uint64_t *keys)
 	}
 
 	batch->distinct = false;
-	free(batch->probes);
-	free(batch->tids);
+	give(batch, batch->probes);
+	give(batch, batch->tids);
 	free(wanted);
 	free(found);
 }
@@ -580,7 +581,11 @@ check_pinned_batch(HdIndex *index, HtWidth width, int n)
 
 	/* Where nearly all entries have one key, there would be no room. */
 	if (model_search(&model, low, high, (uint32_t) n, NULL) < ARENA_SIZE / 256)
+	{
 		check_pairs(index, &batch, low, high);
+		if (!ranges)
+			check_distinct(index, &batch, low);
+	}
 	give(&batch, batch.low);
 	give(&batch, batch.high);
 	if (batch.pinned)
