@@ -3,10 +3,13 @@
  *		Small batches: the GPU reads their keys where the client has put them, in the host's pinned
  *		memory, and writes the hits there.
  *
- * The search of a thousand keys takes a GPU some microseconds, and as long as one transfer or a few calls of the
+ * The search of a thousand keys takes a GPU some microseconds: no longer than one transfer, or a few calls of the
  * driver.  So there are two kernels and no transfers: one searches, and one, of a single block, brings the hits into
  * the order of heap blocks, and writes their number.  Larger batches gain more from transfers than these
  * cost.
+ *
+ * The client can change keys while they are read.  Then its results are wrong, and nothing else: whatever the
+ * keys, walks are bounded, and hits are written where there is room for them.
  */
 #include <algorithm>
 #include <chrono>
@@ -27,6 +30,12 @@ constexpr uint64_t finish_max = finish_threads * most_items;
 
 /* A batch of at most this many probes is small: most have a hit, and a block sorts these. */
 constexpr uint32_t small_max = (uint32_t) finish_max;
+
+/*
+ * Nor may it have room for more hits than this.  Without an order, hits are written over the bus one by one, which for many of
+ * them takes longer than one transfer.
+ */
+constexpr uint64_t small_room = 4 * finish_max;
 
 template <int Items>
 using BlockSort = cub::BlockRadixSort<uint64_t, finish_threads, Items, uint32_t>;
@@ -109,7 +118,7 @@ bool
 CudaIndex::is_small(const HdBatch &batch) const
 {
 	return batch.pinned && on()->sees_pinned && (profiled || batch.distinct) && batch.count <= small_max &&
-		batch.output == HD_PAIRS && !batch.on_device && batch.map_pages == 0 && batch.keys == nullptr &&
+		batch.room <= small_room && batch.output == HD_PAIRS && !batch.on_device && batch.map_pages == 0 && batch.keys == nullptr &&
 		batch.psa_bits == HD_AUTOMATIC && batch.threads == HD_AUTOMATIC;
 }
 

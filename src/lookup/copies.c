@@ -24,16 +24,40 @@ hm_copy_name(Relation index, const HmMeta *meta, HpIndexName *name)
 	hm_index_file(index, &name->database, &name->tablespace, &name->relfilenode);
 }
 
-void
-hm_copy_remember(const HmCopy *copy)
+/* The number of the known copy with a name; known_count if there is none. */
+static int
+find_known(const HpIndexName *name)
 {
 	int			i = 0;
 
+	while (i < known_count && memcmp(&known[i].name, name, sizeof(*name)) != 0)
+		i++;
+	return i;
+}
+
+void
+hm_copy_forget(const HpIndexName *name)
+{
+	int			i = find_known(name);
+
+	if (i == known_count)
+		return;
+	known[i] = known[--known_count];
+	known_next = 0;
+}
+
+void
+hm_copy_remember(const HmCopy *copy)
+{
+	int			i;
+
 	/* A partial copy's zones are exchanged in re-syncs, so these go on. */
 	if (copy->zones != 0)
+	{
+		hm_copy_forget(&copy->name);
 		return;
-	while (i < known_count && memcmp(&known[i].name, &copy->name, sizeof(copy->name)) != 0)
-		i++;
+	}
+	i = find_known(&copy->name);
 	if (i == KNOWN_COPIES)
 	{
 		i = known_next;
@@ -49,15 +73,14 @@ hm_copy_recall(Relation index, HmCopy *copy)
 {
 	HpIndexName name = {0};
 	Buffer		buffer = hm_meta_buffer(index, BUFFER_LOCK_SHARE);
+	int			i;
 
 	hm_copy_name(index, hm_page_meta(BufferGetPage(buffer)), &name);
 	UnlockReleaseBuffer(buffer);
 	memset(copy, 0, sizeof(*copy));
-	for (int i = 0; i < known_count; i++)
-	{
-		if (memcmp(&known[i].name, &name, sizeof(name)) == 0)
-			*copy = known[i];
-	}
+	i = find_known(&name);
+	if (i < known_count)
+		*copy = known[i];
 
 	/* Another backend may have made it larger meanwhile. */
 	copy->memory = copy->host_memory = 0;

@@ -311,10 +311,16 @@ next_chunk(HmRemote *remote)
 		remote->synced = false;
 		remote->copy.structure = 0;
 	}
-	if (reason == HM_CPU_OTHER_ZONES)
+
+	/* What is known of it is wrong. */
+	if (reason == HM_CPU_OTHER_ZONES || reason == HM_CPU_NOT_RESIDENT)
+	{
+		hm_copy_forget(&remote->copy.name);
 		remote->copy.structure = 0;
+	}
 	if (reason != HM_CPU_NO_REASON)
 		return reason;
+	remote->may_load = true;
 	HM_FAULT(remote_searched);
 
 	remote->first = remote->next;

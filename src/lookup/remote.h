@@ -152,8 +152,9 @@ extern double hm_sync_waited(void);
 /* Set what a copy of an index is known by, the rest of which stands in the metapage. */
 extern void hm_copy_name(Relation index, const HmMeta *meta, HpIndexName *name);
 
-/* Remember a copy that has been brought up to date, unless it is partial. */
+/* Remember a copy that has been brought up to date, unless it is partial; or forget one. */
 extern void hm_copy_remember(const HmCopy *copy);
+extern void hm_copy_forget(const HpIndexName *name);
 
 /*
  * Set *copy to what this backend remembers of an index's copy, without its memory; or to zeros.  It may be out of

@@ -29,7 +29,7 @@ struct HmRemote
 	HmProbes	probes;
 	const uint8 *done;
 	bool		synced;			/* the copy is as up to date as it must be */
-	bool		may_load;		/* if it has gone it can be made again: that was chosen, or a re-sync has found it */
+	bool		may_load;		/* if it has gone it can be made again: that was chosen, or it was there */
 	HmDeviceTimes times;		/* spent on this batch */
 	HmCostChoice expected;		/* of it */
 	uint32		next;			/* first probe that has not been searched */
