@@ -5,6 +5,8 @@
 #ifndef HARMONIA_CUDA_GPU_DEVICE_H
 #define HARMONIA_CUDA_GPU_DEVICE_H
 
+#include <atomic>
+
 #include "gpu_kernels.h"
 #include "gpu_memory.h"
 
@@ -18,6 +20,7 @@ namespace harmonia
 struct HostWords
 {
 	unsigned long long count;	/* of hits, from the device */
+	BatchWords	batch;			/* likewise */
 	uint32_t	near_windows;	/* set by sample_kernel */
 	uint32_t	one;			/* to set the stop word */
 	uint32_t	number;			/* for try_kernel() */
@@ -70,7 +73,8 @@ struct BatchMemory
 {
 	Memory		low,
 				high,
-				starts,
+				bins,
+				tiles[passes_max],
 				sorted_low[passes_max],
 				numbers[passes_max],
 				slots[passes_max],
@@ -170,6 +174,7 @@ struct CudaIndex : HdIndex
 	Memory		device_blocks;
 	bool		levels_loaded = false;	/* they have all of keys and leaf_blocks */
 	bool		long_tids = false;	/* a result did not fit into a short tid */
+	std::atomic<int> counted_batches {0};	/* so many batches are not to be estimated */
 
 	CudaDevice *on() const
 	{
@@ -206,12 +211,16 @@ struct CudaIndex : HdIndex
 	template <typename Key>
 	HdStatus	search_batch(const HdBatch &batch, const SortPlan &plan, HdResult *result);
 	template <typename Key, typename Low>
-	HdStatus	sort(const Digits<Low> &digits, HdOutput output, const Outliers &outliers,
+	HdStatus	sort(const Digits<Low> &digits, HdOutput output, bool sampled, const Outliers &outliers,
 					 Probes<Key, Low> &probes);
 	template <typename Low, typename Value, typename Out>
-	HdStatus	restore(int passes, uint32_t count, Out *out);
+	HdStatus	restore(int passes, uint32_t count, bool sampled, Out *out);
+	template <typename Low>
+	HdStatus	restore_values(int passes, const HdBatch &batch, bool sampled, bool short_tids, void *out);
 	template <typename Key>
 	HdStatus	choose_group(const Probes<Key> &probes, HdResult *result);
+	template <typename Key>
+	bool		to_be_estimated(const HdBatch &batch, const HdResult &result);
 	bool		plan_narrow(const HdBatch &batch, const HdResult &result, SortPlan &plan) const;
 	HdStatus	count_by_map(const HdBatch &batch, Hits &hits, HdResult *result);
 	HdStatus	sort_by_block(Hits &hits, uint64_t count);

@@ -40,6 +40,17 @@ constexpr uint32_t sample_min = 1 << 20;
 constexpr uint32_t near_windows_min = sample_windows - 2;
 constexpr uint32_t ordered_windows = 16;
 
+/*
+ * The digits of so many probes are estimated from a sample.  It saves a read of all keys, an eighteenth of the time
+ * (H100).  Bins of fewer probes would have to be much larger than what they get.
+ */
+constexpr uint32_t estimated_min = 1 << 24;
+constexpr uint32_t estimated_max = 1 << 30;
+constexpr int counted_after_failure = 16;	/* batches */
+
+/* No tile of a search or a pass has fewer probes. */
+constexpr uint32_t least_tile = 256;
+
 }								/* namespace */
 
 /* ----------------------------------------------------------------
@@ -167,46 +178,53 @@ set_key_range(const SortPlan &plan, Key low_key, Probes<Key, Low> &probes)
 /*
  * Partially-sorted aggregation: partition by the top bits here; the search kernel sorts
  * tiles by lower bits.  Unless the output is pairs, keep slots and runs for the way back
- * to probe order.
+ * to probe order.  If bins are sampled, they have gaps between them, and can overflow.
  */
 template <typename Key, typename Low>
 HdStatus
-CudaIndex::sort(const Digits<Low> &digits, HdOutput output, const Outliers &outliers,
+CudaIndex::sort(const Digits<Low> &digits, HdOutput output, bool sampled, const Outliers &outliers,
 				Probes<Key, Low> &probes)
 {
 	CudaDevice *device = on();
 	uint32_t	count = probes.count;
+	size_t		room = sampled ? positions(count, true) + pass_tile<Low>() * (size_t) 2 : count;
+	uint32_t   *overflow = sampled ? &device->batch.hits.as<BatchWords>()->overflow : nullptr;
+	Bins	   *bins;
 
-	TRY(device, device->batch.starts.reserve(passes_max * digit_bins * sizeof(uint32_t)));
-	TRY(device, (launch_count<Key, Low>(probes.all_low, count, probes.base, digits,
-										device->batch.starts.as<uint32_t>(), device->stream)));
+	TRY(device, device->batch.bins.reserve(passes_max * sizeof(Bins)));
+	bins = device->batch.bins.as<Bins>();
+	TRY(device, (launch_count<Key, Low>(probes.all_low, count, probes.base, digits, sampled, bins, device->stream)));
 	for (int pass = 0; pass < digits.passes; pass++)
 	{
 		RadixPartition<Low> output_of_pass = {};
-		uint32_t   *starts = device->batch.starts.as<uint32_t>() + pass * digit_bins;
 
-		TRY(device, device->batch.sorted_low[pass].reserve(count * sizeof(Low)));
+		TRY(device, device->batch.sorted_low[pass].reserve(room * sizeof(Low)));
 		output_of_pass.low = device->batch.sorted_low[pass].as<Low>();
 		if (output == HD_PAIRS || probes.all_high != nullptr)
 		{
-			TRY(device, device->batch.numbers[pass].reserve(count * sizeof(uint32_t)));
+			TRY(device, device->batch.numbers[pass].reserve(room * sizeof(uint32_t)));
 			output_of_pass.numbers = device->batch.numbers[pass].as<uint32_t>();
 		}
 		if (output != HD_PAIRS)
 		{
-			TRY(device, device->batch.slots[pass].reserve(count * sizeof(uint16_t)));
-			TRY(device, device->batch.runs[pass].reserve(partition_tiles(count, pass_probes<Low>) * digit_bins * sizeof(Run)));
+			TRY(device, device->batch.slots[pass].reserve(room * sizeof(uint16_t)));
+			TRY(device, device->batch.runs[pass].reserve((size_t) listed_tiles(count, pass_tile<Low>()) * digit_bins * sizeof(Run)));
 			output_of_pass.slots = device->batch.slots[pass].as<uint16_t>();
 			output_of_pass.runs = device->batch.runs[pass].as<Run>();
 		}
 		if (pass == 0)
-			TRY(device, (launch_partition<Key, Low>(probes.all_low, nullptr, count, probes.base, digits.digit[pass], starts,
-													output_of_pass, outliers, device->stream)));
+			TRY(device, (launch_partition<Key, Low>(probes.all_low, nullptr, count, {}, probes.base, digits.digit[pass],
+													&bins[pass], overflow, output_of_pass, outliers, device->stream)));
 		else
-			TRY(device, (launch_partition<Low, Low>(probes.low, probes.numbers, count, Low(0), digits.digit[pass], starts,
-													output_of_pass, outliers, device->stream)));
+			TRY(device, (launch_partition<Low, Low>(probes.low, probes.numbers, count, probes.binned, Low(0), digits.digit[pass],
+													&bins[pass], overflow, output_of_pass, outliers, device->stream)));
 		probes.low = output_of_pass.low;
 		probes.numbers = output_of_pass.numbers;
+		if (sampled)
+		{
+			TRY(device, device->batch.tiles[pass].reserve(listed_tiles(count, least_tile) * sizeof(TileRange)));
+			probes.binned = {&bins[pass], overflow, device->batch.tiles[pass].as<TileRange>()};
+		}
 	}
 	return HD_OK;
 }
@@ -216,21 +234,37 @@ CudaIndex::sort(const Digits<Low> &digits, HdOutput output, const Outliers &outl
  */
 template <typename Low, typename Value, typename Out>
 HdStatus
-CudaIndex::restore(int passes, uint32_t count, Out *out)
+CudaIndex::restore(int passes, uint32_t count, bool sampled, Out *out)
 {
 	CudaDevice *device = on();
 	const Value *values = device->batch.values[0].as<Value>();
 
 	for (int pass = passes - 1; pass > 0; pass--)
 	{
-		TRY(device, device->batch.values[pass].reserve(count * sizeof(Value)));
+		size_t		room = sampled ? positions(count, true) : count;
+		Binned		to = {};
+
+		if (sampled)
+			to = {device->batch.bins.as<Bins>() + pass - 1, nullptr, device->batch.tiles[pass - 1].as<TileRange>()};
+		TRY(device, device->batch.values[pass].reserve(room * sizeof(Value)));
 		TRY(device, (launch_restore<Low, Value, Value>(device->batch.slots[pass].as<uint16_t>(), device->batch.runs[pass].as<Run>(),
-													   values, count, device->batch.values[pass].as<Value>(), device->stream)));
+													   values, count, to, device->batch.values[pass].as<Value>(), device->stream)));
 		values = device->batch.values[pass].as<Value>();
 	}
 	TRY(device, (launch_restore<Low, Value, Out>(device->batch.slots[0].as<uint16_t>(), device->batch.runs[0].as<Run>(),
-												 values, count, out, device->stream)));
+												 values, count, {}, out, device->stream)));
 	return HD_OK;
+}
+
+template <typename Low>
+HdStatus
+CudaIndex::restore_values(int passes, const HdBatch &batch, bool sampled, bool short_tids, void *out)
+{
+	if (batch.output == HD_COUNT)
+		return restore<Low, uint32_t>(passes, batch.count, sampled, (uint32_t *) out);
+	if (short_tids)
+		return restore<Low, uint32_t>(passes, batch.count, sampled, (uint64_t *) out);
+	return restore<Low, uint64_t>(passes, batch.count, sampled, (uint64_t *) out);
 }
 
 /* Choose the thread group.  Samples runs of probes that one warp searches together. */
@@ -362,6 +396,29 @@ CudaIndex::plan_narrow(const HdBatch &batch, const HdResult &result, SortPlan &p
 	return true;
 }
 
+/*
+ * Are the digits of a batch's probes to be estimated?  Then these are searched in tiles, as only tiles are listed.  That is not
+ * known before the thread group is chosen.  If an estimate has failed, the next ones might, too.
+ */
+template <typename Key>
+bool
+CudaIndex::to_be_estimated(const HdBatch &batch, const HdResult &result)
+{
+	const HtGroupChoice &used = result.group.threads == HD_AUTOMATIC && profiled ? group : result.group;
+
+	if (used.threads != 1 || used.search != HT_GROUP_KARY || batch.count > estimated_max ||
+		(is_wide<Key> && (batch.high != nullptr || sizeof(Key) != HT_WIDTH128)))
+		return false;
+	if (batch.estimates)
+		return true;
+	if (batch.count < estimated_min)
+		return false;
+	if (counted_batches == 0)
+		return true;
+	counted_batches--;
+	return false;
+}
+
 /* Bring a batch's keys to the device, if they are not there. */
 HdStatus
 CudaIndex::bring_keys(const HdBatch &batch, BatchKeys &keys)
@@ -435,6 +492,7 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, const BatchKe
 	bool		partitioned = tiled && !keys.ordered;
 	bool		restores = partitioned && !pairs;
 	bool		short_tids = restores && batch.output == HD_FIRST && !long_tids;
+	bool		estimated = partitioned && to_be_estimated<Key>(batch, *result);
 	Digits<Low> digits = {};
 	Probes<Key, Low> probes = {};
 	Outliers	outliers = {};
@@ -467,12 +525,13 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, const BatchKe
 		results.slots = device->batch.hit_slots.as<uint64_t>();
 	}
 
+	TRY(device, device->batch.hits.reserve(sizeof(BatchWords)));
+	results.hits = &device->batch.hits.as<BatchWords>()->hits;
 	if constexpr (narrow)
 	{
 		TRY(device, device->batch.outliers.reserve(((size_t) batch.count + 1) * sizeof(uint32_t)));
 		outliers.count = device->batch.outliers.as<uint32_t>();
 		outliers.numbers = outliers.count + 1;
-		TRY(device, cudaMemsetAsync(outliers.count, 0, sizeof(uint32_t), stream));
 	}
 	else
 		probes.low = probes.all_low;
@@ -482,62 +541,53 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, const BatchKe
 		set_key_range(plan, (Key) low_key, probes);
 	}
 	if (partitioned)
-	{
-		HdStatus	status;
-
 		digits = plan_digits<Low>(plan, batch.high != nullptr);
-		status = sort(digits, batch.output, outliers, probes);
-		if (status != HD_OK)
-			return status;
-	}
-	TRY(device, cudaEventRecord(device->events[1], stream));
 
-	if constexpr (narrow)
-		result->group = result->group.threads == HD_AUTOMATIC ? group : result->group;
-	else if (result->group.threads == HD_AUTOMATIC)
+	/* A search is repeated if it turns out that digits must be counted, or that tids are too long. */
+	for (bool again = true; again;)
 	{
-		HdStatus	status = choose_group(probes, result);
-
-		if (status != HD_OK)
-			return status;
-	}
-
-	results.tids = (uint64_t *) out_values;
-	results.counts = (uint32_t *) out_values;
-	if (restores)
-	{
-		TRY(device, device->batch.values[0].reserve(outputs * value_size));
-		results.tids = device->batch.values[0].as<uint64_t>();
-		results.counts = device->batch.values[0].as<uint32_t>();
-		results.short_tids = short_tids ? device->batch.values[0].as<uint32_t>() : nullptr;
-	}
-	TRY(device, device->batch.hits.reserve(sizeof(unsigned long long)));
-	results.hits = device->batch.hits.as<unsigned long long>();
-	TRY(device, cudaMemsetAsync(results.hits, 0, sizeof(unsigned long long), stream));
-	if (batch.distinct)
-	{
-		HdStatus	status = begin_distinct(results);
-
-		if (status != HD_OK)
-			return status;
-	}
-
-	Tree<Key>	searched = searched_tree<Key>(result->group.search);
-
-	for (;;)
-	{
+		const BatchWords &words = device->words->batch;
 		HdStatus	status = HD_OK;
+
+		TRY(device, cudaMemsetAsync(device->batch.hits.at, 0, sizeof(BatchWords), stream));
+		if constexpr (narrow)
+			TRY(device, cudaMemsetAsync(outliers.count, 0, sizeof(uint32_t), stream));
+		if (batch.distinct)
+			status = begin_distinct(results);
+		if (status == HD_OK && partitioned)
+			status = sort(digits, batch.output, estimated, outliers, probes);
+		if (status != HD_OK)
+			return status;
+		TRY(device, cudaEventRecord(device->events[1], stream));
+
+		if constexpr (narrow)
+			result->group = result->group.threads == HD_AUTOMATIC ? group : result->group;
+		else if (result->group.threads == HD_AUTOMATIC)
+			status = choose_group(probes, result);
+		if (status != HD_OK)
+			return status;
+
+		results.tids = (uint64_t *) out_values;
+		results.counts = (uint32_t *) out_values;
+		if (restores)
+		{
+			size_t		room = positions(batch.count, estimated);
+
+			TRY(device, device->batch.values[0].reserve(room * (short_tids ? sizeof(uint32_t) : value_size)));
+			results.tids = device->batch.values[0].as<uint64_t>();
+			results.counts = device->batch.values[0].as<uint32_t>();
+			results.short_tids = short_tids ? device->batch.values[0].as<uint32_t>() : nullptr;
+		}
+
+		Tree<Key>	searched = searched_tree<Key>(result->group.search);
 
 		if constexpr (narrow)
 			TRY(device, launch_narrow_search(searched, probes, results, stream));
 		else
 			TRY(device, launch_search<Key>(result->group, tiled, searched, probes, results, stream));
 		TRY(device, cudaEventRecord(device->events[2], stream));
-
 		if (restores)
-			status = batch.output == HD_COUNT ? restore<Low, uint32_t>(digits.passes, batch.count, (uint32_t *) out_values) :
-				short_tids ? restore<Low, uint32_t>(digits.passes, batch.count, (uint64_t *) out_values) :
-				restore<Low, uint64_t>(digits.passes, batch.count, (uint64_t *) out_values);
+			status = restore_values<Low>(digits.passes, batch, estimated, short_tids, out_values);
 		if (status != HD_OK)
 			return status;
 		if constexpr (narrow)
@@ -549,19 +599,28 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, const BatchKe
 			TRY(device, launch_outlier_search(searched, probes.all_low, outliers, restored, stream));
 		}
 		TRY(device, cudaEventRecord(device->events[3], stream));
-		if (!short_tids)
+		if (!pairs && !short_tids && !estimated)
 			break;
 
-		/* Search again if a tid is too long, and remember that this index has such tids. */
-		TRY(device, cudaMemcpyAsync(&device->words->count, results.hits, sizeof(*results.hits),
-									cudaMemcpyDeviceToHost, stream));
+		TRY(device, cudaMemcpyAsync(&device->words->batch, device->batch.hits.at, sizeof(BatchWords), cudaMemcpyDeviceToHost,
+									stream));
 		AWAIT(device);
-		if (device->words->count == 0)
-			break;
-		long_tids = true;
-		short_tids = false;
-		results.short_tids = nullptr;
+		again = words.overflow != 0 || (short_tids && words.hits != 0);
+		if (words.overflow != 0)
+		{
+			estimated = false;
+			counted_batches = counted_after_failure;
+		}
+		else if (again)
+		{
+			/* This index has such tids. */
+			long_tids = true;
+			short_tids = false;
+		}
+		probes.numbers = nullptr;
+		probes.binned = {};
 	}
+	result->estimated = estimated;
 
 	if (pairs)
 	{
@@ -569,10 +628,7 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, const BatchKe
 		Hits		hits = {(uint64_t *) out_values, batch.probes != nullptr ? results.probes : nullptr};
 		HdStatus	status = HD_OK;
 
-		TRY(device, cudaMemcpyAsync(&device->words->count, results.hits, sizeof(*results.hits),
-									cudaMemcpyDeviceToHost, stream));
-		AWAIT(device);
-		result->hits = count = device->words->count;
+		result->hits = count = device->words->batch.hits;
 		outputs = std::min(count, batch.room);
 		if (batch.map_pages > 0 && count > 0 && count <= batch.room)
 			status = count_by_map(batch, hits, result);

@@ -75,6 +75,44 @@ struct Outliers
 	uint32_t   *count;			/* zero at the start */
 };
 
+/*
+ * Where a pass writes the probes with each digit: from "start" on, as far as "limit".  The next ones go to
+ * "next".  If digits were counted, a bin gets just as many as it has room for.  If they were estimated, it
+ * can stay empty in part, or get more: an overflow.
+ */
+struct Bins
+{
+	uint32_t	start[digit_bins];
+	uint32_t	next[digit_bins];
+	uint32_t	limit[digit_bins];
+};
+
+/* What a batch reports to the host. */
+struct BatchWords
+{
+	unsigned long long hits;	/* HD_PAIRS: their number; short tids: not zero if one does not fit */
+	uint32_t	overflow;		/* not zero: there was one */
+	uint32_t	unused;
+};
+
+/* Probes side by side that a block takes.  The size can be 0. */
+struct TileRange
+{
+	uint32_t	start;
+	uint32_t	size;
+};
+
+/*
+ * Bins that can stay empty in part, and memory for the tiles that they are divided into.  If "bins" is NULL, probes
+ * lie side by side, and tiles need not be listed.
+ */
+struct Binned
+{
+	const Bins *bins;
+	const uint32_t *overflow;
+	TileRange  *tiles;			/* room for listed_tiles() */
+};
+
 /* The probes of a tile that have the same digit. */
 struct Run
 {
@@ -103,6 +141,7 @@ struct Probes
 	const Key  *all_high;		/* likewise; NULL: points */
 	uint32_t	count;
 	Key			base;
+	Binned		binned;			/* where they are, if not side by side */
 
 	/* Of offsets: the bits that are the same all over the range in use. */
 	Low			prefix;
@@ -143,8 +182,7 @@ struct Results
 	uint64_t   *slots;			/* HD_PAIRS of ranges: of hits, see pack_slot(); NULL: not wanted */
 	uint32_t   *counts;
 	uint64_t	room;
-	unsigned long long *hits;	/* HD_PAIRS: their number; short_tids: not zero if a tid
-								 * does not fit; zero at the start */
+	unsigned long long *hits;	/* BatchWords.hits; zero at the start */
 	uint32_t   *seen;			/* distinct points: a bit for each slot of all
 								 * leaves, zero at the start; otherwise NULL */
 };
@@ -222,12 +260,29 @@ extern cudaError_t launch_sample(const Key *low, uint32_t count, Key least, Key 
 								 uint32_t *near_windows, cudaStream_t stream);
 
 /*
- * Set starts[pass * digit_bins + bin] to the number of probes whose digit in that pass
- * is below bin.
+ * Set the bins of each pass.  With "sampled" only one probe of sample_pitch is looked at, and bins get room for six
+ * standard deviations more than that suggests; then they end before positions(count, true).
  */
+constexpr uint32_t sample_pitch = 32;
+
 template <typename Key, typename Low>
 extern cudaError_t launch_count(const Key *low, uint32_t count, Key base, const Digits<Low> &digits,
-								uint32_t *starts, cudaStream_t stream);
+								bool sampled, Bins *bins, cudaStream_t stream);
+
+extern uint32_t positions(uint32_t count, bool sampled);
+
+/*
+ * List the tiles of up to "tile" probes that the bins after a pass are divided into; after an overflow, none.  Tiles that are
+ * not needed get the size 0.
+ */
+extern cudaError_t launch_list(const Binned &binned, uint32_t count, uint32_t tile, cudaStream_t stream);
+
+/* The number of tiles that can be needed. */
+HD_BOTH uint32_t
+listed_tiles(uint32_t count, uint32_t tile)
+{
+	return count / tile + digit_bins;
+}
 
 /*
  * The probes that each thread of a radix partition pass takes: as many as fit into 48 KB of
@@ -236,26 +291,28 @@ extern cudaError_t launch_count(const Key *low, uint32_t count, Key base, const 
 template <typename Key>
 constexpr int pass_probes = sizeof(Key) <= 8 ? 8 : sizeof(Key) <= 16 ? 4 : 2;
 
-/* The number of tiles that a radix partition pass over this many probes has. */
-extern uint32_t partition_tiles(uint32_t count, int probes_of_thread);
+/* The number of probes in a tile of a pass. */
+template <typename Low>
+extern uint32_t pass_tile();
 
 /*
- * Radix partition probes by a digit of their offsets from a base.  Changes "starts" while it
- * runs.  If numbers is NULL, probes are numbered from 0.  Outliers are noted if there can be any.
+ * Radix partition probes by a digit of their offsets from a base, into bins.  If numbers is NULL, probes are numbered from
+ * 0.  Outliers are noted if there can be any.  Probes that a bin has no room for are written behind positions(count, true), where
+ * there is room for a tile, and *overflow is set; NULL: there is room for all.
  */
 template <typename Key, typename Low>
-extern cudaError_t launch_partition(const Key *low, const uint32_t *numbers, uint32_t count,
-									Key base, Digit<Low> digit, uint32_t *starts,
+extern cudaError_t launch_partition(const Key *low, const uint32_t *numbers, uint32_t count, const Binned &from,
+									Key base, Digit<Low> digit, Bins *bins, uint32_t *overflow,
 									const RadixPartition<Low> &out, const Outliers &outliers,
 									cudaStream_t stream);
 
 /*
- * Move values from the order after a pass, with offsets of this type, to the order before it.
+ * Move values from the order after a pass, with offsets of this type, to the order before it, that of probes in "to".
  * If only the output has 64 bits, values are short tids, and become tids.
  */
 template <typename Low, typename Value, typename Out>
 extern cudaError_t launch_restore(const uint16_t *slots, const Run *runs, const Value *values,
-								  uint32_t count, Out *out, cudaStream_t stream);
+								  uint32_t count, const Binned &to, Out *out, cudaStream_t stream);
 
 /*
  * Copy staged item i to item numbers[i] of the mirror.  The items' size is a multiple of

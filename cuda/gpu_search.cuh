@@ -85,13 +85,19 @@ launch_tiles(const Tree<Key> &tree, const Probes<Key, Low> &probes, const Result
 			 cudaStream_t stream)
 {
 	uint32_t	tile = tile_size<Key, Points, Pairs>(probes.count);
+	uint32_t	blocks = (probes.count - 1) / tile + 1;
 	constexpr size_t size = sizeof(typename Tile<Key, Points, Pairs>::Memory);
 	cudaError_t error = cudaFuncSetAttribute(search_tile_kernel<Key, Low, Points, Pairs>,
 											 cudaFuncAttributeMaxDynamicSharedMemorySize, (int) size);
 
+	if (error == cudaSuccess && probes.binned.bins != nullptr)
+	{
+		blocks = listed_tiles(probes.count, tile);
+		error = launch_list(probes.binned, probes.count, tile, stream);
+	}
 	if (error != cudaSuccess)
 		return error;
-	search_tile_kernel<Key, Low, Points, Pairs> <<<(probes.count - 1) / tile + 1, block_threads, size, stream>>>
+	search_tile_kernel<Key, Low, Points, Pairs> <<<blocks, block_threads, size, stream>>>
 		(tree, probes, results, tile);
 	return cudaGetLastError();
 }

@@ -85,11 +85,28 @@ launch_sample(const Key *low, uint32_t count, Key least, Key greatest, Key dista
 	return cudaGetLastError();
 }
 
-/* Count the probes with each digit. */
+/*
+ * The i-th probe that is counted.  A sample is groups of neighbours, each as many as a line of memory has.
+ */
+constexpr uint32_t sample_group = 16;
+
+static __device__ __forceinline__ uint32_t
+counted_probe(uint32_t i, bool sampled)
+{
+	return sampled ? i / sample_group * sample_group * sample_pitch + i % sample_group : i;
+}
+
+static uint32_t
+counted_probes(uint32_t count, bool sampled)
+{
+	return sampled ? count / (sample_group * sample_pitch) * sample_group : count;
+}
+
+/* Count the probes with each digit, in bins.next. */
 template <typename Key, typename Low>
 static __global__ void
 __launch_bounds__(count_threads)
-count_kernel(const Key *low, uint32_t count, Key base, const Digits<Low> digits, uint32_t *totals)
+count_kernel(const Key *low, uint32_t count, bool sampled, Key base, const Digits<Low> digits, Bins *bins)
 {
 	constexpr uint32_t together = count_threads * count_loads;
 	__shared__ uint32_t counts[passes_max * digit_bins];
@@ -106,7 +123,7 @@ count_kernel(const Key *low, uint32_t count, Key base, const Digits<Low> digits,
 		{
 			uint32_t	i = start + j * count_threads + threadIdx.x;
 
-			some[j] = i < count ? offset_of<Low>(low[i], base) : Low(0);
+			some[j] = i < count ? offset_of<Low>(low[counted_probe(i, sampled)], base) : Low(0);
 		}
 #pragma unroll
 		for (int j = 0; j < count_loads; j++)
@@ -125,44 +142,128 @@ count_kernel(const Key *low, uint32_t count, Key base, const Digits<Low> digits,
 	for (uint32_t bin = threadIdx.x; bin < passes_max * digit_bins; bin += count_threads)
 	{
 		if (counts[bin] > 0)
-			atomicAdd(&totals[bin], counts[bin]);
+			atomicAdd(&bins[bin / digit_bins].next[bin % digit_bins], counts[bin]);
 	}
 }
 
-/* Turn the counts of digits into starts; one block for each pass. */
+/*
+ * The room that a bin needs if its digit was counted so often in a sample: the standard deviation of that
+ * number is its square root.  A bin that the sample misses has few probes: 24 times the pitch, or more with a probability of
+ * 10^-10.  Bins begin with a line of memory.
+ */
+static __device__ __forceinline__ uint32_t
+sampled_room(float counted)
+{
+	return ((uint32_t) (counted + 6 * sqrtf(counted)) + 24) * sample_pitch;
+}
+
+static_assert(sample_pitch % 32 == 0, "a line has 32 probe numbers");
+
+/* Turn the counts of digits into bins; one block for each pass. */
 static __global__ void
 __launch_bounds__(digit_bins)
-start_kernel(uint32_t *totals)
+start_kernel(Bins *all_bins, bool sampled)
 {
 	using Scan = cub::BlockScan<uint32_t, digit_bins>;
 	__shared__ typename Scan::TempStorage scan;
-	uint32_t   *mine = totals + blockIdx.x * digit_bins + threadIdx.x;
+	Bins	   &bins = all_bins[blockIdx.x];
+	uint32_t	bin = threadIdx.x;
+	uint32_t	room = bins.next[bin];
 	uint32_t	start;
 
-	Scan(scan).ExclusiveSum(*mine, start);
-	*mine = start;
+	if (sampled)
+		room = sampled_room((float) room);
+	Scan(scan).ExclusiveSum(room, start);
+	bins.start[bin] = start;
+	bins.next[bin] = start;
+	bins.limit[bin] = start + room;
+}
+
+/* The sum of sampled_room() is greatest if all bins have the same; and a little more, as it is rounded. */
+uint32_t
+positions(uint32_t count, bool sampled)
+{
+	double		counted = counted_probes(count, true);
+
+	if (!sampled)
+		return count;
+	return (uint32_t) (sample_pitch * (counted + 6 * sqrt(counted * digit_bins) + 24 * digit_bins)) + digit_bins;
 }
 
 template <typename Key, typename Low>
 cudaError_t
-launch_count(const Key *low, uint32_t count, Key base, const Digits<Low> &digits, uint32_t *starts,
+launch_count(const Key *low, uint32_t count, Key base, const Digits<Low> &digits, bool sampled, Bins *bins,
 			 cudaStream_t stream)
 {
-	uint32_t	blocks = blocks_for(count, count_threads * count_loads);
-	cudaError_t error = cudaMemsetAsync(starts, 0, passes_max * digit_bins * sizeof(uint32_t), stream);
+	uint32_t	counted = counted_probes(count, sampled);
+	uint32_t	blocks = counted == 0 ? 0 : blocks_for(counted, count_threads * count_loads);
+	cudaError_t error = cudaMemsetAsync(bins, 0, passes_max * sizeof(Bins), stream);
 
 	if (error != cudaSuccess)
 		return error;
-	count_kernel<<<blocks < count_blocks ? blocks : count_blocks, count_threads, 0, stream>>>
-		(low, count, base, digits, starts);
-	start_kernel<<<digits.passes, digit_bins, 0, stream>>>(starts);
+	if (blocks > 0)
+		count_kernel<<<blocks < count_blocks ? blocks : count_blocks, count_threads, 0, stream>>>
+			(low, counted, sampled, base, digits, bins);
+	start_kernel<<<digits.passes, digit_bins, 0, stream>>>(bins, sampled);
 	return cudaGetLastError();
 }
 
-uint32_t
-partition_tiles(uint32_t count, int probes_of_thread)
+/* One block for each bin, and one thread for each in a block. */
+static __global__ void
+__launch_bounds__(digit_bins)
+list_kernel(const Bins *bins, const uint32_t *overflow, uint32_t tile, uint32_t room, TileRange *tiles)
 {
-	return blocks_for(count, tile_threads * (uint32_t) probes_of_thread);
+	using Scan = cub::BlockScan<uint32_t, digit_bins>;
+	__shared__ typename Scan::TempStorage scan;
+	__shared__ uint32_t first;
+	uint32_t	bin = threadIdx.x;
+	uint32_t	filled = *overflow != 0 ? 0 : bins->next[bin] - bins->start[bin];
+	uint32_t	before;
+	uint32_t	all;
+
+	Scan(scan).ExclusiveSum((filled + tile - 1) / tile, before, all);
+	if (bin == blockIdx.x)
+		first = before;
+	__syncthreads();
+
+	uint32_t	start = bins->start[blockIdx.x];
+	uint32_t	size = *overflow != 0 ? 0 : bins->next[blockIdx.x] - start;
+
+	for (uint32_t i = threadIdx.x; i * tile < size; i += digit_bins)
+		tiles[first + i] = {start + i * tile, min(tile, size - i * tile)};
+	for (uint32_t i = all + blockIdx.x * digit_bins + threadIdx.x; i < room; i += digit_bins * digit_bins)
+		tiles[i] = {0, 0};
+}
+
+cudaError_t
+launch_list(const Binned &binned, uint32_t count, uint32_t tile, cudaStream_t stream)
+{
+	list_kernel<<<digit_bins, digit_bins, 0, stream>>>(binned.bins, binned.overflow, tile, listed_tiles(count, tile),
+													   binned.tiles);
+	return cudaGetLastError();
+}
+
+/* The number of tiles of a pass over probes that lie like this. */
+static uint32_t
+tiles_of(const Binned &binned, uint32_t count, uint32_t tile)
+{
+	return binned.bins != nullptr ? listed_tiles(count, tile) : blocks_for(count, tile);
+}
+
+/* This block's tile.  If "tiles" is NULL, tiles lie side by side. */
+static __device__ __forceinline__ TileRange
+own_tile(const TileRange *tiles, uint32_t count, uint32_t tile)
+{
+	if (tiles != nullptr)
+		return tiles[blockIdx.x];
+	return {blockIdx.x * tile, min(tile, count - blockIdx.x * tile)};
+}
+
+template <typename Low>
+uint32_t
+pass_tile()
+{
+	return tile_threads * pass_probes<Low>;
 }
 
 /* Note the outliers among a warp's probes.  All threads of the warp take part. */
@@ -184,13 +285,14 @@ note_outlier(const Outliers &outliers, bool is_one, uint32_t number)
 
 /*
  * Sort a tile of probes in shared memory, then write the probes of each digit side by
- * side, at next[digit].
+ * side, into its bin.  What does not fit goes to "beyond", where there is room for a tile.
  */
-template <int thread_probes, typename Key, typename Low>
+template <int thread_probes, bool Numbers, typename Key, typename Low>
 static __global__ void
 __launch_bounds__(tile_threads, tile_blocks)
-partition_kernel(const Key *low, const uint32_t *numbers, uint32_t count, Key base, Digit<Low> digit,
-				 uint32_t *next, const RadixPartition<Low> out, const Outliers outliers)
+partition_kernel(const Key *low, const uint32_t *numbers, uint32_t count, const TileRange *tiles, Key base,
+				 Digit<Low> digit, Bins *bins, uint32_t *overflow, uint32_t beyond, const RadixPartition<Low> out,
+				 const Outliers outliers)
 {
 	using Scan = cub::BlockScan<uint32_t, tile_threads>;
 	constexpr uint32_t tile = tile_threads * thread_probes;
@@ -201,14 +303,17 @@ partition_kernel(const Key *low, const uint32_t *numbers, uint32_t count, Key ba
 	Low		   *sorted = (Low *) shared;
 	uint32_t   *sorted_numbers = (uint32_t *) (sorted + tile);
 	uint32_t	bin = threadIdx.x;
-	uint32_t	start = blockIdx.x * tile;
-	uint32_t	size = min(tile, count - start);
+	TileRange	own = own_tile(tiles, count, tile);
+	uint32_t	start = own.start;
+	uint32_t	size = own.size;
 	Low			keys[thread_probes];
 	uint32_t	slots[thread_probes];
 	uint32_t	run = 0;
 	uint32_t	run_start;
 	uint32_t	reserved = 0;
 
+	if (size == 0)
+		return;
 #pragma unroll
 	for (int j = 0; j < thread_probes; j++)
 	{
@@ -232,14 +337,21 @@ partition_kernel(const Key *low, const uint32_t *numbers, uint32_t count, Key ba
 	if (bin < digit_bins)
 		run = starts[bin];
 	if (run > 0)
-		reserved = atomicAdd(&next[bin], run);
+		reserved = atomicAdd(&bins->next[bin], run);
 	Scan(scan).ExclusiveSum(run, run_start);
 	if (bin < digit_bins)
 	{
+		uint32_t	move = reserved - run_start;
+
+		if (overflow != nullptr && run > 0 && reserved + run > bins->limit[bin])
+		{
+			*overflow = 1;
+			move = beyond;
+		}
 		starts[bin] = run_start;
-		moves[bin] = reserved - run_start;
+		moves[bin] = move;
 		if (out.runs != nullptr)
-			out.runs[blockIdx.x * digit_bins + bin] = {run_start, reserved - run_start};
+			out.runs[blockIdx.x * digit_bins + bin] = {run_start, move};
 	}
 	__syncthreads();
 #pragma unroll
@@ -252,7 +364,7 @@ partition_kernel(const Key *low, const uint32_t *numbers, uint32_t count, Key ba
 			uint32_t	slot = starts[digit(keys[j])] + slots[j];
 
 			sorted[slot] = keys[j];
-			if (out.numbers != nullptr)
+			if constexpr (Numbers)
 				sorted_numbers[slot] = numbers != nullptr ? numbers[start + i] : start + i;
 			if (out.slots != nullptr)
 				out.slots[start + i] = (uint16_t) slot;
@@ -270,45 +382,52 @@ partition_kernel(const Key *low, const uint32_t *numbers, uint32_t count, Key ba
 			uint32_t	to = moves[digit(key)] + slot;
 
 			out.low[to] = key;
-			if (out.numbers != nullptr)
+			if constexpr (Numbers)
 				out.numbers[to] = sorted_numbers[slot];
 		}
 	}
 }
 
-template <int thread_probes, typename Key, typename Low>
+template <int thread_probes, bool Numbers, typename Key, typename Low>
 static cudaError_t
-launch_partition_tiles(const Key *low, const uint32_t *numbers, uint32_t count, Key base,
-					   Digit<Low> digit, uint32_t *next, const RadixPartition<Low> &out,
+launch_partition_tiles(const Key *low, const uint32_t *numbers, uint32_t count, const Binned &from, Key base,
+					   Digit<Low> digit, Bins *bins, uint32_t *overflow, const RadixPartition<Low> &out,
 					   const Outliers &outliers, cudaStream_t stream)
 {
-	size_t		size = tile_threads * thread_probes * (sizeof(Low) + (out.numbers != nullptr ? sizeof(uint32_t) : 0));
-	cudaError_t error = cudaFuncSetAttribute(partition_kernel<thread_probes, Key, Low>,
+	constexpr uint32_t tile = tile_threads * thread_probes;
+	constexpr size_t size = tile * (sizeof(Low) + (Numbers ? sizeof(uint32_t) : 0));
+	cudaError_t error = cudaFuncSetAttribute(partition_kernel<thread_probes, Numbers, Key, Low>,
 											 cudaFuncAttributeMaxDynamicSharedMemorySize, (int) size);
 
+	if (error == cudaSuccess && from.bins != nullptr)
+		error = launch_list(from, count, tile, stream);
 	if (error != cudaSuccess)
 		return error;
-	partition_kernel<thread_probes, Key, Low> <<<partition_tiles(count, thread_probes), tile_threads, size, stream>>>
-		(low, numbers, count, base, digit, next, out, outliers);
+	partition_kernel<thread_probes, Numbers, Key, Low> <<<tiles_of(from, count, tile), tile_threads, size, stream>>>
+		(low, numbers, count, from.tiles, base, digit, bins, overflow, positions(count, overflow != nullptr), out, outliers);
 	return cudaGetLastError();
 }
 
 template <typename Key, typename Low>
 cudaError_t
-launch_partition(const Key *low, const uint32_t *numbers, uint32_t count, Key base, Digit<Low> digit,
-				 uint32_t *next, const RadixPartition<Low> &out, const Outliers &outliers,
+launch_partition(const Key *low, const uint32_t *numbers, uint32_t count, const Binned &from, Key base, Digit<Low> digit,
+				 Bins *bins, uint32_t *overflow, const RadixPartition<Low> &out, const Outliers &outliers,
 				 cudaStream_t stream)
 {
 	if (out.slots == nullptr)
 	{
-		cudaError_t error = launch_partition_tiles<long_pass_probes<Low>>(low, numbers, count, base, digit, next, out,
-																		   outliers, stream);
+		cudaError_t error = launch_partition_tiles<long_pass_probes<Low>, true>(low, numbers, count, from, base, digit, bins,
+																			   overflow, out, outliers, stream);
 
 		if (error != cudaErrorInvalidValue)
 			return error;
 		cudaGetLastError();		/* the GPU has less shared memory */
 	}
-	return launch_partition_tiles<pass_probes<Low>>(low, numbers, count, base, digit, next, out, outliers, stream);
+	if (out.numbers != nullptr)
+		return launch_partition_tiles<pass_probes<Low>, true>(low, numbers, count, from, base, digit, bins, overflow, out,
+															  outliers, stream);
+	return launch_partition_tiles<pass_probes<Low>, false>(low, numbers, count, from, base, digit, bins, overflow, out,
+														   outliers, stream);
 }
 
 /*
@@ -333,16 +452,19 @@ template <int thread_probes, typename Value, typename Out>
 static __global__ void
 __launch_bounds__(tile_threads)
 restore_kernel(const uint16_t *slots, const Run *all_runs, const Value *values, uint32_t count,
-			   Out *out)
+			   const TileRange *tiles, Out *out)
 {
 	constexpr uint32_t tile = tile_threads * thread_probes;
 	extern __shared__ __align__(16) char shared[];
 	__shared__ Run runs[digit_bins];
 	Value	   *sorted = (Value *) shared;
-	uint32_t	start = blockIdx.x * tile;
-	uint32_t	size = min(tile, count - start);
+	TileRange	own = own_tile(tiles, count, tile);
+	uint32_t	start = own.start;
+	uint32_t	size = own.size;
 	uint16_t	mine[thread_probes];
 
+	if (size == 0)
+		return;
 #pragma unroll
 	for (int j = 0; j < thread_probes; j++)
 	{
@@ -380,17 +502,18 @@ restore_kernel(const uint16_t *slots, const Run *all_runs, const Value *values, 
 template <typename Low, typename Value, typename Out>
 cudaError_t
 launch_restore(const uint16_t *slots, const Run *runs, const Value *values, uint32_t count,
-			   Out *out, cudaStream_t stream)
+			   const Binned &to, Out *out, cudaStream_t stream)
 {
 	constexpr int thread_probes = pass_probes<Low>;
-	constexpr size_t size = tile_threads * thread_probes * sizeof(Value);
+	constexpr uint32_t tile = tile_threads * thread_probes;
+	constexpr size_t size = tile * sizeof(Value);
 	cudaError_t error = cudaFuncSetAttribute(restore_kernel<thread_probes, Value, Out>,
 											 cudaFuncAttributeMaxDynamicSharedMemorySize, (int) size);
 
 	if (error != cudaSuccess)
 		return error;
-	restore_kernel<thread_probes, Value, Out> <<<partition_tiles(count, thread_probes), tile_threads, size, stream>>>
-		(slots, runs, values, count, out);
+	restore_kernel<thread_probes, Value, Out> <<<tiles_of(to, count, tile), tile_threads, size, stream>>>
+		(slots, runs, values, count, to.tiles, out);
 	return cudaGetLastError();
 }
 
@@ -418,20 +541,21 @@ launch_write(const uint32_t *numbers, const char *staged, uint32_t count, size_t
 }
 
 #define FOR_KEY(Key, Low) \
-	template cudaError_t launch_count<Key, Low>(const Key *, uint32_t, Key, const Digits<Low> &, uint32_t *, \
+	template cudaError_t launch_count<Key, Low>(const Key *, uint32_t, Key, const Digits<Low> &, bool, Bins *, \
 												cudaStream_t); \
-	template cudaError_t launch_partition<Key, Low>(const Key *, const uint32_t *, uint32_t, Key, Digit<Low>, \
-													uint32_t *, const RadixPartition<Low> &, const Outliers &, \
-													cudaStream_t);
+	template cudaError_t launch_partition<Key, Low>(const Key *, const uint32_t *, uint32_t, const Binned &, Key, \
+													Digit<Low>, Bins *, uint32_t *, const RadixPartition<Low> &, \
+													const Outliers &, cudaStream_t);
 #define FOR_LOW(Low) \
 	template cudaError_t launch_sample<Low>(const Low *, uint32_t, Low, Low, Low, uint32_t *, cudaStream_t); \
+	template uint32_t pass_tile<Low>(); \
 	FOR_KEY(Low, Low) \
 	FOR_VALUE(Low, uint32_t, uint32_t) \
 	FOR_VALUE(Low, uint32_t, uint64_t) \
 	FOR_VALUE(Low, uint64_t, uint64_t)
 #define FOR_VALUE(Low, Value, Out) \
 	template cudaError_t launch_restore<Low, Value, Out>(const uint16_t *, const Run *, const Value *, uint32_t, \
-														 Out *, cudaStream_t);
+														 const Binned &, Out *, cudaStream_t);
 
 FOR_LOW(uint32_t)
 FOR_LOW(uint64_t)

@@ -163,34 +163,65 @@ struct Span
 };
 
 /*
- * Find the span of keys with top bits from "top" to "top_last".  All threads of a warp
- * take part.
+ * find_leaf() by a whole warp, which reads two keys a thread at once: a node of 64 keys is one step.
+ */
+template <typename Key>
+__device__ __forceinline__ uint32_t
+find_leaf_together(const Tree<Key> &tree, Key key)
+{
+	int			lane = (int) threadIdx.x % warp_threads;
+	uint32_t	number = 0;
+
+	for (int level = 0; level < tree.levels; level++)
+	{
+		const Key  *node = tree.keys + (size_t) (tree.level_start[level] + number) * (size_t) tree.fanout;
+		uint32_t	child = 0;
+
+		for (int first = 0; first < tree.fanout - 1; first += 2 * warp_threads)
+		{
+			int			i = first + lane;
+			int			j = i + warp_threads;
+			bool		one = i < tree.fanout - 1 && node[i] < key;
+			bool		other = j < tree.fanout - 1 && node[j] < key;
+
+			child += (uint32_t) (__popc(__ballot_sync(all_lanes, one)) + __popc(__ballot_sync(all_lanes, other)));
+		}
+		number = number * (uint32_t) tree.fanout + child;
+	}
+	return number < tree.leaves ? number : tree.leaves - 1;
+}
+
+/*
+ * Find the span of keys with top bits from "top" to "top_last".  The first two warps of a block do so, each for one end
+ * of it; "span" is in shared memory, and known to the block once it has synchronised.
  */
 template <typename Key, typename Low>
-__device__ __forceinline__ Span<Key>
-find_span(const Tree<Key> &tree, const Probes<Key, Low> &probes, uint32_t top, uint32_t top_last)
+__device__ __forceinline__ void
+find_span(const Tree<Key> &tree, const Probes<Key, Low> &probes, uint32_t top, uint32_t top_last, Span<Key> &span)
 {
-	DeviceGroup<warp_threads / 2> half;
-	Span<Key>	span;
-	Key			high;
+	bool		finds_first = threadIdx.x < warp_threads;
+	Key			low = probes.of_top(top) + probes.base;
+	Key			high = probes.of_top(top_last) + (Key) (((Key) 1 << probes.top_shift) - (Key) 1) + probes.base;
 	uint32_t	leaf;
 
-	span.low = probes.of_top(top) + probes.base;
-	high = probes.of_top(top_last) + (Key) (((Key) 1 << probes.top_shift) - (Key) 1) + probes.base;
-	if (top > top_last || span.low > high)
+	if (top > top_last || low > high)
 	{
 		/* There are no such keys, or they wrap around: take all keys. */
-		span.low = 0;
+		low = 0;
 		high = KeyLimits<Key>::max();
 	}
-	span.length = high - span.low;
-	span.cut_bits = max(bit_length(span.length) - 32, 0);
-	span.top = top;
-	span.shift = max(32 - __clz((int) (top_last - top)) - local_bits, probes.min_shift);
-	leaf = find_leaf<0>(half, tree, half.first_lane == 0 ? span.low : high);
-	span.first_leaf = __shfl_sync(all_lanes, leaf, 0);
-	span.last_leaf = __shfl_sync(all_lanes, leaf, warp_threads / 2);
-	return span;
+	leaf = find_leaf_together(tree, finds_first ? low : high);
+	if (threadIdx.x == 0)
+	{
+		span.low = low;
+		span.length = high - low;
+		span.cut_bits = max(bit_length((Key) (high - low)) - 32, 0);
+		span.top = top;
+		span.shift = max(32 - __clz((int) (top_last - top)) - local_bits, probes.min_shift);
+		span.first_leaf = leaf;
+	}
+	else if (threadIdx.x == warp_threads)
+		span.last_leaf = leaf;
 }
 
 /*
@@ -371,16 +402,12 @@ sort_tile(const Tree<Key> &tree, const Probes<Key, Low> &probes, uint32_t start,
 		greatest[threadIdx.x / warp_threads] = high;
 	}
 	__syncthreads();
-	if (threadIdx.x < warp_threads)
+	if (threadIdx.x < 2 * warp_threads)
 	{
 		low = least[lane % block_warps];
 		high = greatest[lane % block_warps];
 		warp_bounds(low, high);
-
-		Span<Key>	found = find_span(tree, probes, low, high);
-
-		if (lane == 0)
-			shared_span = found;
+		find_span(tree, probes, low, high, shared_span);
 	}
 	__syncthreads();
 
@@ -521,8 +548,13 @@ search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key, Low
 	extern __shared__ __align__(16) char shared[];
 	Memory	   &memory = *(Memory *) shared;
 	DeviceGroup<1> group;
-	uint32_t	start = blockIdx.x * tile;
-	uint32_t	size = min(tile, probes.count - start);
+	const TileRange own_tile = probes.binned.tiles != nullptr ? probes.binned.tiles[blockIdx.x] :
+		TileRange{blockIdx.x * tile, min(tile, probes.count - blockIdx.x * tile)};
+	uint32_t	start = own_tile.start;
+	uint32_t	size = own_tile.size;
+
+	if (size == 0)
+		return;
 
 	const Span<Key> span = sort_tile<Points, Pairs>(tree, probes, start, size, memory);
 

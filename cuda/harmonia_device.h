@@ -313,6 +313,8 @@ typedef struct HdBatch
 	int			psa_bits;
 	int			threads;
 	HtGroupSearch group_search; /* ignored if threads is HD_AUTOMATIC */
+	bool		estimates;		/* tests: estimate how many probes have each digit that is sorted by, as is done for
+								 * large batches */
 	bool		timed;			/* measure the times of HdResult */
 } HdBatch;
 
@@ -322,6 +324,7 @@ typedef struct HdResult
 	uint64_t	counted;		/* of these, how many are on pages of the map; not set
 								 * if there are more hits than room */
 	int			psa_bits;		/* what was used; 0: not sorted, as batches in order are not */
+	bool		estimated;		/* digits were estimated, and that was good enough */
 	HtGroupChoice group;
 	double		sort_ms;		/* time on the device, without transfers; 0 unless */
 	double		search_ms;		/* HdBatch.timed */

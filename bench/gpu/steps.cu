@@ -70,10 +70,11 @@ bench_steps(const Entries<Key> &entries, Buffers &buffers)
 	for (Draw draw : all_draws)
 	{
 		std::string section = text("steps %s %s", width_name<Key>().c_str(), draw_name(draw));
-		HdResult	unsorted = {0, 0, 0, {HT_GROUP_LINEAR, wide_group, 0}, 0, 0, 0};
+		HdResult	unsorted = {};
 		HtGroupChoice choice;
 		Times		times;
 
+		unsorted.group = {HT_GROUP_LINEAR, wide_group, 0};
 		lookups.prepare(options.queries, draw);
 		model_steps(lookups, fanout, HT_GROUP_LINEAR, &choice);
 

@@ -543,6 +543,7 @@ check_batch(HdIndex *index, HtWidth width, int threads, HtGroupSearch group_sear
 	batch.threads = threads;
 	batch.group_search = group_search;
 	batch.psa_bits = rnd_below(3) == 0 ? HD_AUTOMATIC : rnd_below(8 * (int) width + 9);
+	batch.estimates = rnd_below(2);
 	batch.timed = rnd_below(2);
 	check_pairs(index, &batch, low, high);
 	check_values(index, &batch, low, high);

@@ -159,6 +159,7 @@ test_narrow_keys(void)
 		batch.count = (uint32_t) n;
 		batch.threads = rnd_below(2) ? 1 : HD_AUTOMATIC;
 		batch.psa_bits = rnd_below(4) == 0 ? HD_AUTOMATIC : 1 + rnd_below(40);
+		batch.estimates = rnd_below(2);
 		check_values(index, &batch, low, low);
 		check_pairs(index, &batch, low, low);
 		check_distinct(index, &batch, low);
@@ -208,6 +209,55 @@ test_large_batch(HtWidth width)
 	free(low);
 	hd_index_free(index);
 	report("search, %d bits: large batches", width_bits(width));
+}
+
+/*
+ * A GPU estimates how many probes have each digit that it sorts by, from 16 of 512 neighbours.  Random probes fit into the
+ * room that they get.  Where those in the sample are unlike the others they do not, and all are counted.
+ */
+static void
+test_estimated_batches(HtWidth width)
+{
+	int			n = large_count();
+	uint64_t   *low = allocate(sizeof(uint64_t) * (size_t) n);
+
+	for (int round = 0; round < 4 && !failed(); round++)
+	{
+		bool		misleads = round % 2;
+		HdBatch		batch;
+		HdResult	result;
+		HdIndex    *index;
+
+		do
+			model_make(&model, CONTENT_SPREAD, width);
+		while (model.count < MODEL_MAX_ENTRIES / 4);
+		index = make_index(CONTENT_SPREAD, width, HD_DEFAULT_FANOUT);
+		for (int i = 0; i < n; i++)
+			low[i] = misleads ? model.entries[i % 512 < 16 ? 0 : model.count - 1 - rnd_below(50)].key :
+				model.entries[rnd_below(model.count)].key;
+		memset(&batch, 0, sizeof(batch));
+		batch.low = pack(low, n, width);
+		batch.high = round < 2 ? NULL : batch.low;
+		batch.count = (uint32_t) n;
+		batch.threads = 1;
+		batch.group_search = HT_GROUP_KARY;
+		batch.psa_bits = 4 + rnd_below(8 * (int) width - 4);
+		batch.estimates = true;
+		check_pairs(index, &batch, low, low);
+		check_values(index, &batch, low, low);
+		if (round < 2)
+			check_distinct(index, &batch, low);
+		batch.output = HD_COUNT;
+		batch.counts = allocate(sizeof(uint32_t) * (size_t) n);
+		expect(hd_index_search(index, &batch, &result) == HD_OK, "search");
+		expect(result.estimated == (kind == HD_CUDA && !misleads), "batch %d, %d bits: estimated %d", round, batch.psa_bits,
+			   result.estimated);
+		free(batch.counts);
+		free((void *) batch.low);
+		hd_index_free(index);
+	}
+	free(low);
+	report("search, %d bits: estimated digits", width_bits(width));
 }
 
 static int
@@ -698,6 +748,7 @@ main(int argc, char **argv)
 		if (width == HT_WIDTH64)
 			test_ends_of_class(width, 32);
 		test_large_batch(width);
+		test_estimated_batches(width);
 		test_ordered_batches(width);
 		test_long_ranges(width);
 		test_damage(width);
