@@ -46,6 +46,29 @@ struct MakePair
 	}
 };
 
+/* A map in which so many threads probe for a key together. */
+template <int Threads, typename Key>
+static void
+measure_map(Lookups<Key> &lookups, const Array<Key> &keys, const Array<Key> &ranks, double load)
+{
+	uint64_t	count = lookups.entries.keys.size();
+
+	/* No entry has the highest key. */
+	auto		map = cuco::static_map{(size_t) ((double) count / load), cuco::empty_key<Key>{(Key) ~(Key) 0},
+		cuco::empty_value<Key>{(Key) ~(Key) 0}, thrust::equal_to<Key>{},
+		cuco::linear_probing<Threads, cuco::default_hash_function<Key>>{}};
+	auto		pairs = thrust::make_transform_iterator(thrust::counting_iterator<uint64_t>(0),
+														MakePair<Key>{keys.at, ranks.at});
+
+	map.insert(pairs, pairs + count);
+	measure_library(lookups, text("cuCollections static_map, load %.1f, groups of %d", load, Threads),
+					map.capacity() * 2 * sizeof(Key),
+					[&](const Key *queries, Key *found, uint32_t n)
+					{
+						map.find_async(queries, queries + n, found);
+					});
+}
+
 template <typename Key>
 void
 measure_cuco(Lookups<Key> &lookups)
@@ -58,18 +81,9 @@ measure_cuco(Lookups<Key> &lookups)
 	settle();
 	for (double load : {0.5, 0.8})
 	{
-		/* No entry has the highest key. */
-		auto		map = cuco::static_map{(size_t) ((double) count / load), cuco::empty_key<Key>{(Key) ~(Key) 0},
-			cuco::empty_value<Key>{(Key) ~(Key) 0}};
-		auto		pairs = thrust::make_transform_iterator(thrust::counting_iterator<uint64_t>(0),
-															MakePair<Key>{keys.at, ranks.at});
-
-		map.insert(pairs, pairs + count);
-		measure_library(lookups, text("cuCollections static_map, load %.1f", load), map.capacity() * 2 * sizeof(Key),
-						[&](const Key *queries, Key *found, uint32_t n)
-						{
-							map.find_async(queries, queries + n, found);
-						});
+		measure_map<1>(lookups, keys, ranks, load);
+		measure_map<2>(lookups, keys, ranks, load);
+		measure_map<4>(lookups, keys, ranks, load);
 	}
 }
 
