@@ -77,11 +77,13 @@ leaf_levels_memory(const Copy *copy)
 	return 2 * (uint64_t) copy->of->width + sizeof(uint32_t);
 }
 
-Copies::Copies(HdDevice *on, int device_number, uint64_t limit_bytes, Indexes &all_indexes)
-	: device(on), number(device_number), indexes(all_indexes), limit(limit_bytes)
+Copies::Copies(const std::vector<HdDevice *> &on, int device_number, uint64_t limit_bytes, Indexes &all_indexes)
+	: lane_count(on.size()), device(on.front()), number(device_number), indexes(all_indexes), limit(limit_bytes)
 {
 	HdInfo		info;
 
+	for (size_t i = 0; i < lane_count; i++)
+		lanes[i].device = on[i];
 	if (hd_device_info(device, &info) != HD_OK)
 		return;
 	maps_host = info.maps_host;
@@ -274,12 +276,57 @@ Copies::with_place(Copy *copy, uint32_t blocks, Action action)
 	return action();
 }
 
+/* Free what lanes other than the first one keep for batches.  Returns false if that is nothing. */
+bool
+Copies::free_other_lanes()
+{
+	bool		freed = false;
+
+	for (size_t i = 1; i < lane_count; i++)
+	{
+		if (hd_device_batch_memory(lanes[i].device) == 0)
+			continue;
+		hd_device_free_batch_memory(lanes[i].device);
+		note_batch_memory(lanes[i]);
+		freed = true;
+	}
+	return freed;
+}
+
+/* The device has no memory left: free some, of other lanes' batches, or else of a copy.  Returns false if there is none. */
+bool
+Copies::relieve(const Copy *kept)
+{
+	return free_other_lanes() || evict(kept);
+}
+
+void
+Copies::note_batch_memory(Lane &lane)
+{
+	lane.batch_memory = hd_device_batch_memory(lane.device);
+}
+
+/* What all lanes keep for batches; of those that search, what they kept before. */
+uint64_t
+Copies::batch_memory() const
+{
+	uint64_t	sum = 0;
+
+	for (size_t i = 0; i < lane_count; i++)
+		sum += lanes[i].batch_memory;
+	return sum;
+}
+
 /* Free the memory of batches if, with this much more for copies, it is not allowed. */
 void
 Copies::free_batch_memory(uint64_t more)
 {
-	if (memory() + more + hd_device_batch_memory(device) > limit + batch_limit)
+	note_batch_memory(lanes[0]);
+	if (memory() + more + batch_memory() > limit + batch_limit)
+		free_other_lanes();
+	if (memory() + more + batch_memory() > limit + batch_limit)
 		hd_device_free_batch_memory(device);
+	note_batch_memory(lanes[0]);
 }
 
 /*
@@ -311,7 +358,8 @@ Copies::with_memory(const Copy *copy, uint64_t more, Action action)
 		return HD_NO_MEMORY;
 	do
 		status = action();
-	while (status == HD_NO_MEMORY && evict(copy));
+	while (status == HD_NO_MEMORY && relieve(copy));
+	note_batch_memory(lanes[0]);
 	return status;
 }
 
@@ -584,16 +632,35 @@ Copies::add_leaves(Copy *copy, const std::vector<HdWideNewLeaf> &leaves)
 }
 
 HdStatus
-Copies::search(Copy *copy, const HdBatch &batch, HdResult *result)
+Copies::search_alone(Copy *copy, const HdBatch &batch, HdResult *result)
 {
 	HdStatus	status;
 
 	too_large = false;
 	forced = true;
+	free_other_lanes();
 	do
 		status = hd_index_search(copy->index, &batch, result);
 	while (status == HD_NO_MEMORY && evict(copy));
 	free_batch_memory(0);
+	return status;
+}
+
+/* Others may search, so a lane frees no memory but its own. */
+HdStatus
+Copies::search(int number_of_lane, const Copy *copy, const HdBatch &batch, HdResult *result, bool *crowded)
+{
+	Lane	   &lane = lanes[number_of_lane];
+	HdStatus	status = hd_index_search_on(lane.device, copy->index, &batch, result);
+
+	note_batch_memory(lane);
+	*crowded = status == HD_NO_MEMORY;
+	if (memory() + batch_memory() > limit + batch_limit)
+	{
+		*crowded |= memory() + lane.batch_memory <= limit + batch_limit;
+		hd_device_free_batch_memory(lane.device);
+		note_batch_memory(lane);
+	}
 	return status;
 }
 

@@ -11,12 +11,14 @@
  * Where the host's memory is allowed, too, a copy that the device has no room for has its last blocks
  * there, unless another device has room for it.  Nothing is evicted for that.
  *
- * Only the thread that uses the device calls these functions, without Indexes.lock, which they take for a
- * moment.
+ * Searches may run at the same time, each on a lane of its own.  They change nothing, and neither do functions that are
+ * const.  Any other function is called only while no lane uses the device: by the thread that has the device for itself.  All are
+ * called without Indexes.lock, which they take for a moment.
  */
 #ifndef HARMONIA_CUDA_COPIES_H
 #define HARMONIA_CUDA_COPIES_H
 
+#include <atomic>
 #include <list>
 #include <vector>
 
@@ -81,10 +83,11 @@ class Copies
 {
 public:
 	/*
-	 * limit_bytes 0: copies may take nearly all of the device's memory.  They may also take the host's, as
-	 * far as all_indexes.host allows, if the device can map it.
+	 * The lanes are 1 to lanes_max; all changes are made on the first one.  limit_bytes 0: copies may take nearly all of the
+	 * device's memory.  They may also take the host's, as far as all_indexes.host allows, if the device can map it.
 	 */
-	Copies(HdDevice *on, int device_number, uint64_t limit_bytes, Indexes &all_indexes);
+	static constexpr size_t lanes_max = 8;
+	Copies(const std::vector<HdDevice *> &on, int device_number, uint64_t limit_bytes, Indexes &all_indexes);
 	Copies(const Copies &) = delete;
 	Copies & operator=(const Copies &) = delete;
 	~Copies();
@@ -129,19 +132,33 @@ public:
 	HdStatus	set_leaves(Copy *copy, const std::vector<HdWideLeaf> &leaves);
 	HdStatus	add_leaves(Copy *copy, const std::vector<HdNewLeaf> &leaves);
 	HdStatus	add_leaves(Copy *copy, const std::vector<HdWideNewLeaf> &leaves);
-	HdStatus	search(Copy *copy, const HdBatch &batch, HdResult *result);
+	HdStatus	search_alone(Copy *copy, const HdBatch &batch, HdResult *result);
+
+	/*
+	 * Search on a lane beside others, which may search, too.  Nothing is evicted.  *crowded becomes true if there is, or
+	 * was, less memory than the lanes' batches need together: then it helps to search alone.  If the status is
+	 * HD_NO_MEMORY the search is to be repeated so.
+	 */
+	HdStatus	search(int lane, const Copy *copy, const HdBatch &batch, HdResult *result, bool *crowded);
 
 	/* Memory of all copies on the device, in bytes. */
 	uint64_t	memory() const;
 
-	/* The reason why the last status was not HD_OK; valid until the next call. */
+	/* The reason why the last status was not HD_OK, but for search(); valid until the next call. */
 	const char *error() const
 	{
 		return too_large ? "the copy does not fit into the memory allowed" : hd_device_error(device);
 	}
 
 private:
-	HdDevice   *device;
+	struct Lane
+	{
+		HdDevice   *device = nullptr;
+		std::atomic<uint64_t> batch_memory {0}; /* that it kept when its last search ended */
+	};
+	Lane		lanes[lanes_max];
+	size_t		lane_count;
+	HdDevice   *device;			/* the first lane */
 	int			number;
 	Indexes    &indexes;
 	uint64_t	limit;
@@ -162,6 +179,10 @@ private:
 	HdStatus	reserve_on_host(Copy *copy, uint32_t blocks);
 	HdStatus	reserve_with_host(Copy *copy, uint32_t blocks);
 	bool		evict(const Copy *kept);
+	bool		free_other_lanes();
+	bool		relieve(const Copy *kept);
+	void		note_batch_memory(Lane &lane);
+	uint64_t	batch_memory() const;
 	void		free_batch_memory(uint64_t more);
 	bool		make_room(const Copy *kept, uint64_t more);
 

@@ -10,6 +10,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
 
 using namespace harmonia;
 
@@ -275,16 +276,13 @@ void
 HdIndex::profile(const void *sample, uint32_t count)
 {
 	constexpr int warp = 32;
+	static std::mutex profile_lock;
+	HtGroupChoice best;
 	HtGroupChoice linear;
 	HtProfile	run;
 
-	if (profiled)
+	if (profiled || count == 0 || shape.levels == 0)
 		return;
-	if (count == 0 || shape.levels == 0)
-	{
-		group = {HT_GROUP_KARY, 1, 0};
-		return;
-	}
 
 	std::vector<uint8_t> children((size_t) count * (size_t) shape.levels);
 
@@ -300,12 +298,18 @@ HdIndex::profile(const void *sample, uint32_t count)
 	run.levels = shape.levels;
 	run.queries = count;
 	run.children = children.data();
-	group = ht_ntg_choose(&run, HT_GROUP_KARY, warp);
+	best = ht_ntg_choose(&run, HT_GROUP_KARY, warp);
 	linear = ht_ntg_choose(&run, HT_GROUP_LINEAR, warp);
-	if (linear.threads * linear.warp_steps < group.threads * group.warp_steps)
-		group = linear;
-	profiled = true;
+	if (linear.threads * linear.warp_steps < best.threads * best.warp_steps)
+		best = linear;
+
+	std::lock_guard<std::mutex> guard(profile_lock);
+
+	if (profiled)
+		return;
+	group = best;
 	profiled_leaves = shape.leaves;
+	profiled = true;
 }
 
 /*
@@ -345,7 +349,12 @@ plan_sort(const HdIndex &index, const HdBatch &batch)
 HdStatus
 hd_index_search(HdIndex *index, const HdBatch *batch, HdResult *result)
 {
-	HdDevice   *device = index->device;
+	return hd_index_search_on(index->device, index, batch, result);
+}
+
+HdStatus
+hd_index_search_on(HdDevice *device, HdIndex *index, const HdBatch *batch, HdResult *result)
+{
 	int			threads = batch->threads;
 
 	device->enter();

@@ -6,6 +6,7 @@
 #ifndef HARMONIA_CUDA_DEVICE_BASE_H
 #define HARMONIA_CUDA_DEVICE_BASE_H
 
+#include <atomic>
 #include <new>
 #include <vector>
 
@@ -32,6 +33,29 @@ struct SortPlan
  */
 constexpr uint32_t profile_runs = 32;
 constexpr uint32_t profile_run = 32;
+
+/* A flag of an index that searches on several lanes may read and set at the same time. */
+class SharedFlag
+{
+public:
+	SharedFlag() = default;
+	SharedFlag & operator=(const SharedFlag &other)
+	{
+		return *this = (bool) other;
+	}
+	SharedFlag & operator=(bool now)
+	{
+		value = now;
+		return *this;
+	}
+	operator	bool() const
+	{
+		return value;
+	}
+
+private:
+	std::atomic<bool> value {false};
+};
 
 }								/* namespace harmonia */
 
@@ -68,9 +92,16 @@ struct HdDevice
 	}
 	virtual HdStatus open(int number) = 0;
 
+	/*
+	 * The device that the thread has entered.  A search runs on that one: it can be another lane of the
+	 * index's device.
+	 */
+	inline static thread_local HdDevice *entered = nullptr;
+
 	/* The calling thread is about to use the device or its indexes. */
 	virtual void enter()
 	{
+		entered = this;
 	}
 	virtual HdStatus info(HdInfo *result) = 0;
 
@@ -109,7 +140,8 @@ struct HdIndex
 	harmonia::AnyKey low_key = 0;
 	harmonia::AnyKey high_key = 0;
 
-	bool		profiled = false;
+	/* Set by profile().  While "profiled" is true nothing changes the others. */
+	harmonia::SharedFlag profiled;
 	uint32_t	profiled_leaves = 0;	/* number of leaves at that time */
 	HtGroupChoice group = {};
 
@@ -140,10 +172,14 @@ struct HdIndex
 
 	/*
 	 * Choose the thread group from sample keys, given in the order in which they are
-	 * searched.  Does nothing if this was done for the current leaves.  Without samples
-	 * the group is one thread, until a later batch has samples.
+	 * searched.  Does nothing if this was done for the current leaves, also by another lane
+	 * meanwhile.  Without samples the group is one thread, until a later batch has samples.
 	 */
 	void		profile(const void *sample, uint32_t count);
+	HtGroupChoice chosen_group() const
+	{
+		return profiled ? group : HtGroupChoice{HT_GROUP_KARY, 1, 0};
+	}
 
 	/* The tree's shape.  The caller sets pages, keys and blocks. */
 	template <typename Key>

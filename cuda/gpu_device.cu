@@ -57,6 +57,7 @@ CudaDevice::open(int wanted)
 void
 CudaDevice::enter()
 {
+	HdDevice::enter();
 	if (number >= 0 && cudaSetDevice(number) != cudaSuccess)
 		cudaGetLastError();
 }

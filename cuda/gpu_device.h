@@ -68,7 +68,7 @@ struct Memory
 	}
 };
 
-/* Memory of the current batch; all indexes share it. */
+/* Memory of a lane's current batch; all indexes share it. */
 struct BatchMemory
 {
 	Memory		low,
@@ -96,6 +96,7 @@ struct BatchMemory
 				outliers;
 };
 
+/* One lane of a GPU: all lanes of a GPU are in the process's one context, and use the same indexes. */
 struct CudaDevice : HdDevice
 {
 	int			number = -1;	/* -1: it is not open */
@@ -173,12 +174,13 @@ struct CudaIndex : HdIndex
 	Memory		device_keys;
 	Memory		device_blocks;
 	bool		levels_loaded = false;	/* they have all of keys and leaf_blocks */
-	bool		long_tids = false;	/* a result did not fit into a short tid */
+	SharedFlag	long_tids;		/* a result did not fit into a short tid */
 	std::atomic<int> counted_batches {0};	/* so many batches are not to be estimated */
 
+	/* The lane that works for the calling thread. */
 	CudaDevice *on() const
 	{
-		return (CudaDevice *) device;
+		return (CudaDevice *) HdDevice::entered;
 	}
 	HdStatus	reserve(uint32_t blocks, bool on_host) override;
 	HdStatus	write(const uint32_t *numbers, const char *from, uint32_t count,

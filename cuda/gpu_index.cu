@@ -290,7 +290,7 @@ CudaIndex::choose_group(const Probes<Key> &probes, HdResult *result)
 			sample[i] = sample[i] + probes.base;
 		profile(sample, count);
 	}
-	result->group = group;
+	result->group = chosen_group();
 	return HD_OK;
 }
 

@@ -11,7 +11,8 @@
  * "devices" are those to use, by default the first one, 0.  Those that cannot be opened are left out.
  * "memory" limits the memory of all copies on each device; 0, the default, allows nearly all of the device's
  * memory.  "host-memory" is what copies on all devices together may take of the machine's beyond that, by default
- * nothing.  Tests set HARMONIA_PIECE to have searches performed in pieces of so many probes.
+ * nothing.  Tests set HARMONIA_PIECE to have searches performed in pieces of so many probes, and HARMONIA_LANES to have so many
+ * lanes on each device.
  * "auto" means CUDA: the host device is only for tests, as backends themselves
  * search faster.
  */
@@ -34,6 +35,13 @@ using namespace harmonia;
 
 namespace
 {
+
+/*
+ * So many searches at once on each GPU: while one is in the driver, on the bus, or waits, another one can use the
+ * GPU.  The host device has no bus, and its searches take processors from the tests.
+ */
+constexpr int gpu_lanes = 2;
+constexpr int host_lanes = 1;
 
 struct Options
 {
@@ -192,15 +200,38 @@ failure(const char *text)
 	return reply;
 }
 
+/* Open more lanes of a device.  If one cannot be opened, the device has fewer. */
+void
+open_lanes(HdKind kind, int number, Lanes &lanes)
+{
+	const char *wanted = getenv("HARMONIA_LANES");
+	size_t		count = (size_t) (wanted != nullptr ? atoi(wanted) : kind == HD_HOST ? host_lanes : gpu_lanes);
+
+	while (lanes.size() < std::min(count, Copies::lanes_max))
+	{
+		HdDevice   *lane;
+
+		if (hd_device_open(kind, number, &lane) == HD_OK)
+		{
+			lanes.push_back(lane);
+			continue;
+		}
+		fprintf(stderr, "harmonia_gpud: device %d has %zu lanes only: %s\n", number, lanes.size(),
+				lane != nullptr ? hd_device_error(lane) : "out of memory");
+		hd_device_close(lane);
+		return;
+	}
+}
+
 /*
  * Open devices, as many as can be opened.  If there are none, tells the supervisor why the last one could not
  * be.
  */
-std::vector<HdDevice *>
+std::vector<Lanes>
 open_devices(const Options &options)
 {
 	std::vector<int> numbers = options.numbers;
-	std::vector<HdDevice *> devices;
+	std::vector<Lanes> devices;
 	char		text[sizeof(HpReply::text)] = "there is no device";
 
 	for (int i = 0; options.numbers.empty() && i < std::min(hd_device_count(options.kind), HD_MAX_DEVICES); i++)
@@ -216,7 +247,8 @@ open_devices(const Options &options)
 
 		if (hd_device_open(options.kind, number, &device) == HD_OK && hd_device_info(device, &info) == HD_OK)
 		{
-			devices.push_back(device);
+			devices.push_back({device});
+			open_lanes(options.kind, number, devices.back());
 			continue;
 		}
 		snprintf(text, sizeof(text), "%.*s", (int) sizeof(text) - 1,
@@ -232,7 +264,7 @@ open_devices(const Options &options)
 
 /* Serve on devices until the supervisor ends.  Returns false on failure. */
 bool
-serve(const std::vector<HdDevice *> &devices, const Options &options)
+serve(const std::vector<Lanes> &devices, const Options &options)
 {
 	Service		service(devices, options.memory, options.host_memory);
 
@@ -257,13 +289,16 @@ int
 main(int argc, char **argv)
 {
 	Options		options = parse(argc, argv);
-	std::vector<HdDevice *> devices;
+	std::vector<Lanes> devices;
 	bool		served;
 
 	leave_server();
 	devices = open_devices(options);
 	served = !devices.empty() && serve(devices, options);
-	for (HdDevice *device : devices)
-		hd_device_close(device);
+	for (const Lanes &lanes : devices)
+	{
+		for (HdDevice *lane : lanes)
+			hd_device_close(lane);
+	}
 	return served ? 0 : 1;
 }

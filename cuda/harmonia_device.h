@@ -16,7 +16,9 @@
  * determines it.
  *
  * Only one thread at a time may use a device and its indexes; it need not always be the same.  Several
- * threads may use several devices at the same time.  Calls return when all work is done.  They return a status and never exit; hd_device_error() gives the
+ * threads may use several devices at the same time.  A device that is opened several times has as many *lanes*, each
+ * with a stream and with memory for batches of its own: then several threads may search its indexes at the same time, with
+ * hd_index_search_on().  Calls return when all work is done.  They return a status and never exit; hd_device_error() gives the
  * reason.  After HD_FAILED the only valid call is to close the device.
  */
 #ifndef HARMONIA_CUDA_DEVICE_H
@@ -333,6 +335,14 @@ typedef struct HdResult
 
 /* Search a batch.  The result is complete when the call returns HD_OK. */
 extern HdStatus hd_index_search(HdIndex *index, const HdBatch *batch, HdResult *result);
+
+/*
+ * The same on a lane: a device opened with the number of the index's one.  The lane keeps the memory of the batch,
+ * has the HdGoesOn that is asked, and tells the error.  Threads may make such calls for the same index at the same
+ * time, each with another lane.  Any other call for the index waits until these have returned, and they for it.
+ * The caller sees to that.
+ */
+extern HdStatus hd_index_search_on(HdDevice *lane, HdIndex *index, const HdBatch *batch, HdResult *result);
 
 #ifdef __cplusplus
 }

@@ -372,7 +372,7 @@ HostIndex::sort_and_search(const HdBatch &batch, const SortPlan &plan, HdTicker 
 		for (uint32_t i = 0; i < count; i++)
 			sample[i] = low[order[i / run * pitch + i % run]];
 		profile(sample.data(), count);
-		result->group = group;
+		result->group = chosen_group();
 	}
 	sorted = now_ms();
 
@@ -432,7 +432,8 @@ sort_by_block(const HdBatch &batch, uint64_t count, HdTicker &ticker)
 HdStatus
 HostIndex::search(const HdBatch &batch, const SortPlan &plan, HdResult *result)
 {
-	HdTicker	ticker(device);
+	HdDevice   *lane = HdDevice::entered;
+	HdTicker	ticker(lane);
 
 	try
 	{
@@ -452,7 +453,7 @@ HostIndex::search(const HdBatch &batch, const SortPlan &plan, HdResult *result)
 		/* The ticker knows. */
 	}
 	if (ticker.gives_up())
-		return device->fail(HD_ABANDONED, "the search was abandoned");
+		return lane->fail(HD_ABANDONED, "the search was abandoned");
 	return HD_OK;
 }
 

@@ -143,7 +143,7 @@ Service::is_waited_for(const Client &client)
 DeviceSet
 Service::all_devices() const
 {
-	return (DeviceSet) ((UINT64_C(1) << workers.size()) - 1);
+	return (DeviceSet) ((UINT64_C(1) << devices.size()) - 1);
 }
 
 /* The devices of which one can begin a client's request, or the next piece of its search. */
@@ -171,10 +171,10 @@ blocks_of(const CopiedIndex &index)
 
 /*
  * Begin client.request, or the next piece of a search: check the rules, and do what needs no device.  Returns the devices
- * that have yet to perform it; "worker" is one that could.  Throws BrokenRule.
+ * that have yet to perform it; "device" is one that could.  Throws BrokenRule.
  */
 DeviceSet
-Service::begin(Client &client, const Worker &worker)
+Service::begin(Client &client, const Device &device)
 {
 	const HpRequest &request = client.request;
 	uint32_t	operation = request.operation;
@@ -200,9 +200,9 @@ Service::begin(Client &client, const Worker &worker)
 	{
 		case HP_HELLO:
 			hello(client);
-			return set_of(worker.number);
+			return set_of(device.number);
 		case HP_MAP:
-			return set_of(worker.number);
+			return set_of(device.number);
 		case HP_SYNC_BEGIN:
 			sync_begin(client);
 			break;
@@ -217,7 +217,7 @@ Service::begin(Client &client, const Worker &worker)
 			end_sync(client, true);
 			return 0;
 		case HP_SEARCH:
-			return may_search(client) ? set_of(worker.number) : 0;
+			return may_search(client) ? set_of(device.number) : 0;
 		case HP_DROP:
 			return drop(client);
 	}
@@ -245,10 +245,10 @@ Service::perform(Worker &worker, Client &client, Copy *copy)
 	{
 		case HP_SYNC_ZONES:
 			copy->is_partial = true;
-			worker.copies.collect(copy, false);
+			worker.device.copies.collect(copy, false);
 			return HP_OK;
 		case HP_SYNC_RESERVE:
-			return status(worker, worker.copies.reserve(copy, client.request.count));
+			return status(worker, worker.device.copies.reserve(copy, client.request.count));
 		case HP_SYNC_LINES:
 			return sync_write(worker, client, copy, HP_LINE_SIZE);
 		case HP_SYNC_PAGES:
@@ -266,16 +266,17 @@ Service::perform(Worker &worker, Client &client, Copy *copy)
  * other one has a copy, there is none any more.
  */
 void
-Service::note_result(Worker &worker, Client &client, HpStatus status)
+Service::note_result(Device &device, Client &client, HpStatus status)
 {
 	HpReply    &reply = client.reply;
 
 	if (status == HP_NO_MEMORY)
-		snprintf(reply.text, sizeof(reply.text), "%s", worker.copies.error());
+		snprintf(reply.text, sizeof(reply.text), "%s",
+				 client.request.operation == HP_MAP ? "out of memory" : device.copies.error());
 	if (status != HP_OK && is_sync(client.request.operation))
 	{
-		indexes.leave(client.index, worker.number, false);
-		worker.sweeps = true;
+		indexes.leave(client.index, device.number, false);
+		device.sweeps = true;
 		if (client.index->holders != 0)
 			return;
 	}
@@ -326,8 +327,8 @@ Service::hello(Client &client)
 			if (&other != &client && other.greeted)
 				close(other);
 		}
-		for (Worker &worker : workers)
-			worker.sweeps = true;
+		for (Device &device : devices)
+			device.sweeps = true;
 		indexes.drop_all();
 	}
 	generation = request.generation;
@@ -366,8 +367,8 @@ HpStatus
 Service::make_copy(Worker &worker, Client &client, Copy *copy)
 {
 	if (copy == nullptr)
-		return status(worker, worker.copies.create(client.index, &copy));
-	worker.copies.collect(copy, true);
+		return status(worker, worker.device.copies.create(client.index, &copy));
+	worker.device.copies.collect(copy, true);
 	return HP_OK;
 }
 
@@ -431,8 +432,8 @@ Service::sync_write(Worker &worker, Client &client, Copy *copy, size_t item)
 			require(!copy->is_partial || item == HP_LINE_SIZE || number < HP_NUMBERED_BLOCKS,
 					"blocks of a partial copy must have lines with numbers");
 		written = item == HP_LINE_SIZE ?
-			worker.copies.write_lines(copy, numbers.data(), items + first * item, n) :
-			worker.copies.write_pages(copy, numbers.data(), items + first * item, n);
+			worker.device.copies.write_lines(copy, numbers.data(), items + first * item, n) :
+			worker.device.copies.write_pages(copy, numbers.data(), items + first * item, n);
 	}
 	return status(worker, written);
 }
@@ -513,8 +514,8 @@ Service::sync_leaves(Worker &worker, Client &client, Copy *copy)
 
 	require(request.count <= copy->blocks, "there must not be more leaves than blocks");
 	if (copy->of->width > HT_WIDTH64)
-		return status(worker, worker.copies.set_leaves(copy, take_leaves<HdWideLeaf>(copy, from, request.count, wide_leaf)));
-	return status(worker, worker.copies.set_leaves(copy, take_leaves<HdLeaf>(copy, from, request.count, narrow_leaf)));
+		return status(worker, worker.device.copies.set_leaves(copy, take_leaves<HdWideLeaf>(copy, from, request.count, wide_leaf)));
+	return status(worker, worker.device.copies.set_leaves(copy, take_leaves<HdLeaf>(copy, from, request.count, narrow_leaf)));
 }
 
 HpStatus
@@ -526,8 +527,8 @@ Service::sync_new_leaves(Worker &worker, Client &client, Copy *copy)
 
 	require(request.count <= copy->blocks, "there must not be more leaves than blocks");
 	if (copy->of->width > HT_WIDTH64)
-		return status(worker, worker.copies.add_leaves(copy, take_leaves<HdWideNewLeaf>(copy, from, request.count, wide_leaf)));
-	return status(worker, worker.copies.add_leaves(copy, take_leaves<HdNewLeaf>(copy, from, request.count, narrow_leaf)));
+		return status(worker, worker.device.copies.add_leaves(copy, take_leaves<HdWideNewLeaf>(copy, from, request.count, wide_leaf)));
+	return status(worker, worker.device.copies.add_leaves(copy, take_leaves<HdNewLeaf>(copy, from, request.count, narrow_leaf)));
 }
 
 bool
@@ -601,7 +602,13 @@ Service::search_piece(Worker &worker, Client &client, Copy *copy, HdBatch batch)
 		if (batch.keys != nullptr)
 			batch.keys = (char *) batch.keys + stored * width;
 	}
-	searched = worker.copies.search(copy, batch, &result);
+	searched = client.alone ? worker.device.copies.search_alone(copy, batch, &result) :
+		worker.device.copies.search(worker.lane, copy, batch, &result, &worker.crowded);
+	if (searched == HD_NO_MEMORY && !client.alone)
+	{
+		client.crowded = client.unfinished = true;
+		return HP_OK;
+	}
 	if (searched == HD_ABANDONED && worker.gives_way)
 	{
 		client.piece = std::max(n / 4, piece_min());
@@ -700,8 +707,8 @@ Service::drop(Client &client)
 void
 Service::drop_index(const IndexPointer &index)
 {
-	for (Worker &worker : workers)
-		worker.sweeps |= (index->holders & set_of(worker.number)) != 0;
+	for (Device &device : devices)
+		device.sweeps |= (index->holders & set_of(device.number)) != 0;
 	indexes.drop(index);
 }
 
@@ -722,7 +729,7 @@ Service::end_sync(Client &client, bool keep)
 HpStatus
 Service::status(Worker &worker, HdStatus status)
 {
-	require(status != HD_INVALID, hd_device_error(worker.device));
+	require(status != HD_INVALID, hd_device_error(worker.uses));
 	if (status == HD_ABANDONED && worker.too_long)
 		return HP_TOO_LONG;
 	if (status == HD_ABANDONED)
@@ -738,11 +745,11 @@ Service::describe(HpReply *reply, const CopiedIndex *index, const char *text)
 	{
 		reply->blocks = blocks_of(*index);
 		reply->free_blocks = UINT32_MAX;
-		for (const Worker &worker : workers)
+		for (const Device &device : devices)
 		{
-			const CopiedIndex::Held &held = index->held[worker.number];
+			const CopiedIndex::Held &held = index->held[device.number];
 
-			if ((index->holders & set_of(worker.number)) == 0)
+			if ((index->holders & set_of(device.number)) == 0)
 				continue;
 			reply->free_blocks = std::min(reply->free_blocks, held.free_blocks);
 			reply->blocks_max = std::max(reply->blocks_max, held.blocks_max);
@@ -750,12 +757,12 @@ Service::describe(HpReply *reply, const CopiedIndex *index, const char *text)
 			reply->copy_memory = std::max(reply->copy_memory, held.memory + held.host_memory);
 		}
 	}
-	for (const Worker &worker : workers)
+	for (const Device &device : devices)
 	{
-		reply->memory = std::max(reply->memory, worker.info.memory);
-		reply->memory_free = std::max(reply->memory_free, worker.info.memory_free);
+		reply->memory = std::max(reply->memory, device.info.memory);
+		reply->memory_free = std::max(reply->memory_free, device.info.memory_free);
 	}
-	reply->devices = (uint32_t) workers.size();
+	reply->devices = (uint32_t) devices.size();
 	reply->is_gpu = is_gpu();
 	reply->copies = indexes.count();
 	reply->evictions = indexes.evictions();
@@ -770,12 +777,12 @@ Service::make_name()
 {
 	std::string names;
 
-	for (auto worker = workers.begin(); worker != workers.end();)
+	for (auto device = devices.begin(); device != devices.end();)
 	{
-		auto		first = worker;
+		auto		first = device;
 		int			same = 0;
 
-		for (; worker != workers.end() && strcmp(worker->info.name, first->info.name) == 0; worker++)
+		for (; device != devices.end() && strcmp(device->info.name, first->info.name) == 0; device++)
 			same++;
 		names += names.empty() ? "" : ", ";
 		names += same > 1 ? std::to_string(same) + " x " : "";
@@ -790,15 +797,15 @@ Service::ready()
 {
 	HpReply		reply = {};
 
-	for (Worker &worker : workers)
+	for (Device &device : devices)
 	{
-		if (hd_device_info(worker.device, &worker.info) == HD_OK)
+		if (hd_device_info(device.lanes.front(), &device.info) == HD_OK)
 			continue;
 		reply.status = HP_FAILED;
-		describe(&reply, nullptr, hd_device_error(worker.device));
+		describe(&reply, nullptr, hd_device_error(device.lanes.front()));
 		return reply;
 	}
-	kind = workers.front().info.kind;
+	kind = devices.front().info.kind;
 	make_name();
 	describe(&reply, nullptr, name);
 	return reply;

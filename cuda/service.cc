@@ -38,19 +38,6 @@ static constexpr int backlog = 128;
  */
 static constexpr uint64_t pinned_max = UINT64_C(1) << 30;
 
-/*
- * How long all pieces of a search may take.  The largest search that staging memory has room
- * for takes a GPU less than 0.1 s.
- */
-static constexpr int64_t gpu_search_max_ms = 1000;
-static constexpr int64_t host_search_max_ms = 20000;
-
-/*
- * A piece of a search is to take a fifth of this.  If one takes longer, and others wait, it is
- * given up, and smaller ones are tried.
- */
-static constexpr int64_t piece_max_ms = 100;
-
 /* Identifies the socket's file, for remove_socket(). */
 static struct stat own_socket;
 
@@ -62,7 +49,7 @@ Descriptor::set(int descriptor)
 	fd = descriptor;
 }
 
-Service::Service(const std::vector<HdDevice *> &devices, uint64_t memory_limit, uint64_t host_memory_limit)
+Service::Service(const std::vector<Lanes> &opened, uint64_t memory_limit, uint64_t host_memory_limit)
 	: pins{std::min(pinned_max, (uint64_t) sysconf(_SC_PHYS_PAGES) / 8 * (uint64_t) sysconf(_SC_PAGESIZE))}
 {
 	struct rlimit descriptors;
@@ -74,8 +61,12 @@ Service::Service(const std::vector<HdDevice *> &devices, uint64_t memory_limit, 
 	if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0)
 		clients_max = std::min(clients_max, (size_t) descriptors.rlim_cur / 2);
 	indexes.host.limit = host_memory_limit;
-	for (HdDevice *device : devices)
-		workers.emplace_back(*this, (int) workers.size(), device, memory_limit, indexes);
+	for (const Lanes &lanes : opened)
+	{
+		devices.emplace_back((int) devices.size(), lanes, memory_limit, indexes);
+		for (size_t lane = 0; lane < lanes.size(); lane++)
+			workers.emplace_back(*this, devices.back(), (int) lane);
+	}
 }
 
 /* Clients go before the devices, which they use. */
@@ -124,12 +115,6 @@ now_us()
 		(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-static int64_t
-now_ms()
-{
-	return now_us() / 1000;
-}
-
 void
 Service::run(int control_connection)
 {
@@ -139,80 +124,12 @@ Service::run(int control_connection)
 	nudge.set(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	for (Worker &worker : workers)
 	{
-		hd_device_set_goes_on(worker.device, goes_on_call, &worker);
-		if (worker.number > 0)
+		if (&worker != &workers.front())
 			threads.emplace_back([this, &worker] { work(worker); });
 	}
 	work(workers.front());
 	for (std::thread &thread : threads)
 		thread.join();
-}
-
-/* What the thread of a device does until the end. */
-void
-Service::work(Worker &worker)
-{
-	Held		held(indexes.lock);
-
-	while (!ended)
-	{
-		Client	   *next;
-
-		worker.owes_sign = false;
-		answer_ping();
-		wake_others(false);
-		if (worker.sweeps)
-		{
-			worker.sweeps = false;
-			held.unlock();
-			worker.copies.sweep();
-			held.lock();
-		}
-		if (!looking)
-		{
-			look(held, worker);
-			wake_others(false);
-		}
-		next = ended ? nullptr : choose(worker);
-		if (next != nullptr)
-			serve(held, worker, *next);
-		else if (looking && !worker.sweeps && !ended)
-		{
-			worker.state = Worker::SLEEPING;
-			worker.woken.wait(held);
-			worker.state = Worker::WORKING;
-		}
-	}
-}
-
-/*
- * Wake the threads of other devices that have something to do.  With needs_looker one of those that sleep
- * is to look for messages, unless a thread does.
- */
-void
-Service::wake_others(bool needs_looker)
-{
-	needs_looker &= !looking;
-	for (Worker &other : workers)
-	{
-		if (other.state == Worker::SLEEPING && (needs_looker || has_work(other)))
-		{
-			other.woken.notify_one();
-			needs_looker = false;
-		}
-		else if (other.state == Worker::LOOKING && !nudged && has_work(other))
-			wake_looker();
-	}
-}
-
-/* End the poll of the thread that looks for messages, if there is one. */
-void
-Service::wake_looker()
-{
-	uint64_t	one = 1;
-
-	if (looking)
-		nudged = write(nudge.get(), &one, sizeof(one)) == sizeof(one);
 }
 
 /* The supervisor's connection has ended: so does everything. */
@@ -225,15 +142,9 @@ Service::end()
 	wake_looker();
 }
 
-bool
-Service::has_work(const Worker &worker)
-{
-	return worker.sweeps || choose(worker) != nullptr;
-}
-
 /* How long may a thread wait for messages, in ms? */
 int
-Service::look_timeout(Worker &worker)
+Service::look_timeout(const Worker &worker)
 {
 	if (has_work(worker))
 		return 0;
@@ -272,6 +183,9 @@ Service::look(Held &held, Worker &worker)
 	int			events;
 	uint64_t	nudges;
 
+	/* It may find something for others to do, and not be there to tell them later. */
+	if (timeout != 0)
+		wake_others(false);
 	remove_gone(gone);
 	polled.push_back({control, POLLIN | POLLRDHUP, 0});
 	polled.push_back({listener.get(), POLLIN, 0});
@@ -311,7 +225,7 @@ Service::look(Held &held, Worker &worker)
 
 /*
  * Receive a ping of the supervisor, if there is one.  Returns false if its connection has ended.  Each device that works
- * has to give a sign of life before it is answered.
+ * has to give a sign of life, on each lane in use, before it is answered.
  */
 bool
 Service::receive_ping()
@@ -348,65 +262,6 @@ Service::answer_ping()
 	(void) !send(control, &reply, sizeof(reply), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* Does a client other than the current one have a request for this device, or someone want to connect? */
-bool
-Service::others_wait(Worker &worker)
-{
-	std::vector<struct pollfd> polled = {{listener.get(), POLLIN, 0}};
-
-	if (choose(worker) != nullptr)
-		return true;
-
-	/* Another thread, which is free, receives what comes. */
-	if (looking)
-		return false;
-	for (const Client &client : clients)
-	{
-		if (!client.ready && !client.begun() && !client.gone)
-			polled.push_back({client.connection.get(), POLLIN, 0});
-	}
-	return poll(polled.data(), polled.size(), 0) > 0;
-}
-
-bool
-Service::goes_on_call(void *worker)
-{
-	return ((Worker *) worker)->service.goes_on(*(Worker *) worker);
-}
-
-/*
- * Called by the device while it performs a request: is that still wanted?  Not if the client or
- * the supervisor has gone; nor if a search takes so long that it must be damaged pages, or equal
- * keys, that keep the device from other clients' requests.  A piece that takes too long gives way
- * to others, if it can be divided.
- */
-bool
-Service::goes_on(Worker &worker)
-{
-	std::lock_guard<std::mutex> guard(indexes.lock);
-	const Client *client = worker.client;
-	struct pollfd polled[] = {
-		{control, POLLIN | POLLRDHUP, 0},
-		{client != nullptr && !client->gone ? client->connection.get() : -1, POLLRDHUP, 0}
-	};
-	int			events = poll(polled, 2, 0);
-
-	if (events > 0 && polled[0].revents != 0 && !receive_ping())
-		end();
-	worker.owes_sign = false;
-	answer_ping();
-	if (ended || (client != nullptr && client->gone) || (events > 0 && polled[1].revents != 0))
-		return false;
-	if (client == nullptr || client->request.operation != HP_SEARCH)
-		return true;
-
-	int64_t		taken = now_ms() - worker.since;
-
-	worker.too_long = client->progress.time / 1000 + taken > (is_gpu() ? gpu_search_max_ms : host_search_max_ms);
-	worker.gives_way = !worker.too_long && worker.piece > piece_min() && taken > piece_max_ms && others_wait(worker);
-	return !worker.too_long && !worker.gives_way;
-}
-
 /* Note what poll() says of a client. */
 void
 Service::notice(Client &client, short events)
@@ -419,50 +274,6 @@ Service::notice(Client &client, short events)
 		client.early = true;
 	else if ((events & POLLIN) != 0)
 		receive(client);
-}
-
-/* Is a client's request to be begun, or gone on with, before another's? */
-bool
-Service::precedes(const Client &client, const Client &other) const
-{
-	if (client.waits || other.waits)
-		return client.waits && (!other.waits || client.waits_since < other.waits_since);
-	return client.start < other.start;
-}
-
-/*
- * Choose the next client that a device can do something for; NULL if there is none.  Requests that had to wait for a
- * sync come first, the longest waiting one before the others.  Notes which ones have to wait.
- */
-Client *
-Service::choose(const Worker &worker)
-{
-	Client	   *next = nullptr;
-
-	for (Client &client : clients)
-	{
-		DeviceSet	able = client.todo;
-
-		if (client.gone || (!client.ready && !client.begun()))
-			continue;
-		if (!client.begun())
-		{
-			if (is_blocked(client))
-			{
-				if (!client.waits)
-				{
-					client.waits = true;
-					client.waits_since = ++waits;
-					client.told = now_ms();
-				}
-				continue;
-			}
-			able = able_devices(client);
-		}
-		if ((able & set_of(worker.number)) != 0 && (next == nullptr || precedes(client, *next)))
-			next = &client;
-	}
-	return next;
 }
 
 void
@@ -492,7 +303,7 @@ Service::accept()
 	}
 	try
 	{
-		clients.emplace_back(workers.front().device, pins);
+		clients.emplace_back(devices.front().lanes.front(), pins);
 	}
 	catch (const std::bad_alloc &)
 	{
@@ -560,100 +371,6 @@ Service::receive(Client &client)
 	client.start = std::max(clock, client.end);
 }
 
-/* Begin a client's request, or perform a device's share of it. */
-void
-Service::serve(Held &held, Worker &worker, Client &client)
-{
-	if (!client.begun())
-	{
-		client.waits = client.ready = client.unfinished = false;
-		clock = std::max(clock, client.start);
-		client.end = clock;
-		try
-		{
-			client.todo = begin(client, worker);
-		}
-		catch (const BrokenRule &rule)
-		{
-			client.broken = rule.rule;
-		}
-	}
-	if ((client.todo & set_of(worker.number)) != 0)
-		use_device(held, worker, client);
-	if (!client.begun())
-		finish(client);
-}
-
-/* Perform a device's share of a request.  The lock is released meanwhile. */
-void
-Service::use_device(Held &held, Worker &worker, Client &client)
-{
-	int64_t		begin = now_us();
-	int64_t		time;
-	bool		sweeps = worker.sweeps;
-	bool		leaves = false;
-	HpStatus	result = HP_OK;
-	HdInfo		info = worker.info;
-	const Copy *copy = nullptr;
-	CopiedIndex::Held has = {};
-	std::string broken;
-
-	client.todo &= ~set_of(worker.number);
-	client.doing |= set_of(worker.number);
-	worker.client = &client;
-	worker.since = begin / 1000;
-	worker.piece = 0;
-	worker.too_long = worker.gives_way = worker.sweeps = false;
-	wake_others(true);
-	held.unlock();
-	try
-	{
-		if (sweeps)
-			worker.copies.sweep();
-		result = perform(worker, client, worker.copies.find(client.index));
-	}
-	catch (const ClientGone &)
-	{
-		leaves = true;
-	}
-	catch (const BrokenRule &rule)
-	{
-		broken = rule.rule;
-	}
-	copy = worker.copies.find(client.index);
-	if (copy != nullptr)
-		has = worker.copies.held(copy);
-
-	/*
-	 * Asking the device for its free memory is not free; do it only when copies have
-	 * changed.
-	 */
-	if (result != HP_FAILED && (client.request.operation == HP_HELLO || worker.copies.memory() != worker.info_copies))
-	{
-		worker.info_copies = worker.copies.memory();
-		if (hd_device_info(worker.device, &info) != HD_OK)
-			result = HP_FAILED;
-	}
-	held.lock();
-
-	time = now_us() - begin;
-	client.doing &= ~set_of(worker.number);
-	client.longest = std::max(client.longest, time);
-	client.end += time;
-	worker.client = nullptr;
-	worker.info = info;
-	if (result == HP_FAILED)
-		fail(worker, client);
-	if (copy != nullptr)
-		client.index->held[worker.number] = has;
-	if (!broken.empty())
-		client.broken = broken;
-	if (leaves)
-		close(client);
-	else
-		note_result(worker, client, result);
-}
-
 /* All devices have performed a client's request, or a piece of it: reply at its end. */
 void
 Service::finish(Client &client)
@@ -682,6 +399,7 @@ Service::finish(Client &client)
 	complete(client);
 	reply.busy_us = (uint32_t) std::min<int64_t>(client.progress.time, UINT32_MAX);
 	client.progress = {};
+	client.crowded = false;
 	client.index = nullptr;
 	client.passed.set(-1);
 	if (client.early)
@@ -693,13 +411,13 @@ Service::finish(Client &client)
 
 /* A device has failed while it performed a client's request. */
 void
-Service::fail(Worker &worker, const Client &client)
+Service::fail(const Worker &worker, const Client &client)
 {
 	HpReply		reply = {};
 
 	reply.status = HP_FAILED;
-	describe(&reply, nullptr, worker.copies.error());
-	fprintf(stderr, "harmonia_gpud: device %d: %s\n", worker.number, reply.text);
+	describe(&reply, nullptr, hd_device_error(worker.uses));
+	fprintf(stderr, "harmonia_gpud: device %d: %s\n", worker.device.number, reply.text);
 	(void) !send(client.connection.get(), &reply, sizeof(reply), MSG_NOSIGNAL | MSG_DONTWAIT);
 
 	/* Do not clean up: the failed driver might crash or hang.  Nor do other devices matter: see run(). */

@@ -2,7 +2,7 @@
  * service.h
  *		The daemon's clients and their requests.
  *
- * service.cc handles connections and messages, requests.cc executes requests.
+ * service.cc handles connections and messages, lanes.cc decides whose turn it is, requests.cc executes requests.
  */
 #ifndef HARMONIA_CUDA_SERVICE_H
 #define HARMONIA_CUDA_SERVICE_H
@@ -109,8 +109,13 @@ private:
 	bool		pinned = false;
 };
 
-/* A clock that never goes back, in us. */
+/* A clock that never goes back, in us and ms. */
 int64_t		now_us();
+inline int64_t
+now_ms()
+{
+	return now_us() / 1000;
+}
 
 /*
  * Remove the socket that Service::listen() made, unless another daemon has replaced it.
@@ -153,10 +158,17 @@ struct Client
 	int64_t		longest = 0;	/* time that a device has taken for it, in us */
 
 	/*
+	 * What the request, or the next piece of it, needs of each device that performs it: the device for itself.  Otherwise
+	 * requests of other clients may be performed there at the same time.
+	 */
+	bool		alone = false;
+
+	/*
 	 * A search is performed in pieces.  Between them, it is other clients' turn.  Only the thread that
 	 * performs a piece uses this meanwhile.
 	 */
 	bool		unfinished = false; /* the request is a search with pieces left */
+	bool		crowded = false;	/* it found no memory beside other lanes' searches */
 	SearchProgress progress;
 	uint32_t	piece = 0;		/* number of probes that take some ms; 0: unknown */
 
@@ -181,16 +193,35 @@ struct Client
 
 class Service;
 
-/* A device, and the thread that uses it. */
-struct Worker
+/* The lanes of a device: as many times it has been opened. */
+using Lanes = std::vector<HdDevice *>;
+
+/* A device. */
+struct Device
 {
-	Service    &service;
 	int			number;
-	HdDevice   *device;
+	Lanes		lanes;
 	Copies		copies;
 	HdInfo		info = {};
 	uint64_t	info_copies = 0;	/* memory of the copies when info was read */
 	bool		sweeps = false; /* there may be copies to free */
+	int			busy = 0;		/* number of lanes that use it */
+	bool		alone = false;	/* one does, and no other one may begin */
+	uint32_t	crowded = 0;	/* so many of the next searches are made alone */
+
+	Device(int device_number, const Lanes &of, uint64_t memory_limit, Indexes &indexes)
+		: number(device_number), lanes(of), copies(of, device_number, memory_limit, indexes)
+	{
+	}
+};
+
+/* A lane of a device, and the thread that uses it. */
+struct Worker
+{
+	Service    &service;
+	Device	   &device;
+	int			lane;
+	HdDevice   *uses;			/* its lane, or the first one while it has the device for itself */
 
 	/* What the thread does. */
 	enum
@@ -208,25 +239,29 @@ struct Worker
 	uint32_t	piece = 0;		/* probes that could be searched in smaller pieces */
 	bool		too_long = false;	/* it is abandoned for that reason */
 	bool		gives_way = false;	/* or because other clients wait */
+	bool		crowded = false;	/* there was not enough memory for batches of several lanes */
 
-	Worker(Service &of, int worker_number, HdDevice *on, uint64_t memory_limit, Indexes &indexes)
-		: service(of), number(worker_number), device(on), copies(on, worker_number, memory_limit, indexes)
+	Worker(Service &of, Device &on, int number)
+		: service(of), device(on), lane(number), uses(on.lanes[(size_t) number])
 	{
 	}
 };
 
 /*
- * Each device has a thread, the main thread among them.  A thread that has nothing to do for its device
+ * Each lane of each device has a thread, the main thread among them.  A thread that has nothing to do for its device
  * looks for messages; if another one does, it sleeps.  The one that receives a request performs it, if its device can.  So
- * with one device there is one thread, and no request changes hands.
+ * no request of a single client changes hands.
+ *
+ * Lanes of a device search at the same time.  Whatever changes its copies, or needs more memory for them, is done by one
+ * lane while no other one uses the device.
  *
  * Indexes.lock protects everything here, too.  Threads release it to poll, and while they use a device.
  */
 class Service
 {
 public:
-	/* There must be 1 to HD_MAX_DEVICES devices, all of one kind. */
-	Service(const std::vector<HdDevice *> &devices, uint64_t memory_limit, uint64_t host_memory_limit);
+	/* There must be 1 to HD_MAX_DEVICES devices, all of one kind, with 1 to Copies::lanes_max lanes each. */
+	Service(const std::vector<Lanes> &opened, uint64_t memory_limit, uint64_t host_memory_limit);
 	~Service();
 
 	/* Listen on HP_SOCKET.  Returns false and sets errno on failure. */
@@ -243,6 +278,7 @@ public:
 
 private:
 	Indexes		indexes;
+	std::list<Device> devices;
 	std::list<Worker> workers;
 	char		name[sizeof(HpReply::text)] = "";	/* of the devices */
 	PinBudget	pins;
@@ -265,38 +301,53 @@ private:
 	using Held = std::unique_lock<std::mutex>;
 
 	/* service.cc */
-	void		work(Worker &worker);
-	void		wake_others(bool needs_looker);
-	void		wake_looker();
 	void		end();
 	void		look(Held &held, Worker &worker);
-	int			look_timeout(Worker &worker);
+	int			look_timeout(const Worker &worker);
 	void		remove_gone(std::list<Client> &gone);
 	bool		receive_ping();
 	void		answer_ping();
-	static bool goes_on_call(void *worker);
-	bool		goes_on(Worker &worker);
-	bool		others_wait(Worker &worker);
 	void		accept();
 	void		notice(Client &client, short events);
-	Client	   *choose(const Worker &worker);
-	bool		has_work(const Worker &worker);
-	bool		precedes(const Client &client, const Client &other) const;
 	void		receive(Client &client);
-	void		serve(Held &held, Worker &worker, Client &client);
-	void		use_device(Held &held, Worker &worker, Client &client);
 	void		finish(Client &client);
-	[[noreturn]] void fail(Worker &worker, const Client &client);
+	[[noreturn]] void fail(const Worker &worker, const Client &client);
 	void		tell_waiting();
 	void		end_stalled_syncs();
 	void		close(Client &client);
+
+	/* lanes.cc */
+	enum class Need
+	{
+		NOTHING,				/* no device */
+		SHARE,					/* a lane */
+		ALL						/* a device, of which no other lane is used */
+	};
+
+	void		work(Worker &worker);
+	void		sweep(Held &held, Device &device);
+	bool		can_sweep(const Device &device) const;
+	void		wake_others(bool needs_looker);
+	void		wake_looker();
+	bool		others_are_active(const Client *client) const;
+	static bool goes_on_call(void *worker);
+	bool		goes_on(Worker &worker);
+	bool		others_wait(const Worker &worker);
+	bool		has_work(const Worker &worker);
+	Need		need_of(const Device &device, const Client &client);
+	bool		can_begin(const Device &device, const Client &client);
+	Client	   *first(const Device &device);
+	Client	   *choose(const Device &device);
+	bool		precedes(const Client &client, const Client &other) const;
+	void		serve(Held &held, Worker &worker, Client &client);
+	void		use_device(Held &held, Worker &worker, Client &client);
 
 	/* requests.cc: the lock is held */
 	bool		is_blocked(const Client &client);
 	bool		is_waited_for(const Client &client);
 	DeviceSet	all_devices() const;
 	DeviceSet	able_devices(const Client &client);
-	DeviceSet	begin(Client &client, const Worker &worker);
+	DeviceSet	begin(Client &client, const Device &device);
 	void		hello(Client &client);
 	void		sync_begin(Client &client);
 	void		sync_zones(Client &client);
@@ -305,7 +356,7 @@ private:
 	DeviceSet	drop(Client &client);
 	void		drop_index(const IndexPointer &index);
 	void		end_sync(Client &client, bool keep);
-	void		note_result(Worker &worker, Client &client, HpStatus status);
+	void		note_result(Device &device, Client &client, HpStatus status);
 	void		complete(Client &client);
 	void		describe(HpReply *reply, const CopiedIndex *index, const char *text);
 	void		make_name();

@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <unistd.h>
 
 namespace
@@ -80,10 +81,12 @@ struct FaultyDevice : HdDevice
 	HdIndex    *create_index() override;
 };
 
-/* Before each call the attributes are copied to the host device's index. */
+/* The attributes are copied to the host device's index before calls that follow a change of them. */
 struct FaultyIndex : HdIndex
 {
 	std::unique_ptr<HdIndex> host;
+	std::mutex	copying;		/* several lanes may search */
+	bool		changed = true;
 
 	explicit FaultyIndex(HdIndex *index) : host(index)
 	{
@@ -92,15 +95,24 @@ struct FaultyIndex : HdIndex
 	{
 		return ((FaultyDevice *) device)->fault(name);
 	}
-	HdStatus	begin(bool takes_memory)
+	/* The call is counted on the lane that performs it. */
+	HdStatus	begin(bool searches)
 	{
-		(HdIndex &) *host = *this;
-		return ((FaultyDevice *) device)->begin(takes_memory);
+		std::lock_guard<std::mutex> guard(copying);
+
+		if (changed || !searches)
+			(HdIndex &) *host = *this;
+		changed = !searches;
+		return ((FaultyDevice *) entered())->begin(true);
+	}
+	static HdDevice *entered()
+	{
+		return HdDevice::entered;
 	}
 	/* Let time pass, in ms.  Returns false if the call is abandoned. */
 	bool		passes(int ms)
 	{
-		HdTicker	ticker(device);
+		HdTicker	ticker(entered());
 
 		for (int passed = 0; passed < ms && !ticker.gives_up(); passed++)
 			usleep(1000);
@@ -108,26 +120,25 @@ struct FaultyIndex : HdIndex
 	}
 	HdStatus	reserve(uint32_t blocks, bool on_host) override
 	{
-		HdStatus	status = begin(true);
+		HdStatus	status = begin(false);
 
 		return status != HD_OK ? status : host->reserve(blocks, on_host);
 	}
 	HdStatus	write(const uint32_t *numbers, const char *items, uint32_t count, size_t size) override
 	{
-		HdStatus	status = begin(true);
+		HdStatus	status = begin(false);
 
 		return status != HD_OK ? status : host->write(numbers, items, count, size);
 	}
 	HdStatus	load_levels(uint32_t first) override
 	{
-		HdStatus	status = begin(true);
+		HdStatus	status = begin(false);
 
 		return status != HD_OK ? status : host->load_levels(first);
 	}
 	uint64_t	levels_memory() const override
 	{
-		(HdIndex &) *host = *this;
-		return host->levels_memory();
+		return keys.size() + leaf_blocks.size() * sizeof(uint32_t);
 	}
 	HdStatus	search(const HdBatch &batch, const harmonia::SortPlan &plan, HdResult *result) override
 	{
@@ -138,7 +149,7 @@ struct FaultyIndex : HdIndex
 		if (fault("FAULT_HANG") != nullptr)
 			usleep((useconds_t) atoi(fault("FAULT_HANG")) * 1000);
 		if (fault("FAULT_SLOW") != nullptr && status == HD_OK && !passes(atoi(fault("FAULT_SLOW"))))
-			status = device->fail(HD_ABANDONED, "simulated slow search");
+			status = entered()->fail(HD_ABANDONED, "simulated slow search");
 		if (fault("FAULT_PROBES") != nullptr && status == HD_OK && batch.probes != nullptr &&
 			result->hits > 0)
 		{

@@ -1,0 +1,439 @@
+/*
+ * lanes.cc
+ *		Whose turn it is: the threads of the devices' lanes, and what they do not do at the same time.
+ *
+ * No thread waits for a device to become free.  What cannot begin now is not chosen; the thread that ends what is in its way
+ * looks for the next request itself.
+ */
+#include "service.h"
+
+#include <algorithm>
+#include <poll.h>
+#include <unistd.h>
+#include <vector>
+
+namespace harmonia
+{
+
+/*
+ * How long all pieces of a search may take.  The largest search that staging memory has room
+ * for takes a GPU less than 0.1 s.
+ */
+static constexpr int64_t gpu_search_max_ms = 1000;
+static constexpr int64_t host_search_max_ms = 20000;
+
+/*
+ * A piece of a search is to take a fifth of this.  If one takes longer, and others wait, it is
+ * given up, and smaller ones are tried.
+ */
+static constexpr int64_t piece_max_ms = 100;
+
+/* A client that has had no request for so long is not expected to send one soon. */
+static constexpr int64_t active_ms = 100;
+
+/*
+ * If the memory for batches has not sufficed for several lanes, so many searches are made alone before that
+ * is tried again: it costs about as much as getting that memory, less than a thousandth of these searches if they are large.
+ */
+static constexpr uint32_t crowded_searches = 256;
+
+/* What the thread of a lane does until the end. */
+void
+Service::work(Worker &worker)
+{
+	Held		held(indexes.lock);
+
+	while (!ended)
+	{
+		Client	   *next;
+
+		worker.owes_sign = false;
+		answer_ping();
+		if (can_sweep(worker.device))
+			sweep(held, worker.device);
+		if (!looking)
+			look(held, worker);
+		next = ended ? nullptr : choose(worker.device);
+		if (next != nullptr)
+		{
+			serve(held, worker, *next);
+			continue;
+		}
+		wake_others(false);
+		if (looking && !can_sweep(worker.device) && !ended)
+		{
+			worker.state = Worker::SLEEPING;
+			worker.woken.wait(held);
+			worker.state = Worker::WORKING;
+		}
+	}
+}
+
+/* Copies that are left over are freed before anything else begins, as soon as no lane uses the device. */
+bool
+Service::can_sweep(const Device &device) const
+{
+	return device.sweeps && device.busy == 0;
+}
+
+void
+Service::sweep(Held &held, Device &device)
+{
+	device.sweeps = false;
+	device.alone = true;
+	device.busy++;
+	held.unlock();
+	device.copies.sweep();
+	held.lock();
+	device.busy--;
+	device.alone = false;
+}
+
+/*
+ * Wake threads of other lanes that have something to do: one of each device, for that one wakes the next.  With
+ * needs_looker one of those that sleep is to look for messages, unless a thread does.
+ */
+void
+Service::wake_others(bool needs_looker)
+{
+	DeviceSet	woken = 0;
+
+	needs_looker &= !looking;
+	for (Worker &other : workers)
+	{
+		DeviceSet	device = set_of(other.device.number);
+		bool		works;
+
+		if (other.state == Worker::WORKING)
+			continue;
+		works = (woken & device) == 0 && has_work(other);
+		if (other.state == Worker::SLEEPING && (needs_looker || works))
+		{
+			other.state = Worker::WORKING;
+			other.woken.notify_one();
+			needs_looker = false;
+		}
+		else if (other.state == Worker::LOOKING && !nudged && works)
+			wake_looker();
+		if (works)
+			woken |= device;
+	}
+}
+
+/* End the poll of the thread that looks for messages, if there is one. */
+void
+Service::wake_looker()
+{
+	uint64_t	one = 1;
+
+	if (looking)
+		nudged = write(nudge.get(), &one, sizeof(one)) == sizeof(one);
+}
+
+/*
+ * May other clients soon have requests, too?  If not, no thread is woken to look for them: with a single client that
+ * would cost each of its requests more than it could ever save.
+ */
+bool
+Service::others_are_active(const Client *client) const
+{
+	int64_t		now = now_ms();
+
+	for (const Client &other : clients)
+	{
+		if (&other != client && !other.gone && (other.ready || other.begun() || now - other.heard < active_ms))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Does a client other than the current one wait for this lane, or someone want to connect?  What another lane is free to begin
+ * does not wait.
+ */
+bool
+Service::others_wait(const Worker &worker)
+{
+	const Device &device = worker.device;
+	const Client *next = first(device);
+	std::vector<struct pollfd> polled = {{listener.get(), POLLIN, 0}};
+
+	if (device.sweeps)
+		return true;
+	if (next != nullptr)
+		return !can_begin(device, *next) ||
+			std::none_of(workers.begin(), workers.end(), [&device](const Worker &other)
+						 { return &other.device == &device && other.client == nullptr; });
+
+	/* Another thread, which is free, receives what comes. */
+	if (looking)
+		return false;
+	for (const Client &client : clients)
+	{
+		if (!client.ready && !client.begun() && !client.gone)
+			polled.push_back({client.connection.get(), POLLIN, 0});
+	}
+	return poll(polled.data(), polled.size(), 0) > 0;
+}
+
+bool
+Service::goes_on_call(void *worker)
+{
+	return ((Worker *) worker)->service.goes_on(*(Worker *) worker);
+}
+
+/*
+ * Called by the device while it performs a request: is that still wanted?  Not if the client or
+ * the supervisor has gone; nor if a search takes so long that it must be damaged pages, or equal
+ * keys, that keep the device from other clients' requests.  A piece that takes too long gives way
+ * to others, if it can be divided.
+ */
+bool
+Service::goes_on(Worker &worker)
+{
+	std::lock_guard<std::mutex> guard(indexes.lock);
+	const Client *client = worker.client;
+	struct pollfd polled[] = {
+		{control, POLLIN | POLLRDHUP, 0},
+		{client != nullptr && !client->gone ? client->connection.get() : -1, POLLRDHUP, 0}
+	};
+	int			events = poll(polled, 2, 0);
+
+	if (events > 0 && polled[0].revents != 0 && !receive_ping())
+		end();
+	worker.owes_sign = false;
+	answer_ping();
+	if (ended || (client != nullptr && client->gone) || (events > 0 && polled[1].revents != 0))
+		return false;
+
+	/* This takes long: a thread that is free is to look for requests, though no client seemed to be active. */
+	if (!looking)
+		wake_others(true);
+	if (client == nullptr || client->request.operation != HP_SEARCH)
+		return true;
+
+	int64_t		taken = now_ms() - worker.since;
+
+	worker.too_long = client->progress.time / 1000 + taken > (is_gpu() ? gpu_search_max_ms : host_search_max_ms);
+	worker.gives_way = !worker.too_long && worker.piece > piece_min() && taken > piece_max_ms && others_wait(worker);
+	return !worker.too_long && !worker.gives_way;
+}
+
+bool
+Service::has_work(const Worker &worker)
+{
+	return can_sweep(worker.device) || choose(worker.device) != nullptr;
+}
+
+/*
+ * What a client's request, or its next piece, needs of a device.  To begin a sync of a copy that is there and complete, nothing
+ * is changed; and nothing is done on a device to end one.
+ */
+Service::Need
+Service::need_of(const Device &device, const Client &client)
+{
+	IndexPointer index;
+
+	if (client.begun())
+		return client.alone ? Need::ALL : Need::SHARE;
+	switch (client.request.operation)
+	{
+		case HP_HELLO:
+		case HP_MAP:
+			return Need::SHARE;
+		case HP_SEARCH:
+			return device.lanes.size() == 1 || client.crowded || device.crowded > 0 ? Need::ALL : Need::SHARE;
+		case HP_SYNC_BEGIN:
+			index = indexes.find(client.request.index);
+			return index != nullptr && index->zones_number == 0 ? Need::SHARE : Need::ALL;
+		case HP_SYNC_GET_ZONES:
+		case HP_SYNC_END:
+			return Need::NOTHING;
+	}
+	return Need::ALL;
+}
+
+/*
+ * Searches go on beside each other.  Nothing begins beside, or before, a change of copies; so a search never meets
+ * one, and a change waits for no more than the pieces that are under way.
+ */
+bool
+Service::can_begin(const Device &device, const Client &client)
+{
+	Need		need = need_of(device, client);
+
+	return need == Need::NOTHING ||
+		(!device.alone && !device.sweeps && (need == Need::SHARE || device.busy == 0));
+}
+
+/* Is a client's request to be begun, or gone on with, before another's? */
+bool
+Service::precedes(const Client &client, const Client &other) const
+{
+	if (client.waits || other.waits)
+		return client.waits && (!other.waits || client.waits_since < other.waits_since);
+	return client.start < other.start;
+}
+
+/*
+ * The next client that a device can do something for, at once or later; NULL if there is none.  Requests that had to wait for a
+ * sync come first, the longest waiting one before the others.  Notes which ones have to wait.
+ */
+Client *
+Service::first(const Device &device)
+{
+	Client	   *next = nullptr;
+
+	for (Client &client : clients)
+	{
+		DeviceSet	able = client.todo;
+
+		if (client.gone || (!client.ready && !client.begun()))
+			continue;
+		if (!client.begun())
+		{
+			if (is_blocked(client))
+			{
+				if (!client.waits)
+				{
+					client.waits = true;
+					client.waits_since = ++waits;
+					client.told = now_ms();
+				}
+				continue;
+			}
+			able = able_devices(client);
+		}
+		if ((able & set_of(device.number)) != 0 && (next == nullptr || precedes(client, *next)))
+			next = &client;
+	}
+	return next;
+}
+
+/*
+ * The next client that a free lane of a device serves; NULL if there is none.  If the one whose turn it is has to wait for other
+ * lanes, so do those after it: otherwise it might wait for ever.
+ */
+Client *
+Service::choose(const Device &device)
+{
+	Client	   *next = first(device);
+
+	return next != nullptr && can_begin(device, *next) ? next : nullptr;
+}
+
+/* Begin a client's request, or perform a device's share of it. */
+void
+Service::serve(Held &held, Worker &worker, Client &client)
+{
+	if (!client.begun())
+	{
+		client.alone = need_of(worker.device, client) == Need::ALL;
+		client.waits = client.ready = client.unfinished = false;
+		clock = std::max(clock, client.start);
+		client.end = clock;
+		try
+		{
+			client.todo = begin(client, worker.device);
+		}
+		catch (const BrokenRule &rule)
+		{
+			client.broken = rule.rule;
+		}
+	}
+	if ((client.todo & set_of(worker.device.number)) != 0)
+		use_device(held, worker, client);
+	if (!client.begun())
+		finish(client);
+}
+
+/*
+ * Perform a device's share of a request.  The lock is released meanwhile.  A client is charged for the time that its lane has
+ * worked for it.  Beside another lane's search that is more than alone, for all clients alike.
+ */
+void
+Service::use_device(Held &held, Worker &worker, Client &client)
+{
+	Device	   &device = worker.device;
+	DeviceSet	itself = set_of(device.number);
+	int64_t		begin = now_us();
+	int64_t		time;
+	bool		sweeps = client.alone && device.sweeps;
+	bool		leaves = false;
+	HpStatus	result = HP_OK;
+	HdInfo		info = device.info;
+	uint64_t	info_copies = device.info_copies;
+	const Copy *copy = nullptr;
+	CopiedIndex::Held has = {};
+	std::string broken;
+
+	client.todo &= ~itself;
+	client.doing |= itself;
+	device.busy++;
+	device.alone = client.alone;
+	if (sweeps)
+		device.sweeps = false;
+	if (client.alone && client.request.operation == HP_SEARCH && device.crowded > 0)
+		device.crowded--;
+	worker.client = &client;
+	worker.uses = client.alone ? device.lanes.front() : device.lanes[(size_t) worker.lane];
+	hd_device_set_goes_on(worker.uses, goes_on_call, &worker);
+	worker.since = begin / 1000;
+	worker.piece = 0;
+	worker.too_long = worker.gives_way = worker.crowded = false;
+	wake_others(others_are_active(&client));
+	held.unlock();
+	try
+	{
+		if (sweeps)
+			device.copies.sweep();
+		result = perform(worker, client, device.copies.find(client.index));
+	}
+	catch (const ClientGone &)
+	{
+		leaves = true;
+	}
+	catch (const BrokenRule &rule)
+	{
+		broken = rule.rule;
+	}
+	copy = device.copies.find(client.index);
+	if (copy != nullptr)
+		has = device.copies.held(copy);
+
+	/*
+	 * Asking the device for its free memory is not free; do it only when copies have
+	 * changed.
+	 */
+	if (result != HP_FAILED && (client.request.operation == HP_HELLO || device.copies.memory() != info_copies))
+	{
+		info_copies = device.copies.memory();
+		if (hd_device_info(worker.uses, &info) != HD_OK)
+			result = HP_FAILED;
+	}
+	held.lock();
+
+	time = now_us() - begin;
+	client.doing &= ~itself;
+	client.longest = std::max(client.longest, time);
+	client.end += time;
+	worker.client = nullptr;
+	if (result == HP_FAILED)
+		fail(worker, client);
+	device.busy--;
+	device.alone = false;
+	device.info = info;
+	device.info_copies = info_copies;
+	if (worker.crowded)
+		device.crowded = crowded_searches;
+	if (copy != nullptr)
+		client.index->held[device.number] = has;
+	if (!broken.empty())
+		client.broken = broken;
+	if (leaves)
+		close(client);
+	else
+		note_result(device, client, result);
+}
+
+}								/* namespace harmonia */
