@@ -501,7 +501,10 @@ Copies::reserve_blocks(Copy *copy, uint32_t blocks)
 	if (!copy->is_partial && memory() + (uint64_t) (generous - copy->blocks) * HT_PAGE_SIZE <= limit)
 		status = hd_index_reserve(copy->index, generous, false);
 	if (status == HD_OK)
+	{
 		copy->blocks = generous;
+		free_batch_memory(0);
+	}
 	if (status != HD_NO_MEMORY)
 		return status;
 
@@ -646,7 +649,10 @@ Copies::search_alone(Copy *copy, const HdBatch &batch, HdResult *result)
 	return status;
 }
 
-/* Others may search, so a lane frees no memory but its own. */
+/*
+ * Others may search, so a lane frees no memory but its own.  That of others is freed when the next search is made alone; then the
+ * device keeps what it would keep with one lane.
+ */
 HdStatus
 Copies::search(int number_of_lane, const Copy *copy, const HdBatch &batch, HdResult *result, bool *crowded)
 {
@@ -654,10 +660,9 @@ Copies::search(int number_of_lane, const Copy *copy, const HdBatch &batch, HdRes
 	HdStatus	status = hd_index_search_on(lane.device, copy->index, &batch, result);
 
 	note_batch_memory(lane);
-	*crowded = status == HD_NO_MEMORY;
-	if (memory() + batch_memory() > limit + batch_limit)
+	*crowded = status == HD_NO_MEMORY || memory() + batch_memory() > limit + batch_limit;
+	if (*crowded)
 	{
-		*crowded |= memory() + lane.batch_memory <= limit + batch_limit;
 		hd_device_free_batch_memory(lane.device);
 		note_batch_memory(lane);
 	}

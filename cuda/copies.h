@@ -135,8 +135,8 @@ public:
 	HdStatus	search_alone(Copy *copy, const HdBatch &batch, HdResult *result);
 
 	/*
-	 * Search on a lane beside others, which may search, too.  Nothing is evicted.  *crowded becomes true if there is, or
-	 * was, less memory than the lanes' batches need together: then it helps to search alone.  If the status is
+	 * Search on a lane beside others, which may search, too.  Nothing is evicted.  *crowded becomes true if the device
+	 * has, or is allowed, less memory than the lanes' batches take together: the next searches are then better made alone.  If the status is
 	 * HD_NO_MEMORY the search is to be repeated so.
 	 */
 	HdStatus	search(int lane, const Copy *copy, const HdBatch &batch, HdResult *result, bool *crowded);

@@ -3,17 +3,22 @@
  *		A device that fails, in place of the CUDA device of a daemon under test.
  *
  * Apart from that it is the host device, of which there are three.  Environment variables select the faults:
- * FAULT_NUMBER=n: only device n has them; otherwise all have.
+ * FAULT_NUMBER=n: only device n has them; otherwise all have.  FAULT_LANE=n: only lane n of each device.
  * FAULT_MEMORY=n: each call runs out of memory with a chance of one in n.
+ * FAULT_BATCH=n: batches take n bytes for each probe, which a lane keeps.  FAULT_ROOM=n: all lanes of a device together
+ * have no more than n bytes for that; the device has no other memory.
  * FAULT_SLOW=ms: each search takes this long, unless it is abandoned.
  * FAULT_HANG=ms: each search takes this long, and nothing is heard of it meanwhile.
  * FAULT_DEVICE=n: call number n and all later ones fail; opening the device is the
  * first call.  FAULT_PROBES: one hit of each search has a probe number that does not
  * exist or, where hits are counted by probe, is counted twice.  FAULT_HITS: each search has one hit too many, the last hit's row for the
  * first probe.  FAULT_KEYS: one hit of each search has the greatest key, where keys are wanted.
+ *
+ * It ends the daemon by a signal if that breaks the rules for lanes.
  */
 #include "../device_base.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -23,9 +28,33 @@
 namespace
 {
 
+/* What the lanes of a device do, and what they keep for batches. */
+struct Use
+{
+	std::mutex	lock;
+	int			lanes = 0;
+	int			searches = 0;
+	bool		changes = false;
+	uint64_t	batch_memory = 0;
+};
+
+Use			uses[HD_MAX_DEVICES];
+
+void
+rule(bool kept, const char *text)
+{
+	if (kept)
+		return;
+	fprintf(stderr, "broken rule of lanes: %s\n", text);
+	abort();
+}
+
 struct FaultyDevice : HdDevice
 {
 	int			number = 0;
+	int			lane = 0;
+	bool		searching = false;
+	uint64_t	batch_kept = 0;
 	std::unique_ptr<HdDevice> host;
 	int			calls = 0;
 	uint64_t	random = 1;
@@ -39,7 +68,72 @@ struct FaultyDevice : HdDevice
 	{
 		const char *only = getenv("FAULT_NUMBER");
 
-		return only == nullptr || atoi(only) == number ? getenv(name) : nullptr;
+		const char *only_lane = getenv("FAULT_LANE");
+
+		return (only == nullptr || atoi(only) == number) && (only_lane == nullptr || atoi(only_lane) == lane) ?
+			getenv(name) : nullptr;
+	}
+	Use		   &use() const
+	{
+		return uses[number];
+	}
+
+	/* Begin or end a change of anything, which must have the device for itself. */
+	void		change(bool begins)
+	{
+		std::lock_guard<std::mutex> guard(use().lock);
+
+		rule(use().searches == 0, "a change beside a search");
+		rule(use().changes != begins, "two changes at once");
+		use().changes = begins;
+	}
+	void		begin_search()
+	{
+		std::lock_guard<std::mutex> guard(use().lock);
+
+		rule(!searching, "two searches on one lane");
+		rule(!use().changes, "a search beside a change");
+		searching = true;
+		use().searches++;
+	}
+	void		end_search()
+	{
+		std::lock_guard<std::mutex> guard(use().lock);
+
+		searching = false;
+		use().searches--;
+	}
+
+	/* Get memory for a batch of so many probes. */
+	HdStatus	take_batch_memory(uint32_t probes)
+	{
+		std::lock_guard<std::mutex> guard(use().lock);
+		uint64_t	needed = getenv("FAULT_BATCH") != nullptr ? probes * strtoull(getenv("FAULT_BATCH"), nullptr, 10) : 0;
+		uint64_t	others = use().batch_memory - batch_kept;
+
+		if (needed <= batch_kept)
+			return HD_OK;
+		batch_kept = 0;
+		use().batch_memory = others;
+		if (getenv("FAULT_ROOM") != nullptr && others + needed > strtoull(getenv("FAULT_ROOM"), nullptr, 10))
+			return fail(HD_NO_MEMORY, "simulated lack of memory for batches");
+		batch_kept = needed;
+		use().batch_memory += needed;
+		return HD_OK;
+	}
+	uint64_t	batch_memory() const override
+	{
+		std::lock_guard<std::mutex> guard(use().lock);
+
+		return batch_kept;
+	}
+	void		free_batch_memory() override
+	{
+		std::lock_guard<std::mutex> guard(use().lock);
+
+		rule(!searching, "memory of a batch is freed during its search");
+		use().batch_memory -= batch_kept;
+		batch_kept = 0;
 	}
 
 	/* Count a call and decide whether it fails. */
@@ -61,6 +155,7 @@ struct FaultyDevice : HdDevice
 		HdStatus	status;
 
 		number = wanted;
+		lane = use().lanes++;
 		status = begin(false);
 		return status != HD_OK ? status : host->open(number);
 	}
@@ -68,7 +163,16 @@ struct FaultyDevice : HdDevice
 	{
 		HdStatus	status = begin(false);
 
-		return status != HD_OK ? status : host->info(result);
+		if (status == HD_OK)
+			status = host->info(result);
+		if (getenv("FAULT_ROOM") != nullptr)
+		{
+			std::lock_guard<std::mutex> guard(use().lock);
+
+			result->memory = strtoull(getenv("FAULT_ROOM"), nullptr, 10);
+			result->memory_free = result->memory - use().batch_memory;
+		}
+		return status;
 	}
 	HdStatus	pin(void *, size_t) override
 	{
@@ -93,8 +197,14 @@ struct FaultyIndex : HdIndex
 	}
 	const char *fault(const char *name) const
 	{
-		return ((FaultyDevice *) device)->fault(name);
+		return entered()->fault(name);
 	}
+	~FaultyIndex() override
+	{
+		((FaultyDevice *) device)->change(true);
+		((FaultyDevice *) device)->change(false);
+	}
+
 	/* The call is counted on the lane that performs it. */
 	HdStatus	begin(bool searches)
 	{
@@ -103,11 +213,25 @@ struct FaultyIndex : HdIndex
 		if (changed || !searches)
 			(HdIndex &) *host = *this;
 		changed = !searches;
-		return ((FaultyDevice *) entered())->begin(true);
+		return entered()->begin(true);
 	}
-	static HdDevice *entered()
+	static FaultyDevice *entered()
 	{
-		return HdDevice::entered;
+		return (FaultyDevice *) HdDevice::entered;
+	}
+
+	/* Make a change. */
+	template <typename Action>
+	HdStatus	change(Action action)
+	{
+		HdStatus	status;
+
+		entered()->change(true);
+		status = begin(false);
+		if (status == HD_OK)
+			status = action();
+		entered()->change(false);
+		return status;
 	}
 	/* Let time pass, in ms.  Returns false if the call is abandoned. */
 	bool		passes(int ms)
@@ -120,21 +244,15 @@ struct FaultyIndex : HdIndex
 	}
 	HdStatus	reserve(uint32_t blocks, bool on_host) override
 	{
-		HdStatus	status = begin(false);
-
-		return status != HD_OK ? status : host->reserve(blocks, on_host);
+		return change([&] { return host->reserve(blocks, on_host); });
 	}
 	HdStatus	write(const uint32_t *numbers, const char *items, uint32_t count, size_t size) override
 	{
-		HdStatus	status = begin(false);
-
-		return status != HD_OK ? status : host->write(numbers, items, count, size);
+		return change([&] { return host->write(numbers, items, count, size); });
 	}
 	HdStatus	load_levels(uint32_t first) override
 	{
-		HdStatus	status = begin(false);
-
-		return status != HD_OK ? status : host->load_levels(first);
+		return change([&] { return host->load_levels(first); });
 	}
 	uint64_t	levels_memory() const override
 	{
@@ -142,8 +260,19 @@ struct FaultyIndex : HdIndex
 	}
 	HdStatus	search(const HdBatch &batch, const harmonia::SortPlan &plan, HdResult *result) override
 	{
+		HdStatus	status;
+
+		entered()->begin_search();
+		status = search_with_faults(batch, plan, result);
+		entered()->end_search();
+		return status;
+	}
+	HdStatus	search_with_faults(const HdBatch &batch, const harmonia::SortPlan &plan, HdResult *result)
+	{
 		HdStatus	status = begin(true);
 
+		if (status == HD_OK)
+			status = entered()->take_batch_memory(batch.count);
 		if (status == HD_OK)
 			status = host->search(batch, plan, result);
 		if (fault("FAULT_HANG") != nullptr)

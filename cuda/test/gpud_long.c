@@ -93,11 +93,15 @@ ping(void)
 		reply.status == HP_OK;
 }
 
-/* So many searches at once keep all devices busy. */
+/* So many searches at once keep all lanes of all devices busy. */
+#define LANES_MAX		4
+
 static int
-device_count(void)
+lane_count(void)
 {
-	return daemon_devices != NULL ? 2 : 1;
+	const char *lanes = getenv("HARMONIA_LANES");
+
+	return (daemon_devices != NULL ? 2 : 1) * (lanes != NULL ? atoi(lanes) : 1);
 }
 
 /* A request ends when its client goes, and the next client is served. */
@@ -114,10 +118,10 @@ test_gone_client(void)
 	expect(ping(), "a ping is not answered");
 	for (int round = 0; round < 5 && !failed(); round++)
 	{
-		Connection	gone[2];
+		Connection	gone[LANES_MAX];
 		double		start;
 
-		for (int i = 0; i < device_count(); i++)
+		for (int i = 0; i < lane_count(); i++)
 		{
 			gone[i] = connect_client(GENERATION);
 			send_long_search(&gone[i], name, true);
@@ -127,7 +131,7 @@ test_gone_client(void)
 		send_search_all(&other, &index);
 		expect(strcmp(device, "--device=host") != 0 || is_silent(&other), "two searches at once");
 		start = now_ms();
-		for (int i = 0; i < device_count(); i++)
+		for (int i = 0; i < lane_count(); i++)
 			close_connection(&gone[i]);
 		expect(receive_reply(&other, &reply), "a search has no reply");
 		longest = now_ms() - start > longest ? now_ms() - start : longest;
@@ -152,7 +156,7 @@ test_gone_sorting(void)
 {
 	const uint64_t size = UINT64_C(128) << 20;
 	Connection	other = connect_client(GENERATION);
-	Connection	gone[2];
+	Connection	gone[LANES_MAX];
 	Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
 	HpRequest	request = about(&index, HP_SEARCH);
 	uint64_t   *keys;
@@ -162,7 +166,7 @@ test_gone_sorting(void)
 	expect(sync_index(&other, &index) == HP_OK, "sync");
 	request.search.count = SORTED_PROBES;
 	request.search.distinct = 1;
-	for (int i = 0; i < device_count(); i++)
+	for (int i = 0; i < lane_count(); i++)
 	{
 		gone[i] = connect_client(GENERATION);
 		expect(ftruncate(gone[i].memory, (off_t) size) == 0, "ftruncate");
@@ -175,13 +179,13 @@ test_gone_sorting(void)
 			keys[probe] = model_probe(&index.model);
 		munmap(keys, size);
 	}
-	for (int i = 0; i < device_count(); i++)
+	for (int i = 0; i < lane_count(); i++)
 		expect(send_request(&gone[i], &request), "send");
 	usleep(300000);
 	send_search_all(&other, &index);
 	expect(is_silent(&other), "two searches at once");
 	start = now_ms();
-	for (int i = 0; i < device_count(); i++)
+	for (int i = 0; i < lane_count(); i++)
 		close_connection(&gone[i]);
 	receive_all(&other, &index);
 	printf("# the next client waited %.1f ms\n", now_ms() - start);

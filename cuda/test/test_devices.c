@@ -365,6 +365,8 @@ clear_faults(void)
 	unsetenv("FAULT_DEVICE");
 	unsetenv("FAULT_MEMORY");
 	unsetenv("FAULT_HANG");
+	unsetenv("FAULT_BATCH");
+	unsetenv("FAULT_ROOM");
 }
 
 /* Devices that cannot be opened are left out. */
@@ -503,10 +505,13 @@ test_hang(void)
 	struct pollfd polled;
 	double		begin;
 
+	/* With more lanes the other client's searches might hang, too. */
+	setenv("HARMONIA_LANES", "1", 1);
 	setenv("FAULT_HANG", "1000", 1);
 	setenv("FAULT_NUMBER", "1", 1);
 	start("--devices=0,1", "--memory=64", NULL);
 	clear_faults();
+	unsetenv("HARMONIA_LANES");
 	for (int i = 0; i < 2; i++)
 		clients[i] = connect_client(GENERATION);
 	expect(sync_index(&clients[0], &index) == HP_OK, "sync");
@@ -572,6 +577,14 @@ main(int argc, char **argv)
 		test_lost();
 		test_no_memory();
 		test_hang();
+
+		/* Two lanes, which have not always memory for two batches. */
+		setenv("FAULT_BATCH", "2000", 1);
+		setenv("FAULT_ROOM", "300000", 1);
+		test_random("--devices=0");
+		test_random("--devices=0,1");
+		test_versions("--devices=0");
+		clear_faults();
 		return finish();
 	}
 	test_numbers();
@@ -580,6 +593,12 @@ main(int argc, char **argv)
 	test_versions("--devices=0,1");
 	if (strcmp(device, "--device=host") == 0)
 	{
+		/* With two lanes each, which GPUs have anyway. */
+		setenv("HARMONIA_LANES", "2", 1);
+		test_random("--devices=0");
+		test_versions("--devices=0");
+		test_random("--devices=0,1");
+		unsetenv("HARMONIA_LANES");
 		test_random("--devices=0,1,2");
 		test_versions("--devices=0,1,2");
 	}
