@@ -176,7 +176,7 @@ struct FaultyDevice : HdDevice
 	}
 	HdStatus	pin(void *, size_t) override
 	{
-		return fail(HD_NO_MEMORY, "nothing can be pinned");
+		return HD_NO_MEMORY;
 	}
 	HdStatus	unpin(void *) override
 	{
@@ -306,6 +306,8 @@ struct FaultyIndex : HdIndex
 HdIndex *
 FaultyDevice::create_index()
 {
+	change(true);
+	change(false);
 	return new FaultyIndex(host->create_index());
 }
 
