@@ -41,4 +41,7 @@ extern void check_batch(HdIndex *index, HtWidth width, int threads, HtGroupSearc
 /* Make a random batch of n probes in pinned memory, and search for pairs. */
 extern void check_pinned_batch(HdIndex *index, HtWidth width, int n);
 
+/* device_lanes.c: batches of up to so many probes on several lanes at once. */
+extern void test_lanes(HtWidth width, Content content, int large);
+
 #endif							/* HARMONIA_TEST_DEVICE_CHECKS_H */

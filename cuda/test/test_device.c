@@ -2,11 +2,12 @@
  * test_device.c
  *		Compares a device with a plain sorted array.
  *
- * usage: test_device [host | cuda [SEED]]
+ * usage: test_device [host | cuda | lanes [SEED]]
  *
  * Covers indexes of all kinds, with runs of duplicates over several leaves, empty
  * leaves, the least and the greatest key; probes that hit and that miss; all thread
- * groups, all ways to search and to sort, and all outputs.  TEST_LARGE sets the size of
+ * groups, all ways to search and to sort, all outputs, and several lanes.  "lanes" are these alone, on the host
+ * device.  TEST_LARGE sets the size of
  * the largest batch.
  */
 #include "device_checks.h"
@@ -723,6 +724,7 @@ int
 main(int argc, char **argv)
 {
 	HdInfo		info;
+	bool		lanes_only = argc > 1 && strcmp(argv[1], "lanes") == 0;
 
 	if (argc > 1 && strcmp(argv[1], "cuda") == 0)
 		kind = HD_CUDA;
@@ -739,7 +741,7 @@ main(int argc, char **argv)
 	printf("# %s%s\n", info.name, maps_host ? "" : ", which cannot map the host's memory");
 	report("open");
 
-	for (HtWidth width = HT_WIDTH32; width <= HT_WIDTH64; width += 4)
+	for (HtWidth width = HT_WIDTH32; width <= HT_WIDTH64 && !lanes_only; width += 4)
 	{
 		for (Content content = 0; content < CONTENT_COUNT; content++)
 			test_search_device(width, content);
@@ -753,11 +755,19 @@ main(int argc, char **argv)
 		test_long_ranges(width);
 		test_damage(width);
 	}
-	test_narrow_keys();
-	test_abandoned_ranges();
-	test_sort_plan();
-	test_growth();
-	test_mistakes();
+	if (!lanes_only)
+	{
+		test_narrow_keys();
+		test_abandoned_ranges();
+		test_sort_plan();
+		test_growth();
+		test_mistakes();
+	}
+	for (HtWidth width = HT_WIDTH32; width <= HT_WIDTH64; width += 4)
+	{
+		test_lanes(width, CONTENT_SPREAD, large_count());
+		test_lanes(width, CONTENT_SERIAL, large_count());
+	}
 
 	hd_device_close(device);
 	free(model.entries);

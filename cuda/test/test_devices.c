@@ -2,10 +2,11 @@
  * test_devices.c
  *		Tests the daemon with several devices.
  *
- * usage: test_devices DAEMON [host | cuda | faulty [SEED]]
+ * usage: test_devices DAEMON [host | cuda | one-cuda | faulty [SEED]]
  *
  * Covers which devices have which copies, searches of several devices beside re-syncs, and what becomes
- * of the others if a device cannot be used.  test_gpud tests with two devices what is the same with one.  With
+ * of the others if a device cannot be used.  test_gpud tests with two devices what is the same with one.  With "one-cuda" there is
+ * one device, whose lanes search copies of many clients.  With
  * "faulty", DAEMON is a daemon whose devices fail as the environment says, and only that is tested.
  */
 #define _GNU_SOURCE
@@ -563,7 +564,7 @@ main(int argc, char **argv)
 {
 	if (argc < 2)
 	{
-		fprintf(stderr, "usage: %s DAEMON [host | cuda | faulty [SEED]]\n", argv[0]);
+		fprintf(stderr, "usage: %s DAEMON [host | cuda | one-cuda | faulty [SEED]]\n", argv[0]);
 		return 2;
 	}
 	if (argc > 2 && strcmp(argv[2], "host") != 0)
@@ -585,6 +586,12 @@ main(int argc, char **argv)
 		test_random("--devices=0,1");
 		test_versions("--devices=0");
 		clear_faults();
+		return finish();
+	}
+	if (argc > 2 && strcmp(argv[2], "one-cuda") == 0)
+	{
+		test_random("--devices=0");
+		test_versions("--devices=0");
 		return finish();
 	}
 	test_numbers();
