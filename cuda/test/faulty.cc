@@ -6,7 +6,7 @@
  * FAULT_NUMBER=n: only device n has them; otherwise all have.  FAULT_LANE=n: only lane n of each device.
  * FAULT_MEMORY=n: each call runs out of memory with a chance of one in n.
  * FAULT_BATCH=n: batches take n bytes for each probe, which a lane keeps.  FAULT_ROOM=n: all lanes of a device together
- * have no more than n bytes for that; the device has no other memory.
+ * have no more than n bytes for that; the device has no other memory, and a copy takes one byte of it.
  * FAULT_SLOW=ms: each search takes this long, unless it is abandoned.
  * FAULT_HANG=ms: each search takes this long, and nothing is heard of it meanwhile.
  * FAULT_DEVICE=n: call number n and all later ones fail; opening the device is the
@@ -18,6 +18,7 @@
  */
 #include "../device_base.h"
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -36,6 +37,7 @@ struct Use
 	int			searches = 0;
 	bool		changes = false;
 	uint64_t	batch_memory = 0;
+	uint64_t	copies = 0;
 };
 
 Use			uses[HD_MAX_DEVICES];
@@ -170,7 +172,7 @@ struct FaultyDevice : HdDevice
 			std::lock_guard<std::mutex> guard(use().lock);
 
 			result->memory = strtoull(getenv("FAULT_ROOM"), nullptr, 10);
-			result->memory_free = result->memory - use().batch_memory;
+			result->memory_free = result->memory - use().batch_memory - use().copies;
 		}
 		return status;
 	}
@@ -202,6 +204,7 @@ struct FaultyIndex : HdIndex
 	~FaultyIndex() override
 	{
 		((FaultyDevice *) device)->change(true);
+		((FaultyDevice *) device)->use().copies--;
 		((FaultyDevice *) device)->change(false);
 	}
 
@@ -237,8 +240,9 @@ struct FaultyIndex : HdIndex
 	bool		passes(int ms)
 	{
 		HdTicker	ticker(entered());
+		auto		end = std::chrono::steady_clock::now() + std::chrono::milliseconds(ms);
 
-		for (int passed = 0; passed < ms && !ticker.gives_up(); passed++)
+		while (std::chrono::steady_clock::now() < end && !ticker.gives_up())
 			usleep(1000);
 		return !ticker.gives_up();
 	}
@@ -307,6 +311,7 @@ HdIndex *
 FaultyDevice::create_index()
 {
 	change(true);
+	use().copies++;
 	change(false);
 	return new FaultyIndex(host->create_index());
 }
