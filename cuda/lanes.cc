@@ -242,7 +242,7 @@ Service::need_of(const Device &device, const Client &client)
 		case HP_MAP:
 			return Need::SHARE;
 		case HP_SEARCH:
-			return device.lanes.size() == 1 || client.crowded || device.crowded > 0 ? Need::ALL : Need::SHARE;
+			return device.lanes.size() == 1 || device.crowded > 0 ? Need::ALL : Need::SHARE;
 		case HP_SYNC_BEGIN:
 			index = indexes.find(client.request.index);
 			return index != nullptr && index->zones_number == 0 ? Need::SHARE : Need::ALL;

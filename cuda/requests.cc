@@ -606,7 +606,8 @@ Service::search_piece(Worker &worker, Client &client, Copy *copy, HdBatch batch)
 		worker.device.copies.search(worker.lane, copy, batch, &result, &worker.crowded);
 	if (searched == HD_NO_MEMORY && !client.alone)
 	{
-		client.crowded = client.unfinished = true;
+		/* The device is crowded, so it is repeated alone. */
+		client.unfinished = true;
 		return HP_OK;
 	}
 	if (searched == HD_ABANDONED && worker.gives_way)

@@ -399,7 +399,6 @@ Service::finish(Client &client)
 	complete(client);
 	reply.busy_us = (uint32_t) std::min<int64_t>(client.progress.time, UINT32_MAX);
 	client.progress = {};
-	client.crowded = false;
 	client.index = nullptr;
 	client.passed.set(-1);
 	if (client.early)

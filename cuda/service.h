@@ -168,7 +168,6 @@ struct Client
 	 * performs a piece uses this meanwhile.
 	 */
 	bool		unfinished = false; /* the request is a search with pieces left */
-	bool		crowded = false;	/* it found no memory beside other lanes' searches */
 	SearchProgress progress;
 	uint32_t	piece = 0;		/* number of probes that take some ms; 0: unknown */
 
