@@ -33,7 +33,7 @@ static constexpr int64_t active_ms = 100;
 
 /*
  * If the memory for batches has not sufficed for several lanes, so many searches are made alone before that
- * is tried again: it costs about as much as getting that memory, less than a thousandth of these searches if they are large.
+ * is tried again: getting memory that is given back at once may take as long as some searches.
  */
 static constexpr uint32_t crowded_searches = 256;
 
