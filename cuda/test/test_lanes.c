@@ -302,9 +302,9 @@ find_hanging(const Connection *clients, const HpRequest *request)
 	{
 		int			hangs = -1;
 
-		for (int i = 0; i < 2; i++)
+		for (int i = 0; i < 3; i++)
 			expect(send_request(&clients[i], request), "send");
-		for (int i = 0; i < 2; i++)
+		for (int i = 0; i < 3; i++)
 		{
 			struct pollfd polled = {clients[i].socket, POLLIN, 0};
 			HpReply		reply;
@@ -328,7 +328,7 @@ test_hang(void)
 
 	for (int lane = 0; lane < 2; lane++)
 	{
-		Connection	clients[2];
+		Connection	clients[3];
 		Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
 		HpRequest	request;
 		HpReply		reply;
@@ -339,9 +339,9 @@ test_hang(void)
 		setenv("FAULT_HANG", "2000", 1);
 		setenv("FAULT_LANE", lanes[lane], 1);
 		start("--memory=64");
-		connect_clients(clients, 2);
+		connect_clients(clients, 3);
 		expect(sync_index(&clients[0], &index) == HP_OK, "sync");
-		for (int i = 0; i < 2; i++)
+		for (int i = 0; i < 3; i++)
 			request = make_search_all(&clients[i], &index);
 		hangs = find_hanging(clients, &request);
 		expect(hangs >= 0, "no search hangs");
@@ -350,14 +350,14 @@ test_hang(void)
 		begin = now_ms();
 		expect(send(daemon_process.control, "", 1, MSG_NOSIGNAL) == 1, "ping");
 		for (int i = 0; i < 10; i++)
-			expect(ask(&clients[1 - hangs], &request, &reply) && reply.status == HP_OK, "the other lane");
+			expect(ask(&clients[(hangs + 1) % 3], &request, &reply) && reply.status == HP_OK, "the other lane");
 		expect(now_ms() - begin < 1000, "the other lane waits for the one that hangs");
 		polled = (struct pollfd) {daemon_process.control, POLLIN, 0};
 		expect(poll(&polled, 1, 200) == 0, "the ping is answered though a lane hangs");
 		expect(receive_reply(&clients[hangs], &reply) && reply.status == HP_OK, "reply");
 		expect(poll(&polled, 1, 1000) == 1 &&
 			   recv(daemon_process.control, &reply, sizeof(reply), MSG_WAITALL) == sizeof(reply), "the ping is not answered");
-		close_connections(clients, 2);
+		close_connections(clients, 3);
 		stop();
 		free_index(&index);
 	}
