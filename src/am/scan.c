@@ -6,7 +6,8 @@
  * lock.  Between leaves the scan remembers only the bounds of what it has read, so any
  * step can start from the directory again.  A step to the right follows the right link if
  * that leads to the wanted leaf.  A step to the left always descends, as there are no
- * left links.
+ * left links.  A forward scan may begin with the first matching entries of a leaf, and takes a step to the
+ * rest of it.
  *
  * Most scans hold no pin between calls.  A scan is "careful" if it relies on a TID in a
  * way that its MVCC snapshot does not protect: an index-only scan, which looks at the
@@ -38,6 +39,14 @@
  */
 #define HM_MAX_STEPS	10000
 
+/*
+ * The first entries that a forward scan copies; it copies the rest of the leaf when they have been returned.
+ * "ORDER BY k LIMIT 1", which takes jobs from a queue, needs no more: with all of a leaf copied, a scan took
+ * 16,200 instructions where btree's took 6,900 (valgrind --tool=callgrind, for one of two clients).
+ */
+#define HM_FIRST_ITEMS	32
+#define HM_ALL_ITEMS	INT_MAX
+
 /* What a scan has read of one leaf. */
 typedef struct HmScanPage
 {
@@ -46,7 +55,7 @@ typedef struct HmScanPage
 	HmPosition	low;			/* bounds of what was read */
 	HmPosition	high;
 	BlockNumber right;			/* the leaf to the right, if high is its
-								 * beginning */
+								 * beginning; or this one, if high is on it */
 	uint64		stamp;
 	BlockNumber block;
 	XLogRecPtr	lsn;			/* of the leaf when it was read */
@@ -458,32 +467,53 @@ filter_items(const HmRanges *ranges, HmScanPage *page)
 	page->count = kept;
 }
 
+/* The first key of what is left of a range at a position, which is not above the range. */
+static HT_KEY
+first_key(const HmRange *range, HmPosition position)
+{
+	if (range->part == position.part && KEY_LESS((HT_KEY) range->low, position.entry.key))
+		return position.entry.key;
+	return (HT_KEY) range->low;
+}
+
 /*
  * Copy the entries that match and lie on the far side of the position, but not those that are
- * hinted to be dead, if skip_dead is true.
+ * hinted to be dead, if skip_dead is true.  Returns false if there are at least so many as "enough" and some
+ * may be left: the position after those that were copied is then the end of what was read.
  */
-static void
-copy_items(HmScan *state, Page page, HmPosition position, bool backward, bool skip_dead)
+static bool
+copy_items(HmScan *state, Page page, HmPosition position, bool backward, bool skip_dead, int enough)
 {
 	HmScanPage *result = &state->page;
 	HmPosition	low = hm_page_low(page);
 	HmPosition	high = hm_page_high(page);
+	bool		unread;
 
 	if (backward)
 		high = position;
 	else
 		low = position;
 
+	/* Entries with the position's key may be before it, and do not count. */
+	if (position.entry.tid != 0)
+		enough = HM_ALL_ITEMS;
 	result->count = 0;
 	skip_dead = skip_dead && ht_leaf_has_hints(page);
-	for (int i = first_range(&state->ranges, low); i < state->ranges.count; i++)
+	for (int i = first_range(&state->ranges, low); i < state->ranges.count && result->count < enough; i++)
 	{
 		const HmRange *range = &state->ranges.ranges[i];
 
 		if (hm_position_cmp(hm_position(range->part, (HT_KEY) range->low, 0), high) >= 0)
 			break;
-		result->count += (skip_dead ? ht_leaf_read_live : ht_leaf_read_range)
-			(page, (HT_KEY) range->low, (HT_KEY) range->high, result->items + result->count);
+		result->count += ht_leaf_read_some(page, first_key(range, low), (HT_KEY) range->high, skip_dead,
+										   enough - result->count, result->items + result->count);
+	}
+	unread = result->count >= enough;
+	if (unread)
+	{
+		HtEntry		last = result->items[result->count - 1];
+
+		high = hm_position(low.part, last.key, last.tid + 1);
 	}
 
 	/*
@@ -511,6 +541,7 @@ copy_items(HmScan *state, Page page, HmPosition position, bool backward, bool sk
 	result->high = high;
 	result->right = backward ? InvalidBlockNumber : hm_page_special(page)->right;
 	result->stamp = hm_page_special(page)->stamp;
+	return !unread;
 }
 
 /* Whether the segment that a leaf was read from is still alive. */
@@ -526,11 +557,11 @@ segment_alive(Buffer header, uint64 stamp)
 }
 
 /*
- * Read leaves from the position on, in one direction, until one has a match.
- * Returns false, with no valid page, at the end.
+ * Read leaves from the position on, in one direction, until one has a match.  Of that "enough" matches are
+ * read, or some more.  Returns false, with no valid page, at the end.
  */
 static bool
-read_from(IndexScanDesc scan, HmPosition position, bool backward)
+read_from(IndexScanDesc scan, HmPosition position, bool backward, int enough)
 {
 	HmScan	   *state = (HmScan *) scan->opaque;
 	Relation	index = scan->indexRelation;
@@ -561,10 +592,12 @@ read_from(IndexScanDesc scan, HmPosition position, bool backward)
 		hm_test_old_snapshot(scan->xs_snapshot, index, BufferGetPage(leaf));
 
 		/* A transaction or snapshot from recovery may need these. */
-		copy_items(state, BufferGetPage(leaf), position, backward,
-				   scan->ignore_killed_tuples &&
-				   !(IsMVCCSnapshot(scan->xs_snapshot) && scan->xs_snapshot->takenDuringRecovery));
 		state->page.block = BufferGetBlockNumber(leaf);
+		if (!copy_items(state, BufferGetPage(leaf), position, backward,
+						scan->ignore_killed_tuples &&
+						!(IsMVCCSnapshot(scan->xs_snapshot) && scan->xs_snapshot->takenDuringRecovery),
+						enough))
+			state->page.right = state->page.block;
 		state->page.lsn = BufferGetLSNAtomic(leaf);
 		try_right = !backward;
 
@@ -634,7 +667,7 @@ save_mark(HmScan *state)
 
 /* Begin at the first entry of the scan or, if backward, at the last one. */
 static bool
-read_first(IndexScanDesc scan, bool backward)
+read_first(IndexScanDesc scan, bool backward, int enough)
 {
 	HmScan	   *state = (HmScan *) scan->opaque;
 
@@ -642,7 +675,7 @@ read_first(IndexScanDesc scan, bool backward)
 	hm_count_search(scan);
 	state->careful = scan->xs_want_itup || !IsMVCCSnapshot(scan->xs_snapshot);
 	return read_from(scan, hm_position((HmPart) (backward ? HM_PART_NULLS_HIGH + 1 : 0), KEY_OF(0), 0),
-					 backward);
+					 backward, enough);
 }
 
 /* Go to the next item.  Returns false if there are no more. */
@@ -656,7 +689,8 @@ next_item(IndexScanDesc scan, bool backward)
 	{
 		/* Without a log, nothing but a pin lets the scan set hints. */
 		state->keeps_pin = !RelationNeedsWAL(scan->indexRelation) && scan->ignore_killed_tuples;
-		return read_first(scan, backward);
+		return read_first(scan, backward,
+						  backward || !IsMVCCSnapshot(scan->xs_snapshot) ? HM_ALL_ITEMS : HM_FIRST_ITEMS);
 	}
 	if (scan->kill_prior_tuple)
 		note_dead(state);
@@ -665,7 +699,7 @@ next_item(IndexScanDesc scan, bool backward)
 	if (page->current >= 0 && page->current < page->count)
 		return true;
 	save_mark(state);
-	return read_from(scan, backward ? page->low : page->high, backward);
+	return read_from(scan, backward ? page->low : page->high, backward, HM_ALL_ITEMS);
 }
 
 bool
@@ -697,7 +731,7 @@ hm_scan_bitmap(IndexScanDesc scan, TIDBitmap *bitmap)
 	int64		result = 0;
 
 	state->keeps_pin = false;
-	if (!read_first(scan, false))
+	if (!read_first(scan, false, HM_ALL_ITEMS))
 		return 0;
 	do
 	{
@@ -708,7 +742,7 @@ hm_scan_bitmap(IndexScanDesc scan, TIDBitmap *bitmap)
 		}
 		tbm_add_tuples(bitmap, tids, page->count, state->ranges.recheck);
 		result += page->count;
-	} while (read_from(scan, page->high, false));
+	} while (read_from(scan, page->high, false, HM_ALL_ITEMS));
 	return result;
 }
 

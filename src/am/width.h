@@ -53,6 +53,7 @@
 #define ht_leaf_read			HT_KEYED(ht_leaf_read)
 #define ht_leaf_read_range		HT_KEYED(ht_leaf_read_range)
 #define ht_leaf_read_live		HT_KEYED(ht_leaf_read_live)
+#define ht_leaf_read_some		HT_KEYED(ht_leaf_read_some)
 #define ht_leaf_insert			HT_KEYED(ht_leaf_insert)
 #define ht_leaf_add				HT_KEYED(ht_leaf_add)
 #define ht_leaf_remove			HT_KEYED(ht_leaf_remove)

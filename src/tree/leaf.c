@@ -140,15 +140,21 @@ ht_leaf_read(const void *page, HtEntry *out)
 int
 ht_leaf_read_range(const void *page, uint64_t low_key, uint64_t high_key, HtEntry *out)
 {
-	return functions_of(page)->read_range(page, low_key, high_key, NULL, out);
+	return functions_of(page)->read_range(page, low_key, high_key, NULL, HT_LEAF_MAX_ENTRIES, out);
 }
 
 int
 ht_leaf_read_live(const void *page, uint64_t low_key, uint64_t high_key, HtEntry *out)
 {
+	return ht_leaf_read_some(page, low_key, high_key, true, HT_LEAF_MAX_ENTRIES, out);
+}
+
+int
+ht_leaf_read_some(const void *page, uint64_t low_key, uint64_t high_key, bool live, int enough, HtEntry *out)
+{
 	const uint8_t *hints = (const uint8_t *) page + ht_leaf_hole(ht_leaf_shape_of(page)).offset;
 
-	return functions_of(page)->read_range(page, low_key, high_key, hints, out);
+	return functions_of(page)->read_range(page, low_key, high_key, live ? hints : NULL, enough, out);
 }
 
 int

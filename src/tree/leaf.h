@@ -36,7 +36,7 @@ typedef struct Functions \
 	Entry		(*entry) (const void *page, int block, int slot); \
 	int			(*read) (const void *page, Entry *out); \
 	int			(*read_range) (const void *page, Key low_key, Key high_key, \
-							   const uint8_t *hints, Entry *out); \
+							   const uint8_t *hints, int enough, Entry *out); \
 	int			(*slot) (const void *page, Entry entry); \
 	HtInsertResult (*insert) (void *page, Entry entry, HtLeafChange *change); \
 	HtInsertResult (*add) (void *page, Entry entry, int end, HtLeafChange *change); \

@@ -181,11 +181,11 @@ HT_KEYED(ht_leaf_entry)(const void *page, int block, int slot)
 
 /*
  * Read the entries whose distance from the base is in low..high; if hints is not NULL, without
- * those that are hinted to be dead.
+ * those that are hinted to be dead; "enough" is as for ht_leaf_read_some().
  */
 static int
 HT_KEYED(read_distances)(const void *page, HT_SHAPE shape, HT_KEY low, HT_KEY high, const uint8_t *hints,
-						 HT_ENTRY *out)
+						 int enough, HT_ENTRY *out)
 {
 	HT_KEY		most = HT_KEYED(ht_class_max)(shape.bits);
 	int			n = 0;
@@ -197,7 +197,8 @@ HT_KEYED(read_distances)(const void *page, HT_SHAPE shape, HT_KEY low, HT_KEY hi
 	{
 		HtEntry		stored[HT_LEAF_MAX_ENTRIES];
 
-		n = wide_functions(shape.bits, shape.tid_bytes)->read_range(page, KEY_LOW(low), KEY_LOW(high), hints, stored);
+		n = wide_functions(shape.bits, shape.tid_bytes)->read_range(page, KEY_LOW(low), KEY_LOW(high), hints, enough,
+																		  stored);
 		for (int i = 0; i < n; i++)
 			out[i] = HT_KEYED(widen)(stored[i], shape.base);
 	}
@@ -209,14 +210,14 @@ HT_KEYED(read_distances)(const void *page, HT_SHAPE shape, HT_KEY low, HT_KEY hi
 
 		n = wide_functions_128(shape.bits, shape.tid_bytes)->read_range(page, HT_KEYED(narrow_128)(first, KEY_OF(0)).key,
 																		 HT_KEYED(narrow_128)(last, KEY_OF(0)).key,
-																		 hints, stored);
+																		 hints, enough, stored);
 		for (int i = 0; i < n; i++)
 			out[i] = HT_KEYED(widen_128)(stored[i], shape.base);
 	}
 #if HT_KEYS == 256
 	else
 	{
-		n = wide_functions_256(shape.bits, shape.tid_bytes)->read_range(page, low, high, hints, out);
+		n = wide_functions_256(shape.bits, shape.tid_bytes)->read_range(page, low, high, hints, enough, out);
 		for (int i = 0; i < n; i++)
 			out[i].key = KEY_ADD(out[i].key, shape.base);
 	}
@@ -260,28 +261,36 @@ HT_KEYED(ht_leaf_read)(const void *page, HT_ENTRY *out)
 
 static int
 HT_KEYED(read_keys)(const void *page, HT_SHAPE shape, HT_KEY low_key, HT_KEY high_key, const uint8_t *hints,
-					HT_ENTRY *out)
+					int enough, HT_ENTRY *out)
 {
 	if (KEY_LESS(high_key, low_key) || KEY_LESS(high_key, shape.base))
 		return 0;
 	return HT_KEYED(read_distances)(page, shape,
 									KEY_LESS(low_key, shape.base) ? KEY_OF(0) : KEY_SUBTRACT(low_key, shape.base),
-									KEY_SUBTRACT(high_key, shape.base), hints, out);
+									KEY_SUBTRACT(high_key, shape.base), hints, enough, out);
 }
 
 int
 HT_KEYED(ht_leaf_read_range)(const void *page, HT_KEY low_key, HT_KEY high_key, HT_ENTRY *out)
 {
-	return HT_KEYED(read_keys)(page, HT_KEYED(ht_leaf_shape_of)(page), low_key, high_key, NULL, out);
+	return HT_KEYED(read_keys)(page, HT_KEYED(ht_leaf_shape_of)(page), low_key, high_key, NULL,
+							   HT_LEAF_MAX_ENTRIES, out);
 }
 
 int
 HT_KEYED(ht_leaf_read_live)(const void *page, HT_KEY low_key, HT_KEY high_key, HT_ENTRY *out)
 {
-	HT_SHAPE	shape = HT_KEYED(ht_leaf_shape_of)(page);
+	return HT_KEYED(ht_leaf_read_some)(page, low_key, high_key, true, HT_LEAF_MAX_ENTRIES, out);
+}
 
-	return HT_KEYED(read_keys)(page, shape, low_key, high_key,
-							   (const uint8_t *) page + HT_KEYED(ht_leaf_hole)(shape).offset, out);
+int
+HT_KEYED(ht_leaf_read_some)(const void *page, HT_KEY low_key, HT_KEY high_key, bool live, int enough,
+							HT_ENTRY *out)
+{
+	HT_SHAPE	shape = HT_KEYED(ht_leaf_shape_of)(page);
+	const uint8_t *hints = (const uint8_t *) page + HT_KEYED(ht_leaf_hole)(shape).offset;
+
+	return HT_KEYED(read_keys)(page, shape, low_key, high_key, live ? hints : NULL, enough, out);
 }
 
 int

@@ -458,10 +458,20 @@ LT(fill)(void *at, HtLeafShape shape, const LT_ENTRY *entries, int n)
 	LT(write)(page, 0, LT_BLOCKS - 1, entries, n, LT(base)(page), PACK_EVENLY, &change);
 }
 
-/* If hints is not NULL, entries that are hinted to be dead are left out. */
+/* Whether a block has no entries but those in "dead".  If these fill the block, nothing is read of it. */
+static inline bool
+LT(has_none_but)(const LT(Block) *block, uint32_t dead)
+{
+	return dead == slots_below(LT_SLOTS) || (slots_below(LT(used)(block)) & ~dead) == 0;
+}
+
+/*
+ * If hints is not NULL, entries that are hinted to be dead are left out.  The reading ends with the block in which
+ * it has so many entries as "enough".
+ */
 static int
 LT(read_range)(const void *at, HT_KEY low_key, HT_KEY high_key, const uint8_t *hints,
-			   LT_ENTRY *out)
+			   int enough, LT_ENTRY *out)
 {
 	const		LT(Page) *page = at;
 	HT_KEY		base = LT(base)(page);
@@ -475,15 +485,15 @@ LT(read_range)(const void *at, HT_KEY low_key, HT_KEY high_key, const uint8_t *h
 		(KEY_LESS(base, low_key) && KEY_LESS(LT_KEY_MAX, KEY_SUBTRACT(low_key, base))))
 		return 0;
 
-	for (int b = first; b < LT_BLOCKS; b++)
+	for (int b = first; b < LT_BLOCKS && n < enough; b++)
 	{
 		bool		last = KEY_LESS(high, LT(separator)(page, b));
 		uint32_t	dead = hints == NULL ? 0 : ht_hints_load(hints, b * LT_SLOTS, LT_SLOTS);
 
-		if (b == first || last || dead != 0)
-			n += LT(read_keys_but)(&page->blocks[b], low, high, dead, out + n);
-		else
-			n += LT(read_block)(&page->blocks[b], low, high, out + n);
+		if (!LT(has_none_but)(&page->blocks[b], dead))
+			n += b == first || last || dead != 0 ?
+				LT(read_keys_but)(&page->blocks[b], low, high, dead, out + n) :
+				LT(read_block)(&page->blocks[b], low, high, out + n);
 		if (last)
 			break;
 	}

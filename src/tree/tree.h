@@ -411,6 +411,13 @@ extern void ht_leaf_clear_hints(void *page, const HtLeafChange *change);
 extern int	ht_leaf_read_live(const void *page, uint64_t low_key, uint64_t high_key,
 							  HtEntry *out);
 
+/*
+ * ht_leaf_read_range(), or ht_leaf_read_live() if "live" is true, for the first entries alone: it ends with the block
+ * in which it has at least so many as "enough", which is not 0.  So if it returns fewer, there are no others.
+ */
+extern int	ht_leaf_read_some(const void *page, uint64_t low_key, uint64_t high_key, bool live,
+							  int enough, HtEntry *out);
+
 /* The hints of n slots, at most 32, from bit "first" on. */
 static inline uint32_t
 ht_hints_load(const uint8_t *hints, int first, int n)

@@ -133,6 +133,8 @@ extern uint32_t HT_KEYED(ht_leaf_hints)(const void *page, int block);
 extern void HT_KEYED(ht_leaf_set_hint)(void *page, int slot);
 extern void HT_KEYED(ht_leaf_clear_hints)(void *page, const HtLeafChange *change);
 extern int	HT_KEYED(ht_leaf_read_live)(const void *page, HT_KEY low_key, HT_KEY high_key, HT_ENTRY *out);
+extern int	HT_KEYED(ht_leaf_read_some)(const void *page, HT_KEY low_key, HT_KEY high_key, bool live,
+										int enough, HT_ENTRY *out);
 extern const char *HT_KEYED(ht_leaf_check)(const void *page);
 
 /* ----------------------------------------------------------------
