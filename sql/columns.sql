@@ -228,6 +228,23 @@ SELECT * FROM answers('temporary', 'a = 3 AND b = 13');
 SELECT * FROM answers('unlogged', 'b = 13 AND a = 3');
 
 --
+-- A scan that begins with many rows of one key, of which a condition passes few or none
+--
+CREATE TABLE filtered (a int, b int, id int) WITH (autovacuum_enabled = off);
+INSERT INTO filtered SELECT 1, 5, i FROM generate_series(1, 200) i;
+INSERT INTO filtered SELECT 1 + i % 3, 5 + i % 7, i FROM generate_series(201, 500) i;
+CREATE INDEX filtered_key ON filtered USING harmonia (a, b);
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SET harmonia.enable_lookup_scan = off;
+EXPLAIN (COSTS OFF) SELECT id FROM filtered WHERE a BETWEEN 1 AND 3 AND b = 6 ORDER BY a LIMIT 1;
+SELECT g.b, count(f.id), min(f.id), count(DISTINCT f.id) FROM generate_series(4, 12) g (b)
+	LEFT JOIN LATERAL (SELECT id FROM filtered f WHERE a BETWEEN 1 AND 3 AND f.b = g.b) f ON true GROUP BY 1 ORDER BY 1;
+RESET enable_seqscan;
+RESET enable_bitmapscan;
+RESET harmonia.enable_lookup_scan;
+
+--
 -- At most eight columns; a domain, an enum, and all other types
 --
 CREATE TYPE mood AS ENUM ('sad', 'happy');

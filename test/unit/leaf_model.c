@@ -103,6 +103,20 @@ leaf_expect_range(const Leaf *leaf, uint64_t low, uint64_t high)
 	}
 	expect(n == expected, "%d of %d entries in range %llx..%llx", n, expected,
 		   (unsigned long long) low, (unsigned long long) high);
+	leaf_expect_some(leaf, low, high, false, out, n);
+}
+
+void
+leaf_expect_some(const Leaf *leaf, uint64_t low, uint64_t high, bool live, const HtEntry *all, int count)
+{
+	HtEntry		out[HT_LEAF_MAX_ENTRIES];
+	int			enough = 1 + (int) rnd_below(rnd_below(2) ? 40 : HT_LEAF_MAX_ENTRIES);
+	int			n = ht_leaf_read_some(leaf->page, low, high, live, enough, out);
+
+	expect(n == count || n >= enough, "%d entries are read, of %d, which are not the %d that are enough", n, count, enough);
+	expect(n < enough + ht_leaf_slots(leaf->shape), "%d entries are read, where %d are enough", n, enough);
+	for (int i = 0; i < n && !failed(); i++)
+		expect(i < count && ht_entry_cmp(out[i], all[i]) == 0, "entry %d of the first %d is wrong", i, n);
 }
 
 uint64_t

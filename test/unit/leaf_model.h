@@ -50,6 +50,9 @@ extern void leaf_refill(Leaf *leaf);
 extern void leaf_verify(const Leaf *leaf);
 extern void leaf_expect_range(const Leaf *leaf, uint64_t low, uint64_t high);
 
+/* Expect that so many entries of a range as are enough are the first ones of "all", of which there are "count". */
+extern void leaf_expect_some(const Leaf *leaf, uint64_t low, uint64_t high, bool live, const HtEntry *all, int count);
+
 /* Expect that nothing was written outside of the engine's part of the page, or into its hole. */
 extern void leaf_expect_foreign(const Leaf *leaf);
 

@@ -62,6 +62,7 @@ verify_hints(const Leaf *leaf)
 		expected++;
 	}
 	expect(n == expected, "%d entries are read, not %d", n, expected);
+	leaf_expect_some(leaf, low, high, true, out, n);
 	expect(ht_leaf_slot(leaf->page, make_entry(leaf->shape.base + 12345, HT_TID_MAX - 1)) == -1 ||
 		   leaf->shape.tid_bytes == HT_TID_BYTES, "an entry that does not fit is found");
 }

@@ -401,6 +401,20 @@ HT_KEYED(has_hint)(const LEAF *leaf, HT_ENTRY entry)
 	return slot >= 0 && (HT_KEYED(ht_leaf_hints)(leaf->page, slot / slots) >> slot % slots & 1) != 0;
 }
 
+/* The first entries of a range, "all" of which are these. */
+static void
+HT_KEYED(expect_some)(const LEAF *leaf, HT_KEY low, HT_KEY high, bool live, const HT_ENTRY *all, int count)
+{
+	static HT_ENTRY out[HT_LEAF_MAX_ENTRIES];
+	int			enough = 1 + (int) rnd_below(rnd_below(2) ? 20 : HT_LEAF_MAX_ENTRIES);
+	int			n = HT_KEYED(ht_leaf_read_some)(leaf->page, low, high, live, enough, out);
+
+	expect(n == count || n >= enough, "fewer entries are read than are enough");
+	expect(n < enough + HT_KEYED(ht_leaf_slots)(leaf->shape), "a block is read although there are enough entries");
+	for (int i = 0; i < n && !failed(); i++)
+		expect(i < count && HT_KEYED(ht_entry_cmp)(out[i], all[i]) == 0, "one of the first entries is wrong");
+}
+
 /* Every hint is that of a dead entry, and only entries without hints are read. */
 static void
 HT_KEYED(verify_hints)(const LEAF *leaf)
@@ -425,6 +439,7 @@ HT_KEYED(verify_hints)(const LEAF *leaf)
 		live++;
 	}
 	expect(live == n, "an entry with a hint is read");
+	HT_KEYED(expect_some)(leaf, low, high, true, out, n);
 	expect(HT_KEYED(ht_leaf_has_hints)(leaf->page) == any, "whether there are hints");
 	expect(HT_KEYED(ht_leaf_slot)(leaf->page, other) == -1, "an entry that is not there has a slot");
 }
