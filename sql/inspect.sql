@@ -108,7 +108,7 @@ CREATE TABLE m (k int);
 INSERT INTO m SELECT g % 2 FROM generate_series(1, 20000) g;
 CREATE INDEX mi ON m USING harmonia (k) WITH (fanout = 128);
 INSERT INTO m SELECT 0 FROM generate_series(1, 900000);
-SELECT entries, segments, movements > 0 AS moved, free_pages > 0 AS free
+SELECT entries, segments > 1 AS several, movements > 0 AS moved, free_pages > 0 AS free
 FROM harmonia_index_info('mi');
 SELECT count(*) > 0 AS moved, min(low_key) - 2147483648 AS low, bool_and(state = 'live') AS live,
 	count(*) FILTER (WHERE stamp = 1) AS built

@@ -228,3 +228,19 @@ SELECT pg_relation_size('kept_k') >= :before AS kept_blocks;
 ALTER TABLE kept RESET (vacuum_truncate);
 :vacuum kept;
 SELECT pg_relation_size('kept_k') < :before AS kept_blocks_no_longer, verify('kept_k');
+
+--
+-- Leaves that hold one key each have more slots than others.  A movement that keeps room does not make more leaves of
+-- them than there were
+--
+CREATE TABLE few (k int) WITH (autovacuum_enabled = off);
+CREATE INDEX few_k ON few USING harmonia (k);
+SET harmonia.batch_inserts = off;
+INSERT INTO few SELECT 1 + (i * 7919) % 60 FROM generate_series(1, 60000) i;
+RESET harmonia.batch_inserts;
+SELECT leaf_pages AS before FROM harmonia_index_info('few_k') \gset
+DELETE FROM few WHERE ctid = '(0,1)';
+VACUUM (INDEX_CLEANUP on) few;
+SELECT movements, leaf_pages <= :before + :before / 16 AS no_more_leaves, leaf_fill < 89 AS room FROM harmonia_index_info('few_k');
+SELECT harmonia_check('few_k', true);
+DROP TABLE few;

@@ -185,6 +185,17 @@ collect_entries(HmMove *move)
 #define NEARLY_FULL_PERCENT	75
 #define OUTGROWN_PERCENT	60
 
+/* If there would be one in so many more leaves than there are, they are made fuller by so many percent. */
+#define HM_MORE_LEAVES			16
+#define HM_FILL_STEP			5
+
+/* Whether new leaves are to have the room that splits would make. */
+static bool
+makes_room(const HmMove *move)
+{
+	return move->mode == HM_MOVE_OUTGROWN && move->fill / move->leaf_count >= NEARLY_FULL_PERCENT;
+}
+
 /*
  * How full, in percent, new leaves are.  Where leaves have been split, further splits
  * are likely.  If all leaves were packed as a build packs them, they would soon be split
@@ -194,6 +205,9 @@ collect_entries(HmMove *move)
  * If an insert finds that the segment has outgrown its size, more of them will follow.  If leaves are nearly full,
  * room for these takes the place of splits, which would cost as much WAL.  If they have just been split, packing
  * them would bring the next splits nearer.
+ *
+ * The percentage is one of a leaf's slots.  A leaf with one key alone has half as many again as one with two, so that
+ * more leaves may come out, which then are made fuller.
  */
 static int
 fill_percent(const HmMove *move)
@@ -202,7 +216,7 @@ fill_percent(const HmMove *move)
 	int			now = (int) (move->fill / move->leaf_count);
 
 	if (move->mode == HM_MOVE_OUTGROWN)
-		return Min(packed, now >= NEARLY_FULL_PERCENT ? OUTGROWN_PERCENT : Max(now, 1));
+		return Min(packed, makes_room(move) ? OUTGROWN_PERCENT : Max(now, 1));
 	if (move->mode != HM_MOVE_KEEP_ROOM || !move->shadowed || now >= packed)
 		return packed;
 	return (now + packed + 1) / 2;
@@ -223,9 +237,15 @@ hm_copy_plan(HmMove *move)
 	least = Max(1, ht_leaf_capacity(widest) * percent / 100);
 	max = (uint32) (move->count / least + 1);
 	move->plan = palloc_extended(max * sizeof(HmLeafPlan), MCXT_ALLOC_HUGE);
-	move->new_leaves = hm_plan_leaves(move->width, percent, move->low,
-									  move->has_high ? &move->high : NULL, move->entries,
-									  move->count, HM_STEP_UNKNOWN, max, move->plan, &planned);
+	for (;; percent = Min(hm_fillfactor(move->index), percent + HM_FILL_STEP))
+	{
+		move->new_leaves = hm_plan_leaves(move->width, percent, move->low,
+										  move->has_high ? &move->high : NULL, move->entries,
+										  move->count, HM_STEP_UNKNOWN, max, move->plan, &planned);
+		if (percent >= hm_fillfactor(move->index) || makes_room(move) ||
+			move->new_leaves <= move->leaf_count + move->leaf_count / HM_MORE_LEAVES)
+			break;
+	}
 	if (planned != move->count)
 		elog(ERROR, "movement in index \"%s\" has no room for all entries",
 			 RelationGetRelationName(move->index));
