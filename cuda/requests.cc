@@ -764,6 +764,7 @@ Service::describe(HpReply *reply, const CopiedIndex *index, const char *text)
 		reply->memory_free = std::max(reply->memory_free, device.info.memory_free);
 	}
 	reply->devices = (uint32_t) devices.size();
+	reply->lanes = (uint32_t) workers.size();
 	reply->is_gpu = is_gpu();
 	reply->copies = indexes.count();
 	reply->evictions = indexes.evictions();

@@ -104,11 +104,11 @@ wait_time(const HmQueue *queue, double busy)
 	if (wait > longest)
 		wait = longest;
 
-	/* Requests that are being served, one by each device, are half done, on average. */
-	if (queue->searches < queue->devices)
+	/* Requests that are being served, one by each lane, are half done, on average. */
+	if (queue->searches < queue->lanes)
 		wait = 0;
 	else
-		wait *= (1 - 0.5 * queue->devices / queue->searches) / queue->devices;
+		wait *= (1 - 0.5 * queue->lanes / queue->searches) / queue->lanes;
 	return queue->sync + wait;
 }
 

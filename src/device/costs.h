@@ -65,7 +65,7 @@ typedef struct HmQueue
 	uint32_t	searches;		/* their number */
 	double		sync;			/* that their re-syncs still take */
 	uint64_t	lines;			/* that the copy lacks */
-	uint32_t	devices;		/* that share the searches; each re-sync keeps all of them busy */
+	uint32_t	lanes;			/* that share the searches; each re-sync keeps all of them busy */
 } HmQueue;
 
 /* Where a batch goes, and what is expected if that is the device. */

@@ -48,7 +48,7 @@
 
 #include "tree/tree.h"
 
-#define HP_VERSION		14
+#define HP_VERSION		15
 #define HP_CONTROL_FD	3
 
 /* Clients that wait for another client's sync get HP_WAITING at this interval. */
@@ -264,7 +264,7 @@ typedef struct HpReply
 	uint32_t	is_gpu;
 	uint32_t	devices;		/* their number */
 	uint32_t	copies;			/* number of indexes with copies in the daemon */
-	uint32_t	unused;			/* zero */
+	uint32_t	lanes;			/* of all devices: how many searches are made at a time */
 	uint64_t	evictions;		/* of an index's last copy, since the daemon started */
 	uint64_t	pinned;			/* staging memory of all clients that is pinned, in
 								 * bytes */

@@ -48,7 +48,7 @@ hm_queue_others(HmQueue *queue)
 	queue->sync = (double) (pg_atomic_read_u64(&hm_device->queued_sync) - own_sync);
 	queue->search = (double) (pg_atomic_read_u64(&hm_device->queued_search) - own_search);
 	queue->searches = pg_atomic_read_u32(&hm_device->queued) - is_queued;
-	queue->devices = pg_atomic_read_u32(&hm_device->devices);
+	queue->lanes = pg_atomic_read_u32(&hm_device->lanes);
 }
 
 static void

@@ -81,7 +81,7 @@ set_state(HmDeviceState state, const HpReply *reply, const char *text)
 	info->pid = (int) daemon_pid;
 	info->is_gpu = reply != NULL && reply->is_gpu;
 	info->memory = reply != NULL ? reply->memory : 0;
-	pg_atomic_write_u32(&hm_device->devices, reply != NULL ? Max(reply->devices, 1) : 1);
+	pg_atomic_write_u32(&hm_device->lanes, reply != NULL ? Max(reply->lanes, 1) : 1);
 	info->since = GetCurrentTimestamp();
 	if (state == HM_DEVICE_STARTING)
 		info->starts++;

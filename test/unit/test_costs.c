@@ -137,7 +137,7 @@ wait_for_device(Client *client, Phase phase, double service)
 static HmQueue
 queue_before(const Client *client)
 {
-	HmQueue		queue = {.devices = 1};
+	HmQueue		queue = {.lanes = 1};
 
 	for (int i = 0; i < world.clients; i++)
 	{
@@ -429,7 +429,7 @@ test_changes(void)
 static void
 test_wait(void)
 {
-	HmQueue		queue = {.devices = 1};
+	HmQueue		queue = {.lanes = 1};
 	double		alone;
 	double		one;
 
@@ -443,15 +443,15 @@ test_wait(void)
 	expect(hm_costs_forced(&costs, 1000, &queue).wait >= 1e9, "it waits for a re-sync");
 	report("waits for searches and re-syncs of others");
 
-	queue = (HmQueue) {.search = 8e6, .searches = 8, .devices = 1};
+	queue = (HmQueue) {.search = 8e6, .searches = 8, .lanes = 1};
 	one = hm_costs_forced(&costs, 1000, &queue).wait;
-	queue.devices = 2;
-	expect(one == 7.5e6 && hm_costs_forced(&costs, 1000, &queue).wait == 3.5e6, "two devices share searches");
-	queue.devices = 9;
+	queue.lanes = 2;
+	expect(one == 7.5e6 && hm_costs_forced(&costs, 1000, &queue).wait == 3.5e6, "two lanes share searches");
+	queue.lanes = 9;
 	expect(hm_costs_forced(&costs, 1000, &queue).wait == 0, "a device is free");
 	queue.sync = 1e9;
 	expect(hm_costs_forced(&costs, 1000, &queue).wait == 1e9, "each device takes part in a re-sync");
-	report("waits with several devices");
+	report("waits with several lanes");
 }
 
 void

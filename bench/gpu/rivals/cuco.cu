@@ -61,7 +61,7 @@ measure_map(Lookups<Key> &lookups, const Array<Key> &keys, const Array<Key> &ran
 														MakePair<Key>{keys.at, ranks.at});
 
 	map.insert(pairs, pairs + count);
-	measure_library(lookups, text("cuCollections static_map, load %.1f, groups of %d", load, Threads),
+	measure_library(lookups, text("cuCollections static_map at load %.1f with groups of %d", load, Threads),
 					map.capacity() * 2 * sizeof(Key),
 					[&](const Key *queries, Key *found, uint32_t n)
 					{
