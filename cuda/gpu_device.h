@@ -1,6 +1,6 @@
 /*
  * gpu_device.h
- *		The CUDA device and its indexes; gpu_device.cu, gpu_index.cu and gpu_small.cu.
+ *		The CUDA device and its indexes; gpu_device.cu, gpu_index.cu, gpu_batch.cu and gpu_small.cu.
  */
 #ifndef HARMONIA_CUDA_GPU_DEVICE_H
 #define HARMONIA_CUDA_GPU_DEVICE_H

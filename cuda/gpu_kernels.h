@@ -1,6 +1,6 @@
 /*
  * gpu_kernels.h
- *		The kernels that gpu_index.cu calls.  They are separate translation units because
+ *		The kernels that gpu_batch.cu calls.  They are separate translation units because
  *		they compile slowly.
  */
 #ifndef HARMONIA_CUDA_GPU_KERNELS_H
