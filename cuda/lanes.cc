@@ -97,8 +97,8 @@ void
 Service::wake_others(bool needs_looker)
 {
 	DeviceSet	woken = 0;
+	const Worker *looker = needs_looker && !looking ? sleeping_looker() : nullptr;
 
-	needs_looker &= !looking;
 	for (Worker &other : workers)
 	{
 		DeviceSet	device = set_of(other.device.number);
@@ -107,11 +107,11 @@ Service::wake_others(bool needs_looker)
 		if (other.state == Worker::WORKING)
 			continue;
 		works = (woken & device) == 0 && has_work(other);
-		if (other.state == Worker::SLEEPING && (needs_looker || works))
+		if (other.state == Worker::SLEEPING && (&other == looker || works))
 		{
 			other.state = Worker::WORKING;
 			other.woken.notify_one();
-			needs_looker = false;
+			looker = nullptr;
 		}
 		else if (other.state == Worker::LOOKING && !nudged && works)
 			wake_looker();
@@ -131,9 +131,9 @@ Service::wake_looker()
 }
 
 /*
- * May several other clients soon have requests, too?  If not, no thread is woken to look for them: with a single client that
- * would cost each of its requests more than it could ever save, and with two it cost more than it saved (H100, 16 cores: they lost up to
- * a seventh; four gained a sixth to a third).
+ * May other clients soon have requests, too?  If not, no thread is woken to look for them: with a single client that
+ * would cost each of its requests more than it could ever save.  If there is but one device, two clients do not
+ * gain enough from its second lane, either (H100, 16 cores: they lost up to a seventh; four gained a sixth to a third).
  */
 bool
 Service::others_are_active(const Client *client) const
@@ -143,7 +143,21 @@ Service::others_are_active(const Client *client) const
 
 	for (const Client &other : clients)
 		active += &other != client && !other.gone && (other.ready || other.begun() || now - other.heard < active_ms);
-	return active > 1;
+	return active >= (devices.size() > 1 ? 1 : 2);
+}
+
+/* A sleeping thread that can look for messages, if possible that of a device that is free; or NULL. */
+Worker *
+Service::sleeping_looker()
+{
+	Worker	   *found = nullptr;
+
+	for (Worker &worker : workers)
+	{
+		if (worker.state == Worker::SLEEPING && (found == nullptr || worker.device.busy < found->device.busy))
+			found = &worker;
+	}
+	return found;
 }
 
 /*

@@ -329,6 +329,7 @@ private:
 	void		wake_others(bool needs_looker);
 	void		wake_looker();
 	bool		others_are_active(const Client *client) const;
+	Worker	   *sleeping_looker();
 	static bool goes_on_call(void *worker);
 	bool		goes_on(Worker &worker);
 	bool		others_wait(const Worker &worker);

@@ -309,7 +309,7 @@ find_hanging(const Connection *clients, const HpRequest *request)
 			struct pollfd polled = {clients[i].socket, POLLIN, 0};
 			HpReply		reply;
 
-			if (poll(&polled, 1, 200) == 0)
+			if (poll(&polled, 1, 400) == 0)
 				hangs = i;
 			else
 				expect(receive_reply(&clients[i], &reply), "reply");
