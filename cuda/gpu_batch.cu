@@ -79,6 +79,17 @@ set_key_range(const SortPlan &plan, Key low_key, Probes<Key, Low> &probes)
 }
 
 /*
+ * The room for what is sorted, and for its values: also for the tile that is written, or whose values are read, behind the
+ * bins after an overflow.  Some passes have tiles of twice the size.
+ */
+template <typename Low>
+static size_t
+room_for(uint32_t count, bool sampled)
+{
+	return sampled ? positions(count, true) + 2 * (size_t) pass_tile<Low>() : count;
+}
+
+/*
  * Partially-sorted aggregation: partition by the top bits here; the search kernel sorts
  * tiles by lower bits.  Unless the output is pairs, keep slots and runs for the way back
  * to probe order.  If bins are sampled, they have gaps between them, and can overflow.
@@ -90,7 +101,7 @@ CudaIndex::sort(const Digits<Low> &digits, HdOutput output, bool sampled, const 
 {
 	CudaDevice *device = on();
 	uint32_t	count = probes.count;
-	size_t		room = sampled ? positions(count, true) + pass_tile<Low>() * (size_t) 2 : count;
+	size_t		room = room_for<Low>(count, sampled);
 	uint32_t   *overflow = sampled ? &device->batch.hits.as<BatchWords>()->overflow : nullptr;
 	Bins	   *bins;
 
@@ -144,12 +155,11 @@ CudaIndex::restore(int passes, uint32_t count, bool sampled, Out *out)
 
 	for (int pass = passes - 1; pass > 0; pass--)
 	{
-		size_t		room = sampled ? positions(count, true) : count;
 		Binned		to = {};
 
 		if (sampled)
 			to = {device->batch.bins.as<Bins>() + pass - 1, nullptr, device->batch.tiles[pass - 1].as<TileRange>()};
-		TRY(device, device->batch.values[pass].reserve(room * sizeof(Value)));
+		TRY(device, device->batch.values[pass].reserve(room_for<Low>(count, sampled) * sizeof(Value)));
 		TRY(device, (launch_restore<Low, Value, Value>(device->batch.slots[pass].as<uint16_t>(), device->batch.runs[pass].as<Run>(),
 													   values, count, to, device->batch.values[pass].as<Value>(), device->stream)));
 		values = device->batch.values[pass].as<Value>();
@@ -474,9 +484,7 @@ CudaIndex::search_keys(const HdBatch &batch, const SortPlan &plan, const BatchKe
 		results.counts = (uint32_t *) out_values;
 		if (restores)
 		{
-			size_t		room = positions(batch.count, estimated);
-
-			TRY(device, device->batch.values[0].reserve(room * (short_tids ? sizeof(uint32_t) : value_size)));
+			TRY(device, device->batch.values[0].reserve(room_for<Low>(batch.count, estimated) * (short_tids ? sizeof(uint32_t) : value_size)));
 			results.tids = device->batch.values[0].as<uint64_t>();
 			results.counts = device->batch.values[0].as<uint32_t>();
 			results.short_tids = short_tids ? device->batch.values[0].as<uint32_t>() : nullptr;
