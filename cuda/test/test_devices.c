@@ -141,17 +141,15 @@ static pid_t
 start_process(void (*run) (void))
 {
 	pid_t		pid;
-	int			skipped = rnd_below(1000);
+	uint64_t	seed = rnd();
 
 	fflush(NULL);
 	pid = fork();
 	if (pid != 0)
 		return pid;
-	while (skipped-- > 0)
-		rnd();
+	rnd_start(seed);
 	run();
-	fflush(NULL);
-	_exit(failed() ? 1 : 0);
+	_exit(process_status());
 }
 
 static void
@@ -263,7 +261,8 @@ static struct
 }		   *versions;
 static Index versioned;
 
-#define VERSION_PROBES	64
+/* No more than a search has in its first piece: between two pieces there may be a re-sync. */
+#define VERSION_PROBES	16
 
 static void
 run_reader(void)
@@ -315,9 +314,11 @@ test_versions(const char *devices)
 	versions = mmap(NULL, sizeof(*versions), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	start(devices, "--memory=64", NULL);
 	versioned = make_index(CONTENT_SPREAD, HT_WIDTH64);
-	writer = connect_client(GENERATION);
+
+	/* Before the writer connects: a process that begins has the connections of the one it comes from. */
 	for (int i = 0; i < READERS; i++)
 		readers[i] = start_process(run_reader);
+	writer = connect_client(GENERATION);
 	begin = now_ms();
 	while (!failed() && (now_ms() - begin < 1500 || versions->found < 100) && now_ms() - begin < 30000)
 	{

@@ -52,6 +52,16 @@ failed(void)
 	return failure[0] != '\0';
 }
 
+int
+process_status(void)
+{
+	if (!failed())
+		return 0;
+	printf("# in a process: %s\n", failure);
+	fflush(stdout);
+	return 1;
+}
+
 void
 report(const char *fmt,...)
 {
@@ -80,6 +90,12 @@ rnd(void)
 	z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
 	z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
 	return z ^ (z >> 31);
+}
+
+void
+rnd_start(uint64_t seed)
+{
+	random_state = seed;
 }
 
 int

@@ -22,7 +22,13 @@ extern void report(const char *fmt,...) __attribute__((format(printf, 1, 2)));
 /* Has the current test failed?  Only the first failure is reported. */
 extern bool failed(void);
 
+/* In a process of a test: print why it has failed, if it has; returns its exit status. */
+extern int	process_status(void);
+
 extern uint64_t rnd(void);
+
+/* Go on with the random numbers of another seed: one that rnd() returned for a process that begins. */
+extern void rnd_start(uint64_t seed);
 extern int	rnd_below(int n);
 extern uint64_t rnd_tid(void);
 
