@@ -4,10 +4,25 @@
  */
 #include "indexes.h"
 
+#include <algorithm>
+
 namespace harmonia
 {
 
 static_assert(sizeof(HpIndexName) == 24, "names are compared byte by byte");
+
+uint32_t
+CopiedIndex::blocks() const
+{
+	uint32_t	least = UINT32_MAX;
+
+	for (int device = 0; device < HD_MAX_DEVICES; device++)
+	{
+		if ((holders & set_of(device)) != 0)
+			least = std::min(least, held[device].blocks);
+	}
+	return least;
+}
 
 IndexPointer
 Indexes::find(const HpIndexName &name) const

@@ -58,6 +58,9 @@ struct CopiedIndex
 		uint64_t	host_memory;
 	};
 	Held		held[HD_MAX_DEVICES] = {};
+
+	/* The blocks that all copies have room for. */
+	uint32_t	blocks() const;
 };
 
 using IndexPointer = std::shared_ptr<CopiedIndex>;

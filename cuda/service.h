@@ -2,7 +2,8 @@
  * service.h
  *		The daemon's clients and their requests.
  *
- * service.cc handles connections and messages, lanes.cc decides whose turn it is, requests.cc executes requests.
+ * service.cc handles connections and messages, lanes.cc decides whose turn it is, requests.cc executes requests with
+ * syncs.cc and searches.cc.
  */
 #ifndef HARMONIA_CUDA_SERVICE_H
 #define HARMONIA_CUDA_SERVICE_H
@@ -54,6 +55,13 @@ struct BrokenRule
 {
 	const char *rule;
 };
+
+inline void
+require(bool good, const char *rule)
+{
+	if (!good)
+		throw BrokenRule{rule};
+}
 
 /* Thrown if a client has gone while its request was performed. */
 struct ClientGone
@@ -349,31 +357,39 @@ private:
 	DeviceSet	able_devices(const Client &client);
 	DeviceSet	begin(Client &client, const Device &device);
 	void		hello(Client &client);
-	void		sync_begin(Client &client);
-	void		sync_zones(Client &client);
-	void		sync_get_zones(Client &client);
-	bool		may_search(Client &client);
 	DeviceSet	drop(Client &client);
 	void		drop_index(const IndexPointer &index);
-	void		end_sync(Client &client, bool keep);
 	void		note_result(Device &device, Client &client, HpStatus status);
 	void		complete(Client &client);
 	void		describe(HpReply *reply, const CopiedIndex *index, const char *text);
 	void		make_name();
+	bool		is_gpu() const;
 
-	/* requests.cc: the lock is not held, as the device is used */
+	/* The same: the lock is not held, as the device is used */
 	HpStatus	perform(Worker &worker, Client &client, Copy *copy);
+	HpStatus	status(Worker &worker, HdStatus status);
+
+	/* syncs.cc: the lock is held */
+	void		sync_begin(Client &client);
+	void		sync_zones(Client &client);
+	void		sync_get_zones(Client &client);
+	void		end_sync(Client &client, bool keep);
+
+	/* The same: the lock is not held, as the device is used */
 	HpStatus	make_copy(Worker &worker, Client &client, Copy *copy);
 	HpStatus	sync_write(Worker &worker, Client &client, Copy *copy, size_t item);
 	HpStatus	sync_leaves(Worker &worker, Client &client, Copy *copy);
 	HpStatus	sync_new_leaves(Worker &worker, Client &client, Copy *copy);
+
+	/* searches.cc: the lock is held */
+	bool		may_search(Client &client);
+
+	/* The same: the lock is not held, as the device is used */
 	HpStatus	search(Worker &worker, Client &client, Copy *copy);
 	HpStatus	search_piece(Worker &worker, Client &client, Copy *copy, HdBatch batch);
-	HpStatus	status(Worker &worker, HdStatus status);
 	uint32_t	piece_min() const;
 	uint32_t	piece_of(const Client &client) const;
 	void		note_piece(Client &client, uint32_t probes, int64_t time);
-	bool		is_gpu() const;
 };
 
 }								/* namespace harmonia */

@@ -28,7 +28,7 @@
 
 /*
  * No request waits longer for another one than the larger of the two takes, or than a piece of a
- * search: the daemon shares its time by pieces (cuda/requests.cc).
+ * search: the daemon shares its time by pieces (cuda/searches.cc).
  */
 #define PIECE_NS		20e6
 
