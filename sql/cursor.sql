@@ -16,6 +16,16 @@ FETCH FIRST c;
 FETCH PRIOR c;
 FETCH NEXT c;
 COMMIT;
+-- Back over what was read of a leaf in several parts.
+BEGIN;
+DECLARE c SCROLL CURSOR FOR SELECT k FROM cursor_test ORDER BY k;
+MOVE 50 c;
+MOVE BACKWARD 45 c;
+FETCH 1 c;
+MOVE 94 c;
+MOVE BACKWARD 90 c;
+FETCH 1 c;
+COMMIT;
 INSERT INTO cursor_test SELECT NULL FROM generate_series(1, 1000);
 BEGIN;
 DECLARE c SCROLL CURSOR FOR SELECT k FROM cursor_test ORDER BY k DESC;
