@@ -398,11 +398,13 @@ test_left_out(void)
 	report("devices that cannot be opened are left out");
 }
 
-/* Searches until the connection ends, or the device has failed. */
+static Connection until_failure;
+
+/* Searches on that connection until it ends, or the device has failed. */
 static void
 run_until_failure(void)
 {
-	Connection	client = open_connection();
+	Connection	client = until_failure;
 	HpRequest	hello = make_hello(GENERATION);
 	Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
 	HpReply		reply;
@@ -433,13 +435,23 @@ test_lost(void)
 	{
 		char		call[16];
 		pid_t		processes[4];
+		Connection	clients[4];
 		int			status;
 
 		snprintf(call, sizeof(call), "%d", 20 + rnd_below(200));
 		set_faults(round % 2 == 0 ? "1" : "0", "FAULT_DEVICE", call);
 		start("--devices=0,1", "--memory=64", NULL);
+
+		/* All connect before the first one can make the device fail. */
 		for (int i = 0; i < 4; i++)
+			clients[i] = open_connection();
+		for (int i = 0; i < 4; i++)
+		{
+			until_failure = clients[i];
 			processes[i] = start_process(run_until_failure);
+		}
+		for (int i = 0; i < 4; i++)
+			close_connection(&clients[i]);
 		status = wait_daemon(&daemon_process);
 		expect(WIFEXITED(status) && WEXITSTATUS(status) == 1, "the daemon ends with status %#x", status);
 		close(daemon_process.control);
