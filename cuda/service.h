@@ -56,6 +56,7 @@ struct BrokenRule
 	const char *rule;
 };
 
+/* Throws BrokenRule if a client breaks the rule, which is a constant string. */
 inline void
 require(bool good, const char *rule)
 {
