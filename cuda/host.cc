@@ -354,7 +354,10 @@ HostIndex::sort_and_search(const HdBatch &batch, const SortPlan &plan, HdTicker 
 		 * Read each key once, so that the owner cannot confuse the sort by changing it.
 		 */
 		for (uint32_t i = 0; i < batch.count; i++)
+		{
+			steps.step();
 			digits[i] = (uint64_t) ((Key) (low[i] - base) >> plan.first_bit) & mask;
+		}
 		std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b)
 						 {
 							 steps.step();

@@ -14,12 +14,16 @@
 
 #define LONG_LEAVES		400
 #define LONG_PROBES		200000
-#define SORTED_PROBES	16000000
 
-/* While the host device sorts so many it asks rarely whether to go on; with the thread sanitizer each step takes long. */
+/*
+ * Probes that the host device sorts for seconds, and how long it may take to notice that nobody
+ * waits for them.  With the thread sanitizer each step takes long.
+ */
 #ifdef __SANITIZE_THREAD__
-#define SORT_MS			10000
+#define SORTED_PROBES	4000000
+#define SORT_MS			5000
 #else
+#define SORTED_PROBES	16000000
 #define SORT_MS			1000
 #endif
 
