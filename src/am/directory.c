@@ -98,35 +98,30 @@ directory_lookup(Relation index, HmCache *cache, HmPosition position,
 							  search == HM_AT_OR_AFTER));
 	for (; i < (int) cache->root_count; i++)
 	{
+		LookupResult found = LOOKUP_STALE;
 		Buffer		buffer;
 		Page		page;
-		bool		valid;
-		int			j = -1;
 
 		hm_block_check(index, cache->root[i].block);
 		HM_FAULT(directory_root_searched);
 		buffer = ReadBuffer(index, cache->root[i].block);
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
 		page = BufferGetPage(buffer);
-		valid = hm_page_is(page, HM_PAGE_DIRECTORY) &&
-			hm_page_directory(page)->count <= HM_DIRECTORY_MAX;
-		if (valid)
+		if (hm_page_is(page, HM_PAGE_DIRECTORY) &&
+			hm_page_directory(page)->count <= HM_DIRECTORY_MAX)
 		{
 			HmDirectory *directory = hm_page_directory(page);
+			int			j = entries_choose(directory->entries, directory->count, position, search);
 
-			j = entries_choose(directory->entries, directory->count, position, search);
+			found = j >= 0 ? LOOKUP_FOUND : LOOKUP_NONE;
 			if (j >= 0)
 				*result = directory->entries[j];
 		}
 		UnlockReleaseBuffer(buffer);
-		if (!valid)
-			return LOOKUP_STALE;
-		if (j >= 0)
-			return LOOKUP_FOUND;
 
 		/* The entry after the position may be the first one of the next page. */
-		if (search == HM_BEFORE)
-			return LOOKUP_NONE;
+		if (found != LOOKUP_NONE || search == HM_BEFORE)
+			return found;
 	}
 	return LOOKUP_NONE;
 }
@@ -172,7 +167,7 @@ hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock
 		bool		fresh = attempt > 0 || !hm_cache_is_current(index);
 		HmCache    *cache = hm_cache(index, fresh);
 		HmPosition	wanted = *position;
-		HmDirectoryEntry entry;
+		HmDirectoryEntry entry = {0};	/* gcc does not see that it is read only when found */
 		LookupResult found;
 		Buffer		buffer;
 		Page		page;
@@ -181,7 +176,7 @@ hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock
 		found = directory_lookup(index, cache, wanted, search, &entry);
 		if (found == LOOKUP_STALE)
 			continue;
-		if (found == LOOKUP_NONE || entry.part != (uint64) wanted.part)
+		if (found != LOOKUP_FOUND || entry.part != (uint64) wanted.part)
 		{
 			/*
 			 * Nothing covers the position in its part.  Believe that only of a fresh
@@ -190,7 +185,7 @@ hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock
 			 */
 			if (!fresh || (cache->depth > 0 && !root_is_same(index, cache)))
 				continue;
-			if (found == LOOKUP_NONE)
+			if (found != LOOKUP_FOUND)
 				return InvalidBuffer;
 			if (search == HM_BEFORE)
 				wanted = hm_position((HmPart) entry.part,
