@@ -228,6 +228,12 @@
 #define hm_spool_write			HT_KEYED(hm_spool_write)
 #define hm_spool_end			HT_KEYED(hm_spool_end)
 
+/* scan.h */
+#define HmScanPage				HT_KEYED(HmScanPage)
+#define HmScan					HT_KEYED(HmScan)
+#define hm_scan_read			HT_KEYED(hm_scan_read)
+#define hm_scan_give_hints		HT_KEYED(hm_scan_give_hints)
+
 /* quals.h */
 #define hm_spans_sort			HT_KEYED(hm_spans_sort)
 
