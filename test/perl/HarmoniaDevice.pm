@@ -23,11 +23,15 @@ my $device = $ENV{GPU} || 'host';
 
 sub on_gpu { return $device ne 'host'; }
 
-sub device_settings { return <<"END"; }
+# Where sessions are stopped in the middle of a re-sync, no worker does it before them.
+sub device_settings
+{
+	return <<"END" . ($INC{'FaultSessions.pm'} ? "harmonia.resync_ahead = off\n" : '');
 shared_preload_libraries = 'harmonia'
 harmonia.gpu = $device
 harmonia.force_device = on
 END
+}
 
 # Without a C++ compiler tools/check.sh builds no daemon.
 sub has_daemon
