@@ -129,8 +129,8 @@ write_part(HmBuild *build, HmPart part)
 				 RelationGetRelationName(build->index));
 
 		/* So many entries fill more leaves than a segment has, unless they are the last ones. */
-		leaves = hm_plan_leaves(build->width, hm_fillfactor(build->index), low, NULL,
-								build->entries, have, step, build->leaves_max, build->plan, &n);
+		leaves = hm_plan_leaves(build->width, hm_fillfactor(build->index),
+								hm_fillfactor(build->index), low, NULL, build->entries, have, step, build->leaves_max, build->plan, &n);
 		step = hm_key_step(build->entries, n);
 		spec.width = build->width;
 		spec.fanout = build->fanout;

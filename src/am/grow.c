@@ -59,8 +59,8 @@ write_last_segment(Relation index, HmPosition low, HT_KEY step, const HtEntry *e
 	spec.start = extent->start;
 	spec.stamp = hm_stamp_allocate(index);
 
-	hm_plan_leaves(spec.width, hm_fillfactor(index), low.entry, NULL, entries, (uint64) *n, step, 1,
-				   &plan, &planned);
+	hm_plan_leaves(spec.width, hm_fillfactor(index), hm_fillfactor(index), low.entry, NULL, entries,
+				   (uint64) *n, step, 1, &plan, &planned);
 	*n = (int64) planned;
 	image = palloc((Size) BLCKSZ * (extent->length - spec.leaf_room + 1));
 	pages = hm_segment_image(&spec, low.entry, low.entry, &plan, entries, image);

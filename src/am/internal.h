@@ -526,14 +526,14 @@ typedef struct HmLeafPlan
 } HmLeafPlan;
 
 /*
- * Divide n sorted entries among leaves that are "percent" full: each gets as many as the class
- * that has room for most.  low is the first leaf's low bound, those of the others are their first
- * entries.  high is the high bound of the last leaf, NULL if that is the last one of its part;
+ * Divide n sorted entries among leaves that are "percent" full, or those with one key alone "single"
+ * percent: each gets as many as the class that has room for most.  low is the first leaf's low bound,
+ * those of the others are their first entries.  high is the high bound of the last leaf, NULL if that is the last one of its part;
  * step is as for hm_leaf_shape().  Plans at most max leaves, and one if there are no entries.
  * Returns their number, and in *planned the number of their entries.
  */
-extern uint32 hm_plan_leaves(HtWidth width, int percent, HtEntry low, const HtEntry *high,
-							 const HtEntry *entries, uint64 n, HT_KEY step, uint32 max,
+extern uint32 hm_plan_leaves(HtWidth width, int percent, int single, HtEntry low,
+							 const HtEntry *high, const HtEntry *entries, uint64 n, HT_KEY step, uint32 max,
 							 HmLeafPlan *plan, uint64 *planned);
 
 /* ----------------------------------------------------------------

@@ -189,7 +189,10 @@ collect_entries(HmMove *move)
 #define HM_MORE_LEAVES			16
 #define HM_FILL_STEP			5
 
-/* Whether new leaves are to have the room that splits would make. */
+/*
+ * Whether new leaves are to have the room that splits would make.  Those with one key alone need none: its next
+ * rows have greater TIDs, as a rule, and go to the leaf where it ends (cut_after_key()).
+ */
 static bool
 makes_room(const HmMove *move)
 {
@@ -226,6 +229,7 @@ void
 hm_copy_plan(HmMove *move)
 {
 	HtLeafShape widest = ht_leaf_shape(8 * (int) move->width, HT_TID_BYTES, KEY_OF(0));
+	int			packed = hm_fillfactor(move->index);
 	int			percent;
 	uint64		least,
 				planned;
@@ -237,12 +241,12 @@ hm_copy_plan(HmMove *move)
 	least = Max(1, ht_leaf_capacity(widest) * percent / 100);
 	max = (uint32) (move->count / least + 1);
 	move->plan = palloc_extended(max * sizeof(HmLeafPlan), MCXT_ALLOC_HUGE);
-	for (;; percent = Min(hm_fillfactor(move->index), percent + HM_FILL_STEP))
+	for (;; percent = Min(packed, percent + HM_FILL_STEP))
 	{
-		move->new_leaves = hm_plan_leaves(move->width, percent, move->low,
-										  move->has_high ? &move->high : NULL, move->entries,
+		move->new_leaves = hm_plan_leaves(move->width, percent, makes_room(move) ? packed : percent,
+										  move->low, move->has_high ? &move->high : NULL, move->entries,
 										  move->count, HM_STEP_UNKNOWN, max, move->plan, &planned);
-		if (percent >= hm_fillfactor(move->index) || makes_room(move) ||
+		if (percent >= packed || makes_room(move) ||
 			move->new_leaves <= move->leaf_count + move->leaf_count / HM_MORE_LEAVES)
 			break;
 	}

@@ -256,7 +256,7 @@ entries_within(HtLeafShape shape, int percent, const HtEntry *high, const HtEntr
 }
 
 uint32
-hm_plan_leaves(HtWidth width, int percent, HtEntry low, const HtEntry *high,
+hm_plan_leaves(HtWidth width, int percent, int single, HtEntry low, const HtEntry *high,
 			   const HtEntry *entries, uint64 n, HT_KEY step, uint32 max, HmLeafPlan *plan,
 			   uint64 *planned)
 {
@@ -284,7 +284,7 @@ hm_plan_leaves(HtWidth width, int percent, HtEntry low, const HtEntry *high,
 
 			bits = narrower(bits);
 			shape = ht_leaf_shape(bits, tid_bytes, low.key);
-			here = entries_within(shape, percent, high, entries + done, n - done, step);
+			here = entries_within(shape, bits == 0 ? single : percent, high, entries + done, n - done, step);
 
 			if (here >= most)
 			{

@@ -51,8 +51,8 @@ split_leaf(Relation index, HmSplit *split, Buffer fresh, int64 *inserted)
 		upper_count = (uint64) split->coming_count;
 		if (hm_page_has_high(left))
 			upper_count = (uint64) hm_entries_below(upper, split->coming_count, high);
-		hm_plan_leaves(split->width, hm_fillfactor(index), low, hm_page_has_high(left) ? &high : NULL,
-					   upper, upper_count, split->step, 1, &plan, &upper_count);
+		hm_plan_leaves(split->width, hm_fillfactor(index), hm_fillfactor(index), low,
+					   hm_page_has_high(left) ? &high : NULL, upper, upper_count, split->step, 1, &plan, &upper_count);
 		*inserted += (int64) upper_count;
 	}
 	else

@@ -42,6 +42,18 @@ cmp_ok($node->safe_psql('postgres', "SELECT directory_depth FROM harmonia_metapa
 
 crash_rounds($node, $seed, 5);
 
+# Movements leave no room in leaves with one key alone: its later rows go to the leaf where it ends.
+my ($fill, $movements) = split /\|/, $node->safe_psql('postgres', <<'END');
+CREATE TEMP TABLE few (k int);
+CREATE INDEX few_k ON few USING harmonia (k);
+SET harmonia.batch_inserts = off;
+INSERT INTO few SELECT i * 7919 % 5 FROM generate_series(1, 200000) i;
+SELECT harmonia_check('few_k', true) \gset
+SELECT leaf_fill, movements FROM harmonia_index_info('few_k');
+END
+cmp_ok($movements, '>', 3, 'segments with few keys are moved');
+cmp_ok($fill, '>', 78, 'their leaves are nearly full');
+
 # An index that a normal harmonia has built is refused: its pages hold other numbers of things.
 my $path = $node->data_dir . '/' . $node->safe_psql('postgres', "SELECT pg_relation_filepath('pairs_k')");
 
