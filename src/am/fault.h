@@ -124,7 +124,7 @@
 	POINT(batch_leaf_done) \
 	POINT(batch_inserted) \
 	POINT(batch_emptied) \
-	/* scan.c */ \
+	/* scanread.c */ \
 	POINT(scan_descended) \
 	POINT(scan_leaf_read) \
 	POINT(scan_leaf_left) \

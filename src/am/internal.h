@@ -528,7 +528,8 @@ typedef struct HmLeafPlan
 /*
  * Divide n sorted entries among leaves that are "percent" full, or those with one key alone "single"
  * percent: each gets as many as the class that has room for most.  low is the first leaf's low bound,
- * those of the others are their first entries.  high is the high bound of the last leaf, NULL if that is the last one of its part;
+ * those of the others are their first entries.  high is the high bound of the last leaf, NULL if that
+ * is the last one of its part;
  * step is as for hm_leaf_shape().  Plans at most max leaves, and one if there are no entries.
  * Returns their number, and in *planned the number of their entries.
  */

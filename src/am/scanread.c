@@ -10,7 +10,6 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
-#include "storage/predicate.h"
 #include "utils/snapmgr.h"
 
 #include "am/dead.h"
