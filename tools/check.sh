@@ -22,7 +22,7 @@
 #   roots      test/roots       set-up on newly installed systems; takes long, and wants root and
 #                               a network
 #
-# All but slow, races, bench and roots, which are --slow, are run if none is named. KEEP=1 keeps
+# All but slow, races, sanitizers, bench and roots, which are --slow, are run if none is named. KEEP=1 keeps
 # the working directory; PROVE_FLAGS goes to prove; TESTS="test/t/*crash*" limits
 # the suites of TAP tests, REGRESS="plan scan" that of regression tests.  JOBS is the number of
 # TAP tests at a time (1).
@@ -141,7 +141,7 @@ prepare() {
 
 	for suite in "${suites[@]}"; do
 		case $suite in
-			packaging | unit | device | faults | races | setup | roots) ;; # which can do without
+			packaging | unit | device | sanitizers | faults | races | setup | roots) ;; # which can do without
 			*) needs_extension=yes ;;
 		esac
 	done
@@ -249,10 +249,17 @@ run_roots() {
 	prove_in_checkout -I test/roots ${TESTS:-test/roots/*.pl}
 }
 
+# The tests in C of a folder, with sanitizers.
+sanitize() {
+	ASAN_OPTIONS='' make -C "$root/$1" --no-print-directory ${CC:+CC="$CC"} sanitize
+}
+
+run_sanitizers() { sanitize test/unit && sanitize cuda; }
+
 run_unit() {
 	local programs
 	if [ -n "$sanitizers" ]; then
-		ASAN_OPTIONS='' make -C "$root/test/unit" --no-print-directory ${CC:+CC="$CC"} sanitize
+		sanitize test/unit
 		return
 	fi
 	make -C "$root/test/unit" --no-print-directory ${CC:+CC="$CC"} || return 1
@@ -271,7 +278,7 @@ run_device() {
 	local goal=check
 	[ "${GPU:-}" != on ] || goal=check-cuda
 	if [ -n "$sanitizers" ]; then
-		ASAN_OPTIONS='' make -C "$root/cuda" --no-print-directory ${CC:+CC="$CC"} sanitize
+		sanitize cuda
 		return
 	fi
 	make -C "$root/cuda" --no-print-directory ${CC:+CC="$CC"} "$goal"
@@ -409,6 +416,7 @@ has_tests() {
 		slow) compgen -G 'test/t-slow/*.pl' ;;
 		races) compgen -G 'test/t-races/*.pl' ;;
 		bench) compgen -G "$root/bench/run.sh" ;;
+		sanitizers) compgen -G "$root/test/unit/Makefile" ;;
 		setup) compgen -G "$root/test/setup/*.pl" ;;
 		roots) compgen -G "$root/test/roots/*.pl" ;;
 		*) die "no such suite: $1" ;;
@@ -442,7 +450,7 @@ run_suite() {
 		summary+=("$(printf '%-10s no tests' "$suite")")
 		return
 	fi
-	say "Suite $suite"
+	say "Suite $suite, after $SECONDS s"
 	"run_$suite" || outcome=FAILED
 	no_reports || outcome=FAILED
 	if [ "$outcome" = FAILED ]; then
@@ -454,7 +462,7 @@ run_suite() {
 
 all_suites=''
 case ${1:-} in
-	--slow) suites=(slow races bench roots) ;;
+	--slow) suites=(slow races sanitizers bench roots) ;;
 	-*) die "usage: $0 [--slow | SUITE...]" ;;
 	'')
 		all_suites=yes
