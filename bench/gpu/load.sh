@@ -15,8 +15,8 @@
 #   CLIENTS    numbers of clients ("1 4 16")
 #   WRITERS    number of writers (4)
 #
-# "CPU" has all batches on the CPU, "device" all on the device, "automatic" is what users have.
-# Sections "... beside the better one" have automatic's share of the larger of the other two.  All
+# "CPU" has all batches on the CPU, "device" all on the device, "automatic" is what users have; the remark of its last run
+# says how many of its batches the device got.  Sections "... beside the better one" have automatic's share of the larger of the other two.  All
 # data is in shared buffers.
 
 set -euo pipefail
@@ -65,19 +65,23 @@ load() {
 
 # cell SECTION CLIENTS KEYS: measures the three in turn.
 cell() {
-	local section=$1 clients=$2 keys=$3 run system figure
+	local section=$1 clients=$2 keys=$3 run system figure remark
 	for ((run = 0; run < runs; run++)); do
 		for system in CPU device automatic; do
 			options=${settings[$system]}
+			sql -c "SELECT harmonia_stat_reset('points_k')" >"$dir/reset"
 			transactions_a_second "$clients" "\\set number random(1, $arrays)" \
 				"SELECT count(*) FROM points WHERE k = ANY ((SELECT keys FROM arrays WHERE n = $keys AND number = :number)::bigint[]);" |
 				note "$system" queries/s
 		done
 	done
 	options=
+	remark=$(sql -c "SELECT round(100.0 * device_batches / greatest(batches, 1), 1) || ' % on the device'
+		FROM pg_stat_harmonia WHERE indexrelid = 'points_k'::regclass")
 	summary median >"$dir/cell"
 	while IFS=$'\t' read -r system _ figure _; do
-		record "$section" "$clients clients $keys keys" "$system" "$figure" queries/s "$runs"
+		record "$section" "$clients clients $keys keys" "$system" "$figure" queries/s "$runs" \
+			"$([ "$system" != automatic ] || echo "$remark")"
 	done <"$dir/cell"
 	awk -F '\t' '{ v[$1] = $3 } END { print v["automatic"] / (v["CPU"] > v["device"] ? v["CPU"] : v["device"]) }' \
 		"$dir/cell" >"$dir/share"

@@ -181,7 +181,10 @@ test_large_batch(HtWidth width)
 	HdResult	result;
 	HdIndex    *index;
 
-	model_make(&model, CONTENT_SPREAD, width);
+	/* Probes of a few leaves are in order, whatever they are. */
+	do
+		model_make(&model, CONTENT_SPREAD, width);
+	while (model.count < MODEL_MAX_ENTRIES / 4);
 	index = make_index(CONTENT_SPREAD, width, HD_DEFAULT_FANOUT);
 	memset(&batch, 0, sizeof(batch));
 	for (int i = 0; i < n; i++)
