@@ -30,6 +30,8 @@
 
 /* Slots, rounded up to whole vectors of 16 bytes: compilers then vectorise loops over keys. */
 #define LT_LANES		((LT_SLOTS * LT_BITS + 127) / 128 * (128 / LT_BITS))
+#define LT_RANK			LT_KEY	/* a number of keys, and room for so many */
+#define LT_RANKS		LT_LANES
 #define LT_SEPARATORS	HT_LEAF_MAX_SEPARATORS	/* LT_BLOCKS - 1 of them in use */
 #define LT_LINE			(HT_LEAF_LINE_SIZE / (int) sizeof(LT_KEY))	/* keys in a cache line */
 #define LT_LINES		(LT_SEPARATORS / LT_LINE)
@@ -171,6 +173,25 @@ LT(match_keys)(const LT(Block) *block, LT_KEY low, LT_KEY high)
 	for (int i = 0; i < LT_LANES; i++)
 		found |= (LT_KEY) (keys[i] - low) <= span ? (LT_SET) 1 << i : 0;
 	return (uint32_t) found;
+}
+
+/*
+ * How many of the first "count" keys of a block are smaller than each of them.  Compilers vectorise the inner loop, and
+ * keep what it counts in registers if it is unrolled.
+ */
+static inline void
+LT(rank_keys)(const LT(Block) *block, int count, LT_RANK *ranks)
+{
+	LT_KEY		keys[LT_LANES];
+
+	memcpy(keys, block, sizeof(keys));
+	memset(ranks, 0, sizeof(keys));
+	for (int j = 0; j < count; j++)
+	{
+#pragma GCC unroll 8
+		for (int i = 0; i < LT_LANES; i++)
+			ranks[i] += keys[j] < keys[i];
+	}
 }
 
 /*

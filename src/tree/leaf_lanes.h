@@ -11,6 +11,8 @@
 #define LT_ZERO			KEY_OF(0)
 #define LT_STORED(key)	(key)
 #define LT_SET			uint32_t
+#define LT_RANK			uint32_t
+#define LT_RANKS		LT_SLOTS
 
 #define LT_BLOCKS		HT_WIDE_BLOCKS(LT_BITS)
 #define LT_SLOTS		HT_WIDE_SLOTS(LT_BITS, LT_TID)
@@ -234,6 +236,18 @@ LT(match_keys)(const LT(Block) *block, LT_KEY low, LT_KEY high)
 		found |= (uint32_t) ((int) !KEY_LESS(key, low) & (int) !KEY_LESS(high, key)) << i;
 	}
 	return found;
+}
+
+/* How many of the first "count" keys of a block are smaller than each of them. */
+static inline void
+LT(rank_keys)(const LT(Block) *block, int count, LT_RANK *ranks)
+{
+	for (int i = 0; i < count; i++)
+	{
+		ranks[i] = 0;
+		for (int j = 0; j < count; j++)
+			ranks[i] += KEY_LESS(LT(key)(block, j), LT(key)(block, i));
+	}
 }
 
 /*

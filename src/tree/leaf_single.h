@@ -11,6 +11,8 @@
 #define LT_ZERO			((LT_KEY) 0)
 #define LT_STORED(key)	((void) (key), LT_ZERO)
 #define LT_SET			uint32_t
+#define LT_RANK			uint32_t
+#define LT_RANKS		LT_SLOTS
 
 #define LT_BLOCKS		HT_LEAF_BLOCKS(0)
 #define LT_SLOTS		HT_LEAF_SLOTS(0, LT_TID)
@@ -113,6 +115,14 @@ LT(match_keys)(const LT(Block) *block, LT_KEY low, LT_KEY high)
 	(void) low;
 	(void) high;
 	return UINT32_MAX;
+}
+
+/* How many keys of a block are smaller than each of them. */
+static inline void
+LT(rank_keys)(const LT(Block) *block, int count, LT_RANK *ranks)
+{
+	(void) block;
+	memset(ranks, 0, sizeof(*ranks) * (size_t) count);
 }
 
 static inline LT_KEY

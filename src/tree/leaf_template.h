@@ -322,13 +322,15 @@ LT(descents)(const LT(Block) *block)
  *
  * The rank of an entry is the number of smaller keys.  Counting them is faster than
  * sorting, because no branch depends on keys.  The same holds for the test whether a
- * block is in order, as are the blocks of a page that was just filled.  Equal keys get
- * the same rank; then the tids have to be compared.
+ * block is in order, as are the blocks of a page that was just filled.  Equal keys have
+ * the same rank.  Their entries share the places from there on, mostly in the order of their
+ * tids, for tids come in order, as a rule, and so do slots; then there is little left to sort.
  */
 static inline int
 LT(read_block)(const LT(Block) *block, LT_KEY low, LT_KEY high, LT_ENTRY *out)
 {
 	int			count = LT(used)(block);
+	LT_RANK		rank[LT_RANKS];
 	uint32_t	ranks = 0;
 
 	if (LT(descents)(block) == 0)
@@ -340,19 +342,28 @@ LT(read_block)(const LT(Block) *block, LT_KEY low, LT_KEY high, LT_ENTRY *out)
 		return count;
 	}
 
-	if (LT(find_keys)(block, low, high) != slots_below(count))
+	if (LT_BITS == 0 || LT(find_keys)(block, low, high) != slots_below(count))
 		return LT(read_keys)(block, low, high, out);
+	LT(rank_keys)(block, count, rank);
 	for (int i = 0; i < count; i++)
 	{
-		int			rank = 0;
-
-		for (int j = 0; j < count; j++)
-			rank += KEY_LESS(LT(key)(block, j), LT(key)(block, i));
-		out[rank] = LT(entry)(block, i);
-		ranks |= UINT32_C(1) << rank;
+		out[rank[i]] = LT(entry)(block, i);
+		ranks |= UINT32_C(1) << rank[i];
 	}
-	if (ranks != slots_below(count))
-		return LT(read_keys)(block, low, high, out);
+	if (ranks == slots_below(count))
+		return count;
+
+	ranks = 0;
+	for (int i = 0; i < count; i++)
+	{
+		int			place = (int) rank[i];
+
+		while (ranks >> place & 1)
+			place++;
+		out[place] = LT(entry)(block, i);
+		ranks |= UINT32_C(1) << place;
+	}
+	HT_KEYED(sort_entries)(out, count);
 	return count;
 }
 
@@ -838,6 +849,8 @@ static const HT_KEYED(LeafFunctions) LT(functions) =
 #undef LT_BLOCKS
 #undef LT_SLOTS
 #undef LT_LANES
+#undef LT_RANK
+#undef LT_RANKS
 #undef LT_SEPARATORS
 #undef LT_LINE
 #undef LT_LINES
