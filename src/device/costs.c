@@ -36,6 +36,12 @@
 #define FORGET_MS		10000
 #define FORGET_BATCHES	100
 
+/*
+ * A re-sync for later batches that these do not repay makes the next ones wait for twice as much, up to this
+ * many times what they take.  Then no more than EXPLORE_SHARE of the time is lost by them.
+ */
+#define MAX_PATIENCE	64
+
 /* A re-sync of fewer lines tells what one takes without any. */
 #define FEW_LINES		32
 
@@ -118,6 +124,7 @@ hm_costs_forced(const HmDeviceCosts *costs, uint32_t keys, const HmQueue *queue)
 	HmCostChoice choice;
 
 	choice.on_device = true;
+	choice.reason = HM_COST_SOONER;
 	choice.busy = expected(costs->busy, keys, true);
 	choice.wait = wait_time(queue, choice.busy);
 	choice.sync = sync_time(costs, queue->lines);
@@ -147,6 +154,23 @@ hoped(const HmDeviceCosts *costs, uint32_t keys, uint32_t now_ms)
 	double		age = now_ms - costs->device[hm_size_class(keys)].at_ms;
 
 	return device / (1 + age / (FORGET_MS + FORGET_BATCHES * device / 1e6));
+}
+
+/* How many times what a re-sync takes batches must have missed.  Like means, it gets less as it gets older. */
+static double
+patience(const HmDeviceCosts *costs, uint32_t now_ms)
+{
+	double		age = (uint32_t) (now_ms - costs->patience_at_ms);
+	double		result = costs->patience / (1 + age / FORGET_MS);
+
+	return result > 1 ? result : 1;
+}
+
+static void
+set_patience(HmDeviceCosts *costs, double value, uint32_t now_ms)
+{
+	costs->patience = (float) (value < MAX_PATIENCE ? value : MAX_PATIENCE);
+	costs->patience_at_ms = now_ms;
 }
 
 HmCostChoice
@@ -181,16 +205,20 @@ hm_costs_choose(HmDeviceCosts *costs, uint32_t keys, const HmQueue *queue, uint3
 	/*
 	 * A re-sync also serves the batches after this one.  So it is made when the batches since
 	 * the last one would have saved as much as it takes: if that does not pay in the end, at
-	 * most as much is lost again.
+	 * most as much is lost again.  If it has not paid before, more is wanted.
 	 */
 	device += choice.wait;
-	if (device + sync - costs->missed < cpu)
+	if (device + sync < cpu)
 	{
-		choice.on_device = device + sync < cpu ? !explores(earned, device + sync, cpu) : true;
+		choice.on_device = !explores(earned, device + sync, cpu);
 		return choice;
 	}
+	choice.reason = HM_COST_INVESTMENT;
+	if (device + sync - costs->missed / patience(costs, now_ms) < cpu)
+		return choice;
 	if (device < cpu)
 		costs->missed += (float) (cpu - device);
+	choice.reason = HM_COST_TRIAL;
 	choice.on_device = device + sync > cpu && explores(earned, cpu, device + sync);
 	return choice;
 }
@@ -217,6 +245,26 @@ note_gain(HmDeviceCosts *costs, uint32_t keys, double ns)
 	*gained = (float) sum;
 }
 
+/* Batches have saved so much of what the last re-sync for them has cost. */
+static void
+repay(HmDeviceCosts *costs, double ns, uint32_t now_ms)
+{
+	if (costs->invested <= 0)
+		return;
+	costs->invested -= (float) ns;
+	if (costs->invested <= 0)
+		set_patience(costs, patience(costs, now_ms) / 2, now_ms);
+}
+
+/* A re-sync is made for this batch and later ones. */
+static void
+invest(HmDeviceCosts *costs, double ns, uint32_t now_ms)
+{
+	if (costs->invested > 0)
+		set_patience(costs, patience(costs, now_ms) * 2, now_ms);
+	costs->invested = (float) ns;
+}
+
 static void
 note_sync(HmDeviceCosts *costs, double ns, uint64_t lines, uint32_t now_ms)
 {
@@ -235,10 +283,19 @@ hm_costs_note_device(HmDeviceCosts *costs, uint32_t keys, const HmDeviceTimes *t
 	double		sync_waited = times->loaded ? 0 : times->sync_waited;
 	double		unexpected = waited + sync_waited - times->expected_wait;
 	double		alone = times->all - times->sync - waited;
+	double		own_sync = times->sync - sync_waited;
 
 	if (unexpected > 0)
 		alone += unexpected;
-	note_gain(costs, keys, times->all - times->sync + sync_waited);
+
+	/* What a re-sync was to pay for, it is measured by. */
+	if (times->loaded || times->reason != HM_COST_SOONER)
+		note_gain(costs, keys, times->all - own_sync);
+	else
+		note_gain(costs, keys, times->all);
+	if (times->reason == HM_COST_INVESTMENT && !times->loaded)
+		invest(costs, own_sync, now_ms);
+	repay(costs, hm_costs_cpu(costs, keys) - (times->all - own_sync), now_ms);
 	add_to_mean(&costs->device[class], alone / keys, now_ms);
 	add_to_mean(&costs->busy[class], times->busy / keys, now_ms);
 	if (times->loaded)

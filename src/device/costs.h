@@ -49,6 +49,11 @@ typedef struct HmDeviceCosts
 	HmMean		line;			/* and for each line that it lacks */
 	float		missed;			/* that batches would have saved since the last re-sync,
 								 * had the copy been up to date */
+	float		invested;		/* what batches have still to save of the last re-sync that was made
+								 * for them; not above 0: they have */
+	float		patience;		/* re-syncs are made for later batches when they would have saved so
+								 * many times as much; below 1: once */
+	uint32_t	patience_at_ms; /* when it was set */
 	float		explore[HM_SIZE_CLASSES];	/* that may be spent on trying the slower one */
 	float		gained[HM_SIZE_CLASSES];	/* that batches have gained on the device, beside the CPU's
 								 * mean; below 0: lost.  Bounded */
@@ -68,10 +73,19 @@ typedef struct HmQueue
 	uint32_t	lanes;			/* that share the searches; each re-sync keeps all of them busy */
 } HmQueue;
 
+/* Why a batch goes to the device. */
+typedef enum HmCostReason
+{
+	HM_COST_SOONER,				/* it is expected to be done sooner, with its re-sync; or it has to */
+	HM_COST_INVESTMENT,			/* its re-sync is made for those after it, too */
+	HM_COST_TRIAL				/* to know how long it takes */
+} HmCostReason;
+
 /* Where a batch goes, and what is expected if that is the device. */
 typedef struct HmCostChoice
 {
 	bool		on_device;
+	HmCostReason reason;
 	double		wait;			/* for other sessions */
 	double		sync;			/* of the re-sync before it */
 	double		busy;			/* of the device with this batch, after that */
@@ -87,6 +101,7 @@ typedef struct HmDeviceTimes
 	double		sync_waited;	/* of that, waiting for other sessions */
 	uint64_t	lines;			/* that it took */
 	double		expected_wait;	/* HmCostChoice.wait */
+	HmCostReason reason;		/* HmCostChoice.reason */
 	bool		loaded;			/* a whole copy was made, which "sync" is about */
 } HmDeviceTimes;
 

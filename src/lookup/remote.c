@@ -389,6 +389,7 @@ hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done,
 	memset(&remote->times, 0, sizeof(remote->times));
 	remote->expected = choice->expected;
 	remote->times.expected_wait = choice->expected.wait;
+	remote->times.reason = choice->expected.reason;
 	remote->counted = 0;
 	remote->next = 0;
 	hm_queue_enter(choice->expected.sync, rest_of_batch(remote));

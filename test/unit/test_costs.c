@@ -174,6 +174,7 @@ begin_batch(Client *client)
 	client->queued_sync = client->choice.sync;
 	client->queued = client->choice.busy + 1;
 	client->times.expected_wait = client->choice.wait;
+	client->times.reason = client->choice.reason;
 	if (queue.lines > 0)
 		wait_for_device(client, SYNCS, 0);
 	else
@@ -359,6 +360,28 @@ test_bulk(void)
 	report("bulk: the choice is as good as the better side");
 }
 
+/* Small batches that gain less on the device than the re-syncs take that each of them wants. */
+static void
+test_small(void)
+{
+	static const int counts[] = {1, 4, 16};
+
+	for (int i = 0; i < 3; i++)
+	{
+		for (uint32_t keys = 300; keys <= 1000; keys += 700)
+		{
+			memset(&costs, 0, sizeof(costs));
+			world = make_world(counts[i], keys, 4, 40e3, 20, 500);
+			world.think = 20e3 + 20 * keys;
+			world.cpu = 600.0 * keys;
+			world.lines_a_ns = 1e-4;
+			world.sync = 300e3;
+			compare("small");
+		}
+	}
+	report("small: the choice is as good as the better side");
+}
+
 /* A device that is fast as a rule, but often late on a machine whose processors all have work. */
 static void
 test_late(void)
@@ -407,6 +430,8 @@ test_changes(void)
 	World		slow_beside = make_world(1, 10000, 4, 40e3, 150, 500);
 	World		fast_beside = make_world(1, 10000, 4, 40e3, 2, 500);
 	World		slow_million = make_world(1, 1000000, 0, 40e3, 150, 250);
+	World		busy,
+				quiet;
 	World		fast_million = make_world(1, 1000000, 0, 40e3, 2, 250);
 
 	/* A CPU that is slower than the slow device. */
@@ -423,6 +448,14 @@ test_changes(void)
 	/* Few trials are enough where each takes long. */
 	slow_million.held_up = fast_million.held_up = false;
 	test_change("the device gets faster for large batches", slow_million, fast_million, 800);
+
+	/* Re-syncs that did not pay beside writers do without them. */
+	quiet = busy = make_world(1, 300, 4, 40e3, 20, 10);
+	quiet.cpu = busy.cpu = 180e3;
+	busy.lines_a_ns = 1e-4;
+	quiet.lines_a_ns = 0;
+	quiet.sync = busy.sync = 300e3;
+	test_change("writers end", busy, quiet, 40000);
 }
 
 /* The daemon performs searches in pieces of 20 ms, but no search of an index in the middle of a re-sync. */
@@ -460,6 +493,7 @@ test_costs(void)
 	test_wait();
 	test_bulk();
 	test_late();
+	test_small();
 	test_changes();
 	test_grid("fast", 40e3, 2, 250);
 	test_grid("slow", 40e3, 150, 250);
