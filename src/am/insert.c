@@ -368,7 +368,7 @@ hm_insert_if_room(Relation index, Buffer leaf, int count, const HtEntry *entries
 
 /*
  * Insert an entry for which its leaf, the target, has no room: make room, if the header can be
- * locked at once, or use a slot that is left free otherwise.  Releases the target.  Returns 1,
+ * locked soon, or use a slot that is left free otherwise.  Releases the target.  Returns 1,
  * or 0 if neither was possible.
  */
 static int64
@@ -376,8 +376,8 @@ insert_into_full_leaf(Relation index, HmPart part, HmTarget *target, const HtEnt
 {
 	int64		inserted = 0;
 
-	if (hm_target_lock_header(target))
-		return hm_make_room_in(index, part, target->header, target->leaf, true, entry, 1);
+	if (hm_make_room_at(index, part, target, entry, &inserted))
+		return inserted;
 	if (ht_leaf_fits(ht_leaf_shape_of(BufferGetPage(target->leaf)), *entry))
 		inserted = insert_into_leaf(index, target->leaf, entry, 1);
 	hm_target_release(target);

@@ -52,8 +52,8 @@ extern HmTargetResult hm_target_find(Relation index, HmPart part, HtEntry entry,
 									 HmTarget *target);
 
 /*
- * Lock the header of the target's segment exclusively, too, if that is possible at once.  It is
- * against the order of locks, and so must not wait.
+ * Lock the header of the target's segment exclusively, too, if that is possible within some microseconds.  It
+ * is against the order of locks, and so must not wait for longer, nor sleep.
  */
 extern bool hm_target_lock_header(HmTarget *target);
 
@@ -147,6 +147,14 @@ extern int64 hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer 
 							 const HtEntry *coming, int64 n);
 
 /*
+ * The same for one entry for which a target has no room.  Only what has to be is done with the header locked, so that
+ * writers of other leaves wait for less time.  Returns false, and does nothing, if the header is not to be
+ * had within some microseconds or the segment is being moved; otherwise it releases the target and sets *inserted.
+ */
+extern bool hm_make_room_at(Relation index, HmPart part, HmTarget *target, const HtEntry *entry,
+							int64 *inserted);
+
+/*
  * Insert the first of n entries into the segment with this header, to which the directory does
  * not lead, making room if there is none.  All of the entries belong in it.  Returns how many were
  * inserted, perhaps 0, after which the caller tries again, or -1 if there is no way to make room.
@@ -177,7 +185,8 @@ typedef struct HmSplit
 	const HtEntry *coming;		/* new entries of this part, in order */
 	int64		coming_count;	/* at least one */
 	int64		merged;			/* how many of them are in entries[] */
-	int			count;			/* of entries[], which the two leaves share */
+	int			count;			/* of entries[], which the two leaves share; unless append */
+	HtLeafShape shape;			/* that they would have in one leaf; unless append */
 	HtEntry		entries[2 * HT_LEAF_MAX_ENTRIES];
 } HmSplit;
 

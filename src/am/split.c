@@ -507,77 +507,82 @@ move_or_ask(Relation index, HmSegmentName name, Urgency urgency)
 		hm_segments_move(index, &name, 1, HM_MOVE_OUTGROWN, NULL);
 }
 
-int64
-hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf, bool listed,
-				const HtEntry *coming, int64 n)
+/*
+ * Find out what a split of a leaf needs to know of it and of n new entries, the first of which the leaf has no room
+ * for: the longest part of its work.  The caller has locked the leaf exclusively until the split is made; the header need not be
+ * locked yet.
+ */
+static void
+plan_split(Relation index, Buffer leaf, const HtEntry *coming, int64 n, HmSplit *split)
 {
-	HmSplit		split;
+	Page		page = BufferGetPage(leaf);
+
+	split->leaf = leaf;
+	split->width = hm_cache(index, false)->width;
+	split->coming = coming;
+	split->coming_count = n;
+	split->append = begins_leaf(index, page, coming[0]);
+	if (split->append)
+	{
+		split->step = leaf_step(page);
+		split->bound = hm_begun_bound(page, coming[0], split->step);
+		return;
+	}
+	hm_leaf_check(index, leaf, split->width);
+	split->shape = merge_for_split(index, split, page);
+	if (split->merged == 0)
+		hm_page_no_progress(index, leaf);
+	hm_choose_cut(split, page);
+}
+
+/* Make a split that has been planned, as hm_make_room_in() says. */
+static int64
+make_split(Relation index, HmPart part, Buffer header, bool listed, HmSplit *split)
+{
 	HmSegment  *segment = hm_page_segment(BufferGetPage(header));
-	Page		leaf_page = BufferGetPage(leaf);
+	Page		leaf_page = BufferGetPage(split->leaf);
 	HmSegmentName name = {BufferGetBlockNumber(header), segment->stamp};
-	HtLeafShape shape;
 	Urgency		urgency = MOVE_LATER;
 	AppendPlace place;
-	bool		last;
+	bool		last = !BlockNumberIsValid(hm_page_special(leaf_page)->right);
 	int64		inserted;
 
-	split.header = header;
-	split.leaf = leaf;
-	split.width = hm_cache(index, false)->width;
-	split.coming = coming;
-	split.coming_count = n;
-	hm_segment_check(index, header, split.width);
-	last = !BlockNumberIsValid(hm_page_special(leaf_page)->right);
-	split.append = begins_leaf(index, leaf_page, coming[0]);
-
-	if (split.append)
-	{
-		split.step = leaf_step(leaf_page);
-		split.bound = hm_begun_bound(leaf_page, coming[0], split.step);
-	}
-	else
-	{
-		hm_leaf_check(index, leaf, split.width);
-		shape = merge_for_split(index, &split, leaf_page);
-		if (split.merged == 0)
-			hm_page_no_progress(index, split.leaf);
-		hm_choose_cut(&split, leaf_page);
-	}
-
-	if (!split.append && hm_leaf_has_room(shape, !hm_page_has_high(leaf_page), split.count, 0))
+	split->header = header;
+	hm_segment_check(index, header, split->width);
+	if (!split->append && hm_leaf_has_room(split->shape, !hm_page_has_high(leaf_page), split->count, 0))
 	{
 		/*
 		 * The leaf only has to become wider, or some of the entries were in it already, so
 		 * the others fit.
 		 */
-		hm_rewrite_leaf(index, split.leaf, shape, split.entries, split.count);
-		inserted = split.merged;
+		hm_rewrite_leaf(index, split->leaf, split->shape, split->entries, split->count);
+		inserted = split->merged;
 	}
 	else if (last && can_append_leaf(segment))
-		inserted = split_in_order(index, &split);
-	else if (split.append && !hm_page_has_high(leaf_page) &&
-			 (place = append_place(index, &split)) != APPEND_TO_AUXILIARY)
+		inserted = split_in_order(index, split);
+	else if (split->append && !hm_page_has_high(leaf_page) &&
+			 (place = append_place(index, split)) != APPEND_TO_AUXILIARY)
 	{
 		/* The next segment will come to the same end as this one. */
 		uint32		most = place == APPEND_SMALL_SEGMENT ? segment->leaves + segment->leaves / 8 :
 			HM_SEGMENT_MAX_BLOCKS;
 
-		UnlockReleaseBuffer(split.leaf);
-		UnlockReleaseBuffer(split.header);
+		UnlockReleaseBuffer(split->leaf);
+		UnlockReleaseBuffer(split->header);
 		if (!listed)
 			return -1;
-		return hm_append_segment(index, part, split.bound, split.step, coming, n, most, name);
+		return hm_append_segment(index, part, split->bound, split->step, split->coming, split->coming_count, most, name);
 	}
 	else
 	{
-		uint32		node = bottom_node(index, split.header, split.width, coming[0]);
+		uint32		node = bottom_node(index, split->header, split->width, split->coming[0]);
 		BlockNumber shadow = hm_segment_auxiliaries(segment)[node - segment->bottom_start];
 		Buffer		auxiliary = InvalidBuffer;
 		bool		no_spare = hm_spare_blocks(segment) < (BlockNumberIsValid(shadow) ? 1 : 2);
 
 		if (BlockNumberIsValid(shadow))
 		{
-			check_not_locked(index, &split, InvalidBuffer, shadow);
+			check_not_locked(index, split, InvalidBuffer, shadow);
 			auxiliary = ReadBuffer(index, shadow);
 			LockBuffer(auxiliary, BUFFER_LOCK_EXCLUSIVE);
 			hm_auxiliary_check(index, auxiliary);
@@ -589,8 +594,8 @@ hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf, bool li
 		{
 			if (BufferIsValid(auxiliary))
 				UnlockReleaseBuffer(auxiliary);
-			UnlockReleaseBuffer(split.leaf);
-			UnlockReleaseBuffer(split.header);
+			UnlockReleaseBuffer(split->leaf);
+			UnlockReleaseBuffer(split->header);
 			if (urgency == MOVE_NOW && !listed)
 				return -1;
 			if (urgency != MOVE_NOW)
@@ -599,11 +604,35 @@ hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf, bool li
 				move_or_ask(index, name, urgency);
 			return 0;
 		}
-		inserted = split_shadowing(index, &split, node, auxiliary);
+		inserted = split_shadowing(index, split, node, auxiliary);
 	}
-	UnlockReleaseBuffer(split.leaf);
-	UnlockReleaseBuffer(split.header);
+	UnlockReleaseBuffer(split->leaf);
+	UnlockReleaseBuffer(split->header);
 	if (urgency == MOVE_SOON)
 		move_or_ask(index, name, urgency);
 	return inserted;
+}
+
+int64
+hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf, bool listed,
+				const HtEntry *coming, int64 n)
+{
+	HmSplit		split;
+
+	plan_split(index, leaf, coming, n, &split);
+	return make_split(index, part, header, listed, &split);
+}
+
+bool
+hm_make_room_at(Relation index, HmPart part, HmTarget *target, const HtEntry *entry, int64 *inserted)
+{
+	HmSplit		split;
+
+	if (!hm_segment_is_open(BufferGetPage(target->header), target->stamp))
+		return false;
+	plan_split(index, target->leaf, entry, 1, &split);
+	if (!hm_target_lock_header(target))
+		return false;
+	*inserted = make_split(index, part, target->header, true, &split);
+	return true;
 }

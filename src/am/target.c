@@ -46,6 +46,9 @@
 #define MIN_PAUSES	32
 #define MAX_PAUSES	2048
 
+/* How long to try for the header's lock, about; those that descend have it in share mode for a microsecond. */
+#define HEADER_PAUSES	256
+
 /* How much that changes with a wait that was long enough, and with one that was not. */
 #define MORE_PAUSES	128
 #define LESS_PAUSES	8
@@ -229,8 +232,13 @@ hm_target_find(Relation index, HmPart part, HtEntry entry, HmTarget *target)
 bool
 hm_target_lock_header(HmTarget *target)
 {
-	if (!ConditionalLockBuffer(target->header))
-		return false;
+	for (int next = 1; !ConditionalLockBuffer(target->header); next *= 2)
+	{
+		if (next > HEADER_PAUSES)
+			return false;
+		for (int i = 0; i < next; i++)
+			SPIN_DELAY();
+	}
 
 	/* A mover that has set its mark meanwhile waits for the leaf, or will. */
 	if (hm_segment_is_open(BufferGetPage(target->header), target->stamp))

@@ -195,6 +195,7 @@
 #define hm_insert_if_room		HT_KEYED(hm_insert_if_room)
 #define hm_make_room			HT_KEYED(hm_make_room)
 #define hm_make_room_in			HT_KEYED(hm_make_room_in)
+#define hm_make_room_at			HT_KEYED(hm_make_room_at)
 #define hm_insert_unlisted		HT_KEYED(hm_insert_unlisted)
 #define HmSplit					HT_KEYED(HmSplit)
 #define hm_bound_below			HT_KEYED(hm_bound_below)
