@@ -46,15 +46,18 @@ sub plain_answer
 my $node = damaged_node('device_damage', 'FAULT_PROBES');
 
 my $outer = 'FROM (SELECT k FROM generate_series(1, 200000, 7) k OFFSET 0) s';
+
+# Without lookups, a join by ranges compares each of these with each row.
+my $few = 'FROM (SELECT k FROM generate_series(1, 200000, 63) k OFFSET 0) s';
 my %queries = (
 	scan => 'SELECT count(*), sum(k), sum(v) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(5, 200000, 5)))',
 	'index-only scan' => 'SELECT count(*), sum(k) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(5, 200000, 5)))',
 	join => "SELECT count(*), sum(s.k), sum(v) $outer JOIN t USING (k)",
-	'index-only join by ranges' => "SELECT count(*), sum(s.k), sum(t.k) $outer JOIN t ON t.k BETWEEN s.k AND s.k + 30",
-	'index-only join by ranges of several lengths' => "SELECT count(*), sum(s.k), sum(t.k) $outer JOIN t ON t.k BETWEEN s.k AND s.k + s.k % 30",
+	'index-only join by ranges' => "SELECT count(*), sum(s.k), sum(t.k) $few JOIN t ON t.k BETWEEN s.k AND s.k + 30",
+	'index-only join by ranges of several lengths' => "SELECT count(*), sum(s.k), sum(t.k) $few JOIN t ON t.k BETWEEN s.k AND s.k + s.k % 30",
 	'index-only join' => "SELECT count(*), sum(s.k) $outer JOIN t USING (k)",
-	'join by ranges' => "SELECT count(*), sum(s.k), sum(v) $outer JOIN t ON t.k BETWEEN s.k AND s.k + 30",
-	semijoin => "SELECT count(*), sum(k) $outer WHERE EXISTS (SELECT FROM t WHERE t.k BETWEEN s.k AND s.k + 30 AND v > 0)",
+	'join by ranges' => "SELECT count(*), sum(s.k), sum(v) $few JOIN t ON t.k BETWEEN s.k AND s.k + 30",
+	semijoin => "SELECT count(*), sum(k) $few WHERE EXISTS (SELECT FROM t WHERE t.k BETWEEN s.k AND s.k + 30 AND v > 0)",
 	antijoin => "SELECT count(*), sum(k) $outer WHERE NOT EXISTS (SELECT FROM t WHERE t.k = s.k)");
 
 for my $name (sort keys %queries)
