@@ -15,6 +15,8 @@
 #   INSERT_CASES    some of "random ascending sequences timestamps duplicates"; default: all
 #   WAITS=1         also print what the backends wait for, by samples of pg_stat_activity
 #
+# Beside the two indexes, clients insert into a table without an index ("none"): no index can be faster than that.
+#
 # sysbench looks up column k of its table sbtest1, pgbench column aid of
 # pgbench_accounts.  For both, each access method has its own database with the same rows;
 # its index replaces the original one.
@@ -149,7 +151,7 @@ define_sampler() {
 insert_row() {
 	local case=$1 clients=$2 run method
 	for ((run = 0; run < runs; run++)); do
-		for method in btree harmonia; do
+		for method in btree harmonia none; do
 			[ -z "${WAITS:-}" ] || sql -c "SELECT sample_waits($seconds_a_run)" >>"$dir/waits.$method" &
 			transactions_a_second "$clients" '\set r random(1, 9000000000000000)' \
 				"INSERT INTO ${case}_$method VALUES (${insert_key[$case]});" | note "$method" rows/s
@@ -158,7 +160,7 @@ insert_row() {
 	done
 	record_noted "clients that insert: $case" "$clients"
 	[ -n "${WAITS:-}" ] || return 0
-	for method in btree harmonia; do
+	for method in btree harmonia none; do
 		printf '%s, %s clients, %s: ' "$case" "$clients" "$method"
 		sort "$dir/waits.$method" | uniq -c | sort -rn |
 			awk '{ n = $1; $1 = ""; printf("%s%s %d", (NR > 1 ? "," : ""), $0, n) } END { print "" }'
@@ -173,17 +175,17 @@ section_inserts() {
 	[ -z "${WAITS:-}" ] || define_sampler
 	sql -c "CREATE SEQUENCE ascending START $((count + 1))"
 	for case in ${INSERT_CASES:-random ascending sequences timestamps duplicates}; do
-		for method in btree harmonia; do
-			sql -c "CREATE TABLE ${case}_$method (k ${insert_type[$case]})" \
-				-c "CREATE INDEX ON ${case}_$method USING $method (k)" \
-				-c "INSERT INTO ${case}_$method SELECT ${insert_first[$case]} FROM generate_series(1::bigint, $count) i" \
+		for method in btree harmonia none; do
+			sql -c "CREATE TABLE ${case}_$method (k ${insert_type[$case]})"
+			[ "$method" = none ] || sql -c "CREATE INDEX ON ${case}_$method USING $method (k)"
+			sql -c "INSERT INTO ${case}_$method SELECT ${insert_first[$case]} FROM generate_series(1::bigint, $count) i" \
 				-c "VACUUM ANALYZE ${case}_$method" -c CHECKPOINT
 		done
 		for clients in ${INSERT_CLIENTS:-1 8 16 32}; do
 			insert_row "$case" "$clients"
 		done
 		sql -c "SELECT harmonia_check('${case}_harmonia_k_idx', true)" >"$dir/checked"
-		sql -c "DROP TABLE ${case}_btree, ${case}_harmonia"
+		sql -c "DROP TABLE ${case}_btree, ${case}_harmonia, ${case}_none"
 	done
 }
 
