@@ -15,6 +15,13 @@
 #define WEIGHT			0.2
 #define CLIP			2
 
+/*
+ * HM_COSTS_LEARNT batches on the device make a mean; until then it is what the fastest of them took.  The first ones of an
+ * index may take what only first ones take: memory is got, nothing is in a cache, others wait for them.  So the
+ * device gets so many, unless one takes longer than this, and what it has lost meanwhile does not count.
+ */
+#define LEARN_NS		200e6
+
 /* The slower side is tried if that costs at most this share of the time that batches take. */
 #define EXPLORE_SHARE	(1.0 / 64)
 
@@ -55,6 +62,21 @@ add_to_mean(HmMean *mean, double value, uint32_t now_ms)
 	else
 		mean->value += (float) (WEIGHT * (clipped - mean->value));
 	mean->at_ms = now_ms;
+}
+
+/* The same for batches on the device, of which the first ones count as the fastest of them. */
+static void
+add_to_learnt(HmMean *mean, double value, uint32_t now_ms)
+{
+	if (mean->count == HM_COSTS_LEARNT)
+	{
+		add_to_mean(mean, value, now_ms);
+		return;
+	}
+	if (mean->count == 0 || value < mean->value)
+		mean->value = (float) value;
+	mean->at_ms = now_ms;
+	mean->count++;
 }
 
 /*
@@ -124,7 +146,7 @@ hm_costs_forced(const HmDeviceCosts *costs, uint32_t keys, const HmQueue *queue)
 	HmCostChoice choice;
 
 	choice.on_device = true;
-	choice.reason = HM_COST_SOONER;
+	choice.reason = costs->device[hm_size_class(keys)].count < HM_COSTS_LEARNT ? HM_COST_LEARNING : HM_COST_SOONER;
 	choice.busy = expected(costs->busy, keys, true);
 	choice.wait = wait_time(queue, choice.busy);
 	choice.sync = sync_time(costs, queue->lines);
@@ -157,8 +179,8 @@ hoped(const HmDeviceCosts *costs, uint32_t keys, uint32_t now_ms)
 }
 
 /* How many times what a re-sync takes batches must have missed.  Like means, it gets less as it gets older. */
-static double
-patience(const HmDeviceCosts *costs, uint32_t now_ms)
+double
+hm_costs_patience(const HmDeviceCosts *costs, uint32_t now_ms)
 {
 	double		age = (uint32_t) (now_ms - costs->patience_at_ms);
 	double		result = costs->patience / (1 + age / FORGET_MS);
@@ -171,6 +193,12 @@ set_patience(HmDeviceCosts *costs, double value, uint32_t now_ms)
 {
 	costs->patience = (float) (value < MAX_PATIENCE ? value : MAX_PATIENCE);
 	costs->patience_at_ms = now_ms;
+}
+
+void
+hm_costs_note_failure(HmDeviceCosts *costs, uint32_t now_ms)
+{
+	set_patience(costs, hm_costs_patience(costs, now_ms) * 2, now_ms);
 }
 
 HmCostChoice
@@ -191,6 +219,10 @@ hm_costs_choose(HmDeviceCosts *costs, uint32_t keys, const HmQueue *queue, uint3
 		return choice;
 	}
 
+	device += choice.wait;
+	if (choice.reason == HM_COST_LEARNING && costs->device[hm_size_class(keys)].count > 0 && device + sync < LEARN_NS)
+		return choice;
+
 	/*
 	 * Means are no guard against a device that is fast as a rule and very late now and then.  What it
 	 * has lost has to be earned first, as for trials.
@@ -207,14 +239,13 @@ hm_costs_choose(HmDeviceCosts *costs, uint32_t keys, const HmQueue *queue, uint3
 	 * the last one would have saved as much as it takes: if that does not pay in the end, at
 	 * most as much is lost again.  If it has not paid before, more is wanted.
 	 */
-	device += choice.wait;
 	if (device + sync < cpu)
 	{
 		choice.on_device = !explores(earned, device + sync, cpu);
 		return choice;
 	}
 	choice.reason = HM_COST_INVESTMENT;
-	if (device + sync - costs->missed / patience(costs, now_ms) < cpu)
+	if (device + sync - costs->missed / hm_costs_patience(costs, now_ms) < cpu)
 		return choice;
 	if (device < cpu)
 		costs->missed += (float) (cpu - device);
@@ -253,7 +284,7 @@ repay(HmDeviceCosts *costs, double ns, uint32_t now_ms)
 		return;
 	costs->invested -= (float) ns;
 	if (costs->invested <= 0)
-		set_patience(costs, patience(costs, now_ms) / 2, now_ms);
+		set_patience(costs, hm_costs_patience(costs, now_ms) / 2, now_ms);
 }
 
 /* A re-sync is made for this batch and later ones. */
@@ -261,7 +292,7 @@ static void
 invest(HmDeviceCosts *costs, double ns, uint32_t now_ms)
 {
 	if (costs->invested > 0)
-		set_patience(costs, patience(costs, now_ms) * 2, now_ms);
+		hm_costs_note_failure(costs, now_ms);
 	costs->invested = (float) ns;
 }
 
@@ -285,19 +316,20 @@ hm_costs_note_device(HmDeviceCosts *costs, uint32_t keys, const HmDeviceTimes *t
 	double		alone = times->all - times->sync - waited;
 	double		own_sync = times->sync - sync_waited;
 
-	if (unexpected > 0)
+	/* The first batches of several sessions may all have waited for the very first one. */
+	if (unexpected > 0 && times->reason != HM_COST_LEARNING)
 		alone += unexpected;
 
 	/* What a re-sync was to pay for, it is measured by. */
-	if (times->loaded || times->reason != HM_COST_SOONER)
+	if (times->loaded || times->reason == HM_COST_INVESTMENT || times->reason == HM_COST_TRIAL)
 		note_gain(costs, keys, times->all - own_sync);
-	else
+	else if (times->reason == HM_COST_SOONER)
 		note_gain(costs, keys, times->all);
 	if (times->reason == HM_COST_INVESTMENT && !times->loaded)
 		invest(costs, own_sync, now_ms);
 	repay(costs, hm_costs_cpu(costs, keys) - (times->all - own_sync), now_ms);
-	add_to_mean(&costs->device[class], alone / keys, now_ms);
-	add_to_mean(&costs->busy[class], times->busy / keys, now_ms);
+	add_to_learnt(&costs->device[class], alone / keys, now_ms);
+	add_to_learnt(&costs->busy[class], times->busy / keys, now_ms);
 	if (times->loaded)
 		costs->debt = costs->missed = 0;
 	else if (times->sync > 0)

@@ -32,11 +32,15 @@ hm_size_class(uint32_t keys)
 	return class;
 }
 
+/* How many batches on the device make a mean. */
+#define HM_COSTS_LEARNT		3
+
 /* A mean of measurements. */
 typedef struct HmMean
 {
 	float		value;			/* 0: nothing has been measured */
 	uint32_t	at_ms;			/* when it was measured last */
+	uint32_t	count;			/* of batches on the device, up to HM_COSTS_LEARNT */
 } HmMean;
 
 /* Costs of an index's batches.  All zero: nothing is known. */
@@ -51,8 +55,8 @@ typedef struct HmDeviceCosts
 								 * had the copy been up to date */
 	float		invested;		/* what batches have still to save of the last re-sync that was made
 								 * for them; not above 0: they have */
-	float		patience;		/* re-syncs are made for later batches when they would have saved so
-								 * many times as much; below 1: once */
+	float		patience;		/* re-syncs are made for later batches, and copies for all, when they would
+								 * have saved so many times as much; below 1: once */
 	uint32_t	patience_at_ms; /* when it was set */
 	float		explore[HM_SIZE_CLASSES];	/* that may be spent on trying the slower one */
 	float		gained[HM_SIZE_CLASSES];	/* that batches have gained on the device, beside the CPU's
@@ -76,6 +80,7 @@ typedef struct HmQueue
 /* Why a batch goes to the device. */
 typedef enum HmCostReason
 {
+	HM_COST_LEARNING,			/* too few batches like it have gone there; it may be sooner as well */
 	HM_COST_SOONER,				/* it is expected to be done sooner, with its re-sync; or it has to */
 	HM_COST_INVESTMENT,			/* its re-sync is made for those after it, too */
 	HM_COST_TRIAL				/* to know how long it takes */
@@ -118,6 +123,13 @@ extern HmCostChoice hm_costs_choose(HmDeviceCosts *costs, uint32_t keys, const H
 
 /* What is expected of a batch that goes to the device in any case. */
 extern HmCostChoice hm_costs_forced(const HmDeviceCosts *costs, uint32_t keys, const HmQueue *queue);
+
+/*
+ * How many times what a re-sync or a copy takes batches must have missed before it is made for them.  That doubles
+ * with each that fails, as the index changes too fast, or is not repaid.  Like means, it gets less as it gets older.
+ */
+extern double hm_costs_patience(const HmDeviceCosts *costs, uint32_t now_ms);
+extern void hm_costs_note_failure(HmDeviceCosts *costs, uint32_t now_ms);
 
 /* Note what a batch has taken. */
 extern void hm_costs_note_cpu(HmDeviceCosts *costs, uint32_t keys, double ns, uint32_t now_ms);

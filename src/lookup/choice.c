@@ -139,6 +139,7 @@ compare_load(Relation index, uint32 keys, const HmDeviceCosts *costs, HmChoice *
 	double		room = (double) hm_device_room();
 	double		load_ns = (room > 0 ? Min(bytes, room) : bytes) * LOAD_NS_PER_BYTE;
 
+	load_ns *= hm_costs_patience(costs, hm_costs_now_ms());
 	if (hm_costs_device(costs, keys) > hm_costs_cpu(costs, keys))
 		load_ns *= SLOWER_DEBT;
 	if (costs->debt < load_ns)
@@ -202,6 +203,17 @@ hm_choice_note_refusal(Relation index)
 	if (costs == NULL)
 		return;
 	costs->refused = GetCurrentTimestamp();
+	hm_stats_unlock_costs();
+}
+
+void
+hm_choice_note_restless(Relation index)
+{
+	HmDeviceCosts *costs = hm_stats_lock_costs(RelationGetRelid(index), NULL);
+
+	if (costs == NULL)
+		return;
+	hm_costs_note_failure(costs, hm_costs_now_ms());
 	hm_stats_unlock_costs();
 }
 

@@ -149,6 +149,8 @@ bring_up_to_date(HmRemote *remote, bool load, const HmProbes *probes)
 	/* A copy that has outgrown the memory can be made again, as a partial one. */
 	if (reason == HM_CPU_DEVICE_MEMORY && remote->stats->counts.loads > loads)
 		hm_choice_note_refusal(remote->index);
+	if (reason == HM_CPU_RESTLESS)
+		hm_choice_note_restless(remote->index);
 	remote->synced = reason == HM_CPU_NO_REASON;
 	remote->may_load |= remote->synced;
 

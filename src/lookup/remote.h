@@ -199,6 +199,9 @@ extern void hm_choice_note_device(Relation index, uint32 keys, const HmDeviceTim
 /* Note that the device had no room for a copy. */
 extern void hm_choice_note_refusal(Relation index);
 
+/* Note that the index changed too fast for a copy to be made, or brought up to date. */
+extern void hm_choice_note_restless(Relation index);
+
 /* ----------------------------------------------------------------
  *		Batches (remote.c)
  * ----------------------------------------------------------------

@@ -77,6 +77,7 @@ static Client clients[MAX_CLIENTS];
 static Client *served;			/* by the device, or NULL */
 static double synced_at;		/* time of the last re-sync */
 static HmDeviceCosts costs;
+static double first_left;		/* that the device takes longer for its next batch */
 static int	done;
 static int	on_device;
 
@@ -200,6 +201,11 @@ serve_next(void)
 		next->lines = lines_owed();
 		synced_at = now;
 		next->service = vary(world.sync + world.line * (double) next->lines);
+	}
+	if (next->phase == ASKS)
+	{
+		next->service += first_left;
+		first_left = 0;
 	}
 	next->until = now + next->service;
 	if (next->phase == ASKS && processors_wanted() >= world.processors - 2 && rnd_below(16) == 0)
@@ -382,6 +388,53 @@ test_small(void)
 	report("small: the choice is as good as the better side");
 }
 
+/* What nobody has taught anything, with a first batch that takes far longer than others do. */
+static void
+test_cold(void)
+{
+	static const int counts[] = {1, 4, 16};
+
+	for (int slow = 0; slow < 2; slow++)
+	{
+		for (int i = 0; i < 3; i++)
+		{
+			for (uint32_t keys = 300; keys <= 1000; keys += 700)
+			{
+				double		cpu,
+							device,
+							chosen;
+
+				world = make_world(counts[i], keys, 0, slow ? 400e3 : 15e3, slow ? 600 : 2, 250);
+				world.think = 20e3 + 20 * keys;
+				world.cpu = 300.0 * keys;
+				cpu = simulate(ALL_ON_CPU, 10000);
+				device = simulate(ALL_ON_DEVICE, 10000);
+				memset(&costs, 0, sizeof(costs));
+				if (rnd_below(2))
+					simulate(ALL_ON_CPU, 100);
+				first_left = 80e6;
+				chosen = simulate(CHOSEN, 10000);
+				expect(chosen >= LEAST_SHARE * (cpu > device ? cpu : device),
+					   "%d clients, %u keys: %.1f batches/s chosen, CPU %.1f, device %.1f", world.clients, keys, chosen, cpu, device);
+			}
+		}
+	}
+	report("cold: the choice is as good as the better side");
+}
+
+/* Copies that could not be made are tried more rarely, and not for ever. */
+static void
+test_failures(void)
+{
+	memset(&costs, 0, sizeof(costs));
+	expect(hm_costs_patience(&costs, 0) == 1, "at first");
+	for (int i = 0; i < 20; i++)
+		hm_costs_note_failure(&costs, 1000);
+	expect(hm_costs_patience(&costs, 1000) == 64, "after many failures: %f", hm_costs_patience(&costs, 1000));
+	expect(hm_costs_patience(&costs, 601000) < 2, "ten minutes later: %f", hm_costs_patience(&costs, 601000));
+	report("what fails is tried more rarely");
+}
+
 /* A device that is fast as a rule, but often late on a machine whose processors all have work. */
 static void
 test_late(void)
@@ -493,6 +546,8 @@ test_costs(void)
 	test_wait();
 	test_bulk();
 	test_late();
+	test_cold();
+	test_failures();
 	test_small();
 	test_changes();
 	test_grid("fast", 40e3, 2, 250);
