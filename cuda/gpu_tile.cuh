@@ -56,7 +56,7 @@ struct Tile
 		uint64_t	slots[size];	/* what key_in_slot() takes, sorted; then results */
 		union
 		{
-			uint32_t	starts[local_bins];
+			uint32_t	starts[local_bins + 1]; /* the last one is of what a tile lacks */
 			Order		order;
 		};
 		uint16_t	aside[Points ? size : 1];	/* slots put aside */
@@ -133,6 +133,11 @@ struct TileProbe<Wide<Words>>
 	}
 };
 
+/* A tile's span is divided into equal parts; see Stage. */
+constexpr int part_number_bits = 8;
+constexpr uint32_t span_parts = 1 << part_number_bits;
+static_assert(span_parts == block_threads, "each thread finds the first bound of one");
+
 /* The common range of a tile's keys, apart from keys outside the range in use. */
 template <typename Key>
 struct Span
@@ -145,6 +150,7 @@ struct Span
 	uint32_t	first_leaf;
 	uint32_t	last_leaf;
 	int			cut_bits;		/* low bits that do not fit into 32 bits */
+	int			part_bits;		/* low bits of a cut key that do not tell its part of the span */
 
 	/* Of a key in the span. */
 	__device__ __forceinline__ uint32_t cut(Key key) const
@@ -216,6 +222,7 @@ find_span(const Tree<Key> &tree, const Probes<Key, Low> &probes, uint32_t top, u
 		span.low = low;
 		span.length = high - low;
 		span.cut_bits = max(bit_length((Key) (high - low)) - 32, 0);
+		span.part_bits = max(min(bit_length((Key) (high - low)), 32) - part_number_bits, 0);
 		span.top = top;
 		span.shift = max(32 - __clz((int) (top_last - top)) - local_bits, probes.min_shift);
 		span.first_leaf = leaf;
@@ -252,6 +259,12 @@ struct LeafCut
 	}
 };
 
+__device__ __forceinline__ void
+prefetch(const char *at)
+{
+	asm volatile("prefetch.global.L2 [%0];" : : "l" (at));
+}
+
 /*
  * The blocks of neighbouring leaves, and their bounds, cut to 32 bits: as keys in the span are, or, if they
  * are wide, as in the leaf.  So two keys that look equal may differ, but the order of two that look
@@ -266,8 +279,11 @@ struct Stage
 
 	uint32_t	bounds[max_leaves * stride];
 	Shape<Key>	shapes[max_leaves];
-	const char *pages[max_leaves];
+	uint32_t	blocks[max_leaves];
 	LeafCut<Key> cuts[is_wide<Key> ? max_leaves : 1];
+
+	/* The first bound that is not below each part of the span; and the last bound.  Wide keys have none. */
+	uint16_t	firsts[is_wide<Key> ? 1 : span_parts + 1];
 
 	/* A key, and the first bound that is not below it. */
 	struct Place
@@ -276,7 +292,10 @@ struct Stage
 		uint32_t	cut;		/* the key */
 	};
 
-	/* Fill the stage.  All threads of the block take part, and synchronise afterwards. */
+	/*
+	 * Fill the stage, and have the leaves' blocks brought to the second-level cache, as nearly all of them will be searched.
+	 * All threads of the block take part, and synchronise afterwards.
+	 */
 	__device__ __forceinline__ void fill(const Tree<Key> &tree, const Span<Key> &span)
 	{
 		uint32_t	leaves = span.last_leaf - span.first_leaf + 1;
@@ -284,11 +303,13 @@ struct Stage
 		for (uint32_t i = threadIdx.x; i < leaves * stride; i += block_threads)
 		{
 			uint32_t	rank = span.first_leaf + i / stride;
-			const char *page = tree.pages + (size_t) tree.blocks[rank] * HT_PAGE_SIZE;
+			uint32_t	block = tree.blocks[rank];
+			const char *page = tree.pages + (size_t) block * HT_PAGE_SIZE;
 			Shape<Key>	shape = read_shape<Key>(page);
 			Key			after = rank + 1 < tree.leaves ? leaf_bounds(tree)[rank] : KeyLimits<Key>::max();
 			Key			bound = block_bound(page, shape, (int) (i % stride), after);
 
+			prefetch(block_start(page, shape, (int) (i % stride)));
 			if constexpr (is_wide<Key>)
 			{
 				LeafCut<Key> cut;
@@ -299,47 +320,83 @@ struct Stage
 					cuts[i / stride] = cut;
 			}
 			else
+			{
+				/* A leaf without entries can have a base far below its low bound.  Bounds of all leaves together ascend. */
+				Key			before = rank > 0 ? leaf_bounds(tree)[rank - 1] : Key(0);
+
+				bound = bound < before ? before : bound;
 				bounds[i] = bound < span.low ? 0 : (Key) (bound - span.low) > span.length ? UINT32_MAX : span.cut(bound);
+			}
 			if (i % stride == 0)
 			{
 				shapes[i / stride] = shape;
-				pages[i / stride] = page;
+				blocks[i / stride] = block;
 			}
 		}
 	}
 
-	/* The place of a key in the span. */
+	/*
+	 * Once the stage has been filled, note where each part of the span begins.  All threads of the block take part, and
+	 * synchronise afterwards.
+	 */
+	__device__ __forceinline__ void divide(const Span<Key> &span, uint32_t leaves)
+	{
+		if constexpr (!is_wide<Key>)
+		{
+			firsts[threadIdx.x] = (uint16_t) first_bound(0, leaves * stride - 1, threadIdx.x << span.part_bits);
+			if (threadIdx.x == 0)
+				firsts[span_parts] = (uint16_t) (leaves * stride - 1);
+		}
+	}
+
+	/* The first bound in low..high that is not below a cut key, or "high". */
+	__device__ __forceinline__ uint32_t first_bound(uint32_t low, uint32_t high, uint32_t cut) const
+	{
+		while (low < high)
+		{
+			uint32_t	middle = (low + high) / 2;
+			bool		below = bounds[middle] < cut;
+
+			low = below ? middle + 1 : low;
+			high = below ? high : middle;
+		}
+		return low;
+	}
+
+	/* The place of a key in the span; some place if it is not in it. */
 	__device__ __forceinline__ Place find(const Span<Key> &span, uint32_t leaves, Key key) const
 	{
-		uint32_t	leaf = 0;
-		uint32_t	left = leaves - 1;
-		uint32_t	cut;
-
-		if constexpr (!is_wide<Key>)
-			cut = span.cut(key);
-		while (left > 0)
-		{
-			uint32_t	step = (left + 1) / 2;
-			bool		below;
-
-			if constexpr (is_wide<Key>)
-				below = cuts[leaf + step - 1].after < key;
-			else
-				below = bounds[(leaf + step) * stride - 1] < cut;
-			leaf += below ? step : 0;
-			left -= step;
-		}
 		if constexpr (is_wide<Key>)
+		{
+			uint32_t	leaf = 0;
+			uint32_t	left = leaves - 1;
+			uint32_t	cut;
+
+			while (left > 0)
+			{
+				uint32_t	step = (left + 1) / 2;
+
+				leaf += cuts[leaf + step - 1].after < key ? step : 0;
+				left -= step;
+			}
 			cut = cuts[leaf].of(key);
-		return {leaf * stride + (uint32_t) find_child<(int) stride>(DeviceGroup<1>(), bounds + leaf * stride, (int) stride, cut), cut};
+			return {leaf * stride + (uint32_t) find_child<(int) stride>(DeviceGroup<1>(), bounds + leaf * stride, (int) stride, cut), cut};
+		}
+		else
+		{
+			uint32_t	cut = span.cut(key);
+			uint32_t	part = min(cut >> span.part_bits, span_parts - 1);
+
+			return {first_bound(firsts[part], firsts[part + 1], cut), cut};
+		}
 	}
 
 	/* Summarise the hits of a key in one block, which is given by its bound. */
-	__device__ __forceinline__ Found search(const Span<Key> &span, uint32_t bound, Key key) const
+	__device__ __forceinline__ Found search(const Tree<Key> &tree, const Span<Key> &span, uint32_t bound, Key key) const
 	{
 		uint32_t	leaf = bound / stride;
 
-		return find_in_block(pages[leaf], shapes[leaf], LeafBlock{span.first_leaf + leaf, (int) (bound % stride)}, key);
+		return find_in_block(tree.pages + (size_t) blocks[leaf] * HT_PAGE_SIZE, shapes[leaf], LeafBlock{span.first_leaf + leaf, (int) (bound % stride)}, key);
 	}
 };
 
@@ -377,19 +434,21 @@ sort_tile(const Tree<Key> &tree, const Probes<Key, Low> &probes, uint32_t start,
 	uint32_t	slots[tile_probes];
 	uint32_t	bins[thread_bins];
 
-#pragma unroll
-	for (int j = 0; j < tile_probes; j++)
-	{
-		uint32_t	i = j * block_threads + threadIdx.x;
+	const Low  *own = probes.low + start + threadIdx.x;
+	const Low	first = probes.low[start];
 
-		keys[j].take(probes, i < size ? probes.low[start + i] : Low(0));
-	}
-	for (uint32_t bin = threadIdx.x; bin < local_bins; bin += block_threads)
-		memory.starts[bin] = 0;
+	/* What the last tiles lack are copies of a probe, in a bin behind the others, so that all tiles are sorted as full ones are. */
+#pragma unroll
+	for (int j = 0; j < tile_probes; j++)
+		keys[j].take(probes, j * block_threads + threadIdx.x < size ? own[j * block_threads] : first);
+	for (int b = 0; b < thread_bins; b++)
+		memory.starts[b * block_threads + threadIdx.x] = 0;
+	if (threadIdx.x == 0)
+		memory.starts[local_bins] = 0;
 #pragma unroll
 	for (int j = 0; j < tile_probes; j++)
 	{
-		if (j * block_threads + threadIdx.x < size && keys[j].is_usual(probes))
+		if (keys[j].is_usual(probes))
 		{
 			low = min(low, keys[j].top(probes));
 			high = max(high, keys[j].top(probes));
@@ -416,12 +475,9 @@ sort_tile(const Tree<Key> &tree, const Probes<Key, Low> &probes, uint32_t start,
 #pragma unroll
 	for (int j = 0; j < tile_probes; j++)
 	{
-		if (j * block_threads + threadIdx.x < size)
-		{
-			uint32_t	bin = span.bin_of(keys[j].top(probes));
+		uint32_t	bin = j * block_threads + threadIdx.x < size ? span.bin_of(keys[j].top(probes)) : local_bins;
 
-			slots[j] = bin << 16 | atomicAdd(&memory.starts[bin], 1);
-		}
+		slots[j] = bin << 16 | atomicAdd(&memory.starts[bin], 1);
 	}
 	__syncthreads();
 	for (int b = 0; b < thread_bins; b++)
@@ -429,17 +485,14 @@ sort_tile(const Tree<Key> &tree, const Probes<Key, Low> &probes, uint32_t start,
 	Scan(scan).ExclusiveSum(bins, bins);
 	for (int b = 0; b < thread_bins; b++)
 		memory.starts[threadIdx.x * thread_bins + b] = bins[b];
+	if (threadIdx.x == 0)
+		memory.starts[local_bins] = size;
 	__syncthreads();
 #pragma unroll
 	for (int j = 0; j < tile_probes; j++)
 	{
-		uint32_t	i = j * block_threads + threadIdx.x;
-
-		if (i < size)
-		{
-			slots[j] = memory.starts[slots[j] >> 16] + (slots[j] & 0xFFFF);
-			memory.slots[slots[j]] = keys[j].slot(probes, i);
-		}
+		slots[j] = memory.starts[slots[j] >> 16] + (slots[j] & 0xFFFF);
+		memory.slots[slots[j]] = keys[j].slot(probes, j * block_threads + threadIdx.x);
 	}
 	__syncthreads();
 #pragma unroll
@@ -447,13 +500,10 @@ sort_tile(const Tree<Key> &tree, const Probes<Key, Low> &probes, uint32_t start,
 	{
 		uint32_t	i = j * block_threads + threadIdx.x;
 
-		if (i < size)
-		{
-			if (Pairs || !Points)
-				memory.order.numbers[slots[j]] = probes.numbers != nullptr ? probes.numbers[start + i] : start + i;
-			if (!Pairs)
-				memory.order.slot_of[i] = (uint16_t) slots[j];
-		}
+		if ((Pairs || !Points) && i < size)
+			memory.order.numbers[slots[j]] = probes.numbers != nullptr ? probes.numbers[start + i] : start + i;
+		if (!Pairs)
+			memory.order.slot_of[i] = (uint16_t) slots[j];
 	}
 	__syncthreads();
 	return span;
@@ -599,7 +649,11 @@ search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key, Low
 			several_in[threadIdx.x] = 0;
 	}
 	if (staged)
+	{
 		stage.fill(tree, span);
+		__syncthreads();
+		stage.divide(span, leaves);
+	}
 	__syncthreads();
 
 	/* No other thread uses this thread's slots. */
@@ -617,7 +671,7 @@ search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key, Low
 				continue;
 			}
 
-			Found		found = stage.search(span, place.bound, key);
+			Found		found = stage.search(tree, span, place.bound, key);
 
 			if (Points && Pairs)
 				keep_distinct(tree, results, key, found);
@@ -649,9 +703,9 @@ search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key, Low
 		else if (staged && (Key) (low - span.low) <= span.length && bound % Stage<Key>::stride != 0 &&
 			stage.bounds[bound] > place.cut)
 		{
-			Found		second = stage.search(span, bound, low);
+			Found		second = stage.search(tree, span, bound, low);
 
-			found = stage.search(span, bound - 1, low);
+			found = stage.search(tree, span, bound - 1, low);
 			if (found.count == 0)
 				found = second;
 			else

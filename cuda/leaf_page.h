@@ -426,6 +426,19 @@ block_bound(const char *page, const Shape<Key> &shape, int block, Key after)
 						  });
 }
 
+/* Where a block of a leaf begins; the last one if the leaf has not so many. */
+template <typename Key>
+HD_BOTH const char *
+block_start(const char *page, const Shape<Key> &shape, int block)
+{
+	return with_lane<Key>(shape, [&](auto lane)
+						  {
+							  using Leaf = Layout<decltype(lane)>;
+
+							  return page + Leaf::blocks_at + (block < Leaf::blocks ? block : Leaf::blocks - 1) * Leaf::block_size;
+						  });
+}
+
 /* Find the first block of a leaf that can hold a key. */
 template <typename Group, typename Lane>
 HD_BOTH int
@@ -623,10 +636,13 @@ load_tid(const char *block, int tids_at, int tid_bytes, int slot)
 {
 	int			offset = tids_at + slot * tid_bytes;
 	const uint32_t *at = (const uint32_t *) (block + (offset & ~3));
-	uint64_t	words = (uint64_t) at[1] << 32 | at[0];
+	uint64_t	words = ((uint64_t) at[1] << 32 | at[0]) >> (offset & 3) * 8;
+	uint32_t	low = (uint32_t) words;
+	uint32_t	high = (uint32_t) (words >> 32) & ((UINT32_C(1) << (8 * tid_bytes - 32)) - 1);
 
-	words = words >> (offset & 3) * 8 & (UINT64_MAX >> (64 - 8 * tid_bytes));
-	return tid_bytes == HT_TID_BYTES ? words : words >> 9 << 16 | (words & 511);
+	if (tid_bytes == HT_TID_BYTES)
+		return (uint64_t) high << 32 | low;
+	return (uint64_t) (high << 7 | low >> 25) << 32 | (low << 7 & UINT32_C(0xFFFF0000)) | (low & 511);
 }
 
 /* The key in a slot of a block, as a distance from what is added. */

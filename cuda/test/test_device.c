@@ -2,13 +2,12 @@
  * test_device.c
  *		Compares a device with a plain sorted array.
  *
- * usage: test_device [host | cuda | lanes [SEED]]
+ * usage: test_device [host | cuda] [lanes | estimated] [SEED]
  *
  * Covers indexes of all kinds, with runs of duplicates over several leaves, empty
  * leaves, the least and the greatest key; probes that hit and that miss; all thread
- * groups, all ways to search and to sort, all outputs, and several lanes.  "lanes" are these alone, on the host
- * device.  TEST_LARGE sets the size of
- * the largest batch.
+ * groups, all ways to search and to sort, all outputs, and several lanes.  "lanes" are these alone, "estimated" are
+ * batches whose digits are estimated, for slow tools such as compute-sanitizer.  TEST_LARGE sets the size of the largest batch.
  */
 #include "device_checks.h"
 
@@ -727,11 +726,21 @@ int
 main(int argc, char **argv)
 {
 	HdInfo		info;
-	bool		lanes_only = argc > 1 && strcmp(argv[1], "lanes") == 0;
+	const char *part = "";
 
-	if (argc > 1 && strcmp(argv[1], "cuda") == 0)
-		kind = HD_CUDA;
-	tap_start(argc > 1 ? argc - 1 : argc, argc > 1 ? argv + 1 : argv);
+	if (argc > 1 && (strcmp(argv[1], "cuda") == 0 || strcmp(argv[1], "host") == 0))
+	{
+		kind = strcmp(argv[1], "cuda") == 0 ? HD_CUDA : HD_HOST;
+		argc--;
+		argv++;
+	}
+	if (argc > 1 && (strcmp(argv[1], "lanes") == 0 || strcmp(argv[1], "estimated") == 0))
+	{
+		part = argv[1];
+		argc--;
+		argv++;
+	}
+	tap_start(argc, argv);
 	model.entries = allocate(sizeof(HtEntry) * MODEL_MAX_ENTRIES);
 	leaves = allocate(sizeof(HdLeaf) * MAX_LEAVES);
 
@@ -744,8 +753,13 @@ main(int argc, char **argv)
 	printf("# %s%s\n", info.name, maps_host ? "" : ", which cannot map the host's memory");
 	report("open");
 
-	for (HtWidth width = HT_WIDTH32; width <= HT_WIDTH64 && !lanes_only; width += 4)
+	for (HtWidth width = HT_WIDTH32; width <= HT_WIDTH64 && strcmp(part, "lanes") != 0; width += 4)
 	{
+		if (strcmp(part, "estimated") == 0)
+		{
+			test_estimated_batches(width);
+			continue;
+		}
 		for (Content content = 0; content < CONTENT_COUNT; content++)
 			test_search_device(width, content);
 		test_ends_of_class(width, 0);
@@ -758,7 +772,7 @@ main(int argc, char **argv)
 		test_long_ranges(width);
 		test_damage(width);
 	}
-	if (!lanes_only)
+	if (part[0] == '\0')
 	{
 		test_narrow_keys();
 		test_abandoned_ranges();
@@ -766,7 +780,7 @@ main(int argc, char **argv)
 		test_growth();
 		test_mistakes();
 	}
-	for (HtWidth width = HT_WIDTH32; width <= HT_WIDTH64; width += 4)
+	for (HtWidth width = HT_WIDTH32; width <= HT_WIDTH64 && strcmp(part, "estimated") != 0; width += 4)
 	{
 		test_lanes(width, CONTENT_SPREAD, large_count());
 		test_lanes(width, CONTENT_SERIAL, large_count());
