@@ -21,7 +21,6 @@
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "port/pg_bitutils.h"
-#include "port/pg_bitutils.h"
 #include "tcop/utility.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
@@ -31,7 +30,10 @@
 
 pg_atomic_uint32 *hm_device_watched = NULL;
 
-/* Extra words of an index: a quarter of its blocks, and this many. */
+/*
+ * Extra words of an index: a quarter of its blocks, and this many.  While half of the pool is free, the index may double
+ * besides: leaves that were built full are all split within a short time, and meanwhile no new copy could be made.
+ */
 #define GROWTH_WORDS		256
 
 /* How many lines a writer marks before it adds them to the number of marked lines. */
@@ -306,6 +308,21 @@ oldest_watched(void)
 	return oldest;
 }
 
+/* Find a range for an index with so many blocks that may double.  Returns false if it would take too much. */
+static bool
+find_large_range(BlockNumber blocks, uint32 *words, uint32 *first)
+{
+	uint64		wanted = (uint64) blocks * 2 + blocks / 4 + GROWTH_WORDS;
+	uint64		used = 0;
+
+	for (int i = 0; i < HM_DEVICE_SLOTS; i++)
+		used += hm_device->slots[i].words;
+	if (used + wanted > hm_device->word_count / 2)
+		return false;
+	*words = (uint32) wanted;
+	return find_range(*words, first);
+}
+
 /*
  * Begin to watch.  May cease to watch other indexes.  The caller holds the lock
  * exclusively.
@@ -313,18 +330,22 @@ oldest_watched(void)
 static HmWatchResult
 start_watching(HmSlot *slot, const HpIndexName *name, BlockNumber blocks)
 {
-	uint32		words = Min(hm_device->word_count, blocks + blocks / 4 + GROWTH_WORDS);
+	uint32		words;
 	uint32		first;
 
 	if (blocks > hm_device->word_count)
 		return HM_WATCH_TOO_LARGE;
-	while (!find_range(words, &first))
+	if (!find_large_range(blocks, &words, &first))
 	{
-		HmSlot	   *oldest = oldest_watched();
+		words = Min(hm_device->word_count, blocks + blocks / 4 + GROWTH_WORDS);
+		while (!find_range(words, &first))
+		{
+			HmSlot	   *oldest = oldest_watched();
 
-		if (oldest == NULL)
-			return HM_WATCH_BUSY;
-		hm_slot_unwatch(oldest);
+			if (oldest == NULL)
+				return HM_WATCH_BUSY;
+			hm_slot_unwatch(oldest);
+		}
 	}
 
 	for (uint32 i = 0; i < words; i++)
