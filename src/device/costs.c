@@ -28,10 +28,12 @@
 /*
  * Gains and losses of batches on the device count up to this many times what a batch takes on the CPU.
  * So a device that has been fast for a while may be late once.  One that was late often is out of use
- * until the loss is EXPLORE_SHARE of the time since then, for at most 65,536 batches.
+ * until the loss is EXPLORE_SHARE of the time that batches have taken since then, but not for longer than LOSS_MS
+ * if to try costs little: what many sessions have lost says little of what the few after them would gain.
  */
 #define MAX_GAIN		64
 #define MAX_LOSS		1024
+#define LOSS_MS			1000
 
 /*
  * No request waits longer for another one than the larger of the two takes, or than a piece of a
@@ -227,12 +229,14 @@ hm_costs_choose(HmDeviceCosts *costs, uint32_t keys, const HmQueue *queue, uint3
 	 * Means are no guard against a device that is fast as a rule and very late now and then.  What it
 	 * has lost has to be earned first, as for trials.
 	 */
-	if (*gained < 0)
+	if (*gained < 0 && (sync > cpu || (uint32_t) (now_ms - costs->lost_at_ms[hm_size_class(keys)]) < LOSS_MS))
 	{
 		*gained += (float) (cpu * EXPLORE_SHARE);
 		choice.on_device = false;
 		return choice;
 	}
+	if (*gained < 0)
+		*gained = 0;
 
 	/*
 	 * A re-sync also serves the batches after this one.  So it is made when the batches since
@@ -263,7 +267,7 @@ hm_costs_note_cpu(HmDeviceCosts *costs, uint32_t keys, double ns, uint32_t now_m
 
 /* Note how much sooner a batch was done than it would have been on the CPU, without its own re-sync. */
 static void
-note_gain(HmDeviceCosts *costs, uint32_t keys, double ns)
+note_gain(HmDeviceCosts *costs, uint32_t keys, double ns, uint32_t now_ms)
 {
 	double		cpu = hm_costs_cpu(costs, keys);
 	float	   *gained = &costs->gained[hm_size_class(keys)];
@@ -274,6 +278,8 @@ note_gain(HmDeviceCosts *costs, uint32_t keys, double ns)
 	else if (sum < -MAX_LOSS * cpu)
 		sum = -MAX_LOSS * cpu;
 	*gained = (float) sum;
+	if (sum < 0)
+		costs->lost_at_ms[hm_size_class(keys)] = now_ms;
 }
 
 /* Batches have saved so much of what the last re-sync for them has cost. */
@@ -322,9 +328,9 @@ hm_costs_note_device(HmDeviceCosts *costs, uint32_t keys, const HmDeviceTimes *t
 
 	/* What a re-sync was to pay for, it is measured by. */
 	if (times->loaded || times->reason == HM_COST_INVESTMENT || times->reason == HM_COST_TRIAL)
-		note_gain(costs, keys, times->all - own_sync);
+		note_gain(costs, keys, times->all - own_sync, now_ms);
 	else if (times->reason == HM_COST_SOONER)
-		note_gain(costs, keys, times->all);
+		note_gain(costs, keys, times->all, now_ms);
 	if (times->reason == HM_COST_INVESTMENT && !times->loaded)
 		invest(costs, own_sync, now_ms);
 	repay(costs, hm_costs_cpu(costs, keys) - (times->all - own_sync), now_ms);

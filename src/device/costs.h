@@ -61,6 +61,7 @@ typedef struct HmDeviceCosts
 	float		explore[HM_SIZE_CLASSES];	/* that may be spent on trying the slower one */
 	float		gained[HM_SIZE_CLASSES];	/* that batches have gained on the device, beside the CPU's
 								 * mean; below 0: lost.  Bounded */
+	uint32_t	lost_at_ms[HM_SIZE_CLASSES];	/* when that was below 0 last after a batch there */
 	float		debt;			/* that batches spent on the CPU for lack of a copy, since the
 								 * index was last loaded or unloaded */
 	int64_t		refused;		/* TimestampTz: when the device last had no room for the copy,
