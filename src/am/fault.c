@@ -14,6 +14,7 @@
 #include "miscadmin.h"
 #include "storage/lock.h"
 #include "utils/guc.h"
+#include "utils/wait_event.h"
 
 #include "compat.h"
 
@@ -137,12 +138,20 @@ wait_for_lock(const char *name)
 													  (int) strlen(name)));
 	LOCKTAG		tag;
 
-	/* Buffer locks, like critical sections, hold interrupts off. */
-	if (InterruptHoldoffCount > 0 || CritSectionCount > 0)
+	if (CritSectionCount > 0)
 		elog(ERROR, "cannot wait at fault point \"%s\"", name);
 
 	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32) (key >> 32), (uint32) key, 1);
-	(void) LockAcquire(&tag, ShareLock, false, false);
+	if (InterruptHoldoffCount == 0)
+		(void) LockAcquire(&tag, ShareLock, false, false);
+	else
+	{
+		/* A buffer is locked, so that the server cannot wait for a heavyweight lock; look again and again. */
+		pgstat_report_wait_start(WAIT_EVENT_PG_SLEEP);
+		while (LockAcquire(&tag, ShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+			pg_usleep(1000);
+		pgstat_report_wait_end();
+	}
 	LockRelease(&tag, ShareLock, false);
 }
 

@@ -10,7 +10,7 @@
  *	error	an ERROR; in a critical section the server makes a PANIC of it
  *	panic	a PANIC, with all WAL up to there on disk
  *	wait	waits until no other session holds the exclusive advisory lock
- *			hashtext('point'); an error where the backend holds a buffer lock
+ *			hashtext('point'); in a critical section an error
  *
  * harmonia.fault_points shows the names of all points.
  */
@@ -33,6 +33,7 @@
 	POINT(insert_merged) \
 	POINT(insert_leaf_full) \
 	/* split.c */ \
+	POINT(split_planned) \
 	POINT(split_blank_changed) \
 	POINT(split_blank_logged) \
 	POINT(split_in_order_changed) \

@@ -631,6 +631,7 @@ hm_make_room_at(Relation index, HmPart part, HmTarget *target, const HtEntry *en
 	if (!hm_segment_is_open(BufferGetPage(target->header), target->stamp))
 		return false;
 	plan_split(index, target->leaf, entry, 1, &split);
+	HM_FAULT(split_planned);
 	if (!hm_target_lock_header(target))
 		return false;
 	*inserted = make_split(index, part, target->header, true, &split);

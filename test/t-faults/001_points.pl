@@ -83,6 +83,7 @@ my @points = (
 	[ insert_merging => 'dense' ],
 	[ insert_merged => 'dense' ],
 	[ insert_leaf_full => 'dense' ],
+	[ split_planned => 'dense' ],
 	[ split_blank_changed => 'dense', crash => 1 ],
 	[ split_blank_logged => 'dense', crash => 1 ],
 	[ split_in_order_changed => 'ascending' ],

@@ -10,7 +10,8 @@ use Harmonia;
 use HarmoniaDevice;
 use Test::More;
 
-my $node = new_device_node('device_growth');
+# No index may double if it takes more than half of them.
+my $node = new_device_node('device_growth', conf => "harmonia.max_resident_blocks = 500\n");
 my $query = 'SELECT count(*), sum(k) FROM t WHERE k = ANY (ARRAY(SELECT 100 * i FROM generate_series(1, 3000) i))';
 
 sub blocks { return $node->safe_psql('postgres', q{SELECT pg_relation_size('t_k') / 8192}); }
@@ -26,9 +27,9 @@ SELECT harmonia_load('t_k');
 INSERT INTO t VALUES (1);
 END
 
-	# The index has so many words, which are enough for it to double; the daemon makes room for an eighth more
+	# The index has so many words; the daemon makes room for an eighth more
 	# (src/device/watch.c).
-	my $words = int(blocks() / 4) + 2 * blocks() + 256;
+	my $words = int(blocks() * 5 / 4) + 256;
 	my $reader = open_session($node, 'SET enable_bitmapscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off');
 
 	hold($node, $point);
@@ -54,10 +55,13 @@ END
 	close_session($reader);
 }
 
-# An index that doubles needs no other copy.
+# Where there are more words, an index that doubles needs no other copy.
+$node->append_conf('postgresql.conf', 'harmonia.max_resident_blocks = 0');
+$node->restart;
+wait_for_device($node, 'up');
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE d (k int) WITH (autovacuum_enabled = off);
-INSERT INTO d SELECT 2 * i FROM generate_series(1, 60000) i;
+INSERT INTO d SELECT 2 * i FROM generate_series(1, 700000) i;
 CREATE INDEX d_k ON d USING harmonia (k);
 SELECT harmonia_load('d_k');
 SELECT harmonia_stat_reset('d_k');
@@ -65,16 +69,17 @@ END
 my $before = $node->safe_psql('postgres', q{SELECT pg_relation_size('d_k') / 8192});
 for my $part (0 .. 8)
 {
-	$node->safe_psql('postgres', "INSERT INTO d SELECT 2 * i + 1 FROM generate_series(1, 60000) i WHERE i % 10 = $part");
+	$node->safe_psql('postgres', "INSERT INTO d SELECT 2 * i + 1 FROM generate_series(1, 700000) i WHERE i % 10 = $part");
 	is($node->safe_psql('postgres', "SET enable_bitmapscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off;
-			SELECT count(*), sum(k) FROM d WHERE k = ANY (ARRAY(SELECT generate_series(3, 120001, 20)))"),
-		$part == 0 ? '0|' : '6000|359958000', "part $part");
+			SELECT count(*), sum(k) FROM d WHERE k = ANY (ARRAY(SELECT generate_series(3, 1400001, 200)))"),
+		$part == 0 ? '0|' : '7000|4899321000', "part $part");
 }
 my ($times, $loads, $batches) = split /\|/, $node->safe_psql('postgres', <<"END");
 SELECT round(pg_relation_size('d_k') / 8192.0 / $before, 2), loads, device_batches FROM pg_stat_harmonia WHERE indexrelid = 'd_k'::regclass
 END
 cmp_ok($times, '>', 1.5, "the index has grown to $times times its size");
-is("$loads $batches", '0 9', 'all batches were searched on the device, without another copy');
+is($loads, '0', 'without another copy');
+cmp_ok($batches, '>=', 9, 'all batches were searched on the device');
 
 $node->stop;
 done_testing();

@@ -12,9 +12,8 @@ use Harmonia;
 use HarmoniaDevice;
 use Test::More;
 
-my $node = new_node('known_leaves', conf => (has_daemon() ? device_settings() : '') . <<'END');
+my $node = new_node('known_leaves', conf => (has_daemon() ? device_settings() . "harmonia.enable_device = off\n" : '') . <<'END');
 shared_buffers = 32MB
-harmonia.enable_device = off
 END
 wait_for_device($node) if has_daemon();
 
