@@ -79,8 +79,8 @@ set_key_range(const SortPlan &plan, Key low_key, Probes<Key, Low> &probes)
 }
 
 /*
- * The room for what is sorted, and for its values: also for the tile that is written, or whose values are read, behind the
- * bins after an overflow.  Some passes have tiles of twice the size.
+ * The room for what is sorted, and for its values: also for the tile that is written behind the bins after an overflow.
+ * Some passes have tiles of twice the size.
  */
 template <typename Low>
 static size_t
@@ -152,6 +152,7 @@ CudaIndex::restore(int passes, uint32_t count, bool sampled, Out *out)
 {
 	CudaDevice *device = on();
 	const Value *values = device->batch.values[0].as<Value>();
+	const uint32_t *overflow = sampled ? &device->batch.hits.as<BatchWords>()->overflow : nullptr;
 
 	for (int pass = passes - 1; pass > 0; pass--)
 	{
@@ -161,11 +162,11 @@ CudaIndex::restore(int passes, uint32_t count, bool sampled, Out *out)
 			to = {device->batch.bins.as<Bins>() + pass - 1, nullptr, device->batch.tiles[pass - 1].as<TileRange>()};
 		TRY(device, device->batch.values[pass].reserve(room_for<Low>(count, sampled) * sizeof(Value)));
 		TRY(device, (launch_restore<Low, Value, Value>(device->batch.slots[pass].as<uint16_t>(), device->batch.runs[pass].as<Run>(),
-													   values, count, to, device->batch.values[pass].as<Value>(), device->stream)));
+													   values, count, to, overflow, device->batch.values[pass].as<Value>(), device->stream)));
 		values = device->batch.values[pass].as<Value>();
 	}
 	TRY(device, (launch_restore<Low, Value, Out>(device->batch.slots[0].as<uint16_t>(), device->batch.runs[0].as<Run>(),
-												 values, count, {}, out, device->stream)));
+												 values, count, {}, overflow, out, device->stream)));
 	return HD_OK;
 }
 

@@ -308,11 +308,12 @@ extern cudaError_t launch_partition(const Key *low, const uint32_t *numbers, uin
 
 /*
  * Move values from the order after a pass, with offsets of this type, to the order before it, that of probes in "to".
- * If only the output has 64 bits, values are short tids, and become tids.
+ * If only the output has 64 bits, values are short tids, and become tids.  Nothing is moved if *overflow is set; NULL: it is not.
  */
 template <typename Low, typename Value, typename Out>
 extern cudaError_t launch_restore(const uint16_t *slots, const Run *runs, const Value *values,
-								  uint32_t count, const Binned &to, Out *out, cudaStream_t stream);
+								  uint32_t count, const Binned &to, const uint32_t *overflow, Out *out,
+								  cudaStream_t stream);
 
 /*
  * Copy staged item i to item numbers[i] of the mirror.  The items' size is a multiple of

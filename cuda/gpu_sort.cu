@@ -446,13 +446,13 @@ run_of(const Run *runs, uint32_t slot)
 
 /*
  * The reverse of a pass: read the values of each run side by side, then restore the
- * tile's original order.
+ * tile's original order.  After an overflow there are no values.
  */
 template <int thread_probes, typename Value, typename Out>
 static __global__ void
 __launch_bounds__(tile_threads)
 restore_kernel(const uint16_t *slots, const Run *all_runs, const Value *values, uint32_t count,
-			   const TileRange *tiles, Out *out)
+			   const TileRange *tiles, const uint32_t *overflow, Out *out)
 {
 	constexpr uint32_t tile = tile_threads * thread_probes;
 	extern __shared__ __align__(16) char shared[];
@@ -463,7 +463,7 @@ restore_kernel(const uint16_t *slots, const Run *all_runs, const Value *values, 
 	uint32_t	size = own.size;
 	uint16_t	mine[thread_probes];
 
-	if (size == 0)
+	if (size == 0 || (overflow != nullptr && *overflow != 0))
 		return;
 #pragma unroll
 	for (int j = 0; j < thread_probes; j++)
@@ -502,7 +502,7 @@ restore_kernel(const uint16_t *slots, const Run *all_runs, const Value *values, 
 template <typename Low, typename Value, typename Out>
 cudaError_t
 launch_restore(const uint16_t *slots, const Run *runs, const Value *values, uint32_t count,
-			   const Binned &to, Out *out, cudaStream_t stream)
+			   const Binned &to, const uint32_t *overflow, Out *out, cudaStream_t stream)
 {
 	constexpr int thread_probes = pass_probes<Low>;
 	constexpr uint32_t tile = tile_threads * thread_probes;
@@ -513,7 +513,7 @@ launch_restore(const uint16_t *slots, const Run *runs, const Value *values, uint
 	if (error != cudaSuccess)
 		return error;
 	restore_kernel<thread_probes, Value, Out> <<<tiles_of(to, count, tile), tile_threads, size, stream>>>
-		(slots, runs, values, count, to.tiles, out);
+		(slots, runs, values, count, to.tiles, overflow, out);
 	return cudaGetLastError();
 }
 
@@ -555,7 +555,7 @@ launch_write(const uint32_t *numbers, const char *staged, uint32_t count, size_t
 	FOR_VALUE(Low, uint64_t, uint64_t)
 #define FOR_VALUE(Low, Value, Out) \
 	template cudaError_t launch_restore<Low, Value, Out>(const uint16_t *, const Run *, const Value *, uint32_t, \
-														 const Binned &, Out *, cudaStream_t);
+														 const Binned &, const uint32_t *, Out *, cudaStream_t);
 
 FOR_LOW(uint32_t)
 FOR_LOW(uint64_t)

@@ -293,6 +293,9 @@ main(int argc, char **argv)
 	bool		served;
 
 	leave_server();
+
+	/* No batch is to wait, and to be measured, while CUDA loads the code that it needs. */
+	setenv("CUDA_MODULE_LOADING", "EAGER", 0);
 	devices = open_devices(options);
 	served = !devices.empty() && serve(devices, options);
 	for (const Lanes &lanes : devices)
