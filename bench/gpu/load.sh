@@ -32,6 +32,9 @@ read -r -a sizes <<<"${SIZES:-300 1000 10000 100000 1000000}"
 read -r -a counts <<<"${CLIENTS:-1 4 16}"
 writers=${WRITERS:-4}
 read -r -a systems <<<"${SYSTEMS:-CPU device automatic}"
+# Sections say what comes first if that is not the CPU.
+first=''
+[ "${systems[0]}" = CPU ] || first=" (${systems[0]} first)"
 # Arrays of each size; clients choose one at random.
 arrays=4
 
@@ -104,7 +107,7 @@ grid() {
 }
 
 section_alone() {
-	grid 'clients alone'
+	grid "clients alone$first"
 }
 
 section_writers() {
@@ -113,7 +116,7 @@ section_writers() {
 	printf '%s\n' '\set r random(1, 9000000000000000)' 'INSERT INTO points VALUES (hashint8extended(:r, 1), 0);' >"$dir/writer"
 	pgbench -n -M prepared -c "$writers" -j "$writers" -T 100000 -f "$dir/writer" >"$dir/writers" 2>&1 &
 	writer=$!
-	grid "clients beside $writers writers"
+	grid "clients beside $writers writers$first"
 	kill "$writer"
 	wait "$writer" || true
 	rows_after=$(sql -c 'SELECT count(*) FROM points')
