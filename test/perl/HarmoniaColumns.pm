@@ -617,7 +617,8 @@ sub comparison
 }
 
 # Compare random queries: size has the number of tables, of rounds of changes for each, and of queries
-# for each round.  It may have "kinds", a list of the only types, and "replica", a server that the queries are sent to.
+# for each round.  It may have "kinds", a list of the only types, "first", another list for the first table, and "replica", a
+# server that the queries are sent to.
 # Returns how many queries were run, the first problem, or '', and how often the index was used in which way; "wide" is the
 # number of queries of indexes whose keys have 128 bits, "statements" that of statements, one for each plan.
 sub compare_columns_at_random
@@ -628,10 +629,10 @@ sub compare_columns_at_random
 	my $indexes = "pg_class WHERE relkind = 'i' AND relam = (SELECT oid FROM pg_am WHERE amname = 'harmonia')";
 
 	$r = HarmoniaRandom->new($seed);
-	@kinds = $size{kinds} ? @{ $size{kinds} } : ();
 	make_functions($node);
 	for my $table (1 .. $size{tables})
 	{
+		@kinds = @{ ($table == 1 ? $size{first} : undef) // $size{kinds} // [] };
 		my ($sql, $keys, @columns) = make_tables();
 		$node->safe_psql('postgres', $sql);
 		for (1 .. $size{rounds})
