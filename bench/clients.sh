@@ -15,7 +15,8 @@
 #   INSERT_CASES    some of "random ascending sequences timestamps duplicates"; default: all
 #   WAITS=1         also print what the backends wait for, by samples of pg_stat_activity
 #
-# Beside the two indexes, clients insert into a table without an index ("none"): no index can be faster than that.
+# Beside the two indexes, clients insert into a table without an index ("none").  That is no bound: with many clients such
+# a table can be slower than one with a btree.
 #
 # sysbench looks up column k of its table sbtest1, pgbench column aid of
 # pgbench_accounts.  For both, each access method has its own database with the same rows;
