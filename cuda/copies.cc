@@ -608,22 +608,36 @@ Copies::search_alone(Copy *copy, const HdBatch &batch, HdResult *result)
 }
 
 /*
- * Others may search, so a lane frees no memory but its own.  That of others is freed when the next search is made alone; then the
- * device keeps what it would keep with one lane.
+ * A lane has searched beside others: has the device, or is it allowed, less memory than all lanes' batches take?  Others may search,
+ * so a lane frees no memory but its own.  That of others is freed when the next search is made alone; then the device keeps what it
+ * would keep with one lane.
  */
-HdStatus
-Copies::search(int number_of_lane, const Copy *copy, const HdBatch &batch, HdResult *result, bool *crowded)
+bool
+Copies::is_crowded(Lane &lane, HdStatus status)
 {
-	Lane	   &lane = lanes[number_of_lane];
-	HdStatus	status = hd_index_search_on(lane.device, copy->index, &batch, result);
-
 	note_batch_memory(lane);
-	*crowded = status == HD_NO_MEMORY || memory() + batch_memory() > limit + batch_limit;
-	if (*crowded)
-	{
-		hd_device_free_batch_memory(lane.device);
-		note_batch_memory(lane);
-	}
+	if (status != HD_NO_MEMORY && memory() + batch_memory() <= limit + batch_limit)
+		return false;
+	hd_device_free_batch_memory(lane.device);
+	note_batch_memory(lane);
+	return true;
+}
+
+HdStatus
+Copies::search(int lane, const Copy *copy, const HdBatch &batch, HdResult *result, bool *crowded)
+{
+	HdStatus	status = hd_index_search_on(lanes[lane].device, copy->index, &batch, result);
+
+	*crowded = is_crowded(lanes[lane], status);
+	return status;
+}
+
+HdStatus
+Copies::search_together(int lane, const Copy *copy, const HdBatch *batches, int count, HdResult *results, bool *crowded)
+{
+	HdStatus	status = hd_index_search_together(lanes[lane].device, copy->index, batches, count, results);
+
+	*crowded = is_crowded(lanes[lane], status);
 	return status;
 }
 

@@ -104,6 +104,9 @@ public:
 	 */
 	HdStatus	search(int lane, const Copy *copy, const HdBatch &batch, HdResult *result, bool *crowded);
 
+	/* The same for several batches: see hd_index_search_together(). */
+	HdStatus	search_together(int lane, const Copy *copy, const HdBatch *batches, int count, HdResult *results, bool *crowded);
+
 	/* Memory of all copies on the device, in bytes. */
 	uint64_t	memory() const;
 
@@ -145,6 +148,7 @@ private:
 	bool		free_other_lanes();
 	bool		relieve(const Copy *kept);
 	void		note_batch_memory(Lane &lane);
+	bool		is_crowded(Lane &lane, HdStatus status);
 	uint64_t	batch_memory() const;
 	void		free_batch_memory(uint64_t more);
 	bool		make_room(const Copy *kept, uint64_t more);

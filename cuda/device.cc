@@ -398,3 +398,17 @@ hd_index_search_on(HdDevice *device, HdIndex *index, const HdBatch *batch, HdRes
 		return device->fail(HD_NO_MEMORY, "out of memory");
 	}
 }
+
+int
+hd_index_joins(const HdIndex *index, const HdBatch *batch)
+{
+	return index->joins(*batch);
+}
+
+HdStatus
+hd_index_search_together(HdDevice *device, HdIndex *index, const HdBatch *batches, int count, HdResult *results)
+{
+	device->enter();
+	memset(results, 0, sizeof(*results) * (size_t) count);
+	return index->search_together(batches, count, results);
+}

@@ -170,6 +170,16 @@ struct HdIndex
 	virtual HdStatus search(const HdBatch &batch, const harmonia::SortPlan &plan,
 							HdResult *result) = 0;
 
+	/* hd_index_joins(), hd_index_search_together() */
+	virtual bool joins(const HdBatch &) const
+	{
+		return false;
+	}
+	virtual HdStatus search_together(const HdBatch *, int, HdResult *)
+	{
+		return device->fail(HD_INVALID, "the device does not search batches together");
+	}
+
 	/*
 	 * Choose the thread group from sample keys, given in the order in which they are
 	 * searched.  Does nothing if this was done for the current leaves, also by another lane

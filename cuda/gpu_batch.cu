@@ -599,8 +599,6 @@ CudaIndex::search_batch(const HdBatch &batch, const SortPlan &plan, HdResult *re
 	BatchKeys	keys;
 	HdStatus	status;
 
-	if (is_small(batch))
-		return search_small<Key>(batch, result);
 	status = bring_keys(batch, keys);
 	if (status != HD_OK)
 		return status;
@@ -628,6 +626,8 @@ CudaIndex::search_batch(const HdBatch &batch, const SortPlan &plan, HdResult *re
 HdStatus
 CudaIndex::search(const HdBatch &batch, const SortPlan &plan, HdResult *result)
 {
+	if (is_small(batch))
+		return search_together(&batch, 1, result);
 	if (shape.width == HT_WIDTH32)
 		return search_batch<uint32_t>(batch, plan, result);
 	if (shape.width == HT_WIDTH64)

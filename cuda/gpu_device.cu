@@ -15,9 +15,6 @@ namespace harmonia
 /* Pinned memory through which inner levels go, in bytes. */
 constexpr size_t bounce_size = 4 << 20;
 
-/* A GPU that has not ended a search this long after it was told to stop has failed. */
-constexpr std::chrono::milliseconds stop_patience(1000);
-
 HdStatus
 CudaDevice::open(int wanted)
 {
@@ -41,8 +38,8 @@ CudaDevice::open(int wanted)
 	TRY(this, cudaMallocHost((void **) &bounce, bounce_size));
 	TRY(this, stop.reserve(sizeof(uint32_t)));
 	TRY(this, cudaMemsetAsync(stop.at, 0, sizeof(uint32_t), stream));
-	TRY(this, found.reserve(sizeof(unsigned long long)));
-	TRY(this, cudaMemsetAsync(found.at, 0, sizeof(unsigned long long), stream));
+	TRY(this, counters.reserve(sizeof(SmallCounters[HD_TOGETHER_MAX])));
+	TRY(this, cudaMemsetAsync(counters.at, 0, counters.size, stream));
 	for (cudaEvent_t &event : events)
 		TRY(this, cudaEventCreate(&event));
 	TRY(this, cudaGetDeviceProperties(&properties, wanted));
@@ -89,35 +86,19 @@ CudaDevice::try_kernel()
 	return HD_OK;
 }
 
-/*
- * Wait until all work is done.  If nobody wants it any longer, tell a search to stop.
- */
+/* Wait until all work is done, or stopped as nobody wants it any longer. */
 HdStatus
 CudaDevice::wait()
 {
-	HdTicker	ticker(this);
-	bool		stopped = false;
-	std::chrono::steady_clock::time_point since;
-	cudaError_t error;
+	return wait_until([this]()
+					  {
+						  cudaError_t error = cudaStreamQuery(stream);
 
-	while ((error = cudaStreamQuery(stream)) == cudaErrorNotReady)
-	{
-		/* Or it would count as the error of a later launch. */
-		cudaGetLastError();
-		if (!ticker.gives_up())
-			continue;
-		if (!stopped)
-		{
-			TRY(this, cudaMemcpyAsync(stop.at, &words->one, sizeof(uint32_t), cudaMemcpyHostToDevice,
-									  stopping));
-			stopped = true;
-			since = std::chrono::steady_clock::now();
-		}
-		else if (std::chrono::steady_clock::now() - since > stop_patience)
-			return fail(HD_FAILED, "the GPU does not end a search");
-	}
-	TRY(this, error);
-	return stopped ? end_stopped() : HD_OK;
+						  /* Or it would count as the error of a later launch. */
+						  if (error == cudaErrorNotReady)
+							  cudaGetLastError();
+						  return error;
+					  });
 }
 
 /*

@@ -6,12 +6,30 @@
 #define HARMONIA_CUDA_GPU_DEVICE_H
 
 #include <atomic>
+#include <chrono>
 
 #include "gpu_kernels.h"
 #include "gpu_memory.h"
 
 namespace harmonia
 {
+
+/* A GPU that has not ended a search this long after it was told to stop has failed. */
+constexpr std::chrono::milliseconds stop_patience(1000);
+
+/* Of a small batch, while it is searched; zero otherwise. */
+struct SmallCounters
+{
+	unsigned long long found;	/* hits */
+	unsigned int ended;			/* blocks */
+};
+
+/* What a small batch comes to; the GPU writes "hits" when all else is there. */
+struct SmallNumbers
+{
+	unsigned long long hits;
+	unsigned long long counted; /* HdResult.counted */
+};
 
 /*
  * Words in pinned memory: transfers to and from other memory would block until all work
@@ -20,6 +38,7 @@ namespace harmonia
 struct HostWords
 {
 	unsigned long long count;	/* of hits, from the device */
+	SmallNumbers small[HD_TOGETHER_MAX];
 	BatchWords	batch;			/* likewise */
 	uint32_t	near_windows;	/* set by sample_kernel */
 	uint32_t	one;			/* to set the stop word */
@@ -109,7 +128,10 @@ struct CudaDevice : HdDevice
 	bool		sees_pinned = false;	/* it reads and writes pinned memory by the host's addresses */
 	Memory		stop;			/* the word that tells a search to stop; zero between
 								 * searches */
-	Memory		found;			/* the number of a small batch's hits; zero between batches */
+	Memory		counters;		/* of HD_TOGETHER_MAX small batches */
+
+	Memory		seen_points;	/* tables of points of HD_TOGETHER_MAX small batches that are seen */
+	uint32_t	epoch = 0;		/* of these */
 
 	BatchMemory batch;
 	char	   *bounce = nullptr;	/* bounce_size bytes */
@@ -129,6 +151,10 @@ struct CudaDevice : HdDevice
 	void		free_batch_memory() override;
 	HdStatus	try_kernel();
 	HdStatus	wait();
+	HdStatus	wait_for_numbers(int count);
+	HdStatus	begin_epoch();
+	template <typename Done>
+	HdStatus	wait_until(Done done);
 	HdStatus	send(void *to, const void *from, size_t size);
 	HdStatus	end_stopped();
 
@@ -191,6 +217,8 @@ struct CudaIndex : HdIndex
 		return device_keys.size + device_blocks.size;
 	}
 	HdStatus	search(const HdBatch &batch, const SortPlan &plan, HdResult *result) override;
+	bool		joins(const HdBatch &batch) const override;
+	HdStatus	search_together(const HdBatch *batches, int count, HdResult *results) override;
 
 	SortPlan	plan_without_base(SortPlan plan) const;
 	HdStatus	begin_distinct(Results &results);
@@ -232,8 +260,40 @@ struct CudaIndex : HdIndex
 	/* gpu_small.cu */
 	bool		is_small(const HdBatch &batch) const;
 	template <typename Key>
-	HdStatus	search_small(const HdBatch &batch, HdResult *result);
+	HdStatus	search_small(const HdBatch *batches, int count, HdResult *results);
+	HdStatus	bring_unsorted(const HdBatch &batch, Hits hits, uint64_t count);
 };
+
+/*
+ * Wait until done() returns cudaSuccess, and not cudaErrorNotReady, or an error.  If nobody wants the result any longer, tell a search
+ * to stop.
+ */
+template <typename Done>
+HdStatus
+CudaDevice::wait_until(Done done)
+{
+	HdTicker	ticker(this);
+	bool		stopped = false;
+	std::chrono::steady_clock::time_point since;
+	cudaError_t error;
+
+	while ((error = done()) == cudaErrorNotReady)
+	{
+		if (!ticker.gives_up())
+			continue;
+		if (!stopped)
+		{
+			TRY(this, cudaMemcpyAsync(stop.at, &words->one, sizeof(uint32_t), cudaMemcpyHostToDevice,
+									  stopping));
+			stopped = true;
+			since = std::chrono::steady_clock::now();
+		}
+		else if (std::chrono::steady_clock::now() - since > stop_patience)
+			return fail(HD_FAILED, "the GPU does not end a search");
+	}
+	TRY(this, error);
+	return stopped ? end_stopped() : HD_OK;
+}
 
 }								/* namespace harmonia */
 

@@ -344,6 +344,20 @@ extern HdStatus hd_index_search(HdIndex *index, const HdBatch *batch, HdResult *
  */
 extern HdStatus hd_index_search_on(HdDevice *lane, HdIndex *index, const HdBatch *batch, HdResult *result);
 
+/*
+ * Can a batch be searched together with others of the same index, so that all of them take hardly longer than one?  A GPU does
+ * that with few keys in pinned memory.  1: yes; no call for the index has been made since that could change the answer.
+ */
+#define HD_TOGETHER_MAX	16
+
+extern int	hd_index_joins(const HdIndex *index, const HdBatch *batch);
+
+/*
+ * Search 1 to HD_TOGETHER_MAX batches that join, all of them points or all of them ranges, on a lane; for the rest as
+ * hd_index_search_on().  If the status is not HD_OK, none of them has a result.
+ */
+extern HdStatus hd_index_search_together(HdDevice *lane, HdIndex *index, const HdBatch *batches, int count, HdResult *results);
+
 #ifdef __cplusplus
 }
 #endif

@@ -335,53 +335,104 @@ Service::choose(const Device &device)
 	return next != nullptr && can_begin(device, *next) ? next : nullptr;
 }
 
-/* Begin a client's request, or perform a device's share of it. */
+/* Begin a client's request, or the next piece of its search.  "device" is one that can. */
 void
-Service::serve(Held &held, Worker &worker, Client &client)
+Service::begin_request(Client &client, const Device &device)
 {
-	if (!client.begun())
+	client.alone = need_of(device, client) == Need::ALL;
+	client.waits = client.ready = client.unfinished = false;
+	clock = std::max(clock, client.start);
+	client.end = clock;
+	try
 	{
-		client.alone = need_of(worker.device, client) == Need::ALL;
-		client.waits = client.ready = client.unfinished = false;
-		clock = std::max(clock, client.start);
-		client.end = clock;
-		try
-		{
-			client.todo = begin(client, worker.device);
-		}
-		catch (const BrokenRule &rule)
-		{
-			client.broken = rule.rule;
-		}
+		client.todo = begin(client, device);
 	}
-	if ((client.todo & set_of(worker.device.number)) != 0)
-		use_device(held, worker, client);
-	if (!client.begun())
-		finish(client);
+	catch (const BrokenRule &rule)
+	{
+		client.broken = rule.rule;
+	}
 }
 
 /*
- * Perform a device's share of a request.  The lock is released meanwhile.  A client is charged for the time that its lane has
- * worked for it.  Beside another lane's search that is more than alone, for all clients alike.
+ * A search is about to be performed.  If it is a small one, a device performs others of the same index along with it in hardly more
+ * time: begin those that wait, the ones before others whose turn it is.  They need nothing that it does not need, and no more than it
+ * do they have to wait for a sync.
  */
 void
-Service::use_device(Held &held, Worker &worker, Client &client)
+Service::gather(Device &device, Party &party)
 {
+	const Client &first = *party.clients[0];
+	const Copy *copy = device.copies.find(first.index);
+	std::vector<Client *> others;
+
+	if (first.request.operation != HP_SEARCH || first.alone || copy == nullptr || !joins(first, copy))
+		return;
+	party.quick = true;
+	for (Client &other : clients)
+	{
+		if (other.ready && !other.begun() && !other.gone && other.request.operation == HP_SEARCH &&
+			indexes.find(other.request.index) == first.index &&
+			other.request.search.is_range == first.request.search.is_range && joins(other, copy))
+			others.push_back(&other);
+	}
+	std::sort(others.begin(), others.end(), [this](const Client *one, const Client *two) { return precedes(*one, *two); });
+	for (size_t i = 0; i < others.size() && party.count < HD_TOGETHER_MAX; i++)
+	{
+		begin_request(*others[i], device);
+		if (others[i]->begun())
+			party.add(*others[i]);
+		else
+			finish(*others[i]);
+	}
+}
+
+/* Begin a client's request, or perform a device's share of it; of small searches several at once. */
+void
+Service::serve(Held &held, Worker &worker, Client &client)
+{
+	Party		party;
+
+	if (!client.begun())
+		begin_request(client, worker.device);
+	party.add(client);
+	if ((client.todo & set_of(worker.device.number)) != 0)
+	{
+		gather(worker.device, party);
+		use_device(held, worker, party);
+	}
+	for (int i = 0; i < party.count; i++)
+	{
+		if (!party.clients[i]->begun())
+			finish(*party.clients[i]);
+	}
+}
+
+/*
+ * Perform a device's share of requests.  The lock is released meanwhile.  A client is charged for the time that its lane has
+ * worked for it, a party for equal parts of it.  Beside another lane's search that is more than alone, for all clients alike.
+ */
+void
+Service::use_device(Held &held, Worker &worker, Party &party)
+{
+	Client	   &client = *party.clients[0];
 	Device	   &device = worker.device;
 	DeviceSet	itself = set_of(device.number);
 	int64_t		begin = now_us();
 	int64_t		time;
 	bool		sweeps = client.alone && device.sweeps;
 	bool		leaves = false;
-	HpStatus	result = HP_OK;
 	HdInfo		info = device.info;
 	uint64_t	info_copies = device.info_copies;
 	const Copy *copy = nullptr;
 	CopiedIndex::Held has = {};
+	HpStatus   &result = party.results[0];
 	std::string broken;
 
-	client.todo &= ~itself;
-	client.doing |= itself;
+	for (int i = 0; i < party.count; i++)
+	{
+		party.clients[i]->todo &= ~itself;
+		party.clients[i]->doing |= itself;
+	}
 	device.busy++;
 	device.alone = client.alone;
 	if (sweeps)
@@ -394,13 +445,16 @@ Service::use_device(Held &held, Worker &worker, Client &client)
 	worker.since = begin / 1000;
 	worker.piece = 0;
 	worker.too_long = worker.gives_way = worker.crowded = false;
-	wake_others(others_are_active(&client));
+	wake_others(!party.quick && others_are_active(&client));
 	held.unlock();
 	try
 	{
 		if (sweeps)
 			device.copies.sweep();
-		result = perform(worker, client, device.copies.find(client.index));
+		if (party.count == 1)
+			result = perform(worker, client, device.copies.find(client.index));
+		else
+			search_together(worker, party, device.copies.find(client.index));
 	}
 	catch (const ClientGone &)
 	{
@@ -426,10 +480,15 @@ Service::use_device(Held &held, Worker &worker, Client &client)
 	}
 	held.lock();
 
-	time = now_us() - begin;
-	client.doing &= ~itself;
-	client.longest = std::max(client.longest, time);
-	client.end += time;
+	time = (now_us() - begin) / party.count;
+	for (int i = 0; i < party.count; i++)
+	{
+		Client	   &member = *party.clients[i];
+
+		member.doing &= ~itself;
+		member.longest = std::max(member.longest, time);
+		member.end += time;
+	}
 	worker.client = nullptr;
 	if (result == HP_FAILED)
 		fail(worker, client);
@@ -445,8 +504,8 @@ Service::use_device(Held &held, Worker &worker, Client &client)
 		client.broken = broken;
 	if (leaves)
 		close(client);
-	else
-		note_result(device, client, result);
+	for (int i = 0; i < party.count && !leaves; i++)
+		note_result(device, *party.clients[i], party.results[i]);
 }
 
 }								/* namespace harmonia */

@@ -113,13 +113,30 @@ Service::search_piece(Worker &worker, Client &client, Copy *copy, HdBatch batch)
 		for (uint64_t i = 0; i < std::min(result.hits, batch.room) - result.counted; i++)
 			batch.probes[i] += first;
 	}
+	note_found(client, n, result);
+	return HP_OK;
+}
+
+/* Add what so many probes have found to what the client's search has found before. */
+void
+Service::note_found(Client &client, uint32_t probes, const HdResult &result)
+{
+	SearchProgress &progress = client.progress;
+	HdResult   &sum = progress.found;
+
 	sum.hits += result.hits;
 	sum.counted += result.counted;
 	sum.sort_ms += result.sort_ms;
 	sum.search_ms += result.search_ms;
-	progress.probes += n;
+	progress.probes += probes;
 	client.unfinished = progress.probes < client.request.search.count;
-	return HP_OK;
+}
+
+/* What a search comes to that has been performed. */
+static HpStatus
+outcome(const Client &client)
+{
+	return !client.unfinished && client.progress.found.hits > client.request.search.room ? HP_NO_ROOM : HP_OK;
 }
 
 /* Can a search be made, and of the copy that it names?  If not, the reply says why.  Zones can change between two pieces, too. */
@@ -141,14 +158,13 @@ Service::may_search(Client &client)
 	return client.reply.status == HP_OK;
 }
 
-/* Search for the next piece of a batch. */
-HpStatus
-Service::search(Worker &worker, Client &client, Copy *copy)
+/* A client's batch.  Throws BrokenRule. */
+static HdBatch
+make_batch(const Client &client, const Copy *copy)
 {
 	const HpSearch &wanted = client.request.search;
 	const Staging &staging = client.staging;
 	HdBatch		batch = {};
-	HpStatus	found;
 
 	batch.low = staging.at(wanted.low_at, wanted.count, (size_t) copy->of->width);
 	if (wanted.is_range)
@@ -173,8 +189,63 @@ Service::search(Worker &worker, Client &client, Copy *copy)
 	batch.threads = HD_AUTOMATIC;
 	batch.pinned = staging.is_pinned();
 	batch.timed = true;
-	found = search_piece(worker, client, copy, batch);
-	return found == HP_OK && !client.unfinished && client.progress.found.hits > wanted.room ? HP_NO_ROOM : found;
+	return batch;
+}
+
+/* Search for the next piece of a batch. */
+HpStatus
+Service::search(Worker &worker, Client &client, Copy *copy)
+{
+	HpStatus	found = search_piece(worker, client, copy, make_batch(client, copy));
+
+	return found == HP_OK ? outcome(client) : found;
+}
+
+/* Can the search that a client has asked for be performed together with others? */
+bool
+Service::joins(const Client &client, const Copy *copy) const
+{
+	const SearchProgress &progress = client.progress;
+
+	if (progress.by_itself || progress.probes > 0 || client.request.search.count > piece_of(client))
+		return false;
+	try
+	{
+		HdBatch		batch = make_batch(client, copy);
+
+		return hd_index_joins(copy->index, &batch) != 0;
+	}
+	catch (const BrokenRule &)
+	{
+		/* It comes to light when it is performed. */
+		return false;
+	}
+}
+
+/*
+ * Search for all clients of a party at once.  If that comes to nothing, for whatever reason, each is searched by
+ * itself: so a client that leaves, or whose search takes too long, is nobody else's trouble.
+ */
+void
+Service::search_together(Worker &worker, Party &party, const Copy *copy)
+{
+	HdBatch		batches[HD_TOGETHER_MAX];
+	HdResult	results[HD_TOGETHER_MAX];
+	HdStatus	searched;
+
+	for (int i = 0; i < party.count; i++)
+		batches[i] = make_batch(*party.clients[i], copy);
+	searched = worker.device.copies.search_together(worker.lane, copy, batches, party.count, results, &worker.crowded);
+	for (int i = 0; i < party.count; i++)
+	{
+		Client	   &client = *party.clients[i];
+
+		if (searched == HD_OK)
+			note_found(client, batches[i].count, results[i]);
+		else
+			client.unfinished = client.progress.by_itself = true;
+		party.results[i] = searched == HD_FAILED ? HP_FAILED : outcome(client);
+	}
 }
 
 }								/* namespace harmonia */

@@ -138,6 +138,7 @@ struct SearchProgress
 	uint32_t	probes = 0;
 	HdResult	found = {};
 	int64_t		time = 0;		/* that it has taken, in us */
+	bool		by_itself = false;	/* it is not searched together with others */
 };
 
 struct Client
@@ -199,6 +200,20 @@ struct Client
 	}
 };
 
+/* Clients whose requests a lane performs at once: one, or some with small searches of the same index. */
+struct Party
+{
+	Client	   *clients[HD_TOGETHER_MAX];
+	HpStatus	results[HD_TOGETHER_MAX] = {};
+	int			count = 0;
+	bool		quick = false;	/* it takes microseconds, and no thread is woken to look for others' requests meanwhile */
+
+	void		add(Client &client)
+	{
+		clients[count++] = &client;
+	}
+};
+
 class Service;
 
 /* The lanes of a device: as many times it has been opened. */
@@ -241,7 +256,7 @@ struct Worker
 	std::condition_variable woken;
 	bool		owes_sign = false;	/* of life, since the last ping */
 
-	/* The request that it performs, or NULL. */
+	/* The client whose request it performs, the first one of a party; or NULL. */
 	Client	   *client = nullptr;
 	int64_t		since = 0;		/* in ms */
 	uint32_t	piece = 0;		/* probes that could be searched in smaller pieces */
@@ -349,7 +364,9 @@ private:
 	Client	   *choose(const Device &device);
 	bool		precedes(const Client &client, const Client &other) const;
 	void		serve(Held &held, Worker &worker, Client &client);
-	void		use_device(Held &held, Worker &worker, Client &client);
+	void		begin_request(Client &client, const Device &device);
+	void		gather(Device &device, Party &party);
+	void		use_device(Held &held, Worker &worker, Party &party);
 
 	/* requests.cc: the lock is held */
 	bool		is_blocked(const Client &client);
@@ -384,10 +401,13 @@ private:
 
 	/* searches.cc: the lock is held */
 	bool		may_search(Client &client);
+	bool		joins(const Client &client, const Copy *copy) const;
 
 	/* The same: the lock is not held, as the device is used */
 	HpStatus	search(Worker &worker, Client &client, Copy *copy);
 	HpStatus	search_piece(Worker &worker, Client &client, Copy *copy, HdBatch batch);
+	void		search_together(Worker &worker, Party &party, const Copy *copy);
+	void		note_found(Client &client, uint32_t probes, const HdResult &result);
 	uint32_t	piece_min() const;
 	uint32_t	piece_of(const Client &client) const;
 	void		note_piece(Client &client, uint32_t probes, int64_t time);

@@ -44,4 +44,7 @@ extern void check_pinned_batch(HdIndex *index, HtWidth width, int n);
 /* device_lanes.c: batches of up to so many probes on several lanes at once. */
 extern void test_lanes(HtWidth width, Content content, int large);
 
+/* device_together.c */
+extern void test_together(HtWidth width, Content content);
+
 #endif							/* HARMONIA_TEST_DEVICE_CHECKS_H */

@@ -7,6 +7,7 @@
  * FAULT_MEMORY=n: each call runs out of memory with a chance of one in n.
  * FAULT_BATCH=n: batches take n bytes for each probe, which a lane keeps.  FAULT_ROOM=n: all lanes of a device together
  * have no more than n bytes for that; the device has no other memory, and a copy takes one byte of it.
+ * FAULT_TOGETHER=n: batches of up to n probes are searched together, in the time of one; but every fifth time that is abandoned.
  * FAULT_SLOW=ms: each search takes this long, unless it is abandoned.
  * FAULT_HANG=ms: each search takes this long, and nothing is heard of it meanwhile.
  * FAULT_DEVICE=n: call number n and all later ones fail; opening the device is the
@@ -59,6 +60,7 @@ struct FaultyDevice : HdDevice
 	uint64_t	batch_kept = 0;
 	std::unique_ptr<HdDevice> host;
 	int			calls = 0;
+	int			parties = 0;	/* searches of several batches */
 	uint64_t	random = 1;
 
 	FaultyDevice() : HdDevice(HD_CUDA), host(hd_host_device())
@@ -268,6 +270,27 @@ struct FaultyIndex : HdIndex
 
 		entered()->begin_search();
 		status = search_with_faults(batch, plan, result);
+		entered()->end_search();
+		return status;
+	}
+	bool		joins(const HdBatch &batch) const override
+	{
+		return getenv("FAULT_TOGETHER") != nullptr && batch.count <= (uint32_t) atoi(getenv("FAULT_TOGETHER")) && !batch.distinct;
+	}
+	HdStatus	search_together(const HdBatch *batches, int count, HdResult *results) override
+	{
+		HdStatus	status = begin(true);
+
+		rule(count > 0 && count <= HD_TOGETHER_MAX, "too many batches");
+		for (int i = 0; i < count; i++)
+			rule(joins(batches[i]) && (batches[i].high == nullptr) == (batches->high == nullptr), "batches do not join");
+		entered()->begin_search();
+		for (int i = 0; i < count && status == HD_OK; i++)
+			status = host->search(batches[i], harmonia::SortPlan(), &results[i]);
+		if (status == HD_OK && fault("FAULT_SLOW") != nullptr && !passes(atoi(fault("FAULT_SLOW"))))
+			status = entered()->fail(HD_ABANDONED, "simulated slow search");
+		if (count > 1 && status == HD_OK && ++entered()->parties % 5 == 0)
+			status = entered()->fail(HD_ABANDONED, "simulated");
 		entered()->end_search();
 		return status;
 	}

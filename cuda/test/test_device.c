@@ -784,6 +784,8 @@ main(int argc, char **argv)
 	{
 		test_lanes(width, CONTENT_SPREAD, large_count());
 		test_lanes(width, CONTENT_SERIAL, large_count());
+		test_together(width, CONTENT_SPREAD);
+		test_together(width, CONTENT_DUPLICATES);
 	}
 
 	hd_device_close(device);

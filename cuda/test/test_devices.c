@@ -369,6 +369,7 @@ clear_faults(void)
 	unsetenv("FAULT_HANG");
 	unsetenv("FAULT_BATCH");
 	unsetenv("FAULT_ROOM");
+	unsetenv("FAULT_TOGETHER");
 }
 
 /* Devices that cannot be opened are left out. */
@@ -597,6 +598,12 @@ main(int argc, char **argv)
 		/* Two lanes, which have not always memory for two batches. */
 		setenv("FAULT_BATCH", "2000", 1);
 		setenv("FAULT_ROOM", "300000", 1);
+		test_random("--devices=0");
+		test_random("--devices=0,1");
+		test_versions("--devices=0");
+
+		/* Small searches together. */
+		setenv("FAULT_TOGETHER", "1000", 1);
 		test_random("--devices=0");
 		test_random("--devices=0,1");
 		test_versions("--devices=0");

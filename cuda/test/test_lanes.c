@@ -25,7 +25,7 @@
 static Daemon daemon_process;
 
 static const char *const faults[] = {"FAULT_SLOW", "FAULT_HANG", "FAULT_LANE", "FAULT_DEVICE", "FAULT_BATCH", "FAULT_ROOM",
-"HARMONIA_LANES"};
+"FAULT_TOGETHER", "HARMONIA_LANES"};
 
 /* Start a daemon, and forget the faults that were set for it. */
 static void
@@ -546,6 +546,105 @@ test_limit(void)
 }
 
 /* ----------------------------------------------------------------
+ *		Parties
+ * ----------------------------------------------------------------
+ */
+
+/* Send a search for a key of the index, as a point or as a range. */
+static void
+send_search(const Connection *client, const Index *index, uint64_t key, bool is_range)
+{
+	HpRequest	request = make_search(client, index, key);
+
+	if (is_range)
+	{
+		request.search.is_range = 1;
+		request.search.high_at = 64;
+		pack_keys(client->staging + 64, &key, 1, HT_WIDTH64);
+		request.search.probes_at = 128;
+	}
+	expect(send_request(client, &request), "send");
+}
+
+static void
+receive_search(const Connection *client, const Index *index, uint64_t key)
+{
+	static HtHit hits[MODEL_MAX_ENTRIES];
+	uint64_t	n = model_search(&index->model, &key, &key, 1, hits);
+	const uint64_t *tids = (const uint64_t *) (client->staging + 128 * 1024);
+	HpReply		reply;
+
+	expect(receive_reply(client, &reply) && reply.status == HP_OK && reply.hits == n, "status %u, %d hits, not %d",
+		   reply.status, (int) reply.hits, (int) n);
+	for (uint64_t i = 0; i < n && !failed(); i++)
+		expect(tids[i] == hits[i].tid, "another client's hit");
+}
+
+/*
+ * Small searches of one index are performed together, and each client gets its own hits: also where others of its party leave,
+ * or the search of a party comes to nothing, which is every fifth one's lot here.
+ */
+static void
+test_parties(void)
+{
+	enum
+	{
+		CLIENTS = 24,
+		ROUNDS = 24,
+		SLOW = 20
+	};
+	Connection	clients[CLIENTS];
+	uint64_t	keys[CLIENTS];
+	Index		indexes[2] = {make_index(CONTENT_SPREAD, HT_WIDTH64), make_index(CONTENT_SPREAD, HT_WIDTH64)};
+	double		least = 1e9;
+
+	setenv("FAULT_TOGETHER", "1", 1);
+	setenv("FAULT_SLOW", "20", 1);
+	start("--memory=64");
+	connect_clients(clients, CLIENTS);
+	for (int i = 0; i < 2; i++)
+		expect(sync_index(&clients[0], &indexes[i]) == HP_OK, "sync");
+	for (int round = 0; round < ROUNDS && !failed(); round++)
+	{
+		/* First all want the same of the same index, then anything. */
+		bool		mixed = round >= ROUNDS / 3;
+		int			gone = mixed ? rnd_below(CLIENTS) : CLIENTS;
+		double		begin = now_ms();
+
+		for (int i = 0; i < CLIENTS; i++)
+		{
+			const Index *index = &indexes[mixed ? i % 2 : 0];
+
+			/* Some keys have no hit. */
+			keys[i] = index->model.entries[rnd_below(index->model.count)].key ^ (uint64_t) rnd_below(2);
+			send_search(&clients[i], index, keys[i], mixed && i % 3 == 0);
+		}
+		if (gone < CLIENTS)
+		{
+			usleep((useconds_t) rnd_below(SLOW * 2000));
+			close_connection(&clients[gone]);
+		}
+		for (int i = 0; i < CLIENTS && !failed(); i++)
+		{
+			if (i != gone)
+				receive_search(&clients[i], &indexes[mixed ? i % 2 : 0], keys[i]);
+		}
+		if (!mixed && now_ms() - begin < least)
+			least = now_ms() - begin;
+		if (gone < CLIENTS)
+			clients[gone] = connect_client(GENERATION);
+	}
+
+	/* Two lanes would take 240 ms, one by one. */
+	expect(least < CLIENTS / 2 * SLOW / 2, "searches took %.0f ms at least", least);
+	close_connections(clients, CLIENTS);
+	stop();
+	for (int i = 0; i < 2; i++)
+		free_index(&indexes[i]);
+	report("small searches together");
+}
+
+/* ----------------------------------------------------------------
  *		One client
  * ----------------------------------------------------------------
  */
@@ -635,6 +734,7 @@ main(int argc, char **argv)
 	test_no_memory();
 	test_gone();
 	test_limit();
+	test_parties();
 	test_one_client();
 	status = tap_finish();
 	if (status != 0)
