@@ -15,6 +15,7 @@
 #define MAX_ENTRIES		20000
 #define MAX_LEAVES		400
 #define GUARD			UINT64_C(0xA5A5A5A5A5A5A5A5)
+#define PINNED_SIZE		327680
 
 typedef enum Content
 {
