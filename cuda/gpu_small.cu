@@ -243,6 +243,27 @@ note_seen(unsigned long long *seen, uint32_t epoch, uint32_t slot)
 	}
 }
 
+/*
+ * A key for all threads of a group, read by the first one.  Its owner can change it meanwhile, and threads with different keys would
+ * not stay together.  All threads of the warp call this; "there" says whether the group has a key.
+ */
+template <int Threads, typename Key>
+static __device__ Key
+read_key(const DeviceGroup<Threads> &group, const Key *at, bool there)
+{
+	constexpr int words = sizeof(Key) / sizeof(uint32_t);
+	uint32_t	word[words];
+	Key			key = 0;
+
+	if (there && group.thread == 0)
+		key = *at;
+	memcpy(word, &key, sizeof(key));
+	for (int i = 0; i < words; i++)
+		word[i] = __shfl_sync(all_lanes, word[i], group.first_lane);
+	memcpy(&key, word, sizeof(key));
+	return key;
+}
+
 /* The number of blocks whose groups of so many threads take a probe each. */
 HD_BOTH uint32_t
 small_blocks(uint32_t count, int threads)
@@ -275,16 +296,15 @@ small_kernel(const __grid_constant__ Tree<Key> tree, const __grid_constant__ Sma
 	results.tids = batch.found.tids;
 	results.room = batch.room;
 	results.hits = &counters.found;
+	low = read_key(group, &batch.low[i], i < batch.count);
+	if constexpr (!Points)
+		high = read_key(group, &batch.high[i], i < batch.count);
 	if (i < batch.count)
 	{
-		low = batch.low[i];
 		if constexpr (Points)
 			found = find_summary<0>(group, tree, low);
 		else
-		{
-			high = batch.high[i];
 			places = find_places<0>(group, tree, low, high);
-		}
 		if (Points && batch.seen != nullptr && found.count > 0)
 			slot = (uint32_t) number_of_slot(group, tree, found.first_block, low);
 	}
@@ -393,7 +413,7 @@ CudaIndex::bring_unsorted(const HdBatch &batch, Hits hits, uint64_t count)
 HdStatus
 CudaDevice::wait_for_numbers(int count)
 {
-	constexpr uint32_t asked_after = 256;
+	constexpr uint32_t asked_after = 1024;
 	const volatile SmallNumbers *numbers = words->small;
 	uint32_t	looks = 0;
 	int			known = 0;
@@ -409,6 +429,8 @@ CudaDevice::wait_for_numbers(int count)
 							  return cudaSuccess;
 						  if (++looks % asked_after == 0)
 							  error = cudaStreamQuery(stream);
+						  if (error == cudaErrorNotReady)
+							  cudaGetLastError();
 						  return error == cudaSuccess ? cudaErrorNotReady : error;
 					  });
 }

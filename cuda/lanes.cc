@@ -28,6 +28,9 @@ static constexpr int64_t host_search_max_ms = 20000;
  */
 static constexpr int64_t piece_max_ms = 100;
 
+/* A small search takes less, unless its ranges, or runs of equal keys, are long. */
+static constexpr int64_t quick_us = HD_TICK_MS * 1000;
+
 /* A client that has had no request for so long is not expected to send one soon. */
 static constexpr int64_t active_ms = 100;
 
@@ -219,6 +222,10 @@ Service::goes_on(Worker &worker)
 	if (ended || (client != nullptr && client->gone) || (events > 0 && polled[1].revents != 0))
 		return false;
 
+	/* A party was to take microseconds: one of its searches is not what it seemed to be. */
+	if (worker.members > 1)
+		return false;
+
 	/* This takes long: a thread that is free is to look for requests, though no client seemed to be active. */
 	if (!looking)
 		wake_others(true);
@@ -335,14 +342,18 @@ Service::choose(const Device &device)
 	return next != nullptr && can_begin(device, *next) ? next : nullptr;
 }
 
-/* Begin a client's request, or the next piece of its search.  "device" is one that can. */
+/*
+ * Begin a client's request, or the next piece of its search.  "device" is one that can.  If it is not the client's turn, but
+ * that of another one in whose party it is, the clock stays what it is, and the client owes what it owed.
+ */
 void
-Service::begin_request(Client &client, const Device &device)
+Service::begin_request(Client &client, const Device &device, bool turn)
 {
 	client.alone = need_of(device, client) == Need::ALL;
 	client.waits = client.ready = client.unfinished = false;
-	clock = std::max(clock, client.start);
-	client.end = clock;
+	if (turn)
+		clock = std::max(clock, client.start);
+	client.end = std::max(clock, client.start);
 	try
 	{
 		client.todo = begin(client, device);
@@ -378,7 +389,7 @@ Service::gather(Device &device, Party &party)
 	std::sort(others.begin(), others.end(), [this](const Client *one, const Client *two) { return precedes(*one, *two); });
 	for (size_t i = 0; i < others.size() && party.count < HD_TOGETHER_MAX; i++)
 	{
-		begin_request(*others[i], device);
+		begin_request(*others[i], device, false);
 		if (others[i]->begun())
 			party.add(*others[i]);
 		else
@@ -393,7 +404,7 @@ Service::serve(Held &held, Worker &worker, Client &client)
 	Party		party;
 
 	if (!client.begun())
-		begin_request(client, worker.device);
+		begin_request(client, worker.device, true);
 	party.add(client);
 	if ((client.todo & set_of(worker.device.number)) != 0)
 	{
@@ -444,6 +455,7 @@ Service::use_device(Held &held, Worker &worker, Party &party)
 	hd_device_set_goes_on(worker.uses, goes_on_call, &worker);
 	worker.since = begin / 1000;
 	worker.piece = 0;
+	worker.members = party.count;
 	worker.too_long = worker.gives_way = worker.crowded = false;
 	wake_others(!party.quick && others_are_active(&client));
 	held.unlock();
@@ -480,15 +492,19 @@ Service::use_device(Held &held, Worker &worker, Party &party)
 	}
 	held.lock();
 
-	time = (now_us() - begin) / party.count;
+	time = (now_us() - begin + party.count - 1) / party.count;
 	for (int i = 0; i < party.count; i++)
 	{
 		Client	   &member = *party.clients[i];
 
+		/* What a party has taken that came to nothing is no part of a search. */
 		member.doing &= ~itself;
-		member.longest = std::max(member.longest, time);
+		if (party.count == 1 || !member.unfinished)
+			member.longest = std::max(member.longest, time);
 		member.end += time;
 	}
+	if (client.request.operation == HP_SEARCH && party.count == 1)
+		client.slow = time > quick_us;
 	worker.client = nullptr;
 	if (result == HP_FAILED)
 		fail(worker, client);

@@ -207,7 +207,7 @@ Service::joins(const Client &client, const Copy *copy) const
 {
 	const SearchProgress &progress = client.progress;
 
-	if (progress.by_itself || progress.probes > 0 || client.request.search.count > piece_of(client))
+	if (client.slow || progress.by_itself || progress.probes > 0 || client.request.search.count > piece_of(client))
 		return false;
 	try
 	{
@@ -224,7 +224,7 @@ Service::joins(const Client &client, const Copy *copy) const
 
 /*
  * Search for all clients of a party at once.  If that comes to nothing, for whatever reason, each is searched by
- * itself: so a client that leaves, or whose search takes too long, is nobody else's trouble.
+ * itself: so a client that leaves, or whose search takes longer than it should, is nobody else's trouble.
  */
 void
 Service::search_together(Worker &worker, Party &party, const Copy *copy)

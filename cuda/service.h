@@ -180,6 +180,7 @@ struct Client
 	bool		unfinished = false; /* the request is a search with pieces left */
 	SearchProgress progress;
 	uint32_t	piece = 0;		/* number of probes that take some ms; 0: unknown */
+	bool		slow = false;	/* its last search by itself took long, however few its probes were */
 
 	/*
 	 * The devices' time is shared by start-time fair queueing: of the clients with a
@@ -258,6 +259,7 @@ struct Worker
 
 	/* The client whose request it performs, the first one of a party; or NULL. */
 	Client	   *client = nullptr;
+	int			members = 0;	/* of the party */
 	int64_t		since = 0;		/* in ms */
 	uint32_t	piece = 0;		/* probes that could be searched in smaller pieces */
 	bool		too_long = false;	/* it is abandoned for that reason */
@@ -364,7 +366,7 @@ private:
 	Client	   *choose(const Device &device);
 	bool		precedes(const Client &client, const Client &other) const;
 	void		serve(Held &held, Worker &worker, Client &client);
-	void		begin_request(Client &client, const Device &device);
+	void		begin_request(Client &client, const Device &device, bool turn);
 	void		gather(Device &device, Party &party);
 	void		use_device(Held &held, Worker &worker, Party &party);
 

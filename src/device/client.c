@@ -52,6 +52,10 @@ static HpOperation posted;		/* the operation of the last hm_client_post() */
 static bool patient = false;	/* see hm_client_be_patient() */
 static bool gave_up = false;	/* the last request was not waited for */
 
+/* What it has taken this backend to connect, and to get staging memory, in ns. */
+static double setup_ns = 0;
+static double first_setup_ns = 0;	/* since the connection was made, until there is staging memory */
+
 static char *staging = NULL;
 static Size staging_size = 0;
 static void *staging_owner = NULL;
@@ -283,30 +287,12 @@ has_descriptor_left(void)
 	return spare >= 0;
 }
 
-bool
-hm_client_connect(void)
+/* Connect to the daemon. */
+static bool
+connect_to_daemon(void)
 {
-	static bool registered = false;
 	HpRequest	request = {0};
 	const HpReply *answer;
-
-	if (!registered)
-	{
-		RegisterXactCallback(end_of_transaction, NULL);
-		RegisterSubXactCallback(end_of_subtransaction, NULL);
-		staging_timeout = RegisterTimeout(USER_TIMEOUT, give_staging_back);
-		registered = true;
-	}
-	if (get_timeout_active(staging_timeout))
-		disable_timeout(staging_timeout, false);
-
-	/* An error may have been caught without the end of a subtransaction. */
-	if (asking || syncing || given_back)
-		hm_client_close();
-	if (hm_device_state() != HM_DEVICE_UP)
-		return false;
-	if (connection >= 0)
-		return true;
 
 	/* The next daemon does not know the staging memory of the old connection. */
 	save_staging();
@@ -342,6 +328,59 @@ hm_client_connect(void)
 		return false;
 	}
 	return true;
+}
+
+/* Add the time since a start to what this backend has spent. */
+static void
+note_setup(instr_time start)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, start);
+	setup_ns += 1e9 * INSTR_TIME_GET_DOUBLE(now);
+	first_setup_ns += 1e9 * INSTR_TIME_GET_DOUBLE(now);
+}
+
+/* A backend is set up.  Its time counts a quarter in the mean of all; if two note theirs at once, one of them counts. */
+static void
+note_setup_mean(double ns)
+{
+	uint64		mean = pg_atomic_read_u64(&hm_device->setup_ns);
+
+	pg_atomic_write_u64(&hm_device->setup_ns, mean == 0 ? (uint64) ns : (uint64) (0.75 * (double) mean + 0.25 * ns));
+}
+
+bool
+hm_client_connect(void)
+{
+	static bool registered = false;
+	instr_time	start;
+	bool		connected;
+
+	if (!registered)
+	{
+		RegisterXactCallback(end_of_transaction, NULL);
+		RegisterSubXactCallback(end_of_subtransaction, NULL);
+		staging_timeout = RegisterTimeout(USER_TIMEOUT, give_staging_back);
+		registered = true;
+	}
+	if (get_timeout_active(staging_timeout))
+		disable_timeout(staging_timeout, false);
+
+	/* An error may have been caught without the end of a subtransaction. */
+	if (asking || syncing || given_back)
+		hm_client_close();
+	if (hm_device_state() != HM_DEVICE_UP)
+		return false;
+	if (connection >= 0)
+		return true;
+
+	INSTR_TIME_SET_CURRENT(start);
+	first_setup_ns = 0;
+	connected = connect_to_daemon();
+	note_setup(start);
+	return connected;
 }
 
 /* Make staging memory and have the daemon map it.  Returns false on failure. */
@@ -383,6 +422,9 @@ char *
 hm_client_staging(Size size)
 {
 	Size		rounded = STAGING_MIN;
+	bool		first = staging == NULL;
+	instr_time	start;
+	bool		made;
 
 	Assert(size <= HM_STAGING_MAX && !asking);
 	save_staging();
@@ -393,12 +435,29 @@ hm_client_staging(Size size)
 	while (rounded < size)
 		rounded *= 2;
 	unmap_staging();
-	if (!make_staging(rounded))
+	INSTR_TIME_SET_CURRENT(start);
+	made = make_staging(rounded);
+	note_setup(start);
+	if (!made)
 	{
 		hm_client_close();
 		return NULL;
 	}
+	if (first)
+		note_setup_mean(first_setup_ns);
 	return staging;
+}
+
+double
+hm_client_setup_ns(void)
+{
+	return setup_ns;
+}
+
+double
+hm_client_setup_owed(void)
+{
+	return connection >= 0 && staging != NULL ? 0 : (double) pg_atomic_read_u64(&hm_device->setup_ns);
 }
 
 uint64

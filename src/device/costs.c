@@ -148,6 +148,7 @@ hm_costs_forced(const HmDeviceCosts *costs, uint32_t keys, const HmQueue *queue)
 	HmCostChoice choice;
 
 	choice.on_device = true;
+	choice.saved = 0;
 	choice.reason = costs->device[hm_size_class(keys)].count < HM_COSTS_LEARNT ? HM_COST_LEARNING : HM_COST_SOONER;
 	choice.busy = expected(costs->busy, keys, true);
 	choice.wait = wait_time(queue, choice.busy);
@@ -222,6 +223,7 @@ hm_costs_choose(HmDeviceCosts *costs, uint32_t keys, const HmQueue *queue, uint3
 	}
 
 	device += choice.wait;
+	choice.saved = cpu - device;
 	if (choice.reason == HM_COST_LEARNING && costs->device[hm_size_class(keys)].count > 0 && device + sync < LEARN_NS)
 		return choice;
 
@@ -256,6 +258,18 @@ hm_costs_choose(HmDeviceCosts *costs, uint32_t keys, const HmQueue *queue, uint3
 	choice.reason = HM_COST_TRIAL;
 	choice.on_device = device + sync > cpu && explores(earned, cpu, device + sync);
 	return choice;
+}
+
+bool
+hm_costs_set_up(double *missed, const HmCostChoice *choice, double setup)
+{
+	if (choice->reason == HM_COST_LEARNING)
+		return true;
+	if (choice->reason == HM_COST_TRIAL)
+		return false;
+	if (choice->saved > 0)
+		*missed += choice->saved;
+	return *missed >= setup;
 }
 
 void

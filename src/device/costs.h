@@ -92,6 +92,7 @@ typedef struct HmCostChoice
 {
 	bool		on_device;
 	HmCostReason reason;
+	double		saved;			/* how much sooner than on the CPU, without the re-sync */
 	double		wait;			/* for other sessions */
 	double		sync;			/* of the re-sync before it */
 	double		busy;			/* of the device with this batch, after that */
@@ -124,6 +125,12 @@ extern HmCostChoice hm_costs_choose(HmDeviceCosts *costs, uint32_t keys, const H
 
 /* What is expected of a batch that goes to the device in any case. */
 extern HmCostChoice hm_costs_forced(const HmDeviceCosts *costs, uint32_t keys, const HmQueue *queue);
+
+/*
+ * Does a session set up its connection to the device for a batch that goes there?  That serves its later batches, too.  So it
+ * does when its batches have missed as much as that takes, which *missed notes; one that is to be a trial for all does not.
+ */
+extern bool hm_costs_set_up(double *missed, const HmCostChoice *choice, double setup);
 
 /*
  * How many times what a re-sync or a copy takes batches must have missed before it is made for them.  That doubles

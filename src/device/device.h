@@ -406,6 +406,13 @@ extern void hm_client_close(void);
 extern char *hm_client_staging(Size size);
 
 /*
+ * What it has taken this backend so far to connect and to get staging memory, which is pinned, in ns; and what
+ * it is expected to take before the next batch: 0 if there are both.
+ */
+extern double hm_client_setup_ns(void);
+extern double hm_client_setup_owed(void);
+
+/*
  * Claim the content of staging memory for an owner.  When staging memory is requested
  * next, and the owner has not given it up, save() is called.  Returns a number to give
  * the claim up with; giving up a claim that is no longer valid does nothing.  The end

@@ -96,6 +96,7 @@ start_shared(void)
 		pg_atomic_init_u64(&hm_device->queued_search, 0);
 		pg_atomic_init_u32(&hm_device->queued, 0);
 		pg_atomic_init_u32(&hm_device->lanes, 1);
+		pg_atomic_init_u64(&hm_device->setup_ns, 0);
 		hm_device->info.state = HM_DEVICE_OFF;
 		hm_device->stats_since = GetCurrentTimestamp();
 		hm_device->info.since = hm_device->stats_since;

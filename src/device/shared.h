@@ -57,6 +57,7 @@ typedef struct HmDeviceShared
 	pg_atomic_uint64 queued_search;
 	pg_atomic_uint32 queued;	/* number of these backends */
 	pg_atomic_uint32 lanes;		/* that share the work */
+	pg_atomic_uint64 setup_ns;	/* mean of what setting up a connection takes; 0: unknown */
 
 	/* The process that brings copies up to date ahead of batches. */
 	int			ahead_pid;		/* 0: it does not run */

@@ -155,6 +155,19 @@ keys_there(uint32 keys, const HmCopyState *state)
 	return state->watched ? (uint32) ceil(keys * Max(state->share, MIN_SHARE)) : keys;
 }
 
+/* Is this backend connected to the device, or is it to be for this batch and later ones? */
+static bool
+is_set_up(const HmCostChoice *choice)
+{
+	static double missed = 0;
+	double		setup = hm_client_setup_owed();
+
+	if (setup > 0)
+		return hm_costs_set_up(&missed, choice, setup);
+	missed = 0;
+	return true;
+}
+
 /*
  * Will the device be done sooner?  With "forced" it is only estimated when.  A partial copy answers a part
  * of the batch, and the CPU the rest in any case: so it is the part that is compared.
@@ -192,7 +205,7 @@ compare(Relation index, uint32 keys, bool forced, HmChoice *choice)
 		return HM_CPU_NOT_IN_ZONES;
 	if (!state.watched)
 		return compare_load(index, keys, &costs, choice);
-	return choice->expected.on_device ? HM_CPU_NO_REASON : HM_CPU_CHEAPER;
+	return choice->expected.on_device && is_set_up(&choice->expected) ? HM_CPU_NO_REASON : HM_CPU_CHEAPER;
 }
 
 void

@@ -125,6 +125,29 @@ hm_remote_stop(HmRemote *remote)
 }
 
 /*
+ * Measures what a batch takes.  What setting up this backend's connection takes meanwhile is not part of it: later
+ * batches, and those of other sessions, do not take that.
+ */
+typedef struct Watch
+{
+	instr_time	start;
+	double		setup;
+} Watch;
+
+static inline void
+start_watch(Watch *watch)
+{
+	INSTR_TIME_SET_CURRENT(watch->start);
+	watch->setup = hm_client_setup_ns();
+}
+
+static inline double
+watch_ns(const Watch *watch)
+{
+	return hm_ns_since(watch->start) - (hm_client_setup_ns() - watch->setup);
+}
+
+/*
  * Bring the copy up to date, unless it is so already.  With probes, zones of a partial copy may be exchanged.
  */
 static HmCpuReason
@@ -132,7 +155,7 @@ bring_up_to_date(HmRemote *remote, bool load, const HmProbes *probes)
 {
 	HmCpuReason reason;
 	HmDeviceTimes *times = &remote->times;
-	instr_time	start;
+	Watch		start;
 	uint64		loads = remote->stats->counts.loads;
 	uint64		lines = remote->stats->synced_lines;
 
@@ -143,7 +166,7 @@ bring_up_to_date(HmRemote *remote, bool load, const HmProbes *probes)
 		remote->synced = true;
 		return HM_CPU_NO_REASON;
 	}
-	INSTR_TIME_SET_CURRENT(start);
+	start_watch(&start);
 	reason = hm_sync(remote->index, load, probes, &remote->copy, remote->stats);
 
 	/* A copy that has outgrown the memory can be made again, as a partial one. */
@@ -156,11 +179,11 @@ bring_up_to_date(HmRemote *remote, bool load, const HmProbes *probes)
 
 	/* An exchange of zones is for the batches to come, and says nothing about other re-syncs. */
 	if (remote->synced && remote->copy.exchanged)
-		times->all -= hm_ns_since(start);
+		times->all -= watch_ns(&start);
 	else
 	{
 		times->loaded |= remote->stats->counts.loads > loads;
-		times->sync += hm_ns_since(start);
+		times->sync += watch_ns(&start);
 		times->sync_waited += hm_sync_waited();
 		times->lines += remote->stats->synced_lines - lines;
 	}
@@ -347,26 +370,26 @@ static void
 calibrate(HmRemote *remote)
 {
 	HmDeviceTimes batch = remote->times;
-	instr_time	calibration;
+	Watch		calibration;
 
-	INSTR_TIME_SET_CURRENT(calibration);
+	start_watch(&calibration);
 	for (uint32 keys = HM_SIZE_CLASS_MIN; keys <= remote->probes.count / 4; keys *= 4)
 	{
 		HmDeviceTimes *times = &remote->times;
-		instr_time	start;
+		Watch		start;
 		uint32		count = keys;
 
 		memset(times, 0, sizeof(*times));
 		times->loaded = true;
-		INSTR_TIME_SET_CURRENT(start);
+		start_watch(&start);
 		if (hm_remote_search_chunk(remote, &count) != HM_CPU_NO_REASON)
 			break;
-		times->all = hm_ns_since(start);
+		times->all = watch_ns(&start);
 		if (count == keys)
 			hm_choice_note_device(remote->index, keys, times);
 	}
 	remote->times = batch;
-	remote->times.sync += hm_ns_since(calibration);
+	remote->times.sync += watch_ns(&calibration);
 	remote->hits = remote->counted = 0;
 }
 
@@ -380,9 +403,9 @@ hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done,
 				bool keys_wanted, const HmChoice *choice)
 {
 	HmCpuReason reason;
-	instr_time	start;
+	Watch		start;
 
-	INSTR_TIME_SET_CURRENT(start);
+	start_watch(&start);
 	drop_hits(remote);
 	remote->probes = *probes;
 	remote->done = done;
@@ -413,7 +436,7 @@ hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done,
 		hm_queue_enter(0, 0);
 	if (reason == HM_CPU_DEVICE_FAILED)
 		remote->stats->counts.fallbacks++;
-	remote->times.all += hm_ns_since(start);
+	remote->times.all += watch_ns(&start);
 	return reason;
 }
 
@@ -436,16 +459,16 @@ hm_remote_divide(HmRemote *remote, const HmProbes *probes, double ns)
 void
 hm_remote_prepare(HmRemote *remote)
 {
-	instr_time	start;
+	Watch		start;
 
 	if (remote->handed < remote->hits || remote->next == remote->probes.count)
 		return;
 
 	/* If there can be no copy, hm_remote_next() will find that out. */
-	INSTR_TIME_SET_CURRENT(start);
+	start_watch(&start);
 	remote->synced = false;
 	(void) bring_up_to_date(remote, remote->may_load, NULL);
-	remote->times.all += hm_ns_since(start);
+	remote->times.all += watch_ns(&start);
 }
 
 /* Return hits, except those of probes that are done.  The key of a point's hit is the point. */
@@ -525,12 +548,12 @@ uint32
 hm_remote_next(HmRemote *remote, HmHit *hits, void *keys, uint32 max, uint32 *rest,
 			   HmCpuReason *reason, uint64 *counted)
 {
-	instr_time	start;
+	Watch		start;
 	uint32		n;
 
-	INSTR_TIME_SET_CURRENT(start);
+	start_watch(&start);
 	n = next_hits(remote, hits, keys, max, rest, reason, counted);
-	remote->times.all += hm_ns_since(start);
+	remote->times.all += watch_ns(&start);
 	if (n == 0 && *rest == remote->probes.count)
 		hm_choice_note_device(remote->index, remote->probes.count, &remote->times);
 	return n;

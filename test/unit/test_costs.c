@@ -464,6 +464,44 @@ test_after_forced(void)
 	report("the choice follows when one client comes after many on the device");
 }
 
+/* A session is connected once its batches have missed as much as that takes: not for a batch, and not for a trial. */
+static void
+test_set_up(void)
+{
+	HmQueue		queue = {.lanes = 1};
+	HmDeviceTimes times = {.all = 60e3, .asked = 40e3, .busy = 20e3, .reason = HM_COST_SOONER};
+	double		missed = 0;
+	int			batches = 0;
+	HmCostChoice choice;
+
+	memset(&costs, 0, sizeof(costs));
+	choice = hm_costs_choose(&costs, 300, &queue, 0);
+	expect(hm_costs_set_up(&missed, &choice, 3e6), "not to learn");
+	for (int i = 0; i < 20; i++)
+	{
+		hm_costs_note_device(&costs, 300, &times, 0);
+		hm_costs_note_cpu(&costs, 300, 160e3, 0);
+	}
+	do
+		choice = hm_costs_choose(&costs, 300, &queue, 0);
+	while (++batches < 1000 && !(choice.on_device && hm_costs_set_up(&missed, &choice, 3e6)));
+	expect(batches >= 28 && batches <= 33, "for the batch number %d, each of which would save 100 us of 3 ms", batches);
+
+	/* Where the CPU is sooner, nothing is missed; trials are others' business. */
+	times.all = 300e3;
+	for (int i = 0; i < 40; i++)
+		hm_costs_note_device(&costs, 300, &times, 0);
+	memset(costs.gained, 0, sizeof(costs.gained));
+	missed = 0;
+	for (batches = 0; batches < 10000 && missed == 0; batches++)
+	{
+		choice = hm_costs_choose(&costs, 300, &queue, 0);
+		expect(!choice.on_device || !hm_costs_set_up(&missed, &choice, 3e6), "set up for reason %d", choice.reason);
+	}
+	expect(missed == 0, "%f ns are missed", missed);
+	report("connections are set up for several batches");
+}
+
 /* Copies that could not be made are tried more rarely, and not for ever. */
 static void
 test_failures(void)
@@ -593,6 +631,7 @@ test_costs(void)
 	test_bulk();
 	test_late();
 	test_cold();
+	test_set_up();
 	test_failures();
 	test_after_forced();
 	test_small();
