@@ -29,11 +29,13 @@
  * Gains and losses of batches on the device count up to this many times what a batch takes on the CPU.
  * So a device that has been fast for a while may be late once.  One that was late often is out of use
  * until the loss is EXPLORE_SHARE of the time that batches have taken since then, but not for longer than LOSS_MS
- * if to try costs little: what many sessions have lost says little of what the few after them would gain.
+ * if to try costs little, a re-sync of no more than DEAR_SYNC times what a batch takes on the CPU: what many sessions have lost
+ * says little of what the few after them would gain.
  */
 #define MAX_GAIN		64
 #define MAX_LOSS		1024
 #define LOSS_MS			1000
+#define DEAR_SYNC		4
 
 /*
  * No request waits longer for another one than the larger of the two takes, or than a piece of a
@@ -231,7 +233,7 @@ hm_costs_choose(HmDeviceCosts *costs, uint32_t keys, const HmQueue *queue, uint3
 	 * Means are no guard against a device that is fast as a rule and very late now and then.  What it
 	 * has lost has to be earned first, as for trials.
 	 */
-	if (*gained < 0 && (sync > cpu || (uint32_t) (now_ms - costs->lost_at_ms[hm_size_class(keys)]) < LOSS_MS))
+	if (*gained < 0 && (sync > DEAR_SYNC * cpu || (uint32_t) (now_ms - costs->lost_at_ms[hm_size_class(keys)]) < LOSS_MS))
 	{
 		*gained += (float) (cpu * EXPLORE_SHARE);
 		choice.on_device = false;

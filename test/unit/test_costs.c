@@ -464,6 +464,43 @@ test_after_forced(void)
 	report("the choice follows when one client comes after many on the device");
 }
 
+/*
+ * The number of batches of a million keys that go to the CPU after a loss, 180 ms each, before one goes to the device, where it
+ * takes 40 ms after a re-sync of so many ms.
+ */
+static int
+batches_after_loss(double sync_ms)
+{
+	HmQueue		queue = {.lanes = 1, .lines = 100000};
+	HmDeviceTimes times = {.all = 40e6, .asked = 20e6, .busy = 20e6, .reason = HM_COST_SOONER};
+	int			class = hm_size_class(1000000);
+	int			batches = 0;
+
+	memset(&costs, 0, sizeof(costs));
+	for (int i = 0; i < 20; i++)
+	{
+		hm_costs_note_device(&costs, 1000000, &times, 0);
+		hm_costs_note_cpu(&costs, 1000000, 180e6, 0);
+	}
+	costs.line.value = (float) (sync_ms * 1e6 / queue.lines);
+	costs.gained[class] = -2e9f;
+	while (batches < 100 && !hm_costs_choose(&costs, 1000000, &queue, 2000).on_device)
+		batches++;
+	return batches;
+}
+
+/* What was lost is forgotten soon where a re-sync takes longer than a batch on the CPU, but not where it takes many times as long. */
+static void
+test_dear_sync(void)
+{
+	int			batches = batches_after_loss(300);
+
+	expect(batches <= 3, "%d batches until a re-sync of 300 ms", batches);
+	batches = batches_after_loss(2000);
+	expect(batches >= 50, "%d batches until a re-sync of 2000 ms", batches);
+	report("losses and re-syncs that take longer than a batch");
+}
+
 /* A session is connected once its batches have missed as much as that takes: not for a batch, and not for a trial. */
 static void
 test_set_up(void)
@@ -631,6 +668,7 @@ test_costs(void)
 	test_bulk();
 	test_late();
 	test_cold();
+	test_dear_sync();
 	test_set_up();
 	test_failures();
 	test_after_forced();
