@@ -1,0 +1,185 @@
+/*
+ * lanes_parties.c
+ *		Tests a daemon that performs small searches of several clients together.
+ */
+#define _GNU_SOURCE
+#include "test_lanes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/*
+ * Send a search for a key of the index, as a point or as a range; of zones that it does not have, without room for hits, or as it
+ * should be, according to what is expected of it.
+ */
+static void
+send_search(const Connection *client, const Index *index, uint64_t key, bool is_range, HpStatus status)
+{
+	HpRequest	request = make_search(client, index, key);
+
+	if (status == HP_OTHER_ZONES)
+		request.search.zones = 17;
+	else if (status == HP_NO_ROOM)
+		request.search.room = 0;
+
+	if (is_range)
+	{
+		request.search.is_range = 1;
+		request.search.high_at = 64;
+		pack_keys(client->staging + 64, &key, 1, HT_WIDTH64);
+		request.search.probes_at = 128;
+	}
+	expect(send_request(client, &request), "send");
+}
+
+static void
+receive_search(const Connection *client, const Index *index, uint64_t key, HpStatus status)
+{
+	static HtHit hits[MODEL_MAX_ENTRIES];
+	uint64_t	n = model_search(&index->model, &key, &key, 1, hits);
+	const uint64_t *tids = (const uint64_t *) (client->staging + 128 * 1024);
+	HpReply		reply;
+
+	if (status == HP_NO_ROOM && n == 0)
+		status = HP_OK;
+	expect(receive_reply(client, &reply) && reply.status == status && (reply.hits == n || status == HP_OTHER_ZONES),
+		   "status %u, not %u, %d hits, not %d", reply.status, status, (int) reply.hits, (int) n);
+	for (uint64_t i = 0; i < n && status == HP_OK && !failed(); i++)
+		expect(tids[i] == hits[i].tid, "another client's hit");
+}
+
+/*
+ * Small searches of one index are performed together, and each client gets its own hits: also where others of its party leave,
+ * or the search of a party comes to nothing, which is every fifth one's lot here.
+ */
+void
+test_parties(void)
+{
+	enum
+	{
+		CLIENTS = 24,
+		ROUNDS = 40,
+		SLOW = 3
+	};
+	Connection	clients[CLIENTS];
+	uint64_t	keys[CLIENTS];
+	HpStatus	status[CLIENTS];
+	Index		indexes[2] = {make_index(CONTENT_SPREAD, HT_WIDTH64), make_index(CONTENT_SPREAD, HT_WIDTH64)};
+	double		least = 1e9;
+
+	setenv("FAULT_TOGETHER", "1", 1);
+	setenv("FAULT_SLOW", "3", 1);
+	start("--memory=64");
+	connect_clients(clients, CLIENTS);
+	for (int i = 0; i < 2; i++)
+		expect(sync_index(&clients[0], &indexes[i]) == HP_OK, "sync");
+	for (int round = 0; round < ROUNDS && !failed(); round++)
+	{
+		/* First all want the same of the same index, then anything. */
+		bool		mixed = round >= ROUNDS / 2;
+		int			gone = mixed ? rnd_below(CLIENTS) : CLIENTS;
+		double		begin = now_ms();
+
+		for (int i = 0; i < CLIENTS; i++)
+		{
+			const Index *index = &indexes[mixed ? i % 2 : 0];
+
+			/* Some keys have no hit. */
+			keys[i] = index->model.entries[rnd_below(index->model.count)].key ^ (uint64_t) rnd_below(2);
+			status[i] = !mixed || rnd_below(5) ? HP_OK : rnd_below(2) ? HP_OTHER_ZONES : HP_NO_ROOM;
+			send_search(&clients[i], index, keys[i], mixed && i % 3 == 0, status[i]);
+		}
+		if (gone < CLIENTS)
+		{
+			usleep((useconds_t) rnd_below(SLOW * 2000));
+			close_connection(&clients[gone]);
+		}
+		for (int i = 0; i < CLIENTS && !failed(); i++)
+		{
+			if (i != gone)
+				receive_search(&clients[i], &indexes[mixed ? i % 2 : 0], keys[i], status[i]);
+		}
+		if (!mixed && now_ms() - begin < least)
+			least = now_ms() - begin;
+		if (gone < CLIENTS)
+			clients[gone] = connect_client(GENERATION);
+	}
+
+	/* Two lanes would take 36 ms, one by one. */
+	expect(least < CLIENTS / 2 * SLOW * 0.75, "searches took %.0f ms at least", least);
+	close_connections(clients, CLIENTS);
+	stop();
+	for (int i = 0; i < 2; i++)
+		free_index(&indexes[i]);
+	report("small searches together");
+}
+
+/* Search again and again, as a process of its own, for all entries so many times, and report the number of searches at the end. */
+static void
+run_small_searcher(const Index *index, uint32_t ranges, int report_to)
+{
+	Connection	client = connect_client(GENERATION);
+	HpRequest	request = make_search(&client, index, 0);
+	double		end = now_ms() + 1500;
+	int			searches = 0;
+
+	request.search.count = ranges;
+	request.search.is_range = 1;
+	request.search.high_at = 64 * 1024;
+	request.search.probes_at = 128 * 1024;
+	request.search.tids_at = 256 * 1024;
+	request.search.room = 1;
+	memset(client.staging, 0, ranges * sizeof(uint64_t));
+	memset(client.staging + 64 * 1024, ranges > 1 ? 0xFF : 0, ranges * sizeof(uint64_t));
+	for (; now_ms() < end; searches++)
+		ask_status(&client, &request, NULL);
+	_exit(report_to >= 0 && write(report_to, &searches, sizeof(searches)) != sizeof(searches));
+}
+
+/* Searches with few probes that take long, as their ranges are long, do not take other clients' time. */
+void
+test_slow_members(void)
+{
+	enum
+	{
+		SLOW = 3,
+		QUICK = 6
+	};
+	Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
+	Connection	client;
+	pid_t		children[SLOW + QUICK];
+	int			to_parent[2];
+	int			least = INT32_MAX;
+
+	setenv("FAULT_TOGETHER", "4000", 1);
+	start("--memory=64");
+	client = connect_client(GENERATION);
+	expect(sync_index(&client, &index) == HP_OK && pipe(to_parent) == 0, "sync, pipe");
+	fflush(NULL);
+	for (int i = 0; i < SLOW + QUICK; i++)
+	{
+		children[i] = fork();
+		if (children[i] == 0)
+			run_small_searcher(&index, i < SLOW ? 2000 : 1, i < SLOW ? -1 : to_parent[1]);
+	}
+	for (int i = 0; i < QUICK; i++)
+	{
+		int			searches;
+
+		expect(read(to_parent[0], &searches, sizeof(searches)) == sizeof(searches), "a client has died");
+		least = searches < least ? searches : least;
+	}
+	for (int i = 0; i < SLOW + QUICK; i++)
+		waitpid(children[i], NULL, 0);
+	close(to_parent[0]);
+	close(to_parent[1]);
+	printf("# at least %d quick searches beside slow ones\n", least);
+	expect(least > 100, "slow searches take the time of quick ones: %d", least);
+	close_connection(&client);
+	stop();
+	free_index(&index);
+	report("searches with few probes that take long");
+}
