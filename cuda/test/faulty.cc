@@ -7,7 +7,8 @@
  * FAULT_MEMORY=n: each call runs out of memory with a chance of one in n.
  * FAULT_BATCH=n: batches take n bytes for each probe, which a lane keeps.  FAULT_ROOM=n: all lanes of a device together
  * have no more than n bytes for that; the device has no other memory, and a copy takes one byte of it.
- * FAULT_TOGETHER=n: batches of up to n probes are searched together, in the time of one; but every fifth time that is abandoned.
+ * FAULT_TOGETHER=n: batches of up to n probes are searched together, in the time of one; but every fifth time that is abandoned, with
+ * FAULT_PARTIES=n every n-th time.
  * FAULT_SLOW=ms: each search takes this long, unless it is abandoned.
  * FAULT_HANG=ms: each search takes this long, and nothing is heard of it meanwhile.
  * FAULT_DEVICE=n: call number n and all later ones fail; opening the device is the
@@ -289,7 +290,7 @@ struct FaultyIndex : HdIndex
 			status = host->search(batches[i], harmonia::SortPlan(), &results[i]);
 		if (status == HD_OK && fault("FAULT_SLOW") != nullptr && !passes(atoi(fault("FAULT_SLOW"))))
 			status = entered()->fail(HD_ABANDONED, "simulated slow search");
-		if (count > 1 && status == HD_OK && ++entered()->parties % 5 == 0)
+		if (count > 1 && status == HD_OK && ++entered()->parties % (fault("FAULT_PARTIES") != nullptr ? atoi(fault("FAULT_PARTIES")) : 5) == 0)
 			status = entered()->fail(HD_ABANDONED, "simulated");
 		entered()->end_search();
 		return status;

@@ -117,6 +117,40 @@ test_parties(void)
 	report("small searches together");
 }
 
+/* If no party comes to anything, each search is performed by itself. */
+void
+test_failing_parties(void)
+{
+	enum
+	{
+		CLIENTS = 12
+	};
+	Connection	clients[CLIENTS];
+	uint64_t	keys[CLIENTS];
+	Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
+
+	setenv("FAULT_TOGETHER", "1", 1);
+	setenv("FAULT_PARTIES", "1", 1);
+	setenv("FAULT_SLOW", "1", 1);
+	start("--memory=64");
+	connect_clients(clients, CLIENTS);
+	expect(sync_index(&clients[0], &index) == HP_OK, "sync");
+	for (int round = 0; round < 10 && !failed(); round++)
+	{
+		for (int i = 0; i < CLIENTS; i++)
+		{
+			keys[i] = index.model.entries[rnd_below(index.model.count)].key;
+			send_search(&clients[i], &index, keys[i], false, HP_OK);
+		}
+		for (int i = 0; i < CLIENTS && !failed(); i++)
+			receive_search(&clients[i], &index, keys[i], HP_OK);
+	}
+	close_connections(clients, CLIENTS);
+	stop();
+	free_index(&index);
+	report("searches whose parties come to nothing");
+}
+
 typedef struct Report
 {
 	bool		slow;

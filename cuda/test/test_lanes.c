@@ -23,7 +23,7 @@
 static Daemon daemon_process;
 
 static const char *const faults[] = {"FAULT_SLOW", "FAULT_HANG", "FAULT_LANE", "FAULT_DEVICE", "FAULT_BATCH", "FAULT_ROOM",
-"FAULT_TOGETHER", "HARMONIA_LANES"};
+"FAULT_TOGETHER", "FAULT_PARTIES", "HARMONIA_LANES"};
 
 void
 start(const char *memory)
@@ -633,6 +633,7 @@ main(int argc, char **argv)
 	test_gone();
 	test_limit();
 	test_parties();
+	test_failing_parties();
 	test_slow_members();
 	test_one_client();
 	status = tap_finish();

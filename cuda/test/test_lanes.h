@@ -18,6 +18,7 @@ extern void close_connections(Connection *clients, int n);
 
 /* lanes_parties.c */
 extern void test_parties(void);
+extern void test_failing_parties(void);
 extern void test_slow_members(void);
 
 #endif							/* HARMONIA_TEST_LANES_H */
