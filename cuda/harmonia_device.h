@@ -274,7 +274,7 @@ typedef struct HdBatch
 
 	/*
 	 * Equal points count as one: only one of them, any of them, gets hits.  HD_PAIRS
-	 * only.  Single threads do the search.
+	 * only.  Single threads do the search, unless the batch is a small one (gpu_small.cu).
 	 */
 	bool		distinct;
 
