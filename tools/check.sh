@@ -22,7 +22,8 @@
 #   roots      test/roots       set-up on newly installed systems; takes long, and wants root and
 #                               a network
 #
-# All but slow, races, sanitizers, bench and roots, which are --slow, are run if none is named. KEEP=1 keeps
+# All but slow, races, sanitizers, bench and roots, which are --slow, are run if none is named; then setup,
+# unit and docs, which keep one processor busy, run beside the first of the others. KEEP=1 keeps
 # the working directory; PROVE_FLAGS goes to prove; TESTS="test/t/*crash*" limits
 # the suites of TAP tests, REGRESS="plan scan" that of regression tests.  JOBS is the number of
 # TAP tests at a time (1).
@@ -39,17 +40,20 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 suites=()
+# Those that keep one processor busy, and run beside the others; and those that look at the clock, and run after them.
+beside=()
+alone=()
+beside_pid=''
 unavailable=()
-summary=()
 needs_extension=''
 fault_bindir=''
-failures=0
 # Logs of failed suites go here, because the working directory is removed.
 log_keep=$root/.private/check-logs
 
 clean_up() {
 	local status=$?
 	trap - EXIT
+	[ -z "$beside_pid" ] || kill "$beside_pid" 2>/dev/null || true
 	if [ -d "$dir/pgtap" ]; then
 		"$root/tools/private-server.sh" stop "$dir/pgtap" -m immediate || true
 	fi
@@ -139,7 +143,7 @@ prepare() {
 	trap 'exit 130' INT TERM
 	prepare_reports
 
-	for suite in "${suites[@]}"; do
+	for suite in "${suites[@]}" "${beside[@]}" "${alone[@]}"; do
 		case $suite in
 			packaging | unit | device | sanitizers | faults | races | setup | roots) ;; # which can do without
 			*) needs_extension=yes ;;
@@ -440,24 +444,40 @@ keep_logs() {
 	grep -rE 'PANIC:|TRAP:|terminated by signal' "$log_keep/$1" | head -n 20 || true
 }
 
+# A line for each suite is kept in a file, because some run in a process of their own.
 run_suite() {
 	local suite=$1 start=$SECONDS outcome=passed
 	if [[ " ${unavailable[*]} " == *" $suite "* ]]; then
-		summary+=("$(printf '%-10s not run: what it needs is not to be had' "$suite")")
-		return
+		outcome='not run: what it needs is not to be had'
+	elif ! has_tests "$suite"; then
+		outcome='no tests'
+	else
+		say "Suite $suite, after $SECONDS s"
+		"run_$suite" || outcome=FAILED
+		no_reports || outcome=FAILED
+		[ "$outcome" = passed ] || keep_logs "$suite"
+		outcome="$outcome in $((SECONDS - start)) s"
 	fi
-	if ! has_tests "$suite"; then
-		summary+=("$(printf '%-10s no tests' "$suite")")
-		return
-	fi
-	say "Suite $suite, after $SECONDS s"
-	"run_$suite" || outcome=FAILED
-	no_reports || outcome=FAILED
-	if [ "$outcome" = FAILED ]; then
-		failures=$((failures + 1))
-		keep_logs "$suite"
-	fi
-	summary+=("$(printf '%-10s %s in %s s' "$suite" "$outcome" $((SECONDS - start)))")
+	printf '%-10s %s\n' "$suite" "$outcome" >>"$dir/summary"
+}
+
+run_suites() {
+	local suite
+	for suite in "$@"; do
+		run_suite "$suite"
+	done
+}
+
+# Runs the suites of $beside in a process of their own; what they print is shown when they have ended.
+run_side_by_side() {
+	local status=0
+	run_suites "${beside[@]}" >"$dir/beside.log" 2>&1 &
+	beside_pid=$!
+	run_suites "${suites[@]}"
+	wait "$beside_pid" || status=$?
+	beside_pid=''
+	cat "$dir/beside.log"
+	[ "$status" = 0 ] || die "one of these suites broke off: ${beside[*]}"
 }
 
 all_suites=''
@@ -466,18 +486,25 @@ case ${1:-} in
 	-*) die "usage: $0 [--slow | SUITE...]" ;;
 	'')
 		all_suites=yes
-		suites=(packaging setup unit device regress isolation tap faults pgtap docs engine)
+		beside=(setup unit docs)
+		suites=(packaging regress isolation pgtap engine)
+		alone=(device tap faults)
 		;;
 	*) suites=("$@") ;;
 esac
 
 prepare
-for suite in "${suites[@]}"; do
-	run_suite "$suite"
-done
+# With sanitizers each suite looks for reports, and would find those of others.
+if [ "$(nproc)" = 1 ] || [ -n "$sanitizers" ]; then
+	run_suites "${beside[@]}" "${suites[@]}"
+else
+	run_side_by_side
+fi
+run_suites "${alone[@]}"
 
 say "PostgreSQL $("$PG_CONFIG" --version | cut -d' ' -f2), $(nproc) processors"
-printf '%s\n' "${summary[@]}"
+cat "$dir/summary"
+failures=$(grep -c ' FAILED ' "$dir/summary" || true)
 if [ "$failures" -gt 0 ]; then
 	die "$failures suite(s) failed; logs are in $log_keep"
 fi
