@@ -120,14 +120,19 @@ LT(greatest)(const LT(Block) *block)
 	return LT(entry)(block, LT(greatest_slot)(block));
 }
 
-/* Does the block have an entry that is not above the given entry? */
+/*
+ * Does the block have an entry that is not above the given entry?  Its first slot often has one, because TIDs ascend,
+ * as a rule.
+ */
 static inline bool
 LT(begins_before)(const LT(Block) *block, LT_ENTRY entry)
 {
 	LT_KEY		key = LT_STORED(entry.key);
 	bool		found = false;
 
-	for (int i = 0; i < LT(used)(block); i++)
+	if (LT(used)(block) > 0 && LT_CMP(LT(entry)(block, 0), entry) <= 0)
+		return true;
+	for (int i = 1; i < LT(used)(block); i++)
 		found |= (int) KEY_LESS(LT(key)(block, i), key) |
 			((int) KEY_EQUAL(LT(key)(block, i), key) & (int) (load_tid(block->tids, i, LT_TID) <= entry.tid));
 	return found;
@@ -584,18 +589,66 @@ LT(find_crowded)(const LT(Page) *page, int b, int room, int *first, int *last)
 }
 
 /*
+ * Write the page again with all free blocks behind an entry that is to come, if that is the last one of the page's first
+ * key: rows that come later have greater TIDs, as a rule, so the next ones with this key come behind it.  It is worth it
+ * if fewer entries are moved than if they were pushed a quarter of the page's blocks, each time, until it is full.
+ */
+static bool
+LT(keep_room_behind)(LT(Page) *page, LT_ENTRY entry, HtLeafChange *change)
+{
+	LT_ENTRY	entries[LT_BLOCKS * LT_SLOTS];
+	int			first = 0;
+	int			below = 0;
+	int			n;
+	int			low_end;
+	int			high_start;
+
+	while (first < LT_BLOCKS - 1 && page->blocks[first].count == 0)
+		first++;
+	if (!KEY_EQUAL(LT(lowest)(&page->blocks[first]).key, entry.key))
+		return false;
+
+	n = LT(read_stored)(page, 0, LT_BLOCKS - 1, entries);
+	while (below < n && LT_CMP(entries[below], entry) < 0)
+		below++;
+	if (below == 0 || below == n || KEY_EQUAL(entries[below].key, entry.key))
+		return false;
+	low_end = (below + LT_SLOTS - 1) / LT_SLOTS;
+	high_start = LT_BLOCKS - (n - below + LT_SLOTS - 1) / LT_SLOTS;
+	if (low_end >= high_start || (LT_BLOCKS * LT_SLOTS - n) * (LT_BLOCKS / 4) <= n)
+		return false;
+
+	LT(write)(page, 0, low_end - 1, entries, below, KEY_OF(0), PACK_LOW, change);
+	for (int b = low_end; b < high_start; b++)
+	{
+		page->blocks[b].count = 0;
+		mark_count(change, b);
+	}
+	/* Entries between both keys, too, come behind the first. */
+	for (int i = low_end - 1; i < high_start; i++)
+		LT(set_separator)(page, i, LT_STORED(entries[below].key), change);
+	LT(write)(page, high_start, LT_BLOCKS - 1, entries + below, n - below, KEY_OF(0), PACK_HIGH, change);
+	return true;
+}
+
+/*
  * Write entries again where one would have to be pushed far from block b, where it belongs, to "room".  It
  * comes to an end of the page if at_start or at_end is true: others will, too, and fill it from there.
  * Returns false if the entry should rather be pushed.
  */
 static bool
-LT(make_room)(LT(Page) *page, int b, int room, bool at_start, bool at_end, HtLeafChange *change)
+LT(make_room)(LT(Page) *page, int b, int room, LT_ENTRY entry, bool at_start, bool at_end, HtLeafChange *change)
 {
 	int			first = 0;
 	int			last = LT_BLOCKS - 1;
 
-	if (!at_start && !at_end && !LT(find_crowded)(page, b, room, &first, &last))
-		return false;
+	if (!at_start && !at_end)
+	{
+		if (LT(keep_room_behind)(page, entry, change))
+			return true;
+		if (!LT(find_crowded)(page, b, room, &first, &last))
+			return false;
+	}
 	LT(rebalance)(page, first, last, at_start ? PACK_HIGH : at_end ? PACK_LOW : PACK_EVENLY, change);
 	return true;
 }
@@ -647,7 +700,7 @@ LT(insert_into_full)(LT(Page) *page, int b, LT_ENTRY entry, bool may_rebalance,
 	}
 
 	if (may_rebalance && abs(room - b) > REBALANCE_DISTANCE &&
-		LT(make_room)(page, b, room, b == 0 && first, b == LT_BLOCKS - 1 && last, change))
+		LT(make_room)(page, b, room, entry, b == 0 && first, b == LT_BLOCKS - 1 && last, change))
 		return LT(insert_or_rebalance)(page, entry, false, change);
 
 	for (int i = right; i < room; i++)

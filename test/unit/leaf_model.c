@@ -256,12 +256,18 @@ leaf_remove_some(Leaf *leaf)
 }
 
 void
-leaf_refill(Leaf *leaf)
+leaf_fill(Leaf *leaf, int n)
 {
-	leaf->n = rnd_below(leaf->n + 1);
+	leaf->n = n;
 	ht_leaf_fill(leaf->page, leaf->shape, leaf->model, leaf->n);
 	memcpy(leaf->logged, leaf->page, HT_PAGE_SIZE);
 	memset(&leaf->change, 0, sizeof(leaf->change));
+}
+
+uint64_t
+ascending_tid(int i)
+{
+	return (uint64_t) (i / 500) << 16 | (uint64_t) (1 + i % 500);
 }
 
 HtEntry
@@ -288,7 +294,7 @@ pattern_entry(Pattern pattern, HtLeafShape shape, int i)
 			break;
 		case ONE_KEY_ASCENDING:
 			entry.key = 42;
-			entry.tid = (uint64_t) (i / 500) << 16 | (uint64_t) (1 + i % 500);
+			entry.tid = ascending_tid(i);
 			break;
 		case MAX_KEY:
 			entry.key = max;
@@ -301,6 +307,10 @@ pattern_entry(Pattern pattern, HtLeafShape shape, int i)
 				run = rnd_below(1000);
 			run += (uint64_t) rnd_below(2);
 			entry.key = run & max;
+			break;
+		case FIRST_KEY:
+			entry.key = rnd_below(4) == 0 ? 40 + rnd_below(4) : 40;
+			entry.tid = ascending_tid(i);
 			break;
 		default:
 			break;

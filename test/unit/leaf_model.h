@@ -31,6 +31,7 @@ typedef enum Pattern
 	MAX_KEY,
 	EXTREMES,					/* 0, 1, max - 1, max */
 	RUNS,						/* ascending, from starts that change */
+	FIRST_KEY,					/* mostly the first of a few keys, with ascending TIDs */
 	N_PATTERNS
 } Pattern;
 
@@ -39,12 +40,12 @@ extern Leaf *leaf_create(int bits, int tid_bytes);
 extern void leaf_free(Leaf *leaf);
 
 /*
- * Change both page and model.  leaf_insert() expects the right result; leaf_refill() fills
- * the page again with some of the model's entries, leaf_remove_some() removes some.
+ * Change both page and model.  leaf_insert() expects the right result; leaf_fill() fills
+ * the page again with the first n of the model's entries, leaf_remove_some() removes some.
  */
 extern HtInsertResult leaf_insert(Leaf *leaf, HtEntry entry);
 extern void leaf_remove_some(Leaf *leaf);
-extern void leaf_refill(Leaf *leaf);
+extern void leaf_fill(Leaf *leaf, int n);
 
 /* Expect that page and model agree: on all entries, on a range of keys. */
 extern void leaf_verify(const Leaf *leaf);
@@ -67,6 +68,9 @@ extern uint64_t leaf_probe(const Leaf *leaf);
 
 /* A block of the page. */
 extern uint8_t *leaf_block(const Leaf *leaf, int block);
+
+/* The i-th of TIDs that ascend. */
+extern uint64_t ascending_tid(int i);
 
 /* The i-th entry of a pattern. */
 extern HtEntry pattern_entry(Pattern pattern, HtLeafShape shape, int i);

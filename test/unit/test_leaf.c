@@ -11,6 +11,7 @@
 static const char *const pattern_names[N_PATTERNS] = {
 	"random keys", "ascending keys", "descending keys", "few keys and tids", "one key",
 	"one key, ascending tids", "the maximum key", "extreme keys", "runs of keys",
+	"few keys, ascending tids, mostly of the first",
 };
 
 static void
@@ -41,7 +42,7 @@ test_leaf_pattern(int bits, int tid_bytes, Pattern pattern)
 		leaf_verify(leaf);
 
 		if (rnd_below(4) == 0)
-			leaf_refill(leaf);
+			leaf_fill(leaf, rnd_below(leaf->n + 1));
 		else
 			leaf_remove_some(leaf);
 		leaf_verify(leaf);
@@ -57,7 +58,7 @@ static HtEntry
 series_entry(HtLeafShape shape, int n)
 {
 	if (shape.bits == 0)
-		return make_entry(shape.base, (uint64_t) (n / 500) << 16 | (uint64_t) (1 + n % 500));
+		return make_entry(shape.base, ascending_tid(n));
 	return make_entry(shape.base + (uint64_t) n, rnd_tid_of(shape.tid_bytes));
 }
 
@@ -128,6 +129,35 @@ test_leaf_late(int bits, int tid_bytes)
 	report("%d-bit leaf, %d-byte tids: late entries of a page filled in order", bits, tid_bytes);
 }
 
+/*
+ * Entries that come behind those of the page's first key, while another key follows, push others until one of them
+ * makes room for all that come after it.
+ */
+static void
+test_leaf_first_key(int bits, int tid_bytes)
+{
+	Leaf	   *leaf = leaf_create(bits, tid_bytes);
+	int			count = ht_leaf_capacity(leaf->shape) * 7 / 8;
+	int			first = count / 4;
+	int			inserted = 0;
+
+	for (int i = 0; i < count; i++)
+		leaf->model[i] = make_entry(leaf->shape.base + (i < first ? 1 : 3), ascending_tid(i));
+	leaf_fill(leaf, count);
+	leaf->bytes = 0;
+	while (leaf_insert(leaf, make_entry(leaf->shape.base + 1, ascending_tid(first + inserted))) == HT_INSERTED)
+	{
+		leaf_log(leaf);
+		inserted++;
+	}
+	leaf_verify(leaf);
+	expect(inserted == ht_leaf_capacity(leaf->shape) - count, "page is full at %d", leaf->n);
+	expect(leaf->bytes < HT_PAGE_SIZE * 3 / 2 + 40 * (size_t) inserted, "%ld bytes changed by %d entries",
+		   (long) leaf->bytes, inserted);
+	leaf_free(leaf);
+	report("%d-bit leaf, %d-byte tids: entries behind the first of two keys", bits, tid_bytes);
+}
+
 /* Fill with any number of entries: the counts of blocks differ by at most one. */
 static void
 test_leaf_fill(int bits, int tid_bytes)
@@ -144,7 +174,7 @@ test_leaf_fill(int bits, int tid_bytes)
 
 		for (int i = 0; i < n; i++)
 			leaf->model[i] = make_entry(base + ((n % 2 ? rnd() : (uint64_t) i / 20) & max),
-										(uint64_t) (i / 500) << 16 | (uint64_t) (i % 500 + 1));
+										ascending_tid(i));
 		qsort(leaf->model, n, sizeof(HtEntry), compare_entries);
 		leaf->n = n;
 		if (n % 3 == 0)
@@ -295,6 +325,7 @@ test_leaf(int bits, int tid_bytes)
 	if (bits > 0)
 	{
 		test_leaf_late(bits, tid_bytes);
+		test_leaf_first_key(bits, tid_bytes);
 		test_leaf_range_blocks(bits, tid_bytes);
 	}
 	test_leaf_limits(bits, tid_bytes);
