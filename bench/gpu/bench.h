@@ -21,6 +21,12 @@
 #include "../../cuda/search.h"
 
 #ifdef __CUDACC__
+#include <cuda_profiler_api.h>
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h>
+#define HAVE_NVTX
+#endif
+
 #include "../../cuda/gpu_group.cuh"
 #endif
 
@@ -315,6 +321,42 @@ settle()
 	if (!options.host)
 		CHECK(cudaDeviceSynchronize());
 #endif
+}
+
+/*
+ * While this exists, a profiler such as ncu records what the device does, under a name (counters.sh).  Without a
+ * profiler it costs nothing.
+ */
+class Profiled
+{
+public:
+	explicit	Profiled(const std::string &name)
+	{
+#ifdef HAVE_NVTX
+		settle();
+		nvtxRangePushA(name.c_str());
+		cudaProfilerStart();
+#else
+		(void) name;
+#endif
+	}
+	Profiled(const Profiled &) = delete;
+	Profiled & operator=(const Profiled &) = delete;
+	~Profiled()
+	{
+#ifdef HAVE_NVTX
+		settle();
+		cudaProfilerStop();
+		nvtxRangePop();
+#endif
+	}
+};
+
+/* The name under which the run of a row is recorded. */
+static inline std::string
+row_name(const std::string &section, const std::string &what, const std::string &system)
+{
+	return section + ";" + what + ";" + system;
 }
 
 /* Time that some loops take on the device, in ms. */

@@ -155,7 +155,7 @@ brute_on_device(Buffers &buffers, uint32_t queries)
 		double		scan;
 
 		lookups.prepare(queries, UNIFORM);
-		tree = lookups.measure(copy.index, HD_FIRST, Way(), &result).all;
+		tree = lookups.measure(row_name("brute " + batch, what, "tree"), copy.index, HD_FIRST, Way(), &result).all;
 		put_row("brute " + batch, what, "tree", tree, "ms", options.runs);
 
 		scan = measure(lookups, [&]()

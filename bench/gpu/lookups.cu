@@ -85,7 +85,8 @@ bench_psa(const Entries<Key> &entries, Buffers &buffers)
 	lookups.prepare(options.queries, UNIFORM);
 	for (int bits : widths)
 	{
-		times = lookups.measure(copy.index, HD_PAIRS, {bits, 1, HT_GROUP_KARY}, &result);
+		times = lookups.measure(row_name(section, std::to_string(bits), "harmonia"), copy.index, HD_PAIRS,
+								{bits, 1, HT_GROUP_KARY}, &result);
 		report_phases(section, bits, "harmonia", times, lookups.details(HD_PAIRS, fanout, result, times));
 	}
 
@@ -102,7 +103,8 @@ bench_psa(const Entries<Key> &entries, Buffers &buffers)
 			if (run > 0)
 				sorts.push_back(ms);
 		}
-		times = lookups.measure(copy.index, HD_PAIRS, {HD_UNSORTED, 1, HT_GROUP_KARY}, &result);
+		times = lookups.measure(row_name(section, std::to_string(bits), "general"), copy.index, HD_PAIRS,
+								{HD_UNSORTED, 1, HT_GROUP_KARY}, &result);
 		times.sort = median(sorts);
 		times.all += times.sort;
 		report_phases(section, bits, "general", times, lookups.details(HD_PAIRS, fanout, result, times));

@@ -148,19 +148,24 @@ public:
 		}
 	}
 
-	/* Search with the library.  *result is that of the last run. */
-	Times		measure(HdIndex *index, HdOutput output, const Way &way, HdResult *result)
+	/* Search with the library.  *result is that of the last run.  "row" is what row_name() makes. */
+	Times		measure(const std::string &row, HdIndex *index, HdOutput output, const Way &way, HdResult *result)
 	{
 		HdBatch		searched = batch(output, way);
 		std::vector<Times> times;
 
-		for (int run = 0; run <= options.runs; run++)
+		/* The first run warms up. */
+		CHECK(hd_index_search(index, &searched, result));
+		for (int run = 0; run < options.runs; run++)
 		{
 			spoil_results();
-			CHECK(hd_index_search(index, &searched, result));
-			if (run > 0)
-				times.push_back({result->sort_ms + result->search_ms + result->restore_ms,
-								result->sort_ms, result->search_ms, result->restore_ms});
+			{
+				Profiled	profiled(row);
+
+				CHECK(hd_index_search(index, &searched, result));
+			}
+			times.push_back({result->sort_ms + result->search_ms + result->restore_ms,
+							 result->sort_ms, result->search_ms, result->restore_ms});
 		}
 		check_results(output, result->hits);
 		std::sort(times.begin(), times.end(), [](const Times &a, const Times &b)
@@ -186,7 +191,7 @@ public:
 					   HdIndex *index, int fanout, HdOutput output, const Way &way = Way())
 	{
 		HdResult	result;
-		Times		times = measure(index, output, way, &result);
+		Times		times = measure(row_name(section, what, system), index, output, way, &result);
 
 		put_row(section, what, system, queries / times.all / 1e6, "billion/s", options.runs,
 				details(output, fanout, result, times));

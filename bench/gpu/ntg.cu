@@ -79,6 +79,7 @@ bench_ntg(const Entries<Key> &entries, Buffers &buffers)
 		for (HtGroupSearch search : {HT_GROUP_LINEAR, HT_GROUP_KARY})
 		{
 			std::string name = search == HT_GROUP_LINEAR ? "linear" : "k-ary";
+			std::string section = tree_section("ntg", entries) + " " + name;
 			std::string series = text("fanout %d", fanout);
 			HtGroupChoice choice;
 			std::vector<double> steps = model_steps(lookups, fanout, search, &choice);
@@ -87,10 +88,10 @@ bench_ntg(const Entries<Key> &entries, Buffers &buffers)
 			{
 				std::string threads = std::to_string(1 << i);
 				HdResult	result;
-				Times		times = lookups.measure(copy.index, HD_PAIRS, {HD_AUTOMATIC, 1 << i, search},
-													&result);
+				Times		times = lookups.measure(row_name(section, threads, series), copy.index, HD_PAIRS,
+													{HD_AUTOMATIC, 1 << i, search}, &result);
 
-				put_row(tree_section("ntg", entries) + " " + name, threads, series, times.search, "ms",
+				put_row(section, threads, series, times.search, "ms",
 						options.runs, lookups.details(HD_PAIRS, fanout, result, times));
 				put_row(tree_section("ntg model", entries) + " " + name, threads, series, steps[i],
 						"warp steps/query", 1);

@@ -312,7 +312,7 @@ bench_rivals(const Entries<Key> &entries, Buffers &buffers)
 			{
 				Copy		copy(entries, HD_DEFAULT_FANOUT);
 				HdResult	result;
-				Times		times = lookups.measure(copy.index, output, Way(), &result);
+				Times		times = lookups.measure("rivals;harmonia", copy.index, output, Way(), &result);
 
 				put_rival(lookups, output, "harmonia", times.all, hd_index_memory(copy.index));
 			}

@@ -30,24 +30,26 @@ struct SearchRegular
 /* Times of all queries in a regular tree. */
 template <typename Key>
 static Times
-measure_regular(const RegularTree<Key> &tree, Lookups<Key> &lookups)
+measure_regular(const std::string &row, const RegularTree<Key> &tree, Lookups<Key> &lookups)
 {
 	std::vector<double> times;
 	Times		result = {};
 
-	for (int run = 0; run <= options.runs; run++)
+	auto		search = [&]()
 	{
-		double		ms;
+		for_each_group<wide_group>(lookups.queries,
+								   SearchRegular<Key>{tree, lookups.low(), lookups.buffers.tids.at});
+	};
 
+	/* The first run warms up. */
+	search();
+	for (int run = 0; run < options.runs; run++)
+	{
 		lookups.spoil_results();
-		ms = device_ms([&]()
-					   {
-						   SearchRegular<Key> search = {tree, lookups.low(), lookups.buffers.tids.at};
 
-						   for_each_group<wide_group>(lookups.queries, search);
-					   });
-		if (run > 0)
-			times.push_back(ms);
+		Profiled	profiled(row);
+
+		times.push_back(device_ms(search));
 	}
 	lookups.check_results(HD_FIRST, 0);
 	result.all = result.search = median(times);
@@ -78,7 +80,7 @@ bench_steps(const Entries<Key> &entries, Buffers &buffers)
 		lookups.prepare(options.queries, draw);
 		model_steps(lookups, fanout, HT_GROUP_LINEAR, &choice);
 
-		times = measure_regular(regular.tree, lookups);
+		times = measure_regular(row_name(section, what, "regular B+tree"), regular.tree, lookups);
 		put_row(section, what, "regular B+tree", lookups.queries / times.all / 1e6, "billion/s",
 				options.runs, lookups.details(HD_FIRST, fanout, unsorted, times));
 		lookups.report(section, what, "+ Harmonia layout", copy.index, fanout, HD_FIRST,
