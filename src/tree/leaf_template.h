@@ -320,6 +320,16 @@ LT(descents)(const LT(Block) *block)
 	return (uint32_t) found & slots_below(LT(used)(block));
 }
 
+/* Are the entries of a block in order?  With keys that ascend, this does not look at a TID. */
+static inline bool
+LT(in_order)(const LT(Block) *block)
+{
+	for (uint32_t rest = LT(descents)(block); rest != 0; rest &= rest - 1)
+		if (!LT(below)(block, __builtin_ctz(rest) - 1, __builtin_ctz(rest)))
+			return false;
+	return true;
+}
+
 /*
  * The same as read_keys(), for a block that should have no other keys.  If it has
  * others, the page is damaged; they are neither returned nor written to out, where
@@ -338,7 +348,7 @@ LT(read_block)(const LT(Block) *block, LT_KEY low, LT_KEY high, LT_ENTRY *out)
 	LT_RANK		rank[LT_RANKS];
 	uint32_t	ranks = 0;
 
-	if (LT(descents)(block) == 0)
+	if (LT(in_order)(block))
 	{
 		if (count > 0 && (KEY_LESS(LT(key)(block, 0), low) || KEY_LESS(high, LT(key)(block, count - 1))))
 			return LT(read_keys)(block, low, high, out);
