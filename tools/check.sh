@@ -70,7 +70,7 @@ clean_up() {
 install_daemon() {
 	local name=${2:-harmonia_gpud}
 	if [ "${GPU:-}" = on ]; then
-		make -s -C "$root/cuda"
+		make -s -j "$(nproc)" -C "$root/cuda"
 		install "$root/cuda/build/harmonia_gpud" "$("$1/pg_config" --pkglibdir)"
 		return
 	fi
@@ -82,7 +82,7 @@ install_daemon() {
 	if [ -n "$sanitizers" ]; then
 		build=build/sanitize sanitize=(SANITIZE=1)
 	fi
-	make -s -C "$root/cuda" NVCC= build="$build" "${sanitize[@]}" "$build/$name"
+	make -s -j "$(nproc)" -C "$root/cuda" NVCC= build="$build" "${sanitize[@]}" "$build/$name"
 	install "$root/cuda/$build/$name" "$("$1/pg_config" --pkglibdir)/harmonia_gpud"
 }
 
