@@ -7,7 +7,7 @@
 #   paper                                   on the CPU; default: all of them
 #   citus                                   the same, where there is Citus
 #   kernels device load                     on a GPU, after the word gpu
-#   strom                                   the same, where there is PG-Strom
+#   larger several counters rivals strom    the same, with more memory, two GPUs, ncu, others' sources, PG-Strom
 #
 # The folder is bench/results/DATE-HOST-KIND, or RESULTS.  Existing figures of the same
 # suites in it are replaced.  QUICK=1 takes fewer rows and runs.  ROWS, RUNS,
@@ -38,8 +38,7 @@ run_suite() {
 	case $1 in
 		kernels) "$root/bench/gpu/run.sh" -b ;;
 		device) "$root/bench/gpu/sql.sh" ;;
-		strom) "$root/bench/gpu/strom.sh" ;;
-		load) "$root/bench/gpu/load.sh" ;;
+		load | larger | several | counters | rivals | strom) "$root/bench/gpu/$1.sh" ;;
 		*) "$root/bench/$1.sh" ;;
 	esac
 }
