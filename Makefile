@@ -113,9 +113,12 @@ endif
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 
 # JIT bitcode needs the very clang that PostgreSQL was built with.  It is an
-# optimisation that we can do without.
+# optimisation that we, and extensions for tests, can do without.
 CLANG_OF_SERVER := $(shell sed -n 's/^CLANG *= *//p' $(dir $(PGXS))../Makefile.global)
 ifeq (,$(shell command -v $(or $(CLANG_OF_SERVER),none) 2>/dev/null))
+override with_llvm = no
+endif
+ifneq (,$(FAULT_POINTS)$(SMALL_LIMITS))
 override with_llvm = no
 endif
 
