@@ -53,7 +53,7 @@ log_keep=$root/.private/check-logs
 clean_up() {
 	local status=$?
 	trap - EXIT
-	[ -z "$beside_pid" ] || kill "$beside_pid" 2>/dev/null || true
+	[ -z "$beside_pid" ] || kill -- "-$beside_pid" 2>/dev/null || true
 	if [ -d "$dir/pgtap" ]; then
 		"$root/tools/private-server.sh" stop "$dir/pgtap" -m immediate || true
 	fi
@@ -468,11 +468,14 @@ run_suites() {
 	done
 }
 
-# Runs the suites of $beside in a process of their own; what they print is shown when they have ended.
+# Runs the suites of $beside in a process group of their own, which ends with this script; what they print is shown when
+# they have ended.
 run_side_by_side() {
 	local status=0
-	run_suites "${beside[@]}" >"$dir/beside.log" 2>&1 &
+	set -m
+	run_suites "${beside[@]}" >"$dir/beside.log" 2>&1 </dev/null &
 	beside_pid=$!
+	set +m
 	run_suites "${suites[@]}"
 	wait "$beside_pid" || status=$?
 	beside_pid=''

@@ -325,7 +325,7 @@ settle()
 
 /*
  * While this exists, a profiler such as ncu records what the device does, under a name (counters.sh).  Without a
- * profiler it costs nothing.
+ * profiler nothing that is measured becomes slower.
  */
 class Profiled
 {
