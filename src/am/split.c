@@ -329,8 +329,8 @@ split_shadowing(Relation index, HmSplit *split, uint32 node, Buffer auxiliary)
 }
 
 /*
- * Fill in split->entries: those of the leaf and the first of the new ones, at most as
- * many as make two leaves as full as a build does, but at least one more than the leaf has.
+ * Fill in split->entries: those of the leaf and the first of the new ones, at most as many as make two
+ * leaves as full as a build does, or one full leaf, but at least one more than the leaf has.
  * Returns the shape that all of them would have in one leaf.
  *
  * The halves are never wider than the leaf would be as a whole, so each has room for half of the
@@ -344,7 +344,8 @@ merge_for_split(Relation index, HmSplit *split, Page leaf)
 	HtEntry		high = hm_leaf_high(leaf);
 	HtEntry		old[HT_LEAF_MAX_ENTRIES];
 	int			count = ht_leaf_read(leaf, old);
-	int			tid_bytes;
+	int			tid_bytes,
+				most;
 
 	split->merged = split->coming_count;
 	if (hm_page_has_high(leaf))
@@ -361,8 +362,8 @@ merge_for_split(Relation index, HmSplit *split, Page leaf)
 	split->merged = Min(split->merged, 2 * HT_LEAF_MAX_ENTRIES);
 	tid_bytes = hm_tid_bytes(split->coming, (uint64) split->merged);
 	shape.tid_bytes = (uint8) Max(Max(shape.tid_bytes, tid_bytes), hm_tid_bytes(old, (uint64) count));
-	split->count = hm_merge_entries(old, count, split->coming, &split->merged,
-									Max(2 * hm_leaf_target(index, shape), count + 1),
+	most = Max(2 * hm_leaf_target(index, shape), ht_leaf_capacity(shape));
+	split->count = hm_merge_entries(old, count, split->coming, &split->merged, Max(most, count + 1),
 									split->entries);
 	split->step = hm_key_step(split->entries, (uint64) split->count);
 	return hm_leaf_shape(split->width, hm_leaf_low(leaf), hm_page_has_high(leaf) ? &high : NULL,

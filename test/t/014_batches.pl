@@ -40,6 +40,18 @@ is($subscriber->safe_psql('postgres', 'SELECT count(*) FROM loaded'), 4000, 'the
 is(batches($subscriber, 'loaded_k'), '', 'it has queued no entries');
 check_index($subscriber, 'loaded_k', "the subscriber's index is as its table");
 
+# Each leaf that a batch fills is written once, however full a build would make it.
+$publisher->safe_psql('postgres', <<'END');
+CREATE TABLE sparse (k bigint);
+INSERT INTO sparse SELECT (g * 10) << 32 FROM generate_series(1::bigint, 5568) g;
+CREATE INDEX sparse_k ON sparse USING harmonia (k) WITH (fillfactor = 10);
+END
+my $start = $publisher->lsn('insert');
+$publisher->safe_psql('postgres', 'INSERT INTO sparse SELECT g * 13 % 60000 FROM generate_series(1, 3000) g');
+cmp_ok($publisher->safe_psql('postgres', "SELECT pg_current_wal_insert_lsn() - '$start'"),
+	'<', 1_000_000, 'bytes of WAL for 3,000 rows that all come to one sparse leaf');
+check_index($publisher, 'sparse_k', 'the index after a batch into one leaf');
+
 # The first copy of a table
 $subscriber->safe_psql('postgres', 'DROP SUBSCRIPTION s; TRUNCATE loaded');
 $subscriber->safe_psql('postgres',
