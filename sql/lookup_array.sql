@@ -258,7 +258,7 @@ BEGIN
 		RETURN NEXT;
 	END LOOP;
 END $$;
-CREATE FUNCTION stable_keys() RETURNS int[] LANGUAGE sql STABLE PARALLEL SAFE AS 'SELECT array_agg(i % 1500 ORDER BY i) FROM generate_series(1, 9000) i';
+CREATE FUNCTION stable_keys() RETURNS int[] LANGUAGE sql STABLE PARALLEL SAFE AS 'SELECT array_agg(i % 1500 ORDER BY i) FROM generate_series(1, 3000) i';
 SELECT * FROM compare_parallel(
 	'SELECT * FROM r WHERE k = ANY (stable_keys())', 'SELECT sum(id), count(*) FROM h WHERE k = ANY (stable_keys())', 'SELECT k, count(*) FROM h WHERE k = ANY (stable_keys()) GROUP BY k');
 

@@ -30,7 +30,7 @@ CREATE TABLE few WITH (autovacuum_enabled = off, parallel_workers = 0) AS SELECT
 CREATE TABLE arrays (name text, keys int[]);
 INSERT INTO arrays VALUES ('none', '{}'), ('null', NULL), ('nulls', '{NULL, NULL}'), ('one', '{77777}'),
 	('equal', array_fill(77777, '{5000}')), ('both', array_fill(0, '{3000}') || array_fill(9999, '{3000}'));
-INSERT INTO arrays SELECT 'many', array_agg(CASE WHEN i % 100 > 0 THEN shuffle(i) % 12000 END) FROM generate_series(1, 20000) i;
+INSERT INTO arrays SELECT 'many', array_agg(CASE WHEN i % 100 > 0 THEN shuffle(i) % 12000 END) FROM generate_series(1, 7000) i;
 INSERT INTO arrays SELECT 'extremes', array_agg(CASE i % 3 WHEN 0 THEN -2147483648 WHEN 1 THEN 2147483647 ELSE shuffle(i) END) FROM generate_series(1, 3000) i;
 CREATE TABLE p (k int, id int) PARTITION BY RANGE (k);
 CREATE TABLE p_1 PARTITION OF p FOR VALUES FROM (0) TO (3000) WITH (autovacuum_enabled = off);
@@ -146,8 +146,8 @@ CREATE FUNCTION in_any_order() RETURNS int[] STABLE PARALLEL SAFE LANGUAGE plpgs
 DECLARE
 	keys int[];
 BEGIN
-	FOR i IN 0 .. 3000 LOOP
-		keys[i] := (i * (1 + pg_backend_pid() % 3000)) % 3001;
+	FOR i IN 0 .. 1222 LOOP
+		keys[i] := (i * (1 + pg_backend_pid() % 1222)) % 1223;
 	END LOOP;
 	RETURN keys;
 END $$;

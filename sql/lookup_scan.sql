@@ -141,16 +141,16 @@ SELECT * FROM compare_lookups(
 
 -- Long arrays with repeated elements, in one batch and in several
 SELECT * FROM compare_lookups(
-	'SELECT count(*), sum(id) FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 40000) i))',
-	'SELECT k FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 40000) i))');
+	'SELECT count(*), sum(id) FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 20000) i))',
+	'SELECT k FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 20000) i))');
 SET harmonia.batch_size = 10000;
 SELECT * FROM compare_lookups(
-	'SELECT count(*), sum(id) FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 40000) i))',
-	'SELECT k FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 40000) i))');
+	'SELECT count(*), sum(id) FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 20000) i))',
+	'SELECT k FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 20000) i))');
 SET harmonia.batch_size = 1000;
 SELECT * FROM compare_lookups(
-	'SELECT count(*), sum(id) FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 40000) i))',
-	'SELECT k FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 40000) i))');
+	'SELECT count(*), sum(id) FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 20000) i))',
+	'SELECT k FROM t WHERE k = ANY (ARRAY(SELECT shuffle(i) % 12000 FROM generate_series(1, 20000) i))');
 RESET harmonia.batch_size;
 
 -- With a LIMIT the first rows are wanted soon, so the first batches of an array are

@@ -14,14 +14,14 @@ SET search_path = text_c, public;
 \i :lookup
 
 -- Texts that end where others go on, those that differ only behind what the key has of them, letters that are cut
--- in the middle, bytes whose codes have each length, and texts of a megabyte.
+-- in the middle, bytes whose codes have each length, and texts of 100 kB.
 CREATE TABLE word (id int GENERATED ALWAYS AS IDENTITY, k text COLLATE "C");
 INSERT INTO word (k)
 	SELECT '' UNION ALL SELECT repeat('a', n) FROM generate_series(1, 20) n UNION ALL SELECT repeat('5', n) FROM generate_series(14, 20) n
 	UNION ALL SELECT repeat('ä', n) || 'a' FROM generate_series(1, 8) n UNION ALL SELECT repeat('€', n) FROM generate_series(1, 5) n UNION ALL SELECT 'xx' || repeat('𝄞', n) FROM generate_series(1, 4) n
 	UNION ALL SELECT chr(n) FROM generate_series(1, 127) n UNION ALL SELECT 'a' || chr(n) FROM generate_series(1, 127) n UNION ALL SELECT chr(n) FROM unnest('{128,255,256,2047,2048,65535,65536,1114111}'::int[]) n
 	UNION ALL SELECT 'https://www.example.com/a/b/' || n FROM generate_series(1, 200) n UNION ALL SELECT to_char(date '2024-01-01' + n, 'YYYY-MM-DD') FROM generate_series(1, 200) n
-	UNION ALL SELECT repeat('long ', 200000) || n FROM generate_series(1, 3) n;
+	UNION ALL SELECT repeat('long ', 20000) || n FROM generate_series(1, 3) n;
 CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, k text COLLATE "C");
 INSERT INTO t (k) SELECT k FROM word WHERE id % 7 > 0 ORDER BY hashtext(k);
 CREATE INDEX t_k ON t USING harmonia (k text_c_ops);

@@ -188,6 +188,7 @@ temp_config() {
 		max_wal_size = 1GB
 		max_prepared_transactions = 10
 		log_min_messages = warning
+		jit = off
 	END
 	if [ -n "${GPU:-}" ]; then
 		cat <<-END

@@ -225,8 +225,9 @@ sub survives
 		"INSERT INTO $table SELECT 3000000 + g FROM generate_series(1, 3000) g",
 		"INSERT INTO $table SELECT -g FROM generate_series(1, 3000) g",
 		"INSERT INTO $table SELECT NULL FROM generate_series(1, 1000) g",
-		"DELETE FROM $table WHERE ctid IN (SELECT ctid FROM $table LIMIT 100)",
-		"SET enable_seqscan = on; DELETE FROM $table WHERE k % 3 = 0",
+		'SET enable_seqscan = on',
+		"DELETE FROM $table WHERE ctid = ANY (ARRAY(SELECT ctid FROM $table LIMIT 100))",
+		"DELETE FROM $table WHERE k % 3 = 0",
 		"VACUUM $table",
 		"SELECT count(k) FROM $table WHERE k >= 0");
 	# Each statement has its own transaction; psql goes on after errors.

@@ -20,9 +20,10 @@ our @EXPORT = qw(
 );
 
 # Settings of all servers.  There are few buffers, so that pages are written and read
-# back in all orders.
+# back in all orders.  Plans that tests force cost so much that each of their statements would be compiled.
 my $settings = <<'END';
 fsync = off
+jit = off
 log_statement = none
 log_min_messages = warning
 autovacuum = off
