@@ -73,9 +73,7 @@ array_condition(PlannerInfo *root, const ForeignInner *side, Node *key, Selectiv
 	clause->inputcollid = side->collation;
 	clause->args = list_make2(copyObject(key), copyObject(side->param));
 	clause->location = -1;
-	info = make_simple_restrictinfo(root, (Expr *) clause);
-	info->security_level = side->security_level;
-	info->leakproof = side->security_level > 0 && !contain_leaked_vars((Node *) clause);
+	info = hm_make_condition(root, (Expr *) clause, side->security_level);
 
 	/*
 	 * The planner takes these as they are.  The remote server looks each row up in a hash table,

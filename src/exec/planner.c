@@ -13,10 +13,12 @@
 #include "catalog/pg_statistic.h"
 #include "catalog/pg_type.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
+#include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
@@ -126,6 +128,16 @@ hm_may_be_fuzzy(Oid key, Oid type)
 {
 	return !hm_key_type_lookup(key)->exact ||
 		(type == TIMESTAMPTZOID && (key == DATEOID || key == TIMESTAMPOID));
+}
+
+RestrictInfo *
+hm_make_condition(PlannerInfo *root, Expr *clause, Index security_level)
+{
+	RestrictInfo *info = make_simple_restrictinfo(root, clause);
+
+	info->security_level = security_level;
+	info->leakproof = security_level > 0 && !contain_leaked_vars((Node *) clause);
+	return info;
 }
 
 Bitmapset *

@@ -166,6 +166,17 @@ extern bool hm_shares_differ(List *targets);
 extern List *hm_plan_pruning(PlannerInfo *root, RelOptInfo *inner, List *targets, List **steps);
 
 /*
+ * A condition on one relation that the query does not have as such.  Security barriers have to be kept from it as from
+ * the condition of that level from which it follows.
+ */
+extern RestrictInfo *hm_make_condition(PlannerInfo *root, Expr *clause, Index security_level);
+
+/*
+ * Have the planner offer index scans and bitmap scans of a relation for comparisons of rows.  Called by the planner's hook.
+ */
+extern void hm_row_comparison_paths(PlannerInfo *root, RelOptInfo *rel);
+
+/*
  * Offer paths: lookup scans of a relation, and of a partitioned table; lookup joins and foreign joins of an outer
  * and an inner relation; and, for the result of grouping, a lookup count of what a scan of the input
  * relation finds.  Called by the planner's hooks.
