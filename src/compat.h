@@ -388,6 +388,18 @@ hm_find_targets(PlanState *node, PartitionPruneState *state, ExprContext *econte
 	((record)->node = (index)->rd_node, (record)->latestRemovedFullXid = (horizon))
 #endif
 
+/* What a parallel index scan is told before it begins has become more, and 18 has another name for where its state is. */
+#if PG_VERSION_NUM >= 180000
+#define HM_ESTIMATE_PARALLEL_PARAMETERS Relation index, int nkeys, int norderbys
+#define hm_parallel_offset(parallel) ((parallel)->ps_offset_am)
+#elif PG_VERSION_NUM >= 170000
+#define HM_ESTIMATE_PARALLEL_PARAMETERS int nkeys, int norderbys
+#define hm_parallel_offset(parallel) ((parallel)->ps_offset)
+#else
+#define HM_ESTIMATE_PARALLEL_PARAMETERS void
+#define hm_parallel_offset(parallel) ((parallel)->ps_offset)
+#endif
+
 /* 17 lets extensions name their wait events. */
 #if PG_VERSION_NUM >= 170000
 #define hm_wait_event(name) WaitEventExtensionNew(name)

@@ -113,7 +113,7 @@ static const IndexAmRoutine routine = {
 	.amstorage = false,
 	.amclusterable = true,
 	.ampredlocks = false,
-	.amcanparallel = false,
+	.amcanparallel = true,
 	.amcaninclude = true,
 	.amusemaintenanceworkmem = false,
 	.amparallelvacuumoptions = VACUUM_OPTION_PARALLEL_BULKDEL |
@@ -140,9 +140,9 @@ static const IndexAmRoutine routine = {
 	.amendscan = hm_end_scan,
 	.ammarkpos = hm_mark_position,
 	.amrestrpos = hm_restore_position,
-	.amestimateparallelscan = NULL,
-	.aminitparallelscan = NULL,
-	.amparallelrescan = NULL,
+	.amestimateparallelscan = hm_estimate_parallel_scan,
+	.aminitparallelscan = hm_init_parallel_scan,
+	.amparallelrescan = hm_parallel_rescan,
 };
 
 PG_FUNCTION_INFO_V1(harmonia_handler);

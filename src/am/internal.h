@@ -832,6 +832,9 @@ extern int64 hm_get_bitmap(IndexScanDesc scan, TIDBitmap *bitmap);
 extern void hm_end_scan(IndexScanDesc scan);
 extern void hm_mark_position(IndexScanDesc scan);
 extern void hm_restore_position(IndexScanDesc scan);
+extern Size hm_estimate_parallel_scan(HM_ESTIMATE_PARALLEL_PARAMETERS);
+extern void hm_init_parallel_scan(void *target);
+extern void hm_parallel_rescan(IndexScanDesc scan);
 
 /* Those that handle keys, for one width of them (storage.h). */
 extern IndexBuildResult *hm_build_index(Relation heap, Relation index, IndexInfo *info);

@@ -3,7 +3,7 @@
  *		Plain index scans: forward, backward, marked, into a bitmap.
  *
  * A scan reads a leaf at a time (scanread.c).  A forward scan may begin with the first matching entries
- * of a leaf, and takes a step to the rest of it.
+ * of a leaf, and takes a step to the rest of it.  The processes of a parallel scan take turns (scanparallel.c).
  *
  * Most scans hold no pin between calls.  A scan is "careful" if it relies on a TID in a
  * way that its MVCC snapshot does not protect: an index-only scan, which looks at the
@@ -24,6 +24,7 @@
 #include "utils/snapmgr.h"
 
 #include "am/scan.h"
+#include "am/scanparallel.h"
 #include "compat.h"
 
 /*
@@ -166,17 +167,58 @@ save_mark(HmScan *state)
 	state->mark_here = false;
 }
 
+static void
+count_search(IndexScanDesc scan)
+{
+	pgstat_count_index_scan(scan->indexRelation);
+	hm_count_search(scan);
+}
+
+/*
+ * Read what is next in the scan's direction; of a parallel scan, wherever its processes have come to.
+ */
+static bool
+read_on(IndexScanDesc scan, HmPosition position, bool backward, int enough)
+{
+	HmScan	   *state = (HmScan *) scan->opaque;
+	HmScanPage *page = &state->page;
+	HmTaken		taken;
+	bool		found;
+
+	if (scan->parallel_scan == NULL)
+		return hm_scan_read(scan, position, backward, enough);
+
+	/* Others may wait for their turn meanwhile, so this comes before; and VACUUM may wait for the pin, and who reads for VACUUM. */
+	hm_scan_give_hints(scan);
+	if (BufferIsValid(page->buffer))
+		ReleaseBuffer(page->buffer);
+	page->buffer = InvalidBuffer;
+	StaticAssertStmt(sizeof(position) <= HM_POSITION_MAX, "a position is too large");
+	taken = hm_parallel_take(scan, &position, sizeof(position));
+	if (taken == HM_TAKEN_NONE)
+	{
+		release_page(page);
+		return false;
+	}
+	if (taken == HM_TAKEN_FIRST)
+		count_search(scan);
+	found = hm_scan_read(scan, position, backward, HM_ALL_ITEMS);
+	hm_parallel_leave(scan, !found ? NULL : backward ? &page->low : &page->high, sizeof(position));
+	return found;
+}
+
 /* Begin at the first entry of the scan or, if backward, at the last one. */
 static bool
 read_first(IndexScanDesc scan, bool backward, int enough)
 {
 	HmScan	   *state = (HmScan *) scan->opaque;
 
-	pgstat_count_index_scan(scan->indexRelation);
-	hm_count_search(scan);
+	/* Many processes make one search. */
+	if (scan->parallel_scan == NULL)
+		count_search(scan);
 	state->careful = scan->xs_want_itup || !IsMVCCSnapshot(scan->xs_snapshot);
-	return hm_scan_read(scan, hm_position((HmPart) (backward ? HM_PART_NULLS_HIGH + 1 : 0), KEY_OF(0), 0),
-					 backward, enough);
+	return read_on(scan, hm_position((HmPart) (backward ? HM_PART_NULLS_HIGH + 1 : 0), KEY_OF(0), 0),
+				   backward, enough);
 }
 
 /* Go to the next item.  Returns false if there are no more. */
@@ -200,7 +242,7 @@ next_item(IndexScanDesc scan, bool backward)
 	if (page->current >= 0 && page->current < page->count)
 		return true;
 	save_mark(state);
-	return hm_scan_read(scan, backward ? page->low : page->high, backward, HM_ALL_ITEMS);
+	return read_on(scan, backward ? page->low : page->high, backward, HM_ALL_ITEMS);
 }
 
 bool

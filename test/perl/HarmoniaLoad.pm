@@ -77,7 +77,7 @@ EXCEPTION WHEN serialization_failure THEN
 	RETURN;
 END $$;
 
--- Compare the whole index, read by an index-only scan and by a bitmap scan, with the heap.
+-- Compare the whole index, read by index-only scans of one process and of several, and by a bitmap scan, with the heap.
 CREATE FUNCTION check_index.pairs_all() RETURNS void LANGUAGE plpgsql STABLE AS $$
 DECLARE
 	expected text;
@@ -88,6 +88,12 @@ BEGIN
 	PERFORM check_index.set_plans('indexscan', 'indexonlyscan');
 	SELECT (count(*), count(k), sum(k))::text INTO got FROM pairs;
 	PERFORM check_index.compare('all keys', expected, got);
+	PERFORM set_config(name, setting, true) FROM (VALUES ('max_parallel_workers_per_gather', '3'), ('min_parallel_index_scan_size', '0'),
+		('parallel_setup_cost', '0'), ('parallel_tuple_cost', '0'), ('cpu_tuple_cost', '1')) s(name, setting);
+	-- A SELECT ... INTO has no workers.
+	EXECUTE 'SELECT (count(*), count(k), sum(k))::text FROM pairs' INTO got;
+	PERFORM check_index.compare('all keys, by several processes', expected, got);
+	PERFORM set_config('max_parallel_workers_per_gather', '0', true);
 	PERFORM check_index.set_plans('seqscan');
 	SELECT (count(*), sum(id))::text INTO expected FROM pairs WHERE k >= 0;
 	PERFORM check_index.set_plans('bitmapscan');

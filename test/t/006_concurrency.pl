@@ -11,6 +11,11 @@ my @time = ('-T', $ENV{HARMONIA_SECONDS} // 12);
 
 make_pairs($node);
 
+like($node->safe_psql('postgres', <<'END'), qr/Parallel Index Only Scan using pairs_k/, 'several processes can read the index');
+SET enable_seqscan = off; SET enable_bitmapscan = off; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_index_scan_size = 0;
+EXPLAIN SELECT (count(*), count(k), sum(k))::text FROM pairs;
+END
+
 my $writers = write_pairs($node, '-c', 5, @time);
 my $readers = read_pairs($node, '-c', 4, @time);
 my $vacuum = start_pgbench(
