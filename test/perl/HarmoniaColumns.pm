@@ -98,18 +98,19 @@ BEGIN
 	FOREACH kind IN ARRAY kinds LOOP
 		PERFORM set_config('jit', 'off', true),
 			set_config('enable_seqscan', (kind = 'seq')::text, true),
-			set_config('enable_indexscan', (kind IN ('index', 'only'))::text, true),
-			set_config('enable_indexonlyscan', (kind IN ('only', 'lookup'))::text, true),
+			set_config('enable_indexscan', (kind IN ('index', 'only', 'processes'))::text, true),
+			set_config('enable_indexonlyscan', (kind IN ('only', 'lookup', 'processes'))::text, true),
 			set_config('enable_bitmapscan', (kind = 'bitmap')::text, true),
 			set_config('enable_hashjoin', (kind = 'seq')::text, true),
 			set_config('enable_mergejoin', 'off', true),
 			set_config('enable_nestloop', (kind NOT IN ('lookup', 'parallel'))::text, true),
 			set_config('harmonia.enable_lookup_scan', (kind IN ('lookup', 'parallel'))::text, true),
 			set_config('harmonia.enable_lookup_join', (kind IN ('lookup', 'parallel'))::text, true);
-		IF kind = 'parallel' THEN
+		IF kind IN ('parallel', 'processes') THEN
 			PERFORM set_config('parallel_setup_cost', '0', true), set_config('parallel_tuple_cost', '0', true),
 				set_config('min_parallel_table_scan_size', '0', true), set_config('min_parallel_index_scan_size', '0', true);
 		END IF;
+		PERFORM set_config('cpu_tuple_cost', CASE kind WHEN 'processes' THEN '1' ELSE '0.01' END, true);
 		IF types <> '' THEN
 			EXECUTE format('PREPARE generic (%s) AS %s', types, statement);
 			EXECUTE format('EXPLAIN (FORMAT JSON) EXECUTE generic (%s)', arguments) INTO plan;
@@ -128,6 +129,9 @@ BEGIN
 			IF kind = 'parallel' AND plan::text ~ '"Workers Planned": [1-9]' THEN
 				used := used || 'workers ';
 			END IF;
+		END IF;
+		IF kind = 'processes' AND plan::text ~ '"Node Type": "Index (Only )?Scan",[^{}]*"Parallel Aware": true' THEN
+			used := used || 'processes ';
 		END IF;
 		IF kind = 'lookup' AND plan::text ~ '"Index Only": true' THEN
 			used := used || 'lookup-only ';
@@ -609,7 +613,7 @@ sub comparison
 	return ('SELECT compared_order($query$' . literal(ordered_query($keys, @columns)) . "\$query\$);\n", 4) if $r->chance(300);
 
 	my ($query, $types, $arguments) = (query(@columns), '', '');
-	my @plans = ('seq', 'index', 'only', 'bitmap', 'lookup', $r->chance(30) ? 'parallel' : ());
+	my @plans = ('seq', 'index', 'only', 'bitmap', 'lookup', $r->chance(30) ? 'parallel' : (), $r->chance(60) ? 'processes' : ());
 
 	if ($r->chance(250)) { ($query, $types, $arguments) = generic($query); }
 	else { $query = literal($query); }

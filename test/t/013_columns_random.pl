@@ -55,7 +55,7 @@ for my $variant (split ' ', $ENV{HARMONIA_VARIANTS} // 'server replica device')
 	cmp_ok($used{$_} // 0, '>', $compared / 5, ($used{$_} // 0) . " of $compared queries used the index by $_ scans")
 	  for ('index', 'bitmap', 'lookup');
 	cmp_ok($used{$_} // 0, '>', 0, ($used{$_} // 0) . " of $compared queries read the index alone or in order, or by other plans: $_")
-	  for ('only', 'lookup-only', 'lookup-aggregate', 'ordered-index', 'ordered-only', 'ordered-merge', 'cursor',
+	  for ('only', 'lookup-only', 'lookup-aggregate', 'ordered-index', 'ordered-only', 'ordered-merge', 'cursor', 'processes',
 		'generic-index', 'generic-lookup');
 	$node->stop;
 }
