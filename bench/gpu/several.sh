@@ -1,8 +1,12 @@
 #!/bin/bash
-# Measures what a second GPU adds: clients that look batches up with one device and with two, in turns, on a private
-# server with all batches on the device.  Prints Markdown tables.
+# Measures what a second GPU adds: clients that look batches up with one device and with two, in turns.  Prints Markdown
+# tables.
 #
-# usage: bench/gpu/several.sh
+# usage: bench/gpu/several.sh [SECTION...]
+#
+#   clients    sessions of a private server with all batches on the device
+#   daemon     clients of the daemon that have their keys already and do nothing with hits (daemon.c)
+#   default: both
 #
 # Environment: ROWS (16777216, 2^24), SECONDS_A_RUN (5), RUNS (3), DEVICE (on; host tries the script without a GPU, with
 # two host devices), and the variables of bench/common.sh.  Takes about 300 bytes of memory and as much disk
@@ -10,6 +14,8 @@
 #
 #   SIZES      numbers of keys ("1000 100000 1000000")
 #   CLIENTS    numbers of clients ("1 8")
+#
+# The section daemon has sizes and clients of its own.
 #
 # The target is 1.8 times the throughput of one device with 8 clients.
 
@@ -84,13 +90,27 @@ measure() {
 	done
 }
 
+section_daemon() {
+	local device=cuda build=build clients keys one two make=(make -s -j "$(nproc)" -C "$root/cuda")
+	[ "${DEVICE:-}" != host ] || device=host build=build/host make+=(NVCC='' build=build/host)
+	"${make[@]}" "$build/harmonia_gpud" "$build/bench_daemon"
+	"$root/cuda/$build/bench_daemon" "$root/cuda/$build/harmonia_gpud" "$device" "$rows" "$seconds_a_run" "$runs" >"$dir/daemon"
+	grep -v '^#' "$dir/daemon" >"$dir/rates"
+	while read -r clients keys one two; do
+		record 'one and two devices, the daemon alone' "$clients clients $keys keys" 'one device' "$one" batches/s "$runs"
+		record 'one and two devices, the daemon alone' "$clients clients $keys keys" 'two devices' "$two" batches/s "$runs"
+		record 'two devices beside one, the daemon alone' "$clients clients $keys keys" 'two devices' \
+			"$(awk -v one="$one" -v two="$two" 'BEGIN { print two / one }')" times "$runs"
+	done <"$dir/rates"
+}
+
 section_clients() {
+	[ -n "${BINDIR:-}" ] || make -s -j "$(nproc)" -C "$root/cuda"
+	start_server $((rows * 250 / 1000000 + 1024)) -c work_mem=1GB -c max_parallel_workers_per_gather=0 \
+		-c max_connections=200 -c shared_preload_libraries=harmonia -c harmonia.gpu="${DEVICE:-on}" \
+		-c harmonia.force_device=on
+	load
 	measure
 }
 
-[ -n "${BINDIR:-}" ] || make -s -j "$(nproc)" -C "$root/cuda"
-start_server $((rows * 250 / 1000000 + 1024)) -c work_mem=1GB -c max_parallel_workers_per_gather=0 \
-	-c max_connections=200 -c shared_preload_libraries=harmonia -c harmonia.gpu="${DEVICE:-on}" \
-	-c harmonia.force_device=on
-load
-run_sections clients -- "$@"
+run_sections clients daemon -- "$@"
