@@ -97,20 +97,20 @@ section_daemon() {
 	"$root/cuda/$build/bench_daemon" "$root/cuda/$build/harmonia_gpud" "$device" "$rows" "$seconds_a_run" "$runs" >"$dir/daemon"
 	grep -v '^#' "$dir/daemon" >"$dir/rates"
 	while read -r clients keys one two; do
-		record 'one and two devices, the daemon alone' "$clients clients $keys keys" 'one device' "$one" batches/s "$runs"
-		record 'one and two devices, the daemon alone' "$clients clients $keys keys" 'two devices' "$two" batches/s "$runs"
-		record 'two devices beside one, the daemon alone' "$clients clients $keys keys" 'two devices' \
+		record 'one and two devices; the daemon alone' "$clients clients $keys keys" 'one device' "$one" batches/s "$runs"
+		record 'one and two devices; the daemon alone' "$clients clients $keys keys" 'two devices' "$two" batches/s "$runs"
+		record 'two devices beside one; the daemon alone' "$clients clients $keys keys" 'two devices' \
 			"$(awk -v one="$one" -v two="$two" 'BEGIN { print two / one }')" times "$runs"
 	done <"$dir/rates"
 }
 
 section_clients() {
-	[ -n "${BINDIR:-}" ] || make -s -j "$(nproc)" -C "$root/cuda"
-	start_server $((rows * 250 / 1000000 + 1024)) -c work_mem=1GB -c max_parallel_workers_per_gather=0 \
-		-c max_connections=200 -c shared_preload_libraries=harmonia -c harmonia.gpu="${DEVICE:-on}" \
-		-c harmonia.force_device=on
 	load
 	measure
 }
 
+[ -n "${BINDIR:-}" ] || make -s -j "$(nproc)" -C "$root/cuda"
+start_server $((rows * 250 / 1000000 + 1024)) -c work_mem=1GB -c max_parallel_workers_per_gather=0 \
+	-c max_connections=200 -c shared_preload_libraries=harmonia -c harmonia.gpu="${DEVICE:-on}" \
+	-c harmonia.force_device=on
 run_sections clients daemon -- "$@"
