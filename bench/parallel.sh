@@ -4,7 +4,7 @@
 #
 # usage: bench/parallel.sh [SECTION...]
 #
-#   joins dense scans planned      default: all of them
+#   joins dense scans planned plain      default: all of them
 #
 # Environment: ROWS (20000000), RUNS (5), PROBES (ROWS / 7; outer rows of joins), WORKERS
 # ("0 2 4 8 15"), WORK_MEM (256MB), and the variables of bench/common.sh.  Takes about 150
@@ -15,7 +15,9 @@
 # remark names the plan and its number of workers.  All data is in shared buffers.  All plans
 # are run in turn.
 #
-# "joins", "dense" and "scans" have so many workers, whatever the tables' sizes: their
+# "plain" compares index scans of one range with btree's.
+#
+# "joins", "dense", "scans" and "plain" have so many workers, whatever the tables' sizes: their
 # storage parameter parallel_workers says so.  In "planned", that number is the maximum, and
 # the planner chooses.
 
@@ -153,7 +155,33 @@ section_planned() {
 	done
 }
 
+section_plain() {
+	local workers method case index run
+	local -A indexes=([btree]=points_btree [harmonia]=points_k) queries=(
+		['index only; half of the table']='SELECT count(k) FROM points WHERE k > 0'
+		['index only; in order']='SELECT count(*) FROM (SELECT DISTINCT k FROM points WHERE k > 0) s'
+		['a twentieth of the table']='SELECT sum(v) FROM points WHERE k BETWEEN 0 AND 922337203685477580')
+	for workers in "${worker_counts[@]}"; do
+		set_workers "$workers"
+		options="-c max_parallel_workers_per_gather=$workers -c enable_seqscan=off -c enable_bitmapscan=off -c enable_hashagg=off"
+		options+=" -c harmonia.enable_lookup_scan=off -c harmonia.enable_lookup_aggregate=off"
+		for case in "${!queries[@]}"; do
+			for ((run = 0; run < runs; run++)); do
+				for method in "${!indexes[@]}"; do
+					index=${indexes[$method]}
+					show_only points "$index"
+					sql -c "EXPLAIN ${queries[$case]}" | grep -q "using $index on" || die "another plan: ${queries[$case]}"
+					timings "${queries[$case]}" "${queries[$case]}" "${queries[$case]}" | tail -n +2 | median | note "$method" ms
+				done
+			done
+			record_noted 'plain index scans' "$case; $workers workers"
+		done
+		options=
+	done
+	show_only points points_btree points_k points_s points_s_btree
+}
+
 start_server $((rows * 170 / 1000000 + probes * 60 / 1000000 + 512)) \
 	-c max_worker_processes=64 -c max_parallel_workers=64
 load
-run_sections joins dense scans planned -- "$@"
+run_sections joins dense scans planned plain -- "$@"
