@@ -53,6 +53,12 @@ SET plan_cache_mode = force_generic_plan;
 SELECT (SELECT array_agg(k || ' ' || id) FROM pages(97)) = (SELECT array_agg(k || ' ' || id ORDER BY k, id) FROM u) AS "pages make the table";
 RESET plan_cache_mode;
 
+-- A sample has no index scan
+SET enable_seqscan = off;
+SELECT * FROM plan('SELECT count(*) FROM u TABLESAMPLE BERNOULLI (0) WHERE (k, id) > (190, 2000)');
+SELECT count(*) FROM u TABLESAMPLE BERNOULLI (0) WHERE (k, id) > (190, 2000);
+RESET enable_seqscan;
+
 -- Partitions, a partial index, and rows that are changed
 CREATE TABLE p (k int, id int) PARTITION BY RANGE (k);
 CREATE TABLE p_1 PARTITION OF p FOR VALUES FROM (0) TO (100) WITH (autovacuum_enabled = off);

@@ -68,7 +68,7 @@ rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 {
 	if (next_rel_pathlist_hook)
 		next_rel_pathlist_hook(root, rel, rti, rte);
-	hm_row_comparison_paths(root, rel);
+	hm_row_comparison_paths(root, rel, rte);
 	if (hm_enable_lookup_scan)
 	{
 		hm_lookup_scan_paths(root, rel, rte);

@@ -174,7 +174,7 @@ extern RestrictInfo *hm_make_condition(PlannerInfo *root, Expr *clause, Index se
 /*
  * Have the planner offer index scans and bitmap scans of a relation for comparisons of rows.  Called by the planner's hook.
  */
-extern void hm_row_comparison_paths(PlannerInfo *root, RelOptInfo *rel);
+extern void hm_row_comparison_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
 
 /*
  * Offer paths: lookup scans of a relation, and of a partitioned table; lookup joins and foreign joins of an outer

@@ -53,7 +53,7 @@ first_column_condition(PlannerInfo *root, const RestrictInfo *info)
 }
 
 void
-hm_row_comparison_paths(PlannerInfo *root, RelOptInfo *rel)
+hm_row_comparison_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 {
 	List	   *all_indexes = rel->indexlist;
 	List	   *all_restrictions = NIL;
@@ -62,7 +62,8 @@ hm_row_comparison_paths(PlannerInfo *root, RelOptInfo *rel)
 	ListCell   *cell,
 			   *other;
 
-	if (IS_DUMMY_REL(rel) || !hm_has_index(rel))
+	/* An index scan does not sample. */
+	if (IS_DUMMY_REL(rel) || rte->tablesample != NULL || !hm_has_index(rel))
 		return;
 	foreach(cell, rel->baserestrictinfo)
 	{
