@@ -20,13 +20,13 @@
 struct HmScanTuple
 {
 	const HmKeyType *type;		/* of the only column, if it is returned; otherwise NULL */
-	IndexTuple	tuple;			/* what was returned last; the value of an only column is stored in
-								 * place */
-	char	   *tuple_key;
 	IndexTuple	null_tuple;		/* all of its columns are NULL */
 
-	/* Of an index with several columns */
-	HmFields	fields;
+	/* What was returned last.  Values of the next row are stored there, if the same ones are NULL. */
+	IndexTuple	tuple;
+	char	   *places[HM_MAX_KEY_COLUMNS]; /* of the values of returned columns; NULL: is NULL */
+
+	HmFields	fields;			/* of an index with several columns */
 	int			count;			/* columns that are returned */
 	int			columns[HM_MAX_KEY_COLUMNS];
 	IndexFetchTableData *fetch; /* NULL until a row has to be fetched */
@@ -45,7 +45,10 @@ begin(Relation index)
 	if (!hm_is_composite(index))
 	{
 		if (hm_key_type(index)->returnable)
+		{
 			result->type = hm_key_type(index);
+			result->count = 1;
+		}
 		return result;
 	}
 	hm_fields_read(index, &result->fields);
@@ -57,26 +60,79 @@ begin(Relation index)
 	return result;
 }
 
+/* Form the tuple for a row, and note where its values are: all types that are returned have a fixed length. */
+static void
+form_tuple(HmScanTuple *tuple, TupleDesc descriptor, const Datum *values, const bool *nulls)
+{
+	Datum		all_values[INDEX_MAX_KEYS] = {0};
+	bool		all_nulls[INDEX_MAX_KEYS];
+	Size		offset;
+
+	memset(all_nulls, true, sizeof(all_nulls));
+	for (int i = 0; i < tuple->count; i++)
+	{
+		all_values[tuple->columns[i]] = values[i];
+		all_nulls[tuple->columns[i]] = nulls[i];
+	}
+	if (tuple->tuple != NULL)
+		pfree(tuple->tuple);
+	tuple->tuple = index_form_tuple(descriptor, all_values, all_nulls);
+
+	offset = IndexInfoFindDataOffset(tuple->tuple->t_info);
+	for (int i = 0; i < tuple->count; i++)
+	{
+		Form_pg_attribute attribute = TupleDescAttr(descriptor, tuple->columns[i]);
+
+		Assert(attribute->attlen > 0);
+		tuple->places[i] = NULL;
+		if (nulls[i])
+			continue;
+		offset = att_align_nominal(offset, attribute->attalign);
+		tuple->places[i] = (char *) tuple->tuple + offset;
+		offset += attribute->attlen;
+	}
+}
+
+/*
+ * The tuple for a row.  To form one anew is a third of what an index-only scan does for a row, so values
+ * are stored in the last one, if they have places there.
+ */
+static IndexTuple
+store_values(HmScanTuple *tuple, TupleDesc descriptor, const Datum *values, const bool *nulls)
+{
+	bool		fits = tuple->tuple != NULL;
+
+	for (int i = 0; fits && i < tuple->count; i++)
+		fits = nulls[i] == (tuple->places[i] == NULL);
+	if (!fits)
+		form_tuple(tuple, descriptor, values, nulls);
+	for (int i = 0; i < tuple->count; i++)
+	{
+		Form_pg_attribute attribute = TupleDescAttr(descriptor, tuple->columns[i]);
+
+		if (nulls[i])
+			continue;
+		if (attribute->attbyval)
+		{
+			store_att_byval(tuple->places[i], values[i], attribute->attlen);
+			continue;
+		}
+		memcpy(tuple->places[i], DatumGetPointer(values[i]), attribute->attlen);
+	}
+	return tuple->tuple;
+}
+
 /* The tuple for a key of an index's only column. */
 static IndexTuple
 single_tuple(HmScanTuple *tuple, TupleDesc descriptor, HmKey key)
 {
 	Datum		value = tuple->type->restore(key);
 	bool		is_null = false;
+	IndexTuple	result = store_values(tuple, descriptor, &value, &is_null);
 
-	if (tuple->tuple == NULL)
-	{
-		tuple->tuple = index_form_tuple(descriptor, &value, &is_null);
-		tuple->tuple_key = (char *) tuple->tuple + IndexInfoFindDataOffset(tuple->tuple->t_info);
-	}
-	if (TupleDescAttr(descriptor, 0)->attbyval)
-		store_att_byval(tuple->tuple_key, value, TupleDescAttr(descriptor, 0)->attlen);
-	else
-	{
-		memcpy(tuple->tuple_key, DatumGetPointer(value), TupleDescAttr(descriptor, 0)->attlen);
+	if (!TupleDescAttr(descriptor, 0)->attbyval)
 		pfree(DatumGetPointer(value));
-	}
-	return tuple->tuple;
+	return result;
 }
 
 /* Take the values from the table's row.  Returns false if the scan does not see it. */
@@ -98,9 +154,7 @@ fetch_values(IndexScanDesc scan, HmScanTuple *tuple, Datum *values, bool *nulls)
 	{
 		int			column = tuple->columns[i];
 
-		values[column] = slot_getattr(tuple->slot,
-									  scan->indexRelation->rd_index->indkey.values[column],
-									  &nulls[column]);
+		values[i] = slot_getattr(tuple->slot, scan->indexRelation->rd_index->indkey.values[column], &nulls[i]);
 	}
 	return true;
 }
@@ -109,26 +163,17 @@ fetch_values(IndexScanDesc scan, HmScanTuple *tuple, Datum *values, bool *nulls)
 static IndexTuple
 composite_tuple(IndexScanDesc scan, HmScanTuple *tuple, HmKey key)
 {
-	Datum		values[INDEX_MAX_KEYS] = {0};
-	bool		nulls[INDEX_MAX_KEYS];
+	Datum		values[HM_MAX_KEY_COLUMNS];
+	bool		nulls[HM_MAX_KEY_COLUMNS];
 	bool		known = true;
 
 	if (tuple->count == 0)
 		return tuple->null_tuple;
-	memset(nulls, true, sizeof(nulls));
 	for (int i = 0; known && i < tuple->count; i++)
-	{
-		int			column = tuple->columns[i];
-
-		known = hm_field_restore(&tuple->fields.fields[column], key, &values[column],
-								 &nulls[column]);
-	}
+		known = hm_field_restore(&tuple->fields.fields[tuple->columns[i]], key, &values[i], &nulls[i]);
 	if (!known && !fetch_values(scan, tuple, values, nulls))
 		return NULL;
-	if (tuple->tuple != NULL)
-		pfree(tuple->tuple);
-	tuple->tuple = index_form_tuple(scan->xs_itupdesc, values, nulls);
-	return tuple->tuple;
+	return store_values(tuple, scan->xs_itupdesc, values, nulls);
 }
 
 bool
