@@ -103,6 +103,7 @@ struct HmFetch
 	uint32		tally_used;		/* its hits that have been */
 	HmMapPage	maps[HM_MAP_PAGES];
 	bool		some_not_visible;	/* pages of the table, as the batch has shown */
+	BlockNumber mapped_pages;	/* that page maps cover; 0 until there may be one */
 
 	/* Rows that were found dead, whose entries are to get hints */
 	HmDeadRow  *dead;			/* room for HM_DEAD_ROWS; NULL until there is one */

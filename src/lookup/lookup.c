@@ -36,7 +36,8 @@ struct HmLookup
 	bool		begun;			/* it has been decided whether the device searches */
 	bool		on_device;		/* the device has searched so far */
 	uint32		walked_from;	/* the first probe that the CPU searches */
-	double		walk_ns;		/* time that the CPU has spent, until hits were ready to be used */
+	double		walk_ns;		/* time that the CPU has spent, until hits were ready to be used; of a batch
+								 * for which that is noted */
 
 	/* What the device gets instead of probes that must be distinct. */
 	uint32		distinct_room;	/* of these two arrays */
@@ -227,17 +228,33 @@ note_reason(HmLookup *lookup, HmCpuReason reason)
 	}
 }
 
+/* To read the clock takes a tenth of a search for one key, so it is read where the time is noted. */
+static inline void
+start_walk_time(const HmLookup *lookup, instr_time *start)
+{
+	if (lookup->batch.count >= HM_SIZE_CLASS_MIN)
+		INSTR_TIME_SET_CURRENT(*start);
+}
+
+static inline void
+add_walk_time(HmLookup *lookup, instr_time start)
+{
+	if (!INSTR_TIME_IS_ZERO(start))
+		lookup->walk_ns += hm_ns_since(start);
+}
+
 /* Have the CPU search the batch's probes from this one on. */
 static void
 start_walk(HmLookup *lookup, uint32 from)
 {
-	instr_time	start;
+	instr_time	start = {0};
 
-	INSTR_TIME_SET_CURRENT(start);
+	start_walk_time(lookup, &start);
 	lookup->on_device = false;
 	lookup->walked_from = from;
+	lookup->walk_ns = 0;
 	lookup->walks->start(lookup->walk, &lookup->batch, lookup->done, from);
-	lookup->walk_ns = hm_ns_since(start);
+	add_walk_time(lookup, start);
 }
 
 /* If this call has ended a walk, note how long it took. */
@@ -338,7 +355,7 @@ next_hits(HmLookup *lookup, HmHit *hits, void *keys, uint32 max, uint32 *stale,
 	double		sorted_before = lookup->stats.sort_ns;
 	double		taken;
 	instr_time	start;
-	instr_time	walk_start;
+	instr_time	walk_start = {0};
 	HmCpuReason reason;
 	uint32		rest;
 	uint32		n = 0;
@@ -364,14 +381,14 @@ next_hits(HmLookup *lookup, HmHit *hits, void *keys, uint32 max, uint32 *stale,
 	}
 	if (!lookup->on_device)
 	{
-		INSTR_TIME_SET_CURRENT(walk_start);
+		start_walk_time(lookup, &walk_start);
 		n = lookup->walks->next(lookup->walk, hits, keys, max, stale);
 		if (n == 0 && lookup->has_rest)
 		{
 			start_rest(lookup);
 			n = lookup->walks->next(lookup->walk, hits, keys, max, stale);
 		}
-		lookup->walk_ns += hm_ns_since(walk_start);
+		add_walk_time(lookup, walk_start);
 	}
 	for (uint32 i = 0; i < n; i++)
 		hm_tid_check(lookup->index, hits[i].tid);
@@ -510,7 +527,7 @@ hm_lookup_next_in_gate(HmLookup *lookup, HmGateAnswer answer, HmHit *hits, void 
 	BlockNumber door;
 	uint32		stale;
 	uint32		n;
-	instr_time	start;
+	instr_time	start = {0};
 	bool		on_device;
 	uint64		not_returned = 0;
 
@@ -522,10 +539,10 @@ hm_lookup_next_in_gate(HmLookup *lookup, HmGateAnswer answer, HmHit *hits, void 
 	door = hm_visibility_gate_enter(lookup->index);
 	forget_pages(lookup);
 	n = next_hits(lookup, hits, keys, Min(max, HM_GATE_MAX_HITS), &stale, &not_returned);
-	INSTR_TIME_SET_CURRENT(start);
+	start_walk_time(lookup, &start);
 	*visible = put_visible_first(lookup, hits, keys, n, stale);
 	if (!lookup->on_device)
-		lookup->walk_ns += hm_ns_since(start);
+		add_walk_time(lookup, start);
 	hm_visibility_gate_leave(lookup->index, door);
 	note_walk(lookup, was_at_end);
 	hm_remote_set_reader(lookup->remote, NULL, HM_ANSWER_HITS);
