@@ -164,6 +164,23 @@ SELECT verify('tenants_key'), harmonia_reorganize('tenants_key') > 0 AS moved, v
 :vacuum tenants;
 SELECT verify('tenants_key');
 
+-- A leaf of one key's rows gets other keys, for which it has to be wide: the last leaf, and one in the middle
+CREATE TABLE lone (u uuid, a bigint, b bigint) WITH (autovacuum_enabled = off);
+CREATE INDEX lone_key ON lone USING harmonia (u);
+CREATE INDEX lone_pair ON lone USING harmonia (a, b);
+CREATE FUNCTION lone(n int, others int[]) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+	wide bigint = 1::bigint << 60;
+BEGIN
+	TRUNCATE lone;
+	INSERT INTO lone SELECT rpad((i % 2 * 4 + 1)::text, 32, '0')::uuid, (i % 2 * 4 + 1) * wide, wide FROM generate_series(1, 2 * n) i;
+	REINDEX TABLE lone;
+	INSERT INTO lone SELECT rpad(i::text, 32, '0')::uuid, i * wide, wide - i FROM unnest(others) i;
+	PERFORM harmonia_check('lone_key', true), harmonia_check('lone_pair', true);
+	RETURN (SELECT count(*) FROM unnest(others) i JOIN lone ON u = rpad(i::text, 32, '0')::uuid) + (SELECT count(*) FROM unnest(others) i JOIN lone ON a = i * wide AND b = wide - i);
+END $$;
+SELECT others, min(lone(n, others)), max(lone(n, others)) FROM generate_series(600, 860, 20) n, (VALUES ('{7}'::int[]), ('{3}'), ('{2,3,4,6,7}')) o (others) GROUP BY 1 ORDER BY 1;
+
 -- All columns have a bit for NULL, or share it: which widths there are
 CREATE TABLE w (i2 smallint, i4 int, i8 bigint, d date, ts timestamptz, f float8, b boolean, t text, m macaddr);
 DO $$

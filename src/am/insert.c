@@ -121,7 +121,12 @@ hm_begins_leaf(Relation index, Page page, int count, HtEntry entry)
 	int			enough = hm_leaf_target(index, shape);
 
 	if (!ht_leaf_fits_key(shape, entry.key))
-		enough = (enough + 1) / 2;
+	{
+		/* With the entry, each half of the leaf must have room in a leaf as wide as any, whatever its TIDs. */
+		HtLeafShape widest = ht_leaf_shape(HM_KEYS, HT_TID_BYTES, shape.base);
+
+		enough = Min((enough + 1) / 2, 2 * ht_leaf_capacity(widest));
+	}
 	return count >= enough && hm_leaf_greatest(page, &greatest) &&
 		ht_entry_cmp(greatest, entry) < 0;
 }

@@ -69,7 +69,7 @@ extern int64 hm_entries_below(const HtEntry *entries, int64 n, HtEntry bound);
  * Whether an entry at the end of a part begins a new leaf: it is above all of the last leaf, which
  * has count entries, and that is as full as a build makes it.  So ascending inserts leave
  * the room that the fill factor asks for.  If the leaf cannot store the key, half as full
- * is enough.
+ * is enough, and so is what two leaves that can would have no room for.
  */
 extern bool hm_begins_leaf(Relation index, Page page, int count, HtEntry entry);
 

@@ -114,6 +114,9 @@ hm_leaf_fill(Page page, HtLeafShape shape, const HtEntry *entries, int n)
 	HtByteRange former = ht_leaf_hole(ht_leaf_shape_of(page));
 	HtByteRange hole = ht_leaf_hole(shape);
 
+	if (n > ht_leaf_capacity(shape))
+		elog(ERROR, "%d entries have no room in a leaf of %d slots", n, ht_leaf_capacity(shape));
+
 	/*
 	 * Forget hints, and leave none of the former shape's bytes where the new one has hints.
 	 * GenericXLogFinish() zeroes holes, too, but only for what it logs.

@@ -335,7 +335,7 @@ split_shadowing(Relation index, HmSplit *split, uint32 node, Buffer auxiliary)
  *
  * The halves are never wider than the leaf would be as a whole, so each has room for half of the
  * entries.  New entries that a leaf with a soft bound cannot store are let in only if the first
- * one is such, and then the leaf is less than half full (begins_leaf()).
+ * one is such, and then the leaf has few enough for two that can store them (hm_begins_leaf()).
  */
 static HtLeafShape
 merge_for_split(Relation index, HmSplit *split, Page leaf)
