@@ -29,6 +29,9 @@ INSERT INTO u SELECT DISTINCT k, id FROM t WHERE k IS NOT NULL AND id IS NOT NUL
 CREATE INDEX u_k_id ON u USING harmonia (k, id);
 :vacuum ANALYZE u;
 SELECT * FROM plan('SELECT k, id FROM u WHERE (k, id) > (50, 2000) ORDER BY k, id LIMIT 5');
+-- The condition excludes few rows: all that come before
+SELECT * FROM plan('SELECT k, id FROM u WHERE (k, id) > (3, 2000) ORDER BY k, id LIMIT 5');
+SELECT * FROM plan('SELECT k, id FROM u WHERE (195, 2000) >= (k, id) AND k < 198 ORDER BY k DESC, id DESC LIMIT 5');
 SELECT * FROM plan('SELECT at, id FROM t WHERE (at, id) < (''2026-02-01'', 100) ORDER BY at DESC LIMIT 4');
 -- The condition is no filter of other scans
 SELECT * FROM plan('SELECT v FROM t WHERE (k, id) > (50, 2000) AND at = ''2026-02-01''');

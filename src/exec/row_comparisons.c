@@ -52,6 +52,35 @@ first_column_condition(PlannerInfo *root, const RestrictInfo *info)
 	return hm_make_condition(root, clause, info->security_level);
 }
 
+/* Whether a condition on rows' first columns restricts an index. */
+static bool
+restricts(const RestrictInfo *condition, IndexOptInfo *index)
+{
+	OpExpr	   *clause = (OpExpr *) condition->clause;
+
+	return match_index_to_operand(linitial(clause->args), 0, index) || match_index_to_operand(lsecond(clause->args), 0, index);
+}
+
+/*
+ * Leave out the index scans that do without the conditions: where these exclude few rows they look cheaper, as
+ * fewer conditions are evaluated.  But all rows that are excluded may come before the first one of the result.
+ */
+static List *
+without_scans_of(List *paths, List *indexes)
+{
+	List	   *result = NIL;
+	ListCell   *cell;
+
+	foreach(cell, paths)
+	{
+		Path	   *path = lfirst(cell);
+
+		if (!IsA(path, IndexPath) || !list_member_ptr(indexes, ((IndexPath *) path)->indexinfo))
+			result = lappend(result, path);
+	}
+	return result;
+}
+
 void
 hm_row_comparison_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 {
@@ -79,14 +108,19 @@ hm_row_comparison_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 	foreach(cell, all_indexes)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
+		bool		restricted = false;
 
-		if (!hm_can_use_index(index))
+		foreach(other, conditions)
+			restricted |= restricts(lfirst_node(RestrictInfo, other), index);
+		if (!restricted || !hm_can_use_index(index))
 			continue;
 		indexes = lappend(indexes, index);
 		all_restrictions = lappend(all_restrictions, index->indrestrictinfo);
 		index->indrestrictinfo = list_concat_copy(index->indrestrictinfo, conditions);
 	}
 	rel->indexlist = indexes;
+	rel->pathlist = without_scans_of(rel->pathlist, indexes);
+	rel->partial_pathlist = without_scans_of(rel->partial_pathlist, indexes);
 	create_index_paths(root, rel);
 	rel->indexlist = all_indexes;
 	forboth(cell, indexes, other, all_restrictions)
