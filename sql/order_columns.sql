@@ -53,11 +53,55 @@ SELECT * FROM in_order('small', '(a, b, c)', 'a, b, c', 'a DESC, b DESC, c DESC'
 SELECT * FROM in_order('small', '(c DESC, b DESC, a DESC)', 'c, b, a', 'c DESC, b DESC, a DESC', 'c NULLS FIRST, b, a');
 
 --
+-- Columns that have a bit for NULL in wider keys alone, and types that have room for it in their keys
+--
+CREATE TABLE pairs (a int, b int, c smallint, d date, e date, at timestamptz, t time, f float8, r real, k bigint) WITH (autovacuum_enabled = off);
+INSERT INTO pairs SELECT
+	CASE i % 19 WHEN 1 THEN -2147483648 WHEN 2 THEN -2147483647 WHEN 3 THEN 2147483647 ELSE nullif(shuffle(i) % 7, 4) END, nullif(i % 11 - 3, 2), nullif(i % 13, 3),
+	CASE i % 9 WHEN 0 THEN '-infinity' WHEN 1 THEN 'infinity' WHEN 2 THEN '4713-01-01 BC' WHEN 3 THEN NULL ELSE date '2026-01-01' + i % 4 END,
+	CASE i % 7 WHEN 0 THEN '-infinity' WHEN 1 THEN 'infinity' WHEN 3 THEN NULL ELSE date '2026-01-01' + i % 6 END,
+	CASE i % 8 WHEN 0 THEN '-infinity' WHEN 1 THEN 'infinity' WHEN 2 THEN '4713-01-01 00:00Z BC' WHEN 3 THEN NULL ELSE timestamptz '2026-01-01Z' + i % 5 * interval '1 day' END,
+	CASE i % 5 WHEN 0 THEN '00:00' WHEN 1 THEN '24:00' WHEN 3 THEN NULL ELSE time '01:00' + i % 6 * interval '1 hour' END,
+	CASE i % 10 WHEN 0 THEN float8 '-infinity' WHEN 1 THEN 'infinity' WHEN 2 THEN 'NaN' WHEN 3 THEN NULL ELSE i % 6 - 2 END,
+	CASE i % 12 WHEN 0 THEN real '-infinity' WHEN 1 THEN 'infinity' WHEN 2 THEN 'NaN' WHEN 3 THEN NULL ELSE i % 6 - 2 END, nullif(shuffle(i * 7) % 20, 3)
+	FROM generate_series(1, 3000) i;
+VACUUM ANALYZE pairs;
+SELECT * FROM in_order('pairs', '(a, b)', 'a, b', 'a DESC, b DESC', 'a');
+SELECT * FROM in_order('pairs', '(a DESC, b NULLS FIRST)', 'a DESC, b NULLS FIRST', 'a, b DESC NULLS LAST');
+SELECT * FROM in_order('pairs', '(a, c, c)', 'a, c', 'a DESC, c DESC');
+SELECT * FROM in_order('pairs', '(a, d)', 'a, d');
+SELECT * FROM in_order('pairs', '(a) INCLUDE (b)', 'a', 'a DESC');
+SELECT * FROM in_order('pairs', '(a NULLS FIRST, b) INCLUDE (a)', 'a NULLS FIRST, b', 'a DESC NULLS LAST, b DESC');
+SELECT * FROM in_order('pairs', '(d, e)', 'd, e', 'd DESC, e DESC', 'd');
+SELECT * FROM in_order('pairs', '(d DESC, e)', 'd DESC, e', 'd, e DESC');
+SELECT * FROM in_order('pairs', '(d NULLS FIRST, e DESC NULLS LAST)', 'd NULLS FIRST, e DESC NULLS LAST', 'd DESC NULLS LAST, e NULLS FIRST');
+SELECT * FROM in_order('pairs', '(at, t)', 'at, t', 'at DESC, t DESC');
+SELECT * FROM in_order('pairs', '(at DESC NULLS LAST, f NULLS FIRST)', 'at DESC NULLS LAST, f NULLS FIRST', 'at NULLS FIRST, f DESC NULLS LAST');
+SELECT * FROM in_order('pairs', '(f, at DESC)', 'f, at DESC', 'f DESC, at');
+SELECT * FROM in_order('pairs', '(r, e, f)', 'r, e, f', 'r DESC, e DESC, f DESC');
+SELECT * FROM in_order('pairs', '(k, at)', 'k, at');
+CREATE INDEX pairs_k_at ON pairs USING harmonia (k, at);
+CREATE INDEX pairs_d_e ON pairs USING harmonia (d DESC, e NULLS FIRST);
+SELECT * FROM compare_queries(
+	'SELECT at FROM pairs WHERE k = 5 ORDER BY at DESC LIMIT 9',
+	'SELECT at FROM pairs WHERE k = 5 ORDER BY at',
+	'SELECT k, at FROM pairs WHERE k = 5 AND at > ''-infinity'' ORDER BY at',
+	'SELECT k, at FROM pairs WHERE k = 5 AND at <= ''-infinity''',
+	'SELECT k, at FROM pairs WHERE k = 5 AND at IS NULL',
+	'SELECT k, at FROM pairs WHERE k > 7 AND at >= ''infinity'' ORDER BY k, at',
+	'SELECT d, e FROM pairs WHERE d > ''-infinity'' ORDER BY d DESC, e NULLS FIRST',
+	'SELECT d, e FROM pairs WHERE d <= ''4713-01-01 BC'' ORDER BY d, e DESC NULLS LAST',
+	'SELECT d, e FROM pairs WHERE d IS NULL AND e < ''infinity'' ORDER BY e NULLS FIRST',
+	'SELECT d, e FROM pairs WHERE d = ''infinity'' AND e IS NOT NULL ORDER BY e NULLS FIRST',
+	'SELECT min(d), max(d) FROM pairs',
+	'SELECT d, min(e), count(*) FROM pairs GROUP BY d ORDER BY d DESC');
+
+--
 -- Fields that share NULL's value with a key: the columns have to be NOT NULL
 --
-CREATE TABLE ints (a int, b int) WITH (autovacuum_enabled = off);
+CREATE TABLE ints (a bigint, b bigint) WITH (autovacuum_enabled = off);
 INSERT INTO ints SELECT shuffle(i) % 20, shuffle(i * 3) % 1000 FROM generate_series(1, 3000) i;
-INSERT INTO ints SELECT a, b FROM unnest('{-2147483648,-11895787,-11895786,2147483647}'::int[]) a, unnest('{-2147483648,-11895787,2147483647}'::int[]) b;
+INSERT INTO ints SELECT a, b FROM unnest('{-9223372036854775808,2177342782468422677,2177342782468422678,9223372036854775807}'::bigint[]) a, unnest('{-9223372036854775808,2177342782468422677,9223372036854775807}'::bigint[]) b;
 ANALYZE ints;
 CREATE TABLE bigints AS SELECT a::bigint << 32 AS a, b::bigint << 20 AS b FROM ints;
 INSERT INTO bigints SELECT a, b FROM unnest('{-9223372036854775808,2177342782468422677,9223372036854775807}'::bigint[]) a,
@@ -88,7 +132,7 @@ SET harmonia.enable_lookup_scan = off;
 SELECT * FROM plan('EXECUTE first_ints');
 EXECUTE first_ints;
 ALTER TABLE ints ALTER a DROP NOT NULL;
-INSERT INTO ints VALUES (NULL, 1), (NULL, -2147483648);
+INSERT INTO ints VALUES (NULL, 1), (NULL, -9223372036854775808);
 SELECT * FROM plan('EXECUTE first_ints');
 EXECUTE first_ints;
 DELETE FROM ints WHERE a IS NULL;
@@ -136,15 +180,15 @@ ALTER TABLE ints ALTER b SET NOT NULL;
 --
 -- NULLs that conditions exclude
 --
-CREATE TABLE maybe (a int, b int) WITH (autovacuum_enabled = off);
+CREATE TABLE maybe (a bigint, b bigint) WITH (autovacuum_enabled = off);
 INSERT INTO maybe SELECT nullif(shuffle(i) % 20, 7), nullif(shuffle(i * 3) % 1000, 50) FROM generate_series(1, 3000) i;
-INSERT INTO maybe SELECT a, b FROM unnest('{-11895788,-11895787,-11895786,5,NULL}'::int[]) a, unnest('{-11895788,-11895787,-11895786,5,NULL}'::int[]) b;
+INSERT INTO maybe SELECT a, b FROM unnest('{2177342782468422676,2177342782468422677,2177342782468422678,5,NULL}'::bigint[]) a, unnest('{2177342782468422676,2177342782468422677,2177342782468422678,5,NULL}'::bigint[]) b;
 CREATE INDEX maybe_a_b ON maybe USING harmonia (a, b);
 VACUUM ANALYZE maybe;
 SELECT * FROM compare_queries(
 	'SELECT a, b FROM maybe WHERE a > -11895790 AND b < 500 ORDER BY a, b',
 	'SELECT a, b FROM maybe WHERE a > -11895790 AND b < 500 ORDER BY a DESC, b DESC LIMIT 50',
-	'SELECT a, b FROM maybe WHERE a = 5 AND b > -11895787 ORDER BY b LIMIT 10',
+	'SELECT a, b FROM maybe WHERE a = 5 AND b > 2177342782468422677 ORDER BY b LIMIT 10',
 	'SELECT a, b FROM maybe WHERE a IS NOT NULL AND b IS NOT NULL ORDER BY a, b',
 	'SELECT a, b FROM maybe WHERE a + b < 10 ORDER BY a, b',
 	'SELECT min(b), max(b) FROM maybe WHERE a = 5',
@@ -183,7 +227,7 @@ DROP INDEX maybe_part;
 RESET enable_hashjoin;
 RESET enable_nestloop;
 RESET harmonia.enable_lookup_join;
-CREATE INDEX maybe_nulls ON maybe USING harmonia (a NULLS FIRST, b) INCLUDE (a);
+CREATE INDEX maybe_nulls ON maybe USING harmonia (a NULLS FIRST, b);
 SELECT * FROM compare_queries(
 	'SELECT a, b FROM maybe WHERE a < 10 AND b < 100 ORDER BY a NULLS FIRST, b',
 	'SELECT a, b FROM maybe WHERE a < 10 ORDER BY a NULLS FIRST, b');
@@ -274,15 +318,15 @@ COMMIT;
 --
 -- Partitions and children have their own columns and indexes
 --
-CREATE TABLE parted (a int, b int) PARTITION BY RANGE (a);
+CREATE TABLE parted (a bigint, b bigint) PARTITION BY RANGE (a);
 CREATE TABLE parted_1 PARTITION OF parted FOR VALUES FROM (MINVALUE) TO (10);
 CREATE TABLE parted_2 PARTITION OF parted FOR VALUES FROM (10) TO (20);
-CREATE TABLE parted_3 (c text, b int, a int);
+CREATE TABLE parted_3 (c text, b bigint, a bigint);
 ALTER TABLE parted_3 DROP c;
 ALTER TABLE parted ATTACH PARTITION parted_3 DEFAULT;
 CREATE INDEX ON parted USING harmonia (b, a);
 INSERT INTO parted SELECT nullif(shuffle(i) % 30, 3), shuffle(i * 3) % 1000 FROM generate_series(1, 3000) i;
-INSERT INTO parted VALUES (-11895787, NULL), (5, NULL), (15, NULL), (NULL, NULL), (-11895787, -11895787), (25, -11895788), (NULL, -11895786);
+INSERT INTO parted VALUES (2177342782468422677, NULL), (5, NULL), (15, NULL), (NULL, NULL), (2177342782468422677, 2177342782468422677), (25, 2177342782468422676), (NULL, 2177342782468422678);
 ANALYZE parted;
 SELECT * FROM compare_queries('SELECT b, a FROM parted ORDER BY b, a', 'SELECT b, a FROM parted ORDER BY b DESC, a DESC LIMIT 50',
 	'SELECT b, a FROM parted WHERE a > -11895790 AND b < 500 ORDER BY b, a', 'SELECT b, a FROM parted WHERE b < 500 ORDER BY b, a');
@@ -298,12 +342,12 @@ BEGIN;
 CALL use('only');
 SELECT * FROM plan('SELECT b, a FROM parted ORDER BY b, a LIMIT 10');
 COMMIT;
-CREATE TABLE parent (a int, b int);
+CREATE TABLE parent (a bigint, b bigint);
 CREATE TABLE child_1 () INHERITS (parent);
-CREATE TABLE child_2 (a int NOT NULL, b int NOT NULL) INHERITS (parent);
+CREATE TABLE child_2 (a bigint NOT NULL, b bigint NOT NULL) INHERITS (parent);
 INSERT INTO child_1 SELECT shuffle(i) % 30, shuffle(i * 3) % 1000 FROM generate_series(1, 1000) i;
 INSERT INTO child_2 SELECT shuffle(i) % 30, shuffle(i * 3) % 1000 FROM generate_series(1, 1000) i;
-INSERT INTO child_1 VALUES (-11895787, NULL), (NULL, NULL), (-11895787, -11895787), (25, -11895788), (NULL, -11895786);
+INSERT INTO child_1 VALUES (2177342782468422677, NULL), (NULL, NULL), (2177342782468422677, 2177342782468422677), (25, 2177342782468422676), (NULL, 2177342782468422678);
 CREATE INDEX ON child_1 USING harmonia (a, b);
 CREATE INDEX ON child_2 USING harmonia (a, b);
 ANALYZE parent, child_1, child_2;
@@ -330,8 +374,8 @@ SELECT disorder('tenants', 'tenant, id');
 CREATE INDEX whole_desc ON whole USING harmonia (a DESC, b DESC);
 CLUSTER whole USING whole_desc;
 SELECT disorder('whole', 'a DESC, b DESC');
-CREATE INDEX cut_a_b_c ON cut USING harmonia (a, b, c);
-CLUSTER cut USING cut_a_b_c;
+CREATE INDEX cut_a_b_d_h ON cut USING harmonia (a, b, d, h);
+CLUSTER cut USING cut_a_b_d_h;
 CLUSTER child_1 USING child_1_a_b_idx;
 CLUSTER child_2 USING child_2_a_b_idx;
 SELECT disorder('child_2', 'a, b');

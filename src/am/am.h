@@ -142,6 +142,12 @@ typedef struct HmKeyType
 	 */
 	uint8		hash_bits;
 	Oid			id;				/* InvalidOid if it is the type's */
+
+	/*
+	 * No value has one of the three keys after the least one.  So a field of as many bits as the keys have
+	 * has room for NULL.
+	 */
+	bool		has_gap;
 } HmKeyType;
 
 static inline Oid
@@ -208,8 +214,8 @@ extern const HmKeyType *hm_field_type_lookup(Oid id);
  * is all of the key.
  *
  * A field that has one bit more than the keys of its column is "whole": it tells them, and
- * NULL, apart.  If it has as many bits, NULL shares its value with one key.  If it has
- * fewer, it is "cut", and many keys share each value.
+ * NULL, apart.  If it has as many bits, NULL shares its value with one key, or, if the keys have a gap,
+ * takes a place that is closed up there.  If it has fewer, it is "cut", and many keys share each value.
  *
  * Storage has the order of the first column.  A column that has the other direction has a descending field,
  * unless that is cut.
@@ -220,7 +226,8 @@ typedef struct HmField
 	uint8		bits;
 	uint8		shift;			/* of the lowest bit, in the key */
 	bool		descending;		/* greater keys have lower values */
-	bool		nulls_low;		/* of a whole field: NULL is below all keys, not above */
+	bool		in_gap;			/* as many bits as the keys, and NULL has a value of its own */
+	bool		nulls_low;		/* if NULL has one: it is below all keys, not above */
 } HmField;
 
 typedef struct HmFields
@@ -242,6 +249,13 @@ static inline bool
 hm_field_is_whole(const HmField *field)
 {
 	return field->bits > field->type->bits;
+}
+
+/* Whether NULL has a value of its own in a field, at one end. */
+static inline bool
+hm_field_tells_null(const HmField *field)
+{
+	return hm_field_is_whole(field) || field->in_gap;
 }
 
 static inline HmKey
@@ -301,7 +315,7 @@ extern bool hm_field_add_values(const HmField *field, const void *keys, Size cou
 extern HmSpan hm_field_span(const HmField *field, HmKey low, HmKey high);
 
 /*
- * Whether a field may be given back as a value: all but NULL of a field that is not whole.
+ * Whether a field may be given back as a value: all but NULL of a field where that shares its value.
  */
 static inline bool
 hm_field_is_returnable(const HmField *field)
@@ -313,7 +327,7 @@ hm_field_is_returnable(const HmField *field)
 static inline bool
 hm_field_shares_null(const HmField *field)
 {
-	return field->bits == field->type->bits;
+	return field->bits == field->type->bits && !field->in_gap;
 }
 
 /*

@@ -5,7 +5,9 @@
  * A composite key has 64 bits, or 128 if its columns are of exact types that need more than 64 and
  * no more than 128.  Each column has a field of it, the first one the highest bits.  So entries
  * with equal values in the first columns are neighbours.  Where all columns' keys fit, with a bit
- * for NULL, fields are whole.  Where they do not, the widest columns' keys are cut.
+ * for NULL, fields are whole.  Where they do not, the widest columns' keys are cut.  Types with a gap in their
+ * keys, such as dates and times, need no bit for NULL: what is on one side of the gap is moved by one, so that NULL
+ * has a value at an end.
  *
  * A cut field has the lowest bits of its column's key, plus a hash of the other bits.  So:
  *
@@ -97,21 +99,25 @@ bits_of_types(const Oid *ids, int count)
 }
 
 /*
- * 64 bits are enough for several columns if they have room for the keys of all, and must be if 128 have
- * not, or if the keys would not be exact for all that.  Included columns must have room.
+ * 64 bits are enough for several columns if they have room for the keys and NULLs of all, and must be if 128 have no
+ * room for the keys, or if these would not be exact for all that.  Included columns must have room.
  */
 HtWidth
 hm_width_of_types(const Oid *ids, int key_count, int count)
 {
 	bool		exact = true;
+	int			nulls = 0;		/* columns that need a bit for NULL */
 	int			bits;
 
 	if (count == 1)
 		return hm_key_type_lookup(ids[0])->width;
 	for (int i = 0; i < count; i++)
+	{
 		exact &= hm_field_type_lookup(ids[i])->exact;
+		nulls += i < key_count && !hm_field_type_lookup(ids[i])->has_gap;
+	}
 	bits = bits_of_types(ids, count);
-	return bits > 64 && bits <= WIDE_BITS && (exact || count > key_count) ? HT_WIDTH128 : HT_WIDTH64;
+	return bits + nulls > 64 && bits <= WIDE_BITS && (exact || count > key_count) ? HT_WIDTH128 : HT_WIDTH64;
 }
 
 /*
@@ -138,7 +144,7 @@ plan_cut(HmFields *fields)
 	}
 }
 
-/* All columns' keys fit.  The first columns get the bits that are left for NULL. */
+/* All columns' keys fit.  The first columns that need one get the bits that are left for NULL, then the others. */
 static void
 plan_whole(HmFields *fields)
 {
@@ -149,8 +155,15 @@ plan_whole(HmFields *fields)
 		fields->fields[i].bits = fields->fields[i].type->bits;
 		rest -= fields->fields[i].bits;
 	}
-	for (int i = 0; i < Min(rest, fields->count); i++)
-		fields->fields[i].bits++;
+	for (int i = 0; i < 2 * fields->count && rest > 0; i++)
+	{
+		HmField    *field = &fields->fields[i % fields->count];
+
+		if (field->type->has_gap != (i >= fields->count))
+			continue;
+		field->bits++;
+		rest--;
+	}
 }
 
 /*
@@ -196,7 +209,8 @@ plan_order(Relation index, HmFields *fields)
 		if (!field->type->ordered || !hm_field_is_ordered(field))
 			continue;
 		field->descending = hm_option_is_descending(first, index->rd_indoption[i]);
-		field->nulls_low = hm_field_is_whole(field) && hm_option_has_nulls_low(first, index->rd_indoption[i]);
+		field->in_gap = field->type->has_gap && !hm_field_is_whole(field);
+		field->nulls_low = hm_field_tells_null(field) && hm_option_has_nulls_low(first, index->rd_indoption[i]);
 	}
 }
 
@@ -251,7 +265,7 @@ hm_fields_write(Relation index, const HmFields *fields, HmMeta *meta)
 		meta->columns[i].type = hm_key_type_id(field->type);
 		meta->columns[i].bits = field->bits;
 		meta->columns[i].flags = (field->descending ? HM_COLUMN_DESCENDING : 0) |
-			(field->nulls_low ? HM_COLUMN_NULLS_LOW : 0);
+			(field->nulls_low ? HM_COLUMN_NULLS_LOW : 0) | (field->in_gap ? HM_COLUMN_NULL_IN_GAP : 0);
 	}
 }
 
@@ -261,9 +275,10 @@ flags_are_sound(const HmField *field, uint16 flags, bool is_key)
 {
 	if (flags == 0)
 		return true;
-	return is_key && (flags & ~(HM_COLUMN_DESCENDING | HM_COLUMN_NULLS_LOW)) == 0 &&
+	return is_key && (flags & ~(HM_COLUMN_DESCENDING | HM_COLUMN_NULLS_LOW | HM_COLUMN_NULL_IN_GAP)) == 0 &&
 		field->type->ordered && hm_field_is_ordered(field) &&
-		((flags & HM_COLUMN_NULLS_LOW) == 0 || hm_field_is_whole(field));
+		(!field->in_gap || (field->type->has_gap && !hm_field_is_whole(field))) &&
+		(!field->nulls_low || hm_field_tells_null(field));
 }
 
 bool
@@ -289,6 +304,7 @@ hm_fields_from_meta(Relation index, const HmMeta *meta, HmFields *fields)
 		field->shift = (uint8) shift;
 		field->descending = (meta->columns[i].flags & HM_COLUMN_DESCENDING) != 0;
 		field->nulls_low = (meta->columns[i].flags & HM_COLUMN_NULLS_LOW) != 0;
+		field->in_gap = (meta->columns[i].flags & HM_COLUMN_NULL_IN_GAP) != 0;
 		if (meta->columns[i].type != hm_key_type_id(field->type) ||
 			meta->columns[i].bits < 1 || meta->columns[i].bits > most - shift ||
 			!flags_are_sound(field, meta->columns[i].flags, fields->count > 1 && i < meta->key_columns))
@@ -352,11 +368,31 @@ offset_of_upper(const HmField *field, uint64 upper)
 	return mix(upper ^ UINT64_C(1) << (field->type->bits - 1 - field->bits));
 }
 
-/* The least value of keys in an ordered field.  NULL's is the one below if it is low. */
+/* The least value of keys in an ordered field without a gap.  NULL's is the one below if it is low. */
 static inline HmKey
 values_begin(const HmField *field)
 {
 	return field->nulls_low ? (HmKey) 1 << field->type->bits : 0;
+}
+
+/* The middle of the gap in a column's keys, counted from the least one, or from the greatest one if they are descending. */
+static inline HmKey
+gap_of(const HmField *field)
+{
+	return field->descending ? ht_key_ones_128(field->type->bits) - 2 : 2;
+}
+
+/* Close the gap: keys on its side of NULL are moved by one; and open it again. */
+static inline HmKey
+close_gap(const HmField *field, HmKey key)
+{
+	return field->nulls_low ? key + (key < gap_of(field)) : key - (key > gap_of(field));
+}
+
+static inline HmKey
+open_gap(const HmField *field, HmKey value)
+{
+	return field->nulls_low ? value - (value <= gap_of(field)) : value + (value >= gap_of(field));
 }
 
 static pg_attribute_always_inline HmKey
@@ -367,7 +403,7 @@ field_value(const HmField *field, HmKey key)
 		return (key + offset_of_upper(field, (uint64) (key >> field->bits))) & hm_field_mask(field);
 	if (field->descending)
 		key = ht_key_ones_128(field->type->bits) - key;
-	return key + values_begin(field);
+	return field->in_gap ? close_gap(field, key) : key + values_begin(field);
 }
 
 HmKey
@@ -391,6 +427,8 @@ hm_field_null(const HmField *field)
 {
 	if (hm_field_is_whole(field))
 		return field->nulls_low ? values_begin(field) - 1 : (HmKey) 1 << field->type->bits;
+	if (field->in_gap)
+		return field->nulls_low ? 0 : hm_field_mask(field);
 	return UINT64_C(0x9E3779B97F4A7C15) & hm_field_mask(field);
 }
 
@@ -437,7 +475,7 @@ hm_field_restore(const HmField *field, HmKey key, Datum *value, bool *is_null)
 		*value = (Datum) 0;
 		return true;
 	}
-	number -= values_begin(field);
+	number = field->in_gap ? open_gap(field, number) : number - values_begin(field);
 	if (field->descending)
 		number = ht_key_ones_128(field->type->bits) - number;
 	*value = field->type->restore(number + field->type->least);

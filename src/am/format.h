@@ -269,10 +269,11 @@ typedef struct HmExtent
 
 /*
  * HmMetaColumn.flags, of the fields of key columns in composite keys (am.h): values are stored in descending
- * order; NULL stands below them, not above.
+ * order; NULL stands below them, not above; NULL has a value of its own, as the keys have a gap.
  */
 #define HM_COLUMN_DESCENDING	0x01
 #define HM_COLUMN_NULLS_LOW		0x02
+#define HM_COLUMN_NULL_IN_GAP	0x04
 
 /*
  * A column of the index.  Collations are reserved, and zero.

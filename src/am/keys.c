@@ -303,7 +303,8 @@ uuid_normalise_all(const char *values, Size count, void *keys)
  */
 /*
  * Type, width, bits, least key, exact?, ordered?, returnable?, the functions; and, if there are any, bits of
- * hash and an id of its own.
+ * hash and an id of its own.  There are no dates and timestamps next to -infinity, no negative times, and no
+ * negative NaN.
  */
 static const HmKeyType key_types[] = {
 	{BOOLOID, HT_WIDTH32, 1, 0, true, true, true, bool_normalise, bool_normalise_all, bool_restore},
@@ -311,13 +312,13 @@ static const HmKeyType key_types[] = {
 	{INT2OID, HT_WIDTH32, 16, SIGN32 - (1 << 15), true, true, true, int2_normalise, int2_normalise_all, int2_restore},
 	{INT4OID, HT_WIDTH32, 32, 0, true, true, true, int4_normalise, int4_normalise_all, int4_restore},
 	{OIDOID, HT_WIDTH32, 32, 0, true, true, true, oid_normalise, oid_normalise_all, oid_restore},
-	{DATEOID, HT_WIDTH32, 32, 0, true, true, true, date_normalise, date_normalise_all, date_restore},
-	{FLOAT4OID, HT_WIDTH32, 32, 0, true, true, false, float4_normalise, float4_normalise_all, NULL},
+	{DATEOID, HT_WIDTH32, 32, 0, true, true, true, date_normalise, date_normalise_all, date_restore, .has_gap = true},
+	{FLOAT4OID, HT_WIDTH32, 32, 0, true, true, false, float4_normalise, float4_normalise_all, NULL, .has_gap = true},
 	{INT8OID, HT_WIDTH64, 64, 0, true, true, true, int8_normalise, int8_normalise_all, int8_restore},
-	{TIMEOID, HT_WIDTH64, 64, 0, true, true, true, time_normalise, time_normalise_all, time_restore},
-	{TIMESTAMPOID, HT_WIDTH64, 64, 0, true, true, true, timestamp_normalise, timestamp_normalise_all, timestamp_restore},
-	{TIMESTAMPTZOID, HT_WIDTH64, 64, 0, true, true, true, timestamptz_normalise, timestamptz_normalise_all, timestamptz_restore},
-	{FLOAT8OID, HT_WIDTH64, 64, 0, true, true, false, float8_normalise, float8_normalise_all, NULL},
+	{TIMEOID, HT_WIDTH64, 64, 0, true, true, true, time_normalise, time_normalise_all, time_restore, .has_gap = true},
+	{TIMESTAMPOID, HT_WIDTH64, 64, 0, true, true, true, timestamp_normalise, timestamp_normalise_all, timestamp_restore, .has_gap = true},
+	{TIMESTAMPTZOID, HT_WIDTH64, 64, 0, true, true, true, timestamptz_normalise, timestamptz_normalise_all, timestamptz_restore, .has_gap = true},
+	{FLOAT8OID, HT_WIDTH64, 64, 0, true, true, false, float8_normalise, float8_normalise_all, NULL, .has_gap = true},
 	{CASHOID, HT_WIDTH64, 64, 0, true, true, true, money_normalise, money_normalise_all, money_restore},
 	{TIMETZOID, HT_WIDTH64, 64, 0, true, true, false, hm_timetz_key, NULL, NULL},
 	{MACADDROID, HT_WIDTH64, 48, 0, true, true, false, hm_macaddr_key, NULL, NULL},

@@ -35,7 +35,7 @@ field_keeps_order(const HmField *field, int16 first, int16 option, bool not_null
 		field->descending != hm_option_is_descending(first, option))
 		return false;
 	return not_null ||
-		(hm_field_is_whole(field) && field->nulls_low == hm_option_has_nulls_low(first, option));
+		(hm_field_tells_null(field) && field->nulls_low == hm_option_has_nulls_low(first, option));
 }
 
 /*
