@@ -471,3 +471,16 @@ BEGIN
 	RETURN round(result);
 END $$;
 SELECT CASE WHEN bytes > 5500 THEN bytes END AS too_much FROM wal_of_a_moved_leaf() bytes;
+
+-- Late keys have split the last leaves of a large segment: the segment that comes after it is no larger than any, however large the index is
+CREATE TABLE late (k uuid) WITH (autovacuum_enabled = off);
+CREATE FUNCTION nth(i bigint) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$ SELECT rpad(lpad(to_hex(i), 12, '0'), 32, '0')::uuid $$;
+INSERT INTO late SELECT nth(i * 1000) FROM generate_series(1::bigint, 781000) i;
+CREATE INDEX late_k ON late USING harmonia (k) WITH (fillfactor = 10);
+SET harmonia.batch_inserts = off;
+INSERT INTO late SELECT nth(781000000 - abs(hashint4(i)::bigint) % 1000000) FROM generate_series(1, 40000) i;
+INSERT INTO late SELECT nth((781000 + i) * 1000::bigint) FROM generate_series(1, 3000) i;
+RESET harmonia.batch_inserts;
+SELECT max(leaf_room) < 1024 AS small_enough, max(leaves) FILTER (WHERE auxiliaries > 0) > 920 AS large_before FROM harmonia_segments('late_k');
+SELECT harmonia_check('late_k');
+DROP TABLE late;

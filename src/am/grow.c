@@ -52,6 +52,7 @@ write_last_segment(Relation index, HmPosition low, HT_KEY step, const HtEntry *e
 	spec.fanout = cache->fanout;
 	spec.part = low.part;
 	extent->length = growth_blocks(index, most);
+	Assert(extent->length <= HM_SEGMENT_MAX_BLOCKS);
 	spec.leaf_room = hm_segment_room(spec.width, spec.fanout, extent->length);
 	spec.leaves = 1;
 	extent->start = hm_extent_allocate(index, extent->length, HM_EXTENT_FOR_SEGMENT, InvalidBlockNumber);

@@ -565,8 +565,10 @@ make_split(Relation index, HmPart part, Buffer header, bool listed, HmSplit *spl
 			 (place = append_place(index, split)) != APPEND_TO_AUXILIARY)
 	{
 		/* The next segment will come to the same end as this one. */
-		uint32		most = place == APPEND_SMALL_SEGMENT ? segment->leaves + segment->leaves / 8 :
-			HM_SEGMENT_MAX_BLOCKS;
+		uint32		most = HM_SEGMENT_MAX_BLOCKS;
+
+		if (place == APPEND_SMALL_SEGMENT)
+			most = Min(most, segment->leaves + segment->leaves / 8);
 
 		UnlockReleaseBuffer(split->leaf);
 		UnlockReleaseBuffer(split->header);
