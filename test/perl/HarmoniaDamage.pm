@@ -34,8 +34,8 @@ my %bases = (
 	# the same with keys of two columns, which differ as those of "tree" do
 	columns => sub {
 		my ($t) = @_;
-		return "CREATE TABLE $t (k int, c int DEFAULT 77);"
-		  . "INSERT INTO $t SELECT g * 10 FROM generate_series(1, 5568) g;"
+		return "CREATE TABLE $t (k date, c date DEFAULT '2000-03-18');"
+		  . "INSERT INTO $t SELECT date '2000-01-01' + g * 10 FROM generate_series(1, 5568) g;"
 		  . "CREATE INDEX ${t}_i ON $t USING harmonia (k, c) WITH (fanout = 8, fillfactor = 10);";
 	},
 	# keys of 128 bits, which differ in the first words; leaves of class 96

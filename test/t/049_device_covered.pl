@@ -10,7 +10,7 @@ use Time::HiRes qw(usleep);
 
 my $node = new_device_node('device_covered', conf => "autovacuum = off\n");
 
-# Keys of 128 bits with a bit for NULL, of 64 bits, where NULL shares its value with -11895787, and of 32 bits.
+# Keys of 128 bits with a bit for NULL, of 64 bits, where the included column's NULL shares its value with -11895787, and of 32 bits.
 # Some keys have no row, most three, one has thousands.
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE wide (k bigint, v int, x int) WITH (autovacuum_enabled = off);
@@ -19,18 +19,22 @@ INSERT INTO wide SELECT k, v, 0 FROM unnest('{NULL,-9223372036854775808,0,922337
 	unnest('{NULL,-2147483648,-11895787,2147483647}'::int[]) v;
 INSERT INTO wide SELECT 12345678901, i, i FROM generate_series(1, 1000) i;
 CREATE INDEX wide_k ON wide USING harmonia (k) INCLUDE (v);
-CREATE TABLE narrow (a int, b int, x int) WITH (autovacuum_enabled = off);
-INSERT INTO narrow SELECT i % 5000, CASE WHEN i % 11 > 0 THEN i % 1000 END, i FROM generate_series(1, 20000) i;
-INSERT INTO narrow SELECT a, b, 0 FROM unnest('{NULL,-2147483648,-11895787,7}'::int[]) a, unnest('{NULL,-2147483648,-11895787,8}'::int[]) b;
-CREATE INDEX narrow_a ON narrow USING harmonia (a, b);
+CREATE TABLE narrow (d date, b int, x int) WITH (autovacuum_enabled = off);
+INSERT INTO narrow SELECT date '2000-01-01' + i % 5000, CASE WHEN i % 11 > 0 THEN nullif(i % 1000, 17) ELSE -11895787 END, i FROM generate_series(1, 20000) i;
+INSERT INTO narrow SELECT d, b, 0 FROM unnest('{NULL,-infinity,infinity,2000-01-08}'::date[]) d, unnest('{NULL,-2147483648,-11895787,8}'::int[]) b;
+CREATE INDEX narrow_d ON narrow USING harmonia (d) INCLUDE (b);
+CREATE TABLE second (a smallint, b int) WITH (autovacuum_enabled = off);
+INSERT INTO second SELECT i % 5000, CASE WHEN i % 11 > 0 THEN i % 1000 END FROM generate_series(1, 20000) i;
+INSERT INTO second SELECT a, b FROM unnest('{NULL,-32768,7}'::smallint[]) a, unnest('{NULL,-2147483648,-11895787,8}'::int[]) b;
+CREATE INDEX second_a_b ON second USING harmonia (a, b);
 CREATE TABLE single (k int) WITH (autovacuum_enabled = off);
 INSERT INTO single SELECT i % 15000 FROM generate_series(1, 20000) i;
 INSERT INTO single SELECT unnest('{-2147483648,-1,2147483647,NULL}'::int[]);
 CREATE INDEX single_k ON single USING harmonia (k);
 CREATE TABLE o AS SELECT i AS p, CASE WHEN i % 50 > 0 THEN hashint4(i * 3 % 16000) ELSE 12345678901 END AS k,
-	CASE WHEN i % 40 > 0 THEN i * 7919 % 6000 ELSE -11895787 END AS a FROM generate_series(1, 2000) i;
-INSERT INTO o VALUES (0, NULL, NULL), (0, -9223372036854775808, -2147483648), (0, 9223372036854775807, 7), (0, 0, 0);
-VACUUM ANALYZE wide, narrow, single, o;
+	i * 7919 % 6000 AS a, CASE WHEN i % 40 > 0 THEN date '2000-01-01' + i * 7919 % 6000 ELSE '-infinity' END AS d FROM generate_series(1, 2000) i;
+INSERT INTO o VALUES (0, NULL, NULL, NULL), (0, -9223372036854775808, -2147483648, '-infinity'), (0, 9223372036854775807, 7, 'infinity'), (0, 0, 0, '2000-01-01');
+VACUUM ANALYZE wide, narrow, second, single, o;
 CREATE FUNCTION lookups() RETURNS void LANGUAGE sql AS $$
 	SELECT set_config('enable_seqscan', 'off', false), set_config('enable_hashjoin', 'off', false),
 		set_config('enable_mergejoin', 'off', false), set_config('enable_nestloop', 'off', false),
@@ -51,14 +55,14 @@ my %covered = (
 	'a join with a condition on an included column' => 'SELECT count(*), sum(p) FROM o JOIN wide w ON w.k = o.k AND w.v % 3 = o.p % 3',
 	'a left join' => 'SELECT count(*), sum(p), count(w.v), sum(w.v) FROM o LEFT JOIN wide w USING (k)',
 	'groups' => 'SELECT sum(n * g), count(*), sum(s) FROM (SELECT p % 7 AS g, count(*) AS n, sum(w.v) AS s FROM o JOIN wide w USING (k) GROUP BY 1) s',
-	'groups by an included column' => 'SELECT count(*), sum(n * b) FROM (SELECT b, count(*) AS n FROM o JOIN narrow n USING (a) GROUP BY b) s',
+	'groups by an included column' => 'SELECT count(*), sum(n * b) FROM (SELECT b, count(*) AS n FROM o JOIN narrow n USING (d) GROUP BY b) s',
 	'a semijoin' => 'SELECT count(*), sum(p) FROM o WHERE EXISTS (SELECT FROM wide w WHERE w.k = o.k AND w.v > 0)',
 	'an antijoin' => 'SELECT count(*), sum(p) FROM o WHERE NOT EXISTS (SELECT FROM wide w WHERE w.k = o.k AND w.v > 0)',
 	'a sum' => 'SELECT count(*), sum(v), max(v), count(v) FROM wide WHERE k = ANY (ARRAY(SELECT k FROM o))',
 	'a sum of rows' => 'SELECT count(s.*), sum(hashint4(v)) FROM (SELECT v FROM wide WHERE k = ANY (ARRAY(SELECT k FROM o)) OFFSET 0) s',
-	'64 bits' => 'SELECT count(*), sum(p), sum(n.b), count(n.b) FROM o JOIN narrow n USING (a)',
-	'64 bits, a sum' => 'SELECT count(*), sum(b), sum(a) FROM narrow WHERE a = ANY (ARRAY(SELECT a FROM o))',
-	'ranges of the second column' => 'SELECT count(*), sum(n.b) FROM o JOIN narrow n ON n.a = o.a AND n.b BETWEEN o.p % 500 AND o.p % 500 + 400',
+	'64 bits' => 'SELECT count(*), sum(p), sum(n.b), count(n.b) FROM o JOIN narrow n USING (d)',
+	'64 bits, a sum' => 'SELECT count(*), sum(b), max(d) FROM narrow WHERE d = ANY (ARRAY(SELECT d FROM o))',
+	'ranges of the second column' => 'SELECT count(*), sum(s.b) FROM o JOIN second s ON s.a = o.a AND s.b BETWEEN o.p % 500 AND o.p % 500 + 400',
 	'32 bits' => 'SELECT count(*), sum(s.k), sum(p) FROM o JOIN single s ON s.k BETWEEN o.p AND o.p + 7',
 	'ranges of several lengths' => 'SELECT count(*), sum(s.k), sum(p) FROM o JOIN single s ON s.k BETWEEN o.p AND o.p + o.p % 9 - 1',
 	'ranges of one table' => 'SELECT count(*), sum(k) FROM single WHERE k < 500 OR k BETWEEN 700 AND 900 OR k > 14000');
@@ -133,7 +137,8 @@ UPDATE wide SET v = v - 1 WHERE x % 10 = 3;
 DELETE FROM wide WHERE x % 10 = 4;
 UPDATE narrow SET b = b + 1 WHERE x % 300 = 0;
 DELETE FROM narrow WHERE x BETWEEN 5000 AND 6000;
-INSERT INTO narrow VALUES (7, NULL), (-11895787, NULL), (8, -11895787);
+INSERT INTO narrow VALUES ('2000-01-08', NULL), ('-infinity', NULL), ('2000-01-09', -11895787);
+UPDATE second SET b = b + 1 WHERE a % 300 = 0;
 DELETE FROM single WHERE k % 100 = 1;
 END
 check_all('changed rows');
@@ -143,16 +148,16 @@ cmp_ok($fetched, '<', $hits * 9 / 10, "$fetched of $hits hits are fetched");
 is($node->safe_psql('postgres', "BEGIN; INSERT INTO wide VALUES (0, 5, 0); UPDATE wide SET v = 6 WHERE k = 9223372036854775807; $lookups; $covered{'a join'}; ROLLBACK"),
 	$node->safe_psql('postgres', "BEGIN; INSERT INTO wide VALUES (0, 5, 0); UPDATE wide SET v = 6 WHERE k = 9223372036854775807; $no_lookups; $covered{'a join'}; ROLLBACK"),
 	'a transaction sees its own changes');
-$node->safe_psql('postgres', 'VACUUM wide, narrow, single');
+$node->safe_psql('postgres', 'VACUUM wide, narrow, second, single');
 check_all('after VACUUM');
-$node->safe_psql('postgres', "SELECT harmonia_reorganize(i) FROM unnest('{wide_k,narrow_a,single_k}'::regclass[]) i");
+$node->safe_psql('postgres', "SELECT harmonia_reorganize(i) FROM unnest('{wide_k,narrow_d,second_a_b,single_k}'::regclass[]) i");
 check_all('after a movement');
 
 # ----------------------------------------------------------------
 # Several lookups
 # ----------------------------------------------------------------
 # Two lookups that take hits in turn, so that hits with their keys have to leave staging memory
-my $both = 'SELECT count(*), sum(w.v), sum(n.b) FROM o JOIN wide w USING (k) JOIN narrow n ON n.a = w.v %% 5000 %s';
+my $both = q{SELECT count(*), sum(w.v), sum(n.b) FROM o JOIN wide w USING (k) JOIN narrow n ON n.d = date '2000-01-01' + w.v %% 5000 %s};
 like(nodes_of($node, sprintf($both, ''), $lookups), qr/LookupJoin.*LookupJoin/s, 'two joins');
 is($node->safe_psql('postgres', "SET work_mem = '64kB'; $lookups; " . sprintf($both, '')),
 	$node->safe_psql('postgres', "$no_lookups; " . sprintf($both, '')), 'two joins share staging memory');
@@ -170,7 +175,7 @@ BEGIN
 		rows := rows + 1;
 		own := own + coalesce(r.v, 1);
 		IF rows % 50 = 0 THEN
-			others := others + (SELECT coalesce(sum(b), 0) FROM narrow WHERE a = ANY (ARRAY[r.p, r.p + 1]));
+			others := others + (SELECT coalesce(sum(b), 0) FROM narrow WHERE d = ANY (ARRAY[date '2000-01-01' + r.p, date '2000-01-02' + r.p]));
 		END IF;
 	END LOOP;
 	RETURN concat_ws(' ', rows, own, others > 0);
