@@ -7,7 +7,7 @@
 #   joins dense scans planned plain      default: all of them
 #
 # Environment: ROWS (20000000), RUNS (5), PROBES (ROWS / 7; outer rows of joins), WORKERS
-# ("0 2 4 8 15"), WORK_MEM (256MB), and the variables of bench/common.sh.  Takes about 150
+# ("0 2 4 8 15"), WORK_MEM (256MB), and the variables of bench/common.sh.  Takes about 180
 # bytes of memory and as much disk space for each row, and 50 for each probe.
 #
 # "best plan" is the fastest of what the planner chooses without lookups, and of that without
@@ -156,19 +156,24 @@ section_planned() {
 }
 
 section_plain() {
-	local workers method case index run
-	local -A indexes=([btree]=points_btree [harmonia]=points_k) queries=(
+	local workers method case columns index run
+	local -A indexes=([k btree]=points_btree [k harmonia]=points_k [s_v btree]=points_s_v_btree [s_v harmonia]=points_s_v) queries=(
 		['index only; half of the table']='SELECT count(k) FROM points WHERE k > 0'
 		['index only; in order']='SELECT count(*) FROM (SELECT DISTINCT k FROM points WHERE k > 0) s'
-		['a twentieth of the table']='SELECT sum(v) FROM points WHERE k BETWEEN 0 AND 922337203685477580')
+		['a twentieth of the table']='SELECT sum(v) FROM points WHERE k BETWEEN 0 AND 922337203685477580'
+		['two columns; index only; half of the table']='SELECT s, max(v) FROM points WHERE s < 50 GROUP BY s')
+	sql -c 'CREATE INDEX points_s_v ON points USING harmonia (s, v)' -c 'CREATE INDEX points_s_v_btree ON points (s, v)' \
+		-c "SELECT pg_prewarm('points_s_v'), pg_prewarm('points_s_v_btree')" >"$dir/load"
 	for workers in "${worker_counts[@]}"; do
 		set_workers "$workers"
 		options="-c max_parallel_workers_per_gather=$workers -c enable_seqscan=off -c enable_bitmapscan=off -c enable_hashagg=off"
 		options+=" -c harmonia.enable_lookup_scan=off -c harmonia.enable_lookup_aggregate=off"
 		for case in "${!queries[@]}"; do
+			columns=k
+			[[ $case != 'two columns'* ]] || columns=s_v
 			for ((run = 0; run < runs; run++)); do
-				for method in "${!indexes[@]}"; do
-					index=${indexes[$method]}
+				for method in btree harmonia; do
+					index=${indexes[$columns $method]}
 					show_only points "$index"
 					sql -c "EXPLAIN ${queries[$case]}" | grep -q "using $index on" || die "another plan: ${queries[$case]}"
 					timings "${queries[$case]}" "${queries[$case]}" "${queries[$case]}" | tail -n +2 | median | note "$method" ms
@@ -178,10 +183,11 @@ section_plain() {
 		done
 		options=
 	done
+	sql -c 'DROP INDEX points_s_v, points_s_v_btree'
 	show_only points points_btree points_k points_s points_s_btree
 }
 
-start_server $((rows * 170 / 1000000 + probes * 60 / 1000000 + 512)) \
+start_server $((rows * 200 / 1000000 + probes * 60 / 1000000 + 512)) \
 	-c max_worker_processes=64 -c max_parallel_workers=64
 load
 run_sections joins dense scans planned plain -- "$@"
