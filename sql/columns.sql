@@ -107,35 +107,35 @@ SELECT * FROM answers('narrow',
 --
 -- Keys that fit, without a bit for NULL: it shares the field of one value
 --
-CREATE TABLE pairs (a int, b int) WITH (autovacuum_enabled = off);
+CREATE TABLE pairs (a bigint, b bigint) WITH (autovacuum_enabled = off);
 INSERT INTO pairs SELECT i % 50, i FROM generate_series(1, 3000) i;
-INSERT INTO pairs SELECT a, b FROM unnest('{-2147483648,-11895787,2147483647,NULL}'::int[]) a, unnest('{-2147483648,-11895787,2147483647,NULL}'::int[]) b;
+INSERT INTO pairs SELECT a, b FROM unnest('{-9223372036854775808,2177342782468422677,9223372036854775807,NULL}'::bigint[]) a, unnest('{-9223372036854775808,2177342782468422677,9223372036854775807,NULL}'::bigint[]) b;
 CREATE INDEX pairs_key ON pairs USING harmonia (a, b);
 VACUUM ANALYZE pairs;
 SELECT harmonia_check('pairs_key', true);
 SELECT * FROM answers('pairs',
-	'a = -11895787',
-	'a = -11895787 AND b = -11895787',
+	'a = 2177342782468422677',
+	'a = 2177342782468422677 AND b = 2177342782468422677',
 	'a IS NULL',
 	'a IS NULL AND b IS NULL',
 	'a = 7 AND b > 2000',
 	'a < 3 AND b = 52',
-	'a >= -11895787 AND a < 0 AND b IS NOT NULL',
-	'b = -11895787');
+	'a >= 2177342782468422677 AND a < 9223372036854775807 AND b IS NOT NULL',
+	'b = 2177342782468422677');
 -- Pages that are not all-visible, and rows that are gone or not there yet
 BEGIN;
-UPDATE pairs SET b = b # 1 WHERE a = -11895787 OR b % 7 = 0;
+UPDATE pairs SET b = b # 1 WHERE a = 2177342782468422677 OR b % 7 = 0;
 DELETE FROM pairs WHERE a IS NULL AND b IS NULL;
-SELECT * FROM answers('pairs', 'a = -11895787', 'a IS NULL', 'a = 7 AND b > 2000', 'a < 0');
+SELECT * FROM answers('pairs', 'a = 2177342782468422677', 'a IS NULL', 'a = 7 AND b > 2000', 'a > 100');
 ROLLBACK;
-SELECT * FROM answers('pairs', 'a = -11895787', 'a IS NULL');
+SELECT * FROM answers('pairs', 'a = 2177342782468422677', 'a IS NULL');
 -- An expression is not returned, but its column is.
-CREATE TABLE sums (a int) WITH (autovacuum_enabled = off);
+CREATE TABLE sums (a bigint) WITH (autovacuum_enabled = off);
 INSERT INTO sums SELECT nullif(i % 100, 13) FROM generate_series(1, 2000) i;
-INSERT INTO sums VALUES (-11895787), (-11895788);
+INSERT INTO sums VALUES (2177342782468422677), (2177342782468422678);
 CREATE INDEX sums_key ON sums USING harmonia ((a + 0), a);
 VACUUM ANALYZE sums;
-SELECT * FROM answers('sums', 'a + 0 = -11895787', 'a + 0 = -11895788', 'a + 0 IS NULL', 'a + 0 IN (7, 13, 14)');
+SELECT * FROM answers('sums', 'a + 0 = 2177342782468422677', 'a + 0 = 2177342782468422678', 'a + 0 IS NULL', 'a + 0 IN (7, 13, 14)');
 -- What each index can return
 SELECT c.relname, string_agg(pg_index_column_has_property(c.oid, n, 'returnable')::text, ', ' ORDER BY n)
 	FROM pg_class c, generate_series(1, c.relnatts) n WHERE relname ~ '_key$' AND relkind = 'i' GROUP BY c.relname ORDER BY c.relname;
@@ -173,7 +173,7 @@ SELECT * FROM plan('SELECT tenant FROM tenants WHERE tenant = 3');
 -- Forward and backward
 BEGIN;
 CALL use('only');
-DECLARE d SCROLL CURSOR FOR SELECT a, b FROM pairs WHERE a = -11895787;
+DECLARE d SCROLL CURSOR FOR SELECT a, b FROM pairs WHERE a = 2177342782468422677;
 MOVE FORWARD ALL IN d;
 FETCH BACKWARD ALL IN d;
 FETCH FORWARD ALL IN d;

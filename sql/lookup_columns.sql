@@ -86,7 +86,7 @@ SELECT * FROM explained('SELECT t.v FROM o JOIN t ON t.a = 7 AND t.b = o.b WHERE
 COMMIT;
 
 --
--- Index-only: all columns that are read can be returned. NULL shares its key with -11895787.
+-- Index-only: all columns that are read can be returned.
 --
 SELECT * FROM compare_lookups(
 	'SELECT a, b FROM pairs WHERE a IN (7, -11895787) AND b IN (-11895787, 4)', 'SELECT a, b FROM pairs WHERE a IN (7, -11895787)', 'SELECT count(*) FROM pairs WHERE a IN (7, -11895787)',
@@ -120,6 +120,30 @@ SELECT * FROM compare_lookups(
 	'SELECT o.n, p.a, p.b FROM o JOIN pairs p ON p.a = o.a', 'SELECT count(*) FROM o JOIN pairs p ON p.a = o.a AND p.b = o.b', 'SELECT a, b FROM pairs WHERE a IN (7, -11895787)',
 	'SELECT o.n, p.a, p.b FROM (SELECT n, -11895787 + n % 3 AS a FROM o) o JOIN pairs p ON p.a = o.a');
 ROLLBACK;
+
+--
+-- In an index of two bigints NULL shares its value with 2177342782468422677
+--
+CREATE TABLE bigs (a bigint, b bigint, v int) WITH (autovacuum_enabled = off);
+INSERT INTO bigs SELECT a, b, v FROM pairs WHERE v >= 0;
+INSERT INTO bigs SELECT a, b, -1 FROM unnest('{-9223372036854775808,2177342782468422677,2177342782468422678,NULL}'::bigint[]) a,
+	unnest('{-9223372036854775808,2177342782468422677,2177342782468422678,NULL}'::bigint[]) b;
+CREATE INDEX bigs_key ON bigs USING harmonia (a, b);
+CREATE TABLE big_page (n int NOT NULL, b bigint, a bigint) WITH (autovacuum_enabled = off);
+INSERT INTO big_page SELECT 1, b, a FROM bigs WHERE v % 3 = 0 OR v = -1 AND a IS NOT NULL AND b IS NOT NULL;
+INSERT INTO big_page SELECT 0, b, a FROM bigs WHERE v = -1;
+INSERT INTO big_page SELECT 4, 2177342782468422677, i FROM generate_series(0, 99) i;
+VACUUM ANALYZE bigs, big_page;
+SELECT * FROM compare_lookups(
+	'SELECT a, b FROM bigs WHERE a IN (7, 2177342782468422677) AND b IN (2177342782468422677, 4)', 'SELECT count(*) FROM bigs WHERE a IN (7, 2177342782468422677)',
+	'SELECT b FROM bigs WHERE (a, b) IN ((7, 4), (2177342782468422677, 2177342782468422677))', 'SELECT count(b) FROM bigs WHERE a IN (7, 8, -9223372036854775808)');
+SELECT * FROM compare_lookups(
+	'SELECT o.n, p.a, p.b FROM o JOIN bigs p ON p.a = o.a AND p.b = o.b', 'SELECT o.n, p.b FROM o JOIN bigs p ON p.a = o.a AND p.b IS NULL', 'SELECT count(*) FROM o JOIN bigs p ON p.a = 2177342782468422677 AND p.b = o.b',
+	'SELECT o.n, p.a FROM (SELECT n, b, nullif(2177342782468422677 + n % 3, 2177342782468422678) AS a FROM o) o JOIN bigs p ON p.a = o.a',
+	'SELECT count(*) FROM (SELECT n, 2177342782468422677 + n % 3 AS a FROM o) o JOIN bigs p ON p.a = o.a AND p.b = o.a',
+	'SELECT * FROM o WHERE NOT EXISTS (SELECT FROM bigs p WHERE p.a = o.a + 2177342782468422670 AND p.b = o.b)',
+	'SELECT count(*) FROM big_page o JOIN bigs p USING (a, b)', 'SELECT o.n, p.b FROM big_page o LEFT JOIN bigs p ON p.a = o.a AND p.b = o.b', 'SELECT o.n, p.v FROM big_page o JOIN bigs p ON p.b = o.a AND p.a = o.b',
+	'SELECT * FROM big_page o WHERE EXISTS (SELECT FROM bigs p WHERE p.a = o.a AND p.b = o.b)', 'SELECT * FROM big_page o WHERE NOT EXISTS (SELECT FROM bigs p WHERE p.a = o.a AND p.b = o.b)');
 
 --
 -- Values that share a field with 7, so that rows with other values are found: of 24 bits and of 20 bits

@@ -2,8 +2,8 @@
  * fields.c
  *		Composite keys: those of indexes with several columns.
  *
- * A composite key has 64 bits, or 128 if its columns are of exact types that need more than 64 and
- * no more than 128.  Each column has a field of it, the first one the highest bits.  So entries
+ * A composite key has 64 bits, or 128 if its columns are of exact types that need more than 64 with NULLs, and
+ * no more than 128 without.  Each column has a field of it, the first one the highest bits.  So entries
  * with equal values in the first columns are neighbours.  Where all columns' keys fit, with a bit
  * for NULL, fields are whole.  Where they do not, the widest columns' keys are cut.  Types with a gap in their
  * keys, such as dates and times, need no bit for NULL: what is on one side of the gap is moved by one, so that NULL

@@ -303,8 +303,8 @@ uuid_normalise_all(const char *values, Size count, void *keys)
  */
 /*
  * Type, width, bits, least key, exact?, ordered?, returnable?, the functions; and, if there are any, bits of
- * hash and an id of its own.  There are no dates and timestamps next to -infinity, no negative times, and no
- * negative NaN.
+ * hash and an id of its own.  There are no dates and timestamps next to -infinity (but by casts without function), no negative
+ * times, and no negative NaN.
  */
 static const HmKeyType key_types[] = {
 	{BOOLOID, HT_WIDTH32, 1, 0, true, true, true, bool_normalise, bool_normalise_all, bool_restore},

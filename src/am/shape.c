@@ -7,7 +7,7 @@
  * change bounds.  The last leaf of a part has no high bound.  Its class is a bound of its own, a
  * soft one: as far as ascending keys are expected to come until the leaf is full, at the
  * distance that they have had.  A key beyond it begins a new leaf, or makes the leaf
- * wider if it is less than half full (split.c).
+ * wider if it is less than half full (hm_begins_leaf()).
  *
  * With keys of more than 64 bits all leaves have such a soft bound if it makes them narrower.  A leaf
  * that ends with a tenant's keys has the first key of the next tenant as its high bound, far away.  Keys

@@ -22,7 +22,7 @@ extern bool hm_can_use_index(const IndexOptInfo *index);
 /* Whether a table has an index that can be used for lookups. */
 extern bool hm_has_index(const RelOptInfo *rel);
 
-/* The key size of an index, if it is built now.  Nothing is read from the index. */
+/* The key size of an index, if it is built now: for estimates, as one that is there may have another.  Nothing is read from it. */
 extern Size hm_index_key_size(const IndexOptInfo *index);
 
 /* Whether an index has several columns, included ones among them, and so composite keys. */

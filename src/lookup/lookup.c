@@ -386,6 +386,7 @@ next_hits(HmLookup *lookup, HmHit *hits, void *keys, uint32 max, uint32 *stale,
 		if (n == 0 && lookup->has_rest)
 		{
 			start_rest(lookup);
+			start_walk_time(lookup, &walk_start);
 			n = lookup->walks->next(lookup->walk, hits, keys, max, stale);
 		}
 		add_walk_time(lookup, walk_start);

@@ -59,16 +59,16 @@ like(nodes_of($node, 'SELECT sum(k) FROM generate_series(1, 50000, 1000) g JOIN 
 is($node->safe_psql('postgres', "$lookups; SELECT count(*) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(5000000000, 5000001000)))"),
 	'0', 'keys that the index cannot have');
 
-# Two columns, alone.  NULL shares its key with -11895787, so such rows are looked at.
+# Two columns, alone.  NULL shares its key with 2177342782468422677, so such rows are looked at.
 $node->safe_psql('postgres', <<'END');
-CREATE TABLE pairs (a int, b int) WITH (autovacuum_enabled = off);
+CREATE TABLE pairs (a bigint, b bigint) WITH (autovacuum_enabled = off);
 INSERT INTO pairs SELECT i % 100, i FROM generate_series(1, 50000) i;
-INSERT INTO pairs SELECT a, b FROM unnest('{-11895787,NULL,7}'::int[]) a, unnest('{-11895787,NULL,8}'::int[]) b;
+INSERT INTO pairs SELECT a, b FROM unnest('{2177342782468422677,NULL,7}'::bigint[]) a, unnest('{2177342782468422677,NULL,8}'::bigint[]) b;
 CREATE INDEX pairs_key ON pairs USING harmonia (a, b);
 VACUUM ANALYZE pairs;
 SELECT harmonia_load('pairs_key');
 END
-my $probes = '(SELECT CASE WHEN i % 3 = 0 THEN -11895787 ELSE i % 100 END AS a, CASE WHEN i % 6 = 0 THEN -11895787 ELSE i END AS b'
+my $probes = '(SELECT CASE WHEN i % 3 = 0 THEN 2177342782468422677 ELSE i % 100 END AS a, CASE WHEN i % 6 = 0 THEN 2177342782468422677 ELSE i END AS b'
   . ' FROM generate_series(1, 30000) i) o';
 for my $query ("SELECT count(*), sum(p.a), sum(p.b) FROM $probes JOIN pairs p USING (a, b)",
 	'SELECT count(*) FROM generate_series(1, 30000) i JOIN pairs p ON a = i % 100 AND b = i',
