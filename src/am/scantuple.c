@@ -26,8 +26,8 @@ typedef struct Returned
 	int16		length;
 
 	/*
-	 * Of a composite key, if the field's values ascend with the column's keys side by side: what hm_field_restore() would
-	 * find out anew for each row, which takes a fifth of an index-only scan.
+	 * Of a composite key, if the field's values ascend with the column's keys side by side: what hm_field_restore()
+	 * finds out anew for each row, in a tenth of an index-only scan's time.
 	 */
 	bool		is_simple;
 	const HmField *field;
