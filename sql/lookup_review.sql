@@ -123,5 +123,18 @@ FROM (
 RESET work_mem;
 SET enable_nestloop = off;
 
+-- A table is joined above a semijoin by the same key, and compared with the semijoin's inner one
+CREATE TABLE halves (k int, v int) PARTITION BY HASH (k);
+CREATE TABLE half_0 PARTITION OF halves FOR VALUES WITH (MODULUS 2, REMAINDER 0) WITH (autovacuum_enabled = off);
+CREATE TABLE half_1 PARTITION OF halves FOR VALUES WITH (MODULUS 2, REMAINDER 1) WITH (autovacuum_enabled = off);
+INSERT INTO halves SELECT i % 300, i % 7 FROM generate_series(1, 1000) i;
+CREATE INDEX halves_k ON halves USING harmonia (k);
+VACUUM ANALYZE halves;
+SELECT * FROM check_query($$SELECT o.id, u.y FROM o JOIN u ON u.k = o.x + 0 WHERE EXISTS (SELECT FROM t WHERE t.k = o.x + 0)$$);
+SELECT * FROM check_query($$SELECT o.id, u.y FROM o JOIN u ON u.k = o.x + 0 WHERE EXISTS (SELECT FROM t WHERE t.k = o.x + 0 AND t.v > 3)$$);
+SELECT * FROM check_query($$SELECT o.id, t.v FROM o JOIN t ON t.k = o.x + 0 WHERE EXISTS (SELECT FROM u WHERE u.k = o.x + 0 AND u.y <> o.id % 10)$$);
+SELECT * FROM check_query($$SELECT o.id, t.v FROM o JOIN t ON t.k = abs(o.x) WHERE abs(o.x) IN (SELECT k FROM halves)$$);
+SELECT * FROM check_query($$SELECT count(*), sum(u.y) FROM o JOIN u ON u.k = abs(o.x) WHERE abs(o.x) IN (SELECT k FROM halves WHERE v <> 2)$$);
+
 \set VERBOSITY terse
 DROP SCHEMA lookup_review CASCADE;

@@ -319,6 +319,13 @@ mark_matches(LookupJoin *join)
 	}
 }
 
+/* Whether rows of the batch are returned without a tuple of the inner side, after all matches have been found. */
+static inline bool
+returns_rows(const LookupJoin *join)
+{
+	return join->keeps_unmatched || join->marks;
+}
+
 /* Whether a row of the batch is returned without a tuple of the inner side. */
 static inline bool
 is_wanted(const LookupJoin *join, uint32 row)
@@ -401,11 +408,11 @@ go_on(LookupJoin *join)
 				if (hm_join_next_target(join))
 					join->phase = PHASE_MATCH;
 				else
-					join->phase = join->batch.matched != NULL ? PHASE_ROWS : PHASE_FILL;
+					join->phase = returns_rows(join) ? PHASE_ROWS : PHASE_FILL;
 				break;
 
 			case PHASE_MATCH:
-				if (join->one_match)
+				if (join->marks)
 					mark_matches(join);
 				else if (join->counting && takes_all_matches(join))
 					join->counted += hm_fetch_count(join->node.fetch);

@@ -202,6 +202,7 @@ typedef struct LookupJoin
 	HmNode		node;
 	JoinType	type;
 	bool		one_match;		/* one match per outer row is enough */
+	bool		marks;			/* one_match: matches are marked, and no column of them is returned */
 	bool		keeps_unmatched;	/* returns outer rows without a match */
 	bool		index_only;
 	bool		first_rows;		/* the first rows are wanted soon */

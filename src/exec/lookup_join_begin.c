@@ -168,7 +168,26 @@ begin_fill(LookupJoin *join, JoinFill *fill, TupleTableSlot *slot, List *to, Lis
 	}
 }
 
-/* Decide which columns of outer rows are kept, and how slots are filled. */
+/* Whether one of these columns is of the inner side. */
+static bool
+has_inner(const LookupJoin *join, const Bitmapset *columns)
+{
+	int			column = -1;
+
+	while ((column = bms_next_member(columns, column)) >= 0)
+	{
+		if (join->sources[column] == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Decide which columns of outer rows are kept, and how slots are filled.
+ *
+ * A semijoin's key can be asked for, too: if a table is joined above it by an equal column, PostgreSQL may
+ * compare that with the inner key as well as with the outer one.  Then each row is returned with its first match.
+ */
 static void
 begin_columns(LookupJoin *join, TupleDesc outer, List *other_quals)
 {
@@ -179,6 +198,7 @@ begin_columns(LookupJoin *join, TupleDesc outer, List *other_quals)
 			   *result_to = NIL;
 	List	   *candidate_columns = NIL;
 	Bitmapset  *evaluated = NULL;
+	Bitmapset  *returned = NULL;
 	Bitmapset  *needed = NULL;
 	int		   *kept = palloc0(Max(1, join->column_count) * sizeof(int));
 	int			count = 0;
@@ -192,7 +212,9 @@ begin_columns(LookupJoin *join, TupleDesc outer, List *other_quals)
 	if (!direct)
 		add_columns(plan->scan.plan.targetlist, &evaluated);
 	needed = bms_copy(evaluated);
-	add_columns(plan->scan.plan.targetlist, &needed);
+	add_columns(plan->scan.plan.targetlist, &returned);
+	needed = bms_add_members(needed, returned);
+	join->marks = join->one_match && (join->type == JOIN_ANTI || !has_inner(join, returned));
 	if (join->plain_key && !join->key_type->exact)
 		add_sources(join, join->keys[0].column, &needed);
 
