@@ -587,14 +587,6 @@ typedef get_relation_info_hook_type hm_relation_hook_type;
 #define HM_RELATION_HOOK_ARGUMENTS root, relation, is_parent, rel
 #endif
 
-/* 18 has NOT NULL constraints that rows may violate. */
-#if PG_VERSION_NUM >= 180000
-#define hm_attribute_is_not_null(descriptor, i) \
-	(TupleDescCompactAttr(descriptor, i)->attnullability == ATTNULLABLE_VALID)
-#else
-#define hm_attribute_is_not_null(descriptor, i) (TupleDescAttr(descriptor, i)->attnotnull)
-#endif
-
 /* 16 returns a set of columns from find_nonnullable_vars(), 15 a list of Vars. */
 #if PG_VERSION_NUM >= 160000
 #include "access/sysattr.h"

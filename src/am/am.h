@@ -163,6 +163,13 @@ hm_keys_have_ranges(const HmKeyType *type)
 	return type->ordered || type->hash_bits > 0;
 }
 
+/*
+ * Whether a column of a table is NOT NULL in all rows that the active snapshot sees (order.c).  One that is older than the
+ * declaration may see NULLs: that of a transaction in REPEATABLE READ, or, in a STABLE function, of the query
+ * that calls it.  The caller has locked the table.
+ */
+extern bool hm_is_not_null(Relation table, AttrNumber column);
+
 /* Whether an index has several columns, included ones among them, and so composite keys (fields.c). */
 static inline bool
 hm_is_composite(Relation index)

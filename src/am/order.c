@@ -13,11 +13,15 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/pg_index.h"
 #include "nodes/pathnodes.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 #include "am/internal.h"
 #include "compat.h"
@@ -66,6 +70,24 @@ fields_keep_order_if(const HmFields *fields, Relation index, bool all_not_null)
 	return fields_keep_order(fields, index, not_null);
 }
 
+bool
+hm_is_not_null(Relation table, AttrNumber column)
+{
+	HeapTuple	tuple;
+	TransactionId declared;
+
+	if (column <= 0 || !hm_attribute_not_null(RelationGetDescr(table), column) || !ActiveSnapshotSet())
+		return false;
+	tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(RelationGetRelid(table)), Int16GetDatum(column));
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for attribute %d of relation %u", column, RelationGetRelid(table));
+	declared = HeapTupleHeaderGetXmin(tuple->t_data);
+	ReleaseSysCache(tuple);
+	if (TransactionIdIsCurrentTransactionId(declared))
+		return table->rd_createSubid != InvalidSubTransactionId || !IsolationUsesXactSnapshot();
+	return !XidInMVCCSnapshot(declared, GetActiveSnapshot());
+}
+
 /* Note which key columns of an index are NOT NULL.  Of expressions nobody knows. */
 static void
 note_constraints(Relation index, Relation table, bool *not_null)
@@ -74,7 +96,7 @@ note_constraints(Relation index, Relation table, bool *not_null)
 	{
 		AttrNumber	attribute = index->rd_index->indkey.values[i];
 
-		not_null[i] = attribute > 0 && hm_attribute_is_not_null(RelationGetDescr(table), attribute - 1);
+		not_null[i] = hm_is_not_null(table, attribute);
 	}
 }
 

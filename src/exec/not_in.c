@@ -17,8 +17,8 @@
  * sees the query again.
  *
  * A snapshot that is older than the declaration of a column as NOT NULL may still see a
- * NULL there.  In READ COMMITTED, the snapshot of a query is taken after its tables are
- * locked, so it is not older.  At higher levels, queries stay as they are.
+ * NULL there (see hm_is_not_null()).  In READ COMMITTED, the snapshot of a query is taken after its tables are
+ * locked, so only queries in STABLE functions can have such a one.  At higher levels, queries stay as they are.
  *
  * Queries that lock or change rows stay as they are, too.  After a concurrent change,
  * EvalPlanQual evaluates a subplan again, but takes the rows of an antijoin's other side
@@ -141,7 +141,7 @@ is_declared_not_null(const RangeTblEntry *rte, AttrNumber column)
 
 	/* The parser or the plan cache has locked it. */
 	table = table_open(rte->relid, NoLock);
-	result = hm_attribute_not_null(RelationGetDescr(table), column);
+	result = hm_is_not_null(table, column);
 	table_close(table, NoLock);
 	return result;
 }
