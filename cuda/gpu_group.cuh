@@ -56,6 +56,55 @@ put_first(const Results &results, uint32_t i, uint64_t tid)
 	}
 }
 
+/* Minimum, maximum and sum of the values of a warp's threads. */
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+__device__ __forceinline__ uint32_t
+warp_least(uint32_t value)
+{
+	return __reduce_min_sync(all_lanes, value);
+}
+
+__device__ __forceinline__ uint32_t
+warp_greatest(uint32_t value)
+{
+	return __reduce_max_sync(all_lanes, value);
+}
+
+__device__ __forceinline__ uint32_t
+warp_sum(uint32_t value)
+{
+	return __reduce_add_sync(all_lanes, value);
+}
+#else
+template <typename Reduce>
+__device__ __forceinline__ uint32_t
+warp_reduce(uint32_t value, Reduce reduce)
+{
+#pragma unroll
+	for (int distance = warp_threads / 2; distance > 0; distance /= 2)
+		value = reduce(value, __shfl_xor_sync(all_lanes, value, distance));
+	return value;
+}
+
+__device__ __forceinline__ uint32_t
+warp_least(uint32_t value)
+{
+	return warp_reduce(value, [](uint32_t a, uint32_t b) { return min(a, b); });
+}
+
+__device__ __forceinline__ uint32_t
+warp_greatest(uint32_t value)
+{
+	return warp_reduce(value, [](uint32_t a, uint32_t b) { return max(a, b); });
+}
+
+__device__ __forceinline__ uint32_t
+warp_sum(uint32_t value)
+{
+	return warp_reduce(value, [](uint32_t a, uint32_t b) { return a + b; });
+}
+#endif
+
 /* ----------------------------------------------------------------
  *		Pairs
  * ----------------------------------------------------------------
@@ -104,6 +153,17 @@ reserve_hits(uint64_t warp_hits, unsigned long long *hits)
 		block_start = (uint64_t) atomicAdd(hits, (unsigned long long) block_hits);
 	__syncthreads();
 	return block_start + before;
+}
+
+/* The same for the hits of a warp alone, which no other waits for.  All its threads call this together. */
+__device__ __forceinline__ uint64_t
+reserve_warp_hits(uint64_t warp_hits, unsigned long long *hits)
+{
+	unsigned long long start = 0;
+
+	if (threadIdx.x % warp_threads == 0 && warp_hits > 0)
+		start = atomicAdd(hits, (unsigned long long) warp_hits);
+	return __shfl_sync(all_lanes, start, 0);
 }
 
 /* With distinct points: clear "found" if an equal point was found before. */

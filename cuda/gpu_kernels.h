@@ -103,6 +103,48 @@ struct TileRange
 };
 
 /*
+ * Blocks have their number for a tile, and run nearly in order.  So each one has memory bring what a later one
+ * will read to the second-level cache.  "later_tiles" is how many tiles further on that is: on an H200
+ * half a tile for each multiprocessor, of the two to five that run at once, was the fastest.
+ */
+extern uint32_t later_tiles();
+
+/* The tile of a block; "tiles" NULL: they lie side by side.  No block has those behind the last one. */
+static __device__ __forceinline__ TileRange
+tile_of_block(const TileRange *tiles, uint32_t count, uint32_t tile, uint32_t block)
+{
+	if (block >= gridDim.x)
+		return {0, 0};
+	if (tiles != nullptr)
+		return tiles[block];
+	return {block * tile, min(tile, count - block * tile)};
+}
+
+/* Have a line brought to the second-level cache. */
+static __device__ __forceinline__ void
+prefetch(const void *at)
+{
+	asm volatile("prefetch.global.L2 [%0];" : : "l" (at));
+}
+
+/* The same with items side by side, at most "each" for every thread of the block.  All take part. */
+template <uint32_t threads, uint32_t each, typename Item>
+static __device__ __forceinline__ void
+prefetch_items(const Item *items, uint32_t count)
+{
+	constexpr uint32_t line_items = HD_LINE_SIZE / sizeof(Item);
+
+#pragma unroll
+	for (uint32_t first = 0; first < threads * each; first += threads * line_items)
+	{
+		uint32_t	i = first + threadIdx.x * line_items;
+
+		if (i < count)
+			prefetch(items + i);
+	}
+}
+
+/*
  * Bins that can stay empty in part, and memory for the tiles that they are divided into.  If "bins" is NULL, probes
  * lie side by side, and tiles need not be listed.
  */

@@ -98,7 +98,7 @@ launch_tiles(const Tree<Key> &tree, const Probes<Key, Low> &probes, const Result
 	if (error != cudaSuccess)
 		return error;
 	search_tile_kernel<Key, Low, Points, Pairs> <<<blocks, block_threads, size, stream>>>
-		(tree, probes, results, tile);
+		(tree, probes, results, tile, later_tiles());
 	return cudaGetLastError();
 }
 

@@ -250,13 +250,16 @@ tiles_of(const Binned &binned, uint32_t count, uint32_t tile)
 	return binned.bins != nullptr ? listed_tiles(count, tile) : blocks_for(count, tile);
 }
 
-/* This block's tile.  If "tiles" is NULL, tiles lie side by side. */
-static __device__ __forceinline__ TileRange
-own_tile(const TileRange *tiles, uint32_t count, uint32_t tile)
+uint32_t
+later_tiles()
 {
-	if (tiles != nullptr)
-		return tiles[blockIdx.x];
-	return {blockIdx.x * tile, min(tile, count - blockIdx.x * tile)};
+	int			device = 0;
+	int			multiprocessors = 0;
+
+	if (cudaGetDevice(&device) != cudaSuccess ||
+		cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
+		cudaGetLastError();		/* a wrong number costs time only */
+	return (uint32_t) multiprocessors / 2;
 }
 
 template <typename Low>
@@ -290,7 +293,7 @@ note_outlier(const Outliers &outliers, bool is_one, uint32_t number)
 template <int thread_probes, bool Numbers, typename Key, typename Low>
 static __global__ void
 __launch_bounds__(tile_threads, tile_blocks)
-partition_kernel(const Key *low, const uint32_t *numbers, uint32_t count, const TileRange *tiles, Key base,
+partition_kernel(const Key *low, const uint32_t *numbers, uint32_t count, const TileRange *tiles, uint32_t later_by, Key base,
 				 Digit<Low> digit, Bins *bins, uint32_t *overflow, uint32_t beyond, const RadixPartition<Low> out,
 				 const Outliers outliers)
 {
@@ -303,10 +306,12 @@ partition_kernel(const Key *low, const uint32_t *numbers, uint32_t count, const 
 	Low		   *sorted = (Low *) shared;
 	uint32_t   *sorted_numbers = (uint32_t *) (sorted + tile);
 	uint32_t	bin = threadIdx.x;
-	TileRange	own = own_tile(tiles, count, tile);
+	TileRange	own = tile_of_block(tiles, count, tile, blockIdx.x);
+	TileRange	later = tile_of_block(tiles, count, tile, blockIdx.x + later_by);
 	uint32_t	start = own.start;
 	uint32_t	size = own.size;
 	Low			keys[thread_probes];
+	uint32_t	own_numbers[thread_probes];
 	uint32_t	slots[thread_probes];
 	uint32_t	run = 0;
 	uint32_t	run_start;
@@ -323,6 +328,9 @@ partition_kernel(const Key *low, const uint32_t *numbers, uint32_t count, const 
 		if constexpr (sizeof(Low) < sizeof(Key))
 			note_outlier(outliers, is_outlier<Key>(keys[j]), start + i);
 	}
+	prefetch_items<tile_threads, thread_probes>(low + later.start, later.size);
+	if (Numbers && numbers != nullptr)
+		prefetch_items<tile_threads, thread_probes>(numbers + later.start, later.size);
 	if (bin < digit_bins)
 		starts[bin] = 0;
 	__syncthreads();
@@ -331,6 +339,17 @@ partition_kernel(const Key *low, const uint32_t *numbers, uint32_t count, const 
 	{
 		if (j * tile_threads + threadIdx.x < size)
 			slots[j] = atomicAdd(&starts[digit(keys[j])], 1);
+	}
+	/* Already now, so that nothing waits for them. */
+	if constexpr (Numbers)
+	{
+#pragma unroll
+		for (int j = 0; j < thread_probes; j++)
+		{
+			uint32_t	i = j * tile_threads + threadIdx.x;
+
+			own_numbers[j] = numbers != nullptr && i < size ? numbers[start + i] : start + i;
+		}
 	}
 	__syncthreads();
 
@@ -365,7 +384,7 @@ partition_kernel(const Key *low, const uint32_t *numbers, uint32_t count, const 
 
 			sorted[slot] = keys[j];
 			if constexpr (Numbers)
-				sorted_numbers[slot] = numbers != nullptr ? numbers[start + i] : start + i;
+				sorted_numbers[slot] = own_numbers[j];
 			if (out.slots != nullptr)
 				out.slots[start + i] = (uint16_t) slot;
 		}
@@ -404,7 +423,8 @@ launch_partition_tiles(const Key *low, const uint32_t *numbers, uint32_t count, 
 	if (error != cudaSuccess)
 		return error;
 	partition_kernel<thread_probes, Numbers, Key, Low> <<<tiles_of(from, count, tile), tile_threads, size, stream>>>
-		(low, numbers, count, from.tiles, base, digit, bins, overflow, positions(count, overflow != nullptr), out, outliers);
+		(low, numbers, count, from.tiles, later_tiles(), base, digit, bins, overflow, positions(count, overflow != nullptr), out,
+		 outliers);
 	return cudaGetLastError();
 }
 
@@ -452,13 +472,14 @@ template <int thread_probes, typename Value, typename Out>
 static __global__ void
 __launch_bounds__(tile_threads)
 restore_kernel(const uint16_t *slots, const Run *all_runs, const Value *values, uint32_t count,
-			   const TileRange *tiles, const uint32_t *overflow, Out *out)
+			   const TileRange *tiles, uint32_t later_by, const uint32_t *overflow, Out *out)
 {
 	constexpr uint32_t tile = tile_threads * thread_probes;
 	extern __shared__ __align__(16) char shared[];
 	__shared__ Run runs[digit_bins];
 	Value	   *sorted = (Value *) shared;
-	TileRange	own = own_tile(tiles, count, tile);
+	TileRange	own = tile_of_block(tiles, count, tile, blockIdx.x);
+	TileRange	later = tile_of_block(tiles, count, tile, blockIdx.x + later_by);
 	uint32_t	start = own.start;
 	uint32_t	size = own.size;
 	uint16_t	mine[thread_probes];
@@ -474,6 +495,9 @@ restore_kernel(const uint16_t *slots, const Run *all_runs, const Value *values, 
 	}
 	if (threadIdx.x < digit_bins)
 		runs[threadIdx.x] = all_runs[blockIdx.x * digit_bins + threadIdx.x];
+	prefetch_items<tile_threads, thread_probes>(slots + later.start, later.size);
+	if (later.size > 0)
+		prefetch_items<tile_threads, 1>(all_runs + (blockIdx.x + later_by) * digit_bins, digit_bins);
 	__syncthreads();
 #pragma unroll
 	for (int j = 0; j < thread_probes; j++)
@@ -513,7 +537,7 @@ launch_restore(const uint16_t *slots, const Run *runs, const Value *values, uint
 	if (error != cudaSuccess)
 		return error;
 	restore_kernel<thread_probes, Value, Out> <<<tiles_of(to, count, tile), tile_threads, size, stream>>>
-		(slots, runs, values, count, to.tiles, overflow, out);
+		(slots, runs, values, count, to.tiles, later_tiles(), overflow, out);
 	return cudaGetLastError();
 }
 
