@@ -202,7 +202,8 @@ typedef struct LookupJoin
 	HmNode		node;
 	JoinType	type;
 	bool		one_match;		/* one match per outer row is enough */
-	bool		marks;			/* one_match: matches are marked, and no column of them is returned */
+	bool		marks;			/* one_match: notes which rows have a match, and
+								 * returns no column of it */
 	bool		keeps_unmatched;	/* returns outer rows without a match */
 	bool		index_only;
 	bool		first_rows;		/* the first rows are wanted soon */
