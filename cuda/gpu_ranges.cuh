@@ -92,9 +92,9 @@ struct TakenPlaces
  * Find the slots with hits at this thread's places of a chunk, which begins at place "chunk" of those
  * of all ranges and ends at "end" at the latest.  If they are to be written, notes the blocks.
  */
-template <typename Key>
+template <typename Key, typename Leaves>
 __device__ __forceinline__ TakenPlaces
-take_places(const Tree<Key> &tree, Ranges &ranges, uint64_t chunk, uint64_t end, bool written)
+take_places(const Tree<Key> &tree, const Leaves &leaf_of, Ranges &ranges, uint64_t chunk, uint64_t end, bool written)
 {
 	uint32_t	count = (uint32_t) min(end - chunk, (uint64_t) chunk_places);
 	uint32_t	each = (count + block_threads - 1) / block_threads;
@@ -136,7 +136,7 @@ take_places(const Tree<Key> &tree, Ranges &ranges, uint64_t chunk, uint64_t end,
 			if (place / leaf_places != rank)
 			{
 				rank = place / leaf_places;
-				blocks = read_blocks(tree, rank);
+				blocks = blocks_of(leaf_of(rank));
 			}
 			counts[j] = blocks.stored_count(place % leaf_places);
 			most[j] = blocks.most(place % leaf_places);
@@ -244,9 +244,9 @@ end_of_turn(const Ranges &ranges, uint64_t from, uint64_t total)
  * Write the hits of each group's range at its places.  All threads of the block call this together,
  * even those whose group has none.
  */
-template <int Threads, typename Key>
+template <int Threads, typename Key, typename Leaves>
 __device__ __forceinline__ void
-give_ranges(const DeviceGroup<Threads> &group, const Tree<Key> &tree, const Results &results,
+give_ranges(const DeviceGroup<Threads> &group, const Tree<Key> &tree, const Leaves &leaf_of, const Results &results,
 			Places places, Key low, Key high, uint32_t number)
 {
 	using Totals = cub::BlockScan<uint64_t, block_threads, cub::BLOCK_SCAN_WARP_SCANS>;
@@ -266,7 +266,7 @@ give_ranges(const DeviceGroup<Threads> &group, const Tree<Key> &tree, const Resu
 
 	for (int i = 0; i < 2 && (uint32_t) i < places.count; i++)
 	{
-		Slots		slots = find_slots_at(group, tree, places.first + (i > 0 ? places.count - 1 : 0), low, high);
+		Slots		slots = find_slots_at(group, leaf_of, places.first + (i > 0 ? places.count - 1 : 0), low, high);
 
 		ranges.ends[i][threadIdx.x] = pack_block(tree.pages, slots.block, slots.tids_at, slots.tid_bytes);
 		ranges.sets[i][threadIdx.x] = slots.set;
@@ -295,7 +295,7 @@ give_ranges(const DeviceGroup<Threads> &group, const Tree<Key> &tree, const Resu
 
 			for (uint64_t chunk = from; chunk < end && !stopped; chunk += chunk_places)
 			{
-				own += take_places(tree, ranges, chunk, end, false).hits();
+				own += take_places(tree, leaf_of, ranges, chunk, end, false).hits();
 				stopped = stop();
 			}
 			Totals(totals).ExclusiveSum(own, own, hits);
@@ -306,7 +306,7 @@ give_ranges(const DeviceGroup<Threads> &group, const Tree<Key> &tree, const Resu
 		}
 		for (uint64_t chunk = from; chunk < end && !stopped; chunk += chunk_places)
 		{
-			TakenPlaces taken = take_places(tree, ranges, chunk, end, true);
+			TakenPlaces taken = take_places(tree, leaf_of, ranges, chunk, end, true);
 			unsigned long long reserved = 0;
 			uint32_t	before;
 			uint32_t	hits;

@@ -44,13 +44,13 @@ search_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> probes, 
 			high = probes.all_high[number];
 			places = find_places<Fanout>(group, tree, low, high);
 			if (!Pairs)
-				found.count = count_entries(group, tree, places, low, high);
+				found.count = count_entries(group, tree, TreeLeaves<Key>{tree}, places, low, high);
 		}
 		if (Points && Pairs && Threads == 1)
 			keep_distinct(tree, results, low, found);
 	}
 	if constexpr (Pairs && !Points)
-		give_ranges(group, tree, results, places, low, high, number);
+		give_ranges(group, tree, TreeLeaves<Key>{tree}, results, places, low, high, number);
 	else if constexpr (Pairs)
 		give_pairs(group, tree, results, found, low, number);
 	else if (group.thread == 0 && i < probes.count)

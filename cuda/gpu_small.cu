@@ -318,7 +318,7 @@ small_kernel(const __grid_constant__ Tree<Key> tree, const __grid_constant__ Sma
 	if constexpr (Points)
 		give_pairs(group, tree, results, found, low, i);
 	else
-		give_ranges(group, tree, results, places, low, high, i);
+		give_ranges(group, tree, TreeLeaves<Key>{tree}, results, places, low, high, i);
 	end_block(batch, blocks, counters, batches.numbers[blockIdx.y]);
 }
 

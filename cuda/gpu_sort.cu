@@ -311,7 +311,6 @@ partition_kernel(const Key *low, const uint32_t *numbers, uint32_t count, const 
 	uint32_t	start = own.start;
 	uint32_t	size = own.size;
 	Low			keys[thread_probes];
-	uint32_t	own_numbers[thread_probes];
 	uint32_t	slots[thread_probes];
 	uint32_t	run = 0;
 	uint32_t	run_start;
@@ -328,9 +327,11 @@ partition_kernel(const Key *low, const uint32_t *numbers, uint32_t count, const 
 		if constexpr (sizeof(Low) < sizeof(Key))
 			note_outlier(outliers, is_outlier<Key>(keys[j]), start + i);
 	}
-	prefetch_items<tile_threads, thread_probes>(low + later.start, later.size);
+	/* Bringing both takes as much as it saves. */
 	if (Numbers && numbers != nullptr)
 		prefetch_items<tile_threads, thread_probes>(numbers + later.start, later.size);
+	else
+		prefetch_items<tile_threads, thread_probes>(low + later.start, later.size);
 	if (bin < digit_bins)
 		starts[bin] = 0;
 	__syncthreads();
@@ -339,17 +340,6 @@ partition_kernel(const Key *low, const uint32_t *numbers, uint32_t count, const 
 	{
 		if (j * tile_threads + threadIdx.x < size)
 			slots[j] = atomicAdd(&starts[digit(keys[j])], 1);
-	}
-	/* Already now, so that nothing waits for them. */
-	if constexpr (Numbers)
-	{
-#pragma unroll
-		for (int j = 0; j < thread_probes; j++)
-		{
-			uint32_t	i = j * tile_threads + threadIdx.x;
-
-			own_numbers[j] = numbers != nullptr && i < size ? numbers[start + i] : start + i;
-		}
 	}
 	__syncthreads();
 
@@ -384,7 +374,7 @@ partition_kernel(const Key *low, const uint32_t *numbers, uint32_t count, const 
 
 			sorted[slot] = keys[j];
 			if constexpr (Numbers)
-				sorted_numbers[slot] = own_numbers[j];
+				sorted_numbers[slot] = numbers != nullptr ? numbers[start + i] : start + i;
 			if (out.slots != nullptr)
 				out.slots[start + i] = (uint16_t) slot;
 		}

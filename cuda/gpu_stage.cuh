@@ -7,6 +7,7 @@
 
 #include "gpu_group.cuh"
 #include "gpu_kernels.h"
+#include "ranges.h"
 
 namespace harmonia
 {
@@ -141,21 +142,84 @@ struct LeafCut
 	}
 };
 
+/* The leaves of a span, if they are few. */
+template <typename Key>
+struct StagedLeaves
+{
+	static constexpr uint32_t max_leaves = 16;
+	static constexpr uint32_t stride = leaf_places;	/* bounds of a leaf */
+
+	Shape<Key>	shapes[max_leaves];
+	uint32_t	blocks[max_leaves];
+
+	struct Bound
+	{
+		Key			bound;
+		Key			after;		/* the next leaf's low bound */
+		Shape<Key>	shape;
+	};
+
+	/*
+	 * Read bound i of those of all leaves, and have the block brought to the second-level cache, as nearly all of them
+	 * will be searched.  Notes the leaf with its first bound.
+	 */
+	__device__ __forceinline__ Bound take(const Tree<Key> &tree, const Span<Key> &span, uint32_t i)
+	{
+		uint32_t	rank = span.first_leaf + i / stride;
+		LeafPage<Key> leaf = read_leaf(tree, rank);
+		Key			after = rank + 1 < tree.leaves ? leaf_bounds(tree)[rank] : KeyLimits<Key>::max();
+		Key			bound = block_bound(leaf.page, leaf.shape, (int) (i % stride), after);
+
+		prefetch(block_start(leaf.page, leaf.shape, (int) (i % stride)));
+		if constexpr (!is_wide<Key>)
+		{
+			/* A leaf without entries can have a base far below its low bound.  Bounds of all leaves together ascend. */
+			Key			before = rank > 0 ? leaf_bounds(tree)[rank - 1] : Key(0);
+
+			bound = bound < before ? before : bound;
+		}
+		if (i % stride == 0)
+		{
+			shapes[i / stride] = leaf.shape;
+			blocks[i / stride] = tree.blocks[rank];
+		}
+		return {bound, after, leaf.shape};
+	}
+
+	__device__ __forceinline__ LeafPage<Key> leaf(const Tree<Key> &tree, uint32_t i) const
+	{
+		return {tree.pages + (size_t) blocks[i] * HT_PAGE_SIZE, shapes[i]};
+	}
+};
+
+/* The first of ascending bounds, in low..high, that is not below a key; or "high". */
+template <typename Bound>
+__device__ __forceinline__ uint32_t
+first_bound(const Bound *bounds, uint32_t low, uint32_t high, Bound key)
+{
+	while (low < high)
+	{
+		uint32_t	middle = (low + high) / 2;
+		bool		below = bounds[middle] < key;
+
+		low = below ? middle + 1 : low;
+		high = below ? high : middle;
+	}
+	return low;
+}
+
 /*
- * The blocks of neighbouring leaves, and their bounds, cut to 32 bits: as keys in the span are, or, if they
+ * For points: the bounds of the leaves' blocks, cut to 32 bits: as keys in the span are, or, if they
  * are wide, as in the leaf.  So two keys that look equal may differ, but the order of two that look
  * different is right.
  */
 template <typename Key>
-struct Stage
+struct Stage : StagedLeaves<Key>
 {
-	static constexpr uint32_t max_leaves = 16;
-	static constexpr uint32_t stride = 64;	/* of a leaf */
-	static_assert(HT_LEAF_MAX_BLOCKS <= stride && HT_WIDE_MAX_BLOCKS <= stride, "a bound for each block");
+	using StagedLeaves<Key>::max_leaves;
+	using StagedLeaves<Key>::stride;
 
 	uint32_t	bounds[max_leaves * stride];
-	Shape<Key>	shapes[max_leaves];
-	uint32_t	blocks[max_leaves];
 	LeafCut<Key> cuts[is_wide<Key> ? max_leaves : 1];
 
 	/* The first bound that is not below each part of the span; and the last bound.  Wide keys have none. */
@@ -168,46 +232,27 @@ struct Stage
 		uint32_t	cut;		/* the key */
 	};
 
-	/*
-	 * Fill the stage, and have the leaves' blocks brought to the second-level cache, as nearly all of them will be searched.
-	 * All threads of the block take part, and synchronise afterwards.
-	 */
+	/* Fill the stage.  All threads of the block take part, and synchronise afterwards. */
 	__device__ __forceinline__ void fill(const Tree<Key> &tree, const Span<Key> &span)
 	{
 		uint32_t	leaves = span.last_leaf - span.first_leaf + 1;
 
 		for (uint32_t i = threadIdx.x; i < leaves * stride; i += block_threads)
 		{
-			uint32_t	rank = span.first_leaf + i / stride;
-			uint32_t	block = tree.blocks[rank];
-			const char *page = tree.pages + (size_t) block * HT_PAGE_SIZE;
-			Shape<Key>	shape = read_shape<Key>(page);
-			Key			after = rank + 1 < tree.leaves ? leaf_bounds(tree)[rank] : KeyLimits<Key>::max();
-			Key			bound = block_bound(page, shape, (int) (i % stride), after);
+			auto		taken = this->take(tree, span, i);
 
-			prefetch(block_start(page, shape, (int) (i % stride)));
 			if constexpr (is_wide<Key>)
 			{
 				LeafCut<Key> cut;
 
-				cut.set(shape, after);
-				bounds[i] = cut.of(bound);
+				cut.set(taken.shape, taken.after);
+				bounds[i] = cut.of(taken.bound);
 				if (i % stride == 0)
 					cuts[i / stride] = cut;
 			}
 			else
-			{
-				/* A leaf without entries can have a base far below its low bound.  Bounds of all leaves together ascend. */
-				Key			before = rank > 0 ? leaf_bounds(tree)[rank - 1] : Key(0);
-
-				bound = bound < before ? before : bound;
-				bounds[i] = bound < span.low ? 0 : (Key) (bound - span.low) > span.length ? UINT32_MAX : span.cut(bound);
-			}
-			if (i % stride == 0)
-			{
-				shapes[i / stride] = shape;
-				blocks[i / stride] = block;
-			}
+				bounds[i] = taken.bound < span.low ? 0 :
+					(Key) (taken.bound - span.low) > span.length ? UINT32_MAX : span.cut(taken.bound);
 		}
 	}
 
@@ -219,24 +264,10 @@ struct Stage
 	{
 		if constexpr (!is_wide<Key>)
 		{
-			firsts[threadIdx.x] = (uint16_t) first_bound(0, leaves * stride - 1, threadIdx.x << span.part_bits);
+			firsts[threadIdx.x] = (uint16_t) first_bound(bounds, 0, leaves * stride - 1, threadIdx.x << span.part_bits);
 			if (threadIdx.x == 0)
 				firsts[span_parts] = (uint16_t) (leaves * stride - 1);
 		}
-	}
-
-	/* The first bound in low..high that is not below a cut key, or "high". */
-	__device__ __forceinline__ uint32_t first_bound(uint32_t low, uint32_t high, uint32_t cut) const
-	{
-		while (low < high)
-		{
-			uint32_t	middle = (low + high) / 2;
-			bool		below = bounds[middle] < cut;
-
-			low = below ? middle + 1 : low;
-			high = below ? high : middle;
-		}
-		return low;
 	}
 
 	/* The place of a key in the span; some place if it is not in it. */
@@ -263,16 +294,92 @@ struct Stage
 			uint32_t	cut = span.cut(key);
 			uint32_t	part = min(cut >> span.part_bits, span_parts - 1);
 
-			return {first_bound(firsts[part], firsts[part + 1], cut), cut};
+			return {first_bound(bounds, firsts[part], firsts[part + 1], cut), cut};
 		}
 	}
 
 	/* Summarise the hits of a key in one block, which is given by its bound. */
 	__device__ __forceinline__ Found search(const Tree<Key> &tree, const Span<Key> &span, uint32_t bound, Key key) const
 	{
-		uint32_t	leaf = bound / stride;
+		LeafPage<Key> leaf = this->leaf(tree, bound / stride);
 
-		return find_in_block(tree.pages + (size_t) blocks[leaf] * HT_PAGE_SIZE, shapes[leaf], LeafBlock{span.first_leaf + leaf, (int) (bound % stride)}, key);
+		return find_in_block(leaf.page, leaf.shape, LeafBlock{span.first_leaf + bound / stride, (int) (bound % stride)}, key);
+	}
+};
+
+/* For ranges: the bounds as they are, so that nothing is in doubt.  Bound i is that of place i of the leaves. */
+template <typename Key>
+struct RangeStage : StagedLeaves<Key>
+{
+	using StagedLeaves<Key>::max_leaves;
+	using StagedLeaves<Key>::stride;
+
+	Key			bounds[max_leaves * stride];
+	uint16_t	firsts[span_parts + 1]; /* as in Stage */
+
+	/* As those of Stage. */
+	__device__ __forceinline__ void fill(const Tree<Key> &tree, const Span<Key> &span)
+	{
+		uint32_t	leaves = span.last_leaf - span.first_leaf + 1;
+
+		for (uint32_t i = threadIdx.x; i < leaves * stride; i += block_threads)
+			bounds[i] = this->take(tree, span, i).bound;
+	}
+	__device__ __forceinline__ void divide(const Span<Key> &span, uint32_t leaves)
+	{
+		Key			distance = (Key) threadIdx.x << (span.part_bits + span.cut_bits);
+		uint32_t	last = leaves * stride - 1;
+
+		firsts[threadIdx.x] = (uint16_t) (distance > span.length ? last :
+										  first_bound(bounds, 0, last, (Key) (span.low + distance)));
+		if (threadIdx.x == 0)
+			firsts[span_parts] = (uint16_t) last;
+	}
+
+	/*
+	 * Find the places of a range.  Returns false if they are not all here.  Its entries are behind the bounds that are
+	 * below its low key, and not behind the first one that is above its high key.
+	 */
+	__device__ __forceinline__ bool find(const Tree<Key> &tree, const Span<Key> &span, uint32_t leaves, Key low, Key high,
+										 Places &places) const
+	{
+		uint32_t	part = min(span.cut(low) >> span.part_bits, span_parts - 1);
+		uint32_t	end = leaves * stride;
+		uint32_t	first;
+		uint32_t	at;
+		uint32_t	step = 1;
+
+		if ((Key) (low - span.low) > span.length || low > high)
+			return false;
+		first = first_bound(bounds, firsts[part], firsts[part + 1], low);
+
+		/* Most ranges are short. */
+		for (at = first; at + step <= end && bounds[at + step - 1] <= high; step *= 2)
+			at += step;
+		if (high == KeyLimits<Key>::max())
+			at = end;
+		else
+			at = first_bound(bounds, at, min(at + step - 1, end), (Key) (high + 1));
+		if (at == end && span.last_leaf + 1 < tree.leaves)
+			return false;
+		places.first = span.first_leaf * stride + first;
+		places.count = min(at, end - 1) + 1 - first;
+		return true;
+	}
+};
+
+/* Reads leaves, those that are staged from there. */
+template <typename Key>
+struct LeavesWithStage
+{
+	const Tree<Key> &tree;
+	const StagedLeaves<Key> &stage;
+	uint32_t	first;			/* rank of the first staged one */
+	uint32_t	leaves;			/* staged */
+
+	__device__ __forceinline__ LeafPage<Key> operator()(uint32_t rank) const
+	{
+		return rank - first < leaves ? stage.leaf(tree, rank - first) : read_leaf(tree, rank);
 	}
 };
 

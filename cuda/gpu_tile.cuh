@@ -8,7 +8,8 @@
  * the same.  If that leads to a few leaves, points are compared with the bounds of these
  * leaves' blocks, which are staged in shared memory.  A point that is no bound is in one
  * block, if at all; the others are put aside, so that all threads of a warp search blocks at
- * the same time.  The result for each probe then replaces its key.
+ * the same time.  The blocks of a range are found by the same bounds.  The result for each probe
+ * then replaces its key.
  */
 #ifndef HARMONIA_CUDA_GPU_TILE_CUH
 #define HARMONIA_CUDA_GPU_TILE_CUH
@@ -338,57 +339,18 @@ give_tile_pairs(const Tree<Key> &tree, const Probes<Key, Low> &probes, const Res
 }
 
 /*
- * Outliers among the probes have no hits here.  "range_tile" is the number of probes in a tile if
- * pairs of ranges are wanted; otherwise it is known.
+ * Search a tile's points: write their hits if pairs are wanted, and otherwise leave their results in the slots.  All threads of
+ * the block take part.
  */
-template <typename Key, typename Low, bool Points, bool Pairs>
-__global__ void
-__launch_bounds__(block_threads, (Tile<Key, Points, Pairs>::blocks))
-search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key, Low> probes, const Results results,
-				   uint32_t range_tile, uint32_t later_by)
+template <bool Pairs, typename Key, typename Low>
+__device__ __forceinline__ void
+search_points(const Tree<Key> &tree, const Probes<Key, Low> &probes, const Results &results, const Span<Key> &span,
+			  uint32_t start, uint32_t size, typename Tile<Key, true, Pairs>::Memory &memory)
 {
-	const uint32_t tile = !Points && Pairs ? range_tile : Tile<Key, Points, Pairs>::size;
-	using Memory = typename Tile<Key, Points, Pairs>::Memory;
-	extern __shared__ __align__(16) char shared[];
-	Memory	   &memory = *(Memory *) shared;
-	DeviceGroup<1> group;
-	const TileRange own_tile = tile_of_block(probes.binned.tiles, probes.count, tile, blockIdx.x);
-	uint32_t	start = own_tile.start;
-	uint32_t	size = own_tile.size;
-
-	if (size == 0)
-		return;
-
-	const Span<Key> span = sort_tile<Points, Pairs>(tree, probes, start, size,
-													 tile_of_block(probes.binned.tiles, probes.count, tile, blockIdx.x + later_by),
-													 memory);
-
-	if constexpr (Pairs && !Points)
-	{
-		for (uint32_t first = 0; first < size; first += block_threads)
-		{
-			uint32_t	slot = first + threadIdx.x;
-			uint32_t	number = 0;
-			Key			low = 0;
-			Key			high = 0;
-			Places		places = {};
-
-			if (slot < size)
-			{
-				number = memory.order.numbers[slot];
-				low = (Key) memory.slots[slot];
-				high = probes.all_high[number];
-				places = find_places_from(group, tree, span.leaf_of(tree, low), low, high);
-			}
-			give_ranges(group, tree, results, places, low, high, number);
-		}
-		return;
-	}
-
 	__shared__ Stage<Key> stage;
 	__shared__ uint32_t aside;
 	uint32_t	leaves = span.last_leaf - span.first_leaf + 1;
-	bool		staged = Points && leaves - 1 < Stage<Key>::max_leaves;	/* damaged nodes: leaves can be 0 */
+	bool		staged = leaves - 1 < stage.max_leaves; /* damaged nodes: leaves can be 0 */
 	uint64_t	hits = 0;
 	bool		several = false;
 	OwnSlots	own = {};
@@ -422,7 +384,7 @@ search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key, Low
 
 			Found		found = stage.search(tree, span, place.bound, key);
 
-			if (Points && Pairs)
+			if (Pairs)
 				keep_distinct(tree, results, key, found);
 			hits += found.count;
 			several |= found.count > 1;
@@ -461,17 +423,9 @@ search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key, Low
 			else
 				found.count += second.count;
 		}
-		else if constexpr (Points)
-			found = find_summary_from(group, tree, span.leaf_of(tree, low), low);
 		else
-		{
-			Key			high = probes.all_high[memory.order.numbers[slot]];
-
-			found = {};
-			found.count = count_entries(group, tree, find_places_from(group, tree, span.leaf_of(tree, low), low, high),
-										low, high);
-		}
-		if (Points && Pairs)
+			found = find_summary_from(DeviceGroup<1>(), tree, span.leaf_of(tree, low), low);
+		if (Pairs)
 		{
 			keep_distinct(tree, results, low, found);
 			hits += found.count;
@@ -480,9 +434,85 @@ search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key, Low
 		memory.slots[slot] = Pairs ? pack_found(found) :
 			results.output == HD_FIRST ? found.first : found.count;
 	}
-	if constexpr (Points && Pairs)
+	if constexpr (Pairs)
 		give_tile_pairs(tree, probes, results, size, own, hits, several, memory);
+}
+
+/*
+ * Search a tile's ranges: write their hits if pairs are wanted, and otherwise leave their counts in the slots.  All threads of
+ * the block take part.
+ */
+template <bool Pairs, typename Key>
+__device__ __forceinline__ void
+search_ranges(const Tree<Key> &tree, const Probes<Key> &probes, const Results &results, const Span<Key> &span,
+			  uint32_t size, typename Tile<Key, false, Pairs>::Memory &memory)
+{
+	__shared__ RangeStage<Key> stage;
+	DeviceGroup<1> group;
+	uint32_t	leaves = span.last_leaf - span.first_leaf + 1;
+	bool		staged = leaves - 1 < stage.max_leaves; /* damaged nodes: leaves can be 0 */
+	LeavesWithStage<Key> leaf_of = {tree, stage, span.first_leaf, staged ? leaves : 0};
+
+	if (staged)
+	{
+		stage.fill(tree, span);
+		__syncthreads();
+		stage.divide(span, leaves);
+		__syncthreads();
+	}
+	for (uint32_t first = 0; first < size; first += block_threads)
+	{
+		uint32_t	slot = first + threadIdx.x;
+		uint32_t	number = 0;
+		Key			low = 0;
+		Key			high = 0;
+		Places		places = {};
+
+		if (slot < size)
+		{
+			number = memory.order.numbers[slot];
+			low = (Key) memory.slots[slot];
+			high = probes.all_high[number];
+			if (!staged || !stage.find(tree, span, leaves, low, high, places))
+				places = find_places_from(group, tree, span.leaf_of(tree, low), low, high);
+		}
+		if constexpr (Pairs)
+			give_ranges(group, tree, leaf_of, results, places, low, high, number);
+		else if (slot < size)
+			memory.slots[slot] = count_entries(group, tree, leaf_of, places, low, high);
+	}
+}
+
+/*
+ * Outliers among the probes have no hits here.  "range_tile" is the number of probes in a tile if
+ * pairs of ranges are wanted; otherwise it is known.
+ */
+template <typename Key, typename Low, bool Points, bool Pairs>
+__global__ void
+__launch_bounds__(block_threads, (Tile<Key, Points, Pairs>::blocks))
+search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key, Low> probes, const Results results,
+				   uint32_t range_tile, uint32_t later_by)
+{
+	const uint32_t tile = !Points && Pairs ? range_tile : Tile<Key, Points, Pairs>::size;
+	using Memory = typename Tile<Key, Points, Pairs>::Memory;
+	extern __shared__ __align__(16) char shared[];
+	Memory	   &memory = *(Memory *) shared;
+	const TileRange own_tile = tile_of_block(probes.binned.tiles, probes.count, tile, blockIdx.x);
+	uint32_t	start = own_tile.start;
+	uint32_t	size = own_tile.size;
+
+	if (size == 0)
+		return;
+
+	const Span<Key> span = sort_tile<Points, Pairs>(tree, probes, start, size,
+													 tile_of_block(probes.binned.tiles, probes.count, tile, blockIdx.x + later_by),
+													 memory);
+
+	if constexpr (Points)
+		search_points<Pairs>(tree, probes, results, span, start, size, memory);
 	else
+		search_ranges<Pairs>(tree, probes, results, span, size, memory);
+	if constexpr (!Pairs)
 	{
 		__syncthreads();
 		for (uint32_t i = threadIdx.x; i < size; i += block_threads)

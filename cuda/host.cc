@@ -225,21 +225,19 @@ find_range_hits(const HostGroup<Threads> &group, const Tree<Key> &tree, Places p
 	for (uint32_t i = 0; i < places.count && !search_gives_up(tree.stop); i++)
 	{
 		uint32_t	place = places.first + i;
-		LeafBlocks	blocks = read_blocks(tree, place / leaf_places);
+		LeafPage<Key> leaf = read_leaf(tree, place / leaf_places);
+		LeafBlocks	blocks = blocks_of(leaf);
 		const char *block = blocks.block(place % leaf_places);
 		uint32_t	set = (UINT32_C(1) << blocks.count(place % leaf_places)) - 1;
-		Shape<Key>	shape = {};
 
 		if (i == 0 || i + 1 == places.count)
-			set = find_slots_at(group, tree, place, low, high).set;
-		if (wants_keys)
-			shape = read_shape<Key>(tree.pages + (size_t) tree.blocks[place / leaf_places] * HT_PAGE_SIZE);
+			set = find_slots_at(group, TreeLeaves<Key>{tree}, place, low, high).set;
 		for (; set != 0; set &= set - 1)
 		{
 			int			slot = lowest_bit(set);
 
 			put(n++, load_tid(block, blocks.tids_at, blocks.tid_bytes, slot),
-				wants_keys ? load_key(shape, block, slot) : Key(0));
+				wants_keys ? load_key(leaf.shape, block, slot) : Key(0));
 		}
 	}
 }
@@ -284,7 +282,7 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 		{
 			places = searched.fanout == HD_DEFAULT_FANOUT ? find_places<HD_DEFAULT_FANOUT>(group, searched, from, to) :
 				find_places<0>(group, searched, from, to);
-			found.count = count_entries(group, searched, places, from, to);
+			found.count = count_entries(group, searched, TreeLeaves<Key>{searched}, places, from, to);
 		}
 
 		if (batch.output == HD_FIRST)

@@ -94,36 +94,36 @@ is_greatest(Laned<Bits> key)
 /* The first block of a leaf that can hold a key; leaf_places: all its entries are below. */
 template <typename Group, typename Key>
 HD_BOTH uint32_t
-find_first_place(const Group &group, const char *page, const Shape<Key> &shape, Key key)
+find_first_place(const Group &group, const LeafPage<Key> &leaf, Key key)
 {
-	return with_lane<Key>(shape, [&](auto lane)
+	return with_lane<Key>(leaf.shape, [&](auto lane)
 						  {
 							  using Lane = decltype(lane);
 
-							  if (!reaches<Lane>(shape, key, KeyLimits<Key>::max()))
+							  if (!reaches<Lane>(leaf.shape, key, KeyLimits<Key>::max()))
 								  return leaf_places;
-							  return (uint32_t) find_block(group, page, stored_key<Lane>(shape, key));
+							  return (uint32_t) find_block(group, leaf.page, stored_key<Lane>(leaf.shape, key));
 						  });
 }
 
 /* The first block of a leaf that cannot hold a key or any below it; 0: all its entries are above. */
 template <typename Group, typename Key>
 HD_BOTH uint32_t
-find_end_place(const Group &group, const char *page, const Shape<Key> &shape, Key key)
+find_end_place(const Group &group, const LeafPage<Key> &leaf, Key key)
 {
-	return with_lane<Key>(shape, [&](auto lane)
+	return with_lane<Key>(leaf.shape, [&](auto lane)
 						  {
 							  using Lane = decltype(lane);
 							  using Leaf = Layout<Lane>;
 
-							  if (!reaches<Lane>(shape, Key(0), key))
+							  if (!reaches<Lane>(leaf.shape, Key(0), key))
 								  return UINT32_C(0);
 							  if constexpr (Leaf::bits != 0)
 							  {
-								  Lane		stored = stored_key<Lane>(shape, key);
+								  Lane		stored = stored_key<Lane>(leaf.shape, key);
 
 								  if (!is_greatest(stored))
-									  return (uint32_t) find_block(group, page, stored_after(stored)) + 1;
+									  return (uint32_t) find_block(group, leaf.page, stored_after(stored)) + 1;
 							  }
 							  return (uint32_t) Leaf::blocks;
 						  });
@@ -134,22 +134,18 @@ template <typename Group, typename Key>
 HD_BOTH Places
 find_places_from(const Group &group, const Tree<Key> &tree, uint32_t rank, Key low, Key high)
 {
-	const char *page = tree.pages + (size_t) tree.blocks[rank] * HT_PAGE_SIZE;
-	Shape<Key>	shape = read_shape<Key>(page);
+	LeafPage<Key> leaf = read_leaf(tree, rank);
 	Places		places;
 	uint32_t	last;
 	uint32_t	end;
 
-	places.first = rank * leaf_places + find_first_place(group, page, shape, low);
+	places.first = rank * leaf_places + find_first_place(group, leaf, low);
 	if (low > high)
 		return {places.first, 0};
 	last = find_last_leaf(tree, rank, high);
 	if (last != rank)
-	{
-		page = tree.pages + (size_t) tree.blocks[last] * HT_PAGE_SIZE;
-		shape = read_shape<Key>(page);
-	}
-	end = last * leaf_places + find_end_place(group, page, shape, high);
+		leaf = read_leaf(tree, last);
+	end = last * leaf_places + find_end_place(group, leaf, high);
 	places.count = end > places.first ? end - places.first : 0;
 	return places;
 }
@@ -163,32 +159,46 @@ find_places(const Group &group, const Tree<Key> &tree, Key low, Key high)
 	return find_places_from(group, tree, find_leaf<Fanout>(group, tree, low), low, high);
 }
 
+/*
+ * Where places are looked up: a function from a leaf's rank to its page.  This one asks the tree; others
+ * have some leaves at hand.
+ */
+template <typename Key>
+struct TreeLeaves
+{
+	const Tree<Key> &tree;
+
+	HD_BOTH LeafPage<Key> operator()(uint32_t rank) const
+	{
+		return read_leaf(tree, rank);
+	}
+};
+
 /* The entries of a range at its first or its last place. */
-template <typename Group, typename Key>
+template <typename Group, typename Leaves, typename Key>
 HD_BOTH Slots
-find_slots_at(const Group &group, const Tree<Key> &tree, uint32_t place, Key low, Key high)
+find_slots_at(const Group &group, const Leaves &leaf_of, uint32_t place, Key low, Key high)
 {
 	LeafBlock	at = {place / leaf_places, (int) (place % leaf_places)};
-	const char *page = tree.pages + (size_t) tree.blocks[at.rank] * HT_PAGE_SIZE;
-	Shape<Key>	shape = read_shape<Key>(page);
+	const LeafPage<Key> leaf = leaf_of(at.rank);
 
-	return with_lane<Key>(shape, [&](auto lane)
+	return with_lane<Key>(leaf.shape, [&](auto lane)
 						  {
 							  using Lane = decltype(lane);
 							  using Leaf = Layout<Lane>;
-							  int		slots = slots_of<Lane>(shape);
+							  int		slots = slots_of<Lane>(leaf.shape);
 							  Slots		found;
 
 							  found.at = at;
-							  found.block = page + Leaf::blocks_at;
+							  found.block = leaf.page + Leaf::blocks_at;
 							  found.tids_at = slots * (Leaf::bits / 8);
-							  found.tid_bytes = shape.tid_bytes;
+							  found.tid_bytes = leaf.shape.tid_bytes;
 							  found.set = 0;
-							  if (at.block < Leaf::blocks && reaches<Lane>(shape, low, high))
+							  if (at.block < Leaf::blocks && reaches<Lane>(leaf.shape, low, high))
 							  {
 								  found.block += at.block * Leaf::block_size;
-								  found.set = find_slots(group, found.block, slots, stored_key<Lane>(shape, low),
-														 stored_key<Lane>(shape, high));
+								  found.set = find_slots(group, found.block, slots, stored_key<Lane>(leaf.shape, low),
+														 stored_key<Lane>(leaf.shape, high));
 							  }
 							  return found;
 						  });
@@ -228,39 +238,36 @@ struct LeafBlocks
 
 template <typename Key>
 HD_BOTH LeafBlocks
-read_blocks(const Tree<Key> &tree, uint32_t rank)
+blocks_of(const LeafPage<Key> &leaf)
 {
-	const char *page = tree.pages + (size_t) tree.blocks[rank] * HT_PAGE_SIZE;
-	Shape<Key>	shape = read_shape<Key>(page);
-
-	return with_lane<Key>(shape, [&](auto lane)
+	return with_lane<Key>(leaf.shape, [&](auto lane)
 						  {
 							  using Lane = decltype(lane);
 							  using Leaf = Layout<Lane>;
-							  int		slots = slots_of<Lane>(shape);
+							  int		slots = slots_of<Lane>(leaf.shape);
 
-							  return LeafBlocks{page + Leaf::blocks_at, Leaf::blocks, Leaf::block_size, Leaf::count_at,
-								  slots, slots * (Leaf::bits / 8), shape.tid_bytes};
+							  return LeafBlocks{leaf.page + Leaf::blocks_at, Leaf::blocks, Leaf::block_size,
+								  Leaf::count_at, slots, slots * (Leaf::bits / 8), leaf.shape.tid_bytes};
 						  });
 }
 
 /* Count the entries of a range at its places. */
-template <typename Group, typename Key>
+template <typename Group, typename Key, typename Leaves>
 HD_BOTH uint32_t
-count_entries(const Group &group, const Tree<Key> &tree, Places places, Key low, Key high)
+count_entries(const Group &group, const Tree<Key> &tree, const Leaves &leaf_of, Places places, Key low, Key high)
 {
 	uint32_t	last = places.first + places.count - 1;
 	uint32_t	sum = 0;
 
 	if (places.count > 0)
-		sum = (uint32_t) count_bits(find_slots_at(group, tree, places.first, low, high).set);
+		sum = (uint32_t) count_bits(find_slots_at(group, leaf_of, places.first, low, high).set);
 	if (places.count > 1)
-		sum += (uint32_t) count_bits(find_slots_at(group, tree, last, low, high).set);
+		sum += (uint32_t) count_bits(find_slots_at(group, leaf_of, last, low, high).set);
 	for (uint32_t place = places.first + 1; places.count > 2 && place < last;)
 	{
 		uint32_t	rank = place / leaf_places;
 		uint32_t	end = (rank + 1) * leaf_places < last ? (rank + 1) * leaf_places : last;
-		LeafBlocks	blocks = read_blocks(tree, rank);
+		LeafBlocks	blocks = blocks_of(leaf_of(rank));
 
 		for (; place < end; place++)
 			sum += (uint32_t) blocks.count(place % leaf_places);

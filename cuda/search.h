@@ -121,6 +121,23 @@ goes_on(const Tree<Key> &tree, uint32_t rank, Key key)
 	return rank + 1 < tree.leaves && leaf_bounds(tree)[rank] <= key;
 }
 
+/* A leaf's page, and what it says of itself. */
+template <typename Key>
+struct LeafPage
+{
+	const char *page;
+	Shape<Key>	shape;
+};
+
+template <typename Key>
+HD_BOTH LeafPage<Key>
+read_leaf(const Tree<Key> &tree, uint32_t rank)
+{
+	const char *page = tree.pages + (size_t) tree.blocks[rank] * HT_PAGE_SIZE;
+
+	return {page, read_shape<Key>(page)};
+}
+
 /* A block of a leaf, from which a search goes on. */
 struct LeafBlock
 {
@@ -148,14 +165,13 @@ template <typename Group, typename Key>
 HD_BOTH LeafBlock
 first_block_in_leaf(const Group &group, const Tree<Key> &tree, uint32_t rank, Key key)
 {
-	const char *page = tree.pages + (size_t) tree.blocks[rank] * HT_PAGE_SIZE;
-	Shape<Key>	shape = read_shape<Key>(page);
+	LeafPage<Key> leaf = read_leaf(tree, rank);
 	LeafBlock	at;
 
 	at.rank = rank;
-	at.block = with_lane<Key>(shape, [&](auto lane)
+	at.block = with_lane<Key>(leaf.shape, [&](auto lane)
 							  {
-								  return find_block(group, page, stored_key<decltype(lane)>(shape, key));
+								  return find_block(group, leaf.page, stored_key<decltype(lane)>(leaf.shape, key));
 							  });
 	return at;
 }
@@ -204,12 +220,11 @@ find_entries(const Group &group, const Tree<Key> &tree, LeafBlock at, Key key, V
 {
 	for (;;)
 	{
-		const char *page = tree.pages + (size_t) tree.blocks[at.rank] * HT_PAGE_SIZE;
-		Shape<Key>	shape = read_shape<Key>(page);
-		bool		more = with_lane<Key>(shape, [&](auto lane)
+		LeafPage<Key> leaf = read_leaf(tree, at.rank);
+		bool		more = with_lane<Key>(leaf.shape, [&](auto lane)
 										  {
-											  return find_entries_in_leaf<decltype(lane)>(group, page, shape, at,
-																						  key, visit);
+											  return find_entries_in_leaf<decltype(lane)>(group, leaf.page, leaf.shape,
+																						  at, key, visit);
 										  });
 
 		if (!more || !goes_on(tree, at.rank, key) || gives_up(group, tree))
@@ -233,16 +248,15 @@ template <typename Group, typename Key>
 HD_BOTH uint64_t
 number_of_slot(const Group &group, const Tree<Key> &tree, LeafBlock at, Key key)
 {
-	const char *page = tree.pages + (size_t) tree.blocks[at.rank] * HT_PAGE_SIZE;
-	Shape<Key>	shape = read_shape<Key>(page);
-	uint32_t	set = with_lane<Key>(shape, [&](auto lane)
+	LeafPage<Key> leaf = read_leaf(tree, at.rank);
+	uint32_t	set = with_lane<Key>(leaf.shape, [&](auto lane)
 									 {
 										 using Lane = decltype(lane);
-										 const char *block = page + Layout<Lane>::blocks_at +
+										 const char *block = leaf.page + Layout<Lane>::blocks_at +
 											 at.block * Layout<Lane>::block_size;
-										 Lane		stored = stored_key<Lane>(shape, key);
+										 Lane		stored = stored_key<Lane>(leaf.shape, key);
 
-										 return find_slots(group, block, slots_of<Lane>(shape), stored, stored);
+										 return find_slots(group, block, slots_of<Lane>(leaf.shape), stored, stored);
 									 });
 
 	return count_slots(at.rank) + (uint64_t) (at.block * HT_LEAF_MAX_SLOTS + lowest_bit(set));
