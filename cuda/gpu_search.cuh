@@ -79,6 +79,17 @@ tile_size(uint32_t count)
 	return blocks == 0 ? block_threads : blocks * block_threads;
 }
 
+/*
+ * Have ranges in tiles of this size so few leaves that these should be staged?  The stage takes from the first-level cache.  Tiles are
+ * not cut where leaves end, so they have some more than their share.
+ */
+template <typename Key>
+static bool
+stages_ranges(const Tree<Key> &tree, uint32_t count, uint32_t tile)
+{
+	return (uint64_t) tree.leaves * tile * 3 / 2 < (uint64_t) RangeStage<Key>::max_leaves * count;
+}
+
 template <typename Key, typename Low, bool Points, bool Pairs>
 static cudaError_t
 launch_tiles(const Tree<Key> &tree, const Probes<Key, Low> &probes, const Results &results,
@@ -86,7 +97,8 @@ launch_tiles(const Tree<Key> &tree, const Probes<Key, Low> &probes, const Result
 {
 	uint32_t	tile = tile_size<Key, Points, Pairs>(probes.count);
 	uint32_t	blocks = (probes.count - 1) / tile + 1;
-	constexpr size_t size = sizeof(typename Tile<Key, Points, Pairs>::Memory);
+	bool		stages = !Points && stages_ranges(tree, probes.count, tile);
+	size_t		size = sizeof(typename Tile<Key, Points, Pairs>::Memory) + (stages ? sizeof(RangeStage<Key>) : 0);
 	cudaError_t error = cudaFuncSetAttribute(search_tile_kernel<Key, Low, Points, Pairs>,
 											 cudaFuncAttributeMaxDynamicSharedMemorySize, (int) size);
 
@@ -98,7 +110,7 @@ launch_tiles(const Tree<Key> &tree, const Probes<Key, Low> &probes, const Result
 	if (error != cudaSuccess)
 		return error;
 	search_tile_kernel<Key, Low, Points, Pairs> <<<blocks, block_threads, size, stream>>>
-		(tree, probes, results, tile, later_tiles());
+		(tree, probes, results, tile, stages, later_tiles());
 	return cudaGetLastError();
 }
 

@@ -440,24 +440,23 @@ search_points(const Tree<Key> &tree, const Probes<Key, Low> &probes, const Resul
 
 /*
  * Search a tile's ranges: write their hits if pairs are wanted, and otherwise leave their counts in the slots.  All threads of
- * the block take part.
+ * the block take part.  "stage" is in shared memory; NULL: there is none.
  */
 template <bool Pairs, typename Key>
 __device__ __forceinline__ void
 search_ranges(const Tree<Key> &tree, const Probes<Key> &probes, const Results &results, const Span<Key> &span,
-			  uint32_t size, typename Tile<Key, false, Pairs>::Memory &memory)
+			  uint32_t size, typename Tile<Key, false, Pairs>::Memory &memory, RangeStage<Key> *stage)
 {
-	__shared__ RangeStage<Key> stage;
 	DeviceGroup<1> group;
 	uint32_t	leaves = span.last_leaf - span.first_leaf + 1;
-	bool		staged = leaves - 1 < stage.max_leaves; /* damaged nodes: leaves can be 0 */
-	LeavesWithStage<Key> leaf_of = {tree, stage, span.first_leaf, staged ? leaves : 0};
+	bool		staged = stage != nullptr && leaves - 1 < stage->max_leaves;	/* damaged nodes: leaves can be 0 */
+	LeavesWithStage<Key> leaf_of = {tree, *stage, span.first_leaf, staged ? leaves : 0};
 
 	if (staged)
 	{
-		stage.fill(tree, span);
+		stage->fill(tree, span);
 		__syncthreads();
-		stage.divide(span, leaves);
+		stage->divide(span, leaves);
 		__syncthreads();
 	}
 	for (uint32_t first = 0; first < size; first += block_threads)
@@ -473,7 +472,7 @@ search_ranges(const Tree<Key> &tree, const Probes<Key> &probes, const Results &r
 			number = memory.order.numbers[slot];
 			low = (Key) memory.slots[slot];
 			high = probes.all_high[number];
-			if (!staged || !stage.find(tree, span, leaves, low, high, places))
+			if (!staged || !stage->find(tree, span, leaves, low, high, places))
 				places = find_places_from(group, tree, span.leaf_of(tree, low), low, high);
 		}
 		if constexpr (Pairs)
@@ -485,13 +484,14 @@ search_ranges(const Tree<Key> &tree, const Probes<Key> &probes, const Results &r
 
 /*
  * Outliers among the probes have no hits here.  "range_tile" is the number of probes in a tile if
- * pairs of ranges are wanted; otherwise it is known.
+ * pairs of ranges are wanted; otherwise it is known.  "range_stage" says whether the dynamic shared memory has
+ * a RangeStage behind the tile's memory.
  */
 template <typename Key, typename Low, bool Points, bool Pairs>
 __global__ void
 __launch_bounds__(block_threads, (Tile<Key, Points, Pairs>::blocks))
 search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key, Low> probes, const Results results,
-				   uint32_t range_tile, uint32_t later_by)
+				   uint32_t range_tile, bool range_stage, uint32_t later_by)
 {
 	const uint32_t tile = !Points && Pairs ? range_tile : Tile<Key, Points, Pairs>::size;
 	using Memory = typename Tile<Key, Points, Pairs>::Memory;
@@ -511,7 +511,12 @@ search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key, Low
 	if constexpr (Points)
 		search_points<Pairs>(tree, probes, results, span, start, size, memory);
 	else
-		search_ranges<Pairs>(tree, probes, results, span, size, memory);
+	{
+		using Stage = RangeStage<Key>;
+		static_assert(alignof(Stage) <= alignof(Memory), "it can follow");
+
+		search_ranges<Pairs>(tree, probes, results, span, size, memory, range_stage ? (Stage *) (&memory + 1) : nullptr);
+	}
 	if constexpr (!Pairs)
 	{
 		__syncthreads();
