@@ -18,7 +18,7 @@
  *
  * A snapshot that is older than the declaration of a column as NOT NULL may still see a
  * NULL there (see hm_is_not_null()).  In READ COMMITTED, the snapshot of a query is taken after its tables are
- * locked, so only queries in STABLE functions can have such a one.  At higher levels, queries stay as they are.
+ * locked, so only queries in STABLE functions can have such a one.
  *
  * Queries that lock or change rows stay as they are, too.  After a concurrent change,
  * EvalPlanQual evaluates a subplan again, but takes the rows of an antijoin's other side
@@ -32,7 +32,6 @@
 #include "access/htup_details.h"
 #include "access/stratnum.h"
 #include "access/table.h"
-#include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "nodes/makefuncs.h"
@@ -293,7 +292,7 @@ hm_rewrite_not_in(Query *query)
 	ListCell   *cell;
 
 	if ((query->commandType != CMD_SELECT && query->commandType != CMD_INSERT) ||
-		query->rowMarks != NIL || query->hasModifyingCTE || IsolationUsesXactSnapshot())
+		query->rowMarks != NIL || query->hasModifyingCTE)
 		return;
 	if (query->hasSubLinks)
 		rewrite_conditions(query, query->jointree->quals);
