@@ -38,7 +38,7 @@ BEGIN
 END $$;
 
 -- A line of EXPLAIN, or all lines in one, in PostgreSQL 15's words; NULL if 15 has no
--- such line. 16 and later number parameters by the plans that they come from, 18
+-- such line. 16 and later number parameters by the plans that they come from, 17 names plans there, 18
 -- counts fractions of rows and marks disabled nodes, 19 names plans.
 CREATE FUNCTION old_line(line text) RETURNS text LANGUAGE plpgsql IMMUTABLE
 AS $$
@@ -50,7 +50,7 @@ BEGIN
 	line := regexp_replace(line, '(rows=|Actual Rows"?: )(\d+)\.00', '\1\2', 'g');
 	line := regexp_replace(line, 'InitPlan (\d+) \(returns \$\d+\)', 'InitPlan \1');
 	line := regexp_replace(line, '(InitPlan|SubPlan) [a-z]+_(\d+)', '\1 \2', 'g');
-	RETURN replace(line, '(InitPlan 1).col1', '$0');
+	RETURN regexp_replace(line, '\((InitPlan 1|keys)\)\.col1', '$0', 'g');
 END $$;
 
 -- EXPLAIN of a query, or of an EXECUTE.

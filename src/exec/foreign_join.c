@@ -446,6 +446,26 @@ begin_columns(ForeignJoin *join, List *sources, TupleDesc outer)
 	hm_rows_begin(&join->rows, count, outer);
 }
 
+/*
+ * EXPLAIN looks for the source of a parameter in the plans above, as initplans, of which it prints the name (17 and later).  So
+ * the state gets a copy of the plan with one, which nothing executes: initplans have been taken from the plan itself.
+ */
+static void
+name_parameter(ForeignJoin *join)
+{
+	CustomScan *plan = makeNode(CustomScan);
+	SubPlan    *source = makeNode(SubPlan);
+	List	   *initplans = join->css.ss.ps.plan->initPlan;
+
+	/* Or it would be sent to workers. */
+	Assert(!join->css.ss.ps.plan->parallel_safe);
+	memcpy(plan, join->css.ss.ps.plan, sizeof(CustomScan));
+	source->plan_name = pstrdup("keys");
+	source->setParam = list_make1_int(join->param);
+	plan->scan.plan.initPlan = lappend(list_copy(initplans), source);
+	join->css.ss.ps.plan = &plan->scan.plan;
+}
+
 static void
 begin_join(CustomScanState *node, EState *estate, int eflags)
 {
@@ -480,6 +500,7 @@ begin_join(CustomScanState *node, EState *estate, int eflags)
 				  ExecGetResultType(linitial(node->custom_ps)));
 	hm_foreign_keys_begin(&join->keys, linitial_oid(operator), lfourth_int(flags) != 0,
 						  lsecond_oid(operator), lthird_oid(operator));
+	name_parameter(join);
 	restart(join);
 }
 
