@@ -39,6 +39,16 @@ typedef PGAlignedBlock HmAlignedPage;
 #define hm_old_snapshots_possible() (old_snapshot_threshold >= 0)
 #endif
 
+/*
+ * 17 looks in the initplans of plans above for what gives a parameter its value, and asks them for their names alone.
+ * Before, these were looked up.
+ */
+#if PG_VERSION_NUM >= 170000
+#define HM_EXPLAIN_ASKS_INITPLANS true
+#else
+#define HM_EXPLAIN_ASKS_INITPLANS false
+#endif
+
 /* 18 gave vacuum_delay_point() an argument: whether ANALYZE calls it. */
 #if PG_VERSION_NUM >= 180000
 #define vacuum_delay_point_compat() vacuum_delay_point(false)

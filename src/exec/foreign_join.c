@@ -447,8 +447,8 @@ begin_columns(ForeignJoin *join, List *sources, TupleDesc outer)
 }
 
 /*
- * EXPLAIN looks for the source of a parameter in the plans above, as initplans, of which it prints the name (17 and later).  So
- * the state gets a copy of the plan with one, which nothing executes: initplans have been taken from the plan itself.
+ * Where EXPLAIN asks the initplans of the plans above for the source of a parameter: give the state a copy of the plan with one, which
+ * nothing executes, as initplans are taken from the plan itself.
  */
 static void
 name_parameter(ForeignJoin *join)
@@ -500,7 +500,8 @@ begin_join(CustomScanState *node, EState *estate, int eflags)
 				  ExecGetResultType(linitial(node->custom_ps)));
 	hm_foreign_keys_begin(&join->keys, linitial_oid(operator), lfourth_int(flags) != 0,
 						  lsecond_oid(operator), lthird_oid(operator));
-	name_parameter(join);
+	if (HM_EXPLAIN_ASKS_INITPLANS)
+		name_parameter(join);
 	restart(join);
 }
 
