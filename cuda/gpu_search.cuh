@@ -98,9 +98,12 @@ launch_tiles(const Tree<Key> &tree, const Probes<Key, Low> &probes, const Result
 	uint32_t	tile = tile_size<Key, Points, Pairs>(probes.count);
 	uint32_t	blocks = (probes.count - 1) / tile + 1;
 	bool		stages = !Points && stages_ranges(tree, probes.count, tile);
-	size_t		size = sizeof(typename Tile<Key, Points, Pairs>::Memory) + (stages ? sizeof(RangeStage<Key>) : 0);
+	constexpr size_t without = sizeof(typename Tile<Key, Points, Pairs>::Memory);
+	constexpr size_t most = without + (Points ? 0 : sizeof(RangeStage<Key>));
+
+	/* The most at all times: another lane may launch the kernel meanwhile. */
 	cudaError_t error = cudaFuncSetAttribute(search_tile_kernel<Key, Low, Points, Pairs>,
-											 cudaFuncAttributeMaxDynamicSharedMemorySize, (int) size);
+											 cudaFuncAttributeMaxDynamicSharedMemorySize, (int) most);
 
 	if (error == cudaSuccess && probes.binned.bins != nullptr)
 	{
@@ -109,7 +112,7 @@ launch_tiles(const Tree<Key> &tree, const Probes<Key, Low> &probes, const Result
 	}
 	if (error != cudaSuccess)
 		return error;
-	search_tile_kernel<Key, Low, Points, Pairs> <<<blocks, block_threads, size, stream>>>
+	search_tile_kernel<Key, Low, Points, Pairs> <<<blocks, block_threads, stages ? most : without, stream>>>
 		(tree, probes, results, tile, stages, later_tiles());
 	return cudaGetLastError();
 }
