@@ -127,13 +127,13 @@ ANALYZE parts, lists, parts_0, parts_1, lists_low, lists_rest;
 BEGIN;
 CALL use_lookups(false);
 SELECT * FROM plan('SELECT o.i, f.v FROM o JOIN parts f USING (k)', 'VERBOSE');
--- From 18 on, EXPLAIN says where a parameter comes from, and insists on that where there are assertions.
+-- From 17 on, EXPLAIN says where a parameter comes from, and insists on that where there are assertions.
 DO $$
 DECLARE
 	line text;
 BEGIN
 	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) SELECT o.i, f.v FROM o JOIN parts f USING (k)' LOOP
-		IF line ~ '\$0' AND current_setting('server_version_num')::int >= 180000 THEN
+		IF line ~ '\$0' AND current_setting('server_version_num')::int >= 170000 THEN
 			RAISE EXCEPTION '%', line;
 		END IF;
 	END LOOP;

@@ -40,10 +40,10 @@ typedef PGAlignedBlock HmAlignedPage;
 #endif
 
 /*
- * 18 looks in the initplans of plans above for what gives a parameter its value, and asks them for their names alone.
- * 15 looks these plans up.  What is between has not been looked at.
+ * Since 17 EXPLAIN looks in the initplans of plans above for what gives a parameter its value, and asks them for their names alone.
+ * Before, it looked these plans up.
  */
-#if PG_VERSION_NUM >= 180000
+#if PG_VERSION_NUM >= 170000
 #define HM_EXPLAIN_ASKS_INITPLANS true
 #else
 #define HM_EXPLAIN_ASKS_INITPLANS false

@@ -38,8 +38,8 @@ BEGIN
 END $$;
 
 -- A line of EXPLAIN, or all lines in one, in PostgreSQL 15's words; NULL if 15 has no
--- such line. 16 and later number parameters by the plans that they come from, or name
--- what gives them; 18 counts fractions of rows and marks disabled nodes, 19 names plans.
+-- such line. 16 and later number parameters by the plans that they come from, 17 names
+-- what gives them, 18 counts fractions of rows and marks disabled nodes, 19 names plans.
 CREATE FUNCTION old_line(line text) RETURNS text LANGUAGE plpgsql IMMUTABLE
 AS $$
 BEGIN
