@@ -109,9 +109,9 @@ RESET client_min_messages;
 SELECT seen('bulk', 501, 1000) AS moved, seen('bulk', 1001, 1500) AS added, check_index('bulk');
 
 -- UPDATE by a join: the entries of all indexes
-CREATE TABLE joined (id int, k int);
+CREATE TABLE joined (id int, k int) WITH (autovacuum_enabled = off);
 CREATE INDEX joined_k ON joined USING harmonia (k);
-CREATE TABLE new_keys AS SELECT i AS id, i * 7919 % 1000 AS k FROM generate_series(1, 400) i;
+CREATE TABLE new_keys WITH (autovacuum_enabled = off) AS SELECT i AS id, i * 7919 % 1000 AS k FROM generate_series(1, 400) i;
 INSERT INTO joined SELECT i, i FROM generate_series(1, 1000) i;
 SET client_min_messages = debug1;
 UPDATE joined SET k = new_keys.k + 1000 FROM new_keys WHERE joined.id = new_keys.id;

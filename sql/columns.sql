@@ -40,7 +40,7 @@ INSERT INTO tenants SELECT t, i, 0 FROM
 	unnest('{-9223372036854775808,-4294967297,-4294967296,-1,0,1,4294967295,4294967296,9223372036854775807,NULL}'::bigint[]) t,
 	unnest('{-9223372036854775808,-4294967297,-4294967296,-1,0,1,4294967295,4294967296,9223372036854775807,NULL}'::bigint[]) i;
 CREATE INDEX tenants_key ON tenants USING harmonia (tenant, id);
-VACUUM ANALYZE tenants;
+:vacuum ANALYZE tenants;
 SELECT harmonia_check('tenants_key', true);
 SELECT * FROM answers('tenants',
 	'tenant = 7 AND id = 47',
@@ -87,7 +87,7 @@ INSERT INTO narrow SELECT CASE WHEN i % 5 > 0 THEN i % 5 > 2 END, CASE WHEN i % 
 INSERT INTO narrow SELECT f, n, c, d FROM unnest('{f,t,NULL}'::boolean[]) f, unnest('{-32768,-1,0,32767,NULL}'::smallint[]) n,
 	unnest('{"",A,NULL}'::"char"[]) c, unnest('{-infinity,2024-01-01,infinity,NULL}'::date[]) d;
 CREATE INDEX narrow_key ON narrow USING harmonia (flag, n DESC, c NULLS FIRST, d);
-VACUUM ANALYZE narrow;
+:vacuum ANALYZE narrow;
 SELECT harmonia_check('narrow_key', true);
 SELECT * FROM answers('narrow',
 	'flag AND n = 5 AND c = ''A'' AND d = ''2024-03-01''',
@@ -111,7 +111,7 @@ CREATE TABLE pairs (a bigint, b bigint) WITH (autovacuum_enabled = off);
 INSERT INTO pairs SELECT i % 50, i FROM generate_series(1, 3000) i;
 INSERT INTO pairs SELECT a, b FROM unnest('{-9223372036854775808,2177342782468422677,9223372036854775807,NULL}'::bigint[]) a, unnest('{-9223372036854775808,2177342782468422677,9223372036854775807,NULL}'::bigint[]) b;
 CREATE INDEX pairs_key ON pairs USING harmonia (a, b);
-VACUUM ANALYZE pairs;
+:vacuum ANALYZE pairs;
 SELECT harmonia_check('pairs_key', true);
 SELECT * FROM answers('pairs',
 	'a = 2177342782468422677',

@@ -30,7 +30,7 @@ CREATE INDEX t_sum ON t USING harmonia ((e + c)) INCLUDE (c, d);
 CREATE INDEX t_de ON t USING harmonia (d, e) INCLUDE (b);
 CREATE INDEX t_s ON t USING harmonia (s) INCLUDE (b);
 CREATE INDEX t_part ON t USING harmonia (e) INCLUDE (a) WHERE c > 50;
-VACUUM ANALYZE t, p;
+:vacuum ANALYZE t, p;
 SELECT indexrelid::regclass AS index, indnatts, indnkeyatts, pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = 't'::regclass ORDER BY 1;
 
 -- Nodes of PostgreSQL and ours return included columns.
@@ -116,7 +116,7 @@ SELECT * FROM compare_lookups(
 -- Rows that the table has to be asked about are read page by page, though keys are returned for the other ones.
 CREATE TABLE spread (a int, v int) WITH (autovacuum_enabled = off);
 INSERT INTO spread SELECT i % 100, i FROM generate_series(1, 2000) i;
-VACUUM spread;
+:vacuum spread;
 CREATE INDEX ON spread USING harmonia (a) INCLUDE (v);
 UPDATE spread SET v = v + 1 WHERE v % 250 = 0;
 ANALYZE spread;

@@ -107,7 +107,9 @@ SELECT * FROM harmonia_leaf_items('n_first', 2) LIMIT 2;
 CREATE TABLE m (k int);
 INSERT INTO m SELECT g % 2 FROM generate_series(1, 20000) g;
 CREATE INDEX mi ON m USING harmonia (k) WITH (fanout = 128);
+SET harmonia.background_movement = off;	-- it would go on while we look
 INSERT INTO m SELECT 0 FROM generate_series(1, 900000);
+RESET harmonia.background_movement;
 SELECT entries, segments > 1 AS several, movements > 0 AS moved, free_pages > 0 AS free
 FROM harmonia_index_info('mi');
 SELECT count(*) > 0 AS moved, min(low_key) - 2147483648 AS low, bool_and(state = 'live') AS live,

@@ -29,7 +29,7 @@ CREATE INDEX narrow_key ON narrow USING harmonia (a, d);
 CREATE TABLE o (a bigint, b bigint, c text, d timestamptz, n int) WITH (autovacuum_enabled = off);
 INSERT INTO o SELECT i % 60, i % 210, 'c' || i % 8, timestamptz '2024-01-01 00:00' + i % 120 * interval '12 hours', i FROM generate_series(1, 1500) i;
 INSERT INTO o SELECT a, b, c, '-infinity', -1 FROM t WHERE v = -1;
-VACUUM ANALYZE t, pairs, narrow, o;
+:vacuum ANALYZE t, pairs, narrow, o;
 
 --
 -- Scans: constants and arrays, and lists of rows
@@ -105,7 +105,7 @@ CREATE TABLE page (n int NOT NULL, b int, a int) WITH (autovacuum_enabled = off)
 INSERT INTO page SELECT i, b, a FROM generate_series(1, 3) i, pairs WHERE v % 3 = 0 OR v = -1 AND a IS NOT NULL AND b IS NOT NULL;
 INSERT INTO page SELECT 0, b, a FROM pairs WHERE v = -1;
 INSERT INTO page SELECT 4, -11895787, i FROM generate_series(0, 99) i;
-VACUUM ANALYZE page;
+:vacuum ANALYZE page;
 SELECT * FROM compare_lookups(
 	'SELECT count(*) FROM page o JOIN pairs p USING (a, b)', 'SELECT o.n, p.a, p.b FROM page o JOIN pairs p ON p.a = o.a AND p.b = o.b', 'SELECT o.n, p.b FROM page o LEFT JOIN pairs p ON p.a = o.a AND p.b = o.b',
 	'SELECT o.n, p.v FROM page o JOIN pairs p ON p.b = o.a AND p.a = o.b', 'SELECT count(*) FROM page o JOIN pairs p ON p.a = o.a WHERE o.n = 0', 'SELECT count(*) FROM page o JOIN pairs p USING (a, b) WHERE o.n IN (1, 4)',
@@ -133,7 +133,7 @@ CREATE TABLE big_page (n int NOT NULL, b bigint, a bigint) WITH (autovacuum_enab
 INSERT INTO big_page SELECT 1, b, a FROM bigs WHERE v % 3 = 0 OR v = -1 AND a IS NOT NULL AND b IS NOT NULL;
 INSERT INTO big_page SELECT 0, b, a FROM bigs WHERE v = -1;
 INSERT INTO big_page SELECT 4, 2177342782468422677, i FROM generate_series(0, 99) i;
-VACUUM ANALYZE bigs, big_page;
+:vacuum ANALYZE bigs, big_page;
 SELECT * FROM compare_lookups(
 	'SELECT a, b FROM bigs WHERE a IN (7, 2177342782468422677) AND b IN (2177342782468422677, 4)', 'SELECT count(*) FROM bigs WHERE a IN (7, 2177342782468422677)',
 	'SELECT b FROM bigs WHERE (a, b) IN ((7, 4), (2177342782468422677, 2177342782468422677))', 'SELECT count(b) FROM bigs WHERE a IN (7, 8, -9223372036854775808)');
@@ -160,7 +160,7 @@ INSERT INTO twin_parts SELECT * FROM twins;
 CREATE INDEX twin_parts_key ON twin_parts USING harmonia (a, b, c);
 CREATE TABLE sought (a bigint, b bigint, n int) WITH (autovacuum_enabled = off);
 INSERT INTO sought SELECT a, b, row_number() OVER () FROM unnest('{7,20788443,-10919296,8,NULL}'::bigint[]) a, unnest('{7,1914075,-815742,8,NULL}'::bigint[]) b, generate_series(1, 2);
-VACUUM ANALYZE twins, twin_parts, sought;
+:vacuum ANALYZE twins, twin_parts, sought;
 SELECT * FROM explained('SELECT v FROM twins WHERE (a, b, c) IN ((7, 7, 1), (8, 8, 1))');
 SELECT * FROM compare_lookups(
 	'SELECT * FROM twins WHERE a IN (7, 8)', 'SELECT * FROM twins WHERE (a, b) IN ((7, 1914075), (-10919296, 7), (8, 8))', 'SELECT count(*) FROM twins WHERE a = 7 AND b IN (7, 1914075)',
@@ -210,7 +210,7 @@ INSERT INTO both_columns SELECT a, b, v FROM t;
 INSERT INTO days SELECT * FROM narrow;
 INSERT INTO parent SELECT a, b, v FROM t WHERE v % 2 = 0;
 INSERT INTO child (a, b, v) SELECT a, b, v FROM t WHERE v % 2 <> 0;
-VACUUM ANALYZE parts, ranges, both_columns, days, parent, child;
+:vacuum ANALYZE parts, ranges, both_columns, days, parent, child;
 SELECT * FROM compare_lookups(
 	'SELECT * FROM o JOIN parts p ON p.a = o.a AND p.b = o.b', 'SELECT * FROM o JOIN parts p ON p.a = o.a WHERE o.n < 20', 'SELECT * FROM o JOIN parts p ON p.a = 7 AND p.b = o.b',
 	'SELECT p.tableoid::regclass, o.n FROM o JOIN parts p ON p.a = o.a AND p.b = 7 WHERE p.c > ''c2''', 'SELECT * FROM o LEFT JOIN parts p ON p.a = o.a AND p.b = o.b AND p.v > 100',

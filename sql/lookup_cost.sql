@@ -22,9 +22,9 @@ CREATE INDEX t_c ON t USING harmonia (c);
 CREATE INDEX t_k ON t USING harmonia (k);
 CREATE TABLE few WITH (autovacuum_enabled = off) AS SELECT i * 5 AS s FROM generate_series(0, 19) i;
 CREATE TABLE many WITH (autovacuum_enabled = off) AS SELECT shuffle(i) AS k FROM generate_series(1, 2000) i;
-VACUUM ANALYZE t;
-VACUUM ANALYZE few;
-VACUUM ANALYZE many;
+:vacuum ANALYZE t;
+:vacuum ANALYZE few;
+:vacuum ANALYZE many;
 
 CREATE FUNCTION chosen(VARIADIC queries text[])
 	RETURNS TABLE (cost text, small_portions text, one_portion text, query text) LANGUAGE plpgsql AS $$

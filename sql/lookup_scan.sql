@@ -25,6 +25,7 @@ CREATE INDEX t_k ON t USING harmonia (k);
 -- Some pages are not all-visible.
 UPDATE t SET v = 'new' WHERE id % 500 = 3;
 DELETE FROM t WHERE id % 700 = 5;
+CALL settle();
 -- (It runs no query: 16 and later could start parallel workers for it in each row.)
 CREATE FUNCTION stable_array(int) RETURNS int[] STABLE LANGUAGE plpgsql AS
 	'BEGIN RETURN (ARRAY[37, 74, 111, 148, 185, 222, 259, 296, 333, 370])[1:$1]; END';

@@ -49,6 +49,7 @@ CREATE TABLE many WITH (autovacuum_enabled = off) AS SELECT md5(shuffle(i % 1500
 UPDATE u SET v = v + 1 WHERE id % 900 = 3;
 DELETE FROM u WHERE id % 700 = 5;
 DELETE FROM pairs WHERE a = 3 AND b % 10 = 1;
+CALL settle();
 
 --
 -- Scans

@@ -3,6 +3,9 @@
 SET client_min_messages = warning;
 CREATE SCHEMA narrow;
 SET search_path = narrow, public;
+\getenv srcdir PG_ABS_SRCDIR
+\set settle :srcdir '/sql/include/settle.sql'
+\i :settle
 
 -- The leaves of an index by how wide they are, after it was verified
 CREATE FUNCTION classes(i regclass) RETURNS TABLE (key_bits int, tid_bytes int, leaves bigint, entries numeric)
@@ -88,7 +91,7 @@ SELECT count(*) > 1 AS classes FROM classes('a_k');
 
 -- A split makes both halves narrower; VACUUM and movements choose again.
 DELETE FROM a WHERE k NOT BETWEEN 1 AND 1000;
-VACUUM (INDEX_CLEANUP on) a;
+:vacuum (INDEX_CLEANUP on) a;
 SELECT sum(leaves) < 10 AS few_leaves FROM classes('a_k');
 
 -- One key many times, over many leaves

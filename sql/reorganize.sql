@@ -1,6 +1,10 @@
 -- Movement on demand: harmonia_reorganize()
 -- Free blocks at the end of the file are given back to the file system.
 
+\getenv srcdir PG_ABS_SRCDIR
+\set settle :srcdir '/sql/include/settle.sql'
+\i :settle
+
 CREATE TABLE moved (k int, v int);
 INSERT INTO moved SELECT (i * 7919) % 100003, i FROM generate_series(1, 100000) i;
 CREATE INDEX moved_k ON moved USING harmonia (k) WITH (fillfactor = 100);
@@ -56,7 +60,7 @@ DELETE FROM moved WHERE k > 1000;
 SELECT clock_timestamp() AS before \gset
 SET datestyle = 'SQL, DMY';		-- times are shown the same in each style
 SELECT moved_since(:'before');
-VACUUM moved;
+:vacuum moved;
 SELECT moved_since(:'before');
 RESET datestyle;
 SELECT harmonia_reorganize('moved_k') >= 0 AS done;
@@ -79,16 +83,16 @@ CREATE INDEX sliding_k ON sliding USING harmonia (k);
 INSERT INTO sliding SELECT i FROM generate_series(1, 20000) i;
 INSERT INTO sliding SELECT 20000 + i FROM generate_series(1, 20000) i;
 DELETE FROM sliding WHERE k <= 20000;
-VACUUM sliding;
+:vacuum sliding;
 INSERT INTO sliding SELECT 40000 + i FROM generate_series(1, 20000) i;
 DELETE FROM sliding WHERE k <= 40000;
-VACUUM sliding;
+:vacuum sliding;
 INSERT INTO sliding SELECT 60000 + i FROM generate_series(1, 20000) i;
 DELETE FROM sliding WHERE k <= 60000;
-VACUUM sliding;
+:vacuum sliding;
 INSERT INTO sliding SELECT 80000 + i FROM generate_series(1, 20000) i;
 DELETE FROM sliding WHERE k <= 80000;
-VACUUM sliding;
+:vacuum sliding;
 SELECT entries, pages < 200 AS few_pages, segments < 4 AS few_segments
 FROM harmonia_index_info('sliding_k');
 SELECT harmonia_check('sliding_k', true);
@@ -108,3 +112,4 @@ RESET ROLE;
 DROP ROLE regress_harmonia_reader;
 DROP TABLE moved, sliding, parted;
 DROP FUNCTION moved_since;
+DROP PROCEDURE settle;

@@ -240,7 +240,7 @@ INSERT INTO few SELECT 1 + (i * 7919) % 60 FROM generate_series(1, 60000) i;
 RESET harmonia.batch_inserts;
 SELECT leaf_pages AS before FROM harmonia_index_info('few_k') \gset
 DELETE FROM few WHERE ctid = '(0,1)';
-VACUUM (INDEX_CLEANUP on) few;
+:vacuum (INDEX_CLEANUP on) few;
 SELECT movements, leaf_pages <= :before + :before / 16 AS no_more_leaves, leaf_fill < 89 AS room FROM harmonia_index_info('few_k');
 SELECT harmonia_check('few_k', true);
 DROP TABLE few;

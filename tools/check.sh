@@ -181,12 +181,13 @@ names() {
 }
 
 # Options and tests for pg_regress and its like; the servers' settings are those
-# that tests must not depend on, or that make them quick.
+# that tests must not depend on, or that make them quick or leave less to chance.
 temp_config() {
 	cat <<-'END'
 		shared_buffers = 64MB
 		max_wal_size = 1GB
 		max_prepared_transactions = 10
+		autovacuum = off
 		log_min_messages = warning
 		jit = off
 	END

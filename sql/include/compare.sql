@@ -163,17 +163,4 @@ BEGIN
 	END LOOP;
 	RETURN format('%s rows, %s NULL', counts[1], counts[2]);
 END $$;
-
--- Wait for autovacuum: while it works on any table, its snapshot can keep dead rows.
-CREATE PROCEDURE settle() LANGUAGE plpgsql
-AS $$
-BEGIN
-	FOR i IN 1..1000 LOOP
-		PERFORM pg_stat_clear_snapshot();
-		EXIT WHEN NOT EXISTS (SELECT FROM pg_stat_activity
-			WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_xmin IS NOT NULL);
-		PERFORM pg_sleep(0.01);
-	END LOOP;
-END $$;
-\set vacuum 'CALL settle(); VACUUM'
-\set ECHO all
+\ir settle.sql
