@@ -17,7 +17,7 @@ SET lookup.seqscan = on;
 CREATE TABLE t (k int, c int) WITH (autovacuum_enabled = off);
 INSERT INTO t SELECT shuffle(i) % 3000, i FROM generate_series(1, 4000) i;
 CREATE INDEX t_k ON t USING harmonia (k);
-VACUUM ANALYZE t;
+:vacuum ANALYZE t;
 
 CREATE TABLE w (u uuid, c int) WITH (autovacuum_enabled = off);
 INSERT INTO w SELECT md5(i::text)::uuid, i FROM generate_series(1, 4000, 3) i;
@@ -25,7 +25,7 @@ CREATE INDEX w_u ON w USING harmonia (u);
 CREATE TABLE x (s smallint, c int) WITH (autovacuum_enabled = off);
 INSERT INTO x SELECT i, i FROM generate_series(1, 1000, 3) i;
 CREATE INDEX x_s ON x USING harmonia (s);
-VACUUM ANALYZE w, x;
+:vacuum ANALYZE w, x;
 
 -- All columns of o are at fixed offsets. Old rows have neither "late" nor "number". There are NULLs
 -- in front of what is wanted, in it, and behind it; and pages with rows that died, rows that were
@@ -39,7 +39,7 @@ INSERT INTO o SELECT CASE WHEN i % 5 > 0 THEN chr(65 + i % 26)::"char" END, CASE
 	FROM generate_series(1501, 3000) i;
 UPDATE o SET n = -n WHERE n % 10 = 3;
 DELETE FROM o WHERE n % 10 = 4 OR n BETWEEN 700 AND 1000;
-VACUUM o;
+:vacuum o;
 UPDATE o SET s = s + 1 WHERE n % 50 = 6;
 DELETE FROM o WHERE n % 50 = 8;
 ANALYZE o;
@@ -156,7 +156,7 @@ CREATE TABLE b (c "char", gone bigint, k int) WITH (autovacuum_enabled = off);
 INSERT INTO b SELECT 'c', i, i FROM generate_series(1, 500) i;
 ALTER TABLE b DROP gone, ADD late int, ADD id int DEFAULT 42;
 INSERT INTO b SELECT 'd', CASE WHEN i % 7 > 0 THEN i END, CASE WHEN i % 2 > 0 THEN i END, i FROM generate_series(501, 1000) i;
-VACUUM b;
+:vacuum b;
 CREATE INDEX b_k ON b USING harmonia (k);
 CREATE INDEX b_late ON b USING harmonia (late);
 CREATE INDEX b_id ON b USING harmonia (id);
