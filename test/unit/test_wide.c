@@ -22,12 +22,14 @@ typedef enum Pattern
 	CLUMPS,						/* few first words, any other words */
 	SAME_FIRST_WORD,			/* only the last words differ */
 	POWERS,						/* powers of two, and what is beside them */
+	FIRST_KEY,					/* mostly the first of a few keys, with ascending TIDs */
 	N_PATTERNS
 } Pattern;
 
 static const char *const pattern_names[N_PATTERNS] = {
 	"random keys", "ascending keys", "descending keys", "few keys and tids", "one key",
 	"the maximum key", "extreme keys", "clumps of keys", "one first word", "powers of two",
+	"few keys, ascending tids, mostly of the first",
 };
 
 static const int classes[] = {0, 16, 32, 64, 96, 128, 192, 256};

@@ -17,6 +17,7 @@ typedef struct LEAF
 	HtLeafChange change;
 	HT_ENTRY	model[HT_LEAF_MAX_ENTRIES];
 	int			n;
+	size_t		bytes;			/* logged so far */
 } LEAF;
 
 /* ----------------------------------------------------------------
@@ -61,6 +62,8 @@ HT_KEYED(pattern_key)(Pattern pattern, int bits, int i)
 			return KEY_OF((uint64_t) rnd_below(40));
 		case ONE_KEY:
 			return KEY_OF(42);
+		case FIRST_KEY:
+			return KEY_OF(rnd_below(4) == 0 ? 40 + (uint64_t) rnd_below(4) : 40);
 		case MAX_KEY:
 			return max;
 		case EXTREMES:
@@ -83,6 +86,12 @@ HT_KEYED(pattern_key)(Pattern pattern, int bits, int i)
 	}
 }
 
+static uint64_t
+HT_KEYED(ascending_tid)(int i)
+{
+	return (uint64_t) (i / 500) << 16 | (uint64_t) (1 + i % 500);
+}
+
 static HT_ENTRY
 HT_KEYED(pattern_entry)(Pattern pattern, HT_SHAPE shape, int i)
 {
@@ -90,6 +99,8 @@ HT_KEYED(pattern_entry)(Pattern pattern, HT_SHAPE shape, int i)
 
 	if (pattern == NARROW)
 		entry.tid = 1 + (uint64_t) rnd_below(40);
+	if (pattern == FIRST_KEY)
+		entry.tid = HT_KEYED(ascending_tid)(i);
 	entry.key = KEY_ADD(entry.key, shape.base);
 	return entry;
 }
@@ -192,6 +203,7 @@ HT_KEYED(leaf_log)(LEAF *leaf)
 			   "range %d is %d+%d after %d", i, ranges[i].offset, ranges[i].length, end);
 		end = ranges[i].offset + ranges[i].length;
 		memcpy(leaf->logged + ranges[i].offset, leaf->page + ranges[i].offset, ranges[i].length);
+		leaf->bytes += ranges[i].length;
 	}
 	expect(memcmp(leaf->logged, leaf->page, HT_PAGE_SIZE) == 0, "bytes changed unnoticed");
 	memset(&leaf->change, 0, sizeof(leaf->change));
@@ -388,6 +400,41 @@ HT_KEYED(test_leaf_pattern)(int bits, int tid_bytes, Pattern pattern)
 	HT_KEYED(leaf_free)(leaf);
 }
 
+/*
+ * Entries that come behind those of the page's first key, while another key follows: the free slots are
+ * all of use to them, and they do not push others each time.
+ */
+static void
+HT_KEYED(test_leaf_first_key)(int bits, int tid_bytes)
+{
+	LEAF	   *leaf = HT_KEYED(leaf_create)(bits, tid_bytes);
+	int			capacity = HT_KEYED(ht_leaf_capacity)(leaf->shape);
+	int			count = capacity * 7 / 8;
+	int			first = count / 4;
+	int			inserted = 0;
+
+	for (leaf->n = 0; leaf->n < count; leaf->n++)
+	{
+		leaf->model[leaf->n].key = KEY_ADD(leaf->shape.base, KEY_OF(leaf->n < first ? 1 : 3));
+		leaf->model[leaf->n].tid = HT_KEYED(ascending_tid)(leaf->n);
+	}
+	HT_KEYED(ht_leaf_fill)(leaf->page, leaf->shape, leaf->model, leaf->n);
+	memcpy(leaf->logged, leaf->page, HT_PAGE_SIZE);
+	for (;; inserted++)
+	{
+		HT_ENTRY	entry = {leaf->model[0].key, HT_KEYED(ascending_tid)(first + inserted)};
+
+		if (HT_KEYED(leaf_insert)(leaf, entry) != HT_INSERTED)
+			break;
+		HT_KEYED(leaf_log)(leaf);
+	}
+	HT_KEYED(leaf_verify)(leaf);
+	expect(inserted == capacity - count, "page is full at %d", leaf->n);
+	expect(leaf->bytes < HT_PAGE_SIZE * 5 / 4, "%ld bytes changed by %d entries",
+		   (long) leaf->bytes, inserted);
+	HT_KEYED(leaf_free)(leaf);
+}
+
 /* In the test of hints an entry is dead if its TID says so. */
 static bool
 HT_KEYED(has_hint)(const LEAF *leaf, HT_ENTRY entry)
@@ -447,16 +494,17 @@ HT_KEYED(verify_hints)(const LEAF *leaf)
 static void
 HT_KEYED(test_leaf_hints)(int bits, int tid_bytes)
 {
-	for (int round = 0; round < 5 && !failed(); round++)
+	for (int round = 0; round < 6 && !failed(); round++)
 	{
 		LEAF	   *leaf = HT_KEYED(leaf_create)(bits, tid_bytes);
+		Pattern		pattern = round == 5 ? FIRST_KEY : (Pattern) round;
 		HtByteRange hole = HT_KEYED(ht_leaf_hole)(leaf->shape);
 
 		memset(leaf->page + hole.offset, 0, hole.length);
 		for (int step = 0; step < 40 && !failed(); step++)
 		{
 			for (int i = rnd_below(60); i > 0; i--)
-				HT_KEYED(leaf_insert)(leaf, HT_KEYED(pattern_entry)((Pattern) (step % 2 == 0 ? round : ONE_KEY), leaf->shape, i * step));
+				HT_KEYED(leaf_insert)(leaf, HT_KEYED(pattern_entry)(step % 2 == 0 ? pattern : ONE_KEY, leaf->shape, i * step));
 			if (rnd_below(10) == 0)
 				HT_KEYED(leaf_remove_some)(leaf);
 			HT_KEYED(ht_leaf_clear_hints)(leaf->page, &leaf->change);
@@ -1010,6 +1058,8 @@ HT_KEYED(test_width)(void)
 		{
 			for (int pattern = 0; pattern < N_PATTERNS; pattern++)
 				HT_KEYED(test_leaf_pattern)(classes[i], tid_bytes, (Pattern) pattern);
+			if (classes[i] > 0)
+				HT_KEYED(test_leaf_first_key)(classes[i], tid_bytes);
 			HT_KEYED(test_leaf_limits)(classes[i], tid_bytes);
 			HT_KEYED(test_leaf_hints)(classes[i], tid_bytes);
 			HT_KEYED(test_leaf_reshape)(classes[i], tid_bytes);
