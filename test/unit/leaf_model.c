@@ -264,12 +264,6 @@ leaf_fill(Leaf *leaf, int n)
 	memset(&leaf->change, 0, sizeof(leaf->change));
 }
 
-uint64_t
-ascending_tid(int i)
-{
-	return (uint64_t) (i / 500) << 16 | (uint64_t) (1 + i % 500);
-}
-
 HtEntry
 pattern_entry(Pattern pattern, HtLeafShape shape, int i)
 {

@@ -69,9 +69,6 @@ extern uint64_t leaf_probe(const Leaf *leaf);
 /* A block of the page. */
 extern uint8_t *leaf_block(const Leaf *leaf, int block);
 
-/* The i-th of TIDs that ascend. */
-extern uint64_t ascending_tid(int i);
-
 /* The i-th entry of a pattern. */
 extern HtEntry pattern_entry(Pattern pattern, HtLeafShape shape, int i);
 

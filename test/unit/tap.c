@@ -118,6 +118,12 @@ rnd_tid_of(int bytes)
 	return rnd() % (UINT64_C(1) << (8 * bytes - 9)) << 16 | (1 + rnd() % 511);
 }
 
+uint64_t
+ascending_tid(int i)
+{
+	return (uint64_t) (i / 500) << 16 | (uint64_t) (1 + i % 500);
+}
+
 HtLeafShape
 random_shape(int bits, int tid_bytes)
 {

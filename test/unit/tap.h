@@ -35,6 +35,9 @@ extern uint64_t rnd_tid(void);
 /* A TID that so many bytes can store. */
 extern uint64_t rnd_tid_of(int bytes);
 
+/* The i-th of TIDs that ascend. */
+extern uint64_t ascending_tid(int i);
+
 /* A shape whose base is at either end, at a power of two, or anywhere. */
 extern HtLeafShape random_shape(int bits, int tid_bytes);
 

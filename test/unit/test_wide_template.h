@@ -86,12 +86,6 @@ HT_KEYED(pattern_key)(Pattern pattern, int bits, int i)
 	}
 }
 
-static uint64_t
-HT_KEYED(ascending_tid)(int i)
-{
-	return (uint64_t) (i / 500) << 16 | (uint64_t) (1 + i % 500);
-}
-
 static HT_ENTRY
 HT_KEYED(pattern_entry)(Pattern pattern, HT_SHAPE shape, int i)
 {
@@ -100,7 +94,7 @@ HT_KEYED(pattern_entry)(Pattern pattern, HT_SHAPE shape, int i)
 	if (pattern == NARROW)
 		entry.tid = 1 + (uint64_t) rnd_below(40);
 	if (pattern == FIRST_KEY)
-		entry.tid = HT_KEYED(ascending_tid)(i);
+		entry.tid = ascending_tid(i);
 	entry.key = KEY_ADD(entry.key, shape.base);
 	return entry;
 }
@@ -416,13 +410,13 @@ HT_KEYED(test_leaf_first_key)(int bits, int tid_bytes)
 	for (leaf->n = 0; leaf->n < count; leaf->n++)
 	{
 		leaf->model[leaf->n].key = KEY_ADD(leaf->shape.base, KEY_OF(leaf->n < first ? 1 : 3));
-		leaf->model[leaf->n].tid = HT_KEYED(ascending_tid)(leaf->n);
+		leaf->model[leaf->n].tid = ascending_tid(leaf->n);
 	}
 	HT_KEYED(ht_leaf_fill)(leaf->page, leaf->shape, leaf->model, leaf->n);
 	memcpy(leaf->logged, leaf->page, HT_PAGE_SIZE);
 	for (;; inserted++)
 	{
-		HT_ENTRY	entry = {leaf->model[0].key, HT_KEYED(ascending_tid)(first + inserted)};
+		HT_ENTRY	entry = {leaf->model[0].key, ascending_tid(first + inserted)};
 
 		if (HT_KEYED(leaf_insert)(leaf, entry) != HT_INSERTED)
 			break;
