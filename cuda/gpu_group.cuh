@@ -56,7 +56,7 @@ put_first(const Results &results, uint32_t i, uint64_t tid)
 	}
 }
 
-/* Minimum, maximum and sum of the values of a warp's threads. */
+/* Minimum, maximum and sum of the values of a warp's threads, and the bits that any of them has. */
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 __device__ __forceinline__ uint32_t
 warp_least(uint32_t value)
@@ -74,6 +74,12 @@ __device__ __forceinline__ uint32_t
 warp_sum(uint32_t value)
 {
 	return __reduce_add_sync(all_lanes, value);
+}
+
+__device__ __forceinline__ uint32_t
+warp_or(uint32_t value)
+{
+	return __reduce_or_sync(all_lanes, value);
 }
 #else
 template <typename Reduce>
@@ -102,6 +108,12 @@ __device__ __forceinline__ uint32_t
 warp_sum(uint32_t value)
 {
 	return warp_reduce(value, [](uint32_t a, uint32_t b) { return a + b; });
+}
+
+__device__ __forceinline__ uint32_t
+warp_or(uint32_t value)
+{
+	return warp_reduce(value, [](uint32_t a, uint32_t b) { return a | b; });
 }
 #endif
 

@@ -5,9 +5,9 @@
  * Ranges have few hits or many, and hits must be written side by side to be written fast.  So
  * each thread finds the places of its own range only, and looks into the first and the last one.
  * The places of all ranges of the block, one range after the other, are then divided evenly among
- * the threads, a chunk at a time.  A thread lists the hits of its places in shared memory, each as
- * a place and a slot.  In the last step threads take the listed hits in turn, so that neighbours
- * read neighbouring tids and write neighbouring pairs.
+ * the threads, a chunk at a time.  A thread lists those of its places that have hits in shared memory.  In
+ * the last step threads take the hits in turn, so that neighbours read neighbouring tids and write
+ * neighbouring pairs: a warp finds the places of 32 hits by the places' first ones.
  */
 #ifndef HARMONIA_CUDA_GPU_RANGES_CUH
 #define HARMONIA_CUDA_GPU_RANGES_CUH
@@ -21,14 +21,12 @@ namespace harmonia
 {
 
 /*
- * Places in a chunk, and those of a thread; hits that are listed at a time, and those that a thread
- * reads before it writes them.  A chunk has room for the places of a block of ranges that have
- * some 8 entries each.
+ * Places in a chunk, and those of a thread; hits that a thread reads before it writes them.  A chunk has room for the places of
+ * a block of ranges that have some 8 entries each.
  */
 constexpr int thread_places = 3;
 constexpr uint32_t chunk_places = block_threads * thread_places;
-constexpr uint32_t listed_hits = 2048;
-constexpr int hits_at_once = 4;
+constexpr int hits_at_once = 2;
 
 /*
  * A block's tids, packed: where the block is, in lines from the first page on; where its tids are; and
@@ -50,10 +48,42 @@ packed_line(uint64_t packed)
 	return packed >> 11 & ((UINT64_C(1) << 38) - 1);
 }
 
-__device__ __forceinline__ uint64_t
-load_packed_tid(const char *pages, uint64_t packed, int slot)
+/* A place with hits, in the list of those of a chunk. */
+struct alignas(16) ListedPlace
 {
-	return load_tid(pages + packed_line(packed) * HD_LINE_SIZE, (int) (packed >> 3 & 0xFF), (int) (packed & 7), slot);
+	uint64_t	tid;			/* where the first hit's tid begins, in bytes from the first page on */
+	uint32_t	hits_before;	/* in the chunk */
+	uint32_t	rest;			/* pack_rest() */
+};
+
+/*
+ * The size of a place's tids, the range that it is in, and whether there are slots without a hit between some with
+ * one.  The two highest bits are free.
+ */
+constexpr int rest_range_at = 8;
+constexpr uint32_t rest_gap = 1 << 16;
+constexpr int rest_free_at = 30;
+
+static_assert(block_threads <= 256, "8 bits for the number of a range");
+
+__device__ __forceinline__ uint32_t
+pack_rest(uint32_t tid_bytes, uint32_t range, uint32_t set)
+{
+	uint32_t	behind = set + (set & -set);	/* without the first slots that are side by side, but with the next one */
+
+	return tid_bytes | range << rest_range_at | ((set & behind) != 0 ? rest_gap : 0);
+}
+
+__device__ __forceinline__ uint32_t
+tid_bytes_of_rest(uint32_t rest)
+{
+	return rest & 7;
+}
+
+__device__ __forceinline__ uint32_t
+range_of_rest(uint32_t rest)
+{
+	return rest >> rest_range_at & 0xFF;
 }
 
 /* The ranges of a block of threads, in shared memory. */
@@ -64,17 +94,20 @@ struct Ranges
 	uint32_t	sets[2][block_threads];	/* the slots with entries of the range there */
 	uint32_t	first[block_threads];	/* place */
 	uint32_t	numbers[block_threads];	/* of the probes */
-	uint64_t	blocks[chunk_places];	/* packed, with the ranges that they are in */
-	uint16_t	list[listed_hits];	/* place in the chunk * 32 + slot */
+	ListedPlace list[chunk_places];
+	uint32_t	slots[chunk_places];	/* with hits, of listed places */
 	uint64_t	at;				/* where the hits of all are written */
 };
 
-static_assert(chunk_places * 32 <= UINT16_MAX + 1 && HT_LEAF_MAX_SLOTS < 32, "16 bits suffice");
+/* Hits, and in the bits below places with hits, are summed up together. */
+constexpr int sum_hits_at = 16;
+
+static_assert(chunk_places * HT_LEAF_MAX_SLOTS < 1 << (32 - sum_hits_at), "room for both");
 
 /* This thread's places of a chunk: some that follow each other. */
 struct TakenPlaces
 {
-	uint32_t	first;			/* in the chunk */
+	uint64_t	blocks[thread_places];	/* packed, with the ranges that they are in */
 	uint32_t	sets[thread_places];	/* slots with hits */
 
 	__device__ __forceinline__ uint32_t hits() const
@@ -86,11 +119,22 @@ struct TakenPlaces
 			sum += (uint32_t) __popc(sets[j]);
 		return sum;
 	}
+
+	/* Those with hits. */
+	__device__ __forceinline__ uint32_t places() const
+	{
+		uint32_t	sum = 0;
+
+#pragma unroll
+		for (int j = 0; j < thread_places; j++)
+			sum += sets[j] != 0 ? 1 : 0;
+		return sum;
+	}
 };
 
 /*
  * Find the slots with hits at this thread's places of a chunk, which begins at place "chunk" of those
- * of all ranges and ends at "end" at the latest.  If they are to be written, notes the blocks.
+ * of all ranges and ends at "end" at the latest.  If they are to be written, has their tids brought to the cache.
  */
 template <typename Key, typename Leaves>
 __device__ __forceinline__ TakenPlaces
@@ -103,16 +147,16 @@ take_places(const Tree<Key> &tree, const Leaves &leaf_of, Ranges &ranges, uint64
 	LeafBlocks	blocks = {};
 	int			counts[thread_places];	/* stored counts of blocks */
 	int			most[thread_places];	/* -1: the set is known */
+	uint32_t	first = threadIdx.x * each;	/* in the chunk */
 	TakenPlaces taken;
 
-	taken.first = threadIdx.x * each;
 #pragma unroll
 	for (uint32_t step = block_threads / 2; step > 0; step /= 2)
-		range += ranges.starts[range + step] <= chunk + taken.first ? step : 0;
+		range += ranges.starts[range + step] <= chunk + first ? step : 0;
 #pragma unroll
 	for (int j = 0; j < thread_places; j++)
 	{
-		uint32_t	in_chunk = taken.first + (uint32_t) j;
+		uint32_t	in_chunk = first + (uint32_t) j;
 		uint64_t	block;
 		uint64_t	i;
 
@@ -141,9 +185,10 @@ take_places(const Tree<Key> &tree, const Leaves &leaf_of, Ranges &ranges, uint64
 			counts[j] = blocks.stored_count(place % leaf_places);
 			most[j] = blocks.most(place % leaf_places);
 			block = pack_block(tree.pages, blocks.block(place % leaf_places), blocks.tids_at, blocks.tid_bytes);
+			if (written)
+				prefetch(blocks.block(place % leaf_places) + blocks.tids_at);
 		}
-		if (written)
-			ranges.blocks[in_chunk] = block | (uint64_t) range << packed_range_at;
+		taken.blocks[j] = block | (uint64_t) range << packed_range_at;
 	}
 	/* Only now, so that the counts are loaded at the same time. */
 #pragma unroll
@@ -155,71 +200,129 @@ take_places(const Tree<Key> &tree, const Leaves &leaf_of, Ranges &ranges, uint64
 	return taken;
 }
 
-/* List the hits of this thread's places, as far as they are among those from "start" on. */
+/* List this thread's places with hits, from number "n" of the list on. */
 __device__ __forceinline__ void
-list_hits(const TakenPlaces &taken, uint32_t before, uint32_t start, Ranges &ranges)
+list_places(const TakenPlaces &taken, uint32_t hits_before, uint32_t n, Ranges &ranges)
 {
-	uint32_t	n = before - start;
-
 #pragma unroll
 	for (int j = 0; j < thread_places; j++)
 	{
+		uint32_t	set = taken.sets[j];
+		uint64_t	packed = taken.blocks[j];
+		uint32_t	tid_bytes = (uint32_t) packed & 7;
+
+		if (set != 0)
+		{
+			ranges.list[n] = {packed_line(packed) * HD_LINE_SIZE + (packed >> 3 & 0xFF) + (uint32_t) lowest_bit(set) * tid_bytes,
+				hits_before, pack_rest(tid_bytes, (uint32_t) (packed >> packed_range_at), set)};
+			ranges.slots[n++] = set;
+			hits_before += (uint32_t) __popc(set);
+		}
+	}
+}
+
+/* Find the last place of a list whose first hit is this one or one before.  A warp does so together, in two steps. */
+__device__ __forceinline__ uint32_t
+find_listed(const ListedPlace *list, uint32_t places, uint32_t hit)
+{
+	static_assert(chunk_places <= warp_threads * warp_threads, "two steps");
+	uint32_t	lane = threadIdx.x % warp_threads;
+	uint32_t	i = lane * warp_threads;
+	uint32_t	first = ((uint32_t) __popc(__ballot_sync(all_lanes, i < places && list[i].hits_before <= hit)) - 1) * warp_threads;
+
+	i = first + lane;
+	return first + (uint32_t) __popc(__ballot_sync(all_lanes, i < places && list[i].hits_before <= hit)) - 1;
+}
+
+/* How many slots after the first one of a set the n-th one after it is. */
+__device__ __forceinline__ uint32_t
+slots_to(uint32_t set, uint32_t n)
+{
+	int			lowest = lowest_bit(set);
+
+	for (; n > 0; n--)
+		set &= set - 1;
+	return (uint32_t) (lowest_bit(set) - lowest);
+}
+
+/*
+ * Write the hits of a chunk, whose places are listed, from "at" on.  Each warp writes its share, and does not
+ * wait for others.
+ */
+__device__ __forceinline__ void
+write_listed(const char *pages, const Ranges &ranges, const Results &results, uint64_t at, uint32_t places, uint32_t hits)
+{
+	uint32_t	lane = threadIdx.x % warp_threads;
+	uint32_t	lanes = UINT32_MAX >> (warp_threads - 1 - lane);	/* up to this one */
+	uint32_t	each = (hits + block_threads - 1) / block_threads * warp_threads;
+	uint32_t	start = threadIdx.x / warp_threads * each;
+	uint32_t	end = min(hits, start + each);
+	uint32_t	written = at < results.room ? (uint32_t) min((uint64_t) end, results.room - at) : 0;
+	uint32_t	place;			/* the last one in the list whose first hit is "start" or before */
+
+	if (start >= end)
+		return;
+	place = find_listed(ranges.list, places, start);
+	for (; start < end; start += warp_threads * hits_at_once)
+	{
+		uint32_t	words[hits_at_once][2];	/* where the tids are */
+		uint32_t	rest[hits_at_once];	/* that of the place, and the byte where the tid begins */
+
+#pragma unroll
+		for (int j = 0; j < hits_at_once; j++)
+		{
+			uint32_t	first = start + (uint32_t) j * warp_threads;
+			uint32_t	next = place + 1 + lane;
+			uint32_t	distance = next < places ? ranges.list[next].hits_before - first : warp_threads;
+			uint32_t	begin = warp_or(distance < warp_threads ? 1u << distance : 0);	/* lanes with first hits */
+			uint32_t	own = place + (uint32_t) __popc(begin & lanes);
+
+			place += (uint32_t) __popc(begin);
+			if (first + lane < end)
+			{
+				ListedPlace listed = ranges.list[own];
+				uint32_t	n = first + lane - listed.hits_before;	/* at that place */
+
+				if ((listed.rest & rest_gap) != 0)
+					n = slots_to(ranges.slots[own], n);
+				listed.tid += n * tid_bytes_of_rest(listed.rest);
+
+				const uint32_t *tid = (const uint32_t *) (pages + (listed.tid & ~(uint64_t) 3));
+
+				words[j][0] = tid[0];
+				words[j][1] = tid[1];
+				rest[j] = listed.rest | (uint32_t) listed.tid << rest_free_at;
+			}
+		}
+#pragma unroll
+		for (int j = 0; j < hits_at_once; j++)
+		{
+			uint32_t	n = start + (uint32_t) j * warp_threads + lane;
+
+			if (n < written)
+			{
+				results.tids[at + n] = tid_of_words(words[j][0], words[j][1], (int) (rest[j] >> rest_free_at) * 8,
+													 (int) tid_bytes_of_rest(rest[j]));
+				results.probes[at + n] = ranges.numbers[range_of_rest(rest[j])];
+			}
+		}
+	}
+}
+
+/* Note where the hits of this thread's places are, which begin at "at". */
+__device__ __forceinline__ void
+note_slots(const TakenPlaces &taken, const Results &results, uint64_t at)
+{
+#pragma unroll
+	for (int j = 0; j < thread_places; j++)
+	{
+#pragma unroll 1
 		for (uint32_t rest = taken.sets[j]; rest != 0; rest &= rest - 1)
 		{
-			if (n < listed_hits)
-				ranges.list[n] = (uint16_t) ((taken.first + (uint32_t) j) * 32 + (uint32_t) lowest_bit(rest));
-			n++;
+			if (at < results.room)
+				results.slots[at] = pack_slot(packed_line(taken.blocks[j]), (uint32_t) lowest_bit(rest));
+			at++;
 		}
-	}
-}
-
-/* Write the listed hits. */
-__device__ __forceinline__ void
-write_listed(const char *pages, const Ranges &ranges, const Results &results, uint64_t at, uint32_t count)
-{
-	for (uint32_t first = threadIdx.x; first < count; first += block_threads * hits_at_once)
-	{
-		uint64_t	tids[hits_at_once];
-		uint32_t	numbers[hits_at_once];
-
-#pragma unroll
-		for (int j = 0; j < hits_at_once; j++)
-		{
-			uint32_t	n = first + (uint32_t) j * block_threads;
-
-			if (n < count)
-			{
-				uint32_t	hit = ranges.list[n];
-				uint64_t	packed = ranges.blocks[hit / 32];
-
-				tids[j] = load_packed_tid(pages, packed, (int) (hit % 32));
-				numbers[j] = ranges.numbers[packed >> packed_range_at];
-			}
-		}
-#pragma unroll
-		for (int j = 0; j < hits_at_once; j++)
-		{
-			uint32_t	n = first + (uint32_t) j * block_threads;
-
-			if (n < count && at + n < results.room)
-			{
-				results.tids[at + n] = tids[j];
-				results.probes[at + n] = numbers[j];
-			}
-		}
-	}
-}
-
-/* Note where the listed hits are.  A loop of its own, or registers spill. */
-__device__ __forceinline__ void
-note_slots(const Ranges &ranges, const Results &results, uint64_t at, uint32_t count)
-{
-#pragma unroll 1
-	for (uint32_t n = threadIdx.x; n < count && at + n < results.room; n += block_threads)
-	{
-		uint32_t	hit = ranges.list[n];
-
-		results.slots[at + n] = pack_slot(packed_line(ranges.blocks[hit / 32]), hit % 32);
 	}
 }
 
@@ -307,28 +410,27 @@ give_ranges(const DeviceGroup<Threads> &group, const Tree<Key> &tree, const Leav
 		for (uint64_t chunk = from; chunk < end && !stopped; chunk += chunk_places)
 		{
 			TakenPlaces taken = take_places(tree, leaf_of, ranges, chunk, end, true);
-			unsigned long long reserved = 0;
 			uint32_t	before;
+			uint32_t	sums;
 			uint32_t	hits;
-			uint32_t	listed = 0;
+			uint32_t	listed; /* places */
+			unsigned long long reserved = 0;
 
-			Scan(scan).ExclusiveSum(taken.hits(), before, hits);
+			Scan(scan).ExclusiveSum(taken.hits() << sum_hits_at | taken.places(), before, sums);
+			hits = sums >> sum_hits_at;
+			listed = sums % (1u << sum_hits_at);
 			if (threadIdx.x == 0 && !in_chunks)
 				reserved = atomicAdd(results.hits, (unsigned long long) hits);
-			do
-			{
-				list_hits(taken, before, listed, ranges);
-				if (threadIdx.x == 0 && !in_chunks && listed == 0)
-					ranges.at = reserved;
-				__syncthreads();
-				if (!in_chunks)
-					at = ranges.at;
-				write_listed(tree.pages, ranges, results, at + listed, min(hits - listed, listed_hits));
-				if (results.slots != nullptr)
-					note_slots(ranges, results, at + listed, min(hits - listed, listed_hits));
-				__syncthreads();
-				listed += listed_hits;
-			} while (listed < hits);
+			list_places(taken, before >> sum_hits_at, before % (1u << sum_hits_at), ranges);
+			if (threadIdx.x == 0 && !in_chunks)
+				ranges.at = reserved;
+			__syncthreads();
+			if (!in_chunks)
+				at = ranges.at;
+			if (results.slots != nullptr)
+				note_slots(taken, results, at + (before >> sum_hits_at));
+			write_listed(tree.pages, ranges, results, at, listed, hits);
+			__syncthreads();
 			at += hits;
 			stopped = stop();
 		}

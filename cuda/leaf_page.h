@@ -627,6 +627,19 @@ find_slots(const Group &group, const char *block, int slots, Lane low, Lane high
 	return slots_in_use(block, slots, set);
 }
 
+/* A tid of some bytes, in two words; "before" bits are in front of it. */
+HD_BOTH uint64_t
+tid_of_words(uint32_t first, uint32_t second, int before, int tid_bytes)
+{
+	uint64_t	words = ((uint64_t) second << 32 | first) >> before;
+	uint32_t	low = (uint32_t) words;
+	uint32_t	high = (uint32_t) (words >> 32) & ((UINT32_C(1) << (8 * tid_bytes - 32)) - 1);
+
+	if (tid_bytes == HT_TID_BYTES)
+		return (uint64_t) high << 32 | low;
+	return (uint64_t) (high << 7 | low >> 25) << 32 | (low << 7 & UINT32_C(0xFFFF0000)) | (low & 511);
+}
+
 /*
  * Load the tid in a slot; tids begin tids_at bytes after the block does.  Two aligned words
  * cover it and do not reach beyond the block.
@@ -636,13 +649,8 @@ load_tid(const char *block, int tids_at, int tid_bytes, int slot)
 {
 	int			offset = tids_at + slot * tid_bytes;
 	const uint32_t *at = (const uint32_t *) (block + (offset & ~3));
-	uint64_t	words = ((uint64_t) at[1] << 32 | at[0]) >> (offset & 3) * 8;
-	uint32_t	low = (uint32_t) words;
-	uint32_t	high = (uint32_t) (words >> 32) & ((UINT32_C(1) << (8 * tid_bytes - 32)) - 1);
 
-	if (tid_bytes == HT_TID_BYTES)
-		return (uint64_t) high << 32 | low;
-	return (uint64_t) (high << 7 | low >> 25) << 32 | (low << 7 & UINT32_C(0xFFFF0000)) | (low & 511);
+	return tid_of_words(at[0], at[1], (offset & 3) * 8, tid_bytes);
 }
 
 /* The key in a slot of a block, as a distance from what is added. */
