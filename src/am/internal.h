@@ -64,23 +64,27 @@ typedef struct HmKnownLeaf
 {
 	BlockNumber leaf;
 	BlockNumber header;
-	uint64		stamp;
-	HmPart		part;
+	uint64		stamp:56,
+				part:8;
 	HtEntry		low;			/* its bounds then */
 	HtEntry		high;			/* above all entries if it had none */
 } HmKnownLeaf;
 
 /*
- * How many leaves a backend remembers.  Clients that add to several ascending sequences change
- * as many leaves in turn.
+ * How many leaves a backend remembers: as many as have room in so many bytes, which are 128 with keys of 64 bits.  Clients
+ * that add the times of a moment ago change as many leaves in turn as these times have: some 60 with 440,000 rows
+ * a second and times of the last 100 ms.  Few are enough for tests.
  */
-#define HM_KNOWN_LEAVES		8
+#ifdef HM_SMALL_LIMITS
+#define HM_KNOWN_BYTES		384
+#else
+#define HM_KNOWN_BYTES		6144
+#endif
+#define HM_KNOWN_LEAVES		((int) (HM_KNOWN_BYTES / sizeof(HmKnownLeaf)))
+#define HM_KNOWN_MOST		128	/* whatever the width of keys */
 
-/* The words of one with the widest keys. */
-#define HM_KNOWN_WORDS		13
-
-StaticAssertDecl(sizeof(HmKnownLeaf) <= HM_KNOWN_WORDS * sizeof(uint64),
-				 "size of a known leaf depends on the width of keys");
+StaticAssertDecl(HM_KNOWN_BYTES / sizeof(HmKnownLeaf) <= HM_KNOWN_MOST,
+				 "no room for the order of known leaves");
 
 /*
  * A backend's copy of the metapage's lasting fields and of the directory's root, and the
@@ -90,10 +94,12 @@ typedef struct HmCache
 {
 	int			known_count;
 	int			known_next;		/* the one to be forgotten next */
+	int			known_last;		/* the one that was found last */
+	uint8		known_order[HM_KNOWN_MOST];	/* their numbers, by where they begin */
 	union						/* the same bytes whatever the width of keys */
 	{
-		HmKnownLeaf known[HM_KNOWN_LEAVES];
-		uint64		known_words[HM_KNOWN_LEAVES * HM_KNOWN_WORDS];
+		HmKnownLeaf known[HM_KNOWN_BYTES / sizeof(HmKnownLeaf)];
+		uint64		known_words[HM_KNOWN_BYTES / sizeof(uint64)];
 	};
 	HtWidth		width;
 	HmFields	fields;

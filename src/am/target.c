@@ -25,6 +25,9 @@
  * The header stays pinned for this.  A pin does not keep its block from being used again, but the
  * buffer from being given to another block.
  *
+ * Remembered leaves stand where they were put first, and the one that has been remembered longest gives its place to a new one:
+ * what is inserted at a moving end leaves them behind in that order.  known_order sorts them by their low bounds.
+ *
  * Splits lock the header exclusively, and the leaf.  They have nothing to fear from a writer that
  * holds neither.
  *
@@ -53,29 +56,122 @@
 #define MORE_PAUSES	128
 #define LESS_PAUSES	8
 
-/* A remembered leaf in which an entry belonged when it was last looked at; NULL if there is none. */
+/* Whether a remembered leaf had an entry between its bounds. */
+static inline bool
+had_within(const HmKnownLeaf *known, HmPart part, HtEntry entry)
+{
+	return ht_entry_cmp(known->low, entry) <= 0 && ht_entry_cmp(entry, known->high) < 0 &&
+		known->part == part;
+}
+
+/* The number of remembered leaves that begin at or before a position. */
+static int
+known_up_to(const HmCache *cache, HmPart part, HtEntry entry)
+{
+	int			low = 0,
+				high = cache->known_count;
+
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+		const HmKnownLeaf *known = &cache->known[cache->known_order[middle]];
+
+		if (known->part < part || (known->part == part && ht_entry_cmp(known->low, entry) <= 0))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/*
+ * A remembered leaf in which an entry belonged when it was last looked at; NULL if none is found.  Leaves of segments
+ * that are no more may hide others.
+ */
 static HmKnownLeaf *
 find_known(HmCache *cache, HmPart part, HtEntry entry)
 {
-	for (int i = 0; i < cache->known_count; i++)
-	{
-		HmKnownLeaf *known = &cache->known[i];
+	int			n;
+	int			number = cache->known_last;
 
-		if (ht_entry_cmp(known->low, entry) <= 0 && ht_entry_cmp(entry, known->high) < 0 &&
-			known->part == part)
-			return known;
-	}
-	return NULL;
+	if (number < cache->known_count && had_within(&cache->known[number], part, entry))
+		return &cache->known[number];
+	n = known_up_to(cache, part, entry);
+	if (n == 0)
+		return NULL;
+	number = cache->known_order[n - 1];
+	if (!had_within(&cache->known[number], part, entry))
+		return NULL;
+	cache->known_last = number;
+	return &cache->known[number];
 }
 
-/* Set what is known of a leaf's bounds.  The caller has locked it. */
-static void
-note_bounds(HmKnownLeaf *known, Page page)
+/* The high bound of a leaf that the caller has locked, or what is above all entries. */
+static HtEntry
+high_of(Page page)
 {
 	HtEntry		end = {KEY_MAX, HT_TID_MAX};
 
-	known->low = hm_leaf_low(page);
-	known->high = hm_page_has_high(page) ? hm_leaf_high(page) : end;
+	return hm_page_has_high(page) ? hm_leaf_high(page) : end;
+}
+
+/* The place of a remembered leaf in the order, by its number. */
+static int
+place_of(const HmCache *cache, int number)
+{
+	const uint8 *at = memchr(cache->known_order, number, (size_t) cache->known_count);
+
+	return (int) (at - cache->known_order);
+}
+
+/* Take the leaf at a place out of the order. */
+static void
+take_out(HmCache *cache, int place)
+{
+	uint8	   *at = cache->known_order + place;
+
+	cache->known_count--;
+	memmove(at, at + 1, (size_t) (cache->known_count - place));
+}
+
+/* Forget a leaf; the last one gets its number. */
+static void
+forget(HmCache *cache, HmKnownLeaf *known)
+{
+	int			number = (int) (known - cache->known);
+	int			last = cache->known_count - 1;
+
+	take_out(cache, place_of(cache, number));
+	if (number != last)
+	{
+		cache->known_order[place_of(cache, last)] = (uint8) number;
+		*known = cache->known[last];
+	}
+	cache->known_next = 0;
+}
+
+/* Whether the leaf at a place in the order begins between the bounds of another one. */
+static inline bool
+begins_within(const HmCache *cache, int place, const HmKnownLeaf *now)
+{
+	const HmKnownLeaf *known = &cache->known[cache->known_order[place]];
+
+	return had_within(now, (HmPart) known->part, known->low);
+}
+
+/*
+ * Forget the leaves that begin where another one is now, which they would hide.  Returns its place in the order.
+ */
+static int
+forget_beside(HmCache *cache, const HmKnownLeaf *now)
+{
+	int			place = known_up_to(cache, (HmPart) now->part, now->low);
+
+	if (place > 0 && begins_within(cache, place - 1, now))
+		place--;
+	while (place < cache->known_count && begins_within(cache, place, now))
+		forget(cache, &cache->known[cache->known_order[place]]);
+	return place;
 }
 
 /* Remember the target's leaf, which is locked. */
@@ -83,36 +179,38 @@ static void
 remember(Relation index, HmPart part, const HmTarget *target)
 {
 	HmCache    *cache = (HmCache *) index->rd_amcache;
-	BlockNumber leaf = BufferGetBlockNumber(target->leaf);
-	HmKnownLeaf *known;
-	int			i = 0;
+	HmKnownLeaf now;
+	int			place;
+	int			number;
 
 	if (cache == NULL)
 		return;
-	while (i < cache->known_count && cache->known[i].leaf != leaf)
-		i++;
-	if (i == HM_KNOWN_LEAVES)
+	now.leaf = BufferGetBlockNumber(target->leaf);
+	now.header = BufferGetBlockNumber(target->header);
+	now.stamp = target->stamp;
+	now.part = part;
+	now.low = hm_leaf_low(BufferGetPage(target->leaf));
+	now.high = high_of(BufferGetPage(target->leaf));
+
+	place = forget_beside(cache, &now);
+	number = cache->known_count;
+	if (number == HM_KNOWN_LEAVES)
 	{
-		i = cache->known_next;
-		cache->known_next = (i + 1) % HM_KNOWN_LEAVES;
+		int			former;
+
+		number = cache->known_next;
+		cache->known_next = (number + 1) % HM_KNOWN_LEAVES;
+		former = place_of(cache, number);
+		take_out(cache, former);
+		if (former < place)
+			place--;
 	}
-	else if (i == cache->known_count)
-		cache->known_count++;
-
-	known = &cache->known[i];
-	known->leaf = leaf;
-	known->header = BufferGetBlockNumber(target->header);
-	known->stamp = target->stamp;
-	known->part = part;
-	note_bounds(known, BufferGetPage(target->leaf));
-}
-
-/* Forget a leaf; the last one takes its place. */
-static void
-forget(HmCache *cache, HmKnownLeaf *known)
-{
-	*known = cache->known[--cache->known_count];
-	cache->known_next = 0;
+	memmove(cache->known_order + place + 1, cache->known_order + place,
+			(size_t) (cache->known_count - place));
+	cache->known_order[place] = (uint8) number;
+	cache->known[number] = now;
+	cache->known_last = number;
+	cache->known_count++;
 }
 
 /* Whether a leaf, which the caller has locked, is one of a segment. */
@@ -188,7 +286,9 @@ hm_target_known(Relation index, HmPart part, HtEntry entry, HmTarget *target)
 	{
 		if (is_within(page, entry))
 			return true;
-		note_bounds(known, page);
+
+		/* Splits change no low bound. */
+		known->high = high_of(page);
 	}
 	else
 		forget(cache, known);
