@@ -536,6 +536,17 @@ plan_split(Relation index, Buffer leaf, const HtEntry *coming, int64 n, HmSplit 
 	hm_choose_cut(split, page);
 }
 
+/*
+ * Release what a split has locked.  The header comes first: those that wait for the leaf may look for another one
+ * then, and would sleep if the header was locked still.
+ */
+static void
+release_split(const HmSplit *split)
+{
+	UnlockReleaseBuffer(split->header);
+	UnlockReleaseBuffer(split->leaf);
+}
+
 /* Make a split that has been planned, as hm_make_room_in() says. */
 static int64
 make_split(Relation index, HmPart part, Buffer header, bool listed, HmSplit *split)
@@ -570,8 +581,7 @@ make_split(Relation index, HmPart part, Buffer header, bool listed, HmSplit *spl
 		if (place == APPEND_SMALL_SEGMENT)
 			most = Min(most, segment->leaves + segment->leaves / 8);
 
-		UnlockReleaseBuffer(split->leaf);
-		UnlockReleaseBuffer(split->header);
+		release_split(split);
 		if (!listed)
 			return -1;
 		return hm_append_segment(index, part, split->bound, split->step, split->coming, split->coming_count, most, name);
@@ -597,8 +607,7 @@ make_split(Relation index, HmPart part, Buffer header, bool listed, HmSplit *spl
 		{
 			if (BufferIsValid(auxiliary))
 				UnlockReleaseBuffer(auxiliary);
-			UnlockReleaseBuffer(split->leaf);
-			UnlockReleaseBuffer(split->header);
+			release_split(split);
 			if (urgency == MOVE_NOW && !listed)
 				return -1;
 			if (urgency != MOVE_NOW)
@@ -609,8 +618,7 @@ make_split(Relation index, HmPart part, Buffer header, bool listed, HmSplit *spl
 		}
 		inserted = split_shadowing(index, split, node, auxiliary);
 	}
-	UnlockReleaseBuffer(split->leaf);
-	UnlockReleaseBuffer(split->header);
+	release_split(split);
 	if (urgency == MOVE_SOON)
 		move_or_ask(index, name, urgency);
 	return inserted;
