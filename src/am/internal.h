@@ -92,15 +92,10 @@ StaticAssertDecl(HM_KNOWN_BYTES / sizeof(HmKnownLeaf) <= HM_KNOWN_MOST,
  */
 typedef struct HmCache
 {
+	bool		remembers;
 	int			known_count;
 	int			known_next;		/* the one to be forgotten next */
 	int			known_last;		/* the one that was found last */
-	uint8		known_order[HM_KNOWN_MOST];	/* their numbers, by where they begin */
-	union						/* the same bytes whatever the width of keys */
-	{
-		HmKnownLeaf known[HM_KNOWN_BYTES / sizeof(HmKnownLeaf)];
-		uint64		known_words[HM_KNOWN_BYTES / sizeof(uint64)];
-	};
 	HtWidth		width;
 	HmFields	fields;
 	int			fanout;
@@ -114,6 +109,14 @@ typedef struct HmCache
 	{
 		HmDirectoryEntry root[HM_ROOT_MAX];
 		uint64		root_words[HM_ROOT_BYTES / sizeof(uint64)];
+	};
+
+	/* This is there if "remembers" is true: in a backend that has inserted into the index. */
+	uint8		known_order[HM_KNOWN_MOST];	/* numbers of leaves, by where these begin */
+	union						/* the same bytes whatever the width of keys */
+	{
+		HmKnownLeaf known[HM_KNOWN_BYTES / sizeof(HmKnownLeaf)];
+		uint64		known_words[HM_KNOWN_BYTES / sizeof(uint64)];
 	};
 } HmCache;
 

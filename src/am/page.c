@@ -293,7 +293,7 @@ hm_cache(Relation index, bool renew)
 	meta = hm_page_meta(BufferGetPage(buffer));
 	if (cache == NULL)
 	{
-		cache = MemoryContextAllocZero(index->rd_indexcxt, sizeof(HmCache));
+		cache = MemoryContextAllocZero(index->rd_indexcxt, offsetof(HmCache, known_order));
 		index->rd_amcache = cache;
 	}
 

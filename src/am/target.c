@@ -174,7 +174,20 @@ forget_beside(HmCache *cache, const HmKnownLeaf *now)
 	return place;
 }
 
-/* Remember the target's leaf, which is locked. */
+/* Make room for leaves to remember, before any is locked.  Backends that only read do without. */
+static void
+begin_to_remember(Relation index)
+{
+	HmCache    *cache = (HmCache *) index->rd_amcache;
+
+	if (cache == NULL || cache->remembers)
+		return;
+	cache = repalloc(cache, sizeof(HmCache));
+	cache->remembers = true;
+	index->rd_amcache = cache;
+}
+
+/* Remember the target's leaf, which is locked, if there is room for that. */
 static void
 remember(Relation index, HmPart part, const HmTarget *target)
 {
@@ -183,7 +196,7 @@ remember(Relation index, HmPart part, const HmTarget *target)
 	int			place;
 	int			number;
 
-	if (cache == NULL)
+	if (cache == NULL || !cache->remembers)
 		return;
 	now.leaf = BufferGetBlockNumber(target->leaf);
 	now.header = BufferGetBlockNumber(target->header);
@@ -302,6 +315,7 @@ hm_target_find(Relation index, HmPart part, HtEntry entry, HmTarget *target)
 	HmPosition	position = hm_position(part, entry.key, entry.tid);
 	Page		page;
 
+	begin_to_remember(index);
 	target->header = hm_segment_enter_to_write(index, position, BUFFER_LOCK_SHARE);
 	if (!BufferIsValid(target->header))
 		return HM_TARGET_NO_SEGMENT;
