@@ -277,7 +277,7 @@ hm_meta_buffer(Relation index, int lock)
 
 /*
  * The result is valid until invalidation messages may be processed, that is, until a
- * heavyweight lock is taken.
+ * heavyweight lock is taken, and until hm_target_find() is called.
  */
 HmCache *
 hm_cache(Relation index, bool renew)

@@ -300,7 +300,8 @@ hm_target_known(Relation index, HmPart part, HtEntry entry, HmTarget *target)
 		if (is_within(page, entry))
 			return true;
 
-		/* Splits change no low bound. */
+		/* A split has moved the high bound; no one moves a low one. */
+		Assert(ht_entry_cmp(known->low, hm_leaf_low(page)) == 0);
 		known->high = high_of(page);
 	}
 	else
