@@ -289,10 +289,12 @@ check_leaf(HmCheck *check, uint32 i, Page page)
 		hm_corrupt(check, block, "the right link is block %u, must be %u",
 				   hm_page_special(page)->right, right);
 
-	problem = hm_leaf_problem(page, check->width);
+	problem = hm_leaf_problem(page, check->width, entries, &count);
 	if (problem != NULL)
+	{
 		hm_corrupt(check, block, "%s", problem);
-	count = ht_leaf_read(page, entries);
+		count = ht_leaf_read(page, entries);
+	}
 	for (int j = 0; j < count; j++)
 	{
 		HmPosition	position = hm_position(check->part, entries[j].key, entries[j].tid);

@@ -52,12 +52,12 @@ extern void hm_page_init(Page page, HmPageKind kind, uint64 stamp,
 extern void hm_meta_init(Relation index, Page page);
 
 /*
- * Check everything that must hold inside a leaf (hm_leaf_problem()).  To be called before
- * its entries are copied to other leaves, so that damage does not spread.  The caller
- * holds the buffer's lock.
+ * Read all entries of a leaf, which the caller has locked or copied, and check everything that must hold inside it
+ * (hm_leaf_problem()): entries that are copied to other leaves must not spread damage.  "block" is where the leaf is.
+ * Returns the number of entries.
  * Errors: index_corrupted.
  */
-extern void hm_leaf_check(Relation index, Buffer buffer, HtWidth width);
+extern int	hm_leaf_read_checked(Relation index, BlockNumber block, Page page, HtWidth width, HtEntry *entries);
 
 /* A leaf that this backend has changed (target.c). */
 typedef struct HmKnownLeaf
@@ -492,9 +492,9 @@ extern int	hm_leaf_target(Relation index, HtLeafShape shape);
 
 /*
  * What is wrong inside a leaf, as a constant string: its bytes, or a shape that does not suit its
- * bounds; NULL if nothing is.  width is that of the index.
+ * bounds; NULL if nothing is.  width is that of the index.  Reads the leaf's entries as ht_leaf_read_checked() does.
  */
-extern const char *hm_leaf_problem(Page page, HtWidth width);
+extern const char *hm_leaf_problem(Page page, HtWidth width, HtEntry *entries, int *n);
 
 /*
  * Replace all entries of a leaf, as ht_leaf_fill() does; the page's header says where the leaf has

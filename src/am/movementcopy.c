@@ -122,15 +122,16 @@ note_leaf(HmMove *move, const HmCopiedLeaf *leaf)
 	move->leaves[move->leaf_count++] = *leaf;
 }
 
-/* Check a leaf, which is locked in share mode, copy it, and unlock it.  Returns the copy. */
+/* Copy a leaf, which is locked in share mode, and unlock it; check the copy, and return it. */
 static Page
 read_leaf(HmMove *move, Buffer buffer)
 {
 	HmCopiedLeaf leaf = {BufferGetBlockNumber(buffer), BufferGetLSNAtomic(buffer), palloc(BLCKSZ)};
+	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
 
-	hm_leaf_check(move->index, buffer, move->width);
 	memcpy(leaf.page, BufferGetPage(buffer), BLCKSZ);
 	UnlockReleaseBuffer(buffer);
+	(void) hm_leaf_read_checked(move->index, leaf.block, leaf.page, move->width, entries);
 	note_leaf(move, &leaf);
 	return leaf.page;
 }

@@ -73,11 +73,11 @@ hm_is_single_key(HtEntry low, HtEntry high)
 }
 
 const char *
-hm_leaf_problem(Page page, HtWidth width)
+hm_leaf_problem(Page page, HtWidth width, HtEntry *entries, int *n)
 {
 	HtLeafShape shape = ht_leaf_shape_of(page);
 	HtByteRange hole = ht_leaf_hole(shape);
-	const char *problem = ht_leaf_check(page);
+	const char *problem = ht_leaf_read_checked(page, entries, n);
 
 	if (problem != NULL)
 		return problem;
@@ -98,14 +98,16 @@ hm_leaf_problem(Page page, HtWidth width)
 	return NULL;
 }
 
-void
-hm_leaf_check(Relation index, Buffer buffer, HtWidth width)
+int
+hm_leaf_read_checked(Relation index, BlockNumber block, Page page, HtWidth width, HtEntry *entries)
 {
-	const char *problem = hm_leaf_problem(BufferGetPage(buffer), width);
+	int			n;
+	const char *problem = hm_leaf_problem(page, width, entries, &n);
 
 	if (problem != NULL)
 		hm_report_damage(problem, "index \"%s\" has a damaged leaf at block %u",
-						 RelationGetRelationName(index), BufferGetBlockNumber(buffer));
+						 RelationGetRelationName(index), block);
+	return n;
 }
 
 void

@@ -336,6 +336,8 @@ split_shadowing(Relation index, HmSplit *split, uint32 node, Buffer auxiliary)
  * The halves are never wider than the leaf would be as a whole, so each has room for half of the
  * entries.  New entries that a leaf with a soft bound cannot store are let in only if the first
  * one is such, and then the leaf has few enough for two that can store them (hm_begins_leaf()).
+ *
+ * Errors: index_corrupted.
  */
 static HtLeafShape
 merge_for_split(Relation index, HmSplit *split, Page leaf)
@@ -343,9 +345,8 @@ merge_for_split(Relation index, HmSplit *split, Page leaf)
 	HtLeafShape shape = ht_leaf_shape_of(leaf);
 	HtEntry		high = hm_leaf_high(leaf);
 	HtEntry		old[HT_LEAF_MAX_ENTRIES];
-	int			count = ht_leaf_read(leaf, old);
-	int			tid_bytes,
-				most;
+	int			count = hm_leaf_read_checked(index, BufferGetBlockNumber(split->leaf), leaf, split->width, old);
+	int			most;
 
 	split->merged = split->coming_count;
 	if (hm_page_has_high(leaf))
@@ -360,8 +361,7 @@ merge_for_split(Relation index, HmSplit *split, Page leaf)
 
 	/* More than these cannot be merged. */
 	split->merged = Min(split->merged, 2 * HT_LEAF_MAX_ENTRIES);
-	tid_bytes = hm_tid_bytes(split->coming, (uint64) split->merged);
-	shape.tid_bytes = (uint8) Max(Max(shape.tid_bytes, tid_bytes), hm_tid_bytes(old, (uint64) count));
+	shape.tid_bytes = (uint8) Max(shape.tid_bytes, hm_tid_bytes(split->coming, (uint64) split->merged));
 	most = Max(2 * hm_leaf_target(index, shape), ht_leaf_capacity(shape));
 	split->count = hm_merge_entries(old, count, split->coming, &split->merged, Max(most, count + 1),
 									split->entries);
@@ -529,7 +529,6 @@ plan_split(Relation index, Buffer leaf, const HtEntry *coming, int64 n, HmSplit 
 		split->bound = hm_begun_bound(page, coming[0], split->step);
 		return;
 	}
-	hm_leaf_check(index, leaf, split->width);
 	split->shape = merge_for_split(index, split, page);
 	if (split->merged == 0)
 		hm_page_no_progress(index, leaf);

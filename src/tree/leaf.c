@@ -216,14 +216,24 @@ ht_leaf_hole(HtLeafShape shape)
 }
 
 const char *
-ht_leaf_check(const void *page)
+ht_leaf_read_checked(const void *page, HtEntry *out, int *n)
 {
 	const uint8_t *bytes = page;
 	HtLeafShape shape = ht_leaf_shape_of(page);
 
+	*n = 0;
 	if (bytes[HT_LEAF_CLASS_AT] != shape.bits || bytes[HT_LEAF_TID_BYTES_AT] != shape.tid_bytes)
 		return "widths of keys and tids are none that a leaf can have";
-	return functions_of(page)->check(page);
+	return functions_of(page)->check(page, out, n);
+}
+
+const char *
+ht_leaf_check(const void *page)
+{
+	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
+	int			n;
+
+	return ht_leaf_read_checked(page, entries, &n);
 }
 
 const LeafFunctions *

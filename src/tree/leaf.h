@@ -42,7 +42,7 @@ typedef struct Functions \
 	HtInsertResult (*add) (void *page, Entry entry, int end, HtLeafChange *change); \
 	void		(*remove) (void *page, const bool *dead, HtLeafChange *change); \
 	int			(*change_ranges) (const HtLeafChange *change, HtByteRange *ranges); \
-	const char *(*check) (const void *page); \
+	const char *(*check) (const void *page, Entry *out, int *n); \
 } Functions;
 
 LEAF_FUNCTIONS(LeafFunctions, uint64_t, HtEntry)

@@ -225,38 +225,61 @@ HT_KEYED(read_distances)(const void *page, HT_SHAPE shape, HT_KEY low, HT_KEY hi
 	return n;
 }
 
-int
-HT_KEYED(ht_leaf_read)(const void *page, HT_ENTRY *out)
+/* Read all entries; check the page on the way if "checked" is true.  The result is as for ht_leaf_read_checked(). */
+static const char *
+HT_KEYED(read_all)(const void *page, bool checked, HT_ENTRY *out, int *n)
 {
 	HT_SHAPE	shape = HT_KEYED(ht_leaf_shape_of)(page);
+	const char *problem = NULL;
 
 	if (shape.bits <= 64)
 	{
+		const LeafFunctions *functions = wide_functions(shape.bits, shape.tid_bytes);
 		HtEntry		stored[HT_LEAF_MAX_ENTRIES];
-		int			n = wide_functions(shape.bits, shape.tid_bytes)->read(page, stored);
 
-		for (int i = 0; i < n; i++)
+		if (checked)
+			problem = functions->check(page, stored, n);
+		else
+			*n = functions->read(page, stored);
+		for (int i = 0; i < *n; i++)
 			out[i] = HT_KEYED(widen)(stored[i], shape.base);
-		return n;
+		return problem;
 	}
 #if HT_KEYS == 256
 	if (shape.bits > 128)
 	{
-		int			n = wide_functions_256(shape.bits, shape.tid_bytes)->read(page, out);
+		const LeafFunctions_256 *functions = wide_functions_256(shape.bits, shape.tid_bytes);
 
-		for (int i = 0; i < n; i++)
+		if (checked)
+			problem = functions->check(page, out, n);
+		else
+			*n = functions->read(page, out);
+		for (int i = 0; i < *n; i++)
 			out[i].key = KEY_ADD(out[i].key, shape.base);
-		return n;
+		return problem;
 	}
 #endif
 	{
+		const LeafFunctions_128 *functions = wide_functions_128(shape.bits, shape.tid_bytes);
 		HtEntry128	stored[WIDE_MAX_ENTRIES];
-		int			n = wide_functions_128(shape.bits, shape.tid_bytes)->read(page, stored);
 
-		for (int i = 0; i < n; i++)
+		if (checked)
+			problem = functions->check(page, stored, n);
+		else
+			*n = functions->read(page, stored);
+		for (int i = 0; i < *n; i++)
 			out[i] = HT_KEYED(widen_128)(stored[i], shape.base);
-		return n;
+		return problem;
 	}
+}
+
+int
+HT_KEYED(ht_leaf_read)(const void *page, HT_ENTRY *out)
+{
+	int			n;
+
+	(void) HT_KEYED(read_all)(page, false, out, &n);
+	return n;
 }
 
 static int
@@ -402,14 +425,13 @@ HT_KEYED(ht_leaf_hole)(HT_SHAPE shape)
 }
 
 const char *
-HT_KEYED(ht_leaf_check)(const void *page)
+HT_KEYED(ht_leaf_read_checked)(const void *page, HT_ENTRY *out, int *n)
 {
 	const uint8_t *bytes = page;
 	HT_SHAPE	shape = HT_KEYED(ht_leaf_shape_of)(page);
-	HT_ENTRY	entries[HT_LEAF_MAX_ENTRIES];
 	const char *problem;
-	int			n;
 
+	*n = 0;
 	if (bytes[HT_LEAF_CLASS_AT] != (shape.bits < 64 ? shape.bits : HT_WIDE_CLASS(shape.bits)) ||
 		bytes[HT_LEAF_TID_BYTES_AT] != shape.tid_bytes)
 		return "widths of keys and tids are none that a leaf can have";
@@ -418,15 +440,21 @@ HT_KEYED(ht_leaf_check)(const void *page)
 			return "reserved byte is not 0";
 	if (shape.bits < 64 && ht_leaf_shape_of(page).base != 0)
 		return "reserved byte is not 0";
-	problem = FUNCTIONS(shape, check(page));
-	if (problem != NULL)
-		return problem;
+	problem = HT_KEYED(read_all)(page, true, out, n);
 
 	/* The last one has the greatest distance; an overflow makes it the lowest key. */
-	n = HT_KEYED(ht_leaf_read)(page, entries);
-	if (n > 0 && KEY_LESS(entries[n - 1].key, shape.base))
+	if (problem == NULL && *n > 0 && KEY_LESS(out[*n - 1].key, shape.base))
 		return "key is above the greatest one";
-	return NULL;
+	return problem;
+}
+
+const char *
+HT_KEYED(ht_leaf_check)(const void *page)
+{
+	HT_ENTRY	entries[HT_LEAF_MAX_ENTRIES];
+	int			n;
+
+	return HT_KEYED(ht_leaf_read_checked)(page, entries, &n);
 }
 
 #undef FUNCTIONS

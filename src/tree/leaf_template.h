@@ -844,15 +844,14 @@ LT(remove)(void *at, const bool *dead, HtLeafChange *change)
 		LT(set_separator)(page, i, LT_KEY_MAX, change);
 }
 
+/* Check a page while its entries are read. */
 static const char *
-LT(check)(const void *at)
+LT(check)(const void *at, LT_ENTRY *out, int *n)
 {
 	const		LT(Page) *page = at;
-	LT_ENTRY	entries[LT_SLOTS];
-	LT_ENTRY	previous = {KEY_OF(0), 0};
-	bool		any = false;	/* is there a previous entry? */
 	int			used = 0;		/* number of separators with entries after them */
 
+	*n = 0;
 	for (size_t i = 0; i < sizeof(page->reserved); i++)
 		if (page->reserved[i] != 0)
 			return "reserved byte is not 0";
@@ -863,12 +862,12 @@ LT(check)(const void *at)
 
 		if (block->count > LT_SLOTS)
 			return "block count exceeds the slots of a block";
-		LT(read_block)(block, LT_ZERO, LT_KEY_MAX, entries);
-		for (int i = 0; i < block->count; i++)
+		LT(read_block)(block, LT_ZERO, LT_KEY_MAX, out + *n);
+		for (int i = 0; i < block->count; i++, (*n)++)
 		{
-			LT_ENTRY	entry = entries[i];
+			LT_ENTRY	entry = out[*n];
 
-			if (any && LT_CMP(previous, entry) >= 0)
+			if (*n > 0 && LT_CMP(out[*n - 1], entry) >= 0)
 				return "entries are out of order, or there is a duplicate";
 			if (KEY_LESS(KEY_SUBTRACT(KEY_MAX, LT(base)(page)), entry.key))
 				return "key is above the greatest one";
@@ -876,8 +875,6 @@ LT(check)(const void *at)
 				return "key is below the separator before its block";
 			if (KEY_LESS(LT(separator)(page, b), entry.key))
 				return "key is above the separator after its block";
-			previous = entry;
-			any = true;
 			used = b;
 		}
 	}
@@ -888,7 +885,10 @@ LT(check)(const void *at)
 	for (int i = used; i < LT_SEPARATORS; i++)
 		if (!KEY_EQUAL(LT(separator)(page, i), LT_KEY_MAX))
 			return "unused separator is not the maximum key";
-	return LT(pivots_are_right)(page) ? NULL : "pivot differs from its separator";
+	if (!LT(pivots_are_right)(page))
+		return "pivot differs from its separator";
+	LT(add_base)(page, out, *n);
+	return NULL;
 }
 
 static const HT_KEYED(LeafFunctions) LT(functions) =

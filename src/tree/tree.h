@@ -434,6 +434,12 @@ ht_hints_load(const uint8_t *hints, int first, int n)
  */
 extern const char *ht_leaf_check(const void *page);
 
+/*
+ * The same, and ht_leaf_read(): the check reads all entries anyway.  *n is the number of entries.  If the page is damaged,
+ * "out" has nothing of use.
+ */
+extern const char *ht_leaf_read_checked(const void *page, HtEntry *out, int *n);
+
 /* ----------------------------------------------------------------
  *		Inner nodes and the shape of a segment (inner.c)
  *

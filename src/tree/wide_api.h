@@ -136,6 +136,7 @@ extern int	HT_KEYED(ht_leaf_read_live)(const void *page, HT_KEY low_key, HT_KEY 
 extern int	HT_KEYED(ht_leaf_read_some)(const void *page, HT_KEY low_key, HT_KEY high_key, bool live,
 										int enough, HT_ENTRY *out);
 extern const char *HT_KEYED(ht_leaf_check)(const void *page);
+extern const char *HT_KEYED(ht_leaf_read_checked)(const void *page, HT_ENTRY *out, int *n);
 
 /* ----------------------------------------------------------------
  *		Inner nodes (inner_template.h)

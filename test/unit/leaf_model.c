@@ -156,10 +156,15 @@ void
 leaf_verify(const Leaf *leaf)
 {
 	HtEntry		out[HT_LEAF_MAX_ENTRIES];
-	const char *complaint = ht_leaf_check(leaf->page);
+	HtEntry		checked_out[HT_LEAF_MAX_ENTRIES];
+	int			checked;
+	const char *complaint = ht_leaf_read_checked(leaf->page, checked_out, &checked);
 	int			n = ht_leaf_read(leaf->page, out);
 
 	expect(complaint == NULL, "%s", complaint ? complaint : "");
+	expect(checked == n, "read %d entries while checking, and %d", checked, n);
+	for (int i = 0; i < n && checked == n; i++)
+		expect(ht_entry_cmp(checked_out[i], out[i]) == 0, "entry %d is wrong if the page is checked", i);
 	expect(ht_leaf_count(leaf->page) == leaf->n, "count is wrong");
 	expect(n == leaf->n, "read %d of %d entries", n, leaf->n);
 	if (n == leaf->n)

@@ -263,11 +263,16 @@ static void
 HT_KEYED(leaf_verify)(const LEAF *leaf)
 {
 	static HT_ENTRY out[HT_LEAF_MAX_ENTRIES];
-	const char *complaint = HT_KEYED(ht_leaf_check)(leaf->page);
+	static HT_ENTRY checked_out[HT_LEAF_MAX_ENTRIES];
+	int			checked;
+	const char *complaint = HT_KEYED(ht_leaf_read_checked)(leaf->page, checked_out, &checked);
 	int			n = HT_KEYED(ht_leaf_read)(leaf->page, out);
 	int			counted = 0;
 
 	expect(complaint == NULL, "%s", complaint ? complaint : "");
+	expect(checked == n, "read %d entries while checking, and %d", checked, n);
+	for (int i = 0; i < n && checked == n; i++)
+		expect(HT_KEYED(ht_entry_cmp)(checked_out[i], out[i]) == 0, "entry %d is wrong if the page is checked", i);
 	expect(HT_KEYED(ht_leaf_count)(leaf->page) == leaf->n, "count is wrong");
 	expect(n == leaf->n, "read %d of %d entries", n, leaf->n);
 	for (int i = 0; i < n && n == leaf->n; i++)
