@@ -346,7 +346,8 @@ merge_for_split(Relation index, HmSplit *split, Page leaf)
 	HtEntry		high = hm_leaf_high(leaf);
 	HtEntry		old[HT_LEAF_MAX_ENTRIES];
 	int			count = hm_leaf_read_checked(index, BufferGetBlockNumber(split->leaf), leaf, split->width, old);
-	int			most;
+	int			tid_bytes,
+				most;
 
 	split->merged = split->coming_count;
 	if (hm_page_has_high(leaf))
@@ -361,7 +362,10 @@ merge_for_split(Relation index, HmSplit *split, Page leaf)
 
 	/* More than these cannot be merged. */
 	split->merged = Min(split->merged, 2 * HT_LEAF_MAX_ENTRIES);
-	shape.tid_bytes = (uint8) Max(shape.tid_bytes, hm_tid_bytes(split->coming, (uint64) split->merged));
+
+	/* Also of old entries: new leaves have TIDs with room for higher blocks, and so fewer slots. */
+	tid_bytes = Max(hm_tid_bytes(old, (uint64) count), hm_tid_bytes(split->coming, (uint64) split->merged));
+	shape.tid_bytes = (uint8) Max(shape.tid_bytes, tid_bytes);
 	most = Max(2 * hm_leaf_target(index, shape), ht_leaf_capacity(shape));
 	split->count = hm_merge_entries(old, count, split->coming, &split->merged, Max(most, count + 1),
 									split->entries);

@@ -74,5 +74,26 @@ is(widths('true'), '5', 'with room for a table that grows');
 insert(60001, 66000, 'off');
 check_all_indexes($node, 'after more rows');
 
+# A leaf's TIDs take 4 bytes, but its halves would get 5, with room for a table that grows: the leaf has rows of blocks
+# from 52 on.  Many rows with low TIDs, of blocks that became free, must not be more than the halves have slots for.
+sql(<<'END');
+CREATE TABLE w (k bigint) WITH (autovacuum_enabled = off);
+INSERT INTO w SELECT 1000000 + g FROM generate_series(1, 4520) g;
+INSERT INTO w SELECT 20 * g FROM generate_series(1, 6780) g;
+CREATE INDEX w_k ON w USING harmonia (k) WHERE k < 1000000;
+INSERT INTO w SELECT 2000000 + g FROM generate_series(1, 904) g;
+INSERT INTO w SELECT 1000 * g + 10 FROM generate_series(1, 20) g;
+INSERT INTO w SELECT 3000000 + g FROM generate_series(1, 206) g;
+DELETE FROM w WHERE k BETWEEN 1000001 AND 1004520;
+VACUUM (INDEX_CLEANUP on) w;
+END
+is(sql(<<'END'), '4', 'a leaf with narrow TIDs');
+SELECT DISTINCT tid_bytes FROM harmonia_segments('w_k') s, harmonia_leaves('w_k', s.block) l WHERE 10010 BETWEEN l.low_key AND l.high_key
+END
+is(sql('SELECT max(ctid) FROM w WHERE k < 1000000'), '(54,20)', 'and one for which a new leaf has wider ones');
+sql('INSERT INTO w SELECT 6 * g + 1 FROM generate_series(1, 3000) g');
+is(sql('SELECT min(ctid) < $$(20,0)$$ FROM w WHERE k % 2 = 1 AND k < 1000000'), 't', 'rows in blocks that were free');
+check_all_indexes($node, 'many rows with low TIDs');
+
 $node->stop;
 done_testing();
