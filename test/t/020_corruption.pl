@@ -86,6 +86,28 @@ for my $i (grep { $plants[$_][0] =~ /^offset 0$/ } 0 .. $#plants)
 		"$plants[$i][0]: reported by VACUUM");
 }
 
+# Entries of a damaged leaf are not copied to others, neither by a split, of a statement or row by row, nor by a movement.
+# (Another leaf is split before, so that there is something to move.)
+for my $i (grep { $plants[$_][0] eq 'leaf pivot' } 0 .. $#plants)
+{
+	my $rows = 'SELECT (10500::bigint << 32) + g FROM generate_series(1, 600) g';
+	my %ways = (
+		'a statement' => "INSERT INTO p$i $rows",
+		'single rows' => "DO 'DECLARE k bigint; BEGIN FOR k IN $rows LOOP INSERT INTO p$i VALUES (k); END LOOP; END'",
+		'a movement' => "SELECT harmonia_reorganize('p${i}_i')");
+	my $leaves = "SELECT sum(leaves) FROM harmonia_segments('p${i}_i')";
+	my $before;
+
+	$node->safe_psql('postgres', "INSERT INTO p$i SELECT (200::bigint << 32) + g FROM generate_series(1, 600) g");
+	$before = $node->safe_psql('postgres', $leaves);
+	for my $way (sort keys %ways)
+	{
+		my ($result, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\n$ways{$way}");
+		like($err, qr/ERROR:  XX002: index "p${i}_i" has a damaged leaf at block 20/, "a damaged leaf is reported by $way");
+		is($node->safe_psql('postgres', $leaves), $before, "$way makes no leaf of it");
+	}
+}
+
 # The server survives reads and changes of the index.
 for my $i (0 .. $#plants)
 {
