@@ -124,7 +124,7 @@ typedef struct HmCache
  * The backend's copy; read from the metapage if there is none, or if renew is true.  The
  * caller holds no buffer lock if it has to be read.  The result is valid until the next
  * call that may process invalidation messages, that is, until a heavyweight lock is
- * taken.
+ * taken, and until hm_target_find() is called.
  */
 extern HmCache *hm_cache(Relation index, bool renew);
 

@@ -25,8 +25,8 @@
  * The header stays pinned for this.  A pin does not keep its block from being used again, but the
  * buffer from being given to another block.
  *
- * Remembered leaves stand where they were put first, and the one that has been remembered longest gives its place to a new one:
- * what is inserted at a moving end leaves them behind in that order.  known_order sorts them by their low bounds.
+ * Remembered leaves stand where they were put first, and as a rule the one that has been remembered longest gives its place to a new
+ * one: what is inserted at a moving end leaves them behind in that order.  known_order sorts them by their low bounds.
  *
  * Splits lock the header exclusively, and the leaf.  They have nothing to fear from a writer that
  * holds neither.
@@ -147,7 +147,8 @@ forget(HmCache *cache, HmKnownLeaf *known)
 		cache->known_order[place_of(cache, last)] = (uint8) number;
 		*known = cache->known[last];
 	}
-	cache->known_next = 0;
+	if (cache->known_next >= cache->known_count)
+		cache->known_next = 0;
 }
 
 /* Whether the leaf at a place in the order begins between the bounds of another one. */
@@ -295,14 +296,12 @@ hm_target_known(Relation index, HmPart part, HtEntry entry, HmTarget *target)
 	lock_leaf(target->leaf);
 	page = BufferGetPage(target->leaf);
 	if (is_leaf_of(page, part, target->stamp) &&
-		hm_segment_is_open(BufferGetPage(target->header), target->stamp))
+		hm_segment_is_open(BufferGetPage(target->header), target->stamp) &&
+		ht_entry_cmp(known->low, hm_leaf_low(page)) == 0)
 	{
 		if (is_within(page, entry))
 			return true;
-
-		/* A split has moved the high bound; no one moves a low one. */
-		Assert(ht_entry_cmp(known->low, hm_leaf_low(page)) == 0);
-		known->high = high_of(page);
+		known->high = high_of(page);	/* a split has moved it */
 	}
 	else
 		forget(cache, known);

@@ -436,7 +436,7 @@ extern const char *ht_leaf_check(const void *page);
 
 /*
  * The same, and ht_leaf_read(): the check reads all entries anyway.  *n is the number of entries.  If the page is damaged,
- * "out" has nothing of use.
+ * neither is of use.
  */
 extern const char *ht_leaf_read_checked(const void *page, HtEntry *out, int *n);
 
