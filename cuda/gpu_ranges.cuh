@@ -208,11 +208,12 @@ list_places(const TakenPlaces &taken, uint32_t hits_before, uint32_t n, Ranges &
 	for (int j = 0; j < thread_places; j++)
 	{
 		uint32_t	set = taken.sets[j];
-		uint64_t	packed = taken.blocks[j];
-		uint32_t	tid_bytes = (uint32_t) packed & 7;
 
 		if (set != 0)
 		{
+			uint64_t	packed = taken.blocks[j];
+			uint32_t	tid_bytes = (uint32_t) packed & 7;
+
 			ranges.list[n] = {packed_line(packed) * HD_LINE_SIZE + (packed >> 3 & 0xFF) + (uint32_t) lowest_bit(set) * tid_bytes,
 				hits_before, pack_rest(tid_bytes, (uint32_t) (packed >> packed_range_at), set)};
 			ranges.slots[n++] = set;
