@@ -191,12 +191,11 @@ extern Oid	hm_type_id_of_class(Oid family, Oid type);
 
 /*
  * The id of the key type of one of an index's columns, counted from 0, if it were alone; its key type; and that of
- * an index with one column.  May read the catalogs, unless hm_column_types_load() has been called since a lock was
- * last taken.
+ * an index with one column.  They may read the catalogs, so the caller holds no buffer lock, and what is in
+ * index->rd_amcache may be freed.
  * Errors: feature_not_supported for a type that this method does not support.
  */
 extern Oid	hm_column_type_id(Relation index, int column);
-extern void hm_column_types_load(Relation index);
 extern const HmKeyType *hm_column_type(Relation index, int column);
 extern const HmKeyType *hm_key_type(Relation index);
 

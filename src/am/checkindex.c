@@ -219,12 +219,12 @@ check_metapage(HmCheck *check)
 	if (RelationGetNumberOfBlocks(index) == 0)
 		hm_report_damage(NULL, "index \"%s\" has no metapage", RelationGetRelationName(index));
 
+	check->fields = hm_cache(index, true)->fields;
 	buffer = hm_meta_buffer(index, BUFFER_LOCK_SHARE);
 	hm_check_page(check, HM_METAPAGE_BLKNO, BufferGetPage(buffer), HM_PAGE_META);
 	meta = hm_page_meta(BufferGetPage(buffer));
 
 	check->width = (HtWidth) meta->width;
-	hm_fields_from_meta(index, meta, &check->fields);
 	check->fanout = meta->fanout;
 	check->nulls_low = meta->nulls_low != 0;
 	if (meta->nulls_low > 1 || check->nulls_low != nulls_low)

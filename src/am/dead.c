@@ -353,13 +353,16 @@ is_enough(Buffer leaf, int found, int64 n)
 	return found >= Max(capacity / HM_DEAD_ENOUGH, Min(n, capacity / HM_DEAD_WANTED));
 }
 
-/* Whether it is worth while to look for dead entries although nothing suggests them. */
+/*
+ * Whether it is worth while to look for dead entries although nothing suggests them.  A leaf is locked, so if what is known
+ * of the index has been freed it cannot be read again; the next search begins without experience.
+ */
 static bool
 is_turn(Relation index)
 {
-	HmCache    *cache = hm_cache(index, false);
+	HmCache    *cache = (HmCache *) index->rd_amcache;
 
-	if (cache->dead_skip == 0)
+	if (cache == NULL || cache->dead_skip == 0)
 		return true;
 	cache->dead_skip--;
 	return false;
@@ -369,8 +372,10 @@ is_turn(Relation index)
 static void
 note_turn(Relation index, bool success)
 {
-	HmCache    *cache = hm_cache(index, false);
+	HmCache    *cache = (HmCache *) index->rd_amcache;
 
+	if (cache == NULL)
+		return;
 	cache->dead_next_skip = success ? 0 : Min(2 * cache->dead_next_skip + 1, HM_DEAD_MAX_SKIP);
 	cache->dead_skip = cache->dead_next_skip;
 }
@@ -392,8 +397,10 @@ hm_remove_dead(Relation index, Relation heap, Buffer leaf, int64 n, bool unchang
 	}
 	if (unchanged || is_turn(index))
 	{
+		const HmCache *cache = (const HmCache *) index->rd_amcache;
+
 		prepare(&question, index, heap, leaf);
-		ask_all(&question, unchanged, hm_cache(index, false)->dead_next_skip == 0 ? HM_DEAD_VAIN : 0);
+		ask_all(&question, unchanged, cache == NULL || cache->dead_next_skip == 0 ? HM_DEAD_VAIN : 0);
 		remove_found(&question);
 		if (!unchanged)
 			note_turn(index, is_enough(leaf, question.found, 1));

@@ -147,11 +147,12 @@ hm_segment_covers(Page header, HmPosition position, HmSearch search)
  * during the search.
  */
 static bool
-root_is_same(Relation index, const HmCache *cache)
+root_is_same(Relation index)
 {
 	Buffer		buffer = hm_meta_buffer(index, BUFFER_LOCK_SHARE);
 	HmMeta	   *meta = hm_page_meta(BufferGetPage(buffer));
-	bool		same = meta->depth == cache->depth &&
+	const HmCache *cache = (const HmCache *) index->rd_amcache;
+	bool		same = cache != NULL && meta->depth == cache->depth &&
 		meta->root_count == cache->root_count &&
 		memcmp(meta->root, cache->root, cache->root_count * sizeof(HmDirectoryEntry)) == 0;
 
@@ -166,6 +167,7 @@ hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock
 	{
 		bool		fresh = attempt > 0 || !hm_cache_is_current(index);
 		HmCache    *cache = hm_cache(index, fresh);
+		HtWidth		width = cache->width;
 		HmPosition	wanted = *position;
 		HmDirectoryEntry entry = {0};	/* gcc does not see that it is read only when found */
 		LookupResult found;
@@ -183,13 +185,13 @@ hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock
 			 * copy, and of directory pages only if they were the root's during the whole
 			 * search.
 			 */
-			if (!fresh || (cache->depth > 0 && !root_is_same(index, cache)))
+			if (!fresh || (cache->depth > 0 && !root_is_same(index)))
 				continue;
 			if (found != LOOKUP_FOUND)
 				return InvalidBuffer;
 			if (search == HM_BEFORE)
 				wanted = hm_position((HmPart) entry.part,
-									 ht_key_max(cache->width), HT_TID_MAX);
+									 ht_key_max(width), HT_TID_MAX);
 			else
 				wanted = hm_directory_low(&entry);
 		}
@@ -445,6 +447,17 @@ next_page_has_only(Relation index, HmDirectoryEdit *edit, BlockNumber block)
 	if (result)
 		edit->emptied = next;
 	return result;
+}
+
+bool
+hm_directory_leads_to(HmDirectoryEdit *edit, HmPosition low, BlockNumber block, uint64 stamp)
+{
+	uint32		count;
+	HmDirectoryEntry *entries = edit_entries(edit, &count);
+	int			i = entries_search(entries, (int) count, low, true);
+
+	return i >= 0 && hm_position_cmp(hm_directory_low(&entries[i]), low) == 0 &&
+		entries[i].block == block && entries[i].stamp == (uint32) stamp;
 }
 
 bool

@@ -78,6 +78,8 @@
 	POINT(move_flipped) \
 	POINT(move_freed) \
 	POINT(move_mark_removed) \
+	/* reorganize.c */ \
+	POINT(candidate_read) \
 	/* segment.c */ \
 	POINT(segment_page_begun) \
 	POINT(segment_page_changed) \

@@ -282,7 +282,7 @@ flags_are_sound(const HmField *field, uint16 flags, bool is_key)
 }
 
 bool
-hm_fields_from_meta(Relation index, const HmMeta *meta, HmFields *fields)
+hm_fields_from_meta(Relation index, const HmColumnTypes *types, const HmMeta *meta, HmFields *fields)
 {
 	int			shift = 0;
 	int			most = meta->width == HT_WIDTH128 ? WIDE_BITS : 64;
@@ -292,14 +292,14 @@ hm_fields_from_meta(Relation index, const HmMeta *meta, HmFields *fields)
 		fields->count != IndexRelationGetNumberOfAttributes(index) ||
 		fields->count > HM_MAX_KEY_COLUMNS)
 		return false;
-	if (fields->count == 1 ? fields->width != hm_column_type(index, 0)->width :
+	if (fields->count == 1 ? fields->width != types->of[0]->width :
 		fields->width != HT_WIDTH64 && fields->width != HT_WIDTH128)
 		return false;
 	for (int i = fields->count - 1; i >= 0; i--)
 	{
 		HmField    *field = &fields->fields[i];
 
-		field->type = hm_column_type(index, i);
+		field->type = types->of[i];
 		field->bits = (uint8) meta->columns[i].bits;
 		field->shift = (uint8) shift;
 		field->descending = (meta->columns[i].flags & HM_COLUMN_DESCENDING) != 0;

@@ -138,7 +138,7 @@ hm_append_segment(Relation index, HmPart part, HtEntry bound, HT_KEY step,
 		!hm_page_has_high(page))
 	{
 		HtEntry		end = {ht_key_max(width), HT_TID_MAX};
-		Buffer		leaf = hm_segment_descend(index, header, end, true, NULL);
+		Buffer		leaf = hm_segment_descend(index, header, width, end, true, NULL);
 		Page		leaf_page;
 
 		if (BufferIsValid(edit.page) &&

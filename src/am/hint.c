@@ -159,6 +159,7 @@ collect_range(HmHintLeaf *leaf, Page page, const HmDeadRow *rows, int n)
 static bool
 read_leaf(Relation index, HmPosition position, const HmDeadRow *rows, int n, HmHintLeaf *leaf)
 {
+	HtWidth		width = hm_key_width(index);
 	Page		page;
 	int			same;
 
@@ -171,7 +172,7 @@ read_leaf(Relation index, HmPosition position, const HmDeadRow *rows, int n, HmH
 		return false;
 	}
 	leaf->stamp = hm_page_segment(BufferGetPage(leaf->header))->stamp;
-	leaf->leaf = hm_segment_leaf(index, leaf->header, position.entry, false, BUFFER_LOCK_SHARE, NULL);
+	leaf->leaf = hm_segment_leaf(index, leaf->header, width, position.entry, false, BUFFER_LOCK_SHARE, NULL);
 	page = BufferGetPage(leaf->leaf);
 	leaf->low = hm_page_low(page);
 	leaf->high = hm_page_high(page);

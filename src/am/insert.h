@@ -24,6 +24,7 @@ typedef struct HmTarget
 	Buffer		header;
 	Buffer		leaf;
 	uint64		stamp;			/* of the segment */
+	HtWidth		width;			/* of the index's keys */
 } HmTarget;
 
 extern void hm_target_release(HmTarget *target);
@@ -135,16 +136,6 @@ extern int64 hm_insert_if_room(Relation index, Buffer leaf, int count,
  * holds no buffer lock.
  */
 extern int64 hm_make_room(Relation index, HmPart part, const HtEntry *coming, int64 n);
-
-/*
- * The same for a leaf that the caller has found to have no room, and has locked exclusively,
- * as well as its segment's header, which is alive and not being moved.  Unlocks and releases
- * both.  "listed" says that the directory leads to the segment.  If it does not, a movement is
- * making it, and there can be no movement of it and no segment after it: where it would take
- * these, the result is -1.
- */
-extern int64 hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf, bool listed,
-							 const HtEntry *coming, int64 n);
 
 /*
  * The same for one entry for which a target has no room.  Only what has to be is done with the header locked, so that

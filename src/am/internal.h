@@ -120,11 +120,14 @@ typedef struct HmCache
 	};
 } HmCache;
 
+/* The caller holds no lock of a buffer's contents, nor another lock of that kind. */
+#define AssertNoContentLock()	Assert(InterruptHoldoffCount == 0)
+
 /*
  * The backend's copy; read from the metapage if there is none, or if renew is true.  The
- * caller holds no buffer lock if it has to be read.  The result is valid until the next
- * call that may process invalidation messages, that is, until a heavyweight lock is
- * taken, and until hm_target_find() is called.
+ * caller holds no buffer lock: it may have to be read at any time.  The result is valid until the next
+ * call that may process invalidation messages, that is, until a lock of a relation is
+ * taken, a metapage is read (hm_meta_buffer()), or hm_target_find() is called.
  */
 extern HmCache *hm_cache(Relation index, bool renew);
 
@@ -145,12 +148,21 @@ extern bool hm_cache_is_current(Relation index);
  */
 extern void hm_fields_plan(Relation index, HmFields *fields);
 
+/* The key types of an index's columns (hm_column_type()), found for what is done under a lock. */
+typedef struct HmColumnTypes
+{
+	const HmKeyType *of[HM_MAX_KEY_COLUMNS];
+} HmColumnTypes;
+
+extern void hm_column_types(Relation index, HmColumnTypes *types);
+
 /*
- * Write that to a metapage, and read it.  Reading returns false if what is there cannot be that
- * index's.
+ * Write that to a metapage, and read it, given the key types of the columns (hm_column_types()).  Reading returns
+ * false if what is there cannot be that index's.
  */
 extern void hm_fields_write(Relation index, const HmFields *fields, HmMeta *meta);
-extern bool hm_fields_from_meta(Relation index, const HmMeta *meta, HmFields *fields);
+extern bool hm_fields_from_meta(Relation index, const HmColumnTypes *types, const HmMeta *meta,
+								HmFields *fields);
 
 /*
  * hm_fields_read() for the planner, which a damaged index must not keep from reading the table: returns
@@ -466,6 +478,9 @@ extern void hm_directory_begin(Relation index, HmPosition low, int count,
 /* Whether a part has any segment, where the first one of a part is to be added. */
 extern bool hm_directory_has_part(HmDirectoryEdit *edit, HmPart part);
 
+/* Whether the entry with this low bound is that of the segment at block, with this stamp. */
+extern bool hm_directory_leads_to(HmDirectoryEdit *edit, HmPosition low, BlockNumber block, uint64 stamp);
+
 /*
  * Whether the entry after the one with this low bound is that of the segment at block,
  * and hm_directory_apply() could replace both.
@@ -602,19 +617,19 @@ extern void hm_auxiliary_set(HmAuxiliary *auxiliary, int i, HtEntry low, BlockNu
 
 /*
  * Find the leaf in which an entry belongs or, if before is true, the leaf that holds the
- * entry's predecessor.  The caller holds the header's lock, in either mode.  Returns the
- * leaf's buffer, pinned and not locked.
+ * entry's predecessor.  The caller holds the header's lock, in either mode; it has got the width of keys before that,
+ * as hm_cache() may not be called now.  Returns the leaf's buffer, pinned and not locked.
  * Errors: index_corrupted.
  */
-extern Buffer hm_segment_descend(Relation index, Buffer header, HtEntry entry,
+extern Buffer hm_segment_descend(Relation index, Buffer header, HtWidth width, HtEntry entry,
 								 bool before, BufferAccessStrategy strategy);
 
 /*
  * The same, but the leaf is locked (BUFFER_LOCK_SHARE or BUFFER_LOCK_EXCLUSIVE), and is
  * one.  For callers that keep the header's lock: the leaf is then the right one.
  */
-extern Buffer hm_segment_leaf(Relation index, Buffer header, HtEntry entry, bool before,
-							  int lock, BufferAccessStrategy strategy);
+extern Buffer hm_segment_leaf(Relation index, Buffer header, HtWidth width, HtEntry entry,
+							  bool before, int lock, BufferAccessStrategy strategy);
 
 /* ----------------------------------------------------------------
  *		Insertion (insert.c, split.c, grow.c), movement (movement.c), batches (batch.c)
@@ -632,7 +647,7 @@ extern Buffer hm_segment_leaf(Relation index, Buffer header, HtEntry entry, bool
 extern void hm_insert_sorted(Relation index, Relation heap, HmPart part,
 							 const HtEntry *entries, int64 n, bool unchanged);
 
-/* The same for entries as the queue of a statement has them, after hm_sort_queued() (storage.h). */
+/* The same for entries as the queue of a statement has them, after hm_sort_queued(). */
 extern void hm_insert_queued(Relation index, Relation heap, HmPart part, const void *queued,
 							 int64 n, bool unchanged);
 extern int64 hm_sort_queued(void *queued, int64 n);
@@ -659,14 +674,14 @@ typedef enum HmMoveMode
  * Movement: rewrite one segment, or two neighbours together, in pure layout, as one or
  * more new segments.  Leaves that are split meanwhile may leave an auxiliary node.  Returns false,
  * and changes nothing, if a segment has been replaced already, if the two cannot be replaced
- * together, or if it would not pay.  last_header, if not NULL, becomes the header's block of the
+ * together, or if it would not pay.  last, if not NULL, becomes the directory's entry of the
  * last new segment.  Takes memory for all entries and pages of a segment.  The caller holds no buffer
  * lock and no allocation lock.
  * Errors: index_corrupted.  The movement is then undone, apart from lost blocks and the
  * mark in the header, which the next writer removes.
  */
 extern bool hm_segments_move(Relation index, const HmSegmentName *segments, int count,
-							 HmMoveMode mode, BlockNumber *last_header);
+							 HmMoveMode mode, HmDirectoryEntry *last);
 
 /*
  * Enter the segment that covers a position, to write: like hm_segment_enter(), but waits

@@ -421,14 +421,6 @@ hm_column_type_id(Relation index, int column)
 	return hm_included_type_oid(TupleDescAttr(RelationGetDescr(index), column)->atttypid);
 }
 
-/* The entries of the catalogs' caches stay at least until the next lock is taken. */
-void
-hm_column_types_load(Relation index)
-{
-	for (int i = 0; i < IndexRelationGetNumberOfAttributes(index); i++)
-		(void) hm_column_type_id(index, i);
-}
-
 const HmKeyType *
 hm_column_type(Relation index, int column)
 {
@@ -445,11 +437,20 @@ hm_column_type(Relation index, int column)
 	return result;
 }
 
+void
+hm_column_types(Relation index, HmColumnTypes *types)
+{
+	int			count = Min(IndexRelationGetNumberOfAttributes(index), HM_MAX_KEY_COLUMNS);
+
+	for (int i = 0; i < count; i++)
+		types->of[i] = hm_column_type(index, i);
+}
+
 const HmKeyType *
 hm_key_type(Relation index)
 {
-	const HmCache *cache = (const HmCache *) index->rd_amcache;
 	const HmKeyType *result = hm_column_type(index, 0);
+	const HmCache *cache = (const HmCache *) index->rd_amcache;
 
 	Assert(!hm_is_composite(index));
 

@@ -171,7 +171,7 @@ note_source(HmMove *move, int number, Buffer header)
 
 	source->low = hm_segment_low(page);
 	source->leaves = segment->leaves;
-	leaf = hm_segment_descend(move->index, header, source->low, false, NULL);
+	leaf = hm_segment_descend(move->index, header, move->width, source->low, false, NULL);
 	source->first_leaf = BufferGetBlockNumber(leaf);
 	ReleaseBuffer(leaf);
 	return true;
@@ -260,8 +260,8 @@ follow_writers(HmMove *move)
 
 /*
  * Point the directory to the new segments and mark the old ones dead, in one WAL record.  *retired
- * becomes the old segments' extents, palloc'd.  If two segments cannot be replaced together, because
- * their entries are on different directory pages, does nothing and returns false.  The caller
+ * becomes the old segments' extents, palloc'd.  If the directory does not lead to the old ones, or two cannot be
+ * replaced together, because their entries are on different directory pages, does nothing and returns false.  The caller
  * holds the movement locks and the allocation lock, and has marked the headers.
  */
 static bool
@@ -276,8 +276,9 @@ move_flip(HmMove *move, const HmExtent *extents, int extent_count, HmExtent **re
 	*retired = palloc(HM_MOVE_MAX_SOURCES * HM_SEGMENT_MAX_EXTENTS * sizeof(HmExtent));
 	*retired_count = 0;
 	hm_directory_begin(index, low, move->copy_count, &edit);
-	possible = move->source_count == 1 ||
-		hm_directory_has_next(index, &edit, low, move->sources[1].header);
+	possible = hm_directory_leads_to(&edit, low, move->sources[0].header, move->sources[0].stamp) &&
+		(move->source_count == 1 ||
+		 hm_directory_has_next(index, &edit, low, move->sources[1].header));
 	lock_headers(move, headers);
 	for (int i = 0; i < move->source_count; i++)
 	{
@@ -391,7 +392,7 @@ move_try(HmMove *move, bool marked)
 
 bool
 hm_segments_move(Relation index, const HmSegmentName *segments, int count, HmMoveMode mode,
-				 BlockNumber *last_header)
+				 HmDirectoryEntry *last)
 {
 	MemoryContext context,
 				old_context;
@@ -419,8 +420,8 @@ hm_segments_move(Relation index, const HmSegmentName *segments, int count, HmMov
 		move.room_at_end = attempt > 1;
 		result = move_try(&move, attempt >= MOVE_ATTEMPTS);
 	}
-	if (last_header != NULL && result == MOVE_DONE)
-		*last_header = move.copies[move.copy_count - 1].block;
+	if (last != NULL && result == MOVE_DONE)
+		*last = move.copies[move.copy_count - 1];
 
 	MemoryContextSwitchTo(old_context);
 	MemoryContextDelete(context);

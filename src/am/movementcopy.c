@@ -428,7 +428,7 @@ remove_from_copy(const HmMove *move, const HtEntry *entries, int n)
 		int			removed;
 
 		LockBuffer(header, BUFFER_LOCK_SHARE);
-		leaf = hm_segment_leaf(move->index, header, entries[0], false, BUFFER_LOCK_EXCLUSIVE, NULL);
+		leaf = hm_segment_leaf(move->index, header, move->width, entries[0], false, BUFFER_LOCK_EXCLUSIVE, NULL);
 		removed = remove_from_leaf(move, leaf, entries, n);
 		UnlockReleaseBuffer(leaf);
 		UnlockReleaseBuffer(header);

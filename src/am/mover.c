@@ -5,7 +5,7 @@
  *
  * A movement takes some ten milliseconds and more.  Writers go on meanwhile, but an insert that moves
  * a segment itself waits for all of it.  So an insert that finds a segment grown asks for a
- * background worker, once for each of a few numbers of leaves (hm_make_room_in()), and goes on.  Only
+ * background worker, once for each of a few numbers of leaves (hm_make_room()), and goes on.  Only
  * if the segment has grown to its limit before it was moved, an insert moves it.
  *
  * There is one such process an index.  It has the index's mover lock, which it takes only if that is

@@ -6,6 +6,7 @@
 #include "postgres.h"
 
 #include "common/pg_prng.h"
+#include "miscadmin.h"
 #include "port/atomics.h"
 #include "storage/smgr.h"
 #include "utils/memutils.h"
@@ -139,7 +140,7 @@ typedef enum MetaProblem
 
 /* The caller holds the page's lock. */
 static MetaProblem
-meta_problem(Relation index, Page page)
+meta_problem(Relation index, const HmColumnTypes *types, Page page)
 {
 	HmMeta	   *meta = hm_page_meta(page);
 	HmFields	fields;
@@ -156,7 +157,7 @@ meta_problem(Relation index, Page page)
 		return META_OTHER_LIMITS;
 	if (meta->key_type != index->rd_opcintype[0])
 		return META_OTHER_TYPE;
-	if (!hm_fields_from_meta(index, meta, &fields))
+	if (!hm_fields_from_meta(index, types, meta, &fields))
 		return META_OTHER_COLUMNS;
 	if (meta->fanout < HT_MIN_FANOUT || meta->fanout > HT_MAX_FANOUT ||
 		meta->depth > 1 || (meta->depth == 1 && meta->root_count == 0) ||
@@ -175,12 +176,12 @@ report_other_kind(Relation index, Buffer buffer, HmPageKind kind)
 }
 
 static void
-meta_check(Relation index, Buffer buffer)
+meta_check(Relation index, const HmColumnTypes *types, Buffer buffer)
 {
 	Page		page = BufferGetPage(buffer);
 	HmMeta	   *meta = hm_page_meta(page);
 
-	switch (meta_problem(index, page))
+	switch (meta_problem(index, types, page))
 	{
 		case META_SOUND:
 			break;
@@ -225,9 +226,8 @@ meta_check(Relation index, Buffer buffer)
 void
 hm_page_check(Relation index, Buffer buffer, HmPageKind kind)
 {
-	if (kind == HM_PAGE_META)
-		meta_check(index, buffer);
-	else if (!hm_page_is(BufferGetPage(buffer), kind))
+	Assert(kind != HM_PAGE_META);
+	if (!hm_page_is(BufferGetPage(buffer), kind))
 		report_other_kind(index, buffer, kind);
 }
 
@@ -251,46 +251,62 @@ block_is_readable(Relation index, BlockNumber block)
 bool
 hm_meta_is_sound(Relation index)
 {
+	HmColumnTypes types;
 	Buffer		buffer;
 	bool		result;
 
 	if (!block_is_readable(index, HM_METAPAGE_BLKNO))
 		return false;
+	hm_column_types(index, &types);
 	buffer = ReadBuffer(index, HM_METAPAGE_BLKNO);
-	hm_column_types_load(index);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	result = meta_problem(index, BufferGetPage(buffer)) == META_SOUND;
+	result = meta_problem(index, &types, BufferGetPage(buffer)) == META_SOUND;
 	UnlockReleaseBuffer(buffer);
 	return result;
+}
+
+/*
+ * hm_meta_buffer(), and the key types of the index's columns.  They are found before the lock is taken: a
+ * look into the catalogs may wait for locks of tables.
+ */
+static Buffer
+lock_meta(Relation index, int lock, HmColumnTypes *types)
+{
+	Buffer		buffer;
+
+	AssertNoContentLock();
+	hm_column_types(index, types);
+	buffer = ReadBuffer(index, HM_METAPAGE_BLKNO);
+	LockBuffer(buffer, lock);
+	meta_check(index, types, buffer);
+	return buffer;
 }
 
 Buffer
 hm_meta_buffer(Relation index, int lock)
 {
-	Buffer		buffer = ReadBuffer(index, HM_METAPAGE_BLKNO);
+	HmColumnTypes types;
 
-	hm_column_types_load(index);
-	LockBuffer(buffer, lock);
-	hm_page_check(index, buffer, HM_PAGE_META);
-	return buffer;
+	return lock_meta(index, lock, &types);
 }
 
-/*
- * The result is valid until invalidation messages may be processed, that is, until a
- * heavyweight lock is taken, and until hm_target_find() is called.
- */
 HmCache *
 hm_cache(Relation index, bool renew)
 {
 	HmCache    *cache = (HmCache *) index->rd_amcache;
+	HmColumnTypes types;
 	Buffer		buffer;
 	HmMeta	   *meta;
 
+	AssertNoContentLock();
 	if (cache != NULL && !renew)
 		return cache;
 
-	buffer = hm_meta_buffer(index, BUFFER_LOCK_SHARE);
+	buffer = lock_meta(index, BUFFER_LOCK_SHARE, &types);
 	meta = hm_page_meta(BufferGetPage(buffer));
+
+	/* To find the key types may have freed it. */
+	cache = (HmCache *) index->rd_amcache;
 	if (cache == NULL)
 	{
 		cache = MemoryContextAllocZero(index->rd_indexcxt, offsetof(HmCache, known_order));
@@ -300,7 +316,7 @@ hm_cache(Relation index, bool renew)
 	/* Blocks of known leaves may be gone, if the file was truncated. */
 	cache->known_count = cache->known_next = 0;
 	cache->width = (HtWidth) meta->width;
-	(void) hm_fields_from_meta(index, meta, &cache->fields);
+	(void) hm_fields_from_meta(index, &types, meta, &cache->fields);
 	cache->fanout = meta->fanout;
 	cache->nulls_low = meta->nulls_low != 0;
 	cache->depth = meta->depth;

@@ -170,7 +170,7 @@ hm_reader_child(HmReader *reader, uint32 node, int i)
 }
 
 Buffer
-hm_segment_descend(Relation index, Buffer header, HtEntry entry, bool before,
+hm_segment_descend(Relation index, Buffer header, HtWidth width, HtEntry entry, bool before,
 				   BufferAccessStrategy strategy)
 {
 	HmReader	reader;
@@ -178,7 +178,7 @@ hm_segment_descend(Relation index, Buffer header, HtEntry entry, bool before,
 	BlockNumber block;
 	uint32		node;
 
-	hm_reader_begin(&reader, index, header, hm_cache(index, false)->width, ReadBuffer);
+	hm_reader_begin(&reader, index, header, width, ReadBuffer);
 
 	/*
 	 * Unused separators have the greatest position.  A backward scan from the end asks
@@ -203,10 +203,10 @@ hm_segment_descend(Relation index, Buffer header, HtEntry entry, bool before,
 }
 
 Buffer
-hm_segment_leaf(Relation index, Buffer header, HtEntry entry, bool before, int lock,
+hm_segment_leaf(Relation index, Buffer header, HtWidth width, HtEntry entry, bool before, int lock,
 				BufferAccessStrategy strategy)
 {
-	Buffer		leaf = hm_segment_descend(index, header, entry, before, strategy);
+	Buffer		leaf = hm_segment_descend(index, header, width, entry, before, strategy);
 
 	LockBuffer(leaf, lock);
 	hm_page_check(index, leaf, HM_PAGE_LEAF);

@@ -13,6 +13,7 @@
 #include "commands/vacuum.h"
 #include "miscadmin.h"
 
+#include "am/fault.h"
 #include "am/internal.h"
 #include "am/progress.h"
 #include "compat.h"
@@ -130,18 +131,18 @@ join_with_next(Relation index, HmSegmentUse *use)
 {
 	HmSegmentName names[2] = {use[0].name, use[1].name};
 	uint64		packed = use[0].packed + use[1].packed;
-	BlockNumber block;
+	HmDirectoryEntry last;
 	Buffer		header;
 	bool		alive;
 
 	if (!hm_directory_could_join(index, use[0].low, use[1].name.header) ||
-		!hm_segments_move(index, names, 2, HM_MOVE_PACK, &block))
+		!hm_segments_move(index, names, 2, HM_MOVE_PACK, &last))
 		return false;
 
 	/* If the new segment has been replaced already, nothing is known of it. */
-	header = ReadBuffer(index, block);
+	header = ReadBuffer(index, last.block);
 	LockBuffer(header, BUFFER_LOCK_SHARE);
-	alive = hm_page_is(BufferGetPage(header), HM_PAGE_SEGMENT);
+	alive = hm_segment_is_alive_for(BufferGetPage(header), last.stamp);
 	if (alive)
 		read_use(header, &use[1]);
 	UnlockReleaseBuffer(header);
@@ -181,7 +182,7 @@ hm_reorganize(Relation index, HmSegmentUses *uses, bool all)
 static bool
 next_outgrown(Relation index, int *place, HmSegmentName *name)
 {
-	HmCache    *cache = hm_cache(index, true);
+	HtWidth		width = hm_key_width(index);
 	BlockNumber *pages;
 	int			page_count,
 				segment_count;
@@ -190,12 +191,13 @@ next_outgrown(Relation index, int *place, HmSegmentName *name)
 
 	while (!found && *place < segment_count)
 	{
-		Buffer		header = ReadBuffer(index, entries[(*place)++].block);
+		const HmDirectoryEntry *entry = &entries[(*place)++];
+		Buffer		header = ReadBuffer(index, entry->block);
 
 		LockBuffer(header, BUFFER_LOCK_SHARE);
-		if (hm_page_is(BufferGetPage(header), HM_PAGE_SEGMENT))
+		if (hm_segment_is_alive_for(BufferGetPage(header), entry->stamp))
 		{
-			hm_segment_check(index, header, cache->width);
+			hm_segment_check(index, header, width);
 			name->header = BufferGetBlockNumber(header);
 			name->stamp = hm_page_segment(BufferGetPage(header))->stamp;
 			found = hm_segment_wants_movement(index, header);
@@ -240,7 +242,10 @@ candidate_cmp(const void *a, const void *b)
 	return left > right ? -1 : left < right ? 1 : 0;
 }
 
-/* All segments, palloc'd; those nearest to the end of the file first. */
+/*
+ * All segments, palloc'd; those nearest to the end of the file first.  Where the directory led to a segment that has
+ * been moved since, there may be a copy by now to which it does not lead yet: such a one must not be moved.
+ */
 static Candidate *
 find_candidates(Relation index, int *count)
 {
@@ -261,8 +266,9 @@ find_candidates(Relation index, int *count)
 		HmSegment  *segment;
 
 		vacuum_delay_point_compat();
+		HM_FAULT(candidate_read);
 		LockBuffer(header, BUFFER_LOCK_SHARE);
-		if (hm_page_is(BufferGetPage(header), HM_PAGE_SEGMENT))
+		if (hm_segment_is_alive_for(BufferGetPage(header), entries[i].stamp))
 		{
 			Candidate  *candidate = &result[(*count)++];
 
@@ -352,6 +358,7 @@ static bool
 count_step(Relation index, HmSegmentUses *uses, HmPosition *position,
 		   BufferAccessStrategy strategy)
 {
+	HtWidth		width = hm_key_width(index);
 	HmPosition	entered = *position;
 	Buffer		header = hm_segment_enter(index, &entered, HM_AT_OR_AFTER,
 										  BUFFER_LOCK_SHARE);
@@ -362,7 +369,7 @@ count_step(Relation index, HmSegmentUses *uses, HmPosition *position,
 	if (!BufferIsValid(header))
 		return false;
 	use = hm_segment_uses_note(uses, header);
-	leaf = hm_segment_leaf(index, header, entered.entry, false, BUFFER_LOCK_SHARE, strategy);
+	leaf = hm_segment_leaf(index, header, width, entered.entry, false, BUFFER_LOCK_SHARE, strategy);
 	page = BufferGetPage(leaf);
 	hm_segment_use_add(index, use, page, ht_leaf_count(page));
 	if (hm_position_cmp(hm_page_high(page), entered) <= 0)

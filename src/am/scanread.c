@@ -165,6 +165,7 @@ find_leaf(IndexScanDesc scan, HmPosition *position, bool backward, Buffer *heade
 {
 	HmScan	   *state = (HmScan *) scan->opaque;
 	Relation	index = scan->indexRelation;
+	HtWidth		width = hm_key_width(index);
 
 	for (int attempt = 0;; attempt++)
 	{
@@ -179,7 +180,7 @@ find_leaf(IndexScanDesc scan, HmPosition *position, bool backward, Buffer *heade
 		if (!BufferIsValid(header_buffer))
 			return InvalidBuffer;
 		stamp = hm_page_segment(BufferGetPage(header_buffer))->stamp;
-		leaf = hm_segment_descend(index, header_buffer, position->entry, backward, NULL);
+		leaf = hm_segment_descend(index, header_buffer, width, position->entry, backward, NULL);
 		LockBuffer(header_buffer, BUFFER_LOCK_UNLOCK);
 		HM_FAULT(scan_descended);
 		LockBuffer(leaf, BUFFER_LOCK_SHARE);

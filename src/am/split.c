@@ -29,6 +29,9 @@
  */
 #define HM_AUXILIARY_APPENDS	(HM_AUXILIARY_MAX * 2 / 5)
 
+/* How often to look for a leaf to be split, before it is waited for with its segment's header locked. */
+#define LEAF_ATTEMPTS			4
+
 /*
  * Put a new leaf to the right of the leaf that is split.  When appending, it receives new
  * entries alone; otherwise the two leaves share split->entries.  "fresh" is the new
@@ -458,52 +461,6 @@ begins_leaf(Relation index, Page leaf, HtEntry entry)
 		hm_begins_leaf(index, leaf, ht_leaf_count(leaf), entry);
 }
 
-/*
- * Insert the first of n entries into a segment, the header of which the caller has locked
- * exclusively, making room if there is none.  Unlocks and releases the header.  "listed" and the
- * result are as for hm_make_room_in().
- */
-static int64
-insert_under_header(Relation index, HmPart part, Buffer header, bool listed,
-					const HtEntry *coming, int64 n)
-{
-	Buffer		leaf = hm_segment_leaf(index, header, coming[0], false, BUFFER_LOCK_EXCLUSIVE, NULL);
-	Page		page = BufferGetPage(leaf);
-	int			count = ht_leaf_count(page);
-	int64		inserted = hm_insert_if_room(index, leaf, count, coming,
-											 hm_entries_for_leaf(index, page, count, coming, n));
-
-	if (inserted == 0)
-		return hm_make_room_in(index, part, header, leaf, listed, coming, n);
-	UnlockReleaseBuffer(leaf);
-	UnlockReleaseBuffer(header);
-	return inserted;
-}
-
-int64
-hm_make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
-{
-	Buffer		header = hm_segment_enter_to_write(index,
-												   hm_position(part, coming[0].key, coming[0].tid),
-												   BUFFER_LOCK_EXCLUSIVE);
-
-	if (!BufferIsValid(header))
-		return 0;
-
-	/* If several backends have found the leaf full, the first one has made room for the others. */
-	return insert_under_header(index, part, header, true, coming, n);
-}
-
-int64
-hm_insert_unlisted(Relation index, HmPart part, BlockNumber header_block, const HtEntry *coming,
-				   int64 n)
-{
-	Buffer		header = ReadBuffer(index, header_block);
-
-	LockBuffer(header, BUFFER_LOCK_EXCLUSIVE);
-	return insert_under_header(index, part, header, false, coming, n);
-}
-
 /* Have a segment moved, by a background worker if that has time.  The caller holds no buffer lock. */
 static void
 move_or_ask(Relation index, HmSegmentName name, Urgency urgency)
@@ -518,12 +475,12 @@ move_or_ask(Relation index, HmSegmentName name, Urgency urgency)
  * locked yet.
  */
 static void
-plan_split(Relation index, Buffer leaf, const HtEntry *coming, int64 n, HmSplit *split)
+plan_split(Relation index, HtWidth width, Buffer leaf, const HtEntry *coming, int64 n, HmSplit *split)
 {
 	Page		page = BufferGetPage(leaf);
 
 	split->leaf = leaf;
-	split->width = hm_cache(index, false)->width;
+	split->width = width;
 	split->coming = coming;
 	split->coming_count = n;
 	split->append = begins_leaf(index, page, coming[0]);
@@ -550,7 +507,7 @@ release_split(const HmSplit *split)
 	UnlockReleaseBuffer(split->leaf);
 }
 
-/* Make a split that has been planned, as hm_make_room_in() says. */
+/* Make a split that has been planned, as insert_under_header() says. */
 static int64
 make_split(Relation index, HmPart part, Buffer header, bool listed, HmSplit *split)
 {
@@ -627,14 +584,89 @@ make_split(Relation index, HmPart part, Buffer header, bool listed, HmSplit *spl
 	return inserted;
 }
 
-int64
-hm_make_room_in(Relation index, HmPart part, Buffer header, Buffer leaf, bool listed,
-				const HtEntry *coming, int64 n)
+/*
+ * Insert the first of n entries into the leaf in which it belongs, which the caller has locked exclusively, as well
+ * as its segment's header, which is alive and not being moved.  Makes room if there is none.  Unlocks and releases
+ * both.  "listed" says that the directory leads to the segment.  If it does not, a movement is
+ * making it, and there can be no movement of it and no segment after it: where it would take
+ * these, the result is -1.
+ */
+static int64
+insert_under_header(Relation index, HmPart part, HtWidth width, Buffer header, Buffer leaf, bool listed,
+					const HtEntry *coming, int64 n)
 {
+	Page		page = BufferGetPage(leaf);
+	int			count = ht_leaf_count(page);
+	int64		inserted = hm_insert_if_room(index, leaf, count, coming,
+											 hm_entries_for_leaf(index, page, count, coming, n));
 	HmSplit		split;
 
-	plan_split(index, leaf, coming, n, &split);
-	return make_split(index, part, header, listed, &split);
+	if (inserted == 0)
+	{
+		plan_split(index, width, leaf, coming, n, &split);
+		return make_split(index, part, header, listed, &split);
+	}
+	UnlockReleaseBuffer(leaf);
+	UnlockReleaseBuffer(header);
+	return inserted;
+}
+
+/*
+ * Lock the segment in which an entry belongs, to write, and *leaf of it, both exclusively.  Returns the header, or
+ * InvalidBuffer if the part has no segment.  Whoever has the leaf locked may be reading the table, in search
+ * of dead rows (dead.c).  So it is waited for without the header, which all that descend in the segment need, unless
+ * others have been faster again and again.
+ */
+static Buffer
+lock_with_leaf(Relation index, HtWidth width, HmPart part, HtEntry entry, Buffer *leaf)
+{
+	for (int attempt = 1;; attempt++)
+	{
+		Buffer		header = hm_segment_enter_to_write(index, hm_position(part, entry.key, entry.tid),
+													   BUFFER_LOCK_EXCLUSIVE);
+
+		if (!BufferIsValid(header))
+			return InvalidBuffer;
+		*leaf = hm_segment_descend(index, header, width, entry, false, NULL);
+		if (attempt == LEAF_ATTEMPTS)
+			LockBuffer(*leaf, BUFFER_LOCK_EXCLUSIVE);
+		else if (!ConditionalLockBuffer(*leaf))
+		{
+			UnlockReleaseBuffer(header);
+			LockBuffer(*leaf, BUFFER_LOCK_EXCLUSIVE);
+			UnlockReleaseBuffer(*leaf);
+			continue;
+		}
+		hm_page_check(index, *leaf, HM_PAGE_LEAF);
+		return header;
+	}
+}
+
+int64
+hm_make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
+{
+	HtWidth		width = hm_key_width(index);
+	Buffer		leaf;
+	Buffer		header = lock_with_leaf(index, width, part, coming[0], &leaf);
+
+	if (!BufferIsValid(header))
+		return 0;
+
+	/* If several backends have found the leaf full, the first one has made room for the others. */
+	return insert_under_header(index, part, width, header, leaf, true, coming, n);
+}
+
+int64
+hm_insert_unlisted(Relation index, HmPart part, BlockNumber header_block, const HtEntry *coming,
+				   int64 n)
+{
+	HtWidth		width = hm_key_width(index);
+	Buffer		header = ReadBuffer(index, header_block);
+	Buffer		leaf;
+
+	LockBuffer(header, BUFFER_LOCK_EXCLUSIVE);
+	leaf = hm_segment_leaf(index, header, width, coming[0], false, BUFFER_LOCK_EXCLUSIVE, NULL);
+	return insert_under_header(index, part, width, header, leaf, false, coming, n);
 }
 
 bool
@@ -644,7 +676,7 @@ hm_make_room_at(Relation index, HmPart part, HmTarget *target, const HtEntry *en
 
 	if (!hm_segment_is_open(BufferGetPage(target->header), target->stamp))
 		return false;
-	plan_split(index, target->leaf, entry, 1, &split);
+	plan_split(index, target->width, target->leaf, entry, 1, &split);
 	HM_FAULT(split_planned);
 	if (!hm_target_lock_header(target))
 		return false;

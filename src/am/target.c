@@ -50,7 +50,7 @@
 #define MAX_PAUSES	2048
 
 /* How long to try for the header's lock, about; those that descend have it in share mode for a microsecond. */
-#define HEADER_PAUSES	256
+#define HEADER_PAUSES	512
 
 /* How much that changes with a wait that was long enough, and with one that was not. */
 #define MORE_PAUSES	128
@@ -244,6 +244,26 @@ is_within(Page page, HtEntry entry)
 }
 
 /*
+ * Try to lock a buffer exclusively, with pauses of the CPU that double from "first" on.  Returns their number, or -1 if
+ * "most" have not been enough.
+ */
+static int
+try_lock(Buffer buffer, int first, int most)
+{
+	int			pauses = 0;
+
+	for (int next = first; !ConditionalLockBuffer(buffer); next *= 2)
+	{
+		if (pauses + next > most)
+			return -1;
+		for (int i = 0; i < next; i++)
+			SPIN_DELAY();
+		pauses += next;
+	}
+	return pauses;
+}
+
+/*
  * Lock a leaf exclusively.  How long it pays to try follows from how that went the last times: it
  * does not if the process that has the lock waits for a CPU or for WAL.
  */
@@ -251,21 +271,14 @@ static void
 lock_leaf(Buffer leaf)
 {
 	static int	limit = MAX_PAUSES / 8;
-	int			pauses = 0;
+	int			pauses = try_lock(leaf, MIN_PAUSES / 2, limit);
 
-	for (int next = MIN_PAUSES / 2; !ConditionalLockBuffer(leaf); next *= 2)
+	if (pauses < 0)
 	{
-		if (pauses + next > limit)
-		{
-			limit = Max(limit - LESS_PAUSES, MIN_PAUSES);
-			LockBuffer(leaf, BUFFER_LOCK_EXCLUSIVE);
-			return;
-		}
-		for (int i = 0; i < next; i++)
-			SPIN_DELAY();
-		pauses += next;
+		limit = Max(limit - LESS_PAUSES, MIN_PAUSES);
+		LockBuffer(leaf, BUFFER_LOCK_EXCLUSIVE);
 	}
-	if (pauses > 0)
+	else if (pauses > 0)
 		limit = Min(limit + MORE_PAUSES, MAX_PAUSES);
 }
 
@@ -289,6 +302,7 @@ hm_target_known(Relation index, HmPart part, HtEntry entry, HmTarget *target)
 	if (known == NULL)
 		return false;
 
+	target->width = cache->width;
 	target->stamp = known->stamp;
 	target->header = ReadBuffer(index, known->header);
 	target->leaf = ReadBuffer(index, known->leaf);
@@ -316,11 +330,12 @@ hm_target_find(Relation index, HmPart part, HtEntry entry, HmTarget *target)
 	Page		page;
 
 	begin_to_remember(index);
+	target->width = hm_key_width(index);
 	target->header = hm_segment_enter_to_write(index, position, BUFFER_LOCK_SHARE);
 	if (!BufferIsValid(target->header))
 		return HM_TARGET_NO_SEGMENT;
 	target->stamp = hm_page_segment(BufferGetPage(target->header))->stamp;
-	target->leaf = hm_segment_descend(index, target->header, entry, false, NULL);
+	target->leaf = hm_segment_descend(index, target->header, target->width, entry, false, NULL);
 	LockBuffer(target->header, BUFFER_LOCK_UNLOCK);
 	HM_FAULT(insert_leaf_found);
 	lock_leaf(target->leaf);
@@ -346,13 +361,8 @@ hm_target_find(Relation index, HmPart part, HtEntry entry, HmTarget *target)
 bool
 hm_target_lock_header(HmTarget *target)
 {
-	for (int next = 1; !ConditionalLockBuffer(target->header); next *= 2)
-	{
-		if (next > HEADER_PAUSES)
-			return false;
-		for (int i = 0; i < next; i++)
-			SPIN_DELAY();
-	}
+	if (try_lock(target->header, 1, HEADER_PAUSES) < 0)
+		return false;
 
 	/* A mover that has set its mark meanwhile waits for the leaf, or will. */
 	if (hm_segment_is_open(BufferGetPage(target->header), target->stamp))

@@ -136,6 +136,7 @@ static bool
 vacuum_step(HmVacuum *vacuum, HmPosition *position)
 {
 	Relation	index = vacuum->info->index;
+	HtWidth		width = hm_key_width(index);
 	HmPosition	entered = *position;
 	Buffer		header = hm_segment_enter(index, &entered, HM_AT_OR_AFTER,
 										  BUFFER_LOCK_SHARE);
@@ -154,7 +155,7 @@ vacuum_step(HmVacuum *vacuum, HmPosition *position)
 	}
 	vacuum->use = hm_segment_uses_note(&vacuum->uses, header);
 
-	leaf = hm_segment_leaf(index, header, entered.entry, false, BUFFER_LOCK_EXCLUSIVE,
+	leaf = hm_segment_leaf(index, header, width, entered.entry, false, BUFFER_LOCK_EXCLUSIVE,
 						   vacuum->info->strategy);
 	vacuum_leaf(vacuum, leaf);
 	if (hm_position_cmp(hm_page_high(BufferGetPage(leaf)), entered) <= 0)
