@@ -141,7 +141,7 @@ make_index(Content content, HtWidth width, int fanout)
 		fill = MODEL_MAX_ENTRIES;
 	expect(hd_index_create(device, width, fanout, &index) == HD_OK, "create");
 	/* Reserve twice, so that blocks move. */
-	expect(hd_index_reserve(index, SPARE_BLOCKS, false) == HD_OK, "reserve");
+	expect(hd_index_reserve(index, SPARE_BLOCKS, false) == HD_OK, "reserve: %s", hd_device_error(device));
 	for (uint32_t i = 0; i < blocks; i++)
 	{
 		uint32_t	j = (uint32_t) rnd_below((int) i + 1);
@@ -181,9 +181,10 @@ make_index(Content content, HtWidth width, int fanout)
 		if (leaf_count == 1 && leaf->block < SPARE_BLOCKS)
 			expect(hd_index_write(index, numbers, pages, 1) == HD_OK, "write before blocks move");
 		if (leaf_count == 1)
-			expect(hd_index_reserve(index, blocks, maps_host && rnd_below(2)) == HD_OK, "reserve more");
+			expect(hd_index_reserve(index, blocks, maps_host && rnd_below(2)) == HD_OK, "reserve more: %s",
+				   hd_device_error(device));
 	}
-	expect(hd_index_reserve(index, blocks, false) == HD_OK, "reserve more");
+	expect(hd_index_reserve(index, blocks, false) == HD_OK, "reserve more: %s", hd_device_error(device));
 	/* Do not write the first leaf again. */
 	if (leaf_count > 0 && numbers[0] < SPARE_BLOCKS)
 		expect(hd_index_write(index, numbers + 1, pages + HT_PAGE_SIZE, leaf_count - 1) == HD_OK, "write");
