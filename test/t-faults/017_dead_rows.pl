@@ -13,6 +13,8 @@ use Test::More;
 
 my $node = new_node('dead');
 
+sub sql_state { return $node->safe_psql('postgres', "SELECT state FROM pg_stat_activity WHERE pid = $_[0]->{pid}"); }
+
 for my $batches ('on', 'off')
 {
 	for my $point ('dead_found', 'dead_conflict_logged')
@@ -38,6 +40,44 @@ END
 		is(ask($session, "SELECT harmonia_check('t_k', true)"), '', "$name: the index is whole");
 		close_session($session);
 	}
+}
+
+# ----------------------------------------------------------------
+# A batch that has found a leaf full waits for it, while the table is read, without its segment's header
+#
+# Other leaves of the segment are read and written meanwhile.
+# ----------------------------------------------------------------
+{
+	my ($batch, $asking, $other) = map { open_session($node) } 1 .. 3;
+	my $rows = 'INSERT INTO t SELECT 1 + i % 10 FROM generate_series(1, 600) i';
+
+	ask($batch, <<'END');
+DROP TABLE IF EXISTS t;
+CREATE TABLE t (k int) WITH (autovacuum_enabled = off);
+INSERT INTO t SELECT generate_series(1, 4000);
+CREATE INDEX t_k ON t USING harmonia (k)
+END
+	is(ask($other, "SELECT count(*) FROM harmonia_segments('t_k') WHERE leaves > 2"), '1', 'leaves of one segment');
+	hold($node, 'insert_leaf_full');
+	hold($node, 'dead_found');
+	ask($batch, "SET harmonia.fault = 'insert_leaf_full:wait'");
+	send_sql($batch, $rows);
+	stopped_at($node, 'insert_leaf_full');
+	ask($asking, "SET harmonia.fault = 'dead_found:wait'");
+	send_sql($asking, $rows =~ s/1 \+ i/1 + (i + 1)/r);
+	ok(blocked_on($node, 'PgSleep', '1 . .i . 1'), 'the leaf is locked, and the table asked');
+	release('insert_leaf_full');
+	ok(blocked_on($node, 'BufferContent|BufferExclusive', '1 . i %'), 'the batch waits for the leaf');
+	send_sql($other, 'INSERT INTO t VALUES (4000); SELECT count(*) FROM t WHERE k = 4000');
+	ok(wait_until($node, <<"END"), 'another session has ended, or waits');
+SELECT FROM pg_stat_activity WHERE pid = $other->{pid} AND (state = 'idle' OR wait_event_type = 'LWLock')
+END
+	is(sql_state($other), 'idle', 'it has ended');
+	release('dead_found');
+	is(answer($_), '', 'rows') for ($batch, $asking);
+	is(answer($other), '2', 'rows of another leaf');
+	is(ask($other, "SELECT harmonia_check('t_k', true)"), '', 'the index is whole');
+	close_session($_) for ($batch, $asking, $other);
 }
 
 $node->stop;
