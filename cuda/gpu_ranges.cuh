@@ -351,7 +351,7 @@ end_of_turn(const Ranges &ranges, uint64_t from, uint64_t total)
 template <int Threads, typename Key, typename Leaves>
 __device__ __forceinline__ void
 give_ranges(const DeviceGroup<Threads> &group, const Tree<Key> &tree, const Leaves &leaf_of, const Results &results,
-			Places places, Key low, Key high, uint32_t number)
+			PlaceSpan places, Key low, Key high, uint32_t number)
 {
 	using Totals = cub::BlockScan<uint64_t, block_threads, cub::BLOCK_SCAN_WARP_SCANS>;
 	using Scan = cub::BlockScan<uint32_t, block_threads, cub::BLOCK_SCAN_WARP_SCANS>;

@@ -30,7 +30,7 @@ search_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> probes, 
 	Key			high = 0;
 	uint32_t	number = i;
 	Found		found = {};
-	Places		places = {};
+	PlaceSpan	places = {};
 
 	if (i < probes.count)
 	{

@@ -286,7 +286,7 @@ small_kernel(const __grid_constant__ Tree<Key> tree, const __grid_constant__ Sma
 	Key			low = 0;
 	Key			high = 0;
 	Found		found = {};
-	Places		places = {};
+	PlaceSpan	places = {};
 	uint32_t	slot = 0;
 
 	if (blockIdx.x >= blocks)

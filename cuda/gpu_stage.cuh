@@ -341,7 +341,7 @@ struct RangeStage : StagedLeaves<Key>
 	 * below its low key, and not behind the first one that is above its high key.
 	 */
 	__device__ __forceinline__ bool find(const Tree<Key> &tree, const Span<Key> &span, uint32_t leaves, Key low, Key high,
-										 Places &places) const
+										 PlaceSpan &places) const
 	{
 		uint32_t	part = min(span.cut(low) >> span.part_bits, span_parts - 1);
 		uint32_t	end = leaves * stride;

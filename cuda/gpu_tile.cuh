@@ -465,7 +465,7 @@ search_ranges(const Tree<Key> &tree, const Probes<Key> &probes, const Results &r
 		uint32_t	number = 0;
 		Key			low = 0;
 		Key			high = 0;
-		Places		places = {};
+		PlaceSpan	places = {};
 
 		if (slot < size)
 		{

@@ -217,7 +217,7 @@ search_point(const HostGroup<Threads> &group, const Tree<Key> &tree, Stage &stag
  */
 template <int Threads, typename Key, typename Put>
 void
-find_range_hits(const HostGroup<Threads> &group, const Tree<Key> &tree, Places places, Key low, Key high,
+find_range_hits(const HostGroup<Threads> &group, const Tree<Key> &tree, PlaceSpan places, Key low, Key high,
 				bool wants_keys, Put put)
 {
 	uint64_t	n = 0;
@@ -273,7 +273,7 @@ HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &orde
 		/* Read each key once: the owner of the memory may change it at any time. */
 		Key			from = read_once(&low[probe]);
 		Key			to = high != nullptr ? read_once(&high[probe]) : from;
-		Places		places = {};
+		PlaceSpan	places = {};
 		Found		found = {};
 
 		if (high == nullptr)

@@ -26,7 +26,7 @@ constexpr uint32_t leaf_places = 64;
 static_assert(HT_LEAF_MAX_BLOCKS <= leaf_places && HT_WIDE_SEPARATORS <= leaf_places, "a place for each block");
 
 /* The places where entries of a range can be. */
-struct Places
+struct PlaceSpan
 {
 	uint32_t	first;
 	uint32_t	count;
@@ -131,11 +131,11 @@ find_end_place(const Group &group, const LeafPage<Key> &leaf, Key key)
 
 /* Find the places of a range; "rank" is the first leaf that can hold low. */
 template <typename Group, typename Key>
-HD_BOTH Places
+HD_BOTH PlaceSpan
 find_places_from(const Group &group, const Tree<Key> &tree, uint32_t rank, Key low, Key high)
 {
 	LeafPage<Key> leaf = read_leaf(tree, rank);
-	Places		places;
+	PlaceSpan	places;
 	uint32_t	last;
 	uint32_t	end;
 
@@ -151,7 +151,7 @@ find_places_from(const Group &group, const Tree<Key> &tree, uint32_t rank, Key l
 }
 
 template <int Fanout, typename Group, typename Key>
-HD_BOTH Places
+HD_BOTH PlaceSpan
 find_places(const Group &group, const Tree<Key> &tree, Key low, Key high)
 {
 	if (tree.leaves == 0)
@@ -254,7 +254,7 @@ blocks_of(const LeafPage<Key> &leaf)
 /* Count the entries of a range at its places. */
 template <typename Group, typename Key, typename Leaves>
 HD_BOTH uint32_t
-count_entries(const Group &group, const Tree<Key> &tree, const Leaves &leaf_of, Places places, Key low, Key high)
+count_entries(const Group &group, const Tree<Key> &tree, const Leaves &leaf_of, PlaceSpan places, Key low, Key high)
 {
 	uint32_t	last = places.first + places.count - 1;
 	uint32_t	sum = 0;

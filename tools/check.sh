@@ -18,6 +18,7 @@
 #   slow       test/t-slow      like tap, but takes minutes; and the random tests of tap, long
 #   races      test/t-races     sessions that are stopped in the middle of a step, in such
 #                               an extension; takes minutes
+#   sanitizers test/unit, cuda/test  both, built with sanitizers; takes a quarter of an hour
 #   bench      bench            benchmarks in SQL, at sizes that tell nothing
 #   roots      test/roots       set-up on newly installed systems; takes long, and wants root and
 #                               a network

@@ -510,6 +510,13 @@ hm_page_auxiliary(Page page)
 /* Whether a page is a page of a harmonia index, of this kind.  The caller holds its lock. */
 extern bool hm_page_is(Page page, HmPageKind kind);
 
+/* Whether a page, which is locked, is a leaf of the segment with this stamp. */
+static inline bool
+hm_page_is_leaf_of(Page page, uint64 stamp)
+{
+	return hm_page_is(page, HM_PAGE_LEAF) && hm_page_special(page)->stamp == stamp;
+}
+
 /*
  * Whether a page is the header that a directory entry means: a header with the entry's
  * stamp, of which that has the lower half.  It may be dead.  The caller holds the page's lock.

@@ -14,7 +14,7 @@
 
 /* The blocks of a part's first segment, and the least of another one that is added at the right end. */
 #define HM_FIRST_EXTENT		2
-#define HM_MIN_EXTENT		4
+#define HM_MIN_APPENDED		4
 
 /*
  * The number of blocks for a segment that ascending inserts will fill: a share of the
@@ -26,7 +26,7 @@ static uint32
 growth_blocks(Relation index, uint32 most)
 {
 	uint32		blocks = RelationGetNumberOfBlocks(index);
-	uint32		least = Max(HM_FIRST_EXTENT, Min(blocks, HM_MIN_EXTENT));
+	uint32		least = Max(HM_FIRST_EXTENT, Min(blocks, HM_MIN_APPENDED));
 
 	return Min(most, Max(least, Max(blocks / 16, Min(blocks / 8, 16))));
 }

@@ -239,7 +239,7 @@ set_hints(Relation index, HmHintLeaf *leaf)
 	Page		page = BufferGetPage(leaf->leaf);
 
 	LockBuffer(leaf->leaf, BUFFER_LOCK_SHARE);
-	if (hm_page_is(page, HM_PAGE_LEAF) && hm_page_special(page)->stamp == leaf->stamp)
+	if (hm_page_is_leaf_of(page, leaf->stamp))
 		hm_leaf_hint(leaf->leaf, leaf->entries, leaf->count);
 	LockBuffer(leaf->leaf, BUFFER_LOCK_UNLOCK);
 }

@@ -377,7 +377,7 @@ hm_insert_if_room(Relation index, Buffer leaf, int count, const HtEntry *entries
  * or 0 if neither was possible.
  */
 static int64
-insert_into_full_leaf(Relation index, HmPart part, HmTarget *target, const HtEntry *entry)
+insert_into_full_leaf(Relation index, HmPart part, HmLeafTarget *target, const HtEntry *entry)
 {
 	int64		inserted = 0;
 
@@ -398,7 +398,7 @@ hm_insert_sorted(Relation index, Relation heap, HmPart part, const HtEntry *entr
 	while (n > 0)
 	{
 		int64		n_before = n;
-		HmTarget	target;
+		HmLeafTarget	target;
 		HmTargetResult result = HM_TARGET_LOCKED;
 		Page		page;
 		int			count;

@@ -19,21 +19,21 @@
  * segment's header pinned.  Until the leaf is unlocked, the entry may be inserted: the segment
  * is alive, and a mover waits for the leaf.
  */
-typedef struct HmTarget
+typedef struct HmLeafTarget
 {
 	Buffer		header;
 	Buffer		leaf;
 	uint64		stamp;			/* of the segment */
 	HtWidth		width;			/* of the index's keys */
-} HmTarget;
+} HmLeafTarget;
 
-extern void hm_target_release(HmTarget *target);
+extern void hm_target_release(HmLeafTarget *target);
 
 /*
  * Lock the leaf in which an entry belongs, if this backend remembers it.  The caller holds no
  * buffer lock.
  */
-extern bool hm_target_known(Relation index, HmPart part, HtEntry entry, HmTarget *target);
+extern bool hm_target_known(Relation index, HmPart part, HtEntry entry, HmLeafTarget *target);
 
 typedef enum HmTargetResult
 {
@@ -50,13 +50,13 @@ typedef enum HmTargetResult
  * Errors: index_corrupted.
  */
 extern HmTargetResult hm_target_find(Relation index, HmPart part, HtEntry entry,
-									 HmTarget *target);
+									 HmLeafTarget *target);
 
 /*
  * Lock the header of the target's segment exclusively, too, if that is possible within some microseconds.  It
  * is against the order of locks, and so must not wait for longer, nor sleep.
  */
-extern bool hm_target_lock_header(HmTarget *target);
+extern bool hm_target_lock_header(HmLeafTarget *target);
 
 /* ----------------------------------------------------------------
  *		Entries of one leaf (insert.c)
@@ -142,7 +142,7 @@ extern int64 hm_make_room(Relation index, HmPart part, const HtEntry *coming, in
  * writers of other leaves wait for less time.  Returns false, and does nothing, if the header is not to be
  * had within some microseconds or the segment is being moved; otherwise it releases the target and sets *inserted.
  */
-extern bool hm_make_room_at(Relation index, HmPart part, HmTarget *target, const HtEntry *entry,
+extern bool hm_make_room_at(Relation index, HmPart part, HmLeafTarget *target, const HtEntry *entry,
 							int64 *inserted);
 
 /*

@@ -44,8 +44,7 @@ hm_scan_give_hints(IndexScanDesc scan)
 	if (!pinned)
 		buffer = ReadBuffer(scan->indexRelation, page->block);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	if (hm_page_is(BufferGetPage(buffer), HM_PAGE_LEAF) &&
-		hm_page_special(BufferGetPage(buffer))->stamp == page->stamp &&
+	if (hm_page_is_leaf_of(BufferGetPage(buffer), page->stamp) &&
 		(pinned || BufferGetLSNAtomic(buffer) == page->lsn))
 	{
 		HtEntry		entries[HT_LEAF_MAX_ENTRIES];
@@ -146,13 +145,6 @@ leaf_covers(Page page, HmPosition position, bool backward)
 	return backward ? low < 0 && high <= 0 : low <= 0 && high < 0;
 }
 
-/* Whether a locked page is a leaf of the segment with this stamp. */
-static bool
-is_leaf_of(Page page, uint64 stamp)
-{
-	return hm_page_is(page, HM_PAGE_LEAF) && hm_page_special(page)->stamp == stamp;
-}
-
 /*
  * Find the leaf for a position through the directory.  Unlike hm_segment_leaf(), this
  * releases the header before it waits for the leaf, so that a scan holds one content lock
@@ -191,7 +183,7 @@ find_leaf(IndexScanDesc scan, HmPosition *position, bool backward, Buffer *heade
 			BlockNumber right;
 
 			page = BufferGetPage(leaf);
-			if (!is_leaf_of(page, stamp) || leaf_covers(page, *position, backward))
+			if (!hm_page_is_leaf_of(page, stamp) || leaf_covers(page, *position, backward))
 				break;
 			right = hm_page_special(page)->right;
 			if (!BlockNumberIsValid(right))
@@ -203,7 +195,7 @@ find_leaf(IndexScanDesc scan, HmPosition *position, bool backward, Buffer *heade
 			LockBuffer(leaf, BUFFER_LOCK_SHARE);
 		}
 
-		if (is_leaf_of(page, stamp) && leaf_covers(page, *position, backward))
+		if (hm_page_is_leaf_of(page, stamp) && leaf_covers(page, *position, backward))
 		{
 			if (state->careful)
 				*header = header_buffer;
@@ -242,7 +234,7 @@ follow_right(IndexScanDesc scan, HmPosition position, Buffer *header)
 	leaf = ReadBuffer(index, state->page.right);
 	LockBuffer(leaf, BUFFER_LOCK_SHARE);
 	page = BufferGetPage(leaf);
-	if (is_leaf_of(page, state->page.stamp) && leaf_covers(page, position, false))
+	if (hm_page_is_leaf_of(page, state->page.stamp) && leaf_covers(page, position, false))
 	{
 		if (state->careful)
 		{

@@ -24,9 +24,9 @@
 
 /* The blocks of an extent for splits, at least and at most; and at least as a share of the segment's leaves. */
 #ifdef HM_SMALL_LIMITS
-#define HM_MIN_EXTENT		4
+#define HM_MIN_SPARE		4
 #else
-#define HM_MIN_EXTENT		2
+#define HM_MIN_SPARE		2
 #endif
 #define HM_MAX_SPARE		128
 #define HM_SPARE_SHARE		16
@@ -90,7 +90,7 @@ extent_length(const HmSegment *segment)
 	uint32		left = Max(1, HM_SEGMENT_MAX_EXTENTS - segment->extent_count);
 	uint32		length = (uint32) (leaves * log((double) outgrown / leaves) / (2 * left));
 
-	return Min(HM_MAX_SPARE, Max(HM_MIN_EXTENT, Max(leaves / HM_SPARE_SHARE, length)));
+	return Min(HM_MAX_SPARE, Max(HM_MIN_SPARE, Max(leaves / HM_SPARE_SHARE, length)));
 }
 
 /* Whether a segment, of which the header is locked, lives and needs more blocks. */

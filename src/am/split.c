@@ -670,7 +670,7 @@ hm_insert_unlisted(Relation index, HmPart part, BlockNumber header_block, const 
 }
 
 bool
-hm_make_room_at(Relation index, HmPart part, HmTarget *target, const HtEntry *entry, int64 *inserted)
+hm_make_room_at(Relation index, HmPart part, HmLeafTarget *target, const HtEntry *entry, int64 *inserted)
 {
 	HmSplit		split;
 

@@ -190,7 +190,7 @@ begin_to_remember(Relation index)
 
 /* Remember the target's leaf, which is locked, if there is room for that. */
 static void
-remember(Relation index, HmPart part, const HmTarget *target)
+remember(Relation index, HmPart part, const HmLeafTarget *target)
 {
 	HmCache    *cache = (HmCache *) index->rd_amcache;
 	HmKnownLeaf now;
@@ -231,8 +231,7 @@ remember(Relation index, HmPart part, const HmTarget *target)
 static bool
 is_leaf_of(Page page, HmPart part, uint64 stamp)
 {
-	return hm_page_is(page, HM_PAGE_LEAF) && hm_page_special(page)->stamp == stamp &&
-		hm_page_special(page)->part == part;
+	return hm_page_is_leaf_of(page, stamp) && hm_page_special(page)->part == part;
 }
 
 /* Whether an entry is between the bounds of a leaf, which the caller has locked. */
@@ -283,14 +282,14 @@ lock_leaf(Buffer leaf)
 }
 
 void
-hm_target_release(HmTarget *target)
+hm_target_release(HmLeafTarget *target)
 {
 	UnlockReleaseBuffer(target->leaf);
 	ReleaseBuffer(target->header);
 }
 
 bool
-hm_target_known(Relation index, HmPart part, HtEntry entry, HmTarget *target)
+hm_target_known(Relation index, HmPart part, HtEntry entry, HmLeafTarget *target)
 {
 	HmCache    *cache = (HmCache *) index->rd_amcache;
 	HmKnownLeaf *known;
@@ -324,7 +323,7 @@ hm_target_known(Relation index, HmPart part, HtEntry entry, HmTarget *target)
 }
 
 HmTargetResult
-hm_target_find(Relation index, HmPart part, HtEntry entry, HmTarget *target)
+hm_target_find(Relation index, HmPart part, HtEntry entry, HmLeafTarget *target)
 {
 	HmPosition	position = hm_position(part, entry.key, entry.tid);
 	Page		page;
@@ -359,7 +358,7 @@ hm_target_find(Relation index, HmPart part, HtEntry entry, HmTarget *target)
 }
 
 bool
-hm_target_lock_header(HmTarget *target)
+hm_target_lock_header(HmLeafTarget *target)
 {
 	if (try_lock(target->header, 1, HEADER_PAUSES) < 0)
 		return false;

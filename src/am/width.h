@@ -179,7 +179,7 @@
 #define hm_build_worker_main	HT_KEYED(hm_build_worker_main)
 
 /* insert.h */
-#define HmTarget				HT_KEYED(HmTarget)
+#define HmLeafTarget			HT_KEYED(HmLeafTarget)
 #define hm_target_release		HT_KEYED(hm_target_release)
 #define hm_target_known			HT_KEYED(hm_target_known)
 #define HmTargetResult			HT_KEYED(HmTargetResult)

@@ -66,17 +66,6 @@ target_cost(const ForeignTarget *target, double keys, double rows, Cost *startup
 	return Max(total, path->startup_cost);
 }
 
-/* Add to a path's cost the evaluation of expressions, a number of times. */
-static void
-add_evaluations(PlannerInfo *root, Path *path, List *exprs, double times)
-{
-	QualCost	cost;
-
-	cost_qual_eval(&cost, exprs, root);
-	path->startup_cost += cost.startup;
-	path->total_cost += cost.startup + cost.per_tuple * times;
-}
-
 /* The part of a path's costs that is quickly known. */
 static void
 cost_outer(Path *path, const Path *outer_path)
@@ -143,8 +132,8 @@ cost_path(PlannerInfo *root, Path *path, const Path *outer_path, const ForeignIn
 
 	/* Looking the rows up, and what is done with a match. */
 	path->total_cost += fetched * cpu_operator_cost;
-	add_evaluations(root, path, list_make1(clause->argument), outer_rows);
-	add_evaluations(root, path, extra->restrictlist,
+	hm_add_evaluations(root, path, list_make1(clause->argument), outer_rows);
+	hm_add_evaluations(root, path, extra->restrictlist,
 					Max(fetched, outer_rows * clause->selectivity * side->inner->rows));
 	path->startup_cost += path->pathtarget->cost.startup;
 	path->total_cost += path->pathtarget->cost.startup +

@@ -128,17 +128,6 @@ candidate_clauses(List *targets, JoinKeys *keys, JoinPathExtraData *extra)
 	return list_difference_ptr(extra->restrictlist, keys->clauses);
 }
 
-/* Add to a path's costs the evaluation of expressions, a number of times. */
-static void
-add_evaluations(PlannerInfo *root, Path *path, List *exprs, double times)
-{
-	QualCost	cost;
-
-	cost_qual_eval(&cost, exprs, root);
-	path->startup_cost += cost.startup;
-	path->total_cost += cost.startup + cost.per_tuple * times;
-}
-
 /*
  * Add the cost of collecting keys before the first one is looked up: an operator for each,
  * and a sort if not even the distinct ones fit into memory (distinct_keys.c).
@@ -196,7 +185,7 @@ hm_join_cost_path(PlannerInfo *root, Path *path, Path *outer_path, RelOptInfo *i
 		target->per_tuple * path->rows;
 	/* The lookups' costs have one for each row that they return. */
 	path->total_cost -= (cpu_tuple_cost - row_cost) * Min(path->rows, lookups->candidates);
-	add_evaluations(root, path, keys->arguments, outer_rows);
-	add_evaluations(root, path, inner->baserestrictinfo, lookups->candidates);
-	add_evaluations(root, path, candidate_clauses(targets, keys, extra), lookups->candidates);
+	hm_add_evaluations(root, path, keys->arguments, outer_rows);
+	hm_add_evaluations(root, path, inner->baserestrictinfo, lookups->candidates);
+	hm_add_evaluations(root, path, candidate_clauses(targets, keys, extra), lookups->candidates);
 }

@@ -385,6 +385,16 @@ hm_lookup_pages(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 		(work->probes + work->hits) / PAGE_ITEMS;
 }
 
+void
+hm_add_evaluations(PlannerInfo *root, Path *path, List *exprs, double times)
+{
+	QualCost	cost;
+
+	cost_qual_eval(&cost, exprs, root);
+	path->startup_cost += cost.startup;
+	path->total_cost += cost.startup + cost.per_tuple * times;
+}
+
 int
 hm_parallel_workers(RelOptInfo *rel, double pages)
 {

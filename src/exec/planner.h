@@ -103,6 +103,9 @@ extern void hm_cost_lookup(PlannerInfo *root, RelOptInfo *rel, const IndexOptInf
 extern double hm_lookup_pages(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 							  const HmLookupWork *work);
 
+/* Add to a path's costs the evaluation of expressions, a number of times. */
+extern void hm_add_evaluations(PlannerInfo *root, Path *path, List *exprs, double times);
+
 /*
  * The number of parallel workers for this much work: as many as PostgreSQL has for a
  * sequential scan of a table with so many pages.  As there, the storage parameter

@@ -361,7 +361,7 @@ hm_sync_send_leaves(HmSync *sync, const HmLeafList *list)
 		buffer = hm_pin(sync->index, leaf->block);
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
 		page = BufferGetPage(buffer);
-		is_leaf = hm_page_is(page, HM_PAGE_LEAF) && hm_page_special(page)->stamp == leaf->stamp;
+		is_leaf = hm_page_is_leaf_of(page, leaf->stamp);
 		if (is_leaf)
 		{
 			pg_atomic_write_u64(&sync->watch.words[leaf->block], 0);

@@ -69,14 +69,6 @@ class_of(const char *page)
 	return (uint8_t) page[HT_LEAF_CLASS_AT];
 }
 
-static inline int
-tid_bytes_of(const char *page)
-{
-	int			bytes = (uint8_t) page[HT_LEAF_TID_BYTES_AT];
-
-	return bytes == 4 || bytes == 5 ? bytes : HT_TID_BYTES;
-}
-
 /* Call a function of the instance for a leaf's shape. */
 #define CALL(function, set, page, ...) \
 	switch (class_of(page) << 8 | tid_bytes_of(page)) \

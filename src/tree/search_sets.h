@@ -16,6 +16,15 @@
 #include <immintrin.h>
 #endif
 
+/* The bytes of each tid of a leaf. */
+static inline int
+tid_bytes_of(const char *page)
+{
+	int			bytes = (uint8_t) page[HT_LEAF_TID_BYTES_AT];
+
+	return bytes == 4 || bytes == 5 ? bytes : HT_TID_BYTES;
+}
+
 /*
  * The tid in a slot of a block.  Reads eight bytes, of which the last ones may be beyond the
  * block; they are still on the page, whose last bytes are not the engine's.  tids_at, their

@@ -51,14 +51,6 @@ class_of(const char *page, int keys)
 	}
 }
 
-static inline int
-tid_bytes_of(const char *page)
-{
-	int			bytes = (uint8_t) page[HT_LEAF_TID_BYTES_AT];
-
-	return bytes == 4 || bytes == 5 ? bytes : HT_TID_BYTES;
-}
-
 /* Call a function of the instance for a class, which is one of those of the key's width. */
 #define CALL_128(class, call, set, ...) \
 	switch (class) \

@@ -151,7 +151,6 @@ ht_entry_cmp(HtEntry a, HtEntry b)
 #define HT_LEAF_HOLE_AT(bits) \
 	((bits) == 64 ? HT_PAGE_END : HT_LEAF_SEPARATORS_AT + HT_LEAF_MAX_SEPARATORS * (bits) / 8)
 #define HT_LEAF_SLOTS(bits, tid_bytes)	(HT_LEAF_BLOCK_COUNT_AT / ((bits) / 8 + (tid_bytes)))
-#define HT_LEAF_OFFSET_BITS(tid_bytes)	((tid_bytes) == HT_TID_BYTES ? 16 : 9)
 
 /*
  * Leaves of indexes with keys of 128 or 256 bits (wide.h) have classes 0, 16 and 32 as above, but

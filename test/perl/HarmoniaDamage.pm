@@ -12,7 +12,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = qw(
-  create_damage_functions create_base base_names
+  create_damage_functions create_base
   read_index write_index get put
   check_result survives
 );
@@ -103,8 +103,6 @@ my %bases = (
 		  . "CREATE INDEX ${t}_i ON $t USING harmonia (k) WITH (fanout = 128, fillfactor = 50);"
 		  . "INSERT INTO $t SELECT 0 FROM generate_series(1, 330000);";
 	});
-
-sub base_names { return sort keys %bases; }
 
 # SQL that creates a table of one of these kinds.
 sub create_base
