@@ -147,15 +147,17 @@ hm_segment_covers(Page header, HmPosition position, HmSearch search)
  * during the search.
  */
 static bool
-root_is_same(Relation index)
+root_is_same(Relation index, const HmCache *cache)
 {
-	Buffer		buffer = hm_meta_buffer(index, BUFFER_LOCK_SHARE);
+	/* Not hm_meta_buffer(), which may free the cache. */
+	Buffer		buffer = ReadBuffer(index, HM_METAPAGE_BLKNO);
 	HmMeta	   *meta = hm_page_meta(BufferGetPage(buffer));
-	const HmCache *cache = (const HmCache *) index->rd_amcache;
-	bool		same = cache != NULL && meta->depth == cache->depth &&
+	bool		same;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	same = hm_page_is(BufferGetPage(buffer), HM_PAGE_META) && meta->depth == cache->depth &&
 		meta->root_count == cache->root_count &&
 		memcmp(meta->root, cache->root, cache->root_count * sizeof(HmDirectoryEntry)) == 0;
-
 	UnlockReleaseBuffer(buffer);
 	return same;
 }
@@ -167,7 +169,6 @@ hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock
 	{
 		bool		fresh = attempt > 0 || !hm_cache_is_current(index);
 		HmCache    *cache = hm_cache(index, fresh);
-		HtWidth		width = cache->width;
 		HmPosition	wanted = *position;
 		HmDirectoryEntry entry = {0};	/* gcc does not see that it is read only when found */
 		LookupResult found;
@@ -185,13 +186,13 @@ hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock
 			 * copy, and of directory pages only if they were the root's during the whole
 			 * search.
 			 */
-			if (!fresh || (cache->depth > 0 && !root_is_same(index)))
+			if (!fresh || (cache->depth > 0 && !root_is_same(index, cache)))
 				continue;
 			if (found != LOOKUP_FOUND)
 				return InvalidBuffer;
 			if (search == HM_BEFORE)
 				wanted = hm_position((HmPart) entry.part,
-									 ht_key_max(width), HT_TID_MAX);
+									 ht_key_max(cache->width), HT_TID_MAX);
 			else
 				wanted = hm_directory_low(&entry);
 		}

@@ -120,7 +120,10 @@ typedef struct HmCache
 	};
 } HmCache;
 
-/* The caller holds no lock of a buffer's contents, nor another lock of that kind. */
+/*
+ * The caller holds no lock of a buffer's contents, nor another lock of that kind.  (So a function that reads an index
+ * may not be called while PostgreSQL prunes a parallel Append, with assertions; without them it may.)
+ */
 #define AssertNoContentLock()	Assert(InterruptHoldoffCount == 0)
 
 /*

@@ -29,7 +29,7 @@
  */
 #define HM_AUXILIARY_APPENDS	(HM_AUXILIARY_MAX * 2 / 5)
 
-/* How often to look for a leaf to be split, before it is waited for with its segment's header locked. */
+/* How often to try for the header of a leaf that is to be split, before the leaf is waited for with the header locked. */
 #define LEAF_ATTEMPTS			4
 
 /*
@@ -614,32 +614,39 @@ insert_under_header(Relation index, HmPart part, HtWidth width, Buffer header, B
 /*
  * Lock the segment in which an entry belongs, to write, and *leaf of it, both exclusively.  Returns the header, or
  * InvalidBuffer if the part has no segment.  Whoever has the leaf locked may be reading the table, in search
- * of dead rows (dead.c).  So it is waited for without the header, which all that descend in the segment need, unless
- * others have been faster again and again.
+ * of dead rows (dead.c).  So it is waited for without the header, which all that descend in the segment need.  Only if the
+ * header was not to be had then, again and again, it comes first.
  */
 static Buffer
 lock_with_leaf(Relation index, HtWidth width, HmPart part, HtEntry entry, Buffer *leaf)
 {
-	for (int attempt = 1;; attempt++)
-	{
-		Buffer		header = hm_segment_enter_to_write(index, hm_position(part, entry.key, entry.tid),
-													   BUFFER_LOCK_EXCLUSIVE);
+	Buffer		header;
 
-		if (!BufferIsValid(header))
-			return InvalidBuffer;
-		*leaf = hm_segment_descend(index, header, width, entry, false, NULL);
-		if (attempt == LEAF_ATTEMPTS)
-			LockBuffer(*leaf, BUFFER_LOCK_EXCLUSIVE);
-		else if (!ConditionalLockBuffer(*leaf))
+	for (int attempt = 0; attempt < LEAF_ATTEMPTS; attempt++)
+	{
+		HmLeafTarget target;
+
+		if (!hm_target_known(index, part, entry, &target))
 		{
-			UnlockReleaseBuffer(header);
-			LockBuffer(*leaf, BUFFER_LOCK_EXCLUSIVE);
-			UnlockReleaseBuffer(*leaf);
-			continue;
+			HmTargetResult result = hm_target_find(index, part, entry, &target);
+
+			if (result == HM_TARGET_NO_SEGMENT)
+				return InvalidBuffer;
+			if (result == HM_TARGET_CHANGED)
+				continue;
 		}
-		hm_page_check(index, *leaf, HM_PAGE_LEAF);
-		return header;
+		if (hm_target_lock_header(&target))
+		{
+			*leaf = target.leaf;
+			return target.header;
+		}
+		hm_target_release(&target);
 	}
+
+	header = hm_segment_enter_to_write(index, hm_position(part, entry.key, entry.tid), BUFFER_LOCK_EXCLUSIVE);
+	if (BufferIsValid(header))
+		*leaf = hm_segment_leaf(index, header, width, entry, false, BUFFER_LOCK_EXCLUSIVE, NULL);
+	return header;
 }
 
 int64

@@ -7,10 +7,11 @@ use warnings;
 use Exporter 'import';
 use IPC::Run ();
 use PostgreSQL::Test::Utils;
+use Time::HiRes qw(usleep);
 
 our @EXPORT = qw(
   open_session close_session send_sql ask answer
-  hold release release_once wait_until stopped_at blocked_on settled pausing
+  hold release release_once wait_until stopped_at blocked_on settled ends_without_wait pausing
 );
 
 my %holders;
@@ -129,6 +130,27 @@ sub stopped_at
 		"SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
 		  . " AND objid = (hashtext('$point')::bigint & 4294967295)::oid")
 	  || die "$point was not reached";
+}
+
+# Wait until the last statement of a session, which matches a pattern, has ended; false if the session waits for a
+# buffer's lock, which it then does for two seconds.
+sub ends_without_wait
+{
+	my ($node, $session, $pattern) = @_;
+	my $waits = 0;
+
+	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+	{
+		my $state = $node->safe_psql('postgres', <<"END");
+SELECT CASE WHEN state = 'idle' AND query ~ '$pattern' THEN 'ended' WHEN wait_event ~ '^Buffer' THEN 'waits' ELSE 'runs' END
+FROM pg_stat_activity WHERE pid = $session->{pid}
+END
+		return 1 if $state eq 'ended';
+		$waits = $state eq 'waits' ? $waits + 1 : 0;
+		return 0 if $waits > 20;
+		usleep(100_000);
+	}
+	return 0;
 }
 
 # The wait event of a backend that tries to get a lock again and again, "Movement" or
