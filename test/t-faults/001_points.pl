@@ -50,6 +50,7 @@ my %loads = (
 		  . ' DELETE FROM t WHERE k > 9000;',
 		load => 'VACUUM (INDEX_CLEANUP on) t;'
 	},
+	reorganize => { load => "SELECT harmonia_reorganize('t_k');" },
 	build => { load => 'REINDEX INDEX t_k;' },
 	lookup => {
 		load => 'SET enable_seqscan = off; SET enable_indexscan = off; SET enable_bitmapscan = off;'
@@ -141,6 +142,7 @@ my @points = (
 	[ extent_extend_logged => 'dense', lost => 1 ],
 	[ extent_free_changed => 'dense', lost => 1 ],
 	[ extent_free_logged => 'dense' ],
+	[ candidate_read => 'reorganize' ],
 	[ sweep_entered => 'vacuum' ],
 	[ sweep_changed => 'vacuum' ],
 	[ sweep_logged => 'vacuum' ],
