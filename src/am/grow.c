@@ -194,7 +194,7 @@ hm_append_segment(Relation index, HmPart part, HtEntry bound, HT_KEY step,
 	HmExtent	extent;
 	HmDirectoryEntry entry;
 	AppendResult result = APPEND_BUSY;
-	Buffer		leaf;
+	Buffer		leaf = InvalidBuffer;
 
 	hm_allocation_lock(index);
 	entry = write_last_segment(index, position, step, coming, &n, most, &extent);

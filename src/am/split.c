@@ -653,7 +653,7 @@ int64
 hm_make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 {
 	HtWidth		width = hm_key_width(index);
-	Buffer		leaf;
+	Buffer		leaf = InvalidBuffer;
 	Buffer		header = lock_with_leaf(index, width, part, coming[0], &leaf);
 
 	if (!BufferIsValid(header))
