@@ -16,9 +16,6 @@
 #define HM_FIRST_EXTENT		2
 #define HM_MIN_APPENDED		4
 
-/* How often to look for a part's last leaf, before it is waited for with the metapage locked. */
-#define APPEND_ATTEMPTS			4
-
 /*
  * The number of blocks for a segment that ascending inserts will fill: a share of the
  * index, so that small indexes do not waste space and large ones do not have many
@@ -115,28 +112,24 @@ ends_before(Page leaf, HtEntry bound)
 		(!hm_leaf_greatest(leaf, &greatest) || ht_entry_cmp(greatest, bound) < 0);
 }
 
-/* What became of the attempt to add a segment at the end of a part. */
-typedef enum AppendResult
+int64
+hm_append_segment(Relation index, HmPart part, HtEntry bound, HT_KEY step,
+				  const HtEntry *coming, int64 n, uint32 most, HmSegmentName name)
 {
-	APPEND_DONE,
-	APPEND_REFUSED,				/* the part ends otherwise by now */
-	APPEND_BUSY					/* somebody has the last leaf locked */
-} AppendResult;
-
-/*
- * Have the directory lead to a segment that has been written, and the last segment, "name", and its last leaf end where it
- * begins: at a position, with the entry "first".  If the leaf is locked and is not to be waited for, *leaf becomes that, pinned.
- */
-static AppendResult
-list_appended(Relation index, HtWidth width, HmSegmentName name, HmPosition position, HtEntry first,
-			  const HmDirectoryEntry *entry, const HmExtent *extent, bool wait, Buffer *leaf)
-{
-	AppendResult result = APPEND_REFUSED;
+	HmPosition	position = hm_position(part, bound.key, bound.tid);
+	HtWidth		width = hm_cache(index, false)->width;
+	HmExtent	extent;
+	HmDirectoryEntry entry;
 	HmDirectoryEdit edit;
 	Buffer		header;
 	Page		page;
+	bool		added = false;
 
+	hm_allocation_lock(index);
+	entry = write_last_segment(index, position, step, coming, &n, most, &extent);
+	HM_FAULT(append_written);
 	hm_directory_begin(index, position, 1, &edit);
+
 	header = ReadBuffer(index, name.header);
 	LockBuffer(header, BUFFER_LOCK_EXCLUSIVE);
 	page = BufferGetPage(header);
@@ -145,73 +138,39 @@ list_appended(Relation index, HtWidth width, HmSegmentName name, HmPosition posi
 		!hm_page_has_high(page))
 	{
 		HtEntry		end = {ht_key_max(width), HT_TID_MAX};
+		Buffer		leaf = hm_segment_descend(index, header, width, end, true, NULL);
 		Page		leaf_page;
 
-		*leaf = hm_segment_descend(index, header, width, end, true, NULL);
-		leaf_page = BufferGetPage(*leaf);
 		if (BufferIsValid(edit.page) &&
-			BufferGetBlockNumber(*leaf) == BufferGetBlockNumber(edit.page))
-			hm_page_no_progress(index, *leaf);
-		if (wait)
-			LockBuffer(*leaf, BUFFER_LOCK_EXCLUSIVE);
-		else if (!ConditionalLockBuffer(*leaf))
-			result = APPEND_BUSY;
-		if (result != APPEND_BUSY)
+			BufferGetBlockNumber(leaf) == BufferGetBlockNumber(edit.page))
+			hm_page_no_progress(index, leaf);
+		LockBuffer(leaf, BUFFER_LOCK_EXCLUSIVE);
+		hm_page_check(index, leaf, HM_PAGE_LEAF);
+		leaf_page = BufferGetPage(leaf);
+		if (hm_begins_leaf(index, leaf_page, ht_leaf_count(leaf_page), coming[0]) &&
+			ends_before(leaf_page, bound))
 		{
-			hm_page_check(index, *leaf, HM_PAGE_LEAF);
-			if (hm_begins_leaf(index, leaf_page, ht_leaf_count(leaf_page), first) &&
-				ends_before(leaf_page, position.entry))
-			{
-				GenericXLogState *state = GenericXLogStart(index);
+			GenericXLogState *state = GenericXLogStart(index);
 
-				hm_directory_apply(&edit, state, 0, entry, 1);
-				page = GenericXLogRegisterBuffer(state, header, 0);
-				hm_segment_set_high(page, position.entry);
-				leaf_page = GenericXLogRegisterBuffer(state, *leaf, 0);
-				hm_leaf_set_high(leaf_page, position.entry);
-				hm_device_mark_page(index, *leaf, HM_ALL_LINES);
-				hm_device_mark_blocks(index, extent->start, extent->length);
-				hm_device_structure_changes(index);
-				HM_FAULT(append_changed);
-				GenericXLogFinish(state);
-				HM_FAULT(append_logged);
-				result = APPEND_DONE;
-			}
-			UnlockReleaseBuffer(*leaf);
+			hm_directory_apply(&edit, state, 0, &entry, 1);
+			page = GenericXLogRegisterBuffer(state, header, 0);
+			hm_segment_set_high(page, position.entry);
+			leaf_page = GenericXLogRegisterBuffer(state, leaf, 0);
+			hm_leaf_set_high(leaf_page, bound);
+			hm_device_mark_page(index, leaf, HM_ALL_LINES);
+			hm_device_mark_blocks(index, extent.start, extent.length);
+			hm_device_structure_changes(index);
+			HM_FAULT(append_changed);
+			GenericXLogFinish(state);
+			HM_FAULT(append_logged);
+			added = true;
 		}
+		UnlockReleaseBuffer(leaf);
 	}
 	UnlockReleaseBuffer(header);
 	hm_directory_end(&edit);
-	return result;
-}
-
-int64
-hm_append_segment(Relation index, HmPart part, HtEntry bound, HT_KEY step,
-				  const HtEntry *coming, int64 n, uint32 most, HmSegmentName name)
-{
-	HmPosition	position = hm_position(part, bound.key, bound.tid);
-	HtWidth		width = hm_key_width(index);
-	HmExtent	extent;
-	HmDirectoryEntry entry;
-	AppendResult result = APPEND_BUSY;
-	Buffer		leaf = InvalidBuffer;
-
-	hm_allocation_lock(index);
-	entry = write_last_segment(index, position, step, coming, &n, most, &extent);
-	HM_FAULT(append_written);
-	for (int attempt = 1; result == APPEND_BUSY; attempt++)
-	{
-		result = list_appended(index, width, name, position, coming[0], &entry, &extent,
-							   attempt == APPEND_ATTEMPTS, &leaf);
-		if (result == APPEND_BUSY)
-		{
-			/* Whoever has the leaf locked may be reading the table, in search of dead rows. */
-			LockBuffer(leaf, BUFFER_LOCK_EXCLUSIVE);
-			UnlockReleaseBuffer(leaf);
-		}
-	}
-	if (result == APPEND_REFUSED)
+	if (!added)
 		hm_extent_free(index, &extent, 1);
 	hm_allocation_unlock(index);
-	return result == APPEND_DONE ? n : 0;
+	return added ? n : 0;
 }

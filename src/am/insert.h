@@ -52,6 +52,9 @@ typedef enum HmTargetResult
 extern HmTargetResult hm_target_find(Relation index, HmPart part, HtEntry entry,
 									 HmLeafTarget *target);
 
+/* Lock a buffer exclusively if that is possible within some microseconds. */
+extern bool hm_lock_soon(Buffer buffer);
+
 /*
  * Lock the header of the target's segment exclusively, too, if that is possible within some microseconds.  It
  * is against the order of locks, and so must not wait for longer, nor sleep.

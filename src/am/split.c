@@ -613,28 +613,36 @@ insert_under_header(Relation index, HmPart part, HtWidth width, Buffer header, B
 
 /*
  * Lock the segment in which an entry belongs, to write, and *leaf of it, both exclusively.  Returns the header, or
- * InvalidBuffer if the part has no segment.  Whoever has the leaf locked may be reading the table, in search
- * of dead rows (dead.c).  So it is waited for without the header, which all that descend in the segment need.  Only if the
- * header was not to be had then, again and again, it comes first.
+ * InvalidBuffer if the part has no segment.  Whoever has the leaf locked may be reading the table, in search of dead rows
+ * (dead.c).  So a batch waits for the leaf without the header, which all that descend in the segment need, unless the
+ * header was not to be had then, again and again.  A single row has tried that before, and keeps its turn: of rows that are
+ * appended one by one, those that come late split leaves.
  */
 static Buffer
-lock_with_leaf(Relation index, HtWidth width, HmPart part, HtEntry entry, Buffer *leaf)
+lock_with_leaf(Relation index, HtWidth width, HmPart part, HtEntry entry, bool batch, Buffer *leaf)
 {
+	HmPosition	position = hm_position(part, entry.key, entry.tid);
 	Buffer		header;
 
-	for (int attempt = 0; attempt < LEAF_ATTEMPTS; attempt++)
+	for (int attempt = 0; batch && attempt < LEAF_ATTEMPTS; attempt++)
 	{
 		HmLeafTarget target;
 
-		if (!hm_target_known(index, part, entry, &target))
+		header = hm_segment_enter_to_write(index, position, BUFFER_LOCK_EXCLUSIVE);
+		if (!BufferIsValid(header))
+			return InvalidBuffer;
+		*leaf = hm_segment_descend(index, header, width, entry, false, NULL);
+		if (hm_lock_soon(*leaf))
 		{
-			HmTargetResult result = hm_target_find(index, part, entry, &target);
-
-			if (result == HM_TARGET_NO_SEGMENT)
-				return InvalidBuffer;
-			if (result == HM_TARGET_CHANGED)
-				continue;
+			hm_page_check(index, *leaf, HM_PAGE_LEAF);
+			return header;
 		}
+		ReleaseBuffer(*leaf);
+		UnlockReleaseBuffer(header);
+
+		if (!hm_target_known(index, part, entry, &target) &&
+			hm_target_find(index, part, entry, &target) != HM_TARGET_LOCKED)
+			continue;
 		if (hm_target_lock_header(&target))
 		{
 			*leaf = target.leaf;
@@ -643,7 +651,7 @@ lock_with_leaf(Relation index, HtWidth width, HmPart part, HtEntry entry, Buffer
 		hm_target_release(&target);
 	}
 
-	header = hm_segment_enter_to_write(index, hm_position(part, entry.key, entry.tid), BUFFER_LOCK_EXCLUSIVE);
+	header = hm_segment_enter_to_write(index, position, BUFFER_LOCK_EXCLUSIVE);
 	if (BufferIsValid(header))
 		*leaf = hm_segment_leaf(index, header, width, entry, false, BUFFER_LOCK_EXCLUSIVE, NULL);
 	return header;
@@ -654,7 +662,7 @@ hm_make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
 {
 	HtWidth		width = hm_key_width(index);
 	Buffer		leaf = InvalidBuffer;
-	Buffer		header = lock_with_leaf(index, width, part, coming[0], &leaf);
+	Buffer		header = lock_with_leaf(index, width, part, coming[0], n > 1, &leaf);
 
 	if (!BufferIsValid(header))
 		return 0;

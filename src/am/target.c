@@ -49,8 +49,8 @@
 #define MIN_PAUSES	32
 #define MAX_PAUSES	2048
 
-/* How long to try for the header's lock, about; those that descend have it in share mode for a microsecond. */
-#define HEADER_PAUSES	512
+/* How long to try for a lock that must not be slept for: those that descend have a header's for a microsecond. */
+#define SOON_PAUSES		512
 
 /* How much that changes with a wait that was long enough, and with one that was not. */
 #define MORE_PAUSES	128
@@ -358,9 +358,15 @@ hm_target_find(Relation index, HmPart part, HtEntry entry, HmLeafTarget *target)
 }
 
 bool
+hm_lock_soon(Buffer buffer)
+{
+	return try_lock(buffer, 1, SOON_PAUSES) >= 0;
+}
+
+bool
 hm_target_lock_header(HmLeafTarget *target)
 {
-	if (try_lock(target->header, 1, HEADER_PAUSES) < 0)
+	if (!hm_lock_soon(target->header))
 		return false;
 
 	/* A mover that has set its mark meanwhile waits for the leaf, or will. */

@@ -182,6 +182,7 @@
 #define HmLeafTarget			HT_KEYED(HmLeafTarget)
 #define hm_target_release		HT_KEYED(hm_target_release)
 #define hm_target_known			HT_KEYED(hm_target_known)
+#define hm_lock_soon			HT_KEYED(hm_lock_soon)
 #define HmTargetResult			HT_KEYED(HmTargetResult)
 #define hm_target_find			HT_KEYED(hm_target_find)
 #define hm_target_lock_header	HT_KEYED(hm_target_lock_header)

@@ -75,38 +75,5 @@ END
 	close_session($_) for ($batch, $asking, $other);
 }
 
-# ----------------------------------------------------------------
-# So does who adds a segment at the end, without the metapage
-# ----------------------------------------------------------------
-{
-	my ($adding, $asking) = map { open_session($node) } 1 .. 2;
-
-	ask($adding, <<'END');
-DROP TABLE IF EXISTS t;
-CREATE TABLE t (k int) WITH (autovacuum_enabled = off);
-INSERT INTO t SELECT generate_series(1, 4000);
-CREATE INDEX t_k ON t USING harmonia (k);
-SET harmonia.fault = 'append_written:wait'
-END
-	hold($node, 'append_written');
-	hold($node, 'dead_found');
-	send_sql($adding, 'INSERT INTO t SELECT generate_series(4001, 20000)');
-	stopped_at($node, 'append_written');
-	ask($asking, "SET harmonia.fault = 'dead_found:wait'");
-	send_sql($asking, 'INSERT INTO t VALUES (30000)');
-	ok(blocked_on($node, 'PgSleep', '30000'), 'the last leaf is locked, and the table asked');
-	release('append_written');
-	ok(blocked_on($node, 'BufferContent|BufferExclusive', '4001'), 'another session adds a segment, and waits for the leaf');
-	# It has no copy of the metapage yet.
-	my $other = open_session($node);
-	send_sql($other, 'SELECT count(*) FROM t WHERE k = 5');
-	ok(ends_without_wait($node, $other, '^SELECT count'), 'a session that begins does not wait');
-	release('dead_found');
-	is(answer($_), '', 'rows') for ($adding, $asking);
-	is(answer($other), '1', 'a row of another leaf');
-	is(ask($other, "SELECT harmonia_check('t_k', true)"), '', 'the index is whole');
-	close_session($_) for ($adding, $asking, $other);
-}
-
 $node->stop;
 done_testing();
