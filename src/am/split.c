@@ -613,10 +613,10 @@ insert_under_header(Relation index, HmPart part, HtWidth width, Buffer header, B
 
 /*
  * Lock the segment in which an entry belongs, to write, and *leaf of it, both exclusively.  Returns the header, or
- * InvalidBuffer if the part has no segment.  Whoever has the leaf locked may be reading the table, in search of dead rows
- * (dead.c).  So a batch waits for the leaf without the header, which all that descend in the segment need, unless the
- * header was not to be had then, again and again.  A single row has tried that before, and keeps its turn: of rows that are
- * appended one by one, those that come late split leaves.
+ * InvalidBuffer if the part has no segment.  The backend that has the leaf locked may be reading the table, in search of
+ * dead rows (dead.c).  All that descend in the segment need the header.  So a batch waits for the leaf without it, and tries
+ * for it then; after some attempts in vain it keeps the header.  A single row has tried that before, and keeps its turn: of
+ * rows that are appended one by one, those that come late split leaves.
  */
 static Buffer
 lock_with_leaf(Relation index, HtWidth width, HmPart part, HtEntry entry, bool batch, Buffer *leaf)
