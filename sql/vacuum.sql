@@ -228,6 +228,15 @@ SELECT pg_relation_size('kept_k') >= :before AS kept_blocks;
 ALTER TABLE kept RESET (vacuum_truncate);
 :vacuum kept;
 SELECT pg_relation_size('kept_k') < :before AS kept_blocks_no_longer, verify('kept_k');
+-- What VACUUM is told comes before that
+INSERT INTO kept SELECT i FROM generate_series(1, 100000) i;
+SELECT pg_relation_size('kept_k') AS before \gset
+DELETE FROM kept;
+VACUUM (INDEX_CLEANUP on, TRUNCATE on, TRUNCATE off) kept;
+SELECT pg_relation_size('kept_k') >= :before AS kept_blocks;
+ALTER TABLE kept SET (vacuum_truncate = off);
+VACUUM (INDEX_CLEANUP on, TRUNCATE) kept;
+SELECT pg_relation_size('kept_k') < :before AS kept_blocks_no_longer, verify('kept_k');
 
 --
 -- Leaves that hold one key each have more slots than others.  A movement that keeps room does not make more leaves of

@@ -437,16 +437,16 @@ hm_extents_free_end(Relation index, BlockNumber end)
 }
 
 BlockNumber
-hm_extents_end(Relation index)
+hm_extents_end(Relation index, BlockNumber most)
 {
 	BlockNumber blocks = RelationGetNumberOfBlocks(index);
+	BlockNumber result = hm_extents_free_end(index, blocks);
 	HmExtent   *used;
 	int			count;
-	BlockNumber result;
 
 	/* If the sweep has left them alone the list does not have them. */
-	if (!ends_empty(index, blocks))
-		return hm_extents_free_end(index, blocks);
+	if (result < blocks || !ends_empty(index, blocks))
+		return Max(result, blocks - Min(blocks, most));
 	used = extents_in_use(index, &count);
 	result = Min(used_end(used, count), blocks);
 	pfree(used);

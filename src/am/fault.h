@@ -107,6 +107,7 @@
 	POINT(truncate_changed) \
 	POINT(truncate_logged) \
 	POINT(truncate_done) \
+	POINT(truncate_between) \
 	/* build.c */ \
 	POINT(build_begun) \
 	POINT(build_pages_extended) \

@@ -393,10 +393,11 @@ extern HmSweep hm_extents_sweep(Relation index, bool leave_end);
 extern BlockNumber hm_extents_free_end(Relation index, BlockNumber end);
 
 /*
- * The beginning of the free blocks at the end of the file, whether listed or left alone
- * by a sweep.  The caller holds the index's AccessExclusiveLock.
+ * The beginning of the free blocks at the end of the file; if they are listed, of so many of them at
+ * most.  Those that a sweep has left alone are all or none, as the list does not have what would be left of them.
+ * The caller holds the index's AccessExclusiveLock.
  */
-extern BlockNumber hm_extents_end(Relation index);
+extern BlockNumber hm_extents_end(Relation index, BlockNumber most);
 
 /* List blocks that a sweep has left alone at the end of the file. */
 extern void hm_extents_keep_end(Relation index);
@@ -411,7 +412,7 @@ extern bool hm_worth_truncating(BlockNumber free, BlockNumber blocks);
 
 /*
  * Whether the transaction can truncate: that of a parallel worker cannot, as it does not
- * commit, and vacuum_truncate can forbid it.  The caller holds a lock on the index's table.
+ * commit, and vacuum_truncate and VACUUM's option TRUNCATE can forbid it.  The caller holds a lock on the index's table.
  */
 extern bool hm_can_truncate(Relation index);
 

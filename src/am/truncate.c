@@ -17,10 +17,14 @@
 #include "access/parallel.h"
 #include "access/relation.h"
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "catalog/index.h"
 #include "catalog/storage.h"
+#include "commands/defrem.h"
 #include "commands/vacuum.h"
+#include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "tcop/utility.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -34,8 +38,27 @@
  */
 #define HM_TRUNCATE_MIN		1000
 
+/*
+ * Blocks that one step of a truncation removes at most.  Others wait as long as a step takes: a look at each of the
+ * shared buffers, and what it costs to drop so many of them and to make the file shorter.
+ */
+#ifdef HM_SMALL_LIMITS
+#define HM_TRUNCATE_STEP	16
+#else
+#define HM_TRUNCATE_STEP	Max(1024, NBuffers / 64)
+#endif
+
+/* So often, and so many microseconds apart, the next step tries to lock an index that others use meanwhile. */
+#define HM_TRUNCATE_TRIES	10
+#define HM_TRUNCATE_PAUSE	1000
+
 /* OIDs of the indexes noted, in the transaction's memory. */
 static List *noted = NIL;
+
+/* The option TRUNCATE of the VACUUM that runs. */
+static VacOptValue truncate_option = VACOPTVALUE_UNSPECIFIED;
+
+static ProcessUtility_hook_type next_ProcessUtility = NULL;
 
 bool
 hm_worth_truncating(BlockNumber free, BlockNumber blocks)
@@ -67,6 +90,8 @@ hm_can_truncate(Relation index)
 
 	if (IsParallelWorker())
 		return false;
+	if (truncate_option != VACOPTVALUE_UNSPECIFIED)
+		return truncate_option == VACOPTVALUE_ENABLED;
 	table = relation_open(index->rd_index->indrelid, NoLock);
 	options = (StdRdOptions *) table->rd_options;
 	allowed = hm_vacuum_truncates(options);
@@ -91,7 +116,7 @@ lock_to_truncate(Oid index, Oid table)
 	return false;
 }
 
-/* Remove the extents that begin at this block or after it from the list of free extents. */
+/* Take this block and those after it from the list of free extents. */
 static void
 shorten_list(Relation index, BlockNumber end)
 {
@@ -104,6 +129,12 @@ shorten_list(Relation index, BlockNumber end)
 		meta->free_count--;
 		memset(&meta->free[meta->free_count], 0, sizeof(HmExtent));
 	}
+	if (meta->free_count > 0)
+	{
+		HmExtent   *last = &meta->free[meta->free_count - 1];
+
+		last->length = Min(last->length, end - last->start);
+	}
 	HM_FAULT(truncate_changed);
 	GenericXLogFinish(state);
 	HM_FAULT(truncate_logged);
@@ -111,23 +142,25 @@ shorten_list(Relation index, BlockNumber end)
 }
 
 /*
- * Truncate an index.  The caller holds its AccessExclusiveLock, so no other backend reads
- * a page that is removed, or owns blocks that the metapage does not list.  The list is
+ * Truncate an index by one step.  Returns whether there is more to truncate.  The caller holds its AccessExclusiveLock,
+ * so no other backend reads a page that is removed, or owns blocks that the metapage does not list.  The list is
  * changed first: after a crash in between, the blocks are lost until the next VACUUM,
  * which is better than a list that leads beyond the file.
  */
-static void
-truncate_locked(Relation index)
+static bool
+truncate_step(Relation index)
 {
-	BlockNumber end = hm_extents_end(index);
+	BlockNumber blocks = RelationGetNumberOfBlocks(index);
+	BlockNumber end = hm_extents_end(index, HM_TRUNCATE_STEP);
 
 	HM_FAULT(truncate_locked);
-	if (end < RelationGetNumberOfBlocks(index))
+	if (end < blocks)
 	{
 		shorten_list(index, end);
 		RelationTruncate(index, end);
 	}
 	HM_FAULT(truncate_done);
+	return end < blocks && hm_extents_free_end(index, end) < end;
 }
 
 /* Open a relation that was noted and is locked; NULL if it is not that index any more. */
@@ -147,23 +180,26 @@ open_noted(Oid oid, Oid table)
 }
 
 /*
- * Truncate an index if it can be locked at once.  If not, list the blocks at its end that
- * the sweep has left alone for the truncation.
+ * Truncate an index by one step if it can be locked at once.  If not, list the blocks at its end that
+ * the sweep has left alone for the truncation.  Returns whether it was locked; *more says whether there is more to
+ * truncate.
  */
-static void
-truncate_noted(Oid oid)
+static bool
+truncate_noted(Oid oid, bool *more)
 {
 	Oid			table = IndexGetRelation(oid, true);
 	bool		locked = OidIsValid(table) && lock_to_truncate(oid, table);
 	Relation	index;
 
 	if (!locked && !ConditionalLockRelationOid(oid, RowExclusiveLock))
-		return;
+		return false;
 	index = open_noted(oid, table);
-	if (index != NULL)
+	if (index == NULL)
+		*more = false;
+	else
 	{
 		if (locked)
-			truncate_locked(index);
+			*more = truncate_step(index);
 		else
 			hm_extents_keep_end(index);
 		relation_close(index, NoLock);
@@ -171,6 +207,31 @@ truncate_noted(Oid oid)
 	UnlockRelationOid(oid, locked ? AccessExclusiveLock : RowExclusiveLock);
 	if (locked)
 		UnlockRelationOid(table, AccessExclusiveLock);
+	return locked;
+}
+
+/*
+ * Truncate an index step by step, and let others use it in between.  It ends early if they always do; what is left
+ * stays listed.  A truncation flushes WAL up to its own record, so what the transaction has written before is flushed
+ * before others have to wait.
+ */
+static void
+truncate_in_steps(Oid oid)
+{
+	bool		more = false;
+	bool		locked;
+
+	XLogFlush(XactLastRecEnd);
+	locked = truncate_noted(oid, &more);
+
+	for (int tries = 0; more && tries < HM_TRUNCATE_TRIES; tries = locked ? 0 : tries + 1)
+	{
+		HM_FAULT(truncate_between);
+		if (!locked)
+			pg_usleep(HM_TRUNCATE_PAUSE);
+		CHECK_FOR_INTERRUPTS();
+		locked = truncate_noted(oid, &more);
+	}
 }
 
 static void
@@ -181,13 +242,56 @@ truncate_callback(XactEvent event, void *arg)
 	if (event == XACT_EVENT_PRE_COMMIT)
 	{
 		foreach(cell, noted)
-			truncate_noted(lfirst_oid(cell));
+			truncate_in_steps(lfirst_oid(cell));
 	}
 	noted = NIL;
+}
+
+/* What a statement says of TRUNCATE, if it is a VACUUM.  As there, the last one counts. */
+static VacOptValue
+option_of(Node *statement)
+{
+	VacOptValue result = VACOPTVALUE_UNSPECIFIED;
+	ListCell   *cell;
+
+	if (!IsA(statement, VacuumStmt))
+		return result;
+	foreach(cell, ((VacuumStmt *) statement)->options)
+	{
+		DefElem    *option = lfirst_node(DefElem, cell);
+
+		if (strcmp(option->defname, "truncate") == 0)
+			result = defGetBoolean(option) ? VACOPTVALUE_ENABLED : VACOPTVALUE_DISABLED;
+	}
+	return result;
+}
+
+/* VACUUM does not tell an index what it has been told. */
+static void
+truncate_ProcessUtility(PlannedStmt *pstmt, const char *queryString,
+						bool readOnlyTree, ProcessUtilityContext context,
+						ParamListInfo params, QueryEnvironment *queryEnv,
+						DestReceiver *dest, QueryCompletion *qc)
+{
+	ProcessUtility_hook_type next = next_ProcessUtility ? next_ProcessUtility : standard_ProcessUtility;
+	VacOptValue outer = truncate_option;
+
+	truncate_option = option_of(pstmt->utilityStmt);
+	PG_TRY();
+	{
+		next(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+	}
+	PG_FINALLY();
+	{
+		truncate_option = outer;
+	}
+	PG_END_TRY();
 }
 
 void
 hm_truncate_init(void)
 {
+	next_ProcessUtility = ProcessUtility_hook;
+	ProcessUtility_hook = truncate_ProcessUtility;
 	RegisterXactCallback(truncate_callback, NULL);
 }
