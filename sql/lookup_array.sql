@@ -305,6 +305,22 @@ CALL use_lookups(true);
 SET LOCAL enable_partitionwise_aggregate = on;
 SELECT plan_nodes('SELECT k, count(*) FROM h WHERE k IN (5, 6, 700) GROUP BY k', 'Append');
 ROLLBACK;
+-- The plan of a min() removes partitions, too
+BEGIN;
+CREATE TABLE days (day int NOT NULL) PARTITION BY RANGE (day);
+SELECT format('CREATE TABLE days_%s PARTITION OF days FOR VALUES FROM (%s) TO (%s)', i, i * 1000, i * 1000 + 1000) FROM generate_series(0, 9) i \gexec
+INSERT INTO days SELECT i FROM generate_series(0, 9999) i;
+CREATE INDEX ON days USING harmonia (day);
+ANALYZE days;
+SET LOCAL enable_seqscan = off;
+SET LOCAL plan_cache_mode = force_generic_plan;
+\set ECHO none
+SELECT format('PREPARE least(int) AS SELECT min(day) FROM days WHERE day IN (%s) AND day > $1', string_agg(i::text, ',')) FROM generate_series(1, 9999, 40) i \gexec
+\set ECHO all
+SELECT line FROM plan('EXECUTE least(8000)') line WHERE line ~ 'Removed';
+EXECUTE least(8000);
+DEALLOCATE least;
+ROLLBACK;
 -- Row-level security
 CREATE ROLE regress_lookup_array;
 GRANT USAGE ON SCHEMA lookup_array TO regress_lookup_array;

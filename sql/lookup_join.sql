@@ -83,6 +83,7 @@ SELECT * FROM compare_lookups(
 	'SELECT n, t.id FROM o LEFT JOIN t USING (k)',
 	'SELECT n, t.* FROM o LEFT JOIN t ON t.k = o.k AND t.v > ''v5''',
 	'SELECT n, t.id FROM o LEFT JOIN t ON t.k = o.k AND o.n % 2 = 0',
+	'SELECT n, t.id FROM o LEFT JOIN t ON t.id = o.n AND t.k = o.k WHERE o.n = 5',
 	'SELECT n, t.id FROM o LEFT JOIN t ON t.k = o.k AND t.id > o.n WHERE t.id IS NULL OR t.id % 2 = 0',
 	'SELECT n, coalesce(t.k, -1) FROM o LEFT JOIN t ON t.k = o.k WHERE coalesce(t.k, -1) < 100',
 	'SELECT n FROM o LEFT JOIN t ON t.k = o.k WHERE t.k IS NULL',

@@ -4,8 +4,9 @@
  *
  * Groups are numbered in the order in which they are added.  Their records are in chunks,
  * which never move.  A hash table with open addressing leads from keys to numbers.  Keys
- * are Datums passed by value, of types for which equal values are equal Datums; NULLs are
- * equal to one another.
+ * are passed by value, and of types for which equal values have the same bits.  Those bits of a Datum that the type
+ * does not use are left out: functions leave zeros there, and tuples repeat a value's highest bit (fetch_att()).
+ * NULLs are equal to one another.
  *
  * The table takes as much memory as a HashAggregate may.  When it is full, rows of other
  * groups are the caller's to keep.
@@ -39,6 +40,7 @@ typedef struct GroupColumn
 	int			column;
 	int16		length;
 	bool		by_value;
+	Datum		used;			/* of a key: the bits of a Datum that its type uses; the others may be anything */
 } GroupColumn;
 
 /*
@@ -111,6 +113,7 @@ add_columns(HmGroups *groups, List *numbers, TupleDesc desc)
 		column->column = lfirst_int(cell);
 		column->length = attribute->attlen;
 		column->by_value = attribute->attbyval;
+		column->used = column->length < (int) sizeof(Datum) ? ((Datum) 1 << (8 * column->length)) - 1 : ~(Datum) 0;
 	}
 }
 
@@ -196,7 +199,8 @@ is_group_of(const HmGroups *groups, char *record, const HmColumn *columns, uint3
 		const HmColumn *column = &columns[groups->columns[i].column - 1];
 
 		if (record_nulls(groups, record)[i] != column->nulls[row] ||
-			(!column->nulls[row] && record_values(record)[i] != column->values[row]))
+			(!column->nulls[row] &&
+			 ((record_values(record)[i] ^ column->values[row]) & groups->columns[i].used) != 0))
 			return false;
 	}
 	return true;
@@ -304,13 +308,14 @@ hash_keys(const HmGroups *groups, const HmColumn *columns, uint32 rows, uint32 *
 	for (int i = 0; i < groups->keys; i++)
 	{
 		const HmColumn *column = &columns[groups->columns[i].column - 1];
+		Datum		used = groups->columns[i].used;
 
 		for (uint32 row = 0; row < rows; row++)
 		{
 			uint64		hash = hashes[row] + UINT64CONST(0x9E3779B97F4A7C15);
 
 			if (!column->nulls[row])
-				hash ^= (uint64) column->values[row] * UINT64CONST(0xBF58476D1CE4E5B9);
+				hash ^= (uint64) (column->values[row] & used) * UINT64CONST(0xBF58476D1CE4E5B9);
 			hash = (hash ^ hash >> 32) * UINT64CONST(0x94D049BB133111EB);
 			hashes[row] = (uint32) (hash >> 32);
 		}

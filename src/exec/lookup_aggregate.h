@@ -69,7 +69,7 @@ extern void hm_aggregate_check_permissions(const Aggref *aggref);
  */
 typedef struct HmGroups HmGroups;
 
-/* Whether equality by this operator is that of Datums, so that groups can be found. */
+/* Whether equality by this operator is that of bits, so that groups can be found. */
 extern bool hm_groups_can_compare(Oid operator);
 
 /* The memory that a group takes, but for kept values that are not passed by value. */

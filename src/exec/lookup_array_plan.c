@@ -438,6 +438,21 @@ is_cheapest(List *paths)
 }
 
 /*
+ * Whether this is the query that PostgreSQL makes of a min() or max() (build_minmax_path()).  Its
+ * paths are no upper relation's, so hm_show_partitions() is not called for it.
+ */
+static bool
+is_of_min_max(PlannerInfo *root)
+{
+	TargetEntry *target;
+
+	if (root->parent_root == NULL || !root->parent_root->parse->hasAggs || list_length(root->parse->targetList) != 1)
+		return false;
+	target = linitial_node(TargetEntry, root->parse->targetList);
+	return root->parse->limitCount != NULL && target->resname != NULL && strcmp(target->resname, "agg_target") == 0;
+}
+
+/*
  * If a partitioned table is the only relation of a query, PostgreSQL drops its paths when it knows
  * what the query returns, and makes new ones of the partitions' paths, which then compute that
  * (apply_scanjoin_target_to_paths()).  It does not ask the hook again.  A table without
@@ -451,7 +466,7 @@ hide_partitions(PlannerInfo *root, RelOptInfo *rel)
 {
 	const Query *query = root->parse;
 
-	if (bms_equal(rel->relids, root->all_baserels) &&
+	if (bms_equal(rel->relids, root->all_baserels) && !is_of_min_max(root) &&
 		(is_cheapest(rel->pathlist) || is_cheapest(rel->partial_pathlist)) &&
 		!(enable_partitionwise_aggregate && (query->hasAggs || query->groupClause != NIL)))
 		rel->nparts = -rel->nparts;

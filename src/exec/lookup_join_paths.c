@@ -312,7 +312,7 @@ hm_join_is_index_only(RelOptInfo *inner, List *targets, List *keys, List *restri
 {
 	return hm_reads_only(inner, returned_columns(inner, targets, keys),
 						 list_concat(extract_actual_clauses(inner->baserestrictinfo, false),
-									 get_actual_clauses(restrictions)));
+									 extract_actual_clauses(restrictions, false)));
 }
 
 /*
@@ -518,7 +518,7 @@ hm_can_join(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner, JoinPathE
 	return !has_pseudoconstant(extra->restrictlist) &&
 		!has_pseudoconstant(inner->baserestrictinfo) &&
 		can_provide_targets(joinrel, outer) && hm_join_can_read(inner) &&
-		!read_row(get_actual_clauses(extra->restrictlist), inner->relid);
+		!read_row(extract_actual_clauses(extra->restrictlist, false), inner->relid);
 }
 
 void
