@@ -43,9 +43,9 @@ Staging::map(int memory, uint64_t bytes)
 		return false;
 	start = (char *) mapped;
 	size = bytes;
-	pinned = budget.pinned + size <= budget.limit && hd_device_pin(device, start, size) == HD_OK;
-	if (pinned)
-		budget.pinned += size;
+	pinned = budget.pinned.fetch_add(size) + size <= budget.limit && hd_device_pin(device, start, size) == HD_OK;
+	if (!pinned)
+		budget.pinned -= size;
 	return true;
 }
 

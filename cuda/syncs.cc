@@ -6,11 +6,14 @@
 #include "service.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <vector>
 
 namespace harmonia
 {
+
+using std::chrono::steady_clock;
 
 /* How many numbers of pages or lines are copied and checked at a time. */
 static constexpr uint32_t numbers_max = 1 << 16;
@@ -39,6 +42,8 @@ Service::sync_begin(Client &client)
 			"an index must keep its key width and fanout");
 	client.index->in_sync = true;
 	client.sync = client.index;
+	last_sync = std::max(last_sync + 1, (uint64_t) steady_clock::now().time_since_epoch().count());
+	client.reply.sync = last_sync;
 }
 
 /* A device's share of the beginning of a sync. */

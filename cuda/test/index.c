@@ -479,6 +479,8 @@ sync_begin(const Connection *connection, Index *index)
 		check_zones(connection, index);
 	expect(reply.blocks >= index->blocks_copied, "room for %u blocks, not %u", reply.blocks, index->blocks_copied);
 	expect(reply.structure == (reply.created ? 0 : index->structure), "structure");
+	expect(reply.sync > index->sync, "numbers of syncs");
+	index->sync = reply.sync;
 	return status;
 }
 

@@ -36,6 +36,7 @@ typedef struct Index
 	IndexLeaf  *old_leaves;		/* the list that was copied last */
 	uint32_t	old_leaf_count;
 	uint64_t	structure;
+	uint64_t	sync;			/* number of the last one */
 
 	/*
 	 * Of a partial copy: the zones that it has, with keys of the model; and which blocks of leaves.

@@ -140,6 +140,7 @@
 	POINT(lookup_read) \
 	POINT(lookup_portion) \
 	/* sync.c, sync_pages.c, remote.c */ \
+	POINT(sync_granted) \
 	POINT(sync_begun) \
 	POINT(sync_listed) \
 	POINT(sync_page_pinned) \

@@ -166,6 +166,8 @@ typedef struct HmWatch
 	pg_atomic_uint32 *marked;	/* nonzero: there may be new marks */
 	pg_atomic_uint32 *overflow; /* nonzero: a block without a word has changed */
 	pg_atomic_uint64 *owed;		/* number of marked lines, about */
+	pg_atomic_uint64 *sync;		/* number of the last sync that a backend began */
+	uint64		own_sync;		/* of the one that this backend began */
 	uint32		first_group;	/* in the summary of marks */
 } HmWatch;
 
@@ -193,9 +195,32 @@ extern void hm_device_release(void);
 extern void hm_device_loads(void);
 
 /*
+ * The daemon has begun a sync of the index that this backend holds, and given it this number.  Returns false if a later one
+ * has been begun meanwhile.
+ *
+ * A backend that stops in the middle of its sync can lose it, when the daemon closes the connection or is started again,
+ * and notices that at its next request.  Another one makes a new copy meanwhile, and marks that are set then are owed to
+ * that.  So whoever takes marks looks whether its sync is still the last one, while it holds what keeps others away: the
+ * lock of the marked page, which the new copy's maker reads and a writer changes later, or that of the shared memory.
+ */
+extern bool hm_device_begin_sync(HmWatch *watch, uint64 number);
+
+static inline bool
+hm_device_in_sync(const HmWatch *watch)
+{
+	return pg_atomic_read_u64(watch->sync) == watch->own_sync;
+}
+
+/*
+ * Lower the flag that says that there may be marks.  Returns whether it was raised; also false if this backend has
+ * lost its sync.
+ */
+extern bool hm_device_lower_flag(const HmWatch *watch);
+
+/*
  * A walk over the blocks of a held index that have marks, in order.  It finds all marks that
  * were made before it began, and maybe later ones.  The caller takes the marks: the next walk
- * need not find what this one has.
+ * need not find what this one has.  It ends early if this backend has lost its sync.
  */
 typedef struct HmMarkWalk
 {

@@ -48,7 +48,7 @@
 
 #include "tree/tree.h"
 
-#define HP_VERSION		15
+#define HP_VERSION		16
 #define HP_CONTROL_FD	3
 
 /* Clients that wait for another client's sync get HP_WAITING at this interval. */
@@ -245,6 +245,8 @@ typedef struct HpReply
 	uint32_t	status;			/* HpStatus */
 	uint32_t	created;		/* HP_SYNC_BEGIN: the copy is new and empty */
 	uint64_t	structure;		/* HP_SYNC_BEGIN: of the last HP_SYNC_END */
+	uint64_t	sync;			/* HP_SYNC_BEGIN: greater than that of any sync before, of an earlier
+								 * daemon, too */
 	uint32_t	blocks;			/* that the copy has room for */
 	uint32_t	free_blocks;	/* HP_SYNC_BEGIN and HP_SYNC_ZONES: of these, how many a partial
 								 * copy does not use */

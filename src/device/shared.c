@@ -107,6 +107,7 @@ start_shared(void)
 			pg_atomic_init_u32(&hm_device->slots[i].marked, 0);
 			pg_atomic_init_u32(&hm_device->slots[i].overflow, 0);
 			pg_atomic_init_u64(&hm_device->slots[i].owed, 0);
+			pg_atomic_init_u64(&hm_device->slots[i].sync, 0);
 			pg_atomic_init_u64(&hm_device->slots[i].heat_sum, 0);
 			for (int zone = 0; zone < HP_MAX_ZONES; zone++)
 				pg_atomic_init_u32(&hm_device->slots[i].heat[zone], 0);

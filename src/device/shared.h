@@ -32,6 +32,7 @@ typedef struct HmSlot
 	pg_atomic_uint32 marked;
 	pg_atomic_uint32 overflow;	/* a block without a word has changed */
 	pg_atomic_uint64 owed;		/* number of marked lines, about */
+	pg_atomic_uint64 sync;		/* number of the last sync */
 
 	/* Of an index with a partial copy (heat.c) */
 	float		share;			/* of probes in resident zones; 1 for other indexes */

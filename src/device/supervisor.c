@@ -157,7 +157,8 @@ wait_for_control(long timeout)
 
 /*
  * Close the control connection, so that the daemon ends if it has not, and wait for its
- * end.  Sets *status as waitpid() does, or to 0 if there is no daemon.
+ * end.  Sets *status as waitpid() does, or to 0 if there is no daemon.  The kernel may not let a daemon end
+ * whose device hangs; it is not waited for then, so that the server can be stopped.
  */
 static void
 end_daemon(int *status)
@@ -179,6 +180,14 @@ end_daemon(int *status)
 	{
 		if (waited == END_TIMEOUT_MS)
 			kill(daemon_pid, SIGKILL);
+		if (waited == 2 * END_TIMEOUT_MS)
+		{
+			ereport(LOG,
+					(errmsg("\"%s\" with PID %d does not end", DAEMON, (int) daemon_pid),
+					 errdetail("It was killed, and may be stuck in a device's driver.")));
+			*status = SIGKILL;
+			break;
+		}
 		pg_usleep(10000);
 	}
 	daemon_pid = 0;

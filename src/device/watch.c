@@ -439,6 +439,8 @@ hm_device_watch(const HpIndexName *name, Oid relation, BlockNumber blocks, HmWat
 		watch->marked = &slot->marked;
 		watch->overflow = &slot->overflow;
 		watch->owed = &slot->owed;
+		watch->sync = &slot->sync;
+		watch->own_sync = 0;
 	}
 	LWLockRelease(hm_device->lock);
 	return result;
@@ -464,6 +466,31 @@ hm_device_loads(void)
 	LWLockAcquire(hm_device->lock, LW_EXCLUSIVE);
 	held->loader = MyProcPid;
 	LWLockRelease(hm_device->lock);
+}
+
+bool
+hm_device_begin_sync(HmWatch *watch, uint64 number)
+{
+	bool		last;
+
+	LWLockAcquire(hm_device->lock, LW_EXCLUSIVE);
+	last = number > pg_atomic_read_u64(watch->sync);
+	if (last)
+		pg_atomic_write_u64(watch->sync, number);
+	LWLockRelease(hm_device->lock);
+	watch->own_sync = number;
+	return last;
+}
+
+bool
+hm_device_lower_flag(const HmWatch *watch)
+{
+	bool		raised;
+
+	LWLockAcquire(hm_device->lock, LW_SHARED);
+	raised = hm_device_in_sync(watch) && pg_atomic_exchange_u32(watch->marked, 0) != 0;
+	LWLockRelease(hm_device->lock);
+	return raised;
 }
 
 void
@@ -493,7 +520,12 @@ take_summary(HmMarkWalk *walk)
 		own &= (UINT64CONST(1) << (end - walk->base)) - 1;
 	walk->group = Min(end, walk->base + 64);
 	if (pg_atomic_read_u64(summary) & own)
-		walk->bits = pg_atomic_fetch_and_u64(summary, ~own) & own;
+	{
+		LWLockAcquire(hm_device->lock, LW_SHARED);
+		if (hm_device_in_sync(walk->watch))
+			walk->bits = pg_atomic_fetch_and_u64(summary, ~own) & own;
+		LWLockRelease(hm_device->lock);
+	}
 }
 
 bool

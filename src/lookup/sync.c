@@ -325,6 +325,9 @@ send_state(HmSync *sync, uint64 copied)
 					break;
 				continue;
 			}
+			/* Zones that stay may have changed since an earlier attempt has exchanged the others. */
+			if (sync->exchanged && !hm_sync_send_marked(sync))
+				break;
 			has_pages = true;
 		}
 		else if (!hm_sync_send_marked(sync))
@@ -373,9 +376,9 @@ read_metapage(HmSync *sync)
 	UnlockReleaseBuffer(buffer);
 }
 
-/* Begin a sync.  Returns the reply, or NULL. */
+/* Begin a sync.  Returns the reply, or NULL, also if the sync has been lost already. */
 static const HpReply *
-begin_sync(const HmSync *sync, bool load)
+begin_sync(HmSync *sync, bool load)
 {
 	HpRequest	request = hm_sync_request(sync, HP_SYNC_BEGIN);
 	const HpReply *reply;
@@ -387,6 +390,9 @@ begin_sync(const HmSync *sync, bool load)
 	INSTR_TIME_SET_CURRENT(start);
 	reply = hm_client_ask(&request);
 	waited_ns += hm_ns_since(start) - (reply != NULL ? 1000.0 * reply->busy_us : 0);
+	HM_FAULT(sync_granted);
+	if (reply != NULL && reply->status == HP_OK && !hm_device_begin_sync(&sync->watch, reply->sync))
+		return NULL;
 	return reply;
 }
 

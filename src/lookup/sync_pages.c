@@ -231,7 +231,7 @@ is_read(const HmSync *sync, Page page)
 
 /*
  * Take the marks of a block and copy the marked lines.  A block that becomes a leaf later is marked
- * again as a whole.
+ * again as a whole.  There are none for a backend that has lost its sync; its next request will fail.
  */
 static inline void
 take_block(HmSync *sync, BlockNumber block)
@@ -241,7 +241,7 @@ take_block(HmSync *sync, BlockNumber block)
 
 	HM_FAULT(sync_page_pinned);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	lines = pg_atomic_exchange_u64(&sync->watch.words[block], 0);
+	lines = hm_device_in_sync(&sync->watch) ? pg_atomic_exchange_u64(&sync->watch.words[block], 0) : 0;
 	if (is_read(sync, BufferGetPage(buffer)))
 	{
 		add_lines(sync, block, BufferGetPage(buffer), lines);
@@ -270,7 +270,7 @@ begin_marked(HmSync *sync)
 {
 	if (sync->limit > 0)
 		return true;
-	if (pg_atomic_exchange_u32(sync->watch.marked, 0) == 0)
+	if (!hm_device_lower_flag(&sync->watch))
 		return false;
 
 	/* Lines that are marked from here on may be counted, and taken nevertheless. */
@@ -364,7 +364,8 @@ hm_sync_send_leaves(HmSync *sync, const HmLeafList *list)
 		is_leaf = hm_page_is_leaf_of(page, leaf->stamp);
 		if (is_leaf)
 		{
-			pg_atomic_write_u64(&sync->watch.words[leaf->block], 0);
+			if (hm_device_in_sync(&sync->watch))
+				pg_atomic_write_u64(&sync->watch.words[leaf->block], 0);
 			sync->numbers[sync->count] = leaf->block;
 			memcpy(sync->data + (Size) sync->count * BLCKSZ, page, BLCKSZ);
 			sync->count++;

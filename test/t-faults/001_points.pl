@@ -178,7 +178,7 @@ my @points = (
 	[ lookup_read => 'lookup' ],
 	[ lookup_portion => 'lookup' ],
 	[ lookup_prepared => 'lookup' ]);
-my @device_points = ((map { [ $_ => 'device' ] } qw(sync_begun sync_listed sync_copied remote_synced remote_map_read remote_searched)),
+my @device_points = ((map { [ $_ => 'device' ] } qw(sync_granted sync_begun sync_listed sync_copied remote_synced remote_map_read remote_searched)),
 	[ sync_page_pinned => 'resident' ]);
 
 # The same with a copy on the device, of an index that has changed little since.
