@@ -59,7 +59,15 @@ Service::Service(const std::vector<Lanes> &opened, uint64_t memory_limit, uint64
 		fixed_piece = (uint32_t) atoi(piece);
 	clients_max = clients_limit;
 	if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0)
+	{
+		rlim_t		own = descriptors.rlim_cur;
+
+		/* Each client takes two descriptors, and sessions are many more than those of one server process. */
+		descriptors.rlim_cur = descriptors.rlim_max;
+		if (setrlimit(RLIMIT_NOFILE, &descriptors) != 0)
+			descriptors.rlim_cur = own;
 		clients_max = std::min(clients_max, (size_t) descriptors.rlim_cur / 2);
+	}
 	indexes.host.limit = host_memory_limit;
 	for (const Lanes &lanes : opened)
 	{

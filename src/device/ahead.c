@@ -12,7 +12,6 @@
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "storage/ipc.h"
-#include "utils/timestamp.h"
 
 #include "device/shared.h"
 
@@ -29,14 +28,14 @@ void
 hm_ahead_start(void)
 {
 	BackgroundWorker worker = {0};
-	TimestampTz now = GetCurrentTimestamp();
+	uint64		now = hm_now_ms();
 	bool		wanted;
 
 	if (!hm_resync_ahead)
 		return;
 	LWLockAcquire(hm_device->lock, LW_EXCLUSIVE);
 	wanted = hm_device->ahead_pid == 0 &&
-		TimestampDifferenceExceeds(hm_device->ahead_started, now, START_MS);
+		(hm_device->ahead_started == 0 || now - hm_device->ahead_started >= START_MS);
 	if (wanted)
 		hm_device->ahead_started = now;
 	LWLockRelease(hm_device->lock);
@@ -111,7 +110,7 @@ last_search(const HmDeviceCosts *costs)
 Oid
 hm_ahead_next(bool *idle)
 {
-	uint32		now_ms = hm_costs_now_ms();
+	uint32		now_ms = (uint32) hm_now_ms();
 	Oid			result = InvalidOid;
 	int64		most = HM_AHEAD_LINES - 1;
 

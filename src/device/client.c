@@ -23,7 +23,6 @@
 #include "storage/latch.h"
 #include "utils/memutils.h"
 #include "utils/timeout.h"
-#include "utils/timestamp.h"
 
 #include "compat.h"
 #include "device/shared.h"
@@ -186,18 +185,17 @@ send_request(HpRequest *request, int descriptor)
 
 /*
  * May a backend go on waiting that began at "start"?  *checked is when this was last found
- * out, or start.
+ * out, or start.  Both are by hm_now_ms().
  */
 static bool
-may_wait(TimestampTz start, TimestampTz *checked)
+may_wait(uint64 start, uint64 *checked)
 {
-	TimestampTz now = GetCurrentTimestamp();
+	uint64		now = hm_now_ms();
 
-	if (!TimestampDifferenceExceeds(*checked, now, SUSPECT_MS))
+	if (now - *checked < SUSPECT_MS)
 		return true;
 	*checked = now;
-	if (hm_device_state() != HM_DEVICE_UP ||
-		TimestampDifferenceExceeds(start, now, ANSWER_TIMEOUT_MS))
+	if (hm_device_state() != HM_DEVICE_UP || now - start >= ANSWER_TIMEOUT_MS)
 		return false;
 	hm_supervisor_suspect();
 	return true;
@@ -207,8 +205,8 @@ may_wait(TimestampTz start, TimestampTz *checked)
 static const HpReply *
 receive_reply(void)
 {
-	TimestampTz start = 0;
-	TimestampTz checked = 0;
+	uint64		start = 0;
+	uint64		checked = 0;
 
 	for (;;)
 	{
@@ -229,7 +227,7 @@ receive_reply(void)
 		if (received >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
 			return NULL;
 		if (start == 0)
-			start = checked = GetCurrentTimestamp();
+			start = checked = hm_now_ms();
 		else if (!may_wait(start, &checked))
 			return NULL;
 		if (WaitEventSetWait(wait_set, SUSPECT_MS, &event, 1, PG_WAIT_EXTENSION) > 0 &&

@@ -64,8 +64,7 @@ typedef struct HmDeviceCosts
 	uint32_t	lost_at_ms[HM_SIZE_CLASSES];	/* when that was below 0 last after a batch there */
 	float		debt;			/* that batches spent on the CPU for lack of a copy, since the
 								 * index was last loaded or unloaded */
-	int64_t		refused;		/* TimestampTz: when the device last had no room for the copy,
-								 * or 0 */
+	uint64_t	refused;		/* when the device last had no room for the copy, by hm_now_ms(), or 0 */
 } HmDeviceCosts;
 
 /* What is in the way of a batch on the device. */

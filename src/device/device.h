@@ -341,8 +341,11 @@ typedef struct HmCopyState
 extern HmDeviceCosts *hm_stats_lock_costs(Oid relation, HmCopyState *state);
 extern void hm_stats_unlock_costs(void);
 
-/* The time by which costs know their age. */
-extern uint32 hm_costs_now_ms(void);
+/*
+ * The time in ms, never 0, by a clock that nobody sets back.  All processes of a server have the same.  Costs know
+ * their age by its lower half.
+ */
+extern uint64 hm_now_ms(void);
 
 /* Add counters to a sum; the copy's memory is replaced unless it is 0. */
 extern void hm_batch_counts_add(HmBatchCounts *sum, const HmBatchCounts *counts);

@@ -63,7 +63,7 @@ typedef struct HmDeviceShared
 	/* The process that brings copies up to date ahead of batches. */
 	int			ahead_pid;		/* 0: it does not run */
 	Latch	   *ahead_latch;	/* as above, as NULL; read without a lock */
-	TimestampTz ahead_started;	/* when one was last asked for */
+	uint64		ahead_started;	/* when one was last asked for, by hm_now_ms(); 0: never */
 	uint64		clock;
 	uint64		incarnation;	/* number of structure counts begun so far */
 	uint32		divisions;		/* number of divisions into zones so far */

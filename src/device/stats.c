@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "portability/instr_time.h"
 #include "utils/timestamp.h"
 
 #include "device/shared.h"
@@ -35,10 +36,13 @@ hm_stats_lock_costs(Oid relation, HmCopyState *state)
 	return &slot->costs;
 }
 
-uint32
-hm_costs_now_ms(void)
+uint64
+hm_now_ms(void)
 {
-	return (uint32) (GetCurrentTimestamp() / 1000);
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	return (uint64) (INSTR_TIME_GET_DOUBLE(now) * 1000) + 1;
 }
 
 void

@@ -60,7 +60,7 @@ static pid_t daemon_pid = 0;
 static int	control = -1;
 static int	delay_ms;
 static TimestampTz up_since;
-static TimestampTz pinged = 0;	/* when a ping was sent that has no answer; 0: none */
+static uint64 pinged = 0;		/* when a ping was sent that has no answer, by hm_now_ms(); 0: none */
 static HpReply ready;			/* what the daemon said when it was ready */
 
 /* The settings of the last start or attempt to start. */
@@ -385,20 +385,20 @@ receive_answer(void)
 static void
 watch_daemon(void)
 {
-	TimestampTz now;
+	uint64		now;
 
 	if (pinged == 0 && pg_atomic_exchange_u32(&hm_device->suspected, 0) != 0 &&
 		send(control, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1)
-		pinged = GetCurrentTimestamp();
+		pinged = hm_now_ms();
 	if (wait_for_control(pinged != 0 ? PING_WAIT_MS : 1000) && !receive_answer())
 	{
 		daemon_ended(false);
 		return;
 	}
-	now = GetCurrentTimestamp();
-	if (pinged == 0 || !TimestampDifferenceExceeds(pinged, now, HUNG_MS))
+	now = hm_now_ms();
+	if (pinged == 0 || now - pinged < HUNG_MS)
 		return;
-	if (TimestampDifferenceExceeds(pinged, now, KILL_MS))
+	if (now - pinged >= KILL_MS)
 		daemon_ended(true);
 	else if (hm_device_state() == HM_DEVICE_UP)
 	{

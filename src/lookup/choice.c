@@ -12,7 +12,6 @@
 
 #include "access/xlog.h"
 #include "utils/snapmgr.h"
-#include "utils/timestamp.h"
 
 #include "compat.h"
 #include "lookup/remote.h"
@@ -139,7 +138,7 @@ compare_load(Relation index, uint32 keys, const HmDeviceCosts *costs, HmChoice *
 	double		room = (double) hm_device_room();
 	double		load_ns = (room > 0 ? Min(bytes, room) : bytes) * LOAD_NS_PER_BYTE;
 
-	load_ns *= hm_costs_patience(costs, hm_costs_now_ms());
+	load_ns *= hm_costs_patience(costs, (uint32) hm_now_ms());
 	if (hm_costs_device(costs, keys) > hm_costs_cpu(costs, keys))
 		load_ns *= SLOWER_DEBT;
 	if (costs->debt < load_ns)
@@ -188,7 +187,7 @@ compare(Relation index, uint32 keys, bool forced, HmChoice *choice)
 	if (forced || !state.watched || state.loading || keys < MIN_KEYS)
 		choice->expected = hm_costs_forced(shared, keys, &queue);
 	else
-		choice->expected = hm_costs_choose(shared, keys, &queue, hm_costs_now_ms());
+		choice->expected = hm_costs_choose(shared, keys, &queue, (uint32) hm_now_ms());
 	costs = *shared;
 	hm_stats_unlock_costs();
 
@@ -199,7 +198,7 @@ compare(Relation index, uint32 keys, bool forced, HmChoice *choice)
 	if (state.loading)
 		return HM_CPU_LOADING;
 	if (costs.refused != 0 &&
-		!TimestampDifferenceExceeds(costs.refused, GetCurrentTimestamp(), REFUSED_MS))
+		hm_now_ms() - costs.refused < REFUSED_MS)
 		return HM_CPU_DEVICE_MEMORY;
 	if (keys < MIN_KEYS)
 		return HM_CPU_NOT_IN_ZONES;
@@ -215,7 +214,7 @@ hm_choice_note_refusal(Relation index)
 
 	if (costs == NULL)
 		return;
-	costs->refused = GetCurrentTimestamp();
+	costs->refused = hm_now_ms();
 	hm_stats_unlock_costs();
 }
 
@@ -226,7 +225,7 @@ hm_choice_note_restless(Relation index)
 
 	if (costs == NULL)
 		return;
-	hm_costs_note_failure(costs, hm_costs_now_ms());
+	hm_costs_note_failure(costs, (uint32) hm_now_ms());
 	hm_stats_unlock_costs();
 }
 
@@ -241,7 +240,7 @@ hm_choice_note_cpu(Relation index, uint32 keys, double ns)
 	costs = hm_stats_lock_costs(RelationGetRelid(index), NULL);
 	if (costs == NULL)
 		return;
-	hm_costs_note_cpu(costs, keys, ns, hm_costs_now_ms());
+	hm_costs_note_cpu(costs, keys, ns, (uint32) hm_now_ms());
 	hm_stats_unlock_costs();
 }
 
@@ -255,7 +254,7 @@ hm_choice_note_device(Relation index, uint32 keys, const HmDeviceTimes *times)
 	costs = hm_stats_lock_costs(RelationGetRelid(index), NULL);
 	if (costs == NULL)
 		return;
-	hm_costs_note_device(costs, keys, times, hm_costs_now_ms());
+	hm_costs_note_device(costs, keys, times, (uint32) hm_now_ms());
 	hm_stats_unlock_costs();
 	if (times->lines >= HM_AHEAD_LINES)
 		hm_ahead_start();
