@@ -62,7 +62,7 @@ Service::Service(const std::vector<Lanes> &opened, uint64_t memory_limit, uint64
 	{
 		rlim_t		own = descriptors.rlim_cur;
 
-		/* Each client takes two descriptors, and sessions are many more than those of one server process. */
+		/* Each client takes two descriptors, and the usual limit has room for fewer than a server has sessions. */
 		descriptors.rlim_cur = descriptors.rlim_max;
 		if (setrlimit(RLIMIT_NOFILE, &descriptors) != 0)
 			descriptors.rlim_cur = own;

@@ -316,7 +316,7 @@ private:
 	bool		pinged = false; /* a ping has no answer yet */
 	std::list<Client> clients;
 	uint64_t	waits = 0;		/* how often a request had to wait */
-	uint64_t	last_sync = 0;	/* its number */
+	uint64_t	last_sync = 0;	/* number of the last sync that was begun */
 	uint64_t	generation = 0; /* of the last HP_HELLO, if there was one */
 	bool		has_generation = false;
 	size_t		clients_max;

@@ -200,8 +200,8 @@ extern void hm_device_loads(void);
  *
  * A backend that stops in the middle of its sync can lose it, when the daemon closes the connection or is started again,
  * and notices that at its next request.  Another one makes a new copy meanwhile, and marks that are set then are owed to
- * that.  So whoever takes marks looks whether its sync is still the last one, while it holds what keeps others away: the
- * lock of the marked page, which the new copy's maker reads and a writer changes later, or that of the shared memory.
+ * that.  So a backend that takes marks first checks that its sync is still the last one (hm_device_in_sync()).  It holds the
+ * lock of the marked page then, which the new copy's maker reads and a writer changes later, or that of the shared memory.
  */
 extern bool hm_device_begin_sync(HmWatch *watch, uint64 number);
 

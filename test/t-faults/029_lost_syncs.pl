@@ -11,8 +11,6 @@ use Harmonia;
 use HarmoniaDevice;
 use Test::More;
 
-plan skip_all => 'there is no daemon' if !has_daemon();
-
 my $node = new_device_node('lost_syncs');
 my $query = 'SELECT count(*) FROM t WHERE k = ANY (ARRAY(SELECT 10 * i FROM generate_series(1, 9000) i))';
 my $lookups = 'SET enable_bitmapscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off;';
