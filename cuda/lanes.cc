@@ -53,7 +53,10 @@ Service::work(Worker &worker)
 		worker.owes_sign = false;
 		answer_ping();
 		if (can_sweep(worker.device))
-			sweep(held, worker.device);
+		{
+			sweep(held, worker);
+			continue;
+		}
 		if (!looking)
 			look(held, worker);
 		next = ended ? nullptr : choose(worker.device);
@@ -80,16 +83,31 @@ Service::can_sweep(const Device &device) const
 }
 
 void
-Service::sweep(Held &held, Device &device)
+Service::sweep(Held &held, Worker &worker)
 {
-	device.sweeps = false;
-	device.alone = true;
-	device.busy++;
+	worker.device.sweeps = false;
+	occupy(worker, true);
 	held.unlock();
-	device.copies.sweep();
+	worker.device.copies.sweep();
 	held.lock();
-	device.busy--;
-	device.alone = false;
+	leave(worker);
+}
+
+/* A worker uses its device from here on, with "alone" as the only one. */
+void
+Service::occupy(Worker &worker, bool alone)
+{
+	worker.device.busy++;
+	worker.device.alone = alone;
+	worker.occupies = true;
+}
+
+void
+Service::leave(Worker &worker)
+{
+	worker.device.busy--;
+	worker.device.alone = false;
+	worker.occupies = false;
 }
 
 /*
@@ -444,8 +462,7 @@ Service::use_device(Held &held, Worker &worker, Party &party)
 		party.clients[i]->todo &= ~itself;
 		party.clients[i]->doing |= itself;
 	}
-	device.busy++;
-	device.alone = client.alone;
+	occupy(worker, client.alone);
 	if (sweeps)
 		device.sweeps = false;
 	if (client.alone && client.request.operation == HP_SEARCH && device.crowded > 0)
@@ -508,8 +525,7 @@ Service::use_device(Held &held, Worker &worker, Party &party)
 	worker.client = nullptr;
 	if (result == HP_FAILED)
 		fail(worker, client);
-	device.busy--;
-	device.alone = false;
+	leave(worker);
 	device.info = info;
 	device.info_copies = info_copies;
 	if (worker.crowded)

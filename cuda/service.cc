@@ -247,7 +247,7 @@ Service::receive_ping()
 		return false;
 	pinged = true;
 	for (Worker &worker : workers)
-		worker.owes_sign = worker.state == Worker::WORKING && worker.client != nullptr;
+		worker.owes_sign = worker.occupies;
 	return true;
 }
 

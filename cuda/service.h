@@ -255,6 +255,7 @@ struct Worker
 		SLEEPING				/* it waits for "woken" */
 	}			state = WORKING;
 	std::condition_variable woken;
+	bool		occupies = false;	/* it uses the device, without the lock */
 	bool		owes_sign = false;	/* of life, since the last ping */
 
 	/* The client whose request it performs, the first one of a party; or NULL. */
@@ -351,7 +352,9 @@ private:
 	};
 
 	void		work(Worker &worker);
-	void		sweep(Held &held, Device &device);
+	void		sweep(Held &held, Worker &worker);
+	void		occupy(Worker &worker, bool alone);
+	void		leave(Worker &worker);
 	bool		can_sweep(const Device &device) const;
 	void		wake_others(bool needs_looker);
 	void		wake_looker();

@@ -10,7 +10,7 @@
  * FAULT_TOGETHER=n: batches of up to n probes are searched together, in the time of one; but every fifth time that is abandoned, with
  * FAULT_PARTIES=n every n-th time.
  * FAULT_SLOW=ms: each search takes this long, unless it is abandoned.
- * FAULT_HANG=ms: each search takes this long, and nothing is heard of it meanwhile.
+ * FAULT_HANG=ms: each search takes this long, and nothing is heard of it meanwhile.  FAULT_FREE=ms: the same of freeing a copy.
  * FAULT_DEVICE=n: call number n and all later ones fail; opening the device is the
  * first call.  FAULT_PROBES: one hit of each search has a probe number that does not
  * exist or, where hits are counted by probe, is counted twice.  FAULT_HITS: each search has one hit too many, the last hit's row for the
@@ -206,6 +206,10 @@ struct FaultyIndex : HdIndex
 	}
 	~FaultyIndex() override
 	{
+		const char *hang = ((FaultyDevice *) device)->fault("FAULT_FREE");
+
+		if (hang != nullptr)
+			usleep((useconds_t) atoi(hang) * 1000);
 		((FaultyDevice *) device)->change(true);
 		((FaultyDevice *) device)->use().copies--;
 		((FaultyDevice *) device)->change(false);

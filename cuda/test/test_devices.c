@@ -367,6 +367,7 @@ clear_faults(void)
 	unsetenv("FAULT_DEVICE");
 	unsetenv("FAULT_MEMORY");
 	unsetenv("FAULT_HANG");
+	unsetenv("FAULT_FREE");
 	unsetenv("FAULT_BATCH");
 	unsetenv("FAULT_ROOM");
 	unsetenv("FAULT_TOGETHER");
@@ -565,6 +566,50 @@ test_hang(void)
 	report("a device that hangs");
 }
 
+/* Nor as long as one hangs that frees copies. */
+static void
+test_hanging_sweep(void)
+{
+	static const char *const numbers[] = {"0", "1"};
+
+	for (int number = 0; number < 2; number++)
+	{
+		Connection	clients[2];
+		Index		index = make_index(CONTENT_SPREAD, HT_WIDTH64);
+		HpReply		reply;
+		struct pollfd polled;
+
+		setenv("FAULT_FREE", "2000", 1);
+		setenv("FAULT_NUMBER", numbers[number], 1);
+		start("--devices=0,1", "--memory=64", NULL);
+		clear_faults();
+		for (int i = 0; i < 2; i++)
+			clients[i] = connect_client(GENERATION);
+		expect(sync_index(&clients[0], &index) == HP_OK, "sync");
+
+		/* A client that leaves in the middle of a sync leaves a copy to be freed. */
+		expect(sync_begin(&clients[0], &index) == HP_OK, "begin");
+		close_connection(&clients[0]);
+		do
+		{
+			HpRequest	request = make_search(&clients[1], &index, 0);
+
+			expect(ask(&clients[1], &request, &reply), "the other client");
+		} while (reply.status == HP_OK && !failed());
+		expect(reply.status == HP_UNKNOWN, "status %d", reply.status);
+		usleep(100000);
+		expect(send(daemon_process.control, "", 1, MSG_NOSIGNAL) == 1, "ping");
+		polled = (struct pollfd) {daemon_process.control, POLLIN, 0};
+		expect(poll(&polled, 1, 200) == 0, "the ping is answered though a device hangs");
+		expect(poll(&polled, 1, 10000) == 1 &&
+			   recv(daemon_process.control, &reply, sizeof(reply), MSG_WAITALL) == sizeof(reply), "the ping is not answered");
+		close_connection(&clients[1]);
+		stop();
+		free_index(&index);
+	}
+	report("a device that hangs and frees a copy");
+}
+
 static int
 finish(void)
 {
@@ -594,6 +639,7 @@ main(int argc, char **argv)
 		test_lost();
 		test_no_memory();
 		test_hang();
+		test_hanging_sweep();
 
 		/* Two lanes, which have not always memory for two batches. */
 		setenv("FAULT_BATCH", "2000", 1);
