@@ -2,23 +2,29 @@
  * test_device.c
  *		Compares a device with a plain sorted array.
  *
- * usage: test_device [host | cuda] [lanes | estimated] [SEED]
+ * usage: test_device [host | cuda] [lanes | brief] [SEED]
  *
  * Covers indexes of all kinds, with runs of duplicates over several leaves, empty
  * leaves, the least and the greatest key; probes that hit and that miss; all thread
- * groups, all ways to search and to sort, all outputs, and several lanes.  "lanes" are these alone, "estimated" are
- * batches whose digits are estimated, for slow tools such as compute-sanitizer.  TEST_LARGE sets the size of the largest batch.
+ * groups, all ways to search and to sort, all outputs, and several lanes.  "lanes" are these alone.  "brief" is the rest with
+ * fewer indexes of each kind, for slow tools such as compute-sanitizer.  TEST_LARGE sets the size of the largest batch.
  */
 #include "device_checks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+
+/* Fewer indexes of each kind. */
+static bool brief;
+
 static void
 test_search_device(HtWidth width, Content content)
 {
 	static const int fanouts[] = {8, 9, 16, 33, 64, 64, 100, 128};
+	const int	count = (int) (sizeof(fanouts) / sizeof(fanouts[0]));
+	int			first = brief ? rnd_below(count) : 0;
 
-	for (size_t f = 0; f < sizeof(fanouts) / sizeof(fanouts[0]); f++)
+	for (int f = first; f < (brief ? first + 1 : count); f++)
 	{
 		HdIndex    *index;
 
@@ -84,7 +90,7 @@ test_ends_of_class(HtWidth width, int bits)
 	expect(hd_index_reserve(index, LEAVES, false) == HD_OK, "reserve");
 	expect(hd_index_write(index, numbers, pages, LEAVES) == HD_OK, "write");
 	expect(hd_index_set_leaves(index, leaves, LEAVES) == HD_OK, "leaves: %s", hd_device_error(device));
-	for (int i = 0; i < 20; i++)
+	for (int i = 0; i < (brief ? 2 : 20); i++)
 		check_batch(index, width, 1, HT_GROUP_KARY);
 	hd_index_free(index);
 	free(pages);
@@ -726,7 +732,7 @@ int
 main(int argc, char **argv)
 {
 	HdInfo		info;
-	const char *part = "";
+	bool		lanes = false;
 
 	if (argc > 1 && (strcmp(argv[1], "cuda") == 0 || strcmp(argv[1], "host") == 0))
 	{
@@ -734,9 +740,10 @@ main(int argc, char **argv)
 		argc--;
 		argv++;
 	}
-	if (argc > 1 && (strcmp(argv[1], "lanes") == 0 || strcmp(argv[1], "estimated") == 0))
+	if (argc > 1 && (strcmp(argv[1], "lanes") == 0 || strcmp(argv[1], "brief") == 0))
 	{
-		part = argv[1];
+		lanes = strcmp(argv[1], "lanes") == 0;
+		brief = !lanes;
 		argc--;
 		argv++;
 	}
@@ -753,13 +760,8 @@ main(int argc, char **argv)
 	printf("# %s%s\n", info.name, maps_host ? "" : ", which cannot map the host's memory");
 	report("open");
 
-	for (HtWidth width = HT_WIDTH32; width <= HT_WIDTH64 && strcmp(part, "lanes") != 0; width += 4)
+	for (HtWidth width = HT_WIDTH32; width <= HT_WIDTH64 && !lanes; width += 4)
 	{
-		if (strcmp(part, "estimated") == 0)
-		{
-			test_estimated_batches(width);
-			continue;
-		}
 		for (Content content = 0; content < CONTENT_COUNT; content++)
 			test_search_device(width, content);
 		test_ends_of_class(width, 0);
@@ -772,18 +774,22 @@ main(int argc, char **argv)
 		test_long_ranges(width);
 		test_damage(width);
 	}
-	if (part[0] == '\0')
-	{
+	if (!lanes)
 		test_narrow_keys();
+	if (!lanes && !brief)
+	{
 		test_abandoned_ranges();
 		test_sort_plan();
 		test_growth();
 		test_mistakes();
 	}
-	for (HtWidth width = HT_WIDTH32; width <= HT_WIDTH64 && strcmp(part, "estimated") != 0; width += 4)
+	for (HtWidth width = HT_WIDTH32; width <= HT_WIDTH64; width += 4)
 	{
-		test_lanes(width, CONTENT_SPREAD, large_count());
-		test_lanes(width, CONTENT_SERIAL, large_count());
+		if (!brief)
+		{
+			test_lanes(width, CONTENT_SPREAD, large_count());
+			test_lanes(width, CONTENT_SERIAL, large_count());
+		}
 		test_together(width, CONTENT_SPREAD);
 		test_together(width, CONTENT_DUPLICATES);
 	}
