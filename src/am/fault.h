@@ -73,6 +73,7 @@
 	POINT(move_marking) \
 	POINT(move_marked) \
 	POINT(move_complete) \
+	POINT(move_flip_marked) \
 	POINT(move_flip_changed) \
 	POINT(move_flip_logged) \
 	POINT(move_flipped) \

@@ -305,6 +305,7 @@ move_flip(HmMove *move, const HmExtent *extents, int extent_count, HmExtent **re
 				HM_SEGMENT_DEAD;
 		for (int i = 0; i < extent_count; i++)
 			hm_device_mark_blocks(index, extents[i].start, extents[i].length);
+		HM_FAULT(move_flip_marked);
 		hm_device_structure_changes(index);
 		HM_FAULT(move_flip_changed);
 		GenericXLogFinish(state);

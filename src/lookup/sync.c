@@ -18,7 +18,8 @@
  * The directory tells.  It is read after the marks were taken: a movement has the directory
  * locked while it marks the leaves of new segments, so what was marked is alive by then, or
  * never will be without being marked again.  New leaves that are sent twice, or were not new,
- * do no harm.
+ * do no harm.  Where the whole list is sent, the directory is read for the sake of its lock: a movement
+ * that had not counted its change of structure when its marks were taken has done so then.
  *
  * The daemon lets one client at a time do this.  If the re-sync fails in the middle,
  * because of an error or a cancelled query, the connection is closed and the daemon
@@ -273,6 +274,19 @@ want_exchange(const HmSync *sync)
  */
 
 /*
+ * Has the structure not changed since it was at this count?  Marks have been taken that may be of new leaves.  Who changes the
+ * structure sets these, then counts the change, and has the directory locked all the while.  So the directory is read before the
+ * count is: what was not counted yet is counted then.  Sets *directory to it; its segments are the caller's to free.
+ */
+static bool
+structure_stays(const HmSync *sync, uint64 count, HmReadDirectory *directory)
+{
+	sync->leaves->read_directory(sync->index, directory);
+	pg_memory_barrier();
+	return pg_atomic_read_u64(sync->watch.structure) == count;
+}
+
+/*
  * Bring the leaves' pages and the list to one state.  "copied" is the structure count of the
  * copy's list and pages, or 0 if it has none.  Returns the structure count at the end, or 0 on
  * failure.
@@ -292,6 +306,7 @@ send_state(HmSync *sync, uint64 copied)
 		uint64		count = pg_atomic_read_u64(sync->watch.structure);
 		HmReadDirectory directory = {0};
 		bool		failed = false;
+		bool		stays;
 
 		CHECK_FOR_INTERRUPTS();
 
@@ -308,13 +323,17 @@ send_state(HmSync *sync, uint64 copied)
 			/* First bring what has changed in zones that stay: the list leads to it. */
 			if (!hm_sync_send_marked(sync))
 				break;
-			if (pg_atomic_read_u64(sync->watch.structure) != count)
+			stays = structure_stays(sync, count, &directory);
+			pfree(directory.segments);
+			directory.segments = NULL;
+			if (!stays)
 				continue;
 			if (!exchange_zones(sync, &list, heat))
 				break;
 			pfree(heat);
 			heat = NULL;
 			sync->exchanged = true;
+			HM_FAULT(sync_listed);
 		}
 		if (!has_pages)
 		{
@@ -333,11 +352,16 @@ send_state(HmSync *sync, uint64 copied)
 		else if (!hm_sync_send_marked(sync))
 			break;
 		HM_FAULT(sync_copied);
-		if (!complete && sync->noted.count > 0)
-			sync->leaves->read_directory(sync->index, &directory);
 
-		pg_memory_barrier();
-		if (pg_atomic_read_u64(sync->watch.structure) == count)
+		/* New leaves of a complete list need not have been noted: their zone may not be resident. */
+		if (complete || sync->noted.count > 0)
+			stays = structure_stays(sync, count, &directory);
+		else
+		{
+			pg_memory_barrier();
+			stays = pg_atomic_read_u64(sync->watch.structure) == count;
+		}
+		if (stays)
 		{
 			/*
 			 * If the index has outgrown its words, leaves without a word have not been sent,

@@ -122,6 +122,7 @@ my @points = (
 	[ move_marking => 'vacuum', lost => 1 ],
 	[ move_marked => 'dense', lost => 1 ],
 	[ move_complete => 'dense', lost => 1 ],
+	[ move_flip_marked => 'dense', lost => 1 ],
 	[ move_flip_changed => 'dense', lost => 1 ],
 	[ move_flip_logged => 'dense', lost => 1 ],
 	[ move_flipped => 'vacuum', lost => 1 ],
