@@ -302,9 +302,10 @@ write_listed(const char *pages, const Ranges &ranges, const Results &results, ui
 
 			if (n < written)
 			{
-				results.tids[at + n] = tid_of_words(words[j][0], words[j][1], (int) (rest[j] >> rest_free_at) * 8,
-													 (int) tid_bytes_of_rest(rest[j]));
-				results.probes[at + n] = ranges.numbers[range_of_rest(rest[j])];
+				/* Streamed past the caches, which the blocks of other ranges need. */
+				__stcs(&results.tids[at + n], tid_of_words(words[j][0], words[j][1], (int) (rest[j] >> rest_free_at) * 8,
+														   (int) tid_bytes_of_rest(rest[j])));
+				__stcs(&results.probes[at + n], ranges.numbers[range_of_rest(rest[j])]);
 			}
 		}
 	}
