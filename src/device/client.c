@@ -44,6 +44,7 @@
 #define STAGING_IDLE_MS		10000
 
 static int	connection = -1;
+static uint64 connected_start;	/* which start of the daemon it was connected after */
 static WaitEventSet *wait_set = NULL;
 static bool asking = false;		/* a request was sent and has not been answered */
 static bool syncing = false;	/* between HP_SYNC_BEGIN and its end */
@@ -353,6 +354,7 @@ bool
 hm_client_connect(void)
 {
 	static bool registered = false;
+	HmDeviceInfo info;
 	instr_time	start;
 	bool		connected;
 
@@ -369,11 +371,17 @@ hm_client_connect(void)
 	/* An error may have been caught without the end of a subtransaction. */
 	if (asking || syncing || given_back)
 		hm_client_close();
-	if (hm_device_state() != HM_DEVICE_UP)
+	hm_device_info(&info);
+	if (info.state != HM_DEVICE_UP)
 		return false;
+
+	/* A daemon that cannot be killed keeps its connections, and does not answer, though the next one is up. */
+	if (connection >= 0 && connected_start != info.starts)
+		hm_client_close();
 	if (connection >= 0)
 		return true;
 
+	connected_start = info.starts;
 	INSTR_TIME_SET_CURRENT(start);
 	first_setup_ns = 0;
 	connected = connect_to_daemon();
