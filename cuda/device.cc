@@ -158,7 +158,7 @@ HdStatus
 hd_index_create(HdDevice *device, HtWidth width, int fanout, HdIndex **index)
 {
 	*index = nullptr;
-	if (width != HT_WIDTH32 && width != HT_WIDTH64 && width != HT_WIDTH128 && width != HT_WIDTH256)
+	if (width != HT_WIDTH32 && width != HT_WIDTH64 && width != HT_WIDTH128)
 		return device->fail(HD_INVALID, "keys of %d bytes are not supported", (int) width);
 	if (fanout < HT_MIN_FANOUT || fanout > HT_MAX_FANOUT)
 		return device->fail(HD_INVALID, "fanout %d is out of range", fanout);
@@ -290,10 +290,8 @@ HdIndex::profile(const void *sample, uint32_t count)
 		trace(*this, (const uint32_t *) sample, count, children.data());
 	else if (shape.width == HT_WIDTH64)
 		trace(*this, (const uint64_t *) sample, count, children.data());
-	else if (shape.width == HT_WIDTH128)
-		trace(*this, (const Wide<2> *) sample, count, children.data());
 	else
-		trace(*this, (const Wide<4> *) sample, count, children.data());
+		trace(*this, (const Wide *) sample, count, children.data());
 	run.fanout = shape.fanout;
 	run.levels = shape.levels;
 	run.queries = count;

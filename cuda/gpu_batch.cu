@@ -321,7 +321,7 @@ CudaIndex::to_be_estimated(const HdBatch &batch, const HdResult &result)
 	const HtGroupChoice &used = result.group.threads == HD_AUTOMATIC && profiled ? group : result.group;
 
 	if (used.threads != 1 || used.search != HT_GROUP_KARY || batch.count > estimated_max ||
-		(is_wide<Key> && (batch.high != nullptr || sizeof(Key) != HT_WIDTH128)))
+		(is_wide<Key> && batch.high != nullptr))
 		return false;
 	if (batch.estimates)
 		return true;
@@ -632,9 +632,7 @@ CudaIndex::search(const HdBatch &batch, const SortPlan &plan, HdResult *result)
 		return search_batch<uint32_t>(batch, plan, result);
 	if (shape.width == HT_WIDTH64)
 		return search_batch<uint64_t>(batch, plan, result);
-	if (shape.width == HT_WIDTH128)
-		return search_batch<Wide<2>>(batch, plan, result);
-	return search_batch<Wide<4>>(batch, plan, result);
+	return search_batch<Wide>(batch, plan, result);
 }
 
 }								/* namespace harmonia */

@@ -100,7 +100,6 @@ launch_read_keys(const char *pages, const uint64_t *slots, uint64_t count, Key *
 
 FOR_KEY(uint32_t)
 FOR_KEY(uint64_t)
-FOR_KEY(Wide<2>)
-FOR_KEY(Wide<4>)
+FOR_KEY(Wide)
 
 }								/* namespace harmonia */

@@ -331,7 +331,7 @@ listed_tiles(uint32_t count, uint32_t tile)
  * shared memory.
  */
 template <typename Key>
-constexpr int pass_probes = sizeof(Key) <= 8 ? 8 : sizeof(Key) <= 16 ? 4 : 2;
+constexpr int pass_probes = sizeof(Key) <= 8 ? 8 : 4;
 
 /* The number of probes in a tile of a pass. */
 template <typename Low>

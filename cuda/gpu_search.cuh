@@ -139,7 +139,7 @@ launch_kind(const HtGroupChoice &group, bool tiled, const Tree<Key> &tree,
 	switch (group.threads)
 	{
 		case 1:
-			if constexpr (!is_wide<Key> || (Points && sizeof(Key) == HT_WIDTH128))
+			if constexpr (!is_wide<Key> || Points)
 			{
 				if (tiled && group.search == HT_GROUP_KARY)
 					return launch_tiles<Key, Key, Points, Pairs>(tree, probes, results, stream);

@@ -1,6 +1,6 @@
 /*
  * gpu_search_wide.cu
- *		The search kernels for keys of 128 and 256 bits.
+ *		The search kernels for keys of 128 bits.
  */
 #include "gpu_search.cuh"
 
@@ -9,5 +9,4 @@
 													  const Tree<Key> &, const Probes<Key> &, \
 													  const Results &, cudaStream_t);
 
-FOR_KEY(harmonia::Wide<2>)
-FOR_KEY(harmonia::Wide<4>)
+FOR_KEY(harmonia::Wide)

@@ -526,9 +526,7 @@ CudaIndex::search_together(const HdBatch *batches, int count, HdResult *results)
 		return search_small<uint32_t>(batches, count, results);
 	if (shape.width == HT_WIDTH64)
 		return search_small<uint64_t>(batches, count, results);
-	if (shape.width == HT_WIDTH128)
-		return search_small<Wide<2>>(batches, count, results);
-	return search_small<Wide<4>>(batches, count, results);
+	return search_small<Wide>(batches, count, results);
 }
 
 }								/* namespace harmonia */

@@ -573,8 +573,7 @@ launch_write(const uint32_t *numbers, const char *staged, uint32_t count, size_t
 
 FOR_LOW(uint32_t)
 FOR_LOW(uint64_t)
-FOR_LOW(Wide<2>)
-FOR_LOW(Wide<4>)
+FOR_LOW(Wide)
 FOR_KEY(uint64_t, uint32_t)
 
 }								/* namespace harmonia */

@@ -104,8 +104,8 @@ struct TileProbe
 };
 
 /* Of a wide key, its top bits.  Unusual keys have all of them set; others that have are taken for unusual. */
-template <int Words>
-struct TileProbe<Wide<Words>>
+template <>
+struct TileProbe<Wide>
 {
 	uint32_t	top_bits;
 

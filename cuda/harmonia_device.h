@@ -147,14 +147,14 @@ typedef struct HdLeaf
 /* The same for an index with wide keys: the lowest word of the key comes first. */
 typedef struct HdWideLeaf
 {
-	uint64_t	low_key[4];
+	uint64_t	low_key[2];
 	uint64_t	low_tid;
 	uint32_t	block;
 } HdWideLeaf;
 
 /*
  * Create an index without blocks and leaves; HT_MIN_FANOUT <= fanout <= HT_MAX_FANOUT.  The
- * width is 32, 64, 128 or 256 bits.  The caller frees the index before it closes the device.
+ * width is 32, 64 or 128 bits.  The caller frees the index before it closes the device.
  */
 extern HdStatus hd_index_create(HdDevice *device, HtWidth width, int fanout, HdIndex **index);
 extern void hd_index_free(HdIndex *index);
@@ -188,7 +188,7 @@ extern HdStatus hd_index_write_lines(HdIndex *index, const uint32_t *numbers, co
  */
 extern HdStatus hd_index_set_leaves(HdIndex *index, const HdLeaf *leaves, uint32_t count);
 
-/* The same for an index with keys of 128 or 256 bits. */
+/* The same for an index with keys of 128 bits. */
 extern HdStatus hd_index_set_wide_leaves(HdIndex *index, const HdWideLeaf *leaves, uint32_t count);
 
 /*
@@ -210,12 +210,12 @@ typedef struct HdNewLeaf
  */
 extern HdStatus hd_index_add_leaves(HdIndex *index, const HdNewLeaf *leaves, uint32_t count);
 
-/* The same for an index with keys of 128 or 256 bits; the lowest word of a key comes first. */
+/* The same for an index with keys of 128 bits; the lowest word of a key comes first. */
 typedef struct HdWideNewLeaf
 {
-	uint64_t	low_key[4];
+	uint64_t	low_key[2];
 	uint64_t	low_tid;
-	uint64_t	high_key[4];
+	uint64_t	high_key[2];
 	uint64_t	high_tid;
 	uint32_t	block;
 	uint32_t	is_last;
@@ -253,7 +253,7 @@ typedef enum HdOutput
 
 /*
  * A batch of probes.  Keys are normalised and as wide as the index's: uint32_t,
- * uint64_t, HtKey128 or HtKey256.  Without "high" probes are points.  Otherwise they are ranges that include
+ * uint64_t or HtKey128.  Without "high" probes are points.  Otherwise they are ranges that include
  * both bounds; a range with low above high matches nothing.  Probes may come in any
  * order and may be duplicates.
  *

@@ -152,13 +152,12 @@ read_once(const Key *key)
 	return *(const volatile Key *) key;
 }
 
-template <int Words>
-Wide<Words>
-read_once(const Wide<Words> *key)
+Wide
+read_once(const Wide *key)
 {
-	Wide<Words> result;
+	Wide		result;
 
-	for (int i = 0; i < Words; i++)
+	for (int i = 0; i < 2; i++)
 		result.words[i] = ((const volatile uint64_t *) key->words)[i];
 	return result;
 }
@@ -442,10 +441,8 @@ HostIndex::search(const HdBatch &batch, const SortPlan &plan, HdResult *result)
 			sort_and_search<uint32_t>(batch, plan, ticker, result);
 		else if (shape.width == HT_WIDTH64)
 			sort_and_search<uint64_t>(batch, plan, ticker, result);
-		else if (shape.width == HT_WIDTH128)
-			sort_and_search<Wide<2>>(batch, plan, ticker, result);
 		else
-			sort_and_search<Wide<4>>(batch, plan, ticker, result);
+			sort_and_search<Wide>(batch, plan, ticker, result);
 		if (batch.by_block && result->hits <= batch.room && !ticker.gives_up())
 			sort_by_block(batch, result->hits, ticker);
 	}

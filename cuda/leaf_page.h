@@ -9,6 +9,8 @@
 
 #include "group.h"
 
+#include <type_traits>
+
 namespace harmonia
 {
 
@@ -59,23 +61,17 @@ struct Layout<NoLane>
 template <int Bits>
 struct Laned
 {
-	static constexpr int bits = Bits;
-	static constexpr int words = Bits / 64;
-	static constexpr bool has_tail = Bits % 64 != 0;
+	std::conditional_t<Bits == 64, uint64_t, Wide> key;
 
-	Wide<(Bits + 63) / 64> key;
-
-	/* Word i, the highest one is 0. */
-	HD_BOTH uint64_t word(int i) const
+	/* The highest word. */
+	HD_BOTH uint64_t first_word() const
 	{
-		if constexpr (has_tail)
+		if constexpr (Bits == 64)
+			return key;
+		else if constexpr (Bits == 96)
 			return key.words[1] << 32 | key.words[0] >> 32;
 		else
-			return key.words[words - 1 - i];
-	}
-	HD_BOTH uint32_t tail() const
-	{
-		return (uint32_t) key.words[0];
+			return key.words[1];
 	}
 	/* The key in place i of lanes that have so many places. */
 	static HD_BOTH Laned load(const char *lanes, int places, int i)
@@ -83,9 +79,10 @@ struct Laned
 		const uint64_t *at = (const uint64_t *) lanes;
 		Laned		result;
 
-		if constexpr (has_tail)
+		if constexpr (Bits == 64)
+			result.key = at[i];
+		else if constexpr (Bits == 96)
 		{
-			static_assert(Bits == 96, "one word and a tail");
 			uint32_t	low = ((const uint32_t *) (at + places))[i];
 
 			result.key.words[0] = at[i] << 32 | low;
@@ -93,8 +90,8 @@ struct Laned
 		}
 		else
 		{
-			for (int j = 0; j < words; j++)
-				result.key.words[words - 1 - j] = at[j * places + i];
+			result.key.words[1] = at[i];
+			result.key.words[0] = at[places + i];
 		}
 		return result;
 	}
@@ -106,8 +103,8 @@ struct Layout<Laned<Bits>>
 	static constexpr int bits = Bits;
 	static constexpr int block_size = HT_WIDE_BLOCK_SIZE;
 	static constexpr int count_at = HT_WIDE_BLOCK_COUNT_AT;
-	static constexpr int blocks = HT_WIDE_BLOCKS(Bits);
-	static constexpr int blocks_at = HT_WIDE_BLOCKS_AT(Bits);
+	static constexpr int blocks = HT_WIDE_BLOCKS;
+	static constexpr int blocks_at = HT_WIDE_BLOCKS_AT;
 	static constexpr int max_slots = HT_WIDE_SLOTS(Bits, 4);
 	static constexpr int line = HT_LEAF_LINE_SIZE / 8;
 	static constexpr int lines = HT_WIDE_SEPARATORS / line;
@@ -177,13 +174,6 @@ with_lane(const Shape<Key> &shape, Run run)
 			return run(Laned<64>());
 		if (shape.bits == HT_WIDE_CLASS(96))
 			return run(Laned<96>());
-		if constexpr (sizeof(Key) > 16)
-		{
-			if (shape.bits == HT_WIDE_CLASS(192))
-				return run(Laned<192>());
-			if (shape.bits != HT_WIDE_CLASS(128))
-				return run(Laned<256>());
-		}
 		return run(Laned<128>());
 	}
 	else
@@ -248,35 +238,21 @@ template <>
 HD_BOTH Laned<64>
 greatest<Laned<64>>()
 {
-	return {KeyLimits<Wide<1>>::max()};
+	return {UINT64_MAX};
 }
 
 template <>
 HD_BOTH Laned<96>
 greatest<Laned<96>>()
 {
-	return {KeyLimits<Wide<2>>::max() >> 32};
+	return {KeyLimits<Wide>::max() >> 32};
 }
 
 template <>
 HD_BOTH Laned<128>
 greatest<Laned<128>>()
 {
-	return {KeyLimits<Wide<2>>::max()};
-}
-
-template <>
-HD_BOTH Laned<192>
-greatest<Laned<192>>()
-{
-	return {KeyLimits<Wide<3>>::max()};
-}
-
-template <>
-HD_BOTH Laned<256>
-greatest<Laned<256>>()
-{
-	return {KeyLimits<Wide<4>>::max()};
+	return {KeyLimits<Wide>::max()};
 }
 
 /*
@@ -465,14 +441,14 @@ find_block(const Group &group, const char *page, Laned<Bits> key)
 	using Leaf = Layout<Laned<Bits>>;
 	const uint64_t *pivots = (const uint64_t *) (page + HT_WIDE_PIVOTS_AT);
 	const uint64_t *separators = (const uint64_t *) (page + HT_LEAF_SEPARATORS_AT);
-	int			line = find_child<Leaf::lines>(group, pivots, Leaf::lines, key.word(0));
+	int			line = find_child<Leaf::lines>(group, pivots, Leaf::lines, key.first_word());
 	int			block = line * Leaf::line +
-		find_child<Leaf::line>(group, separators + line * Leaf::line, Leaf::line, key.word(0));
+		find_child<Leaf::line>(group, separators + line * Leaf::line, Leaf::line, key.first_word());
 	int			end = Leaf::blocks - 1;
 
 	if (block >= end)
 		return end;
-	if (Bits > 64 && separators[block] == key.word(0))
+	if (Bits > 64 && separators[block] == key.first_word())
 	{
 		while (block < end)
 		{
@@ -573,7 +549,7 @@ find_equal_slots(const char *block, int slots, Laned<Bits> key)
 	{
 		Vector		some = ((const Vector *) block)[i];
 
-		set |= (uint32_t) (some.words[0] == key.word(0)) << 2 * i | (uint32_t) (some.words[1] == key.word(0)) << (2 * i + 1);
+		set |= (uint32_t) (some.words[0] == key.first_word()) << 2 * i | (uint32_t) (some.words[1] == key.first_word()) << (2 * i + 1);
 	}
 	set &= (UINT32_C(1) << (count < slots ? count : slots)) - 1;
 	if (Bits > 64)

@@ -367,7 +367,7 @@ wide_bound(const uint64_t *key, uint64_t tid)
 {
 	Bound<AnyKey> bound;
 
-	std::copy(key, key + 4, bound.key.words);
+	std::copy(key, key + 2, bound.key.words);
 	bound.tid = tid;
 	return bound;
 }
@@ -394,9 +394,7 @@ hd_index_set_wide_leaves(HdIndex *index, const HdWideLeaf *leaves, uint32_t coun
 	auto		block = [=](uint32_t i) { return leaves[i].block; };
 
 	if (index->shape.width == HT_WIDTH128)
-		return set_leaves<Wide<2>>(index, count, low, block);
-	if (index->shape.width == HT_WIDTH256)
-		return set_leaves<Wide<4>>(index, count, low, block);
+		return set_leaves<Wide>(index, count, low, block);
 	return index->device->fail(HD_INVALID, "the index has no wide keys");
 }
 
@@ -429,8 +427,6 @@ hd_index_add_wide_leaves(HdIndex *index, const HdWideNewLeaf *leaves, uint32_t c
 	};
 
 	if (index->shape.width == HT_WIDTH128)
-		return add_leaves<Wide<2>>(index, count, leaf);
-	if (index->shape.width == HT_WIDTH256)
-		return add_leaves<Wide<4>>(index, count, leaf);
+		return add_leaves<Wide>(index, count, leaf);
 	return index->device->fail(HD_INVALID, "the index has no wide keys");
 }

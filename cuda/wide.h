@@ -2,7 +2,7 @@
  * wide.h
  *		Keys of more than 64 bits, with the operators that the traversal uses.
  *
- * The bytes are those of HtKey128 and HtKey256 (src/tree/key.h): the lowest word comes first.
+ * The bytes are those of HtKey128 (src/tree/key.h): the lowest word comes first.
  */
 #ifndef HARMONIA_CUDA_WIDE_H
 #define HARMONIA_CUDA_WIDE_H
@@ -18,27 +18,18 @@
 namespace harmonia
 {
 
-/* An unsigned number of 64 * Words bits; arithmetic is modulo its range. */
-template <int Words>
+/* An unsigned number of 128 bits; arithmetic is modulo its range. */
 struct Wide
 {
-	uint64_t	words[Words];
+	uint64_t	words[2];
 
 	Wide() = default;
 	HD_BOTH Wide(uint64_t low)
 	{
 		words[0] = low;
-		for (int i = 1; i < Words; i++)
-			words[i] = 0;
+		words[1] = 0;
 	}
 
-	/* The low words of a wider number, or a narrower one. */
-	template <int Others>
-	HD_BOTH explicit Wide(const Wide<Others> &other)
-	{
-		for (int i = 0; i < Words; i++)
-			words[i] = i < Others ? other.words[i] : 0;
-	}
 	HD_BOTH explicit operator uint64_t() const
 	{
 		return words[0];
@@ -53,57 +44,51 @@ struct Wide
 	}
 };
 
-template <int Words>
 HD_BOTH bool
-operator==(const Wide<Words> &a, const Wide<Words> &b)
+operator==(const Wide &a, const Wide &b)
 {
 	uint64_t	different = 0;
 
-	for (int i = 0; i < Words; i++)
+	for (int i = 0; i < 2; i++)
 		different |= a.words[i] ^ b.words[i];
 	return different == 0;
 }
 
-template <int Words>
 HD_BOTH bool
-operator<(const Wide<Words> &a, const Wide<Words> &b)
+operator<(const Wide &a, const Wide &b)
 {
 	bool		less = false;
 
-	for (int i = 0; i < Words; i++)
+	for (int i = 0; i < 2; i++)
 		less = a.words[i] < b.words[i] || (a.words[i] == b.words[i] && less);
 	return less;
 }
 
-template <int Words>
 HD_BOTH bool
-operator>(const Wide<Words> &a, const Wide<Words> &b)
+operator>(const Wide &a, const Wide &b)
 {
 	return b < a;
 }
 
-template <int Words>
 HD_BOTH bool
-operator<=(const Wide<Words> &a, const Wide<Words> &b)
+operator<=(const Wide &a, const Wide &b)
 {
 	return !(b < a);
 }
 
-template <int Words>
 HD_BOTH bool
-operator>=(const Wide<Words> &a, const Wide<Words> &b)
+operator>=(const Wide &a, const Wide &b)
 {
 	return !(a < b);
 }
 
-template <int Words>
-HD_BOTH Wide<Words>
-operator+(const Wide<Words> &a, const Wide<Words> &b)
+HD_BOTH Wide
+operator+(const Wide &a, const Wide &b)
 {
-	Wide<Words> sum;
+	Wide sum;
 	uint64_t	carry = 0;
 
-	for (int i = 0; i < Words; i++)
+	for (int i = 0; i < 2; i++)
 	{
 		uint64_t	word = a.words[i] + carry;
 
@@ -114,14 +99,13 @@ operator+(const Wide<Words> &a, const Wide<Words> &b)
 	return sum;
 }
 
-template <int Words>
-HD_BOTH Wide<Words>
-operator-(const Wide<Words> &a, const Wide<Words> &b)
+HD_BOTH Wide
+operator-(const Wide &a, const Wide &b)
 {
-	Wide<Words> difference;
+	Wide difference;
 	uint64_t	borrow = 0;
 
-	for (int i = 0; i < Words; i++)
+	for (int i = 0; i < 2; i++)
 	{
 		uint64_t	word = a.words[i] - b.words[i];
 
@@ -131,63 +115,58 @@ operator-(const Wide<Words> &a, const Wide<Words> &b)
 	return difference;
 }
 
-template <int Words>
-HD_BOTH Wide<Words>
-operator^(const Wide<Words> &a, const Wide<Words> &b)
+HD_BOTH Wide
+operator^(const Wide &a, const Wide &b)
 {
-	Wide<Words> result;
+	Wide result;
 
-	for (int i = 0; i < Words; i++)
+	for (int i = 0; i < 2; i++)
 		result.words[i] = a.words[i] ^ b.words[i];
 	return result;
 }
 
-template <int Words>
-HD_BOTH Wide<Words>
-operator&(const Wide<Words> &a, const Wide<Words> &b)
+HD_BOTH Wide
+operator&(const Wide &a, const Wide &b)
 {
-	Wide<Words> result;
+	Wide result;
 
-	for (int i = 0; i < Words; i++)
+	for (int i = 0; i < 2; i++)
 		result.words[i] = a.words[i] & b.words[i];
 	return result;
 }
 
-template <int Words>
-HD_BOTH Wide<Words>
-operator|(const Wide<Words> &a, const Wide<Words> &b)
+HD_BOTH Wide
+operator|(const Wide &a, const Wide &b)
 {
-	Wide<Words> result;
+	Wide result;
 
-	for (int i = 0; i < Words; i++)
+	for (int i = 0; i < 2; i++)
 		result.words[i] = a.words[i] | b.words[i];
 	return result;
 }
 
-template <int Words>
-HD_BOTH Wide<Words>
-operator~(const Wide<Words> &a)
+HD_BOTH Wide
+operator~(const Wide &a)
 {
-	Wide<Words> result;
+	Wide result;
 
-	for (int i = 0; i < Words; i++)
+	for (int i = 0; i < 2; i++)
 		result.words[i] = ~a.words[i];
 	return result;
 }
 
-/* By 0 to 64 * Words - 1 bits, as below. */
-template <int Words>
-HD_BOTH Wide<Words>
-operator<<(const Wide<Words> &a, int shift)
+/* By 0 to 127 bits, as below. */
+HD_BOTH Wide
+operator<<(const Wide &a, int shift)
 {
-	Wide<Words> result;
+	Wide result;
 
-	for (int i = 0; i < Words; i++)
+	for (int i = 0; i < 2; i++)
 	{
 		uint64_t	high = 0;
 		uint64_t	low = 0;
 
-		for (int j = 0; j < Words; j++)
+		for (int j = 0; j < 2; j++)
 		{
 			high = j == i - shift / 64 ? a.words[j] : high;
 			low = j == i - shift / 64 - 1 ? a.words[j] : low;
@@ -197,20 +176,19 @@ operator<<(const Wide<Words> &a, int shift)
 	return result;
 }
 
-/* By 0 to 64 * Words - 1 bits. */
-template <int Words>
-HD_BOTH Wide<Words>
-operator>>(const Wide<Words> &a, int shift)
+/* By 0 to 127 bits. */
+HD_BOTH Wide
+operator>>(const Wide &a, int shift)
 {
-	Wide<Words> result;
+	Wide result;
 
-	for (int i = 0; i < Words; i++)
+	for (int i = 0; i < 2; i++)
 	{
 		uint64_t	low = 0;
 		uint64_t	high = 0;
 
 		/* No index depends on the shift, so that words stay in registers. */
-		for (int j = 0; j < Words; j++)
+		for (int j = 0; j < 2; j++)
 		{
 			low = j == i + shift / 64 ? a.words[j] : low;
 			high = j == i + shift / 64 + 1 ? a.words[j] : high;
@@ -230,14 +208,14 @@ struct KeyLimits
 	}
 };
 
-template <int Words>
-struct KeyLimits<Wide<Words>>
+template <>
+struct KeyLimits<Wide>
 {
-	static HD_BOTH Wide<Words> max()
+	static HD_BOTH Wide max()
 	{
-		Wide<Words> key;
+		Wide key;
 
-		for (int i = 0; i < Words; i++)
+		for (int i = 0; i < 2; i++)
 			key.words[i] = UINT64_MAX;
 		return key;
 	}
@@ -254,19 +232,18 @@ bit_length(uint64_t key)
 #endif
 }
 
-template <int Words>
 HD_BOTH int
-bit_length(const Wide<Words> &key)
+bit_length(const Wide &key)
 {
 	int			length = 0;
 
-	for (int i = 0; i < Words; i++)
+	for (int i = 0; i < 2; i++)
 		length = key.words[i] != 0 ? 64 * i + bit_length(key.words[i]) : length;
 	return length;
 }
 
 /* Keys of any width are planned with as this. */
-using AnyKey = Wide<4>;
+using AnyKey = Wide;
 
 /* A planned key as an index's; the low bits of it. */
 template <typename Key>

@@ -16,7 +16,7 @@ extern "C"
 }
 
 /* As a uuid's key. */
-using WideKey = harmonia::Wide<2>;
+using WideKey = harmonia::Wide;
 
 HD_BOTH uint64_t
 mix(uint64_t z)

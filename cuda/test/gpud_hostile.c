@@ -135,8 +135,8 @@ test_bad_requests(void)
 	report("hostile: syncs");
 
 	TRY("width", false, about(&bad_index, HP_SYNC_BEGIN), request.width = 0);
-	TRY("width", false, about(&bad_index, HP_SYNC_BEGIN), request.width = HT_WIDTH96);
-	TRY("width", false, about(&bad_index, HP_SYNC_BEGIN), request.width = HT_WIDTH256);
+	TRY("width", false, about(&bad_index, HP_SYNC_BEGIN), request.width = 12);
+	TRY("width", false, about(&bad_index, HP_SYNC_BEGIN), request.width = 32);
 	TRY("width", false, about(&bad_index, HP_SYNC_BEGIN), request.width = UINT32_MAX);
 	TRY("fanout", false, about(&bad_index, HP_SYNC_BEGIN), request.fanout = HT_MIN_FANOUT - 1);
 	TRY("fanout", false, about(&bad_index, HP_SYNC_BEGIN), request.fanout = HT_MAX_FANOUT + 1);

@@ -590,6 +590,7 @@ test_mistakes(void)
 	HdResult	result;
 
 	expect(hd_index_create(device, (HtWidth) 5, 64, &index) == HD_INVALID, "width");
+	expect(hd_index_create(device, (HtWidth) 32, 64, &index) == HD_INVALID, "width of 256 bits");
 	expect(hd_index_create(device, HT_WIDTH64, 7, &index) == HD_INVALID, "fanout 7");
 	expect(hd_index_create(device, HT_WIDTH64, 129, &index) == HD_INVALID, "fanout 129");
 	expect(hd_index_create(device, HT_WIDTH64, 64, &index) == HD_OK, "create");

@@ -13,5 +13,3 @@
 #include "hints_template.h"
 #define HT_KEYS 128
 #include "hints_template.h"
-#define HT_KEYS 256
-#include "hints_template.h"

@@ -62,5 +62,3 @@ ht_node_init(void *node, HtWidth width, int fanout)
 #include "inner_template.h"
 #define HT_KEYS 128
 #include "inner_template.h"
-#define HT_KEYS 256
-#include "inner_template.h"

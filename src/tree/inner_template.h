@@ -39,20 +39,21 @@ store_key(char *node, HtWidth width, int i, uint64_t key)
 		memcpy(node + i * sizeof(key), &key, sizeof(key));
 }
 #else
-/* The lowest bytes of a key come first, so those that a node leaves out are the last ones. */
-static inline HT_KEY
-HT_KEYED(load_key)(const char *node, HtWidth width, int i)
+static inline HtKey128
+load_key_128(const char *node, HtWidth width, int i)
 {
-	HT_KEY		key = KEY_OF(0);
+	HtKey128	key;
 
-	memcpy(&key, node + i * width, (size_t) width);
+	(void) width;
+	memcpy(&key, node + i * sizeof(key), sizeof(key));
 	return key;
 }
 
 static inline void
-HT_KEYED(store_key)(char *node, HtWidth width, int i, HT_KEY key)
+store_key_128(char *node, HtWidth width, int i, HtKey128 key)
 {
-	memcpy(node + i * width, &key, (size_t) width);
+	(void) width;
+	memcpy(node + i * sizeof(key), &key, sizeof(key));
 }
 #endif
 
@@ -133,7 +134,7 @@ HT_KEYED(count_separators)(const char *node, HtWidth width, int fanout, HT_ENTRY
 	return low;
 }
 
-/* Compiled for the usual widths: a constant width makes loads single instructions. */
+/* Compiled for each width: a constant width makes loads single instructions. */
 #if HT_KEYS == 64
 #define FOR_WIDTHS(equal) \
 	if (width == HT_WIDTH32) \
@@ -141,9 +142,8 @@ HT_KEYED(count_separators)(const char *node, HtWidth width, int fanout, HT_ENTRY
 	return count_separators(node, HT_WIDTH64, fanout, entry, equal)
 #else
 #define FOR_WIDTHS(equal) \
-	if (width == (HtWidth) (HT_KEYS / 8)) \
-		return HT_KEYED(count_separators)(node, (HtWidth) (HT_KEYS / 8), fanout, entry, equal); \
-	return HT_KEYED(count_separators)(node, width, fanout, entry, equal)
+	(void) width; \
+	return count_separators_128(node, HT_WIDTH128, fanout, entry, equal)
 #endif
 
 int

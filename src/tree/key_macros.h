@@ -17,24 +17,14 @@
 #define HT_PSA			HtPsa
 #else
 #define HT_KEYED(name)	HT_KEYED_1(name, HT_KEYS)
-#if HT_KEYS == 128
 #define HT_KEY			HtKey128
 #define HT_ENTRY		HtEntry128
 #define HT_PROBE		HtProbe128
 #define HT_SHAPE		HtLeafShape128
 #define HT_SEARCH		HtSearch128
 #define HT_PSA			HtPsa128
-#else
-#define HT_KEY			HtKey256
-#define HT_ENTRY		HtEntry256
-#define HT_PROBE		HtProbe256
-#define HT_SHAPE		HtLeafShape256
-#define HT_SEARCH		HtSearch256
-#define HT_PSA			HtPsa256
-#endif
 #endif
 
-#if HT_KEYS <= 128
 #define KEY_OF(low)				((HT_KEY) (low))
 #define KEY_MAX					((HT_KEY) ~(HT_KEY) 0)
 #define KEY_LESS(a, b)			((a) < (b))
@@ -44,14 +34,3 @@
 #define KEY_SHIFT_RIGHT(a, n)	((HT_KEY) ((a) >> (n)))
 #define KEY_LOW(a)				((uint64_t) (a))
 #define KEY_DIGIT(a, n)			((uint64_t) ((a) >> (n)))
-#else
-#define KEY_OF(low)				ht_key256(low)
-#define KEY_MAX					ht_key256_max()
-#define KEY_LESS(a, b)			ht_key256_less(a, b)
-#define KEY_EQUAL(a, b)			ht_key256_equal(a, b)
-#define KEY_ADD(a, b)			ht_key256_add(a, b)
-#define KEY_SUBTRACT(a, b)		ht_key256_subtract(a, b)
-#define KEY_SHIFT_RIGHT(a, n)	ht_key256_shift_right(a, n)
-#define KEY_LOW(a)				((a).words[0])
-#define KEY_DIGIT(a, n)			ht_key256_digit(a, n)
-#endif

@@ -47,7 +47,6 @@ typedef struct Functions \
 
 LEAF_FUNCTIONS(LeafFunctions, uint64_t, HtEntry)
 LEAF_FUNCTIONS(LeafFunctions_128, HtKey128, HtEntry128)
-LEAF_FUNCTIONS(LeafFunctions_256, HtKey256, HtEntry256)
 
 /* In an integer of 8 bytes, the lowest n bytes are these. */
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -101,7 +100,6 @@ sort_entries(Entry *entries, int n) \
 
 SORT_ENTRIES(sort_entries, ht_entry_cmp, HtEntry)
 SORT_ENTRIES(sort_entries_128, ht_entry_cmp_128, HtEntry128)
-SORT_ENTRIES(sort_entries_256, ht_entry_cmp_256, HtEntry256)
 
 /* Note that the count of a block, or a slot, changed. */
 static inline void

@@ -14,7 +14,7 @@
 #define LT_RANK			uint32_t
 #define LT_RANKS		LT_SLOTS
 
-#define LT_BLOCKS		HT_WIDE_BLOCKS(LT_BITS)
+#define LT_BLOCKS		HT_WIDE_BLOCKS
 #define LT_SLOTS		HT_WIDE_SLOTS(LT_BITS, LT_TID)
 #define LT_WORDS		(LT_BITS / 64)
 #define LT_TAIL			(LT_BITS % 64 / 32)
@@ -42,13 +42,14 @@ typedef struct __attribute__((may_alias)) LT(Page)
 	uint8_t		tid_bytes;
 	uint8_t		reserved[6];
 	uint64_t	pivots[LT_PIVOTS];
-	uint8_t		base[HT_WIDE_BASE_SIZE];	/* leaf_keys.h reads it */
+	uint8_t		base[sizeof(HtKey128)]; /* leaf_wide.c reads it */
+	uint8_t		padding[HT_LEAF_SEPARATORS_AT - HT_WIDE_BASE_AT - sizeof(HtKey128)];
 	uint64_t	words[LT_WORDS][LT_SEPARATORS];
 #if LT_TAIL
 	uint32_t	tails[LT_SEPARATORS];
 #endif
 #if LT_BITS < 128
-	uint8_t		hole[HT_WIDE_BLOCKS_AT(LT_BITS) - HT_LEAF_SEPARATORS_AT - LT_SEPARATORS * (LT_BITS / 8)];
+	uint8_t		hole[HT_WIDE_BLOCKS_AT - HT_LEAF_SEPARATORS_AT - LT_SEPARATORS * (LT_BITS / 8)];
 #endif
 	LT(Block)	blocks[LT_BLOCKS];
 } LT(Page);
@@ -60,10 +61,10 @@ _Static_assert(offsetof(LT(Page), tid_bytes) == HT_LEAF_TID_BYTES_AT, "tid bytes
 _Static_assert(offsetof(LT(Page), pivots) == HT_WIDE_PIVOTS_AT, "pivot offset");
 _Static_assert(offsetof(LT(Page), base) == HT_WIDE_BASE_AT, "base offset");
 _Static_assert(offsetof(LT(Page), words) == HT_LEAF_SEPARATORS_AT, "separator offset");
-_Static_assert(offsetof(LT(Page), blocks) == HT_WIDE_BLOCKS_AT(LT_BITS), "block offset");
+_Static_assert(offsetof(LT(Page), blocks) == HT_WIDE_BLOCKS_AT, "block offset");
 _Static_assert(sizeof(LT(Page)) == HT_PAGE_END, "leaf page size");
 _Static_assert(LT_SLOTS * LT_TID <= sizeof(((LT(Block) *) 0)->tids), "tids fit");
-_Static_assert(LT_SLOTS <= HT_LEAF_MAX_SLOTS && LT_BLOCKS <= HT_WIDE_MAX_BLOCKS, "maxima");
+_Static_assert(LT_SLOTS <= HT_LEAF_MAX_SLOTS, "maxima");
 _Static_assert(LT_LINES * LT_LINE == LT_SEPARATORS && LT_BLOCKS <= LT_SEPARATORS, "separators");
 
 /*
@@ -85,16 +86,8 @@ LT(compose)(const uint64_t *words, size_t pitch, const uint32_t *tail)
 	return words[0];
 #elif LT_BITS == 96
 	return (LT_KEY) words[0] << 32 | *tail;
-#elif LT_BITS == 128
-	return (LT_KEY) words[0] << 64 | words[pitch];
 #else
-	{
-		LT_KEY		key = KEY_OF(0);
-
-		for (int i = 0; i < LT_WORDS; i++)
-			key.words[LT_WORDS - 1 - i] = words[i * pitch];
-		return key;
-	}
+	return (LT_KEY) words[0] << 64 | words[pitch];
 #endif
 }
 
@@ -105,11 +98,8 @@ LT(word)(LT_KEY key, int i)
 #if LT_BITS == 64
 	(void) i;
 	return key;
-#elif LT_BITS == 96
-	(void) i;
-	return (uint64_t) (key >> 32);
 #else
-	return HT_KEYED(ht_key_word)(key, LT_WORDS - 1 - i);
+	return (uint64_t) (key >> (LT_BITS - 64 * (i + 1)));
 #endif
 }
 

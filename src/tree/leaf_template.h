@@ -26,10 +26,8 @@
 
 #if LT_BITS <= 64
 #define HT_KEYS			64
-#elif LT_BITS <= 128
-#define HT_KEYS			128
 #else
-#define HT_KEYS			256
+#define HT_KEYS			128
 #endif
 #include "key_macros.h"
 

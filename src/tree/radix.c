@@ -36,5 +36,3 @@ digit_of(uint64_t value, int digit)
 #include "radix_template.h"
 #define HT_KEYS 128
 #include "radix_template.h"
-#define HT_KEYS 256
-#include "radix_template.h"

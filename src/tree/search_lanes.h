@@ -6,26 +6,19 @@
  */
 #if ST_BITS == 64
 #define ST_KEY			uint64_t
-#elif ST_BITS <= 128
-#define ST_KEY			HtKey128
 #else
-#define ST_KEY			HtKey256
+#define ST_KEY			HtKey128
 #endif
-
-#if ST_BITS <= 128
 #define ST_ZERO			((ST_KEY) 0)
 #define ST_KEY_MAX		((ST_KEY) ~(ST_KEY) 0 >> (8 * sizeof(ST_KEY) - ST_BITS))
+#define ST_NARROW(key)	((ST_KEY) (key))
+#define ST_WIDEN(key)	KEY_OF(key)
 #define ST_LESS(a, b)	((a) < (b))
-#else
-#define ST_ZERO			ht_key256(0)
-#define ST_KEY_MAX		ht_key_ones_256(ST_BITS)
-#define ST_LESS(a, b)	ht_key256_less(a, b)
-#endif
 
 #define ST_WORDS		(ST_BITS / 64)
 #define ST_TAIL			(ST_BITS % 64 / 32)
-#define ST_BLOCKS		HT_WIDE_BLOCKS(ST_BITS)
-#define ST_BLOCKS_AT	HT_WIDE_BLOCKS_AT(ST_BITS)
+#define ST_BLOCKS		HT_WIDE_BLOCKS
+#define ST_BLOCKS_AT	HT_WIDE_BLOCKS_AT
 #define ST_HOLE_AT		HT_WIDE_HOLE_AT(ST_BITS)
 #define ST_BLOCK_SIZE	HT_WIDE_BLOCK_SIZE
 #define ST_COUNT_AT		HT_WIDE_BLOCK_COUNT_AT
@@ -37,36 +30,6 @@
 #define ST_MATCH_RANGE(block, slots, low, high)	ST(match_range)(block, slots, low, high)
 #define ST_COUNT_PIVOTS(page, key)				ST(count_pivots)(page, ST(word)(key, 0))
 
-/* A distance that the class can store, as it is stored; and back. */
-static inline ST_KEY
-ST(narrow)(HT_KEY distance)
-{
-#if ST_BITS == 64
-	return KEY_LOW(distance);
-#elif HT_KEYS == 128 || ST_BITS > 128
-	return distance;
-#else
-	return (ST_KEY) distance.words[1] << 64 | distance.words[0];
-#endif
-}
-
-static inline HT_KEY
-ST(widen)(ST_KEY key)
-{
-#if ST_BITS == 64
-	return KEY_OF(key);
-#elif HT_KEYS == 128 || ST_BITS > 128
-	return key;
-#else
-	HT_KEY		distance = {{(uint64_t) key, (uint64_t) (key >> 64), 0, 0}};
-
-	return distance;
-#endif
-}
-
-#define ST_NARROW(key)	ST(narrow)(key)
-#define ST_WIDEN(key)	ST(widen)(key)
-
 /* Word i of a key, the highest one is 0. */
 static inline uint64_t
 ST(word)(ST_KEY key, int i)
@@ -74,10 +37,8 @@ ST(word)(ST_KEY key, int i)
 #if ST_BITS == 64
 	(void) i;
 	return key;
-#elif ST_BITS <= 128
-	return (uint64_t) (key >> (ST_BITS - 64 * (i + 1)));
 #else
-	return key.words[ST_WORDS - 1 - i];
+	return (uint64_t) (key >> (ST_BITS - 64 * (i + 1)));
 #endif
 }
 
@@ -98,16 +59,8 @@ ST(load_key)(const char *lanes, int places, int i)
 		memcpy(&tail, lanes + ST_WORDS * places * 8 + i * 4, 4);
 		return (ST_KEY) words[0] << 32 | tail;
 	}
-#elif ST_BITS == 128
-	return (ST_KEY) words[0] << 64 | words[1];
 #else
-	{
-		ST_KEY		key = ST_ZERO;
-
-		for (int j = 0; j < ST_WORDS; j++)
-			key.words[ST_WORDS - 1 - j] = words[j];
-		return key;
-	}
+	return (ST_KEY) words[0] << 64 | words[1];
 #endif
 }
 

@@ -57,10 +57,8 @@ ST(is_beyond)(HT_KEY distance)
 #elif ST_BITS == HT_KEYS
 	(void) distance;
 	return false;
-#elif HT_KEYS == 128
-	return distance >> ST_BITS != 0;
 #else
-	return HT_KEYED(ht_key_bits)(distance) > ST_BITS;
+	return distance >> ST_BITS != 0;
 #endif
 }
 
@@ -300,7 +298,6 @@ ST(prefetch_blocks)(const char *page, int tid_bytes, HT_PROBE *probes, uint32_t 
 #undef ST_NARROW
 #undef ST_WIDEN
 #undef ST_LESS
-#undef ST_EQUAL
 #undef ST_BLOCKS
 #undef ST_BLOCKS_AT
 #undef ST_HOLE_AT
@@ -310,7 +307,6 @@ ST(prefetch_blocks)(const char *page, int tid_bytes, HT_PROBE *probes, uint32_t 
 #undef ST_LINE
 #undef ST_WORDS
 #undef ST_TAIL
-#undef ST_WORD
 #undef ST_LANES
 #undef ST_MATCH
 #undef ST_MATCH_RANGE

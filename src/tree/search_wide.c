@@ -1,7 +1,7 @@
 /*
  * search_wide.c
  *		Searching leaves of indexes with wide keys: instances of search_template.h for all
- *		widths of keys, classes of leaves and instruction sets.
+ *		classes of leaves and instruction sets.
  */
 #include "wide.h"
 
@@ -23,12 +23,9 @@
 #include "search_wide_set.h"
 #endif
 
-/*
- * A leaf's class in bits, and the bytes of its tids; those of the widest leaf of an index with
- * keys of the given width if it is damaged.
- */
+/* A leaf's class in bits; that of the widest leaf if it is damaged. */
 static inline int
-class_of(const char *page, int keys)
+class_of(const char *page)
 {
 	int			class = (uint8_t) page[HT_LEAF_CLASS_AT];
 
@@ -42,18 +39,14 @@ class_of(const char *page, int keys)
 			return 64;
 		case HT_WIDE_CLASS(96):
 			return 96;
-		case HT_WIDE_CLASS(128):
-			return 128;
-		case HT_WIDE_CLASS(192):
-			return keys < 192 ? keys : 192;
 		default:
-			return keys;
+			return 128;
 	}
 }
 
-/* Call a function of the instance for a class, which is one of those of the key's width. */
-#define CALL_128(class, call, set, ...) \
-	switch (class) \
+/* Call a function of the instance for the class of a leaf. */
+#define CALL_FOR_CLASS(page, call, set, ...) \
+	switch (class_of(page)) \
 	{ \
 		case 0: \
 			call(set##_0_128, __VA_ARGS__); \
@@ -75,35 +68,6 @@ class_of(const char *page, int keys)
 			break; \
 	}
 
-#define CALL_256(class, call, set, ...) \
-	switch (class) \
-	{ \
-		case 0: \
-			call(set##_0_256, __VA_ARGS__); \
-			break; \
-		case 16: \
-			call(set##_16_256, __VA_ARGS__); \
-			break; \
-		case 32: \
-			call(set##_32_256, __VA_ARGS__); \
-			break; \
-		case 64: \
-			call(set##_64_256, __VA_ARGS__); \
-			break; \
-		case 96: \
-			call(set##_96_256, __VA_ARGS__); \
-			break; \
-		case 128: \
-			call(set##_128_256, __VA_ARGS__); \
-			break; \
-		case 192: \
-			call(set##_192_256, __VA_ARGS__); \
-			break; \
-		default: \
-			call(set##_256_256, __VA_ARGS__); \
-			break; \
-	}
-
 #define CALL_FOR_TIDS(function, instance, page, ...) \
 	do { \
 		if (tid_bytes_of(page) == 4) \
@@ -120,91 +84,74 @@ class_of(const char *page, int keys)
 #define CALL_HAS_HINTS(instance, page, ...)	return has_hints_##instance(page, tid_bytes_of(page), __VA_ARGS__)
 
 /* The functions for all leaves: each calls the one for the leaf's shape. */
-#define ST_FUNCTIONS(set, keybits) \
+#define ST_FUNCTIONS(set) \
 static uint32_t \
-points_##set##_##keybits(const void *page, const HtProbe##keybits *probes, uint32_t n, HtHit *hits, \
-						 HtKey##keybits *keys, uint32_t room, uint32_t *found) \
+points_##set##_128(const void *page, const HtProbe128 *probes, uint32_t n, HtHit *hits, \
+				   HtKey128 *keys, uint32_t room, uint32_t *found) \
 { \
-	CALL_##keybits(class_of(page, keybits), CALL_POINTS, set, page, probes, n, hits, keys, room, found) \
+	CALL_FOR_CLASS(page, CALL_POINTS, set, page, probes, n, hits, keys, room, found) \
 } \
 \
 static uint32_t \
-ranges_##set##_##keybits(const void *page, const HtProbe##keybits *probes, uint32_t n, HtKey##keybits length, \
-						 HtHit *hits, HtKey##keybits *keys, uint32_t room, uint32_t *found) \
+ranges_##set##_128(const void *page, const HtProbe128 *probes, uint32_t n, HtKey128 length, \
+				   HtHit *hits, HtKey128 *keys, uint32_t room, uint32_t *found) \
 { \
-	CALL_##keybits(class_of(page, keybits), CALL_RANGES, set, page, probes, n, length, hits, keys, room, found) \
+	CALL_FOR_CLASS(page, CALL_RANGES, set, page, probes, n, length, hits, keys, room, found) \
 } \
 \
 static uint32_t \
-range_##set##_##keybits(const void *page, HtKey##keybits low, HtKey##keybits high, uint32_t probe, \
-						bool live, HtHit *hits, HtKey##keybits *keys, uint32_t room) \
+range_##set##_128(const void *page, HtKey128 low, HtKey128 high, uint32_t probe, \
+				  bool live, HtHit *hits, HtKey128 *keys, uint32_t room) \
 { \
-	CALL_##keybits(class_of(page, keybits), CALL_RANGE, set, page, low, high, probe, live, hits, keys, room) \
+	CALL_FOR_CLASS(page, CALL_RANGE, set, page, low, high, probe, live, hits, keys, room) \
 } \
 \
 static bool \
-has_hints_##set##_##keybits(const void *page, const HtProbe##keybits *probes, uint32_t n) \
+has_hints_##set##_128(const void *page, const HtProbe128 *probes, uint32_t n) \
 { \
-	CALL_##keybits(class_of(page, keybits), CALL_HAS_HINTS, set, page, probes, n) \
+	CALL_FOR_CLASS(page, CALL_HAS_HINTS, set, page, probes, n) \
 } \
 \
 static void \
-prefetch_separators_##set##_##keybits(const void *page, const HtProbe##keybits *probes, uint32_t n) \
+prefetch_separators_##set##_128(const void *page, const HtProbe128 *probes, uint32_t n) \
 { \
-	CALL_##keybits(class_of(page, keybits), CALL_SEPARATORS, set, page, probes, n) \
+	CALL_FOR_CLASS(page, CALL_SEPARATORS, set, page, probes, n) \
 } \
 \
 static void \
-prefetch_blocks_##set##_##keybits(const void *page, HtProbe##keybits *probes, uint32_t n, bool hints) \
+prefetch_blocks_##set##_128(const void *page, HtProbe128 *probes, uint32_t n, bool hints) \
 { \
-	CALL_##keybits(class_of(page, keybits), CALL_BLOCKS, set, page, probes, n, hints) \
+	CALL_FOR_CLASS(page, CALL_BLOCKS, set, page, probes, n, hints) \
 }
 
-#define ST_SEARCH(set, keybits) \
+#define ST_SEARCH(set) \
 	{ \
-		#set, points_##set##_##keybits, ranges_##set##_##keybits, range_##set##_##keybits, \
-		has_hints_##set##_##keybits, prefetch_separators_##set##_##keybits, prefetch_blocks_##set##_##keybits \
+		#set, points_##set##_128, ranges_##set##_128, range_##set##_128, \
+		has_hints_##set##_128, prefetch_separators_##set##_128, prefetch_blocks_##set##_128 \
 	}
 
-ST_FUNCTIONS(portable, 128)
-ST_FUNCTIONS(portable, 256)
+ST_FUNCTIONS(portable)
 #ifdef ST_X86
-ST_FUNCTIONS(avx2, 128)
-ST_FUNCTIONS(avx2, 256)
-ST_FUNCTIONS(avx512, 128)
-ST_FUNCTIONS(avx512, 256)
+ST_FUNCTIONS(avx2)
+ST_FUNCTIONS(avx512)
 #endif
 
 /* The best one first. */
+static const HtSearch128 searches[] = {
 #ifdef ST_X86
-#define ST_SEARCHES(keybits) \
-	{ST_SEARCH(avx512, keybits), ST_SEARCH(avx2, keybits), ST_SEARCH(portable, keybits)}
-#else
-#define ST_SEARCHES(keybits) \
-	{ST_SEARCH(portable, keybits)}
+	ST_SEARCH(avx512),
+	ST_SEARCH(avx2),
 #endif
-
-static const HtSearch128 searches_128[] = ST_SEARCHES(128);
-static const HtSearch256 searches_256[] = ST_SEARCHES(256);
+	ST_SEARCH(portable)
+};
 
 const HtSearch128 *
 ht_search_128(const char *name)
 {
-	for (size_t i = 0; i < sizeof(searches_128) / sizeof(searches_128[0]); i++)
+	for (size_t i = 0; i < sizeof(searches) / sizeof(searches[0]); i++)
 	{
-		if ((name == NULL || strcmp(name, searches_128[i].name) == 0) && set_is_supported(searches_128[i].name))
-			return &searches_128[i];
-	}
-	return NULL;
-}
-
-const HtSearch256 *
-ht_search_256(const char *name)
-{
-	for (size_t i = 0; i < sizeof(searches_256) / sizeof(searches_256[0]); i++)
-	{
-		if ((name == NULL || strcmp(name, searches_256[i].name) == 0) && set_is_supported(searches_256[i].name))
-			return &searches_256[i];
+		if ((name == NULL || strcmp(name, searches[i].name) == 0) && set_is_supported(searches[i].name))
+			return &searches[i];
 	}
 	return NULL;
 }

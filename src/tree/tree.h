@@ -42,17 +42,13 @@
 
 /*
  * Width of an index's keys, in bytes.  Nodes store keys of this width, leaves narrower ones.
- * wide.h has the functions for more than 64 bits.
+ * wide.h has the functions for 128 bits.
  */
 typedef enum HtWidth
 {
 	HT_WIDTH32 = 4,
 	HT_WIDTH64 = 8,
-	HT_WIDTH96 = 12,
-	HT_WIDTH128 = 16,
-	HT_WIDTH160 = 20,
-	HT_WIDTH192 = 24,
-	HT_WIDTH256 = 32
+	HT_WIDTH128 = 16
 } HtWidth;
 
 typedef struct HtEntry
@@ -153,7 +149,7 @@ ht_entry_cmp(HtEntry a, HtEntry b)
 #define HT_LEAF_SLOTS(bits, tid_bytes)	(HT_LEAF_BLOCK_COUNT_AT / ((bits) / 8 + (tid_bytes)))
 
 /*
- * Leaves of indexes with keys of 128 or 256 bits (wide.h) have classes 0, 16 and 32 as above, but
+ * Leaves of indexes with keys of 128 bits (wide.h) have classes 0, 16 and 32 as above, but
  * with the base at HT_WIDE_BASE_AT and 0 at HT_LEAF_BASE_AT; and these wide classes, whose
  * blocks have 256 bytes and keep keys in *lanes*: the first words of all keys, then the second
  * ones, and so on.  A word has 64 bits, the highest one is the first.  The words are followed by
@@ -164,13 +160,14 @@ ht_entry_cmp(HtEntry a, HtEntry b)
  *			65		bytes of a tid: 4, 5 or 6
  *			66..71	0
  *			72..95	pivots: the first words of separators 7, 15 and 23
- *			96..127	base, its lowest byte first
+ *			96..111	base, its lowest byte first
+ *			112..127	0
  *			128		separators: the first words of all 32, then the second ones, and so on
  *
- *							class 64	96			128			192			256
- *		hole				384..639	512..639	8088..8135	8088..8119	8088..8111
- *		blocks				640: 29		640: 29		640: 29		896: 28		1152: 27
- *		slots of a block	21, 19, 18	15, 14, 14	12, 12, 11	9, 8, 8		7, 6, 6
+ *							class 64	96			128
+ *		hole				384..639	512..639	8088..8135
+ *		blocks				640: 29		640: 29		640: 29
+ *		slots of a block	21, 19, 18	15, 14, 14	12, 12, 11
  *							(with tids of 4, 5, 6 bytes)
  *		in a block: words	+0, lane after lane
  *					tids	+slots * class / 8
@@ -179,13 +176,11 @@ ht_entry_cmp(HtEntry a, HtEntry b)
 #define HT_WIDE_CLASS(bits)			(128 + (bits) / 8)
 #define HT_WIDE_PIVOTS_AT			72
 #define HT_WIDE_BASE_AT				96
-#define HT_WIDE_BASE_SIZE			32
 #define HT_WIDE_SEPARATORS			32
 #define HT_WIDE_BLOCK_SIZE			256
 #define HT_WIDE_BLOCK_COUNT_AT		254
-#define HT_WIDE_MAX_BLOCKS			29
-#define HT_WIDE_BLOCKS(bits)		((bits) <= 128 ? 29 : (bits) == 192 ? 28 : 27)
-#define HT_WIDE_BLOCKS_AT(bits)		(HT_PAGE_END - HT_WIDE_BLOCKS(bits) * HT_WIDE_BLOCK_SIZE)
+#define HT_WIDE_BLOCKS				29
+#define HT_WIDE_BLOCKS_AT			(HT_PAGE_END - HT_WIDE_BLOCKS * HT_WIDE_BLOCK_SIZE)
 #define HT_WIDE_SLOTS(bits, tid_bytes)	(HT_WIDE_BLOCK_COUNT_AT / ((bits) / 8 + (tid_bytes)))
 #define HT_WIDE_HOLE_AT(bits) \
 	((bits) < 128 ? HT_LEAF_SEPARATORS_AT + HT_WIDE_SEPARATORS * (bits) / 8 : 8088)

@@ -78,8 +78,6 @@ compare_doubles(const void *a, const void *b)
 #include "bench_keys_template.h"
 #define HT_KEYS 128
 #include "bench_keys_template.h"
-#define HT_KEYS 256
-#include "bench_keys_template.h"
 
 int
 main(int argc, char **argv)
@@ -92,7 +90,6 @@ main(int argc, char **argv)
 	{
 		bench(bits, batch, set, tenants);
 		bench_128(bits, batch, set, tenants);
-		bench_256(bits, batch, set, tenants);
 	}
 	return 0;
 }

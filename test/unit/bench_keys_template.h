@@ -151,7 +151,7 @@ HT_KEYED(bench)(int bits, uint32_t batch, const char *set, bool tenants)
 	uint32_t   *wanted = allocate(batch * sizeof(uint32_t));
 	HT_PSA	   *psa = allocate(sizeof(HT_PSA));
 	uint32_t	leaves = 0;
-	uint64_t	classes[257] = {0};
+	uint64_t	classes[129] = {0};
 	double		times[ROUNDS];
 
 	if (search == NULL)
@@ -213,7 +213,7 @@ HT_KEYED(bench)(int bits, uint32_t batch, const char *set, bool tenants)
 	printf("batch of %u, 2^%d %s %d-bit keys, %s: %.1f million/s, %.1f bytes an entry, leaves of class", batch, bits,
 		   tenants ? "tenants'" : "random", HT_KEYS, search->name, batch / times[ROUNDS / 2] / 1e6,
 		   (double) leaves * HT_PAGE_SIZE / (double) count);
-	for (int i = 0; i <= 256; i++)
+	for (int i = 0; i <= 128; i++)
 		if (classes[i] > 0)
 			printf(" %d (%d %%)", i, (int) (100 * classes[i] / leaves));
 	printf("\n");
