@@ -112,7 +112,7 @@ write_part(HmBuild *build, HmPart part)
 	uint64		rest = hm_build_sort_count(build->sort, nulls);	/* not written yet */
 	uint64		have = 0;		/* of them, read ahead */
 	HT_KEY		step = HM_STEP_UNKNOWN;
-	HtEntry		low = {KEY_OF(0), 0};
+	HtEntry		low = {0, 0};
 
 	while (rest > 0)
 	{
@@ -220,7 +220,7 @@ write_index(HmBuild *build)
 	char	   *memory;
 
 	build->width = hm_planned_width(index);
-	widest = ht_leaf_shape(8 * (int) build->width, HT_TID_BYTES, KEY_OF(0));
+	widest = ht_leaf_shape(8 * (int) build->width, HT_TID_BYTES, 0);
 	build->fanout = hm_fanout(index);
 	build->leaves_max = hm_segment_room(build->width, build->fanout, HM_SEGMENT_MAX_BLOCKS);
 	build->next_stamp = 1;

@@ -225,7 +225,7 @@ contender_less(Contender a, Contender b)
 #if defined(HAVE_INT128) && HM_KEYS == 64
 	return ((uint128) a.key << 64 | a.rest) < ((uint128) b.key << 64 | b.rest);
 #else
-	return KEY_LESS(a.key, b.key) | (KEY_EQUAL(a.key, b.key) & (a.rest < b.rest));
+	return (a.key < b.key) | ((a.key == b.key) & (a.rest < b.rest));
 #endif
 }
 

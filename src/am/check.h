@@ -66,7 +66,7 @@ same_position(HmPosition a, HmPosition b)
 static inline HmPosition
 part_end(HmPart part)
 {
-	return hm_position((HmPart) (part + 1), KEY_OF(0), 0);
+	return hm_position((HmPart) (part + 1), 0, 0);
 }
 
 /* Report damage found in a block; what follows makes a sentence without its full stop. */

@@ -98,8 +98,7 @@ hm_check_bound(HmCheck *check, BlockNumber block, const char *what, HmPosition b
 		bound.part != (check->nulls_low ? HM_PART_NULLS_LOW : HM_PART_NULLS_HIGH))
 		hm_corrupt(check, block, "%s is in part %d, which the index does not have",
 				   what, (int) bound.part);
-	if (KEY_LESS(ht_key_max(check->width), bound.entry.key) ||
-		(bound.part != HM_PART_KEYS && !KEY_EQUAL(bound.entry.key, KEY_OF(0))))
+	if (bound.entry.key > ht_key_max(check->width) || (bound.part != HM_PART_KEYS && bound.entry.key != 0))
 		hm_corrupt(check, block, "%s has key %s, which is out of range",
 				   what, hm_show_key(bound.entry.key));
 	if (bound.entry.tid > HT_TID_MAX)
@@ -121,7 +120,7 @@ check_entries(HmCheck *check, BlockNumber block, const HmDirectoryEntry *entries
 			hm_corrupt(check, block, "directory entry %u, %s, is not above the one before, %s",
 					   i, hm_show_position(low), hm_show_position(hm_directory_low(&entries[i - 1])));
 		if (i > 0 && entries[i - 1].part != entries[i].part &&
-			!same_position(low, hm_position(low.part, KEY_OF(0), 0)))
+			!same_position(low, hm_position(low.part, 0, 0)))
 			hm_corrupt(check, block, "directory entry %u begins its part at %s",
 					   i, hm_show_position(low));
 		hm_check_block(check, block, what, entries[i].block);
@@ -135,7 +134,7 @@ check_directory(HmCheck *check, const HmMeta *meta)
 	HmPosition	before = {0};
 
 	if (meta->root_count > 0 &&
-		!same_position(hm_directory_low(&meta->root[0]), hm_position((HmPart) meta->root[0].part, KEY_OF(0), 0)))
+		!same_position(hm_directory_low(&meta->root[0]), hm_position((HmPart) meta->root[0].part, 0, 0)))
 		hm_corrupt(check, HM_METAPAGE_BLKNO, "the directory begins at %s",
 				   hm_show_position(hm_directory_low(&meta->root[0])));
 	if (meta->depth == 0)
@@ -172,7 +171,7 @@ check_directory(HmCheck *check, const HmMeta *meta)
 		if (i > 0 && hm_position_cmp(before, low) >= 0)
 			hm_corrupt(check, block, "the directory page begins at %s, but the one before it ends with %s",
 					   hm_show_position(low), hm_show_position(before));
-		if (i > 0 && before.part != low.part && !same_position(low, hm_position(low.part, KEY_OF(0), 0)))
+		if (i > 0 && before.part != low.part && !same_position(low, hm_position(low.part, 0, 0)))
 			hm_corrupt(check, block, "the directory page begins its part at %s",
 					   hm_show_position(low));
 		check_entries(check, block, directory->entries, directory->count, "segment");

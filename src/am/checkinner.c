@@ -32,7 +32,7 @@ check_nodes(HmCheck *check)
 	for (uint32 node = 0; node < segment->nodes; node++)
 	{
 		const char *bytes = hm_copy_node(check->copy, check->width, node);
-		HtEntry		before = {KEY_OF(0), 0};
+		HtEntry		before = {0, 0};
 		uint32		offset;
 		uint32		page = hm_node_page(segment, check->width, node, &offset);
 		BlockNumber block = page == 0 ? check->block : segment->key_base + page - 1;
@@ -43,7 +43,7 @@ check_nodes(HmCheck *check)
 
 			if (!used[node * separators + i])
 			{
-				if (!KEY_EQUAL(entry.key, ht_key_max(check->width)) || entry.tid != HT_TID_MAX)
+				if (entry.key != ht_key_max(check->width) || entry.tid != HT_TID_MAX)
 					hm_corrupt(check, block, "separator %d of node %u is %s, but leads to no leaf",
 							   i, node, hm_show_position(hm_position(check->part, entry.key, entry.tid)));
 				continue;

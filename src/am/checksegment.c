@@ -299,7 +299,7 @@ check_leaf(HmCheck *check, uint32 i, Page page)
 	{
 		HmPosition	position = hm_position(check->part, entries[j].key, entries[j].tid);
 
-		if (check->part != HM_PART_KEYS && !KEY_EQUAL(entries[j].key, KEY_OF(0)))
+		if (check->part != HM_PART_KEYS && entries[j].key != 0)
 			hm_corrupt(check, block, "an entry for NULL has key %s", hm_show_key(entries[j].key));
 		if (hm_position_cmp(position, low) < 0 || hm_position_cmp(position, high) >= 0)
 			hm_corrupt(check, block, "entry %s is outside the leaf's bounds %s and %s",
@@ -389,7 +389,7 @@ check_segment(HmCheck *check, Buffer header, HmPosition position)
 void
 hm_check_segments(HmCheck *check)
 {
-	HmPosition	position = hm_position(HM_PART_NULLS_LOW, KEY_OF(0), 0);
+	HmPosition	position = hm_position(HM_PART_NULLS_LOW, 0, 0);
 	MemoryContext old_context;
 	int64		done = 0;
 

@@ -31,16 +31,16 @@ cut_after_key(HmSplit *split, Page leaf)
 	HtEntry		high = hm_leaf_high(leaf);
 	int			end = 0;
 
-	if (split->merged != 1 || !KEY_EQUAL(low.key, entry.key))
+	if (split->merged != 1 || low.key != entry.key)
 		return false;
-	while (end < split->count && KEY_EQUAL(split->entries[end].key, entry.key))
+	while (end < split->count && split->entries[end].key == entry.key)
 		end++;
 	if (end < 2 || end <= split->count / 2 || ht_entry_cmp(split->entries[end - 1], entry) != 0)
 		return false;
 
 	if (hm_page_has_high(leaf) ? !hm_is_single_key(low, high) : end < split->count)
 	{
-		split->bound.key = KEY_ADD(entry.key, KEY_OF(1));
+		split->bound.key = entry.key + 1;
 		split->bound.tid = 0;
 		split->keep = end;
 	}
@@ -81,8 +81,7 @@ greatest_step(const HmSplit *split)
 
 	for (int i = split->count / 4 + 1; i < split->count - split->count / 4; i++)
 	{
-		if (KEY_LESS(KEY_SUBTRACT(entries[result].key, entries[result - 1].key),
-					 KEY_SUBTRACT(entries[i].key, entries[i - 1].key)))
+		if (entries[result].key - entries[result - 1].key < entries[i].key - entries[i - 1].key)
 			result = i;
 	}
 	return result;
@@ -91,12 +90,11 @@ greatest_step(const HmSplit *split)
 HtEntry
 hm_bound_below(HtEntry before, HtEntry first, HT_KEY step, int keys)
 {
-	HT_KEY		gap = KEY_SUBTRACT(first.key, before.key);
+	HT_KEY		gap = first.key - before.key;
 
-	if (KEY_EQUAL(step, HM_STEP_UNKNOWN) || KEY_EQUAL(step, KEY_OF(0)) ||
-		!KEY_LESS(step, gap / (keys + 1)))
+	if (step == HM_STEP_UNKNOWN || step == 0 || step >= gap / (keys + 1))
 		return first;
-	return (HtEntry) {KEY_SUBTRACT(first.key, step * keys), 0};
+	return (HtEntry) {first.key - step * keys, 0};
 }
 
 /*
@@ -169,9 +167,9 @@ key_begins(const HmSplit *split)
 
 	for (int i = 0; i < split->count / 4; i++)
 	{
-		if (!KEY_EQUAL(entries[middle - i].key, entries[middle - i - 1].key))
+		if (entries[middle - i].key != entries[middle - i - 1].key)
 			return middle - i;
-		if (!KEY_EQUAL(entries[middle + i].key, entries[middle + i - 1].key))
+		if (entries[middle + i].key != entries[middle + i - 1].key)
 			return middle + i;
 	}
 	return 0;

@@ -311,7 +311,7 @@ ask_all(HmDeadQuestion *question, bool unchanged, int vain)
 
 	for (int i = 0; unchanged && i + 1 < question->count; i++)
 		question->status[i].promising =
-			KEY_EQUAL(question->entries[i].key, question->entries[i + 1].key);
+			question->entries[i].key == question->entries[i + 1].key;
 	n = list_pages(question, pages);
 	qsort(pages, (size_t) n, sizeof(HmDeadPage), compare_pages);
 	do

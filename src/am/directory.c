@@ -134,7 +134,7 @@ hm_segment_covers(Page header, HmPosition position, HmSearch search)
 	HmPosition	high = {hm_segment_high(header), part};
 
 	if (!hm_page_has_high(header))
-		high = hm_position((HmPart) (part + 1), KEY_OF(0), 0);
+		high = hm_position((HmPart) (part + 1), 0, 0);
 
 	if (search == HM_BEFORE)
 		return hm_position_cmp(low, position) < 0 && hm_position_cmp(position, high) <= 0;

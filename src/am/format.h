@@ -124,7 +124,7 @@ hm_leaf_set_low(Page page, HtEntry low)
 #if HM_KEYS == 64
 	special->low_key = low.key;
 #else
-	Assert(KEY_EQUAL(ht_leaf_shape_of(page).base, low.key));
+	Assert(ht_leaf_shape_of(page).base == low.key);
 #endif
 	special->low_block = (uint32) (low.tid >> 16);
 	special->low_offset = (uint16) low.tid;
@@ -139,7 +139,7 @@ hm_leaf_set_high(Page page, HtEntry high)
 #if HM_KEYS != 64
 	special->low_key = ht_key_word_128(high.key, 1);
 #endif
-	special->high_key = KEY_LOW(high.key);
+	special->high_key = (uint64) high.key;
 	special->high_block = (uint32) (high.tid >> 16);
 	special->high_offset = (uint16) high.tid;
 	special->flags |= HM_HAS_HIGH;
@@ -176,7 +176,7 @@ hm_page_high(Page page)
 
 		return hm_position((HmPart) special->part, high.key, high.tid);
 	}
-	return hm_position((HmPart) (special->part + 1), KEY_OF(0), 0);
+	return hm_position((HmPart) (special->part + 1), 0, 0);
 }
 
 /* ----------------------------------------------------------------
@@ -440,7 +440,7 @@ hm_segment_set_low(Page page, HtEntry low)
 {
 	HmSegment  *segment = hm_page_segment(page);
 
-	segment->low_key = KEY_LOW(low.key);
+	segment->low_key = (uint64) low.key;
 	segment->low_tid = low.tid;
 #if HM_KEYS != 64
 	hm_page_segment_words(page)->low[0] = ht_key_word_128(low.key, 1);
@@ -453,7 +453,7 @@ hm_segment_set_high(Page page, HtEntry high)
 {
 	HmSegment  *segment = hm_page_segment(page);
 
-	segment->high_key = KEY_LOW(high.key);
+	segment->high_key = (uint64) high.key;
 	segment->high_tid = high.tid;
 #if HM_KEYS != 64
 	hm_page_segment_words(page)->high[0] = ht_key_word_128(high.key, 1);

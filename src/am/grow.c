@@ -73,7 +73,7 @@ write_last_segment(Relation index, HmPosition low, HT_KEY step, const HtEntry *e
 int64
 hm_create_first_segment(Relation index, HmPart part, const HtEntry *entries, int64 n)
 {
-	HmPosition	low = hm_position(part, KEY_OF(0), 0);
+	HmPosition	low = hm_position(part, 0, 0);
 	HmExtent	extent;
 	HmDirectoryEntry entry;
 	HmDirectoryEdit edit;

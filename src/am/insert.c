@@ -135,7 +135,7 @@ HtEntry
 hm_begun_bound(Page page, HtEntry entry, HT_KEY step)
 {
 	HtLeafShape shape = ht_leaf_shape_of(page);
-	HtEntry		bound = {KEY_OF(0), 0};
+	HtEntry		bound = {0, 0};
 
 	if (!HM_SOFT_BOUNDS && ht_leaf_fits_key(shape, entry.key))
 		return entry;
@@ -215,8 +215,8 @@ hm_leaf_reach(HtLeafShape shape)
 	HT_KEY		most = ht_class_max(shape.bits);
 	HtEntry		reach = {KEY_MAX, HT_TID_MAX};
 
-	if (!KEY_LESS(KEY_SUBTRACT(KEY_MAX, most), shape.base))
-		reach.key = KEY_ADD(shape.base, most);
+	if (KEY_MAX - most >= shape.base)
+		reach.key = shape.base + most;
 	return reach;
 }
 

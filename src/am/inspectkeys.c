@@ -191,7 +191,7 @@ show_separators(HmRow *row, const char *node, HtWidth width, int fanout)
 	{
 		HtEntry		entry = ht_node_get(node, width, fanout, i);
 
-		if (KEY_EQUAL(entry.key, ht_key_max(width)) && entry.tid == HT_TID_MAX)
+		if (entry.key == ht_key_max(width) && entry.tid == HT_TID_MAX)
 			break;
 		appendStringInfo(&keys, "%s%s", i > 0 ? "," : "{", hm_show_key(entry.key));
 		appendStringInfoString(&tids, i > 0 ? ",\"" : "{\"");

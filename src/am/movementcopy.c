@@ -229,7 +229,7 @@ fill_percent(const HmMove *move)
 void
 hm_copy_plan(HmMove *move)
 {
-	HtLeafShape widest = ht_leaf_shape(8 * (int) move->width, HT_TID_BYTES, KEY_OF(0));
+	HtLeafShape widest = ht_leaf_shape(8 * (int) move->width, HT_TID_BYTES, 0);
 	int			packed = hm_fillfactor(move->index);
 	int			percent;
 	uint64		least,

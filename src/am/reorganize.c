@@ -397,7 +397,7 @@ int
 hm_reorganize_all(Relation index)
 {
 	BufferAccessStrategy strategy = GetAccessStrategy(BAS_VACUUM);
-	HmPosition	position = hm_position(HM_PART_NULLS_LOW, KEY_OF(0), 0);
+	HmPosition	position = hm_position(HM_PART_NULLS_LOW, 0, 0);
 	HmSegmentUses uses;
 	HmSize		size;
 	int			movements;

@@ -217,7 +217,7 @@ read_first(IndexScanDesc scan, bool backward, int enough)
 	if (scan->parallel_scan == NULL)
 		count_search(scan);
 	state->careful = scan->xs_want_itup || !IsMVCCSnapshot(scan->xs_snapshot);
-	return read_on(scan, hm_position((HmPart) (backward ? HM_PART_NULLS_HIGH + 1 : 0), KEY_OF(0), 0),
+	return read_on(scan, hm_position((HmPart) (backward ? HM_PART_NULLS_HIGH + 1 : 0), 0, 0),
 				   backward, enough);
 }
 

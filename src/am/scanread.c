@@ -85,7 +85,7 @@ first_range(const HmRanges *ranges, HmPosition position)
 		const HmRange *range = &ranges->ranges[middle];
 
 		if (range->part < position.part ||
-			(range->part == position.part && KEY_LESS((HT_KEY) range->high, position.entry.key)))
+			(range->part == position.part && (HT_KEY) range->high < position.entry.key))
 			low = middle + 1;
 		else
 			high = middle;
@@ -294,7 +294,7 @@ filter_items(const HmRanges *ranges, HmScanPage *page)
 static HT_KEY
 first_key(const HmRange *range, HmPosition position)
 {
-	if (range->part == position.part && KEY_LESS((HT_KEY) range->low, position.entry.key))
+	if (range->part == position.part && (HT_KEY) range->low < position.entry.key)
 		return position.entry.key;
 	return (HT_KEY) range->low;
 }

@@ -56,7 +56,7 @@ narrower(int bits)
 static HT_KEY
 last_key(HtEntry high)
 {
-	return high.tid == 0 && KEY_LESS(KEY_OF(0), high.key) ? KEY_SUBTRACT(high.key, KEY_OF(1)) : high.key;
+	return high.tid == 0 && high.key > 0 ? high.key - 1 : high.key;
 }
 
 /* Whether a leaf of this shape can store all keys up to its high bound. */
@@ -69,7 +69,7 @@ reaches(HtLeafShape shape, HtEntry high)
 bool
 hm_is_single_key(HtEntry low, HtEntry high)
 {
-	return KEY_EQUAL(last_key(high), low.key);
+	return last_key(high) == low.key;
 }
 
 const char *
@@ -83,7 +83,7 @@ hm_leaf_problem(Page page, HtWidth width, HtEntry *entries, int *n)
 		return problem;
 	if (shape.bits > 8 * (int) width)
 		return "the leaf stores wider keys than the index has";
-	if (shape.bits < HM_KEYS && !KEY_EQUAL(shape.base, hm_leaf_low(page).key))
+	if (shape.bits < HM_KEYS && shape.base != hm_leaf_low(page).key)
 		return "the base of the leaf is not its low bound";
 	if (!HM_SOFT_BOUNDS && hm_page_has_high(page) && !reaches(shape, hm_leaf_high(page)))
 		return "the leaf cannot store all keys between its bounds";
@@ -150,9 +150,9 @@ hm_key_step(const HtEntry *entries, uint64 n)
 {
 	if (n < 2)
 		return HM_STEP_UNKNOWN;
-	if (KEY_EQUAL(entries[n - 1].key, entries[0].key))
-		return KEY_OF(0);
-	return KEY_SUBTRACT(entries[n - 1].key, entries[0].key) / (n - 1) + 1;
+	if (entries[n - 1].key == entries[0].key)
+		return 0;
+	return (entries[n - 1].key - entries[0].key) / (n - 1) + 1;
 }
 
 /*
@@ -168,16 +168,16 @@ can_grow(HtLeafShape shape, const HtEntry *entries, uint64 n, HT_KEY step)
 
 	if (!ht_leaf_fits_key(shape, last))
 		return false;
-	rest = KEY_SUBTRACT(ht_class_max(shape.bits), KEY_SUBTRACT(last, shape.base));
-	if (KEY_EQUAL(step, HM_STEP_UNKNOWN))
-		step = KEY_OF(1);
-	return more == 0 || !KEY_LESS(rest / more, step);
+	rest = ht_class_max(shape.bits) - (last - shape.base);
+	if (step == HM_STEP_UNKNOWN)
+		step = 1;
+	return more == 0 || rest / more >= step;
 }
 
 static HT_KEY
 likely_step(const HtEntry *entries, uint64 n, HT_KEY step)
 {
-	return n >= OWN_STEP_MIN || KEY_EQUAL(step, HM_STEP_UNKNOWN) ? hm_key_step(entries, n) : step;
+	return n >= OWN_STEP_MIN || step == HM_STEP_UNKNOWN ? hm_key_step(entries, n) : step;
 }
 
 /*

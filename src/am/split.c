@@ -257,7 +257,7 @@ fill_auxiliary(Relation index, Page page, Buffer header, HtWidth width, uint32 n
 	HmAuxiliary *auxiliary = hm_page_auxiliary(page);
 	uint32		first = segment->child_region[node] - segment->nodes;
 	uint32		count = Min(segment->fanout, segment->pure_leaves - first);
-	HtEntry		none = {KEY_OF(0), 0};
+	HtEntry		none = {0, 0};
 	HmReader	reader;
 	const char *separators;
 

@@ -179,7 +179,7 @@ hm_delete_dead(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 			   IndexBulkDeleteCallback callback, void *state)
 {
 	Relation	index = info->index;
-	HmPosition	position = hm_position(HM_PART_NULLS_LOW, KEY_OF(0), 0);
+	HmPosition	position = hm_position(HM_PART_NULLS_LOW, 0, 0);
 	HmVacuum	vacuum = {info, stats, callback, state};
 	double		removed_before = stats ? stats->tuples_removed : 0;
 	uint64		retired_before,

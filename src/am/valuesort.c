@@ -20,7 +20,7 @@ add_value(HmKeyValues *result, HT_KEY key, Datum value, int16 length)
 	uint32		last = result->count - 1;
 	uint32		end = result->first[result->count];
 
-	if (result->count > 0 && KEY_EQUAL(keys[last], key))
+	if (result->count > 0 && keys[last] == key)
 	{
 		if (datumIsEqual(result->values[result->first[last]], value, false, length))
 			return;

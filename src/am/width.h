@@ -4,10 +4,10 @@
  *
  * Code that handles keys is written once, and compiled once for each width.  insert.c is for keys
  * of 64 bits (and 32, which are 64 in memory).  insert_128.c defines HM_KEYS as 128 and includes
- * it.  In such code HT_KEY is the type of a key, KEY_LESS() and the like are its operations
- * (tree/key_macros.h).  All other names are the plain ones: where HM_KEYS is not 64, the list below
- * appends the width to each name of which there is one for each width.  So a file
- * sees one width of what am.h, format.h, reader.h and the headers of the folder itself offer.
+ * it.  In such code HT_KEY is the type of a key, a number (tree/key_macros.h).  All other names are
+ * the plain ones: where HM_KEYS is not 64, the list below appends the width to each name of which
+ * there is one for each width.  So a file sees one width of what am.h, format.h, reader.h and the
+ * headers of the folder itself offer.
  *
  * A name that other files see and that depends on the width has to be in this list; without it, linking
  * fails.  Folders that build on this one have lists of their own.

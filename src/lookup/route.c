@@ -128,11 +128,11 @@ lead_to_leaf(Router *router, HtEntry entry)
 static inline uint32
 first_from(const HmRouteInput *input, uint32 first, HtEntry entry)
 {
-	HT_KEY		last = entry.tid > 0 ? entry.key : KEY_SUBTRACT(entry.key, KEY_OF(1));
+	HT_KEY		last = entry.tid > 0 ? entry.key : entry.key - 1;
 
-	if (KEY_EQUAL(entry.key, KEY_OF(0)) && entry.tid == 0)
+	if (entry.key == 0 && entry.tid == 0)
 		return first;
-	while (first < input->sorted && !KEY_LESS(last, input->probes[first].key))
+	while (first < input->sorted && last >= input->probes[first].key)
 		first++;
 	return first;
 }
@@ -153,16 +153,16 @@ extend_reach(const HmRouteInput *input, Progress *progress, uint32 begin)
 	if (begin == progress->next)
 		return;
 	if (input->high == NULL)
-		progress->reach = KEY_ADD(input->probes[progress->next - 1].key, input->length);
+		progress->reach = input->probes[progress->next - 1].key + input->length;
 	else
 	{
 		if (!progress->has_reach)
-			progress->reach = KEY_OF(0);
+			progress->reach = 0;
 		for (uint32 i = begin; i < progress->next; i++)
 		{
 			HT_KEY		high = input->high[input->probes[i].number];
 
-			if (KEY_LESS(progress->reach, high))
+			if (progress->reach < high)
 				progress->reach = high;
 		}
 	}
@@ -205,7 +205,7 @@ route_segment(HmRoute *route, const HmRouteInput *input, Progress *progress, Rou
 			return SEGMENT_STOP;
 
 		extend_reach(input, progress, begin);
-		if (progress->has_reach && !KEY_LESS(progress->reach, router->upper.key))
+		if (progress->has_reach && progress->reach >= router->upper.key)
 			progress->target = router->upper;
 		else if (next < input->sorted)
 		{

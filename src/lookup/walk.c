@@ -141,7 +141,7 @@ start_walk(HmWalk *walk, const HmProbes *batch, const uint8 *done, uint32 base)
 	add_sort_time(walk, start);
 
 	walk->next = 0;
-	walk->position = hm_position(HM_PART_KEYS, KEY_OF(0), 0);
+	walk->position = hm_position(HM_PART_KEYS, 0, 0);
 	walk->active_count = 0;
 	walk->route.count = 0;
 	walk->current = 0;
@@ -176,7 +176,7 @@ add_sorted(HmWalk *walk, uint32 begin)
 	/* Equal keys are in the same radix partition. */
 	for (uint32 i = begin; i < end; i++)
 	{
-		if (i == begin || !KEY_EQUAL(sorted[i].key, sorted[i - 1].key))
+		if (i == begin || sorted[i].key != sorted[i - 1].key)
 			sorted[ready++] = sorted[i];
 	}
 	walk->ready = ready;
@@ -196,7 +196,7 @@ sort_more(HmWalk *walk)
 
 	/* Drop keys that do not fit the width: no entry has them. */
 	while (walk->ready > walk->next &&
-		   KEY_LESS(ht_key_max(walk->width), walk->sorted[walk->ready - 1].key))
+		   walk->sorted[walk->ready - 1].key > ht_key_max(walk->width))
 	{
 		walk->ready--;
 		walk->complete = true;
@@ -303,13 +303,13 @@ make_route(HmWalk *walk, HmPosition target)
 	input.next = walk->next;
 	input.target = target;
 	input.has_reach = walk->active_count > 0;
-	input.reach = KEY_OF(0);
+	input.reach = 0;
 	for (uint32 i = 0; i < walk->active_count; i++)
 	{
 		uint32		probe = walk->active[i];
 		HT_KEY		high = walk_probe_high(walk, probe, walk_probe_low(walk, probe));
 
-		if (KEY_LESS(input.reach, high))
+		if (input.reach < high)
 			input.reach = high;
 	}
 
@@ -340,7 +340,7 @@ make_route(HmWalk *walk, HmPosition target)
 static inline bool
 goes_on(const HmWalk *walk, HT_KEY high)
 {
-	return walk->high.part == HM_PART_KEYS && !KEY_LESS(high, walk->high.entry.key);
+	return walk->high.part == HM_PART_KEYS && high >= walk->high.entry.key;
 }
 
 /*

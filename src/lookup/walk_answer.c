@@ -103,7 +103,7 @@ search_leaf(const HmWalk *walk, const char *page, const HtProbe *probes, uint32 
 	HT_KEY	   *keys = output->keys == NULL ? NULL : output->keys + output->n;
 	uint32		room = output->max - output->n;
 
-	if (KEY_EQUAL(walk->length, KEY_OF(0)))
+	if (walk->length == 0)
 		return walk->search->points(page, probes, count, hits, keys, room, found);
 	return walk->search->ranges(page, probes, count, walk->length, hits, keys, room, found);
 }

@@ -86,7 +86,7 @@ walk_probe_low(const HmWalk *walk, uint32 probe)
 static inline HT_KEY
 walk_probe_high(const HmWalk *walk, uint32 probe, HT_KEY low)
 {
-	return walk->probes.high == NULL ? KEY_ADD(low, walk->length) :
+	return walk->probes.high == NULL ? low + walk->length :
 		((const HT_KEY *) walk->probes.high)[probe];
 }
 

@@ -103,10 +103,10 @@ HT_KEYED(count_below)(const char *node, HtWidth width, int fanout, HT_KEY key)
 	{
 		int			half = n / 2;
 
-		base += KEY_LESS(HT_KEYED(load_key)(node, width, base + half - 1), key) ? half : 0;
+		base += HT_KEYED(load_key)(node, width, base + half - 1) < key ? half : 0;
 		n -= half;
 	}
-	return base + KEY_LESS(HT_KEYED(load_key)(node, width, base), key);
+	return base + (HT_KEYED(load_key)(node, width, base) < key);
 }
 
 /*
@@ -119,7 +119,7 @@ HT_KEYED(count_separators)(const char *node, HtWidth width, int fanout, HT_ENTRY
 	int			low = HT_KEYED(count_below)(node, width, fanout, entry.key);
 	int			high = fanout - 1;
 
-	if (low == high || !KEY_EQUAL(HT_KEYED(load_key)(node, width, low), entry.key))
+	if (low == high || HT_KEYED(load_key)(node, width, low) != entry.key)
 		return low;
 
 	while (low < high)

@@ -25,12 +25,4 @@
 #define HT_PSA			HtPsa128
 #endif
 
-#define KEY_OF(low)				((HT_KEY) (low))
-#define KEY_MAX					((HT_KEY) ~(HT_KEY) 0)
-#define KEY_LESS(a, b)			((a) < (b))
-#define KEY_EQUAL(a, b)			((a) == (b))
-#define KEY_ADD(a, b)			((HT_KEY) ((a) + (b)))
-#define KEY_SUBTRACT(a, b)		((HT_KEY) ((a) - (b)))
-#define KEY_SHIFT_RIGHT(a, n)	((HT_KEY) ((a) >> (n)))
-#define KEY_LOW(a)				((uint64_t) (a))
-#define KEY_DIGIT(a, n)			((uint64_t) ((a) >> (n)))
+#define KEY_MAX			(~(HT_KEY) 0)

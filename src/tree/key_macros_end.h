@@ -11,13 +11,5 @@
 #undef HT_SHAPE
 #undef HT_SEARCH
 #undef HT_PSA
-#undef KEY_OF
 #undef KEY_MAX
-#undef KEY_LESS
-#undef KEY_EQUAL
-#undef KEY_ADD
-#undef KEY_SUBTRACT
-#undef KEY_SHIFT_RIGHT
-#undef KEY_LOW
-#undef KEY_DIGIT
 #undef HT_KEYS

@@ -15,7 +15,6 @@
 #define LT_KEY			uint64_t
 #define LT_KEY_MAX		UINT64_MAX
 #endif
-#define LT_ZERO			0
 #define LT_STORED(key)	((LT_KEY) (key))
 
 /* A bit for each slot, as wide as a key if keys are wide enough. */

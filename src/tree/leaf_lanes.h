@@ -8,7 +8,6 @@
  */
 #define LT_KEY			HT_KEY
 #define LT_KEY_MAX		(LT(key_max)())
-#define LT_ZERO			KEY_OF(0)
 #define LT_STORED(key)	(key)
 #define LT_SET			uint32_t
 #define LT_RANK			uint32_t
@@ -171,7 +170,7 @@ static inline HT_KEY
 LT(base)(const LT(Page) *page)
 {
 	(void) page;
-	return KEY_OF(0);
+	return 0;
 }
 
 /*
@@ -201,7 +200,7 @@ LT(first_block)(const LT(Page) *page, LT_KEY key)
 		{
 			int			middle = n + (end - n) / 2;
 
-			if (KEY_LESS(LT(separator)(page, middle), key))
+			if (LT(separator)(page, middle) < key)
 				n = middle + 1;
 			else
 				end = middle;
@@ -223,7 +222,7 @@ LT(match_keys)(const LT(Block) *block, LT_KEY low, LT_KEY high)
 	{
 		LT_KEY		key = LT(key)(block, i);
 
-		found |= (uint32_t) ((int) !KEY_LESS(key, low) & (int) !KEY_LESS(high, key)) << i;
+		found |= (uint32_t) ((int) (key >= low) & (int) (key <= high)) << i;
 	}
 	return found;
 }
@@ -236,7 +235,7 @@ LT(rank_keys)(const LT(Block) *block, int count, LT_RANK *ranks)
 	{
 		ranks[i] = 0;
 		for (int j = 0; j < count; j++)
-			ranks[i] += KEY_LESS(LT(key)(block, j), LT(key)(block, i));
+			ranks[i] += LT(key)(block, j) < LT(key)(block, i);
 	}
 }
 
@@ -247,7 +246,7 @@ LT(rank_keys)(const LT(Block) *block, int count, LT_RANK *ranks)
 static inline LT_KEY
 LT(between)(LT_KEY low, LT_KEY high)
 {
-	return KEY_ADD(low, KEY_SHIFT_RIGHT(KEY_SUBTRACT(high, low), 1));
+	return low + ((high - low) >> 1);
 }
 
 static inline void

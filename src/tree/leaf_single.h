@@ -8,8 +8,7 @@
  */
 #define LT_KEY			uint8_t
 #define LT_KEY_MAX		((LT_KEY) 0)
-#define LT_ZERO			((LT_KEY) 0)
-#define LT_STORED(key)	((void) (key), LT_ZERO)
+#define LT_STORED(key)	((void) (key), (LT_KEY) 0)
 #define LT_SET			uint32_t
 #define LT_RANK			uint32_t
 #define LT_RANKS		LT_SLOTS

@@ -65,8 +65,8 @@ LT(used)(const LT(Block) *block)
 static inline bool
 LT(below)(const LT(Block) *block, int a, int b)
 {
-	if (!KEY_EQUAL(LT(key)(block, a), LT(key)(block, b)))
-		return KEY_LESS(LT(key)(block, a), LT(key)(block, b));
+	if (LT(key)(block, a) != LT(key)(block, b))
+		return LT(key)(block, a) < LT(key)(block, b);
 	return load_tid(block->tids, a, LT_TID) < load_tid(block->tids, b, LT_TID);
 }
 
@@ -79,8 +79,7 @@ LT(below)(const LT(Block) *block, int a, int b)
 static inline int
 LT(last_block)(const LT(Page) *page, LT_KEY key)
 {
-	return KEY_EQUAL(key, LT_KEY_MAX) ? LT_BLOCKS - 1 :
-		LT(first_block)(page, LT_STORED(KEY_ADD(key, KEY_OF(1))));
+	return key == LT_KEY_MAX ? LT_BLOCKS - 1 : LT(first_block)(page, LT_STORED(key + 1));
 }
 
 /* The slots of the lowest and of the greatest entry of a block that is not empty. */
@@ -131,8 +130,8 @@ LT(begins_before)(const LT(Block) *block, LT_ENTRY entry)
 	if (LT(used)(block) > 0 && LT_CMP(LT(entry)(block, 0), entry) <= 0)
 		return true;
 	for (int i = 1; i < LT(used)(block); i++)
-		found |= (int) KEY_LESS(LT(key)(block, i), key) |
-			((int) KEY_EQUAL(LT(key)(block, i), key) & (int) (load_tid(block->tids, i, LT_TID) <= entry.tid));
+		found |= (int) (LT(key)(block, i) < key) |
+			((int) (LT(key)(block, i) == key) & (int) (load_tid(block->tids, i, LT_TID) <= entry.tid));
 	return found;
 }
 
@@ -149,7 +148,7 @@ LT(find_block)(const LT(Page) *page, LT_ENTRY entry)
 	int			low;
 	int			high;
 
-	if (KEY_LESS(key, LT(separator)(page, found)))
+	if (key < LT(separator)(page, found))
 		return found;
 
 	low = found;
@@ -202,7 +201,7 @@ LT(holds)(const LT(Block) *block, LT_ENTRY entry)
 static inline void
 LT(set_separator)(LT(Page) *page, int i, LT_KEY key, HtLeafChange *change)
 {
-	if (KEY_EQUAL(LT(separator)(page, i), key))
+	if (LT(separator)(page, i) == key)
 		return;
 	LT(put_separator)(page, i, key);
 	change->separators |= UINT64_C(1) << i;
@@ -219,16 +218,16 @@ LT(reset_separators)(LT(Page) *page, int first, int last, HtLeafChange *change)
 	for (int i = first; i < last; i++)
 	{
 		const LT(Block) *block = &page->blocks[i];
-		LT_KEY		low = LT_ZERO;
+		LT_KEY		low = 0;
 		LT_KEY		high = LT_KEY_MAX;
 
 		for (int j = 0; j < LT(used)(block); j++)
-			low = KEY_LESS(low, LT(key)(block, j)) ? LT(key)(block, j) : low;
+			low = low < LT(key)(block, j) ? LT(key)(block, j) : low;
 		block++;
 		for (int j = 0; j < LT(used)(block); j++)
-			high = KEY_LESS(LT(key)(block, j), high) ? LT(key)(block, j) : high;
+			high = LT(key)(block, j) < high ? LT(key)(block, j) : high;
 
-		if (KEY_LESS(LT(separator)(page, i), low) || KEY_LESS(high, LT(separator)(page, i)))
+		if (LT(separator)(page, i) < low || high < LT(separator)(page, i))
 			LT(set_separator)(page, i, LT(between)(low, high), change);
 	}
 }
@@ -314,7 +313,7 @@ LT(descents)(const LT(Block) *block)
 	LT_SET		found = 0;
 
 	for (int i = 0; i < LT_SLOTS - 1; i++)
-		found |= !KEY_LESS(LT(key)(block, i), LT(key)(block, i + 1)) ? (LT_SET) 2 << i : 0;
+		found |= LT(key)(block, i) >= LT(key)(block, i + 1) ? (LT_SET) 2 << i : 0;
 	return (uint32_t) found & slots_below(LT(used)(block));
 }
 
@@ -348,7 +347,7 @@ LT(read_block)(const LT(Block) *block, LT_KEY low, LT_KEY high, LT_ENTRY *out)
 
 	if (LT(in_order)(block))
 	{
-		if (count > 0 && (KEY_LESS(LT(key)(block, 0), low) || KEY_LESS(high, LT(key)(block, count - 1))))
+		if (count > 0 && (LT(key)(block, 0) < low || high < LT(key)(block, count - 1)))
 			return LT(read_keys)(block, low, high, out);
 		for (int i = 0; i < count; i++)
 			out[i] = LT(entry)(block, i);
@@ -386,7 +385,7 @@ LT(read_stored)(const LT(Page) *page, int first, int last, LT_ENTRY *out)
 	int			n = 0;
 
 	for (int b = first; b <= last; b++)
-		n += LT(read_block)(&page->blocks[b], LT_ZERO, LT_KEY_MAX, out + n);
+		n += LT(read_block)(&page->blocks[b], 0, LT_KEY_MAX, out + n);
 	return n;
 }
 
@@ -396,7 +395,7 @@ LT(entry_at)(const void *at, int block, int slot)
 	const		LT(Page) *page = at;
 	LT_ENTRY	entry = LT(entry)(&page->blocks[block], slot);
 
-	entry.key = KEY_ADD(entry.key, LT(base)(page));
+	entry.key += LT(base)(page);
 	return entry;
 }
 
@@ -406,10 +405,10 @@ LT(add_base)(const LT(Page) *page, LT_ENTRY *entries, int n)
 {
 	HT_KEY		base = LT(base)(page);
 
-	if (KEY_EQUAL(base, KEY_OF(0)))
+	if (base == 0)
 		return;
 	for (int i = 0; i < n; i++)
-		entries[i].key = KEY_ADD(entries[i].key, base);
+		entries[i].key += base;
 }
 
 static int
@@ -453,7 +452,7 @@ LT(write)(LT(Page) *page, int first, int last, const LT_ENTRY *entries, int n, H
 
 		for (int j = start; j < end; j++)
 		{
-			LT_ENTRY	stored = {KEY_SUBTRACT(entries[j].key, base), entries[j].tid};
+			LT_ENTRY	stored = {entries[j].key - base, entries[j].tid};
 
 			LT(put)(page, b, j - start, stored, change);
 		}
@@ -462,9 +461,9 @@ LT(write)(LT(Page) *page, int first, int last, const LT_ENTRY *entries, int n, H
 		if (b < last)
 			LT(set_separator)(page, b,
 							  end == n ? LT_KEY_MAX :
-							  end == 0 ? LT_ZERO :
-							  LT(between)(LT_STORED(KEY_SUBTRACT(entries[end - 1].key, base)),
-										  LT_STORED(KEY_SUBTRACT(entries[end].key, base))),
+							  end == 0 ? 0 :
+							  LT(between)(LT_STORED(entries[end - 1].key - base),
+										  LT_STORED(entries[end].key - base)),
 							  change);
 		start = end;
 	}
@@ -499,19 +498,17 @@ LT(read_range)(const void *at, HT_KEY low_key, HT_KEY high_key, const uint8_t *h
 {
 	const		LT(Page) *page = at;
 	HT_KEY		base = LT(base)(page);
-	LT_KEY		low = KEY_LESS(base, low_key) ? LT_STORED(KEY_SUBTRACT(low_key, base)) : LT_ZERO;
-	LT_KEY		high = KEY_LESS(LT_KEY_MAX, KEY_SUBTRACT(high_key, base)) ? LT_KEY_MAX :
-		LT_STORED(KEY_SUBTRACT(high_key, base));
+	LT_KEY		low = base < low_key ? LT_STORED(low_key - base) : 0;
+	LT_KEY		high = LT_KEY_MAX < high_key - base ? LT_KEY_MAX : LT_STORED(high_key - base);
 	int			first = LT(first_block)(page, low);
 	int			n = 0;
 
-	if (KEY_LESS(high_key, low_key) || KEY_LESS(high_key, base) ||
-		(KEY_LESS(base, low_key) && KEY_LESS(LT_KEY_MAX, KEY_SUBTRACT(low_key, base))))
+	if (high_key < low_key || high_key < base || (base < low_key && LT_KEY_MAX < low_key - base))
 		return 0;
 
 	for (int b = first; b < LT_BLOCKS && n < enough; b++)
 	{
-		bool		last = KEY_LESS(high, LT(separator)(page, b));
+		bool		last = high < LT(separator)(page, b);
 		uint32_t	dead = hints == NULL ? 0 : ht_hints_load(hints, b * LT_SLOTS, LT_SLOTS);
 
 		if (!LT(has_none_but)(&page->blocks[b], dead))
@@ -535,9 +532,9 @@ LT(slot)(const void *at, LT_ENTRY entry)
 	int			b;
 	uint32_t	found;
 
-	if (KEY_LESS(entry.key, base) || KEY_LESS(LT_KEY_MAX, KEY_SUBTRACT(entry.key, base)))
+	if (entry.key < base || LT_KEY_MAX < entry.key - base)
 		return -1;
-	entry.key = KEY_SUBTRACT(entry.key, base);
+	entry.key -= base;
 	key = LT_STORED(entry.key);
 	b = LT(find_block)(page, entry);
 	found = LT(find_keys)(&page->blocks[b], key, key);
@@ -562,7 +559,7 @@ LT(rebalance)(LT(Page) *page, int first, int last, Packing packing, HtLeafChange
 	LT_ENTRY	entries[LT_BLOCKS * LT_SLOTS];
 	int			n = LT(read_stored)(page, first, last, entries);
 
-	LT(write)(page, first, last, entries, n, KEY_OF(0), packing, change);
+	LT(write)(page, first, last, entries, n, 0, packing, change);
 }
 
 /*
@@ -613,20 +610,20 @@ LT(keep_room_behind)(LT(Page) *page, LT_ENTRY entry, HtLeafChange *change)
 
 	while (first < LT_BLOCKS - 1 && page->blocks[first].count == 0)
 		first++;
-	if (!KEY_EQUAL(LT(lowest)(&page->blocks[first]).key, entry.key))
+	if (LT(lowest)(&page->blocks[first]).key != entry.key)
 		return false;
 
 	n = LT(read_stored)(page, 0, LT_BLOCKS - 1, entries);
 	while (below < n && LT_CMP(entries[below], entry) < 0)
 		below++;
-	if (below == 0 || below == n || KEY_EQUAL(entries[below].key, entry.key))
+	if (below == 0 || below == n || entries[below].key == entry.key)
 		return false;
 	low_end = (below + LT_SLOTS - 1) / LT_SLOTS;
 	high_start = LT_BLOCKS - (n - below + LT_SLOTS - 1) / LT_SLOTS;
 	if (low_end >= high_start || (LT_BLOCKS * LT_SLOTS - n) * (LT_BLOCKS / 4) <= n)
 		return false;
 
-	LT(write)(page, 0, low_end - 1, entries, below, KEY_OF(0), PACK_LOW, change);
+	LT(write)(page, 0, low_end - 1, entries, below, 0, PACK_LOW, change);
 	for (int b = low_end; b < high_start; b++)
 	{
 		page->blocks[b].count = 0;
@@ -635,7 +632,7 @@ LT(keep_room_behind)(LT(Page) *page, LT_ENTRY entry, HtLeafChange *change)
 	/* Entries between both keys, too, come behind the first. */
 	for (int i = low_end - 1; i < high_start; i++)
 		LT(set_separator)(page, i, LT_STORED(entries[below].key), change);
-	LT(write)(page, high_start, LT_BLOCKS - 1, entries + below, n - below, KEY_OF(0), PACK_HIGH, change);
+	LT(write)(page, high_start, LT_BLOCKS - 1, entries + below, n - below, 0, PACK_HIGH, change);
 	return true;
 }
 
@@ -776,7 +773,7 @@ LT(add)(void *at, LT_ENTRY entry, int end, HtLeafChange *change)
 	b = LT(find_block)(page, entry);
 	if (LT(holds)(&page->blocks[b], entry))
 		return HT_PRESENT;
-	if (page->blocks[b].count >= LT_SLOTS || (b >= end && KEY_EQUAL(LT(separator)(page, b), LT_KEY_MAX)))
+	if (page->blocks[b].count >= LT_SLOTS || (b >= end && LT(separator)(page, b) == LT_KEY_MAX))
 		return HT_FULL;
 	LT(append)(page, b, entry, change);
 	return HT_INSERTED;
@@ -860,28 +857,28 @@ LT(check)(const void *at, LT_ENTRY *out, int *n)
 
 		if (block->count > LT_SLOTS)
 			return "block count exceeds the slots of a block";
-		LT(read_block)(block, LT_ZERO, LT_KEY_MAX, out + *n);
+		LT(read_block)(block, 0, LT_KEY_MAX, out + *n);
 		for (int i = 0; i < block->count; i++, (*n)++)
 		{
 			LT_ENTRY	entry = out[*n];
 
 			if (*n > 0 && LT_CMP(out[*n - 1], entry) >= 0)
 				return "entries are out of order, or there is a duplicate";
-			if (KEY_LESS(KEY_SUBTRACT(KEY_MAX, LT(base)(page)), entry.key))
+			if (KEY_MAX - LT(base)(page) < entry.key)
 				return "key is above the greatest one";
-			if (b > 0 && KEY_LESS(entry.key, LT(separator)(page, b - 1)))
+			if (b > 0 && entry.key < LT(separator)(page, b - 1))
 				return "key is below the separator before its block";
-			if (KEY_LESS(LT(separator)(page, b), entry.key))
+			if (LT(separator)(page, b) < entry.key)
 				return "key is above the separator after its block";
 			used = b;
 		}
 	}
 
 	for (int i = 1; i < LT_SEPARATORS; i++)
-		if (KEY_LESS(LT(separator)(page, i), LT(separator)(page, i - 1)))
+		if (LT(separator)(page, i) < LT(separator)(page, i - 1))
 			return "separators are out of order";
 	for (int i = used; i < LT_SEPARATORS; i++)
-		if (!KEY_EQUAL(LT(separator)(page, i), LT_KEY_MAX))
+		if (LT(separator)(page, i) != LT_KEY_MAX)
 			return "unused separator is not the maximum key";
 	if (!LT(pivots_are_right)(page))
 		return "pivot differs from its separator";
@@ -904,7 +901,6 @@ static const HT_KEYED(LeafFunctions) LT(functions) =
 #undef LT_CMP
 #undef LT_KEY
 #undef LT_KEY_MAX
-#undef LT_ZERO
 #undef LT_STORED
 #undef LT_SET
 #undef LT_BLOCKS

@@ -14,13 +14,13 @@ HT_KEYED(insertion_sort)(HT_PROBE *probes, size_t n)
 		HT_PROBE	probe = probes[i];
 		size_t		j = i;
 
-		if (!KEY_LESS(probe.key, probes[i - 1].key))
+		if (probe.key >= probes[i - 1].key)
 			continue;
 		do
 		{
 			probes[j] = probes[j - 1];
 			j--;
-		} while (j > 0 && KEY_LESS(probe.key, probes[j - 1].key));
+		} while (j > 0 && probe.key < probes[j - 1].key);
 		probes[j] = probe;
 	}
 }
@@ -36,33 +36,33 @@ typedef struct HT_KEYED(Digit)
 static inline HT_KEYED(Digit)
 HT_KEYED(make_digit)(HT_KEY min, HT_KEY max, int bits)
 {
-	int			range_bits = KEY_LESS(min, max) ? HT_KEYED(ht_key_bits)(KEY_SUBTRACT(max, min)) : 0;
+	int			range_bits = min < max ? HT_KEYED(ht_key_bits)(max - min) : 0;
 	HT_KEYED(Digit) digit;
 
 	digit.min = min;
 	digit.shift = range_bits > bits ? range_bits - bits : 0;
-	digit.buckets = (size_t) KEY_DIGIT(KEY_SUBTRACT(max, min), digit.shift) + 1;
+	digit.buckets = (size_t) ((max - min) >> digit.shift) + 1;
 	return digit;
 }
 
 static inline size_t
 HT_KEYED(digit_of)(HT_KEYED(Digit) digit, HT_KEY key)
 {
-	return (size_t) KEY_DIGIT(KEY_SUBTRACT(key, digit.min), digit.shift);
+	return (size_t) ((key - digit.min) >> digit.shift);
 }
 
 static inline HT_KEYED(Digit)
 HT_KEYED(probes_digit)(const HT_PROBE *probes, size_t n, int bits)
 {
 	HT_KEY		min = KEY_MAX;
-	HT_KEY		max = KEY_OF(0);
+	HT_KEY		max = 0;
 
 	for (size_t i = 0; i < n; i++)
 	{
 		HT_KEY		key = probes[i].key;
 
-		min = KEY_LESS(key, min) ? key : min;
-		max = KEY_LESS(max, key) ? key : max;
+		min = key < min ? key : min;
+		max = max < key ? key : max;
 	}
 	return HT_KEYED(make_digit)(min, max, bits);
 }
@@ -137,7 +137,7 @@ void
 HT_KEYED(ht_psa_start)(HT_PSA *psa, const HT_KEY *keys, uint32_t n, HT_PROBE *probes)
 {
 	HT_KEY		min = KEY_MAX;
-	HT_KEY		max = KEY_OF(0);
+	HT_KEY		max = 0;
 	int			bits = n > 0 ? log2_floor(n) - PARTITION_BITS : 0;
 	HT_KEYED(Digit) digit;
 
@@ -161,8 +161,8 @@ HT_KEYED(ht_psa_start)(HT_PSA *psa, const HT_KEY *keys, uint32_t n, HT_PROBE *pr
 		bits = HT_PSA_MAX_BITS;
 	for (uint32_t i = 0; i < n; i++)
 	{
-		min = KEY_LESS(keys[i], min) ? keys[i] : min;
-		max = KEY_LESS(max, keys[i]) ? keys[i] : max;
+		min = keys[i] < min ? keys[i] : min;
+		max = max < keys[i] ? keys[i] : max;
 	}
 	digit = HT_KEYED(make_digit)(min, max, bits);
 	psa->partitions = (uint32_t) digit.buckets;

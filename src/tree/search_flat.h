@@ -10,10 +10,6 @@
 #define ST_KEY			uint64_t
 #endif
 #define ST_KEY_MAX		((ST_KEY) -1)
-#define ST_ZERO			0
-#define ST_NARROW(key)	((ST_KEY) KEY_LOW(key))
-#define ST_WIDEN(key)	KEY_OF(key)
-#define ST_LESS(a, b)	((a) < (b))
 
 #define ST_BLOCKS		HT_LEAF_BLOCKS(ST_BITS)
 #define ST_BLOCKS_AT	HT_LEAF_BLOCKS_AT(ST_BITS)

@@ -9,11 +9,7 @@
 #else
 #define ST_KEY			HtKey128
 #endif
-#define ST_ZERO			((ST_KEY) 0)
 #define ST_KEY_MAX		((ST_KEY) ~(ST_KEY) 0 >> (8 * sizeof(ST_KEY) - ST_BITS))
-#define ST_NARROW(key)	((ST_KEY) (key))
-#define ST_WIDEN(key)	KEY_OF(key)
-#define ST_LESS(a, b)	((a) < (b))
 
 #define ST_WORDS		(ST_BITS / 64)
 #define ST_TAIL			(ST_BITS % 64 / 32)
@@ -149,7 +145,7 @@ ST(match_range)(const char *block, int slots, ST_KEY low, ST_KEY high)
 
 	if (__builtin_expect((first & (first - 1)) != 0, 0))
 		return ST(match_words)(block, slots, low, high);
-	if (ST_LESS(key, low) || ST_LESS(high, key))
+	if (key < low || high < key)
 		first = 0;
 #endif
 	return first;
@@ -179,7 +175,7 @@ ST(find_block)(const char *page, ST_KEY key)
 		{
 			int			middle = block + (end - block) / 2;
 
-			if (ST_LESS(ST(separator)(page, middle), key))
+			if (ST(separator)(page, middle) < key)
 				block = middle + 1;
 			else
 				end = middle;
@@ -195,5 +191,5 @@ ST(belongs_only_in)(const char *page, int b, ST_KEY low, ST_KEY high)
 	if (ST(first_separator_word)(page, b) > ST(word)(high, 0) &&
 		(b == 0 || ST(first_separator_word)(page, b - 1) < ST(word)(low, 0)))
 		return true;
-	return ST_LESS(high, ST(separator)(page, b)) && (b == 0 || ST_LESS(ST(separator)(page, b - 1), low));
+	return high < ST(separator)(page, b) && (b == 0 || ST(separator)(page, b - 1) < low);
 }

@@ -4,10 +4,6 @@
  */
 #define ST_KEY			uint8_t
 #define ST_KEY_MAX		((ST_KEY) 0)
-#define ST_ZERO			((ST_KEY) 0)
-#define ST_NARROW(key)	((void) (key), ST_ZERO)
-#define ST_WIDEN(key)	KEY_OF(key)
-#define ST_LESS(a, b)	((a) < (b))
 
 #define ST_BLOCKS		HT_LEAF_BLOCKS(0)
 #define ST_BLOCKS_AT	HT_LEAF_BLOCKS_AT(0)

@@ -68,18 +68,17 @@ ST(stored)(const char *page, HT_KEY key)
 {
 	HT_KEY		base = ST(base)(page);
 
-	if (KEY_LESS(key, base))
-		return ST_ZERO;
-	key = KEY_SUBTRACT(key, base);
-	return ST(is_beyond)(key) ? ST_KEY_MAX : ST_NARROW(key);
+	if (key < base)
+		return 0;
+	key -= base;
+	return ST(is_beyond)(key) ? ST_KEY_MAX : (ST_KEY) key;
 }
 
 /* Whether no key of the range low..high, which is not empty, is in the leaf's reach. */
 static inline bool
 ST(is_out_of_reach)(HT_KEY base, HT_KEY low, HT_KEY high)
 {
-	return KEY_LESS(high, base) ||
-		(KEY_LESS(base, low) && ST(is_beyond)(KEY_SUBTRACT(low, base)));
+	return high < base || (base < low && ST(is_beyond)(low - base));
 }
 
 /* The slots of a block in use, as a bit mask. */
@@ -106,7 +105,7 @@ ST(emit)(const char *block, uint32_t mask, int tid_bytes, HT_KEY base, uint32_t 
 		hits[n].probe = probe;
 		hits[n].all_visible = 0;
 		if (keys != NULL)
-			keys[n] = KEY_ADD(base, ST_WIDEN(ST(key)(block, tid_bytes, slot)));
+			keys[n] = base + ST(key)(block, tid_bytes, slot);
 		n++;
 	}
 	return n;
@@ -136,7 +135,7 @@ ST(range)(const char *page, int tid_bytes, HT_KEY low_key, HT_KEY high_key, uint
 	uint32_t	n = 0;
 	int			b;
 
-	if (KEY_LESS(high_key, low_key) || ST(is_out_of_reach)(base, low_key, high_key))
+	if (high_key < low_key || ST(is_out_of_reach)(base, low_key, high_key))
 		return 0;
 
 	for (b = ST(find_block)(page, low);; b++)
@@ -150,7 +149,7 @@ ST(range)(const char *page, int tid_bytes, HT_KEY low_key, HT_KEY high_key, uint
 			return HT_NO_ROOM;
 		n += ST(emit)(block, mask, tid_bytes, base, probe, hits + n,
 					  keys == NULL ? NULL : keys + n);
-		if (ST_LESS(high, ST(separator)(page, b)) || b == ST_BLOCKS - 1)
+		if (high < ST(separator)(page, b) || b == ST_BLOCKS - 1)
 			return n;
 	}
 }
@@ -174,9 +173,9 @@ ST(answer)(const char *page, int tid_bytes, bool is_range, const HT_PROBE *probe
 	for (i = 0; i < count; i++)
 	{
 		HT_KEY		low_key = probes[i].key;
-		HT_KEY		high_key = is_range ? KEY_ADD(low_key, length) : low_key;
-		HT_KEY		distance = KEY_SUBTRACT(low_key, base);
-		ST_KEY		low = is_range ? ST(stored)(page, low_key) : ST_NARROW(distance);
+		HT_KEY		high_key = is_range ? low_key + length : low_key;
+		HT_KEY		distance = low_key - base;
+		ST_KEY		low = is_range ? ST(stored)(page, low_key) : (ST_KEY) distance;
 		ST_KEY		high = is_range ? ST(stored)(page, high_key) : low;
 		int			b = probes[i].hint < ST_BLOCKS ? (int) probes[i].hint : 0;
 		const char *block = page + ST_BLOCKS_AT + b * ST_BLOCK_SIZE;
@@ -211,7 +210,7 @@ ST(answer)(const char *page, int tid_bytes, bool is_range, const HT_PROBE *probe
 		hits[n].probe = probes[i].number;
 		hits[n].all_visible = 0;
 		if (keys != NULL)
-			keys[n] = is_range ? KEY_ADD(base, ST_WIDEN(ST(key)(block, tid_bytes, slot))) : low_key;
+			keys[n] = is_range ? base + ST(key)(block, tid_bytes, slot) : low_key;
 		n += mask != 0;
 	}
 	*found = n;
@@ -223,7 +222,7 @@ ST_TARGET static uint32_t \
 ST(points_##tid_bytes)(const char *page, const HT_PROBE *probes, uint32_t count, \
 					   HtHit *hits, HT_KEY *keys, uint32_t room, uint32_t *found) \
 { \
-	return ST(answer)(page, tid_bytes, false, probes, count, KEY_OF(0), hits, keys, room, found); \
+	return ST(answer)(page, tid_bytes, false, probes, count, 0, hits, keys, room, found); \
 } \
 \
 ST_TARGET static uint32_t \
@@ -294,10 +293,6 @@ ST(prefetch_blocks)(const char *page, int tid_bytes, HT_PROBE *probes, uint32_t 
 #undef ST
 #undef ST_KEY
 #undef ST_KEY_MAX
-#undef ST_ZERO
-#undef ST_NARROW
-#undef ST_WIDEN
-#undef ST_LESS
 #undef ST_BLOCKS
 #undef ST_BLOCKS_AT
 #undef ST_HOLE_AT

@@ -48,7 +48,7 @@ HT_KEYED(find_leaf)(const HT_KEY *lows, uint32_t leaves, uint32_t leaf, HT_KEY k
 	uint32_t	step = 1;
 	uint32_t	end;
 
-	while (step < leaves - leaf && !KEY_LESS(key, lows[leaf + step]))
+	while (step < leaves - leaf && key >= lows[leaf + step])
 	{
 		leaf += step;
 		step *= 2;
@@ -58,7 +58,7 @@ HT_KEYED(find_leaf)(const HT_KEY *lows, uint32_t leaves, uint32_t leaf, HT_KEY k
 	{
 		uint32_t	middle = leaf + (end - leaf) / 2;
 
-		if (!KEY_LESS(key, lows[middle]))
+		if (key >= lows[middle])
 			leaf = middle;
 		else
 			end = middle;
@@ -111,7 +111,7 @@ HT_KEYED(look_up)(const HT_SEARCH *search, const char *pages, const HT_KEY *lows
 			run->page = pages + (size_t) leaf * HT_PAGE_SIZE;
 			run->probes = probes + done;
 			ht_prefetch_far(run->page + HT_PAGE_START);
-			for (run->count = 1, done++; done < sorted && KEY_LESS(probes[done].key, end); done++)
+			for (run->count = 1, done++; done < sorted && probes[done].key < end; done++)
 				run->count++;
 			if (run_count == AHEAD)
 			{
@@ -127,7 +127,7 @@ HT_KEYED(look_up)(const HT_SEARCH *search, const char *pages, const HT_KEY *lows
 static HT_SHAPE
 HT_KEYED(shape_for)(HT_KEY low, HT_KEY high)
 {
-	HT_KEY		distance = KEY_SUBTRACT(high, low);
+	HT_KEY		distance = high - low;
 
 #if HT_KEYS == 64
 	return ht_leaf_shape(ht_class_for(distance), 4, low);
