@@ -78,4 +78,40 @@ SELECT n, lookup_nodes(format('SELECT sum(v) FROM in_order WHERE k = ANY (%L)',
 	FROM (VALUES (20), (100), (1000), (10000), (50000)) v (n);
 ROLLBACK;
 
+-- An index is charged for all entries that it finds. Conditions on other columns than its first ones do not make
+-- them fewer, and neither do those of an OR that are not on its columns. A better index is chosen then.
+CREATE TABLE events AS
+	SELECT i % 100 AS a, i AS b, i AS d, shuffle(i) AS k, i % 10 AS c, repeat('x', 50) AS pad FROM generate_series(1, 60000) i;
+CREATE INDEX events_a ON events USING harmonia (a);
+CREATE INDEX events_a_b ON events USING harmonia (a, b);
+CREATE INDEX events_d_k ON events USING harmonia (d, k);
+CREATE INDEX events_c_d_k ON events USING harmonia (c, d, k);
+CREATE INDEX events_k ON events USING harmonia (k);
+VACUUM ANALYZE events;
+CREATE FUNCTION indexes_of(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+	names text[] := '{}';
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN ' || query LOOP
+		names := names || coalesce(substring(line FROM 'events_[a-z_]+'), '{}'::text);
+	END LOOP;
+	RETURN array_to_string(array_remove(names, '{}'), ' ');
+END $$;
+SELECT query, indexes_of(query) FROM (VALUES
+	('SELECT sum(d) FROM events WHERE (a, b) IN ((0, 100), (1, 101), (2, 102), (3, 103), (4, 104), (5, 105))'),
+	('SELECT sum(d) FROM events WHERE (a = 1 AND b = ANY (''{101,201,301}'')) OR (a = 2 AND b = ANY (''{102,202}''))'),
+	('SELECT * FROM events WHERE d > 10 AND k = ANY (''{5,6}'')'),
+	('SELECT * FROM events WHERE c = ANY (''{1,2,3}'') AND k = 6'),
+	('SELECT * FROM events WHERE c = ANY (''{1,2,3}'') AND d = ANY (''{11,21}'')')) v (query);
+
+-- A join is charged for the hits of frequent keys that are frequent among outer rows, too. Here a nested loop reads what
+-- all its conditions leave.
+CREATE TABLE skewed AS SELECT i AS id, CASE WHEN i % 2 = 0 THEN 1 ELSE i END AS s FROM generate_series(1, 60000) i;
+CREATE TABLE probing AS SELECT i AS id, CASE WHEN i % 3 < 2 THEN 1 ELSE i END AS s FROM generate_series(1, 6000) i;
+CREATE INDEX skewed_s_id ON skewed USING harmonia (s, id);
+VACUUM ANALYZE skewed;
+VACUUM ANALYZE probing;
+SELECT plan_nodes('SELECT count(*) FROM probing o JOIN skewed t ON t.s = o.s AND t.id < o.id + 1 AND t.id > o.id - 1');
+
 DROP SCHEMA lookup_cost CASCADE;

@@ -56,14 +56,32 @@ rows_wanted(RelOptInfo *inner, JoinType type, JoinKeys *keys, JoinPathExtraData 
 				   factors->outer_match_frac * Min(1.0, 2.0 / (factors->match_count + 1)));
 }
 
+/*
+ * The number of hits of so many probes in so many rows.  That is the mean of a key's rows for each probe; or more, where values
+ * that are frequent on both sides meet.
+ */
+static double
+expected_hits(PlannerInfo *root, RelOptInfo *inner, JoinKeys *keys, JoinPathExtraData *extra,
+			  double probes, bool distinct, double tuples)
+{
+	List	   *clauses = list_concat_copy(keys->clauses, keys->restrictions);
+	Selectivity selectivity = clauselist_selectivity(root, clauses, (int) inner->relid, JOIN_INNER, NULL);
+
+	if (keys->equal && !distinct)
+	{
+		SpecialJoinInfo inner_join = *extra->sjinfo;
+
+		inner_join.jointype = JOIN_INNER;
+		selectivity = Max(selectivity, clauselist_selectivity(root, clauses, 0, JOIN_INNER, &inner_join));
+	}
+	return clamp_row_est(probes * selectivity * tuples);
+}
+
 void
 hm_join_cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinType type,
 					 JoinKeys *keys, bool index_only, JoinPathExtraData *extra, double probes,
-					 int width, double processes, LookupCost *cost)
+					 bool distinct, int width, double processes, LookupCost *cost)
 {
-	Selectivity selectivity = clauselist_selectivity(root,
-													 list_concat_copy(keys->clauses, keys->restrictions),
-													 (int) inner->relid, JOIN_INNER, NULL);
 	HmLookupWork work = {0};
 	double		tuples = 0;
 	double		hits;
@@ -71,7 +89,7 @@ hm_join_cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinTy
 
 	foreach(cell, targets)
 		tuples += ((HmTarget *) lfirst(cell))->rel->tuples;
-	hits = clamp_row_est(probes * selectivity * tuples);
+	hits = expected_hits(root, inner, keys, extra, probes, distinct, tuples);
 	*cost = (LookupCost) {0};
 	cost->candidates = rows_wanted(inner, type, keys, extra, probes, hits);
 	work.processes = processes;

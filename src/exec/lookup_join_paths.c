@@ -372,7 +372,7 @@ add_distinct_path(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, Rel
 		!needs_only_key(joinrel, outer, targets, keys, extra))
 		return;
 	distinct = clamp_row_est(distinct);
-	hm_join_cost_targets(root, inner, targets, JOIN_INNER, keys, index_only, extra, distinct, 0,
+	hm_join_cost_targets(root, inner, targets, JOIN_INNER, keys, index_only, extra, distinct, true, 0,
 						 1, &cost);
 	add_path(joinrel, (Path *) make_path(root, joinrel, outer_path, inner, targets, JOIN_INNER,
 										 keys, index_only, distinct, extra, joinrel->rows, &cost));
@@ -443,8 +443,8 @@ add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo 
 	add_distinct_path(root, joinrel, outer, inner, targets, type, keys, index_only,
 					  outer_path->rows, extra);
 	hm_join_cost_targets(root, inner, targets, join_type, keys, index_only, extra,
-						 clamp_row_est(outer_path->rows), outer_path->pathtarget->width, 1,
-						 &cost);
+						 clamp_row_est(outer_path->rows), type == JOIN_UNIQUE_OUTER,
+						 outer_path->pathtarget->width, 1, &cost);
 	add_path(joinrel, (Path *) make_path(root, joinrel, outer_path, inner, targets, join_type,
 										 keys, index_only, 0, extra, joinrel->rows, &cost));
 
@@ -456,7 +456,7 @@ add_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo 
 		return;
 	processes = Max(1.0, outer->rows / clamp_row_est(outer_path->rows));
 	hm_join_cost_targets(root, inner, targets, join_type, keys, index_only, extra,
-						 clamp_row_est(outer_path->rows), outer_path->pathtarget->width, processes,
+						 clamp_row_est(outer_path->rows), false, outer_path->pathtarget->width, processes,
 						 &cost);
 	path = make_path(root, joinrel, outer_path, inner, targets, join_type, keys, index_only, 0,
 					 extra, clamp_row_est(joinrel->rows / processes), &cost);

@@ -55,13 +55,13 @@ typedef struct LookupCost
 extern Cost hm_cost_routing(double probes, bool points, List *targets);
 
 /*
- * The cost of looking up probes in all targets.  width is the size of an outer row, and
+ * The cost of looking up probes in all targets, which have different keys or those of outer rows.  width is the size of an outer row, and
  * processes the number of processes that look up so many, each those of other rows.
  */
 extern void hm_join_cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets,
 								 JoinType type, JoinKeys *keys, bool index_only,
-								 JoinPathExtraData *extra, double probes, int width,
-								 double processes, LookupCost *cost);
+								 JoinPathExtraData *extra, double probes, bool distinct,
+								 int width, double processes, LookupCost *cost);
 
 /*
  * The cost of keeping an outer row, and that of returning a row.  It is 0 if rows will only

@@ -38,7 +38,7 @@
 /* An arm: conditions on the key that are combined by AND. */
 typedef struct Arm
 {
-	List	   *clauses;
+	List	   *clauses;		/* RestrictInfos, if they hold for all arms */
 	List	   *description;	/* strategy, subtype, is it an array?, column */
 	List	   *arguments;		/* the value that each condition compares
 								 * with */
@@ -241,6 +241,7 @@ match_restrictions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 		if (match_clause(root, rel, index, info->clause, common))
 		{
 			many |= IsA(info->clause, ScalarArrayOpExpr);
+			llast(common->clauses) = info;
 			result->clauses = lappend(result->clauses, info->clause);
 		}
 		else if (arms == NIL && (arms = match_or(root, rel, index, info, &exact)) != NIL)
@@ -259,6 +260,7 @@ match_restrictions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	{
 		Arm		   *arm = lfirst(cell);
 
+		arm->clauses = list_concat_copy(arm->clauses, common->clauses);
 		arm->description = list_concat(arm->description, common->description);
 		arm->arguments = list_concat(arm->arguments, common->arguments);
 		if (hm_has_columns(index))
@@ -576,6 +578,64 @@ add_partial_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	add_partial_path(rel, &path->path);
 }
 
+/* The conditions of an arm that decide which part of an index is read: later columns are looked at in rows. */
+static List *
+boundary_clauses(const IndexOptInfo *index, const HmFields *fields, const Arm *arm)
+{
+	Bitmapset  *equal = NULL;	/* columns that are restricted to values */
+	List	   *boundary = NIL;
+	int			last = 0;
+
+	for (int i = 0; i < list_length(arm->clauses); i++)
+	{
+		if (list_nth_int(arm->description, i * DESCRIPTION_LENGTH) == BTEqualStrategyNumber)
+			equal = bms_add_member(equal, list_nth_int(arm->description, i * DESCRIPTION_LENGTH + 3));
+	}
+	while (bms_is_member(last, equal))
+		last++;
+	for (int i = 0; i < list_length(arm->clauses); i++)
+	{
+		int			column = list_nth_int(arm->description, i * DESCRIPTION_LENGTH + 3);
+
+		if (bms_is_member(column, equal) ? column <= last : column == last && hm_field_is_ordered(&fields->fields[column]))
+			boundary = lappend(boundary, list_nth(arm->clauses, i));
+	}
+	bms_free(equal);
+	return boundary;
+}
+
+/* The share of a table's rows that an index with several columns finds. */
+static Selectivity
+composite_selectivity(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, const Conditions *conditions)
+{
+	Relation	relation = index_open(index->indexoid, NoLock);
+	List	   *clauses = NIL;
+	HmFields	fields;
+	ListCell   *cell;
+
+	hm_fields_read(relation, &fields);
+	index_close(relation, NoLock);
+	foreach(cell, conditions->arms)
+		clauses = lappend(clauses, make_ands_explicit(boundary_clauses(index, &fields, lfirst(cell))));
+	return clause_selectivity(root, (Node *) (list_length(clauses) == 1 ? linitial(clauses) : make_orclause(clauses)),
+							  (int) rel->relid, JOIN_INNER, NULL);
+}
+
+/* The share of a table's rows that are looked at.  An OR can have conditions that are not on the key. */
+static Selectivity
+lookup_selectivity(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, const Conditions *conditions)
+{
+	List	   *clauses = NIL;
+	ListCell   *info;
+	ListCell   *clause;
+
+	if (hm_has_columns(index))
+		return composite_selectivity(root, rel, index, conditions);
+	forboth(info, conditions->infos, clause, conditions->clauses)
+		clauses = lappend(clauses, list_member_ptr(conditions->exact, lfirst(info)) ? lfirst(info) : lfirst(clause));
+	return clauselist_selectivity(root, clauses, (int) rel->relid, JOIN_INNER, NULL);
+}
+
 static void
 add_lookup_scan_paths(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 					  bool may_be_index_only, Conditions *conditions)
@@ -600,10 +660,7 @@ add_lookup_scan_paths(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 		return;
 
 	work.index_only = may_be_index_only && hm_reads_only(rel, hm_returned_columns(index), clauses);
-	work.rows = work.hits = clamp_row_est(rel->tuples *
-										  clauselist_selectivity(root, conditions->infos,
-																 (int) rel->relid,
-																 JOIN_INNER, NULL));
+	work.rows = work.hits = clamp_row_est(rel->tuples * lookup_selectivity(root, rel, index, conditions));
 	work.batch = (double) hm_fetch_leaves_memory(work.index_only) /
 		hm_lookup_probe_memory(hm_index_key_size(index));
 	work.batch = Min(work.batch, hm_batch_size);
