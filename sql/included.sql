@@ -135,6 +135,81 @@ SELECT * FROM compare_lookups(
 ALTER TABLE t ALTER c TYPE int;
 SELECT * FROM compare_lookups('SELECT p.p, t.b, t.c FROM p JOIN t USING (a)');
 
+-- New types that store the same values, for which PostgreSQL keeps the index
+SET timezone = 'UTC';
+CREATE DOMAIN ident AS oid;
+CREATE DOMAIN checked_ident AS ident CHECK (value >= 0);
+CREATE TABLE altered (a int, stamp timestamp, n int, o oid) WITH (autovacuum_enabled = off);
+CREATE PROCEDURE add_rows() LANGUAGE plpgsql AS $$
+BEGIN
+	INSERT INTO altered SELECT i % 500, timestamp '2026-01-01' + i * interval '1 hour', n, n
+	FROM generate_series(1, 1000) i, LATERAL (SELECT CASE WHEN i % 7 > 0 THEN shuffle(i) * (1 - i % 3) END) s (n);
+	INSERT INTO altered SELECT 0, stamp, n, n
+	FROM unnest('{NULL,-infinity,2000-01-01,infinity}'::timestamp[]) stamp, unnest('{-2147483648,-1,1,2147483647}'::int[]) n;
+END $$;
+CREATE VIEW altered_indexes AS SELECT indexrelid AS i, pg_relation_filenode(indexrelid) AS file
+	FROM pg_index WHERE indrelid = 'altered'::regclass;
+CREATE FUNCTION alter_types(actions text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	files oid[] = ARRAY(SELECT file FROM altered_indexes ORDER BY file);
+BEGIN
+	EXECUTE 'ALTER TABLE altered ' || actions;
+	RETURN CASE WHEN files = ARRAY(SELECT file FROM altered_indexes ORDER BY file) THEN 'kept' ELSE 'built' END;
+END $$;
+CREATE FUNCTION compare_altered() RETURNS TABLE (n bigint, result text, nodes text, query text) LANGUAGE sql AS $$
+	SELECT n, result, plan, query FROM compare_queries(
+		'SELECT a, stamp, n FROM altered WHERE a < 100',
+		'SELECT a, o, n FROM altered WHERE a >= 0')
+	UNION ALL SELECT * FROM compare_lookups(
+		'SELECT p.p, stamp, n FROM p JOIN altered ON altered.a = p.e',
+		'SELECT n, count(*) FROM altered WHERE a IN (0, 1, 2, 3) GROUP BY n',
+		'SELECT max(o), min(n) FROM altered WHERE a = ANY (ARRAY(SELECT e FROM p))',
+		'SELECT o, n FROM altered WHERE a IN (0, 1, 2, 3)')
+	UNION ALL SELECT count(*), 'passes', NULL, 'harmonia_check()'
+	FROM altered_indexes, harmonia_check(i, true)
+$$;
+CALL add_rows();
+CREATE INDEX altered_stamp ON altered USING harmonia (a) INCLUDE (stamp, n);
+CREATE INDEX altered_ids ON altered USING harmonia (a) INCLUDE (o, n);
+:vacuum ANALYZE altered;
+PREPARE counted AS SELECT count(stamp), count(n), count(o) FROM altered WHERE a < 100;
+EXECUTE counted;
+SELECT alter_types('ALTER stamp TYPE timestamptz, ALTER n TYPE oid, ALTER o TYPE int');
+EXECUTE counted;
+SELECT * FROM compare_altered();
+
+-- Rows of both types
+CALL add_rows();
+UPDATE altered SET n = 4294967295, o = -1 WHERE a % 50 = 1;
+DELETE FROM altered WHERE a % 50 = 2;
+:vacuum ANALYZE altered;
+SELECT * FROM compare_altered();
+SELECT a, stamp, n, o FROM altered WHERE a = 0 AND o IN (-1, -2147483648) AND n > 0 ORDER BY stamp, o LIMIT 4;
+
+-- Back; domains; and a type without keys of its own
+SELECT alter_types('ALTER stamp TYPE timestamp, ALTER n TYPE int, ALTER o TYPE ident');
+SELECT alter_types('ALTER n TYPE regclass');
+CALL add_rows();
+:vacuum ANALYZE altered;
+SELECT * FROM compare_altered();
+REINDEX TABLE altered;
+SELECT * FROM compare_altered();
+SELECT alter_types('ALTER n TYPE int');
+SELECT * FROM compare_altered();
+
+-- With a constraint to check, the table is rewritten.
+SELECT alter_types('ALTER o TYPE checked_ident');
+:vacuum ANALYZE altered;
+SELECT * FROM compare_altered();
+
+-- Partitions
+ALTER TABLE parted ALTER v TYPE oid;
+INSERT INTO parted SELECT i, 'x', 4294967295 - i FROM generate_series(1, 20) i;
+:vacuum ANALYZE parted;
+SELECT * FROM compare_lookups(
+	'SELECT max(v) FROM parted WHERE a = ANY (ARRAY(SELECT e FROM p))',
+	'SELECT p.p, parted.v FROM p JOIN parted ON parted.a = p.e');
+
 -- What cannot be included
 CREATE FUNCTION outcome(command text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE

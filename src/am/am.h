@@ -178,8 +178,9 @@ hm_is_composite(Relation index)
 }
 
 /*
- * The type whose key an included column of a type gets: of a domain the type below it, and of all enums
- * anyenum, as operator classes have it.
+ * The type whose key an included column of a type gets in a new index: of a domain the type below it, and of all
+ * enums anyenum, as operator classes have it.  Values of other types without keys, such as regclass, are kept as
+ * integers of their length if they are passed by value.
  */
 extern Oid	hm_included_type_oid(Oid type);
 
@@ -192,7 +193,8 @@ extern Oid	hm_type_id_of_class(Oid family, Oid type);
 /*
  * The id of the key type of one of an index's columns, counted from 0, if it were alone; its key type; and that of
  * an index with one column.  They may read the catalogs, so the caller holds no buffer lock, and what is in
- * index->rd_amcache may be freed.
+ * index->rd_amcache may be freed.  What they say of included columns is for new indexes: ALTER TYPE may keep one
+ * that has another type's keys, which hm_fields_read() tells.
  * Errors: feature_not_supported for a type that this method does not support.
  */
 extern Oid	hm_column_type_id(Relation index, int column);

@@ -281,6 +281,23 @@ flags_are_sound(const HmField *field, uint16 flags, bool is_key)
 		(!field->nulls_low || hm_field_tells_null(field));
 }
 
+/*
+ * The key type of an included column: the one that the metapage names, even if it is not the column's.  ALTER TYPE
+ * keeps the file of an index if the new type of a column stores the same Datums.  Of key columns, it asks for the
+ * same operator class, too, but not of included ones.  Another type's keys serve as long as they have all bits of a
+ * value: that is given back as it was.  NULL if these are no keys of such values.
+ */
+static const HmKeyType *
+included_type(const HmKeyType *type, Oid id, Form_pg_attribute attribute)
+{
+	const HmKeyType *kept;
+
+	if (type != NULL && hm_key_type_id(type) == id)
+		return type;
+	kept = hm_field_type_lookup(id);
+	return kept != NULL && kept->returnable && attribute->attbyval && kept->bits == 8 * attribute->attlen ? kept : NULL;
+}
+
 bool
 hm_fields_from_meta(Relation index, const HmColumnTypes *types, const HmMeta *meta, HmFields *fields)
 {
@@ -299,7 +316,10 @@ hm_fields_from_meta(Relation index, const HmColumnTypes *types, const HmMeta *me
 	{
 		HmField    *field = &fields->fields[i];
 
-		field->type = types->of[i];
+		field->type = i < meta->key_columns ? types->of[i] :
+			included_type(types->of[i], meta->columns[i].type, TupleDescAttr(RelationGetDescr(index), i));
+		if (field->type == NULL)
+			return false;
 		field->bits = (uint8) meta->columns[i].bits;
 		field->shift = (uint8) shift;
 		field->descending = (meta->columns[i].flags & HM_COLUMN_DESCENDING) != 0;

@@ -69,14 +69,23 @@ hm_fillfactor(Relation index)
 bool
 hm_can_return(Relation index, int attno)
 {
+	const int	key_count = IndexRelationGetNumberOfKeyAttributes(index);
 	HmFields	fields;
 
 	if (RecoveryInProgress() || index->rd_rel->relkind == RELKIND_PARTITIONED_INDEX)
 		return false;
 	if (!hm_is_composite(index))
 		return hm_key_type(index)->returnable;
-	if (index->rd_index->indkey.values[attno - 1] == 0 || !hm_column_type(index, attno - 1)->returnable)
+	if (index->rd_index->indkey.values[attno - 1] == 0)
 		return false;
+
+	/* Included columns are in keys in full, and so are key columns beside them. */
+	if (attno > key_count)
+		return TupleDescAttr(RelationGetDescr(index), attno - 1)->attbyval;
+	if (!hm_column_type(index, attno - 1)->returnable)
+		return false;
+	if (key_count < IndexRelationGetNumberOfAttributes(index))
+		return true;
 	hm_fields_plan(index, &fields);
 	return hm_field_is_returnable(&fields.fields[attno - 1]);
 }

@@ -151,7 +151,10 @@ extern bool hm_cache_is_current(Relation index);
  */
 extern void hm_fields_plan(Relation index, HmFields *fields);
 
-/* The key types of an index's columns (hm_column_type()), found for what is done under a lock. */
+/*
+ * The key types that a new index's columns have (hm_column_type()), found for what is done under a lock.  NULL for an
+ * included column of a type that is not supported.
+ */
 typedef struct HmColumnTypes
 {
 	const HmKeyType *of[HM_MAX_KEY_COLUMNS];
@@ -161,7 +164,7 @@ extern void hm_column_types(Relation index, HmColumnTypes *types);
 
 /*
  * Write that to a metapage, and read it, given the key types of the columns (hm_column_types()).  Reading returns
- * false if what is there cannot be that index's.
+ * false if what is there cannot be that index's.  Included columns have the key types that they were built with.
  */
 extern void hm_fields_write(Relation index, const HmFields *fields, HmMeta *meta);
 extern bool hm_fields_from_meta(Relation index, const HmColumnTypes *types, const HmMeta *meta,

@@ -405,8 +405,26 @@ hm_type_id_of_class(Oid family, Oid type)
 Oid
 hm_included_type_oid(Oid type)
 {
+	int16		length;
+	bool		by_value;
+
 	type = getBaseType(type);
-	return type_is_enum(type) ? ANYENUMOID : type;
+	if (type_is_enum(type))
+		return ANYENUMOID;
+	get_typlenbyval(type, &length, &by_value);
+	if (!by_value || hm_field_type_lookup(type) != NULL)
+		return type;
+	switch (length)
+	{
+		case sizeof(char):
+			return CHAROID;
+		case sizeof(int16):
+			return INT2OID;
+		case sizeof(int32):
+			return INT4OID;
+		default:
+			return INT8OID;
+	}
 }
 
 /*
@@ -443,7 +461,8 @@ hm_column_types(Relation index, HmColumnTypes *types)
 	int			count = Min(IndexRelationGetNumberOfAttributes(index), HM_MAX_KEY_COLUMNS);
 
 	for (int i = 0; i < count; i++)
-		types->of[i] = hm_column_type(index, i);
+		types->of[i] = i < IndexRelationGetNumberOfKeyAttributes(index) ? hm_column_type(index, i) :
+			hm_field_type_lookup(hm_column_type_id(index, i));
 }
 
 const HmKeyType *
