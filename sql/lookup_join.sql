@@ -470,6 +470,47 @@ SELECT c.* FROM unnest(ARRAY[
 ROLLBACK;
 
 --
+-- Many outer rows of a key that has many rows: few of these are asked for
+--
+CREATE TABLE skewed (k int, id int, v int) WITH (autovacuum_enabled = off);
+INSERT INTO skewed SELECT CASE WHEN i % 2 = 0 THEN 1 ELSE i END, i, i % 10 FROM generate_series(1, 8000) i;
+CREATE INDEX skewed_k ON skewed USING harmonia (k);
+CREATE TABLE same AS SELECT CASE WHEN i % 500 = 0 THEN NULL WHEN i % 100 = 0 THEN 2 ELSE 1 END AS k, i AS n FROM generate_series(1, 1200) i;
+:vacuum ANALYZE skewed, same;
+-- The number of hits of a query's join on the CPU, in tens of thousands
+CREATE FUNCTION hits(query text) RETURNS numeric LANGUAGE sql
+AS $$
+	SELECT set_config(name, 'off', true) FROM pg_settings WHERE name = 'harmonia.enable_device';
+	SELECT ceil(substring(string_agg(line, ' ') FROM 'Hits: (\d+)')::numeric / 10000) FROM explained(query) line;
+$$;
+BEGIN;
+CALL use_lookups(true);
+SELECT query, lookup_nodes(query), hits(query) FROM unnest(ARRAY['SELECT n FROM same WHERE EXISTS (SELECT FROM skewed t WHERE t.k = same.k)',
+	'SELECT n FROM same WHERE NOT EXISTS (SELECT FROM skewed t WHERE t.k = same.k)', 'SELECT n FROM same WHERE EXISTS (SELECT FROM skewed t WHERE t.k = same.k AND t.id <> n)',
+	'SELECT n FROM same WHERE NOT EXISTS (SELECT FROM skewed t WHERE t.k = same.k AND t.id <> n)',
+	'SELECT n FROM same WHERE EXISTS (SELECT FROM skewed t WHERE t.k BETWEEN same.k AND same.k + n % 3)']) query;
+ROLLBACK;
+SELECT * FROM compare_lookups(
+	'SELECT n FROM same WHERE EXISTS (SELECT FROM skewed t WHERE t.k = same.k)',
+	'SELECT count(*) FROM same WHERE NOT EXISTS (SELECT FROM skewed t WHERE t.k = same.k)',
+	'SELECT n FROM same WHERE k IN (SELECT k FROM skewed WHERE v > 3)',
+	'SELECT n FROM same WHERE n % 20 = 0 AND EXISTS (SELECT FROM skewed t WHERE t.k = same.k AND t.id = n * 6)',
+	'SELECT n FROM same WHERE n % 20 = 0 AND NOT EXISTS (SELECT FROM skewed t WHERE t.k = same.k AND t.id = n * 6)',
+	'SELECT n FROM same WHERE EXISTS (SELECT FROM skewed t WHERE t.k BETWEEN same.k AND same.k + n % 3 AND t.v = n % 10)',
+	'SELECT n FROM same WHERE NOT EXISTS (SELECT FROM skewed t WHERE t.k BETWEEN same.k - n % 50 AND same.k - n % 3 AND t.v = n % 10)');
+-- The first rows of the key are dead.
+BEGIN;
+DELETE FROM skewed WHERE id < 2000;
+UPDATE skewed SET v = 3 WHERE id % 4 = 0;
+SELECT * FROM compare_lookups('SELECT n FROM same WHERE EXISTS (SELECT FROM skewed t WHERE t.k = same.k)',
+	'SELECT n FROM same WHERE EXISTS (SELECT FROM skewed t WHERE t.k = same.k AND t.v = n % 10)',
+	'SELECT n FROM same WHERE NOT EXISTS (SELECT FROM skewed t WHERE t.k = same.k AND t.v = n % 10)');
+DELETE FROM skewed WHERE k = 1;
+SELECT * FROM compare_lookups('SELECT n FROM same WHERE n % 20 = 0 AND EXISTS (SELECT FROM skewed t WHERE t.k = same.k)',
+	'SELECT n FROM same WHERE n % 20 = 0 AND NOT EXISTS (SELECT FROM skewed t WHERE t.k = same.k)');
+ROLLBACK;
+
+--
 -- A query ends before its last row
 --
 CREATE FUNCTION fail_at(i int, at int) RETURNS int LANGUAGE plpgsql AS

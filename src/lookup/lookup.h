@@ -6,7 +6,8 @@
  * segments), src/tree (in-page search, partially-sorted aggregation) and src/device.
  *
  * A lookup takes a batch of probes, which are keys or ranges of keys, and returns each
- * matching (probe, entry) pair exactly once, whatever happens to the index between calls.
+ * matching (probe, entry) pair exactly once, whatever happens to the index between calls;
+ * but see "done" at hm_lookup_start().
  * Between calls it holds no lock and no pin.
  *
  * The caller's duties:
@@ -130,7 +131,8 @@ typedef struct HmLookup HmLookup;
 
 /*
  * The memory in bytes that a lookup allocates for each probe of its capacity, in an index of
- * this key size.  It takes up to 16 bytes more where keys are skewed, twice that with wide keys, 12 more for a
+ * this key size.  It takes up to 16 bytes more where keys are skewed, 5 more where probes that can be
+ * done have many hits, twice that with wide keys, 12 more for a
  * device that cannot drop duplicates, and 24 (40 with wide keys) if a device has a part of the index.  In addition it may allocate up to 40 kB.
  */
 extern Size hm_lookup_probe_memory(Size key_size);
@@ -160,7 +162,8 @@ extern bool hm_lookup_set_variant(HmLookup *lookup, const char *variant);
  * Start a batch; an unfinished one is abandoned.  The probes' arrays belong to the
  * caller and must stay unchanged until the next start. done, if not NULL, has a byte
  * for each probe.  Between calls the caller can set it to nonzero if it wants no more
- * hits of that probe; only few will follow.  Applies the backend's insert batch, as
+ * hits of that probe; only few will follow.  With "done", hits of a probe with many may come in
+ * several rounds, a few at first, and some of them again in a later round.  Applies the backend's insert batch, as
  * every scan does.
  */
 extern void hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint8 *done);

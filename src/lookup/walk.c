@@ -65,6 +65,11 @@ end_walk(HmWalk *walk)
 		pfree(walk->portion_hits);
 		pfree(walk->portion_keys);
 	}
+	if (walk->later_room > 0)
+	{
+		pfree(walk->later);
+		pfree(walk->is_later);
+	}
 	pfree(walk);
 }
 
@@ -120,6 +125,28 @@ make_scratch_room(HmWalk *walk)
 										   walk->scratch_room * sizeof(HtProbe));
 }
 
+/* Go to the first sorted probe, with no leaf at hand and none pinned. */
+static void
+rewind_walk(HmWalk *walk)
+{
+	walk->next = 0;
+	walk->position = hm_position(HM_PART_KEYS, 0, 0);
+	walk->active_count = 0;
+	walk->route.count = 0;
+	walk->current = 0;
+	walk->pinned = 0;
+	walk->on_leaf = false;
+	walk->portion = walk->portion_end = 0;
+}
+
+/* Forget that probes have been put off, but for the first ones. */
+static void
+forget_later(HmWalk *walk, uint32 first)
+{
+	while (walk->later_count > first)
+		walk->is_later[walk->later[--walk->later_count]] = 0;
+}
+
 static void
 start_walk(HmWalk *walk, const HmProbes *batch, const uint8 *done, uint32 base)
 {
@@ -140,15 +167,10 @@ start_walk(HmWalk *walk, const HmProbes *batch, const uint8 *done, uint32 base)
 	walk->complete = probes->count == 0;
 	add_sort_time(walk, start);
 
-	walk->next = 0;
-	walk->position = hm_position(HM_PART_KEYS, 0, 0);
-	walk->active_count = 0;
-	walk->route.count = 0;
-	walk->current = 0;
-	walk->pinned = 0;
-	walk->on_leaf = false;
+	rewind_walk(walk);
 	walk->forget = false;
-	walk->portion = walk->portion_end = 0;
+	forget_later(walk, 0);
+	walk->limit = done == NULL ? 0 : HM_FIRST_LIMIT;
 }
 
 /* ----------------------------------------------------------------
@@ -344,8 +366,8 @@ goes_on(const HmWalk *walk, HT_KEY high)
 }
 
 /*
- * Keep the probes that go on after the leaf: active ones, and those that began on it.  Without high
- * keys, the order of the latter is that of their ends.
+ * Keep the probes that go on after the leaf: active ones, and those that began on it; but not if they
+ * were put off.  Without high keys, the order of the latter is that of their ends.
  */
 static void
 keep_active(HmWalk *walk)
@@ -357,7 +379,7 @@ keep_active(HmWalk *walk)
 		uint32		probe = walk->active[i];
 
 		if (goes_on(walk, walk_probe_high(walk, probe, walk_probe_low(walk, probe))) &&
-			!walk_is_done(walk, probe))
+			!walk_is_done(walk, probe) && !walk_is_later(walk, probe))
 			walk->active[kept++] = probe;
 	}
 	for (uint32 i = walk->group_end; i > walk->group_begin; i--)
@@ -369,7 +391,7 @@ keep_active(HmWalk *walk)
 			if (walk->probes.high == NULL)
 				break;
 		}
-		else if (!walk_is_done(walk, probe->number))
+		else if (!walk_is_done(walk, probe->number) && !walk_is_later(walk, probe->number))
 			walk->active[kept++] = probe->number;
 	}
 	walk->active_count = kept;
@@ -433,6 +455,8 @@ begin_leaf(HmWalk *walk, Page page, const HmRouteLeaf *leaf)
 		hm_position_cmp(hm_page_low(page), walk->position) < 0;
 	walk->answered_active = 0;
 	walk->answered = walk->group_begin = walk->next;
+	walk->collected = false;
+	walk->later_before = walk->later_count;
 
 	/* After a split, probes beyond the leaf's new end are not answered here. */
 	if (walk->high.part == HM_PART_KEYS)
@@ -457,6 +481,7 @@ put_off_leaf(HmWalk *walk)
 	walk->next = walk->group_begin;
 	walk->portion = walk->portion_end = 0;
 	walk->on_leaf = false;
+	forget_later(walk, walk->later_before);
 }
 
 /*
@@ -544,11 +569,59 @@ sort_batch(HmWalk *walk, const HmProbes *batch, void *keys, uint32 *numbers)
 	return walk->ready;
 }
 
+/* Have all probes been answered that were not put off? */
 static bool
-at_end(const HmWalk *walk)
+round_is_over(const HmWalk *walk)
 {
 	return !walk->on_leaf && walk->complete && walk->active_count == 0 &&
 		walk->next >= walk->ready;
+}
+
+static bool
+at_end(const HmWalk *walk)
+{
+	return round_is_over(walk) && walk->later_count == 0;
+}
+
+static int
+compare_probes(const void *a, const void *b)
+{
+	HT_KEY		first = ((const HtProbe *) a)->key;
+	HT_KEY		second = ((const HtProbe *) b)->key;
+
+	return (first > second) - (first < second);
+}
+
+/* Start the next round, with the probes that were put off and are not done. */
+static void
+start_round(HmWalk *walk)
+{
+	HtProbe    *sorted = walk->sorted;
+	uint32		count = 0;
+	bool		in_order = true;
+
+	for (uint32 i = 0; i < walk->later_count; i++)
+	{
+		uint32		probe = walk->later[i];
+
+		if (walk_is_done(walk, probe))
+			continue;
+		sorted[count] = (HtProbe) {
+			.key = walk_probe_low(walk, probe),.number = probe
+		};
+		in_order &= count == 0 || sorted[count - 1].key <= sorted[count].key;
+		count++;
+	}
+
+	/* Ranges that begin early may have been put off late. */
+	if (!in_order)
+		qsort(sorted, count, sizeof(HtProbe), compare_probes);
+	walk->ready = count;
+	walk->complete = true;
+	forget_later(walk, 0);
+	walk->limit = walk_next_limit(walk->limit);
+	drop_route(walk);
+	rewind_walk(walk);
 }
 
 static uint32
@@ -556,6 +629,8 @@ next_hits(HmWalk *walk, HmHit *hits, void *keys, uint32 max, uint32 *stale)
 {
 	WalkOutput		output = {hits, keys, 0, max};
 
+	if (round_is_over(walk) && walk->later_count > 0)
+		start_round(walk);
 	if (walk->on_leaf && hm_walk_answer(walk, walk->copy, &output))
 		finish_leaf(walk);
 	*stale = output.n;
@@ -566,8 +641,11 @@ next_hits(HmWalk *walk, HmHit *hits, void *keys, uint32 max, uint32 *stale)
 	}
 	while (!walk->on_leaf && output.n < max)
 	{
-		if (!visit_leaf(walk, &output))
+		if (visit_leaf(walk, &output))
+			continue;
+		if (output.n > 0 || !round_is_over(walk) || walk->later_count == 0)
 			break;
+		start_round(walk);
 	}
 	release_pins(walk);
 

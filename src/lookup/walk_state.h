@@ -56,11 +56,26 @@ struct HmWalk
 	char	   *copy;			/* NULL until one is needed */
 	bool		forget;			/* drop the route once that leaf has been answered */
 
-	/* The hits of one probe on the leaf, if they are returned in portions. */
+	/* The hits of one probe on the leaf, if they are returned in portions, or in part. */
 	uint32		portion;
 	uint32		portion_end;
 	HtHit	   *portion_hits;	/* NULL until they are needed */
 	HT_KEY	   *portion_keys;
+	bool		collected;		/* these are all hits of the following range, for the next probes that
+								 * are equal: */
+	HT_KEY		collected_low,
+				collected_high;
+	bool		collected_filter;
+	uint32		collected_count;
+
+	/* Rounds: see walk_answer.c. */
+	uint32		limit;			/* hits that a probe with many gets from a leaf in this round, or 0:
+								 * all */
+	uint32	   *later;			/* probes that are put off until the next round */
+	uint8	   *is_later;		/* for each probe: is it one of them? */
+	uint32		later_room;		/* probes that both have room for; 0 until they are needed */
+	uint32		later_count;
+	uint32		later_before;	/* this number when the leaf was begun */
 
 	/* Large members, which need no values before the walk starts. */
 	HtPsa		psa;
@@ -96,6 +111,13 @@ walk_is_done(const HmWalk *walk, uint32 probe)
 	return walk->done != NULL && walk->done[probe] != 0;
 }
 
+/* Whether a probe goes on in the next round only. */
+static inline bool
+walk_is_later(const HmWalk *walk, uint32 probe)
+{
+	return walk->later_count > 0 && walk->is_later[probe] != 0;
+}
+
 /*
  * Prefetch what the search of the route's next leaves will read, and pin the first ones
  * (walk_ahead.c).
@@ -107,5 +129,15 @@ extern void hm_walk_look_ahead(HmWalk *walk);
  * Returns false if the output is full before the end.
  */
 extern bool hm_walk_answer(HmWalk *walk, const char *page, WalkOutput *output);
+
+/* The limits of rounds: of the first one, and of the one after a round with this limit. */
+#define HM_FIRST_LIMIT	4
+#define HM_SECOND_LIMIT	32
+
+static inline uint32
+walk_next_limit(uint32 limit)
+{
+	return limit == HM_FIRST_LIMIT ? HM_SECOND_LIMIT : 0;
+}
 
 #endif							/* HARMONIA_LOOKUP_WALK_STATE_H */
