@@ -112,14 +112,14 @@ hm_join_cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets, JoinTy
 		work.hits = work.rows = cost->candidates * fraction;
 
 		/*
-		 * Hits that are not wanted any more are left out from the next leaf on.  Their
-		 * number is known for keys.  For ranges it is a guess, which only affects the
-		 * time.
+		 * Hits that are not wanted any more are left out from the next leaf on, or if there
+		 * are many on a leaf.  Their number is known for keys.  For ranges it is a guess, which
+		 * only affects the time.
 		 */
 		if (keys->equal)
 			work.hits = Min(hits * fraction,
 							work.rows + probes * share *
-							(index->tuples / Max(1.0, (double) index->pages)));
+							(hits > probes * HM_LOOKUP_MANY_HITS ? HM_LOOKUP_FEW_HITS : hits / probes));
 		hm_cost_lookup(root, target->rel, index, &work, &cost->startup, &cost->total);
 		cost->pages += hm_lookup_pages(root, target->rel, index, &work);
 	}

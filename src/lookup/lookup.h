@@ -158,6 +158,10 @@ extern void hm_lookup_set_snapshot(HmLookup *lookup, Snapshot snapshot);
  */
 extern bool hm_lookup_set_variant(HmLookup *lookup, const char *variant);
 
+/* A probe that can be done, and has many hits on a leaf, more than the first number, gets a few of them at first. */
+#define HM_LOOKUP_MANY_HITS	32
+#define HM_LOOKUP_FEW_HITS	4
+
 /*
  * Start a batch; an unfinished one is abandoned.  The probes' arrays belong to the
  * caller and must stay unchanged until the next start. done, if not NULL, has a byte

@@ -28,6 +28,8 @@
  */
 #define HM_MANY			8
 
+StaticAssertDecl(HM_FIRST_LIMIT * HM_MANY == HM_LOOKUP_MANY_HITS, "what callers know");
+
 /* Collect the hits of one probe on the page, to return them in portions. */
 static void
 make_portions(HmWalk *walk, const char *page, HT_KEY low, uint32 probe, bool filter)

@@ -131,7 +131,7 @@ extern void hm_walk_look_ahead(HmWalk *walk);
 extern bool hm_walk_answer(HmWalk *walk, const char *page, WalkOutput *output);
 
 /* The limits of rounds: of the first one, and of the one after a round with this limit. */
-#define HM_FIRST_LIMIT	4
+#define HM_FIRST_LIMIT	HM_LOOKUP_FEW_HITS
 #define HM_SECOND_LIMIT	32
 
 static inline uint32
