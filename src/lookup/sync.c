@@ -274,9 +274,10 @@ want_exchange(const HmSync *sync)
  */
 
 /*
- * Has the structure not changed since it was at this count?  Marks have been taken that may be of new leaves.  Who changes the
- * structure sets these, then counts the change, and has the directory locked all the while.  So the directory is read before the
- * count is: what was not counted yet is counted then.  Sets *directory to it; its segments are the caller's to free.
+ * Has the structure not changed since it was at this count?  Marks have been taken that may be of new leaves.  A split has the
+ * leaves locked that it marks, until it has counted its change.  A movement, or who adds a segment, has not, but has the directory
+ * locked all the while.  So that is read before the count is: what was not counted yet is counted then.  Sets *directory to it;
+ * its segments are the caller's to free.
  */
 static bool
 structure_stays(const HmSync *sync, uint64 count, HmReadDirectory *directory)
