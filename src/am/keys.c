@@ -114,10 +114,11 @@ oid_normalise(Datum value)
 	return DatumGetObjectId(value);
 }
 
+/* Extended by its sign, as a tuple gives it: nodes above may compare all bits of a Datum (Memoize does). */
 static Datum
 oid_restore(HmKey key)
 {
-	return ObjectIdGetDatum((Oid) key);
+	return Int32GetDatum((int32) (uint32) key);
 }
 
 /* The infinities of dates and timestamps are the extreme integers already. */
