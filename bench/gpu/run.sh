@@ -51,7 +51,7 @@ check() {
 			TEST_LARGE=20000 compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/test_device" cuda brief 7 | tail -n 5
 		done
 
-		# With lanes racecheck does not end.
+		# With lanes racecheck had not ended the first test after two minutes.
 		for tool in memcheck synccheck initcheck; do
 			printf '==> compute-sanitizer, %s with lanes\n' "$tool"
 			TEST_LARGE=20000 compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/test_device" cuda lanes 7 | tail -n 5

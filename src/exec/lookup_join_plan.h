@@ -55,7 +55,8 @@ typedef struct LookupCost
 extern Cost hm_cost_routing(double probes, bool points, List *targets);
 
 /*
- * The cost of looking up probes in all targets, which have different keys or those of outer rows.  width is the size of an outer row, and
+ * The cost of looking up probes in all targets.  "distinct" says that their keys are
+ * different; otherwise they are those of outer rows.  width is the size of an outer row, and
  * processes the number of processes that look up so many, each those of other rows.
  */
 extern void hm_join_cost_targets(PlannerInfo *root, RelOptInfo *inner, List *targets,

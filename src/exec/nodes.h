@@ -234,7 +234,8 @@ typedef struct HmProbeValues
  * Start a batch; what is left of the one before is dropped.  The arrays of probes, done and
  * values belong to the caller and must stay until the next batch is started.  done, which
  * may be NULL, has a byte for each probe (see hm_lookup_start()); pairs of probes that
- * are done are left out, and pairs of other probes may come more than once.  values is NULL if keys are exact, or if the caller evaluates the
+ * are done are left out, and pairs of other probes may come more than once.  values is
+ * NULL if keys are exact, or if the caller evaluates the
  * conditions itself.
  */
 extern void hm_fetch_start(HmFetch *fetch, const HmProbes *probes, const uint8 *done,
