@@ -120,7 +120,7 @@ start_shared(void)
 		 * quickly.
 		 */
 	}
-	hm_device_watched = &hm_device->watched;
+	hm_watch_start();
 	LWLockRelease(AddinShmemInitLock);
 }
 

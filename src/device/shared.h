@@ -128,8 +128,12 @@ extern HmSlot *hm_slot_find(Oid relation, bool make);
 /* Stop watching a slot without users.  The caller holds the lock in exclusive mode. */
 extern void hm_slot_unwatch(HmSlot *slot);
 
-/* Install the hook and the callback of watch.c, and the callbacks of queue.c. */
+/*
+ * Install the hook and the callback of watch.c, and the callbacks of queue.c.  Once there is shared memory,
+ * hm_watch_start() has writers mark what they change.
+ */
 extern void hm_watch_init(void);
+extern void hm_watch_start(void);
 extern void hm_queue_init(void);
 
 /* The process of ahead.c has something to do.  May be called in a critical section. */
