@@ -400,6 +400,7 @@ CREATE VIEW pg_stat_progress_harmonia AS
 
 GRANT SELECT ON pg_stat_progress_harmonia TO PUBLIC;
 
+-- begin device: "make DEVICE=no" leaves out what stands until "end device"
 -- ----------------------------------------------------------------
 -- The device
 -- ----------------------------------------------------------------
@@ -480,6 +481,8 @@ COMMENT ON FUNCTION harmonia_stat_reset(regclass)
 IS 'reset the counts of pg_stat_harmonia, of one index or, given NULL, of this database';
 
 REVOKE ALL ON FUNCTION harmonia_stat_reset(regclass) FROM PUBLIC;
+
+-- end device
 
 -- ----------------------------------------------------------------
 -- Inspection functions
