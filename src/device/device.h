@@ -259,7 +259,6 @@ typedef struct HmDeviceStats
 	Oid			database;
 	Oid			relation;
 	bool		watched;
-	double		share;			/* as in HmCopyState */
 	HmBatchCounts counts;
 } HmDeviceStats;
 
@@ -269,7 +268,6 @@ typedef struct HmCopyState
 	bool		watched;		/* there may be a copy */
 	bool		loading;		/* a backend makes it */
 	uint64		lines;			/* that it lacks, about */
-	double		share;			/* of probes that it can answer; 1 unless it is partial */
 } HmCopyState;
 
 /*
@@ -297,34 +295,6 @@ extern HmDeviceStats *hm_stats_read(int *count, TimestampTz *since);
 
 /* Reset the counters of one index or, if relation is invalid, of this database. */
 extern void hm_stats_reset(Oid relation);
-
-/* ----------------------------------------------------------------
- *		The heat of zones (heat.c)
- *
- * An index with a partial copy is divided into zones, ranges of keys (protocol.h).  Their heat is the
- * number of probes in each, which decays.
- * ----------------------------------------------------------------
- */
-
-/* The index is divided into so many zones, all of them cold.  Returns a number for the division; not 0. */
-extern uint32 hm_heat_divide(Oid relation, uint32 zones);
-
-/* Add the probes of a batch, "sum" all together.  Does nothing if the index was divided again. */
-extern void hm_heat_add(Oid relation, uint32 division, const uint32 *probes, uint32 zones,
-						uint32 sum);
-
-/*
- * Read the heat of all zones, and halve it.  Returns false if fewer than "enough" probes were added
- * since it was read last.
- */
-extern bool hm_heat_read(Oid relation, uint32 division, uint64 enough, uint32 *heat, uint32 zones);
-
-/*
- * The share of an index's probes that are in resident zones, as expected of the next batch: set it,
- * and note that of a batch.
- */
-extern void hm_heat_set_share(Oid relation, double share);
-extern void hm_heat_note_share(Oid relation, double share);
 
 /* ----------------------------------------------------------------
  *		The queue in front of the device (queue.c)

@@ -33,12 +33,6 @@ typedef struct HmSlot
 	pg_atomic_uint32 overflow;	/* a block without a word has changed */
 	pg_atomic_uint64 owed;		/* number of marked lines, about */
 	pg_atomic_uint64 sync;		/* number of the last sync */
-
-	/* Of an index with a partial copy (heat.c) */
-	float		share;			/* of probes in resident zones; 1 for other indexes */
-	uint32		division;		/* the number of its division into zones */
-	pg_atomic_uint64 heat_sum;	/* probes since the heat was read */
-	pg_atomic_uint32 heat[HP_MAX_ZONES];
 } HmSlot;
 
 /*
@@ -66,7 +60,6 @@ typedef struct HmDeviceShared
 	uint64		ahead_started;	/* when one was last asked for, by hm_now_ms(); 0: never */
 	uint64		clock;
 	uint64		incarnation;	/* number of structure counts begun so far */
-	uint32		divisions;		/* number of divisions into zones so far */
 	TimestampTz stats_since;
 	HmSlot		slots[HM_DEVICE_SLOTS];
 	uint32		word_count;

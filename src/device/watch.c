@@ -241,8 +241,6 @@ hm_slot_find(Oid relation, bool make)
 	oldest->database = MyDatabaseId;
 	oldest->relation = relation;
 	oldest->used = ++hm_device->clock;
-	oldest->share = 1;
-	oldest->division = 0;
 	memset(&oldest->counts, 0, sizeof(oldest->counts));
 	memset(&oldest->costs, 0, sizeof(oldest->costs));
 	return oldest;
