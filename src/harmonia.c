@@ -9,8 +9,10 @@
 
 #include "am/am.h"
 #include "am/fault.h"
-#include "device/device.h"
 #include "exec/exec.h"
+#ifndef HM_NO_DEVICE
+#include "device/device.h"
+#endif
 
 PG_MODULE_MAGIC;
 
@@ -25,7 +27,9 @@ _PG_init(void)
 	hm_mover_init();
 	hm_order_init();
 	hm_exec_init();
+#ifndef HM_NO_DEVICE
 	hm_device_init();
+#endif
 	hm_fault_init();
 	MarkGUCPrefixReserved("harmonia");
 }
