@@ -16,7 +16,8 @@
 #   make cuda            build the device daemon, with CUDA if there is an nvcc; what is
 #                        installed afterwards includes it, in PostgreSQL's pkglibdir
 #
-# WERROR=1 makes warnings errors.  Two options make an extension for tests.  With
+# WERROR=1 makes warnings errors.  DEVICE=no leaves out src/device: batches are searched on the CPU
+# alone, and there are no settings, functions and views of a device.  Two options make an extension for tests.  With
 # SMALL_LIMITS=1 small indexes go through what otherwise happens in large ones only.
 # With FAULT_POINTS=1 the parameter harmonia.fault makes a session fail or wait at a
 # step of its work (src/am/fault.h), and assertions are checked.  Another PostgreSQL, compiler or option rebuilds
@@ -67,10 +68,11 @@ else
 
 EXTENSION = harmonia
 MODULE_big = harmonia
-DATA = $(wildcard sql/harmonia--*.sql)
+scripts = $(wildcard sql/harmonia--*.sql)
+DATA = $(scripts)
 OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c)))
 
-TESTS = $(sort $(filter-out $(DATA),$(wildcard sql/*.sql)))
+TESTS = $(sort $(filter-out $(scripts),$(wildcard sql/*.sql)))
 REGRESS = $(patsubst sql/%.sql,%,$(TESTS))
 REGRESS_OPTS = --load-extension=$(EXTENSION)
 ISOLATION = $(patsubst test/specs/%.spec,%,$(sort $(wildcard test/specs/*.spec)))
@@ -89,6 +91,17 @@ EXTRA_CLEAN = $(DEPENDENCIES) $(flags_file)
 
 ifneq (,$(WERROR))
 PG_CFLAGS += -Werror
+endif
+
+# Without the device neither its folder nor its part of the scripts is there.
+ifeq (no,$(DEVICE))
+PG_CPPFLAGS += -DHM_NO_DEVICE
+OBJS := $(filter-out src/device/%,$(OBJS))
+DATA =
+DATA_built = $(scripts:sql/%=sql/no-device/%)
+sql/no-device/%.sql: sql/%.sql
+	@mkdir -p $(@D)
+	sed '/^-- begin device/,/^-- end device$$/d' $< >$@
 endif
 
 ifneq (,$(SMALL_LIMITS))
@@ -126,7 +139,7 @@ include $(PGXS)
 
 # The daemon, which the server looks for beside the extension's library.
 gpud = cuda/build/harmonia_gpud
-ifneq (,$(wildcard $(gpud)))
+ifneq (,$(if $(filter no,$(DEVICE)),,$(wildcard $(gpud))))
 install: install-gpud
 install-gpud: installdirs
 	$(INSTALL_PROGRAM) $(gpud) '$(DESTDIR)$(pkglibdir)'

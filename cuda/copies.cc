@@ -15,9 +15,6 @@ static_assert(HP_LINE_SIZE == HD_LINE_SIZE, "lines are written as they come");
 /* Empty copies take no device memory; this limits their number. */
 static constexpr size_t copies_max = 4096;
 
-/* A partial copy whose free places are a smaller share than this looks for others. */
-static constexpr uint32_t few_places_share = 64;
-
 /* What a copy needs beside its blocks and inner levels, for these grow in steps: a share of the memory. */
 static constexpr uint64_t margin_share = 128;
 
@@ -135,7 +132,7 @@ Copies::held(const Copy *copy) const
 {
 	uint64_t	forced_blocks = (limit + host_share(copy)) / (HT_PAGE_SIZE + leaf_levels_memory(copy));
 
-	return {copy->blocks, blocks_max(copy), (uint32_t) std::min(forced_blocks, (uint64_t) HP_MAX_BLOCKS), copy->places.free_count(), hd_index_memory(copy->index),
+	return {copy->blocks, (uint32_t) std::min(forced_blocks, (uint64_t) HP_MAX_BLOCKS), hd_index_memory(copy->index),
 		hd_index_host_memory(copy->index)};
 }
 
@@ -400,9 +397,7 @@ Copies::reserve_on_host(Copy *copy, uint32_t blocks)
 	too_large = wanted > share - std::min(share, have);
 	if (too_large)
 		return HD_NO_MEMORY;
-	if (!copy->is_partial)
-		wanted = std::min(std::max(wanted, blocks / host_spare_share), share - have);
-	wanted = std::min(wanted, host_step);
+	wanted = std::min({std::max(wanted, blocks / host_spare_share), share - have, host_step});
 	if (!take_host_memory(indexes, (uint64_t) wanted * HT_PAGE_SIZE))
 		return HD_NO_MEMORY;
 	status = hd_index_reserve(copy->index, copy->blocks + wanted, true);
@@ -438,8 +433,7 @@ Copies::reserve_with_host(Copy *copy, uint32_t blocks)
 
 /*
  * Growing may move the copy, which takes the memory of the old and the new allocation for
- * a while.  So reserve an eighth more, if that fits without an eviction; partial copies are not
- * to grow.
+ * a while.  So reserve an eighth more, if that fits without an eviction.
  */
 HdStatus
 Copies::reserve_blocks(Copy *copy, uint32_t blocks)
@@ -456,7 +450,7 @@ Copies::reserve_blocks(Copy *copy, uint32_t blocks)
 	too_large |= needed > limit;
 	if (too_large)
 		return HD_NO_MEMORY;
-	if (!copy->is_partial && memory() + (uint64_t) (generous - copy->blocks) * HT_PAGE_SIZE <= limit)
+	if (memory() + (uint64_t) (generous - copy->blocks) * HT_PAGE_SIZE <= limit)
 		status = hd_index_reserve(copy->index, generous, false);
 	if (status == HD_OK)
 	{
@@ -476,84 +470,23 @@ Copies::reserve_blocks(Copy *copy, uint32_t blocks)
 HdStatus
 Copies::reserve(Copy *copy, uint32_t blocks)
 {
-	uint32_t	before = copy->blocks;
-	HdStatus	status;
-
-	if (blocks <= before)
-		return HD_OK;
-	status = with_place(copy, blocks, [&] { return reserve_blocks(copy, blocks); });
-	if (status == HD_OK && copy->is_partial)
-		copy->places.add(before, copy->blocks);
-	return status;
-}
-
-uint32_t
-Copies::blocks_max(const Copy *copy) const
-{
-	uint64_t	share = device_share(copy);
-	uint64_t	host_blocks = host_share(copy) / HT_PAGE_SIZE;
-	uint64_t	levels = leaf_levels_memory(copy);
-	uint64_t	blocks = (share + host_blocks * HT_PAGE_SIZE) / (HT_PAGE_SIZE + levels);
-
-	return (uint32_t) std::min({blocks, share / levels, (uint64_t) HP_MAX_BLOCKS});
-}
-
-void
-Copies::collect(Copy *copy, bool few)
-{
-	uint32_t	count;
-	const uint32_t *kept = hd_index_leaf_blocks(copy->index, &count);
-
-	if (copy->is_partial && (!few || copy->places.free_count() < copy->blocks / few_places_share))
-		copy->places.keep(kept, count);
-}
-
-/* Replace numbers of blocks, or of their lines, by those of places.  Returns false if there are too few. */
-static bool
-find_places(Copy *copy, std::vector<uint32_t> &numbers, uint32_t block_items)
-{
-	for (uint32_t &number : numbers)
-	{
-		uint32_t	place;
-
-		if (!copy->places.make(number / block_items, &place))
-			return false;
-		number = place * block_items + number % block_items;
-	}
-	return true;
-}
-
-HdStatus
-Copies::write(Copy *copy, const uint32_t *numbers, const void *items, uint32_t count, size_t size)
-{
-	std::vector<uint32_t> at;
-
-	if (copy->is_partial)
-	{
-		at.assign(numbers, numbers + count);
-		too_large = !find_places(copy, at, (uint32_t) (HT_PAGE_SIZE / size));
-		if (too_large)
-			return HD_NO_MEMORY;
-		numbers = at.data();
-	}
-	return with_place(copy, copy->blocks, [&] {
-		return with_memory(copy, 0, [&] {
-			return size == HD_LINE_SIZE ? hd_index_write_lines(copy->index, numbers, items, count) :
-				hd_index_write(copy->index, numbers, items, count);
-		});
-	});
+	return blocks <= copy->blocks ? HD_OK : with_place(copy, blocks, [&] { return reserve_blocks(copy, blocks); });
 }
 
 HdStatus
 Copies::write_pages(Copy *copy, const uint32_t *numbers, const void *pages, uint32_t count)
 {
-	return write(copy, numbers, pages, count, HT_PAGE_SIZE);
+	return with_place(copy, copy->blocks, [&] {
+		return with_memory(copy, 0, [&] { return hd_index_write(copy->index, numbers, pages, count); });
+	});
 }
 
 HdStatus
 Copies::write_lines(Copy *copy, const uint32_t *numbers, const void *lines, uint32_t count)
 {
-	return write(copy, numbers, lines, count, HD_LINE_SIZE);
+	return with_place(copy, copy->blocks, [&] {
+		return with_memory(copy, 0, [&] { return hd_index_write_lines(copy->index, numbers, lines, count); });
+	});
 }
 
 /* The size of the inner levels is only known afterwards, so check the limit again. */

@@ -23,7 +23,6 @@
 #include <vector>
 
 #include "indexes.h"
-#include "places.h"
 
 namespace harmonia
 {
@@ -33,13 +32,6 @@ struct Copy
 	HdIndex    *index;
 	IndexPointer of;
 	uint32_t	blocks = 0;		/* that it has room for */
-
-	/*
-	 * The device knows blocks of a partial copy by their places; leaves of the list have these
-	 * numbers.
-	 */
-	bool		is_partial = false;
-	Places		places;
 };
 
 class Copies
@@ -71,19 +63,9 @@ public:
 	CopiedIndex::Held held(const Copy *copy) const;
 
 	/*
-	 * The number of blocks that a copy can have.  A copy that could use all memory leaves what
-	 * other copies have now, up to half of it; of the host's memory it leaves all that others have.
-	 */
-	uint32_t	blocks_max(const Copy *copy) const;
-
-	/* Free the places of a partial copy that its leaves do not need; with "few" only if few are free. */
-	void		collect(Copy *copy, bool few);
-
-	/*
 	 * As the functions of harmonia_device.h, but other copies are evicted if there is
 	 * not enough memory.  If that does not help, or this copy gives way itself, the status is HD_NO_MEMORY: the
-	 * copy still exists, but its content is unusable.  Numbers of blocks and lines are the index's, those
-	 * of leaves in lists are places if the copy is partial.  May throw bad_alloc.
+	 * copy still exists, but its content is unusable.  May throw bad_alloc.
 	 *
 	 * Getting the host's memory takes long, so reserve() gets a part of it at a time: copy->blocks says
 	 * how far it has come, and the caller calls it again.
@@ -134,7 +116,6 @@ private:
 	bool		forced = false;	/* copies that no other device has may be evicted */
 	std::list<Copy> all;
 
-	HdStatus	write(Copy *copy, const uint32_t *numbers, const void *items, uint32_t count, size_t size);
 	void		free_copy(const Copy *copy);
 	bool		is_spare(const Copy &copy) const;
 	uint64_t	staying_memory(const Copy *kept) const;

@@ -229,13 +229,6 @@ hd_index_write_lines(HdIndex *index, const uint32_t *numbers, const void *lines,
 	return count == 0 ? HD_OK : index->write(numbers, (const char *) lines, count, HD_LINE_SIZE);
 }
 
-const uint32_t *
-hd_index_leaf_blocks(const HdIndex *index, uint32_t *count)
-{
-	*count = (uint32_t) index->leaf_blocks.size();
-	return index->leaf_blocks.data();
-}
-
 uint64_t
 hd_index_memory(const HdIndex *index)
 {

@@ -183,7 +183,7 @@ extern HdStatus hd_index_write_lines(HdIndex *index, const uint32_t *numbers, co
 /*
  * Set the list of leaves, in key order: low bounds must not descend.  The low bound of
  * the first leaf is not used.  List only leaves with keys, not those with NULLs.  A list
- * with slots for 2^32 or more entries (49 GB of 32-bit keys) is refused with
+ * with slots for 2^32 or more entries (18 GB) is refused with
  * HD_NO_MEMORY.
  */
 extern HdStatus hd_index_set_leaves(HdIndex *index, const HdLeaf *leaves, uint32_t count);
@@ -222,11 +222,6 @@ typedef struct HdWideNewLeaf
 } HdWideNewLeaf;
 
 extern HdStatus hd_index_add_wide_leaves(HdIndex *index, const HdWideNewLeaf *leaves, uint32_t count);
-
-/*
- * The blocks of the leaves of the list.  Valid until the list changes.
- */
-extern const uint32_t *hd_index_leaf_blocks(const HdIndex *index, uint32_t *count);
 
 /* Memory that the index takes on the device, and on the host beyond that, in bytes. */
 extern uint64_t hd_index_memory(const HdIndex *index);

@@ -43,17 +43,11 @@ struct CopiedIndex
 	uint64_t	used = 0;		/* value of Indexes.clock at the last use */
 	bool		in_sync = false;	/* no copy is evicted or searched */
 
-	/* Partial copies have zones. */
-	uint64_t	zones_number = 0;	/* 0: they are not partial */
-	std::vector<HpZone> zones;
-
 	/* What each holder has told of its copy last. */
 	struct Held
 	{
 		uint32_t	blocks;
-		uint32_t	blocks_max;
 		uint32_t	blocks_forced;	/* that it could have if all others were evicted */
-		uint32_t	free_blocks;
 		uint64_t	memory;
 		uint64_t	host_memory;
 	};

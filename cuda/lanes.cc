@@ -264,14 +264,12 @@ Service::has_work(const Worker &worker)
 }
 
 /*
- * What a client's request, or its next piece, needs of a device.  To begin a sync of a copy that is there and complete, nothing
+ * What a client's request, or its next piece, needs of a device.  To begin a sync of a copy that is there, nothing
  * is changed; and nothing is done on a device to end one.
  */
 Service::Need
 Service::need_of(const Device &device, const Client &client)
 {
-	IndexPointer index;
-
 	if (client.begun())
 		return client.alone ? Need::ALL : Need::SHARE;
 	switch (client.request.operation)
@@ -282,9 +280,7 @@ Service::need_of(const Device &device, const Client &client)
 		case HP_SEARCH:
 			return device.lanes.size() == 1 || device.crowded > 0 ? Need::ALL : Need::SHARE;
 		case HP_SYNC_BEGIN:
-			index = indexes.find(client.request.index);
-			return index != nullptr && index->zones_number == 0 ? Need::SHARE : Need::ALL;
-		case HP_SYNC_GET_ZONES:
+			return indexes.find(client.request.index) != nullptr ? Need::SHARE : Need::ALL;
 		case HP_SYNC_END:
 			return Need::NOTHING;
 	}

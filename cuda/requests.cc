@@ -168,12 +168,6 @@ Service::begin(Client &client, const Device &device)
 		case HP_SYNC_BEGIN:
 			sync_begin(client);
 			break;
-		case HP_SYNC_ZONES:
-			sync_zones(client);
-			break;
-		case HP_SYNC_GET_ZONES:
-			sync_get_zones(client);
-			return 0;
 		case HP_SYNC_END:
 			client.index->structure = request.structure;
 			end_sync(client, true);
@@ -205,10 +199,6 @@ Service::perform(Worker &worker, Client &client, Copy *copy)
 		return operation == HP_SEARCH ? HP_UNKNOWN : HP_NO_MEMORY;
 	switch (operation)
 	{
-		case HP_SYNC_ZONES:
-			copy->is_partial = true;
-			worker.device.copies.collect(copy, false);
-			return HP_OK;
 		case HP_SYNC_RESERVE:
 			return status(worker, worker.device.copies.reserve(copy, client.request.count));
 		case HP_SYNC_LINES:
@@ -262,11 +252,7 @@ Service::complete(Client &client)
 		reply.search_ms = (float) found.search_ms;
 	}
 	if (request.operation == HP_SYNC_BEGIN && reply.status == HP_OK)
-	{
 		reply.structure = index->structure;
-		reply.zones = index->zones_number;
-		reply.zone_count = (uint32_t) index->zones.size();
-	}
 	if (reply.status != HP_OK && is_sync(request.operation))
 		end_sync(client, false);
 	describe(&reply, index, reply.status == HP_NO_MEMORY ? reply.text : name);
@@ -344,15 +330,12 @@ Service::describe(HpReply *reply, const CopiedIndex *index, const char *text)
 	if (index != nullptr && index->holders != 0)
 	{
 		reply->blocks = index->blocks();
-		reply->free_blocks = UINT32_MAX;
 		for (const Device &device : devices)
 		{
 			const CopiedIndex::Held &held = index->held[device.number];
 
 			if ((index->holders & set_of(device.number)) == 0)
 				continue;
-			reply->free_blocks = std::min(reply->free_blocks, held.free_blocks);
-			reply->blocks_max = std::max(reply->blocks_max, held.blocks_max);
 			reply->copy_host_memory = std::max(reply->copy_host_memory, held.host_memory);
 			reply->copy_memory = std::max(reply->copy_memory, held.memory + held.host_memory);
 		}

@@ -139,7 +139,7 @@ outcome(const Client &client)
 	return !client.unfinished && client.progress.found.hits > client.request.search.room ? HP_NO_ROOM : HP_OK;
 }
 
-/* Can a search be made, and of the copy that it names?  If not, the reply says why.  Zones can change between two pieces, too. */
+/* Can a search be made?  If not, the reply says why. */
 bool
 Service::may_search(Client &client)
 {
@@ -153,8 +153,6 @@ Service::may_search(Client &client)
 			"only hits of ranges have keys, without a map and in no order");
 	if (client.index == nullptr)
 		client.reply.status = HP_UNKNOWN;
-	else if (wanted.zones != client.index->zones_number)
-		client.reply.status = HP_OTHER_ZONES;
 	return client.reply.status == HP_OK;
 }
 

@@ -395,8 +395,6 @@ private:
 
 	/* syncs.cc: the lock is held */
 	void		sync_begin(Client &client);
-	void		sync_zones(Client &client);
-	void		sync_get_zones(Client &client);
 	void		end_sync(Client &client, bool keep);
 
 	/* The same: the lock is not held, as the device is used */

@@ -50,49 +50,7 @@ Service::sync_begin(Client &client)
 HpStatus
 Service::make_copy(Worker &worker, Client &client, Copy *copy)
 {
-	if (copy == nullptr)
-		return status(worker, worker.device.copies.create(client.index, &copy));
-	worker.device.copies.collect(copy, true);
-	return HP_OK;
-}
-
-/* Take the zones of a copy that is, or becomes, partial, and make room for leaves of others. */
-void
-Service::sync_zones(Client &client)
-{
-	const HpRequest &request = client.request;
-	CopiedIndex &index = *client.index;
-	const HpZone *from = (const HpZone *) client.staging.at(request.data_at, request.count, sizeof(HpZone));
-
-	require(request.zones != 0, "zones must have a number");
-	require(request.count > 0 && request.count <= HP_MAX_ZONES, "a partial copy must have zones, and not too many");
-	require(index.zones_number != 0 || index.blocks() == 0, "a copy with blocks cannot become partial");
-
-	std::vector<HpZone> zones(from, from + request.count);
-
-	for (uint32_t i = 0; i < request.count; i++)
-	{
-		const HpZone &zone = zones[i];
-
-		require(zone.resident <= 1 && zone.unused == 0, "flags must be 0 or 1, and unused bytes zero");
-		require(i == 0 ? zone.low[0] == 0 && zone.low[1] == 0 :
-				zone.low[1] > zones[i - 1].low[1] ||
-				(zone.low[1] == zones[i - 1].low[1] && zone.low[0] > zones[i - 1].low[0]),
-				"zones must be in order, and begin with the least key");
-	}
-	index.zones.swap(zones);
-	index.zones_number = request.zones;
-}
-
-void
-Service::sync_get_zones(Client &client)
-{
-	const CopiedIndex &index = *client.index;
-	HpZone	   *to = (HpZone *) client.staging.at(client.request.data_at, HP_MAX_ZONES, sizeof(HpZone));
-
-	std::copy(index.zones.begin(), index.zones.end(), to);
-	client.reply.zones = index.zones_number;
-	client.reply.zone_count = (uint32_t) index.zones.size();
+	return copy == nullptr ? status(worker, worker.device.copies.create(client.index, &copy)) : HP_OK;
 }
 
 /* Write pages or lines, depending on the size of an item. */
@@ -111,10 +69,6 @@ Service::sync_write(Worker &worker, Client &client, Copy *copy, size_t item)
 		uint32_t	n = (uint32_t) std::min(request.count - first, (uint64_t) numbers_max);
 
 		memcpy(numbers.data(), from + first, n * sizeof(uint32_t));
-		numbers.resize(n);
-		for (uint32_t number : numbers)
-			require(!copy->is_partial || item == HP_LINE_SIZE || number < HP_NUMBERED_BLOCKS,
-					"blocks of a partial copy must have lines with numbers");
 		written = item == HP_LINE_SIZE ?
 			worker.device.copies.write_lines(copy, numbers.data(), items + first * item, n) :
 			worker.device.copies.write_pages(copy, numbers.data(), items + first * item, n);
@@ -167,13 +121,10 @@ check_leaf(const HpNewLeaf &leaf)
 	require(leaf.is_last <= 1, "flags must be 0 or 1");
 }
 
-/*
- * Copy leaves out of staging memory, then check each and convert it.  The device knows those of a
- * partial copy by their places.
- */
+/* Copy leaves out of staging memory, then check each and convert it. */
 template <typename Leaf, typename From>
 static std::vector<Leaf>
-take_leaves(const Copy *copy, const From *from, uint32_t count, void (*convert) (const From &, Leaf *))
+take_leaves(const From *from, uint32_t count, void (*convert) (const From &, Leaf *))
 {
 	std::vector<Leaf> leaves(count);
 
@@ -183,8 +134,6 @@ take_leaves(const Copy *copy, const From *from, uint32_t count, void (*convert) 
 
 		check_leaf(leaf);
 		convert(leaf, &leaves[i]);
-		require(!copy->is_partial || copy->places.find(leaf.block, &leaves[i].block),
-				"leaves of a partial copy must be blocks that it has");
 	}
 	return leaves;
 }
@@ -198,8 +147,8 @@ Service::sync_leaves(Worker &worker, Client &client, Copy *copy)
 
 	require(request.count <= copy->blocks, "there must not be more leaves than blocks");
 	if (copy->of->width > HT_WIDTH64)
-		return status(worker, worker.device.copies.set_leaves(copy, take_leaves<HdWideLeaf>(copy, from, request.count, wide_leaf)));
-	return status(worker, worker.device.copies.set_leaves(copy, take_leaves<HdLeaf>(copy, from, request.count, narrow_leaf)));
+		return status(worker, worker.device.copies.set_leaves(copy, take_leaves<HdWideLeaf>(from, request.count, wide_leaf)));
+	return status(worker, worker.device.copies.set_leaves(copy, take_leaves<HdLeaf>(from, request.count, narrow_leaf)));
 }
 
 HpStatus
@@ -211,8 +160,8 @@ Service::sync_new_leaves(Worker &worker, Client &client, Copy *copy)
 
 	require(request.count <= copy->blocks, "there must not be more leaves than blocks");
 	if (copy->of->width > HT_WIDTH64)
-		return status(worker, worker.device.copies.add_leaves(copy, take_leaves<HdWideNewLeaf>(copy, from, request.count, wide_leaf)));
-	return status(worker, worker.device.copies.add_leaves(copy, take_leaves<HdNewLeaf>(copy, from, request.count, narrow_leaf)));
+		return status(worker, worker.device.copies.add_leaves(copy, take_leaves<HdWideNewLeaf>(from, request.count, wide_leaf)));
+	return status(worker, worker.device.copies.add_leaves(copy, take_leaves<HdNewLeaf>(from, request.count, narrow_leaf)));
 }
 
 /* End the client's sync, if it is in one.  Without "keep" the copies are dropped. */

@@ -204,7 +204,7 @@ CREATE VIEW pg_stat_progress_harmonia AS
 GRANT SELECT ON pg_stat_progress_harmonia TO PUBLIC;
 
 -- ----------------------------------------------------------------
--- Statistics: where copies are, and which share of the probes they can answer
+-- Statistics: where copies are
 -- ----------------------------------------------------------------
 
 DROP VIEW pg_stat_harmonia;
@@ -226,8 +226,7 @@ CREATE FUNCTION harmonia_stat_indexes(
 	OUT resident boolean,
 	OUT device_bytes bigint,
 	OUT stats_reset timestamptz,
-	OUT host_bytes bigint,
-	OUT resident_share float8)
+	OUT host_bytes bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME'
 LANGUAGE C STRICT PARALLEL SAFE;
@@ -239,7 +238,7 @@ CREATE VIEW pg_stat_harmonia AS
 	SELECT s.relid AS indexrelid, n.nspname AS schemaname, c.relname AS indexrelname,
 		s.batches, s.keys, s.hits, s.device_batches, s.device_keys, s.fallbacks, s.loads, s.evictions,
 		s.synced_blocks, s.bytes_to_device, s.bytes_from_device, s.resident, s.device_bytes,
-		s.host_bytes, s.resident_share, s.stats_reset
+		s.host_bytes, s.stats_reset
 	FROM harmonia_stat_indexes() s
 		JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) s.relid
 		JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace;

@@ -400,6 +400,7 @@ CREATE VIEW pg_stat_progress_harmonia AS
 
 GRANT SELECT ON pg_stat_progress_harmonia TO PUBLIC;
 
+-- begin device: "make DEVICE=no" leaves out what stands until "end device"
 -- ----------------------------------------------------------------
 -- The device
 -- ----------------------------------------------------------------
@@ -451,8 +452,7 @@ CREATE FUNCTION harmonia_stat_indexes(
 	OUT resident boolean,
 	OUT device_bytes bigint,
 	OUT stats_reset timestamptz,
-	OUT host_bytes bigint,
-	OUT resident_share float8)
+	OUT host_bytes bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME'
 LANGUAGE C STRICT PARALLEL SAFE;
@@ -464,7 +464,7 @@ CREATE VIEW pg_stat_harmonia AS
 	SELECT s.relid AS indexrelid, n.nspname AS schemaname, c.relname AS indexrelname,
 		s.batches, s.keys, s.hits, s.device_batches, s.device_keys, s.fallbacks, s.loads, s.evictions,
 		s.synced_blocks, s.bytes_to_device, s.bytes_from_device, s.resident, s.device_bytes,
-		s.host_bytes, s.resident_share, s.stats_reset
+		s.host_bytes, s.stats_reset
 	FROM harmonia_stat_indexes() s
 		JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) s.relid
 		JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace;
@@ -480,6 +480,8 @@ COMMENT ON FUNCTION harmonia_stat_reset(regclass)
 IS 'reset the counts of pg_stat_harmonia, of one index or, given NULL, of this database';
 
 REVOKE ALL ON FUNCTION harmonia_stat_reset(regclass) FROM PUBLIC;
+
+-- end device
 
 -- ----------------------------------------------------------------
 -- Inspection functions

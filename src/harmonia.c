@@ -11,6 +11,7 @@
 #include "am/fault.h"
 #include "device/device.h"
 #include "exec/exec.h"
+#include "foreign/foreign_join.h"
 
 PG_MODULE_MAGIC;
 
@@ -25,6 +26,7 @@ _PG_init(void)
 	hm_mover_init();
 	hm_order_init();
 	hm_exec_init();
+	hm_foreign_init();
 	hm_device_init();
 	hm_fault_init();
 	MarkGUCPrefixReserved("harmonia");

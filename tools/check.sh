@@ -31,7 +31,9 @@
 #
 # GPU=on has the servers of regress, isolation and tap look all batches up on a GPU, and
 # device test that, too; GPU=host does the same with the host device.  BINDIR is that of a
-# PostgreSQL with the extension and the daemon installed, so that nothing is built.
+# PostgreSQL with the extension and the daemon installed, so that nothing is built.  DEVICE=no tests an
+# extension without the device, as "make DEVICE=no" builds it: what only devices do is skipped, and so
+# are the suites device, faults and engine if none is named.
 #
 # If the PostgreSQL was built by tools/instrumented-postgres.sh, what sanitizers or valgrind
 # report fails the suite; unit, device and the daemon are built with sanitizers as well.
@@ -48,6 +50,10 @@ beside_pid=''
 unavailable=()
 needs_extension=''
 fault_bindir=''
+# Makefiles see the same variable.
+export DEVICE=${DEVICE:-}
+without_device=''
+[ "$DEVICE" != no ] || without_device=yes
 # Logs of failed suites go here, because the working directory is removed.
 log_keep=$root/.private/check-logs
 
@@ -70,6 +76,9 @@ clean_up() {
 # its place.
 install_daemon() {
 	local name=${2:-harmonia_gpud}
+	if [ -n "$without_device" ]; then
+		return
+	fi
 	if [ "${GPU:-}" = on ]; then
 		make -s -j "$(nproc)" -C "$root/cuda"
 		install "$root/cuda/build/harmonia_gpud" "$("$1/pg_config" --pkglibdir)"
@@ -347,7 +356,13 @@ run_with_faults() {
 run_faults() { run_with_faults test/t-faults/*.pl; }
 run_races() { run_with_faults test/t-races/*.pl; }
 
-run_tap() { run_tap_tests test/t/*.pl; }
+run_tap() {
+	local tests=(test/t/*.pl)
+	if [ -n "$without_device" ]; then
+		mapfile -t tests < <(printf '%s\n' "${tests[@]}" | grep -v '/04[0-9]_')
+	fi
+	run_tap_tests "${tests[@]}"
+}
 
 run_slow() {
 	local -x HARMONIA_LENGTH=${HARMONIA_LENGTH:-long}
@@ -495,6 +510,9 @@ case ${1:-} in
 		beside=(setup unit docs)
 		suites=(packaging regress isolation pgtap engine)
 		alone=(device tap faults)
+		if [ -n "$without_device" ]; then
+			suites=(packaging regress isolation pgtap) alone=(tap)
+		fi
 		;;
 	*) suites=("$@") ;;
 esac

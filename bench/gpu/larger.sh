@@ -1,7 +1,6 @@
 #!/bin/bash
-# Measures lookups in an index that is twice as large as the device's memory for copies: the device
-# has a part of it, and the CPU searches the rest of each batch.  On a private server.  Prints Markdown
-# tables.
+# Measures lookups in an index that is twice as large as the device's memory for copies: the other half
+# of the copy is in the machine's memory.  On a private server.  Prints Markdown tables.
 #
 # usage: bench/gpu/larger.sh [SECTION...]
 #
@@ -17,12 +16,11 @@
 #
 #   KEYS       keys of a batch (1000000)
 #   CLIENTS    numbers of clients ("1 4")
-#   WARM_UP    seconds of batches before each section, in which the resident part follows the probes (10)
+#   WARM_UP    seconds of batches before each section, in which the copy is made (10)
 #   SHARE      the device's memory for copies, in percent of the index (50)
 #
-# "CPU" has all batches on the CPU, "automatic" is what users have whose device has no more memory.  After
-# that the machine's memory is allowed for what the device has no room for: "machine's memory".  "times the
-# CPU" are the quotients, "keys on the device" the share of keys that went there.  All data is in shared buffers.
+# "CPU" has all batches on the CPU, "automatic" is what users have.  "times the CPU" are the quotients,
+# "keys on the device" the share of keys that went there.  All data is in shared buffers.
 
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR/../../tools source=common.sh
@@ -40,8 +38,7 @@ arrays=4
 
 declare -A settings=(
 	[CPU]='-c harmonia.enable_device=off'
-	[automatic]=''
-	["machine's memory"]='')
+	[automatic]='')
 
 # make_arrays NAME ROW: arrays of the keys of rows, whose number an expression gives, from 1 on.  It has a
 # random number "r", at least 0 and below 1.
@@ -77,14 +74,13 @@ load() {
 		-c "SELECT pg_prewarm(x) FROM unnest('{points,points_k,arrays}'::regclass[]) x" >"$dir/load"
 }
 
-# limit_memory PERCENT: copies may have so much of the device's memory, and PERCENT of the index's size of
-# the machine's.
+# Copies may have a share of the device's memory, and enough of the machine's.
 limit_memory() {
 	local size
 	size=$(sql -c "SELECT pg_relation_size('points_k') / 1048576")
-	say "The index has $size MB, copies may take $((size * share / 100)) MB of the device and $((size * $1 / 100)) MB of the machine"
+	say "The index has $size MB, copies may take $((size * share / 100)) MB of the device"
 	sql -c "ALTER SYSTEM SET harmonia.device_memory = '$((size * share / 100))MB'" \
-		-c "ALTER SYSTEM SET harmonia.device_host_memory = '$((size * $1 / 100))MB'" -c 'SELECT pg_reload_conf()' \
+		-c "ALTER SYSTEM SET harmonia.device_host_memory = '$((size * 11 / 10))MB'" -c 'SELECT pg_reload_conf()' \
 		-c 'SELECT pg_sleep(3)' >"$dir/limit"
 	for ((i = 0; i < 100; i++)); do
 		[ "$(sql -c 'SELECT state FROM harmonia_device()')" != up ] || return 0
@@ -107,16 +103,9 @@ check() {
 	done
 }
 
+# section DRAW: the CPU, and the choice.
 section() {
-	limit_memory 0
-	measure "$1" automatic
-	limit_memory 110
-	measure "$1" "machine's memory"
-}
-
-# measure DRAW NAME: the CPU, and the choice under that name.
-measure() {
-	local draw=$1 name=$2 clients run system figure seconds=$seconds_a_run
+	local draw=$1 clients run system figure seconds=$seconds_a_run
 	options=
 	seconds_a_run=$warm_up
 	transactions_a_second 2 "\\set number random(1, $arrays)" "$(statement "$draw")" >"$dir/warm"
@@ -124,7 +113,7 @@ measure() {
 	check "$draw"
 	for clients in "${counts[@]}"; do
 		for ((run = 0; run < runs; run++)); do
-			for system in CPU "$name"; do
+			for system in CPU automatic; do
 				sql -c "SELECT harmonia_stat_reset()" >"$dir/reset"
 				options=${settings[$system]}
 				transactions_a_second "$clients" "\\set number random(1, $arrays)" "$(statement "$draw")" |
@@ -134,13 +123,11 @@ measure() {
 		done
 		summary median >"$dir/cell"
 		while IFS=$'\t' read -r system _ figure _; do
-			# The CPU's figure is that beside which the first one was measured.
-			[ "$system" != CPU ] || [ "$name" = automatic ] || continue
 			record "$draw" "$clients clients" "$system" "$figure" queries/s "$runs"
 		done <"$dir/cell"
-		record "$draw" "$clients clients" "$name: times the CPU" \
-			"$(awk -F '\t' -v name="$name" '{ v[$1] = $3 } END { print v[name] / v["CPU"] }' "$dir/cell")" times "$runs"
-		record "$draw" "$clients clients" "$name: keys on the device" \
+		record "$draw" "$clients clients" "automatic: times the CPU" \
+			"$(awk -F '\t' '{ v[$1] = $3 } END { print v["automatic"] / v["CPU"] }' "$dir/cell")" times "$runs"
+		record "$draw" "$clients clients" "automatic: keys on the device" \
 			"$(sql -c "SELECT round(device_keys / greatest(keys, 1.0), 3) FROM pg_stat_harmonia WHERE indexrelname = 'points_k'")" share "$runs"
 	done
 	sql -c "SELECT loads, pg_size_pretty(device_bytes), pg_size_pretty(host_bytes), pg_size_pretty(bytes_to_device)
@@ -155,4 +142,5 @@ section_recent() { section recent; }
 start_server $((rows * 150 / 1000000 + 1024)) -c work_mem=1GB -c max_parallel_workers_per_gather=0 \
 	-c max_connections=200 -c synchronous_commit=off -c shared_preload_libraries=harmonia -c harmonia.gpu="${DEVICE:-on}"
 load
+limit_memory
 run_sections uniform zipf recent -- "$@"

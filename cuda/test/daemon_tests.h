@@ -33,7 +33,7 @@ extern void check_all(const Connection *client, const Index *index, const HpRepl
 extern void receive_all(const Connection *client, const Index *index);
 
 /* test_gpud.c: a copy is made, changed, searched and dropped again. */
-extern void test_life(HtWidth width, Content content, bool partial);
+extern void test_life(HtWidth width, Content content);
 
 /* gpud_long.c */
 extern void test_gone_client(void);

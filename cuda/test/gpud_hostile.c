@@ -121,7 +121,7 @@ test_bad_requests(void)
 		TRY("a name's end", false, about(&good_index, operation), request.index.unused = 1);
 	report("hostile: operations");
 
-	for (uint32_t operation = HP_SYNC_ZONES; operation <= HP_SYNC_END; operation++)
+	for (uint32_t operation = HP_SYNC_RESERVE; operation <= HP_SYNC_END; operation++)
 	{
 		TRY("no sync", false, about(&good_index, operation), (void) 0);
 		TRY("no sync, no copy", false, about(&bad_index, operation), (void) 0);
@@ -322,97 +322,6 @@ try_new_leaves(const char *what, HpNewLeaf first, HpNewLeaf second)
 	request.count = 2;
 	send_request(&bad, &request);
 	check_ended(&bad, what);
-}
-
-/* Zones of a copy that has none yet, with some blocks, or none. */
-static void
-try_zones(const char *what, uint32_t blocks, uint64_t number, uint32_t count, HpZone first, HpZone second)
-{
-	Connection	bad = connect_bad(true);
-	HpRequest	request = about(&bad_index, HP_DROP);
-	HpZone	   *zones = (HpZone *) bad.staging;
-
-	expect(ask_status(&bad, &request, NULL) == HP_OK, "drop");
-	request = about(&bad_index, HP_SYNC_BEGIN);
-	expect(ask_status(&bad, &request, NULL) == HP_OK, "begin again");
-	request = about(&bad_index, HP_SYNC_RESERVE);
-	request.count = blocks;
-	expect(ask_status(&bad, &request, NULL) == HP_OK, "reserve");
-	request = about(&bad_index, HP_SYNC_ZONES);
-	memset(zones, 0, HP_MAX_ZONES * sizeof(HpZone));
-	for (uint32_t i = 0; i < HP_MAX_ZONES; i++)
-		zones[i].low[0] = i;
-	zones[0] = first;
-	zones[1] = second;
-	request.count = count;
-	request.zones = number;
-	send_request(&bad, &request);
-	check_ended(&bad, what);
-}
-
-/* A partial copy with one place, and what it must not be told. */
-static void
-try_partial(const char *what, HpOperation operation, uint32_t number)
-{
-	Connection	bad = connect_bad(true);
-	HpRequest	request = about(&bad_index, HP_DROP);
-	HpZone	   *zones = (HpZone *) bad.staging;
-
-	expect(ask_status(&bad, &request, NULL) == HP_OK, "drop");
-	request = about(&bad_index, HP_SYNC_BEGIN);
-	expect(ask_status(&bad, &request, NULL) == HP_OK, "begin again");
-	request = about(&bad_index, HP_SYNC_ZONES);
-	zones[0] = (HpZone) {{0, 0}, 1, 0};
-	request.count = 1;
-	request.zones = 1;
-	expect(ask_status(&bad, &request, NULL) == HP_OK, "zones");
-	request = about(&bad_index, HP_SYNC_RESERVE);
-	request.count = 2;
-	expect(ask_status(&bad, &request, NULL) == HP_OK, "reserve");
-
-	/* Blocks far away are not beyond a partial copy. */
-	request = about(&bad_index, HP_SYNC_PAGES);
-	request.data_at = 8192;
-	request.count = 1;
-	*(uint32_t *) bad.staging = HP_NUMBERED_BLOCKS - 1;
-	expect(ask_status(&bad, &request, NULL) == HP_OK, "a page");
-	request = about(&bad_index, operation);
-	request.data_at = 8192;
-	request.count = 1;
-	*(uint32_t *) bad.staging = number;
-	memset(bad.staging + 8192, 0, sizeof(HpNewLeaf));
-	if (operation == HP_SYNC_LEAVES)
-		((HpLeaf *) (bad.staging + 8192))->block = number;
-	if (operation == HP_SYNC_NEW_LEAVES)
-		*(HpNewLeaf *) (bad.staging + 8192) = (HpNewLeaf) {BOUND(0, 0, 0), BOUND(0, 0, 0), number, 1};
-	if (operation == HP_SYNC_GET_ZONES)
-		request.data_at = STAGING_SIZE - 64;
-	send_request(&bad, &request);
-	check_ended(&bad, what);
-}
-
-static void
-test_bad_zones(void)
-{
-	HpZone		first = {{0, 0}, 1, 0};
-	HpZone		second = {{5, 0}, 0, 0};
-
-	try_zones("zones of a copy with blocks", 1, 1, 2, first, second);
-	try_zones("no number", 0, 0, 2, first, second);
-	try_zones("no zones", 0, 1, 0, first, second);
-	try_zones("too many zones", 0, 1, HP_MAX_ZONES + 1, first, (HpZone) {{1, 0}, 0, 0});
-	try_zones("another first zone", 0, 1, 2, (HpZone) {{1, 0}, 1, 0}, second);
-	try_zones("another first zone", 0, 1, 2, (HpZone) {{0, 1}, 1, 0}, (HpZone) {{0, 2}, 1, 0});
-	try_zones("order of zones", 0, 1, 2, first, (HpZone) {{0, 0}, 0, 0});
-	try_zones("order of zones", 0, 1, 3, first, (HpZone) {{2, 0}, 0, 0});
-	try_zones("order of zones", 0, 1, 3, first, (HpZone) {{1, 1}, 0, 0});
-	try_zones("a zone's flag", 0, 1, 2, first, (HpZone) {{5, 0}, 2, 0});
-	try_zones("a zone's end", 0, 1, 2, first, (HpZone) {{5, 0}, 0, 1});
-	try_partial("a block without numbers of lines", HP_SYNC_PAGES, HP_NUMBERED_BLOCKS);
-	try_partial("a leaf that was not sent", HP_SYNC_LEAVES, 0);
-	try_partial("a new leaf that was not sent", HP_SYNC_NEW_LEAVES, 7);
-	try_partial("no room for zones", HP_SYNC_GET_ZONES, 0);
-	report("hostile: zones");
 }
 
 static void
@@ -708,8 +617,6 @@ make_random_request(const Index *indexes, int n, uint64_t size)
 	request.search.high_at = 1024;
 	request.search.probes_at = 2048;
 	request.search.tids_at = 4096;
-	request.zones = 1;
-	request.search.zones = (uint64_t) rnd_below(2);
 	for (int changes = rnd_below(4) - 1; changes > 0; changes--)
 	{
 		int			word = rnd_below((int) (sizeof(request) / sizeof(uint32_t)));
@@ -808,7 +715,6 @@ test_hostile(void)
 	test_crossed_syncs();
 	test_bad_staging();
 	test_bad_content();
-	test_bad_zones();
 	test_other_user();
 	test_bad_messages();
 	test_bad_memory();

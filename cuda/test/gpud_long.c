@@ -252,8 +252,7 @@ test_small_pieces(void)
 	{
 		for (Content content = 0; content < CONTENT_COUNT; content++)
 		{
-			test_life(width, content, false);
-			test_life(width, content, true);
+			test_life(width, content);
 		}
 	}
 	client = connect_client(GENERATION);

@@ -318,144 +318,6 @@ has_copy(const Connection *client, uint32_t number)
 	return ask_status(client, &request, NULL) == HP_OK;
 }
 
-/* ----------------------------------------------------------------
- *		Partial copies
- * ----------------------------------------------------------------
- */
-
-static uint32_t
-zone_of(const Index *index, uint64_t key)
-{
-	uint32_t	zone = 0;
-
-	while (zone + 1 < index->zone_count && index->zone_lows[zone + 1] <= key)
-		zone++;
-	return zone;
-}
-
-/* Can the copy answer a probe? */
-static bool
-can_answer(const Index *index, uint64_t low, uint64_t high)
-{
-	for (uint32_t zone = zone_of(index, low); index->partial && zone <= zone_of(index, high); zone++)
-	{
-		if (!index->resident[zone])
-			return false;
-	}
-	return true;
-}
-
-/* Must the copy have a leaf? */
-static bool
-must_have(const Index *index, uint32_t leaf)
-{
-	uint64_t	low = leaf == 0 ? 0 : index->leaves[leaf].low.key;
-	uint64_t	high = leaf + 1 < index->leaf_count ? index->leaves[leaf + 1].low.key : UINT64_MAX;
-
-	for (uint32_t zone = zone_of(index, low); index->partial && zone <= zone_of(index, high); zone++)
-	{
-		if (index->resident[zone])
-			return true;
-	}
-	return !index->partial;
-}
-
-static int
-compare_keys(const void *a, const void *b)
-{
-	uint64_t	left = *(const uint64_t *) a;
-	uint64_t	right = *(const uint64_t *) b;
-
-	return left < right ? -1 : left > right;
-}
-
-/* Choose zones at random, or what is resident among the old ones. */
-static void
-choose_zones(Index *index)
-{
-	uint32_t	wanted = 1 + (uint32_t) rnd_below(INDEX_MAX_ZONES);
-
-	if (index->zones_number == 0 || rnd_below(4) == 0)
-	{
-		index->zone_count = 1;
-		index->zone_lows[0] = 0;
-		for (uint32_t i = 1; i < wanted; i++)
-			index->zone_lows[i] = model_probe(&index->model);
-		qsort(index->zone_lows, wanted, sizeof(uint64_t), compare_keys);
-		index->zone_lows[0] = 0;
-		for (uint32_t i = 1; i < wanted; i++)
-			if (index->zone_lows[i] > index->zone_lows[index->zone_count - 1])
-				index->zone_lows[index->zone_count++] = index->zone_lows[i];
-	}
-	for (uint32_t i = 0; i < index->zone_count; i++)
-		index->resident[i] = rnd_below(2) != 0;
-	index->zones_number = rnd() | 1;
-}
-
-static int
-sync_zones(const Connection *connection, Index *index)
-{
-	HpRequest	request = about(index, HP_SYNC_ZONES);
-	HpZone	   *out;
-
-	request.count = index->zone_count;
-	request.zones = index->zones_number;
-	request.data_at = 64 * (uint64_t) rnd_below(10);
-	out = (HpZone *) (connection->staging + request.data_at);
-	for (uint32_t i = 0; i < index->zone_count; i++)
-	{
-		HpBound		low = bound_of(index->model.width, make_entry(index->zone_lows[i], 0));
-
-		out[i] = (HpZone) {{low.key[0], low.key[1]}, index->resident[i], 0};
-	}
-	return ask_status(connection, &request, NULL);
-}
-
-/* Does the daemon have the zones? */
-static void
-check_zones(const Connection *connection, const Index *index)
-{
-	HpRequest	request = about(index, HP_SYNC_GET_ZONES);
-	const HpZone *zones = (const HpZone *) connection->staging;
-	HpReply		reply;
-
-	expect(ask(connection, &request, &reply) && reply.status == HP_OK, "zones");
-	expect(reply.zones == index->zones_number && reply.zone_count == index->zone_count, "number of zones");
-	for (uint32_t i = 0; i < index->zone_count && !failed(); i++)
-	{
-		HpBound		low = bound_of(index->model.width, make_entry(index->zone_lows[i], 0));
-
-		expect(zones[i].low[0] == low.key[0] && zones[i].low[1] == low.key[1] &&
-			   zones[i].resident == index->resident[i], "zone %u", i);
-	}
-}
-
-/*
- * Find out which blocks a partial copy must have now.  Those that it does not have yet differ in all
- * lines from what is noted of it: it may have anything there.  Returns how many it has, old ones included.
- */
-static uint32_t
-note_blocks(Index *index)
-{
-	bool		had[INDEX_MAX_BLOCKS];
-	uint32_t	places = 0;
-
-	memcpy(had, index->has_block, sizeof(had));
-	memset(index->has_block, 0, sizeof(index->has_block));
-	for (uint32_t leaf = 0; leaf < index->leaf_count; leaf++)
-	{
-		uint32_t	block = index->leaves[leaf].block;
-		size_t		at = (size_t) block * HT_PAGE_SIZE;
-
-		index->has_block[block] = must_have(index, leaf);
-		for (size_t i = 0; index->has_block[block] && !had[block] && i < HT_PAGE_SIZE; i++)
-			index->copied[at + i] = (char) ~index->pages[at + i];
-	}
-	for (uint32_t block = 0; block < INDEX_MAX_BLOCKS; block++)
-		places += had[block] || index->has_block[block];
-	return places;
-}
-
 int
 sync_begin(const Connection *connection, Index *index)
 {
@@ -471,12 +333,7 @@ sync_begin(const Connection *connection, Index *index)
 		index->blocks_copied = 0;
 		index->leaves_copied = false;
 		index->old_leaf_count = 0;
-		index->zones_number = 0;
-		memset(index->has_block, 0, sizeof(index->has_block));
 	}
-	expect(reply.zones == index->zones_number, "number of zones");
-	if (index->zones_number != 0)
-		check_zones(connection, index);
 	expect(reply.blocks >= index->blocks_copied, "room for %u blocks, not %u", reply.blocks, index->blocks_copied);
 	expect(reply.structure == (reply.created ? 0 : index->structure), "structure");
 	expect(reply.sync > index->sync, "numbers of syncs");
@@ -497,9 +354,7 @@ sync_items(const Connection *connection, Index *index, HpOperation operation, si
 	request.data_at = 64 * 1024;
 	for (size_t i = 0; i < items && status == HP_OK; i++)
 	{
-		bool		there = !index->partial || index->has_block[i * size / HT_PAGE_SIZE];
-
-		if (there && memcmp(index->pages + i * size, index->copied + i * size, size) != 0)
+		if (memcmp(index->pages + i * size, index->copied + i * size, size) != 0)
 		{
 			numbers[request.count] = (uint32_t) i;
 			memcpy(connection->staging + request.data_at + request.count * size,
@@ -553,8 +408,6 @@ sync_new_leaves(const Connection *connection, const Index *index)
 			if (rnd_below(4) != 0)
 				continue;
 		}
-		if (!must_have(index, i))
-			continue;
 		out[request.count++] = (HpNewLeaf) {bound_of(index->model.width, i == 0 ? end : leaf->low),
 			bound_of(index->model.width, last ? end : index->leaves[i + 1].low), leaf->block, last};
 	}
@@ -571,8 +424,7 @@ sync_leaves(const Connection *connection, const Index *index)
 	request.data_at = 64 * (uint64_t) rnd_below(10);
 	out = (HpLeaf *) (connection->staging + request.data_at);
 	for (uint32_t i = 0; i < index->leaf_count; i++)
-		if (must_have(index, i))
-			out[request.count++] = (HpLeaf) {bound_of(index->model.width, index->leaves[i].low), index->leaves[i].block, 0};
+		out[request.count++] = (HpLeaf) {bound_of(index->model.width, index->leaves[i].low), index->leaves[i].block, 0};
 	return ask_status(connection, &request, NULL);
 }
 
@@ -582,18 +434,8 @@ sync_blocks(const Connection *connection, Index *index)
 	HpRequest	request = about(index, HP_SYNC_RESERVE);
 	int			status = HP_OK;
 
-	bool		new_zones = index->partial && (index->zones_number == 0 || rnd_below(5) == 0);
-
-	if (new_zones)
-	{
-		choose_zones(index);
-		status = sync_zones(connection, index);
-		index->leaves_copied = false;
-	}
-
-	/* The daemon looks for places that are no longer needed only where few are free. */
-	request.count = index->partial ? 2 * note_blocks(index) + 40 : index->blocks;
-	if (status == HP_OK && (request.count > index->blocks_copied || rnd_below(2)))
+	request.count = index->blocks;
+	if (request.count > index->blocks_copied || rnd_below(2))
 		status = ask_room(connection, &request, NULL);
 	if (status == HP_OK && request.count > index->blocks_copied)
 		index->blocks_copied = request.count;
@@ -604,7 +446,7 @@ sync_blocks(const Connection *connection, Index *index)
 	if (status != HP_OK || (index->leaves_copied && rnd_below(3)))
 		return status;
 
-	status = !new_zones && rnd_below(2) ? sync_new_leaves(connection, index) : sync_leaves(connection, index);
+	status = rnd_below(2) ? sync_new_leaves(connection, index) : sync_leaves(connection, index);
 	index->leaves_copied = status == HP_OK;
 	if (status == HP_OK)
 	{
@@ -769,26 +611,14 @@ search_index(const Connection *connection, const Index *index)
 	double		start;
 
 	search->is_range = (uint32_t) rnd_below(2);
-	search->zones = index->zones_number;
 	for (uint32_t i = 0; i < n; i++)
 	{
-		for (int tries = 0;; tries++)
-		{
-			low[i] = high[i] = model_probe(model);
-			if (can_answer(index, low[i], low[i]))
-				break;
-			if (tries == 100)
-				n = 0;
-			if (tries == 100)
-				break;
-		}
+		low[i] = high[i] = model_probe(model);
 		if (search->is_range)
 		{
 			int			end = model_lower(model, low[i]) + rnd_skewed(30);
 
 			high[i] = end < model->count && rnd_below(20) != 0 ? model->entries[end].key : model_probe(model);
-			if (!can_answer(index, low[i], high[i]))
-				high[i] = low[i];
 		}
 	}
 	expected = model_search(model, low, high, n, NULL);
@@ -810,12 +640,6 @@ search_index(const Connection *connection, const Index *index)
 	probes[search->room] = (uint32_t) GUARD;
 	tids[search->room] = GUARD;
 
-	if (rnd_below(10) == 0)
-	{
-		search->zones += 1 + (uint64_t) rnd_below(2);
-		expect(ask(connection, &request, &reply) && reply.status == HP_OTHER_ZONES, "other zones");
-		search->zones = index->zones_number;
-	}
 	start = now_ms();
 	expect(ask(connection, &request, &reply), "a search has no reply");
 	if (failed())
@@ -871,6 +695,5 @@ make_search(const Connection *connection, const Index *index, uint64_t key)
 	request.search.probes_at = 64;
 	request.search.tids_at = 128 * 1024;
 	request.search.room = 1024;
-	request.search.zones = index->zones_number;
 	return request;
 }

@@ -10,7 +10,6 @@
 
 #define INDEX_MAX_LEAVES	300
 #define INDEX_MAX_BLOCKS	400
-#define INDEX_MAX_ZONES		20
 
 typedef struct IndexLeaf
 {
@@ -37,22 +36,9 @@ typedef struct Index
 	uint32_t	old_leaf_count;
 	uint64_t	structure;
 	uint64_t	sync;			/* number of the last one */
-
-	/*
-	 * Of a partial copy: the zones that it has, with keys of the model; and which blocks of leaves.
-	 */
-	bool		partial;
-	uint64_t	zones_number;	/* 0: no zones have been sent */
-	uint32_t	zone_count;
-	uint64_t	zone_lows[INDEX_MAX_ZONES];
-	bool		resident[INDEX_MAX_ZONES];
-	bool		has_block[INDEX_MAX_BLOCKS];
 } Index;
 
-/*
- * Make an index with a random name and random content.  The caller can set "partial" before the first
- * sync.
- */
+/* Make an index with a random name and random content. */
 extern Index make_index(Content content, HtWidth width);
 extern void free_index(Index *index);
 

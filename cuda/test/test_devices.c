@@ -172,10 +172,7 @@ run_random(void)
 	Index		indexes[3];
 
 	for (int i = 0; i < 3; i++)
-	{
 		indexes[i] = make_index(CONTENT_SPREAD, some_widths[rnd_below(3)]);
-		indexes[i].partial = rnd_below(2) != 0;
-	}
 	for (int i = 0; i < 60 && !failed(); i++)
 	{
 		Index	   *index = &indexes[rnd_below(3)];
@@ -217,7 +214,6 @@ run_compared(void)
 	Connection	client = connect_client(GENERATION);
 	Index		index = make_index(CONTENT_SPREAD, some_widths[rnd_below(3)]);
 
-	index.partial = rnd_below(2) != 0;
 	for (int i = 0; i < 40 && !failed(); i++)
 	{
 		if (rnd_below(3) == 0)

@@ -151,14 +151,13 @@ test_no_folder(void)
 #endif
 
 void
-test_life(HtWidth width, Content content, bool partial)
+test_life(HtWidth width, Content content)
 {
 	Connection	client = connect_client(GENERATION);
 	Index		index = make_index(content, width);
 	HpRequest	request = about(&index, HP_SYNC_BEGIN);
 	HpReply		reply;
 
-	index.partial = partial;
 	request.create = 0;
 	expect(ask_status(&client, &request, NULL) == HP_UNKNOWN, "there is a copy of a new index");
 	expect(probe_status(&client, &index) == HP_UNKNOWN, "search without a copy");
@@ -183,14 +182,13 @@ test_life(HtWidth width, Content content, bool partial)
 		change_index(&index);
 	}
 	request = about(&index, HP_SEARCH);
-	request.search.zones = index.zones_number;
 	expect(ask_status(&client, &request, &reply) == HP_OK && reply.hits == 0, "no probe");
 	expect(reply.copy_memory >= (uint64_t) index.blocks_copied * HT_PAGE_SIZE, "memory of the copy");
 	request = about(&index, HP_DROP);
 	expect(ask_status(&client, &request, &reply) == HP_OK && reply.copies == 0, "drop");
 	close_connection(&client);
 	free_index(&index);
-	report("a %scopy's life, %d bits: %s", partial ? "partial " : "", width_bits(width), content_names[content]);
+	report("a copy's life, %d bits: %s", width_bits(width), content_names[content]);
 }
 
 /* Copies whose names differ in only one field. */
@@ -495,8 +493,7 @@ main(int argc, char **argv)
 	{
 		for (Content content = 0; content < CONTENT_COUNT; content++)
 		{
-			test_life(width, content, false);
-			test_life(width, content, true);
+			test_life(width, content);
 		}
 	}
 	test_names();

@@ -34,7 +34,7 @@
 #include "am/dead.h"
 #include "am/fault.h"
 #include "am/insert.h"
-#include "device/device.h"
+#include "am/marks.h"
 
 /*
  * A leaf is not split if one of so many of its slots has become free.  The search goes on until half of the
@@ -98,7 +98,7 @@ hm_leaf_remove(Relation index, Buffer leaf, const bool *dead)
 	START_CRIT_SECTION();
 	ht_leaf_remove(page, dead, &change);
 	ht_leaf_clear_hints(page, &change);
-	hm_device_mark_page(index, leaf, ht_leaf_change_lines(page, &change));
+	hm_mark_page(index, leaf, ht_leaf_change_lines(page, &change));
 	MarkBufferDirty(leaf);
 	HM_FAULT(remove_changed);
 	hm_log_leaf_change(index, leaf, &change);

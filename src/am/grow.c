@@ -9,8 +9,8 @@
 
 #include "am/fault.h"
 #include "am/insert.h"
+#include "am/marks.h"
 #include "compat.h"
-#include "device/device.h"
 
 /* The blocks of a part's first segment, and the least of another one that is added at the right end. */
 #define HM_FIRST_EXTENT		2
@@ -89,8 +89,8 @@ hm_create_first_segment(Relation index, HmPart part, const HtEntry *entries, int
 		GenericXLogState *state = GenericXLogStart(index);
 
 		hm_directory_apply(&edit, state, 0, &entry, 1);
-		hm_device_mark_blocks(index, extent.start, extent.length);
-		hm_device_structure_changes(index);
+		hm_mark_blocks(index, extent.start, extent.length);
+		hm_mark_structure(index);
 		HM_FAULT(first_segment_changed);
 		GenericXLogFinish(state);
 		HM_FAULT(first_segment_logged);
@@ -157,9 +157,9 @@ hm_append_segment(Relation index, HmPart part, HtEntry bound, HT_KEY step,
 			hm_segment_set_high(page, position.entry);
 			leaf_page = GenericXLogRegisterBuffer(state, leaf, 0);
 			hm_leaf_set_high(leaf_page, bound);
-			hm_device_mark_page(index, leaf, HM_ALL_LINES);
-			hm_device_mark_blocks(index, extent.start, extent.length);
-			hm_device_structure_changes(index);
+			hm_mark_page(index, leaf, HM_ALL_LINES);
+			hm_mark_blocks(index, extent.start, extent.length);
+			hm_mark_structure(index);
 			HM_FAULT(append_changed);
 			GenericXLogFinish(state);
 			HM_FAULT(append_logged);

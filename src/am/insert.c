@@ -23,8 +23,8 @@
 #include "am/dead.h"
 #include "am/fault.h"
 #include "am/insert.h"
+#include "am/marks.h"
 #include "compat.h"
-#include "device/device.h"
 
 /*
  * From so many new entries on, they are merged with the entries of the leaf and the whole
@@ -256,7 +256,7 @@ hm_rewrite_leaf(Relation index, Buffer leaf, HtLeafShape shape, const HtEntry *e
 {
 	GenericXLogState *state = GenericXLogStart(index);
 
-	hm_device_mark_page(index, leaf, HM_ALL_LINES);
+	hm_mark_page(index, leaf, HM_ALL_LINES);
 	hm_leaf_fill(GenericXLogRegisterBuffer(state, leaf, 0), shape, entries, count);
 	HM_FAULT(insert_merging);
 	GenericXLogFinish(state);
@@ -289,7 +289,7 @@ finish_change(Relation index, Buffer leaf, const HtLeafChange *change)
 	Page		page = BufferGetPage(leaf);
 
 	ht_leaf_clear_hints(page, change);
-	hm_device_mark_page(index, leaf, ht_leaf_change_lines(page, change));
+	hm_mark_page(index, leaf, ht_leaf_change_lines(page, change));
 	MarkBufferDirty(leaf);
 	HM_FAULT(insert_changed);
 	hm_log_leaf_change(index, leaf, change);

@@ -31,9 +31,9 @@
 #include "utils/memutils.h"
 
 #include "am/fault.h"
+#include "am/marks.h"
 #include "am/movement.h"
 #include "compat.h"
-#include "device/device.h"
 
 /*
  * How often a copy is begun while writers go on.  If it turns out to be of no use, because segments
@@ -304,9 +304,9 @@ move_flip(HmMove *move, const HmExtent *extents, int extent_count, HmExtent **re
 			hm_page_segment(GenericXLogRegisterBuffer(state, headers[i], 0))->state =
 				HM_SEGMENT_DEAD;
 		for (int i = 0; i < extent_count; i++)
-			hm_device_mark_blocks(index, extents[i].start, extents[i].length);
+			hm_mark_blocks(index, extents[i].start, extents[i].length);
 		HM_FAULT(move_flip_marked);
-		hm_device_structure_changes(index);
+		hm_mark_structure(index);
 		HM_FAULT(move_flip_changed);
 		GenericXLogFinish(state);
 		HM_FAULT(move_flip_logged);

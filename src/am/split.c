@@ -9,10 +9,10 @@
 
 #include "am/fault.h"
 #include "am/insert.h"
+#include "am/marks.h"
 #include "am/mover.h"
 #include "am/reader.h"
 #include "compat.h"
-#include "device/device.h"
 
 /* The background worker has that much growth, in percent, to move it before an insert does. */
 #define HM_URGENT_PERCENT		25
@@ -80,9 +80,9 @@ split_leaf(Relation index, HmSplit *split, Buffer fresh, int64 *inserted)
 	hm_page_special(left)->right = BufferGetBlockNumber(fresh);
 
 	/* All pages of the split are locked by now. */
-	hm_device_mark_page(index, split->leaf, HM_ALL_LINES);
-	hm_device_mark_page(index, fresh, HM_ALL_LINES);
-	hm_device_structure_changes(index);
+	hm_mark_page(index, split->leaf, HM_ALL_LINES);
+	hm_mark_page(index, fresh, HM_ALL_LINES);
+	hm_mark_structure(index);
 	return low;
 }
 

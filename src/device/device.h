@@ -7,8 +7,8 @@
  * except that they consist of lines of HP_LINE_SIZE bytes.
  *
  * All of it needs shared_preload_libraries = 'harmonia'.  Without that
- * hm_device_watches() returns false, hm_device_state() returns HM_DEVICE_NOT_LOADED,
- * hm_batch_counts_add() works, and nothing else may be called.
+ * hm_device_state() returns HM_DEVICE_NOT_LOADED, hm_batch_counts_add() works, and nothing else may be
+ * called.
  *
  * Watching
  *
@@ -35,6 +35,7 @@
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 
+#include "am/marks.h"
 #include "device/costs.h"
 #include "device/protocol.h"
 
@@ -43,68 +44,6 @@
  * _PG_init.
  */
 extern void hm_device_init(void);
-
-/* ----------------------------------------------------------------
- *		Marking changes (watch.c)
- *
- * None of these functions allocates memory or fails.  All of them may be called in a
- * critical section.
- * ----------------------------------------------------------------
- */
-
-/* The number of watched indexes; NULL unless the library is preloaded. */
-extern pg_atomic_uint32 *hm_device_watched;
-
-/*
- * Is any index watched?  A caller that is about to change a page must hold its lock
- * already.
- */
-static inline bool
-hm_device_watches(void)
-{
-	return hm_device_watched != NULL && pg_atomic_read_u32(hm_device_watched) > 0;
-}
-
-extern void hm_device_mark_page_slowly(Relation index, Buffer buffer, uint64 lines);
-extern void hm_device_mark_blocks_slowly(Relation index, BlockNumber block, uint32 count);
-extern void hm_device_count_slowly(Relation index);
-
-/* All lines of a page. */
-#define HM_ALL_LINES	PG_UINT64_MAX
-
-/*
- * Mark lines of a page that are about to change: bit i stands for the HP_LINE_SIZE
- * bytes from HP_LINE_SIZE * i on.  The caller holds the page locked exclusively.
- */
-static inline void
-hm_device_mark_page(Relation index, Buffer buffer, uint64 lines)
-{
-	if (unlikely(hm_device_watches()))
-		hm_device_mark_page_slowly(index, buffer, lines);
-}
-
-/*
- * Mark all lines of these blocks.  They change now, or changed without marks before the
- * blocks became part of the index.  The caller holds the pages locked exclusively, or
- * the pages through which alone they can be reached.
- */
-static inline void
-hm_device_mark_blocks(Relation index, BlockNumber block, uint32 count)
-{
-	if (unlikely(hm_device_watches()))
-		hm_device_mark_blocks_slowly(index, block, count);
-}
-
-/*
- * Count a change of structure.  The caller holds all pages of the change locked
- * exclusively, and has marked new leaves.
- */
-static inline void
-hm_device_structure_changes(Relation index)
-{
-	if (unlikely(hm_device_watches()))
-		hm_device_count_slowly(index);
-}
 
 /* ----------------------------------------------------------------
  *		The device
@@ -320,7 +259,6 @@ typedef struct HmDeviceStats
 	Oid			database;
 	Oid			relation;
 	bool		watched;
-	double		share;			/* as in HmCopyState */
 	HmBatchCounts counts;
 } HmDeviceStats;
 
@@ -330,7 +268,6 @@ typedef struct HmCopyState
 	bool		watched;		/* there may be a copy */
 	bool		loading;		/* a backend makes it */
 	uint64		lines;			/* that it lacks, about */
-	double		share;			/* of probes that it can answer; 1 unless it is partial */
 } HmCopyState;
 
 /*
@@ -358,34 +295,6 @@ extern HmDeviceStats *hm_stats_read(int *count, TimestampTz *since);
 
 /* Reset the counters of one index or, if relation is invalid, of this database. */
 extern void hm_stats_reset(Oid relation);
-
-/* ----------------------------------------------------------------
- *		The heat of zones (heat.c)
- *
- * An index with a partial copy is divided into zones, ranges of keys (protocol.h).  Their heat is the
- * number of probes in each, which decays.
- * ----------------------------------------------------------------
- */
-
-/* The index is divided into so many zones, all of them cold.  Returns a number for the division; not 0. */
-extern uint32 hm_heat_divide(Oid relation, uint32 zones);
-
-/* Add the probes of a batch, "sum" all together.  Does nothing if the index was divided again. */
-extern void hm_heat_add(Oid relation, uint32 division, const uint32 *probes, uint32 zones,
-						uint32 sum);
-
-/*
- * Read the heat of all zones, and halve it.  Returns false if fewer than "enough" probes were added
- * since it was read last.
- */
-extern bool hm_heat_read(Oid relation, uint32 division, uint64 enough, uint32 *heat, uint32 zones);
-
-/*
- * The share of an index's probes that are in resident zones, as expected of the next batch: set it,
- * and note that of a batch.
- */
-extern void hm_heat_set_share(Oid relation, double share);
-extern void hm_heat_note_share(Oid relation, double share);
 
 /* ----------------------------------------------------------------
  *		The queue in front of the device (queue.c)

@@ -25,12 +25,6 @@
  * or any of the sync's requests fails, the copy is dropped.  A search finds everything
  * that was in the copy at the last HP_SYNC_END before it, or what later syncs brought.
  *
- * A copy of an index that does not fit is partial: it has the leaves of some ranges of keys alone,
- * the resident ones of its zones.  The client chooses them, and sends just these leaves.  The daemon
- * keeps the zones with the copy, and a number that stands for them.  A search of a partial copy
- * names that number, and is refused if the copy has other zones by then: a probe outside resident
- * zones would not find what the index has.
- *
  * The supervisor's connection is descriptor HP_CONTROL_FD, which the daemon inherits.
  * The daemon sends one HpReply there once it listens, or to say why it cannot.  Then it
  * answers each byte, a ping, with an HpReply, also while it searches: a daemon that does not
@@ -48,7 +42,7 @@
 
 #include "tree/tree.h"
 
-#define HP_VERSION		16
+#define HP_VERSION		17
 #define HP_CONTROL_FD	3
 
 /* Clients that wait for another client's sync get HP_WAITING at this interval. */
@@ -76,12 +70,6 @@
  */
 #define HP_MAX_BLOCKS	(UINT32_MAX / HT_LEAF_MAX_ENTRIES)
 
-/* Only lines of so many blocks have a number.  Partial copies can be of indexes with as many. */
-#define HP_NUMBERED_BLOCKS	(1 << 26)
-
-/* A partial copy has at most this many zones. */
-#define HP_MAX_ZONES	4096
-
 /*
  * Names a copied index.  The build_id distinguishes an index from an earlier one with
  * the same relfilenode.
@@ -103,17 +91,10 @@ typedef enum HpOperation
 	HP_MAP,						/* staging memory, replaces the previous one: its
 								 * descriptor, size */
 	HP_SYNC_BEGIN,				/* index, create, width, fanout */
-	HP_SYNC_ZONES,				/* count HpZone at data_at, and their number, zones: the copy is
-								 * partial from now on.  Either it was, or it has no
-								 * blocks yet.  What it has of leaves that are not in
-								 * its list is lost */
-	HP_SYNC_GET_ZONES,			/* writes the HpZones of a partial copy at data_at, where there
-								 * is room for HP_MAX_ZONES; the reply says how many */
 	HP_SYNC_RESERVE,			/* count: the copy gets room for at least this many
 								 * blocks, at most HP_MAX_BLOCKS, or, if that takes long,
 								 * for more blocks than before: ask again.  New ones are
-								 * zeros.  A partial one gets room for so many, whatever
-								 * their numbers */
+								 * zeros */
 	HP_SYNC_LINES,				/* count uint32_t numbers of lines at numbers_at, the
 								 * lines at data_at; no number twice */
 	HP_SYNC_PAGES,				/* count uint32_t block numbers at numbers_at, pages
@@ -137,7 +118,6 @@ typedef enum HpStatus
 								 * what the settings allow; if this was a sync,
 								 * the copy has been dropped */
 	HP_TOO_LONG,				/* the search took too long, and has been abandoned */
-	HP_OTHER_ZONES,				/* the copy has other zones than the search names */
 	HP_FAILED,					/* the device failed, or there is none; the daemon
 								 * ends */
 	HP_WAITING					/* not the final reply: that comes when another
@@ -150,16 +130,6 @@ typedef struct HpBound
 	uint64_t	key[2];			/* the lowest word first */
 	uint64_t	tid;
 } HpBound;
-
-/*
- * A zone: a range of keys, up to the next zone's.  Zones come in order; the first one begins with 0.
- */
-typedef struct HpZone
-{
-	uint64_t	low[2];			/* its first key, as in HpBound */
-	uint32_t	resident;		/* 1: the copy has all leaves with keys of the zone; 0: maybe not */
-	uint32_t	unused;			/* zero */
-} HpZone;
 
 /* A leaf of the list. */
 typedef struct HpLeaf
@@ -215,7 +185,6 @@ typedef struct HpSearch
 	uint32_t	map_pages;		/* 0: no map */
 	uint32_t	by_block;
 	uint64_t	counts_at;		/* only with a map, without tids_only */
-	uint64_t	zones;			/* the number of the copy's zones; 0: it is not partial */
 	uint64_t	keys_at;		/* only with_keys */
 	uint32_t	with_keys;
 	uint32_t	unused;			/* zero */
@@ -236,7 +205,6 @@ typedef struct HpRequest
 	uint64_t	numbers_at;
 	uint64_t	data_at;
 	uint64_t	structure;		/* HP_SYNC_END */
-	uint64_t	zones;			/* HP_SYNC_ZONES: their number, not 0 */
 	HpSearch	search;
 } HpRequest;
 
@@ -248,13 +216,6 @@ typedef struct HpReply
 	uint64_t	sync;			/* HP_SYNC_BEGIN: greater than that of any sync before, of an earlier
 								 * daemon, too */
 	uint32_t	blocks;			/* that the copy has room for */
-	uint32_t	free_blocks;	/* HP_SYNC_BEGIN and HP_SYNC_ZONES: of these, how many a partial
-								 * copy does not use */
-	uint32_t	blocks_max;		/* HP_SYNC_BEGIN: that a copy of this index can have in the memory
-								 * allowed */
-	uint64_t	zones;			/* HP_SYNC_BEGIN: the number of the copy's zones; 0: it is not
-								 * partial */
-	uint32_t	zone_count;		/* of a partial copy */
 	uint32_t	busy_us;		/* how long the daemon has worked on the request */
 	uint64_t	hits;			/* HP_SEARCH: the number of all hits */
 	uint64_t	counted;		/* HP_SEARCH, HP_OK: of these, how many have no tid at

@@ -108,9 +108,6 @@ start_shared(void)
 			pg_atomic_init_u32(&hm_device->slots[i].overflow, 0);
 			pg_atomic_init_u64(&hm_device->slots[i].owed, 0);
 			pg_atomic_init_u64(&hm_device->slots[i].sync, 0);
-			pg_atomic_init_u64(&hm_device->slots[i].heat_sum, 0);
-			for (int zone = 0; zone < HP_MAX_ZONES; zone++)
-				pg_atomic_init_u32(&hm_device->slots[i].heat[zone], 0);
 		}
 		for (uint32 i = 0; i < hm_summary_words(hm_device->word_count); i++)
 			pg_atomic_init_u64(&hm_device_summary()[i], 0);
@@ -120,7 +117,7 @@ start_shared(void)
 		 * quickly.
 		 */
 	}
-	hm_device_watched = &hm_device->watched;
+	hm_watch_start();
 	LWLockRelease(AddinShmemInitLock);
 }
 

@@ -33,12 +33,6 @@ typedef struct HmSlot
 	pg_atomic_uint32 overflow;	/* a block without a word has changed */
 	pg_atomic_uint64 owed;		/* number of marked lines, about */
 	pg_atomic_uint64 sync;		/* number of the last sync */
-
-	/* Of an index with a partial copy (heat.c) */
-	float		share;			/* of probes in resident zones; 1 for other indexes */
-	uint32		division;		/* the number of its division into zones */
-	pg_atomic_uint64 heat_sum;	/* probes since the heat was read */
-	pg_atomic_uint32 heat[HP_MAX_ZONES];
 } HmSlot;
 
 /*
@@ -66,7 +60,6 @@ typedef struct HmDeviceShared
 	uint64		ahead_started;	/* when one was last asked for, by hm_now_ms(); 0: never */
 	uint64		clock;
 	uint64		incarnation;	/* number of structure counts begun so far */
-	uint32		divisions;		/* number of divisions into zones so far */
 	TimestampTz stats_since;
 	HmSlot		slots[HM_DEVICE_SLOTS];
 	uint32		word_count;
@@ -128,8 +121,12 @@ extern HmSlot *hm_slot_find(Oid relation, bool make);
 /* Stop watching a slot without users.  The caller holds the lock in exclusive mode. */
 extern void hm_slot_unwatch(HmSlot *slot);
 
-/* Install the hook and the callback of watch.c, and the callbacks of queue.c. */
+/*
+ * Install the hook and the callback of watch.c, and the callbacks of queue.c.  Once there is shared memory,
+ * hm_watch_start() has writers mark what they change.
+ */
 extern void hm_watch_init(void);
+extern void hm_watch_start(void);
 extern void hm_queue_init(void);
 
 /* The process of ahead.c has something to do.  May be called in a critical section. */

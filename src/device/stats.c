@@ -30,7 +30,6 @@ hm_stats_lock_costs(Oid relation, HmCopyState *state)
 	{
 		state->watched = slot->words > 0;
 		state->loading = slot->loader != 0;
-		state->share = slot->share;
 		state->lines = (uint64) Max(0, (int64) pg_atomic_read_u64(&slot->owed));
 	}
 	return &slot->costs;
@@ -104,7 +103,6 @@ hm_stats_read(int *count, TimestampTz *since)
 		result[*count].database = slot->database;
 		result[*count].relation = slot->relation;
 		result[*count].watched = slot->words > 0;
-		result[*count].share = slot->share;
 		result[*count].counts = slot->counts;
 		(*count)++;
 	}

@@ -28,8 +28,6 @@
 #include "compat.h"
 #include "device/shared.h"
 
-pg_atomic_uint32 *hm_device_watched = NULL;
-
 /*
  * Extra words of an index: a quarter of its blocks, and this many.  While half of the pool is free, the index may double
  * besides: leaves that were built full are all split within a short time, and meanwhile no new copy could be made.
@@ -181,8 +179,8 @@ mark_block(KnownIndex *at, BlockNumber block, uint64 lines)
 	return true;
 }
 
-void
-hm_device_mark_page_slowly(Relation index, Buffer buffer, uint64 lines)
+static void
+mark_page(Relation index, Buffer buffer, uint64 lines)
 {
 	KnownIndex *at = know_index(index);
 	BlockNumber block = BufferGetBlockNumber(buffer);
@@ -194,8 +192,8 @@ hm_device_mark_page_slowly(Relation index, Buffer buffer, uint64 lines)
 	raise_flag(&at->slot->marked);
 }
 
-void
-hm_device_mark_blocks_slowly(Relation index, BlockNumber block, uint32 count)
+static void
+mark_blocks(Relation index, BlockNumber block, uint32 count)
 {
 	KnownIndex *at = know_index(index);
 
@@ -209,8 +207,8 @@ hm_device_mark_blocks_slowly(Relation index, BlockNumber block, uint32 count)
 	raise_flag(&at->slot->marked);
 }
 
-void
-hm_device_count_slowly(Relation index)
+static void
+mark_structure(Relation index)
 {
 	KnownIndex *at = know_index(index);
 
@@ -243,8 +241,6 @@ hm_slot_find(Oid relation, bool make)
 	oldest->database = MyDatabaseId;
 	oldest->relation = relation;
 	oldest->used = ++hm_device->clock;
-	oldest->share = 1;
-	oldest->division = 0;
 	memset(&oldest->counts, 0, sizeof(oldest->counts));
 	memset(&oldest->costs, 0, sizeof(oldest->costs));
 	return oldest;
@@ -708,4 +704,13 @@ hm_watch_init(void)
 	next_ProcessUtility = ProcessUtility_hook;
 	ProcessUtility_hook = watch_ProcessUtility;
 	RegisterXactCallback(release_at_end, NULL);
+}
+
+void
+hm_watch_start(void)
+{
+	StaticAssertStmt(HM_LINE_SIZE == HP_LINE_SIZE, "marks are of the lines that are sent");
+	hm_mark_hooks = (HmMarkHooks) {
+		.page = mark_page,.blocks = mark_blocks,.structure = mark_structure,.watched = &hm_device->watched
+	};
 }

@@ -20,7 +20,6 @@
 bool		hm_enable_lookup_scan = true;
 bool		hm_enable_lookup_join = true;
 bool		hm_enable_lookup_aggregate = true;
-bool		hm_enable_foreign_join = true;
 int			hm_batch_size = 16000000;
 
 /* Whether the query that is being planned is a cursor's. */
@@ -84,8 +83,6 @@ join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
 		next_join_pathlist_hook(root, joinrel, outer, inner, type, extra);
 	if (hm_enable_lookup_join)
 		hm_lookup_join_paths(root, joinrel, outer, inner, type, extra);
-	if (hm_enable_foreign_join)
-		hm_foreign_join_paths(root, joinrel, outer, inner, type, extra);
 }
 
 static void
@@ -117,10 +114,6 @@ hm_exec_init(void)
 							 "Enables the planner's use of lookup aggregates.",
 							 NULL, &hm_enable_lookup_aggregate, true,
 							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
-	DefineCustomBoolVariable("harmonia.enable_foreign_join",
-							 "Enables the planner's use of foreign joins.",
-							 NULL, &hm_enable_foreign_join, true,
-							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	DefineCustomIntVariable("harmonia.batch_size",
 							"Sets the largest number of keys that are looked up in one call.",
 							"work_mem may allow less.",
@@ -131,7 +124,6 @@ hm_exec_init(void)
 	RegisterCustomScanMethods(&hm_lookup_count_methods);
 	RegisterCustomScanMethods(&hm_lookup_join_methods);
 	RegisterCustomScanMethods(&hm_lookup_aggregate_methods);
-	RegisterCustomScanMethods(&hm_foreign_join_methods);
 	next_planner_hook = planner_hook;
 	planner_hook = plan_query;
 	next_rel_pathlist_hook = set_rel_pathlist_hook;

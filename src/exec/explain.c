@@ -157,7 +157,7 @@ explain_device(const HmLookupStats *stats, ExplainState *es)
 	hm_device_info(&info);
 	if (counts->device_batches > 0)
 	{
-		bool		alone = counts->device_batches == counts->batches && stats->divided == 0;
+		bool		alone = counts->device_batches == counts->batches;
 
 		if (info.is_gpu)
 			device = alone ? "GPU" : "GPU, CPU";

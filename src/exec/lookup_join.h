@@ -177,7 +177,7 @@ typedef struct JoinArray
 	uint32		count;
 	uint32		next;			/* the first key that is not claimed */
 	HmKeyGroups groups;			/* those that are */
-	struct ForeignKeys *elements;	/* otherwise: distinct elements */
+	struct HmValueSet *elements;	/* otherwise: distinct elements */
 	uint32		next_element;
 } JoinArray;
 

@@ -21,8 +21,8 @@
 #include "utils/memutils.h"
 
 #include "compat.h"
-#include "exec/foreign_join.h"
 #include "exec/lookup_join.h"
+#include "exec/value_set.h"
 
 /* ----------------------------------------------------------------
  *		Beginning
@@ -61,8 +61,8 @@ hm_array_begin(LookupJoin *join, List *plan)
 										   lsecond(clause->args), type);
 	if (!join->drops_duplicates)
 	{
-		array->elements = palloc0(sizeof(ForeignKeys));
-		hm_foreign_keys_begin(array->elements, clause->opno, true, clause->inputcollid, type);
+		array->elements = palloc0(sizeof(HmValueSet));
+		hm_value_set_begin(array->elements, clause->opno, true, clause->inputcollid, type);
 	}
 }
 
@@ -115,13 +115,13 @@ read_keys(LookupJoin *join)
 static void
 read_elements(LookupJoin *join)
 {
-	ForeignKeys *elements = join->array.elements;
+	HmValueSet *elements = join->array.elements;
 	ArrayType  *array;
 	ArrayIterator iterator;
 	Datum		value;
 	bool		is_null;
 
-	hm_foreign_keys_reset(elements);
+	hm_value_set_reset(elements);
 	if (!evaluate(join))
 		return;
 	array = DatumGetArrayTypeP(join->array.scan_key.sk_argument);
@@ -130,7 +130,7 @@ read_elements(LookupJoin *join)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (!is_null)
-			hm_foreign_keys_add(elements, value);
+			hm_value_set_add(elements, value);
 	}
 	array_free_iterator(iterator);
 }

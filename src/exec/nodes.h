@@ -19,7 +19,6 @@
 extern bool hm_enable_lookup_scan;
 extern bool hm_enable_lookup_join;
 extern bool hm_enable_lookup_aggregate;
-extern bool hm_enable_foreign_join;
 extern int	hm_batch_size;
 
 /* ----------------------------------------------------------------
@@ -71,7 +70,6 @@ extern const CustomScanMethods hm_lookup_scan_methods;
 extern const CustomScanMethods hm_lookup_count_methods;
 extern const CustomScanMethods hm_lookup_join_methods;
 extern const CustomScanMethods hm_lookup_aggregate_methods;
-extern const CustomScanMethods hm_foreign_join_methods;
 
 /*
  * Whether a plan is executed as a lookup join, and has lists as HmJoinPrivate and HmJoinExprs say.

@@ -2,7 +2,7 @@
  * planner.h
  *		Declarations that the planner halves of the nodes share: planner.c, targets.c,
  *		lookup_scan_plan.c, lookup_array_plan.c, lookup_count_plan.c, lookup_join_paths.c, lookup_join_cost.c,
- *		lookup_join_plan.c, foreign_join_paths.c, lookup_aggregate_plan.c,
+ *		lookup_join_plan.c, lookup_aggregate_plan.c,
  *		distinct_plan.c, not_in.c, prune_plan.c and subplan_keys.c.
  */
 #ifndef HARMONIA_EXEC_PLANNER_H
@@ -180,7 +180,7 @@ extern RestrictInfo *hm_make_condition(PlannerInfo *root, Expr *clause, Index se
 extern void hm_row_comparison_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
 
 /*
- * Offer paths: lookup scans of a relation, and of a partitioned table; lookup joins and foreign joins of an outer
+ * Offer paths: lookup scans of a relation, and of a partitioned table; lookup joins of an outer
  * and an inner relation; and, for the result of grouping, a lookup count of what a scan of the input
  * relation finds.  Called by the planner's hooks.
  */
@@ -189,9 +189,6 @@ extern void hm_lookup_array_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEn
 extern void hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel,
 								 RelOptInfo *outer, RelOptInfo *inner,
 								 JoinType type, JoinPathExtraData *extra);
-extern void hm_foreign_join_paths(PlannerInfo *root, RelOptInfo *joinrel,
-								  RelOptInfo *outer, RelOptInfo *inner,
-								  JoinType type, JoinPathExtraData *extra);
 extern void hm_lookup_count_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped,
 								  const GroupPathExtraData *extra);
 

@@ -8,8 +8,6 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "access/xlog.h"
 #include "utils/snapmgr.h"
 
@@ -24,12 +22,6 @@
 
 /* How long to wait before a copy is tried again that had no room on the device. */
 #define REFUSED_MS			60000
-
-/*
- * A partial copy is expected to answer at least this share of a batch.  So one that nobody asks about
- * any longer is tried now and then, and can learn what is asked for.
- */
-#define MIN_SHARE			(1.0 / 64)
 
 /*
  * If an earlier copy has shown that the device is slower, as if a new one took this many times as
@@ -82,10 +74,6 @@ hm_cpu_reason_text(HmCpuReason reason)
 			return "device memory is in use";
 		case HM_CPU_RESTLESS:
 			return "index changes too fast";
-		case HM_CPU_NOT_IN_ZONES:
-			return "this part of the index is not resident";
-		case HM_CPU_OTHER_ZONES:
-			return "other parts of the index are resident by now";
 		case HM_CPU_MANY_HITS:
 			return "too many hits";
 		case HM_CPU_TOO_LONG:
@@ -136,8 +124,10 @@ compare_load(Relation index, uint32 keys, const HmDeviceCosts *costs, HmChoice *
 {
 	double		bytes = (double) RelationGetNumberOfBlocks(index) * BLCKSZ;
 	double		room = (double) hm_device_room();
-	double		load_ns = (room > 0 ? Min(bytes, room) : bytes) * LOAD_NS_PER_BYTE;
+	double		load_ns = bytes * LOAD_NS_PER_BYTE;
 
+	if (room > 0 && bytes > room)
+		return HM_CPU_DEVICE_MEMORY;
 	load_ns *= hm_costs_patience(costs, (uint32) hm_now_ms());
 	if (hm_costs_device(costs, keys) > hm_costs_cpu(costs, keys))
 		load_ns *= SLOWER_DEBT;
@@ -145,13 +135,6 @@ compare_load(Relation index, uint32 keys, const HmDeviceCosts *costs, HmChoice *
 		return HM_CPU_NOT_RESIDENT;
 	choice->load = true;
 	return HM_CPU_NO_REASON;
-}
-
-/* How many probes of a batch the device can be expected to answer. */
-static uint32
-keys_there(uint32 keys, const HmCopyState *state)
-{
-	return state->watched ? (uint32) ceil(keys * Max(state->share, MIN_SHARE)) : keys;
 }
 
 /* Is this backend connected to the device, or is it to be for this batch and later ones? */
@@ -167,10 +150,7 @@ is_set_up(const HmCostChoice *choice)
 	return true;
 }
 
-/*
- * Will the device be done sooner?  With "forced" it is only estimated when.  A partial copy answers a part
- * of the batch, and the CPU the rest in any case: so it is the part that is compared.
- */
+/* Will the device be done sooner?  With "forced" it is only estimated when. */
 static HmCpuReason
 compare(Relation index, uint32 keys, bool forced, HmChoice *choice)
 {
@@ -183,8 +163,7 @@ compare(Relation index, uint32 keys, bool forced, HmChoice *choice)
 		return forced ? HM_CPU_NO_REASON : HM_CPU_NOT_RESIDENT;
 	hm_queue_others(&queue);
 	queue.lines = state.lines;
-	keys = keys_there(keys, &state);
-	if (forced || !state.watched || state.loading || keys < MIN_KEYS)
+	if (forced || !state.watched || state.loading)
 		choice->expected = hm_costs_forced(shared, keys, &queue);
 	else
 		choice->expected = hm_costs_choose(shared, keys, &queue, (uint32) hm_now_ms());
@@ -200,8 +179,6 @@ compare(Relation index, uint32 keys, bool forced, HmChoice *choice)
 	if (costs.refused != 0 &&
 		hm_now_ms() - costs.refused < REFUSED_MS)
 		return HM_CPU_DEVICE_MEMORY;
-	if (keys < MIN_KEYS)
-		return HM_CPU_NOT_IN_ZONES;
 	if (!state.watched)
 		return compare_load(index, keys, &costs, choice);
 	return choice->expected.on_device && is_set_up(&choice->expected) ? HM_CPU_NO_REASON : HM_CPU_CHEAPER;

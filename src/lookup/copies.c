@@ -49,15 +49,8 @@ hm_copy_forget(const HpIndexName *name)
 void
 hm_copy_remember(const HmCopy *copy)
 {
-	int			i;
+	int			i = find_known(&copy->name);
 
-	/* A partial copy's zones are exchanged in re-syncs, so these go on. */
-	if (copy->zones != 0)
-	{
-		hm_copy_forget(&copy->name);
-		return;
-	}
-	i = find_known(&copy->name);
 	if (i == KNOWN_COPIES)
 	{
 		i = known_next;

@@ -100,16 +100,6 @@ list_leaves(Relation index, HtWidth width, HmLeafList *list)
  * ----------------------------------------------------------------
  */
 
-static bool
-leaf_range(Page page, HmKey *low, HmKey *high)
-{
-	if (!hm_page_is(page, HM_PAGE_LEAF) || hm_page_special(page)->part != HM_PART_KEYS)
-		return false;
-	*low = listed_bound(hm_leaf_low(page)).key;
-	*high = hm_page_has_high(page) ? listed_bound(hm_leaf_high(page)).key : HM_KEY_MAX;
-	return true;
-}
-
 static void
 note_leaf(HmNotedLeaves *list, Buffer buffer)
 {
@@ -208,7 +198,6 @@ write_new_leaves(const HmNotedLeaves *list, const HmReadDirectory *directory, Hp
 
 const HmLeafMethods hm_leaf_methods = {
 	.list = list_leaves,
-	.range = leaf_range,
 	.note = note_leaf,
 	.read_directory = read_directory,
 	.write_new = write_new_leaves

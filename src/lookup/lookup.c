@@ -12,7 +12,6 @@
 #include "utils/memutils.h"
 
 #include "am/fault.h"
-#include "lookup/division.h"
 #include "lookup/remote.h"
 #include "tree/wide.h"
 
@@ -44,13 +43,6 @@ struct HmLookup
 	void	   *distinct_low;
 	uint32	   *distinct_numbers;
 	const uint32 *numbers;		/* numbers of these in the batch, or NULL */
-	const uint32 *device_numbers;	/* the same, after the CPU has begun with other probes */
-
-	/* A batch that is divided: part is what is searched now, rest what the CPU searches after it. */
-	HmDivision *division;		/* NULL: none was divided yet */
-	HmProbes	rest;
-	const uint32 *rest_numbers;
-	bool		has_rest;
 };
 
 /* Whether ranges have the same length, and none is empty; then sets it. */
@@ -137,7 +129,6 @@ hm_lookup_stats_add(HmLookupStats *sum, const HmLookupStats *stats)
 	sum->leaves += stats->leaves;
 	sum->restarts += stats->restarts;
 	sum->synced_lines += stats->synced_lines;
-	sum->divided += stats->divided;
 	sum->sort_ns += stats->sort_ns;
 	sum->search_ns += stats->search_ns;
 	if (stats->reason_probes > sum->reason_probes)
@@ -151,8 +142,6 @@ void
 hm_lookup_end(HmLookup *lookup)
 {
 	hm_remote_end(lookup->remote);
-	if (lookup->division != NULL)
-		hm_division_end(lookup->division);
 	lookup->walks->end(lookup->walk);
 	if (hm_device_state() != HM_DEVICE_NOT_LOADED && lookup->stats.counts.batches > 0)
 		hm_stats_add(RelationGetRelid(lookup->index), &lookup->stats.counts);
@@ -179,7 +168,6 @@ hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint8 *done)
 	lookup->numbers = NULL;
 	lookup->begun = false;
 	lookup->on_device = false;
-	lookup->has_rest = false;
 	lookup->stats.counts.batches++;
 	lookup->stats.counts.keys += probes->count;
 }
@@ -265,48 +253,6 @@ note_walk(const HmLookup *lookup, bool was_at_end)
 		hm_choice_note_cpu(lookup->index, lookup->batch.count, lookup->walk_ns);
 }
 
-/* Have the CPU search what the device could not have searched. */
-static void
-start_rest(HmLookup *lookup)
-{
-	lookup->has_rest = false;
-	lookup->batch = lookup->rest;
-	lookup->numbers = lookup->rest_numbers;
-	start_walk(lookup, 0);
-}
-
-/*
- * The device has a part of the index: leave the probes that are not in that part to the CPU.  "done"
- * is not looked at any longer: it goes by the numbers of all probes.  Returns HM_CPU_NO_REASON, or why the
- * device has nothing to do.
- */
-static HmCpuReason
-divide_batch(HmLookup *lookup, const HmZones *zones)
-{
-	HmDividedBatch divided;
-	instr_time	start;
-
-	INSTR_TIME_SET_CURRENT(start);
-	if (lookup->division == NULL)
-		lookup->division = hm_division_create(GetMemoryChunkContext(lookup), lookup->key_size);
-	hm_divide(lookup->division, lookup->index, zones, &lookup->batch, lookup->numbers, &divided);
-	lookup->done = NULL;
-	hm_remote_divide(lookup->remote, &divided.resident, hm_ns_since(start));
-	if (divided.resident.count == 0)
-	{
-		lookup->batch = divided.others;
-		lookup->numbers = divided.others_numbers;
-		return HM_CPU_NOT_IN_ZONES;
-	}
-	lookup->batch = divided.resident;
-	lookup->numbers = divided.resident_numbers;
-	lookup->rest = divided.others;
-	lookup->rest_numbers = divided.others_numbers;
-	lookup->has_rest = divided.others.count > 0;
-	lookup->stats.divided += lookup->has_rest;
-	return HM_CPU_NO_REASON;
-}
-
 /* Decide whether the device searches a batch, and start it. */
 static void
 begin_batch(HmLookup *lookup, bool keys_wanted)
@@ -321,10 +267,7 @@ begin_batch(HmLookup *lookup, bool keys_wanted)
 			make_distinct(lookup);
 		reason = hm_remote_start(lookup->remote, &lookup->batch, lookup->done, keys_wanted, &choice);
 	}
-	if (reason == HM_CPU_NO_REASON && hm_remote_zones(lookup->remote) != NULL)
-		reason = divide_batch(lookup, hm_remote_zones(lookup->remote));
 	lookup->on_device = reason == HM_CPU_NO_REASON;
-	lookup->device_numbers = lookup->numbers;
 	if (lookup->on_device)
 		return;
 	note_reason(lookup, reason);
@@ -334,8 +277,7 @@ begin_batch(HmLookup *lookup, bool keys_wanted)
 bool
 hm_lookup_at_end(const HmLookup *lookup)
 {
-	return lookup->begun && !lookup->on_device && !lookup->has_rest &&
-		lookup->walks->at_end(lookup->walk);
+	return lookup->begun && !lookup->on_device && lookup->walks->at_end(lookup->walk);
 }
 
 bool
@@ -373,22 +315,13 @@ next_hits(HmLookup *lookup, HmHit *hits, void *keys, uint32 max, uint32 *stale,
 			/* If the device has failed, the CPU goes on where it stopped. */
 			if (rest == 0)
 				note_reason(lookup, reason);
-			if (rest == lookup->batch.count && lookup->has_rest)
-				start_rest(lookup);
-			else
-				start_walk(lookup, rest);
+			start_walk(lookup, rest);
 		}
 	}
 	if (!lookup->on_device)
 	{
 		start_walk_time(lookup, &walk_start);
 		n = lookup->walks->next(lookup->walk, hits, keys, max, stale);
-		if (n == 0 && lookup->has_rest)
-		{
-			start_rest(lookup);
-			start_walk_time(lookup, &walk_start);
-			n = lookup->walks->next(lookup->walk, hits, keys, max, stale);
-		}
 		add_walk_time(lookup, walk_start);
 	}
 	for (uint32 i = 0; i < n; i++)
@@ -553,6 +486,6 @@ hm_lookup_next_in_gate(HmLookup *lookup, HmGateAnswer answer, HmHit *hits, void 
 	hm_remote_tally(lookup->remote, tally);
 	if (!on_device)
 		tally->count = 0;
-	tally->numbers = lookup->device_numbers != NULL ? lookup->device_numbers + tally->first : NULL;
+	tally->numbers = lookup->numbers != NULL ? lookup->numbers + tally->first : NULL;
 	return n;
 }

@@ -101,8 +101,6 @@ typedef enum HmCpuReason
 	HM_CPU_DEVICE_MEMORY,		/* the device has too little memory */
 	HM_CPU_BUSY,				/* other backends use the rest of the memory */
 	HM_CPU_RESTLESS,			/* leaves are split faster than they are copied */
-	HM_CPU_NOT_IN_ZONES,		/* no probe is in the part of the index that the device has */
-	HM_CPU_OTHER_ZONES,			/* the device has other parts of the index by now */
 	HM_CPU_MANY_HITS,			/* a single probe has more than fit in staging memory,
 								 * or than one entry of the visibility gate covers */
 	HM_CPU_TOO_LONG,			/* the device has abandoned the search */
@@ -120,7 +118,6 @@ typedef struct HmLookupStats
 	uint64		restarts;		/* leaves were split, or their segment replaced,
 								 * before they were visited */
 	uint64		synced_lines;	/* lines of synced_blocks */
-	uint64		divided;		/* batches that the device was given a part of */
 	double		sort_ns;		/* time spent sorting probes */
 	double		search_ns;		/* all other time */
 	HmCpuReason reason;			/* why the largest batch for the CPU was not for the */
@@ -132,8 +129,8 @@ typedef struct HmLookup HmLookup;
 /*
  * The memory in bytes that a lookup allocates for each probe of its capacity, in an index of
  * this key size.  It takes up to 16 bytes more where keys are skewed, 5 more where probes that can be
- * done have many hits, twice that with wide keys, 12 more for a
- * device that cannot drop duplicates, and 24 (40 with wide keys) if a device has a part of the index.  In addition it may allocate up to 40 kB.
+ * done have many hits, twice that with wide keys, and 12 more for a device that cannot drop
+ * duplicates.  In addition it may allocate up to 40 kB.
  */
 extern Size hm_lookup_probe_memory(Size key_size);
 

@@ -147,11 +147,9 @@ watch_ns(const Watch *watch)
 	return hm_ns_since(watch->start) - (hm_client_setup_ns() - watch->setup);
 }
 
-/*
- * Bring the copy up to date, unless it is so already.  With probes, zones of a partial copy may be exchanged.
- */
+/* Bring the copy up to date, unless it is so already. */
 static HmCpuReason
-bring_up_to_date(HmRemote *remote, bool load, const HmProbes *probes)
+bring_up_to_date(HmRemote *remote, bool load)
 {
 	HmCpuReason reason;
 	HmDeviceTimes *times = &remote->times;
@@ -167,26 +165,17 @@ bring_up_to_date(HmRemote *remote, bool load, const HmProbes *probes)
 		return HM_CPU_NO_REASON;
 	}
 	start_watch(&start);
-	reason = hm_sync(remote->index, load, probes, &remote->copy, remote->stats);
-
-	/* A copy that has outgrown the memory can be made again, as a partial one. */
-	if (reason == HM_CPU_DEVICE_MEMORY && remote->stats->counts.loads > loads)
+	reason = hm_sync(remote->index, load, &remote->copy, remote->stats);
+	if (reason == HM_CPU_DEVICE_MEMORY)
 		hm_choice_note_refusal(remote->index);
 	if (reason == HM_CPU_RESTLESS)
 		hm_choice_note_restless(remote->index);
 	remote->synced = reason == HM_CPU_NO_REASON;
 	remote->may_load |= remote->synced;
-
-	/* An exchange of zones is for the batches to come, and says nothing about other re-syncs. */
-	if (remote->synced && remote->copy.exchanged)
-		times->all -= watch_ns(&start);
-	else
-	{
-		times->loaded |= remote->stats->counts.loads > loads;
-		times->sync += watch_ns(&start);
-		times->sync_waited += hm_sync_waited();
-		times->lines += remote->stats->synced_lines - lines;
-	}
+	times->loaded |= remote->stats->counts.loads > loads;
+	times->sync += watch_ns(&start);
+	times->sync_waited += hm_sync_waited();
+	times->lines += remote->stats->synced_lines - lines;
 	HM_FAULT(remote_synced);
 	return reason;
 }
@@ -325,7 +314,7 @@ next_chunk(HmRemote *remote)
 	 */
 	for (int attempt = 0;; attempt++)
 	{
-		reason = bring_up_to_date(remote, attempt > 0 && remote->may_load && !remote_in_gate(remote), NULL);
+		reason = bring_up_to_date(remote, attempt > 0 && remote->may_load && !remote_in_gate(remote));
 		if (reason != HM_CPU_NO_REASON)
 			return reason;
 		hm_queue_enter(0, rest_of_batch(remote));
@@ -338,7 +327,7 @@ next_chunk(HmRemote *remote)
 	}
 
 	/* What is known of it is wrong. */
-	if (reason == HM_CPU_OTHER_ZONES || reason == HM_CPU_NOT_RESIDENT)
+	if (reason == HM_CPU_NOT_RESIDENT)
 	{
 		hm_copy_forget(&remote->copy.name);
 		remote->copy.structure = 0;
@@ -418,18 +407,10 @@ hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done,
 	remote->counted = 0;
 	remote->next = 0;
 	hm_queue_enter(choice->expected.sync, rest_of_batch(remote));
-	remote->zones = 0;
-
-	/* Zones are got in a re-sync; this backend may have needed their room for those of other indexes. */
-	if (remote->copy.zones != 0 && hm_zones_find(remote->copy.zones) == NULL)
-		remote->copy.structure = 0;
 	remote->may_load = choice->load;
 	if (remote->copy.structure == 0)
 		hm_copy_recall(remote->index, &remote->copy);
-	reason = bring_up_to_date(remote, choice->load, &remote->probes);
-	remote->zones = remote->copy.zones;
-	if (reason == HM_CPU_NO_REASON && remote->zones != 0 && hm_zones_find(remote->zones) == NULL)
-		reason = HM_CPU_OTHER_ZONES;
+	reason = bring_up_to_date(remote, choice->load);
 	if (reason == HM_CPU_NO_REASON && remote->times.loaded && !hm_force_device)
 		calibrate(remote);
 	if (reason != HM_CPU_NO_REASON)
@@ -438,22 +419,6 @@ hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done,
 		remote->stats->counts.fallbacks++;
 	remote->times.all += watch_ns(&start);
 	return reason;
-}
-
-const HmZones *
-hm_remote_zones(const HmRemote *remote)
-{
-	return remote->zones == 0 ? NULL : hm_zones_find(remote->zones);
-}
-
-void
-hm_remote_divide(HmRemote *remote, const HmProbes *probes, double ns)
-{
-	remote->probes = *probes;
-	remote->done = NULL;
-	remote->times.all += ns;
-	if (probes->count == 0)
-		hm_queue_enter(0, 0);
 }
 
 void
@@ -467,7 +432,7 @@ hm_remote_prepare(HmRemote *remote)
 	/* If there can be no copy, hm_remote_next() will find that out. */
 	start_watch(&start);
 	remote->synced = false;
-	(void) bring_up_to_date(remote, remote->may_load, NULL);
+	(void) bring_up_to_date(remote, remote->may_load);
 	remote->times.all += watch_ns(&start);
 }
 

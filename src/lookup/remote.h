@@ -8,7 +8,6 @@
 #include "am/format.h"
 #include "device/device.h"
 #include "lookup/walk.h"
-#include "lookup/zones.h"
 
 /* ----------------------------------------------------------------
  *		The list of leaves (leaves.c)
@@ -72,12 +71,6 @@ typedef struct HmLeafMethods
 	 */
 	bool		(*list) (Relation index, HtWidth width, HmLeafList *list);
 
-	/*
-	 * Get the range of keys that a page can have.  Returns false unless it is a leaf that holds keys.
-	 * The caller holds the page's lock.
-	 */
-	bool		(*range) (Page page, HmKey *low, HmKey *high);
-
 	/* Note a page if it is a leaf that holds keys.  The caller holds the page's lock. */
 	void		(*note) (HmNotedLeaves *list, Buffer buffer);
 
@@ -122,23 +115,18 @@ typedef struct HmCopy
 	uint64		structure;		/* the index's structure count; 0: there is no copy */
 	uint64		memory;			/* that it takes, in bytes */
 	uint64		host_memory;	/* of this, what is not on the device */
-	uint64		zones;			/* the number of its zones; 0: it has the whole index */
-	bool		exchanged;		/* the last re-sync has exchanged some of them */
 } HmCopy;
 
 /*
  * Bring the device's copy of an index up to date with what the index holds at some
- * moment during the call.  With "load", makes a copy if there is none.  If the index does not fit, the
- * copy is partial: then hm_zones_find() finds its zones.  If probes is not NULL, these say what should be
- * resident in a new copy, and what is may be changed by what earlier batches have asked for.  Adds the work to
+ * moment during the call.  With "load", makes a copy if there is none.  Adds the work to
  * *stats: loads, evictions, what was re-synced, and the bytes to the device.  Returns
  * HM_CPU_NO_REASON, or the reason why there is no such copy.  The caller holds no buffer
  * lock.
  *
  * Errors: index_corrupted; query_canceled and similar ones.
  */
-extern HmCpuReason hm_sync(Relation index, bool load, const HmProbes *probes, HmCopy *copy,
-						   HmLookupStats *stats);
+extern HmCpuReason hm_sync(Relation index, bool load, HmCopy *copy, HmLookupStats *stats);
 
 /*
  * Bring the copy of an index closer to what the index holds, if there is one: by some lines, as searches
@@ -152,7 +140,7 @@ extern double hm_sync_waited(void);
 /* Set what a copy of an index is known by, the rest of which stands in the metapage. */
 extern void hm_copy_name(Relation index, const HmMeta *meta, HpIndexName *name);
 
-/* Remember a copy that has been brought up to date, unless it is partial; or forget one. */
+/* Remember a copy that has been brought up to date; or forget one. */
 extern void hm_copy_remember(const HmCopy *copy);
 extern void hm_copy_forget(const HpIndexName *name);
 
@@ -229,18 +217,6 @@ extern bool hm_remote_makes_distinct(const HmRemote *remote, const HmProbes *pro
  */
 extern HmCpuReason hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done,
 								   bool keys_wanted, const HmChoice *choice);
-
-/*
- * The zones of the copy that is about to be searched, or NULL if it has the whole index.  Then the caller
- * calls hm_remote_divide() before anything else.
- */
-extern const HmZones *hm_remote_zones(const HmRemote *remote);
-
-/*
- * Search these probes instead: those of the batch that are in resident zones.  "ns" is how long it took to
- * find them.
- */
-extern void hm_remote_divide(HmRemote *remote, const HmProbes *probes, double ns);
 
 /* Abandon the rest of a batch. */
 extern void hm_remote_stop(HmRemote *remote);

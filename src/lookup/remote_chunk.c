@@ -342,15 +342,12 @@ hm_remote_search_chunk(HmRemote *remote, uint32 *count)
 		request.search.map_at = map != NULL ? offsets.map_at : 0;
 		request.search.map_pages = map != NULL ? remote->reader->pages : 0;
 		request.search.counts_at = offsets.counts_at;
-		request.search.zones = remote->zones;
 		reply = ask(remote, &request);
 		remote->stats->counts.bytes_to_device += offsets.sent;
 		if (reply == NULL)
 			return hm_client_gave_up() ? HM_CPU_WAITING : HM_CPU_DEVICE_FAILED;
 		if (reply->status == HP_UNKNOWN)
 			return HM_CPU_NOT_RESIDENT;
-		if (reply->status == HP_OTHER_ZONES)
-			return HM_CPU_OTHER_ZONES;
 		if (reply->status == HP_NO_MEMORY)
 			return HM_CPU_DEVICE_MEMORY;
 		if (reply->status == HP_TOO_LONG)

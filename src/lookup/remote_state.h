@@ -35,8 +35,6 @@ struct HmRemote
 	uint32		next;			/* first probe that has not been searched */
 	bool		with_keys;		/* the device returns the keys of hits: they are wanted, and
 								 * probes are ranges */
-	uint64		zones;			/* the number of the zones by which the batch was divided;
-								 * 0: the copy has the whole index */
 
 	/* Hits of the last chunk.  Their probe numbers count from its first probe. */
 	uint32		first;

@@ -135,7 +135,7 @@ harmonia_load(PG_FUNCTION_ARGS)
 	hm_batch_apply(index);
 	hm_progress_begin(index, HM_PROGRESS_LOAD);
 	hm_client_be_patient();
-	reason = hm_sync(index, true, NULL, &copy, &stats);
+	reason = hm_sync(index, true, &copy, &stats);
 	report_refusal(index, reason);
 	hm_progress_end();
 
@@ -230,8 +230,8 @@ harmonia_stat_indexes(PG_FUNCTION_ARGS)
 	for (int i = 0; i < count; i++)
 	{
 		const HmBatchCounts *counts = &stats[i].counts;
-		Datum		values[17];
-		bool		nulls[17] = {0};
+		Datum		values[16];
+		bool		nulls[16] = {0};
 
 		if (stats[i].database != MyDatabaseId)
 			continue;
@@ -251,8 +251,6 @@ harmonia_stat_indexes(PG_FUNCTION_ARGS)
 		values[13] = Int64GetDatum(stats[i].watched ? (int64) counts->copy_memory : 0);
 		values[14] = TimestampTzGetDatum(since);
 		values[15] = Int64GetDatum(stats[i].watched ? (int64) counts->copy_host_memory : 0);
-		values[16] = Float8GetDatum(stats[i].share);
-		nulls[16] = !stats[i].watched;
 		tuplestore_putvalues(set->setResult, set->setDesc, values, nulls);
 	}
 	return (Datum) 0;

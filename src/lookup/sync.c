@@ -42,23 +42,6 @@
 /* A step of a re-sync ahead of batches sends about so many lines. */
 #define STEP_LINES			(2 * HM_AHEAD_LINES)
 
-/*
- * A partial copy has this share of its places free when it is made, and room for a few zones.  If a
- * smaller share is free later, zones leave it.
- */
-#define FREE_SHARE			64
-#define FREE_ZONES			2
-#define FULL_SHARE			256
-
-/* At most this share of a copy is exchanged in one re-sync. */
-#define EXCHANGE_SHARE		16
-
-/* The heat of zones is looked at after so many probes for each zone. */
-#define HEAT_A_ZONE			64
-
-/* An index is not divided if fewer blocks than this would fit. */
-#define MIN_ROOM			64
-
 /* How long the last re-sync has waited for others to end theirs. */
 static double waited_ns = 0;
 
@@ -76,37 +59,23 @@ list_staging(HmSync *sync, Size size)
 	return result;
 }
 
-/* Is the list's leaf i to be sent? */
+/* Send the list itself. */
 static bool
-is_sent(const HmSync *sync, const HmLeafList *list, const bool *flags, uint32 i)
-{
-	return flags == NULL || hm_sync_leaf_touches(sync, flags, list, i);
-}
-
-/* Send the list itself; unless flags is NULL, only leaves that touch zones with a flag. */
-static bool
-send_list(HmSync *sync, const HmLeafList *list, const bool *flags)
+send_list(HmSync *sync, const HmLeafList *list)
 {
 	HpRequest	request = hm_sync_request(sync, HP_SYNC_LEAVES);
-	HpLeaf	   *out;
-	uint32		count = 0;
+	HpLeaf	   *out = list_staging(sync, list->count * sizeof(HpLeaf));
 
-	for (uint32 i = 0; i < list->count; i++)
-		count += is_sent(sync, list, flags, i);
-	out = list_staging(sync, count * sizeof(HpLeaf));
 	if (out == NULL)
 		return false;
 	for (uint32 i = 0; i < list->count; i++)
 	{
-		if (!is_sent(sync, list, flags, i))
-			continue;
-		out->low = hm_sent_bound(list->leaves[i].low);
-		out->block = list->leaves[i].block;
-		out->unused = 0;
-		out++;
+		out[i].low = hm_sent_bound(list->leaves[i].low);
+		out[i].block = list->leaves[i].block;
+		out[i].unused = 0;
 	}
-	request.count = count;
-	sync->stats->counts.bytes_to_device += count * sizeof(HpLeaf);
+	request.count = list->count;
+	sync->stats->counts.bytes_to_device += list->count * sizeof(HpLeaf);
 	return hm_sync_ask(sync, &request);
 }
 
@@ -133,158 +102,88 @@ send_new_leaves(HmSync *sync, const HmReadDirectory *directory, bool *failed)
 }
 
 /* ----------------------------------------------------------------
- *		Zones of a partial copy
- * ----------------------------------------------------------------
- */
-
-/* Get the zones that the copy has.  Returns false, and sets the reason, on failure. */
-static bool
-get_zones(HmSync *sync, const HpReply *begun)
-{
-	HpRequest	request = hm_sync_request(sync, HP_SYNC_GET_ZONES);
-	uint64		number = begun->zones;
-	uint32		count = begun->zone_count;
-	HpZone	   *staging;
-
-	sync->zones = hm_zones_find(number);
-	if (sync->zones != NULL)
-		return true;
-	staging = list_staging(sync, HP_MAX_ZONES * sizeof(HpZone));
-	if (staging == NULL || !hm_sync_ask(sync, &request))
-		return false;
-	sync->zones = hm_zones_take(number, staging, count);
-	if (sync->zones == NULL)
-		sync->reason = HM_CPU_DEVICE_FAILED;
-	return sync->zones != NULL;
-}
-
-static bool
-send_zones(HmSync *sync)
-{
-	HpRequest	request = hm_sync_request(sync, HP_SYNC_ZONES);
-	HpZone	   *staging = list_staging(sync, sync->zones->count * sizeof(HpZone));
-
-	if (staging == NULL)
-		return false;
-	hm_zones_write(sync->zones, staging);
-	request.count = sync->zones->count;
-	request.zones = sync->zones->number;
-	return hm_sync_ask(sync, &request);
-}
-
-/* How many places to leave free of so many, in an index with so many leaves and zones. */
-static uint32
-free_places(uint32 room, uint32 leaves, uint32 zones)
-{
-	return Min(room / 2, Max(room / FREE_SHARE, FREE_ZONES * leaves / zones));
-}
-
-/* The number of leaves that begin in each zone. */
-static uint32 *
-count_leaves(const HmZones *zones, const HmLeafList *list)
-{
-	uint32	   *leaves = palloc0(zones->count * sizeof(uint32));
-
-	for (uint32 i = 0; i < list->count; i++)
-		leaves[hm_zone_of(zones, sizeof(HmKey), list->leaves[i].low.key)]++;
-	return leaves;
-}
-
-/*
- * Divide the index of a new partial copy into zones, and make those resident that the batch at hand has
- * most probes in.  Some places are left free for leaves that are split, and for exchanges.
- */
-static bool
-choose_zones(HmSync *sync, const HmLeafList *list)
-{
-	HmKey	   *lows = palloc_extended(Max(1, list->count) * sizeof(HmKey), MCXT_ALLOC_HUGE);
-	uint32	   *heat = palloc0(HP_MAX_ZONES * sizeof(uint32));
-	uint32	   *leaves;
-	double		share;
-
-	for (uint32 i = 0; i < list->count; i++)
-		lows[i] = list->leaves[i].low.key;
-	sync->zones = hm_zones_divide(RelationGetRelid(sync->index), lows, list->count);
-	leaves = count_leaves(sync->zones, list);
-	if (sync->probes != NULL)
-		(void) hm_zones_count(sync->zones, sync->probes, hm_key_size(sync->width), heat);
-	share = hm_zones_choose(sync->zones, heat, leaves,
-							sync->room - free_places(sync->room, list->count, sync->zones->count));
-	hm_heat_set_share(RelationGetRelid(sync->index), share);
-	memcpy(sync->added, sync->zones->resident, sizeof(sync->added));
-	pfree(lows);
-	pfree(heat);
-	pfree(leaves);
-	return send_zones(sync);
-}
-
-/*
- * Have hot zones take the place of cold ones.  The list is cut down to the leaves of zones that stay, so that
- * the daemon can give the places of others to what comes.  All leaves are in the list that was read: the
- * caller has found that the structure has not changed meanwhile.
- */
-static bool
-exchange_zones(HmSync *sync, const HmLeafList *list, const uint32 *heat)
-{
-	HmZones    *changed = hm_zones_change(sync->zones);
-	uint32	   *leaves = count_leaves(changed, list);
-	bool	   *stay = palloc0(HP_MAX_ZONES * sizeof(bool));
-	bool		result;
-
-	hm_zones_exchange(changed, heat, leaves, (int64) sync->free - (int64) free_places(sync->room, list->count, changed->count),
-					  sync->room / EXCHANGE_SHARE);
-	for (uint32 i = 0; i < changed->count; i++)
-	{
-		stay[i] = changed->resident[i] && sync->zones->resident[i];
-		sync->added[i] = changed->resident[i] && !sync->zones->resident[i];
-	}
-	sync->zones = changed;
-	pfree(leaves);
-	result = send_list(sync, list, stay) && send_zones(sync);
-	pfree(stay);
-	return result;
-}
-
-/*
- * Is it time to exchange zones of the copy?  If so, returns the heat.  It is looked at after so many
- * probes that equally hot zones do not differ much; and if leaves that were split have used up nearly all places.
- */
-static uint32 *
-want_exchange(const HmSync *sync)
-{
-	const HmZones *zones = sync->zones;
-	bool		full;
-	uint32	   *heat;
-
-	if (zones == NULL || sync->probes == NULL)
-		return NULL;
-	full = sync->free < sync->room / FULL_SHARE;
-	heat = palloc(HP_MAX_ZONES * sizeof(uint32));
-	if (hm_heat_read(RelationGetRelid(sync->index), hm_zones_division(zones->number),
-					 full ? 0 : (uint64) HEAT_A_ZONE * zones->count, heat, zones->count) &&
-		(full || hm_zones_want_exchange(zones, heat)))
-		return heat;
-	pfree(heat);
-	return NULL;
-}
-
-/* ----------------------------------------------------------------
  *		The whole re-sync
  * ----------------------------------------------------------------
  */
 
+/* What has become of an attempt to send one state of the structure. */
+typedef enum Attempt
+{
+	ATTEMPT_SENT,
+	ATTEMPT_OUTRUN,				/* the structure changed meanwhile: try again */
+	ATTEMPT_FAILED				/* sync->reason says why */
+} Attempt;
+
+/* What attempts leave to the next one. */
+typedef struct Sending
+{
+	uint64		copied;			/* the structure count of the copy's list and pages; 0: it has none */
+	bool		complete;		/* send the whole list */
+	bool		has_pages;		/* the copy has all pages but for what is marked */
+	HmLeafList	list;			/* if it is to be sent */
+} Sending;
+
 /*
- * Has the structure not changed since it was at this count?  Marks have been taken that may be of new leaves.  A split has the
- * leaves locked that it marks, until it has counted its change.  A movement, or who adds a segment, has not, but has the directory
- * locked all the while.  So that is read before the count is: what was not counted yet is counted then.  Sets *directory to it;
- * its segments are the caller's to free.
+ * Has the structure not changed since it was at this count?  If marks have been taken that may be of new leaves, the
+ * directory is read first.  A split has the leaves locked that it marks, until it has counted its change.  A movement,
+ * or a backend that adds a segment, has not, but has the directory locked all the while.  So what was not counted yet is
+ * counted by then.  The directory's segments are the caller's to free.
  */
 static bool
-structure_stays(const HmSync *sync, uint64 count, HmReadDirectory *directory)
+structure_stays(const HmSync *sync, uint64 count, bool may_be_new, HmReadDirectory *directory)
 {
-	sync->leaves->read_directory(sync->index, directory);
+	if (may_be_new)
+		sync->leaves->read_directory(sync->index, directory);
 	pg_memory_barrier();
 	return pg_atomic_read_u64(sync->watch.structure) == count;
+}
+
+/*
+ * The pages show the structure at this count: send the list, or what is new in it.  If the new leaves do not fit
+ * together, the next attempt sends the whole list.
+ */
+static Attempt
+send_structure(HmSync *sync, Sending *sending, uint64 count, const HmReadDirectory *directory)
+{
+	bool		failed = false;
+
+	/* If the index has outgrown its words, leaves without a word have not been sent, even if the copy has room for them. */
+	if (pg_atomic_read_u32(sync->watch.overflow) != 0)
+		return ATTEMPT_FAILED;
+	if (sending->complete)
+		return send_list(sync, &sending->list) ? ATTEMPT_SENT : ATTEMPT_FAILED;
+	if (directory->segments == NULL || count == sending->copied)
+		return ATTEMPT_SENT;
+	if (!send_new_leaves(sync, directory, &failed))
+		return ATTEMPT_FAILED;
+	sending->complete = failed;
+	return failed ? ATTEMPT_OUTRUN : ATTEMPT_SENT;
+}
+
+/* Send the leaves' pages and the list as they are at a structure count, if that does not change meanwhile. */
+static Attempt
+try_to_send(HmSync *sync, Sending *sending, uint64 count)
+{
+	HmReadDirectory directory = {0};
+	Attempt		result = ATTEMPT_OUTRUN;
+
+	/* Some lines alone bring no page to another state of the structure than others. */
+	if (count != sending->copied)
+		sync->limit = 0;
+	if (sending->complete && !sync->leaves->list(sync->index, sync->width, &sending->list))
+		return ATTEMPT_OUTRUN;
+	HM_FAULT(sync_listed);
+
+	/* What is marked from here on is sent in the next attempt at the latest. */
+	if (sending->has_pages ? !hm_sync_send_marked(sync) : !hm_sync_send_leaves(sync, &sending->list))
+		return sync->reason == HM_CPU_RESTLESS ? ATTEMPT_OUTRUN : ATTEMPT_FAILED;
+	sending->has_pages = true;
+	HM_FAULT(sync_copied);
+	if (structure_stays(sync, count, sending->complete || sync->noted.count > 0, &directory))
+		result = send_structure(sync, sending, count, &directory);
+	if (directory.segments != NULL)
+		pfree(directory.segments);
+	return result;
 }
 
 /*
@@ -295,96 +194,22 @@ structure_stays(const HmSync *sync, uint64 count, HmReadDirectory *directory)
 static uint64
 send_state(HmSync *sync, uint64 copied)
 {
-	HmLeafList	list = {0};
-	uint32	   *heat = copied != 0 ? want_exchange(sync) : NULL;
-	bool		complete = copied == 0 || heat != NULL;	/* send the whole list */
-	bool		has_pages = !complete;
-	uint64		result = 0;
+	Sending		sending = {.copied = copied,.complete = copied == 0,.has_pages = copied != 0};
+	Attempt		result = ATTEMPT_OUTRUN;
+	uint64		count = 0;
 
 	sync->reason = HM_CPU_RESTLESS;
-	for (int attempt = 0; attempt < MAX_ATTEMPTS && result == 0; attempt++)
+	for (int attempt = 0; attempt < MAX_ATTEMPTS && result == ATTEMPT_OUTRUN; attempt++)
 	{
-		uint64		count = pg_atomic_read_u64(sync->watch.structure);
-		HmReadDirectory directory = {0};
-		bool		failed = false;
-		bool		stays;
-
 		CHECK_FOR_INTERRUPTS();
-
-		/* Some lines alone bring no page to another state of the structure than others. */
-		if (count != copied)
-			sync->limit = 0;
-		if (complete && !sync->leaves->list(sync->index, sync->width, &list))
-			continue;
-		HM_FAULT(sync_listed);
-		if (sync->partial && sync->zones == NULL && !choose_zones(sync, &list))
-			break;
-		if (heat != NULL)
-		{
-			/* First bring what has changed in zones that stay: the list leads to it. */
-			if (!hm_sync_send_marked(sync))
-				break;
-			stays = structure_stays(sync, count, &directory);
-			pfree(directory.segments);
-			directory.segments = NULL;
-			if (!stays)
-				continue;
-			if (!exchange_zones(sync, &list, heat))
-				break;
-			pfree(heat);
-			heat = NULL;
-			sync->exchanged = true;
-			HM_FAULT(sync_listed);
-		}
-		if (!has_pages)
-		{
-			/* What is marked from here on is sent in the next attempt at the latest. */
-			if (!hm_sync_send_leaves(sync, &list))
-			{
-				if (sync->reason != HM_CPU_RESTLESS)
-					break;
-				continue;
-			}
-			/* Zones that stay may have changed since an earlier attempt has exchanged the others. */
-			if (sync->exchanged && !hm_sync_send_marked(sync))
-				break;
-			has_pages = true;
-		}
-		else if (!hm_sync_send_marked(sync))
-			break;
-		HM_FAULT(sync_copied);
-
-		/* New leaves of a complete list need not have been noted: their zone may not be resident. */
-		if (complete || sync->noted.count > 0)
-			stays = structure_stays(sync, count, &directory);
-		else
-		{
-			pg_memory_barrier();
-			stays = pg_atomic_read_u64(sync->watch.structure) == count;
-		}
-		if (stays)
-		{
-			/*
-			 * If the index has outgrown its words, leaves without a word have not been sent,
-			 * even if the copy has room for them.
-			 */
-			if (pg_atomic_read_u32(sync->watch.overflow) != 0)
-				attempt = MAX_ATTEMPTS;
-			else if (complete ? send_list(sync, &list, sync->zones == NULL ? NULL : sync->zones->resident) : directory.segments == NULL || count == copied ||
-					 send_new_leaves(sync, &directory, &failed))
-				result = failed ? 0 : count;
-			else
-				attempt = MAX_ATTEMPTS;
-			complete |= failed;
-		}
-		if (directory.segments != NULL)
-			pfree(directory.segments);
+		count = pg_atomic_read_u64(sync->watch.structure);
+		result = try_to_send(sync, &sending, count);
 	}
-	if (list.leaves != NULL)
-		pfree(list.leaves);
+	if (sending.list.leaves != NULL)
+		pfree(sending.list.leaves);
 	if (sync->noted.leaves != NULL)
 		pfree(sync->noted.leaves);
-	return result;
+	return result == ATTEMPT_SENT ? count : 0;
 }
 
 /* Read the copy's name, and the attributes needed to search it. */
@@ -421,24 +246,6 @@ begin_sync(HmSync *sync, bool load)
 	return reply;
 }
 
-/*
- * Begin to make a copy: a partial one if the index does not fit.  What the daemon has is no longer
- * useful; a whole copy's memory is, for another whole copy.  Returns the reply, or NULL.
- */
-static const HpReply *
-begin_copy(HmSync *sync, const HpReply *reply)
-{
-	BlockNumber blocks = RelationGetNumberOfBlocks(sync->index);
-	HpRequest	request = hm_sync_request(sync, HP_DROP);
-
-	sync->partial = blocks > Min(reply->blocks_max, HM_SYNC_MAX_BLOCKS);
-	sync->room = Min(reply->blocks_max, HM_SYNC_MAX_BLOCKS);
-	if (reply->zones == 0 && (!sync->partial || reply->blocks == 0))
-		return reply;
-	reply = hm_client_ask(&request);
-	return reply == NULL ? NULL : begin_sync(sync, true);
-}
-
 /* Begin a sync, send what has changed, and end the sync.  Returns the reason. */
 static HmCpuReason
 sync_copy(HmSync *sync, bool load, HmCopy *copy)
@@ -447,7 +254,6 @@ sync_copy(HmSync *sync, bool load, HmCopy *copy)
 	const HpReply *reply = begin_sync(sync, load);
 	uint64		copied = 0;
 	uint64		count;
-	BlockNumber blocks;
 
 	if (reply == NULL)
 		return hm_client_gave_up() ? HM_CPU_WAITING : HM_CPU_DEVICE_FAILED;
@@ -465,28 +271,12 @@ sync_copy(HmSync *sync, bool load, HmCopy *copy)
 	if (!reply->created &&
 		hm_device_same_count(reply->structure, pg_atomic_read_u64(sync->watch.structure)))
 		copied = reply->structure;
-	blocks = reply->blocks;
+	sync->reserved = reply->blocks;
 	if (copied == 0)
 	{
 		sync->stats->counts.loads++;
 		hm_device_loads();
-		reply = begin_copy(sync, reply);
-		if (reply == NULL)
-			return HM_CPU_DEVICE_FAILED;
-		if (reply->status != HP_OK || (sync->partial && sync->room < MIN_ROOM))
-			return HM_CPU_DEVICE_MEMORY;
-		blocks = reply->blocks;
-		hm_heat_set_share(RelationGetRelid(sync->index), 1);
 	}
-	else if (reply->zones != 0)
-	{
-		sync->partial = true;
-		sync->room = reply->blocks;
-		sync->free = reply->free_blocks;
-		if (!get_zones(sync, reply))
-			return sync->reason;
-	}
-	sync->reserved = blocks;
 	HM_FAULT(sync_begun);
 
 	count = send_state(sync, copied);
@@ -501,8 +291,6 @@ sync_copy(HmSync *sync, bool load, HmCopy *copy)
 	copy->structure = count;
 	copy->memory = reply->copy_memory;
 	copy->host_memory = reply->copy_host_memory;
-	copy->exchanged = sync->exchanged;
-	copy->zones = sync->zones != NULL ? sync->zones->number : 0;
 	return HM_CPU_NO_REASON;
 }
 
@@ -510,8 +298,7 @@ sync_copy(HmSync *sync, bool load, HmCopy *copy)
  * Bring a copy up to date.  With "ahead" only if the index is watched, and maybe only in part.
  */
 static HmCpuReason
-sync_index(Relation index, bool load, bool ahead, const HmProbes *probes, HmCopy *copy,
-		   HmLookupStats *stats)
+sync_index(Relation index, bool load, bool ahead, HmCopy *copy, HmLookupStats *stats)
 {
 	HmSync		sync = {0};
 	HmCpuReason reason;
@@ -522,8 +309,7 @@ sync_index(Relation index, bool load, bool ahead, const HmProbes *probes, HmCopy
 	waited_ns = 0;
 	sync.index = index;
 	sync.stats = stats;
-	sync.probes = probes;
-	if (RelationGetNumberOfBlocks(index) > HM_SYNC_MAX_NUMBER)
+	if (RelationGetNumberOfBlocks(index) > HM_SYNC_MAX_BLOCKS)
 		return HM_CPU_TOO_MANY_BLOCKS;
 	if (!hm_client_connect())
 		return HM_CPU_DEVICE_FAILED;
@@ -559,9 +345,9 @@ sync_index(Relation index, bool load, bool ahead, const HmProbes *probes, HmCopy
 }
 
 HmCpuReason
-hm_sync(Relation index, bool load, const HmProbes *probes, HmCopy *copy, HmLookupStats *stats)
+hm_sync(Relation index, bool load, HmCopy *copy, HmLookupStats *stats)
 {
-	HmCpuReason reason = sync_index(index, load, false, probes, copy, stats);
+	HmCpuReason reason = sync_index(index, load, false, copy, stats);
 
 	if (reason == HM_CPU_NO_REASON)
 		hm_copy_remember(copy);
@@ -573,7 +359,7 @@ hm_sync_ahead(Relation index, HmLookupStats *stats)
 {
 	HmCopy		copy;
 
-	(void) sync_index(index, false, true, NULL, &copy, stats);
+	(void) sync_index(index, false, true, &copy, stats);
 }
 
 double

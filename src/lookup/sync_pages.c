@@ -85,12 +85,12 @@ reserve(HmSync *sync, BlockNumber *end)
 	HpRequest	request = hm_sync_request(sync, HP_SYNC_RESERVE);
 
 	*end = Min(RelationGetNumberOfBlocks(sync->index), sync->watch.blocks);
-	if (*end > (sync->partial ? HM_SYNC_MAX_NUMBER : HM_SYNC_MAX_BLOCKS))
+	if (*end > HM_SYNC_MAX_BLOCKS)
 	{
 		sync->reason = HM_CPU_TOO_MANY_BLOCKS;
 		return false;
 	}
-	request.count = sync->partial ? sync->room : *end;
+	request.count = *end;
 
 	/* The daemon may get memory part by part. */
 	while (sync->reserved < request.count)
@@ -213,24 +213,7 @@ add_lines(HmSync *sync, BlockNumber block, Page page, uint64 lines)
 }
 
 /*
- * Does the device read this page, which is locked?  It reads leaves alone.  A partial copy has those
- * with keys of resident zones.  A leaf's range of keys only becomes smaller, so if it is not sent now, it
- * need not be later, unless its zones become resident.
- */
-static inline bool
-is_read(const HmSync *sync, Page page)
-{
-	HmKey		low,
-				high;
-
-	if (sync->zones == NULL)
-		return hm_page_is(page, HM_PAGE_LEAF);
-	return sync->leaves->range(page, &low, &high) &&
-		hm_zones_touch(sync->zones, sync->zones->resident, low, high);
-}
-
-/*
- * Take the marks of a block and copy the marked lines.  A block that becomes a leaf later is marked
+ * Take the marks of a block and copy the marked lines of a leaf: the device reads leaves alone.  A block that becomes a leaf later is marked
  * again as a whole.  There are none for a backend that has lost its sync; its next request will fail.
  */
 static inline void
@@ -242,7 +225,7 @@ take_block(HmSync *sync, BlockNumber block)
 	HM_FAULT(sync_page_pinned);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	lines = hm_device_in_sync(&sync->watch) ? pg_atomic_exchange_u64(&sync->watch.words[block], 0) : 0;
-	if (is_read(sync, BufferGetPage(buffer)))
+	if (hm_page_is(BufferGetPage(buffer), HM_PAGE_LEAF))
 	{
 		add_lines(sync, block, BufferGetPage(buffer), lines);
 		if (lines == HM_ALL_LINES)
@@ -348,8 +331,6 @@ hm_sync_send_leaves(HmSync *sync, const HmLeafList *list)
 		bool		is_leaf;
 
 		CHECK_FOR_INTERRUPTS();
-		if (sync->zones != NULL && !hm_sync_leaf_touches(sync, sync->added, list, i))
-			continue;
 		if (leaf->block >= end)
 			return false;
 		if (sync->count == HALF_PAGES)

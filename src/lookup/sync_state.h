@@ -7,13 +7,11 @@
 
 #include "lookup/remote.h"
 
-/* Larger indexes are not sent as a whole, and even larger ones not at all. */
+/* Larger indexes are not sent. */
 #ifdef HM_SMALL_LIMITS
 #define HM_SYNC_MAX_BLOCKS	2000
-#define HM_SYNC_MAX_NUMBER	4000
 #else
 #define HM_SYNC_MAX_BLOCKS	HP_MAX_BLOCKS
-#define HM_SYNC_MAX_NUMBER	HP_NUMBERED_BLOCKS
 #endif
 
 typedef struct HmSync
@@ -25,15 +23,6 @@ typedef struct HmSync
 	HpIndexName name;
 	HmWatch		watch;
 	BlockNumber reserved;		/* blocks that the copy is known to have room for */
-
-	/* A partial copy */
-	bool		partial;
-	uint32		room;			/* blocks that it can have */
-	uint32		free;			/* of these, how many it has not */
-	HmZones    *zones;			/* what it has after the re-sync; NULL: not yet known */
-	bool		added[HP_MAX_ZONES];	/* what it does not have yet */
-	bool		exchanged;		/* zones were exchanged */
-	const HmProbes *probes;		/* that should be resident, or NULL */
 
 	uint32		limit;			/* lines after which hm_sync_send_marked() may stop; 0: none */
 	HmNotedLeaves noted;		/* that may be new */
@@ -69,19 +58,9 @@ extern bool hm_sync_ask(HmSync *sync, HpRequest *request);
 extern bool hm_sync_send_marked(HmSync *sync);
 
 /*
- * Send all pages of the list; for a partial copy, those that touch sync->added.  Also returns false if a page is not the leaf of the
- * list; then sync->reason is unchanged and a request may be unanswered.
+ * Send all pages of the list.  Also returns false if a page is not the leaf of the list; then
+ * sync->reason is unchanged and a request may be unanswered.
  */
 extern bool hm_sync_send_leaves(HmSync *sync, const HmLeafList *list);
-
-/*
- * Does the list's leaf i have keys of a zone with its flag set?  All leaves are in the list.
- */
-static inline bool
-hm_sync_leaf_touches(const HmSync *sync, const bool *flags, const HmLeafList *list, uint32 i)
-{
-	return hm_zones_touch(sync->zones, flags, list->leaves[i].low.key,
-						  i + 1 < list->count ? list->leaves[i + 1].low.key : HM_KEY_MAX);
-}
 
 #endif							/* HARMONIA_LOOKUP_SYNC_STATE_H */

@@ -1,7 +1,6 @@
-# An index that is too large for a whole copy gets a partial one; and one that is too large for any
-# device is not sent, and no other copy gives way.
+# An index that is too large for any device is not sent, and no other copy gives way.
 #
-# The library is built with SMALL_LIMITS, so that 2000 blocks and 4000 are the limits.
+# The library is built with SMALL_LIMITS, so that 2000 blocks are the limit.
 use strict;
 use warnings;
 
@@ -20,7 +19,7 @@ CREATE INDEX large_k ON large USING harmonia (k) WITH (fillfactor = 20);
 ANALYZE small, large;
 SELECT harmonia_load('small_k');
 END
-cmp_ok($node->safe_psql('postgres', "SELECT pg_relation_size('large_k') / 8192"), '>', 4000, 'blocks');
+cmp_ok($node->safe_psql('postgres', "SELECT pg_relation_size('large_k') / 8192"), '>', 2000, 'blocks');
 my ($result, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\nSELECT harmonia_load('large_k')");
 like($err, qr/54000: index "large_k" is too large for a device/, 'it cannot be loaded');
 my $query = 'SELECT count(*) FROM large WHERE k = ANY (ARRAY(SELECT generate_series(1, 2000)))';
@@ -29,7 +28,7 @@ like(nodes_of($node, $query), qr/CPU Reason: index is too large for devices/, 'E
 is(stat_of($node, 'large_k', 'loads, bytes_to_device, resident'), '0|0|f', 'nothing was sent');
 is(stat_of($node, 'small_k', 'loads, evictions, resident'), '1|0|t', 'the other copy stays');
 
-# It grows beyond the limits while it has a copy.
+# It grows beyond the limit while it has a copy.
 $node->safe_psql('postgres', <<'END');
 CREATE TABLE grows (k int) WITH (autovacuum_enabled = off);
 INSERT INTO grows SELECT generate_series(1, 100000);
@@ -39,16 +38,7 @@ SELECT harmonia_load('grows_k');
 INSERT INTO grows SELECT 100000 + generate_series(1, 400000);
 END
 $query =~ s/large/grows/;
-my $all = 'SELECT count(*) FROM grows WHERE k = ANY (ARRAY(SELECT generate_series(1, 1000000, 5)))';
-my $blocks = $node->safe_psql('postgres', "SELECT pg_relation_size('grows_k') / 8192");
-ok($blocks > 2000 && $blocks < 4000, "$blocks blocks");
-is($node->safe_psql('postgres', $query), '2000', 'the CPU answers');
-like(nodes_of($node, $query), qr/Device Batches: 1/, 'then the device has a part of it');
-is($node->safe_psql('postgres', $all), '100000', 'all keys are found');
-my ($there) = nodes_of($node, $all) =~ /Device Batches: 1  Keys: (\d+)/;
-cmp_ok($there // 0, '>', 20000, "$there of 200000 keys in that part");
-$node->safe_psql('postgres', 'INSERT INTO grows SELECT 500000 + generate_series(1, 1500000)');
-cmp_ok($node->safe_psql('postgres', "SELECT pg_relation_size('grows_k') / 8192"), '>', 4000, 'blocks');
+cmp_ok($node->safe_psql('postgres', "SELECT pg_relation_size('grows_k') / 8192"), '>', 2000, 'blocks');
 is($node->safe_psql('postgres', $query), '2000', 'the CPU answers');
 like(nodes_of($node, $query), qr/CPU Reason: index is too large for devices/, 'EXPLAIN says why');
 

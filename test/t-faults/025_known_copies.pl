@@ -92,28 +92,6 @@ for my $round (1 .. 2)
 }
 is(rows_found_at_last(), 3002, 'and the first table again');
 
-# The copy has been made again, without the session's knowledge, with a part of the index.
-$query = 'SELECT count(*) FROM large_t WHERE k = ANY (ARRAY(SELECT 1000 * i FROM generate_series(1, 20000) i))';
-$node->safe_psql('postgres', <<'END');
-CREATE TABLE large_t (k int) WITH (autovacuum_enabled = off);
-INSERT INTO large_t SELECT 1000 * i FROM generate_series(1, 400000) i;
-CREATE INDEX large_t_k ON large_t USING harmonia (k) WITH (fillfactor = 50);
-VACUUM large_t;
-END
-is(rows_found_at_last(), 20000, 'a copy of a large index');
-is(rows_found(), 20000, 'which is known');
-$daemon = daemon_pid($node);
-$node->safe_psql('postgres', 'ALTER SYSTEM SET harmonia.device_memory = 2');
-$node->reload;
-wait_for_device($node, 'up', $daemon);
-$node->safe_psql('postgres', q{SELECT harmonia_load('large_t_k')});
-cmp_ok($node->safe_psql('postgres', q{SELECT resident_share FROM pg_stat_harmonia WHERE indexrelname = 'large_t_k'}), '<', 0.9, 'a part of it is copied');
-is(rows_found_at_last(), 20000, 'the session does not know that');
-is(rows_found_at_last(), 20000, 'or not yet');
-my $batches = device_batches();
-is(rows_found_at_last(), 20000, 'then it does');
-is(device_batches() - $batches, 1, 'and the device searches');
-
 close_session($session);
 $node->stop;
 done_testing();

@@ -107,48 +107,5 @@ END
 	return;
 }
 
-# A partial copy exchanges zones: it gets the list of those that stay, then that of all.
-sub test_partial_copy
-{
-	my $node = new_device_node('partial_copy', conf => 'harmonia.device_memory = 2MB');
-	my @ranges = ([ 0, 100000 ], [ 700000, 850000 ]);
-
-	$node->safe_psql('postgres', <<'END');
-SELECT setseed(0.5);
-CREATE TABLE t (k int, v int) WITH (autovacuum_enabled = off);
-INSERT INTO t SELECT (random() * 1000000)::int, i FROM generate_series(1, 400000) i;
-CREATE INDEX t_k ON t USING harmonia (k);
-SELECT harmonia_reorganize('t_k');
-END
-	my ($reader, $other) = map { open_session($node, $lookups) } 1 .. 2;
-
-	answers_are($other, counting([ 0, 300000 ]), 'a partial copy') for 1 .. 3;
-	answers_are($other, counting(@ranges), 'other ranges');
-	ask($other, 'INSERT INTO t SELECT 10000 + i % 2000, i FROM generate_series(1, 3000) i');
-	stop_movement($node) for 1 .. 2;
-	like(ask($other, "SELECT harmonia_load('t_k')"), qr/^\d+$/, 'a new list');
-	ask($other, 'INSERT INTO t VALUES (900000, 1)');
-
-	my $count = ask($other, 'SET harmonia.enable_device = off;' . counting(@ranges) . '; RESET harmonia.enable_device');
-	hold($node, 'sync_listed');
-	ask($reader, "SET harmonia.fault = 'sync_listed:wait:0:2'");
-	send_sql($reader, counting(@ranges));
-	stopped_at($node, 'sync_listed');
-	my $mover = begin_movement($node);
-
-	release_once($node, 'sync_listed');
-	goes_on($node, $reader);
-	end_movement($mover);
-	stopped_at($node, 'sync_listed');
-	ask($other, join(';', map { 'INSERT INTO t VALUES (' . (17 + 50 * $_) . ', 1)' } 0 .. 1000));
-	release('sync_listed');
-	is(answer($reader), $count, 'the query that exchanges zones');
-	answers_are($other, counting([ 0, 50000 ]), 'afterwards');
-	close_session($_) for ($reader, $other);
-	$node->stop;
-	return;
-}
-
 test_whole_copy();
-test_partial_copy();
 done_testing();

@@ -1,5 +1,5 @@
 /*
- * foreign_join.c
+ * join.c
  *		Executing a foreign join: rows of any plan, looked up in foreign tables.
  *
  *		+----> FILL: read a batch of outer rows; collect their distinct keys
@@ -27,7 +27,7 @@
 #include "utils/memutils.h"
 
 #include "compat.h"
-#include "exec/foreign_join.h"
+#include "foreign/foreign_join.h"
 
 /*
  * Rows of the first batch, and how many times larger each next one may be, where the first
@@ -58,7 +58,7 @@ typedef struct ForeignJoin
 	ExprState **shares;			/* for each inner plan, from 1 on; NULL: it may have any key */
 
 	JoinPhase	phase;
-	ForeignKeys keys;
+	HmValueSet keys;
 	JoinRows	rows;
 	uint32		room;			/* for rows */
 	uint32		count;			/* rows in the batch */
@@ -87,7 +87,7 @@ batch_memory(void)
 double
 hm_foreign_batch_rows(int width, int columns)
 {
-	Size		row = sizeof(ForeignKey) + 3 * sizeof(Datum) + sizeof(uint32) + sizeof(uint8) +
+	Size		row = sizeof(HmSetValue) + 3 * sizeof(Datum) + sizeof(uint32) + sizeof(uint8) +
 		columns * sizeof(Datum) + width;
 
 	return Min((double) hm_batch_size, (double) batch_memory() / row);
@@ -153,14 +153,14 @@ add_row(ForeignJoin *join, TupleTableSlot *outer)
 		make_room(join);
 	hm_rows_add(&join->rows, join->count, outer);
 	join->matched[join->count] = 0;
-	join->next_row[join->count] = HM_FOREIGN_NONE;
+	join->next_row[join->count] = HM_NO_VALUE;
 	if (!is_null)
 	{
-		ForeignKey *key = &join->keys.keys[0];
-		uint32		number = hm_foreign_keys_add(&join->keys, value);
+		HmSetValue *key = &join->keys.keys[0];
+		uint32		number = hm_value_set_add(&join->keys, value);
 
 		key = &join->keys.keys[number];
-		if (key->first_row == HM_FOREIGN_NONE)
+		if (key->first_row == HM_NO_VALUE)
 			key->first_row = join->count;
 		else
 			join->next_row[key->last_row] = join->count;
@@ -175,7 +175,7 @@ is_full(const ForeignJoin *join)
 	Size		row = sizeof(uint32) + sizeof(uint8) + join->rows.count * sizeof(Datum);
 
 	return join->count >= join->limit ||
-		join->count * row + join->rows.copied + hm_foreign_keys_memory(&join->keys) >= join->memory;
+		join->count * row + join->rows.copied + hm_value_set_memory(&join->keys) >= join->memory;
 }
 
 /* Read the next batch.  Returns false if it has no rows. */
@@ -184,7 +184,7 @@ fill_batch(ForeignJoin *join)
 {
 	PlanState  *outer_plan = linitial(join->css.custom_ps);
 
-	hm_foreign_keys_reset(&join->keys);
+	hm_value_set_reset(&join->keys);
 	hm_rows_reset(&join->rows);
 	join->array = (Datum) 0;
 	join->count = 0;
@@ -226,7 +226,7 @@ next_target(ForeignJoin *join)
 	while (join->keys.count > 0 && ++join->target < list_length(join->css.custom_ps))
 	{
 		PlanState  *plan = list_nth(join->css.custom_ps, join->target);
-		uint32		count = hm_foreign_keys_array(&join->keys, join->shares[join->target],
+		uint32		count = hm_value_set_array(&join->keys, join->shares[join->target],
 												  join->css.ss.ps.ps_ExprContext, &join->array);
 
 		if (count == 0)
@@ -239,7 +239,7 @@ next_target(ForeignJoin *join)
 		join->queries++;
 		join->sent += count;
 		join->inner = NULL;
-		join->row = HM_FOREIGN_NONE;
+		join->row = HM_NO_VALUE;
 		return true;
 	}
 	return false;
@@ -275,7 +275,7 @@ fill_slot(ForeignJoin *join, uint32 row, bool with_inner)
 	ExecStoreVirtualTuple(slot);
 }
 
-/* The first outer row that has the inner row's key, or HM_FOREIGN_NONE. */
+/* The first outer row that has the inner row's key, or HM_NO_VALUE. */
 static uint32
 first_row(ForeignJoin *join)
 {
@@ -299,9 +299,9 @@ first_row(ForeignJoin *join)
 	econtext->ecxt_scantuple = slot;
 	value = ExecEvalExprSwitchContext(join->key, econtext, &is_null);
 	if (is_null)
-		return HM_FOREIGN_NONE;
-	key = hm_foreign_keys_find(&join->keys, value);
-	return key == HM_FOREIGN_NONE ? HM_FOREIGN_NONE : join->keys.keys[key].first_row;
+		return HM_NO_VALUE;
+	key = hm_value_set_find(&join->keys, value);
+	return key == HM_NO_VALUE ? HM_NO_VALUE : join->keys.keys[key].first_row;
 }
 
 /*
@@ -315,7 +315,7 @@ next_match(ForeignJoin *join, uint32 *row)
 
 	for (;;)
 	{
-		while (join->row == HM_FOREIGN_NONE)
+		while (join->row == HM_NO_VALUE)
 		{
 			CHECK_FOR_INTERRUPTS();
 			join->inner = ExecProcNode(list_nth(join->css.custom_ps, join->target));
@@ -477,7 +477,7 @@ begin_join(CustomScanState *node, EState *estate, int eflags)
 
 	hm_child_begin(node, estate, eflags);
 
-	/* Only the right side of the nested loops was made to be executed (foreign_join_plan.c). */
+	/* Only the right side of the nested loops was made to be executed (plan.c). */
 	for (int i = 1; i < list_length(plan->custom_plans); i++)
 		node->custom_ps = lappend(node->custom_ps,
 								  ExecInitNode(innerPlan((Plan *) list_nth(plan->custom_plans, i)),
@@ -498,7 +498,7 @@ begin_join(CustomScanState *node, EState *estate, int eflags)
 									   &node->ss.ps);
 	begin_columns(join, list_nth(plan->custom_private, HM_FOREIGN_SOURCES),
 				  ExecGetResultType(linitial(node->custom_ps)));
-	hm_foreign_keys_begin(&join->keys, linitial_oid(operator), lfourth_int(flags) != 0,
+	hm_value_set_begin(&join->keys, linitial_oid(operator), lfourth_int(flags) != 0,
 						  lsecond_oid(operator), lthird_oid(operator));
 	if (HM_EXPLAIN_ASKS_INITPLANS)
 		name_parameter(join);

@@ -1,7 +1,6 @@
 /*
- * foreign_join_keys.c
- *		The distinct keys of a foreign join's batch: a hash table, by the join operator's own
- *		hash functions.
+ * value_set.c
+ *		Distinct values: a hash table, by an equality operator's own hash functions.
  */
 #include "postgres.h"
 
@@ -13,12 +12,12 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-#include "exec/foreign_join.h"
+#include "exec/value_set.h"
 
 #define MIN_ROOM	1024
 
 void
-hm_foreign_keys_begin(ForeignKeys *keys, Oid operator, bool inner_left, Oid collation, Oid type)
+hm_value_set_begin(HmValueSet *keys, Oid operator, bool inner_left, Oid collation, Oid type)
 {
 	RegProcedure left_hash,
 				right_hash;
@@ -36,12 +35,12 @@ hm_foreign_keys_begin(ForeignKeys *keys, Oid operator, bool inner_left, Oid coll
 	keys->collation = collation;
 	keys->type = type;
 	get_typlenbyvalalign(type, &keys->length, &keys->by_value, &keys->align);
-	keys->context = AllocSetContextCreate(CurrentMemoryContext, "harmonia foreign join keys",
+	keys->context = AllocSetContextCreate(CurrentMemoryContext, "harmonia value set",
 										  ALLOCSET_DEFAULT_SIZES);
 }
 
 void
-hm_foreign_keys_reset(ForeignKeys *keys)
+hm_value_set_reset(HmValueSet *keys)
 {
 	MemoryContextReset(keys->context);
 	keys->keys = NULL;
@@ -52,18 +51,18 @@ hm_foreign_keys_reset(ForeignKeys *keys)
 
 /* Twice the room, and twice the buckets. */
 static void
-make_room(ForeignKeys *keys)
+make_room(HmValueSet *keys)
 {
 	Size		room = Max(MIN_ROOM, (Size) keys->room * 2);
 
 	if (keys->keys == NULL)
 	{
-		keys->keys = MemoryContextAllocHuge(keys->context, room * sizeof(ForeignKey));
+		keys->keys = MemoryContextAllocHuge(keys->context, room * sizeof(HmSetValue));
 		keys->buckets = MemoryContextAllocHuge(keys->context, room * sizeof(uint32));
 	}
 	else
 	{
-		keys->keys = repalloc_huge(keys->keys, room * sizeof(ForeignKey));
+		keys->keys = repalloc_huge(keys->keys, room * sizeof(HmSetValue));
 		keys->buckets = repalloc_huge(keys->buckets, room * sizeof(uint32));
 	}
 	keys->room = (uint32) room;
@@ -80,7 +79,7 @@ make_room(ForeignKeys *keys)
 
 /* Copy a value, as it is in an array: never out of line, nor compressed. */
 static Datum
-copy_value(ForeignKeys *keys, Datum value)
+copy_value(HmValueSet *keys, Datum value)
 {
 	MemoryContext old_context;
 	Datum		copy;
@@ -105,15 +104,15 @@ mix(Datum hash)
 }
 
 uint32
-hm_foreign_keys_add(ForeignKeys *keys, Datum value)
+hm_value_set_add(HmValueSet *keys, Datum value)
 {
 	uint32		hash = mix(FunctionCall1Coll(&keys->hash_outer, keys->collation, value));
 	uint32		number;
-	ForeignKey *key;
+	HmSetValue *key;
 
 	if (keys->count == keys->room)
 		make_room(keys);
-	for (number = keys->buckets[hash & keys->bucket_mask]; number != HM_FOREIGN_NONE;
+	for (number = keys->buckets[hash & keys->bucket_mask]; number != HM_NO_VALUE;
 		 number = keys->keys[number].next)
 	{
 		key = &keys->keys[number];
@@ -125,21 +124,21 @@ hm_foreign_keys_add(ForeignKeys *keys, Datum value)
 	key = &keys->keys[number];
 	key->value = copy_value(keys, value);
 	key->hash = hash;
-	key->first_row = key->last_row = HM_FOREIGN_NONE;
+	key->first_row = key->last_row = HM_NO_VALUE;
 	key->next = keys->buckets[hash & keys->bucket_mask];
 	keys->buckets[hash & keys->bucket_mask] = number;
 	return number;
 }
 
 uint32
-hm_foreign_keys_find(ForeignKeys *keys, Datum value)
+hm_value_set_find(HmValueSet *keys, Datum value)
 {
 	uint32		hash = mix(FunctionCall1Coll(&keys->hash_inner, keys->collation, value));
 
-	for (uint32 number = keys->buckets[hash & keys->bucket_mask]; number != HM_FOREIGN_NONE;
+	for (uint32 number = keys->buckets[hash & keys->bucket_mask]; number != HM_NO_VALUE;
 		 number = keys->keys[number].next)
 	{
-		ForeignKey *key = &keys->keys[number];
+		HmSetValue *key = &keys->keys[number];
 
 		if (key->hash == hash &&
 			DatumGetBool(FunctionCall2Coll(&keys->equal, keys->collation,
@@ -147,11 +146,11 @@ hm_foreign_keys_find(ForeignKeys *keys, Datum value)
 										   keys->inner_left ? key->value : value)))
 			return number;
 	}
-	return HM_FOREIGN_NONE;
+	return HM_NO_VALUE;
 }
 
 uint32
-hm_foreign_keys_array(ForeignKeys *keys, ExprState *condition, ExprContext *econtext, Datum *array)
+hm_value_set_array(HmValueSet *keys, ExprState *condition, ExprContext *econtext, Datum *array)
 {
 	MemoryContext old_context = MemoryContextSwitchTo(keys->context);
 	Datum	   *values = palloc_extended(keys->count * sizeof(Datum), MCXT_ALLOC_HUGE);
@@ -178,9 +177,9 @@ hm_foreign_keys_array(ForeignKeys *keys, ExprState *condition, ExprContext *econ
 }
 
 Size
-hm_foreign_keys_memory(const ForeignKeys *keys)
+hm_value_set_memory(const HmValueSet *keys)
 {
 	/* The array, and for a moment what it is made of, are about as large as the values. */
-	return keys->room * (sizeof(ForeignKey) + sizeof(uint32)) +
+	return keys->room * (sizeof(HmSetValue) + sizeof(uint32)) +
 		keys->count * 2 * sizeof(Datum) + 2 * keys->copied;
 }

@@ -1,10 +1,10 @@
 /*
- * foreign_join_paths.c
+ * paths.c
  *		Paths for a foreign join: the rows of any plan, looked up in foreign tables.
  *
  * PostgreSQL fetches a foreign table as a whole for a hash join, or sends a query for each outer
  * row.  A foreign join sends a query for each batch, with all of its keys in an array.
- * foreign_join_inner.c has these queries planned.
+ * inner.c has these queries planned.
  */
 #include "postgres.h"
 
@@ -21,7 +21,7 @@
 #include "utils/selfuncs.h"
 
 #include "compat.h"
-#include "exec/foreign_join_plan.h"
+#include "foreign/foreign_join.h"
 
 /*
  * What a key costs at least that is sent: it is made text, parsed, and looked up or put into the remote

@@ -1,5 +1,5 @@
 /*
- * foreign_join_inner.c
+ * inner.c
  *		What a foreign join's inner side is read by, and what that costs: queries with an array.
  *
  * A table with foreign partitions or children has a target for each of them.  Those that are not
@@ -36,7 +36,7 @@
 #include "utils/partcache.h"
 
 #include "compat.h"
-#include "exec/foreign_join_plan.h"
+#include "foreign/foreign_join.h"
 
 /*
  * What is known of the relations of one query.  A wrapper may ask the remote server for costs, so
@@ -306,10 +306,6 @@ single_key_cost(const RelOptInfo *rel)
 	return least;
 }
 
-/*
- * Add the foreign tables of a relation to what has been counted: the relation itself, or those among its
- * children.
- */
 void
 hm_count_foreign(PlannerInfo *root, RelOptInfo *rel, ForeignTables *tables)
 {
@@ -401,10 +397,6 @@ find_targets(PlannerInfo *root, ForeignInner *side, Selectivity selectivity)
 		side->targets = NIL;
 }
 
-/*
- * What is known of an inner side and this key clause; NULL if there is no such array.  Memory is the planner's, because a
- * relation outlives the joins that GEQO tries.
- */
 ForeignInner *
 hm_foreign_inner(PlannerInfo *root, RelOptInfo *inner, RestrictInfo *info, bool inner_left)
 {
@@ -420,6 +412,7 @@ hm_foreign_inner(PlannerInfo *root, RelOptInfo *inner, RestrictInfo *info, bool 
 
 	if (!OidIsValid(operator) || !OidIsValid(array_type))
 		return NULL;
+	/* A relation outlives the joins that GEQO tries. */
 	old_context = MemoryContextSwitchTo(root->planner_cxt);
 	if (known_root != root)
 	{
@@ -458,10 +451,6 @@ hm_foreign_inner(PlannerInfo *root, RelOptInfo *inner, RestrictInfo *info, bool 
 	return side;
 }
 
-/*
- * Whether the queries of an inner side have the arrays sent.  A path need not be offered if it costs too
- * much, so this is asked last.
- */
 bool
 hm_foreign_sends_arrays(PlannerInfo *root, ForeignInner *side)
 {

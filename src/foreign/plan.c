@@ -1,5 +1,5 @@
 /*
- * foreign_join_plan.c
+ * plan.c
  *		From the path of a foreign join to its plan.
  *
  * The inner plans refer to the array of keys as an executor parameter, as the inner plan of a
@@ -17,7 +17,7 @@
 #include "optimizer/restrictinfo.h"
 
 #include "compat.h"
-#include "exec/foreign_join_plan.h"
+#include "foreign/foreign_join.h"
 
 /* A nested loop that gives a plan the parameter. */
 static Plan *
