@@ -23,7 +23,6 @@
 #include "utils/guc.h"
 #include "utils/rel.h"
 
-#include "am/open.h"
 #include "device/ahead.h"
 #include "device/copies.h"
 #include "device/shared.h"
