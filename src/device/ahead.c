@@ -120,8 +120,8 @@ last_search(const HmDeviceCosts *costs)
 
 	for (int i = 0; i < HM_SIZE_CLASSES; i++)
 	{
-		if (costs->device[i].value > 0)
-			last = Max(last, costs->device[i].at_ms);
+		if (costs->classes[i].device.value > 0)
+			last = Max(last, costs->classes[i].device.at_ms);
 	}
 	return last;
 }
