@@ -9,9 +9,11 @@
 
 #include "am/am.h"
 #include "am/fault.h"
-#include "device/device.h"
 #include "exec/exec.h"
 #include "foreign/foreign_join.h"
+#ifndef HM_NO_DEVICE
+#include "device/device.h"
+#endif
 
 PG_MODULE_MAGIC;
 
@@ -27,7 +29,9 @@ _PG_init(void)
 	hm_order_init();
 	hm_exec_init();
 	hm_foreign_init();
+#ifndef HM_NO_DEVICE
 	hm_device_init();
+#endif
 	hm_fault_init();
 	MarkGUCPrefixReserved("harmonia");
 }

@@ -1,19 +1,36 @@
 /*
  * ahead.c
- *		Which copies are brought up to date ahead of the batches that search them, and the
- *		life of the process that does so.
+ *		The process that brings copies up to date ahead of the batches that search them.
  *
- * The process itself, a background worker of a database, is in src/lookup/ahead.c.  It is started
- * when a batch had much to send, and ends when no copy was searched for a while.  Writers wake it when
- * they have marked enough lines.
+ * A batch sends what has changed before it searches.  Most of that time goes into pinning and
+ * locking the changed pages one by one.  So while an index is searched and changed, this background
+ * worker of its database does the same, in steps of a few hundred lines, and a batch finds little left to do.  It makes no
+ * copies.  It is started when a batch had much to send, and ends when no copy was searched for a while.
+ * Writers wake it when they have marked enough lines.
  */
 #include "postgres.h"
 
+#include "access/relation.h"
+#include "access/xact.h"
 #include "miscadmin.h"
+#include "pgstat.h"
 #include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
 #include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/lmgr.h"
+#include "tcop/tcopprot.h"
+#include "utils/guc.h"
+#include "utils/rel.h"
 
+#include "am/open.h"
+#include "device/ahead.h"
+#include "device/copies.h"
 #include "device/shared.h"
+#include "device/stats.h"
+
+/* How often to look whether any copy is still searched. */
+#define LOOK_MS			500
 
 /*
  * A copy was searched lately if a batch has been noted in this time.  It is shorter than DROP DATABASE
@@ -23,6 +40,8 @@
 
 /* Not more than one process is started in this time. */
 #define START_MS		1000
+
+extern PGDLLEXPORT void hm_ahead_main(Datum argument);
 
 void
 hm_ahead_start(void)
@@ -67,8 +86,9 @@ end_at_exit(int code, Datum arg)
 	LWLockRelease(hm_device->lock);
 }
 
-bool
-hm_ahead_begin(void)
+/* This process begins to be it.  Returns false if there is another one. */
+static bool
+begin(void)
 {
 	bool		result;
 
@@ -107,8 +127,12 @@ last_search(const HmDeviceCosts *costs)
 	return last;
 }
 
-Oid
-hm_ahead_next(bool *idle)
+/*
+ * Find an index of this database that has enough marked lines, and was searched lately.  Returns
+ * InvalidOid if there is none; then *idle says that none was even searched.
+ */
+static Oid
+next_index(bool *idle)
 {
 	uint32		now_ms = (uint32) hm_now_ms();
 	Oid			result = InvalidOid;
@@ -133,4 +157,65 @@ hm_ahead_next(bool *idle)
 	}
 	LWLockRelease(hm_device->lock);
 	return result;
+}
+
+/*
+ * Bring the copy of an index closer to the index, unless somebody wants to alter or drop that.
+ * Returns false if nothing was sent.
+ */
+static bool
+step(Oid relation)
+{
+	HmLookupStats stats = {0};
+	Relation	index;
+
+	StartTransactionCommand();
+	if (ConditionalLockRelationOid(relation, AccessShareLock))
+	{
+		/* Another relation can have got the number of an index that was dropped. */
+		index = try_relation_open(relation, NoLock);
+		if (index != NULL && hm_is_index(index))
+		{
+			hm_sync_ahead(index, &stats);
+			hm_stats_add(relation, &stats.counts);
+		}
+		if (index != NULL)
+			relation_close(index, NoLock);
+	}
+	CommitTransactionCommand();
+	return stats.synced_lines > 0;
+}
+
+void
+hm_ahead_main(Datum argument)
+{
+	bool		idle = false;
+
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, die);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(argument), InvalidOid, 0);
+	if (!begin())
+		proc_exit(0);
+
+	while (hm_resync_ahead && hm_device_state() == HM_DEVICE_UP)
+	{
+		Oid			relation;
+
+		CHECK_FOR_INTERRUPTS();
+		if (ConfigReloadPending)
+		{
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
+		}
+		relation = next_index(&idle);
+		if (idle)
+			break;
+		if (OidIsValid(relation) && step(relation))
+			continue;
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, LOOK_MS,
+						 PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+	}
+	proc_exit(0);
 }

@@ -25,7 +25,10 @@
 #include "utils/timeout.h"
 
 #include "compat.h"
+#include "device/client.h"
 #include "device/shared.h"
+#include "device/stats.h"
+#include "device/watch.h"
 
 /* After this time without an answer the daemon is suspected to hang. */
 #define SUSPECT_MS			100

@@ -10,6 +10,7 @@
 
 #include "access/xact.h"
 
+#include "device/choice.h"
 #include "device/shared.h"
 
 /* What this backend has added. */

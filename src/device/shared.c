@@ -11,7 +11,11 @@
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 
-#include "device/shared.h"
+#include "device/ahead.h"
+#include "device/choice.h"
+#include "device/device.h"
+#include "device/search.h"
+#include "device/watch.h"
 
 /* The number of words, if no setting says it, and at most. */
 #define MIN_WORDS		(1 << 20)
@@ -219,6 +223,7 @@ hm_device_init(void)
 	hm_watch_init();
 	hm_queue_init();
 	hm_supervisor_register();
+	hm_remote_methods = &hm_search_methods;
 }
 
 HmDeviceState

@@ -1,14 +1,55 @@
 /*
  * shared.h
- *		Declarations for the files of this folder only.  Other folders use device.h.
+ *		Shared memory of the device, its settings, and its state (shared.c).
+ *
+ * Unless the library is preloaded, hm_device_state() returns HM_DEVICE_NOT_LOADED, hm_device_info() works,
+ * and nothing else in this folder may be called.
  */
 #ifndef HARMONIA_DEVICE_SHARED_H
 #define HARMONIA_DEVICE_SHARED_H
 
+#include "datatype/timestamp.h"
+#include "port/atomics.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
 
-#include "device/device.h"
+#include "device/costs.h"
+#include "device/protocol.h"
+#include "lookup/lookup.h"
+
+typedef enum HmDeviceState
+{
+	HM_DEVICE_NOT_LOADED,		/* the library is not preloaded */
+	HM_DEVICE_OFF,				/* harmonia.gpu = off */
+	HM_DEVICE_STARTING,
+	HM_DEVICE_UP,
+	HM_DEVICE_HUNG,				/* the daemon does not answer; it is killed soon */
+	HM_DEVICE_ABSENT,			/* there is no device */
+	HM_DEVICE_FAILED			/* the daemon ended; it will be started again */
+} HmDeviceState;
+
+typedef struct HmDeviceInfo
+{
+	HmDeviceState state;
+	bool		is_gpu;
+	int			pid;			/* of the daemon; 0 if it does not run */
+	uint64		memory;			/* of the largest device, in bytes; 0 if unknown */
+	uint64		starts;			/* of the daemon, since the server started */
+	TimestampTz since;			/* when the state last changed */
+	char		text[128];		/* the devices' names, or the error */
+} HmDeviceInfo;
+
+extern HmDeviceState hm_device_state(void);
+extern void hm_device_info(HmDeviceInfo *info);
+
+/* How much memory copies can take, about, in bytes; 0 if unknown. */
+extern uint64 hm_device_room(void);
+
+/* GUC harmonia.enable_device: batches may use the device. */
+extern bool hm_enable_device;
+
+/* GUC harmonia.force_device: batches use the device whatever that costs. */
+extern bool hm_force_device;
 
 /* The number of indexes that can be watched or can have statistics. */
 #define HM_DEVICE_SLOTS		64
@@ -128,9 +169,6 @@ extern void hm_slot_unwatch(HmSlot *slot);
 extern void hm_watch_init(void);
 extern void hm_watch_start(void);
 extern void hm_queue_init(void);
-
-/* The process of ahead.c has something to do.  May be called in a critical section. */
-extern void hm_ahead_wake(void);
 
 /*
  * supervisor.c

@@ -12,6 +12,7 @@
 #include "utils/timestamp.h"
 
 #include "device/shared.h"
+#include "device/stats.h"
 
 HmDeviceCosts *
 hm_stats_lock_costs(Oid relation, HmCopyState *state)
@@ -48,27 +49,6 @@ void
 hm_stats_unlock_costs(void)
 {
 	LWLockRelease(hm_device->lock);
-}
-
-void
-hm_batch_counts_add(HmBatchCounts *sum, const HmBatchCounts *counts)
-{
-	sum->batches += counts->batches;
-	sum->keys += counts->keys;
-	sum->hits += counts->hits;
-	sum->device_batches += counts->device_batches;
-	sum->device_keys += counts->device_keys;
-	sum->fallbacks += counts->fallbacks;
-	sum->loads += counts->loads;
-	sum->evictions += counts->evictions;
-	sum->synced_blocks += counts->synced_blocks;
-	sum->bytes_to_device += counts->bytes_to_device;
-	sum->bytes_from_device += counts->bytes_from_device;
-	if (counts->copy_memory > 0)
-	{
-		sum->copy_memory = counts->copy_memory;
-		sum->copy_host_memory = counts->copy_host_memory;
-	}
 }
 
 void

@@ -34,6 +34,7 @@
 #include "utils/timestamp.h"
 
 #include "device/shared.h"
+#include "device/stats.h"
 
 #define DAEMON				"harmonia_gpud"
 

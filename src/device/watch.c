@@ -26,7 +26,8 @@
 #include "utils/syscache.h"
 
 #include "compat.h"
-#include "device/shared.h"
+#include "device/ahead.h"
+#include "device/watch.h"
 
 /*
  * Extra words of an index: a quarter of its blocks, and this many.  While half of the pool is free, the index may double

@@ -11,7 +11,6 @@
 #include "utils/ruleutils.h"
 
 #include "compat.h"
-#include "device/device.h"
 #include "exec/nodes.h"
 
 /* A table's name, with its schema for EXPLAIN (VERBOSE). */
@@ -150,22 +149,16 @@ static void
 explain_device(const HmLookupStats *stats, ExplainState *es)
 {
 	const HmBatchCounts *counts = &stats->counts;
-	HmDeviceInfo info;
-	const char *reason = hm_cpu_reason_text(stats->reason);
-	const char *device = "CPU";
+	const char *device = hm_lookup_device();
+	const char *reason = hm_lookup_reason(stats);
 
-	hm_device_info(&info);
-	if (counts->device_batches > 0)
-	{
-		bool		alone = counts->device_batches == counts->batches;
-
-		if (info.is_gpu)
-			device = alone ? "GPU" : "GPU, CPU";
-		else
-			device = alone ? "GPU (host device)" : "GPU (host device), CPU";
-	}
-	ExplainPropertyText("Device", device, es);
-	if (info.state == HM_DEVICE_NOT_LOADED || info.state == HM_DEVICE_OFF)
+	if (device == NULL || counts->device_batches == 0)
+		ExplainPropertyText("Device", "CPU", es);
+	else if (counts->device_batches == counts->batches)
+		ExplainPropertyText("Device", device, es);
+	else
+		ExplainPropertyText("Device", psprintf("%s, CPU", device), es);
+	if (device == NULL)
 		return;
 
 	if (reason != NULL)

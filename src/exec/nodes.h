@@ -67,7 +67,6 @@ hm_share_is_all(const HmShare *share)
 }
 
 extern const CustomScanMethods hm_lookup_scan_methods;
-extern const CustomScanMethods hm_lookup_count_methods;
 extern const CustomScanMethods hm_lookup_join_methods;
 extern const CustomScanMethods hm_lookup_aggregate_methods;
 

@@ -22,10 +22,10 @@
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
+#include "utils/snapmgr.h"
 #include "utils/spccache.h"
 
 #include "compat.h"
-#include "device/device.h"
 #include "exec/planner.h"
 
 /*
@@ -327,17 +327,6 @@ heap_cost(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 	return most - work->correlation * work->correlation * Max(0, most - least);
 }
 
-/*
- * Whether a device may search a batch of this size, so that the keys of rows have to be
- * compared.
- */
-static bool
-may_use_device(double probes)
-{
-	return hm_device_state() == HM_DEVICE_UP && hm_enable_device && !RecoveryInProgress() &&
-		(probes >= HM_SIZE_CLASS_MIN || hm_force_device);
-}
-
 void
 hm_cost_lookup_least(double probes, Cost *startup, Cost *total)
 {
@@ -362,7 +351,7 @@ hm_cost_lookup(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 		work->hits * cpu_index_tuple_cost + work->rows * cpu_tuple_cost;
 	if (hm_has_columns(index))
 		*total += work->probes * COMPOSITE_OPERATORS * cpu_operator_cost;
-	if (index->indexprs != NIL && may_use_device(work->probes))
+	if (index->indexprs != NIL && hm_lookup_may_use_device(work->probes))
 	{
 		QualCost	key_cost;
 

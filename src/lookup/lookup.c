@@ -2,8 +2,8 @@
  * lookup.c
  *		Batch lookup: what other folders call, and the protocol of the visibility gate.
  *
- * For each batch the choice (choice.c) says whether the device searches it (remote.c).
- * If the device does not, or fails, the CPU searches the batch, or the rest of it, by a
+ * For each batch a device, if there is one, says whether it searches that (remote.h).
+ * If it does not, or fails, the CPU searches the batch, or the rest of it, by a
  * walk through the index (walk.c).
  */
 #include "postgres.h"
@@ -13,10 +13,13 @@
 
 #include "am/fault.h"
 #include "lookup/remote.h"
+#include "lookup/walk.h"
 #include "tree/wide.h"
 
 /* The number of hits of a walk that are shown to a reader in one call. */
 #define SHOWN_HITS		256
+
+const HmRemoteMethods *hm_remote_methods = NULL;
 
 struct HmLookup
 {
@@ -26,7 +29,7 @@ struct HmLookup
 	Size		key_size;
 	const HmWalkMethods *walks; /* for the index's width */
 	HmWalk	   *walk;
-	HmRemote   *remote;
+	HmRemote   *remote;			/* NULL: there is no device */
 	HmMapReader reader;
 
 	/* The batch */
@@ -93,7 +96,8 @@ hm_lookup_create(Relation index, uint32 capacity)
 	lookup->key_size = hm_key_size(width);
 	lookup->walks = width <= HT_WIDTH64 ? &hm_walk_methods : &hm_walk_methods_128;
 	lookup->walk = lookup->walks->create(index, capacity, &lookup->stats);
-	lookup->remote = hm_remote_create(index, width, &lookup->stats);
+	if (hm_remote_methods != NULL)
+		lookup->remote = hm_remote_methods->create(index, width, &lookup->stats);
 	return lookup;
 }
 
@@ -122,6 +126,27 @@ hm_lookup_stats(const HmLookup *lookup)
 }
 
 void
+hm_batch_counts_add(HmBatchCounts *sum, const HmBatchCounts *counts)
+{
+	sum->batches += counts->batches;
+	sum->keys += counts->keys;
+	sum->hits += counts->hits;
+	sum->device_batches += counts->device_batches;
+	sum->device_keys += counts->device_keys;
+	sum->fallbacks += counts->fallbacks;
+	sum->loads += counts->loads;
+	sum->evictions += counts->evictions;
+	sum->synced_blocks += counts->synced_blocks;
+	sum->bytes_to_device += counts->bytes_to_device;
+	sum->bytes_from_device += counts->bytes_from_device;
+	if (counts->copy_memory > 0)
+	{
+		sum->copy_memory = counts->copy_memory;
+		sum->copy_host_memory = counts->copy_host_memory;
+	}
+}
+
+void
 hm_lookup_stats_add(HmLookupStats *sum, const HmLookupStats *stats)
 {
 	hm_batch_counts_add(&sum->counts, &stats->counts);
@@ -141,10 +166,9 @@ hm_lookup_stats_add(HmLookupStats *sum, const HmLookupStats *stats)
 void
 hm_lookup_end(HmLookup *lookup)
 {
-	hm_remote_end(lookup->remote);
+	if (lookup->remote != NULL)
+		hm_remote_methods->end(lookup->remote);
 	lookup->walks->end(lookup->walk);
-	if (hm_device_state() != HM_DEVICE_NOT_LOADED && lookup->stats.counts.batches > 0)
-		hm_stats_add(RelationGetRelid(lookup->index), &lookup->stats.counts);
 	if (lookup->distinct_low != NULL)
 	{
 		pfree(lookup->distinct_low);
@@ -161,7 +185,6 @@ hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint8 *done)
 	Assert(!probes->distinct || (probes->high == NULL && done == NULL));
 	hm_batch_apply(lookup->index);
 	pgstat_count_index_scan(lookup->index);
-	hm_remote_stop(lookup->remote);
 
 	lookup->batch = *probes;
 	lookup->done = done;
@@ -207,7 +230,7 @@ make_distinct(HmLookup *lookup)
 
 /* Note why the CPU searches a batch, or the first part of it. */
 static void
-note_reason(HmLookup *lookup, HmCpuReason reason)
+note_reason(HmLookup *lookup, int reason)
 {
 	if (lookup->batch.count >= lookup->stats.reason_probes)
 	{
@@ -220,7 +243,7 @@ note_reason(HmLookup *lookup, HmCpuReason reason)
 static inline void
 start_walk_time(const HmLookup *lookup, instr_time *start)
 {
-	if (lookup->batch.count >= HM_SIZE_CLASS_MIN)
+	if (lookup->remote != NULL && lookup->batch.count >= HM_REMOTE_MIN_PROBES)
 		INSTR_TIME_SET_CURRENT(*start);
 }
 
@@ -249,28 +272,39 @@ start_walk(HmLookup *lookup, uint32 from)
 static void
 note_walk(const HmLookup *lookup, bool was_at_end)
 {
-	if (lookup->walked_from == 0 && !was_at_end && hm_lookup_at_end(lookup))
-		hm_choice_note_cpu(lookup->index, lookup->batch.count, lookup->walk_ns);
+	if (lookup->remote != NULL && lookup->batch.count >= HM_REMOTE_MIN_PROBES &&
+		lookup->walked_from == 0 && !was_at_end && hm_lookup_at_end(lookup))
+		hm_remote_methods->note_walk(lookup->remote, lookup->batch.count, lookup->walk_ns);
+}
+
+/* Have the device search the batch, if it is to.  Returns HM_NO_REASON, or why it does not. */
+static int
+start_on_device(HmLookup *lookup, bool keys_wanted)
+{
+	bool		distinct = false;
+	int			reason = hm_remote_methods->choose(lookup->remote, &lookup->batch, &distinct);
+
+	if (reason != HM_NO_REASON)
+		return reason;
+	if (distinct)
+		make_distinct(lookup);
+	return hm_remote_methods->start(lookup->remote, &lookup->batch, lookup->done, keys_wanted);
 }
 
 /* Decide whether the device searches a batch, and start it. */
 static void
 begin_batch(HmLookup *lookup, bool keys_wanted)
 {
-	HmChoice	choice;
-	HmCpuReason reason = hm_choose(lookup->index, &lookup->batch, &choice);
-
 	lookup->begun = true;
-	if (reason == HM_CPU_NO_REASON)
+	if (lookup->remote != NULL)
 	{
-		if (lookup->batch.distinct && !hm_remote_makes_distinct(lookup->remote, &lookup->batch))
-			make_distinct(lookup);
-		reason = hm_remote_start(lookup->remote, &lookup->batch, lookup->done, keys_wanted, &choice);
+		int			reason = start_on_device(lookup, keys_wanted);
+
+		lookup->on_device = reason == HM_NO_REASON;
+		if (lookup->on_device)
+			return;
+		note_reason(lookup, reason);
 	}
-	lookup->on_device = reason == HM_CPU_NO_REASON;
-	if (lookup->on_device)
-		return;
-	note_reason(lookup, reason);
 	start_walk(lookup, 0);
 }
 
@@ -298,7 +332,7 @@ next_hits(HmLookup *lookup, HmHit *hits, void *keys, uint32 max, uint32 *stale,
 	double		taken;
 	instr_time	start;
 	instr_time	walk_start = {0};
-	HmCpuReason reason;
+	int			reason;
 	uint32		rest;
 	uint32		n = 0;
 	uint64		only_counted = 0;
@@ -308,7 +342,7 @@ next_hits(HmLookup *lookup, HmHit *hits, void *keys, uint32 max, uint32 *stale,
 		begin_batch(lookup, keys != NULL);
 	if (lookup->on_device)
 	{
-		n = hm_remote_next(lookup->remote, hits, keys, max, &rest, &reason, &only_counted);
+		n = hm_remote_methods->next(lookup->remote, hits, keys, max, &rest, &reason, &only_counted);
 		*stale = n;
 		if (n == 0 && rest != HM_NO_PROBE)
 		{
@@ -371,17 +405,9 @@ prepare(HmLookup *lookup, bool keys_wanted)
 	INSTR_TIME_SET_CURRENT(start);
 	if (!lookup->begun)
 		begin_batch(lookup, keys_wanted);
-	else if (lookup->on_device)
-		hm_remote_prepare(lookup->remote);
+	if (lookup->on_device)
+		hm_remote_methods->prepare(lookup->remote);
 	lookup->stats.search_ns += hm_ns_since(start);
-}
-
-/* Forget what has been read of the index: it may be older than the entry of the gate. */
-static void
-forget_pages(HmLookup *lookup)
-{
-	lookup->walks->forget_pages(lookup->walk);
-	hm_remote_forget(lookup->remote);
 }
 
 /* Move the hit with number "from" to the place "to" in front of it, with its key. */
@@ -462,16 +488,17 @@ hm_lookup_next_in_gate(HmLookup *lookup, HmGateAnswer answer, HmHit *hits, void 
 	uint32		stale;
 	uint32		n;
 	instr_time	start = {0};
-	bool		on_device;
 	uint64		not_returned = 0;
 
 	Assert(keys == NULL || answer == HM_ANSWER_HITS);
-	hm_remote_set_reader(lookup->remote, &lookup->reader, answer);
+	if (lookup->remote != NULL)
+		hm_remote_methods->enter(lookup->remote, &lookup->reader, answer);
 	prepare(lookup, keys != NULL);
 	HM_FAULT(lookup_prepared);
-	on_device = lookup->on_device;
 	door = hm_visibility_gate_enter(lookup->index);
-	forget_pages(lookup);
+
+	/* What has been read of the index may be older than the entry of the gate. */
+	lookup->walks->forget_pages(lookup->walk);
 	n = next_hits(lookup, hits, keys, Min(max, HM_GATE_MAX_HITS), &stale, &not_returned);
 	start_walk_time(lookup, &start);
 	*visible = put_visible_first(lookup, hits, keys, n, stale);
@@ -479,13 +506,34 @@ hm_lookup_next_in_gate(HmLookup *lookup, HmGateAnswer answer, HmHit *hits, void 
 		add_walk_time(lookup, start);
 	hm_visibility_gate_leave(lookup->index, door);
 	note_walk(lookup, was_at_end);
-	hm_remote_set_reader(lookup->remote, NULL, HM_ANSWER_HITS);
-
 	if (answer == HM_ANSWER_COUNT)
 		*counted += not_returned;
-	hm_remote_tally(lookup->remote, tally);
-	if (!on_device)
-		tally->count = 0;
-	tally->numbers = lookup->numbers != NULL ? lookup->numbers + tally->first : NULL;
+	tally->count = 0;
+	if (lookup->remote != NULL)
+		hm_remote_methods->leave(lookup->remote, tally);
+	tally->numbers = tally->count > 0 && lookup->numbers != NULL ? lookup->numbers + tally->first : NULL;
 	return n;
+}
+
+/* ----------------------------------------------------------------
+ *		The device, for plans and EXPLAIN
+ * ----------------------------------------------------------------
+ */
+
+bool
+hm_lookup_may_use_device(double probes)
+{
+	return hm_remote_methods != NULL && hm_remote_methods->may_search(probes);
+}
+
+const char *
+hm_lookup_device(void)
+{
+	return hm_remote_methods == NULL ? NULL : hm_remote_methods->name();
+}
+
+const char *
+hm_lookup_reason(const HmLookupStats *stats)
+{
+	return hm_remote_methods == NULL ? NULL : hm_remote_methods->reason_text(stats->reason);
 }

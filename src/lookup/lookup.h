@@ -1,9 +1,10 @@
 /*
  * lookup.h
- *		Batch lookup: many keys against one index in one call, on the CPU or the device.
+ *		Batch lookup: many keys against one index in one call.
  *
- * This is everything that this folder offers.  It depends on src/am (pages, directory,
- * segments), src/tree (in-page search, partially-sorted aggregation) and src/device.
+ * This is everything that this folder offers to those that look keys up.  It depends on src/am (pages, directory,
+ * segments) and src/tree (in-page search, partially-sorted aggregation).  The CPU searches, or a device if
+ * there is one; what that has to offer is in remote.h.
  *
  * A lookup takes a batch of probes, which are keys or ranges of keys, and returns each
  * matching (probe, entry) pair exactly once, whatever happens to the index between calls;
@@ -28,12 +29,13 @@
 #ifndef HARMONIA_LOOKUP_H
 #define HARMONIA_LOOKUP_H
 
-#include "storage/buf.h"
+#include "portability/instr_time.h"
+#include "storage/bufmgr.h"
 #include "utils/rel.h"
 #include "utils/snapshot.h"
 
 #include "am/keyarray.h"
-#include "device/device.h"
+#include "am/marks.h"
 #include "tree/tree.h"
 
 /*
@@ -78,41 +80,35 @@ hm_probe_high(const HmProbes *probes, Size key_size, uint32 probe)
  */
 typedef HtHit HmHit;
 
-/* Why the CPU searches a batch and the device does not. */
-typedef enum HmCpuReason
-{
-	HM_CPU_NO_REASON,			/* the device searches, or nothing was searched */
-	HM_CPU_NOT_PRELOADED,
-	HM_CPU_GPU_OFF,
-	HM_CPU_DISABLED,			/* harmonia.enable_device */
-	HM_CPU_NO_DEVICE,
-	HM_CPU_DEVICE_DOWN,			/* the daemon is starting, or will be started again */
-	HM_CPU_DEVICE_HUNG,			/* it does not answer */
-	HM_CPU_RECOVERY,			/* replay does not mark what it changes */
-	HM_CPU_TEMPORARY,			/* the index is temporary */
-	HM_CPU_OLD_SNAPSHOTS,		/* old_snapshot_threshold */
-	HM_CPU_FEW_KEYS,
-	HM_CPU_NOT_RESIDENT,		/* there is no copy of the index */
-	HM_CPU_LOADING,				/* another backend makes the copy */
-	HM_CPU_WAITING,				/* another backend takes long to bring the copy up to date */
-	HM_CPU_CHEAPER,
-	HM_CPU_TOO_LARGE,			/* the index exceeds harmonia.max_resident_blocks */
-	HM_CPU_TOO_MANY_BLOCKS,		/* ... or what a device can search at all */
-	HM_CPU_DEVICE_MEMORY,		/* the device has too little memory */
-	HM_CPU_BUSY,				/* other backends use the rest of the memory */
-	HM_CPU_RESTLESS,			/* leaves are split faster than they are copied */
-	HM_CPU_MANY_HITS,			/* a single probe has more than fit in staging memory,
-								 * or than one entry of the visibility gate covers */
-	HM_CPU_TOO_LONG,			/* the device has abandoned the search */
-	HM_CPU_DEVICE_FAILED
-} HmCpuReason;
+/* No reason why the CPU searches a batch: a device does, or there is none.  A device has others. */
+#define HM_NO_REASON	0
 
-extern const char *hm_cpu_reason_text(HmCpuReason reason);
+/* Counters of batches.  Those from device_batches on are of a device, and 0 without one. */
+typedef struct HmBatchCounts
+{
+	uint64		batches;
+	uint64		keys;
+	uint64		hits;
+	uint64		device_batches; /* of these, searched on the device at least in part */
+	uint64		device_keys;
+	uint64		fallbacks;		/* batches that the CPU finished after the device
+								 * failed */
+	uint64		loads;			/* complete copies made */
+	uint64		evictions;		/* copies that were missing when they were needed */
+	uint64		synced_blocks;	/* changed blocks copied after that */
+	uint64		bytes_to_device;
+	uint64		bytes_from_device;
+	uint64		copy_memory;	/* not a sum: last known size of the copy, in bytes */
+	uint64		copy_host_memory;	/* of this, what is not on the device */
+} HmBatchCounts;
+
+/* Add counters to a sum; the copy's memory is replaced unless it is 0. */
+extern void hm_batch_counts_add(HmBatchCounts *sum, const HmBatchCounts *counts);
 
 /* Counters of a lookup since it was created. */
 typedef struct HmLookupStats
 {
-	HmBatchCounts counts;		/* hm_lookup_end() adds these to the index's */
+	HmBatchCounts counts;
 	uint64		segments;		/* headers locked */
 	uint64		leaves;			/* leaf pages locked */
 	uint64		restarts;		/* leaves were split, or their segment replaced,
@@ -120,7 +116,7 @@ typedef struct HmLookupStats
 	uint64		synced_lines;	/* lines of synced_blocks */
 	double		sort_ns;		/* time spent sorting probes */
 	double		search_ns;		/* all other time */
-	HmCpuReason reason;			/* why the largest batch for the CPU was not for the */
+	int			reason;			/* why the largest batch for the CPU was not for the */
 	uint32		reason_probes;	/* device, and the size of that batch */
 } HmLookupStats;
 
@@ -276,6 +272,23 @@ extern void hm_lookup_stats_add(HmLookupStats *sum, const HmLookupStats *stats);
 
 extern void hm_lookup_end(HmLookup *lookup);
 
+/* ----------------------------------------------------------------
+ *		The device, for plans and EXPLAIN
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * May a device search a batch of so many probes?  Then the keys of rows have to be compared:
+ * hm_lookup_is_exact().
+ */
+extern bool hm_lookup_may_use_device(double probes);
+
+/* What the device is called; NULL if there is none, or it is turned off. */
+extern const char *hm_lookup_device(void);
+
+/* The reason of HmLookupStats, for users; NULL if there is none. */
+extern const char *hm_lookup_reason(const HmLookupStats *stats);
+
 /*
  * Sort hits by heap block.  Within a block they keep their order, or are in the order of
  * TIDs.  scratch has room for n hits, and may be missing if n <= HM_HITS_FEW.  The result
@@ -310,5 +323,22 @@ extern bool hm_pin_seems_valid(Buffer buffer, BlockNumber block);
  * Remember that a block was seen in this buffer, unless that is 0. hm_pin() may try it.
  */
 extern void hm_pin_expect(Relation relation, BlockNumber block, Buffer buffer);
+
+/*
+ * Prefetch what hm_pin() will read of an index's block, and these lines of the page (am/marks.h).  Does
+ * nothing if no buffer is remembered for it.
+ */
+extern void hm_pin_prefetch_lines(Relation index, BlockNumber block, uint64 lines);
+
+/* The time since "start", in ns. */
+static inline double
+hm_ns_since(instr_time start)
+{
+	instr_time	end;
+
+	INSTR_TIME_SET_CURRENT(end);
+	INSTR_TIME_SUBTRACT(end, start);
+	return INSTR_TIME_GET_DOUBLE(end) * 1e9;
+}
 
 #endif							/* HARMONIA_LOOKUP_H */

@@ -21,7 +21,6 @@
 #include "utils/memutils.h"
 
 #include "compat.h"
-#include "device/protocol.h"
 #include "lookup/walk.h"
 
 /*
@@ -281,9 +280,9 @@ hm_pin_prefetch_lines(Relation index, BlockNumber block, uint64 lines)
 	page = (char *) BufferGetPage(buffer);
 	for (; lines != 0; lines &= lines - 1)
 	{
-		char	   *line = page + pg_rightmost_one_pos64(lines) * HP_LINE_SIZE;
+		char	   *line = page + pg_rightmost_one_pos64(lines) * HM_LINE_SIZE;
 
-		for (int at = 0; at < HP_LINE_SIZE; at += CACHE_LINE)
+		for (int at = 0; at < HM_LINE_SIZE; at += CACHE_LINE)
 			ht_prefetch(line + at);
 	}
 }

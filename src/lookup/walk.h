@@ -5,22 +5,9 @@
 #ifndef HARMONIA_LOOKUP_WALK_H
 #define HARMONIA_LOOKUP_WALK_H
 
-#include "portability/instr_time.h"
-
 #include "am/am.h"
 #include "lookup/lookup.h"
 #include "lookup/width.h"
-
-/* The time since "start", in ns. */
-static inline double
-hm_ns_since(instr_time start)
-{
-	instr_time	end;
-
-	INSTR_TIME_SET_CURRENT(end);
-	INSTR_TIME_SUBTRACT(end, start);
-	return INSTR_TIME_GET_DOUBLE(end) * 1e9;
-}
 
 /* ----------------------------------------------------------------
  *		Prefetching leaves (pin.c)
@@ -35,13 +22,6 @@ hm_ns_since(instr_time start)
  * pages, that costs 7 %.
  */
 extern void hm_pin_prefetch(Relation index, BlockNumber block, int from, int to, bool many);
-
-/*
- * Prefetch what hm_pin() will read of a block, and these lines of the page: bit i
- * stands for the HP_LINE_SIZE bytes from HP_LINE_SIZE * i on.  Does nothing if no
- * buffer is remembered for it.
- */
-extern void hm_pin_prefetch_lines(Relation index, BlockNumber block, uint64 lines);
 
 /* ----------------------------------------------------------------
  *		Routes (route.c)

@@ -15,7 +15,6 @@
 #define hm_walk_look_ahead	HT_KEYED(hm_walk_look_ahead)
 #define hm_walk_answer		HT_KEYED(hm_walk_answer)
 #define hm_walk_methods		HT_KEYED(hm_walk_methods)
-#define hm_leaf_methods		HT_KEYED(hm_leaf_methods)
 #endif
 
 #endif							/* HARMONIA_LOOKUP_WIDTH_H */

@@ -7,8 +7,10 @@
  */
 #include "postgres.h"
 
-#include "am/format.h"
-#include "lookup/remote.h"
+#include "compat.h"
+#include "device/client.h"
+#include "device/copies.h"
+#include "device/watch.h"
 
 /* The number of copies that are remembered. */
 #define KNOWN_COPIES		16

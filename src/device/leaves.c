@@ -10,10 +10,11 @@
 
 #include "miscadmin.h"
 
-#include "lookup/width.h"
+#include "am/width.h"
 
 #include "am/reader.h"
-#include "lookup/remote.h"
+#include "device/leaves.h"
+#include "lookup/lookup.h"
 
 /* A bound as lists have it. */
 static inline HtEntry128

@@ -1,11 +1,13 @@
 /*
- * sync_state.h
+ * sync.h
  *		The state of a re-sync, and what sync_pages.c offers to sync.c.
  */
-#ifndef HARMONIA_LOOKUP_SYNC_STATE_H
-#define HARMONIA_LOOKUP_SYNC_STATE_H
+#ifndef HARMONIA_DEVICE_SYNC_H
+#define HARMONIA_DEVICE_SYNC_H
 
-#include "lookup/remote.h"
+#include "device/copies.h"
+#include "device/leaves.h"
+#include "device/watch.h"
 
 /* Larger indexes are not sent. */
 #ifdef HM_SMALL_LIMITS
@@ -63,4 +65,4 @@ extern bool hm_sync_send_marked(HmSync *sync);
  */
 extern bool hm_sync_send_leaves(HmSync *sync, const HmLeafList *list);
 
-#endif							/* HARMONIA_LOOKUP_SYNC_STATE_H */
+#endif							/* HARMONIA_DEVICE_SYNC_H */

@@ -1,16 +1,21 @@
 /*
- * remote_state.h
- *		The state of batches that the device searches, and what the files remote*.c offer
- *		to one another.
+ * search.h
+ *		The state of a lookup's batches on the device (search.c), and the search of a chunk (search_chunk.c).
  */
-#ifndef HARMONIA_LOOKUP_REMOTE_STATE_H
-#define HARMONIA_LOOKUP_REMOTE_STATE_H
+#ifndef HARMONIA_DEVICE_SEARCH_H
+#define HARMONIA_DEVICE_SEARCH_H
 
+#include "am/am.h"
+#include "device/client.h"
+#include "device/copies.h"
 #include "lookup/remote.h"
+
+/* The methods that lookups are given. */
+extern const HmRemoteMethods hm_search_methods;
 
 /*
  * A claim to staging memory.  It is given up when the memory context is reset, because
- * an error frees everything without a call of hm_remote_end().  Outlives the HmRemote.
+ * an error frees everything without a call of "end".  Outlives the HmRemote.
  */
 typedef struct StagingClaim
 {
@@ -28,10 +33,10 @@ struct HmRemote
 	/* The batch. */
 	HmProbes	probes;
 	const uint8 *done;
+	HmChoice	choice;			/* that was made for it */
 	bool		synced;			/* the copy is as up to date as it must be */
 	bool		may_load;		/* if it has gone it can be made again: that was chosen, or it was there */
 	HmDeviceTimes times;		/* spent on this batch */
-	HmCostChoice expected;		/* of it */
 	uint32		next;			/* first probe that has not been searched */
 	bool		with_keys;		/* the device returns the keys of hits: they are wanted, and
 								 * probes are ranges */
@@ -58,7 +63,7 @@ struct HmRemote
 
 	uint32	   *tally;			/* hits of each probe of the last chunk */
 	uint32		tally_room;
-	uint32		tallied;		/* probes in it that the last call reports */
+	uint32		tallied;		/* probes in it that leave() reports */
 
 	HmLookupStats *stats;		/* the lookup's */
 };
@@ -85,16 +90,19 @@ remote_key(HtWidth width, const void *keys, uint64 i)
 }
 
 /*
- * Search a chunk (remote_chunk.c): the next probes, at most *count; sets *count to their
+ * Search a chunk: the next probes, at most *count; sets *count to their
  * number.  Returns HM_CPU_NO_REASON if the hits are there, HM_CPU_NOT_RESIDENT if the copy is
  * gone, or otherwise the reason why the device cannot answer.
  *
  * The hits are in staging memory; the caller claims it to keep them.  The copy is up to date, and no
  * hits of an earlier chunk are left.
  */
-extern HmCpuReason hm_remote_search_chunk(HmRemote *remote, uint32 *count);
+extern HmCpuReason hm_search_chunk(HmRemote *remote, uint32 *count);
 
-/* Make room for a tally of so many probes (remote.c).  Its content is undefined. */
-extern uint32 *hm_remote_make_tally(HmRemote *remote, uint32 count);
+/* Can the device leave out equal points of a batch?  Only if they and their hits fit in one chunk. */
+extern bool hm_search_makes_distinct(const HmRemote *remote, const HmProbes *probes);
 
-#endif							/* HARMONIA_LOOKUP_REMOTE_STATE_H */
+/* Make room for a tally of so many probes (search.c).  Its content is undefined. */
+extern uint32 *hm_search_make_tally(HmRemote *remote, uint32 count);
+
+#endif							/* HARMONIA_DEVICE_SEARCH_H */

@@ -1,5 +1,5 @@
 /*
- * remote.c
+ * search.c
  *		Batches that the device searches.
  *
  * A batch is searched in chunks that fit into staging memory.  The hits of a chunk stay
@@ -17,7 +17,9 @@
 #include "utils/memutils.h"
 
 #include "am/fault.h"
-#include "lookup/remote_state.h"
+#include "device/search.h"
+#include "device/shared.h"
+#include "device/stats.h"
 
 /* The number of hits that are shown to a reader in one call. */
 #define SHOWN_TIDS			1024
@@ -32,8 +34,8 @@ give_up_claim(void *argument)
 	claim->number = 0;
 }
 
-HmRemote *
-hm_remote_create(Relation index, HtWidth width, HmLookupStats *stats)
+static HmRemote *
+create(Relation index, HtWidth width, HmLookupStats *stats)
 {
 	HmRemote   *remote = palloc0(sizeof(HmRemote));
 
@@ -46,19 +48,6 @@ hm_remote_create(Relation index, HtWidth width, HmLookupStats *stats)
 	remote->claim->callback.arg = remote->claim;
 	MemoryContextRegisterResetCallback(CurrentMemoryContext, &remote->claim->callback);
 	return remote;
-}
-
-void
-hm_remote_set_reader(HmRemote *remote, const HmMapReader *reader, HmGateAnswer answer)
-{
-	remote->reader = reader;
-	remote->answer = answer;
-}
-
-void
-hm_remote_forget(HmRemote *remote)
-{
-	remote->synced = false;
 }
 
 /* ----------------------------------------------------------------
@@ -116,12 +105,6 @@ drop_hits(HmRemote *remote)
 	remote->all_visible = NULL;
 	remote->hits = remote->handed = 0;
 	give_up_claim(remote->claim);
-}
-
-void
-hm_remote_stop(HmRemote *remote)
-{
-	drop_hits(remote);
 }
 
 /*
@@ -216,7 +199,7 @@ count_visible(HmRemote *remote)
 }
 
 uint32 *
-hm_remote_make_tally(HmRemote *remote, uint32 count)
+hm_search_make_tally(HmRemote *remote, uint32 count)
 {
 	if (remote->tally_room < count)
 	{
@@ -238,7 +221,7 @@ static void
 tally_visible(HmRemote *remote, uint32 count)
 {
 	uint8		all_visible[SHOWN_TIDS];
-	uint32	   *tally = hm_remote_make_tally(remote, count);
+	uint32	   *tally = hm_search_make_tally(remote, count);
 	uint64		kept = 0;
 
 	memset(tally, 0, count * sizeof(uint32));
@@ -279,22 +262,13 @@ answer_hits(HmRemote *remote, uint32 count)
 		count_visible(remote);
 }
 
-void
-hm_remote_tally(const HmRemote *remote, HmTally *tally)
-{
-	tally->first = remote->first;
-	tally->count = remote->tallied;
-	tally->hits = remote->tally;
-	tally->numbers = NULL;
-}
-
 /* The device's work for the rest of the batch, as expected, in ns; never 0. */
 static double
 rest_of_batch(const HmRemote *remote)
 {
 	double		rest = remote->probes.count - remote->next;
 
-	return 1 + remote->expected.busy * rest / remote->probes.count;
+	return 1 + remote->choice.expected.busy * rest / remote->probes.count;
 }
 
 /* Search the next chunk and show its hits. */
@@ -319,7 +293,7 @@ next_chunk(HmRemote *remote)
 			return reason;
 		hm_queue_enter(0, rest_of_batch(remote));
 		count = remote->probes.count - remote->next;
-		reason = hm_remote_search_chunk(remote, &count);
+		reason = hm_search_chunk(remote, &count);
 		if (reason != HM_CPU_NOT_RESIDENT || attempt == 1)
 			break;
 		remote->synced = false;
@@ -371,7 +345,7 @@ calibrate(HmRemote *remote)
 		memset(times, 0, sizeof(*times));
 		times->loaded = true;
 		start_watch(&start);
-		if (hm_remote_search_chunk(remote, &count) != HM_CPU_NO_REASON)
+		if (hm_search_chunk(remote, &count) != HM_CPU_NO_REASON)
 			break;
 		times->all = watch_ns(&start);
 		if (count == keys)
@@ -387,30 +361,41 @@ calibrate(HmRemote *remote)
  * ----------------------------------------------------------------
  */
 
-HmCpuReason
-hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done,
-				bool keys_wanted, const HmChoice *choice)
+/* Choose what searches the batch; see HmRemoteMethods for this and what follows. */
+static int
+choose(HmRemote *remote, const HmProbes *probes, bool *distinct)
 {
+	HmCpuReason reason;
+
+	drop_hits(remote);
+	reason = hm_choose(remote->index, probes, &remote->choice);
+	if (reason == HM_CPU_NO_REASON && probes->distinct)
+		*distinct = !hm_search_makes_distinct(remote, probes);
+	return reason;
+}
+
+static int
+start(HmRemote *remote, const HmProbes *probes, const uint8 *done, bool keys_wanted)
+{
+	const HmCostChoice *expected = &remote->choice.expected;
 	HmCpuReason reason;
 	Watch		start;
 
 	start_watch(&start);
-	drop_hits(remote);
 	remote->probes = *probes;
 	remote->done = done;
 	remote->with_keys = keys_wanted && !hm_probes_are_points(probes);
 	remote->synced = false;
 	memset(&remote->times, 0, sizeof(remote->times));
-	remote->expected = choice->expected;
-	remote->times.expected_wait = choice->expected.wait;
-	remote->times.reason = choice->expected.reason;
+	remote->times.expected_wait = expected->wait;
+	remote->times.reason = expected->reason;
 	remote->counted = 0;
 	remote->next = 0;
-	hm_queue_enter(choice->expected.sync, rest_of_batch(remote));
-	remote->may_load = choice->load;
+	hm_queue_enter(expected->sync, rest_of_batch(remote));
+	remote->may_load = remote->choice.load;
 	if (remote->copy.structure == 0)
 		hm_copy_recall(remote->index, &remote->copy);
-	reason = bring_up_to_date(remote, choice->load);
+	reason = bring_up_to_date(remote, remote->choice.load);
 	if (reason == HM_CPU_NO_REASON && remote->times.loaded && !hm_force_device)
 		calibrate(remote);
 	if (reason != HM_CPU_NO_REASON)
@@ -421,19 +406,39 @@ hm_remote_start(HmRemote *remote, const HmProbes *probes, const uint8 *done,
 	return reason;
 }
 
-void
-hm_remote_prepare(HmRemote *remote)
+static void
+enter(HmRemote *remote, const HmMapReader *reader, HmGateAnswer answer)
+{
+	remote->reader = reader;
+	remote->answer = answer;
+}
+
+/* If the next call of next() searches, make sure that there is a copy.  In the gate it is brought up to date again. */
+static void
+prepare(HmRemote *remote)
 {
 	Watch		start;
 
-	if (remote->handed < remote->hits || remote->next == remote->probes.count)
-		return;
-
-	/* If there can be no copy, hm_remote_next() will find that out. */
 	start_watch(&start);
+
+	/* If there can be no copy, next() will find that out. */
+	if (remote->handed == remote->hits && remote->next < remote->probes.count)
+		(void) bring_up_to_date(remote, remote->may_load);
 	remote->synced = false;
-	(void) bring_up_to_date(remote, remote->may_load);
 	remote->times.all += watch_ns(&start);
+}
+
+static void
+leave(HmRemote *remote, HmTally *tally)
+{
+	remote->reader = NULL;
+	remote->answer = HM_ANSWER_HITS;
+	remote->synced = false;
+	tally->first = remote->first;
+	tally->count = remote->tallied;
+	tally->hits = remote->tally;
+	tally->numbers = NULL;
+	remote->tallied = 0;
 }
 
 /* Return hits, except those of probes that are done.  The key of a point's hit is the point. */
@@ -465,10 +470,9 @@ hand_out(HmRemote *remote, HmHit *hits, void *keys, uint32 max)
 	return n;
 }
 
-/* hm_remote_next(), which measures how long this takes. */
 static uint32
-next_hits(HmRemote *remote, HmHit *hits, void *keys, uint32 max, uint32 *rest,
-		  HmCpuReason *reason, uint64 *counted)
+next_hits(HmRemote *remote, HmHit *hits, void *keys, uint32 max, uint32 *rest, int *reason,
+		  uint64 *counted)
 {
 	bool		shown = false;
 
@@ -509,9 +513,10 @@ next_hits(HmRemote *remote, HmHit *hits, void *keys, uint32 max, uint32 *rest,
 	return 0;
 }
 
-uint32
-hm_remote_next(HmRemote *remote, HmHit *hits, void *keys, uint32 max, uint32 *rest,
-			   HmCpuReason *reason, uint64 *counted)
+/* The same; measures how long it takes. */
+static uint32
+next(HmRemote *remote, HmHit *hits, void *keys, uint32 max, uint32 *rest, int *reason,
+	 uint64 *counted)
 {
 	Watch		start;
 	uint32		n;
@@ -524,13 +529,49 @@ hm_remote_next(HmRemote *remote, HmHit *hits, void *keys, uint32 max, uint32 *re
 	return n;
 }
 
-void
-hm_remote_end(HmRemote *remote)
+static void
+note_walk(HmRemote *remote, uint32 probes, double ns)
 {
+	hm_choice_note_cpu(remote->index, probes, ns);
+}
+
+static void
+end(HmRemote *remote)
+{
+	HmBatchCounts *counts = &remote->stats->counts;
+
 	drop_hits(remote);
-	remote->stats->counts.copy_memory = remote->copy.memory;
-	remote->stats->counts.copy_host_memory = remote->copy.host_memory;
+	counts->copy_memory = remote->copy.memory;
+	counts->copy_host_memory = remote->copy.host_memory;
+	if (counts->batches > 0)
+		hm_stats_add(RelationGetRelid(remote->index), counts);
 	if (remote->tally != NULL)
 		pfree(remote->tally);
 	pfree(remote);
 }
+
+static const char *
+name(void)
+{
+	HmDeviceInfo info;
+
+	hm_device_info(&info);
+	if (info.state == HM_DEVICE_OFF)
+		return NULL;
+	return info.is_gpu ? "GPU" : "GPU (host device)";
+}
+
+const HmRemoteMethods hm_search_methods = {
+	.may_search = hm_choice_may_search,
+	.name = name,
+	.reason_text = hm_cpu_reason_text,
+	.create = create,
+	.end = end,
+	.choose = choose,
+	.start = start,
+	.next = next,
+	.enter = enter,
+	.prepare = prepare,
+	.leave = leave,
+	.note_walk = note_walk
+};

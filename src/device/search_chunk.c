@@ -1,5 +1,5 @@
 /*
- * remote_chunk.c
+ * search_chunk.c
  *		One request to the device: the search of a chunk.
  *
  * The keys, and maybe a page map, are written to staging memory, and the device writes its
@@ -9,7 +9,7 @@
 #include "postgres.h"
 
 #include "am/fault.h"
-#include "lookup/remote_state.h"
+#include "device/search.h"
 
 /*
  * Staging memory for a chunk.  It is larger only for a single probe or for distinct
@@ -157,7 +157,7 @@ expected_room(const HmRemote *remote, uint32 count)
 }
 
 bool
-hm_remote_makes_distinct(const HmRemote *remote, const HmProbes *probes)
+hm_search_makes_distinct(const HmRemote *remote, const HmProbes *probes)
 {
 	uint64		room = expected_room(remote, probes->count);
 
@@ -245,7 +245,7 @@ page_map_holds(const HmRemote *remote, const uint32 *map, uint32 words)
 static bool
 take_tally(HmRemote *remote, const uint32 *counts, uint32 count, uint64 hits)
 {
-	uint32	   *tally = hm_remote_make_tally(remote, count);
+	uint32	   *tally = hm_search_make_tally(remote, count);
 	uint64		sum = 0;
 
 	for (uint32 i = 0; i < count; i++)
@@ -272,7 +272,7 @@ ask(HmRemote *remote, HpRequest *request)
 }
 
 HmCpuReason
-hm_remote_search_chunk(HmRemote *remote, uint32 *count)
+hm_search_chunk(HmRemote *remote, uint32 *count)
 {
 	Size		key_size = hm_key_size(remote->width);
 	const void *low = hm_key_at(remote->probes.low, key_size, remote->next);

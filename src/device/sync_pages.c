@@ -14,7 +14,8 @@
 #include "am/fault.h"
 #include "am/format.h"
 #include "am/progress.h"
-#include "lookup/sync_state.h"
+#include "device/client.h"
+#include "device/sync.h"
 
 /*
  * How many lines or pages are sent in one request.  Most re-syncs send only a few

@@ -1,5 +1,5 @@
 /*
- * resident.c
+ * functions.c
  *		SQL functions: copies of indexes on the device, and statistics of batches.
  */
 #include "postgres.h"
@@ -19,7 +19,10 @@
 #include "am/open.h"
 #include "am/progress.h"
 #include "compat.h"
-#include "lookup/remote.h"
+#include "device/client.h"
+#include "device/copies.h"
+#include "device/stats.h"
+#include "device/watch.h"
 
 PG_FUNCTION_INFO_V1(harmonia_load);
 PG_FUNCTION_INFO_V1(harmonia_unload);

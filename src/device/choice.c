@@ -3,8 +3,7 @@
  *		The choice between the CPU and the device, for a batch.
  *
  * Shared memory has what the choice goes by: the times that batches of an index have
- * taken on either side, and what is in the way of this one.  costs.c of src/device compares
- * them.
+ * taken on either side, and what is in the way of this one.  costs.c compares them.
  */
 #include "postgres.h"
 
@@ -12,10 +11,15 @@
 #include "utils/snapmgr.h"
 
 #include "compat.h"
-#include "lookup/remote.h"
+#include "device/ahead.h"
+#include "device/choice.h"
+#include "device/client.h"
+#include "device/shared.h"
+#include "device/stats.h"
 
 /* A batch with fewer keys never goes to the device. */
 #define MIN_KEYS			HM_SIZE_CLASS_MIN
+StaticAssertDecl(MIN_KEYS == HM_REMOTE_MIN_PROBES, "lookups measure the searches that are compared");
 
 /* Expected time to load a copy, in ns per byte; 1.6 GB/s. */
 #define LOAD_NS_PER_BYTE	0.6
@@ -30,14 +34,12 @@
 #define SLOWER_DEBT			64
 
 const char *
-hm_cpu_reason_text(HmCpuReason reason)
+hm_cpu_reason_text(int reason)
 {
-	switch (reason)
+	switch ((HmCpuReason) reason)
 	{
 		case HM_CPU_NO_REASON:
 			break;
-		case HM_CPU_NOT_PRELOADED:
-			return "harmonia is not preloaded";
 		case HM_CPU_GPU_OFF:
 			return "harmonia.gpu is off";
 		case HM_CPU_DISABLED:
@@ -91,7 +93,6 @@ why_not_at_all(Relation index)
 	switch (hm_device_state())
 	{
 		case HM_DEVICE_NOT_LOADED:
-			return HM_CPU_NOT_PRELOADED;
 		case HM_DEVICE_OFF:
 			return HM_CPU_GPU_OFF;
 		case HM_DEVICE_ABSENT:
@@ -252,4 +253,11 @@ hm_choose(Relation index, const HmProbes *probes, HmChoice *choice)
 		return reason;
 	choice->load = hm_force_device;
 	return compare(index, probes->count, hm_force_device, choice);
+}
+
+bool
+hm_choice_may_search(double probes)
+{
+	return hm_device_state() == HM_DEVICE_UP && hm_enable_device && !RecoveryInProgress() &&
+		(probes >= MIN_KEYS || hm_force_device);
 }

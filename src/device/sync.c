@@ -34,7 +34,9 @@
 #include "am/format.h"
 #include "am/reader.h"
 #include "compat.h"
-#include "lookup/sync_state.h"
+#include "device/ahead.h"
+#include "device/client.h"
+#include "device/sync.h"
 
 /* If the structure changes in this many attempts, the re-sync gives up. */
 #define MAX_ATTEMPTS		30
