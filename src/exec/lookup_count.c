@@ -22,7 +22,7 @@ count_tuples(PlanState *scan)
 	uint64		count;
 
 	hm_child_enter(scan);
-	count = hm_lookup_scan_count(castNode(CustomScanState, scan));
+	count = hm_lookup_count_rows(castNode(CustomScanState, scan));
 	hm_child_leave(scan, count);
 	return count;
 }

@@ -9,7 +9,7 @@
 #ifndef HARMONIA_FOREIGN_JOIN_H
 #define HARMONIA_FOREIGN_JOIN_H
 
-#include "exec/lookup_join.h"
+#include "exec/lookup_node.h"
 #include "exec/lookup_join_plan.h"
 #include "exec/value_set.h"
 

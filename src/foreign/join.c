@@ -57,9 +57,9 @@ typedef struct ForeignJoin
 	ExprState  *quals;
 	ExprState **shares;			/* for each inner plan, from 1 on; NULL: it may have any key */
 
-	JoinPhase	phase;
+	LookupPhase	phase;
 	HmValueSet keys;
-	JoinRows	rows;
+	KeptRows	rows;
 	uint32		room;			/* for rows */
 	uint32		count;			/* rows in the batch */
 	uint32		limit;			/* of the next batch */
@@ -433,7 +433,7 @@ begin_columns(ForeignJoin *join, List *sources, TupleDesc outer)
 
 	join->column_count = list_length(sources);
 	join->sources = palloc(Max(1, join->column_count) * sizeof(int));
-	join->rows.columns = palloc(Max(1, join->column_count) * sizeof(JoinColumn));
+	join->rows.columns = palloc(Max(1, join->column_count) * sizeof(KeptColumn));
 	foreach(cell, sources)
 	{
 		int			source = lfirst_int(cell);
