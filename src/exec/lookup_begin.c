@@ -329,7 +329,7 @@ batch_key_size(const LookupNode *lookup)
 static void
 forget_hashes(LookupNode *lookup)
 {
-	if (lookup->key_type->returnable || lookup->value_column >= 0)
+	if (lookup->key_type == NULL || lookup->key_type->returnable || lookup->value_column >= 0)
 		return;
 	for (int i = 0; i < lookup->target_count; i++)
 		lookup->targets[i].share.modulus = lookup->targets[i].share.remainder = 0;
@@ -346,7 +346,8 @@ begin_source(LookupNode *lookup)
 {
 	const LookupPlan *plan = &lookup->plan;
 
-	lookup->value_column = -1;
+	if (lookup->source != NULL)
+		return ExecGetResultType(linitial(lookup->node.css.custom_ps));
 	lookup->batch.all.key_size = batch_key_size(lookup);
 	if (plan->arms != NIL)
 	{
@@ -399,7 +400,12 @@ hm_lookup_begin(LookupNode *lookup, bool is_explained)
 	lookup->index_only = plan->index_only;
 	lookup->first_rows = plan->first_rows;
 	lookup->composite = plan->composite;
-	lookup->key_type = hm_column_key_type(plan->composite, plan->key_type);
+	lookup->value_column = -1;
+	if (lookup->search == NULL)
+	{
+		lookup->search = &hm_search_targets;
+		lookup->key_type = hm_column_key_type(plan->composite, plan->key_type);
+	}
 	lookup->share_column = plan->share_column;
 	if (lookup->is_table)
 		lookup->column_count = RelationGetNumberOfAttributes(lookup->node.css.ss.ss_currentRelation);

@@ -116,7 +116,7 @@ hm_lookup_go_on(LookupNode *lookup)
 
 			case PHASE_TARGET:
 				lookup->row = 0;
-				if (hm_search_next_target(lookup))
+				if (lookup->search->next_target(lookup))
 					lookup->phase = PHASE_MATCH;
 				else
 					lookup->phase = returns_rows(lookup) ? PHASE_ROWS : PHASE_FILL;

@@ -4,8 +4,8 @@
  *		one another.
  *
  * A lookup node takes batches of probes from a source, goes with each from target to target, and
- * does something with the hits.  lookup_node.c has the steps.  What there is a choice of is
- * behind three small interfaces: LookupSource, SEARCH and SINK below.
+ * does something with the hits.  lookup_node.c has the steps.  There is a choice of each, behind
+ * three small interfaces: LookupSource, LookupSearch, and the functions of sink_*.c.
  */
 #ifndef HARMONIA_EXEC_LOOKUP_NODE_H
 #define HARMONIA_EXEC_LOOKUP_NODE_H
@@ -249,12 +249,29 @@ typedef struct LookupSource
 	void		(*fill) (LookupNode *lookup);
 } LookupSource;
 
+/*
+ * What is searched: search_targets.c, or src/foreign.  Functions are called once for a target or a
+ * run of matches, never for a row.  A btree would be another one.
+ */
+typedef struct LookupSearch
+{
+	/*
+	 * Go to the next target for which the batch has probes, and start to look them up.  Sets
+	 * lookup->probes.  Returns false if no target is left.
+	 */
+	bool		(*next_target) (LookupNode *lookup);
+
+	/* The target's next matches, or NULL, as hm_fetch_run(); not called if there is a fetch. */
+	const HmRun *(*next_run) (LookupNode *lookup);
+} LookupSearch;
+
 /* The node's state. */
 struct LookupNode
 {
 	HmNode		node;
 	LookupPlan	plan;
 	const LookupSource *source;
+	const LookupSearch *search;
 	bool		is_table;		/* a scan of one table: the scan tuple is its row */
 	bool		has_blocks;		/* its rows can be had in blocks */
 	bool		chosen;			/* of an index-only scan of one table: the columns of rows have
@@ -458,6 +475,12 @@ hm_plain_key(LookupNode *lookup, TupleTableSlot *outer, HmKey *key)
 extern void hm_clear_candidate(LookupNode *lookup);
 
 /*
+ * Start a candidate in the scan slot: fill in the columns of an outer row, and set all
+ * others to NULL.  Returns the scan slot.  Its values may point into the outer row.
+ */
+extern TupleTableSlot *hm_store_outer(LookupNode *lookup, TupleTableSlot *outer);
+
+/*
  * Compute the range of keys to look up for an outer row.  Returns false if no key can
  * satisfy the key clauses.  Clears batch.exact if the range has keys that do not satisfy
  * them.  If the batch keeps the keys of columns, it gets those of its next row, and the range is
@@ -495,11 +518,8 @@ hm_keeps_columns(const LookupNode *lookup)
 /* The bytes that choosing among several targets takes for each probe. */
 extern Size hm_chosen_memory(const LookupNode *lookup);
 
-/*
- * Go to the next target for which the batch has probes, and start to look them up.  Opens
- * the target when it is first used.  Returns false if no target is left.
- */
-extern bool hm_search_next_target(LookupNode *lookup);
+/* Targets are opened when they are first used. */
+extern const LookupSearch hm_search_targets;
 
 /* End the node's fetch, if it has one, and add its counters to node.ended. */
 extern void hm_search_end_fetch(LookupNode *lookup);

@@ -45,12 +45,8 @@ hm_clear_candidate(LookupNode *lookup)
 	ExecStoreVirtualTuple(slot);
 }
 
-/*
- * Start a candidate in the scan slot: fill in the columns of an outer row, and set all
- * others to NULL.  Returns the scan slot.  Its values may point into the outer row.
- */
-static TupleTableSlot *
-store_outer(LookupNode *lookup, TupleTableSlot *outer)
+TupleTableSlot *
+hm_store_outer(LookupNode *lookup, TupleTableSlot *outer)
 {
 	TupleTableSlot *slot = lookup->node.css.ss.ss_ScanTupleSlot;
 
@@ -87,7 +83,7 @@ clause_range(LookupNode *lookup, const RowKey *key, TupleTableSlot *outer, bool 
 	else
 	{
 		if (!*stored)
-			econtext->ecxt_scantuple = store_outer(lookup, outer);
+			econtext->ecxt_scantuple = hm_store_outer(lookup, outer);
 		*stored = true;
 		value = ExecEvalExprSwitchContext(key->argument, econtext, &is_null);
 	}

@@ -354,8 +354,8 @@ start_fetch(LookupNode *lookup)
 	lookup->run = NULL;
 }
 
-bool
-hm_search_next_target(LookupNode *lookup)
+static bool
+next_target(LookupNode *lookup)
 {
 	const Bitmapset *targets = hm_pruning_choose(&lookup->pruning);
 
@@ -385,3 +385,7 @@ hm_search_next_target(LookupNode *lookup)
 	}
 	return false;
 }
+
+const LookupSearch hm_search_targets = {
+	.next_target = next_target,
+};

@@ -98,7 +98,8 @@ fill_inner(LookupNode *lookup, const SlotFill *fill)
 	else if (target->by_slot || run->slot != NULL)
 	{
 		if (lookup->inner_slot == NULL)
-			lookup->inner_slot = hm_fetch_store(lookup->node.fetch, match);
+			lookup->inner_slot = run->slot != NULL ? run->slot :
+				hm_fetch_store(lookup->node.fetch, match);
 		fill_from_slot(lookup, fill, lookup->inner_slot);
 	}
 	else
@@ -191,7 +192,8 @@ has_run(LookupNode *lookup)
 {
 	if (lookup->run != NULL && lookup->match < lookup->run->count)
 		return true;
-	lookup->run = hm_fetch_run(lookup->node.fetch);
+	lookup->run = lookup->node.fetch != NULL ? hm_fetch_run(lookup->node.fetch) :
+		lookup->search->next_run(lookup);
 	lookup->match = 0;
 	if (lookup->run == NULL)
 		return false;

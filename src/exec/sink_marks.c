@@ -25,7 +25,7 @@ hm_mark_matches(LookupNode *lookup)
 {
 	uint32		row;
 
-	if (!lookup->has_conditions && lookup->batch.exact)
+	if (lookup->node.fetch != NULL && !lookup->has_conditions && lookup->batch.exact)
 	{
 		mark_all_matches(lookup);
 		return;
