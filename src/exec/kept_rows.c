@@ -1,5 +1,5 @@
 /*
- * lookup_join_rows.c
+ * kept_rows.c
  *		What a lookup join keeps of the outer rows of a batch.
  *
  * Only columns that are needed after the batch has been filled are kept; none at all for
@@ -14,7 +14,7 @@
 #include "utils/expandeddatum.h"
 #include "utils/memutils.h"
 
-#include "exec/lookup_join.h"
+#include "exec/lookup_node.h"
 
 /* The memory for copies is allocated in pieces that double in size. */
 #define FIRST_COPIES	(64 * 1024)
@@ -23,12 +23,12 @@
 #define BITS_PER_WORD	64
 
 void
-hm_rows_begin(JoinRows *rows, int count, TupleDesc outer)
+hm_rows_begin(KeptRows *rows, int count, TupleDesc outer)
 {
 	rows->null_words = (count + BITS_PER_WORD - 1) / BITS_PER_WORD;
 	for (int i = 0; i < count; i++)
 	{
-		JoinColumn *column = &rows->columns[i];
+		KeptColumn *column = &rows->columns[i];
 		Form_pg_attribute attribute = TupleDescAttr(outer, column->source - 1);
 
 		column->by_value = attribute->attbyval;
@@ -42,8 +42,10 @@ hm_rows_begin(JoinRows *rows, int count, TupleDesc outer)
 }
 
 void
-hm_rows_reset(JoinRows *rows)
+hm_rows_reset(KeptRows *rows)
 {
+	if (rows->context == NULL)
+		return;
 	MemoryContextReset(rows->context);
 	rows->free = NULL;
 	rows->left = 0;
@@ -52,13 +54,13 @@ hm_rows_reset(JoinRows *rows)
 }
 
 static inline Size
-nulls_size(const JoinRows *rows)
+nulls_size(const KeptRows *rows)
 {
 	return (Size) rows->room * rows->null_words * sizeof(uint64);
 }
 
 void
-hm_rows_make_room(JoinRows *rows, uint32 room)
+hm_rows_make_room(KeptRows *rows, uint32 room)
 {
 	rows->room = room;
 	if (rows->count == 0)
@@ -71,7 +73,7 @@ hm_rows_make_room(JoinRows *rows, uint32 room)
 
 /* Note that a column of a row is NULL. */
 static pg_noinline void
-set_null(JoinRows *rows, uint32 row, int column)
+set_null(KeptRows *rows, uint32 row, int column)
 {
 	Size		size = nulls_size(rows);
 
@@ -88,7 +90,7 @@ set_null(JoinRows *rows, uint32 row, int column)
 
 /* Copy a value that is passed by reference. */
 static Datum
-copy_value(JoinRows *rows, const JoinColumn *column, Datum value)
+copy_value(KeptRows *rows, const KeptColumn *column, Datum value)
 {
 	Size		size;
 	char	   *copy;
@@ -124,7 +126,7 @@ copy_value(JoinRows *rows, const JoinColumn *column, Datum value)
 }
 
 void
-hm_rows_add(JoinRows *rows, uint32 row, TupleTableSlot *outer)
+hm_rows_add(KeptRows *rows, uint32 row, TupleTableSlot *outer)
 {
 	Datum	   *values = rows->values + (Size) row * rows->count;
 
@@ -133,7 +135,7 @@ hm_rows_add(JoinRows *rows, uint32 row, TupleTableSlot *outer)
 			   rows->null_words * sizeof(uint64));
 	for (int i = 0; i < rows->count; i++)
 	{
-		const JoinColumn *column = &rows->columns[i];
+		const KeptColumn *column = &rows->columns[i];
 		Datum		value = outer->tts_values[column->source - 1];
 
 		if (outer->tts_isnull[column->source - 1])

@@ -1,5 +1,5 @@
 /*
- * lookup_join_shares.c
+ * search_shares.c
  *		Dividing a batch's probes among the targets of a lookup join, by their shares.
  *
  * A probe goes to each target whose share has its key.  To test each probe with each share
@@ -17,7 +17,7 @@
 
 #include "miscadmin.h"
 
-#include "exec/lookup_join.h"
+#include "exec/lookup_node.h"
 
 /* From so many probes and targets on, probes are divided. */
 #define MIN_PROBES		64
@@ -37,7 +37,7 @@ typedef struct ShareInterval
 	uint32		cell;			/* the first of them */
 } ShareInterval;
 
-struct JoinShares
+struct SearchShares
 {
 	const HmShare *hashed;		/* one that has a hash function, or NULL */
 	uint32		interval_count;
@@ -58,7 +58,7 @@ is_empty(const HmShare *share)
 
 /* Cut the sequence of keys where shares begin and end. */
 static void
-make_cuts(JoinShares *shares, const JoinTarget *targets, int count)
+make_cuts(SearchShares *shares, const SearchTarget *targets, int count)
 {
 	Size		key_size = shares->key_size;
 	HmKey		most = key_size == sizeof(uint64) ? PG_UINT64_MAX : HM_KEY_MAX;
@@ -84,7 +84,7 @@ make_cuts(JoinShares *shares, const JoinTarget *targets, int count)
 
 /* The interval that has a key. */
 static pg_attribute_always_inline uint32
-find_interval(const JoinShares *shares, Size key_size, HmKey key)
+find_interval(const SearchShares *shares, Size key_size, HmKey key)
 {
 	const void *cuts = shares->cuts;
 	uint32		base = 0;
@@ -105,7 +105,7 @@ find_interval(const JoinShares *shares, Size key_size, HmKey key)
  * functions; or there would be too many.
  */
 static bool
-make_cells(JoinShares *shares, const JoinTarget *targets, int count)
+make_cells(SearchShares *shares, const SearchTarget *targets, int count)
 {
 	Size		most = (Size) count * MAX_PLACES;
 	Size		cells = 0;
@@ -153,7 +153,7 @@ make_cells(JoinShares *shares, const JoinTarget *targets, int count)
  * there, from first[cell] on, which is moved on.  Returns false if there are too many.
  */
 static bool
-put_targets(JoinShares *shares, const JoinTarget *targets, int count, bool fill)
+put_targets(SearchShares *shares, const SearchTarget *targets, int count, bool fill)
 {
 	Size		left = (Size) count * MAX_PLACES;
 
@@ -187,7 +187,7 @@ put_targets(JoinShares *shares, const JoinTarget *targets, int count, bool fill)
 
 /* Make the lists of all cells. */
 static bool
-make_lists(JoinShares *shares, const JoinTarget *targets, int count)
+make_lists(SearchShares *shares, const SearchTarget *targets, int count)
 {
 	shares->first = palloc0(((Size) shares->cell_count + 1) * sizeof(uint32));
 	if (!put_targets(shares, targets, count, false))
@@ -203,10 +203,10 @@ make_lists(JoinShares *shares, const JoinTarget *targets, int count)
 	return true;
 }
 
-JoinShares *
-hm_shares_create(const JoinTarget *targets, int count, Size key_size)
+SearchShares *
+hm_shares_create(const SearchTarget *targets, int count, Size key_size)
 {
-	JoinShares *shares = palloc0(sizeof(JoinShares));
+	SearchShares *shares = palloc0(sizeof(SearchShares));
 
 	if (count < MIN_TARGETS)
 		return NULL;
@@ -218,21 +218,21 @@ hm_shares_create(const JoinTarget *targets, int count, Size key_size)
 }
 
 const HmShare *
-hm_shares_hashed(const JoinShares *shares)
+hm_shares_hashed(const SearchShares *shares)
 {
 	return shares->hashed;
 }
 
 bool
-hm_shares_may_divide(const JoinProbes *probes)
+hm_shares_may_divide(const LookupProbes *probes)
 {
 	return probes->same_length && probes->length == 0 && probes->count >= MIN_PROBES;
 }
 
 /* Find each probe's cell, and count the probes of each target in first[target + 1]. */
 static pg_attribute_always_inline void
-find_cells(const JoinShares *shares, Size key_size, const JoinProbes *probes, const uint64 *hashes,
-		   JoinDivision *division)
+find_cells(const SearchShares *shares, Size key_size, const LookupProbes *probes, const uint64 *hashes,
+		   SearchDivision *division)
 {
 	for (uint32 i = 0; i < probes->count; i++)
 	{
@@ -249,8 +249,8 @@ find_cells(const JoinShares *shares, Size key_size, const JoinProbes *probes, co
 }
 
 bool
-hm_shares_divide(const JoinShares *shares, int target_count, const JoinProbes *probes,
-				 const uint64 *hashes, MemoryContext context, JoinDivision *division)
+hm_shares_divide(const SearchShares *shares, int target_count, const LookupProbes *probes,
+				 const uint64 *hashes, MemoryContext context, SearchDivision *division)
 {
 	uint64		places = 0;
 

@@ -1,18 +1,18 @@
 /*
- * lookup_scan_batch.c
- *		From the conditions of a lookup scan to the batches that it looks up.
+ * source_conditions.c
+ *		A source of probes: conditions on the key, by arrays, ranges and ORs.
  *
- * The conditions on the key become sorted, disjoint ranges, as in a plain index scan.
- * They are looked up in batches as large as memory allows.  Where the first rows are
- * wanted soon, batches start small and grow, because the rest of a batch is wasted if the
- * scan is not read to its end.
+ * They become sorted, disjoint ranges, as in a plain index scan, which are looked up in batches
+ * as large as memory allows.  Where the first rows are wanted soon, batches start small and grow,
+ * because the rest of a batch is wasted if the scan is not read to its end.
  *
  * If the only condition is a single array, its elements are looked up unsorted, because
  * the engine sorts the probes of each batch anyway (key_groups.c).  If a sub-select makes
- * the array, the elements may be read from it (subplan_keys.c).
+ * the array, the elements may be read from it (subplan_keys.c).  If keys are not exact, they are
+ * sorted, each of them once, and the fetch compares rows with the values that have the key.
  *
- * If keys are not exact, the keys of such an array are sorted, each of them once, and the
- * fetch compares rows with the values that have the key.
+ * If there are several targets, there is such an array of keys: other conditions are rows
+ * (source_elements.c).
  *
  * The processes of a parallel scan divide the keys (slices.c).
  */
@@ -21,7 +21,7 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-#include "exec/lookup_scan.h"
+#include "exec/lookup_node.h"
 
 #define ST_SORT sort_ranges
 #define ST_ELEMENT_TYPE HmRange
@@ -42,9 +42,9 @@
 
 /* Evaluate the arms' arguments, in the current memory context. */
 static void
-evaluate_arguments(LookupScan *scan)
+evaluate_arguments(ScanConditions *scan)
 {
-	ExprContext *econtext = scan->node.css.ss.ps.ps_ExprContext;
+	ExprContext *econtext = scan->node->ps_ExprContext;
 
 	for (int i = 0; i < scan->arm_count; i++)
 	{
@@ -67,7 +67,7 @@ evaluate_arguments(LookupScan *scan)
  * Make the union of all arms' ranges: sorted, with ranges merged that overlap or touch.
  */
 static void
-union_ranges(LookupScan *scan, HmRanges *result)
+union_ranges(ScanConditions *scan, HmRanges *result)
 {
 	int			kept = 0;
 
@@ -110,7 +110,7 @@ union_ranges(LookupScan *scan, HmRanges *result)
 
 /* Allocate an array of keys, in the current memory context. */
 static void *
-alloc_keys(const LookupScan *scan, Size count)
+alloc_keys(const ScanConditions *scan, Size count)
 {
 	return palloc_extended(Max(1, count) * scan->key_size, MCXT_ALLOC_HUGE);
 }
@@ -121,7 +121,7 @@ alloc_keys(const LookupScan *scan, Size count)
  * condition for each row could take as long as the array is.
  */
 static void
-make_values(LookupScan *scan)
+make_values(ScanConditions *scan)
 {
 	HmKeyValues *values = &scan->values;
 
@@ -131,7 +131,7 @@ make_values(LookupScan *scan)
 	scan->low = values->keys;
 	scan->high = alloc_keys(scan, scan->count);
 	memcpy(scan->high, scan->low, scan->count * scan->key_size);
-	scan->recheck = false;
+	scan->exact = true;
 }
 
 /*
@@ -139,7 +139,7 @@ make_values(LookupScan *scan)
  * composite keys that begin with one of its elements.  Returns false if the column's field is not exact.
  */
 static bool
-make_prefixes(LookupScan *scan)
+make_prefixes(ScanConditions *scan)
 {
 	ScanKey		key = &scan->arms[0].keys[0];
 	HmFields	fields;
@@ -159,7 +159,7 @@ make_prefixes(LookupScan *scan)
 	{
 		HmKey		value = hm_field_value(field, hm_key_get(keys, size, i));
 
-		scan->recheck |= hm_field_shares_null(field) && value == hm_field_null(field);
+		scan->exact &= !(hm_field_shares_null(field) && value == hm_field_null(field));
 		hm_key_put(scan->low, scan->key_size, i, value << field->shift);
 	}
 	return true;
@@ -171,32 +171,31 @@ make_prefixes(LookupScan *scan)
  * conditions.
  */
 static bool
-make_points(LookupScan *scan)
+make_points(ScanConditions *scan)
 {
-	scan->recheck = false;
+	scan->exact = true;
 	scan->length = 0;
 	scan->high = NULL;
 	scan->from_subplan = scan->subplan != NULL &&
-		hm_subplan_keys_read(scan->subplan, hm_key_type(scan->index), &scan->low, &scan->count);
-	if (!scan->from_subplan)
-	{
-		evaluate_arguments(scan);
-		if (scan->arm_count > 1 || scan->arms[0].count > 1)
-			return false;
-		if (hm_is_composite(scan->index))
-			return make_prefixes(scan);
-		return hm_points_from_key(hm_key_type(scan->index), &scan->arms[0].keys[0], &scan->low,
-								  &scan->count);
-	}
-	return true;
+		hm_subplan_keys_read(scan->subplan, scan->key_type, &scan->low, &scan->count);
+	if (scan->from_subplan)
+		return true;
+	evaluate_arguments(scan);
+	if (scan->arm_count > 1 || scan->arms[0].count > 1)
+		return false;
+	if (scan->composite)
+		return make_prefixes(scan);
+	return hm_points_from_key(scan->key_type, &scan->arms[0].keys[0], &scan->low, &scan->count);
 }
 
 /* Turn all arms, whose arguments have been evaluated, into sorted, disjoint ranges. */
 static void
-make_ranges(LookupScan *scan)
+make_ranges(ScanConditions *scan)
 {
 	HmRanges	ranges;
 
+	if (scan->index == NULL)
+		elog(ERROR, "an element of an array has no single key");
 	union_ranges(scan, &ranges);
 	scan->count = (uint32) ranges.count;
 	scan->low = alloc_keys(scan, ranges.count);
@@ -210,7 +209,7 @@ make_ranges(LookupScan *scan)
 		hm_key_put(scan->low, scan->key_size, i, range->low);
 		hm_key_put(scan->high, scan->key_size, i, range->high);
 	}
-	scan->recheck = ranges.recheck;
+	scan->exact = !ranges.recheck;
 	if (ranges.ranges != NULL)
 		pfree(ranges.ranges);
 }
@@ -221,14 +220,15 @@ make_ranges(LookupScan *scan)
  * must not lead to small batches.
  */
 static uint32
-largest_batch(const LookupScan *scan)
+largest_batch(const LookupNode *lookup)
 {
-	Size		leaves = hm_fetch_leaves_memory(scan->index_only);
+	const ScanConditions *scan = &lookup->conditions;
+	Size		leaves = hm_fetch_leaves_memory(lookup->index_only);
 	Size		ranges = scan->count * (scan->high == NULL ? 1 : 2) * scan->key_size;
 	Size		memory = Max(leaves - Min(leaves, ranges), leaves / 2);
+	Size		probe = hm_lookup_probe_memory(scan->key_size) + hm_chosen_memory(lookup);
 
-	return (uint32) Min((Size) hm_batch_size,
-						Max(MIN_LAST_LIMIT, memory / hm_lookup_probe_memory(scan->key_size)));
+	return (uint32) Min((Size) hm_batch_size, Max(MIN_LAST_LIMIT, memory / probe));
 }
 
 /*
@@ -236,7 +236,7 @@ largest_batch(const LookupScan *scan)
  * of them accordingly.
  */
 static void
-divide(LookupScan *scan)
+divide(ScanConditions *scan)
 {
 	const HmKey *bounds = hm_slices_bounds(scan->slices);
 
@@ -261,7 +261,7 @@ divide(LookupScan *scan)
  * that other processes have claimed since the last time are passed over.
  */
 static bool
-claim(LookupScan *scan)
+claim(ScanConditions *scan)
 {
 	Size		key_size = scan->key_size;
 	HmKey		low,
@@ -290,32 +290,14 @@ claim(LookupScan *scan)
 	return true;
 }
 
-/* Find out which columns rows need, and tell the fetch. */
+/* Make the probes, if they have to be made, and begin with the first one. */
 static void
-choose_columns(LookupScan *scan)
+start(LookupNode *lookup)
 {
-	Bitmapset  *columns = bms_union(scan->columns, scan->recheck ? scan->clause_columns : NULL);
-
-	scan->attribute_count = 0;
-	for (int i = 0; i < IndexRelationGetNumberOfAttributes(scan->index); i++)
-	{
-		AttrNumber	attribute = scan->index->rd_index->indkey.values[i];
-
-		if (hm_can_return(scan->index, i + 1) && bms_is_member(attribute, columns))
-			scan->attributes[scan->attribute_count++] = attribute;
-	}
-	hm_fetch_needs(scan->node.fetch, columns);
-	bms_free(columns);
-	scan->chosen = true;
-	scan->chosen_for_recheck = scan->recheck;
-}
-
-void
-hm_scan_start(LookupScan *scan)
-{
+	ScanConditions *scan = &lookup->conditions;
 	MemoryContext old_context = MemoryContextSwitchTo(scan->context);
 
-	if (!scan->from_subplan)
+	if (!scan->is_made)
 	{
 		MemoryContextReset(scan->context);
 		if (scan->compares_values)
@@ -323,8 +305,6 @@ hm_scan_start(LookupScan *scan)
 		else if (!make_points(scan))
 			make_ranges(scan);
 	}
-	if (scan->index_only && !(scan->chosen && scan->chosen_for_recheck == scan->recheck))
-		choose_columns(scan);
 	scan->divided = scan->slices != NULL && scan->count > 0;
 	if (scan->divided)
 		divide(scan);
@@ -333,44 +313,136 @@ hm_scan_start(LookupScan *scan)
 	if (scan->high == NULL)
 		hm_groups_begin(&scan->groups, scan->low, scan->key_size, scan->end);
 	MemoryContextSwitchTo(old_context);
-	scan->max_limit = largest_batch(scan);
-	scan->limit = scan->first_rows ? Min(FIRST_BATCH, scan->max_limit) : scan->max_limit;
-	scan->started = true;
+	lookup->max_limit = largest_batch(lookup);
+	lookup->limit = lookup->first_rows ? Min(FIRST_BATCH, lookup->max_limit) : lookup->max_limit;
+	scan->started = scan->is_made = true;
 }
 
-bool
-hm_scan_start_batch(LookupScan *scan)
+/* The next probes that this process has claimed, at most so many. */
+static void
+take_probes(ScanConditions *scan, LookupBatch *batch, uint32 limit)
 {
-	HmProbes	probes = {0};
-	HmProbeValues values = {0};
-	void	   *keys = NULL;
+	LookupProbes *all = &batch->all;
+	HmProbes	ranges = {0};
 
-	do
+	if (scan->high == NULL)
 	{
-		if (scan->high == NULL)
-		{
-			probes.count = hm_groups_next(&scan->groups, scan->limit, &keys);
-			probes.low = keys;
-			probes.length = scan->length;
-			probes.distinct = true;
-		}
-		else
-		{
-			hm_probes_set_ranges(&probes, hm_key_at(scan->low, scan->key_size, scan->next),
-								 hm_key_at(scan->high, scan->key_size, scan->next),
-								 scan->key_size, Min(scan->limit, scan->end - scan->next));
-			if (scan->compares_values)
-			{
-				values.values = scan->values.values;
-				values.first = scan->values.first + scan->next;
-				values.equal = &scan->equal;
-			}
-			scan->next += probes.count;
-		}
-	} while (probes.count == 0 && claim(scan));
-	if (probes.count == 0)
-		return false;
-	scan->limit = (uint32) Min((uint64) scan->limit * BATCH_GROWTH, scan->max_limit);
-	hm_fetch_start(scan->node.fetch, &probes, NULL, &values);
-	return true;
+		all->count = hm_groups_next(&scan->groups, limit, &all->low);
+		all->length = scan->length;
+		batch->duplicates = true;
+		return;
+	}
+	hm_probes_set_ranges(&ranges, hm_key_at(scan->low, scan->key_size, scan->next),
+						 hm_key_at(scan->high, scan->key_size, scan->next), scan->key_size,
+						 Min(limit, scan->end - scan->next));
+	all->count = ranges.count;
+	all->low = unconstify(void *, ranges.low);
+	all->high = unconstify(void *, ranges.high);
+	all->same_length = ranges.high == NULL;
+	all->length = ranges.length;
+	if (scan->compares_values)
+	{
+		batch->values.values = scan->values.values;
+		batch->values.first = scan->values.first + scan->next;
+	}
+	scan->next += ranges.count;
+}
+
+static void
+fill(LookupNode *lookup)
+{
+	ScanConditions *scan = &lookup->conditions;
+	LookupBatch *batch = &lookup->batch;
+
+	scan->slices = lookup->node.slices;
+	if (!scan->started)
+		start(lookup);
+	do
+		take_probes(scan, batch, lookup->limit);
+	while (batch->all.count == 0 && claim(scan));
+	batch->count = batch->all.count;
+	batch->room = Max(batch->room, batch->count);
+	batch->exact = scan->exact;
+	lookup->limit = (uint32) Min((uint64) lookup->limit * BATCH_GROWTH, lookup->max_limit);
+}
+
+static void
+restart(LookupNode *lookup, const Bitmapset *changed)
+{
+	ScanConditions *scan = &lookup->conditions;
+
+	/* Keys that were read from a sub-select depend on its parameter alone; ranges may be cut. */
+	if (scan->from_subplan ? hm_subplan_keys_changed(scan->subplan, changed) :
+		changed != NULL || scan->high != NULL)
+		scan->is_made = false;
+	scan->started = false;
+}
+
+const LookupSource hm_source_conditions = {
+	.restart = restart,
+	.fill = fill,
+};
+
+/* ----------------------------------------------------------------
+ *		Beginning
+ * ----------------------------------------------------------------
+ */
+
+/* Turn an arm of the plan into scan keys.  Returns the arguments of the arms after it. */
+static const ListCell *
+begin_arm(ScanConditions *scan, ScanArm *arm, List *keys, List *arguments,
+		  const ListCell *argument)
+{
+	ListCell   *cell;
+
+	arm->count = list_length(keys);
+	arm->keys = palloc0(arm->count * sizeof(ScanKeyData));
+	arm->arguments = palloc(arm->count * sizeof(ExprState *));
+	foreach(cell, keys)
+	{
+		const LookupKey *key = lfirst(cell);
+		ScanKey		scan_key = &arm->keys[foreach_current_index(cell)];
+
+		scan_key->sk_strategy = (StrategyNumber) key->strategy;
+		scan_key->sk_subtype = key->type;
+		scan_key->sk_flags = key->is_array ? SK_SEARCHARRAY : 0;
+		scan_key->sk_attno = (AttrNumber) (key->column + 1);
+		arm->arguments[foreach_current_index(cell)] = ExecInitExpr(lfirst(argument), scan->node);
+		argument = lnext(arguments, argument);
+	}
+	return argument;
+}
+
+/* Whether a single array is the only condition, and keys are not exact. */
+static bool
+is_inexact_array(const ScanConditions *scan)
+{
+	return !scan->composite && !scan->key_type->exact && scan->arm_count == 1 &&
+		scan->arms[0].count == 1 && hm_is_equal_any(&scan->arms[0].keys[0]);
+}
+
+void
+hm_conditions_begin(LookupNode *lookup)
+{
+	ScanConditions *scan = &lookup->conditions;
+	const LookupPlan *plan = &lookup->plan;
+	const ListCell *argument = list_head(plan->arguments);
+	ListCell   *cell;
+
+	scan->node = &lookup->node.css.ss.ps;
+	scan->composite = lookup->composite;
+	scan->key_type = lookup->key_type;
+	scan->key_size = lookup->batch.all.key_size;
+	scan->index = lookup->several_targets ? NULL : lookup->targets[0].index;
+	scan->context = AllocSetContextCreate(CurrentMemoryContext, "harmonia lookup scan",
+										  ALLOCSET_DEFAULT_SIZES);
+	scan->arm_count = list_length(plan->arms);
+	scan->arms = palloc(scan->arm_count * sizeof(ScanArm));
+	foreach(cell, plan->arms)
+		argument = begin_arm(scan, &scan->arms[foreach_current_index(cell)], lfirst(cell),
+							 plan->arguments, argument);
+	scan->subplan = hm_subplan_keys_begin(scan->node, plan->subplan, linitial(plan->arguments),
+										  scan->arms[0].keys[0].sk_subtype);
+	scan->compares_values = is_inexact_array(scan);
+	lookup->value_type = scan->arms[0].keys[0].sk_subtype;
 }
