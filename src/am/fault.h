@@ -141,7 +141,7 @@
 	POINT(lookup_prepared) \
 	POINT(lookup_read) \
 	POINT(lookup_portion) \
-	/* sync.c, sync_pages.c, remote.c */ \
+	/* sync.c, sync_pages.c, search.c, search_chunk.c */ \
 	POINT(sync_granted) \
 	POINT(sync_begun) \
 	POINT(sync_listed) \
