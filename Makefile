@@ -70,7 +70,9 @@ EXTENSION = harmonia
 MODULE_big = harmonia
 scripts = $(wildcard sql/harmonia--*.sql)
 DATA = $(scripts)
-OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c)))
+include $(or $(srcdir),.)/src/widths.mk
+WIDE_OBJS = $(both_widths:%=src/%_128.o)
+OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))) $(WIDE_OBJS)
 
 TESTS = $(sort $(filter-out $(scripts),$(wildcard sql/*.sql)))
 REGRESS = $(patsubst sql/%.sql,%,$(TESTS))
@@ -158,6 +160,11 @@ flags = $(VERSION) $(shell $(CC) --version | head -n 1) $(COMPILE.c) $(LDFLAGS) 
 	$(with_llvm) $(COMPILE.c.bc)
 $(OBJS): $(flags_file)
 include $(srcdir)/tools/flags.mk
+
+$(WIDE_OBJS): %_128.o: %.c
+	$(COMPILE.c) -DHM_KEYS=128 -o $@ $<
+$(WIDE_OBJS:.o=.bc): %_128.bc: %.c
+	$(COMPILE.c.bc) -DHM_KEYS=128 -o $@ $<
 
 # Bitcode follows the headers too, by way of the object.
 ifeq ($(with_llvm),yes)

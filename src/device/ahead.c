@@ -23,7 +23,6 @@
 #include "utils/guc.h"
 #include "utils/rel.h"
 
-#include "am/open.h"
 #include "device/ahead.h"
 #include "device/copies.h"
 #include "device/shared.h"
@@ -121,8 +120,8 @@ last_search(const HmDeviceCosts *costs)
 
 	for (int i = 0; i < HM_SIZE_CLASSES; i++)
 	{
-		if (costs->device[i].value > 0)
-			last = Max(last, costs->device[i].at_ms);
+		if (costs->classes[i].device.value > 0)
+			last = Max(last, costs->classes[i].device.at_ms);
 	}
 	return last;
 }

@@ -47,14 +47,17 @@
 #define FORGET_MS		10000
 #define FORGET_BATCHES	100
 
-/*
- * A re-sync for later batches that these do not repay makes the next ones wait for twice as much, up to this
- * many times what they take.  Then no more than EXPLORE_SHARE of the time is lost by them.
- */
+/* A copy that cannot be made is tried again after twice as much work on the CPU, up to this many times what making one takes. */
 #define MAX_PATIENCE	64
 
 /* A re-sync of fewer lines tells what one takes without any. */
 #define FEW_LINES		32
+
+static inline HmClassCosts *
+class_of(HmDeviceCosts *costs, uint32_t keys)
+{
+	return &costs->classes[hm_size_class(keys)];
+}
 
 static void
 add_to_mean(HmMean *mean, double value, uint32_t now_ms)
@@ -83,26 +86,34 @@ add_to_learnt(HmMean *mean, double value, uint32_t now_ms)
 	mean->count++;
 }
 
+/* What a key takes in batches of a class on either side; 0: unknown. */
+static double
+key_time(const HmDeviceCosts *costs, int class, bool device)
+{
+	if (class < 0 || class >= HM_SIZE_CLASSES)
+		return 0;
+	return device ? costs->classes[class].device.value : costs->classes[class].cpu.value;
+}
+
 /*
  * The expected time of a batch, from the nearest classes with measurements.  On the CPU
- * each key takes the same time.  On the device ("fixed") a batch that is smaller than a
+ * each key takes the same time.  On the device a batch that is smaller than a
  * measured one takes about as long as that one.
  */
 static double
-expected(const HmMean *means, uint32_t keys, bool fixed)
+expected(const HmDeviceCosts *costs, uint32_t keys, bool device)
 {
 	int			class = hm_size_class(keys);
 
 	for (int distance = 0; distance < HM_SIZE_CLASSES; distance++)
 	{
-		int			below = class - distance;
-		int			above = class + distance;
+		double		below = key_time(costs, class - distance, device);
+		double		above = key_time(costs, class + distance, device);
 
-		if (below >= 0 && means[below].value > 0)
-			return (double) means[below].value * keys;
-		if (above < HM_SIZE_CLASSES && means[above].value > 0)
-			return (double) means[above].value *
-				(fixed ? (double) HM_SIZE_CLASS_MIN * (1 << 2 * above) : keys);
+		if (below > 0)
+			return below * keys;
+		if (above > 0)
+			return above * (device ? (double) HM_SIZE_CLASS_MIN * (1 << 2 * (class + distance)) : keys);
 	}
 	return 0;
 }
@@ -110,13 +121,13 @@ expected(const HmMean *means, uint32_t keys, bool fixed)
 double
 hm_costs_cpu(const HmDeviceCosts *costs, uint32_t keys)
 {
-	return expected(costs->cpu, keys, false);
+	return expected(costs, keys, false);
 }
 
 double
 hm_costs_device(const HmDeviceCosts *costs, uint32_t keys)
 {
-	return expected(costs->device, keys, true);
+	return expected(costs, keys, true);
 }
 
 /* How long a re-sync takes that sends these lines. */
@@ -151,8 +162,8 @@ hm_costs_forced(const HmDeviceCosts *costs, uint32_t keys, const HmQueue *queue)
 
 	choice.on_device = true;
 	choice.saved = 0;
-	choice.reason = costs->device[hm_size_class(keys)].count < HM_COSTS_LEARNT ? HM_COST_LEARNING : HM_COST_SOONER;
-	choice.busy = expected(costs->busy, keys, true);
+	choice.reason = costs->classes[hm_size_class(keys)].device.count < HM_COSTS_LEARNT ? HM_COST_LEARNING : HM_COST_SOONER;
+	choice.busy = hm_costs_device(costs, keys) * costs->busy.value;
 	choice.wait = wait_time(queue, choice.busy);
 	choice.sync = sync_time(costs, queue->lines);
 	return choice;
@@ -178,12 +189,11 @@ static double
 hoped(const HmDeviceCosts *costs, uint32_t keys, uint32_t now_ms)
 {
 	double		device = hm_costs_device(costs, keys);
-	double		age = now_ms - costs->device[hm_size_class(keys)].at_ms;
+	double		age = now_ms - costs->classes[hm_size_class(keys)].device.at_ms;
 
 	return device / (1 + age / (FORGET_MS + FORGET_BATCHES * device / 1e6));
 }
 
-/* How many times what a re-sync takes batches must have missed.  Like means, it gets less as it gets older. */
 double
 hm_costs_patience(const HmDeviceCosts *costs, uint32_t now_ms)
 {
@@ -193,17 +203,13 @@ hm_costs_patience(const HmDeviceCosts *costs, uint32_t now_ms)
 	return result > 1 ? result : 1;
 }
 
-static void
-set_patience(HmDeviceCosts *costs, double value, uint32_t now_ms)
-{
-	costs->patience = (float) (value < MAX_PATIENCE ? value : MAX_PATIENCE);
-	costs->patience_at_ms = now_ms;
-}
-
 void
 hm_costs_note_failure(HmDeviceCosts *costs, uint32_t now_ms)
 {
-	set_patience(costs, hm_costs_patience(costs, now_ms) * 2, now_ms);
+	double		patience = hm_costs_patience(costs, now_ms) * 2;
+
+	costs->patience = (float) (patience < MAX_PATIENCE ? patience : MAX_PATIENCE);
+	costs->patience_at_ms = now_ms;
 }
 
 HmCostChoice
@@ -213,8 +219,7 @@ hm_costs_choose(HmDeviceCosts *costs, uint32_t keys, const HmQueue *queue, uint3
 	double		cpu = hm_costs_cpu(costs, keys);
 	double		device = hoped(costs, keys, now_ms);
 	double		sync = choice.sync;
-	float	   *earned = &costs->explore[hm_size_class(keys)];
-	float	   *gained = &costs->gained[hm_size_class(keys)];
+	HmClassCosts *class = class_of(costs, keys);
 
 	if (device == 0)
 		return choice;
@@ -226,39 +231,39 @@ hm_costs_choose(HmDeviceCosts *costs, uint32_t keys, const HmQueue *queue, uint3
 
 	device += choice.wait;
 	choice.saved = cpu - device;
-	if (choice.reason == HM_COST_LEARNING && costs->device[hm_size_class(keys)].count > 0 && device + sync < LEARN_NS)
+	if (choice.reason == HM_COST_LEARNING && class->device.count > 0 && device + sync < LEARN_NS)
 		return choice;
 
 	/*
 	 * Means are no guard against a device that is fast as a rule and very late now and then.  What it
 	 * has lost has to be earned first, as for trials.
 	 */
-	if (*gained < 0 && (sync > DEAR_SYNC * cpu || (uint32_t) (now_ms - costs->lost_at_ms[hm_size_class(keys)]) < LOSS_MS))
+	if (class->gained < 0 && (sync > DEAR_SYNC * cpu || (uint32_t) (now_ms - costs->lost_at_ms) < LOSS_MS))
 	{
-		*gained += (float) (cpu * EXPLORE_SHARE);
+		class->gained += (float) (cpu * EXPLORE_SHARE);
 		choice.on_device = false;
 		return choice;
 	}
-	if (*gained < 0)
-		*gained = 0;
+	if (class->gained < 0)
+		class->gained = 0;
 
 	/*
 	 * A re-sync also serves the batches after this one.  So it is made when the batches since
 	 * the last one would have saved as much as it takes: if that does not pay in the end, at
-	 * most as much is lost again.  If it has not paid before, more is wanted.
+	 * most as much is lost again.
 	 */
 	if (device + sync < cpu)
 	{
-		choice.on_device = !explores(earned, device + sync, cpu);
+		choice.on_device = !explores(&class->explore, device + sync, cpu);
 		return choice;
 	}
 	choice.reason = HM_COST_INVESTMENT;
-	if (device + sync - costs->missed / hm_costs_patience(costs, now_ms) < cpu)
+	if (device + sync - costs->missed < cpu)
 		return choice;
 	if (device < cpu)
 		costs->missed += (float) (cpu - device);
 	choice.reason = HM_COST_TRIAL;
-	choice.on_device = device + sync > cpu && explores(earned, cpu, device + sync);
+	choice.on_device = device + sync > cpu && explores(&class->explore, cpu, device + sync);
 	return choice;
 }
 
@@ -277,7 +282,7 @@ hm_costs_set_up(double *missed, const HmCostChoice *choice, double setup)
 void
 hm_costs_note_cpu(HmDeviceCosts *costs, uint32_t keys, double ns, uint32_t now_ms)
 {
-	add_to_mean(&costs->cpu[hm_size_class(keys)], ns / keys, now_ms);
+	add_to_mean(&class_of(costs, keys)->cpu, ns / keys, now_ms);
 	costs->debt += (float) ns;
 }
 
@@ -286,36 +291,16 @@ static void
 note_gain(HmDeviceCosts *costs, uint32_t keys, double ns, uint32_t now_ms)
 {
 	double		cpu = hm_costs_cpu(costs, keys);
-	float	   *gained = &costs->gained[hm_size_class(keys)];
-	double		sum = *gained + cpu - ns;
+	HmClassCosts *class = class_of(costs, keys);
+	double		sum = class->gained + cpu - ns;
 
 	if (sum > MAX_GAIN * cpu)
 		sum = MAX_GAIN * cpu;
 	else if (sum < -MAX_LOSS * cpu)
 		sum = -MAX_LOSS * cpu;
-	*gained = (float) sum;
+	class->gained = (float) sum;
 	if (sum < 0)
-		costs->lost_at_ms[hm_size_class(keys)] = now_ms;
-}
-
-/* Batches have saved so much of what the last re-sync for them has cost. */
-static void
-repay(HmDeviceCosts *costs, double ns, uint32_t now_ms)
-{
-	if (costs->invested <= 0)
-		return;
-	costs->invested -= (float) ns;
-	if (costs->invested <= 0)
-		set_patience(costs, hm_costs_patience(costs, now_ms) / 2, now_ms);
-}
-
-/* A re-sync is made for this batch and later ones. */
-static void
-invest(HmDeviceCosts *costs, double ns, uint32_t now_ms)
-{
-	if (costs->invested > 0)
-		hm_costs_note_failure(costs, now_ms);
-	costs->invested = (float) ns;
+		costs->lost_at_ms = now_ms;
 }
 
 static void
@@ -331,12 +316,10 @@ note_sync(HmDeviceCosts *costs, double ns, uint64_t lines, uint32_t now_ms)
 void
 hm_costs_note_device(HmDeviceCosts *costs, uint32_t keys, const HmDeviceTimes *times, uint32_t now_ms)
 {
-	int			class = hm_size_class(keys);
 	double		waited = times->asked - times->busy;
 	double		sync_waited = times->loaded ? 0 : times->sync_waited;
 	double		unexpected = waited + sync_waited - times->expected_wait;
 	double		alone = times->all - times->sync - waited;
-	double		own_sync = times->sync - sync_waited;
 
 	/* The first batches of several sessions may all have waited for the very first one. */
 	if (unexpected > 0 && times->reason != HM_COST_LEARNING)
@@ -344,14 +327,12 @@ hm_costs_note_device(HmDeviceCosts *costs, uint32_t keys, const HmDeviceTimes *t
 
 	/* What a re-sync was to pay for, it is measured by. */
 	if (times->loaded || times->reason == HM_COST_INVESTMENT || times->reason == HM_COST_TRIAL)
-		note_gain(costs, keys, times->all - own_sync, now_ms);
+		note_gain(costs, keys, times->all - (times->sync - sync_waited), now_ms);
 	else if (times->reason == HM_COST_SOONER)
 		note_gain(costs, keys, times->all, now_ms);
-	if (times->reason == HM_COST_INVESTMENT && !times->loaded)
-		invest(costs, own_sync, now_ms);
-	repay(costs, hm_costs_cpu(costs, keys) - (times->all - own_sync), now_ms);
-	add_to_learnt(&costs->device[class], alone / keys, now_ms);
-	add_to_learnt(&costs->busy[class], times->busy / keys, now_ms);
+	add_to_learnt(&class_of(costs, keys)->device, alone / keys, now_ms);
+	if (alone > 0)
+		add_to_learnt(&costs->busy, times->busy / alone, now_ms);
 	if (times->loaded)
 		costs->debt = costs->missed = 0;
 	else if (times->sync > 0)

@@ -43,25 +43,30 @@ typedef struct HmMean
 	uint32_t	count;			/* of batches on the device, up to HM_COSTS_LEARNT */
 } HmMean;
 
+/* Costs of an index's batches of one class. */
+typedef struct HmClassCosts
+{
+	HmMean		cpu;			/* of a key */
+	HmMean		device;			/* the same, if nothing is in the way */
+	float		explore;		/* that may be spent on trying the slower one */
+	float		gained;			/* that batches have gained on the device, beside the CPU's
+								 * mean; below 0: lost.  Bounded */
+} HmClassCosts;
+
 /* Costs of an index's batches.  All zero: nothing is known. */
 typedef struct HmDeviceCosts
 {
-	HmMean		cpu[HM_SIZE_CLASSES];	/* of a key, by class */
-	HmMean		device[HM_SIZE_CLASSES];	/* the same, if nothing is in the way */
-	HmMean		busy[HM_SIZE_CLASSES];	/* of these, how long other requests have to wait */
+	HmClassCosts classes[HM_SIZE_CLASSES];
+	HmMean		busy;			/* the share of a batch's time on the device in which other requests have to
+								 * wait */
 	HmMean		sync;			/* to bring the copy up to date, whatever it lacks */
 	HmMean		line;			/* and for each line that it lacks */
 	float		missed;			/* that batches would have saved since the last re-sync,
 								 * had the copy been up to date */
-	float		invested;		/* what batches have still to save of the last re-sync that was made
-								 * for them; not above 0: they have */
-	float		patience;		/* re-syncs are made for later batches, and copies for all, when they would
-								 * have saved so many times as much; below 1: once */
+	uint32_t	lost_at_ms;		/* when what a class has gained was below 0 last after a batch on the device */
+	float		patience;		/* copies are made when they would have saved so many times what making one takes;
+								 * below 1: once */
 	uint32_t	patience_at_ms; /* when it was set */
-	float		explore[HM_SIZE_CLASSES];	/* that may be spent on trying the slower one */
-	float		gained[HM_SIZE_CLASSES];	/* that batches have gained on the device, beside the CPU's
-								 * mean; below 0: lost.  Bounded */
-	uint32_t	lost_at_ms[HM_SIZE_CLASSES];	/* when that was below 0 last after a batch there */
 	float		debt;			/* that batches spent on the CPU for lack of a copy, since the
 								 * index was last loaded or unloaded */
 	uint64_t	refused;		/* when the device last had no room for the copy, by hm_now_ms(), or 0 */
@@ -132,8 +137,8 @@ extern HmCostChoice hm_costs_forced(const HmDeviceCosts *costs, uint32_t keys, c
 extern bool hm_costs_set_up(double *missed, const HmCostChoice *choice, double setup);
 
 /*
- * How many times what a re-sync or a copy takes batches must have missed before it is made for them.  That doubles
- * with each that fails, as the index changes too fast, or is not repaid.  Like means, it gets less as it gets older.
+ * How many times what making a copy takes batches must have missed before it is made.  That doubles
+ * with each attempt that fails, as the index changes too fast.  Like means, it gets less as it gets older.
  */
 extern double hm_costs_patience(const HmDeviceCosts *costs, uint32_t now_ms);
 extern void hm_costs_note_failure(HmDeviceCosts *costs, uint32_t now_ms);

@@ -45,6 +45,20 @@ typedef struct Offsets
 	Size		end;
 } Offsets;
 
+/* The next probes of a batch. */
+typedef struct Chunk
+{
+	uint32		count;
+	const void *low;			/* their keys, as many as the batch has from here on */
+	const void *high;			/* or NULL, as the batch's */
+	bool		too_large;		/* some keys are too large for the index */
+	bool		is_range;		/* two keys of each probe are sent */
+	uint64		room;			/* for hits; 0: as many as are expected */
+	Offsets		offsets;
+	char	   *staging;
+	uint32	   *map;			/* the page map, or NULL */
+} Chunk;
+
 /*
  * The number of words of the page map that goes along with a chunk; 0 if none does.
  */
@@ -271,121 +285,175 @@ ask(HmRemote *remote, HpRequest *request)
 	return reply;
 }
 
+/*
+ * Lay out a chunk.  Takes only as many probes as leave room for their hits, and have not too many.  Returns false if a
+ * single probe has too many.
+ */
+static bool
+fit_chunk(const HmRemote *remote, Chunk *chunk)
+{
+	uint64		max = max_hits(remote);
+
+	for (;;)
+	{
+		uint64		hits;
+		double		share;
+
+		chunk->too_large = any_too_large(remote, chunk->low, chunk->count);
+		chunk->is_range = !hm_probes_are_points(&remote->probes) || chunk->too_large;
+		chunk->room = Max(chunk->room, expected_room(remote, chunk->count));
+		chunk->offsets = chunk_offsets(remote, chunk->is_range, chunk->count, chunk->room);
+		hits = Max(expected_hits(remote, chunk->count), chunk->room);
+		if ((chunk->offsets.end <= CHUNK_SIZE && hits <= max) || chunk->count == 1 || remote->probes.distinct)
+			return chunk->offsets.end <= HM_STAGING_MAX && chunk->room <= max;
+		share = Min(0.9 * CHUNK_SIZE / chunk->offsets.end, 0.9 * max / hits);
+		chunk->count = Max(1, Min(chunk->count - 1, (uint32) (chunk->count * share)));
+		chunk->room = 0;
+	}
+}
+
+/* Write a chunk to staging memory.  Returns false if there is none. */
+static bool
+write_chunk(const HmRemote *remote, Chunk *chunk)
+{
+	const Offsets *offsets = &chunk->offsets;
+	char	   *staging = hm_client_staging(offsets->end);
+
+	chunk->staging = staging;
+	chunk->map = NULL;
+	if (staging == NULL)
+		return false;
+	write_keys(remote, staging + offsets->low_at, chunk->low, 0, chunk->count);
+	if (chunk->is_range)
+		write_keys(remote, staging + offsets->high_at, chunk->high != NULL ? chunk->high : chunk->low,
+				   remote->probes.length, chunk->count);
+	if (chunk->too_large)
+		empty_ranges(remote, staging + offsets->low_at, staging + offsets->high_at, chunk->low, chunk->count);
+	if (offsets->map_words > 0)
+	{
+		chunk->map = (uint32 *) (staging + offsets->map_at);
+		remote->reader->pack(remote->reader->argument, 0, offsets->map_words, chunk->map);
+		HM_FAULT(remote_map_read);
+	}
+	return true;
+}
+
+/* Have the device search a chunk that was written.  Returns its reply, or NULL. */
+static const HpReply *
+ask_for_hits(HmRemote *remote, const Chunk *chunk)
+{
+	const Offsets *offsets = &chunk->offsets;
+	HpRequest	request = {0};
+	const HpReply *reply;
+
+	request.operation = HP_SEARCH;
+	request.index = remote->copy.name;
+	request.search.low_at = offsets->low_at;
+	request.search.high_at = chunk->is_range ? offsets->high_at : 0;
+	request.search.probes_at = offsets->probes_at;
+	request.search.tids_at = offsets->tids_at;
+	request.search.room = chunk->room;
+	request.search.count = chunk->count;
+	request.search.is_range = chunk->is_range;
+	request.search.distinct = remote->probes.distinct;
+	request.search.tids_only = remote_counts(remote);
+	request.search.by_block = !remote_in_gate(remote) && !remote->with_keys;
+	request.search.with_keys = remote->with_keys;
+	request.search.keys_at = remote->with_keys ? offsets->keys_at : 0;
+	request.search.map_at = chunk->map != NULL ? offsets->map_at : 0;
+	request.search.map_pages = chunk->map != NULL ? remote->reader->pages : 0;
+	request.search.counts_at = offsets->counts_at;
+	reply = ask(remote, &request);
+	remote->stats->counts.bytes_to_device += offsets->sent;
+	return reply;
+}
+
+/* Why the device has not searched; HM_CPU_NO_REASON if it has. */
+static HmCpuReason
+why_not_searched(const HpReply *reply)
+{
+	if (reply == NULL)
+		return hm_client_gave_up() ? HM_CPU_WAITING : HM_CPU_DEVICE_FAILED;
+	switch (reply->status)
+	{
+		case HP_OK:
+			return HM_CPU_NO_REASON;
+		case HP_UNKNOWN:
+			return HM_CPU_NOT_RESIDENT;
+		case HP_NO_MEMORY:
+			return HM_CPU_DEVICE_MEMORY;
+		case HP_TOO_LONG:
+			return HM_CPU_TOO_LONG;
+		default:
+			return HM_CPU_DEVICE_FAILED;
+	}
+}
+
+/* Take over the hits of a chunk.  Returns false if they cannot be right. */
+static bool
+take_hits(HmRemote *remote, const Chunk *chunk, const HpReply *reply)
+{
+	char	   *staging = chunk->staging;
+	uint64		hits = reply->hits - reply->counted;
+
+	remote->hit_probes = remote_counts(remote) ? NULL : (uint32 *) (staging + chunk->offsets.probes_at);
+	remote->hit_tids = (uint64 *) (staging + chunk->offsets.tids_at);
+	remote->hit_keys = remote->with_keys ? staging + chunk->offsets.keys_at : NULL;
+	if (remote->hit_probes != NULL && !are_of_chunk(remote->hit_probes, hits, chunk->count))
+		return false;
+	if (remote->hit_keys != NULL &&
+		!are_keys_of_probes(remote, chunk->low, chunk->high, remote->hit_probes, remote->hit_keys, hits))
+		return false;
+	if (chunk->map != NULL && remote->hit_probes != NULL && reply->counted > 0 &&
+		!take_tally(remote, (const uint32 *) (staging + chunk->offsets.counts_at), chunk->count, reply->counted))
+		return false;
+	remote->by_map = chunk->map != NULL;
+	remote->counted += reply->counted;
+	remote->hits = hits;
+	remote->stats->counts.bytes_from_device += hits *
+		(sizeof(uint64) + (remote->hit_probes == NULL ? 0 : sizeof(uint32)) + (remote->with_keys ? remote->width : 0));
+	return true;
+}
+
 HmCpuReason
 hm_search_chunk(HmRemote *remote, uint32 *count)
 {
 	Size		key_size = hm_key_size(remote->width);
-	const void *low = hm_key_at(remote->probes.low, key_size, remote->next);
-	const void *high = remote->probes.high == NULL ? NULL :
-		hm_key_at(remote->probes.high, key_size, remote->next);
-	uint64		max = max_hits(remote);
-	uint64		room = 0;
+	Chunk		chunk = {
+		.count = *count,
+		.low = hm_key_at(remote->probes.low, key_size, remote->next),
+		.high = remote->probes.high == NULL ? NULL : hm_key_at(remote->probes.high, key_size, remote->next)
+	};
 
 	for (;;)
 	{
-		uint64		hits = expected_hits(remote, *count);
-		bool		too_large = any_too_large(remote, low, *count);
-		bool		is_range = !hm_probes_are_points(&remote->probes) || too_large;
-		HpRequest	request = {0};
 		const HpReply *reply;
-		uint32	   *probes;
-		void	   *keys;
-		char	   *staging;
-		uint32	   *map = NULL;
-		Offsets		offsets;
+		HmCpuReason reason;
 
-		room = Max(room, expected_room(remote, *count));
-		offsets = chunk_offsets(remote, is_range, *count, room);
-		hits = Max(hits, room);
-		if ((offsets.end > CHUNK_SIZE || hits > max) && *count > 1 && !remote->probes.distinct)
-		{
-			/* Take only as many probes as leave room for their hits, and have not too many. */
-			double		share = Min(0.9 * CHUNK_SIZE / offsets.end, 0.9 * max / hits);
-
-			*count = Max(1, Min(*count - 1, (uint32) (*count * share)));
-			room = 0;
-			continue;
-		}
-		if (offsets.end > HM_STAGING_MAX || room > max)
+		if (!fit_chunk(remote, &chunk))
 			return HM_CPU_MANY_HITS;
-
-		staging = hm_client_staging(offsets.end);
-		if (staging == NULL)
+		if (!write_chunk(remote, &chunk))
 			return HM_CPU_DEVICE_FAILED;
-		write_keys(remote, staging + offsets.low_at, low, 0, *count);
-		if (is_range)
-			write_keys(remote, staging + offsets.high_at, high != NULL ? high : low,
-					   remote->probes.length, *count);
-		if (too_large)
-			empty_ranges(remote, staging + offsets.low_at, staging + offsets.high_at, low, *count);
-		if (offsets.map_words > 0)
+		reply = ask_for_hits(remote, &chunk);
+		if (reply != NULL && reply->status == HP_NO_ROOM)
 		{
-			map = (uint32 *) (staging + offsets.map_at);
-			remote->reader->pack(remote->reader->argument, 0, offsets.map_words, map);
-			HM_FAULT(remote_map_read);
-		}
-
-		request.operation = HP_SEARCH;
-		request.index = remote->copy.name;
-		request.search.low_at = offsets.low_at;
-		request.search.high_at = is_range ? offsets.high_at : 0;
-		request.search.probes_at = offsets.probes_at;
-		request.search.tids_at = offsets.tids_at;
-		request.search.room = room;
-		request.search.count = *count;
-		request.search.is_range = is_range;
-		request.search.distinct = remote->probes.distinct;
-		request.search.tids_only = remote_counts(remote);
-		request.search.by_block = !remote_in_gate(remote) && !remote->with_keys;
-		request.search.with_keys = remote->with_keys;
-		request.search.keys_at = remote->with_keys ? offsets.keys_at : 0;
-		request.search.map_at = map != NULL ? offsets.map_at : 0;
-		request.search.map_pages = map != NULL ? remote->reader->pages : 0;
-		request.search.counts_at = offsets.counts_at;
-		reply = ask(remote, &request);
-		remote->stats->counts.bytes_to_device += offsets.sent;
-		if (reply == NULL)
-			return hm_client_gave_up() ? HM_CPU_WAITING : HM_CPU_DEVICE_FAILED;
-		if (reply->status == HP_UNKNOWN)
-			return HM_CPU_NOT_RESIDENT;
-		if (reply->status == HP_NO_MEMORY)
-			return HM_CPU_DEVICE_MEMORY;
-		if (reply->status == HP_TOO_LONG)
-			return HM_CPU_TOO_LONG;
-		if (reply->status == HP_NO_ROOM)
-		{
-			remote->rate = (double) reply->hits / *count;
-			room = reply->hits;
+			remote->rate = (double) reply->hits / chunk.count;
+			chunk.room = reply->hits;
 			continue;
 		}
-		if (reply->status != HP_OK || reply->hits > room || reply->counted > reply->hits ||
-			(map == NULL && reply->counted > 0))
+		reason = why_not_searched(reply);
+		if (reason != HM_CPU_NO_REASON)
+			return reason;
+		if (reply->hits > chunk.room || reply->counted > reply->hits || (chunk.map == NULL && reply->counted > 0))
 			return HM_CPU_DEVICE_FAILED;
-		probes = remote_counts(remote) ? NULL : (uint32 *) (staging + offsets.probes_at);
-		if (probes != NULL && !are_of_chunk(probes, reply->hits - reply->counted, *count))
-			return HM_CPU_DEVICE_FAILED;
-		keys = remote->with_keys ? staging + offsets.keys_at : NULL;
-		if (keys != NULL && !are_keys_of_probes(remote, low, high, probes, keys, reply->hits))
-			return HM_CPU_DEVICE_FAILED;
-
-		remote->rate = (double) reply->hits / *count;
-		if (map != NULL && !page_map_holds(remote, map, offsets.map_words))
+		remote->rate = (double) reply->hits / chunk.count;
+		if (chunk.map != NULL && !page_map_holds(remote, chunk.map, chunk.offsets.map_words))
 		{
 			/* Search again, and for the rest of this lookup have the reader look up TIDs. */
 			remote->map_changes = true;
 			continue;
 		}
-		if (map != NULL && probes != NULL && reply->counted > 0 &&
-			!take_tally(remote, (const uint32 *) (staging + offsets.counts_at), *count, reply->counted))
-			return HM_CPU_DEVICE_FAILED;
-		remote->by_map = map != NULL;
-		remote->counted += reply->counted;
-		remote->hits = reply->hits - reply->counted;
-		remote->hit_probes = probes;
-		remote->hit_tids = (uint64 *) (staging + offsets.tids_at);
-		remote->hit_keys = keys;
-		remote->stats->counts.bytes_from_device += remote->hits *
-			(sizeof(uint64) + (remote_counts(remote) ? 0 : sizeof(uint32)) + (keys != NULL ? remote->width : 0));
-		return HM_CPU_NO_REASON;
+		*count = chunk.count;
+		return take_hits(remote, &chunk, reply) ? HM_CPU_NO_REASON : HM_CPU_DEVICE_FAILED;
 	}
 }

@@ -248,26 +248,53 @@ begin_sync(HmSync *sync, bool load)
 	return reply;
 }
 
+/* Why a request to begin or end a sync has failed; HM_CPU_NO_REASON if it has not. */
+static HmCpuReason
+why_refused(const HpReply *reply)
+{
+	if (reply != NULL && reply->status == HP_OK)
+		return HM_CPU_NO_REASON;
+	return reply != NULL && reply->status == HP_NO_MEMORY ? HM_CPU_DEVICE_MEMORY : HM_CPU_DEVICE_FAILED;
+}
+
+/* End a sync that has brought the copy to this structure count, and describe the copy. */
+static HmCpuReason
+end_sync(HmSync *sync, uint64 count, HmCopy *copy)
+{
+	HpRequest	request = hm_sync_request(sync, HP_SYNC_END);
+	const HpReply *reply;
+	HmCpuReason reason;
+
+	request.structure = count;
+	reply = hm_client_ask(&request);
+	reason = why_refused(reply);
+	if (reason == HM_CPU_NO_REASON)
+	{
+		copy->structure = count;
+		copy->memory = reply->copy_memory;
+		copy->host_memory = reply->copy_host_memory;
+	}
+	return reason;
+}
+
 /* Begin a sync, send what has changed, and end the sync.  Returns the reason. */
 static HmCpuReason
 sync_copy(HmSync *sync, bool load, HmCopy *copy)
 {
-	HpRequest	request;
 	const HpReply *reply = begin_sync(sync, load);
+	HmCpuReason reason = why_refused(reply);
 	uint64		copied = 0;
 	uint64		count;
 
-	if (reply == NULL)
-		return hm_client_gave_up() ? HM_CPU_WAITING : HM_CPU_DEVICE_FAILED;
-	if (reply->status == HP_UNKNOWN)
+	if (reply == NULL && hm_client_gave_up())
+		return HM_CPU_WAITING;
+	if (reply != NULL && reply->status == HP_UNKNOWN)
 	{
 		sync->stats->counts.evictions++;
 		return HM_CPU_NOT_RESIDENT;
 	}
-	if (reply->status == HP_NO_MEMORY)
-		return HM_CPU_DEVICE_MEMORY;
-	if (reply->status != HP_OK)
-		return HM_CPU_DEVICE_FAILED;
+	if (reason != HM_CPU_NO_REASON)
+		return reason;
 
 	/* A copy that was not watched all the time is useless. */
 	if (!reply->created &&
@@ -282,18 +309,7 @@ sync_copy(HmSync *sync, bool load, HmCopy *copy)
 	HM_FAULT(sync_begun);
 
 	count = send_state(sync, copied);
-	if (count == 0)
-		return sync->reason;
-	request = hm_sync_request(sync, HP_SYNC_END);
-	request.structure = count;
-	reply = hm_client_ask(&request);
-	if (reply == NULL || reply->status != HP_OK)
-		return reply != NULL && reply->status == HP_NO_MEMORY ? HM_CPU_DEVICE_MEMORY :
-			HM_CPU_DEVICE_FAILED;
-	copy->structure = count;
-	copy->memory = reply->copy_memory;
-	copy->host_memory = reply->copy_host_memory;
-	return HM_CPU_NO_REASON;
+	return count == 0 ? sync->reason : end_sync(sync, count, copy);
 }
 
 /*

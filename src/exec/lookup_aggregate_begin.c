@@ -66,9 +66,7 @@ hm_aggregates_begin(LookupAggregate *state)
 static HmReadBlock
 block_reader(const CustomScanState *child)
 {
-	if (hm_runs_as_join((CustomScan *) child->ss.ps.plan))
-		return hm_lookup_join_has_blocks(child) ? hm_lookup_join_block : NULL;
-	return hm_lookup_scan_has_blocks(child) ? hm_lookup_scan_block : NULL;
+	return hm_lookup_has_blocks(child) ? hm_lookup_block : NULL;
 }
 
 /*

@@ -64,8 +64,7 @@ only_counts(const LookupAggregate *state)
 static uint64
 count_child(CustomScanState *child)
 {
-	return hm_runs_as_join((CustomScan *) child->ss.ps.plan) ?
-		hm_lookup_join_count(child) : hm_lookup_scan_count(child);
+	return hm_lookup_count_rows(child);
 }
 
 /* Read a block from the plan below, or count its rows. */

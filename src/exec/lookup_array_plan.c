@@ -121,7 +121,8 @@ match_array(PlannerInfo *root, IndexOptInfo *index, int column, RestrictInfo *in
 	scan->key = list_length(scan->keys.arguments);
 	scan->elements = Max(1, hm_estimate_array_length(root, array));
 	scan->guessed = !IsA(array, Const) && !IsA(array, ArrayExpr);
-	hm_join_add_key(index, column, linitial(clause->args), clause->opno, array, &scan->keys);
+	hm_join_add_key(index, column, linitial(clause->args), clause->opno, true, array,
+					&scan->keys);
 	return true;
 }
 
@@ -192,67 +193,66 @@ make_comparison(const ArrayScan *scan, Expr *element)
 	return comparison;
 }
 
+/* Let the keys be conditions: an element is no more than its key. */
+static void
+plan_conditions(PlannerInfo *root, const ArrayScan *scan, bool parallel, LookupPlan *plan)
+{
+	const LookupKey *key = linitial(scan->keys.keys);
+
+	plan->arms = list_make1(scan->keys.keys);
+
+	/* All processes of a parallel scan need the keys, but workers cannot run the subplan. */
+	if (!parallel)
+		plan->subplan = hm_plan_subplan_keys(root, scan->rel, key->key_type, array_of(scan),
+											 key->type);
+}
+
+/* Let the elements be rows, which have a column of the scan tuple. */
+static void
+plan_elements(const ArrayScan *scan, JoinPlan *columns, LookupPlan *plan)
+{
+	Expr	   *element = make_element(scan);
+
+	columns->tlist = lappend(columns->tlist,
+							 makeTargetEntry(element, (AttrNumber) (list_length(columns->tlist) + 1),
+											 NULL, false));
+	columns->sources = lappend_int(columns->sources, 1);
+	plan->keys = scan->keys.keys;
+	plan->quals = list_make1(make_comparison(scan, copyObject(element)));
+}
+
 static Plan *
 plan_array_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 				List *clauses, List *plans)
 {
-	CustomScan *plan = makeNode(CustomScan);
+	CustomScan *result = makeNode(CustomScan);
 	const ArrayScan *scan = linitial(path->custom_private);
-	const HmTarget *first = linitial(scan->targets);
-	List	   *filter = extract_actual_clauses(hm_join_in_order(root, other_restrictions(scan)), false);
-	List	   *quals = NIL;
-	List	   *array = list_make1_int(scan->key);
-	List	   *flags,
-			   *targets,
-			   *pruning,
-			   *prune_steps;
+	LookupPlan	plan = {.type = JOIN_INNER,.index_only = scan->index_only};
 	JoinPlan	columns = {.inner = rel->relid};
 
 	/* Where a query level has no upper relations, they are hidden still. */
 	hm_show_partitions(root);
 
+	plan.arguments = scan->keys.arguments;
+	plan.key_clauses = list_make1(array_clause(scan));
+	plan.inner_quals =
+		extract_actual_clauses(hm_join_in_order(root, other_restrictions(scan)), false);
+
 	/* Not tlist, which is NIL if a projection will replace it. */
 	hm_join_provide_columns(&columns, path->path.pathtarget->exprs);
 	hm_join_provide_columns(&columns, scan->keys.exprs);
-	hm_join_provide_columns(&columns, filter);
-	if (!scan->distinct)
-	{
-		Expr	   *element = make_element(scan);
+	hm_join_provide_columns(&columns, plan.inner_quals);
+	if (scan->distinct)
+		plan_conditions(root, scan, path->path.parallel_aware, &plan);
+	else
+		plan_elements(scan, &columns, &plan);
+	hm_join_plan_targets(root, rel, &columns, scan->targets, &plan);
 
-		columns.tlist = lappend(columns.tlist,
-								makeTargetEntry(element, (AttrNumber) (list_length(columns.tlist) + 1),
-												NULL, false));
-		columns.sources = lappend_int(columns.sources, 1);
-		quals = list_make1(make_comparison(scan, copyObject(element)));
-	}
-	else if (!path->path.parallel_aware)
-	{
-		/* All processes of a parallel scan need the keys, but workers cannot run the subplan. */
-		array = list_concat(array,
-							hm_plan_subplan_keys(root, rel, hm_index_type_id(first->index, 0), array_of(scan),
-												 (Oid) lsecond_int(scan->keys.description)));
-	}
-	targets = hm_join_plan_targets(root, rel, columns.tlist, scan->targets);
-	pruning = hm_plan_pruning(root, rel, scan->targets, &prune_steps);
-
-	plan->scan.plan.targetlist = tlist;
-	plan->flags = path->flags;
-	plan->methods = &hm_lookup_scan_methods;
-	plan->custom_scan_tlist = columns.tlist;
-	flags = list_make5_int(JOIN_INNER, scan->index_only,
-						   (int) hm_index_type_id(first->index, first->column),
-						   hm_wants_first_rows(root), scan->distinct);
-	flags = lappend_int(flags, hm_has_columns(first->index));
-	flags = lappend_int(flags, first->column);
-	plan->custom_private = list_make5(flags, scan->keys.description, columns.sources, targets,
-									  pruning);
-	plan->custom_private = lappend(plan->custom_private, array);
-	plan->custom_exprs = (List *)
-		hm_join_use_columns((Node *) list_make4(scan->keys.arguments, quals, filter, quals), &columns);
-	plan->custom_exprs = lappend(plan->custom_exprs, prune_steps);
-	plan->custom_exprs = lappend(plan->custom_exprs,
-								 hm_join_use_columns((Node *) list_make1(array_clause(scan)), &columns));
-	return &plan->scan.plan;
+	result->scan.plan.targetlist = tlist;
+	result->flags = path->flags;
+	result->methods = &hm_lookup_scan_methods;
+	hm_join_finish_plan(&columns, &plan, result);
+	return &result->scan.plan;
 }
 
 const CustomPathMethods hm_lookup_array_path_methods = {

@@ -135,12 +135,13 @@ static List *
 candidate_clauses(List *targets, JoinKeys *keys, JoinPathExtraData *extra)
 {
 	const IndexOptInfo *index = ((HmTarget *) linitial(targets))->index;
+	ListCell   *cell;
 
 	if (hm_has_columns(index))
 		return extra->restrictlist;
-	for (int i = 1; i < list_length(keys->description); i += 3)
+	foreach(cell, keys->keys)
 	{
-		if (hm_may_be_fuzzy(hm_index_type_id(index, 0), (Oid) list_nth_int(keys->description, i)))
+		if (hm_may_be_fuzzy(hm_index_type_id(index, 0), ((LookupKey *) lfirst(cell))->type))
 			return extra->restrictlist;
 	}
 	return list_difference_ptr(extra->restrictlist, keys->clauses);

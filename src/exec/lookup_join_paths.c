@@ -26,25 +26,33 @@
 #include "compat.h"
 #include "exec/lookup_join_plan.h"
 
-void
-hm_join_add_key(const IndexOptInfo *index, int column, Node *key, Oid operator, Node *argument,
-				JoinKeys *keys)
+LookupKey *
+hm_make_key(const IndexOptInfo *index, int column, Oid operator, bool is_array)
 {
-	int			strategy;
-	Oid			left_type,
-				right_type;
+	LookupKey  *key = palloc(sizeof(LookupKey));
+	Oid			left_type;
 
-	get_op_opfamily_properties(operator, index->opfamily[column], false, &strategy,
-							   &left_type, &right_type);
+	get_op_opfamily_properties(operator, index->opfamily[column], false, &key->strategy,
+							   &left_type, &key->type);
+	key->is_array = is_array;
+	key->column = column;
+	key->key_type = hm_index_type_id(index, column);
+	return key;
+}
+
+void
+hm_join_add_key(const IndexOptInfo *index, int column, Node *expr, Oid operator, bool is_array,
+				Node *argument, JoinKeys *keys)
+{
+	LookupKey  *key = hm_make_key(index, column, operator, is_array);
+
 	if (list_length(keys->exprs) == column)
-		keys->exprs = lappend(keys->exprs, key);
+		keys->exprs = lappend(keys->exprs, expr);
 	keys->arguments = lappend(keys->arguments, argument);
-	keys->description = lappend_int(keys->description, strategy);
-	keys->description = lappend_int(keys->description, (int) right_type);
-	keys->description = lappend_int(keys->description, (int) hm_index_type_id(index, column));
-	keys->equal |= strategy == BTEqualStrategyNumber;
-	keys->lower |= strategy >= BTGreaterEqualStrategyNumber;
-	keys->upper |= strategy <= BTLessEqualStrategyNumber;
+	keys->keys = lappend(keys->keys, key);
+	keys->equal |= key->strategy == BTEqualStrategyNumber;
+	keys->lower |= key->strategy >= BTGreaterEqualStrategyNumber;
+	keys->upper |= key->strategy <= BTLessEqualStrategyNumber;
 }
 
 /*
@@ -92,7 +100,7 @@ match_clause(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *index, int colu
 		return false;
 
 	keys->clauses = lappend(keys->clauses, info);
-	hm_join_add_key(index, column, key, operator, argument, keys);
+	hm_join_add_key(index, column, key, operator, false, argument, keys);
 	return true;
 }
 
@@ -125,7 +133,7 @@ hm_join_match_restriction(PlannerInfo *root, RelOptInfo *inner, IndexOptInfo *in
 		hm_operator_strategy(index, column, operator) != BTEqualStrategyNumber)
 		return false;
 	keys->restrictions = lappend(keys->restrictions, info);
-	hm_join_add_key(index, column, key, operator, argument, keys);
+	hm_join_add_key(index, column, key, operator, false, argument, keys);
 	return true;
 }
 
@@ -257,6 +265,7 @@ make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *
 		  JoinPathExtraData *extra, double rows, const LookupCost *lookups)
 {
 	CustomPath *path = makeNode(CustomPath);
+	LookupJoinPath *private = palloc(sizeof(LookupJoinPath));
 
 	path->path.pathtype = T_CustomScan;
 	path->path.parent = joinrel;
@@ -267,11 +276,12 @@ make_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, RelOptInfo *
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	path->methods = &hm_lookup_join_path_methods;
 	path->custom_paths = list_make1(outer_path);
-	path->custom_private = list_make5(inner, targets,
-									  list_make3_int(type, index_only, distinct > 0),
-									  keys->clauses, keys->arguments);
-	path->custom_private = lappend(path->custom_private, keys->description);
-	path->custom_private = lappend(path->custom_private, extra->restrictlist);
+	*private = (LookupJoinPath) {
+		.inner = inner,.targets = targets,.type = type,.index_only = index_only,
+		.distinct = distinct > 0,.key_clauses = keys->clauses,.arguments = keys->arguments,
+		.keys = keys->keys,.restrictions = extra->restrictlist
+	};
+	path->custom_private = list_make1(private);
 	hm_join_cost_path(root, &path->path, outer_path, inner, targets, keys, extra, distinct,
 					  lookups);
 	return path;
@@ -330,7 +340,7 @@ needs_only_key(RelOptInfo *joinrel, RelOptInfo *outer, List *targets, JoinKeys *
 	ListCell   *cell;
 
 	if (!keys->equal || hm_has_columns(index) || list_length(extra->restrictlist) != 1 ||
-		hm_may_be_fuzzy(hm_key_type_id(key_type), (Oid) lsecond_int(keys->description)))
+		hm_may_be_fuzzy(hm_key_type_id(key_type), ((LookupKey *) linitial(keys->keys))->type))
 		return false;
 	foreach(cell, joinrel->reltarget->exprs)
 	{

@@ -176,28 +176,16 @@ hm_join_use_columns(Node *node, void *context)
 	return expression_tree_mutator(node, hm_join_use_columns, plan);
 }
 
-/* Append a key to a plan's list, as four integers. */
-static List *
-append_quarters(List *list, HmKey key)
+/* A target for the executor. */
+static LookupTarget *
+plan_target(PlannerInfo *root, RelOptInfo *inner, List *scan_tlist, const HmTarget *target)
 {
-	for (int shift = 96; shift >= 0; shift -= 32)
-		list = lappend_int(list, (int) (uint32) (key >> shift));
-	return list;
-}
-
-/* A target for the executor: the lists of HmTargetPrivate. */
-static List *
-plan_target(PlannerInfo *root, RelOptInfo *inner, List *scan_tlist, HmTarget *target)
-{
-	const HmShare *share = &target->share;
-	List	   *oids = list_make4_oid(planner_rt_fetch(target->rel->relid, root)->relid,
-									  target->index->indexoid, share->hash, share->collation);
-	List	   *numbers = append_quarters(append_quarters(NIL, share->low), share->high);
-	List	   *columns = NIL;
+	LookupTarget *result = palloc0(sizeof(LookupTarget));
 	ListCell   *cell;
 
-	numbers = lappend_int(numbers, (int) share->modulus);
-	numbers = lappend_int(numbers, (int) share->remainder);
+	result->table = planner_rt_fetch(target->rel->relid, root)->relid;
+	result->index = target->index->indexoid;
+	result->share = target->share;
 	foreach(cell, scan_tlist)
 	{
 		Node	   *expr = (Node *) lfirst_node(TargetEntry, cell)->expr;
@@ -209,20 +197,26 @@ plan_target(PlannerInfo *root, RelOptInfo *inner, List *scan_tlist, HmTarget *ta
 				expr = hm_translate_for_child(root, expr, target->rel, inner);
 			column = castNode(Var, expr)->varattno;
 		}
-		columns = lappend_int(columns, column);
+		result->columns = lappend_int(result->columns, column);
 	}
-	return list_make3(oids, numbers, columns);
+	return result;
 }
 
-List *
-hm_join_plan_targets(PlannerInfo *root, RelOptInfo *inner, List *scan_tlist, List *targets)
+void
+hm_join_plan_targets(PlannerInfo *root, RelOptInfo *inner, const JoinPlan *scan, List *targets,
+					 LookupPlan *plan)
 {
-	List	   *result = NIL;
+	const HmTarget *first = linitial(targets);
 	ListCell   *cell;
 
+	plan->first_rows = hm_wants_first_rows(root);
+	plan->composite = hm_has_columns(first->index);
+	plan->share_column = first->column;
+	plan->key_type = hm_index_type_id(first->index, first->column);
+	plan->sources = scan->sources;
 	foreach(cell, targets)
-		result = lappend(result, plan_target(root, inner, scan_tlist, lfirst(cell)));
-	return result;
+		plan->targets = lappend(plan->targets, plan_target(root, inner, scan->tlist, lfirst(cell)));
+	plan->pruning = hm_plan_pruning(root, inner, targets, &plan->prune_steps);
 }
 
 /*
@@ -256,66 +250,58 @@ static Plan *
 plan_lookup_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 				 List *unused, List *plans)
 {
+	const LookupJoinPath *join = linitial(path->custom_private);
 	CustomScan *scan = makeNode(CustomScan);
-	RelOptInfo *inner = list_nth(path->custom_private, PATH_INNER);
-	List	   *join_targets = list_nth(path->custom_private, PATH_TARGETS);
-	HmTarget   *first = linitial(join_targets);
-	List	   *flags = list_nth(path->custom_private, PATH_FLAGS);
-	List	   *keys = get_actual_clauses(list_nth(path->custom_private, PATH_KEYS));
-	List	   *arguments = list_nth(path->custom_private, PATH_ARGUMENTS);
-	List	   *restrictions = list_nth(path->custom_private, PATH_RESTRICTIONS);
-	List	   *inner_quals,
-			   *quals,
-			   *other_quals = NIL;
-	List	   *targets,
-			   *pruning,
-			   *prune_steps;
-	JoinPlan	plan = {0};
+	List	   *keys = get_actual_clauses(join->key_clauses);
+	List	   *restrictions = hm_join_in_order(root, join->restrictions);
+	RelOptInfo *inner = join->inner;
+	List	   *other_quals = NIL;
+	LookupPlan	plan = {.type = join->type};
+	JoinPlan	columns = {.inner = inner->relid};
 
-	restrictions = hm_join_in_order(root, restrictions);
-	if (IS_OUTER_JOIN(linitial_int(flags)))
-		extract_actual_join_clauses(restrictions, rel->relids, &quals, &other_quals);
+	if (IS_OUTER_JOIN(join->type))
+		extract_actual_join_clauses(restrictions, rel->relids, &plan.quals, &other_quals);
 	else
-		quals = extract_actual_clauses(restrictions, false);
-	quals = keys_left(root, quals, keys, inner->relid);
-	keys = keys_left(root, keys, keys, inner->relid);
-	inner_quals = extract_actual_clauses(hm_join_in_order(root, inner->baserestrictinfo), false);
+		plan.quals = extract_actual_clauses(restrictions, false);
+	plan.quals = keys_left(root, plan.quals, keys, inner->relid);
+	plan.key_clauses = keys_left(root, keys, keys, inner->relid);
+	plan.inner_quals =
+		extract_actual_clauses(hm_join_in_order(root, inner->baserestrictinfo), false);
+	plan.arguments = join->arguments;
+	plan.keys = join->keys;
+	plan.index_only = join->index_only;
+	plan.distinct = join->distinct;
 
 	use_physical_tlist(root, linitial(plans));
-	plan.outer_tlist = ((Plan *) linitial(plans))->targetlist;
-	plan.inner = inner->relid;
+	columns.outer_tlist = ((Plan *) linitial(plans))->targetlist;
 
 	/* Not tlist, which is NIL if a projection will replace it. */
-	hm_join_provide_columns(&plan, path->path.pathtarget->exprs);
-	hm_join_provide_columns(&plan, other_quals);
-	hm_join_provide_columns(&plan, arguments);
-	hm_join_provide_columns(&plan, keys);
-	hm_join_provide_columns(&plan, inner_quals);
-	hm_join_provide_columns(&plan, quals);
-
-	targets = hm_join_plan_targets(root, inner, plan.tlist, join_targets);
-	pruning = hm_plan_pruning(root, inner, join_targets, &prune_steps);
+	hm_join_provide_columns(&columns, path->path.pathtarget->exprs);
+	hm_join_provide_columns(&columns, other_quals);
+	hm_join_provide_columns(&columns, plan.arguments);
+	hm_join_provide_columns(&columns, plan.key_clauses);
+	hm_join_provide_columns(&columns, plan.inner_quals);
+	hm_join_provide_columns(&columns, plan.quals);
+	hm_join_plan_targets(root, inner, &columns, join->targets, &plan);
 
 	scan->scan.plan.targetlist = tlist;
 	scan->scan.plan.qual = other_quals;
-	scan->scan.scanrelid = 0;
 	scan->flags = path->flags;
 	scan->methods = &hm_lookup_join_methods;
 	scan->custom_plans = plans;
-	scan->custom_scan_tlist = plan.tlist;
-	flags = list_make5_int(linitial_int(flags), lsecond_int(flags), (int) hm_index_type_id(first->index, first->column),
-						   hm_wants_first_rows(root), lthird_int(flags));
-	flags = lappend_int(flags, hm_has_columns(first->index));
-	flags = lappend_int(flags, first->column);
-	scan->custom_private = list_make5(flags,
-									  list_nth(path->custom_private, PATH_DESCRIPTION),
-									  plan.sources, targets, pruning);
-	scan->custom_private = lappend(scan->custom_private, NIL);
-	scan->custom_exprs = (List *)
-		hm_join_use_columns((Node *) list_make4(arguments, keys, inner_quals, quals), &plan);
-	scan->custom_exprs = lappend(scan->custom_exprs, prune_steps);
-	scan->custom_exprs = lappend(scan->custom_exprs, NIL);
+	hm_join_finish_plan(&columns, &plan, scan);
 	return &scan->scan.plan;
+}
+
+void
+hm_join_finish_plan(JoinPlan *columns, LookupPlan *plan, CustomScan *scan)
+{
+	plan->arguments = (List *) hm_join_use_columns((Node *) plan->arguments, columns);
+	plan->key_clauses = (List *) hm_join_use_columns((Node *) plan->key_clauses, columns);
+	plan->inner_quals = (List *) hm_join_use_columns((Node *) plan->inner_quals, columns);
+	plan->quals = (List *) hm_join_use_columns((Node *) plan->quals, columns);
+	scan->custom_scan_tlist = columns->tlist;
+	hm_lookup_plan_write(plan, scan);
 }
 
 const CustomPathMethods hm_lookup_join_path_methods = {

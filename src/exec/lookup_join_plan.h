@@ -16,8 +16,7 @@ typedef struct JoinKeys
 	List	   *restrictions;	/* RestrictInfos of the inner side that give columns
 								 * of an index with several their values, and have
 								 * arguments, too */
-	List	   *description;	/* strategy, argument type, and type of the column, of
-								 * each */
+	List	   *keys;			/* a LookupKey for each */
 	List	   *exprs;			/* the key; or, for each of an index's first columns, what
 								 * it is of the inner side */
 	bool		equal;
@@ -25,17 +24,19 @@ typedef struct JoinKeys
 	bool		upper;
 } JoinKeys;
 
-/* What the path hands over to the plan: the order of custom_private. */
-enum PathPrivate
+/* What the path of a lookup join hands over to the plan: all of custom_private. */
+typedef struct LookupJoinPath
 {
-	PATH_INNER,					/* RelOptInfo */
-	PATH_TARGETS,				/* HmTargets */
-	PATH_FLAGS,					/* JoinType, index-only?, only distinct keys? */
-	PATH_KEYS,					/* key clauses */
-	PATH_ARGUMENTS,
-	PATH_DESCRIPTION,
-	PATH_RESTRICTIONS			/* all join clauses */
-};
+	RelOptInfo *inner;
+	List	   *targets;		/* HmTargets */
+	JoinType	type;
+	bool		index_only;
+	bool		distinct;		/* only distinct keys are looked up */
+	List	   *key_clauses;	/* RestrictInfos */
+	List	   *arguments;
+	List	   *keys;			/* LookupKeys */
+	List	   *restrictions;	/* all join clauses */
+} LookupJoinPath;
 
 /* ----------------------------------------------------------------
  *		Costs (lookup_join_cost.c)
@@ -102,9 +103,15 @@ extern bool hm_can_join(RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inne
 /* Whether a clause decides what matches in a join: it is not evaluated above an outer join. */
 extern bool hm_decides_match(JoinType type, RelOptInfo *joinrel, RestrictInfo *info);
 
+/*
+ * The key that a comparison of a column of the index, on the left, makes; is_array: with the
+ * elements of an array.
+ */
+extern LookupKey *hm_make_key(const IndexOptInfo *index, int column, Oid operator, bool is_array);
+
 /* Add a comparison of a column of the index with an argument to the keys. */
 extern void hm_join_add_key(const IndexOptInfo *index, int column, Node *key, Oid operator,
-							Node *argument, JoinKeys *keys);
+							bool is_array, Node *argument, JoinKeys *keys);
 
 /*
  * Whether a restriction of the inner side gives a column of the index its value.  If so, add that
@@ -160,8 +167,16 @@ extern void hm_join_provide_columns(JoinPlan *plan, List *exprs);
  */
 extern Node *hm_join_use_columns(Node *node, void *context);
 
-/* Targets for the executor, whose rows fill this scan tuple: a list for each (HmTargetPrivate). */
-extern List *hm_join_plan_targets(PlannerInfo *root, RelOptInfo *inner, List *scan_tlist,
-								  List *targets);
+/*
+ * Have the expressions of a plan use the columns of its scan tuple, and put both in a CustomScan.
+ */
+extern void hm_join_finish_plan(JoinPlan *columns, LookupPlan *plan, CustomScan *scan);
+
+/*
+ * Say in a plan what is searched: these HmTargets, whose rows fill this scan tuple, by lookups that
+ * are index-only or not; and which of them restrictions may prune.
+ */
+extern void hm_join_plan_targets(PlannerInfo *root, RelOptInfo *inner, const JoinPlan *scan,
+								 List *targets, LookupPlan *plan);
 
 #endif							/* HARMONIA_EXEC_LOOKUP_JOIN_PLAN_H */

@@ -19,11 +19,12 @@
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
+#include "parser/parsetree.h"
 #include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
 
 #include "compat.h"
-#include "exec/planner.h"
+#include "exec/lookup_join_plan.h"
 
 /*
  * What it costs to send a byte of an array that is a constant to workers, in operators: a
@@ -32,18 +33,15 @@
  */
 #define BYTE_OPERATORS	100
 
-/* The numbers that describe a condition. */
-#define DESCRIPTION_LENGTH	4
-
 /* An arm: conditions on the key that are combined by AND. */
 typedef struct Arm
 {
 	List	   *clauses;		/* RestrictInfos, if they hold for all arms */
-	List	   *description;	/* strategy, subtype, is it an array?, column */
+	List	   *keys;			/* a LookupKey for each */
 	List	   *arguments;		/* the value that each condition compares
 								 * with */
-	double		keys;			/* the expected number of ranges */
-	bool		guessed;		/* "keys" comes from an array whose length the
+	double		probes;			/* the expected number of ranges */
+	bool		guessed;		/* "probes" comes from an array whose length the
 								 * planner does not know */
 } Arm;
 
@@ -58,6 +56,42 @@ typedef struct Conditions
 								 * them */
 } Conditions;
 
+/* A comparison: two sides, with an operator. */
+typedef struct Comparison
+{
+	Node	   *left;
+	Node	   *right;
+	Oid			operator;
+	Oid			collation;
+	bool		is_array;		/* the right side is an array, of which some element is compared */
+} Comparison;
+
+/* Whether a clause is a comparison.  The index's column, if it is on one side, is on the left then. */
+static bool
+get_comparison(const IndexOptInfo *index, int column, Expr *clause, Comparison *result)
+{
+	OpExpr	   *operation = (OpExpr *) clause;
+	ScalarArrayOpExpr *any = (ScalarArrayOpExpr *) clause;
+
+	if (IsA(clause, ScalarArrayOpExpr) && any->useOr)
+	{
+		*result = (Comparison) {linitial(any->args), lsecond(any->args), any->opno,
+		any->inputcollid, true};
+		return true;
+	}
+	if (!IsA(clause, OpExpr) || list_length(operation->args) != 2)
+		return false;
+	*result = (Comparison) {linitial(operation->args), lsecond(operation->args), operation->opno,
+	operation->inputcollid, false};
+	if (match_index_to_operand(result->right, column, unconstify(IndexOptInfo *, index)))
+	{
+		result->left = lsecond(operation->args);
+		result->right = linitial(operation->args);
+		result->operator = get_commutator(operation->opno);
+	}
+	return true;
+}
+
 /*
  * Whether a clause compares a column of the index with something that is the same for the whole
  * scan.  If so, add it to an arm.
@@ -66,69 +100,27 @@ static bool
 match_column(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, int column, Expr *clause,
 			 Arm *arm)
 {
-	Node	   *left,
-			   *right;
-	Oid			operator;
-	Oid			collation;
-	bool		array = false;
-	int			strategy;
-	Oid			left_type,
-				right_type;
-	int			unused;
+	Comparison	comparison;
+	LookupKey  *key;
 
-	if (IsA(clause, OpExpr) && list_length(((OpExpr *) clause)->args) == 2)
-	{
-		OpExpr	   *expr = (OpExpr *) clause;
-
-		left = linitial(expr->args);
-		right = lsecond(expr->args);
-		operator = expr->opno;
-		collation = expr->inputcollid;
-		if (match_index_to_operand(right, column, index))
-		{
-			Node	   *swap = left;
-
-			left = right;
-			right = swap;
-			operator = get_commutator(operator);
-		}
-	}
-	else if (IsA(clause, ScalarArrayOpExpr) && ((ScalarArrayOpExpr *) clause)->useOr)
-	{
-		ScalarArrayOpExpr *expr = (ScalarArrayOpExpr *) clause;
-
-		left = linitial(expr->args);
-		right = lsecond(expr->args);
-		operator = expr->opno;
-		collation = expr->inputcollid;
-		array = true;
-	}
-	else
+	if (!get_comparison(index, column, clause, &comparison) || !OidIsValid(comparison.operator) ||
+		!hm_has_collation(index, column, comparison.collation) ||
+		!match_index_to_operand(comparison.left, column, index) ||
+		!bms_is_empty(pull_varnos(root, comparison.right)) ||
+		contain_volatile_functions(comparison.right) ||
+		hm_operator_strategy(index, column, comparison.operator) == 0)
 		return false;
 
-	if (!OidIsValid(operator) || !hm_has_collation(index, column, collation) ||
-		!match_index_to_operand(left, column, index) ||
-		bms_is_member(rel->relid, pull_varnos(root, right)) ||
-		!bms_is_empty(pull_varnos(root, right)) || contain_volatile_functions(right))
-		return false;
-	strategy = hm_operator_strategy(index, column, operator);
-	if (strategy == 0)
-		return false;
-
-	get_op_opfamily_properties(operator, index->opfamily[column], false, &unused,
-							   &left_type, &right_type);
+	key = hm_make_key(index, column, comparison.operator, comparison.is_array);
 	arm->clauses = lappend(arm->clauses, clause);
-	arm->description = lappend_int(arm->description, strategy);
-	arm->description = lappend_int(arm->description, (int) right_type);
-	arm->description = lappend_int(arm->description, array);
-	arm->description = lappend_int(arm->description, column);
-	arm->arguments = lappend(arm->arguments, right);
-	if (array && strategy == BTEqualStrategyNumber)
+	arm->keys = lappend(arm->keys, key);
+	arm->arguments = lappend(arm->arguments, comparison.right);
+	if (key->is_array && key->strategy == BTEqualStrategyNumber)
 	{
-		double		length = hm_estimate_array_length(root, right);
+		double		length = hm_estimate_array_length(root, comparison.right);
 
-		arm->keys = hm_has_columns(index) ? arm->keys * length : Max(arm->keys, length);
-		arm->guessed = !IsA(right, Const) && !IsA(right, ArrayExpr);
+		arm->probes = hm_has_columns(index) ? arm->probes * length : Max(arm->probes, length);
+		arm->guessed = !IsA(comparison.right, Const) && !IsA(comparison.right, ArrayExpr);
 	}
 	return true;
 }
@@ -149,9 +141,11 @@ match_clause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Expr *clau
 static bool
 has_first_column(const Arm *arm)
 {
-	for (int i = 0; i < list_length(arm->description); i += DESCRIPTION_LENGTH)
+	ListCell   *cell;
+
+	foreach(cell, arm->keys)
 	{
-		if (list_nth_int(arm->description, i + 3) == 0)
+		if (((LookupKey *) lfirst(cell))->column == 0)
 			return true;
 	}
 	return false;
@@ -196,7 +190,7 @@ match_or(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *
 	{
 		Arm		   *arm = palloc0(sizeof(Arm));
 
-		arm->keys = 1;
+		arm->probes = 1;
 		if (!match_arm(root, rel, index, (Node *) lfirst(cell), arm, exact))
 			return NIL;
 		arms = lappend(arms, arm);
@@ -229,7 +223,7 @@ match_restrictions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	bool		many = false;
 	ListCell   *cell;
 
-	common->keys = 1;
+	common->probes = 1;
 	*result = (Conditions) {0};
 	foreach(cell, rel->baserestrictinfo)
 	{
@@ -261,12 +255,12 @@ match_restrictions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 		Arm		   *arm = lfirst(cell);
 
 		arm->clauses = list_concat_copy(arm->clauses, common->clauses);
-		arm->description = list_concat(arm->description, common->description);
+		arm->keys = list_concat(arm->keys, common->keys);
 		arm->arguments = list_concat(arm->arguments, common->arguments);
 		if (hm_has_columns(index))
-			arm->keys *= common->keys;
-		else if (common->keys > 1)
-			arm->keys = Min(arm->keys, common->keys);
+			arm->probes *= common->probes;
+		else if (common->probes > 1)
+			arm->probes = Min(arm->probes, common->probes);
 		arm->guessed |= common->guessed;
 	}
 	result->arms = arms != NIL ? arms : list_make1(common);
@@ -301,11 +295,11 @@ may_name_many(const RelOptInfo *rel)
 static bool
 is_single_array(const IndexOptInfo *index, const Conditions *conditions)
 {
-	List	   *description = ((Arm *) linitial(conditions->arms))->description;
+	List	   *keys = ((Arm *) linitial(conditions->arms))->keys;
+	const LookupKey *key = linitial(keys);
 
 	return !hm_has_columns(index) && list_length(conditions->arms) == 1 &&
-		list_length(description) == DESCRIPTION_LENGTH &&
-		linitial_int(description) == BTEqualStrategyNumber && lthird_int(description) != 0;
+		list_length(keys) == 1 && key->strategy == BTEqualStrategyNumber && key->is_array;
 }
 
 /* The attribute numbers of a table's columns in some expressions, which have no system columns. */
@@ -323,33 +317,46 @@ columns_of(Index relid, Node *expressions)
 	return columns;
 }
 
+/* The only target: the table itself. */
+static LookupTarget *
+plan_target(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index)
+{
+	LookupTarget *target = palloc0(sizeof(LookupTarget));
+
+	target->table = planner_rt_fetch(rel->relid, root)->relid;
+	target->index = index->indexoid;
+	target->share.high = HM_KEY_MAX;
+	return target;
+}
+
 static Plan *
 plan_lookup_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 				 List *clauses, List *plans)
 {
 	CustomScan *scan = makeNode(CustomScan);
 	IndexOptInfo *index = linitial(path->custom_private);
-	bool		index_only = intVal(lsecond(path->custom_private));
 	Conditions *conditions = lthird(path->custom_private);
-	List	   *descriptions = NIL;
-	List	   *arguments = NIL;
-	List	   *subplan = NIL;
-	List	   *columns = NIL;
-	List	   *clause_columns = NIL;
+	LookupPlan	plan = {.type = JOIN_INNER};
 	ListCell   *cell;
 
+	plan.index_only = intVal(lsecond(path->custom_private));
+	plan.first_rows = hm_wants_first_rows(root);
+	plan.composite = hm_has_columns(index);
+	plan.key_type = hm_index_type_id(index, 0);
+	plan.targets = list_make1(plan_target(root, rel, index));
+	plan.key_clauses = conditions->clauses;
 	foreach(cell, conditions->arms)
 	{
-		Arm		   *arm = lfirst(cell);
+		const Arm  *arm = lfirst(cell);
 
-		descriptions = lappend(descriptions, arm->description);
-		arguments = list_concat(arguments, arm->arguments);
+		plan.arms = lappend(plan.arms, arm->keys);
+		plan.arguments = list_concat(plan.arguments, arm->arguments);
 	}
 
 	/* All processes of a parallel scan need the keys, but workers cannot run the subplan. */
 	if (is_single_array(index, conditions) && !path->path.parallel_aware)
-		subplan = hm_plan_subplan_keys(root, rel, hm_index_type_id(index, 0), linitial(arguments),
-									   (Oid) lsecond_int(linitial(descriptions)));
+		plan.subplan = hm_plan_subplan_keys(root, rel, plan.key_type, linitial(plan.arguments),
+											((LookupKey *) linitial(linitial(plan.arms)))->type);
 
 	scan->scan.plan.targetlist = tlist;
 	scan->scan.plan.qual =
@@ -357,17 +364,14 @@ plan_lookup_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	scan->scan.scanrelid = rel->relid;
 	scan->flags = path->flags;
 	scan->methods = &hm_lookup_scan_methods;
-	if (index_only)
+	if (plan.index_only)
 	{
 		/* The target list may have columns that nobody reads. */
-		columns = columns_of(rel->relid, (Node *) list_concat_copy(rel->reltarget->exprs, scan->scan.plan.qual));
-		clause_columns = columns_of(rel->relid, (Node *) conditions->clauses);
+		plan.columns = columns_of(rel->relid, (Node *) list_concat_copy(rel->reltarget->exprs,
+																		scan->scan.plan.qual));
+		plan.clause_columns = columns_of(rel->relid, (Node *) conditions->clauses);
 	}
-	scan->custom_private = list_make4(list_make1_oid(index->indexoid),
-									  list_make2_int(index_only, hm_wants_first_rows(root)),
-									  descriptions, subplan);
-	scan->custom_private = lappend(lappend(scan->custom_private, columns), clause_columns);
-	scan->custom_exprs = list_make2(arguments, conditions->clauses);
+	hm_lookup_plan_write(&plan, scan);
 	return &scan->scan.plan;
 }
 
@@ -425,11 +429,11 @@ finds_others(const IndexOptInfo *index, const Conditions *conditions)
 		return true;
 	foreach(cell, conditions->arms)
 	{
-		List	   *description = ((Arm *) lfirst(cell))->description;
+		ListCell   *key;
 
-		for (int i = 0; i < list_length(description); i += DESCRIPTION_LENGTH)
+		foreach(key, ((Arm *) lfirst(cell))->keys)
 		{
-			if (hm_may_be_fuzzy(hm_index_type_id(index, 0), (Oid) list_nth_int(description, i + 1)))
+			if (hm_may_be_fuzzy(hm_index_type_id(index, 0), ((LookupKey *) lfirst(key))->type))
 				return true;
 		}
 	}
@@ -568,20 +572,25 @@ boundary_clauses(const IndexOptInfo *index, const HmFields *fields, const Arm *a
 	Bitmapset  *equal = NULL;	/* columns that are restricted to values */
 	List	   *boundary = NIL;
 	int			last = 0;
+	ListCell   *cell,
+			   *clause;
 
-	for (int i = 0; i < list_length(arm->clauses); i++)
+	foreach(cell, arm->keys)
 	{
-		if (list_nth_int(arm->description, i * DESCRIPTION_LENGTH) == BTEqualStrategyNumber)
-			equal = bms_add_member(equal, list_nth_int(arm->description, i * DESCRIPTION_LENGTH + 3));
+		const LookupKey *key = lfirst(cell);
+
+		if (key->strategy == BTEqualStrategyNumber)
+			equal = bms_add_member(equal, key->column);
 	}
 	while (bms_is_member(last, equal))
 		last++;
-	for (int i = 0; i < list_length(arm->clauses); i++)
+	forboth(cell, arm->keys, clause, arm->clauses)
 	{
-		int			column = list_nth_int(arm->description, i * DESCRIPTION_LENGTH + 3);
+		int			column = ((LookupKey *) lfirst(cell))->column;
 
-		if (bms_is_member(column, equal) ? column <= last : column == last && hm_field_is_ordered(&fields->fields[column]))
-			boundary = lappend(boundary, list_nth(arm->clauses, i));
+		if (bms_is_member(column, equal) ? column <= last :
+			column == last && hm_field_is_ordered(&fields->fields[column]))
+			boundary = lappend(boundary, lfirst(clause));
 	}
 	bms_free(equal);
 	return boundary;
@@ -631,7 +640,7 @@ add_lookup_scan_paths(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 
 	foreach(cell, conditions->arms)
 	{
-		work.probes += ((Arm *) lfirst(cell))->keys;
+		work.probes += ((Arm *) lfirst(cell))->probes;
 		guessed |= ((Arm *) lfirst(cell))->guessed;
 	}
 

@@ -45,112 +45,9 @@ hm_column_key_type(bool composite, Oid id)
 /* The number of processes that divide work, where the leader counts as a part. */
 extern double hm_parallel_processes(int workers);
 
-/*
- * A target's share: which keys it can have, as its partition bounds say.  They are in the
- * range low..high.  If modulus is not 0, their hash values leave this remainder.
- */
-typedef struct HmShare
-{
-	HmKey		low;
-	HmKey		high;
-	uint64		modulus;
-	uint64		remainder;
-	Oid			hash;			/* the partition hash function, of a value and
-								 * a seed */
-	Oid			collation;		/* that it is called with */
-} HmShare;
-
-static inline bool
-hm_share_is_all(const HmShare *share)
-{
-	return share->low == 0 && share->high == HM_KEY_MAX && share->modulus == 0;
-}
-
 extern const CustomScanMethods hm_lookup_scan_methods;
 extern const CustomScanMethods hm_lookup_join_methods;
 extern const CustomScanMethods hm_lookup_aggregate_methods;
-
-/*
- * Whether a plan is executed as a lookup join, and has lists as HmJoinPrivate and HmJoinExprs say.
- * A lookup scan of a partitioned table is.
- */
-static inline bool
-hm_runs_as_join(const CustomScan *plan)
-{
-	return plan->methods == &hm_lookup_join_methods ||
-		(plan->methods == &hm_lookup_scan_methods && plan->scan.scanrelid == 0);
-}
-
-/*
- * What is in a plan's custom_private: lists of integers, but for lists of OIDs.
- * custom_exprs has lists of expressions.
- */
-enum HmScanPrivate
-{
-	HM_SCAN_INDEX,				/* list of one OID */
-	HM_SCAN_FLAGS,				/* index-only?, first rows soon? */
-	HM_SCAN_ARMS,				/* a list for each arm: strategy, subtype,
-								 * "is it an array?" and column of each
-								 * condition, whose argument is in custom_exprs */
-	HM_SCAN_SUBPLAN,			/* made by hm_plan_subplan_keys() for the only
-								 * argument; or NIL */
-	HM_SCAN_COLUMNS,			/* if index-only: the table's columns that are read from rows, by */
-	HM_SCAN_CLAUSE_COLUMNS,		/* attribute numbers; and those of the conditions */
-	HM_SCAN_PRIVATE_LENGTH
-};
-
-enum HmScanExprs
-{
-	HM_SCAN_ARGUMENTS,			/* the arguments of all arms, in order */
-	HM_SCAN_CLAUSES,			/* the conditions of all arms */
-	HM_SCAN_EXPRS_LENGTH
-};
-
-enum HmJoinPrivate
-{
-	HM_JOIN_FLAGS,				/* JoinType, index-only?, type of the key (of the
-								 * column that shares are about), first rows
-								 * soon?, only distinct keys of the outer side?,
-								 * several columns?, the column of shares */
-	HM_JOIN_KEYS,				/* strategy, argument type and type of the column of
-								 * each argument */
-	HM_JOIN_SOURCES,			/* for each column of the scan tuple: the outer
-								 * plan's column number, or 0 if it is the
-								 * inner side's */
-	HM_JOIN_TARGETS,			/* a list for each target: HmTargetPrivate */
-	HM_JOIN_PRUNING,			/* made by hm_plan_pruning() */
-	HM_JOIN_ARRAY,				/* NIL; or, of a lookup scan of a partitioned table: which
-								 * of the keys is an array, and then what
-								 * hm_plan_subplan_keys() made */
-	HM_JOIN_PRIVATE_LENGTH
-};
-
-enum HmTargetPrivate
-{
-	HM_TARGET_OIDS,				/* the table, the index, and the share's hash
-								 * function and its collation */
-	HM_TARGET_SHARE,			/* four quarters of low and of high; modulus,
-								 * remainder */
-	HM_TARGET_COLUMNS,			/* for each column of the scan tuple: the
-								 * table's attribute number, or 0 if it is the
-								 * outer plan's */
-	HM_TARGET_PRIVATE_LENGTH
-};
-
-enum HmJoinExprs
-{
-	HM_JOIN_ARGUMENTS,			/* the outer sides of the key clauses; if the index has
-								 * several columns, the value of each of the first
-								 * ones; or an array that has these values */
-	HM_JOIN_KEY_CLAUSES,		/* the key clauses, which are among the join
-								 * clauses, too */
-	HM_JOIN_INNER_QUALS,		/* the inner side's restrictions */
-	HM_JOIN_QUALS,				/* all join clauses */
-	HM_JOIN_PRUNE_STEPS,		/* the steps made by hm_plan_pruning() */
-	HM_JOIN_ARRAY_CLAUSE,		/* `= ANY (array)`, for EXPLAIN; of lookup scans
-								 * alone */
-	HM_JOIN_EXPRS_LENGTH
-};
 
 /*
  * The columns of a lookup aggregate's scan tuple are those of the rows below it, followed
@@ -211,6 +108,12 @@ extern void hm_fetch_needs(HmFetch *fetch, const Bitmapset *attributes);
  */
 extern Size hm_fetch_leaves_memory(bool index_only);
 extern uint32 hm_fetch_portion_hits(bool index_only);
+
+/*
+ * The maximum number of outer rows in a batch, if keys have this size, and this many bytes of each
+ * row are kept (source_rows.c).
+ */
+extern uint32 hm_join_batch_rows(Size key_size, Size width, bool index_only);
 
 /*
  * The values of a batch's probes, where keys are not exact.  Only tuples that have one of
@@ -456,61 +359,30 @@ typedef struct HmColumn
 } HmColumn;
 
 /* ----------------------------------------------------------------
- *		Joining (lookup_join.c, lookup_join_batch.c)
+ *		The rows of lookup scans and lookup joins (sink_*.c)
  * ----------------------------------------------------------------
  */
 
 /*
- * The maximum number of outer rows in a batch, if keys have this size, and this many bytes of each
- * row are kept.
+ * Whether the rows of a lookup scan or a lookup join can be had in blocks: its result is nothing
+ * but columns of its inputs.  Of a scan of one table that is a column or two, it has no filter,
+ * and the rows are not those of EvalPlanQual.
  */
-extern uint32 hm_join_batch_rows(Size key_size, Size width, bool index_only);
+extern bool hm_lookup_has_blocks(const CustomScanState *node);
 
 /*
- * Whether a lookup join's rows can be had in blocks: its result is nothing but columns of
- * its inputs.
- */
-extern bool hm_lookup_join_has_blocks(const CustomScanState *node);
-
-/*
- * Read the next rows of such a join, up to max.  columns has an entry for each column of the
+ * Read the next rows of such a node, up to max.  columns has an entry for each column of the
  * result; those that are wanted have arrays for max rows, the others have no values.  Wanted
  * columns must be passed by value.  Returns the number of rows, 0 at the end.  Does not do
  * what ExecProcNode() does besides: rescanning, and counting for EXPLAIN ANALYZE.
  */
-extern uint32 hm_lookup_join_block(CustomScanState *node, HmColumn *columns, uint32 max);
+extern uint32 hm_lookup_block(CustomScanState *node, HmColumn *columns, uint32 max);
 
 /*
- * The state of a lookup scan of a partitioned table, which is executed as a lookup join
- * (hm_runs_as_join()).
+ * Run a lookup scan or a lookup join to its end.  Returns the number of rows that it would have
+ * returned.  The note above on ExecProcNode() holds here, too.
  */
-extern CustomScanState *hm_create_partitioned_scan(void);
-
-/*
- * Run a lookup join to its end.  Returns the number of rows that it would have returned.
- * The note above on ExecProcNode() holds here, too.
- */
-extern uint64 hm_lookup_join_count(CustomScanState *node);
-
-/* ----------------------------------------------------------------
- *		Scanning (lookup_scan.c)
- * ----------------------------------------------------------------
- */
-
-/*
- * Whether a lookup scan's rows can be had in blocks: it has no filter, its result is a column or two of the
- * table, and the rows are not those of EvalPlanQual.
- */
-extern bool hm_lookup_scan_has_blocks(const CustomScanState *node);
-
-/* Like hm_lookup_join_block(), for such a scan. */
-extern uint32 hm_lookup_scan_block(CustomScanState *node, HmColumn *columns, uint32 max);
-
-/*
- * Run a lookup scan that has no filter to its end.  Returns the number of tuples that it
- * would have returned.
- */
-extern uint64 hm_lookup_scan_count(CustomScanState *node);
+extern uint64 hm_lookup_count_rows(CustomScanState *node);
 
 /* ----------------------------------------------------------------
  *		The plan below a node (child.c)
@@ -538,6 +410,9 @@ extern void hm_child_leave(PlanState *child, uint64 rows);
 /* What the processes that run a parallel-aware node share. */
 typedef struct HmShared HmShared;
 
+/* In shared memory: slices of the range of all keys, and which of them are claimed. */
+typedef struct HmSlices HmSlices;
+
 /* The start of the state of a lookup scan or a lookup join. */
 typedef struct HmNode
 {
@@ -548,6 +423,8 @@ typedef struct HmNode
 	HmFetchStats workers;		/* counters of parallel workers, once they have
 								 * ended */
 	HmShared   *shared;			/* NULL if not parallel */
+	bool		divides_keys;	/* the processes of a parallel scan divide them: */
+	HmSlices   *slices;			/* NULL if not parallel */
 } HmNode;
 
 /*
@@ -584,12 +461,6 @@ hm_next_run(double all, double taken, int processes)
  */
 extern uint32 hm_node_reserve_rows(HmNode *node, double expected, uint32 max);
 
-/*
- * Where a parallel-aware node has shared memory of its own, beyond what
- * hm_node_estimate_dsm() says, rounded up to MAXALIGN.
- */
-extern void *hm_node_after_stats(HmNode *node);
-
 /* Get the counters of all of the node's fetches in this process. */
 extern void hm_node_stats(HmNode *node, HmFetchStats *stats);
 
@@ -597,9 +468,6 @@ extern void hm_node_stats(HmNode *node, HmFetchStats *stats);
  *		Slices (slices.c): dividing the keys of a parallel lookup scan
  * ----------------------------------------------------------------
  */
-
-/* In shared memory: slices of the range of all keys, and which of them are claimed. */
-typedef struct HmSlices HmSlices;
 
 #define HM_SLICES	256
 

@@ -34,31 +34,44 @@ struct HmShared
 	HmFetchStats stats[FLEXIBLE_ARRAY_MEMBER];
 };
 
+/* The bytes of HmShared.  After it come the slices, if the node divides keys. */
+static Size
+shared_size(int workers)
+{
+	return MAXALIGN(offsetof(HmShared, stats) + workers * sizeof(HmFetchStats));
+}
+
 Size
 hm_node_estimate_dsm(CustomScanState *node, ParallelContext *context)
 {
-	return offsetof(HmShared, stats) + context->nworkers * sizeof(HmFetchStats);
+	Size		size = shared_size(context->nworkers);
+
+	if (((HmNode *) node)->divides_keys)
+		size += hm_slices_size(context->nworkers + 1);
+	return size;
 }
 
-void *
-hm_node_after_stats(HmNode *node)
+/* Use what is in shared memory. */
+static void
+attach(HmNode *node, HmShared *shared)
 {
-	HmShared *shared = node->shared;
-
-	return (char *) shared + MAXALIGN(offsetof(HmShared, stats) +
-									  shared->workers * sizeof(HmFetchStats));
+	node->shared = shared;
+	if (node->divides_keys)
+		node->slices = (HmSlices *) ((char *) shared + shared_size(shared->workers));
 }
 
 void
 hm_node_initialize_dsm(CustomScanState *node, ParallelContext *context, void *coordinate)
 {
-	HmShared *shared = coordinate;
+	HmShared   *shared = coordinate;
 
-	memset(shared, 0, hm_node_estimate_dsm(node, context));
+	memset(shared, 0, shared_size(context->nworkers));
 	shared->workers = context->nworkers;
 	shared->processes = context->nworkers + parallel_leader_participation;
 	pg_atomic_init_u64(&shared->reserved, 0);
-	((HmNode *) node)->shared = shared;
+	attach((HmNode *) node, shared);
+	if (((HmNode *) node)->divides_keys)
+		hm_slices_init(((HmNode *) node)->slices, shared->processes);
 }
 
 /* Add the workers' counters to node->workers, and reset them in shared memory. */
@@ -77,15 +90,17 @@ hm_node_reinitialize_dsm(CustomScanState *node, ParallelContext *context, void *
 {
 	HmShared   *shared = coordinate;
 
-	((HmNode *) node)->shared = shared;
+	attach((HmNode *) node, shared);
 	collect((HmNode *) node);
 	pg_atomic_write_u64(&shared->reserved, 0);
+	if (((HmNode *) node)->divides_keys)
+		hm_slices_reset(((HmNode *) node)->slices);
 }
 
 void
 hm_node_initialize_worker(CustomScanState *node, shm_toc *toc, void *coordinate)
 {
-	((HmNode *) node)->shared = coordinate;
+	attach((HmNode *) node, coordinate);
 }
 
 void
@@ -93,6 +108,7 @@ hm_node_shutdown(CustomScanState *state)
 {
 	HmNode	   *node = (HmNode *) state;
 
+	node->slices = NULL;
 	if (node->shared == NULL)
 		return;
 	if (IsParallelWorker())

@@ -10,6 +10,7 @@
 
 #include "nodes/pathnodes.h"
 
+#include "exec/lookup_plan.h"
 #include "exec/nodes.h"
 
 /*

@@ -14,7 +14,7 @@
 #include "utils/rel.h"
 
 #include "compat.h"
-#include "exec/lookup_join.h"
+#include "exec/lookup_node.h"
 
 /*
  * Undo hm_plan_pruning()'s changes: put the steps back and make range table indexes
@@ -90,7 +90,7 @@ can_prune(EState *estate, const PartitionPruneInfo *info)
 }
 
 Bitmapset *
-hm_pruning_begin(JoinPruning *pruning, PlanState *node, List *plan, List *steps, Index inner,
+hm_pruning_begin(SearchPruning *pruning, PlanState *node, List *plan, List *steps, Index inner,
 				 int targets)
 {
 	PartitionPruneInfo *info;
@@ -120,14 +120,14 @@ hm_pruning_begin(JoinPruning *pruning, PlanState *node, List *plan, List *steps,
 }
 
 void
-hm_pruning_rescan(JoinPruning *pruning, const Bitmapset *changed)
+hm_pruning_rescan(SearchPruning *pruning, const Bitmapset *changed)
 {
 	if (pruning->state != NULL && bms_overlap(changed, pruning->state->execparamids))
 		pruning->is_chosen = false;
 }
 
 const Bitmapset *
-hm_pruning_choose(JoinPruning *pruning)
+hm_pruning_choose(SearchPruning *pruning)
 {
 	MemoryContext old_context;
 

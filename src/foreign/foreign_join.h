@@ -3,13 +3,14 @@
  *		Foreign joins: what this folder offers, and what its files offer to one another.
  *
  * The folder uses src/exec, which knows nothing of it: what any join node has to ask for first,
- * the scan tuple, lookup scans of local partitions (lookup_join_plan.h, planner.h), outer rows
- * (lookup_join.h), sets of values (value_set.h), and EXPLAIN (nodes.h).
+ * the scan tuple, lookup scans of local partitions (lookup_join_plan.h, planner.h), the steps of a
+ * lookup node and what it returns (lookup_node.h), sets of values (value_set.h), and EXPLAIN
+ * (nodes.h).
  */
 #ifndef HARMONIA_FOREIGN_JOIN_H
 #define HARMONIA_FOREIGN_JOIN_H
 
-#include "exec/lookup_join.h"
+#include "exec/lookup_node.h"
 #include "exec/lookup_join_plan.h"
 #include "exec/value_set.h"
 
@@ -20,28 +21,24 @@
 extern void hm_foreign_init(void);
 
 
-/* What is in a foreign join's custom_private. */
-enum HmForeignPrivate
+/* What the planner tells the executor of a foreign join, beside its LookupPlan. */
+typedef struct ForeignPlan
 {
-	HM_FOREIGN_FLAGS,			/* JoinType, parameter, first rows soon?, inner key on
-								 * the left of the operator? */
-	HM_FOREIGN_OPERATOR,		/* the operator of the key clause, and its collation */
-	HM_FOREIGN_SOURCES,			/* for each column of the scan tuple: the outer plan's
-								 * column; or the inner plans', negated */
-	HM_FOREIGN_PRIVATE_LENGTH
-};
-
-/* What is in custom_exprs: lists of expressions. */
-enum HmForeignExprs
-{
-	HM_FOREIGN_ARGUMENT,		/* the outer side of the key clause */
-	HM_FOREIGN_KEY,				/* its inner side */
-	HM_FOREIGN_CLAUSE,			/* the key clause, for EXPLAIN */
-	HM_FOREIGN_QUALS,			/* the other join clauses */
-	HM_FOREIGN_SHARES,			/* for each inner plan: the conditions on keys that it may have
+	int			param;			/* the number of the array's parameter */
+	bool		inner_left;		/* the inner key is on the left of the operator */
+	Oid			operator;		/* of the key clause, and its collation */
+	Oid			collation;
+	Expr	   *key;			/* the inner side of the key clause */
+	List	   *shares;			/* for each inner plan: the conditions on keys that it may have
 								 * rows of */
-	HM_FOREIGN_EXPRS_LENGTH
-};
+} ForeignPlan;
+
+/*
+ * Add it to a CustomScan that has the LookupPlan, whose only argument is the outer side of the key
+ * clause; and get it from there (plan.c).
+ */
+extern void hm_foreign_plan_write(const ForeignPlan *foreign, CustomScan *scan);
+extern void hm_foreign_plan_read(ForeignPlan *foreign, const CustomScan *scan);
 
 /*
  * How many rows of this width a batch can have, about; "columns" of them are kept of each.
@@ -92,14 +89,15 @@ typedef struct ForeignInner
 	bool		sends_known;	/* see hm_foreign_sends_arrays() */
 } ForeignInner;
 
-/* The order of a path's custom_private. */
-enum ForeignPathPrivate
+/* What a path hands over to the plan: all of custom_private. */
+typedef struct ForeignJoinPath
 {
-	FOREIGN_PATH_INNER,			/* ForeignInner */
-	FOREIGN_PATH_KEY,			/* the key clause: a RestrictInfo */
-	FOREIGN_PATH_RESTRICTIONS,	/* all join clauses */
-	FOREIGN_PATH_FLAGS			/* JoinType, inner side on the left of the key clause? */
-};
+	ForeignInner *side;
+	RestrictInfo *key;			/* the key clause */
+	List	   *restrictions;	/* all join clauses */
+	JoinType	type;
+	bool		inner_left;		/* the inner side is on the left of the key clause */
+} ForeignJoinPath;
 
 extern const CustomPathMethods hm_foreign_join_path_methods;
 extern const CustomScanMethods hm_foreign_join_methods;

@@ -183,6 +183,7 @@ add_join_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, JoinType
 			  ForeignInner *side, const KeyClause *clause, JoinPathExtraData *extra)
 {
 	CustomPath *path = makeNode(CustomPath);
+	ForeignJoinPath *private = palloc(sizeof(ForeignJoinPath));
 	ListCell   *cell;
 
 	path->path.pathtype = T_CustomScan;
@@ -194,8 +195,9 @@ add_join_path(PlannerInfo *root, RelOptInfo *joinrel, Path *outer_path, JoinType
 	path->custom_paths = list_make1(outer_path);
 	foreach(cell, side->targets)
 		path->custom_paths = lappend(path->custom_paths, ((ForeignTarget *) lfirst(cell))->path);
-	path->custom_private = list_make4(side, clause->info, extra->restrictlist,
-									  list_make2_int(type, clause->inner_left));
+	*private = (ForeignJoinPath) {side, clause->info, extra->restrictlist, type,
+	clause->inner_left};
+	path->custom_private = list_make1(private);
 	cost_path(root, &path->path, outer_path, side, clause, extra);
 	if (hm_add_path_precheck(joinrel, path->path.startup_cost, path->path.total_cost) &&
 		hm_foreign_sends_arrays(root, side))

@@ -55,56 +55,89 @@ inner_column(RelOptInfo *inner, Node *column)
 	elog(ERROR, "column of a foreign join is not in its inner side");
 }
 
+/* The custom scan's private lists end with what is the foreign join's alone. */
+void
+hm_foreign_plan_write(const ForeignPlan *foreign, CustomScan *scan)
+{
+	scan->custom_private = lappend(scan->custom_private,
+								   list_make4_int(foreign->param, foreign->inner_left,
+												  (int) foreign->operator,
+												  (int) foreign->collation));
+	scan->custom_exprs = lappend(lappend(scan->custom_exprs, foreign->shares),
+								 list_make1(foreign->key));
+}
+
+void
+hm_foreign_plan_read(ForeignPlan *foreign, const CustomScan *scan)
+{
+	const List *numbers = llast(scan->custom_private);
+
+	foreign->param = linitial_int(numbers);
+	foreign->inner_left = lsecond_int(numbers) != 0;
+	foreign->operator = (Oid) lthird_int(numbers);
+	foreign->collation = (Oid) lfourth_int(numbers);
+	foreign->shares = list_nth(scan->custom_exprs, list_length(scan->custom_exprs) - 2);
+	foreign->key = linitial(llast(scan->custom_exprs));
+}
+
+/* A target for the executor: an inner plan, whose rows fill this scan tuple. */
+static LookupTarget *
+plan_target(const ForeignInner *side, const JoinPlan *columns)
+{
+	LookupTarget *target = palloc0(sizeof(LookupTarget));
+	ListCell   *cell,
+			   *source;
+
+	forboth(cell, columns->tlist, source, columns->sources)
+		target->columns = lappend_int(target->columns, lfirst_int(source) > 0 ? 0 :
+									  inner_column(side->inner,
+												   (Node *) lfirst_node(TargetEntry, cell)->expr));
+	return target;
+}
+
+/* Divide the join clauses without the key clause.  Returns those that are evaluated above an outer join. */
+static List *
+divide_clauses(PlannerInfo *root, const ForeignJoinPath *join, RelOptInfo *rel, List **quals)
+{
+	List	   *others = hm_join_in_order(root, list_delete_ptr(list_copy(join->restrictions),
+																join->key));
+	List	   *above = NIL;
+
+	if (IS_OUTER_JOIN(join->type))
+		extract_actual_join_clauses(others, rel->relids, quals, &above);
+	else
+		*quals = extract_actual_clauses(others, false);
+	return above;
+}
+
+/* The key clause as EXPLAIN shows it: with the inner side's key on the left. */
+static OpExpr *
+shown_clause(const ForeignJoinPath *join)
+{
+	OpExpr	   *shown = copyObject((OpExpr *) join->key->clause);
+
+	if (!join->inner_left)
+		CommuteOpExpr(shown);
+	return shown;
+}
+
 static Plan *
 plan_foreign_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *unused,
 				  List *plans)
 {
 	CustomScan *scan = makeNode(CustomScan);
-	const ForeignInner *side = list_nth(path->custom_private, FOREIGN_PATH_INNER);
-	RestrictInfo *key_info = list_nth(path->custom_private, FOREIGN_PATH_KEY);
-	List	   *restrictions = list_nth(path->custom_private, FOREIGN_PATH_RESTRICTIONS);
-	JoinType	type = (JoinType) linitial_int(list_nth(path->custom_private, FOREIGN_PATH_FLAGS));
-	bool		inner_left = lsecond_int(list_nth(path->custom_private, FOREIGN_PATH_FLAGS)) != 0;
-	OpExpr	   *clause = (OpExpr *) key_info->clause;
-	OpExpr	   *shown = copyObject(clause);
-	List	   *argument = list_make1(inner_left ? lsecond(clause->args) : linitial(clause->args));
-	List	   *key = list_make1(inner_left ? linitial(clause->args) : lsecond(clause->args));
-	List	   *quals,
-			   *other_quals = NIL;
-	List	   *sources = NIL,
-			   *shares = NIL;
+	const ForeignJoinPath *join = linitial(path->custom_private);
+	const ForeignInner *side = join->side;
+	OpExpr	   *clause = (OpExpr *) join->key->clause;
+	OpExpr	   *shown = shown_clause(join);
+	JoinPlan	columns = {.inner = side->inner->relid};
+	LookupPlan	plan = {.type = join->type,.first_rows = hm_wants_first_rows(root)};
+	ForeignPlan foreign = {side->param->paramid, join->inner_left, clause->opno,
+	clause->inputcollid};
 	ListCell   *cell;
-	JoinPlan	plan = {0};
-
-	restrictions = hm_join_in_order(root, list_delete_ptr(list_copy(restrictions), key_info));
-	if (IS_OUTER_JOIN(type))
-		extract_actual_join_clauses(restrictions, rel->relids, &quals, &other_quals);
-	else
-		quals = extract_actual_clauses(restrictions, false);
-
-	/* EXPLAIN shows the inner side's key on the left. */
-	if (!inner_left)
-		CommuteOpExpr(shown);
-	plan.outer_tlist = ((Plan *) linitial(plans))->targetlist;
-	plan.inner = side->inner->relid;
-	hm_join_provide_columns(&plan, path->path.pathtarget->exprs);
-	hm_join_provide_columns(&plan, other_quals);
-	hm_join_provide_columns(&plan, argument);
-	hm_join_provide_columns(&plan, key);
-	hm_join_provide_columns(&plan, quals);
-	foreach(cell, plan.sources)
-	{
-		TargetEntry *entry = list_nth(plan.tlist, foreach_current_index(cell));
-		int			source = lfirst_int(cell);
-
-		if (source == 0)
-			source = -inner_column(side->inner, (Node *) entry->expr);
-		sources = lappend_int(sources, source);
-	}
 
 	scan->scan.plan.targetlist = tlist;
-	scan->scan.plan.qual = other_quals;
-	scan->scan.scanrelid = 0;
+	scan->scan.plan.qual = divide_clauses(root, join, rel, &plan.quals);
 	scan->flags = path->flags;
 	scan->methods = &hm_foreign_join_methods;
 	scan->custom_plans = list_make1(linitial(plans));
@@ -112,17 +145,24 @@ plan_foreign_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tl
 		scan->custom_plans = lappend(scan->custom_plans,
 									 with_parameter(list_nth(plans, i), side->param,
 													side->inner->relid));
-	scan->custom_scan_tlist = plan.tlist;
-	scan->custom_private =
-		list_make3(list_make4_int(type, side->param->paramid, hm_wants_first_rows(root), inner_left),
-				   list_make3_oid(clause->opno, clause->inputcollid,
-								  exprType(linitial(argument))),
-				   sources);
+
+	foreign.key = linitial(shown->args);
+	plan.arguments = list_make1(lsecond(shown->args));
+	plan.key_clauses = list_make1(shown);
+	columns.outer_tlist = ((Plan *) linitial(plans))->targetlist;
+	hm_join_provide_columns(&columns, path->path.pathtarget->exprs);
+	hm_join_provide_columns(&columns, scan->scan.plan.qual);
+	hm_join_provide_columns(&columns, plan.key_clauses);
+	hm_join_provide_columns(&columns, plan.quals);
+	plan.sources = columns.sources;
 	foreach(cell, side->targets)
-		shares = lappend(shares, ((ForeignTarget *) lfirst(cell))->share);
-	scan->custom_exprs = (List *)
-		hm_join_use_columns((Node *) list_make5(argument, key, list_make1(shown), quals, shares),
-							&plan);
+	{
+		foreign.shares = lappend(foreign.shares, ((ForeignTarget *) lfirst(cell))->share);
+		plan.targets = lappend(plan.targets, plan_target(side, &columns));
+	}
+	hm_join_finish_plan(&columns, &plan, scan);
+	foreign.key = (Expr *) hm_join_use_columns((Node *) foreign.key, &columns);
+	hm_foreign_plan_write(&foreign, scan);
 	return &scan->scan.plan;
 }
 

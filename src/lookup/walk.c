@@ -485,24 +485,19 @@ put_off_leaf(HmWalk *walk)
 }
 
 /*
- * Visit the next leaf.  Returns false if not all of its hits fit in the output, or if
- * nothing is left to visit.
+ * Find the next leaf, and lock it in share mode.  Returns NULL if nothing is left to visit.
  */
-static bool
-visit_leaf(HmWalk *walk, WalkOutput *output)
+static HmRouteLeaf *
+lock_next_leaf(HmWalk *walk)
 {
-	uint32		before = output->n;
-
 	for (int attempt = 0;; attempt++)
 	{
 		HmPosition	target;
 		HmRouteLeaf *leaf;
-		Page		page;
-		bool		answered;
 
 		drop_done(walk);
 		if (!next_target(walk, &target))
-			return false;
+			return NULL;
 		CHECK_FOR_INTERRUPTS();
 		skip_leaves(walk);
 		if (walk->current == walk->route.count && !make_route(walk, target))
@@ -510,49 +505,63 @@ visit_leaf(HmWalk *walk, WalkOutput *output)
 			walk->next = walk->ready;
 			walk->complete = true;
 			walk->active_count = 0;
-			return false;
+			return NULL;
 		}
 
 		hm_walk_look_ahead(walk);
 		HM_FAULT(lookup_planned);
 		leaf = &walk->route.leaves[walk->current];
 		LockBuffer(leaf->buffer, BUFFER_LOCK_SHARE);
-		page = BufferGetPage(leaf->buffer);
-		if (!leaf_covers(leaf, page, target))
-		{
-			/* Split, or retired and reused: start again from the directory. */
-			if (attempt == MAX_ATTEMPTS)
-				hm_page_no_progress(walk->index, leaf->buffer);
-			LockBuffer(leaf->buffer, BUFFER_LOCK_UNLOCK);
-			drop_route(walk);
-			walk->stats->restarts++;
-			continue;
-		}
+		if (leaf_covers(leaf, BufferGetPage(leaf->buffer), target))
+			return leaf;
 
-		walk->stats->leaves++;
-		if (walk->snapshot != NULL)
-			hm_test_old_snapshot(walk->snapshot, walk->index, page);
-		begin_leaf(walk, page, leaf);
-		answered = hm_walk_answer(walk, (const char *) page, output);
-		if (!answered && before > 0)
-		{
-			LockBuffer(leaf->buffer, BUFFER_LOCK_UNLOCK);
-			output->n = before;
-			put_off_leaf(walk);
-			return false;
-		}
-		if (!answered)
-		{
-			if (walk->copy == NULL)
-				walk->copy = MemoryContextAlloc(GetMemoryChunkContext(walk), BLCKSZ);
-			memcpy(walk->copy, page, BLCKSZ);
-		}
-		UnlockReleaseBuffer(leaf->buffer);
-		leaf->buffer = InvalidBuffer;
-		if (answered)
-			finish_leaf(walk);
-		return answered;
+		/* Split, or retired and reused: start again from the directory. */
+		if (attempt == MAX_ATTEMPTS)
+			hm_page_no_progress(walk->index, leaf->buffer);
+		LockBuffer(leaf->buffer, BUFFER_LOCK_UNLOCK);
+		drop_route(walk);
+		walk->stats->restarts++;
 	}
+}
+
+/*
+ * Visit the next leaf.  Returns false if not all of its hits fit in the output, or if
+ * nothing is left to visit.
+ */
+static bool
+visit_leaf(HmWalk *walk, WalkOutput *output)
+{
+	uint32		before = output->n;
+	HmRouteLeaf *leaf = lock_next_leaf(walk);
+	Page		page;
+	bool		answered;
+
+	if (leaf == NULL)
+		return false;
+	page = BufferGetPage(leaf->buffer);
+	walk->stats->leaves++;
+	if (walk->snapshot != NULL)
+		hm_test_old_snapshot(walk->snapshot, walk->index, page);
+	begin_leaf(walk, page, leaf);
+	answered = hm_walk_answer(walk, (const char *) page, output);
+	if (!answered && before > 0)
+	{
+		LockBuffer(leaf->buffer, BUFFER_LOCK_UNLOCK);
+		output->n = before;
+		put_off_leaf(walk);
+		return false;
+	}
+	if (!answered)
+	{
+		if (walk->copy == NULL)
+			walk->copy = MemoryContextAlloc(GetMemoryChunkContext(walk), BLCKSZ);
+		memcpy(walk->copy, page, BLCKSZ);
+	}
+	UnlockReleaseBuffer(leaf->buffer);
+	leaf->buffer = InvalidBuffer;
+	if (answered)
+		finish_leaf(walk);
+	return answered;
 }
 
 static uint32

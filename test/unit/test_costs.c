@@ -473,7 +473,6 @@ batches_after_loss(double sync_ms)
 {
 	HmQueue		queue = {.lanes = 1, .lines = 100000};
 	HmDeviceTimes times = {.all = 40e6, .asked = 20e6, .busy = 20e6, .reason = HM_COST_SOONER};
-	int			class = hm_size_class(1000000);
 	int			batches = 0;
 
 	memset(&costs, 0, sizeof(costs));
@@ -483,7 +482,7 @@ batches_after_loss(double sync_ms)
 		hm_costs_note_cpu(&costs, 1000000, 180e6, 0);
 	}
 	costs.line.value = (float) (sync_ms * 1e6 / queue.lines);
-	costs.gained[class] = -2e9f;
+	costs.classes[hm_size_class(1000000)].gained = -2e9f;
 	while (batches < 100 && !hm_costs_choose(&costs, 1000000, &queue, 2000).on_device)
 		batches++;
 	return batches;
@@ -528,7 +527,7 @@ test_set_up(void)
 	times.all = 300e3;
 	for (int i = 0; i < 40; i++)
 		hm_costs_note_device(&costs, 300, &times, 0);
-	memset(costs.gained, 0, sizeof(costs.gained));
+	costs.classes[hm_size_class(300)].gained = 0;
 	missed = 0;
 	for (batches = 0; batches < 10000 && missed == 0; batches++)
 	{

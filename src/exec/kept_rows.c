@@ -1,0 +1,149 @@
+/*
+ * kept_rows.c
+ *		What a lookup join keeps of the outer rows of a batch.
+ *
+ * Only columns that are needed after the batch has been filled are kept; none at all for
+ * count(*).  A row is an array of Datums, and the rows are one after the other, so a row
+ * that is read at random is a cache line or two.  Values that are passed by reference are
+ * copied one after the other.  There are no bits for NULLs until the first NULL comes.
+ */
+#include "postgres.h"
+
+#include "access/tupmacs.h"
+#include "utils/datum.h"
+#include "utils/expandeddatum.h"
+#include "utils/memutils.h"
+
+#include "exec/lookup_node.h"
+
+/* The memory for copies is allocated in pieces that double in size. */
+#define FIRST_COPIES	(64 * 1024)
+#define MAX_COPIES		(8 * 1024 * 1024)
+
+#define BITS_PER_WORD	64
+
+void
+hm_rows_begin(KeptRows *rows, int count, TupleDesc outer)
+{
+	rows->null_words = (count + BITS_PER_WORD - 1) / BITS_PER_WORD;
+	for (int i = 0; i < count; i++)
+	{
+		KeptColumn *column = &rows->columns[i];
+		Form_pg_attribute attribute = TupleDescAttr(outer, column->source - 1);
+
+		column->by_value = attribute->attbyval;
+		column->length = attribute->attlen;
+		rows->references |= !attribute->attbyval;
+	}
+	rows->count = count;
+	rows->parent = CurrentMemoryContext;
+	rows->context = AllocSetContextCreate(CurrentMemoryContext, "harmonia lookup join",
+										  ALLOCSET_DEFAULT_SIZES);
+}
+
+void
+hm_rows_reset(KeptRows *rows)
+{
+	if (rows->context == NULL)
+		return;
+	MemoryContextReset(rows->context);
+	rows->free = NULL;
+	rows->left = 0;
+	rows->copied = 0;
+	rows->nulls = NULL;
+}
+
+static inline Size
+nulls_size(const KeptRows *rows)
+{
+	return (Size) rows->room * rows->null_words * sizeof(uint64);
+}
+
+void
+hm_rows_make_room(KeptRows *rows, uint32 room)
+{
+	rows->room = room;
+	if (rows->count == 0)
+		return;
+	rows->values = hm_resize_large(rows->parent, rows->values,
+								   (Size) room * rows->count * sizeof(Datum));
+	if (rows->nulls != NULL)
+		rows->nulls = repalloc_huge(rows->nulls, nulls_size(rows));
+}
+
+/* Note that a column of a row is NULL. */
+static pg_noinline void
+set_null(KeptRows *rows, uint32 row, int column)
+{
+	Size		size = nulls_size(rows);
+
+	if (rows->nulls == NULL)
+	{
+		/* Bits of rows that come later are cleared when they are added. */
+		rows->nulls = MemoryContextAllocHuge(rows->context, size);
+		memset(rows->nulls, 0, size);
+		rows->copied += size;
+	}
+	rows->nulls[(Size) row * rows->null_words + column / BITS_PER_WORD] |=
+		UINT64CONST(1) << (column % BITS_PER_WORD);
+}
+
+/* Copy a value that is passed by reference. */
+static Datum
+copy_value(KeptRows *rows, const KeptColumn *column, Datum value)
+{
+	Size		size;
+	char	   *copy;
+
+	if (column->length == -1 && VARATT_IS_EXTERNAL_EXPANDED(DatumGetPointer(value)))
+	{
+		ExpandedObjectHeader *object = DatumGetEOHP(value);
+		MemoryContext old_context = MemoryContextSwitchTo(rows->context);
+
+		size = EOH_get_flat_size(object);
+		copy = palloc(size);
+		EOH_flatten_into(object, copy, size);
+		MemoryContextSwitchTo(old_context);
+		rows->copied += size;
+		return PointerGetDatum(copy);
+	}
+
+	size = datumGetSize(value, false, column->length);
+	if (MAXALIGN(size) > rows->left)
+	{
+		Size		piece = Max(FIRST_COPIES, Min(MAX_COPIES, rows->copied));
+
+		piece = Max(piece, MAXALIGN(size));
+		rows->free = MemoryContextAllocHuge(rows->context, piece);
+		rows->left = piece;
+	}
+	copy = rows->free;
+	memcpy(copy, DatumGetPointer(value), size);
+	rows->free += MAXALIGN(size);
+	rows->left -= MAXALIGN(size);
+	rows->copied += MAXALIGN(size);
+	return PointerGetDatum(copy);
+}
+
+void
+hm_rows_add(KeptRows *rows, uint32 row, TupleTableSlot *outer)
+{
+	Datum	   *values = rows->values + (Size) row * rows->count;
+
+	if (rows->nulls != NULL)
+		memset(rows->nulls + (Size) row * rows->null_words, 0,
+			   rows->null_words * sizeof(uint64));
+	for (int i = 0; i < rows->count; i++)
+	{
+		const KeptColumn *column = &rows->columns[i];
+		Datum		value = outer->tts_values[column->source - 1];
+
+		if (outer->tts_isnull[column->source - 1])
+		{
+			values[i] = (Datum) 0;
+			set_null(rows, row, i);
+		}
+		else
+			values[i] = column->by_value ? value : copy_value(rows, column, value);
+	}
+}
