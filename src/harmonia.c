@@ -23,7 +23,7 @@ void
 _PG_init(void)
 {
 	hm_options_init();
-	hm_batch_init();
+	hm_statement_init();
 	hm_truncate_init();
 	hm_mover_init();
 	hm_order_init();

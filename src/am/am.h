@@ -691,12 +691,12 @@ extern void hm_cost_estimate(struct PlannerInfo *root, struct IndexPath *path,
 							 double *correlation, double *pages);
 
 /*
- * Register the reloptions (handler.c), install the hooks and callbacks and define the GUCs
- * (batch.c, mover.c), register the callback that truncates (truncate.c).  Call each once, from
+ * Register the reloptions (options.c), install the hooks and callbacks and define the GUCs
+ * (statement.c, moverrequest.c), register the callback that truncates (truncate.c).  Call each once, from
  * _PG_init.
  */
 extern void hm_options_init(void);
-extern void hm_batch_init(void);
+extern void hm_statement_init(void);
 extern void hm_truncate_init(void);
 extern void hm_mover_init(void);
 

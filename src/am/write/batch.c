@@ -4,7 +4,7 @@
  *
  * The papers collect updates and apply them together, each leaf once.
  * PostgreSQL's natural batch is one large statement.  While such a statement
- * runs, hm_insert offers its entries to hm_batch_add, which queues them in
+ * runs, aminsert (insertrow.c) offers its entries to hm_batch_add, which queues them in
  * backend-local memory; they are sorted and inserted later, so that each leaf
  * is locked, changed and logged once for all entries that fall on it.
  *
@@ -36,9 +36,8 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
-#include "am/write/batch.h"
 #include "am/fault.h"
-#include "am/write/write.h"
+#include "am/write/insert.h"
 
 /*
  * Insertions of a scope that are made at once before queueing starts.  Queueing
@@ -93,6 +92,9 @@ static MemoryContext batch_context = NULL;
 static batch_table_hash *batches = NULL;
 static int64 pending = 0;		/* entries in all batches */
 static Size pending_size = 0;	/* of these, in bytes */
+
+/* Entries of the scope that were inserted at once, before queueing starts. */
+static int	inserts_at_once = 0;
 
 /*
  * Find an index's batch, made if there is none.  The result is valid until the
@@ -205,7 +207,7 @@ batch_apply(Batch *batch, Relation index)
 			continue;
 		queued_sort(batch, queued);
 		HM_FOR_WIDTH(batch->width, hm_insert_queued)(index, heap, (HmPart) part, queued->entries, queued->count,
-									  batch->unchanged);
+															  batch->unchanged);
 	}
 
 	HM_FAULT(batch_inserted);
@@ -268,30 +270,27 @@ hm_batch_discard(void)
 	}
 }
 
-/* Queue an entry if the statement is batched; am.h has the contract. */
+void
+hm_batch_begin(void)
+{
+	inserts_at_once = 0;
+}
+
 bool
 hm_batch_add(Relation index, Relation heap, IndexInfo *info,
 			 IndexUniqueCheck check, HmPart part, const void *entry, bool unchanged)
 {
 	Batch	   *batch;
 
-	if (hm_scope.depth != HM_SCOPE_HERE)
-	{
-		hm_scope_open_late();
-		if (hm_scope.depth != HM_SCOPE_HERE)
-			return false;
-	}
-
 	if (check != UNIQUE_CHECK_NO ||
 		info->ii_Concurrent ||
 		info->ii_ExclusionOps != NULL ||
-		heap->rd_tableam != GetHeapamTableAmRoutine() ||
-		GetCurrentSubTransactionId() != hm_scope.owner)
+		heap->rd_tableam != GetHeapamTableAmRoutine())
 		return false;
 
-	if (hm_scope.inserts < BATCH_AFTER_INSERTS)
+	if (inserts_at_once < BATCH_AFTER_INSERTS)
 	{
-		hm_scope.inserts++;
+		inserts_at_once++;
 		return false;
 	}
 
@@ -345,7 +344,7 @@ hm_batch_apply_all(void)
 		return;
 
 	if (pending < BATCH_FEW)
-		hm_scope.inserts = BATCH_AFTER_INSERTS - BATCH_FEW;
+		inserts_at_once = BATCH_AFTER_INSERTS - BATCH_FEW;
 	apply_pending();
 }
 
@@ -362,7 +361,6 @@ hm_batch_pending(Relation index)
 	return batch != NULL && batch_count(batch) > 0;
 }
 
-/* Install the hooks and callbacks, define the GUCs; call once, from _PG_init. */
 void
 hm_batch_init(void)
 {
@@ -376,6 +374,4 @@ hm_batch_init(void)
 							PGC_USERSET,
 							GUC_UNIT_KB,
 							NULL, NULL, NULL);
-
-	hm_statement_init();
 }

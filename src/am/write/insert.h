@@ -1,8 +1,6 @@
 /*
  * insert.h
- *		What finding leaves to be changed (target.c), inserting into them (insert.c), splitting
- *		them (split.c, splitpoint.c) and the growth of an index (newsegment.c) share; no other file includes
- *		this one.
+ *		What the files of this room share.
  */
 #ifndef HARMONIA_INSERT_H
 #define HARMONIA_INSERT_H
@@ -62,7 +60,7 @@ extern bool hm_lock_soon(Buffer buffer);
 extern bool hm_target_lock_header(HmLeafTarget *target);
 
 /* ----------------------------------------------------------------
- *		Entries of one leaf (insert.c)
+ *		Entries of one leaf (leafentries.c)
  * ----------------------------------------------------------------
  */
 
@@ -120,42 +118,26 @@ extern void hm_rewrite_leaf(Relation index, Buffer leaf, HtLeafShape shape,
 							const HtEntry *entries, int count);
 
 /*
+ * Insert entries into a leaf one by one, until it is full, with one WAL record.  The
+ * caller has locked the leaf exclusively.  Returns how many of the n are in the leaf now.
+ */
+extern int64 hm_insert_into_leaf(Relation index, Buffer leaf, const HtEntry *entries, int64 n);
+
+/*
+ * Insert an entry into its leaf if that has a free slot where the entry belongs.  Nearly all single entries find one; then
+ * nothing has to be known of the leaf's other blocks, each of which is a line of memory that another writer may just
+ * have changed.  Of an entry that may begin a leaf, hm_entries_for_leaf() decides.  The caller has locked the leaf
+ * exclusively.  Returns false if the leaf is as it was.
+ */
+extern bool hm_add_to_leaf(Relation index, Buffer leaf, HtEntry entry);
+
+/*
  * Insert n entries, all of which belong in this leaf, if it has room for all of them
  * beside the count that it has, and can store them.  The caller has locked it exclusively.
  * Returns how many are in the leaf now; 0 if it has not enough room, or is too narrow.
  */
 extern int64 hm_insert_if_room(Relation index, Buffer leaf, int count,
 							   const HtEntry *entries, int64 n);
-
-/* ----------------------------------------------------------------
- *		Splits (split.c)
- * ----------------------------------------------------------------
- */
-
-/*
- * Make room for the first of n entries: in the leaf in which it belongs, or by a new
- * leaf, a new segment, a further extent or a movement.  Inserts as many as fit.  Returns
- * how many were inserted, perhaps 0; the caller tries again with the others.  The caller
- * holds no buffer lock.
- */
-extern int64 hm_make_room(Relation index, HmPart part, const HtEntry *coming, int64 n);
-
-/*
- * The same for one entry for which a target has no room.  Only what has to be is done with the header locked, so that
- * writers of other leaves wait for less time.  Returns false, and does nothing, if the header is not to be
- * had within some microseconds or the segment is being moved; otherwise it releases the target and sets *inserted.
- */
-extern bool hm_make_room_at(Relation index, HmPart part, HmLeafTarget *target, const HtEntry *entry,
-							int64 *inserted);
-
-/*
- * Insert the first of n entries into the segment with this header, to which the directory does
- * not lead, making room if there is none.  All of the entries belong in it.  Returns how many were
- * inserted, perhaps 0, after which the caller tries again, or -1 if there is no way to make room.
- * The caller holds no buffer lock.
- */
-extern int64 hm_insert_unlisted(Relation index, HmPart part, BlockNumber header_block,
-								const HtEntry *coming, int64 n);
 
 /* ----------------------------------------------------------------
  *		Splits: how they are done (split.c), and where (splitpoint.c)
@@ -184,6 +166,50 @@ typedef struct HmSplit
 	HtEntry		entries[2 * HT_LEAF_MAX_ENTRIES];
 } HmSplit;
 
+/* How urgent it is that a segment is moved. */
+typedef enum HmUrgency
+{
+	HM_MOVE_LATER,
+	HM_MOVE_SOON,				/* a background worker should be asked */
+	HM_MOVE_NOW					/* nothing else makes room */
+} HmUrgency;
+
+/* What a split leaves to do, once nothing is locked any more. */
+typedef struct HmSplitRest
+{
+	HmSegmentName segment;
+	HmUrgency	urgency;
+	bool		wants_extent;	/* it has no block for another leaf */
+	uint32		segment_blocks; /* not 0: the new leaf begins another segment, of so many blocks at
+								 * most */
+	HtEntry		bound;			/* its low bound */
+	HT_KEY		step;			/* the distance of keys in the leaf before */
+} HmSplitRest;
+
+/*
+ * Find out what a split of a leaf needs to know of it and of n new entries, the first of which the leaf has no room
+ * for: the longest part of its work.  The caller has locked the leaf exclusively until the split is made; the header need not be
+ * locked yet.
+ */
+extern void hm_plan_split(Relation index, HtWidth width, Buffer leaf, const HtEntry *coming, int64 n,
+						  HmSplit *split);
+
+/*
+ * Make a split that has been planned, or rewrite the leaf if that is enough.  The caller has locked the header
+ * exclusively, too; its segment is alive and not being moved.  has_worker says that a background worker may move it.
+ * Unlocks and releases both.  Returns how many entries were inserted: none if *rest says that something has to be
+ * done first.
+ * Errors: index_corrupted.
+ */
+extern int64 hm_split(Relation index, Buffer header, bool has_worker, HmSplit *split, HmSplitRest *rest);
+
+/*
+ * Insert the first of n entries into the leaf in which it belongs, by a split if there is no room; the same
+ * conditions.
+ */
+extern int64 hm_insert_under_header(Relation index, HtWidth width, Buffer header, Buffer leaf, bool has_worker,
+									const HtEntry *coming, int64 n, HmSplitRest *rest);
+
 /*
  * A low bound for a leaf whose first entry is "first", and before which the other leaf ends with the entry
  * "before".  Keys that come below "first", but nearer to it than to "before", should get into the leaf that
@@ -194,6 +220,19 @@ extern HtEntry hm_bound_below(HtEntry before, HtEntry first, HT_KEY step, int ke
 
 /* Decide which of split->entries stay in the left leaf, and on the new leaf's bound. */
 extern void hm_choose_cut(HmSplit *split, Page leaf);
+
+/* ----------------------------------------------------------------
+ *		Growth (growth.c)
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * How urgent it is to move a segment, in which a split adds a leaf.  auxiliary is the auxiliary node that
+ * gets it, or NULL.  no_spare says that the segment needs another extent for it.  Without a worker
+ * nothing can wait.
+ */
+extern HmUrgency hm_movement_urgency(const HmSegment *segment, const HmAuxiliary *auxiliary, bool no_spare,
+									 bool has_worker);
 
 /* ----------------------------------------------------------------
  *		Extents (spareblocks.c) and segments (newsegment.c)
@@ -233,5 +272,65 @@ extern int64 hm_create_first_segment(Relation index, HmPart part, const HtEntry 
  */
 extern int64 hm_append_segment(Relation index, HmPart part, HtEntry bound, HT_KEY step,
 							   const HtEntry *coming, int64 n, uint32 most, HmSegmentName name);
+
+/* ----------------------------------------------------------------
+ *		Making room (makeroom.c)
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Make room for the first of n entries: in the leaf in which it belongs, or by a new
+ * leaf, a new segment, a further extent or a movement.  Inserts as many as fit.  Returns
+ * how many were inserted, perhaps 0; the caller tries again with the others.  The caller
+ * holds no buffer lock.
+ */
+extern int64 hm_make_room(Relation index, HmPart part, const HtEntry *coming, int64 n);
+
+/*
+ * The same for one entry for which a target has no room.  Only what has to be is done with the header locked, so that
+ * writers of other leaves wait for less time.  Returns false, and does nothing, if the header is not to be
+ * had within some microseconds or the segment is being moved; otherwise it releases the target and sets *inserted.
+ */
+extern bool hm_make_room_at(Relation index, HmPart part, HmLeafTarget *target, const HtEntry *entry,
+							int64 *inserted);
+
+/* ----------------------------------------------------------------
+ *		The mark of a segment that is being moved (movingmark.c)
+ * ----------------------------------------------------------------
+ */
+
+/* Set or clear the mark of headers, which the caller has locked exclusively. */
+extern void hm_mark_moving(Relation index, Buffer *headers, int count, bool moving);
+
+/* ----------------------------------------------------------------
+ *		Batches of a statement's entries (batch.c, statement.c)
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Whether an insertion that happens now is one of a statement whose entries may be queued: in a scope (statement.c),
+ * and in the transaction that opened it.
+ */
+extern bool hm_statement_queues(void);
+
+/* A statement begins. */
+extern void hm_batch_begin(void);
+
+/*
+ * Offer an entry, an HtEntry of the index's width, to the statement's batch.  Returns true if the batch has
+ * queued it, false if the caller has to insert it at once.  May apply the whole queue;
+ * the caller holds no buffer lock, and hm_statement_queues().
+ */
+extern bool hm_batch_add(Relation index, Relation heap, IndexInfo *info,
+						 IndexUniqueCheck check, HmPart part, const void *entry, bool unchanged);
+
+/* Insert this backend's queued entries of all indexes.  The caller holds no buffer lock. */
+extern void hm_batch_apply_all(void);
+
+/* Give the queue's memory back, with all that is in it. */
+extern void hm_batch_discard(void);
+
+/* Define the GUC; call once. */
+extern void hm_batch_init(void);
 
 #endif							/* HARMONIA_INSERT_H */

@@ -19,7 +19,6 @@
 
 #include "miscadmin.h"
 
-#include "am/write/write.h"
 #include "am/fault.h"
 #include "am/write/insert.h"
 #include "am/write/movement.h"
@@ -437,6 +436,29 @@ remove_from_copy(const HmMove *move, const HtEntry *entries, int n)
 	}
 }
 
+/*
+ * Insert the first of n entries into a new segment, making room if there is none.  All of the entries belong in it.
+ * Returns how many were inserted, perhaps 0, after which the caller tries again, or -1 if there is no way to make
+ * room: nothing moves the new segment, and none is added after it.
+ */
+static int64
+add_to_segment(const HmMove *move, BlockNumber block, const HtEntry *entries, int64 n)
+{
+	Buffer		header = ReadBuffer(move->index, block);
+	Buffer		leaf;
+	HmSplitRest rest;
+	int64		inserted;
+
+	LockBuffer(header, BUFFER_LOCK_EXCLUSIVE);
+	leaf = hm_segment_leaf(move->index, header, move->width, entries[0], false, BUFFER_LOCK_EXCLUSIVE, NULL);
+	inserted = hm_insert_under_header(move->index, move->width, header, leaf, false, entries, n, &rest);
+	if (rest.segment_blocks > 0 || rest.urgency == HM_MOVE_NOW)
+		return -1;
+	if (rest.wants_extent)
+		hm_add_spare_extent(move->index, rest.segment);
+	return inserted;
+}
+
 /* Insert n sorted entries into the copy.  Returns false if one has no place there. */
 static bool
 add_to_copy(const HmMove *move, const HtEntry *entries, int64 n)
@@ -451,7 +473,7 @@ add_to_copy(const HmMove *move, const HtEntry *entries, int64 n)
 
 		if (copy + 1 < move->copy_count)
 			here = hm_entries_below(entries, n, hm_directory_low(&move->copies[copy + 1]).entry);
-		inserted = hm_insert_unlisted(move->index, move->part, move->copies[copy].block, entries, here);
+		inserted = add_to_segment(move, move->copies[copy].block, entries, here);
 		idle = inserted > 0 ? 0 : idle + 1;
 		if (inserted < 0 || idle == MAX_IDLE_ROUNDS)
 			return false;

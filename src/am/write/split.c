@@ -1,7 +1,7 @@
 /*
  * split.c
- *		Making room for entries whose leaf is full: under the header's exclusive lock, the
- *		coarse lock of Algorithm 1 of the papers.
+ *		Splits of leaves: under the header's exclusive lock, the coarse lock of Algorithm 1 of
+ *		the papers.
  */
 #include "postgres.h"
 
@@ -9,17 +9,8 @@
 
 #include "am/fault.h"
 #include "am/marks.h"
-#include "am/write/insert.h"
-#include "am/write/write.h"
 #include "am/reader.h"
-#include "compat.h"
-
-/* The background worker has that much growth, in percent, to move it before an insert does. */
-#define HM_URGENT_PERCENT		25
-
-/* An auxiliary node with so many children, and a segment with so many extents, will soon be full. */
-#define HM_AUXILIARY_NEARLY		(HM_AUXILIARY_MAX * 4 / 5)
-#define HM_EXTENTS_NEARLY		(HM_SEGMENT_MAX_EXTENTS - 1)
+#include "am/write/insert.h"
 
 /*
  * The last auxiliary node of a part gets new leaves at its end up to so many children.  The others are for
@@ -28,9 +19,6 @@
  * a snapshot kept, had 1,272 pages in place of 887 (bench/dead.sh, "counters with a long reader").
  */
 #define HM_AUXILIARY_APPENDS	(HM_AUXILIARY_MAX * 2 / 5)
-
-/* How often to try for the header of a leaf that is to be split, before the leaf is waited for with the header locked. */
-#define LEAF_ATTEMPTS			4
 
 /*
  * Put a new leaf to the right of the leaf that is split.  When appending, it receives new
@@ -377,69 +365,6 @@ merge_for_split(Relation index, HmSplit *split, Page leaf)
 						 split->entries, split->count, split->step);
 }
 
-bool
-hm_segment_wants_movement(Relation index, Buffer header)
-{
-	HmSegment  *segment = hm_page_segment(BufferGetPage(header));
-	uint32		bottom_nodes = segment->nodes - segment->bottom_start;
-	bool		result = segment->leaves >= hm_outgrown_leaves(segment) ||
-		segment->extent_count >= HM_EXTENTS_NEARLY;
-
-	/* An auxiliary node has the children of its bottom node, and leaves that splits have added. */
-	if (segment->leaves - segment->pure_leaves + segment->fanout < HM_AUXILIARY_NEARLY)
-		return result;
-	for (uint32 i = 0; i < bottom_nodes && !result; i++)
-	{
-		BlockNumber block = hm_segment_auxiliaries(segment)[i];
-		Buffer		auxiliary;
-
-		if (!BlockNumberIsValid(block))
-			continue;
-		auxiliary = ReadBuffer(index, block);
-		hm_auxiliary_check(index, auxiliary);
-		result = hm_page_auxiliary(BufferGetPage(auxiliary))->count >= HM_AUXILIARY_NEARLY;
-		ReleaseBuffer(auxiliary);
-	}
-	return result;
-}
-
-/* How urgent it is that a segment is moved. */
-typedef enum Urgency
-{
-	MOVE_LATER,
-	MOVE_SOON,					/* a background worker should be asked */
-	MOVE_NOW					/* nothing else makes room */
-} Urgency;
-
-/* Whether "count" is the first or another one of the few numbers from which on a worker is asked. */
-static bool
-is_time_to_ask(uint32 count, uint32 least)
-{
-	return count >= least && (count - least) % (least / 32 + 1) == 0;
-}
-
-/*
- * How urgent it is to move a segment, in which a split adds a leaf.  auxiliary is the auxiliary node that
- * gets it, or NULL.  no_spare says that the segment needs another extent for it.  Without a worker
- * nothing can wait.
- */
-static Urgency
-movement_urgency(const HmSegment *segment, const HmAuxiliary *auxiliary, bool no_spare, bool has_worker)
-{
-	uint32		children = auxiliary != NULL ? auxiliary->count : 0;
-	uint32		outgrown = hm_outgrown_leaves(segment);
-	uint32		urgent = has_worker ? outgrown + outgrown * HM_URGENT_PERCENT / 100 : outgrown;
-
-	if (segment->leaves >= urgent || children == HM_AUXILIARY_MAX ||
-		(no_spare && segment->extent_count == HM_SEGMENT_MAX_EXTENTS))
-		return MOVE_NOW;
-	if (has_worker && (is_time_to_ask(segment->leaves, outgrown) ||
-					   is_time_to_ask(children, HM_AUXILIARY_NEARLY) ||
-					   (no_spare && segment->extent_count >= HM_EXTENTS_NEARLY)))
-		return MOVE_SOON;
-	return MOVE_LATER;
-}
-
 /* The distance of keys in a leaf. */
 static HT_KEY
 leaf_step(Page leaf)
@@ -461,21 +386,8 @@ begins_leaf(Relation index, Page leaf, HtEntry entry)
 		hm_begins_leaf(index, leaf, ht_leaf_count(leaf), entry);
 }
 
-/* Have a segment moved, by a background worker if that has time.  The caller holds no buffer lock. */
-static void
-move_or_ask(Relation index, HmSegmentName name, Urgency urgency)
-{
-	if (urgency == MOVE_NOW || !hm_mover_ask(index))
-		hm_segments_move(index, &name, 1, HM_MOVE_OUTGROWN, NULL);
-}
-
-/*
- * Find out what a split of a leaf needs to know of it and of n new entries, the first of which the leaf has no room
- * for: the longest part of its work.  The caller has locked the leaf exclusively until the split is made; the header need not be
- * locked yet.
- */
-static void
-plan_split(Relation index, HtWidth width, Buffer leaf, const HtEntry *coming, int64 n, HmSplit *split)
+void
+hm_plan_split(Relation index, HtWidth width, Buffer leaf, const HtEntry *coming, int64 n, HmSplit *split)
 {
 	Page		page = BufferGetPage(leaf);
 
@@ -507,93 +419,106 @@ release_split(const HmSplit *split)
 	UnlockReleaseBuffer(split->leaf);
 }
 
-/* Make a split that has been planned, as insert_under_header() says. */
+/*
+ * Whether the leaf need not be split after all: it only has to become wider, or some of the entries were in it
+ * already, so the others fit.
+ */
+static bool
+fits_in_one_leaf(const HmSplit *split)
+{
+	return !split->append &&
+		hm_leaf_has_room(split->shape, !hm_page_has_high(BufferGetPage(split->leaf)), split->count, 0);
+}
+
+/*
+ * Whether the new leaf begins a segment after this one.  Notes in *rest how long that may be: the next segment will
+ * come to the same end as this one.
+ */
+static bool
+begins_segment(Relation index, const HmSplit *split, HmSplitRest *rest)
+{
+	HmSegment  *segment = hm_page_segment(BufferGetPage(split->header));
+	AppendPlace place;
+
+	if (!split->append || hm_page_has_high(BufferGetPage(split->leaf)))
+		return false;
+	place = append_place(index, split);
+	if (place == APPEND_TO_AUXILIARY)
+		return false;
+	rest->segment_blocks = HM_SEGMENT_MAX_BLOCKS;
+	if (place == APPEND_SMALL_SEGMENT)
+		rest->segment_blocks = Min(HM_SEGMENT_MAX_BLOCKS, segment->leaves + segment->leaves / 8);
+	return true;
+}
+
+/* Lock the auxiliary node of a bottom node; InvalidBuffer if there is none.  Errors: index_corrupted. */
+static Buffer
+lock_auxiliary(Relation index, const HmSplit *split, BlockNumber block)
+{
+	Buffer		auxiliary;
+
+	if (!BlockNumberIsValid(block))
+		return InvalidBuffer;
+	check_not_locked(index, split, InvalidBuffer, block);
+	auxiliary = ReadBuffer(index, block);
+	LockBuffer(auxiliary, BUFFER_LOCK_EXCLUSIVE);
+	hm_auxiliary_check(index, auxiliary);
+	return auxiliary;
+}
+
+/*
+ * Make the new leaf a child of an auxiliary node, unless the segment needs a movement or another extent first, of
+ * which *rest tells.  Returns how many entries were inserted.
+ */
 static int64
-make_split(Relation index, HmPart part, Buffer header, bool listed, HmSplit *split)
+shadow_or_wait(Relation index, HmSplit *split, bool has_worker, HmSplitRest *rest)
+{
+	HmSegment  *segment = hm_page_segment(BufferGetPage(split->header));
+	uint32		node = bottom_node(index, split->header, split->width, split->coming[0]);
+	BlockNumber shadow = hm_segment_auxiliaries(segment)[node - segment->bottom_start];
+	bool		no_spare = hm_spare_blocks(segment) < (BlockNumberIsValid(shadow) ? 1 : 2);
+	Buffer		auxiliary = lock_auxiliary(index, split, shadow);
+	HmAuxiliary *children = BufferIsValid(auxiliary) ? hm_page_auxiliary(BufferGetPage(auxiliary)) : NULL;
+
+	rest->urgency = hm_movement_urgency(segment, children, no_spare, has_worker);
+	rest->wants_extent = no_spare && rest->urgency != HM_MOVE_NOW;
+	if (rest->urgency != HM_MOVE_NOW && !no_spare)
+		return split_shadowing(index, split, node, auxiliary);
+	if (BufferIsValid(auxiliary))
+		UnlockReleaseBuffer(auxiliary);
+	return 0;
+}
+
+int64
+hm_split(Relation index, Buffer header, bool has_worker, HmSplit *split, HmSplitRest *rest)
 {
 	HmSegment  *segment = hm_page_segment(BufferGetPage(header));
-	Page		leaf_page = BufferGetPage(split->leaf);
-	HmSegmentName name = {BufferGetBlockNumber(header), segment->stamp};
-	Urgency		urgency = MOVE_LATER;
-	AppendPlace place;
-	bool		last = !BlockNumberIsValid(hm_page_special(leaf_page)->right);
-	int64		inserted;
+	bool		last = !BlockNumberIsValid(hm_page_special(BufferGetPage(split->leaf))->right);
+	int64		inserted = 0;
 
+	*rest = (HmSplitRest) {
+		.segment = {BufferGetBlockNumber(header), segment->stamp},
+		.bound = split->bound,
+		.step = split->step
+	};
 	split->header = header;
 	hm_segment_check(index, header, split->width);
-	if (!split->append && hm_leaf_has_room(split->shape, !hm_page_has_high(leaf_page), split->count, 0))
+	if (fits_in_one_leaf(split))
 	{
-		/*
-		 * The leaf only has to become wider, or some of the entries were in it already, so
-		 * the others fit.
-		 */
 		hm_rewrite_leaf(index, split->leaf, split->shape, split->entries, split->count);
 		inserted = split->merged;
 	}
 	else if (last && can_append_leaf(segment))
 		inserted = split_in_order(index, split);
-	else if (split->append && !hm_page_has_high(leaf_page) &&
-			 (place = append_place(index, split)) != APPEND_TO_AUXILIARY)
-	{
-		/* The next segment will come to the same end as this one. */
-		uint32		most = HM_SEGMENT_MAX_BLOCKS;
-
-		if (place == APPEND_SMALL_SEGMENT)
-			most = Min(most, segment->leaves + segment->leaves / 8);
-
-		release_split(split);
-		if (!listed)
-			return -1;
-		return hm_append_segment(index, part, split->bound, split->step, split->coming, split->coming_count, most, name);
-	}
-	else
-	{
-		uint32		node = bottom_node(index, split->header, split->width, split->coming[0]);
-		BlockNumber shadow = hm_segment_auxiliaries(segment)[node - segment->bottom_start];
-		Buffer		auxiliary = InvalidBuffer;
-		bool		no_spare = hm_spare_blocks(segment) < (BlockNumberIsValid(shadow) ? 1 : 2);
-
-		if (BlockNumberIsValid(shadow))
-		{
-			check_not_locked(index, split, InvalidBuffer, shadow);
-			auxiliary = ReadBuffer(index, shadow);
-			LockBuffer(auxiliary, BUFFER_LOCK_EXCLUSIVE);
-			hm_auxiliary_check(index, auxiliary);
-		}
-		urgency = movement_urgency(segment,
-								   BufferIsValid(auxiliary) ? hm_page_auxiliary(BufferGetPage(auxiliary)) : NULL,
-								   no_spare, listed && hm_mover_is_possible(index));
-		if (urgency == MOVE_NOW || no_spare)
-		{
-			if (BufferIsValid(auxiliary))
-				UnlockReleaseBuffer(auxiliary);
-			release_split(split);
-			if (urgency == MOVE_NOW && !listed)
-				return -1;
-			if (urgency != MOVE_NOW)
-				hm_add_spare_extent(index, name);
-			if (urgency != MOVE_LATER)
-				move_or_ask(index, name, urgency);
-			return 0;
-		}
-		inserted = split_shadowing(index, split, node, auxiliary);
-	}
+	else if (!begins_segment(index, split, rest))
+		inserted = shadow_or_wait(index, split, has_worker, rest);
 	release_split(split);
-	if (urgency == MOVE_SOON)
-		move_or_ask(index, name, urgency);
 	return inserted;
 }
 
-/*
- * Insert the first of n entries into the leaf in which it belongs, which the caller has locked exclusively, as well
- * as its segment's header, which is alive and not being moved.  Makes room if there is none.  Unlocks and releases
- * both.  "listed" says that the directory leads to the segment.  If it does not, a movement is
- * making it, and there can be no movement of it and no segment after it: where it would take
- * these, the result is -1.
- */
-static int64
-insert_under_header(Relation index, HmPart part, HtWidth width, Buffer header, Buffer leaf, bool listed,
-					const HtEntry *coming, int64 n)
+int64
+hm_insert_under_header(Relation index, HtWidth width, Buffer header, Buffer leaf, bool has_worker,
+					   const HtEntry *coming, int64 n, HmSplitRest *rest)
 {
 	Page		page = BufferGetPage(leaf);
 	int			count = ht_leaf_count(page);
@@ -603,98 +528,11 @@ insert_under_header(Relation index, HmPart part, HtWidth width, Buffer header, B
 
 	if (inserted == 0)
 	{
-		plan_split(index, width, leaf, coming, n, &split);
-		return make_split(index, part, header, listed, &split);
+		hm_plan_split(index, width, leaf, coming, n, &split);
+		return hm_split(index, header, has_worker, &split, rest);
 	}
+	*rest = (HmSplitRest) {0};
 	UnlockReleaseBuffer(leaf);
 	UnlockReleaseBuffer(header);
 	return inserted;
-}
-
-/*
- * Lock the segment in which an entry belongs, to write, and *leaf of it, both exclusively.  Returns the header, or
- * InvalidBuffer if the part has no segment.  The backend that has the leaf locked may be reading the table, in search of
- * dead rows (deadentries.c).  All that descend in the segment need the header.  So a batch waits for the leaf without it, and tries
- * for it then; after some attempts in vain it keeps the header.  A single row has tried that before, and keeps its turn: of
- * rows that are appended one by one, those that come late split leaves.
- */
-static Buffer
-lock_with_leaf(Relation index, HtWidth width, HmPart part, HtEntry entry, bool batch, Buffer *leaf)
-{
-	HmPosition	position = hm_position(part, entry.key, entry.tid);
-	Buffer		header;
-
-	for (int attempt = 0; batch && attempt < LEAF_ATTEMPTS; attempt++)
-	{
-		HmLeafTarget target;
-
-		header = hm_segment_enter_to_write(index, position, BUFFER_LOCK_EXCLUSIVE);
-		if (!BufferIsValid(header))
-			return InvalidBuffer;
-		*leaf = hm_segment_descend(index, header, width, entry, false, NULL);
-		if (hm_lock_soon(*leaf))
-		{
-			hm_page_check(index, *leaf, HM_PAGE_LEAF);
-			return header;
-		}
-		ReleaseBuffer(*leaf);
-		UnlockReleaseBuffer(header);
-
-		if (!hm_target_known(index, part, entry, &target) &&
-			hm_target_find(index, part, entry, &target) != HM_TARGET_LOCKED)
-			continue;
-		if (hm_target_lock_header(&target))
-		{
-			*leaf = target.leaf;
-			return target.header;
-		}
-		hm_target_release(&target);
-	}
-
-	header = hm_segment_enter_to_write(index, position, BUFFER_LOCK_EXCLUSIVE);
-	if (BufferIsValid(header))
-		*leaf = hm_segment_leaf(index, header, width, entry, false, BUFFER_LOCK_EXCLUSIVE, NULL);
-	return header;
-}
-
-int64
-hm_make_room(Relation index, HmPart part, const HtEntry *coming, int64 n)
-{
-	HtWidth		width = hm_key_width(index);
-	Buffer		leaf = InvalidBuffer;
-	Buffer		header = lock_with_leaf(index, width, part, coming[0], n > 1, &leaf);
-
-	if (!BufferIsValid(header))
-		return 0;
-
-	/* If several backends have found the leaf full, the first one has made room for the others. */
-	return insert_under_header(index, part, width, header, leaf, true, coming, n);
-}
-
-int64
-hm_insert_unlisted(Relation index, HmPart part, BlockNumber header_block, const HtEntry *coming,
-				   int64 n)
-{
-	HtWidth		width = hm_key_width(index);
-	Buffer		header = ReadBuffer(index, header_block);
-	Buffer		leaf;
-
-	LockBuffer(header, BUFFER_LOCK_EXCLUSIVE);
-	leaf = hm_segment_leaf(index, header, width, coming[0], false, BUFFER_LOCK_EXCLUSIVE, NULL);
-	return insert_under_header(index, part, width, header, leaf, false, coming, n);
-}
-
-bool
-hm_make_room_at(Relation index, HmPart part, HmLeafTarget *target, const HtEntry *entry, int64 *inserted)
-{
-	HmSplit		split;
-
-	if (!hm_segment_is_open(BufferGetPage(target->header), target->stamp))
-		return false;
-	plan_split(index, target->width, target->leaf, entry, 1, &split);
-	HM_FAULT(split_planned);
-	if (!hm_target_lock_header(target))
-		return false;
-	*inserted = make_split(index, part, target->header, true, &split);
-	return true;
 }

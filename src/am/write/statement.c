@@ -39,11 +39,18 @@
 #include "utils/guc.h"
 #include "utils/portal.h"
 
-#include "am/write/batch.h"
-#include "am/write/write.h"
+#include "am/write/insert.h"
 #include "compat.h"
 
-HmScope		hm_scope = {HM_SCOPE_NONE, InvalidSubTransactionId, 0};
+/*
+ * A scope surrounds a statement whose entries may be queued.  Executor and
+ * utility calls inside it are nested and do not queue.
+ */
+#define SCOPE_NONE	(-1)
+#define SCOPE_HERE	0			/* in the statement itself; above: nested */
+
+static int	scope_depth = SCOPE_NONE;
+static SubTransactionId scope_owner = InvalidSubTransactionId;	/* in which the last scope was opened */
 
 /* GUC */
 static bool batch_inserts = true;
@@ -77,18 +84,18 @@ static ProcessUtility_hook_type next_ProcessUtility = NULL;
 static void
 scope_open(void)
 {
-	Assert(hm_scope.depth == HM_SCOPE_NONE);
+	Assert(scope_depth == SCOPE_NONE);
 	hm_batch_apply_all();
-	hm_scope.owner = GetCurrentSubTransactionId();
-	hm_scope.inserts = 0;
-	hm_scope.depth = HM_SCOPE_HERE;
+	scope_owner = GetCurrentSubTransactionId();
+	hm_batch_begin();
+	scope_depth = SCOPE_HERE;
 }
 
 /* The scope's statement has done its work. */
 static void
 scope_end(void)
 {
-	Assert(hm_scope.depth == HM_SCOPE_HERE);
+	Assert(scope_depth == SCOPE_HERE);
 	hm_batch_apply_all();
 	hm_batch_discard();
 }
@@ -102,7 +109,7 @@ scope_end_late(void)
 	{
 		scope_end();
 		scope_is_late = false;
-		hm_scope.depth = HM_SCOPE_NONE;
+		scope_depth = SCOPE_NONE;
 	}
 }
 
@@ -113,7 +120,7 @@ scope_forget_late(void)
 	if (scope_is_late)
 	{
 		scope_is_late = false;
-		hm_scope.depth = HM_SCOPE_NONE;
+		scope_depth = SCOPE_NONE;
 	}
 }
 
@@ -121,9 +128,9 @@ scope_forget_late(void)
 static void
 scope_nest(void)
 {
-	Assert(hm_scope.depth != HM_SCOPE_NONE);
+	Assert(scope_depth != SCOPE_NONE);
 	hm_batch_apply_all();
-	hm_scope.depth++;
+	scope_depth++;
 }
 
 /*
@@ -201,8 +208,8 @@ at_top_level(void)
  * The first insertion after the library was loaded asks for a scope.  Opens one
  * if the statement that inserts is a single top-level one that may have it.
  */
-void
-hm_scope_open_late(void)
+static void
+scope_open_late(void)
 {
 	PlannedStmt *stmt;
 
@@ -210,7 +217,7 @@ hm_scope_open_late(void)
 		return;
 	late_scope_possible = false;
 
-	if (hm_scope.depth != HM_SCOPE_NONE ||
+	if (scope_depth != SCOPE_NONE ||
 		ActivePortal == NULL ||
 		ActivePortal->status != PORTAL_ACTIVE ||
 		ActivePortal->strategy != PORTAL_MULTI_QUERY ||
@@ -227,6 +234,17 @@ hm_scope_open_late(void)
 	}
 }
 
+bool
+hm_statement_queues(void)
+{
+	if (scope_depth != SCOPE_HERE)
+	{
+		scope_open_late();
+		if (scope_depth != SCOPE_HERE)
+			return false;
+	}
+	return GetCurrentSubTransactionId() == scope_owner;
+}
 
 /* ----------------------------------------------------------------
  *		Hooks and callbacks
@@ -260,8 +278,8 @@ batch_ExecutorRun(HM_EXECUTOR_RUN_PARAMETERS)
 	int			outer_depth;
 
 	scope_end_late();
-	outer_depth = hm_scope.depth;
-	if (outer_depth != HM_SCOPE_NONE)
+	outer_depth = scope_depth;
+	if (outer_depth != SCOPE_NONE)
 		scope_nest();
 	else if (statement_opens_scope(queryDesc->plannedstmt))
 		scope_open();
@@ -274,12 +292,12 @@ batch_ExecutorRun(HM_EXECUTOR_RUN_PARAMETERS)
 	PG_TRY();
 	{
 		call_ExecutorRun(HM_EXECUTOR_RUN_ARGUMENTS);
-		if (outer_depth == HM_SCOPE_NONE)
+		if (outer_depth == SCOPE_NONE)
 			scope_end();
 	}
 	PG_FINALLY();
 	{
-		hm_scope.depth = outer_depth;
+		scope_depth = outer_depth;
 	}
 	PG_END_TRY();
 }
@@ -303,8 +321,8 @@ batch_ExecutorFinish(QueryDesc *queryDesc)
 	int			outer_depth;
 
 	scope_end_late();
-	outer_depth = hm_scope.depth;
-	if (outer_depth == HM_SCOPE_NONE)
+	outer_depth = scope_depth;
+	if (outer_depth == SCOPE_NONE)
 	{
 		call_ExecutorFinish(queryDesc);
 		return;
@@ -317,7 +335,7 @@ batch_ExecutorFinish(QueryDesc *queryDesc)
 	}
 	PG_FINALLY();
 	{
-		hm_scope.depth = outer_depth;
+		scope_depth = outer_depth;
 	}
 	PG_END_TRY();
 }
@@ -345,8 +363,8 @@ batch_ProcessUtility(PlannedStmt *pstmt, const char *queryString,
 	int			outer_depth;
 
 	scope_end_late();
-	outer_depth = hm_scope.depth;
-	if (outer_depth != HM_SCOPE_NONE)
+	outer_depth = scope_depth;
+	if (outer_depth != SCOPE_NONE)
 		scope_nest();
 	else if (utility_opens_scope(pstmt->utilityStmt))
 		scope_open();
@@ -362,12 +380,12 @@ batch_ProcessUtility(PlannedStmt *pstmt, const char *queryString,
 	{
 		call_ProcessUtility(pstmt, queryString, readOnlyTree, context,
 							params, queryEnv, dest, qc);
-		if (outer_depth == HM_SCOPE_NONE)
+		if (outer_depth == SCOPE_NONE)
 			scope_end();
 	}
 	PG_FINALLY();
 	{
-		hm_scope.depth = outer_depth;
+		scope_depth = outer_depth;
 	}
 	PG_END_TRY();
 }
@@ -402,7 +420,7 @@ static void
 batch_subxact_callback(SubXactEvent event, SubTransactionId subxact,
 					   SubTransactionId parent, void *arg)
 {
-	if (subxact != hm_scope.owner)
+	if (subxact != scope_owner)
 		return;
 	if (event == SUBXACT_EVENT_PRE_COMMIT_SUB)
 	{
@@ -416,10 +434,10 @@ batch_subxact_callback(SubXactEvent event, SubTransactionId subxact,
 	}
 }
 
-/* Install the hooks and callbacks, define the GUC; call once. */
 void
 hm_statement_init(void)
 {
+	hm_batch_init();
 	DefineCustomBoolVariable("harmonia.batch_inserts",
 							 "Applies the index entries of a large statement in batches.",
 							 NULL,

@@ -10,7 +10,7 @@
 #include "am/store/store.h"
 
 /* ----------------------------------------------------------------
- *		Insertion (insert.c, split.c, newsegment.c), movement (movement.c), batches (batch.c)
+ *		Insertion (insert.c), movement (movement.c), batches (batch.c)
  * ----------------------------------------------------------------
  */
 
@@ -72,19 +72,6 @@ extern Buffer hm_segment_enter_to_write(Relation index, HmPosition position, int
  * Whether inserts have made a segment grow so far that it should be moved.  The caller has locked its header.
  */
 extern bool hm_segment_wants_movement(Relation index, Buffer header);
-
-/*
- * Offer an entry, an HtEntry of the index's width, to the statement's batch (batch.c).  Returns true if the batch has
- * queued it, false if the caller has to insert it at once.  May apply the whole queue;
- * the caller holds no buffer lock.
- */
-extern bool hm_batch_add(Relation index, Relation heap, IndexInfo *info,
-						 IndexUniqueCheck check, HmPart part, const void *entry, bool unchanged);
-
-/*
- * Insert this backend's queued entries of all indexes.  The caller holds no buffer lock.
- */
-extern void hm_batch_apply_all(void);
 
 /* Whether this backend has queued entries of an index. */
 extern bool hm_batch_pending(Relation index);
