@@ -68,7 +68,9 @@ else
 EXTENSION = harmonia
 MODULE_big = harmonia
 DATA = $(wildcard sql/harmonia--*.sql)
-OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c)))
+include $(or $(srcdir),.)/src/widths.mk
+WIDE_OBJS = $(both_widths:%=src/%_128.o)
+OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))) $(WIDE_OBJS)
 
 TESTS = $(sort $(filter-out $(DATA),$(wildcard sql/*.sql)))
 REGRESS = $(patsubst sql/%.sql,%,$(TESTS))
@@ -145,6 +147,11 @@ flags = $(VERSION) $(shell $(CC) --version | head -n 1) $(COMPILE.c) $(LDFLAGS) 
 	$(with_llvm) $(COMPILE.c.bc)
 $(OBJS): $(flags_file)
 include $(srcdir)/tools/flags.mk
+
+$(WIDE_OBJS): %_128.o: %.c
+	$(COMPILE.c) -DHM_KEYS=128 -o $@ $<
+$(WIDE_OBJS:.o=.bc): %_128.bc: %.c
+	$(COMPILE.c.bc) -DHM_KEYS=128 -o $@ $<
 
 # Bitcode follows the headers too, by way of the object.
 ifeq ($(with_llvm),yes)

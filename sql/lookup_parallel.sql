@@ -65,9 +65,11 @@ EXECUTE by_array('{77777,NULL}');
 EXECUTE by_array('{}');
 EXECUTE by_array(NULL);
 -- Each process counts, and PostgreSQL adds up
+SET LOCAL harmonia.enable_lookup_aggregate = on;
 SELECT * FROM plan('SELECT count(*), count(k) + 1 FROM t WHERE k < 100 OR k > 9000', 'VERBOSE');
 SELECT count(*), count(k) + 1 FROM t WHERE k < 100 OR k > 9000;
 SELECT * FROM plan('SELECT count(*) FROM t WHERE (k < 100 OR k > 9000) AND v > ''v3''');
+SET LOCAL harmonia.enable_lookup_aggregate = off;
 SELECT * FROM plan('SELECT count(*), max(k) FROM t WHERE k < 100 OR k > 9000');
 -- Partitions, each of them divided
 SELECT * FROM plan('SELECT sum(id) FROM p WHERE k < 100 OR k BETWEEN 3000 AND 3100');
@@ -169,6 +171,7 @@ SELECT count(*), sum(id) FROM t WHERE k IN (1, 2, 77777);
 --
 SET LOCAL enable_nestloop = on;
 SET LOCAL enable_material = off;
+SET LOCAL harmonia.enable_lookup_aggregate = on;
 SELECT * FROM plan('SELECT n, s.* FROM few LEFT JOIN (SELECT count(*) AS c FROM t WHERE k < 100 OR k = 77777) s ON c > n');
 SELECT n, s.* FROM few LEFT JOIN (SELECT count(id) AS c, sum(id) FROM t WHERE k = ANY ((SELECT keys FROM arrays WHERE name = 'many')::int[])) s ON c > n ORDER BY n;
 SELECT n, s.* FROM few LEFT JOIN (SELECT count(*) AS c FROM t WHERE k < 100 OR k = 77777) s ON c > n ORDER BY n;

@@ -173,6 +173,7 @@ SELECT line FROM explained('SELECT max(id) FROM t WHERE k = ANY (ARRAY(SELECT i 
 ROLLBACK;
 
 -- Queries that only count rows
+SET harmonia.enable_lookup_aggregate = on;
 BEGIN;
 CALL use_lookups(true);
 SELECT * FROM plan('SELECT count(*) + 1, count(k), max(1) IS NULL FROM t WHERE k IN (1, 2)', 'VERBOSE');
@@ -200,6 +201,7 @@ SELECT * FROM compare_lookups(
 	'SELECT n, g.c FROM generate_series(1, 3) n, LATERAL (SELECT count(*) AS c FROM t WHERE k = ANY (ARRAY[n, n + 1, 77777 + n - 1])) g',
 	'SELECT count(*) FROM (SELECT k FROM t WHERE k IN (1, 2, 3) OFFSET 1) s',
 	'SELECT k FROM t WHERE k = (SELECT count(*) FROM t WHERE k IN (1, 2, 3, 4))');
+SET harmonia.enable_lookup_aggregate = off;
 
 -- OR lists
 SELECT * FROM compare_lookups(
@@ -553,6 +555,7 @@ BEGIN;
 CREATE TEMP TABLE arrays ON COMMIT DROP AS SELECT array_agg(shuffle(i) % 1000000) AS keys FROM generate_series(1, 500000) i;
 CALL use_lookups(true);
 SET LOCAL work_mem = '64kB';
+SET LOCAL harmonia.enable_lookup_aggregate = on;
 SELECT * FROM plan('SELECT count(*) FROM t WHERE k = ANY ((SELECT keys FROM arrays)::int[])');
 SAVEPOINT a;
 SET LOCAL statement_timeout = '300ms';
@@ -584,6 +587,7 @@ SELECT * FROM compare_lookups(
 	'SELECT * FROM t WHERE k = ANY (stable_array(10))');
 BEGIN;
 CALL use_lookups(true);
+SET LOCAL harmonia.enable_lookup_aggregate = on;
 SELECT * FROM plan('SELECT count(k) FROM t WHERE k IN (1, 2, 3)');
 SELECT count(k) FROM t WHERE k IN (1, 2, 3);
 -- Of a node that runs in a worker, but not as a part of a parallel scan, counts are not known.
@@ -596,9 +600,10 @@ SELECT node -> 'Lookups' AS lookups, node -> 'Keys' AS keys
 ROLLBACK;
 RESET :force_parallel;
 
--- A role that may not call the aggregate gets no lookup count
+-- A role that may not call the aggregate is refused
 BEGIN;
 CALL use_lookups(true);
+SET LOCAL harmonia.enable_lookup_aggregate = on;
 GRANT USAGE ON SCHEMA lookup_scan TO regress_lookup_user;
 GRANT SELECT ON t TO regress_lookup_user;
 REVOKE EXECUTE ON FUNCTION pg_catalog.count() FROM PUBLIC;

@@ -70,6 +70,7 @@ SELECT * FROM compare_lookups(
 	'SELECT * FROM pairs WHERE (a = 7 AND b < 30) OR (a = 8 AND b > 100) OR (a = -1 AND b IN (0, -1))', 'SELECT count(*) FROM pairs WHERE a = ANY (ARRAY(SELECT a FROM o)) AND b = ANY (ARRAY(SELECT b FROM o))',
 	'SELECT * FROM times WHERE tenant IN (1, 2) AND at IN (''2024-01-02'', ''infinity'', ''-infinity'')', 'SELECT tenant, at, kind FROM times WHERE tenant IN (1, 2) AND at >= ''2024-01-05''',
 	'SELECT count(*) FROM times WHERE tenant = 3 AND at < ''2024-01-03'' AND kind IN (0, 2)', 'SELECT tenant, kind FROM times WHERE tenant IN (1, 2, 40000) AND at = ANY (ARRAY(SELECT at FROM o))');
+SET harmonia.enable_lookup_aggregate = on;
 SELECT * FROM explained('SELECT count(*) FROM u WHERE k IN (words(0, 17), words(4, 4))');
 BEGIN;
 CALL use_lookups(true);
@@ -77,6 +78,7 @@ SELECT * FROM explained('SELECT k FROM u WHERE k < words(0, 100) OR k > words(-1
 SELECT * FROM explained('SELECT a, b FROM pairs WHERE (a, b) IN ((7, 8), (9, 10), (-1, 0))');
 SELECT * FROM explained('SELECT count(*) FROM u WHERE k = ANY (ARRAY(SELECT k FROM o))');
 ROLLBACK;
+SET harmonia.enable_lookup_aggregate = off;
 
 --
 -- Joins

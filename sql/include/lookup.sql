@@ -72,11 +72,13 @@ END $$;
 
 -- Compare queries by lookups with sequential and index scans. Lookups read the table, or
 -- the index alone, or have the smallest batches. With ORDER BY the order of rows counts.
--- Prints the nodes that were in the plan.
+-- Where a test has turned lookup aggregates off, they count as well. Prints the nodes that
+-- were in the plan.
 CREATE FUNCTION compare_lookups(VARIADIC queries text[])
 	RETURNS TABLE (n bigint, result text, nodes text, query text) LANGUAGE plpgsql
 AS $$
 DECLARE
+	aggregates text := current_setting('harmonia.enable_lookup_aggregate');
 	ordered boolean;
 	wanted record;
 	differing text;
@@ -103,6 +105,13 @@ BEGIN
 		PERFORM set_config('work_mem', '64kB', true), set_config('harmonia.batch_size', '1000', true);
 		IF digest(query, ordered) <> wanted THEN
 			differing := concat(differing, ' small batches');
+		END IF;
+		IF aggregates = 'off' AND query LIKE '%count(%' THEN
+			PERFORM set_config('harmonia.enable_lookup_aggregate', 'on', true);
+			IF digest(query, ordered) <> wanted THEN
+				differing := concat(differing, ' lookup aggregate');
+			END IF;
+			PERFORM set_config('harmonia.enable_lookup_aggregate', 'off', true);
 		END IF;
 		PERFORM set_config('work_mem', '4MB', true), set_config('harmonia.batch_size', '1000000', true);
 		result := coalesce('DIFFERS:' || differing, 'same');

@@ -5,7 +5,7 @@
  *
  * doc/ARCHITECTURE.md explains the design, src/am/README the locking and crash rules.
  * Read those first.  format.h has what is on the pages, for those that read pages
- * themselves; internal.h has what the files of this folder share.
+ * themselves; the header of each subfolder has what that offers to the others.
  *
  * Conventions: functions raise errors with ereport(); "Errors:" names the SQLSTATEs that
  * belong to this access method.  "No buffer lock" means no content lock of any buffer;
@@ -20,6 +20,7 @@
 #include "access/stratnum.h"
 #include "storage/buf.h"
 #include "storage/itemptr.h"
+#include "storage/lock.h"
 #include "utils/rel.h"
 
 #include "am/width.h"
@@ -98,7 +99,7 @@ hm_tid_is_valid(uint64 packed)
 }
 
 /* ----------------------------------------------------------------
- *		Keys (keys.c): values to normalised keys and back
+ *		Keys (keytypes.c): values to normalised keys and back
  * ----------------------------------------------------------------
  */
 
@@ -618,7 +619,7 @@ extern void hm_visibility_gate_leave(Relation index, BlockNumber door);
 #endif
 
 /* ----------------------------------------------------------------
- *		Hints that entries are dead (hint.c, entry.c)
+ *		Hints that entries are dead (hints.c)
  * ----------------------------------------------------------------
  */
 
@@ -643,6 +644,31 @@ typedef struct HmDeadRow
  * Errors: index_corrupted.
  */
 extern void hm_give_hints(Relation index, Relation heap, HmDeadRow *rows, int n);
+
+/* ----------------------------------------------------------------
+ *		Indexes that a user has named (openindex.c)
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Open a harmonia index, of which this session can read the pages.  It need not be valid.
+ * Errors: undefined_table, wrong_object_type, feature_not_supported for another
+ * session's temporary index.
+ */
+extern Relation hm_inspect_open(Oid oid, LOCKMODE mode);
+
+/* The same, its table first, with the same lock, as queries do. */
+extern Relation hm_inspect_open_with_table(Oid oid, LOCKMODE mode, Relation *table);
+
+/* Is an open relation a harmonia index? */
+extern bool hm_is_index(Relation relation);
+
+/*
+ * Check that all pages of an index are there: a concurrent build may not have written
+ * them yet.
+ * Errors: object_not_in_prerequisite_state.
+ */
+extern void hm_inspect_check_valid(Relation index);
 
 /* ----------------------------------------------------------------
  *		The rest

@@ -40,20 +40,21 @@
 	POINT(split_in_order_logged) \
 	POINT(split_shadow_changed) \
 	POINT(split_shadow_logged) \
-	/* dead.c */ \
+	/* deadentries.c */ \
 	POINT(dead_found) \
 	POINT(dead_conflict_logged) \
 	POINT(remove_changed) \
 	POINT(remove_logged) \
-	/* hint.c */ \
+	/* hints.c */ \
 	POINT(hint_begun) \
 	POINT(hint_leaf_read) \
 	POINT(hint_rows_asked) \
 	POINT(hint_noted) \
-	/* grow.c */ \
+	/* spareblocks.c */ \
 	POINT(spare_allocated) \
 	POINT(spare_changed) \
 	POINT(spare_logged) \
+	/* newsegment.c */ \
 	POINT(last_segment_allocated) \
 	POINT(first_segment_written) \
 	POINT(first_segment_changed) \

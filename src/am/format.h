@@ -363,7 +363,7 @@ typedef struct HmSegment
 	uint64		high_tid;
 	uint16		fanout;
 	uint16		levels;
-	uint32		hinted;			/* nonzero: there may be hints on its leaves (hint.c) */
+	uint32		hinted;			/* nonzero: there may be hints on its leaves (hints.c) */
 	uint32		nodes;			/* inner nodes; also the number of leaf 0, which
 								 * follows them in breadth-first order */
 	uint32		bottom_start;	/* number of the first bottom node */

@@ -1,93 +1,217 @@
 /*
  * handler.c
- *		The access method's handler and its index options.
+ *		The access method's handler and routines, which call the code for the width of the index's keys.
  */
 #include "postgres.h"
 
-#include "access/reloptions.h"
+#include "access/relscan.h"
 #include "access/stratnum.h"
-#include "access/xlog.h"
+#include "access/xloginsert.h"
+#include "commands/progress.h"
 #include "commands/vacuum.h"
 #include "fmgr.h"
+#include "miscadmin.h"
+#include "storage/smgr.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
 
-#include "am/internal.h"
+#include "am/build/build.h"
+#include "am/fault.h"
+#include "am/maintain/maintain.h"
+#include "am/scan/scan.h"
+#include "am/write/write.h"
 #include "compat.h"
 
-static relopt_kind option_kind;
+/* ----------------------------------------------------------------
+ *		Builds
+ * ----------------------------------------------------------------
+ */
 
-void
-hm_options_init(void)
+/*
+ * Equal keys come from equal bytes, so under a collation that takes other bytes as equal there
+ * is no index.
+ */
+static void
+check_collation(Relation index, int column)
 {
-	option_kind = add_reloption_kind();
-	add_int_reloption(option_kind, "fanout",
-					  "Children of an inner node",
-					  HM_DEFAULT_FANOUT, HT_MIN_FANOUT, HT_MAX_FANOUT,
-					  AccessExclusiveLock);
-	add_int_reloption(option_kind, "fillfactor",
-					  "Packs leaf pages only to this percentage",
-					  HM_DEFAULT_FILLFACTOR, HM_MIN_FILLFACTOR, 100,
-					  ShareUpdateExclusiveLock);
-}
+	Oid			collation = index->rd_indcollation[column];
+	Oid			id = hm_column_type_id(index, column);
 
-static bytea *
-handler_options(Datum options, bool validate)
-{
-	static const relopt_parse_elt table[] = {
-		{"fanout", RELOPT_TYPE_INT, offsetof(HmOptions, fanout)},
-		{"fillfactor", RELOPT_TYPE_INT, offsetof(HmOptions, fillfactor)}
-	};
+	if (OidIsValid(collation) && !get_collation_isdeterministic(collation))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("access method \"%s\" does not support nondeterministic collations",
+						"harmonia"),
+				 errhint("Use a btree index, or an index on the column with a deterministic collation.")));
 
-	return (bytea *) build_reloptions(options, validate, option_kind,
-									  sizeof(HmOptions), table, lengthof(table));
-}
-
-int
-hm_fanout(Relation index)
-{
-	HmOptions  *options = (HmOptions *) index->rd_options;
-
-	return options ? options->fanout : HM_DEFAULT_FANOUT;
-}
-
-int
-hm_fillfactor(Relation index)
-{
-	HmOptions  *options = (HmOptions *) index->rd_options;
-
-	return options ? options->fillfactor : HM_DEFAULT_FILLFACTOR;
+	/* Keys for ranges are in the order of bytes. */
+	if ((id == HM_TEXT_C || id == HM_NAME_C) && !hm_collation_is_c(collation))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("access method \"%s\" keeps the order of type %s for collation \"C\" alone, not for collation \"%s\"",
+						"harmonia", format_type_be(index->rd_opcintype[column]), get_collation_name(collation)),
+				 errhint("Write (column COLLATE \"C\" text_c_ops), or use the default operator class, which has equality alone.")));
 }
 
 /*
- * Index-only scans need the value bit for bit.  They also need VACUUM to wait for their
- * pins, which replay on a standby does not do.
- *
- * The planner asks this of every index of a table, so nothing is read from the index: a damaged one
- * must not keep the table from being read.  Nor must a partitioned one, which is never scanned, and may be of a type
- * that no index can be built for.  If an index has other fields than new ones get, scans
- * return what its keys do not tell from the table.  So they do not compute expressions.
+ * PostgreSQL believes that an index keeps the order of its column if the operator family has
+ * "less than".  hm_validate() reports families that should not have it.
  */
-bool
-hm_can_return(Relation index, int attno)
+static void
+check_order(Relation index, int column)
 {
-	const int	key_count = IndexRelationGetNumberOfKeyAttributes(index);
-	HmFields	fields;
+	Oid			type = index->rd_opcintype[column];
 
-	if (RecoveryInProgress() || index->rd_rel->relkind == RELKIND_PARTITIONED_INDEX)
-		return false;
-	if (!hm_is_composite(index))
-		return hm_key_type(index)->returnable;
-	if (index->rd_index->indkey.values[attno - 1] == 0)
-		return false;
+	(void) hm_column_type(index, column);
+	if (!hm_keys_have_ranges(hm_key_type_lookup(hm_column_type_id(index, column))) &&
+		OidIsValid(get_opfamily_member(index->rd_opfamily[column], type, type,
+									   BTLessStrategyNumber)))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("access method \"%s\" does not keep the order of type %s",
+						"harmonia", format_type_be(type)),
+				 errhint("Use an operator class with equality alone, such as the default one.")));
+}
 
-	/* Included columns are in keys in full, and so are key columns beside them. */
-	if (attno > key_count)
-		return TupleDescAttr(RelationGetDescr(index), attno - 1)->attbyval;
-	if (!hm_column_type(index, attno - 1)->returnable)
-		return false;
-	if (key_count < IndexRelationGetNumberOfAttributes(index))
-		return true;
-	hm_fields_plan(index, &fields);
-	return hm_field_is_returnable(&fields.fields[attno - 1]);
+static IndexBuildResult *
+handler_build(Relation heap, Relation index, IndexInfo *info)
+{
+	if (info->ii_ExclusionOps != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("access method \"%s\" does not support exclusion constraints",
+						"harmonia"),
+				 errhint("Use a constraint with a btree or gist index.")));
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+	{
+		check_collation(index, i);
+		check_order(index, i);
+	}
+	if (RelationGetNumberOfBlocks(index) != 0)
+		elog(ERROR, "index \"%s\" already contains data", RelationGetRelationName(index));
+	Assert(!hm_batch_pending(index));
+	return HM_FOR_WIDTH(hm_planned_width(index), hm_build_index)(heap, index, info);
+}
+
+/* The metapage of an index without entries, for the init fork. */
+static void
+handler_build_empty(Relation index)
+{
+	HmAlignedPage buffer;
+	Page		page = (Page) buffer.data;
+	SMgrRelation smgr = RelationGetSmgr(index);
+
+	memset(buffer.data, 0, BLCKSZ);
+	hm_meta_init(index, page);
+	log_newpage(&HmRelationLocator(index), INIT_FORKNUM, HM_METAPAGE_BLKNO, page, true);
+	hm_set_checksum(page, HM_METAPAGE_BLKNO);
+	smgrextend(smgr, INIT_FORKNUM, HM_METAPAGE_BLKNO, buffer.data, true);
+	smgrimmedsync(smgr, INIT_FORKNUM);
+}
+
+static char *
+handler_build_phase_name(int64 phase)
+{
+	switch (phase)
+	{
+		case PROGRESS_CREATEIDX_SUBPHASE_INITIALIZE:
+			return "initializing";
+		case HM_BUILD_PHASE_SCAN:
+			return "scanning table";
+		case HM_BUILD_PHASE_SORT:
+			return "sorting entries";
+		case HM_BUILD_PHASE_MERGE:
+			return "merging sorted runs";
+		case HM_BUILD_PHASE_WRITE:
+			return "writing pages";
+		default:
+			return NULL;
+	}
+}
+
+/* ----------------------------------------------------------------
+ *		Changes
+ * ----------------------------------------------------------------
+ */
+
+static bool
+handler_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
+		  Relation heap, IndexUniqueCheck check, bool unchanged, IndexInfo *info)
+{
+	return HM_FOR_INDEX(index, hm_insert_row)(index, values, isnull, tid, heap, check, unchanged, info);
+}
+
+static IndexBulkDeleteResult *
+handler_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
+			   IndexBulkDeleteCallback callback, void *state)
+{
+	return HM_FOR_INDEX(info->index, hm_delete_dead)(info, stats, callback, state);
+}
+
+static IndexBulkDeleteResult *
+handler_vacuum_cleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
+{
+	HmSize		size;
+
+	if (info->analyze_only)
+		return stats;
+
+	HM_FOR_INDEX(info->index, hm_compact)(info->index, false, &size);
+	HM_FAULT(vacuum_compacted);
+
+	/* Without a bulk deletion nothing was counted: leave pg_class alone. */
+	if (stats == NULL)
+		return NULL;
+	stats->num_pages = size.blocks;
+	stats->pages_free = size.free;
+	return stats;
+}
+
+/* ----------------------------------------------------------------
+ *		Scans
+ * ----------------------------------------------------------------
+ */
+
+static IndexScanDesc
+handler_begin_scan(Relation index, int nkeys, int norderbys)
+{
+	return HM_FOR_INDEX(index, hm_scan_begin)(index, nkeys, norderbys);
+}
+
+static void
+handler_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int norderbys)
+{
+	HM_FOR_INDEX(scan->indexRelation, hm_scan_restart)(scan, keys, nkeys);
+}
+
+static bool
+handler_get_tuple(IndexScanDesc scan, ScanDirection direction)
+{
+	return HM_FOR_INDEX(scan->indexRelation, hm_scan_next)(scan, direction);
+}
+
+static int64
+handler_get_bitmap(IndexScanDesc scan, TIDBitmap *bitmap)
+{
+	return HM_FOR_INDEX(scan->indexRelation, hm_scan_bitmap)(scan, bitmap);
+}
+
+static void
+handler_end_scan(IndexScanDesc scan)
+{
+	HM_FOR_INDEX(scan->indexRelation, hm_scan_end)(scan);
+}
+
+static void
+handler_mark_position(IndexScanDesc scan)
+{
+	HM_FOR_INDEX(scan->indexRelation, hm_scan_mark)(scan);
+}
+
+static void
+handler_restore_position(IndexScanDesc scan)
+{
+	HM_FOR_INDEX(scan->indexRelation, hm_scan_restore)(scan);
 }
 
 /*
@@ -130,25 +254,25 @@ static const IndexAmRoutine routine = {
 	.amkeytype = InvalidOid,
 	HM_ROUTINE_EXTRAS
 
-	.ambuild = hm_build,
-	.ambuildempty = hm_build_empty,
-	.aminsert = hm_insert,
-	.ambulkdelete = hm_bulk_delete,
-	.amvacuumcleanup = hm_vacuum_cleanup,
+	.ambuild = handler_build,
+	.ambuildempty = handler_build_empty,
+	.aminsert = handler_insert,
+	.ambulkdelete = handler_bulk_delete,
+	.amvacuumcleanup = handler_vacuum_cleanup,
 	.amcanreturn = hm_can_return,
 	.amcostestimate = hm_cost_estimate,
-	.amoptions = handler_options,
+	.amoptions = hm_options,
 	.amproperty = handler_property,
-	.ambuildphasename = hm_build_phase_name,
+	.ambuildphasename = handler_build_phase_name,
 	.amvalidate = hm_validate,
 	.amadjustmembers = NULL,
-	.ambeginscan = hm_begin_scan,
-	.amrescan = hm_rescan,
-	.amgettuple = hm_get_tuple,
-	.amgetbitmap = hm_get_bitmap,
-	.amendscan = hm_end_scan,
-	.ammarkpos = hm_mark_position,
-	.amrestrpos = hm_restore_position,
+	.ambeginscan = handler_begin_scan,
+	.amrescan = handler_rescan,
+	.amgettuple = handler_get_tuple,
+	.amgetbitmap = handler_get_bitmap,
+	.amendscan = handler_end_scan,
+	.ammarkpos = handler_mark_position,
+	.amrestrpos = handler_restore_position,
 	.amestimateparallelscan = hm_estimate_parallel_scan,
 	.aminitparallelscan = hm_init_parallel_scan,
 	.amparallelrescan = hm_parallel_rescan,

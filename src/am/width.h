@@ -2,9 +2,8 @@
  * width.h
  *		The width of keys that a file is compiled for.
  *
- * Code that handles keys is written once, and compiled once for each width.  insert.c is for keys
- * of 64 bits (and 32, which are 64 in memory).  insert_128.c defines HM_KEYS as 128 and includes
- * it.  In such code HT_KEY is the type of a key, a number (tree/key_macros.h).  All other names are
+ * Code that handles keys is written once, and compiled once for each width: for keys of 64 bits (and
+ * 32, which are 64 in memory), and with HM_KEYS defined as 128.  widths.mk lists these files.  In such code HT_KEY is the type of a key, a number (tree/key_macros.h).  All other names are
  * the plain ones: where HM_KEYS is not 64, the list below appends the width to each name of which
  * there is one for each width.  So a file sees one width of what am.h, format.h, reader.h and the
  * headers of the folder itself offer.
@@ -24,6 +23,14 @@
 /* The macros stay defined for the rest of the file. */
 #define HT_KEYS HM_KEYS
 #include "tree/key_macros.h"
+
+/*
+ * Declares the function for keys of 128 bits of which there is one for each width, for callers that serve
+ * all widths; and chooses between the two by a width, or by that of an index's keys.
+ */
+#define HM_BOTH_WIDTHS(function)		extern __typeof__(function) function##_128
+#define HM_FOR_WIDTH(width, function)	((width) <= HT_WIDTH64 ? function : function##_128)
+#define HM_FOR_INDEX(index, function)	HM_FOR_WIDTH(hm_key_width(index), function)
 
 #if HM_KEYS != 64
 
@@ -117,8 +124,7 @@
 #define hm_reader_child			HT_KEYED(hm_reader_child)
 #define hm_reader_next_leaf		HT_KEYED(hm_reader_next_leaf)
 
-/* internal.h, with storage.h */
-#define hm_storage				HT_KEYED(hm_storage)
+/* The rooms */
 #define HmKnownLeaf				HT_KEYED(HmKnownLeaf)
 #define hm_segment_covers		HT_KEYED(hm_segment_covers)
 #define HmDirectoryEdit			HT_KEYED(HmDirectoryEdit)
@@ -205,7 +211,7 @@
 #define hm_create_first_segment	HT_KEYED(hm_create_first_segment)
 #define hm_append_segment		HT_KEYED(hm_append_segment)
 
-/* dead.h, movement.h, buildsort.h */
+/* write.h, movement.h, buildsort.h */
 #define hm_leaf_remove			HT_KEYED(hm_leaf_remove)
 #define hm_leaf_hint			HT_KEYED(hm_leaf_hint)
 #define hm_segment_note_hinted	HT_KEYED(hm_segment_note_hinted)
@@ -231,7 +237,7 @@
 #define hm_spool_write			HT_KEYED(hm_spool_write)
 #define hm_spool_end			HT_KEYED(hm_spool_end)
 
-/* scan.h */
+/* scanstate.h, scan.h */
 #define HmScanPage				HT_KEYED(HmScanPage)
 #define HmScan					HT_KEYED(HmScan)
 #define hm_scan_read			HT_KEYED(hm_scan_read)
@@ -240,10 +246,9 @@
 /* quals.h */
 #define hm_spans_sort			HT_KEYED(hm_spans_sort)
 
-/* internal.h */
 #define hm_values_sort			HT_KEYED(hm_values_sort)
 
-/* check.h, copy.h, show.h */
+/* checkstate.h, segmentcopy.h, inspect.h */
 #define HmExpectedLeaf			HT_KEYED(HmExpectedLeaf)
 #define HmCheck					HT_KEYED(HmCheck)
 #define HmFingerprint			HT_KEYED(HmFingerprint)

@@ -91,8 +91,6 @@ create_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input
 {
 	if (next_create_upper_paths_hook)
 		next_create_upper_paths_hook(root, stage, input, output, extra);
-	if (hm_enable_lookup_scan && stage == UPPERREL_GROUP_AGG)
-		hm_lookup_count_paths(root, input, output, extra);
 	if (hm_enable_lookup_aggregate && stage == UPPERREL_GROUP_AGG)
 		hm_lookup_aggregate_paths(root, input, output, extra);
 	if (stage == UPPERREL_FINAL)
@@ -121,7 +119,6 @@ hm_exec_init(void)
 							PGC_USERSET, 0, NULL, NULL, NULL);
 
 	RegisterCustomScanMethods(&hm_lookup_scan_methods);
-	RegisterCustomScanMethods(&hm_lookup_count_methods);
 	RegisterCustomScanMethods(&hm_lookup_join_methods);
 	RegisterCustomScanMethods(&hm_lookup_aggregate_methods);
 	next_planner_hook = planner_hook;

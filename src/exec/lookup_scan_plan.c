@@ -380,35 +380,18 @@ const CustomPathMethods hm_lookup_scan_path_methods = {
 	.PlanCustomPath = plan_lookup_scan,
 };
 
-/*
- * Whether a lookup scan's keys stand for all of the relation's restrictions, so that no
- * filter is left.
- */
-static bool
-is_exact(RelOptInfo *rel, CustomPath *path)
+bool
+hm_lookup_scan_compares(const Path *path, const Expr *expr)
 {
-	Conditions *conditions = lthird(path->custom_private);
+	const CustomPath *scan = (const CustomPath *) path;
+	const Var  *var = (const Var *) expr;
+	const IndexOptInfo *index;
 
-	return list_difference_ptr(rel->baserestrictinfo, conditions->exact) == NIL;
-}
-
-Path *
-hm_lookup_scan_exact_path(RelOptInfo *rel, bool partial, IndexOptInfo **index)
-{
-	Path	   *best = NULL;
-	ListCell   *cell;
-
-	foreach(cell, partial ? rel->partial_pathlist : rel->pathlist)
-	{
-		CustomPath *path = lfirst(cell);
-
-		if (!IsA(path, CustomPath) || path->methods != &hm_lookup_scan_path_methods || !is_exact(rel, path) ||
-			(best != NULL && best->total_cost <= path->path.total_cost))
-			continue;
-		best = &path->path;
-		*index = linitial(path->custom_private);
-	}
-	return best;
+	if (!IsA(scan, CustomPath) || scan->methods != &hm_lookup_scan_path_methods || !IsA(var, Var))
+		return false;
+	index = linitial(scan->custom_private);
+	return var->varno == (int) index->rel->relid && var->varlevelsup == 0 &&
+		index->indexkeys[0] != 0 && var->varattno == index->indexkeys[0];
 }
 
 /*

@@ -46,7 +46,6 @@ hm_column_key_type(bool composite, Oid id)
 extern double hm_parallel_processes(int workers);
 
 extern const CustomScanMethods hm_lookup_scan_methods;
-extern const CustomScanMethods hm_lookup_count_methods;
 extern const CustomScanMethods hm_lookup_join_methods;
 extern const CustomScanMethods hm_lookup_aggregate_methods;
 

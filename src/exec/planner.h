@@ -1,7 +1,7 @@
 /*
  * planner.h
  *		Declarations that the planner halves of the nodes share: planner.c, targets.c,
- *		lookup_scan_plan.c, lookup_array_plan.c, lookup_count_plan.c, lookup_join_paths.c, lookup_join_cost.c,
+ *		lookup_scan_plan.c, lookup_array_plan.c, lookup_join_paths.c, lookup_join_cost.c,
  *		lookup_join_plan.c, lookup_aggregate_plan.c,
  *		distinct_plan.c, not_in.c, prune_plan.c and subplan_keys.c.
  */
@@ -182,16 +182,13 @@ extern void hm_row_comparison_paths(PlannerInfo *root, RelOptInfo *rel, RangeTbl
 
 /*
  * Offer paths: lookup scans of a relation, and of a partitioned table; lookup joins of an outer
- * and an inner relation; and, for the result of grouping, a lookup count of what a scan of the input
- * relation finds.  Called by the planner's hooks.
+ * and an inner relation.  Called by the planner's hooks.
  */
 extern void hm_lookup_scan_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
 extern void hm_lookup_array_paths(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
 extern void hm_lookup_join_paths(PlannerInfo *root, RelOptInfo *joinrel,
 								 RelOptInfo *outer, RelOptInfo *inner,
 								 JoinType type, JoinPathExtraData *extra);
-extern void hm_lookup_count_paths(PlannerInfo *root, RelOptInfo *input, RelOptInfo *grouped,
-								  const GroupPathExtraData *extra);
 
 /*
  * Offer paths for the result of grouping: lookup aggregates of what lookup joins and
@@ -215,11 +212,11 @@ extern const CustomPathMethods hm_lookup_array_path_methods;
 extern const CustomPathMethods hm_lookup_join_path_methods;
 
 /*
- * The cheapest of the relation's lookup scans, or of the partial ones, whose keys stand for
- * all of its restrictions, so that no filter is left.  Sets *index to its index.  NULL if
- * there is none.
+ * Whether a path is a lookup scan of one table, and the expression is the first column of its
+ * index.  The scan compares that column with strict operators, so no row that it finds has a
+ * NULL there.
  */
-extern Path *hm_lookup_scan_exact_path(RelOptInfo *rel, bool partial, IndexOptInfo **index);
+extern bool hm_lookup_scan_compares(const Path *path, const Expr *expr);
 
 /*
  * If a lookup scan may read the keys of an array from the sub-select that makes it

@@ -22,7 +22,6 @@
 #include "utils/guc.h"
 #include "utils/rel.h"
 
-#include "am/open.h"
 #include "lookup/remote.h"
 
 /* How often to look whether any copy is still searched. */

@@ -16,7 +16,6 @@
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
-#include "am/open.h"
 #include "am/progress.h"
 #include "compat.h"
 #include "lookup/remote.h"

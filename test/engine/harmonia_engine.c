@@ -16,7 +16,7 @@
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
-#include "am/internal.h"
+#include "am/write/write.h"
 #include "lookup/lookup.h"
 
 PG_MODULE_MAGIC;

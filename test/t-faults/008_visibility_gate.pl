@@ -36,8 +36,8 @@ my %reads = (
 	ranges => [ 'LookupScan', "SELECT count(*), sum(s.k) FROM (SELECT k FROM t WHERE $ranges OFFSET 0) s" ],
 	join => [ 'LookupJoin', "SELECT count(*), sum(t.k) FROM (SELECT k FROM $keys k OFFSET 0) s JOIN t USING (k)" ],
 	'join of ranges' => [ 'LookupJoin', "SELECT count(*), sum(t.k) FROM (SELECT k FROM generate_series(91001, 91200) k OFFSET 0) s JOIN t ON t.k BETWEEN s.k AND s.k + 10000" ],
-	count => [ 'LookupCount', "SELECT count(*) FROM t WHERE k = ANY (ARRAY(SELECT $keys))" ],
-	'count of ranges' => [ 'LookupCount', "SELECT count(*) FROM t WHERE $ranges" ]);
+	count => [ 'LookupAggregate', "SELECT count(*) FROM t WHERE k = ANY (ARRAY(SELECT $keys))" ],
+	'count of ranges' => [ 'LookupAggregate', "SELECT count(*) FROM t WHERE $ranges" ]);
 
 # Where a reader stops: a point, how often the reader passes it before, and whether VACUUM
 # waits at the gate.  It does not wait between portions.

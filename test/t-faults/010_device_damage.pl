@@ -69,7 +69,7 @@ for my $name (sort keys %queries)
 # A count does not ask which probes were hit.
 my $count = 'SELECT count(*) FROM t WHERE k = ANY (ARRAY(SELECT generate_series(5, 200000, 5)))';
 is($node->safe_psql('postgres', $count), '20000', 'a count');
-like(nodes_of($node, $count), qr/LookupCount.*Fallbacks: 0/s, 'a count on the device');
+like(nodes_of($node, $count), qr/LookupAggregate.*Fallbacks: 0/s, 'a count on the device');
 $node->safe_psql('postgres', 'UPDATE t SET v = v + 1');
 is($node->safe_psql('postgres', $count), '20000', 'a count of rows that are not all-visible');
 

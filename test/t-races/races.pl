@@ -70,7 +70,7 @@ my %reads = (
 	'index-only lookup scan' =>
 	  [ 'Index Only: true', 'bitmapscan indexscan', "SELECT k, 0 n FROM t WHERE k = ANY ($keys)" ],
 	'index-only lookup count' =>
-	  [ 'LookupCount', 'bitmapscan indexscan', "SELECT count(*) k, 0 n FROM t WHERE k = ANY ($keys)" ]);
+	  [ 'LookupAggregate', 'bitmapscan indexscan', "SELECT count(*) k, 0 n FROM t WHERE k = ANY ($keys)" ]);
 if (has_daemon())
 {
 	$reads{"$_ on the device"} = $reads{$_} for grep { /lookup/ } keys %reads;

@@ -71,7 +71,7 @@ for my $query ($scan, $join)
 my $outer = '(SELECT generate_series(1, 4000, 2) AS k OFFSET 0) s';
 my @nodes = (
 	[ 'scan', 'LookupScan', 'SELECT count(*), sum(v) FROM (SELECT * FROM changed WHERE k = ANY (ARRAY(SELECT generate_series(1, 4000, 2))) OFFSET 0) q' ],
-	[ 'count', 'LookupCount', 'SELECT count(*) FROM changed WHERE k = ANY (ARRAY(SELECT generate_series(1, 4000, 2)))' ],
+	[ 'count', 'LookupAggregate', 'SELECT count(*) FROM changed WHERE k = ANY (ARRAY(SELECT generate_series(1, 4000, 2)))' ],
 	[ 'join', 'LookupJoin', "SELECT count(*), sum(v) FROM (SELECT k, v FROM $outer JOIN changed USING (k) OFFSET 0) q" ],
 	[ 'left join', 'Join Type: Left', "SELECT count(*), count(v), sum(v) FROM (SELECT k, v FROM $outer LEFT JOIN changed USING (k) OFFSET 0) q" ],
 	[ 'semijoin', 'Join Type: Semi', "SELECT count(*), sum(k) FROM (SELECT k FROM $outer WHERE EXISTS (SELECT FROM changed c WHERE c.k = s.k) OFFSET 0) q" ],

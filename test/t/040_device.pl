@@ -126,7 +126,7 @@ is($node->safe_psql('postgres', "SET default_transaction_isolation = 'serializab
 is($node->safe_psql('postgres', "SET work_mem = '1MB'; $lookups; $number"), '25002', 'in several batches');
 $number = 'SELECT count(*) FROM t WHERE k BETWEEN 1 AND 99 OR k BETWEEN 200 AND 299 OR k BETWEEN 39000 AND 70000';
 is($node->safe_psql('postgres', "$lookups; $number"), '1201', 'rows in ranges');
-like(nodes_of($node, $number, $lookups), qr/HarmoniaLookupCount.*Device: GPU/s, 'the device counts rows in ranges');
+like(nodes_of($node, $number, $lookups), qr/HarmoniaLookupAggregate.*Device: GPU/s, 'the device counts rows in ranges');
 
 # Joins that read the index alone get what is on all-visible pages by probe, and the rest as hits.
 # Keys have several rows, outer rows several equal keys, and four pages in ten are not all-visible.

@@ -1,0 +1,12 @@
+# Files that are compiled once for each width of keys (src/am/width.h): from X.c come X.o, for keys of 64
+# bits and less, and X_128.o.  Included by the Makefile and by that of test/engine.
+both_widths = \
+	am/build/build am/build/buildscan am/build/buildsort \
+	am/inspect/checkextents am/inspect/checkindex am/inspect/checkinner am/inspect/checksegment \
+	am/inspect/inspectkeys am/inspect/segmentcopy \
+	am/maintain/reorganize am/maintain/vacuum \
+	am/scan/scan am/scan/scanread am/scan/spans am/scan/valuesort \
+	am/store/directory am/store/leafshape am/store/reader am/store/segmentimage \
+	am/write/deadentries am/write/hints am/write/insert am/write/movement am/write/movementcopy \
+	am/write/newsegment am/write/split am/write/splitpoint am/write/target \
+	lookup/leaves lookup/route lookup/walk lookup/walk_ahead lookup/walk_answer
