@@ -313,7 +313,7 @@ extern void hm_extents_keep_end(Relation index);
 extern bool hm_worth_truncating(BlockNumber free, BlockNumber blocks);
 
 /* ----------------------------------------------------------------
- *		Directory (directory.c)
+ *		Directory (directory.c), and changing it (directorychange.c)
  * ----------------------------------------------------------------
  */
 
@@ -322,6 +322,12 @@ extern bool hm_worth_truncating(BlockNumber free, BlockNumber blocks);
  * find.  The caller holds the header's lock.
  */
 extern bool hm_segment_covers(Page header, HmPosition position, HmSearch search);
+
+/*
+ * The number of the last entry that is below the position or, with "equal", not above it;
+ * or -1.
+ */
+extern int	hm_directory_search(const HmDirectoryEntry *entries, int count, HmPosition position, bool equal);
 
 /* A segment, as the directory lists it. */
 typedef struct HmListedSegment
