@@ -291,7 +291,6 @@ small_kernel(const __grid_constant__ Tree<Key> tree, const __grid_constant__ Sma
 
 	if (blockIdx.x >= blocks)
 		return;
-	results.output = HD_PAIRS;
 	results.probes = batch.found.probes;
 	results.tids = batch.found.tids;
 	results.room = batch.room;
@@ -348,8 +347,7 @@ bool
 CudaIndex::is_small(const HdBatch &batch) const
 {
 	return batch.pinned && ((const CudaDevice *) device)->sees_pinned && batch.count > 0 && batch.count <= small_max &&
-		batch.room <= small_room && batch.output == HD_PAIRS && !batch.on_device && batch.keys == nullptr &&
-		batch.psa_bits == HD_AUTOMATIC && batch.threads == HD_AUTOMATIC;
+		batch.room <= small_room && !batch.on_device && batch.keys == nullptr && batch.psa_bits == HD_AUTOMATIC;
 }
 
 bool
@@ -386,24 +384,9 @@ CudaDevice::begin_epoch()
 HdStatus
 CudaIndex::bring_unsorted(const HdBatch &batch, Hits hits, uint64_t count)
 {
-	CudaDevice *lane = on();
-	uint64_t	outputs = std::min(count, batch.room);
+	HdStatus	status = count <= batch.room ? sort_by_block(hits, count) : HD_OK;
 
-	if (batch.probes == nullptr)
-		hits.probes = nullptr;
-	if (count <= batch.room)
-	{
-		HdStatus	status = sort_by_block(hits, count);
-
-		if (status != HD_OK)
-			return status;
-	}
-	TRY(lane, cudaMemcpyAsync(batch.tids, hits.tids, outputs * sizeof(uint64_t), cudaMemcpyDeviceToHost, lane->stream));
-	if (batch.probes != nullptr)
-		TRY(lane, cudaMemcpyAsync(batch.probes, hits.probes, outputs * sizeof(uint32_t), cudaMemcpyDeviceToHost,
-								  lane->stream));
-	AWAIT(lane);
-	return HD_OK;
+	return status == HD_OK ? bring_hits(batch, hits, std::min(count, batch.room)) : status;
 }
 
 /*
@@ -435,19 +418,50 @@ CudaDevice::wait_for_numbers(int count)
 					  });
 }
 
+/*
+ * Say where the keys and hits of a lane's small batch are.  Its hits can be in the lane's memory, from number "at" on.
+ */
 template <typename Key>
-HdStatus
-CudaIndex::search_small(const HdBatch *batches, int count, HdResult *results)
+static SmallBatch<Key>
+describe_small(CudaDevice *lane, const HdBatch &batch, int number, uint64_t at)
 {
-	CudaDevice *lane = on();
-	auto		begin = std::chrono::steady_clock::now();
-	SmallBatches<Key> small = {};
+	SmallBatch<Key> small = {};
+	Hits		given = {batch.tids, batch.probes};
+
+	small.low = (const Key *) batch.low;
+	small.high = (const Key *) batch.high;
+	small.count = batch.count;
+	small.found = given;
+	small.room = batch.room;
+	small.epoch = lane->epoch;
+	if (batch.distinct)
+		small.seen = lane->seen_points.as<unsigned long long>() + number * seen_size;
+
+	/* If something is done with all hits, they are found in memory of the device.  Numbers of probes that nobody wants stay there. */
+	if (batch.by_block || batch.map_pages > 0)
+	{
+		small.found.tids = lane->batch.out_tids.as<uint64_t>() + at;
+		small.given = given;
+		small.map = {batch.map, batch.map_pages};
+		small.counts = batch.probes != nullptr ? batch.counts : nullptr;
+		small.most = batch.map_pages > 0 ? batch.room : std::min(batch.room, sorted_max);
+	}
+	if (small.given.tids != nullptr || batch.probes == nullptr)
+		small.found.probes = lane->batch.out_probes.as<uint32_t>() + at;
+	return small;
+}
+
+/* Describe small batches to their kernel, on the lane that searches them. */
+template <typename Key>
+static HdStatus
+describe_all(CudaDevice *lane, const HdBatch *batches, int count, SmallBatches<Key> &small)
+{
 	uint64_t	room = 0;
 	HdStatus	status;
 
 	for (int i = 0; i < count; i++)
 		room += batches[i].room;
-	TRY(lane, lane->batch.out_values.reserve(room * sizeof(uint64_t)));
+	TRY(lane, lane->batch.out_tids.reserve(room * sizeof(uint64_t)));
 	TRY(lane, lane->batch.out_probes.reserve(room * sizeof(uint32_t)));
 	status = lane->begin_epoch();
 	if (status != HD_OK)
@@ -457,66 +471,42 @@ CudaIndex::search_small(const HdBatch *batches, int count, HdResult *results)
 	room = 0;
 	for (int i = 0; i < count; i++)
 	{
-		const HdBatch &batch = batches[i];
-		Hits		given = {batch.tids, batch.probes};
-
-		SmallBatch<Key> &own = small.of[i];
-
-		own.low = (const Key *) batch.low;
-		own.high = (const Key *) batch.high;
-		own.count = batch.count;
-		own.found = given;
-		own.room = batch.room;
-		own.epoch = lane->epoch;
-		if (batch.distinct)
-			own.seen = lane->seen_points.as<unsigned long long>() + i * seen_size;
-
-		/* If something is done with all hits, they are found in memory of the device.  Numbers of probes that nobody wants stay there. */
-		if (batch.by_block || batch.map_pages > 0)
-		{
-			own.found.tids = lane->batch.out_values.as<uint64_t>() + room;
-			own.given = given;
-			own.map = {batch.map, batch.map_pages};
-			own.counts = batch.probes != nullptr ? batch.counts : nullptr;
-			own.most = batch.map_pages > 0 ? batch.room : std::min(batch.room, sorted_max);
-		}
-		if (own.given.tids != nullptr || batch.probes == nullptr)
-			own.found.probes = lane->batch.out_probes.as<uint32_t>() + room;
-		room += batch.room;
-		results[i].psa_bits = 0;
-		results[i].group = {HT_GROUP_KARY, small_threads, 0};
+		small.of[i] = describe_small<Key>(lane, batches[i], i, room);
+		room += batches[i].room;
 		lane->words->small[i].hits = no_number;
 	}
+	return HD_OK;
+}
 
-	Tree<Key>	tree = searched_tree<Key>(HT_GROUP_KARY);
+template <typename Key>
+HdStatus
+CudaIndex::search_small(const HdBatch *batches, int count, HdResult *results)
+{
+	CudaDevice *lane = on();
+	auto		begin = std::chrono::steady_clock::now();
+	SmallBatches<Key> small = {};
+	HdStatus	status = describe_all(lane, batches, count, small);
 
-	if (batches->high == nullptr)
-		TRY(lane, (launch_small<Key, small_threads, true>(tree, small, count, lane->stream)));
-	else
-		TRY(lane, (launch_small<Key, small_threads, false>(tree, small, count, lane->stream)));
-	status = lane->wait_for_numbers(count);
 	if (status != HD_OK)
 		return status;
-
-	for (int i = 0; i < count; i++)
+	if (batches->high == nullptr)
+		TRY(lane, (launch_small<Key, small_threads, true>(searched_tree<Key>(), small, count, lane->stream)));
+	else
+		TRY(lane, (launch_small<Key, small_threads, false>(searched_tree<Key>(), small, count, lane->stream)));
+	status = lane->wait_for_numbers(count);
+	for (int i = 0; i < count && status == HD_OK; i++)
 	{
+		results[i].psa_bits = 0;
 		results[i].hits = lane->words->small[i].hits;
 		results[i].counted = lane->words->small[i].counted;
 		if (batches[i].by_block && results[i].hits > small.of[i].most)
-		{
 			status = bring_unsorted(batches[i], small.of[i].found, results[i].hits);
-			if (status != HD_OK)
-				return status;
-		}
 	}
 
 	/* The device's own clock would take longer to ask than the search.  The batches share the time. */
 	for (int i = 0; i < count; i++)
-	{
-		if (batches[i].timed)
-			results[i].search_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count() / count;
-	}
-	return HD_OK;
+		results[i].search_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count() / count;
+	return status;
 }
 
 HdStatus

@@ -251,32 +251,6 @@ blocks_of(const LeafPage<Key> &leaf)
 						  });
 }
 
-/* Count the entries of a range at its places. */
-template <typename Group, typename Key, typename Leaves>
-HD_BOTH uint32_t
-count_entries(const Group &group, const Tree<Key> &tree, const Leaves &leaf_of, PlaceSpan places, Key low, Key high)
-{
-	uint32_t	last = places.first + places.count - 1;
-	uint32_t	sum = 0;
-
-	if (places.count > 0)
-		sum = (uint32_t) count_bits(find_slots_at(group, leaf_of, places.first, low, high).set);
-	if (places.count > 1)
-		sum += (uint32_t) count_bits(find_slots_at(group, leaf_of, last, low, high).set);
-	for (uint32_t place = places.first + 1; places.count > 2 && place < last;)
-	{
-		uint32_t	rank = place / leaf_places;
-		uint32_t	end = (rank + 1) * leaf_places < last ? (rank + 1) * leaf_places : last;
-		LeafBlocks	blocks = blocks_of(leaf_of(rank));
-
-		for (; place < end; place++)
-			sum += (uint32_t) blocks.count(place % leaf_places);
-		if (place < last && gives_up(group, tree))
-			break;
-	}
-	return sum;
-}
-
 }								/* namespace harmonia */
 
 #endif							/* HARMONIA_CUDA_RANGES_H */

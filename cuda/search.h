@@ -35,7 +35,6 @@ struct Tree
 	uint32_t	leaves;
 	int			fanout;
 	int			levels;
-	bool		linear;			/* groups compare keys front to back */
 	void	   *stop;			/* for gives_up() */
 	uint32_t	level_start[HT_MAX_LEVELS + 1];
 };
@@ -76,8 +75,7 @@ find_leaf(const Group &group, const Tree<Key> &tree, Key key)
 	{
 		const Key  *node = tree.keys +
 			(size_t) (tree.level_start[level] + number) * (size_t) fanout;
-		int			child = tree.linear ?
-			find_child_linear(group, node, fanout, key) : find_child<Fanout>(group, node, fanout, key);
+		int			child = find_child<Fanout>(group, node, fanout, key);
 
 		number = number * (uint32_t) fanout + (uint32_t) child;
 	}
