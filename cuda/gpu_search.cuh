@@ -90,7 +90,7 @@ launch_tiles(const Tree<Key> &tree, const Probes<Key> &probes, const Results &re
 	constexpr size_t without = sizeof(typename Tile<Key, Points>::Memory);
 	constexpr size_t most = without + (Points ? 0 : sizeof(RangeStage<Key>));
 
-	static_assert(most + (Points ? 0 : sizeof(Ranges)) <= 65536, "what a block can have on GPUs of capability 7.5");
+	static_assert(most + (Points ? 0 : sizeof(RangeMemory)) <= 65536, "what a block can have on GPUs of capability 7.5");
 
 	/* The most at all times: another lane may launch the kernel meanwhile. */
 	cudaError_t error = cudaFuncSetAttribute(search_tile_kernel<Key, Points>, cudaFuncAttributeMaxDynamicSharedMemorySize,
