@@ -51,6 +51,12 @@ constexpr uint32_t seen_size = 1 << seen_bits;
 
 static_assert(seen_size >= 2 * small_max, "half of the table stays free");
 
+/* A word has the number of a slot of the index, and above it that of an epoch. */
+constexpr int seen_slot_bits = 36;
+constexpr uint32_t epoch_end = 1 << (64 - seen_slot_bits);
+
+static_assert((uint64_t) HD_MAX_LEAVES * HT_LEAF_MAX_ENTRIES < UINT64_C(1) << seen_slot_bits, "all slots have a number");
+
 /* SmallNumbers.hits of a batch whose search has not ended. */
 constexpr unsigned long long no_number = ~0ULL;
 
@@ -222,15 +228,15 @@ end_block(const SmallBatch<Key> &batch, uint32_t blocks, SmallCounters &counters
  * equal one was seen before.
  */
 static __device__ bool
-note_seen(unsigned long long *seen, uint32_t epoch, uint32_t slot)
+note_seen(unsigned long long *seen, uint32_t epoch, uint64_t slot)
 {
-	unsigned long long own = (unsigned long long) epoch << 32 | slot;
+	unsigned long long own = (unsigned long long) epoch << seen_slot_bits | slot;
 
-	for (uint32_t at = slot * 2654435769u >> (32 - seen_bits);; at = (at + 1) % seen_size)
+	for (uint32_t at = (uint32_t) slot * 2654435769u >> (32 - seen_bits);; at = (at + 1) % seen_size)
 	{
 		unsigned long long there = *(volatile unsigned long long *) &seen[at];
 
-		if (there >> 32 != epoch)
+		if (there >> seen_slot_bits != epoch)
 		{
 			unsigned long long was = atomicCAS(&seen[at], there, own);
 
@@ -287,7 +293,7 @@ small_kernel(const __grid_constant__ Tree<Key> tree, const __grid_constant__ Sma
 	Key			high = 0;
 	Found		found = {};
 	PlaceSpan	places = {};
-	uint32_t	slot = 0;
+	uint64_t	slot = 0;
 
 	if (blockIdx.x >= blocks)
 		return;
@@ -305,7 +311,7 @@ small_kernel(const __grid_constant__ Tree<Key> tree, const __grid_constant__ Sma
 		else
 			places = find_places<0>(group, tree, low, high);
 		if (Points && batch.seen != nullptr && found.count > 0)
-			slot = (uint32_t) number_of_slot(group, tree, found.first_block, low);
+			slot = number_of_slot(group, tree, found.first_block, low);
 	}
 	if (Points && batch.seen != nullptr)
 	{
@@ -363,7 +369,7 @@ CudaIndex::joins(const HdBatch &batch) const
 HdStatus
 CudaDevice::begin_epoch()
 {
-	constexpr uint32_t first_epoch = UINT32_MAX - 1000;
+	constexpr uint32_t first_epoch = epoch_end - 1000;
 	constexpr size_t size = HD_TOGETHER_MAX * seen_size * sizeof(unsigned long long);
 
 	if (seen_points.size == 0)
@@ -372,7 +378,7 @@ CudaDevice::begin_epoch()
 		TRY(this, cudaMemsetAsync(seen_points.at, 0, size, stream));
 		epoch = first_epoch;
 	}
-	if (++epoch == 0)
+	if (++epoch == epoch_end)
 	{
 		TRY(this, cudaMemsetAsync(seen_points.at, 0, size, stream));
 		epoch = 1;

@@ -180,11 +180,13 @@ extern HdStatus hd_index_write(HdIndex *index, const uint32_t *numbers, const vo
 extern HdStatus hd_index_write_lines(HdIndex *index, const uint32_t *numbers, const void *lines,
 									 uint32_t count);
 
+/* An index has at most so many leaves (64 GB). */
+#define HD_MAX_LEAVES	(1 << 23)
+
 /*
  * Set the list of leaves, in key order: low bounds must not descend.  The low bound of
  * the first leaf is not used.  List only leaves with keys, not those with NULLs.  A list
- * with slots for 2^32 or more entries (18 GB) is refused with
- * HD_NO_MEMORY.
+ * of more than HD_MAX_LEAVES is refused with HD_NO_MEMORY.
  */
 extern HdStatus hd_index_set_leaves(HdIndex *index, const HdLeaf *leaves, uint32_t count);
 

@@ -160,8 +160,7 @@ replace_tail(HdIndex *index, const Tail<Key> &tail)
 HdStatus
 check_count(HdIndex *index, uint64_t count)
 {
-	/* A probe can hit all entries, and its hits are counted in 32 bits. */
-	if (count * HT_LEAF_MAX_ENTRIES > UINT32_MAX)
+	if (count > HD_MAX_LEAVES)
 		return index->device->fail(HD_NO_MEMORY, "%llu leaves are too many", (unsigned long long) count);
 	return HD_OK;
 }

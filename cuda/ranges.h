@@ -18,10 +18,11 @@ namespace harmonia
 {
 
 /*
- * The *places* of an index are its leaves' blocks, numbered as if each leaf had this many.  The
- * list of leaves is short enough that 32 bits suffice.
+ * The *places* of an index are its leaves' blocks, numbered as if each leaf had this many.
  */
 constexpr uint32_t leaf_places = 64;
+
+static_assert((uint64_t) HD_MAX_LEAVES * leaf_places <= UINT32_MAX, "32 bits suffice");
 
 static_assert(HT_LEAF_MAX_BLOCKS <= leaf_places && HT_WIDE_SEPARATORS <= leaf_places, "a place for each block");
 

@@ -260,10 +260,12 @@ number_of_slot(const Group &group, const Tree<Key> &tree, LeafBlock at, Key key)
 	return count_slots(at.rank) + (uint64_t) (at.block * HT_LEAF_MAX_SLOTS + lowest_bit(set));
 }
 
-/* A summary of a point's hits. */
+/* A summary of a point's hits.  There is no room for so many that they are not all counted. */
+constexpr uint32_t found_max = UINT32_C(1) << 31;
+
 struct Found
 {
-	uint32_t	count;
+	uint32_t	count;			/* found_max, or a few more: at least */
 	uint64_t	first;			/* tid of the lowest entry; 0 if there is none */
 	LeafBlock	first_block;	/* of the first entry */
 };
@@ -342,7 +344,7 @@ find_summary_from(const Group &group, const Tree<Key> &tree, uint32_t rank, Key 
 						 found.first_block = slots.at;
 						 found.first = lowest_tid(slots);
 					 }
-					 found.count += (uint32_t) count_bits(slots.set);
+					 found.count += found.count < found_max ? (uint32_t) count_bits(slots.set) : 0;
 				 });
 	return found;
 }

@@ -511,8 +511,7 @@ test_mistakes(void)
 	expect(hd_index_write(index, &number, page, 1) == HD_INVALID, "block beyond");
 	expect(strstr(hd_device_error(device), "block 2") != NULL, "message");
 	expect(hd_index_set_leaves(index, list, 3) == HD_INVALID, "order of leaves");
-	expect(hd_index_set_leaves(index, list, UINT32_MAX / HT_LEAF_MAX_ENTRIES + 1) ==
-		   HD_NO_MEMORY, "more leaves than can be counted");
+	expect(hd_index_set_leaves(index, list, HD_MAX_LEAVES + 1) == HD_NO_MEMORY, "more leaves than can be numbered");
 	list[1].block = 2;
 	expect(hd_index_set_leaves(index, list, 2) == HD_INVALID, "leaf beyond");
 

@@ -64,11 +64,8 @@
 #define HP_LINE_SIZE	128
 #define HP_PAGE_LINES	(HT_PAGE_SIZE / HP_LINE_SIZE)
 
-/*
- * A copy has at most this many blocks: hits of a probe, and slots of all leaves, are counted
- * in 32 bits.
- */
-#define HP_MAX_BLOCKS	(UINT32_MAX / HT_LEAF_MAX_ENTRIES)
+/* A copy has at most this many blocks, 64 GB: the largest staging memory has room for their list. */
+#define HP_MAX_BLOCKS	(1 << 23)
 
 /*
  * Names a copied index.  The build_id distinguishes an index from an earlier one with
