@@ -11,6 +11,7 @@ namespace harmonia
 {
 
 static_assert(HP_LINE_SIZE == HD_LINE_SIZE, "lines are written as they come");
+static_assert(HP_MAX_BLOCKS <= HD_MAX_LEAVES, "any list of leaves will do");
 
 /* Empty copies take no device memory; this limits their number. */
 static constexpr size_t copies_max = 4096;

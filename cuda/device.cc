@@ -10,7 +10,6 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
 
 using namespace harmonia;
 
@@ -241,89 +240,19 @@ hd_index_host_memory(const HdIndex *index)
 	return (uint64_t) index->host_blocks * HT_PAGE_SIZE;
 }
 
-/* Record the child taken at each level for each of some keys. */
-template <typename Key>
-static void
-trace(const HdIndex &index, const Key *sample, uint32_t count, uint8_t *children)
-{
-	HostGroup<1> group;
-	int			fanout = index.shape.fanout;
-
-	for (uint32_t i = 0; i < count; i++)
-	{
-		const Key  *keys = (const Key *) index.keys.data();
-		uint32_t	number = 0;
-
-		for (int level = 0; level < index.shape.levels; level++)
-		{
-			size_t		node = (size_t) index.shape.level_start[level] + number;
-			int			child = find_child<0>(group, keys + node * (size_t) fanout, fanout, sample[i]);
-
-			number = number * (uint32_t) fanout + (uint32_t) child;
-			*children++ = (uint8_t) child;
-		}
-	}
-}
-
-void
-HdIndex::profile(const void *sample, uint32_t count)
-{
-	constexpr int warp = 32;
-	static std::mutex profile_lock;
-	HtGroupChoice best;
-	HtGroupChoice linear;
-	HtProfile	run;
-
-	if (profiled || count == 0 || shape.levels == 0)
-		return;
-
-	std::vector<uint8_t> children((size_t) count * (size_t) shape.levels);
-
-	if (shape.width == HT_WIDTH32)
-		trace(*this, (const uint32_t *) sample, count, children.data());
-	else if (shape.width == HT_WIDTH64)
-		trace(*this, (const uint64_t *) sample, count, children.data());
-	else
-		trace(*this, (const Wide *) sample, count, children.data());
-	run.fanout = shape.fanout;
-	run.levels = shape.levels;
-	run.queries = count;
-	run.children = children.data();
-	best = ht_ntg_choose(&run, HT_GROUP_KARY, warp);
-	linear = ht_ntg_choose(&run, HT_GROUP_LINEAR, warp);
-	if (linear.threads * linear.warp_steps < best.threads * best.warp_steps)
-		best = linear;
-
-	std::lock_guard<std::mutex> guard(profile_lock);
-
-	if (profiled)
-		return;
-	group = best;
-	profiled_leaves = shape.leaves;
-	profiled = true;
-}
-
 /*
  * Plan the sort: Equation 2 of the PSA paper, on the key range in use.  Bits that are
- * the same in all keys of the range are left out.  If subtracting the lowest key leaves
- * even fewer bits, do so; the price is to write the keys once more.
+ * the same in all keys of the range, once its lowest key is subtracted, are left out.
  */
 static SortPlan
 plan_sort(const HdIndex &index, const HdBatch &batch)
 {
-	SortPlan	plan = {0, 0, 0};
+	SortPlan	plan = {batch.psa_bits, 0, index.low_key};
 	int			key_bits = 8 * (int) index.shape.width;
 	int			line = 64 / (int) index.shape.width;	/* keys of a cache line */
-	int			common_bits = bit_length(index.low_key ^ index.high_key);
 	int			range_bits = bit_length(index.high_key - index.low_key);
 	uint64_t	entries = (uint64_t) index.leaf_blocks.size() * usual_leaf_entries;
 
-	if (common_bits > range_bits + 1)
-		plan.base = index.low_key;
-	else
-		range_bits = common_bits;
-
-	plan.bits = batch.psa_bits;
 	if (plan.bits < 0)
 	{
 		plan.bits = ht_psa_bits(key_bits, entries, line);
@@ -331,8 +260,6 @@ plan_sort(const HdIndex &index, const HdBatch &batch)
 			plan.bits = 0;
 	}
 	plan.bits = std::min(plan.bits, std::min(range_bits, sort_bits_max));
-	if (plan.bits == 0)
-		plan.base = 0;
 	plan.first_bit = range_bits - plan.bits;
 	return plan;
 }
@@ -346,29 +273,19 @@ hd_index_search(HdIndex *index, const HdBatch *batch, HdResult *result)
 HdStatus
 hd_index_search_on(HdDevice *device, HdIndex *index, const HdBatch *batch, HdResult *result)
 {
-	int			threads = batch->threads;
-
 	device->enter();
 	memset(result, 0, sizeof(*result));
 	if (batch->psa_bits < HD_AUTOMATIC)
 		return device->fail(HD_INVALID, "cannot sort by %d bits", batch->psa_bits);
-	if (threads != HD_AUTOMATIC &&
-		(threads < 1 || threads > 32 || (threads & (threads - 1)) != 0))
-		return device->fail(HD_INVALID, "a group cannot have %d threads", threads);
 	if (batch->count > INT32_MAX)
 		return device->fail(HD_INVALID, "%u probes are too many", batch->count);
-	if (batch->output == HD_FIRST && batch->high != nullptr)
-		return device->fail(HD_INVALID, "ranges have no first hits");
-	if (batch->output != HD_PAIRS && batch->output != HD_FIRST && batch->output != HD_COUNT)
-		return device->fail(HD_INVALID, "unknown output %d", (int) batch->output);
-	if (batch->distinct && (batch->output != HD_PAIRS || batch->high != nullptr))
-		return device->fail(HD_INVALID, "only pairs of points can be distinct");
-	if (batch->map_pages > 0 && (batch->output != HD_PAIRS || (batch->probes != nullptr && batch->counts == nullptr)))
-		return device->fail(HD_INVALID, "only pairs can be counted by a map, and with probes only where there are counts");
-	if (batch->by_block && (batch->output != HD_PAIRS || batch->map_pages > 0))
+	if (batch->distinct && batch->high != nullptr)
+		return device->fail(HD_INVALID, "only points can be distinct");
+	if (batch->map_pages > 0 && batch->probes != nullptr && batch->counts == nullptr)
+		return device->fail(HD_INVALID, "with probes hits are counted where there are counts");
+	if (batch->by_block && (batch->probes == nullptr || batch->map_pages > 0))
 		return device->fail(HD_INVALID, "only pairs without a map can be sorted by block");
-	if (batch->keys != nullptr &&
-		(batch->output != HD_PAIRS || batch->high == nullptr || batch->map_pages > 0 || batch->by_block))
+	if (batch->keys != nullptr && (batch->probes == nullptr || batch->high == nullptr || batch->map_pages > 0 || batch->by_block))
 		return device->fail(HD_INVALID, "only pairs of ranges have keys, without a map and in no order");
 	if (batch->count == 0)
 		return HD_OK;
@@ -378,10 +295,6 @@ hd_index_search_on(HdDevice *device, HdIndex *index, const HdBatch *batch, HdRes
 		SortPlan	plan = plan_sort(*index, *batch);
 
 		result->psa_bits = plan.bits;
-		result->group.search = batch->group_search;
-		result->group.threads = threads;
-		if (batch->distinct)
-			result->group = {HT_GROUP_KARY, 1, 0};
 		return index->search(*batch, plan, result);
 	}
 	catch (const std::bad_alloc &)

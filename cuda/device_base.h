@@ -6,7 +6,6 @@
 #ifndef HARMONIA_CUDA_DEVICE_BASE_H
 #define HARMONIA_CUDA_DEVICE_BASE_H
 
-#include <atomic>
 #include <new>
 #include <vector>
 
@@ -17,44 +16,14 @@ namespace harmonia
 {
 
 /*
- * How to sort the probes of a batch: by "bits" bits of key - base, from first_bit on.
- * Keys outside the range in use may have higher bits set.
+ * How to sort the probes of a batch: by "bits" bits of key - base, from first_bit on, or fewer of the highest
+ * of them.  Keys outside the range in use may have higher bits set.  0 bits: not at all.
  */
 struct SortPlan
 {
 	int			bits;
 	int			first_bit;
 	AnyKey		base;
-};
-
-/*
- * A profile samples this many runs of this many neighbouring probes, spread evenly over
- * a batch.  Batches with fewer than profile_runs probes are not sampled.
- */
-constexpr uint32_t profile_runs = 32;
-constexpr uint32_t profile_run = 32;
-
-/* A flag of an index that searches on several lanes may read and set at the same time. */
-class SharedFlag
-{
-public:
-	SharedFlag() = default;
-	SharedFlag & operator=(const SharedFlag &other)
-	{
-		return *this = (bool) other;
-	}
-	SharedFlag & operator=(bool now)
-	{
-		value = now;
-		return *this;
-	}
-	operator	bool() const
-	{
-		return value;
-	}
-
-private:
-	std::atomic<bool> value {false};
 };
 
 }								/* namespace harmonia */
@@ -140,11 +109,6 @@ struct HdIndex
 	harmonia::AnyKey low_key = 0;
 	harmonia::AnyKey high_key = 0;
 
-	/* Set by profile().  While "profiled" is true nothing changes the others. */
-	harmonia::SharedFlag profiled;
-	uint32_t	profiled_leaves = 0;	/* number of leaves at that time */
-	HtGroupChoice group = {};
-
 	virtual ~ HdIndex()
 	{
 	}
@@ -180,27 +144,15 @@ struct HdIndex
 		return device->fail(HD_INVALID, "the device does not search batches together");
 	}
 
-	/*
-	 * Choose the thread group from sample keys, given in the order in which they are
-	 * searched.  Does nothing if this was done for the current leaves, also by another lane
-	 * meanwhile.  Without samples the group is one thread, until a later batch has samples.
-	 */
-	void		profile(const void *sample, uint32_t count);
-	HtGroupChoice chosen_group() const
-	{
-		return profiled ? group : HtGroupChoice{HT_GROUP_KARY, 1, 0};
-	}
-
 	/* The tree's shape.  The caller sets pages, keys and blocks. */
 	template <typename Key>
-	harmonia::Tree<Key> tree(bool linear) const
+	harmonia::Tree<Key> tree() const
 	{
 		harmonia::Tree<Key> result = {};
 
 		result.leaves = (uint32_t) leaf_blocks.size();
 		result.fanout = shape.fanout;
 		result.levels = shape.levels;
-		result.linear = linear;
 		for (int i = 0; i <= HT_MAX_LEVELS; i++)
 			result.level_start[i] = shape.level_start[i];
 		return result;

@@ -5,7 +5,6 @@
 #ifndef HARMONIA_CUDA_GPU_DEVICE_H
 #define HARMONIA_CUDA_GPU_DEVICE_H
 
-#include <atomic>
 #include <chrono>
 
 #include "gpu_kernels.h"
@@ -39,8 +38,6 @@ struct HostWords
 {
 	unsigned long long count;	/* of hits, from the device */
 	SmallNumbers small[HD_TOGETHER_MAX];
-	BatchWords	batch;			/* likewise */
-	uint32_t	near_windows;	/* set by sample_kernel */
 	uint32_t	one;			/* to set the stop word */
 	uint32_t	number;			/* for try_kernel() */
 	alignas(16) char tried[2][16];
@@ -92,27 +89,21 @@ struct BatchMemory
 {
 	Memory		low,
 				high,
-				bins,
-				tiles[passes_max],
-				sorted_low[passes_max],
-				numbers[passes_max],
-				slots[passes_max],
-				runs[passes_max],
-				values[passes_max],
+				digits[2],
+				numbers[2],
+				sorting,
 				out_probes,
-				out_values,
+				out_tids,
 				out_keys,
 				hit_slots,
-				hits,
+				hit_count,
 				map,
 				kept,
 				kept_probes,
 				counts,
-				hit_sort,
 				seen,
 				staged,
-				staged_numbers,
-				outliers;
+				staged_numbers;
 };
 
 /* One lane of a GPU: all lanes of a GPU are in the process's one context, and use the same indexes. */
@@ -172,14 +163,6 @@ struct CudaDevice : HdDevice
 	}
 };
 
-/* A batch's keys on the device. */
-struct BatchKeys
-{
-	const void *low;
-	const void *high;			/* NULL: points */
-	bool		ordered;		/* near each other are those with keys near each other */
-};
-
 #define TRY(device, call) \
 	do { \
 		HdStatus	status_ = (device)->status((call), #call); \
@@ -200,8 +183,6 @@ struct CudaIndex : HdIndex
 	Memory		device_keys;
 	Memory		device_blocks;
 	bool		levels_loaded = false;	/* they have all of keys and leaf_blocks */
-	SharedFlag	long_tids;		/* a result did not fit into a short tid */
-	std::atomic<int> counted_batches {0};	/* so many batches are not to be estimated */
 
 	/* The lane that works for the calling thread. */
 	CudaDevice *on() const
@@ -220,15 +201,26 @@ struct CudaIndex : HdIndex
 	bool		joins(const HdBatch &batch) const override;
 	HdStatus	search_together(const HdBatch *batches, int count, HdResult *results) override;
 
-	SortPlan	plan_without_base(SortPlan plan) const;
-	HdStatus	begin_distinct(Results &results);
-	HdStatus	bring_keys(const HdBatch &batch, BatchKeys &keys);
+	/* gpu_batch.cu */
 	template <typename Key>
-	HdStatus	find_order(const HdBatch &batch, BatchKeys &keys);
+	HdStatus	bring_keys(const HdBatch &batch, Probes<Key> &probes);
 	template <typename Key>
-	Tree<Key>	searched_tree(HtGroupSearch search)
+	HdStatus	sort(const SortPlan &plan, Probes<Key> &probes);
+	HdStatus	make_room(const HdBatch &batch, Results &results);
+	HdStatus	read_count(const unsigned long long *from, uint64_t *count);
+	HdStatus	count_by_map(const HdBatch &batch, Hits &hits, HdResult *result);
+	HdStatus	sort_by_block(Hits &hits, uint64_t count);
+	template <typename Key>
+	HdStatus	give_keys(const HdBatch &batch, uint64_t count);
+	HdStatus	bring_hits(const HdBatch &batch, const Hits &hits, uint64_t count);
+	template <typename Key>
+	HdStatus	give_hits(const HdBatch &batch, const Results &results, HdResult *result);
+	template <typename Key>
+	HdStatus	search_batch(const HdBatch &batch, const SortPlan &plan, HdResult *result);
+	template <typename Key>
+	Tree<Key>	searched_tree()
 	{
-		Tree<Key>	searched = tree<Key>(search == HT_GROUP_LINEAR);
+		Tree<Key>	searched = tree<Key>();
 
 		searched.pages = pages.at();
 		searched.keys = device_keys.as<Key>();
@@ -236,26 +228,6 @@ struct CudaIndex : HdIndex
 		searched.stop = on()->stop.at;
 		return searched;
 	}
-	template <typename Key, typename Low>
-	HdStatus	search_keys(const HdBatch &batch, const SortPlan &plan, const BatchKeys &keys, HdResult *result);
-	template <typename Key>
-	HdStatus	search_batch(const HdBatch &batch, const SortPlan &plan, HdResult *result);
-	template <typename Key, typename Low>
-	HdStatus	sort(const Digits<Low> &digits, HdOutput output, bool sampled, const Outliers &outliers,
-					 Probes<Key, Low> &probes);
-	template <typename Low, typename Value, typename Out>
-	HdStatus	restore(int passes, uint32_t count, bool sampled, Out *out);
-	template <typename Low>
-	HdStatus	restore_values(int passes, const HdBatch &batch, bool sampled, bool short_tids, void *out);
-	template <typename Key>
-	HdStatus	choose_group(const Probes<Key> &probes, HdResult *result);
-	template <typename Key>
-	bool		to_be_estimated(const HdBatch &batch, const HdResult &result);
-	bool		plan_narrow(const HdBatch &batch, const HdResult &result, SortPlan &plan) const;
-	HdStatus	count_by_map(const HdBatch &batch, Hits &hits, HdResult *result);
-	HdStatus	sort_by_block(Hits &hits, uint64_t count);
-	template <typename Key>
-	HdStatus	give_keys(const HdBatch &batch, uint64_t count);
 
 	/* gpu_small.cu */
 	bool		is_small(const HdBatch &batch) const;

@@ -42,18 +42,11 @@ struct DeviceGroup
 	}
 };
 
-/* Write the first hit of the i-th probe in search order. */
+/* Have a line brought to the second-level cache. */
 __device__ __forceinline__ void
-put_first(const Results &results, uint32_t i, uint64_t tid)
+prefetch(const void *at)
 {
-	if (results.short_tids == nullptr)
-		results.tids[i] = tid;
-	else
-	{
-		results.short_tids[i] = to_short_tid(tid);
-		if (!fits_short_tid(tid))
-			*results.hits = 1;
-	}
+	asm volatile("prefetch.global.L2 [%0];" : : "l" (at));
 }
 
 /* Minimum, maximum and sum of the values of a warp's threads, and the bits that any of them has. */

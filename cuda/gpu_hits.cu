@@ -47,9 +47,7 @@ cudaError_t
 launch_keep(const Hits &hits, uint64_t count, const PageMap &map, const Hits &kept,
 			unsigned long long *kept_count, uint32_t *counts, cudaStream_t stream)
 {
-	uint64_t	blocks = (count - 1) / keep_threads + 1;
-
-	keep_kernel<<<(uint32_t) blocks, keep_threads, 0, stream>>>(hits, count, map, kept, kept_count, counts);
+	keep_kernel<<<blocks_for(count, keep_threads), keep_threads, 0, stream>>>(hits, count, map, kept, kept_count, counts);
 	return cudaGetLastError();
 }
 
@@ -57,9 +55,6 @@ cudaError_t
 launch_sort_hits(void *memory, size_t &memory_size, const Hits &from, const Hits &to, uint64_t count,
 				 cudaStream_t stream)
 {
-	if (from.probes == nullptr)
-		return cub::DeviceRadixSort::SortKeys(memory, memory_size, from.tids, to.tids, count,
-											  block_first_bit, HT_TID_BITS, stream);
 	return cub::DeviceRadixSort::SortPairs(memory, memory_size, from.tids, to.tids, from.probes,
 										   to.probes, count, block_first_bit, HT_TID_BITS, stream);
 }
@@ -89,9 +84,7 @@ template <typename Key>
 cudaError_t
 launch_read_keys(const char *pages, const uint64_t *slots, uint64_t count, Key *keys, cudaStream_t stream)
 {
-	uint64_t	blocks = (count - 1) / key_threads + 1;
-
-	read_keys_kernel<Key> <<<(uint32_t) blocks, key_threads, 0, stream>>>(pages, slots, count, keys);
+	read_keys_kernel<Key> <<<blocks_for(count, key_threads), key_threads, 0, stream>>>(pages, slots, count, keys);
 	return cudaGetLastError();
 }
 

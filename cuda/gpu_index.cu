@@ -12,6 +12,31 @@ namespace harmonia
 /* Upper limit of one transfer of items that are not adjacent, in bytes. */
 constexpr size_t staged_max = 32 << 20;
 
+constexpr int write_threads = 256;
+
+/* One thread for each 16 bytes. */
+static __global__ void
+write_kernel(const uint32_t *numbers, const uint4 *staged, uint32_t words, uint32_t item_words,
+			 uint4 *pages)
+{
+	uint32_t	i = blockIdx.x * write_threads + threadIdx.x;
+
+	if (i < words)
+		pages[(size_t) numbers[i / item_words] * item_words + i % item_words] = staged[i];
+}
+
+cudaError_t
+launch_write(const uint32_t *numbers, const char *staged, uint32_t count, size_t size, char *pages,
+			 cudaStream_t stream)
+{
+	uint32_t	item_words = (uint32_t) (size / sizeof(uint4));
+	uint32_t	words = count * item_words;
+
+	write_kernel<<<blocks_for(words, write_threads), write_threads, 0, stream>>>
+		(numbers, (const uint4 *) staged, words, item_words, (uint4 *) pages);
+	return cudaGetLastError();
+}
+
 HdStatus
 CudaIndex::reserve(uint32_t blocks, bool on_host)
 {

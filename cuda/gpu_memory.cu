@@ -230,76 +230,84 @@ GrowingMemory::map_all(CUdeviceptr at, size_t *mapped) const
 }
 
 /*
- * Add an allocation behind the others.  If there are no addresses left there, all of them get
- * other addresses; an allocation can be mapped twice meanwhile.
+ * Find addresses for so many bytes more than the "kept" ones.  If there are none left behind these, all allocations get
+ * other addresses; an allocation can be mapped twice meanwhile.  What is new in *place is undone by the caller on failure.
  */
+CUresult
+GrowingMemory::find_place(size_t kept, size_t more, size_t unit, Place *place) const
+{
+	CUresult	result;
+
+	*place = {(CUdeviceptr) start, addresses, kept};
+	if (kept + more <= addresses)
+		return CUDA_SUCCESS;
+	place->size = round_up(std::max(2 * addresses, kept + more), unit);
+	result = driver().reserve(&place->begin, place->size, 0, 0, 0);
+	if (result != CUDA_SUCCESS)
+	{
+		*place = {(CUdeviceptr) start, addresses, kept};
+		return result;
+	}
+	return map_all(place->begin, &place->mapped);
+}
+
+/* Give up a place that is not to be used, or no longer; what was mapped before at the same addresses stays. */
+void
+GrowingMemory::leave_place(const Place &place, size_t kept) const
+{
+	bool		is_own = place.begin != 0 && place.begin == (CUdeviceptr) start && place.size == addresses;
+
+	if (place.mapped > (is_own ? kept : 0))
+		driver().unmap(place.begin + (is_own ? kept : 0), place.mapped - (is_own ? kept : 0));
+	if (!is_own && place.size > 0)
+		driver().free(place.begin, place.size);
+}
+
+/* Add an allocation behind the others, or in place of an ordinary one. */
 cudaError_t
 GrowingMemory::map(size_t needed, bool on_host, cudaStream_t stream)
 {
-	const Driver &driver = harmonia::driver();
 	const MappedKind &kind = on_host ? kinds().host : kinds().device;
 	bool		moves = parts.empty();	/* from an ordinary allocation, if there is any */
 	size_t		kept = moves ? 0 : room;
 	Part		part = {0, round_up(needed - kept, kind.unit)};
-	size_t		wanted = addresses;
-	CUdeviceptr begin = (CUdeviceptr) start;
-	size_t		mapped = kept;
+	Place		place;
 	CUresult	result;
 	cudaError_t error;
 
 	parts.reserve(parts.size() + 1);
-	result = driver.create(&part.handle, part.size, &kind.properties, 0);
+	result = driver().create(&part.handle, part.size, &kind.properties, 0);
 	if (result != CUDA_SUCCESS)
 		return on_host ? cudaErrorMemoryAllocation : error_of(result);
-	if (kept + part.size > addresses)
-	{
-		wanted = round_up(std::max(2 * addresses, kept + part.size), kind.unit);
-		result = driver.reserve(&begin, wanted, 0, 0, 0);
-		if (result != CUDA_SUCCESS)
-		{
-			driver.release(part.handle);
-			return error_of(result);
-		}
-		result = map_all(begin, &mapped);
-	}
+	result = find_place(kept, part.size, kind.unit, &place);
 	if (result == CUDA_SUCCESS)
-	{
-		result = map_part(begin + kept, part);
-		if (result == CUDA_SUCCESS)
-			mapped += part.size;
-	}
+		result = map_part(place.begin + kept, part);
+	if (result == CUDA_SUCCESS)
+		place.mapped += part.size;
 	error = error_of(result);
 	if (error == cudaSuccess)
-		error = cudaMemsetAsync((char *) begin + kept, 0, part.size, stream);
+		error = cudaMemsetAsync((char *) place.begin + kept, 0, part.size, stream);
 	if (error == cudaSuccess && moves && room > 0)
-		error = cudaMemcpyAsync((char *) begin, start, room, cudaMemcpyDeviceToDevice, stream);
+		error = cudaMemcpyAsync((char *) place.begin, start, room, cudaMemcpyDeviceToDevice, stream);
 	if (error == cudaSuccess)
 		error = cudaStreamSynchronize(stream);
 	if (error != cudaSuccess)
 	{
-		/* Undo what was done. */
-		if (begin != (CUdeviceptr) start || moves)
-		{
-			if (mapped > 0)
-				driver.unmap(begin, mapped);
-			driver.free(begin, wanted);
-		}
-		else if (mapped > kept)
-			driver.unmap(begin + kept, part.size);
-		driver.release(part.handle);
+		leave_place(place, kept);
+		driver().release(part.handle);
 		return error;
 	}
 
 	if (moves)
 		cudaFree(start);
-	else if (begin != (CUdeviceptr) start)
+	else if (place.begin != (CUdeviceptr) start)
 	{
-		driver.unmap((CUdeviceptr) start, room);
-		driver.free((CUdeviceptr) start, addresses);
+		driver().unmap((CUdeviceptr) start, room);
+		driver().free((CUdeviceptr) start, addresses);
 	}
 	parts.push_back(part);
-	start = (char *) begin;
-	addresses = wanted;
+	start = (char *) place.begin;
+	addresses = place.size;
 	room = kept + part.size;
 	return cudaSuccess;
 }

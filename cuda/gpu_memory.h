@@ -59,8 +59,18 @@ private:
 	size_t		addresses = 0;
 	std::vector<Part> parts;
 
+	/* Addresses for more than there is. */
+	struct Place
+	{
+		CUdeviceptr begin;
+		size_t		size;
+		size_t		mapped;		/* of this */
+	};
+
 	cudaError_t move(size_t needed, cudaStream_t stream);
 	cudaError_t map(size_t needed, bool on_host, cudaStream_t stream);
+	CUresult	find_place(size_t kept, size_t more, size_t unit, Place *place) const;
+	void		leave_place(const Place &place, size_t kept) const;
 	CUresult	map_part(CUdeviceptr at, const Part &part) const;
 	CUresult	map_all(CUdeviceptr at, size_t *mapped) const;
 };

@@ -345,29 +345,37 @@ end_of_turn(const Ranges &ranges, uint64_t from, uint64_t total)
 	return ranges.starts[range] > from ? ranges.starts[range] : ranges.starts[range + 1];
 }
 
+using RangeTotals = cub::BlockScan<uint64_t, block_threads, cub::BLOCK_SCAN_WARP_SCANS>;
+using RangeScan = cub::BlockScan<uint32_t, block_threads, cub::BLOCK_SCAN_WARP_SCANS>;
+
+/* What a block shares while it writes the hits of its ranges. */
+struct RangeMemory
+{
+	Ranges		ranges;
+	typename RangeTotals::TempStorage totals;
+	typename RangeScan::TempStorage scan;
+};
+
+/* Now and then all threads of the block ask together whether the search is to be given up. */
+template <typename Key>
+__device__ __forceinline__ bool
+is_stopped(const Tree<Key> &tree, uint32_t &chunks)
+{
+	return chunks++ % 4 == 3 && __syncthreads_or(threadIdx.x == 0 && gives_up(DeviceGroup<1>(), tree)) != 0;
+}
+
 /*
- * Write the hits of each group's range at its places.  All threads of the block call this together,
- * even those whose group has none.
+ * Note the places of each group's range, and the slots with hits at the first and the last one.  Returns the number of
+ * places of all ranges.
  */
 template <int Threads, typename Key, typename Leaves>
-__device__ __forceinline__ void
-give_ranges(const DeviceGroup<Threads> &group, const Tree<Key> &tree, const Leaves &leaf_of, const Results &results,
-			PlaceSpan places, Key low, Key high, uint32_t number)
+__device__ __forceinline__ uint64_t
+note_ranges(const DeviceGroup<Threads> &group, const Tree<Key> &tree, const Leaves &leaf_of, PlaceSpan places, Key low,
+			Key high, uint32_t number, RangeMemory &memory)
 {
-	using Totals = cub::BlockScan<uint64_t, block_threads, cub::BLOCK_SCAN_WARP_SCANS>;
-	using Scan = cub::BlockScan<uint32_t, block_threads, cub::BLOCK_SCAN_WARP_SCANS>;
-	__shared__ typename Totals::TempStorage totals;
-	__shared__ typename Scan::TempStorage scan;
-	__shared__ Ranges ranges;
+	Ranges	   &ranges = memory.ranges;
 	uint64_t	start;
-	uint64_t	end;
 	uint64_t	total;
-	uint32_t	chunks = 0;
-	bool		stopped = false;
-
-	/* Now and then all threads ask together whether the search is to be given up. */
-	auto		stop = [&]() { return chunks++ % 4 == 3 &&
-		__syncthreads_or(threadIdx.x == 0 && gives_up(DeviceGroup<1>(), tree)) != 0; };
 
 	for (int i = 0; i < 2 && (uint32_t) i < places.count; i++)
 	{
@@ -378,63 +386,93 @@ give_ranges(const DeviceGroup<Threads> &group, const Tree<Key> &tree, const Leav
 	}
 	ranges.first[threadIdx.x] = places.first;
 	ranges.numbers[threadIdx.x] = number;
-	Totals(totals).ExclusiveSum(group.thread == 0 ? places.count : 0, start, total);
+	RangeTotals(memory.totals).ExclusiveSum(group.thread == 0 ? places.count : 0, start, total);
 	ranges.starts[threadIdx.x] = start;
 	if (threadIdx.x == 0)
 		ranges.starts[block_threads] = total;
 	__syncthreads();
+	return total;
+}
+
+/* Reserve room for the hits of a range that takes several chunks: as they must be adjacent, they are counted before. */
+template <typename Key, typename Leaves>
+__device__ __forceinline__ uint64_t
+reserve_chunks(const Tree<Key> &tree, const Leaves &leaf_of, const Results &results, uint64_t from, uint64_t end,
+			   uint32_t &chunks, bool &stopped, RangeMemory &memory)
+{
+	uint64_t	own = 0;
+	uint64_t	hits;
+
+	for (uint64_t chunk = from; chunk < end && !stopped; chunk += chunk_places)
+	{
+		own += take_places(tree, leaf_of, memory.ranges, chunk, end, false).hits();
+		stopped = is_stopped(tree, chunks);
+	}
+	RangeTotals(memory.totals).ExclusiveSum(own, own, hits);
+	if (threadIdx.x == 0)
+		memory.ranges.at = atomicAdd(results.hits, (unsigned long long) hits);
+	__syncthreads();
+	return memory.ranges.at;
+}
+
+/* Write the hits of a chunk to "at" or, if it is not reserved, to room that this reserves.  Returns the end of that. */
+template <typename Key, typename Leaves>
+__device__ __forceinline__ uint64_t
+write_chunk(const Tree<Key> &tree, const Leaves &leaf_of, const Results &results, uint64_t chunk, uint64_t end, bool reserved,
+			uint64_t at, RangeMemory &memory)
+{
+	Ranges	   &ranges = memory.ranges;
+	TakenPlaces taken = take_places(tree, leaf_of, ranges, chunk, end, true);
+	uint32_t	before;
+	uint32_t	sums;
+	uint32_t	hits;
+	unsigned long long start = 0;
+
+	RangeScan(memory.scan).ExclusiveSum(taken.hits() << sum_hits_at | taken.places(), before, sums);
+	hits = sums >> sum_hits_at;
+	if (threadIdx.x == 0 && !reserved)
+		start = atomicAdd(results.hits, (unsigned long long) hits);
+	list_places(taken, before >> sum_hits_at, before % (1u << sum_hits_at), ranges);
+	if (threadIdx.x == 0 && !reserved)
+		ranges.at = start;
+	__syncthreads();
+	if (!reserved)
+		at = ranges.at;
+	if (results.slots != nullptr)
+		note_slots(taken, results, at + (before >> sum_hits_at));
+	write_listed(tree.pages, ranges, results, at, sums % (1u << sum_hits_at), hits);
+	__syncthreads();
+	return at + hits;
+}
+
+/*
+ * Write the hits of each group's range at its places.  All threads of the block call this together,
+ * even those whose group has none.
+ */
+template <int Threads, typename Key, typename Leaves>
+__device__ __forceinline__ void
+give_ranges(const DeviceGroup<Threads> &group, const Tree<Key> &tree, const Leaves &leaf_of, const Results &results,
+			PlaceSpan places, Key low, Key high, uint32_t number)
+{
+	__shared__ RangeMemory memory;
+	uint64_t	total = note_ranges(group, tree, leaf_of, places, low, high, number, memory);
+	uint64_t	end;
+	uint32_t	chunks = 0;
+	bool		stopped = false;
 
 	for (uint64_t from = 0; from < total && !stopped; from = end)
 	{
 		bool		in_chunks;
 		uint64_t	at = 0;		/* where the hits of a chunk are written */
 
-		end = end_of_turn(ranges, from, total);
+		end = end_of_turn(memory.ranges, from, total);
 		in_chunks = end - from > chunk_places;
-
-		/* The hits of a range must be adjacent: if it takes several chunks, count them before. */
 		if (in_chunks)
-		{
-			uint64_t	own = 0;
-			uint64_t	hits;
-
-			for (uint64_t chunk = from; chunk < end && !stopped; chunk += chunk_places)
-			{
-				own += take_places(tree, leaf_of, ranges, chunk, end, false).hits();
-				stopped = stop();
-			}
-			Totals(totals).ExclusiveSum(own, own, hits);
-			if (threadIdx.x == 0)
-				ranges.at = atomicAdd(results.hits, (unsigned long long) hits);
-			__syncthreads();
-			at = ranges.at;
-		}
+			at = reserve_chunks(tree, leaf_of, results, from, end, chunks, stopped, memory);
 		for (uint64_t chunk = from; chunk < end && !stopped; chunk += chunk_places)
 		{
-			TakenPlaces taken = take_places(tree, leaf_of, ranges, chunk, end, true);
-			uint32_t	before;
-			uint32_t	sums;
-			uint32_t	hits;
-			uint32_t	listed; /* places */
-			unsigned long long reserved = 0;
-
-			Scan(scan).ExclusiveSum(taken.hits() << sum_hits_at | taken.places(), before, sums);
-			hits = sums >> sum_hits_at;
-			listed = sums % (1u << sum_hits_at);
-			if (threadIdx.x == 0 && !in_chunks)
-				reserved = atomicAdd(results.hits, (unsigned long long) hits);
-			list_places(taken, before >> sum_hits_at, before % (1u << sum_hits_at), ranges);
-			if (threadIdx.x == 0 && !in_chunks)
-				ranges.at = reserved;
-			__syncthreads();
-			if (!in_chunks)
-				at = ranges.at;
-			if (results.slots != nullptr)
-				note_slots(taken, results, at + (before >> sum_hits_at));
-			write_listed(tree.pages, ranges, results, at, listed, hits);
-			__syncthreads();
-			at += hits;
-			stopped = stop();
+			at = write_chunk(tree, leaf_of, results, chunk, end, in_chunks, at, memory);
+			stopped = is_stopped(tree, chunks);
 		}
 	}
 }

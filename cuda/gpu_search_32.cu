@@ -4,7 +4,4 @@
  */
 #include "gpu_search.cuh"
 
-template cudaError_t harmonia::launch_search<uint32_t>(const HtGroupChoice &, bool,
-													  const Tree<uint32_t> &,
-													  const Probes<uint32_t> &,
-													  const Results &, cudaStream_t);
+INSTANTIATE_SEARCH(uint32_t)

@@ -4,7 +4,4 @@
  */
 #include "gpu_search.cuh"
 
-template cudaError_t harmonia::launch_search<uint64_t>(const HtGroupChoice &, bool,
-													  const Tree<uint64_t> &,
-													  const Probes<uint64_t> &,
-													  const Results &, cudaStream_t);
+INSTANTIATE_SEARCH(uint64_t)

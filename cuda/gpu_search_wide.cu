@@ -4,9 +4,4 @@
  */
 #include "gpu_search.cuh"
 
-#define FOR_KEY(Key) \
-	template cudaError_t harmonia::launch_search<Key>(const HtGroupChoice &, bool, \
-													  const Tree<Key> &, const Probes<Key> &, \
-													  const Results &, cudaStream_t);
-
-FOR_KEY(harmonia::Wide)
+INSTANTIATE_SEARCH(harmonia::Wide)

@@ -51,6 +51,12 @@ constexpr uint32_t seen_size = 1 << seen_bits;
 
 static_assert(seen_size >= 2 * small_max, "half of the table stays free");
 
+/* A word has the number of a slot of the index, and above it that of an epoch. */
+constexpr int seen_slot_bits = 36;
+constexpr uint32_t epoch_end = 1 << (64 - seen_slot_bits);
+
+static_assert((uint64_t) HD_MAX_LEAVES * HT_LEAF_MAX_ENTRIES < UINT64_C(1) << seen_slot_bits, "all slots have a number");
+
 /* SmallNumbers.hits of a batch whose search has not ended. */
 constexpr unsigned long long no_number = ~0ULL;
 
@@ -222,15 +228,15 @@ end_block(const SmallBatch<Key> &batch, uint32_t blocks, SmallCounters &counters
  * equal one was seen before.
  */
 static __device__ bool
-note_seen(unsigned long long *seen, uint32_t epoch, uint32_t slot)
+note_seen(unsigned long long *seen, uint32_t epoch, uint64_t slot)
 {
-	unsigned long long own = (unsigned long long) epoch << 32 | slot;
+	unsigned long long own = (unsigned long long) epoch << seen_slot_bits | slot;
 
-	for (uint32_t at = slot * 2654435769u >> (32 - seen_bits);; at = (at + 1) % seen_size)
+	for (uint32_t at = (uint32_t) slot * 2654435769u >> (32 - seen_bits);; at = (at + 1) % seen_size)
 	{
 		unsigned long long there = *(volatile unsigned long long *) &seen[at];
 
-		if (there >> 32 != epoch)
+		if (there >> seen_slot_bits != epoch)
 		{
 			unsigned long long was = atomicCAS(&seen[at], there, own);
 
@@ -287,11 +293,10 @@ small_kernel(const __grid_constant__ Tree<Key> tree, const __grid_constant__ Sma
 	Key			high = 0;
 	Found		found = {};
 	PlaceSpan	places = {};
-	uint32_t	slot = 0;
+	uint64_t	slot = 0;
 
 	if (blockIdx.x >= blocks)
 		return;
-	results.output = HD_PAIRS;
 	results.probes = batch.found.probes;
 	results.tids = batch.found.tids;
 	results.room = batch.room;
@@ -306,7 +311,7 @@ small_kernel(const __grid_constant__ Tree<Key> tree, const __grid_constant__ Sma
 		else
 			places = find_places<0>(group, tree, low, high);
 		if (Points && batch.seen != nullptr && found.count > 0)
-			slot = (uint32_t) number_of_slot(group, tree, found.first_block, low);
+			slot = number_of_slot(group, tree, found.first_block, low);
 	}
 	if (Points && batch.seen != nullptr)
 	{
@@ -348,8 +353,7 @@ bool
 CudaIndex::is_small(const HdBatch &batch) const
 {
 	return batch.pinned && ((const CudaDevice *) device)->sees_pinned && batch.count > 0 && batch.count <= small_max &&
-		batch.room <= small_room && batch.output == HD_PAIRS && !batch.on_device && batch.keys == nullptr &&
-		batch.psa_bits == HD_AUTOMATIC && batch.threads == HD_AUTOMATIC;
+		batch.room <= small_room && !batch.on_device && batch.keys == nullptr && batch.psa_bits == HD_AUTOMATIC;
 }
 
 bool
@@ -365,7 +369,7 @@ CudaIndex::joins(const HdBatch &batch) const
 HdStatus
 CudaDevice::begin_epoch()
 {
-	constexpr uint32_t first_epoch = UINT32_MAX - 1000;
+	constexpr uint32_t first_epoch = epoch_end - 1000;
 	constexpr size_t size = HD_TOGETHER_MAX * seen_size * sizeof(unsigned long long);
 
 	if (seen_points.size == 0)
@@ -374,7 +378,7 @@ CudaDevice::begin_epoch()
 		TRY(this, cudaMemsetAsync(seen_points.at, 0, size, stream));
 		epoch = first_epoch;
 	}
-	if (++epoch == 0)
+	if (++epoch == epoch_end)
 	{
 		TRY(this, cudaMemsetAsync(seen_points.at, 0, size, stream));
 		epoch = 1;
@@ -386,24 +390,9 @@ CudaDevice::begin_epoch()
 HdStatus
 CudaIndex::bring_unsorted(const HdBatch &batch, Hits hits, uint64_t count)
 {
-	CudaDevice *lane = on();
-	uint64_t	outputs = std::min(count, batch.room);
+	HdStatus	status = count <= batch.room ? sort_by_block(hits, count) : HD_OK;
 
-	if (batch.probes == nullptr)
-		hits.probes = nullptr;
-	if (count <= batch.room)
-	{
-		HdStatus	status = sort_by_block(hits, count);
-
-		if (status != HD_OK)
-			return status;
-	}
-	TRY(lane, cudaMemcpyAsync(batch.tids, hits.tids, outputs * sizeof(uint64_t), cudaMemcpyDeviceToHost, lane->stream));
-	if (batch.probes != nullptr)
-		TRY(lane, cudaMemcpyAsync(batch.probes, hits.probes, outputs * sizeof(uint32_t), cudaMemcpyDeviceToHost,
-								  lane->stream));
-	AWAIT(lane);
-	return HD_OK;
+	return status == HD_OK ? bring_hits(batch, hits, std::min(count, batch.room)) : status;
 }
 
 /*
@@ -435,19 +424,50 @@ CudaDevice::wait_for_numbers(int count)
 					  });
 }
 
+/*
+ * Say where the keys and hits of a lane's small batch are.  Its hits can be in the lane's memory, from number "at" on.
+ */
 template <typename Key>
-HdStatus
-CudaIndex::search_small(const HdBatch *batches, int count, HdResult *results)
+static SmallBatch<Key>
+describe_small(CudaDevice *lane, const HdBatch &batch, int number, uint64_t at)
 {
-	CudaDevice *lane = on();
-	auto		begin = std::chrono::steady_clock::now();
-	SmallBatches<Key> small = {};
+	SmallBatch<Key> small = {};
+	Hits		given = {batch.tids, batch.probes};
+
+	small.low = (const Key *) batch.low;
+	small.high = (const Key *) batch.high;
+	small.count = batch.count;
+	small.found = given;
+	small.room = batch.room;
+	small.epoch = lane->epoch;
+	if (batch.distinct)
+		small.seen = lane->seen_points.as<unsigned long long>() + number * seen_size;
+
+	/* If something is done with all hits, they are found in memory of the device.  Numbers of probes that nobody wants stay there. */
+	if (batch.by_block || batch.map_pages > 0)
+	{
+		small.found.tids = lane->batch.out_tids.as<uint64_t>() + at;
+		small.given = given;
+		small.map = {batch.map, batch.map_pages};
+		small.counts = batch.probes != nullptr ? batch.counts : nullptr;
+		small.most = batch.map_pages > 0 ? batch.room : std::min(batch.room, sorted_max);
+	}
+	if (small.given.tids != nullptr || batch.probes == nullptr)
+		small.found.probes = lane->batch.out_probes.as<uint32_t>() + at;
+	return small;
+}
+
+/* Describe small batches to their kernel, on the lane that searches them. */
+template <typename Key>
+static HdStatus
+describe_all(CudaDevice *lane, const HdBatch *batches, int count, SmallBatches<Key> &small)
+{
 	uint64_t	room = 0;
 	HdStatus	status;
 
 	for (int i = 0; i < count; i++)
 		room += batches[i].room;
-	TRY(lane, lane->batch.out_values.reserve(room * sizeof(uint64_t)));
+	TRY(lane, lane->batch.out_tids.reserve(room * sizeof(uint64_t)));
 	TRY(lane, lane->batch.out_probes.reserve(room * sizeof(uint32_t)));
 	status = lane->begin_epoch();
 	if (status != HD_OK)
@@ -457,66 +477,42 @@ CudaIndex::search_small(const HdBatch *batches, int count, HdResult *results)
 	room = 0;
 	for (int i = 0; i < count; i++)
 	{
-		const HdBatch &batch = batches[i];
-		Hits		given = {batch.tids, batch.probes};
-
-		SmallBatch<Key> &own = small.of[i];
-
-		own.low = (const Key *) batch.low;
-		own.high = (const Key *) batch.high;
-		own.count = batch.count;
-		own.found = given;
-		own.room = batch.room;
-		own.epoch = lane->epoch;
-		if (batch.distinct)
-			own.seen = lane->seen_points.as<unsigned long long>() + i * seen_size;
-
-		/* If something is done with all hits, they are found in memory of the device.  Numbers of probes that nobody wants stay there. */
-		if (batch.by_block || batch.map_pages > 0)
-		{
-			own.found.tids = lane->batch.out_values.as<uint64_t>() + room;
-			own.given = given;
-			own.map = {batch.map, batch.map_pages};
-			own.counts = batch.probes != nullptr ? batch.counts : nullptr;
-			own.most = batch.map_pages > 0 ? batch.room : std::min(batch.room, sorted_max);
-		}
-		if (own.given.tids != nullptr || batch.probes == nullptr)
-			own.found.probes = lane->batch.out_probes.as<uint32_t>() + room;
-		room += batch.room;
-		results[i].psa_bits = 0;
-		results[i].group = {HT_GROUP_KARY, small_threads, 0};
+		small.of[i] = describe_small<Key>(lane, batches[i], i, room);
+		room += batches[i].room;
 		lane->words->small[i].hits = no_number;
 	}
+	return HD_OK;
+}
 
-	Tree<Key>	tree = searched_tree<Key>(HT_GROUP_KARY);
+template <typename Key>
+HdStatus
+CudaIndex::search_small(const HdBatch *batches, int count, HdResult *results)
+{
+	CudaDevice *lane = on();
+	auto		begin = std::chrono::steady_clock::now();
+	SmallBatches<Key> small = {};
+	HdStatus	status = describe_all(lane, batches, count, small);
 
-	if (batches->high == nullptr)
-		TRY(lane, (launch_small<Key, small_threads, true>(tree, small, count, lane->stream)));
-	else
-		TRY(lane, (launch_small<Key, small_threads, false>(tree, small, count, lane->stream)));
-	status = lane->wait_for_numbers(count);
 	if (status != HD_OK)
 		return status;
-
-	for (int i = 0; i < count; i++)
+	if (batches->high == nullptr)
+		TRY(lane, (launch_small<Key, small_threads, true>(searched_tree<Key>(), small, count, lane->stream)));
+	else
+		TRY(lane, (launch_small<Key, small_threads, false>(searched_tree<Key>(), small, count, lane->stream)));
+	status = lane->wait_for_numbers(count);
+	for (int i = 0; i < count && status == HD_OK; i++)
 	{
+		results[i].psa_bits = 0;
 		results[i].hits = lane->words->small[i].hits;
 		results[i].counted = lane->words->small[i].counted;
 		if (batches[i].by_block && results[i].hits > small.of[i].most)
-		{
 			status = bring_unsorted(batches[i], small.of[i].found, results[i].hits);
-			if (status != HD_OK)
-				return status;
-		}
 	}
 
 	/* The device's own clock would take longer to ask than the search.  The batches share the time. */
 	for (int i = 0; i < count; i++)
-	{
-		if (batches[i].timed)
-			results[i].search_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count() / count;
-	}
-	return HD_OK;
+		results[i].search_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count() / count;
+	return status;
 }
 
 HdStatus

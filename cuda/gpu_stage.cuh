@@ -84,9 +84,9 @@ find_leaf_together(const Tree<Key> &tree, Key key)
  * Find the span of keys with top bits from "top" to "top_last".  The first two warps of a block do so, each for one end
  * of it; "span" is in shared memory, and known to the block once it has synchronised.
  */
-template <typename Key, typename Low>
+template <typename Key>
 __device__ __forceinline__ void
-find_span(const Tree<Key> &tree, const Probes<Key, Low> &probes, uint32_t top, uint32_t top_last, Span<Key> &span)
+find_span(const Tree<Key> &tree, const Probes<Key> &probes, uint32_t top, uint32_t top_last, Span<Key> &span)
 {
 	bool		finds_first = threadIdx.x < warp_threads;
 	Key			low = probes.of_top(top) + probes.base;

@@ -1,6 +1,6 @@
 /*
  * gpu_tile.cuh
- *		The search kernel for partitioned probes, each served by a single thread.
+ *		The search kernel for sorted probes, each served by a single thread.
  *
  * The search is limited by the number of cache lines that a warp's loads touch, and by
  * the number of instructions.  So a block sorts a tile of probes by some more bits in
@@ -8,8 +8,7 @@
  * the same.  If that leads to a few leaves, points are compared with the bounds of these
  * leaves' blocks, which are staged in shared memory.  A point that is no bound is in one
  * block, if at all; the others are put aside, so that all threads of a warp search blocks at
- * the same time.  The blocks of a range are found by the same bounds.  The result for each probe
- * then replaces its key.
+ * the same time.  The blocks of a range are found by the same bounds.
  */
 #ifndef HARMONIA_CUDA_GPU_TILE_CUH
 #define HARMONIA_CUDA_GPU_TILE_CUH
@@ -29,75 +28,65 @@ constexpr int thread_bins = local_bins / block_threads;
  * Probes per thread and tile, and blocks on a multiprocessor.  These values were fastest
  * on an H100 with 2^26 keys, by up to a tenth (bench/gpu measures it).  More
  * blocks hide more latency, until registers spill; larger tiles take shared memory from
- * the first-level cache.  The pairs of ranges need shared memory for other things, too.
+ * the first-level cache.  Ranges need shared memory for other things, too.
  */
-template <typename Key, bool Points, bool Pairs>
+template <typename Key, bool Points>
 struct Tile
 {
-	static constexpr int probes = Points && Pairs ? 10 : !Points && Pairs ? 4 : 8;
+	static constexpr int probes = Points ? 10 : 4;
 	static constexpr uint32_t size = block_threads * probes;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
-	static constexpr int blocks = Points && !Pairs ? 3 : 2;	/* all that fit */
+	static constexpr int blocks = 2;	/* all that fit */
 #else
-	static constexpr int blocks = (Points && !Pairs ? 6 : !Points && Pairs ? 4 : 5) - (is_wide<Key> ? 1 : 0);
+	static constexpr int blocks = (Points ? 5 : 4) - (is_wide<Key> ? 1 : 0);
 #endif
 
-	/* Reuses the memory of the counters. */
-	struct Order
-	{
-		uint32_t	numbers[Pairs || !Points ? size : 1];	/* numbers of the probes in
-															 * slots */
-		uint16_t	slot_of[Pairs ? 1 : size];	/* slot of the tile's i-th probe */
-	};
 	struct Memory
 	{
-		uint64_t	slots[size];	/* what key_in_slot() takes, sorted; then results */
+		uint64_t	slots[size];	/* what key_in_slot() takes, sorted; then what points have found */
 		union
 		{
 			uint32_t	starts[local_bins + 1]; /* the last one is of what a tile lacks */
-			Order		order;
+			uint32_t	numbers[size];	/* of the probes in slots */
 		};
 		uint16_t	aside[Points ? size : 1];	/* slots put aside */
 	};
 };
 
 /*
- * What is in a tile's slots before they have results: keys, or, as wide keys do not fit, the places
- * where the tile's keys are.
+ * What is in a tile's slots before they have results: keys, or, as wide keys do not fit, numbers of probes.
  */
-template <typename Key, typename Low>
+template <typename Key>
 __device__ __forceinline__ Key
-key_in_slot(const Probes<Key, Low> &probes, uint32_t start, uint64_t slot)
+key_in_slot(const Probes<Key> &probes, uint64_t slot)
 {
 	if constexpr (is_wide<Key>)
-		return probes.low[start + (uint32_t) slot] + probes.base;
+		return probes.low[slot];
 	else
 		return (Key) slot;
 }
 
 /* What a thread keeps of a probe while its tile is sorted. */
-template <typename Low>
+template <typename Key>
 struct TileProbe
 {
-	Low			offset;
+	uint32_t	number;
+	Key			offset;
 
-	template <typename Key>
-	__device__ __forceinline__ void take(const Probes<Key, Low> &, Low of_probe)
+	__device__ __forceinline__ void take(const Probes<Key> &probes, uint32_t of_probe)
 	{
-		offset = of_probe;
+		number = of_probe;
+		offset = probes.low[number] - probes.base;
 	}
-	template <typename Key>
-	__device__ __forceinline__ bool is_usual(const Probes<Key, Low> &probes) const
+	__device__ __forceinline__ bool is_usual(const Probes<Key> &probes) const
 	{
 		return probes.is_usual(offset);
 	}
-	template <typename Key>
-	__device__ __forceinline__ uint32_t top(const Probes<Key, Low> &probes) const
+	__device__ __forceinline__ uint32_t top(const Probes<Key> &probes) const
 	{
 		return probes.top_of(offset);
 	}
-	template <typename Key>
-	__device__ __forceinline__ uint64_t slot(const Probes<Key, Low> &probes, uint32_t) const
+	__device__ __forceinline__ uint64_t slot(const Probes<Key> &probes) const
 	{
 		return (Key) (offset + probes.base);
 	}
@@ -107,68 +96,49 @@ struct TileProbe
 template <>
 struct TileProbe<Wide>
 {
+	uint32_t	number;
 	uint32_t	top_bits;
 
-	template <typename Key>
-	__device__ __forceinline__ void take(const Probes<Key> &probes, Key offset)
+	__device__ __forceinline__ void take(const Probes<Wide> &probes, uint32_t of_probe)
 	{
+		Wide		offset = probes.low[of_probe] - probes.base;
+
+		number = of_probe;
 		top_bits = probes.is_usual(offset) ? probes.top_of(offset) : UINT32_MAX;
 	}
-	template <typename Key>
-	__device__ __forceinline__ bool is_usual(const Probes<Key> &) const
+	__device__ __forceinline__ bool is_usual(const Probes<Wide> &) const
 	{
 		return top_bits != UINT32_MAX;
 	}
-	template <typename Key>
-	__device__ __forceinline__ uint32_t top(const Probes<Key> &) const
+	__device__ __forceinline__ uint32_t top(const Probes<Wide> &) const
 	{
 		return top_bits;
 	}
-	template <typename Key>
-	__device__ __forceinline__ uint64_t slot(const Probes<Key> &, uint32_t i) const
+	__device__ __forceinline__ uint64_t slot(const Probes<Wide> &) const
 	{
-		return i;
+		return number;
 	}
 };
 
-/*
- * Sort the tile's probes by their top bits into memory.slots, with their numbers in
- * memory.order.  All threads of the block take part.  "later" is the tile of a later block.
+/* ----------------------------------------------------------------
+ *		Sorting a tile
+ * ----------------------------------------------------------------
  */
-template <bool Points, bool Pairs, typename Key, typename Low>
+
+/* Find the span of the usual ones of a tile's keys.  All threads of the block take part. */
+template <int Each, typename Key>
 __device__ __forceinline__ Span<Key>
-sort_tile(const Tree<Key> &tree, const Probes<Key, Low> &probes, uint32_t start, uint32_t size, TileRange later,
-		  typename Tile<Key, Points, Pairs>::Memory &memory)
+find_tile_span(const Tree<Key> &tree, const Probes<Key> &probes, const TileProbe<Key> (&keys)[Each])
 {
-	constexpr int tile_probes = Tile<Key, Points, Pairs>::probes;
-	using Scan = cub::BlockScan<uint32_t, block_threads>;
-	__shared__ typename Scan::TempStorage scan;
 	__shared__ uint32_t least[block_warps];
 	__shared__ uint32_t greatest[block_warps];
-	__shared__ Span<Key> shared_span;
+	__shared__ Span<Key> span;
 	int			lane = (int) threadIdx.x % warp_threads;
 	uint32_t	low = UINT32_MAX;
 	uint32_t	high = 0;
-	TileProbe<Low> keys[tile_probes];
-	uint32_t	slots[tile_probes];
-	uint32_t	bins[thread_bins];
 
-	const Low  *own = probes.low + start + threadIdx.x;
-	const Low	first = probes.low[start];
-
-	/* What the last tiles lack are copies of a probe, in a bin behind the others, so that all tiles are sorted as full ones are. */
 #pragma unroll
-	for (int j = 0; j < tile_probes; j++)
-		keys[j].take(probes, j * block_threads + threadIdx.x < size ? own[j * block_threads] : first);
-	prefetch_items<block_threads, tile_probes>(probes.low + later.start, later.size);
-	if ((Pairs || !Points) && probes.numbers != nullptr)
-		prefetch_items<block_threads, tile_probes>(probes.numbers + later.start, later.size);
-	for (int b = 0; b < thread_bins; b++)
-		memory.starts[b * block_threads + threadIdx.x] = 0;
-	if (threadIdx.x == 0)
-		memory.starts[local_bins] = 0;
-#pragma unroll
-	for (int j = 0; j < tile_probes; j++)
+	for (int j = 0; j < Each; j++)
 	{
 		if (keys[j].is_usual(probes))
 		{
@@ -188,11 +158,58 @@ sort_tile(const Tree<Key> &tree, const Probes<Key, Low> &probes, uint32_t start,
 	{
 		low = warp_least(least[lane % block_warps]);
 		high = warp_greatest(greatest[lane % block_warps]);
-		find_span(tree, probes, low, high, shared_span);
+		find_span(tree, probes, low, high, span);
 	}
 	__syncthreads();
+	return span;
+}
 
-	const Span<Key> span = shared_span;
+/* Turn the counts of bins into where these start.  All threads of the block take part, and synchronise before. */
+__device__ __forceinline__ void
+sum_bins(uint32_t *starts, uint32_t size)
+{
+	using Scan = cub::BlockScan<uint32_t, block_threads>;
+	__shared__ typename Scan::TempStorage scan;
+	uint32_t	bins[thread_bins];
+
+	for (int b = 0; b < thread_bins; b++)
+		bins[b] = starts[threadIdx.x * thread_bins + b];
+	Scan(scan).ExclusiveSum(bins, bins);
+	for (int b = 0; b < thread_bins; b++)
+		starts[threadIdx.x * thread_bins + b] = bins[b];
+	if (threadIdx.x == 0)
+		starts[local_bins] = size;
+	__syncthreads();
+}
+
+/*
+ * Sort the tile's probes by their top bits into memory.slots, with their numbers in
+ * memory.numbers.  All threads of the block take part.
+ */
+template <bool Points, typename Key>
+__device__ __forceinline__ Span<Key>
+sort_tile(const Tree<Key> &tree, const Probes<Key> &probes, uint32_t start, uint32_t size,
+		  typename Tile<Key, Points>::Memory &memory)
+{
+	constexpr int tile_probes = Tile<Key, Points>::probes;
+	TileProbe<Key> keys[tile_probes];
+	uint32_t	slots[tile_probes];
+	const uint32_t first = probes.number(start);
+
+	/* What the last tiles lack are copies of a probe, in a bin behind the others, so that all tiles are sorted as full ones are. */
+#pragma unroll
+	for (int j = 0; j < tile_probes; j++)
+	{
+		uint32_t	i = j * block_threads + threadIdx.x;
+
+		keys[j].take(probes, i < size ? probes.number(start + i) : first);
+	}
+	for (int b = 0; b < thread_bins; b++)
+		memory.starts[b * block_threads + threadIdx.x] = 0;
+	if (threadIdx.x == 0)
+		memory.starts[local_bins] = 0;
+
+	const Span<Key> span = find_tile_span(tree, probes, keys);
 
 #pragma unroll
 	for (int j = 0; j < tile_probes; j++)
@@ -202,34 +219,28 @@ sort_tile(const Tree<Key> &tree, const Probes<Key, Low> &probes, uint32_t start,
 		slots[j] = bin << 16 | atomicAdd(&memory.starts[bin], 1);
 	}
 	__syncthreads();
-	for (int b = 0; b < thread_bins; b++)
-		bins[b] = memory.starts[threadIdx.x * thread_bins + b];
-	Scan(scan).ExclusiveSum(bins, bins);
-	for (int b = 0; b < thread_bins; b++)
-		memory.starts[threadIdx.x * thread_bins + b] = bins[b];
-	if (threadIdx.x == 0)
-		memory.starts[local_bins] = size;
-	__syncthreads();
+	sum_bins(memory.starts, size);
 #pragma unroll
 	for (int j = 0; j < tile_probes; j++)
 	{
 		slots[j] = memory.starts[slots[j] >> 16] + (slots[j] & 0xFFFF);
-		memory.slots[slots[j]] = keys[j].slot(probes, j * block_threads + threadIdx.x);
+		memory.slots[slots[j]] = keys[j].slot(probes);
 	}
 	__syncthreads();
 #pragma unroll
 	for (int j = 0; j < tile_probes; j++)
 	{
-		uint32_t	i = j * block_threads + threadIdx.x;
-
-		if ((Pairs || !Points) && i < size)
-			memory.order.numbers[slots[j]] = probes.numbers != nullptr ? probes.numbers[start + i] : start + i;
-		if (!Pairs)
-			memory.order.slot_of[i] = (uint16_t) slots[j];
+		if (j * block_threads + threadIdx.x < size)
+			memory.numbers[slots[j]] = keys[j].number;
 	}
 	__syncthreads();
 	return span;
 }
+
+/* ----------------------------------------------------------------
+ *		Points
+ * ----------------------------------------------------------------
+ */
 
 /*
  * The packed result of a point: one hit with its tid, or several hits with the block of
@@ -251,64 +262,83 @@ unpack_first_block(uint64_t packed)
 	return {(uint32_t) (packed >> 8), (int) (packed & 0xFF)};
 }
 
-/* The slots of points that a thread has searched, and so writes the hits of. */
-struct OwnSlots
+/* What a thread has searched, and so writes the hits of. */
+struct OwnPoints
 {
 	uint32_t	others;			/* bit j: another thread has searched the point in this one's slot j */
 	uint32_t	asides;			/* of all threads; each has taken its share of these slots */
+	uint64_t	hits;
+	bool		several;		/* a point has several hits */
+
+	/* Note what was found for a point, in its slot. */
+	template <typename Key>
+	__device__ __forceinline__ void note(const Tree<Key> &tree, const Results &results, Key key, Found &found,
+										 uint64_t &slot)
+	{
+		keep_distinct(tree, results, key, found);
+		hits += found.count;
+		several |= found.count > 1;
+		slot = pack_found(found);
+	}
 };
 
-/*
- * Write the hits of points.  "hits" is the number of those that this thread has found; are there points with several
- * hits?  Warps do not wait for each other.
- */
-template <typename Key, typename Low>
+/* Write the hits of points with one hit at most.  All threads of the warp take part. */
+template <typename Key>
 __device__ __forceinline__ void
-give_tile_pairs(const Tree<Key> &tree, const Probes<Key, Low> &probes, const Results &results, uint32_t size,
-				const OwnSlots &own, uint64_t hits, bool several, const typename Tile<Key, true, true>::Memory &memory)
+give_single_hits(const Results &results, uint32_t size, const OwnPoints &own, const typename Tile<Key, true>::Memory &memory)
 {
-	constexpr int tile_probes = Tile<Key, true, true>::probes;
 	uint32_t	lane = threadIdx.x % warp_threads;
 	uint32_t	lanes_before = (1u << lane) - 1;
-	uint64_t	start = 0;
+	uint64_t	start = reserve_warp_hits(warp_sum((uint32_t) own.hits), results.hits);
 
-	if (!__any_sync(all_lanes, several))
+	/* "searched" is false if this thread has no such slot. */
+	auto		give = [&](bool searched, uint32_t slot)
 	{
-		/* All threads of the warp take part.  "searched" is false if this one has no such slot. */
-		auto		give = [&](bool searched, uint32_t slot)
+		uint64_t	packed = searched ? memory.slots[slot] : 0;
+		uint32_t	set = __ballot_sync(all_lanes, packed != 0);
+		uint64_t	at = start + (uint64_t) __popc(set & lanes_before);
+
+		if (packed != 0 && at < results.room)
 		{
-			uint64_t	packed = searched ? memory.slots[slot] : 0;
-			uint32_t	set = __ballot_sync(all_lanes, packed != 0);
-			uint64_t	at = start + (uint64_t) __popc(set & lanes_before);
-
-			if (packed != 0 && at < results.room)
-			{
-				results.probes[at] = memory.order.numbers[slot];
-				results.tids[at] = packed & HT_TID_MAX;
-			}
-			start += (uint64_t) __popc(set);
-		};
-
-		start = reserve_warp_hits(warp_sum((uint32_t) hits), results.hits);
-#pragma unroll
-		for (int j = 0; j < tile_probes; j++)
-		{
-			uint32_t	slot = j * block_threads + threadIdx.x;
-
-			give(slot < size && (own.others >> j & 1) == 0, slot);
+			results.probes[at] = memory.numbers[slot];
+			results.tids[at] = packed & HT_TID_MAX;
 		}
-#pragma unroll 1
-		for (uint32_t i = threadIdx.x; i - lane < own.asides; i += block_threads)
-			give(i < own.asides, i < own.asides ? memory.aside[i] : 0);
-		return;
-	}
+		start += (uint64_t) __popc(set);
+	};
 
-	uint64_t	warp_hits;
-	uint64_t	before = sum_before(hits, warp_hits);
-	auto		give_all = [&](uint32_t slot)
+#pragma unroll
+	for (int j = 0; j < Tile<Key, true>::probes; j++)
 	{
+		uint32_t	slot = j * block_threads + threadIdx.x;
+
+		give(slot < size && (own.others >> j & 1) == 0, slot);
+	}
+#pragma unroll 1
+	for (uint32_t i = threadIdx.x; i - lane < own.asides; i += block_threads)
+		give(i < own.asides, i < own.asides ? memory.aside[i] : 0);
+}
+
+/* The same if there are points with more. */
+template <typename Key>
+__device__ __forceinline__ void
+give_several_hits(const Tree<Key> &tree, const Probes<Key> &probes, const Results &results, uint32_t size,
+				  const OwnPoints &own, const typename Tile<Key, true>::Memory &memory)
+{
+	constexpr uint32_t own_slots = Tile<Key, true>::probes * block_threads;
+	uint64_t	warp_hits;
+	uint64_t	before = sum_before(own.hits, warp_hits);
+	uint64_t	start = reserve_warp_hits(warp_hits, results.hits) + before;
+
+	/* One loop for both, as find_hits() is long. */
+	for (uint32_t i = threadIdx.x; i < own_slots + own.asides; i += block_threads)
+	{
+		uint32_t	slot = i < own_slots ? i : memory.aside[i - own_slots];
+
+		if (i < own_slots && (i >= size || (own.others >> i / block_threads & 1) != 0))
+			continue;
+
 		uint64_t	packed = memory.slots[slot];
-		uint32_t	number = memory.order.numbers[slot];
+		uint32_t	number = memory.numbers[slot];
 		auto		put = [&](uint64_t, uint64_t tid)
 		{
 			if (start < results.room)
@@ -320,41 +350,74 @@ give_tile_pairs(const Tree<Key> &tree, const Probes<Key, Low> &probes, const Res
 		};
 
 		if ((packed & several_hits) != 0)
-			find_hits(DeviceGroup<1>(), tree, unpack_first_block(packed), probes.all_low[number], put);
+			find_hits(DeviceGroup<1>(), tree, unpack_first_block(packed), probes.low[number], put);
 		else if (packed != 0)
 			put(0, packed & HT_TID_MAX);
-	};
-
-	start = reserve_warp_hits(warp_hits, results.hits) + before;
-	/* One loop for both, as find_hits() is long. */
-	for (uint32_t i = threadIdx.x; i < tile_probes * block_threads + own.asides; i += block_threads)
-	{
-		uint32_t	j = i / block_threads;
-
-		if (j >= tile_probes)
-			give_all(memory.aside[i - tile_probes * block_threads]);
-		else if (i < size && (own.others >> j & 1) == 0)
-			give_all(i);
 	}
 }
 
 /*
- * Search a tile's points: write their hits if pairs are wanted, and otherwise leave their results in the slots.  All threads of
- * the block take part.
+ * Search the points of a tile whose leaves are staged, but put those aside that look like a bound.  No other thread uses this
+ * thread's slots.
  */
-template <bool Pairs, typename Key, typename Low>
+template <typename Key>
 __device__ __forceinline__ void
-search_points(const Tree<Key> &tree, const Probes<Key, Low> &probes, const Results &results, const Span<Key> &span,
-			  uint32_t start, uint32_t size, typename Tile<Key, true, Pairs>::Memory &memory)
+search_staged(const Tree<Key> &tree, const Probes<Key> &probes, const Results &results, const Span<Key> &span,
+			  const Stage<Key> &stage, uint32_t leaves, uint32_t size, typename Tile<Key, true>::Memory &memory,
+			  uint32_t &aside, OwnPoints &own)
+{
+#pragma unroll 1
+	for (uint32_t slot = threadIdx.x; slot < size; slot += block_threads)
+	{
+		Key			key = key_in_slot(probes, memory.slots[slot]);
+		auto		place = stage.find(span, leaves, key);
+
+		if ((Key) (key - span.low) > span.length || stage.bounds[place.bound] == place.cut)
+		{
+			memory.aside[atomicAdd(&aside, 1)] = (uint16_t) slot;
+			own.others |= 1u << slot / block_threads;
+			continue;
+		}
+
+		Found		found = stage.search(tree, span, place.bound, key);
+
+		own.note(tree, results, key, found, memory.slots[slot]);
+	}
+}
+
+/* Search for a point that looks like a bound, or is not in the span. */
+template <typename Key>
+__device__ __forceinline__ Found
+search_aside(const Tree<Key> &tree, const Span<Key> &span, const Stage<Key> &stage, uint32_t leaves, Key key)
+{
+	auto		place = stage.find(span, leaves, key);
+	uint32_t	next = place.bound + 1;
+	Found		found;
+	Found		second;
+
+	if ((Key) (key - span.low) > span.length || next % Stage<Key>::stride == 0 || stage.bounds[next] <= place.cut)
+		return find_summary_from(DeviceGroup<1>(), tree, span.leaf_of(tree, key), key);
+
+	/* If just one bound is in doubt, the key is in the block before or after it. */
+	second = stage.search(tree, span, next, key);
+	found = stage.search(tree, span, place.bound, key);
+	if (found.count == 0)
+		return second;
+	found.count += second.count;
+	return found;
+}
+
+/* Search a tile's points, and write their hits.  All threads of the block take part. */
+template <typename Key>
+__device__ __forceinline__ void
+search_points(const Tree<Key> &tree, const Probes<Key> &probes, const Results &results, const Span<Key> &span,
+			  uint32_t size, typename Tile<Key, true>::Memory &memory)
 {
 	__shared__ Stage<Key> stage;
 	__shared__ uint32_t aside;
 	uint32_t	leaves = span.last_leaf - span.first_leaf + 1;
 	bool		staged = leaves - 1 < stage.max_leaves; /* damaged nodes: leaves can be 0 */
-	uint64_t	hits = 0;
-	bool		several = false;
-	OwnSlots	own = {};
-	auto		is_far = [&](Key key) { return is_outlier<Key>((Low) (key - probes.base)); };
+	OwnPoints	own = {};
 
 	if (threadIdx.x == 0)
 		aside = 0;
@@ -365,32 +428,9 @@ search_points(const Tree<Key> &tree, const Probes<Key, Low> &probes, const Resul
 		stage.divide(span, leaves);
 	}
 	__syncthreads();
-
-	/* No other thread uses this thread's slots. */
 	if (staged)
 	{
-#pragma unroll 1
-		for (uint32_t slot = threadIdx.x; slot < size; slot += block_threads)
-		{
-			Key			key = key_in_slot(probes, start, memory.slots[slot]);
-			auto		place = stage.find(span, leaves, key);
-
-			if ((Key) (key - span.low) > span.length || stage.bounds[place.bound] == place.cut || is_far(key))
-			{
-				memory.aside[atomicAdd(&aside, 1)] = (uint16_t) slot;
-				own.others |= 1u << slot / block_threads;
-				continue;
-			}
-
-			Found		found = stage.search(tree, span, place.bound, key);
-
-			if (Pairs)
-				keep_distinct(tree, results, key, found);
-			hits += found.count;
-			several |= found.count > 1;
-			memory.slots[slot] = Pairs ? pack_found(found) :
-				results.output == HD_FIRST ? found.first : found.count;
-		}
+		search_staged(tree, probes, results, span, stage, leaves, size, memory, aside, own);
 		__syncthreads();
 		own.asides = aside;
 	}
@@ -398,54 +438,33 @@ search_points(const Tree<Key> &tree, const Probes<Key, Low> &probes, const Resul
 	for (uint32_t i = threadIdx.x; i < (staged ? own.asides : size); i += block_threads)
 	{
 		uint32_t	slot = staged ? memory.aside[i] : i;
-		Key			low = key_in_slot(probes, start, memory.slots[slot]);
-		Found		found;
-		typename Stage<Key>::Place place = {};
-		uint32_t	bound = 0;
+		Key			key = key_in_slot(probes, memory.slots[slot]);
+		Found		found = staged ? search_aside(tree, span, stage, leaves, key) :
+			find_summary_from(DeviceGroup<1>(), tree, span.leaf_of(tree, key), key);
 
-		if (staged)
-		{
-			place = stage.find(span, leaves, low);
-			bound = place.bound + 1;
-		}
-
-		/* If just one bound is in doubt, the key is in the block before or after it. */
-		if (is_far(low))
-			found = {};
-		else if (staged && (Key) (low - span.low) <= span.length && bound % Stage<Key>::stride != 0 &&
-			stage.bounds[bound] > place.cut)
-		{
-			Found		second = stage.search(tree, span, bound, low);
-
-			found = stage.search(tree, span, bound - 1, low);
-			if (found.count == 0)
-				found = second;
-			else
-				found.count += second.count;
-		}
-		else
-			found = find_summary_from(DeviceGroup<1>(), tree, span.leaf_of(tree, low), low);
-		if (Pairs)
-		{
-			keep_distinct(tree, results, low, found);
-			hits += found.count;
-			several |= found.count > 1;
-		}
-		memory.slots[slot] = Pairs ? pack_found(found) :
-			results.output == HD_FIRST ? found.first : found.count;
+		own.note(tree, results, key, found, memory.slots[slot]);
 	}
-	if constexpr (Pairs)
-		give_tile_pairs(tree, probes, results, size, own, hits, several, memory);
+
+	/* Warps do not wait for each other. */
+	if (!__any_sync(all_lanes, own.several))
+		give_single_hits<Key>(results, size, own, memory);
+	else
+		give_several_hits(tree, probes, results, size, own, memory);
 }
 
-/*
- * Search a tile's ranges: write their hits if pairs are wanted, and otherwise leave their counts in the slots.  All threads of
- * the block take part.  "stage" is in shared memory; NULL: there is none.
+/* ----------------------------------------------------------------
+ *		Ranges
+ * ----------------------------------------------------------------
  */
-template <bool Pairs, typename Key>
+
+/*
+ * Search a tile's ranges, and write their hits.  All threads of the block take part.  "stage" is in shared memory; NULL: there is
+ * none.
+ */
+template <typename Key>
 __device__ __forceinline__ void
 search_ranges(const Tree<Key> &tree, const Probes<Key> &probes, const Results &results, const Span<Key> &span,
-			  uint32_t size, typename Tile<Key, false, Pairs>::Memory &memory, RangeStage<Key> *stage)
+			  uint32_t size, typename Tile<Key, false>::Memory &memory, RangeStage<Key> *stage)
 {
 	DeviceGroup<1> group;
 	uint32_t	leaves = span.last_leaf - span.first_leaf + 1;
@@ -469,66 +488,42 @@ search_ranges(const Tree<Key> &tree, const Probes<Key> &probes, const Results &r
 
 		if (slot < size)
 		{
-			number = memory.order.numbers[slot];
+			number = memory.numbers[slot];
 			low = (Key) memory.slots[slot];
-			high = probes.all_high[number];
+			high = probes.high[number];
 			if (!staged || !stage->find(tree, span, leaves, low, high, places))
 				places = find_places_from(group, tree, span.leaf_of(tree, low), low, high);
 		}
-		if constexpr (Pairs)
-			give_ranges(group, tree, leaf_of, results, places, low, high, number);
-		else if (slot < size)
-			memory.slots[slot] = count_entries(group, tree, leaf_of, places, low, high);
+		give_ranges(group, tree, leaf_of, results, places, low, high, number);
 	}
 }
 
 /*
- * Outliers among the probes have no hits here.  "range_tile" is the number of probes in a tile if
- * pairs of ranges are wanted; otherwise it is known.  "range_stage" says whether the dynamic shared memory has
- * a RangeStage behind the tile's memory.
+ * "range_tile" is the number of probes in a tile of ranges; that of points is known.  "range_stage" says whether the dynamic
+ * shared memory has a RangeStage behind the tile's memory.
  */
-template <typename Key, typename Low, bool Points, bool Pairs>
+template <typename Key, bool Points>
 __global__ void
-__launch_bounds__(block_threads, (Tile<Key, Points, Pairs>::blocks))
-search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key, Low> probes, const Results results,
-				   uint32_t range_tile, bool range_stage, uint32_t later_by)
+__launch_bounds__(block_threads, (Tile<Key, Points>::blocks))
+search_tile_kernel(const __grid_constant__ Tree<Key> tree, const Probes<Key> probes, const Results results,
+				   uint32_t range_tile, bool range_stage)
 {
-	const uint32_t tile = !Points && Pairs ? range_tile : Tile<Key, Points, Pairs>::size;
-	using Memory = typename Tile<Key, Points, Pairs>::Memory;
+	const uint32_t tile = Points ? Tile<Key, Points>::size : range_tile;
+	using Memory = typename Tile<Key, Points>::Memory;
 	extern __shared__ __align__(16) char shared[];
 	Memory	   &memory = *(Memory *) shared;
-	const TileRange own_tile = tile_of_block(probes.binned.tiles, probes.count, tile, blockIdx.x);
-	uint32_t	start = own_tile.start;
-	uint32_t	size = own_tile.size;
-
-	if (size == 0)
-		return;
-
-	const Span<Key> span = sort_tile<Points, Pairs>(tree, probes, start, size,
-													 tile_of_block(probes.binned.tiles, probes.count, tile, blockIdx.x + later_by),
-													 memory);
+	uint32_t	start = blockIdx.x * tile;
+	uint32_t	size = min(tile, probes.count - start);
+	const Span<Key> span = sort_tile<Points>(tree, probes, start, size, memory);
 
 	if constexpr (Points)
-		search_points<Pairs>(tree, probes, results, span, start, size, memory);
+		search_points(tree, probes, results, span, size, memory);
 	else
 	{
 		using Stage = RangeStage<Key>;
 		static_assert(alignof(Stage) <= alignof(Memory), "it can follow");
 
-		search_ranges<Pairs>(tree, probes, results, span, size, memory, range_stage ? (Stage *) (&memory + 1) : nullptr);
-	}
-	if constexpr (!Pairs)
-	{
-		__syncthreads();
-		for (uint32_t i = threadIdx.x; i < size; i += block_threads)
-		{
-			uint64_t	value = memory.slots[memory.order.slot_of[i]];
-
-			if (results.output == HD_FIRST)
-				put_first(results, start + i, value);
-			else
-				results.counts[start + i] = (uint32_t) value;
-		}
+		search_ranges(tree, probes, results, span, size, memory, range_stage ? (Stage *) (&memory + 1) : nullptr);
 	}
 }
 

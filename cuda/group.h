@@ -97,29 +97,6 @@ find_child(const Group &group, const Key *keys, int children, Key key)
 	return first;
 }
 
-/* The same, but compare front to back. */
-template <typename Group, typename Key>
-HD_BOTH int
-find_child_linear(const Group &group, const Key *keys, int children, Key key)
-{
-	int			first = 0;
-
-	for (;;)
-	{
-		uint32_t	below = group.vote([&](int thread)
-									   {
-										   int			i = first + thread;
-
-										   return i < children - 1 && keys[i] < key;
-									   });
-		int			n = count_bits(below);
-
-		first += n;
-		if (n < Group::threads)
-			return first;
-	}
-}
-
 }								/* namespace harmonia */
 
 #endif							/* HARMONIA_CUDA_GROUP_H */

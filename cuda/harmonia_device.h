@@ -180,11 +180,13 @@ extern HdStatus hd_index_write(HdIndex *index, const uint32_t *numbers, const vo
 extern HdStatus hd_index_write_lines(HdIndex *index, const uint32_t *numbers, const void *lines,
 									 uint32_t count);
 
+/* An index has at most so many leaves (64 GB). */
+#define HD_MAX_LEAVES	(1 << 23)
+
 /*
  * Set the list of leaves, in key order: low bounds must not descend.  The low bound of
  * the first leaf is not used.  List only leaves with keys, not those with NULLs.  A list
- * with slots for 2^32 or more entries (18 GB) is refused with
- * HD_NO_MEMORY.
+ * of more than HD_MAX_LEAVES is refused with HD_NO_MEMORY.
  */
 extern HdStatus hd_index_set_leaves(HdIndex *index, const HdLeaf *leaves, uint32_t count);
 
@@ -232,15 +234,7 @@ extern uint64_t hd_index_host_memory(const HdIndex *index);
  * ----------------------------------------------------------------
  */
 
-typedef enum HdOutput
-{
-	HD_PAIRS,					/* all hits, as (probe number, tid) pairs */
-	HD_FIRST,					/* the tid of each probe's lowest entry, or 0; points
-								 * only */
-	HD_COUNT					/* the number of each probe's hits */
-} HdOutput;
-
-/* Value of HdBatch.psa_bits and HdBatch.threads: the device chooses. */
+/* Value of HdBatch.psa_bits: the device chooses. */
 #define HD_AUTOMATIC	(-1)
 
 /* Value of HdBatch.psa_bits: probes are searched in the order in which they come. */
@@ -254,7 +248,7 @@ typedef enum HdOutput
  *
  * All arrays are in host memory or, with on_device, in device memory.
  *
- * With HD_PAIRS, hits are written to probes and tids, which have room for "room"
+ * Hits are (probe number, tid) pairs.  They are written to probes and tids, which have room for "room"
  * entries each.  The hits of one probe are adjacent; otherwise the order is undefined.
  * HdResult.hits becomes the number of all hits.  If it is above room, some hits are
  * missing, and the caller can call again with more room.
@@ -267,65 +261,52 @@ typedef struct HdBatch
 	bool		on_device;
 	bool		pinned;			/* all arrays are in memory that hd_device_pin() has pinned, for any device */
 
-	/*
-	 * Equal points count as one: only one of them, any of them, gets hits.  HD_PAIRS
-	 * only.  Single threads do the search, unless the batch is a small one (gpu_small.cu).
-	 */
+	/* Equal points count as one: only one of them, any of them, gets hits. */
 	bool		distinct;
 
-	HdOutput	output;
-	uint32_t   *probes;			/* HD_PAIRS; NULL: return only the tids */
-	uint64_t   *tids;			/* HD_PAIRS: room, HD_FIRST: count entries */
-
-	/*
-	 * HD_PAIRS of ranges, without a map and not by_block: the key of each hit, as wide as the index's,
-	 * with room for as many; or NULL.  (The key of a point's hit is the point.)
-	 */
-	void	   *keys;
-	uint32_t   *counts;			/* HD_COUNT, and a map with probes: count entries */
+	uint32_t   *probes;			/* NULL: return only the tids */
+	uint64_t   *tids;
 	uint64_t	room;
 
 	/*
+	 * Ranges with probes, without a map and not by_block: the key of each hit, as wide as the index's,
+	 * with room for as many; or NULL.  (The key of a point's hit is the point.)
+	 */
+	void	   *keys;
+
+	/*
 	 * Heap pages whose hits are only counted: a bit for each page, the lowest bit of a
-	 * word first.  HD_PAIRS only.  Other hits, and those with tids that no heap can have,
+	 * word first.  Other hits, and those with tids that no heap can have,
 	 * are returned; there are HdResult.hits - HdResult.counted of them.  With probes, hits
 	 * are counted for each probe, in counts; these are not set if there are no hits, or more
 	 * than room.  The hits of one probe are then not adjacent.
 	 */
 	const uint32_t *map;
 	uint32_t	map_pages;		/* 0: no map, all tids are returned */
+	uint32_t   *counts;			/* for each probe; a map with probes */
 
 	/*
-	 * HD_PAIRS without a map: return hits in the order of heap blocks, that is, of tids
+	 * With probes and without a map: return hits in the order of heap blocks, that is, of tids
 	 * without their lowest 16 bits.  The hits of one probe are then not adjacent.
 	 */
 	bool		by_block;
 
 	/*
-	 * How to search. psa_bits is the number of top bits of the key range in use to sort
-	 * by; the order by the lower ones of these bits may be incomplete.  "threads"
-	 * threads search one probe together (1, 2, 4 ... 32).  HD_AUTOMATIC is best for
-	 * both.
+	 * The number of top bits of the key range in use to sort by; the order by the lower ones of these
+	 * bits may be incomplete.  HD_AUTOMATIC is best.
 	 */
 	int			psa_bits;
-	int			threads;
-	HtGroupSearch group_search; /* ignored if threads is HD_AUTOMATIC */
-	bool		estimates;		/* tests: estimate how many probes have each digit that is sorted by, as is done for
-								 * large batches */
-	bool		timed;			/* measure the times of HdResult */
 } HdBatch;
 
 typedef struct HdResult
 {
-	uint64_t	hits;			/* HD_PAIRS only: the number of all hits */
+	uint64_t	hits;			/* the number of all hits */
 	uint64_t	counted;		/* of these, how many are on pages of the map; not set
 								 * if there are more hits than room */
-	int			psa_bits;		/* what was used; 0: not sorted, as batches in order are not */
-	bool		estimated;		/* digits were estimated, and that was good enough */
-	HtGroupChoice group;
-	double		sort_ms;		/* time on the device, without transfers; 0 unless */
-	double		search_ms;		/* HdBatch.timed */
-	double		restore_ms;		/* the way back to probe order */
+	int			psa_bits;		/* what was used; 0: not sorted */
+	double		sort_ms;		/* time on the device, without transfers of keys and hits */
+	double		search_ms;
+	double		hits_ms;		/* what is done with hits after that: by a map, by block, their keys */
 } HdResult;
 
 /* Search a batch.  The result is complete when the call returns HD_OK. */

@@ -13,7 +13,6 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
-#include <type_traits>
 #include <unistd.h>
 
 using namespace harmonia;
@@ -89,9 +88,6 @@ struct HostIndex : HdIndex
 	template <typename Key>
 	void		sort_and_search(const HdBatch &batch, const SortPlan &plan, HdTicker &ticker,
 								HdResult *result);
-	template <typename Key, int Threads>
-	void		search_sorted(const HdBatch &batch, const std::vector<uint32_t> &order,
-							  HdTicker &ticker, HdResult *result);
 };
 
 HdStatus
@@ -197,136 +193,147 @@ struct HostStage
 	}
 };
 
-/* Search for a point as a GPU would. */
-template <int Threads, typename Key, typename Stage>
-Found
-search_point(const HostGroup<Threads> &group, const Tree<Key> &tree, Stage &stage, Key key)
+/* The search of one batch. */
+template <typename Key>
+class HostSearch
 {
-	if constexpr (Threads == 1 && !is_wide<Key>)
+public:
+	HostSearch(const Tree<Key> &searched, const HdBatch &of, HdTicker &on, HdResult *to)
+		: tree(searched), batch(of), map{of.map, of.map_pages}, ticker(on), result(to),
+		seen(of.distinct ? count_slots(searched.leaves) : 0)
 	{
-		if (tree.leaves > 0 && !tree.linear)
-			return stage.search(tree, key);
+		if (batch.map_pages > 0 && batch.probes != nullptr)
+			memset(batch.counts, 0, batch.count * sizeof(uint32_t));
 	}
-	return tree.fanout == HD_DEFAULT_FANOUT ? find_summary<HD_DEFAULT_FANOUT>(group, tree, key) :
-		find_summary<0>(group, tree, key);
-}
 
-/*
- * Call put(n, tid, key) for each hit of a range; n counts from 0.  The key is 0 unless keys are wanted.
- */
-template <int Threads, typename Key, typename Put>
-void
-find_range_hits(const HostGroup<Threads> &group, const Tree<Key> &tree, PlaceSpan places, Key low, Key high,
-				bool wants_keys, Put put)
-{
-	uint64_t	n = 0;
-
-	for (uint32_t i = 0; i < places.count && !search_gives_up(tree.stop); i++)
+	void		search(const std::vector<uint32_t> &order)
 	{
-		uint32_t	place = places.first + i;
-		LeafPage<Key> leaf = read_leaf(tree, place / leaf_places);
-		LeafBlocks	blocks = blocks_of(leaf);
-		const char *block = blocks.block(place % leaf_places);
-		uint32_t	set = (UINT32_C(1) << blocks.count(place % leaf_places)) - 1;
+		const Key  *low = (const Key *) batch.low;
+		const Key  *high = (const Key *) batch.high;
 
-		if (i == 0 || i + 1 == places.count)
-			set = find_slots_at(group, TreeLeaves<Key>{tree}, place, low, high).set;
-		for (; set != 0; set &= set - 1)
+		for (uint32_t probe : order)
 		{
-			int			slot = lowest_bit(set);
+			if (ticker.gives_up())
+				return;
 
-			put(n++, load_tid(block, blocks.tids_at, blocks.tid_bytes, slot),
-				wants_keys ? load_key(leaf.shape, block, slot) : Key(0));
+			/* Read each key once: the owner of the memory may change it at any time. */
+			if (high == nullptr)
+				search_point(probe, read_once(&low[probe]));
+			else
+				search_range(probe, read_once(&low[probe]), read_once(&high[probe]));
 		}
 	}
-}
 
-template <typename Key, int Threads>
-void
-HostIndex::search_sorted(const HdBatch &batch, const std::vector<uint32_t> &order,
-						 HdTicker &ticker, HdResult *result)
-{
-	HostGroup<Threads> group;
-	const Key  *low = (const Key *) batch.low;
-	const Key  *high = (const Key *) batch.high;
-	Tree<Key>	searched = tree<Key>(result->group.search == HT_GROUP_LINEAR);
-	PageMap		map = {batch.map, batch.map_pages};
-	std::conditional_t<is_wide<Key>, char, HostStage<Key>> stage;
+private:
+	const Tree<Key> tree;
+	const HdBatch &batch;
+	const PageMap map;
+	HdTicker   &ticker;
+	HdResult   *result;
+	HostGroup<1> group;
+	HostStage<Key> stage;
+	std::vector<bool> seen;		/* distinct points: a bit for each slot of all leaves */
 
-	searched.pages = pages;
-	searched.keys = (const Key *) keys.data();
-	searched.blocks = leaf_blocks.data();
-	searched.stop = &ticker;
-
-	if (batch.map_pages > 0 && batch.probes != nullptr)
-		memset(batch.counts, 0, batch.count * sizeof(uint32_t));
-
-	/* distinct points: a bit for each slot of all leaves */
-	std::vector<bool> seen(batch.distinct ? count_slots(searched.leaves) : 0);
-
-	for (uint32_t probe : order)
+	/* Wide keys are searched as a GPU does in batches that are not sorted. */
+	Found		find_point(Key key)
 	{
-		if (ticker.gives_up())
+		if constexpr (!is_wide<Key>)
+		{
+			if (tree.leaves > 0)
+				return stage.search(tree, key);
+		}
+		return tree.fanout == HD_DEFAULT_FANOUT ? find_summary<HD_DEFAULT_FANOUT>(group, tree, key) :
+			find_summary<0>(group, tree, key);
+	}
+
+	void		search_point(uint32_t probe, Key key)
+	{
+		Found		found = find_point(key);
+
+		if (found.count == 0)
 			return;
-
-		/* Read each key once: the owner of the memory may change it at any time. */
-		Key			from = read_once(&low[probe]);
-		Key			to = high != nullptr ? read_once(&high[probe]) : from;
-		PlaceSpan	places = {};
-		Found		found = {};
-
-		if (high == nullptr)
-			found = search_point(group, searched, stage, from);
-		else
+		if (batch.distinct)
 		{
-			places = searched.fanout == HD_DEFAULT_FANOUT ? find_places<HD_DEFAULT_FANOUT>(group, searched, from, to) :
-				find_places<0>(group, searched, from, to);
-			found.count = count_entries(group, searched, TreeLeaves<Key>{searched}, places, from, to);
+			std::vector<bool>::reference slot = seen[number_of_slot(group, tree, found.first_block, key)];
+
+			if (slot)
+				return;
+			slot = true;
 		}
+		find_hits(group, tree, found.first_block, key, [&](uint64_t, uint64_t tid) { put(probe, tid, key); });
+	}
 
-		if (batch.output == HD_FIRST)
-			batch.tids[probe] = found.first;
-		else if (batch.output == HD_COUNT)
-			batch.counts[probe] = found.count;
-		else
+	void		search_range(uint32_t probe, Key low, Key high)
+	{
+		PlaceSpan	places = tree.fanout == HD_DEFAULT_FANOUT ?
+			find_places<HD_DEFAULT_FANOUT>(group, tree, low, high) : find_places<0>(group, tree, low, high);
+
+		for (uint32_t i = 0; i < places.count && !ticker.gives_up(); i++)
 		{
-			uint64_t	start = result->hits;
+			uint32_t	place = places.first + i;
+			LeafPage<Key> leaf = read_leaf(tree, place / leaf_places);
+			LeafBlocks	blocks = blocks_of(leaf);
+			const char *block = blocks.block(place % leaf_places);
+			uint32_t	set = (UINT32_C(1) << blocks.count(place % leaf_places)) - 1;
 
-			if (batch.distinct && found.count > 0)
-			{
-				std::vector<bool>::reference slot = seen[number_of_slot(group, searched, found.first_block, from)];
-
-				if (slot)
-					continue;
-				slot = true;
-			}
-
-			auto		put = [&](uint64_t n, uint64_t tid, Key key)
-			{
-				if (start + n >= batch.room)
-					return;
-				if (batch.keys != nullptr)
-					((Key *) batch.keys)[start + n] = key;
-				if (map.counts(tid))
-				{
-					result->counted++;
-					if (batch.probes != nullptr)
-						batch.counts[probe]++;
-					return;
-				}
-				if (batch.probes != nullptr)
-					batch.probes[start + n - result->counted] = probe;
-				batch.tids[start + n - result->counted] = tid;
-			};
-
-			if (high != nullptr)
-				find_range_hits(group, searched, places, from, to, batch.keys != nullptr, put);
-			else if (found.count > 0)
-				find_hits(group, searched, found.first_block, from,
-						  [&](uint64_t n, uint64_t tid) { put(n, tid, from); });
-			result->hits += found.count;
+			if (i == 0 || i + 1 == places.count)
+				set = find_slots_at(group, TreeLeaves<Key>{tree}, place, low, high).set;
+			for (; set != 0; set &= set - 1)
+				put(probe, load_tid(block, blocks.tids_at, blocks.tid_bytes, lowest_bit(set)),
+					batch.keys != nullptr ? load_key(leaf.shape, block, lowest_bit(set)) : Key(0));
 		}
 	}
+
+	/* Give a hit to the batch, or count it. */
+	void		put(uint32_t probe, uint64_t tid, Key key)
+	{
+		uint64_t	at = result->hits++;
+
+		if (at >= batch.room)
+			return;
+		if (batch.keys != nullptr)
+			((Key *) batch.keys)[at] = key;
+		if (map.counts(tid))
+		{
+			result->counted++;
+			if (batch.probes != nullptr)
+				batch.counts[probe]++;
+			return;
+		}
+		if (batch.probes != nullptr)
+			batch.probes[at - result->counted] = probe;
+		batch.tids[at - result->counted] = tid;
+	}
+};
+
+/* The order in which probes are searched. */
+template <typename Key>
+static std::vector<uint32_t>
+sort_probes(const HdBatch &batch, const SortPlan &plan, HdTicker &ticker)
+{
+	const Key  *low = (const Key *) batch.low;
+	Key			base = (Key) plan.base;
+	uint64_t	mask = plan.bits == 64 ? UINT64_MAX : (UINT64_C(1) << plan.bits) - 1;
+	std::vector<uint32_t> order(batch.count);
+	std::vector<uint64_t> digits(plan.bits > 0 ? batch.count : 0);
+	Steps		steps = {ticker};
+
+	std::iota(order.begin(), order.end(), 0);
+	if (plan.bits == 0)
+		return order;
+
+	/* Read each key once, so that the owner cannot confuse the sort by changing it. */
+	for (uint32_t i = 0; i < batch.count; i++)
+	{
+		steps.step();
+		digits[i] = (uint64_t) ((Key) (low[i] - base) >> plan.first_bit) & mask;
+	}
+	std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b)
+					 {
+						 steps.step();
+						 return digits[a] < digits[b];
+					 });
+	return order;
 }
 
 template <typename Key>
@@ -334,74 +341,18 @@ void
 HostIndex::sort_and_search(const HdBatch &batch, const SortPlan &plan, HdTicker &ticker,
 						   HdResult *result)
 {
-	const Key  *low = (const Key *) batch.low;
-	Key			base = (Key) plan.base;
-	std::vector<uint32_t> order(batch.count);
-	Steps		steps = {ticker};
 	double		start = now_ms();
-	double		sorted;
+	std::vector<uint32_t> order = sort_probes<Key>(batch, plan, ticker);
+	double		sorted = now_ms();
+	Tree<Key>	searched = tree<Key>();
 
-	std::iota(order.begin(), order.end(), 0);
-	if (plan.bits > 0)
-	{
-		uint64_t	mask = plan.bits == 64 ? UINT64_MAX : (UINT64_C(1) << plan.bits) - 1;
-		std::vector<uint64_t> digits(batch.count);
-
-		/*
-		 * Read each key once, so that the owner cannot confuse the sort by changing it.
-		 */
-		for (uint32_t i = 0; i < batch.count; i++)
-		{
-			steps.step();
-			digits[i] = (uint64_t) ((Key) (low[i] - base) >> plan.first_bit) & mask;
-		}
-		std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b)
-						 {
-							 steps.step();
-							 return digits[a] < digits[b];
-						 });
-	}
-
-	if (result->group.threads == HD_AUTOMATIC)
-	{
-		uint32_t	run = std::min(batch.count / profile_runs, profile_run);
-		uint32_t	pitch = batch.count / profile_runs;
-		uint32_t	count = run * profile_runs;
-		std::vector<Key> sample(count);
-
-		for (uint32_t i = 0; i < count; i++)
-			sample[i] = low[order[i / run * pitch + i % run]];
-		profile(sample.data(), count);
-		result->group = chosen_group();
-	}
-	sorted = now_ms();
-
-	switch (result->group.threads)
-	{
-		case 1:
-			search_sorted<Key, 1>(batch, order, ticker, result);
-			break;
-		case 2:
-			search_sorted<Key, 2>(batch, order, ticker, result);
-			break;
-		case 4:
-			search_sorted<Key, 4>(batch, order, ticker, result);
-			break;
-		case 8:
-			search_sorted<Key, 8>(batch, order, ticker, result);
-			break;
-		case 16:
-			search_sorted<Key, 16>(batch, order, ticker, result);
-			break;
-		default:
-			search_sorted<Key, 32>(batch, order, ticker, result);
-	}
-
-	if (batch.timed)
-	{
-		result->sort_ms = sorted - start;
-		result->search_ms = now_ms() - sorted;
-	}
+	searched.pages = pages;
+	searched.keys = (const Key *) keys.data();
+	searched.blocks = leaf_blocks.data();
+	searched.stop = &ticker;
+	HostSearch<Key>(searched, batch, ticker, result).search(order);
+	result->sort_ms = sorted - start;
+	result->search_ms = now_ms() - sorted;
 }
 
 /*
@@ -415,7 +366,7 @@ sort_by_block(const HdBatch &batch, uint64_t count, HdTicker &ticker)
 	std::vector<HtHit> hits(count);
 
 	for (uint64_t i = 0; i < count; i++)
-		hits[i] = {batch.tids[i], batch.probes != nullptr ? batch.probes[i] : 0, 0};
+		hits[i] = {batch.tids[i], batch.probes[i], 0};
 	std::stable_sort(hits.begin(), hits.end(), [&](const HtHit &a, const HtHit &b)
 					 {
 						 steps.step();
@@ -424,8 +375,7 @@ sort_by_block(const HdBatch &batch, uint64_t count, HdTicker &ticker)
 	for (uint64_t i = 0; i < count; i++)
 	{
 		batch.tids[i] = hits[i].tid;
-		if (batch.probes != nullptr)
-			batch.probes[i] = hits[i].probe;
+		batch.probes[i] = hits[i].probe;
 	}
 }
 

@@ -432,86 +432,105 @@ Service::serve(Held &held, Worker &worker, Client &client)
 	}
 }
 
-/*
- * Perform a device's share of requests.  The lock is released meanwhile.  A client is charged for the time that its lane has
- * worked for it, a party for equal parts of it.  Beside another lane's search that is more than alone, for all clients alike.
- */
+/* A lane's work for a party, beside the results of its requests. */
+struct Service::Work
+{
+	int64_t		begin = now_us();
+	bool		sweeps;
+	bool		leaves = false;	/* the client has gone */
+	std::string broken;			/* the rule that it breaks */
+	const Copy *copy = nullptr;
+	CopiedIndex::Held has = {};	/* of the copy, afterwards */
+	HdInfo		info;			/* of the device */
+	uint64_t	info_copies;
+};
+
+/* A lane is about to perform a device's share of a party's requests. */
 void
-Service::use_device(Held &held, Worker &worker, Party &party)
+Service::begin_work(Worker &worker, Party &party, Work &work)
 {
 	Client	   &client = *party.clients[0];
 	Device	   &device = worker.device;
-	DeviceSet	itself = set_of(device.number);
-	int64_t		begin = now_us();
-	int64_t		time;
-	bool		sweeps = client.alone && device.sweeps;
-	bool		leaves = false;
-	HdInfo		info = device.info;
-	uint64_t	info_copies = device.info_copies;
-	const Copy *copy = nullptr;
-	CopiedIndex::Held has = {};
-	HpStatus   &result = party.results[0];
-	std::string broken;
 
+	work.sweeps = client.alone && device.sweeps;
+	work.info = device.info;
+	work.info_copies = device.info_copies;
 	for (int i = 0; i < party.count; i++)
 	{
-		party.clients[i]->todo &= ~itself;
-		party.clients[i]->doing |= itself;
+		party.clients[i]->todo &= ~set_of(device.number);
+		party.clients[i]->doing |= set_of(device.number);
 	}
 	occupy(worker, client.alone);
-	if (sweeps)
+	if (work.sweeps)
 		device.sweeps = false;
 	if (client.alone && client.request.operation == HP_SEARCH && device.crowded > 0)
 		device.crowded--;
 	worker.client = &client;
 	worker.uses = client.alone ? device.lanes.front() : device.lanes[(size_t) worker.lane];
 	hd_device_set_goes_on(worker.uses, goes_on_call, &worker);
-	worker.since = begin / 1000;
+	worker.since = work.begin / 1000;
 	worker.piece = 0;
 	worker.members = party.count;
 	worker.too_long = worker.gives_way = worker.crowded = false;
 	wake_others(!party.quick && others_are_active(&client));
-	held.unlock();
+}
+
+/* Perform it.  The lock is not held. */
+void
+Service::do_work(Worker &worker, Party &party, Work &work)
+{
+	Client	   &client = *party.clients[0];
+	Copies	   &copies = worker.device.copies;
+
 	try
 	{
-		if (sweeps)
-			device.copies.sweep();
+		if (work.sweeps)
+			copies.sweep();
 		if (party.count == 1)
-			result = perform(worker, client, device.copies.find(client.index));
+			party.results[0] = perform(worker, client, copies.find(client.index));
 		else
-			search_together(worker, party, device.copies.find(client.index));
+			search_together(worker, party, copies.find(client.index));
 	}
 	catch (const ClientGone &)
 	{
-		leaves = true;
+		work.leaves = true;
 	}
 	catch (const BrokenRule &rule)
 	{
-		broken = rule.rule;
+		work.broken = rule.rule;
 	}
-	copy = device.copies.find(client.index);
-	if (copy != nullptr)
-		has = device.copies.held(copy);
+	work.copy = copies.find(client.index);
+	if (work.copy != nullptr)
+		work.has = copies.held(work.copy);
 
 	/*
 	 * Asking the device for its free memory is not free; do it only when copies have
 	 * changed.
 	 */
-	if (result != HP_FAILED && (client.request.operation == HP_HELLO || device.copies.memory() != info_copies))
-	{
-		info_copies = device.copies.memory();
-		if (hd_device_info(worker.uses, &info) != HD_OK)
-			result = HP_FAILED;
-	}
-	held.lock();
+	if (party.results[0] == HP_FAILED || (client.request.operation != HP_HELLO && copies.memory() == work.info_copies))
+		return;
+	work.info_copies = copies.memory();
+	if (hd_device_info(worker.uses, &work.info) != HD_OK)
+		party.results[0] = HP_FAILED;
+}
 
-	time = (now_us() - begin + party.count - 1) / party.count;
+/*
+ * It is done.  A client is charged for the time that its lane has worked for it, a party for equal parts of it.  Beside another
+ * lane's search that is more than alone, for all clients alike.
+ */
+void
+Service::end_work(Worker &worker, Party &party, const Work &work)
+{
+	Client	   &client = *party.clients[0];
+	Device	   &device = worker.device;
+	int64_t		time = (now_us() - work.begin + party.count - 1) / party.count;
+
 	for (int i = 0; i < party.count; i++)
 	{
 		Client	   &member = *party.clients[i];
 
 		/* What a party has taken that came to nothing is no part of a search. */
-		member.doing &= ~itself;
+		member.doing &= ~set_of(device.number);
 		if (party.count == 1 || !member.unfinished)
 			member.longest = std::max(member.longest, time);
 		member.end += time;
@@ -519,21 +538,34 @@ Service::use_device(Held &held, Worker &worker, Party &party)
 	if (client.request.operation == HP_SEARCH && party.count == 1)
 		client.slow = time > quick_us;
 	worker.client = nullptr;
-	if (result == HP_FAILED)
+	if (party.results[0] == HP_FAILED)
 		fail(worker, client);
 	leave(worker);
-	device.info = info;
-	device.info_copies = info_copies;
+	device.info = work.info;
+	device.info_copies = work.info_copies;
 	if (worker.crowded)
 		device.crowded = crowded_searches;
-	if (copy != nullptr)
-		client.index->held[device.number] = has;
-	if (!broken.empty())
-		client.broken = broken;
-	if (leaves)
+	if (work.copy != nullptr)
+		client.index->held[device.number] = work.has;
+	if (!work.broken.empty())
+		client.broken = work.broken;
+	if (work.leaves)
 		close(client);
-	for (int i = 0; i < party.count && !leaves; i++)
+	for (int i = 0; i < party.count && !work.leaves; i++)
 		note_result(device, *party.clients[i], party.results[i]);
+}
+
+/* Perform a device's share of a party's requests.  The lock is released meanwhile. */
+void
+Service::use_device(Held &held, Worker &worker, Party &party)
+{
+	Work		work;
+
+	begin_work(worker, party, work);
+	held.unlock();
+	do_work(worker, party, work);
+	held.lock();
+	end_work(worker, party, work);
 }
 
 }								/* namespace harmonia */

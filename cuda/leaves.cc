@@ -149,9 +149,6 @@ replace_tail(HdIndex *index, const Tail<Key> &tail)
 	index->leaf_blocks.resize(tail.first);
 	index->leaf_blocks.insert(index->leaf_blocks.end(), tail.blocks.begin(), tail.blocks.end());
 
-	/* A profile holds as long as the tree has the same height, and leaves are about as many. */
-	if (shape.levels != index->shape.levels || count / 2 > index->profiled_leaves)
-		index->profiled = false;
 	index->shape = shape;
 	index->low_key = AnyKey(count > 1 ? bottom[0] : Key(0));
 	index->high_key = AnyKey(count > 1 ? bottom[count - 2] : Key(0));
@@ -163,8 +160,7 @@ replace_tail(HdIndex *index, const Tail<Key> &tail)
 HdStatus
 check_count(HdIndex *index, uint64_t count)
 {
-	/* A probe can hit all entries, and its hits are counted in 32 bits. */
-	if (count * HT_LEAF_MAX_ENTRIES > UINT32_MAX)
+	if (count > HD_MAX_LEAVES)
 		return index->device->fail(HD_NO_MEMORY, "%llu leaves are too many", (unsigned long long) count);
 	return HD_OK;
 }
@@ -206,7 +202,6 @@ set_leaves(HdIndex *index, uint32_t count, Low low, Block block)
 		all.reserve(count);
 		for (uint32_t i = 0; i < count; i++)
 			all.add({(Key) low(i).key, low(i).tid}, block(i));
-		index->profiled = false;
 		return replace_tail(index, all);
 	}
 	catch (const std::bad_alloc &)

@@ -18,10 +18,11 @@ namespace harmonia
 {
 
 /*
- * The *places* of an index are its leaves' blocks, numbered as if each leaf had this many.  The
- * list of leaves is short enough that 32 bits suffice.
+ * The *places* of an index are its leaves' blocks, numbered as if each leaf had this many.
  */
 constexpr uint32_t leaf_places = 64;
+
+static_assert((uint64_t) HD_MAX_LEAVES * leaf_places <= UINT32_MAX, "32 bits suffice");
 
 static_assert(HT_LEAF_MAX_BLOCKS <= leaf_places && HT_WIDE_SEPARATORS <= leaf_places, "a place for each block");
 
@@ -249,32 +250,6 @@ blocks_of(const LeafPage<Key> &leaf)
 							  return LeafBlocks{leaf.page + Leaf::blocks_at, Leaf::blocks, Leaf::block_size,
 								  Leaf::count_at, slots, slots * (Leaf::bits / 8), leaf.shape.tid_bytes};
 						  });
-}
-
-/* Count the entries of a range at its places. */
-template <typename Group, typename Key, typename Leaves>
-HD_BOTH uint32_t
-count_entries(const Group &group, const Tree<Key> &tree, const Leaves &leaf_of, PlaceSpan places, Key low, Key high)
-{
-	uint32_t	last = places.first + places.count - 1;
-	uint32_t	sum = 0;
-
-	if (places.count > 0)
-		sum = (uint32_t) count_bits(find_slots_at(group, leaf_of, places.first, low, high).set);
-	if (places.count > 1)
-		sum += (uint32_t) count_bits(find_slots_at(group, leaf_of, last, low, high).set);
-	for (uint32_t place = places.first + 1; places.count > 2 && place < last;)
-	{
-		uint32_t	rank = place / leaf_places;
-		uint32_t	end = (rank + 1) * leaf_places < last ? (rank + 1) * leaf_places : last;
-		LeafBlocks	blocks = blocks_of(leaf_of(rank));
-
-		for (; place < end; place++)
-			sum += (uint32_t) blocks.count(place % leaf_places);
-		if (place < last && gives_up(group, tree))
-			break;
-	}
-	return sum;
 }
 
 }								/* namespace harmonia */

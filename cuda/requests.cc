@@ -248,8 +248,6 @@ Service::complete(Client &client)
 	{
 		reply.hits = found.hits;
 		reply.counted = found.counted;
-		reply.sort_ms = (float) found.sort_ms;
-		reply.search_ms = (float) found.search_ms;
 	}
 	if (request.operation == HP_SYNC_BEGIN && reply.status == HP_OK)
 		reply.structure = index->structure;

@@ -35,7 +35,6 @@ struct Tree
 	uint32_t	leaves;
 	int			fanout;
 	int			levels;
-	bool		linear;			/* groups compare keys front to back */
 	void	   *stop;			/* for gives_up() */
 	uint32_t	level_start[HT_MAX_LEVELS + 1];
 };
@@ -76,8 +75,7 @@ find_leaf(const Group &group, const Tree<Key> &tree, Key key)
 	{
 		const Key  *node = tree.keys +
 			(size_t) (tree.level_start[level] + number) * (size_t) fanout;
-		int			child = tree.linear ?
-			find_child_linear(group, node, fanout, key) : find_child<Fanout>(group, node, fanout, key);
+		int			child = find_child<Fanout>(group, node, fanout, key);
 
 		number = number * (uint32_t) fanout + (uint32_t) child;
 	}
@@ -262,10 +260,12 @@ number_of_slot(const Group &group, const Tree<Key> &tree, LeafBlock at, Key key)
 	return count_slots(at.rank) + (uint64_t) (at.block * HT_LEAF_MAX_SLOTS + lowest_bit(set));
 }
 
-/* A summary of a point's hits. */
+/* A summary of a point's hits.  There is no room for so many that they are not all counted. */
+constexpr uint32_t found_max = UINT32_C(1) << 31;
+
 struct Found
 {
-	uint32_t	count;
+	uint32_t	count;			/* found_max, or a few more: at least */
 	uint64_t	first;			/* tid of the lowest entry; 0 if there is none */
 	LeafBlock	first_block;	/* of the first entry */
 };
@@ -344,7 +344,7 @@ find_summary_from(const Group &group, const Tree<Key> &tree, uint32_t rank, Key 
 						 found.first_block = slots.at;
 						 found.first = lowest_tid(slots);
 					 }
-					 found.count += (uint32_t) count_bits(slots.set);
+					 found.count += found.count < found_max ? (uint32_t) count_bits(slots.set) : 0;
 				 });
 	return found;
 }

@@ -126,8 +126,6 @@ Service::note_found(Client &client, uint32_t probes, const HdResult &result)
 
 	sum.hits += result.hits;
 	sum.counted += result.counted;
-	sum.sort_ms += result.sort_ms;
-	sum.search_ms += result.search_ms;
 	progress.probes += probes;
 	client.unfinished = progress.probes < client.request.search.count;
 }
@@ -148,9 +146,9 @@ Service::may_search(Client &client)
 	require(wanted.is_range <= 1 && wanted.distinct <= 1 && wanted.tids_only <= 1 && wanted.by_block <= 1 &&
 			wanted.with_keys <= 1 && wanted.unused == 0, "flags must be 0 or 1, and unused bytes zero");
 	require(!wanted.is_range || !wanted.distinct, "only points can be distinct");
-	require(wanted.map_pages == 0 || !wanted.by_block, "hits that are counted have no order");
-	require(!wanted.with_keys || (wanted.is_range && wanted.map_pages == 0 && !wanted.by_block),
-			"only hits of ranges have keys, without a map and in no order");
+	require(!wanted.by_block || (wanted.map_pages == 0 && !wanted.tids_only), "only pairs without a map have an order");
+	require(!wanted.with_keys || (wanted.is_range && wanted.map_pages == 0 && !wanted.by_block && !wanted.tids_only),
+			"only pairs of ranges have keys, without a map and in no order");
 	if (client.index == nullptr)
 		client.reply.status = HP_UNKNOWN;
 	return client.reply.status == HP_OK;
@@ -181,12 +179,9 @@ make_batch(const Client &client, const Copy *copy)
 	batch.by_block = wanted.by_block;
 	batch.count = wanted.count;
 	batch.room = wanted.room;
-	batch.output = HD_PAIRS;
 	batch.distinct = wanted.distinct;
 	batch.psa_bits = HD_AUTOMATIC;
-	batch.threads = HD_AUTOMATIC;
 	batch.pinned = staging.is_pinned();
-	batch.timed = true;
 	return batch;
 }
 

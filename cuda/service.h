@@ -372,6 +372,10 @@ private:
 	void		serve(Held &held, Worker &worker, Client &client);
 	void		begin_request(Client &client, const Device &device, bool turn);
 	void		gather(Device &device, Party &party);
+	struct Work;
+	void		begin_work(Worker &worker, Party &party, Work &work);
+	void		do_work(Worker &worker, Party &party, Work &work);
+	void		end_work(Worker &worker, Party &party, const Work &work);
 	void		use_device(Held &held, Worker &worker, Party &party);
 
 	/* requests.cc: the lock is held */

@@ -111,12 +111,10 @@ measure_device(HdIndex *index, HostBatch<Key> &batch)
 	searched.low = batch.low.at;
 	searched.count = batch.count;
 	searched.pinned = batch.low.is_pinned() && batch.probes.is_pinned() && batch.tids.is_pinned();
-	searched.output = HD_PAIRS;
 	searched.probes = batch.probes.at;
 	searched.tids = batch.tids.at;
 	searched.room = batch.count;
 	searched.psa_bits = HD_AUTOMATIC;
-	searched.threads = HD_AUTOMATIC;
 	ms = median_ms(options.runs, [&]()
 				   {
 					   CHECK(hd_index_search(index, &searched, &result));

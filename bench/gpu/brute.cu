@@ -25,6 +25,7 @@ struct ScanAlone
 	const Vector<Key> *keys;
 	uint32_t	count;
 	const Key  *low;
+	uint32_t   *probes;
 	uint64_t   *tids;
 
 	HD_BOTH void operator()(uint64_t i) const
@@ -40,6 +41,7 @@ struct ScanAlone
 			for (uint32_t j = 0; j < length; j++)
 				behind = some.keys[j] == key ? n * length + j + 1 : behind;
 		}
+		probes[i] = (uint32_t) i;
 		tids[i] = behind == 0 ? 0 : tid_of(behind - 1);
 	}
 };
@@ -51,6 +53,7 @@ struct ScanTogether
 	const Key  *keys;
 	uint32_t	count;
 	const Key  *low;
+	uint32_t   *probes;
 	uint64_t   *tids;
 
 	template <typename Group>
@@ -68,12 +71,15 @@ struct ScanTogether
 								   return n < count && keys[n] == key;
 							   });
 		if (leads(group))
+		{
+			probes[i] = (uint32_t) i;
 			tids[i] = found == 0 ? 0 :
 				tid_of(first - Group::threads + (uint32_t) harmonia::lowest_bit(found));
+		}
 	}
 };
 
-/* Time of work that sets the tids of the queries, in ms. */
+/* Time of work that finds the tids of the queries, in ms. */
 template <typename Key, typename Work>
 static double
 measure(Lookups<Key> &lookups, Work work)
@@ -89,7 +95,7 @@ measure(Lookups<Key> &lookups, Work work)
 		if (run > 0)
 			times.push_back(ms);
 	}
-	lookups.check_results(HD_FIRST, 0);
+	lookups.check_results(PAIRS, lookups.queries, 0);
 	return median(times);
 }
 
@@ -155,13 +161,13 @@ brute_on_device(Buffers &buffers, uint32_t queries)
 		double		scan;
 
 		lookups.prepare(queries, UNIFORM);
-		tree = lookups.measure(row_name("brute " + batch, what, "tree"), copy.index, HD_FIRST, Way(), &result).all;
+		tree = lookups.measure(row_name("brute " + batch, what, "tree"), copy.index, PAIRS, Way(), &result).all;
 		put_row("brute " + batch, what, "tree", tree, "ms", options.runs);
 
 		scan = measure(lookups, [&]()
 					   {
 						   for_each(queries, ScanAlone<Key>{(const Vector<Key> *) lookups.keys.at, count,
-															lookups.low(), buffers.tids.at});
+															lookups.low(), buffers.probes.at, buffers.tids.at});
 					   });
 		put_row("brute " + batch, what, "scan by a thread", scan, "ms", options.runs);
 		alone.add(count, scan, tree);
@@ -169,7 +175,7 @@ brute_on_device(Buffers &buffers, uint32_t queries)
 		scan = measure(lookups, [&]()
 					   {
 						   for_each_group<32>(queries, ScanTogether<Key>{lookups.keys.at, count,
-																		 lookups.low(), buffers.tids.at});
+																		 lookups.low(), buffers.probes.at, buffers.tids.at});
 					   });
 		put_row("brute " + batch, what, "scan by a warp", scan, "ms", options.runs);
 		together.add(count, scan, tree);

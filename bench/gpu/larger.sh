@@ -19,7 +19,7 @@
 #   WARM_UP    seconds of batches before each section, in which the copy is made (10)
 #   SHARE      the device's memory for copies, in percent of the index (50)
 #
-# "CPU" has all batches on the CPU, "automatic" is what users have.  "times the CPU" are the quotients,
+# "CPU" has all batches on the CPU, "machine's memory" the choice.  "times the CPU" are the quotients,
 # "keys on the device" the share of keys that went there.  All data is in shared buffers.
 
 set -euo pipefail
@@ -38,7 +38,7 @@ arrays=4
 
 declare -A settings=(
 	[CPU]='-c harmonia.enable_device=off'
-	[automatic]='')
+	["machine's memory"]='')
 
 # make_arrays NAME ROW: arrays of the keys of rows, whose number an expression gives, from 1 on.  It has a
 # random number "r", at least 0 and below 1.
@@ -113,7 +113,7 @@ section() {
 	check "$draw"
 	for clients in "${counts[@]}"; do
 		for ((run = 0; run < runs; run++)); do
-			for system in CPU automatic; do
+			for system in CPU "machine's memory"; do
 				sql -c "SELECT harmonia_stat_reset()" >"$dir/reset"
 				options=${settings[$system]}
 				transactions_a_second "$clients" "\\set number random(1, $arrays)" "$(statement "$draw")" |
@@ -125,9 +125,9 @@ section() {
 		while IFS=$'\t' read -r system _ figure _; do
 			record "$draw" "$clients clients" "$system" "$figure" queries/s "$runs"
 		done <"$dir/cell"
-		record "$draw" "$clients clients" "automatic: times the CPU" \
-			"$(awk -F '\t' '{ v[$1] = $3 } END { print v["automatic"] / v["CPU"] }' "$dir/cell")" times "$runs"
-		record "$draw" "$clients clients" "automatic: keys on the device" \
+		record "$draw" "$clients clients" "machine's memory: times the CPU" \
+			"$(awk -F '\t' '{ v[$1 == "CPU"] = $3 } END { print v[0] / v[1] }' "$dir/cell")" times "$runs"
+		record "$draw" "$clients clients" "machine's memory: keys on the device" \
 			"$(sql -c "SELECT round(device_keys / greatest(keys, 1.0), 3) FROM pg_stat_harmonia WHERE indexrelname = 'points_k'")" share "$runs"
 	done
 	sql -c "SELECT loads, pg_size_pretty(device_bytes), pg_size_pretty(host_bytes), pg_size_pretty(bytes_to_device)

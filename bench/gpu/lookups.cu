@@ -14,18 +14,14 @@ bench_sizes(const Entries<Key> &entries, Buffers &buffers)
 	for (Draw draw : all_draws)
 	{
 		lookups.prepare(options.queries, draw);
-		for (HdOutput output : {HD_FIRST, HD_PAIRS, HD_COUNT})
-			lookups.report(text("sizes %s %s%s", width_name<Key>().c_str(), output_name(output),
+		for (Answer answer : {PAIRS, ROWS, COUNTED, TALLIED})
+			lookups.report(text("sizes %s %s%s", width_name<Key>().c_str(), answer_name(answer),
 								entries.serial ? " serial keys" : ""),
 						   std::to_string(entries.keys.size()), draw_name(draw), copy.index,
-						   HD_DEFAULT_FANOUT, output);
+						   HD_DEFAULT_FANOUT, answer);
 	}
 }
 
-/*
- * Compares the library's choices with those of the papers, where groups of threads
- * compare keys front to back.
- */
 template <typename Key>
 void
 bench_fanouts(const Entries<Key> &entries, Buffers &buffers)
@@ -37,16 +33,10 @@ bench_fanouts(const Entries<Key> &entries, Buffers &buffers)
 	for (int fanout = HT_MIN_FANOUT; fanout <= HT_MAX_FANOUT; fanout *= 2)
 	{
 		Copy		copy(entries, fanout);
-		HtGroupChoice choice;
 		std::string what = std::to_string(fanout);
 
-		lookups.report(section, what, "harmonia", copy.index, fanout, HD_PAIRS);
-
-		model_steps(lookups, fanout, HT_GROUP_LINEAR, &choice);
-		lookups.report(section, what, "PSA and linear NTG", copy.index, fanout, HD_PAIRS,
-					   {HD_AUTOMATIC, choice.threads, HT_GROUP_LINEAR});
-		lookups.report(section, what, "unsorted", copy.index, fanout, HD_PAIRS,
-					   {HD_UNSORTED, 1, HT_GROUP_KARY});
+		lookups.report(section, what, "harmonia", copy.index, fanout, PAIRS);
+		lookups.report(section, what, "unsorted", copy.index, fanout, PAIRS, {HD_UNSORTED});
 	}
 }
 
@@ -62,8 +52,8 @@ report_phases(const std::string &section, int bits, const std::string &system, c
 }
 
 /*
- * Compares two sorts by the top bits: the library's, which the search in tiles
- * completes, and a general one (CUB's), followed by a search with one thread for each
+ * Compares two sorts by the top bits: the library's, of 16 bits at most, which the search in tiles
+ * completes, and one of all of them (CUB's), followed by a search with one thread for each
  * query.
  */
 template <typename Key>
@@ -85,9 +75,8 @@ bench_psa(const Entries<Key> &entries, Buffers &buffers)
 	lookups.prepare(options.queries, UNIFORM);
 	for (int bits : widths)
 	{
-		times = lookups.measure(row_name(section, std::to_string(bits), "harmonia"), copy.index, HD_PAIRS,
-								{bits, 1, HT_GROUP_KARY}, &result);
-		report_phases(section, bits, "harmonia", times, lookups.details(HD_PAIRS, fanout, result, times));
+		times = lookups.measure(row_name(section, std::to_string(bits), "harmonia"), copy.index, PAIRS, {bits}, &result);
+		report_phases(section, bits, "harmonia", times, lookups.details(PAIRS, fanout, result, times));
 	}
 
 	for (int bits : widths)
@@ -103,11 +92,11 @@ bench_psa(const Entries<Key> &entries, Buffers &buffers)
 			if (run > 0)
 				sorts.push_back(ms);
 		}
-		times = lookups.measure(row_name(section, std::to_string(bits), "general"), copy.index, HD_PAIRS,
-								{HD_UNSORTED, 1, HT_GROUP_KARY}, &result);
+		times = lookups.measure(row_name(section, std::to_string(bits), "general"), copy.index, PAIRS, {HD_UNSORTED},
+								&result);
 		times.sort = median(sorts);
 		times.all += times.sort;
-		report_phases(section, bits, "general", times, lookups.details(HD_PAIRS, fanout, result, times));
+		report_phases(section, bits, "general", times, lookups.details(PAIRS, fanout, result, times));
 	}
 }
 
@@ -123,10 +112,10 @@ bench_ranges(const Entries<Key> &entries, Buffers &buffers)
 		uint32_t	queries = (uint32_t) std::min((uint64_t) options.queries, buffers.room / span);
 
 		lookups.prepare(queries, UNIFORM, span);
-		for (HdOutput output : {HD_PAIRS, HD_COUNT})
-			lookups.report(text("ranges %s %s", width_name<Key>().c_str(), output_name(output)),
+		for (Answer answer : {PAIRS, ROWS, COUNTED, TALLIED, WITH_KEYS})
+			lookups.report(text("ranges %s %s", width_name<Key>().c_str(), answer_name(answer)),
 						   std::to_string(span), power_name(entries.keys.size()), copy.index,
-						   HD_DEFAULT_FANOUT, output);
+						   HD_DEFAULT_FANOUT, answer);
 	}
 }
 

@@ -17,14 +17,18 @@ struct Buffers
 	Array<uint32_t> probes;
 	Array<uint64_t> tids;
 	Array<uint32_t> counts;
+	Array<uint64_t> keys;		/* of hits */
+	Array<uint32_t> map;		/* all heap pages that a tid can have */
 	Array<uint32_t> seen;
 	Array<unsigned long long> wrong;
 
 	/* Keys have at most so many words of 64 bits. */
 	explicit	Buffers(uint32_t queries, uint32_t words = 1)
 		: room((uint64_t) queries * 2), low((uint64_t) queries * words), high((uint64_t) queries * words),
-		ranks(queries), probes(room), tids(room), counts(queries), seen(room / 32 + 1), wrong(1)
+		ranks(queries), probes(room), tids(room), counts(queries), keys(room * words), map(tid_pages / 32), seen(room / 32 + 1),
+		wrong(1)
 	{
+		map.set(0xFF, map.count);
 	}
 };
 
@@ -32,8 +36,6 @@ struct Buffers
 struct Way
 {
 	int			psa_bits = HD_AUTOMATIC;
-	int			threads = HD_AUTOMATIC;
-	HtGroupSearch search = HT_GROUP_KARY;
 };
 
 /* Times on the device in ms, of the run with the median total. */
@@ -42,13 +44,24 @@ struct Times
 	double		all;
 	double		sort;
 	double		search;
-	double		restore;
+	double		hits;			/* what is done with hits after that */
+};
+
+/* What is wanted of hits; all that queries ask for (src/lookup/remote_chunk.c). */
+enum Answer
+{
+	PAIRS,						/* with the numbers of their queries, in any order */
+	ROWS,						/* the same in the order of heap blocks: rows are fetched */
+	COUNTED,					/* how many there are on pages of a map: all */
+	TALLIED,					/* the same for each query */
+	WITH_KEYS					/* pairs of ranges, with their keys */
 };
 
 static inline const char *
-output_name(HdOutput output)
+answer_name(Answer answer)
 {
-	return output == HD_PAIRS ? "pairs" : output == HD_FIRST ? "first" : "counts";
+	return answer == PAIRS ? "pairs" : answer == ROWS ? "rows" : answer == COUNTED ? "counted" :
+		answer == TALLIED ? "tallied" : "with keys";
 }
 
 /* Queries for some entries, and their search. */
@@ -90,7 +103,7 @@ public:
 	}
 
 	/* A batch of these queries, searched where they are. */
-	HdBatch		batch(HdOutput output, const Way &way) const
+	HdBatch		batch(Answer answer, const Way &way) const
 	{
 		HdBatch		result = {};
 
@@ -98,15 +111,18 @@ public:
 		result.high = span > 1 ? high() : nullptr;
 		result.count = queries;
 		result.on_device = true;
-		result.output = output;
-		result.probes = buffers.probes.at;
+		result.probes = answer == COUNTED ? nullptr : buffers.probes.at;
 		result.tids = buffers.tids.at;
-		result.counts = buffers.counts.at;
 		result.room = buffers.room;
+		result.by_block = answer == ROWS;
+		result.keys = answer == WITH_KEYS ? buffers.keys.at : nullptr;
+		if (answer == COUNTED || answer == TALLIED)
+		{
+			result.map = buffers.map.at;
+			result.map_pages = tid_pages;
+			result.counts = buffers.counts.at;
+		}
 		result.psa_bits = way.psa_bits;
-		result.threads = way.threads;
-		result.group_search = way.search;
-		result.timed = true;
 		return result;
 	}
 
@@ -121,26 +137,25 @@ public:
 		settle();
 	}
 
-	/* Exit unless the results are exactly those of the queries. */
-	void		check_results(HdOutput output, uint64_t hits)
+	/* Exit unless the results are exactly those of the queries; so many hits were counted by the map. */
+	void		check_results(Answer answer, uint64_t hits, uint64_t counted)
 	{
 		unsigned long long wrong;
 		const uint32_t *ranks = buffers.ranks.at;
 
 		buffers.wrong.set(0, 1);
-		if (output == HD_PAIRS)
+		if (answer == TALLIED)
+			for_each(queries, CheckCount{span, buffers.counts.at, buffers.wrong.at});
+		else if (answer != COUNTED)
 		{
 			buffers.seen.set(0, buffers.seen.count);
 			for_each(std::min(hits, buffers.room),
 					 CheckPair{ranks, queries, span, buffers.probes.at, buffers.tids.at, buffers.seen.at,
 							   buffers.wrong.at});
 		}
-		else if (output == HD_FIRST)
-			for_each(queries, CheckFirst{ranks, buffers.tids.at, buffers.wrong.at});
-		else
-			for_each(queries, CheckCount{span, buffers.counts.at, buffers.wrong.at});
 		buffers.wrong.copy_to(&wrong, 0, 1);
-		if (wrong > 0 || (output == HD_PAIRS && hits != (uint64_t) queries * span))
+		if (wrong > 0 || hits != (uint64_t) queries * span ||
+			counted != (answer == COUNTED || answer == TALLIED ? hits : 0))
 		{
 			fprintf(stderr, "%llu wrong results, %llu hits of %llu\n", wrong, (unsigned long long) hits,
 					(unsigned long long) queries * span);
@@ -149,9 +164,9 @@ public:
 	}
 
 	/* Search with the library.  *result is that of the last run.  "row" is what row_name() makes. */
-	Times		measure(const std::string &row, HdIndex *index, HdOutput output, const Way &way, HdResult *result)
+	Times		measure(const std::string &row, HdIndex *index, Answer answer, const Way &way, HdResult *result)
 	{
-		HdBatch		searched = batch(output, way);
+		HdBatch		searched = batch(answer, way);
 		std::vector<Times> times;
 
 		/* The first run warms up. */
@@ -164,10 +179,10 @@ public:
 
 				CHECK(hd_index_search(index, &searched, result));
 			}
-			times.push_back({result->sort_ms + result->search_ms + result->restore_ms,
-							 result->sort_ms, result->search_ms, result->restore_ms});
+			times.push_back({result->sort_ms + result->search_ms + result->hits_ms,
+							 result->sort_ms, result->search_ms, result->hits_ms});
 		}
-		check_results(output, result->hits);
+		check_results(answer, result->hits, result->counted);
 		std::sort(times.begin(), times.end(), [](const Times &a, const Times &b)
 				  {
 					  return a.all < b.all;
@@ -176,25 +191,23 @@ public:
 	}
 
 	/* Describe the queries and the search. */
-	std::string details(HdOutput output, int fanout, const HdResult &result, const Times &times) const
+	std::string details(Answer answer, int fanout, const HdResult &result, const Times &times) const
 	{
-		return text("keys=%s draw=%s queries=%u span=%u output=%s fanout=%d psa=%d search=%s group=%d "
-					"sort_ms=%.3f search_ms=%.3f restore_ms=%.3f",
+		return text("keys=%s draw=%s queries=%u span=%u output=%s fanout=%d psa=%d "
+					"sort_ms=%.3f search_ms=%.3f hits_ms=%.3f",
 					entries.serial ? "serial" : "random", draw_name(draw), queries, span,
-					output_name(output), fanout, result.psa_bits,
-					result.group.search == HT_GROUP_LINEAR ? "linear" : "k-ary", result.group.threads,
-					times.sort, times.search, times.restore);
+					answer_name(answer), fanout, result.psa_bits, times.sort, times.search, times.hits);
 	}
 
 	/* Measure, and print a row with the number of queries per second. */
 	void		report(const std::string &section, const std::string &what, const std::string &system,
-					   HdIndex *index, int fanout, HdOutput output, const Way &way = Way())
+					   HdIndex *index, int fanout, Answer answer, const Way &way = Way())
 	{
 		HdResult	result;
-		Times		times = measure(row_name(section, what, system), index, output, way, &result);
+		Times		times = measure(row_name(section, what, system), index, answer, way, &result);
 
 		put_row(section, what, system, queries / times.all / 1e6, "billion/s", options.runs,
-				details(output, fanout, result, times));
+				details(answer, fanout, result, times));
 	}
 };
 
@@ -215,14 +228,6 @@ tree_section(const char *name, const Entries<Key> &entries)
 }
 
 /*
- * Steps of a warp for each query and group size by Equation 3, from a profile of sorted
- * queries, which is taken as the library does it (ntg.cu).
- */
-template <typename Key>
-extern std::vector<double> model_steps(const Lookups<Key> &lookups, int fanout, HtGroupSearch search,
-									   HtGroupChoice *choice);
-
-/*
  * Sort the queries, with their ranks, by the top bits.  Returns the time in ms
  * (sort.cu).
  */
@@ -233,7 +238,6 @@ extern double sort_queries(Lookups<Key> &lookups, int bits);
 template <typename Key> extern void bench_sizes(const Entries<Key> &entries, Buffers &buffers);
 template <typename Key> extern void bench_fanouts(const Entries<Key> &entries, Buffers &buffers);
 template <typename Key> extern void bench_psa(const Entries<Key> &entries, Buffers &buffers);
-template <typename Key> extern void bench_ntg(const Entries<Key> &entries, Buffers &buffers);
 template <typename Key> extern void bench_ranges(const Entries<Key> &entries, Buffers &buffers);
 template <typename Key> extern void bench_steps(const Entries<Key> &entries, Buffers &buffers);
 template <typename Key> extern void bench_break_even(const Entries<Key> &entries, Buffers &buffers);

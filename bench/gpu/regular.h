@@ -53,7 +53,20 @@ private:
 		if constexpr (Group::threads == 1)
 			return harmonia::find_child<0>(group, node->keys, regular_fanout + 1, key);
 		else
-			return harmonia::find_child_linear(group, node->keys, regular_fanout + 1, key);
+		{
+			for (int first = 0;; first += Group::threads)
+			{
+				int			n = harmonia::count_bits(group.vote([&](int thread)
+															{
+																int			i = first + thread;
+
+																return i < regular_fanout && node->keys[i] < key;
+															}));
+
+				if (n < Group::threads)
+					return first + n;
+			}
+		}
 	}
 };
 

@@ -5,7 +5,7 @@
  * The keys are in an array without gaps: in their order, as an Eytzinger array (the nodes of a binary
  * tree in breadth-first order), or as nodes of 128 bytes in breadth-first order (k-ary search, as in
  * static B-trees).  One thread answers a query, as it comes, or after CUB's radix sort by the top
- * 16 bits.  As the library's, results are the tids in query order, or pairs in any order.
+ * 16 bits.  As the library's, results are pairs.
  *
  * With BENCH_RIVALS defined, others' libraries are measured as well (rivals.sh).
  */
@@ -156,26 +156,23 @@ private:
 	}
 };
 
-/* Answers query i: its tid goes to where its number says, or stands beside the number. */
+/* Answers query i: its tid stands beside its number. */
 template <typename Key, template <typename> class Layout>
-struct Answer
+struct AnswerQuery
 {
 	Layout<Key> layout;
 	const uint64_t *tids;		/* of each place */
 	const Key  *queries;
 	const uint32_t *numbers;	/* NULL: query i has number i */
-	uint32_t   *probes;			/* NULL: tids go to query order */
+	uint32_t   *probes;
 	uint64_t   *results;
 
 	HD_BOTH void operator()(uint64_t i) const
 	{
-		uint32_t	number = numbers == nullptr ? (uint32_t) i : numbers[i];
 		uint64_t	place = layout.find(queries[i]);
-		uint64_t	tid = layout.keys[place] == queries[i] ? tids[place] : 0;
 
-		if (probes != nullptr)
-			probes[i] = number;
-		results[probes == nullptr ? number : i] = tid;
+		probes[i] = numbers == nullptr ? (uint32_t) i : numbers[i];
+		results[i] = layout.keys[place] == queries[i] ? tids[place] : 0;
 	}
 };
 
@@ -251,7 +248,7 @@ private:
 
 template <typename Key, template <typename> class Layout>
 static void
-measure_layout(Lookups<Key> &lookups, Sorter<Key> &sorter, HdOutput output, bool sorts)
+measure_layout(Lookups<Key> &lookups, Sorter<Key> &sorter, bool sorts)
 {
 	const Entries<Key> &entries = lookups.entries;
 	std::vector<uint64_t> ranks = Layout<Key>::places(entries.keys.size());
@@ -260,7 +257,7 @@ measure_layout(Lookups<Key> &lookups, Sorter<Key> &sorter, HdOutput output, bool
 	Array<Key>	keys(ranks.size());
 	Array<uint64_t> tids(ranks.size());
 	Buffers    &buffers = lookups.buffers;
-	Answer<Key, Layout> answer;
+	AnswerQuery<Key, Layout> answer;
 	std::vector<double> times;
 	std::string system = Layout<Key>::name();
 
@@ -274,7 +271,7 @@ measure_layout(Lookups<Key> &lookups, Sorter<Key> &sorter, HdOutput output, bool
 	keys.copy_from(placed.data(), placed.size());
 	tids.copy_from(placed_tids.data(), placed_tids.size());
 	answer = {{keys.at, keys.count}, tids.at, sorts ? sorter.keys.at : lookups.low(),
-		sorts ? sorter.numbers.at : nullptr, output == HD_PAIRS ? buffers.probes.at : nullptr, buffers.tids.at};
+		sorts ? sorter.numbers.at : nullptr, buffers.probes.at, buffers.tids.at};
 
 	for (int run = 0; run <= options.runs; run++)
 	{
@@ -291,10 +288,10 @@ measure_layout(Lookups<Key> &lookups, Sorter<Key> &sorter, HdOutput output, bool
 		if (run > 0)
 			times.push_back(ms);
 	}
-	lookups.check_results(output, lookups.queries);
+	lookups.check_results(PAIRS, lookups.queries, 0);
 	if (sorts)
 		system = text("sort by %d bits and ", sort_bits) + system;
-	put_rival(lookups, output, system, median(times), ranks.size() * (sizeof(Key) + sizeof(uint64_t)));
+	put_rival(lookups, system, median(times), ranks.size() * (sizeof(Key) + sizeof(uint64_t)));
 }
 
 template <typename Key>
@@ -307,25 +304,21 @@ bench_rivals(const Entries<Key> &entries, Buffers &buffers)
 	for (Draw draw : {UNIFORM, ZIPF, SERIAL})
 	{
 		lookups.prepare(options.queries, draw);
-		for (HdOutput output : {HD_FIRST, HD_PAIRS})
 		{
-			{
-				Copy		copy(entries, HD_DEFAULT_FANOUT);
-				HdResult	result;
-				Times		times = lookups.measure("rivals;harmonia", copy.index, output, Way(), &result);
+			Copy		copy(entries, HD_DEFAULT_FANOUT);
+			HdResult	result;
+			Times		times = lookups.measure("rivals;harmonia", copy.index, PAIRS, Way(), &result);
 
-				put_rival(lookups, output, "harmonia", times.all, hd_index_memory(copy.index));
-			}
+			put_rival(lookups, "harmonia", times.all, hd_index_memory(copy.index));
+		}
 #ifdef BENCH_RIVALS
-			if (output == HD_FIRST)
-				measure_libraries(lookups);
+		measure_libraries(lookups);
 #endif
-			for (bool sorts : {false, true})
-			{
-				measure_layout<Key, Sorted>(lookups, sorter, output, sorts);
-				measure_layout<Key, Eytzinger>(lookups, sorter, output, sorts);
-				measure_layout<Key, Kary>(lookups, sorter, output, sorts);
-			}
+		for (bool sorts : {false, true})
+		{
+			measure_layout<Key, Sorted>(lookups, sorter, sorts);
+			measure_layout<Key, Eytzinger>(lookups, sorter, sorts);
+			measure_layout<Key, Kary>(lookups, sorter, sorts);
 		}
 	}
 }

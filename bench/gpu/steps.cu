@@ -7,7 +7,7 @@
 
 static constexpr int fanout = HD_DEFAULT_FANOUT;
 
-/* The group for wide nodes: as many threads as a warp has. */
+/* The threads that search a regular node together: as many as a warp has. */
 static constexpr int wide_group = 32;
 
 template <typename Key>
@@ -15,6 +15,7 @@ struct SearchRegular
 {
 	RegularTree<Key> tree;
 	const Key  *low;
+	uint32_t   *probes;
 	uint64_t   *tids;
 
 	template <typename Group>
@@ -23,7 +24,10 @@ struct SearchRegular
 		uint64_t	tid = tree.find(group, low[i]);
 
 		if (leads(group))
+		{
+			probes[i] = (uint32_t) i;
 			tids[i] = tid;
+		}
 	}
 };
 
@@ -38,7 +42,7 @@ measure_regular(const std::string &row, const RegularTree<Key> &tree, Lookups<Ke
 	auto		search = [&]()
 	{
 		for_each_group<wide_group>(lookups.queries,
-								   SearchRegular<Key>{tree, lookups.low(), lookups.buffers.tids.at});
+								   SearchRegular<Key>{tree, lookups.low(), lookups.buffers.probes.at, lookups.buffers.tids.at});
 	};
 
 	/* The first run warms up. */
@@ -51,15 +55,12 @@ measure_regular(const std::string &row, const RegularTree<Key> &tree, Lookups<Ke
 
 		times.push_back(device_ms(search));
 	}
-	lookups.check_results(HD_FIRST, 0);
+	lookups.check_results(PAIRS, lookups.queries, 0);
 	result.all = result.search = median(times);
 	return result;
 }
 
-/*
- * At each step results are in probe order, as in a regular tree.  The last step is not
- * in the papers.
- */
+/* From a regular tree to the library's way; the search in tiles is not in the papers. */
 template <typename Key>
 void
 bench_steps(const Entries<Key> &entries, Buffers &buffers)
@@ -73,24 +74,15 @@ bench_steps(const Entries<Key> &entries, Buffers &buffers)
 	{
 		std::string section = text("steps %s %s", width_name<Key>().c_str(), draw_name(draw));
 		HdResult	unsorted = {};
-		HtGroupChoice choice;
 		Times		times;
 
-		unsorted.group = {HT_GROUP_LINEAR, wide_group, 0};
 		lookups.prepare(options.queries, draw);
-		model_steps(lookups, fanout, HT_GROUP_LINEAR, &choice);
 
 		times = measure_regular(row_name(section, what, "regular B+tree"), regular.tree, lookups);
 		put_row(section, what, "regular B+tree", lookups.queries / times.all / 1e6, "billion/s",
-				options.runs, lookups.details(HD_FIRST, fanout, unsorted, times));
-		lookups.report(section, what, "+ Harmonia layout", copy.index, fanout, HD_FIRST,
-					   {HD_UNSORTED, wide_group, HT_GROUP_LINEAR});
-		lookups.report(section, what, "+ PSA", copy.index, fanout, HD_FIRST,
-					   {HD_AUTOMATIC, wide_group, HT_GROUP_LINEAR});
-		lookups.report(section, what, "+ NTG", copy.index, fanout, HD_FIRST,
-					   {HD_AUTOMATIC, choice.threads, HT_GROUP_LINEAR});
-		lookups.report(section, what, "+ binary search in tiles", copy.index, fanout, HD_FIRST,
-					   {HD_AUTOMATIC, 1, HT_GROUP_KARY});
+				options.runs, lookups.details(PAIRS, fanout, unsorted, times));
+		lookups.report(section, what, "+ Harmonia layout, a thread a query", copy.index, fanout, PAIRS, {HD_UNSORTED});
+		lookups.report(section, what, "+ PSA and tiles", copy.index, fanout, PAIRS);
 	}
 }
 

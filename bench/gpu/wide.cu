@@ -13,9 +13,9 @@ bench_wide(const Entries<WideKey> &entries, Buffers &buffers)
 	for (Draw draw : all_draws)
 	{
 		lookups.prepare(options.queries, draw);
-		for (HdOutput output : {HD_FIRST, HD_PAIRS, HD_COUNT})
-			lookups.report(text("wide %s %s", entries.serial ? "tenants" : "uuid", output_name(output)),
+		for (Answer answer : {PAIRS, ROWS, COUNTED, TALLIED})
+			lookups.report(text("wide %s %s", entries.serial ? "tenants" : "uuid", answer_name(answer)),
 						   std::to_string(entries.keys.size()), draw_name(draw), copy.index,
-						   HD_DEFAULT_FANOUT, output);
+						   HD_DEFAULT_FANOUT, answer);
 	}
 }

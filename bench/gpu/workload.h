@@ -44,19 +44,23 @@ inverse(uint32_t odd)
 }
 
 constexpr uint32_t tid_inverse = inverse(tid_factor);
+constexpr uint32_t tid_mask = INT32_MAX;	/* 2^31 ranks: 2^23 pages with 256 tids each */
 
 HD_BOTH uint64_t
 tid_of(uint64_t rank)
 {
-	uint32_t	stored = (uint32_t) (rank + 1) * tid_factor;
+	uint32_t	stored = (uint32_t) rank * tid_factor & tid_mask;
 
-	return (uint64_t) (stored >> 9) << 16 | (stored & 511);
+	return (uint64_t) (stored >> 8) << 16 | ((stored & 255) + 1);
 }
+
+/* No tid is on this heap page or a later one. */
+constexpr uint32_t tid_pages = UINT32_C(1) << 23;
 
 HD_BOTH uint64_t
 rank_of(uint64_t tid)
 {
-	return (uint32_t) (tid >> 16 << 9 | (tid & 511)) * tid_inverse - 1;
+	return ((uint32_t) (tid >> 16 << 8 | ((tid - 1) & 255)) * tid_inverse) & tid_mask;
 }
 
 /* Call work(i) for each i below count, on all processors. */
@@ -401,19 +405,6 @@ struct CheckPair
 				return;
 		}
 		add_atomically(wrong, 1ULL);
-	}
-};
-
-struct CheckFirst
-{
-	const uint32_t *ranks;
-	const uint64_t *tids;
-	unsigned long long *wrong;
-
-	HD_BOTH void operator()(uint64_t i) const
-	{
-		if (tids[i] != tid_of(ranks[i]))
-			add_atomically(wrong, 1ULL);
 	}
 };
 

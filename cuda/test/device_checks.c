@@ -274,14 +274,12 @@ check_tids(HdIndex *index, HdBatch *batch, uint64_t hits)
 	HdResult	result;
 
 	batch->probes = NULL;
+	batch->by_block = false;
 	batch->tids = take(batch, sizeof(uint64_t) * (batch->room + 1));
 	batch->tids[batch->room] = GUARD;
 	expect(hd_index_search(index, batch, &result) == HD_OK, "tids: %s", hd_device_error(device));
 	expect(result.hits == hits && batch->tids[batch->room] == GUARD, "tids of %llu hits instead of %llu",
 		   (unsigned long long) result.hits, (unsigned long long) hits);
-	for (uint64_t i = 1; batch->by_block && i < hits && hits <= batch->room; i++)
-		expect(batch->tids[i - 1] >> 16 <= batch->tids[i] >> 16, "tids are not in the order of blocks");
-	batch->by_block = false;
 	if (hits <= batch->room)
 	{
 		qsort(batch->tids, hits, sizeof(uint64_t), compare_tids);
@@ -393,7 +391,6 @@ check_pairs(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t 
 	/* Give enough room, or too little. */
 	room = rnd_below(3) != 0 ? expected + (uint64_t) rnd_below(2) :
 		expected - (expected > 0 ? rnd() % expected : 0);
-	batch->output = HD_PAIRS;
 	batch->by_block = rnd_below(2);
 	batch->room = room;
 	batch->probes = take(batch, sizeof(uint32_t) * (room + 1));
@@ -413,47 +410,10 @@ check_pairs(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t 
 				  batch->by_block ? MODEL_BY_BLOCK : MODEL_BY_PROBE);
 	if (batch->high != NULL)
 		check_keys(index, batch, low, high, expected);
-	batch->by_block = rnd_below(2);
 	check_tids(index, batch, expected);
 	check_tally(index, batch, low, high, expected);
 	give(batch, batch->probes);
 	give(batch, batch->tids);
-}
-
-void
-check_values(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t *high)
-{
-	HdResult	result;
-
-	batch->tids = allocate(sizeof(uint64_t) * batch->count);
-	batch->counts = allocate(sizeof(uint32_t) * batch->count);
-	memset(batch->tids, 0xA5, sizeof(uint64_t) * batch->count);
-	memset(batch->counts, 0xA5, sizeof(uint32_t) * batch->count);
-
-	batch->output = HD_COUNT;
-	expect(hd_index_search(index, batch, &result) == HD_OK, "count: %s", hd_device_error(device));
-	for (uint32_t i = 0; i < batch->count; i++)
-	{
-		uint32_t	expected = low[i] > high[i] ? 0 : (uint32_t) (model_upper(&model, high[i]) - model_lower(&model, low[i]));
-
-		expect(batch->counts[i] == expected, "probe %u: count %u instead of %u", i,
-			   batch->counts[i], expected);
-	}
-
-	if (batch->high == NULL)
-	{
-		batch->output = HD_FIRST;
-		expect(hd_index_search(index, batch, &result) == HD_OK, "first: %s", hd_device_error(device));
-		for (uint32_t i = 0; i < batch->count; i++)
-		{
-			int			at = model_lower(&model, low[i]);
-			uint64_t	expected = at < model_upper(&model, low[i]) ? model.entries[at].tid : 0;
-
-			expect(batch->tids[i] == expected, "probe %u: wrong tid", i);
-		}
-	}
-	free(batch->tids);
-	free(batch->counts);
 }
 
 void
@@ -471,7 +431,6 @@ check_distinct(HdIndex *index, HdBatch *batch, const uint64_t *keys)
 	for (int i = 0; i < n; i++)
 		expected += (uint64_t) (model_upper(&model, wanted[i].key) - model_lower(&model, wanted[i].key));
 
-	batch->output = HD_PAIRS;
 	batch->distinct = true;
 	batch->by_block = rnd_below(2);
 	batch->room = (uint64_t) model.count + 1;
@@ -528,7 +487,7 @@ make_probes(uint64_t *low, uint64_t *high, int n, bool ranges)
 }
 
 void
-check_batch(HdIndex *index, HtWidth width, int threads, HtGroupSearch group_search)
+check_batch(HdIndex *index, HtWidth width)
 {
 	int			n = 1 + rnd_skewed(PROBES);
 	uint64_t   *low = allocate(sizeof(uint64_t) * (size_t) n);
@@ -541,13 +500,8 @@ check_batch(HdIndex *index, HtWidth width, int threads, HtGroupSearch group_sear
 	batch.low = pack(low, n, width);
 	batch.high = ranges ? pack(high, n, width) : NULL;
 	batch.count = (uint32_t) n;
-	batch.threads = threads;
-	batch.group_search = group_search;
 	batch.psa_bits = rnd_below(3) == 0 ? HD_AUTOMATIC : rnd_below(8 * (int) width + 9);
-	batch.estimates = rnd_below(2);
-	batch.timed = rnd_below(2);
 	check_pairs(index, &batch, low, high);
-	check_values(index, &batch, low, high);
 	if (!ranges)
 		check_distinct(index, &batch, low);
 	free((void *) batch.low);
@@ -578,8 +532,6 @@ check_pinned_batch(HdIndex *index, HtWidth width, int n)
 		pack_keys((void *) batch.high, high, n, width);
 	batch.count = (uint32_t) n;
 	batch.psa_bits = HD_AUTOMATIC;
-	batch.threads = HD_AUTOMATIC;
-	batch.timed = rnd_below(2);
 
 	/* Where nearly all entries have one key, there would be no room. */
 	if (model_search(&model, low, high, (uint32_t) n, NULL) < ARENA_SIZE / 256)

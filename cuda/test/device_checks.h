@@ -28,15 +28,14 @@ extern void *pack(const uint64_t *keys, int n, HtWidth width);
 extern int	compare_tids(const void *a, const void *b);
 
 /*
- * Search for keys or ranges, and compare with the model: hits with their probes, and with their keys; a hit
- * a probe; and, of distinct points, each entry once, even if several points have its key.
+ * Search for keys or ranges, and compare with the model: hits with their probes, with their keys, alone, and
+ * counted by a map; and, of distinct points, each entry once, even if several points have its key.
  */
 extern void check_pairs(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t *high);
-extern void check_values(HdIndex *index, HdBatch *batch, const uint64_t *low, const uint64_t *high);
 extern void check_distinct(HdIndex *index, HdBatch *batch, const uint64_t *keys);
 
 /* Make a random batch, and do all of that with it. */
-extern void check_batch(HdIndex *index, HtWidth width, int threads, HtGroupSearch group_search);
+extern void check_batch(HdIndex *index, HtWidth width);
 
 /* Make a random batch of n probes in pinned memory, and search for pairs. */
 extern void check_pinned_batch(HdIndex *index, HtWidth width, int n);

@@ -33,11 +33,9 @@ static uint64_t
 sum_of(const HdBatch *batch, const HdResult *result)
 {
 	uint64_t	sum = 0;
-	uint64_t	n = batch->output == HD_PAIRS ? result->hits : batch->count;
 
-	for (uint64_t i = 0; i < n; i++)
-		sum += batch->output == HD_COUNT ? (uint64_t) batch->counts[i] * (i + 1) :
-			batch->output == HD_FIRST ? batch->tids[i] * (i + 1) : batch->tids[i] * ((uint64_t) batch->probes[i] + 1);
+	for (uint64_t i = 0; i < result->hits; i++)
+		sum += batch->tids[i] * ((uint64_t) batch->probes[i] + 1);
 	return sum;
 }
 
@@ -46,18 +44,15 @@ make_batch(int n, HtWidth width, bool pinned)
 {
 	size_t		size = sizeof(uint64_t) * (size_t) n * 4;
 	uint64_t   *keys = allocate(sizeof(uint64_t) * (size_t) n);
-	HdBatch		batch = {.count = (uint32_t) n, .psa_bits = HD_AUTOMATIC, .threads = HD_AUTOMATIC};
+	HdBatch		batch = {.count = (uint32_t) n, .psa_bits = HD_AUTOMATIC};
 
 	for (int i = 0; i < n; i++)
 		keys[i] = model_probe(&model);
 	batch.low = pack(keys, n, width);
-	batch.output = pinned || rnd_below(2) ? HD_PAIRS : rnd_below(2) ? HD_FIRST : HD_COUNT;
-	batch.room = batch.output == HD_PAIRS ? model_search(&model, keys, keys, batch.count, NULL) : 0;
-	batch.by_block = batch.output == HD_PAIRS && rnd_below(2);
-	batch.tids = allocate(sizeof(uint64_t) * (batch.room + (size_t) n));
+	batch.room = model_search(&model, keys, keys, batch.count, NULL);
+	batch.by_block = rnd_below(2);
+	batch.tids = allocate(sizeof(uint64_t) * (batch.room + 1));
 	batch.probes = allocate(sizeof(uint32_t) * (batch.room + 1));
-	batch.counts = allocate(sizeof(uint32_t) * (size_t) n);
-	batch.timed = true;
 	if (pinned)
 	{
 		char	   *memory = allocate(size + sizeof(uint64_t) * 2 * batch.room);
@@ -86,7 +81,6 @@ free_batch(const HdBatch *batch, bool pinned)
 		free(batch->probes);
 	}
 	free((void *) batch->low);
-	free(batch->counts);
 }
 
 static void *
@@ -134,9 +128,6 @@ test_lanes(HtWidth width, Content content, int large)
 			found->sum = sum_of(&found->batch, &result);
 		}
 	}
-
-	/* All of them choose the thread group again. */
-	expect(hd_index_set_leaves(index, leaves, leaf_count) == HD_OK, "leaves: %s", hd_device_error(device));
 	for (int i = 0; i < LANES; i++)
 		expect(pthread_create(&searchers[i].thread, NULL, search, &searchers[i]) == 0, "pthread_create");
 	for (int i = 0; i < LANES; i++)

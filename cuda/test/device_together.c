@@ -68,7 +68,7 @@ make_member(Member *member, HtWidth width, bool ranges)
 		pack_keys((void *) batch->high, high, n, width);
 	}
 	batch->count = (uint32_t) n;
-	batch->psa_bits = batch->threads = HD_AUTOMATIC;
+	batch->psa_bits = HD_AUTOMATIC;
 	batch->distinct = !ranges && rnd_below(3) == 0;
 	hits = model_search(&model, low, high, batch->count, NULL);
 	batch->room = hits > 30000 ? 1000 : rnd_below(4) == 0 ? (uint64_t) rnd_below((int) hits + 1) : hits;
@@ -76,7 +76,7 @@ make_member(Member *member, HtWidth width, bool ranges)
 	member->probes = take(member, sizeof(uint32_t) * (batch->room + 1));
 	batch->probes = rnd_below(3) == 0 ? NULL : member->probes;
 	batch->counts = take(member, sizeof(uint32_t) * ((size_t) n + 1));
-	batch->by_block = form == 0;
+	batch->by_block = form == 0 && batch->probes != NULL;
 	if (form == 1)
 	{
 		batch->map_pages = 1 + (uint32_t) rnd_below(MODEL_PAGES * 2);

@@ -233,11 +233,15 @@ test_bad_staging(void)
 	TRY("pages", false, make_search(&good, &good_index, 0),
 		(request.search.tids_only = 1, request.search.map_pages = UINT32_MAX));
 	TRY("by block", false, make_search(&good, &good_index, 0), request.search.by_block = 2);
+	TRY("tids alone by block", false, make_search(&good, &good_index, 0),
+		(request.search.tids_only = request.search.by_block = 1));
 	TRY("a map and an order", false, make_search(&good, &good_index, 0),
 		(request.search.tids_only = request.search.map_pages = request.search.by_block = 1));
 	TRY("with keys", false, make_search(&good, &good_index, 0),
 		(request.search.is_range = 1, request.search.with_keys = 2));
 	TRY("unused bytes of a search", false, make_search(&good, &good_index, 0), request.search.unused = 1);
+	TRY("keys of tids alone", false, make_search(&good, &good_index, 0),
+		(request.search.is_range = request.search.with_keys = request.search.tids_only = 1));
 	TRY("keys of points", false, make_search(&good, &good_index, 0), request.search.with_keys = 1);
 	TRY("keys and an order", false, make_search(&good, &good_index, 0),
 		(request.search.is_range = request.search.with_keys = request.search.by_block = 1));
@@ -607,10 +611,10 @@ make_random_request(const Index *indexes, int n, uint64_t size)
 	request.search.count = (uint32_t) rnd_below(64);
 	request.search.is_range = (uint32_t) rnd_below(2);
 	request.search.tids_only = (uint32_t) rnd_below(2);
-	request.search.by_block = (uint32_t) rnd_below(2);
+	request.search.by_block = request.search.tids_only == 0 && rnd_below(2);
 	request.search.map_pages = !request.search.by_block ? (uint32_t) rnd_below(100) : 0;
 	request.search.counts_at = 3072;
-	request.search.with_keys = request.search.is_range && !request.search.by_block &&
+	request.search.with_keys = request.search.is_range && !request.search.by_block && !request.search.tids_only &&
 		request.search.map_pages == 0 && rnd_below(2);
 	request.search.keys_at = 8192;
 	request.search.room = (uint64_t) rnd_below(100);

@@ -172,21 +172,30 @@ search_all(HdIndex *index, HtWidth width)
 {
 	uint64_t	keys[KEYS];
 	char		packed[KEYS * sizeof(uint64_t)];
-	uint32_t	counts[KEYS];
+	uint32_t	counts[KEYS] = {0};
+	uint64_t	sum = 0;
 	HdBatch		batch;
 	HdResult	result;
 
 	for (int i = 0; i < KEYS; i++)
+	{
 		keys[i] = (uint64_t) i;
+		sum += (uint64_t) expected[i];
+	}
 	pack_keys(packed, keys, KEYS, width);
 	memset(&batch, 0, sizeof(batch));
 	batch.low = packed;
 	batch.count = KEYS;
-	batch.output = HD_COUNT;
-	batch.counts = counts;
-	batch.psa_bits = HD_AUTOMATIC;
-	batch.threads = rnd_below(3) == 0 ? 1 : HD_AUTOMATIC;
+	batch.room = sum;
+	batch.probes = allocate((sum + 1) * sizeof(uint32_t));
+	batch.tids = allocate((sum + 1) * sizeof(uint64_t));
+	batch.psa_bits = rnd_below(2) ? HD_AUTOMATIC : rnd_below(20);
 	expect(hd_index_search(index, &batch, &result) == HD_OK, "search: %s", hd_device_error(device));
+	expect(result.hits == sum, "%d entries instead of %d", (int) result.hits, (int) sum);
+	for (uint64_t i = 0; i < sum && !failed(); i++)
+		counts[batch.probes[i]]++;
+	free(batch.probes);
+	free(batch.tids);
 	for (int i = 0; i < KEYS && !failed(); i++)
 		expect(counts[i] == expected[i], "key %d: %u entries instead of %u in %d leaves", i, counts[i],
 			   expected[i], cut_count);

@@ -199,8 +199,6 @@ check_batch(HdIndex *index, Content content, uint32_t n, bool ranges)
 {
 	HtKey128   *low = allocate(n * sizeof(HtKey128));
 	HtKey128   *high = allocate(n * sizeof(HtKey128));
-	uint32_t   *counts = allocate(n * sizeof(uint32_t));
-	uint64_t   *firsts = allocate(n * sizeof(uint64_t));
 	HdBatch		batch;
 	HdResult	result;
 	uint64_t	expected = 0;
@@ -222,31 +220,6 @@ check_batch(HdIndex *index, Content content, uint32_t n, bool ranges)
 	batch.high = ranges ? high : NULL;
 	batch.count = n;
 	batch.psa_bits = (int[]) {HD_AUTOMATIC, HD_UNSORTED, 7, 20, 500}[rnd_below(5)];
-	batch.threads = (int[]) {HD_AUTOMATIC, 1, 2, 4, 8, 16, 32}[rnd_below(7)];
-	batch.group_search = rnd_below(2) ? HT_GROUP_LINEAR : HT_GROUP_KARY;
-
-	batch.output = HD_COUNT;
-	batch.counts = counts;
-	expect(hd_index_search(index, &batch, &result) == HD_OK, "count: %s", hd_device_error(device));
-	for (uint32_t i = 0; i < n && !failed(); i++)
-	{
-		int			wanted = high[i] < low[i] ? 0 : rank_of(high[i], true) - rank_of(low[i], false);
-
-		expect(counts[i] == (uint32_t) wanted, "count %u of probe %u is not %d", counts[i], i, wanted);
-	}
-	if (!ranges)
-	{
-		batch.output = HD_FIRST;
-		batch.tids = firsts;
-		expect(hd_index_search(index, &batch, &result) == HD_OK, "first: %s", hd_device_error(device));
-		for (uint32_t i = 0; i < n && !failed(); i++)
-		{
-			int			rank = rank_of(low[i], false);
-			bool		hit = rank < entry_count && entries[rank].key == low[i];
-
-			expect(firsts[i] == (hit ? entries[rank].tid : 0), "first hit of probe %u is wrong", i);
-		}
-	}
 	if (expected < 2000000)
 	{
 		HtHit	   *wanted = allocate((expected + 1) * sizeof(HtHit));
@@ -254,7 +227,6 @@ check_batch(HdIndex *index, Content content, uint32_t n, bool ranges)
 		uint64_t	hits = 0;
 		char	   *pinned = NULL;
 
-		batch.output = HD_PAIRS;
 		batch.room = expected;
 		if (n <= 300 && expected < 20000 && rnd_below(2))
 		{
@@ -262,7 +234,7 @@ check_batch(HdIndex *index, Content content, uint32_t n, bool ranges)
 			if (posix_memalign((void **) &pinned, 4096, PINNED_SIZE) != 0)
 				abort();
 			batch.pinned = hd_device_pin(device, pinned, PINNED_SIZE) == HD_OK;
-			batch.psa_bits = batch.threads = HD_AUTOMATIC;
+			batch.psa_bits = HD_AUTOMATIC;
 			batch.tids = (uint64_t *) pinned;
 			batch.low = memcpy(pinned + 160000 + 4096, low, n * sizeof(HtKey128));
 			if (ranges)
@@ -345,8 +317,6 @@ check_batch(HdIndex *index, Content content, uint32_t n, bool ranges)
 	}
 	free(low);
 	free(high);
-	free(counts);
-	free(firsts);
 }
 
 static void

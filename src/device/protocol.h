@@ -64,11 +64,8 @@
 #define HP_LINE_SIZE	128
 #define HP_PAGE_LINES	(HT_PAGE_SIZE / HP_LINE_SIZE)
 
-/*
- * A copy has at most this many blocks: hits of a probe, and slots of all leaves, are counted
- * in 32 bits.
- */
-#define HP_MAX_BLOCKS	(UINT32_MAX / HT_LEAF_MAX_ENTRIES)
+/* A copy has at most this many blocks, 64 GB: the largest staging memory has room for their list. */
+#define HP_MAX_BLOCKS	(1 << 23)
 
 /*
  * Names a copied index.  The build_id distinguishes an index from an earlier one with
@@ -164,11 +161,13 @@ typedef struct HpNewLeaf
  * counts_at.  The hits of one probe are then not adjacent.  The daemon uses the map for this
  * search and keeps nothing of it.
  *
- * With with_keys, for ranges without a map, the key of each hit is written at keys_at, as wide as
- * the index's, for as many hits as there is room for.  (The key of a point's hit is the point.)
+ * With with_keys, for ranges with neither tids_only nor a map, the key of each hit is written at
+ * keys_at, as wide as the index's, for as many hits as there is room for.  (The key of a point's
+ * hit is the point.)
  *
- * With by_block, which excludes a map and keys, hits come in the order of heap blocks, those of
- * each piece of the search after those of the one before; those of one probe are then not adjacent.
+ * With by_block, which excludes tids_only, a map and keys, hits come in the order of heap blocks,
+ * those of each piece of the search after those of the one before; those of one probe are then not
+ * adjacent.
  */
 typedef struct HpSearch
 {
@@ -231,8 +230,6 @@ typedef struct HpReply
 	uint64_t	evictions;		/* of an index's last copy, since the daemon started */
 	uint64_t	pinned;			/* staging memory of all clients that is pinned, in
 								 * bytes */
-	float		sort_ms;		/* HP_SEARCH: time on the device */
-	float		search_ms;
 	char		text[128];		/* the devices' names, or the error */
 } HpReply;
 

@@ -657,49 +657,4 @@ typedef struct HtSearch
  */
 extern const HtSearch *ht_search(const char *name);
 
-/* ----------------------------------------------------------------
- *		Narrowed thread-group traversal (ntg.c)
- * ----------------------------------------------------------------
- */
-
-/* How the threads of a group search a node together. */
-typedef enum HtGroupSearch
-{
-	HT_GROUP_LINEAR,			/* front to back, as many keys per step as there are
-								 * threads */
-	HT_GROUP_KARY				/* in each step cut the rest into threads + 1 parts */
-} HtGroupSearch;
-
-/* The children that some queries, about 1000 in the order in which they run, take. */
-typedef struct HtProfile
-{
-	int			fanout;
-	int			levels;
-	uint32_t	queries;
-	const uint8_t *children;	/* children[query * levels + level], below fanout */
-} HtProfile;
-
-typedef struct HtGroupChoice
-{
-	HtGroupSearch search;
-	int			threads;		/* in a group, a power of two */
-	double		warp_steps;		/* steps of a warp for warp / threads queries */
-} HtGroupChoice;
-
-/* The number of steps that a group takes in a node to find a child. */
-extern int	ht_ntg_steps(HtGroupSearch search, int fanout, int threads, int child);
-
-/*
- * The average number of steps that a warp takes for as many queries as it has groups:
- * T(GS) of Equation 3. threads divides warp.
- */
-extern double ht_ntg_warp_steps(const HtProfile *profile, HtGroupSearch search,
-								int warp, int threads);
-
-/*
- * Choose the group: start with the widest, and narrow it as long as that pays (Equation
- * 4).  To choose between kinds of search, compare threads * warp_steps.
- */
-extern HtGroupChoice ht_ntg_choose(const HtProfile *profile, HtGroupSearch search, int warp);
-
 #endif							/* HARMONIA_TREE_H */

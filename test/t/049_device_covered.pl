@@ -184,22 +184,13 @@ END
 is($node->safe_psql('postgres', "$lookups; SELECT alternate()"), $node->safe_psql('postgres', "$no_lookups; SELECT alternate()"), 'a cursor');
 
 # ----------------------------------------------------------------
-# A device with room for a part of an index, and daemons that are killed
+# Daemons that are killed
 # ----------------------------------------------------------------
-$node->append_conf('postgresql.conf', 'harmonia.device_memory = 1');
-$node->reload;
-ok($node->poll_query_until('postgres', 'SELECT starts = 2 AND state = \'up\' FROM harmonia_device()'), 'another limit of memory');
 $node->safe_psql('postgres', <<'END');
 INSERT INTO wide SELECT hashint4(i / 3), hashint4(i), i FROM generate_series(40001, 150000) i;
 INSERT INTO o SELECT i, hashint4(i * 7 % 52000), i FROM generate_series(2001, 8000) i;
 VACUUM ANALYZE wide, o;
 END
-for my $case ('a join', 'a join, row by row', 'a left join', 'groups', 'an antijoin', 'a sum')
-{
-	like(nodes_of($node, $covered{$case}, $lookups), qr/Device: GPU( \(host device\))?, CPU/, "$case: the device has a part");
-	is($node->safe_psql('postgres', "$lookups; $covered{$case}"), $node->safe_psql('postgres', "$no_lookups; $covered{$case}"), "$case, both search");
-}
-
 my $wanted = $node->safe_psql('postgres', "$no_lookups; SELECT count(*), sum(v) FROM o JOIN wide w USING (k)") =~ tr/|/,/r;
 my $readers = start_pgbench($node, {
 		'join' => join('', map { "SET $_ = off;\n" } qw(enable_seqscan enable_hashjoin enable_mergejoin enable_nestloop enable_indexscan)) . "SET work_mem = '256kB';\n"

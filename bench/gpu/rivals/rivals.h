@@ -13,9 +13,9 @@
  */
 template <typename Key>
 static void
-put_rival(const Lookups<Key> &lookups, HdOutput output, const std::string &system, double ms, uint64_t bytes)
+put_rival(const Lookups<Key> &lookups, const std::string &system, double ms, uint64_t bytes)
 {
-	std::string section = text("rivals %s %s %s", width_name<Key>().c_str(), output_name(output),
+	std::string section = text("rivals %s pairs %s", width_name<Key>().c_str(),
 							   power_name(lookups.entries.keys.size()).c_str());
 	double		rate = lookups.queries / ms * 1e3;
 
@@ -45,15 +45,17 @@ struct MakeEntry
 	}
 };
 
-/* Makes a result of the rank that a library has found. */
+/* Makes a pair of the rank that a library has found for a query. */
 template <typename Key>
 struct MakeResult
 {
 	const Key  *found;
+	uint32_t   *probes;
 	uint64_t   *tids;
 
 	HD_BOTH void operator()(uint64_t i) const
 	{
+		probes[i] = (uint32_t) i;
 		tids[i] = tid_of(found[i]);
 	}
 };
@@ -83,10 +85,10 @@ measure_library(Lookups<Key> &lookups, const std::string &system, uint64_t bytes
 		if (run > 0)
 			times.push_back(ms);
 	}
-	for_each(lookups.queries, MakeResult<Key>{found.at, lookups.buffers.tids.at});
+	for_each(lookups.queries, MakeResult<Key>{found.at, lookups.buffers.probes.at, lookups.buffers.tids.at});
 	settle();
-	lookups.check_results(HD_FIRST, lookups.queries);
-	put_rival(lookups, HD_FIRST, system, median(times), bytes);
+	lookups.check_results(PAIRS, lookups.queries, 0);
+	put_rival(lookups, system, median(times), bytes);
 }
 
 /* cuCollections' static_map (cuco.cu), and MVGpuBTree's B-link tree, which has keys of 32 bits (mvgpubtree.cu). */
