@@ -1,7 +1,7 @@
 /*
  * am.h
- *		What the harmonia index access method offers to the folders that build on it:
- *		positions, keys, ranges, the way to a segment, and what keeps TIDs valid.
+ *		What the harmonia index access method offers to the folders that build on it: positions,
+ *		keys (keys/keys.h), ranges, the way to a segment, and what keeps TIDs valid.
  *
  * doc/ARCHITECTURE.md explains the design, src/am/README the locking and crash rules.
  * Read those first.  format.h has what is on the pages, for those that read pages
@@ -23,7 +23,7 @@
 #include "storage/lock.h"
 #include "utils/rel.h"
 
-#include "am/width.h"
+#include "am/keys/keys.h"
 #include "compat.h"
 
 /* ----------------------------------------------------------------
@@ -70,12 +70,6 @@ hm_position(HmPart part, HT_KEY key, uint64 tid)
 	return result;
 }
 
-/*
- * A key of any width, where what is done with it is not worth code for each width: keys of values,
- * spans and ranges.  Those of narrower types are the same numbers.
- */
-typedef HtKey128 HmKey;
-
 /* A TID as a number that sorts as TIDs do: 32 bits of block number, 16 of offset. */
 static inline uint64
 hm_tid_pack(ItemPointer tid)
@@ -99,186 +93,9 @@ hm_tid_is_valid(uint64 packed)
 }
 
 /* ----------------------------------------------------------------
- *		Keys (keytypes.c): values to normalised keys and back
+ *		What an index says of its keys (metapage.c)
  * ----------------------------------------------------------------
  */
-
-/*
- * Metapages and plans name a key type by its id: the type's OID, or, for keys that keep more of the order
- * than those of the type's default operator class, one of these, which are no type's.
- */
-#define HM_TEXT_C		((Oid) 1)
-#define HM_NAME_C		((Oid) 2)
-
-typedef struct HmKeyType
-{
-	Oid			type;
-	HtWidth		width;
-	uint8		bits;			/* keys are in the range least..least + 2^bits - 1 */
-	uint64		least;			/* 0 if keys have more than 64 bits */
-
-	/*
-	 * Whether only equal values have equal keys.  If not, a key that is found says no more
-	 * than that the value may be the wanted one, and it has to be compared with it.
-	 */
-	bool		exact;
-	bool		ordered;		/* keys sort as values do */
-	bool		returnable;		/* restore() gives the value back bit for bit */
-
-	/* The key of a value.  What it allocates, it frees. */
-	HmKey		(*normalise) (Datum value);
-
-	/*
-	 * normalise() for count values as an array without NULLs stores them, into an array of
-	 * the type's key size (keyarray.h), which may be the same memory if values have that size.
-	 * NULL for types that have none.
-	 */
-	void		(*normalise_all) (const char *values, Size count, void *keys);
-	Datum		(*restore) (HmKey key); /* NULL unless returnable; palloc'd if it is passed by
-									 * reference */
-
-	/*
-	 * If not 0, keys are not ordered, but what is above so many of their lowest bits never falls as
-	 * values rise.  The lowest bits are a hash of the value.
-	 */
-	uint8		hash_bits;
-	Oid			id;				/* InvalidOid if it is the type's */
-
-	/*
-	 * No value has one of the three keys after the least one.  So a field of as many bits as the keys have
-	 * has room for NULL.
-	 */
-	bool		has_gap;
-} HmKeyType;
-
-static inline Oid
-hm_key_type_id(const HmKeyType *type)
-{
-	return OidIsValid(type->id) ? type->id : type->type;
-}
-
-/* Whether keys restrict values that are compared with "less than" and its like. */
-static inline bool
-hm_keys_have_ranges(const HmKeyType *type)
-{
-	return type->ordered || type->hash_bits > 0;
-}
-
-/*
- * Whether a column of a table is NOT NULL in all rows that the active snapshot sees (order.c).  One that is older than the
- * declaration may see NULLs: that of a transaction in REPEATABLE READ, or, in a STABLE function, of the query
- * that calls it.  The caller has locked the table.
- */
-extern bool hm_is_not_null(Relation table, AttrNumber column);
-
-/* Whether an index has several columns, included ones among them, and so composite keys (fields.c). */
-static inline bool
-hm_is_composite(Relation index)
-{
-	return IndexRelationGetNumberOfAttributes(index) > 1;
-}
-
-/*
- * The type whose key an included column of a type gets in a new index: of a domain the type below it, and of all
- * enums anyenum, as operator classes have it.  Values of other types without keys, such as regclass, are kept as
- * integers of their length if they are passed by value.
- */
-extern Oid	hm_included_type_oid(Oid type);
-
-/*
- * The id of the key type that a column has, alone, whose operator class has this family and input type.  Types
- * for which it depends on the family have keys for ranges if the family has "less than".  May read the catalogs.
- */
-extern Oid	hm_type_id_of_class(Oid family, Oid type);
-
-/*
- * The id of the key type of one of an index's columns, counted from 0, if it were alone; its key type; and that of
- * an index with one column.  They may read the catalogs, so the caller holds no buffer lock, and what is in
- * index->rd_amcache may be freed.  What they say of included columns is for new indexes: ALTER TYPE may keep one
- * that has another type's keys, which hm_fields_read() tells.
- * Errors: feature_not_supported for a type that this method does not support.
- */
-extern Oid	hm_column_type_id(Relation index, int column);
-extern const HmKeyType *hm_column_type(Relation index, int column);
-extern const HmKeyType *hm_key_type(Relation index);
-
-/*
- * The key type with an id, in an index on one column and in one on several; NULL if the type is not
- * supported.  They differ for types whose keys have more than 64 bits: in a composite key
- * these have the beginning and a hash of the value (keyhash.c).
- */
-extern const HmKeyType *hm_key_type_lookup(Oid id);
-extern const HmKeyType *hm_field_type_lookup(Oid id);
-
-/* ----------------------------------------------------------------
- *		Composite keys (fields.c): those of indexes with several columns
- * ----------------------------------------------------------------
- */
-
-/* Columns of an index at most. */
-#define HM_MAX_KEY_COLUMNS		8
-
-/*
- * The bits of a composite key that stand for one column.  The field of an index's only column
- * is all of the key.
- *
- * A field that has one bit more than the keys of its column is "whole": it tells them, and
- * NULL, apart.  If it has as many bits, NULL shares its value with one key, or, if the keys have a gap,
- * takes a place that is closed up there.  If it has fewer, it is "cut", and many keys share each value.
- *
- * Storage has the order of the first column.  A column that has the other direction has a descending field,
- * unless that is cut.
- */
-typedef struct HmField
-{
-	const HmKeyType *type;
-	uint8		bits;
-	uint8		shift;			/* of the lowest bit, in the key */
-	bool		descending;		/* greater keys have lower values */
-	bool		in_gap;			/* as many bits as the keys, and NULL has a value of its own */
-	bool		nulls_low;		/* if NULL has one: it is below all keys, not above */
-} HmField;
-
-typedef struct HmFields
-{
-	HtWidth		width;			/* of the keys */
-	int			count;			/* columns */
-	HmField		fields[HM_MAX_KEY_COLUMNS];
-} HmFields;
-
-/* Whether a field's values sort as its column's keys do, or the other way round, NULL excepted. */
-static inline bool
-hm_field_is_ordered(const HmField *field)
-{
-	return field->bits >= field->type->bits;
-}
-
-/* Whether a field tells NULL and all keys apart. */
-static inline bool
-hm_field_is_whole(const HmField *field)
-{
-	return field->bits > field->type->bits;
-}
-
-/* Whether NULL has a value of its own in a field, at one end. */
-static inline bool
-hm_field_tells_null(const HmField *field)
-{
-	return hm_field_is_whole(field) || field->in_gap;
-}
-
-static inline HmKey
-hm_field_mask(const HmField *field)
-{
-	return ht_key_ones_128(field->bits);
-}
-
-/* Keys, or values of a field, from low to high, both included. */
-typedef struct HmSpan
-{
-	HmKey		low;
-	HmKey		high;
-} HmSpan;
 
 /* The fields of an index's keys, as its metapage says.  The caller holds no buffer lock. */
 extern void hm_fields_read(Relation index, HmFields *fields);
@@ -290,76 +107,23 @@ extern void hm_fields_read(Relation index, HmFields *fields);
 extern HtWidth hm_key_width(Relation index);
 
 /*
- * The width that a new index has, which the types of its columns decide.  Nothing is read from the
- * index, so the planner may ask.
+ * The key type of an index with one column.  May read the catalogs; the caller holds no buffer
+ * lock. Errors: index_corrupted, if the index was built for keys of another type.
  */
-extern HtWidth hm_planned_width(Relation index);
+extern const HmKeyType *hm_key_type(Relation index);
 
 /*
- * The same for columns of key types with these ids, all of which are supported.  Those after key_count are
- * included columns.
- */
-extern HtWidth hm_width_of_types(const Oid *ids, int key_count, int count);
-
-/*
- * The key of a row's values.  Returns false if the row belongs in the NULL part, where
- * all keys are 0; those of several columns never do.
- */
-extern bool hm_row_key(const HmFields *fields, const Datum *values, const bool *isnull,
-					   HmKey *key);
-
-/*
- * The value of a field for a key of its column; and for NULL, in a composite key.
- */
-extern HmKey hm_field_value(const HmField *field, HmKey key);
-extern HmKey hm_field_null(const HmField *field);
-
-/*
- * Add the field's values for an array of keys of its column to as many composite keys.  Returns whether each of
- * these values tells the key: no other one has it, nor NULL.
- */
-extern bool hm_field_add_values(const HmField *field, const void *keys, Size count, HmKey *composed);
-
-/* The values of an ordered field for the keys of its column from low to high. */
-extern HmSpan hm_field_span(const HmField *field, HmKey low, HmKey high);
-
-/*
- * Whether a field may be given back as a value: all but NULL of a field where that shares its value.
- */
-static inline bool
-hm_field_is_returnable(const HmField *field)
-{
-	return field->type->returnable && hm_field_is_ordered(field);
-}
-
-/* Whether NULL shares its value of a field with exactly one key. */
-static inline bool
-hm_field_shares_null(const HmField *field)
-{
-	return field->bits == field->type->bits && !field->in_gap;
-}
-
-/*
- * Whether a column's key has a field's value, of those keys that are looked up, alone: all of them, or all
- * but the one that shares it with NULL.
- */
-static inline bool
-hm_field_is_exact(const HmField *field)
-{
-	return field->type->exact && hm_field_is_ordered(field);
-}
-
-/*
- * The column's value in a composite key.  Returns false if the key does not tell: the field is
- * not returnable, or this is the value that NULL shares.
- */
-extern bool hm_field_restore(const HmField *field, HmKey key, Datum *value, bool *is_null);
-
-/*
- * The method's amcanreturn (handler.c): whether an index can return a column, counted from 1, as
+ * The method's amcanreturn (scantuple.c): whether an index can return a column, counted from 1, as
  * an index-only scan needs it.
  */
 extern bool hm_can_return(Relation index, int attno);
+
+/*
+ * Whether a column of a table is NOT NULL in all rows that the active snapshot sees (order.c).  One
+ * that is older than the declaration may see NULLs: that of a transaction in REPEATABLE READ, or,
+ * in a STABLE function, of the query that calls it.  The caller has locked the table.
+ */
+extern bool hm_is_not_null(Relation table, AttrNumber column);
 
 /* ----------------------------------------------------------------
  *		Memory (memory.c)
@@ -376,45 +140,6 @@ extern void *hm_alloc_large(Size size);
 
 /* The same in a given context; or, if there is an array already, make it larger. */
 extern void *hm_resize_large(MemoryContext context, void *memory, Size size);
-
-/* ----------------------------------------------------------------
- *		Brackets (bracket.c): comparison arguments among a column's keys
- * ----------------------------------------------------------------
- */
-
-/*
- * The keys that bracket a value, in the order that the operators define.  If the column
- * can have the value, first and last are both its key.  If the value falls between two
- * keys, it is between these two: first is the upper one, last the lower one.
- */
-typedef struct HmBracket
-{
-	HmKey		first;			/* the least key that is not below the value */
-	HmKey		last;			/* the greatest key that is not above the value */
-	bool		has_first;		/* false: the value is above all keys */
-	bool		has_last;		/* false: the value is below all keys */
-	bool		fuzzy;			/* the value is somewhere in first..last: any
-								 * key of these may be below it, equal or above */
-	uint8		hash_bits;		/* HmKeyType.hash_bits of the column: first and last are
-								 * where equal values are; what is less may be anywhere
-								 * among the keys that differ in these bits alone */
-} HmBracket;
-
-typedef HmBracket (*HmBracketFunction) (const HmKeyType *column, Datum value);
-
-/*
- * The function that brackets arguments of one type among the keys of a column of another
- * (or the same) type.  NULL if btree's families have no operators for the two types.
- */
-extern HmBracketFunction hm_bracket_function(Oid column, Oid argument);
-
-/*
- * The keys from 0 to max that a btree strategy's comparison with a bracketed value
- * accepts, as the range *low to *high, both included.  Returns false if there are none.
- * If the bracket is fuzzy, the range has all keys that may be accepted.
- */
-extern bool hm_bracket_range(StrategyNumber strategy, const HmBracket *bracket, HmKey max,
-							 HmKey *low, HmKey *high);
 
 /* ----------------------------------------------------------------
  *		Scan keys to ranges (ranges.c), and to keys (columnspans.c)
@@ -474,8 +199,9 @@ extern void hm_ranges_from_keys(Relation index, ScanKey keys, int nkeys, HmRange
 /*
  * The keys that a scan key of the kind `= ANY (array)` names, if each element stands for
  * one key or for none, and no other value has that key.  They are an array of the index's key size
- * (keyarray.h), in the order of the scan key's array, and the same key may come more than once.  Returns false if the scan key is of another kind.  *points is allocated in
- * the current memory context; free it by resetting the context.
+ * (keyarray.h), in the order of the scan key's array, and the same key may come more than once.
+ * Returns false if the scan key is of another kind.  *points is allocated in the current memory
+ * context; free it by resetting the context.
  */
 extern bool hm_points_from_key(const HmKeyType *type, ScanKey key, void **points,
 							   uint32 *count);
@@ -624,8 +350,9 @@ extern void hm_visibility_gate_leave(Relation index, BlockNumber door);
  */
 
 /*
- * Whether a lookup with this snapshot gives hints, and leaves out entries that have them.  Not if the snapshot
- * was taken in recovery, or the transaction began there: "dead to all" was about the snapshots of another server.
+ * Whether a lookup with this snapshot gives hints, and leaves out entries that have them.  Not if
+ * the snapshot was taken in recovery, or the transaction began there: "dead to all" was about the
+ * snapshots of another server.
  */
 extern bool hm_heeds_hints(Snapshot snapshot);
 
@@ -638,10 +365,9 @@ typedef struct HmDeadRow
 } HmDeadRow;
 
 /*
- * Give hints for the entries of n rows, 1 or more, which are put into another order.  Visits each leaf
- * once, and asks the table again.  Entries that are not found are left out.  The caller heeds
- * hints (hm_heeds_hints()), and holds no buffer lock.
- * Errors: index_corrupted.
+ * Give hints for the entries of n rows, 1 or more, which are put into another order.  Visits each
+ * leaf once, and asks the table again.  Entries that are not found are left out.  The caller heeds
+ * hints (hm_heeds_hints()), and holds no buffer lock. Errors: index_corrupted.
  */
 extern void hm_give_hints(Relation index, Relation heap, HmDeadRow *rows, int n);
 
@@ -692,8 +418,8 @@ extern void hm_cost_estimate(struct PlannerInfo *root, struct IndexPath *path,
 
 /*
  * Register the reloptions (options.c), install the hooks and callbacks and define the GUCs
- * (statement.c, moverrequest.c), register the callback that truncates (truncate.c).  Call each once, from
- * _PG_init.
+ * (statement.c, moverrequest.c), register the callback that truncates (truncate.c).  Call each
+ * once, from _PG_init.
  */
 extern void hm_options_init(void);
 extern void hm_statement_init(void);

@@ -24,7 +24,7 @@
  * locks, around a WAL record.
  */
 #define HM_FAULT_LIST(POINT) \
-	/* target.c, insert.c: entries of a leaf */ \
+	/* target.c, leafentries.c, insert.c */ \
 	POINT(insert_leaf_known) \
 	POINT(insert_leaf_found) \
 	POINT(insert_changed) \
@@ -32,7 +32,7 @@
 	POINT(insert_merging) \
 	POINT(insert_merged) \
 	POINT(insert_leaf_full) \
-	/* split.c */ \
+	/* makeroom.c, split.c */ \
 	POINT(split_planned) \
 	POINT(split_blank_changed) \
 	POINT(split_blank_logged) \
@@ -62,7 +62,7 @@
 	POINT(append_written) \
 	POINT(append_changed) \
 	POINT(append_logged) \
-	/* movement.c */ \
+	/* movement.c, movementcopy.c, movingmark.c */ \
 	POINT(move_locked) \
 	POINT(move_read) \
 	POINT(move_allocated) \
@@ -82,12 +82,12 @@
 	POINT(move_mark_removed) \
 	/* reorganize.c */ \
 	POINT(candidate_read) \
-	/* segment.c */ \
+	/* segment.c, wal.c */ \
 	POINT(segment_page_begun) \
 	POINT(segment_page_changed) \
 	POINT(segment_page_blank) \
 	POINT(segment_page_logged) \
-	/* directory.c */ \
+	/* directory.c, directorychange.c */ \
 	POINT(directory_root_searched) \
 	POINT(directory_allocated) \
 	POINT(directory_deepen_changed) \
@@ -118,14 +118,14 @@
 	POINT(build_metapage_changed) \
 	POINT(build_metapage_logged) \
 	POINT(build_done) \
-	/* vacuum.c */ \
+	/* vacuum.c, handler.c */ \
 	POINT(vacuum_leaf_cleaned) \
 	POINT(vacuum_walked) \
 	POINT(vacuum_others_drained) \
 	POINT(vacuum_drained_logged) \
 	POINT(vacuum_reorganized) \
 	POINT(vacuum_compacted) \
-	/* batch.c */ \
+	/* batch.c, insert.c */ \
 	POINT(batch_begun) \
 	POINT(batch_leaf_done) \
 	POINT(batch_inserted) \

@@ -50,9 +50,9 @@ typedef enum HmPageKind
 								 * reaches to the end of its part */
 
 /*
- * The last bytes of every page.  Bounds are those of a leaf, with their TIDs as 48 bits.  In an index
- * with wide keys the low bound's key is the base of the leaf (tree.h), and both keys here are the high
- * bound's: its lowest word and the next one.  Before this, from HT_PAGE_END on, 80 bytes
+ * The last bytes of every page.  Bounds are those of a leaf, with their TIDs as 48 bits.  In an
+ * index with wide keys the low bound's key is the base of the leaf (tree.h), and both keys here are
+ * the high bound's: its lowest word and the next one.  Before this, from HT_PAGE_END on, 80 bytes
  * are left: to hints on leaves (ht_leaf_hole()), and to wide keys.
  */
 typedef struct HmSpecial
@@ -268,8 +268,9 @@ typedef struct HmExtent
 #define HM_META_COLUMNS			32
 
 /*
- * HmMetaColumn.flags, of the fields of key columns in composite keys (am.h): values are stored in descending
- * order; NULL stands below them, not above; NULL has a value of its own, as the keys have a gap.
+ * HmMetaColumn.flags, of the fields of key columns in composite keys (am.h): values are stored in
+ * descending order; NULL stands below them, not above; NULL has a value of its own, as the keys
+ * have a gap.
  */
 #define HM_COLUMN_DESCENDING	0x01
 #define HM_COLUMN_NULLS_LOW		0x02
@@ -545,10 +546,9 @@ extern bool hm_segment_is_open(Page page, uint64 stamp);
 extern void hm_page_withdraw(Page page);
 
 /*
- * Check that a page is one of a harmonia index and of this kind, and that a metapage suits the index.
- * The caller holds the buffer's lock.
- * Errors: index_corrupted; feature_not_supported for a metapage of an on-disk version
- * that this library does not read.
+ * Check that a page is one of a harmonia index and of this kind, and that a metapage suits the
+ * index. The caller holds the buffer's lock. Errors: index_corrupted; feature_not_supported for a
+ * metapage of an on-disk version that this library does not read.
  */
 extern void hm_page_check(Relation index, Buffer buffer, HmPageKind kind);
 

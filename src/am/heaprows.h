@@ -34,21 +34,21 @@ typedef struct HmHeapColumns
 } HmHeapColumns;
 
 /*
- * Locate attributes of a table.  Returns false if one of them is not at a fixed offset, or is not a user's
- * column.  What is allocated is in CurrentMemoryContext.
+ * Locate attributes of a table.  Returns false if one of them is not at a fixed offset, or is not a
+ * user's column.  What is allocated is in CurrentMemoryContext.
  */
 extern bool hm_heap_columns_locate(HmHeapColumns *columns, TupleDesc table,
 								   const AttrNumber *attributes, int count);
 
 /*
- * The scan, if it leaves the visible tuples of a page in its descriptor after it has returned one of
- * them into this slot; otherwise NULL.
+ * The scan, if it leaves the visible tuples of a page in its descriptor after it has returned one
+ * of them into this slot; otherwise NULL.
  */
 extern HeapScanDesc hm_heap_page_scan(TableScanDesc scan, const TupleTableSlot *slot);
 
 /*
- * Store the tuple that the scan is at in a slot, which pins the page.  "tuple" has to last as long as it
- * is in the slot.
+ * Store the tuple that the scan is at in a slot, which pins the page.  "tuple" has to last as long
+ * as it is in the slot.
  */
 extern void hm_heap_store(HeapScanDesc scan, HeapTuple tuple, TupleTableSlot *slot);
 

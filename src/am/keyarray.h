@@ -4,7 +4,8 @@
  *
  * Single keys are HmKeys, whatever the index.  Where there may be many, each takes as many bytes
  * as keys of the index's width take in memory: its key size, 8 or 16.  Loops that matter for time
- * are compiled for each size: they are in functions that are always inlined, and called with a constant.
+ * are compiled for each size: they are in functions that are always inlined, and called with a
+ * constant.
  */
 #ifndef HARMONIA_KEYARRAY_H
 #define HARMONIA_KEYARRAY_H

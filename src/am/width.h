@@ -2,14 +2,16 @@
  * width.h
  *		The width of keys that a file is compiled for.
  *
- * Code that handles keys is written once, and compiled once for each width: for keys of 64 bits (and
- * 32, which are 64 in memory), and with HM_KEYS defined as 128.  widths.mk lists these files.  In such code HT_KEY is the type of a key, a number (tree/key_macros.h).  All other names are
- * the plain ones: where HM_KEYS is not 64, the list below appends the width to each name of which
- * there is one for each width.  So a file sees one width of what am.h, format.h, reader.h and the
- * headers of the folder itself offer.
+ * Code that handles keys is written once, and compiled once for each width: for keys of 64 bits
+ * (and 32, which are 64 in memory), and with HM_KEYS defined as 128.  widths.mk lists these files.
+ * In such code HT_KEY is the type of a key, a number (tree/key_macros.h).  All other names are the
+ * plain ones: where HM_KEYS is not 64, the list below appends the width to each name of which there
+ * is one for each width.  So a file sees one width of what am.h, format.h, reader.h and the headers
+ * of the rooms offer.
  *
- * A name that other files see and that depends on the width has to be in this list; without it, linking
- * fails.  Folders that build on this one have lists of their own.
+ * A function that other files call and that depends on the width has to be in this list; without
+ * it, linking fails.  Types and static inline functions have the plain names for both widths, but
+ * for those of src/tree.  Folders that build on this one have lists of their own.
  */
 #ifndef HARMONIA_WIDTH_H
 #define HARMONIA_WIDTH_H
@@ -25,8 +27,8 @@
 #include "tree/key_macros.h"
 
 /*
- * Declares the function for keys of 128 bits of which there is one for each width, for callers that serve
- * all widths; and chooses between the two by a width, or by that of an index's keys.
+ * Declares the function for keys of 128 bits of which there is one for each width, for callers that
+ * serve all widths; and chooses between the two by a width, or by that of an index's keys.
  */
 #define HM_BOTH_WIDTHS(function)		extern __typeof__(function) function##_128
 #define HM_FOR_WIDTH(width, function)	((width) <= HT_WIDTH64 ? function : function##_128)
@@ -84,37 +86,15 @@
 #define ht_search				HT_KEYED(ht_search)
 
 /* am.h */
-#define HmPosition				HT_KEYED(HmPosition)
-#define hm_position_cmp			HT_KEYED(hm_position_cmp)
-#define hm_position				HT_KEYED(hm_position)
 #define hm_segment_enter		HT_KEYED(hm_segment_enter)
 
 /* format.h */
-#define hm_leaf_low				HT_KEYED(hm_leaf_low)
-#define hm_leaf_high			HT_KEYED(hm_leaf_high)
-#define hm_leaf_set_low			HT_KEYED(hm_leaf_set_low)
-#define hm_leaf_set_high		HT_KEYED(hm_leaf_set_high)
-#define hm_page_low				HT_KEYED(hm_page_low)
-#define hm_page_high			HT_KEYED(hm_page_high)
-#define HmDirectoryEntry		HT_KEYED(HmDirectoryEntry)
-#define hm_directory_low		HT_KEYED(hm_directory_low)
-#define HmDirectory				HT_KEYED(HmDirectory)
-#define hm_page_directory		HT_KEYED(hm_page_directory)
 #define hm_directory_check		HT_KEYED(hm_directory_check)
-#define hm_segment_low			HT_KEYED(hm_segment_low)
-#define hm_segment_high			HT_KEYED(hm_segment_high)
-#define hm_segment_set_low		HT_KEYED(hm_segment_set_low)
-#define hm_segment_set_high		HT_KEYED(hm_segment_set_high)
-#define HmAuxiliary				HT_KEYED(HmAuxiliary)
-#define hm_page_auxiliary		HT_KEYED(hm_page_auxiliary)
 #define hm_auxiliary_check		HT_KEYED(hm_auxiliary_check)
 #define hm_directory_read		HT_KEYED(hm_directory_read)
 #define hm_auxiliary_child		HT_KEYED(hm_auxiliary_child)
-#define hm_auxiliary_low		HT_KEYED(hm_auxiliary_low)
 
 /* reader.h */
-#define HmReader				HT_KEYED(HmReader)
-#define HmReaderLeaf			HT_KEYED(HmReaderLeaf)
 #define hm_reader_begin			HT_KEYED(hm_reader_begin)
 #define hm_reader_end			HT_KEYED(hm_reader_end)
 #define hm_reader_node			HT_KEYED(hm_reader_node)
@@ -125,9 +105,7 @@
 #define hm_reader_next_leaf		HT_KEYED(hm_reader_next_leaf)
 
 /* The rooms */
-#define HmKnownLeaf				HT_KEYED(HmKnownLeaf)
 #define hm_segment_covers		HT_KEYED(hm_segment_covers)
-#define HmDirectoryEdit			HT_KEYED(HmDirectoryEdit)
 #define hm_directory_search		HT_KEYED(hm_directory_search)
 #define hm_directory_begin		HT_KEYED(hm_directory_begin)
 #define hm_directory_has_part	HT_KEYED(hm_directory_has_part)
@@ -146,7 +124,6 @@
 #define hm_key_step				HT_KEYED(hm_key_step)
 #define hm_leaf_shape			HT_KEYED(hm_leaf_shape)
 #define hm_is_single_key		HT_KEYED(hm_is_single_key)
-#define HmLeafPlan				HT_KEYED(HmLeafPlan)
 #define hm_plan_leaves			HT_KEYED(hm_plan_leaves)
 #define hm_segment_image		HT_KEYED(hm_segment_image)
 #define hm_segment_entry		HT_KEYED(hm_segment_entry)
@@ -159,8 +136,6 @@
 #define hm_insert_row			HT_KEYED(hm_insert_row)
 #define hm_segments_move		HT_KEYED(hm_segments_move)
 #define hm_segment_enter_to_write	HT_KEYED(hm_segment_enter_to_write)
-#define HmSegmentUse			HT_KEYED(HmSegmentUse)
-#define HmSegmentUses			HT_KEYED(HmSegmentUses)
 #define hm_segment_uses_init	HT_KEYED(hm_segment_uses_init)
 #define hm_segment_uses_note	HT_KEYED(hm_segment_uses_note)
 #define hm_segment_use_add		HT_KEYED(hm_segment_use_add)
@@ -169,7 +144,6 @@
 #define hm_move_outgrown		HT_KEYED(hm_move_outgrown)
 #define hm_segment_wants_movement	HT_KEYED(hm_segment_wants_movement)
 #define hm_compact				HT_KEYED(hm_compact)
-#define HmBuildSort				HT_KEYED(HmBuildSort)
 #define hm_build_sort			HT_KEYED(hm_build_sort)
 #define hm_build_sort_count		HT_KEYED(hm_build_sort_count)
 #define hm_build_sort_read		HT_KEYED(hm_build_sort_read)
@@ -186,11 +160,9 @@
 #define hm_build_worker_main	HT_KEYED(hm_build_worker_main)
 
 /* insert.h */
-#define HmLeafTarget			HT_KEYED(HmLeafTarget)
 #define hm_target_release		HT_KEYED(hm_target_release)
 #define hm_target_known			HT_KEYED(hm_target_known)
 #define hm_lock_soon			HT_KEYED(hm_lock_soon)
-#define HmTargetResult			HT_KEYED(HmTargetResult)
 #define hm_target_find			HT_KEYED(hm_target_find)
 #define hm_target_lock_header	HT_KEYED(hm_target_lock_header)
 #define hm_entries_below		HT_KEYED(hm_entries_below)
@@ -207,13 +179,11 @@
 #define hm_add_to_leaf			HT_KEYED(hm_add_to_leaf)
 #define hm_make_room			HT_KEYED(hm_make_room)
 #define hm_mark_moving			HT_KEYED(hm_mark_moving)
-#define HmSplitRest				HT_KEYED(HmSplitRest)
 #define hm_plan_split			HT_KEYED(hm_plan_split)
 #define hm_split				HT_KEYED(hm_split)
 #define hm_insert_under_header	HT_KEYED(hm_insert_under_header)
 #define hm_movement_urgency		HT_KEYED(hm_movement_urgency)
 #define hm_make_room_at			HT_KEYED(hm_make_room_at)
-#define HmSplit					HT_KEYED(HmSplit)
 #define hm_bound_below			HT_KEYED(hm_bound_below)
 #define hm_choose_cut			HT_KEYED(hm_choose_cut)
 #define hm_create_first_segment	HT_KEYED(hm_create_first_segment)
@@ -225,17 +195,13 @@
 #define hm_segment_note_hinted	HT_KEYED(hm_segment_note_hinted)
 #define hm_hint_rows			HT_KEYED(hm_hint_rows)
 #define hm_remove_dead			HT_KEYED(hm_remove_dead)
-#define HmMoveSource			HT_KEYED(HmMoveSource)
-#define HmMove					HT_KEYED(HmMove)
 #define hm_copy_plan			HT_KEYED(hm_copy_plan)
 #define hm_copy_write			HT_KEYED(hm_copy_write)
 #define hm_copy_catch_up		HT_KEYED(hm_copy_catch_up)
 #define hm_copy_extents			HT_KEYED(hm_copy_extents)
 #define hm_segment_extents		HT_KEYED(hm_segment_extents)
-#define HmSpool					HT_KEYED(HmSpool)
 #define hm_spool_init			HT_KEYED(hm_spool_init)
 #define hm_spool_make_room		HT_KEYED(hm_spool_make_room)
-#define hm_spool_add			HT_KEYED(hm_spool_add)
 #define hm_spool_sort			HT_KEYED(hm_spool_sort)
 #define hm_spool_add_run		HT_KEYED(hm_spool_add_run)
 #define hm_spool_needs_merge	HT_KEYED(hm_spool_needs_merge)
@@ -246,20 +212,15 @@
 #define hm_spool_end			HT_KEYED(hm_spool_end)
 
 /* scanstate.h, scan.h */
-#define HmScanPage				HT_KEYED(HmScanPage)
-#define HmScan					HT_KEYED(HmScan)
 #define hm_scan_read			HT_KEYED(hm_scan_read)
 #define hm_scan_give_hints		HT_KEYED(hm_scan_give_hints)
 
-/* quals.h */
+/* columnspans.h, scan.h */
 #define hm_spans_sort			HT_KEYED(hm_spans_sort)
 
 #define hm_values_sort			HT_KEYED(hm_values_sort)
 
 /* checkstate.h, segmentcopy.h, inspect.h */
-#define HmExpectedLeaf			HT_KEYED(HmExpectedLeaf)
-#define HmCheck					HT_KEYED(HmCheck)
-#define HmFingerprint			HT_KEYED(HmFingerprint)
 #define hm_show_position		HT_KEYED(hm_show_position)
 #define hm_check_block			HT_KEYED(hm_check_block)
 #define hm_check_page			HT_KEYED(hm_check_page)
@@ -268,7 +229,6 @@
 #define hm_check_inner			HT_KEYED(hm_check_inner)
 #define hm_check_extents		HT_KEYED(hm_check_extents)
 #define hm_check_index			HT_KEYED(hm_check_index)
-#define HmSegmentCopy			HT_KEYED(HmSegmentCopy)
 #define hm_segment_copy			HT_KEYED(hm_segment_copy)
 #define hm_copy_node			HT_KEYED(hm_copy_node)
 #define hm_show_segments		HT_KEYED(hm_show_segments)

@@ -10,7 +10,6 @@
 #include "am/width.h"
 
 #if HM_KEYS != 64
-#define HmRouteInput		HT_KEYED(HmRouteInput)
 #define hm_route_make		HT_KEYED(hm_route_make)
 #define hm_walk_look_ahead	HT_KEYED(hm_walk_look_ahead)
 #define hm_walk_answer		HT_KEYED(hm_walk_answer)

@@ -175,8 +175,8 @@ LT(match_keys)(const LT(Block) *block, LT_KEY low, LT_KEY high)
 }
 
 /*
- * How many of the first "count" keys of a block are smaller than each of them.  Compilers vectorise the inner loop, and
- * keep what it counts in registers if it is unrolled.
+ * How many of the first "count" keys of a block are smaller than each of them.  Compilers vectorise
+ * the inner loop, and keep what it counts in registers if it is unrolled.
  */
 static inline void
 LT(rank_keys)(const LT(Block) *block, int count, LT_RANK *ranks)

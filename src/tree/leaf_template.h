@@ -5,9 +5,10 @@
  * leaf.c and leaf_wide.c include this once for each shape, with LT_BITS (the class), LT_TID
  * (the bytes of a tid: 4, 5 or 6) and LT_WIDE (0: a class that stores key after key, leaf_flat.h,
  * or class 0, which stores none, leaf_single.h; 1: one that stores keys in lanes, leaf_lanes.h)
- * defined.  Every name is made with LT(), so that all instances can exist side by side.  The functions do what tree.h says about the ht_leaf_
- * functions of the same name.  Inside of them keys are as they are stored: less the leaf's base.
- * LT_ENTRY is an entry with such a key, which has HT_KEYS bits in memory (key_macros.h).
+ * defined.  Every name is made with LT(), so that all instances can exist side by side.  The
+ * functions do what tree.h says about the ht_leaf_ functions of the same name.  Inside of them keys
+ * are as they are stored: less the leaf's base. LT_ENTRY is an entry with such a key, which has
+ * HT_KEYS bits in memory (key_macros.h).
  *
  * Two invariants are not needed by readers, but by inserts.  Separators never descend,
  * so that counting finds a block.  Separators after the last entry have the maximum
@@ -118,8 +119,8 @@ LT(greatest)(const LT(Block) *block)
 }
 
 /*
- * Does the block have an entry that is not above the given entry?  Its first slot often has one, because TIDs ascend,
- * as a rule.
+ * Does the block have an entry that is not above the given entry?  Its first slot often has one,
+ * because TIDs ascend, as a rule.
  */
 static inline bool
 LT(begins_before)(const LT(Block) *block, LT_ENTRY entry)
@@ -421,10 +422,10 @@ LT(read)(const void *at, LT_ENTRY *out)
 }
 
 /*
- * Write entries to blocks first..last of the page; their keys have "base" added to what is stored.  If these are not
- * all blocks, each must get an entry.  Empty blocks at the start get the minimum as separator.  So an entry below all
- * others finds the first used block and, if that is full, the empty one before it: descending
- * inserts then fill the page as ascending ones do.
+ * Write entries to blocks first..last of the page; their keys have "base" added to what is stored.
+ * If these are not all blocks, each must get an entry.  Empty blocks at the start get the minimum
+ * as separator.  So an entry below all others finds the first used block and, if that is full, the
+ * empty one before it: descending inserts then fill the page as ascending ones do.
  */
 static void
 LT(write)(LT(Page) *page, int first, int last, const LT_ENTRY *entries, int n, HT_KEY base,
@@ -489,8 +490,8 @@ LT(has_none_but)(const LT(Block) *block, uint32_t dead)
 }
 
 /*
- * If hints is not NULL, entries that are hinted to be dead are left out.  The reading ends with the block in which
- * it has so many entries as "enough".
+ * If hints is not NULL, entries that are hinted to be dead are left out.  The reading ends with the
+ * block in which it has so many entries as "enough".
  */
 static int
 LT(read_range)(const void *at, HT_KEY low_key, HT_KEY high_key, const uint8_t *hints,
@@ -563,12 +564,12 @@ LT(rebalance)(LT(Page) *page, int first, int last, Packing packing, HtLeafChange
 }
 
 /*
- * Find the blocks around b, which is full, and "room", the nearest one with a free slot, that are worth writing again
- * evenly: the fewest of which a quarter of the slots is free.  Keys that ascend nearly come to the last used blocks;
- * they get room among these, and the others stay as they are.
+ * Find the blocks around b, which is full, and "room", the nearest one with a free slot, that are
+ * worth writing again evenly: the fewest of which a quarter of the slots is free.  Keys that ascend
+ * nearly come to the last used blocks; they get room among these, and the others stay as they are.
  *
- * If that takes all blocks, it is worth it if fewer entries are moved than if the other free slots were filled by
- * pushing entries as far.
+ * If that takes all blocks, it is worth it if fewer entries are moved than if the other free slots
+ * were filled by pushing entries as far.
  */
 static bool
 LT(find_crowded)(const LT(Page) *page, int b, int room, int *first, int *last)
@@ -594,9 +595,10 @@ LT(find_crowded)(const LT(Page) *page, int b, int room, int *first, int *last)
 }
 
 /*
- * Write the page again with all free blocks behind an entry that is to come, if that is the last one of the page's first
- * key: rows that come later have greater TIDs, as a rule, so the next ones with this key come behind it.  It is worth it
- * if fewer entries are moved than if they were pushed a quarter of the page's blocks, each time, until it is full.
+ * Write the page again with all free blocks behind an entry that is to come, if that is the last
+ * one of the page's first key: rows that come later have greater TIDs, as a rule, so the next ones
+ * with this key come behind it.  It is worth it if fewer entries are moved than if they were pushed
+ * a quarter of the page's blocks, each time, until it is full.
  */
 static bool
 LT(keep_room_behind)(LT(Page) *page, LT_ENTRY entry, HtLeafChange *change)
@@ -637,9 +639,9 @@ LT(keep_room_behind)(LT(Page) *page, LT_ENTRY entry, HtLeafChange *change)
 }
 
 /*
- * Write entries again where one would have to be pushed far from block b, where it belongs, to "room".  It
- * comes to an end of the page if at_start or at_end is true: others will, too, and fill it from there.
- * Returns false if the entry should rather be pushed.
+ * Write entries again where one would have to be pushed far from block b, where it belongs, to
+ * "room".  It comes to an end of the page if at_start or at_end is true: others will, too, and fill
+ * it from there. Returns false if the entry should rather be pushed.
  */
 static bool
 LT(make_room)(LT(Page) *page, int b, int room, LT_ENTRY entry, bool at_start, bool at_end, HtLeafChange *change)
@@ -666,8 +668,9 @@ LT(make_room)(LT(Page) *page, int b, int room, LT_ENTRY entry, bool at_start, bo
  * entry that it gets into the slot that became free.  So such a block has to log only
  * one slot.
  *
- * If the free slot is far away, later inserts would go as far or farther.  Rewriting some blocks, or the
- * page, costs as much as a few of them.  Do it only once: if it does not help, the page is damaged.
+ * If the free slot is far away, later inserts would go as far or farther.  Rewriting some blocks,
+ * or the page, costs as much as a few of them.  Do it only once: if it does not help, the page is
+ * damaged.
  */
 static HtInsertResult
 LT(insert_into_full)(LT(Page) *page, int b, LT_ENTRY entry, bool may_rebalance,

@@ -427,10 +427,9 @@ match_key_avx512_64(const char *block, uint64_t key)
 /* ----------------------------------------------------------------
  *		Lanes (leaf_lanes.h)
  *
- * lanes_equal, lanes_below, lanes_between: bit i says whether item i of a lane, of n items, equals a
- * word, is below it, or is in low..high.  Bits from n on may have any value.  A few bytes behind the
- * lane are read, too.
- * ----------------------------------------------------------------
+ * lanes_equal, lanes_below, lanes_between: bit i says whether item i of a lane, of n items, equals
+ * a word, is below it, or is in low..high.  Bits from n on may have any value.  A few bytes behind
+ * the lane are read, too. ----------------------------------------------------------------
  */
 
 #define ST_PORTABLE_LANES(bits) \

@@ -14,8 +14,8 @@
  * Vocabulary
  *		entry		a (key, tid) pair.  Entries are ordered by key, then tid, and
  *					no two are equal.
- *		key			unsigned integer that sorts as the indexed type does, 32 or
- *					64 bits wide, always 64 bits wide in memory.
+ *		key			unsigned integer that sorts as the indexed type does, of 32, 64 or
+ *					128 bits; those of 32 bits take 64 in memory.
  *		tid			heap tuple identifier: block number << 16 | offset number.
  *					0 is below and HT_TID_MAX above every valid tid.
  */
@@ -246,7 +246,8 @@ ht_leaf_shape(int bits, int tid_bytes, uint64_t base)
 
 /*
  * The bits of the heap blocks whose tids are stored in 4 and in 5 bytes.  With the small limits of
- * an extension for tests, small tables have tids of all widths; reading pages does not depend on it.
+ * an extension for tests, small tables have tids of all widths; reading pages does not depend on
+ * it.
  */
 #ifdef HM_SMALL_LIMITS
 #define HT_TID_4_BLOCK_BITS		6
@@ -356,9 +357,10 @@ extern int	ht_leaf_read_range(const void *page, uint64_t low_key, uint64_t high_
 extern HtInsertResult ht_leaf_insert(void *page, HtEntry entry, HtLeafChange *change);
 
 /*
- * Insert an entry if its block has a free slot, and report HT_FULL otherwise.  This reads a few lines of the page, where
- * ht_leaf_count() reads one of each block.  An entry above all others also gets HT_FULL if the last used block is number
- * "end", or a later one.  So such an entry is inserted only if the blocks before "end" hold all.  Adds to *change.
+ * Insert an entry if its block has a free slot, and report HT_FULL otherwise.  This reads a few
+ * lines of the page, where ht_leaf_count() reads one of each block.  An entry above all others also
+ * gets HT_FULL if the last used block is number "end", or a later one.  So such an entry is
+ * inserted only if the blocks before "end" hold all.  Adds to *change.
  */
 extern HtInsertResult ht_leaf_add(void *page, HtEntry entry, int end, HtLeafChange *change);
 
@@ -406,8 +408,9 @@ extern int	ht_leaf_read_live(const void *page, uint64_t low_key, uint64_t high_k
 							  HtEntry *out);
 
 /*
- * ht_leaf_read_range(), or ht_leaf_read_live() if "live" is true, for the first entries alone: it ends with the block
- * in which it has at least so many as "enough", which is not 0.  So if it returns fewer, there are no others.
+ * ht_leaf_read_range(), or ht_leaf_read_live() if "live" is true, for the first entries alone: it
+ * ends with the block in which it has at least so many as "enough", which is not 0.  So if it
+ * returns fewer, there are no others.
  */
 extern int	ht_leaf_read_some(const void *page, uint64_t low_key, uint64_t high_key, bool live,
 							  int enough, HtEntry *out);
@@ -429,8 +432,8 @@ ht_hints_load(const uint8_t *hints, int first, int n)
 extern const char *ht_leaf_check(const void *page);
 
 /*
- * The same, and ht_leaf_read(): the check reads all entries anyway.  *n is the number of entries.  If the page is damaged,
- * neither is of use.
+ * The same, and ht_leaf_read(): the check reads all entries anyway.  *n is the number of entries.
+ * If the page is damaged, neither is of use.
  */
 extern const char *ht_leaf_read_checked(const void *page, HtEntry *out, int *n);
 
@@ -644,7 +647,8 @@ typedef struct HtSearch
 
 	/*
 	 * Prefetch the lines of separators that probes will read; or, once these are in the
-	 * cache, the blocks and, if "hints", the hints that they have.  The page may change at the same time.
+	 * cache, the blocks and, if "hints", the hints that they have.  The page may change at the same
+	 * time.
 	 */
 	void		(*prefetch_separators) (const void *page, const HtProbe *probes, uint32_t n);
 	void		(*prefetch_blocks) (const void *page, HtProbe *probes, uint32_t n, bool hints);

@@ -25,8 +25,9 @@ extern int	hm_fanout(Relation index);
 extern int	hm_fillfactor(Relation index);
 
 /*
- * The caller holds no lock of a buffer's contents, nor another lock of that kind.  (So a function that reads an index
- * may not be called while PostgreSQL prunes a parallel Append, with assertions; without them it may.)
+ * The caller holds no lock of a buffer's contents, nor another lock of that kind.  (So a function
+ * that reads an index may not be called while PostgreSQL prunes a parallel Append, with assertions;
+ * without them it may.)
  */
 #define AssertNoContentLock()	Assert(InterruptHoldoffCount == 0)
 

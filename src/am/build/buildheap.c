@@ -48,9 +48,9 @@ typedef struct HeapScan
 } HeapScan;
 
 /*
- * Is a scan by pages the right one?  Pages that are not all-visible are read twice, so most must be.
- * A SERIALIZABLE transaction would lock what it reads with a snapshot, and a snapshot that can become
- * too old would fail the build.  Expressions and predicates are left to core.
+ * Is a scan by pages the right one?  Pages that are not all-visible are read twice, so most must
+ * be. A SERIALIZABLE transaction would lock what it reads with a snapshot, and a snapshot that can
+ * become too old would fail the build.  Expressions and predicates are left to core.
  */
 bool
 hm_build_scans_pages(Relation heap, IndexInfo *info)

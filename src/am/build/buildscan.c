@@ -251,6 +251,39 @@ leader_end(Leader *leader)
 	pfree(leader);
 }
 
+/* Estimate what the workers share, and make the memory for it.  Returns false if there is none. */
+static bool
+make_shared_memory(ParallelContext *context, int workers, Size scan_size, Size query_size)
+{
+	shm_toc_estimate_chunk(&context->estimator, sizeof(SharedBuild));
+	shm_toc_estimate_chunk(&context->estimator, scan_size);
+	shm_toc_estimate_chunk(&context->estimator, mul_size(sizeof(WorkerResult), workers));
+	shm_toc_estimate_chunk(&context->estimator, mul_size(sizeof(WalUsage), workers));
+	shm_toc_estimate_chunk(&context->estimator, mul_size(sizeof(BufferUsage), workers));
+	shm_toc_estimate_chunk(&context->estimator, query_size);
+	shm_toc_estimate_keys(&context->estimator, 6);
+	InitializeParallelDSM(context);
+	return context->seg != NULL;
+}
+
+static SharedBuild *
+make_shared_build(ParallelContext *context, Relation heap, Relation index, bool concurrent, int workers)
+{
+	SharedBuild *shared = shm_toc_allocate(context->toc, sizeof(SharedBuild));
+
+	memset(shared, 0, sizeof(SharedBuild));
+	shared->heap = RelationGetRelid(heap);
+	shared->index = RelationGetRelid(index);
+	shared->concurrent = concurrent;
+	shared->participants = workers + 1;
+	shared->query_id = pgstat_get_my_query_id();
+	SharedFileSetInit(&shared->files, context->seg);
+	ConditionVariableInit(&shared->finished_cv);
+	SpinLockInit(&shared->mutex);
+	shm_toc_insert(context->toc, KEY_BUILD, shared);
+	return shared;
+}
+
 /*
  * Enter parallel mode and launch workers.  If no worker can be launched: returns
  * NULL, and the backend is not in parallel mode.
@@ -261,7 +294,6 @@ leader_begin(Relation heap, Relation index, bool concurrent, int workers)
 	Leader	   *leader = palloc0(sizeof(Leader));
 	Size		query_size = debug_query_string ? strlen(debug_query_string) + 1 : 0;
 	ParallelContext *context;
-	SharedBuild *shared;
 	Size		scan_size;
 
 	EnterParallelMode();
@@ -275,33 +307,12 @@ leader_begin(Relation heap, Relation index, bool concurrent, int workers)
 	leader->snapshot = concurrent ? RegisterSnapshot(GetTransactionSnapshot()) : SnapshotAny;
 
 	scan_size = table_parallelscan_estimate(heap, leader->snapshot);
-	shm_toc_estimate_chunk(&context->estimator, sizeof(SharedBuild));
-	shm_toc_estimate_chunk(&context->estimator, scan_size);
-	shm_toc_estimate_chunk(&context->estimator, mul_size(sizeof(WorkerResult), workers));
-	shm_toc_estimate_chunk(&context->estimator, mul_size(sizeof(WalUsage), workers));
-	shm_toc_estimate_chunk(&context->estimator, mul_size(sizeof(BufferUsage), workers));
-	shm_toc_estimate_chunk(&context->estimator, query_size);
-	shm_toc_estimate_keys(&context->estimator, 6);
-
-	InitializeParallelDSM(context);
-	if (context->seg == NULL)
+	if (!make_shared_memory(context, workers, scan_size, query_size))
 	{
 		leader_end(leader);
 		return NULL;
 	}
-
-	shared = shm_toc_allocate(context->toc, sizeof(SharedBuild));
-	memset(shared, 0, sizeof(SharedBuild));
-	shared->heap = RelationGetRelid(heap);
-	shared->index = RelationGetRelid(index);
-	shared->concurrent = concurrent;
-	shared->participants = workers + 1;
-	shared->query_id = pgstat_get_my_query_id();
-	SharedFileSetInit(&shared->files, context->seg);
-	ConditionVariableInit(&shared->finished_cv);
-	SpinLockInit(&shared->mutex);
-	shm_toc_insert(context->toc, KEY_BUILD, shared);
-	leader->shared = shared;
+	leader->shared = make_shared_build(context, heap, index, concurrent, workers);
 
 	leader->scan = shm_toc_allocate(context->toc, scan_size);
 	table_parallelscan_initialize(heap, leader->scan, leader->snapshot);

@@ -79,10 +79,8 @@ find_entry(HmCheck *check, const HmMeta *meta, HmPosition position,
  * That one is made here, so that the page's own numbers are not trusted.
  */
 static void
-check_header(HmCheck *check, Page page)
+check_layout(HmCheck *check, const HmSegment *segment)
 {
-	HmSegment  *segment = hm_page_segment(page);
-	BlockNumber blocks = RelationGetNumberOfBlocks(check->index);
 	HmSegmentSpec spec = {0};
 	HmLeafPlan	plan = {ht_leaf_shape(8 * (int) check->width, HT_TID_BYTES, check->low.entry.key), 0};
 	HmSegment  *right;
@@ -131,6 +129,13 @@ check_header(HmCheck *check, Page page)
 					   node, segment->child_region[node], right->child_region[node]);
 	}
 	pfree(image);
+}
+
+/* Check what of its room a segment uses. */
+static void
+check_use(HmCheck *check, const HmSegment *segment)
+{
+	BlockNumber blocks = RelationGetNumberOfBlocks(check->index);
 
 	if (segment->pure_leaves < 1 || segment->pure_leaves > segment->leaf_room ||
 		segment->tail_used > segment->leaf_room - segment->pure_leaves)
@@ -359,7 +364,8 @@ check_segment(HmCheck *check, Buffer header, HmPosition position)
 	HmPosition	done;
 	uint32		i;
 
-	check_header(check, BufferGetPage(header));
+	check_layout(check, hm_page_segment(BufferGetPage(header)));
+	check_use(check, hm_page_segment(BufferGetPage(header)));
 	check->copy = hm_segment_copy(check->index, header, check->width);
 	hm_check_inner(check);
 

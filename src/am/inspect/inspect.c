@@ -13,14 +13,7 @@
 
 #include "am/inspect/inspect.h"
 
-
 PG_FUNCTION_INFO_V1(harmonia_metapage);
-PG_FUNCTION_INFO_V1(harmonia_segments);
-PG_FUNCTION_INFO_V1(harmonia_nodes);
-PG_FUNCTION_INFO_V1(harmonia_leaves);
-PG_FUNCTION_INFO_V1(harmonia_leaf_items);
-PG_FUNCTION_INFO_V1(harmonia_page);
-PG_FUNCTION_INFO_V1(harmonia_index_info);
 
 /* The index that a function's first argument names, if its pages can be shown. */
 static Relation
@@ -64,56 +57,20 @@ harmonia_metapage(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(hm_return_row(fcinfo, &row));
 }
 
-/* harmonia_segments(index regclass) */
-Datum
-harmonia_segments(PG_FUNCTION_ARGS)
-{
-	Relation	index = open_argument(fcinfo);
+/* The other functions: their first argument is the index, which the code for its width shows and closes. */
+#define SHOW_FUNCTION(name) \
+	PG_FUNCTION_INFO_V1(harmonia_##name); \
+	Datum \
+	harmonia_##name(PG_FUNCTION_ARGS) \
+	{ \
+		Relation	index = open_argument(fcinfo); \
+		return HM_FOR_INDEX(index, hm_show_##name)(fcinfo, index); \
+	} \
+	extern int	no_such_variable
 
-	return HM_FOR_INDEX(index, hm_show_segments)(fcinfo, index);
-}
-
-/* harmonia_nodes(index regclass, segment_block bigint) */
-Datum
-harmonia_nodes(PG_FUNCTION_ARGS)
-{
-	Relation	index = open_argument(fcinfo);
-
-	return HM_FOR_INDEX(index, hm_show_nodes)(fcinfo, index);
-}
-
-/* harmonia_leaves(index regclass, segment_block bigint) */
-Datum
-harmonia_leaves(PG_FUNCTION_ARGS)
-{
-	Relation	index = open_argument(fcinfo);
-
-	return HM_FOR_INDEX(index, hm_show_leaves)(fcinfo, index);
-}
-
-/* harmonia_leaf_items(index regclass, block bigint) */
-Datum
-harmonia_leaf_items(PG_FUNCTION_ARGS)
-{
-	Relation	index = open_argument(fcinfo);
-
-	return HM_FOR_INDEX(index, hm_show_leaf_items)(fcinfo, index);
-}
-
-/* harmonia_page(index regclass, block bigint) */
-Datum
-harmonia_page(PG_FUNCTION_ARGS)
-{
-	Relation	index = open_argument(fcinfo);
-
-	return HM_FOR_INDEX(index, hm_show_page)(fcinfo, index);
-}
-
-/* harmonia_index_info(index regclass) */
-Datum
-harmonia_index_info(PG_FUNCTION_ARGS)
-{
-	Relation	index = open_argument(fcinfo);
-
-	return HM_FOR_INDEX(index, hm_show_index_info)(fcinfo, index);
-}
+SHOW_FUNCTION(segments);		/* (index regclass) */
+SHOW_FUNCTION(nodes);			/* (index regclass, segment_block bigint) */
+SHOW_FUNCTION(leaves);			/* (index regclass, segment_block bigint) */
+SHOW_FUNCTION(leaf_items);		/* (index regclass, block bigint) */
+SHOW_FUNCTION(page);			/* (index regclass, block bigint) */
+SHOW_FUNCTION(index_info);		/* (index regclass) */

@@ -13,8 +13,8 @@
 extern void hm_check_index(Relation index, Relation heap, bool heapallindexed);
 
 /*
- * The functions of these names, from harmonia_segments() on (inspectkeys.c).  index is what their first
- * argument names; it is closed here.
+ * The functions of these names, from harmonia_segments() on (inspectkeys.c).  index is what their
+ * first argument names; it is closed here.
  */
 extern Datum hm_show_segments(FunctionCallInfo fcinfo, Relation index);
 extern Datum hm_show_nodes(FunctionCallInfo fcinfo, Relation index);

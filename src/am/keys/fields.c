@@ -2,12 +2,12 @@
  * fields.c
  *		Composite keys: those of indexes with several columns.
  *
- * A composite key has 64 bits, or 128 if its columns are of exact types that need more than 64 with NULLs, and
- * no more than 128 without.  Each column has a field of it, the first one the highest bits.  So entries
- * with equal values in the first columns are neighbours.  Where all columns' keys fit, with a bit
- * for NULL, fields are whole.  Where they do not, the widest columns' keys are cut.  Types with a gap in their
- * keys, such as dates and times, need no bit for NULL: what is on one side of the gap is moved by one, so that NULL
- * has a value at an end.
+ * A composite key has 64 bits, or 128 if its columns are of exact types that need more than 64 with
+ * NULLs, and no more than 128 without.  Each column has a field of it, the first one the highest
+ * bits.  So entries with equal values in the first columns are neighbours.  Where all columns' keys
+ * fit, with a bit for NULL, fields are whole.  Where they do not, the widest columns' keys are cut.
+ * Types with a gap in their keys, such as dates and times, need no bit for NULL: what is on one
+ * side of the gap is moved by one, so that NULL has a value at an end.
  *
  * A cut field has the lowest bits of its column's key, plus a hash of the other bits.  So:
  *
@@ -18,12 +18,12 @@
  * - Values that differ in their upper bits have the fields of random numbers, so two of them have
  *	 the same one with a probability of 2^-bits, wherever their bits differ.
  *
- * Fields that are not cut have the order of their columns.  Storage is as the first column has it, which is
- * read backwards if that is descending.  Where another column has the other direction, its keys are
- * complemented, and NULL gets the value that its place asks for.
+ * Fields that are not cut have the order of their columns.  Storage is as the first column has it,
+ * which is read backwards if that is descending.  Where another column has the other direction, its
+ * keys are complemented, and NULL gets the value that its place asks for.
  *
- * What is computed here is on disk, so it must never change.  How many bits a field has, and its direction, are
- * in the metapage, so hm_fields_plan() may.
+ * What is computed here is on disk, so it must never change.  How many bits a field has, and its
+ * direction, are in the metapage, so hm_fields_plan() may.
  */
 #include "postgres.h"
 
@@ -33,8 +33,8 @@
 #include "am/keyarray.h"
 
 /*
- * The bits of all fields together, in keys of 64 bits.  With SMALL_LIMITS they are few, so that many
- * values share theirs with others.
+ * The bits of all fields together, in keys of 64 bits.  With SMALL_LIMITS they are few, so that
+ * many values share theirs with others.
  */
 #ifdef HM_SMALL_LIMITS
 #define KEY_BITS		12
@@ -99,8 +99,9 @@ bits_of_types(const Oid *ids, int count)
 }
 
 /*
- * 64 bits are enough for several columns if they have room for the keys and NULLs of all, and must be if 128 have no
- * room for the keys, or if these would not be exact for all that.  Included columns must have room.
+ * 64 bits are enough for several columns if they have room for the keys and NULLs of all, and must
+ * be if 128 have no room for the keys, or if these would not be exact for all that.  Included
+ * columns must have room.
  */
 HtWidth
 hm_width_of_types(const Oid *ids, int key_count, int count)
@@ -167,8 +168,8 @@ plan_whole(HmFields *fields)
 }
 
 /*
- * Included columns are the last fields of a key, which no condition restricts.  So their values have to be there
- * in full, and there has to be room for all columns.
+ * Included columns are the last fields of a key, which no condition restricts.  So their values
+ * have to be there in full, and there has to be room for all columns.
  */
 static void
 check_included(Relation index, const Oid *ids, int key_count, int count)
@@ -193,9 +194,9 @@ check_included(Relation index, const Oid *ids, int key_count, int count)
 }
 
 /*
- * Let fields have the order that the key columns' options ask for, as seen from the first column, whose
- * direction is that in which storage is read.  The order of cut fields, and that of types without one, is of no
- * use.
+ * Let fields have the order that the key columns' options ask for, as seen from the first column,
+ * whose direction is that in which storage is read.  The order of cut fields, and that of types
+ * without one, is of no use.
  */
 static void
 plan_order(Relation index, HmFields *fields)

@@ -136,8 +136,8 @@ hm_bit_key(Datum value)
  */
 
 /*
- * As one of several columns.  The first four bytes; version 7 begins with the time, and these change
- * every 65 seconds.
+ * As one of several columns.  The first four bytes; version 7 begins with the time, and these
+ * change every 65 seconds.
  */
 HmKey
 hm_uuid_key(Datum value)

@@ -2,15 +2,16 @@
  * keyorder.c
  *		Keys of strings that sort as memcmp() does, for ranges.
  *
- * Such a key has the beginning of its string in its upper 88 bits, and in the other 40 a hash of all of
- * it.  If a string is less than another, what is above the hash is not greater.  Strings that begin alike are in
- * no order, but their keys differ all the same, so equality finds one of them.
+ * Such a key has the beginning of its string in its upper 88 bits, and in the other 40 a hash of
+ * all of it.  If a string is less than another, what is above the hash is not greater.  Strings
+ * that begin alike are in no order, but their keys differ all the same, so equality finds one of
+ * them.
  *
- * Each byte is written as a code of 5 to 12 bits, so that digits and letters, which most strings consist of, take
- * few: the upper bits have the first 17 digits, 16 hexadecimal digits, 14 small letters, 11 capitals, or 8
- * bytes of other letters.  The codes of greater bytes are greater, and none is the beginning of another.  So what
- * the codes of a string begin with sorts as the string does.  A string that ends is followed by zero bits, and
- * is not above one that goes on.
+ * Each byte is written as a code of 5 to 12 bits, so that digits and letters, which most strings
+ * consist of, take few: the upper bits have the first 17 digits, 16 hexadecimal digits, 14 small
+ * letters, 11 capitals, or 8 bytes of other letters.  The codes of greater bytes are greater, and
+ * none is the beginning of another.  So what the codes of a string begin with sorts as the string
+ * does.  A string that ends is followed by zero bits, and is not above one that goes on.
  *
  * Keys are on disk, so neither codes nor hash may ever change.
  */

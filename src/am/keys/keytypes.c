@@ -303,9 +303,9 @@ uuid_normalise_all(const char *values, Size count, void *keys)
  * ----------------------------------------------------------------
  */
 /*
- * Type, width, bits, least key, exact?, ordered?, returnable?, the functions; and, if there are any, bits of
- * hash and an id of its own.  There are no dates and timestamps next to -infinity (but by casts without function), no negative
- * times, and no negative NaN.
+ * Type, width, bits, least key, exact?, ordered?, returnable?, the functions; and, if there are
+ * any, bits of hash and an id of its own.  There are no dates and timestamps next to -infinity (but
+ * by casts without function), no negative times, and no negative NaN.
  */
 static const HmKeyType key_types[] = {
 	{BOOLOID, HT_WIDTH32, 1, 0, true, true, true, bool_normalise, bool_normalise_all, bool_restore},
@@ -344,8 +344,8 @@ static const HmKeyType wide_types[] = {
 };
 
 /*
- * Those for families that have "less than", of types whose keys keep too little of the order otherwise.  They are
- * for collations that sort as memcmp() does.
+ * Those for families that have "less than", of types whose keys keep too little of the order
+ * otherwise.  They are for collations that sort as memcmp() does.
  */
 static const HmKeyType range_types[] = {
 	{TEXTOID, HT_WIDTH128, 128, 0, false, false, false, hm_text_c_key, NULL, NULL, HM_C_HASH_BITS, HM_TEXT_C},
@@ -430,7 +430,8 @@ hm_included_type_oid(Oid type)
 
 /*
  * The operator class's input type decides, not the column's own, which may be
- * a domain or a type with the same storage (regclass under oid_ops).  An included column has no operator class.
+ * a domain or a type with the same storage (regclass under oid_ops).  An included column has no
+ * operator class.
  */
 Oid
 hm_column_type_id(Relation index, int column)

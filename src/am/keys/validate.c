@@ -63,86 +63,68 @@ is_btree_operator(Form_pg_amop form)
 							form->amoprighttype, form->amopstrategy) == form->amopopr;
 }
 
-/*
- * Check the operators of a family one by one.  Reports problems by INFO; returns whether
- * there was none.
- */
+/* What is wrong with an operator's types or its function; NULL if nothing is. */
+static const char *
+signature_problem(Form_pg_amop form)
+{
+	const char *name = format_operator(form->amopopr);
+
+	if (!check_amop_signature(form->amopopr, BOOLOID, form->amoplefttype, form->amoprighttype))
+		return psprintf("operator %s with wrong signature", name);
+	if (hm_bracket_function(form->amoplefttype, form->amoprighttype) == NULL)
+		return psprintf("operator %s for unsupported types", name);
+	if (!is_btree_operator(form))
+		return psprintf("operator %s, which is not btree's for strategy number %d",
+						name, form->amopstrategy);
+	return NULL;
+}
+
+/* Report a problem, if there is one, by INFO.  Returns whether there is none. */
+static bool
+has_no_problem(const char *family, const char *problem)
+{
+	if (problem != NULL)
+		ereport(INFO,
+				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+				 errmsg("operator family \"%s\" of access method %s contains %s",
+						family, "harmonia", problem)));
+	return problem == NULL;
+}
+
+/* Check an operator of a family.  Reports problems by INFO; returns whether there was none. */
+static bool
+operator_valid(const char *family, Form_pg_amop form)
+{
+	const char *name = format_operator(form->amopopr);
+	bool		result = true;
+
+	if (form->amopstrategy < BTLessStrategyNumber || form->amopstrategy > BTMaxStrategyNumber)
+		return has_no_problem(family, psprintf("operator %s with invalid strategy number %d",
+											   name, form->amopstrategy));
+	if ((strategies_of(form->amopfamily, form->amoplefttype, form->amoprighttype) >>
+		 form->amopstrategy & 1) == 0)
+		return has_no_problem(family, psprintf("operator %s, but keys of type %s have no order",
+											   name, format_type_be(form->amoplefttype)));
+	if (form->amoppurpose != AMOP_SEARCH || OidIsValid(form->amopsortfamily))
+		result = has_no_problem(family, psprintf("invalid ORDER BY specification for operator %s", name));
+	return has_no_problem(family, signature_problem(form)) && result;
+}
+
+/* Check the operators of a family one by one. */
 static bool
 operators_valid(const char *family, CatCList *operators)
 {
 	bool		result = true;
 
 	for (int i = 0; i < operators->n_members; i++)
-	{
-		HeapTuple	tuple = &operators->members[i]->tuple;
-		Form_pg_amop form = (Form_pg_amop) GETSTRUCT(tuple);
-
-		if (form->amopstrategy < BTLessStrategyNumber ||
-			form->amopstrategy > BTMaxStrategyNumber)
-		{
-			ereport(INFO,
-					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-					 errmsg("operator family \"%s\" of access method %s contains operator %s with invalid strategy number %d",
-							family, "harmonia",
-							format_operator(form->amopopr), form->amopstrategy)));
-			result = false;
-			continue;
-		}
-
-		if ((strategies_of(form->amopfamily, form->amoplefttype, form->amoprighttype) >> form->amopstrategy & 1) == 0)
-		{
-			ereport(INFO,
-					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-					 errmsg("operator family \"%s\" of access method %s contains operator %s, but keys of type %s have no order",
-							family, "harmonia", format_operator(form->amopopr),
-							format_type_be(form->amoplefttype))));
-			result = false;
-			continue;
-		}
-
-		if (form->amoppurpose != AMOP_SEARCH || OidIsValid(form->amopsortfamily))
-		{
-			ereport(INFO,
-					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-					 errmsg("operator family \"%s\" of access method %s contains invalid ORDER BY specification for operator %s",
-							family, "harmonia", format_operator(form->amopopr))));
-			result = false;
-		}
-
-		if (!check_amop_signature(form->amopopr, BOOLOID,
-								  form->amoplefttype, form->amoprighttype))
-		{
-			ereport(INFO,
-					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-					 errmsg("operator family \"%s\" of access method %s contains operator %s with wrong signature",
-							family, "harmonia", format_operator(form->amopopr))));
-			result = false;
-		}
-		else if (hm_bracket_function(form->amoplefttype, form->amoprighttype) == NULL)
-		{
-			ereport(INFO,
-					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-					 errmsg("operator family \"%s\" of access method %s contains operator %s for unsupported types",
-							family, "harmonia", format_operator(form->amopopr))));
-			result = false;
-		}
-		else if (!is_btree_operator(form))
-		{
-			ereport(INFO,
-					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-					 errmsg("operator family \"%s\" of access method %s contains operator %s, which is not btree's for strategy number %d",
-							family, "harmonia",
-							format_operator(form->amopopr), form->amopstrategy)));
-			result = false;
-		}
-	}
+		result &= operator_valid(family, (Form_pg_amop) GETSTRUCT(&operators->members[i]->tuple));
 	return result;
 }
 
 /*
  * Check that a family is complete: it has all strategies that it can have for each pair of
- * types, and all pairs of its types.  Reports problems by INFO; returns whether there was none.  *found
- * becomes true if the family has operators that compare the type with itself.
+ * types, and all pairs of its types.  Reports problems by INFO; returns whether there was none.
+ * *found becomes true if the family has operators that compare the type with itself.
  */
 static bool
 groups_valid(const char *family, Oid family_oid, CatCList *operators, CatCList *functions,

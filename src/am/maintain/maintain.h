@@ -48,15 +48,15 @@ extern void hm_segment_use_add(Relation index, HmSegmentUse *use, Page leaf, int
 extern int	hm_reorganize(Relation index, HmSegmentUses *uses, bool all);
 
 /*
- * Move all segments that could be packed better, and compact the index.  Returns the number of movements.  The caller holds no
- * lock but on the relation.
+ * Move all segments that could be packed better, and compact the index.  Returns the number of
+ * movements.  The caller holds no lock but on the relation.
  */
 extern int	hm_reorganize_all(Relation index);
 
 /*
- * Move the next segment that wants it (hm_segment_wants_movement()), from a place in the directory on,
- * counted in segments.  *place becomes the place after it.  Returns false if there is none.  The caller
- * holds no buffer lock.
+ * Move the next segment that wants it (hm_segment_wants_movement()), from a place in the directory
+ * on, counted in segments.  *place becomes the place after it.  Returns false if there is none.
+ * The caller holds no buffer lock.
  */
 extern bool hm_move_outgrown(Relation index, int *place);
 
@@ -82,7 +82,8 @@ extern int	hm_compact(Relation index, bool always, HmSize *size);
 
 /*
  * Whether the transaction can truncate: that of a parallel worker cannot, as it does not
- * commit, and vacuum_truncate and VACUUM's option TRUNCATE can forbid it.  The caller holds a lock on the index's table.
+ * commit, and vacuum_truncate and VACUUM's option TRUNCATE can forbid it.  The caller holds a lock
+ * on the index's table.
  */
 extern bool hm_can_truncate(Relation index);
 

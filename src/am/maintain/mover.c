@@ -3,15 +3,15 @@
  *		Movement in the background: a process that moves segments which have grown, so that
  *		inserts do not have to.
  *
- * A movement takes some ten milliseconds and more.  Writers go on meanwhile, but an insert that moves
- * a segment itself waits for all of it.  So an insert that finds a segment grown asks for a
+ * A movement takes some ten milliseconds and more.  Writers go on meanwhile, but an insert that
+ * moves a segment itself waits for all of it.  So an insert that finds a segment grown asks for a
  * background worker, once for each of a few numbers of leaves (hm_make_room()), and goes on.  Only
  * if the segment has grown to its limit before it was moved, an insert moves it.
  *
- * There is one such process an index.  It has the index's mover lock, which it takes only if that is
- * free, and moves one segment in each transaction, so that nobody waits long for its
- * lock on the relation.  It ends when no segment wants to be moved, or after two seconds; where inserts go on, they
- * ask again.
+ * There is one such process an index.  It has the index's mover lock, which it takes only if that
+ * is free, and moves one segment in each transaction, so that nobody waits long for its lock on the
+ * relation.  It ends when no segment wants to be moved, or after two seconds; where inserts go on,
+ * they ask again.
  */
 #include "postgres.h"
 
@@ -32,17 +32,17 @@
 #include "compat.h"
 
 /*
- * How long a worker stays, one movement more.  DROP DATABASE and others wait somewhat longer for a database to be
- * left.
+ * How long a worker stays, one movement more.  DROP DATABASE and others wait somewhat longer for a
+ * database to be left.
  */
 #define STAY_MS		2000
 
 extern PGDLLEXPORT void hm_mover_main(Datum argument);
 
 /*
- * Open an index and lock it and its table, as inserts do.  REINDEX CONCURRENTLY drops an index when those have gone
- * that have locked its table.  Returns NULL if it is no index that inserts go to, or if somebody wants to
- * alter or drop one of the two.
+ * Open an index and lock it and its table, as inserts do.  REINDEX CONCURRENTLY drops an index when
+ * those have gone that have locked its table.  Returns NULL if it is no index that inserts go to,
+ * or if somebody wants to alter or drop one of the two.
  */
 static Relation
 open_if_free(Oid relation)
@@ -65,8 +65,9 @@ open_if_free(Oid relation)
 }
 
 /*
- * Move the next segment that wants it, from a place in the directory on, in a transaction of its own
- * (hm_move_outgrown()).  Also returns false if the index is not free, or if another process moves its segments.
+ * Move the next segment that wants it, from a place in the directory on, in a transaction of its
+ * own (hm_move_outgrown()).  Also returns false if the index is not free, or if another process
+ * moves its segments.
  */
 static bool
 step(Oid relation, int *place)

@@ -176,8 +176,8 @@ hm_reorganize(Relation index, HmSegmentUses *uses, bool all)
 }
 
 /*
- * The next segment that wants to be moved, from a place in the directory on, which becomes the place after
- * it.  Returns false if there is none.
+ * The next segment that wants to be moved, from a place in the directory on, which becomes the
+ * place after it.  Returns false if there is none.
  */
 static bool
 next_outgrown(Relation index, int *place, HmSegmentName *name)
@@ -243,8 +243,9 @@ candidate_cmp(const void *a, const void *b)
 }
 
 /*
- * All segments, palloc'd; those nearest to the end of the file first.  Where the directory led to a segment that has
- * been moved since, there may be a copy by now to which it does not lead yet: such a one must not be moved.
+ * All segments, palloc'd; those nearest to the end of the file first.  Where the directory led to a
+ * segment that has been moved since, there may be a copy by now to which it does not lead yet: such
+ * a one must not be moved.
  */
 static Candidate *
 find_candidates(Relation index, int *count)

@@ -33,8 +33,9 @@
 #include "compat.h"
 
 /*
- * Blocks that one step of a truncation removes at most.  Others wait as long as a step takes: a look at each of the
- * shared buffers, and what it costs to drop so many of them and to make the file shorter.
+ * Blocks that one step of a truncation removes at most.  Others wait as long as a step takes: a
+ * look at each of the shared buffers, and what it costs to drop so many of them and to make the
+ * file shorter.
  */
 #ifdef HM_SMALL_LIMITS
 #define HM_TRUNCATE_STEP	16
@@ -130,10 +131,10 @@ shorten_list(Relation index, BlockNumber end)
 }
 
 /*
- * Truncate an index by one step.  Returns whether there is more to truncate.  The caller holds its AccessExclusiveLock,
- * so no other backend reads a page that is removed, or owns blocks that the metapage does not list.  The list is
- * changed first: after a crash in between, the blocks are lost until the next VACUUM,
- * which is better than a list that leads beyond the file.
+ * Truncate an index by one step.  Returns whether there is more to truncate.  The caller holds its
+ * AccessExclusiveLock, so no other backend reads a page that is removed, or owns blocks that the
+ * metapage does not list.  The list is changed first: after a crash in between, the blocks are lost
+ * until the next VACUUM, which is better than a list that leads beyond the file.
  */
 static bool
 truncate_step(Relation index)
@@ -167,9 +168,9 @@ open_noted(Oid oid, Oid table)
 }
 
 /*
- * Truncate an index by one step if it can be locked at once.  If not, list the blocks at its end that
- * the sweep has left alone for the truncation.  Returns whether it was locked; *more says whether there is more to
- * truncate.
+ * Truncate an index by one step if it can be locked at once.  If not, list the blocks at its end
+ * that the sweep has left alone for the truncation.  Returns whether it was locked; *more says
+ * whether there is more to truncate.
  */
 static bool
 truncate_noted(Oid oid, bool *more)
@@ -198,9 +199,9 @@ truncate_noted(Oid oid, bool *more)
 }
 
 /*
- * Truncate an index step by step, and let others use it in between.  It ends early if they always do; what is left
- * stays listed.  A truncation flushes WAL up to its own record, so what the transaction has written before is flushed
- * before others have to wait.
+ * Truncate an index step by step, and let others use it in between.  It ends early if they always
+ * do; what is left stays listed.  A truncation flushes WAL up to its own record, so what the
+ * transaction has written before is flushed before others have to wait.
  */
 static void
 truncate_in_steps(Oid oid)

@@ -3,10 +3,11 @@
  *		Which indexes keep the order of their columns.
  *
  * PostgreSQL believes that an index keeps order if the operator families of all its columns
- * have "less than".  Those of types without order have not.  That of texts in the order of collation C has it,
- * for ranges, but texts that begin alike are in no order.  Composite keys have more to them:
- * fields may be cut, NULL may share a value with a key, and in an index that is older than directions of
- * fields these may be other than the columns'.  So the planner's description of such an index is corrected.
+ * have "less than".  Those of types without order have not.  That of texts in the order of
+ * collation C has it, for ranges, but texts that begin alike are in no order.  Composite keys have
+ * more to them: fields may be cut, NULL may share a value with a key, and in an index that is older
+ * than directions of fields these may be other than the columns'.  So the planner's description of
+ * such an index is corrected.
  *
  * What the planner believes of order has to be exact, as there is no recheck of it.
  */
@@ -43,8 +44,8 @@ field_keeps_order(const HmField *field, int16 first, int16 option, bool not_null
 }
 
 /*
- * hm_keeps_order() for a composite key, if it is known which key columns are not NULL in the rows that a scan
- * returns.
+ * hm_keeps_order() for a composite key, if it is known which key columns are not NULL in the rows
+ * that a scan returns.
  */
 static bool
 fields_keep_order(const HmFields *fields, Relation index, const bool *not_null)
@@ -117,8 +118,8 @@ hm_keeps_order(Relation index, Relation table)
 /* ----------------------------------------------------------------
  *		The planner
  *
- * A scan returns rows in order, too, if those with NULL in a column are no entries of the index, or are
- * filtered out by the scan itself.
+ * A scan returns rows in order, too, if those with NULL in a column are no entries of the index, or
+ * are filtered out by the scan itself.
  * ----------------------------------------------------------------
  */
 
@@ -146,8 +147,8 @@ collect_conditions(Node *node, List **conditions)
 }
 
 /*
- * The columns that the query's conditions on a relation exclude NULL of.  Those on this relation alone
- * are evaluated for each row that is read, others may be evaluated later.
+ * The columns that the query's conditions on a relation exclude NULL of.  Those on this relation
+ * alone are evaluated for each row that is read, others may be evaluated later.
  */
 static List *
 columns_of_conditions(PlannerInfo *root, const RelOptInfo *rel)
@@ -169,8 +170,8 @@ columns_of_conditions(PlannerInfo *root, const RelOptInfo *rel)
 }
 
 /*
- * Find a column of a table in the relation that the query names, of which the table may be a partition or
- * a child: *attribute becomes that relation's column, or 0.
+ * Find a column of a table in the relation that the query names, of which the table may be a
+ * partition or a child: *attribute becomes that relation's column, or 0.
  */
 static const RelOptInfo *
 named_relation(PlannerInfo *root, const RelOptInfo *rel, AttrNumber *attribute)
@@ -231,8 +232,8 @@ note_conditions(Description *description, const IndexOptInfo *index, bool *not_n
 }
 
 /*
- * For a composite index that the planner has opened, and so locked, with its table.  Constraints and conditions are
- * looked at only if the order depends on them.
+ * For a composite index that the planner has opened, and so locked, with its table.  Constraints
+ * and conditions are looked at only if the order depends on them.
  */
 static bool
 scans_keep_order(Description *description, const IndexOptInfo *info)
@@ -260,8 +261,9 @@ scans_keep_order(Description *description, const IndexOptInfo *info)
 }
 
 /*
- * Whether an index has the order that PostgreSQL believes it has.  The key type of an only column tells, without a
- * look at the index.  There is none if the type is not supported, as in an index that is not built.
+ * Whether an index has the order that PostgreSQL believes it has.  The key type of an only column
+ * tells, without a look at the index.  There is none if the type is not supported, as in an index
+ * that is not built.
  */
 static bool
 planner_may_trust(Description *description, const IndexOptInfo *index)

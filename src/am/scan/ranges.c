@@ -2,10 +2,10 @@
  * ranges.c
  *		Scan keys to ranges of keys.
  *
- * Of an index on several columns, what the scan keys accept of each column becomes spans of its field's values.  As long as the
- * first columns are compared for equality, each combination of their values makes a range.  The
- * first column with another span than a single value ends that, and so does one without
- * a scan key.  What is accepted of later columns becomes filters.
+ * Of an index on several columns, what the scan keys accept of each column becomes spans of its
+ * field's values.  As long as the first columns are compared for equality, each combination of
+ * their values makes a range.  The first column with another span than a single value ends that,
+ * and so does one without a scan key.  What is accepted of later columns becomes filters.
  */
 #include "postgres.h"
 

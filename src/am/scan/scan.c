@@ -2,8 +2,9 @@
  * scan.c
  *		Plain index scans: forward, backward, marked, into a bitmap.
  *
- * A scan reads a leaf at a time (scanread.c).  A forward scan may begin with the first matching entries
- * of a leaf, and takes a step to the rest of it.  The processes of a parallel scan take turns (scanparallel.c).
+ * A scan reads a leaf at a time (scanread.c).  A forward scan may begin with the first matching
+ * entries of a leaf, and takes a step to the rest of it.  The processes of a parallel scan take
+ * turns (scanparallel.c).
  *
  * Most scans hold no pin between calls.  A scan is "careful" if it relies on a TID in a
  * way that its MVCC snapshot does not protect: an index-only scan, which looks at the
@@ -12,8 +13,8 @@
  * reading a leaf it checks that the segment is still alive, because VACUUM does not clean
  * the pages of retired segments.
  *
- * Rows that the server finds dead to all while it follows the scan's TIDs get hints (deadentries.c), by
- * which later scans leave them out.
+ * Rows that the server finds dead to all while it follows the scan's TIDs get hints
+ * (deadentries.c), by which later scans leave them out.
  */
 #include "postgres.h"
 
@@ -28,9 +29,10 @@
 #include "compat.h"
 
 /*
- * The first entries that a forward scan copies; it copies the rest of the leaf when they have been returned.
- * "ORDER BY k LIMIT 1", which takes jobs from a queue, needs no more: with all of a leaf copied, a scan took
- * 16,200 instructions where btree's took 6,900 (valgrind --tool=callgrind, for one of two clients).
+ * The first entries that a forward scan copies; it copies the rest of the leaf when they have been
+ * returned. "ORDER BY k LIMIT 1", which takes jobs from a queue, needs no more: with all of a leaf
+ * copied, a scan took 16,200 instructions where btree's took 6,900 (valgrind --tool=callgrind, for
+ * one of two clients).
  */
 #define HM_FIRST_ITEMS	32
 
@@ -175,7 +177,8 @@ count_search(IndexScanDesc scan)
 }
 
 /*
- * Read what is next in the scan's direction; of a parallel scan, wherever its processes have come to.
+ * Read what is next in the scan's direction; of a parallel scan, wherever its processes have come
+ * to.
  */
 static bool
 read_on(IndexScanDesc scan, HmPosition position, bool backward, int enough)

@@ -10,9 +10,9 @@
 #include "am/store/store.h"
 
 /*
- * Whether a scan of all of the index, forward, returns the rows of its table in the order that the index's
- * columns, with DESC and NULLS FIRST or LAST, define; and backward, in the reverse order.  No if the
- * index is damaged.  Both relations are locked.  The caller holds no buffer lock.
+ * Whether a scan of all of the index, forward, returns the rows of its table in the order that the
+ * index's columns, with DESC and NULLS FIRST or LAST, define; and backward, in the reverse order.
+ * No if the index is damaged.  Both relations are locked.  The caller holds no buffer lock.
  */
 extern bool hm_keeps_order(Relation index, Relation table);
 
@@ -36,8 +36,8 @@ extern void hm_parallel_rescan(IndexScanDesc scan);
  */
 
 /*
- * Sort values, of which there is at least one, by their keys into *result, whose arrays have room for them.
- * "length" is the type's typlen.
+ * Sort values, of which there is at least one, by their keys into *result, whose arrays have room
+ * for them. "length" is the type's typlen.
  */
 extern void hm_values_sort(HmKeyValues *result, const void *keys, const Datum *values, uint32 count,
 						   int16 length);

@@ -2,10 +2,10 @@
  * scanparallel.c
  *		What the processes of a parallel index scan share: the position where the next one reads on.
  *
- * A process takes the position, reads the next leaf that has matches, and leaves the position behind what it has
- * read.  Others wait for that, as those of a parallel scan of a btree do.  Reading a leaf takes much less than what is then done
- * with its rows.  As positions are bounds of keys, not blocks, leaves may be split and segments moved between any
- * two reads.
+ * A process takes the position, reads the next leaf that has matches, and leaves the position
+ * behind what it has read.  Others wait for that, as those of a parallel scan of a btree do.
+ * Reading a leaf takes much less than what is then done with its rows.  As positions are bounds of
+ * keys, not blocks, leaves may be split and segments moved between any two reads.
  */
 #include "postgres.h"
 

@@ -18,9 +18,9 @@ typedef enum HmTaken
 } HmTaken;
 
 /*
- * Wait for the turn to read.  Sets *position, of "size" bytes, to where to read on if the result is HM_TAKEN_NEXT.
- * Unless it is HM_TAKEN_NONE, hm_parallel_leave() has to follow; an error ends all processes.  The caller holds no buffer
- * lock.
+ * Wait for the turn to read.  Sets *position, of "size" bytes, to where to read on if the result is
+ * HM_TAKEN_NEXT. Unless it is HM_TAKEN_NONE, hm_parallel_leave() has to follow; an error ends all
+ * processes.  The caller holds no buffer lock.
  */
 extern HmTaken hm_parallel_take(IndexScanDesc scan, void *position, Size size);
 

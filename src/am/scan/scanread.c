@@ -3,9 +3,9 @@
  *		Reading leaves for plain index scans.
  *
  * All matching entries of a leaf are copied under its lock.  Between leaves the scan remembers only
- * the bounds of what it has read, so any step can start from the directory again.  A step to the right
- * follows the right link if that leads to the wanted leaf.  A step to the left always descends, as
- * there are no left links.
+ * the bounds of what it has read, so any step can start from the directory again.  A step to the
+ * right follows the right link if that leads to the wanted leaf.  A step to the left always
+ * descends, as there are no left links.
  */
 #include "postgres.h"
 
@@ -24,9 +24,9 @@
 #define HM_MAX_STEPS	10000
 
 /*
- * By now VACUUM may have removed an entry and freed its line pointer, and a new row with the same key
- * may have got that, and an equal entry.  A pin has kept VACUUM from that.  Without a pin, the leaf
- * must not have changed since it was read, which its LSN shows, if changes are logged.
+ * By now VACUUM may have removed an entry and freed its line pointer, and a new row with the same
+ * key may have got that, and an equal entry.  A pin has kept VACUUM from that.  Without a pin, the
+ * leaf must not have changed since it was read, which its LSN shows, if changes are logged.
  */
 void
 hm_scan_give_hints(IndexScanDesc scan)
@@ -301,8 +301,8 @@ first_key(const HmRange *range, HmPosition position)
 
 /*
  * Copy the entries that match and lie on the far side of the position, but not those that are
- * hinted to be dead, if skip_dead is true.  Returns false if there are at least so many as "enough" and some
- * may be left: the position after those that were copied is then the end of what was read.
+ * hinted to be dead, if skip_dead is true.  Returns false if there are at least so many as "enough"
+ * and some may be left: the position after those that were copied is then the end of what was read.
  */
 static bool
 copy_items(HmScan *state, Page page, HmPosition position, bool backward, bool skip_dead, int enough)
@@ -379,21 +379,64 @@ segment_alive(Buffer header, uint64 stamp)
 	return alive;
 }
 
+/* Leave the page before: give its hints, and release its pin. */
+static void
+leave_page(IndexScanDesc scan)
+{
+	HmScanPage *page = &((HmScan *) scan->opaque)->page;
+
+	hm_scan_give_hints(scan);
+	if (BufferIsValid(page->buffer))
+	{
+		ReleaseBuffer(page->buffer);
+		page->buffer = InvalidBuffer;
+	}
+	HM_FAULT(scan_leaf_left);
+}
+
+/*
+ * Read a leaf, which is locked, into the scan's page, and unlock it; keep a pin if the scan needs
+ * that.  A careful scan has its header pinned, and releases it.  Returns false if the segment of a
+ * careful scan's leaf was not alive after that, so that what has been read does not count.
+ */
+static bool
+read_leaf(IndexScanDesc scan, Buffer leaf, Buffer header, HmPosition position, bool backward, int enough)
+{
+	HmScan	   *state = (HmScan *) scan->opaque;
+	bool		alive = true;
+
+	hm_test_old_snapshot(scan->xs_snapshot, scan->indexRelation, BufferGetPage(leaf));
+
+	/* A transaction or snapshot from recovery may need these. */
+	state->page.block = BufferGetBlockNumber(leaf);
+	if (!copy_items(state, BufferGetPage(leaf), position, backward,
+					scan->ignore_killed_tuples &&
+					!(IsMVCCSnapshot(scan->xs_snapshot) && scan->xs_snapshot->takenDuringRecovery),
+					enough))
+		state->page.right = state->page.block;
+	state->page.lsn = BufferGetLSNAtomic(leaf);
+
+	LockBuffer(leaf, BUFFER_LOCK_UNLOCK);
+	if (state->careful)
+	{
+		HM_FAULT(scan_leaf_read);
+		alive = segment_alive(header, state->page.stamp);
+		ReleaseBuffer(header);
+	}
+	if (alive && state->page.count > 0 && (state->careful || state->keeps_pin))
+		state->page.buffer = leaf;
+	else
+		ReleaseBuffer(leaf);
+	return alive;
+}
+
 bool
 hm_scan_read(IndexScanDesc scan, HmPosition position, bool backward, int enough)
 {
 	HmScan	   *state = (HmScan *) scan->opaque;
-	Relation	index = scan->indexRelation;
 	bool		try_right = !backward && state->page.valid;
 
-	hm_scan_give_hints(scan);
-	if (BufferIsValid(state->page.buffer))
-	{
-		ReleaseBuffer(state->page.buffer);
-		state->page.buffer = InvalidBuffer;
-	}
-	HM_FAULT(scan_leaf_left);
-
+	leave_page(scan);
 	while (next_target(&state->ranges, backward, &position))
 	{
 		Buffer		header = InvalidBuffer;
@@ -403,50 +446,14 @@ hm_scan_read(IndexScanDesc scan, HmPosition position, bool backward, int enough)
 		if (try_right && hm_position_cmp(position, state->page.high) == 0)
 			leaf = follow_right(scan, position, &header);
 		if (!BufferIsValid(leaf))
-		{
 			leaf = find_leaf(scan, &position, backward, &header);
-			if (!BufferIsValid(leaf))
-				break;
-		}
-		hm_test_old_snapshot(scan->xs_snapshot, index, BufferGetPage(leaf));
+		if (!BufferIsValid(leaf))
+			break;
 
-		/* A transaction or snapshot from recovery may need these. */
-		state->page.block = BufferGetBlockNumber(leaf);
-		if (!copy_items(state, BufferGetPage(leaf), position, backward,
-						scan->ignore_killed_tuples &&
-						!(IsMVCCSnapshot(scan->xs_snapshot) && scan->xs_snapshot->takenDuringRecovery),
-						enough))
-			state->page.right = state->page.block;
-		state->page.lsn = BufferGetLSNAtomic(leaf);
+		try_right = read_leaf(scan, leaf, header, position, backward, enough);
+		if (!try_right)
+			continue;
 		try_right = !backward;
-
-		if (state->careful)
-		{
-			bool		alive;
-
-			LockBuffer(leaf, BUFFER_LOCK_UNLOCK);
-			HM_FAULT(scan_leaf_read);
-			alive = segment_alive(header, state->page.stamp);
-			ReleaseBuffer(header);
-			if (!alive)
-			{
-				ReleaseBuffer(leaf);
-				try_right = false;
-				continue;
-			}
-			if (state->page.count > 0)
-				state->page.buffer = leaf;
-			else
-				ReleaseBuffer(leaf);
-		}
-		else if (state->keeps_pin && state->page.count > 0)
-		{
-			LockBuffer(leaf, BUFFER_LOCK_UNLOCK);
-			state->page.buffer = leaf;
-		}
-		else
-			UnlockReleaseBuffer(leaf);
-
 		if (state->page.count > 0)
 		{
 			state->page.valid = true;

@@ -38,8 +38,8 @@ typedef struct HmScanTuple HmScanTuple;
 
 /*
  * Set scan->xs_itup for the row xs_heaptid, whose key is given.  *tuple is NULL for the first call;
- * it lives as long as the scan, and has to be ended.  The tuple is valid until the next call.  Returns
- * false if the scan does not see the row, so that it can be passed over.
+ * it lives as long as the scan, and has to be ended.  The tuple is valid until the next call.
+ * Returns false if the scan does not see the row, so that it can be passed over.
  */
 extern bool hm_scan_tuple(IndexScanDesc scan, HmScanTuple **tuple, HmPart part, HmKey key);
 extern void hm_scan_tuple_end(HmScanTuple *tuple);
@@ -64,9 +64,9 @@ typedef struct HmScan
 } HmScan;
 
 /*
- * Read leaves from the position on, in one direction, until one has a match, into the scan's page.  Of
- * that "enough" matches are read, or some more.  Gives hints, and releases the pin, of the page before.
- * Returns false, with no valid page, at the end.
+ * Read leaves from the position on, in one direction, until one has a match, into the scan's page.
+ * Of that "enough" matches are read, or some more.  Gives hints, and releases the pin, of the page
+ * before. Returns false, with no valid page, at the end.
  */
 extern bool hm_scan_read(IndexScanDesc scan, HmPosition position, bool backward, int enough);
 

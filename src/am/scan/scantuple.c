@@ -27,8 +27,8 @@ typedef struct Returned
 	int16		length;
 
 	/*
-	 * Of a composite key, if the field's values ascend with the column's keys side by side: what hm_field_restore()
-	 * finds out anew for each row, in a tenth of an index-only scan's time.
+	 * Of a composite key, if the field's values ascend with the column's keys side by side: what
+	 * hm_field_restore() finds out anew for each row, in a tenth of an index-only scan's time.
 	 */
 	bool		is_simple;
 	const HmField *field;
@@ -135,8 +135,8 @@ form_tuple(HmScanTuple *tuple, TupleDesc descriptor, const Datum *values, const 
 }
 
 /*
- * The tuple for a row.  To form one anew is a third of what an index-only scan does for a row, so values
- * are stored in the last one, if they have places there.
+ * The tuple for a row.  To form one anew is a third of what an index-only scan does for a row, so
+ * values are stored in the last one, if they have places there.
  */
 static pg_attribute_always_inline IndexTuple
 store_values(HmScanTuple *tuple, TupleDesc descriptor, const Datum *values, const bool *nulls)
@@ -258,9 +258,9 @@ hm_scan_tuple_end(HmScanTuple *tuple)
  * pins, which replay on a standby does not do.
  *
  * The planner asks this of every index of a table, so nothing is read from the index: a damaged one
- * must not keep the table from being read.  Nor must a partitioned one, which is never scanned, and may be of a type
- * that no index can be built for.  If an index has other fields than new ones get, scans
- * return what its keys do not tell from the table.  So they do not compute expressions.
+ * must not keep the table from being read.  Nor must a partitioned one, which is never scanned, and
+ * may be of a type that no index can be built for.  If an index has other fields than new ones get,
+ * scans return what its keys do not tell from the table.  So they do not compute expressions.
  */
 bool
 hm_can_return(Relation index, int attno)

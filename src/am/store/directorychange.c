@@ -106,8 +106,9 @@ directory_deepen(Relation index, Buffer meta_buffer, BlockNumber fresh_block)
 }
 
 /*
- * Lock the page that an entry belongs on, and the metapage.  Returns whether there is room for "count" more entries.
- * If not, makes room by a block that the caller owns, unless that is InvalidBlockNumber, and unlocks all.
+ * Lock the page that an entry belongs on, and the metapage.  Returns whether there is room for
+ * "count" more entries. If not, makes room by a block that the caller owns, unless that is
+ * InvalidBlockNumber, and unlocks all.
  */
 static bool
 lock_with_room(Relation index, HmPosition low, int count, BlockNumber fresh_block, HmDirectoryEdit *edit)

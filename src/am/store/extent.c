@@ -25,8 +25,8 @@
 #define TRUNCATE_MIN		1000
 
 /*
- * The number of the extent on the list to take blocks from, or -1 if none is long enough: the one that begins
- * at "next", if there is one.
+ * The number of the extent on the list to take blocks from, or -1 if none is long enough: the one
+ * that begins at "next", if there is one.
  */
 static int
 choose_from_list(const HmMeta *meta, uint32 length, HmExtentUse use, BlockNumber next)

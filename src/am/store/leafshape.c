@@ -9,9 +9,10 @@
  * distance that they have had.  A key beyond it begins a new leaf, or makes the leaf
  * wider if it is less than half full (hm_begins_leaf()).
  *
- * With keys of more than 64 bits all leaves have such a soft bound if it makes them narrower.  A leaf
- * that ends with a tenant's keys has the first key of the next tenant as its high bound, far away.  Keys
- * that arrive between the two are rare, and are treated as those beyond the last leaf's reach.
+ * With keys of more than 64 bits all leaves have such a soft bound if it makes them narrower.  A
+ * leaf that ends with a tenant's keys has the first key of the next tenant as its high bound, far
+ * away.  Keys that arrive between the two are rare, and are treated as those beyond the last leaf's
+ * reach.
  *
  * TIDs are as wide as those stored ask for, with some room, because a table grows.  One that
  * does not fit makes the leaf wider, or splits it.
@@ -181,8 +182,8 @@ likely_step(const HtEntry *entries, uint64 n, HT_KEY step)
 }
 
 /*
- * Whether a leaf of this shape with n sorted entries is wide enough.  It reaches to "high", or to the end
- * of the part if that is NULL.
+ * Whether a leaf of this shape with n sorted entries is wide enough.  It reaches to "high", or to
+ * the end of the part if that is NULL.
  */
 static bool
 is_wide_enough(HtLeafShape shape, const HtEntry *high, const HtEntry *entries, uint64 n, HT_KEY step)
@@ -211,8 +212,8 @@ hm_leaf_shape(HtWidth width, HtEntry low, const HtEntry *high, const HtEntry *en
 	}
 
 	/*
-	 * A leaf with a soft bound that is fuller than the class that it will need can hold stays narrow:
-	 * it will be split soon, or closed.
+	 * A leaf with a soft bound that is fuller than the class that it will need can hold stays
+	 * narrow: it will be split soon, or closed.
 	 */
 	while ((high == NULL || HM_SOFT_BOUNDS) && ht_leaf_capacity(result) < n && result.bits > 0 &&
 		   ht_leaf_fits_key(ht_leaf_shape(narrower(result.bits), tid_bytes, low.key), entries[n - 1].key))
@@ -243,8 +244,8 @@ entries_within(HtLeafShape shape, int percent, const HtEntry *high, const HtEntr
 		end = target + 1;
 
 	/*
-	 * Count the entries that can be stored; the last of them is the next leaf's, unless the bound is
-	 * soft.
+	 * Count the entries that can be stored; the last of them is the next leaf's, unless the bound
+	 * is soft.
 	 */
 	while (low < end)
 	{

@@ -5,8 +5,8 @@
  * They are locks of PostgreSQL's lock manager, so an error or a crash releases them.  But
  * no backend queues for a lock that VACUUM or a writer may hold for long: the server cancels an
  * autovacuum worker if a backend has stood in the queue behind it for deadlock_timeout.
- * A waiting backend asks again soon at first, later every two milliseconds.  src/am/README lists the locks and says
- * why such waits end.
+ * A waiting backend asks again soon at first, later every two milliseconds.  src/am/README lists
+ * the locks and says why such waits end.
  *
  * The visibility gate has two doors.  A lookup enters by the first one that is open, and
  * never waits.  VACUUM queues at one door after the other.  While it does, the lock manager
@@ -37,8 +37,8 @@
 #define HM_MOVER_BLKNO			(MaxBlockNumber - 2)
 
 /*
- * The time between two looks doubles from the least to the most, in microseconds.  A mover keeps writers
- * out for about a millisecond, so the first looks come soon.
+ * The time between two looks doubles from the least to the most, in microseconds.  A mover keeps
+ * writers out for about a millisecond, so the first looks come soon.
  */
 #define HM_PAUSE_MIN_US			50L
 #define HM_PAUSE_MAX_US			2000L
@@ -213,9 +213,9 @@ hm_visibility_gate_leave(Relation index, BlockNumber door)
 }
 
 /*
- * Wait until all lookups that are inside by this door have left.  This is a wait in the lock's queue,
- * which is what closes the door, and pg_blocking_pids() shows which backends VACUUM waits for.
- * lock_timeout is about locks that users know of, so it does not apply.
+ * Wait until all lookups that are inside by this door have left.  This is a wait in the lock's
+ * queue, which is what closes the door, and pg_blocking_pids() shows which backends VACUUM waits
+ * for. lock_timeout is about locks that users know of, so it does not apply.
  */
 static void
 drain_door(Relation index, BlockNumber door)

@@ -45,10 +45,11 @@ flags_are_sound(const HmField *field, uint16 flags, bool is_key)
 }
 
 /*
- * The key type of an included column: the one that the metapage names, even if it is not the column's.  ALTER TYPE
- * keeps the file of an index if the new type of a column stores the same Datums.  Of key columns, it asks for the
- * same operator class, too, but not of included ones.  Another type's keys serve as long as they have all bits of a
- * value: that is given back as it was.  NULL if these are no keys of such values.
+ * The key type of an included column: the one that the metapage names, even if it is not the
+ * column's.  ALTER TYPE keeps the file of an index if the new type of a column stores the same
+ * Datums.  Of key columns, it asks for the same operator class, too, but not of included ones.
+ * Another type's keys serve as long as they have all bits of a value: that is given back as it was.
+ * NULL if these are no keys of such values.
  */
 static const HmKeyType *
 included_type(const HmKeyType *type, Oid id, Form_pg_attribute attribute)
@@ -252,8 +253,8 @@ hm_meta_is_sound(Relation index)
 }
 
 /*
- * hm_meta_buffer(), and the key types of the index's columns.  They are found before the lock is taken: a
- * look into the catalogs may wait for locks of tables.
+ * hm_meta_buffer(), and the key types of the index's columns.  They are found before the lock is
+ * taken: a look into the catalogs may wait for locks of tables.
  */
 static Buffer
 lock_meta(Relation index, int lock, HmColumnTypes *types)

@@ -31,10 +31,9 @@ extern void hm_page_report_kind(Relation index, Buffer buffer, HmPageKind kind);
 extern void hm_meta_init(Relation index, Page page);
 
 /*
- * Read all entries of a leaf, which the caller has locked or copied, and check everything that must hold inside it
- * (hm_leaf_problem()): entries that are copied to other leaves must not spread damage.  "block" is where the leaf is.
- * Returns the number of entries.
- * Errors: index_corrupted.
+ * Read all entries of a leaf, which the caller has locked or copied, and check everything that must
+ * hold inside it (hm_leaf_problem()): entries that are copied to other leaves must not spread
+ * damage.  "block" is where the leaf is. Returns the number of entries. Errors: index_corrupted.
  */
 extern int	hm_leaf_read_checked(Relation index, BlockNumber block, Page page, HtWidth width, HtEntry *entries);
 
@@ -50,9 +49,10 @@ typedef struct HmKnownLeaf
 } HmKnownLeaf;
 
 /*
- * How many leaves a backend remembers: as many as have room in so many bytes, which are 128 with keys of 64 bits.  Clients
- * that add the times of a moment ago change as many leaves in turn as these times have: some 60 with 440,000 rows
- * a second and times of the last 100 ms.  Few are enough for tests.
+ * How many leaves a backend remembers: as many as have room in so many bytes, which are 128 with
+ * keys of 64 bits.  Clients that add the times of a moment ago change as many leaves in turn as
+ * these times have: some 60 with 440,000 rows a second and times of the last 100 ms.  Few are
+ * enough for tests.
  */
 #ifdef HM_SMALL_LIMITS
 #define HM_KNOWN_BYTES		384
@@ -101,9 +101,9 @@ typedef struct HmCache
 
 /*
  * The backend's copy; read from the metapage if there is none, or if renew is true.  The
- * caller holds no buffer lock: it may have to be read at any time.  The result is valid until the next
- * call that may process invalidation messages, that is, until a lock of a relation is
- * taken, a metapage is read (hm_meta_buffer()), or hm_target_find() is called.
+ * caller holds no buffer lock: it may have to be read at any time.  The result is valid until the
+ * next call that may process invalidation messages, that is, until a lock of a relation is taken, a
+ * metapage is read (hm_meta_buffer()), or hm_target_find() is called.
  */
 extern HmCache *hm_cache(Relation index, bool renew);
 
@@ -119,8 +119,8 @@ extern bool hm_cache_is_current(Relation index);
  */
 
 /*
- * hm_fields_read() for the planner, which a damaged index must not keep from reading the table: returns
- * false if the index is damaged.
+ * hm_fields_read() for the planner, which a damaged index must not keep from reading the table:
+ * returns false if the index is damaged.
  */
 extern bool hm_fields_try(Relation index, HmFields *fields);
 
@@ -137,9 +137,8 @@ extern bool hm_fields_try(Relation index, HmFields *fields);
 #define HM_WAIT_ALLOCATION		"HarmoniaAllocation"
 
 /*
- * Wait for a moment, at most two milliseconds, before looking again whether another backend has come
- * to an end; *pauses, 0 at first, counts the calls.
- * Errors: query_canceled and its like.
+ * Wait for a moment, at most two milliseconds, before looking again whether another backend has
+ * come to an end; *pauses, 0 at first, counts the calls. Errors: query_canceled and its like.
  */
 extern void hm_pause(int *pauses, const char *event);
 
@@ -153,7 +152,8 @@ extern void hm_movement_let_in(Relation index, BlockNumber header);
 
 /*
  * The lock of the background worker that moves segments of an index (mover.c).  It is never waited
- * for: hm_mover_lock() returns false if another process has it, hm_mover_is_there() whether one has.
+ * for: hm_mover_lock() returns false if another process has it, hm_mover_is_there() whether one
+ * has.
  */
 extern bool hm_mover_lock(Relation index);
 extern void hm_mover_unlock(Relation index);
@@ -182,9 +182,9 @@ extern void hm_visibility_gate_drain(Relation index);
  */
 
 /*
- * Log the contents of disjoint ranges of a page as a generic WAL record and set the page's LSN.  The
- * caller holds the buffer's exclusive lock, is in a critical section, has changed the
- * page, and has marked the buffer dirty.
+ * Log the contents of disjoint ranges of a page as a generic WAL record and set the page's LSN.
+ * The caller holds the buffer's exclusive lock, is in a critical section, has changed the page, and
+ * has marked the buffer dirty.
  */
 extern void hm_log_ranges(Buffer buffer, const HtByteRange *ranges, int count);
 
@@ -208,11 +208,11 @@ hm_log_leaf_change(Relation index, Buffer buffer, const HtLeafChange *change)
 extern void hm_log_blank_page(Relation index, Buffer buffer);
 
 /*
- * Log that entries are about to be removed which a snapshot on a standby may need if it does not see
- * the end of the transaction "horizon", which has deleted rows of the table.  Replay waits for
- * such snapshots, or cancels their queries, before it comes to the next record.  Does nothing
- * if the horizon is invalid, or no standby can replay the index.  The caller holds the lock
- * of the page from which it removes the entries next.
+ * Log that entries are about to be removed which a snapshot on a standby may need if it does not
+ * see the end of the transaction "horizon", which has deleted rows of the table.  Replay waits for
+ * such snapshots, or cancels their queries, before it comes to the next record.  Does nothing if
+ * the horizon is invalid, or no standby can replay the index.  The caller holds the lock of the
+ * page from which it removes the entries next.
  */
 extern void hm_log_conflict(Relation index, Relation heap, TransactionId horizon);
 
@@ -230,8 +230,9 @@ extern void hm_page_write(Relation index, Buffer buffer, const char *image);
  * allocate nothing, and find what has changed some ten times as fast.  So they suit changes under a
  * segment's lock.  A backend makes one such change at a time.
  *
- * hm_change_page() returns the copy of a page, the buffer of which the caller has locked exclusively.
- * In the record pages have the order of these calls; it must be that of locks (README).
+ * hm_change_page() returns the copy of a page, the buffer of which the caller has locked
+ * exclusively. In the record pages have the order of these calls; it must be that of locks
+ * (README).
  */
 #define HM_CHANGE_PAGES		4
 
@@ -300,9 +301,9 @@ extern HmSweep hm_extents_sweep(Relation index, bool leave_end);
 extern BlockNumber hm_extents_free_end(Relation index, BlockNumber end);
 
 /*
- * The beginning of the free blocks at the end of the file; if they are listed, of so many of them at
- * most.  Those that a sweep has left alone are all or none, as the list does not have what would be left of them.
- * The caller holds the index's AccessExclusiveLock.
+ * The beginning of the free blocks at the end of the file; if they are listed, of so many of them
+ * at most.  Those that a sweep has left alone are all or none, as the list does not have what would
+ * be left of them. The caller holds the index's AccessExclusiveLock.
  */
 extern BlockNumber hm_extents_end(Relation index, BlockNumber most);
 
@@ -406,7 +407,8 @@ extern int	hm_leaf_target(Relation index, HtLeafShape shape);
 
 /*
  * What is wrong inside a leaf, as a constant string: its bytes, or a shape that does not suit its
- * bounds; NULL if nothing is.  width is that of the index.  Reads the leaf's entries as ht_leaf_read_checked() does.
+ * bounds; NULL if nothing is.  width is that of the index.  Reads the leaf's entries as
+ * ht_leaf_read_checked() does.
  */
 extern const char *hm_leaf_problem(Page page, HtWidth width, HtEntry *entries, int *n);
 
@@ -420,8 +422,8 @@ extern void hm_leaf_fill(Page page, HtLeafShape shape, const HtEntry *entries, i
 extern int	hm_tid_bytes(const HtEntry *entries, uint64 n);
 
 /*
- * Whether the class of a leaf with a high bound need not reach that bound (leafshape.c): so it is with
- * keys of more than 64 bits.
+ * Whether the class of a leaf with a high bound need not reach that bound (leafshape.c): so it is
+ * with keys of more than 64 bits.
  */
 #define HM_SOFT_BOUNDS		(HM_KEYS > 64)
 
@@ -449,12 +451,12 @@ typedef struct HmLeafPlan
 } HmLeafPlan;
 
 /*
- * Divide n sorted entries among leaves that are "percent" full, or those with one key alone "single"
- * percent: each gets as many as the class that has room for most.  low is the first leaf's low bound,
- * those of the others are their first entries.  high is the high bound of the last leaf, NULL if that
- * is the last one of its part;
- * step is as for hm_leaf_shape().  Plans at most max leaves, and one if there are no entries.
- * Returns their number, and in *planned the number of their entries.
+ * Divide n sorted entries among leaves that are "percent" full, or those with one key alone
+ * "single" percent: each gets as many as the class that has room for most.  low is the first leaf's
+ * low bound, those of the others are their first entries.  high is the high bound of the last leaf,
+ * NULL if that is the last one of its part; step is as for hm_leaf_shape().  Plans at most max
+ * leaves, and one if there are no entries. Returns their number, and in *planned the number of
+ * their entries.
  */
 extern uint32 hm_plan_leaves(HtWidth width, int percent, int single, HtEntry low,
 							 const HtEntry *high, const HtEntry *entries, uint64 n, HT_KEY step, uint32 max,
@@ -516,9 +518,9 @@ extern void hm_auxiliary_set(HmAuxiliary *auxiliary, int i, HtEntry low, BlockNu
 
 /*
  * Find the leaf in which an entry belongs or, if before is true, the leaf that holds the
- * entry's predecessor.  The caller holds the header's lock, in either mode; it has got the width of keys before that,
- * as hm_cache() may not be called now.  Returns the leaf's buffer, pinned and not locked.
- * Errors: index_corrupted.
+ * entry's predecessor.  The caller holds the header's lock, in either mode; it has got the width of
+ * keys before that, as hm_cache() may not be called now.  Returns the leaf's buffer, pinned and not
+ * locked. Errors: index_corrupted.
  */
 extern Buffer hm_segment_descend(Relation index, Buffer header, HtWidth width, HtEntry entry,
 								 bool before, BufferAccessStrategy strategy);

@@ -10,8 +10,8 @@
  * offset, its length and its new contents.  With wal_consistency_checking = generic the
  * server verifies that replay makes the same page; a test does that.
  *
- * A split compares pages as well, but eight bytes at a time.  GenericXLogFinish() took half of the time
- * for which a split locks its segment.
+ * A split compares pages as well, but eight bytes at a time.  GenericXLogFinish() took half of the
+ * time for which a split locks its segment.
  */
 #include "postgres.h"
 
@@ -37,8 +37,8 @@
 #define HM_DIFFERENCES_MAX	(BLCKSZ + BLCKSZ / 2)
 
 /*
- * What it costs to log a page as blank first: an image with the page's header and special area, 121 bytes,
- * and the head of the record with the contents.
+ * What it costs to log a page as blank first: an image with the page's header and special area, 121
+ * bytes, and the head of the record with the contents.
  */
 #define HM_BLANK_PAGE_COST	170
 
@@ -214,8 +214,8 @@ append_part(char *delta, const char *old, const char *new, int from, int to)
 }
 
 /*
- * Make the blank page that has the header and the special area of an image, as replay of hm_page_write()'s
- * first record makes it.
+ * Make the blank page that has the header and the special area of an image, as replay of
+ * hm_page_write()'s first record makes it.
  */
 static void
 make_blank(char *blank, const char *image)

@@ -314,7 +314,8 @@ hm_batch_add(Relation index, Relation heap, IndexInfo *info,
  *
  * If there are only a few entries, the statement alternates between reading the index and writing
  * it, as an update by a nested loop does.  Make it insert at once into this index for a while, so
- * that useless queueing stays a small part of its work.  Entries of other indexes are queued as before.
+ * that useless queueing stays a small part of its work.  Entries of other indexes are queued as
+ * before.
  */
 void
 hm_batch_apply(Relation index)
@@ -334,8 +335,8 @@ hm_batch_apply(Relation index)
 }
 
 /*
- * Apply what is queued for all indexes.  If there are only a few entries, insert at once for a while,
- * as above, whatever the index.
+ * Apply what is queued for all indexes.  If there are only a few entries, insert at once for a
+ * while, as above, whatever the index.
  */
 void
 hm_batch_apply_all(void)

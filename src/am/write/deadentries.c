@@ -4,9 +4,9 @@
  *
  * A scan hears from the table which rows are dead to all snapshots, and sets hints for their
  * entries, so that later scans leave them out.  Before a leaf is split, the table is asked
- * which of its entries lead to dead rows, those with hints first: by table_index_delete_tuples(), as nbtree's deletion does
- * (PostgreSQL's access/nbtree/README, "Bottom-Up deletion").  If they are many, the leaf is
- * not split.
+ * which of its entries lead to dead rows, those with hints first: by table_index_delete_tuples(),
+ * as nbtree's deletion does (PostgreSQL's access/nbtree/README, "Bottom-Up deletion").  If they are
+ * many, the leaf is not split.
  *
  * The leaf stays locked exclusively from before the table is asked until the entries are gone,
  * and the segment is alive and not being moved when the leaf is locked.  VACUUM frees no line
@@ -37,9 +37,9 @@
 #include "am/write/insert.h"
 
 /*
- * A leaf is not split if one of so many of its slots has become free.  The search goes on until half of the
- * entries are known to be dead, as long as the table's pages have many dead rows: the next inserts
- * need room, too, and each page is read once for all of them.
+ * A leaf is not split if one of so many of its slots has become free.  The search goes on until
+ * half of the entries are known to be dead, as long as the table's pages have many dead rows: the
+ * next inserts need room, too, and each page is read once for all of them.
  */
 #define HM_DEAD_ENOUGH		16
 #define HM_DEAD_WANTED		2
@@ -60,8 +60,8 @@
 #define HM_DEAD_BLOCKS		6
 
 /*
- * Without hints, a leaf is worth so many questions at most, and another one only if the one before has found
- * so many dead rows.  Other writers of the leaf wait meanwhile.
+ * Without hints, a leaf is worth so many questions at most, and another one only if the one before
+ * has found so many dead rows.  Other writers of the leaf wait meanwhile.
  */
 #define HM_DEAD_QUESTIONS	8
 #define HM_DEAD_FRUITFUL	(2 * HM_DEAD_BLOCKS)
@@ -154,9 +154,9 @@ prepare(HmDeadQuestion *question, Relation index, Relation heap, Buffer leaf)
 }
 
 /*
- * Ask the table about n entries, on HM_DEAD_BLOCKS of its pages at most.  It stops at a page that has no
- * dead one of them.  No entry is said to be dead: the table has to find that out itself, whatever a hint
- * says.
+ * Ask the table about n entries, on HM_DEAD_BLOCKS of its pages at most.  It stops at a page that
+ * has no dead one of them.  No entry is said to be dead: the table has to find that out itself,
+ * whatever a hint says.
  */
 static void
 ask(HmDeadQuestion *question, TM_IndexDelete *tids, int n)
@@ -277,8 +277,8 @@ ask_hinted(HmDeadQuestion *question)
 }
 
 /*
- * Order by the expected number of dead rows; the same power of two counts as equal.  Of equal pages the
- * first one in the table is the oldest one.
+ * Order by the expected number of dead rows; the same power of two counts as equal.  Of equal pages
+ * the first one in the table is the oldest one.
  */
 static int
 compare_pages(const void *a, const void *b)
@@ -298,8 +298,9 @@ compare_pages(const void *a, const void *b)
 }
 
 /*
- * Ask about entries without hints.  Former versions of a row mostly have lower TIDs.  Of the pages at the beginning so many
- * may have no dead rows, such as those of a transaction that is still in progress.
+ * Ask about entries without hints.  Former versions of a row mostly have lower TIDs.  Of the pages
+ * at the beginning so many may have no dead rows, such as those of a transaction that is still in
+ * progress.
  */
 static void
 ask_all(HmDeadQuestion *question, bool unchanged, int vain)
@@ -354,8 +355,9 @@ is_enough(Buffer leaf, int found, int64 n)
 }
 
 /*
- * Whether it is worth while to look for dead entries although nothing suggests them.  A leaf is locked, so if what is known
- * of the index has been freed it cannot be read again; the next search begins without experience.
+ * Whether it is worth while to look for dead entries although nothing suggests them.  A leaf is
+ * locked, so if what is known of the index has been freed it cannot be read again; the next search
+ * begins without experience.
  */
 static bool
 is_turn(Relation index)

@@ -8,16 +8,16 @@
  *
  * By then VACUUM may have removed an entry and freed its line pointer, and a new row with the same
  * key may have got that, and an equal entry.  So what the table has said before does not count.
- * The leaf is pinned while the header of its segment is locked and says that the segment is alive; its
- * entries are read; and only then is the table asked, while the leaf stays pinned.  VACUUM frees no
- * line pointer before it has drained the leaf, of living segments and of those that were replaced
- * meanwhile.  So a row that is dead now is the entry's, and stays dead, until the hint has been set.
- * The leaf is not locked while the table is asked.
+ * The leaf is pinned while the header of its segment is locked and says that the segment is alive;
+ * its entries are read; and only then is the table asked, while the leaf stays pinned.  VACUUM
+ * frees no line pointer before it has drained the leaf, of living segments and of those that were
+ * replaced meanwhile.  So a row that is dead now is the entry's, and stays dead, until the hint has
+ * been set. The leaf is not locked while the table is asked.
  *
  * This holds for all indexes, with and without WAL, and whatever has changed on the leaf.
  *
- * The header notes that leaves of its segment have hints.  Lookups, which mostly read a few lines of a leaf, look
- * for hints only then.
+ * The header notes that leaves of its segment have hints.  Lookups, which mostly read a few lines
+ * of a leaf, look for hints only then.
  */
 #include "postgres.h"
 
@@ -32,8 +32,8 @@
 #include "compat.h"
 
 /*
- * If rows were found by ranges, so many leaves are visited for each row, and so many in any case.  What is
- * beyond is left to the next lookup, which no longer finds the first rows.
+ * If rows were found by ranges, so many leaves are visited for each row, and so many in any case.
+ * What is beyond is left to the next lookup, which no longer finds the first rows.
  */
 #define HM_LEAVES_OF_ROW	2
 #define HM_LEAVES_IN_ANY_CASE	16
@@ -280,7 +280,8 @@ hm_hint_rows(Relation index, Relation heap, HmDeadRow *rows, int n)
 
 #if HM_KEYS == 64
 /*
- * The transaction alone does not tell: a worker has another one than its leader, and a snapshot can be imported.
+ * The transaction alone does not tell: a worker has another one than its leader, and a snapshot can
+ * be imported.
  */
 bool
 hm_heeds_hints(Snapshot snapshot)

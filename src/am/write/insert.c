@@ -7,11 +7,11 @@
  * that lock while it looks for the leaf; then it verifies that the leaf is the right one
  * (target.c).
  *
- * If the leaf is full, the insert makes room under the coarse lock (makeroom.c).  With many clients at
- * one leaf, all would meet it full.  So one that has the leaf locked takes the coarse lock
- * at once if that is free, and the others find room when they get the leaf.  If it is not free,
- * a single entry goes into the slots that are otherwise left free.  Only if there is none,
- * an insert gives the leaf up, waits for the coarse lock, and starts again.
+ * If the leaf is full, the insert makes room under the coarse lock (makeroom.c).  With many clients
+ * at one leaf, all would meet it full.  So one that has the leaf locked takes the coarse lock at
+ * once if that is free, and the others find room when they get the leaf.  If it is not free, a
+ * single entry goes into the slots that are otherwise left free.  Only if there is none, an insert
+ * gives the leaf up, waits for the coarse lock, and starts again.
  */
 #include "postgres.h"
 
@@ -27,8 +27,8 @@
 #define HM_MAX_IDLE_ROUNDS	1000
 
 /*
- * How many slots have to become free in a leaf so that it need not be split, or get a new one to its right.  n entries are to
- * be inserted, of which "here" belong in it.
+ * How many slots have to become free in a leaf so that it need not be split, or get a new one to
+ * its right.  n entries are to be inserted, of which "here" belong in it.
  */
 static int64
 slots_wanted(Relation index, Page page, int count, int64 here, int64 n)
@@ -60,8 +60,9 @@ insert_into_full_leaf(Relation index, HmPart part, HmLeafTarget *target, const H
 }
 
 /*
- * Insert the first of n entries into the target's leaf, if need be in place of entries of dead rows.  Releases the
- * target.  Returns how many were inserted; *here becomes how many of the n belong in this leaf.
+ * Insert the first of n entries into the target's leaf, if need be in place of entries of dead
+ * rows.  Releases the target.  Returns how many were inserted; *here becomes how many of the n
+ * belong in this leaf.
  */
 static int64
 insert_at(Relation index, Relation heap, HmPart part, HmLeafTarget *target, const HtEntry *entries, int64 n,
@@ -86,8 +87,8 @@ insert_at(Relation index, Relation heap, HmPart part, HmLeafTarget *target, cons
 }
 
 /*
- * Insert the first of n entries, and make room if there is none.  Returns how many were inserted: perhaps 0, after
- * which the caller tries again.
+ * Insert the first of n entries, and make room if there is none.  Returns how many were inserted:
+ * perhaps 0, after which the caller tries again.
  */
 static int64
 insert_some(Relation index, Relation heap, HmPart part, const HtEntry *entries, int64 n, bool unchanged)

@@ -54,8 +54,8 @@ extern HmTargetResult hm_target_find(Relation index, HmPart part, HtEntry entry,
 extern bool hm_lock_soon(Buffer buffer);
 
 /*
- * Lock the header of the target's segment exclusively, too, if that is possible within some microseconds.  It
- * is against the order of locks, and so must not wait for longer, nor sleep.
+ * Lock the header of the target's segment exclusively, too, if that is possible within some
+ * microseconds.  It is against the order of locks, and so must not wait for longer, nor sleep.
  */
 extern bool hm_target_lock_header(HmLeafTarget *target);
 
@@ -80,8 +80,8 @@ extern bool hm_leaf_greatest(Page page, HtEntry *entry);
 
 /*
  * The low bound of the leaf that such an entry begins: the entry or, if the leaf before cannot
- * store keys up to it, what comes right after its last entry.  If bounds are soft, one that leaves room
- * below the entry (hm_bound_below()).  step is the distance of keys in the leaf before.
+ * store keys up to it, what comes right after its last entry.  If bounds are soft, one that leaves
+ * room below the entry (hm_bound_below()).  step is the distance of keys in the leaf before.
  */
 extern HtEntry hm_begun_bound(Page page, HtEntry entry, HT_KEY step);
 
@@ -124,10 +124,11 @@ extern void hm_rewrite_leaf(Relation index, Buffer leaf, HtLeafShape shape,
 extern int64 hm_insert_into_leaf(Relation index, Buffer leaf, const HtEntry *entries, int64 n);
 
 /*
- * Insert an entry into its leaf if that has a free slot where the entry belongs.  Nearly all single entries find one; then
- * nothing has to be known of the leaf's other blocks, each of which is a line of memory that another writer may just
- * have changed.  Of an entry that may begin a leaf, hm_entries_for_leaf() decides.  The caller has locked the leaf
- * exclusively.  Returns false if the leaf is as it was.
+ * Insert an entry into its leaf if that has a free slot where the entry belongs.  Nearly all single
+ * entries find one; then nothing has to be known of the leaf's other blocks, each of which is a
+ * line of memory that another writer may just have changed.  Of an entry that may begin a leaf,
+ * hm_entries_for_leaf() decides.  The caller has locked the leaf exclusively.  Returns false if the
+ * leaf is as it was.
  */
 extern bool hm_add_to_leaf(Relation index, Buffer leaf, HtEntry entry);
 
@@ -187,34 +188,33 @@ typedef struct HmSplitRest
 } HmSplitRest;
 
 /*
- * Find out what a split of a leaf needs to know of it and of n new entries, the first of which the leaf has no room
- * for: the longest part of its work.  The caller has locked the leaf exclusively until the split is made; the header need not be
- * locked yet.
+ * Find out what a split of a leaf needs to know of it and of n new entries, the first of which the
+ * leaf has no room for: the longest part of its work.  The caller has locked the leaf exclusively
+ * until the split is made; the header need not be locked yet.
  */
 extern void hm_plan_split(Relation index, HtWidth width, Buffer leaf, const HtEntry *coming, int64 n,
 						  HmSplit *split);
 
 /*
- * Make a split that has been planned, or rewrite the leaf if that is enough.  The caller has locked the header
- * exclusively, too; its segment is alive and not being moved.  has_worker says that a background worker may move it.
- * Unlocks and releases both.  Returns how many entries were inserted: none if *rest says that something has to be
- * done first.
- * Errors: index_corrupted.
+ * Make a split that has been planned, or rewrite the leaf if that is enough.  The caller has locked
+ * the header exclusively, too; its segment is alive and not being moved.  has_worker says that a
+ * background worker may move it. Unlocks and releases both.  Returns how many entries were
+ * inserted: none if *rest says that something has to be done first. Errors: index_corrupted.
  */
 extern int64 hm_split(Relation index, Buffer header, bool has_worker, HmSplit *split, HmSplitRest *rest);
 
 /*
- * Insert the first of n entries into the leaf in which it belongs, by a split if there is no room; the same
- * conditions.
+ * Insert the first of n entries into the leaf in which it belongs, by a split if there is no room;
+ * the same conditions.
  */
 extern int64 hm_insert_under_header(Relation index, HtWidth width, Buffer header, Buffer leaf, bool has_worker,
 									const HtEntry *coming, int64 n, HmSplitRest *rest);
 
 /*
- * A low bound for a leaf whose first entry is "first", and before which the other leaf ends with the entry
- * "before".  Keys that come below "first", but nearer to it than to "before", should get into the leaf that
- * begins there.  So the bound is lower by the distance that so many keys have which are a step apart,
- * unless it would come near to "before".
+ * A low bound for a leaf whose first entry is "first", and before which the other leaf ends with
+ * the entry "before".  Keys that come below "first", but nearer to it than to "before", should get
+ * into the leaf that begins there.  So the bound is lower by the distance that so many keys have
+ * which are a step apart, unless it would come near to "before".
  */
 extern HtEntry hm_bound_below(HtEntry before, HtEntry first, HT_KEY step, int keys);
 
@@ -227,9 +227,9 @@ extern void hm_choose_cut(HmSplit *split, Page leaf);
  */
 
 /*
- * How urgent it is to move a segment, in which a split adds a leaf.  auxiliary is the auxiliary node that
- * gets it, or NULL.  no_spare says that the segment needs another extent for it.  Without a worker
- * nothing can wait.
+ * How urgent it is to move a segment, in which a split adds a leaf.  auxiliary is the auxiliary
+ * node that gets it, or NULL.  no_spare says that the segment needs another extent for it.  Without
+ * a worker nothing can wait.
  */
 extern HmUrgency hm_movement_urgency(const HmSegment *segment, const HmAuxiliary *auxiliary, bool no_spare,
 									 bool has_worker);
@@ -252,8 +252,9 @@ extern uint32 hm_spare_blocks(const HmSegment *segment);
 extern BlockNumber hm_take_spare(HmSegment *segment);
 
 /*
- * Give a segment more blocks for its splits, in another extent or by making the last one longer, unless another
- * backend has done so or the segment has been replaced.  The caller holds no buffer lock.
+ * Give a segment more blocks for its splits, in another extent or by making the last one longer,
+ * unless another backend has done so or the segment has been replaced.  The caller holds no buffer
+ * lock.
  */
 extern void hm_add_spare_extent(Relation index, HmSegmentName name);
 
@@ -267,8 +268,8 @@ extern int64 hm_create_first_segment(Relation index, HmPart part, const HtEntry 
 /*
  * Add a segment to the right of the last one of a part, with the first of n entries, if
  * these still begin a leaf there.  "name" is the last segment, bound the new one's low
- * bound, step the distance of keys in the leaf before, most the most blocks that it gets.  Returns how many
- * were inserted.
+ * bound, step the distance of keys in the leaf before, most the most blocks that it gets.  Returns
+ * how many were inserted.
  */
 extern int64 hm_append_segment(Relation index, HmPart part, HtEntry bound, HT_KEY step,
 							   const HtEntry *coming, int64 n, uint32 most, HmSegmentName name);
@@ -287,9 +288,10 @@ extern int64 hm_append_segment(Relation index, HmPart part, HtEntry bound, HT_KE
 extern int64 hm_make_room(Relation index, HmPart part, const HtEntry *coming, int64 n);
 
 /*
- * The same for one entry for which a target has no room.  Only what has to be is done with the header locked, so that
- * writers of other leaves wait for less time.  Returns false, and does nothing, if the header is not to be
- * had within some microseconds or the segment is being moved; otherwise it releases the target and sets *inserted.
+ * The same for one entry for which a target has no room.  Only what has to be is done with the
+ * header locked, so that writers of other leaves wait for less time.  Returns false, and does
+ * nothing, if the header is not to be had within some microseconds or the segment is being moved;
+ * otherwise it releases the target and sets *inserted.
  */
 extern bool hm_make_room_at(Relation index, HmPart part, HmLeafTarget *target, const HtEntry *entry,
 							int64 *inserted);
@@ -308,8 +310,8 @@ extern void hm_mark_moving(Relation index, Buffer *headers, int count, bool movi
  */
 
 /*
- * Whether an insertion that happens now is one of a statement whose entries may be queued: in a scope (statement.c),
- * and in the transaction that opened it.
+ * Whether an insertion that happens now is one of a statement whose entries may be queued: in a
+ * scope (statement.c), and in the transaction that opened it.
  */
 extern bool hm_statement_queues(void);
 
@@ -317,8 +319,8 @@ extern bool hm_statement_queues(void);
 extern void hm_batch_begin(void);
 
 /*
- * Offer an entry, an HtEntry of the index's width, to the statement's batch.  Returns true if the batch has
- * queued it, false if the caller has to insert it at once.  May apply the whole queue;
+ * Offer an entry, an HtEntry of the index's width, to the statement's batch.  Returns true if the
+ * batch has queued it, false if the caller has to insert it at once.  May apply the whole queue;
  * the caller holds no buffer lock, and hm_statement_queues().
  */
 extern bool hm_batch_add(Relation index, Relation heap, IndexInfo *info,

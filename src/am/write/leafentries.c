@@ -20,8 +20,8 @@
 /*
  * In a crowded leaf, each insertion pushes other entries through several blocks of the
  * leaf.  So a leaf that receives fewer than HM_CROWD entries is split when this share of
- * its slots is still free: to fill the last slots would cost more WAL than the split.  A single entry whose
- * block has a free slot pushes none, and gets that (hm_add_to_leaf()).
+ * its slots is still free: to fill the last slots would cost more WAL than the split.  A single
+ * entry whose block has a free slot pushes none, and gets that (hm_add_to_leaf()).
  */
 #define HM_CROWD			8
 #define HM_CROWDED_PERCENT	5

@@ -20,8 +20,8 @@ move_or_ask(Relation index, HmSegmentName name, HmUrgency urgency)
 }
 
 /*
- * What a split has left to do.  *inserted is how many of n entries it has inserted; entries that begin a segment are
- * inserted into that.  The caller holds no buffer lock.
+ * What a split has left to do.  *inserted is how many of n entries it has inserted; entries that
+ * begin a segment are inserted into that.  The caller holds no buffer lock.
  */
 static void
 finish_split(Relation index, HmPart part, const HmSplitRest *rest, const HtEntry *coming, int64 n, int64 *inserted)
@@ -36,11 +36,12 @@ finish_split(Relation index, HmPart part, const HmSplitRest *rest, const HtEntry
 }
 
 /*
- * Lock the segment in which an entry belongs, to write, and *leaf of it, both exclusively.  Returns the header, or
- * InvalidBuffer if the part has no segment.  The backend that has the leaf locked may be reading the table, in search of
- * dead rows (deadentries.c).  All that descend in the segment need the header.  So a batch waits for the leaf without it, and tries
- * for it then; after some attempts in vain it keeps the header.  A single row has tried that before, and keeps its turn: of
- * rows that are appended one by one, those that come late split leaves.
+ * Lock the segment in which an entry belongs, to write, and *leaf of it, both exclusively.  Returns
+ * the header, or InvalidBuffer if the part has no segment.  The backend that has the leaf locked
+ * may be reading the table, in search of dead rows (deadentries.c).  All that descend in the
+ * segment need the header.  So a batch waits for the leaf without it, and tries for it then; after
+ * some attempts in vain it keeps the header.  A single row has tried that before, and keeps its
+ * turn: of rows that are appended one by one, those that come late split leaves.
  */
 static Buffer
 lock_with_leaf(Relation index, HtWidth width, HmPart part, HtEntry entry, bool batch, Buffer *leaf)

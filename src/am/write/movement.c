@@ -21,8 +21,8 @@
  *	6.	Add the old extents to the list of free ones.  After a crash before that, they
  *		are lost until the next VACUUM.
  *
- * So writers wait while the leaves are looked at and some of them are read, about a millisecond, but not
- * while a thousand pages are written and logged.
+ * So writers wait while the leaves are looked at and some of them are read, about a millisecond,
+ * but not while a thousand pages are written and logged.
  */
 #include "postgres.h"
 
@@ -38,13 +38,14 @@
 
 /*
  * How often a copy is begun while writers go on.  If it turns out to be of no use, because segments
- * have got other bounds or entries found no place in it, another one is made, the last one under the mark.
+ * have got other bounds or entries found no place in it, another one is made, the last one under
+ * the mark.
  */
 #define MOVE_ATTEMPTS		3
 
 /*
- * How often a copy catches up with writers before they are kept out, at most; and with how few changed leaves
- * it is near enough.
+ * How often a copy catches up with writers before they are kept out, at most; and with how few
+ * changed leaves it is near enough.
  */
 #define MOVE_ROUNDS			8
 #define MOVE_NEAR_ENOUGH	8
@@ -68,8 +69,8 @@ unlock_headers(HmMove *move, Buffer *headers)
 }
 
 /*
- * Note what a source's header, which is locked, says of it.  Returns false if it is not alive, or not the
- * neighbour of the source before it.
+ * Note what a source's header, which is locked, says of it.  Returns false if it is not alive, or
+ * not the neighbour of the source before it.
  */
 static bool
 note_source(HmMove *move, int number, Buffer header)
@@ -103,9 +104,9 @@ note_source(HmMove *move, int number, Buffer header)
 }
 
 /*
- * Note what the headers say.  The segments must be alive and, if there are two, neighbours in one part;
- * otherwise the result is false.  Removes the marks of a mover that died, so that writers need not
- * wait for them.  Returns with no buffer lock.  The caller holds the movement locks.
+ * Note what the headers say.  The segments must be alive and, if there are two, neighbours in one
+ * part; otherwise the result is false.  Removes the marks of a mover that died, so that writers
+ * need not wait for them.  Returns with no buffer lock.  The caller holds the movement locks.
  */
 static bool
 move_begin(HmMove *move)
@@ -127,9 +128,9 @@ move_begin(HmMove *move)
 }
 
 /*
- * Mark the headers, so that nothing changes in the segments from now on, and note how many leaves they
- * have.  Returns false, and marks nothing, if the last segment has got another high bound since
- * move_begin().  Returns with no buffer lock.  The caller holds the movement locks.
+ * Mark the headers, so that nothing changes in the segments from now on, and note how many leaves
+ * they have.  Returns false, and marks nothing, if the last segment has got another high bound
+ * since move_begin().  Returns with no buffer lock.  The caller holds the movement locks.
  */
 static bool
 move_mark(HmMove *move)
@@ -185,9 +186,10 @@ follow_writers(HmMove *move)
 
 /*
  * Point the directory to the new segments and mark the old ones dead, in one WAL record.  *retired
- * becomes the old segments' extents, palloc'd.  If the directory does not lead to the old ones, or two cannot be
- * replaced together, because their entries are on different directory pages, does nothing and returns false.  The caller
- * holds the movement locks and the allocation lock, and has marked the headers.
+ * becomes the old segments' extents, palloc'd.  If the directory does not lead to the old ones, or
+ * two cannot be replaced together, because their entries are on different directory pages, does
+ * nothing and returns false.  The caller holds the movement locks and the allocation lock, and has
+ * marked the headers.
  */
 static bool
 move_flip(HmMove *move, const HmExtent *extents, int extent_count, HmExtent **retired, int *retired_count)
@@ -249,9 +251,9 @@ typedef enum MoveResult
 } MoveResult;
 
 /*
- * Bring the copy to the state of the sources, with writers kept out, and replace these by it.  "marked"
- * says that they are kept out already.  The caller holds the movement locks and the allocation
- * lock.
+ * Bring the copy to the state of the sources, with writers kept out, and replace these by it.
+ * "marked" says that they are kept out already.  The caller holds the movement locks and the
+ * allocation lock.
  */
 static MoveResult
 move_replace(HmMove *move, bool marked)
@@ -287,8 +289,8 @@ move_replace(HmMove *move, bool marked)
 }
 
 /*
- * Copy segments and replace them by the copy.  With "marked", writers are kept out from the beginning.
- * The caller holds the movement locks.
+ * Copy segments and replace them by the copy.  With "marked", writers are kept out from the
+ * beginning. The caller holds the movement locks.
  */
 static MoveResult
 move_try(HmMove *move, bool marked)

@@ -69,12 +69,11 @@ extern void hm_copy_plan(HmMove *move);
 extern void hm_copy_write(HmMove *move);
 
 /*
- * Read the leaves that have changed since they were last read, and change the new segments to match.
- * *changed becomes the number of leaves of which that was so.  "marked" says that the sources are
- * marked, so that nothing can change meanwhile, and the result is exact.  Returns false if a new
- * segment has no place for an entry; the copy is then of no use.  The caller holds the allocation lock
- * as well.
- * Errors: index_corrupted.
+ * Read the leaves that have changed since they were last read, and change the new segments to
+ * match. *changed becomes the number of leaves of which that was so.  "marked" says that the
+ * sources are marked, so that nothing can change meanwhile, and the result is exact.  Returns false
+ * if a new segment has no place for an entry; the copy is then of no use.  The caller holds the
+ * allocation lock as well. Errors: index_corrupted.
  */
 extern bool hm_copy_catch_up(HmMove *move, bool marked, uint32 *changed);
 

@@ -3,17 +3,17 @@
  *		The copy that a movement makes of segments, while writers go on.
  *
  * The leaves are read one by one, each under its share lock, and new segments are written to which
- * nothing refers yet.  Then the copy catches up with the writers: each leaf that has changed since it
- * was read is read again, and what entries it has got or lost since then go into the new segments or
- * out of them, by the same functions that insert and remove entries in general.  A few leaves change
- * while a thousand are copied, and fewer while these few are read again, so what is left to do once
- * the writers are kept out is little.
+ * nothing refers yet.  Then the copy catches up with the writers: each leaf that has changed since
+ * it was read is read again, and what entries it has got or lost since then go into the new
+ * segments or out of them, by the same functions that insert and remove entries in general.  A few
+ * leaves change while a thousand are copied, and fewer while these few are read again, so what is
+ * left to do once the writers are kept out is little.
  *
- * Only splits change the bounds of leaves, and they never change a low bound.  So each leaf is a part of
- * one that was read before, and is compared with that part of what was read.
+ * Only splits change the bounds of leaves, and they never change a low bound.  So each leaf is a
+ * part of one that was read before, and is compared with that part of what was read.
  *
- * A leaf has changed if its LSN has.  The LSN says nothing for indexes without WAL; of these all bytes of
- * each leaf are compared.
+ * A leaf has changed if its LSN has.  The LSN says nothing for indexes without WAL; of these all
+ * bytes of each leaf are compared.
  */
 #include "postgres.h"
 
@@ -25,9 +25,9 @@
 #include "compat.h"
 
 /*
- * The blocks of a new segment's main extent at most, where inserts make it grow: a share of the index, but not less than
- * the least number.  So the room that the next movement needs for its copy is a share of the index, too.  VACUUM would join
- * smaller segments.
+ * The blocks of a new segment's main extent at most, where inserts make it grow: a share of the
+ * index, but not less than the least number.  So the room that the next movement needs for its copy
+ * is a share of the index, too.  VACUUM would join smaller segments.
  */
 #define HM_COPY_LEAST		128
 #define HM_COPY_SHARE		16
@@ -179,8 +179,8 @@ collect_entries(HmMove *move)
  */
 
 /*
- * In a segment that has outgrown its size, leaves that are on average as full as the first number are moved
- * into leaves as full as the second one.  Others stay as full as they are.
+ * In a segment that has outgrown its size, leaves that are on average as full as the first number
+ * are moved into leaves as full as the second one.  Others stay as full as they are.
  */
 #define NEARLY_FULL_PERCENT	75
 #define OUTGROWN_PERCENT	60
@@ -190,8 +190,9 @@ collect_entries(HmMove *move)
 #define HM_FILL_STEP			5
 
 /*
- * Whether new leaves are to have the room that splits would make.  Those with one key alone need none: its next
- * rows have greater TIDs, as a rule, and go to the leaf where it ends (cut_after_key()).
+ * Whether new leaves are to have the room that splits would make.  Those with one key alone need
+ * none: its next rows have greater TIDs, as a rule, and go to the leaf where it ends
+ * (cut_after_key()).
  */
 static bool
 makes_room(const HmMove *move)
@@ -205,12 +206,12 @@ makes_room(const HmMove *move)
  * again, and the next VACUUM would move the segment again.  So they keep half of the room
  * that they have now.
  *
- * If an insert finds that the segment has outgrown its size, more of them will follow.  If leaves are nearly full,
- * room for these takes the place of splits, which would cost as much WAL.  If they have just been split, packing
- * them would bring the next splits nearer.
+ * If an insert finds that the segment has outgrown its size, more of them will follow.  If leaves
+ * are nearly full, room for these takes the place of splits, which would cost as much WAL.  If they
+ * have just been split, packing them would bring the next splits nearer.
  *
- * The percentage is one of a leaf's slots.  A leaf with one key alone has half as many again as one with two, so that
- * more leaves may come out, which then are made fuller.
+ * The percentage is one of a leaf's slots.  A leaf with one key alone has half as many again as one
+ * with two, so that more leaves may come out, which then are made fuller.
  */
 static int
 fill_percent(const HmMove *move)
@@ -279,8 +280,8 @@ write_copy(HmMove *move, HmSegmentSpec *spec, HtEntry low, HtEntry high, const H
 }
 
 /*
- * How many numbered leaves a copy of so many leaves, which ends its part, gets to spare where writers
- * have added to the end while an earlier copy was made.
+ * How many numbered leaves a copy of so many leaves, which ends its part, gets to spare where
+ * writers have added to the end while an earlier copy was made.
  */
 static uint32
 end_room(const HmMove *move, uint32 leaves, uint32 leaves_max)
@@ -437,9 +438,10 @@ remove_from_copy(const HmMove *move, const HtEntry *entries, int n)
 }
 
 /*
- * Insert the first of n entries into a new segment, making room if there is none.  All of the entries belong in it.
- * Returns how many were inserted, perhaps 0, after which the caller tries again, or -1 if there is no way to make
- * room: nothing moves the new segment, and none is added after it.
+ * Insert the first of n entries into a new segment, making room if there is none.  All of the
+ * entries belong in it. Returns how many were inserted, perhaps 0, after which the caller tries
+ * again, or -1 if there is no way to make room: nothing moves the new segment, and none is added
+ * after it.
  */
 static int64
 add_to_segment(const HmMove *move, BlockNumber block, const HtEntry *entries, int64 n)
@@ -519,8 +521,8 @@ is_unchanged(const HmMove *move, const HmCopiedLeaf *known, Buffer buffer)
 }
 
 /*
- * Bring the copy up to date with a source.  *at is the leaf, of those that were read last and end before
- * known_end, with which it begins; it becomes the one after its end.
+ * Bring the copy up to date with a source.  *at is the leaf, of those that were read last and end
+ * before known_end, with which it begins; it becomes the one after its end.
  */
 static bool
 catch_up_source(HmMove *move, const HmMoveSource *source, bool marked, HmCopiedLeaf **at,

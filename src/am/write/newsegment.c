@@ -19,8 +19,8 @@
 /*
  * The number of blocks for a segment that ascending inserts will fill: a share of the
  * index, so that small indexes do not waste space and large ones do not have many
- * segments; but at most so many.  The share is smaller in an index that is not quite small, because there
- * the header counts for less.
+ * segments; but at most so many.  The share is smaller in an index that is not quite small, because
+ * there the header counts for less.
  */
 static uint32
 growth_blocks(Relation index, uint32 most)
@@ -34,8 +34,9 @@ growth_blocks(Relation index, uint32 most)
 /*
  * Write a segment that begins at low and reaches to the end of its part.  Its only leaf
  * gets the first of *n entries, as many as a build puts on a leaf; *n becomes their
- * number.  step is the expected distance of keys, most the most blocks of the main extent.  Returns the segment's directory entry, and its blocks in *extent.  The caller
- * holds the allocation lock and no buffer lock.
+ * number.  step is the expected distance of keys, most the most blocks of the main extent.  Returns
+ * the segment's directory entry, and its blocks in *extent.  The caller holds the allocation lock
+ * and no buffer lock.
  */
 static HmDirectoryEntry
 write_last_segment(Relation index, HmPosition low, HT_KEY step, const HtEntry *entries,

@@ -13,9 +13,9 @@
 #include "am/write/insert.h"
 
 /*
- * A segment is moved because of its growth if it has so many leaves, in percent of those that it began
- * with, but not before it has the least number; and whatever it began with, if it has the greatest number.  One that did not
- * begin small is also moved if it has twice the share.
+ * A segment is moved because of its growth if it has so many leaves, in percent of those that it
+ * began with, but not before it has the least number; and whatever it began with, if it has the
+ * greatest number.  One that did not begin small is also moved if it has twice the share.
  */
 #define HM_OUTGROWN_SHARE		215
 #define HM_OUTGROWN_MIN		(HM_SEGMENT_MAX_BLOCKS * 3 / 2)
@@ -32,10 +32,11 @@
 #define HM_SPARE_SHARE		16
 
 /*
- * A movement costs least WAL in place of splits.  Random keys fill all leaves of a segment at about the same time,
- * and then split them one after the other: when the segment has twice the leaves that it began with, most have just
- * been split, and to write them again would be waste.  When it has some more, most are nearly full again, and
- * a movement is what splits them (fill_percent() in movementcopy.c).  The same goes for four times as many.
+ * A movement costs least WAL in place of splits.  Random keys fill all leaves of a segment at about
+ * the same time, and then split them one after the other: when the segment has twice the leaves
+ * that it began with, most have just been split, and to write them again would be waste.  When it
+ * has some more, most are nearly full again, and a movement is what splits them (fill_percent() in
+ * movementcopy.c).  The same goes for four times as many.
  */
 uint32
 hm_outgrown_leaves(const HmSegment *segment)
@@ -77,10 +78,11 @@ block_after(const HmSegment *segment)
 }
 
 /*
- * The number of blocks of a segment's next extent.  Half of it is unused on average.  So it is small, but not so
- * small that the segment has too many extents before it has outgrown its size: it grows by the same share each
- * time.  Every other extent is expected to continue the one before, because a segment with less luck shares
- * the index's growth with several others, and costs less to move.
+ * The number of blocks of a segment's next extent.  Half of it is unused on average.  So it is
+ * small, but not so small that the segment has too many extents before it has outgrown its size: it
+ * grows by the same share each time.  Every other extent is expected to continue the one before,
+ * because a segment with less luck shares the index's growth with several others, and costs less to
+ * move.
  */
 static uint32
 extent_length(const HmSegment *segment)
@@ -105,8 +107,8 @@ wants_extent(Page header, HmSegmentName name)
 }
 
 /*
- * Add an extent to a segment.  It makes the last one longer if it begins where that ends.  Returns false if there is
- * no place for it.
+ * Add an extent to a segment.  It makes the last one longer if it begins where that ends.  Returns
+ * false if there is no place for it.
  */
 static bool
 add_extent(HmSegment *segment, HmExtent extent)

@@ -13,10 +13,11 @@
 #include "am/write/insert.h"
 
 /*
- * The last auxiliary node of a part gets new leaves at its end up to so many children.  The others are for
- * splits of these leaves, by keys that come late.  If they do not suffice, the segment is moved, and its
- * old extents stay free for long: with three fifths in place of two, the index of counters that stood at 800 each, all of whose versions
- * a snapshot kept, had 1,272 pages in place of 887 (bench/dead.sh, "counters with a long reader").
+ * The last auxiliary node of a part gets new leaves at its end up to so many children.  The others
+ * are for splits of these leaves, by keys that come late.  If they do not suffice, the segment is
+ * moved, and its old extents stay free for long: with three fifths in place of two, the index of
+ * counters that stood at 800 each, all of whose versions a snapshot kept, had 1,272 pages in place
+ * of 887 (bench/dead.sh, "counters with a long reader").
  */
 #define HM_AUXILIARY_APPENDS	(HM_AUXILIARY_MAX * 2 / 5)
 
@@ -153,10 +154,10 @@ bottom_node(Relation index, Buffer header, HtWidth width, HtEntry entry)
 }
 
 /*
- * Where the leaf after a part's last one goes that cannot be the next numbered one.  If keys ascend nearly, as times
- * do, leaves before the last one are split, too, and shadow the last bottom node.  Then its auxiliary node gets
- * the new leaf, as long as there is room for splits of the leaves before.  To add a segment each time would
- * waste most of the new extents.
+ * Where the leaf after a part's last one goes that cannot be the next numbered one.  If keys ascend
+ * nearly, as times do, leaves before the last one are split, too, and shadow the last bottom node.
+ * Then its auxiliary node gets the new leaf, as long as there is room for splits of the leaves
+ * before.  To add a segment each time would waste most of the new extents.
  */
 typedef enum AppendPlace
 {
@@ -320,8 +321,8 @@ split_shadowing(Relation index, HmSplit *split, uint32 node, Buffer auxiliary)
 }
 
 /*
- * Fill in split->entries: those of the leaf and the first of the new ones, at most as many as make two
- * leaves as full as a build does, or one full leaf, but at least one more than the leaf has.
+ * Fill in split->entries: those of the leaf and the first of the new ones, at most as many as make
+ * two leaves as full as a build does, or one full leaf, but at least one more than the leaf has.
  * Returns the shape that all of them would have in one leaf.
  *
  * The halves are never wider than the leaf would be as a whole, so each has room for half of the
@@ -375,8 +376,8 @@ leaf_step(Page leaf)
 }
 
 /*
- * Whether an entry for which a leaf has no room begins a new leaf to its right: that of the last leaf of a
- * part may, and one that is beyond the soft bound of another leaf.
+ * Whether an entry for which a leaf has no room begins a new leaf to its right: that of the last
+ * leaf of a part may, and one that is beyond the soft bound of another leaf.
  */
 static bool
 begins_leaf(Relation index, Page leaf, HtEntry entry)
@@ -409,8 +410,8 @@ hm_plan_split(Relation index, HtWidth width, Buffer leaf, const HtEntry *coming,
 }
 
 /*
- * Release what a split has locked.  The header comes first: those that wait for the leaf may look for another one
- * then, and would sleep if the header was locked still.
+ * Release what a split has locked.  The header comes first: those that wait for the leaf may look
+ * for another one then, and would sleep if the header was locked still.
  */
 static void
 release_split(const HmSplit *split)
@@ -420,8 +421,8 @@ release_split(const HmSplit *split)
 }
 
 /*
- * Whether the leaf need not be split after all: it only has to become wider, or some of the entries were in it
- * already, so the others fit.
+ * Whether the leaf need not be split after all: it only has to become wider, or some of the entries
+ * were in it already, so the others fit.
  */
 static bool
 fits_in_one_leaf(const HmSplit *split)
@@ -431,8 +432,8 @@ fits_in_one_leaf(const HmSplit *split)
 }
 
 /*
- * Whether the new leaf begins a segment after this one.  Notes in *rest how long that may be: the next segment will
- * come to the same end as this one.
+ * Whether the new leaf begins a segment after this one.  Notes in *rest how long that may be: the
+ * next segment will come to the same end as this one.
  */
 static bool
 begins_segment(Relation index, const HmSplit *split, HmSplitRest *rest)
@@ -467,8 +468,8 @@ lock_auxiliary(Relation index, const HmSplit *split, BlockNumber block)
 }
 
 /*
- * Make the new leaf a child of an auxiliary node, unless the segment needs a movement or another extent first, of
- * which *rest tells.  Returns how many entries were inserted.
+ * Make the new leaf a child of an auxiliary node, unless the segment needs a movement or another
+ * extent first, of which *rest tells.  Returns how many entries were inserted.
  */
 static int64
 shadow_or_wait(Relation index, HmSplit *split, bool has_worker, HmSplitRest *rest)

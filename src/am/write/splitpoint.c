@@ -7,8 +7,8 @@
 #include "am/write/insert.h"
 
 /*
- * Of the entries of a leaf that gets new ones below all others, the left leaf keeps one in so many: the new
- * leaf is as full as a build makes it, nearly.
+ * Of the entries of a leaf that gets new ones below all others, the left leaf keeps one in so many:
+ * the new leaf is as full as a build makes it, nearly.
  */
 #define HM_SHARE_BELOW		8
 
@@ -54,8 +54,8 @@ cut_after_key(HmSplit *split, Page leaf)
 }
 
 /*
- * The slots that the two leaves would have if the left one got so many of split->entries, and the right one
- * this bound; 0 if they are too many for one of them.
+ * The slots that the two leaves would have if the left one got so many of split->entries, and the
+ * right one this bound; 0 if they are too many for one of them.
  */
 static int
 slots_of_halves(const HmSplit *split, Page leaf, int keep, HtEntry bound)
@@ -131,9 +131,10 @@ place_of_coming(const HmSplit *split)
 }
 
 /*
- * Where to cut a leaf of wide keys in which new entries come below others of their kind, as those of a descending
- * column do.  If they are the first ones after a gap, the right leaf gets them, with room for more that come below
- * them.  If they are the leaf's first ones, the left leaf keeps few others.
+ * Where to cut a leaf of wide keys in which new entries come below others of their kind, as those
+ * of a descending column do.  If they are the first ones after a gap, the right leaf gets them,
+ * with room for more that come below them.  If they are the leaf's first ones, the left leaf keeps
+ * few others.
  *
  * Returns false if new entries come elsewhere.
  */
@@ -157,7 +158,8 @@ cut_below(HmSplit *split, Page leaf)
 }
 
 /*
- * Which of split->entries is the first one of its key, next to the middle; or 0 if none in the middle half is.
+ * Which of split->entries is the first one of its key, next to the middle; or 0 if none in the
+ * middle half is.
  */
 static int
 key_begins(const HmSplit *split)
@@ -176,8 +178,9 @@ key_begins(const HmSplit *split)
 }
 
 /*
- * Cut between two keys, so that the entries of each stay together.  A key's next rows have greater TIDs, as
- * a rule: if it were cut in two, they would all go to the right leaf, and the left one would keep its room.
+ * Cut between two keys, so that the entries of each stay together.  A key's next rows have greater
+ * TIDs, as a rule: if it were cut in two, they would all go to the right leaf, and the left one
+ * would keep its room.
  *
  * Returns false if there is no such place near the middle, or the leaves would not have room.
  */
@@ -198,8 +201,9 @@ cut_between_keys(HmSplit *split, Page leaf)
 }
 
 /*
- * Decide where to cut split->entries: in the middle, as a rule, or between two keys near it.  Of wide keys, the first fields may change
- * somewhere near the middle.  If the leaves become narrower, cut there.
+ * Decide where to cut split->entries: in the middle, as a rule, or between two keys near it.  Of
+ * wide keys, the first fields may change somewhere near the middle.  If the leaves become narrower,
+ * cut there.
  */
 void
 hm_choose_cut(HmSplit *split, Page leaf)

@@ -25,8 +25,9 @@
  * The header stays pinned for this.  A pin does not keep its block from being used again, but the
  * buffer from being given to another block.
  *
- * Remembered leaves stand where they were put first, and as a rule the one that has been remembered longest gives its place to a new
- * one: what is inserted at a moving end leaves them behind in that order.  known_order sorts them by their low bounds.
+ * Remembered leaves stand where they were put first, and as a rule the one that has been remembered
+ * longest gives its place to a new one: what is inserted at a moving end leaves them behind in that
+ * order.  known_order sorts them by their low bounds.
  *
  * Splits lock the header exclusively, and the leaf.  They have nothing to fear from a writer that
  * holds neither.
@@ -85,8 +86,8 @@ known_up_to(const HmCache *cache, HmPart part, HtEntry entry)
 }
 
 /*
- * A remembered leaf in which an entry belonged when it was last looked at; NULL if none is found.  Leaves of segments
- * that are no more may hide others.
+ * A remembered leaf in which an entry belonged when it was last looked at; NULL if none is found.
+ * Leaves of segments that are no more may hide others.
  */
 static HmKnownLeaf *
 find_known(HmCache *cache, HmPart part, HtEntry entry)
@@ -161,7 +162,8 @@ begins_within(const HmCache *cache, int place, const HmKnownLeaf *now)
 }
 
 /*
- * Forget the leaves that begin where another one is now, which they would hide.  Returns its place in the order.
+ * Forget the leaves that begin where another one is now, which they would hide.  Returns its place
+ * in the order.
  */
 static int
 forget_beside(HmCache *cache, const HmKnownLeaf *now)
@@ -243,8 +245,8 @@ is_within(Page page, HtEntry entry)
 }
 
 /*
- * Try to lock a buffer exclusively, with pauses of the CPU that double from "first" on.  Returns their number, or -1 if
- * "most" have not been enough.
+ * Try to lock a buffer exclusively, with pauses of the CPU that double from "first" on.  Returns
+ * their number, or -1 if "most" have not been enough.
  */
 static int
 try_lock(Buffer buffer, int first, int most)

@@ -53,10 +53,9 @@ typedef enum HmMoveMode
  * more new segments.  Leaves that are split meanwhile may leave an auxiliary node.  Returns false,
  * and changes nothing, if a segment has been replaced already, if the two cannot be replaced
  * together, or if it would not pay.  last, if not NULL, becomes the directory's entry of the
- * last new segment.  Takes memory for all entries and pages of a segment.  The caller holds no buffer
- * lock and no allocation lock.
- * Errors: index_corrupted.  The movement is then undone, apart from lost blocks and the
- * mark in the header, which the next writer removes.
+ * last new segment.  Takes memory for all entries and pages of a segment.  The caller holds no
+ * buffer lock and no allocation lock. Errors: index_corrupted.  The movement is then undone, apart
+ * from lost blocks and the mark in the header, which the next writer removes.
  */
 extern bool hm_segments_move(Relation index, const HmSegmentName *segments, int count,
 							 HmMoveMode mode, HmDirectoryEntry *last);
@@ -69,7 +68,8 @@ extern bool hm_segments_move(Relation index, const HmSegmentName *segments, int 
 extern Buffer hm_segment_enter_to_write(Relation index, HmPosition position, int lock);
 
 /*
- * Whether inserts have made a segment grow so far that it should be moved.  The caller has locked its header.
+ * Whether inserts have made a segment grow so far that it should be moved.  The caller has locked
+ * its header.
  */
 extern bool hm_segment_wants_movement(Relation index, Buffer header);
 
@@ -89,9 +89,9 @@ extern bool hm_insert_row(Relation index, Datum *values, bool *isnull, ItemPoint
 extern void hm_leaf_remove(Relation index, Buffer leaf, const bool *dead);
 
 /*
- * Set hints that entries are dead to all.  Entries that are not on the leaf are left out.  The caller
- * has locked the leaf, in either mode, and knows that the entries that are on it now are those
- * whose rows it has seen dead.  Not for transactions that began in recovery.
+ * Set hints that entries are dead to all.  Entries that are not on the leaf are left out.  The
+ * caller has locked the leaf, in either mode, and knows that the entries that are on it now are
+ * those whose rows it has seen dead.  Not for transactions that began in recovery.
  */
 extern void hm_leaf_hint(Buffer leaf, const HtEntry *entries, int n);
 
@@ -105,18 +105,20 @@ extern void hm_segment_note_hinted(Relation index, BlockNumber block, uint64 sta
 extern void hm_hint_rows(Relation index, Relation heap, HmDeadRow *rows, int n);
 
 /*
- * A leaf has no room for n entries: remove entries of rows that are dead to all, if it seems to have such; if there are
- * so many, room for all n, or for half of what the leaf can hold.  "unchanged" says that the entries to be inserted come from UPDATEs that leave the key as it
- * is, so that the leaf probably has their former versions.  Returns true if so many are gone that
- * the caller should try again; if not, the leaf should be split.  The caller has locked the
- * leaf exclusively; its segment was alive, and not being moved, when the caller got the lock.
- * Errors: index_corrupted, if an entry leads to no row.
+ * A leaf has no room for n entries: remove entries of rows that are dead to all, if it seems to
+ * have such; if there are so many, room for all n, or for half of what the leaf can hold.
+ * "unchanged" says that the entries to be inserted come from UPDATEs that leave the key as it is,
+ * so that the leaf probably has their former versions.  Returns true if so many are gone that the
+ * caller should try again; if not, the leaf should be split.  The caller has locked the leaf
+ * exclusively; its segment was alive, and not being moved, when the caller got the lock. Errors:
+ * index_corrupted, if an entry leads to no row.
  */
 extern bool hm_remove_dead(Relation index, Relation heap, Buffer leaf, int64 n, bool unchanged);
 
 /*
  * Can another process move segments of this index?  Not if it is temporary, or if only this
- * transaction sees it, or if the user has said that inserts shall move (harmonia.background_movement).
+ * transaction sees it, or if the user has said that inserts shall move
+ * (harmonia.background_movement).
  */
 extern bool hm_mover_is_possible(Relation index);
 
