@@ -22,8 +22,16 @@
 
 #define BITS_PER_WORD	64
 
+/*
+ * How many hits before its match an outer row is prefetched.  Hits come in the order of
+ * keys or of the heap, so their outer rows are scattered over the batch.  A batch with
+ * fewer rows fits into the cache.
+ */
+#define ROW_AHEAD		64
+#define AHEAD_MIN_ROWS	1000
+
 void
-hm_rows_begin(KeptRows *rows, int count, TupleDesc outer)
+hm_kept_begin(KeptRows *rows, int count, TupleDesc outer)
 {
 	rows->null_words = (count + BITS_PER_WORD - 1) / BITS_PER_WORD;
 	for (int i = 0; i < count; i++)
@@ -42,7 +50,7 @@ hm_rows_begin(KeptRows *rows, int count, TupleDesc outer)
 }
 
 void
-hm_rows_reset(KeptRows *rows)
+hm_kept_reset(KeptRows *rows)
 {
 	if (rows->context == NULL)
 		return;
@@ -60,7 +68,7 @@ nulls_size(const KeptRows *rows)
 }
 
 void
-hm_rows_make_room(KeptRows *rows, uint32 room)
+hm_kept_make_room(KeptRows *rows, uint32 room)
 {
 	rows->room = room;
 	if (rows->count == 0)
@@ -126,7 +134,7 @@ copy_value(KeptRows *rows, const KeptColumn *column, Datum value)
 }
 
 void
-hm_rows_add(KeptRows *rows, uint32 row, TupleTableSlot *outer)
+hm_kept_add(KeptRows *rows, uint32 row, TupleTableSlot *outer)
 {
 	Datum	   *values = rows->values + (Size) row * rows->count;
 
@@ -146,4 +154,28 @@ hm_rows_add(KeptRows *rows, uint32 row, TupleTableSlot *outer)
 		else
 			values[i] = column->by_value ? value : copy_value(rows, column, value);
 	}
+}
+
+void
+hm_kept_prefetch(LookupNode *lookup)
+{
+	const HmRun *run = lookup->run;
+	const KeptRows *rows = &lookup->batch.rows;
+	const LookupProbes *probes = lookup->probes;
+	uint32		probe;
+
+	if (rows->count == 0 || lookup->batch.count < AHEAD_MIN_ROWS || run->in_order)
+		return;
+	for (uint32 i = 0; run->count >= ROW_AHEAD && i < run->count; i++)
+		hm_row_prefetch(rows, hm_probe_row(probes, run->probes[i]));
+	for (uint32 i = run->count; i > 0 && run->count < ROW_AHEAD; i--)
+	{
+		if (!hm_fetch_peek(lookup->node.fetch, ROW_AHEAD - i, &probe))
+			break;
+		hm_row_prefetch(rows, hm_probe_row(probes, probe));
+	}
+
+	/* The rows' own lines have been asked for before. */
+	for (uint32 i = 0; rows->references && i < run->count; i++)
+		hm_row_prefetch_copies(rows, hm_probe_row(probes, run->probes[i]));
 }

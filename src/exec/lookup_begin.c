@@ -32,14 +32,14 @@ begin_key(LookupNode *lookup, int number, const LookupKey *plan, Expr *argument)
 	Expr	   *column = argument;
 
 	key->strategy = (StrategyNumber) plan->strategy;
-	key->type = hm_column_key_type(lookup->composite, plan->key_type);
+	key->type = hm_column_key_type(lookup->plan.composite, plan->key_type);
 	key->bracket = hm_bracket_function(key->type->type, plan->type);
 	if (key->bracket == NULL)
 		elog(ERROR, "harmonia cannot compare type %u with type %u", key->type->type, plan->type);
 	key->argument = ExecInitExpr(argument, &lookup->node.css.ss.ps);
 	key->is_exact = key->type->type == plan->type && key->type->exact;
 	lookup->may_be_fuzzy |= hm_may_be_fuzzy(hm_key_type_id(key->type), plan->type) ||
-		(lookup->composite &&
+		(lookup->plan.composite &&
 		 (key->strategy != BTEqualStrategyNumber || !field_is_exact(lookup, number)));
 	while (IsA(column, RelabelType))
 		column = ((RelabelType *) column)->arg;
@@ -65,11 +65,11 @@ begin_keys(LookupNode *lookup)
 
 	lookup->key_count = list_length(plan->keys);
 	lookup->keys = palloc0(lookup->key_count * sizeof(RowKey));
-	lookup->plain_columns = lookup->composite && !lookup->several_targets &&
+	lookup->plain_columns = lookup->plan.composite && !lookup->several_targets &&
 		lookup->target_count > 0;
 	forboth(key, plan->keys, argument, plan->arguments)
 		begin_key(lookup, foreach_current_index(key), lfirst(key), lfirst(argument));
-	lookup->plain_key = lookup->key_count == 1 && !lookup->composite &&
+	lookup->plain_key = lookup->key_count == 1 && !lookup->plan.composite &&
 		lookup->keys[0].column > 0 && lookup->keys[0].strategy == BTEqualStrategyNumber &&
 		((LookupKey *) linitial(plan->keys))->type == lookup->key_type->type;
 
@@ -223,7 +223,7 @@ begin_columns(LookupNode *lookup, TupleDesc outer, List *other_quals)
 	needed = bms_copy(evaluated);
 	add_columns(plan->scan.plan.targetlist, &returned);
 	needed = bms_add_members(needed, returned);
-	lookup->marks = lookup->one_match && (lookup->type == JOIN_ANTI || !has_inner(lookup, returned));
+	lookup->marks = lookup->one_match && (lookup->plan.type == JOIN_ANTI || !has_inner(lookup, returned));
 	if (lookup->plain_key && !lookup->key_type->exact)
 		add_sources(lookup, lookup->keys[0].column, &needed);
 
@@ -239,7 +239,7 @@ begin_columns(LookupNode *lookup, TupleDesc outer, List *other_quals)
 		kept[column] = count;
 		rows->columns[count++].source = lookup->sources[column];
 	}
-	hm_rows_begin(rows, count, outer);
+	hm_kept_begin(rows, count, outer);
 	if (lookup->source == &hm_source_rows)
 		hm_rows_page_begin(lookup);
 
@@ -317,7 +317,7 @@ begin_targets(LookupNode *lookup)
 static Size
 batch_key_size(const LookupNode *lookup)
 {
-	if (!lookup->composite || lookup->several_targets || lookup->target_count == 0)
+	if (!lookup->plan.composite || lookup->several_targets || lookup->target_count == 0)
 		return hm_key_size(lookup->key_type->width);
 	return lookup->targets[0].key_size;
 }
@@ -394,26 +394,21 @@ hm_lookup_begin(LookupNode *lookup, bool is_explained)
 
 	hm_lookup_plan_read(plan, scan);
 	lookup->is_table = scan->scan.scanrelid > 0;
-	lookup->type = plan->type;
 	lookup->one_match = plan->type == JOIN_SEMI || plan->type == JOIN_ANTI;
 	lookup->keeps_unmatched = plan->type == JOIN_LEFT || plan->type == JOIN_ANTI;
-	lookup->index_only = plan->index_only;
-	lookup->first_rows = plan->first_rows;
-	lookup->composite = plan->composite;
 	lookup->value_column = -1;
 	if (lookup->search == NULL)
 	{
 		lookup->search = &hm_search_targets;
 		lookup->key_type = hm_column_key_type(plan->composite, plan->key_type);
 	}
-	lookup->share_column = plan->share_column;
 	if (lookup->is_table)
 		lookup->column_count = RelationGetNumberOfAttributes(lookup->node.css.ss.ss_currentRelation);
 	else
 		begin_sources(lookup);
 	begin_targets(lookup);
 	if (!is_explained && !lookup->several_targets && lookup->target_count > 0 &&
-		(lookup->composite || lookup->is_table))
+		(lookup->plan.composite || lookup->is_table))
 		hm_search_open_target(lookup, &lookup->targets[0]);
 	if (lookup->is_table)
 		hm_table_begin(lookup);

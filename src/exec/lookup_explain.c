@@ -99,7 +99,7 @@ hm_lookup_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 	bool		is_join = hm_has_outer(lookup);
 
 	if (is_join)
-		hm_explain_join_type(lookup->type, es);
+		hm_explain_join_type(lookup->plan.type, es);
 	explain_targets(is_join ? "Inner Table" : "Table", lookup, es);
 	hm_explain_clauses("Index Cond", plan->key_clauses, node, ancestors, es);
 	hm_explain_clauses(is_join ? "Inner Filter" : "Filter", plan->inner_quals, node, ancestors,
@@ -107,7 +107,7 @@ hm_lookup_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 	if (is_join)
 		hm_explain_clauses("Join Filter", list_difference(plan->quals, plan->key_clauses), node,
 						   ancestors, es);
-	if (lookup->index_only)
+	if (lookup->plan.index_only)
 		ExplainPropertyBool("Index Only", true, es);
 	if (is_join && plan->distinct)
 		ExplainPropertyBool("Distinct Keys", true, es);

@@ -29,7 +29,7 @@
 LookupKey *
 hm_make_key(const IndexOptInfo *index, int column, Oid operator, bool is_array)
 {
-	LookupKey  *key = palloc(sizeof(LookupKey));
+	LookupKey  *key = palloc0(sizeof(LookupKey));
 	Oid			left_type;
 
 	get_op_opfamily_properties(operator, index->opfamily[column], false, &key->strategy,

@@ -1,7 +1,7 @@
 /*
  * lookup_join_plan.h
  *		What lookup_join_paths.c, lookup_join_cost.c and lookup_join_plan.c offer to one
- *		another, and to lookup_array_plan.c and src/foreign.
+ *		another, and to partitioned_scan_plan.c and src/foreign.
  */
 #ifndef HARMONIA_EXEC_LOOKUP_JOIN_PLAN_H
 #define HARMONIA_EXEC_LOOKUP_JOIN_PLAN_H

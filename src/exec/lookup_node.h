@@ -4,7 +4,7 @@
  *		one another.
  *
  * A lookup node takes batches of probes from a source, goes with each from target to target, and
- * does something with the hits.  lookup_node.c has the steps.  There is a choice of each, behind
+ * does something with the hits.  lookup_steps.c has the steps.  There is a choice of each, behind
  * three small interfaces: LookupSource, LookupSearch, and the functions of sink_*.c.
  */
 #ifndef HARMONIA_EXEC_LOOKUP_NODE_H
@@ -149,7 +149,7 @@ typedef struct SearchTarget
 	HmFields	fields;			/* of composite keys; read with the index */
 } SearchTarget;
 
-/* Run-time pruning (prune.c).  Numbers of targets are those of LookupNode.targets. */
+/* Run-time pruning (search_prune.c).  Numbers of targets are those of LookupNode.targets. */
 typedef struct SearchPruning
 {
 	PlanState  *node;
@@ -277,22 +277,14 @@ struct LookupNode
 	bool		chosen;			/* of an index-only scan of one table: the columns of rows have
 								 * been chosen, */
 	bool		chosen_for_exact;	/* for this value of batch.exact */
-	JoinType	type;
 	bool		one_match;		/* one match per outer row is enough */
 	bool		marks;			/* one_match: notes which rows have a match, and
 								 * returns no column of it */
 	bool		keeps_unmatched;	/* returns outer rows without a match */
-	bool		index_only;
-	bool		first_rows;		/* the first rows are wanted soon */
 	HmDistinctKeys distinct;	/* of hm_source_distinct */
 	ScanConditions conditions;
 	ArrayElements elements;
-	const HmKeyType *key_type;
-	bool		composite;		/* the index has several columns, and keys are the
-								 * values of the first ones */
-	int			share_column;	/* the column of such keys that shares are about; its
-								 * type is key_type */
-
+	const HmKeyType *key_type;	/* of the column that shares are about */
 	bool		may_be_fuzzy;	/* "quals" may have to be evaluated */
 	bool		plain_key;		/* the only key clause is equality with a plain
 								 * column of the key's type */
@@ -392,18 +384,20 @@ extern const LookupSource hm_source_elements;
 extern void hm_conditions_begin(LookupNode *lookup);
 extern void hm_elements_begin(LookupNode *lookup);
 
-/* The source of rows, which that of elements is, too. */
-extern void hm_rows_restart(LookupNode *lookup, const Bitmapset *changed);
-extern void hm_rows_fill(LookupNode *lookup);
+/*
+ * For sources of rows: begin anew; whether another row may be added to the batch; add one; and the
+ * batch has its rows.
+ */
+extern void hm_rows_begin_anew(LookupNode *lookup);
+extern bool hm_rows_may_add(const LookupNode *lookup);
+extern void hm_rows_add(LookupNode *lookup, TupleTableSlot *row);
+extern void hm_rows_finish(LookupNode *lookup);
 
 /*
  * The bytes that a row takes in a batch, without copies and bits for NULLs.  Before a target is
  * open, its keys are taken to be as large as those of the batch.
  */
 extern Size hm_row_memory(const LookupNode *lookup);
-
-/* The next element as a row; NULL at the end.  No element comes twice. */
-extern TupleTableSlot *hm_elements_next(LookupNode *lookup);
 
 /* Prepare to take rows by the heap page, if the node can (source_rows_page.c). */
 extern void hm_rows_page_begin(LookupNode *lookup);
@@ -512,7 +506,7 @@ extern void hm_search_open_target(LookupNode *lookup, SearchTarget *target);
 static inline bool
 hm_keeps_columns(const LookupNode *lookup)
 {
-	return lookup->composite && lookup->several_targets && lookup->key_count > 0;
+	return lookup->plan.composite && lookup->several_targets && lookup->key_count > 0;
 }
 
 /* The bytes that choosing among several targets takes for each probe. */
@@ -551,7 +545,7 @@ extern bool hm_shares_divide(const SearchShares *shares, int target_count, const
 							 SearchDivision *division);
 
 /* ----------------------------------------------------------------
- *		Run-time pruning of targets (prune.c)
+ *		Run-time pruning of targets (search_prune.c)
  * ----------------------------------------------------------------
  */
 
@@ -586,17 +580,23 @@ extern const Bitmapset *hm_pruning_choose(SearchPruning *pruning);
  * Begin to keep rows that have these types.  The caller has allocated the columns and set
  * their sources.  Memory for copies is below CurrentMemoryContext.
  */
-extern void hm_rows_begin(KeptRows *rows, int count, TupleDesc outer);
+extern void hm_kept_begin(KeptRows *rows, int count, TupleDesc outer);
 
 /* Drop all rows; and make room for at least as many as there was room for. */
-extern void hm_rows_reset(KeptRows *rows);
-extern void hm_rows_make_room(KeptRows *rows, uint32 room);
+extern void hm_kept_reset(KeptRows *rows);
+extern void hm_kept_make_room(KeptRows *rows, uint32 room);
 
 /*
  * Keep what is needed of an outer row, whose columns have been deformed.  There must be
  * room for its number.
  */
-extern void hm_rows_add(KeptRows *rows, uint32 row, TupleTableSlot *outer);
+extern void hm_kept_add(KeptRows *rows, uint32 row, TupleTableSlot *outer);
+
+/*
+ * A run has come: prefetch the rows of hits that are some way ahead, as many as the run has; or of
+ * the run itself, if it is so long that this has not been done.
+ */
+extern void hm_kept_prefetch(LookupNode *lookup);
 
 /* Prefetch a row. */
 static inline void
@@ -628,7 +628,7 @@ hm_row_value(const KeptRows *rows, uint32 row, int column, bool *is_null)
 }
 
 /* ----------------------------------------------------------------
- *		The steps (lookup_node.c)
+ *		The steps (lookup_steps.c)
  * ----------------------------------------------------------------
  */
 
@@ -640,9 +640,6 @@ extern void hm_lookup_restart(LookupNode *lookup, const Bitmapset *changed);
  * or to PHASE_DONE.
  */
 extern void hm_lookup_go_on(LookupNode *lookup);
-
-/* A run has come: prefetch the outer rows that matches will need. */
-extern void hm_prefetch_rows(LookupNode *lookup);
 
 /* ----------------------------------------------------------------
  *		What is done with hits (sink_*.c)

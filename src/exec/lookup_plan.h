@@ -56,6 +56,7 @@ typedef struct LookupTarget
 
 typedef struct LookupPlan
 {
+	/* Up to the first list, there are no pointers. */
 	JoinType	type;
 	bool		index_only;
 	bool		first_rows;		/* the first rows are wanted soon */

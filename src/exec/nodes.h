@@ -1,7 +1,7 @@
 /*
  * nodes.h
- *		Declarations that the files of this folder share.  planner.h has those of the
- *		planner halves.
+ *		What the executor halves of all nodes share.  lookup_node.h has what lookup scans and
+ *		lookup joins do, planner.h what the planner halves do.
  */
 #ifndef HARMONIA_EXEC_NODES_H
 #define HARMONIA_EXEC_NODES_H
@@ -385,7 +385,7 @@ extern uint32 hm_lookup_block(CustomScanState *node, HmColumn *columns, uint32 m
 extern uint64 hm_lookup_count_rows(CustomScanState *node);
 
 /* ----------------------------------------------------------------
- *		The plan below a node (child.c)
+ *		The plan below a node (plan_below.c)
  * ----------------------------------------------------------------
  */
 

@@ -1,9 +1,7 @@
 /*
  * planner.h
- *		Declarations that the planner halves of the nodes share: planner.c, targets.c,
- *		lookup_scan_plan.c, lookup_array_plan.c, lookup_join_paths.c, lookup_join_cost.c,
- *		lookup_join_plan.c, lookup_aggregate_plan.c,
- *		distinct_plan.c, not_in.c, prune_plan.c and subplan_keys.c.
+ *		Declarations that the planner halves share: planner.c, targets.c, *_plan.c, *_paths.c,
+ *		*_cost.c, not_in.c, row_comparisons.c and subplan_keys.c.
  */
 #ifndef HARMONIA_EXEC_PLANNER_H
 #define HARMONIA_EXEC_PLANNER_H

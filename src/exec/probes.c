@@ -152,7 +152,7 @@ composite_range(LookupNode *lookup, TupleTableSlot *outer, HmKey *low, HmKey *hi
 
 		if (!clause_range(lookup, &lookup->keys[i], outer, &stored, &key_low, &key_high))
 			return false;
-		if (i == lookup->share_column)
+		if (i == lookup->plan.share_column)
 		{
 			*low = key_low;
 			*high = key_high;
@@ -199,7 +199,7 @@ hm_row_range(LookupNode *lookup, TupleTableSlot *outer, HmKey *low, HmKey *high)
 	if (lookup->plain_columns)
 		return plain_range(lookup, outer, low, high);
 	ResetExprContext(lookup->node.css.ss.ps.ps_ExprContext);
-	if (lookup->composite)
+	if (lookup->plan.composite)
 		return composite_range(lookup, outer, low, high);
 	*low = 0;
 	*high = HM_KEY_MAX;

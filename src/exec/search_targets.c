@@ -3,7 +3,7 @@
  *		What is searched: a lookup node's tables and their indexes, one after the other.
  *
  * There are several targets if the table is partitioned or has children.  Targets that are
- * pruned are passed over (prune.c).  Each other target is opened when it is first used.  It gets
+ * pruned are passed over (search_prune.c).  Each other target is opened when it is first used.  It gets
  * those probes that its share of the keys allows (search_shares.c).  There is one fetch at a
  * time, so memory does not grow with the number of targets.
  */
@@ -260,7 +260,7 @@ hm_search_open_target(LookupNode *lookup, SearchTarget *target)
 	target->table = table_open(target->table_oid, lock);
 	target->index = index_open(target->index_oid, lock);
 	target->key_size = hm_key_size(hm_key_width(target->index));
-	if (lookup->composite)
+	if (lookup->plan.composite)
 		hm_fields_read(target->index, &target->fields);
 }
 
@@ -315,15 +315,15 @@ begin_fetch(LookupNode *lookup)
 						lookup->fetch_context);
 
 	/* WHERE CURRENT OF looks for the tuple in the scan's own slot. */
-	if (lookup->is_table && !lookup->index_only)
+	if (lookup->is_table && !lookup->plan.index_only)
 		slot = lookup->node.css.ss.ss_ScanTupleSlot;
 	old_context = MemoryContextSwitchTo(lookup->fetch_context);
 	lookup->node.fetch = hm_fetch_create(target->table, target->index,
-										 lookup->node.css.ss.ps.state, lookup->index_only,
-										 lookup->first_rows, slot);
+										 lookup->node.css.ss.ps.state, lookup->plan.index_only,
+										 lookup->plan.first_rows, slot);
 	if (!lookup->is_table)
 		hm_fetch_without_tids(lookup->node.fetch);
-	if (lookup->index_only)
+	if (lookup->plan.index_only)
 		set_needs(lookup, target);
 	lookup->fetch_target = lookup->target;
 	MemoryContextSwitchTo(old_context);

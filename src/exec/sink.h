@@ -84,7 +84,7 @@ fill_inner(LookupNode *lookup, const SlotFill *fill)
 
 	if (fill->inner_count == 0)
 		return;
-	if (lookup->index_only)
+	if (lookup->plan.index_only)
 	{
 		for (int i = 0; i < fill->inner_count; i++)
 		{
@@ -143,7 +143,7 @@ store_match(LookupNode *lookup)
 {
 	TupleTableSlot *slot = lookup->candidate.slot;
 
-	if (!lookup->index_only)
+	if (!lookup->plan.index_only)
 	{
 		hm_fetch_store(lookup->node.fetch, lookup->match - 1);
 		return;
@@ -197,7 +197,7 @@ has_run(LookupNode *lookup)
 	lookup->match = 0;
 	if (lookup->run == NULL)
 		return false;
-	hm_prefetch_rows(lookup);
+	hm_kept_prefetch(lookup);
 	return true;
 }
 
@@ -233,7 +233,7 @@ next_in_run(LookupNode *lookup, uint32 *row)
 static inline bool
 is_wanted(const LookupNode *lookup, uint32 row)
 {
-	return lookup->batch.matched[row] == (lookup->type == JOIN_SEMI);
+	return lookup->batch.matched[row] == (lookup->plan.type == JOIN_SEMI);
 }
 
 /*
@@ -295,7 +295,7 @@ next_result(LookupNode *lookup, uint32 *row, bool *with_inner)
 static inline bool
 takes_all_matches(const LookupNode *lookup)
 {
-	return lookup->type == JOIN_INNER && !lookup->has_conditions && lookup->batch.exact &&
+	return lookup->plan.type == JOIN_INNER && !lookup->has_conditions && lookup->batch.exact &&
 		lookup->node.css.ss.ps.qual == NULL;
 }
 

@@ -111,7 +111,7 @@ hm_table_choose_columns(LookupNode *lookup)
 	bool		exact = lookup->batch.exact;
 	Bitmapset  *columns;
 
-	if (!lookup->index_only || (lookup->chosen && lookup->chosen_for_exact == exact))
+	if (!lookup->plan.index_only || (lookup->chosen && lookup->chosen_for_exact == exact))
 		return false;
 	columns = set_of(exact ? lookup->plan.columns :
 					 list_concat_copy(lookup->plan.columns, lookup->plan.clause_columns));
@@ -171,7 +171,7 @@ hm_table_begin(LookupNode *lookup)
 	 * PostgreSQL has made a slot for virtual tuples.  A slot of the table's own kind
 	 * deforms only the columns that are read.
 	 */
-	if (!lookup->index_only)
+	if (!lookup->plan.index_only)
 	{
 		hm_init_scan_slot(node->ss.ps.state, &node->ss, RelationGetDescr(table),
 						  table_slot_callbacks(table));

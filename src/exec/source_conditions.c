@@ -223,7 +223,7 @@ static uint32
 largest_batch(const LookupNode *lookup)
 {
 	const ScanConditions *scan = &lookup->conditions;
-	Size		leaves = hm_fetch_leaves_memory(lookup->index_only);
+	Size		leaves = hm_fetch_leaves_memory(lookup->plan.index_only);
 	Size		ranges = scan->count * (scan->high == NULL ? 1 : 2) * scan->key_size;
 	Size		memory = Max(leaves - Min(leaves, ranges), leaves / 2);
 	Size		probe = hm_lookup_probe_memory(scan->key_size) + hm_chosen_memory(lookup);
@@ -314,7 +314,7 @@ start(LookupNode *lookup)
 		hm_groups_begin(&scan->groups, scan->low, scan->key_size, scan->end);
 	MemoryContextSwitchTo(old_context);
 	lookup->max_limit = largest_batch(lookup);
-	lookup->limit = lookup->first_rows ? Min(FIRST_BATCH, lookup->max_limit) : lookup->max_limit;
+	lookup->limit = lookup->plan.first_rows ? Min(FIRST_BATCH, lookup->max_limit) : lookup->max_limit;
 	scan->started = scan->is_made = true;
 }
 
@@ -430,7 +430,7 @@ hm_conditions_begin(LookupNode *lookup)
 	ListCell   *cell;
 
 	scan->node = &lookup->node.css.ss.ps;
-	scan->composite = lookup->composite;
+	scan->composite = lookup->plan.composite;
 	scan->key_type = lookup->key_type;
 	scan->key_size = lookup->batch.all.key_size;
 	scan->index = lookup->several_targets ? NULL : lookup->targets[0].index;

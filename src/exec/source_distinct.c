@@ -39,7 +39,7 @@ static uint32
 batch_limit(const LookupNode *lookup)
 {
 	const KeptRows *rows = &lookup->batch.rows;
-	Size		leaves = hm_fetch_leaves_memory(lookup->index_only);
+	Size		leaves = hm_fetch_leaves_memory(lookup->plan.index_only);
 	Size		row = hm_row_memory(lookup) +
 		(rows->references ? rows->count * RESTORED_MEMORY : 0);
 
@@ -62,7 +62,7 @@ fill(LookupNode *lookup)
 	if (batch->room < batch->count)
 	{
 		batch->room = batch->count;
-		hm_rows_make_room(rows, batch->room);
+		hm_kept_make_room(rows, batch->room);
 	}
 	old_context = MemoryContextSwitchTo(rows->context);
 	for (uint32 i = 0; i < batch->count; i++)

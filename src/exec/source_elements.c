@@ -44,8 +44,8 @@ read_elements(LookupNode *lookup)
 	MemoryContextSwitchTo(old_context);
 }
 
-TupleTableSlot *
-hm_elements_next(LookupNode *lookup)
+static void
+fill(LookupNode *lookup)
 {
 	ArrayElements *elements = &lookup->elements;
 	TupleTableSlot *slot = elements->slot;
@@ -53,12 +53,14 @@ hm_elements_next(LookupNode *lookup)
 	if (!elements->is_read)
 		read_elements(lookup);
 	elements->is_read = true;
-	if (elements->next == elements->set.count)
-		return NULL;
-	ExecClearTuple(slot);
-	slot->tts_values[0] = elements->set.keys[elements->next++].value;
-	slot->tts_isnull[0] = false;
-	return ExecStoreVirtualTuple(slot);
+	while (elements->next < elements->set.count && hm_rows_may_add(lookup))
+	{
+		ExecClearTuple(slot);
+		slot->tts_values[0] = elements->set.keys[elements->next++].value;
+		slot->tts_isnull[0] = false;
+		hm_rows_add(lookup, ExecStoreVirtualTuple(slot));
+	}
+	hm_rows_finish(lookup);
 }
 
 static void
@@ -67,12 +69,12 @@ restart(LookupNode *lookup, const Bitmapset *changed)
 	lookup->elements.next = 0;
 	if (changed != NULL)
 		lookup->elements.is_read = false;
-	hm_rows_restart(lookup, changed);
+	hm_rows_begin_anew(lookup);
 }
 
 const LookupSource hm_source_elements = {
 	.restart = restart,
-	.fill = hm_rows_fill,
+	.fill = fill,
 };
 
 void

@@ -68,7 +68,7 @@ make_room(LookupNode *lookup)
 	Size		room = (Size) batch->room * ROOM_GROWTH;
 
 	room = Max(MIN_ROOM, Min(room, lookup->max_limit));
-	hm_rows_make_room(&batch->rows, (uint32) room);
+	hm_kept_make_room(&batch->rows, (uint32) room);
 	if (lookup->one_match || lookup->keeps_unmatched)
 		batch->matched = hm_resize_large(context, batch->matched, room);
 	hm_make_probes_room(lookup, &batch->all, batch->all.key_size, (uint32) room);
@@ -117,6 +117,8 @@ add_row(LookupNode *lookup, TupleTableSlot *outer)
 	HmKey		high = 0;		/* keep the compiler quiet */
 	bool		found;
 
+	if (batch->count == batch->room)
+		make_room(lookup);
 	if (lookup->plain_key)
 		found = hm_plain_key(lookup, outer, &low);
 	else
@@ -138,7 +140,7 @@ add_row(LookupNode *lookup, TupleTableSlot *outer)
 	if (batch->matched != NULL)
 		batch->matched[batch->count] = 0;
 	if (batch->rows.count > 0)
-		hm_rows_add(&batch->rows, batch->count, outer);
+		hm_kept_add(&batch->rows, batch->count, outer);
 	batch->count++;
 }
 
@@ -155,21 +157,20 @@ may_add_row(const LookupNode *lookup, Size memory)
 		batch->count * hm_row_memory(lookup) <= memory;
 }
 
-/* The next row; NULL at the end. */
-static inline TupleTableSlot *
-next_row(LookupNode *lookup)
+/* A batch's rows have come: the next one may be larger. */
+static void
+grow(LookupNode *lookup)
 {
-	return lookup->source == &hm_source_elements ? hm_elements_next(lookup) :
-		hm_plan_rows_next(&lookup->outer);
+	lookup->limit = (uint32) Min((uint64) lookup->limit * FIRST_ROWS_GROWTH, lookup->max_limit);
 }
 
-void
-hm_rows_fill(LookupNode *lookup)
+static void
+fill(LookupNode *lookup)
 {
 	LookupBatch *batch = &lookup->batch;
-	Size		memory = hm_fetch_leaves_memory(lookup->index_only);
+	Size		memory = hm_fetch_leaves_memory(lookup->plan.index_only);
 
-	if (lookup->node.shared != NULL && !lookup->first_rows)
+	if (lookup->node.shared != NULL && !lookup->plan.first_rows)
 	{
 		Plan	   *outer = linitial(((CustomScan *) lookup->node.css.ss.ps.plan)->custom_plans);
 
@@ -181,33 +182,54 @@ hm_rows_fill(LookupNode *lookup)
 
 		if (batch->count < batch->room && hm_rows_add_page(lookup) > 0)
 			continue;
-		outer = next_row(lookup);
+		outer = hm_plan_rows_next(&lookup->outer);
 		if (outer == NULL)
 		{
 			lookup->outer_done = true;
 			break;
 		}
-		if (batch->count == batch->room)
-			make_room(lookup);
 		add_row(lookup, outer);
 	}
-	lookup->limit = (uint32) Min((uint64) lookup->limit * FIRST_ROWS_GROWTH, lookup->max_limit);
+	grow(lookup);
 }
 
-void
-hm_rows_restart(LookupNode *lookup, const Bitmapset *changed)
+static void
+restart(LookupNode *lookup, const Bitmapset *changed)
 {
-	Size		memory = hm_fetch_leaves_memory(lookup->index_only);
-
-	lookup->max_limit = (uint32) Min((Size) hm_batch_size, memory / hm_row_memory(lookup));
-	lookup->limit = lookup->first_rows ? Min(FIRST_ROWS_BATCH, lookup->max_limit) :
-		lookup->max_limit;
-	if (lookup->source != &hm_source_elements)
-		hm_plan_rows_begin(&lookup->outer);
-	lookup->outer_done = false;
+	hm_rows_begin_anew(lookup);
+	hm_plan_rows_begin(&lookup->outer);
 }
 
 const LookupSource hm_source_rows = {
-	.restart = hm_rows_restart,
-	.fill = hm_rows_fill,
+	.restart = restart,
+	.fill = fill,
 };
+
+void
+hm_rows_begin_anew(LookupNode *lookup)
+{
+	Size		memory = hm_fetch_leaves_memory(lookup->plan.index_only);
+
+	lookup->max_limit = (uint32) Min((Size) hm_batch_size, memory / hm_row_memory(lookup));
+	lookup->limit = lookup->plan.first_rows ? Min(FIRST_ROWS_BATCH, lookup->max_limit) :
+		lookup->max_limit;
+	lookup->outer_done = false;
+}
+
+bool
+hm_rows_may_add(const LookupNode *lookup)
+{
+	return may_add_row(lookup, hm_fetch_leaves_memory(lookup->plan.index_only));
+}
+
+void
+hm_rows_add(LookupNode *lookup, TupleTableSlot *row)
+{
+	add_row(lookup, row);
+}
+
+void
+hm_rows_finish(LookupNode *lookup)
+{
+	grow(lookup);
+}

@@ -88,7 +88,7 @@ make_room(ForeignJoin *join)
 	MemoryContext context = join->lookup.node.css.ss.ps.state->es_query_cxt;
 
 	batch->room = Max(MIN_ROOM, batch->room * 2);
-	hm_rows_make_room(&batch->rows, batch->room);
+	hm_kept_make_room(&batch->rows, batch->room);
 	join->next_row = hm_resize_large(context, join->next_row, batch->room * sizeof(uint32));
 	batch->matched = hm_resize_large(context, batch->matched, batch->room);
 }
@@ -123,7 +123,7 @@ add_row(ForeignJoin *join, TupleTableSlot *outer)
 		return;
 	if (batch->count == batch->room)
 		make_room(join);
-	hm_rows_add(&batch->rows, batch->count, outer);
+	hm_kept_add(&batch->rows, batch->count, outer);
 	batch->matched[batch->count] = 0;
 	join->next_row[batch->count] = HM_NO_VALUE;
 	if (!is_null)

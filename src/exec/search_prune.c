@@ -1,5 +1,5 @@
 /*
- * prune.c
+ * search_prune.c
  *		Run-time pruning of a lookup join's targets.
  *
  * Targets are pruned at two times, as in an Append.  When the node begins, the values of

@@ -1,5 +1,5 @@
 /*
- * lookup_array_plan.c
+ * partitioned_scan_plan.c
  *		Planning a lookup scan of a partitioned table by `k = ANY (array)`.
  *
  * An Append has a lookup scan of each partition look up all elements of the array.  Where the

@@ -1,5 +1,5 @@
 /*
- * child.c
+ * plan_below.c
  *		The plan below a node that has one.
  */
 #include "postgres.h"
