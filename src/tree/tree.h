@@ -14,8 +14,8 @@
  * Vocabulary
  *		entry		a (key, tid) pair.  Entries are ordered by key, then tid, and
  *					no two are equal.
- *		key			unsigned integer that sorts as the indexed type does, 32 or
- *					64 bits wide, always 64 bits wide in memory.
+ *		key			unsigned integer that sorts as the indexed type does: 32 or 64 bits
+ *					wide, and always 64 in memory; or 128 bits wide (wide.h).
  *		tid			heap tuple identifier: block number << 16 | offset number.
  *					0 is below and HT_TID_MAX above every valid tid.
  */
