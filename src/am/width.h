@@ -126,7 +126,6 @@
 
 /* The rooms */
 #define HmKnownLeaf				HT_KEYED(HmKnownLeaf)
-#define hm_segment_covers		HT_KEYED(hm_segment_covers)
 #define HmDirectoryEdit			HT_KEYED(HmDirectoryEdit)
 #define hm_directory_begin		HT_KEYED(hm_directory_begin)
 #define hm_directory_has_part	HT_KEYED(hm_directory_has_part)
