@@ -26,6 +26,22 @@
 #include "am/keys/keys.h"
 #include "compat.h"
 
+/*
+ * Binary search.  A condition on "middle" holds for the first of the numbers from low to high - 1,
+ * and not for the others.  Sets low to the first for which it does not hold, or to high.
+ */
+#define HM_BINARY_SEARCH(low, middle, high, condition) \
+	do { \
+		while ((low) < (high)) \
+		{ \
+			(middle) = (low) + ((high) - (low)) / 2; \
+			if (condition) \
+				(low) = (middle) + 1; \
+			else \
+				(high) = (middle); \
+		} \
+	} while (0)
+
 /* ----------------------------------------------------------------
  *		Positions and bounds
  * ----------------------------------------------------------------
@@ -428,5 +444,17 @@ extern void hm_mover_init(void);
 
 /* Install the planner's hook (order.c), from _PG_init, too. */
 extern void hm_order_init(void);
+
+/* ----------------------------------------------------------------
+ *		Background workers (base/worker.c)
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Have a background worker of this library run a function, whose argument is the OID of the
+ * session's database, and which finds that of a relation in bgw_extra.  The name is shown in
+ * pg_stat_activity.  Returns false if max_worker_processes is used up.
+ */
+extern bool hm_start_worker(const char *function, const char *name, Oid relation);
 
 #endif							/* HARMONIA_AM_H */

@@ -24,7 +24,7 @@
  * locks, around a WAL record.
  */
 #define HM_FAULT_LIST(POINT) \
-	/* target.c, leafentries.c, insert.c */ \
+	/* entries of a leaf */ \
 	POINT(insert_leaf_known) \
 	POINT(insert_leaf_found) \
 	POINT(insert_changed) \
@@ -32,7 +32,7 @@
 	POINT(insert_merging) \
 	POINT(insert_merged) \
 	POINT(insert_leaf_full) \
-	/* makeroom.c, split.c */ \
+	/* splits */ \
 	POINT(split_planned) \
 	POINT(split_blank_changed) \
 	POINT(split_blank_logged) \
@@ -40,21 +40,21 @@
 	POINT(split_in_order_logged) \
 	POINT(split_shadow_changed) \
 	POINT(split_shadow_logged) \
-	/* deadentries.c */ \
+	/* dead entries */ \
 	POINT(dead_found) \
 	POINT(dead_conflict_logged) \
 	POINT(remove_changed) \
 	POINT(remove_logged) \
-	/* hints.c */ \
+	/* hints */ \
 	POINT(hint_begun) \
 	POINT(hint_leaf_read) \
 	POINT(hint_rows_asked) \
 	POINT(hint_noted) \
-	/* spareblocks.c */ \
+	/* spare blocks */ \
 	POINT(spare_allocated) \
 	POINT(spare_changed) \
 	POINT(spare_logged) \
-	/* newsegment.c */ \
+	/* new segments */ \
 	POINT(last_segment_allocated) \
 	POINT(first_segment_written) \
 	POINT(first_segment_changed) \
@@ -62,7 +62,7 @@
 	POINT(append_written) \
 	POINT(append_changed) \
 	POINT(append_logged) \
-	/* movement.c, movementcopy.c, movingmark.c */ \
+	/* movements */ \
 	POINT(move_locked) \
 	POINT(move_read) \
 	POINT(move_allocated) \
@@ -80,21 +80,21 @@
 	POINT(move_flipped) \
 	POINT(move_freed) \
 	POINT(move_mark_removed) \
-	/* reorganize.c */ \
+	/* harmonia_reorganize() */ \
 	POINT(candidate_read) \
-	/* segment.c, wal.c */ \
+	/* pages of a segment */ \
 	POINT(segment_page_begun) \
 	POINT(segment_page_changed) \
 	POINT(segment_page_blank) \
 	POINT(segment_page_logged) \
-	/* directory.c, directorychange.c */ \
+	/* the directory */ \
 	POINT(directory_root_searched) \
 	POINT(directory_allocated) \
 	POINT(directory_deepen_changed) \
 	POINT(directory_deepen_logged) \
 	POINT(directory_split_changed) \
 	POINT(directory_split_logged) \
-	/* extent.c, truncate.c */ \
+	/* extents and truncation */ \
 	POINT(extent_take_changed) \
 	POINT(extent_take_logged) \
 	POINT(extent_extend_begun) \
@@ -110,7 +110,7 @@
 	POINT(truncate_logged) \
 	POINT(truncate_done) \
 	POINT(truncate_between) \
-	/* build.c */ \
+	/* builds */ \
 	POINT(build_begun) \
 	POINT(build_pages_extended) \
 	POINT(build_segment_written) \
@@ -118,30 +118,30 @@
 	POINT(build_metapage_changed) \
 	POINT(build_metapage_logged) \
 	POINT(build_done) \
-	/* vacuum.c, handler.c */ \
+	/* VACUUM */ \
 	POINT(vacuum_leaf_cleaned) \
 	POINT(vacuum_walked) \
 	POINT(vacuum_others_drained) \
 	POINT(vacuum_drained_logged) \
 	POINT(vacuum_reorganized) \
 	POINT(vacuum_compacted) \
-	/* batch.c, insert.c */ \
+	/* batches of insertions */ \
 	POINT(batch_begun) \
 	POINT(batch_leaf_done) \
 	POINT(batch_inserted) \
 	POINT(batch_emptied) \
-	/* scanread.c */ \
+	/* scans */ \
 	POINT(scan_descended) \
 	POINT(scan_leaf_read) \
 	POINT(scan_leaf_left) \
-	/* locks.c */ \
+	/* the visibility gate */ \
 	POINT(visibility_gate_entered) \
-	/* walk.c, lookup.c, fetch.c */ \
+	/* lookups */ \
 	POINT(lookup_planned) \
 	POINT(lookup_prepared) \
 	POINT(lookup_read) \
 	POINT(lookup_portion) \
-	/* sync.c, sync_pages.c, search.c, search_chunk.c */ \
+	/* re-syncs and searches on a device */ \
 	POINT(sync_granted) \
 	POINT(sync_begun) \
 	POINT(sync_listed) \

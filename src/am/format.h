@@ -179,6 +179,15 @@ hm_page_high(Page page)
 	return hm_position((HmPart) (special->part + 1), 0, 0);
 }
 
+/* The same within its part: the last leaf's is above all entries that there can be. */
+static inline HtEntry
+hm_leaf_end(Page page)
+{
+	const HtEntry end = {KEY_MAX, HT_TID_MAX};
+
+	return hm_page_has_high(page) ? hm_leaf_high(page) : end;
+}
+
 /* ----------------------------------------------------------------
  *		Directory and metapage
  * ----------------------------------------------------------------
@@ -568,12 +577,6 @@ extern void hm_auxiliary_check(Relation index, Buffer buffer);
  * Errors: those of hm_page_check().
  */
 extern Buffer hm_meta_buffer(Relation index, int lock);
-
-/*
- * Whether hm_meta_buffer() would raise no error: for the planner, which a damaged index must not
- * keep from reading the table.  The caller holds no buffer lock.
- */
-extern bool hm_meta_is_sound(Relation index);
 
 /*
  * Read the whole directory: the entries of all segments, in order, and the blocks of the

@@ -23,6 +23,7 @@
 #include "utils/guc.h"
 #include "utils/rel.h"
 
+#include "am/am.h"
 #include "device/ahead.h"
 #include "device/copies.h"
 #include "device/shared.h"
@@ -45,7 +46,6 @@ extern PGDLLEXPORT void hm_ahead_main(Datum argument);
 void
 hm_ahead_start(void)
 {
-	BackgroundWorker worker = {0};
 	uint64		now = hm_now_ms();
 	bool		wanted;
 
@@ -60,17 +60,8 @@ hm_ahead_start(void)
 	if (!wanted)
 		return;
 
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = BGW_NEVER_RESTART;
-	strlcpy(worker.bgw_library_name, "harmonia", sizeof(worker.bgw_library_name));
-	strlcpy(worker.bgw_function_name, "hm_ahead_main", sizeof(worker.bgw_function_name));
-	strlcpy(worker.bgw_name, "harmonia re-sync", sizeof(worker.bgw_name));
-	strlcpy(worker.bgw_type, "harmonia re-sync", sizeof(worker.bgw_type));
-	worker.bgw_main_arg = ObjectIdGetDatum(MyDatabaseId);
-
 	/* If max_worker_processes is used up, batches do without. */
-	(void) RegisterDynamicBackgroundWorker(&worker, NULL);
+	(void) hm_start_worker("hm_ahead_main", "harmonia re-sync", InvalidOid);
 }
 
 static void

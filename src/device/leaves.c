@@ -133,18 +133,12 @@ is_in_directory(const HmNotedLeaf *leaf, const HmReadDirectory *directory)
 {
 	const HmDirectoryEntry *segments = directory->segments;
 	HmPosition	low = hm_position(HM_PART_KEYS, (HT_KEY) leaf->low.key, leaf->low.tid);
-	int			first = 0;		/* of the segments that begin above it */
-	int			end = directory->count;
+	int			first = 0,		/* of the segments that begin above it */
+				middle,
+				end = directory->count;
 
-	while (first < end)
-	{
-		int			middle = first + (end - first) / 2;
-
-		if (hm_position_cmp(hm_directory_low(&segments[middle]), low) <= 0)
-			first = middle + 1;
-		else
-			end = middle;
-	}
+	HM_BINARY_SEARCH(first, middle, end,
+					 hm_position_cmp(hm_directory_low(&segments[middle]), low) <= 0);
 	return first > 0 && segments[first - 1].part == HM_PART_KEYS &&
 		segments[first - 1].block == leaf->segment &&
 		segments[first - 1].stamp == (uint32) leaf->stamp;

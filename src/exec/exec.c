@@ -18,9 +18,10 @@
 #define MAX_BATCH_SIZE	100000000
 
 bool		hm_enable_lookup_scan = true;
-bool		hm_enable_lookup_join = true;
 bool		hm_enable_lookup_aggregate = true;
 int			hm_batch_size = 16000000;
+
+static bool enable_lookup_join = true;
 
 /* Whether the query that is being planned is a cursor's. */
 static bool planning_cursor = false;
@@ -44,7 +45,7 @@ plan_query(HM_PLANNER_PARAMETERS)
 	PlannedStmt *volatile result = NULL;
 
 	/* The planner changes the query, too. */
-	if (hm_enable_lookup_join)
+	if (enable_lookup_join)
 		hm_rewrite_not_in(parse);
 	planning_cursor = (options & CURSOR_OPT_FAST_PLAN) != 0;
 	PG_TRY();
@@ -81,7 +82,7 @@ join_pathlist(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer,
 {
 	if (next_join_pathlist_hook)
 		next_join_pathlist_hook(root, joinrel, outer, inner, type, extra);
-	if (hm_enable_lookup_join)
+	if (enable_lookup_join)
 		hm_lookup_join_paths(root, joinrel, outer, inner, type, extra);
 }
 
@@ -106,7 +107,7 @@ hm_exec_init(void)
 							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	DefineCustomBoolVariable("harmonia.enable_lookup_join",
 							 "Enables the planner's use of lookup joins.",
-							 NULL, &hm_enable_lookup_join, true,
+							 NULL, &enable_lookup_join, true,
 							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	DefineCustomBoolVariable("harmonia.enable_lookup_aggregate",
 							 "Enables the planner's use of lookup aggregates.",

@@ -17,7 +17,6 @@
 
 /* GUCs (exec.c) */
 extern bool hm_enable_lookup_scan;
-extern bool hm_enable_lookup_join;
 extern bool hm_enable_lookup_aggregate;
 extern int	hm_batch_size;
 

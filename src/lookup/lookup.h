@@ -319,9 +319,6 @@ extern Buffer hm_pin(Relation relation, BlockNumber block);
  */
 extern Buffer hm_pin_expected(Relation relation, BlockNumber block);
 
-/* Whether a block seems to be in that buffer.  Looks at the buffer without a lock. */
-extern bool hm_pin_seems_valid(Buffer buffer, BlockNumber block);
-
 /*
  * Remember that a block was seen in this buffer, unless that is 0. hm_pin() may try it.
  */

@@ -174,8 +174,9 @@ hm_pin_expected(Relation relation, BlockNumber block)
 	return expected_buffer(row_of(relation), block);
 }
 
-bool
-hm_pin_seems_valid(Buffer buffer, BlockNumber block)
+/* Whether a block seems to be in that buffer.  Looks at the buffer without a lock. */
+static bool
+seems_valid(Buffer buffer, BlockNumber block)
 {
 	BufferDesc *desc = GetBufferDescriptor(buffer - 1);
 
@@ -201,7 +202,7 @@ hm_pin(Relation relation, BlockNumber block)
 	 */
 	row = row_of(relation);
 	buffer = expected_buffer(row, block);
-	if (buffer != InvalidBuffer && hm_pin_seems_valid(buffer, block) &&
+	if (buffer != InvalidBuffer && seems_valid(buffer, block) &&
 		ReadRecentBuffer(HmRelationLocator(relation), MAIN_FORKNUM, block, buffer))
 	{
 		pgstat_count_buffer_read(relation);

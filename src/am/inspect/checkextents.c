@@ -12,7 +12,7 @@
  * Give up after so many attempts if each finds an overlap that is gone at the second
  * look.
  */
-#define MAX_EXTENT_ATTEMPTS		100
+#define MAX_ATTEMPTS	100
 
 /* An extent and its owner. */
 typedef enum OwnerKind
@@ -181,7 +181,7 @@ show_owner(const OwnedExtent *extent)
 void
 hm_check_extents(HmCheck *check)
 {
-	for (int attempt = 0; attempt < MAX_EXTENT_ATTEMPTS; attempt++)
+	for (int attempt = 0; attempt < MAX_ATTEMPTS; attempt++)
 	{
 		OwnedExtents extents;
 		bool		again = false;

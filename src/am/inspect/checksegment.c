@@ -323,19 +323,13 @@ check_leaf(HmCheck *check, uint32 i, Page page)
 static uint32
 find_leaf(HmCheck *check, HmPosition position)
 {
-	uint32		low = 0,
+	uint32		low = 1,
+				middle,
 				high = check->leaf_count;
 
-	while (high - low > 1)
-	{
-		uint32		middle = low + (high - low) / 2;
-
-		if (hm_position_cmp(check->leaves[middle].low, position) <= 0)
-			low = middle;
-		else
-			high = middle;
-	}
-	return low;
+	HM_BINARY_SEARCH(low, middle, high,
+					 hm_position_cmp(check->leaves[middle].low, position) <= 0);
+	return low - 1;
 }
 
 /* Copy a leaf.  The caller holds the header's lock. */

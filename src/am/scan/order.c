@@ -5,9 +5,9 @@
  * PostgreSQL believes that an index keeps order if the operator families of all its columns
  * have "less than".  Those of types without order have not.  That of texts in the order of
  * collation C has it, for ranges, but texts that begin alike are in no order.  Composite keys have
- * more to them: fields may be cut, NULL may share a value with a key, and in an index that is older
- * than directions of fields these may be other than the columns'.  So the planner's description of
- * such an index is corrected.
+ * more to them: fields may be cut, NULL may share a value with a key, and directions are what the
+ * metapage says, which may be other than the columns'.  So the planner's description of such an
+ * index is corrected.
  *
  * What the planner believes of order has to be exact, as there is no recheck of it.
  */

@@ -21,7 +21,7 @@
  * A search for one leaf that takes so many steps to the right, or starts again so often,
  * has met a damaged index.
  */
-#define HM_MAX_STEPS	10000
+#define MAX_ATTEMPTS	10000
 
 /*
  * By now VACUUM may have removed an entry and freed its line pointer, and a new row with the same
@@ -76,20 +76,15 @@ hm_scan_give_hints(IndexScanDesc scan)
 static int
 first_range(const HmRanges *ranges, HmPosition position)
 {
+	const HmRange *all = ranges->ranges;
 	int			low = 0,
+				middle,
 				high = ranges->count;
 
-	while (low < high)
-	{
-		int			middle = (low + high) / 2;
-		const HmRange *range = &ranges->ranges[middle];
-
-		if (range->part < position.part ||
-			(range->part == position.part && (HT_KEY) range->high < position.entry.key))
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	HM_BINARY_SEARCH(low, middle, high,
+					 all[middle].part < position.part ||
+					 (all[middle].part == position.part &&
+					  (HT_KEY) all[middle].high < position.entry.key));
 	return low;
 }
 
@@ -188,7 +183,7 @@ find_leaf(IndexScanDesc scan, HmPosition *position, bool backward, Buffer *heade
 			right = hm_page_special(page)->right;
 			if (!BlockNumberIsValid(right))
 				break;
-			if (++steps > HM_MAX_STEPS)
+			if (++steps > MAX_ATTEMPTS)
 				hm_page_no_progress(index, leaf);
 			UnlockReleaseBuffer(leaf);
 			leaf = ReadBuffer(index, right);
@@ -208,7 +203,7 @@ find_leaf(IndexScanDesc scan, HmPosition *position, bool backward, Buffer *heade
 		 * The leaf was retired and used again, or its segment is not the last one any
 		 * more: start again.
 		 */
-		if (attempt == HM_MAX_STEPS)
+		if (attempt == MAX_ATTEMPTS)
 			hm_page_no_progress(index, leaf);
 		UnlockReleaseBuffer(leaf);
 		ReleaseBuffer(header_buffer);
@@ -256,18 +251,11 @@ passes_filters(const HmRanges *ranges, HT_KEY key)
 		const HmFieldFilter *filter = &ranges->filters[i];
 		HmKey		value = key >> filter->field.shift & hm_field_mask(&filter->field);
 		int			low = 0,
+					middle,
 					high = filter->count;
 
 		/* The first span that does not end below the value. */
-		while (low < high)
-		{
-			int			middle = (low + high) / 2;
-
-			if (filter->spans[middle].high < value)
-				low = middle + 1;
-			else
-				high = middle;
-		}
+		HM_BINARY_SEARCH(low, middle, high, filter->spans[middle].high < value);
 		if (low == filter->count || filter->spans[low].low > value)
 			return false;
 	}

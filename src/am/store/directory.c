@@ -17,24 +17,17 @@
 #include "am/store/store.h"
 
 /* If a search fails this often, the directory is damaged. */
-#define HM_MAX_ATTEMPTS		1000
+#define MAX_ATTEMPTS	1000
 
 int
 hm_directory_search(const HmDirectoryEntry *entries, int count, HmPosition position, bool equal)
 {
 	int			low = 0,
+				middle,
 				high = count;
 
-	while (low < high)
-	{
-		int			middle = low + (high - low) / 2;
-		int			cmp = hm_position_cmp(hm_directory_low(&entries[middle]), position);
-
-		if (cmp < 0 || (equal && cmp == 0))
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	HM_BINARY_SEARCH(low, middle, high,
+					 hm_position_cmp(hm_directory_low(&entries[middle]), position) < (equal ? 1 : 0));
 	return low - 1;
 }
 
@@ -118,8 +111,12 @@ directory_lookup(Relation index, HmCache *cache, HmPosition position,
 	return LOOKUP_NONE;
 }
 
-bool
-hm_segment_covers(Page header, HmPosition position, HmSearch search)
+/*
+ * Whether the segment with this header is the one that a search for the position must
+ * find.  The caller holds the header's lock.
+ */
+static bool
+segment_covers(Page header, HmPosition position, HmSearch search)
 {
 	HmPart		part = (HmPart) hm_page_special(header)->part;
 	HmPosition	low = {hm_segment_low(header), part};
@@ -157,7 +154,7 @@ root_is_same(Relation index, const HmCache *cache)
 Buffer
 hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock)
 {
-	for (int attempt = 0; attempt < HM_MAX_ATTEMPTS; attempt++)
+	for (int attempt = 0; attempt < MAX_ATTEMPTS; attempt++)
 	{
 		bool		fresh = attempt > 0 || !hm_cache_is_current(index);
 		HmCache    *cache = hm_cache(index, fresh);
@@ -194,7 +191,7 @@ hm_segment_enter(Relation index, HmPosition *position, HmSearch search, int lock
 		LockBuffer(buffer, lock);
 		page = BufferGetPage(buffer);
 		if (hm_segment_is_alive_for(page, entry.stamp) &&
-			hm_segment_covers(page, wanted, search))
+			segment_covers(page, wanted, search))
 		{
 			*position = wanted;
 			return buffer;

@@ -231,8 +231,9 @@ entries_within(HtLeafShape shape, int percent, const HtEntry *high, const HtEntr
 			   uint64 n, HT_KEY step)
 {
 	uint64		target = Max(1, ht_leaf_capacity(shape) * percent / 100);
-	uint64		low = 0;
-	uint64		end;
+	uint64		low = 0,
+				middle,
+				end;
 
 	if (n <= target)
 	{
@@ -247,15 +248,7 @@ entries_within(HtLeafShape shape, int percent, const HtEntry *high, const HtEntr
 	 * Count the entries that can be stored; the last of them is the next leaf's, unless the bound
 	 * is soft.
 	 */
-	while (low < end)
-	{
-		uint64		middle = low + (end - low) / 2;
-
-		if (ht_leaf_fits_key(shape, entries[middle].key))
-			low = middle + 1;
-		else
-			end = middle;
-	}
+	HM_BINARY_SEARCH(low, middle, end, ht_leaf_fits_key(shape, entries[middle].key));
 	if (HM_SOFT_BOUNDS)
 		return Min(low, target);
 	return low == 0 ? 0 : low - 1;

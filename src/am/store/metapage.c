@@ -235,8 +235,12 @@ block_is_readable(Relation index, BlockNumber block)
 	return hm_page_is_verified((Page) page.data, block);
 }
 
-bool
-hm_meta_is_sound(Relation index)
+/*
+ * Whether hm_meta_buffer() would raise no error: for the planner, which a damaged index must not
+ * keep from reading the table.  The caller holds no buffer lock.
+ */
+static bool
+meta_is_sound(Relation index)
 {
 	HmColumnTypes types;
 	Buffer		buffer;
@@ -346,7 +350,7 @@ hm_fields_read(Relation index, HmFields *fields)
 bool
 hm_fields_try(Relation index, HmFields *fields)
 {
-	if (index->rd_amcache == NULL && !hm_meta_is_sound(index))
+	if (index->rd_amcache == NULL && !meta_is_sound(index))
 		return false;
 	hm_fields_read(index, fields);
 	return true;

@@ -80,22 +80,15 @@ int
 hm_auxiliary_child(const HmAuxiliary *auxiliary, HtEntry entry, bool before)
 {
 	int			low = 1,
+				middle,
 				high = (int) auxiliary->count;
 
 	/*
 	 * Count the children whose low bound is not above (with "before", is below) the
 	 * entry.
 	 */
-	while (low < high)
-	{
-		int			middle = (low + high) / 2;
-		int			cmp = ht_entry_cmp(hm_auxiliary_low(auxiliary, middle), entry);
-
-		if (cmp < 0 || (cmp == 0 && !before))
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	HM_BINARY_SEARCH(low, middle, high,
+					 ht_entry_cmp(hm_auxiliary_low(auxiliary, middle), entry) < (before ? 0 : 1));
 	return low - 1;
 }
 

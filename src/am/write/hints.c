@@ -110,18 +110,11 @@ same_range(const HmDeadRow *rows, int n)
 static bool
 have_tid(const HmDeadRow *rows, int n, uint64 tid)
 {
-	int			low = 0;
-	int			high = n;
+	int			low = 0,
+				middle,
+				high = n;
 
-	while (low < high)
-	{
-		int			middle = (low + high) / 2;
-
-		if (rows[middle].tid < tid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	HM_BINARY_SEARCH(low, middle, high, rows[middle].tid < tid);
 	return low < n && rows[low].tid == tid;
 }
 

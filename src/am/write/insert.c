@@ -24,7 +24,7 @@
  * An insert that so often in a row neither inserted an entry nor made room for one has
  * met a damaged index.  Faster backends do not explain it.
  */
-#define HM_MAX_IDLE_ROUNDS	1000
+#define MAX_ATTEMPTS	1000
 
 /*
  * How many slots have to become free in a leaf so that it need not be split, or get a new one to
@@ -135,7 +135,7 @@ hm_insert_sorted(Relation index, Relation heap, HmPart part, const HtEntry *entr
 		entries += inserted;
 		n -= inserted;
 		idle = inserted > 0 ? 0 : idle + 1;
-		if (idle > HM_MAX_IDLE_ROUNDS)
+		if (idle > MAX_ATTEMPTS)
 			hm_report_damage(NULL, "an entry finds no place in index \"%s\"",
 							 RelationGetRelationName(index));
 	}

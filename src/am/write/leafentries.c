@@ -30,17 +30,10 @@ int64
 hm_entries_below(const HtEntry *entries, int64 n, HtEntry bound)
 {
 	int64		low = 0,
+				middle,
 				high = n;
 
-	while (low < high)
-	{
-		int64		middle = low + (high - low) / 2;
-
-		if (ht_entry_cmp(entries[middle], bound) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	HM_BINARY_SEARCH(low, middle, high, ht_entry_cmp(entries[middle], bound) < 0);
 	return low;
 }
 

@@ -33,21 +33,12 @@
 #define HM_COPY_SHARE		16
 
 /* If an entry finds no place so often, there is none. */
-#define MAX_IDLE_ROUNDS		10
+#define MAX_ATTEMPTS		10
 
 /* ----------------------------------------------------------------
  *		Reading
  * ----------------------------------------------------------------
  */
-
-/* The high bound of a leaf; above all entries if it has none. */
-static HtEntry
-leaf_high(Page page)
-{
-	HtEntry		end = {KEY_MAX, HT_TID_MAX};
-
-	return hm_page_has_high(page) ? hm_leaf_high(page) : end;
-}
 
 /* Where a walk from leaf to leaf of a source stands. */
 typedef struct LeafWalk
@@ -100,11 +91,11 @@ walk_next(LeafWalk *walk)
 	page = BufferGetPage(buffer);
 	if (hm_page_special(page)->stamp != walk->source->stamp ||
 		ht_entry_cmp(hm_leaf_low(page), walk->low) != 0 ||
-		ht_entry_cmp(leaf_high(page), walk->low) <= 0)
+		ht_entry_cmp(hm_leaf_end(page), walk->low) <= 0)
 		report_chain(walk);
 
 	walk->leaves++;
-	walk->low = leaf_high(page);
+	walk->low = hm_leaf_end(page);
 	walk->block = hm_page_special(page)->right;
 	return buffer;
 }
@@ -363,7 +354,7 @@ compare(Page known, Page leaf, Difference *difference)
 	HtEntry		known_entries[HT_LEAF_MAX_ENTRIES];
 	HtEntry		entries[HT_LEAF_MAX_ENTRIES];
 	int			known_count = ht_leaf_read(known, known_entries);
-	int			end = (int) hm_entries_below(known_entries, known_count, leaf_high(leaf));
+	int			end = (int) hm_entries_below(known_entries, known_count, hm_leaf_end(leaf));
 	int			old = (int) hm_entries_below(known_entries, known_count, hm_leaf_low(leaf));
 	int			count = ht_leaf_read(leaf, entries);
 	int			new = 0;
@@ -477,7 +468,7 @@ add_to_copy(const HmMove *move, const HtEntry *entries, int64 n)
 			here = hm_entries_below(entries, n, hm_directory_low(&move->copies[copy + 1]).entry);
 		inserted = add_to_segment(move, move->copies[copy].block, entries, here);
 		idle = inserted > 0 ? 0 : idle + 1;
-		if (inserted < 0 || idle == MAX_IDLE_ROUNDS)
+		if (inserted < 0 || idle == MAX_ATTEMPTS)
 			return false;
 		entries += inserted;
 		n -= inserted;
@@ -539,7 +530,7 @@ catch_up_source(HmMove *move, const HmMoveSource *source, bool marked, HmCopiedL
 
 		if (known == known_end)
 			report_chain(&walk);
-		cmp = ht_entry_cmp(walk.low, leaf_high(known->page));
+		cmp = ht_entry_cmp(walk.low, hm_leaf_end(known->page));
 		if (cmp > 0)
 			report_chain(&walk);
 		if (is_unchanged(move, known, buffer))

@@ -65,23 +65,24 @@ had_within(const HmKnownLeaf *known, HmPart part, HtEntry entry)
 		known->part == part;
 }
 
-/* The number of remembered leaves that begin at or before a position. */
+/* Whether a remembered leaf begins at or before a position. */
+static inline bool
+begins_by(const HmKnownLeaf *known, HmPart part, HtEntry entry)
+{
+	return known->part < part ||
+		(known->part == part && ht_entry_cmp(known->low, entry) <= 0);
+}
+
+/* The number of remembered leaves that do. */
 static int
 known_up_to(const HmCache *cache, HmPart part, HtEntry entry)
 {
 	int			low = 0,
+				middle,
 				high = cache->known_count;
 
-	while (low < high)
-	{
-		int			middle = (low + high) / 2;
-		const HmKnownLeaf *known = &cache->known[cache->known_order[middle]];
-
-		if (known->part < part || (known->part == part && ht_entry_cmp(known->low, entry) <= 0))
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	HM_BINARY_SEARCH(low, middle, high,
+					 begins_by(&cache->known[cache->known_order[middle]], part, entry));
 	return low;
 }
 
@@ -105,15 +106,6 @@ find_known(HmCache *cache, HmPart part, HtEntry entry)
 		return NULL;
 	cache->known_last = number;
 	return &cache->known[number];
-}
-
-/* The high bound of a leaf that the caller has locked, or what is above all entries. */
-static HtEntry
-high_of(Page page)
-{
-	HtEntry		end = {KEY_MAX, HT_TID_MAX};
-
-	return hm_page_has_high(page) ? hm_leaf_high(page) : end;
 }
 
 /* The place of a remembered leaf in the order, by its number. */
@@ -206,7 +198,7 @@ remember(Relation index, HmPart part, const HmLeafTarget *target)
 	now.stamp = target->stamp;
 	now.part = part;
 	now.low = hm_leaf_low(BufferGetPage(target->leaf));
-	now.high = high_of(BufferGetPage(target->leaf));
+	now.high = hm_leaf_end(BufferGetPage(target->leaf));
 
 	place = forget_beside(cache, &now);
 	number = cache->known_count;
@@ -316,7 +308,7 @@ hm_target_known(Relation index, HmPart part, HtEntry entry, HmLeafTarget *target
 	{
 		if (is_within(page, entry))
 			return true;
-		known->high = high_of(page);	/* a split has moved it */
+		known->high = hm_leaf_end(page);	/* a split has moved it */
 	}
 	else
 		forget(cache, known);
