@@ -2,11 +2,11 @@
 # bits and less, and X_128.o.  Included by the Makefile and by that of test/engine.
 both_widths = \
 	am/build/build am/build/buildscan am/build/buildsort \
-	am/inspect/checkextents am/inspect/checkindex am/inspect/checkinner am/inspect/checksegment \
-	am/inspect/inspectkeys am/inspect/segmentcopy \
+	am/inspect/checkextents am/inspect/checkindex am/inspect/checkinner am/inspect/checkpage \
+	am/inspect/checksegment am/inspect/inspectkeys am/inspect/segmentcopy \
 	am/maintain/reorganize am/maintain/vacuum \
 	am/scan/scan am/scan/scanread am/scan/spans am/scan/valuesort \
-	am/store/directory am/store/leafshape am/store/reader am/store/segmentimage \
+	am/store/directory am/store/directorychange am/store/leafshape am/store/reader am/store/segmentimage \
 	am/write/deadentries am/write/growth am/write/hints am/write/insert am/write/insertrow \
 	am/write/leafentries am/write/makeroom am/write/movement am/write/movementcopy am/write/movingmark \
 	am/write/newsegment am/write/split am/write/splitpoint am/write/target \

@@ -424,8 +424,16 @@ typedef HmBracket (*HmBracketFunction) (const HmKeyType *column, Datum value);
  */
 extern HmBracketFunction hm_bracket_function(Oid column, Oid argument);
 
+/*
+ * The keys from 0 to max that a btree strategy's comparison with a bracketed value
+ * accepts, as the range *low to *high, both included.  Returns false if there are none.
+ * If the bracket is fuzzy, the range has all keys that may be accepted.
+ */
+extern bool hm_bracket_range(StrategyNumber strategy, const HmBracket *bracket, HmKey max,
+							 HmKey *low, HmKey *high);
+
 /* ----------------------------------------------------------------
- *		Qualifications (quals.c): scan keys to ranges
+ *		Scan keys to ranges (ranges.c), and to keys (columnspans.c)
  * ----------------------------------------------------------------
  */
 
@@ -469,14 +477,6 @@ hm_is_equal_any(ScanKey key)
 	return (key->sk_flags & SK_SEARCHARRAY) != 0 &&
 		key->sk_strategy == BTEqualStrategyNumber;
 }
-
-/*
- * The keys from 0 to max that a btree strategy's comparison with a bracketed value
- * accepts, as the range *low to *high, both included.  Returns false if there are none.
- * If the bracket is fuzzy, the range has all keys that may be accepted.
- */
-extern bool hm_bracket_range(StrategyNumber strategy, const HmBracket *bracket, HmKey max,
-							 HmKey *low, HmKey *high);
 
 /*
  * Turn the scan keys of an index scan, which are joined by AND, into ranges.  Without any

@@ -2,9 +2,9 @@
  * marks.h
  *		Telling whoever has copies of indexes what changes in them.
  *
- * Writers mark what they change in an index while it is watched.  Who watches, and what becomes of the
- * marks, is not known here: hooks are set when the library is loaded, or none are.  While no index is
- * watched, a mark costs one test.
+ * Writers mark what they change in an index while it is watched.  Who watches, and what becomes of
+ * the marks, is not known here: hooks are set when the library is loaded, or none are.  While no
+ * index is watched, a mark costs one test.
  *
  * None of these functions allocates memory or fails.  All of them may be called in a critical
  * section.

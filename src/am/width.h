@@ -127,6 +127,7 @@
 /* The rooms */
 #define HmKnownLeaf				HT_KEYED(HmKnownLeaf)
 #define HmDirectoryEdit			HT_KEYED(HmDirectoryEdit)
+#define hm_directory_search		HT_KEYED(hm_directory_search)
 #define hm_directory_begin		HT_KEYED(hm_directory_begin)
 #define hm_directory_has_part	HT_KEYED(hm_directory_has_part)
 #define hm_directory_leads_to	HT_KEYED(hm_directory_leads_to)

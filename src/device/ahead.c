@@ -4,9 +4,9 @@
  *
  * A batch sends what has changed before it searches.  Most of that time goes into pinning and
  * locking the changed pages one by one.  So while an index is searched and changed, this background
- * worker of its database does the same, in steps of a few hundred lines, and a batch finds little left to do.  It makes no
- * copies.  It is started when a batch had much to send, and ends when no copy was searched for a while.
- * Writers wake it when they have marked enough lines.
+ * worker of its database does the same, in steps of a few hundred lines, and a batch finds little
+ * left to do.  It makes no copies.  It is started when a batch had much to send, and ends when no
+ * copy was searched for a while.  Writers wake it when they have marked enough lines.
  */
 #include "postgres.h"
 
@@ -33,8 +33,8 @@
 #define LOOK_MS			500
 
 /*
- * A copy was searched lately if a batch has been noted in this time.  It is shorter than DROP DATABASE
- * waits for others to leave the database.
+ * A copy was searched lately if a batch has been noted in this time.  It is shorter than DROP
+ * DATABASE waits for others to leave the database.
  */
 #define LATELY_MS		2000
 

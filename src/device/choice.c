@@ -19,7 +19,8 @@
 
 /* A batch with fewer keys never goes to the device. */
 #define MIN_KEYS			HM_SIZE_CLASS_MIN
-StaticAssertDecl(MIN_KEYS == HM_REMOTE_MIN_PROBES, "lookups measure the searches that are compared");
+StaticAssertDecl(MIN_KEYS == HM_REMOTE_MIN_PROBES,
+				 "lookups measure the searches that are compared");
 
 /* Expected time to load a copy, in ns per byte; 1.6 GB/s. */
 #define LOAD_NS_PER_BYTE	0.6
@@ -182,7 +183,8 @@ compare(Relation index, uint32 keys, bool forced, HmChoice *choice)
 		return HM_CPU_DEVICE_MEMORY;
 	if (!state.watched)
 		return compare_load(index, keys, &costs, choice);
-	return choice->expected.on_device && is_set_up(&choice->expected) ? HM_CPU_NO_REASON : HM_CPU_CHEAPER;
+	return choice->expected.on_device && is_set_up(&choice->expected) ? HM_CPU_NO_REASON :
+		HM_CPU_CHEAPER;
 }
 
 void

@@ -4,9 +4,10 @@
  *
  * The daemon answers requests in milliseconds.  Still, a waiting backend must react to
  * cancel requests, timeouts and the postmaster's death, so it waits for its latch as
- * well.  And it does not wait for a daemon that hangs (supervisor.c).  An error during the wait leaves a request without its answer, or a copy that
- * is only partly up to date.  The next use of the connection, or the end of the
- * transaction, notices this and closes the connection; the daemon then drops the copy.
+ * well.  And it does not wait for a daemon that hangs (supervisor.c).  An error during the wait
+ * leaves a request without its answer, or a copy that is only partly up to date.  The next use of
+ * the connection, or the end of the transaction, notices this and closes the connection; the daemon
+ * then drops the copy.
  */
 #include "postgres.h"
 
@@ -57,7 +58,8 @@ static bool gave_up = false;	/* the last request was not waited for */
 
 /* What it has taken this backend to connect, and to get staging memory, in ns. */
 static double setup_ns = 0;
-static double first_setup_ns = 0;	/* since the connection was made, until there is staging memory */
+static double first_setup_ns = 0;	/* since the connection was made, until there is staging
+									 * memory */
 
 static char *staging = NULL;
 static Size staging_size = 0;
@@ -344,13 +346,17 @@ note_setup(instr_time start)
 	first_setup_ns += 1e9 * INSTR_TIME_GET_DOUBLE(now);
 }
 
-/* A backend is set up.  Its time counts a quarter in the mean of all; if two note theirs at once, one of them counts. */
+/*
+ * A backend is set up.  Its time counts a quarter in the mean of all; if two note theirs at once,
+ * one of them counts.
+ */
 static void
 note_setup_mean(double ns)
 {
 	uint64		mean = pg_atomic_read_u64(&hm_device->setup_ns);
 
-	pg_atomic_write_u64(&hm_device->setup_ns, mean == 0 ? (uint64) ns : (uint64) (0.75 * (double) mean + 0.25 * ns));
+	pg_atomic_write_u64(&hm_device->setup_ns, mean == 0 ? (uint64) ns :
+						(uint64) (0.75 * (double) mean + 0.25 * ns));
 }
 
 bool
@@ -378,7 +384,10 @@ hm_client_connect(void)
 	if (info.state != HM_DEVICE_UP)
 		return false;
 
-	/* A daemon that cannot be killed keeps its connections, and does not answer, though the next one is up. */
+	/*
+	 * A daemon that cannot be killed keeps its connections, and does not answer, though the next
+	 * one is up.
+	 */
 	if (connection >= 0 && connected_start != info.starts)
 		hm_client_close();
 	if (connection >= 0)
@@ -466,7 +475,8 @@ hm_client_setup_ns(void)
 double
 hm_client_setup_owed(void)
 {
-	return connection >= 0 && staging != NULL ? 0 : (double) pg_atomic_read_u64(&hm_device->setup_ns);
+	return connection >= 0 && staging != NULL ? 0 :
+		(double) pg_atomic_read_u64(&hm_device->setup_ns);
 }
 
 uint64

@@ -34,8 +34,8 @@ extern void hm_client_close(void);
 extern char *hm_client_staging(Size size);
 
 /*
- * What it has taken this backend so far to connect and to get staging memory, which is pinned, in ns; and what
- * it is expected to take before the next batch: 0 if there are both.
+ * What it has taken this backend so far to connect and to get staging memory, which is pinned, in
+ * ns; and what it is expected to take before the next batch: 0 if there are both.
  */
 extern double hm_client_setup_ns(void);
 extern double hm_client_setup_owed(void);

@@ -2,8 +2,8 @@
  * copies.c
  *		Copies that this backend has brought up to date.
  *
- * A lookup that finds one of them unchanged needs no re-sync.  A re-sync costs two requests more, and between
- * them no other session's search of the index can begin.
+ * A lookup that finds one of them unchanged needs no re-sync.  A re-sync costs two requests more,
+ * and between them no other session's search of the index can begin.
  */
 #include "postgres.h"
 

@@ -30,8 +30,9 @@ typedef struct HmCopy
 extern HmCpuReason hm_sync(Relation index, bool load, HmCopy *copy, HmLookupStats *stats);
 
 /*
- * Bring the copy of an index closer to what the index holds, if there is one: by some lines, as searches
- * of that index have to wait.  The rest is left to the next call.  Adds the work to *stats.
+ * Bring the copy of an index closer to what the index holds, if there is one: by some lines, as
+ * searches of that index have to wait.  The rest is left to the next call.  Adds the work to
+ * *stats.
  */
 extern void hm_sync_ahead(Relation index, HmLookupStats *stats);
 
@@ -46,8 +47,8 @@ extern void hm_copy_remember(const HmCopy *copy);
 extern void hm_copy_forget(const HpIndexName *name);
 
 /*
- * Set *copy to what this backend remembers of an index's copy, without its memory; or to zeros.  It may be out of
- * date, or gone.  The caller holds no buffer lock.
+ * Set *copy to what this backend remembers of an index's copy, without its memory; or to zeros.  It
+ * may be out of date, or gone.  The caller holds no buffer lock.
  */
 extern void hm_copy_recall(Relation index, HmCopy *copy);
 

@@ -9,16 +9,17 @@
 #include "device/costs.h"
 
 /*
- * The weight of a measurement in a mean.  It counts as at most CLIP times the mean: something may have
- * held it up.
+ * The weight of a measurement in a mean.  It counts as at most CLIP times the mean: something may
+ * have held it up.
  */
 #define WEIGHT			0.2
 #define CLIP			2
 
 /*
- * HM_COSTS_LEARNT batches on the device make a mean; until then it is what the fastest of them took.  The first ones of an
- * index may take what only first ones take: memory is got, nothing is in a cache, others wait for them.  So the
- * device gets so many, unless one takes longer than this, and what it has lost meanwhile does not count.
+ * HM_COSTS_LEARNT batches on the device make a mean; until then it is what the fastest of them
+ * took.  The first ones of an index may take what only first ones take: memory is got, nothing is
+ * in a cache, others wait for them.  So the device gets so many, unless one takes longer than this,
+ * and what it has lost meanwhile does not count.
  */
 #define LEARN_NS		200e6
 
@@ -26,11 +27,12 @@
 #define EXPLORE_SHARE	(1.0 / 64)
 
 /*
- * Gains and losses of batches on the device count up to this many times what a batch takes on the CPU.
- * So a device that has been fast for a while may be late once.  One that was late often is out of use
- * until the loss is EXPLORE_SHARE of the time that batches have taken since then, but not for longer than LOSS_MS
- * if to try costs little, a re-sync of no more than DEAR_SYNC times what a batch takes on the CPU: what many sessions have lost
- * says little of what the few after them would gain.
+ * Gains and losses of batches on the device count up to this many times what a batch takes on the
+ * CPU. So a device that has been fast for a while may be late once.  One that was late often is out
+ * of use until the loss is EXPLORE_SHARE of the time that batches have taken since then, but not
+ * for longer than LOSS_MS if to try costs little, a re-sync of no more than DEAR_SYNC times what a
+ * batch takes on the CPU: what many sessions have lost says little of what the few after them would
+ * gain.
  */
 #define MAX_GAIN		64
 #define MAX_LOSS		1024
@@ -47,7 +49,10 @@
 #define FORGET_MS		10000
 #define FORGET_BATCHES	100
 
-/* A copy that cannot be made is tried again after twice as much work on the CPU, up to this many times what making one takes. */
+/*
+ * A copy that cannot be made is tried again after twice as much work on the CPU, up to this many
+ * times what making one takes.
+ */
 #define MAX_PATIENCE	64
 
 /* A re-sync of fewer lines tells what one takes without any. */
@@ -113,7 +118,8 @@ expected(const HmDeviceCosts *costs, uint32_t keys, bool device)
 		if (below > 0)
 			return below * keys;
 		if (above > 0)
-			return above * (device ? (double) HM_SIZE_CLASS_MIN * (1 << 2 * (class + distance)) : keys);
+			return above *
+				(device ? (double) HM_SIZE_CLASS_MIN * (1 << 2 * (class + distance)) : keys);
 	}
 	return 0;
 }
@@ -162,7 +168,8 @@ hm_costs_forced(const HmDeviceCosts *costs, uint32_t keys, const HmQueue *queue)
 
 	choice.on_device = true;
 	choice.saved = 0;
-	choice.reason = costs->classes[hm_size_class(keys)].device.count < HM_COSTS_LEARNT ? HM_COST_LEARNING : HM_COST_SOONER;
+	choice.reason = costs->classes[hm_size_class(keys)].device.count < HM_COSTS_LEARNT ?
+		HM_COST_LEARNING : HM_COST_SOONER;
 	choice.busy = hm_costs_device(costs, keys) * costs->busy.value;
 	choice.wait = wait_time(queue, choice.busy);
 	choice.sync = sync_time(costs, queue->lines);
@@ -181,9 +188,9 @@ explores(float *earned, double faster, double slower)
 }
 
 /*
- * The expected time of a batch on the device, or less if that was measured long ago.  A device that was
- * slow once could otherwise stay out of use for ever: the longer nobody uses it, the more lines a
- * copy lacks, and the more it would cost to try.
+ * The expected time of a batch on the device, or less if that was measured long ago.  A device that
+ * was slow once could otherwise stay out of use for ever: the longer nobody uses it, the more lines
+ * a copy lacks, and the more it would cost to try.
  */
 static double
 hoped(const HmDeviceCosts *costs, uint32_t keys, uint32_t now_ms)
@@ -235,10 +242,11 @@ hm_costs_choose(HmDeviceCosts *costs, uint32_t keys, const HmQueue *queue, uint3
 		return choice;
 
 	/*
-	 * Means are no guard against a device that is fast as a rule and very late now and then.  What it
-	 * has lost has to be earned first, as for trials.
+	 * Means are no guard against a device that is fast as a rule and very late now and then.  What
+	 * it has lost has to be earned first, as for trials.
 	 */
-	if (class->gained < 0 && (sync > DEAR_SYNC * cpu || (uint32_t) (now_ms - costs->lost_at_ms) < LOSS_MS))
+	if (class->gained < 0 &&
+		(sync > DEAR_SYNC * cpu || (uint32_t) (now_ms - costs->lost_at_ms) < LOSS_MS))
 	{
 		class->gained += (float) (cpu * EXPLORE_SHARE);
 		choice.on_device = false;
@@ -286,7 +294,10 @@ hm_costs_note_cpu(HmDeviceCosts *costs, uint32_t keys, double ns, uint32_t now_m
 	costs->debt += (float) ns;
 }
 
-/* Note how much sooner a batch was done than it would have been on the CPU, without its own re-sync. */
+/*
+ * Note how much sooner a batch was done than it would have been on the CPU, without its own re-
+ * sync.
+ */
 static void
 note_gain(HmDeviceCosts *costs, uint32_t keys, double ns, uint32_t now_ms)
 {
@@ -314,7 +325,8 @@ note_sync(HmDeviceCosts *costs, double ns, uint64_t lines, uint32_t now_ms)
 }
 
 void
-hm_costs_note_device(HmDeviceCosts *costs, uint32_t keys, const HmDeviceTimes *times, uint32_t now_ms)
+hm_costs_note_device(HmDeviceCosts *costs, uint32_t keys, const HmDeviceTimes *times,
+					 uint32_t now_ms)
 {
 	double		waited = times->asked - times->busy;
 	double		sync_waited = times->loaded ? 0 : times->sync_waited;

@@ -6,8 +6,9 @@
  * (test/unit/test_costs.c).  All times are in ns unless the name says otherwise.
  *
  * A batch goes where it is expected to be done sooner, as things stand.  On the device it waits
- * for what other sessions have asked for, and for the lines that the copy lacks.  So while many sessions
- * search, some of them use the CPU, and a short queue is always left in front of the device.
+ * for what other sessions have asked for, and for the lines that the copy lacks.  So while many
+ * sessions search, some of them use the CPU, and a short queue is always left in front of the
+ * device.
  */
 #ifndef HARMONIA_COSTS_H
 #define HARMONIA_COSTS_H
@@ -57,19 +58,21 @@ typedef struct HmClassCosts
 typedef struct HmDeviceCosts
 {
 	HmClassCosts classes[HM_SIZE_CLASSES];
-	HmMean		busy;			/* the share of a batch's time on the device in which other requests have to
-								 * wait */
+	HmMean		busy;			/* the share of a batch's time on the device in which other
+								 * requests have to wait */
 	HmMean		sync;			/* to bring the copy up to date, whatever it lacks */
 	HmMean		line;			/* and for each line that it lacks */
 	float		missed;			/* that batches would have saved since the last re-sync,
 								 * had the copy been up to date */
-	uint32_t	lost_at_ms;		/* when what a class has gained was below 0 last after a batch on the device */
-	float		patience;		/* copies are made when they would have saved so many times what making one takes;
-								 * below 1: once */
+	uint32_t	lost_at_ms;		/* when what a class has gained was below 0 last after a batch on
+								 * the device */
+	float		patience;		/* copies are made when they would have saved so many times what
+								 * making one takes; below 1: once */
 	uint32_t	patience_at_ms; /* when it was set */
 	float		debt;			/* that batches spent on the CPU for lack of a copy, since the
 								 * index was last loaded or unloaded */
-	uint64_t	refused;		/* when the device last had no room for the copy, by hm_now_ms(), or 0 */
+	uint64_t	refused;		/* when the device last had no room for the copy, by hm_now_ms(),
+								 * or 0 */
 } HmDeviceCosts;
 
 /* What is in the way of a batch on the device. */
@@ -85,8 +88,10 @@ typedef struct HmQueue
 /* Why a batch goes to the device. */
 typedef enum HmCostReason
 {
-	HM_COST_LEARNING,			/* too few batches like it have gone there; it may be sooner as well */
-	HM_COST_SOONER,				/* it is expected to be done sooner, with its re-sync; or it has to */
+	HM_COST_LEARNING,			/* too few batches like it have gone there; it may be sooner as
+								 * well */
+	HM_COST_SOONER,				/* it is expected to be done sooner, with its re-sync; or it has
+								 * to */
 	HM_COST_INVESTMENT,			/* its re-sync is made for those after it, too */
 	HM_COST_TRIAL				/* to know how long it takes */
 } HmCostReason;
@@ -105,7 +110,8 @@ typedef struct HmCostChoice
 /* How long a batch has taken on the device. */
 typedef struct HmDeviceTimes
 {
-	double		all;			/* from the start to the last hit, without what was done with the hits */
+	double		all;			/* from the start to the last hit, without what was done with the
+								 * hits */
 	double		asked;			/* of "all", from sending requests to their answers */
 	double		busy;			/* of that, the device's work for this batch */
 	double		sync;			/* of "all", bringing the copy up to date */
@@ -128,17 +134,20 @@ extern HmCostChoice hm_costs_choose(HmDeviceCosts *costs, uint32_t keys, const H
 									uint32_t now_ms);
 
 /* What is expected of a batch that goes to the device in any case. */
-extern HmCostChoice hm_costs_forced(const HmDeviceCosts *costs, uint32_t keys, const HmQueue *queue);
+extern HmCostChoice hm_costs_forced(const HmDeviceCosts *costs, uint32_t keys,
+									const HmQueue *queue);
 
 /*
- * Does a session set up its connection to the device for a batch that goes there?  That serves its later batches, too.  So it
- * does when its batches have missed as much as that takes, which *missed notes; one that is to be a trial for all does not.
+ * Does a session set up its connection to the device for a batch that goes there?  That serves its
+ * later batches, too.  So it does when its batches have missed as much as that takes, which *missed
+ * notes; one that is to be a trial for all does not.
  */
 extern bool hm_costs_set_up(double *missed, const HmCostChoice *choice, double setup);
 
 /*
  * How many times what making a copy takes batches must have missed before it is made.  That doubles
- * with each attempt that fails, as the index changes too fast.  Like means, it gets less as it gets older.
+ * with each attempt that fails, as the index changes too fast.  Like means, it gets less as it gets
+ * older.
  */
 extern double hm_costs_patience(const HmDeviceCosts *costs, uint32_t now_ms);
 extern void hm_costs_note_failure(HmDeviceCosts *costs, uint32_t now_ms);

@@ -2,8 +2,8 @@
  * leaves.h
  *		The list of an index's leaves, as it is sent to the device (leaves.c).
  *
- * leaves.c is compiled once for each width of keys (am/width.h).  Bounds in these lists have 128 bits
- * for all of them.
+ * leaves.c is compiled once for each width of keys (am/width.h).  Bounds in these lists have 128
+ * bits for all of them.
  */
 #ifndef HARMONIA_DEVICE_LEAVES_H
 #define HARMONIA_DEVICE_LEAVES_H
@@ -83,11 +83,12 @@ typedef struct HmLeafMethods
 
 	/*
 	 * Write those of the leaves that belong to segments of the directory to
-	 * out[], which has room for all: in order, and each as it was noted last.  Others are left over from
-	 * segments that are dead, or are not alive yet.  Returns their number, or -1 if they overlap, which is
-	 * possible only if the leaves and the directory do not show one state.
+	 * out[], which has room for all: in order, and each as it was noted last.  Others are left over
+	 * from segments that are dead, or are not alive yet.  Returns their number, or -1 if they
+	 * overlap, which is possible only if the leaves and the directory do not show one state.
 	 */
-	int64		(*write_new) (const HmNotedLeaves *list, const HmReadDirectory *directory, HpNewLeaf *out);
+	int64		(*write_new) (const HmNotedLeaves *list, const HmReadDirectory *directory,
+							  HpNewLeaf *out);
 } HmLeafMethods;
 
 /* For keys of at most 64 bits, and of 128. */
@@ -98,7 +99,9 @@ extern const HmLeafMethods hm_leaf_methods_128;
 static inline HpBound
 hm_sent_bound(HtEntry128 bound)
 {
-	HpBound		result = {{ht_key_word_128(bound.key, 0), ht_key_word_128(bound.key, 1)}, bound.tid};
+	HpBound		result = {
+		{ht_key_word_128(bound.key, 0), ht_key_word_128(bound.key, 1)}, bound.tid
+	};
 
 	return result;
 }

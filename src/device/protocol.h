@@ -20,10 +20,10 @@
  * between HP_SYNC_BEGIN and HP_SYNC_END.  Other clients' requests about the same index
  * wait for the end of this sync, so no search meets a copy that is only partly up to
  * date.  A client that sends nothing for HP_SYNC_IDLE_MS while others wait for the end of its
- * sync loses its connection.  During its sync a client may only continue with it, HP_MAP other staging
- * memory, or give up and HP_DROP the copy.  If its connection ends before HP_SYNC_END,
- * or any of the sync's requests fails, the copy is dropped.  A search finds everything
- * that was in the copy at the last HP_SYNC_END before it, or what later syncs brought.
+ * sync loses its connection.  During its sync a client may only continue with it, HP_MAP other
+ * staging memory, or give up and HP_DROP the copy.  If its connection ends before HP_SYNC_END, or
+ * any of the sync's requests fails, the copy is dropped.  A search finds everything that was in the
+ * copy at the last HP_SYNC_END before it, or what later syncs brought.
  *
  * The supervisor's connection is descriptor HP_CONTROL_FD, which the daemon inherits.
  * The daemon sends one HpReply there once it listens, or to say why it cannot.  Then it
@@ -153,10 +153,10 @@ typedef struct HpNewLeaf
 } HpNewLeaf;
 
 /*
- * Keys are as wide as the index's: uint32_t, uint64_t, or 16 bytes with the lowest one first.  Hits are pairs: uint32_t probe
- * numbers at probes_at and uint64_t tids at tids_at, with "room" entries each.  The hits
- * of one probe are adjacent; otherwise the order is undefined.  With tids_only nothing
- * is written at probes_at.
+ * Keys are as wide as the index's: uint32_t, uint64_t, or 16 bytes with the lowest one first.  Hits
+ * are pairs: uint32_t probe numbers at probes_at and uint64_t tids at tids_at, with "room" entries
+ * each.  The hits of one probe are adjacent; otherwise the order is undefined.  With tids_only
+ * nothing is written at probes_at.
  *
  * There can be a map of heap pages at map_at: a bit for each page, the lowest bit of a uint32_t
  * first.  Hits on a page whose bit is set are only counted.  Without tids_only they are counted
@@ -164,11 +164,11 @@ typedef struct HpNewLeaf
  * counts_at.  The hits of one probe are then not adjacent.  The daemon uses the map for this
  * search and keeps nothing of it.
  *
- * With with_keys, for ranges without a map, the key of each hit is written at keys_at, as wide as the
- * index's, for as many hits as there is room for.  (The key of a point's hit is the point.)
+ * With with_keys, for ranges without a map, the key of each hit is written at keys_at, as wide as
+ * the index's, for as many hits as there is room for.  (The key of a point's hit is the point.)
  *
- * With by_block, which excludes a map and keys, hits come in the order of heap blocks, those of each piece
- * of the search after those of the one before; those of one probe are then not adjacent.
+ * With by_block, which excludes a map and keys, hits come in the order of heap blocks, those of
+ * each piece of the search after those of the one before; those of one probe are then not adjacent.
  */
 typedef struct HpSearch
 {

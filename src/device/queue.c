@@ -2,9 +2,9 @@
  * queue.c
  *		What backends have in front of the device, for the choice between it and the CPU.
  *
- * Each backend adds its expected work to sums in shared memory when its batch goes to the device, and
- * takes it away when the answer is there.  Sums can be out of date by a moment; they are read to
- * estimate, not to count.
+ * Each backend adds its expected work to sums in shared memory when its batch goes to the device,
+ * and takes it away when the answer is there.  Sums can be out of date by a moment; they are read
+ * to estimate, not to count.
  */
 #include "postgres.h"
 

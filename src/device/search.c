@@ -70,7 +70,8 @@ save_hits(void *owner)
 
 	if (left == 0)
 		return;
-	tids = MemoryContextAllocHuge(remote->context, left * (sizeof(uint64) + sizeof(uint32)) + MAXALIGN(keys_size));
+	tids = MemoryContextAllocHuge(remote->context, left * (sizeof(uint64) + sizeof(uint32)) +
+								  MAXALIGN(keys_size));
 	remote->saved = tids;
 	if (remote->hit_keys != NULL)
 	{
@@ -108,8 +109,8 @@ drop_hits(HmRemote *remote)
 }
 
 /*
- * Measures what a batch takes.  What setting up this backend's connection takes meanwhile is not part of it: later
- * batches, and those of other sessions, do not take that.
+ * Measures what a batch takes.  What setting up this backend's connection takes meanwhile is not
+ * part of it: later batches, and those of other sessions, do not take that.
  */
 typedef struct Watch
 {
@@ -288,7 +289,8 @@ next_chunk(HmRemote *remote)
 	 */
 	for (int attempt = 0;; attempt++)
 	{
-		reason = bring_up_to_date(remote, attempt > 0 && remote->may_load && !remote_in_gate(remote));
+		reason = bring_up_to_date(remote,
+								  attempt > 0 && remote->may_load && !remote_in_gate(remote));
 		if (reason != HM_CPU_NO_REASON)
 			return reason;
 		hm_queue_enter(0, rest_of_batch(remote));
@@ -413,7 +415,10 @@ enter(HmRemote *remote, const HmMapReader *reader, HmGateAnswer answer)
 	remote->answer = answer;
 }
 
-/* If the next call of next() searches, make sure that there is a copy.  In the gate it is brought up to date again. */
+/*
+ * If the next call of next() searches, make sure that there is a copy.  In the gate it is brought
+ * up to date again.
+ */
 static void
 prepare(HmRemote *remote)
 {

@@ -35,7 +35,8 @@ struct HmRemote
 	const uint8 *done;
 	HmChoice	choice;			/* that was made for it */
 	bool		synced;			/* the copy is as up to date as it must be */
-	bool		may_load;		/* if it has gone it can be made again: that was chosen, or it was there */
+	bool		may_load;		/* if it has gone it can be made again: that was chosen, or it
+								 * was there */
 	HmDeviceTimes times;		/* spent on this batch */
 	uint32		next;			/* first probe that has not been searched */
 	bool		with_keys;		/* the device returns the keys of hits: they are wanted, and
@@ -86,7 +87,8 @@ remote_counts(const HmRemote *remote)
 static pg_attribute_always_inline HmKey
 remote_key(HtWidth width, const void *keys, uint64 i)
 {
-	return width == HT_WIDTH32 ? ((const uint32 *) keys)[i] : hm_key_get(keys, hm_key_size(width), i);
+	return width == HT_WIDTH32 ? ((const uint32 *) keys)[i] :
+		hm_key_get(keys, hm_key_size(width), i);
 }
 
 /*
@@ -94,12 +96,14 @@ remote_key(HtWidth width, const void *keys, uint64 i)
  * number.  Returns HM_CPU_NO_REASON if the hits are there, HM_CPU_NOT_RESIDENT if the copy is
  * gone, or otherwise the reason why the device cannot answer.
  *
- * The hits are in staging memory; the caller claims it to keep them.  The copy is up to date, and no
- * hits of an earlier chunk are left.
+ * The hits are in staging memory; the caller claims it to keep them.  The copy is up to date, and
+ * no hits of an earlier chunk are left.
  */
 extern HmCpuReason hm_search_chunk(HmRemote *remote, uint32 *count);
 
-/* Can the device leave out equal points of a batch?  Only if they and their hits fit in one chunk. */
+/*
+ * Can the device leave out equal points of a batch?  Only if they and their hits fit in one chunk.
+ */
 extern bool hm_search_makes_distinct(const HmRemote *remote, const HmProbes *probes);
 
 /* Make room for a tally of so many probes (search.c).  Its content is undefined. */

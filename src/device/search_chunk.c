@@ -21,8 +21,8 @@
 #define MIN_ROOM			1024
 
 /*
- * Where hits are counted or tallied, a page map goes along with the keys of a chunk, if it is at most
- * this share of their size.  Then reading the visibility map twice takes less time than
+ * Where hits are counted or tallied, a page map goes along with the keys of a chunk, if it is at
+ * most this share of their size.  Then reading the visibility map twice takes less time than
  * looking up one TID for each key.
  */
 #define PAGE_MAP_SHARE		4
@@ -88,7 +88,8 @@ chunk_offsets(const HmRemote *remote, bool is_range, uint32 count, uint64 room)
 	offsets.sent = offsets.counts_at = offsets.map_at +
 		TYPEALIGN(64, (Size) offsets.map_words * sizeof(uint32));
 	offsets.probes_at = offsets.counts_at +
-		(remote_counts(remote) || offsets.map_words == 0 ? 0 : TYPEALIGN(64, (Size) count * sizeof(uint32)));
+		(remote_counts(remote) || offsets.map_words == 0 ? 0 :
+		 TYPEALIGN(64, (Size) count * sizeof(uint32)));
 	offsets.tids_at = offsets.probes_at +
 		(remote_counts(remote) ? 0 : TYPEALIGN(64, room * sizeof(uint32)));
 	offsets.keys_at = offsets.tids_at + TYPEALIGN(64, room * sizeof(uint64));
@@ -175,7 +176,8 @@ hm_search_makes_distinct(const HmRemote *remote, const HmProbes *probes)
 {
 	uint64		room = expected_room(remote, probes->count);
 
-	return hm_probes_are_points(probes) && chunk_offsets(remote, false, probes->count, room).end <= HM_STAGING_MAX &&
+	return hm_probes_are_points(probes) &&
+		chunk_offsets(remote, false, probes->count, room).end <= HM_STAGING_MAX &&
 		expected_hits(remote, probes->count) <= max_hits(remote) &&
 		!any_too_large(remote, probes->low, probes->count);
 }
@@ -192,8 +194,8 @@ are_of_chunk(const uint32 *probes, uint64 n, uint32 count)
 }
 
 /*
- * Is each hit's key one of its probe's keys?  "low" are the chunk's probes; high is NULL if all have one length.
- * These rows are not fetched, so nothing else would show that a device is wrong.
+ * Is each hit's key one of its probe's keys?  "low" are the chunk's probes; high is NULL if all
+ * have one length.  These rows are not fetched, so nothing else would show that a device is wrong.
  */
 static pg_attribute_always_inline bool
 keys_are_of_probes(const HmRemote *remote, HtWidth width, const void *low, const void *high,
@@ -286,8 +288,8 @@ ask(HmRemote *remote, HpRequest *request)
 }
 
 /*
- * Lay out a chunk.  Takes only as many probes as leave room for their hits, and have not too many.  Returns false if a
- * single probe has too many.
+ * Lay out a chunk.  Takes only as many probes as leave room for their hits, and have not too many.
+ * Returns false if a single probe has too many.
  */
 static bool
 fit_chunk(const HmRemote *remote, Chunk *chunk)
@@ -304,7 +306,8 @@ fit_chunk(const HmRemote *remote, Chunk *chunk)
 		chunk->room = Max(chunk->room, expected_room(remote, chunk->count));
 		chunk->offsets = chunk_offsets(remote, chunk->is_range, chunk->count, chunk->room);
 		hits = Max(expected_hits(remote, chunk->count), chunk->room);
-		if ((chunk->offsets.end <= CHUNK_SIZE && hits <= max) || chunk->count == 1 || remote->probes.distinct)
+		if ((chunk->offsets.end <= CHUNK_SIZE && hits <= max) || chunk->count == 1 ||
+			remote->probes.distinct)
 			return chunk->offsets.end <= HM_STAGING_MAX && chunk->room <= max;
 		share = Min(0.9 * CHUNK_SIZE / chunk->offsets.end, 0.9 * max / hits);
 		chunk->count = Max(1, Min(chunk->count - 1, (uint32) (chunk->count * share)));
@@ -325,10 +328,12 @@ write_chunk(const HmRemote *remote, Chunk *chunk)
 		return false;
 	write_keys(remote, staging + offsets->low_at, chunk->low, 0, chunk->count);
 	if (chunk->is_range)
-		write_keys(remote, staging + offsets->high_at, chunk->high != NULL ? chunk->high : chunk->low,
+		write_keys(remote, staging + offsets->high_at,
+				   chunk->high != NULL ? chunk->high : chunk->low,
 				   remote->probes.length, chunk->count);
 	if (chunk->too_large)
-		empty_ranges(remote, staging + offsets->low_at, staging + offsets->high_at, chunk->low, chunk->count);
+		empty_ranges(remote, staging + offsets->low_at, staging + offsets->high_at, chunk->low,
+					 chunk->count);
 	if (offsets->map_words > 0)
 	{
 		chunk->map = (uint32 *) (staging + offsets->map_at);
@@ -396,22 +401,26 @@ take_hits(HmRemote *remote, const Chunk *chunk, const HpReply *reply)
 	char	   *staging = chunk->staging;
 	uint64		hits = reply->hits - reply->counted;
 
-	remote->hit_probes = remote_counts(remote) ? NULL : (uint32 *) (staging + chunk->offsets.probes_at);
+	remote->hit_probes = remote_counts(remote) ? NULL :
+		(uint32 *) (staging + chunk->offsets.probes_at);
 	remote->hit_tids = (uint64 *) (staging + chunk->offsets.tids_at);
 	remote->hit_keys = remote->with_keys ? staging + chunk->offsets.keys_at : NULL;
 	if (remote->hit_probes != NULL && !are_of_chunk(remote->hit_probes, hits, chunk->count))
 		return false;
 	if (remote->hit_keys != NULL &&
-		!are_keys_of_probes(remote, chunk->low, chunk->high, remote->hit_probes, remote->hit_keys, hits))
+		!are_keys_of_probes(remote, chunk->low, chunk->high, remote->hit_probes,
+							remote->hit_keys, hits))
 		return false;
 	if (chunk->map != NULL && remote->hit_probes != NULL && reply->counted > 0 &&
-		!take_tally(remote, (const uint32 *) (staging + chunk->offsets.counts_at), chunk->count, reply->counted))
+		!take_tally(remote, (const uint32 *) (staging + chunk->offsets.counts_at), chunk->count,
+					reply->counted))
 		return false;
 	remote->by_map = chunk->map != NULL;
 	remote->counted += reply->counted;
 	remote->hits = hits;
 	remote->stats->counts.bytes_from_device += hits *
-		(sizeof(uint64) + (remote->hit_probes == NULL ? 0 : sizeof(uint32)) + (remote->with_keys ? remote->width : 0));
+		(sizeof(uint64) + (remote->hit_probes == NULL ? 0 : sizeof(uint32)) +
+		 (remote->with_keys ? remote->width : 0));
 	return true;
 }
 
@@ -422,7 +431,8 @@ hm_search_chunk(HmRemote *remote, uint32 *count)
 	Chunk		chunk = {
 		.count = *count,
 		.low = hm_key_at(remote->probes.low, key_size, remote->next),
-		.high = remote->probes.high == NULL ? NULL : hm_key_at(remote->probes.high, key_size, remote->next)
+		.high = remote->probes.high == NULL ? NULL :
+			hm_key_at(remote->probes.high, key_size, remote->next)
 	};
 
 	for (;;)
@@ -444,7 +454,8 @@ hm_search_chunk(HmRemote *remote, uint32 *count)
 		reason = why_not_searched(reply);
 		if (reason != HM_CPU_NO_REASON)
 			return reason;
-		if (reply->hits > chunk.room || reply->counted > reply->hits || (chunk.map == NULL && reply->counted > 0))
+		if (reply->hits > chunk.room || reply->counted > reply->hits ||
+			(chunk.map == NULL && reply->counted > 0))
 			return HM_CPU_DEVICE_FAILED;
 		remote->rate = (double) reply->hits / chunk.count;
 		if (chunk.map != NULL && !page_map_holds(remote, chunk.map, chunk.offsets.map_words))

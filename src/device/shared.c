@@ -62,7 +62,8 @@ shared_size(void)
 {
 	Size		result = offsetof(HmDeviceShared, words);
 
-	result = add_size(result, mul_size(count_words(), sizeof(pg_atomic_uint64) + sizeof(pg_atomic_uint32)));
+	result = add_size(result, mul_size(count_words(),
+									   sizeof(pg_atomic_uint64) + sizeof(pg_atomic_uint32)));
 	return add_size(result, mul_size(hm_summary_words(count_words()), sizeof(pg_atomic_uint64)));
 }
 

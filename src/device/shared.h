@@ -2,8 +2,8 @@
  * shared.h
  *		Shared memory of the device, its settings, and its state (shared.c).
  *
- * Unless the library is preloaded, hm_device_state() returns HM_DEVICE_NOT_LOADED, hm_device_info() works,
- * and nothing else in this folder may be called.
+ * Unless the library is preloaded, hm_device_state() returns HM_DEVICE_NOT_LOADED, hm_device_info()
+ * works, and nothing else in this folder may be called.
  */
 #ifndef HARMONIA_DEVICE_SHARED_H
 #define HARMONIA_DEVICE_SHARED_H
@@ -163,8 +163,8 @@ extern HmSlot *hm_slot_find(Oid relation, bool make);
 extern void hm_slot_unwatch(HmSlot *slot);
 
 /*
- * Install the hook and the callback of watch.c, and the callbacks of queue.c.  Once there is shared memory,
- * hm_watch_start() has writers mark what they change.
+ * Install the hook and the callback of watch.c, and the callbacks of queue.c.  Once there is shared
+ * memory, hm_watch_start() has writers mark what they change.
  */
 extern void hm_watch_init(void);
 extern void hm_watch_start(void);

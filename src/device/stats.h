@@ -37,15 +37,15 @@ typedef struct HmCopyState
 
 /*
  * Get the costs of an index of this database, to read or change them, and the state of its copy
- * if state is not NULL.  Returns NULL if there is no room for them.  Otherwise the caller soon calls
- * hm_stats_unlock_costs(), and nothing in between that may fail or wait.
+ * if state is not NULL.  Returns NULL if there is no room for them.  Otherwise the caller soon
+ * calls hm_stats_unlock_costs(), and nothing in between that may fail or wait.
  */
 extern HmDeviceCosts *hm_stats_lock_costs(Oid relation, HmCopyState *state);
 extern void hm_stats_unlock_costs(void);
 
 /*
- * The time in ms, never 0, by a clock that nobody sets back.  All processes of a server have the same.  Costs know
- * their age by its lower half.
+ * The time in ms, never 0, by a clock that nobody sets back.  All processes of a server have the
+ * same.  Costs know their age by its lower half.
  */
 extern uint64 hm_now_ms(void);
 

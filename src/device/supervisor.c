@@ -61,7 +61,8 @@ static pid_t daemon_pid = 0;
 static int	control = -1;
 static int	delay_ms;
 static TimestampTz up_since;
-static uint64 pinged = 0;		/* when a ping was sent that has no answer, by hm_now_ms(); 0: none */
+static uint64 pinged = 0;		/* when a ping was sent that has no answer, by hm_now_ms(); 0:
+								 * none */
 static HpReply ready;			/* what the daemon said when it was ready */
 
 /* The settings of the last start or attempt to start. */
@@ -158,8 +159,8 @@ wait_for_control(long timeout)
 
 /*
  * Close the control connection, so that the daemon ends if it has not, and wait for its
- * end.  Sets *status as waitpid() does, or to 0 if there is no daemon.  The kernel may not let a daemon end
- * whose device hangs; it is not waited for then, so that the server can be stopped.
+ * end.  Sets *status as waitpid() does, or to 0 if there is no daemon.  The kernel may not let a
+ * daemon end whose device hangs; it is not waited for then, so that the server can be stopped.
  */
 static void
 end_daemon(int *status)
@@ -413,7 +414,8 @@ watch_daemon(void)
 static bool
 settings_changed(void)
 {
-	return hm_gpu_mode != started_mode || strcmp(hm_gpu_devices, started_devices) != 0 || hm_device_memory != started_memory ||
+	return hm_gpu_mode != started_mode || strcmp(hm_gpu_devices, started_devices) != 0 ||
+		hm_device_memory != started_memory ||
 		hm_device_host_memory != started_host_memory;
 }
 

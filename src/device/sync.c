@@ -18,8 +18,8 @@
  * The directory tells.  It is read after the marks were taken: a movement has the directory
  * locked while it marks the leaves of new segments, so what was marked is alive by then, or
  * never will be without being marked again.  New leaves that are sent twice, or were not new,
- * do no harm.  Where the whole list is sent, the directory is read for the sake of its lock: a movement
- * that had not counted its change of structure when its marks were taken has done so then.
+ * do no harm.  Where the whole list is sent, the directory is read for the sake of its lock: a
+ * movement that had not counted its change of structure when its marks were taken has done so then.
  *
  * The daemon lets one client at a time do this.  If the re-sync fails in the middle,
  * because of an error or a cancelled query, the connection is closed and the daemon
@@ -119,17 +119,19 @@ typedef enum Attempt
 /* What attempts leave to the next one. */
 typedef struct Sending
 {
-	uint64		copied;			/* the structure count of the copy's list and pages; 0: it has none */
+	uint64		copied;			/* the structure count of the copy's list and pages; 0: it has
+								 * none */
 	bool		complete;		/* send the whole list */
 	bool		has_pages;		/* the copy has all pages but for what is marked */
 	HmLeafList	list;			/* if it is to be sent */
 } Sending;
 
 /*
- * Has the structure not changed since it was at this count?  If marks have been taken that may be of new leaves, the
- * directory is read first.  A split has the leaves locked that it marks, until it has counted its change.  A movement,
- * or a backend that adds a segment, has not, but has the directory locked all the while.  So what was not counted yet is
- * counted by then.  The directory's segments are the caller's to free.
+ * Has the structure not changed since it was at this count?  If marks have been taken that may be
+ * of new leaves, the directory is read first.  A split has the leaves locked that it marks, until
+ * it has counted its change.  A movement, or a backend that adds a segment, has not, but has the
+ * directory locked all the while.  So what was not counted yet is counted by then.  The directory's
+ * segments are the caller's to free.
  */
 static bool
 structure_stays(const HmSync *sync, uint64 count, bool may_be_new, HmReadDirectory *directory)
@@ -141,15 +143,18 @@ structure_stays(const HmSync *sync, uint64 count, bool may_be_new, HmReadDirecto
 }
 
 /*
- * The pages show the structure at this count: send the list, or what is new in it.  If the new leaves do not fit
- * together, the next attempt sends the whole list.
+ * The pages show the structure at this count: send the list, or what is new in it.  If the new
+ * leaves do not fit together, the next attempt sends the whole list.
  */
 static Attempt
 send_structure(HmSync *sync, Sending *sending, uint64 count, const HmReadDirectory *directory)
 {
 	bool		failed = false;
 
-	/* If the index has outgrown its words, leaves without a word have not been sent, even if the copy has room for them. */
+	/*
+	 * If the index has outgrown its words, leaves without a word have not been sent, even if the
+	 * copy has room for them.
+	 */
 	if (pg_atomic_read_u32(sync->watch.overflow) != 0)
 		return ATTEMPT_FAILED;
 	if (sending->complete)
@@ -162,7 +167,10 @@ send_structure(HmSync *sync, Sending *sending, uint64 count, const HmReadDirecto
 	return failed ? ATTEMPT_OUTRUN : ATTEMPT_SENT;
 }
 
-/* Send the leaves' pages and the list as they are at a structure count, if that does not change meanwhile. */
+/*
+ * Send the leaves' pages and the list as they are at a structure count, if that does not change
+ * meanwhile.
+ */
 static Attempt
 try_to_send(HmSync *sync, Sending *sending, uint64 count)
 {
@@ -177,7 +185,8 @@ try_to_send(HmSync *sync, Sending *sending, uint64 count)
 	HM_FAULT(sync_listed);
 
 	/* What is marked from here on is sent in the next attempt at the latest. */
-	if (sending->has_pages ? !hm_sync_send_marked(sync) : !hm_sync_send_leaves(sync, &sending->list))
+	if (sending->has_pages ? !hm_sync_send_marked(sync) :
+		!hm_sync_send_leaves(sync, &sending->list))
 		return sync->reason == HM_CPU_RESTLESS ? ATTEMPT_OUTRUN : ATTEMPT_FAILED;
 	sending->has_pages = true;
 	HM_FAULT(sync_copied);
@@ -254,7 +263,8 @@ why_refused(const HpReply *reply)
 {
 	if (reply != NULL && reply->status == HP_OK)
 		return HM_CPU_NO_REASON;
-	return reply != NULL && reply->status == HP_NO_MEMORY ? HM_CPU_DEVICE_MEMORY : HM_CPU_DEVICE_FAILED;
+	return reply != NULL && reply->status == HP_NO_MEMORY ? HM_CPU_DEVICE_MEMORY :
+		HM_CPU_DEVICE_FAILED;
 }
 
 /* End a sync that has brought the copy to this structure count, and describe the copy. */

@@ -214,8 +214,9 @@ add_lines(HmSync *sync, BlockNumber block, Page page, uint64 lines)
 }
 
 /*
- * Take the marks of a block and copy the marked lines of a leaf: the device reads leaves alone.  A block that becomes a leaf later is marked
- * again as a whole.  There are none for a backend that has lost its sync; its next request will fail.
+ * Take the marks of a block and copy the marked lines of a leaf: the device reads leaves alone.  A
+ * block that becomes a leaf later is marked again as a whole.  There are none for a backend that
+ * has lost its sync; its next request will fail.
  */
 static inline void
 take_block(HmSync *sync, BlockNumber block)
@@ -225,7 +226,8 @@ take_block(HmSync *sync, BlockNumber block)
 
 	HM_FAULT(sync_page_pinned);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	lines = hm_device_in_sync(&sync->watch) ? pg_atomic_exchange_u64(&sync->watch.words[block], 0) : 0;
+	lines = hm_device_in_sync(&sync->watch) ?
+		pg_atomic_exchange_u64(&sync->watch.words[block], 0) : 0;
 	if (hm_page_is(BufferGetPage(buffer), HM_PAGE_LEAF))
 	{
 		add_lines(sync, block, BufferGetPage(buffer), lines);
@@ -246,8 +248,8 @@ prefetch_block(HmSync *sync, BlockNumber block, uint64 lines)
 }
 
 /*
- * Are there marks to be taken?  The flag is lowered before any is.  With a limit it stays: a backend that
- * finds it lowered relies on this re-sync to send all that was marked before.
+ * Are there marks to be taken?  The flag is lowered before any is.  With a limit it stays: a
+ * backend that finds it lowered relies on this re-sync to send all that was marked before.
  */
 static bool
 begin_marked(HmSync *sync)

@@ -30,8 +30,9 @@
 #include "device/watch.h"
 
 /*
- * Extra words of an index: a quarter of its blocks, and this many.  While half of the pool is free, the index may double
- * besides: leaves that were built full are all split within a short time, and meanwhile no new copy could be made.
+ * Extra words of an index: a quarter of its blocks, and this many.  While half of the pool is free,
+ * the index may double besides: leaves that were built full are all split within a short time, and
+ * meanwhile no new copy could be made.
  */
 #define GROWTH_WORDS		256
 
@@ -305,7 +306,10 @@ oldest_watched(void)
 	return oldest;
 }
 
-/* Find a range for an index with so many blocks that may double.  Returns false if it would take too much. */
+/*
+ * Find a range for an index with so many blocks that may double.  Returns false if it would take
+ * too much.
+ */
 static bool
 find_large_range(BlockNumber blocks, uint32 *words, uint32 *first)
 {
@@ -507,7 +511,8 @@ hm_device_walk_marks(const HmWatch *watch, HmMarkWalk *walk)
 static void
 take_summary(HmMarkWalk *walk)
 {
-	uint32		end = walk->watch->first_group + (walk->watch->blocks + HM_GROUP_WORDS - 1) / HM_GROUP_WORDS;
+	uint32		end = walk->watch->first_group +
+		(walk->watch->blocks + HM_GROUP_WORDS - 1) / HM_GROUP_WORDS;
 	pg_atomic_uint64 *summary = &hm_device_summary()[walk->group / 64];
 	uint32		low = walk->group % 64;
 	uint64		own = PG_UINT64_MAX << low;
@@ -564,7 +569,8 @@ hm_device_stop_walk(const HmMarkWalk *walk)
 	uint64		bits = walk->bits;
 
 	if (walk->block < walk->end)
-		bits |= UINT64CONST(1) << (walk->watch->first_group + walk->block / HM_GROUP_WORDS - walk->base);
+		bits |= UINT64CONST(1) <<
+			(walk->watch->first_group + walk->block / HM_GROUP_WORDS - walk->base);
 	if (bits != 0)
 		pg_atomic_fetch_or_u64(summary, bits);
 }
@@ -712,6 +718,7 @@ hm_watch_start(void)
 {
 	StaticAssertStmt(HM_LINE_SIZE == HP_LINE_SIZE, "marks are of the lines that are sent");
 	hm_mark_hooks = (HmMarkHooks) {
-		.page = mark_page,.blocks = mark_blocks,.structure = mark_structure,.watched = &hm_device->watched
+		.page = mark_page,.blocks = mark_blocks,.structure = mark_structure,
+		.watched = &hm_device->watched
 	};
 }

@@ -71,13 +71,15 @@ extern void hm_device_release(void);
 extern void hm_device_loads(void);
 
 /*
- * The daemon has begun a sync of the index that this backend holds, and given it this number.  Returns false if a later one
- * has been begun meanwhile.
+ * The daemon has begun a sync of the index that this backend holds, and given it this number.
+ * Returns false if a later one has been begun meanwhile.
  *
- * A backend that stops in the middle of its sync can lose it, when the daemon closes the connection or is started again,
- * and notices that at its next request.  Another one makes a new copy meanwhile, and marks that are set then are owed to
- * that.  So a backend that takes marks first checks that its sync is still the last one (hm_device_in_sync()).  It holds the
- * lock of the marked page then, which the new copy's maker reads and a writer changes later, or that of the shared memory.
+ * A backend that stops in the middle of its sync can lose it, when the daemon closes the connection
+ * or is started again, and notices that at its next request.  Another one makes a new copy
+ * meanwhile, and marks that are set then are owed to that.  So a backend that takes marks first
+ * checks that its sync is still the last one (hm_device_in_sync()).  It holds the lock of the
+ * marked page then, which the new copy's maker reads and a writer changes later, or that of the
+ * shared memory.
  */
 extern bool hm_device_begin_sync(HmWatch *watch, uint64 number);
 
@@ -88,8 +90,8 @@ hm_device_in_sync(const HmWatch *watch)
 }
 
 /*
- * Lower the flag that says that there may be marks.  Returns whether it was raised; also false if this backend has
- * lost its sync.
+ * Lower the flag that says that there may be marks.  Returns whether it was raised; also false if
+ * this backend has lost its sync.
  */
 extern bool hm_device_lower_flag(const HmWatch *watch);
 

@@ -139,7 +139,7 @@ typedef struct Part
 	uint32		level;
 } Part;
 
-/* hm_lookup_join_block() or its like. */
+/* hm_lookup_block(). */
 typedef uint32 (*HmReadBlock) (CustomScanState *node, HmColumn *columns, uint32 max);
 
 typedef struct LookupAggregate

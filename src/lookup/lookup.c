@@ -239,7 +239,9 @@ note_reason(HmLookup *lookup, int reason)
 	}
 }
 
-/* To read the clock takes a tenth of a search for one key, so it is read where the time is noted. */
+/*
+ * To read the clock takes a tenth of a search for one key, so it is read where the time is noted.
+ */
 static inline void
 start_walk_time(const HmLookup *lookup, instr_time *start)
 {
@@ -511,7 +513,8 @@ hm_lookup_next_in_gate(HmLookup *lookup, HmGateAnswer answer, HmHit *hits, void 
 	tally->count = 0;
 	if (lookup->remote != NULL)
 		hm_remote_methods->leave(lookup->remote, tally);
-	tally->numbers = tally->count > 0 && lookup->numbers != NULL ? lookup->numbers + tally->first : NULL;
+	tally->numbers = tally->count > 0 && lookup->numbers != NULL ?
+		lookup->numbers + tally->first : NULL;
 	return n;
 }
 

@@ -2,9 +2,9 @@
  * lookup.h
  *		Batch lookup: many keys against one index in one call.
  *
- * This is everything that this folder offers to those that look keys up.  It depends on src/am (pages, directory,
- * segments) and src/tree (in-page search, partially-sorted aggregation).  The CPU searches, or a device if
- * there is one; what that has to offer is in remote.h.
+ * This is everything that this folder offers to those that look keys up.  It depends on src/am
+ * (pages, directory, segments) and src/tree (in-page search, partially-sorted aggregation).  The
+ * CPU searches, or a device if there is one; what that has to offer is in remote.h.
  *
  * A lookup takes a batch of probes, which are keys or ranges of keys, and returns each
  * matching (probe, entry) pair exactly once, whatever happens to the index between calls;
@@ -124,8 +124,8 @@ typedef struct HmLookup HmLookup;
 
 /*
  * The memory in bytes that a lookup allocates for each probe of its capacity, in an index of
- * this key size.  It takes up to 16 bytes more where keys are skewed, 5 more where probes that can be
- * done have many hits, twice that with wide keys, and 12 more for a device that cannot drop
+ * this key size.  It takes up to 16 bytes more where keys are skewed, 5 more where probes that can
+ * be done have many hits, twice that with wide keys, and 12 more for a device that cannot drop
  * duplicates.  In addition it may allocate up to 40 kB.
  */
 extern Size hm_lookup_probe_memory(Size key_size);
@@ -140,8 +140,8 @@ extern HmLookup *hm_lookup_create(Relation index, uint32 capacity);
 /*
  * Set the snapshot to test pages with for "snapshot too old", which only matters if
  * old_snapshot_threshold is on (PostgreSQL 15 and 16); and which decides whether entries that are
- * hinted to be dead are left out (hm_heeds_hints()).  Without one there is no test, and all entries are
- * found.  A device's copy has no hints, so the device finds them in any case.
+ * hinted to be dead are left out (hm_heeds_hints()).  Without one there is no test, and all entries
+ * are found.  A device's copy has no hints, so the device finds them in any case.
  */
 extern void hm_lookup_set_snapshot(HmLookup *lookup, Snapshot snapshot);
 
@@ -151,7 +151,10 @@ extern void hm_lookup_set_snapshot(HmLookup *lookup, Snapshot snapshot);
  */
 extern bool hm_lookup_set_variant(HmLookup *lookup, const char *variant);
 
-/* A probe that can be done, and has many hits on a leaf, more than the first number, gets a few of them at first. */
+/*
+ * A probe that can be done, and has many hits on a leaf, more than the first number, gets a few of
+ * them at first.
+ */
 #define HM_LOOKUP_MANY_HITS	32
 #define HM_LOOKUP_FEW_HITS	4
 
@@ -160,8 +163,8 @@ extern bool hm_lookup_set_variant(HmLookup *lookup, const char *variant);
  * caller and must stay unchanged until the next start. done, if not NULL, has a byte
  * for each probe.  Between calls the caller can set it to nonzero if it wants no more
  * hits of that probe; only few will follow.  With "done", hits of a probe with many may come in
- * several rounds, a few at first, and some of them again in a later round.  Applies the backend's insert batch, as
- * every scan does.
+ * several rounds, a few at first, and some of them again in a later round.  Applies the backend's
+ * insert batch, as every scan does.
  */
 extern void hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint8 *done);
 
@@ -170,8 +173,8 @@ extern void hm_lookup_start(HmLookup *lookup, const HmProbes *probes, const uint
  * the index's key size.  All calls for a batch want keys, or none does.
  * Hits of points come in key order.  Those of ranges come roughly in key order, because
  * blocks of leaves are unsorted.  Hits from the device come in the order of heap blocks, chunk
- * by chunk; those of ranges with keys, and of hm_lookup_next_in_gate(), come in any order.  Locks one page
- * at a time; the caller holds no buffer lock.
+ * by chunk; those of ranges with keys, and of hm_lookup_next_in_gate(), come in any order.  Locks
+ * one page at a time; the caller holds no buffer lock.
  *
  * Returns 0 at the end.
  *
@@ -249,8 +252,8 @@ extern uint32 hm_lookup_next_in_gate(HmLookup *lookup, HmGateAnswer answer, HmHi
  * "look" looks TIDs up, and sets all_visible for each of them: 1 if its heap page is
  * all-visible, otherwise 0.
  *
- * "all" tells whether all heap pages from first to last are all-visible, if it is cheaper to find that
- * out than to look n TIDs up; otherwise it returns false.
+ * "all" tells whether all heap pages from first to last are all-visible, if it is cheaper to find
+ * that out than to look n TIDs up; otherwise it returns false.
  *
  * "pack" makes a part of a page map, "words" words from number "first" on.  A page map has a
  * bit for each heap page, the lowest bit of a word first, set if the page is all-visible.
@@ -322,8 +325,8 @@ extern Buffer hm_pin_expected(Relation relation, BlockNumber block);
 extern void hm_pin_expect(Relation relation, BlockNumber block, Buffer buffer);
 
 /*
- * Prefetch what hm_pin() will read of an index's block, and these lines of the page (am/marks.h).  Does
- * nothing if no buffer is remembered for it.
+ * Prefetch what hm_pin() will read of an index's block, and these lines of the page (am/marks.h).
+ * Does nothing if no buffer is remembered for it.
  */
 extern void hm_pin_prefetch_lines(Relation index, BlockNumber block, uint64 lines);
 

@@ -2,20 +2,21 @@
  * remote.h
  *		What a device offers to lookups: a table of methods.
  *
- * A device is a guest.  It sets hm_remote_methods when the library is loaded.  While that is NULL, the CPU
- * searches all batches, and lookups know nothing of a device.
+ * A device is a guest.  It sets hm_remote_methods when the library is loaded.  While that is NULL,
+ * the CPU searches all batches, and lookups know nothing of a device.
  *
- * For each batch, lookup.c asks whether the device is to search it.  If so it gets the device's hits until
- * there are no more; if the device cannot go on, the CPU searches the rest.  What the device
- * finds is what the index held at some time after the batch was started or, inside the visibility gate, after that
- * was entered.
+ * For each batch, lookup.c asks whether the device is to search it.  If so it gets the device's
+ * hits until there are no more; if the device cannot go on, the CPU searches the rest.  What the
+ * device finds is what the index held at some time after the batch was started or, inside the
+ * visibility gate, after that was entered.
  *
  *		create
  *		  choose -> start -> next, ...                  for each batch
  *		  enter -> (choose -> start) -> prepare -> next -> leave    each time, with the gate
  *		end
  *
- * None is called with a buffer lock held.  Reasons are numbers of the device's own; HM_NO_REASON is none.
+ * None is called with a buffer lock held.  Reasons are numbers of the device's own; HM_NO_REASON is
+ * none.
  */
 #ifndef HARMONIA_LOOKUP_REMOTE_H
 #define HARMONIA_LOOKUP_REMOTE_H
@@ -30,7 +31,10 @@ typedef struct HmRemote HmRemote;
 
 typedef struct HmRemoteMethods
 {
-	/* The functions hm_lookup_may_use_device(), hm_lookup_device() and hm_lookup_reason() of lookup.h. */
+	/*
+	 * The functions hm_lookup_may_use_device(), hm_lookup_device() and hm_lookup_reason() of
+	 * lookup.h.
+	 */
 	bool		(*may_search) (double probes);
 	const char *(*name) (void);
 	const char *(*reason_text) (int reason);
@@ -45,20 +49,21 @@ typedef struct HmRemoteMethods
 	void		(*end) (HmRemote *remote);
 
 	/*
-	 * Is the device to search this batch?  Returns HM_NO_REASON, or why not.  Abandons what is left of the
-	 * batch before.  Sets *distinct if the batch wants distinct probes, and the device cannot leave equal ones
-	 * out: then they must be left out before start().
+	 * Is the device to search this batch?  Returns HM_NO_REASON, or why not.  Abandons what is left
+	 * of the batch before.  Sets *distinct if the batch wants distinct probes, and the device
+	 * cannot leave equal ones out: then they must be left out before start().
 	 */
 	int			(*choose) (HmRemote *remote, const HmProbes *probes, bool *distinct);
 
 	/*
-	 * Start the batch that was chosen.  The probes and "done" are as for hm_lookup_start(); keys_wanted says
-	 * whether next() will be asked for keys.  May take long.  Returns HM_NO_REASON, or why the device cannot
-	 * search.
+	 * Start the batch that was chosen.  The probes and "done" are as for hm_lookup_start();
+	 * keys_wanted says whether next() will be asked for keys.  May take long.  Returns
+	 * HM_NO_REASON, or why the device cannot search.
 	 *
 	 * Errors: index_corrupted; query_canceled and similar ones.
 	 */
-	int			(*start) (HmRemote *remote, const HmProbes *probes, const uint8 *done, bool keys_wanted);
+	int			(*start) (HmRemote *remote, const HmProbes *probes, const uint8 *done,
+						  bool keys_wanted);
 
 	/*
 	 * Return more hits, at most max.  Returns 0 when the device has answered all that it
@@ -66,24 +71,29 @@ typedef struct HmRemoteMethods
 	 * number of probes, unless the device cannot go on; then *reason says why.  The number
 	 * of hits that are only counted, or tallied, is added to *counted.
 	 *
-	 * Between enter() and leave() it does nothing that takes very long, and reads HM_GATE_MAX_HITS hits at
-	 * most.  If none of these is to be returned it returns 0 with *rest HM_NO_PROBE, and the next call goes on.
+	 * Between enter() and leave() it does nothing that takes very long, and reads HM_GATE_MAX_HITS
+	 * hits at most.  If none of these is to be returned it returns 0 with *rest HM_NO_PROBE, and
+	 * the next call goes on.
 	 *
 	 * Errors: as for start().
 	 */
-	uint32		(*next) (HmRemote *remote, HmHit *hits, void *keys, uint32 max, uint32 *rest, int *reason,
-						 uint64 *counted);
+	uint32		(*next) (HmRemote *remote, HmHit *hits, void *keys, uint32 max, uint32 *rest,
+						 int *reason, uint64 *counted);
 
 	/*
-	 * From here to leave(), hits are shown to the reader as soon as they come; "answer" says what becomes of those that
-	 * are on all-visible pages.  The gate is entered after prepare(), which does what may take long, if the
-	 * device searches the batch.  leave() sets the tally of what next() has found.
+	 * From here to leave(), hits are shown to the reader as soon as they come; "answer" says what
+	 * becomes of those that are on all-visible pages.  The gate is entered after prepare(), which
+	 * does what may take long, if the device searches the batch.  leave() sets the tally of what
+	 * next() has found.
 	 */
 	void		(*enter) (HmRemote *remote, const HmMapReader *reader, HmGateAnswer answer);
 	void		(*prepare) (HmRemote *remote);
 	void		(*leave) (HmRemote *remote, HmTally *tally);
 
-	/* The CPU has searched a whole batch of so many probes, at least HM_REMOTE_MIN_PROBES, in this time. */
+	/*
+	 * The CPU has searched a whole batch of so many probes, at least HM_REMOTE_MIN_PROBES, in this
+	 * time.
+	 */
 	void		(*note_walk) (HmRemote *remote, uint32 probes, double ns);
 } HmRemoteMethods;
 

@@ -1,7 +1,7 @@
 /*
  * checkstate.h
- *		What the files share that verify an index: checkindex.c, checksegment.c, checkinner.c and
- *		checkextents.c.  No other file includes this one.
+ *		What the files share that verify an index: checkindex.c, which calls checksegment.c (which
+ *		calls checkinner.c) and checkextents.c; all call checkpage.c.
  */
 #ifndef HARMONIA_CHECK_H
 #define HARMONIA_CHECK_H

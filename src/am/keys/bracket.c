@@ -385,3 +385,74 @@ hm_bracket_function(Oid column, Oid argument)
 	}
 	return NULL;
 }
+
+/* The strategy that accepts equal values, too. */
+static StrategyNumber
+or_equal(StrategyNumber strategy)
+{
+	if (strategy == BTLessStrategyNumber)
+		return BTLessEqualStrategyNumber;
+	if (strategy == BTGreaterStrategyNumber)
+		return BTGreaterEqualStrategyNumber;
+	return strategy;
+}
+
+bool
+hm_bracket_range(StrategyNumber strategy, const HmBracket *bracket, HmKey max,
+				 HmKey *low, HmKey *high)
+{
+	HmKey		hash = ht_key_ones_128(bracket->hash_bits);
+	HmKey		first = bracket->first;
+	HmKey		last = bracket->last;
+
+	*low = 0;
+	*high = max;
+
+	if (strategy != BTEqualStrategyNumber)
+	{
+		first &= ~hash;
+		last |= hash;
+	}
+
+	switch (bracket->fuzzy ? or_equal(strategy) : strategy)
+	{
+		case BTLessStrategyNumber:
+			if (!bracket->has_first)
+				return true;
+			if (first == 0)
+				return false;
+			*high = first - 1;
+			return true;
+
+		case BTLessEqualStrategyNumber:
+			if (!bracket->has_last)
+				return false;
+			*high = Min(last, max);
+			return true;
+
+		case BTEqualStrategyNumber:
+			if (!bracket->has_first || !bracket->has_last)
+				return false;
+			*low = first;
+			*high = last;
+			return *low <= *high;
+
+		case BTGreaterEqualStrategyNumber:
+			if (!bracket->has_first)
+				return false;
+			*low = first;
+			return true;
+
+		case BTGreaterStrategyNumber:
+			if (!bracket->has_last)
+				return true;
+			if (last >= max)
+				return false;
+			*low = last + 1;
+			return true;
+
+		default:
+			elog(ERROR, "unrecognized strategy number: %d", (int) strategy);
+			return false;
+	}
+}

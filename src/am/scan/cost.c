@@ -10,7 +10,7 @@
  *
  * Of an index with several columns, a scan reads what the conditions on its first columns leave,
  * as long as they are equalities.  Other conditions restrict the heap rows that are fetched,
- * if the fields of their columns can tell (compositequals.c).
+ * if the fields of their columns can tell (ranges.c).
  */
 #include "postgres.h"
 

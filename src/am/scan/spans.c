@@ -7,7 +7,7 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-#include "am/scan/quals.h"
+#include "am/scan/columnspans.h"
 
 /* Add a span to a list; none there begins above it. */
 static inline void

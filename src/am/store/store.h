@@ -313,9 +313,15 @@ extern void hm_extents_keep_end(Relation index);
 extern bool hm_worth_truncating(BlockNumber free, BlockNumber blocks);
 
 /* ----------------------------------------------------------------
- *		Directory (directory.c)
+ *		Directory (directory.c), and changing it (directorychange.c)
  * ----------------------------------------------------------------
  */
+
+/*
+ * The number of the last entry that is below the position or, with "equal", not above it;
+ * or -1.
+ */
+extern int	hm_directory_search(const HmDirectoryEntry *entries, int count, HmPosition position, bool equal);
 
 /* A segment, as the directory lists it. */
 typedef struct HmListedSegment

@@ -1,10 +1,9 @@
 /*
- * quals.h
- *		What turning scan keys into ranges of keys (quals.c) and of composite keys
- *		(compose.c) share; no other file includes this one.
+ * columnspans.h
+ *		What scan keys accept of one column; for ranges.c.
  */
-#ifndef HARMONIA_QUALS_H
-#define HARMONIA_QUALS_H
+#ifndef HARMONIA_COLUMNSPANS_H
+#define HARMONIA_COLUMNSPANS_H
 
 #include "am/scan/scan.h"
 
@@ -40,7 +39,4 @@ typedef struct HmColumnSpans
 extern bool hm_column_spans(const HmKeyType *type, int column, ScanKey keys, int nkeys,
 							bool join, HmColumnSpans *result);
 
-/* hm_ranges_from_keys() for an index with several columns; *result is zero. */
-extern void hm_composite_ranges(Relation index, ScanKey keys, int nkeys, HmRanges *result);
-
-#endif							/* HARMONIA_QUALS_H */
+#endif							/* HARMONIA_COLUMNSPANS_H */

@@ -1,8 +1,8 @@
 /*
- * compositequals.c
- *		Scan keys on several columns to ranges of composite keys.
+ * ranges.c
+ *		Scan keys to ranges of keys.
  *
- * What the scan keys accept of each column becomes spans of its field's values.  As long as the
+ * Of an index on several columns, what the scan keys accept of each column becomes spans of its field's values.  As long as the
  * first columns are compared for equality, each combination of their values makes a range.  The
  * first column with another span than a single value ends that, and so does one without
  * a scan key.  What is accepted of later columns becomes filters.
@@ -12,7 +12,7 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-#include "am/scan/quals.h"
+#include "am/scan/columnspans.h"
 
 /*
  * Combinations of values at most, if two or more columns have several.  Those of further columns
@@ -160,8 +160,9 @@ may_combine(int first, int next)
 	return first == 1 || next == 1 || (int64) first * next <= MAX_COMBINATIONS;
 }
 
-void
-hm_composite_ranges(Relation index, ScanKey keys, int nkeys, HmRanges *result)
+/* hm_ranges_from_keys() for an index with several columns; *result is zero. */
+static void
+composite_ranges(Relation index, ScanKey keys, int nkeys, HmRanges *result)
 {
 	HmFields	fields;
 	HmSpanList	list = {palloc0(sizeof(HmSpan)), 1};
@@ -213,4 +214,49 @@ hm_composite_ranges(Relation index, ScanKey keys, int nkeys, HmRanges *result)
 	for (int i = 0; i < list.count; i++)
 		result->ranges[i] = (HmRange) {HM_PART_KEYS, list.spans[i].low, list.spans[i].high | rest};
 	pfree(list.spans);
+}
+
+/* Make the result: the spans of a list, and the range of NULLs. */
+static void
+ranges_emit(HmRanges *result, const HmSpanList *list, bool nulls, bool nulls_low)
+{
+	HmRange    *range;
+	const HmRange null_range = {
+		nulls_low ? HM_PART_NULLS_LOW : HM_PART_NULLS_HIGH, 0, 0
+	};
+
+	result->count = list->count + (nulls ? 1 : 0);
+	if (result->count == 0)
+		return;
+	result->ranges = MemoryContextAllocHuge(CurrentMemoryContext,
+											sizeof(HmRange) * (Size) result->count);
+	range = result->ranges;
+	if (nulls && nulls_low)
+		*range++ = null_range;
+	for (int i = 0; i < list->count; i++)
+	{
+		range->part = HM_PART_KEYS;
+		range->low = list->spans[i].low;
+		range->high = list->spans[i].high;
+		range++;
+	}
+	if (nulls && !nulls_low)
+		*range = null_range;
+}
+
+void
+hm_ranges_from_keys(Relation index, ScanKey keys, int nkeys, HmRanges *result)
+{
+	HmColumnSpans spans;
+
+	*result = (HmRanges) {0};
+	if (hm_is_composite(index))
+	{
+		composite_ranges(index, keys, nkeys, result);
+		return;
+	}
+	hm_column_spans(hm_key_type(index), 0, keys, nkeys, true, &spans);
+	result->recheck = spans.recheck;
+	ranges_emit(result, &spans.list, spans.nulls, hm_cache(index, false)->nulls_low);
+	pfree(spans.list.spans);
 }

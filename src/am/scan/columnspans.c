@@ -1,6 +1,6 @@
 /*
- * quals.c
- *		Scan keys to ranges of keys.
+ * columnspans.c
+ *		What scan keys accept of one column, as spans of its keys; and the keys that an array names.
  *
  * Every scan key but `= ANY (array)` narrows one window of keys.  The keys of the
  * arrays are then collected inside that window, sorted, and intersected if there
@@ -20,80 +20,12 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-#include "am/scan/scan.h"
 #include "am/keyarray.h"
-#include "am/scan/quals.h"
+#include "am/scan/columnspans.h"
 #include "compat.h"
 
 /* From so many bytes on, an array is copied into huge pages. */
 #define LARGE_VALUE		(4 * 1024 * 1024)
-
-bool
-hm_bracket_range(StrategyNumber strategy, const HmBracket *bracket, HmKey max,
-				 HmKey *low, HmKey *high)
-{
-	HmKey		hash = ht_key_ones_128(bracket->hash_bits);
-	HmKey		first = bracket->first;
-	HmKey		last = bracket->last;
-
-	*low = 0;
-	*high = max;
-
-	if (strategy != BTEqualStrategyNumber)
-	{
-		first &= ~hash;
-		last |= hash;
-	}
-	if (bracket->fuzzy)
-	{
-		if (strategy == BTLessStrategyNumber)
-			strategy = BTLessEqualStrategyNumber;
-		else if (strategy == BTGreaterStrategyNumber)
-			strategy = BTGreaterEqualStrategyNumber;
-	}
-
-	switch (strategy)
-	{
-		case BTLessStrategyNumber:
-			if (!bracket->has_first)
-				return true;
-			if (first == 0)
-				return false;
-			*high = first - 1;
-			return true;
-
-		case BTLessEqualStrategyNumber:
-			if (!bracket->has_last)
-				return false;
-			*high = Min(last, max);
-			return true;
-
-		case BTEqualStrategyNumber:
-			if (!bracket->has_first || !bracket->has_last)
-				return false;
-			*low = first;
-			*high = last;
-			return *low <= *high;
-
-		case BTGreaterEqualStrategyNumber:
-			if (!bracket->has_first)
-				return false;
-			*low = first;
-			return true;
-
-		case BTGreaterStrategyNumber:
-			if (!bracket->has_last)
-				return true;
-			if (last >= max)
-				return false;
-			*low = last + 1;
-			return true;
-
-		default:
-			elog(ERROR, "unrecognized strategy number: %d", (int) strategy);
-			return false;
-	}
-}
 
 /* The common keys of two spans; false if there are none. */
 static bool
@@ -283,34 +215,6 @@ spans_intersect(HmSpanList a, HmSpanList b)
 	return result;
 }
 
-/* Make the result: the spans of a list, and the range of NULLs. */
-static void
-ranges_emit(HmRanges *result, const HmSpanList *list, bool nulls, bool nulls_low)
-{
-	HmRange    *range;
-	const HmRange null_range = {
-		nulls_low ? HM_PART_NULLS_LOW : HM_PART_NULLS_HIGH, 0, 0
-	};
-
-	result->count = list->count + (nulls ? 1 : 0);
-	if (result->count == 0)
-		return;
-	result->ranges = MemoryContextAllocHuge(CurrentMemoryContext,
-											sizeof(HmRange) * (Size) result->count);
-	range = result->ranges;
-	if (nulls && nulls_low)
-		*range++ = null_range;
-	for (int i = 0; i < list->count; i++)
-	{
-		range->part = HM_PART_KEYS;
-		range->low = list->spans[i].low;
-		range->high = list->spans[i].high;
-		range++;
-	}
-	if (nulls && !nulls_low)
-		*range = null_range;
-}
-
 /*
  * Narrow the window to what a scan key of any other kind allows; false if
  * nothing is left.
@@ -477,21 +381,4 @@ hm_column_spans(const HmKeyType *type, int column, ScanKey keys, int nkeys, bool
 		list.count = 0;
 	result->list = list;
 	return found;
-}
-
-void
-hm_ranges_from_keys(Relation index, ScanKey keys, int nkeys, HmRanges *result)
-{
-	HmColumnSpans spans;
-
-	*result = (HmRanges) {0};
-	if (hm_is_composite(index))
-	{
-		hm_composite_ranges(index, keys, nkeys, result);
-		return;
-	}
-	hm_column_spans(hm_key_type(index), 0, keys, nkeys, true, &spans);
-	result->recheck = spans.recheck;
-	ranges_emit(result, &spans.list, spans.nulls, hm_cache(index, false)->nulls_low);
-	pfree(spans.list.spans);
 }
