@@ -1,6 +1,6 @@
 /*
  * fetch_match.c
- *		The tuples and values of a fetch's matches.
+ *		What makes a hit a match: its key; and the tuples and values of matches.
  */
 #include "postgres.h"
 
@@ -8,6 +8,90 @@
 #include "utils/rel.h"
 
 #include "exec/fetch.h"
+
+/* Whether a key is one of a probe's keys. */
+static inline bool
+is_among_keys(const HmFetch *fetch, uint32 probe, HmKey key)
+{
+	HmKey		low = hm_key_get(fetch->probes.low, fetch->key_size, probe);
+
+	return key >= low && key <= hm_probe_high(&fetch->probes, fetch->key_size, probe);
+}
+
+/* Whether a value is equal to one of a probe's values. */
+static bool
+is_among_values(const HmFetch *fetch, uint32 probe, Datum value)
+{
+	const HmProbeValues *values = &fetch->values;
+	Oid			collation = fetch->index->rd_indcollation[0];
+	Size		from = values->rows != NULL ? values->rows[probe] : probe;
+	Size		to;
+
+	if (values->first != NULL)
+	{
+		from = values->first[probe];
+		to = values->first[probe + 1];
+	}
+	else
+	{
+		from *= values->stride;
+		to = from + 1;
+	}
+	for (; from < to; from++)
+	{
+		if (DatumGetBool(FunctionCall2Coll(values->equal, collation, value, values->values[from])))
+			return true;
+	}
+	return false;
+}
+
+bool
+hm_fetch_is_key(HmFetch *fetch, uint32 probe, Datum value, bool is_null)
+{
+	MemoryContext old_context;
+	bool		result;
+
+	if (!fetch->compare || probe == HM_NO_PROBE)
+		return true;
+	if (is_null || (fetch->compare_keys && !is_among_keys(fetch, probe, fetch->type->normalise(value))))
+		return false;
+	if (fetch->values.values == NULL)
+		return true;
+
+	/* Operators may allocate memory for values that are stored out of line. */
+	old_context = MemoryContextSwitchTo(fetch->key_context->ecxt_per_tuple_memory);
+	result = is_among_values(fetch, probe, value);
+	MemoryContextSwitchTo(old_context);
+	fetch->stats.removed += !result;
+	return result;
+}
+
+/* The value of a column of the index, for the tuple in the slot. */
+static Datum
+column_value(HmFetch *fetch, int column, bool *is_null)
+{
+	if (fetch->columns[column] != 0)
+		return slot_getattr(fetch->slot, fetch->columns[column], is_null);
+	fetch->key_context->ecxt_scantuple = fetch->slot;
+	return ExecEvalExprSwitchContext(fetch->expressions[column], fetch->key_context, is_null);
+}
+
+bool
+hm_fetch_has_key(HmFetch *fetch, uint32 probe)
+{
+	Datum		values[HM_MAX_KEY_COLUMNS];
+	bool		nulls[HM_MAX_KEY_COLUMNS];
+	HmKey		key;
+
+	if (!fetch->compare || probe == HM_NO_PROBE)
+		return true;
+	ResetExprContext(fetch->key_context);
+	for (int i = 0; i < fetch->fields.count; i++)
+		values[i] = column_value(fetch, i, &nulls[i]);
+	if (fetch->type != NULL)
+		return hm_fetch_is_key(fetch, probe, values[0], nulls[0]);
+	return hm_row_key(&fetch->fields, values, nulls, &key) && is_among_keys(fetch, probe, key);
+}
 
 TupleTableSlot *
 hm_fetch_store(HmFetch *fetch, uint32 match)

@@ -20,9 +20,13 @@ begin_node(CustomScanState *node, EState *estate, int eflags)
 	hm_lookup_begin(lookup, (eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0);
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
-	lookup->fetch_context = AllocSetContextCreate(CurrentMemoryContext,
-												  "harmonia lookup target",
-												  ALLOCSET_DEFAULT_SIZES);
+
+	/* A single target's fetch lasts as long as the node. */
+	lookup->fetch_context = CurrentMemoryContext;
+	if (lookup->several_targets)
+		lookup->fetch_context = AllocSetContextCreate(CurrentMemoryContext,
+													  "harmonia lookup target",
+													  ALLOCSET_DEFAULT_SIZES);
 	hm_lookup_restart(lookup, NULL);
 }
 
@@ -37,7 +41,8 @@ end_node(CustomScanState *node)
 {
 	LookupNode *lookup = (LookupNode *) node;
 
-	hm_search_end_fetch(lookup);
+	if (lookup->node.fetch != NULL)
+		hm_fetch_end(lookup->node.fetch);
 	if (lookup->distinct.sort != NULL)
 		hm_distinct_reset(&lookup->distinct);
 	for (int i = 0; i < lookup->target_count; i++)
@@ -45,7 +50,8 @@ end_node(CustomScanState *node)
 		if (lookup->targets[i].table == NULL)
 			continue;
 		index_close(lookup->targets[i].index, NoLock);
-		table_close(lookup->targets[i].table, NoLock);
+		if (!lookup->is_table)
+			table_close(lookup->targets[i].table, NoLock);
 	}
 	if (hm_has_outer(lookup))
 		hm_child_end(node);

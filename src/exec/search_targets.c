@@ -248,16 +248,21 @@ all_probes(LookupNode *lookup)
 void
 hm_search_open_target(LookupNode *lookup, SearchTarget *target)
 {
-	const Scan *scan = (Scan *) lookup->node.css.ss.ps.plan;
+	const ScanState *state = &lookup->node.css.ss;
 	LOCKMODE	lock = AccessShareLock;
 
 	if (target->table != NULL)
 		return;
 	if (lookup->is_table)
-		lock = exec_rt_fetch(scan->scanrelid, lookup->node.css.ss.ps.state)->rellockmode;
-
-	/* The planner or the plan cache has locked the table, but not in a parallel worker. */
-	target->table = table_open(target->table_oid, lock);
+	{
+		lock = exec_rt_fetch(((Scan *) state->ps.plan)->scanrelid, state->ps.state)->rellockmode;
+		target->table = state->ss_currentRelation;
+	}
+	else
+	{
+		/* The planner or the plan cache has locked it, but not in a parallel worker. */
+		target->table = table_open(target->table_oid, lock);
+	}
 	target->index = index_open(target->index_oid, lock);
 	target->key_size = hm_key_size(hm_key_width(target->index));
 	if (lookup->plan.composite)
