@@ -105,7 +105,6 @@
 #define hm_reader_next_leaf		HT_KEYED(hm_reader_next_leaf)
 
 /* The rooms */
-#define hm_segment_covers		HT_KEYED(hm_segment_covers)
 #define hm_directory_search		HT_KEYED(hm_directory_search)
 #define hm_directory_begin		HT_KEYED(hm_directory_begin)
 #define hm_directory_has_part	HT_KEYED(hm_directory_has_part)

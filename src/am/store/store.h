@@ -319,12 +319,6 @@ extern bool hm_worth_truncating(BlockNumber free, BlockNumber blocks);
  */
 
 /*
- * Whether the segment with this header is the one that a search for the position must
- * find.  The caller holds the header's lock.
- */
-extern bool hm_segment_covers(Page header, HmPosition position, HmSearch search);
-
-/*
  * The number of the last entry that is below the position or, with "equal", not above it;
  * or -1.
  */
